@@ -1,0 +1,348 @@
+/* mmchain.h: multiply a chain of matrices A1*A2*...*An in the cheapest order, and say why.
+ *
+ * This header is the manual.
+ *
+ *     mmc_context_create  ->  mmc_chain_parse  ->  mmc_plan_create  ->  mmc_run_create
+ *     ->  mmc_execute (many times)  ->  destroy, children before parents
+ *
+ * Vocabulary: a chain has n factors and n+1 dims; op(A_i) is dims[i-1] x dims[i]. An order is a
+ * parenthesization. A product is one multiplication of an m x k by a k x n matrix; it costs mkn
+ * multiplications, 2mkn flops. A plan is an order turned into steps, one a product, with a place
+ * in memory for every intermediate. A run owns what executing a plan needs.
+ *
+ * Errors      Fallible calls return mmc_status. *out is written only on MMC_OK. The message of the
+ *             last failure is kept on the context: mmc_context_message(). The library never
+ *             prints, exits or aborts; errno is not a channel.
+ * Ownership   Who creates destroys. Every _destroy(NULL) is a no-op. Matrices stay the caller's.
+ * Threads     A context locks itself. Chains, plans and orders are immutable and may be shared by
+ *             threads. A run belongs to one thread at a time.
+ * Options     An options struct begins with its size and has an _INIT; NULL means the defaults.
+ */
+#ifndef MMCHAIN_H
+#define MMCHAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MMC_VERSION_MAJOR 0
+#define MMC_VERSION_MINOR 1
+#define MMC_VERSION_PATCH 0
+
+#ifndef MMC_API
+#define MMC_API __attribute__((visibility("default")))
+#endif
+
+/* "0.1.0": the version of the library that runs, which may differ from the header's. */
+MMC_API const char *mmc_version(void);
+
+/* ---- status ------------------------------------------------------------------------------- */
+
+#define MMC_STATUS_MAP(X)                                 \
+  X(OK, 0, "success")                                     \
+  X(E_ARG, 10, "invalid argument")                        \
+  X(E_FORMAT, 11, "not in the expected format")           \
+  X(E_OVERFLOW, 12, "a size or cost does not fit")        \
+  X(E_UNSUPPORTED, 20, "nothing here can do this")        \
+  X(E_NOMEM, 30, "out of memory")                         \
+  X(E_MEMORY_LIMIT, 31, "no order fits the memory limit") \
+  X(E_DEVICE, 40, "a device call failed")                 \
+  X(E_IO, 60, "reading or writing a file failed")         \
+  X(E_INTERRUPTED, 70, "stopped by the progress callback")
+
+typedef enum mmc_status {
+#define MMC_STATUS_ENUM(name, value, text) MMC_##name = value,
+  MMC_STATUS_MAP(MMC_STATUS_ENUM)
+#undef MMC_STATUS_ENUM
+} mmc_status;
+
+/* The text of MMC_STATUS_MAP; "unknown status" for other values. Never NULL. */
+MMC_API const char *mmc_status_string(mmc_status status);
+
+/* ---- callbacks ---------------------------------------------------------------------------- */
+
+/* Takes size bytes of output; returns 0, or anything else to stop with MMC_E_IO. */
+typedef int (*mmc_write_fn)(void *user, const char *bytes, size_t size);
+
+/* Told the share of the work done, 0 to 1, several times a second from the calling thread;
+ * returns 0, or anything else to stop with MMC_E_INTERRUPTED. */
+typedef int (*mmc_progress_fn)(void *user, double done);
+
+/* ---- counts ------------------------------------------------------------------------------- */
+
+/* An exact count of multiplications: hi * 2^64 + lo. Nothing in mmchain lets one overflow
+ * silently: what exceeds 128 bits is MMC_E_OVERFLOW. */
+typedef struct mmc_count {
+  uint64_t lo, hi;
+} mmc_count;
+
+enum { MMC_COUNT_TEXT_SIZE = 40 };
+
+/* Writes the decimal digits, with a final NUL, and returns text. */
+MMC_API char *mmc_count_format(mmc_count count, char text[MMC_COUNT_TEXT_SIZE]);
+/* The nearest double. */
+MMC_API double mmc_count_to_double(mmc_count count);
+
+/* ---- context ------------------------------------------------------------------------------ */
+
+/* Holds the devices that are there and the message of the last failure. */
+typedef struct mmc_context mmc_context;
+
+typedef struct mmc_context_options {
+  size_t size;
+  const char *module_dir; /* where mmchain-*.so lie; NULL: MMCHAIN_MODULE_DIR, else as installed */
+} mmc_context_options;
+#define MMC_CONTEXT_OPTIONS_INIT \
+  { sizeof(mmc_context_options), NULL }
+
+/* CONSTRUCTOR. Opens no device: each is opened when first asked for.
+ * Returns: E_ARG, E_NOMEM. */
+MMC_API mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **out);
+/* DESTRUCTOR. Its chains, plans, runs, orders and files must be gone. */
+MMC_API void mmc_context_destroy(mmc_context *context);
+/* METHOD. Copies the message of the last call on this context that failed, cut to size, with a
+ * final NUL; "" when none has. Returns text. */
+MMC_API char *mmc_context_message(mmc_context *context, char *text, size_t size);
+
+/* One device as `mmchain info` shows it. Strings live as long as the context. */
+typedef struct mmc_device_info {
+  const char *name;        /* as options and the command spell it: "blas", "ref", "cuda:0" */
+  const char *description; /* "OpenBLAS 0.3.21 ..., 2 threads" */
+  bool available;          /* false: description says what is missing and how to get it */
+} mmc_device_info;
+
+/* METHOD. Describes device number index, from 0. Returns: E_ARG past the last, E_NOMEM. */
+MMC_API mmc_status mmc_device_describe(mmc_context *context, int index, mmc_device_info *out);
+
+/* ---- matrices ----------------------------------------------------------------------------- */
+
+typedef enum mmc_dtype { MMC_F32, MMC_F64, MMC_C64, MMC_C128 } mmc_dtype;
+typedef enum mmc_op { MMC_OP_N, MMC_OP_T, MMC_OP_H } mmc_op; /* as is, transposed, conjugated too */
+typedef enum mmc_layout { MMC_ROW_MAJOR, MMC_COL_MAJOR } mmc_layout;
+
+/* "f32", "f64", "c64", "c128"; NULL for other values. */
+MMC_API const char *mmc_dtype_name(mmc_dtype dtype);
+/* Bytes an element takes: 4, 8, 8, 16; 0 for other values. */
+MMC_API size_t mmc_dtype_size(mmc_dtype dtype);
+
+/* A dense matrix as it lies in memory, before any op. Element (r, c) is
+ *     data[r * ld + c] (row-major)   or   data[c * ld + r] (column-major).
+ * ld is the leading dimension in elements, at least cols (rows); 0 means just that. data must be
+ * aligned to the real type, and may be NULL when rows or cols is 0. */
+typedef struct mmc_matrix {
+  void *data;
+  int64_t rows, cols, ld;
+  mmc_layout layout;
+} mmc_matrix;
+
+/* ---- chain -------------------------------------------------------------------------------- */
+
+typedef struct mmc_chain mmc_chain;
+
+/* CONSTRUCTOR. A chain of n >= 1 factors: op(A_i) is dims[i-1] x dims[i], so dims holds n+1
+ * numbers, each 0 <= dim <= 2^62. ops holds n, or is NULL for none. Both are copied.
+ * Returns: E_ARG, E_NOMEM. context may be NULL: then the message is lost. */
+MMC_API mmc_status mmc_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n,
+                                    const int64_t *dims, const mmc_op *ops, mmc_chain **out);
+/* CONSTRUCTOR. The text form, as everywhere in mmchain:
+ *     [dtype:]p0xp1x...xpn[:ops]      f64:10x30x5x60      c64:8x9x7:NH
+ * dtype is f64 when left out; ops is one letter a factor: N, T or H.
+ * Returns: E_ARG with the position and what was expected, E_NOMEM. context may be NULL. */
+MMC_API mmc_status mmc_chain_parse(mmc_context *context, const char *text, mmc_chain **out);
+MMC_API void mmc_chain_destroy(mmc_chain *chain);
+
+MMC_API mmc_dtype mmc_chain_dtype(const mmc_chain *chain);
+MMC_API int64_t mmc_chain_length(const mmc_chain *chain);      /* n, the number of factors */
+MMC_API const int64_t *mmc_chain_dims(const mmc_chain *chain); /* n+1 numbers, the chain's */
+MMC_API const mmc_op *mmc_chain_ops(const mmc_chain *chain);   /* n ops, the chain's */
+/* Writes the text form, which mmc_chain_parse() reads back. Returns: E_IO. */
+MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user);
+
+/* ---- plan --------------------------------------------------------------------------------- */
+
+typedef struct mmc_plan mmc_plan;
+
+#define MMC_NO_LIMIT UINT64_MAX
+
+typedef struct mmc_plan_options {
+  size_t size;
+  /* How the order is found: "auto", "hu-shing", "table", "brute" (n <= 12), "left-to-right".
+   * All but the last find the fewest multiplications, and the same order where several tie:
+   * see mmc_order_create(). NULL: "auto". */
+  const char *solver;
+  const char *device;          /* "cpu" (the best there is), "blas", "ref"; NULL: "cpu" */
+  uint64_t memory_limit_bytes; /* workspace allowed, apart from factors and result */
+} mmc_plan_options;
+#define MMC_PLAN_OPTIONS_INIT \
+  { sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT }
+
+/* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
+ * intermediate. The chain is copied; the context must outlive the plan.
+ * Cost:    O(n log n). A memory limit that turns the best order down costs O(n^3) and more.
+ * Returns: E_ARG, E_NOMEM, E_UNSUPPORTED (no such device here), E_OVERFLOW (the count of
+ *          multiplications exceeds 128 bits, or an intermediate the address space),
+ *          E_MEMORY_LIMIT (the message says what the leanest order needs), E_DEVICE. */
+MMC_API mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,
+                                   const mmc_plan_options *options, mmc_plan **out);
+MMC_API void mmc_plan_destroy(mmc_plan *plan);
+
+typedef enum mmc_format {
+  MMC_TEXT, /* for people */
+  MMC_JSON, /* one object, names as in docs/architecture.md */
+  MMC_DOT   /* the tree for Graphviz */
+} mmc_format;
+
+/* METHOD. Says what the plan does and why. Returns: E_ARG, E_NOMEM, E_IO. */
+MMC_API mmc_status mmc_plan_explain(const mmc_plan *plan, mmc_format format, mmc_write_fn write,
+                                    void *user);
+
+MMC_API mmc_count mmc_plan_multiplications(const mmc_plan *plan);
+/* Bytes that a run of the plan holds for intermediates. */
+MMC_API uint64_t mmc_plan_workspace_bytes(const mmc_plan *plan);
+/* The device that will execute it: "blas". */
+MMC_API const char *mmc_plan_device(const mmc_plan *plan);
+
+/* One step of a plan: C = left * right. An operand is a factor (0 <= x < n) or the result of an
+ * earlier step (x - n, counted in steps). The last step writes the result. */
+typedef struct mmc_step {
+  int64_t m, k, n;
+  int64_t left, right;
+  int64_t first, last; /* the product of factors first..last, counted from 0 */
+} mmc_step;
+
+/* A plan of n factors has n-1 steps, in the order in which they run. */
+MMC_API int64_t mmc_plan_step_count(const mmc_plan *plan);
+/* Returns: E_ARG past the last. */
+MMC_API mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out);
+
+/* ---- run ---------------------------------------------------------------------------------- */
+
+typedef struct mmc_run mmc_run;
+
+/* CONSTRUCTOR. Takes the workspace and prepares every step. The plan must outlive the run.
+ * Returns: E_NOMEM, E_DEVICE. */
+MMC_API mmc_status mmc_run_create(const mmc_plan *plan, mmc_run **out);
+MMC_API void mmc_run_destroy(mmc_run *run);
+
+/* METHOD. out = op(factors[0]) * ... * op(factors[n-1]).
+ * factors: n matrices as stored, so factor i is dims[i] x dims[i+1] when its op is N and
+ *          dims[i+1] x dims[i] when it is T or H; any layout and ld; read where they lie, never
+ *          copied or transposed. The same matrix may be given several times.
+ * out:     dims[0] x dims[n], any layout and ld; must not overlap a factor. Elements between the
+ *          rows (columns) of an ld are left alone. NaN and Inf pass through as in IEEE arithmetic.
+ * Returns: E_ARG (the message names the factor), E_DEVICE. Allocates nothing. */
+MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
+
+/* ---- order: the ordering problem itself ------------------------------------------------------ */
+
+/* A parenthesization of n factors and its cost, at any n; no matrices involved. */
+typedef struct mmc_order mmc_order;
+
+/* The price of multiplying (factors i..k-1) by (factors k..j-1), that is dims[i] x dims[k] by
+ * dims[k] x dims[j]; 0 <= i < k < j <= n. Must be >= 0, may be infinite, must depend on i, k, j
+ * alone, and is called from several threads at once. The price of an order is the sum. */
+typedef double (*mmc_price_fn)(void *user, int64_t i, int64_t k, int64_t j);
+
+typedef struct mmc_order_options {
+  size_t size;
+  const char *solver;    /* as in mmc_plan_options */
+  const char *device;    /* "cpu"; "cuda" or "cuda:i" for solver "table" */
+  const char *kernel;    /* "table" on CUDA: "auto", "tiled", "thread", "block", "blocks",
+                            "paper"; on the CPU: "auto", "avx512", "avx2", "portable" */
+  int threads;           /* CPU threads; 0: as many as cores */
+  int threads_per_block; /* kernels thread, block, blocks: 32, 64, 128 or 256; 0: the fastest */
+  int blocks_per_entry;  /* kernel blocks: 2, 4, 8 or 16; 0: the fastest */
+  mmc_price_fn price;    /* NULL: multiplications. Otherwise solver "table" on the CPU */
+  void *price_user;
+  bool keep_table;          /* keep m and s for mmc_order_entry() */
+  mmc_progress_fn progress; /* NULL: none */
+  void *progress_user;
+  mmc_write_fn profile; /* kernels thread, block, blocks, paper: takes CSV lines
+                           "l,kernel,seconds", the time of each kernel on each diagonal */
+  void *profile_user;
+} mmc_order_options;
+#define MMC_ORDER_OPTIONS_INIT                                                                 \
+  {                                                                                            \
+    sizeof(mmc_order_options), NULL, NULL, NULL, 0, 0, 0, NULL, NULL, false, NULL, NULL, NULL, \
+        NULL                                                                                   \
+  }
+
+/* CONSTRUCTOR. Finds the order of fewest multiplications, or of least price, for dims[0..n].
+ * Solvers: "hu-shing" O(n log n) time and O(n) memory (Hu and Shing 1982, 1984);
+ *          "table" O(n^3) time, about 4n^2 bytes (Godbole 1973), blocked and threaded, or on CUDA;
+ *          "brute" every order, n <= 12. "auto": hu-shing when it applies, else table.
+ * Ties:    every solver returns the same order. Of the splits k of a sub-chain dims[i..j] that
+ *          cost the same, it is v, the position of the least dim in i..j (the leftmost of
+ *          several), if v is among them; otherwise the one that cuts the shortest piece off v.
+ *          So equal dims are multiplied left to right. docs/order.md says why.
+ * dims:    n+1 numbers, 0 <= dim <= 2^62; 1 <= n < 2^30.
+ * Returns: E_ARG, E_NOMEM, E_OVERFLOW (fewest multiplications >= 2^128 - 1), E_UNSUPPORTED,
+ *          E_DEVICE, E_INTERRUPTED. */
+MMC_API mmc_status mmc_order_create(mmc_context *context, int64_t n, const int64_t *dims,
+                                    const mmc_order_options *options, mmc_order **out);
+MMC_API void mmc_order_destroy(mmc_order *order);
+
+MMC_API int64_t mmc_order_length(const mmc_order *order);            /* n */
+MMC_API mmc_count mmc_order_multiplications(const mmc_order *order); /* of this order */
+MMC_API double mmc_order_price(const mmc_order *order);              /* with options.price */
+MMC_API double mmc_order_seconds(const mmc_order *order);            /* solving took */
+MMC_API const char *mmc_order_solver(const mmc_order *order);        /* that ran: "hu-shing" */
+MMC_API const char *mmc_order_device(const mmc_order *order);        /* "cpu", "cuda:0" */
+MMC_API const char *mmc_order_kernel(const mmc_order *order);        /* "avx2", "tiled"; "" */
+
+/* Product t, 0 <= t < n-1, children before parents: factors first..split-1 by split..last, counted
+ * from 0. Returns: E_ARG past the last. */
+MMC_API mmc_status mmc_order_product(const mmc_order *order, int64_t t, int64_t *first,
+                                     int64_t *split, int64_t *last);
+/* Entry of the tables m and s of Nishida, Ito and Nakano (2011) for factors i..j, 1 <= i <= j <= n:
+ * m is the fewest multiplications, s the first factor of the right part (0 when i = j).
+ * Returns: E_ARG, E_UNSUPPORTED when solved without keep_table. */
+MMC_API mmc_status mmc_order_entry(const mmc_order *order, int64_t i, int64_t j, mmc_count *m,
+                                   int64_t *s);
+
+typedef enum mmc_order_format {
+  MMC_ORDER_TEXT,  /* ((A1 (A2 A3)) A4) */
+  MMC_ORDER_JSON,  /* [[1, [2, 3]], 4] */
+  MMC_ORDER_BINARY /* "MMCORDER", then little-endian: uint32 version 1, uint32 0, uint64 n,
+                      n-1 pairs of uint32 (left, right), children before parents: a number below n
+                      is a factor, n + t the result of product t */
+} mmc_order_format;
+/* Returns: E_ARG, E_NOMEM, E_IO. */
+MMC_API mmc_status mmc_order_write(const mmc_order *order, mmc_order_format format,
+                                   mmc_write_fn write, void *user);
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+/* A matrix read from an .npy file (NumPy format versions 1 to 3, C or Fortran order, either byte
+ * order; float32, float64, complex64, complex128; one or two dimensions). Mapped, not copied, when
+ * its byte order and alignment are the machine's. */
+typedef struct mmc_file mmc_file;
+
+/* CONSTRUCTOR. Returns: E_IO (missing, unreadable), E_FORMAT (not npy, truncated, a dtype or number
+ * of dimensions that no factor can have; the message says which work), E_NOMEM. */
+MMC_API mmc_status mmc_file_open(mmc_context *context, const char *path, mmc_file **out);
+MMC_API void mmc_file_destroy(mmc_file *file);
+MMC_API mmc_dtype mmc_file_dtype(const mmc_file *file);
+MMC_API int mmc_file_ndim(const mmc_file *file); /* 1 or 2 */
+/* As stored; a 1-D array of length k comes as 1 x k, row-major. Do not write through it. */
+MMC_API mmc_matrix mmc_file_matrix(const mmc_file *file);
+
+/* Writes matrix as .npy (version 1.0, C order) to path: to a temporary file beside it, renamed
+ * when complete, so that path holds the old content or the new and never a part. ndim 2; 1 drops
+ * the dimension that is 1; 0 writes a scalar of a 1 x 1.
+ * Returns: E_ARG, E_IO, E_NOMEM. */
+MMC_API mmc_status mmc_file_write(mmc_context *context, const char *path, mmc_dtype dtype,
+                                  const mmc_matrix *matrix, int ndim);
+/* The same bytes to a callback. */
+MMC_API mmc_status mmc_file_stream(mmc_context *context, mmc_dtype dtype, const mmc_matrix *matrix,
+                                   int ndim, mmc_write_fn write, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

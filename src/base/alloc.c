@@ -1,0 +1,18 @@
+#include "base/alloc.h"
+
+void *mmci_alloc_array(size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
+  return malloc(bytes != 0 ? bytes : 1);
+}
+
+void *mmci_alloc_zeroed(size_t count, size_t size) {
+  return count != 0 ? calloc(count, size) : calloc(1, 1);
+}
+
+void *mmci_alloc_aligned(size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - MMCI_ALIGNMENT) return NULL;
+  bytes = (bytes + MMCI_ALIGNMENT - 1) & ~(size_t)(MMCI_ALIGNMENT - 1);
+  return aligned_alloc(MMCI_ALIGNMENT, bytes != 0 ? bytes : MMCI_ALIGNMENT);
+}

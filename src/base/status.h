@@ -1,0 +1,22 @@
+/* status.h: how a failure travels inside the library.
+ *
+ * A fallible function returns mmc_status and takes an mmci_error, which may be NULL, for the
+ * message. The api room copies the message to the context; nothing else keeps one. */
+#ifndef MMCI_STATUS_H
+#define MMCI_STATUS_H
+
+#include "mmchain.h"
+
+typedef struct mmci_error {
+  mmc_status status;
+  char text[480];
+} mmci_error;
+
+/* Formats the message into error, when there is one, and returns status. */
+mmc_status mmci_fail(mmci_error *error, mmc_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The message every failed allocation gives. */
+mmc_status mmci_fail_nomem(mmci_error *error, uint64_t size_bytes);
+
+#endif

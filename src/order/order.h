@@ -1,0 +1,119 @@
+/* order.h: a parenthesization as a tree, and the solvers that find one.
+ *
+ * Solvers see the chain as the polygon of Hu and Shing: vertices 0..n carry the dims, the sub-chain
+ * of factors i..j-1 (counted from 0) is the side or diagonal (i, j), and a product of
+ * (i, k) by (k, j) is the triangle (i, k, j). */
+#ifndef MMCI_ORDER_H
+#define MMCI_ORDER_H
+
+#include "base/status.h"
+#include "base/wide.h"
+
+/* One product: what stands left and right of it. A number below n is a factor, n + t is the result
+ * of product t. */
+typedef struct mmci_product {
+  int32_t left, right;
+} mmci_product;
+
+/* A full binary tree whose n leaves are the factors, in order. products holds n-1 entries, in
+ * postorder: children before parents, left before right, the root last. */
+typedef struct mmci_tree {
+  int32_t n;
+  mmci_product *products;
+} mmci_tree;
+
+mmc_status mmci_tree_create(int32_t n, mmci_tree *out, mmci_error *error);
+void mmci_tree_destroy(mmci_tree *tree);
+
+/* Answers the split k of the sub-chain (i, j), i < k < j, when j - i >= 2. Called once for every
+ * product of the tree, parents before children, right before left. */
+typedef int32_t (*mmci_split_fn)(void *user, int32_t i, int32_t j);
+
+/* Fills tree->products from the splits. O(n) time and memory. */
+mmc_status mmci_tree_from_splits(mmci_tree *tree, mmci_split_fn split, void *user,
+                                 mmci_error *error);
+
+/* ranges[t] = {first, split, last}: product t multiplies (first, split) by (split, last) in vertex
+ * numbers. ranges holds n-1 entries. */
+typedef struct mmci_range {
+  int32_t first, split, last;
+} mmci_range;
+void mmci_tree_ranges(const mmci_tree *tree, mmci_range *ranges);
+
+/* Multiplications of the tree over these dims; MMCI_U128_MAX when they do not fit. */
+mmci_u128 mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims);
+
+/* ((A1 (A2 A3)) A4), numbers from 1. Returns E_NOMEM, E_IO. */
+mmc_status mmci_tree_write(const mmci_tree *tree, mmc_order_format format, mmc_write_fn write,
+                           void *user, mmci_error *error);
+
+/* ---- ties ---------------------------------------------------------------------------------- */
+
+/* Of the splits of a sub-chain that cost the same, all solvers take the one of least rank. v is
+ * mmci_tie_vertex() of the sub-chain. v itself ranks first; then the split that cuts the shortest
+ * piece off v. This is the order that Hu and Shing's algorithm finds when it takes the leftmost of
+ * equal dims for the smallest and prefers a fan to a diagonal of the same cost. */
+static inline int32_t mmci_tie_rank(int32_t v, int32_t i, int32_t k, int32_t j) {
+  return k == v ? 0 : k > v ? j - k : k - i;
+}
+
+/* The leftmost position of the least dim in i..j. O(j - i). */
+static inline int32_t mmci_tie_vertex(const int64_t *dims, int32_t i, int32_t j) {
+  int32_t v = i;
+  for (int32_t t = i + 1; t <= j; t++)
+    if (dims[t] < dims[v]) v = t;
+  return v;
+}
+
+/* ---- solvers ------------------------------------------------------------------------------- */
+
+/* What a solver is asked. dims are checked already: n >= 1, 0 <= dim <= 2^62. */
+typedef struct mmci_order_problem {
+  int32_t n;
+  const int64_t *dims; /* n+1 */
+  mmc_price_fn price;  /* NULL: multiplications */
+  void *price_user;
+  int threads;              /* 0: as many as cores */
+  const char *kernel;       /* interval_dp's code path; NULL: the best that the machine has */
+  mmc_progress_fn progress; /* NULL: none */
+  void *progress_user;
+} mmci_order_problem;
+
+/* The triangular table of least costs, kept when asked for. entry() gives the least multiplications
+ * of the sub-chain (i, j), i < j, exactly. */
+typedef struct mmci_order_table mmci_order_table;
+struct mmci_order_table {
+  mmci_u128 (*entry)(const mmci_order_table *table, int32_t i, int32_t j);
+  void (*destroy)(mmci_order_table *table);
+};
+
+/* What a solver answers. tree is owned by the caller afterwards. */
+typedef struct mmci_order_answer {
+  mmci_tree tree;
+  mmci_u128 multiplications; /* of the tree */
+  double price;              /* of the tree, when the problem has a price */
+  const char *kernel;        /* static text; "" when there is but one */
+  mmci_order_table *table;   /* NULL unless keep_table */
+} mmci_order_answer;
+
+/* A solver file defines one of these; solvers.c tables them. */
+typedef struct mmci_solver {
+  const char *name;
+  /* Whether this solver can answer the problem; reason gets static text when not. */
+  bool (*applicable)(const mmci_order_problem *problem, const char **reason);
+  mmc_status (*solve)(const mmci_order_problem *problem, bool keep_table, mmci_order_answer *out,
+                      mmci_error *error);
+} mmci_solver;
+
+extern const mmci_solver mmci_solver_hu_shing;
+extern const mmci_solver mmci_solver_interval_dp;
+extern const mmci_solver mmci_solver_brute;
+extern const mmci_solver mmci_solver_left_to_right;
+
+/* Solves with the solver of that name, or for "auto" with the first that is applicable, and says
+ * which it was. Returns E_ARG (no such solver, or not applicable, with the reason), and what the
+ * solver returns; E_OVERFLOW when the answer's multiplications do not fit 128 bits. */
+mmc_status mmci_order_solve(const char *solver, const mmci_order_problem *problem, bool keep_table,
+                            const mmci_solver **used, mmci_order_answer *out, mmci_error *error);
+
+#endif
