@@ -275,10 +275,10 @@ typedef struct mmc_order_options {
  * Solvers: "hu-shing" O(n log n) time and O(n) memory (Hu and Shing 1982, 1984);
  *          "table" O(n^3) time, about 4n^2 bytes (Godbole 1973), blocked and threaded, or on CUDA;
  *          "brute" every order, n <= 12. "auto": hu-shing when it applies, else table.
- * Ties:    every solver returns the same order. Of the splits k of a sub-chain dims[i..j] that
- *          cost the same, it is v, the position of the least dim in i..j (the leftmost of
- *          several), if v is among them; otherwise the one that cuts the shortest piece off v.
- *          So equal dims are multiplied left to right. docs/order.md says why.
+ * Ties:    every solver returns the same order. Let K be the splits k of a sub-chain dims[i..j]
+ *          that cost the same and L the position of the least dim among i, j and K (the leftmost
+ *          of equals). The split is L when it is in K, the greatest in K when L is i, the least
+ *          when L is j. So equal dims are multiplied left to right. docs/order.md says why.
  * dims:    n+1 numbers, 0 <= dim <= 2^62; 1 <= n < 2^30.
  * Returns: E_ARG, E_NOMEM, E_OVERFLOW (fewest multiplications >= 2^128 - 1), E_UNSUPPORTED,
  *          E_DEVICE, E_INTERRUPTED. */

@@ -49,20 +49,18 @@ mmc_status mmci_tree_write(const mmci_tree *tree, mmc_order_format format, mmc_w
 
 /* ---- ties ---------------------------------------------------------------------------------- */
 
-/* Of the splits of a sub-chain that cost the same, all solvers take the one of least rank. v is
- * mmci_tie_vertex() of the sub-chain. v itself ranks first; then the split that cuts the shortest
- * piece off v. This is the order that Hu and Shing's algorithm finds when it takes the leftmost of
- * equal dims for the smallest and prefers a fan to a diagonal of the same cost. */
-static inline int32_t mmci_tie_rank(int32_t v, int32_t i, int32_t k, int32_t j) {
-  return k == v ? 0 : k > v ? j - k : k - i;
-}
-
-/* The leftmost position of the least dim in i..j. O(j - i). */
-static inline int32_t mmci_tie_vertex(const int64_t *dims, int32_t i, int32_t j) {
-  int32_t v = i;
-  for (int32_t t = i + 1; t <= j; t++)
-    if (dims[t] < dims[v]) v = t;
-  return v;
+/* Whether split k goes before split o when the sub-chain (i, j) costs the same with both. All
+ * solvers take the split that goes before all others of least cost. Of two vertices the lighter is
+ * the one of smaller dim, of equal dims the one further left. Let L be the lightest of i, j and the
+ * splits that tie: the split is L itself; the greatest when L is i; the least when L is j. That
+ * makes fans from the lightest vertex, and is the order that Hu and Shing's algorithm finds when it
+ * drops every diagonal that does not pay. Comparing two at a time gives the same winner. */
+static inline bool mmci_tie_goes_before(const int64_t *dims, int32_t i, int32_t j, int32_t k,
+                                        int32_t o) {
+  int32_t end = dims[j] < dims[i] ? j : i;
+  int32_t best = dims[k] < dims[o] || (dims[k] == dims[o] && k < o) ? k : o;
+  if (dims[best] < dims[end] || (dims[best] == dims[end] && best < end)) return best == k;
+  return end == i ? k > o : k < o;
 }
 
 /* ---- solvers ------------------------------------------------------------------------------- */
