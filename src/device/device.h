@@ -74,6 +74,7 @@ typedef struct mmci_device_ops {
    * and sync must not. C is row-major, m x n, and is written whole (zeros when k is 0). Operands
    * do not overlap C. Asynchronous errors surface in sync. */
   bool (*supports)(const mmci_device *device, const mmci_gemm *gemm);
+  const char *(*kernel_name)(const mmci_device *device, const mmci_gemm *gemm); /* static text */
   mmc_status (*prepare)(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                         mmci_error *error);
   void (*release)(mmci_kernel *kernel);

@@ -1,0 +1,37 @@
+/* api.h: the objects behind the public handles. */
+#ifndef MMCI_API_H
+#define MMCI_API_H
+
+#include <pthread.h>
+
+#include "device/device.h"
+#include "plan/plan.h"
+#include "run/run.h"
+
+struct mmc_context {
+  pthread_mutex_t lock; /* guards registry and message */
+  mmci_registry *registry;
+  char message[480];
+};
+
+/* Keeps the message on the context, which may be NULL, and returns the status. */
+mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error *error);
+
+/* Opens a device by name under the context's lock. */
+mmc_status mmci_context_open_device(mmc_context *context, const char *name,
+                                    const mmci_device_ops **ops, mmci_device **device,
+                                    mmci_error *error);
+
+struct mmc_plan {
+  mmc_context *context;
+  const mmci_device_ops *ops;
+  mmci_device *device;
+  mmci_plan plan;
+};
+
+struct mmc_run {
+  const mmc_plan *plan;
+  mmci_run *run;
+};
+
+#endif

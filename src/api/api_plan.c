@@ -1,0 +1,135 @@
+/* api_plan.c: plans and runs. */
+#include <string.h>
+
+#include "api/api.h"
+#include "base/alloc.h"
+
+/* Which kernel the device will run for every step, for whom the plan is explained to. */
+static void name_kernels(mmc_plan *plan) {
+  const mmc_chain *chain = plan->plan.chain;
+  if (plan->ops->kernel_name == NULL) return;
+  for (int32_t s = 0; s < chain->n - 1; s++) {
+    mmci_plan_step *step = &plan->plan.steps[s];
+    mmci_gemm gemm = {.dtype = chain->dtype, .m = step->m, .k = step->k, .n = step->n};
+    step->kernel = plan->ops->kernel_name(plan->device, &gemm);
+  }
+}
+
+static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
+                              const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
+  if (chain == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected a chain, got NULL");
+  if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
+  mmc_plan_options defaults = MMC_PLAN_OPTIONS_INIT;
+  if (options == NULL) options = &defaults;
+  if (options->size != sizeof *options)
+    return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *options,
+                     options->size);
+  const char *solver = options->solver != NULL ? options->solver : "auto";
+  const char *device = options->device != NULL ? options->device : "cpu";
+
+  mmc_plan *plan = malloc(sizeof *plan);
+  if (plan == NULL) return mmci_fail_nomem(error, sizeof *plan);
+  plan->context = context;
+  mmc_status status = mmci_context_open_device(context, device, &plan->ops, &plan->device, error);
+  if (status == MMC_OK && plan->ops->enqueue == NULL)
+    status = mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' cannot multiply", device);
+  if (status == MMC_OK)
+    status = mmci_plan_create(chain, solver, options->memory_limit_bytes, &plan->plan, error);
+  if (status != MMC_OK) {
+    free(plan);
+    return status;
+  }
+  plan->plan.device = plan->ops->name;
+  name_kernels(plan);
+  *out = plan;
+  return MMC_OK;
+}
+
+mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,
+                           const mmc_plan_options *options, mmc_plan **out) {
+  if (context == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  return mmci_report(context, create_plan(context, chain, options, out, &error), &error);
+}
+
+void mmc_plan_destroy(mmc_plan *plan) {
+  if (plan == NULL) return;
+  mmci_plan_destroy(&plan->plan);
+  free(plan);
+}
+
+mmc_status mmc_plan_explain(const mmc_plan *plan, mmc_format format, mmc_write_fn write,
+                            void *user) {
+  if (plan == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  mmc_status status = write == NULL
+                          ? mmci_fail(&error, MMC_E_ARG, "write: expected a function, got NULL")
+                          : mmci_plan_explain(&plan->plan, format, write, user, &error);
+  return mmci_report(plan->context, status, &error);
+}
+
+mmc_count mmc_plan_multiplications(const mmc_plan *plan) {
+  return mmci_count(plan->plan.multiplications);
+}
+
+uint64_t mmc_plan_workspace_bytes(const mmc_plan *plan) {
+  return plan->plan.workspace_bytes;
+}
+
+const char *mmc_plan_device(const mmc_plan *plan) {
+  return plan->plan.device;
+}
+
+int64_t mmc_plan_step_count(const mmc_plan *plan) {
+  return plan->plan.chain->n - 1;
+}
+
+mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {
+  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  if (index < 0 || index >= mmc_plan_step_count(plan))
+    return mmci_report(
+        plan->context,
+        mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
+  const mmci_plan_step *step = &plan->plan.steps[index];
+  *out = (mmc_step){
+      .m = step->m,
+      .k = step->k,
+      .n = step->n,
+      .left = step->left,
+      .right = step->right,
+      .first = step->first,
+      .last = step->last,
+  };
+  return MMC_OK;
+}
+
+/* ---- runs ---------------------------------------------------------------------------------- */
+
+mmc_status mmc_run_create(const mmc_plan *plan, mmc_run **out) {
+  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  mmc_run *run = malloc(sizeof *run);
+  if (run == NULL) return mmci_report(plan->context, mmci_fail_nomem(&error, sizeof *run), &error);
+  run->plan = plan;
+  mmc_status status = mmci_run_create(&plan->plan, plan->ops, plan->device, &run->run, &error);
+  if (status != MMC_OK) {
+    free(run);
+    return mmci_report(plan->context, status, &error);
+  }
+  *out = run;
+  return MMC_OK;
+}
+
+void mmc_run_destroy(mmc_run *run) {
+  if (run == NULL) return;
+  mmci_run_destroy(run->run);
+  free(run);
+}
+
+mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out) {
+  if (run == NULL) return MMC_E_ARG;
+  mmci_error error;
+  mmc_status status = mmci_run_execute(run->run, factors, out, &error);
+  return status == MMC_OK ? MMC_OK : mmci_report(run->plan->context, status, &error);
+}

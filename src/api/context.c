@@ -1,0 +1,98 @@
+/* context.c: contexts, devices, chains: the library's front door. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/alloc.h"
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+const char *mmc_version(void) {
+  return TEXT(MMC_VERSION_MAJOR) "." TEXT(MMC_VERSION_MINOR) "." TEXT(MMC_VERSION_PATCH);
+}
+
+mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error *error) {
+  if (status == MMC_OK || context == NULL) return status;
+  pthread_mutex_lock(&context->lock);
+  snprintf(context->message, sizeof context->message, "%s", error->text);
+  pthread_mutex_unlock(&context->lock);
+  return status;
+}
+
+mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **out) {
+  if (out == NULL) return MMC_E_ARG;
+  if (options != NULL && options->size != sizeof *options) return MMC_E_ARG;
+  const char *module_dir = options != NULL ? options->module_dir : NULL;
+  if (module_dir == NULL) module_dir = getenv("MMCHAIN_MODULE_DIR");
+  if (module_dir == NULL) module_dir = MMCI_MODULE_DIR;
+
+  mmc_context *context = mmci_alloc_zeroed(1, sizeof *context);
+  if (context == NULL) return MMC_E_NOMEM;
+  mmci_error error;
+  mmc_status status = mmci_registry_create(module_dir, &context->registry, &error);
+  if (status == MMC_OK && pthread_mutex_init(&context->lock, NULL) != 0) {
+    mmci_registry_destroy(context->registry);
+    status = MMC_E_NOMEM;
+  }
+  if (status != MMC_OK) {
+    free(context);
+    return status;
+  }
+  *out = context;
+  return MMC_OK;
+}
+
+void mmc_context_destroy(mmc_context *context) {
+  if (context == NULL) return;
+  mmci_registry_destroy(context->registry);
+  pthread_mutex_destroy(&context->lock);
+  free(context);
+}
+
+char *mmc_context_message(mmc_context *context, char *text, size_t size) {
+  if (text == NULL || size == 0) return text;
+  text[0] = '\0';
+  if (context == NULL) return text;
+  pthread_mutex_lock(&context->lock);
+  snprintf(text, size, "%s", context->message);
+  pthread_mutex_unlock(&context->lock);
+  return text;
+}
+
+mmc_status mmci_context_open_device(mmc_context *context, const char *name,
+                                    const mmci_device_ops **ops, mmci_device **device,
+                                    mmci_error *error) {
+  pthread_mutex_lock(&context->lock);
+  mmc_status status = mmci_registry_open(context->registry, name, ops, device, error);
+  pthread_mutex_unlock(&context->lock);
+  return status;
+}
+
+mmc_status mmc_device_describe(mmc_context *context, int index, mmc_device_info *out) {
+  if (context == NULL || out == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  pthread_mutex_lock(&context->lock);
+  mmc_status status = mmci_registry_describe(context->registry, index, out, &error);
+  pthread_mutex_unlock(&context->lock);
+  return mmci_report(context, status, &error);
+}
+
+/* ---- chains -------------------------------------------------------------------------------- */
+
+mmc_status mmc_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n, const int64_t *dims,
+                            const mmc_op *ops, mmc_chain **out) {
+  mmci_error error = {0};
+  mmc_status status = out == NULL
+                          ? mmci_fail(&error, MMC_E_ARG, "out: expected an address, got NULL")
+                          : mmci_chain_create(dtype, n, dims, ops, out, &error);
+  return mmci_report(context, status, &error);
+}
+
+mmc_status mmc_chain_parse(mmc_context *context, const char *text, mmc_chain **out) {
+  mmci_error error = {0};
+  mmc_status status = out == NULL
+                          ? mmci_fail(&error, MMC_E_ARG, "out: expected an address, got NULL")
+                          : mmci_chain_parse(text, out, &error);
+  return mmci_report(context, status, &error);
+}

@@ -1,0 +1,26 @@
+/* chain.h: the problem: n factors, their dims, dtype and ops. */
+#ifndef MMCI_CHAIN_H
+#define MMCI_CHAIN_H
+
+#include "base/status.h"
+
+/* Immutable. dims and ops lie behind the struct, in one allocation. */
+struct mmc_chain {
+  mmc_dtype dtype;
+  int32_t n;
+  int64_t *dims; /* n+1 */
+  mmc_op *ops;   /* n */
+};
+
+/* Limits that keep every index in 32 bits and every product of two dims in 128. */
+#define MMCI_MAX_DIM ((int64_t)1 << 62)
+enum { MMCI_MAX_FACTORS = (1 << 30) - 1 };
+
+mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
+                             mmc_chain **out, mmci_error *error);
+mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error);
+
+/* Checks n and dims as mmci_chain_create() does. */
+mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error);
+
+#endif

@@ -1,0 +1,53 @@
+#include "device/host.h"
+
+#include "base/alloc.h"
+
+/* There is nothing to open and nothing to wait for; the handles only have to be something. */
+struct mmci_device {
+  char nothing;
+};
+struct mmci_queue {
+  char nothing;
+};
+
+mmc_status mmci_host_open(int index, mmci_device **out, mmci_error *error) {
+  (void)index;
+  mmci_device *device = malloc(sizeof *device);
+  if (device == NULL) return mmci_fail_nomem(error, sizeof *device);
+  *out = device;
+  return MMC_OK;
+}
+
+void mmci_host_close(mmci_device *device) {
+  free(device);
+}
+
+mmc_status mmci_host_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error) {
+  (void)device;
+  mmci_queue *queue = malloc(sizeof *queue);
+  if (queue == NULL) return mmci_fail_nomem(error, sizeof *queue);
+  *out = queue;
+  return MMC_OK;
+}
+
+void mmci_host_queue_close(mmci_queue *queue) {
+  free(queue);
+}
+
+mmc_status mmci_host_sync(mmci_queue *queue, mmci_error *error) {
+  (void)queue, (void)error;
+  return MMC_OK;
+}
+
+mmc_status mmci_host_alloc(mmci_device *device, size_t size_bytes, void **out, mmci_error *error) {
+  (void)device;
+  void *memory = mmci_alloc_aligned(size_bytes, 1);
+  if (memory == NULL) return mmci_fail_nomem(error, size_bytes);
+  *out = memory;
+  return MMC_OK;
+}
+
+void mmci_host_dealloc(mmci_device *device, void *memory) {
+  (void)device;
+  free(memory);
+}

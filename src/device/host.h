@@ -1,0 +1,16 @@
+/* host.h: what devices that compute on the host's memory share: products are done when enqueue
+ * returns, memory is the process's. */
+#ifndef MMCI_HOST_H
+#define MMCI_HOST_H
+
+#include "device/device.h"
+
+mmc_status mmci_host_open(int index, mmci_device **out, mmci_error *error);
+void mmci_host_close(mmci_device *device);
+mmc_status mmci_host_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error);
+void mmci_host_queue_close(mmci_queue *queue);
+mmc_status mmci_host_sync(mmci_queue *queue, mmci_error *error);
+mmc_status mmci_host_alloc(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
+void mmci_host_dealloc(mmci_device *device, void *memory);
+
+#endif

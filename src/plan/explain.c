@@ -1,0 +1,219 @@
+/* explain.c: a plan in words, as JSON and as a graph. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "plan/plan.h"
+
+/* Text for people shows this many steps at most, and writes orders of this many factors out. */
+enum { TEXT_STEPS = 100 };
+
+/* The largest integer up to which every JSON reader is exact. */
+#define JSON_EXACT ((mmci_u128)1 << 53)
+
+typedef struct number {
+  char text[MMC_COUNT_TEXT_SIZE];
+} number;
+
+static number decimal(mmci_u128 value) {
+  number n;
+  mmc_count_format(mmci_count(value), n.text);
+  return n;
+}
+
+/* A1, or T3 for the result of step 3; the name of the last step's result is R. */
+static number operand_name(const mmci_plan *plan, int32_t operand) {
+  number name;
+  int32_t n = plan->chain->n;
+  if (operand < n)
+    snprintf(name.text, sizeof name.text, "A%" PRId32, operand + 1);
+  else if (operand == n + n - 2)
+    snprintf(name.text, sizeof name.text, "R");
+  else
+    snprintf(name.text, sizeof name.text, "T%" PRId32, operand - n + 1);
+  return name;
+}
+
+static int write_to_text(void *user, const char *bytes, size_t size) {
+  mmci_text_bytes(user, bytes, size);
+  return 0;
+}
+
+static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
+  return mmci_tree_write(&plan->tree, MMC_ORDER_TEXT, write_to_text, text, error);
+}
+
+static mmci_u128 step_multiplications(const mmci_plan_step *step) {
+  return mmci_multiplications(step->m, step->k, step->n);
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+/* "how it compares with multiplying from left to right". */
+static void put_comparison(const mmci_plan *plan, mmci_text *text) {
+  mmci_u128 left = mmci_plan_left_to_right(plan);
+  if (left == MMCI_U128_MAX) {
+    mmci_text_printf(text, " (left to right: more than 2^128)");
+  } else if (left == plan->multiplications) {
+    mmci_text_printf(text, " (as many as left to right)");
+  } else {
+    mmci_text_printf(text, " (left to right: %s", decimal(left).text);
+    if (plan->multiplications != 0)
+      mmci_text_printf(text, ", %.3g times", (double)left / (double)plan->multiplications);
+    mmci_text_printf(text, ")");
+  }
+}
+
+static void put_reason(const mmci_plan *plan, mmci_text *text) {
+  if (plan->limited)
+    mmci_text_printf(text,
+                     "the fewest within %" PRIu64
+                     " bytes of workspace; the fewest of all, %s, "
+                     "need %" PRIu64 " bytes",
+                     plan->limit_bytes, decimal(plan->unlimited_multiplications).text,
+                     plan->unlimited_bytes);
+  else if (strcmp(plan->solver, "left-to-right") == 0)
+    mmci_text_printf(text, "left to right, as asked");
+  else
+    mmci_text_printf(text, "the fewest multiplications of all orders");
+}
+
+static void put_steps(const mmci_plan *plan, mmci_text *text) {
+  int32_t count = plan->chain->n - 1;
+  if (count == 0) return;
+  mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s\n", "step", "m", "k", "n", "kernel",
+                   "multiplications", "share");
+  for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    char product[80];
+    snprintf(product, sizeof product, "%s = %s %s", operand_name(plan, plan->chain->n + s).text,
+             operand_name(plan, step->left).text, operand_name(plan, step->right).text);
+    mmci_u128 cost = step_multiplications(step);
+    double share =
+        plan->multiplications != 0 ? 100 * (double)cost / (double)plan->multiplications : 0;
+    mmci_text_printf(text, "%-24s %10" PRId64 " %10" PRId64 " %10" PRId64 " %8s %16s %5.1f %%\n",
+                     product, step->m, step->k, step->n, step->kernel, decimal(cost).text, share);
+  }
+  if (count > TEXT_STEPS)
+    mmci_text_printf(text, "... and %" PRId32 " more steps\n", count - TEXT_STEPS);
+}
+
+static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
+  mmci_text_printf(text, "chain            ");
+  mmc_chain_write(plan->chain, write_to_text, text);
+  mmci_text_printf(text, "\norder            ");
+  if (plan->chain->n <= TEXT_STEPS) {
+    mmc_status status = put_order(plan, text, error);
+    if (status != MMC_OK) return status;
+  } else {
+    mmci_text_printf(text, "of %" PRId32 " factors", plan->chain->n);
+  }
+  mmci_text_printf(text, "\nwhy              ");
+  put_reason(plan, text);
+  mmci_text_printf(text, "\nsolver           %s\nmultiplications  %s", plan->solver,
+                   decimal(plan->multiplications).text);
+  put_comparison(plan, text);
+  mmci_text_printf(text, "\nworkspace        %" PRIu64 " bytes\ndevice           %s\n",
+                   plan->workspace_bytes, plan->device);
+  put_steps(plan, text);
+  return MMC_OK;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+static void put_json_count(mmci_text *text, mmci_u128 value) {
+  mmci_text_printf(text, value <= JSON_EXACT ? "%s" : "\"%s\"", decimal(value).text);
+}
+
+static mmci_u128 flops(const mmc_chain *chain, mmci_u128 multiplications) {
+  /* A complex multiplication and addition are four of each of the real ones. */
+  bool is_complex = chain->dtype == MMC_C64 || chain->dtype == MMC_C128;
+  return mmci_u128_mul(multiplications, is_complex ? 8 : 2);
+}
+
+static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
+  const mmc_chain *chain = plan->chain;
+  mmci_text_printf(text, "{\"chain\": \"");
+  mmc_chain_write(chain, write_to_text, text);
+  mmci_text_printf(text,
+                   "\", \"objective\": \"flops\", \"solver\": \"%s\", \"device\": ", plan->solver);
+  mmci_text_json_string(text, plan->device);
+  mmci_text_printf(text, ", \"order\": \"");
+  mmc_status status = put_order(plan, text, error);
+  if (status != MMC_OK) return status;
+  mmci_text_printf(text, "\", \"multiplications\": ");
+  put_json_count(text, plan->multiplications);
+  mmci_text_printf(text, ", \"flops\": ");
+  put_json_count(text, flops(chain, plan->multiplications));
+  mmci_text_printf(text, ", \"left_to_right_multiplications\": ");
+  mmci_u128 left = mmci_plan_left_to_right(plan);
+  if (left == MMCI_U128_MAX)
+    mmci_text_printf(text, "null");
+  else
+    put_json_count(text, left);
+  mmci_text_printf(text, ", \"peak_workspace_bytes\": %" PRIu64 ", \"memory_limit_bytes\": ",
+                   plan->workspace_bytes);
+  if (plan->limited)
+    mmci_text_printf(text, "%" PRIu64, plan->limit_bytes);
+  else
+    mmci_text_printf(text, "null");
+  mmci_text_printf(text, ", \"steps\": [");
+  for (int32_t s = 0; s < chain->n - 1; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    mmci_text_printf(text, "%s\n  {\"product\": \"%s = %s %s\", ", s > 0 ? "," : "",
+                     operand_name(plan, chain->n + s).text, operand_name(plan, step->left).text,
+                     operand_name(plan, step->right).text);
+    mmci_text_printf(text, "\"m\": %" PRId64 ", \"k\": %" PRId64 ", \"n\": %" PRId64 ", ", step->m,
+                     step->k, step->n);
+    mmci_text_printf(text, "\"fusion\": null, \"tile\": null, \"split\": null, \"kernel\": ");
+    mmci_text_json_string(text, step->kernel);
+    mmci_text_printf(text, ", \"cost\": ");
+    put_json_count(text, step_multiplications(step));
+    mmci_text_printf(text, "}");
+  }
+  mmci_text_printf(text, "%s]}\n", chain->n > 1 ? "\n" : "");
+  return MMC_OK;
+}
+
+/* ---- dot ----------------------------------------------------------------------------------- */
+
+static void explain_dot(const mmci_plan *plan, mmci_text *text) {
+  static const char *const op_marks[] = {[MMC_OP_N] = "", [MMC_OP_T] = "'", [MMC_OP_H] = "*"};
+  const mmc_chain *chain = plan->chain;
+  mmci_text_printf(text, "digraph plan {\n  rankdir=BT;\n  node [fontname=\"sans-serif\"];\n");
+  for (int32_t i = 0; i < chain->n; i++)
+    mmci_text_printf(
+        text, "  A%" PRId32 " [shape=box, label=\"A%" PRId32 "%s\\n%" PRId64 " x %" PRId64 "\"];\n",
+        i + 1, i + 1, op_marks[chain->ops[i]], chain->dims[i], chain->dims[i + 1]);
+  for (int32_t s = 0; s < chain->n - 1; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    number name = operand_name(plan, chain->n + s);
+    mmci_text_printf(text, "  %s [label=\"%s\\n%" PRId64 " x %" PRId64 "\\n%s\"];\n", name.text,
+                     name.text, step->m, step->n, decimal(step_multiplications(step)).text);
+    mmci_text_printf(text, "  %s -> %s;\n", operand_name(plan, step->left).text, name.text);
+    mmci_text_printf(text, "  %s -> %s;\n", operand_name(plan, step->right).text, name.text);
+  }
+  mmci_text_printf(text, "}\n");
+}
+
+mmc_status mmci_plan_explain(const mmci_plan *plan, mmc_format format, mmc_write_fn write,
+                             void *user, mmci_error *error) {
+  mmci_text text;
+  mmci_text_start(&text, write, user);
+  mmc_status status = MMC_OK;
+  switch (format) {
+    case MMC_TEXT:
+      status = explain_text(plan, &text, error);
+      break;
+    case MMC_JSON:
+      status = explain_json(plan, &text, error);
+      break;
+    case MMC_DOT:
+      explain_dot(plan, &text);
+      break;
+    default:
+      return mmci_fail(error, MMC_E_ARG, "format: expected MMC_TEXT, MMC_JSON or MMC_DOT");
+  }
+  return status != MMC_OK ? status : mmci_text_finish(&text, error);
+}

@@ -1,0 +1,45 @@
+#include "run/copy.h"
+
+#include <string.h>
+
+/* Transposed copies go in squares of this many elements, so that both sides stay in cache. */
+enum { SQUARE = 32 };
+
+static void conjugate(char *element, size_t size) {
+  if (size == 8) {
+    float imaginary;
+    memcpy(&imaginary, element + 4, 4);
+    imaginary = -imaginary;
+    memcpy(element + 4, &imaginary, 4);
+  } else {
+    double imaginary;
+    memcpy(&imaginary, element + 8, 8);
+    imaginary = -imaginary;
+    memcpy(element + 8, &imaginary, 8);
+  }
+}
+
+void mmci_copy(const mmci_gemm *shape, const mmci_operand *from, void *out, int64_t ld,
+               bool by_columns) {
+  size_t size = mmc_dtype_size(shape->dtype);
+  const char *source = from->data;
+  char *target = out;
+  /* In lines of the result: rows, or columns when by_columns. */
+  int64_t lines = by_columns ? shape->n : shape->m, length = by_columns ? shape->m : shape->n;
+  bool same_way = from->trans == by_columns;
+  if (same_way && !from->conj) {
+    for (int64_t i = 0; i < lines && length > 0; i++)
+      memcpy(target + (size_t)(i * ld) * size, source + (size_t)(i * from->ld) * size,
+             (size_t)length * size);
+    return;
+  }
+  for (int64_t i0 = 0; i0 < lines; i0 += SQUARE)
+    for (int64_t j0 = 0; j0 < length; j0 += SQUARE)
+      for (int64_t i = i0; i < lines && i < i0 + SQUARE; i++)
+        for (int64_t j = j0; j < length && j < j0 + SQUARE; j++) {
+          int64_t place = same_way ? i * from->ld + j : j * from->ld + i;
+          char *element = target + (size_t)(i * ld + j) * size;
+          memcpy(element, source + (size_t)place * size, size);
+          if (from->conj) conjugate(element, size);
+        }
+}

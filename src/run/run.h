@@ -1,0 +1,20 @@
+/* run.h: walks a plan on a device. */
+#ifndef MMCI_RUN_H
+#define MMCI_RUN_H
+
+#include "device/device.h"
+#include "plan/plan.h"
+
+/* One execution at a time: the prepared products and the memory for intermediates. */
+typedef struct mmci_run mmci_run;
+
+/* plan and device must outlive the run. Returns E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
+mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mmci_device *device,
+                           mmci_run **out, mmci_error *error);
+void mmci_run_destroy(mmci_run *run);
+
+/* As mmc_execute(): checks the matrices, then runs every step. Allocates nothing. */
+mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                            mmci_error *error);
+
+#endif
