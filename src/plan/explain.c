@@ -86,7 +86,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
                    "multiplications", "share");
   for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {
     const mmci_plan_step *step = &plan->steps[s];
-    char product[80];
+    char product[128];
     snprintf(product, sizeof product, "%s = %s %s", operand_name(plan, plan->chain->n + s).text,
              operand_name(plan, step->left).text, operand_name(plan, step->right).text);
     mmci_u128 cost = step_multiplications(step);

@@ -79,13 +79,15 @@ static void lay_out(const mmc_chain *chain, const mmci_tree *tree, uint64_t work
   }
 }
 
-/* Needs, ranges and, when it is wanted, steps of a tree. */
-static mmc_status arrange(const mmc_chain *chain, const mmci_tree *tree, mmci_plan_step *steps,
-                          uint64_t *workspace_bytes, mmci_error *error) {
-  *workspace_bytes = 0;
-  if (tree->n < 2) return MMC_OK;
-  size_t count = (size_t)tree->n - 1;
-  struct scratch {
+/* Fills the plan's steps and workspace from its chain and tree. */
+static mmc_status arrange(mmci_plan *plan, mmci_error *error) {
+  const mmc_chain *chain = plan->chain;
+  size_t count = (size_t)chain->n - 1;
+  plan->steps = mmci_alloc_array(count, sizeof *plan->steps);
+  if (plan->steps == NULL) return mmci_fail_nomem(error, count * sizeof *plan->steps);
+  if (count == 0) return MMC_OK;
+
+  struct {
     layout layouts[SHORT];
     mmci_range ranges[SHORT];
     mmci_need needs[SHORT];
@@ -102,76 +104,76 @@ static mmc_status arrange(const mmc_chain *chain, const mmci_tree *tree, mmci_pl
     needs = (mmci_need *)(layouts + count);
     ranges = (mmci_range *)(needs + count);
   }
-  mmci_tree_ranges(tree, ranges);
-  mmci_tree_needs(tree, ranges, chain->dims, mmc_dtype_size(chain->dtype), needs);
-  *workspace_bytes = needs[count - 1].bytes;
-  if (steps != NULL) {
-    for (size_t t = 0; t < count; t++) layouts[t] = (layout){.range = ranges[t], .need = needs[t]};
-    lay_out(chain, tree, *workspace_bytes, layouts, steps);
-  }
+  mmci_tree_ranges(&plan->tree, ranges);
+  mmci_tree_needs(&plan->tree, ranges, chain->dims, mmc_dtype_size(chain->dtype), needs);
+  for (size_t t = 0; t < count; t++) layouts[t] = (layout){.range = ranges[t], .need = needs[t]};
+  plan->workspace_bytes = needs[count - 1].bytes;
+  lay_out(chain, &plan->tree, plan->workspace_bytes, layouts, plan->steps);
   free(memory);
   return MMC_OK;
 }
 
+mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
+                               mmci_error *error) {
+  mmci_plan plan = {.tree = *tree, .solver = "", .device = ""};
+  *tree = (mmci_tree){0};
+  mmc_status status =
+      mmci_chain_create(chain->dtype, chain->n, chain->dims, chain->ops, &plan.chain, error);
+  if (status == MMC_OK) status = arrange(&plan, error);
+  if (status != MMC_OK) {
+    mmci_plan_destroy(&plan);
+    return status;
+  }
+  plan.multiplications = mmci_tree_multiplications(&plan.tree, chain->dims);
+  *out = plan;
+  return MMC_OK;
+}
+
 /* The best order is too large: the cheapest that fits instead. */
-static mmc_status plan_within(const mmci_order_problem *problem, const char *solver,
-                              uint64_t limit_bytes, mmci_plan *plan, mmci_error *error) {
+static mmc_status replace_within(const mmc_chain *chain, const mmci_order_problem *problem,
+                                 uint64_t limit_bytes, mmci_plan *plan, mmci_error *error) {
   mmci_order_answer answer;
   uint64_t leanest_bytes = 0;
-  mmc_status status = mmci_order_within(problem, mmc_dtype_size(plan->chain->dtype), limit_bytes,
+  mmc_status status = mmci_order_within(problem, mmc_dtype_size(chain->dtype), limit_bytes,
                                         &leanest_bytes, &answer, error);
   if (status == MMC_E_MEMORY_LIMIT)
     return mmci_fail(error, status,
-                     "memory limit: %" PRIu64
-                     " bytes of workspace fit no order; the cheapest "
-                     "(%s) needs %" PRIu64 ", the leanest %" PRIu64,
-                     limit_bytes, solver, plan->workspace_bytes, leanest_bytes);
+                     "memory limit: no order fits in %" PRIu64
+                     " bytes of workspace; the leanest needs %" PRIu64 ", the cheapest %" PRIu64,
+                     limit_bytes, leanest_bytes, plan->workspace_bytes);
   if (status != MMC_OK) return status;
-  plan->limited = true;
-  plan->limit_bytes = limit_bytes;
-  plan->unlimited_multiplications = plan->multiplications;
-  plan->unlimited_bytes = plan->workspace_bytes;
-  mmci_tree_destroy(&plan->tree);
-  plan->tree = answer.tree;
-  plan->multiplications = answer.multiplications;
+  mmci_plan smaller;
+  status = mmci_plan_from_tree(chain, &answer.tree, &smaller, error);
+  if (status != MMC_OK) return status;
+  smaller.limited = true;
+  smaller.limit_bytes = limit_bytes;
+  smaller.unlimited_multiplications = plan->multiplications;
+  smaller.unlimited_bytes = plan->workspace_bytes;
+  mmci_plan_destroy(plan);
+  *plan = smaller;
   return MMC_OK;
 }
 
 mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                             mmci_plan *out, mmci_error *error) {
-  mmci_plan plan = {0};
-  mmc_status status =
-      mmci_chain_create(chain->dtype, chain->n, chain->dims, chain->ops, &plan.chain, error);
-  if (status != MMC_OK) return status;
-
-  mmci_order_problem problem = {.n = chain->n, .dims = plan.chain->dims};
+  mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
   mmci_order_answer answer;
   const mmci_solver *used;
-  status = mmci_order_solve(solver, &problem, false, &used, &answer, error);
-  if (status != MMC_OK) {
-    mmc_chain_destroy(plan.chain);
-    return status;
-  }
-  plan.tree = answer.tree;
-  plan.multiplications = answer.multiplications;
-  plan.solver = used->name;
+  mmc_status status = mmci_order_solve(solver, &problem, false, &used, &answer, error);
+  if (status != MMC_OK) return status;
 
-  size_t count = (size_t)chain->n - 1;
-  plan.steps = mmci_alloc_array(count, sizeof *plan.steps);
-  if (plan.steps == NULL) status = mmci_fail_nomem(error, count * sizeof *plan.steps);
-  if (status == MMC_OK)
-    status = arrange(plan.chain, &plan.tree, plan.steps, &plan.workspace_bytes, error);
-  if (status == MMC_OK && plan.workspace_bytes > limit_bytes) {
-    status = plan_within(&problem, plan.solver, limit_bytes, &plan, error);
-    if (status == MMC_OK)
-      status = arrange(plan.chain, &plan.tree, plan.steps, &plan.workspace_bytes, error);
-  }
+  mmci_plan plan;
+  status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
+  if (status != MMC_OK) return status;
+  if (plan.workspace_bytes > limit_bytes)
+    status = replace_within(chain, &problem, limit_bytes, &plan, error);
   if (status == MMC_OK && plan.workspace_bytes == UINT64_MAX)
     status = mmci_fail(error, MMC_E_OVERFLOW, "dims: the intermediates exceed the address space");
   if (status != MMC_OK) {
     mmci_plan_destroy(&plan);
     return status;
   }
+  plan.solver = used->name;
   *out = plan;
   return MMC_OK;
 }

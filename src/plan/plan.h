@@ -37,6 +37,9 @@ typedef struct mmci_plan {
 /* Plans the chain with the solver of that name. Returns what mmc_plan_create() does. */
 mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                             mmci_plan *out, mmci_error *error);
+/* Plans this tree, which it takes over, on failure too. solver and device are left "". */
+mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
+                               mmci_error *error);
 void mmci_plan_destroy(mmci_plan *plan);
 
 /* Multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */

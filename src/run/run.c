@@ -7,13 +7,12 @@
 #include "base/alloc.h"
 #include "run/copy.h"
 
-/* A step as it is executed. Operands that are intermediates are complete; those that are factors
- * get their address, ld and layout when they are known. */
+/* A step as it is executed; operands, and the last result, are those of the matrices the run is
+ * bound to. */
 typedef struct action {
   const mmci_kernel *kernel;
-  int32_t left, right; /* factor, or -1 */
   mmci_operand a, b;
-  void *result; /* NULL: the caller's */
+  void *result;
   int64_t ld;
 } action;
 
@@ -28,6 +27,11 @@ struct mmci_run {
   mmci_kernel *transposed;
   int32_t kernel_count, action_count;
   action *actions;
+  /* The matrices of the execution before: most callers give the same ones again, and then neither
+   * checks nor operands have to be made anew. */
+  bool bound;
+  mmc_matrix *factors;
+  mmc_matrix out;
 };
 
 /* ---- creation ------------------------------------------------------------------------------ */
@@ -58,15 +62,11 @@ static mmc_status prepare_steps(mmci_run *run, mmci_error *error) {
     if (status != MMC_OK) return status;
     run->kernel_count++;
 
-    action *x = &run->actions[s];
-    bool left_is_factor = step->left < chain->n, right_is_factor = step->right < chain->n;
-    x->kernel = run->kernels[s];
-    x->left = left_is_factor ? step->left : -1;
-    x->right = right_is_factor ? step->right : -1;
-    if (!left_is_factor) x->a = intermediate(run, &plan->steps[step->left - chain->n]);
-    if (!right_is_factor) x->b = intermediate(run, &plan->steps[step->right - chain->n]);
-    x->result = s < count - 1 ? run->workspace + step->offset_bytes : NULL;
-    x->ld = step->n > 0 ? step->n : 1;
+    run->actions[s] = (action){
+        .kernel = run->kernels[s],
+        .result = run->workspace + step->offset_bytes,
+        .ld = step->n > 0 ? step->n : 1,
+    };
   }
   run->action_count = count;
   if (count == 0) return MMC_OK;
@@ -86,9 +86,10 @@ mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mm
   run->device = device;
   run->kernels = mmci_alloc_array(count, sizeof(mmci_kernel *));
   run->actions = mmci_alloc_zeroed(count, sizeof *run->actions);
+  run->factors = mmci_alloc_array(count + 1, sizeof *run->factors);
   mmc_status status = MMC_OK;
-  if (run->kernels == NULL || run->actions == NULL)
-    status = mmci_fail_nomem(error, count * sizeof *run->actions);
+  if (run->kernels == NULL || run->actions == NULL || run->factors == NULL)
+    status = mmci_fail_nomem(error, count * (sizeof *run->actions + sizeof *run->factors));
   if (status == MMC_OK) status = ops->queue_open(device, &run->queue, error);
   if (status == MMC_OK && plan->workspace_bytes > 0) {
     void *workspace = NULL;
@@ -112,19 +113,11 @@ void mmci_run_destroy(mmci_run *run) {
   if (run->queue != NULL) run->ops->queue_close(run->queue);
   free(run->kernels);
   free(run->actions);
+  free(run->factors);
   free(run);
 }
 
 /* ---- execution ----------------------------------------------------------------------------- */
-
-/* Bytes from a matrix's first element to past its last. */
-static size_t extent_bytes(const mmc_matrix *matrix, int64_t ld, size_t element_size) {
-  if (matrix->rows == 0 || matrix->cols == 0) return 0;
-  bool by_rows = matrix->layout == MMC_ROW_MAJOR;
-  int64_t lines = by_rows ? matrix->rows : matrix->cols;
-  int64_t length = by_rows ? matrix->cols : matrix->rows;
-  return (size_t)((lines - 1) * ld + length) * element_size;
-}
 
 /* A matrix's ld, 0 standing for no gaps; at least 1, as BLAS wants it. */
 static int64_t leading_dimension(const mmc_matrix *matrix) {
@@ -139,8 +132,13 @@ static mmc_status fail_matrix(int32_t index, const char *what, mmci_error *error
   return mmci_fail(error, MMC_E_ARG, "factors[%" PRId32 "]: %s", index, what);
 }
 
+/* The bytes from a matrix's first element to past its last. */
+typedef struct extent {
+  uintptr_t start, end;
+} extent;
+
 static mmc_status check_matrix(const mmc_matrix *matrix, int32_t index, int64_t rows, int64_t cols,
-                               mmc_dtype dtype, mmci_error *error) {
+                               mmc_dtype dtype, extent *bytes, mmci_error *error) {
   if (matrix->rows != rows || matrix->cols != cols) {
     char what[160];
     snprintf(what, sizeof what,
@@ -150,28 +148,26 @@ static mmc_status check_matrix(const mmc_matrix *matrix, int32_t index, int64_t 
   }
   if (matrix->layout != MMC_ROW_MAJOR && matrix->layout != MMC_COL_MAJOR)
     return fail_matrix(index, "expected layout MMC_ROW_MAJOR or MMC_COL_MAJOR", error);
-  int64_t length = matrix->layout == MMC_ROW_MAJOR ? cols : rows;
-  int64_t lines = matrix->layout == MMC_ROW_MAJOR ? rows : cols;
+  bool by_rows = matrix->layout == MMC_ROW_MAJOR;
+  int64_t length = by_rows ? cols : rows, lines = by_rows ? rows : cols;
   if (matrix->ld != 0 && matrix->ld < length)
     return fail_matrix(index, "ld is less than the length of a row (column)", error);
+  *bytes = (extent){0};
   if (rows == 0 || cols == 0) return MMC_OK;
-  if (matrix->data == NULL) return fail_matrix(index, "data is NULL", error);
-  size_t size = mmc_dtype_size(dtype);
-  size_t real_size = dtype == MMC_F32 || dtype == MMC_C64 ? 4 : 8;
-  if ((uintptr_t)matrix->data % real_size != 0)
-    return fail_matrix(index, "data is not aligned to its real type", error);
-  int64_t ld = leading_dimension(matrix), elements;
-  if (__builtin_mul_overflow(lines, ld, &elements) || (uint64_t)elements > PTRDIFF_MAX / size)
-    return fail_matrix(index, "ld exceeds the address space", error);
-  return MMC_OK;
-}
 
-static bool overlap(const mmc_matrix *x, const mmc_matrix *y, size_t element_size) {
-  uintptr_t x_start = (uintptr_t)x->data, y_start = (uintptr_t)y->data;
-  size_t x_bytes = extent_bytes(x, leading_dimension(x), element_size);
-  size_t y_bytes = extent_bytes(y, leading_dimension(y), element_size);
-  if (x_bytes == 0 || y_bytes == 0) return false;
-  return x_start < y_start + y_bytes && y_start < x_start + x_bytes;
+  bool single = dtype == MMC_F32 || dtype == MMC_C64;
+  uintptr_t start = (uintptr_t)matrix->data;
+  if (start == 0) return fail_matrix(index, "data is NULL", error);
+  if ((start & (single ? 3 : 7)) != 0)
+    return fail_matrix(index, "data is not aligned to its real type", error);
+  int64_t elements, size;
+  if (__builtin_mul_overflow(lines - 1, leading_dimension(matrix), &elements) ||
+      __builtin_add_overflow(elements, length, &elements) ||
+      __builtin_mul_overflow(elements, (int64_t)mmc_dtype_size(dtype), &size) ||
+      (uint64_t)size > UINTPTR_MAX - start)
+    return fail_matrix(index, "ld exceeds the address space", error);
+  *bytes = (extent){.start = start, .end = start + (uintptr_t)size};
+  return MMC_OK;
 }
 
 static mmc_status check_matrices(const mmc_chain *chain, const mmc_matrix *factors,
@@ -179,13 +175,14 @@ static mmc_status check_matrices(const mmc_chain *chain, const mmc_matrix *facto
   if (factors == NULL) return mmci_fail(error, MMC_E_ARG, "factors: expected an array, got NULL");
   if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected a matrix, got NULL");
   int32_t n = chain->n;
-  mmc_status status = check_matrix(out, -1, chain->dims[0], chain->dims[n], chain->dtype, error);
-  size_t size = mmc_dtype_size(chain->dtype);
+  extent result, factor;
+  mmc_status status =
+      check_matrix(out, -1, chain->dims[0], chain->dims[n], chain->dtype, &result, error);
   for (int32_t i = 0; i < n && status == MMC_OK; i++) {
     bool as_is = chain->ops[i] == MMC_OP_N;
     status = check_matrix(&factors[i], i, chain->dims[as_is ? i : i + 1],
-                          chain->dims[as_is ? i + 1 : i], chain->dtype, error);
-    if (status == MMC_OK && overlap(&factors[i], out, size))
+                          chain->dims[as_is ? i + 1 : i], chain->dtype, &factor, error);
+    if (status == MMC_OK && factor.start < result.end && result.start < factor.end)
       status = fail_matrix(i, "overlaps the result", error);
   }
   return status;
@@ -201,33 +198,77 @@ static mmci_operand factor_operand(const mmc_chain *chain, const mmc_matrix *fac
   };
 }
 
-mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
-                            mmci_error *error) {
+/* ---- binding ------------------------------------------------------------------------------- */
+
+static bool same_matrix(const mmc_matrix *x, const mmc_matrix *y) {
+  return x->data == y->data && x->rows == y->rows && x->cols == y->cols && x->ld == y->ld &&
+         x->layout == y->layout;
+}
+
+static bool is_bound_to(const mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out) {
+  if (!run->bound || factors == NULL || out == NULL || !same_matrix(&run->out, out)) return false;
+  for (int32_t i = 0; i < run->plan->chain->n; i++)
+    if (!same_matrix(&run->factors[i], &factors[i])) return false;
+  return true;
+}
+
+static mmci_operand operand(const mmci_run *run, const mmc_matrix *factors, int32_t number) {
+  const mmci_plan *plan = run->plan;
+  int32_t n = plan->chain->n;
+  if (number < n) return factor_operand(plan->chain, factors, number);
+  return intermediate(run, &plan->steps[number - n]);
+}
+
+/* Checks the matrices and points the actions at them. */
+static mmc_status bind(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                       mmci_error *error) {
   const mmc_chain *chain = run->plan->chain;
+  run->bound = false;
   mmc_status status = check_matrices(chain, factors, out, error);
   if (status != MMC_OK) return status;
+  for (int32_t s = 0; s < run->action_count; s++) {
+    action *x = &run->actions[s];
+    const mmci_plan_step *step = &run->plan->steps[s];
+    x->a = operand(run, factors, step->left);
+    x->b = operand(run, factors, step->right);
+  }
+  if (run->action_count > 0) {
+    action *last = &run->actions[run->action_count - 1];
+    last->result = out->data;
+    last->ld = leading_dimension(out);
+    last->kernel = run->kernels[run->action_count - 1];
+    if (out->layout == MMC_COL_MAJOR) {
+      mmci_operand a = last->a, b = last->b;
+      a.trans = !a.trans;
+      b.trans = !b.trans;
+      last->a = b;
+      last->b = a;
+      last->kernel = run->transposed;
+    }
+  }
+  for (int32_t i = 0; i < chain->n; i++) run->factors[i] = factors[i];
+  run->out = *out;
+  run->bound = true;
+  return MMC_OK;
+}
 
-  int64_t out_ld = leading_dimension(out);
-  bool out_by_columns = out->layout == MMC_COL_MAJOR;
+mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                            mmci_error *error) {
+  if (!is_bound_to(run, factors, out)) {
+    mmc_status status = bind(run, factors, out, error);
+    if (status != MMC_OK) return status;
+  }
+  const mmc_chain *chain = run->plan->chain;
   if (chain->n == 1) {
     mmci_operand operand = factor_operand(chain, factors, 0);
     mmci_gemm shape = {.dtype = chain->dtype, .m = chain->dims[0], .n = chain->dims[1]};
-    mmci_copy(&shape, &operand, out->data, out_ld, out_by_columns);
+    mmci_copy(&shape, &operand, out->data, leading_dimension(out), out->layout == MMC_COL_MAJOR);
     return MMC_OK;
   }
   for (int32_t s = 0; s < run->action_count; s++) {
     const action *x = &run->actions[s];
-    mmci_operand a = x->left >= 0 ? factor_operand(chain, factors, x->left) : x->a;
-    mmci_operand b = x->right >= 0 ? factor_operand(chain, factors, x->right) : x->b;
-    if (x->result != NULL || !out_by_columns) {
-      status = run->ops->enqueue(run->queue, x->kernel, &a, &b,
-                                 x->result != NULL ? x->result : out->data,
-                                 x->result != NULL ? x->ld : out_ld, error);
-    } else {
-      a.trans = !a.trans;
-      b.trans = !b.trans;
-      status = run->ops->enqueue(run->queue, run->transposed, &b, &a, out->data, out_ld, error);
-    }
+    mmc_status status =
+        run->ops->enqueue(run->queue, x->kernel, &x->a, &x->b, x->result, x->ld, error);
     if (status != MMC_OK) return status;
   }
   return run->ops->sync(run->queue, error);

@@ -22,25 +22,33 @@ enum { HAS_CONJ_NO_TRANS = 0, CONJ_NO_TRANS = CblasNoTrans };
 typedef enum method {
   NOTHING,       /* C has no elements */
   ZEROS,         /* k = 0: C is a sum of nothing */
+  LOOPS,         /* sizes that do not fit CBLAS's integers */
   DOT,           /* row times column */
   MATRIX_VECTOR, /* n = 1 */
   VECTOR_MATRIX, /* m = 1 */
   MATRIX_MATRIX,
-  LOOPS /* sizes that do not fit CBLAS's integers */
+  METHOD_COUNT
 } method;
+
+typedef void (*multiply_fn)(const mmci_gemm *gemm, const mmci_operand *a, const mmci_operand *b,
+                            void *c, int ldc);
 
 struct mmci_kernel {
   mmci_gemm gemm;
   method method;
+  multiply_fn multiply; /* NULL: method needs no CBLAS */
 };
+
+static bool is_real(mmc_dtype dtype) {
+  return dtype == MMC_F32 || dtype == MMC_F64;
+}
 
 static method choose(const mmci_gemm *gemm) {
   if (gemm->m == 0 || gemm->n == 0) return NOTHING;
   if (gemm->k == 0) return ZEROS;
   if (gemm->m > INT_MAX || gemm->k > INT_MAX || gemm->n > INT_MAX) return LOOPS;
   /* Complex dot products return through conventions that differ among CBLAS builds. */
-  bool is_real = gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64;
-  if (gemm->m == 1 && gemm->n == 1 && is_real) return DOT;
+  if (gemm->m == 1 && gemm->n == 1 && is_real(gemm->dtype)) return DOT;
   if (gemm->n == 1) return MATRIX_VECTOR;
   if (gemm->m == 1) return VECTOR_MATRIX;
   return MATRIX_MATRIX;
@@ -61,59 +69,74 @@ static int row_step(const mmci_operand *x) {
   return x->trans ? (int)x->ld : 1;
 }
 
-/* The rows and columns of a stored k x n or m x k operand, for a GEMV that takes it as matrix. */
-static int stored_rows(const mmci_operand *x, int64_t rows, int64_t columns) {
-  return (int)(x->trans ? columns : rows);
-}
+#define PARAMETERS \
+  const mmci_gemm *gemm, const mmci_operand *a, const mmci_operand *b, void *c, int ldc
 
-#define REAL_CALLS(suffix, type, letter)                                                           \
-  static void multiply_##suffix(const mmci_kernel *kernel, const mmci_operand *a,                  \
-                                const mmci_operand *b, type *c, int ldc) {                         \
-    int m = (int)kernel->gemm.m, k = (int)kernel->gemm.k, n = (int)kernel->gemm.n;                 \
-    switch (kernel->method) {                                                                      \
-      case DOT:                                                                                    \
-        *c = cblas_##letter##dot(k, a->data, row_step(a), b->data, column_step(b));                \
-        break;                                                                                     \
-      case MATRIX_VECTOR:                                                                          \
-        cblas_##letter##gemv(CblasRowMajor, blas_op(a->trans, false), stored_rows(a, m, k),        \
-                             stored_rows(a, k, m), 1, a->data, (int)a->ld, b->data,                \
-                             column_step(b), 0, c, ldc);                                           \
-        break;                                                                                     \
-      case VECTOR_MATRIX:                                                                          \
-        cblas_##letter##gemv(CblasRowMajor, blas_op(!b->trans, false), stored_rows(b, k, n),       \
-                             stored_rows(b, n, k), 1, b->data, (int)b->ld, a->data, row_step(a),   \
-                             0, c, 1);                                                             \
-        break;                                                                                     \
-      default:                                                                                     \
-        cblas_##letter##gemm(CblasRowMajor, blas_op(a->trans, false), blas_op(b->trans, false), m, \
-                             n, k, 1, a->data, (int)a->ld, b->data, (int)b->ld, 0, c, ldc);        \
-    }                                                                                              \
+/* xGEMM, for any operands. One and zero are pointers for complex types. */
+#define GEMM(suffix, letter, one, zero)                                                         \
+  static void gemm_##suffix(PARAMETERS) {                                                       \
+    cblas_##letter##gemm(CblasRowMajor, blas_op(a->trans, a->conj), blas_op(b->trans, b->conj), \
+                         (int)gemm->m, (int)gemm->n, (int)gemm->k, one, a->data, (int)a->ld,    \
+                         b->data, (int)b->ld, zero, c, ldc);                                    \
   }
 
-/* A vector operand cannot be conjugated in GEMV, so those that must be go to GEMM. */
-#define COMPLEX_CALLS(suffix, type, letter)                                                       \
-  static void multiply_##suffix(const mmci_kernel *kernel, const mmci_operand *a,                 \
-                                const mmci_operand *b, type *c, int ldc) {                        \
-    const type one[2] = {1, 0}, zero[2] = {0, 0};                                                 \
-    int m = (int)kernel->gemm.m, k = (int)kernel->gemm.k, n = (int)kernel->gemm.n;                \
-    if (kernel->method == MATRIX_VECTOR && !b->conj) {                                            \
-      cblas_##letter##gemv(CblasRowMajor, blas_op(a->trans, a->conj), stored_rows(a, m, k),       \
-                           stored_rows(a, k, m), one, a->data, (int)a->ld, b->data,               \
-                           column_step(b), zero, c, ldc);                                         \
-    } else if (kernel->method == VECTOR_MATRIX && !a->conj) {                                     \
-      cblas_##letter##gemv(CblasRowMajor, blas_op(!b->trans, b->conj), stored_rows(b, k, n),      \
-                           stored_rows(b, n, k), one, b->data, (int)b->ld, a->data, row_step(a),  \
-                           zero, c, 1);                                                           \
-    } else {                                                                                      \
-      cblas_##letter##gemm(CblasRowMajor, blas_op(a->trans, a->conj), blas_op(b->trans, b->conj), \
-                           m, n, k, one, a->data, (int)a->ld, b->data, (int)b->ld, zero, c, ldc); \
-    }                                                                                             \
+/* xGEMV. A vector operand cannot be conjugated there, so those that must be go to xGEMM. */
+#define GEMV(suffix, letter, one, zero)                                                            \
+  static void matrix_vector_##suffix(PARAMETERS) {                                                 \
+    int m = (int)gemm->m, k = (int)gemm->k;                                                        \
+    if (b->conj)                                                                                   \
+      gemm_##suffix(gemm, a, b, c, ldc);                                                           \
+    else                                                                                           \
+      cblas_##letter##gemv(CblasRowMajor, blas_op(a->trans, a->conj), a->trans ? k : m,            \
+                           a->trans ? m : k, one, a->data, (int)a->ld, b->data, column_step(b),    \
+                           zero, c, ldc);                                                          \
+  }                                                                                                \
+  static void vector_matrix_##suffix(PARAMETERS) {                                                 \
+    int n = (int)gemm->n, k = (int)gemm->k;                                                        \
+    if (a->conj)                                                                                   \
+      gemm_##suffix(gemm, a, b, c, ldc);                                                           \
+    else                                                                                           \
+      cblas_##letter##gemv(CblasRowMajor, blas_op(!b->trans, b->conj), b->trans ? n : k,           \
+                           b->trans ? k : n, one, b->data, (int)b->ld, a->data, row_step(a), zero, \
+                           c, 1);                                                                  \
   }
 
-REAL_CALLS(f32, float, s)
-REAL_CALLS(f64, double, d)
-COMPLEX_CALLS(c64, float, c)
-COMPLEX_CALLS(c128, double, z)
+#define DOT_PRODUCT(suffix, letter, type)                                                          \
+  static void dot_##suffix(PARAMETERS) {                                                           \
+    (void)ldc;                                                                                     \
+    *(type *)c = cblas_##letter##dot((int)gemm->k, a->data, row_step(a), b->data, column_step(b)); \
+  }
+
+static const float one_c64[2] = {1, 0}, zero_c64[2] = {0, 0};
+static const double one_c128[2] = {1, 0}, zero_c128[2] = {0, 0};
+
+GEMM(f32, s, 1, 0)
+GEMM(f64, d, 1, 0)
+GEMM(c64, c, one_c64, zero_c64)
+GEMM(c128, z, one_c128, zero_c128)
+GEMV(f32, s, 1, 0)
+GEMV(f64, d, 1, 0)
+GEMV(c64, c, one_c64, zero_c64)
+GEMV(c128, z, one_c128, zero_c128)
+DOT_PRODUCT(f32, s, float)
+DOT_PRODUCT(f64, d, double)
+
+static const multiply_fn calls[][METHOD_COUNT] = {
+    [MMC_F32] = {[DOT] = dot_f32,
+                 [MATRIX_VECTOR] = matrix_vector_f32,
+                 [VECTOR_MATRIX] = vector_matrix_f32,
+                 [MATRIX_MATRIX] = gemm_f32},
+    [MMC_F64] = {[DOT] = dot_f64,
+                 [MATRIX_VECTOR] = matrix_vector_f64,
+                 [VECTOR_MATRIX] = vector_matrix_f64,
+                 [MATRIX_MATRIX] = gemm_f64},
+    [MMC_C64] = {[MATRIX_VECTOR] = matrix_vector_c64,
+                 [VECTOR_MATRIX] = vector_matrix_c64,
+                 [MATRIX_MATRIX] = gemm_c64},
+    [MMC_C128] = {[MATRIX_VECTOR] = matrix_vector_c128,
+                  [VECTOR_MATRIX] = vector_matrix_c128,
+                  [MATRIX_MATRIX] = gemm_c128},
+};
 
 static void write_zeros(const mmci_gemm *gemm, char *c, int64_t ldc) {
   size_t size = mmc_dtype_size(gemm->dtype);
@@ -121,12 +144,11 @@ static void write_zeros(const mmci_gemm *gemm, char *c, int64_t ldc) {
     memset(c + (size_t)i * (size_t)ldc * size, 0, (size_t)gemm->n * size);
 }
 
-/* Whether this CBLAS cannot express the operands, whatever the shape. */
+/* Whether this CBLAS cannot express the operands. */
 static bool needs_loops(const mmci_kernel *kernel, const mmci_operand *a, const mmci_operand *b,
                         int64_t ldc) {
-  if (kernel->method == LOOPS || a->ld > INT_MAX || b->ld > INT_MAX || ldc > INT_MAX) return true;
-  if (HAS_CONJ_NO_TRANS || kernel->gemm.dtype == MMC_F32 || kernel->gemm.dtype == MMC_F64)
-    return false;
+  if ((a->ld | b->ld | ldc) > INT_MAX) return true;
+  if (HAS_CONJ_NO_TRANS || is_real(kernel->gemm.dtype)) return false;
   /* VECTOR_MATRIX takes b transposed. */
   bool b_trans = kernel->method == VECTOR_MATRIX && !a->conj ? !b->trans : b->trans;
   return (a->conj && !a->trans) || (b->conj && !b_trans);
@@ -135,29 +157,12 @@ static bool needs_loops(const mmci_kernel *kernel, const mmci_operand *a, const 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const mmci_operand *a,
                           const mmci_operand *b, void *c, int64_t ldc, mmci_error *error) {
   (void)queue, (void)error;
-  if (kernel->method == NOTHING) return MMC_OK;
-  if (kernel->method == ZEROS) {
+  if (kernel->multiply != NULL && !needs_loops(kernel, a, b, ldc))
+    kernel->multiply(&kernel->gemm, a, b, c, (int)ldc);
+  else if (kernel->method == ZEROS)
     write_zeros(&kernel->gemm, c, ldc);
-    return MMC_OK;
-  }
-  if (needs_loops(kernel, a, b, ldc)) {
+  else if (kernel->method != NOTHING)
     mmci_ref_gemm(&kernel->gemm, a, b, c, ldc);
-    return MMC_OK;
-  }
-  switch (kernel->gemm.dtype) {
-    case MMC_F32:
-      multiply_f32(kernel, a, b, c, (int)ldc);
-      break;
-    case MMC_F64:
-      multiply_f64(kernel, a, b, c, (int)ldc);
-      break;
-    case MMC_C64:
-      multiply_c64(kernel, a, b, c, (int)ldc);
-      break;
-    case MMC_C128:
-      multiply_c128(kernel, a, b, c, (int)ldc);
-      break;
-  }
   return MMC_OK;
 }
 
@@ -198,6 +203,7 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
     case MATRIX_MATRIX:
       return "gemm";
     case LOOPS:
+    case METHOD_COUNT:
       break;
   }
   return "loops";
@@ -208,7 +214,8 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   (void)device;
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  *kernel = (mmci_kernel){.gemm = *gemm, .method = choose(gemm)};
+  method chosen = choose(gemm);
+  *kernel = (mmci_kernel){.gemm = *gemm, .method = chosen, .multiply = calls[gemm->dtype][chosen]};
   *out = kernel;
   return MMC_OK;
 }

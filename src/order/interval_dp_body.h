@@ -1,0 +1,454 @@
+/* interval_dp_body.h: the arithmetic of the interval dynamic program, for one type of cell and one
+ * instruction set. Each interval_dp_<set>_<type>.c defines what is listed below and includes this
+ * file once; the price is the number of multiplications.
+ *
+ *     cell           a number of the table, signed; PRIu: costs, and differences of costs
+ *     vec            LANES cells; load, store, splat, add, subtract, multiply, least, greatest, and
+ *                    multiply_add(x, y, z) = x y + z
+ *     less(x, y)     bit l is set when lane l of x is less than that of y
+ *     lanes_least, lanes_greatest      over the lanes of a vec
+ *     cell_from(u), cell_to_u128(x)    u is at most run->ceiling
+ *     INFINITE       a cell above every candidate that is finite, to which three may be added
+ *     BOUNDED        1: sums and products of cells are exact as interval_dp.c proves; 0: they
+ *                    saturate, and pruning, which needs differences, is left out
+ *     GROUP          rows of a tile taken together: GROUP * PANEL vecs and a few more in registers
+ *     PANEL          vecs of a row taken together when every candidate is computed
+ *     ROW_PANEL      vecs of a row taken together when few candidates are
+ *     KERNEL, KERNEL_SET, KERNEL_NAME, supported()
+ *
+ * Pruning. A product of tiles has 64^3 candidates and nearly all of them lose by far. Let m be no
+ * greater than the dims p of the blocks I..J, let base[b] be any number for each column, and write
+ *
+ *     c[a][b] = base[b] + m p[a] p[b] + c'[a][b].
+ *
+ * A candidate c[a][v] + c[v][b] + p[a] p[v] p[b] is less than c[a][b] if and only if
+ *
+ *     c[a][v] + c'[v][b] + (p[a] (p[v] - m) + m p[v]) p[b] < c'[a][b].
+ *
+ * The factor of p[b] is not negative. So with q the least p[b] of block J, and
+ *
+ *     rest[v] = m p[v] q + min over b of c'[v][b],   gain[v] = (p[v] - m) q,
+ *     top[a]  = max over b of c'[a][b],
+ *
+ * the 64 candidates of a, v and this block are all too great unless
+ *
+ *     c[a][v] + rest[v] + p[a] gain[v] < top[a].
+ *
+ * rest and gain belong to the tile (K, J) and serve for all I, so one test of a pair (a, v), not one
+ * of each triple, is what a product costs. The test is sharp when c' varies little along a row: where
+ * a sub-chain has a vertex much lighter than its ends, its cost is a function of a, plus one of b, plus
+ * the lightest dim times p[a] p[b]. Hence base is taken from a row of the tile, and m is the least dim
+ * that I..J have. Both are renewed every few tiles on the way up a column. */
+
+typedef struct bound {
+  cell rest[MMCI_DP_TILE], gain[MMCI_DP_TILE];
+} bound;
+
+/* Of one column J of tiles. */
+typedef struct column {
+  _Alignas(MMCI_ALIGNMENT) cell base[MMCI_DP_TILE];
+  cell top[MMCI_DP_TILE];  /* of the tile (I, J) at hand */
+  cell span[MMCI_DP_TILE]; /* the sum of dim times next dim from vertex span_from to b */
+  cell least;              /* m */
+  cell narrowest;          /* q */
+  int32_t span_from;
+  int32_t renewed; /* the row of tiles at which base and m were chosen last */
+  int32_t hub;     /* the lightest vertex of the finished tiles between I and J */
+  _Alignas(MMCI_ALIGNMENT) bound bounds[]; /* of the tiles (K, J) */
+} column;
+
+/* Rows of tiles for which the same base and m serve. */
+enum { RENEWAL = 8 };
+
+/* Of GROUP rows, the share of pairs (a, v) from which on all their candidates are computed. */
+enum { DENSE = GROUP * MMCI_DP_TILE * 5 / 8 };
+
+static size_t chain_bytes(int32_t tiles) { return 2 * (size_t)tiles * MMCI_DP_TILE * sizeof(cell); }
+
+static size_t column_bytes(int32_t tiles) {
+  return sizeof(column) + (size_t)tiles * sizeof(bound);
+}
+
+static inline cell *tile_at(const mmci_dp_run *run, int32_t I, int32_t J) {
+  return mmci_dp_tile(run->table, I, J, sizeof(cell));
+}
+
+static inline const cell *dims_of(const mmci_dp_run *run, int32_t I) {
+  return (const cell *)run->chain + (size_t)I * MMCI_DP_TILE;
+}
+
+/* For each vertex a of block I, the sum of dim times next dim from a to the end of the block. */
+static inline const cell *spans_of(const mmci_dp_run *run, int32_t I) {
+  return dims_of(run, run->table->tiles + I);
+}
+
+static inline column *column_of(const mmci_dp_work *work, int32_t J) {
+  size_t bytes = column_bytes(work->run->table->tiles);
+  return (column *)(void *)(work->columns + (size_t)(J - work->first_column) * bytes);
+}
+
+static inline int32_t vertex_of(const mmci_dp_run *run, int32_t t) {
+  return t < run->table->n ? t : run->table->n;
+}
+
+/* The sum grown by the side (t, t+1) of the polygon; what exceeds the ceiling is cut to it. */
+static mmci_u128 grow(const mmci_dp_run *run, mmci_u128 sum, int32_t t) {
+  if (t >= run->table->n) return sum;
+  sum = mmci_u128_add(sum, mmci_multiplications(run->problem->dims[t], run->problem->dims[t + 1], 1));
+  return sum < run->ceiling ? sum : run->ceiling;
+}
+
+static void prepare(const mmci_dp_run *run) {
+  int32_t tiles = run->table->tiles;
+  cell *dims = run->chain, *spans = dims + (size_t)tiles * MMCI_DP_TILE;
+  for (int32_t I = 0; I < tiles; I++) {
+    mmci_u128 sum = 0;
+    for (int32_t t = (I + 1) * MMCI_DP_TILE - 1; t >= I * MMCI_DP_TILE; t--) {
+      dims[t] = (cell)run->problem->dims[vertex_of(run, t)];
+      sum = grow(run, sum, t);
+      spans[t] = cell_from(sum);
+    }
+  }
+}
+
+/* ---- candidates ----------------------------------------------------------------------------- */
+
+/* row[b] = min(row[b], left[v] + right[v][b] + pa pv[v] pb[b]) for the v whose bit is set. */
+static void improve_row(cell *row, const cell *left, cell pa, const cell *right, const cell *pv,
+                        const cell *pb, uint64_t splits) {
+  for (int b0 = 0; b0 < MMCI_DP_TILE; b0 += ROW_PANEL * LANES) {
+    vec x[ROW_PANEL];
+    for (int c = 0; c < ROW_PANEL; c++) x[c] = load(row + b0 + c * LANES);
+    for (uint64_t more = splits; more != 0; more &= more - 1) {
+      int v = __builtin_ctzll(more);
+      vec before = splat(left[v]), area = multiply(splat(pa), splat(pv[v]));
+      const cell *after = right + v * MMCI_DP_TILE + b0;
+      for (int c = 0; c < ROW_PANEL; c++)
+        x[c] = least(x[c], add(multiply_add(area, load(pb + b0 + c * LANES), before),
+                               load(after + c * LANES)));
+    }
+    for (int c = 0; c < ROW_PANEL; c++) store(row + b0 + c * LANES, x[c]);
+  }
+}
+
+/* The same for GROUP rows and every v. */
+static void improve_group(cell *rows, const cell *left, const cell *pa, const cell *right,
+                          const cell *pv, const cell *pb) {
+  for (int b0 = 0; b0 < MMCI_DP_TILE; b0 += PANEL * LANES) {
+    vec x[GROUP][PANEL];
+    for (int r = 0; r < GROUP; r++)
+      for (int c = 0; c < PANEL; c++) x[r][c] = load(rows + r * MMCI_DP_TILE + b0 + c * LANES);
+    for (int v = 0; v < MMCI_DP_TILE; v++) {
+      vec after[PANEL], area[PANEL];
+      for (int c = 0; c < PANEL; c++) {
+        after[c] = load(right + v * MMCI_DP_TILE + b0 + c * LANES);
+        area[c] = multiply(splat(pv[v]), load(pb + b0 + c * LANES));
+      }
+      for (int r = 0; r < GROUP; r++) {
+        vec before = splat(left[r * MMCI_DP_TILE + v]), height = splat(pa[r]);
+        for (int c = 0; c < PANEL; c++)
+          x[r][c] = least(x[r][c], add(multiply_add(area[c], height, before), after[c]));
+      }
+    }
+    for (int r = 0; r < GROUP; r++)
+      for (int c = 0; c < PANEL; c++) store(rows + r * MMCI_DP_TILE + b0 + c * LANES, x[r][c]);
+  }
+}
+
+/* ---- pruning -------------------------------------------------------------------------------- */
+
+/* c' of LANES entries from row on, where m_pa = m p[a]. */
+static inline vec reduced(const column *col, const cell *row, cell m_pa, const cell *pb, int b) {
+  return subtract(subtract(load(row + b), load(col->base + b)), multiply(splat(m_pa), load(pb + b)));
+}
+
+/* top of a row. Its entries are finite. */
+static cell top_of_row(const column *col, const cell *row, cell pa, const cell *pb) {
+  cell m_pa = col->least * pa;
+  vec x = reduced(col, row, m_pa, pb, 0);
+  for (int b = LANES; b < MMCI_DP_TILE; b += LANES) x = greatest(x, reduced(col, row, m_pa, pb, b));
+  return lanes_greatest(x);
+}
+
+/* rest of the vertex whose row of the tile (K, J) this is. */
+static cell rest_of_row(const column *col, const cell *row, cell pv, const cell *pb) {
+  cell m_pv = col->least * pv;
+  vec x = reduced(col, row, m_pv, pb, 0);
+  for (int b = LANES; b < MMCI_DP_TILE; b += LANES) x = least(x, reduced(col, row, m_pv, pb, b));
+  return lanes_least(x) + m_pv * col->narrowest;
+}
+
+static void set_gains(const mmci_dp_run *run, column *col, int32_t K) {
+  const cell *pv = dims_of(run, K);
+  vec m = splat(col->least), q = splat(col->narrowest);
+  for (int v = 0; v < MMCI_DP_TILE; v += LANES)
+    store(col->bounds[K].gain + v, multiply(subtract(load(pv + v), m), q));
+}
+
+/* The bits of the v for which the test passes: the candidates of (a, v) may be less. */
+static inline uint64_t survivors(const cell *left, cell pa, const bound *limit, cell top) {
+  uint64_t bits = 0;
+  for (int v = 0; v < MMCI_DP_TILE; v += LANES) {
+    vec x = multiply_add(splat(pa), load(limit->gain + v), load(left + v));
+    bits |= (uint64_t)less(add(x, load(limit->rest + v)), splat(top)) << v;
+  }
+  return bits;
+}
+
+/* The bits of the rows of the group for which the test passes for any v. */
+static inline unsigned hit_rows(const cell *left, const cell *pa, const bound *limit,
+                                const cell *top) {
+  vec x[GROUP];
+  for (int v = 0; v < MMCI_DP_TILE; v += LANES) {
+    vec gain = load(limit->gain + v), rest = load(limit->rest + v);
+    for (int r = 0; r < GROUP; r++) {
+      vec y = add(multiply_add(splat(pa[r]), gain, load(left + r * MMCI_DP_TILE + v)), rest);
+      x[r] = v == 0 ? y : least(x[r], y);
+    }
+  }
+  unsigned hits = 0;
+  for (int r = 0; r < GROUP; r++) hits |= (unsigned)(less(x[r], splat(top[r])) != 0) << r;
+  return hits;
+}
+
+static void renew(const mmci_dp_run *run, column *col, int32_t I, int32_t J) {
+  const int64_t *dims = run->problem->dims;
+  int64_t m = dims[run->lightest[J]];
+  for (int32_t K = I < RENEWAL ? 0 : I - RENEWAL + 1; K < J; K++)
+    if (dims[run->lightest[K]] < m) m = dims[run->lightest[K]];
+  col->least = (cell)m;
+  col->narrowest = (cell)dims[run->lightest[J]];
+  col->renewed = I;
+
+  int32_t a = run->lightest[I] % MMCI_DP_TILE;
+  const cell *pb = dims_of(run, J), *row = tile_at(run, I, J) + a * MMCI_DP_TILE;
+  vec m_pa = splat(col->least * dims_of(run, I)[a]);
+  for (int b = 0; b < MMCI_DP_TILE; b += LANES)
+    store(col->base + b, subtract(load(row + b), multiply(m_pa, load(pb + b))));
+
+  for (int32_t K = I + 1; K <= J; K++) {
+    const cell *tile = tile_at(run, K, J), *pv = dims_of(run, K);
+    for (int v = 0; v < MMCI_DP_TILE; v++)
+      col->bounds[K].rest[v] = rest_of_row(col, tile + v * MMCI_DP_TILE, pv[v], pb);
+    set_gains(run, col, K);
+  }
+}
+
+/* ---- a tile --------------------------------------------------------------------------------- */
+
+static void diagonal(mmci_dp_work *work, int32_t I) {
+  const mmci_dp_run *run = work->run;
+  cell *tile = tile_at(run, I, I);
+  const cell *p = dims_of(run, I);
+  for (int a = MMCI_DP_TILE - 1; a >= 0; a--) {
+    cell *row = tile + a * MMCI_DP_TILE;
+    for (int b = 0; b < MMCI_DP_TILE; b += LANES) store(row + b, splat(INFINITE));
+    int inside = run->table->n - I * MMCI_DP_TILE; /* number of vertex n in this block */
+    if (a >= inside) continue;
+    for (int b = a + 1; b < MMCI_DP_TILE && (b == a + 1 || a + 1 == inside); b++) row[b] = 0;
+    for (int v = a + 1; v < MMCI_DP_TILE - 1 && v < inside; v++) {
+      vec before = splat(row[v]), area = multiply(splat(p[a]), splat(p[v]));
+      const cell *after = tile + v * MMCI_DP_TILE;
+      for (int b = (v + 1) / LANES * LANES; b < MMCI_DP_TILE; b += LANES)
+        store(row + b, least(load(row + b),
+                             add(multiply_add(area, load(p + b), before), load(after + b))));
+    }
+  }
+}
+
+/* Fills the tile with costs of orders that are often the best, or near: pruning needs them. Between
+ * a and b, the fan from a, or from b, continues the best order of the sub-chain up to the finished
+ * tile on the left, or down to that below; then the split at the lightest vertex between the tiles.
+ * No entry exceeds the ceiling, so costs above it need not be exact and are cut. */
+static void start(mmci_dp_work *work, int32_t I, int32_t J, int32_t left) {
+  const mmci_dp_run *run = work->run;
+  column *col = column_of(work, J);
+  cell *tile = tile_at(run, I, J);
+  const cell *pa = dims_of(run, I), *pb = dims_of(run, J);
+  const cell ceiling = cell_from(run->ceiling);
+  if (!BOUNDED) {
+    for (int e = 0; e < MMCI_DP_CELLS; e += LANES) store(tile + e, splat(ceiling));
+    if (J == I + 1)
+      for (int b = 0; b < MMCI_DP_TILE; b++)
+        if (vertex_of(run, J * MMCI_DP_TILE + b) == J * MMCI_DP_TILE)
+          tile[(MMCI_DP_TILE - 1) * MMCI_DP_TILE + b] = 0;
+    return;
+  }
+
+  int32_t from = (left + 1) * MMCI_DP_TILE - 1;
+  if (I == J - 1 || col->span_from != from) {
+    mmci_u128 sum = 0;
+    for (int32_t t = from; t < J * MMCI_DP_TILE; t++) sum = grow(run, sum, t);
+    for (int b = 0; b < MMCI_DP_TILE; b++) {
+      col->span[b] = cell_from(sum);
+      sum = grow(run, sum, J * MMCI_DP_TILE + b);
+    }
+    col->span_from = from;
+  }
+
+  /* A fan whose cost may exceed the ceiling is replaced by ceiling + 0 times its span. */
+  const cell *below = tile_at(run, I + 1, J), *beside = tile_at(run, I, left), *fall = spans_of(run, I);
+  cell height[MMCI_DP_TILE], down[MMCI_DP_TILE];
+  double widest = (double)col->span[MMCI_DP_TILE - 1], deepest = (double)fall[0];
+  for (int b = 0; b < MMCI_DP_TILE; b++) {
+    bool fits = (double)pb[b] * deepest <= (double)ceiling;
+    height[b] = fits ? pb[b] : 0;
+    down[b] = fits ? below[b] : ceiling;
+  }
+  for (int a = 0; a < MMCI_DP_TILE; a++) {
+    bool fits = (double)pa[a] * widest <= (double)ceiling;
+    vec width = splat(fits ? pa[a] : 0);
+    vec across = splat(fits ? beside[a * MMCI_DP_TILE + MMCI_DP_TILE - 1] : ceiling);
+    for (int b = 0; b < MMCI_DP_TILE; b += LANES) {
+      vec x = least(multiply_add(width, load(col->span + b), across),
+                    multiply_add(splat(fall[a]), load(height + b), load(down + b)));
+      store(tile + a * MMCI_DP_TILE + b, least(x, splat(ceiling)));
+    }
+  }
+  if (J == I + 1)
+    for (int b = 0; b < MMCI_DP_TILE; b++)
+      if (vertex_of(run, J * MMCI_DP_TILE + b) == J * MMCI_DP_TILE)
+        tile[(MMCI_DP_TILE - 1) * MMCI_DP_TILE + b] = 0;
+
+  if (I < left) {
+    int32_t next = run->lightest[I + 1];
+    if (I == left - 1 || run->problem->dims[next] <= run->problem->dims[col->hub]) col->hub = next;
+    int32_t K = col->hub / MMCI_DP_TILE, v = col->hub % MMCI_DP_TILE;
+    const cell *tile_left = tile_at(run, I, K), *tile_right = tile_at(run, K, J);
+    for (int a = 0; a < MMCI_DP_TILE; a++)
+      improve_row(tile + a * MMCI_DP_TILE, tile_left + a * MMCI_DP_TILE, pa[a], tile_right,
+                  dims_of(run, K), pb, (uint64_t)1 << v);
+  }
+
+  if (I == J - 1 || col->renewed - I == RENEWAL) renew(run, col, I, J);
+  for (int a = 0; a < MMCI_DP_TILE; a++)
+    col->top[a] = top_of_row(col, tile + a * MMCI_DP_TILE, pa[a], pb);
+}
+
+static void products(mmci_dp_work *work, int32_t I, int32_t K, int32_t J, int32_t count) {
+  const mmci_dp_run *run = work->run;
+  const cell *pv = dims_of(run, K);
+  /* The rows of the left tile stay in the nearest cache while they serve all columns. */
+  for (int a = 0; a < MMCI_DP_TILE; a += GROUP) {
+    const cell *left = tile_at(run, I, K) + a * MMCI_DP_TILE, *pa = dims_of(run, I) + a;
+    for (int32_t j = J; j < J + count; j++) {
+      column *col = column_of(work, j);
+      cell *rows = tile_at(run, I, j) + a * MMCI_DP_TILE;
+      const cell *right = tile_at(run, K, j), *pb = dims_of(run, j);
+      if (!BOUNDED) {
+        improve_group(rows, left, pa, right, pv, pb);
+        continue;
+      }
+      const bound *limit = &col->bounds[K];
+      unsigned hits = hit_rows(left, pa, limit, col->top + a);
+      if (hits == 0) continue;
+
+      uint64_t splits[GROUP];
+      int pairs = 0;
+      for (unsigned more = hits; more != 0; more &= more - 1) {
+        int r = __builtin_ctz(more);
+        splits[r] = survivors(left + r * MMCI_DP_TILE, pa[r], limit, col->top[a + r]);
+        pairs += __builtin_popcountll(splits[r]);
+      }
+      if (pairs >= DENSE) improve_group(rows, left, pa, right, pv, pb);
+      for (unsigned more = hits; more != 0; more &= more - 1) {
+        int r = __builtin_ctz(more);
+        cell *row = rows + r * MMCI_DP_TILE;
+        if (pairs < DENSE)
+          improve_row(row, left + r * MMCI_DP_TILE, pa[r], right, pv, pb, splits[r]);
+        col->top[a + r] = top_of_row(col, row, pa[r], pb);
+      }
+    }
+  }
+}
+
+/* The candidates through the blocks I and J themselves. Those of row a through I need the rows below
+ * a in this tile, which are final; those through J need the entries of row a further left. */
+static void finish(mmci_dp_work *work, int32_t I, int32_t J) {
+  const mmci_dp_run *run = work->run;
+  column *col = column_of(work, J);
+  cell *tile = tile_at(run, I, J);
+  const cell *corner_left = tile_at(run, I, I), *corner_right = tile_at(run, J, J);
+  const cell *pa = dims_of(run, I), *pb = dims_of(run, J);
+  bound *limit = &col->bounds[I];
+  const bound *limit_right = &col->bounds[J];
+  if (BOUNDED) {
+    set_gains(run, col, I);
+    for (int v = 0; v < MMCI_DP_TILE; v++) limit->rest[v] = 0; /* until row v is final */
+  }
+  for (int a = MMCI_DP_TILE - 1; a >= 0; a--) {
+    cell *row = tile + a * MMCI_DP_TILE;
+    const cell *left = corner_left + a * MMCI_DP_TILE;
+    cell top = 0;
+    uint64_t splits = a == MMCI_DP_TILE - 1 ? 0 : ~(uint64_t)0 << (a + 1);
+    if (BOUNDED) {
+      top = col->top[a];
+      splits &= survivors(left, pa[a], limit, top);
+    }
+    if (splits != 0) {
+      improve_row(row, left, pa[a], tile, pa, pb, splits);
+      if (BOUNDED) top = top_of_row(col, row, pa[a], pb);
+    }
+
+    for (int v0 = 0; v0 < MMCI_DP_TILE; v0 += LANES) {
+      /* An improvement through v can make entries further right survive. */
+      for (unsigned todo = (1u << LANES) - 1; todo != 0;) {
+        unsigned bits = todo;
+        if (BOUNDED) {
+          vec x = multiply_add(splat(pa[a]), load(limit_right->gain + v0), load(row + v0));
+          bits &= less(add(x, load(limit_right->rest + v0)), splat(top));
+        }
+        if (bits == 0) break;
+        int l = __builtin_ctz(bits), v = v0 + l;
+        todo &= ~1u << l;
+        vec before = splat(row[v]), area = multiply(splat(pa[a]), splat(pb[v]));
+        const cell *after = corner_right + v * MMCI_DP_TILE;
+        for (int b = (v + 1) / LANES * LANES; b < MMCI_DP_TILE; b += LANES)
+          store(row + b, least(load(row + b),
+                               add(multiply_add(area, load(pb + b), before), load(after + b))));
+      }
+    }
+    if (BOUNDED) limit->rest[a] = rest_of_row(col, row, pa[a], pb);
+  }
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static inline cell cell_at(const mmci_dp_table *table, int32_t a, int32_t b) {
+  const cell *tile = mmci_dp_tile(table, a / MMCI_DP_TILE, b / MMCI_DP_TILE, sizeof(cell));
+  return tile[a % MMCI_DP_TILE * MMCI_DP_TILE + b % MMCI_DP_TILE];
+}
+
+static mmci_u128 entry(const mmci_dp_table *table, int32_t a, int32_t b) {
+  return cell_to_u128(cell_at(table, a, b));
+}
+
+static uint64_t matches(const mmci_dp_run *run, int32_t a, int32_t b, int32_t first, int32_t count) {
+  int32_t K = first / MMCI_DP_TILE, v = first % MMCI_DP_TILE;
+  const cell *left = tile_at(run, a / MMCI_DP_TILE, K) + a % MMCI_DP_TILE * MMCI_DP_TILE + v;
+  const cell *right = tile_at(run, K, b / MMCI_DP_TILE) + v * MMCI_DP_TILE + b % MMCI_DP_TILE;
+  const cell *p = run->chain, c = cell_at(run->table, a, b);
+  uint64_t bits = 0;
+  for (int32_t t = 0; t < count; t++) {
+    cell candidate = cell_add(cell_multiply_add(cell_multiply(p[a], p[first + t]), p[b], left[t]),
+                              right[t * MMCI_DP_TILE]);
+    bits |= (uint64_t)(candidate == c) << t;
+  }
+  return bits;
+}
+
+const mmci_dp_kernel KERNEL = {
+    .set = KERNEL_SET,
+    .name = KERNEL_NAME,
+    .cell_bytes = sizeof(cell),
+    .supported = supported,
+    .chain_bytes = chain_bytes,
+    .column_bytes = column_bytes,
+    .prepare = prepare,
+    .diagonal = diagonal,
+    .start = start,
+    .products = products,
+    .finish = finish,
+    .matches = matches,
+    .entry = entry,
+};

@@ -1,0 +1,22 @@
+/* interval_dp_portable_f64.c: tiles of doubles, in plain C. */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "order/interval_dp.h"
+
+typedef double cell;
+enum { BOUNDED = 1 };
+#define INFINITE ((double)INFINITY)
+
+static inline cell cell_multiply(cell x, cell y) { return x * y; }
+static inline cell cell_add(cell x, cell y) { return x + y; }
+static inline cell cell_multiply_add(cell x, cell y, cell z) { return x * y + z; }
+static inline cell cell_from(mmci_u128 x) { return (cell)x; }
+static inline mmci_u128 cell_to_u128(cell x) { return (mmci_u128)x; }
+
+#include "order/interval_dp_scalar.h"
+
+#define KERNEL mmci_dp_portable_f64
+#define KERNEL_SET "portable"
+#define KERNEL_NAME "portable f64"
+#include "order/interval_dp_body.h"

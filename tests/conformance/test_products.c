@@ -1,0 +1,416 @@
+/* test_products.c: every host device against loops of the test's own, element by element.
+ *
+ * Shapes at the edges of what BLAS kernels block for, vectors, zero sizes; every op on either side;
+ * leading dimensions with gaps; NaN and Inf. Results are poisoned before and guarded around. An
+ * element may be off by (k + 2) eps times the sum of the products' absolute values, the bound for
+ * any order of summation (Higham 2002, section 3.1, with room for complex products). */
+#include <complex.h>
+#include <float.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "../random.h"
+#include "device/device.h"
+
+static const uint64_t seed = 424242;
+static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128};
+static const char *const devices[] = {"ref", "cpu"};
+
+typedef double complex element;
+
+static bool is_complex(mmc_dtype dtype) {
+  return dtype == MMC_C64 || dtype == MMC_C128;
+}
+
+static element get(mmc_dtype dtype, const void *data, int64_t place) {
+  switch (dtype) {
+    case MMC_F32:
+      return ((const float *)data)[place];
+    case MMC_F64:
+      return ((const double *)data)[place];
+    case MMC_C64:
+      return ((const float complex *)data)[place];
+    default:
+      return ((const double complex *)data)[place];
+  }
+}
+
+static void put(mmc_dtype dtype, void *data, int64_t place, element value) {
+  switch (dtype) {
+    case MMC_F32:
+      ((float *)data)[place] = (float)creal(value);
+      break;
+    case MMC_F64:
+      ((double *)data)[place] = creal(value);
+      break;
+    case MMC_C64:
+      ((float complex *)data)[place] = (float complex)value;
+      break;
+    default:
+      ((double complex *)data)[place] = value;
+      break;
+  }
+}
+
+static double epsilon(mmc_dtype dtype) {
+  return dtype == MMC_F32 || dtype == MMC_C64 ? FLT_EPSILON : DBL_EPSILON;
+}
+
+/* ---- guarded memory ------------------------------------------------------------------------ */
+
+enum { GUARD = 256, POISON = 0xfb }; /* 0xfbfb... is finite and huge in f32 and f64 */
+
+/* elements * size bytes with a poisoned band on either side, all poisoned. */
+static char *guarded_alloc(size_t bytes) {
+  char *memory = malloc(bytes + 2 * GUARD);
+  assert_non_null(memory);
+  memset(memory, POISON, bytes + 2 * GUARD);
+  return memory + GUARD;
+}
+
+static void guarded_free(char *data) {
+  free(data - GUARD);
+}
+
+static bool poisoned(const char *bytes, size_t size) {
+  for (size_t t = 0; t < size; t++)
+    if ((unsigned char)bytes[t] != POISON) return false;
+  return true;
+}
+
+/* ---- one product --------------------------------------------------------------------------- */
+
+typedef struct case_ {
+  mmci_gemm gemm;
+  mmci_operand a, b;
+  int64_t ldc;
+} case_;
+
+static element operand_at(mmc_dtype dtype, const mmci_operand *x, int64_t row, int64_t column) {
+  element value = get(dtype, x->data, x->trans ? column * x->ld + row : row * x->ld + column);
+  return x->conj ? conj(value) : value;
+}
+
+/* Parts multiplied by hand, as BLAS does, so that NaN and Inf come out alike. */
+static element times(element x, element y) {
+  double re = creal(x) * creal(y) - cimag(x) * cimag(y);
+  double im = creal(x) * cimag(y) + cimag(x) * creal(y);
+  return CMPLX(re, im);
+}
+
+static bool close_enough(double got, double want, double bound) {
+  if (isnan(want)) return isnan(got);
+  if (isinf(want)) return got == want;
+  return fabs(got - want) <= bound;
+}
+
+static void check_product(const mmci_device_ops *ops, mmci_device *device, const case_ *c,
+                          const char *what) {
+  mmci_error error;
+  const mmci_gemm *g = &c->gemm;
+  mmci_kernel *kernel;
+  mmci_queue *queue;
+  assert_true(ops->supports(device, g));
+  assert_int_equal(ops->prepare(device, g, &kernel, &error), MMC_OK);
+  assert_int_equal(ops->queue_open(device, &queue, &error), MMC_OK);
+
+  size_t size = mmc_dtype_size(g->dtype);
+  size_t bytes = g->m > 0 ? (size_t)((g->m - 1) * c->ldc + g->n) * size : 0;
+  char *out = guarded_alloc(bytes);
+  assert_int_equal(ops->enqueue(queue, kernel, &c->a, &c->b, out, c->ldc, &error), MMC_OK);
+  assert_int_equal(ops->sync(queue, &error), MMC_OK);
+
+  for (int64_t i = 0; i < g->m; i++) {
+    for (int64_t j = 0; j < g->n; j++) {
+      element want = 0;
+      double magnitude = 0;
+      for (int64_t l = 0; l < g->k; l++) {
+        element x = operand_at(g->dtype, &c->a, i, l), y = operand_at(g->dtype, &c->b, l, j);
+        want = is_complex(g->dtype) ? want + times(x, y) : want + creal(x) * creal(y);
+        magnitude += cabs(x) * cabs(y);
+      }
+      element got = get(g->dtype, out, i * c->ldc + j);
+      double bound = 2 * (double)(g->k + 2) * epsilon(g->dtype) * magnitude;
+      bool fine = close_enough(creal(got), creal(want), bound) &&
+                  (!is_complex(g->dtype) || close_enough(cimag(got), cimag(want), bound));
+      if (!fine)
+        fail_msg(
+            "%s %s %s %lldx%lldx%lld a%s%s b%s%s: element (%lld, %lld) is %g%+gi, not "
+            "%g%+gi; seed %llu",
+            ops->name, what, mmc_dtype_name(g->dtype), (long long)g->m, (long long)g->k,
+            (long long)g->n, c->a.trans ? " T" : "", c->a.conj ? " conj" : "",
+            c->b.trans ? " T" : "", c->b.conj ? " conj" : "", (long long)i, (long long)j,
+            creal(got), cimag(got), creal(want), cimag(want), (unsigned long long)seed);
+    }
+    if (i < g->m - 1)
+      assert_true(
+          poisoned(out + (size_t)(i * c->ldc + g->n) * size, (size_t)(c->ldc - g->n) * size));
+  }
+  assert_true(poisoned(out - GUARD, GUARD));
+  assert_true(poisoned(out + bytes, GUARD));
+  guarded_free(out);
+  ops->queue_close(queue);
+  ops->release(kernel);
+}
+
+typedef enum values { ORDINARY, WITH_NAN, WITH_INF } values;
+
+/* An operand of rows x cols as the product sees it, filled, with gaps of NaN behind its lines: what
+ * lies there must not be read. */
+static mmci_operand make_operand(mmc_dtype dtype, int64_t rows, int64_t cols, bool trans, bool conj,
+                                 int64_t gap, values values, uint64_t *random) {
+  int64_t lines = trans ? cols : rows, length = trans ? rows : cols;
+  int64_t ld = (length > 0 ? length : 1) + gap;
+  void *data = malloc((size_t)(lines * ld + 1) * mmc_dtype_size(dtype));
+  assert_non_null(data);
+  for (int64_t i = 0; i < lines; i++)
+    for (int64_t j = 0; j < ld; j++) {
+      element value = CMPLX(random_unit(random), random_unit(random));
+      if (j >= length)
+        value = CMPLX(NAN, NAN);
+      else if (values == WITH_NAN && random_below(random, 23) == 0)
+        value = NAN;
+      else if (values == WITH_INF && random_below(random, 23) == 0)
+        value = random_below(random, 2) != 0 ? (double)INFINITY : -(double)INFINITY;
+      else if (values != ORDINARY && random_below(random, 5) == 0)
+        value = 0;
+      put(dtype, data, i * ld + j, value);
+    }
+  return (mmci_operand){.data = data, .ld = ld, .trans = trans, .conj = conj};
+}
+
+static void run_case(const mmci_device_ops *ops, mmci_device *device, mmc_dtype dtype,
+                     const int64_t shape[3], int ops_index, int64_t gap, values values,
+                     const char *what, uint64_t *random) {
+  bool conj_a = ops_index & 4, conj_b = ops_index & 8;
+  case_ c = {
+      .gemm = {.dtype = dtype, .m = shape[0], .k = shape[1], .n = shape[2]},
+      .a = make_operand(dtype, shape[0], shape[1], ops_index & 1, conj_a, gap, values, random),
+      .b = make_operand(dtype, shape[1], shape[2], ops_index & 2, conj_b, 2 * gap, values, random),
+      .ldc = (shape[2] > 0 ? shape[2] : 1) + 3 * gap,
+  };
+  check_product(ops, device, &c, what);
+  free((void *)c.a.data);
+  free((void *)c.b.data);
+}
+
+static mmci_registry *registry;
+
+static int open_registry(void **state) {
+  (void)state;
+  mmci_error error;
+  return mmci_registry_create("", &registry, &error) != MMC_OK;
+}
+
+static int close_registry(void **state) {
+  (void)state;
+  mmci_registry_destroy(registry);
+  return 0;
+}
+
+static void open_device(int d, const mmci_device_ops **ops, mmci_device **device) {
+  mmci_error error;
+  assert_int_equal(mmci_registry_open(registry, devices[d], ops, device, &error), MMC_OK);
+}
+
+/* ---- the tests ----------------------------------------------------------------------------- */
+
+static const int64_t shapes[][3] = {
+    {1, 1, 1},   {1, 7, 1},   {5, 1, 7},    {1, 9, 13},   {13, 9, 1},    {1, 1, 40},  {40, 1, 1},
+    {2, 3, 4},   {7, 8, 9},   {8, 8, 8},    {15, 16, 17}, {31, 33, 32},  {3, 100, 2}, {64, 64, 64},
+    {65, 3, 63}, {4, 129, 5}, {127, 17, 1}, {1, 200, 65}, {97, 101, 89}, {0, 3, 4},   {3, 0, 4},
+    {3, 4, 0},   {0, 0, 0},   {1, 0, 1},    {0, 5, 1},    {1, 0, 9},     {9, 0, 1},
+};
+
+static void every_shape_and_op(void **state) {
+  (void)state;
+  uint64_t random = seed;
+  for (int d = 0; d < 2; d++) {
+    const mmci_device_ops *ops;
+    mmci_device *device;
+    open_device(d, &ops, &device);
+    for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++)
+      for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+        for (int o = 0; o < (is_complex(dtypes[t]) ? 16 : 4); o++)
+          for (int64_t gap = 0; gap < 6; gap += 5)
+            run_case(ops, device, dtypes[t], shapes[s], o, gap, ORDINARY, "", &random);
+  }
+}
+
+static void random_shapes(void **state) {
+  (void)state;
+  uint64_t random = seed + 1;
+  for (int d = 0; d < 2; d++) {
+    const mmci_device_ops *ops;
+    mmci_device *device;
+    open_device(d, &ops, &device);
+    for (int round = 0; round < 600; round++) {
+      int64_t shape[3];
+      for (int i = 0; i < 3; i++) shape[i] = random_below(&random, round % 3 == 0 ? 90 : 20);
+      run_case(ops, device, dtypes[round % 4], shape, (int)random_below(&random, 16),
+               random_below(&random, 4), ORDINARY, "", &random);
+    }
+  }
+}
+
+/* NaN and Inf come out where IEEE arithmetic puts them, zeros in the other operand or not. */
+static void nan_and_inf_pass(void **state) {
+  (void)state;
+  uint64_t random = seed + 2;
+  for (int d = 0; d < 2; d++) {
+    const mmci_device_ops *ops;
+    mmci_device *device;
+    open_device(d, &ops, &device);
+    for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++)
+      for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
+        for (int o = 0; o < 4; o++) {
+          run_case(ops, device, dtypes[t], shapes[s], o, 1, WITH_NAN, "with NaN", &random);
+          if (!is_complex(dtypes[t]))
+            run_case(ops, device, dtypes[t], shapes[s], o, 1, WITH_INF, "with Inf", &random);
+        }
+  }
+}
+
+/* What is claimed to run is what runs: vectors do not go through the matrix kernel. */
+static void kernels_by_shape(void **state) {
+  (void)state;
+  const mmci_device_ops *ops;
+  mmci_device *device;
+  open_device(1, &ops, &device);
+  if (strcmp(ops->name, "blas") != 0) skip();
+  static const struct {
+    mmc_dtype dtype;
+    int64_t m, k, n;
+    const char *name;
+  } expected[] = {
+      {MMC_F64, 8, 8, 8, "gemm"},    {MMC_F64, 8, 8, 1, "gemv"},
+      {MMC_F32, 1, 8, 8, "gemv"},    {MMC_F64, 1, 8, 1, "dot"},
+      {MMC_C128, 1, 8, 1, "gemv"},   {MMC_F64, 3, 0, 3, "zeros"},
+      {MMC_F64, 0, 3, 3, "nothing"}, {MMC_F64, 1, INT64_C(1) << 32, 1, "loops"},
+  };
+  for (size_t t = 0; t < sizeof expected / sizeof expected[0]; t++) {
+    mmci_gemm gemm = {expected[t].dtype, expected[t].m, expected[t].k, expected[t].n};
+    assert_string_equal(ops->kernel_name(device, &gemm), expected[t].name);
+  }
+}
+
+/* ---- whole chains -------------------------------------------------------------------------- */
+
+/* Random chains through the public interface: ops, layouts, leading dimensions of every factor and
+ * of the result, one factor included. */
+static void chains_of_any_layout(void **state) {
+  (void)state;
+  uint64_t random = seed + 3;
+  mmc_context *context;
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
+  for (int round = 0; round < 1200; round++) {
+    mmc_dtype dtype = dtypes[round % 4];
+    size_t size = mmc_dtype_size(dtype);
+    int32_t n = 1 + (int32_t)random_below(&random, 5);
+    int64_t dims[8];
+    mmc_op chain_ops[8];
+    mmc_matrix factors[8];
+    for (int32_t i = 0; i <= n; i++) dims[i] = random_below(&random, 12) + (round % 9 != 0);
+    element *product = NULL;
+    double *magnitude = NULL;
+    int64_t inner_sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+      chain_ops[i] = (mmc_op)random_below(&random, 3);
+      bool as_is = chain_ops[i] == MMC_OP_N;
+      mmc_matrix f = {.rows = dims[as_is ? i : i + 1], .cols = dims[as_is ? i + 1 : i]};
+      f.layout = random_below(&random, 2) != 0 ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
+      int64_t length = f.layout == MMC_ROW_MAJOR ? f.cols : f.rows;
+      int64_t lines = f.layout == MMC_ROW_MAJOR ? f.rows : f.cols;
+      int64_t gap = random_below(&random, 3);
+      f.ld = gap == 0 ? 0 : length + gap;
+      int64_t ld = f.ld != 0 ? f.ld : length;
+      f.data = malloc((size_t)(lines * ld + 1) * size);
+      for (int64_t t = 0; t < lines * ld; t++)
+        put(dtype, f.data, t,
+            is_complex(dtype) ? CMPLX(random_unit(&random), random_unit(&random))
+                              : random_unit(&random));
+      factors[i] = f;
+
+      /* product = product * op(f), and the same of absolute values. */
+      int64_t m = dims[0], k = dims[i], c = dims[i + 1];
+      element *next = calloc((size_t)(m * c) + 1, sizeof *next);
+      double *next_magnitude = calloc((size_t)(m * c) + 1, sizeof *next_magnitude);
+      for (int64_t r = 0; r < (i == 0 ? k : m); r++)
+        for (int64_t l = 0; l < (i == 0 ? 1 : k); l++)
+          for (int64_t q = 0; q < c; q++) {
+            int64_t row = i == 0 ? r : l;
+            int64_t stored_row = as_is ? row : q, stored_column = as_is ? q : row;
+            element value = get(dtype, f.data,
+                                f.layout == MMC_ROW_MAJOR ? stored_row * ld + stored_column
+                                                          : stored_column * ld + stored_row);
+            if (chain_ops[i] == MMC_OP_H) value = conj(value);
+            next[r * c + q] += i == 0 ? value : times(product[r * k + l], value);
+            next_magnitude[r * c + q] += i == 0 ? cabs(value) : magnitude[r * k + l] * cabs(value);
+          }
+      free(product);
+      free(magnitude);
+      product = next;
+      magnitude = next_magnitude;
+      inner_sum += k + 4;
+    }
+
+    mmc_chain *chain;
+    mmc_plan *plan;
+    mmc_run *run;
+    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+    options.device = devices[round / 4 % 2];
+    assert_int_equal(mmc_chain_create(context, dtype, n, dims, chain_ops, &chain), MMC_OK);
+    assert_int_equal(mmc_plan_create(context, chain, &options, &plan), MMC_OK);
+    assert_int_equal(mmc_run_create(plan, &run), MMC_OK);
+
+    mmc_matrix out = {.rows = dims[0], .cols = dims[n]};
+    out.layout = random_below(&random, 2) != 0 ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
+    bool by_rows = out.layout == MMC_ROW_MAJOR;
+    int64_t length = by_rows ? out.cols : out.rows, lines = by_rows ? out.rows : out.cols;
+    out.ld = length + random_below(&random, 3);
+    if (out.ld == 0) out.ld = 1;
+    size_t bytes = lines > 0 ? (size_t)((lines - 1) * out.ld + length) * size : 0;
+    char *memory = guarded_alloc(bytes);
+    out.data = memory;
+    assert_int_equal(mmc_execute(run, factors, &out), MMC_OK);
+    for (int64_t i = 0; i < lines; i++) {
+      for (int64_t j = 0; j < length; j++) {
+        int64_t place = by_rows ? i * out.cols + j : j * out.cols + i;
+        element got = get(dtype, memory, i * out.ld + j);
+        double bound = 2 * (double)inner_sum * epsilon(dtype) * magnitude[place];
+        if (!(cabs(got - product[place]) <= bound))
+          fail_msg("chain of %d %s on %s is off by %g, bound %g, seed %llu round %d", n,
+                   mmc_dtype_name(dtype), options.device, cabs(got - product[place]), bound,
+                   (unsigned long long)(seed + 3), round);
+      }
+      if (i < lines - 1)
+        assert_true(poisoned(memory + (size_t)(i * out.ld + length) * size,
+                             (size_t)(out.ld - length) * size));
+    }
+    assert_true(poisoned(memory - GUARD, GUARD));
+    assert_true(poisoned(memory + bytes, GUARD));
+
+    guarded_free(memory);
+    mmc_run_destroy(run);
+    mmc_plan_destroy(plan);
+    mmc_chain_destroy(chain);
+    for (int32_t i = 0; i < n; i++) free(factors[i].data);
+    free(product);
+    free(magnitude);
+  }
+  mmc_context_destroy(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_shape_and_op),   cmocka_unit_test(random_shapes),
+      cmocka_unit_test(nan_and_inf_pass),     cmocka_unit_test(kernels_by_shape),
+      cmocka_unit_test(chains_of_any_layout),
+  };
+  return cmocka_run_group_tests(tests, open_registry, close_registry);
+}

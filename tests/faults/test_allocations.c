@@ -1,0 +1,277 @@
+/* test_allocations.c: everything the library does, once with each of its allocations failing. What
+ * fails must say MMC_E_NOMEM, leave *out alone, and lose nothing (the sanitizers look for leaks).
+ *
+ * Linked with --wrap for every function that allocates, see tests/CMakeLists.txt. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "mmchain.h"
+
+/* ---- the allocator that fails -------------------------------------------------------------- */
+
+static long allocations_left = -1; /* until one fails; negative: none does */
+static long failures;
+
+static int fails(void) {
+  if (allocations_left < 0) return 0;
+  if (allocations_left-- > 0) return 0;
+  allocations_left = -1;
+  failures++;
+  return 1;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+char *__real_strdup(const char *string);
+void *__real_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+char *__wrap_strdup(const char *string);
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
+
+void *__wrap_malloc(size_t size) {
+  return fails() ? NULL : __real_malloc(size);
+}
+void *__wrap_calloc(size_t count, size_t size) {
+  return fails() ? NULL : __real_calloc(count, size);
+}
+void *__wrap_realloc(void *old, size_t size) {
+  return fails() ? NULL : __real_realloc(old, size);
+}
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+  return fails() ? NULL : __real_aligned_alloc(alignment, size);
+}
+char *__wrap_strdup(const char *string) {
+  return fails() ? NULL : __real_strdup(string);
+}
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
+  return fails() ? MAP_FAILED : __real_mmap(address, size, protection, flags, file, offset);
+}
+
+/* Runs the scenario with the first, the second, ... allocation failing until none does. */
+static void fail_each(mmc_status (*scenario)(void)) {
+  for (long k = 0;; k++) {
+    failures = 0;
+    allocations_left = k;
+    mmc_status status = scenario();
+    allocations_left = -1;
+    if (failures == 0) {
+      assert_int_equal(status, MMC_OK);
+      assert_true(k > 0);
+      return;
+    }
+    if (status != MMC_E_NOMEM)
+      fail_msg("allocation %ld failed and the status was: %s", k, mmc_status_string(status));
+  }
+}
+
+/* ---- scenarios ----------------------------------------------------------------------------- */
+
+static int ignore(void *user, const char *bytes, size_t size) {
+  (void)user, (void)bytes, (void)size;
+  return 0;
+}
+
+static char out_marker;
+#define UNTOUCHED(type) ((type *)&out_marker)
+
+/* A failed call must leave its out as it was. */
+#define TRY(call, out, type)                        \
+  do {                                              \
+    (out) = UNTOUCHED(type);                        \
+    status = (call);                                \
+    if (status != MMC_OK) {                         \
+      assert_ptr_equal((void *)(out), &out_marker); \
+      (out) = NULL;                                 \
+      goto end;                                     \
+    }                                               \
+  } while (0)
+
+static mmc_status multiply(const char *text, const char *solver, const char *device, int limited) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  mmc_run *run = NULL;
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_parse(context, text, &chain), chain, mmc_chain);
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.solver = solver;
+  options.device = device;
+  if (limited) options.memory_limit_bytes = 1407;
+  TRY(mmc_plan_create(context, chain, &options, &plan), plan, mmc_plan);
+  for (int format = MMC_TEXT; format <= MMC_DOT; format++) {
+    status = mmc_plan_explain(plan, (mmc_format)format, ignore, NULL);
+    if (status != MMC_OK) goto end;
+  }
+  TRY(mmc_run_create(plan, &run), run, mmc_run);
+  int64_t n = mmc_chain_length(chain);
+  const int64_t *dims = mmc_chain_dims(chain);
+  static double numbers[10000], result[10000];
+  static mmc_matrix factors[100];
+  for (int64_t i = 0; i < n; i++)
+    factors[i] = (mmc_matrix){.data = numbers, .rows = dims[i], .cols = dims[i + 1]};
+  mmc_matrix out = {.data = result, .rows = dims[0], .cols = dims[n]};
+  long before = allocations_left;
+  status = mmc_execute(run, factors, &out);
+  assert_true(allocations_left == before); /* executing allocates nothing */
+end:
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+
+static mmc_status short_chain(void) {
+  return multiply("f64:3x4x5x2:NNN", NULL, "cpu", 0);
+}
+static mmc_status reference_device(void) {
+  return multiply("c64:3x4x5x2:NNN", NULL, "ref", 0);
+}
+static mmc_status one_factor(void) {
+  return multiply("f64:3x4", NULL, NULL, 0);
+}
+static mmc_status brute_force(void) {
+  return multiply("f64:3x4x5x2x6", "brute", NULL, 0);
+}
+
+static mmc_status long_chain(void) {
+  static char text[1024] = "f64:1";
+  if (strlen(text) < 100)
+    for (int i = 0; i < 80; i++) snprintf(text + strlen(text), 16, "x%d", 1 + i * i % 17);
+  return multiply(text, NULL, NULL, 0);
+}
+
+static mmc_status table_chain(void) {
+  return multiply("f64:3x4x5x2x6x7x3", "table", NULL, 0);
+}
+
+/* The cheapest order needs 1408 bytes, another one 1024. */
+static mmc_status limited_chain(void) {
+  return multiply("f64:28x6x13x5x15", NULL, NULL, 1);
+}
+
+static mmc_status devices(void) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  mmc_device_info info;
+  for (int i = 0; (status = mmc_device_describe(context, i, &info)) == MMC_OK; i++) {
+  }
+  if (status == MMC_E_ARG) status = MMC_OK; /* past the last */
+end:
+  mmc_context_destroy(context);
+  return status;
+}
+
+static double price(void *user, int64_t i, int64_t k, int64_t j) {
+  (void)user;
+  return (double)(i * 7 + k * 5 % 11 + j);
+}
+
+static mmc_status solve_order(const char *solver, int64_t n, int keep_table, mmc_price_fn fn) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_order *order = NULL;
+  int64_t dims[301];
+  for (int64_t i = 0; i <= n; i++) dims[i] = 1 + i * i % 37;
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  mmc_order_options options = MMC_ORDER_OPTIONS_INIT;
+  options.solver = solver;
+  options.threads = 1;
+  options.keep_table = keep_table;
+  options.price = fn;
+  TRY(mmc_order_create(context, n, dims, &options, &order), order, mmc_order);
+  for (int format = MMC_ORDER_TEXT; format <= MMC_ORDER_BINARY; format++) {
+    status = mmc_order_write(order, (mmc_order_format)format, ignore, NULL);
+    if (status != MMC_OK) goto end;
+  }
+end:
+  mmc_order_destroy(order);
+  mmc_context_destroy(context);
+  return status;
+}
+
+static mmc_status order_hu_shing(void) {
+  return solve_order("hu-shing", 300, 0, NULL);
+}
+static mmc_status order_table(void) {
+  return solve_order("table", 150, 1, NULL);
+}
+static mmc_status order_price(void) {
+  return solve_order("table", 100, 0, price);
+}
+static mmc_status order_brute(void) {
+  return solve_order("brute", 8, 0, NULL);
+}
+static mmc_status order_left(void) {
+  return solve_order("left-to-right", 100, 0, NULL);
+}
+
+static mmc_status files(void) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_file *file = NULL;
+  char path[] = "test_allocations.npy";
+  double numbers[6] = {1, 2, 3, 4, 5, 6};
+  mmc_matrix matrix = {.data = numbers, .rows = 2, .cols = 3, .layout = MMC_COL_MAJOR};
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  status = mmc_file_write(context, path, MMC_F64, &matrix, 2);
+  if (status != MMC_OK) goto end;
+  status = mmc_file_stream(context, MMC_F64, &matrix, 2, ignore, NULL);
+  if (status != MMC_OK) goto end;
+  TRY(mmc_file_open(context, path, &file), file, mmc_file);
+end:
+  mmc_file_destroy(file);
+  mmc_context_destroy(context);
+  unlink(path);
+  return status;
+}
+
+#define SCENARIO(name)                    \
+  static void fail_##name(void **state) { \
+    (void)state, fail_each(name);         \
+  }
+SCENARIO(short_chain)
+SCENARIO(reference_device)
+SCENARIO(one_factor)
+SCENARIO(brute_force)
+SCENARIO(long_chain)
+SCENARIO(table_chain)
+SCENARIO(limited_chain)
+SCENARIO(devices)
+SCENARIO(order_hu_shing)
+SCENARIO(order_table)
+SCENARIO(order_price)
+SCENARIO(order_brute)
+SCENARIO(order_left)
+SCENARIO(files)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(fail_short_chain),    cmocka_unit_test(fail_reference_device),
+      cmocka_unit_test(fail_one_factor),     cmocka_unit_test(fail_brute_force),
+      cmocka_unit_test(fail_long_chain),     cmocka_unit_test(fail_table_chain),
+      cmocka_unit_test(fail_limited_chain),  cmocka_unit_test(fail_devices),
+      cmocka_unit_test(fail_order_hu_shing), cmocka_unit_test(fail_order_table),
+      cmocka_unit_test(fail_order_price),    cmocka_unit_test(fail_order_brute),
+      cmocka_unit_test(fail_order_left),     cmocka_unit_test(fail_files),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
