@@ -21,6 +21,11 @@ static inline mmci_u128 mmci_u128_mul(mmci_u128 a, mmci_u128 b) {
   return __builtin_mul_overflow(a, b, &product) ? MMCI_U128_MAX : product;
 }
 
+/* Rounded, as a cast; faster than the compiler's where 64 bits hold the value. */
+static inline double mmci_u128_to_double(mmci_u128 value) {
+  return (uint64_t)(value >> 64) == 0 ? (double)(uint64_t)value : (double)value;
+}
+
 /* mkn multiplications of one product. Operands are dims, so at most 2^62. */
 static inline mmci_u128 mmci_multiplications(int64_t m, int64_t k, int64_t n) {
   mmci_u128 mk = (mmci_u128)(uint64_t)m * (uint64_t)k;

@@ -45,7 +45,7 @@ typedef struct arc {
   mmci_u128 base;        /* boundary products between u and v, less ends */
   mmci_u128 ends;        /* weight of u times weight of v */
   mmci_u128 numerator;   /* cost of the partition below, with what is condensed into it */
-  mmci_u128 denominator; /* base, less the denominators of the other arcs present below */
+  mmci_u128 denominator; /* base(), less the denominators of the other arcs present below */
   double support;        /* numerator / denominator, rounded */
   int64_t weight;        /* of the lighter end */
   int32_t u, v;
@@ -87,16 +87,23 @@ static bool heavier(const polygon *g, int32_t s, int32_t t) {
   return place_in_chain(g, s) > place_in_chain(g, t);
 }
 
+static mmci_u128 side(const polygon *g, int32_t u, int32_t v) {
+  return (mmci_u128)(uint64_t)g->weight[u] * (uint64_t)g->weight[v];
+}
+
+/* The products along the boundary between u and v, less that of u and v: all denominators below the
+ * arc together. */
+static mmci_u128 base(const polygon *g, const arc *a) {
+  return g->boundary[a->v] - g->boundary[a->u] - side(g, a->u, a->v);
+}
+
 static void add_arc(polygon *g, int32_t u, int32_t v) {
-  mmci_u128 ends = (mmci_u128)(uint64_t)g->weight[u] * (uint64_t)g->weight[v];
   bool u_lighter = v == g->n || heavier(g, v, u);
   g->arcs[g->arc_count++] = (arc){
       .u = u,
       .v = v,
       .u_lighter = u_lighter,
       .weight = g->weight[u_lighter ? u : v],
-      .ends = ends,
-      .base = g->boundary[v] - g->boundary[u] - ends,
       .heap = NONE,
       .child = NONE,
       .sibling = NONE,
@@ -197,22 +204,21 @@ static void condense(polygon *g, arc *a, int32_t x) {
  * that they leave in the opposite order. */
 static mmci_u128 unpaid_side(polygon *g, const arc *a) {
   if (a->v == g->n) /* a fan from V1 leaves out both its sides */
-    return (mmci_u128)(uint64_t)g->weight[0] * (uint64_t)g->weight[1] +
-           (mmci_u128)(uint64_t)g->weight[0] * (uint64_t)g->weight[g->n - 1];
+    return side(g, 0, 1) + side(g, 0, g->n - 1);
   int32_t end = a->u_lighter ? a->u : a->v, neighbour = a->u_lighter ? a->u + 1 : a->v - 1;
   int32_t *outer = a->u_lighter ? &g->from[end] : &g->to[end];
   while (*outer != NONE && !g->arcs[*outer].present)
     *outer = a->u_lighter ? g->arcs[*outer].below_u : g->arcs[*outer].below_v;
-  if (*outer != NONE) return g->arcs[*outer].ends;
-  return (mmci_u128)(uint64_t)g->weight[end] * (uint64_t)g->weight[neighbour];
+  if (*outer == NONE) return side(g, end, neighbour);
+  return side(g, g->arcs[*outer].u, g->arcs[*outer].v);
 }
 
 static void set_fan_cost(polygon *g, arc *a) {
-  a->numerator = (a->denominator + a->ends - unpaid_side(g, a)) * (uint64_t)a->weight;
+  a->numerator = (a->denominator + side(g, a->u, a->v) - unpaid_side(g, a)) * (uint64_t)a->weight;
 }
 
 static void set_support(arc *a) {
-  a->support = (double)a->numerator / (double)a->denominator;
+  a->support = mmci_u128_to_double(a->numerator) / mmci_u128_to_double(a->denominator);
 }
 
 static void choose_arcs(polygon *g) {
@@ -221,10 +227,10 @@ static void choose_arcs(polygon *g) {
   for (int32_t x = 0; x < g->arc_count; x++) {
     arc *a = &g->arcs[x];
     int32_t heap = NONE;
-    a->denominator = a->base;
+    a->denominator = base(g, a);
     while (top != 0 && g->arcs[g->stack[top - 1]].u >= a->u) {
       const arc *child = &g->arcs[g->stack[--top]];
-      a->denominator -= child->base;
+      a->denominator -= base(g, child);
       heap = heap_merge(g, heap, child->heap);
     }
     while (heap != NONE && support_at_least_weight(&g->arcs[heap], a->weight)) {
@@ -338,9 +344,7 @@ static void lay_out(polygon *g, const int64_t *dims, void *scratch) {
   for (int32_t t = 0; t < g->n; t++) g->weight[t] = dims[place_in_chain(g, t)];
   g->weight[g->n] = g->weight[0];
   g->boundary[0] = 0;
-  for (int32_t t = 0; t < g->n; t++)
-    g->boundary[t + 1] =
-        g->boundary[t] + (mmci_u128)(uint64_t)g->weight[t] * (uint64_t)g->weight[t + 1];
+  for (int32_t t = 0; t < g->n; t++) g->boundary[t + 1] = g->boundary[t] + side(g, t, t + 1);
 }
 
 static mmc_status solve(const mmci_order_problem *problem, bool keep_table, mmci_order_answer *out,

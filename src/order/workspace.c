@@ -3,8 +3,10 @@
 #include "base/alloc.h"
 
 uint64_t mmci_result_bytes(int64_t rows, int64_t cols, size_t element_size) {
-  mmci_u128 bytes = mmci_multiplications(rows, cols, (int64_t)element_size);
-  if (bytes >= (mmci_u128)1 << 63) return UINT64_MAX;
+  int64_t elements, bytes;
+  if (__builtin_mul_overflow(rows, cols, &elements) ||
+      __builtin_mul_overflow(elements, (int64_t)element_size, &bytes))
+    return UINT64_MAX;
   return ((uint64_t)bytes + MMCI_ALIGNMENT - 1) & ~(uint64_t)(MMCI_ALIGNMENT - 1);
 }
 

@@ -1,0 +1,141 @@
+/* test_chain.c: chains and their text form. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "../random.h"
+#include "chain/chain.h"
+
+static const uint64_t seed = 31;
+
+static int append(void *user, const char *bytes, size_t size) {
+  strncat(user, bytes, size);
+  return 0;
+}
+
+static void text_round_trips(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *printed;
+  } cases[] = {
+      {"f32:10x30x5x60", "f32:10x30x5x60"},
+      {"10x30x5x60", "f64:10x30x5x60"},
+      {"c64:8x9x7:NH", "c64:8x9x7:NH"},
+      {"c128:8x9x7:NN", "c128:8x9x7"},
+      {"f64:0x0", "f64:0x0"},
+      {"f64:007x1", "f64:7x1"},
+      {"4611686018427387904x1", "f64:4611686018427387904x1"},
+  };
+  for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
+    mmc_chain *chain;
+    char printed[256] = "";
+    assert_int_equal(mmc_chain_parse(NULL, cases[t].text, &chain), MMC_OK);
+    assert_int_equal(mmc_chain_write(chain, append, printed), MMC_OK);
+    assert_string_equal(printed, cases[t].printed);
+    mmc_chain_destroy(chain);
+  }
+}
+
+static void parts_are_read(void **state) {
+  (void)state;
+  mmc_chain *chain;
+  assert_int_equal(mmc_chain_parse(NULL, "c64:3x4x5:TH", &chain), MMC_OK);
+  assert_int_equal(mmc_chain_dtype(chain), MMC_C64);
+  assert_int_equal(mmc_chain_length(chain), 2);
+  const int64_t dims[] = {3, 4, 5};
+  assert_memory_equal(mmc_chain_dims(chain), dims, sizeof dims);
+  assert_int_equal(mmc_chain_ops(chain)[0], MMC_OP_T);
+  assert_int_equal(mmc_chain_ops(chain)[1], MMC_OP_H);
+  mmc_chain_destroy(chain);
+}
+
+static void bad_text_is_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } cases[] = {
+      {"",
+       "chain, position 1: expected f32:, f64:, c64:, c128: or a dim, as in f64:10x30x5x60, got "
+       "the end"},
+      {"f16:3x4",
+       "chain, position 1: expected f32:, f64:, c64:, c128: or a dim, as in "
+       "f64:10x30x5x60, got 'f16:3x4'"},
+      {"10", "chain, position 3: expected 'x' and a second dim, as in 10x30, got the end"},
+      {"10x", "chain, position 4: expected a dim of 0 to 2^62, got the end"},
+      {"10xx3", "chain, position 4: expected a dim of 0 to 2^62, got 'x3'"},
+      {"10x-3", "chain, position 4: expected a dim of 0 to 2^62, got '-3'"},
+      {"10x3 ", "chain, position 5: expected the end, got ' '"},
+      {"10x3.5x2", "chain, position 5: expected 'x', got '.5x2'"},
+      {"1x4611686018427387905", "chain, position 3: expected a dim of 0 to 2^62, got '46116860'"},
+      {"1x99999999999999999999", "chain, position 3: expected a dim of 0 to 2^62, got '99999999'"},
+      {"2x3x4:N", "chain, position 8: expected N, T or H for every factor, got the end"},
+      {"2x3x4:NX", "chain, position 8: expected N, T or H for every factor, got 'X'"},
+      {"2x3x4:NTN", "chain, position 9: expected the end, got 'N'"},
+  };
+  for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
+    mmc_chain *chain = NULL;
+    mmci_error error;
+    assert_int_equal(mmci_chain_parse(cases[t].text, &chain, &error), MMC_E_ARG);
+    assert_null(chain);
+    assert_string_equal(error.text, cases[t].message);
+  }
+}
+
+static void bad_arguments_are_named(void **state) {
+  (void)state;
+  const int64_t dims[] = {3, 4, -1};
+  const mmc_op ops[] = {MMC_OP_N, (mmc_op)9};
+  mmc_chain *chain;
+  mmci_error error;
+  assert_int_equal(mmci_chain_create(MMC_F64, 0, dims, NULL, &chain, &error), MMC_E_ARG);
+  assert_string_equal(error.text, "n: expected 1 to 1073741823 factors, got 0");
+  assert_int_equal(mmci_chain_create(MMC_F64, 2, dims, NULL, &chain, &error), MMC_E_ARG);
+  assert_string_equal(error.text, "dims[2]: expected 0 to 2^62, got -1");
+  assert_int_equal(mmci_chain_create(MMC_F64, 1, NULL, NULL, &chain, &error), MMC_E_ARG);
+  assert_int_equal(mmci_chain_create((mmc_dtype)77, 1, dims, NULL, &chain, &error), MMC_E_ARG);
+  assert_string_equal(error.text, "dtype: expected f32, f64, c64 or c128, got number 77");
+  assert_int_equal(mmci_chain_create(MMC_F64, 1, dims, ops + 1, &chain, &error), MMC_E_ARG);
+  assert_string_equal(error.text, "ops[0]: expected MMC_OP_N, _T or _H, got number 9");
+}
+
+/* Any text either parses to a chain that prints and parses to itself, or fails with a message. */
+static void random_text_never_surprises(void **state) {
+  (void)state;
+  static const char letters[] = "0123456789xxxx:::fc3264128NTH -";
+  uint64_t random = seed;
+  for (int round = 0; round < 200000; round++) {
+    char text[24] = "";
+    int64_t length = random_below(&random, 20);
+    for (int64_t i = 0; i < length; i++)
+      text[i] = letters[random_below(&random, sizeof letters - 1)];
+    mmc_chain *chain, *again;
+    mmci_error error = {0};
+    if (mmci_chain_parse(text, &chain, &error) != MMC_OK) {
+      assert_true(strlen(error.text) > 20);
+      continue;
+    }
+    char printed[256] = "";
+    assert_int_equal(mmc_chain_write(chain, append, printed), MMC_OK);
+    assert_int_equal(mmci_chain_parse(printed, &again, &error), MMC_OK);
+    assert_int_equal(chain->n, again->n);
+    assert_memory_equal(chain->dims, again->dims, ((size_t)chain->n + 1) * sizeof *chain->dims);
+    assert_memory_equal(chain->ops, again->ops, (size_t)chain->n * sizeof *chain->ops);
+    mmc_chain_destroy(again);
+    mmc_chain_destroy(chain);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(text_round_trips),
+      cmocka_unit_test(parts_are_read),
+      cmocka_unit_test(bad_text_is_named),
+      cmocka_unit_test(bad_arguments_are_named),
+      cmocka_unit_test(random_text_never_surprises),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
