@@ -198,13 +198,17 @@ static mmc_status create_order(mmc_context *context, int64_t n, const int64_t *d
     return status;
   }
   order->tree = answer.tree;
-  order->multiplications = options->price == NULL
-                               ? answer.multiplications
-                               : mmci_tree_multiplications(&answer.tree, order->dims);
   order->price = options->price != NULL ? answer.price : (double)answer.multiplications;
   order->kernel = answer.kernel;
   order->table = answer.table;
   mmci_tree_ranges(&order->tree, order->ranges);
+  order->multiplications = answer.multiplications;
+  if (options->price != NULL)
+    status = mmci_tree_multiplications(&order->tree, order->dims, &order->multiplications, error);
+  if (status != MMC_OK) {
+    mmc_order_destroy(order);
+    return status;
+  }
   *out = order;
   return MMC_OK;
 }

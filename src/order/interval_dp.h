@@ -101,6 +101,9 @@ extern const mmci_dp_kernel mmci_dp_avx2_f64, mmci_dp_avx2_i64, mmci_dp_avx512_f
     mmci_dp_avx512_i64;
 #endif
 
+/* interval_dp_price.c. The price of the whole chain, after the sweep with mmci_dp_price. */
+double mmci_dp_price_of(const mmci_dp_run *run);
+
 /* interval_dp_table.c. Fills everything but base. */
 mmc_status mmci_dp_table_create(int32_t n, const mmci_dp_kernel *kernel, mmci_dp_table **out,
                                 mmci_error *error);

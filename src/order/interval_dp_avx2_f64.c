@@ -18,15 +18,33 @@ typedef __m256d vec;
 enum { LANES = 4, GROUP = 4, PANEL = 2, ROW_PANEL = 8, BOUNDED = 1 };
 #define INFINITE ((double)INFINITY)
 
-static inline vec load(const cell *x) { return _mm256_load_pd(x); }
-static inline void store(cell *to, vec x) { _mm256_store_pd(to, x); }
-static inline vec splat(cell x) { return _mm256_set1_pd(x); }
-static inline vec add(vec x, vec y) { return _mm256_add_pd(x, y); }
-static inline vec subtract(vec x, vec y) { return _mm256_sub_pd(x, y); }
-static inline vec multiply(vec x, vec y) { return _mm256_mul_pd(x, y); }
-static inline vec multiply_add(vec x, vec y, vec z) { return _mm256_fmadd_pd(x, y, z); }
-static inline vec least(vec x, vec y) { return _mm256_min_pd(x, y); }
-static inline vec greatest(vec x, vec y) { return _mm256_max_pd(x, y); }
+static inline vec load(const cell *x) {
+  return _mm256_load_pd(x);
+}
+static inline void store(cell *to, vec x) {
+  _mm256_store_pd(to, x);
+}
+static inline vec splat(cell x) {
+  return _mm256_set1_pd(x);
+}
+static inline vec add(vec x, vec y) {
+  return _mm256_add_pd(x, y);
+}
+static inline vec subtract(vec x, vec y) {
+  return _mm256_sub_pd(x, y);
+}
+static inline vec multiply(vec x, vec y) {
+  return _mm256_mul_pd(x, y);
+}
+static inline vec multiply_add(vec x, vec y, vec z) {
+  return _mm256_fmadd_pd(x, y, z);
+}
+static inline vec least(vec x, vec y) {
+  return _mm256_min_pd(x, y);
+}
+static inline vec greatest(vec x, vec y) {
+  return _mm256_max_pd(x, y);
+}
 static inline unsigned less(vec x, vec y) {
   return (unsigned)_mm256_movemask_pd(_mm256_cmp_pd(x, y, _CMP_LT_OQ));
 }
@@ -41,11 +59,21 @@ static inline cell lanes_greatest(vec x) {
   return _mm_cvtsd_f64(_mm_max_sd(y, _mm_unpackhi_pd(y, y)));
 }
 
-static inline cell cell_multiply(cell x, cell y) { return x * y; }
-static inline cell cell_add(cell x, cell y) { return x + y; }
-static inline cell cell_multiply_add(cell x, cell y, cell z) { return x * y + z; }
-static inline cell cell_from(mmci_u128 x) { return (cell)x; }
-static inline mmci_u128 cell_to_u128(cell x) { return (mmci_u128)x; }
+static inline cell cell_multiply(cell x, cell y) {
+  return x * y;
+}
+static inline cell cell_add(cell x, cell y) {
+  return x + y;
+}
+static inline cell cell_multiply_add(cell x, cell y, cell z) {
+  return x * y + z;
+}
+static inline cell cell_from(mmci_u128 x) {
+  return mmci_u128_to_double(x);
+}
+static inline mmci_u128 cell_to_u128(cell x) {
+  return (mmci_u128)x;
+}
 
 static bool supported(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

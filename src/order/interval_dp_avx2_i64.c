@@ -17,11 +17,21 @@ typedef __m256i vec;
 enum { LANES = 4, GROUP = 4, PANEL = 1, ROW_PANEL = 4, BOUNDED = 1 };
 #define INFINITE ((int64_t)1 << 62)
 
-static inline vec load(const cell *x) { return _mm256_load_si256((const __m256i *)x); }
-static inline void store(cell *to, vec x) { _mm256_store_si256((__m256i *)to, x); }
-static inline vec splat(cell x) { return _mm256_set1_epi64x(x); }
-static inline vec add(vec x, vec y) { return _mm256_add_epi64(x, y); }
-static inline vec subtract(vec x, vec y) { return _mm256_sub_epi64(x, y); }
+static inline vec load(const cell *x) {
+  return _mm256_load_si256((const __m256i *)x);
+}
+static inline void store(cell *to, vec x) {
+  _mm256_store_si256((__m256i *)to, x);
+}
+static inline vec splat(cell x) {
+  return _mm256_set1_epi64x(x);
+}
+static inline vec add(vec x, vec y) {
+  return _mm256_add_epi64(x, y);
+}
+static inline vec subtract(vec x, vec y) {
+  return _mm256_sub_epi64(x, y);
+}
 
 /* The low 64 bits, from products of halves. */
 static inline vec multiply(vec x, vec y) {
@@ -30,7 +40,9 @@ static inline vec multiply(vec x, vec y) {
   return add(_mm256_mul_epu32(x, y), _mm256_slli_epi64(cross, 32));
 }
 
-static inline vec multiply_add(vec x, vec y, vec z) { return add(multiply(x, y), z); }
+static inline vec multiply_add(vec x, vec y, vec z) {
+  return add(multiply(x, y), z);
+}
 static inline vec least(vec x, vec y) {
   return _mm256_blendv_epi8(x, y, _mm256_cmpgt_epi64(x, y));
 }
@@ -51,13 +63,25 @@ static inline cell lanes_greatest(vec x) {
   return _mm256_extract_epi64(greatest(x, _mm256_permute4x64_epi64(x, 0xb1)), 0);
 }
 
-static inline cell cell_multiply(cell x, cell y) { return x * y; }
-static inline cell cell_add(cell x, cell y) { return x + y; }
-static inline cell cell_multiply_add(cell x, cell y, cell z) { return x * y + z; }
-static inline cell cell_from(mmci_u128 x) { return (cell)x; }
-static inline mmci_u128 cell_to_u128(cell x) { return (mmci_u128)x; }
+static inline cell cell_multiply(cell x, cell y) {
+  return x * y;
+}
+static inline cell cell_add(cell x, cell y) {
+  return x + y;
+}
+static inline cell cell_multiply_add(cell x, cell y, cell z) {
+  return x * y + z;
+}
+static inline cell cell_from(mmci_u128 x) {
+  return (cell)x;
+}
+static inline mmci_u128 cell_to_u128(cell x) {
+  return (mmci_u128)x;
+}
 
-static bool supported(void) { return __builtin_cpu_supports("avx2"); }
+static bool supported(void) {
+  return __builtin_cpu_supports("avx2");
+}
 
 #define KERNEL mmci_dp_avx2_i64
 #define KERNEL_SET "avx2"

@@ -18,24 +18,58 @@ typedef __m512d vec;
 enum { LANES = 8, GROUP = 8, PANEL = 2, ROW_PANEL = 8, BOUNDED = 1 };
 #define INFINITE ((double)INFINITY)
 
-static inline vec load(const cell *x) { return _mm512_load_pd(x); }
-static inline void store(cell *to, vec x) { _mm512_store_pd(to, x); }
-static inline vec splat(cell x) { return _mm512_set1_pd(x); }
-static inline vec add(vec x, vec y) { return _mm512_add_pd(x, y); }
-static inline vec subtract(vec x, vec y) { return _mm512_sub_pd(x, y); }
-static inline vec multiply(vec x, vec y) { return _mm512_mul_pd(x, y); }
-static inline vec multiply_add(vec x, vec y, vec z) { return _mm512_fmadd_pd(x, y, z); }
-static inline vec least(vec x, vec y) { return _mm512_min_pd(x, y); }
-static inline vec greatest(vec x, vec y) { return _mm512_max_pd(x, y); }
-static inline unsigned less(vec x, vec y) { return _mm512_cmp_pd_mask(x, y, _CMP_LT_OQ); }
-static inline cell lanes_least(vec x) { return _mm512_reduce_min_pd(x); }
-static inline cell lanes_greatest(vec x) { return _mm512_reduce_max_pd(x); }
+static inline vec load(const cell *x) {
+  return _mm512_load_pd(x);
+}
+static inline void store(cell *to, vec x) {
+  _mm512_store_pd(to, x);
+}
+static inline vec splat(cell x) {
+  return _mm512_set1_pd(x);
+}
+static inline vec add(vec x, vec y) {
+  return _mm512_add_pd(x, y);
+}
+static inline vec subtract(vec x, vec y) {
+  return _mm512_sub_pd(x, y);
+}
+static inline vec multiply(vec x, vec y) {
+  return _mm512_mul_pd(x, y);
+}
+static inline vec multiply_add(vec x, vec y, vec z) {
+  return _mm512_fmadd_pd(x, y, z);
+}
+static inline vec least(vec x, vec y) {
+  return _mm512_min_pd(x, y);
+}
+static inline vec greatest(vec x, vec y) {
+  return _mm512_max_pd(x, y);
+}
+static inline unsigned less(vec x, vec y) {
+  return _mm512_cmp_pd_mask(x, y, _CMP_LT_OQ);
+}
+static inline cell lanes_least(vec x) {
+  return _mm512_reduce_min_pd(x);
+}
+static inline cell lanes_greatest(vec x) {
+  return _mm512_reduce_max_pd(x);
+}
 
-static inline cell cell_multiply(cell x, cell y) { return x * y; }
-static inline cell cell_add(cell x, cell y) { return x + y; }
-static inline cell cell_multiply_add(cell x, cell y, cell z) { return x * y + z; }
-static inline cell cell_from(mmci_u128 x) { return (cell)x; }
-static inline mmci_u128 cell_to_u128(cell x) { return (mmci_u128)x; }
+static inline cell cell_multiply(cell x, cell y) {
+  return x * y;
+}
+static inline cell cell_add(cell x, cell y) {
+  return x + y;
+}
+static inline cell cell_multiply_add(cell x, cell y, cell z) {
+  return x * y + z;
+}
+static inline cell cell_from(mmci_u128 x) {
+  return mmci_u128_to_double(x);
+}
+static inline mmci_u128 cell_to_u128(cell x) {
+  return (mmci_u128)x;
+}
 
 static bool supported(void) {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");

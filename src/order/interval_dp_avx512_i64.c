@@ -17,24 +17,58 @@ typedef __m512i vec;
 enum { LANES = 8, GROUP = 8, PANEL = 2, ROW_PANEL = 8, BOUNDED = 1 };
 #define INFINITE ((int64_t)1 << 62)
 
-static inline vec load(const cell *x) { return _mm512_load_si512(x); }
-static inline void store(cell *to, vec x) { _mm512_store_si512(to, x); }
-static inline vec splat(cell x) { return _mm512_set1_epi64(x); }
-static inline vec add(vec x, vec y) { return _mm512_add_epi64(x, y); }
-static inline vec subtract(vec x, vec y) { return _mm512_sub_epi64(x, y); }
-static inline vec multiply(vec x, vec y) { return _mm512_mullo_epi64(x, y); }
-static inline vec multiply_add(vec x, vec y, vec z) { return add(multiply(x, y), z); }
-static inline vec least(vec x, vec y) { return _mm512_min_epi64(x, y); }
-static inline vec greatest(vec x, vec y) { return _mm512_max_epi64(x, y); }
-static inline unsigned less(vec x, vec y) { return _mm512_cmplt_epi64_mask(x, y); }
-static inline cell lanes_least(vec x) { return _mm512_reduce_min_epi64(x); }
-static inline cell lanes_greatest(vec x) { return _mm512_reduce_max_epi64(x); }
+static inline vec load(const cell *x) {
+  return _mm512_load_si512(x);
+}
+static inline void store(cell *to, vec x) {
+  _mm512_store_si512(to, x);
+}
+static inline vec splat(cell x) {
+  return _mm512_set1_epi64(x);
+}
+static inline vec add(vec x, vec y) {
+  return _mm512_add_epi64(x, y);
+}
+static inline vec subtract(vec x, vec y) {
+  return _mm512_sub_epi64(x, y);
+}
+static inline vec multiply(vec x, vec y) {
+  return _mm512_mullo_epi64(x, y);
+}
+static inline vec multiply_add(vec x, vec y, vec z) {
+  return add(multiply(x, y), z);
+}
+static inline vec least(vec x, vec y) {
+  return _mm512_min_epi64(x, y);
+}
+static inline vec greatest(vec x, vec y) {
+  return _mm512_max_epi64(x, y);
+}
+static inline unsigned less(vec x, vec y) {
+  return _mm512_cmplt_epi64_mask(x, y);
+}
+static inline cell lanes_least(vec x) {
+  return _mm512_reduce_min_epi64(x);
+}
+static inline cell lanes_greatest(vec x) {
+  return _mm512_reduce_max_epi64(x);
+}
 
-static inline cell cell_multiply(cell x, cell y) { return x * y; }
-static inline cell cell_add(cell x, cell y) { return x + y; }
-static inline cell cell_multiply_add(cell x, cell y, cell z) { return x * y + z; }
-static inline cell cell_from(mmci_u128 x) { return (cell)x; }
-static inline mmci_u128 cell_to_u128(cell x) { return (mmci_u128)x; }
+static inline cell cell_multiply(cell x, cell y) {
+  return x * y;
+}
+static inline cell cell_add(cell x, cell y) {
+  return x + y;
+}
+static inline cell cell_multiply_add(cell x, cell y, cell z) {
+  return x * y + z;
+}
+static inline cell cell_from(mmci_u128 x) {
+  return (cell)x;
+}
+static inline mmci_u128 cell_to_u128(cell x) {
+  return (mmci_u128)x;
+}
 
 static bool supported(void) {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");

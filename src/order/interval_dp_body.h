@@ -16,29 +16,23 @@
  *     ROW_PANEL      vecs of a row taken together when few candidates are
  *     KERNEL, KERNEL_SET, KERNEL_NAME, supported()
  *
- * Pruning. A product of tiles has 64^3 candidates and nearly all of them lose by far. Let m be no
- * greater than the dims p of the blocks I..J, let base[b] be any number for each column, and write
+ * Pruning. A product of tiles has 64^3 candidates and nearly all of them lose by far.  * Let m be at most the least dim of the blocks I..J, q the least dim p[b] of block J, and base[b] any
+ * number for each column. With
  *
- *     c[a][b] = base[b] + m p[a] p[b] + c'[a][b].
+ *     rest[v] = min over b of c[v][b] - base[b],     gain[v] = (p[v] - m) q,
+ *     top[a]  = max over b of c[a][b] - base[b] - m p[a] p[b],
  *
- * A candidate c[a][v] + c[v][b] + p[a] p[v] p[b] is less than c[a][b] if and only if
+ * a candidate c[a][v] + c[v][b] + p[a] p[v] p[b] less than c[a][b], for any b, implies
  *
- *     c[a][v] + c'[v][b] + (p[a] (p[v] - m) + m p[v]) p[b] < c'[a][b].
+ *     c[a][v] + rest[v] + p[a] gain[v] < top[a],
  *
- * The factor of p[b] is not negative. So with q the least p[b] of block J, and
- *
- *     rest[v] = m p[v] q + min over b of c'[v][b],   gain[v] = (p[v] - m) q,
- *     top[a]  = max over b of c'[a][b],
- *
- * the 64 candidates of a, v and this block are all too great unless
- *
- *     c[a][v] + rest[v] + p[a] gain[v] < top[a].
- *
+ * for p[a] p[v] p[b] = p[a] (p[v] - m) p[b] + m p[a] p[b], and the first term is at least p[a] gain[v].
  * rest and gain belong to the tile (K, J) and serve for all I, so one test of a pair (a, v), not one
- * of each triple, is what a product costs. The test is sharp when c' varies little along a row: where
- * a sub-chain has a vertex much lighter than its ends, its cost is a function of a, plus one of b, plus
- * the lightest dim times p[a] p[b]. Hence base is taken from a row of the tile, and m is the least dim
- * that I..J have. Both are renewed every few tiles on the way up a column. */
+ * of each triple, is what a product costs. The test is sharp when c[a][b] is about a number of a, plus one
+ * of b, plus m p[a] p[b]: as it is where a sub-chain has a vertex of dim m between its ends, or several.
+ * Hence m is the least dim that I..J have, and base is taken from a row of the tile, of a light vertex
+ * but not of dim m, which would be without the term in p[a] p[b]. Both are renewed every few tiles on
+ * the way up a column. */
 
 typedef struct bound {
   cell rest[MMCI_DP_TILE], gain[MMCI_DP_TILE];
@@ -49,6 +43,10 @@ typedef struct column {
   _Alignas(MMCI_ALIGNMENT) cell base[MMCI_DP_TILE];
   cell top[MMCI_DP_TILE];  /* of the tile (I, J) at hand */
   cell span[MMCI_DP_TILE]; /* the sum of dim times next dim from vertex span_from to b */
+  /* The split of (a, b) at the lightest vertex of block J before b, the nearest of several, v: */
+  cell near_after[MMCI_DP_TILE]; /* c[v][b] */
+  cell near_area[MMCI_DP_TILE];  /* p[v] p[b] */
+  int32_t near[MMCI_DP_TILE];    /* v, counted from the block's first */
   cell least;              /* m */
   cell narrowest;          /* q */
   int32_t span_from;
@@ -157,25 +155,23 @@ static void improve_group(cell *rows, const cell *left, const cell *pa, const ce
 
 /* ---- pruning -------------------------------------------------------------------------------- */
 
-/* c' of LANES entries from row on, where m_pa = m p[a]. */
-static inline vec reduced(const column *col, const cell *row, cell m_pa, const cell *pb, int b) {
-  return subtract(subtract(load(row + b), load(col->base + b)), multiply(splat(m_pa), load(pb + b)));
-}
-
 /* top of a row. Its entries are finite. */
 static cell top_of_row(const column *col, const cell *row, cell pa, const cell *pb) {
-  cell m_pa = col->least * pa;
-  vec x = reduced(col, row, m_pa, pb, 0);
-  for (int b = LANES; b < MMCI_DP_TILE; b += LANES) x = greatest(x, reduced(col, row, m_pa, pb, b));
-  return lanes_greatest(x);
+  vec m_pa = splat(col->least * pa), top = splat(0);
+  for (int b = 0; b < MMCI_DP_TILE; b += LANES) {
+    vec level = subtract(load(row + b), load(col->base + b));
+    vec x = subtract(level, multiply(m_pa, load(pb + b)));
+    top = b == 0 ? x : greatest(top, x);
+  }
+  return lanes_greatest(top);
 }
 
 /* rest of the vertex whose row of the tile (K, J) this is. */
-static cell rest_of_row(const column *col, const cell *row, cell pv, const cell *pb) {
-  cell m_pv = col->least * pv;
-  vec x = reduced(col, row, m_pv, pb, 0);
-  for (int b = LANES; b < MMCI_DP_TILE; b += LANES) x = least(x, reduced(col, row, m_pv, pb, b));
-  return lanes_least(x) + m_pv * col->narrowest;
+static cell rest_of_row(const column *col, const cell *row) {
+  vec rest = splat(INFINITE);
+  for (int b = 0; b < MMCI_DP_TILE; b += LANES)
+    rest = least(rest, subtract(load(row + b), load(col->base + b)));
+  return lanes_least(rest);
 }
 
 static void set_gains(const mmci_dp_run *run, column *col, int32_t K) {
@@ -199,11 +195,12 @@ static inline uint64_t survivors(const cell *left, cell pa, const bound *limit, 
 static inline unsigned hit_rows(const cell *left, const cell *pa, const bound *limit,
                                 const cell *top) {
   vec x[GROUP];
+  for (int r = 0; r < GROUP; r++) x[r] = splat(INFINITE);
   for (int v = 0; v < MMCI_DP_TILE; v += LANES) {
     vec gain = load(limit->gain + v), rest = load(limit->rest + v);
     for (int r = 0; r < GROUP; r++) {
       vec y = add(multiply_add(splat(pa[r]), gain, load(left + r * MMCI_DP_TILE + v)), rest);
-      x[r] = v == 0 ? y : least(x[r], y);
+      x[r] = least(x[r], y);
     }
   }
   unsigned hits = 0;
@@ -220,16 +217,19 @@ static void renew(const mmci_dp_run *run, column *col, int32_t I, int32_t J) {
   col->narrowest = (cell)dims[run->lightest[J]];
   col->renewed = I;
 
-  int32_t a = run->lightest[I] % MMCI_DP_TILE;
-  const cell *pb = dims_of(run, J), *row = tile_at(run, I, J) + a * MMCI_DP_TILE;
-  vec m_pa = splat(col->least * dims_of(run, I)[a]);
+  const cell *pa = dims_of(run, I), *pb = dims_of(run, J);
+  int light = 0;
+  for (int a = 1; a < MMCI_DP_TILE; a++)
+    if (pa[light] == col->least || (pa[a] < pa[light] && pa[a] > col->least)) light = a;
+  const cell *row = tile_at(run, I, J) + light * MMCI_DP_TILE;
+  vec m_pa = splat(col->least * pa[light]);
   for (int b = 0; b < MMCI_DP_TILE; b += LANES)
     store(col->base + b, subtract(load(row + b), multiply(m_pa, load(pb + b))));
 
   for (int32_t K = I + 1; K <= J; K++) {
-    const cell *tile = tile_at(run, K, J), *pv = dims_of(run, K);
+    const cell *tile = tile_at(run, K, J);
     for (int v = 0; v < MMCI_DP_TILE; v++)
-      col->bounds[K].rest[v] = rest_of_row(col, tile + v * MMCI_DP_TILE, pv[v], pb);
+      col->bounds[K].rest[v] = rest_of_row(col, tile + v * MMCI_DP_TILE);
     set_gains(run, col, K);
   }
 }
@@ -253,6 +253,33 @@ static void diagonal(mmci_dp_work *work, int32_t I) {
         store(row + b, least(load(row + b),
                              add(multiply_add(area, load(p + b), before), load(after + b))));
     }
+  }
+}
+
+/* Improves the tile by the splits at the lightest vertex of block I after a, and of block J before b,
+ * on top of what it holds. */
+static void start_near(const mmci_dp_run *run, column *col, int32_t I, int32_t J) {
+  cell *tile = tile_at(run, I, J);
+  const cell *corner_left = tile_at(run, I, I), *corner_right = tile_at(run, J, J);
+  const cell *pa = dims_of(run, I), *pb = dims_of(run, J);
+  if (I == J - 1)
+    for (int b = 0, v = 0; b < MMCI_DP_TILE; b++) {
+      col->near[b] = v;
+      col->near_after[b] = corner_right[v * MMCI_DP_TILE + b];
+      col->near_area[b] = cell_multiply(pb[v], pb[b]);
+      if (pb[b] <= pb[v]) v = b;
+    }
+  for (int a = MMCI_DP_TILE - 1, v = MMCI_DP_TILE - 1; a >= 0; a--) {
+    cell *row = tile + a * MMCI_DP_TILE;
+    _Alignas(MMCI_ALIGNMENT) cell before[MMCI_DP_TILE];
+    if (a < v)
+      improve_row(row, corner_left + a * MMCI_DP_TILE, pa[a], tile, pa, pb, (uint64_t)1 << v);
+    if (pa[a] <= pa[v]) v = a;
+    for (int b = 0; b < MMCI_DP_TILE; b++) before[b] = row[col->near[b]];
+    for (int b = 0; b < MMCI_DP_TILE; b += LANES)
+      store(row + b, least(load(row + b),
+                           add(multiply_add(splat(pa[a]), load(col->near_area + b), load(before + b)),
+                               load(col->near_after + b))));
   }
 }
 
@@ -320,6 +347,7 @@ static void start(mmci_dp_work *work, int32_t I, int32_t J, int32_t left) {
                   dims_of(run, K), pb, (uint64_t)1 << v);
   }
 
+  start_near(run, col, I, J);
   if (I == J - 1 || col->renewed - I == RENEWAL) renew(run, col, I, J);
   for (int a = 0; a < MMCI_DP_TILE; a++)
     col->top[a] = top_of_row(col, tile + a * MMCI_DP_TILE, pa[a], pb);
@@ -408,7 +436,7 @@ static void finish(mmci_dp_work *work, int32_t I, int32_t J) {
                                add(multiply_add(area, load(pb + b), before), load(after + b))));
       }
     }
-    if (BOUNDED) limit->rest[a] = rest_of_row(col, row, pa[a], pb);
+    if (BOUNDED) limit->rest[a] = rest_of_row(col, row);
   }
 }
 

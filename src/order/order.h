@@ -41,7 +41,8 @@ typedef struct mmci_range {
 void mmci_tree_ranges(const mmci_tree *tree, mmci_range *ranges);
 
 /* Multiplications of the tree over these dims; MMCI_U128_MAX when they do not fit. */
-mmci_u128 mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims);
+mmc_status mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims, mmci_u128 *out,
+                                     mmci_error *error);
 
 /* ((A1 (A2 A3)) A4), numbers from 1. Returns E_NOMEM, E_IO. */
 mmc_status mmci_tree_write(const mmci_tree *tree, mmc_order_format format, mmc_write_fn write,
@@ -88,7 +89,7 @@ struct mmci_order_table {
 /* What a solver answers. tree is owned by the caller afterwards. */
 typedef struct mmci_order_answer {
   mmci_tree tree;
-  mmci_u128 multiplications; /* of the tree */
+  mmci_u128 multiplications; /* of the tree, when the problem has no price */
   double price;              /* of the tree, when the problem has a price */
   const char *kernel;        /* static text; "" when there is but one */
   mmci_order_table *table;   /* NULL unless keep_table */

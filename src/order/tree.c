@@ -63,23 +63,22 @@ void mmci_tree_ranges(const mmci_tree *tree, mmci_range *ranges) {
   }
 }
 
-mmci_u128 mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims) {
-  /* Postorder works like a stack machine: a product takes the two youngest results. Only the first
-   * and last vertex of each pending result are needed. */
-  mmci_u128 total = 0;
+mmc_status mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims, mmci_u128 *out,
+                                     mmci_error *error) {
   int32_t n = tree->n;
-  if (n < 2) return 0;
   mmci_range shallow[SHALLOW], *ranges = shallow;
   if (n > SHALLOW) {
     ranges = mmci_alloc_array((size_t)(n - 1), sizeof *ranges);
-    if (ranges == NULL) return MMCI_U128_MAX;
+    if (ranges == NULL) return mmci_fail_nomem(error, (uint64_t)(n - 1) * sizeof *ranges);
   }
   mmci_tree_ranges(tree, ranges);
+  mmci_u128 total = 0;
   for (int32_t t = 0; t < n - 1; t++)
     total = mmci_u128_add(total, mmci_multiplications(dims[ranges[t].first], dims[ranges[t].split],
                                                       dims[ranges[t].last]));
   if (ranges != shallow) free(ranges);
-  return total;
+  *out = total;
+  return MMC_OK;
 }
 
 /* ---- printing ------------------------------------------------------------------------------ */

@@ -119,12 +119,13 @@ mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_pla
   *tree = (mmci_tree){0};
   mmc_status status =
       mmci_chain_create(chain->dtype, chain->n, chain->dims, chain->ops, &plan.chain, error);
+  if (status == MMC_OK)
+    status = mmci_tree_multiplications(&plan.tree, chain->dims, &plan.multiplications, error);
   if (status == MMC_OK) status = arrange(&plan, error);
   if (status != MMC_OK) {
     mmci_plan_destroy(&plan);
     return status;
   }
-  plan.multiplications = mmci_tree_multiplications(&plan.tree, chain->dims);
   *out = plan;
   return MMC_OK;
 }

@@ -2,6 +2,7 @@
  * fails must say MMC_E_NOMEM, leave *out alone, and lose nothing (the sanitizers look for leaks).
  *
  * Linked with --wrap for every function that allocates, see tests/CMakeLists.txt. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,6 +28,7 @@ static int fails(void) {
   if (allocations_left-- > 0) return 0;
   allocations_left = -1;
   failures++;
+  errno = ENOMEM;
   return 1;
 }
 

@@ -1,0 +1,240 @@
+/* npy.c: opens an .npy file: map it or fetch it, read the header, find the data, and copy them only
+ * when the machine cannot use them as they lie. */
+#include "io/npy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "io/npy_header.h"
+#include "io/path_text.h"
+
+/* The bytes of a file from its start: all of them when mapped, else as many as were wanted yet. */
+typedef struct source {
+  unsigned char *bytes;
+  size_t have;
+  size_t capacity; /* of bytes when allocated */
+  bool mapped;
+  int descriptor; /* more comes from there; -1: no more */
+} source;
+
+struct mmci_npy {
+  source source;
+  void *copy; /* of the data, when they had to be copied */
+  mmci_npy_header header;
+  mmc_matrix matrix;
+};
+
+/* ---- source -------------------------------------------------------------------------------- */
+
+static void release(source *s) {
+  if (s->mapped)
+    munmap(s->bytes, s->have);
+  else
+    free(s->bytes);
+  if (s->descriptor >= 0) close(s->descriptor);
+  *s = (source){.descriptor = -1};
+}
+
+static mmc_status fail(const char *shown, int code, mmci_error *error) {
+  return mmci_fail(error, MMC_E_IO, "%s: cannot read: %s", shown, strerror(code));
+}
+
+/* Opens path and maps it where that is possible. */
+static mmc_status open_source(const char *path, const char *shown, source *s, mmci_error *error) {
+  s->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  /* A socket, or a file of another user, does not open by name although it is open already. */
+  if (s->descriptor < 0 && strcmp(path, "/dev/stdin") == 0)
+    s->descriptor = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (s->descriptor < 0) return fail(shown, errno, error);
+
+  struct stat status;
+  if (fstat(s->descriptor, &status) != 0) return fail(shown, errno, error);
+  /* A directory will fail when read. Files of size 0 include those that the kernel makes up while
+   * they are read. */
+  if (!S_ISREG(status.st_mode) || status.st_size <= 0) return MMC_OK;
+  if ((uintmax_t)status.st_size > PTRDIFF_MAX) return fail(shown, EFBIG, error);
+
+  size_t size = (size_t)status.st_size;
+  void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, s->descriptor, 0);
+  if (bytes == MAP_FAILED)
+    return errno == ENOMEM ? mmci_fail_nomem(error, size) : MMC_OK; /* not mappable: read it */
+  close(s->descriptor);
+  *s = (source){.bytes = bytes, .have = size, .mapped = true, .descriptor = -1};
+  return MMC_OK;
+}
+
+/* Reads on until size bytes are there, or all that there are. Memory grows with what comes, not
+ * with what a header promises. */
+static mmc_status fetch(source *s, size_t size, const char *shown, mmci_error *error) {
+  const size_t least = 1 << 16;
+  while (s->have < size && s->descriptor >= 0) {
+    if (s->have == s->capacity) {
+      size_t capacity = s->capacity < least ? least : s->capacity;
+      if (s->capacity >= least) capacity = capacity > size / 2 ? size : 2 * capacity;
+      unsigned char *bytes = realloc(s->bytes, capacity);
+      if (bytes == NULL) return mmci_fail_nomem(error, capacity);
+      s->bytes = bytes;
+      s->capacity = capacity;
+    }
+    size_t end = size < s->capacity ? size : s->capacity;
+    ssize_t got = read(s->descriptor, s->bytes + s->have, end - s->have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(shown, errno, error);
+    if (got == 0) {
+      close(s->descriptor);
+      s->descriptor = -1;
+    }
+    s->have += (size_t)got;
+  }
+  return MMC_OK;
+}
+
+/* ---- data ---------------------------------------------------------------------------------- */
+
+/* Copies count real numbers of that size, turning their bytes around when foreign. */
+static void copy_reals(void *to, const unsigned char *from, size_t count, size_t real_size,
+                       bool foreign) {
+  if (!foreign) {
+    memcpy(to, from, count * real_size);
+  } else if (real_size == sizeof(uint32_t)) {
+    uint32_t *out = to;
+    for (size_t i = 0; i < count; i++) {
+      uint32_t x;
+      memcpy(&x, from + i * sizeof x, sizeof x);
+      out[i] = __builtin_bswap32(x);
+    }
+  } else {
+    uint64_t *out = to;
+    for (size_t i = 0; i < count; i++) {
+      uint64_t x;
+      memcpy(&x, from + i * sizeof x, sizeof x);
+      out[i] = __builtin_bswap64(x);
+    }
+  }
+}
+
+static mmc_matrix matrix_of(const mmci_npy_header *header) {
+  if (header->ndim == 1)
+    return (mmc_matrix){
+        .rows = 1, .cols = header->shape[0], .ld = header->shape[0], .layout = MMC_ROW_MAJOR};
+  return (mmc_matrix){.rows = header->shape[0],
+                      .cols = header->shape[1],
+                      .ld = header->fortran_order ? header->shape[0] : header->shape[1],
+                      .layout = header->fortran_order ? MMC_COL_MAJOR : MMC_ROW_MAJOR};
+}
+
+/* Points npy->matrix to the data, which begin at offset. */
+static mmc_status find_data(mmci_npy *npy, size_t offset, const char *shown, mmci_error *error) {
+  const mmci_npy_type *type = npy->header.type;
+  source *s = &npy->source;
+  npy->matrix = matrix_of(&npy->header);
+  int64_t rows = npy->matrix.rows, cols = npy->matrix.cols;
+
+  /* Both dims are at most 2^62, so a shape with a 0 multiplies without overflow. */
+  size_t count, size, end;
+  if (__builtin_mul_overflow((uint64_t)rows, (uint64_t)cols, &count) ||
+      __builtin_mul_overflow(count, type->size, &size) ||
+      __builtin_add_overflow(size, offset, &end) || end > PTRDIFF_MAX)
+    return mmci_fail(error, MMC_E_FORMAT,
+                     "%s: %" PRId64 "x%" PRId64 " elements of %s are more than a file can hold",
+                     shown, rows, cols, type->name);
+  if (size == 0) {
+    release(s);
+    return MMC_OK;
+  }
+
+  mmc_status status = fetch(s, end, shown, error);
+  if (status != MMC_OK) return status;
+  if (s->have < end)
+    return mmci_fail(error, MMC_E_FORMAT, "%s: truncated: %zu bytes are there, %zu are needed",
+                     shown, s->have, end);
+
+  unsigned char *data = s->bytes + offset;
+  if (!npy->header.foreign && (uintptr_t)data % type->real_size == 0) {
+    npy->matrix.data = data;
+    return MMC_OK;
+  }
+  npy->copy = mmci_alloc_aligned(count, type->size);
+  if (npy->copy == NULL) return mmci_fail_nomem(error, size);
+  copy_reals(npy->copy, data, size / type->real_size, type->real_size, npy->header.foreign);
+  npy->matrix.data = npy->copy;
+  release(s);
+  return MMC_OK;
+}
+
+/* ---- file ---------------------------------------------------------------------------------- */
+
+/* Puts the name of the file before a message of the header's. */
+static mmc_status with_name(const char *shown, const mmci_error *inner, mmci_error *error) {
+  return mmci_fail(error, inner->status, "%s: %s", shown, inner->text);
+}
+
+static mmc_status load(mmci_npy *npy, const char *path, mmci_error *error) {
+  char shown[MMCI_PATH_TEXT_SIZE];
+  mmci_path_text(path, shown);
+  source *s = &npy->source;
+  mmci_error inner;
+
+  mmc_status status = open_source(path, shown, s, error);
+  if (status == MMC_OK) status = fetch(s, MMCI_NPY_PRELUDE_MAX, shown, error);
+  if (status != MMC_OK) return status;
+
+  size_t prelude_size, dictionary_size;
+  if (mmci_npy_prelude_parse(s->bytes, s->have, &prelude_size, &dictionary_size, &inner) != MMC_OK)
+    return with_name(shown, &inner, error);
+  size_t offset = prelude_size + dictionary_size;
+  status = fetch(s, offset, shown, error);
+  if (status != MMC_OK) return status;
+  if (s->have < offset)
+    return mmci_fail(error, MMC_E_FORMAT,
+                     "%s: truncated: %zu bytes are there, the .npy header alone needs %zu", shown,
+                     s->have, offset);
+  if (mmci_npy_dictionary_parse((const char *)s->bytes + prelude_size, dictionary_size,
+                                &npy->header, &inner) != MMC_OK)
+    return with_name(shown, &inner, error);
+
+  status = find_data(npy, offset, shown, error);
+  if (status == MMC_OK && s->descriptor >= 0) {
+    close(s->descriptor);
+    s->descriptor = -1;
+  }
+  return status;
+}
+
+mmc_status mmci_npy_open(const char *path, mmci_npy **out, mmci_error *error) {
+  mmci_npy *npy = mmci_alloc_zeroed(1, sizeof *npy);
+  if (npy == NULL) return mmci_fail_nomem(error, sizeof *npy);
+  npy->source.descriptor = -1;
+  mmc_status status = load(npy, path, error);
+  if (status != MMC_OK) {
+    mmci_npy_close(npy);
+    return status;
+  }
+  *out = npy;
+  return MMC_OK;
+}
+
+void mmci_npy_close(mmci_npy *npy) {
+  if (npy == NULL) return;
+  release(&npy->source);
+  free(npy->copy);
+  free(npy);
+}
+
+mmc_dtype mmci_npy_dtype(const mmci_npy *npy) {
+  return npy->header.type->dtype;
+}
+
+int mmci_npy_ndim(const mmci_npy *npy) {
+  return npy->header.ndim;
+}
+
+mmc_matrix mmci_npy_matrix(const mmci_npy *npy) {
+  return npy->matrix;
+}

@@ -1,0 +1,38 @@
+/* npy.h: matrices in .npy files. mmc_file_open() and its kin in mmchain.h are these.
+ *
+ * Reading maps the file and copies nothing when its byte order is the machine's and its data are
+ * aligned, so that a matrix may be larger than memory; otherwise it copies. What cannot be mapped
+ * (a pipe, /dev/stdin) is read into memory, no further than the array goes. Bytes after the array
+ * are ignored.
+ *
+ * A mapped file must not shrink while it is open: its size is checked at open, but reading a part
+ * that was cut off since ends the process with SIGBUS. Replacing the file, as mmci_npy_write()
+ * does, leaves the open one as it is. */
+#ifndef MMCI_NPY_H
+#define MMCI_NPY_H
+
+#include "base/status.h"
+
+typedef struct mmci_npy mmci_npy; /* one mapped or loaded file */
+
+/* Returns: E_IO, E_FORMAT, E_NOMEM. */
+mmc_status mmci_npy_open(const char *path, mmci_npy **out, mmci_error *error);
+/* NULL is a no-op. */
+void mmci_npy_close(mmci_npy *npy);
+
+mmc_dtype mmci_npy_dtype(const mmci_npy *npy);
+int mmci_npy_ndim(const mmci_npy *npy); /* 1 or 2 */
+/* As stored: row-major, or column-major from Fortran order; 1-D of length k is 1 x k, row-major.
+ * Read-only. data is NULL when there are no elements. */
+mmc_matrix mmci_npy_matrix(const mmci_npy *npy);
+
+/* Writes version 1.0 in C order and the machine's byte order, the bytes that NumPy writes, through
+ * output_file.h. ndim 2; 1 drops the dimension that is 1; 0 writes a scalar of a 1 x 1.
+ * Returns: E_ARG, E_IO, E_NOMEM. */
+mmc_status mmci_npy_write(const char *path, mmc_dtype dtype, const mmc_matrix *matrix, int ndim,
+                          mmci_error *error);
+/* The same bytes to a callback. */
+mmc_status mmci_npy_stream(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, mmc_write_fn write,
+                           void *user, mmci_error *error);
+
+#endif

@@ -1,0 +1,174 @@
+/* npy_write.c: writes a matrix as .npy, whatever its layout: rows that lie in one piece go as they
+ * are, others through a buffer, a block of rows at a time. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/npy.h"
+#include "io/npy_header.h"
+#include "io/output_file.h"
+
+enum { BUFFER_BYTES = 1 << 18 };
+
+/* What is written: a matrix that passed check(), its ld filled in. */
+typedef struct array {
+  const mmci_npy_type *type;
+  mmc_matrix matrix;
+  int ndim;
+} array;
+
+static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, array *out,
+                        mmci_error *error) {
+  const mmci_npy_type *type = mmci_npy_type_of(dtype);
+  if (type == NULL) return mmci_fail(error, MMC_E_ARG, "%d is no dtype", (int)dtype);
+  if (matrix == NULL) return mmci_fail(error, MMC_E_ARG, "no matrix");
+  mmc_matrix m = *matrix;
+  if (m.layout != MMC_ROW_MAJOR && m.layout != MMC_COL_MAJOR)
+    return mmci_fail(error, MMC_E_ARG, "%d is no layout", (int)m.layout);
+  if (m.rows < 0 || m.cols < 0)
+    return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64, m.rows, m.cols);
+
+  int64_t line = m.layout == MMC_ROW_MAJOR ? m.cols : m.rows;
+  int64_t lines = m.layout == MMC_ROW_MAJOR ? m.rows : m.cols;
+  if (m.ld == 0) m.ld = line;
+  if (m.ld < line)
+    return mmci_fail(error, MMC_E_ARG, "leading dimension %" PRId64 " below %" PRId64, m.ld, line);
+  bool empty = line == 0 || lines == 0;
+  if (m.data == NULL && !empty) return mmci_fail(error, MMC_E_ARG, "a matrix without data");
+  size_t size;
+  if (!empty && (__builtin_mul_overflow(m.ld, lines - 1, &size) ||
+                 __builtin_add_overflow(size, line, &size) ||
+                 __builtin_mul_overflow(size, type->size, &size) || size > PTRDIFF_MAX))
+    return mmci_fail(error, MMC_E_ARG,
+                     "a matrix of %" PRId64 "x%" PRId64 " exceeds the address space", m.rows,
+                     m.cols);
+
+  if (ndim < 0 || ndim > 2)
+    return mmci_fail(error, MMC_E_ARG, "%d dimensions: 0, 1 or 2 can be written", ndim);
+  if (ndim == 1 && m.rows != 1 && m.cols != 1)
+    return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64 " is no vector", m.rows,
+                     m.cols);
+  if (ndim == 0 && (m.rows != 1 || m.cols != 1))
+    return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64 " is no scalar", m.rows,
+                     m.cols);
+  *out = (array){.type = type, .matrix = m, .ndim = ndim};
+  return MMC_OK;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+/* The part of a matrix that the buffer takes: rows and columns counted from first. */
+typedef struct block {
+  size_t first_row, rows, first_col, cols;
+} block;
+
+/* Gathers a block of a column-major matrix as rows. Inlined for each size, so that an element is
+ * one load and one store. */
+static inline void transpose(const mmc_matrix *m, block b, unsigned char *to, size_t size) {
+  const unsigned char *data = m->data;
+  for (size_t c = 0; c < b.cols; c++) {
+    const unsigned char *from = data + ((b.first_col + c) * (size_t)m->ld + b.first_row) * size;
+    for (size_t r = 0; r < b.rows; r++) memcpy(to + (r * b.cols + c) * size, from + r * size, size);
+  }
+}
+
+static void gather(const array *a, block b, unsigned char *to) {
+  const mmc_matrix *m = &a->matrix;
+  size_t size = a->type->size;
+  if (m->layout == MMC_ROW_MAJOR) {
+    const unsigned char *data = m->data;
+    for (size_t r = 0; r < b.rows; r++)
+      memcpy(to + r * b.cols * size,
+             data + ((b.first_row + r) * (size_t)m->ld + b.first_col) * size, b.cols * size);
+    return;
+  }
+  if (size == 4)
+    transpose(m, b, to, 4);
+  else if (size == 8)
+    transpose(m, b, to, 8);
+  else
+    transpose(m, b, to, 16);
+}
+
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* As many whole rows as the buffer takes at a time; of a longer row, a part. */
+static mmc_status send_blocks(const array *a, mmc_write_fn write, void *user,
+                              unsigned char *buffer) {
+  size_t size = a->type->size, rows = (size_t)a->matrix.rows, cols = (size_t)a->matrix.cols;
+  size_t block_cols = least(cols, BUFFER_BYTES / size);
+  size_t block_rows = block_cols < cols ? 1 : BUFFER_BYTES / (cols * size);
+  for (size_t r = 0; r < rows; r += block_rows)
+    for (size_t c = 0; c < cols; c += block_cols) {
+      block b = {r, least(rows - r, block_rows), c, least(cols - c, block_cols)};
+      gather(a, b, buffer);
+      if (write(user, (const char *)buffer, b.rows * b.cols * size) != 0) return MMC_E_IO;
+    }
+  return MMC_OK;
+}
+
+/* Sends the header and the data. The message of E_IO is the callback's matter. */
+static mmc_status send(const array *a, mmc_write_fn write, void *user, mmci_error *error) {
+  const mmc_matrix *m = &a->matrix;
+  char header[MMCI_NPY_HEADER_SIZE];
+  /* A vector has one dimension that is 1, so the product is the other. */
+  int64_t length = m->rows == 1 ? m->cols : m->rows;
+  int64_t shape[2] = {a->ndim == 1 ? length : m->rows, m->cols};
+  if (write(user, header, mmci_npy_header_format(a->type, a->ndim, shape, header)) != 0)
+    return MMC_E_IO;
+
+  if (m->rows == 0 || m->cols == 0) return MMC_OK;
+  bool by_rows = m->layout == MMC_ROW_MAJOR;
+  int64_t line = by_rows ? m->cols : m->rows, lines = by_rows ? m->rows : m->cols;
+  /* Rows without gaps, and a single row or a single column without gaps. */
+  bool one_piece =
+      by_rows ? lines == 1 || m->ld == line : (lines == 1 || (line == 1 && m->ld == 1));
+  if (one_piece)
+    return write(user, m->data, (size_t)line * (size_t)lines * a->type->size) != 0 ? MMC_E_IO
+                                                                                   : MMC_OK;
+
+  unsigned char *buffer = mmci_alloc_array(BUFFER_BYTES, 1);
+  if (buffer == NULL) return mmci_fail_nomem(error, BUFFER_BYTES);
+  mmc_status status = send_blocks(a, write, user, buffer);
+  free(buffer);
+  return status;
+}
+
+mmc_status mmci_npy_stream(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, mmc_write_fn write,
+                           void *user, mmci_error *error) {
+  array a = {0};
+  mmc_status status = check(dtype, matrix, ndim, &a, error);
+  if (status != MMC_OK) return status;
+  status = send(&a, write, user, error);
+  if (status == MMC_E_IO) return mmci_fail(error, status, "the write callback failed");
+  return status;
+}
+
+/* ---- file ---------------------------------------------------------------------------------- */
+
+typedef struct file_writer {
+  mmci_output_file *file;
+  mmci_error *error;
+} file_writer;
+
+static int write_to_file(void *user, const char *bytes, size_t size) {
+  file_writer *writer = user;
+  return mmci_output_file_write(writer->file, bytes, size, writer->error) != MMC_OK;
+}
+
+mmc_status mmci_npy_write(const char *path, mmc_dtype dtype, const mmc_matrix *matrix, int ndim,
+                          mmci_error *error) {
+  array a = {0};
+  mmc_status status = check(dtype, matrix, ndim, &a, error);
+  if (status != MMC_OK) return status;
+
+  file_writer writer = {.error = error};
+  status = mmci_output_file_create(path, &writer.file, error);
+  if (status != MMC_OK) return status;
+  status = send(&a, write_to_file, &writer, error);
+  if (status == MMC_OK) return mmci_output_file_commit(writer.file, error);
+  mmci_output_file_discard(writer.file);
+  return status;
+}
