@@ -1,0 +1,427 @@
+/* bench.c: `mmchain bench`: left to right against the order of fewest multiplications against ours.
+ *
+ * The methods take turns, so that what else the machine does hits them alike. Runs that are short
+ * against the clock are timed several in a row. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "random.h"
+#include "suite.h"
+#include "timing.h"
+
+static const char help[] =
+    "usage: mmchain bench CHAIN ... [options]\n"
+    "       mmchain bench --suite FILE [options]\n"
+    "\n"
+    "Times each chain left to right, in the order of fewest multiplications (flop-optimal) and in\n"
+    "the order that mmchain plans by default (ours), and prints the median and the spread, the\n"
+    "GFLOP/s (2mkn flops a product, 8mkn for complex numbers) and the share of the machine's "
+    "peak,\n"
+    "which is the best of some square products on the same device and dtype.\n"
+    "\n"
+    "  CHAIN        f32:10x30x5x60 and the like, each argument a chain; factors, 10x30 30x5, or\n"
+    "               .npy files make one chain together; see mmchain --help\n"
+    "  --suite FILE a chain a line, as CHAIN or as `name: 30 35 15`; # begins a comment; - for\n"
+    "               standard input\n"
+    "  --on DEVICE  cpu (the best there is), blas or ref; see mmchain info\n"
+    "  --seconds S  how long to measure a chain; 1 when left out, and 5 runs at least\n"
+    "  --json       one object a line for every chain and method\n"
+    "  -h, --help   this text\n";
+
+enum { OPTION_SUITE = CLI_OPTION_OWN, OPTION_SECONDS };
+
+static const struct option options[] = {
+    {"suite", required_argument, NULL, OPTION_SUITE},
+    {"on", required_argument, NULL, CLI_OPTION_ON},
+    {"seconds", required_argument, NULL, OPTION_SECONDS},
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+/* solver NULL: whatever mmchain does when it is not told. */
+static const struct {
+  const char *name, *solver;
+} methods[] = {{"left-to-right", "left-to-right"}, {"flop-optimal", "auto"}, {"ours", NULL}};
+
+enum { METHOD_COUNT = sizeof methods / sizeof methods[0] };
+enum { LEAST_RUNS = 5, PLANNINGS = 5, DTYPE_COUNT = MMC_C128 + 1 };
+enum { PEAK_SMALL = 256, PEAK_LARGE = 1024, SEED = 1 };
+
+static const double sample_least_s = 20e-6, peak_run_most_s = 0.5, peak_search_s = 0.3;
+
+/* A measured peak; flops_per_s is 0 before it is measured. */
+typedef struct peak {
+  double flops_per_s;
+  int n;
+} peak;
+
+typedef struct bench {
+  const char *device;
+  double seconds;
+  bool json;
+  peak peaks[DTYPE_COUNT];
+} bench;
+
+/* One method on one chain. */
+typedef struct measurement {
+  mmc_plan *plan;
+  mmc_run *run;
+  double plan_s;
+  double *samples_s;
+  size_t count, capacity;
+  int runs_a_sample;
+} measurement;
+
+/* A chain's operands. */
+typedef struct operands {
+  mmc_matrix *factors;
+  mmc_matrix result;
+} operands;
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static void free_operands(operands *o, int64_t n) {
+  for (int64_t i = 0; o->factors != NULL && i < n; i++) free(o->factors[i].data);
+  free(o->factors);
+  free(o->result.data);
+}
+
+/* The chain's text form; a string to free, or NULL. */
+static char *chain_text(const mmc_chain *chain) {
+  cli_buffer text = {0};
+  if (mmc_chain_write(chain, cli_buffer_write, &text) == MMC_OK) return text.bytes;
+  cli_buffer_free(&text);
+  return NULL;
+}
+
+static int fail_memory(cli_call *call, const mmc_chain *chain, double bytes) {
+  char *text = chain_text(chain), what[128];
+  snprintf(what, sizeof what, "%.100s takes", text != NULL ? text : "a chain");
+  free(text);
+  return cli_fail_memory(call, what, bytes);
+}
+
+/* Bytes of all factors and the result. */
+static double operand_bytes(const mmc_chain *chain) {
+  mmc_dtype dtype = mmc_chain_dtype(chain);
+  const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
+  double bytes = cli_matrix_bytes(dtype, dims[0], dims[n]);
+  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(dtype, dims[i], dims[i + 1]);
+  return bytes;
+}
+
+static int make_operands(cli_call *call, const mmc_chain *chain, double bytes, operands *out) {
+  int64_t n = mmc_chain_length(chain);
+  const int64_t *dims = mmc_chain_dims(chain);
+  mmc_dtype dtype = mmc_chain_dtype(chain);
+  /* A system may promise memory that it has not got. */
+  double machine_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  if (!(bytes <= machine_bytes)) return fail_memory(call, chain, bytes);
+  operands o = {.factors = calloc((size_t)n, sizeof *o.factors),
+                .result = {.rows = dims[0], .cols = dims[n], .layout = MMC_ROW_MAJOR}};
+  bool done = o.factors != NULL && cli_matrix_allocate(dtype, &o.result);
+  for (int64_t i = 0; i < n && done; i++) {
+    o.factors[i] = cli_stored_factor(chain, i);
+    done = cli_matrix_allocate(dtype, &o.factors[i]);
+    if (done) cli_random_fill_factor(chain, i, SEED, o.factors[i].data);
+  }
+  if (!done) {
+    free_operands(&o, n);
+    return fail_memory(call, chain, bytes);
+  }
+  *out = o;
+  return CLI_DONE;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+/* Plans as often as it takes to know how long that takes. */
+static int plan(cli_call *call, const mmc_chain *chain, const char *device, const char *solver,
+                measurement *m) {
+  mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
+  plan_options.device = device;
+  plan_options.solver = solver;
+  m->plan_s = INFINITY;
+  for (int p = 0; p < PLANNINGS; p++) {
+    mmc_plan_destroy(m->plan);
+    m->plan = NULL;
+    double start = cli_now_s();
+    mmc_status status = mmc_plan_create(call->context, chain, &plan_options, &m->plan);
+    double taken_s = cli_now_s() - start;
+    if (status != MMC_OK) return cli_fail_status(call, status, "");
+    if (taken_s < m->plan_s) m->plan_s = taken_s;
+  }
+  return CLI_DONE;
+}
+
+/* Seconds a run, over runs_a_sample of them. */
+static int sample(cli_call *call, const measurement *m, const operands *o, double *out) {
+  double start = cli_now_s();
+  for (int r = 0; r < m->runs_a_sample; r++) {
+    mmc_status status = mmc_execute(m->run, o->factors, &o->result);
+    if (status != MMC_OK) return cli_fail_status(call, status, "");
+  }
+  *out = (cli_now_s() - start) / m->runs_a_sample;
+  return CLI_DONE;
+}
+
+/* Prepares the run and warms it up. */
+static int warm_up(cli_call *call, measurement *m, const operands *o) {
+  mmc_status status = mmc_run_create(m->plan, &m->run);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  double first_s, second_s = 0;
+  m->runs_a_sample = 1;
+  int result = sample(call, m, o, &first_s);
+  if (result == CLI_DONE && first_s < 1) result = sample(call, m, o, &second_s);
+  if (second_s > 0 && second_s < sample_least_s)
+    m->runs_a_sample = (int)ceil(sample_least_s / second_s);
+  return result;
+}
+
+static int keep(cli_call *call, measurement *m, double sample_s) {
+  if (m->count == m->capacity) {
+    size_t capacity = 2 * m->capacity + 64;
+    double *grown = realloc(m->samples_s, capacity * sizeof *grown);
+    if (grown == NULL) return cli_fail_memory(call, "the samples take", 8 * (double)capacity);
+    m->samples_s = grown;
+    m->capacity = capacity;
+  }
+  m->samples_s[m->count++] = sample_s;
+  return CLI_DONE;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* All methods in turn, for the time asked for. */
+static int measure(cli_call *call, const bench *b, const operands *o,
+                   measurement all[METHOD_COUNT]) {
+  int result = CLI_DONE;
+  for (int m = 0; m < METHOD_COUNT && result == CLI_DONE; m++) result = warm_up(call, &all[m], o);
+  double start = cli_now_s();
+  for (int round = 0; result == CLI_DONE; round++) {
+    if (round >= LEAST_RUNS && cli_now_s() - start >= b->seconds) break;
+    for (int m = 0; m < METHOD_COUNT && result == CLI_DONE; m++) {
+      double sample_s;
+      result = sample(call, &all[m], o, &sample_s);
+      if (result == CLI_DONE) result = keep(call, &all[m], sample_s);
+    }
+  }
+  for (int m = 0; m < METHOD_COUNT && result == CLI_DONE; m++)
+    qsort(all[m].samples_s, all[m].count, sizeof(double), compare_doubles);
+  return result;
+}
+
+static double median(const measurement *m) {
+  size_t half = m->count / 2;
+  return m->count % 2 != 0 ? m->samples_s[half] : (m->samples_s[half - 1] + m->samples_s[half]) / 2;
+}
+
+static double flops_of(mmc_dtype dtype, const mmc_plan *planned) {
+  double multiplications = mmc_count_to_double(mmc_plan_multiplications(planned));
+  return (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 2) * multiplications;
+}
+
+/* ---- the peak -------------------------------------------------------------------------------- */
+
+/* The shortest of some square products of n x n. */
+static int time_square(cli_call *call, const bench *b, mmc_dtype dtype, int n, double *best_s) {
+  int64_t dims[3] = {n, n, n};
+  mmc_chain *chain;
+  mmc_status status = mmc_chain_create(call->context, dtype, 2, dims, NULL, &chain);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  measurement m = {0};
+  operands o = {0};
+  int result = plan(call, chain, b->device, NULL, &m);
+  if (result == CLI_DONE) result = make_operands(call, chain, operand_bytes(chain), &o);
+  if (result == CLI_DONE) result = warm_up(call, &m, &o);
+  *best_s = INFINITY;
+  double start = cli_now_s();
+  for (int r = 0; result == CLI_DONE; r++) {
+    if (r >= LEAST_RUNS && cli_now_s() - start >= peak_search_s) break;
+    double sample_s = 0;
+    result = sample(call, &m, &o, &sample_s);
+    if (sample_s < *best_s) *best_s = sample_s;
+  }
+  mmc_run_destroy(m.run);
+  mmc_plan_destroy(m.plan);
+  free_operands(&o, 2);
+  mmc_chain_destroy(chain);
+  return result;
+}
+
+/* Measures the peak of a dtype once. A device too slow for the large product gets the small one. */
+static int find_peak(cli_call *call, bench *b, mmc_dtype dtype) {
+  peak *p = &b->peaks[dtype];
+  if (p->flops_per_s > 0) return CLI_DONE;
+  double best_s, growth = (double)PEAK_LARGE / PEAK_SMALL;
+  p->n = PEAK_SMALL;
+  int result = time_square(call, b, dtype, p->n, &best_s);
+  if (result == CLI_DONE && best_s * growth * growth * growth < peak_run_most_s) {
+    p->n = PEAK_LARGE;
+    result = time_square(call, b, dtype, p->n, &best_s);
+  }
+  double flops = (dtype == MMC_C64 || dtype == MMC_C128 ? 8.0 : 2.0) * p->n * p->n * p->n;
+  p->flops_per_s = flops / best_s;
+  return result;
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+typedef struct duration {
+  char text[24];
+} duration;
+
+static duration in_words(double seconds) {
+  static const struct {
+    const char *name;
+    double least_s;
+  } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 0}};
+  size_t u = 0;
+  while (seconds < units[u].least_s) u++;
+  duration d;
+  double unit_s = units[u].least_s > 0 ? units[u].least_s : 1e-9;
+  snprintf(d.text, sizeof d.text, "%.3g %s", seconds / unit_s, units[u].name);
+  return d;
+}
+
+/* Whether two plans multiply the same in the same order. */
+static bool same_plan(const mmc_plan *a, const mmc_plan *b) {
+  int64_t count = mmc_plan_step_count(a);
+  mmc_step x, y;
+  for (int64_t s = 0; s < count; s++)
+    if (mmc_plan_step(a, s, &x) != MMC_OK || mmc_plan_step(b, s, &y) != MMC_OK ||
+        x.left != y.left || x.right != y.right)
+      return false;
+  return true;
+}
+
+static void print_text(cli_call *call, const cli_suite_entry *entry, const char *text,
+                       const peak *p, const measurement all[METHOD_COUNT]) {
+  cli_stream *out = &call->out;
+  if (entry->name != NULL) cli_print(out, "name    %s\n", entry->name);
+  cli_print(out, "chain   %s\ndevice  %s, peak %.4g GFLOP/s (%dx%dx%d)\n", text,
+            mmc_plan_device(all[0].plan), p->flops_per_s / 1e9, p->n, p->n, p->n);
+  cli_print(out, "%-13s %20s %10s %10s %10s %7s %9s %8s %10s\n", "method", "multiplications",
+            "median", "min", "max", "runs", "GFLOP/s", "of peak", "planned in");
+  for (int i = 0; i < METHOD_COUNT; i++) {
+    const measurement *m = &all[i];
+    char count[MMC_COUNT_TEXT_SIZE];
+    double flops_per_s = flops_of(mmc_chain_dtype(entry->chain), m->plan) / median(m);
+    cli_print(out, "%-13s %20s %10s %10s %10s %7zu %9.4g %6.1f %% %10s\n", methods[i].name,
+              mmc_count_format(mmc_plan_multiplications(m->plan), count), in_words(median(m)).text,
+              in_words(m->samples_s[0]).text, in_words(m->samples_s[m->count - 1]).text, m->count,
+              flops_per_s / 1e9, 100 * flops_per_s / p->flops_per_s, in_words(m->plan_s).text);
+  }
+  if (same_plan(all[1].plan, all[2].plan)) cli_print(out, "ours is the flop-optimal plan here\n");
+  cli_print(out, "\n");
+}
+
+static void print_json(cli_call *call, const cli_suite_entry *entry, const char *text,
+                       const peak *p, const measurement all[METHOD_COUNT]) {
+  cli_stream *out = &call->out;
+  for (int i = 0; i < METHOD_COUNT; i++) {
+    const measurement *m = &all[i];
+    double flops_per_s = flops_of(mmc_chain_dtype(entry->chain), m->plan) / median(m);
+    cli_print(out, "{\"name\": ");
+    if (entry->name != NULL)
+      cli_print_json_string(out, entry->name);
+    else
+      cli_print(out, "null");
+    cli_print(out, ", \"chain\": \"%s\", \"device\": ", text);
+    cli_print_json_string(out, mmc_plan_device(m->plan));
+    cli_print(out, ", \"method\": \"%s\", \"multiplications\": ", methods[i].name);
+    cli_print_json_count(out, mmc_plan_multiplications(m->plan));
+    cli_print(out, ", \"median_s\": %.6g, \"min_s\": %.6g, \"max_s\": %.6g, \"runs\": %zu",
+              median(m), m->samples_s[0], m->samples_s[m->count - 1], m->count);
+    cli_print(out, ", \"gflops\": %.6g, \"peak_share\": %.6g, \"peak_gflops\": %.6g",
+              flops_per_s / 1e9, flops_per_s / p->flops_per_s, p->flops_per_s / 1e9);
+    cli_print(out, ", \"plan_s\": %.6g, \"flop_optimal_plan\": %s}\n", m->plan_s,
+              same_plan(all[1].plan, m->plan) ? "true" : "false");
+  }
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int bench_chain(cli_call *call, bench *b, const cli_suite_entry *entry) {
+  const mmc_chain *chain = entry->chain;
+  int64_t n = mmc_chain_length(chain);
+  char *text = chain_text(chain);
+  if (text == NULL) return cli_fail_memory(call, "the chain's text takes", 8 * (double)n);
+  measurement all[METHOD_COUNT] = {0};
+  operands o = {0};
+  double bytes = operand_bytes(chain);
+  int result = CLI_DONE;
+  if (n < 2) result = cli_fail(call, CLI_BAD, "%s: expected a chain of two factors at least", text);
+  for (int m = 0; m < METHOD_COUNT && result == CLI_DONE; m++) {
+    result = plan(call, chain, b->device, methods[m].solver, &all[m]);
+    if (result == CLI_DONE) bytes += (double)mmc_plan_workspace_bytes(all[m].plan);
+  }
+  if (result == CLI_DONE) result = make_operands(call, chain, bytes, &o);
+  if (result == CLI_DONE) result = find_peak(call, b, mmc_chain_dtype(chain));
+  if (result == CLI_DONE) result = measure(call, b, &o, all);
+  if (result == CLI_DONE) {
+    const peak *p = &b->peaks[mmc_chain_dtype(chain)];
+    (b->json ? print_json : print_text)(call, entry, text, p, all);
+    /* What is measured is not lost when the rest is interrupted. */
+    cli_stream_flush(&call->out);
+  }
+  for (int m = 0; m < METHOD_COUNT; m++) {
+    mmc_run_destroy(all[m].run);
+    mmc_plan_destroy(all[m].plan);
+    free(all[m].samples_s);
+  }
+  free_operands(&o, n);
+  free(text);
+  return result;
+}
+
+static int run(cli_call *call, int argc, char **argv) {
+  bench b = {.seconds = 1};
+  const char *suite_path = NULL;
+  for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
+    switch (code) {
+      case OPTION_SUITE:
+        suite_path = optarg;
+        break;
+      case CLI_OPTION_ON:
+        b.device = optarg;
+        break;
+      case OPTION_SECONDS:
+        if (!cli_seconds(call, "--seconds", optarg, &b.seconds)) return CLI_BAD;
+        break;
+      case CLI_OPTION_JSON:
+        b.json = true;
+        break;
+      case CLI_OPTION_HELP:
+        return cli_help(call);
+      default:
+        return CLI_BAD;
+    }
+  }
+  cli_suite suite = {0};
+  int result = CLI_DONE;
+  if (suite_path != NULL) result = cli_suite_read(call, suite_path, &suite);
+  if (result == CLI_DONE)
+    result = cli_suite_of_arguments(call, argc - optind, argv + optind, &suite);
+  if (result == CLI_DONE && suite.count == 0)
+    result =
+        cli_fail(call, CLI_BAD, "expected chains, as in 10x30x5x60, or --suite FILE with some");
+  for (int i = 0; i < suite.count && result == CLI_DONE && call->out.error == 0; i++)
+    result = bench_chain(call, &b, &suite.entries[i]);
+  cli_suite_free(&suite);
+  return result;
+}
+
+const cli_command cli_bench = {
+    .name = "bench",
+    .summary = "time chains left to right, flop-optimal and as mmchain does",
+    .help = help,
+    .run = run,
+};

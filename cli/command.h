@@ -1,0 +1,67 @@
+/* command.h: what a command of mmchain is given, and what it answers.
+ *
+ * A command file defines one cli_command; main.c tables them. Results go to call->out, everything
+ * else to standard error. What went wrong is one line, written where it is found, by cli_fail() and
+ * its kin, which return the exit status to hand on. */
+#ifndef MMC_CLI_COMMAND_H
+#define MMC_CLI_COMMAND_H
+
+#include "mmchain.h"
+#include "output.h"
+
+enum cli_exit {
+  CLI_DONE = 0,
+  CLI_FAILED = 1, /* the work failed */
+  CLI_BAD = 2,    /* bad usage or bad input */
+  CLI_INTERRUPTED = 130
+};
+
+typedef struct cli_command cli_command;
+
+typedef struct cli_call {
+  const cli_command *self; /* NULL before it is known which */
+  mmc_context *context;
+  cli_stream out; /* standard output */
+} cli_call;
+
+struct cli_command {
+  const char *name;
+  const char *summary; /* one line of `mmchain --help` */
+  const char *help;    /* `mmchain NAME --help` */
+  int (*run)(cli_call *call, int argc,
+             char **argv); /* argv[0] is the name; returns the exit status */
+};
+
+extern const cli_command cli_plan;
+extern const cli_command cli_multiply;
+extern const cli_command cli_generate;
+extern const cli_command cli_bench;
+extern const cli_command cli_info;
+extern const cli_command cli_order;
+
+/* Prints the command's help. Returns CLI_DONE. */
+int cli_help(cli_call *call);
+
+/* ---- what went wrong ------------------------------------------------------------------------- */
+
+/* Writes "mmchain NAME: message" to standard error, on one line whatever it holds. Returns status.
+ */
+int cli_fail(const cli_call *call, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same with the context's message for status, in which fields of the library's options are
+ * called by the names of the command's options. where, "" or "suite.txt:3: ", goes before it.
+ * Bad arguments, formats and inputs are CLI_BAD, everything else is CLI_FAILED. */
+int cli_fail_status(const cli_call *call, mmc_status status, const char *where);
+
+/* The same for a call that was writing; always CLI_FAILED. */
+int cli_fail_write(const cli_call *call, mmc_status status, const char *where);
+
+/* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not. Creates nothing:
+ * this is for finding out before the work is done. option is "-o" or the like. */
+int cli_check_output(const cli_call *call, const char *option, const char *path);
+
+/* Not enough memory for size bytes of what. */
+int cli_fail_memory(const cli_call *call, const char *what, double size_bytes);
+
+#endif

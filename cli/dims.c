@@ -1,0 +1,96 @@
+#include "dims.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+#include "progress.h"
+
+static bool is_separator(char c) {
+  return isspace((unsigned char)c) || c == ',' || c == 'x';
+}
+
+static int append(cli_call *call, int64_t dim, cli_dims *dims) {
+  if (dims->count == dims->capacity) {
+    int64_t capacity = 2 * dims->capacity + 16;
+    int64_t *grown = realloc(dims->dims, (size_t)capacity * sizeof *grown);
+    if (grown == NULL) return cli_fail_memory(call, "the dims take", 8 * (double)capacity);
+    dims->dims = grown;
+    dims->capacity = capacity;
+  }
+  dims->dims[dims->count++] = dim;
+  return CLI_DONE;
+}
+
+int cli_dims_append(cli_call *call, const char *name, const char *text, cli_dims *dims) {
+  enum { SHOWN = 24 };
+  int64_t line = 1;
+  const char *line_start = text, *at = text;
+  for (;;) {
+    while (is_separator(*at) || *at == '#') {
+      if (*at == '#') {
+        at += strcspn(at, "\n");
+        continue;
+      }
+      if (*at++ == '\n') {
+        line++;
+        line_start = at;
+      }
+    }
+    if (*at == '\0') return CLI_DONE;
+    const char *start = at;
+    uint64_t dim = 0;
+    cli_digits digits = cli_digits_read(&at, CLI_DIM_MAX, &dim);
+    bool whole = *at == '\0' || is_separator(*at) || *at == '#';
+    if (!whole || digits == CLI_DIGITS_NONE || (digits == CLI_DIGITS_FINE && dim == 0)) {
+      int length = 0;
+      while (length < SHOWN && start[length] != '\0' && !is_separator(start[length])) length++;
+      return cli_fail(call, CLI_BAD,
+                      "%s, line %" PRId64 ", column %td: expected a positive integer, got '%.*s'",
+                      name, line, start - line_start + 1, length, start);
+    }
+    if (digits == CLI_DIGITS_TOO_LARGE)
+      return cli_fail(call, CLI_BAD,
+                      "%s, line %" PRId64
+                      ", column %td: expected a dim of at most 2^62, got "
+                      "'%.*s%s'",
+                      name, line, start - line_start + 1,
+                      at - start > SHOWN ? SHOWN : (int)(at - start), start,
+                      at - start > SHOWN ? "..." : "");
+    int status = append(call, (int64_t)dim, dims);
+    if (status != CLI_DONE) return status;
+  }
+}
+
+/* All of a file, with a final NUL. A NUL inside would end the numbers early, so it becomes one that
+ * cannot be missed. */
+static int read_all(cli_call *call, const char *name, FILE *file, cli_buffer *out) {
+  char bytes[1 << 14];
+  size_t size;
+  while ((size = fread(bytes, 1, sizeof bytes, file)) > 0) {
+    for (char *nul; (nul = memchr(bytes, '\0', size)) != NULL;) *nul = '\1';
+    if (cli_buffer_write(out, bytes, size) != 0)
+      return cli_fail_memory(call, "the dims take", 2 * (double)out->size);
+  }
+  if (cli_interrupted()) return cli_fail(call, CLI_INTERRUPTED, "interrupted");
+  if (ferror(file)) return cli_fail(call, CLI_BAD, "%s: cannot read: %s", name, strerror(errno));
+  return CLI_DONE;
+}
+
+int cli_dims_read(cli_call *call, const char *path, cli_dims *dims) {
+  bool standard_input = strcmp(path, "-") == 0;
+  const char *name = standard_input ? "standard input" : path;
+  FILE *file = standard_input ? stdin : fopen(path, "re");
+  if (file == NULL)
+    return cli_fail(call, CLI_BAD, "--dims: %s: cannot read: %s", name, strerror(errno));
+  cli_buffer text = {0};
+  int status = read_all(call, name, file, &text);
+  if (!standard_input) fclose(file);
+  if (status == CLI_DONE && text.bytes != NULL)
+    status = cli_dims_append(call, name, text.bytes, dims);
+  cli_buffer_free(&text);
+  return status;
+}

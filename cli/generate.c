@@ -1,0 +1,121 @@
+/* generate.c: `mmchain generate`: .npy factors to play with. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "chains.h"
+#include "options.h"
+#include "random.h"
+
+static const char help[] =
+    "usage: mmchain generate CHAIN -o DIR [--seed N]\n"
+    "\n"
+    "Writes the factors of a chain as A1.npy, A2.npy ... (A01.npy ... when there are more than 9)\n"
+    "and prints their paths. The numbers are normal, the same for the same seed, and scaled by\n"
+    "1/sqrt(columns), so that the product of a long chain neither overflows nor vanishes. Factors\n"
+    "with an op T or H are stored so that the op turns them into the chain's.\n"
+    "\n"
+    "  CHAIN       f32:10x30x5x60, 10x30 30x5 5x60, A.npy B.npy:T, or - for a line of standard\n"
+    "              input; see mmchain --help\n"
+    "  -o DIR      the directory, which is made when it is missing\n"
+    "  --seed N    where the random numbers start: 0 to 2^62; 1 when left out\n"
+    "  -h, --help  this text\n";
+
+enum { OPTION_SEED = CLI_OPTION_OWN };
+
+static const struct option options[] = {
+    {"output", required_argument, NULL, CLI_OPTION_OUT},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static int make_directory(cli_call *call, const char *path) {
+  struct stat found;
+  if (mkdir(path, 0777) == 0) return CLI_DONE;
+  int code = errno;
+  if (code == EEXIST && stat(path, &found) == 0) {
+    if (S_ISDIR(found.st_mode)) return CLI_DONE;
+    return cli_fail(call, CLI_BAD, "-o: %s: expected a directory", path);
+  }
+  return cli_fail(call, CLI_BAD, "-o: %s: cannot make this directory: %s", path, strerror(code));
+}
+
+/* One buffer holds every factor in turn. */
+static int allocate(cli_call *call, const mmc_chain *chain, void **out) {
+  mmc_dtype dtype = mmc_chain_dtype(chain);
+  mmc_matrix largest = {0};
+  double most = 0;
+  for (int64_t i = 0; i < mmc_chain_length(chain); i++) {
+    mmc_matrix matrix = cli_stored_factor(chain, i);
+    double bytes = cli_matrix_bytes(dtype, matrix.rows, matrix.cols);
+    if (bytes <= most) continue;
+    most = bytes;
+    largest = matrix;
+  }
+  if (!cli_matrix_allocate(dtype, &largest))
+    return cli_fail_memory(call, "the largest factor takes", most);
+  *out = largest.data;
+  return CLI_DONE;
+}
+
+static int write_factors(cli_call *call, const mmc_chain *chain, const char *directory,
+                         uint64_t seed, void *data) {
+  int64_t n = mmc_chain_length(chain);
+  int width = snprintf(NULL, 0, "%" PRId64, n);
+  size_t size = strlen(directory) + 64;
+  char *path = malloc(size);
+  if (path == NULL) return cli_fail_memory(call, "a path takes", (double)size);
+  const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
+  mmc_status status = MMC_OK;
+  for (int64_t i = 0; i < n && status == MMC_OK && call->out.error == 0; i++) {
+    mmc_matrix matrix = cli_stored_factor(chain, i);
+    matrix.data = data;
+    cli_random_fill_factor(chain, i, seed, data);
+    snprintf(path, size, "%s%sA%0*" PRId64 ".npy", directory, slash, width, i + 1);
+    status = mmc_file_write(call->context, path, mmc_chain_dtype(chain), &matrix, 2);
+    if (status == MMC_OK) cli_print(&call->out, "%s\n", path);
+  }
+  free(path);
+  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
+}
+
+static int run(cli_call *call, int argc, char **argv) {
+  const char *directory = NULL;
+  int64_t seed = 1;
+  for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
+    switch (code) {
+      case CLI_OPTION_OUT:
+        directory = optarg;
+        break;
+      case OPTION_SEED:
+        if (!cli_number(call, "--seed", optarg, 0, CLI_DIM_MAX, &seed)) return CLI_BAD;
+        break;
+      case CLI_OPTION_HELP:
+        return cli_help(call);
+      default:
+        return CLI_BAD;
+    }
+  }
+  if (directory == NULL || directory[0] == '\0')
+    return cli_fail(call, CLI_BAD, "-o: expected a directory, as in -o factors");
+  mmc_chain *chain;
+  int result = cli_chain_of_arguments(call, argc - optind, argv + optind, &chain);
+  if (result != CLI_DONE) return result;
+  void *data = NULL;
+  result = allocate(call, chain, &data);
+  if (result == CLI_DONE) result = make_directory(call, directory);
+  if (result == CLI_DONE) result = write_factors(call, chain, directory, (uint64_t)seed, data);
+  free(data);
+  mmc_chain_destroy(chain);
+  return result;
+}
+
+const cli_command cli_generate = {
+    .name = "generate",
+    .summary = "write .npy factors of a chain, random and reproducible",
+    .help = help,
+    .run = run,
+};

@@ -1,0 +1,69 @@
+/* main.c: the command `mmchain`: finds the command that is asked for and runs it. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "options.h"
+
+static const cli_command *const commands[] = {
+    &cli_plan, &cli_multiply, &cli_generate, &cli_bench, &cli_info, &cli_order,
+};
+
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static void print_help(cli_call *call) {
+  cli_print(&call->out,
+            "usage: mmchain COMMAND ...\n\n"
+            "Multiplies a chain of matrices in the cheapest order, and says why.\n\n");
+  for (int c = 0; c < COMMAND_COUNT; c++)
+    cli_print(&call->out, "  %-10s %s\n", commands[c]->name, commands[c]->summary);
+  cli_print(&call->out,
+            "\nmmchain COMMAND --help tells more, mmchain --version the version.\n\n"
+            "A chain is written\n"
+            "  f32:10x30x5x60     the dims, after a dtype: f32, f64 (the default), c64, c128\n"
+            "  f32:10x30x5x60:NTN and an op for every factor: N as it is stored, T transposed,\n"
+            "                     H conjugate transposed; the dims are those after the op\n"
+            "  10x30 30x5 5x60    factor by factor\n"
+            "  A.npy B.npy:T      as the shapes of files, with an op after any\n"
+            "and - is standard input or output.\n\n"
+            "Exit status: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted.\n");
+}
+
+/* Runs what the arguments ask for. */
+static int run(cli_call *call, int argc, char **argv) {
+  static const char expected[] = "plan, multiply, generate, bench, info or order";
+  if (argc < 2) return cli_fail(call, CLI_BAD, "expected a command: %s (see --help)", expected);
+  const char *name = argv[1];
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+    print_help(call);
+    return CLI_DONE;
+  }
+  if (strcmp(name, "--version") == 0) {
+    cli_print(&call->out, "mmchain %s\n", mmc_version());
+    return CLI_DONE;
+  }
+  for (int c = 0; c < COMMAND_COUNT && call->self == NULL; c++)
+    if (strcmp(name, commands[c]->name) == 0) call->self = commands[c];
+  if (call->self == NULL)
+    return cli_fail(call, CLI_BAD, "command: expected %s, got '%s'", expected, name);
+
+  mmc_status status = mmc_context_create(NULL, &call->context);
+  if (status != MMC_OK) return cli_fail(call, CLI_FAILED, "%s", mmc_status_string(status));
+  int result = call->self->run(call, argc - 1, argv + 1);
+  mmc_context_destroy(call->context);
+  call->context = NULL;
+  return result;
+}
+
+int main(int argc, char **argv) {
+  cli_call call = {.out = {.file = stdout}};
+  /* A reader that goes away must not end us while a file is half done: writing fails instead. */
+  signal(SIGPIPE, SIG_IGN);
+  int status = run(&call, argc, argv);
+  cli_stream_close(&call.out);
+  if (call.out.error == 0) return status;
+  /* `mmchain ... | head` has what it wants. */
+  if (call.out.error != EPIPE)
+    cli_fail(&call, CLI_FAILED, "cannot write standard output: %s", strerror(call.out.error));
+  return status == CLI_DONE ? CLI_FAILED : status;
+}

@@ -1,0 +1,228 @@
+/* multiply.c: `mmchain multiply`: the product of .npy files, in the cheapest order.
+ *
+ * Everything is computed and, with --check, verified before the result is written, in one piece. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "factors.h"
+#include "options.h"
+#include "random.h"
+#include "residual.h"
+#include "timing.h"
+
+static const char help[] =
+    "usage: mmchain multiply A.npy B.npy:T ... -o R.npy [options]\n"
+    "\n"
+    "Multiplies matrices in the cheapest order. A file's name may be followed by an op: :T for "
+    "the\n"
+    "transposed matrix, :H for the conjugate transposed. A 1-D array is a row at the beginning, a\n"
+    "column at the end. All files must have the same dtype: float32, float64, complex64 or\n"
+    "complex128. - is standard input; with one factor the result is a copy.\n"
+    "\n"
+    "  -o FILE              where the result goes; - is standard output\n"
+    "  --for flops          what to make least\n"
+    "  --on DEVICE          cpu (the best there is), blas or ref; see mmchain info\n"
+    "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
+    "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
+    "  --explain            tell the plan first, on standard error\n"
+    "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing\n"
+    "  --json               the plan, the time and the residual as one object\n"
+    "  -h, --help           this text\n";
+
+enum { OPTION_EXPLAIN = CLI_OPTION_OWN, OPTION_CHECK };
+
+enum { CHECK_SEED = 1 };
+
+static const struct option options[] = {
+    {"output", required_argument, NULL, CLI_OPTION_OUT},
+    {"for", required_argument, NULL, CLI_OPTION_FOR},
+    {"on", required_argument, NULL, CLI_OPTION_ON},
+    {"solver", required_argument, NULL, CLI_OPTION_SOLVER},
+    {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
+    {"explain", no_argument, NULL, OPTION_EXPLAIN},
+    {"check", no_argument, NULL, OPTION_CHECK},
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+/* What is asked for, and what comes of it. */
+typedef struct multiplication {
+  mmc_plan_options plan_options;
+  const char *output;
+  bool explain, check, json;
+  cli_factors factors;
+  mmc_plan *plan;
+  mmc_matrix result;
+  double seconds;
+  cli_residual residual;
+} multiplication;
+
+/* ---- before ---------------------------------------------------------------------------------- */
+
+static int check_output(cli_call *call, const multiplication *job) {
+  if (job->output == NULL)
+    return cli_fail(call, CLI_BAD, "-o: expected where the result goes, as in -o R.npy or -o -");
+  if (strcmp(job->output, "-") == 0) {
+    if (job->json)
+      return cli_fail(call, CLI_BAD, "-o: expected a file, as standard output takes --json");
+    return CLI_DONE;
+  }
+  int result = cli_check_output(call, "-o", job->output);
+  if (result != CLI_DONE) return result;
+  for (int64_t i = 0; i < job->factors.n; i++)
+    if (cli_file_same(job->output, job->factors.paths[i]))
+      return cli_fail(call, CLI_BAD, "-o: %s is the same file as the factor %s", job->output,
+                      job->factors.paths[i]);
+  return CLI_DONE;
+}
+
+/* ---- the work -------------------------------------------------------------------------------- */
+
+static int make_plan(cli_call *call, multiplication *job) {
+  mmc_status status =
+      mmc_plan_create(call->context, job->factors.chain, &job->plan_options, &job->plan);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  if (!job->explain) return CLI_DONE;
+  cli_stream diagnostics = {.file = stderr};
+  status = mmc_plan_explain(job->plan, MMC_TEXT, cli_stream_write, &diagnostics);
+  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
+}
+
+static int allocate_result(cli_call *call, multiplication *job) {
+  const mmc_chain *chain = job->factors.chain;
+  mmc_dtype dtype = mmc_chain_dtype(chain);
+  int64_t rows = mmc_chain_dims(chain)[0], cols = mmc_chain_dims(chain)[job->factors.n];
+  job->result = (mmc_matrix){.rows = rows, .cols = cols, .layout = MMC_ROW_MAJOR};
+  return cli_matrix_allocate(dtype, &job->result)
+             ? CLI_DONE
+             : cli_fail_memory(call, "the result takes", cli_matrix_bytes(dtype, rows, cols));
+}
+
+static int execute(cli_call *call, multiplication *job) {
+  mmc_run *run;
+  mmc_status status = mmc_run_create(job->plan, &run);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  double start = cli_now_s();
+  status = mmc_execute(run, job->factors.matrices, &job->result);
+  job->seconds = cli_now_s() - start;
+  mmc_run_destroy(run);
+  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+}
+
+static int check_result(cli_call *call, multiplication *job) {
+  int result = cli_residual_compute(call, &job->factors, &job->result, CHECK_SEED, &job->residual);
+  if (result != CLI_DONE) return result;
+  if (!job->residual.meaningful) {
+    fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");
+    return CLI_DONE;
+  }
+  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d)\n", job->residual.value,
+          job->residual.tolerance, CHECK_SEED);
+  if (!(job->residual.value <= job->residual.tolerance))
+    return cli_fail(call, CLI_FAILED,
+                    "--check: the relative residual %.2e exceeds the tolerance %.2e: nothing is "
+                    "written",
+                    job->residual.value, job->residual.tolerance);
+  return CLI_DONE;
+}
+
+/* ---- after ----------------------------------------------------------------------------------- */
+
+static int write_result(cli_call *call, const multiplication *job) {
+  mmc_dtype dtype = mmc_chain_dtype(job->factors.chain);
+  int ndim = job->factors.result_ndim;
+  mmc_status status;
+  if (strcmp(job->output, "-") == 0) {
+    status =
+        mmc_file_stream(call->context, dtype, &job->result, ndim, cli_stream_write, &call->out);
+    if (call->out.error != 0) return CLI_DONE; /* main() says why */
+  } else {
+    status = mmc_file_write(call->context, job->output, dtype, &job->result, ndim);
+  }
+  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
+}
+
+/* The plan's object with what was measured added at its end. */
+static int print_json(cli_call *call, const multiplication *job) {
+  cli_buffer plan = {0};
+  mmc_status status = mmc_plan_explain(job->plan, MMC_JSON, cli_buffer_write, &plan);
+  char *brace = status == MMC_OK ? strrchr(plan.bytes, '}') : NULL;
+  if (brace == NULL) {
+    cli_buffer_free(&plan);
+    return status == MMC_OK ? cli_fail(call, CLI_FAILED, "the plan is no JSON object")
+                            : cli_fail_write(call, status, "");
+  }
+  cli_stream_write(&call->out, plan.bytes, (size_t)(brace - plan.bytes));
+  cli_buffer_free(&plan);
+  cli_print(&call->out, ", \"seconds\": %.6g, \"joules\": null, \"residual\": ", job->seconds);
+  if (job->check && job->residual.meaningful)
+    cli_print(&call->out, "%.6g}\n", job->residual.value);
+  else
+    cli_print(&call->out, "null}\n");
+  return CLI_DONE;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int work(cli_call *call, multiplication *job, int count, char **arguments) {
+  if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
+  int result = cli_factors_open(call, count, arguments, &job->factors);
+  if (result == CLI_DONE) result = check_output(call, job);
+  if (result == CLI_DONE) result = make_plan(call, job);
+  if (result == CLI_DONE) result = allocate_result(call, job);
+  if (result == CLI_DONE) result = execute(call, job);
+  if (result == CLI_DONE && job->check) result = check_result(call, job);
+  if (result == CLI_DONE) result = write_result(call, job);
+  if (result == CLI_DONE && job->json) result = print_json(call, job);
+  return result;
+}
+
+static int run(cli_call *call, int argc, char **argv) {
+  multiplication job = {.plan_options = MMC_PLAN_OPTIONS_INIT};
+  for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
+    switch (code) {
+      case CLI_OPTION_OUT:
+        job.output = optarg;
+        break;
+      case CLI_OPTION_FOR:
+        if (!cli_objective(call, optarg)) return CLI_BAD;
+        break;
+      case CLI_OPTION_ON:
+        job.plan_options.device = optarg;
+        break;
+      case CLI_OPTION_SOLVER:
+        job.plan_options.solver = optarg;
+        break;
+      case CLI_OPTION_MEMORY_LIMIT:
+        if (!cli_size(call, "--memory-limit", optarg, &job.plan_options.memory_limit_bytes))
+          return CLI_BAD;
+        break;
+      case OPTION_EXPLAIN:
+        job.explain = true;
+        break;
+      case OPTION_CHECK:
+        job.check = true;
+        break;
+      case CLI_OPTION_JSON:
+        job.json = true;
+        break;
+      case CLI_OPTION_HELP:
+        return cli_help(call);
+      default:
+        return CLI_BAD;
+    }
+  }
+  int result = work(call, &job, argc - optind, argv + optind);
+  free(job.result.data);
+  mmc_plan_destroy(job.plan);
+  cli_factors_close(&job.factors);
+  return result;
+}
+
+const cli_command cli_multiply = {
+    .name = "multiply",
+    .summary = "multiply .npy files in the cheapest order",
+    .help = help,
+    .run = run,
+};

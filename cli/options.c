@@ -1,0 +1,219 @@
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what went wrong ------------------------------------------------------------------------- */
+
+enum { MESSAGE_SIZE = 1024 };
+
+int cli_fail(const cli_call *call, int status, const char *format, ...) {
+  char message[MESSAGE_SIZE];
+  va_list args;
+  va_start(args, format);
+  if (vsnprintf(message, sizeof message, format, args) < 0) message[0] = '\0';
+  va_end(args);
+  for (char *c = message; *c != '\0'; c++)
+    if (iscntrl((unsigned char)*c)) *c = '?';
+  fprintf(stderr, "mmchain%s%s: %s\n", call->self != NULL ? " " : "",
+          call->self != NULL ? call->self->name : "", message);
+  return status;
+}
+
+/* How the library's messages begin, and what those things are called here. */
+static const struct {
+  const char *field, *option;
+} fields[] = {
+    {"solver: ", "--solver: "},
+    {"device: ", "--on: "},
+    {"device '", "--on: device '"},
+    {"kernel: ", "--kernel: "},
+    {"kernel ", "--kernel: "},
+    {"threads: ", "--threads: "},
+    {"memory limit: ", "--memory-limit: "},
+};
+
+static void read_message(const cli_call *call, mmc_status status, char text[MESSAGE_SIZE]) {
+  mmc_context_message(call->context, text, MESSAGE_SIZE);
+  if (text[0] == '\0') snprintf(text, MESSAGE_SIZE, "%s", mmc_status_string(status));
+}
+
+static int exit_of(mmc_status status) {
+  switch (status) {
+    case MMC_OK:
+      return CLI_DONE;
+    case MMC_E_ARG:
+    case MMC_E_FORMAT:
+    case MMC_E_OVERFLOW:
+    case MMC_E_MEMORY_LIMIT:
+    case MMC_E_IO:
+      return CLI_BAD;
+    case MMC_E_INTERRUPTED:
+      return CLI_INTERRUPTED;
+    default:
+      return CLI_FAILED;
+  }
+}
+
+int cli_fail_status(const cli_call *call, mmc_status status, const char *where) {
+  char text[MESSAGE_SIZE];
+  read_message(call, status, text);
+  const char *option = "", *rest = text;
+  for (size_t f = 0; f < sizeof fields / sizeof fields[0] && rest == text; f++) {
+    size_t length = strlen(fields[f].field);
+    if (strncmp(text, fields[f].field, length) != 0) continue;
+    option = fields[f].option;
+    rest = text + length;
+  }
+  return cli_fail(call, exit_of(status), "%s%s%s", where, option, rest);
+}
+
+int cli_fail_write(const cli_call *call, mmc_status status, const char *where) {
+  char text[MESSAGE_SIZE];
+  read_message(call, status, text);
+  return cli_fail(call, CLI_FAILED, "%s%s", where, text);
+}
+
+int cli_check_output(const cli_call *call, const char *option, const char *path) {
+  if (path[0] == '\0') return cli_fail(call, CLI_BAD, "%s: expected the name of a file", option);
+  const char *reason = cli_file_unwritable(path);
+  if (reason == NULL) return CLI_DONE;
+  return cli_fail(call, CLI_BAD, "%s: %s: cannot write: %s", option, path, reason);
+}
+
+int cli_fail_memory(const cli_call *call, const char *what, double size_bytes) {
+  static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
+  size_t u = 0;
+  for (; size_bytes >= 1000 && u + 1 < sizeof units / sizeof units[0]; u++) size_bytes /= 1000;
+  return cli_fail(call, CLI_FAILED, "not enough memory: %s %.4g %s", what, size_bytes, units[u]);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+int cli_help(cli_call *call) {
+  cli_print(&call->out, "%s", call->self->help);
+  return CLI_DONE;
+}
+
+static const char *name_of(const struct option *options, int code) {
+  for (const struct option *o = options; o->name != NULL; o++)
+    if (o->val == code) return o->name;
+  return "";
+}
+
+/* The argument in which getopt_long() met a letter that is no option. */
+static const char *argument_of(int argc, char **argv, int letter) {
+  const char *last = argv[optind - 1];
+  if (last[0] == '-' && last[1] == letter && last[2] == '\0') return last;
+  return optind < argc ? argv[optind] : last;
+}
+
+static void say_unknown(const cli_call *call, int argc, char **argv, const struct option *options) {
+  const char *argument = argv[optind - 1];
+  if (optopt == 0) {
+    cli_fail(call, CLI_BAD, "%s: no such option (see mmchain %s --help)", argument,
+             call->self->name);
+  } else if (strncmp(argument, "--", 2) == 0 && strchr(argument, '=') != NULL) {
+    cli_fail(call, CLI_BAD, "--%s: takes no value", name_of(options, optopt));
+  } else {
+    argument = argument_of(argc, argv, optopt);
+    if (isdigit(optopt))
+      cli_fail(call, CLI_BAD, "'%s': expected an option or a dim, which is not negative", argument);
+    else
+      cli_fail(call, CLI_BAD, "-%c: no such option (see mmchain %s --help)", optopt,
+               call->self->name);
+  }
+}
+
+int cli_option_next(cli_call *call, int argc, char **argv, const struct option *options) {
+  bool writes = name_of(options, CLI_OPTION_OUT)[0] != '\0';
+  opterr = 0;
+  int code = getopt_long(argc, argv, writes ? ":ho:" : ":h", options, NULL);
+  if (code == CLI_OPTION_WRONG) say_unknown(call, argc, argv, options);
+  if (code == ':') {
+    cli_fail(call, CLI_BAD, "%s: expected a value after it", argv[optind - 1]);
+    code = CLI_OPTION_WRONG;
+  }
+  return code;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+cli_digits cli_digits_read(const char **at, uint64_t most, uint64_t *out) {
+  if (!isdigit((unsigned char)**at)) return CLI_DIGITS_NONE;
+  uint64_t value = 0;
+  bool fits = true;
+  for (; isdigit((unsigned char)**at); ++*at) {
+    uint64_t digit = (uint64_t)(**at - '0');
+    fits = fits && !__builtin_mul_overflow(value, 10, &value) &&
+           !__builtin_add_overflow(value, digit, &value) && value <= most;
+  }
+  *out = value;
+  return fits ? CLI_DIGITS_FINE : CLI_DIGITS_TOO_LARGE;
+}
+
+bool cli_number(const cli_call *call, const char *name, const char *text, int64_t least,
+                int64_t most, int64_t *out) {
+  const char *at = text;
+  uint64_t value;
+  if (cli_digits_read(&at, (uint64_t)most, &value) == CLI_DIGITS_FINE && *at == '\0' &&
+      (int64_t)value >= least) {
+    *out = (int64_t)value;
+    return true;
+  }
+  cli_fail(call, CLI_BAD, "%s: expected a whole number from %" PRId64 " to %" PRId64 ", got '%s'",
+           name, least, most, text);
+  return false;
+}
+
+bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out) {
+  char *end;
+  errno = 0;
+  double value = strtod(text, &end);
+  if ((isdigit((unsigned char)text[0]) || text[0] == '.') && *end == '\0' && isfinite(value)) {
+    *out = value;
+    return true;
+  }
+  cli_fail(call, CLI_BAD, "%s: expected a number of seconds, as in 2 or 0.5, got '%s'", name, text);
+  return false;
+}
+
+bool cli_size(const cli_call *call, const char *name, const char *text, uint64_t *out) {
+  static const struct {
+    const char *name;
+    uint64_t bytes;
+  } units[] = {
+      {"", 1},
+      {"K", 1000},
+      {"M", 1000000},
+      {"G", 1000000000},
+      {"T", 1000000000000},
+      {"KiB", (uint64_t)1 << 10},
+      {"MiB", (uint64_t)1 << 20},
+      {"GiB", (uint64_t)1 << 30},
+      {"TiB", (uint64_t)1 << 40},
+  };
+  const char *at = text;
+  uint64_t value, most = (uint64_t)1 << 62;
+  if (cli_digits_read(&at, most, &value) == CLI_DIGITS_FINE)
+    for (size_t u = 0; u < sizeof units / sizeof units[0]; u++)
+      if (strcmp(at, units[u].name) == 0 && !__builtin_mul_overflow(value, units[u].bytes, out) &&
+          *out <= most)
+        return true;
+  cli_fail(call, CLI_BAD,
+           "%s: expected bytes, at most 2^62, with K, M, G, T, KiB, MiB, GiB, TiB or nothing after "
+           "the number, got '%s'",
+           name, text);
+  return false;
+}
+
+bool cli_objective(const cli_call *call, const char *text) {
+  if (strcmp(text, "flops") == 0) return true;
+  cli_fail(call, CLI_BAD, "--for: expected flops, got '%s'", text);
+  return false;
+}

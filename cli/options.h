@@ -1,0 +1,43 @@
+/* options.h: options and numbers of the command line, read strictly. */
+#ifndef MMC_CLI_OPTIONS_H
+#define MMC_CLI_OPTIONS_H
+
+#include <getopt.h>
+
+#include "command.h"
+
+/* Codes of options that several commands have. A command's own begin at CLI_OPTION_OWN. */
+enum { CLI_OPTION_END = -1, CLI_OPTION_WRONG = '?', CLI_OPTION_HELP = 'h', CLI_OPTION_OUT = 'o' };
+enum {
+  CLI_OPTION_ON = 256, /* past all letters */
+  CLI_OPTION_FOR,
+  CLI_OPTION_SOLVER,
+  CLI_OPTION_MEMORY_LIMIT,
+  CLI_OPTION_JSON,
+  CLI_OPTION_OWN
+};
+
+/* The next option's code, its value in optarg; CLI_OPTION_END after the last, the other arguments
+ * then being argv[optind] and after; CLI_OPTION_WRONG after saying what is wrong with it. */
+int cli_option_next(cli_call *call, int argc, char **argv, const struct option *options);
+
+/* Whole numbers from least to most, decimal digits alone. name, as in "--seed", begins the message.
+ * False when text is something else, after saying so. */
+bool cli_number(const cli_call *call, const char *name, const char *text, int64_t least,
+                int64_t most, int64_t *out);
+/* Seconds: a decimal number, 0 or more. */
+bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out);
+/* Bytes: a whole number with K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (of 1024). */
+bool cli_size(const cli_call *call, const char *name, const char *text, uint64_t *out);
+/* --for: only flops yet. */
+bool cli_objective(const cli_call *call, const char *text);
+
+/* The largest dim, 2^62. */
+#define CLI_DIM_MAX ((int64_t)1 << 62)
+
+typedef enum cli_digits { CLI_DIGITS_FINE, CLI_DIGITS_NONE, CLI_DIGITS_TOO_LARGE } cli_digits;
+
+/* Reads decimal digits from *at on, and moves *at past them. */
+cli_digits cli_digits_read(const char **at, uint64_t most, uint64_t *out);
+
+#endif

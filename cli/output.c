@@ -1,0 +1,224 @@
+#include "output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- a stream -------------------------------------------------------------------------------- */
+
+static void remember(cli_stream *stream) {
+  stream->error = errno != 0 ? errno : EIO;
+}
+
+int cli_stream_write(void *user, const char *bytes, size_t size) {
+  cli_stream *stream = user;
+  errno = 0;
+  if (stream->error == 0 && size > 0 && fwrite(bytes, 1, size, stream->file) != size)
+    remember(stream);
+  return stream->error;
+}
+
+void cli_print(cli_stream *stream, const char *format, ...) {
+  if (stream->error != 0) return;
+  va_list args;
+  va_start(args, format);
+  errno = 0;
+  if (vfprintf(stream->file, format, args) < 0) remember(stream);
+  va_end(args);
+}
+
+void cli_print_json_string(cli_stream *stream, const char *text) {
+  cli_print(stream, "\"");
+  for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
+    if (*c == '"' || *c == '\\')
+      cli_print(stream, "\\%c", *c);
+    else if (*c < 0x20)
+      cli_print(stream, "\\u%04x", *c);
+    else
+      cli_print(stream, "%c", *c);
+  }
+  cli_print(stream, "\"");
+}
+
+void cli_print_json_count(cli_stream *stream, mmc_count count) {
+  char digits[MMC_COUNT_TEXT_SIZE];
+  bool exact = count.hi == 0 && count.lo <= (uint64_t)1 << 53;
+  cli_print(stream, exact ? "%s" : "\"%s\"", mmc_count_format(count, digits));
+}
+
+void cli_stream_flush(cli_stream *stream) {
+  errno = 0;
+  if (stream->error == 0 && fflush(stream->file) != 0) remember(stream);
+}
+
+void cli_stream_close(cli_stream *stream) {
+  errno = 0;
+  if (fclose(stream->file) != 0 && stream->error == 0) remember(stream);
+  stream->file = NULL;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+int cli_buffer_write(void *user, const char *bytes, size_t size) {
+  cli_buffer *buffer = user;
+  if (size >= buffer->capacity - buffer->size) {
+    size_t capacity = 2 * (buffer->size + size) + 64;
+    char *grown = realloc(buffer->bytes, capacity);
+    if (grown == NULL) return ENOMEM;
+    buffer->bytes = grown;
+    buffer->capacity = capacity;
+  }
+  memcpy(buffer->bytes + buffer->size, bytes, size);
+  buffer->size += size;
+  buffer->bytes[buffer->size] = '\0';
+  return 0;
+}
+
+void cli_buffer_free(cli_buffer *buffer) {
+  free(buffer->bytes);
+  *buffer = (cli_buffer){0};
+}
+
+/* ---- a file ---------------------------------------------------------------------------------- */
+
+enum { TEMPORARY_ROOM = 32, LINK_TRIES = 100 };
+
+/* Characters of path up to its last '/', with it. */
+static size_t directory_length(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+}
+
+const char *cli_file_unwritable(const char *path) {
+  struct stat found;
+  if (stat(path, &found) == 0) {
+    if (S_ISDIR(found.st_mode)) return strerror(EISDIR);
+    return access(path, W_OK) == 0 ? NULL : strerror(errno);
+  }
+  if (errno != ENOENT || path[0] == '\0') return strerror(errno);
+  size_t length = directory_length(path);
+  if (path[length] == '\0') return strerror(EISDIR);
+  char *directory = length == 0 ? strdup(".") : strndup(path, length);
+  if (directory == NULL) return strerror(ENOMEM);
+  const char *reason = access(directory, W_OK | X_OK) == 0 ? NULL : strerror(errno);
+  free(directory);
+  return reason;
+}
+
+bool cli_file_same(const char *a, const char *b) {
+  struct stat first, second;
+  return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+/* Opens the temporary file; the name that it has or is to get is a template of mkostemp(). */
+static int open_temporary(cli_file *file) {
+  size_t stem = directory_length(file->target);
+  int descriptor = -1;
+#ifdef O_TMPFILE
+  memcpy(file->temporary, file->target, stem);
+  memcpy(file->temporary + stem, ".", sizeof ".");
+  descriptor = open(file->temporary, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+#endif
+  memcpy(file->temporary, file->target, stem);
+  memcpy(file->temporary + stem, ".mmchain-XXXXXX", sizeof ".mmchain-XXXXXX");
+  if (descriptor >= 0) return descriptor;
+  descriptor = mkostemp(file->temporary, O_CLOEXEC);
+  file->named = descriptor >= 0;
+  return descriptor;
+}
+
+bool cli_file_create(const char *path, cli_file *out) {
+  cli_file file = {0};
+  struct stat old;
+  bool exists = stat(path, &old) == 0;
+  int descriptor = -1;
+  if (exists && !S_ISREG(old.st_mode)) {
+    descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  } else {
+    file.target = exists ? realpath(path, NULL) : strdup(path);
+    if (file.target != NULL) file.temporary = malloc(strlen(file.target) + TEMPORARY_ROOM);
+    if (file.temporary != NULL) descriptor = open_temporary(&file);
+    if (descriptor >= 0 && (exists || file.named)) {
+      /* mkostemp() gives permissions to the owner alone. */
+      mode_t mask = umask(0);
+      umask(mask);
+      if (fchmod(descriptor, exists ? old.st_mode & 0777 : 0666 & ~mask) != 0) errno = 0;
+    }
+  }
+  if (descriptor >= 0) file.stream.file = fdopen(descriptor, "w");
+  if (file.stream.file == NULL) {
+    int code = errno;
+    if (descriptor >= 0) close(descriptor);
+    if (file.named) unlink(file.temporary);
+    free(file.target);
+    free(file.temporary);
+    errno = code;
+    return false;
+  }
+  *out = file;
+  return true;
+}
+
+/* Gives a temporary file without a name one that is free. */
+static bool link_temporary(cli_file *file) {
+  char descriptor[64];
+  snprintf(descriptor, sizeof descriptor, "/proc/self/fd/%d", fileno(file->stream.file));
+  size_t stem = directory_length(file->target);
+  for (int t = 0; t < LINK_TRIES; t++) {
+    snprintf(file->temporary + stem, TEMPORARY_ROOM, ".mmchain-%ld-%d", (long)getpid(), t);
+    if (linkat(AT_FDCWD, descriptor, AT_FDCWD, file->temporary, AT_SYMLINK_FOLLOW) == 0) {
+      file->named = true;
+      return true;
+    }
+    if (errno != EEXIST) return false;
+  }
+  return false;
+}
+
+/* Flushes, closes and renames. Returns 0 or errno. */
+static int settle(cli_file *file) {
+  cli_stream *stream = &file->stream;
+  cli_stream_flush(stream);
+  if (stream->error == 0 && file->target != NULL && !file->named && !link_temporary(file))
+    remember(stream);
+  cli_stream_close(stream);
+  if (stream->error == 0 && file->target != NULL) {
+    if (rename(file->temporary, file->target) == 0)
+      file->named = false;
+    else
+      remember(stream);
+  }
+  return stream->error;
+}
+
+bool cli_file_commit(cli_file *file) {
+  /* A signal that ends the process must not find the temporary file with a name. */
+  sigset_t ending, before;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGINT);
+  sigaddset(&ending, SIGTERM);
+  sigaddset(&ending, SIGHUP);
+  sigaddset(&ending, SIGALRM);
+  sigprocmask(SIG_BLOCK, &ending, &before);
+  int code = settle(file);
+  cli_file_discard(file);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  errno = code;
+  return code == 0;
+}
+
+void cli_file_discard(cli_file *file) {
+  if (file->stream.file != NULL) fclose(file->stream.file);
+  if (file->named) unlink(file->temporary);
+  free(file->target);
+  free(file->temporary);
+  *file = (cli_file){0};
+}

@@ -1,0 +1,118 @@
+/* plan.c: `mmchain plan`: the order of a chain, its cost and its steps, without multiplying. */
+#include <string.h>
+
+#include "chains.h"
+#include "options.h"
+#include "programs.h"
+
+static const char help[] =
+    "usage: mmchain plan CHAIN [options]\n"
+    "\n"
+    "Says in which order to multiply the chain, what that costs, and why.\n"
+    "\n"
+    "  CHAIN                f32:10x30x5x60, 10x30 30x5 5x60, A.npy B.npy:T, or - for a line of\n"
+    "                       standard input; see mmchain --help\n"
+    "  --for flops          what to make least\n"
+    "  --on DEVICE          cpu (the best there is), blas or ref; see mmchain info\n"
+    "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
+    "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
+    "  --json               one object\n"
+    "  --dot                the tree for Graphviz\n"
+    "  --svg FILE           the tree drawn by Graphviz; with --json or --dot those are printed "
+    "too\n"
+    "  -h, --help           this text\n";
+
+enum { OPTION_DOT = CLI_OPTION_OWN, OPTION_SVG };
+
+static const struct option options[] = {
+    {"for", required_argument, NULL, CLI_OPTION_FOR},
+    {"on", required_argument, NULL, CLI_OPTION_ON},
+    {"solver", required_argument, NULL, CLI_OPTION_SOLVER},
+    {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
+    {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"dot", no_argument, NULL, OPTION_DOT},
+    {"svg", required_argument, NULL, OPTION_SVG},
+    {"help", no_argument, NULL, CLI_OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static int draw(cli_call *call, const mmc_plan *plan, const char *path) {
+  char *const dot[] = {"dot", "-Tsvg", NULL};
+  cli_buffer graph = {0}, picture = {0};
+  mmc_status status = mmc_plan_explain(plan, MMC_DOT, cli_buffer_write, &graph);
+  int result = status == MMC_OK ? cli_program_run(call, "graphviz", dot, &graph, &picture)
+                                : cli_fail_write(call, status, "");
+  if (result == CLI_DONE) result = cli_buffer_save(call, "--svg", path, &picture);
+  cli_buffer_free(&graph);
+  cli_buffer_free(&picture);
+  return result;
+}
+
+static int show(cli_call *call, const mmc_plan *plan, mmc_format format) {
+  mmc_status status = mmc_plan_explain(plan, format, cli_stream_write, &call->out);
+  /* main() says why standard output failed. */
+  return status == MMC_OK || call->out.error != 0 ? CLI_DONE : cli_fail_status(call, status, "");
+}
+
+static int run(cli_call *call, int argc, char **argv) {
+  mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
+  bool json = false, dot = false;
+  const char *svg = NULL;
+  for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
+    switch (code) {
+      case CLI_OPTION_FOR:
+        if (!cli_objective(call, optarg)) return CLI_BAD;
+        break;
+      case CLI_OPTION_ON:
+        plan_options.device = optarg;
+        break;
+      case CLI_OPTION_SOLVER:
+        plan_options.solver = optarg;
+        break;
+      case CLI_OPTION_MEMORY_LIMIT:
+        if (!cli_size(call, "--memory-limit", optarg, &plan_options.memory_limit_bytes))
+          return CLI_BAD;
+        break;
+      case CLI_OPTION_JSON:
+        json = true;
+        break;
+      case OPTION_DOT:
+        dot = true;
+        break;
+      case OPTION_SVG:
+        svg = optarg;
+        break;
+      case CLI_OPTION_HELP:
+        return cli_help(call);
+      default:
+        return CLI_BAD;
+    }
+  }
+  if (json && dot) return cli_fail(call, CLI_BAD, "--dot: expected no --json with it");
+  bool drawn_to_output = svg != NULL && strcmp(svg, "-") == 0;
+  if (drawn_to_output && (json || dot))
+    return cli_fail(call, CLI_BAD, "--svg: expected a file, as standard output takes %s",
+                    json ? "--json" : "--dot");
+  int result = svg != NULL && !drawn_to_output ? cli_check_output(call, "--svg", svg) : CLI_DONE;
+  if (result != CLI_DONE) return result;
+
+  mmc_chain *chain;
+  result = cli_chain_of_arguments(call, argc - optind, argv + optind, &chain);
+  if (result != CLI_DONE) return result;
+  mmc_plan *plan = NULL;
+  mmc_status status = mmc_plan_create(call->context, chain, &plan_options, &plan);
+  if (status != MMC_OK) result = cli_fail_status(call, status, "");
+  if (result == CLI_DONE && svg != NULL) result = draw(call, plan, svg);
+  if (result == CLI_DONE && (svg == NULL || json || dot))
+    result = show(call, plan, json ? MMC_JSON : dot ? MMC_DOT : MMC_TEXT);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  return result;
+}
+
+const cli_command cli_plan = {
+    .name = "plan",
+    .summary = "the order of a chain, its cost, its steps, and why",
+    .help = help,
+    .run = run,
+};

@@ -1,0 +1,134 @@
+#include "profile.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "programs.h"
+
+bool cli_profile_start(cli_buffer *csv) {
+  static const char names[] = "l,kernel,seconds\n";
+  return cli_buffer_write(csv, names, sizeof names - 1) == 0;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+enum { NAME_SIZE = 32, LINE_SIZE = 128 };
+
+/* One line of the CSV by itself: sscanf() measures all of the string that it is given. */
+typedef struct csv_line {
+  char text[LINE_SIZE];
+} csv_line;
+
+static csv_line copy_line(const char *line) {
+  csv_line copy = {0};
+  size_t length = strcspn(line, "\n");
+  memcpy(copy.text, line, length < LINE_SIZE ? length : LINE_SIZE - 1);
+  return copy;
+}
+
+/* The line after this one, or NULL. */
+static const char *next_line(const char *line) {
+  const char *end = strchr(line, '\n');
+  return end == NULL || end[1] == '\0' ? NULL : end + 1;
+}
+
+void cli_profile_print_ranges(cli_call *call, const cli_buffer *csv) {
+  bool first_range = true;
+  for (const char *line = csv->bytes; line != NULL; line = next_line(line)) {
+    int64_t first, last;
+    char kernel[NAME_SIZE];
+    if (sscanf(copy_line(line).text, "# range,%" SCNd64 ",%" SCNd64 ",%31[^,\n]", &first, &last,
+               kernel) != 3)
+      continue;
+    cli_print(&call->out, "%-15s  %" PRId64 "..%" PRId64 " %s\n", first_range ? "diagonals" : "",
+              first, last, kernel);
+    first_range = false;
+  }
+}
+
+/* ---- the plot -------------------------------------------------------------------------------- */
+
+enum { KERNELS_MAX = 16 };
+
+/* The names of the kernels, in the order in which they turn up. */
+static int list_kernels(const cli_buffer *csv, char names[KERNELS_MAX][NAME_SIZE]) {
+  int count = 0;
+  for (const char *line = csv->bytes; line != NULL; line = next_line(line)) {
+    char name[NAME_SIZE];
+    if (sscanf(copy_line(line).text, "%*[0-9],%31[^,\n],", name) != 1) continue;
+    int k = 0;
+    while (k < count && strcmp(names[k], name) != 0) k++;
+    if (k == count && count < KERNELS_MAX) memcpy(names[count++], name, NAME_SIZE);
+  }
+  return count;
+}
+
+/* A block of data for each kernel, then the plot of all. */
+static int print_script(const cli_buffer *csv, cli_buffer *script) {
+  char names[KERNELS_MAX][NAME_SIZE];
+  int count = list_kernels(csv, names);
+  cli_stream stream = {.file = open_memstream(&script->bytes, &script->size)};
+  if (stream.file == NULL) return errno;
+  for (int k = 0; k < count; k++) {
+    cli_print(&stream, "$kernel%d << END_OF_DATA\n", k);
+    for (const char *line = csv->bytes; line != NULL; line = next_line(line)) {
+      char l[NAME_SIZE], name[NAME_SIZE], seconds[NAME_SIZE];
+      if (sscanf(copy_line(line).text, "%31[0-9],%31[^,\n],%31[0-9.eE+-]", l, name, seconds) == 3 &&
+          strcmp(name, names[k]) == 0)
+        cli_print(&stream, "%s %s\n", l, seconds);
+    }
+    cli_print(&stream, "END_OF_DATA\n");
+  }
+  cli_print(&stream,
+            "set terminal svg size 900,540 font 'sans-serif' background 'white'\n"
+            "set xlabel 'diagonal l'\n"
+            "set ylabel 'time (ms)'\n"
+            "set yrange [0:*]\n"
+            "set key left top\n"
+            "set grid\n"
+            "plot");
+  for (int k = 0; k < count; k++)
+    cli_print(&stream, "%s $kernel%d using 1:($2 * 1000) with lines title '%s'", k > 0 ? "," : "",
+              k, names[k]);
+  cli_print(&stream, "\n");
+  cli_stream_close(&stream);
+  return stream.error;
+}
+
+/* path with .svg for .csv: a string to free, or NULL. */
+static char *picture_path(const char *path) {
+  size_t length = strlen(path);
+  if (length >= 4 && strcmp(path + length - 4, ".csv") == 0) length -= 4;
+  char *out = malloc(length + sizeof ".svg");
+  if (out == NULL) return NULL;
+  memcpy(out, path, length);
+  memcpy(out + length, ".svg", sizeof ".svg");
+  return out;
+}
+
+static int draw(cli_call *call, const char *path, const cli_buffer *csv) {
+  char found[PATH_MAX];
+  if (!cli_program_find("gnuplot", found)) {
+    fprintf(stderr, "mmchain order: no plot of the profile: install gnuplot-nox\n");
+    return CLI_DONE;
+  }
+  char *const gnuplot[] = {"gnuplot", NULL};
+  char *picture = picture_path(path);
+  cli_buffer script = {0}, drawing = {0};
+  int result = CLI_DONE;
+  if (picture == NULL || print_script(csv, &script) != 0)
+    result = cli_fail_memory(call, "the plot takes", 2 * (double)csv->size);
+  if (result == CLI_DONE) result = cli_program_run(call, "gnuplot-nox", gnuplot, &script, &drawing);
+  if (result == CLI_DONE) result = cli_buffer_save(call, "--profile", picture, &drawing);
+  free(picture);
+  cli_buffer_free(&script);
+  cli_buffer_free(&drawing);
+  return result;
+}
+
+int cli_profile_write(cli_call *call, const char *path, const cli_buffer *csv) {
+  int result = cli_buffer_save(call, "--profile", path, csv);
+  return result == CLI_DONE ? draw(call, path, csv) : result;
+}

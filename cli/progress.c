@@ -1,0 +1,77 @@
+#include "progress.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "timing.h"
+
+static volatile sig_atomic_t interrupted = 0;
+
+/* Not every part of the work asks now and then whether to go on. Until a file is complete it has no
+ * name (see cli_file_commit()), so there is nothing to clean up. */
+static void on_alarm(int number) {
+  (void)number;
+  static const char message[] = "\nmmchain: interrupted\n";
+  ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+  (void)written;
+  _exit(CLI_INTERRUPTED);
+}
+
+static void on_interrupt(int number) {
+  (void)number;
+  interrupted = 1;
+  alarm(1);
+}
+
+void cli_interrupt_catch(void) {
+  /* No SA_RESTART: reading from a terminal must end too. */
+  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+  struct sigaction before;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, &before);
+  if (before.sa_handler == SIG_IGN) { /* started in the background: Ctrl-C is not for us */
+    sigaction(SIGINT, &before, NULL);
+    return;
+  }
+  action.sa_handler = on_alarm;
+  sigaction(SIGALRM, &action, NULL);
+}
+
+bool cli_interrupted(void) {
+  return interrupted != 0;
+}
+
+static const double patience_s = 0.5, bar_every_s = 0.1, line_every_s = 5;
+
+cli_progress cli_progress_start(const cli_call *call) {
+  bool terminal = isatty(STDERR_FILENO) == 1;
+  return (cli_progress){.call = call,
+                        .terminal = terminal,
+                        .next_s = cli_now_s() + (terminal ? patience_s : line_every_s)};
+}
+
+int cli_progress_show(void *user, double done) {
+  cli_progress *progress = user;
+  if (cli_interrupted()) return 1;
+  double now_s = cli_now_s();
+  if (now_s < progress->next_s) return 0;
+  progress->next_s = now_s + (progress->terminal ? bar_every_s : line_every_s);
+  done = done >= 0 && done <= 1 ? done : 0;
+  const char *name = progress->call->self->name;
+  if (progress->terminal) {
+    char bar[41] = {0};
+    memset(bar, '.', sizeof bar - 1);
+    memset(bar, '#', (size_t)(done * (double)(sizeof bar - 1)));
+    fprintf(stderr, "\rmmchain %s [%s] %3.0f %%", name, bar, 100 * done);
+    progress->drawn = true;
+  } else {
+    fprintf(stderr, "mmchain %s: %.0f %% done\n", name, 100 * done);
+  }
+  return 0;
+}
+
+void cli_progress_end(cli_progress *progress) {
+  if (progress->drawn) fprintf(stderr, "\r\033[K");
+  progress->drawn = false;
+}

@@ -1,0 +1,28 @@
+/* progress.h: long work tells how far it is, and ends when it is interrupted.
+ *
+ * On a terminal a bar is drawn, elsewhere a line is written every few seconds; both on standard
+ * error, and neither for work that is done at once. */
+#ifndef MMC_CLI_PROGRESS_H
+#define MMC_CLI_PROGRESS_H
+
+#include "command.h"
+
+/* From now on Ctrl-C sets a flag, for work to end in order. Work that has not ended a second later
+ * is ended, and so it is by a second Ctrl-C; call this for work that can bear it. */
+void cli_interrupt_catch(void);
+bool cli_interrupted(void);
+
+typedef struct cli_progress {
+  const cli_call *call;
+  bool terminal; /* standard error is one */
+  bool drawn;    /* a bar is there to be wiped */
+  double next_s; /* when to show something again */
+} cli_progress;
+
+cli_progress cli_progress_start(const cli_call *call);
+/* An mmc_progress_fn; user is a cli_progress. Stops the work when it was interrupted. */
+int cli_progress_show(void *user, double done);
+/* Wipes the bar. */
+void cli_progress_end(cli_progress *progress);
+
+#endif

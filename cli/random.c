@@ -1,0 +1,80 @@
+#include "random.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static uint64_t next_bits(uint64_t *state) {
+  uint64_t z = *state += 0x9E3779B97F4A7C15;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
+cli_random cli_random_start(uint64_t seed, uint64_t stream) {
+  uint64_t state = seed;
+  uint64_t mixed = next_bits(&state) ^ stream;
+  return (cli_random){.state = next_bits(&mixed)};
+}
+
+double cli_random_normal(cli_random *random) {
+  if (random->has_spare) {
+    random->has_spare = false;
+    return random->spare;
+  }
+  const double two_pi = 6.283185307179586477;
+  double u = (double)((next_bits(&random->state) >> 11) + 1) * 0x1p-53;
+  double v = (double)(next_bits(&random->state) >> 11) * 0x1p-53;
+  double radius = sqrt(-2 * log(u));
+  random->spare = radius * sin(two_pi * v);
+  random->has_spare = true;
+  return radius * cos(two_pi * v);
+}
+
+/* ---- matrices -------------------------------------------------------------------------------- */
+
+void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double scale, void *data) {
+  bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+  bool is_single = dtype == MMC_F32 || dtype == MMC_C64;
+  if (is_complex) {
+    count *= 2;
+    scale *= sqrt(0.5);
+  }
+  float *singles = data;
+  double *doubles = data;
+  for (size_t i = 0; i < count; i++) {
+    double value = scale * cli_random_normal(random);
+    if (is_single)
+      singles[i] = (float)value;
+    else
+      doubles[i] = value;
+  }
+}
+
+mmc_matrix cli_stored_factor(const mmc_chain *chain, int64_t i) {
+  const int64_t *dims = mmc_chain_dims(chain);
+  bool turned = mmc_chain_ops(chain)[i] != MMC_OP_N;
+  return (mmc_matrix){
+      .rows = dims[turned ? i + 1 : i], .cols = dims[turned ? i : i + 1], .layout = MMC_ROW_MAJOR};
+}
+
+void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data) {
+  const int64_t *dims = mmc_chain_dims(chain);
+  size_t count = (size_t)dims[i] * (size_t)dims[i + 1];
+  if (count == 0) return;
+  cli_random random = cli_random_start(seed, (uint64_t)i);
+  cli_random_fill(&random, mmc_chain_dtype(chain), count, 1 / sqrt((double)dims[i + 1]), data);
+}
+
+double cli_matrix_bytes(mmc_dtype dtype, int64_t rows, int64_t cols) {
+  return (double)rows * (double)cols * (double)mmc_dtype_size(dtype);
+}
+
+bool cli_matrix_allocate(mmc_dtype dtype, mmc_matrix *matrix) {
+  double bytes = cli_matrix_bytes(dtype, matrix->rows, matrix->cols);
+  if (bytes == 0) return true;
+  const double exact = 0x1p53; /* more than any machine has */
+  matrix->data = bytes < exact ? malloc((size_t)bytes) : NULL;
+  return matrix->data != NULL;
+}

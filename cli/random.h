@@ -1,0 +1,39 @@
+/* random.h: matrices of normal numbers, the same from the same seed everywhere.
+ *
+ * splitmix64 (Steele, Lea and Flood 2014) gives 64 random bits a step; Box and Muller (1958) make
+ * two normal numbers of two of them:
+ *     u = ((bits >> 11) + 1) / 2^53, v = (bits' >> 11) / 2^53
+ *     sqrt(-2 log u) cos(2 pi v),  sqrt(-2 log u) sin(2 pi v)
+ * A stream is named by a seed and a number, so that factor i of a chain does not depend on how many
+ * numbers the others took. Numbers may differ in the last place between C libraries. */
+#ifndef MMC_CLI_RANDOM_H
+#define MMC_CLI_RANDOM_H
+
+#include "mmchain.h"
+
+typedef struct cli_random {
+  uint64_t state;
+  double spare; /* the second number of a pair */
+  bool has_spare;
+} cli_random;
+
+cli_random cli_random_start(uint64_t seed, uint64_t stream);
+/* Of mean 0 and variance 1. */
+double cli_random_normal(cli_random *random);
+
+/* Fills count elements of dtype with normal numbers times scale; both parts of complex ones, which
+ * are scaled by 1/sqrt(2) more. */
+void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double scale, void *data);
+
+/* Fills what is stored of factor i of a chain, dims[i] x dims[i+1] after its op, row by row: times
+ * 1/sqrt(dims[i+1]), which keeps the product of a long chain near 1. */
+void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data);
+
+/* Factor i as it is stored, row-major, without data. */
+mmc_matrix cli_stored_factor(const mmc_chain *chain, int64_t i);
+/* Bytes of rows x cols elements: what does not fit the memory has a size too. */
+double cli_matrix_bytes(mmc_dtype dtype, int64_t rows, int64_t cols);
+/* Gives the matrix room for its elements, none when there are none. False when memory is short. */
+bool cli_matrix_allocate(mmc_dtype dtype, mmc_matrix *matrix);
+
+#endif

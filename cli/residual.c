@@ -1,0 +1,171 @@
+/* residual.c: multiplies the chain with a vector, from the right, in double precision.
+ *
+ * The difference d = R t - A1(...(An t)) is measured against the right-hand side y, in the maximum
+ * norm. Where the chain cancels, y may be small although rounding in the products was not. So along
+ * with x = A_j(...(An t)) goes a random vector of the size that rounding has on the way,
+ *     noise_j = A_j noise_(j+1) + s |A_j| |x_(j+1)| / sqrt(k),   s normal,
+ * and d is measured against the greater of y and noise_1; for normal factors the two are alike. The
+ * tolerance is 4 eps (the sum of all k, and 1 a factor), twice that for complex numbers. */
+#include "residual.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "random.h"
+
+/* One entry of a vector. size is |re| + |im|. */
+typedef struct entry {
+  double re, im, noise_re, noise_im, size;
+} entry;
+
+enum { PIECE = 512 };
+
+/* A piece of a line of a matrix in double precision. */
+typedef struct piece {
+  double re[PIECE], im[PIECE];
+} piece;
+
+/* Elements index and after. Returns whether all are finite. */
+static bool load(mmc_dtype dtype, bool conjugate, const void *data, int64_t index, int64_t count,
+                 piece *out) {
+  const float *singles = data;
+  const double *doubles = data;
+  double sum = 0;
+  for (int64_t e = 0; e < count; e++) {
+    double re = 0, im = 0;
+    int64_t at = index + e;
+    switch (dtype) {
+      case MMC_F32:
+        re = (double)singles[at];
+        break;
+      case MMC_F64:
+        re = doubles[at];
+        break;
+      case MMC_C64:
+        re = (double)singles[2 * at];
+        im = (double)singles[2 * at + 1];
+        break;
+      case MMC_C128:
+        re = doubles[2 * at];
+        im = doubles[2 * at + 1];
+        break;
+    }
+    out->re[e] = re;
+    out->im[e] = conjugate ? -im : im;
+    sum += 0 * re + 0 * im; /* NaN once anything is not finite */
+  }
+  return sum == 0;
+}
+
+/* y += a x, for values, noise and sizes; y.size gathers |a| |x|. */
+static inline void accumulate(double re, double im, const entry *x, entry *y) {
+  y->re += re * x->re - im * x->im;
+  y->im += re * x->im + im * x->re;
+  y->noise_re += re * x->noise_re - im * x->noise_im;
+  y->noise_im += re * x->noise_im + im * x->noise_re;
+  y->size += (fabs(re) + fabs(im)) * x->size;
+}
+
+/* y = op(A) x. Passes over A as it lies: a line is a row of op(A), or a column. Returns whether all
+ * of A is finite. */
+static bool multiply(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entry *x, entry *y) {
+  bool by_rows = a->layout == MMC_ROW_MAJOR;
+  int64_t lines = by_rows ? a->rows : a->cols, length = by_rows ? a->cols : a->rows;
+  int64_t ld = a->ld != 0 ? a->ld : length;
+  bool line_is_row = by_rows == (op == MMC_OP_N);
+  int64_t m = line_is_row ? lines : length;
+  bool finite = true;
+  for (int64_t i = 0; i < m; i++) y[i] = (entry){0};
+  piece p;
+  for (int64_t l = 0; l < lines; l++)
+    for (int64_t begin = 0; begin < length; begin += PIECE) {
+      int64_t count = length - begin < PIECE ? length - begin : PIECE;
+      if (!load(dtype, op == MMC_OP_H, a->data, l * ld + begin, count, &p)) finite = false;
+      for (int64_t e = 0; e < count; e++)
+        if (line_is_row)
+          accumulate(p.re[e], p.im[e], &x[begin + e], &y[l]);
+        else
+          accumulate(p.re[e], p.im[e], &x[l], &y[begin + e]);
+    }
+  return finite;
+}
+
+/* Turns what multiply() has gathered in size into noise. */
+static void add_noise(entry *y, int64_t m, int64_t k, cli_random *random) {
+  double scale = k > 0 ? 1 / sqrt((double)k) : 0;
+  for (int64_t i = 0; i < m; i++) {
+    y[i].noise_re += scale * y[i].size * cli_random_normal(random);
+    y[i].noise_im += scale * y[i].size * cli_random_normal(random);
+    y[i].size = fabs(y[i].re) + fabs(y[i].im);
+  }
+}
+
+/* The greater, or NaN when either is: fmax() would lose it. */
+static double greater(double a, double b) {
+  return a > b || isnan(a) ? a : b;
+}
+
+static double relative(const entry *product, const entry *y, int64_t m) {
+  double difference = 0, scale = 0;
+  for (int64_t i = 0; i < m; i++) {
+    difference = greater(difference, hypot(product[i].re - y[i].re, product[i].im - y[i].im));
+    scale = greater(scale, hypot(y[i].re, y[i].im));
+    scale = greater(scale, hypot(y[i].noise_re, y[i].noise_im));
+  }
+  return difference == 0 ? 0 : difference / scale;
+}
+
+static double tolerance_of(const mmc_chain *chain) {
+  mmc_dtype dtype = mmc_chain_dtype(chain);
+  const int64_t *dims = mmc_chain_dims(chain);
+  int64_t n = mmc_chain_length(chain);
+  double sum = (double)n;
+  for (int64_t i = 1; i < n; i++) sum += (double)dims[i];
+  double epsilon = dtype == MMC_F32 || dtype == MMC_C64 ? (double)FLT_EPSILON : DBL_EPSILON;
+  return (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 4) * epsilon * sum;
+}
+
+int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
+                         uint64_t seed, cli_residual *out) {
+  const mmc_chain *chain = factors->chain;
+  mmc_dtype dtype = mmc_chain_dtype(chain);
+  const int64_t *dims = mmc_chain_dims(chain);
+  int64_t n = factors->n, longest = 1;
+  for (int64_t i = 0; i <= n; i++)
+    if (dims[i] > longest) longest = dims[i];
+
+  entry *t = calloc((size_t)longest, sizeof *t), *x = calloc((size_t)longest, sizeof *x),
+        *y = calloc((size_t)longest, sizeof *y);
+  if (t == NULL || x == NULL || y == NULL) {
+    free(t);
+    free(x);
+    free(y);
+    return cli_fail_memory(call, "three vectors to check with take",
+                           3 * sizeof(entry) * (double)longest);
+  }
+
+  cli_random random = cli_random_start(seed, 0);
+  bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+  for (int64_t i = 0; i < dims[n]; i++) {
+    t[i].re = cli_random_normal(&random);
+    t[i].im = is_complex ? cli_random_normal(&random) : 0;
+    t[i].size = fabs(t[i].re) + fabs(t[i].im);
+    y[i] = t[i];
+  }
+  bool finite = true;
+  for (int64_t i = n; i-- > 0;) {
+    entry *before = y;
+    y = x;
+    x = before;
+    if (!multiply(dtype, &factors->matrices[i], mmc_chain_ops(chain)[i], x, y)) finite = false;
+    add_noise(y, dims[i], dims[i + 1], &random);
+  }
+  multiply(dtype, result, MMC_OP_N, t, x);
+  *out = (cli_residual){
+      .value = relative(x, y, dims[0]), .tolerance = tolerance_of(chain), .meaningful = finite};
+  free(t);
+  free(x);
+  free(y);
+  return CLI_DONE;
+}

@@ -1,0 +1,91 @@
+#include "suite.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chains.h"
+
+/* Takes the chain over; name is copied. */
+static int append(cli_call *call, const char *name, mmc_chain *chain, cli_suite *suite) {
+  if (suite->count == suite->capacity) {
+    int capacity = 2 * suite->capacity + 8;
+    cli_suite_entry *grown = realloc(suite->entries, (size_t)capacity * sizeof *grown);
+    if (grown == NULL) {
+      mmc_chain_destroy(chain);
+      return cli_fail_memory(call, "the list of chains takes", (double)capacity * sizeof *grown);
+    }
+    suite->entries = grown;
+    suite->capacity = capacity;
+  }
+  char *copy = name != NULL ? strdup(name) : NULL;
+  if (name != NULL && copy == NULL) {
+    mmc_chain_destroy(chain);
+    return cli_fail_memory(call, "a name takes", (double)strlen(name));
+  }
+  suite->entries[suite->count++] = (cli_suite_entry){.name = copy, .chain = chain};
+  return CLI_DONE;
+}
+
+/* A first word that ends with a colon is a name. */
+static int append_line(cli_call *call, const char *where, const char *line, cli_suite *suite) {
+  cli_words words;
+  if (!cli_words_split(line, &words))
+    return cli_fail_memory(call, "a line takes", (double)strlen(line));
+  int result = CLI_DONE;
+  if (words.count > 0) {
+    char *name = words.words[0];
+    size_t length = strlen(name);
+    bool named = length > 1 && name[length - 1] == ':';
+    if (named) name[length - 1] = '\0';
+    mmc_chain *chain;
+    result = cli_chain_of_words(call, where, words.count - named, words.words + named, &chain);
+    if (result == CLI_DONE) result = append(call, named ? name : NULL, chain, suite);
+  }
+  cli_words_free(&words);
+  return result;
+}
+
+int cli_suite_read(cli_call *call, const char *path, cli_suite *suite) {
+  bool standard_input = strcmp(path, "-") == 0;
+  const char *name = standard_input ? "standard input" : path;
+  FILE *file = standard_input ? stdin : fopen(path, "re");
+  if (file == NULL)
+    return cli_fail(call, CLI_BAD, "--suite: %s: cannot read: %s", name, strerror(errno));
+  char *line = NULL;
+  size_t capacity = 0;
+  int result = CLI_DONE;
+  for (long number = 1; result == CLI_DONE && getline(&line, &capacity, file) >= 0; number++) {
+    char where[512];
+    snprintf(where, sizeof where, "%.400s:%ld: ", name, number);
+    result = append_line(call, where, line, suite);
+  }
+  if (result == CLI_DONE && ferror(file))
+    result = cli_fail(call, CLI_BAD, "--suite: %s: cannot read: %s", name, strerror(errno));
+  free(line);
+  if (!standard_input) fclose(file);
+  return result;
+}
+
+int cli_suite_of_arguments(cli_call *call, int count, char **arguments, cli_suite *suite) {
+  int factors = 0;
+  for (int i = 0; i < count; i++) factors += cli_word_is_factor(arguments[i]);
+  bool together = factors == count;
+  for (int i = 0; i < count; i++) {
+    mmc_chain *chain;
+    int result = cli_chain_of_arguments(call, together ? count : 1, arguments + i, &chain);
+    if (result == CLI_DONE) result = append(call, NULL, chain, suite);
+    if (result != CLI_DONE || together) return result;
+  }
+  return CLI_DONE;
+}
+
+void cli_suite_free(cli_suite *suite) {
+  for (int i = 0; i < suite->count; i++) {
+    free(suite->entries[i].name);
+    mmc_chain_destroy(suite->entries[i].chain);
+  }
+  free(suite->entries);
+  *suite = (cli_suite){0};
+}

@@ -1,0 +1,186 @@
+# cases_multiply.sh: `mmchain generate`, `mmchain multiply`, and `mmchain bench`. Sourced by run.sh.
+
+# ---- generate ------------------------------------------------------------------------------------
+
+check generate_clrs 0 generate $clrs -o clrs --seed 7
+check generate_again 0 generate $clrs -o clrs_again --seed 7
+check generate_other_seed 0 generate $clrs -o clrs_other --seed 8
+holds generate_same_seed diff -r clrs clrs_again
+holds generate_seeds_differ sh -c '! cmp -s clrs/A1.npy clrs_other/A1.npy'
+holds generate_numbers python3 "$here/check_generate.py" clrs/A2.npy 7 1 35 15
+check generate_ten 0 generate 2x2x2x2x2x2x2x2x2x2x2 -o ten
+check generate_slash 0 generate f32:3x4 -o slash/
+check generate_no_directory 2 generate $clrs
+check generate_empty_directory 2 generate $clrs -o ''
+check generate_no_chain 2 generate -o x
+check generate_parent_missing 2 generate $clrs -o no/such/directory
+check generate_not_directory 2 generate $clrs -o A.npy
+check generate_bad_seed 2 generate $clrs -o x --seed 1.5
+check generate_negative_seed 2 generate $clrs -o x --seed -1
+check generate_absurd 1 generate 4000000000x4000000000x5 -o x
+absent generate_left x
+
+# ---- multiply: good input ------------------------------------------------------------------------
+
+check multiply_clrs 0 multiply clrs/A*.npy -o R.npy --check
+holds multiply_clrs_shape sh -c 'head -c 128 R.npy | grep -q "(30, 25)"'
+check multiply_json 0 multiply clrs/A*.npy -o R.npy --check --json --on ref
+holds multiply_json_valid is_json said/multiply_json.stdout
+check multiply_json_unchecked 0 multiply clrs/A1.npy clrs/A2.npy -o R.npy --json --on ref
+holds multiply_json_unchecked_valid is_json said/multiply_json_unchecked.stdout
+check multiply_explain 0 multiply clrs/A*.npy -o R.npy --explain --on ref
+check multiply_left_to_right 0 multiply clrs/A*.npy -o L.npy --check --solver left-to-right
+check multiply_limit 0 multiply clrs/A*.npy -o L.npy --check --memory-limit 4K
+for dtype in f32 f64 c64 c128; do
+  check generate_$dtype 0 generate $dtype:20x30x5x8x1x9:NTHTN -o $dtype
+  check multiply_$dtype 0 multiply $dtype/A1.npy $dtype/A2.npy:T $dtype/A3.npy:H $dtype/A4.npy:T \
+    $dtype/A5.npy -o $dtype/R.npy --check
+  check multiply_ref_$dtype 0 multiply $dtype/A1.npy $dtype/A2.npy:T $dtype/A3.npy:H \
+    $dtype/A4.npy:T $dtype/A5.npy -o $dtype/R.npy --check --on ref
+done
+
+# Exact: small whole numbers. Elements count 1, 2, 3 ... in each.
+values() { python3 "$here/show_npy.py" "$1"; }
+says() { verdict "$1" "$([ "$(values "$2")" = "$3" ] || echo "got $(values "$2"), expected $3")"; }
+make_npy P.npy '<f8' 2x3
+make_npy Q.npy '>f8' 3x2
+make_npy F.npy '<f8' 3x2 fortran
+make_npy u.npy '<f8' 2
+make_npy w.npy '<f8' 3
+make_npy C.npy '<c8' 2x2
+make_npy c.npy '<c8' 2
+check multiply_two 0 multiply P.npy Q.npy -o R.npy
+says multiply_two_values R.npy "f8 (2, 2) 22 28 49 64"
+check multiply_fortran 0 multiply P.npy F.npy -o R.npy
+says multiply_fortran_values R.npy "f8 (2, 2) 14 32 32 77"
+check multiply_transposed 0 multiply P.npy P.npy:T -o R.npy
+says multiply_transposed_values R.npy "f8 (2, 2) 14 32 32 77"
+check multiply_row_first 0 multiply u.npy P.npy -o R.npy
+says multiply_row_first_values R.npy "f8 (3,) 9 12 15"
+check multiply_column_last 0 multiply P.npy w.npy -o R.npy
+says multiply_column_last_values R.npy "f8 (2,) 14 32"
+check multiply_scalar 0 multiply u.npy P.npy w.npy -o R.npy --check
+says multiply_scalar_values R.npy "f8 () 78"
+check multiply_inner_product 0 multiply w.npy w.npy -o R.npy
+says multiply_inner_product_values R.npy "f8 () 14"
+check multiply_conjugate_first 0 multiply c.npy:H C.npy -o R.npy
+says multiply_conjugate_first_values R.npy "c8 (2,) 14+0j 20+0j"
+check multiply_conjugate_last 0 multiply C.npy c.npy:H -o R.npy
+says multiply_conjugate_last_values R.npy "c8 (2,) 10+0j 22+0j"
+check multiply_one 0 multiply P.npy -o R.npy --check
+says multiply_one_values R.npy "f8 (2, 3) 1 2 3 4 5 6"
+check multiply_one_transposed 0 multiply P.npy:T -o R.npy --check
+says multiply_one_transposed_values R.npy "f8 (3, 2) 1 4 2 5 3 6"
+check multiply_one_vector 0 multiply w.npy -o R.npy
+says multiply_one_vector_values R.npy "f8 (3,) 1 2 3"
+check multiply_one_conjugate 0 multiply c.npy:H -o R.npy
+says multiply_one_conjugate_values R.npy "c8 (2,) 1+1j 2+2j"
+make_npy E.npy '<f8' 2x0
+make_npy G.npy '<f8' 0x2
+check multiply_empty_inside 0 multiply E.npy G.npy -o R.npy --check
+says multiply_empty_inside_values R.npy "f8 (2, 2) 0 0 0 0"
+check multiply_empty_result 0 multiply G.npy P.npy F.npy E.npy -o R.npy
+check multiply_empty 0 multiply G.npy P.npy -o R.npy --check
+says multiply_empty_values R.npy "f8 (0, 3)"
+run multiply P.npy Q.npy -o - >out.npy
+says multiply_standard_output out.npy "f8 (2, 2) 22 28 49 64"
+run multiply P.npy - -o in.npy <Q.npy
+says multiply_standard_input in.npy "f8 (2, 2) 22 28 49 64"
+ln -s R.npy link.npy
+check multiply_link 0 multiply P.npy Q.npy -o link.npy
+holds multiply_link_kept test -L link.npy
+
+# NaN and infinity are data.
+python3 "$here/make_npy.py" N.npy '<f8' 2x2
+printf '\0\0\0\0\0\0\370\177' | dd of=N.npy bs=1 seek="$(($(stat -c %s N.npy) - 8))" conv=notrunc 2>/dev/null
+check multiply_nan 0 multiply N.npy P.npy -o R.npy --check
+says multiply_nan_values R.npy "f8 (2, 3) 9 12 15 nan nan nan"
+
+# ---- multiply: bad input -------------------------------------------------------------------------
+
+rm -f R.npy
+check multiply_nothing 2 multiply -o R.npy
+check multiply_no_output 2 multiply P.npy Q.npy
+check multiply_mismatch 2 multiply P.npy P.npy -o R.npy
+check multiply_mismatch_third 2 multiply P.npy Q.npy:N Q.npy -o R.npy
+check multiply_mismatch_vector 2 multiply P.npy u.npy -o R.npy
+check multiply_vector_inside 2 multiply P.npy w.npy P.npy -o R.npy
+check multiply_mixed_dtypes 2 multiply P.npy A.npy -o R.npy
+check multiply_missing 2 multiply P.npy missing.npy -o R.npy
+check multiply_directory 2 multiply P.npy said -o R.npy
+check multiply_bad_op 2 multiply P.npy Q.npy:X -o R.npy
+check multiply_standard_input_twice 2 multiply - - -o R.npy
+head -c 160 P.npy >cut.npy
+check multiply_truncated 2 multiply P.npy cut.npy -o R.npy
+head -c 50 P.npy >cut_header.npy
+check multiply_truncated_header 2 multiply P.npy cut_header.npy -o R.npy
+: >empty.npy
+check multiply_empty_file 2 multiply empty.npy P.npy -o R.npy
+echo 'this is text' >text.npy
+check multiply_not_npy 2 multiply P.npy text.npy -o R.npy
+make_npy I.npy '<i4' 3x2
+check multiply_integers 2 multiply P.npy I.npy -o R.npy
+printf "\x93NUMPY\x01\x00\x46\x00{'descr': '|O', 'fortran_order': False, 'shape': (3, 2), }%13s\n" '' >O.npy
+check multiply_objects 2 multiply P.npy O.npy -o R.npy
+make_npy D.npy '<f8' 3x2x2
+check multiply_3d 2 multiply P.npy D.npy -o R.npy
+make_npy S.npy '<f8' ''
+check multiply_0d 2 multiply S.npy -o R.npy
+check multiply_bad_solver 2 multiply P.npy Q.npy -o R.npy --solver foo
+check multiply_bad_device 2 multiply P.npy Q.npy -o R.npy --on gpu
+check multiply_small_limit 2 multiply clrs/A*.npy -o R.npy --memory-limit 8
+check multiply_json_to_output 2 multiply P.npy Q.npy -o - --json
+absent multiply_left R.npy
+
+# ---- multiply: bad output ------------------------------------------------------------------------
+
+cp P.npy before.npy
+check multiply_onto_factor 2 multiply P.npy Q.npy -o P.npy
+check multiply_onto_factor_by_name 2 multiply P.npy Q.npy -o ./P.npy
+ln Q.npy hard.npy
+check multiply_onto_factor_by_link 2 multiply P.npy Q.npy:N -o hard.npy
+holds multiply_factor_kept cmp P.npy before.npy
+check multiply_unwritable 2 multiply P.npy Q.npy -o no/such/directory/R.npy
+check multiply_under_file 2 multiply P.npy Q.npy -o P.npy/R.npy
+check multiply_onto_directory 2 multiply P.npy Q.npy -o said
+check multiply_empty_name 2 multiply P.npy Q.npy -o ''
+if [ -c /dev/full ]; then check multiply_full 1 multiply P.npy Q.npy -o /dev/full; fi
+if [ "$(id -u)" != 0 ]; then
+  mkdir locked
+  chmod a-w locked
+  check multiply_locked 2 multiply P.npy Q.npy -o locked/R.npy
+fi
+run generate f64:100x100x100 -o large >/dev/null
+(
+  trap '' XFSZ
+  ulimit -f 8
+  run multiply large/A1.npy large/A2.npy -o large/R.npy
+) 2>said/limit
+verdict multiply_no_space "$([ $? = 1 ] || echo "expected exit status 1: $(cat said/limit)")"
+absent multiply_no_space_left large/R.npy
+temporaries multiply_no_space_temporaries large
+echo old >old.npy
+(
+  trap '' XFSZ
+  ulimit -f 8
+  run multiply large/A1.npy large/A2.npy -o old.npy
+) 2>/dev/null
+verdict multiply_old_kept "$([ "$(cat old.npy)" = old ] || echo "old.npy was changed")"
+
+# ---- bench ---------------------------------------------------------------------------------------
+
+check bench_nothing 2 bench
+check bench_one_factor 2 bench 10x30
+check bench_bad_chain 2 bench $clrs 10xx30
+check bench_bad_seconds 2 bench $clrs --seconds soon
+check bench_too_large 1 bench 3000000000x3000000000x5
+check bench_no_suite 2 bench --suite missing.txt
+printf '# two chains\nclrs: 30 35 15 5 10 20 25 # 15125\n\nf32:4x5x6x7\n' >suite
+printf 'clrs: 30 35 15\n\nbad: 30 x5\n' >bad_suite
+check bench_bad_suite 2 bench --suite bad_suite --seconds 0
+run bench --suite suite 2x3 3x4 --on ref --seconds 0 --json >bench.json 2>said/bench
+holds bench_status test ! -s said/bench
+holds bench_json_valid json_lines bench.json
+holds bench_fields python3 "$here/check_bench.py" bench.json
+run bench --suite - --seconds 0 --on ref <suite >bench.txt
+holds bench_text grep -q '^ours is the flop-optimal plan here$' bench.txt

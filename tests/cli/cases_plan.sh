@@ -1,0 +1,118 @@
+# cases_plan.sh: the command itself, and `mmchain plan`. Sourced by run.sh.
+
+# ---- mmchain -------------------------------------------------------------------------------------
+
+check version 0 --version
+check help 0 --help
+check no_command 2
+check bad_command 2 plam
+for command in plan multiply generate bench info order; do
+  check help_$command 0 $command --help
+done
+
+# ---- plan: what it prints ------------------------------------------------------------------------
+
+check plan_clrs 0 plan $clrs --on ref
+check plan_clrs_json 0 plan $clrs --on ref --json
+holds plan_clrs_json_valid is_json said/plan_clrs_json.stdout
+check plan_clrs_dot 0 plan $clrs --on ref --dot
+check plan_figure 0 plan $figure --on ref
+check plan_figure_json 0 plan $figure --on ref --json
+holds plan_figure_json_valid is_json said/plan_figure_json.stdout
+check plan_factors 0 plan 10x30 30x5 5x60 --on ref
+check plan_factors_quoted 0 plan '10x30 30x5  5x60' --on ref
+check plan_factors_typed 0 plan f32:10x30 30x5:T 5x60:N --on ref --json
+check plan_dims_apart 0 plan 10 30 5 60 --on ref
+check plan_ops 0 plan c64:10x30x5x60:NTH --on ref
+check plan_complex_json 0 plan c64:10x30x5x60 --on ref --json
+check plan_one 0 plan 10x30 --on ref
+check plan_one_json 0 plan 10x30 --on ref --json
+holds plan_one_json_valid is_json said/plan_one_json.stdout
+check plan_zero_dim 0 plan 10x0x5x60 --on ref
+check plan_huge_json 0 plan 4611686018427387904x2x3 --on ref --json
+holds plan_huge_json_valid is_json said/plan_huge_json.stdout
+for solver in auto hu-shing table brute; do
+  check plan_solver_$solver 0 plan $clrs --on ref --solver $solver --for flops
+done
+check plan_left_to_right 0 plan $clrs --on ref --solver left-to-right
+check plan_limit 0 plan 100x30x5x100x10 --on ref --memory-limit 4K
+check plan_limit_fits 0 plan 100x30x5x100x10 --on ref --memory-limit 5K
+check plan_limit_kib 0 plan 100x30x5x100x10 --on ref --memory-limit 3KiB
+
+printf '# the textbook chain\n\n  %s  # with a comment\n' $clrs >line
+input=line
+check plan_standard_input 0 plan - --on ref
+printf '10x30x5\n5x7x8\n' >line
+input=line
+check plan_two_lines 2 plan -
+check plan_no_line 2 plan -
+
+make_npy A.npy '<f4' 10x30
+make_npy B.npy '<f4' 5x30
+make_npy v.npy '<f4' 5
+check plan_files 0 plan A.npy B.npy:T v.npy --on ref
+check plan_files_mismatch 2 plan A.npy B.npy
+
+# ---- plan: pictures ------------------------------------------------------------------------------
+
+if command -v dot >/dev/null; then
+  check plan_svg 0 plan $clrs --svg tree.svg
+  holds plan_svg_whole sh -c 'head -1 tree.svg | grep -q "<?xml" && tail -1 tree.svg | grep -q "</svg>"'
+  check plan_svg_and_json 0 plan 10x30x5 --svg tree2.svg --json --on ref
+  holds plan_svg_and_json_whole test -s tree2.svg
+fi
+environment=(PATH=/nonexistent)
+check plan_svg_no_graphviz 1 plan $clrs --svg absent.svg
+environment=()
+absent plan_svg_no_graphviz_left absent.svg
+check plan_svg_unwritable 2 plan $clrs --svg no/such/directory/tree.svg
+check plan_svg_directory 2 plan $clrs --svg said
+temporaries plan_svg_temporaries .
+
+# ---- plan: bad input -----------------------------------------------------------------------------
+
+check plan_nothing 2 plan
+check plan_negative 2 plan 10x-5x60
+check plan_negative_first 2 plan -- -10x5x60
+check plan_negative_option 2 plan -10x5x60
+check plan_absurd 2 plan 10x4611686018427387905x60
+check plan_absurd_digits 2 plan 10x99999999999999999999999999x60
+check plan_not_number 2 plan 10xfivex60
+check plan_fraction 2 plan 10x5.5x60
+check plan_one_dim 2 plan 10
+check plan_two_dims_apart 0 plan 10 30 --on ref
+check plan_negative_apart 2 plan 10 30 -- -5
+check plan_trailing 2 plan 10x30x5x
+check plan_dtype 2 plan f16:10x30x5
+check plan_bad_ops 2 plan 10x30x5:NX
+check plan_few_ops 2 plan 10x30x5:N
+check plan_mismatch 2 plan 10x30 31x5 5x60
+check plan_mixed_dtypes 2 plan f32:10x30 f64:30x5
+check plan_long_factor 2 plan 10x30 30x5x7
+check plan_overflow 2 plan 4611686018427387904x4611686018427387904x4611686018427387904
+check plan_missing_file 2 plan A.npy missing.npy
+check plan_bad_solver 2 plan $clrs --solver foo
+check plan_brute_long 2 plan 1x2x3x4x5x6x7x8x9x10x11x12x13x14 --solver brute
+check plan_bad_device 2 plan $clrs --on gpu
+check plan_bad_objective 2 plan $clrs --for time
+check plan_bad_limit 2 plan $clrs --memory-limit 12Q
+check plan_negative_limit 2 plan $clrs --memory-limit -5
+check plan_absurd_limit 2 plan $clrs --memory-limit 9999999TiB
+check plan_small_limit 2 plan 100x30x5x100x10 --memory-limit 100
+check plan_bad_option 2 plan $clrs --color
+check plan_bad_letter 2 plan $clrs -x
+check plan_missing_value 2 plan $clrs --solver
+check plan_value_given 2 plan $clrs --json=yes
+check plan_json_and_dot 2 plan $clrs --json --dot
+check plan_control_characters 2 plan $clrs --solver $'a\nb'
+
+# ---- standard output -----------------------------------------------------------------------------
+
+if [ -c /dev/full ]; then
+  run plan $clrs >/dev/full 2>said/full
+  verdict plan_full_status "$([ $? = 1 ] || echo "expected exit status 1")"
+  holds plan_full_message grep -qx 'mmchain plan: cannot write standard output: No space left on device' said/full
+fi
+run plan $clrs 2>said/closed >&-
+verdict plan_closed_status "$([ $? = 1 ] || echo "expected exit status 1")"
+holds plan_closed_message grep -q '^mmchain plan: cannot write standard output: ' said/closed

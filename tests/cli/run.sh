@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# run.sh MMCHAIN: runs the command on good and bad input and compares what it says, exactly.
+# run.sh --update MMCHAIN: writes what it says to expected/ instead, for people to read.
+#
+# Exits 1 when a case fails, 77 without python3. MMCHAIN_WRAPPER is put before the command:
+#     MMCHAIN_WRAPPER='valgrind -q --leak-check=full --error-exitcode=99' run.sh build/bin/mmchain
+#
+# check NAME STATUS ARGUMENT... is a case. What goes to standard output and standard error is in
+# expected/NAME.stdout and .stderr; no file means nothing. Times and residuals are shown as # or,
+# in JSON, as 0.
+set -u
+export LC_ALL=C
+
+update=no
+if [ "${1:-}" = --update ]; then
+  update=yes
+  shift
+fi
+[ $# = 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+mmchain=$(realpath "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+expected=$here/expected
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+mkdir said
+failures=0
+cases=0
+input=/dev/null # of the next case
+
+environment=()
+read -ra wrapper <<<"${MMCHAIN_WRAPPER:-}"
+[ ${#wrapper[@]} = 0 ] || wrapper[0]=$(command -v "${wrapper[0]}") || exit 2
+
+# Runs the command, with the variables in environment.
+run() { env "${environment[@]}" "${wrapper[@]}" "$mmchain" "$@"; }
+
+verdict() { # verdict NAME WHAT-IS-WRONG
+  cases=$((cases + 1))
+  if [ -z "$2" ]; then
+    echo "ok   $1"
+  else
+    echo "FAIL $1: $2"
+    failures=$((failures + 1))
+  fi
+}
+
+# Replaces what differs from run to run.
+mask() {
+  sed -i -E -e 's/("(seconds|residual)": )[0-9][-+.0-9e]*/\10/g' -e 's/^(seconds +)[0-9.]+$/\1#/' \
+    -e 's/(relative residual: )[-+.0-9e]+/\1#/' "$1"
+}
+
+# compare NAME FILE STREAM: prints what is wrong.
+compare() {
+  local want=$expected/$1.$3
+  [ -e "$want" ] || want=/dev/null
+  if [ $update = yes ]; then
+    if [ -s "$2" ]; then cp "$2" "$expected/$1.$3"; else rm -f "$expected/$1.$3"; fi
+  elif ! cmp -s "$2" "$want"; then
+    echo "$3 differs:"
+    diff "$want" "$2" | sed 's/^/    /'
+  fi
+}
+
+check() {
+  local name=$1 status=$2 got wrong=
+  shift 2
+  run "$@" <"$input" >"said/$name.stdout" 2>"said/$name.stderr"
+  got=$?
+  input=/dev/null
+  [ $got = "$status" ] || wrong="exit status $got, expected $status; "
+  for stream in stdout stderr; do
+    mask "said/$name.$stream"
+    wrong+=$(compare "$name" "said/$name.$stream" $stream)
+  done
+  # Bad usage and failed work are told in one line.
+  if [ "$status" != 0 ] && [ "$(wc -l <"said/$name.stderr")" != 1 ]; then
+    wrong+="expected one line on standard error"
+  fi
+  verdict "$name" "$wrong"
+}
+
+# holds NAME COMMAND...: the command succeeds.
+holds() {
+  local name=$1
+  shift
+  if "$@" >said/holds 2>&1; then verdict "$name" ""; else verdict "$name" "$(cat said/holds)"; fi
+}
+
+absent() { # absent NAME FILE...
+  local name=$1 wrong= file
+  shift
+  for file in "$@"; do
+    if [ -e "$file" ]; then wrong+="$file was left; "; fi
+  done
+  verdict "$name" "$wrong"
+}
+
+# temporaries NAME DIRECTORY: no file of a half-done output is left there.
+temporaries() { verdict "$1" "$(find "$2" -maxdepth 1 -name '.mmchain*')"; }
+
+is_json() { python3 -m json.tool <"$1" >/dev/null; }
+json_lines() { python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' "$1"; }
+
+make_npy() { python3 "$here/make_npy.py" "$@"; }
+
+clrs=30x35x15x5x10x20x25
+figure=2x9x3x1x4x11x5 # Nishida, Ito and Nakano (2011), Figure 1
+for part in plan multiply order; do . "$here/cases_$part.sh"; done
+
+echo "$cases cases, $failures failures"
+[ $failures = 0 ]

@@ -1,0 +1,202 @@
+/* test_residual.c: what `mmchain multiply --check` passes and what it does not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+/* After the three that it needs. */
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random.h"
+#include "residual.h"
+
+enum { SEED = 11 };
+
+/* A chain with its operands and its product, as the library makes it. */
+typedef struct product {
+  mmc_context *context;
+  cli_factors factors;
+  mmc_matrix result;
+} product;
+
+static void multiply(product *p) {
+  mmc_plan *plan;
+  mmc_run *run;
+  assert_int_equal(mmc_plan_create(p->context, p->factors.chain, NULL, &plan), MMC_OK);
+  assert_int_equal(mmc_run_create(plan, &run), MMC_OK);
+  assert_int_equal(mmc_execute(run, p->factors.matrices, &p->result), MMC_OK);
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+}
+
+static product make(const char *chain_text) {
+  product p = {0};
+  assert_int_equal(mmc_context_create(NULL, &p.context), MMC_OK);
+  assert_int_equal(mmc_chain_parse(p.context, chain_text, &p.factors.chain), MMC_OK);
+  const mmc_chain *chain = p.factors.chain;
+  const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
+  p.factors.n = n;
+  p.factors.matrices = calloc((size_t)n, sizeof *p.factors.matrices);
+  assert_non_null(p.factors.matrices);
+  for (int64_t i = 0; i < n; i++) {
+    p.factors.matrices[i] = cli_stored_factor(chain, i);
+    assert_true(cli_matrix_allocate(mmc_chain_dtype(chain), &p.factors.matrices[i]));
+    cli_random_fill_factor(chain, i, SEED, p.factors.matrices[i].data);
+  }
+  p.result = (mmc_matrix){.rows = dims[0], .cols = dims[n], .layout = MMC_ROW_MAJOR};
+  assert_true(cli_matrix_allocate(mmc_chain_dtype(chain), &p.result));
+  multiply(&p);
+  return p;
+}
+
+static void release(product *p) {
+  for (int64_t i = 0; i < p->factors.n; i++) free(p->factors.matrices[i].data);
+  free(p->factors.matrices);
+  free(p->result.data);
+  mmc_chain_destroy(p->factors.chain);
+  mmc_context_destroy(p->context);
+}
+
+static cli_residual residual_of(const product *p) {
+  cli_call call = {.self = &cli_multiply, .context = p->context};
+  cli_residual residual;
+  assert_int_equal(cli_residual_compute(&call, &p->factors, &p->result, SEED, &residual), CLI_DONE);
+  return residual;
+}
+
+static bool passes(const product *p) {
+  cli_residual residual = residual_of(p);
+  print_message("residual %g, tolerance %g, seed %d\n", residual.value, residual.tolerance, SEED);
+  return residual.meaningful && residual.value <= residual.tolerance;
+}
+
+static const char *const chains[] = {
+    "f64:20x30x5x40",      "f32:20x30x5x40:THN", "c64:20x30x5x40:HTN",
+    "c128:20x30x5x40:NHT", "f64:1x300x1",        "f64:7x600x3",
+    "c64:600x7:T",         "f32:1x1x1x1",        "f64:40x1x40x1x9",
+};
+
+enum { CHAIN_COUNT = sizeof chains / sizeof chains[0] };
+
+static void right_products_pass(void **state) {
+  (void)state;
+  for (int c = 0; c < CHAIN_COUNT; c++) {
+    product p = make(chains[c]);
+    assert_true(passes(&p));
+    release(&p);
+  }
+}
+
+/* Every single element counts: one that is off by a thousandth of the largest is found. */
+static void wrong_products_fail(void **state) {
+  (void)state;
+  for (int c = 0; c < CHAIN_COUNT; c++) {
+    product p = make(chains[c]);
+    mmc_dtype dtype = mmc_chain_dtype(p.factors.chain);
+    bool is_single = dtype == MMC_F32 || dtype == MMC_C64;
+    size_t reals = (size_t)(p.result.rows * p.result.cols) * mmc_dtype_size(dtype) /
+                   (is_single ? sizeof(float) : sizeof(double));
+    float *singles = p.result.data;
+    double *doubles = p.result.data, largest = 0;
+    for (size_t e = 0; e < reals; e++)
+      largest = fmax(largest, fabs(is_single ? (double)singles[e] : doubles[e]));
+    for (size_t e = 0; e<reals; e += reals> 50 ? 17 : 1) {
+      float single = singles[is_single ? e : 0];
+      double before = is_single ? (double)single : doubles[e];
+      double wrong = before + (is_single ? 0.01 : 0.001) * largest;
+      if (is_single)
+        singles[e] = (float)wrong;
+      else
+        doubles[e] = wrong;
+      assert_false(passes(&p));
+      if (is_single)
+        singles[e] = (float)before;
+      else
+        doubles[e] = before;
+    }
+    assert_true(passes(&p));
+    release(&p);
+  }
+}
+
+static void nan_and_infinity_in_the_result_fail(void **state) {
+  (void)state;
+  const double values[] = {NAN, INFINITY, -INFINITY};
+  for (int v = 0; v < 3; v++) {
+    product p = make("f64:5x6x7");
+    ((double *)p.result.data)[11] = values[v];
+    assert_false(passes(&p));
+    release(&p);
+  }
+}
+
+static void nan_and_infinity_in_a_factor_have_no_residual(void **state) {
+  (void)state;
+  const double values[] = {NAN, INFINITY, -INFINITY};
+  for (int v = 0; v < 3; v++) {
+    product p = make("f64:5x6x7x8");
+    ((double *)p.factors.matrices[1].data)[41] = values[v];
+    multiply(&p);
+    assert_false(residual_of(&p).meaningful);
+    release(&p);
+  }
+}
+
+/* A1 A2 is zero but for rounding: the check must allow for what the products have rounded away. */
+static void products_that_cancel_pass(void **state) {
+  (void)state;
+  product p = make("f64:6x8x5x4");
+  double *a = p.factors.matrices[0].data, *b = p.factors.matrices[1].data;
+  for (int r = 0; r < 6; r++)
+    for (int k = 0; k < 4; k++) a[r * 8 + k + 4] = a[r * 8 + k] / 3;
+  for (int k = 0; k < 4; k++)
+    for (int c = 0; c < 5; c++) b[(k + 4) * 5 + c] = -3 * b[k * 5 + c];
+  multiply(&p);
+  assert_true(passes(&p));
+  ((double *)p.result.data)[3] += 1e-3;
+  assert_false(passes(&p));
+  release(&p);
+}
+
+static void empty_products_pass(void **state) {
+  (void)state;
+  const char *const empty[] = {"f64:0x5x6", "f64:5x6x0", "f64:5x0x6", "c64:0x0", "f32:3x0x0x2"};
+  for (size_t c = 0; c < sizeof empty / sizeof empty[0]; c++) {
+    product p = make(empty[c]);
+    assert_true(passes(&p));
+    release(&p);
+  }
+}
+
+/* Column-major factors and gaps between lines are read as they lie. */
+static void layouts_are_followed(void **state) {
+  (void)state;
+  product p = make("f64:4x6x5");
+  const mmc_matrix before = p.factors.matrices[0];
+  enum { ROWS = 4, COLS = 6, LD = 7 };
+  double *turned = calloc(COLS * LD, sizeof *turned);
+  assert_non_null(turned);
+  for (int e = 0; e < COLS * LD; e++) turned[e] = NAN;
+  for (int r = 0; r < ROWS; r++)
+    for (int c = 0; c < COLS; c++) turned[c * LD + r] = ((const double *)before.data)[r * COLS + c];
+  p.factors.matrices[0] =
+      (mmc_matrix){.data = turned, .rows = ROWS, .cols = COLS, .ld = LD, .layout = MMC_COL_MAJOR};
+  assert_true(passes(&p));
+  free(before.data);
+  release(&p);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(right_products_pass),
+      cmocka_unit_test(wrong_products_fail),
+      cmocka_unit_test(nan_and_infinity_in_the_result_fail),
+      cmocka_unit_test(nan_and_infinity_in_a_factor_have_no_residual),
+      cmocka_unit_test(products_that_cancel_pass),
+      cmocka_unit_test(empty_products_pass),
+      cmocka_unit_test(layouts_are_followed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
