@@ -1,0 +1,39 @@
+# mmc_target_flags(TARGET): the flags of every target of ours, in C, C++ and CUDA.
+#
+# Two warnings are cut down. A parameter may have its type's name (-Wshadow=local). gcc cannot see
+# that mmci_fail() never returns MMC_OK and warns of what is set on success only
+# (-Wno-maybe-uninitialized); the sanitizers and valgrind find the true ones.
+
+set(mmc_c_warnings
+    -Wall
+    -Wextra
+    -Wpedantic
+    -Wshadow=local
+    -Wconversion
+    -Wno-sign-conversion
+    -Wno-maybe-uninitialized
+    -Wvla
+    -Wundef
+    -Wformat=2
+    -Wstrict-prototypes
+    -Wmissing-prototypes)
+set(mmc_cxx_warnings -Wall -Wextra -Wshadow=local)
+set(mmc_sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+
+function(mmc_target_flags target)
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_compile_options(
+    ${target}
+    PRIVATE "$<$<COMPILE_LANGUAGE:C>:${mmc_c_warnings}>"
+            "$<$<COMPILE_LANGUAGE:CXX>:${mmc_cxx_warnings}>"
+            "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
+  if(MMC_DEVELOPER)
+    target_compile_options(
+      ${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:-Werror>"
+                        "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Werror>")
+  endif()
+  if(MMC_SANITIZE)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:${mmc_sanitizers}>")
+    target_link_options(${target} PRIVATE ${mmc_sanitizers})
+  endif()
+endfunction()

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# test_install.sh BUILD VERSION EXPECTED: installs BUILD into a prefix of its own and uses what lies
+# there as others would: the command, the libraries through pkg-config and through find_package, the
+# header from C++. EXPECTED is what examples/hello.c prints.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../.." && pwd)
+build=$1
+version=$2
+hello_expected=$3
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+cc=${CC:-cc}
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+# expect FILE COMMAND...: the command prints what is in FILE.
+expect() {
+  local wanted=$1
+  shift
+  "$@" >"$work/printed" || fail "$* exits with status $?"
+  diff -u "$wanted" "$work/printed" >&2 || fail "$* prints something else"
+}
+
+cmake --install "$build" --prefix "$prefix" >"$work/install.log" || fail "cmake --install"
+
+echo "the command runs from the prefix"
+env -u LD_LIBRARY_PATH "$prefix/bin/mmchain" --version >"$work/printed"
+grep -qwF "$version" "$work/printed" || fail "mmchain --version prints $(cat "$work/printed")"
+
+echo "a moved prefix still works"
+mv "$prefix" "$work/moved"
+prefix=$work/moved
+"$prefix/bin/mmchain" --version >/dev/null || fail "the command does not run when moved"
+[ -f "$prefix/include/mmchain.h" ] || fail "no mmchain.h"
+[ "$(find "$prefix/include" -type f | wc -l)" = 1 ] || fail "more than one header"
+
+pc=$(find "$prefix" -name mmchain.pc)
+libdir=$(cd "$(dirname "$pc")/.." && pwd)
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+[ "$(pkg-config --modversion mmchain)" = "$version" ] || fail "pkg-config --modversion"
+
+echo "pkg-config, shared"
+# shellcheck disable=SC2046 # flags are words
+$cc -std=c17 -Wall -Wextra -Wpedantic -Werror "$source/examples/hello.c" -o "$work/hello_shared" \
+  $(pkg-config --cflags --libs mmchain)
+expect "$hello_expected" env LD_LIBRARY_PATH="$libdir" "$work/hello_shared"
+
+echo "pkg-config, static"
+# shellcheck disable=SC2046
+$cc -std=c17 "$source/examples/hello.c" -o "$work/hello_static" $(pkg-config --cflags mmchain) \
+  $(pkg-config --static --libs mmchain | sed 's/-lmmchain/-l:libmmchain.a/')
+expect "$hello_expected" env -u LD_LIBRARY_PATH "$work/hello_static"
+
+echo "find_package, shared and static, C and C++"
+cmake -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" \
+  -DWANTED_VERSION="${version%.*}" -DEXAMPLE="$source/examples/hello.c" >"$work/consumer.log" 2>&1 ||
+  { cat "$work/consumer.log" >&2; fail "the consumer does not configure"; }
+cmake --build "$work/consumer" >"$work/consumer.log" 2>&1 ||
+  { cat "$work/consumer.log" >&2; fail "the consumer does not build"; }
+for program in hello_shared hello_static; do
+  expect "$hello_expected" "$work/consumer/$program"
+done
+echo "$version" >"$work/version"
+expect "$work/version" "$work/consumer/header_cxx"
