@@ -49,11 +49,11 @@ static const struct {
 
 enum { METHOD_COUNT = sizeof methods / sizeof methods[0] };
 enum { LEAST_RUNS = 5, PLANNINGS = 5, DTYPE_COUNT = MMC_C128 + 1 };
-enum { PEAK_SMALL = 256, PEAK_LARGE = 1024, SEED = 1 };
+enum { SEED = 1 };
 
 static const double sample_least_s = 20e-6, peak_run_most_s = 0.5, peak_search_s = 0.3;
 
-/* A measured peak; flops_per_s is 0 before it is measured. */
+/* A measured peak, and the square that gave it; 0 before it is measured. */
 typedef struct peak {
   double flops_per_s;
   int n;
@@ -223,9 +223,13 @@ static double median(const measurement *m) {
   return m->count % 2 != 0 ? m->samples_s[half] : (m->samples_s[half - 1] + m->samples_s[half]) / 2;
 }
 
+/* Real flops of a multiplication and its addition. */
+static double flops_each(mmc_dtype dtype) {
+  return dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 2;
+}
+
 static double flops_of(mmc_dtype dtype, const mmc_plan *planned) {
-  double multiplications = mmc_count_to_double(mmc_plan_multiplications(planned));
-  return (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 2) * multiplications;
+  return flops_each(dtype) * mmc_count_to_double(mmc_plan_multiplications(planned));
 }
 
 /* ---- the peak -------------------------------------------------------------------------------- */
@@ -256,20 +260,23 @@ static int time_square(cli_call *call, const bench *b, mmc_dtype dtype, int n, d
   return result;
 }
 
-/* Measures the peak of a dtype once. A device too slow for the large product gets the small one. */
+/* Measures the peak of a dtype once: the better of two squares. The large one is left out on a
+ * device that would take long for it. */
 static int find_peak(cli_call *call, bench *b, mmc_dtype dtype) {
+  static const int sizes[] = {256, 1024};
   peak *p = &b->peaks[dtype];
-  if (p->flops_per_s > 0) return CLI_DONE;
-  double best_s, growth = (double)PEAK_LARGE / PEAK_SMALL;
-  p->n = PEAK_SMALL;
-  int result = time_square(call, b, dtype, p->n, &best_s);
-  if (result == CLI_DONE && best_s * growth * growth * growth < peak_run_most_s) {
-    p->n = PEAK_LARGE;
-    result = time_square(call, b, dtype, p->n, &best_s);
+  if (p->n != 0) return CLI_DONE;
+  peak best = {0};
+  for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+    double flops = flops_each(dtype) * pow(sizes[s], 3), best_s = INFINITY;
+    if (s > 0 && flops / best.flops_per_s > peak_run_most_s) break;
+    int result = time_square(call, b, dtype, sizes[s], &best_s);
+    if (result != CLI_DONE) return result;
+    if (flops / best_s > best.flops_per_s)
+      best = (peak){.flops_per_s = flops / best_s, .n = sizes[s]};
   }
-  double flops = (dtype == MMC_C64 || dtype == MMC_C128 ? 8.0 : 2.0) * p->n * p->n * p->n;
-  p->flops_per_s = flops / best_s;
-  return result;
+  *p = best;
+  return CLI_DONE;
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */

@@ -126,13 +126,15 @@ int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *o
   };
   mmc_op *ops = calloc(n, sizeof *ops);
   int64_t *dims = calloc(n + 1, sizeof *dims);
-  int status = CLI_DONE;
   if (factors.files == NULL || factors.paths == NULL || factors.matrices == NULL || ops == NULL ||
       dims == NULL) {
     factors.n = 0;
-    status = cli_fail_memory(call, "the list of factors takes", (double)n * sizeof(mmc_matrix));
+    cli_factors_close(&factors);
+    free(ops);
+    free(dims);
+    return cli_fail_memory(call, "the list of factors takes", (double)n * sizeof(mmc_matrix));
   }
-  if (status == CLI_DONE) status = check_standard_input(call, count, arguments);
+  int status = check_standard_input(call, count, arguments);
   for (int i = 0; i < count && status == CLI_DONE; i++)
     status = open_one(call, i, arguments[i], &factors);
   if (status == CLI_DONE) status = check_dtypes(call, count, arguments, &factors);

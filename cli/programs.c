@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 bool cli_program_find(const char *name, char path[PATH_MAX]) {
   const char *at = getenv("PATH");
   if (at == NULL) at = "/usr/bin:/bin";
@@ -104,8 +102,8 @@ static int exchange(int write_end, int read_end, const cli_buffer *input, cli_bu
 
 int cli_program_run(cli_call *call, const char *package, char *const argv[],
                     const cli_buffer *input, cli_buffer *out) {
-  pid_t child;
-  int write_end, read_end;
+  pid_t child = -1;
+  int write_end = -1, read_end = -1;
   int code = spawn(argv, &child, &write_end, &read_end);
   if (code == ENOENT || code == EACCES)
     return cli_fail(call, CLI_FAILED, "%s: not found: install %s", argv[0], package);

@@ -1,26 +1,28 @@
-/* interval_dp.c: every sub-chain's least cost, in O(n^3) time (Godbole 1973), for any price that adds
- * up over products. The solver "table".
+/* interval_dp.c: every sub-chain's least cost, in O(n^3) time (Godbole 1973), for any price that
+ * adds up over products. The solver "table".
  *
  * Which numbers hold the costs is decided here, from a bound E that no entry of the table exceeds:
  * for a sub-chain (a, b) whose least dim is p[w], the fan of triangles from w costs at most
  *
  *     p[w] (sum of p[t] p[t+1] over a <= t < b  +  p[a] p[b]),
  *
- * and all sub-chains with that w lie between the nearest lighter vertices on either side. So E is the
- * greatest, over w, of p[w] (sum of p[t] p[t+1] in that range + product of its two greatest dims). It
- * also bounds m p[a] p[b] for any m that is at most the dims of a range that a and b lie in.
+ * and all sub-chains with that w lie between the nearest lighter vertices on either side. So E is
+ * the greatest, over w, of p[w] (sum of p[t] p[t+1] in that range + product of its two greatest
+ * dims). It also bounds m p[a] p[b] for any m that is at most the dims of a range that a and b lie
+ * in.
  *
- * Doubles, when E <= 2^51 and every dim <= 2^51. Entries are then exact. A candidate is a sum of three
- * non-negative integers, one of them a product, built by roundings that are monotone: as long as no
- * partial result reaches 2^53 each is exact, and once one does the result is at least 2^53 > E. So an
- * inexact candidate never is the least. Pruning compares L = c + p gain + rest with top. An element of
- * base is an entry less m p p, so within E of 0, hence -E <= rest <= 2 E and |top| <= 2 E, or rest is
- * infinite: L is exact or at least 2^53 - E > 2 E, and the comparison is right either way.
+ * Doubles, when E <= 2^51 and every dim <= 2^51. Entries are then exact. A candidate is a sum of
+ * three non-negative integers, one of them a product, built by roundings that are monotone: as long
+ * as no partial result reaches 2^53 each is exact, and once one does the result is at least 2^53 >
+ * E. So an inexact candidate never is the least. Pruning compares L = c + p gain + rest with top.
+ * An element of base is an entry less m p p, so within E of 0, hence -E <= rest <= 2 E and |top| <=
+ * 2 E, or rest is infinite: L is exact or at least 2^53 - E > 2 E, and the comparison is right
+ * either way.
  *
  * 64-bit integers, when 3 E + (greatest dim)^3 < 2^62. The infinite cell is 2^62: it exceeds every
- * candidate and every top, by more than rest may take off, and no sum that holds one reaches 2^63. The
- * same with 2^126 for 128-bit integers. Beyond that, unsigned 128-bit numbers that saturate, without
- * pruning. */
+ * candidate and every top, by more than rest may take off, and no sum that holds one reaches 2^63.
+ * The same with 2^126 for 128-bit integers. Beyond that, unsigned 128-bit numbers that saturate,
+ * without pruning. */
 #include <string.h>
 
 #include "base/alloc.h"

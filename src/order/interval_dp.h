@@ -4,17 +4,17 @@
  *
  *     c[a][a+1] = 0,    c[a][b] = min over a < v < b of c[a][v] + c[v][b] + price(a, v, b)
  *
- * It is cut into tiles of 64 x 64 cells. Tile (I, J), I <= J, holds the entries between a vertex a of
- * block I, 64 I <= a < 64 I + 64, and a vertex b of block J. Vertices past n are copies of vertex n,
- * so that no loop has a ragged edge: c[a][b] = c[a][n] for b > n. Cells with b <= a, or with a >= n,
- * are infinite: no candidate through them is ever the least.
+ * It is cut into tiles of 64 x 64 cells. Tile (I, J), I <= J, holds the entries between a vertex a
+ * of block I, 64 I <= a < 64 I + 64, and a vertex b of block J. Vertices past n are copies of
+ * vertex n, so that no loop has a ragged edge: c[a][b] = c[a][n] for b > n. Cells with b <= a, or
+ * with a >= n, are infinite: no candidate through them is ever the least.
  *
  *     interval_dp.c           the solver: which kernel is sound for these dims, and the answer
  *     interval_dp_sweep.c     the tiles in an order that several threads can follow
  *     interval_dp_trace.c     the splits, found again from the table
- *     interval_dp_body.h      a kernel: the arithmetic on tiles, for a cell type and instruction set
- *     interval_dp_<set>_<type>.c    those kernels
- *     interval_dp_price.c     the kernel for a price of the caller's */
+ *     interval_dp_body.h      a kernel: the arithmetic on tiles, for a cell type and instruction
+ * set interval_dp_<set>_<type>.c    those kernels interval_dp_price.c     the kernel for a price of
+ * the caller's */
 #ifndef MMCI_INTERVAL_DP_H
 #define MMCI_INTERVAL_DP_H
 
@@ -46,15 +46,15 @@ typedef struct mmci_dp_run {
   const mmci_order_problem *problem;
   const mmci_dp_kernel *kernel;
   mmci_dp_table *table;
-  void *chain;      /* the dims as the kernel wants them */
-  int32_t *lightest; /* the leftmost vertex of least dim in each block */
-  mmci_u128 ceiling; /* no entry is greater */
+  void *chain;             /* the dims as the kernel wants them */
+  int32_t *lightest;       /* the leftmost vertex of least dim in each block */
+  mmci_u128 ceiling;       /* no entry is greater */
   atomic_bool stop;        /* set once by whoever sees a reason */
   atomic_bool interrupted; /* the reason: the progress callback */
   atomic_flag bad_price;   /* the reason: a price; the first to set it writes the next lines */
   int32_t bad_i, bad_k, bad_j;
   double bad_value;
-  double steps;            /* products of tiles in the whole sweep, */
+  double steps;             /* products of tiles in the whole sweep, */
   atomic_ullong steps_done; /* and those done */
 } mmci_dp_run;
 

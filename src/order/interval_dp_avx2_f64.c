@@ -15,7 +15,7 @@
 
 typedef double cell;
 typedef __m256d vec;
-enum { LANES = 4, GROUP = 4, PANEL = 2, ROW_PANEL = 8, BOUNDED = 1 };
+enum { LANES = 4, GROUP = 4, PANEL = 2, ROW_PANEL = 8 };
 #define INFINITE ((double)INFINITY)
 
 static inline vec load(const cell *x) {

@@ -14,7 +14,7 @@
 
 typedef int64_t cell;
 typedef __m256i vec;
-enum { LANES = 4, GROUP = 4, PANEL = 1, ROW_PANEL = 4, BOUNDED = 1 };
+enum { LANES = 4, GROUP = 4, PANEL = 1, ROW_PANEL = 4 };
 #define INFINITE ((int64_t)1 << 62)
 
 static inline vec load(const cell *x) {

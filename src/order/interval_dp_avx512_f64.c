@@ -15,7 +15,7 @@
 
 typedef double cell;
 typedef __m512d vec;
-enum { LANES = 8, GROUP = 8, PANEL = 2, ROW_PANEL = 8, BOUNDED = 1 };
+enum { LANES = 8, GROUP = 8, PANEL = 2, ROW_PANEL = 8 };
 #define INFINITE ((double)INFINITY)
 
 static inline vec load(const cell *x) {

@@ -14,7 +14,7 @@
 
 typedef int64_t cell;
 typedef __m512i vec;
-enum { LANES = 8, GROUP = 8, PANEL = 2, ROW_PANEL = 8, BOUNDED = 1 };
+enum { LANES = 8, GROUP = 8, PANEL = 2, ROW_PANEL = 8 };
 #define INFINITE ((int64_t)1 << 62)
 
 static inline vec load(const cell *x) {

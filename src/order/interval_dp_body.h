@@ -1,38 +1,39 @@
 /* interval_dp_body.h: the arithmetic of the interval dynamic program, for one type of cell and one
  * instruction set. Each interval_dp_<set>_<type>.c defines what is listed below and includes this
- * file once; the price is the number of multiplications.
+ * file once. The price is the number of multiplications.
  *
- *     cell           a number of the table, signed; PRIu: costs, and differences of costs
- *     vec            LANES cells; load, store, splat, add, subtract, multiply, least, greatest, and
- *                    multiply_add(x, y, z) = x y + z
- *     less(x, y)     bit l is set when lane l of x is less than that of y
- *     lanes_least, lanes_greatest      over the lanes of a vec
- *     cell_from(u), cell_to_u128(x)    u is at most run->ceiling
- *     INFINITE       a cell above every candidate that is finite, to which three may be added
- *     BOUNDED        1: sums and products of cells are exact as interval_dp.c proves; 0: they
- *                    saturate, and pruning, which needs differences, is left out
- *     GROUP          rows of a tile taken together: GROUP * PANEL vecs and a few more in registers
- *     PANEL          vecs of a row taken together when every candidate is computed
- *     ROW_PANEL      vecs of a row taken together when few candidates are
+ *     cell         a number of the table
+ *     vec          LANES cells: load, store, splat, add, subtract, multiply, least, greatest,
+ *                  multiply_add(x, y, z) = x y + z; less(x, y) has bit l set when lane l of x is
+ *                  less than that of y; lanes_least and lanes_greatest give one cell
+ *     cell_...     the same on cells: add, multiply, multiply_add, from and to_u128
+ *     INFINITE     a cell that no candidate with finite parts exceeds, as interval_dp.c defines it
+ *     GROUP        rows of a tile taken together
+ *     PANEL        vecs of each of these rows taken together, when all candidates are computed
+ *     ROW_PANEL    vecs of one row taken together, when few candidates are
  *     KERNEL, KERNEL_SET, KERNEL_NAME, supported()
  *
- * Pruning. A product of tiles has 64^3 candidates and nearly all of them lose by far.  * Let m be at most the least dim of the blocks I..J, q the least dim p[b] of block J, and base[b] any
- * number for each column. With
+ * Pruning. A product of tiles has 64^3 candidates, and nearly all of them lose by far. Let m be at
+ * most the least dim of the blocks I..J, q the least dim p[b] of block J, and base[b] any number
+ * for each column. With
  *
  *     rest[v] = min over b of c[v][b] - base[b],     gain[v] = (p[v] - m) q,
  *     top[a]  = max over b of c[a][b] - base[b] - m p[a] p[b],
  *
- * a candidate c[a][v] + c[v][b] + p[a] p[v] p[b] less than c[a][b], for any b, implies
+ * a candidate c[a][v] + c[v][b] + p[a] p[v] p[b] that is less than c[a][b], for any b, implies
  *
  *     c[a][v] + rest[v] + p[a] gain[v] < top[a],
  *
- * for p[a] p[v] p[b] = p[a] (p[v] - m) p[b] + m p[a] p[b], and the first term is at least p[a] gain[v].
- * rest and gain belong to the tile (K, J) and serve for all I, so one test of a pair (a, v), not one
- * of each triple, is what a product costs. The test is sharp when c[a][b] is about a number of a, plus one
- * of b, plus m p[a] p[b]: as it is where a sub-chain has a vertex of dim m between its ends, or several.
- * Hence m is the least dim that I..J have, and base is taken from a row of the tile, of a light vertex
- * but not of dim m, which would be without the term in p[a] p[b]. Both are renewed every few tiles on
- * the way up a column. */
+ * because p[a] p[v] p[b] = p[a] (p[v] - m) p[b] + m p[a] p[b] and the first term is at least
+ * p[a] gain[v]. rest and gain belong to the tile (K, J) and serve for every I. So a product costs
+ * one test of each pair (a, v) instead of one of each triple, and the candidates of the pairs that
+ * pass.
+ *
+ * Few pass when c[a][b] is nearly a number of a, plus one of b, plus m p[a] p[b], as it is where a
+ * sub-chain has a vertex of dim m between its ends. Hence m is the least dim of I..J, and base is
+ * taken from a row of the tile: that of a light vertex, but not of dim m, whose row would be
+ * without the term in p[a] p[b]. Both are renewed every few tiles on the way up a column. And the
+ * tile must hold good costs before the first product: start() sees to that. */
 
 typedef struct bound {
   cell rest[MMCI_DP_TILE], gain[MMCI_DP_TILE];
@@ -47,8 +48,8 @@ typedef struct column {
   cell near_after[MMCI_DP_TILE]; /* c[v][b] */
   cell near_area[MMCI_DP_TILE];  /* p[v] p[b] */
   int32_t near[MMCI_DP_TILE];    /* v, counted from the block's first */
-  cell least;              /* m */
-  cell narrowest;          /* q */
+  cell least;                    /* m */
+  cell narrowest;                /* q */
   int32_t span_from;
   int32_t renewed; /* the row of tiles at which base and m were chosen last */
   int32_t hub;     /* the lightest vertex of the finished tiles between I and J */
@@ -61,7 +62,9 @@ enum { RENEWAL = 8 };
 /* Of GROUP rows, the share of pairs (a, v) from which on all their candidates are computed. */
 enum { DENSE = GROUP * MMCI_DP_TILE * 5 / 8 };
 
-static size_t chain_bytes(int32_t tiles) { return 2 * (size_t)tiles * MMCI_DP_TILE * sizeof(cell); }
+static size_t chain_bytes(int32_t tiles) {
+  return 2 * (size_t)tiles * MMCI_DP_TILE * sizeof(cell);
+}
 
 static size_t column_bytes(int32_t tiles) {
   return sizeof(column) + (size_t)tiles * sizeof(bound);
@@ -92,7 +95,8 @@ static inline int32_t vertex_of(const mmci_dp_run *run, int32_t t) {
 /* The sum grown by the side (t, t+1) of the polygon; what exceeds the ceiling is cut to it. */
 static mmci_u128 grow(const mmci_dp_run *run, mmci_u128 sum, int32_t t) {
   if (t >= run->table->n) return sum;
-  sum = mmci_u128_add(sum, mmci_multiplications(run->problem->dims[t], run->problem->dims[t + 1], 1));
+  sum =
+      mmci_u128_add(sum, mmci_multiplications(run->problem->dims[t], run->problem->dims[t + 1], 1));
   return sum < run->ceiling ? sum : run->ceiling;
 }
 
@@ -127,6 +131,15 @@ static void improve_row(cell *row, const cell *left, cell pa, const cell *right,
     }
     for (int c = 0; c < ROW_PANEL; c++) store(row + b0 + c * LANES, x[c]);
   }
+}
+
+/* The same for one v of block J itself, b > v: the rest of the row that v's entry begins. */
+static void improve_right(cell *row, int v, const cell *corner, cell pa, const cell *pb) {
+  vec before = splat(row[v]), area = multiply(splat(pa), splat(pb[v]));
+  const cell *after = corner + v * MMCI_DP_TILE;
+  for (int b = (v + 1) / LANES * LANES; b < MMCI_DP_TILE; b += LANES)
+    store(row + b,
+          least(load(row + b), add(multiply_add(area, load(pb + b), before), load(after + b))));
 }
 
 /* The same for GROUP rows and every v. */
@@ -246,18 +259,13 @@ static void diagonal(mmci_dp_work *work, int32_t I) {
     int inside = run->table->n - I * MMCI_DP_TILE; /* number of vertex n in this block */
     if (a >= inside) continue;
     for (int b = a + 1; b < MMCI_DP_TILE && (b == a + 1 || a + 1 == inside); b++) row[b] = 0;
-    for (int v = a + 1; v < MMCI_DP_TILE - 1 && v < inside; v++) {
-      vec before = splat(row[v]), area = multiply(splat(p[a]), splat(p[v]));
-      const cell *after = tile + v * MMCI_DP_TILE;
-      for (int b = (v + 1) / LANES * LANES; b < MMCI_DP_TILE; b += LANES)
-        store(row + b, least(load(row + b),
-                             add(multiply_add(area, load(p + b), before), load(after + b))));
-    }
+    for (int v = a + 1; v < MMCI_DP_TILE - 1 && v < inside; v++)
+      improve_right(row, v, tile, p[a], p);
   }
 }
 
-/* Improves the tile by the splits at the lightest vertex of block I after a, and of block J before b,
- * on top of what it holds. */
+/* Improves the tile by the splits at the lightest vertex of block I after a, and of block J before
+ * b, on top of what it holds. */
 static void start_near(const mmci_dp_run *run, column *col, int32_t I, int32_t J) {
   cell *tile = tile_at(run, I, J);
   const cell *corner_left = tile_at(run, I, I), *corner_right = tile_at(run, J, J);
@@ -277,9 +285,9 @@ static void start_near(const mmci_dp_run *run, column *col, int32_t I, int32_t J
     if (pa[a] <= pa[v]) v = a;
     for (int b = 0; b < MMCI_DP_TILE; b++) before[b] = row[col->near[b]];
     for (int b = 0; b < MMCI_DP_TILE; b += LANES)
-      store(row + b, least(load(row + b),
-                           add(multiply_add(splat(pa[a]), load(col->near_area + b), load(before + b)),
-                               load(col->near_after + b))));
+      store(row + b, least(load(row + b), add(multiply_add(splat(pa[a]), load(col->near_area + b),
+                                                           load(before + b)),
+                                              load(col->near_after + b))));
   }
 }
 
@@ -293,15 +301,6 @@ static void start(mmci_dp_work *work, int32_t I, int32_t J, int32_t left) {
   cell *tile = tile_at(run, I, J);
   const cell *pa = dims_of(run, I), *pb = dims_of(run, J);
   const cell ceiling = cell_from(run->ceiling);
-  if (!BOUNDED) {
-    for (int e = 0; e < MMCI_DP_CELLS; e += LANES) store(tile + e, splat(ceiling));
-    if (J == I + 1)
-      for (int b = 0; b < MMCI_DP_TILE; b++)
-        if (vertex_of(run, J * MMCI_DP_TILE + b) == J * MMCI_DP_TILE)
-          tile[(MMCI_DP_TILE - 1) * MMCI_DP_TILE + b] = 0;
-    return;
-  }
-
   int32_t from = (left + 1) * MMCI_DP_TILE - 1;
   if (I == J - 1 || col->span_from != from) {
     mmci_u128 sum = 0;
@@ -314,7 +313,8 @@ static void start(mmci_dp_work *work, int32_t I, int32_t J, int32_t left) {
   }
 
   /* A fan whose cost may exceed the ceiling is replaced by ceiling + 0 times its span. */
-  const cell *below = tile_at(run, I + 1, J), *beside = tile_at(run, I, left), *fall = spans_of(run, I);
+  const cell *below = tile_at(run, I + 1, J), *beside = tile_at(run, I, left),
+             *fall = spans_of(run, I);
   cell height[MMCI_DP_TILE], down[MMCI_DP_TILE];
   double widest = (double)col->span[MMCI_DP_TILE - 1], deepest = (double)fall[0];
   for (int b = 0; b < MMCI_DP_TILE; b++) {
@@ -363,10 +363,6 @@ static void products(mmci_dp_work *work, int32_t I, int32_t K, int32_t J, int32_
       column *col = column_of(work, j);
       cell *rows = tile_at(run, I, j) + a * MMCI_DP_TILE;
       const cell *right = tile_at(run, K, j), *pb = dims_of(run, j);
-      if (!BOUNDED) {
-        improve_group(rows, left, pa, right, pv, pb);
-        continue;
-      }
       const bound *limit = &col->bounds[K];
       unsigned hits = hit_rows(left, pa, limit, col->top + a);
       if (hits == 0) continue;
@@ -390,53 +386,40 @@ static void products(mmci_dp_work *work, int32_t I, int32_t K, int32_t J, int32_
   }
 }
 
-/* The candidates through the blocks I and J themselves. Those of row a through I need the rows below
- * a in this tile, which are final; those through J need the entries of row a further left. */
+/* The candidates through the blocks I and J themselves. Those of row a through I need the rows
+ * below a in this tile, which are final; those through J need the entries of row a further left. */
 static void finish(mmci_dp_work *work, int32_t I, int32_t J) {
   const mmci_dp_run *run = work->run;
   column *col = column_of(work, J);
   cell *tile = tile_at(run, I, J);
   const cell *corner_left = tile_at(run, I, I), *corner_right = tile_at(run, J, J);
   const cell *pa = dims_of(run, I), *pb = dims_of(run, J);
-  bound *limit = &col->bounds[I];
+  bound *limit_left = &col->bounds[I];
   const bound *limit_right = &col->bounds[J];
-  if (BOUNDED) {
-    set_gains(run, col, I);
-    for (int v = 0; v < MMCI_DP_TILE; v++) limit->rest[v] = 0; /* until row v is final */
-  }
+  set_gains(run, col, I);
+  for (int v = 0; v < MMCI_DP_TILE; v++) limit_left->rest[v] = 0; /* until row v is final */
   for (int a = MMCI_DP_TILE - 1; a >= 0; a--) {
-    cell *row = tile + a * MMCI_DP_TILE;
+    cell *row = tile + a * MMCI_DP_TILE, top = col->top[a];
     const cell *left = corner_left + a * MMCI_DP_TILE;
-    cell top = 0;
-    uint64_t splits = a == MMCI_DP_TILE - 1 ? 0 : ~(uint64_t)0 << (a + 1);
-    if (BOUNDED) {
-      top = col->top[a];
-      splits &= survivors(left, pa[a], limit, top);
-    }
+    uint64_t splits = survivors(left, pa[a], limit_left, top); /* none up to a: left is infinite */
     if (splits != 0) {
       improve_row(row, left, pa[a], tile, pa, pb, splits);
-      if (BOUNDED) top = top_of_row(col, row, pa[a], pb);
+      top = top_of_row(col, row, pa[a], pb);
     }
 
+    vec height = splat(pa[a]);
     for (int v0 = 0; v0 < MMCI_DP_TILE; v0 += LANES) {
-      /* An improvement through v can make entries further right survive. */
+      /* An improvement through v can make splits further right pass. */
       for (unsigned todo = (1u << LANES) - 1; todo != 0;) {
-        unsigned bits = todo;
-        if (BOUNDED) {
-          vec x = multiply_add(splat(pa[a]), load(limit_right->gain + v0), load(row + v0));
-          bits &= less(add(x, load(limit_right->rest + v0)), splat(top));
-        }
+        vec x = multiply_add(height, load(limit_right->gain + v0), load(row + v0));
+        unsigned bits = todo & less(add(x, load(limit_right->rest + v0)), splat(top));
         if (bits == 0) break;
-        int l = __builtin_ctz(bits), v = v0 + l;
+        int l = __builtin_ctz(bits);
         todo &= ~1u << l;
-        vec before = splat(row[v]), area = multiply(splat(pa[a]), splat(pb[v]));
-        const cell *after = corner_right + v * MMCI_DP_TILE;
-        for (int b = (v + 1) / LANES * LANES; b < MMCI_DP_TILE; b += LANES)
-          store(row + b, least(load(row + b),
-                               add(multiply_add(area, load(pb + b), before), load(after + b))));
+        improve_right(row, v0 + l, corner_right, pa[a], pb);
       }
     }
-    if (BOUNDED) limit->rest[a] = rest_of_row(col, row);
+    limit_left->rest[a] = rest_of_row(col, row);
   }
 }
 
@@ -451,7 +434,8 @@ static mmci_u128 entry(const mmci_dp_table *table, int32_t a, int32_t b) {
   return cell_to_u128(cell_at(table, a, b));
 }
 
-static uint64_t matches(const mmci_dp_run *run, int32_t a, int32_t b, int32_t first, int32_t count) {
+static uint64_t matches(const mmci_dp_run *run, int32_t a, int32_t b, int32_t first,
+                        int32_t count) {
   int32_t K = first / MMCI_DP_TILE, v = first % MMCI_DP_TILE;
   const cell *left = tile_at(run, a / MMCI_DP_TILE, K) + a % MMCI_DP_TILE * MMCI_DP_TILE + v;
   const cell *right = tile_at(run, K, b / MMCI_DP_TILE) + v * MMCI_DP_TILE + b % MMCI_DP_TILE;

@@ -5,7 +5,6 @@
 #include "order/interval_dp.h"
 
 typedef double cell;
-enum { BOUNDED = 1 };
 #define INFINITE ((double)INFINITY)
 
 static inline cell cell_multiply(cell x, cell y) {

@@ -4,7 +4,6 @@
 #include "order/interval_dp.h"
 
 __extension__ typedef __int128 cell;
-enum { BOUNDED = 1 };
 #define INFINITE ((cell)1 << 126)
 
 static inline cell cell_multiply(cell x, cell y) {

@@ -4,7 +4,6 @@
 #include "order/interval_dp.h"
 
 typedef int64_t cell;
-enum { BOUNDED = 1 };
 #define INFINITE ((int64_t)1 << 62)
 
 static inline cell cell_multiply(cell x, cell y) {

@@ -1,8 +1,8 @@
 /* interval_dp_price.c: the kernel for a price of the caller's, called for every triple once.
  *
- * A candidate is (c[a][v] + c[v][b]) + price(a, v, b), in doubles, in this order of additions. Prices
- * may be infinite, so unlike in the other kernels no cell serves as a sentinel and the loops keep to
- * 0 <= a < v < b <= n. */
+ * A candidate is (c[a][v] + c[v][b]) + price(a, v, b), in doubles, in this order of additions.
+ * Prices may be infinite, so unlike in the other kernels no cell serves as a sentinel and the loops
+ * keep to 0 <= a < v < b <= n. */
 #include <math.h>
 
 #include "order/interval_dp.h"
@@ -21,7 +21,9 @@ static size_t column_bytes(int32_t tiles) {
   return 1;
 }
 
-static void prepare(const mmci_dp_run *run) { (void)run; }
+static void prepare(const mmci_dp_run *run) {
+  (void)run;
+}
 
 /* Vertices of block J. */
 static int vertices_in(const mmci_dp_run *run, int32_t J) {
@@ -39,8 +41,8 @@ static void report_bad(mmci_dp_run *run, double price, int32_t i, int32_t k, int
   atomic_store(&run->stop, true);
 }
 
-/* row[b] = min(row[b], before + after[b] + price(a, v, b)) for the columns first .. end-1 of block J.
- * False: stop. */
+/* row[b] = min(row[b], before + after[b] + price(a, v, b)) for the columns first .. end-1 of block
+ * J. False: stop. */
 static bool improve(mmci_dp_work *work, double *row, double before, const double *after, int32_t a,
                     int32_t v, int32_t J, int first, int end) {
   mmci_dp_run *run = work->run;
@@ -68,7 +70,8 @@ static void diagonal(mmci_dp_work *work, int32_t I) {
     double *row = tile + a * MMCI_DP_TILE;
     for (int b = a + 1; b < end; b++) row[b] = b == a + 1 ? 0 : INFINITY;
     for (int v = a + 1; v < end - 1; v++)
-      if (!improve(work, row, row[v], tile + v * MMCI_DP_TILE, origin + a, origin + v, I, v + 1, end))
+      if (!improve(work, row, row[v], tile + v * MMCI_DP_TILE, origin + a, origin + v, I, v + 1,
+                   end))
         return;
   }
 }
@@ -90,7 +93,8 @@ static void products(mmci_dp_work *work, int32_t I, int32_t K, int32_t J, int32_
     for (int a = 0; a < MMCI_DP_TILE; a++)
       for (int v = 0; v < MMCI_DP_TILE; v++)
         if (!improve(work, tile + a * MMCI_DP_TILE, left[a * MMCI_DP_TILE + v],
-                     right + v * MMCI_DP_TILE, I * MMCI_DP_TILE + a, K * MMCI_DP_TILE + v, j, 0, end))
+                     right + v * MMCI_DP_TILE, I * MMCI_DP_TILE + a, K * MMCI_DP_TILE + v, j, 0,
+                     end))
           return;
   }
 }
@@ -108,33 +112,38 @@ static void finish(mmci_dp_work *work, int32_t I, int32_t J) {
                    row_origin + v, J, 0, end))
         return;
     for (int v = 0; v < end - 1; v++)
-      if (!improve(work, row, row[v], right + v * MMCI_DP_TILE, row_origin + a, column_origin + v, J,
-                   v + 1, end))
+      if (!improve(work, row, row[v], right + v * MMCI_DP_TILE, row_origin + a, column_origin + v,
+                   J, v + 1, end))
         return;
   }
 }
 
 static double cost_at(const mmci_dp_run *run, int32_t a, int32_t b) {
-  return tile_at(run, a / MMCI_DP_TILE, b / MMCI_DP_TILE)[a % MMCI_DP_TILE * MMCI_DP_TILE +
-                                                          b % MMCI_DP_TILE];
+  return tile_at(run, a / MMCI_DP_TILE,
+                 b / MMCI_DP_TILE)[a % MMCI_DP_TILE * MMCI_DP_TILE + b % MMCI_DP_TILE];
 }
 
-static uint64_t matches(const mmci_dp_run *run, int32_t a, int32_t b, int32_t first, int32_t count) {
+static uint64_t matches(const mmci_dp_run *run, int32_t a, int32_t b, int32_t first,
+                        int32_t count) {
   const mmci_order_problem *problem = run->problem;
   double cost = cost_at(run, a, b);
   uint64_t bits = 0;
   for (int32_t t = 0; t < count; t++) {
     int32_t v = first + t;
-    double candidate = cost_at(run, a, v) + cost_at(run, v, b) +
-                       problem->price(problem->price_user, a, v, b);
+    double candidate =
+        cost_at(run, a, v) + cost_at(run, v, b) + problem->price(problem->price_user, a, v, b);
     bits |= (uint64_t)(candidate == cost) << t;
   }
   return bits;
 }
 
-static bool supported(void) { return true; }
+static bool supported(void) {
+  return true;
+}
 
-double mmci_dp_price_of(const mmci_dp_run *run) { return cost_at(run, 0, run->table->n); }
+double mmci_dp_price_of(const mmci_dp_run *run) {
+  return cost_at(run, 0, run->table->n);
+}
 
 /* Costs are not counts: there is no entry(). */
 const mmci_dp_kernel mmci_dp_price = {

@@ -3,18 +3,44 @@
 typedef cell vec;
 enum { LANES = 1, GROUP = 4, PANEL = 16, ROW_PANEL = 64 };
 
-static inline vec load(const cell *x) { return *x; }
-static inline void store(cell *to, vec x) { *to = x; }
-static inline vec splat(cell x) { return x; }
-static inline vec subtract(vec x, vec y) { return x - y; }
-static inline vec least(vec x, vec y) { return x < y ? x : y; }
-static inline vec greatest(vec x, vec y) { return x > y ? x : y; }
-static inline unsigned less(vec x, vec y) { return x < y; }
-static inline cell lanes_least(vec x) { return x; }
-static inline cell lanes_greatest(vec x) { return x; }
+static inline vec load(const cell *x) {
+  return *x;
+}
+static inline void store(cell *to, vec x) {
+  *to = x;
+}
+static inline vec splat(cell x) {
+  return x;
+}
+static inline vec subtract(vec x, vec y) {
+  return x - y;
+}
+static inline vec least(vec x, vec y) {
+  return x < y ? x : y;
+}
+static inline vec greatest(vec x, vec y) {
+  return x > y ? x : y;
+}
+static inline unsigned less(vec x, vec y) {
+  return x < y;
+}
+static inline cell lanes_least(vec x) {
+  return x;
+}
+static inline cell lanes_greatest(vec x) {
+  return x;
+}
 
-static inline vec add(vec x, vec y) { return cell_add(x, y); }
-static inline vec multiply(vec x, vec y) { return cell_multiply(x, y); }
-static inline vec multiply_add(vec x, vec y, vec z) { return cell_multiply_add(x, y, z); }
+static inline vec add(vec x, vec y) {
+  return cell_add(x, y);
+}
+static inline vec multiply(vec x, vec y) {
+  return cell_multiply(x, y);
+}
+static inline vec multiply_add(vec x, vec y, vec z) {
+  return cell_multiply_add(x, y, z);
+}
 
-static bool supported(void) { return true; }
+static bool supported(void) {
+  return true;
+}

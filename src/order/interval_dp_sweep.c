@@ -2,12 +2,13 @@
  *
  * Tile (I, J) needs the tiles left of it in row I and those below it in column J. The columns are
  * taken in strips of a few, from left to right; a thread claims the next strip and works its way up
- * it, row by row. In row I it needs of the strips on its left only that they are past row I, and they
- * are as soon as the strip next to it is, which needed the same of its own neighbour. So the threads
- * follow one another at a distance of a row, and a strip claimed earlier never waits for a later one:
- * any number of threads, one included, comes to the end.
+ * it, row by row. In row I it needs of the strips on its left only that they are past row I, and
+ * they are as soon as the strip next to it is, which needed the same of its own neighbour. So the
+ * threads follow one another at a distance of a row, and a strip claimed earlier never waits for a
+ * later one: any number of threads, one included, comes to the end.
  *
- * Wide strips read the tiles of row I once for several columns; narrow ones keep more threads busy. */
+ * Wide strips read the tiles of row I once for several columns; narrow ones keep more threads busy.
+ */
 #include <sched.h>
 #include <time.h>
 #ifdef _OPENMP
@@ -102,14 +103,15 @@ static void work_through(mmci_dp_work *work, strips *all) {
 }
 
 static int threads_for(const mmci_dp_run *run) {
-  int threads = run->problem->threads;
 #ifdef _OPENMP
+  int threads = run->problem->threads;
   if (threads == 0) threads = omp_get_max_threads();
-#else
-  threads = 1;
-#endif
   if (threads > run->table->tiles) threads = run->table->tiles;
   return threads < 1 ? 1 : threads < MAX_THREADS ? threads : MAX_THREADS;
+#else
+  (void)run;
+  return 1;
+#endif
 }
 
 mmc_status mmci_dp_sweep(mmci_dp_run *run, mmci_error *error) {

@@ -22,9 +22,10 @@ static void destroy(mmci_order_table *base) {
 static mmc_status check_memory(size_t bytes, int32_t n, mmci_error *error) {
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page_bytes <= 0 || bytes / (size_t)page_bytes < (size_t)pages) return MMC_OK;
-  return mmci_fail(error, MMC_E_NOMEM,
-                   "out of memory: the table of %d factors takes %.1f GB, and this machine has %.1f GB",
-                   n, (double)bytes * 1e-9, (double)pages * (double)page_bytes * 1e-9);
+  return mmci_fail(
+      error, MMC_E_NOMEM,
+      "out of memory: the table of %d factors takes %.1f GB, and this machine has %.1f GB", n,
+      (double)bytes * 1e-9, (double)pages * (double)page_bytes * 1e-9);
 }
 
 mmc_status mmci_dp_table_create(int32_t n, const mmci_dp_kernel *kernel, mmci_dp_table **out,

@@ -1,6 +1,6 @@
-/* interval_dp_trace.c: the order, from the table. No splits are kept: a split of a sub-chain is found
- * again by comparing its candidates with its cost, as far as possible in the order in which ties rank
- * them, so that the first that equals it is the answer. */
+/* interval_dp_trace.c: the order, from the table. No splits are kept: a split of a sub-chain is
+ * found again by comparing its candidates with its cost, as far as possible in the order in which
+ * ties rank them, so that the first that equals it is the answer. */
 #include "base/alloc.h"
 #include "order/interval_dp.h"
 
@@ -57,7 +57,8 @@ static int32_t best_split(const mmci_dp_run *run, int32_t i, int32_t j, bool lea
 }
 
 /* mmci_tie_goes_before() wants the lightest vertex of all, v, if it ties; and if v is an end, the
- * first that ties on the way from the other end. Only where v is neither must all splits be seen. */
+ * first that ties on the way from the other end. Only where v is neither must all splits be seen.
+ */
 static int32_t find_split(void *user, int32_t i, int32_t j) {
   tracer *tr = user;
   const mmci_dp_run *run = tr->run;

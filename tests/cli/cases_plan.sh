@@ -94,6 +94,11 @@ check plan_missing_file 2 plan A.npy missing.npy
 check plan_bad_solver 2 plan $clrs --solver foo
 check plan_brute_long 2 plan 1x2x3x4x5x6x7x8x9x10x11x12x13x14 --solver brute
 check plan_bad_device 2 plan $clrs --on gpu
+environment=(MMCHAIN_MODULE_DIR=/nonexistent)
+run plan $clrs --on cuda >/dev/null 2>said/absent
+verdict plan_absent_device_status "$([ $? = 1 ] || echo "expected exit status 1")"
+environment=()
+holds plan_absent_device_message grep -q "^mmchain plan: --on: device 'cuda' is not here: " said/absent
 check plan_bad_objective 2 plan $clrs --for time
 check plan_bad_limit 2 plan $clrs --memory-limit 12Q
 check plan_negative_limit 2 plan $clrs --memory-limit -5

@@ -2,8 +2,7 @@
 # run.sh MMCHAIN: runs the command on good and bad input and compares what it says, exactly.
 # run.sh --update MMCHAIN: writes what it says to expected/ instead, for people to read.
 #
-# Exits 1 when a case fails, 77 without python3. MMCHAIN_WRAPPER is put before the command:
-#     MMCHAIN_WRAPPER='valgrind -q --leak-check=full --error-exitcode=99' run.sh build/bin/mmchain
+# Exits 1 when a case fails, 77 without python3. MMCHAIN_WRAPPER, if any, is put before the command.
 #
 # check NAME STATUS ARGUMENT... is a case. What goes to standard output and standard error is in
 # expected/NAME.stdout and .stderr; no file means nothing. Times and residuals are shown as # or,

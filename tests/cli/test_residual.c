@@ -60,7 +60,7 @@ static void release(product *p) {
 }
 
 static cli_residual residual_of(const product *p) {
-  cli_call call = {.self = &cli_multiply, .context = p->context};
+  cli_call call = {.context = p->context};
   cli_residual residual;
   assert_int_equal(cli_residual_compute(&call, &p->factors, &p->result, SEED, &residual), CLI_DONE);
   return residual;

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "io/output_file.h"
@@ -104,6 +105,23 @@ static void test_permissions(void **state) {
     assert_content(path, "newest");
   }
   umask(saved);
+}
+
+/* As many links as the kernel follows. */
+static void test_many_links(void **state) {
+  (void)state;
+  scratch_clear();
+  char name[16], next[16] = "target";
+  for (int i = 0; i < 40; i++) {
+    snprintf(name, sizeof name, "link%d", i);
+    assert_int_equal(symlink(next, scratch(name)), 0);
+    memcpy(next, name, sizeof next);
+  }
+  for (int again = 0; again <= 1; again++) {
+    assert_int_equal(put_output(scratch(name), "content", NULL), MMC_OK);
+    assert_content(scratch("target"), "content");
+    assert_int_equal(entries_in(scratch_directory), 41);
+  }
 }
 
 static void test_symbolic_links(void **state) {
@@ -375,13 +393,27 @@ typedef struct drainer {
 
 static void *drain(void *argument) {
   drainer *d = argument;
-  for (ssize_t got; (got = read(d->descriptor, d->bytes + d->size, FIFO_BYTES - d->size)) > 0;)
+  for (ssize_t got; (got = read(d->descriptor, d->bytes + d->size, 5000)) > 0;) {
     d->size += (size_t)got;
+    usleep(100);
+  }
   close(d->descriptor);
   return NULL;
 }
 
-/* Straight into a FIFO, which is there afterwards; and nobody reading is an error, not a death. */
+static void ignore_signal(int number) {
+  (void)number;
+}
+
+/* Sends SIGALRM to this thread every that many microseconds; 0: no more. */
+static void set_alarm(suseconds_t microseconds) {
+  struct itimerval timer = {.it_interval = {.tv_usec = microseconds},
+                            .it_value = {.tv_usec = microseconds}};
+  assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
+}
+
+/* Straight into a FIFO, which is there afterwards, in pieces when signals interrupt; and nobody
+ * reading is an error, not a death. */
 static void test_fifo(void **state) {
   (void)state;
   scratch_clear();
@@ -391,7 +423,7 @@ static void test_fifo(void **state) {
   int reader = open(path, O_RDONLY | O_NONBLOCK);
   assert_true(reader >= 0);
   assert_int_equal(fcntl(reader, F_SETFL, 0), 0);
-  drainer d = {.descriptor = reader, .bytes = malloc(FIFO_BYTES)};
+  drainer d = {.descriptor = reader, .bytes = malloc(FIFO_BYTES + 5000)};
   char *content = malloc(FIFO_BYTES + 1);
   assert_non_null(d.bytes);
   assert_non_null(content);
@@ -400,8 +432,17 @@ static void test_fifo(void **state) {
   mmci_output_file *file = NULL; /* open before the reader reads, or it sees an end at once */
   assert_int_equal(mmci_output_file_create(path, &file, NULL), MMC_OK);
   pthread_t thread;
+  sigset_t alarms;
+  sigemptyset(&alarms);
+  sigaddset(&alarms, SIGALRM);
+  pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* in the other thread */
   assert_int_equal(pthread_create(&thread, NULL, drain, &d), 0);
+  pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+  struct sigaction action = {.sa_handler = ignore_signal};
+  sigaction(SIGALRM, &action, NULL); /* writes are not restarted */
+  set_alarm(500);
   mmc_status status = put_output(path, content, NULL);
+  set_alarm(0);
   assert_int_equal(mmci_output_file_commit(file, NULL), MMC_OK);
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_int_equal(status, MMC_OK);
@@ -425,19 +466,13 @@ static void test_fifo(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_whole_or_not_at_all),
-      cmocka_unit_test(test_two_writers),
-      cmocka_unit_test(test_permissions),
-      cmocka_unit_test(test_symbolic_links),
-      cmocka_unit_test(test_relative_path),
-      cmocka_unit_test(test_unwritable),
-      cmocka_unit_test(test_commit_fails),
-      cmocka_unit_test(test_permission),
-      cmocka_unit_test(test_killed),
-      cmocka_unit_test(test_named_temporary),
-      cmocka_unit_test(test_devices),
-      cmocka_unit_test(test_standard_output),
-      cmocka_unit_test(test_fifo),
+      cmocka_unit_test(test_whole_or_not_at_all), cmocka_unit_test(test_two_writers),
+      cmocka_unit_test(test_permissions),         cmocka_unit_test(test_many_links),
+      cmocka_unit_test(test_symbolic_links),      cmocka_unit_test(test_relative_path),
+      cmocka_unit_test(test_unwritable),          cmocka_unit_test(test_commit_fails),
+      cmocka_unit_test(test_permission),          cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_named_temporary),     cmocka_unit_test(test_devices),
+      cmocka_unit_test(test_standard_output),     cmocka_unit_test(test_fifo),
       cmocka_unit_test(test_nothing_left),
   };
   return cmocka_run_group_tests_name("output file", tests, scratch_setup, scratch_teardown);

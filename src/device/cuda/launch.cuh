@@ -1,0 +1,81 @@
+/* launch.cuh: how the kernels of this folder are started and the few things they use beyond CUDA C++,
+ * so that one source serves nvcc and the emulation on a CPU (MMCI_EMULATE_CUDA, tests/emulation).
+ *
+ *     mmci_launch(kernel, grid, block, shared_bytes, stream, arguments...)   returns cudaError_t
+ *     MMCI_DYNAMIC_SHARED(name)            the block's dynamic shared memory, 16-byte aligned
+ *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait<groups left>
+ *     mmci_gate                            in shared memory: opens for good once so many threads
+ *                                          have arrived; what they wrote before is then visible
+ */
+#ifndef MMCI_CUDA_LAUNCH_CUH
+#define MMCI_CUDA_LAUNCH_CUH
+
+#ifdef MMCI_EMULATE_CUDA
+
+#include "cuda_emulation.h"
+
+#else
+
+#include <cuda_runtime.h>
+
+template <typename... Parameters, typename... Arguments>
+static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                                      size_t shared_bytes, cudaStream_t stream,
+                                      Arguments... arguments) {
+  kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
+  return cudaGetLastError();
+}
+
+#define MMCI_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+
+static __device__ __forceinline__ void mmci_copy_async(void *shared, const void *global) {
+  unsigned address = (unsigned)__cvta_generic_to_shared(shared);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+}
+
+static __device__ __forceinline__ void mmci_copy_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int left>
+static __device__ __forceinline__ void mmci_copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
+}
+
+/* An mbarrier used for one phase. */
+struct mmci_gate {
+  unsigned long long state;
+  __device__ __forceinline__ unsigned address() const {
+    return (unsigned)__cvta_generic_to_shared(&state);
+  }
+  /* By one thread, a block's barrier before anything else. */
+  __device__ __forceinline__ void close(unsigned count) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address()), "r"(count) : "memory");
+  }
+  __device__ __forceinline__ void arrive() {
+    asm volatile("{ .reg .b64 token; mbarrier.arrive.shared.b64 token, [%0]; }" ::"r"(address())
+                 : "memory");
+  }
+  __device__ __forceinline__ void wait() const {
+    unsigned open;
+    do {
+#if __CUDA_ARCH__ >= 900
+      asm volatile(
+          "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+          : "=r"(open)
+          : "r"(address())
+          : "memory");
+#else
+      asm volatile(
+          "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+          : "=r"(open)
+          : "r"(address())
+          : "memory");
+#endif
+    } while (open == 0);
+  }
+};
+
+#endif
+
+#endif

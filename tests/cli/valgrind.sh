@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# valgrind.sh MMCHAIN: the command under valgrind: no leak, no error, in good runs and in bad ones.
+# Exits 77 without valgrind.
+set -u
+export LC_ALL=C
+command -v valgrind >/dev/null || { echo "no valgrind"; exit 77; }
+mmchain=$(realpath "$1")
+make_npy=$(cd "$(dirname "$0")" && pwd)/make_npy.py
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+# clean STATUS ARGUMENT...: the exit status is that, and valgrind has nothing to say. What threads
+# of the BLAS still hold at the end is theirs.
+clean() {
+  local status=$1 got
+  shift
+  valgrind -q --log-file=log --leak-check=full --errors-for-leak-kinds=definite,indirect \
+    --show-leak-kinds=definite,indirect --error-exitcode=99 "$mmchain" "$@" >out 2>err
+  got=$?
+  if [ $got = "$status" ] && [ ! -s log ]; then
+    echo "ok   $*"
+  else
+    echo "FAIL $*: exit status $got, expected $status"
+    cat err log
+    failures=$((failures + 1))
+  fi
+}
+
+python3 "$make_npy" v.npy '<f4' 20
+python3 "$make_npy" integers.npy '<i4' 2x2
+echo 'clrs: 30 35 15 5 10' >suite
+echo 'clrs: 30 35 15 x' >bad_suite
+
+clean 0 plan 30x35x15x5x10x20x25
+clean 0 plan 10x30 30x5:T 5x60 --json
+clean 2 plan 10x30 31x5
+clean 2 plan 100x30x5x100x10 --memory-limit 1
+if command -v dot >/dev/null; then clean 0 plan 10x30x5 --svg tree.svg; fi
+clean 0 generate f32:20x30x5x8:NTH -o f32 --seed 3
+clean 0 generate c128:20x30x5x8:NTH -o c128
+clean 0 multiply v.npy f32/A1.npy f32/A2.npy:T f32/A3.npy:H -o R.npy --check --explain --json
+clean 0 multiply c128/A1.npy c128/A2.npy:T c128/A3.npy:H -o R.npy --check --on ref
+clean 0 multiply f32/A1.npy -o -
+clean 2 multiply f32/A1.npy c128/A2.npy:T -o R.npy
+clean 2 multiply f32/A1.npy integers.npy -o R.npy
+clean 2 multiply f32/A1.npy f32/A3.npy -o R.npy
+clean 2 multiply f32/A1.npy missing.npy -o R.npy
+clean 0 bench --suite suite f32:4x5x6 --on ref --seconds 0
+clean 2 bench --suite bad_suite
+clean 0 info --json
+clean 0 order 2x9x3x1x4x11x5 --tables
+clean 0 order 2x9x3x1x4x11x5 --json -o tree.json
+clean 0 order --dims <(seq 1 300) --solver table -o tree.bin
+clean 2 order 30 35 x y
+clean 2 order --dims missing
+clean 2 plan 2x3 --no-such-option
+clean 0 --help
+
+[ $failures = 0 ]

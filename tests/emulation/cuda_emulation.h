@@ -1,0 +1,683 @@
+/* cuda_emulation.h: the part of CUDA C++ that the kernels use, on one CPU core.
+ *
+ * A .cu file compiled with g++ -x c++ -std=c++17 -DMMCI_EMULATE_CUDA finds here threads, barriers,
+ * shuffles, votes, atomics, asynchronous copies and the runtime API. Every thread of a block is a
+ * fiber; at every synchronisation the scheduler picks the next fiber at random, and blocks run one
+ * after another in random order, so that a missing barrier or an order assumed between blocks shows
+ * as a wrong result. A barrier that can never open ends the program with a message.
+ *
+ * Device memory and dynamic shared memory start poisoned (0xA5, a large negative number in every
+ * type; 0xFF, a NaN); copies in flight land only when they are waited for. Streams run at once, in
+ * the order of the host's calls.
+ *
+ * mmci_emulation() holds the knobs: memory to be had, a runtime call to fail, what is still held.
+ */
+#ifndef MMCI_CUDA_EMULATION_H
+#define MMCI_CUDA_EMULATION_H
+
+#include <fenv.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __shared__ static
+#define __restrict__ __restrict
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+
+using std::max;
+using std::min;
+
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  unsigned x, y, z;
+  dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+struct alignas(8) int2 {
+  int x, y;
+};
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) double2 {
+  double x, y;
+};
+struct alignas(16) ulonglong2 {
+  unsigned long long x, y;
+};
+
+inline uint3 threadIdx, blockIdx;
+inline dim3 blockDim, gridDim;
+enum { warpSize = 32 };
+
+/* ---- fibers and barriers ------------------------------------------------------------------- */
+
+struct mmci_emulated_barrier {
+  int arrived = 0;
+  uint64_t opened = 0;
+};
+
+struct mmci_emulated_fiber {
+  ucontext_t start;
+  void *resume[8];
+  std::unique_ptr<char[]> stack;
+  bool started, done;
+  uint3 thread;
+  std::vector<std::vector<std::function<void()>>> copies; /* groups of copies in flight */
+};
+
+struct mmci_emulated_machine {
+  /* knobs */
+  size_t memory_bytes = (size_t)4 << 30; /* device memory to be had */
+  long fail_call = -1;                   /* this runtime call, counted from 0, fails */
+  uint64_t seed = 1;                     /* of the schedule */
+  int multiprocessors = 2;
+  /* what happened */
+  long calls = 0;
+  std::map<void *, size_t> memory; /* device and pinned memory still held */
+  size_t memory_used = 0;
+  int handles = 0; /* streams and events still held */
+  /* the running block */
+  std::vector<mmci_emulated_fiber> fibers;
+  mmci_emulated_fiber *current = nullptr;
+  void *scheduler[8];
+  std::function<void()> body;
+  std::vector<unsigned char> shared;
+  unsigned char *shared_start = nullptr;
+  mmci_emulated_barrier block_barrier;
+  std::vector<mmci_emulated_barrier> warp_barriers;
+  std::vector<uint64_t> exchange; /* one word a thread, for shuffles and votes */
+  int live = 0, votes[3];
+  std::vector<int> warp_live;
+  uint64_t progress = 0;
+};
+
+inline mmci_emulated_machine &mmci_emulation() {
+  static mmci_emulated_machine machine;
+  return machine;
+}
+
+static inline uint64_t mmci_emulated_random() {
+  uint64_t &s = mmci_emulation().seed;
+  s = s * 6364136223846793005u + 1442695040888963407u;
+  return s >> 33;
+}
+
+[[noreturn]] static inline void mmci_emulated_stop(const char *what) {
+  fprintf(stderr, "cuda emulation: %s (block %u,%u thread %u,%u)\n", what, blockIdx.x, blockIdx.y,
+          threadIdx.x, threadIdx.y);
+  exit(3);
+}
+
+__attribute__((noinline)) static void mmci_emulated_yield() {
+  mmci_emulated_machine &m = mmci_emulation();
+  if (!__builtin_setjmp(m.current->resume)) __builtin_longjmp(m.scheduler, 1);
+}
+
+static void mmci_emulated_entry() {
+  mmci_emulated_machine &m = mmci_emulation();
+  m.body();
+  m.current->done = true;
+  __builtin_longjmp(m.scheduler, 1);
+}
+
+__attribute__((noinline)) static void mmci_emulated_resume(mmci_emulated_fiber &fiber) {
+  mmci_emulated_machine &m = mmci_emulation();
+  m.current = &fiber;
+  threadIdx = fiber.thread;
+  if (!__builtin_setjmp(m.scheduler)) {
+    if (fiber.started) __builtin_longjmp(fiber.resume, 1);
+    fiber.started = true;
+    setcontext(&fiber.start);
+  }
+}
+
+static inline unsigned mmci_emulated_rank() {
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+
+/* Opens when all that live have arrived; live may shrink while others wait. */
+static inline void mmci_emulated_wait(mmci_emulated_barrier &barrier, const int &live) {
+  uint64_t opened = barrier.opened;
+  barrier.arrived++;
+  mmci_emulation().progress++;
+  while (barrier.opened == opened) {
+    if (barrier.arrived >= live) {
+      barrier.arrived = 0;
+      barrier.opened++;
+      mmci_emulation().progress++;
+    } else {
+      mmci_emulated_yield();
+    }
+  }
+}
+
+static inline void __syncthreads() {
+  mmci_emulated_machine &m = mmci_emulation();
+  mmci_emulated_wait(m.block_barrier, m.live);
+}
+
+static inline int __syncthreads_count(int predicate) {
+  mmci_emulated_machine &m = mmci_emulation();
+  m.votes[0] = 0;
+  __syncthreads();
+  if (predicate) m.votes[0]++;
+  __syncthreads();
+  int count = m.votes[0];
+  __syncthreads();
+  return count;
+}
+
+static inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
+
+/* Lanes named by the mask meet; all of a warp's lanes that still run must be named. */
+static inline void mmci_emulated_warp_wait(unsigned mask) {
+  mmci_emulated_machine &m = mmci_emulation();
+  unsigned warp = mmci_emulated_rank() / 32;
+  int named = __builtin_popcount(mask);
+  if (named > m.warp_live[warp])
+    mmci_emulated_wait(m.warp_barriers[warp], m.warp_live[warp]);
+  else
+    mmci_emulated_wait(m.warp_barriers[warp], named);
+}
+
+static inline void __syncwarp(unsigned mask = 0xffffffffu) { mmci_emulated_warp_wait(mask); }
+
+template <typename T>
+static inline T mmci_emulated_exchange(unsigned mask, T value, int from) {
+  static_assert(sizeof(T) <= 8, "shuffles move at most 8 bytes");
+  mmci_emulated_machine &m = mmci_emulation();
+  unsigned rank = mmci_emulated_rank(), warp = rank & ~31u;
+  memcpy(&m.exchange[rank], &value, sizeof value);
+  mmci_emulated_warp_wait(mask);
+  T result;
+  memcpy(&result, &m.exchange[warp + (unsigned)from], sizeof result);
+  mmci_emulated_warp_wait(mask);
+  return result;
+}
+
+template <typename T>
+static inline T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
+  int lane = (int)(mmci_emulated_rank() & 31);
+  return mmci_emulated_exchange(mask, value, (lane & ~(width - 1)) | (from & (width - 1)));
+}
+
+template <typename T>
+static inline T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32) {
+  int lane = (int)(mmci_emulated_rank() & 31), from = lane ^ distance;
+  return mmci_emulated_exchange(mask, value, (from & ~(width - 1)) == (lane & ~(width - 1)) ? from : lane);
+}
+
+template <typename T>
+static inline T __shfl_down_sync(unsigned mask, T value, int distance, int width = 32) {
+  int lane = (int)(mmci_emulated_rank() & 31), in = lane & (width - 1);
+  return mmci_emulated_exchange(mask, value, in + distance < width ? lane + distance : lane);
+}
+
+template <typename T>
+static inline T __shfl_up_sync(unsigned mask, T value, int distance, int width = 32) {
+  int lane = (int)(mmci_emulated_rank() & 31), in = lane & (width - 1);
+  return mmci_emulated_exchange(mask, value, in >= distance ? lane - distance : lane);
+}
+
+static inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  mmci_emulated_machine &m = mmci_emulation();
+  unsigned rank = mmci_emulated_rank(), warp = rank & ~31u, votes = 0;
+  m.exchange[rank] = predicate != 0;
+  mmci_emulated_warp_wait(mask);
+  for (unsigned lane = 0; lane < 32 && warp + lane < m.fibers.size(); lane++)
+    if (mask >> lane & 1 && !m.fibers[warp + lane].done && m.exchange[warp + lane] != 0)
+      votes |= 1u << lane;
+  mmci_emulated_warp_wait(mask);
+  return votes;
+}
+
+static inline int __any_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) != 0;
+}
+
+static inline int __all_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, !predicate) == 0;
+}
+
+static inline void __nanosleep(unsigned) { mmci_emulated_yield(); }
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+
+/* ---- atomics, loads, arithmetic ------------------------------------------------------------ */
+
+template <typename T>
+static inline T atomicAdd(T *p, T v) {
+  T old = *p;
+  *p = (T)(old + v);
+  return old;
+}
+template <typename T>
+static inline T atomicMin(T *p, T v) {
+  T old = *p;
+  if (v < old) *p = v;
+  return old;
+}
+template <typename T>
+static inline T atomicMax(T *p, T v) {
+  T old = *p;
+  if (old < v) *p = v;
+  return old;
+}
+template <typename T>
+static inline T atomicExch(T *p, T v) {
+  T old = *p;
+  *p = v;
+  return old;
+}
+template <typename T>
+static inline T atomicCAS(T *p, T expected, T v) {
+  T old = *p;
+  if (old == expected) *p = v;
+  return old;
+}
+
+template <typename T>
+static inline T __ldg(const T *p) {
+  return *p;
+}
+template <typename T>
+static inline T __ldcg(const T *p) {
+  return *p;
+}
+template <typename T>
+static inline void __stcg(T *p, T v) {
+  *p = v;
+}
+
+static inline long long __double_as_longlong(double v) {
+  long long r;
+  memcpy(&r, &v, 8);
+  return r;
+}
+static inline double __longlong_as_double(long long v) {
+  double r;
+  memcpy(&r, &v, 8);
+  return r;
+}
+static inline int __float_as_int(float v) {
+  int r;
+  memcpy(&r, &v, 4);
+  return r;
+}
+static inline float __int_as_float(int v) {
+  float r;
+  memcpy(&r, &v, 4);
+  return r;
+}
+static inline int __ffs(int v) { return __builtin_ffs(v); }
+static inline int __popc(unsigned v) { return __builtin_popcount(v); }
+static inline int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  __extension__ typedef unsigned __int128 wide;
+  return (unsigned long long)((wide)a * b >> 64);
+}
+static inline unsigned __viaddmin_u32(unsigned a, unsigned b, unsigned c) { return min(a + b, c); }
+
+/* Directed rounding: computed in double under the same direction, whose second rounding to float
+ * cannot cross the first. */
+static inline float mmci_emulated_round(int direction, double a, double b, double c) {
+  int before = fegetround();
+  fesetround(direction);
+  volatile double x = a, y = b, z = c;
+  volatile double product = x * y;
+  volatile double sum = product + z;
+  volatile float result = (float)sum;
+  fesetround(before);
+  return result;
+}
+static inline float __fmaf_rd(float a, float b, float c) {
+  return mmci_emulated_round(FE_DOWNWARD, a, b, c);
+}
+static inline float __fmul_rd(float a, float b) {
+  return mmci_emulated_round(FE_DOWNWARD, a, b, 0);
+}
+static inline float __fadd_rd(float a, float b) {
+  return mmci_emulated_round(FE_DOWNWARD, a, 1, b);
+}
+static inline float __double2float_rd(double v) {
+  return mmci_emulated_round(FE_DOWNWARD, v, 1, 0);
+}
+static inline float __double2float_ru(double v) { return mmci_emulated_round(FE_UPWARD, v, 1, 0); }
+static inline float mmci_emulated_convert(int direction, long long v) {
+  int before = fegetround();
+  fesetround(direction);
+  volatile long long x = v;
+  volatile float result = (float)x;
+  fesetround(before);
+  return result;
+}
+static inline float __ll2float_rd(long long v) { return mmci_emulated_convert(FE_DOWNWARD, v); }
+static inline float __ll2float_ru(long long v) { return mmci_emulated_convert(FE_UPWARD, v); }
+
+/* ---- shared memory, asynchronous copies, launches ------------------------------------------ */
+
+#define MMCI_DYNAMIC_SHARED(name) unsigned char *name = mmci_emulation().shared_start
+
+static inline void mmci_copy_async(void *shared, const void *global) {
+  if (((uintptr_t)shared | (uintptr_t)global) % 16) mmci_emulated_stop("misaligned copy");
+  auto &copies = mmci_emulation().current->copies;
+  if (copies.empty()) copies.emplace_back();
+  copies.back().push_back([=] { memcpy(shared, global, 16); });
+}
+
+static inline void mmci_copy_async_commit() {
+  auto &copies = mmci_emulation().current->copies;
+  if (copies.empty()) copies.emplace_back();
+  copies.emplace_back();
+}
+
+/* At most left of the committed groups stay in flight; the last entry is the open group. */
+template <int left>
+static inline void mmci_copy_async_wait() {
+  auto &copies = mmci_emulation().current->copies;
+  while ((int)copies.size() > left + 1) {
+    for (auto &copy : copies.front()) copy();
+    copies.erase(copies.begin());
+  }
+}
+
+/* Opens for good when so many threads have arrived. */
+struct mmci_gate {
+  uint64_t awaited;
+  void close(unsigned count) { awaited = count; }
+  void arrive() {
+    if (awaited-- == 0) mmci_emulated_stop("more threads arrive at a gate than it waits for");
+    mmci_emulation().progress++;
+  }
+  void wait() const {
+    while (*(const volatile uint64_t *)&awaited != 0) mmci_emulated_yield();
+  }
+};
+
+static inline void mmci_emulated_run_block(unsigned threads) {
+  enum { STACK_BYTES = 256 * 1024 };
+  mmci_emulated_machine &m = mmci_emulation();
+  m.fibers.resize(threads);
+  m.block_barrier = mmci_emulated_barrier();
+  m.warp_barriers.assign((threads + 31) / 32, mmci_emulated_barrier());
+  m.warp_live.assign((threads + 31) / 32, 0);
+  m.exchange.assign((threads + 31) / 32 * 32, 0);
+  m.live = (int)threads;
+  std::vector<unsigned> runnable(threads);
+  for (unsigned t = 0; t < threads; t++) {
+    mmci_emulated_fiber &fiber = m.fibers[t];
+    if (!fiber.stack) fiber.stack.reset(new char[STACK_BYTES]);
+    fiber.started = fiber.done = false;
+    fiber.copies.clear();
+    fiber.thread.x = t % blockDim.x;
+    fiber.thread.y = t / blockDim.x % blockDim.y;
+    fiber.thread.z = t / blockDim.x / blockDim.y;
+    getcontext(&fiber.start);
+    fiber.start.uc_stack.ss_sp = fiber.stack.get();
+    fiber.start.uc_stack.ss_size = STACK_BYTES;
+    fiber.start.uc_link = nullptr;
+    makecontext(&fiber.start, mmci_emulated_entry, 0);
+    m.warp_live[t / 32]++;
+    runnable[t] = t;
+  }
+  int idle_rounds = 0;
+  while (!runnable.empty()) {
+    for (size_t i = runnable.size() - 1; i > 0; i--)
+      std::swap(runnable[i], runnable[mmci_emulated_random() % (i + 1)]);
+    uint64_t before = m.progress;
+    for (size_t i = 0; i < runnable.size();) {
+      unsigned t = runnable[i];
+      mmci_emulated_resume(m.fibers[t]);
+      if (m.fibers[t].done) {
+        m.live--;
+        m.warp_live[t / 32]--;
+        m.progress++;
+        runnable[i] = runnable.back();
+        runnable.pop_back();
+      } else {
+        i++;
+      }
+    }
+    idle_rounds = m.progress == before ? idle_rounds + 1 : 0;
+    if (idle_rounds > 1000) mmci_emulated_stop("threads wait for each other forever");
+  }
+}
+
+typedef int cudaError_t;
+enum { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600 };
+
+/* Counts a call of the runtime and fails it when the knob says so. */
+static inline bool mmci_emulated_failure() {
+  mmci_emulated_machine &m = mmci_emulation();
+  return m.calls++ == m.fail_call;
+}
+
+template <typename... Parameters, typename... Arguments>
+static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                                      size_t shared_bytes, struct mmci_emulated_stream *,
+                                      Arguments... arguments) {
+  mmci_emulated_machine &m = mmci_emulation();
+  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+  unsigned threads = block.x * block.y * block.z;
+  size_t blocks = (size_t)grid.x * grid.y * grid.z;
+  if (threads == 0 || threads > 1024 || blocks == 0 || shared_bytes > 227 * 1024)
+    return cudaErrorInvalidValue;
+  gridDim = grid;
+  blockDim = block;
+  m.body = [&] { kernel(static_cast<Parameters>(arguments)...); };
+  std::vector<size_t> order(blocks);
+  for (size_t b = 0; b < blocks; b++) order[b] = b;
+  for (size_t b = blocks - 1; b > 0; b--) std::swap(order[b], order[mmci_emulated_random() % (b + 1)]);
+  for (size_t b : order) {
+    m.shared.assign(shared_bytes + 128, 0xff);
+    m.shared_start = m.shared.data() + (128 - (uintptr_t)m.shared.data() % 128) % 128;
+    blockIdx.x = (unsigned)(b % grid.x);
+    blockIdx.y = (unsigned)(b / grid.x % grid.y);
+    blockIdx.z = (unsigned)(b / grid.x / grid.y);
+    mmci_emulated_run_block(threads);
+  }
+  return cudaSuccess;
+}
+
+/* ---- the runtime API ------------------------------------------------------------------------ */
+
+typedef struct mmci_emulated_stream *cudaStream_t;
+typedef struct mmci_emulated_event *cudaEvent_t;
+struct mmci_emulated_stream {
+  int unused;
+};
+struct mmci_emulated_event {
+  int unused;
+};
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+enum {
+  cudaStreamDefault = 0,
+  cudaStreamNonBlocking = 1,
+  cudaEventDefault = 0,
+  cudaEventDisableTiming = 2
+};
+
+static inline const char *cudaGetErrorString(cudaError_t error) {
+  return error == cudaSuccess ? "no error" : "a failure of the emulation";
+}
+static inline const char *cudaGetErrorName(cudaError_t error) {
+  return error == cudaSuccess ? "cudaSuccess" : "cudaErrorEmulated";
+}
+static inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+static inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+static inline cudaError_t mmci_emulated_call() {
+  return mmci_emulated_failure() ? cudaErrorInvalidValue : cudaSuccess;
+}
+static inline cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, mmci_emulated_call(); }
+static inline cudaError_t cudaGetDevice(int *device) { return *device = 0, mmci_emulated_call(); }
+static inline cudaError_t cudaSetDevice(int) { return mmci_emulated_call(); }
+static inline cudaError_t cudaDeviceSynchronize() { return mmci_emulated_call(); }
+static inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount: *value = mmci_emulation().multiprocessors; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; break;
+  }
+  return mmci_emulated_call();
+}
+static inline cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
+  mmci_emulated_machine &m = mmci_emulation();
+  *total_bytes = m.memory_bytes;
+  *free_bytes = m.memory_bytes - min(m.memory_bytes, m.memory_used);
+  return mmci_emulated_call();
+}
+
+static inline cudaError_t mmci_emulated_allocate(void **out, size_t size_bytes) {
+  mmci_emulated_machine &m = mmci_emulation();
+  if (mmci_emulated_failure()) return cudaErrorMemoryAllocation;
+  if (m.memory_used + size_bytes > m.memory_bytes) return cudaErrorMemoryAllocation;
+  void *memory = aligned_alloc(256, (size_bytes + 511) / 256 * 256);
+  if (memory == nullptr) return cudaErrorMemoryAllocation;
+  memset(memory, 0xa5, size_bytes);
+  m.memory[memory] = size_bytes;
+  m.memory_used += size_bytes;
+  *out = memory;
+  return cudaSuccess;
+}
+static inline cudaError_t mmci_emulated_release(void *memory) {
+  mmci_emulated_machine &m = mmci_emulation();
+  if (memory == nullptr) return cudaSuccess;
+  auto held = m.memory.find(memory);
+  if (held == m.memory.end()) mmci_emulated_stop("memory released that is not held");
+  m.memory_used -= held->second;
+  m.memory.erase(held);
+  free(memory);
+  return cudaSuccess;
+}
+template <typename T>
+static inline cudaError_t cudaMalloc(T **out, size_t size_bytes) {
+  return mmci_emulated_allocate((void **)out, size_bytes);
+}
+template <typename T>
+static inline cudaError_t cudaMallocHost(T **out, size_t size_bytes) {
+  return mmci_emulated_allocate((void **)out, size_bytes);
+}
+static inline cudaError_t cudaFree(void *memory) { return mmci_emulated_release(memory); }
+static inline cudaError_t cudaFreeHost(void *memory) { return mmci_emulated_release(memory); }
+
+static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size_bytes, cudaMemcpyKind) {
+  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+  memcpy(to, from, size_bytes);
+  return cudaSuccess;
+}
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size_bytes,
+                                          cudaMemcpyKind kind, cudaStream_t = nullptr) {
+  return cudaMemcpy(to, from, size_bytes, kind);
+}
+static inline cudaError_t cudaMemset(void *to, int value, size_t size_bytes) {
+  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+  memset(to, value, size_bytes);
+  return cudaSuccess;
+}
+static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t size_bytes,
+                                          cudaStream_t = nullptr) {
+  return cudaMemset(to, value, size_bytes);
+}
+
+template <typename Handle>
+static inline cudaError_t mmci_emulated_open(Handle *out) {
+  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+  *out = (Handle)calloc(1, sizeof **out);
+  mmci_emulation().handles++;
+  return cudaSuccess;
+}
+template <typename Handle>
+static inline cudaError_t mmci_emulated_close(Handle handle) {
+  if (handle == nullptr) mmci_emulated_stop("a handle closed that is not open");
+  free(handle);
+  mmci_emulation().handles--;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaStreamCreate(cudaStream_t *out) { return mmci_emulated_open(out); }
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned) {
+  return mmci_emulated_open(out);
+}
+static inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned, int) {
+  return mmci_emulated_open(out);
+}
+static inline cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+  *least = *greatest = 0;
+  return mmci_emulated_call();
+}
+static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) { return mmci_emulated_close(stream); }
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return mmci_emulated_call(); }
+static inline cudaError_t cudaStreamQuery(cudaStream_t) { return mmci_emulated_call(); }
+static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) {
+  return mmci_emulated_call();
+}
+static inline cudaError_t cudaEventCreate(cudaEvent_t *out) { return mmci_emulated_open(out); }
+static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned) {
+  return mmci_emulated_open(out);
+}
+static inline cudaError_t cudaEventDestroy(cudaEvent_t event) { return mmci_emulated_close(event); }
+static inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = nullptr) {
+  return mmci_emulated_call();
+}
+static inline cudaError_t cudaEventQuery(cudaEvent_t) { return mmci_emulated_call(); }
+static inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return mmci_emulated_call(); }
+static inline cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t) {
+  return *milliseconds = 1, mmci_emulated_call();
+}
+template <typename Kernel>
+static inline cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
+  return mmci_emulated_call();
+}
+template <typename Kernel>
+static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel, int,
+                                                                        size_t) {
+  return *blocks = 2, mmci_emulated_call();
+}
+
+#endif
