@@ -54,7 +54,7 @@ int cli_fail(const cli_call *call, int status, const char *format, ...)
  * Bad arguments, formats and inputs are CLI_BAD, everything else is CLI_FAILED. */
 int cli_fail_status(const cli_call *call, mmc_status status, const char *where);
 
-/* The same for a call that was writing; always CLI_FAILED. */
+/* The same for a call that was writing: CLI_BAD for an output that where names, else CLI_FAILED. */
 int cli_fail_write(const cli_call *call, mmc_status status, const char *where);
 
 /* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not. Creates nothing:

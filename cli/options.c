@@ -76,7 +76,9 @@ int cli_fail_status(const cli_call *call, mmc_status status, const char *where) 
 int cli_fail_write(const cli_call *call, mmc_status status, const char *where) {
   char text[MESSAGE_SIZE];
   read_message(call, status, text);
-  return cli_fail(call, CLI_FAILED, "%s%s", where, text);
+  /* An output that the caller has named and that cannot be written is bad input. */
+  bool named = where[0] != '\0' && status == MMC_E_IO;
+  return cli_fail(call, named ? CLI_BAD : CLI_FAILED, "%s%s", where, text);
 }
 
 int cli_check_output(const cli_call *call, const char *option, const char *path) {

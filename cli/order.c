@@ -230,7 +230,7 @@ static int write_tree(cli_call *call, problem *p) {
     if (!cli_file_commit(&file)) code = errno;
   }
   if (code == 0) return CLI_DONE;
-  return cli_fail(call, CLI_FAILED, "-o: %s: cannot write: %s", p->output, strerror(code));
+  return cli_fail(call, CLI_BAD, "-o: %s: cannot write: %s", p->output, strerror(code));
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */

@@ -133,5 +133,5 @@ int cli_buffer_save(cli_call *call, const char *option, const char *path,
     cli_stream_write(&file.stream, buffer->bytes, buffer->size);
     if (cli_file_commit(&file)) return CLI_DONE;
   }
-  return cli_fail(call, CLI_FAILED, "%s: %s: cannot write: %s", option, path, strerror(errno));
+  return cli_fail(call, CLI_BAD, "%s: %s: cannot write: %s", option, path, strerror(errno));
 }

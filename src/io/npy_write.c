@@ -8,7 +8,8 @@
 #include "io/npy_header.h"
 #include "io/output_file.h"
 
-enum { BUFFER_BYTES = 1 << 18 };
+/* Rows of a column-major matrix are gathered this much at a time: several from each column. */
+enum { BUFFER_BYTES = 1 << 20 };
 
 /* What is written: a matrix that passed check(), its ld filled in. */
 typedef struct array {
@@ -62,14 +63,25 @@ typedef struct block {
   size_t first_row, rows, first_col, cols;
 } block;
 
-/* Gathers a block of a column-major matrix as rows. Inlined for each size, so that an element is
- * one load and one store. */
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* Gathers a block of a column-major matrix as rows, in tiles: the lines of the cache that a tile
+ * reads and writes are used up before they go. Inlined for each size, so that an element is one
+ * load and one store. */
 static inline void transpose(const mmc_matrix *m, block b, unsigned char *to, size_t size) {
+  enum { TILE_ROWS = 8, TILE_COLS = 16 };
   const unsigned char *data = m->data;
-  for (size_t c = 0; c < b.cols; c++) {
-    const unsigned char *from = data + ((b.first_col + c) * (size_t)m->ld + b.first_row) * size;
-    for (size_t r = 0; r < b.rows; r++) memcpy(to + (r * b.cols + c) * size, from + r * size, size);
-  }
+  for (size_t c0 = 0; c0 < b.cols; c0 += TILE_COLS)
+    for (size_t r0 = 0; r0 < b.rows; r0 += TILE_ROWS) {
+      size_t c1 = least(c0 + TILE_COLS, b.cols), r1 = least(r0 + TILE_ROWS, b.rows);
+      for (size_t c = c0; c < c1; c++) {
+        const unsigned char *from = data + ((b.first_col + c) * (size_t)m->ld + b.first_row) * size;
+        for (size_t r = r0; r < r1; r++)
+          memcpy(to + (r * b.cols + c) * size, from + r * size, size);
+      }
+    }
 }
 
 static void gather(const array *a, block b, unsigned char *to) {
@@ -88,10 +100,6 @@ static void gather(const array *a, block b, unsigned char *to) {
     transpose(m, b, to, 8);
   else
     transpose(m, b, to, 16);
-}
-
-static size_t least(size_t a, size_t b) {
-  return a < b ? a : b;
 }
 
 /* As many whole rows as the buffer takes at a time; of a longer row, a part. */

@@ -86,7 +86,7 @@ check order_profile_cpu 2 order $clrs --profile p.csv
 check order_output_json_taken 2 order $clrs -o - --json
 check order_unwritable 2 order $clrs -o no/such/directory/tree.bin
 check order_onto_dims 2 order --dims dims.txt -o dims.txt
-if [ -c /dev/full ]; then check order_full 1 order $clrs -o /dev/full; fi
+if [ -c /dev/full ]; then check order_full 2 order $clrs -o /dev/full; fi
 absent order_left p.csv p.svg
 temporaries order_temporaries .
 

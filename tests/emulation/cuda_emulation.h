@@ -197,7 +197,9 @@ static inline int __syncthreads_count(int predicate) {
   return count;
 }
 
-static inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
+static inline int __syncthreads_or(int predicate) {
+  return __syncthreads_count(predicate) != 0;
+}
 
 /* Lanes named by the mask meet; all of a warp's lanes that still run must be named. */
 static inline void mmci_emulated_warp_wait(unsigned mask) {
@@ -210,7 +212,9 @@ static inline void mmci_emulated_warp_wait(unsigned mask) {
     mmci_emulated_wait(m.warp_barriers[warp], named);
 }
 
-static inline void __syncwarp(unsigned mask = 0xffffffffu) { mmci_emulated_warp_wait(mask); }
+static inline void __syncwarp(unsigned mask = 0xffffffffu) {
+  mmci_emulated_warp_wait(mask);
+}
 
 template <typename T>
 static inline T mmci_emulated_exchange(unsigned mask, T value, int from) {
@@ -234,7 +238,8 @@ static inline T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
 template <typename T>
 static inline T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32) {
   int lane = (int)(mmci_emulated_rank() & 31), from = lane ^ distance;
-  return mmci_emulated_exchange(mask, value, (from & ~(width - 1)) == (lane & ~(width - 1)) ? from : lane);
+  return mmci_emulated_exchange(mask, value,
+                                (from & ~(width - 1)) == (lane & ~(width - 1)) ? from : lane);
 }
 
 template <typename T>
@@ -269,7 +274,9 @@ static inline int __all_sync(unsigned mask, int predicate) {
   return __ballot_sync(mask, !predicate) == 0;
 }
 
-static inline void __nanosleep(unsigned) { mmci_emulated_yield(); }
+static inline void __nanosleep(unsigned) {
+  mmci_emulated_yield();
+}
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 
@@ -339,14 +346,22 @@ static inline float __int_as_float(int v) {
   memcpy(&r, &v, 4);
   return r;
 }
-static inline int __ffs(int v) { return __builtin_ffs(v); }
-static inline int __popc(unsigned v) { return __builtin_popcount(v); }
-static inline int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
+static inline int __ffs(int v) {
+  return __builtin_ffs(v);
+}
+static inline int __popc(unsigned v) {
+  return __builtin_popcount(v);
+}
+static inline int __clz(int v) {
+  return v ? __builtin_clz((unsigned)v) : 32;
+}
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   __extension__ typedef unsigned __int128 wide;
   return (unsigned long long)((wide)a * b >> 64);
 }
-static inline unsigned __viaddmin_u32(unsigned a, unsigned b, unsigned c) { return min(a + b, c); }
+static inline unsigned __viaddmin_u32(unsigned a, unsigned b, unsigned c) {
+  return min(a + b, c);
+}
 
 /* Directed rounding: computed in double under the same direction, whose second rounding to float
  * cannot cross the first. */
@@ -372,7 +387,9 @@ static inline float __fadd_rd(float a, float b) {
 static inline float __double2float_rd(double v) {
   return mmci_emulated_round(FE_DOWNWARD, v, 1, 0);
 }
-static inline float __double2float_ru(double v) { return mmci_emulated_round(FE_UPWARD, v, 1, 0); }
+static inline float __double2float_ru(double v) {
+  return mmci_emulated_round(FE_UPWARD, v, 1, 0);
+}
 static inline float mmci_emulated_convert(int direction, long long v) {
   int before = fegetround();
   fesetround(direction);
@@ -381,8 +398,12 @@ static inline float mmci_emulated_convert(int direction, long long v) {
   fesetround(before);
   return result;
 }
-static inline float __ll2float_rd(long long v) { return mmci_emulated_convert(FE_DOWNWARD, v); }
-static inline float __ll2float_ru(long long v) { return mmci_emulated_convert(FE_UPWARD, v); }
+static inline float __ll2float_rd(long long v) {
+  return mmci_emulated_convert(FE_DOWNWARD, v);
+}
+static inline float __ll2float_ru(long long v) {
+  return mmci_emulated_convert(FE_UPWARD, v);
+}
 
 /* ---- shared memory, asynchronous copies, launches ------------------------------------------ */
 
@@ -474,7 +495,12 @@ static inline void mmci_emulated_run_block(unsigned threads) {
 }
 
 typedef int cudaError_t;
-enum { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600 };
+enum {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorNotReady = 600
+};
 
 /* Counts a call of the runtime and fails it when the knob says so. */
 static inline bool mmci_emulated_failure() {
@@ -497,7 +523,8 @@ static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, 
   m.body = [&] { kernel(static_cast<Parameters>(arguments)...); };
   std::vector<size_t> order(blocks);
   for (size_t b = 0; b < blocks; b++) order[b] = b;
-  for (size_t b = blocks - 1; b > 0; b--) std::swap(order[b], order[mmci_emulated_random() % (b + 1)]);
+  for (size_t b = blocks - 1; b > 0; b--)
+    std::swap(order[b], order[mmci_emulated_random() % (b + 1)]);
   for (size_t b : order) {
     m.shared.assign(shared_bytes + 128, 0xff);
     m.shared_start = m.shared.data() + (128 - (uintptr_t)m.shared.data() % 128) % 128;
@@ -549,21 +576,41 @@ static inline const char *cudaGetErrorString(cudaError_t error) {
 static inline const char *cudaGetErrorName(cudaError_t error) {
   return error == cudaSuccess ? "cudaSuccess" : "cudaErrorEmulated";
 }
-static inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-static inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+static inline cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+static inline cudaError_t cudaPeekAtLastError() {
+  return cudaSuccess;
+}
 static inline cudaError_t mmci_emulated_call() {
   return mmci_emulated_failure() ? cudaErrorInvalidValue : cudaSuccess;
 }
-static inline cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, mmci_emulated_call(); }
-static inline cudaError_t cudaGetDevice(int *device) { return *device = 0, mmci_emulated_call(); }
-static inline cudaError_t cudaSetDevice(int) { return mmci_emulated_call(); }
-static inline cudaError_t cudaDeviceSynchronize() { return mmci_emulated_call(); }
+static inline cudaError_t cudaGetDeviceCount(int *count) {
+  return *count = 1, mmci_emulated_call();
+}
+static inline cudaError_t cudaGetDevice(int *device) {
+  return *device = 0, mmci_emulated_call();
+}
+static inline cudaError_t cudaSetDevice(int) {
+  return mmci_emulated_call();
+}
+static inline cudaError_t cudaDeviceSynchronize() {
+  return mmci_emulated_call();
+}
 static inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
-    case cudaDevAttrMultiProcessorCount: *value = mmci_emulation().multiprocessors; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = mmci_emulation().multiprocessors;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 9;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = 0;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = 227 * 1024;
+      break;
   }
   return mmci_emulated_call();
 }
@@ -604,10 +651,15 @@ template <typename T>
 static inline cudaError_t cudaMallocHost(T **out, size_t size_bytes) {
   return mmci_emulated_allocate((void **)out, size_bytes);
 }
-static inline cudaError_t cudaFree(void *memory) { return mmci_emulated_release(memory); }
-static inline cudaError_t cudaFreeHost(void *memory) { return mmci_emulated_release(memory); }
+static inline cudaError_t cudaFree(void *memory) {
+  return mmci_emulated_release(memory);
+}
+static inline cudaError_t cudaFreeHost(void *memory) {
+  return mmci_emulated_release(memory);
+}
 
-static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size_bytes, cudaMemcpyKind) {
+static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size_bytes,
+                                     cudaMemcpyKind) {
   if (mmci_emulated_failure()) return cudaErrorInvalidValue;
   memcpy(to, from, size_bytes);
   return cudaSuccess;
@@ -640,7 +692,9 @@ static inline cudaError_t mmci_emulated_close(Handle handle) {
   mmci_emulation().handles--;
   return cudaSuccess;
 }
-static inline cudaError_t cudaStreamCreate(cudaStream_t *out) { return mmci_emulated_open(out); }
+static inline cudaError_t cudaStreamCreate(cudaStream_t *out) {
+  return mmci_emulated_open(out);
+}
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned) {
   return mmci_emulated_open(out);
 }
@@ -651,22 +705,36 @@ static inline cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *grea
   *least = *greatest = 0;
   return mmci_emulated_call();
 }
-static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) { return mmci_emulated_close(stream); }
-static inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return mmci_emulated_call(); }
-static inline cudaError_t cudaStreamQuery(cudaStream_t) { return mmci_emulated_call(); }
+static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return mmci_emulated_close(stream);
+}
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return mmci_emulated_call();
+}
+static inline cudaError_t cudaStreamQuery(cudaStream_t) {
+  return mmci_emulated_call();
+}
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) {
   return mmci_emulated_call();
 }
-static inline cudaError_t cudaEventCreate(cudaEvent_t *out) { return mmci_emulated_open(out); }
+static inline cudaError_t cudaEventCreate(cudaEvent_t *out) {
+  return mmci_emulated_open(out);
+}
 static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned) {
   return mmci_emulated_open(out);
 }
-static inline cudaError_t cudaEventDestroy(cudaEvent_t event) { return mmci_emulated_close(event); }
+static inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return mmci_emulated_close(event);
+}
 static inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = nullptr) {
   return mmci_emulated_call();
 }
-static inline cudaError_t cudaEventQuery(cudaEvent_t) { return mmci_emulated_call(); }
-static inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return mmci_emulated_call(); }
+static inline cudaError_t cudaEventQuery(cudaEvent_t) {
+  return mmci_emulated_call();
+}
+static inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  return mmci_emulated_call();
+}
 static inline cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t) {
   return *milliseconds = 1, mmci_emulated_call();
 }

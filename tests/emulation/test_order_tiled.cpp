@@ -74,32 +74,56 @@ static std::vector<int64_t> make_dims(const std::string &family, int n) {
   for (int i = 0; i <= n; i++) {
     int64_t &p = dims[(size_t)i];
     uint64_t r = next_random() >> 11;
-    if (family == "random") p = 1 + (int64_t)(r % 1000);
-    else if (family == "small") p = 1 + (int64_t)(r % 10);
-    else if (family == "zeros") p = (int64_t)(r % 4);
-    else if (family == "ties") p = 1 + (int64_t)(r % 2);
-    else if (family == "near ties") p = 999 + (int64_t)(r % 2);
-    else if (family == "equal") p = 7;
-    else if (family == "ones") p = 1;
-    else if (family == "up") p = 1 + i;
-    else if (family == "down") p = 1 + n - i;
-    else if (family == "valley") p = 1 + abs(i - n / 2);
-    else if (family == "mountain") p = 1 + n - abs(i - n / 2);
-    else if (family == "alternating") p = i % 2 ? 4000 : 1 + i % 3;
-    else if (family == "powers") p = (int64_t)1 << (r % 12);
-    else if (family == "near 2^53") p = 20000 + (int64_t)(r % 5000);
-    else if (family == "above 2^53") p = 200000 + (int64_t)(r % 65537);
-    else if (family == "large and small") p = (i % 2 ? 1 : (int64_t)1 << 27) + (int64_t)(r % 3);
-    else if (family == "near 2^63") p = (int64_t)cbrt(0x1p63 / (n > 1 ? n - 1 : 1)) - 1 - (int64_t)(r % 5);
-    else if (family == "one large") p = i == n / 2 ? (int64_t)1 << 55 : 1 + (int64_t)(r % 3);
-    else if (family == "large between zeros") p = i % 2 ? 0 : ((int64_t)1 << 62) - (int64_t)(r % 999);
-    else abort();
+    if (family == "random")
+      p = 1 + (int64_t)(r % 1000);
+    else if (family == "small")
+      p = 1 + (int64_t)(r % 10);
+    else if (family == "zeros")
+      p = (int64_t)(r % 4);
+    else if (family == "ties")
+      p = 1 + (int64_t)(r % 2);
+    else if (family == "near ties")
+      p = 999 + (int64_t)(r % 2);
+    else if (family == "equal")
+      p = 7;
+    else if (family == "ones")
+      p = 1;
+    else if (family == "up")
+      p = 1 + i;
+    else if (family == "down")
+      p = 1 + n - i;
+    else if (family == "valley")
+      p = 1 + abs(i - n / 2);
+    else if (family == "mountain")
+      p = 1 + n - abs(i - n / 2);
+    else if (family == "alternating")
+      p = i % 2 ? 4000 : 1 + i % 3;
+    else if (family == "powers")
+      p = (int64_t)1 << (r % 12);
+    else if (family == "near 2^53")
+      p = 20000 + (int64_t)(r % 5000);
+    else if (family == "above 2^53")
+      p = 200000 + (int64_t)(r % 65537);
+    else if (family == "large and small")
+      p = (i % 2 ? 1 : (int64_t)1 << 27) + (int64_t)(r % 3);
+    else if (family == "near 2^63")
+      p = (int64_t)cbrt(0x1p63 / (n > 1 ? n - 1 : 1)) - 1 - (int64_t)(r % 5);
+    else if (family == "one large")
+      p = i == n / 2 ? (int64_t)1 << 55 : 1 + (int64_t)(r % 3);
+    else if (family == "large between zeros")
+      p = i % 2 ? 0 : ((int64_t)1 << 62) - (int64_t)(r % 999);
+    else
+      abort();
   }
   return dims;
 }
 
-static int refuse(void *, double) { return 1; }
-static int agree(void *, double) { return 0; }
+static int refuse(void *, double) {
+  return 1;
+}
+static int agree(void *, double) {
+  return 0;
+}
 
 static mmc_status run(const std::vector<int64_t> &dims, std::vector<int32_t> &splits,
                       std::vector<mmc_count> *table, mmci_device_order &order, mmci_error &error) {
@@ -121,7 +145,8 @@ static void expect_clean(const char *what) {
   mmci_emulated_machine &m = mmci_emulation();
   if (m.memory.empty() && m.handles == 0) return;
   failures++;
-  fprintf(stderr, "%s: %zu allocations and %d handles not released\n", what, m.memory.size(), m.handles);
+  fprintf(stderr, "%s: %zu allocations and %d handles not released\n", what, m.memory.size(),
+          m.handles);
 }
 
 static bool same(mmc_count count, u128 value) {
@@ -145,11 +170,13 @@ static void check(const std::string &family, int n, const char *kernel) {
         bad += !same(table[(size_t)(i * n - i * (i - 1) / 2 + j - i - 1)], book.at((int)i, (int)j));
     for (int t = 0; t < n - 1; t++) bad_splits += splits[(size_t)t] != book.splits[(size_t)t];
   }
-  bool wrong_kernel = kernel != nullptr && (order.kernel_used == nullptr || strcmp(order.kernel_used, kernel) != 0);
+  bool wrong_kernel =
+      kernel != nullptr && (order.kernel_used == nullptr || strcmp(order.kernel_used, kernel) != 0);
   if (status != MMC_OK || bad != 0 || bad_splits != 0 || wrong_kernel ||
       !same(order.multiplications, book.at(0, n))) {
     failures++;
-    fprintf(stderr, "%s n=%d seed %" PRIu64 ": status %d %s, %zu entries and %zu splits differ, %s\n",
+    fprintf(stderr,
+            "%s n=%d seed %" PRIu64 ": status %d %s, %zu entries and %zu splits differ, %s\n",
             family.c_str(), n, seed, (int)status, error.text, bad, bad_splits,
             order.kernel_used != nullptr ? order.kernel_used : "no kernel");
   }
@@ -175,7 +202,8 @@ static void check_failures() {
       /* Waits while releasing have nobody to tell. */
       if (k >= 0 && k >= calls - 2 && status == MMC_OK) continue;
       failures++;
-      fprintf(stderr, "runtime call %ld of %ld fails: status %d \"%s\"\n", k, calls, (int)status, error.text);
+      fprintf(stderr, "runtime call %ld of %ld fails: status %d \"%s\"\n", k, calls, (int)status,
+              error.text);
     }
     expect_clean("failing call");
   }
@@ -188,7 +216,7 @@ static void check_limits() {
   mmci_error error;
   size_t before = m.memory_bytes;
 
-  m.memory_bytes = 400 * 1000;
+  m.memory_bytes = 200 * 1000;
   mmci_device_order order = mmci_device_order();
   mmc_status status = run(dims, splits, nullptr, order, error);
   if (status != MMC_E_NOMEM || strstr(error.text, "needs") == nullptr) {
@@ -231,8 +259,8 @@ int main(int argc, char **argv) {
   if (argc > 1) random_state = strtoull(argv[1], nullptr, 10);
   mmci_emulation().seed = random_state;
   printf("seed %" PRIu64 "\n", random_state);
-  const char *families[] = {"random", "small",    "zeros",    "ties",        "near ties", "equal", "ones",
-                            "up",     "down",     "valley",   "mountain",    "alternating", "powers"};
+  const char *families[] = {"random", "small", "zeros",  "ties",     "near ties",   "equal", "ones",
+                            "up",     "down",  "valley", "mountain", "alternating", "powers"};
   for (int n : {1, 2, 3, 4, 5, 7, 62, 63, 64, 65, 100, 127, 128, 129}) check("random", n, nullptr);
   for (const char *family : families) {
     for (int n : {6, 66, 135}) check(family, n, nullptr);

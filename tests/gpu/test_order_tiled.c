@@ -43,8 +43,10 @@ static void compare(const target *on, int32_t n, const int64_t *dims, const char
   }
   mmci_device_order order = {.kernel = "tiled"};
   checks++;
-  if (!textbook_compare(&book, dims, solve, (void *)on, &order, what)) failures++;
-  else if (kernel != NULL) expect(strcmp(order.kernel_used, kernel) == 0, kernel);
+  if (!textbook_compare(&book, dims, solve, (void *)on, &order, what))
+    failures++;
+  else if (kernel != NULL)
+    expect(strcmp(order.kernel_used, kernel) == 0, kernel);
   textbook_destroy(&book);
 }
 
@@ -84,7 +86,8 @@ static void test_answers(const target *on, bool small) {
   }
 }
 
-/* ---- long chains ------------------------------------------------------------------------------ */
+/* ---- long chains ------------------------------------------------------------------------------
+ */
 
 /* The multiplications of the tree that the splits describe; false when they describe none. */
 static bool add_up(int32_t n, const int64_t *dims, const int32_t *splits, int32_t *stack,
@@ -142,7 +145,8 @@ static void test_long(const target *on, int32_t n, int family, uint64_t seed) {
   free(stack);
 }
 
-/* ---- refusals --------------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------------------
+ */
 
 static int stop(void *user, double done) {
   (void)done;

@@ -177,8 +177,8 @@ static void test_round_trips(void **state) {
 /* A callback that fails, at whichever call, ends the stream. */
 static void test_stream_stops(void **state) {
   (void)state;
-  mmc_matrix m = make_matrix(MMC_C128, 300, 200, MMC_COL_MAJOR, 0);
-  collector whole = {.bytes = malloc(1 << 20), .room = 1 << 20};
+  mmc_matrix m = make_matrix(MMC_C128, 500, 400, MMC_COL_MAJOR, 0);
+  collector whole = {.bytes = malloc(1 << 22), .room = 1 << 22};
   assert_non_null(whole.bytes);
   assert_int_equal(mmci_npy_stream(MMC_C128, &m, 2, collect, &whole, NULL), MMC_OK);
   assert_true(whole.calls > 3);

@@ -9,7 +9,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "io/output_file.h"
@@ -386,15 +385,18 @@ static void test_standard_output(void **state) {
 enum { FIFO_BYTES = 1 << 20 }; /* more than a pipe holds */
 
 typedef struct drainer {
+  pthread_t writer;
   int descriptor;
   char *bytes;
   size_t size;
 } drainer;
 
+/* Reads slowly, and interrupts the writer each time. */
 static void *drain(void *argument) {
   drainer *d = argument;
   for (ssize_t got; (got = read(d->descriptor, d->bytes + d->size, 5000)) > 0;) {
     d->size += (size_t)got;
+    pthread_kill(d->writer, SIGALRM);
     usleep(100);
   }
   close(d->descriptor);
@@ -403,13 +405,6 @@ static void *drain(void *argument) {
 
 static void ignore_signal(int number) {
   (void)number;
-}
-
-/* Sends SIGALRM to this thread every that many microseconds; 0: no more. */
-static void set_alarm(suseconds_t microseconds) {
-  struct itimerval timer = {.it_interval = {.tv_usec = microseconds},
-                            .it_value = {.tv_usec = microseconds}};
-  assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
 }
 
 /* Straight into a FIFO, which is there afterwards, in pieces when signals interrupt; and nobody
@@ -423,7 +418,7 @@ static void test_fifo(void **state) {
   int reader = open(path, O_RDONLY | O_NONBLOCK);
   assert_true(reader >= 0);
   assert_int_equal(fcntl(reader, F_SETFL, 0), 0);
-  drainer d = {.descriptor = reader, .bytes = malloc(FIFO_BYTES + 5000)};
+  drainer d = {.writer = pthread_self(), .descriptor = reader, .bytes = malloc(FIFO_BYTES + 5000)};
   char *content = malloc(FIFO_BYTES + 1);
   assert_non_null(d.bytes);
   assert_non_null(content);
@@ -432,17 +427,10 @@ static void test_fifo(void **state) {
   mmci_output_file *file = NULL; /* open before the reader reads, or it sees an end at once */
   assert_int_equal(mmci_output_file_create(path, &file, NULL), MMC_OK);
   pthread_t thread;
-  sigset_t alarms;
-  sigemptyset(&alarms);
-  sigaddset(&alarms, SIGALRM);
-  pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* in the other thread */
-  assert_int_equal(pthread_create(&thread, NULL, drain, &d), 0);
-  pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
   struct sigaction action = {.sa_handler = ignore_signal};
   sigaction(SIGALRM, &action, NULL); /* writes are not restarted */
-  set_alarm(500);
+  assert_int_equal(pthread_create(&thread, NULL, drain, &d), 0);
   mmc_status status = put_output(path, content, NULL);
-  set_alarm(0);
   assert_int_equal(mmci_output_file_commit(file, NULL), MMC_OK);
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_int_equal(status, MMC_OK);

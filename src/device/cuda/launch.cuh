@@ -1,10 +1,11 @@
-/* launch.cuh: how the kernels of this folder are started and the few things they use beyond CUDA C++,
- * so that one source serves nvcc and the emulation on a CPU (MMCI_EMULATE_CUDA, tests/emulation).
+/* launch.cuh: how the kernels of this folder are started and the few things they use beyond CUDA
+ * C++, so that one source serves nvcc and the emulation on a CPU (MMCI_EMULATE_CUDA,
+ * tests/emulation).
  *
  *     mmci_launch(kernel, grid, block, shared_bytes, stream, arguments...)   returns cudaError_t
  *     MMCI_DYNAMIC_SHARED(name)            the block's dynamic shared memory, 16-byte aligned
- *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait<groups left>
- *     mmci_gate                            in shared memory: opens for good once so many threads
+ *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait<groups
+ * left> mmci_gate                            in shared memory: opens for good once so many threads
  *                                          have arrived; what they wrote before is then visible
  */
 #ifndef MMCI_CUDA_LAUNCH_CUH
@@ -22,7 +23,9 @@ template <typename... Parameters, typename... Arguments>
 static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                                       size_t shared_bytes, cudaStream_t stream,
                                       Arguments... arguments) {
+  /* clang-format off */
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
+  /* clang-format on */
   return cudaGetLastError();
 }
 

@@ -1,8 +1,8 @@
 /* order_tiled.cu: the ordering problem as a table of tiles, diagonal after diagonal, on one device.
  *
  * A tile (I, J) is finished by the vertices of its middle tiles K, I < K < J, and then by those of
- * its own rows and columns (order_tiled_close.cuh). The middle is nearly all the work, and all of it
- * but the outermost two tiles K is known two diagonals ahead. So two streams run: one finishes
+ * its own rows and columns (order_tiled_close.cuh). The middle is nearly all the work, and all of
+ * it but the outermost two tiles K is known two diagonals ahead. So two streams run: one finishes
  * diagonal d - 1 while the other applies tiles I+2..J-2 to diagonal d.
  *
  * Products of tiles test bounds on groups of candidates first and compute what these leave
@@ -42,8 +42,8 @@ namespace mmci_tiled {
   } while (0)
 
 enum {
-  LEAD = 4,       /* diagonals that may be under way */
-  TEST_SHARE = 2, /* pairs of tiles that a warp tests at least */
+  LEAD = 4,        /* diagonals that may be under way */
+  TEST_SHARE = 2,  /* pairs of tiles that a warp tests at least */
   TEST_ROUNDS = 4, /* blocks of that kernel for each that fits at a time */
   WALK_BLOCKS_PER_MULTIPROCESSOR = 8
 };
@@ -52,7 +52,9 @@ enum {
 
 static const u128 TOO_LARGE = ~(u128)0;
 
-static u128 add(u128 a, u128 b) { return a + b < a ? TOO_LARGE : a + b; }
+static u128 add(u128 a, u128 b) {
+  return a + b < a ? TOO_LARGE : a + b;
+}
 
 static u128 multiply(u128 a, u128 b) {
   u128 product;
@@ -70,12 +72,12 @@ struct Reduced {
   u128 candidate_max; /* nor a candidate */
 };
 
-/* No entry costs more than the fan at its least vertex v: p[v] times the sum of p[i] p[i+1] over the
- * sides i, i+1 that do not touch v, and of the product of the ends. Both are at most those of the
- * longest sub-chain in which v is least, the ends taken as its greatest dims left and right of v. A
- * stack of vertices with ascending dims finds these sub-chains in O(n). */
+/* No entry costs more than the fan at its least vertex v: p[v] times the sum of p[i] p[i+1] over
+ * the sides i, i+1 that do not touch v, and of the product of the ends. Both are at most those of
+ * the longest sub-chain in which v is least, the ends taken as its greatest dims left and right of
+ * v. A stack of vertices with ascending dims finds these sub-chains in O(n). */
 struct Least {
-  int32_t vertex, first;       /* least in first..; vertices first..vertex-1 have been dropped */
+  int32_t vertex, first;          /* least in first..; vertices first..vertex-1 have been dropped */
   uint64_t most_left, most_right; /* the greatest dims of first..vertex-1, and since vertex */
 };
 
@@ -110,7 +112,8 @@ static mmc_status bound_entries(Reduced *chain, mmci_error *error) {
       const Least *top = &stack[--depth];
       const u128 fan = bound_fan(chain, sides, top, i - 1);
       if (fan > largest) largest = fan;
-      /* What lies around a dropped vertex, and the vertex, lie right of the one below and left of i. */
+      /* What lies around a dropped vertex, and the vertex, lie right of the one below and left of
+       * i. */
       uint64_t most = p[top->vertex];
       if (top->most_left > most) most = top->most_left;
       if (top->most_right > most) most = top->most_right;
@@ -176,7 +179,7 @@ struct Solver {
   int tiles, levels, multiprocessors, test_blocks, compute_blocks;
   Table<Number> table; /* pointers into memory */
   Walk walk;
-  char *memory;        /* one allocation on the device */
+  char *memory; /* one allocation on the device */
   cudaStream_t closing, middle;
   cudaEvent_t started, finished;
   cudaEvent_t closed[LEAD], applied[LEAD]; /* diagonal d at d % LEAD */
@@ -299,9 +302,11 @@ template <class Number>
 static mmc_status open_solver(Solver<Number> *s, mmci_error *error) {
   int least_priority, greatest_priority, device;
   MMCI_CUDA_TRY(cudaGetDevice(&device));
-  MMCI_CUDA_TRY(cudaDeviceGetAttribute(&s->multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  MMCI_CUDA_TRY(
+      cudaDeviceGetAttribute(&s->multiprocessors, cudaDevAttrMultiProcessorCount, device));
   MMCI_CUDA_TRY(cudaDeviceGetStreamPriorityRange(&least_priority, &greatest_priority));
-  MMCI_CUDA_TRY(cudaStreamCreateWithPriority(&s->closing, cudaStreamNonBlocking, greatest_priority));
+  MMCI_CUDA_TRY(
+      cudaStreamCreateWithPriority(&s->closing, cudaStreamNonBlocking, greatest_priority));
   MMCI_CUDA_TRY(cudaStreamCreateWithPriority(&s->middle, cudaStreamNonBlocking, least_priority));
   MMCI_CUDA_TRY(cudaEventCreate(&s->started));
   MMCI_CUDA_TRY(cudaEventCreate(&s->finished));
@@ -309,7 +314,8 @@ static mmc_status open_solver(Solver<Number> *s, mmci_error *error) {
     MMCI_CUDA_TRY(cudaEventCreateWithFlags(&s->closed[i], cudaEventDisableTiming));
     MMCI_CUDA_TRY(cudaEventCreateWithFlags(&s->applied[i], cudaEventDisableTiming));
   }
-  MMCI_CUDA_TRY(cudaFuncSetAttribute(close_tiles<Number>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  MMCI_CUDA_TRY(cudaFuncSetAttribute(close_tiles<Number>,
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      (int)sizeof(CloseMemory<Number>)));
   MMCI_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&s->test_blocks, test_tiles<Number>,
                                                               TEST_THREADS, 0));
@@ -373,14 +379,16 @@ template <class Number>
 static mmc_status enqueue_middle(Solver<Number> *s, int d, mmci_error *error) {
   const int count = s->tiles - d;
   const long long products = (long long)count * (d - 3), places = s->multiprocessors;
-  const unsigned test_blocks =
-      clamp_blocks(products / TEST_SHARE / (TEST_THREADS / WARP), TEST_ROUNDS * places * s->test_blocks);
+  const unsigned test_blocks = clamp_blocks(products / TEST_SHARE / (TEST_THREADS / WARP),
+                                            TEST_ROUNDS * places * s->test_blocks);
   const unsigned compute_blocks = clamp_blocks(products * 2 * GROUPS, places * s->compute_blocks);
   MMCI_CUDA_TRY(cudaStreamWaitEvent(s->middle, s->closed[(d - 2) % LEAD], 0));
-  MMCI_CUDA_TRY(mmci_launch(seed_tiles<Number>, count * SEED_PARTS, SEED_THREADS, 0, s->middle, s->table, d, 2));
-  MMCI_CUDA_TRY(mmci_launch(test_tiles<Number>, test_blocks, TEST_THREADS, 0, s->middle, s->table, d));
-  MMCI_CUDA_TRY(mmci_launch(compute_undecided<Number>, compute_blocks, COMPUTE_THREADS, 0, s->middle,
-                            s->table, d));
+  MMCI_CUDA_TRY(mmci_launch(seed_tiles<Number>, count * SEED_PARTS, SEED_THREADS, 0, s->middle,
+                            s->table, d, 2));
+  MMCI_CUDA_TRY(
+      mmci_launch(test_tiles<Number>, test_blocks, TEST_THREADS, 0, s->middle, s->table, d));
+  MMCI_CUDA_TRY(mmci_launch(compute_undecided<Number>, compute_blocks, COMPUTE_THREADS, 0,
+                            s->middle, s->table, d));
   MMCI_CUDA_TRY(cudaEventRecord(s->applied[d % LEAD], s->middle));
   MMCI_CUDA_TRY(cudaStreamWaitEvent(s->closing, s->applied[d % LEAD], 0));
   return MMC_OK;
@@ -391,10 +399,11 @@ template <class Number>
 static mmc_status enqueue_end(Solver<Number> *s, int d, mmci_error *error) {
   const int count = s->tiles - d;
   if (d == 2 || d == 3)
-    MMCI_CUDA_TRY(mmci_launch(seed_tiles<Number>, count * SEED_PARTS, SEED_THREADS, 0, s->closing, s->table, d, 1));
+    MMCI_CUDA_TRY(mmci_launch(seed_tiles<Number>, count * SEED_PARTS, SEED_THREADS, 0, s->closing,
+                              s->table, d, 1));
   if (d >= 2)
-    MMCI_CUDA_TRY(mmci_launch(outer_tiles<Number>, count * (d == 2 ? 1 : 2) * 2 * GROUPS, COMPUTE_THREADS,
-                              0, s->closing, s->table, d));
+    MMCI_CUDA_TRY(mmci_launch(outer_tiles<Number>, count * (d == 2 ? 1 : 2) * 2 * GROUPS,
+                              COMPUTE_THREADS, 0, s->closing, s->table, d));
   MMCI_CUDA_TRY(mmci_launch(close_tiles<Number>, count, CLOSE_THREADS, sizeof(CloseMemory<Number>),
                             s->closing, s->table, d));
   MMCI_CUDA_TRY(cudaEventRecord(s->closed[d % LEAD], s->closing));
@@ -444,13 +453,16 @@ static mmc_status find_tree(Solver<Number> *s, mmci_error *error) {
   if (n < 2) return MMC_OK;
   const int4 root = {0, n, 0, 0};
   const int one = 1;
-  MMCI_CUDA_TRY(cudaMemcpyAsync(s->walk.nodes, &root, sizeof root, cudaMemcpyHostToDevice, s->closing));
-  MMCI_CUDA_TRY(cudaMemcpyAsync(s->walk.ready, &one, sizeof one, cudaMemcpyHostToDevice, s->closing));
-  MMCI_CUDA_TRY(cudaMemcpyAsync(&s->walk.counters[WRITTEN], &one, sizeof one, cudaMemcpyHostToDevice,
-                                s->closing));
+  MMCI_CUDA_TRY(
+      cudaMemcpyAsync(s->walk.nodes, &root, sizeof root, cudaMemcpyHostToDevice, s->closing));
+  MMCI_CUDA_TRY(
+      cudaMemcpyAsync(s->walk.ready, &one, sizeof one, cudaMemcpyHostToDevice, s->closing));
+  MMCI_CUDA_TRY(cudaMemcpyAsync(&s->walk.counters[WRITTEN], &one, sizeof one,
+                                cudaMemcpyHostToDevice, s->closing));
   const unsigned blocks =
       clamp_blocks(n / 4, (long long)s->multiprocessors * WALK_BLOCKS_PER_MULTIPROCESSOR);
-  MMCI_CUDA_TRY(mmci_launch(find_splits<Number>, blocks, WALK_THREADS, 0, s->closing, s->table, s->walk));
+  MMCI_CUDA_TRY(
+      mmci_launch(find_splits<Number>, blocks, WALK_THREADS, 0, s->closing, s->table, s->walk));
   MMCI_CUDA_TRY(cudaEventRecord(s->closed[0], s->closing));
   TRY(wait_for(s, s->closed[0], 1, error));
   int counters[COUNTERS];
@@ -497,8 +509,7 @@ static mmc_status answer(Solver<Number> *s, mmci_error *error) {
   TRY(find_tree(s, error));
   const int n = s->chain->n;
   Value cost = 0;
-  MMCI_CUDA_TRY(cudaMemcpy(&cost,
-                           s->table.cost + tile_index(0, n / TILE) * TILE_ENTRIES + n % TILE,
+  MMCI_CUDA_TRY(cudaMemcpy(&cost, s->table.cost + tile_index(0, n / TILE) * TILE_ENTRIES + n % TILE,
                            sizeof cost, cudaMemcpyDeviceToHost));
   s->order->multiplications = count_of(cost, s->chain->divisor);
   if (s->order->multiplications.lo == UINT64_MAX && s->order->multiplications.hi == UINT64_MAX)
@@ -534,9 +545,10 @@ static mmc_status solve_reduced(const Reduced *chain, mmci_device_order *order, 
     order->kernel_used = "tiled u64";
     return solve<NumberU64>(chain, order, error);
   }
-  return mmci_fail(error, MMC_E_UNSUPPORTED,
-                   "costs may exceed 2^63, which kernel tiled does not hold; solver hu-shing and the "
-                   "table on the cpu do");
+  return mmci_fail(
+      error, MMC_E_UNSUPPORTED,
+      "costs may exceed 2^63, which kernel tiled does not hold; solver hu-shing and the "
+      "table on the cpu do");
 }
 
 }  // namespace mmci_tiled

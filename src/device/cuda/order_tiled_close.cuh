@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(FIRST_THREADS) first_tiles(Table<Number> table
   typedef typename Number::Value Value;
   const int lanes = FIRST_THREADS / TILE;
   MMCI_DYNAMIC_SHARED(memory);
-  Value(*x)[TILE + 1] = (Value(*)[TILE + 1])memory;
+  Value(*x)[TILE + 1] = (Value(*)[TILE + 1]) memory;
   Value *p = &x[TILE][0];
   const int thread = (int)threadIdx.x, I = (int)blockIdx.x;
   for (int e = thread; e < TILE_ENTRIES; e += FIRST_THREADS)
@@ -47,7 +47,7 @@ template <typename Value>
 struct SharedTile {
   enum {
     PLANES = (int)sizeof(Value) / 4,
-    PER_WORD = 4 / PLANES,                    /* values in 16 bytes */
+    PER_WORD = 4 / PLANES, /* values in 16 bytes */
     PITCH = TILE / PLANES + PER_WORD,
     PLANE = TILE * PITCH + 64 / (int)sizeof(Value),
     VALUES = PLANES * PLANE
@@ -97,8 +97,8 @@ __device__ __forceinline__ void relax_block(typename Number::Value (&x)[ROWS][4]
   }
 }
 
-/* Finishes a 4 x 4 block whose candidates from other blocks are all in: the vertices of its own rows
- * and columns. Bottom left first; the operand that came last joins last. */
+/* Finishes a 4 x 4 block whose candidates from other blocks are all in: the vertices of its own
+ * rows and columns. Bottom left first; the operand that came last joins last. */
 template <class Number>
 __device__ __forceinline__ void finish_block(typename Number::Value (&x)[4][4],
                                              const typename Number::Value (&left)[4][4],
@@ -134,15 +134,16 @@ __device__ __forceinline__ void finish_block(typename Number::Value (&x)[4][4],
  * Launch   one block of 512 a tile; shared memory as CloseMemory.
  * Idea     blocks with the same C - R are independent. In 31 waves, from the bottom left corner,
  *          the blocks of a wave are finished by one thread each and published; then every later
- *          block takes the candidates they bring it: 4 vertices from the one below it in its column,
- *          4 from the one left of it in its row. A wave's gate opens when its blocks are published;
+ *          block takes the candidates they bring it: 4 vertices from the one below it in its
+ * column, 4 from the one left of it in its row. A wave's gate opens when its blocks are published;
  *          blocks of far waves may lag behind, so that the next wave's are never waited for.
  * Bound    latency: 127 anti-diagonals of entries depend on each other. */
 enum { CLOSE_THREADS = 512, CLOSE_WAVES = 2 * (TILE / 4) - 1 };
 template <class Number>
 struct CloseMemory {
   typedef typename Number::Value Value;
-  Value x[SharedTile<Value>::VALUES], left[SharedTile<Value>::VALUES], right[SharedTile<Value>::VALUES];
+  Value x[SharedTile<Value>::VALUES], left[SharedTile<Value>::VALUES],
+      right[SharedTile<Value>::VALUES];
   Value row_dim[TILE], column_dim[TILE];
   mmci_gate published[CLOSE_WAVES];
 };
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(CLOSE_THREADS, 1) close_tiles(Table<Number> ta
 #pragma unroll
   for (int i = 0; i < TILE_ENTRIES / CLOSE_THREADS; i++) {
     const int e = i * CLOSE_THREADS + thread, row = e / TILE, column = e % TILE;
-    X.at(row, column) = d >= 2                            ? table.cost_tile(I, J)[e]
+    X.at(row, column) = d >= 2                           ? table.cost_tile(I, J)[e]
                         : row == TILE - 1 && column == 0 ? (Value)0
                                                          : Number::infinity();
     left.at(row, column) = table.cost_tile(I, I)[e];
@@ -166,8 +167,10 @@ __global__ void __launch_bounds__(CLOSE_THREADS, 1) close_tiles(Table<Number> ta
   }
   if (thread < CLOSE_WAVES)
     shared.published[thread].close(thread > 15 ? CLOSE_WAVES - thread : thread + 1);
-  if (thread < TILE) shared.row_dim[thread] = table.dim[I * TILE + thread];
-  else if (thread < 2 * TILE) shared.column_dim[thread - TILE] = table.dim[J * TILE + thread - TILE];
+  if (thread < TILE)
+    shared.row_dim[thread] = table.dim[I * TILE + thread];
+  else if (thread < 2 * TILE)
+    shared.column_dim[thread - TILE] = table.dim[J * TILE + thread - TILE];
   __syncthreads();
 
   /* The thread's block (R, C) and its wave. Threads are sorted by wave, the last first, so that
@@ -246,7 +249,8 @@ __global__ void __launch_bounds__(CLOSE_THREADS, 1) close_tiles(Table<Number> ta
   /* thread = [over columns or rows][group][row or column] */
   const int line = thread % TILE, g = thread / TILE % GROUPS;
   const bool over_rows = thread >= GROUPS * TILE;
-  const float *from = low + (over_rows ? g * GROUP * LOW_PITCH + line : line * LOW_PITCH + g * GROUP);
+  const float *from =
+      low + (over_rows ? g * GROUP * LOW_PITCH + line : line * LOW_PITCH + g * GROUP);
   float lowest = from[0];
 #pragma unroll
   for (int i = 1; i < GROUP; i++) lowest = fminf(lowest, from[over_rows ? i * LOW_PITCH : i]);

@@ -7,15 +7,15 @@
  *     (p[a] min p[v]) p[b]  +  min low[a][v]  +  min low[v][b]  >=  c[a][b] - (W[b] - W[a]),
  *
  * all rounded down on the left and up on the right, says that none of the 16 lowers c[a][b]; all 64
- * are tried first. Where that fails for one entry of 32 x 64, the 16 costs of all of them are computed.
- * So every candidate is computed or proven to be no improvement. On random dims 1-3% of the groups
- * of 16 are computed. Candidates that tie pass as long as single precision holds them exactly,
- * which W and dividing the dims by their common factor make likely; at worst all are computed, after
- * tests that take a twentieth of the time.
+ * are tried first. Where that fails for one entry of 32 x 64, the 16 costs of all of them are
+ * computed. So every candidate is computed or proven to be no improvement. On random dims 1-3% of
+ * the groups of 16 are computed. Candidates that tie pass as long as single precision holds them
+ * exactly, which W and dividing the dims by their common factor make likely; at worst all are
+ * computed, after tests that take a twentieth of the time.
  *
- * Four kernels a diagonal: seed_tiles gives every entry a value to start from; test_tiles tests tiles
- * and groups and lists those that are not decided; compute_undecided does these; outer_tiles does
- * both for the two outermost tiles K, which are known last. */
+ * Four kernels a diagonal: seed_tiles gives every entry a value to start from; test_tiles tests
+ * tiles and groups and lists those that are not decided; compute_undecided does these; outer_tiles
+ * does both for the two outermost tiles K, which are known last. */
 #ifndef MMCI_ORDER_TILED_PRODUCTS_CUH
 #define MMCI_ORDER_TILED_PRODUCTS_CUH
 
@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(SEED_THREADS) seed_tiles(Table<Number> table, 
   const int first = (I + skip) * TILE, last = (J - skip + 1) * TILE - 1;
   const int e = ((int)blockIdx.x % SEED_PARTS * SEED_THREADS + (int)threadIdx.x) * 4;
   const int row = e / TILE, column = e % TILE;
-  const int vertices[3] = {table.least_vertex(first, last), table.least_vertex(first, first + TILE - 1),
+  const int vertices[3] = {table.least_vertex(first, last),
+                           table.least_vertex(first, first + TILE - 1),
                            table.least_vertex(last - TILE + 1, last)};
   Value x[4], q[4], base[4];
   load_words<4>(q, table.dim + J * TILE + column);
@@ -64,8 +65,8 @@ __global__ void __launch_bounds__(SEED_THREADS) seed_tiles(Table<Number> table, 
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-/* A warp's bounds on 4 ROWS rows of tile (I, J). A thread has ROWS of them, below each other, and two
- * runs of four columns, 32 apart, so that the warp reads whole lines. */
+/* A warp's bounds on 4 ROWS rows of tile (I, J). A thread has ROWS of them, below each other, and
+ * two runs of four columns, 32 apart, so that the warp reads whole lines. */
 template <class Number, int ROWS>
 struct Bounds {
   typedef typename Number::Value Value;
@@ -130,7 +131,8 @@ struct Bounds {
       const float pq = __fmul_rd(row_dim[r], group.dim);
 #pragma unroll
       for (int c = 0; c < 8; c++)
-        any |= __fadd_rd(__fmaf_rd(pq, column_dim[c], group.rows[r]), group.columns[c]) < limit[r][c];
+        any |=
+            __fadd_rd(__fmaf_rd(pq, column_dim[c], group.rows[r]), group.columns[c]) < limit[r][c];
     }
     return any;
   }
@@ -142,7 +144,8 @@ struct Bounds {
  * Traffic  192 instructions a thread for 32 x 64 x 64 candidates (multiply-add, addition,
  *          comparison) when the whole tile is decided, as 9 in 10 are; 400 bytes read a warp. No
  *          shared memory, no barriers.
- * Bound    issue slots: 0.05 to 0.1 a candidate of a warp, where computing takes 6 of the FP64 pipe. */
+ * Bound    issue slots: 0.05 to 0.1 a candidate of a warp, where computing takes 6 of the FP64
+ * pipe. */
 enum { TEST_THREADS = 128, TEST_ROWS = 8 };
 template <class Number>
 __global__ void __launch_bounds__(TEST_THREADS, 3) test_tiles(Table<Number> table, int d) {
@@ -218,8 +221,8 @@ struct Operands {
   Value b[GROUP][TILE];      /* c[v][column] */
 };
 
-/* The costs at the 16 vertices of a group for half a tile of diagonal d. One block, a thread has 8 x 4
- * entries in registers: begin() and finish() for every half tile, between them for every group
+/* The costs at the 16 vertices of a group for half a tile of diagonal d. One block, a thread has 8
+ * x 4 entries in registers: begin() and finish() for every half tile, between them for every group
  * fetch(), stage(), a barrier, run() and another barrier before the next stage(). */
 template <class Number>
 struct Computation {
@@ -227,8 +230,8 @@ struct Computation {
   enum {
     PER_WORD = 16 / (int)sizeof(Value), /* values in 16 bytes */
     ACROSS = TILE / COMPUTE_COLUMNS,    /* threads */
-    RUN_STEP = ACROSS * PER_WORD,       /* a thread's columns lie in runs of 16 bytes, so far apart */
-    LAZY_ROWS = 4,                      /* whose minima are taken together */
+    RUN_STEP = ACROSS * PER_WORD, /* a thread's columns lie in runs of 16 bytes, so far apart */
+    LAZY_ROWS = 4,                /* whose minima are taken together */
     FETCH_A = GROUP * HALF / COMPUTE_THREADS,
     FETCH_B = GROUP * TILE / COMPUTE_THREADS
   };
@@ -274,7 +277,8 @@ struct Computation {
     const int I = item.tile_half / 2, K = item.tile_group / GROUPS;
     const int v0 = item.tile_group % GROUPS * GROUP;
     const int left_row = item.tile_half % 2 * HALF + thread % HALF;
-    load_words<FETCH_A>(fetched_a, table.cost_tile(I, K) + left_row * TILE + v0 + thread / HALF * FETCH_A);
+    load_words<FETCH_A>(fetched_a,
+                        table.cost_tile(I, K) + left_row * TILE + v0 + thread / HALF * FETCH_A);
     const Value *right = table.cost_tile(K, I + d) + v0 * TILE + thread * PER_WORD;
 #pragma unroll
     for (int i = 0; i < FETCH_B; i += PER_WORD)
@@ -293,7 +297,8 @@ struct Computation {
     }
 #pragma unroll
     for (int i = 0; i < FETCH_B; i += PER_WORD)
-      store_words<PER_WORD>(&shared.b[0][0] + i * COMPUTE_THREADS + thread * PER_WORD, fetched_b + i);
+      store_words<PER_WORD>(&shared.b[0][0] + i * COMPUTE_THREADS + thread * PER_WORD,
+                            fetched_b + i);
   }
 
   __device__ __forceinline__ void run() {
@@ -390,8 +395,8 @@ __global__ void __launch_bounds__(COMPUTE_THREADS, COMPUTE_BLOCKS)
 }
 
 /* The vertices of tiles I+1 and J-1 for the tiles of diagonal d, d >= 2.
- * Launch   one block of 64 a half of a tile and group: 2 * 4 * (1 or 2) of them a tile. Its two warps
- *          test 16 rows each, and both compute the group when one of them leaves it undecided. */
+ * Launch   one block of 64 a half of a tile and group: 2 * 4 * (1 or 2) of them a tile. Its two
+ * warps test 16 rows each, and both compute the group when one of them leaves it undecided. */
 template <class Number>
 __global__ void __launch_bounds__(COMPUTE_THREADS, COMPUTE_BLOCKS)
     outer_tiles(Table<Number> table, int d) {

@@ -12,9 +12,9 @@
  * along the chain, W[b] = sum of m p[i-1] p[i] for i <= b, m the least dim. Sums of costs along
  * a split telescope in W, so the recurrence holds for c[a][b] - (W[b] - W[a]) as it stands: the
  * excess over the price of a fan at m, a far smaller number. For every tile its least excess over
- * each 16 columns of a row, then over each 16 rows of a column, is kept in single precision, rounded
- * down: group[0][g][row], group[1][g][column]. Sums and products of such numbers, rounded down, never
- * exceed the true excess of a candidate. */
+ * each 16 columns of a row, then over each 16 rows of a column, is kept in single precision,
+ * rounded down: group[0][g][row], group[1][g][column]. Sums and products of such numbers, rounded
+ * down, never exceed the true excess of a candidate. */
 #ifndef MMCI_ORDER_TILED_TABLE_CUH
 #define MMCI_ORDER_TILED_TABLE_CUH
 
@@ -25,12 +25,12 @@
 namespace mmci_tiled {
 
 enum {
-  TILE = 64,                        /* entries along an edge of a tile */
+  TILE = 64, /* entries along an edge of a tile */
   TILE_ENTRIES = TILE * TILE,
-  GROUP = 16,                       /* vertices that one coarse bound covers */
-  GROUPS = TILE / GROUP,            /* in a tile */
+  GROUP = 16,                        /* vertices that one coarse bound covers */
+  GROUPS = TILE / GROUP,             /* in a tile */
   TILE_BOUNDS = (1 + GROUPS) * TILE, /* of rows, or of columns */
-  HALF = TILE / 2,                  /* rows that products are split into */
+  HALF = TILE / 2,                   /* rows that products are split into */
   WARP = 32
 };
 const unsigned ALL_LANES = 0xffffffffu;
@@ -41,8 +41,10 @@ const unsigned ALL_LANES = 0xffffffffu;
 struct NumberF64 {
   typedef double Value;
   static const uint64_t LIMIT = (uint64_t)1 << 53; /* of costs, and of W */
-  enum { MINIMUM_IS_DEAR = 1 }; /* a comparison costs less than a minimum */
-  static __device__ __forceinline__ Value infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
+  enum { MINIMUM_IS_DEAR = 1 };                    /* a comparison costs less than a minimum */
+  static __device__ __forceinline__ Value infinity() {
+    return __longlong_as_double(0x7ff0000000000000ll);
+  }
   static __device__ __forceinline__ Value product(Value p, Value q) { return p * q; }
   /* a + b + pq r */
   static __device__ __forceinline__ Value cost(Value pq, Value r, Value a, Value b) {
@@ -156,8 +158,8 @@ static __host__ __device__ inline size_t tile_index(int I, int J) {
   return (size_t)J * (size_t)(J + 1) / 2 + (size_t)I;
 }
 
-/* A group of candidates that its bound does not decide: vertices 16g.. of tile K for half of the rows
- * of tile (I, I + d). */
+/* A group of candidates that its bound does not decide: vertices 16g.. of tile K for half of the
+ * rows of tile (I, I + d). */
 struct Undecided {
   int tile_half;  /* 2 I + half */
   int tile_group; /* 4 K + g */
@@ -169,14 +171,14 @@ struct Table {
   int tiles; /* along an edge */
   Value *cost;
   float *bound;
-  const Value *dim;      /* 64 tiles of them */
-  const Value *base;     /* W */
-  const float *dim_low;  /* dims rounded down */
+  const Value *dim;       /* 64 tiles of them */
+  const Value *base;      /* W */
+  const float *dim_low;   /* dims rounded down */
   const float *dim_tile;  /* the least of each tile, rounded down */
   const float *dim_group; /* the least of each 16 */
-  const int *least_dim;  /* [level][i]: the leftmost position of the least of dims i..i+2^level-1 */
-  float *limit;          /* starting excesses of the tiles of the diagonal at hand, rounded up */
-  Undecided *undecided;  /* those of the diagonal at hand, in no order */
+  const int *least_dim; /* [level][i]: the leftmost position of the least of dims i..i+2^level-1 */
+  float *limit;         /* starting excesses of the tiles of the diagonal at hand, rounded up */
+  Undecided *undecided; /* those of the diagonal at hand, in no order */
   unsigned *undecided_count; /* one a diagonal */
 
   __device__ __forceinline__ Value *cost_tile(int I, int J) const {

@@ -1,19 +1,19 @@
 /* order_tiled_walk.cuh: the splits, found again in the finished table.
  *
- * A split of (i, j) is a vertex k with c[i][k] + c[k][j] + p[i] p[k] p[j] = c[i][j]. Of several, the
- * one wins that goes_before() all others, the rule that all solvers of mmchain share. With v the
- * leftmost vertex of least dim in i..j it says where to look first:
+ * A split of (i, j) is a vertex k with c[i][k] + c[k][j] + p[i] p[k] p[j] = c[i][j]. Of several,
+ * the one wins that goes_before() all others, the rule that all solvers of mmchain share. With v
+ * the leftmost vertex of least dim in i..j it says where to look first:
  *
  *     v = i       the greatest split: from j-1 downwards, the first match ends the search
  *     v = j       the least split: from i+1 upwards, likewise
  *     between     v itself, if it is a split; else all have to be seen
  *
- * Deep trees consist of fans: from i, the sub-chains (i, j), (i, j-1), ... whose splits are j-1, j-2
- * and so on. A block tries the next 256 of such a run at once.
+ * Deep trees consist of fans: from i, the sub-chains (i, j), (i, j-1), ... whose splits are j-1,
+ * j-2 and so on. A block tries the next 256 of such a run at once.
  *
  * The answer lists parents before children and right children before left ones. The j-i-1 products
- * of a sub-chain fill a run of the list: its own split, then the run of (k, j), then that of (i, k).
- * So a node's place is known before its children are. */
+ * of a sub-chain fill a run of the list: its own split, then the run of (k, j), then that of (i,
+ * k). So a node's place is known before its children are. */
 #ifndef MMCI_ORDER_TILED_WALK_CUH
 #define MMCI_ORDER_TILED_WALK_CUH
 
@@ -33,7 +33,8 @@ enum { WALK_THREADS = 256, WALK_AHEAD = 4, NO_SPLIT = -1 };
 
 /* Of two splits k and o of (i, j) that tie, whether k goes before o. Of two vertices the lighter is
  * the one of smaller dim, of equal dims the one further left. Of the splits that tie, the lightest
- * wins if it is lighter than both ends; else the greatest, when i is the lighter end, or the least. */
+ * wins if it is lighter than both ends; else the greatest, when i is the lighter end, or the least.
+ */
 template <typename Value>
 static __device__ __forceinline__ bool goes_before(const Value *dim, int i, int j, int k, int o) {
   const int end = dim[j] < dim[i] ? j : i;
@@ -85,8 +86,8 @@ static __device__ __forceinline__ int find_split(const Table<Number> &table, int
 }
 
 /* How many sub-chains from (i, j) on, at most 256, belong to a fan from its least vertex v, i or j:
- * (i, j), (i, j-1), ... with splits j-1, j-2, ...; or (i, j), (i+1, j), ... with i+1, i+2, ... Thread
- * t writes the split of number t. The same answer to every thread. */
+ * (i, j), (i, j-1), ... with splits j-1, j-2, ...; or (i, j), (i+1, j), ... with i+1, i+2, ...
+ * Thread t writes the split of number t. The same answer to every thread. */
 template <class Number>
 static __device__ __forceinline__ int find_fan(const Table<Number> &table, int i, int j, int v,
                                                int *splits, int *shared) {
@@ -94,8 +95,8 @@ static __device__ __forceinline__ int find_fan(const Table<Number> &table, int i
   const int a = v == i ? i : i + thread, b = v == i ? j - thread : j, k = v == i ? b - 1 : a + 1;
   bool fits = false;
   if (b - a > 1)
-    fits = Number::cost(Number::product(table.dim[a], table.dim[b]), table.dim[k], table.entry(a, k),
-                        table.entry(k, b)) == table.entry(a, b);
+    fits = Number::cost(Number::product(table.dim[a], table.dim[b]), table.dim[k],
+                        table.entry(a, k), table.entry(k, b)) == table.entry(a, b);
   const unsigned misfits = ~__ballot_sync(ALL_LANES, fits);
   if (thread % WARP == 0)
     shared[thread / WARP] = misfits == 0 ? (int)WARP : __ffs((int)misfits) - 1;
@@ -134,8 +135,10 @@ __global__ void __launch_bounds__(WALK_THREADS) find_splits(Table<Number> table,
       const int v = table.least_vertex(i, j);
       if (v == i || v == j) {
         const int length = find_fan(table, i, j, v, walk.splits + place, best_shared[0]);
-        if (v == i) j -= length;
-        else i += length;
+        if (v == i)
+          j -= length;
+        else
+          i += length;
         place += length;
         followed += length;
         if (length > 0) continue;
@@ -156,8 +159,10 @@ __global__ void __launch_bounds__(WALK_THREADS) find_splits(Table<Number> table,
         }
       }
       /* The right child's run comes next; a factor's is empty. */
-      if (j - k > 1) i = k;
-      else j = k;
+      if (j - k > 1)
+        i = k;
+      else
+        j = k;
       place++;
       followed++;
     }
