@@ -4,8 +4,8 @@
  *
  *     mmci_launch(kernel, grid, block, shared_bytes, stream, arguments...)   returns cudaError_t
  *     MMCI_DYNAMIC_SHARED(name)            the block's dynamic shared memory, 16-byte aligned
- *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait<groups
- * left> mmci_gate                            in shared memory: opens for good once so many threads
+ *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait
+ *     mmci_gate                            in shared memory: opens for good once so many threads
  *                                          have arrived; what they wrote before is then visible
  */
 #ifndef MMCI_CUDA_LAUNCH_CUH
