@@ -9,12 +9,13 @@
  * vertex n, so that no loop has a ragged edge: c[a][b] = c[a][n] for b > n. Cells with b <= a, or
  * with a >= n, are infinite: no candidate through them is ever the least.
  *
- *     interval_dp.c           the solver: which kernel is sound for these dims, and the answer
- *     interval_dp_sweep.c     the tiles in an order that several threads can follow
- *     interval_dp_trace.c     the splits, found again from the table
- *     interval_dp_body.h      a kernel: the arithmetic on tiles, for a cell type and instruction
- * set interval_dp_<set>_<type>.c    those kernels interval_dp_price.c     the kernel for a price of
- * the caller's */
+ *     interval_dp.c         the solver: which kernel is sound for these dims, and the answer
+ *     interval_dp_sweep.c   the tiles, in an order that several threads can follow
+ *     interval_dp_trace.c   the splits, found again from the table
+ *     interval_dp_table.c   the memory
+ *     interval_dp_body.h    the arithmetic on tiles, included by the kernels for counts of
+ *                           multiplications: interval_dp_<instruction set>_<cell type>.c
+ *     interval_dp_price.c   the kernel for a price of the caller's */
 #ifndef MMCI_INTERVAL_DP_H
 #define MMCI_INTERVAL_DP_H
 

@@ -221,6 +221,8 @@ static inline unsigned hit_rows(const cell *left, const cell *pa, const bound *l
   return hits;
 }
 
+/* Chooses m and base, which hold for the next RENEWAL rows of tiles, and with them the bounds of
+ * the tiles that are finished. */
 static void renew(const mmci_dp_run *run, column *col, int32_t I, int32_t J) {
   const int64_t *dims = run->problem->dims;
   int64_t m = dims[run->lightest[J]];
@@ -264,43 +266,12 @@ static void diagonal(mmci_dp_work *work, int32_t I) {
   }
 }
 
-/* Improves the tile by the splits at the lightest vertex of block I after a, and of block J before
- * b, on top of what it holds. */
-static void start_near(const mmci_dp_run *run, column *col, int32_t I, int32_t J) {
+/* Between a and b, the fan from a, or from b, continues the best order of the sub-chain up to the
+ * finished tile (I, left), or down to the tile below. */
+static void start_fans(const mmci_dp_run *run, column *col, int32_t I, int32_t J, int32_t left) {
   cell *tile = tile_at(run, I, J);
-  const cell *corner_left = tile_at(run, I, I), *corner_right = tile_at(run, J, J);
-  const cell *pa = dims_of(run, I), *pb = dims_of(run, J);
-  if (I == J - 1)
-    for (int b = 0, v = 0; b < MMCI_DP_TILE; b++) {
-      col->near[b] = v;
-      col->near_after[b] = corner_right[v * MMCI_DP_TILE + b];
-      col->near_area[b] = cell_multiply(pb[v], pb[b]);
-      if (pb[b] <= pb[v]) v = b;
-    }
-  for (int a = MMCI_DP_TILE - 1, v = MMCI_DP_TILE - 1; a >= 0; a--) {
-    cell *row = tile + a * MMCI_DP_TILE;
-    _Alignas(MMCI_ALIGNMENT) cell before[MMCI_DP_TILE];
-    if (a < v)
-      improve_row(row, corner_left + a * MMCI_DP_TILE, pa[a], tile, pa, pb, (uint64_t)1 << v);
-    if (pa[a] <= pa[v]) v = a;
-    for (int b = 0; b < MMCI_DP_TILE; b++) before[b] = row[col->near[b]];
-    for (int b = 0; b < MMCI_DP_TILE; b += LANES)
-      store(row + b, least(load(row + b), add(multiply_add(splat(pa[a]), load(col->near_area + b),
-                                                           load(before + b)),
-                                              load(col->near_after + b))));
-  }
-}
-
-/* Fills the tile with costs of orders that are often the best, or near: pruning needs them. Between
- * a and b, the fan from a, or from b, continues the best order of the sub-chain up to the finished
- * tile on the left, or down to that below; then the split at the lightest vertex between the tiles.
- * No entry exceeds the ceiling, so costs above it need not be exact and are cut. */
-static void start(mmci_dp_work *work, int32_t I, int32_t J, int32_t left) {
-  const mmci_dp_run *run = work->run;
-  column *col = column_of(work, J);
-  cell *tile = tile_at(run, I, J);
-  const cell *pa = dims_of(run, I), *pb = dims_of(run, J);
-  const cell ceiling = cell_from(run->ceiling);
+  const cell *pa = dims_of(run, I), *pb = dims_of(run, J), *fall = spans_of(run, I);
+  const cell *below = tile_at(run, I + 1, J), *beside = tile_at(run, I, left);
   int32_t from = (left + 1) * MMCI_DP_TILE - 1;
   if (I == J - 1 || col->span_from != from) {
     mmci_u128 sum = 0;
@@ -312,11 +283,11 @@ static void start(mmci_dp_work *work, int32_t I, int32_t J, int32_t left) {
     col->span_from = from;
   }
 
-  /* A fan whose cost may exceed the ceiling is replaced by ceiling + 0 times its span. */
-  const cell *below = tile_at(run, I + 1, J), *beside = tile_at(run, I, left),
-             *fall = spans_of(run, I);
-  cell height[MMCI_DP_TILE], down[MMCI_DP_TILE];
+  /* No entry exceeds the ceiling, so costs above it are cut; and a fan that may cost more, and may
+   * overflow, is replaced by the ceiling plus 0 times its span. */
+  const cell ceiling = cell_from(run->ceiling);
   double widest = (double)col->span[MMCI_DP_TILE - 1], deepest = (double)fall[0];
+  _Alignas(MMCI_ALIGNMENT) cell height[MMCI_DP_TILE], down[MMCI_DP_TILE];
   for (int b = 0; b < MMCI_DP_TILE; b++) {
     bool fits = (double)pb[b] * deepest <= (double)ceiling;
     height[b] = fits ? pb[b] : 0;
@@ -332,23 +303,63 @@ static void start(mmci_dp_work *work, int32_t I, int32_t J, int32_t left) {
       store(tile + a * MMCI_DP_TILE + b, least(x, splat(ceiling)));
     }
   }
-  if (J == I + 1)
+  if (J == I + 1) /* the last vertex of I and the first of J, with its copies, are neighbours */
     for (int b = 0; b < MMCI_DP_TILE; b++)
       if (vertex_of(run, J * MMCI_DP_TILE + b) == J * MMCI_DP_TILE)
         tile[(MMCI_DP_TILE - 1) * MMCI_DP_TILE + b] = 0;
+}
 
-  if (I < left) {
-    int32_t next = run->lightest[I + 1];
-    if (I == left - 1 || run->problem->dims[next] <= run->problem->dims[col->hub]) col->hub = next;
-    int32_t K = col->hub / MMCI_DP_TILE, v = col->hub % MMCI_DP_TILE;
-    const cell *tile_left = tile_at(run, I, K), *tile_right = tile_at(run, K, J);
-    for (int a = 0; a < MMCI_DP_TILE; a++)
-      improve_row(tile + a * MMCI_DP_TILE, tile_left + a * MMCI_DP_TILE, pa[a], tile_right,
-                  dims_of(run, K), pb, (uint64_t)1 << v);
+/* The split at the lightest vertex between I and J, as far as tiles are finished. */
+static void start_hub(const mmci_dp_run *run, column *col, int32_t I, int32_t J, int32_t left) {
+  if (I >= left) return;
+  int32_t next = run->lightest[I + 1];
+  if (I == left - 1 || run->problem->dims[next] <= run->problem->dims[col->hub]) col->hub = next;
+  int32_t K = col->hub / MMCI_DP_TILE, v = col->hub % MMCI_DP_TILE;
+  cell *tile = tile_at(run, I, J);
+  const cell *before = tile_at(run, I, K), *after = tile_at(run, K, J);
+  const cell *pa = dims_of(run, I), *pv = dims_of(run, K), *pb = dims_of(run, J);
+  for (int a = 0; a < MMCI_DP_TILE; a++)
+    improve_row(tile + a * MMCI_DP_TILE, before + a * MMCI_DP_TILE, pa[a], after, pv, pb,
+                (uint64_t)1 << v);
+}
+
+/* The splits at the lightest vertex of block I after a, and of block J before b, on top of what the
+ * tile holds. */
+static void start_near(const mmci_dp_run *run, column *col, int32_t I, int32_t J) {
+  cell *tile = tile_at(run, I, J);
+  const cell *corner_left = tile_at(run, I, I), *corner_right = tile_at(run, J, J);
+  const cell *pa = dims_of(run, I), *pb = dims_of(run, J);
+  if (I == J - 1)
+    for (int b = 0, v = 0; b < MMCI_DP_TILE; b++) {
+      col->near[b] = v;
+      col->near_after[b] = corner_right[v * MMCI_DP_TILE + b];
+      col->near_area[b] = cell_multiply(pb[v], pb[b]);
+      if (pb[b] <= pb[v]) v = b;
+    }
+  for (int a = MMCI_DP_TILE - 1, v = MMCI_DP_TILE - 1; a >= 0; a--) {
+    cell *row = tile + a * MMCI_DP_TILE;
+    if (a < v)
+      improve_row(row, corner_left + a * MMCI_DP_TILE, pa[a], tile, pa, pb, (uint64_t)1 << v);
+    if (pa[a] <= pa[v]) v = a;
+    _Alignas(MMCI_ALIGNMENT) cell before[MMCI_DP_TILE];
+    for (int b = 0; b < MMCI_DP_TILE; b++) before[b] = row[col->near[b]];
+    vec height = splat(pa[a]);
+    for (int b = 0; b < MMCI_DP_TILE; b += LANES) {
+      vec x = multiply_add(height, load(col->near_area + b), load(before + b));
+      store(row + b, least(load(row + b), add(x, load(col->near_after + b))));
+    }
   }
+}
 
+/* Fills the tile with costs of orders that are often the best, or near. */
+static void start(mmci_dp_work *work, int32_t I, int32_t J, int32_t left) {
+  const mmci_dp_run *run = work->run;
+  column *col = column_of(work, J);
+  start_fans(run, col, I, J, left);
+  start_hub(run, col, I, J, left);
   start_near(run, col, I, J);
   if (I == J - 1 || col->renewed - I == RENEWAL) renew(run, col, I, J);
+  const cell *tile = tile_at(run, I, J), *pa = dims_of(run, I), *pb = dims_of(run, J);
   for (int a = 0; a < MMCI_DP_TILE; a++)
     col->top[a] = top_of_row(col, tile + a * MMCI_DP_TILE, pa[a], pb);
 }

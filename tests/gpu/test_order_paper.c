@@ -130,7 +130,9 @@ static void test_profiles(const target *on, int32_t n) {
                                .profile = profile_write,
                                .profile_user = &full,
                                .splits = splits};
-    expect(on->ops->order(on->device, &order, &error) == MMC_E_IO, "a full disk is E_IO");
+    /* The profile of one factor is empty, and nothing is written. */
+    expect(on->ops->order(on->device, &order, &error) == (n > 1 ? MMC_E_IO : MMC_OK),
+           "a full disk is E_IO");
     free(full.bytes);
   }
   free(dims);

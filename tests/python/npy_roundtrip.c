@@ -6,7 +6,7 @@
  * The matrix in IN is laid out anew, LAYOUT row or column, GAP elements between its lines, and
  * written to OUT with NDIM dimensions. Standard output has one line a job:
  *     DTYPE  NDIM  ROWS  COLS  LAYOUT  CHECKSUM       or       ERROR  STATUS  MESSAGE
- * CHECKSUM is FNV-1a over the bytes of the matrix as it lies in memory. */
+ * CHECKSUM is Adler-32 over the bytes of the matrix as it lies in memory. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +17,14 @@
 static const char *const dtype_names[] = {"float32", "float64", "complex64", "complex128"};
 static const size_t dtype_sizes[] = {4, 8, 8, 16};
 
-static uint64_t checksum(const unsigned char *bytes, size_t size) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-  return hash;
+static uint32_t checksum(const unsigned char *bytes, size_t size) {
+  const uint32_t modulus = 65521;
+  uint32_t low = 1, high = 0;
+  for (size_t i = 0; i < size; i++) {
+    low = (low + bytes[i]) % modulus;
+    high = (high + low) % modulus;
+  }
+  return high << 16 | low;
 }
 
 /* Where element (r, c) lies. */
@@ -50,13 +54,13 @@ static mmc_status run(mmc_layout layout, int64_t gap, int ndim, const char *in, 
   mmc_dtype dtype = mmci_npy_dtype(npy);
   mmc_matrix m = mmci_npy_matrix(npy);
   size_t size = dtype_sizes[dtype];
-  uint64_t sum = checksum(m.data, (size_t)m.rows * (size_t)m.cols * size);
+  uint32_t sum = checksum(m.data, (size_t)m.rows * (size_t)m.cols * size);
 
   mmc_matrix copy = lay_out(&m, layout, gap, size);
   status = copy.data == NULL ? mmci_fail(error, MMC_E_NOMEM, "out of memory")
                              : mmci_npy_write(out, dtype, &copy, ndim, error);
   if (status == MMC_OK)
-    printf("%s\t%d\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu64 "\n", dtype_names[dtype],
+    printf("%s\t%d\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu32 "\n", dtype_names[dtype],
            mmci_npy_ndim(npy), m.rows, m.cols, m.layout == MMC_ROW_MAJOR ? "row" : "column", sum);
   free(copy.data);
   mmci_npy_close(npy);
