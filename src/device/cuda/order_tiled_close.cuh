@@ -135,8 +135,8 @@ __device__ __forceinline__ void finish_block(typename Number::Value (&x)[4][4],
  * Idea     blocks with the same C - R are independent. In 31 waves, from the bottom left corner,
  *          the blocks of a wave are finished by one thread each and published; then every later
  *          block takes the candidates they bring it: 4 vertices from the one below it in its
- * column, 4 from the one left of it in its row. A wave's gate opens when its blocks are published;
- *          blocks of far waves may lag behind, so that the next wave's are never waited for.
+ *          column, 4 from the one left of it in its row. A wave's gate opens when its blocks are
+ *          published; blocks of far waves may lag behind, so that the next wave's never wait.
  * Bound    latency: 127 anti-diagonals of entries depend on each other. */
 enum { CLOSE_THREADS = 512, CLOSE_WAVES = 2 * (TILE / 4) - 1 };
 template <class Number>
@@ -165,8 +165,11 @@ __global__ void __launch_bounds__(CLOSE_THREADS, 1) close_tiles(Table<Number> ta
     left.at(row, column) = table.cost_tile(I, I)[e];
     right.at(row, column) = table.cost_tile(J, J)[e];
   }
-  if (thread < CLOSE_WAVES)
-    shared.published[thread].close(thread > 15 ? CLOSE_WAVES - thread : thread + 1);
+  if (thread == CLOSE_THREADS - 1) {
+#pragma unroll 1
+    for (int w = 0; w < CLOSE_WAVES; w++)
+      shared.published[w].close(w > 15 ? CLOSE_WAVES - w : w + 1);
+  }
   if (thread < TILE)
     shared.row_dim[thread] = table.dim[I * TILE + thread];
   else if (thread < 2 * TILE)
