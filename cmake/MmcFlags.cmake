@@ -2,7 +2,8 @@
 #
 # Two warnings are cut down. A parameter may have its type's name (-Wshadow=local). gcc cannot see
 # that mmci_fail() never returns MMC_OK and warns of what is set on success only
-# (-Wno-maybe-uninitialized); the sanitizers and valgrind find the true ones.
+# (-Wno-maybe-uninitialized); the sanitizers and valgrind find the true ones. clang does not know
+# these two.
 
 set(mmc_c_warnings
     -Wall
@@ -27,6 +28,10 @@ function(mmc_target_flags target)
     PRIVATE "$<$<COMPILE_LANGUAGE:C>:${mmc_c_warnings}>"
             "$<$<COMPILE_LANGUAGE:CXX>:${mmc_cxx_warnings}>"
             "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
+  if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+    target_compile_options(${target}
+                           PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:-Wno-unknown-warning-option>")
+  endif()
   if(MMC_DEVELOPER)
     target_compile_options(
       ${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:-Werror>"
