@@ -17,6 +17,8 @@ import time
 
 import numpy as np
 
+from mmchain_ctypes import HOST, Library, Matrix
+
 CHAINS = [
     "10x30x5x60",
     "30x35x15x5x10x20x25",
@@ -31,45 +33,8 @@ CHAINS = [
 ]
 
 
-class Matrix(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("rows", ctypes.c_int64),
-        ("cols", ctypes.c_int64),
-        ("ld", ctypes.c_int64),
-        ("layout", ctypes.c_int),
-    ]
-
-
 def matrix(array):
-    return Matrix(array.ctypes.data, array.shape[0], array.shape[1], 0, 0)
-
-
-class Library:
-    """The C interface, as thin as ctypes makes it."""
-
-    def __init__(self, path):
-        self.c = ctypes.CDLL(path)
-        self.context = ctypes.c_void_p()
-        self.check(self.c.mmc_context_create(None, ctypes.byref(self.context)))
-
-    @staticmethod
-    def check(status):
-        if status != 0:
-            raise RuntimeError(f"mmchain status {status}")
-
-    def prepare(self, text):
-        chain, plan, run = (ctypes.c_void_p() for _ in range(3))
-        self.check(self.c.mmc_chain_parse(self.context, text, ctypes.byref(chain)))
-        self.check(self.c.mmc_plan_create(self.context, chain, None, ctypes.byref(plan)))
-        self.check(self.c.mmc_run_create(plan, ctypes.byref(run)))
-        return chain, plan, run
-
-    def release(self, handles):
-        chain, plan, run = handles
-        self.c.mmc_run_destroy(run)
-        self.c.mmc_plan_destroy(plan)
-        self.c.mmc_chain_destroy(chain)
+    return Matrix(array.ctypes.data, array.shape[0], array.shape[1], 0, 0, HOST)
 
 
 def blas_in_use():

@@ -26,16 +26,20 @@ static const char help[] =
     "               .npy files make one chain together; see mmchain --help\n"
     "  --suite FILE a chain a line, as CHAIN or as `name: 30 35 15`; # begins a comment; - for\n"
     "               standard input\n"
-    "  --on DEVICE  cpu (the best there is), blas or ref; see mmchain info\n"
+    "  --on DEVICE  cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
+    "  --location L device (when left out) or host: where factors and results lie\n"
+    "  --precision P native (when left out), faithful or fast\n"
     "  --seconds S  how long to measure a chain; 1 when left out, and 5 runs at least\n"
     "  --json       one object a line for every chain and method\n"
     "  -h, --help   this text\n";
 
-enum { OPTION_SUITE = CLI_OPTION_OWN, OPTION_SECONDS };
+enum { OPTION_SUITE = CLI_OPTION_OWN, OPTION_SECONDS, OPTION_LOCATION };
 
 static const struct option options[] = {
     {"suite", required_argument, NULL, OPTION_SUITE},
     {"on", required_argument, NULL, CLI_OPTION_ON},
+    {"location", required_argument, NULL, OPTION_LOCATION},
+    {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
@@ -48,8 +52,8 @@ static const struct {
 } methods[] = {{"left-to-right", "left-to-right"}, {"flop-optimal", "auto"}, {"ours", NULL}};
 
 enum { METHOD_COUNT = sizeof methods / sizeof methods[0] };
-enum { LEAST_RUNS = 5, PLANNINGS = 5, DTYPE_COUNT = MMC_C128 + 1 };
-enum { SEED = 1 };
+enum { LEAST_RUNS = 5, PLANNINGS = 5, DTYPE_COUNT = MMC_BF16 + 1 };
+enum { SEED = 1, ALIGNMENT = 256 };
 
 static const double sample_least_s = 20e-6, peak_run_most_s = 0.5, peak_search_s = 0.3;
 
@@ -60,7 +64,7 @@ typedef struct peak {
 } peak;
 
 typedef struct bench {
-  const char *device;
+  mmc_plan_options plan_options; /* but for the solver */
   double seconds;
   bool json;
   peak peaks[DTYPE_COUNT];
@@ -76,18 +80,21 @@ typedef struct measurement {
   int runs_a_sample;
 } measurement;
 
-/* A chain's operands. */
+/* A chain's operands, on the host or in memory of the device. */
 typedef struct operands {
   mmc_matrix *factors;
   mmc_matrix result;
+  mmc_memory *memory; /* of all of them; NULL: the host's, each its own */
 } operands;
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
 static void free_operands(operands *o, int64_t n) {
-  for (int64_t i = 0; o->factors != NULL && i < n; i++) free(o->factors[i].data);
+  for (int64_t i = 0; o->factors != NULL && i < n; i++)
+    if (o->factors[i].location == MMC_HOST) free(o->factors[i].data);
   free(o->factors);
-  free(o->result.data);
+  if (o->result.location == MMC_HOST) free(o->result.data);
+  mmc_memory_destroy(o->memory);
 }
 
 /* The chain's text form; a string to free, or NULL. */
@@ -114,7 +121,38 @@ static double operand_bytes(const mmc_chain *chain) {
   return bytes;
 }
 
-static int make_operands(cli_call *call, const mmc_chain *chain, double bytes, operands *out) {
+/* Moves a matrix to `offset` of the device's memory, and that behind it; the result is not copied.
+ */
+static int move_to_device(cli_call *call, mmc_dtype dtype, bool copied, mmc_matrix *matrix,
+                          operands *o, size_t *offset) {
+  size_t size = (size_t)matrix->rows * (size_t)matrix->cols * mmc_dtype_size(dtype);
+  mmc_status status = MMC_OK;
+  if (copied) status = mmc_memory_write(o->memory, *offset, matrix->data, size);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  free(matrix->data);
+  matrix->data = (char *)mmc_memory_address(o->memory) + *offset;
+  matrix->location = MMC_DEVICE;
+  *offset += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  return CLI_DONE;
+}
+
+/* Moves the operands to memory of the device. */
+static int move_all_to_device(cli_call *call, const mmc_chain *chain, const char *device,
+                              operands *o) {
+  int64_t n = mmc_chain_length(chain);
+  mmc_dtype dtype = mmc_chain_dtype(chain);
+  size_t bytes = (size_t)operand_bytes(chain) + (size_t)(n + 1) * ALIGNMENT, offset = 0;
+  mmc_status status = mmc_memory_create(call->context, device, bytes, &o->memory);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  int result = CLI_DONE;
+  for (int64_t i = 0; i < n && result == CLI_DONE; i++)
+    result = move_to_device(call, dtype, true, &o->factors[i], o, &offset);
+  if (result == CLI_DONE) result = move_to_device(call, dtype, false, &o->result, o, &offset);
+  return result;
+}
+
+static int make_operands(cli_call *call, const mmc_chain *chain, const bench *b, double bytes,
+                         operands *out) {
   int64_t n = mmc_chain_length(chain);
   const int64_t *dims = mmc_chain_dims(chain);
   mmc_dtype dtype = mmc_chain_dtype(chain);
@@ -133,17 +171,22 @@ static int make_operands(cli_call *call, const mmc_chain *chain, double bytes, o
     free_operands(&o, n);
     return fail_memory(call, chain, bytes);
   }
-  *out = o;
-  return CLI_DONE;
+  int result = CLI_DONE;
+  if (b->plan_options.location == MMC_DEVICE)
+    result = move_all_to_device(call, chain, b->plan_options.device, &o);
+  if (result == CLI_DONE)
+    *out = o;
+  else
+    free_operands(&o, n);
+  return result;
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* Plans as often as it takes to know how long that takes. */
-static int plan(cli_call *call, const mmc_chain *chain, const char *device, const char *solver,
+static int plan(cli_call *call, const mmc_chain *chain, const bench *b, const char *solver,
                 measurement *m) {
-  mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
-  plan_options.device = device;
+  mmc_plan_options plan_options = b->plan_options;
   plan_options.solver = solver;
   m->plan_s = INFINITY;
   for (int p = 0; p < PLANNINGS; p++) {
@@ -158,13 +201,15 @@ static int plan(cli_call *call, const mmc_chain *chain, const char *device, cons
   return CLI_DONE;
 }
 
-/* Seconds a run, over runs_a_sample of them. */
+/* Seconds a run, over runs_a_sample of them, which a device may begin before the last has ended. */
 static int sample(cli_call *call, const measurement *m, const operands *o, double *out) {
   double start = cli_now_s();
   for (int r = 0; r < m->runs_a_sample; r++) {
-    mmc_status status = mmc_execute(m->run, o->factors, &o->result);
+    mmc_status status = mmc_enqueue(m->run, NULL, o->factors, &o->result);
     if (status != MMC_OK) return cli_fail_status(call, status, "");
   }
+  mmc_status status = mmc_wait(m->run);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
   *out = (cli_now_s() - start) / m->runs_a_sample;
   return CLI_DONE;
 }
@@ -242,8 +287,8 @@ static int time_square(cli_call *call, const bench *b, mmc_dtype dtype, int n, d
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   measurement m = {0};
   operands o = {0};
-  int result = plan(call, chain, b->device, NULL, &m);
-  if (result == CLI_DONE) result = make_operands(call, chain, operand_bytes(chain), &o);
+  int result = plan(call, chain, b, NULL, &m);
+  if (result == CLI_DONE) result = make_operands(call, chain, b, operand_bytes(chain), &o);
   if (result == CLI_DONE) result = warm_up(call, &m, &o);
   *best_s = INFINITY;
   double start = cli_now_s();
@@ -260,10 +305,10 @@ static int time_square(cli_call *call, const bench *b, mmc_dtype dtype, int n, d
   return result;
 }
 
-/* Measures the peak of a dtype once: the better of two squares. The large one is left out on a
- * device that would take long for it. */
+/* Measures the peak of a dtype once: the best of some squares. Large ones are left out on a device
+ * that would take long for them. */
 static int find_peak(cli_call *call, bench *b, mmc_dtype dtype) {
-  static const int sizes[] = {256, 1024};
+  static const int sizes[] = {256, 1024, 4096, 8192};
   peak *p = &b->peaks[dtype];
   if (p->n != 0) return CLI_DONE;
   peak best = {0};
@@ -367,10 +412,10 @@ static int bench_chain(cli_call *call, bench *b, const cli_suite_entry *entry) {
   int result = CLI_DONE;
   if (n < 2) result = cli_fail(call, CLI_BAD, "%s: expected a chain of two factors at least", text);
   for (int m = 0; m < METHOD_COUNT && result == CLI_DONE; m++) {
-    result = plan(call, chain, b->device, methods[m].solver, &all[m]);
+    result = plan(call, chain, b, methods[m].solver, &all[m]);
     if (result == CLI_DONE) bytes += (double)mmc_plan_workspace_bytes(all[m].plan);
   }
-  if (result == CLI_DONE) result = make_operands(call, chain, bytes, &o);
+  if (result == CLI_DONE) result = make_operands(call, chain, b, bytes, &o);
   if (result == CLI_DONE) result = find_peak(call, b, mmc_chain_dtype(chain));
   if (result == CLI_DONE) result = measure(call, b, &o, all);
   if (result == CLI_DONE) {
@@ -389,8 +434,16 @@ static int bench_chain(cli_call *call, bench *b, const cli_suite_entry *entry) {
   return result;
 }
 
+static bool parse_location(const cli_call *call, const char *text, mmc_location *out) {
+  *out = strcmp(text, "host") == 0 ? MMC_HOST : MMC_DEVICE;
+  if (*out == MMC_HOST || strcmp(text, "device") == 0) return true;
+  cli_fail(call, CLI_BAD, "--location: expected device or host, got '%s'", text);
+  return false;
+}
+
 static int run(cli_call *call, int argc, char **argv) {
-  bench b = {.seconds = 1};
+  bench b = {.seconds = 1, .plan_options = MMC_PLAN_OPTIONS_INIT};
+  b.plan_options.location = MMC_DEVICE;
   const char *suite_path = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
@@ -398,7 +451,13 @@ static int run(cli_call *call, int argc, char **argv) {
         suite_path = optarg;
         break;
       case CLI_OPTION_ON:
-        b.device = optarg;
+        b.plan_options.device = optarg;
+        break;
+      case OPTION_LOCATION:
+        if (!parse_location(call, optarg, &b.plan_options.location)) return CLI_BAD;
+        break;
+      case CLI_OPTION_PRECISION:
+        b.plan_options.precision = optarg;
         break;
       case OPTION_SECONDS:
         if (!cli_seconds(call, "--seconds", optarg, &b.seconds)) return CLI_BAD;

@@ -43,6 +43,18 @@ static int make_directory(cli_call *call, const char *path) {
   return cli_fail(call, CLI_BAD, "-o: %s: cannot make this directory: %s", path, strerror(code));
 }
 
+static int discard(void *user, const char *bytes, size_t size) {
+  (void)user, (void)bytes, (void)size;
+  return 0;
+}
+
+/* Whether .npy files can hold the dtype, before anything is made for them. */
+static int check_dtype(cli_call *call, mmc_dtype dtype) {
+  mmc_matrix none = {0};
+  mmc_status status = mmc_file_stream(call->context, dtype, &none, 2, discard, NULL);
+  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+}
+
 /* One buffer holds every factor in turn. */
 static int allocate(cli_call *call, const mmc_chain *chain, void **out) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
@@ -105,7 +117,8 @@ static int run(cli_call *call, int argc, char **argv) {
   int result = cli_chain_of_arguments(call, argc - optind, argv + optind, &chain);
   if (result != CLI_DONE) return result;
   void *data = NULL;
-  result = allocate(call, chain, &data);
+  result = check_dtype(call, mmc_chain_dtype(chain));
+  if (result == CLI_DONE) result = allocate(call, chain, &data);
   if (result == CLI_DONE) result = make_directory(call, directory);
   if (result == CLI_DONE) result = write_factors(call, chain, directory, (uint64_t)seed, data);
   free(data);

@@ -20,7 +20,8 @@ static void print_help(cli_call *call) {
   cli_print(&call->out,
             "\nmmchain COMMAND --help tells more, mmchain --version the version.\n\n"
             "A chain is written\n"
-            "  f32:10x30x5x60     the dims, after a dtype: f32, f64 (the default), c64, c128\n"
+            "  f32:10x30x5x60     the dims, after a dtype: f32, f64 (the default), c64, c128,\n"
+            "                     f16, bf16\n"
             "  f32:10x30x5x60:NTN and an op for every factor: N as it is stored, T transposed,\n"
             "                     H conjugate transposed; the dims are those after the op\n"
             "  10x30 30x5 5x60    factor by factor\n"

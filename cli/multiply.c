@@ -16,14 +16,18 @@ static const char help[] =
     "Multiplies matrices in the cheapest order. A file's name may be followed by an op: :T for "
     "the\n"
     "transposed matrix, :H for the conjugate transposed. A 1-D array is a row at the beginning, a\n"
-    "column at the end. All files must have the same dtype: float32, float64, complex64 or\n"
-    "complex128. - is standard input; with one factor the result is a copy.\n"
+    "column at the end. All files must have the same dtype: float16, float32, float64,\n"
+    "complex64 or complex128. - is standard input; with one factor the result is a copy.\n"
     "\n"
     "  -o FILE              where the result goes; - is standard output\n"
     "  --for flops          what to make least\n"
-    "  --on DEVICE          cpu (the best there is), blas or ref; see mmchain info\n"
+    "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
+    "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
+    "  --device-memory BYTES\n"
+    "                       what the chain may take of a GPU's memory; what does not fit is\n"
+    "                       streamed\n"
     "  --explain            tell the plan first, on standard error\n"
     "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing\n"
     "  --json               the plan, the time and the residual as one object\n"
@@ -39,6 +43,8 @@ static const struct option options[] = {
     {"on", required_argument, NULL, CLI_OPTION_ON},
     {"solver", required_argument, NULL, CLI_OPTION_SOLVER},
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
+    {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
+    {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"check", no_argument, NULL, OPTION_CHECK},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
@@ -203,6 +209,13 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case OPTION_CHECK:
         job.check = true;
+        break;
+      case CLI_OPTION_DEVICE_MEMORY:
+        if (!cli_size(call, "--device-memory", optarg, &job.plan_options.device_memory_bytes))
+          return CLI_BAD;
+        break;
+      case CLI_OPTION_PRECISION:
+        job.plan_options.precision = optarg;
         break;
       case CLI_OPTION_JSON:
         job.json = true;

@@ -36,6 +36,8 @@ static const struct {
     {"kernel ", "--kernel: "},
     {"threads: ", "--threads: "},
     {"memory limit: ", "--memory-limit: "},
+    {"device memory: ", "--device-memory: "},
+    {"precision: ", "--precision: "},
 };
 
 static void read_message(const cli_call *call, mmc_status status, char text[MESSAGE_SIZE]) {

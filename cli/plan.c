@@ -13,9 +13,13 @@ static const char help[] =
     "  CHAIN                f32:10x30x5x60, 10x30 30x5 5x60, A.npy B.npy:T, or - for a line of\n"
     "                       standard input; see mmchain --help\n"
     "  --for flops          what to make least\n"
-    "  --on DEVICE          cpu (the best there is), blas or ref; see mmchain info\n"
+    "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
+    "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
+    "  --device-memory BYTES\n"
+    "                       what the chain may take of a GPU's memory; what does not fit is\n"
+    "                       streamed\n"
     "  --json               one object\n"
     "  --dot                the tree for Graphviz\n"
     "  --svg FILE           the tree drawn by Graphviz; with --json or --dot those are printed "
@@ -29,6 +33,8 @@ static const struct option options[] = {
     {"on", required_argument, NULL, CLI_OPTION_ON},
     {"solver", required_argument, NULL, CLI_OPTION_SOLVER},
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
+    {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
+    {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"dot", no_argument, NULL, OPTION_DOT},
     {"svg", required_argument, NULL, OPTION_SVG},
@@ -72,6 +78,13 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_MEMORY_LIMIT:
         if (!cli_size(call, "--memory-limit", optarg, &plan_options.memory_limit_bytes))
           return CLI_BAD;
+        break;
+      case CLI_OPTION_DEVICE_MEMORY:
+        if (!cli_size(call, "--device-memory", optarg, &plan_options.device_memory_bytes))
+          return CLI_BAD;
+        break;
+      case CLI_OPTION_PRECISION:
+        plan_options.precision = optarg;
         break;
       case CLI_OPTION_JSON:
         json = true;

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "half.h"
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static uint64_t next_bits(uint64_t *state) {
@@ -36,16 +38,19 @@ double cli_random_normal(cli_random *random) {
 
 void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double scale, void *data) {
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
-  bool is_single = dtype == MMC_F32 || dtype == MMC_C64;
+  bool is_single = dtype == MMC_F32 || dtype == MMC_C64, is_half = cli_is_half(dtype);
   if (is_complex) {
     count *= 2;
     scale *= sqrt(0.5);
   }
+  uint16_t *halves = data;
   float *singles = data;
   double *doubles = data;
   for (size_t i = 0; i < count; i++) {
     double value = scale * cli_random_normal(random);
-    if (is_single)
+    if (is_half)
+      halves[i] = cli_half_round(dtype, value);
+    else if (is_single)
       singles[i] = (float)value;
     else
       doubles[i] = value;

@@ -5,13 +5,16 @@
  * with x = A_j(...(An t)) goes a random vector of the size that rounding has on the way,
  *     noise_j = A_j noise_(j+1) + s |A_j| |x_(j+1)| / sqrt(k),   s normal,
  * and d is measured against the greater of y and noise_1; for normal factors the two are alike. The
- * tolerance is 4 eps (the sum of all k, and 1 a factor), twice that for complex numbers. */
+ * tolerance is 4 eps (the sum of all k, and 1 a factor), twice that for complex numbers. f16 and
+ * bf16 are summed in f32, so eps is that of f32, and 4 of their own eps a factor go to the rounding
+ * of what the products give. */
 #include "residual.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "half.h"
 #include "random.h"
 
 /* One entry of a vector. size is |re| + |im|. */
@@ -29,6 +32,7 @@ typedef struct piece {
 /* Elements index and after. Returns whether all are finite. */
 static bool load(mmc_dtype dtype, bool conjugate, const void *data, int64_t index, int64_t count,
                  piece *out) {
+  const uint16_t *halves = data;
   const float *singles = data;
   const double *doubles = data;
   double sum = 0;
@@ -49,6 +53,10 @@ static bool load(mmc_dtype dtype, bool conjugate, const void *data, int64_t inde
       case MMC_C128:
         re = doubles[2 * at];
         im = doubles[2 * at + 1];
+        break;
+      case MMC_F16:
+      case MMC_BF16:
+        re = cli_half_load(dtype, halves[at]);
         break;
     }
     out->re[e] = re;
@@ -122,8 +130,10 @@ static double tolerance_of(const mmc_chain *chain) {
   int64_t n = mmc_chain_length(chain);
   double sum = (double)n;
   for (int64_t i = 1; i < n; i++) sum += (double)dims[i];
-  double epsilon = dtype == MMC_F32 || dtype == MMC_C64 ? (double)FLT_EPSILON : DBL_EPSILON;
-  return (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 4) * epsilon * sum;
+  bool is_double = dtype == MMC_F64 || dtype == MMC_C128;
+  double rounding = (is_double ? DBL_EPSILON : (double)FLT_EPSILON) * sum;
+  if (cli_is_half(dtype)) rounding += cli_half_epsilon(dtype) * (double)n;
+  return (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 4) * rounding;
 }
 
 int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,

@@ -10,12 +10,12 @@ static int to_stdout(void *user, const char *bytes, size_t size) {
 
 int main(void) {
   double a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8}, c[4] = {1, 0, 0, 1}, column[2] = {1, -1};
-  mmc_matrix factors[4] = {{a, 2, 2, 0, MMC_ROW_MAJOR},
-                           {b, 2, 2, 0, MMC_ROW_MAJOR},
-                           {c, 2, 2, 0, MMC_ROW_MAJOR},
-                           {column, 2, 1, 0, MMC_ROW_MAJOR}};
+  mmc_matrix factors[4] = {{.data = a, .rows = 2, .cols = 2},
+                           {.data = b, .rows = 2, .cols = 2},
+                           {.data = c, .rows = 2, .cols = 2},
+                           {.data = column, .rows = 2, .cols = 1}};
   double result[2];
-  mmc_matrix out = {result, 2, 1, 0, MMC_ROW_MAJOR};
+  mmc_matrix out = {.data = result, .rows = 2, .cols = 1};
 
   mmc_context *context = NULL;
   mmc_chain *chain = NULL;

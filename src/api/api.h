@@ -18,14 +18,13 @@ struct mmc_context {
 mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error *error);
 
 /* Opens a device by name under the context's lock. */
-mmc_status mmci_context_open_device(mmc_context *context, const char *name,
-                                    const mmci_device_ops **ops, mmci_device **device,
+mmc_status mmci_context_open_device(mmc_context *context, const char *name, mmci_opened *out,
                                     mmci_error *error);
 
 struct mmc_plan {
   mmc_context *context;
-  const mmci_device_ops *ops;
-  mmci_device *device;
+  mmci_opened on;
+  mmci_precision precision;
   mmci_plan plan;
 };
 

@@ -67,11 +67,10 @@ static int32_t next_split(void *user, int32_t i, int32_t j) {
 static mmc_status solve_on_device(mmc_context *context, const mmc_order_options *options, int32_t n,
                                   const int64_t *dims, mmci_order_answer *out, double *seconds,
                                   mmci_error *error) {
-  const mmci_device_ops *ops;
-  mmci_device *device;
-  mmc_status status = mmci_context_open_device(context, options->device, &ops, &device, error);
+  mmci_opened on;
+  mmc_status status = mmci_context_open_device(context, options->device, &on, error);
   if (status != MMC_OK) return status;
-  if (ops->order == NULL)
+  if (on.ops->order == NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED,
                      "device: expected cpu, cuda or cuda:N for the ordering problem, got '%s'",
                      options->device);
@@ -102,7 +101,7 @@ static mmc_status solve_on_device(mmc_context *context, const mmc_order_options 
         .splits = splits,
         .table = table != NULL ? table->entries : NULL,
     };
-    status = ops->order(device, &order, error);
+    status = on.ops->order(on.device, &order, error);
     *seconds = order.seconds;
     answer.kernel = order.kernel_used;
     answer.multiplications = mmci_count_value(order.multiplications);

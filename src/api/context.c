@@ -60,11 +60,10 @@ char *mmc_context_message(mmc_context *context, char *text, size_t size) {
   return text;
 }
 
-mmc_status mmci_context_open_device(mmc_context *context, const char *name,
-                                    const mmci_device_ops **ops, mmci_device **device,
+mmc_status mmci_context_open_device(mmc_context *context, const char *name, mmci_opened *out,
                                     mmci_error *error) {
   pthread_mutex_lock(&context->lock);
-  mmc_status status = mmci_registry_open(context->registry, name, ops, device, error);
+  mmc_status status = mmci_registry_open(context->registry, name, out, error);
   pthread_mutex_unlock(&context->lock);
   return status;
 }

@@ -102,6 +102,13 @@ static void copy_reals(void *to, const unsigned char *from, size_t count, size_t
                        bool foreign) {
   if (!foreign) {
     memcpy(to, from, count * real_size);
+  } else if (real_size == sizeof(uint16_t)) {
+    uint16_t *out = to;
+    for (size_t i = 0; i < count; i++) {
+      uint16_t x;
+      memcpy(&x, from + i * sizeof x, sizeof x);
+      out[i] = __builtin_bswap16(x);
+    }
   } else if (real_size == sizeof(uint32_t)) {
     uint32_t *out = to;
     for (size_t i = 0; i < count; i++) {

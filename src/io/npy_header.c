@@ -6,13 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TYPES_THAT_WORK "float32, float64, complex64, complex128 work"
+#define TYPES_THAT_WORK "float16, float32, float64, complex64, complex128 work"
 
 static const mmci_npy_type types[] = {
-    {MMC_F32, "f4", "float32", 4, 4},
-    {MMC_F64, "f8", "float64", 8, 8},
-    {MMC_C64, "c8", "complex64", 8, 4},
-    {MMC_C128, "c16", "complex128", 16, 8},
+    {MMC_F32, "f4", "float32", 4, 4},   {MMC_F64, "f8", "float64", 8, 8},
+    {MMC_C64, "c8", "complex64", 8, 4}, {MMC_C128, "c16", "complex128", 16, 8},
+    {MMC_F16, "f2", "float16", 2, 2},
 };
 
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
@@ -197,12 +196,11 @@ static const char *name_of_other(span code) {
   static const struct {
     const char *prefix, *name;
   } others[] = {
-      {"b1", "bool "},        {"?", "bool "},         {"i1", "int8 "},    {"i2", "int16 "},
-      {"i4", "int32 "},       {"i8", "int64 "},       {"u1", "uint8 "},   {"u2", "uint16 "},
-      {"u4", "uint32 "},      {"u8", "uint64 "},      {"f2", "float16 "}, {"f1", "longdouble "},
-      {"c2", "clongdouble "}, {"c3", "clongdouble "}, {"O", "object "},   {"S", "bytes "},
-      {"a", "bytes "},        {"U", "str "},          {"V", "void "},     {"M8", "datetime64 "},
-      {"m8", "timedelta64 "},
+      {"b1", "bool "},        {"?", "bool "},    {"i1", "int8 "},       {"i2", "int16 "},
+      {"i4", "int32 "},       {"i8", "int64 "},  {"u1", "uint8 "},      {"u2", "uint16 "},
+      {"u4", "uint32 "},      {"u8", "uint64 "}, {"f1", "longdouble "}, {"c2", "clongdouble "},
+      {"c3", "clongdouble "}, {"O", "object "},  {"S", "bytes "},       {"a", "bytes "},
+      {"U", "str "},          {"V", "void "},    {"M8", "datetime64 "}, {"m8", "timedelta64 "},
   };
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
     size_t length = strlen(others[i].prefix);
@@ -234,8 +232,9 @@ static mmc_status parse_type(span descr, mmci_npy_header *out, mmci_error *error
       out->foreign = order == foreign_order;
       return MMC_OK;
     }
-  return mmci_fail(error, MMC_E_FORMAT, "dtype %s'%.*s': " TYPES_THAT_WORK, name_of_other(code),
-                   shown_length(descr), descr.start);
+  /* bfloat16, to which NumPy is a stranger, is saved as two bytes of anything. */
+  return mmci_fail(error, MMC_E_FORMAT, "dtype %s'%.*s'%s: " TYPES_THAT_WORK, name_of_other(code),
+                   shown_length(descr), descr.start, equals(code, "V2") ? ", npy has no bf16" : "");
 }
 
 /* What stands for a type but is no string: fields of a structure, or a type with a shape. */

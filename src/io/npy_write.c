@@ -21,6 +21,8 @@ typedef struct array {
 static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, array *out,
                         mmci_error *error) {
   const mmci_npy_type *type = mmci_npy_type_of(dtype);
+  if (dtype == MMC_BF16)
+    return mmci_fail(error, MMC_E_ARG, "npy has no bf16: f16, f32, f64, c64, c128 can be written");
   if (type == NULL) return mmci_fail(error, MMC_E_ARG, "%d is no dtype", (int)dtype);
   if (matrix == NULL) return mmci_fail(error, MMC_E_ARG, "no matrix");
   mmc_matrix m = *matrix;
@@ -94,7 +96,9 @@ static void gather(const array *a, block b, unsigned char *to) {
              data + ((b.first_row + r) * (size_t)m->ld + b.first_col) * size, b.cols * size);
     return;
   }
-  if (size == 4)
+  if (size == 2)
+    transpose(m, b, to, 2);
+  else if (size == 4)
     transpose(m, b, to, 4);
   else if (size == 8)
     transpose(m, b, to, 8);

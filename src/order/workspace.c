@@ -10,7 +10,7 @@ uint64_t mmci_result_bytes(int64_t rows, int64_t cols, size_t element_size) {
   return ((uint64_t)bytes + MMCI_ALIGNMENT - 1) & ~(uint64_t)(MMCI_ALIGNMENT - 1);
 }
 
-static uint64_t add(uint64_t a, uint64_t b) {
+uint64_t mmci_bytes_add(uint64_t a, uint64_t b) {
   uint64_t sum;
   return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
@@ -21,9 +21,9 @@ static uint64_t max(uint64_t a, uint64_t b) {
 
 mmci_need mmci_product_need(uint64_t left, uint64_t left_result, uint64_t right,
                             uint64_t right_result, uint64_t result) {
-  uint64_t all = add(add(left_result, right_result), result);
-  uint64_t left_first = max(left, add(left_result, right));
-  uint64_t right_first = max(right, add(right_result, left));
+  uint64_t all = mmci_bytes_add(mmci_bytes_add(left_result, right_result), result);
+  uint64_t left_first = max(left, mmci_bytes_add(left_result, right));
+  uint64_t right_first = max(right, mmci_bytes_add(right_result, left));
   if (right_first < left_first)
     return (mmci_need){.bytes = max(right_first, all), .right_first = true};
   return (mmci_need){.bytes = max(left_first, all)};

@@ -13,6 +13,9 @@
  * exceed 2^63. */
 uint64_t mmci_result_bytes(int64_t rows, int64_t cols, size_t element_size);
 
+/* a + b, or UINT64_MAX. */
+uint64_t mmci_bytes_add(uint64_t a, uint64_t b);
+
 /* What computing one product takes. */
 typedef struct mmci_need {
   uint64_t bytes;   /* at the worst moment, its own result included, unless it is the root */

@@ -79,6 +79,19 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "the fewest multiplications of all orders");
 }
 
+/* Where the matrices are, for a device with memory of its own. */
+static void put_residence(const mmci_plan *plan, mmci_text *text) {
+  if (plan->device_bytes == 0) return;
+  if (plan->streamed)
+    mmci_text_printf(text,
+                     "device memory    products are streamed in panels: all at once would take "
+                     "%" PRIu64 " bytes, %" PRIu64 " may be used\n",
+                     plan->resident_bytes, plan->device_bytes);
+  else
+    mmci_text_printf(text, "device memory    %" PRIu64 " bytes%s\n", plan->resident_bytes,
+                     plan->parallel ? ", sub-trees side by side" : "");
+}
+
 static void put_steps(const mmci_plan *plan, mmci_text *text) {
   int32_t count = plan->chain->n - 1;
   if (count == 0) return;
@@ -116,6 +129,9 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   put_comparison(plan, text);
   mmci_text_printf(text, "\nworkspace        %" PRIu64 " bytes\ndevice           %s\n",
                    plan->workspace_bytes, plan->device);
+  if (strcmp(plan->precision, "native") != 0)
+    mmci_text_printf(text, "precision        %s\n", plan->precision);
+  put_residence(plan, text);
   put_steps(plan, text);
   return MMC_OK;
 }
@@ -139,7 +155,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   mmci_text_printf(text,
                    "\", \"objective\": \"flops\", \"solver\": \"%s\", \"device\": ", plan->solver);
   mmci_text_json_string(text, plan->device);
-  mmci_text_printf(text, ", \"order\": \"");
+  mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
   mmc_status status = put_order(plan, text, error);
   if (status != MMC_OK) return status;
   mmci_text_printf(text, "\", \"multiplications\": ");
@@ -158,6 +174,12 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_text_printf(text, "%" PRIu64, plan->limit_bytes);
   else
     mmci_text_printf(text, "null");
+  mmci_text_printf(text, ", \"device_memory_bytes\": ");
+  if (plan->device_bytes > 0)
+    mmci_text_printf(text, "%" PRIu64, plan->resident_bytes);
+  else
+    mmci_text_printf(text, "null");
+  mmci_text_printf(text, ", \"streamed\": %s", plan->streamed ? "true" : "false");
   mmci_text_printf(text, ", \"steps\": [");
   for (int32_t s = 0; s < chain->n - 1; s++) {
     const mmci_plan_step *step = &plan->steps[s];

@@ -4,124 +4,17 @@
 
 #include "base/alloc.h"
 #include "order/workspace.h"
-
-/* Trees up to this many factors are laid out without allocating. */
-enum { SHORT = 32 };
-
-/* Where a product may work: bytes lo to hi of the workspace, its result at one end of them. */
-typedef struct region {
-  uint64_t lo, hi;
-  bool result_high;
-} region;
-
-/* Which step computes a product, and what is known of it while steps are laid out. */
-typedef struct layout {
-  mmci_range range;
-  mmci_need need;
-  region where;
-  int32_t step;
-} layout;
-
-static uint64_t product_bytes(const mmc_chain *chain, const layout *x) {
-  return mmci_result_bytes(chain->dims[x->range.first], chain->dims[x->range.last],
-                           mmc_dtype_size(chain->dtype));
-}
-
-/* Gives a child its step and its region, which the result of the child before it has shrunk. */
-static void place_child(const mmc_chain *chain, layout *child, int32_t step, bool result_high,
-                        region *free_region) {
-  child->step = step;
-  child->where = *free_region;
-  child->where.result_high = result_high;
-  uint64_t bytes = product_bytes(chain, child);
-  if (result_high)
-    free_region->hi -= bytes;
-  else
-    free_region->lo += bytes;
-}
-
-/* Fills the steps from the last to the first: a sub-tree of c products takes c steps in a row, its
- * root the last of them. */
-static void lay_out(const mmc_chain *chain, const mmci_tree *tree, uint64_t workspace_bytes,
-                    layout *layouts, mmci_plan_step *steps) {
-  int32_t n = tree->n;
-  layouts[n - 2].step = n - 2;
-  layouts[n - 2].where = (region){.lo = 0, .hi = workspace_bytes};
-  for (int32_t t = n - 2; t >= 0; t--) { /* parents have greater numbers than their children */
-    layout *x = &layouts[t];
-    mmci_product p = tree->products[t];
-    layout *left = p.left < n ? NULL : &layouts[p.left - n];
-    layout *right = p.right < n ? NULL : &layouts[p.right - n];
-    layout *first = x->need.right_first ? right : left,
-           *second = x->need.right_first ? left : right;
-    region free_region = x->where;
-    bool child_high = !x->where.result_high;
-    if (first != NULL) {
-      int32_t second_products = second != NULL ? second->range.last - second->range.first - 1 : 0;
-      place_child(chain, first, x->step - 1 - second_products, child_high, &free_region);
-    }
-    if (second != NULL) place_child(chain, second, x->step - 1, child_high, &free_region);
-
-    uint64_t offset = 0;
-    if (t != n - 2)
-      offset = x->where.result_high ? x->where.hi - product_bytes(chain, x) : x->where.lo;
-    steps[x->step] = (mmci_plan_step){
-        .m = chain->dims[x->range.first],
-        .k = chain->dims[x->range.split],
-        .n = chain->dims[x->range.last],
-        .left = left != NULL ? n + left->step : p.left,
-        .right = right != NULL ? n + right->step : p.right,
-        .first = x->range.first,
-        .last = x->range.last - 1,
-        .offset_bytes = offset,
-        .kernel = "",
-    };
-  }
-}
-
-/* Fills the plan's steps and workspace from its chain and tree. */
-static mmc_status arrange(mmci_plan *plan, mmci_error *error) {
-  const mmc_chain *chain = plan->chain;
-  size_t count = (size_t)chain->n - 1;
-  plan->steps = mmci_alloc_array(count, sizeof *plan->steps);
-  if (plan->steps == NULL) return mmci_fail_nomem(error, count * sizeof *plan->steps);
-  if (count == 0) return MMC_OK;
-
-  struct {
-    layout layouts[SHORT];
-    mmci_range ranges[SHORT];
-    mmci_need needs[SHORT];
-  } small;
-  layout *layouts = small.layouts;
-  mmci_range *ranges = small.ranges;
-  mmci_need *needs = small.needs;
-  void *memory = NULL;
-  if (count > SHORT) {
-    size_t size = sizeof *layouts + sizeof *ranges + sizeof *needs;
-    memory = mmci_alloc_array(count, size);
-    if (memory == NULL) return mmci_fail_nomem(error, count * size);
-    layouts = memory;
-    needs = (mmci_need *)(layouts + count);
-    ranges = (mmci_range *)(needs + count);
-  }
-  mmci_tree_ranges(&plan->tree, ranges);
-  mmci_tree_needs(&plan->tree, ranges, chain->dims, mmc_dtype_size(chain->dtype), needs);
-  for (size_t t = 0; t < count; t++) layouts[t] = (layout){.range = ranges[t], .need = needs[t]};
-  plan->workspace_bytes = needs[count - 1].bytes;
-  lay_out(chain, &plan->tree, plan->workspace_bytes, layouts, plan->steps);
-  free(memory);
-  return MMC_OK;
-}
+#include "plan/layout.h"
 
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
                                mmci_error *error) {
-  mmci_plan plan = {.tree = *tree, .solver = "", .device = ""};
+  mmci_plan plan = {.tree = *tree, .solver = "", .device = "", .precision = "native"};
   *tree = (mmci_tree){0};
   mmc_status status =
       mmci_chain_create(chain->dtype, chain->n, chain->dims, chain->ops, &plan.chain, error);
   if (status == MMC_OK)
     status = mmci_tree_multiplications(&plan.tree, chain->dims, &plan.multiplications, error);
-  if (status == MMC_OK) status = arrange(&plan, error);
+  if (status == MMC_OK) status = mmci_plan_lay_out(&plan, false, error);
   if (status != MMC_OK) {
     mmci_plan_destroy(&plan);
     return status;

@@ -32,7 +32,20 @@ typedef struct mmci_plan {
   bool limited;
   mmci_u128 unlimited_multiplications;
   uint64_t unlimited_bytes, limit_bytes;
+  /* For a device with memory of its own, see mmci_plan_fit(). */
+  bool parallel;           /* sub-trees share no memory and may be computed at the same time */
+  bool streamed;           /* intermediates are on the host, products pass the device in panels */
+  uint64_t resident_bytes; /* that everything would take there at once; 0: memory is the host's */
+  uint64_t device_bytes;   /* that the plan may take there */
+  const char *precision;   /* static text */
 } mmci_plan;
+
+/* What the planner has to know of a device with memory of its own. */
+typedef struct mmci_plan_machine {
+  int queues;            /* products that may run side by side */
+  uint64_t memory_bytes; /* that the plan may take there */
+  bool staged;           /* factors and result are on the host and need room there as well */
+} mmci_plan_machine;
 
 /* Plans the chain with the solver of that name. Returns what mmc_plan_create() does. */
 mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
@@ -41,6 +54,13 @@ mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
                                mmci_error *error);
 void mmci_plan_destroy(mmci_plan *plan);
+
+/* Fits a plan to a device with memory of its own: sub-trees side by side when there is room for
+ * that within limit_bytes of workspace, one after the other when not, and when even that does not
+ * fit, products streamed in panels. Returns E_MEMORY_LIMIT when the smallest panels do not fit: how
+ * much is missing. */
+mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
+                         mmci_error *error);
 
 /* Multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan);

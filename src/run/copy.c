@@ -19,17 +19,17 @@ static void conjugate(char *element, size_t size) {
   }
 }
 
-void mmci_copy(const mmci_gemm *shape, const mmci_operand *from, void *out, int64_t ld,
-               bool by_columns) {
-  size_t size = mmc_dtype_size(shape->dtype);
-  const char *source = from->data;
+void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, const mmci_form *form,
+               void *out, int64_t ld, bool by_columns) {
+  size_t size = mmc_dtype_size(dtype);
+  const char *source = from;
   char *target = out;
   /* In lines of the result: rows, or columns when by_columns. */
-  int64_t lines = by_columns ? shape->n : shape->m, length = by_columns ? shape->m : shape->n;
-  bool same_way = from->trans == by_columns;
-  if (same_way && !from->conj) {
+  int64_t lines = by_columns ? cols : rows, length = by_columns ? rows : cols;
+  bool same_way = form->trans == by_columns;
+  if (same_way && !form->conj) {
     for (int64_t i = 0; i < lines && length > 0; i++)
-      memcpy(target + (size_t)(i * ld) * size, source + (size_t)(i * from->ld) * size,
+      memcpy(target + (size_t)(i * ld) * size, source + (size_t)(i * form->ld) * size,
              (size_t)length * size);
     return;
   }
@@ -37,9 +37,9 @@ void mmci_copy(const mmci_gemm *shape, const mmci_operand *from, void *out, int6
     for (int64_t j0 = 0; j0 < length; j0 += SQUARE)
       for (int64_t i = i0; i < lines && i < i0 + SQUARE; i++)
         for (int64_t j = j0; j < length && j < j0 + SQUARE; j++) {
-          int64_t place = same_way ? i * from->ld + j : j * from->ld + i;
+          int64_t place = same_way ? i * form->ld + j : j * form->ld + i;
           char *element = target + (size_t)(i * ld + j) * size;
           memcpy(element, source + (size_t)place * size, size);
-          if (from->conj) conjugate(element, size);
+          if (form->conj) conjugate(element, size);
         }
 }

@@ -4,9 +4,9 @@
 
 #include "device/device.h"
 
-/* Writes the shape->m x shape->n operand to out, element (r, c) at r * ld + c, or at c * ld + r
- * when by_columns. Host memory. */
-void mmci_copy(const mmci_gemm *shape, const mmci_operand *from, void *out, int64_t ld,
-               bool by_columns);
+/* Writes the rows x cols operand to out, element (r, c) at r * ld + c, or at c * ld + r when
+ * by_columns. Host memory. */
+void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, const mmci_form *form,
+               void *out, int64_t ld, bool by_columns);
 
 #endif

@@ -10,11 +10,16 @@ typedef struct mmci_run mmci_run;
 
 /* plan and device must outlive the run. Returns E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
 mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mmci_device *device,
-                           mmci_run **out, mmci_error *error);
+                           mmci_precision precision, mmci_run **out, mmci_error *error);
 void mmci_run_destroy(mmci_run *run);
 
-/* As mmc_execute(): checks the matrices, then runs every step. Allocates nothing. */
+/* As mmc_execute(): checks the matrices, then runs every step. */
 mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                             mmci_error *error);
+/* As mmc_enqueue(). */
+mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
+                            const mmc_matrix *out, mmci_error *error);
+/* As mmc_wait(). */
+mmc_status mmci_run_wait(mmci_run *run, mmci_error *error);
 
 #endif

@@ -8,6 +8,7 @@ check generate_other_seed 0 generate $clrs -o clrs_other --seed 8
 holds generate_same_seed diff -r clrs clrs_again
 holds generate_seeds_differ sh -c '! cmp -s clrs/A1.npy clrs_other/A1.npy'
 holds generate_numbers python3 "$here/check_generate.py" clrs/A2.npy 7 1 35 15
+check generate_bf16 2 generate bf16:3x4 -o x
 check generate_ten 0 generate 2x2x2x2x2x2x2x2x2x2x2 -o ten
 check generate_slash 0 generate f32:3x4 -o slash/
 check generate_no_directory 2 generate $clrs
@@ -31,13 +32,14 @@ holds multiply_json_unchecked_valid is_json said/multiply_json_unchecked.stdout
 check multiply_explain 0 multiply clrs/A*.npy -o R.npy --explain --on ref
 check multiply_left_to_right 0 multiply clrs/A*.npy -o L.npy --check --solver left-to-right
 check multiply_limit 0 multiply clrs/A*.npy -o L.npy --check --memory-limit 4K
-for dtype in f32 f64 c64 c128; do
+for dtype in f32 f64 c64 c128 f16; do
   check generate_$dtype 0 generate $dtype:20x30x5x8x1x9:NTHTN -o $dtype
   check multiply_$dtype 0 multiply $dtype/A1.npy $dtype/A2.npy:T $dtype/A3.npy:H $dtype/A4.npy:T \
     $dtype/A5.npy -o $dtype/R.npy --check
   check multiply_ref_$dtype 0 multiply $dtype/A1.npy $dtype/A2.npy:T $dtype/A3.npy:H \
     $dtype/A4.npy:T $dtype/A5.npy -o $dtype/R.npy --check --on ref
 done
+holds generate_f16_numbers python3 "$here/check_generate.py" f16/A1.npy 1 0 20 30
 
 # Exact: small whole numbers. Elements count 1, 2, 3 ... in each.
 values() { python3 "$here/show_npy.py" "$1"; }
@@ -47,10 +49,14 @@ make_npy Q.npy '>f8' 3x2
 make_npy F.npy '<f8' 3x2 fortran
 make_npy u.npy '<f8' 2
 make_npy w.npy '<f8' 3
+make_npy P16.npy '>f2' 2x3
+make_npy Q16.npy '<f2' 3x2
 make_npy C.npy '<c8' 2x2
 make_npy c.npy '<c8' 2
 check multiply_two 0 multiply P.npy Q.npy -o R.npy
 says multiply_two_values R.npy "f8 (2, 2) 22 28 49 64"
+check multiply_two_f16 0 multiply P16.npy Q16.npy -o R.npy --check
+says multiply_two_f16_values R.npy "f2 (2, 2) 22 28 49 64"
 check multiply_fortran 0 multiply P.npy F.npy -o R.npy
 says multiply_fortran_values R.npy "f8 (2, 2) 14 32 32 77"
 check multiply_transposed 0 multiply P.npy P.npy:T -o R.npy
@@ -120,6 +126,8 @@ echo 'this is text' >text.npy
 check multiply_not_npy 2 multiply P.npy text.npy -o R.npy
 make_npy I.npy '<i4' 3x2
 check multiply_integers 2 multiply P.npy I.npy -o R.npy
+make_npy V.npy '<V2' 3x2
+check multiply_bf16 2 multiply P.npy V.npy -o R.npy
 printf "\x93NUMPY\x01\x00\x46\x00{'descr': '|O', 'fortran_order': False, 'shape': (3, 2), }%13s\n" '' >O.npy
 check multiply_objects 2 multiply P.npy O.npy -o R.npy
 make_npy D.npy '<f8' 3x2x2
@@ -182,5 +190,6 @@ run bench --suite suite 2x3 3x4 --on ref --seconds 0 --json >bench.json 2>said/b
 holds bench_status test ! -s said/bench
 holds bench_json_valid json_lines bench.json
 holds bench_fields python3 "$here/check_bench.py" bench.json
+holds bench_bf16 run bench bf16:4x5x6x7 --on ref --seconds 0
 run bench --suite - --seconds 0 --on ref <suite >bench.txt
 holds bench_text grep -q '^ours is the flop-optimal plan here$' bench.txt

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""check_generate.py PATH SEED STREAM ROWS COLS: whether a float64 file holds the documented numbers.
+"""check_generate.py PATH SEED STREAM ROWS COLS: whether a file of float64 or float16
+holds the documented numbers.
 
 splitmix64, then Box and Muller, times 1/sqrt(COLS); see cli/random.h.
 """
@@ -34,8 +35,11 @@ state = next(splitmix64(seed)) ^ stream
 numbers = normals(splitmix64(next(splitmix64(state))))
 with open(path, "rb") as file:
     data = file.read()
-found = struct.unpack(f"<{rows * cols}d", data[-8 * rows * cols :])
+half = b"<f2" in data[:128]
+size, kind, epsilon, least = (2, "e", 2**-10, 2**-24) if half else (8, "d", 2**-52, 0)
+found = struct.unpack(f"<{rows * cols}{kind}", data[-size * rows * cols :])
 for index, value in enumerate(found):
     expected = next(numbers) / math.sqrt(cols)
-    if not abs(value - expected) <= 1e-14:
+    # Rounding, and what a C library's logarithm and cosine may differ by.
+    if not abs(value - expected) <= max(epsilon * abs(expected), least) / 2 + 1e-14:
         sys.exit(f"element {index}: {value}, expected {expected}")

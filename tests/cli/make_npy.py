@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make_npy.py PATH DESCR SHAPE [fortran]: an .npy file without NumPy's help.
 
-DESCR is NumPy's, '<f8' or '>c16' or '<i4'; SHAPE is 2x3, 5 or "" for a scalar. Elements count 1, 2,
+DESCR is NumPy's, '<f8' or '>c16' or '<i4' or '<V2'; SHAPE is 2x3, 5 or "" for a scalar. Elements count 1, 2,
 3 ... as they lie in the file; of complex numbers the imaginary part is the negative of the real one.
 """
 import struct
@@ -18,7 +18,7 @@ def main():
     header = repr({"descr": descr, "fortran_order": fortran, "shape": shape})
     header += " " * (-(len(header) + 11) % 64) + "\n"
     order = ">" if descr[0] == ">" else "<"
-    kind = {"f4": "f", "f8": "d", "c8": "f", "c16": "d", "i4": "i", "i8": "q"}[descr[1:]]
+    kind = {"f2": "e", "V2": "H", "f4": "f", "f8": "d", "c8": "f", "c16": "d", "i4": "i", "i8": "q"}[descr[1:]]
     elements = []
     for value in range(1, count + 1):
         elements += [value, -value] if descr[1] == "c" else [value]

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "half.h"
 #include "random.h"
 #include "residual.h"
 
@@ -73,9 +74,10 @@ static bool passes(const product *p) {
 }
 
 static const char *const chains[] = {
-    "f64:20x30x5x40",      "f32:20x30x5x40:THN", "c64:20x30x5x40:HTN",
-    "c128:20x30x5x40:NHT", "f64:1x300x1",        "f64:7x600x3",
-    "c64:600x7:T",         "f32:1x1x1x1",        "f64:40x1x40x1x9",
+    "f64:20x30x5x40",  "f32:20x30x5x40:THN", "c64:20x30x5x40:HTN",  "c128:20x30x5x40:NHT",
+    "f64:1x300x1",     "f64:7x600x3",        "c64:600x7:T",         "f32:1x1x1x1",
+    "f64:40x1x40x1x9", "f16:20x30x5x40:THN", "bf16:20x30x5x40:NHT", "f16:7x600x3",
+    "bf16:1x300x1",    "f16:40x1x40x1x9",
 };
 
 enum { CHAIN_COUNT = sizeof chains / sizeof chains[0] };
@@ -89,36 +91,65 @@ static void right_products_pass(void **state) {
   }
 }
 
-/* Every single element counts: one that is off by a thousandth of the largest is found. */
+/* Of an element's parts. */
+static size_t real_size(mmc_dtype dtype) {
+  bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+  return mmc_dtype_size(dtype) / (is_complex ? 2 : 1);
+}
+
+static double get(mmc_dtype dtype, const void *data, size_t e) {
+  if (cli_is_half(dtype)) return cli_half_load(dtype, ((const uint16_t *)data)[e]);
+  return real_size(dtype) == sizeof(float) ? (double)((const float *)data)[e]
+                                           : ((const double *)data)[e];
+}
+
+static void put(mmc_dtype dtype, void *data, size_t e, double value) {
+  if (cli_is_half(dtype))
+    ((uint16_t *)data)[e] = cli_half_round(dtype, value);
+  else if (real_size(dtype) == sizeof(float))
+    ((float *)data)[e] = (float)value;
+  else
+    ((double *)data)[e] = value;
+}
+
+/* Every single element counts: one that is off by a thousandth of the largest is found; in narrower
+ * dtypes, one that is off by more. */
 static void wrong_products_fail(void **state) {
   (void)state;
   for (int c = 0; c < CHAIN_COUNT; c++) {
     product p = make(chains[c]);
     mmc_dtype dtype = mmc_chain_dtype(p.factors.chain);
-    bool is_single = dtype == MMC_F32 || dtype == MMC_C64;
-    size_t reals = (size_t)(p.result.rows * p.result.cols) * mmc_dtype_size(dtype) /
-                   (is_single ? sizeof(float) : sizeof(double));
-    float *singles = p.result.data;
-    double *doubles = p.result.data, largest = 0;
-    for (size_t e = 0; e < reals; e++)
-      largest = fmax(largest, fabs(is_single ? (double)singles[e] : doubles[e]));
+    double off = cli_is_half(dtype)                  ? 1e4 * cli_half_epsilon(dtype)
+                 : real_size(dtype) == sizeof(float) ? 0.01
+                                                     : 0.001;
+    void *data = p.result.data;
+    size_t reals =
+        (size_t)(p.result.rows * p.result.cols) * mmc_dtype_size(dtype) / real_size(dtype);
+    double largest = 0;
+    for (size_t e = 0; e < reals; e++) largest = fmax(largest, fabs(get(dtype, data, e)));
     for (size_t e = 0; e<reals; e += reals> 50 ? 17 : 1) {
-      float single = singles[is_single ? e : 0];
-      double before = is_single ? (double)single : doubles[e];
-      double wrong = before + (is_single ? 0.01 : 0.001) * largest;
-      if (is_single)
-        singles[e] = (float)wrong;
-      else
-        doubles[e] = wrong;
+      double before = get(dtype, data, e);
+      put(dtype, data, e, before + off * largest);
       assert_false(passes(&p));
-      if (is_single)
-        singles[e] = (float)before;
-      else
-        doubles[e] = before;
+      put(dtype, data, e, before);
     }
     assert_true(passes(&p));
     release(&p);
   }
+}
+
+/* An intermediate that f16 cannot hold makes a wrong product. */
+static void overflow_fails(void **state) {
+  (void)state;
+  product p = make("f16:3x400x3x3");
+  for (int i = 0; i < 2; i++)
+    for (int e = 0; e < 1200; e++) put(MMC_F16, p.factors.matrices[i].data, (size_t)e, 16);
+  multiply(&p);
+  assert_false(passes(&p));
+  for (int e = 0; e < 1200; e++) put(MMC_F16, p.factors.matrices[1].data, (size_t)e, 1);
+  multiply(&p);
+  assert_true(passes(&p));
+  release(&p);
 }
 
 static void nan_and_infinity_in_the_result_fail(void **state) {
@@ -162,7 +193,8 @@ static void products_that_cancel_pass(void **state) {
 
 static void empty_products_pass(void **state) {
   (void)state;
-  const char *const empty[] = {"f64:0x5x6", "f64:5x6x0", "f64:5x0x6", "c64:0x0", "f32:3x0x0x2"};
+  const char *const empty[] = {"f64:0x5x6", "f64:5x6x0",   "f64:5x0x6",
+                               "c64:0x0",   "f32:3x0x0x2", "bf16:3x0x2"};
   for (size_t c = 0; c < sizeof empty / sizeof empty[0]; c++) {
     product p = make(empty[c]);
     assert_true(passes(&p));
@@ -192,6 +224,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(right_products_pass),
       cmocka_unit_test(wrong_products_fail),
+      cmocka_unit_test(overflow_fails),
       cmocka_unit_test(nan_and_infinity_in_the_result_fail),
       cmocka_unit_test(nan_and_infinity_in_a_factor_have_no_residual),
       cmocka_unit_test(products_that_cancel_pass),

@@ -40,8 +40,11 @@ clean 2 plan 100x30x5x100x10 --memory-limit 1
 if command -v dot >/dev/null; then clean 0 plan 10x30x5 --svg tree.svg; fi
 clean 0 generate f32:20x30x5x8:NTH -o f32 --seed 3
 clean 0 generate c128:20x30x5x8:NTH -o c128
+clean 0 generate f16:20x30x5x8:NTH -o f16
+clean 2 generate bf16:20x30x5 -o bf16
 clean 0 multiply v.npy f32/A1.npy f32/A2.npy:T f32/A3.npy:H -o R.npy --check --explain --json
 clean 0 multiply c128/A1.npy c128/A2.npy:T c128/A3.npy:H -o R.npy --check --on ref
+clean 0 multiply f16/A1.npy f16/A2.npy:T f16/A3.npy:H -o R.npy --check
 clean 0 multiply f32/A1.npy -o -
 clean 2 multiply f32/A1.npy c128/A2.npy:T -o R.npy
 clean 2 multiply f32/A1.npy integers.npy -o R.npy

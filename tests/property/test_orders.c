@@ -176,8 +176,7 @@ static void memory_limit_is_exact(void **state) {
 typedef struct execution {
   mmc_chain *chain;
   const mmc_matrix *factors;
-  const mmci_device_ops *ops;
-  mmci_device *device;
+  mmci_opened on;
   const double *expected, *magnitude;
   long runs;
 } execution;
@@ -210,7 +209,7 @@ static void execute(enumeration *e, void *user) {
   assert_int_equal(mmci_tree_create(n, &tree, &error), MMC_OK);
   assert_int_equal(mmci_tree_from_splits(&tree, enumerated_split, e, &error), MMC_OK);
   assert_int_equal(mmci_plan_from_tree(x->chain, &tree, &plan, &error), MMC_OK);
-  assert_int_equal(mmci_run_create(&plan, x->ops, x->device, &run, &error), MMC_OK);
+  assert_int_equal(mmci_run_create(&plan, x->on.ops, x->on.device, MMCI_NATIVE, &run, &error), MMC_OK);
   for (int repeat = 0; repeat < 2; repeat++) {
     double out[100];
     memset(out, 0xff, sizeof out); /* NaN */
@@ -222,7 +221,7 @@ static void execute(enumeration *e, void *user) {
         double got = out[repeat == 0 ? r * cols + c : c * rows + r];
         double error_size = fabs(got - x->expected[r * cols + c]);
         if (!(error_size <= 1e-13 * x->magnitude[r * cols + c]))
-          fail_msg("an order of %d factors on %s is off by %g, seed %llu", n, x->ops->name,
+          fail_msg("an order of %d factors on %s is off by %g, seed %llu", n, x->on.name,
                    error_size, (unsigned long long)seed);
       }
     for (int64_t t = rows * cols; t < 100; t++) assert_true(isnan(out[t]));
@@ -260,7 +259,7 @@ static void every_plan_gives_the_product(void **state) {
     static const char *const devices[] = {"cpu", "ref"};
     static const long catalan[] = {0, 1, 1, 2, 5, 14, 42, 132};
     for (int d = 0; d < 2; d++) {
-      assert_int_equal(mmci_registry_open(registry, devices[d], &x.ops, &x.device, &error), MMC_OK);
+      assert_int_equal(mmci_registry_open(registry, devices[d], &x.on, &error), MMC_OK);
       x.runs = 0;
       enumeration e = {.visit = execute, .user = &x, .pending = {{0, (int8_t)n}}};
       enumerate(&e, 1);

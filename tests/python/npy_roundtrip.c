@@ -14,8 +14,9 @@
 
 #include "io/npy.h"
 
-static const char *const dtype_names[] = {"float32", "float64", "complex64", "complex128"};
-static const size_t dtype_sizes[] = {4, 8, 8, 16};
+static const char *const dtype_names[] = {"float32", "float64", "complex64", "complex128",
+                                          "float16"};
+static const size_t dtype_sizes[] = {4, 8, 8, 16, 2};
 
 static uint32_t checksum(const unsigned char *bytes, size_t size) {
   const uint32_t modulus = 65521;

@@ -2,6 +2,7 @@
 #ifndef NPY_BY_HAND_H
 #define NPY_BY_HAND_H
 
+#include "base/half.h"
 #include "io/npy.h"
 #include "npy_scratch.h"
 
@@ -29,7 +30,7 @@ static inline size_t padding_for(int version, const char *dictionary, size_t ali
   return alignment - used % alignment + shift;
 }
 
-/* The value of real number i of a file: exact in float32. */
+/* The value of real number i of a file: exact in float32, and a small i in float16. */
 static inline double value_of(size_t i) {
   return (double)i * 0.5 - 3.25;
 }
@@ -40,7 +41,9 @@ static inline void put_reals(unsigned char *to, size_t count, size_t real_size, 
     uint64_t bits = 0;
     double as_double = value_of(i);
     float as_float = (float)as_double;
-    if (real_size == 4) {
+    if (real_size == 2) {
+      bits = mmci_f16_round(as_double);
+    } else if (real_size == 4) {
       uint32_t narrow;
       memcpy(&narrow, &as_float, sizeof narrow);
       bits = narrow;
@@ -55,7 +58,9 @@ static inline void put_reals(unsigned char *to, size_t count, size_t real_size, 
 static inline void assert_reals(const void *data, size_t count, size_t real_size) {
   assert_int_equal((uintptr_t)data % real_size, 0);
   for (size_t i = 0; i < count; i++) {
-    double got = real_size == 4 ? (double)((const float *)data)[i] : ((const double *)data)[i];
+    double got = real_size == 2   ? (double)mmci_f16_to_f32(((const uint16_t *)data)[i])
+                 : real_size == 4 ? (double)((const float *)data)[i]
+                                  : ((const double *)data)[i];
     assert_true(got == value_of(i));
   }
 }

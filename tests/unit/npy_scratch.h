@@ -138,6 +138,7 @@ static inline void limit_files(rlim_t size) {
 
 /* Bytes of the real type. */
 static inline size_t real_size_of(mmc_dtype dtype) {
+  if (dtype == MMC_F16) return 2;
   return dtype == MMC_F32 || dtype == MMC_C64 ? 4 : 8;
 }
 

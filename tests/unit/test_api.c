@@ -32,9 +32,9 @@ static int set_up(void **state) {
     return 1;
   for (int i = 0; i < 6; i++) f->a[i] = i;
   for (int i = 0; i < 12; i++) f->b[i] = i;
-  f->factors[0] = (mmc_matrix){f->a, 2, 3, 0, MMC_ROW_MAJOR};
-  f->factors[1] = (mmc_matrix){f->b, 3, 4, 0, MMC_ROW_MAJOR};
-  f->out = (mmc_matrix){f->c, 2, 4, 0, MMC_ROW_MAJOR};
+  f->factors[0] = (mmc_matrix){f->a, 2, 3, 0, MMC_ROW_MAJOR, MMC_HOST};
+  f->factors[1] = (mmc_matrix){f->b, 3, 4, 0, MMC_ROW_MAJOR, MMC_HOST};
+  f->out = (mmc_matrix){f->c, 2, 4, 0, MMC_ROW_MAJOR, MMC_HOST};
   return 0;
 }
 
@@ -65,6 +65,7 @@ static void version_is_the_headers(void **state) {
 static void destroying_nothing_does_nothing(void **state) {
   (void)state;
   mmc_run_destroy(NULL);
+  mmc_memory_destroy(NULL);
   mmc_plan_destroy(NULL);
   mmc_chain_destroy(NULL);
   mmc_order_destroy(NULL);
@@ -124,8 +125,8 @@ static void matrices_may_change_between_calls(void **state) {
   double transposed[12], columns[8];
   for (int r = 0; r < 3; r++)
     for (int c = 0; c < 4; c++) transposed[c * 3 + r] = f->b[r * 4 + c];
-  mmc_matrix factors[2] = {f->factors[0], {transposed, 3, 4, 0, MMC_COL_MAJOR}};
-  mmc_matrix out = {columns, 2, 4, 0, MMC_COL_MAJOR};
+  mmc_matrix factors[2] = {f->factors[0], {transposed, 3, 4, 0, MMC_COL_MAJOR, MMC_HOST}};
+  mmc_matrix out = {columns, 2, 4, 0, MMC_COL_MAJOR, MMC_HOST};
   assert_int_equal(mmc_execute(f->run, factors, &out), MMC_OK);
   for (int r = 0; r < 2; r++)
     for (int c = 0; c < 4; c++) assert_true(columns[c * 2 + r] == f->c[r * 4 + c]);
@@ -141,8 +142,17 @@ static void wrong_options_are_named(void **state) {
   mmc_plan *plan;
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.size = 3;
+  char expected[64];
+  snprintf(expected, sizeof expected, "options: expected size %zu, got 3", sizeof options);
+  expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG, expected);
+  options = (mmc_plan_options)MMC_PLAN_OPTIONS_INIT;
+  options.precision = "exact";
   expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG,
-         "options: expected size 32, got 3");
+         "precision: expected native, faithful or fast, got 'exact'");
+  options = (mmc_plan_options)MMC_PLAN_OPTIONS_INIT;
+  options.location = (mmc_location)7;
+  expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG,
+         "location: expected MMC_HOST or MMC_DEVICE, got number 7");
   options = (mmc_plan_options)MMC_PLAN_OPTIONS_INIT;
   options.device = "abacus";
   expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG,
@@ -163,6 +173,31 @@ static void wrong_options_are_named(void **state) {
   mmc_step step;
   expect(f, mmc_plan_step(f->plan, 1, &step), MMC_E_ARG, "index: the plan has no step 1");
   expect(f, mmc_plan_step(f->plan, -1, &step), MMC_E_ARG, "index: the plan has no step -1");
+}
+
+/* A device that works on the host's memory has it all the same. */
+static void memory_is_copied(void **state) {
+  fixture *f = *state;
+  mmc_memory *memory;
+  double sent[6] = {1, 2, 3, 4, 5, 6}, got[6] = {0};
+  assert_int_equal(mmc_memory_create(f->context, NULL, sizeof sent, &memory), MMC_OK);
+  assert_int_equal((uintptr_t)mmc_memory_address(memory) % 64, 0);
+  assert_int_equal(mmc_memory_write(memory, 0, sent, sizeof sent), MMC_OK);
+  assert_int_equal(mmc_memory_read(memory, 8, got, sizeof sent - 8), MMC_OK);
+  assert_memory_equal(got, sent + 1, sizeof sent - 8);
+  expect(f, mmc_memory_read(memory, 8, got, sizeof sent), MMC_E_ARG,
+         "size: expected at most 40 bytes from offset 8, got 48");
+  expect(f, mmc_memory_write(memory, 49, sent, 0), MMC_E_ARG,
+         "size: expected at most 48 bytes from offset 49, got 0");
+  expect(f, mmc_memory_write(memory, 0, NULL, 1), MMC_E_ARG, "expected host memory, got NULL");
+  f->factors[0].data = mmc_memory_address(memory);
+  f->factors[0].location = MMC_DEVICE;
+  assert_int_equal(mmc_enqueue(f->run, NULL, f->factors, &f->out), MMC_OK);
+  assert_int_equal(mmc_wait(f->run), MMC_OK);
+  assert_true(f->c[7] == 4 * 3 + 5 * 7 + 6 * 11);
+  f->factors[0] = (mmc_matrix){.data = f->a, .rows = 2, .cols = 3};
+  mmc_memory_destroy(memory);
+  assert_int_equal(mmc_memory_create(f->context, "abacus", 8, &memory), MMC_E_ARG);
 }
 
 static void orders_are_checked(void **state) {
@@ -250,7 +285,7 @@ static void *execute_often(void *user) {
   void *failed = NULL;
   for (int i = 0; i < 2000; i++) {
     double c[8];
-    mmc_matrix out = {c, 2, 4, 0, MMC_ROW_MAJOR};
+    mmc_matrix out = {c, 2, 4, 0, MMC_ROW_MAJOR, MMC_HOST};
     if (mmc_execute(run, f->factors, &out) != MMC_OK || c[7] != 92) failed = user;
     mmc_plan *plan;
     if (mmc_plan_create(f->context, f->chain, NULL, &plan) != MMC_OK) return user;
@@ -277,10 +312,15 @@ static void threads_share_a_plan(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(version_is_the_headers),   TEST(destroying_nothing_does_nothing),
-      TEST(wrong_matrices_are_named), TEST(matrices_may_change_between_calls),
-      TEST(wrong_options_are_named),  TEST(orders_are_checked),
-      TEST(devices_are_described),    TEST(missing_modules_are_explained),
+      TEST(version_is_the_headers),
+      TEST(destroying_nothing_does_nothing),
+      TEST(wrong_matrices_are_named),
+      TEST(matrices_may_change_between_calls),
+      TEST(wrong_options_are_named),
+      TEST(memory_is_copied),
+      TEST(orders_are_checked),
+      TEST(devices_are_described),
+      TEST(missing_modules_are_explained),
       TEST(threads_share_a_plan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

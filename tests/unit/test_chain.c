@@ -26,6 +26,8 @@ static void text_round_trips(void **state) {
       {"10x30x5x60", "f64:10x30x5x60"},
       {"c64:8x9x7:NH", "c64:8x9x7:NH"},
       {"c128:8x9x7:NN", "c128:8x9x7"},
+      {"f16:10x20", "f16:10x20"},
+      {"bf16:10x20x30:NT", "bf16:10x20x30:NT"},
       {"f64:0x0", "f64:0x0"},
       {"f64:007x1", "f64:7x1"},
       {"4611686018427387904x1", "f64:4611686018427387904x1"},
@@ -37,6 +39,24 @@ static void text_round_trips(void **state) {
     assert_int_equal(mmc_chain_write(chain, append, printed), MMC_OK);
     assert_string_equal(printed, cases[t].printed);
     mmc_chain_destroy(chain);
+  }
+}
+
+static void dtypes_have_names_and_sizes(void **state) {
+  (void)state;
+  static const struct {
+    mmc_dtype dtype;
+    const char *name;
+    size_t size;
+  } cases[] = {{MMC_F32, "f32", 4},    {MMC_F64, "f64", 8}, {MMC_C64, "c64", 8},
+               {MMC_C128, "c128", 16}, {MMC_F16, "f16", 2}, {MMC_BF16, "bf16", 2}};
+  for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
+    assert_string_equal(mmc_dtype_name(cases[t].dtype), cases[t].name);
+    assert_int_equal(mmc_dtype_size(cases[t].dtype), cases[t].size);
+  }
+  for (int none = -1; none <= 6; none += 7) {
+    assert_null(mmc_dtype_name((mmc_dtype)none));
+    assert_int_equal(mmc_dtype_size((mmc_dtype)none), 0);
   }
 }
 
@@ -59,11 +79,11 @@ static void bad_text_is_named(void **state) {
     const char *text, *message;
   } cases[] = {
       {"",
-       "chain, position 1: expected f32:, f64:, c64:, c128: or a dim, as in f64:10x30x5x60, got "
-       "the end"},
-      {"f16:3x4",
-       "chain, position 1: expected f32:, f64:, c64:, c128: or a dim, as in "
-       "f64:10x30x5x60, got 'f16:3x4'"},
+       "chain, position 1: expected f32:, f64:, c64:, c128:, f16:, bf16: or a dim, as in "
+       "f64:10x30x5x60, got the end"},
+      {"f17:3x4",
+       "chain, position 1: expected f32:, f64:, c64:, c128:, f16:, bf16: or a dim, as in "
+       "f64:10x30x5x60, got 'f17:3x4'"},
       {"10", "chain, position 3: expected 'x' and a second dim, as in 10x30, got the end"},
       {"10x", "chain, position 4: expected a dim of 0 to 2^62, got the end"},
       {"10xx3", "chain, position 4: expected a dim of 0 to 2^62, got 'x3'"},
@@ -97,7 +117,8 @@ static void bad_arguments_are_named(void **state) {
   assert_string_equal(error.text, "dims[2]: expected 0 to 2^62, got -1");
   assert_int_equal(mmci_chain_create(MMC_F64, 1, NULL, NULL, &chain, &error), MMC_E_ARG);
   assert_int_equal(mmci_chain_create((mmc_dtype)77, 1, dims, NULL, &chain, &error), MMC_E_ARG);
-  assert_string_equal(error.text, "dtype: expected f32, f64, c64 or c128, got number 77");
+  assert_string_equal(error.text,
+                      "dtype: expected f32, f64, c64, c128, f16 or bf16, got number 77");
   assert_int_equal(mmci_chain_create(MMC_F64, 1, dims, ops + 1, &chain, &error), MMC_E_ARG);
   assert_string_equal(error.text, "ops[0]: expected MMC_OP_N, _T or _H, got number 9");
 }
@@ -105,7 +126,7 @@ static void bad_arguments_are_named(void **state) {
 /* Any text either parses to a chain that prints and parses to itself, or fails with a message. */
 static void random_text_never_surprises(void **state) {
   (void)state;
-  static const char letters[] = "0123456789xxxx:::fc3264128NTH -";
+  static const char letters[] = "0123456789xxxx:::bfc163264128NTH -";
   uint64_t random = seed;
   for (int round = 0; round < 200000; round++) {
     char text[24] = "";
@@ -131,11 +152,9 @@ static void random_text_never_surprises(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(text_round_trips),
-      cmocka_unit_test(parts_are_read),
-      cmocka_unit_test(bad_text_is_named),
-      cmocka_unit_test(bad_arguments_are_named),
-      cmocka_unit_test(random_text_never_surprises),
+      cmocka_unit_test(text_round_trips),        cmocka_unit_test(dtypes_have_names_and_sizes),
+      cmocka_unit_test(parts_are_read),          cmocka_unit_test(bad_text_is_named),
+      cmocka_unit_test(bad_arguments_are_named), cmocka_unit_test(random_text_never_surprises),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

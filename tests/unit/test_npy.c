@@ -7,8 +7,9 @@
 #include "npy_by_hand.h"
 #include "npy_feed.h"
 
-static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128};
-static const char *const codes[] = {"f4", "f8", "c8", "c16"};
+static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16};
+static const char *const codes[] = {"f4", "f8", "c8", "c16", "f2"};
+enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
 
 /* One file of every type, byte order, version, order, dimension and alignment. */
 static void test_every_kind(void **state) {
@@ -18,7 +19,7 @@ static void test_every_kind(void **state) {
   enum { ROWS = 3, COLS = 5 };
   unsigned char bytes[1024];
   int files = 0;
-  for (size_t type = 0; type < 4; type++)
+  for (size_t type = 0; type < DTYPE_COUNT; type++)
     for (const char *order = orders; *order != '\0'; order++)
       for (int version = 1; version <= 3; version++)
         for (int fortran = 0; fortran <= 1; fortran++)
@@ -54,7 +55,7 @@ static void test_every_kind(void **state) {
                 mmci_npy_close(npy);
                 files++;
               }
-  assert_int_equal(files, 4 * 5 * 3 * 2 * 2 * 2 * 9);
+  assert_int_equal(files, DTYPE_COUNT * 5 * 3 * 2 * 2 * 2 * 9);
 }
 
 static void test_headers_that_work(void **state) {

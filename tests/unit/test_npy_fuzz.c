@@ -27,11 +27,12 @@ static uint64_t seed_of_test(const char *test) {
  * words that mean something. Returns the new size, at most room. */
 static size_t mutate(uint64_t *random, unsigned char *bytes, size_t size, size_t room) {
   static const char *const words[] = {
-      "(",    ")",       "{",       "}",      "[",
-      "'",    "\"",      ",",       ":",      "-",
-      "L",    "True",    "0",       "1",      "4611686018427387904",
-      "9999", "'descr'", "'shape'", "'>c16'", "9223372036854775807",
-      "u'",   "\\",      "\x00",    "\xff",   "18446744073709551616"};
+      "(",    ")",       "{",       "}",       "[",
+      "'",    "\"",      ",",       ":",       "-",
+      "L",    "True",    "0",       "1",       "4611686018427387904",
+      "9999", "'descr'", "'shape'", "'>c16'",  "9223372036854775807",
+      "u'",   "\\",      "\x00",    "\xff",    "18446744073709551616",
+      "'V2'", "'>f2'",   "'<f2'",   "float16", "(1000000, 1000000)"};
   for (size_t changes = 1 + below(random, 4); changes-- != 0 && size != 0;) {
     size_t at = below(random, size), length = 1 + below(random, 8);
     if (length > size - at) length = size - at;

@@ -5,7 +5,8 @@
 #include "io/npy.h"
 #include "npy_scratch.h"
 
-static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128};
+static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16};
+enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
 
 /* ---- matrices ------------------------------------------------------------------------------ */
 
@@ -73,6 +74,7 @@ static void test_header_bytes(void **state) {
       {MMC_C64, 7, 1, 2, "{'descr': '" ORDER "c8', 'fortran_order': False, 'shape': (7, 1), }"},
       {MMC_C128, 1, 1, 0, "{'descr': '" ORDER "c16', 'fortran_order': False, 'shape': (), }"},
       {MMC_C128, 1, 1, 1, "{'descr': '" ORDER "c16', 'fortran_order': False, 'shape': (1,), }"},
+      {MMC_F16, 2, 3, 2, "{'descr': '" ORDER "f2', 'fortran_order': False, 'shape': (2, 3), }"},
       {MMC_F64, 0, 1, 1, "{'descr': '" ORDER "f8', 'fortran_order': False, 'shape': (0,), }"},
       {MMC_F64, 1, 0, 1, "{'descr': '" ORDER "f8', 'fortran_order': False, 'shape': (0,), }"},
       {MMC_F64, 0, 5, 2, "{'descr': '" ORDER "f8', 'fortran_order': False, 'shape': (0, 5), }"},
@@ -133,7 +135,7 @@ static void test_round_trips(void **state) {
                 {4, 0, 2},     {0, 1, 1},     {301, 97, 2}, {97, 1001, 2}, {1, 70001, 2},
                 {2, 70001, 2}, {70001, 2, 2}, {70001, 1, 1}};
   static const int64_t gaps[] = {0, 1, 13};
-  for (size_t d = 0; d < 4; d++)
+  for (size_t d = 0; d < DTYPE_COUNT; d++)
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
       for (int by_cols = 0; by_cols <= 1; by_cols++)
         for (size_t g = 0; g < 3; g++) {
@@ -205,8 +207,10 @@ static void test_bad_arguments(void **state) {
     bool data;
     const char *message;
   } cases[] = {
-      {4, MMC_ROW_MAJOR, 2, 2, 3, 3, true, "4 is no dtype"},
+      {6, MMC_ROW_MAJOR, 2, 2, 3, 3, true, "6 is no dtype"},
       {-1, MMC_ROW_MAJOR, 2, 2, 3, 3, true, "-1 is no dtype"},
+      {MMC_BF16, MMC_ROW_MAJOR, 2, 2, 3, 3, true,
+       "npy has no bf16: f16, f32, f64, c64, c128 can be written"},
       {MMC_F64, 2, 2, 2, 3, 3, true, "2 is no layout"},
       {MMC_F64, MMC_ROW_MAJOR, 2, -2, 3, 3, true, "-2x3"},
       {MMC_F64, MMC_ROW_MAJOR, 2, 2, -3, 3, true, "2x-3"},

@@ -1,0 +1,52 @@
+/* fit.c: a plan and the memory of the device that will execute it. */
+#include <inttypes.h>
+
+#include "order/workspace.h"
+#include "plan/layout.h"
+#include "plan/panels.h"
+
+/* Bytes of all factors and the result. */
+static uint64_t staged_bytes(const mmc_chain *chain) {
+  size_t size = mmc_dtype_size(chain->dtype);
+  uint64_t bytes = mmci_result_bytes(chain->dims[0], chain->dims[chain->n], size);
+  for (int32_t i = 0; i < chain->n; i++)
+    bytes = mmci_bytes_add(bytes, mmci_result_bytes(chain->dims[i], chain->dims[i + 1], size));
+  return bytes;
+}
+
+/* Whether every product can pass in panels. */
+static mmc_status check_panels(const mmci_plan *plan, uint64_t memory_bytes, mmci_error *error) {
+  size_t size = mmc_dtype_size(plan->chain->dtype);
+  for (int32_t s = 0; s < plan->chain->n - 1; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    mmci_panels panels;
+    if (mmci_panels_choose(step->m, step->k, step->n, size, memory_bytes, &panels)) continue;
+    uint64_t least = mmci_panels_bytes(&panels, size);
+    return mmci_fail(error, MMC_E_MEMORY_LIMIT,
+                     "device memory: the smallest panels of a %" PRId64 "x%" PRId64 " by %" PRId64
+                     "x%" PRId64 " product need %" PRIu64 " bytes; %" PRIu64
+                     " may be used, %" PRIu64 " are missing",
+                     step->m, step->k, step->k, step->n, least, memory_bytes, least - memory_bytes);
+  }
+  return MMC_OK;
+}
+
+mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
+                         mmci_error *error) {
+  uint64_t staged = machine->staged ? staged_bytes(plan->chain) : 0;
+  plan->device_bytes = machine->memory_bytes;
+  if (machine->queues > 1) {
+    mmc_status status = mmci_plan_lay_out(plan, true, error);
+    if (status != MMC_OK) return status;
+    plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
+    if (plan->workspace_bytes <= limit_bytes && plan->resident_bytes <= machine->memory_bytes)
+      return MMC_OK;
+    status = mmci_plan_lay_out(plan, false, error);
+    if (status != MMC_OK) return status;
+  }
+  plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
+  /* A single factor is copied, with the host's help where it has to be. */
+  if (plan->resident_bytes <= machine->memory_bytes || plan->chain->n == 1) return MMC_OK;
+  plan->streamed = true;
+  return check_panels(plan, machine->memory_bytes, error);
+}

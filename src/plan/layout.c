@@ -1,0 +1,152 @@
+/* layout.c: the sequence of a tree's products, and a place in the workspace for every result. */
+#include "plan/layout.h"
+
+#include "base/alloc.h"
+#include "order/workspace.h"
+
+/* Trees up to this many factors are laid out without allocating. */
+enum { SHORT = 32 };
+
+/* Where a product may work: bytes lo to hi of the workspace, its result at one end of them. */
+typedef struct region {
+  uint64_t lo, hi;
+  bool result_high;
+} region;
+
+/* Which step computes a product, and what is known of it while steps are laid out. */
+typedef struct layout {
+  mmci_range range;
+  mmci_need need;
+  region where;
+  int32_t step;
+} layout;
+
+static uint64_t product_bytes(const mmc_chain *chain, const layout *x) {
+  return mmci_result_bytes(chain->dims[x->range.first], chain->dims[x->range.last],
+                           mmc_dtype_size(chain->dtype));
+}
+
+/* Gives a child its step and its region, which the result of the child before it has shrunk. */
+static void place_child(const mmc_chain *chain, layout *child, int32_t step, bool result_high,
+                        region *free_region) {
+  child->step = step;
+  child->where = *free_region;
+  child->where.result_high = result_high;
+  uint64_t bytes = product_bytes(chain, child);
+  if (result_high)
+    free_region->hi -= bytes;
+  else
+    free_region->lo += bytes;
+}
+
+/* Gives two children that may be computed at the same time regions of their own. */
+static void place_apart(const mmc_chain *chain, layout *x, layout *left, layout *right, bool root) {
+  region r = x->where;
+  if (!root) {
+    if (r.result_high)
+      r.hi -= product_bytes(chain, x);
+    else
+      r.lo += product_bytes(chain, x);
+  }
+  left->step = x->step - 1 - (right->range.last - right->range.first - 1);
+  right->step = x->step - 1;
+  left->where = (region){.lo = r.lo, .hi = r.lo + left->need.bytes};
+  right->where = (region){.lo = left->where.hi, .hi = left->where.hi + right->need.bytes};
+}
+
+/* Fills the steps from the last to the first: a sub-tree of c products takes c steps in a row, its
+ * root the last of them. */
+static void lay_out(const mmc_chain *chain, const mmci_tree *tree, uint64_t workspace_bytes,
+                    bool parallel, layout *layouts, mmci_plan_step *steps) {
+  int32_t n = tree->n;
+  layouts[n - 2].step = n - 2;
+  layouts[n - 2].where = (region){.lo = 0, .hi = workspace_bytes};
+  for (int32_t t = n - 2; t >= 0; t--) { /* parents have greater numbers than their children */
+    layout *x = &layouts[t];
+    mmci_product p = tree->products[t];
+    layout *left = p.left < n ? NULL : &layouts[p.left - n];
+    layout *right = p.right < n ? NULL : &layouts[p.right - n];
+    layout *first = x->need.right_first ? right : left,
+           *second = x->need.right_first ? left : right;
+    region free_region = x->where;
+    bool child_high = !x->where.result_high;
+    if (parallel && left != NULL && right != NULL) {
+      place_apart(chain, x, left, right, t == n - 2);
+      first = second = NULL;
+    }
+    if (first != NULL) {
+      int32_t second_products = second != NULL ? second->range.last - second->range.first - 1 : 0;
+      place_child(chain, first, x->step - 1 - second_products, child_high, &free_region);
+    }
+    if (second != NULL) place_child(chain, second, x->step - 1, child_high, &free_region);
+
+    uint64_t offset = 0;
+    if (t != n - 2)
+      offset = x->where.result_high ? x->where.hi - product_bytes(chain, x) : x->where.lo;
+    steps[x->step] = (mmci_plan_step){
+        .m = chain->dims[x->range.first],
+        .k = chain->dims[x->range.split],
+        .n = chain->dims[x->range.last],
+        .left = left != NULL ? n + left->step : p.left,
+        .right = right != NULL ? n + right->step : p.right,
+        .first = x->range.first,
+        .last = x->range.last - 1,
+        .offset_bytes = offset,
+        .kernel = "",
+    };
+  }
+}
+
+/* Needs when children that are both products may be computed at the same time. */
+static void parallel_needs(const mmc_chain *chain, const mmci_tree *tree, layout *layouts) {
+  int32_t n = tree->n;
+  for (int32_t t = 0; t < n - 1; t++) {
+    layout *x = &layouts[t];
+    mmci_product p = tree->products[t];
+    const layout *left = p.left < n ? NULL : &layouts[p.left - n];
+    const layout *right = p.right < n ? NULL : &layouts[p.right - n];
+    uint64_t own = t == n - 2 ? 0 : product_bytes(chain, x);
+    if (left != NULL && right != NULL) {
+      x->need.bytes = mmci_bytes_add(own, mmci_bytes_add(left->need.bytes, right->need.bytes));
+    } else {
+      const layout *child = left != NULL ? left : right;
+      uint64_t both = child != NULL ? mmci_bytes_add(product_bytes(chain, child), own) : own;
+      x->need.bytes = child != NULL && child->need.bytes > both ? child->need.bytes : both;
+    }
+  }
+}
+
+mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error) {
+  const mmc_chain *chain = plan->chain;
+  size_t count = (size_t)chain->n - 1;
+  if (plan->steps == NULL) plan->steps = mmci_alloc_array(count, sizeof *plan->steps);
+  if (plan->steps == NULL) return mmci_fail_nomem(error, count * sizeof *plan->steps);
+  plan->parallel = parallel;
+  if (count == 0) return MMC_OK;
+
+  struct {
+    layout layouts[SHORT];
+    mmci_range ranges[SHORT];
+    mmci_need needs[SHORT];
+  } small;
+  layout *layouts = small.layouts;
+  mmci_range *ranges = small.ranges;
+  mmci_need *needs = small.needs;
+  void *memory = NULL;
+  if (count > SHORT) {
+    size_t size = sizeof *layouts + sizeof *ranges + sizeof *needs;
+    memory = mmci_alloc_array(count, size);
+    if (memory == NULL) return mmci_fail_nomem(error, count * size);
+    layouts = memory;
+    needs = (mmci_need *)(layouts + count);
+    ranges = (mmci_range *)(needs + count);
+  }
+  mmci_tree_ranges(&plan->tree, ranges);
+  mmci_tree_needs(&plan->tree, ranges, chain->dims, mmc_dtype_size(chain->dtype), needs);
+  for (size_t t = 0; t < count; t++) layouts[t] = (layout){.range = ranges[t], .need = needs[t]};
+  if (parallel) parallel_needs(chain, &plan->tree, layouts);
+  plan->workspace_bytes = layouts[count - 1].need.bytes;
+  lay_out(chain, &plan->tree, plan->workspace_bytes, parallel, layouts, plan->steps);
+  free(memory);
+  return MMC_OK;
+}

@@ -1,0 +1,38 @@
+#include "plan/panels.h"
+
+#include "order/workspace.h"
+
+/* No edge is cut below this, a GPU's tile. */
+enum { SHORTEST = 64 };
+
+uint64_t mmci_panels_bytes(const mmci_panels *p, size_t element_size) {
+  uint64_t one = mmci_bytes_add(mmci_result_bytes(p->m, p->k, element_size),
+                                mmci_bytes_add(mmci_result_bytes(p->k, p->n, element_size),
+                                               mmci_result_bytes(p->m, p->n, element_size)));
+  return mmci_bytes_add(one, one);
+}
+
+/* Half an edge, rounded up to whole tiles. */
+static int64_t half(int64_t edge) {
+  int64_t tiles = edge / 2 / SHORTEST + (edge / 2 % SHORTEST != 0);
+  return tiles * SHORTEST;
+}
+
+bool mmci_panels_choose(int64_t m, int64_t k, int64_t n, size_t element_size, uint64_t budget_bytes,
+                        mmci_panels *out) {
+  mmci_panels p = {.m = m, .k = k, .n = n};
+  while (mmci_panels_bytes(&p, element_size) > budget_bytes) {
+    int64_t *longest = &p.k;
+    if (p.m / 2 > *longest) longest = &p.m;
+    if (p.n > p.m && p.n / 2 > p.k) longest = &p.n;
+    if (*longest <= SHORTEST) longest = p.m > p.n ? &p.m : &p.n;
+    if (*longest <= SHORTEST) longest = &p.k;
+    if (*longest <= SHORTEST) {
+      *out = p;
+      return false;
+    }
+    *longest = half(*longest);
+  }
+  *out = p;
+  return true;
+}

@@ -1,0 +1,113 @@
+#include "run/actions.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+
+mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,
+                               mmci_device *device, mmci_precision precision, mmci_actions *out,
+                               mmci_error *error) {
+  size_t count = (size_t)plan->chain->n - 1;
+  mmci_action *actions = mmci_alloc_zeroed(count, sizeof *actions);
+  if (actions == NULL) return mmci_fail_nomem(error, count * sizeof *actions);
+  *out = (mmci_actions){.plan = plan,
+                        .ops = ops,
+                        .device = device,
+                        .precision = precision,
+                        .count = (int32_t)count,
+                        .actions = actions};
+  return MMC_OK;
+}
+
+void mmci_actions_destroy(mmci_actions *actions) {
+  for (int32_t s = 0; s < actions->count; s++)
+    if (actions->actions[s].kernel != NULL) actions->ops->release(actions->actions[s].kernel);
+  free(actions->actions);
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
+
+static bool same_form(const mmci_form *x, const mmci_form *y) {
+  return x->ld == y->ld && x->trans == y->trans && x->conj == y->conj;
+}
+
+bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y) {
+  return x->dtype == y->dtype && x->precision == y->precision && x->m == y->m && x->k == y->k &&
+         x->n == y->n && same_form(&x->a, &y->a) && same_form(&x->b, &y->b) && x->ldc == y->ldc &&
+         x->accumulate == y->accumulate && x->variant == y->variant;
+}
+
+mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *gemm,
+                                mmci_gemm *before, mmci_kernel **kernel, mmci_error *error) {
+  if (*kernel != NULL && mmci_gemm_same(gemm, before)) return MMC_OK;
+  if (!actions->ops->supports(actions->device, gemm))
+    return mmci_fail(
+        error, MMC_E_UNSUPPORTED,
+        "device '%s' cannot multiply %s %" PRId64 "x%" PRId64 " by %" PRId64 "x%" PRId64,
+        actions->ops->name, mmc_dtype_name(gemm->dtype), gemm->m, gemm->k, gemm->k, gemm->n);
+  mmci_kernel *prepared;
+  mmc_status status = actions->ops->prepare(actions->device, gemm, &prepared, error);
+  if (status != MMC_OK) return status;
+  if (*kernel != NULL) actions->ops->release(*kernel);
+  *kernel = prepared;
+  *before = *gemm;
+  return MMC_OK;
+}
+
+/* ---- binding --------------------------------------------------------------------------------- */
+
+/* Operand `number` of a step: a factor or an intermediate. */
+static mmci_operand operand(const mmci_plan *plan, const mmci_operand *operands,
+                            const char *workspace, int32_t number) {
+  int32_t n = plan->chain->n;
+  if (number < n) return operands[number];
+  const mmci_plan_step *step = &plan->steps[number - n];
+  return (mmci_operand){.data = workspace + step->offset_bytes,
+                        .form = {.ld = step->n > 0 ? step->n : 1}};
+}
+
+static mmci_form transposed(mmci_form form) {
+  form.trans = !form.trans;
+  return form;
+}
+
+mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,
+                             const mmci_target *target, mmci_error *error) {
+  const mmci_plan *plan = actions->plan;
+  for (int32_t s = 0; s < actions->count; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    mmci_action *x = &actions->actions[s];
+    mmci_operand a = operand(plan, operands, workspace, step->left);
+    mmci_operand b = operand(plan, operands, workspace, step->right);
+    bool last = s == actions->count - 1;
+    mmci_gemm gemm = {.dtype = plan->chain->dtype,
+                      .precision = actions->precision,
+                      .m = step->m,
+                      .k = step->k,
+                      .n = step->n,
+                      .a = a.form,
+                      .b = b.form,
+                      .ldc = last          ? target->ld
+                             : step->n > 0 ? step->n
+                                           : 1};
+    x->a_number = step->left;
+    x->b_number = step->right;
+    x->c = last ? target->data : workspace + step->offset_bytes;
+    if (last && target->by_columns) {
+      gemm.m = step->n;
+      gemm.n = step->m;
+      gemm.a = transposed(b.form);
+      gemm.b = transposed(a.form);
+      x->a_number = step->right;
+      x->b_number = step->left;
+      x->a = b.data;
+      x->b = a.data;
+    } else {
+      x->a = a.data;
+      x->b = b.data;
+    }
+    mmc_status status = mmci_actions_prepare(actions, &gemm, &x->gemm, &x->kernel, error);
+    if (status != MMC_OK) return status;
+  }
+  return MMC_OK;
+}

@@ -1,0 +1,23 @@
+/* matrices.h: the caller's matrices: whether they fit the chain, and how they lie. */
+#ifndef MMCI_MATRICES_H
+#define MMCI_MATRICES_H
+
+#include "chain/chain.h"
+#include "device/device.h"
+
+/* Checks factors and result against the chain: E_ARG with the name of the first that is wrong. */
+mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors,
+                               const mmc_matrix *out, mmci_error *error);
+
+/* Element for element the same place. */
+bool mmci_matrix_same(const mmc_matrix *x, const mmc_matrix *y);
+
+/* Lines are rows, or the columns of a column-major matrix; ld 0 stands for no gaps. */
+int64_t mmci_matrix_lines(const mmc_matrix *matrix);
+int64_t mmci_matrix_line_length(const mmc_matrix *matrix);
+int64_t mmci_matrix_ld(const mmc_matrix *matrix);
+
+/* How op(A) of factor i lies when A lies as matrix does, in lines ld elements apart. */
+mmci_form mmci_factor_form(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix, int64_t ld);
+
+#endif

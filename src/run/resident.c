@@ -1,0 +1,443 @@
+/* resident.c: all matrices in the device's memory; products on several queues; copies to and from
+ * the host beside them; the whole replayed as one graph when no copies are needed.
+ *
+ * Work is enqueued in the order of the plan's steps. A factor on the host is uploaded when the
+ * first step that reads it is enqueued, so that products begin as soon as their factors are there.
+ * Where a step would have to wait for a large factor, or the host for a large result, the step is
+ * cut into rows, each of which is multiplied when it has arrived and goes back when it is done. */
+#include "run/resident.h"
+
+#include "base/alloc.h"
+#include "run/copy.h"
+#include "run/graphs.h"
+#include "run/matrices.h"
+#include "run/schedule.h"
+#include "run/staging.h"
+
+/* A step is cut when it moves so much over the bus, into at most so many pieces of at least so many
+ * rows: fewer would leave a GPU's tiles idle. */
+static const int64_t cut_least_bytes = 32 << 20;
+enum { CUT_PIECES = 8, CUT_LEAST_ROWS = 512, CUT_ALIGNMENT = 128 };
+
+/* An action in pieces of rows. */
+typedef struct cut {
+  int64_t rows; /* of a piece; 0: not cut */
+  mmci_gemm gemm, rest_gemm;
+  mmci_kernel *kernel, *rest_kernel; /* for full pieces, and for what is left */
+} cut;
+
+struct mmci_resident {
+  mmci_actions *actions;
+  const mmci_device_ops *ops;
+  const mmci_device_async *async;
+  mmci_device *device;
+
+  mmci_schedule schedule;
+  mmci_queue **queues;               /* schedule.queues */
+  mmci_queue *uploads, *downloads;   /* NULL until matrices are on the host */
+  mmci_event *start, *done, *copied; /* copied: scratch for waits that follow at once */
+  mmci_event **step_done;            /* NULL where nobody waits */
+
+  char *workspace;
+  mmci_staging staging;
+  mmci_operand *operands;
+  mmci_target target;
+  cut *cuts; /* a step */
+
+  mmci_graphs graphs;
+  /* The last execution was left to a stream and may be under way. */
+  bool pending;
+  void *stream;
+};
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+static mmc_status open_queues(mmci_resident *r, mmci_error *error) {
+  r->queues = mmci_alloc_zeroed((size_t)r->schedule.queues, sizeof *r->queues);
+  if (r->queues == NULL) return mmci_fail_nomem(error, sizeof *r->queues);
+  mmc_status status = MMC_OK;
+  for (int q = 0; q < r->schedule.queues && status == MMC_OK; q++)
+    status = r->ops->queue_open(r->device, &r->queues[q], error);
+  if (status == MMC_OK) status = r->async->event_create(r->device, &r->start, error);
+  if (status == MMC_OK) status = r->async->event_create(r->device, &r->done, error);
+  if (status == MMC_OK) status = r->async->event_create(r->device, &r->copied, error);
+  for (int32_t s = 0; s < r->actions->count && status == MMC_OK; s++)
+    if (r->schedule.is_waited_for[s])
+      status = r->async->event_create(r->device, &r->step_done[s], error);
+  return status;
+}
+
+/* Prepares the products for the commonest matrices: on the device, row-major, without gaps. */
+static mmc_status prepare(mmci_resident *r, mmci_error *error) {
+  const mmc_chain *chain = r->actions->plan->chain;
+  for (int32_t i = 0; i < chain->n; i++) {
+    int64_t ld = chain->dims[chain->ops[i] == MMC_OP_N ? i + 1 : i];
+    r->operands[i] = (mmci_operand){
+        .form = mmci_factor_form(chain, i, &(mmc_matrix){.layout = MMC_ROW_MAJOR}, ld > 0 ? ld : 1),
+    };
+  }
+  int64_t ld = chain->dims[chain->n];
+  mmci_target target = {.ld = ld > 0 ? ld : 1};
+  return mmci_actions_bind(r->actions, r->operands, r->workspace, &target, error);
+}
+
+mmc_status mmci_resident_create(mmci_actions *actions, mmci_resident **out, mmci_error *error) {
+  const mmci_plan *plan = actions->plan;
+  size_t n = (size_t)plan->chain->n;
+  if (plan->workspace_bytes > SIZE_MAX) return mmci_fail_nomem(error, plan->workspace_bytes);
+  mmci_resident *r = mmci_alloc_zeroed(1, sizeof *r);
+  if (r == NULL) return mmci_fail_nomem(error, sizeof *r);
+  *r = (mmci_resident){.actions = actions,
+                       .ops = actions->ops,
+                       .async = actions->ops->async,
+                       .device = actions->device,
+                       .graphs = {.async = actions->ops->async, .n = plan->chain->n},
+                       .step_done = mmci_alloc_zeroed(n - 1, sizeof *r->step_done),
+                       .operands = mmci_alloc_array(n, sizeof *r->operands),
+                       .cuts = mmci_alloc_zeroed(n - 1, sizeof *r->cuts)};
+  mmc_status status = MMC_OK;
+  if (r->step_done == NULL || r->operands == NULL || r->cuts == NULL)
+    status = mmci_fail_nomem(error, n * (sizeof *r->operands + sizeof *r->cuts));
+  if (status == MMC_OK) status = mmci_schedule_create(plan, r->async->queues, &r->schedule, error);
+  if (status == MMC_OK) status = open_queues(r, error);
+  if (status == MMC_OK && plan->workspace_bytes > 0) {
+    void *workspace = NULL;
+    status = r->ops->alloc(r->device, (size_t)plan->workspace_bytes, &workspace, error);
+    r->workspace = workspace;
+  }
+  if (status == MMC_OK) status = prepare(r, error);
+  if (status != MMC_OK) {
+    mmci_resident_destroy(r);
+    return status;
+  }
+  *out = r;
+  return MMC_OK;
+}
+
+void mmci_resident_destroy(mmci_resident *r) {
+  if (r == NULL) return;
+  if (r->uploads != NULL) r->ops->queue_close(r->uploads);
+  if (r->downloads != NULL) r->ops->queue_close(r->downloads);
+  for (int q = 0; r->queues != NULL && q < r->schedule.queues; q++)
+    if (r->queues[q] != NULL) r->ops->queue_close(r->queues[q]);
+  mmci_graphs_clear(&r->graphs);
+  mmci_event *events[] = {r->start, r->done, r->copied};
+  for (int e = 0; e < 3; e++)
+    if (events[e] != NULL) r->async->event_destroy(events[e]);
+  for (int32_t s = 0; s < r->actions->count; s++) {
+    if (r->step_done != NULL && r->step_done[s] != NULL) r->async->event_destroy(r->step_done[s]);
+    if (r->cuts != NULL && r->cuts[s].kernel != NULL) r->ops->release(r->cuts[s].kernel);
+    if (r->cuts != NULL && r->cuts[s].rest_kernel != NULL) r->ops->release(r->cuts[s].rest_kernel);
+  }
+  mmci_staging_destroy(&r->staging, r->actions);
+  if (r->workspace != NULL) r->ops->dealloc(r->device, r->workspace);
+  mmci_schedule_destroy(&r->schedule);
+  free(r->queues);
+  free(r->step_done);
+  free(r->operands);
+  free(r->cuts);
+  free(r);
+}
+
+/* ---- binding --------------------------------------------------------------------------------- */
+
+/* Whether an operand comes from the host, and how many bytes it has. */
+static int64_t bytes_from_host(const mmci_resident *r, int32_t number) {
+  const mmc_chain *chain = r->actions->plan->chain;
+  if (number >= chain->n || !r->staging.factors[number].on_host) return 0;
+  return chain->dims[number] * chain->dims[number + 1] * (int64_t)mmc_dtype_size(chain->dtype);
+}
+
+/* Decides whether a step is cut, and prepares its pieces. */
+static mmc_status bind_cut(mmci_resident *r, int32_t s, mmci_error *error) {
+  const mmci_action *x = &r->actions->actions[s];
+  cut *c = &r->cuts[s];
+  const mmci_gemm *g = &x->gemm;
+  c->rows = 0;
+  int64_t bytes = bytes_from_host(r, x->a_number);
+  if (s == r->actions->count - 1 && r->staging.result_on_host) {
+    int64_t result = g->m * g->n * (int64_t)mmc_dtype_size(g->dtype);
+    if (result > bytes) bytes = result;
+  }
+  if (bytes < cut_least_bytes || g->m < 2 * CUT_LEAST_ROWS) return MMC_OK;
+  int64_t rows = (g->m + CUT_PIECES - 1) / CUT_PIECES;
+  if (rows < CUT_LEAST_ROWS) rows = CUT_LEAST_ROWS;
+  rows = (rows + CUT_ALIGNMENT - 1) / CUT_ALIGNMENT * CUT_ALIGNMENT;
+  c->rows = rows;
+  mmci_gemm piece = *g;
+  piece.m = rows;
+  mmc_status status = mmci_actions_prepare(r->actions, &piece, &c->gemm, &c->kernel, error);
+  piece.m = g->m % rows;
+  if (status != MMC_OK || piece.m == 0) return status;
+  return mmci_actions_prepare(r->actions, &piece, &c->rest_gemm, &c->rest_kernel, error);
+}
+
+static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
+                       mmci_error *error) {
+  mmc_status status = mmci_matrices_check(r->actions->plan->chain, factors, out, error);
+  if (status == MMC_OK)
+    status =
+        mmci_staging_bind(&r->staging, r->actions, factors, out, r->operands, &r->target, error);
+  if (status == MMC_OK)
+    status = mmci_actions_bind(r->actions, r->operands, r->workspace, &r->target, error);
+  for (int32_t s = 0; s < r->actions->count && status == MMC_OK; s++)
+    status = bind_cut(r, s, error);
+  if (status == MMC_OK && r->staging.factors_on_host > 0 && r->uploads == NULL)
+    status = r->ops->queue_open(r->device, &r->uploads, error);
+  if (status == MMC_OK && r->staging.result_on_host && r->downloads == NULL)
+    status = r->ops->queue_open(r->device, &r->downloads, error);
+  return status;
+}
+
+/* ---- enqueueing ------------------------------------------------------------------------------ */
+
+/* What `later` is given from here on waits for what `earlier` has been given so far. */
+static mmc_status order(mmci_resident *r, mmci_queue *earlier, mmci_queue *later,
+                        mmci_error *error) {
+  mmc_status status = r->async->event_record(earlier, r->copied, error);
+  return status == MMC_OK ? r->async->event_wait(later, r->copied, error) : status;
+}
+
+/* Uploads a step's factor unless that is done. */
+static mmc_status upload(mmci_resident *r, int32_t number, mmci_error *error) {
+  if (number >= r->actions->plan->chain->n) return MMC_OK;
+  mmci_staged *x = &r->staging.factors[number];
+  if (!x->on_host) return MMC_OK;
+  mmci_staged *first = &r->staging.factors[x->same];
+  if (first->uploaded) return MMC_OK;
+  first->uploaded = true;
+  return mmci_staging_upload_all(first, r->actions, r->uploads, error);
+}
+
+static bool is_on_host(const mmci_resident *r, int32_t number) {
+  return number < r->actions->plan->chain->n && r->staging.factors[number].on_host;
+}
+
+/* What the step reads is there when its queue comes to it. */
+static mmc_status await_operands(mmci_resident *r, int32_t s, mmci_error *error) {
+  const mmci_action *x = &r->actions->actions[s];
+  int32_t n = r->actions->plan->chain->n, numbers[] = {x->a_number, x->b_number};
+  mmci_queue *queue = r->queues[r->schedule.queue[s]];
+  mmc_status status = MMC_OK;
+  for (int o = 0; o < 2 && status == MMC_OK; o++) {
+    int32_t step = numbers[o] - n;
+    if (step >= 0 && r->step_done[step] != NULL)
+      status = r->async->event_wait(queue, r->step_done[step], error);
+  }
+  return status;
+}
+
+static mmc_status multiply_whole(mmci_resident *r, int32_t s, const mmc_matrix *out,
+                                 mmci_error *error) {
+  const mmci_action *x = &r->actions->actions[s];
+  mmci_queue *queue = r->queues[r->schedule.queue[s]];
+  mmc_status status = upload(r, x->a_number, error);
+  if (status == MMC_OK) status = upload(r, x->b_number, error);
+  if (status == MMC_OK && (is_on_host(r, x->a_number) || is_on_host(r, x->b_number)))
+    status = order(r, r->uploads, queue, error);
+  if (status == MMC_OK) status = r->ops->enqueue(queue, x->kernel, x->a, x->b, x->c, error);
+  if (status != MMC_OK || s != r->actions->count - 1 || !r->staging.result_on_host) return status;
+  status = order(r, queue, r->downloads, error);
+  if (status != MMC_OK) return status;
+  return mmci_staging_download(&r->staging, r->actions, r->downloads, out, 0,
+                               mmci_matrix_lines(out), error);
+}
+
+/* Rows begin to end of a step: their upload, product and download. */
+static mmc_status multiply_piece(mmci_resident *r, int32_t s, const mmc_matrix *out, bool uploads,
+                                 int64_t begin, int64_t end, mmci_error *error) {
+  const mmci_action *x = &r->actions->actions[s];
+  const cut *c = &r->cuts[s];
+  mmci_queue *queue = r->queues[r->schedule.queue[s]];
+  int64_t size = (int64_t)mmc_dtype_size(x->gemm.dtype);
+  mmc_status status = MMC_OK;
+  if (uploads)
+    status = mmci_staging_upload(&r->staging.factors[x->a_number], r->actions, r->uploads,
+                                 x->gemm.a.trans, begin, end, error);
+  if (status == MMC_OK && (is_on_host(r, x->a_number) || is_on_host(r, x->b_number)))
+    status = order(r, r->uploads, queue, error);
+  const char *a = (const char *)x->a + begin * (x->gemm.a.trans ? 1 : x->gemm.a.ld) * size;
+  char *result = (char *)x->c + begin * x->gemm.ldc * size;
+  const mmci_kernel *kernel = end - begin == c->rows ? c->kernel : c->rest_kernel;
+  if (status == MMC_OK) status = r->ops->enqueue(queue, kernel, a, x->b, result, error);
+  if (status != MMC_OK || s != r->actions->count - 1 || !r->staging.result_on_host) return status;
+  status = order(r, queue, r->downloads, error);
+  if (status != MMC_OK) return status;
+  /* The product's rows are the result's lines: a column-major one is computed transposed. */
+  return mmci_staging_download(&r->staging, r->actions, r->downloads, out, begin, end, error);
+}
+
+static mmc_status multiply_cut(mmci_resident *r, int32_t s, const mmc_matrix *out,
+                               mmci_error *error) {
+  const mmci_action *x = &r->actions->actions[s];
+  int64_t rows = r->cuts[s].rows;
+  mmc_status status = upload(r, x->b_number, error);
+  bool uploads = false;
+  if (is_on_host(r, x->a_number)) {
+    mmci_staged *first = &r->staging.factors[r->staging.factors[x->a_number].same];
+    uploads = !first->uploaded;
+    first->uploaded = true;
+  }
+  for (int64_t begin = 0; begin < x->gemm.m && status == MMC_OK; begin += rows) {
+    int64_t end = begin + rows < x->gemm.m ? begin + rows : x->gemm.m;
+    status = multiply_piece(r, s, out, uploads, begin, end, error);
+  }
+  return status;
+}
+
+/* A chain of one factor. */
+static mmc_status enqueue_copy(mmci_resident *r, const mmc_matrix *out, mmci_error *error) {
+  const mmc_chain *chain = r->actions->plan->chain;
+  mmc_status status = upload(r, 0, error);
+  if (status == MMC_OK && is_on_host(r, 0)) status = order(r, r->uploads, r->queues[0], error);
+  if (status == MMC_OK && chain->dims[0] > 0 && chain->dims[1] > 0)
+    status = r->async->copy(r->queues[0], chain->dtype, chain->dims[0], chain->dims[1],
+                            r->operands[0].data, &r->operands[0].form, r->target.data, r->target.ld,
+                            r->target.by_columns, error);
+  if (status != MMC_OK || !r->staging.result_on_host) return status;
+  status = order(r, r->queues[0], r->downloads, error);
+  if (status != MMC_OK) return status;
+  return mmci_staging_download(&r->staging, r->actions, r->downloads, out, 0,
+                               mmci_matrix_lines(out), error);
+}
+
+static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_error *error) {
+  const mmci_actions *actions = r->actions;
+  for (int32_t i = 0; i < actions->plan->chain->n; i++) r->staging.factors[i].uploaded = false;
+  if (actions->count == 0) return enqueue_copy(r, out, error);
+  mmc_status status = MMC_OK;
+  if (r->schedule.queues > 1) status = r->async->event_record(r->queues[0], r->start, error);
+  for (int q = 1; q < r->schedule.queues && status == MMC_OK; q++)
+    status = r->async->event_wait(r->queues[q], r->start, error);
+  for (int32_t s = 0; s < actions->count && status == MMC_OK; s++) {
+    status = await_operands(r, s, error);
+    if (status == MMC_OK)
+      status = (r->cuts[s].rows > 0 ? multiply_cut : multiply_whole)(r, s, out, error);
+    if (status == MMC_OK && r->step_done[s] != NULL)
+      status = r->async->event_record(r->queues[r->schedule.queue[s]], r->step_done[s], error);
+  }
+  return status;
+}
+
+/* ---- execution ------------------------------------------------------------------------------- */
+
+/* Waits for everything, whatever came of it. */
+static void settle(mmci_resident *r) {
+  mmci_error ignored;
+  for (int q = 0; q < r->schedule.queues; q++) (void)r->ops->sync(r->queues[q], &ignored);
+  if (r->uploads != NULL) (void)r->ops->sync(r->uploads, &ignored);
+  if (r->downloads != NULL) (void)r->ops->sync(r->downloads, &ignored);
+}
+
+static mmc_status await_all(mmci_resident *r, mmci_error *error) {
+  mmc_status status = r->ops->sync(r->queues[0], error);
+  if (status == MMC_OK && r->staging.factors_on_host > 0) status = r->ops->sync(r->uploads, error);
+  if (status == MMC_OK && r->staging.result_on_host) status = r->ops->sync(r->downloads, error);
+  return status;
+}
+
+/* Captures what the first execution enqueued; the queues stand for their own streams here. */
+static mmc_status capture(mmci_resident *r, mmci_captured *entry, const mmc_matrix *out,
+                          mmci_error *error) {
+  mmc_status status = r->async->capture_begin(r->queues[0], error);
+  if (status != MMC_OK) return status;
+  mmc_status enqueued = enqueue_all(r, out, error);
+  mmci_error second;
+  status = r->async->capture_end(r->queues[0], &entry->graph, enqueued == MMC_OK ? error : &second);
+  if (enqueued == MMC_OK) return status;
+  if (status == MMC_OK) {
+    r->async->graph_destroy(entry->graph);
+    entry->graph = NULL;
+  }
+  return enqueued;
+}
+
+/* How an execution is to be done. */
+typedef struct manner {
+  bool on_stream; /* the caller's */
+  void *stream;
+  bool capturing; /* that stream is being captured by the caller */
+  bool waits;     /* the host waits for the end */
+} manner;
+
+/* The matrices' first time, or one in which no graph can serve. */
+static mmc_status bind_anew(mmci_resident *r, manner *how, const mmc_matrix *factors,
+                            const mmc_matrix *out, mmci_error *error) {
+  mmc_status status = bind(r, factors, out, error);
+  if (status != MMC_OK) return status;
+  bool on_host = r->staging.factors_on_host > 0 || r->staging.result_on_host;
+  if (how->capturing && on_host)
+    return mmci_fail(error, MMC_E_ARG,
+                     "stream: a stream that is being captured cannot take matrices on the host");
+  how->waits = how->waits || on_host;
+  return MMC_OK;
+}
+
+/* Enqueues the chain, as a graph from the second time on. */
+static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors,
+                        const mmc_matrix *out, mmci_error *error) {
+  mmci_captured *entry = NULL;
+  if (factors != NULL && out != NULL && !how->capturing)
+    entry = mmci_graphs_find(&r->graphs, factors, out);
+  mmc_status status = MMC_OK;
+  if (entry == NULL || entry->graph == NULL) status = bind_anew(r, how, factors, out, error);
+  if (status == MMC_OK && entry != NULL && entry->graph == NULL)
+    status = capture(r, entry, out, error);
+  if (status != MMC_OK) return status;
+
+  if (how->on_stream) r->async->queue_attach(r->queues[0], how->stream);
+  if (r->pending && !how->capturing && !(how->on_stream && how->stream == r->stream))
+    status = r->async->event_wait(r->queues[0], r->done, error);
+  if (status != MMC_OK) return status;
+  if (entry != NULL) return r->async->graph_launch(r->queues[0], entry->graph, error);
+  status = enqueue_all(r, out, error);
+  bool repeatable = r->actions->count > 0 && r->staging.factors_on_host == 0 &&
+                    !r->staging.result_on_host && !how->capturing;
+  if (status == MMC_OK && repeatable) status = mmci_graphs_add(&r->graphs, factors, out, error);
+  return status;
+}
+
+/* Leaves the work to the stream, or waits for it. */
+static mmc_status finish(mmci_resident *r, const manner *how, mmci_error *error) {
+  if (how->waits) {
+    r->pending = false;
+    return await_all(r, error);
+  }
+  if (how->capturing) return MMC_OK;
+  r->pending = true;
+  r->stream = how->stream;
+  return r->async->event_record(r->queues[0], r->done, error);
+}
+
+static mmc_status execute(mmci_resident *r, manner *how, const mmc_matrix *factors,
+                          const mmc_matrix *out, mmci_error *error) {
+  mmc_status status = start(r, how, factors, out, error);
+  if (status == MMC_OK) status = finish(r, how, error);
+  if (how->on_stream) r->async->queue_detach(r->queues[0]);
+  if (status != MMC_OK && status != MMC_E_ARG) {
+    settle(r);
+    mmci_graphs_clear(&r->graphs);
+  }
+  return status;
+}
+
+mmc_status mmci_resident_execute(mmci_resident *resident, const mmc_matrix *factors,
+                                 const mmc_matrix *out, mmci_error *error) {
+  manner how = {.waits = true};
+  return execute(resident, &how, factors, out, error);
+}
+
+mmc_status mmci_resident_enqueue(mmci_resident *resident, void *stream, const mmc_matrix *factors,
+                                 const mmc_matrix *out, mmci_error *error) {
+  manner how = {.on_stream = true,
+                .stream = stream,
+                .capturing = resident->async->is_capturing(resident->device, stream)};
+  return execute(resident, &how, factors, out, error);
+}
+
+mmc_status mmci_resident_wait(mmci_resident *resident, mmci_error *error) {
+  if (!resident->pending) return MMC_OK;
+  resident->pending = false;
+  mmc_status status = resident->async->event_wait(resident->queues[0], resident->done, error);
+  return status == MMC_OK ? resident->ops->sync(resident->queues[0], error) : status;
+}

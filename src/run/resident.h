@@ -1,0 +1,20 @@
+/* resident.h: a plan whose matrices are all in the device's own memory at once. */
+#ifndef MMCI_RESIDENT_H
+#define MMCI_RESIDENT_H
+
+#include "run/actions.h"
+
+typedef struct mmci_resident mmci_resident;
+
+/* actions must outlive it. */
+mmc_status mmci_resident_create(mmci_actions *actions, mmci_resident **out, mmci_error *error);
+void mmci_resident_destroy(mmci_resident *resident);
+
+/* As mmc_execute(), mmc_enqueue() and mmc_wait(). */
+mmc_status mmci_resident_execute(mmci_resident *resident, const mmc_matrix *factors,
+                                 const mmc_matrix *out, mmci_error *error);
+mmc_status mmci_resident_enqueue(mmci_resident *resident, void *stream, const mmc_matrix *factors,
+                                 const mmc_matrix *out, mmci_error *error);
+mmc_status mmci_resident_wait(mmci_resident *resident, mmci_error *error);
+
+#endif

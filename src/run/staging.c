@@ -1,0 +1,139 @@
+#include "run/staging.h"
+
+#include "base/alloc.h"
+#include "order/workspace.h"
+#include "run/matrices.h"
+
+static size_t element_bytes(const mmci_actions *actions) {
+  return mmc_dtype_size(actions->plan->chain->dtype);
+}
+
+/* The first factor that is the same matrix as factor i. */
+static int32_t first_same(const mmc_matrix *factors, int32_t i) {
+  for (int32_t j = 0; j < i; j++)
+    if (mmci_matrix_same(&factors[j], &factors[i])) return j;
+  return i;
+}
+
+/* Gives everything on the host an offset; returns the bytes that takes. */
+static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
+                        const mmc_matrix *factors, const mmc_matrix *out) {
+  size_t size = element_bytes(actions);
+  uint64_t bytes = 0;
+  staging->factors_on_host = 0;
+  for (int32_t i = 0; i < actions->plan->chain->n; i++) {
+    mmci_staged *x = &staging->factors[i];
+    *x = (mmci_staged){.on_host = factors[i].location == MMC_HOST, .same = i, .matrix = factors[i]};
+    if (!x->on_host) continue;
+    staging->factors_on_host++;
+    x->same = first_same(factors, i);
+    x->offset_bytes = staging->factors[x->same].offset_bytes;
+    if (x->same != i) continue;
+    x->offset_bytes = bytes;
+    bytes += mmci_result_bytes(factors[i].rows, factors[i].cols, size);
+  }
+  staging->result_on_host = out->location == MMC_HOST;
+  staging->result_offset_bytes = bytes;
+  if (staging->result_on_host) bytes += mmci_result_bytes(out->rows, out->cols, size);
+  return bytes;
+}
+
+mmc_status mmci_staging_bind(mmci_staging *staging, const mmci_actions *actions,
+                             const mmc_matrix *factors, const mmc_matrix *out,
+                             mmci_operand *operands, mmci_target *target, mmci_error *error) {
+  const mmc_chain *chain = actions->plan->chain;
+  if (staging->factors == NULL) {
+    staging->factors = mmci_alloc_zeroed((size_t)chain->n, sizeof *staging->factors);
+    if (staging->factors == NULL)
+      return mmci_fail_nomem(error, (size_t)chain->n * sizeof *staging->factors);
+  }
+  uint64_t bytes = arrange(staging, actions, factors, out);
+  if (bytes > staging->room_bytes) {
+    if (staging->room != NULL) actions->ops->dealloc(actions->device, staging->room);
+    staging->room = NULL;
+    staging->room_bytes = 0;
+    void *room;
+    mmc_status status = actions->ops->alloc(actions->device, (size_t)bytes, &room, error);
+    if (status != MMC_OK) return status;
+    staging->room = room;
+    staging->room_bytes = bytes;
+  }
+  for (int32_t i = 0; i < chain->n; i++) {
+    mmci_staged *x = &staging->factors[i];
+    int64_t length = mmci_matrix_line_length(&factors[i]);
+    int64_t ld = x->on_host ? (length > 0 ? length : 1) : mmci_matrix_ld(&factors[i]);
+    if (x->on_host) x->device = staging->room + x->offset_bytes;
+    operands[i] = (mmci_operand){
+        .data = x->on_host ? x->device : factors[i].data,
+        .form = mmci_factor_form(chain, i, &factors[i], ld),
+    };
+  }
+  int64_t length = mmci_matrix_line_length(out);
+  *target = (mmci_target){
+      .data = out->data, .ld = mmci_matrix_ld(out), .by_columns = out->layout == MMC_COL_MAJOR};
+  if (staging->result_on_host) {
+    target->data = staging->room + staging->result_offset_bytes;
+    target->ld = length > 0 ? length : 1;
+  }
+  return MMC_OK;
+}
+
+void mmci_staging_destroy(mmci_staging *staging, const mmci_actions *actions) {
+  if (staging->room != NULL) actions->ops->dealloc(actions->device, staging->room);
+  free(staging->factors);
+}
+
+/* ---- transfers ------------------------------------------------------------------------------- */
+
+/* Elements first to first + length of lines begin to end. */
+static mmc_status upload_block(const mmci_staged *factor, const mmci_actions *actions,
+                               mmci_queue *queue, int64_t begin, int64_t end, int64_t first,
+                               int64_t length, mmci_error *error) {
+  const mmc_matrix *matrix = &factor->matrix;
+  int64_t size = (int64_t)element_bytes(actions);
+  int64_t ld = mmci_matrix_ld(matrix), device_ld = mmci_matrix_line_length(matrix);
+  mmci_transfer t = {
+      .to = factor->device + (begin * device_ld + first) * size,
+      .from = (const char *)matrix->data + (begin * ld + first) * size,
+      .to_pitch = device_ld * size,
+      .from_pitch = ld * size,
+      .lines = end - begin,
+      .line_bytes = length * size,
+  };
+  if (t.lines == 0 || t.line_bytes == 0) return MMC_OK;
+  return actions->ops->async->upload(queue, &t, error);
+}
+
+mmc_status mmci_staging_upload(const mmci_staged *factor, const mmci_actions *actions,
+                               mmci_queue *queue, bool trans, int64_t begin, int64_t end,
+                               mmci_error *error) {
+  const mmc_matrix *matrix = &factor->matrix;
+  if (trans)
+    return upload_block(factor, actions, queue, 0, mmci_matrix_lines(matrix), begin, end - begin,
+                        error);
+  return upload_block(factor, actions, queue, begin, end, 0, mmci_matrix_line_length(matrix),
+                      error);
+}
+
+mmc_status mmci_staging_upload_all(const mmci_staged *factor, const mmci_actions *actions,
+                                   mmci_queue *queue, mmci_error *error) {
+  return mmci_staging_upload(factor, actions, queue, false, 0, mmci_matrix_lines(&factor->matrix),
+                             error);
+}
+
+mmc_status mmci_staging_download(const mmci_staging *staging, const mmci_actions *actions,
+                                 mmci_queue *queue, const mmc_matrix *out, int64_t begin,
+                                 int64_t end, mmci_error *error) {
+  int64_t size = (int64_t)element_bytes(actions), length = mmci_matrix_line_length(out);
+  int64_t ld = mmci_matrix_ld(out);
+  mmci_transfer t = {
+      .to = (char *)out->data + begin * ld * size,
+      .from = staging->room + staging->result_offset_bytes + (uint64_t)(begin * length * size),
+      .to_pitch = ld * size,
+      .from_pitch = length * size,
+      .lines = end - begin,
+      .line_bytes = length * size,
+  };
+  if (t.lines == 0 || t.line_bytes == 0) return MMC_OK;
+  return actions->ops->async->download(queue, &t, error);
+}

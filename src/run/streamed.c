@@ -1,0 +1,367 @@
+/* streamed.c: products in panels. Two panels of each kind are on the device, so that the next ones
+ * come and the last one goes while one is multiplied. */
+#include "run/streamed.h"
+
+#include "base/alloc.h"
+#include "order/workspace.h"
+#include "plan/panels.h"
+#include "run/matrices.h"
+
+/* A matrix of a step as the panels see it. */
+typedef struct side {
+  char *data;
+  mmci_form form;
+  bool on_host;
+} side;
+
+/* Room for one panel on the device. */
+typedef struct slot {
+  char *memory;
+  mmci_event *filled, *used; /* by a transfer, by a product */
+  bool in_use;               /* used has been recorded */
+  const char *holds;         /* where its panel came from; NULL: nothing */
+} slot;
+
+/* Panels take turns between two slots. */
+typedef struct slots {
+  slot pair[2];
+  int next;
+} slots;
+
+enum { MOST_KERNELS = 16 }; /* whole and rest of m, k and n, first and further summands */
+
+struct mmci_streamed {
+  mmci_actions *actions;
+  const mmci_device_ops *ops;
+  const mmci_device_async *async;
+  mmci_queue *compute, *uploads, *downloads;
+  char *panels; /* on the device, for the largest step */
+  uint64_t panels_bytes;
+  slots a, b, c;
+  char *workspace; /* on the host */
+  mmci_operand *operands;
+  const mmc_matrix *factors, *out; /* during an execution */
+  struct {
+    mmci_gemm gemm;
+    mmci_kernel *kernel;
+  } kernels[MOST_KERNELS];
+  int next_kernel;
+};
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+static mmc_status choose(const mmci_streamed *x, int64_t m, int64_t k, int64_t n, mmci_panels *out,
+                         mmci_error *error) {
+  const mmci_plan *plan = x->actions->plan;
+  if (mmci_panels_choose(m, k, n, mmc_dtype_size(plan->chain->dtype), plan->device_bytes, out))
+    return MMC_OK;
+  return mmci_fail(error, MMC_E_MEMORY_LIMIT, "device memory: no panel of a product fits");
+}
+
+static mmc_status take_panels(mmci_streamed *x, mmci_error *error) {
+  const mmci_plan *plan = x->actions->plan;
+  for (int32_t s = 0; s < x->actions->count; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    mmci_panels panels;
+    mmc_status status = choose(x, step->m, step->k, step->n, &panels, error);
+    if (status != MMC_OK) return status;
+    uint64_t bytes = mmci_panels_bytes(&panels, mmc_dtype_size(plan->chain->dtype));
+    if (bytes > x->panels_bytes) x->panels_bytes = bytes;
+  }
+  void *memory;
+  mmc_status status = x->ops->alloc(x->actions->device, (size_t)x->panels_bytes, &memory, error);
+  if (status == MMC_OK) x->panels = memory;
+  return status;
+}
+
+static mmc_status create_slots(mmci_streamed *x, slots *pair, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int i = 0; i < 2 && status == MMC_OK; i++) {
+    status = x->async->event_create(x->actions->device, &pair->pair[i].filled, error);
+    if (status == MMC_OK)
+      status = x->async->event_create(x->actions->device, &pair->pair[i].used, error);
+  }
+  return status;
+}
+
+static void destroy_slots(mmci_streamed *x, slots *pair) {
+  for (int i = 0; i < 2; i++) {
+    if (pair->pair[i].filled != NULL) x->async->event_destroy(pair->pair[i].filled);
+    if (pair->pair[i].used != NULL) x->async->event_destroy(pair->pair[i].used);
+  }
+}
+
+mmc_status mmci_streamed_create(mmci_actions *actions, mmci_streamed **out, mmci_error *error) {
+  mmci_streamed *x = mmci_alloc_zeroed(1, sizeof *x);
+  if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
+  const mmci_plan *plan = actions->plan;
+  size_t n = (size_t)plan->chain->n;
+  *x = (mmci_streamed){.actions = actions, .ops = actions->ops, .async = actions->ops->async};
+  x->operands = mmci_alloc_array(n, sizeof *x->operands);
+  if (plan->workspace_bytes <= SIZE_MAX)
+    x->workspace = mmci_alloc_aligned((size_t)plan->workspace_bytes, 1);
+  mmc_status status = MMC_OK;
+  if (x->operands == NULL || x->workspace == NULL)
+    status = mmci_fail_nomem(error, plan->workspace_bytes);
+  mmci_queue **queues[] = {&x->compute, &x->uploads, &x->downloads};
+  for (int q = 0; q < 3 && status == MMC_OK; q++)
+    status = x->ops->queue_open(actions->device, queues[q], error);
+  slots *pairs[] = {&x->a, &x->b, &x->c};
+  for (int p = 0; p < 3 && status == MMC_OK; p++) status = create_slots(x, pairs[p], error);
+  if (status == MMC_OK) status = take_panels(x, error);
+  if (status != MMC_OK) {
+    mmci_streamed_destroy(x);
+    return status;
+  }
+  *out = x;
+  return MMC_OK;
+}
+
+void mmci_streamed_destroy(mmci_streamed *x) {
+  if (x == NULL) return;
+  mmci_queue *queues[] = {x->uploads, x->compute, x->downloads};
+  for (int q = 0; q < 3; q++)
+    if (queues[q] != NULL) x->ops->queue_close(queues[q]);
+  for (int k = 0; k < MOST_KERNELS; k++)
+    if (x->kernels[k].kernel != NULL) x->ops->release(x->kernels[k].kernel);
+  destroy_slots(x, &x->a);
+  destroy_slots(x, &x->b);
+  destroy_slots(x, &x->c);
+  if (x->panels != NULL) x->ops->dealloc(x->actions->device, x->panels);
+  free(x->workspace);
+  free(x->operands);
+  free(x);
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+static int64_t element_bytes(const mmci_streamed *x) {
+  return (int64_t)mmc_dtype_size(x->actions->plan->chain->dtype);
+}
+
+/* The address of element (row, column). */
+static char *place(const mmci_streamed *x, const side *s, int64_t row, int64_t column) {
+  int64_t at = s->form.trans ? column * s->form.ld + row : row * s->form.ld + column;
+  return s->data + at * element_bytes(x);
+}
+
+/* A panel of rows x cols elements on its way between host and device, without gaps there. */
+static mmci_transfer transfer(const mmci_streamed *x, const side *s, int64_t rows, int64_t cols,
+                              bool to_device, char *host, char *device) {
+  int64_t size = element_bytes(x), length = s->form.trans ? rows : cols;
+  mmci_transfer t = {.lines = s->form.trans ? cols : rows, .line_bytes = length * size};
+  t.to = to_device ? device : host;
+  t.from = to_device ? host : device;
+  t.to_pitch = to_device ? length * size : s->form.ld * size;
+  t.from_pitch = to_device ? s->form.ld * size : length * size;
+  return t;
+}
+
+/* The panel of an operand from (row, column) on, as the product is to read it. */
+static mmc_status fetch(mmci_streamed *x, slots *pair, const side *s, int64_t row, int64_t column,
+                        int64_t rows, int64_t cols, const void **data, mmci_form *form,
+                        slot **taken, mmci_error *error) {
+  char *from = place(x, s, row, column);
+  *data = from;
+  *form = s->form;
+  *taken = NULL;
+  if (!s->on_host || rows == 0 || cols == 0) return MMC_OK;
+  form->ld = s->form.trans ? rows : cols;
+  for (int i = 0; i < 2; i++)
+    if (pair->pair[i].holds == from) *taken = &pair->pair[i];
+  mmc_status status = MMC_OK;
+  if (*taken == NULL) {
+    slot *free_slot = &pair->pair[pair->next];
+    pair->next = 1 - pair->next;
+    free_slot->holds = NULL;
+    if (free_slot->in_use) status = x->async->event_wait(x->uploads, free_slot->used, error);
+    mmci_transfer t = transfer(x, s, rows, cols, true, from, free_slot->memory);
+    if (status == MMC_OK) status = x->async->upload(x->uploads, &t, error);
+    if (status == MMC_OK) status = x->async->event_record(x->uploads, free_slot->filled, error);
+    if (status != MMC_OK) return status;
+    free_slot->holds = from;
+    *taken = free_slot;
+  }
+  *data = (*taken)->memory;
+  return x->async->event_wait(x->compute, (*taken)->filled, error);
+}
+
+/* What has been given to the compute queue is the last that reads the slot. */
+static mmc_status leave(mmci_streamed *x, slot *taken, mmci_error *error) {
+  if (taken == NULL) return MMC_OK;
+  taken->in_use = true;
+  return x->async->event_record(x->compute, taken->used, error);
+}
+
+/* A prepared product, among those of the step. */
+static mmc_status prepare(mmci_streamed *x, const mmci_gemm *gemm, mmci_kernel **out,
+                          mmci_error *error) {
+  for (int k = 0; k < MOST_KERNELS; k++)
+    if (x->kernels[k].kernel != NULL && mmci_gemm_same(&x->kernels[k].gemm, gemm)) {
+      *out = x->kernels[k].kernel;
+      return MMC_OK;
+    }
+  int k = x->next_kernel;
+  x->next_kernel = (k + 1) % MOST_KERNELS;
+  mmc_status status =
+      mmci_actions_prepare(x->actions, gemm, &x->kernels[k].gemm, &x->kernels[k].kernel, error);
+  *out = x->kernels[k].kernel;
+  return status;
+}
+
+/* A step on its way through the device. */
+typedef struct passage {
+  const mmci_gemm *gemm; /* of the whole */
+  side a, b, c;
+  mmci_panels panels;
+} passage;
+
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Adds the product of panels (i, l) and (l, j) to panel (i, j) at c, or begins it with that. */
+static mmc_status add_panels(mmci_streamed *x, const passage *p, int64_t i, int64_t l, int64_t j,
+                             char *c, int64_t ldc, mmci_error *error) {
+  int64_t m = least(p->panels.m, p->gemm->m - i), k = least(p->panels.k, p->gemm->k - l);
+  int64_t n = least(p->panels.n, p->gemm->n - j);
+  mmci_gemm gemm = *p->gemm;
+  gemm.m = m;
+  gemm.k = k;
+  gemm.n = n;
+  gemm.ldc = ldc;
+  gemm.accumulate = l > 0;
+  const void *a, *b;
+  slot *a_slot, *b_slot;
+  mmci_kernel *kernel;
+  mmc_status status = fetch(x, &x->a, &p->a, i, l, m, k, &a, &gemm.a, &a_slot, error);
+  if (status == MMC_OK) status = fetch(x, &x->b, &p->b, l, j, k, n, &b, &gemm.b, &b_slot, error);
+  if (status == MMC_OK) status = prepare(x, &gemm, &kernel, error);
+  if (status == MMC_OK) status = x->ops->enqueue(x->compute, kernel, a, b, c, error);
+  if (status == MMC_OK) status = leave(x, a_slot, error);
+  if (status == MMC_OK) status = leave(x, b_slot, error);
+  return status;
+}
+
+/* Panel (i, j) of the result. */
+static mmc_status compute_panel(mmci_streamed *x, const passage *p, int64_t i, int64_t j,
+                                mmci_error *error) {
+  int64_t m = least(p->panels.m, p->gemm->m - i), n = least(p->panels.n, p->gemm->n - j);
+  char *home = place(x, &p->c, i, j), *c = home;
+  int64_t ldc = p->c.form.ld;
+  slot *taken = NULL;
+  mmc_status status = MMC_OK;
+  if (p->c.on_host) {
+    taken = &x->c.pair[x->c.next];
+    x->c.next = 1 - x->c.next;
+    c = taken->memory;
+    ldc = n;
+    if (taken->in_use) status = x->async->event_wait(x->compute, taken->used, error);
+  }
+  int64_t l = 0;
+  do {
+    if (status == MMC_OK) status = add_panels(x, p, i, l, j, c, ldc, error);
+    l += p->panels.k;
+  } while (l < p->gemm->k);
+  if (status != MMC_OK || taken == NULL) return status;
+  status = x->async->event_record(x->compute, taken->filled, error);
+  if (status == MMC_OK) status = x->async->event_wait(x->downloads, taken->filled, error);
+  mmci_transfer t = transfer(x, &p->c, m, n, false, home, taken->memory);
+  if (status == MMC_OK) status = x->async->download(x->downloads, &t, error);
+  taken->in_use = true;
+  return status == MMC_OK ? x->async->event_record(x->downloads, taken->used, error) : status;
+}
+
+/* Gives the slots their places for panels of this size. */
+static void place_slots(mmci_streamed *x, const mmci_panels *panels) {
+  size_t size = (size_t)element_bytes(x);
+  uint64_t bytes[] = {mmci_result_bytes(panels->m, panels->k, size),
+                      mmci_result_bytes(panels->k, panels->n, size),
+                      mmci_result_bytes(panels->m, panels->n, size)};
+  slots *pairs[] = {&x->a, &x->b, &x->c};
+  char *at = x->panels;
+  for (int p = 0; p < 3; p++)
+    for (int i = 0; i < 2; i++) {
+      slot *s = &pairs[p]->pair[i];
+      s->memory = at;
+      s->holds = NULL;
+      s->in_use = false;
+      at += bytes[p];
+    }
+}
+
+static mmc_status compute_step(mmci_streamed *x, passage *p, mmci_error *error) {
+  const mmci_gemm *g = p->gemm;
+  if (g->m == 0 || g->n == 0) return MMC_OK;
+  mmc_status status = choose(x, g->m, g->k, g->n, &p->panels, error);
+  if (status != MMC_OK) return status;
+  place_slots(x, &p->panels);
+  for (int64_t i = 0; i < g->m && status == MMC_OK; i += p->panels.m)
+    for (int64_t j = 0; j < g->n && status == MMC_OK; j += p->panels.n)
+      status = compute_panel(x, p, i, j, error);
+  /* The next step reads what this one writes, and uses its memory. */
+  if (status == MMC_OK) status = x->ops->sync(x->compute, error);
+  return status == MMC_OK ? x->ops->sync(x->downloads, error) : status;
+}
+
+/* ---- execution ------------------------------------------------------------------------------- */
+
+static side operand_side(const mmci_streamed *x, int32_t number, const void *data,
+                         const mmci_form *form) {
+  bool factor = number < x->actions->plan->chain->n;
+  return (side){.data = (char *)data,
+                .form = *form,
+                .on_host = !factor || x->factors[number].location == MMC_HOST};
+}
+
+static mmc_status compute(mmci_streamed *x, mmci_error *error) {
+  mmci_actions *actions = x->actions;
+  mmc_status status = MMC_OK;
+  for (int32_t s = 0; s < actions->count && status == MMC_OK; s++) {
+    const mmci_action *action = &actions->actions[s];
+    bool last = s == actions->count - 1;
+    passage p = {
+        .gemm = &action->gemm,
+        .a = operand_side(x, action->a_number, action->a, &action->gemm.a),
+        .b = operand_side(x, action->b_number, action->b, &action->gemm.b),
+        .c = {.data = action->c,
+              .form = {.ld = action->gemm.ldc},
+              .on_host = !last || x->out->location == MMC_HOST},
+    };
+    status = compute_step(x, &p, error);
+  }
+  return status;
+}
+
+mmc_status mmci_streamed_execute(mmci_streamed *x, const mmc_matrix *factors, const mmc_matrix *out,
+                                 mmci_error *error) {
+  const mmc_chain *chain = x->actions->plan->chain;
+  mmc_status status = mmci_matrices_check(chain, factors, out, error);
+  if (status != MMC_OK) return status;
+  for (int32_t i = 0; i < chain->n; i++)
+    x->operands[i] = (mmci_operand){
+        .data = factors[i].data,
+        .form = mmci_factor_form(chain, i, &factors[i], mmci_matrix_ld(&factors[i])),
+    };
+  mmci_target target = {
+      .data = out->data, .ld = mmci_matrix_ld(out), .by_columns = out->layout == MMC_COL_MAJOR};
+  status = mmci_actions_bind(x->actions, x->operands, x->workspace, &target, error);
+  if (status != MMC_OK) return status;
+  x->factors = factors;
+  x->out = out;
+  status = compute(x, error);
+  if (status == MMC_OK) return status;
+  mmci_error ignored;
+  (void)x->ops->sync(x->uploads, &ignored);
+  (void)x->ops->sync(x->compute, &ignored);
+  (void)x->ops->sync(x->downloads, &ignored);
+  return status;
+}
+
+mmc_status mmci_streamed_enqueue(mmci_streamed *x, void *stream, const mmc_matrix *factors,
+                                 const mmc_matrix *out, mmci_error *error) {
+  x->async->queue_attach(x->compute, stream);
+  mmc_status status = x->ops->sync(x->compute, error);
+  x->async->queue_detach(x->compute);
+  return status == MMC_OK ? mmci_streamed_execute(x, factors, out, error) : status;
+}
