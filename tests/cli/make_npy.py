@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """make_npy.py PATH DESCR SHAPE [fortran]: an .npy file without NumPy's help.
 
-DESCR is NumPy's, '<f8' or '>c16' or '<i4' or '<V2'; SHAPE is 2x3, 5 or "" for a scalar. Elements count 1, 2,
-3 ... as they lie in the file; of complex numbers the imaginary part is the negative of the real one.
+DESCR is NumPy's, '<f8' or '>c16' or '<i4' or '<V2'; SHAPE is 2x3, 5 or "" for a scalar. Elements
+count 1, 2, 3 ... as they lie in the file; of complex numbers the imaginary part is the negative of
+the real one.
 """
 import struct
 import sys
@@ -18,7 +19,8 @@ def main():
     header = repr({"descr": descr, "fortran_order": fortran, "shape": shape})
     header += " " * (-(len(header) + 11) % 64) + "\n"
     order = ">" if descr[0] == ">" else "<"
-    kind = {"f2": "e", "V2": "H", "f4": "f", "f8": "d", "c8": "f", "c16": "d", "i4": "i", "i8": "q"}[descr[1:]]
+    kinds = {"f2": "e", "f4": "f", "f8": "d", "c8": "f", "c16": "d", "i4": "i", "V2": "H"}
+    kind = kinds[descr[1:]]
     elements = []
     for value in range(1, count + 1):
         elements += [value, -value] if descr[1] == "c" else [value]
