@@ -7,8 +7,10 @@
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
+#define STEP UINT64_C(0x9E3779B97F4A7C15)
+
 static uint64_t next_bits(uint64_t *state) {
-  uint64_t z = *state += 0x9E3779B97F4A7C15;
+  uint64_t z = *state += STEP;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
   return z ^ (z >> 31);
@@ -36,17 +38,16 @@ double cli_random_normal(cli_random *random) {
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
-void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double scale, void *data) {
-  bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+/* Numbers that a thread makes in a row; even, as they come in pairs. */
+enum { BLOCK = 1 << 16 };
+
+static void fill(cli_random *random, mmc_dtype dtype, size_t begin, size_t end, double scale,
+                 void *data) {
   bool is_single = dtype == MMC_F32 || dtype == MMC_C64, is_half = cli_is_half(dtype);
-  if (is_complex) {
-    count *= 2;
-    scale *= sqrt(0.5);
-  }
   uint16_t *halves = data;
   float *singles = data;
   double *doubles = data;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = begin; i < end; i++) {
     double value = scale * cli_random_normal(random);
     if (is_half)
       halves[i] = cli_half_round(dtype, value);
@@ -54,6 +55,26 @@ void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double s
       singles[i] = (float)value;
     else
       doubles[i] = value;
+  }
+}
+
+void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double scale, void *data) {
+  if (dtype == MMC_C64 || dtype == MMC_C128) {
+    count *= 2;
+    scale *= sqrt(0.5);
+  }
+  size_t begin = random->has_spare && count > 0 ? 1 : 0;
+  fill(random, dtype, 0, begin, scale, data);
+  /* Every number takes one step of the state, so a block's first is known without those before. */
+  const cli_random start = *random;
+  int64_t blocks = (int64_t)((count - begin + BLOCK - 1) / BLOCK);
+#pragma omp parallel for schedule(static) if (blocks > 1)
+  for (int64_t b = 0; b < blocks; b++) {
+    cli_random own = start;
+    size_t first = begin + (size_t)b * BLOCK;
+    own.state += (first - begin) * STEP;
+    fill(&own, dtype, first, b == blocks - 1 ? count : first + BLOCK, scale, data);
+    if (b == blocks - 1) *random = own;
   }
 }
 

@@ -16,3 +16,16 @@ void *mmci_alloc_aligned(size_t count, size_t size) {
   bytes = (bytes + MMCI_ALIGNMENT - 1) & ~(size_t)(MMCI_ALIGNMENT - 1);
   return aligned_alloc(MMCI_ALIGNMENT, bytes != 0 ? bytes : MMCI_ALIGNMENT);
 }
+
+uint64_t mmci_result_bytes(int64_t rows, int64_t cols, size_t element_size) {
+  int64_t elements, bytes;
+  if (__builtin_mul_overflow(rows, cols, &elements) ||
+      __builtin_mul_overflow(elements, (int64_t)element_size, &bytes))
+    return UINT64_MAX;
+  return ((uint64_t)bytes + MMCI_ALIGNMENT - 1) & ~(uint64_t)(MMCI_ALIGNMENT - 1);
+}
+
+uint64_t mmci_bytes_add(uint64_t a, uint64_t b) {
+  uint64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}

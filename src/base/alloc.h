@@ -17,4 +17,11 @@ void *mmci_alloc_zeroed(size_t count, size_t size);
 /* The same, aligned to MMCI_ALIGNMENT. */
 void *mmci_alloc_aligned(size_t count, size_t size);
 
+/* Bytes of a rows x cols result, rounded up so that the next one is aligned; UINT64_MAX when they
+ * exceed 2^63. */
+uint64_t mmci_result_bytes(int64_t rows, int64_t cols, size_t element_size);
+
+/* a + b, or UINT64_MAX. */
+uint64_t mmci_bytes_add(uint64_t a, uint64_t b);
+
 #endif

@@ -2,19 +2,6 @@
 
 #include "base/alloc.h"
 
-uint64_t mmci_result_bytes(int64_t rows, int64_t cols, size_t element_size) {
-  int64_t elements, bytes;
-  if (__builtin_mul_overflow(rows, cols, &elements) ||
-      __builtin_mul_overflow(elements, (int64_t)element_size, &bytes))
-    return UINT64_MAX;
-  return ((uint64_t)bytes + MMCI_ALIGNMENT - 1) & ~(uint64_t)(MMCI_ALIGNMENT - 1);
-}
-
-uint64_t mmci_bytes_add(uint64_t a, uint64_t b) {
-  uint64_t sum;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 static uint64_t max(uint64_t a, uint64_t b) {
   return a > b ? a : b;
 }

@@ -7,14 +7,8 @@
 #ifndef MMCI_WORKSPACE_H
 #define MMCI_WORKSPACE_H
 
+#include "base/alloc.h"
 #include "order/order.h"
-
-/* Bytes of a rows x cols result, rounded up so that the next one is aligned; UINT64_MAX when they
- * exceed 2^63. */
-uint64_t mmci_result_bytes(int64_t rows, int64_t cols, size_t element_size);
-
-/* a + b, or UINT64_MAX. */
-uint64_t mmci_bytes_add(uint64_t a, uint64_t b);
 
 /* What computing one product takes. */
 typedef struct mmci_need {

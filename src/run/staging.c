@@ -1,7 +1,6 @@
 #include "run/staging.h"
 
 #include "base/alloc.h"
-#include "order/workspace.h"
 #include "run/matrices.h"
 
 static size_t element_bytes(const mmci_actions *actions) {

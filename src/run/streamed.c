@@ -3,7 +3,6 @@
 #include "run/streamed.h"
 
 #include "base/alloc.h"
-#include "order/workspace.h"
 #include "plan/panels.h"
 #include "run/matrices.h"
 
