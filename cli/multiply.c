@@ -20,7 +20,7 @@ static const char help[] =
     "complex128. - is standard input; with one factor the result is a copy.\n"
     "\n"
     "  -o FILE              where the result goes; - is standard output\n"
-    "  --for flops          what to make least\n"
+    "  --for flops|traffic  what to make least; see mmchain plan --help\n"
     "  --on DEVICE          cpu (the best there is), blas or ref; see mmchain info\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
@@ -186,7 +186,7 @@ static int run(cli_call *call, int argc, char **argv) {
         job.output = optarg;
         break;
       case CLI_OPTION_FOR:
-        if (!cli_objective(call, optarg)) return CLI_BAD;
+        job.plan_options.objective = optarg;
         break;
       case CLI_OPTION_ON:
         job.plan_options.device = optarg;

@@ -123,6 +123,10 @@ MMC_API mmc_status mmc_device_describe(mmc_context *context, int index, mmc_devi
 typedef enum mmc_dtype { MMC_F32, MMC_F64, MMC_C64, MMC_C128 } mmc_dtype;
 typedef enum mmc_op { MMC_OP_N, MMC_OP_T, MMC_OP_H } mmc_op; /* as is, transposed, conjugated too */
 typedef enum mmc_layout { MMC_ROW_MAJOR, MMC_COL_MAJOR } mmc_layout;
+typedef enum mmc_location {
+  MMC_HOST,
+  MMC_DEVICE /* memory of the device that the plan is for; for "blas" and "ref" that is the host */
+} mmc_location;
 
 /* "f32", "f64", "c64", "c128"; NULL for other values. */
 MMC_API const char *mmc_dtype_name(mmc_dtype dtype);
@@ -167,6 +171,8 @@ MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, v
 typedef struct mmc_plan mmc_plan;
 
 #define MMC_NO_LIMIT UINT64_MAX
+/* The poster's: 256 KiB of single precision, the registers of a GPU's multiprocessor. */
+#define MMC_ON_CHIP_WORDS 65536
 
 typedef struct mmc_plan_options {
   size_t size;
@@ -174,11 +180,30 @@ typedef struct mmc_plan_options {
    * All but the last find the fewest multiplications, and the same order where several tie:
    * see mmc_order_create(). NULL: "auto". */
   const char *solver;
-  const char *device;          /* "cpu" (the best there is), "blas", "ref"; NULL: "cpu" */
+  /* "cpu" (the best there is), "blas", "ref", "cuda" or "cuda:i"; NULL: "cpu". */
+  const char *device;
   uint64_t memory_limit_bytes; /* workspace allowed, apart from factors and result */
+  const char *objective;       /* what to make least: "flops"; NULL: "flops" */
+  /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
+   * accurate. "fast": TF32 for f32 and c64 on a GPU. NULL: "native". */
+  const char *precision;
+  /* Where factors and result will be, for what must fit into the device's memory: executing with
+   * others works too. */
+  mmc_location location;
+  uint64_t device_memory_bytes; /* of the device's memory, what the plan may use at most */
+  /* For objective "traffic", least words moved between off-chip and on-chip memory:
+   * docs/traffic.md. Which products share a kernel: "none"; "exact", the best for the order of
+   * fewest multiplications; "poster", the same as the TEE-ACM2 poster prices it; "joint", the best
+   * of all orders, n <= 200. NULL: "exact". No kernel here runs two products: they are fused in the
+   * cost only, and executed one after the other. */
+  const char *fuse;
+  int64_t on_chip_words; /* that the chip holds; 0: MMC_ON_CHIP_WORDS */
 } mmc_plan_options;
-#define MMC_PLAN_OPTIONS_INIT \
-  { sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT }
+#define MMC_PLAN_OPTIONS_INIT                                                                     \
+  {                                                                                               \
+    sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
+        0                                                                                         \
+  }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
  * intermediate. The chain is copied; the context must outlive the plan.
@@ -218,6 +243,30 @@ typedef struct mmc_step {
 MMC_API int64_t mmc_plan_step_count(const mmc_plan *plan);
 /* Returns: E_ARG past the last. */
 MMC_API mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out);
+
+typedef enum mmc_fusion { MMC_FUSION_NONE, MMC_FUSION_LEFT, MMC_FUSION_RIGHT } mmc_fusion;
+
+/* The words that step index of a plan for "traffic" moves, and what it was chosen from. */
+typedef struct mmc_step_traffic {
+  mmc_fusion fusion; /* of its kernel: with its left or right operand, or as that of its partner */
+  int64_t partner; /* the step in the same kernel, -1: none; of the two the later one is charged */
+  int64_t tile[2]; /* rows and columns that the kernel keeps on chip; 0 when it moves nothing */
+  mmc_count words; /* of the kernel, its result's write included; they add up to the plan's */
+  /* The choice that OP_DM_Fuse had at this product, whether the plan uses it or, because it is the
+   * partner of a later step, not. By mmc_fusion: the words of the whole sub-chain without the
+   * write of its result; possible is false where the operand is a factor (or
+   * the words exceed 128 bits). */
+  mmc_count choices[3];
+  bool possible[3];
+  mmc_fusion chosen;
+  int64_t chosen_tile[2];
+} mmc_step_traffic;
+
+/* All words that a plan for "traffic" moves; 0 for other objectives. */
+MMC_API mmc_count mmc_plan_traffic_words(const mmc_plan *plan);
+/* Returns: E_ARG past the last step and when the plan is not for "traffic". */
+MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
+                                         mmc_step_traffic *out);
 
 /* ---- run ---------------------------------------------------------------------------------- */
 

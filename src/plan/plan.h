@@ -32,6 +32,7 @@ typedef struct mmci_plan {
   bool limited;
   mmci_u128 unlimited_multiplications;
   uint64_t unlimited_bytes, limit_bytes;
+  struct mmci_plan_traffic *traffic; /* see plan_traffic.h; NULL: the objective is flops */
 } mmci_plan;
 
 /* Plans the chain with the solver of that name. Returns what mmc_plan_create() does. */
