@@ -16,18 +16,18 @@ static int64_t integer_sqrt(mmci_u128 value) {
 
 /* The least of a/x + b/y with xy <= on_chip_words, x <= x_most and y <= y_most, where a : b =
  * ratio_a : ratio_b, a <= b <= 2a and ratio_b < 2^64. Both sides of the best real tile are rounded
- * down; a side that the matrix cuts short leaves its room to the other. */
+ * down; a side as long as the matrix leaves the other what room there is. */
 static tile best_tile(mmci_u128 ratio_a, mmci_u128 ratio_b, int64_t on_chip_words, int64_t x_most,
                       int64_t y_most) {
   mmci_u128 words = (mmci_u128)on_chip_words;
   tile best = {.x = integer_sqrt(words * ratio_a / ratio_b),
                .y = integer_sqrt(words * ratio_b / ratio_a)};
   if (best.x < 1) best.x = 1; /* one word: x was less than 1, y is 1 */
-  if (best.x > x_most) {
+  if (best.x >= x_most) {
     best.x = x_most;
     best.y = on_chip_words / x_most;
   }
-  if (best.y > y_most) {
+  if (best.y >= y_most) {
     best.y = y_most;
     best.x = on_chip_words / y_most < x_most ? on_chip_words / y_most : x_most;
   }

@@ -7,6 +7,8 @@
  *
  * Both fuses of four vertices take the same three operands. That makes C(n+1, 4) sums, 66 million
  * for n = 200; a kernel is priced only where the sum leaves room below the best so far. */
+#include <math.h>
+
 #include "base/alloc.h"
 #include "order/fusion.h"
 
@@ -49,10 +51,29 @@ static mmci_u128 try_products(const table *t, int32_t i, int32_t j, entry *best)
   return least;
 }
 
-/* Both fuses of the vertices p, whose operands cost that much. */
+/* Less than any left fuse of p moves, rounding included: the best tile of real sides, however large
+ * the matrix. */
+static double left_fuse_above(const int64_t p[4], int64_t on_chip_words) {
+  const double slack = 1e-9;
+  double p0 = (double)p[0], p1 = (double)p[1], p2 = (double)p[2], p3 = (double)p[3];
+  double rounds = 2 * p0 * p2 * sqrt((p1 + p3) * (p1 + 2 * p3) / (double)on_chip_words);
+  return rounds * (1 - slack) - 2 * p0 * p3 * (1 + slack) - 1;
+}
+
+/* Whether neither fuse of p can come below least. */
+static bool hopeless(const int64_t p[4], int64_t on_chip_words, mmci_u128 operands,
+                     mmci_u128 least) {
+  const int64_t mirrored[4] = {p[3], p[2], p[1], p[0]};
+  double room = mmci_u128_to_double(least - operands) * (1 + 1e-9);
+  return left_fuse_above(p, on_chip_words) > room &&
+         left_fuse_above(mirrored, on_chip_words) > room;
+}
+
+/* Both fuses of the vertices v, whose operands cost that much. */
 static void try_fuses(const table *t, const int32_t v[4], mmci_u128 operands, mmci_u128 *least,
                       entry *best) {
   const int64_t p[4] = {t->dims[v[0]], t->dims[v[1]], t->dims[v[2]], t->dims[v[3]]};
+  if (hopeless(p, t->on_chip_words, operands, *least)) return;
   mmci_u128 left = mmci_u128_add(operands, mmci_traffic_left(p, t->on_chip_words).words);
   if (left < *least) {
     *least = left;
