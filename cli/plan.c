@@ -26,7 +26,7 @@ static const char help[] =
     "                       here\n"
     "  --on-chip WORDS      with --for traffic, what the chip holds (65536, the poster's)\n"
     "  --table              with --for traffic, the poster's fusion table of one chain or several\n"
-    "  --json               one object\n"
+    "  --json               one object, with --table one a chain\n"
     "  --dot                the tree for Graphviz\n"
     "  --svg FILE           the tree drawn by Graphviz; with --json or --dot those are printed "
     "too\n"

@@ -207,7 +207,8 @@ typedef struct mmc_plan_options {
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
  * intermediate. The chain is copied; the context must outlive the plan.
- * Cost:    O(n log n). A memory limit that turns the best order down costs O(n^3) and more.
+ * Cost:    O(n log n). A memory limit that turns the best order down costs O(n^3) and more, fuse
+ *          "joint" O(n^4).
  * Returns: E_ARG, E_NOMEM, E_UNSUPPORTED (no such device here), E_OVERFLOW (the count of
  *          multiplications exceeds 128 bits, or an intermediate the address space),
  *          E_MEMORY_LIMIT (the message says what the leanest order needs), E_DEVICE. */
