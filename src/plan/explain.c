@@ -103,10 +103,14 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
 
 static void put_traffic(const mmci_plan *plan, mmci_text *text) {
   const mmci_plan_traffic *traffic = plan->traffic;
-  mmci_text_printf(text, "\ntraffic          %s words, %" PRId64 " on chip",
-                   decimal(traffic->words).text, traffic->request.on_chip_words);
+  int32_t last = plan->chain->n - 2;
+  mmci_text_printf(text, "\ntraffic          %s words", decimal(traffic->words).text);
+  if (last >= 0)
+    mmci_text_printf(text, ", %s of them to write the result",
+                     decimal((mmci_u128)plan->steps[last].m * (mmci_u128)plan->steps[last].n).text);
   if (traffic->pairs > 0)
     mmci_text_printf(text, " (not fused: %s)", decimal(traffic->unfused_words).text);
+  mmci_text_printf(text, "\non chip          %" PRId64 " words", traffic->request.on_chip_words);
   mmci_text_printf(text, "\nfusion           %s: ", traffic->request.fuse);
   if (traffic->pairs == 0)
     mmci_text_printf(text, traffic->request.rule == MMCI_FUSE_NONE ? "as asked" : "none pays");

@@ -141,8 +141,9 @@ static void wrong_options_are_named(void **state) {
   mmc_plan *plan;
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.size = 3;
-  expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG,
-         "options: expected size 32, got 3");
+  char size[64];
+  snprintf(size, sizeof size, "options: expected size %zu, got 3", sizeof options);
+  expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG, size);
   options = (mmc_plan_options)MMC_PLAN_OPTIONS_INIT;
   options.device = "abacus";
   expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG,
