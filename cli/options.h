@@ -31,8 +31,6 @@ bool cli_number(const cli_call *call, const char *name, const char *text, int64_
 bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out);
 /* Bytes: a whole number with K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (of 1024). */
 bool cli_size(const cli_call *call, const char *name, const char *text, uint64_t *out);
-/* --for: only flops yet. */
-bool cli_objective(const cli_call *call, const char *text);
 
 /* The largest dim, 2^62. */
 #define CLI_DIM_MAX ((int64_t)1 << 62)

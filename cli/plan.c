@@ -4,6 +4,7 @@
 #include "chains.h"
 #include "options.h"
 #include "programs.h"
+#include "table.h"
 
 static const char help[] =
     "usage: mmchain plan CHAIN [options]\n"
@@ -12,7 +13,7 @@ static const char help[] =
     "\n"
     "  CHAIN                f32:10x30x5x60, 10x30 30x5 5x60, A.npy B.npy:T, or - for a line of\n"
     "                       standard input; see mmchain --help\n"
-    "  --for flops          what to make least\n"
+    "  --for flops|traffic  what to make least: operations, or words moved to and from the chip\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
@@ -20,13 +21,22 @@ static const char help[] =
     "  --device-memory BYTES\n"
     "                       what the chain may take of a GPU's memory; what does not fit is\n"
     "                       streamed\n"
-    "  --json               one object\n"
+    "  --fuse RULE          with --for traffic, which products share a kernel: exact (default), "
+    "none,\n"
+    "                       poster (right fuse as the TEE-ACM2 poster prices it), joint (order "
+    "and\n"
+    "                       fusion at once, at most 200 factors). In the cost only: no fused "
+    "kernel\n"
+    "                       here\n"
+    "  --on-chip WORDS      with --for traffic, what the chip holds (65536, the poster's)\n"
+    "  --table              with --for traffic, the poster's fusion table of one chain or several\n"
+    "  --json               one object, with --table one a chain\n"
     "  --dot                the tree for Graphviz\n"
     "  --svg FILE           the tree drawn by Graphviz; with --json or --dot those are printed "
     "too\n"
     "  -h, --help           this text\n";
 
-enum { OPTION_DOT = CLI_OPTION_OWN, OPTION_SVG };
+enum { OPTION_DOT = CLI_OPTION_OWN, OPTION_SVG, OPTION_FUSE, OPTION_ON_CHIP, OPTION_TABLE };
 
 static const struct option options[] = {
     {"for", required_argument, NULL, CLI_OPTION_FOR},
@@ -35,6 +45,9 @@ static const struct option options[] = {
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
+    {"fuse", required_argument, NULL, OPTION_FUSE},
+    {"on-chip", required_argument, NULL, OPTION_ON_CHIP},
+    {"table", no_argument, NULL, OPTION_TABLE},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"dot", no_argument, NULL, OPTION_DOT},
     {"svg", required_argument, NULL, OPTION_SVG},
@@ -62,12 +75,12 @@ static int show(cli_call *call, const mmc_plan *plan, mmc_format format) {
 
 static int run(cli_call *call, int argc, char **argv) {
   mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
-  bool json = false, dot = false;
+  bool json = false, dot = false, table = false;
   const char *svg = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case CLI_OPTION_FOR:
-        if (!cli_objective(call, optarg)) return CLI_BAD;
+        plan_options.objective = optarg;
         break;
       case CLI_OPTION_ON:
         plan_options.device = optarg;
@@ -86,6 +99,16 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_PRECISION:
         plan_options.precision = optarg;
         break;
+      case OPTION_FUSE:
+        plan_options.fuse = optarg;
+        break;
+      case OPTION_ON_CHIP:
+        if (!cli_number(call, "--on-chip", optarg, 1, CLI_DIM_MAX, &plan_options.on_chip_words))
+          return CLI_BAD;
+        break;
+      case OPTION_TABLE:
+        table = true;
+        break;
       case CLI_OPTION_JSON:
         json = true;
         break;
@@ -102,6 +125,11 @@ static int run(cli_call *call, int argc, char **argv) {
     }
   }
   if (json && dot) return cli_fail(call, CLI_BAD, "--dot: expected no --json with it");
+  if (table && (dot || svg != NULL))
+    return cli_fail(call, CLI_BAD, "--table: expected no --dot or --svg with it");
+  if (table && (plan_options.objective == NULL || strcmp(plan_options.objective, "traffic") != 0))
+    return cli_fail(call, CLI_BAD, "--table: expected --for traffic with it");
+  if (table) return cli_table_show(call, argc - optind, argv + optind, &plan_options, json);
   bool drawn_to_output = svg != NULL && strcmp(svg, "-") == 0;
   if (drawn_to_output && (json || dot))
     return cli_fail(call, CLI_BAD, "--svg: expected a file, as standard output takes %s",

@@ -179,6 +179,8 @@ MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, v
 typedef struct mmc_plan mmc_plan;
 
 #define MMC_NO_LIMIT UINT64_MAX
+/* The poster's: 256 KiB of single precision, the registers of a GPU's multiprocessor. */
+#define MMC_ON_CHIP_WORDS 65536
 
 typedef struct mmc_plan_options {
   size_t size;
@@ -197,13 +199,24 @@ typedef struct mmc_plan_options {
    * others works too. */
   mmc_location location;
   uint64_t device_memory_bytes; /* of the device's memory, what the plan may use at most */
+  /* For objective "traffic", least words moved between off-chip and on-chip memory:
+   * docs/traffic.md. Which products share a kernel: "none"; "exact", the best for the order of
+   * fewest multiplications; "poster", the same as the TEE-ACM2 poster prices it; "joint", the best
+   * of all orders, n <= 200. NULL: "exact". No kernel here runs two products: they are fused in the
+   * cost only, and executed one after the other. */
+  const char *fuse;
+  int64_t on_chip_words; /* that the chip holds; 0: MMC_ON_CHIP_WORDS */
 } mmc_plan_options;
-#define MMC_PLAN_OPTIONS_INIT \
-  { sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT }
+#define MMC_PLAN_OPTIONS_INIT                                                                     \
+  {                                                                                               \
+    sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
+        0                                                                                         \
+  }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
  * intermediate. The chain is copied; the context must outlive the plan.
- * Cost:    O(n log n). A memory limit that turns the best order down costs O(n^3) and more.
+ * Cost:    O(n log n). A memory limit that turns the best order down costs O(n^3) and more, fuse
+ *          "joint" O(n^4).
  * Returns: E_ARG, E_NOMEM, E_UNSUPPORTED (no such device here), E_OVERFLOW (the count of
  *          multiplications exceeds 128 bits, or an intermediate the address space),
  *          E_MEMORY_LIMIT (the message says what the leanest order needs), E_DEVICE. */
@@ -239,6 +252,30 @@ typedef struct mmc_step {
 MMC_API int64_t mmc_plan_step_count(const mmc_plan *plan);
 /* Returns: E_ARG past the last. */
 MMC_API mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out);
+
+typedef enum mmc_fusion { MMC_FUSION_NONE, MMC_FUSION_LEFT, MMC_FUSION_RIGHT } mmc_fusion;
+
+/* The words that step index of a plan for "traffic" moves, and what it was chosen from. */
+typedef struct mmc_step_traffic {
+  mmc_fusion fusion; /* of its kernel: with its left or right operand, or as that of its partner */
+  int64_t partner; /* the step in the same kernel, -1: none; of the two the later one is charged */
+  int64_t tile[2]; /* rows and columns that the kernel keeps on chip; 0 when it moves nothing */
+  mmc_count words; /* of the kernel, its result's write included; they add up to the plan's */
+  /* The choice that OP_DM_Fuse had at this product, whether the plan uses it or, because it is the
+   * partner of a later step, not. By mmc_fusion: the words of the whole sub-chain without the
+   * write of its result; possible is false where the operand is a factor (or
+   * the words exceed 128 bits). */
+  mmc_count choices[3];
+  bool possible[3];
+  mmc_fusion chosen;
+  int64_t chosen_tile[2];
+} mmc_step_traffic;
+
+/* All words that a plan for "traffic" moves; 0 for other objectives. */
+MMC_API mmc_count mmc_plan_traffic_words(const mmc_plan *plan);
+/* Returns: E_ARG past the last step and when the plan is not for "traffic". */
+MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
+                                         mmc_step_traffic *out);
 
 /* ---- run ---------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "plan/plan_traffic.h"
 
 /* How an operand of a step lies when it has no gaps and, for a factor, is row-major. */
 static mmci_form expected_form(const mmc_chain *chain, int32_t number, int64_t rows, int64_t cols) {
@@ -51,12 +52,30 @@ static mmc_status check_options(const mmc_plan_options *options, mmci_error *err
   if (options->size != sizeof *options)
     return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *options,
                      options->size);
-  if (options->objective != NULL && strcmp(options->objective, "flops") != 0)
-    return mmci_fail(error, MMC_E_ARG, "objective: expected flops, got '%s'", options->objective);
   if (options->location != MMC_HOST && options->location != MMC_DEVICE)
     return mmci_fail(error, MMC_E_ARG, "location: expected MMC_HOST or MMC_DEVICE, got number %d",
                      (int)options->location);
   return MMC_OK;
+}
+
+/* Reads what options say of the objective; *traffic is false for "flops". */
+static mmc_status read_objective(const mmc_plan_options *options, bool *traffic,
+                                 mmci_traffic_request *request, mmci_error *error) {
+  const char *objective = options->objective != NULL ? options->objective : "flops";
+  *traffic = strcmp(objective, "traffic") == 0;
+  if (!*traffic && strcmp(objective, "flops") != 0)
+    return mmci_fail(error, MMC_E_ARG, "objective: expected flops or traffic, got '%s'", objective);
+  if (!*traffic && options->fuse != NULL)
+    return mmci_fail(error, MMC_E_ARG, "fuse: expected objective traffic with it");
+  if (!*traffic && options->on_chip_words != 0)
+    return mmci_fail(error, MMC_E_ARG, "on_chip_words: expected objective traffic with it");
+  mmc_status status =
+      mmci_traffic_request_read(options->fuse, options->on_chip_words, request, error);
+  if (status == MMC_OK && request->joint && options->solver != NULL &&
+      strcmp(options->solver, "auto") != 0)
+    return mmci_fail(error, MMC_E_ARG, "solver: expected auto with fuse joint, got '%s'",
+                     options->solver);
+  return status;
 }
 
 /* ---- plans --------------------------------------------------------------------------------- */
@@ -76,6 +95,27 @@ static mmc_status fit(mmc_plan *plan, const mmc_plan_options *options, mmci_erro
   return mmci_plan_fit(&plan->plan, &machine, options->memory_limit_bytes, error);
 }
 
+/* Order, steps, places, and what is fused: after the places, as they number the steps. */
+static mmc_status make_plan(const mmc_chain *chain, const mmc_plan_options *options, mmc_plan *plan,
+                            mmci_error *error) {
+  bool traffic;
+  mmci_traffic_request request;
+  mmc_status status = read_objective(options, &traffic, &request, error);
+  if (status != MMC_OK) return status;
+  uint64_t limit_bytes = options->memory_limit_bytes;
+  const char *solver = options->solver != NULL ? options->solver : "auto";
+  if (traffic && request.joint)
+    status = mmci_plan_create_joint(chain, request.on_chip_words, limit_bytes, &plan->plan, error);
+  else
+    status = mmci_plan_create(chain, solver, limit_bytes, &plan->plan, error);
+  if (status != MMC_OK) return status;
+  status = parse_precision(options->precision, plan, error);
+  if (status == MMC_OK) status = fit(plan, options, error);
+  if (status == MMC_OK && traffic) status = mmci_plan_fuse(&plan->plan, &request, error);
+  if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+  return status;
+}
+
 static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
                               const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
   if (chain == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected a chain, got NULL");
@@ -84,7 +124,6 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   if (options == NULL) options = &defaults;
   mmc_status status = check_options(options, error);
   if (status != MMC_OK) return status;
-  const char *solver = options->solver != NULL ? options->solver : "auto";
   const char *device = options->device != NULL ? options->device : "cpu";
 
   mmc_plan *plan = malloc(sizeof *plan);
@@ -93,19 +132,12 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   status = mmci_context_open_device(context, device, &plan->on, error);
   if (status == MMC_OK && plan->on.ops->enqueue == NULL)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' cannot multiply", device);
-  if (status == MMC_OK)
-    status = mmci_plan_create(chain, solver, options->memory_limit_bytes, &plan->plan, error);
+  if (status == MMC_OK) status = make_plan(chain, options, plan, error);
   if (status != MMC_OK) {
     free(plan);
     return status;
   }
   plan->plan.device = plan->on.name;
-  status = parse_precision(options->precision, plan, error);
-  if (status == MMC_OK) status = fit(plan, options, error);
-  if (status != MMC_OK) {
-    mmc_plan_destroy(plan);
-    return status;
-  }
   name_kernels(plan);
   *out = plan;
   return MMC_OK;
@@ -167,6 +199,39 @@ mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {
       .first = step->first,
       .last = step->last,
   };
+  return MMC_OK;
+}
+
+mmc_count mmc_plan_traffic_words(const mmc_plan *plan) {
+  return mmci_count(plan->plan.traffic != NULL ? plan->plan.traffic->words : 0);
+}
+
+mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index, mmc_step_traffic *out) {
+  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  if (plan->plan.traffic == NULL)
+    return mmci_report(plan->context,
+                       mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective traffic"),
+                       &error);
+  if (index < 0 || index >= mmc_plan_step_count(plan))
+    return mmci_report(
+        plan->context,
+        mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
+  const mmci_step_traffic *step = &plan->plan.traffic->steps[index];
+  const mmci_fusion *choice = &step->choice;
+  mmc_step_traffic traffic = {
+      .fusion = step->fusion,
+      .partner = choice->partner,
+      .tile = {step->kernel.x, step->kernel.y},
+      .words = mmci_count(step->kernel.words),
+      .chosen = choice->chosen,
+      .chosen_tile = {choice->kernel.x, choice->kernel.y},
+  };
+  for (int c = 0; c < 3; c++) {
+    traffic.possible[c] = choice->words[c] != MMCI_U128_MAX;
+    if (traffic.possible[c]) traffic.choices[c] = mmci_count(choice->words[c]);
+  }
+  *out = traffic;
   return MMC_OK;
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "plan/plan.h"
+#include "plan/plan_traffic.h"
 
 /* Text for people shows this many steps at most, and writes orders of this many factors out. */
 enum { TEXT_STEPS = 100 };
@@ -44,8 +44,25 @@ static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *
   return mmci_tree_write(&plan->tree, MMC_ORDER_TEXT, write_to_text, text, error);
 }
 
-static mmci_u128 step_multiplications(const mmci_plan_step *step) {
-  return mmci_multiplications(step->m, step->k, step->n);
+/* In multiplications, or in words. */
+static mmci_u128 step_cost(const mmci_plan *plan, int32_t s) {
+  const mmci_plan_step *step = &plan->steps[s];
+  return plan->traffic != NULL ? plan->traffic->steps[s].kernel.words
+                               : mmci_multiplications(step->m, step->k, step->n);
+}
+
+static mmci_u128 plan_cost(const mmci_plan *plan) {
+  return plan->traffic != NULL ? plan->traffic->words : plan->multiplications;
+}
+
+static const char *fusion_name(mmc_fusion fusion) {
+  return fusion == MMC_FUSION_LEFT ? "left" : "right";
+}
+
+/* The traffic of a step that shares a kernel, NULL for others. */
+static const mmci_step_traffic *fused_step(const mmci_plan *plan, int32_t s) {
+  if (plan->traffic == NULL || plan->traffic->steps[s].fusion == MMC_FUSION_NONE) return NULL;
+  return &plan->traffic->steps[s];
 }
 
 /* ---- text ---------------------------------------------------------------------------------- */
@@ -73,10 +90,47 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
                      "need %" PRIu64 " bytes",
                      plan->limit_bytes, decimal(plan->unlimited_multiplications).text,
                      plan->unlimited_bytes);
+  else if (plan->traffic != NULL && plan->traffic->request.joint)
+    mmci_text_printf(text, "the least traffic of all orders and fusions");
   else if (strcmp(plan->solver, "left-to-right") == 0)
     mmci_text_printf(text, "left to right, as asked");
   else
     mmci_text_printf(text, "the fewest multiplications of all orders");
+  if (plan->traffic != NULL && !plan->traffic->request.joint &&
+      plan->traffic->request.rule != MMCI_FUSE_NONE)
+    mmci_text_printf(text, "; in that order the fusions of least traffic");
+}
+
+static void put_traffic(const mmci_plan *plan, mmci_text *text) {
+  const mmci_plan_traffic *traffic = plan->traffic;
+  int32_t last = plan->chain->n - 2;
+  mmci_text_printf(text, "\ntraffic          %s words", decimal(traffic->words).text);
+  if (last >= 0)
+    mmci_text_printf(text, ", %s of them to write the result",
+                     decimal((mmci_u128)plan->steps[last].m * (mmci_u128)plan->steps[last].n).text);
+  if (traffic->pairs > 0)
+    mmci_text_printf(text, " (not fused: %s)", decimal(traffic->unfused_words).text);
+  mmci_text_printf(text, "\non chip          %" PRId64 " words", traffic->request.on_chip_words);
+  mmci_text_printf(text, "\nfusion           %s: ", traffic->request.fuse);
+  if (traffic->pairs == 0)
+    mmci_text_printf(text, traffic->request.rule == MMCI_FUSE_NONE ? "as asked" : "none pays");
+  else
+    mmci_text_printf(text,
+                     "%" PRId32 " pair%s of steps, fused in the cost only: no fused kernel here",
+                     traffic->pairs, traffic->pairs > 1 ? "s" : "");
+}
+
+/* "218x300  left, with T3". */
+static void put_tile(const mmci_plan *plan, int32_t s, mmci_text *text) {
+  const mmci_step_traffic *step = &plan->traffic->steps[s];
+  char tile[64];
+  snprintf(tile, sizeof tile, "%" PRId64 "x%" PRId64, step->kernel.x, step->kernel.y);
+  mmci_text_printf(text, step->fusion != MMC_FUSION_NONE ? "  %-11s" : "  %s",
+                   step->kernel.x > 0 ? tile : "-");
+  if (step->fusion == MMC_FUSION_NONE) return;
+  int32_t partner = step->choice.partner;
+  mmci_text_printf(text, " %s, %s %s", fusion_name(step->fusion), partner > s ? "in" : "with",
+                   operand_name(plan, plan->chain->n + partner).text);
 }
 
 /* Where the matrices are, for a device with memory of its own. */
@@ -95,18 +149,21 @@ static void put_residence(const mmci_plan *plan, mmci_text *text) {
 static void put_steps(const mmci_plan *plan, mmci_text *text) {
   int32_t count = plan->chain->n - 1;
   if (count == 0) return;
-  mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s\n", "step", "m", "k", "n", "kernel",
-                   "multiplications", "share");
+  mmci_u128 total = plan_cost(plan);
+  mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
+                   plan->traffic != NULL ? "words" : "multiplications", "share",
+                   plan->traffic != NULL ? "  tile        fusion" : "");
   for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     char product[128];
     snprintf(product, sizeof product, "%s = %s %s", operand_name(plan, plan->chain->n + s).text,
              operand_name(plan, step->left).text, operand_name(plan, step->right).text);
-    mmci_u128 cost = step_multiplications(step);
-    double share =
-        plan->multiplications != 0 ? 100 * (double)cost / (double)plan->multiplications : 0;
-    mmci_text_printf(text, "%-24s %10" PRId64 " %10" PRId64 " %10" PRId64 " %8s %16s %5.1f %%\n",
+    mmci_u128 cost = step_cost(plan, s);
+    double share = total != 0 ? 100 * (double)cost / (double)total : 0;
+    mmci_text_printf(text, "%-24s %10" PRId64 " %10" PRId64 " %10" PRId64 " %8s %16s %5.1f %%",
                      product, step->m, step->k, step->n, step->kernel, decimal(cost).text, share);
+    if (plan->traffic != NULL) put_tile(plan, s, text);
+    mmci_text_printf(text, "\n");
   }
   if (count > TEXT_STEPS)
     mmci_text_printf(text, "... and %" PRId32 " more steps\n", count - TEXT_STEPS);
@@ -127,6 +184,7 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   mmci_text_printf(text, "\nsolver           %s\nmultiplications  %s", plan->solver,
                    decimal(plan->multiplications).text);
   put_comparison(plan, text);
+  if (plan->traffic != NULL) put_traffic(plan, text);
   mmci_text_printf(text, "\nworkspace        %" PRIu64 " bytes\ndevice           %s\n",
                    plan->workspace_bytes, plan->device);
   if (strcmp(plan->precision, "native") != 0)
@@ -148,12 +206,35 @@ static mmci_u128 flops(const mmc_chain *chain, mmci_u128 multiplications) {
   return mmci_u128_mul(multiplications, is_complex ? 8 : 2);
 }
 
+static void put_json_traffic(const mmci_plan_traffic *traffic, mmci_text *text) {
+  mmci_text_printf(text, ", \"traffic_words\": ");
+  put_json_count(text, traffic->words);
+  mmci_text_printf(text, ", \"unfused_traffic_words\": ");
+  put_json_count(text, traffic->unfused_words);
+  mmci_text_printf(text, ", \"fuse\": \"%s\", \"on_chip_words\": ", traffic->request.fuse);
+  put_json_count(text, (mmci_u128)traffic->request.on_chip_words);
+}
+
+static void put_json_fusion(const mmci_plan *plan, int32_t s, mmci_text *text) {
+  const mmci_step_traffic *fused = fused_step(plan, s);
+  if (fused == NULL)
+    mmci_text_printf(text, "\"fusion\": null");
+  else
+    mmci_text_printf(text, "\"fusion\": \"%s\", \"partner\": \"%s\"", fusion_name(fused->fusion),
+                     operand_name(plan, plan->chain->n + fused->choice.partner).text);
+  mmci_traffic kernel = plan->traffic != NULL ? plan->traffic->steps[s].kernel : (mmci_traffic){0};
+  if (kernel.x == 0)
+    mmci_text_printf(text, ", \"tile\": null");
+  else
+    mmci_text_printf(text, ", \"tile\": [%" PRId64 ", %" PRId64 "]", kernel.x, kernel.y);
+}
+
 static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   const mmc_chain *chain = plan->chain;
   mmci_text_printf(text, "{\"chain\": \"");
   mmc_chain_write(chain, write_to_text, text);
-  mmci_text_printf(text,
-                   "\", \"objective\": \"flops\", \"solver\": \"%s\", \"device\": ", plan->solver);
+  mmci_text_printf(text, "\", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
+                   plan->traffic != NULL ? "traffic" : "flops", plan->solver);
   mmci_text_json_string(text, plan->device);
   mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
   mmc_status status = put_order(plan, text, error);
@@ -180,6 +261,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   else
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"streamed\": %s", plan->streamed ? "true" : "false");
+  if (plan->traffic != NULL) put_json_traffic(plan->traffic, text);
   mmci_text_printf(text, ", \"steps\": [");
   for (int32_t s = 0; s < chain->n - 1; s++) {
     const mmci_plan_step *step = &plan->steps[s];
@@ -188,10 +270,11 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
                      operand_name(plan, step->right).text);
     mmci_text_printf(text, "\"m\": %" PRId64 ", \"k\": %" PRId64 ", \"n\": %" PRId64 ", ", step->m,
                      step->k, step->n);
-    mmci_text_printf(text, "\"fusion\": null, \"tile\": null, \"split\": null, \"kernel\": ");
+    put_json_fusion(plan, s, text);
+    mmci_text_printf(text, ", \"split\": null, \"kernel\": ");
     mmci_text_json_string(text, step->kernel);
     mmci_text_printf(text, ", \"cost\": ");
-    put_json_count(text, step_multiplications(step));
+    put_json_count(text, step_cost(plan, s));
     mmci_text_printf(text, "}");
   }
   mmci_text_printf(text, "%s]}\n", chain->n > 1 ? "\n" : "");
@@ -211,10 +294,19 @@ static void explain_dot(const mmci_plan *plan, mmci_text *text) {
   for (int32_t s = 0; s < chain->n - 1; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     number name = operand_name(plan, chain->n + s);
-    mmci_text_printf(text, "  %s [label=\"%s\\n%" PRId64 " x %" PRId64 "\\n%s\"];\n", name.text,
-                     name.text, step->m, step->n, decimal(step_multiplications(step)).text);
-    mmci_text_printf(text, "  %s -> %s;\n", operand_name(plan, step->left).text, name.text);
-    mmci_text_printf(text, "  %s -> %s;\n", operand_name(plan, step->right).text, name.text);
+    const mmci_step_traffic *fused = fused_step(plan, s);
+    bool inside = fused != NULL && fused->choice.partner > s;
+    mmci_text_printf(text, "  %s [label=\"%s\\n%" PRId64 " x %" PRId64 "\\n%s%s\"%s];\n", name.text,
+                     name.text, step->m, step->n, decimal(step_cost(plan, s)).text,
+                     plan->traffic != NULL ? " words" : "", inside ? ", style=dashed" : "");
+    for (int side = 0; side < 2; side++) {
+      int32_t operand = side == 0 ? step->left : step->right;
+      bool shared = fused != NULL && operand == chain->n + fused->choice.partner;
+      mmci_text_printf(text, "  %s -> %s", operand_name(plan, operand).text, name.text);
+      if (shared)
+        mmci_text_printf(text, " [style=bold, label=\"%s fuse\"]", fusion_name(fused->fusion));
+      mmci_text_printf(text, ";\n");
+    }
   }
   mmci_text_printf(text, "}\n");
 }

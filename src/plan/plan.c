@@ -76,6 +76,7 @@ void mmci_plan_destroy(mmci_plan *plan) {
   mmc_chain_destroy(plan->chain);
   mmci_tree_destroy(&plan->tree);
   free(plan->steps);
+  free(plan->traffic);
 }
 
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan) {

@@ -35,6 +35,8 @@ echo 'clrs: 30 35 15 x' >bad_suite
 
 clean 0 plan 30x35x15x5x10x20x25
 clean 0 plan 10x30 30x5:T 5x60 --json
+clean 0 plan 30x35x15x5x10 --for traffic --fuse joint --on-chip 64
+clean 0 plan 30x35x15x5x10 8x9x9 --for traffic --table --json
 clean 2 plan 10x30 31x5
 clean 2 plan 100x30x5x100x10 --memory-limit 1
 if command -v dot >/dev/null; then clean 0 plan 10x30x5 --svg tree.svg; fi

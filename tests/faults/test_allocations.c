@@ -169,6 +169,36 @@ static mmc_status limited_chain(void) {
   return multiply("f64:28x6x13x5x15", NULL, NULL, 1);
 }
 
+static mmc_status plan_traffic(const char *fuse) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_parse(context, "f32:30x35x15x5x10x20x25", &chain), chain, mmc_chain);
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.objective = "traffic";
+  options.fuse = fuse;
+  options.on_chip_words = 100;
+  TRY(mmc_plan_create(context, chain, &options, &plan), plan, mmc_plan);
+  for (int format = MMC_TEXT; format <= MMC_DOT; format++) {
+    status = mmc_plan_explain(plan, (mmc_format)format, ignore, NULL);
+    if (status != MMC_OK) goto end;
+  }
+end:
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+
+static mmc_status traffic_exact(void) {
+  return plan_traffic("exact");
+}
+static mmc_status traffic_joint(void) {
+  return plan_traffic("joint");
+}
+
 static mmc_status devices(void) {
   mmc_status status;
   mmc_context *context = NULL;
@@ -264,6 +294,8 @@ SCENARIO(order_price)
 SCENARIO(order_brute)
 SCENARIO(order_left)
 SCENARIO(files)
+SCENARIO(traffic_exact)
+SCENARIO(traffic_joint)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -274,6 +306,7 @@ int main(void) {
       cmocka_unit_test(fail_order_hu_shing), cmocka_unit_test(fail_order_table),
       cmocka_unit_test(fail_order_price),    cmocka_unit_test(fail_order_brute),
       cmocka_unit_test(fail_order_left),     cmocka_unit_test(fail_files),
+      cmocka_unit_test(fail_traffic_exact),  cmocka_unit_test(fail_traffic_joint),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

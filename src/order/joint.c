@@ -1,0 +1,147 @@
+/* joint.c: order and fusion in one table.
+ *
+ *     s(i, i+1) = 0,    s(i, j) = c(i, j) + dims[i] dims[j]        the sub-chain, and in memory
+ *     c(i, j) = min over i < k < j      s(i, k) + s(k, j) + product(i, k, j),
+ *                    over i < h < k < j s(i, h) + s(h, k) + s(k, j) + the less of left fuse and
+ *                                       right fuse of (i, h, k, j)
+ *
+ * Both fuses of four vertices take the same three operands. That makes C(n+1, 4) sums, 66 million
+ * for n = 200; a kernel is priced only where the sum leaves room below the best so far. */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "order/fusion.h"
+
+/* How the sub-chain (i, j) is computed best. */
+typedef struct entry {
+  mmci_u128 stored; /* s(i, j) */
+  int16_t split;    /* of its last product */
+  int16_t inner;    /* of the product fused with that; 0: none */
+} entry;
+
+typedef struct table {
+  int32_t n;
+  const int64_t *dims;
+  int64_t on_chip_words;
+  entry *entries;
+} table;
+
+static entry *at(const table *t, int32_t i, int32_t j) {
+  return &t->entries[(size_t)i * (size_t)(t->n + 1) + (size_t)j];
+}
+
+static mmci_u128 area(int64_t rows, int64_t cols) {
+  return (mmci_u128)rows * (mmci_u128)cols;
+}
+
+/* The best without fusion of the last product; returns c. */
+static mmci_u128 try_products(const table *t, int32_t i, int32_t j, entry *best) {
+  mmci_u128 least = MMCI_U128_MAX;
+  best->split = (int16_t)(i + 1);
+  for (int32_t k = i + 1; k < j; k++) {
+    mmci_u128 operands = mmci_u128_add(at(t, i, k)->stored, at(t, k, j)->stored);
+    if (operands >= least) continue;
+    mmci_traffic product =
+        mmci_traffic_product(t->dims[i], t->dims[k], t->dims[j], t->on_chip_words);
+    mmci_u128 words = mmci_u128_add(operands, product.words);
+    if (words >= least) continue;
+    least = words;
+    best->split = (int16_t)k;
+  }
+  return least;
+}
+
+/* Less than any left fuse of p moves, rounding included: the best tile of real sides, however large
+ * the matrix. */
+static double left_fuse_above(const int64_t p[4], int64_t on_chip_words) {
+  const double slack = 1e-9;
+  double p0 = (double)p[0], p1 = (double)p[1], p2 = (double)p[2], p3 = (double)p[3];
+  double rounds = 2 * p0 * p2 * sqrt((p1 + p3) * (p1 + 2 * p3) / (double)on_chip_words);
+  return rounds * (1 - slack) - 2 * p0 * p3 * (1 + slack) - 1;
+}
+
+/* Whether neither fuse of p can come below least. */
+static bool hopeless(const int64_t p[4], int64_t on_chip_words, mmci_u128 operands,
+                     mmci_u128 least) {
+  const int64_t mirrored[4] = {p[3], p[2], p[1], p[0]};
+  double room = mmci_u128_to_double(least - operands) * (1 + 1e-9);
+  return left_fuse_above(p, on_chip_words) > room &&
+         left_fuse_above(mirrored, on_chip_words) > room;
+}
+
+/* Both fuses of the vertices v, whose operands cost that much. */
+static void try_fuses(const table *t, const int32_t v[4], mmci_u128 operands, mmci_u128 *least,
+                      entry *best) {
+  const int64_t p[4] = {t->dims[v[0]], t->dims[v[1]], t->dims[v[2]], t->dims[v[3]]};
+  if (hopeless(p, t->on_chip_words, operands, *least)) return;
+  mmci_u128 left = mmci_u128_add(operands, mmci_traffic_left(p, t->on_chip_words).words);
+  if (left < *least) {
+    *least = left;
+    best->split = (int16_t)v[2];
+    best->inner = (int16_t)v[1];
+  }
+  mmci_u128 right = mmci_u128_add(operands, mmci_traffic_right(p, t->on_chip_words).words);
+  if (right < *least) {
+    *least = right;
+    best->split = (int16_t)v[1];
+    best->inner = (int16_t)v[2];
+  }
+}
+
+static void solve_sub_chain(const table *t, int32_t i, int32_t j) {
+  const int64_t *dims = t->dims;
+  entry best = {0};
+  mmci_u128 least = try_products(t, i, j, &best);
+  for (int32_t h = i + 1; h < j - 1; h++) {
+    mmci_u128 first = at(t, i, h)->stored;
+    if (first >= least) continue;
+    mmci_u128 read_first = area(dims[i], dims[h]);
+    for (int32_t k = h + 1; k < j; k++) {
+      mmci_u128 operands =
+          mmci_u128_add(first, mmci_u128_add(at(t, h, k)->stored, at(t, k, j)->stored));
+      /* Each operand is read once at least; unless there is nothing to compute, and then splits
+       * without fusion cost no more. */
+      mmci_u128 read = read_first + area(dims[h], dims[k]) + area(dims[k], dims[j]);
+      if (mmci_u128_add(operands, read) >= least) continue;
+      try_fuses(t, (const int32_t[]){i, h, k, j}, operands, &least, &best);
+    }
+  }
+  best.stored = mmci_u128_add(least, area(dims[i], dims[j]));
+  *at(t, i, j) = best;
+}
+
+/* A fused product's other split is forced on the sub-chain that is its child. */
+static int32_t read_split(void *user, int32_t i, int32_t j) {
+  const table *t = user;
+  entry x = *at(t, i, j);
+  if (x.inner != 0) {
+    entry *child = x.inner < x.split ? at(t, i, x.split) : at(t, x.split, j);
+    child->split = x.inner;
+    child->inner = 0;
+  }
+  return x.split;
+}
+
+mmc_status mmci_order_joint(int32_t n, const int64_t *dims, int64_t on_chip_words, mmci_tree *out,
+                            mmci_u128 *words, mmci_error *error) {
+  table t = {.n = n, .dims = dims, .on_chip_words = on_chip_words};
+  size_t count = ((size_t)n + 1) * ((size_t)n + 1);
+  t.entries = mmci_alloc_zeroed(count, sizeof *t.entries);
+  if (t.entries == NULL) return mmci_fail_nomem(error, count * sizeof *t.entries);
+  for (int32_t length = 2; length <= n; length++)
+    for (int32_t i = 0; i + length <= n; i++) solve_sub_chain(&t, i, i + length);
+  mmci_u128 least = n > 1 ? at(&t, 0, n)->stored : 0;
+  if (n > 1 && least != MMCI_U128_MAX) least -= area(dims[0], dims[n]);
+
+  mmci_tree tree;
+  mmc_status status = mmci_tree_create(n, &tree, error);
+  if (status == MMC_OK) {
+    status = mmci_tree_from_splits(&tree, read_split, &t, error);
+    if (status != MMC_OK) mmci_tree_destroy(&tree);
+  }
+  free(t.entries);
+  if (status != MMC_OK) return status;
+  *out = tree;
+  *words = least;
+  return MMC_OK;
+}
