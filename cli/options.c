@@ -36,6 +36,7 @@ static const struct {
     {"kernel ", "--kernel: "},
     {"threads: ", "--threads: "},
     {"memory limit: ", "--memory-limit: "},
+    {"meter: ", "--meter: "},
 };
 
 static void read_message(const cli_call *call, mmc_status status, char text[MESSAGE_SIZE]) {
