@@ -30,7 +30,7 @@ static const char help[] =
     "  --on DEVICE  cpu (the best there is), blas or ref; see mmchain info\n"
     "  --seconds S  how long to measure a chain; 1 when left out, and 5 runs at least\n"
     "  --energy     measure the joules of each method too, for two seconds, or say why not\n"
-    "  --meter NAME the meter for --energy, when it is not the device's; see mmchain info\n"
+    "  --meter NAME --energy by another meter than the device's; see mmchain info\n"
     "  --json       one object a line for every chain and method\n"
     "  -h, --help   this text\n";
 

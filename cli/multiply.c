@@ -28,7 +28,7 @@ static const char help[] =
     "  --explain            tell the plan first, on standard error\n"
     "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing\n"
     "  --energy             measure the joules too: execute for two seconds more, or say why not\n"
-    "  --meter NAME         the meter for --energy, when it is not the device's; see mmchain info\n"
+    "  --meter NAME         --energy by another meter than the device's; see mmchain info\n"
     "  --json               the plan, the time, the joules and the residual as one object\n"
     "  -h, --help           this text\n";
 

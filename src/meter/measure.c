@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "meter/window.h"
 
-static const double sample_s = 0.005, batch_least_s = 0.025, batch_most_s = 0.1;
+static const double sample_s = 0.002, batch_least_s = 0.025, batch_most_s = 0.1;
 
 enum { STATE_EVERY = 4, BATCH_MOST = 1 << 20 };
 
@@ -62,14 +62,14 @@ static void poll_meter(sampler *s) {
   mmci_meter_state state;
   double before_s = now(s), joules = NAN;
   mmc_status status = s->ops->joules(s->meter, before_s, &joules, &error);
-  double time_s = (before_s + now(s)) / 2;
+  double took_s = now(s) - before_s, time_s = before_s + took_s / 2;
   bool with_state = status == MMC_OK && s->ops->state != NULL &&
                     (s->polls++ % STATE_EVERY == 0 || joules != s->joules);
   if (with_state) s->ops->state(s->meter, time_s, &state);
   s->joules = joules;
   pthread_mutex_lock(&s->lock);
   if (status == MMC_OK)
-    mmci_window_add(&s->window, time_s, joules, with_state ? &state : NULL);
+    mmci_window_add(&s->window, time_s, took_s, joules, with_state ? &state : NULL);
   else
     mmci_window_fail(&s->window, &error);
   pthread_mutex_unlock(&s->lock);

@@ -79,12 +79,14 @@ static void open_window(mmci_window *w, double time_s, double joules) {
 }
 
 /* The counter has changed. */
-static void tick(mmci_window *w, double time_s, double joules) {
-  if (time_s - w->seen_s > w->late_s) w->late_s = time_s - w->seen_s;
+static void tick(mmci_window *w, double time_s, double took_s, double joules) {
+  double late_s = time_s + took_s / 2 - (w->seen_s - w->seen_took_s / 2);
   if (w->phase == MMCI_WINDOW_WAITING) {
+    w->begin_late_s = late_s;
     open_window(w, time_s, joules);
     return;
   }
+  w->late_s = fmax(w->begin_late_s, late_s);
   w->ticks++;
   w->end_s = time_s;
   w->end_joules = joules;
@@ -115,7 +117,8 @@ static void add_state(mmci_window *w, double time_s, const mmci_meter_state *sta
   }
 }
 
-void mmci_window_add(mmci_window *w, double time_s, double joules, const mmci_meter_state *state) {
+void mmci_window_add(mmci_window *w, double time_s, double took_s, double joules,
+                     const mmci_meter_state *state) {
   if (w->phase == MMCI_WINDOW_CLOSED || w->phase == MMCI_WINDOW_FAILED) return;
   if (!isfinite(joules)) {
     fail(w, MMC_E_DEVICE, "the counter is no number", w->seen_joules, joules);
@@ -127,13 +130,14 @@ void mmci_window_add(mmci_window *w, double time_s, double joules, const mmci_me
     fail(w, MMC_E_DEVICE, "the energy counter fell", w->seen_joules, joules);
   } else if (joules > w->seen_joules) {
     w->changed_s = time_s;
-    tick(w, time_s, joules);
+    tick(w, time_s, took_s, joules);
   } else if (time_s - w->changed_s > MMCI_STALL_S) {
     w->phase = MMCI_WINDOW_FAILED;
     mmci_fail(&w->error, MMC_E_DEVICE, "the energy counter has not moved for %.3g s",
               time_s - w->changed_s);
   }
   w->seen_s = time_s;
+  w->seen_took_s = took_s;
   w->seen_joules = joules;
   if (state != NULL && (w->phase == MMCI_WINDOW_OPEN || w->phase == MMCI_WINDOW_CLOSED))
     add_state(w, time_s, state);

@@ -3,7 +3,7 @@
  * A counter of energy is brought up to date now and then: NVML's about every 100 ms, RAPL's every
  * millisecond. Read at any moment it is up to a tick old, so a window goes from tick to tick: it
  * opens at the first change of the counter and closes at the first change after at least least_s.
- * Both ends are late by how long the samples lay apart, which bounds the error of the window.
+ * Where a tick lies is known to between two samples, which bounds the error of the window.
  *
  * Arithmetic alone: samples come in as arguments, in order of time, and nothing else is looked at.
  */
@@ -38,7 +38,8 @@ typedef struct mmci_window {
   double least_s;
   double begin_s, begin_joules;
   double end_s, end_joules; /* the last tick so far */
-  double late_s;            /* what either end may be late by */
+  double begin_late_s;      /* the most that the first tick was seen late */
+  double late_s;            /* the same of the first and the last */
   int64_t ticks;            /* intervals between ticks */
   /* Power by slices. */
   int64_t slices;
@@ -51,15 +52,16 @@ typedef struct mmci_window {
   double celsius_max; /* NaN: unknown */
   int64_t throttle;   /* all that were seen; -1: unknown */
   /* The last sample, NaN before the first, and when the counter last changed. */
-  double seen_s, seen_joules, changed_s;
+  double seen_s, seen_took_s, seen_joules, changed_s;
 } mmci_window;
 
 /* Waits for the first tick of a new window. A window that has failed stays so. */
 void mmci_window_begin(mmci_window *window, double least_s);
 void mmci_window_free(mmci_window *window);
 
-/* A sample; state may be NULL. Ignored once the window is closed or has failed. */
-void mmci_window_add(mmci_window *window, double time_s, double joules,
+/* A sample, read within took_s around time_s; state may be NULL. Ignored once the window is closed
+ * or has failed. */
+void mmci_window_add(mmci_window *window, double time_s, double took_s, double joules,
                      const mmci_meter_state *state);
 /* The meter has failed. */
 void mmci_window_fail(mmci_window *window, const mmci_error *error);
