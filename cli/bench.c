@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "energy.h"
 #include "options.h"
 #include "random.h"
 #include "suite.h"
@@ -30,6 +31,8 @@ static const char help[] =
     "  --location L device (when left out) or host: where factors and results lie\n"
     "  --precision P native (when left out), faithful or fast\n"
     "  --seconds S  how long to measure a chain; 1 when left out, and 5 runs at least\n"
+    "  --energy     measure the joules of each method too, for two seconds, or say why not\n"
+    "  --meter NAME --energy by another meter than the device's; see mmchain info\n"
     "  --json       one object a line for every chain and method\n"
     "  -h, --help   this text\n";
 
@@ -41,6 +44,8 @@ static const struct option options[] = {
     {"location", required_argument, NULL, OPTION_LOCATION},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
+    {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
+    {"meter", required_argument, NULL, CLI_OPTION_METER},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -67,6 +72,7 @@ typedef struct bench {
   mmc_plan_options plan_options; /* but for the solver */
   double seconds;
   bool json;
+  cli_energy energy;
   peak peaks[DTYPE_COUNT];
 } bench;
 
@@ -78,6 +84,7 @@ typedef struct measurement {
   double *samples_s;
   size_t count, capacity;
   int runs_a_sample;
+  mmc_energy energy;
 } measurement;
 
 /* A chain's operands, on the host or in memory of the device. */
@@ -260,6 +267,9 @@ static int measure(cli_call *call, const bench *b, const operands *o,
   }
   for (int m = 0; m < METHOD_COUNT && result == CLI_DONE; m++)
     qsort(all[m].samples_s, all[m].count, sizeof(double), compare_doubles);
+  for (int m = 0; m < METHOD_COUNT && result == CLI_DONE; m++)
+    result =
+        cli_energy_measure(call, &b->energy, all[m].run, o->factors, &o->result, &all[m].energy);
   return result;
 }
 
@@ -354,29 +364,53 @@ static bool same_plan(const mmc_plan *a, const mmc_plan *b) {
   return true;
 }
 
-static void print_text(cli_call *call, const cli_suite_entry *entry, const char *text,
-                       const peak *p, const measurement all[METHOD_COUNT]) {
+static void print_energy(cli_stream *out, const mmc_energy *energy) {
+  if (energy->measured)
+    cli_print(out, " %10.4g %8.4g", energy->joules, energy->watts);
+  else
+    cli_print(out, " %10s %8s", "-", "-");
+}
+
+/* The idle power, or why there are no joules. */
+static void print_meter(cli_stream *out, const measurement all[METHOD_COUNT]) {
+  for (int i = 0; i < METHOD_COUNT; i++) {
+    const mmc_energy *energy = &all[i].energy;
+    if (energy->measured) continue;
+    cli_print(out, "no joules: %s\n", energy->reason);
+    return;
+  }
+  cli_print(out, "joules by %s, %.4g W when idle\n", all[0].energy.meter, all[0].energy.idle_watts);
+}
+
+static void print_text(cli_call *call, const bench *b, const cli_suite_entry *entry,
+                       const char *text, const measurement all[METHOD_COUNT]) {
+  const peak *p = &b->peaks[mmc_chain_dtype(entry->chain)];
   cli_stream *out = &call->out;
   if (entry->name != NULL) cli_print(out, "name    %s\n", entry->name);
   cli_print(out, "chain   %s\ndevice  %s, peak %.4g GFLOP/s (%dx%dx%d)\n", text,
             mmc_plan_device(all[0].plan), p->flops_per_s / 1e9, p->n, p->n, p->n);
-  cli_print(out, "%-13s %20s %10s %10s %10s %7s %9s %8s %10s\n", "method", "multiplications",
+  cli_print(out, "%-13s %20s %10s %10s %10s %7s %9s %8s %10s", "method", "multiplications",
             "median", "min", "max", "runs", "GFLOP/s", "of peak", "planned in");
+  cli_print(out, b->energy.wanted ? " %10s %8s\n" : "\n", "J", "W");
   for (int i = 0; i < METHOD_COUNT; i++) {
     const measurement *m = &all[i];
     char count[MMC_COUNT_TEXT_SIZE];
     double flops_per_s = flops_of(mmc_chain_dtype(entry->chain), m->plan) / median(m);
-    cli_print(out, "%-13s %20s %10s %10s %10s %7zu %9.4g %6.1f %% %10s\n", methods[i].name,
+    cli_print(out, "%-13s %20s %10s %10s %10s %7zu %9.4g %6.1f %% %10s", methods[i].name,
               mmc_count_format(mmc_plan_multiplications(m->plan), count), in_words(median(m)).text,
               in_words(m->samples_s[0]).text, in_words(m->samples_s[m->count - 1]).text, m->count,
               flops_per_s / 1e9, 100 * flops_per_s / p->flops_per_s, in_words(m->plan_s).text);
+    if (b->energy.wanted) print_energy(out, &m->energy);
+    cli_print(out, "\n");
   }
+  if (b->energy.wanted) print_meter(out, all);
   if (same_plan(all[1].plan, all[2].plan)) cli_print(out, "ours is the flop-optimal plan here\n");
   cli_print(out, "\n");
 }
 
-static void print_json(cli_call *call, const cli_suite_entry *entry, const char *text,
-                       const peak *p, const measurement all[METHOD_COUNT]) {
+static void print_json(cli_call *call, const bench *b, const cli_suite_entry *entry,
+                       const char *text, const measurement all[METHOD_COUNT]) {
+  const peak *p = &b->peaks[mmc_chain_dtype(entry->chain)];
   cli_stream *out = &call->out;
   for (int i = 0; i < METHOD_COUNT; i++) {
     const measurement *m = &all[i];
@@ -394,8 +428,10 @@ static void print_json(cli_call *call, const cli_suite_entry *entry, const char 
               median(m), m->samples_s[0], m->samples_s[m->count - 1], m->count);
     cli_print(out, ", \"gflops\": %.6g, \"peak_share\": %.6g, \"peak_gflops\": %.6g",
               flops_per_s / 1e9, flops_per_s / p->flops_per_s, p->flops_per_s / 1e9);
-    cli_print(out, ", \"plan_s\": %.6g, \"flop_optimal_plan\": %s}\n", m->plan_s,
+    cli_print(out, ", \"plan_s\": %.6g, \"flop_optimal_plan\": %s, ", m->plan_s,
               same_plan(all[1].plan, m->plan) ? "true" : "false");
+    cli_energy_print_json(out, &m->energy);
+    cli_print(out, "}\n");
   }
 }
 
@@ -416,11 +452,11 @@ static int bench_chain(cli_call *call, bench *b, const cli_suite_entry *entry) {
     if (result == CLI_DONE) bytes += (double)mmc_plan_workspace_bytes(all[m].plan);
   }
   if (result == CLI_DONE) result = make_operands(call, chain, b, bytes, &o);
+  if (result == CLI_DONE) result = cli_energy_open(call, &b->energy, mmc_plan_device(all[0].plan));
   if (result == CLI_DONE) result = find_peak(call, b, mmc_chain_dtype(chain));
   if (result == CLI_DONE) result = measure(call, b, &o, all);
   if (result == CLI_DONE) {
-    const peak *p = &b->peaks[mmc_chain_dtype(chain)];
-    (b->json ? print_json : print_text)(call, entry, text, p, all);
+    (b->json ? print_json : print_text)(call, b, entry, text, all);
     /* What is measured is not lost when the rest is interrupted. */
     cli_stream_flush(&call->out);
   }
@@ -462,6 +498,13 @@ static int run(cli_call *call, int argc, char **argv) {
       case OPTION_SECONDS:
         if (!cli_seconds(call, "--seconds", optarg, &b.seconds)) return CLI_BAD;
         break;
+      case CLI_OPTION_METER:
+        b.energy.meter_name = optarg;
+        b.energy.wanted = true;
+        break;
+      case CLI_OPTION_ENERGY:
+        b.energy.wanted = true;
+        break;
       case CLI_OPTION_JSON:
         b.json = true;
         break;
@@ -481,6 +524,7 @@ static int run(cli_call *call, int argc, char **argv) {
         cli_fail(call, CLI_BAD, "expected chains, as in 10x30x5x60, or --suite FILE with some");
   for (int i = 0; i < suite.count && result == CLI_DONE && call->out.error == 0; i++)
     result = bench_chain(call, &b, &suite.entries[i]);
+  cli_energy_close(&b.energy);
   cli_suite_free(&suite);
   return result;
 }

@@ -9,8 +9,8 @@
 static const char help[] =
     "usage: mmchain info [--json]\n"
     "\n"
-    "Lists the version, the devices and the programs for pictures: what is here, what is missing,\n"
-    "and how to get it.\n"
+    "Lists the version, the devices, the energy meters and the programs for pictures: what is\n"
+    "here, what is missing, and how to get it.\n"
     "\n"
     "  --json      one object\n"
     "  -h, --help  this text\n";
@@ -55,6 +55,13 @@ static bool device(cli_call *call, int index, mmc_device_info *out, int *result)
   return status == MMC_OK;
 }
 
+/* Describes meter index; false past the last. */
+static bool meter(cli_call *call, int index, mmc_meter_info *out, int *result) {
+  mmc_status status = mmc_meter_describe(call->context, index, out);
+  if (status != MMC_OK && status != MMC_E_ARG) *result = cli_fail_status(call, status, "");
+  return status == MMC_OK;
+}
+
 static int print_text(cli_call *call, const char *model, long cores) {
   int result = CLI_DONE;
   cli_stream *out = &call->out;
@@ -64,6 +71,11 @@ static int print_text(cli_call *call, const char *model, long cores) {
   for (int i = 0; device(call, i, &info, &result); i++)
     cli_print(out, "  %-8s %-8s %s\n", info.name, info.available ? "here" : "missing",
               info.description);
+  cli_print(out, "\nmeters\n");
+  mmc_meter_info meter_info;
+  for (int i = 0; meter(call, i, &meter_info, &result); i++)
+    cli_print(out, "  %-8s %-8s %s\n", meter_info.name, meter_info.available ? "here" : "missing",
+              meter_info.description);
   cli_print(out, "\nprograms\n");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     char path[PATH_MAX];
@@ -77,6 +89,16 @@ static int print_text(cli_call *call, const char *model, long cores) {
   return result;
 }
 
+/* Element index of an array. */
+static void print_described(cli_stream *out, int index, const char *name, bool available,
+                            const char *description) {
+  cli_print(out, "%s\n  {\"name\": ", index > 0 ? "," : "");
+  cli_print_json_string(out, name);
+  cli_print(out, ", \"available\": %s, \"description\": ", available ? "true" : "false");
+  cli_print_json_string(out, description);
+  cli_print(out, "}");
+}
+
 static int print_json(cli_call *call, const char *model, long cores) {
   int result = CLI_DONE;
   cli_stream *out = &call->out;
@@ -84,13 +106,12 @@ static int print_json(cli_call *call, const char *model, long cores) {
   cli_print_json_string(out, model);
   cli_print(out, ", \"cores\": %ld}, \"devices\": [", cores);
   mmc_device_info info;
-  for (int i = 0; device(call, i, &info, &result); i++) {
-    cli_print(out, "%s\n  {\"name\": ", i > 0 ? "," : "");
-    cli_print_json_string(out, info.name);
-    cli_print(out, ", \"available\": %s, \"description\": ", info.available ? "true" : "false");
-    cli_print_json_string(out, info.description);
-    cli_print(out, "}");
-  }
+  for (int i = 0; device(call, i, &info, &result); i++)
+    print_described(out, i, info.name, info.available, info.description);
+  cli_print(out, "\n], \"meters\": [");
+  mmc_meter_info meter_info;
+  for (int i = 0; meter(call, i, &meter_info, &result); i++)
+    print_described(out, i, meter_info.name, meter_info.available, meter_info.description);
   cli_print(out, "\n], \"programs\": [");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     char path[PATH_MAX];
@@ -130,7 +151,7 @@ static int run(cli_call *call, int argc, char **argv) {
 
 const cli_command cli_info = {
     .name = "info",
-    .summary = "devices and programs: what is here, what is missing, how to get it",
+    .summary = "devices, meters, programs: what is here, what is missing, how to get it",
     .help = help,
     .run = run,
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "energy.h"
 #include "factors.h"
 #include "options.h"
 #include "random.h"
@@ -30,7 +31,9 @@ static const char help[] =
     "                       streamed\n"
     "  --explain            tell the plan first, on standard error\n"
     "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing\n"
-    "  --json               the plan, the time and the residual as one object\n"
+    "  --energy             measure the joules too: execute for two seconds more, or say why not\n"
+    "  --meter NAME         --energy by another meter than the device's; see mmchain info\n"
+    "  --json               the plan, the time, the joules and the residual as one object\n"
     "  -h, --help           this text\n";
 
 enum { OPTION_EXPLAIN = CLI_OPTION_OWN, OPTION_CHECK };
@@ -47,6 +50,8 @@ static const struct option options[] = {
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"check", no_argument, NULL, OPTION_CHECK},
+    {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
+    {"meter", required_argument, NULL, CLI_OPTION_METER},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -61,6 +66,8 @@ typedef struct multiplication {
   mmc_plan *plan;
   mmc_matrix result;
   double seconds;
+  cli_energy energy;
+  mmc_energy joules;
   cli_residual residual;
 } multiplication;
 
@@ -107,13 +114,26 @@ static int allocate_result(cli_call *call, multiplication *job) {
 
 static int execute(cli_call *call, multiplication *job) {
   mmc_run *run;
+  int result = cli_energy_open(call, &job->energy, mmc_plan_device(job->plan));
+  if (result != CLI_DONE) return result;
   mmc_status status = mmc_run_create(job->plan, &run);
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   double start = cli_now_s();
   status = mmc_execute(run, job->factors.matrices, &job->result);
   job->seconds = cli_now_s() - start;
+  result = status == MMC_OK ? cli_energy_measure(call, &job->energy, run, job->factors.matrices,
+                                                 &job->result, &job->joules)
+                            : cli_fail_status(call, status, "");
   mmc_run_destroy(run);
-  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+  return result;
+}
+
+static void tell_energy(const mmc_energy *joules) {
+  if (joules->measured)
+    fprintf(stderr, "energy: %.4g J at %.4g W, idle %.4g W (%s)\n", joules->joules, joules->watts,
+            joules->idle_watts, joules->meter);
+  else
+    fprintf(stderr, "energy: not measured: %s\n", joules->reason);
 }
 
 static int check_result(cli_call *call, multiplication *job) {
@@ -161,7 +181,9 @@ static int print_json(cli_call *call, const multiplication *job) {
   }
   cli_stream_write(&call->out, plan.bytes, (size_t)(brace - plan.bytes));
   cli_buffer_free(&plan);
-  cli_print(&call->out, ", \"seconds\": %.6g, \"joules\": null, \"residual\": ", job->seconds);
+  cli_print(&call->out, ", \"seconds\": %.6g, ", job->seconds);
+  cli_energy_print_json(&call->out, &job->joules);
+  cli_print(&call->out, ", \"residual\": ");
   if (job->check && job->residual.meaningful)
     cli_print(&call->out, "%.6g}\n", job->residual.value);
   else
@@ -178,6 +200,7 @@ static int work(cli_call *call, multiplication *job, int count, char **arguments
   if (result == CLI_DONE) result = make_plan(call, job);
   if (result == CLI_DONE) result = allocate_result(call, job);
   if (result == CLI_DONE) result = execute(call, job);
+  if (result == CLI_DONE && job->energy.wanted) tell_energy(&job->joules);
   if (result == CLI_DONE && job->check) result = check_result(call, job);
   if (result == CLI_DONE) result = write_result(call, job);
   if (result == CLI_DONE && job->json) result = print_json(call, job);
@@ -217,6 +240,13 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_PRECISION:
         job.plan_options.precision = optarg;
         break;
+      case CLI_OPTION_METER:
+        job.energy.meter_name = optarg;
+        job.energy.wanted = true;
+        break;
+      case CLI_OPTION_ENERGY:
+        job.energy.wanted = true;
+        break;
       case CLI_OPTION_JSON:
         job.json = true;
         break;
@@ -228,6 +258,7 @@ static int run(cli_call *call, int argc, char **argv) {
   }
   int result = work(call, &job, argc - optind, argv + optind);
   free(job.result.data);
+  cli_energy_close(&job.energy);
   mmc_plan_destroy(job.plan);
   cli_factors_close(&job.factors);
   return result;

@@ -41,6 +41,7 @@ static const struct {
     {"objective: ", "--for: "},
     {"fuse: ", "--fuse: "},
     {"on_chip_words: ", "--on-chip: "},
+    {"meter: ", "--meter: "},
 };
 
 static void read_message(const cli_call *call, mmc_status status, char text[MESSAGE_SIZE]) {

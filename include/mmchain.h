@@ -407,6 +407,78 @@ typedef enum mmc_order_format {
 MMC_API mmc_status mmc_order_write(const mmc_order *order, mmc_order_format format,
                                    mmc_write_fn write, void *user);
 
+/* ---- energy -------------------------------------------------------------------------------- */
+
+/* One meter as `mmchain info` shows it. */
+typedef struct mmc_meter_info {
+  char name[32];         /* as mmc_meter_open() and the command spell it: "rapl", "nvml:0" */
+  char description[480]; /* what it reads */
+  bool available;        /* false: description says what is missing and how to get it */
+} mmc_meter_info;
+
+/* METHOD. Describes meter number index, from 0. Returns: E_ARG past the last, E_NOMEM. */
+MMC_API mmc_status mmc_meter_describe(mmc_context *context, int index, mmc_meter_info *out);
+
+typedef struct mmc_meter mmc_meter;
+
+/* CONSTRUCTOR. The meter of a device, by the device's name or the meter's own:
+ *   "cpu", "blas", "ref"  "rapl": the processor packages, by Linux's powercap
+ *   "cuda", "cuda:i"      "nvml:i": the whole board, by NVIDIA's management library
+ *   "replay:FILE"         plays a recording: lines of "time_s joules [watts [sm_mhz [memory_mhz
+ *                         [celsius [reasons]]]]]"; see src/meter/replay.c
+ *   "none"                measures nothing
+ * A meter that is not here is opened too; mmc_meter_measure() then says why nothing is measurable.
+ * The context must outlive the meter, which belongs to one thread at a time.
+ * Returns: E_ARG (no such name), E_IO and E_FORMAT (the recording, with the line), E_NOMEM. */
+MMC_API mmc_status mmc_meter_open(mmc_context *context, const char *device, mmc_meter **out);
+MMC_API void mmc_meter_destroy(mmc_meter *meter);
+
+typedef struct mmc_energy_options {
+  size_t size;
+  double min_s;  /* the window is at least so long */
+  double warm_s; /* work runs so long before the window */
+  double idle_s; /* idle power is measured so long before the work; 0: not at all */
+  /* A run of the work, or the enqueueing of one; called again and again, from the calling thread.
+   * Returns 0, or anything else to stop. NULL: only idle power is measured. */
+  int (*work)(void *user);
+  /* Returns once all that work has enqueued is done: 0, or anything else to stop. NULL: runs are
+   * done when work returns. */
+  int (*wait)(void *user);
+  void *user;
+} mmc_energy_options;
+#define MMC_ENERGY_OPTIONS_INIT \
+  { sizeof(mmc_energy_options), 2, 0.5, 1, NULL, NULL, NULL }
+
+/* What is not known is NaN, never 0. Power is told with its least and its most over slices of a
+ * quarter of a second. */
+typedef struct mmc_energy {
+  bool measured;    /* false: reason says why not */
+  char reason[480]; /* "" when measured */
+  char meter[16];   /* "rapl", "nvml", "replay", "none" */
+  double joules;    /* of one run, idle power included */
+  double seconds;   /* of one run, in the window */
+  double watts, watts_min, watts_max;
+  double idle_watts, idle_watts_min, idle_watts_max;
+  double window_s;   /* from tick to tick of the energy counter */
+  double runs;       /* in the window, the first and the last by the part of them within */
+  int64_t ticks;     /* steps of the counter in the window */
+  double tick_error; /* the most, relative, that joules and watts are off by when ticks were seen */
+  double crosscheck; /* mean of the power as sampled over that by the counter, less 1 */
+  double sm_mhz_min, sm_mhz_median, sm_mhz_max;
+  double memory_mhz_min, memory_mhz_median, memory_mhz_max;
+  double celsius_max;
+  char throttle[160]; /* why clocks were held back: "power cap, thermal", "none", "unknown" */
+} mmc_energy;
+
+/* METHOD. Measures what a run of the work takes: idle power, then the work again and again, warming
+ * up, then from the first tick of the meter's counter to the first after min_s. Meanwhile the meter
+ * is read every few milliseconds in a thread of its own, so that long runs do not blur the ticks.
+ * A machine that cannot measure is no failure: see out->measured.
+ * Returns: E_ARG, E_INTERRUPTED (work or wait has stopped it; the context's message is left alone),
+ *          E_NOMEM. */
+MMC_API mmc_status mmc_meter_measure(mmc_meter *meter, const mmc_energy_options *options,
+                                     mmc_energy *out);
+
 /* ---- files -------------------------------------------------------------------------------- */
 
 /* A matrix read from an .npy file (NumPy format versions 1 to 3, C or Fortran order, either byte

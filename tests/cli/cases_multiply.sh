@@ -1,4 +1,5 @@
-# cases_multiply.sh: `mmchain generate`, `mmchain multiply`, and `mmchain bench`. Sourced by run.sh.
+# cases_multiply.sh: `mmchain generate`, `mmchain multiply`, and `mmchain bench`, with their energy.
+# Sourced by run.sh.
 
 # ---- generate ------------------------------------------------------------------------------------
 
@@ -193,3 +194,47 @@ holds bench_fields python3 "$here/check_bench.py" bench.json
 holds bench_bf16 run bench bf16:4x5x6x7 --on ref --seconds 0
 run bench --suite - --seconds 0 --on ref <suite >bench.txt
 holds bench_text grep -q '^ours is the flop-optimal plan here$' bench.txt
+
+# ---- energy --------------------------------------------------------------------------------------
+
+# 200 W in ticks of 100 ms, for 30 s; then the same with an end too soon, and with a bad line.
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "%.1f %d 200 1500 2600 50 4\n", i / 10, 20 * i }' >steady
+head -n 20 steady >short
+sed '7s/ .*/ nan/' steady >bad_recording
+energy() { python3 "$here/check_energy.py" "$@"; }
+run multiply clrs/A1.npy clrs/A2.npy -o R.npy --on ref --meter replay:steady --json >energy.json \
+  2>energy.err
+holds multiply_energy_json energy energy.json replay 200
+holds multiply_energy_line grep -qE '^energy: [0-9.e-]+ J at [0-9.]+ W, idle [0-9.]+ W \(replay\)$' \
+  energy.err
+holds multiply_energy_details grep -q \
+  '"sm_mhz_median": 1500, .*"celsius_max": 50, .*"throttle": "power cap"' energy.json
+run bench 30x35x15 --on ref --seconds 0 --meter replay:steady --json >energy.json
+holds bench_energy_json energy energy.json replay 200
+run bench 30x35x15 --on ref --seconds 0 --meter replay:steady >energy.txt
+holds bench_energy_columns grep -qE '^ours .* [0-9.e-]+ +[0-9.]+$' energy.txt
+holds bench_energy_idle grep -qE '^joules by replay, [0-9.]+ W when idle$' energy.txt
+run multiply clrs/A1.npy clrs/A2.npy -o R.npy --on ref --meter replay:short --json >energy.json \
+  2>energy.err
+holds multiply_energy_ended energy energy.json replay 200 'the recording has ended after 1.9 s'
+run multiply clrs/A1.npy clrs/A2.npy -o R.npy --energy --json >energy.json 2>energy.err
+holds multiply_energy_here energy energy.json any any
+check multiply_energy_none 0 multiply clrs/A1.npy clrs/A2.npy -o R.npy --on ref --meter none
+run bench 30x35x15 --on ref --seconds 0 --energy --meter none >energy.txt
+holds bench_energy_none grep -q '^no joules: no meter is asked for$' energy.txt
+check multiply_meter_unknown 2 multiply clrs/A1.npy clrs/A2.npy -o M.npy --meter gpu
+check multiply_meter_nothing 2 multiply clrs/A1.npy clrs/A2.npy -o M.npy --meter ''
+check multiply_meter_missing 2 multiply clrs/A1.npy clrs/A2.npy -o M.npy --meter replay:missing
+check multiply_meter_bad 2 multiply clrs/A1.npy clrs/A2.npy -o M.npy --meter replay:bad_recording
+check multiply_meter_binary 2 multiply clrs/A1.npy clrs/A2.npy -o M.npy --meter replay:clrs/A1.npy
+check bench_meter_bad 2 bench 2x3x4 --meter replay:bad_recording
+absent multiply_meter_left M.npy
+# GPUs of 150 W that the tests make up.
+if [ -n "${MMC_FAKE_NVML:-}" ]; then
+  environment=("LD_LIBRARY_PATH=$MMC_FAKE_NVML" CUDA_VISIBLE_DEVICES=1)
+  run multiply clrs/A1.npy clrs/A2.npy -o R.npy --on ref --meter cuda:0 --json >energy.json \
+    2>energy.err
+  holds multiply_energy_nvml energy energy.json nvml 150
+  check multiply_energy_no_gpu 0 multiply clrs/A1.npy clrs/A2.npy -o R.npy --on ref --meter nvml:1
+  environment=()
+fi

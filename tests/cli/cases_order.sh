@@ -120,6 +120,17 @@ holds info_status test -s info.txt
 holds info_ref grep -q '^  ref      here     ' info.txt
 run info --json >info.json
 holds info_json_valid is_json info.json
+holds info_meters sh -c 'tr -d "\n" <info.json | grep -q "\"meters\": \[  {\"name\": \"rapl\", "'
+if [ -n "${MMC_FAKE_NVML:-}" ]; then
+  environment=(-u CUDA_VISIBLE_DEVICES "LD_LIBRARY_PATH=$MMC_FAKE_NVML")
+  run info >info.txt
+  holds info_nvml grep -q \
+    '^  nvml:1   here     Fake GPU 1 at 00000000:1C:00.0: energy counter and instant power$' info.txt
+  environment=("LD_LIBRARY_PATH=$MMC_FAKE_NVML" CUDA_VISIBLE_DEVICES=)
+  run info >info.txt
+  holds info_nvml_hidden grep -q '^  nvml     missing  there is no GPU 0: CUDA_VISIBLE_DEVICES' info.txt
+  environment=()
+fi
 check info_argument 2 info cpu
 environment=(PATH=/nonexistent)
 run info >info.txt

@@ -32,6 +32,7 @@ python3 "$make_npy" v.npy '<f4' 20
 python3 "$make_npy" integers.npy '<i4' 2x2
 echo 'clrs: 30 35 15 5 10' >suite
 echo 'clrs: 30 35 15 x' >bad_suite
+awk 'BEGIN { for (i = 0; i < 300; i++) print i / 10, 20 * i, 200, 1500 }' >recording
 
 clean 0 plan 30x35x15x5x10x20x25
 clean 0 plan 10x30 30x5:T 5x60 --json
@@ -54,6 +55,9 @@ clean 2 multiply f32/A1.npy f32/A3.npy -o R.npy
 clean 2 multiply f32/A1.npy missing.npy -o R.npy
 clean 0 bench --suite suite f32:4x5x6 --on ref --seconds 0
 clean 2 bench --suite bad_suite
+clean 0 multiply v.npy f32/A1.npy -o R.npy --meter replay:recording --json
+clean 0 multiply v.npy f32/A1.npy -o R.npy --energy --json
+clean 2 multiply v.npy f32/A1.npy -o R.npy --meter replay:bad_suite
 clean 0 info --json
 clean 0 order 2x9x3x1x4x11x5 --tables
 clean 0 order 2x9x3x1x4x11x5 --json -o tree.json

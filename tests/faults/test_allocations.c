@@ -16,6 +16,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "meter/measure.h"
 #include "mmchain.h"
 
 /* ---- the allocator that fails -------------------------------------------------------------- */
@@ -276,6 +277,68 @@ end:
   return status;
 }
 
+/* ---- energy -------------------------------------------------------------------------------- */
+
+static mmc_status meters(void) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_meter *meter = NULL;
+  static const char *const names[] = {"cpu", "cuda", "none"};
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+    TRY(mmc_meter_open(context, names[n], &meter), meter, mmc_meter);
+    mmc_meter_destroy(meter);
+    meter = NULL;
+  }
+  mmc_meter_info info;
+  for (int i = 0; (status = mmc_meter_describe(context, i, &info)) == MMC_OK; i++) continue;
+  if (status == MMC_E_ARG) status = MMC_OK;
+end:
+  mmc_meter_destroy(meter);
+  mmc_context_destroy(context);
+  return status;
+}
+
+/* Time passes as it is asked for, so that everything happens in one thread. */
+static double fake_now(void *user) {
+  return *(double *)user;
+}
+static void fake_rest(void *user, double seconds) {
+  *(double *)user += seconds;
+}
+static int fake_work(void *user) {
+  *(double *)user += 0.03;
+  return 0;
+}
+
+static mmc_status measuring(void) {
+  mmci_error error = {0};
+  mmci_meter *meter = NULL;
+  mmc_energy energy = {.joules = 7};
+  double time_s = 0;
+  mmci_clock clock = {.now = fake_now, .rest = fake_rest, .user = &time_s};
+  mmc_energy_options options = MMC_ENERGY_OPTIONS_INIT;
+  options.min_s = 10; /* arrays grow more than once */
+  options.work = fake_work;
+  options.user = &time_s;
+  char path[] = "test_allocations.recording";
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  for (int i = 0; i < 1000; i++)
+    assert_true(fprintf(file, "%g %d 100 1500 2600 50 4\n", 0.05 * i, 5 * i) > 0);
+  assert_int_equal(fclose(file), 0);
+  mmc_status status =
+      mmci_meter_replay.open(&(mmci_meter_source){.recording = path}, &meter, &error);
+  assert_true(status == MMC_OK || meter == NULL);
+  if (status == MMC_OK) {
+    status = mmci_measure(&mmci_meter_replay, meter, &options, &clock, &energy, &error);
+    mmci_meter_replay.close(meter);
+    assert_true(status == MMC_OK ? energy.measured : energy.joules == 7);
+  }
+  unlink(path);
+  return status;
+}
+
 #define SCENARIO(name)                    \
   static void fail_##name(void **state) { \
     (void)state, fail_each(name);         \
@@ -296,6 +359,8 @@ SCENARIO(order_left)
 SCENARIO(files)
 SCENARIO(traffic_exact)
 SCENARIO(traffic_joint)
+SCENARIO(meters)
+SCENARIO(measuring)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -307,6 +372,7 @@ int main(void) {
       cmocka_unit_test(fail_order_price),    cmocka_unit_test(fail_order_brute),
       cmocka_unit_test(fail_order_left),     cmocka_unit_test(fail_files),
       cmocka_unit_test(fail_traffic_exact),  cmocka_unit_test(fail_traffic_joint),
+      cmocka_unit_test(fail_meters),         cmocka_unit_test(fail_measuring),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,28 @@
+/* energy.h: what executing a plan takes in joules, for the commands that have --energy. */
+#ifndef MMC_CLI_ENERGY_H
+#define MMC_CLI_ENERGY_H
+
+#include "command.h"
+
+/* Starts as {0}; wanted and meter_name come from the options. */
+typedef struct cli_energy {
+  bool wanted;
+  const char *meter_name; /* NULL: the device's */
+  mmc_meter *meter;
+  mmc_energy idle; /* its idle power */
+} cli_energy;
+
+/* Opens the meter, if joules are wanted and it is not open yet, and measures the idle power of the
+ * device. Returns CLI_DONE, or the exit status after saying what is wrong. */
+int cli_energy_open(cli_call *call, cli_energy *energy, const char *device);
+void cli_energy_close(cli_energy *energy);
+
+/* Executes again and again and tells what one execution takes. When it cannot be measured, or is
+ * not wanted, out says why. */
+int cli_energy_measure(cli_call *call, const cli_energy *energy, mmc_run *run,
+                       const mmc_matrix *factors, const mmc_matrix *result, mmc_energy *out);
+
+/* "joules": 1.5, "watts": ..., "idle_watts": ..., "joules_reason": null, "energy": {...} */
+void cli_energy_print_json(cli_stream *out, const mmc_energy *energy);
+
+#endif
