@@ -1,4 +1,5 @@
 /* info.c: `mmchain info`: what is here, what is missing, and how to get it. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,8 +10,9 @@
 static const char help[] =
     "usage: mmchain info [--json]\n"
     "\n"
-    "Lists the version, the devices and the programs for pictures: what is here, what is missing,\n"
-    "and how to get it.\n"
+    "Lists the version, the devices, the wisdom store and the programs for pictures: what is "
+    "here,\n"
+    "what is missing, and how to get it.\n"
     "\n"
     "  --json      one object\n"
     "  -h, --help  this text\n";
@@ -64,6 +66,11 @@ static int print_text(cli_call *call, const char *model, long cores) {
   for (int i = 0; device(call, i, &info, &result); i++)
     cli_print(out, "  %-8s %-8s %s\n", info.name, info.available ? "here" : "missing",
               info.description);
+  mmc_wisdom_info wisdom;
+  mmc_status status = mmc_wisdom_describe(call->context, &wisdom);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  cli_print(out, "\nwisdom\n  %s%s%s\n", wisdom.available ? wisdom.path : "",
+            wisdom.available ? ": " : "", wisdom.description);
   cli_print(out, "\nprograms\n");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     char path[PATH_MAX];
@@ -91,7 +98,17 @@ static int print_json(cli_call *call, const char *model, long cores) {
     cli_print_json_string(out, info.description);
     cli_print(out, "}");
   }
-  cli_print(out, "\n], \"programs\": [");
+  mmc_wisdom_info wisdom;
+  mmc_status status = mmc_wisdom_describe(call->context, &wisdom);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  cli_print(out, "\n], \"wisdom\": {\"path\": ");
+  cli_print_json_string(out, wisdom.path);
+  cli_print(out,
+            ", \"available\": %s, \"entries\": %" PRId64 ", \"foreign\": %" PRId64
+            ", \"damaged\": %" PRId64 ", \"description\": ",
+            wisdom.available ? "true" : "false", wisdom.entries, wisdom.foreign, wisdom.damaged);
+  cli_print_json_string(out, wisdom.description);
+  cli_print(out, "}, \"programs\": [");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     char path[PATH_MAX];
     cli_print(out, "%s\n  {\"name\": \"%s\", \"package\": \"%s\", \"path\": ", p > 0 ? "," : "",
@@ -130,7 +147,7 @@ static int run(cli_call *call, int argc, char **argv) {
 
 const cli_command cli_info = {
     .name = "info",
-    .summary = "devices and programs: what is here, what is missing, how to get it",
+    .summary = "devices, wisdom, programs: what is here, what is missing, how to get it",
     .help = help,
     .run = run,
 };

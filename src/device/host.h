@@ -7,6 +7,8 @@
 
 mmc_status mmci_host_open(int index, mmci_device **out, mmci_error *error);
 void mmci_host_close(mmci_device *device);
+/* The processor as the kernel names it, and how many cores are online. */
+void mmci_host_model(char *text, size_t size);
 mmc_status mmci_host_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error);
 void mmci_host_queue_close(mmci_queue *queue);
 mmc_status mmci_host_sync(mmci_queue *queue, mmci_error *error);
