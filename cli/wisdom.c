@@ -213,6 +213,7 @@ static int run(cli_call *call, int argc, char **argv) {
   const char *name = optind < argc ? argv[optind++] : "";
   int v = 0;
   while (v < VERB_COUNT && strcmp(verbs[v].name, name) != 0) v++;
+  if (name[0] == '\0') return cli_fail(call, CLI_BAD, "expected show, export, import or forget");
   if (v == VERB_COUNT)
     return cli_fail(call, CLI_BAD, "expected show, export, import or forget, got '%s'", name);
   size_t fits = strspn(given, verbs[v].takes);

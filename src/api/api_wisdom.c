@@ -27,25 +27,29 @@ mmc_status mmci_context_fingerprint(mmc_context *context, const char *device, mm
   return MMC_OK;
 }
 
-/* Whether a device that is here, of that name, has that identity. Several of a kind may differ. */
-static bool is_here(void *user, const mmci_fingerprint *fingerprint) {
+/* Whether a device that is here, of that name, has that identity. Several of a kind may differ. One
+ * that is here and does not open makes no entry foreign: it is a failure. */
+static mmc_status is_here(void *user, const mmci_fingerprint *fingerprint, bool *here,
+                          mmci_error *error) {
   mmc_context *context = user;
   mmc_dtype dtype = MMC_F32;
   const char *wanted = fingerprint->fields[MMCI_FINGERPRINT_DTYPE], *name;
   while ((name = mmc_dtype_name(dtype)) != NULL && strcmp(name, wanted) != 0)
     dtype = (mmc_dtype)(dtype + 1);
-  if (name == NULL) return false;
+  *here = false;
+  if (name == NULL) return MMC_OK;
   const char *device = fingerprint->fields[MMCI_FINGERPRINT_DEVICE];
-  for (int index = 0;; index++) {
+  for (int index = 0; !*here; index++) {
     char text[MMCI_FINGERPRINT_SIZE + 16];
     snprintf(text, sizeof text, index == 0 ? "%s" : "%s:%d", device, index);
     mmci_fingerprint mine;
-    if (mmci_context_fingerprint(context, text, dtype,
-                                 fingerprint->fields[MMCI_FINGERPRINT_PRECISION], &mine,
-                                 NULL) != MMC_OK)
-      return false;
-    if (mmci_fingerprint_equal(&mine, fingerprint)) return true;
+    const char *precision = fingerprint->fields[MMCI_FINGERPRINT_PRECISION];
+    mmc_status status = mmci_context_fingerprint(context, text, dtype, precision, &mine, error);
+    if (status == MMC_E_ARG || status == MMC_E_UNSUPPORTED) return MMC_OK; /* past the last */
+    if (status != MMC_OK) return status;
+    *here = mmci_fingerprint_equal(&mine, fingerprint);
   }
+  return MMC_OK;
 }
 
 /* ---- showing ------------------------------------------------------------------------------- */
@@ -58,11 +62,11 @@ typedef struct count_work {
 } count_work;
 
 static mmc_status count_record(void *user, const mmci_wisdom_record *record, mmci_error *error) {
-  (void)error;
   count_work *work = user;
   if (!mmci_fingerprint_equal(&work->last, record->fingerprint)) {
+    mmc_status status = is_here(work->context, record->fingerprint, &work->here, error);
+    if (status != MMC_OK) return status;
     work->last = *record->fingerprint;
-    work->here = is_here(work->context, record->fingerprint);
   }
   if (work->here)
     work->info->entries++;
@@ -140,14 +144,19 @@ typedef struct forget_work {
   const mmc_wisdom_filter *filter;
 } forget_work;
 
-static bool fits(void *user, const mmci_fingerprint *fingerprint) {
+static mmc_status fits(void *user, const mmci_fingerprint *fingerprint, bool *meant,
+                       mmci_error *error) {
   const forget_work *work = user;
   const mmc_wisdom_filter *filter = work->filter;
   const char *device = fingerprint->fields[MMCI_FINGERPRINT_DEVICE];
   const char *dtype = fingerprint->fields[MMCI_FINGERPRINT_DTYPE];
-  return (filter->device == NULL || strcmp(filter->device, device) == 0) &&
-         (filter->dtype == NULL || strcmp(filter->dtype, dtype) == 0) &&
-         (!filter->foreign || !is_here(work->context, fingerprint));
+  *meant = (filter->device == NULL || strcmp(filter->device, device) == 0) &&
+           (filter->dtype == NULL || strcmp(filter->dtype, dtype) == 0);
+  if (!*meant || !filter->foreign) return MMC_OK;
+  bool here = false;
+  mmc_status status = is_here(work->context, fingerprint, &here, error);
+  *meant = !here;
+  return status;
 }
 
 mmc_status mmc_wisdom_forget(mmc_context *context, const mmc_wisdom_filter *filter,

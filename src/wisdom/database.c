@@ -12,7 +12,7 @@
 enum {
   APPLICATION_ID = 0x6D6D6377, /* "mmcw" */
   SCHEMA_VERSION = 1,
-  BUSY_MS = 10000,
+  BUSY_MS = 5000,
   MOST_BYTES = 64 << 20, /* of one text or blob */
   SQL_SIZE = 1024,
   TRIES = 3
@@ -407,7 +407,7 @@ static mmc_status ready_once(mmci_wisdom *wisdom, bool writing, mmci_error *erro
 
 mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *error) {
   if (wisdom->place.path[0] == '\0' && !wisdom->in_memory)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "wisdom: %s", wisdom->place.no);
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "no wisdom store: %s", wisdom->place.no);
   mmc_status status = ready_once(wisdom, writing, error);
   for (int t = 1; t < TRIES && writing && wisdom->corrupt; t++)
     status = ready_once(wisdom, writing, error);

@@ -43,11 +43,10 @@ static char *absolute(const char *path) {
 
 mmc_status mmci_place_find(const char *path, mmci_place *out, mmci_error *error) {
   if (path == NULL) path = getenv("MMCHAIN_WISDOM");
-  mmci_place place = {.usual = path == NULL, .no = "turned off: the path given is empty"};
+  mmci_place place = {.usual = path == NULL, .no = "the path given is empty"};
   place.path = place.usual ? usual_path() : absolute(path);
   if (place.path == NULL) return mmci_fail_nomem(error, PATH_MAX);
-  if (place.usual)
-    place.no = "no place for it: expected MMCHAIN_WISDOM, XDG_CACHE_HOME or HOME to be set";
+  if (place.usual) place.no = "expected MMCHAIN_WISDOM, XDG_CACHE_HOME or HOME to be set";
   *out = place;
   return MMC_OK;
 }

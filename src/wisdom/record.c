@@ -52,14 +52,14 @@ static const mmci_field progress_fields[] = {
     {"measured_at", MMCI_FIELD_DATE, AT(progress.measured_at), 0, 0},
 };
 
-#define SHAPE(name, keys) \
-  { #name, keys, sizeof name##_fields / sizeof name##_fields[0], name##_fields }
+#define SHAPE(name, plural, keys) \
+  { #name, #plural, keys, sizeof name##_fields / sizeof name##_fields[0], name##_fields }
 
 const mmci_record_shape mmci_record_shapes[MMCI_WISDOM_KINDS] = {
-    [MMCI_WISDOM_PRODUCT] = SHAPE(product, 6),
-    [MMCI_WISDOM_ARRAY] = SHAPE(array, 3),
-    [MMCI_WISDOM_FACT] = SHAPE(fact, 1),
-    [MMCI_WISDOM_PROGRESS] = SHAPE(progress, 2),
+    [MMCI_WISDOM_PRODUCT] = SHAPE(product, products, 6),
+    [MMCI_WISDOM_ARRAY] = SHAPE(array, arrays, 3),
+    [MMCI_WISDOM_FACT] = SHAPE(fact, facts, 1),
+    [MMCI_WISDOM_PROGRESS] = SHAPE(progress, progress, 2),
 };
 
 int64_t mmci_record_date(const mmci_wisdom_record *record) {

@@ -25,7 +25,7 @@ typedef struct mmci_field {
 
 /* The last field of every kind is measured_at. */
 typedef struct mmci_record_shape {
-  const char *name;
+  const char *name, *plural;
   int keys, count; /* the first keys of count fields are the key */
   const mmci_field *fields;
 } mmci_record_shape;

@@ -168,9 +168,12 @@ static bool wants_kind(const mmci_wisdom_filter *filter, int kind) {
   return filter->kinds == 0 || (filter->kinds >> kind & 1) != 0;
 }
 
-static bool wants_fingerprint(const mmci_wisdom_filter *filter,
-                              const mmci_fingerprint *fingerprint) {
-  return filter->matches == NULL || filter->matches(filter->user, fingerprint);
+static mmc_status wants_fingerprint(const mmci_wisdom_filter *filter,
+                                    const mmci_fingerprint *fingerprint, bool *wanted,
+                                    mmci_error *error) {
+  *wanted = true;
+  if (filter->matches == NULL) return MMC_OK;
+  return filter->matches(filter->user, fingerprint, wanted, error);
 }
 
 static bool wants_record(const mmci_wisdom_filter *filter, const mmci_wisdom_record *record) {
@@ -210,11 +213,13 @@ static mmc_status do_walk(mmci_wisdom *wisdom, void *user, mmci_error *error) {
       work->damaged++;
       continue;
     }
-    if (!wants_fingerprint(work->filter, &fingerprint)) continue;
+    bool wanted;
+    mmc_status status = wants_fingerprint(work->filter, &fingerprint, &wanted, error);
+    if (status != MMC_OK) return status;
     int64_t id = sqlite3_column_int64(select, 0);
-    for (int k = 0; k < MMCI_WISDOM_KINDS; k++) {
+    for (int k = 0; k < MMCI_WISDOM_KINDS && wanted; k++) {
       if (!wants_kind(work->filter, k)) continue;
-      mmc_status status = walk_kind(wisdom, work, (mmci_wisdom_kind)k, id, &fingerprint, error);
+      status = walk_kind(wisdom, work, (mmci_wisdom_kind)k, id, &fingerprint, error);
       if (status != MMC_OK) return status;
     }
   }
@@ -288,10 +293,11 @@ static mmc_status choose(mmci_wisdom *wisdom, void *user, mmci_error *error) {
   int code;
   while ((code = sqlite3_step(select)) == SQLITE_ROW) {
     mmci_fingerprint fingerprint;
-    bool wanted = mmci_fingerprint_read(select, 1, &fingerprint)
-                      ? wants_fingerprint(work->filter, &fingerprint)
-                      : work->filter->matches == NULL;
-    mmc_status status = wanted ? add_id(work, sqlite3_column_int64(select, 0), error) : MMC_OK;
+    bool wanted = work->filter->matches == NULL;
+    mmc_status status = MMC_OK;
+    if (mmci_fingerprint_read(select, 1, &fingerprint))
+      status = wants_fingerprint(work->filter, &fingerprint, &wanted, error);
+    if (status == MMC_OK && wanted) status = add_id(work, sqlite3_column_int64(select, 0), error);
     if (status != MMC_OK) return status;
   }
   return code == SQLITE_DONE ? MMC_OK : mmci_database_fail(wisdom, code, error);
@@ -400,8 +406,11 @@ static mmc_status do_stamp(mmci_wisdom *wisdom, void *user, mmci_error *error) {
   return MMC_OK;
 }
 
-static bool is_wanted(void *user, const mmci_fingerprint *fingerprint) {
-  return mmci_fingerprint_equal(user, fingerprint);
+static mmc_status is_wanted(void *user, const mmci_fingerprint *fingerprint, bool *wanted,
+                            mmci_error *error) {
+  (void)error;
+  *wanted = mmci_fingerprint_equal(user, fingerprint);
+  return MMC_OK;
 }
 
 /* With the lock held. */

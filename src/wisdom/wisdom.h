@@ -150,9 +150,13 @@ char *mmci_wisdom_notice(mmci_wisdom *wisdom, char *text, size_t size);
 mmc_status mmci_wisdom_put(mmci_wisdom *wisdom, const mmci_wisdom_record *record,
                            mmci_error *error);
 
+/* Says whether a fingerprint is meant; what it returns but MMC_OK ends the call. */
+typedef mmc_status (*mmci_wisdom_match_fn)(void *user, const mmci_fingerprint *fingerprint,
+                                           bool *meant, mmci_error *error);
+
 /* Which records; all when zeroed. */
 typedef struct mmci_wisdom_filter {
-  bool (*matches)(void *user, const mmci_fingerprint *fingerprint); /* NULL: every fingerprint */
+  mmci_wisdom_match_fn matches; /* NULL: every fingerprint */
   void *user;
   unsigned kinds;  /* bits 1 << kind; 0: every kind */
   const char *job; /* progress of this job only; NULL: of every job */
@@ -205,8 +209,7 @@ mmc_status mmci_wisdom_import(mmci_wisdom *wisdom, mmc_read_fn read, void *user,
 
 /* For people (MMC_TEXT) or programs (MMC_JSON). here tells which fingerprints are this machine's.
  */
-typedef bool (*mmci_wisdom_here_fn)(void *user, const mmci_fingerprint *fingerprint);
-mmc_status mmci_wisdom_write(mmci_wisdom *wisdom, mmc_format format, mmci_wisdom_here_fn here,
+mmc_status mmci_wisdom_write(mmci_wisdom *wisdom, mmc_format format, mmci_wisdom_match_fn here,
                              void *here_user, mmc_write_fn write, void *user, mmci_error *error);
 
 #endif

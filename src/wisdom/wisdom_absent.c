@@ -11,7 +11,7 @@ struct mmci_wisdom {
 
 static mmc_status absent(mmci_error *error) {
   return mmci_fail(error, MMC_E_UNSUPPORTED,
-                   "wisdom: built without SQLite: install libsqlite3-dev and build again");
+                   "no wisdom store: built without SQLite: install libsqlite3-dev and build again");
 }
 
 mmc_status mmci_wisdom_create(const char *path, mmci_wisdom **out, mmci_error *error) {

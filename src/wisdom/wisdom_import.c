@@ -73,7 +73,10 @@ static mmc_status next_line(reader *r, bool *end) {
     r->used += size + (newline != NULL);
     if (newline == NULL) continue;
     r->line[length] = '\0';
-    return strlen(r->line) == length ? MMC_OK : bad(r, "expected text, got a NUL");
+    if (strlen(r->line) != length) return bad(r, "expected text, got a NUL");
+    if (length > 0 && r->line[length - 1] == ' ')
+      return bad(r, "expected no space at the end of the line");
+    return MMC_OK;
   }
 }
 

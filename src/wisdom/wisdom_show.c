@@ -10,7 +10,7 @@
 
 typedef struct show_work {
   mmci_text text;
-  mmci_wisdom_here_fn here;
+  mmci_wisdom_match_fn here; /* NULL: all are */
   void *here_user;
   bool begun; /* fingerprint is that of the records so far, kind the last one's */
   mmci_fingerprint fingerprint;
@@ -19,19 +19,20 @@ typedef struct show_work {
   int64_t units;
 } show_work;
 
-static bool is_here(const show_work *work, const mmci_fingerprint *fingerprint) {
-  return work->here == NULL || work->here(work->here_user, fingerprint);
+static mmc_status is_here(const show_work *work, const mmci_fingerprint *fingerprint, bool *here,
+                          mmci_error *error) {
+  *here = true;
+  if (work->here == NULL) return MMC_OK;
+  return work->here(work->here_user, fingerprint, here, error);
 }
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-static void print_fingerprint(show_work *work, const mmci_fingerprint *fingerprint) {
-  mmci_text *text = &work->text;
+static void print_fingerprint(mmci_text *text, const mmci_fingerprint *fingerprint, bool here) {
   const char(*fields)[MMCI_FINGERPRINT_SIZE] = fingerprint->fields;
-  mmci_text_printf(
-      text, "\n%s %s %s%s\n  ", fields[MMCI_FINGERPRINT_DEVICE], fields[MMCI_FINGERPRINT_DTYPE],
-      fields[MMCI_FINGERPRINT_PRECISION],
-      is_here(work, fingerprint) ? "" : ", foreign: measured elsewhere, not used here");
+  mmci_text_printf(text, "\n%s %s %s%s\n  ", fields[MMCI_FINGERPRINT_DEVICE],
+                   fields[MMCI_FINGERPRINT_DTYPE], fields[MMCI_FINGERPRINT_PRECISION],
+                   here ? "" : ", foreign: measured elsewhere, not used here");
   mmci_text_printf(text, "%s", fields[MMCI_FINGERPRINT_MODEL]);
   if (fields[MMCI_FINGERPRINT_DRIVER][0] != '\0')
     mmci_text_printf(text, "; %s", fields[MMCI_FINGERPRINT_DRIVER]);
@@ -114,9 +115,12 @@ static mmc_status print_record(void *user, const mmci_wisdom_record *record, mmc
                   strcmp(work->job, record->progress.job) == 0;
   if (!same_job) print_job(work);
   if (!work->begun || !mmci_fingerprint_equal(&work->fingerprint, record->fingerprint)) {
+    bool here;
+    mmc_status status = is_here(work, record->fingerprint, &here, error);
+    if (status != MMC_OK) return status;
     work->begun = true;
     work->fingerprint = *record->fingerprint;
-    print_fingerprint(work, record->fingerprint);
+    print_fingerprint(&work->text, record->fingerprint, here);
   }
   switch (record->kind) {
     case MMCI_WISDOM_PRODUCT:
@@ -214,19 +218,22 @@ static mmc_status json_record(void *user, const mmci_wisdom_record *record, mmci
   const mmci_record_shape *shape = &mmci_record_shapes[record->kind];
   bool same = work->begun && mmci_fingerprint_equal(&work->fingerprint, record->fingerprint);
   if (!same) {
+    bool here;
+    mmc_status status = is_here(work, record->fingerprint, &here, error);
+    if (status != MMC_OK) return status;
     mmci_text_printf(text, "%s\n  {", work->begun ? "\n   ]}," : "");
     for (int f = 0; f < MMCI_FINGERPRINT_FIELDS; f++) {
       mmci_text_printf(text, "\"%s\": ", mmci_fingerprint_names[f]);
       mmci_text_json_string(text, record->fingerprint->fields[f]);
       mmci_text_printf(text, ", ");
     }
-    mmci_text_printf(text, "\"here\": %s", is_here(work, record->fingerprint) ? "true" : "false");
+    mmci_text_printf(text, "\"here\": %s", here ? "true" : "false");
     work->fingerprint = *record->fingerprint;
   }
   if (same && work->kind == record->kind)
     mmci_text_printf(text, ",");
   else
-    mmci_text_printf(text, "%s,\n   \"%s\": [", same ? "\n   ]" : "", shape->name);
+    mmci_text_printf(text, "%s,\n   \"%s\": [", same ? "\n   ]" : "", shape->plural);
   work->begun = true;
   work->kind = record->kind;
   for (int f = 0; f < shape->count; f++) {
@@ -249,7 +256,7 @@ static mmc_status write_json(mmci_wisdom *wisdom, show_work *work, mmci_error *e
   return mmci_text_finish(&work->text, error);
 }
 
-mmc_status mmci_wisdom_write(mmci_wisdom *wisdom, mmc_format format, mmci_wisdom_here_fn here,
+mmc_status mmci_wisdom_write(mmci_wisdom *wisdom, mmc_format format, mmci_wisdom_match_fn here,
                              void *here_user, mmc_write_fn write, void *user, mmci_error *error) {
   show_work work = {.here = here, .here_user = here_user};
   mmci_text_start(&work.text, write, user);
