@@ -1,4 +1,5 @@
 /* info.c: `mmchain info`: what is here, what is missing, and how to get it. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,8 +10,8 @@
 static const char help[] =
     "usage: mmchain info [--json]\n"
     "\n"
-    "Lists the version, the devices, the energy meters and the programs for pictures: what is\n"
-    "here, what is missing, and how to get it.\n"
+    "Lists the version, the devices, the energy meters, the wisdom store and the programs for\n"
+    "pictures: what is here, what is missing, and how to get it.\n"
     "\n"
     "  --json      one object\n"
     "  -h, --help  this text\n";
@@ -76,6 +77,11 @@ static int print_text(cli_call *call, const char *model, long cores) {
   for (int i = 0; meter(call, i, &meter_info, &result); i++)
     cli_print(out, "  %-8s %-8s %s\n", meter_info.name, meter_info.available ? "here" : "missing",
               meter_info.description);
+  mmc_wisdom_info wisdom;
+  mmc_status status = mmc_wisdom_describe(call->context, &wisdom);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  cli_print(out, "\nwisdom\n  %s%s%s\n", wisdom.available ? wisdom.path : "",
+            wisdom.available ? ": " : "", wisdom.description);
   cli_print(out, "\nprograms\n");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     char path[PATH_MAX];
@@ -112,7 +118,17 @@ static int print_json(cli_call *call, const char *model, long cores) {
   mmc_meter_info meter_info;
   for (int i = 0; meter(call, i, &meter_info, &result); i++)
     print_described(out, i, meter_info.name, meter_info.available, meter_info.description);
-  cli_print(out, "\n], \"programs\": [");
+  mmc_wisdom_info wisdom;
+  mmc_status status = mmc_wisdom_describe(call->context, &wisdom);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  cli_print(out, "\n], \"wisdom\": {\"path\": ");
+  cli_print_json_string(out, wisdom.path);
+  cli_print(out,
+            ", \"available\": %s, \"entries\": %" PRId64 ", \"foreign\": %" PRId64
+            ", \"damaged\": %" PRId64 ", \"description\": ",
+            wisdom.available ? "true" : "false", wisdom.entries, wisdom.foreign, wisdom.damaged);
+  cli_print_json_string(out, wisdom.description);
+  cli_print(out, "}, \"programs\": [");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     char path[PATH_MAX];
     cli_print(out, "%s\n  {\"name\": \"%s\", \"package\": \"%s\", \"path\": ", p > 0 ? "," : "",
@@ -151,7 +167,7 @@ static int run(cli_call *call, int argc, char **argv) {
 
 const cli_command cli_info = {
     .name = "info",
-    .summary = "devices, meters, programs: what is here, what is missing, how to get it",
+    .summary = "devices, meters, wisdom, programs: what is here, what is missing, how to get it",
     .help = help,
     .run = run,
 };

@@ -68,6 +68,10 @@ MMC_API const char *mmc_status_string(mmc_status status);
 /* Takes size bytes of output; returns 0, or anything else to stop with MMC_E_IO. */
 typedef int (*mmc_write_fn)(void *user, const char *bytes, size_t size);
 
+/* Puts at most size bytes of input into bytes and returns how many; 0 at its end, less than 0 to
+ * stop with MMC_E_IO. */
+typedef ptrdiff_t (*mmc_read_fn)(void *user, char *bytes, size_t size);
+
 /* Told the share of the work done, 0 to 1, several times a second from the calling thread;
  * returns 0, or anything else to stop with MMC_E_INTERRUPTED. */
 typedef int (*mmc_progress_fn)(void *user, double done);
@@ -89,17 +93,19 @@ MMC_API double mmc_count_to_double(mmc_count count);
 
 /* ---- context ------------------------------------------------------------------------------ */
 
-/* Holds the devices that are there and the message of the last failure. */
+/* Holds the devices that are there, the wisdom store and the message of the last failure. */
 typedef struct mmc_context mmc_context;
 
 typedef struct mmc_context_options {
   size_t size;
-  const char *module_dir; /* where mmchain-*.so lie; NULL: MMCHAIN_MODULE_DIR, else as installed */
+  const char *module_dir;  /* where mmchain-*.so lie; NULL: MMCHAIN_MODULE_DIR, else as installed */
+  const char *wisdom_path; /* the wisdom store; "": none; NULL: MMCHAIN_WISDOM, else
+                              mmchain/wisdom.db under XDG_CACHE_HOME, else under ~/.cache */
 } mmc_context_options;
 #define MMC_CONTEXT_OPTIONS_INIT \
-  { sizeof(mmc_context_options), NULL }
+  { sizeof(mmc_context_options), NULL, NULL }
 
-/* CONSTRUCTOR. Opens no device: each is opened when first asked for.
+/* CONSTRUCTOR. Opens no device and no store: each is opened when first asked for.
  * Returns: E_ARG, E_NOMEM. */
 MMC_API mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **out);
 /* DESTRUCTOR. Its chains, plans, runs, orders and files must be gone. */
@@ -478,6 +484,57 @@ typedef struct mmc_energy {
  *          E_NOMEM. */
 MMC_API mmc_status mmc_meter_measure(mmc_meter *meter, const mmc_energy_options *options,
                                      mmc_energy *out);
+/* ---- wisdom ------------------------------------------------------------------------------- */
+
+/* What was measured on a machine, kept in one file for the next run: how single products run best,
+ * efficiency arrays, calibrated facts, and how far tuning is. Each entry belongs to a fingerprint:
+ * device, model, driver, BLAS, version of mmchain, dtype, precision. Those of other fingerprints
+ * are kept, shown and exported, and never used. docs/wisdom.md describes the file and the text
+ * form.
+ *
+ * Several processes may use one store at once. What is damaged is passed over; a corrupt file is
+ * renamed to PATH.corrupt-N by the next call that writes, which begins a new one. Without SQLite
+ * there is no store. All return E_UNSUPPORTED (there is no store, the message says why), E_FORMAT
+ * (the file is no store of this version of mmchain, or corrupt), E_IO (it cannot be read or
+ * written, or another process held it too long), E_NOMEM. A file that is not there is an empty
+ * store. Callbacks must not use the context. */
+
+/* The store as `mmchain info` shows it. */
+typedef struct mmc_wisdom_info {
+  const char *path;      /* lives as long as the context; "" when there is no store */
+  bool available;        /* false: description says what is wrong */
+  int64_t entries;       /* of this machine's fingerprints */
+  int64_t foreign;       /* of others */
+  int64_t damaged;       /* passed over */
+  char description[512]; /* one line */
+  char notice[512];      /* a file that was corrupt and is now called otherwise; "" usually */
+} mmc_wisdom_info;
+
+/* METHOD. What is wrong with the store is no failure here. Returns: E_ARG, E_NOMEM. */
+MMC_API mmc_status mmc_wisdom_describe(mmc_context *context, mmc_wisdom_info *out);
+/* METHOD. Lists the store: MMC_TEXT for people, MMC_JSON one object. Also E_ARG. */
+MMC_API mmc_status mmc_wisdom_write(mmc_context *context, mmc_format format, mmc_write_fn write,
+                                    void *user);
+/* METHOD. Writes the text form of the whole store; the same entries give the same bytes. */
+MMC_API mmc_status mmc_wisdom_export(mmc_context *context, mmc_write_fn write, void *user);
+/* METHOD. Adds the entries of a text form: all, or none on failure. Of two with one key the later
+ * measured stays, of equals the imported. E_FORMAT names the line. */
+MMC_API mmc_status mmc_wisdom_import(mmc_context *context, mmc_read_fn read, void *user);
+
+/* Which entries to forget: those that fit every field. */
+typedef struct mmc_wisdom_filter {
+  size_t size;
+  const char *device; /* as in fingerprints: "blas", "cuda"; NULL: any */
+  const char *dtype;  /* "f32"; NULL: any */
+  bool foreign;       /* only those of other fingerprints than this machine's */
+  bool progress;      /* only how far tuning is: it starts over, what it found stays */
+} mmc_wisdom_filter;
+#define MMC_WISDOM_FILTER_INIT \
+  { sizeof(mmc_wisdom_filter), NULL, NULL, false, false }
+
+/* METHOD. Deletes entries; filter NULL: all. count, unless NULL: how many. Also E_ARG. */
+MMC_API mmc_status mmc_wisdom_forget(mmc_context *context, const mmc_wisdom_filter *filter,
+                                     int64_t *count);
 
 /* ---- files -------------------------------------------------------------------------------- */
 

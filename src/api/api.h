@@ -7,10 +7,12 @@
 #include "device/device.h"
 #include "plan/plan.h"
 #include "run/run.h"
+#include "wisdom/wisdom.h"
 
 struct mmc_context {
   pthread_mutex_t lock; /* guards registry and message */
   mmci_registry *registry;
+  mmci_wisdom *wisdom; /* locks itself */
   char message[480];
 };
 
@@ -19,6 +21,11 @@ mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error
 
 /* Opens a device by name under the context's lock. */
 mmc_status mmci_context_open_device(mmc_context *context, const char *name, mmci_opened *out,
+                                    mmci_error *error);
+
+/* What wisdom measured by this device, dtype and precision ("native") is kept under. */
+mmc_status mmci_context_fingerprint(mmc_context *context, const char *device, mmc_dtype dtype,
+                                    const char *precision, mmci_fingerprint *out,
                                     mmci_error *error);
 
 struct mmc_plan {

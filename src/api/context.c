@@ -24,6 +24,7 @@ mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **
   if (out == NULL) return MMC_E_ARG;
   if (options != NULL && options->size != sizeof *options) return MMC_E_ARG;
   const char *module_dir = options != NULL ? options->module_dir : NULL;
+  const char *wisdom_path = options != NULL ? options->wisdom_path : NULL;
   if (module_dir == NULL) module_dir = getenv("MMCHAIN_MODULE_DIR");
   if (module_dir == NULL) module_dir = MMCI_MODULE_DIR;
 
@@ -31,11 +32,11 @@ mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **
   if (context == NULL) return MMC_E_NOMEM;
   mmci_error error;
   mmc_status status = mmci_registry_create(module_dir, &context->registry, &error);
-  if (status == MMC_OK && pthread_mutex_init(&context->lock, NULL) != 0) {
-    mmci_registry_destroy(context->registry);
-    status = MMC_E_NOMEM;
-  }
+  if (status == MMC_OK) status = mmci_wisdom_create(wisdom_path, &context->wisdom, &error);
+  if (status == MMC_OK && pthread_mutex_init(&context->lock, NULL) != 0) status = MMC_E_NOMEM;
   if (status != MMC_OK) {
+    mmci_wisdom_destroy(context->wisdom);
+    mmci_registry_destroy(context->registry);
     free(context);
     return status;
   }
@@ -45,6 +46,7 @@ mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **
 
 void mmc_context_destroy(mmc_context *context) {
   if (context == NULL) return;
+  mmci_wisdom_destroy(context->wisdom);
   mmci_registry_destroy(context->registry);
   pthread_mutex_destroy(&context->lock);
   free(context);

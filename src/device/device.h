@@ -70,6 +70,16 @@ typedef struct mmci_device_order {
   const char *kernel_used; /* static text: "tiled f64" */
 } mmci_device_order;
 
+/* ---- who a device is ------------------------------------------------------------------------- */
+
+/* Whatever changes how fast it is, for wisdom to be kept under: measured figures hold for a device
+ * of the same identity alone. Texts with a final NUL, "" where there is nothing to say. */
+typedef struct mmci_identity {
+  char model[160];  /* of the processor or the card */
+  char driver[160]; /* and runtime */
+  char blas[160];   /* its build, and how many threads it runs */
+} mmci_identity;
+
 /* ---- the contract -------------------------------------------------------------------------- */
 
 typedef struct mmci_device mmci_device; /* one opened device; each implementation's own */
@@ -134,6 +144,7 @@ typedef struct mmci_device_ops {
   void (*close)(mmci_device *device);
   /* Facts for people, one line: text of at most size bytes with the final NUL. */
   void (*describe)(const mmci_device *device, char *text, size_t size);
+  void (*identify)(const mmci_device *device, mmci_identity *out); /* (optional) */
 
   /* Products (optional, all or none). supports: can, never should. prepare may allocate; enqueue
    * and sync must not. C is written whole (zeros when k is 0) and may be read only to accumulate.

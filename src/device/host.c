@@ -1,5 +1,10 @@
 #include "device/host.h"
 
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
 #include "base/alloc.h"
 
 /* There is nothing to open and nothing to wait for; the handles only have to be something. */
@@ -36,6 +41,22 @@ bool mmci_host_supports(const mmci_device *device, const mmci_gemm *gemm) {
 int mmci_host_variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device, (void)gemm;
   return 0;
+}
+
+void mmci_host_model(char *text, size_t size) {
+  char line[256], name[128] = "";
+  struct utsname system;
+  if (uname(&system) == 0) snprintf(name, sizeof name, "%.127s", system.machine);
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    const char *value = strchr(line, ':');
+    if (strncmp(line, "model name", strlen("model name")) != 0 || value == NULL) continue;
+    value += 1 + strspn(value + 1, " \t");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(value, "\n"), value);
+    break;
+  }
+  if (file != NULL) fclose(file);
+  snprintf(text, size, "%s, %ld cores", name, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 mmc_status mmci_host_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error) {

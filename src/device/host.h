@@ -11,6 +11,8 @@ mmc_status mmci_host_open(int index, mmci_device **out, mmci_error *error);
 void mmci_host_close(mmci_device *device);
 bool mmci_host_supports(const mmci_device *device, const mmci_gemm *gemm);
 int mmci_host_variants(mmci_device *device, const mmci_gemm *gemm);
+/* The processor as the kernel names it, and how many cores are online. */
+void mmci_host_model(char *text, size_t size);
 mmc_status mmci_host_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error);
 void mmci_host_queue_close(mmci_queue *queue);
 mmc_status mmci_host_sync(mmci_queue *queue, mmci_error *error);

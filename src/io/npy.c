@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "io/npy_header.h"
-#include "io/path_text.h"
+#include "base/path_text.h"
 
 /* The bytes of a file from its start: all of them when mapped, else as many as were wanted yet. */
 typedef struct source {

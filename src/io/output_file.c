@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/path_text.h"
+#include "base/path_text.h"
 
 enum {
   MAX_LINKS = 40,  /* symbolic links followed, as the kernel does */

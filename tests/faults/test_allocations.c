@@ -339,6 +339,49 @@ static mmc_status measuring(void) {
   return status;
 }
 
+typedef struct wisdom_text {
+  const char *bytes;
+  size_t left;
+} wisdom_text;
+
+static ptrdiff_t read_text(void *user, char *bytes, size_t size) {
+  wisdom_text *text = user;
+  if (size > text->left) size = text->left;
+  memcpy(bytes, text->bytes, size);
+  text->bytes += size;
+  text->left -= size;
+  return (ptrdiff_t)size;
+}
+
+static mmc_status wisdom(void) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  static const char form[] =
+      "mmchain wisdom 1\n"
+      "fingerprint \"ref\" \"m\" \"\" \"\" \"0.1.0\" \"f32\" \"native\"\n"
+      "product 1 2 3 N N time \"r\" 1 0 1 - - - \"measured\" 1\n"
+      "array N N time 1 1 2 5\n m 1\n k 1\n n 1 2\n E 1 2\n"
+      "end 2\n";
+  wisdom_text text = {.bytes = form, .left = sizeof form - 1};
+  mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
+  options.wisdom_path = "test_allocations.db";
+  TRY(mmc_context_create(&options, &context), context, mmc_context);
+  mmc_wisdom_info info;
+  int64_t count = 0;
+  status = mmc_wisdom_import(context, read_text, &text);
+  if (status == MMC_E_UNSUPPORTED) status = MMC_OK; /* built without SQLite */
+  if (status == MMC_OK) status = mmc_wisdom_export(context, ignore, NULL);
+  if (status == MMC_OK) status = mmc_wisdom_write(context, MMC_JSON, ignore, NULL);
+  if (status == MMC_OK) status = mmc_wisdom_describe(context, &info);
+  if (status == MMC_OK) status = mmc_wisdom_forget(context, NULL, &count);
+  if (status == MMC_E_UNSUPPORTED) status = MMC_OK;
+  if (status == MMC_OK && info.available) assert_int_equal(count, 2);
+end:
+  mmc_context_destroy(context);
+  unlink("test_allocations.db");
+  return status;
+}
+
 #define SCENARIO(name)                    \
   static void fail_##name(void **state) { \
     (void)state, fail_each(name);         \
@@ -361,6 +404,7 @@ SCENARIO(traffic_exact)
 SCENARIO(traffic_joint)
 SCENARIO(meters)
 SCENARIO(measuring)
+SCENARIO(wisdom)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -373,6 +417,7 @@ int main(void) {
       cmocka_unit_test(fail_order_left),     cmocka_unit_test(fail_files),
       cmocka_unit_test(fail_traffic_exact),  cmocka_unit_test(fail_traffic_joint),
       cmocka_unit_test(fail_meters),         cmocka_unit_test(fail_measuring),
+      cmocka_unit_test(fail_wisdom),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

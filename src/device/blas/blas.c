@@ -175,6 +175,12 @@ static void describe(const mmci_device *device, char *text, size_t size) {
 #endif
 }
 
+static void identify(const mmci_device *device, mmci_identity *out) {
+  *out = (mmci_identity){0};
+  mmci_host_model(out->model, sizeof out->model);
+  describe(device, out->blas, sizeof out->blas);
+}
+
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   switch (choose(gemm)) {
@@ -234,6 +240,7 @@ const mmci_device_ops mmci_device_blas = {
     .open = mmci_host_open,
     .close = mmci_host_close,
     .describe = describe,
+    .identify = identify,
     .supports = mmci_host_supports,
     .variants = mmci_host_variants,
     .kernel_name = kernel_name,

@@ -86,6 +86,15 @@ static void describe(const mmci_device *device, char *text, size_t size) {
            device->runtime % 1000 / 10);
 }
 
+static void identify(const mmci_device *device, mmci_identity *out) {
+  *out = (mmci_identity){0};
+  const struct cudaDeviceProp *facts = &device->properties;
+  snprintf(out->model, sizeof out->model, "%.100s, %d SMs", facts->name,
+           facts->multiProcessorCount);
+  snprintf(out->driver, sizeof out->driver, "CUDA %d.%d, runtime %d.%d", device->driver / 1000,
+           device->driver % 1000 / 10, device->runtime / 1000, device->runtime % 1000 / 10);
+}
+
 /* ---- the ordering problem -------------------------------------------------------------------- */
 
 typedef mmc_status (*solve_fn)(mmci_device_order *order, mmci_error *error);
@@ -131,6 +140,7 @@ static const mmci_device_ops OPS = {
     .open = open_device,
     .close = close_device,
     .describe = describe,
+    .identify = identify,
     .order = order_chain,
 };
 

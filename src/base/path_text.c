@@ -1,4 +1,4 @@
-#include "io/path_text.h"
+#include "base/path_text.h"
 
 #include <string.h>
 

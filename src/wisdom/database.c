@@ -1,0 +1,456 @@
+#include "wisdom/database.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/path_text.h"
+
+enum {
+  APPLICATION_ID = 0x6D6D6377, /* "mmcw" */
+  SCHEMA_VERSION = 1,
+  BUSY_MS = 5000,
+  MOST_BYTES = 64 << 20, /* of one text or blob */
+  SQL_SIZE = 1024,
+  TRIES = 3
+};
+
+/* ---- what is asked ------------------------------------------------------------------------- */
+
+static const char *column_type(mmci_field_type type) {
+  switch (type) {
+    case MMCI_FIELD_SIZE:
+    case MMCI_FIELD_DATE:
+      return "INTEGER";
+    case MMCI_FIELD_REAL:
+    case MMCI_FIELD_MAYBE:
+      return "REAL";
+    case MMCI_FIELD_GRID:
+      return "BLOB";
+    default:
+      return "TEXT";
+  }
+}
+
+static void append(char *sql, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Appends to sql, which holds SQL_SIZE. All of it fits: the shapes are known. */
+static void append(char *sql, const char *format, ...) {
+  size_t used = strlen(sql);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(sql + used, SQL_SIZE - used, format, args);
+  va_end(args);
+}
+
+/* The names of fields first to last-1 with commas. */
+static void append_names(char *sql, const mmci_record_shape *shape, int first, int last) {
+  for (int f = first; f < last; f++)
+    append(sql, "%s%s", f > first ? ", " : "", shape->fields[f].name);
+}
+
+static void create_sql(int kind, char sql[SQL_SIZE]) {
+  const mmci_record_shape *shape = &mmci_record_shapes[kind];
+  snprintf(sql, SQL_SIZE, "CREATE TABLE %s(fingerprint INTEGER", shape->name);
+  for (int f = 0; f < shape->count; f++) {
+    append(sql, ", %s %s", shape->fields[f].name, column_type(shape->fields[f].type));
+  }
+  append(sql, ", checksum INTEGER, PRIMARY KEY(fingerprint, ");
+  append_names(sql, shape, 0, shape->keys);
+  append(sql, ")) WITHOUT ROWID");
+}
+
+static void record_sql(int kind, mmci_query query, char sql[SQL_SIZE]) {
+  const mmci_record_shape *shape = &mmci_record_shapes[kind];
+  sql[0] = '\0';
+  switch (query) {
+    case MMCI_QUERY_INSERT:
+      append(sql, "INSERT OR REPLACE INTO %s VALUES(?, ?", shape->name);
+      for (int f = 0; f < shape->count; f++) append(sql, ", ?");
+      append(sql, ")");
+      return;
+    case MMCI_QUERY_SELECT:
+    case MMCI_QUERY_FIND:
+      append(sql, "SELECT ");
+      append_names(sql, shape, 0, shape->count);
+      append(sql, ", checksum FROM %s WHERE fingerprint = ?", shape->name);
+      for (int f = 0; f < shape->keys && query == MMCI_QUERY_FIND; f++)
+        append(sql, " AND %s = ?", shape->fields[f].name);
+      if (query == MMCI_QUERY_FIND) return;
+      append(sql, " ORDER BY ");
+      append_names(sql, shape, 0, shape->keys);
+      return;
+    default:
+      append(sql, "DELETE FROM %s WHERE fingerprint = ?1%s", shape->name,
+             kind == MMCI_WISDOM_PROGRESS ? " AND (?2 IS NULL OR job = ?2)" : "");
+  }
+}
+
+#define FINGERPRINT_COLUMNS "device, model, driver, blas, library, dtype, precision"
+
+static void other_sql(int statement, char sql[SQL_SIZE]) {
+  static const char *const texts[] = {
+      "INSERT INTO fingerprint(" FINGERPRINT_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?)",
+      "SELECT id FROM fingerprint WHERE (" FINGERPRINT_COLUMNS ") = (?, ?, ?, ?, ?, ?, ?)",
+      "SELECT id, " FINGERPRINT_COLUMNS " FROM fingerprint ORDER BY " FINGERPRINT_COLUMNS,
+      "DELETE FROM fingerprint WHERE true",
+      "PRAGMA data_version",
+  };
+  snprintf(sql, SQL_SIZE, "%s", texts[statement - MMCI_STATEMENT_FINGERPRINT_INSERT]);
+  for (int k = 0; k < MMCI_WISDOM_KINDS && statement == MMCI_STATEMENT_FINGERPRINT_PRUNE; k++)
+    append(sql, " AND NOT EXISTS (SELECT 1 FROM %s WHERE fingerprint = id)",
+           mmci_record_shapes[k].name);
+}
+
+static const char fingerprint_table[] =
+    "CREATE TABLE fingerprint(id INTEGER PRIMARY KEY, device TEXT, model TEXT, driver TEXT, "
+    "blas TEXT, library TEXT, dtype TEXT, precision TEXT, UNIQUE(" FINGERPRINT_COLUMNS "))";
+
+sqlite3_stmt *mmci_database_statement(mmci_wisdom *wisdom, int statement, mmci_error *error) {
+  sqlite3_stmt **prepared = &wisdom->statements[statement];
+  if (*prepared != NULL) {
+    sqlite3_reset(*prepared);
+    return *prepared;
+  }
+  char sql[SQL_SIZE];
+  if (statement < MMCI_STATEMENT_FINGERPRINT_INSERT)
+    record_sql(statement / MMCI_QUERIES, (mmci_query)(statement % MMCI_QUERIES), sql);
+  else
+    other_sql(statement, sql);
+  int code = sqlite3_prepare_v3(wisdom->db, sql, -1, SQLITE_PREPARE_PERSISTENT, prepared, NULL);
+  if (code != SQLITE_OK) mmci_database_fail(wisdom, code, error);
+  return *prepared;
+}
+
+/* ---- what SQLite answers ------------------------------------------------------------------- */
+
+mmc_status mmci_database_fail(mmci_wisdom *wisdom, int code, mmci_error *error) {
+  char shown[MMCI_PATH_TEXT_SIZE];
+  const char *path = mmci_path_text(wisdom->place.path, shown);
+  const char *why = sqlite3_errmsg(wisdom->db);
+  int system = sqlite3_system_errno(wisdom->db);
+  switch (code & 0xFF) {
+    case SQLITE_NOMEM:
+      return mmci_fail(error, MMC_E_NOMEM, "%s: out of memory", path);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      wisdom->corrupt = true;
+      return mmci_fail(error, MMC_E_FORMAT, "%s: corrupt: %s", path, why);
+    case SQLITE_BUSY:
+      return mmci_fail(error, MMC_E_IO, "%s: held by another process for more than %d s", path,
+                       BUSY_MS / 1000);
+    case SQLITE_FULL:
+      return mmci_fail(error, MMC_E_IO, "%s: cannot write: the disk is full", path);
+    case SQLITE_READONLY:
+      return mmci_fail(error, MMC_E_IO, "%s: cannot write: it, or its directory, is read-only",
+                       path);
+    default:
+      return mmci_fail(error, MMC_E_IO, "%s: %s%s%s", path, why, system != 0 ? ": " : "",
+                       system != 0 ? strerror(system) : "");
+  }
+}
+
+static mmc_status execute(mmci_wisdom *wisdom, const char *sql, mmci_error *error) {
+  int code = sqlite3_exec(wisdom->db, sql, NULL, NULL, NULL);
+  return code == SQLITE_OK ? MMC_OK : mmci_database_fail(wisdom, code, error);
+}
+
+/* The first column of the first row as an integer. */
+static mmc_status ask(mmci_wisdom *wisdom, const char *sql, int64_t *out, mmci_error *error) {
+  sqlite3_stmt *statement;
+  int code = sqlite3_prepare_v2(wisdom->db, sql, -1, &statement, NULL);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  mmc_status status = MMC_OK;
+  if (code == SQLITE_ROW)
+    *out = sqlite3_column_int64(statement, 0);
+  else
+    status = mmci_database_fail(wisdom, code, error);
+  sqlite3_finalize(statement);
+  return status;
+}
+
+/* ---- the schema ---------------------------------------------------------------------------- */
+
+/* One of the statements that make a store, from 0; false past the last. */
+static bool schema_sql(int index, char sql[SQL_SIZE]) {
+  if (index > MMCI_WISDOM_KINDS) return false;
+  if (index == 0)
+    snprintf(sql, SQL_SIZE, "%s", fingerprint_table);
+  else
+    create_sql(index - 1, sql);
+  return true;
+}
+
+/* Whether the tables are exactly ours: no view, no trigger, nothing that would run unasked. */
+static mmc_status check_schema(mmci_wisdom *wisdom, bool *empty, mmci_error *error) {
+  sqlite3_stmt *statement;
+  char sql[SQL_SIZE], shown[MMCI_PATH_TEXT_SIZE];
+  int index = 0, code;
+  bool same = true;
+  code = sqlite3_prepare_v2(wisdom->db,
+                            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid",
+                            -1, &statement, NULL);
+  while (code == SQLITE_OK || code == SQLITE_ROW) {
+    code = sqlite3_step(statement);
+    if (code != SQLITE_ROW) break;
+    const char *text = (const char *)sqlite3_column_text(statement, 0);
+    same = same && text != NULL && schema_sql(index, sql) && strcmp(text, sql) == 0;
+    index++;
+  }
+  mmc_status status = code == SQLITE_DONE ? MMC_OK : mmci_database_fail(wisdom, code, error);
+  sqlite3_finalize(statement);
+  *empty = index == 0;
+  if (status != MMC_OK || *empty || (same && !schema_sql(index, sql))) return status;
+  wisdom->corrupt = true;
+  return mmci_fail(error, MMC_E_FORMAT, "%s: corrupt: its tables are not those of a wisdom store",
+                   mmci_path_text(wisdom->place.path, shown));
+}
+
+/* Whether the file is a store, or empty and may become one. */
+static mmc_status check_file(mmci_wisdom *wisdom, bool *empty, mmci_error *error) {
+  int64_t id, version;
+  char shown[MMCI_PATH_TEXT_SIZE];
+  mmc_status status = ask(wisdom, "PRAGMA application_id", &id, error);
+  if (status == MMC_OK) status = ask(wisdom, "PRAGMA user_version", &version, error);
+  if (status != MMC_OK) return status;
+  if (id == APPLICATION_ID && version > SCHEMA_VERSION)
+    return mmci_fail(error, MMC_E_FORMAT,
+                     "%s: written by a newer mmchain (schema %" PRId64 ", this one knows %d)",
+                     mmci_path_text(wisdom->place.path, shown), version, SCHEMA_VERSION);
+  if (id == APPLICATION_ID) {
+    status = check_schema(wisdom, empty, error);
+    if (status != MMC_OK || (version == SCHEMA_VERSION && !*empty)) return status;
+    wisdom->corrupt = true;
+    return mmci_fail(error, MMC_E_FORMAT, "%s: corrupt: no tables of schema %d",
+                     mmci_path_text(wisdom->place.path, shown), SCHEMA_VERSION);
+  }
+  int64_t objects = 1;
+  status = ask(wisdom, "SELECT count(*) FROM sqlite_master", &objects, error);
+  *empty = objects == 0 && id == 0 && version == 0;
+  if (status != MMC_OK || *empty) return status;
+  return mmci_fail(error, MMC_E_FORMAT,
+                   "%s: the database of another program, left as it is; MMCHAIN_WISDOM names "
+                   "another file",
+                   mmci_path_text(wisdom->place.path, shown));
+}
+
+/* Makes the tables, unless another process was faster. */
+static mmc_status make_tables(mmci_wisdom *wisdom, mmci_error *error) {
+  mmc_status status = execute(wisdom, "BEGIN IMMEDIATE", error);
+  if (status != MMC_OK) return status;
+  bool empty = false;
+  status = check_file(wisdom, &empty, error);
+  char sql[SQL_SIZE];
+  for (int s = 0; empty && status == MMC_OK && schema_sql(s, sql); s++)
+    status = execute(wisdom, sql, error);
+  snprintf(sql, sizeof sql, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
+           SCHEMA_VERSION);
+  if (empty && status == MMC_OK) status = execute(wisdom, sql, error);
+  if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
+  if (status != MMC_OK) sqlite3_exec(wisdom->db, "ROLLBACK", NULL, NULL, NULL);
+  return status;
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+void mmci_database_close(mmci_wisdom *wisdom) {
+  for (int s = 0; s < MMCI_STATEMENTS; s++) {
+    sqlite3_finalize(wisdom->statements[s]);
+    wisdom->statements[s] = NULL;
+  }
+  sqlite3_close(wisdom->db);
+  wisdom->db = NULL;
+  wisdom->generation++;
+}
+
+/* Whether another file, or none, is now where the open one was. */
+static bool has_moved(mmci_wisdom *wisdom) {
+  int moved = 0;
+  if (wisdom->in_memory) return false;
+  sqlite3_file_control(wisdom->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  return moved != 0;
+}
+
+/* Nothing that the file holds may run, and nothing in it may be huge. */
+static void distrust(sqlite3 *db) {
+  sqlite3_extended_result_codes(db, 1);
+  sqlite3_busy_timeout(db, BUSY_MS);
+  sqlite3_limit(db, SQLITE_LIMIT_LENGTH, MOST_BYTES);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+}
+
+/* Opens name, a path or, with SQLITE_OPEN_URI, a URI. */
+static mmc_status open_name(mmci_wisdom *wisdom, const char *name, int flags, mmci_error *error) {
+  int code = sqlite3_open_v2(name, &wisdom->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
+  if (code != SQLITE_OK) {
+    mmc_status status = mmci_database_fail(wisdom, code, error);
+    mmci_database_close(wisdom);
+    return status;
+  }
+  distrust(wisdom->db);
+  wisdom->generation++;
+  return MMC_OK;
+}
+
+/* Where neither the file nor its directory may be written, SQLite cannot share it with a writer;
+ * with none about, which a missing log shows, it may be read as it lies. */
+static mmc_status open_immutable(mmci_wisdom *wisdom, mmci_error *error) {
+  const char *path = wisdom->place.path;
+  size_t length = strlen(path), used = 0;
+  char *uri = mmci_alloc_array(3 * length + 64, 1);
+  if (uri == NULL) return mmci_fail_nomem(error, 3 * length);
+  struct stat log;
+  snprintf(uri, length + 8, "%s-wal", path);
+  if (stat(uri, &log) == 0 && log.st_size > 0) {
+    free(uri);
+    return mmci_database_fail(wisdom, SQLITE_READONLY, error);
+  }
+  used = (size_t)sprintf(uri, "file://");
+  for (const char *c = path; *c != '\0'; c++)
+    used +=
+        (size_t)sprintf(uri + used, strchr("?#%", *c) != NULL ? "%%%02X" : "%c", (unsigned char)*c);
+  memcpy(uri + used, "?immutable=1", sizeof "?immutable=1");
+  mmci_database_close(wisdom);
+  mmc_status status = open_name(wisdom, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error);
+  free(uri);
+  return status;
+}
+
+/* Opens the file and finds out what it is. */
+static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error) {
+  const char *name = wisdom->in_memory ? ":memory:" : wisdom->place.path;
+  int flags = SQLITE_OPEN_READWRITE | (writing ? SQLITE_OPEN_CREATE : 0);
+  mmc_status status = open_name(wisdom, name, flags, error);
+  if (status != MMC_OK) return status;
+  wisdom->writable = sqlite3_db_readonly(wisdom->db, "main") == 0;
+
+  bool empty = false;
+  status = check_file(wisdom, &empty, error);
+  int code = sqlite3_errcode(wisdom->db) & 0xFF;
+  if (!writing && status == MMC_E_IO && (code == SQLITE_CANTOPEN || code == SQLITE_READONLY)) {
+    status = open_immutable(wisdom, error);
+    if (status == MMC_OK) status = check_file(wisdom, &empty, error);
+    wisdom->writable = false;
+  }
+  if (status == MMC_OK && empty && writing) status = make_tables(wisdom, error);
+  if (status == MMC_OK && !(empty && !writing)) {
+    /* Readers and a writer do not wait for each other. A file system that cannot do that, or
+     * another process at this very moment, keeps the other journal: slower, no less safe. */
+    if (writing) sqlite3_exec(wisdom->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+    return execute(wisdom, "PRAGMA synchronous = NORMAL", error);
+  }
+  if (!wisdom->corrupt) mmci_database_close(wisdom);
+  return status;
+}
+
+/* ---- what is corrupt ----------------------------------------------------------------------- */
+
+/* Whether the header, if nothing else, is that of a store. Read through SQLite: closing a
+ * descriptor of our own would drop the locks of this process. */
+static bool header_is_ours(mmci_wisdom *wisdom) {
+  sqlite3_file *file = NULL;
+  unsigned char header[100];
+  sqlite3_file_control(wisdom->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  if (file == NULL || file->pMethods == NULL ||
+      file->pMethods->xRead(file, header, sizeof header, 0) != SQLITE_OK)
+    return false;
+  const unsigned char *id = header + 68; /* big-endian, see "Database File Format" at sqlite.org */
+  return ((uint32_t)id[0] << 24 | (uint32_t)id[1] << 16 | (uint32_t)id[2] << 8 | id[3]) ==
+         APPLICATION_ID;
+}
+
+/* Makes room for a new file. */
+static mmc_status set_aside(mmci_wisdom *wisdom, mmci_error *error) {
+  char shown[MMCI_PATH_TEXT_SIZE];
+  const char *path = mmci_path_text(wisdom->place.path, shown);
+  if (!wisdom->place.usual && !header_is_ours(wisdom)) {
+    mmci_database_close(wisdom);
+    return mmci_fail(error, MMC_E_FORMAT,
+                     "%s: not a wisdom store, left as it is; MMCHAIN_WISDOM names another file",
+                     path);
+  }
+  int number = 0, lock = mmci_place_lock(wisdom->place.path);
+  bool gone = has_moved(wisdom); /* another process was faster */
+  sqlite3_db_config(wisdom->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+  mmci_database_close(wisdom);
+  mmc_status status = gone ? MMC_OK : mmci_place_set_aside(wisdom->place.path, &number, error);
+  mmci_place_unlock(lock);
+  if (status == MMC_OK && !gone)
+    snprintf(wisdom->notice, sizeof wisdom->notice,
+             "%s: was corrupt and is now called so with .corrupt-%d after it; a new one is begun",
+             path, number);
+  return status;
+}
+
+static mmc_status ready_once(mmci_wisdom *wisdom, bool writing, mmci_error *error) {
+  bool there = true;
+  mmc_status status = MMC_OK;
+  if (wisdom->corrupt && writing) {
+    status = set_aside(wisdom, error);
+  } else if (wisdom->corrupt ||
+             (wisdom->db != NULL && (has_moved(wisdom) || (writing && !wisdom->writable)))) {
+    mmci_database_close(wisdom);
+  }
+  wisdom->corrupt = false;
+  if (status == MMC_OK && !wisdom->in_memory)
+    status = mmci_place_look(wisdom->place.path, &there, error);
+  if (status == MMC_OK && !there && writing) status = mmci_place_prepare(wisdom->place.path, error);
+  if (status != MMC_OK || wisdom->db != NULL || (!there && !writing)) return status;
+  return open_file(wisdom, writing, error);
+}
+
+mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *error) {
+  if (wisdom->place.path[0] == '\0' && !wisdom->in_memory)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "no wisdom store: %s", wisdom->place.no);
+  mmc_status status = ready_once(wisdom, writing, error);
+  for (int t = 1; t < TRIES && writing && wisdom->corrupt; t++)
+    status = ready_once(wisdom, writing, error);
+  return status;
+}
+
+/* ---- transactions -------------------------------------------------------------------------- */
+
+static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database_work work,
+                           void *user, mmci_error *error) {
+  mmc_status status = execute(wisdom, begin, error);
+  if (status != MMC_OK) return status;
+  status = work(wisdom, user, error);
+  for (int s = 0; s < MMCI_STATEMENTS; s++) {
+    if (wisdom->statements[s] == NULL) continue;
+    sqlite3_reset(wisdom->statements[s]);
+    sqlite3_clear_bindings(wisdom->statements[s]);
+  }
+  if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
+  if (status != MMC_OK) sqlite3_exec(wisdom->db, "ROLLBACK", NULL, NULL, NULL);
+  return status;
+}
+
+mmc_status mmci_database_write(mmci_wisdom *wisdom, mmci_database_work work, void *user,
+                               mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int t = 0; t < TRIES; t++) {
+    status = mmci_database_ready(wisdom, true, error);
+    if (status != MMC_OK) return status;
+    status = transact(wisdom, "BEGIN IMMEDIATE", work, user, error);
+    wisdom->generation++;
+    /* What went to a file that has since been renamed or deleted is done again in the new one. */
+    if (!wisdom->corrupt && (status != MMC_OK || !has_moved(wisdom))) return status;
+  }
+  if (status != MMC_OK) return status;
+  char shown[MMCI_PATH_TEXT_SIZE];
+  return mmci_fail(error, MMC_E_IO, "%s: another process keeps moving it away",
+                   mmci_path_text(wisdom->place.path, shown));
+}
+
+mmc_status mmci_database_read(mmci_wisdom *wisdom, mmci_database_work work, void *user,
+                              mmci_error *error) {
+  mmc_status status = mmci_database_ready(wisdom, false, error);
+  if (status != MMC_OK || wisdom->db == NULL) return status;
+  return transact(wisdom, "BEGIN", work, user, error);
+}

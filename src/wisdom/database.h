@@ -1,0 +1,64 @@
+/* database.h: the SQLite file under a store: opened when it is needed, never trusted. */
+#ifndef MMCI_DATABASE_H
+#define MMCI_DATABASE_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "wisdom/place.h"
+#include "wisdom/record.h"
+#include "wisdom/table.h"
+
+/* What is asked of each kind of record, and of the rest. */
+typedef enum mmci_query {
+  MMCI_QUERY_INSERT, /* fingerprint, fields, checksum; in place of the same key */
+  MMCI_QUERY_SELECT, /* fingerprint -> fields, checksum; sorted by key */
+  MMCI_QUERY_FIND,   /* fingerprint, keys -> fields, checksum */
+  MMCI_QUERY_DELETE, /* fingerprint, and for progress the job or NULL */
+  MMCI_QUERIES
+} mmci_query;
+
+enum {
+  MMCI_STATEMENT_FINGERPRINT_INSERT = MMCI_WISDOM_KINDS * MMCI_QUERIES,
+  MMCI_STATEMENT_FINGERPRINT_FIND,   /* fields -> id */
+  MMCI_STATEMENT_FINGERPRINT_SELECT, /* -> id, fields; sorted */
+  MMCI_STATEMENT_FINGERPRINT_PRUNE,  /* deletes those without records */
+  MMCI_STATEMENT_DATA_VERSION,       /* -> changes when another connection commits */
+  MMCI_STATEMENTS
+};
+
+struct mmci_wisdom {
+  pthread_mutex_t lock; /* guards everything below, and the connection */
+  mmci_place place;
+  bool in_memory; /* no file at all: what an import gathers */
+  sqlite3 *db;    /* NULL: not open, or no file is there */
+  bool writable;
+  bool corrupt; /* found so, and still open */
+  sqlite3_stmt *statements[MMCI_STATEMENTS];
+  uint64_t generation; /* counts own changes and openings */
+  mmci_table_cache tables;
+  char notice[480];
+};
+
+/* Opens the file, or finds it open still; what is wrong with it is the error. After MMC_OK db is
+ * NULL when !writing and there is nothing to read. */
+mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *error);
+void mmci_database_close(mmci_wisdom *wisdom);
+
+/* Does work(user) in a transaction that writes, committed when it returns MMC_OK. What it finds
+ * corrupt is set aside, and the work done on a new file. */
+typedef mmc_status (*mmci_database_work)(mmci_wisdom *wisdom, void *user, mmci_error *error);
+mmc_status mmci_database_write(mmci_wisdom *wisdom, mmci_database_work work, void *user,
+                               mmci_error *error);
+/* The same for work that reads one state of the file; not called when there is none. */
+mmc_status mmci_database_read(mmci_wisdom *wisdom, mmci_database_work work, void *user,
+                              mmci_error *error);
+
+/* A prepared statement, reset; NULL with the error set. */
+sqlite3_stmt *mmci_database_statement(mmci_wisdom *wisdom, int statement, mmci_error *error);
+#define MMCI_STATEMENT_OF(kind, query) ((int)(kind)*MMCI_QUERIES + (int)(query))
+
+/* The status and message for what SQLite answered. */
+mmc_status mmci_database_fail(mmci_wisdom *wisdom, int code, mmci_error *error);
+
+#endif

@@ -1,0 +1,248 @@
+/* table.c: products of one fingerprint in a hash table, open addressing with linear probing, at
+ * most half full; arrays and facts, of which there are few, in lists. */
+#include "wisdom/table.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "wisdom/record.h"
+
+/* Memory that is released at once. */
+typedef struct block {
+  struct block *next;
+  _Alignas(16) char bytes[];
+} block;
+
+typedef struct array_entry {
+  struct array_entry *next;
+  mmci_wisdom_array array;
+} array_entry;
+
+typedef struct fact_entry {
+  struct fact_entry *next;
+  mmci_wisdom_fact fact;
+} fact_entry;
+
+struct mmci_wisdom_table {
+  atomic_long references;
+  mmci_fingerprint fingerprint;
+  mmci_table_stamp stamp;
+  mmci_wisdom_table *next;       /* in the cache */
+  size_t count, slots;           /* slots: 0 or a power of two, more than 2 * count */
+  mmci_wisdom_product *products; /* a slot without recipe is free */
+  array_entry *arrays;
+  fact_entry *facts;
+  block *blocks;
+  size_t left; /* bytes free at the end of the first block */
+  char *top;   /* where they begin */
+};
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+enum { BLOCK_SIZE = 1 << 16 };
+
+/* Aligned for anything; NULL when there is none. */
+static void *take(mmci_wisdom_table *table, size_t size) {
+  size = (size + 15) & ~(size_t)15;
+  if (size > table->left) {
+    size_t room = size > BLOCK_SIZE ? size : BLOCK_SIZE;
+    block *fresh = mmci_alloc_array(sizeof *fresh + room, 1);
+    if (fresh == NULL) return NULL;
+    fresh->next = table->blocks;
+    table->blocks = fresh;
+    table->top = fresh->bytes;
+    table->left = room;
+  }
+  void *taken = table->top;
+  table->top += size;
+  table->left -= size;
+  return taken;
+}
+
+static void *take_copy(mmci_wisdom_table *table, const void *bytes, size_t size) {
+  void *copy = take(table, size);
+  if (copy != NULL) memcpy(copy, bytes, size);
+  return copy;
+}
+
+static char *take_text(mmci_wisdom_table *table, const char *text) {
+  return take_copy(table, text, strlen(text) + 1);
+}
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+static uint64_t stir(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+  return hash ^ hash >> 29;
+}
+
+static size_t slot_of(const mmci_wisdom_table *table, const mmci_wisdom_key *key) {
+  uint64_t words = (uint64_t)key->op_a << 8 | (uint64_t)key->op_b << 4 | (uint64_t)key->objective;
+  uint64_t hash = stir(stir(stir(words + 1, (uint64_t)key->m), (uint64_t)key->k), (uint64_t)key->n);
+  return (size_t)(hash ^ hash >> 32) & (table->slots - 1);
+}
+
+static bool same_key(const mmci_wisdom_key *a, const mmci_wisdom_key *b) {
+  return a->m == b->m && a->k == b->k && a->n == b->n && a->op_a == b->op_a && a->op_b == b->op_b &&
+         a->objective == b->objective;
+}
+
+/* Where the key is, or the free slot where it would be. */
+static mmci_wisdom_product *seek(const mmci_wisdom_table *table, const mmci_wisdom_key *key) {
+  size_t slot = slot_of(table, key);
+  while (table->products[slot].recipe != NULL && !same_key(&table->products[slot].key, key))
+    slot = (slot + 1) & (table->slots - 1);
+  return &table->products[slot];
+}
+
+static mmc_status grow(mmci_wisdom_table *table, mmci_error *error) {
+  mmci_wisdom_table grown = {.slots = table->slots == 0 ? 16 : 2 * table->slots};
+  grown.products = mmci_alloc_zeroed(grown.slots, sizeof *grown.products);
+  if (grown.products == NULL)
+    return mmci_fail_nomem(error, (uint64_t)grown.slots * sizeof *grown.products);
+  for (size_t s = 0; s < table->slots; s++)
+    if (table->products[s].recipe != NULL)
+      *seek(&grown, &table->products[s].key) = table->products[s];
+  free(table->products);
+  table->products = grown.products;
+  table->slots = grown.slots;
+  return MMC_OK;
+}
+
+static mmc_status add_product(mmci_wisdom_table *table, const mmci_wisdom_product *product,
+                              mmci_error *error) {
+  mmc_status status = 2 * (table->count + 1) >= table->slots ? grow(table, error) : MMC_OK;
+  if (status != MMC_OK) return status;
+  mmci_wisdom_product copy = *product;
+  copy.recipe = take_text(table, product->recipe);
+  copy.source = take_text(table, product->source);
+  if (copy.recipe == NULL || copy.source == NULL) return mmci_fail_nomem(error, BLOCK_SIZE);
+  *seek(table, &copy.key) = copy;
+  table->count++;
+  return MMC_OK;
+}
+
+const mmci_wisdom_product *mmci_wisdom_find(const mmci_wisdom_table *table,
+                                            const mmci_wisdom_key *key) {
+  if (table->count == 0) return NULL;
+  const mmci_wisdom_product *found = seek(table, key);
+  return found->recipe != NULL ? found : NULL;
+}
+
+/* ---- arrays and facts ---------------------------------------------------------------------- */
+
+static mmc_status add_array(mmci_wisdom_table *table, const mmci_wisdom_array *array,
+                            mmci_error *error) {
+  array_entry *entry = take(table, sizeof *entry);
+  if (entry == NULL) return mmci_fail_nomem(error, BLOCK_SIZE);
+  *entry = (array_entry){.next = table->arrays, .array = *array};
+  mmci_wisdom_grid *grid = &entry->array.grid;
+  size_t size = mmci_grid_size(grid) * sizeof *grid->values;
+  grid->values = take_copy(table, grid->values, size);
+  bool fits = grid->values != NULL;
+  for (int d = 0; d < 3; d++) {
+    grid->axis[d] = take_copy(table, grid->axis[d], (size_t)grid->count[d] * sizeof(int64_t));
+    fits = fits && grid->axis[d] != NULL;
+  }
+  if (!fits) return mmci_fail_nomem(error, size);
+  table->arrays = entry;
+  return MMC_OK;
+}
+
+const mmci_wisdom_array *mmci_wisdom_find_array(const mmci_wisdom_table *table, mmc_op op_a,
+                                                mmc_op op_b, mmci_wisdom_objective objective) {
+  for (const array_entry *e = table->arrays; e != NULL; e = e->next)
+    if (e->array.op_a == op_a && e->array.op_b == op_b && e->array.objective == objective)
+      return &e->array;
+  return NULL;
+}
+
+static mmc_status add_fact(mmci_wisdom_table *table, const mmci_wisdom_fact *fact,
+                           mmci_error *error) {
+  fact_entry *entry = take(table, sizeof *entry);
+  char *name = take_text(table, fact->name);
+  if (entry == NULL || name == NULL) return mmci_fail_nomem(error, BLOCK_SIZE);
+  *entry = (fact_entry){.next = table->facts, .fact = *fact};
+  entry->fact.name = name;
+  table->facts = entry;
+  return MMC_OK;
+}
+
+const mmci_wisdom_fact *mmci_wisdom_find_fact(const mmci_wisdom_table *table, const char *name) {
+  for (const fact_entry *e = table->facts; e != NULL; e = e->next)
+    if (strcmp(e->fact.name, name) == 0) return &e->fact;
+  return NULL;
+}
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+mmc_status mmci_table_create(const mmci_fingerprint *fingerprint, mmci_table_stamp stamp,
+                             mmci_wisdom_table **out, mmci_error *error) {
+  mmci_wisdom_table *table = mmci_alloc_zeroed(1, sizeof *table);
+  if (table == NULL) return mmci_fail_nomem(error, sizeof *table);
+  atomic_init(&table->references, 1);
+  table->fingerprint = *fingerprint;
+  table->stamp = stamp;
+  *out = table;
+  return MMC_OK;
+}
+
+void mmci_wisdom_release(mmci_wisdom_table *table) {
+  if (table == NULL || atomic_fetch_sub(&table->references, 1) != 1) return;
+  for (block *b = table->blocks, *next; b != NULL; b = next) {
+    next = b->next;
+    free(b);
+  }
+  free(table->products);
+  free(table);
+}
+
+mmc_status mmci_table_add(void *user, const mmci_wisdom_record *record, mmci_error *error) {
+  mmci_wisdom_table *table = user;
+  switch (record->kind) {
+    case MMCI_WISDOM_PRODUCT:
+      return add_product(table, &record->product, error);
+    case MMCI_WISDOM_ARRAY:
+      return add_array(table, &record->array, error);
+    case MMCI_WISDOM_FACT:
+      return add_fact(table, &record->fact, error);
+    default:
+      return MMC_OK;
+  }
+}
+
+/* ---- the cache ----------------------------------------------------------------------------- */
+
+static mmci_wisdom_table **place_of(mmci_table_cache *cache, const mmci_fingerprint *fingerprint) {
+  mmci_wisdom_table **at = &cache->first;
+  while (*at != NULL && !mmci_fingerprint_equal(&(*at)->fingerprint, fingerprint))
+    at = &(*at)->next;
+  return at;
+}
+
+mmci_wisdom_table *mmci_table_cached(mmci_table_cache *cache, const mmci_fingerprint *fingerprint,
+                                     mmci_table_stamp stamp) {
+  mmci_wisdom_table *table = *place_of(cache, fingerprint);
+  if (table == NULL || table->stamp.generation != stamp.generation ||
+      table->stamp.data_version != stamp.data_version)
+    return NULL;
+  atomic_fetch_add(&table->references, 1);
+  return table;
+}
+
+void mmci_table_keep(mmci_table_cache *cache, mmci_wisdom_table *table) {
+  mmci_wisdom_table **at = place_of(cache, &table->fingerprint), *old = *at;
+  atomic_fetch_add(&table->references, 1);
+  table->next = old != NULL ? old->next : NULL;
+  *at = table;
+  mmci_wisdom_release(old);
+}
+
+void mmci_table_drop_all(mmci_table_cache *cache) {
+  while (cache->first != NULL) {
+    mmci_wisdom_table *table = cache->first;
+    cache->first = table->next;
+    mmci_wisdom_release(table);
+  }
+}

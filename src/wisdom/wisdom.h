@@ -1,0 +1,215 @@
+/* wisdom.h: what was measured on a machine, kept for the next run.
+ *
+ * The store is one SQLite file of records. Each record lies under a fingerprint: the device, its
+ * driver, the BLAS, the library's version, the dtype and the precision it was measured with. Only
+ * records of the very same fingerprint are ever used; others are kept, shown and passed on.
+ *
+ *     product   how one product runs best: key (m, k, n, ops, objective), a recipe, its figures
+ *     array     the efficiency array E(m, n, k) on a grid
+ *     fact      a calibrated number of the machine, by name
+ *     progress  a unit of a tuning job that is done, with what it gave
+ *
+ * Every put is committed when it returns: a killed process loses the one in flight at most. Every
+ * record carries a checksum and is checked when it is read; one that is damaged or out of range is
+ * passed over and counted, never used.
+ *
+ * Planning looks up in a table in memory, which mmci_wisdom_acquire() loads, and loads again only
+ * after the file has changed. Threads may share all of this; a store locks itself. Built without
+ * SQLite, every function of the store says so with MMC_E_UNSUPPORTED. */
+#ifndef MMCI_WISDOM_H
+#define MMCI_WISDOM_H
+
+#include "base/status.h"
+
+/* ---- fingerprints -------------------------------------------------------------------------- */
+
+typedef enum mmci_fingerprint_field {
+  MMCI_FINGERPRINT_DEVICE,    /* "blas", "cuda" */
+  MMCI_FINGERPRINT_MODEL,     /* of the processor or the card */
+  MMCI_FINGERPRINT_DRIVER,    /* "" when it has none */
+  MMCI_FINGERPRINT_BLAS,      /* build and threads; "" when it has none */
+  MMCI_FINGERPRINT_LIBRARY,   /* mmc_version() */
+  MMCI_FINGERPRINT_DTYPE,     /* "f32" */
+  MMCI_FINGERPRINT_PRECISION, /* "native" */
+  MMCI_FINGERPRINT_FIELDS
+} mmci_fingerprint_field;
+
+enum { MMCI_FINGERPRINT_SIZE = 160 };
+
+typedef struct mmci_fingerprint {
+  char fields[MMCI_FINGERPRINT_FIELDS][MMCI_FINGERPRINT_SIZE];
+} mmci_fingerprint;
+
+extern const char *const mmci_fingerprint_names[MMCI_FINGERPRINT_FIELDS]; /* "device" ... */
+
+/* Copies text, cut to size; what is not printable UTF-8 becomes '?'. */
+void mmci_fingerprint_set(mmci_fingerprint *fingerprint, mmci_fingerprint_field field,
+                          const char *text);
+bool mmci_fingerprint_equal(const mmci_fingerprint *a, const mmci_fingerprint *b);
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+/* Texts are printable UTF-8 of 1 to MMCI_WISDOM_TEXT_MAX bytes, on one line. Figures that were not
+ * measured are NaN; those marked (may be NaN) alone may be. Spreads are relative: a share of the
+ * figure beside them. */
+enum { MMCI_WISDOM_TEXT_MAX = 255 };
+
+typedef enum mmci_wisdom_objective { MMCI_WISDOM_TIME, MMCI_WISDOM_ENERGY } mmci_wisdom_objective;
+
+/* A product C = op(A) op(B); m, k, n from 1 to 2^62. */
+typedef struct mmci_wisdom_key {
+  int64_t m, k, n;
+  mmc_op op_a, op_b;
+  mmci_wisdom_objective objective;
+} mmci_wisdom_key;
+
+typedef struct mmci_wisdom_product {
+  mmci_wisdom_key key;
+  const char *recipe;          /* whatever tune wrote; opaque here */
+  double seconds, spread;      /* as the recipe says */
+  double plain_seconds;        /* as one plain call */
+  double joules, plain_joules; /* (may be NaN) */
+  double watts;                /* (may be NaN) */
+  const char *source;          /* "measured" */
+  int64_t measured_at;         /* seconds since 1970 */
+} mmci_wisdom_product;
+
+/* E(m, n, k) in flop/s at axis m's point a, axis k's b, axis n's c:
+ *     values[(a * count[1] + b) * count[2] + c]
+ * 0 where it was not measured. Axes are m, k, n, rising, points from 1 to 2^62. */
+typedef struct mmci_wisdom_grid {
+  int32_t count[3];
+  const int64_t *axis[3];
+  const double *values;
+} mmci_wisdom_grid;
+
+enum { MMCI_WISDOM_AXIS_MAX = 1024, MMCI_WISDOM_GRID_MAX = 1 << 22 };
+
+typedef struct mmci_wisdom_array {
+  mmc_op op_a, op_b;
+  mmci_wisdom_objective objective;
+  mmci_wisdom_grid grid;
+  int64_t measured_at;
+} mmci_wisdom_array;
+
+typedef struct mmci_wisdom_fact {
+  const char *name; /* "launch_s" */
+  double number, spread;
+  int64_t measured_at;
+} mmci_wisdom_fact;
+
+typedef struct mmci_wisdom_progress {
+  const char *job, *unit;
+  double seconds, spread, joules; /* what the unit gave (may be NaN) */
+  int64_t measured_at;
+} mmci_wisdom_progress;
+
+typedef enum mmci_wisdom_kind {
+  MMCI_WISDOM_PRODUCT,
+  MMCI_WISDOM_ARRAY,
+  MMCI_WISDOM_FACT,
+  MMCI_WISDOM_PROGRESS,
+  MMCI_WISDOM_KINDS
+} mmci_wisdom_kind;
+
+typedef struct mmci_wisdom_record {
+  mmci_wisdom_kind kind;
+  const mmci_fingerprint *fingerprint;
+  union {
+    mmci_wisdom_product product;
+    mmci_wisdom_array array;
+    mmci_wisdom_fact fact;
+    mmci_wisdom_progress progress;
+  };
+} mmci_wisdom_record;
+
+/* ---- the store ----------------------------------------------------------------------------- */
+
+typedef struct mmci_wisdom mmci_wisdom;
+
+/* Touches no file: it is opened by the first call that needs it and made by the first that writes.
+ * path NULL: MMCHAIN_WISDOM, else mmchain/wisdom.db under XDG_CACHE_HOME, else under ~/.cache.
+ * "" (either one): no store; what needs one then fails with E_UNSUPPORTED.
+ * Returns: E_NOMEM. */
+mmc_status mmci_wisdom_create(const char *path, mmci_wisdom **out, mmci_error *error);
+void mmci_wisdom_destroy(mmci_wisdom *wisdom);
+/* Absolute; "" when there is no store. */
+const char *mmci_wisdom_path(const mmci_wisdom *wisdom);
+/* What the caller should tell people, of at most size bytes: a file that was corrupt and is now
+ * called otherwise; "" when there is nothing to tell. Returns text. */
+char *mmci_wisdom_notice(mmci_wisdom *wisdom, char *text, size_t size);
+
+/* All below return: E_UNSUPPORTED (no store, no SQLite), E_NOMEM, E_FORMAT (not a store, of a newer
+ * mmchain, corrupt), E_IO (cannot be read or written, disk full, held too long by another).
+ *
+ * A corrupt file is renamed aside by the next call that writes, which starts afresh; reading calls
+ * fail and change nothing. Only a file that is known to be ours is renamed: one in the usual place,
+ * or with our mark in its header. */
+
+/* Writes one record in place of the one with the same key. Also E_ARG: out of range. */
+mmc_status mmci_wisdom_put(mmci_wisdom *wisdom, const mmci_wisdom_record *record,
+                           mmci_error *error);
+
+/* Says whether a fingerprint is meant; what it returns but MMC_OK ends the call. */
+typedef mmc_status (*mmci_wisdom_match_fn)(void *user, const mmci_fingerprint *fingerprint,
+                                           bool *meant, mmci_error *error);
+
+/* Which records; all when zeroed. */
+typedef struct mmci_wisdom_filter {
+  mmci_wisdom_match_fn matches; /* NULL: every fingerprint */
+  void *user;
+  unsigned kinds;  /* bits 1 << kind; 0: every kind */
+  const char *job; /* progress of this job only; NULL: of every job */
+} mmci_wisdom_filter;
+
+/* Called with each record, sorted by fingerprint, kind and key; what it points to lives until it
+ * returns. Runs under the store's lock: it must not use the store. Anything but MMC_OK ends the
+ * walk, which returns it. */
+typedef mmc_status (*mmci_wisdom_visit_fn)(void *user, const mmci_wisdom_record *record,
+                                           mmci_error *error);
+/* Visits one state of the file, whatever others write meanwhile. filter NULL: all. damaged, unless
+ * NULL: how many records were passed over. A file that is not there is an empty store. */
+mmc_status mmci_wisdom_walk(mmci_wisdom *wisdom, const mmci_wisdom_filter *filter,
+                            mmci_wisdom_visit_fn visit, void *user, int64_t *damaged,
+                            mmci_error *error);
+/* Deletes what the filter chooses, damaged records too. count, unless NULL: how many. */
+mmc_status mmci_wisdom_forget(mmci_wisdom *wisdom, const mmci_wisdom_filter *filter, int64_t *count,
+                              mmci_error *error);
+/* Whether a unit of a job is done, and if so what it gave (job and unit are the caller's). */
+mmc_status mmci_wisdom_find_progress(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
+                                     const char *job, const char *unit, bool *found,
+                                     mmci_wisdom_progress *out, mmci_error *error);
+
+/* ---- look-ups ------------------------------------------------------------------------------ */
+
+/* The products, arrays and facts of one fingerprint, in memory, immutable. */
+typedef struct mmci_wisdom_table mmci_wisdom_table;
+
+/* The table of the file as it is now; a store that is not there gives an empty one. Costs a few
+ * microseconds unless the file has changed: ask once a plan, then look up. Release it. */
+mmc_status mmci_wisdom_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
+                               mmci_wisdom_table **out, mmci_error *error);
+void mmci_wisdom_release(mmci_wisdom_table *table);
+
+/* NULL when there is none; lives as long as the table. */
+const mmci_wisdom_product *mmci_wisdom_find(const mmci_wisdom_table *table,
+                                            const mmci_wisdom_key *key);
+const mmci_wisdom_array *mmci_wisdom_find_array(const mmci_wisdom_table *table, mmc_op op_a,
+                                                mmc_op op_b, mmci_wisdom_objective objective);
+const mmci_wisdom_fact *mmci_wisdom_find_fact(const mmci_wisdom_table *table, const char *name);
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+/* The text form, docs/wisdom.md: the same records give the same bytes. */
+mmc_status mmci_wisdom_export(mmci_wisdom *wisdom, mmc_write_fn write, void *user,
+                              mmci_error *error);
+/* Adds the text's records, all or none; of two with one key the later measured stays, of equals the
+ * imported. E_FORMAT with the number of the line. read is called before the store is locked. */
+mmc_status mmci_wisdom_import(mmci_wisdom *wisdom, mmc_read_fn read, void *user, mmci_error *error);
+
+/* For people (MMC_TEXT) or programs (MMC_JSON). here tells which fingerprints are this machine's.
+ */
+mmc_status mmci_wisdom_write(mmci_wisdom *wisdom, mmc_format format, mmci_wisdom_match_fn here,
+                             void *here_user, mmc_write_fn write, void *user, mmci_error *error);
+
+#endif

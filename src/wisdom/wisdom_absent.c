@@ -1,0 +1,85 @@
+/* wisdom_absent.c: the store of a library built without SQLite: there is none, and every call says
+ * so. Stands in for store.c, rows.c and database.c. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "wisdom/store.h"
+
+struct mmci_wisdom {
+  char nothing;
+};
+
+static mmc_status absent(mmci_error *error) {
+  return mmci_fail(error, MMC_E_UNSUPPORTED,
+                   "no wisdom store: built without SQLite: install libsqlite3-dev and build again");
+}
+
+mmc_status mmci_wisdom_create(const char *path, mmci_wisdom **out, mmci_error *error) {
+  (void)path;
+  mmci_wisdom *wisdom = mmci_alloc_zeroed(1, sizeof *wisdom);
+  if (wisdom == NULL) return mmci_fail_nomem(error, sizeof *wisdom);
+  *out = wisdom;
+  return MMC_OK;
+}
+
+void mmci_wisdom_destroy(mmci_wisdom *wisdom) {
+  free(wisdom);
+}
+
+const char *mmci_wisdom_path(const mmci_wisdom *wisdom) {
+  (void)wisdom;
+  return "";
+}
+
+char *mmci_wisdom_notice(mmci_wisdom *wisdom, char *text, size_t size) {
+  (void)wisdom;
+  if (size > 0) text[0] = '\0';
+  return text;
+}
+
+mmc_status mmci_wisdom_put(mmci_wisdom *wisdom, const mmci_wisdom_record *record,
+                           mmci_error *error) {
+  (void)wisdom, (void)record;
+  return absent(error);
+}
+
+mmc_status mmci_store_create_in_memory(mmci_wisdom **out, mmci_error *error) {
+  (void)out;
+  return absent(error);
+}
+
+mmc_status mmci_store_put_new(mmci_wisdom *wisdom, const mmci_wisdom_record *record,
+                              mmci_error *error) {
+  return mmci_wisdom_put(wisdom, record, error);
+}
+
+mmc_status mmci_store_merge(mmci_wisdom *wisdom, mmci_wisdom *from, mmci_error *error) {
+  (void)wisdom, (void)from;
+  return absent(error);
+}
+
+mmc_status mmci_wisdom_walk(mmci_wisdom *wisdom, const mmci_wisdom_filter *filter,
+                            mmci_wisdom_visit_fn visit, void *user, int64_t *damaged,
+                            mmci_error *error) {
+  (void)wisdom, (void)filter, (void)visit, (void)user, (void)damaged;
+  return absent(error);
+}
+
+mmc_status mmci_wisdom_forget(mmci_wisdom *wisdom, const mmci_wisdom_filter *filter, int64_t *count,
+                              mmci_error *error) {
+  (void)wisdom, (void)filter, (void)count;
+  return absent(error);
+}
+
+mmc_status mmci_wisdom_find_progress(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
+                                     const char *job, const char *unit, bool *found,
+                                     mmci_wisdom_progress *out, mmci_error *error) {
+  (void)wisdom, (void)fingerprint, (void)job, (void)unit, (void)found, (void)out;
+  return absent(error);
+}
+
+mmc_status mmci_wisdom_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
+                               mmci_wisdom_table **out, mmci_error *error) {
+  (void)wisdom, (void)fingerprint, (void)out;
+  return absent(error);
+}

@@ -1,0 +1,434 @@
+/* test_wisdom_faults.c: a store whose writers are killed, compete, run out of disk or of memory.
+ * What was committed is there afterwards, and the file is sound. */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "../wisdom_store.h"
+
+typedef struct fixture {
+  char directory[64], path[96];
+  mmci_fingerprint here;
+  mmci_error error;
+} fixture;
+
+static int set_up(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  *state = f;
+  if (f == NULL || make_directory(f->directory) != 0) return 1;
+  snprintf(f->path, sizeof f->path, "%s/wisdom.db", f->directory);
+  f->here = test_fingerprint("this one");
+  return 0;
+}
+
+static int tear_down(void **state) {
+  fixture *f = *state;
+  remove_directory(f->directory);
+  free(f);
+  return 0;
+}
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static mmci_wisdom *store(fixture *f) {
+  mmci_wisdom *wisdom = NULL;
+  assert_int_equal(mmci_wisdom_create(f->path, &wisdom, NULL), MMC_OK);
+  return wisdom;
+}
+
+static mmc_status put(fixture *f, mmci_wisdom *wisdom, int64_t m) {
+  mmci_wisdom_record record = test_product(&f->here, m);
+  f->error.text[0] = '\0';
+  return mmci_wisdom_put(wisdom, &record, &f->error);
+}
+
+/* SQLite's own verdict on the file. */
+static void expect_sound(fixture *f) {
+  sqlite3 *db;
+  sqlite3_stmt *statement;
+  assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+  assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &statement, NULL),
+                   SQLITE_OK);
+  assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+  assert_string_equal((const char *)sqlite3_column_text(statement, 0), "ok");
+  sqlite3_finalize(statement);
+  sqlite3_close(db);
+}
+
+/* Products 1 to count are there, each as it was put, and nothing is damaged. */
+static void expect_products(fixture *f, int64_t count) {
+  mmci_wisdom *wisdom = store(f);
+  mmci_wisdom_table *table;
+  int64_t damaged = -1, all = 0;
+  assert_int_equal(mmci_wisdom_walk(wisdom, NULL, count_one, &all, &damaged, NULL), MMC_OK);
+  assert_int_equal(damaged, 0);
+  assert_int_equal(mmci_wisdom_acquire(wisdom, &f->here, &table, NULL), MMC_OK);
+  for (int64_t m = 1; m <= count; m++) {
+    mmci_wisdom_record wanted = test_product(&f->here, m);
+    const mmci_wisdom_product *found = mmci_wisdom_find(table, &wanted.product.key);
+    if (found == NULL) fail_msg("product %d of %d is lost", (int)m, (int)count);
+    assert_true(found->seconds == wanted.product.seconds);
+  }
+  mmci_wisdom_release(table);
+  mmci_wisdom_destroy(wisdom);
+}
+
+/* ---- killed -------------------------------------------------------------------------------- */
+
+/* Puts first, first+1, ... for ever, and says so on the pipe after each. */
+static void put_for_ever(fixture *f, int64_t first, int pipe_end) {
+  mmci_wisdom *wisdom = NULL;
+  if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) _exit(1);
+  for (int64_t m = first;; m++) {
+    if (put(f, wisdom, m) != MMC_OK) _exit(2);
+    if (write(pipe_end, &m, sizeof m) != sizeof m) _exit(3);
+  }
+}
+
+/* The last number on the pipe, after its writer is gone; last when there is none. */
+static int64_t last_said(int pipe_end, int64_t last) {
+  int64_t m;
+  while (read(pipe_end, &m, sizeof m) == sizeof m) last = m;
+  return last;
+}
+
+static void killed_writers_lose_nothing_committed(void **state) {
+  fixture *f = *state;
+  uint64_t seed = 99;
+  int64_t committed = 0;
+  for (int kill_number = 0; kill_number < 20; kill_number++) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+      close(ends[0]);
+      put_for_ever(f, committed + 1, ends[1]);
+    }
+    close(ends[1]);
+    /* From before the file is made to many commits later. */
+    usleep((useconds_t)random_below(&seed, kill_number % 3 == 0 ? 3000 : 60000));
+    kill(child, SIGKILL);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    committed = last_said(ends[0], committed);
+    close(ends[0]);
+    if (access(f->path, F_OK) == 0) expect_sound(f);
+    expect_products(f, committed);
+  }
+  print_message("%d committed in 20 lives\n", (int)committed);
+  assert_true(committed > 20);
+}
+
+/* ---- competing ----------------------------------------------------------------------------- */
+
+enum { WRITERS = 4, EACH = 60 };
+
+static void writers_at_once_wait_for_each_other(void **state) {
+  fixture *f = *state;
+  pid_t children[WRITERS];
+  double start = now_s();
+  for (int w = 0; w < WRITERS; w++) {
+    children[w] = fork();
+    assert_true(children[w] >= 0);
+    if (children[w] != 0) continue;
+    mmci_wisdom *wisdom = NULL; /* all begin with no file there */
+    double longest = 0;
+    if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) _exit(1);
+    for (int64_t i = 0; i < EACH; i++) {
+      double before = now_s();
+      if (put(f, wisdom, 1 + i * WRITERS + w) != MMC_OK) {
+        fprintf(stderr, "writer %d: %s\n", w, f->error.text);
+        _exit(2);
+      }
+      if (now_s() - before > longest) longest = now_s() - before;
+    }
+    mmci_wisdom_destroy(wisdom);
+    _exit(longest < 5 ? 0 : 3);
+  }
+  for (int w = 0; w < WRITERS; w++) {
+    int status;
+    assert_int_equal(waitpid(children[w], &status, 0), children[w]);
+    assert_int_equal(status, 0);
+  }
+  print_message("%d puts by %d in %.2f s\n", WRITERS * EACH, WRITERS, now_s() - start);
+  expect_sound(f);
+  expect_products(f, WRITERS * EACH);
+}
+
+/* Several find the same file corrupt: one sets it aside, all write to the new one. */
+static void writers_set_a_corrupt_file_aside_once(void **state) {
+  fixture *f = *state;
+  for (int round = 0; round < 5; round++) {
+    mmci_wisdom *wisdom = store(f);
+    for (int64_t m = 1; m <= 100; m++) assert_int_equal(put(f, wisdom, m), MMC_OK);
+    mmci_wisdom_destroy(wisdom);
+    assert_int_equal(truncate(f->path, 8192), 0);
+    pid_t children[WRITERS];
+    for (int w = 0; w < WRITERS; w++) {
+      children[w] = fork();
+      assert_true(children[w] >= 0);
+      if (children[w] != 0) continue;
+      if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) _exit(1);
+      for (int64_t i = 0; i < 5; i++)
+        if (put(f, wisdom, 1 + i * WRITERS + w) != MMC_OK) {
+          fprintf(stderr, "writer %d: %s\n", w, f->error.text);
+          _exit(2);
+        }
+      mmci_wisdom_destroy(wisdom);
+      _exit(0);
+    }
+    for (int w = 0; w < WRITERS; w++) {
+      int status;
+      assert_int_equal(waitpid(children[w], &status, 0), children[w]);
+      assert_int_equal(status, 0);
+    }
+    char aside[128];
+    snprintf(aside, sizeof aside, "%s.corrupt-%d", f->path, round + 1);
+    assert_int_equal(access(aside, F_OK), 0);
+    snprintf(aside, sizeof aside, "%s.corrupt-%d", f->path, round + 2);
+    assert_int_equal(access(aside, F_OK), -1);
+    expect_sound(f);
+    expect_products(f, 5 * WRITERS);
+    unlink(f->path);
+  }
+}
+
+/* Who holds the file for long is named in the message; readers do not wait at all. */
+static void a_held_store_can_be_read(void **state) {
+  fixture *f = *state;
+  mmci_wisdom *wisdom = store(f);
+  assert_int_equal(put(f, wisdom, 1), MMC_OK);
+  sqlite3 *db;
+  assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+  double start = now_s();
+  assert_int_equal(count_records(wisdom), 1);
+  mmci_wisdom_table *table;
+  assert_int_equal(mmci_wisdom_acquire(wisdom, &f->here, &table, NULL), MMC_OK);
+  mmci_wisdom_release(table);
+  assert_true(now_s() - start < 3);
+  assert_int_equal(put(f, wisdom, 2), MMC_E_IO);
+  assert_non_null(strstr(f->error.text, "held by another process for more than 5 s"));
+  sqlite3_close(db);
+  assert_int_equal(put(f, wisdom, 2), MMC_OK);
+  mmci_wisdom_destroy(wisdom);
+}
+
+/* ---- no room ------------------------------------------------------------------------------- */
+
+enum { FEWEST = 50 }; /* that fit */
+
+/* Puts until the disk is full; how many went in, or less than 0 with the number of what is wrong.
+ */
+static int64_t put_until_full(fixture *f, mmci_wisdom *wisdom, int64_t first) {
+  for (int64_t m = first; m < 100000; m++) {
+    mmc_status status = put(f, wisdom, m);
+    if (status == MMC_OK) continue;
+    return status == MMC_E_IO && f->error.text[0] != '\0' ? m - 1 : -1;
+  }
+  return -2;
+}
+
+/* In a child: limits the size of files, fills, reads, lifts the limit, writes. */
+static int fill_to_the_limit(fixture *f) {
+  signal(SIGXFSZ, SIG_IGN);
+  struct rlimit old;
+  getrlimit(RLIMIT_FSIZE, &old);
+  mmci_wisdom *wisdom = NULL;
+  if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) return 1;
+  int64_t count = 0;
+  static const rlim_t limits[] = {0, 2000, 30000, 60000, 100000, 1000000};
+  for (size_t l = 0; l < sizeof limits / sizeof limits[0]; l++) {
+    struct rlimit limit = {.rlim_cur = limits[l], .rlim_max = old.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int64_t full = put_until_full(f, wisdom, count + 1);
+    if (full < 0) {
+      fprintf(stderr, "limit %d: %d, '%s'\n", (int)limits[l], (int)full, f->error.text);
+      return 2;
+    }
+    setrlimit(RLIMIT_FSIZE, &old);
+    count = full;
+    if (count > 0 && count_records(wisdom) != count) return 3;
+    if (put(f, wisdom, ++count) != MMC_OK) return 4;
+  }
+  mmci_wisdom_destroy(wisdom);
+  return count < FEWEST ? 5 : 0;
+}
+
+/* Leaves the file systems of the others; false where that is not allowed. */
+static bool leave_mounts(void) {
+  char map[64];
+  int length = snprintf(map, sizeof map, "0 %d 1", (int)getuid());
+  if (unshare(CLONE_NEWNS) != 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    FILE *file = fopen("/proc/self/uid_map", "w");
+    if (file == NULL) return false;
+    bool written = fwrite(map, 1, (size_t)length, file) == (size_t)length;
+    if (fclose(file) != 0 || !written) return false;
+  }
+  return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
+/* In a child: the same on a file system of its own. */
+static int fill_the_disk(fixture *f) {
+  if (!leave_mounts() || mount("none", f->directory, "tmpfs", 0, "size=500k") != 0) return 77;
+  mmci_wisdom *wisdom = NULL;
+  if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) return 1;
+  int64_t count = put_until_full(f, wisdom, 1);
+  if (count < 50 || strstr(f->error.text, "the disk is full") == NULL) {
+    fprintf(stderr, "%d, '%s'\n", (int)count, f->error.text);
+    return 2;
+  }
+  if (count_records(wisdom) != count) return 3;
+  mmci_wisdom_destroy(wisdom);
+  /* Opened anew on the full disk, where reading must do. */
+  if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) return 1;
+  if (count_records(wisdom) != count) return 4;
+  if (put_until_full(f, wisdom, count + 1) < 0) return 5;
+  if (mount("none", f->directory, "tmpfs", MS_REMOUNT, "size=2m") != 0) return 6;
+  for (int64_t m = 1; m <= 10; m++)
+    if (put(f, wisdom, 100000 + m) != MMC_OK) return 7;
+  if (count_records(wisdom) < count + 10) return 8;
+  mmci_wisdom_destroy(wisdom);
+  expect_sound(f);
+  return 0;
+}
+
+static int in_a_child(fixture *f, int (*work)(fixture *f)) {
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) _exit(work(f));
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+static void files_that_may_not_grow_keep_what_they_have(void **state) {
+  fixture *f = *state;
+  assert_int_equal(in_a_child(f, fill_to_the_limit), 0);
+  expect_sound(f);
+  expect_products(f, FEWEST);
+}
+
+static void a_full_disk_is_told(void **state) {
+  fixture *f = *state;
+  int result = in_a_child(f, fill_the_disk);
+  if (result == 77) {
+    print_message("no mount of its own is allowed here\n");
+    skip();
+  }
+  assert_int_equal(result, 0);
+}
+
+/* ---- no memory ----------------------------------------------------------------------------- */
+
+static sqlite3_mem_methods usual;
+static long allocations_left = -1; /* of SQLite, until one fails; negative: none does */
+static long failures;
+
+static bool fails(void) {
+  if (allocations_left < 0 || allocations_left-- > 0) return false;
+  failures++;
+  return true;
+}
+
+static void *failing_malloc(int size) {
+  return fails() ? NULL : usual.xMalloc(size);
+}
+
+static void *failing_realloc(void *old, int size) {
+  return fails() ? NULL : usual.xRealloc(old, size);
+}
+
+/* Each of SQLite's allocations fails once; what was asked for fails with E_NOMEM or is done. */
+static mmc_status everything(fixture *f) {
+  mmci_wisdom *wisdom = NULL;
+  mmc_status status = mmci_wisdom_create(f->path, &wisdom, NULL);
+  mmci_wisdom_record product = test_product(&f->here, 1), array = test_array(&f->here);
+  mmci_wisdom_table *table = NULL;
+  int64_t count = 0;
+  static char text[] =
+      "mmchain wisdom 1\n"
+      "fingerprint \"blas\" \"m\" \"\" \"\" \"0.1.0\" \"f32\" \"native\"\n"
+      "product 1 2 3 N N time \"r\" 1 0 1 - - - \"measured\" 1\nend 1\n";
+  text_buffer input = text_of(text);
+  if (status == MMC_OK) status = mmci_wisdom_put(wisdom, &product, &f->error);
+  if (status == MMC_OK) status = mmci_wisdom_put(wisdom, &array, &f->error);
+  if (status == MMC_OK) status = mmci_wisdom_import(wisdom, text_read, &input, &f->error);
+  if (status == MMC_OK) status = mmci_wisdom_acquire(wisdom, &f->here, &table, &f->error);
+  if (status == MMC_OK) {
+    assert_non_null(mmci_wisdom_find(table, &product.product.key));
+    assert_non_null(mmci_wisdom_find_array(table, MMC_OP_N, MMC_OP_T, MMCI_WISDOM_ENERGY));
+    status = mmci_wisdom_walk(wisdom, NULL, count_one, &count, NULL, &f->error);
+  }
+  if (status == MMC_OK) assert_int_equal(count, 3);
+  if (status == MMC_OK) status = mmci_wisdom_forget(wisdom, NULL, &count, &f->error);
+  if (status == MMC_OK) assert_int_equal(count, 3);
+  mmci_wisdom_release(table);
+  mmci_wisdom_destroy(wisdom);
+  return status;
+}
+
+static void allocations_of_sqlite_may_fail(void **state) {
+  fixture *f = *state;
+  int refused = 0;
+  for (long k = 0;; k += 1 + k / 300) { /* each at first, then ever sparser */
+    failures = 0;
+    allocations_left = k;
+    f->error.text[0] = '\0';
+    mmc_status status = everything(f);
+    allocations_left = -1;
+    if (status != MMC_OK && status != MMC_E_NOMEM)
+      fail_msg("allocation %ld: %s (%s)", k, f->error.text, mmc_status_string(status));
+    if (status != MMC_OK) refused++;
+    if (access(f->path, F_OK) == 0) expect_sound(f);
+    unlink(f->path);
+    if (failures == 0) {
+      assert_int_equal(status, MMC_OK);
+      print_message("%ld allocations, %d refused\n", k, refused);
+      assert_true(refused > 100);
+      return;
+    }
+  }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+  sqlite3_config(SQLITE_CONFIG_GETMALLOC, &usual);
+  sqlite3_mem_methods failing = usual;
+  failing.xMalloc = failing_malloc;
+  failing.xRealloc = failing_realloc;
+  sqlite3_config(SQLITE_CONFIG_MALLOC, &failing);
+  sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
+  const struct CMUnitTest tests[] = {
+      TEST(killed_writers_lose_nothing_committed),
+      TEST(writers_at_once_wait_for_each_other),
+      TEST(writers_set_a_corrupt_file_aside_once),
+      TEST(a_held_store_can_be_read),
+      TEST(files_that_may_not_grow_keep_what_they_have),
+      TEST(a_full_disk_is_told),
+      TEST(allocations_of_sqlite_may_fail),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
