@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/npy_header.h"
 #include "base/path_text.h"
+#include "io/npy_header.h"
 
 /* The bytes of a file from its start: all of them when mapped, else as many as were wanted yet. */
 typedef struct source {

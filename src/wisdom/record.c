@@ -62,6 +62,14 @@ const mmci_record_shape mmci_record_shapes[MMCI_WISDOM_KINDS] = {
     [MMCI_WISDOM_PROGRESS] = SHAPE(progress, progress, 2),
 };
 
+void *mmci_record_field(mmci_wisdom_record *record, const mmci_field *field) {
+  return (char *)record + field->offset;
+}
+
+const void *mmci_record_field_read(const mmci_wisdom_record *record, const mmci_field *field) {
+  return (const char *)record + field->offset;
+}
+
 int64_t mmci_record_date(const mmci_wisdom_record *record) {
   const mmci_record_shape *shape = &mmci_record_shapes[record->kind];
   return MMCI_FIELD_READ(record, &shape->fields[shape->count - 1], int64_t);

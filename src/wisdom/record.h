@@ -32,10 +32,11 @@ typedef struct mmci_record_shape {
 
 extern const mmci_record_shape mmci_record_shapes[MMCI_WISDOM_KINDS];
 
-/* A field of a record, as what its type says. */
-#define MMCI_FIELD(record, field, type) ((type *)((char *)(record) + (field)->offset))
-#define MMCI_FIELD_READ(record, field, type) \
-  (*(const type *)((const char *)(record) + (field)->offset))
+/* Where a field of a record lies, as what its type says. */
+void *mmci_record_field(mmci_wisdom_record *record, const mmci_field *field);
+const void *mmci_record_field_read(const mmci_wisdom_record *record, const mmci_field *field);
+#define MMCI_FIELD(record, field, type) ((type *)mmci_record_field(record, field))
+#define MMCI_FIELD_READ(record, field, type) (*(const type *)mmci_record_field_read(record, field))
 
 /* As text, SQL and JSON spell them; NULL or false when there is no such thing. */
 const char *mmci_op_word(mmc_op op); /* "N", "T", "H" */

@@ -366,7 +366,7 @@ static mmc_status wisdom(void) {
   mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
   options.wisdom_path = "test_allocations.db";
   TRY(mmc_context_create(&options, &context), context, mmc_context);
-  mmc_wisdom_info info;
+  mmc_wisdom_info info = {0};
   int64_t count = 0;
   status = mmc_wisdom_import(context, read_text, &text);
   if (status == MMC_E_UNSUPPORTED) status = MMC_OK; /* built without SQLite */
