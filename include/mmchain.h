@@ -431,7 +431,8 @@ typedef struct mmc_meter mmc_meter;
  *   "cpu", "blas", "ref"  "rapl": the processor packages, by Linux's powercap
  *   "cuda", "cuda:i"      "nvml:i": the whole board, by NVIDIA's management library
  *   "replay:FILE"         plays a recording: lines of "time_s joules [watts [sm_mhz [memory_mhz
- *                         [celsius [reasons]]]]]"; see src/meter/replay.c
+ *                         [celsius [reasons]]]]]", - for unknown, # before a comment; reasons as
+ *                         NVML's sum of clock event reasons
  *   "none"                measures nothing
  * A meter that is not here is opened too; mmc_meter_measure() then says why nothing is measurable.
  * The context must outlive the meter, which belongs to one thread at a time.

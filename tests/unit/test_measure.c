@@ -247,7 +247,8 @@ static void a_counter_that_breaks_is_no_measurement(void **state) {
                                         [FALLS] = "the energy counter fell: from ",
                                         [FAILS] = "the card is gone"};
   for (int f = STANDS; f <= FAILS; f++)
-    for (double after_s = 0; after_s < 3.4; after_s += 0.1) {
+    for (int tenths = 0; tenths < 34; tenths++) {
+      double after_s = tenths / 10.0;
       world w = quiet_world();
       w.fault = (fault)f;
       w.break_s = w.time_s + after_s;

@@ -81,7 +81,8 @@ static void random_recordings_play_as_written(void **state) {
   }
   mmci_meter *meter = open_text(text);
   int line = 0;
-  for (double time_s = times[0]; time_s <= times[LINES - 1]; time_s += 1.0 / 4096) {
+  for (int64_t i = 0; times[0] + (double)i / 4096 <= times[LINES - 1]; i++) {
+    double time_s = times[0] + (double)i / 4096;
     while (line + 1 < LINES && times[line + 1] <= time_s) line++;
     if (joules_at(meter, time_s + 4096) != joules[line])
       fail_msg("seed %llu, at %g", (unsigned long long)seed, time_s);

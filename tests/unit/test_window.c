@@ -135,8 +135,9 @@ static void long_readings_are_part_of_the_error_told(void **state) {
     mmci_window w = {0};
     mmci_window_begin(&w, 1);
     for (int64_t time = 0; w.phase != MMCI_WINDOW_CLOSED;) {
-      int64_t took = 2 * random_below(&numbers, 10), at = random_below(&numbers, took + 1);
-      mmci_window_add(&w, (double)(time + took / 2) * tick_s, (double)took * tick_s,
+      int64_t half = random_below(&numbers, 10), took = 2 * half;
+      int64_t at = random_below(&numbers, took + 1);
+      mmci_window_add(&w, (double)(time + half) * tick_s, (double)took * tick_s,
                       joules_at(&c, time + at), NULL);
       time += took + 1 + random_below(&numbers, 4);
     }
