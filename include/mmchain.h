@@ -120,13 +120,24 @@ MMC_API mmc_status mmc_device_describe(mmc_context *context, int index, mmc_devi
 
 /* ---- matrices ----------------------------------------------------------------------------- */
 
-typedef enum mmc_dtype { MMC_F32, MMC_F64, MMC_C64, MMC_C128 } mmc_dtype;
+typedef enum mmc_dtype {
+  MMC_F32,
+  MMC_F64,
+  MMC_C64,
+  MMC_C128,
+  MMC_F16, /* IEEE binary16; sums in f32, intermediates rounded to f16 */
+  MMC_BF16 /* the upper half of an f32; likewise */
+} mmc_dtype;
 typedef enum mmc_op { MMC_OP_N, MMC_OP_T, MMC_OP_H } mmc_op; /* as is, transposed, conjugated too */
 typedef enum mmc_layout { MMC_ROW_MAJOR, MMC_COL_MAJOR } mmc_layout;
+typedef enum mmc_location {
+  MMC_HOST,
+  MMC_DEVICE /* memory of the device that the plan is for; for "blas" and "ref" that is the host */
+} mmc_location;
 
-/* "f32", "f64", "c64", "c128"; NULL for other values. */
+/* "f32", "f64", "c64", "c128", "f16", "bf16"; NULL for other values. */
 MMC_API const char *mmc_dtype_name(mmc_dtype dtype);
-/* Bytes an element takes: 4, 8, 8, 16; 0 for other values. */
+/* Bytes an element takes: 4, 8, 8, 16, 2, 2; 0 for other values. */
 MMC_API size_t mmc_dtype_size(mmc_dtype dtype);
 
 /* A dense matrix as it lies in memory, before any op. Element (r, c) is
@@ -137,6 +148,7 @@ typedef struct mmc_matrix {
   void *data;
   int64_t rows, cols, ld;
   mmc_layout layout;
+  mmc_location location; /* 0: MMC_HOST */
 } mmc_matrix;
 
 /* ---- chain -------------------------------------------------------------------------------- */
@@ -174,11 +186,20 @@ typedef struct mmc_plan_options {
    * All but the last find the fewest multiplications, and the same order where several tie:
    * see mmc_order_create(). NULL: "auto". */
   const char *solver;
-  const char *device;          /* "cpu" (the best there is), "blas", "ref"; NULL: "cpu" */
+  /* "cpu" (the best there is), "blas", "ref", "cuda" or "cuda:i"; NULL: "cpu". */
+  const char *device;
   uint64_t memory_limit_bytes; /* workspace allowed, apart from factors and result */
+  const char *objective;       /* what to make least: "flops"; NULL: "flops" */
+  /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
+   * accurate. "fast": TF32 for f32 and c64 on a GPU. NULL: "native". */
+  const char *precision;
+  /* Where factors and result will be, for what must fit into the device's memory: executing with
+   * others works too. */
+  mmc_location location;
+  uint64_t device_memory_bytes; /* of the device's memory, what the plan may use at most */
 } mmc_plan_options;
 #define MMC_PLAN_OPTIONS_INIT \
-  { sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT }
+  { sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
  * intermediate. The chain is copied; the context must outlive the plan.
@@ -228,14 +249,48 @@ typedef struct mmc_run mmc_run;
 MMC_API mmc_status mmc_run_create(const mmc_plan *plan, mmc_run **out);
 MMC_API void mmc_run_destroy(mmc_run *run);
 
-/* METHOD. out = op(factors[0]) * ... * op(factors[n-1]).
+/* METHOD. out = op(factors[0]) * ... * op(factors[n-1]), complete on return.
  * factors: n matrices as stored, so factor i is dims[i] x dims[i+1] when its op is N and
  *          dims[i+1] x dims[i] when it is T or H; any layout and ld; read where they lie, never
- *          copied or transposed. The same matrix may be given several times.
+ *          copied or transposed, but for those on the host when the device has memory of its own.
+ *          The same matrix may be given several times.
  * out:     dims[0] x dims[n], any layout and ld; must not overlap a factor. Elements between the
  *          rows (columns) of an ld are left alone. NaN and Inf pass through as in IEEE arithmetic.
- * Returns: E_ARG (the message names the factor), E_DEVICE. Allocates nothing. */
+ * Returns: E_ARG (the message names the factor), E_DEVICE, E_NOMEM. Allocates nothing when the
+ *          matrices lie as in the execution before. */
 MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
+
+/* METHOD. As mmc_execute(), ordered like a kernel on the caller's stream, a cudaStream_t (NULL is
+ * CUDA's default stream), and without waiting when all matrices are on the device. Other devices
+ * ignore the stream and wait.
+ * Executions of one run follow each other on whatever streams they are. Executed again with the
+ * same matrices on a device, the whole chain is one CUDA graph launch. The run must not be
+ * destroyed before the work is done. */
+MMC_API mmc_status mmc_enqueue(mmc_run *run, void *stream, const mmc_matrix *factors,
+                               const mmc_matrix *out);
+
+/* METHOD. Waits until what mmc_enqueue() was given is done. Returns: E_DEVICE. */
+MMC_API mmc_status mmc_wait(mmc_run *run);
+
+/* ---- memory of a device -----------------------------------------------------------------------
+ */
+
+/* For factors and results with location MMC_DEVICE, where the caller has no other means to allocate
+ * there; on "blas" and "ref" it is host memory. */
+typedef struct mmc_memory mmc_memory;
+
+/* CONSTRUCTOR. size_bytes of uninitialised memory of a device, named as in mmc_plan_options. The
+ * context must outlive it. Returns: E_ARG, E_UNSUPPORTED, E_NOMEM, E_DEVICE. */
+MMC_API mmc_status mmc_memory_create(mmc_context *context, const char *device, size_t size_bytes,
+                                     mmc_memory **out);
+MMC_API void mmc_memory_destroy(mmc_memory *memory);
+/* Where it begins, as mmc_matrix wants it; aligned to 64 bytes at least. */
+MMC_API void *mmc_memory_address(const mmc_memory *memory);
+/* METHODS. Copy size bytes to offset from the host, and back; done on return.
+ * Returns: E_ARG (beyond the end), E_DEVICE. */
+MMC_API mmc_status mmc_memory_write(mmc_memory *memory, size_t offset, const void *from,
+                                    size_t size);
+MMC_API mmc_status mmc_memory_read(mmc_memory *memory, size_t offset, void *to, size_t size);
 
 /* ---- order: the ordering problem itself ------------------------------------------------------ */
 

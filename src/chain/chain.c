@@ -13,10 +13,8 @@ static const struct {
   const char *name;
   size_t size;
 } dtypes[] = {
-    [MMC_F32] = {"f32", 4},
-    [MMC_F64] = {"f64", 8},
-    [MMC_C64] = {"c64", 8},
-    [MMC_C128] = {"c128", 16},
+    [MMC_F32] = {"f32", 4},    [MMC_F64] = {"f64", 8}, [MMC_C64] = {"c64", 8},
+    [MMC_C128] = {"c128", 16}, [MMC_F16] = {"f16", 2}, [MMC_BF16] = {"bf16", 2},
 };
 
 enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
@@ -66,8 +64,8 @@ static mmc_status allocate(mmc_dtype dtype, int64_t n, mmc_chain **out, mmci_err
 mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                              mmc_chain **out, mmci_error *error) {
   if (mmc_dtype_name(dtype) == NULL)
-    return mmci_fail(error, MMC_E_ARG, "dtype: expected f32, f64, c64 or c128, got number %d",
-                     (int)dtype);
+    return mmci_fail(error, MMC_E_ARG,
+                     "dtype: expected f32, f64, c64, c128, f16 or bf16, got number %d", (int)dtype);
   mmc_status status = mmci_dims_check(n, dims, error);
   if (status != MMC_OK) return status;
   for (int64_t i = 0; ops != NULL && i < n; i++)
@@ -137,7 +135,8 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
                                 strncmp(text, dtypes[d].name, length) == 0))
       d++;
     if (d == DTYPE_COUNT)
-      return fail_at(text, at, "f32:, f64:, c64:, c128: or a dim, as in f64:10x30x5x60", error);
+      return fail_at(text, at,
+                     "f32:, f64:, c64:, c128:, f16:, bf16: or a dim, as in f64:10x30x5x60", error);
     dtype = (mmc_dtype)d;
     at = colon + 1;
   }

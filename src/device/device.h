@@ -11,23 +11,41 @@
 #include "base/status.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 1
+#define MMCI_DEVICE_ABI 2
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* C = A B, C m x n, A m x k, B k x n, all >= 0. */
-typedef struct mmci_gemm {
-  mmc_dtype dtype;
-  int64_t m, k, n;
-} mmci_gemm;
+typedef enum mmci_precision {
+  MMCI_NATIVE,   /* the arithmetic of the dtype */
+  MMCI_FAITHFUL, /* other arithmetic allowed where no less accurate */
+  MMCI_FAST      /* less accurate allowed: TF32 for f32 and c64 */
+} mmci_precision;
 
-/* An operand where it lies. Element (r, c) is data[r * ld + c], or data[c * ld + r] when trans,
- * conjugated when conj. A column-major matrix is a transposed row-major one. ld in elements. */
-typedef struct mmci_operand {
-  const void *data;
+/* How an operand lies. Element (r, c) is data[r * ld + c], or data[c * ld + r] when trans,
+ * conjugated when conj. A column-major matrix is a transposed row-major one. ld in elements, at
+ * least 1. */
+typedef struct mmci_form {
   int64_t ld;
   bool trans, conj;
-} mmci_operand;
+} mmci_form;
+
+/* C = A B, or C += A B when accumulate. C m x n, row-major; A m x k, B k x n; all sizes >= 0. */
+typedef struct mmci_gemm {
+  mmc_dtype dtype;
+  mmci_precision precision;
+  int64_t m, k, n;
+  mmci_form a, b;
+  int64_t ldc;
+  bool accumulate;
+  int variant; /* 0: the device's own choice; 1 to variants(): another way to the same result */
+} mmci_gemm;
+
+/* Lines of bytes that lie pitch bytes apart. */
+typedef struct mmci_transfer {
+  void *to;
+  const void *from;
+  int64_t to_pitch, from_pitch, lines, line_bytes;
+} mmci_transfer;
 
 /* ---- the ordering problem ------------------------------------------------------------------ */
 
@@ -55,8 +73,55 @@ typedef struct mmci_device_order {
 /* ---- the contract -------------------------------------------------------------------------- */
 
 typedef struct mmci_device mmci_device; /* one opened device; each implementation's own */
-typedef struct mmci_queue mmci_queue;   /* products run in the order they are enqueued */
+typedef struct mmci_queue mmci_queue;   /* work is done in the order in which it is enqueued */
 typedef struct mmci_kernel mmci_kernel; /* a prepared product */
+typedef struct mmci_event mmci_event;   /* a point in a queue that other queues can wait for */
+typedef struct mmci_graph mmci_graph;   /* captured work, to be launched as one */
+
+/* What a device with memory of its own can do besides, without waiting for any of it. Its products
+ * take addresses of its own memory only. Nothing here but create, capture_end and memory allocates;
+ * asynchronous errors surface in a later call, in sync at the latest. */
+typedef struct mmci_device_async {
+  int queues; /* more than this many at work together gain nothing; at least 1 */
+
+  /* Bytes of the device's memory: free now, and in all. */
+  mmc_status (*memory)(mmci_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
+                       mmci_error *error);
+  /* Page-locked host memory, to and from which transfers go at full speed. */
+  mmc_status (*alloc_pinned)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
+  void (*dealloc_pinned)(mmci_device *device, void *memory);
+
+  /* The queue stands for the caller's stream from now on (a cudaStream_t; NULL is CUDA's default
+   * stream), or for its own again. */
+  void (*queue_attach)(mmci_queue *queue, void *stream);
+  void (*queue_detach)(mmci_queue *queue);
+
+  /* Host to device and back; host memory of any kind, which must stay until sync. upload has often
+   * read all of it on return; what download writes is there after sync only. Staging through pinned
+   * memory is the device's own matter. */
+  mmc_status (*upload)(mmci_queue *queue, const mmci_transfer *transfer, mmci_error *error);
+  mmc_status (*download)(mmci_queue *queue, const mmci_transfer *transfer, mmci_error *error);
+  /* to (rows x cols; element (r, c) at r * ld + c, or c * ld + r when to_trans) = from, both in
+   * device memory. */
+  mmc_status (*copy)(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t cols,
+                     const void *from, const mmci_form *form, void *to, int64_t to_ld,
+                     bool to_trans, mmci_error *error);
+
+  mmc_status (*event_create)(mmci_device *device, mmci_event **out, mmci_error *error);
+  void (*event_destroy)(mmci_event *event);
+  mmc_status (*event_record)(mmci_queue *queue, mmci_event *event, mmci_error *error);
+  mmc_status (*event_wait)(mmci_queue *queue, mmci_event *event, mmci_error *error);
+
+  /* Between begin and end, what this queue and those that wait for its events are given is recorded
+   * and not done. upload and download are not for captures. capture_end ends the capture on failure
+   * as well. A graph is launched on any queue of the device. */
+  mmc_status (*capture_begin)(mmci_queue *queue, mmci_error *error);
+  mmc_status (*capture_end)(mmci_queue *queue, mmci_graph **out, mmci_error *error);
+  void (*graph_destroy)(mmci_graph *graph);
+  mmc_status (*graph_launch)(mmci_queue *queue, mmci_graph *graph, mmci_error *error);
+  /* Whether somebody is capturing this stream, as of queue_attach. */
+  bool (*is_capturing)(mmci_device *device, void *stream);
+} mmci_device_async;
 
 /* Slots marked (optional) may be NULL: the device cannot do that. */
 typedef struct mmci_device_ops {
@@ -71,20 +136,22 @@ typedef struct mmci_device_ops {
   void (*describe)(const mmci_device *device, char *text, size_t size);
 
   /* Products (optional, all or none). supports: can, never should. prepare may allocate; enqueue
-   * and sync must not. C is row-major, m x n, and is written whole (zeros when k is 0). Operands
-   * do not overlap C. Asynchronous errors surface in sync. */
+   * and sync must not. C is written whole (zeros when k is 0) and may be read only to accumulate.
+   * Operands do not overlap C. */
   bool (*supports)(const mmci_device *device, const mmci_gemm *gemm);
+  int (*variants)(mmci_device *device, const mmci_gemm *gemm); /* how many ways but the first */
   const char *(*kernel_name)(const mmci_device *device, const mmci_gemm *gemm); /* static text */
   mmc_status (*prepare)(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                         mmci_error *error);
   void (*release)(mmci_kernel *kernel);
   mmc_status (*queue_open)(mmci_device *device, mmci_queue **out, mmci_error *error);
-  void (*queue_close)(mmci_queue *queue);
-  mmc_status (*enqueue)(mmci_queue *queue, const mmci_kernel *kernel, const mmci_operand *a,
-                        const mmci_operand *b, void *c, int64_t ldc, mmci_error *error);
+  void (*queue_close)(mmci_queue *queue); /* waits for what is enqueued */
+  mmc_status (*enqueue)(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
+                        void *c, mmci_error *error);
   mmc_status (*sync)(mmci_queue *queue, mmci_error *error);
   mmc_status (*alloc)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
   void (*dealloc)(mmci_device *device, void *memory);
+  const mmci_device_async *async; /* NULL: operands are host memory and every call waits */
 
   /* The ordering problem (optional). */
   mmc_status (*order)(mmci_device *device, mmci_device_order *order, mmci_error *error);
@@ -106,11 +173,17 @@ typedef struct mmci_registry mmci_registry;
 mmc_status mmci_registry_create(const char *module_dir, mmci_registry **out, mmci_error *error);
 void mmci_registry_destroy(mmci_registry *registry);
 
+typedef struct mmci_opened {
+  const mmci_device_ops *ops;
+  mmci_device *device;
+  const char *name; /* "blas", "cuda:0" */
+} mmci_opened;
+
 /* Opens "cpu" (blas when built with one, else ref), "ref", "blas", "cuda", "cuda:1" ...
  * Returns E_ARG (no such name, with those there are), E_UNSUPPORTED (known but not here: what is
- * missing), E_DEVICE, E_NOMEM. The device belongs to the registry. */
-mmc_status mmci_registry_open(mmci_registry *registry, const char *name,
-                              const mmci_device_ops **ops, mmci_device **device, mmci_error *error);
+ * missing), E_DEVICE, E_NOMEM. Everything belongs to the registry. */
+mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_opened *out,
+                              mmci_error *error);
 
 /* Entry index of the list that `mmchain info` shows; E_ARG past the last. */
 mmc_status mmci_registry_describe(mmci_registry *registry, int index, mmc_device_info *out,

@@ -10,6 +10,12 @@ struct mmci_queue {
   char nothing;
 };
 
+mmc_status mmci_host_probe(int *count, mmci_error *error) {
+  (void)error;
+  *count = 1;
+  return MMC_OK;
+}
+
 mmc_status mmci_host_open(int index, mmci_device **out, mmci_error *error) {
   (void)index;
   mmci_device *device = malloc(sizeof *device);
@@ -20,6 +26,16 @@ mmc_status mmci_host_open(int index, mmci_device **out, mmci_error *error) {
 
 void mmci_host_close(mmci_device *device) {
   free(device);
+}
+
+bool mmci_host_supports(const mmci_device *device, const mmci_gemm *gemm) {
+  (void)device, (void)gemm;
+  return true;
+}
+
+int mmci_host_variants(mmci_device *device, const mmci_gemm *gemm) {
+  (void)device, (void)gemm;
+  return 0;
 }
 
 mmc_status mmci_host_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error) {

@@ -1,12 +1,16 @@
-/* host.h: what devices that compute on the host's memory share: products are done when enqueue
- * returns, memory is the process's. */
+/* host.h: what devices that compute on the host's memory share: one is always there and can
+ * multiply anything, in one way; products are done when enqueue returns; memory is the process's.
+ */
 #ifndef MMCI_HOST_H
 #define MMCI_HOST_H
 
 #include "device/device.h"
 
+mmc_status mmci_host_probe(int *count, mmci_error *error);
 mmc_status mmci_host_open(int index, mmci_device **out, mmci_error *error);
 void mmci_host_close(mmci_device *device);
+bool mmci_host_supports(const mmci_device *device, const mmci_gemm *gemm);
+int mmci_host_variants(mmci_device *device, const mmci_gemm *gemm);
 mmc_status mmci_host_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error);
 void mmci_host_queue_close(mmci_queue *queue);
 mmc_status mmci_host_sync(mmci_queue *queue, mmci_error *error);

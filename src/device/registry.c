@@ -163,8 +163,7 @@ static int parse_name(const char *name, int *index) {
   return -1;
 }
 
-mmc_status mmci_registry_open(mmci_registry *registry, const char *name,
-                              const mmci_device_ops **ops, mmci_device **device,
+mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_opened *out,
                               mmci_error *error) {
   int index, k = parse_name(name, &index);
   if (k < 0)
@@ -180,8 +179,7 @@ mmc_status mmci_registry_open(mmci_registry *registry, const char *name,
                      x->names[x->count - 1]);
   status = open_one(registry, k, index, error);
   if (status != MMC_OK) return status;
-  *ops = x->ops;
-  *device = x->devices[index];
+  *out = (mmci_opened){.ops = x->ops, .device = x->devices[index], .name = x->names[index]};
   return MMC_OK;
 }
 

@@ -1,14 +1,15 @@
 /* blas.c: the device "blas": products by any CBLAS, in the caller's process and threads.
  *
- * Matrices go to xGEMM, vectors to xGEMV and xDOT. What this CBLAS cannot express goes to the plain
- * loops of ref: sizes beyond its 32-bit integers, and conjugation without transposition where it
- * lacks OpenBLAS's extension for that. */
+ * Matrices go to xGEMM, vectors to xGEMV and xDOT, f16 and bf16 to SGEMM in panels. What this CBLAS
+ * cannot express goes to the plain loops of ref: sizes beyond its 32-bit integers, and conjugation
+ * without transposition where it lacks OpenBLAS's extension for that. */
 #include <cblas.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "device/blas/half_gemm.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
 
@@ -18,11 +19,12 @@ enum { HAS_CONJ_NO_TRANS = 1, CONJ_NO_TRANS = CblasConjNoTrans };
 enum { HAS_CONJ_NO_TRANS = 0, CONJ_NO_TRANS = CblasNoTrans };
 #endif
 
-/* How a product is computed, by its shape alone. */
+/* How a product is computed, by its shape and by how its operands lie. */
 typedef enum method {
-  NOTHING,       /* C has no elements */
+  NOTHING,       /* C has no elements, or nothing is added to them */
   ZEROS,         /* k = 0: C is a sum of nothing */
-  LOOPS,         /* sizes that do not fit CBLAS's integers */
+  LOOPS,         /* what this CBLAS cannot express */
+  PANELS,        /* f16, bf16 */
   DOT,           /* row times column */
   MATRIX_VECTOR, /* n = 1 */
   VECTOR_MATRIX, /* m = 1 */
@@ -30,28 +32,38 @@ typedef enum method {
   METHOD_COUNT
 } method;
 
-typedef void (*multiply_fn)(const mmci_gemm *gemm, const mmci_operand *a, const mmci_operand *b,
-                            void *c, int ldc);
+typedef void (*multiply_fn)(const mmci_gemm *gemm, const void *a, const void *b, void *c);
+
+struct mmci_queue {
+  mmci_half_panels panels;
+};
 
 struct mmci_kernel {
   mmci_gemm gemm;
-  method method;
-  multiply_fn multiply; /* NULL: method needs no CBLAS */
+  multiply_fn multiply; /* NULL: in panels */
 };
 
 static bool is_real(mmc_dtype dtype) {
-  return dtype == MMC_F32 || dtype == MMC_F64;
+  return dtype != MMC_C64 && dtype != MMC_C128;
+}
+
+static bool has_op(bool trans, bool conj) {
+  return trans || !conj || HAS_CONJ_NO_TRANS;
 }
 
 static method choose(const mmci_gemm *gemm) {
-  if (gemm->m == 0 || gemm->n == 0) return NOTHING;
-  if (gemm->k == 0) return ZEROS;
-  if (gemm->m > INT_MAX || gemm->k > INT_MAX || gemm->n > INT_MAX) return LOOPS;
+  int64_t m = gemm->m, k = gemm->k, n = gemm->n;
+  bool real = is_real(gemm->dtype), a_conj = !real && gemm->a.conj, b_conj = !real && gemm->b.conj;
+  if (m == 0 || n == 0 || (k == 0 && gemm->accumulate)) return NOTHING;
+  if (k == 0) return ZEROS;
+  if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16) return PANELS;
+  if ((m | k | n | gemm->a.ld | gemm->b.ld | gemm->ldc) > INT_MAX) return LOOPS;
   /* Complex dot products return through conventions that differ among CBLAS builds. */
-  if (gemm->m == 1 && gemm->n == 1 && is_real(gemm->dtype)) return DOT;
-  if (gemm->n == 1) return MATRIX_VECTOR;
-  if (gemm->m == 1) return VECTOR_MATRIX;
-  return MATRIX_MATRIX;
+  if (m == 1 && n == 1 && real) return DOT;
+  /* xGEMV cannot conjugate the vector. */
+  if (n == 1 && !b_conj && has_op(gemm->a.trans, a_conj)) return MATRIX_VECTOR;
+  if (m == 1 && !a_conj && has_op(!gemm->b.trans, b_conj)) return VECTOR_MATRIX;
+  return has_op(gemm->a.trans, a_conj) && has_op(gemm->b.trans, b_conj) ? MATRIX_MATRIX : LOOPS;
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
@@ -62,117 +74,97 @@ static CBLAS_TRANSPOSE blas_op(bool trans, bool conj) {
 }
 
 /* Steps along an operand that is one column, and one row. */
-static int column_step(const mmci_operand *x) {
+static int column_step(const mmci_form *x) {
   return x->trans ? 1 : (int)x->ld;
 }
-static int row_step(const mmci_operand *x) {
+static int row_step(const mmci_form *x) {
   return x->trans ? (int)x->ld : 1;
 }
 
-#define PARAMETERS \
-  const mmci_gemm *gemm, const mmci_operand *a, const mmci_operand *b, void *c, int ldc
+#define PARAMETERS const mmci_gemm *gemm, const void *a, const void *b, void *c
 
-/* xGEMM, for any operands. One and zero are pointers for complex types. */
-#define GEMM(suffix, letter, one, zero)                                                         \
-  static void gemm_##suffix(PARAMETERS) {                                                       \
-    cblas_##letter##gemm(CblasRowMajor, blas_op(a->trans, a->conj), blas_op(b->trans, b->conj), \
-                         (int)gemm->m, (int)gemm->n, (int)gemm->k, one, a->data, (int)a->ld,    \
-                         b->data, (int)b->ld, zero, c, ldc);                                    \
+/* xGEMM, for any operands. one and beta are pointers for complex types. */
+#define GEMM(suffix, letter, one, beta)                                                      \
+  static void gemm_##suffix(PARAMETERS) {                                                    \
+    cblas_##letter##gemm(CblasRowMajor, blas_op(gemm->a.trans, gemm->a.conj),                \
+                         blas_op(gemm->b.trans, gemm->b.conj), (int)gemm->m, (int)gemm->n,   \
+                         (int)gemm->k, one, a, (int)gemm->a.ld, b, (int)gemm->b.ld, beta, c, \
+                         (int)gemm->ldc);                                                    \
   }
 
-/* xGEMV. A vector operand cannot be conjugated there, so those that must be go to xGEMM. */
-#define GEMV(suffix, letter, one, zero)                                                            \
+/* xGEMV; of a vector and a matrix, it takes the transposed matrix first. */
+#define GEMV(suffix, letter, one, beta)                                                            \
   static void matrix_vector_##suffix(PARAMETERS) {                                                 \
+    const mmci_form *x = &gemm->a;                                                                 \
     int m = (int)gemm->m, k = (int)gemm->k;                                                        \
-    if (b->conj)                                                                                   \
-      gemm_##suffix(gemm, a, b, c, ldc);                                                           \
-    else                                                                                           \
-      cblas_##letter##gemv(CblasRowMajor, blas_op(a->trans, a->conj), a->trans ? k : m,            \
-                           a->trans ? m : k, one, a->data, (int)a->ld, b->data, column_step(b),    \
-                           zero, c, ldc);                                                          \
+    cblas_##letter##gemv(CblasRowMajor, blas_op(x->trans, x->conj), x->trans ? k : m,              \
+                         x->trans ? m : k, one, a, (int)x->ld, b, column_step(&gemm->b), beta, c,  \
+                         (int)gemm->ldc);                                                          \
   }                                                                                                \
   static void vector_matrix_##suffix(PARAMETERS) {                                                 \
+    const mmci_form *x = &gemm->b;                                                                 \
     int n = (int)gemm->n, k = (int)gemm->k;                                                        \
-    if (a->conj)                                                                                   \
-      gemm_##suffix(gemm, a, b, c, ldc);                                                           \
-    else                                                                                           \
-      cblas_##letter##gemv(CblasRowMajor, blas_op(!b->trans, b->conj), b->trans ? n : k,           \
-                           b->trans ? k : n, one, b->data, (int)b->ld, a->data, row_step(a), zero, \
-                           c, 1);                                                                  \
+    cblas_##letter##gemv(CblasRowMajor, blas_op(!x->trans, x->conj), x->trans ? n : k,             \
+                         x->trans ? k : n, one, b, (int)x->ld, a, row_step(&gemm->a), beta, c, 1); \
   }
 
-#define DOT_PRODUCT(suffix, letter, type)                                                          \
-  static void dot_##suffix(PARAMETERS) {                                                           \
-    (void)ldc;                                                                                     \
-    *(type *)c = cblas_##letter##dot((int)gemm->k, a->data, row_step(a), b->data, column_step(b)); \
+#define DOT_PRODUCT(suffix, letter, type)                                                   \
+  static void dot_##suffix(PARAMETERS) {                                                    \
+    type product =                                                                          \
+        cblas_##letter##dot((int)gemm->k, a, row_step(&gemm->a), b, column_step(&gemm->b)); \
+    *(type *)c = gemm->accumulate ? *(type *)c + product : product;                         \
   }
 
-static const float one_c64[2] = {1, 0}, zero_c64[2] = {0, 0};
-static const double one_c128[2] = {1, 0}, zero_c128[2] = {0, 0};
+static const float c64[][2] = {{0, 0}, {1, 0}};
+static const double c128[][2] = {{0, 0}, {1, 0}};
 
-GEMM(f32, s, 1, 0)
-GEMM(f64, d, 1, 0)
-GEMM(c64, c, one_c64, zero_c64)
-GEMM(c128, z, one_c128, zero_c128)
-GEMV(f32, s, 1, 0)
-GEMV(f64, d, 1, 0)
-GEMV(c64, c, one_c64, zero_c64)
-GEMV(c128, z, one_c128, zero_c128)
+GEMM(f32, s, 1, gemm->accumulate)
+GEMM(f64, d, 1, gemm->accumulate)
+GEMM(c64, c, c64[1], c64[gemm->accumulate])
+GEMM(c128, z, c128[1], c128[gemm->accumulate])
+GEMV(f32, s, 1, gemm->accumulate)
+GEMV(f64, d, 1, gemm->accumulate)
+GEMV(c64, c, c64[1], c64[gemm->accumulate])
+GEMV(c128, z, c128[1], c128[gemm->accumulate])
 DOT_PRODUCT(f32, s, float)
 DOT_PRODUCT(f64, d, double)
 
-static const multiply_fn calls[][METHOD_COUNT] = {
-    [MMC_F32] = {[DOT] = dot_f32,
-                 [MATRIX_VECTOR] = matrix_vector_f32,
-                 [VECTOR_MATRIX] = vector_matrix_f32,
-                 [MATRIX_MATRIX] = gemm_f32},
-    [MMC_F64] = {[DOT] = dot_f64,
-                 [MATRIX_VECTOR] = matrix_vector_f64,
-                 [VECTOR_MATRIX] = vector_matrix_f64,
-                 [MATRIX_MATRIX] = gemm_f64},
-    [MMC_C64] = {[MATRIX_VECTOR] = matrix_vector_c64,
-                 [VECTOR_MATRIX] = vector_matrix_c64,
-                 [MATRIX_MATRIX] = gemm_c64},
-    [MMC_C128] = {[MATRIX_VECTOR] = matrix_vector_c128,
-                  [VECTOR_MATRIX] = vector_matrix_c128,
-                  [MATRIX_MATRIX] = gemm_c128},
-};
+static void write_nothing(PARAMETERS) {
+  (void)gemm, (void)a, (void)b, (void)c;
+}
 
-static void write_zeros(const mmci_gemm *gemm, char *c, int64_t ldc) {
+static void write_zeros(PARAMETERS) {
+  (void)a, (void)b;
   size_t size = mmc_dtype_size(gemm->dtype);
   for (int64_t i = 0; i < gemm->m; i++)
-    memset(c + (size_t)i * (size_t)ldc * size, 0, (size_t)gemm->n * size);
+    memset((char *)c + (size_t)i * (size_t)gemm->ldc * size, 0, (size_t)gemm->n * size);
 }
 
-/* Whether this CBLAS cannot express the operands. */
-static bool needs_loops(const mmci_kernel *kernel, const mmci_operand *a, const mmci_operand *b,
-                        int64_t ldc) {
-  if ((a->ld | b->ld | ldc) > INT_MAX) return true;
-  if (HAS_CONJ_NO_TRANS || is_real(kernel->gemm.dtype)) return false;
-  /* VECTOR_MATRIX takes b transposed. */
-  bool b_trans = kernel->method == VECTOR_MATRIX && !a->conj ? !b->trans : b->trans;
-  return (a->conj && !a->trans) || (b->conj && !b_trans);
-}
+#define ANY_DTYPE [NOTHING] = write_nothing, [ZEROS] = write_zeros, [LOOPS] = mmci_ref_gemm
+#define MATRICES(suffix)                                                              \
+  [MATRIX_VECTOR] = matrix_vector_##suffix, [VECTOR_MATRIX] = vector_matrix_##suffix, \
+  [MATRIX_MATRIX] = gemm_##suffix
 
-static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const mmci_operand *a,
-                          const mmci_operand *b, void *c, int64_t ldc, mmci_error *error) {
-  (void)queue, (void)error;
-  if (kernel->multiply != NULL && !needs_loops(kernel, a, b, ldc))
-    kernel->multiply(&kernel->gemm, a, b, c, (int)ldc);
-  else if (kernel->method == ZEROS)
-    write_zeros(&kernel->gemm, c, ldc);
-  else if (kernel->method != NOTHING)
-    mmci_ref_gemm(&kernel->gemm, a, b, c, ldc);
+static const multiply_fn calls[][METHOD_COUNT] = {
+    [MMC_F32] = {ANY_DTYPE, [DOT] = dot_f32, MATRICES(f32)},
+    [MMC_F64] = {ANY_DTYPE, [DOT] = dot_f64, MATRICES(f64)},
+    [MMC_C64] = {ANY_DTYPE, MATRICES(c64)},
+    [MMC_C128] = {ANY_DTYPE, MATRICES(c128)},
+    [MMC_F16] = {ANY_DTYPE},
+    [MMC_BF16] = {ANY_DTYPE},
+};
+
+static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                          const void *b, void *c, mmci_error *error) {
+  (void)error;
+  if (kernel->multiply != NULL)
+    kernel->multiply(&kernel->gemm, a, b, c);
+  else
+    mmci_half_gemm(&kernel->gemm, a, b, c, &queue->panels);
   return MMC_OK;
 }
 
 /* ---- the device ---------------------------------------------------------------------------- */
-
-static mmc_status probe(int *count, mmci_error *error) {
-  (void)error;
-  *count = 1;
-  return MMC_OK;
-}
 
 static void describe(const mmci_device *device, char *text, size_t size) {
   (void)device;
@@ -183,11 +175,6 @@ static void describe(const mmci_device *device, char *text, size_t size) {
 #endif
 }
 
-static bool supports(const mmci_device *device, const mmci_gemm *gemm) {
-  (void)device, (void)gemm;
-  return true;
-}
-
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   switch (choose(gemm)) {
@@ -195,6 +182,8 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
       return "nothing";
     case ZEROS:
       return "zeros";
+    case PANELS:
+      return "panels";
     case DOT:
       return "dot";
     case MATRIX_VECTOR:
@@ -214,8 +203,9 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   (void)device;
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  method chosen = choose(gemm);
-  *kernel = (mmci_kernel){.gemm = *gemm, .method = chosen, .multiply = calls[gemm->dtype][chosen]};
+  *kernel = (mmci_kernel){.gemm = *gemm, .multiply = calls[gemm->dtype][choose(gemm)]};
+  /* CBLAS has no conjugate of real numbers. */
+  if (is_real(gemm->dtype)) kernel->gemm.a.conj = kernel->gemm.b.conj = false;
   *out = kernel;
   return MMC_OK;
 }
@@ -224,20 +214,33 @@ static void release(mmci_kernel *kernel) {
   free(kernel);
 }
 
+static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *error) {
+  (void)device;
+  mmci_queue *queue = malloc(sizeof *queue);
+  if (queue == NULL) return mmci_fail_nomem(error, sizeof *queue);
+  *out = queue;
+  return MMC_OK;
+}
+
+static void queue_close(mmci_queue *queue) {
+  free(queue);
+}
+
 const mmci_device_ops mmci_device_blas = {
     .abi = MMCI_DEVICE_ABI,
     .size = sizeof(mmci_device_ops),
     .name = "blas",
-    .probe = probe,
+    .probe = mmci_host_probe,
     .open = mmci_host_open,
     .close = mmci_host_close,
     .describe = describe,
-    .supports = supports,
+    .supports = mmci_host_supports,
+    .variants = mmci_host_variants,
     .kernel_name = kernel_name,
     .prepare = prepare,
     .release = release,
-    .queue_open = mmci_host_queue_open,
-    .queue_close = mmci_host_queue_close,
+    .queue_open = queue_open,
+    .queue_close = queue_close,
     .enqueue = enqueue,
     .sync = mmci_host_sync,
     .alloc = mmci_host_alloc,

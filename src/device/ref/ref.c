@@ -4,69 +4,76 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/half.h"
 #include "device/host.h"
 
 /* ---- the product --------------------------------------------------------------------------- */
 
-static int64_t place(const mmci_operand *x, int64_t row, int64_t column) {
+static int64_t place(const mmci_form *x, int64_t row, int64_t column) {
   return x->trans ? column * x->ld + row : row * x->ld + column;
 }
 
-#define REF_REAL(name, type)                                                                     \
-  static void name(const mmci_gemm *gemm, const mmci_operand *a, const mmci_operand *b, void *c, \
-                   int64_t ldc) {                                                                \
-    const type *x = a->data, *y = b->data;                                                       \
-    type *z = c;                                                                                 \
-    for (int64_t i = 0; i < gemm->m; i++)                                                        \
-      for (int64_t j = 0; j < gemm->n; j++) {                                                    \
-        double sum = 0;                                                                          \
-        for (int64_t l = 0; l < gemm->k; l++)                                                    \
-          sum += (double)x[place(a, i, l)] * (double)y[place(b, l, j)];                          \
-        z[i * ldc + j] = (type)sum;                                                              \
-      }                                                                                          \
+/* Elements are stored as type; load and store turn them into doubles and back. */
+#define REF_REAL(name, type, load, store)                                                 \
+  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {        \
+    const type *x = a, *y = b;                                                            \
+    for (int64_t i = 0; i < gemm->m; i++)                                                 \
+      for (int64_t j = 0; j < gemm->n; j++) {                                             \
+        type *z = (type *)c + i * gemm->ldc + j;                                          \
+        double sum = gemm->accumulate ? load(*z) : 0;                                     \
+        for (int64_t l = 0; l < gemm->k; l++)                                             \
+          sum += (double)load(x[place(&gemm->a, i, l)]) * load(y[place(&gemm->b, l, j)]); \
+        *z = store(sum);                                                                  \
+      }                                                                                   \
   }
 
 /* Real and imaginary parts by hand: C's complex product repairs some NaN, BLAS's does not. */
-#define REF_COMPLEX(name, type)                                                                  \
-  static void name(const mmci_gemm *gemm, const mmci_operand *a, const mmci_operand *b, void *c, \
-                   int64_t ldc) {                                                                \
-    const type *x = a->data, *y = b->data;                                                       \
-    type *z = c;                                                                                 \
-    double sign_a = a->conj ? -1 : 1, sign_b = b->conj ? -1 : 1;                                 \
-    for (int64_t i = 0; i < gemm->m; i++)                                                        \
-      for (int64_t j = 0; j < gemm->n; j++) {                                                    \
-        double re = 0, im = 0;                                                                   \
-        for (int64_t l = 0; l < gemm->k; l++) {                                                  \
-          const type *p = x + 2 * place(a, i, l), *q = y + 2 * place(b, l, j);                   \
-          double pr = p[0], pi = sign_a * (double)p[1];                                          \
-          double qr = q[0], qi = sign_b * (double)q[1];                                          \
-          re += pr * qr - pi * qi;                                                               \
-          im += pr * qi + pi * qr;                                                               \
-        }                                                                                        \
-        z[2 * (i * ldc + j)] = (type)re;                                                         \
-        z[2 * (i * ldc + j) + 1] = (type)im;                                                     \
-      }                                                                                          \
+#define REF_COMPLEX(name, type)                                                              \
+  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {           \
+    const type *x = a, *y = b;                                                               \
+    double sign_a = gemm->a.conj ? -1 : 1, sign_b = gemm->b.conj ? -1 : 1;                   \
+    for (int64_t i = 0; i < gemm->m; i++)                                                    \
+      for (int64_t j = 0; j < gemm->n; j++) {                                                \
+        type *z = (type *)c + 2 * (i * gemm->ldc + j);                                       \
+        double re = gemm->accumulate ? z[0] : 0, im = gemm->accumulate ? z[1] : 0;           \
+        for (int64_t l = 0; l < gemm->k; l++) {                                              \
+          const type *p = x + 2 * place(&gemm->a, i, l), *q = y + 2 * place(&gemm->b, l, j); \
+          double pr = p[0], pi = sign_a * (double)p[1];                                      \
+          double qr = q[0], qi = sign_b * (double)q[1];                                      \
+          re += pr * qr - pi * qi;                                                           \
+          im += pr * qi + pi * qr;                                                           \
+        }                                                                                    \
+        z[0] = (type)re;                                                                     \
+        z[1] = (type)im;                                                                     \
+      }                                                                                      \
   }
 
-REF_REAL(gemm_f32, float)
-REF_REAL(gemm_f64, double)
+REF_REAL(gemm_f32, float, (double), (float))
+REF_REAL(gemm_f64, double, , )
+REF_REAL(gemm_f16, uint16_t, mmci_f16_to_f32, mmci_f16_round)
+REF_REAL(gemm_bf16, uint16_t, mmci_bf16_to_f32, mmci_bf16_round)
 REF_COMPLEX(gemm_c64, float)
 REF_COMPLEX(gemm_c128, double)
 
-void mmci_ref_gemm(const mmci_gemm *gemm, const mmci_operand *a, const mmci_operand *b, void *c,
-                   int64_t ldc) {
+void mmci_ref_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
   switch (gemm->dtype) {
     case MMC_F32:
-      gemm_f32(gemm, a, b, c, ldc);
+      gemm_f32(gemm, a, b, c);
       break;
     case MMC_F64:
-      gemm_f64(gemm, a, b, c, ldc);
+      gemm_f64(gemm, a, b, c);
       break;
     case MMC_C64:
-      gemm_c64(gemm, a, b, c, ldc);
+      gemm_c64(gemm, a, b, c);
       break;
     case MMC_C128:
-      gemm_c128(gemm, a, b, c, ldc);
+      gemm_c128(gemm, a, b, c);
+      break;
+    case MMC_F16:
+      gemm_f16(gemm, a, b, c);
+      break;
+    case MMC_BF16:
+      gemm_bf16(gemm, a, b, c);
       break;
   }
 }
@@ -77,20 +84,9 @@ struct mmci_kernel {
   mmci_gemm gemm;
 };
 
-static mmc_status probe(int *count, mmci_error *error) {
-  (void)error;
-  *count = 1;
-  return MMC_OK;
-}
-
 static void describe(const mmci_device *device, char *text, size_t size) {
   (void)device;
   snprintf(text, size, "plain loops, sums in double precision, one thread: the reference");
-}
-
-static bool supports(const mmci_device *device, const mmci_gemm *gemm) {
-  (void)device, (void)gemm;
-  return true;
 }
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
@@ -112,10 +108,10 @@ static void release(mmci_kernel *kernel) {
   free(kernel);
 }
 
-static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const mmci_operand *a,
-                          const mmci_operand *b, void *c, int64_t ldc, mmci_error *error) {
+static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                          const void *b, void *c, mmci_error *error) {
   (void)queue, (void)error;
-  mmci_ref_gemm(&kernel->gemm, a, b, c, ldc);
+  mmci_ref_gemm(&kernel->gemm, a, b, c);
   return MMC_OK;
 }
 
@@ -123,11 +119,12 @@ const mmci_device_ops mmci_device_ref = {
     .abi = MMCI_DEVICE_ABI,
     .size = sizeof(mmci_device_ops),
     .name = "ref",
-    .probe = probe,
+    .probe = mmci_host_probe,
     .open = mmci_host_open,
     .close = mmci_host_close,
     .describe = describe,
-    .supports = supports,
+    .supports = mmci_host_supports,
+    .variants = mmci_host_variants,
     .kernel_name = kernel_name,
     .prepare = prepare,
     .release = release,

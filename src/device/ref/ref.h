@@ -4,8 +4,7 @@
 
 #include "device/device.h"
 
-/* C = A B by three loops, sums in double precision. Any shape, any operand. */
-void mmci_ref_gemm(const mmci_gemm *gemm, const mmci_operand *a, const mmci_operand *b, void *c,
-                   int64_t ldc);
+/* The product by three loops, sums in double precision, rounded once. Any shape, any operand. */
+void mmci_ref_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c);
 
 #endif
