@@ -23,11 +23,14 @@ enum {
 /* Cuts that are predicted to lose by less are compared: pieces that follow each other may share
  * what they have in the caches. */
 static const double worth_comparing = 1.05;
+/* What a piece more must gain, in least gains, so that of recipes that noise alone tells apart the
+ * one with fewer pieces is taken. */
+static const double piece_price = 0.1;
 
 typedef struct candidate {
   mmci_recipe recipe;
   double predicted_s;
-  mmci_measured measured;
+  double worth; /* the gain, less what the pieces must gain */
 } candidate;
 
 typedef struct search {
@@ -342,9 +345,8 @@ static int by_prediction(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static int by_gain(const void *a, const void *b) {
-  double x = ((const candidate *)a)->measured.gain.value;
-  double y = ((const candidate *)b)->measured.gain.value;
+static int by_worth(const void *a, const void *b) {
+  double x = ((const candidate *)a)->worth, y = ((const candidate *)b)->worth;
   return (x < y) - (x > y);
 }
 
@@ -354,15 +356,19 @@ static mmc_status compare(search *s) {
   qsort(s->candidates, (size_t)s->count, sizeof s->candidates[0], by_prediction);
   int compared[2] = {0, 0}, kept = 0;
   for (int c = 0; c < s->count; c++) {
-    candidate *finalist = &s->candidates[c];
-    if (compared[finalist->recipe.lanes > 1]++ >= s->options->finalists) continue;
-    mmc_status status = mmci_tuner_ask(s->tuner, MMCI_ASK_COMPARE, &s->gemm, &finalist->recipe,
-                                       &finalist->measured, s->error);
+    candidate finalist = s->candidates[c];
+    if (compared[finalist.recipe.lanes > 1]++ >= s->options->finalists) continue;
+    mmci_measured measured;
+    mmc_status status =
+        mmci_tuner_ask(s->tuner, MMCI_ASK_COMPARE, &s->gemm, &finalist.recipe, &measured, s->error);
     if (status != MMC_OK) return status;
-    if (finalist->measured.gain.low > 1) s->candidates[kept++] = *finalist;
+    if (!(measured.gain.low > 1)) continue;
+    finalist.worth = measured.gain.value - piece_price * s->options->least_gain *
+                                               (mmci_recipe_count(&finalist.recipe) - 1);
+    s->candidates[kept++] = finalist;
   }
   s->count = kept;
-  qsort(s->candidates, (size_t)s->count, sizeof s->candidates[0], by_gain);
+  qsort(s->candidates, (size_t)s->count, sizeof s->candidates[0], by_worth);
   return MMC_OK;
 }
 
