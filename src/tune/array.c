@@ -392,6 +392,9 @@ static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
 
 mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
                            const mmci_array_options *options, mmci_array **out, mmci_error *error) {
+  if (options->most > MMCI_ARRAY_MOST)
+    return mmci_fail(error, MMC_E_ARG, "range: expected sizes up to %" PRId64 ", got %" PRId64,
+                     MMCI_ARRAY_MOST, options->most);
   if (options->most < 1 || options->reach < 1 || options->beside < 1 || options->dense < 2 ||
       options->checks < 1)
     return mmci_fail(error, MMC_E_ARG,

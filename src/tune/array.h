@@ -14,6 +14,7 @@
 #include "tune/tuner.h"
 
 enum { MMCI_ARRAY_VALUES = 64 };
+#define MMCI_ARRAY_MOST (INT64_C(1) << 40)
 
 /* The grid along an axis: rising multiples of the step. */
 typedef struct mmci_grid {
@@ -31,7 +32,7 @@ typedef struct mmci_array {
 } mmci_array;
 
 typedef struct mmci_array_options {
-  int64_t most;   /* MAX: sizes up to this are within */
+  int64_t most;   /* MAX: sizes up to this are within; at most MMCI_ARRAY_MOST */
   int64_t reach;  /* steps are looked for among sizes up to this: 256 */
   int64_t beside; /* the other two sizes while looking: 256, at most MAX */
   int dense;      /* multiples of a step that are all in the grid, at least 2: 8 */

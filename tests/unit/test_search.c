@@ -14,43 +14,6 @@
 
 static const uint64_t seed = 909;
 
-/* ---- machines ------------------------------------------------------------------------------ */
-
-/* Takes as long for a part of a tile as for the whole. Numbers of tiles that wake up a bad kernel
- * are in a table of the machine's, by axis; adding to C costs more, and so does every call. */
-enum { MOST_TILES = 16 };
-typedef struct tiles {
-  int64_t step[3];
-  double bad[3][MOST_TILES + 1];
-  double call_s, adding;
-  double variant[3]; /* times of the others, as a share of the first's */
-} tiles;
-
-static double tiled_seconds(const synthetic *s, const mmci_gemm *gemm) {
-  const tiles *t = s->user;
-  int64_t sizes[3] = {gemm->m, gemm->k, gemm->n};
-  double seconds = 1e-5;
-  for (int i = 0; i < 3; i++) {
-    int64_t count = (sizes[i] + t->step[i] - 1) / t->step[i];
-    seconds *= (double)count * t->bad[i][count < MOST_TILES ? count : MOST_TILES];
-  }
-  if (gemm->accumulate) seconds *= t->adding;
-  if (gemm->variant > 0) seconds *= t->variant[gemm->variant - 1];
-  return t->call_s + seconds;
-}
-
-static tiles random_tiles(uint64_t *random, double share_bad) {
-  tiles t = {.call_s = 1e-7 + 1e-6 * fabs(random_unit(random)),
-             .adding = 1 + 0.2 * fabs(random_unit(random))};
-  for (int i = 0; i < 3; i++) {
-    t.step[i] = 1 + random_below(random, 8);
-    for (int j = 0; j <= MOST_TILES; j++)
-      t.bad[i][j] = fabs(random_unit(random)) < share_bad ? 1 + fabs(random_unit(random)) : 1;
-    t.variant[i] = 0.7 + 0.6 * fabs(random_unit(random));
-  }
-  return t;
-}
-
 static mmci_tune_options exact_options(void) {
   mmci_tune_options options = mmci_tune_defaults();
   options.least_gain = 0;
