@@ -106,9 +106,10 @@ static double best_two_way(const synthetic *s, const int64_t step[3], const mmci
   double best = s->seconds(s, gemm);
   for (int axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis += 2)
     for (int64_t first = 1; first < mmci_gemm_size(gemm, (mmci_axis)axis); first++) {
+      int64_t second = mmci_gemm_size(gemm, (mmci_axis)axis) - first;
+      if (first % step[axis - MMCI_AXIS_M] != 0 && second % step[axis - MMCI_AXIS_M] != 0) continue;
       mmci_gemm a = mmci_gemm_resized(gemm, (mmci_axis)axis, first);
-      mmci_gemm b =
-          mmci_gemm_resized(gemm, (mmci_axis)axis, mmci_gemm_size(gemm, (mmci_axis)axis) - first);
+      mmci_gemm b = mmci_gemm_resized(gemm, (mmci_axis)axis, second);
       best = fmin(best, s->seconds(s, &a) + s->seconds(s, &b));
     }
   return best;
