@@ -373,8 +373,8 @@ MMC_API mmc_status mmc_order_write(const mmc_order *order, mmc_order_format form
 /* ---- files -------------------------------------------------------------------------------- */
 
 /* A matrix read from an .npy file (NumPy format versions 1 to 3, C or Fortran order, either byte
- * order; float32, float64, complex64, complex128; one or two dimensions). Mapped, not copied, when
- * its byte order and alignment are the machine's. */
+ * order; float16, float32, float64, complex64, complex128; one or two dimensions). Mapped, not
+ * copied, when its byte order and alignment are the machine's. */
 typedef struct mmc_file mmc_file;
 
 /* CONSTRUCTOR. Returns: E_IO (missing, unreadable), E_FORMAT (not npy, truncated, a dtype or number

@@ -8,7 +8,7 @@
 
 mmci_array_options mmci_array_defaults(int64_t most) {
   return (mmci_array_options){
-      .most = most, .reach = 256, .beside = 256, .dense = 8, .checks = 32, .seed = 1};
+      .most = {most, most, most}, .reach = 256, .beside = 256, .dense = 8, .checks = 32, .seed = 1};
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -39,13 +39,26 @@ static mmc_status ask(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_measured *o
   return status;
 }
 
+/* A cliff is no ladder: where a device begins to use threads, say, one rise or two are larger than
+ * all others. So none counts for more than the third. */
+static double third_largest(const double *rises, int64_t reach) {
+  double largest[3] = {0};
+  for (int64_t x = 1; x < reach; x++) {
+    int t = 3;
+    for (; t > 0 && rises[x] > largest[t - 1]; t--)
+      if (t < 3) largest[t] = largest[t - 1];
+    if (t < 3) largest[t] = rises[x];
+  }
+  return largest[2];
+}
+
 static int64_t step_of(const double *rises, int64_t reach) {
-  double all = 0;
-  for (int64_t x = 1; x < reach; x++) all += rises[x];
+  double most = third_largest(rises, reach), all = 0;
+  for (int64_t x = 1; x < reach; x++) all += fmin(rises[x], most);
   if (!(all > 0)) return 1;
   for (int64_t step = reach - 1; step > 1; step--) {
     double behind = 0;
-    for (int64_t x = step; x < reach; x += step) behind += rises[x];
+    for (int64_t x = step; x < reach; x += step) behind += fmin(rises[x], most);
     if (behind >= 0.75 * all) return step;
   }
   return 1;
@@ -362,43 +375,45 @@ static mmc_status choose_grid(const mmci_tuner *tuner, const int64_t steps[3],
                               mmci_error *error) {
   for (int dense = options->dense; dense >= 2; dense /= 2) {
     bool fits = true;
-    for (int i = 0; i < 3; i++) fits &= make_grid(steps[i], options->most, dense, &grid[i]);
+    for (int i = 0; i < 3; i++) fits &= make_grid(steps[i], options->most[i], dense, &grid[i]);
     if (fits && (dense < 4 || grid_s(grid, p) <= mmci_tuner_left_s(tuner))) return MMC_OK;
   }
   return mmci_fail(error, MMC_E_ARG,
-                   "range: expected a size of which at most %d are tried, got %" PRId64,
-                   MMCI_ARRAY_VALUES, options->most);
+                   "range: expected sizes of which %d suffice, got %" PRId64 "x%" PRId64
+                   "x%" PRId64,
+                   MMCI_ARRAY_VALUES, options->most[0], options->most[1], options->most[2]);
 }
 
 static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
                              const mmci_array_options *options, int64_t steps[3], pace *p,
                              mmci_error *error) {
-  int64_t beside = least(options->beside, options->most);
-  mmci_gemm cube = product_of(like, beside, beside, beside);
+  int64_t beside[3];
+  for (int i = 0; i < 3; i++) beside[i] = least(options->beside, options->most[i]);
+  mmci_gemm middle = product_of(like, beside[0], beside[1], beside[2]);
   for (int i = 0; i < 3; i++) {
-    mmc_status status = mmci_find_step(tuner, &cube, (mmci_axis)(MMCI_AXIS_M + i),
-                                       least(options->reach, options->most), &steps[i], error);
+    mmc_status status = mmci_find_step(tuner, &middle, (mmci_axis)(MMCI_AXIS_M + i),
+                                       least(options->reach, options->most[i]), &steps[i], error);
     if (status != MMC_OK) return status;
   }
   mmci_gemm small = product_of(like, steps[0], steps[1], steps[2]);
-  mmci_measured of_cube, of_small;
-  mmc_status status = ask(tuner, &cube, &of_cube, error);
+  mmci_measured of_middle, of_small;
+  mmc_status status = ask(tuner, &middle, &of_middle, error);
   if (status == MMC_OK) status = ask(tuner, &small, &of_small, error);
   if (status != MMC_OK) return status;
-  double mkn = (double)beside * (double)beside * (double)beside;
-  *p = (pace){.least_s = of_small.cost_s, .s_per_mkn = of_cube.cost_s / mkn};
+  double mkn = (double)beside[0] * (double)beside[1] * (double)beside[2];
+  *p = (pace){.least_s = of_small.cost_s, .s_per_mkn = of_middle.cost_s / mkn};
   return MMC_OK;
 }
 
 mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
                            const mmci_array_options *options, mmci_array **out, mmci_error *error) {
-  if (options->most > MMCI_ARRAY_MOST)
-    return mmci_fail(error, MMC_E_ARG, "range: expected sizes up to %" PRId64 ", got %" PRId64,
-                     MMCI_ARRAY_MOST, options->most);
-  if (options->most < 1 || options->reach < 1 || options->beside < 1 || options->dense < 2 ||
-      options->checks < 1)
-    return mmci_fail(error, MMC_E_ARG,
-                     "range: expected sizes and counts of at least 1, dense at least 2");
+  for (int i = 0; i < 3; i++)
+    if (options->most[i] < 1 || options->most[i] > MMCI_ARRAY_MOST)
+      return mmci_fail(error, MMC_E_ARG,
+                       "range: expected sizes from 1 to %" PRId64 ", got %" PRId64, MMCI_ARRAY_MOST,
+                       options->most[i]);
+  if (options->reach < 1 || options->beside < 1 || options->dense < 2 || options->checks < 1)
+    return mmci_fail(error, MMC_E_ARG, "range: expected counts of at least 1, dense at least 2");
   int64_t steps[3];
   pace p;
   mmci_grid grid[3];

@@ -32,19 +32,20 @@ typedef struct mmci_array {
 } mmci_array;
 
 typedef struct mmci_array_options {
-  int64_t most;   /* MAX: sizes up to this are within; at most MMCI_ARRAY_MOST */
-  int64_t reach;  /* steps are looked for among sizes up to this: 256 */
-  int64_t beside; /* the other two sizes while looking: 256, at most MAX */
-  int dense;      /* multiples of a step that are all in the grid, at least 2: 8 */
-  int checks;     /* random sizes on which predictions are checked: 32 */
-  uint64_t seed;  /* of these */
+  int64_t most[3]; /* MAX, by axis: sizes up to this are within; at most MMCI_ARRAY_MOST */
+  int64_t reach;   /* steps are looked for among sizes up to this: 256 */
+  int64_t beside;  /* the other two sizes while looking: 256, at most MAX */
+  int dense;       /* multiples of a step that are all in the grid, at least 2: 8 */
+  int checks;      /* random sizes on which predictions are checked: 32 */
+  uint64_t seed;   /* of these */
 } mmci_array_options;
 
+/* The same MAX along all axes. */
 mmci_array_options mmci_array_defaults(int64_t most);
 
 /* Finds the step along axis: the greatest length whose multiples have three quarters of all
- * significant rises of the time behind them; 1 when there is none. like gives the other sizes.
- * Returns: what mmci_tuner_ask() does. */
+ * significant rises of the time behind them, three stairs at least; 1 when there is none. like
+ * gives the other sizes. Returns: what mmci_tuner_ask() does. */
 mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
                           int64_t *step, mmci_error *error);
 

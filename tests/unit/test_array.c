@@ -80,6 +80,12 @@ static double flat_seconds(const synthetic *s, const mmci_gemm *gemm) {
   return 1e-6;
 }
 
+/* Stairs of 8, and cliffs at 37 and 91 that are higher than all stairs together. */
+static double cliff_seconds(const synthetic *s, const mmci_gemm *gemm) {
+  (void)s;
+  return 1e-6 * (double)((gemm->n + 7) / 8) + (gemm->n > 37 ? 1e-4 : 0) + (gemm->n > 91 ? 1e-3 : 0);
+}
+
 static int64_t step_of(double (*seconds)(const synthetic *, const mmci_gemm *), int64_t reach) {
   synthetic s = {.seconds = seconds};
   mmci_tune_options options = mmci_tune_defaults();
@@ -95,6 +101,7 @@ static void steps_of_other_shapes(void **state) {
   (void)state;
   assert_int_equal(step_of(slope_seconds, 64), 1);
   assert_int_equal(step_of(flat_seconds, 64), 1);
+  assert_int_equal(step_of(cliff_seconds, 128), 8);
   assert_int_equal(step_of(slope_seconds, 1), 1);
   assert_int_equal(step_of(flat_seconds, 2), 1);
 }
@@ -370,11 +377,11 @@ static void bad_ranges(void **state) {
   mmci_array *array = NULL;
   mmci_array_options bad[5];
   for (int i = 0; i < 5; i++) bad[i] = mmci_array_defaults(16);
-  bad[0].most = 0;
+  bad[0].most[1] = 0;
   bad[1].reach = 0;
   bad[2].dense = 1;
   bad[3].checks = 0;
-  bad[4].most = INT64_MAX;
+  bad[4].most[2] = INT64_MAX;
   for (int i = 0; i < 5; i++)
     assert_int_equal(mmci_tune_array(tuner, &like, &bad[i], &array, NULL), MMC_E_ARG);
   assert_null(array);
