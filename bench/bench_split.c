@@ -111,6 +111,16 @@ static void tuned_sizes(const char *device, const mmci_machine *machine, const s
   summarise(device, s, &t);
 }
 
+/* Seconds of one online choice. */
+static double choice_s(const mmci_machine *machine, const mmci_array *array, const series *s) {
+  enum { CHOICES = 20000 };
+  mmci_choice choice;
+  double start_s = machine->now_s(machine->user);
+  for (int i = 0; i < CHOICES; i++)
+    mmci_array_choose(array, s->m, s->k, 1 + i % s->most_n, &choice);
+  return (machine->now_s(machine->user) - start_s) / CHOICES;
+}
+
 /* n = STEP i + 1, 2 or 3, spread over the series. */
 static void held_out_sizes(const char *device, const mmci_machine *machine, const series *s,
                            double seconds) {
@@ -125,8 +135,11 @@ static void held_out_sizes(const char *device, const mmci_machine *machine, cons
   mmc_status status = mmci_tune_array(tuner, &like, &options, &array, &error);
   finish(tuner, status, &error);
   if (status != MMC_OK) return;
-  fprintf(stderr, "bench_split: steps %" PRId64 " %" PRId64 " %" PRId64 ", margin %.3f\n",
-          array->grid[0].step, array->grid[1].step, array->grid[2].step, array->margin);
+  printf("{\"bench\":\"split\",\"device\":\"%s\",\"method\":\"array\",\"steps\":[%" PRId64
+         ",%" PRId64 ",%" PRId64 "],\"values\":[%d,%d,%d],\"margin\":%.4f,\"choice_s\":%.3g}\n",
+         device, array->grid[0].step, array->grid[1].step, array->grid[2].step,
+         array->grid[0].count, array->grid[1].count, array->grid[2].count, array->margin,
+         choice_s(machine, array, s));
   tally t = tally_of("array, held out");
   for (int64_t i = 0; i < HELD_OUT; i++) {
     mmci_gemm gemm = product(s, s->most_n / HELD_OUT * i / STEP * STEP + STEP + 1 + i % 3);

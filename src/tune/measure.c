@@ -316,11 +316,12 @@ static mmc_status capture(mmci_bench *bench, way *w, int runs, mmci_error *error
 
 /* Seconds of one run, of w->runs in a row. */
 static mmc_status sample(mmci_bench *bench, const way *w, double *seconds, mmci_error *error) {
+  const mmci_device_async *async = bench->ops->async;
   double start_s = now_s(NULL);
   mmc_status status = MMC_OK;
-  if (w->graph == NULL) status = run_times(bench, w, w->runs, error);
-  for (int64_t r = 0; w->graph != NULL && status == MMC_OK && r < w->runs; r += w->graph_runs)
-    status = bench->ops->async->graph_launch(bench->queues[0], w->graph, error);
+  if (async == NULL) status = run_times(bench, w, w->runs, error);
+  for (int64_t r = 0; async != NULL && status == MMC_OK && r < w->runs; r += w->graph_runs)
+    status = async->graph_launch(bench->queues[0], w->graph, error);
   if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
   *seconds = (now_s(NULL) - start_s) / (double)w->runs;
   return status;

@@ -65,9 +65,9 @@ static int steps_found(uint64_t first_seed, double noise, int rounds) {
 static void steps_of_ladders(void **state) {
   (void)state;
   assert_int_equal(steps_found(seed, 0, 200), 200);
-  int found = steps_found(seed + 1, 0.01, 200);
-  printf("steps found in noise of 1 %%: %d of 200; seed %llu\n", found,
-         (unsigned long long)(seed + 1));
+  uint64_t noisy = seed + 1;
+  int found = steps_found(noisy, 0.01, 200);
+  printf("steps found in noise of 1 %%: %d of 200; seed %llu\n", found, (unsigned long long)noisy);
   assert_true(found >= 180);
 }
 
