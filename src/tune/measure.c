@@ -15,7 +15,8 @@ enum {
   MOST_RUNS = 1 << 20,
   GRAPH_RUNS = 64, /* runs in one graph */
   SET_ALIGNMENT = 256,
-  PAD = 8 /* elements: what tensor cores want of 16-bit numbers */
+  PLACES = 1024, /* of an operand on the host, a cache line from one to the next */
+  PAD = 8        /* elements: what tensor cores want of 16-bit numbers */
 };
 
 /* Memory of the device, filled with normal numbers of a dtype. */
@@ -39,6 +40,8 @@ struct mmci_bench {
   size_t set_bytes[OPERANDS];
   int sets;
   int64_t turn; /* which set is next */
+  uint64_t random;
+  size_t place_bytes[OPERANDS]; /* from where a set begins to where its operand does */
 };
 
 /* One way of computing the product, ready to run. */
@@ -65,11 +68,15 @@ static double now_s(void *user) {
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-static double uniform(uint64_t *state) { /* in (0, 1]; splitmix64 (Steele, Lea and Flood 2014) */
+static uint64_t bits(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
   uint64_t z = (*state += 0x9E3779B97F4A7C15u);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return (double)(((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53;
+  return z ^ (z >> 31);
+}
+
+static double uniform(uint64_t *state) { /* in (0, 1] */
+  return (double)((bits(state) >> 11) + 1) * 0x1p-53;
 }
 
 /* Box and Muller 1958. */
@@ -174,6 +181,7 @@ static mmc_status use_operands(mmci_bench *bench, const mmci_gemm *gemm, mmci_er
   double all = 0;
   for (int i = 0; status == MMC_OK && i < OPERANDS; i++) {
     status = bytes_of(gemm, i, &bench->set_bytes[i], error);
+    if (bench->ops->async == NULL) bench->set_bytes[i] += (size_t)PLACES * MMCI_ALIGNMENT;
     all += (double)bench->set_bytes[i];
   }
   bench->sets = (int)fmin(MOST_SETS, 1 + floor((double)bench->options.cold_bytes / fmax(1, all)));
@@ -268,7 +276,7 @@ static mmc_status run(mmci_bench *bench, const way *w, mmci_error *error) {
   char *data[OPERANDS], *own[OPERANDS];
   mmc_status status = MMC_OK;
   for (int i = 0; status == MMC_OK && i < OPERANDS; i++) {
-    own[i] = data[i] = bench->operands[i].data + set * bench->set_bytes[i];
+    own[i] = data[i] = bench->operands[i].data + set * bench->set_bytes[i] + bench->place_bytes[i];
     if (!is_padded(w, i)) continue;
     data[i] = bench->padded[i].data;
     if (i != C || w->gemm.accumulate)
@@ -314,12 +322,21 @@ static mmc_status capture(mmci_bench *bench, way *w, int runs, mmci_error *error
   return status;
 }
 
-/* Seconds of one run, of w->runs in a row. */
+/* Moves the operands on the host. Where they lie decides which lines of a cache they share, and
+ * small products differ by tens of percent with that alone: what holds in one place says little. */
+static void move(mmci_bench *bench) {
+  for (int i = 0; bench->ops->async == NULL && i < OPERANDS; i++)
+    bench->place_bytes[i] = (size_t)(bits(&bench->random) % PLACES) * MMCI_ALIGNMENT;
+}
+
+/* Seconds of one run, of w->runs in a row. Short ones are preceded by one that fetches the
+ * operands. */
 static mmc_status sample(mmci_bench *bench, const way *w, double *seconds, mmci_error *error) {
   const mmci_device_async *async = bench->ops->async;
-  double start_s = now_s(NULL);
   mmc_status status = MMC_OK;
-  if (async == NULL) status = run_times(bench, w, w->runs, error);
+  if (async == NULL && w->runs > 1) status = run(bench, w, error);
+  double start_s = now_s(NULL);
+  if (async == NULL && status == MMC_OK) status = run_times(bench, w, w->runs, error);
   for (int64_t r = 0; async != NULL && status == MMC_OK && r < w->runs; r += w->graph_runs)
     status = async->graph_launch(bench->queues[0], w->graph, error);
   if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
@@ -365,8 +382,10 @@ static mmc_status measure(void *user, const mmci_gemm *gemm, const mmci_recipe *
   double *samples = mmci_alloc_array((size_t)bench->options.samples, sizeof *samples);
   if (samples == NULL)
     status = mmci_fail_nomem(error, (uint64_t)bench->options.samples * sizeof *samples);
-  for (int i = 0; status == MMC_OK && i < bench->options.samples; i++)
+  for (int i = 0; status == MMC_OK && i < bench->options.samples; i++) {
+    move(bench);
     status = sample(bench, &w, &samples[i], error);
+  }
   if (status == MMC_OK)
     *out = (mmci_measured){
         .seconds = mmci_estimate_median(samples, bench->options.samples, bench->options.risk)};
@@ -385,6 +404,7 @@ static mmc_status take_turns(mmci_bench *bench, const way *plain, const way *rec
   mmc_status status = MMC_OK;
   for (int t = 0; status == MMC_OK && t < turns; t++) {
     bool plain_first = t % 2 == 0;
+    move(bench);
     for (int i = 0; status == MMC_OK && i < 2; i++)
       status = (i == 0) == plain_first ? sample(bench, plain, &plain_s[t], error)
                                        : sample(bench, recipe, &recipe_s[t], error);
@@ -456,6 +476,7 @@ mmc_status mmci_bench_open(const mmci_device_ops *ops, mmci_device *device,
   bench->ops = ops;
   bench->device = device;
   bench->options = *options;
+  bench->random = options->seed;
   if (!(options->sample_least_s > 0))
     bench->options.sample_least_s = ops->async != NULL ? 1e-3 : 50e-6;
   bench->lanes = ops->async == NULL                ? 1

@@ -83,7 +83,8 @@ static double flat_seconds(const synthetic *s, const mmci_gemm *gemm) {
 /* Stairs of 8, and cliffs at 37 and 91 that are higher than all stairs together. */
 static double cliff_seconds(const synthetic *s, const mmci_gemm *gemm) {
   (void)s;
-  return 1e-6 * (double)((gemm->n + 7) / 8) + (gemm->n > 37 ? 1e-4 : 0) + (gemm->n > 91 ? 1e-3 : 0);
+  int64_t stairs = (gemm->n + 7) / 8;
+  return 1e-6 * (double)stairs + (gemm->n > 37 ? 1e-4 : 0) + (gemm->n > 91 ? 1e-3 : 0);
 }
 
 static int64_t step_of(double (*seconds)(const synthetic *, const mmci_gemm *), int64_t reach) {
