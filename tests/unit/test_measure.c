@@ -39,8 +39,8 @@ struct mmci_graph {
 };
 
 typedef struct work {
-  const mmci_gemm *gemm; /* NULL: a copy, which touches everything */
-  mmci_gemm copy;
+  bool is_copy; /* which touches everything */
+  mmci_gemm gemm;
   const char *c;
   uint64_t behind;
 } work;
@@ -96,14 +96,14 @@ static void queue_close(mmci_queue *queue) {
 }
 
 static bool overlap(const work *x, const work *y) {
-  if (x->gemm == NULL || y->gemm == NULL) return true;
-  int64_t size = (int64_t)mmc_dtype_size(x->gemm->dtype), ld = x->gemm->ldc;
+  if (x->is_copy || y->is_copy) return true;
+  int64_t size = (int64_t)mmc_dtype_size(x->gemm.dtype), ld = x->gemm.ldc;
   const char *base = x->c < y->c ? x->c : y->c;
   for (int i = 0; i < watch.count; i++)
-    if (watch.works[i].gemm != NULL && watch.works[i].c < base) base = watch.works[i].c;
+    if (!watch.works[i].is_copy && watch.works[i].c < base) base = watch.works[i].c;
   int64_t p = (x->c - base) / size, q = (y->c - base) / size;
-  return p / ld < q / ld + y->gemm->m && q / ld < p / ld + x->gemm->m &&
-         p % ld < q % ld + y->gemm->n && q % ld < p % ld + x->gemm->n;
+  return p / ld < q / ld + y->gemm.m && q / ld < p / ld + x->gemm.m &&
+         p % ld < q % ld + y->gemm.n && q % ld < p % ld + x->gemm.n;
 }
 
 /* What was before this capture is done. */
@@ -118,8 +118,8 @@ static void add_work(mmci_queue *queue, const mmci_gemm *gemm, const char *c) {
   if (!seen) watch.used[watch.used_queues++] = queue;
   if (!watch.capturing || watch.count == WATCHED) return;
   work *w = &watch.works[watch.count];
-  *w = (work){.c = c, .behind = *behind_of(queue)};
-  if (gemm != NULL) w->copy = *gemm, w->gemm = &w->copy;
+  *w = (work){.is_copy = gemm == NULL, .c = c, .behind = *behind_of(queue)};
+  if (gemm != NULL) w->gemm = *gemm;
   *behind_of(queue) |= UINT64_C(1) << watch.count++;
 }
 
