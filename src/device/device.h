@@ -8,37 +8,12 @@
 #ifndef MMCI_DEVICE_H
 #define MMCI_DEVICE_H
 
-#include "base/status.h"
+#include "chain/gemm.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
 #define MMCI_DEVICE_ABI 2
 
-/* ---- products ------------------------------------------------------------------------------ */
-
-typedef enum mmci_precision {
-  MMCI_NATIVE,   /* the arithmetic of the dtype */
-  MMCI_FAITHFUL, /* other arithmetic allowed where no less accurate */
-  MMCI_FAST      /* less accurate allowed: TF32 for f32 and c64 */
-} mmci_precision;
-
-/* How an operand lies. Element (r, c) is data[r * ld + c], or data[c * ld + r] when trans,
- * conjugated when conj. A column-major matrix is a transposed row-major one. ld in elements, at
- * least 1. */
-typedef struct mmci_form {
-  int64_t ld;
-  bool trans, conj;
-} mmci_form;
-
-/* C = A B, or C += A B when accumulate. C m x n, row-major; A m x k, B k x n; all sizes >= 0. */
-typedef struct mmci_gemm {
-  mmc_dtype dtype;
-  mmci_precision precision;
-  int64_t m, k, n;
-  mmci_form a, b;
-  int64_t ldc;
-  bool accumulate;
-  int variant; /* 0: the device's own choice; 1 to variants(): another way to the same result */
-} mmci_gemm;
+/* ---- transfers ----------------------------------------------------------------------------- */
 
 /* Lines of bytes that lie pitch bytes apart. */
 typedef struct mmci_transfer {

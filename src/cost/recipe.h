@@ -1,0 +1,92 @@
+/* recipe.h: how one product is computed: by one call, or cut into pieces.
+ *
+ * A product is a box of m x k x n multiplications. A recipe cuts it in two along m, n or k, each
+ * part again, and so on; what is not cut any more is a piece, one call of the device. Pieces work
+ * in place by pointer arithmetic: parts along m and n write their own part of C, and of two parts
+ * along k the second adds to what the first wrote (Lvov, Xiong and Zolotov, US 9836434 B2, cut
+ * along m and n).
+ *
+ * As text, which wisdom keeps and people read:
+ *
+ *     recipe = { option "/" } part
+ *     option = "pad" number            leading dimensions rounded up to multiples, by copying
+ *            | "lanes" number          pieces at work together at most
+ *     part   = "whole" | variant | split
+ *     split  = ("m" | "k" | "n") ":" sized "," sized
+ *     sized  = number [ variant | "(" split ")" ]
+ *     variant = "v" number             one of the device's other ways, of which fewer threads is
+ * one
+ *
+ * "n:96,32" cuts n = 128; "lanes2/n:64,64"; "n:96v1,32(m:2,2v3)". Numbers have no leading zeros,
+ * pad and lanes are at least 2 and come in this order, variants at least 1: every recipe has one
+ * text. */
+#ifndef MMCI_RECIPE_H
+#define MMCI_RECIPE_H
+
+#include "chain/gemm.h"
+
+enum {
+  MMCI_RECIPE_PIECES = 16,
+  MMCI_RECIPE_NODES = 2 * MMCI_RECIPE_PIECES - 1,
+  MMCI_RECIPE_TEXT_SIZE = 256, /* with the final NUL */
+  MMCI_RECIPE_MOST = 9999      /* pad and variants */
+};
+
+typedef enum mmci_axis { MMCI_PIECE, MMCI_AXIS_M, MMCI_AXIS_K, MMCI_AXIS_N } mmci_axis;
+
+typedef struct mmci_recipe_node {
+  mmci_axis axis;   /* MMCI_PIECE: not cut */
+  int variant;      /* of a piece */
+  int64_t sizes[2]; /* of the parts, along axis */
+} mmci_recipe_node;
+
+/* A split's first part follows it, and the second follows the whole of the first. */
+typedef struct mmci_recipe {
+  int pad;   /* 0: leading dimensions as they are */
+  int lanes; /* 1: one piece after the other */
+  int count;
+  mmci_recipe_node nodes[MMCI_RECIPE_NODES];
+} mmci_recipe;
+
+/* One call, by the device's variant. */
+mmci_recipe mmci_recipe_whole(int variant);
+/* One call of variant 0 on the operands as they lie. */
+bool mmci_recipe_is_plain(const mmci_recipe *recipe);
+/* The number of calls. */
+int mmci_recipe_count(const mmci_recipe *recipe);
+/* Cuts along axis into parts of these sizes, computed as first and second say, whose pad and lanes
+ * are dropped. False when those were too many pieces or too long a text; out is then untouched. */
+bool mmci_recipe_split(mmci_axis axis, const int64_t sizes[2], const mmci_recipe *first,
+                       const mmci_recipe *second, mmci_recipe *out);
+
+/* The size of the product along axis. */
+int64_t mmci_gemm_size(const mmci_gemm *gemm, mmci_axis axis);
+/* The same product with another size along axis, its forms as they are. */
+mmci_gemm mmci_gemm_resized(const mmci_gemm *gemm, mmci_axis axis, int64_t size);
+
+/* Reads text, which may come from anywhere, as a recipe for an m x k by k x n product: parts are
+ * positive and add up, at most MMCI_RECIPE_PIECES of them, no more lanes than pieces.
+ * Returns: E_FORMAT, with the place and what was expected there. */
+mmc_status mmci_recipe_parse(const char *text, int64_t m, int64_t k, int64_t n, mmci_recipe *out,
+                             mmci_error *error);
+/* Writes the text; false, and "" there, when it does not fit. What was parsed fits. */
+bool mmci_recipe_format(const mmci_recipe *recipe, char text[MMCI_RECIPE_TEXT_SIZE]);
+
+/* One call: offsets of its operands from those of the product, in elements. Pieces of one lane run
+ * in the order of the list; those of different lanes touch different parts of C. */
+typedef struct mmci_piece {
+  mmci_gemm gemm;
+  int64_t a, b, c;
+  int lane; /* 0 to lanes-1 */
+} mmci_piece;
+
+/* The product as its pieces see it: with pad, the leading dimensions of operands that whoever runs
+ * it copies before (A, B, and C when it accumulates) and after (C) where they differ from the
+ * product's. */
+mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm);
+/* Fills pieces with the calls that make the (padded) product, and returns how many. The recipe must
+ * be one for the product's sizes. */
+int mmci_recipe_pieces(const mmci_recipe *recipe, const mmci_gemm *gemm,
+                       mmci_piece pieces[MMCI_RECIPE_PIECES]);
+
+#endif

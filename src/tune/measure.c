@@ -1,0 +1,506 @@
+#include "tune/measure.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+
+enum {
+  NORMALS = 65537, /* of one block, of which all operands are copies; odd, so that lines differ */
+  MOST_LANES = 8,
+  MOST_SETS = 64, /* of operands that rotate */
+  MOST_RUNS = 1 << 20,
+  GRAPH_RUNS = 64, /* runs in one graph */
+  SET_ALIGNMENT = 256,
+  PLACES = 1024, /* of an operand on the host, a cache line from one to the next */
+  PAD = 8        /* elements: what tensor cores want of 16-bit numbers */
+};
+
+/* Memory of the device, filled with normal numbers of a dtype. */
+typedef struct buffer {
+  char *data;
+  size_t size_bytes;
+} buffer;
+
+enum { A, B, C, OPERANDS };
+
+struct mmci_bench {
+  const mmci_device_ops *ops;
+  mmci_device *device;
+  mmci_measure_options options;
+  int lanes;
+  mmci_queue *queues[MOST_LANES];
+  mmci_event *events[MOST_LANES]; /* [0]: where lanes fork; others: where they have come to */
+  mmc_dtype dtype;                /* of what is in the buffers */
+  void *block;                    /* NORMALS elements of it, on the host; NULL: none yet */
+  buffer operands[OPERANDS], padded[OPERANDS];
+  size_t set_bytes[OPERANDS];
+  int sets;
+  int64_t turn; /* which set is next */
+  uint64_t random;
+  size_t place_bytes[OPERANDS]; /* from where a set begins to where its operand does */
+};
+
+/* One way of computing the product, ready to run. */
+typedef struct way {
+  mmci_gemm gemm, padded;
+  int lanes, count;
+  mmci_piece pieces[MMCI_RECIPE_PIECES];
+  mmci_kernel *kernels[MMCI_RECIPE_PIECES];
+  mmci_graph *graph;
+  int graph_runs;
+  int64_t runs; /* of a sample */
+} way;
+
+mmci_measure_options mmci_measure_defaults(void) {
+  return (mmci_measure_options){.samples = 9, .turns = 31, .risk = 0.001, .seed = 1};
+}
+
+static double now_s(void *user) {
+  (void)user;
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- operands ------------------------------------------------------------------------------ */
+
+static uint64_t bits(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
+  uint64_t z = (*state += 0x9E3779B97F4A7C15u);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+static double uniform(uint64_t *state) { /* in (0, 1] */
+  return (double)((bits(state) >> 11) + 1) * 0x1p-53;
+}
+
+/* Box and Muller 1958. */
+static double normal(uint64_t *state) {
+  double radius = sqrt(-2 * log(uniform(state)));
+  return radius * cos(2 * 3.14159265358979323846 * uniform(state));
+}
+
+static void put_normals(mmc_dtype dtype, int64_t count, uint64_t seed, void *out) {
+  bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+  for (int64_t t = 0; t < (is_complex ? 2 : 1) * count; t++) {
+    double value = normal(&seed);
+    switch (dtype) {
+      case MMC_F32:
+      case MMC_C64:
+        ((float *)out)[t] = (float)value;
+        break;
+      case MMC_F64:
+      case MMC_C128:
+        ((double *)out)[t] = value;
+        break;
+      case MMC_F16:
+        ((uint16_t *)out)[t] = mmci_f16_round(value);
+        break;
+      case MMC_BF16:
+        ((uint16_t *)out)[t] = mmci_bf16_round(value);
+        break;
+    }
+  }
+}
+
+static void drop(mmci_bench *bench, buffer *b) {
+  if (b->data != NULL) bench->ops->dealloc(bench->device, b->data);
+  *b = (buffer){0};
+}
+
+static mmc_status use_dtype(mmci_bench *bench, mmc_dtype dtype, mmci_error *error) {
+  if (bench->block != NULL && bench->dtype == dtype) return MMC_OK;
+  for (int i = 0; i < OPERANDS; i++) drop(bench, &bench->operands[i]);
+  free(bench->block);
+  bench->block = mmci_alloc_aligned(NORMALS, mmc_dtype_size(dtype));
+  if (bench->block == NULL) return mmci_fail_nomem(error, NORMALS * mmc_dtype_size(dtype));
+  bench->dtype = dtype;
+  put_normals(dtype, NORMALS, bench->options.seed, bench->block);
+  return MMC_OK;
+}
+
+/* size bytes to the device's memory, done on return. */
+static mmc_status put_block(mmci_bench *bench, char *to, size_t size, mmci_error *error) {
+  if (bench->ops->async == NULL) {
+    memcpy(to, bench->block, size);
+    return MMC_OK;
+  }
+  mmci_transfer transfer = {.to = to,
+                            .from = bench->block,
+                            .to_pitch = (int64_t)size,
+                            .from_pitch = (int64_t)size,
+                            .lines = 1,
+                            .line_bytes = (int64_t)size};
+  mmc_status status = bench->ops->async->upload(bench->queues[0], &transfer, error);
+  return status == MMC_OK ? bench->ops->sync(bench->queues[0], error) : status;
+}
+
+static mmc_status grow(mmci_bench *bench, buffer *b, size_t size, mmci_error *error) {
+  if (b->size_bytes >= size) return MMC_OK;
+  drop(bench, b);
+  void *data;
+  mmc_status status = bench->ops->alloc(bench->device, size, &data, error);
+  if (status != MMC_OK) return status;
+  *b = (buffer){.data = data, .size_bytes = size};
+  size_t block = NORMALS * mmc_dtype_size(bench->dtype);
+  for (size_t at = 0; status == MMC_OK && at < size; at += block)
+    status = put_block(bench, b->data + at, size - at < block ? size - at : block, error);
+  if (status != MMC_OK) drop(bench, b); /* what is half filled must not look full */
+  return status;
+}
+
+/* Lines of an operand as it lies, and elements of one. */
+static void shape_of(const mmci_gemm *gemm, int operand, int64_t *lines, int64_t *length,
+                     int64_t *ld) {
+  bool trans = operand == A ? gemm->a.trans : operand == B && gemm->b.trans;
+  int64_t rows = operand == B ? gemm->k : gemm->m, columns = operand == A ? gemm->k : gemm->n;
+  *lines = trans ? columns : rows;
+  *length = trans ? rows : columns;
+  *ld = operand == A ? gemm->a.ld : operand == B ? gemm->b.ld : gemm->ldc;
+}
+
+static mmc_status bytes_of(const mmci_gemm *gemm, int operand, size_t *bytes, mmci_error *error) {
+  int64_t lines, length, ld, size;
+  shape_of(gemm, operand, &lines, &length, &ld);
+  if (__builtin_mul_overflow(lines, ld, &size) ||
+      __builtin_mul_overflow(size, (int64_t)mmc_dtype_size(gemm->dtype), &size) ||
+      __builtin_add_overflow(size, SET_ALIGNMENT, &size))
+    return mmci_fail_nomem(error, UINT64_MAX);
+  *bytes = ((size_t)size + SET_ALIGNMENT - 1) / SET_ALIGNMENT * SET_ALIGNMENT;
+  return MMC_OK;
+}
+
+/* Room for the operands, as many sets as rotate. */
+static mmc_status use_operands(mmci_bench *bench, const mmci_gemm *gemm, mmci_error *error) {
+  mmc_status status = use_dtype(bench, gemm->dtype, error);
+  double all = 0;
+  for (int i = 0; status == MMC_OK && i < OPERANDS; i++) {
+    status = bytes_of(gemm, i, &bench->set_bytes[i], error);
+    if (bench->ops->async == NULL) bench->set_bytes[i] += (size_t)PLACES * MMCI_ALIGNMENT;
+    all += (double)bench->set_bytes[i];
+  }
+  bench->sets = (int)fmin(MOST_SETS, 1 + floor((double)bench->options.cold_bytes / fmax(1, all)));
+  for (int i = 0; status == MMC_OK && i < OPERANDS; i++) {
+    size_t bytes;
+    if (__builtin_mul_overflow(bench->set_bytes[i], (size_t)bench->sets, &bytes))
+      return mmci_fail_nomem(error, UINT64_MAX);
+    status = grow(bench, &bench->operands[i], bytes, error);
+  }
+  return status;
+}
+
+/* ---- ways ---------------------------------------------------------------------------------- */
+
+static void unprepare(mmci_bench *bench, way *w) {
+  for (int i = 0; i < w->count; i++) bench->ops->release(w->kernels[i]);
+  if (w->graph != NULL) bench->ops->async->graph_destroy(w->graph);
+  *w = (way){0};
+}
+
+static mmc_status prepare(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                          way *w, mmci_error *error) {
+  *w = (way){.gemm = *gemm, .padded = mmci_recipe_padded(recipe, gemm), .lanes = recipe->lanes};
+  if (w->lanes > bench->lanes) w->lanes = bench->lanes;
+  mmc_status status = MMC_OK;
+  for (int i = 0; recipe->pad != 0 && status == MMC_OK && i < OPERANDS; i++) {
+    size_t bytes;
+    status = bytes_of(&w->padded, i, &bytes, error);
+    if (status == MMC_OK) status = grow(bench, &bench->padded[i], bytes, error);
+  }
+  int count = status == MMC_OK ? mmci_recipe_pieces(recipe, gemm, w->pieces) : 0;
+  for (int i = 0; status == MMC_OK && i < count; i++) {
+    const mmci_gemm *piece = &w->pieces[i].gemm;
+    if (!bench->ops->supports(bench->device, piece))
+      status = mmci_fail(error, MMC_E_UNSUPPORTED,
+                         "device %s: cannot multiply %" PRId64 "x%" PRId64 "x%" PRId64,
+                         bench->ops->name, piece->m, piece->k, piece->n);
+    else
+      status = bench->ops->prepare(bench->device, piece, &w->kernels[i], error);
+    if (status == MMC_OK) w->count++;
+  }
+  if (status != MMC_OK) unprepare(bench, w);
+  return status;
+}
+
+/* Copies an operand between where it lies and where its leading dimension is padded. */
+static mmc_status copy_operand(mmci_bench *bench, const way *w, int operand, const char *from,
+                               bool to_padded, char *to, mmci_error *error) {
+  int64_t lines, length, ld, padded_ld;
+  shape_of(&w->gemm, operand, &lines, &length, &ld);
+  shape_of(&w->padded, operand, &lines, &length, &padded_ld);
+  int64_t from_ld = to_padded ? ld : padded_ld, to_ld = to_padded ? padded_ld : ld;
+  if (bench->ops->async != NULL)
+    return bench->ops->async->copy(bench->queues[0], w->gemm.dtype, lines, length, from,
+                                   &(mmci_form){.ld = from_ld}, to, to_ld, false, error);
+  size_t size = mmc_dtype_size(w->gemm.dtype);
+  for (int64_t line = 0; line < lines; line++)
+    memcpy(to + (size_t)(line * to_ld) * size, from + (size_t)(line * from_ld) * size,
+           (size_t)length * size);
+  return MMC_OK;
+}
+
+static bool is_padded(const way *w, int operand) {
+  int64_t lines, length, ld, padded_ld;
+  shape_of(&w->gemm, operand, &lines, &length, &ld);
+  shape_of(&w->padded, operand, &lines, &length, &padded_ld);
+  return ld != padded_ld;
+}
+
+static mmc_status fork_lanes(mmci_bench *bench, int lanes, mmci_error *error) {
+  if (lanes == 1) return MMC_OK;
+  const mmci_device_async *async = bench->ops->async;
+  mmc_status status = async->event_record(bench->queues[0], bench->events[0], error);
+  for (int lane = 1; status == MMC_OK && lane < lanes; lane++)
+    status = async->event_wait(bench->queues[lane], bench->events[0], error);
+  return status;
+}
+
+static mmc_status join_lanes(mmci_bench *bench, int lanes, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int lane = 1; status == MMC_OK && lane < lanes; lane++) {
+    status = bench->ops->async->event_record(bench->queues[lane], bench->events[lane], error);
+    if (status == MMC_OK)
+      status = bench->ops->async->event_wait(bench->queues[0], bench->events[lane], error);
+  }
+  return status;
+}
+
+/* One product, enqueued. */
+static mmc_status run(mmci_bench *bench, const way *w, mmci_error *error) {
+  size_t set = (size_t)(bench->turn++ % bench->sets), size = mmc_dtype_size(w->gemm.dtype);
+  char *data[OPERANDS], *own[OPERANDS];
+  mmc_status status = MMC_OK;
+  for (int i = 0; status == MMC_OK && i < OPERANDS; i++) {
+    own[i] = data[i] = bench->operands[i].data + set * bench->set_bytes[i] + bench->place_bytes[i];
+    if (!is_padded(w, i)) continue;
+    data[i] = bench->padded[i].data;
+    if (i != C || w->gemm.accumulate)
+      status = copy_operand(bench, w, i, own[i], true, data[i], error);
+  }
+  if (status == MMC_OK) status = fork_lanes(bench, w->lanes, error);
+  for (int i = 0; status == MMC_OK && i < w->count; i++) {
+    const mmci_piece *piece = &w->pieces[i];
+    status = bench->ops->enqueue(
+        bench->queues[piece->lane % w->lanes], w->kernels[i], data[A] + (size_t)piece->a * size,
+        data[B] + (size_t)piece->b * size, data[C] + (size_t)piece->c * size, error);
+  }
+  if (status == MMC_OK) status = join_lanes(bench, w->lanes, error);
+  if (status == MMC_OK && is_padded(w, C))
+    status = copy_operand(bench, w, C, data[C], false, own[C], error);
+  return status;
+}
+
+static mmc_status run_times(mmci_bench *bench, const way *w, int64_t runs, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int64_t r = 0; status == MMC_OK && r < runs; r++) status = run(bench, w, error);
+  return status;
+}
+
+/* ---- samples ------------------------------------------------------------------------------- */
+
+/* Makes the way's graph anew, of so many runs. */
+static mmc_status capture(mmci_bench *bench, way *w, int runs, mmci_error *error) {
+  const mmci_device_async *async = bench->ops->async;
+  if (w->graph != NULL) async->graph_destroy(w->graph);
+  w->graph = NULL;
+  w->graph_runs = runs;
+  mmc_status status = async->capture_begin(bench->queues[0], error);
+  if (status != MMC_OK) return status;
+  mmci_error ignored;
+  status = run_times(bench, w, runs, error);
+  mmci_graph *graph = NULL;
+  mmc_status end =
+      async->capture_end(bench->queues[0], &graph, status == MMC_OK ? error : &ignored);
+  if (status == MMC_OK) status = end;
+  if (end == MMC_OK && status == MMC_OK) w->graph = graph;
+  if (end == MMC_OK && status != MMC_OK) async->graph_destroy(graph);
+  return status;
+}
+
+/* Moves the operands on the host. Where they lie decides which lines of a cache they share, and
+ * small products differ by tens of percent with that alone: what holds in one place says little. */
+static void move(mmci_bench *bench) {
+  for (int i = 0; bench->ops->async == NULL && i < OPERANDS; i++)
+    bench->place_bytes[i] = (size_t)(bits(&bench->random) % PLACES) * MMCI_ALIGNMENT;
+}
+
+/* Seconds of one run, of w->runs in a row. Short ones are preceded by one that fetches the
+ * operands. */
+static mmc_status sample(mmci_bench *bench, const way *w, double *seconds, mmci_error *error) {
+  const mmci_device_async *async = bench->ops->async;
+  mmc_status status = MMC_OK;
+  if (async == NULL && w->runs > 1) status = run(bench, w, error);
+  double start_s = now_s(NULL);
+  if (async == NULL && status == MMC_OK) status = run_times(bench, w, w->runs, error);
+  for (int64_t r = 0; async != NULL && status == MMC_OK && r < w->runs; r += w->graph_runs)
+    status = async->graph_launch(bench->queues[0], w->graph, error);
+  if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
+  *seconds = (now_s(NULL) - start_s) / (double)w->runs;
+  return status;
+}
+
+/* Warms up, and sets runs so that a sample is long enough. */
+static mmc_status calibrate(mmci_bench *bench, way *w, mmci_error *error) {
+  mmc_status status = run(bench, w, error);
+  if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
+  for (w->runs = 1; status == MMC_OK; w->runs *= 2) {
+    if (bench->ops->async != NULL && w->runs <= GRAPH_RUNS)
+      status = capture(bench, w, (int)w->runs, error);
+    double seconds;
+    if (status == MMC_OK) status = sample(bench, w, &seconds, error);
+    if (status != MMC_OK || w->runs >= MOST_RUNS ||
+        seconds * (double)w->runs >= bench->options.sample_least_s)
+      break;
+  }
+  return status;
+}
+
+static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                             way *w, mmci_error *error) {
+  mmc_status status = use_operands(bench, gemm, error);
+  if (status != MMC_OK) return status;
+  status = prepare(bench, gemm, recipe, w, error);
+  if (status != MMC_OK) return status;
+  status = calibrate(bench, w, error);
+  if (status != MMC_OK) unprepare(bench, w);
+  return status;
+}
+
+/* ---- the machine --------------------------------------------------------------------------- */
+
+static mmc_status measure(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                          mmci_measured *out, mmci_error *error) {
+  mmci_bench *bench = user;
+  way w;
+  mmc_status status = make_ready(bench, gemm, recipe, &w, error);
+  if (status != MMC_OK) return status;
+  double *samples = mmci_alloc_array((size_t)bench->options.samples, sizeof *samples);
+  if (samples == NULL)
+    status = mmci_fail_nomem(error, (uint64_t)bench->options.samples * sizeof *samples);
+  for (int i = 0; status == MMC_OK && i < bench->options.samples; i++) {
+    move(bench);
+    status = sample(bench, &w, &samples[i], error);
+  }
+  if (status == MMC_OK)
+    *out = (mmci_measured){
+        .seconds = mmci_estimate_median(samples, bench->options.samples, bench->options.risk)};
+  free(samples);
+  unprepare(bench, &w);
+  return status;
+}
+
+/* plain[t] and recipe[t] of every turn; gains: their ratios. */
+static mmc_status take_turns(mmci_bench *bench, const way *plain, const way *recipe,
+                             mmci_measured *out, mmci_error *error) {
+  int turns = bench->options.turns;
+  double *times = mmci_alloc_array(3 * (size_t)turns, sizeof *times);
+  if (times == NULL) return mmci_fail_nomem(error, 3 * (uint64_t)turns * sizeof *times);
+  double *plain_s = times, *recipe_s = times + turns, *gains = times + 2 * turns;
+  mmc_status status = MMC_OK;
+  for (int t = 0; status == MMC_OK && t < turns; t++) {
+    bool plain_first = t % 2 == 0;
+    move(bench);
+    for (int i = 0; status == MMC_OK && i < 2; i++)
+      status = (i == 0) == plain_first ? sample(bench, plain, &plain_s[t], error)
+                                       : sample(bench, recipe, &recipe_s[t], error);
+    gains[t] = plain_s[t] / recipe_s[t];
+  }
+  double risk = bench->options.risk;
+  if (status == MMC_OK)
+    *out = (mmci_measured){.gain = mmci_estimate_median(gains, turns, risk),
+                           .seconds = mmci_estimate_median(recipe_s, turns, risk),
+                           .plain_s = mmci_estimate_median(plain_s, turns, risk).value};
+  free(times);
+  return status;
+}
+
+static mmc_status compare(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                          mmci_measured *out, mmci_error *error) {
+  mmci_bench *bench = user;
+  mmci_recipe whole = mmci_recipe_whole(0);
+  way plain, other;
+  mmc_status status = make_ready(bench, gemm, &whole, &plain, error);
+  if (status != MMC_OK) return status;
+  status = make_ready(bench, gemm, recipe, &other, error);
+  if (status == MMC_OK) {
+    status = take_turns(bench, &plain, &other, out, error);
+    unprepare(bench, &other);
+  }
+  unprepare(bench, &plain);
+  return status;
+}
+
+static int variants(void *user, const mmci_gemm *gemm) {
+  mmci_bench *bench = user;
+  return bench->ops->variants(bench->device, gemm);
+}
+
+mmci_machine mmci_bench_machine(mmci_bench *bench) {
+  return (mmci_machine){.user = bench,
+                        .lanes = bench->lanes,
+                        .pad = bench->ops->async != NULL ? PAD : 0,
+                        .now_s = now_s,
+                        .variants = variants,
+                        .measure = measure,
+                        .compare = compare};
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static mmc_status open_queues(mmci_bench *bench, mmci_error *error) {
+  const mmci_device_async *async = bench->ops->async;
+  mmc_status status = MMC_OK;
+  for (int lane = 0; status == MMC_OK && lane < bench->lanes; lane++) {
+    status = bench->ops->queue_open(bench->device, &bench->queues[lane], error);
+    if (status == MMC_OK && async != NULL)
+      status = async->event_create(bench->device, &bench->events[lane], error);
+  }
+  return status;
+}
+
+mmc_status mmci_bench_open(const mmci_device_ops *ops, mmci_device *device,
+                           const mmci_measure_options *options, mmci_bench **out,
+                           mmci_error *error) {
+  if (ops->prepare == NULL)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "device %s: multiplies nothing", ops->name);
+  if (options->samples < 1 || options->turns < 1 || !(options->sample_least_s >= 0))
+    return mmci_fail(error, MMC_E_ARG,
+                     "measuring: expected samples and turns of at least 1 and seconds >= 0");
+  mmci_bench *bench = mmci_alloc_zeroed(1, sizeof *bench);
+  if (bench == NULL) return mmci_fail_nomem(error, sizeof *bench);
+  bench->ops = ops;
+  bench->device = device;
+  bench->options = *options;
+  bench->random = options->seed;
+  if (!(options->sample_least_s > 0))
+    bench->options.sample_least_s = ops->async != NULL ? 1e-3 : 50e-6;
+  bench->lanes = ops->async == NULL                ? 1
+                 : ops->async->queues < MOST_LANES ? ops->async->queues
+                                                   : MOST_LANES;
+  mmc_status status = open_queues(bench, error);
+  if (status != MMC_OK) {
+    mmci_bench_close(bench);
+    return status;
+  }
+  *out = bench;
+  return MMC_OK;
+}
+
+void mmci_bench_close(mmci_bench *bench) {
+  if (bench == NULL) return;
+  for (int lane = 0; lane < bench->lanes; lane++) {
+    if (bench->events[lane] != NULL) bench->ops->async->event_destroy(bench->events[lane]);
+    if (bench->queues[lane] != NULL) bench->ops->queue_close(bench->queues[lane]);
+  }
+  for (int i = 0; i < OPERANDS; i++) {
+    drop(bench, &bench->operands[i]);
+    drop(bench, &bench->padded[i]);
+  }
+  free(bench->block);
+  free(bench);
+}

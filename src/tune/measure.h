@@ -1,0 +1,45 @@
+/* measure.h: a device as the machine of a search.
+ *
+ * Operands are normal numbers (of mean 0 and variance 1; values move power and so clocks) from a
+ * seed. A sample is as many runs in a row as take sample_least_s. A time is the median of samples;
+ * a comparison takes turns, plain call and recipe one after the other, who goes first alternating,
+ * and its gain is the median of the turns' ratios, so that what else the machine does hits both
+ * alike.
+ *
+ * Caches: every run uses the operands of the one before, so what fits a cache is read from there.
+ * With cold_bytes, operands rotate through that much memory, and come from beyond caches smaller
+ * than it.
+ *
+ * A device with memory of its own runs a sample as one captured graph, its calls as they would be
+ * in the graph of a chain: the time of launching calls one by one is not in it. Lanes are its
+ * queues. */
+#ifndef MMCI_MEASURE_H
+#define MMCI_MEASURE_H
+
+#include "device/device.h"
+#include "tune/tuner.h"
+
+typedef struct mmci_measure_options {
+  double sample_least_s; /* 0: 50 us on the host, 1 ms on a device with memory of its own */
+  int samples;           /* of a time: 9 */
+  int turns;             /* of a comparison: 31 */
+  double risk;           /* that a true median is outside of the bounds given: 0.001 */
+  uint64_t cold_bytes;
+  uint64_t seed;
+} mmci_measure_options;
+
+mmci_measure_options mmci_measure_defaults(void);
+
+/* A device and memory for operands. Belongs to one thread. */
+typedef struct mmci_bench mmci_bench;
+
+/* The device must outlive it. Returns: E_ARG, E_UNSUPPORTED (no products), E_NOMEM, E_DEVICE. */
+mmc_status mmci_bench_open(const mmci_device_ops *ops, mmci_device *device,
+                           const mmci_measure_options *options, mmci_bench **out,
+                           mmci_error *error);
+void mmci_bench_close(mmci_bench *bench);
+
+/* The machine that the bench is; valid while the bench is open. */
+mmci_machine mmci_bench_machine(mmci_bench *bench);
+
+#endif

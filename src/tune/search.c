@@ -1,0 +1,454 @@
+/* search.c: predict, measure, confirm.
+ *
+ * Predict   Every size along an axis that a cut at the grid can leave is timed alone, with leading
+ *           dimensions of its own so that products share the times. A table then finds the best
+ *           composition of the whole axis, in any number of parts; its parts are cut along the
+ * other axes in the same way, until nothing improves. Measure   What is predicted best is run as it
+ * will be, in place, in turns with the plain call. Confirm   The winner is measured against the
+ * plain call once more. The first comparison chose the luckiest of several; only this one says what
+ * it is worth. */
+#include "tune/search.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+  MOST_CANDIDATES = 64,
+  PIECE_VARIANTS = 3, /* the whole's fastest, tried on pieces too */
+  CONFIRMATIONS = 3,  /* winners of the comparison that may fail to be confirmed */
+  TWO_WAY = 2,        /* plain two-way cuts of an axis that are compared in any case */
+};
+/* Cuts that are predicted to lose by less are compared: pieces that follow each other may share
+ * what they have in the caches. */
+static const double worth_comparing = 1.05;
+/* What a piece more must gain, in least gains, so that of recipes that noise alone tells apart the
+ * one with fewer pieces is taken. */
+static const double piece_price = 0.1;
+
+typedef struct candidate {
+  mmci_recipe recipe;
+  double predicted_s;
+  double worth; /* the gain, less what the pieces must gain */
+} candidate;
+
+typedef struct search {
+  mmci_tuner *tuner;
+  const mmci_tune_options *options;
+  mmci_gemm gemm;
+  int variants[PIECE_VARIANTS], variant_count;
+  candidate candidates[MOST_CANDIDATES];
+  int count;
+  mmci_error *error;
+} search;
+
+/* A part of the product: the best that is known for it. */
+typedef struct part {
+  mmci_recipe recipe;
+  double seconds;
+} part;
+
+static int64_t at_least_1(int64_t value) {
+  return value > 1 ? value : 1;
+}
+
+/* The product with its matrices alone in memory. */
+static mmci_gemm tight(const mmci_gemm *gemm) {
+  mmci_gemm alone = *gemm;
+  alone.a.ld = at_least_1(gemm->a.trans ? gemm->m : gemm->k);
+  alone.b.ld = at_least_1(gemm->b.trans ? gemm->k : gemm->n);
+  alone.ldc = at_least_1(gemm->n);
+  return alone;
+}
+
+static mmc_status time_whole(search *s, const mmci_gemm *gemm, int variant, double *seconds) {
+  mmci_gemm alone = tight(gemm);
+  mmci_recipe recipe = mmci_recipe_whole(variant);
+  mmci_measured measured;
+  mmc_status status = mmci_tuner_ask(s->tuner, MMCI_ASK_TIME, &alone, &recipe, &measured, s->error);
+  if (status == MMC_OK) *seconds = measured.seconds.value;
+  return status;
+}
+
+/* One call, by the best of the variants in question. */
+static mmc_status find_leaf(search *s, const mmci_gemm *gemm, part *out) {
+  out->seconds = (double)INFINITY;
+  for (int v = 0; v < s->variant_count; v++) {
+    double seconds;
+    mmc_status status = time_whole(s, gemm, s->variants[v], &seconds);
+    if (status != MMC_OK) return status;
+    if (v > 0 && !(seconds < out->seconds)) continue;
+    *out = (part){.recipe = mmci_recipe_whole(s->variants[v]), .seconds = seconds};
+  }
+  return MMC_OK;
+}
+
+/* ---- one axis ------------------------------------------------------------------------------ */
+
+/* Sizes along an axis are multiples of the grid, and those that contain the end of it, which has
+ * the rest. Along k, what is not the first part adds to C, which takes another time. */
+enum { ON_GRID, WITH_REST, FAMILIES };
+enum { AS_PRODUCT, ADDING, STATES };
+
+/* One size: by one call, and composed. */
+typedef struct cell {
+  double whole_s, seconds;
+  int cut; /* the first part, in grid steps; 0: one call is best */
+  int pieces;
+} cell;
+
+typedef struct ladder {
+  mmci_gemm gemm;
+  mmci_axis axis;
+  int64_t grid, rest;
+  int count; /* whole grid steps in the axis */
+  cell cells[FAMILIES][STATES][MMCI_TUNE_POINTS + 1];
+} ladder;
+
+/* The grid of an axis, thinned so that at most most_points sizes are tried. */
+static ladder ladder_of(const mmci_tune_options *options, const mmci_gemm *gemm, mmci_axis axis) {
+  int64_t size = mmci_gemm_size(gemm, axis), grid = at_least_1(options->grid[axis - MMCI_AXIS_M]);
+  while (size / grid > options->most_points) grid *= 2;
+  return (ladder){
+      .gemm = *gemm, .axis = axis, .grid = grid, .rest = size % grid, .count = (int)(size / grid)};
+}
+
+static int last_family(const ladder *l) {
+  return l->rest > 0 ? WITH_REST : ON_GRID;
+}
+static int last_state(const ladder *l) {
+  return l->axis == MMCI_AXIS_K && !l->gemm.accumulate ? ADDING : AS_PRODUCT;
+}
+
+/* Whether a composition can contain the size in that state: along k the first part is on the grid
+ * and all others add. */
+static bool is_needed(const ladder *l, int family, int state, int i) {
+  if (last_state(l) == AS_PRODUCT) return state == AS_PRODUCT;
+  if (family == last_family(l) && i == l->count) return state == AS_PRODUCT;
+  return family == ON_GRID || state == ADDING;
+}
+
+static int64_t ladder_answers(const ladder *l) {
+  return (int64_t)(l->count + 1) * (last_family(l) + 1) * (last_state(l) + 1);
+}
+
+static mmci_gemm sized(const ladder *l, int family, int state, int i) {
+  int64_t size = i * l->grid + (family == WITH_REST ? l->rest : 0);
+  mmci_gemm gemm = mmci_gemm_resized(&l->gemm, l->axis, size);
+  if (state == ADDING) gemm.accumulate = true;
+  return gemm;
+}
+
+/* The best composition of a cell of which all smaller ones are known. */
+static void compose(const search *s, ladder *l, int family, int state, int i) {
+  cell *whole = &l->cells[family][state][i];
+  whole->seconds = whole->whole_s;
+  whole->pieces = 1;
+  double best = whole->whole_s * (1 - s->options->least_gain);
+  int rest_state = l->axis == MMCI_AXIS_K ? last_state(l) : state;
+  for (int j = 1; j <= i - (family == ON_GRID); j++) {
+    const cell *first = &l->cells[ON_GRID][state][j];
+    const cell *second = &l->cells[family][rest_state][i - j];
+    double seconds = first->seconds + second->seconds;
+    if (!(seconds < best) || first->pieces + second->pieces > MMCI_RECIPE_PIECES) continue;
+    best = whole->seconds = seconds;
+    whole->pieces = first->pieces + second->pieces;
+    whole->cut = j;
+  }
+}
+
+static mmc_status fill_ladder(search *s, ladder *l) {
+  for (int family = ON_GRID; family <= last_family(l); family++)
+    for (int i = family == ON_GRID ? 1 : 0; i <= l->count; i++)
+      for (int state = AS_PRODUCT; state <= last_state(l); state++) {
+        if (!is_needed(l, family, state, i)) continue;
+        mmci_gemm gemm = sized(l, family, state, i);
+        part leaf;
+        mmc_status status = find_leaf(s, &gemm, &leaf);
+        if (status != MMC_OK) return status;
+        l->cells[family][state][i].whole_s = leaf.seconds;
+        compose(s, l, family, state, i);
+      }
+  return MMC_OK;
+}
+
+/* ---- all axes ------------------------------------------------------------------------------ */
+
+static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out);
+
+/* The recipe of a cell; its parts are cut along the other axes. */
+static mmc_status build(search *s, const ladder *l, int family, int state, int i, int axes,
+                        part *out) {
+  const cell *whole = &l->cells[family][state][i];
+  mmci_gemm gemm = sized(l, family, state, i);
+  if (whole->cut == 0) return improve(s, &gemm, axes, out);
+  part parts[2];
+  int rest_state = l->axis == MMCI_AXIS_K ? last_state(l) : state;
+  mmc_status status = build(s, l, ON_GRID, state, whole->cut, axes, &parts[0]);
+  if (status == MMC_OK) status = build(s, l, family, rest_state, i - whole->cut, axes, &parts[1]);
+  if (status != MMC_OK) return status;
+  int64_t first = whole->cut * l->grid;
+  int64_t sizes[2] = {first, mmci_gemm_size(&gemm, l->axis) - first};
+  if (!mmci_recipe_split(l->axis, sizes, &parts[0].recipe, &parts[1].recipe, &out->recipe))
+    return find_leaf(s, &gemm, out); /* too many pieces */
+  out->seconds = parts[0].seconds + parts[1].seconds;
+  return MMC_OK;
+}
+
+/* The part by the best composition along one axis; untouched when none is better. */
+static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
+  mmc_status status = fill_ladder(s, l);
+  if (status != MMC_OK || l->cells[last_family(l)][AS_PRODUCT][l->count].cut == 0) return status;
+  part made;
+  status = build(s, l, last_family(l), AS_PRODUCT, l->count, axes & ~(1 << l->axis), &made);
+  if (status == MMC_OK && made.seconds < out->seconds) *out = made;
+  return status;
+}
+
+/* The best that is found for a part by cuts along axes, a set of bits. */
+static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out) {
+  mmc_status status = find_leaf(s, gemm, out);
+  for (mmci_axis axis = MMCI_AXIS_M; status == MMC_OK && axis <= MMCI_AXIS_N; axis++) {
+    if ((axes >> axis & 1) == 0) continue;
+    ladder l = ladder_of(s->options, gemm, axis);
+    mmci_tuner_expect(s->tuner, ladder_answers(&l) * s->variant_count);
+    status = improve_along(s, &l, axes, out);
+  }
+  return status;
+}
+
+/* ---- candidates ---------------------------------------------------------------------------- */
+
+static void add_candidate(search *s, const mmci_recipe *recipe, double predicted_s) {
+  if (s->count == MOST_CANDIDATES || !isfinite(predicted_s)) return;
+  char text[MMCI_RECIPE_TEXT_SIZE], other[MMCI_RECIPE_TEXT_SIZE];
+  mmci_recipe_format(recipe, text);
+  for (int c = 0; c < s->count; c++) {
+    mmci_recipe_format(&s->candidates[c].recipe, other);
+    if (strcmp(text, other) == 0) return;
+  }
+  s->candidates[s->count++] = (candidate){.recipe = *recipe, .predicted_s = predicted_s};
+}
+
+/* The pieces at once, as if they did not hinder each other. Along k there is nothing to gain. */
+static void add_concurrent(search *s, const mmci_recipe *recipe, double predicted_s) {
+  int lanes = mmci_tuner_machine(s->tuner)->lanes, pieces = mmci_recipe_count(recipe);
+  if (lanes > pieces) lanes = pieces;
+  if (lanes < 2) return;
+  mmci_recipe concurrent = *recipe;
+  concurrent.lanes = lanes;
+  add_candidate(s, &concurrent, predicted_s / lanes);
+}
+
+static void add_part(search *s, const part *p) {
+  add_candidate(s, &p->recipe, p->seconds);
+  add_concurrent(s, &p->recipe, p->seconds);
+}
+
+/* The cut of the axis after first grid steps, each part by one call. */
+static mmc_status cut_in_two(search *s, const ladder *l, int first, part *out) {
+  int rest_state = l->axis == MMCI_AXIS_K ? last_state(l) : AS_PRODUCT;
+  mmci_gemm gemms[2] = {sized(l, ON_GRID, AS_PRODUCT, first),
+                        sized(l, last_family(l), rest_state, l->count - first)};
+  part leaves[2];
+  for (int i = 0; i < 2; i++) {
+    mmc_status status = find_leaf(s, &gemms[i], &leaves[i]);
+    if (status != MMC_OK) return status;
+  }
+  int64_t sizes[2] = {mmci_gemm_size(&gemms[0], l->axis), mmci_gemm_size(&gemms[1], l->axis)};
+  mmci_recipe_split(l->axis, sizes, &leaves[0].recipe, &leaves[1].recipe, &out->recipe);
+  out->seconds = leaves[0].seconds + leaves[1].seconds;
+  return MMC_OK;
+}
+
+/* The best two-way cuts of a filled ladder, and the middle one for pieces at once. */
+static mmc_status add_two_way(search *s, const ladder *l, double whole_s) {
+  int best[TWO_WAY] = {0};
+  double best_s[TWO_WAY] = {(double)INFINITY, (double)INFINITY};
+  int family = last_family(l), last = l->count - (family == ON_GRID);
+  int rest_state = l->axis == MMCI_AXIS_K ? last_state(l) : AS_PRODUCT;
+  for (int j = 1; j <= last; j++) {
+    double seconds = l->cells[ON_GRID][AS_PRODUCT][j].whole_s +
+                     l->cells[family][rest_state][l->count - j].whole_s;
+    int t = TWO_WAY;
+    for (; t > 0 && seconds < best_s[t - 1]; t--)
+      if (t < TWO_WAY) best[t] = best[t - 1], best_s[t] = best_s[t - 1];
+    if (t < TWO_WAY) best[t] = j, best_s[t] = seconds;
+  }
+  for (int t = 0; t < TWO_WAY && best[t] != 0; t++) {
+    part cut;
+    mmc_status status = cut_in_two(s, l, best[t], &cut);
+    if (status != MMC_OK) return status;
+    if (cut.seconds < worth_comparing * whole_s) add_part(s, &cut);
+  }
+  int middle = (l->count + 1) / 2;
+  if (middle < 1 || middle > last || l->axis == MMCI_AXIS_K) return MMC_OK;
+  part cut;
+  mmc_status status = cut_in_two(s, l, middle, &cut);
+  if (status == MMC_OK) add_concurrent(s, &cut.recipe, cut.seconds);
+  return status;
+}
+
+static mmc_status add_cuts(search *s, mmci_axis axis) {
+  part whole;
+  mmc_status status = find_leaf(s, &s->gemm, &whole);
+  if (status != MMC_OK) return status;
+  ladder l = ladder_of(s->options, &s->gemm, axis);
+  part best = whole;
+  int all_axes = 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_K | 1 << MMCI_AXIS_N;
+  status = improve_along(s, &l, all_axes, &best);
+  if (status != MMC_OK) return status;
+  if (best.recipe.count > 1) add_part(s, &best);
+  return add_two_way(s, &l, whole.seconds);
+}
+
+/* The whole product by every variant; the fastest are tried on pieces. */
+static mmc_status add_variants(search *s) {
+  const mmci_machine *machine = mmci_tuner_machine(s->tuner);
+  int count = machine->variants(machine->user, &s->gemm);
+  double best_s[PIECE_VARIANTS];
+  mmci_tuner_expect(s->tuner, count + 1);
+  s->variant_count = 0;
+  for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST; v++) {
+    double seconds;
+    mmc_status status = time_whole(s, &s->gemm, v, &seconds);
+    if (status != MMC_OK) return status;
+    mmci_recipe recipe = mmci_recipe_whole(v);
+    if (v > 0) add_candidate(s, &recipe, seconds);
+    int t = s->variant_count < PIECE_VARIANTS ? s->variant_count++ : PIECE_VARIANTS;
+    for (; t > 0 && seconds < best_s[t - 1]; t--)
+      if (t < PIECE_VARIANTS) s->variants[t] = s->variants[t - 1], best_s[t] = best_s[t - 1];
+    if (t < PIECE_VARIANTS) s->variants[t] = v, best_s[t] = seconds;
+  }
+  return MMC_OK;
+}
+
+/* Copies into better leading dimensions, where they are not so already. */
+static mmc_status add_padding(search *s) {
+  int pad = mmci_tuner_machine(s->tuner)->pad;
+  const mmci_gemm *gemm = &s->gemm;
+  if (pad < 2 || (gemm->a.ld % pad == 0 && gemm->b.ld % pad == 0 && gemm->ldc % pad == 0))
+    return MMC_OK;
+  mmci_recipe recipe = mmci_recipe_whole(0);
+  recipe.pad = pad;
+  double seconds;
+  mmc_status status = time_whole(s, gemm, 0, &seconds);
+  if (status == MMC_OK) add_candidate(s, &recipe, seconds);
+  return status;
+}
+
+/* ---- the decision -------------------------------------------------------------------------- */
+
+static int by_prediction(const void *a, const void *b) {
+  double x = ((const candidate *)a)->predicted_s, y = ((const candidate *)b)->predicted_s;
+  return (x > y) - (x < y);
+}
+
+static int by_worth(const void *a, const void *b) {
+  double x = ((const candidate *)a)->worth, y = ((const candidate *)b)->worth;
+  return (x < y) - (x > y);
+}
+
+/* Compares the best predictions; those of pieces at once are of another kind and have places of
+ * their own. Leaves in candidates those that are surely faster, the best first. */
+static mmc_status compare(search *s) {
+  qsort(s->candidates, (size_t)s->count, sizeof s->candidates[0], by_prediction);
+  int compared[2] = {0, 0}, kept = 0;
+  for (int c = 0; c < s->count; c++) {
+    candidate finalist = s->candidates[c];
+    if (compared[finalist.recipe.lanes > 1]++ >= s->options->finalists) continue;
+    mmci_measured measured;
+    mmc_status status =
+        mmci_tuner_ask(s->tuner, MMCI_ASK_COMPARE, &s->gemm, &finalist.recipe, &measured, s->error);
+    if (status != MMC_OK) return status;
+    if (!(measured.gain.low > 1)) continue;
+    finalist.worth = measured.gain.value - piece_price * s->options->least_gain *
+                                               (mmci_recipe_count(&finalist.recipe) - 1);
+    s->candidates[kept++] = finalist;
+  }
+  s->count = kept;
+  qsort(s->candidates, (size_t)s->count, sizeof s->candidates[0], by_worth);
+  return MMC_OK;
+}
+
+static mmc_status confirm(search *s, mmci_choice *choice) {
+  double plain_s;
+  mmc_status status = time_whole(s, &s->gemm, 0, &plain_s);
+  if (status != MMC_OK) return status;
+  *choice = (mmci_choice){
+      .recipe = mmci_recipe_whole(0), .plain_s = plain_s, .seconds = plain_s, .gain = {1, 1, 1}};
+  for (int c = 0; c < s->count && c < CONFIRMATIONS; c++) {
+    const mmci_recipe *recipe = &s->candidates[c].recipe;
+    mmci_measured measured;
+    status = mmci_tuner_ask(s->tuner, MMCI_ASK_CONFIRM, &s->gemm, recipe, &measured, s->error);
+    if (status != MMC_OK) return status;
+    if (!(measured.gain.low > 1 && measured.gain.value >= 1 + s->options->least_gain)) continue;
+    *choice = (mmci_choice){.recipe = *recipe,
+                            .plain_s = measured.plain_s,
+                            .seconds = measured.seconds.value,
+                            .gain = measured.gain};
+    break;
+  }
+  return MMC_OK;
+}
+
+static mmc_status decide(search *s, mmci_choice *choice) {
+  mmc_status status = add_variants(s);
+  for (mmci_axis axis = MMCI_AXIS_M; status == MMC_OK && axis <= MMCI_AXIS_N; axis++)
+    status = add_cuts(s, axis);
+  if (status == MMC_OK) status = add_padding(s);
+  if (status == MMC_OK) status = compare(s);
+  if (status == MMC_OK) status = confirm(s, choice);
+  return status;
+}
+
+/* What deciding a product asks for at first sight: no variants, no cut that is followed. */
+static int64_t first_answers(const mmci_tune_options *options, const mmci_gemm *gemm) {
+  int64_t answers = options->finalists + 1;
+  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
+    ladder l = ladder_of(options, gemm, axis);
+    answers += ladder_answers(&l);
+  }
+  return answers;
+}
+
+static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,
+                           mmci_error *error) {
+  if (gemm->m == 0 || gemm->k == 0 || gemm->n == 0) {
+    *choice = (mmci_choice){.recipe = mmci_recipe_whole(0), .gain = {1, 1, 1}};
+    return MMC_OK;
+  }
+  search *s = malloc(sizeof *s);
+  if (s == NULL) return mmci_fail_nomem(error, sizeof *s);
+  *s =
+      (search){.tuner = tuner, .options = mmci_tuner_options(tuner), .gemm = *gemm, .error = error};
+  mmc_status status = decide(s, choice);
+  free(s);
+  const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
+  if (status == MMC_OK && journal->choose != NULL)
+    status = journal->choose(journal->user, gemm, choice, error);
+  return status;
+}
+
+mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
+                         mmci_choice *choices, int64_t *decided, mmci_error *error) {
+  *decided = 0;
+  for (int64_t g = 0; g < count; g++) {
+    if (gemms[g].variant != 0)
+      return mmci_fail(error, MMC_E_ARG, "product: expected variant 0, got %d", gemms[g].variant);
+    mmci_tuner_expect(tuner, first_answers(mmci_tuner_options(tuner), &gemms[g]));
+  }
+  mmc_status status = MMC_OK;
+  for (int64_t g = 0; status == MMC_OK && g < count; g++) {
+    status = tune_one(tuner, &gemms[g], &choices[g], error);
+    if (status == MMC_OK) ++*decided;
+  }
+  return status;
+}
+
+mmc_status mmci_tune_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,
+                             mmci_error *error) {
+  int64_t decided;
+  return mmci_tune_set(tuner, gemm, 1, choice, &decided, error);
+}

@@ -1,0 +1,19 @@
+/* search.h: the best recipe of products whose sizes are known, by measuring: methods 300 and 400 of
+ * US 9836434 B2 and what goes beyond them. docs/tuning.md tells the way. */
+#ifndef MMCI_SEARCH_H
+#define MMCI_SEARCH_H
+
+#include "tune/tuner.h"
+
+/* Decides count products, one after the other; sizes that they share are measured once. Each is
+ * told to the journal when decided. gemms have variant 0; a recipe's pieces name theirs. *decided:
+ * how many of choices, from the first, are written, whatever is returned. Returns: E_INTERRUPTED
+ * (then mmci_tuner_spent() tells why), E_ARG, and what mmci_tuner_ask() does. */
+mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
+                         mmci_choice *choices, int64_t *decided, mmci_error *error);
+
+/* A set of one. */
+mmc_status mmci_tune_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,
+                             mmci_error *error);
+
+#endif

@@ -1,0 +1,237 @@
+#include "tune/tuner.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* What was measured or recalled in this session, by key: open addressing, at most half full. */
+typedef struct entry {
+  char *key;
+  mmci_measured measured;
+} entry;
+
+struct mmci_tuner {
+  mmci_machine machine;
+  mmci_tune_options options;
+  entry *entries;
+  size_t capacity, count; /* capacity is a power of two */
+  double start_s, done;
+  int64_t expected, answered, measurements;
+};
+
+mmci_tune_options mmci_tune_defaults(void) {
+  return (mmci_tune_options){
+      .budget_s = (double)INFINITY, .least_gain = 0.01, .most_points = 32, .finalists = 8};
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* FNV-1a (Fowler, Noll and Vo). */
+static uint64_t hash(const char *key) {
+  uint64_t value = 14695981039346656037u;
+  for (; *key != '\0'; key++) value = (value ^ (unsigned char)*key) * 1099511628211u;
+  return value;
+}
+
+/* Where key is, or would go. */
+static entry *slot_of(entry *entries, size_t capacity, const char *key) {
+  size_t at = (size_t)hash(key) & (capacity - 1);
+  while (entries[at].key != NULL && strcmp(entries[at].key, key) != 0)
+    at = (at + 1) & (capacity - 1);
+  return &entries[at];
+}
+
+static mmc_status grow(mmci_tuner *tuner, mmci_error *error) {
+  size_t capacity = tuner->capacity != 0 ? 2 * tuner->capacity : 1024;
+  entry *entries = mmci_alloc_zeroed(capacity, sizeof *entries);
+  if (entries == NULL) return mmci_fail_nomem(error, capacity * sizeof *entries);
+  for (size_t t = 0; t < tuner->capacity; t++)
+    if (tuner->entries[t].key != NULL)
+      *slot_of(entries, capacity, tuner->entries[t].key) = tuner->entries[t];
+  free(tuner->entries);
+  tuner->entries = entries;
+  tuner->capacity = capacity;
+  return MMC_OK;
+}
+
+static mmc_status remember(mmci_tuner *tuner, const char *key, const mmci_measured *measured,
+                           mmci_error *error) {
+  if (2 * (tuner->count + 1) > tuner->capacity) {
+    mmc_status status = grow(tuner, error);
+    if (status != MMC_OK) return status;
+  }
+  char *copy = strdup(key);
+  if (copy == NULL) return mmci_fail_nomem(error, strlen(key) + 1);
+  *slot_of(tuner->entries, tuner->capacity, key) = (entry){.key = copy, .measured = *measured};
+  tuner->count++;
+  return MMC_OK;
+}
+
+static bool recall_here(const mmci_tuner *tuner, const char *key, mmci_measured *out) {
+  if (tuner->capacity == 0) return false;
+  const entry *found = slot_of(tuner->entries, tuner->capacity, key);
+  if (found->key == NULL) return false;
+  *out = found->measured;
+  return true;
+}
+
+static bool is_estimate(const mmci_estimate *x) {
+  return x->low > 0 && x->low <= x->value && x->value <= x->high && isfinite(x->high);
+}
+
+/* The journal is a file that anything may have happened to. */
+static bool recall_journal(const mmci_tuner *tuner, mmci_question question, const char *key,
+                           mmci_measured *out) {
+  const mmci_journal *journal = &tuner->options.journal;
+  mmci_measured found = {0};
+  if (journal->recall == NULL || !journal->recall(journal->user, key, &found)) return false;
+  if (!is_estimate(&found.seconds) || !(found.cost_s >= 0) || !isfinite(found.cost_s)) return false;
+  if (question != MMCI_ASK_TIME &&
+      !(is_estimate(&found.gain) && found.plain_s > 0 && isfinite(found.plain_s)))
+    return false;
+  *out = found;
+  return true;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+mmc_status mmci_tuner_create(const mmci_machine *machine, const mmci_tune_options *options,
+                             mmci_tuner **out, mmci_error *error) {
+  if (!(options->budget_s >= 0))
+    return mmci_fail(error, MMC_E_ARG, "budget: expected seconds >= 0, got %g", options->budget_s);
+  if (!(options->least_gain >= 0))
+    return mmci_fail(error, MMC_E_ARG, "least gain: expected a share >= 0, got %g",
+                     options->least_gain);
+  for (int i = 0; i < 3; i++)
+    if (options->grid[i] < 0)
+      return mmci_fail(error, MMC_E_ARG, "grid: expected steps >= 0, got %" PRId64,
+                       options->grid[i]);
+  if (options->most_points < 1 || options->most_points > MMCI_TUNE_POINTS)
+    return mmci_fail(error, MMC_E_ARG, "points: expected 1 to %d, got %d", MMCI_TUNE_POINTS,
+                     options->most_points);
+  if (options->finalists < 1)
+    return mmci_fail(error, MMC_E_ARG, "finalists: expected at least 1, got %d",
+                     options->finalists);
+  mmci_tuner *tuner = mmci_alloc_zeroed(1, sizeof *tuner);
+  if (tuner == NULL) return mmci_fail_nomem(error, sizeof *tuner);
+  tuner->machine = *machine;
+  tuner->options = *options;
+  tuner->start_s = machine->now_s(machine->user);
+  *out = tuner;
+  return MMC_OK;
+}
+
+void mmci_tuner_destroy(mmci_tuner *tuner) {
+  if (tuner == NULL) return;
+  for (size_t t = 0; t < tuner->capacity; t++) free(tuner->entries[t].key);
+  free(tuner->entries);
+  free(tuner);
+}
+
+const mmci_machine *mmci_tuner_machine(const mmci_tuner *tuner) {
+  return &tuner->machine;
+}
+
+const mmci_tune_options *mmci_tuner_options(const mmci_tuner *tuner) {
+  return &tuner->options;
+}
+
+static double elapsed_s(const mmci_tuner *tuner) {
+  return tuner->machine.now_s(tuner->machine.user) - tuner->start_s;
+}
+
+double mmci_tuner_left_s(const mmci_tuner *tuner) {
+  return fmax(0, tuner->options.budget_s - elapsed_s(tuner));
+}
+
+bool mmci_tuner_spent(const mmci_tuner *tuner) {
+  return !(mmci_tuner_left_s(tuner) > 0);
+}
+
+int64_t mmci_tuner_measurements(const mmci_tuner *tuner) {
+  return tuner->measurements;
+}
+
+void mmci_tuner_expect(mmci_tuner *tuner, int64_t answers) {
+  tuner->expected += answers;
+}
+
+/* ---- questions ----------------------------------------------------------------------------- */
+
+static char op_letter(const mmci_form *form) {
+  return "NTCH"[2 * form->conj + form->trans];
+}
+
+void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                   char key[MMCI_TUNE_KEY_SIZE]) {
+  static const char *const questions[] = {"time", "compare", "confirm"};
+  static const char *const precisions[] = {"native", "faithful", "fast"};
+  char text[MMCI_RECIPE_TEXT_SIZE];
+  mmci_recipe_format(recipe, text);
+  snprintf(key, MMCI_TUNE_KEY_SIZE,
+           "%s %s %s %c%c %" PRId64 "x%" PRId64 "x%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+           "%s %s",
+           questions[question], mmc_dtype_name(gemm->dtype), precisions[gemm->precision],
+           op_letter(&gemm->a), op_letter(&gemm->b), gemm->m, gemm->k, gemm->n, gemm->a.ld,
+           gemm->b.ld, gemm->ldc, gemm->accumulate ? " add" : "", text);
+}
+
+/* What was expected may turn out to be too little, but what is done does not become less. */
+static mmc_status report(mmci_tuner *tuner, mmci_error *error) {
+  double elapsed = elapsed_s(tuner), budget_left = mmci_tuner_left_s(tuner);
+  if (tuner->options.progress != NULL) {
+    int64_t all = tuner->expected > tuner->answered ? tuner->expected : tuner->answered + 1;
+    tuner->done = fmax(tuner->done, (double)tuner->answered / (double)all);
+    double left = tuner->done > 0 ? elapsed * (1 - tuner->done) / tuner->done : budget_left;
+    if (tuner->options.progress(tuner->options.progress_user, tuner->done,
+                                fmin(left, budget_left)) != 0)
+      return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the progress callback");
+  }
+  if (budget_left > 0) return MMC_OK;
+  return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: the budget of %g s is spent",
+                   tuner->options.budget_s);
+}
+
+static mmc_status measure(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
+                          const mmci_recipe *recipe, const char *key, mmci_measured *out,
+                          mmci_error *error) {
+  mmc_status status = report(tuner, error);
+  if (status != MMC_OK) return status;
+  const mmci_machine *machine = &tuner->machine;
+  mmci_measured measured = {0};
+  double start_s = elapsed_s(tuner);
+  status = (question == MMCI_ASK_TIME ? machine->measure : machine->compare)(
+      machine->user, gemm, recipe, &measured, error);
+  tuner->measurements++;
+  if (status == MMC_E_UNSUPPORTED) {
+    double never = (double)INFINITY;
+    *out = (mmci_measured){.seconds = {never, never, never}};
+    return MMC_OK;
+  }
+  if (status != MMC_OK) return status;
+  measured.cost_s = elapsed_s(tuner) - start_s;
+  const mmci_journal *journal = &tuner->options.journal;
+  if (journal->record != NULL) status = journal->record(journal->user, key, &measured, error);
+  if (status == MMC_OK) *out = measured;
+  return status;
+}
+
+mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
+                          const mmci_recipe *recipe, mmci_measured *out, mmci_error *error) {
+  char key[MMCI_TUNE_KEY_SIZE];
+  mmci_tune_key(question, gemm, recipe, key);
+  if (!recall_here(tuner, key, out)) {
+    mmci_measured answer;
+    mmc_status status = MMC_OK;
+    if (!recall_journal(tuner, question, key, &answer))
+      status = measure(tuner, question, gemm, recipe, key, &answer, error);
+    if (status == MMC_OK) status = remember(tuner, key, &answer, error);
+    if (status != MMC_OK) return status;
+    *out = answer;
+  }
+  tuner->answered++;
+  return MMC_OK;
+}

@@ -1,0 +1,117 @@
+/* tuner.h: measuring within a budget, nothing twice.
+ *
+ * A search asks a tuner for times. The tuner knows what was measured in this session or, through
+ * the journal, in an earlier one; else it asks the machine, and hands the answer to the journal
+ * before anyone sees it. So a search that is stopped, in whatever way, and begun again goes on
+ * where it was. */
+#ifndef MMCI_TUNER_H
+#define MMCI_TUNER_H
+
+#include "cost/recipe.h"
+#include "tune/estimate.h"
+
+/* One measurement: of a recipe, or of a recipe against the plain call, the two in turns. */
+typedef struct mmci_measured {
+  mmci_estimate seconds;
+  mmci_estimate gain; /* plain seconds by the recipe's, of each turn; 0 when not compared */
+  double plain_s;     /* 0 when not compared */
+  double cost_s;      /* what measuring took, which the tuner fills in */
+} mmci_measured;
+
+/* What is measured on: a device (measure.h), or a formula in tests. */
+typedef struct mmci_machine {
+  void *user;
+  int lanes; /* more pieces than this at work together gain nothing; at least 1 */
+  int pad;   /* a multiple of elements that leading dimensions may be better at; 0: none */
+  double (*now_s)(void *user);
+  /* How many ways but the first there are. */
+  int (*variants)(void *user, const mmci_gemm *gemm);
+  /* Both return E_UNSUPPORTED where the machine cannot do it; other failures end the search. */
+  mmc_status (*measure)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                        mmci_measured *out, mmci_error *error);
+  mmc_status (*compare)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                        mmci_measured *out, mmci_error *error);
+} mmci_machine;
+
+/* How one product is best computed, and what that is worth. */
+typedef struct mmci_choice {
+  mmci_recipe recipe;
+  double plain_s, seconds;
+  mmci_estimate gain; /* of the confirming comparison; all 1 for the plain call */
+} mmci_choice;
+
+/* A key is printable text, the same for the same measurement in every session, and names all but
+ * the machine: "time f64 native NT 4x4096x64 4096 4096 64 n:32,32". */
+enum { MMCI_TUNE_KEY_SIZE = 512 };
+
+/* Where measurements outlive the session. All slots may be NULL. */
+typedef struct mmci_journal {
+  void *user;
+  /* Whether it was measured before, and how. What is no measurement (a NaN) is measured again. */
+  bool (*recall)(void *user, const char *key, mmci_measured *out);
+  mmc_status (*record)(void *user, const char *key, const mmci_measured *measured,
+                       mmci_error *error);
+  /* A product is decided. */
+  mmc_status (*choose)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+                       mmci_error *error);
+} mmci_journal;
+
+/* Told the share done, 0 to 1, and the seconds that are left as far as is known, before every
+ * measurement; returns 0, or anything else to stop with E_INTERRUPTED. */
+typedef int (*mmci_tune_progress_fn)(void *user, double done, double left_s);
+
+enum { MMCI_TUNE_POINTS = 64 };
+
+typedef struct mmci_tune_options {
+  double budget_s; /* INFINITY: as long as it takes */
+  /* What a choice must gain besides being surely faster, and a cut to be followed: 0.01. */
+  double least_gain;
+  /* The natural grid: cuts are at multiples of these, by axis m, k, n, thinned to most_points; 0:
+   * not known, so thinned from 1. An array's steps, for one. */
+  int64_t grid[3];
+  int most_points; /* sizes tried along an axis, at most MMCI_TUNE_POINTS: 32 */
+  int finalists;   /* recipes of a product that are compared with the plain call: 8 */
+  mmci_tune_progress_fn progress;
+  void *progress_user;
+  mmci_journal journal;
+} mmci_tune_options;
+
+mmci_tune_options mmci_tune_defaults(void);
+
+typedef struct mmci_tuner mmci_tuner;
+
+/* Machine and options are copied; what they point to stays the caller's. The budget begins here.
+ * Returns: E_ARG, E_NOMEM. A tuner belongs to one thread. */
+mmc_status mmci_tuner_create(const mmci_machine *machine, const mmci_tune_options *options,
+                             mmci_tuner **out, mmci_error *error);
+void mmci_tuner_destroy(mmci_tuner *tuner);
+
+const mmci_machine *mmci_tuner_machine(const mmci_tuner *tuner);
+const mmci_tune_options *mmci_tuner_options(const mmci_tuner *tuner);
+/* Whether the budget is spent: what failed with E_INTERRUPTED then was not stopped by the caller.
+ */
+bool mmci_tuner_spent(const mmci_tuner *tuner);
+/* Seconds of the budget that are left. */
+double mmci_tuner_left_s(const mmci_tuner *tuner);
+/* Measurements by the machine so far: those recalled are not among them. */
+int64_t mmci_tuner_measurements(const mmci_tuner *tuner);
+/* That many more answers will be asked for: what the share done is of. */
+void mmci_tuner_expect(mmci_tuner *tuner, int64_t answers);
+
+typedef enum mmci_question {
+  MMCI_ASK_TIME,    /* seconds of the recipe alone */
+  MMCI_ASK_COMPARE, /* against the plain call */
+  MMCI_ASK_CONFIRM  /* the same, afresh */
+} mmci_question;
+
+/* Answers from memory, the journal or the machine. What the machine does not support takes
+ * infinitely long. Returns: E_INTERRUPTED (progress, or the budget is spent), E_NOMEM, what machine
+ * and journal return. */
+mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
+                          const mmci_recipe *recipe, mmci_measured *out, mmci_error *error);
+
+/* The key of a question. */
+void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                   char key[MMCI_TUNE_KEY_SIZE]);
+
+#endif

@@ -1,0 +1,450 @@
+/* test_tune_measure.c: measuring on the host's devices, and on one with queues that only watches.
+ *
+ * The watching device multiplies nothing. It follows which work is ordered behind which through
+ * queues and events, and finds pieces that touch the same part of C without order, work that the
+ * end of a capture does not wait for, what is never released; and it fails at any call that it is
+ * told to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "../random.h"
+#include "tune/measure.h"
+#include "tune/search.h"
+
+/* ---- the watching device ------------------------------------------------------------------- */
+
+enum { WATCHED = 64, QUEUES = 4 }; /* only the first work of a capture is watched: a bit each */
+
+struct mmci_device {
+  char nothing;
+};
+struct mmci_queue {
+  uint64_t behind; /* the work that it has waited for, its own included */
+  int capture;     /* in which that was */
+};
+struct mmci_event {
+  uint64_t behind;
+};
+struct mmci_kernel {
+  mmci_gemm gemm;
+};
+struct mmci_graph {
+  int works;
+};
+
+typedef struct work {
+  bool is_copy; /* which touches everything */
+  mmci_gemm gemm;
+  const char *c;
+  uint64_t behind;
+} work;
+
+static struct {
+  int64_t calls, fail_at; /* 0: never */
+  int queues, events, kernels, graphs, memories;
+  bool capturing;
+  mmci_queue *first; /* the one that captures */
+  work works[WATCHED];
+  int count, used_queues, captures, copies;
+  mmci_queue *used[QUEUES];
+} watch;
+
+static mmc_status call(mmci_error *error) {
+  if (++watch.calls == watch.fail_at) return mmci_fail(error, MMC_E_DEVICE, "told to fail");
+  return MMC_OK;
+}
+
+static bool supports(const mmci_device *device, const mmci_gemm *gemm) {
+  (void)device;
+  return gemm->variant <= 1;
+}
+static int variants(mmci_device *device, const mmci_gemm *gemm) {
+  (void)device, (void)gemm;
+  return 2;
+}
+static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
+                          mmci_error *error) {
+  (void)device;
+  mmc_status status = call(error);
+  if (status != MMC_OK) return status;
+  *out = malloc(sizeof **out);
+  (*out)->gemm = *gemm;
+  watch.kernels++;
+  return MMC_OK;
+}
+static void release(mmci_kernel *kernel) {
+  watch.kernels--;
+  free(kernel);
+}
+static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *error) {
+  (void)device;
+  mmc_status status = call(error);
+  if (status != MMC_OK) return status;
+  *out = calloc(1, sizeof **out);
+  watch.queues++;
+  return MMC_OK;
+}
+static void queue_close(mmci_queue *queue) {
+  watch.queues--;
+  free(queue);
+}
+
+static bool overlap(const work *x, const work *y) {
+  if (x->is_copy || y->is_copy) return true;
+  int64_t size = (int64_t)mmc_dtype_size(x->gemm.dtype), ld = x->gemm.ldc;
+  const char *base = x->c < y->c ? x->c : y->c;
+  for (int i = 0; i < watch.count; i++)
+    if (!watch.works[i].is_copy && watch.works[i].c < base) base = watch.works[i].c;
+  int64_t p = (x->c - base) / size, q = (y->c - base) / size;
+  return p / ld < q / ld + y->gemm.m && q / ld < p / ld + x->gemm.m &&
+         p % ld < q % ld + y->gemm.n && q % ld < p % ld + x->gemm.n;
+}
+
+/* What was before this capture is done. */
+static uint64_t *behind_of(mmci_queue *queue) {
+  if (queue->capture != watch.captures) *queue = (mmci_queue){.capture = watch.captures};
+  return &queue->behind;
+}
+
+static void add_work(mmci_queue *queue, const mmci_gemm *gemm, const char *c) {
+  bool seen = false;
+  for (int i = 0; i < watch.used_queues; i++) seen |= watch.used[i] == queue;
+  if (!seen) watch.used[watch.used_queues++] = queue;
+  if (!watch.capturing || watch.count == WATCHED) return;
+  work *w = &watch.works[watch.count];
+  *w = (work){.is_copy = gemm == NULL, .c = c, .behind = *behind_of(queue)};
+  if (gemm != NULL) w->gemm = *gemm;
+  *behind_of(queue) |= UINT64_C(1) << watch.count++;
+}
+
+static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                          const void *b, void *c, mmci_error *error) {
+  (void)a, (void)b;
+  add_work(queue, &kernel->gemm, c);
+  return call(error);
+}
+static mmc_status sync_queue(mmci_queue *queue, mmci_error *error) {
+  (void)queue;
+  assert_false(watch.capturing);
+  return call(error);
+}
+static mmc_status alloc_memory(mmci_device *device, size_t size, void **out, mmci_error *error) {
+  (void)device;
+  mmc_status status = call(error);
+  if (status != MMC_OK) return status;
+  *out = malloc(size);
+  watch.memories++;
+  return MMC_OK;
+}
+static void dealloc_memory(mmci_device *device, void *memory) {
+  (void)device;
+  watch.memories--;
+  free(memory);
+}
+
+static mmc_status upload(mmci_queue *queue, const mmci_transfer *t, mmci_error *error) {
+  (void)queue;
+  assert_false(watch.capturing);
+  for (int64_t i = 0; i < t->lines; i++)
+    memcpy((char *)t->to + i * t->to_pitch, (const char *)t->from + i * t->from_pitch,
+           (size_t)t->line_bytes);
+  return call(error);
+}
+static mmc_status copy(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t cols,
+                       const void *from, const mmci_form *form, void *to, int64_t to_ld,
+                       bool to_trans, mmci_error *error) {
+  assert_true(!form->trans && !to_trans && form->ld >= cols && to_ld >= cols && rows > 0);
+  size_t size = mmc_dtype_size(dtype); /* out of bounds is for the sanitizer to see */
+  for (int64_t i = 0; i < rows; i++)
+    memcpy((char *)to + (size_t)(i * to_ld) * size,
+           (const char *)from + (size_t)(i * form->ld) * size, (size_t)cols * size);
+  watch.copies++;
+  add_work(queue, NULL, to);
+  return call(error);
+}
+static mmc_status event_create(mmci_device *device, mmci_event **out, mmci_error *error) {
+  (void)device;
+  mmc_status status = call(error);
+  if (status != MMC_OK) return status;
+  *out = calloc(1, sizeof **out);
+  watch.events++;
+  return MMC_OK;
+}
+static void event_destroy(mmci_event *event) {
+  watch.events--;
+  free(event);
+}
+static mmc_status event_record(mmci_queue *queue, mmci_event *event, mmci_error *error) {
+  event->behind = *behind_of(queue);
+  return call(error);
+}
+static mmc_status event_wait(mmci_queue *queue, mmci_event *event, mmci_error *error) {
+  *behind_of(queue) |= event->behind;
+  return call(error);
+}
+static mmc_status capture_begin(mmci_queue *queue, mmci_error *error) {
+  mmc_status status = call(error);
+  if (status != MMC_OK) return status;
+  assert_false(watch.capturing);
+  watch.capturing = true;
+  watch.first = queue;
+  watch.count = watch.used_queues = 0;
+  watch.captures++;
+  return MMC_OK;
+}
+static mmc_status capture_end(mmci_queue *queue, mmci_graph **out, mmci_error *error) {
+  assert_true(watch.capturing && queue == watch.first);
+  watch.capturing = false;
+  mmc_status status = call(error);
+  if (status != MMC_OK) return status;
+  uint64_t all = watch.count == WATCHED ? ~UINT64_C(0) : (UINT64_C(1) << watch.count) - 1;
+  if (watch.fail_at == 0) assert_true(*behind_of(queue) == all);
+  for (int j = 0; j < watch.count && watch.fail_at == 0; j++)
+    for (int i = 0; i < j; i++)
+      if (overlap(&watch.works[i], &watch.works[j])) assert_true(watch.works[j].behind >> i & 1);
+  *out = malloc(sizeof **out);
+  (*out)->works = watch.count;
+  watch.graphs++;
+  return MMC_OK;
+}
+static void graph_destroy(mmci_graph *graph) {
+  watch.graphs--;
+  free(graph);
+}
+static mmc_status graph_launch(mmci_queue *queue, mmci_graph *graph, mmci_error *error) {
+  (void)queue;
+  assert_true(graph->works > 0);
+  return call(error);
+}
+
+static const mmci_device_async watching_async = {.queues = QUEUES,
+                                                 .upload = upload,
+                                                 .copy = copy,
+                                                 .event_create = event_create,
+                                                 .event_destroy = event_destroy,
+                                                 .event_record = event_record,
+                                                 .event_wait = event_wait,
+                                                 .capture_begin = capture_begin,
+                                                 .capture_end = capture_end,
+                                                 .graph_destroy = graph_destroy,
+                                                 .graph_launch = graph_launch};
+static const mmci_device_ops watching = {.abi = MMCI_DEVICE_ABI,
+                                         .size = sizeof(mmci_device_ops),
+                                         .name = "watching",
+                                         .supports = supports,
+                                         .variants = variants,
+                                         .prepare = prepare,
+                                         .release = release,
+                                         .queue_open = queue_open,
+                                         .queue_close = queue_close,
+                                         .enqueue = enqueue,
+                                         .sync = sync_queue,
+                                         .alloc = alloc_memory,
+                                         .dealloc = dealloc_memory,
+                                         .async = &watching_async};
+
+static void all_is_released(void) {
+  assert_int_equal(watch.queues, 0);
+  assert_int_equal(watch.events, 0);
+  assert_int_equal(watch.kernels, 0);
+  assert_int_equal(watch.graphs, 0);
+  assert_int_equal(watch.memories, 0);
+  assert_false(watch.capturing);
+}
+
+static mmci_gemm product(mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {
+  return (mmci_gemm){
+      .dtype = dtype, .m = m, .k = k, .n = n, .a = {.ld = k}, .b = {.ld = n}, .ldc = n};
+}
+
+static mmci_measure_options quick(void) {
+  mmci_measure_options options = mmci_measure_defaults();
+  options.sample_least_s = 1e-6;
+  return options;
+}
+
+static const char *const recipes[] = {
+    "whole",
+    "n:3,4",
+    "lanes2/n:3,4",
+    "lanes3/n:3(m:2,3),4(k:1,5)",
+    "lanes2/k:2(n:1,6),4",
+    "pad8/whole",
+    "pad8/lanes2/m:2,3",
+    "lanes5/m:1,4(m:1,3(m:1,2(m:1,1)))",
+    "k:2(m:1v1,4),4",
+};
+
+static void work_is_ordered(void **state) {
+  (void)state;
+  mmci_error error = {0};
+  for (size_t r = 0; r < sizeof recipes / sizeof recipes[0]; r++)
+    for (int adding = 0; adding < 2; adding++) {
+      memset(&watch, 0, sizeof watch);
+      struct mmci_device device;
+      mmci_measure_options options = quick();
+      mmci_bench *bench;
+      mmci_gemm gemm = product(MMC_F32, 5, 6, 7);
+      gemm.accumulate = adding;
+      mmci_recipe recipe;
+      assert_int_equal(mmci_recipe_parse(recipes[r], 5, 6, 7, &recipe, &error), MMC_OK);
+      assert_int_equal(mmci_bench_open(&watching, &device, &options, &bench, &error), MMC_OK);
+      mmci_machine machine = mmci_bench_machine(bench);
+      assert_int_equal(machine.lanes, QUEUES);
+      mmci_measured measured;
+      assert_int_equal(machine.measure(machine.user, &gemm, &recipe, &measured, &error), MMC_OK);
+      assert_true(measured.seconds.value > 0 && measured.seconds.low <= measured.seconds.high);
+      assert_true(watch.captures > 0);
+      /* All but "lanes2/k:...", whose parts follow each other, have use for their lanes. */
+      int lanes = recipe.nodes[0].axis == MMCI_AXIS_K ? 1 : recipe.lanes;
+      assert_int_equal(watch.used_queues, lanes < QUEUES ? lanes : QUEUES);
+      /* 6 and 7 are no multiples of 8: A, B and C are copied, C before only when it is added to. */
+      assert_int_equal(watch.copies > 0, recipe.pad != 0);
+      assert_int_equal(machine.compare(machine.user, &gemm, &recipe, &measured, &error), MMC_OK);
+      assert_true(measured.gain.low > 0 && measured.plain_s > 0 && measured.seconds.value > 0);
+      mmci_bench_close(bench);
+      all_is_released();
+    }
+}
+
+/* Device call number k fails, for every k: its error comes back, and nothing is left behind. */
+static void every_call_may_fail(void **state) {
+  (void)state;
+  static const int with_lanes_and_pad[] = {3, 6};
+  for (int i = 0; i < 2; i++) {
+    int r = with_lanes_and_pad[i];
+    bool failed = true;
+    for (int64_t fail_at = 1; failed && fail_at < 400; fail_at++) {
+      memset(&watch, 0, sizeof watch);
+      watch.fail_at = fail_at;
+      struct mmci_device device;
+      mmci_measure_options options = quick();
+      options.samples = options.turns = 2;
+      mmci_bench *bench = NULL;
+      mmci_gemm gemm = product(MMC_F32, 5, 6, 7);
+      mmci_recipe recipe;
+      mmci_measured measured;
+      mmci_error error = {0};
+      mmci_recipe_parse(recipes[r], 5, 6, 7, &recipe, &error);
+      mmc_status status = mmci_bench_open(&watching, &device, &options, &bench, &error);
+      assert_int_equal(status == MMC_OK, bench != NULL);
+      if (status == MMC_OK) {
+        mmci_machine machine = mmci_bench_machine(bench);
+        status = machine.compare(machine.user, &gemm, &recipe, &measured, &error);
+      }
+      failed = watch.calls >= fail_at;
+      if (failed) {
+        assert_int_equal(status, MMC_E_DEVICE);
+        assert_string_equal(error.text, "told to fail");
+      } else {
+        assert_int_equal(status, MMC_OK);
+      }
+      mmci_bench_close(bench);
+      all_is_released();
+    }
+  }
+}
+
+static void unsupported_variants(void **state) {
+  (void)state;
+  memset(&watch, 0, sizeof watch);
+  struct mmci_device device;
+  mmci_measure_options options = quick();
+  mmci_bench *bench;
+  mmci_error error = {0};
+  assert_int_equal(mmci_bench_open(&watching, &device, &options, &bench, &error), MMC_OK);
+  mmci_machine machine = mmci_bench_machine(bench);
+  mmci_gemm gemm = product(MMC_F32, 5, 6, 7);
+  mmci_recipe recipe = mmci_recipe_whole(2);
+  mmci_measured measured;
+  assert_int_equal(machine.variants(machine.user, &gemm), 2);
+  assert_int_equal(machine.measure(machine.user, &gemm, &recipe, &measured, &error),
+                   MMC_E_UNSUPPORTED);
+  gemm.a.ld = INT64_MAX / 2; /* more bytes than there are numbers for */
+  assert_int_equal(machine.measure(machine.user, &gemm, &recipe, &measured, &error), MMC_E_NOMEM);
+  mmci_bench_close(bench);
+  all_is_released();
+}
+
+/* ---- the host ------------------------------------------------------------------------------ */
+
+static void host_devices(void **state) {
+  (void)state;
+  static const char *const names[] = {"ref", "cpu"};
+  mmci_registry *registry;
+  mmci_error error = {0};
+  assert_int_equal(mmci_registry_create("", &registry, &error), MMC_OK);
+  for (int d = 0; d < 2; d++)
+    for (mmc_dtype dtype = MMC_F32; dtype <= MMC_BF16; dtype++) {
+      mmci_opened opened;
+      assert_int_equal(mmci_registry_open(registry, names[d], &opened, &error), MMC_OK);
+      mmci_measure_options options = mmci_measure_defaults();
+      options.cold_bytes = dtype % 2 == 0 ? 0 : 1 << 16;
+      mmci_bench *bench;
+      assert_int_equal(mmci_bench_open(opened.ops, opened.device, &options, &bench, &error),
+                       MMC_OK);
+      mmci_machine machine = mmci_bench_machine(bench);
+      assert_int_equal(machine.lanes, 1);
+      mmci_recipe whole = mmci_recipe_whole(0);
+      mmci_gemm small = product(dtype, 4, 4, 4), large = product(dtype, 96, 96, 96);
+      mmci_measured of_small, of_large;
+      assert_int_equal(machine.measure(machine.user, &small, &whole, &of_small, &error), MMC_OK);
+      assert_int_equal(machine.measure(machine.user, &large, &whole, &of_large, &error), MMC_OK);
+      assert_true(of_large.seconds.low > of_small.seconds.high); /* 13824 times the work */
+      for (size_t r = 0; r < sizeof recipes / sizeof recipes[0]; r++) {
+        mmci_gemm gemm = product(dtype, 5, 6, 7);
+        mmci_recipe recipe;
+        mmci_measured measured;
+        if (strchr(recipes[r], 'v') != NULL) continue;
+        assert_int_equal(mmci_recipe_parse(recipes[r], 5, 6, 7, &recipe, &error), MMC_OK);
+        mmc_status status = machine.compare(machine.user, &gemm, &recipe, &measured, &error);
+        if (status != MMC_OK) fail_msg("%s on %s: %s", recipes[r], names[d], error.text);
+        assert_true(measured.gain.low > 0 && measured.gain.high < 1000);
+      }
+      mmci_bench_close(bench);
+    }
+  mmci_registry_destroy(registry);
+}
+
+/* The whole way, on the oracle: its times are proportional to the work, so nothing is to be gained.
+ */
+static void a_search_on_the_host(void **state) {
+  (void)state;
+  mmci_registry *registry;
+  mmci_error error = {0};
+  mmci_opened opened;
+  mmci_bench *bench;
+  mmci_tuner *tuner;
+  mmci_choice choice;
+  assert_int_equal(mmci_registry_create("", &registry, &error), MMC_OK);
+  assert_int_equal(mmci_registry_open(registry, "ref", &opened, &error), MMC_OK);
+  mmci_measure_options options = mmci_measure_defaults();
+  assert_int_equal(mmci_bench_open(opened.ops, opened.device, &options, &bench, &error), MMC_OK);
+  mmci_machine machine = mmci_bench_machine(bench);
+  mmci_tune_options tune = mmci_tune_defaults();
+  tune.most_points = 4;
+  assert_int_equal(mmci_tuner_create(&machine, &tune, &tuner, &error), MMC_OK);
+  mmci_gemm gemm = product(MMC_F64, 8, 8, 8);
+  if (mmci_tune_product(tuner, &gemm, &choice, &error) != MMC_OK) fail_msg("%s", error.text);
+  assert_true(choice.plain_s > 0 && choice.gain.value >= 1 && choice.gain.value < 1.5);
+  assert_true(mmci_tuner_measurements(tuner) > 10);
+  mmci_tuner_destroy(tuner);
+  mmci_bench_close(bench);
+  mmci_bench_close(NULL);
+  mmci_registry_destroy(registry);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(work_is_ordered),      cmocka_unit_test(every_call_may_fail),
+      cmocka_unit_test(unsupported_variants), cmocka_unit_test(host_devices),
+      cmocka_unit_test(a_search_on_the_host),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
