@@ -1,6 +1,8 @@
 /* layout.c: the sequence of a tree's products, and a place in the workspace for every result. */
 #include "plan/layout.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "order/workspace.h"
 
@@ -93,6 +95,8 @@ static void lay_out(const mmc_chain *chain, const mmci_tree *tree, uint64_t work
         .last = x->range.last - 1,
         .offset_bytes = offset,
         .kernel = "",
+        .predicted_s = NAN,
+        .source = "",
     };
   }
 }

@@ -12,6 +12,10 @@ typedef struct mmci_plan_step {
   int32_t first, last;   /* the factors it covers, counted from 0 */
   uint64_t offset_bytes; /* of the result in the workspace; unused by the last step */
   const char *kernel;    /* static text: what the device will run; "" when not asked */
+  /* How the device is to compute it; NULL: by one plain call. The plan's. */
+  const struct mmci_recipe *recipe;
+  double predicted_s; /* NaN when the objective is not time */
+  const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
 } mmci_plan_step;
 
 /* One way to multiply a chain: n-1 products in the order in which they run. Every sub-tree is
