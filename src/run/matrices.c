@@ -18,6 +18,12 @@ int64_t mmci_matrix_ld(const mmc_matrix *matrix) {
   return length > 0 ? length : 1;
 }
 
+bool mmci_matrices_on_host(int32_t n, const mmc_matrix *factors, const mmc_matrix *out) {
+  bool on_host = out->location == MMC_HOST;
+  for (int32_t i = 0; i < n; i++) on_host = on_host || factors[i].location == MMC_HOST;
+  return on_host;
+}
+
 bool mmci_matrix_same(const mmc_matrix *x, const mmc_matrix *y) {
   return x->data == y->data && x->rows == y->rows && x->cols == y->cols && x->ld == y->ld &&
          x->layout == y->layout && x->location == y->location;

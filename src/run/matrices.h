@@ -9,6 +9,9 @@
 mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors,
                                const mmc_matrix *out, mmci_error *error);
 
+/* Whether any of n factors or the result is. */
+bool mmci_matrices_on_host(int32_t n, const mmc_matrix *factors, const mmc_matrix *out);
+
 /* Element for element the same place. */
 bool mmci_matrix_same(const mmc_matrix *x, const mmc_matrix *y);
 

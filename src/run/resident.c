@@ -174,10 +174,8 @@ static mmc_status bind_cut(mmci_resident *r, int32_t s, mmci_error *error) {
 
 static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
                        mmci_error *error) {
-  mmc_status status = mmci_matrices_check(r->actions->plan->chain, factors, out, error);
-  if (status == MMC_OK)
-    status =
-        mmci_staging_bind(&r->staging, r->actions, factors, out, r->operands, &r->target, error);
+  mmc_status status =
+      mmci_staging_bind(&r->staging, r->actions, factors, out, r->operands, &r->target, error);
   if (status == MMC_OK)
     status = mmci_actions_bind(r->actions, r->operands, r->workspace, &r->target, error);
   for (int32_t s = 0; s < r->actions->count && status == MMC_OK; s++)
@@ -360,17 +358,28 @@ typedef struct manner {
   bool waits;     /* the host waits for the end */
 } manner;
 
+/* Matrices on the host are read and written from here: what the stream was given before is done. */
+mmc_status mmci_resident_await_stream(mmci_resident *resident, void *stream, mmci_error *error) {
+  const mmci_device_async *async = resident->async;
+  if (async->is_capturing(resident->device, stream))
+    return mmci_fail(error, MMC_E_ARG,
+                     "stream: a stream that is being captured cannot take matrices on the host");
+  async->queue_attach(resident->queues[0], stream);
+  mmc_status status = resident->ops->sync(resident->queues[0], error);
+  async->queue_detach(resident->queues[0]);
+  return status;
+}
+
 /* The matrices' first time, or one in which no graph can serve. */
 static mmc_status bind_anew(mmci_resident *r, manner *how, const mmc_matrix *factors,
                             const mmc_matrix *out, mmci_error *error) {
-  mmc_status status = bind(r, factors, out, error);
+  const mmc_chain *chain = r->actions->plan->chain;
+  mmc_status status = mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
-  bool on_host = r->staging.factors_on_host > 0 || r->staging.result_on_host;
-  if (how->capturing && on_host)
-    return mmci_fail(error, MMC_E_ARG,
-                     "stream: a stream that is being captured cannot take matrices on the host");
+  bool on_host = mmci_matrices_on_host(chain->n, factors, out);
+  if (on_host && how->on_stream) status = mmci_resident_await_stream(r, how->stream, error);
   how->waits = how->waits || on_host;
-  return MMC_OK;
+  return status == MMC_OK ? bind(r, factors, out, error) : status;
 }
 
 /* Enqueues the chain, as a graph from the second time on. */
@@ -413,11 +422,12 @@ static mmc_status execute(mmci_resident *r, manner *how, const mmc_matrix *facto
                           const mmc_matrix *out, mmci_error *error) {
   mmc_status status = start(r, how, factors, out, error);
   if (status == MMC_OK) status = finish(r, how, error);
-  if (how->on_stream) r->async->queue_detach(r->queues[0]);
   if (status != MMC_OK && status != MMC_E_ARG) {
-    settle(r);
+    /* What was captured is not under way, and the capture is its caller's. */
+    if (!how->capturing) settle(r);
     mmci_graphs_clear(&r->graphs);
   }
+  if (how->on_stream) r->async->queue_detach(r->queues[0]);
   return status;
 }
 
@@ -437,7 +447,8 @@ mmc_status mmci_resident_enqueue(mmci_resident *resident, void *stream, const mm
 
 mmc_status mmci_resident_wait(mmci_resident *resident, mmci_error *error) {
   if (!resident->pending) return MMC_OK;
-  resident->pending = false;
   mmc_status status = resident->async->event_wait(resident->queues[0], resident->done, error);
-  return status == MMC_OK ? resident->ops->sync(resident->queues[0], error) : status;
+  if (status == MMC_OK) status = resident->ops->sync(resident->queues[0], error);
+  if (status == MMC_OK) resident->pending = false;
+  return status;
 }

@@ -16,5 +16,7 @@ mmc_status mmci_resident_execute(mmci_resident *resident, const mmc_matrix *fact
 mmc_status mmci_resident_enqueue(mmci_resident *resident, void *stream, const mmc_matrix *factors,
                                  const mmc_matrix *out, mmci_error *error);
 mmc_status mmci_resident_wait(mmci_resident *resident, mmci_error *error);
+/* Waits for what the caller's stream was given so far. Returns E_ARG when it is being captured. */
+mmc_status mmci_resident_await_stream(mmci_resident *resident, void *stream, mmci_error *error);
 
 #endif

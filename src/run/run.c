@@ -170,7 +170,11 @@ mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_
 
 mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
                             const mmc_matrix *out, mmci_error *error) {
-  if (is_host_copy(run, factors, out)) return copy_on_host(run, factors, out, error);
+  if (is_host_copy(run, factors, out)) {
+    mmc_status status =
+        run->resident != NULL ? mmci_resident_await_stream(run->resident, stream, error) : MMC_OK;
+    return status == MMC_OK ? copy_on_host(run, factors, out, error) : status;
+  }
   if (run->resident != NULL)
     return mmci_resident_enqueue(run->resident, stream, factors, out, error);
   if (run->streamed != NULL)

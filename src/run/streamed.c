@@ -2,6 +2,8 @@
  * come and the last one goes while one is multiplied. */
 #include "run/streamed.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "plan/panels.h"
 #include "run/matrices.h"
@@ -27,7 +29,13 @@ typedef struct slots {
   int next;
 } slots;
 
-enum { MOST_KERNELS = 16 }; /* whole and rest of m, k and n, first and further summands */
+/* Of a step: whole and rest of m, k and n, first and further summands. */
+enum { MOST_KERNELS = 16 };
+
+typedef struct prepared {
+  mmci_gemm gemm;
+  mmci_kernel *kernel; /* NULL: free */
+} prepared;
 
 struct mmci_streamed {
   mmci_actions *actions;
@@ -40,11 +48,7 @@ struct mmci_streamed {
   char *workspace; /* on the host */
   mmci_operand *operands;
   const mmc_matrix *factors, *out; /* during an execution */
-  struct {
-    mmci_gemm gemm;
-    mmci_kernel *kernel;
-  } kernels[MOST_KERNELS];
-  int next_kernel;
+  prepared *kernels;               /* MOST_KERNELS a step, the oldest first */
 };
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -97,10 +101,11 @@ mmc_status mmci_streamed_create(mmci_actions *actions, mmci_streamed **out, mmci
   size_t n = (size_t)plan->chain->n;
   *x = (mmci_streamed){.actions = actions, .ops = actions->ops, .async = actions->ops->async};
   x->operands = mmci_alloc_array(n, sizeof *x->operands);
+  x->kernels = mmci_alloc_zeroed((n - 1) * MOST_KERNELS, sizeof *x->kernels);
   if (plan->workspace_bytes <= SIZE_MAX)
     x->workspace = mmci_alloc_aligned((size_t)plan->workspace_bytes, 1);
   mmc_status status = MMC_OK;
-  if (x->operands == NULL || x->workspace == NULL)
+  if (x->operands == NULL || x->kernels == NULL || x->workspace == NULL)
     status = mmci_fail_nomem(error, plan->workspace_bytes);
   mmci_queue **queues[] = {&x->compute, &x->uploads, &x->downloads};
   for (int q = 0; q < 3 && status == MMC_OK; q++)
@@ -121,7 +126,7 @@ void mmci_streamed_destroy(mmci_streamed *x) {
   mmci_queue *queues[] = {x->uploads, x->compute, x->downloads};
   for (int q = 0; q < 3; q++)
     if (queues[q] != NULL) x->ops->queue_close(queues[q]);
-  for (int k = 0; k < MOST_KERNELS; k++)
+  for (size_t k = 0; x->kernels != NULL && k < (size_t)x->actions->count * MOST_KERNELS; k++)
     if (x->kernels[k].kernel != NULL) x->ops->release(x->kernels[k].kernel);
   destroy_slots(x, &x->a);
   destroy_slots(x, &x->b);
@@ -129,6 +134,7 @@ void mmci_streamed_destroy(mmci_streamed *x) {
   if (x->panels != NULL) x->ops->dealloc(x->actions->device, x->panels);
   free(x->workspace);
   free(x->operands);
+  free(x->kernels);
   free(x);
 }
 
@@ -193,23 +199,25 @@ static mmc_status leave(mmci_streamed *x, slot *taken, mmci_error *error) {
 }
 
 /* A prepared product, among those of the step. */
-static mmc_status prepare(mmci_streamed *x, const mmci_gemm *gemm, mmci_kernel **out,
+static mmc_status prepare(mmci_streamed *x, int32_t step, const mmci_gemm *gemm, mmci_kernel **out,
                           mmci_error *error) {
-  for (int k = 0; k < MOST_KERNELS; k++)
-    if (x->kernels[k].kernel != NULL && mmci_gemm_same(&x->kernels[k].gemm, gemm)) {
-      *out = x->kernels[k].kernel;
-      return MMC_OK;
-    }
-  int k = x->next_kernel;
-  x->next_kernel = (k + 1) % MOST_KERNELS;
-  mmc_status status =
-      mmci_actions_prepare(x->actions, gemm, &x->kernels[k].gemm, &x->kernels[k].kernel, error);
-  *out = x->kernels[k].kernel;
+  prepared *kernels = x->kernels + (size_t)step * MOST_KERNELS, *taken = NULL;
+  for (int k = 0; k < MOST_KERNELS && taken == NULL; k++)
+    if (kernels[k].kernel == NULL || mmci_gemm_same(&kernels[k].gemm, gemm)) taken = &kernels[k];
+  if (taken == NULL) {
+    x->ops->release(kernels[0].kernel);
+    memmove(kernels, kernels + 1, (MOST_KERNELS - 1) * sizeof *kernels);
+    taken = &kernels[MOST_KERNELS - 1];
+    taken->kernel = NULL;
+  }
+  mmc_status status = mmci_actions_prepare(x->actions, gemm, &taken->gemm, &taken->kernel, error);
+  *out = taken->kernel;
   return status;
 }
 
 /* A step on its way through the device. */
 typedef struct passage {
+  int32_t step;
   const mmci_gemm *gemm; /* of the whole */
   side a, b, c;
   mmci_panels panels;
@@ -235,7 +243,7 @@ static mmc_status add_panels(mmci_streamed *x, const passage *p, int64_t i, int6
   mmci_kernel *kernel;
   mmc_status status = fetch(x, &x->a, &p->a, i, l, m, k, &a, &gemm.a, &a_slot, error);
   if (status == MMC_OK) status = fetch(x, &x->b, &p->b, l, j, k, n, &b, &gemm.b, &b_slot, error);
-  if (status == MMC_OK) status = prepare(x, &gemm, &kernel, error);
+  if (status == MMC_OK) status = prepare(x, p->step, &gemm, &kernel, error);
   if (status == MMC_OK) status = x->ops->enqueue(x->compute, kernel, a, b, c, error);
   if (status == MMC_OK) status = leave(x, a_slot, error);
   if (status == MMC_OK) status = leave(x, b_slot, error);
@@ -320,6 +328,7 @@ static mmc_status compute(mmci_streamed *x, mmci_error *error) {
     const mmci_action *action = &actions->actions[s];
     bool last = s == actions->count - 1;
     passage p = {
+        .step = s,
         .gemm = &action->gemm,
         .a = operand_side(x, action->a_number, action->a, &action->gemm.a),
         .b = operand_side(x, action->b_number, action->b, &action->gemm.b),
@@ -359,6 +368,10 @@ mmc_status mmci_streamed_execute(mmci_streamed *x, const mmc_matrix *factors, co
 
 mmc_status mmci_streamed_enqueue(mmci_streamed *x, void *stream, const mmc_matrix *factors,
                                  const mmc_matrix *out, mmci_error *error) {
+  if (x->async->is_capturing(x->actions->device, stream))
+    return mmci_fail(error, MMC_E_ARG,
+                     "stream: a stream that is being captured cannot take a chain that is streamed "
+                     "through the device");
   x->async->queue_attach(x->compute, stream);
   mmc_status status = x->ops->sync(x->compute, error);
   x->async->queue_detach(x->compute);
