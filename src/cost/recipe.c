@@ -42,6 +42,16 @@ bool mmci_recipe_split(mmci_axis axis, const int64_t sizes[2], const mmci_recipe
   return true;
 }
 
+mmci_recipe mmci_recipe_transposed(const mmci_recipe *recipe) {
+  mmci_recipe turned = *recipe;
+  for (int i = 0; i < turned.count; i++) {
+    mmci_axis axis = turned.nodes[i].axis;
+    if (axis == MMCI_AXIS_M) turned.nodes[i].axis = MMCI_AXIS_N;
+    if (axis == MMCI_AXIS_N) turned.nodes[i].axis = MMCI_AXIS_M;
+  }
+  return turned;
+}
+
 int64_t mmci_gemm_size(const mmci_gemm *gemm, mmci_axis axis) {
   return axis == MMCI_AXIS_M ? gemm->m : axis == MMCI_AXIS_K ? gemm->k : gemm->n;
 }

@@ -59,6 +59,9 @@ int mmci_recipe_count(const mmci_recipe *recipe);
 bool mmci_recipe_split(mmci_axis axis, const int64_t sizes[2], const mmci_recipe *first,
                        const mmci_recipe *second, mmci_recipe *out);
 
+/* The same cuts of the transposed product, C' = B' A'. */
+mmci_recipe mmci_recipe_transposed(const mmci_recipe *recipe);
+
 /* The size of the product along axis. */
 int64_t mmci_gemm_size(const mmci_gemm *gemm, mmci_axis axis);
 /* The same product with another size along axis, its forms as they are. */

@@ -4,12 +4,33 @@
 
 #include "base/alloc.h"
 
+/* The arrays of the first count actions. */
+static void free_calls(const mmci_action *actions, size_t count) {
+  for (size_t s = 0; s < count; s++)
+    if (actions[s].calls != &actions[s].whole) free(actions[s].calls);
+}
+
 mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,
                                mmci_device *device, mmci_precision precision, mmci_actions *out,
                                mmci_error *error) {
   size_t count = (size_t)plan->chain->n - 1;
   mmci_action *actions = mmci_alloc_zeroed(count, sizeof *actions);
   if (actions == NULL) return mmci_fail_nomem(error, count * sizeof *actions);
+  for (size_t s = 0; s < count; s++) {
+    const mmci_recipe *recipe = plan->steps[s].recipe;
+    mmci_action *x = &actions[s];
+    x->calls = &x->whole;
+    x->call_count = recipe != NULL ? mmci_recipe_count(recipe) : 1;
+    x->lanes = recipe != NULL ? recipe->lanes : 1;
+    if (x->call_count == 1) continue;
+    x->calls = mmci_alloc_zeroed((size_t)x->call_count, sizeof *x->calls);
+    if (x->calls == NULL) {
+      x->call_count = 0;
+      free_calls(actions, s);
+      free(actions);
+      return mmci_fail_nomem(error, MMCI_RECIPE_PIECES * sizeof *x->calls);
+    }
+  }
   *out = (mmci_actions){.plan = plan,
                         .ops = ops,
                         .device = device,
@@ -21,8 +42,18 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
 
 void mmci_actions_destroy(mmci_actions *actions) {
   for (int32_t s = 0; s < actions->count; s++)
-    if (actions->actions[s].kernel != NULL) actions->ops->release(actions->actions[s].kernel);
+    for (int c = 0; c < actions->actions[s].call_count; c++)
+      if (actions->actions[s].calls[c].kernel != NULL)
+        actions->ops->release(actions->actions[s].calls[c].kernel);
+  free_calls(actions->actions, (size_t)actions->count);
   free(actions->actions);
+}
+
+int mmci_actions_lanes(const mmci_actions *actions) {
+  int most = 1;
+  for (int32_t s = 0; s < actions->count; s++)
+    if (actions->actions[s].lanes > most) most = actions->actions[s].lanes;
+  return most;
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */
@@ -52,6 +83,30 @@ mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *ge
   *kernel = prepared;
   *before = *gemm;
   return MMC_OK;
+}
+
+/* Prepares the calls of an action: the whole, or the pieces of its recipe, which was made for the
+ * product as it is and is turned with a product that is computed transposed. */
+static mmc_status prepare_calls(const mmci_actions *actions, mmci_action *x,
+                                const mmci_recipe *recipe, bool transposed, const mmci_gemm *gemm,
+                                mmci_error *error) {
+  x->gemm = *gemm;
+  if (recipe == NULL)
+    return mmci_actions_prepare(actions, gemm, &x->whole.gemm, &x->whole.kernel, error);
+  mmci_recipe turned = transposed ? mmci_recipe_transposed(recipe) : *recipe;
+  mmci_piece pieces[MMCI_RECIPE_PIECES];
+  int count = mmci_recipe_pieces(&turned, gemm, pieces);
+  int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
+  mmc_status status = MMC_OK;
+  for (int c = 0; c < count && status == MMC_OK; c++) {
+    mmci_call *call = &x->calls[c];
+    call->a = pieces[c].a * size;
+    call->b = pieces[c].b * size;
+    call->c = pieces[c].c * size;
+    call->lane = pieces[c].lane;
+    status = mmci_actions_prepare(actions, &pieces[c].gemm, &call->gemm, &call->kernel, error);
+  }
+  return status;
 }
 
 /* ---- binding --------------------------------------------------------------------------------- */
@@ -106,7 +161,8 @@ mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands
       x->a = a.data;
       x->b = b.data;
     }
-    mmc_status status = mmci_actions_prepare(actions, &gemm, &x->gemm, &x->kernel, error);
+    mmc_status status =
+        prepare_calls(actions, x, step->recipe, last && target->by_columns, &gemm, error);
     if (status != MMC_OK) return status;
   }
   return MMC_OK;

@@ -2,6 +2,7 @@
 #ifndef MMCI_ACTIONS_H
 #define MMCI_ACTIONS_H
 
+#include "cost/recipe.h"
 #include "device/device.h"
 #include "plan/plan.h"
 
@@ -18,11 +19,21 @@ typedef struct mmci_target {
   bool by_columns;
 } mmci_target;
 
-/* One product as it is executed. A column-major result is the transposed product of the transposed
- * operands: then a and b have changed places. */
-typedef struct mmci_action {
+/* One call of the device: offsets of its operands from the action's, in bytes. */
+typedef struct mmci_call {
   mmci_gemm gemm;
   mmci_kernel *kernel; /* for gemm; NULL before it is prepared */
+  int64_t a, b, c;
+  int lane; /* calls of one lane follow each other, others need not */
+} mmci_call;
+
+/* One product as it is executed: by one call, or by those of the step's recipe. A column-major
+ * result is the transposed product of the transposed operands: then a and b have changed places. */
+typedef struct mmci_action {
+  mmci_gemm gemm;   /* of the whole */
+  mmci_call *calls; /* call_count; one of them is in the action itself */
+  int call_count, lanes;
+  mmci_call whole;
   const void *a, *b;
   void *c;
   int32_t a_number, b_number; /* as operands of a step */
@@ -41,6 +52,9 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
                                mmci_device *device, mmci_precision precision, mmci_actions *out,
                                mmci_error *error);
 void mmci_actions_destroy(mmci_actions *actions);
+
+/* The most lanes that an action has. */
+int mmci_actions_lanes(const mmci_actions *actions);
 
 /* Points the actions at n operands, the workspace and the result, and prepares those that have
  * changed. Returns E_UNSUPPORTED and what the device's prepare does. */

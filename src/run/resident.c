@@ -33,7 +33,9 @@ struct mmci_resident {
   mmci_device *device;
 
   mmci_schedule schedule;
-  mmci_queue **queues;               /* schedule.queues */
+  mmci_queue **queues; /* schedule.queues */
+  mmci_queue **lanes;  /* lane_count: of products in pieces, beside their queue */
+  int lane_count;
   mmci_queue *uploads, *downloads;   /* NULL until matrices are on the host */
   mmci_event *start, *done, *copied; /* copied: scratch for waits that follow at once */
   mmci_event **step_done;            /* NULL where nobody waits */
@@ -55,9 +57,15 @@ struct mmci_resident {
 static mmc_status open_queues(mmci_resident *r, mmci_error *error) {
   r->queues = mmci_alloc_zeroed((size_t)r->schedule.queues, sizeof *r->queues);
   if (r->queues == NULL) return mmci_fail_nomem(error, sizeof *r->queues);
+  int lanes = mmci_actions_lanes(r->actions) - 1;
+  r->lanes = mmci_alloc_zeroed((size_t)lanes, sizeof *r->lanes);
+  if (r->lanes == NULL) return mmci_fail_nomem(error, sizeof *r->lanes);
+  r->lane_count = lanes;
   mmc_status status = MMC_OK;
   for (int q = 0; q < r->schedule.queues && status == MMC_OK; q++)
     status = r->ops->queue_open(r->device, &r->queues[q], error);
+  for (int l = 0; l < lanes && status == MMC_OK; l++)
+    status = r->ops->queue_open(r->device, &r->lanes[l], error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->start, error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->done, error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->copied, error);
@@ -120,6 +128,8 @@ void mmci_resident_destroy(mmci_resident *r) {
   if (r->downloads != NULL) r->ops->queue_close(r->downloads);
   for (int q = 0; r->queues != NULL && q < r->schedule.queues; q++)
     if (r->queues[q] != NULL) r->ops->queue_close(r->queues[q]);
+  for (int l = 0; l < r->lane_count; l++)
+    if (r->lanes[l] != NULL) r->ops->queue_close(r->lanes[l]);
   mmci_graphs_clear(&r->graphs);
   mmci_event *events[] = {r->start, r->done, r->copied};
   for (int e = 0; e < 3; e++)
@@ -133,6 +143,7 @@ void mmci_resident_destroy(mmci_resident *r) {
   if (r->workspace != NULL) r->ops->dealloc(r->device, r->workspace);
   mmci_schedule_destroy(&r->schedule);
   free(r->queues);
+  free(r->lanes);
   free(r->step_done);
   free(r->operands);
   free(r->cuts);
@@ -225,6 +236,23 @@ static mmc_status await_operands(mmci_resident *r, int32_t s, mmci_error *error)
   return status;
 }
 
+/* The calls of a product, those of other lanes than the first beside the queue. */
+static mmc_status enqueue_calls(mmci_resident *r, mmci_queue *queue, const mmci_action *x,
+                                mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int l = 1; l < x->lanes && status == MMC_OK; l++)
+    status = order(r, queue, r->lanes[l - 1], error);
+  for (int c = 0; c < x->call_count && status == MMC_OK; c++) {
+    const mmci_call *call = &x->calls[c];
+    status = r->ops->enqueue(call->lane == 0 ? queue : r->lanes[call->lane - 1], call->kernel,
+                             (const char *)x->a + call->a, (const char *)x->b + call->b,
+                             (char *)x->c + call->c, error);
+  }
+  for (int l = 1; l < x->lanes && status == MMC_OK; l++)
+    status = order(r, r->lanes[l - 1], queue, error);
+  return status;
+}
+
 static mmc_status multiply_whole(mmci_resident *r, int32_t s, const mmc_matrix *out,
                                  mmci_error *error) {
   const mmci_action *x = &r->actions->actions[s];
@@ -233,7 +261,7 @@ static mmc_status multiply_whole(mmci_resident *r, int32_t s, const mmc_matrix *
   if (status == MMC_OK) status = upload(r, x->b_number, error);
   if (status == MMC_OK && (is_on_host(r, x->a_number) || is_on_host(r, x->b_number)))
     status = order(r, r->uploads, queue, error);
-  if (status == MMC_OK) status = r->ops->enqueue(queue, x->kernel, x->a, x->b, x->c, error);
+  if (status == MMC_OK) status = enqueue_calls(r, queue, x, error);
   if (status != MMC_OK || s != r->actions->count - 1 || !r->staging.result_on_host) return status;
   status = order(r, queue, r->downloads, error);
   if (status != MMC_OK) return status;
@@ -323,6 +351,7 @@ static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_erro
 static void settle(mmci_resident *r) {
   mmci_error ignored;
   for (int q = 0; q < r->schedule.queues; q++) (void)r->ops->sync(r->queues[q], &ignored);
+  for (int l = 0; l < r->lane_count; l++) (void)r->ops->sync(r->lanes[l], &ignored);
   if (r->uploads != NULL) (void)r->ops->sync(r->uploads, &ignored);
   if (r->downloads != NULL) (void)r->ops->sync(r->downloads, &ignored);
 }

@@ -134,8 +134,13 @@ static mmc_status multiply_on_host(mmci_run *run, const mmc_matrix *factors, con
   }
   for (int32_t s = 0; s < run->actions.count; s++) {
     const mmci_action *x = &run->actions.actions[s];
-    mmc_status status = run->ops->enqueue(run->queue, x->kernel, x->a, x->b, x->c, error);
-    if (status != MMC_OK) return status;
+    for (int c = 0; c < x->call_count; c++) {
+      const mmci_call *call = &x->calls[c];
+      mmc_status status =
+          run->ops->enqueue(run->queue, call->kernel, (const char *)x->a + call->a,
+                            (const char *)x->b + call->b, (char *)x->c + call->c, error);
+      if (status != MMC_OK) return status;
+    }
   }
   return run->ops->sync(run->queue, error);
 }
