@@ -15,15 +15,22 @@
 #include "run/staging.h"
 
 /* A step is cut when it moves so much over the bus, into at most so many pieces of at least so many
- * rows: fewer would leave a GPU's tiles idle. */
+ * rows or summands: fewer would leave a GPU's tiles idle. */
 static const int64_t cut_least_bytes = 32 << 20;
-enum { CUT_PIECES = 8, CUT_LEAST_ROWS = 512, CUT_ALIGNMENT = 128 };
+enum { CUT_PIECES = 8, CUT_LEAST_LENGTH = 512, CUT_ALIGNMENT = 128 };
 
-/* An action in pieces of rows. */
+/* A prepared product, see mmci_actions_prepare(). */
+typedef struct prepared {
+  mmci_gemm gemm;
+  mmci_kernel *kernel;
+} prepared;
+
+/* An action in pieces along m, whose left operand comes and whose result goes in rows; or along k,
+ * whose operands both come in pieces. */
 typedef struct cut {
-  int64_t rows; /* of a piece; 0: not cut */
-  mmci_gemm gemm, rest_gemm;
-  mmci_kernel *kernel, *rest_kernel; /* for full pieces, and for what is left */
+  mmci_axis axis;             /* MMCI_PIECE: not cut */
+  int64_t length;             /* of a piece */
+  prepared first, next, rest; /* the last piece may be shorter */
 } cut;
 
 struct mmci_resident {
@@ -136,8 +143,10 @@ void mmci_resident_destroy(mmci_resident *r) {
     if (events[e] != NULL) r->async->event_destroy(events[e]);
   for (int32_t s = 0; s < r->actions->count; s++) {
     if (r->step_done != NULL && r->step_done[s] != NULL) r->async->event_destroy(r->step_done[s]);
-    if (r->cuts != NULL && r->cuts[s].kernel != NULL) r->ops->release(r->cuts[s].kernel);
-    if (r->cuts != NULL && r->cuts[s].rest_kernel != NULL) r->ops->release(r->cuts[s].rest_kernel);
+    if (r->cuts == NULL) continue;
+    prepared *pieces[] = {&r->cuts[s].first, &r->cuts[s].next, &r->cuts[s].rest};
+    for (int p = 0; p < 3; p++)
+      if (pieces[p]->kernel != NULL) r->ops->release(pieces[p]->kernel);
   }
   mmci_staging_destroy(&r->staging, r->actions);
   if (r->workspace != NULL) r->ops->dealloc(r->device, r->workspace);
@@ -152,35 +161,53 @@ void mmci_resident_destroy(mmci_resident *r) {
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
-/* Whether an operand comes from the host, and how many bytes it has. */
+/* How many bytes of an operand come from the host. */
 static int64_t bytes_from_host(const mmci_resident *r, int32_t number) {
   const mmc_chain *chain = r->actions->plan->chain;
   if (number >= chain->n || !r->staging.factors[number].on_host) return 0;
   return chain->dims[number] * chain->dims[number + 1] * (int64_t)mmc_dtype_size(chain->dtype);
 }
 
+static bool is_half(mmc_dtype dtype) {
+  return dtype == MMC_F16 || dtype == MMC_BF16;
+}
+
+/* Along k when both operands come for this step alone, as then it can begin soonest. Sums of halves
+ * would be rounded at every piece. */
+static mmci_axis choose_cut(const mmci_resident *r, int32_t s) {
+  const mmci_action *x = &r->actions->actions[s];
+  const mmci_gemm *g = &x->gemm;
+  bool goes = s == r->actions->count - 1 && r->staging.result_on_host;
+  int64_t a = bytes_from_host(r, x->a_number), b = bytes_from_host(r, x->b_number);
+  int64_t c = goes ? g->m * g->n * (int64_t)mmc_dtype_size(g->dtype) : 0;
+  if (!goes && a >= cut_least_bytes && b >= cut_least_bytes && !is_half(g->dtype) &&
+      !r->staging.factors[x->a_number].shared && !r->staging.factors[x->b_number].shared &&
+      g->k >= 2 * CUT_LEAST_LENGTH)
+    return MMCI_AXIS_K;
+  if ((a >= cut_least_bytes || c >= cut_least_bytes) && g->m >= 2 * CUT_LEAST_LENGTH)
+    return MMCI_AXIS_M;
+  return MMCI_PIECE;
+}
+
 /* Decides whether a step is cut, and prepares its pieces. */
 static mmc_status bind_cut(mmci_resident *r, int32_t s, mmci_error *error) {
-  const mmci_action *x = &r->actions->actions[s];
+  const mmci_gemm *g = &r->actions->actions[s].gemm;
   cut *c = &r->cuts[s];
-  const mmci_gemm *g = &x->gemm;
-  c->rows = 0;
-  int64_t bytes = bytes_from_host(r, x->a_number);
-  if (s == r->actions->count - 1 && r->staging.result_on_host) {
-    int64_t result = g->m * g->n * (int64_t)mmc_dtype_size(g->dtype);
-    if (result > bytes) bytes = result;
-  }
-  if (bytes < cut_least_bytes || g->m < 2 * CUT_LEAST_ROWS) return MMC_OK;
-  int64_t rows = (g->m + CUT_PIECES - 1) / CUT_PIECES;
-  if (rows < CUT_LEAST_ROWS) rows = CUT_LEAST_ROWS;
-  rows = (rows + CUT_ALIGNMENT - 1) / CUT_ALIGNMENT * CUT_ALIGNMENT;
-  c->rows = rows;
-  mmci_gemm piece = *g;
-  piece.m = rows;
-  mmc_status status = mmci_actions_prepare(r->actions, &piece, &c->gemm, &c->kernel, error);
-  piece.m = g->m % rows;
-  if (status != MMC_OK || piece.m == 0) return status;
-  return mmci_actions_prepare(r->actions, &piece, &c->rest_gemm, &c->rest_kernel, error);
+  c->axis = choose_cut(r, s);
+  if (c->axis == MMCI_PIECE) return MMC_OK;
+  int64_t size = mmci_gemm_size(g, c->axis), length = (size + CUT_PIECES - 1) / CUT_PIECES;
+  if (length < CUT_LEAST_LENGTH) length = CUT_LEAST_LENGTH;
+  c->length = (length + CUT_ALIGNMENT - 1) / CUT_ALIGNMENT * CUT_ALIGNMENT;
+
+  mmci_gemm piece = mmci_gemm_resized(g, c->axis, c->length);
+  mmc_status status =
+      mmci_actions_prepare(r->actions, &piece, &c->first.gemm, &c->first.kernel, error);
+  piece.accumulate = c->axis == MMCI_AXIS_K;
+  if (status == MMC_OK)
+    status = mmci_actions_prepare(r->actions, &piece, &c->next.gemm, &c->next.kernel, error);
+  piece = mmci_gemm_resized(&piece, c->axis, size % c->length);
+  if (status != MMC_OK || size % c->length == 0) return status;
+  return mmci_actions_prepare(r->actions, &piece, &c->rest.gemm, &c->rest.kernel, error);
 }
 
 static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
@@ -269,24 +296,47 @@ static mmc_status multiply_whole(mmci_resident *r, int32_t s, const mmc_matrix *
                                mmci_matrix_lines(out), error);
 }
 
-/* Rows begin to end of a step: their upload, product and download. */
+/* Elements from the first of an operand to the one `along` rows, or columns, further. */
+static int64_t row_offset(const mmci_form *form, int64_t along) {
+  return along * (form->trans ? 1 : form->ld);
+}
+static int64_t column_offset(const mmci_form *form, int64_t along) {
+  return along * (form->trans ? form->ld : 1);
+}
+
+/* Piece begin to end of a step: its uploads, product and download. */
 static mmc_status multiply_piece(mmci_resident *r, int32_t s, const mmc_matrix *out, bool uploads,
                                  int64_t begin, int64_t end, mmci_error *error) {
   const mmci_action *x = &r->actions->actions[s];
+  const mmci_gemm *g = &x->gemm;
   const cut *c = &r->cuts[s];
+  bool along_k = c->axis == MMCI_AXIS_K;
   mmci_queue *queue = r->queues[r->schedule.queue[s]];
-  int64_t size = (int64_t)mmc_dtype_size(x->gemm.dtype);
+  int64_t size = (int64_t)mmc_dtype_size(g->dtype);
   mmc_status status = MMC_OK;
   if (uploads)
     status = mmci_staging_upload(&r->staging.factors[x->a_number], r->actions, r->uploads,
-                                 x->gemm.a.trans, begin, end, error);
+                                 g->a.trans != along_k, begin, end, error);
+  if (uploads && along_k && status == MMC_OK)
+    status = mmci_staging_upload(&r->staging.factors[x->b_number], r->actions, r->uploads,
+                                 g->b.trans, begin, end, error);
   if (status == MMC_OK && (is_on_host(r, x->a_number) || is_on_host(r, x->b_number)))
     status = order(r, r->uploads, queue, error);
-  const char *a = (const char *)x->a + begin * (x->gemm.a.trans ? 1 : x->gemm.a.ld) * size;
-  char *result = (char *)x->c + begin * x->gemm.ldc * size;
-  const mmci_kernel *kernel = end - begin == c->rows ? c->kernel : c->rest_kernel;
-  if (status == MMC_OK) status = r->ops->enqueue(queue, kernel, a, x->b, result, error);
-  if (status != MMC_OK || s != r->actions->count - 1 || !r->staging.result_on_host) return status;
+  if (status != MMC_OK) return status;
+
+  const char *a = x->a, *b = x->b;
+  char *result = x->c;
+  if (along_k) {
+    a += column_offset(&g->a, begin) * size;
+    b += row_offset(&g->b, begin) * size;
+  } else {
+    a += row_offset(&g->a, begin) * size;
+    result += begin * g->ldc * size;
+  }
+  const prepared *p = begin == 0 ? &c->first : end - begin == c->length ? &c->next : &c->rest;
+  status = r->ops->enqueue(queue, p->kernel, a, b, result, error);
+  if (status != MMC_OK || along_k || s != r->actions->count - 1 || !r->staging.result_on_host)
+    return status;
   status = order(r, queue, r->downloads, error);
   if (status != MMC_OK) return status;
   /* The product's rows are the result's lines: a column-major one is computed transposed. */
@@ -296,16 +346,17 @@ static mmc_status multiply_piece(mmci_resident *r, int32_t s, const mmc_matrix *
 static mmc_status multiply_cut(mmci_resident *r, int32_t s, const mmc_matrix *out,
                                mmci_error *error) {
   const mmci_action *x = &r->actions->actions[s];
-  int64_t rows = r->cuts[s].rows;
-  mmc_status status = upload(r, x->b_number, error);
+  const cut *c = &r->cuts[s];
+  mmc_status status = c->axis == MMCI_AXIS_M ? upload(r, x->b_number, error) : MMC_OK;
   bool uploads = false;
   if (is_on_host(r, x->a_number)) {
     mmci_staged *first = &r->staging.factors[r->staging.factors[x->a_number].same];
     uploads = !first->uploaded;
     first->uploaded = true;
   }
-  for (int64_t begin = 0; begin < x->gemm.m && status == MMC_OK; begin += rows) {
-    int64_t end = begin + rows < x->gemm.m ? begin + rows : x->gemm.m;
+  int64_t size = mmci_gemm_size(&x->gemm, c->axis);
+  for (int64_t begin = 0; begin < size && status == MMC_OK; begin += c->length) {
+    int64_t end = begin + c->length < size ? begin + c->length : size;
     status = multiply_piece(r, s, out, uploads, begin, end, error);
   }
   return status;
@@ -338,7 +389,7 @@ static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_erro
   for (int32_t s = 0; s < actions->count && status == MMC_OK; s++) {
     status = await_operands(r, s, error);
     if (status == MMC_OK)
-      status = (r->cuts[s].rows > 0 ? multiply_cut : multiply_whole)(r, s, out, error);
+      status = (r->cuts[s].axis != MMCI_PIECE ? multiply_cut : multiply_whole)(r, s, out, error);
     if (status == MMC_OK && r->step_done[s] != NULL)
       status = r->async->event_record(r->queues[r->schedule.queue[s]], r->step_done[s], error);
   }
@@ -411,6 +462,15 @@ static mmc_status bind_anew(mmci_resident *r, manner *how, const mmc_matrix *fac
   return status == MMC_OK ? bind(r, factors, out, error) : status;
 }
 
+/* Marks the end of what was left to a stream. Only now that somebody waits for it: recording it
+ * with every execution would cost a tenth of a short one. */
+static mmc_status record_pending(mmci_resident *r, mmci_error *error) {
+  r->async->queue_attach(r->queues[0], r->stream);
+  mmc_status status = r->async->event_record(r->queues[0], r->done, error);
+  r->async->queue_detach(r->queues[0]);
+  return status;
+}
+
 /* Enqueues the chain, as a graph from the second time on. */
 static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors,
                         const mmc_matrix *out, mmci_error *error) {
@@ -423,8 +483,10 @@ static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors
     status = capture(r, entry, out, error);
   if (status != MMC_OK) return status;
 
+  bool follows = how->on_stream && how->stream == r->stream;
+  if (r->pending && !how->capturing && !follows) status = record_pending(r, error);
   if (how->on_stream) r->async->queue_attach(r->queues[0], how->stream);
-  if (r->pending && !how->capturing && !(how->on_stream && how->stream == r->stream))
+  if (r->pending && !how->capturing && !follows && status == MMC_OK)
     status = r->async->event_wait(r->queues[0], r->done, error);
   if (status != MMC_OK) return status;
   if (entry != NULL) return r->async->graph_launch(r->queues[0], entry->graph, error);
@@ -444,7 +506,7 @@ static mmc_status finish(mmci_resident *r, const manner *how, mmci_error *error)
   if (how->capturing) return MMC_OK;
   r->pending = true;
   r->stream = how->stream;
-  return r->async->event_record(r->queues[0], r->done, error);
+  return MMC_OK;
 }
 
 static mmc_status execute(mmci_resident *r, manner *how, const mmc_matrix *factors,
@@ -476,7 +538,9 @@ mmc_status mmci_resident_enqueue(mmci_resident *resident, void *stream, const mm
 
 mmc_status mmci_resident_wait(mmci_resident *resident, mmci_error *error) {
   if (!resident->pending) return MMC_OK;
-  mmc_status status = resident->async->event_wait(resident->queues[0], resident->done, error);
+  mmc_status status = record_pending(resident, error);
+  if (status == MMC_OK)
+    status = resident->async->event_wait(resident->queues[0], resident->done, error);
   if (status == MMC_OK) status = resident->ops->sync(resident->queues[0], error);
   if (status == MMC_OK) resident->pending = false;
   return status;

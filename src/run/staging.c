@@ -27,6 +27,7 @@ static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
     staging->factors_on_host++;
     x->same = first_same(factors, i);
     x->offset_bytes = staging->factors[x->same].offset_bytes;
+    x->shared = staging->factors[x->same].shared = x->same != i || staging->factors[x->same].shared;
     if (x->same != i) continue;
     x->offset_bytes = bytes;
     bytes += mmci_result_bytes(factors[i].rows, factors[i].cols, size);

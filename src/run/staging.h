@@ -8,6 +8,7 @@
 typedef struct mmci_staged {
   bool on_host;
   bool uploaded; /* in the execution that is under way */
+  bool shared;   /* another factor is the same matrix */
   int32_t same;  /* the first factor that is the same matrix, itself when none is */
   char *device;  /* set with the room */
   uint64_t offset_bytes;
