@@ -1,7 +1,9 @@
-/* test_plan.c: a plan's steps and where its intermediates lie. */
+/* test_plan.c: a plan's steps, where its intermediates lie, and how it fits a device's memory. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 // clang-format off
 #include <cmocka.h>
@@ -9,6 +11,8 @@
 
 #include "../random.h"
 #include "order/workspace.h"
+#include "plan/layout.h"
+#include "plan/panels.h"
 #include "plan/plan.h"
 
 static const uint64_t seed = 99;
@@ -147,12 +151,244 @@ static void absurd_sizes_are_errors(void **state) {
   mmc_chain_destroy(chain);
 }
 
+/* ---- sub-trees side by side ------------------------------------------------------------------ */
+
+static int32_t random_split(void *user, int32_t i, int32_t j) {
+  return i + 1 + (int32_t)random_below(user, j - i - 1);
+}
+
+/* Any tree at all, laid out one step after the other. */
+static mmci_plan random_plan(uint64_t *random, int family, int32_t n) {
+  int64_t dims[64];
+  mmc_chain *chain;
+  mmci_tree tree;
+  mmci_plan plan;
+  mmci_error error;
+  random_dims(random, family, n, dims);
+  mmc_dtype dtype = (mmc_dtype)random_below(random, 6);
+  assert_int_equal(mmci_chain_create(dtype, n, dims, NULL, &chain, &error), MMC_OK);
+  assert_int_equal(mmci_tree_create(n, &tree, &error), MMC_OK);
+  assert_int_equal(mmci_tree_from_splits(&tree, random_split, random, &error), MMC_OK);
+  assert_int_equal(mmci_plan_from_tree(chain, &tree, &plan, &error), MMC_OK);
+  mmc_chain_destroy(chain);
+  return plan;
+}
+
+/* All that is known of the order of two steps is that operands are there before they are read. So
+ * two results may share memory only if the step that reads the one comes before the step that
+ * writes the other in every execution: it computes a part of what that one reads. */
+static void check_parallel(const mmci_plan *plan) {
+  int32_t n = plan->chain->n, reader[64];
+  bool before[64][64] = {{false}}; /* [s][t]: s comes before t, always */
+  uint64_t begin[64], end[64], most = 0;
+  for (int32_t s = 0; s < n - 1; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    int32_t operands[] = {step->left, step->right};
+    for (int o = 0; o < 2; o++) {
+      int32_t t = operands[o] - n;
+      if (t < 0) continue;
+      assert_true(t < s);
+      reader[t] = s;
+      before[t][s] = true;
+      for (int32_t u = 0; u < t; u++) before[u][s] = before[u][s] || before[u][t];
+    }
+    begin[s] = step->offset_bytes;
+    end[s] = begin[s] + mmci_result_bytes(step->m, step->n, mmc_dtype_size(plan->chain->dtype));
+    if (s == n - 2) continue;
+    assert_true(end[s] <= plan->workspace_bytes && begin[s] % 64 == 0);
+    if (end[s] > most) most = end[s];
+  }
+  assert_true(most == plan->workspace_bytes);
+  for (int32_t s = 0; s < n - 2; s++)
+    for (int32_t t = 0; t < s; t++)
+      if (begin[s] < end[t] && begin[t] < end[s] && begin[s] < end[s] && begin[t] < end[t])
+        assert_true(before[reader[s]][t] || before[reader[t]][s]);
+}
+
+static void parallel_results_never_collide(void **state) {
+  (void)state;
+  uint64_t random = seed + 1;
+  for (int round = 0; round < 20000; round++) {
+    mmci_error error;
+    int32_t n = 1 + (int32_t)random_below(&random, 40);
+    mmci_plan plan = random_plan(&random, round % 12, n);
+    uint64_t serial = plan.workspace_bytes;
+    assert_int_equal(mmci_plan_lay_out(&plan, true, &error), MMC_OK);
+    assert_true(plan.parallel && serial <= plan.workspace_bytes);
+    check_parallel(&plan);
+    assert_int_equal(mmci_plan_lay_out(&plan, false, &error), MMC_OK);
+    assert_true(!plan.parallel && serial == plan.workspace_bytes);
+    check_lifetimes(&plan);
+    mmci_plan_destroy(&plan);
+  }
+}
+
+/* ---- a device's memory ----------------------------------------------------------------------- */
+
+/* What fitting the plan anew gives. */
+static mmc_status refit(mmci_plan *plan, int queues, uint64_t memory_bytes, bool staged,
+                        uint64_t limit_bytes, mmci_error *error) {
+  mmci_plan_machine machine = {.queues = queues, .memory_bytes = memory_bytes, .staged = staged};
+  plan->streamed = false;
+  assert_int_equal(mmci_plan_lay_out(plan, false, error), MMC_OK);
+  return mmci_plan_fit(plan, &machine, limit_bytes, error);
+}
+
+static void expect_fit(mmci_plan *plan, int queues, uint64_t memory_bytes, bool staged,
+                       uint64_t limit_bytes, bool parallel, uint64_t resident_bytes) {
+  mmci_error error;
+  assert_int_equal(refit(plan, queues, memory_bytes, staged, limit_bytes, &error), MMC_OK);
+  assert_int_equal(plan->parallel, parallel);
+  assert_false(plan->streamed);
+  assert_true(plan->resident_bytes == resident_bytes);
+  assert_true(plan->device_bytes == memory_bytes);
+}
+
+/* The most that a product needs in its smallest panels, and which. */
+static uint64_t least_panels(const mmci_plan *plan, uint64_t budget_bytes, int32_t *first) {
+  size_t size = mmc_dtype_size(plan->chain->dtype);
+  uint64_t most = 0;
+  *first = -1;
+  for (int32_t s = 0; s < plan->chain->n - 1; s++) {
+    const mmci_plan_step *x = &plan->steps[s];
+    uint64_t bytes = 0;
+    int64_t e[3] = {x->m, x->k, x->n};
+    for (int i = 0; i < 3; i++)
+      bytes += 2 * mmci_result_bytes(e[i] < 64 ? e[i] : 64,
+                                     e[(i + 1) % 3] < 64 ? e[(i + 1) % 3] : 64, size);
+    if (bytes > budget_bytes && *first < 0) *first = s;
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+static void expect_too_small(const mmci_plan *plan, const mmci_error *error, uint64_t bytes) {
+  int32_t s;
+  (void)least_panels(plan, bytes, &s);
+  assert_true(s >= 0);
+  const mmci_plan_step *x = &plan->steps[s];
+  char start[160];
+  uint64_t need = 0, may = 0, missing = 0;
+  snprintf(start, sizeof start,
+           "device memory: the smallest panels of a %" PRId64 "x%" PRId64 " by %" PRId64 "x%" PRId64
+           " product need ",
+           x->m, x->k, x->k, x->n);
+  assert_memory_equal(error->text, start, strlen(start));
+  assert_int_equal(sscanf(error->text + strlen(start),
+                          "%" SCNu64 " bytes; %" SCNu64 " may be used, %" SCNu64 " are missing",
+                          &need, &may, &missing),
+                   3);
+  assert_true(may == bytes && need == may + missing && missing > 0);
+}
+
+static void plans_fit_to_the_byte(void **state) {
+  (void)state;
+  uint64_t random = seed + 2;
+  for (int round = 0; round < 3000; round++) {
+    mmci_error error;
+    mmci_plan plan = random_plan(&random, round % 12, 2 + (int32_t)random_below(&random, 11));
+    size_t size = mmc_dtype_size(plan.chain->dtype);
+    bool staged = random_below(&random, 2) == 0;
+    uint64_t outside = 0, serial = plan.workspace_bytes;
+    const int64_t *dims = plan.chain->dims;
+    if (staged) outside = mmci_result_bytes(dims[0], dims[plan.chain->n], size);
+    for (int32_t i = 0; i < plan.chain->n && staged; i++)
+      outside += mmci_result_bytes(dims[i], dims[i + 1], size);
+    assert_int_equal(mmci_plan_lay_out(&plan, true, &error), MMC_OK);
+    uint64_t parallel = plan.workspace_bytes, all = UINT64_MAX;
+
+    expect_fit(&plan, 2, outside + parallel, staged, all, true, outside + parallel);
+    expect_fit(&plan, 2, all, staged, parallel, true, outside + parallel);
+    expect_fit(&plan, 1, all, staged, all, false, outside + serial);
+    if (parallel > serial) {
+      expect_fit(&plan, 2, outside + parallel - 1, staged, all, false, outside + serial);
+      expect_fit(&plan, 2, all, staged, parallel - 1, false, outside + serial);
+    }
+    expect_fit(&plan, 1, outside + serial, staged, all, false, outside + serial);
+
+    int32_t first;
+    uint64_t resident = outside + serial, least = least_panels(&plan, 0, &first);
+    if (resident > 0 && least <= resident - 1) {
+      assert_int_equal(refit(&plan, 4, resident - 1, staged, all, &error), MMC_OK);
+      assert_true(plan.streamed && !plan.parallel && plan.workspace_bytes == serial);
+      assert_int_equal(refit(&plan, 4, least, staged, all, &error), MMC_OK);
+      assert_true(plan.streamed);
+    }
+    if (least > 0 && least - 1 < resident) {
+      assert_int_equal(refit(&plan, 4, least - 1, staged, all, &error), MMC_E_MEMORY_LIMIT);
+      expect_too_small(&plan, &error, least - 1);
+    }
+    mmci_plan_destroy(&plan);
+  }
+}
+
+/* A single factor needs no panels, however little there is. */
+static void one_factor_always_fits(void **state) {
+  (void)state;
+  uint64_t random = seed + 3;
+  mmci_error error;
+  mmci_plan plan = random_plan(&random, 0, 1);
+  for (int queues = 1; queues < 3; queues++) {
+    assert_int_equal(refit(&plan, queues, 0, true, UINT64_MAX, &error), MMC_OK);
+    assert_false(plan.streamed);
+  }
+  mmci_plan_destroy(&plan);
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+static mmci_u128 rounded_bytes(int64_t rows, int64_t cols, size_t size) {
+  return ((mmci_u128)(uint64_t)rows * (uint64_t)cols * size + 63) / 64 * 64;
+}
+
+/* Whole where that fits, else of whole tiles; never nothing of something. */
+static void check_edge(int64_t panel, int64_t edge) {
+  assert_true(panel == edge || (panel < edge && panel > 0 && panel % 64 == 0));
+}
+
+static void check_panels(int64_t m, int64_t k, int64_t n, size_t size, uint64_t budget_bytes) {
+  mmci_panels p, mirrored;
+  bool fits = mmci_panels_choose(m, k, n, size, budget_bytes, &p);
+  uint64_t bytes = mmci_panels_bytes(&p, size);
+  mmci_u128 exact = 2 * (rounded_bytes(p.m, p.k, size) + rounded_bytes(p.k, p.n, size) +
+                         rounded_bytes(p.m, p.n, size));
+  if (bytes != UINT64_MAX) assert_true(bytes == exact);
+  check_edge(p.m, m);
+  check_edge(p.k, k);
+  check_edge(p.n, n);
+  assert_true(fits == (bytes <= budget_bytes));
+  if (!fits) assert_true(p.m <= 64 && p.k <= 64 && p.n <= 64);
+  mmci_panels whole = {m, k, n};
+  if (mmci_panels_bytes(&whole, size) <= budget_bytes)
+    assert_true(p.m == m && p.k == k && p.n == n);
+  /* The transposed product of a result by columns takes the same room. */
+  assert_true(mmci_panels_choose(n, k, m, size, budget_bytes, &mirrored) == fits);
+  assert_true(mmci_panels_bytes(&mirrored, size) == bytes);
+}
+
+static void panels_fit_and_cover(void **state) {
+  (void)state;
+  uint64_t random = seed + 4;
+  static const size_t sizes[] = {2, 4, 8, 16};
+  for (int round = 0; round < 100000; round++) {
+    int64_t edges[3];
+    for (int i = 0; i < 3; i++) {
+      edges[i] = random_below(&random, INT64_C(1) << random_below(&random, 63));
+      if (random_below(&random, 10) == 0) edges[i] = MMCI_MAX_DIM;
+      if (random_below(&random, 10) == 0) edges[i] = 64 * random_below(&random, 4);
+      if (i > 0 && random_below(&random, 5) == 0) edges[i] = edges[0];
+    }
+    uint64_t budget = random_bits(&random) >> random_below(&random, 64);
+    check_panels(edges[0], edges[1], edges[2], sizes[round % 4], budget - (budget == UINT64_MAX));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(steps_follow_the_order),
-      cmocka_unit_test(results_never_collide),
-      cmocka_unit_test(memory_limits_are_kept),
-      cmocka_unit_test(absurd_sizes_are_errors),
+      cmocka_unit_test(steps_follow_the_order),         cmocka_unit_test(results_never_collide),
+      cmocka_unit_test(memory_limits_are_kept),         cmocka_unit_test(absurd_sizes_are_errors),
+      cmocka_unit_test(parallel_results_never_collide), cmocka_unit_test(plans_fit_to_the_byte),
+      cmocka_unit_test(one_factor_always_fits),         cmocka_unit_test(panels_fit_and_cover),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,349 @@
+#include "problem.h"
+
+#include <complex.h>
+#include <float.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "../random.h"
+#include "base/half.h"
+#include "run/matrices.h"
+
+typedef double complex element;
+
+void expect_no_fault(const char *fault, uint64_t seed) {
+  if (fault[0] != '\0') fail_msg("seed %llu: %s", (unsigned long long)seed, fault);
+}
+
+static void *allocate(size_t size) {
+  void *memory = malloc(size + 1);
+  assert_non_null(memory);
+  return memory;
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+void random_shape(uint64_t *random, int32_t n, int64_t most, int64_t *dims) {
+  int64_t few[2] = {random_below(random, most + 1), random_below(random, most + 1)};
+  bool repeat = random_below(random, 3) == 0, zeros = random_below(random, 8) == 0;
+  for (int32_t i = 0; i <= n; i++) {
+    dims[i] = repeat ? few[random_below(random, 2)] : 1 + random_below(random, most);
+    if (zeros && random_below(random, 4) == 0) dims[i] = 0;
+  }
+}
+
+mmc_dtype random_dtype(uint64_t *random) {
+  static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16};
+  return dtypes[random_below(random, sizeof dtypes / sizeof dtypes[0])];
+}
+
+static int32_t random_split(void *user, int32_t i, int32_t j) {
+  return i + 1 + (int32_t)random_below(user, j - i - 1);
+}
+
+mmci_plan random_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_t *dims) {
+  mmc_op ops[FACTORS_MAX];
+  for (int32_t i = 0; i < n; i++) ops[i] = (mmc_op)random_below(random, 3);
+  mmc_chain *chain;
+  mmci_tree tree;
+  mmci_plan plan;
+  mmci_error error;
+  assert_int_equal(mmci_chain_create(dtype, n, dims, ops, &chain, &error), MMC_OK);
+  assert_int_equal(mmci_tree_create(n, &tree, &error), MMC_OK);
+  assert_int_equal(mmci_tree_from_splits(&tree, random_split, random, &error), MMC_OK);
+  assert_int_equal(mmci_plan_from_tree(chain, &tree, &plan, &error), MMC_OK);
+  mmc_chain_destroy(chain);
+  return plan;
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+static bool is_complex(mmc_dtype dtype) {
+  return dtype == MMC_C64 || dtype == MMC_C128;
+}
+
+static element get(mmc_dtype dtype, const char *data, int64_t place) {
+  const char *at = data + (size_t)place * mmc_dtype_size(dtype);
+  float f[2];
+  double d[2];
+  uint16_t half;
+  switch (dtype) {
+    case MMC_F32:
+      memcpy(f, at, sizeof f[0]);
+      return f[0];
+    case MMC_F64:
+      memcpy(d, at, sizeof d[0]);
+      return d[0];
+    case MMC_C64:
+      memcpy(f, at, sizeof f);
+      return CMPLX(f[0], f[1]);
+    case MMC_C128:
+      memcpy(d, at, sizeof d);
+      return CMPLX(d[0], d[1]);
+    default:
+      memcpy(&half, at, sizeof half);
+      return dtype == MMC_F16 ? mmci_f16_to_f32(half) : mmci_bf16_to_f32(half);
+  }
+}
+
+static void put(mmc_dtype dtype, char *data, int64_t place, element value) {
+  char *at = data + (size_t)place * mmc_dtype_size(dtype);
+  double d[2] = {creal(value), cimag(value)};
+  float f[2] = {(float)d[0], (float)d[1]};
+  uint16_t half = dtype == MMC_F16 ? mmci_f16_round(d[0]) : mmci_bf16_round(d[0]);
+  switch (dtype) {
+    case MMC_F32:
+      memcpy(at, f, sizeof f[0]);
+      break;
+    case MMC_F64:
+      memcpy(at, d, sizeof d[0]);
+      break;
+    case MMC_C64:
+      memcpy(at, f, sizeof f);
+      break;
+    case MMC_C128:
+      memcpy(at, d, sizeof d);
+      break;
+    default:
+      memcpy(at, &half, sizeof half);
+      break;
+  }
+}
+
+/* At least the absolute value, and soon found. */
+static double magnitude(element x) {
+  return fabs(creal(x)) + fabs(cimag(x));
+}
+
+/* ---- what must come out ---------------------------------------------------------------------- */
+
+/* A matrix and how far off what the device has for it may be. */
+typedef struct known {
+  int64_t rows, cols;
+  element *value;
+  double *off;
+} known;
+
+static known known_create(int64_t rows, int64_t cols) {
+  size_t count = (size_t)(rows * cols);
+  known x = {.rows = rows,
+             .cols = cols,
+             .value = allocate(count * sizeof *x.value),
+             .off = allocate(count * sizeof *x.off)};
+  memset(x.off, 0, count * sizeof *x.off);
+  return x;
+}
+
+static void known_destroy(known *x) {
+  free(x->value);
+  free(x->off);
+}
+
+/* op(A). */
+static known known_factor(const matrices *m, int32_t i) {
+  const mmc_chain *chain = m->plan->chain;
+  const held *h = &m->held[i];
+  mmci_form form = mmci_factor_form(chain, i, &h->matrix, mmci_matrix_ld(&h->matrix));
+  const char *data = m->held[h->same].content + ((char *)h->matrix.data - h->room);
+  known x = known_create(chain->dims[i], chain->dims[i + 1]);
+  for (int64_t r = 0; r < x.rows; r++)
+    for (int64_t c = 0; c < x.cols; c++) {
+      element value = get(chain->dtype, data, form.trans ? c * form.ld + r : r * form.ld + c);
+      x.value[r * x.cols + c] = form.conj ? conj(value) : value;
+    }
+  return x;
+}
+
+/* Any order of summation, in the dtype or f32, is within this (Higham 2002, section 3.1), with room
+ * for complex products; sums of half types are rounded again after every panel of k. */
+static known known_product(mmc_dtype dtype, const known *a, const known *b) {
+  bool wide = dtype == MMC_F64 || dtype == MMC_C128;
+  double k = (double)a->cols, of_sum = 2 * (k + 2) * (wide ? DBL_EPSILON : FLT_EPSILON);
+  double half = dtype == MMC_F16 ? 0x1p-10 : dtype == MMC_BF16 ? 0x1p-7 : 0;
+  double of_element = half * (1 + k / 64), least = dtype == MMC_F16 ? (1 + k / 64) * 0x1p-24 : 0;
+  known c = known_create(a->rows, b->cols);
+  for (int64_t i = 0; i < c.rows; i++)
+    for (int64_t j = 0; j < c.cols; j++) {
+      double re = 0, im = 0, sum = 0, off = 0;
+      for (int64_t l = 0; l < a->cols; l++) {
+        element x = a->value[i * a->cols + l], y = b->value[l * b->cols + j];
+        double x_off = a->off[i * a->cols + l], y_off = b->off[l * b->cols + j];
+        re += creal(x) * creal(y) - cimag(x) * cimag(y);
+        im += creal(x) * cimag(y) + cimag(x) * creal(y);
+        sum += (magnitude(x) + x_off) * (magnitude(y) + y_off);
+        off += x_off * magnitude(y) + magnitude(x) * y_off + x_off * y_off;
+      }
+      c.value[i * c.cols + j] = CMPLX(re, im);
+      c.off[i * c.cols + j] = off + (of_sum + of_element) * sum + least;
+    }
+  return c;
+}
+
+static void find_what_must_come_out(matrices *m) {
+  const mmc_chain *chain = m->plan->chain;
+  int32_t n = chain->n;
+  known knowns[2 * FACTORS_MAX] = {{0}};
+  for (int32_t i = 0; i < n; i++) knowns[i] = known_factor(m, i);
+  for (int32_t s = 0; s < n - 1; s++) {
+    const mmci_plan_step *step = &m->plan->steps[s];
+    knowns[n + s] = known_product(chain->dtype, &knowns[step->left], &knowns[step->right]);
+  }
+  known *result = &knowns[n > 1 ? 2 * n - 2 : 0];
+  m->want = (double *)result->value;
+  m->bound = result->off;
+  for (known *x = knowns; x < result; x++) known_destroy(x);
+}
+
+/* ---- matrices -------------------------------------------------------------------------------- */
+
+enum { BAND_BYTES = 192, NAN_BYTE = 0xff };
+
+static void hold(held *h, mmci_device *device, mmc_dtype dtype, int64_t rows, int64_t cols,
+                 mmc_location location, uint64_t *random) {
+  size_t size = mmc_dtype_size(dtype);
+  h->matrix = (mmc_matrix){.rows = rows,
+                           .cols = cols,
+                           .layout = (mmc_layout)random_below(random, 2),
+                           .location = location};
+  int64_t length = mmci_matrix_line_length(&h->matrix), lines = mmci_matrix_lines(&h->matrix);
+  if (random_below(random, 2) == 0)
+    h->matrix.ld = (length > 0 ? length : 1) + random_below(random, 4);
+  size_t bytes = (size_t)(lines * mmci_matrix_ld(&h->matrix)) * size;
+  /* Aligned to the real type and no more. */
+  size_t offset =
+      BAND_BYTES + (size_t)random_below(random, 8) * (is_complex(dtype) ? size / 2 : size);
+  h->room_bytes = offset + bytes + BAND_BYTES;
+  h->content = allocate(h->room_bytes);
+  memset(h->content, NAN_BYTE, h->room_bytes);
+  h->room = location == MMC_HOST ? allocate(h->room_bytes) : fake_alloc(device, h->room_bytes);
+  h->matrix.data = h->room + offset;
+}
+
+/* Values that keep products near 1 when k of them are added up. */
+static void fill(held *h, mmc_dtype dtype, int64_t k, uint64_t *random) {
+  char *data = h->content + ((char *)h->matrix.data - h->room);
+  int64_t ld = mmci_matrix_ld(&h->matrix), length = mmci_matrix_line_length(&h->matrix);
+  double scale = sqrt(3.0 / (double)(k > 0 ? k : 1));
+  for (int64_t i = 0; i < mmci_matrix_lines(&h->matrix); i++)
+    for (int64_t j = 0; j < length; j++) {
+      double re = random_unit(random) * scale;
+      put(dtype, data, i * ld + j, is_complex(dtype) ? CMPLX(re, random_unit(random) * scale) : re);
+    }
+}
+
+static char *bytes_of(const matrices *m, const held *h) {
+  if (h->matrix.location == MMC_HOST) return h->room;
+  return fake_bytes(m->device, h->room, h->room_bytes);
+}
+
+/* An earlier factor of this shape, or i. */
+static int64_t same_as(const matrices *m, int32_t i, int64_t rows, int64_t cols, uint64_t *random) {
+  int64_t j = i > 0 ? random_below(random, i) : 0;
+  const mmc_matrix *x = &m->held[j].matrix;
+  bool same = j < i && x->rows == rows && x->cols == cols && random_below(random, 2) == 0;
+  return same ? m->held[j].same : i;
+}
+
+static mmc_location random_location(where where, uint64_t *random) {
+  if (where == ANYWHERE) return random_below(random, 2) == 0 ? MMC_HOST : MMC_DEVICE;
+  return where == ON_HOST ? MMC_HOST : MMC_DEVICE;
+}
+
+matrices *matrices_create(const mmci_plan *plan, mmci_device *device, where where, uint64_t *random,
+                          uint64_t seed) {
+  const mmc_chain *chain = plan->chain;
+  matrices *m = allocate(sizeof *m);
+  *m = (matrices){.device = device, .plan = plan, .seed = seed};
+  for (int32_t i = 0; i < chain->n; i++) {
+    bool as_is = chain->ops[i] == MMC_OP_N;
+    int64_t rows = chain->dims[as_is ? i : i + 1], cols = chain->dims[as_is ? i + 1 : i];
+    held *h = &m->held[i];
+    int64_t same = same_as(m, i, rows, cols, random);
+    if (same != i) {
+      *h = m->held[same];
+    } else {
+      hold(h, device, chain->dtype, rows, cols, random_location(where, random), random);
+      fill(h, chain->dtype, chain->dims[i + 1], random);
+      memcpy(bytes_of(m, h), h->content, h->room_bytes);
+    }
+    h->same = same;
+    m->factors[i] = h->matrix;
+  }
+  held *out = &m->held[chain->n];
+  hold(out, device, chain->dtype, chain->dims[0], chain->dims[chain->n],
+       random_location(where, random), random);
+  m->out = out->matrix;
+  matrices_poison(m);
+  find_what_must_come_out(m);
+  return m;
+}
+
+void matrices_destroy(matrices *m) {
+  if (m == NULL) return;
+  for (int32_t i = 0; i <= m->plan->chain->n; i++) {
+    held *h = &m->held[i];
+    if (i < m->plan->chain->n && h->same != i) continue;
+    if (h->matrix.location == MMC_HOST)
+      free(h->room);
+    else
+      fake_free(m->device, h->room);
+    free(h->content);
+  }
+  free(m->want);
+  free(m->bound);
+  free(m);
+}
+
+bool matrices_are_on_device(const matrices *m) {
+  for (int32_t i = 0; i <= m->plan->chain->n; i++)
+    if (m->held[i].matrix.location == MMC_HOST) return false;
+  return true;
+}
+
+void matrices_poison(matrices *m) {
+  held *out = &m->held[m->plan->chain->n];
+  memset(bytes_of(m, out), NAN_BYTE, out->room_bytes);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static void check_element(const matrices *m, int64_t r, int64_t c, element got) {
+  int64_t at = r * m->out.cols + c;
+  double re = m->want[2 * at], im = m->want[2 * at + 1], bound = m->bound[at];
+  if (fabs(creal(got) - re) <= bound && fabs(cimag(got) - im) <= bound) return;
+  fail_msg("seed %llu: %s chain of %d: element (%lld, %lld) is %g%+gi, not %g%+gi within %g",
+           (unsigned long long)m->seed, mmc_dtype_name(m->plan->chain->dtype), m->plan->chain->n,
+           (long long)r, (long long)c, creal(got), cimag(got), re, im, bound);
+}
+
+/* The result becomes NaN again once it is checked; then nothing but NaN must be there. */
+void matrices_check_result(const matrices *m, const char *room) {
+  const held *out = &m->held[m->plan->chain->n];
+  mmc_dtype dtype = m->plan->chain->dtype;
+  size_t size = mmc_dtype_size(dtype);
+  char *copy = allocate(out->room_bytes);
+  memcpy(copy, room, out->room_bytes);
+  char *data = copy + ((char *)m->out.data - out->room);
+  int64_t ld = mmci_matrix_ld(&m->out);
+  for (int64_t r = 0; r < m->out.rows; r++)
+    for (int64_t c = 0; c < m->out.cols; c++) {
+      int64_t place = m->out.layout == MMC_ROW_MAJOR ? r * ld + c : c * ld + r;
+      check_element(m, r, c, get(dtype, data, place));
+      memset(data + (size_t)place * size, NAN_BYTE, size);
+    }
+  bool untouched = memcmp(copy, out->content, out->room_bytes) == 0;
+  free(copy);
+  if (!untouched) fail_msg("seed %llu: written beside the result", (unsigned long long)m->seed);
+}
+
+void matrices_check(const matrices *m) {
+  for (int32_t i = 0; i < m->plan->chain->n; i++)
+    if (memcmp(bytes_of(m, &m->held[i]), m->held[i].content, m->held[i].room_bytes) != 0)
+      fail_msg("seed %llu: factor %d was written to", (unsigned long long)m->seed, i);
+  matrices_check_result(m, bytes_of(m, &m->held[m->plan->chain->n]));
+}
