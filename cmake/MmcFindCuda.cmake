@@ -1,7 +1,7 @@
 # Finds the CUDA toolkit and enables the language. Sets MMC_CUDA_FOUND and MMC_CUDA_SUMMARY.
 #
-# Nothing but src/device/cuda needs it. Machine code is made for sm_80 and sm_90a; PTX lets later
-# chips run as well.
+# Nothing but src/device/cuda needs it, and of cuBLAS only the headers: the module loads it. Machine
+# code is made for sm_80 and sm_90a; PTX lets later chips run as well.
 
 set(MMC_CUDA_FOUND FALSE)
 if(NOT MMC_WITH_CUDA)
@@ -23,7 +23,11 @@ else()
     enable_language(CUDA)
     find_package(CUDAToolkit QUIET)
   endif()
-  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
+  if(CUDAToolkit_FOUND)
+    find_file(MMC_CUBLASLT_HEADER cublasLt.h PATHS ${CUDAToolkit_INCLUDE_DIRS} NO_DEFAULT_PATH)
+    mark_as_advanced(MMC_CUBLASLT_HEADER)
+  endif()
+  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND MMC_CUBLASLT_HEADER)
     set(MMC_CUDA_FOUND TRUE)
     set(CMAKE_CUDA_STANDARD 17)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
@@ -31,8 +35,10 @@ else()
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     set(MMC_CUDA_SUMMARY "${CUDAToolkit_VERSION}, ${CMAKE_CUDA_ARCHITECTURES}")
   elseif(NOT MMC_WITH_CUDA STREQUAL "AUTO")
-    message(FATAL_ERROR "MMC_WITH_CUDA is ON but there is no CUDA toolkit: put nvcc on the PATH, or "
-                        "set CMAKE_CUDA_COMPILER")
+    message(FATAL_ERROR "MMC_WITH_CUDA is ON but there is no CUDA toolkit with cuBLAS's headers: put "
+                        "nvcc on the PATH, or set CMAKE_CUDA_COMPILER")
+  elseif(CMAKE_CUDA_COMPILER)
+    set(MMC_CUDA_SUMMARY "no cublasLt.h beside nvcc: module cuda is left out")
   else()
     set(MMC_CUDA_SUMMARY "no nvcc found: module cuda is left out")
   endif()

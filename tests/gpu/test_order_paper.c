@@ -5,30 +5,13 @@
  * MODULE is mmchain-cuda.so. Whole tables, costs and orders are compared with the textbook's, up
  * to 1024 factors; small is for tools that check every access: few chains, 65 factors at most. Exit
  * status 77: there is no device. */
-#include <dlfcn.h>
-
+#include "gpu_test.h"
 #include "order_profile.h"
 #include "order_textbook.h"
-
-enum { SKIPPED = 77 };
-
-typedef struct target {
-  const mmci_device_ops *ops;
-  mmci_device *device;
-} target;
 
 static mmc_status solve(void *user, mmci_device_order *order, mmci_error *error) {
   const target *on = user;
   return on->ops->order(on->device, order, error);
-}
-
-static int failures = 0, checks = 0;
-
-static void expect(bool held, const char *what) {
-  checks++;
-  if (held) return;
-  failures++;
-  printf("FAILED: %s\n", what);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -196,54 +179,18 @@ static void test_refusals(const target *on) {
   }
 }
 
+static void test_all(const target *on) {
+  if (on->race) {
+    test_length(on, 33, 0, 1, false);
+    return;
+  }
+  test_answers(on, on->small);
+  test_profiles(on, 1);
+  test_profiles(on, 2);
+  test_profiles(on, on->small ? 20 : 1024);
+  test_refusals(on);
+}
+
 int main(int argc, char **argv) {
-  if (argc < 2) {
-    printf("usage: test_order_paper MODULE [small | race]\n");
-    return 2;
-  }
-  void *module = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-  if (module == NULL) {
-    printf("FAILED: %s\n", dlerror());
-    return 1;
-  }
-  mmci_module_entry_fn entry;
-  *(void **)&entry = dlsym(module, "mmci_module_entry");
-  if (entry == NULL) {
-    printf("FAILED: the module exports no mmci_module_entry\n");
-    return 1;
-  }
-  target on = {entry(), NULL};
-  mmci_error error = {MMC_OK, ""};
-  int count = 0;
-  if (on.ops->abi != MMCI_DEVICE_ABI || on.ops->size != sizeof *on.ops ||
-      on.ops->probe(&count, &error) != MMC_OK) {
-    printf("FAILED: the module is of another build, or its probe fails: %s\n", error.text);
-    return 1;
-  }
-  if (count == 0) {
-    printf("skipped: no CUDA device (%s)\n", error.text);
-    return SKIPPED;
-  }
-  if (on.ops->open(0, &on.device, &error) != MMC_OK) {
-    printf("FAILED: %s\n", error.text);
-    return 1;
-  }
-  char facts[256];
-  on.ops->describe(on.device, facts, sizeof facts);
-  printf("%s\n", facts);
-  /* "race" is for racecheck, which does not outlive the thousands of launches of "small". */
-  bool race = argc > 2 && strcmp(argv[2], "race") == 0;
-  bool small = race || (argc > 2 && strcmp(argv[2], "small") == 0);
-  if (race) {
-    test_length(&on, 33, 0, 1, false);
-  } else {
-    test_answers(&on, small);
-    test_profiles(&on, 1);
-    test_profiles(&on, 2);
-    test_profiles(&on, small ? 20 : 1024);
-    test_refusals(&on);
-  }
-  on.ops->close(on.device);
-  printf("%d checks, %d failed\n", checks, failures);
-  return failures == 0 ? 0 : 1;
+  return gpu_test_main(argc, argv, test_all);
 }

@@ -6,25 +6,8 @@
  * to 1024 factors, for every number type; longer chains with a second solve, with the order they
  * print and, where the answer is known, with it. small is for tools that check every access. Exit
  * status 77: there is no device. */
-#include <dlfcn.h>
-
+#include "gpu_test.h"
 #include "order_textbook.h"
-
-enum { SKIPPED = 77 };
-
-typedef struct target {
-  const mmci_device_ops *ops;
-  mmci_device *device;
-} target;
-
-static int failures = 0, checks = 0;
-
-static void expect(bool held, const char *what) {
-  checks++;
-  if (held) return;
-  failures++;
-  printf("FAILED: %s\n", what);
-}
 
 static mmc_status solve(void *user, mmci_device_order *order, mmci_error *error) {
   const target *on = user;
@@ -185,47 +168,16 @@ static void test_refusals(const target *on) {
   }
 }
 
-int main(int argc, char **argv) {
-  if (argc < 2) {
-    printf("usage: test_order_tiled MODULE [small]\n");
-    return 2;
-  }
-  void *module = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-  if (module == NULL) {
-    printf("FAILED: %s\n", dlerror());
-    return 1;
-  }
-  mmci_module_entry_fn entry;
-  *(void **)&entry = dlsym(module, "mmci_module_entry");
-  if (entry == NULL) {
-    printf("FAILED: the module exports no mmci_module_entry\n");
-    return 1;
-  }
-  target on = {entry(), NULL};
-  mmci_error error = {MMC_OK, ""};
-  int count = 0;
-  if (on.ops->abi != MMCI_DEVICE_ABI || on.ops->size != sizeof *on.ops ||
-      on.ops->probe(&count, &error) != MMC_OK) {
-    printf("FAILED: the module is of another build, or its probe fails: %s\n", error.text);
-    return 1;
-  }
-  if (count == 0) {
-    printf("skipped: no CUDA device (%s)\n", error.text);
-    return SKIPPED;
-  }
-  if (on.ops->open(0, &on.device, &error) != MMC_OK) {
-    printf("FAILED: %s\n", error.text);
-    return 1;
-  }
-  bool small = argc > 2 && (strcmp(argv[2], "small") == 0 || strcmp(argv[2], "race") == 0);
-  test_answers(&on, small);
+static void test_all(const target *on) {
   static const int LONG_FAMILIES[] = {0, 1, 2, 6, 9};
-  for (size_t t = 0; !small && t < sizeof LONG_FAMILIES / sizeof *LONG_FAMILIES; t++) {
-    test_long(&on, 4096, LONG_FAMILIES[t], 100 + t);
-    test_long(&on, 12345, LONG_FAMILIES[t], 200 + t);
+  test_answers(on, on->small);
+  for (size_t t = 0; !on->small && t < sizeof LONG_FAMILIES / sizeof *LONG_FAMILIES; t++) {
+    test_long(on, 4096, LONG_FAMILIES[t], 100 + t);
+    test_long(on, 12345, LONG_FAMILIES[t], 200 + t);
   }
-  test_refusals(&on);
-  on.ops->close(on.device);
-  printf("%d checks, %d failed\n", checks, failures);
-  return failures == 0 ? 0 : 1;
+  test_refusals(on);
+}
+
+int main(int argc, char **argv) {
+  return gpu_test_main(argc, argv, test_all);
 }

@@ -23,10 +23,12 @@ template <typename... Parameters, typename... Arguments>
 static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                                       size_t shared_bytes, cudaStream_t stream,
                                       Arguments... arguments) {
-  /* clang-format off */
-  kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
-  /* clang-format on */
-  return cudaGetLastError();
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
 #define MMCI_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]

@@ -1,24 +1,18 @@
 /* module.c: the CUDA module, mmchain-cuda.so, as the registry sees it.
  *
- * The runtime is linked statically and finds the driver when it runs, so the module loads on a
- * machine without either, and probe says what is missing. */
+ * The runtime is linked statically and finds the driver when it runs, and cuBLAS is looked for when
+ * a product is asked for, so the module loads on a machine without any of them, and says what is
+ * missing. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_order.h"
-#include "device/device.h"
 
 /* The oldest chips that the kernels are compiled for: Ampere. */
 enum { COMPUTE_CAPABILITY_MIN = 8 };
-
-struct mmci_device {
-  int index;
-  int driver, runtime; /* versions: 1000 * major + 10 * minor */
-  struct cudaDeviceProp properties;
-};
 
 static mmc_status probe(int *count, mmci_error *error) {
   *count = 0;
@@ -62,6 +56,8 @@ static mmc_status open_device(int index, mmci_device **out, mmci_error *error) {
   if (device == NULL) return mmci_fail_nomem(error, sizeof *device);
   device->index = index;
   mmc_status status = read_facts(device, error);
+  if (status == MMC_OK && pthread_mutex_init(&device->lock, NULL) != 0)
+    status = mmci_fail(error, MMC_E_NOMEM, "pthread_mutex_init: no more mutexes");
   if (status == MMC_OK)
     *out = device;
   else
@@ -70,6 +66,14 @@ static mmc_status open_device(int index, mmci_device **out, mmci_error *error) {
 }
 
 static void close_device(mmci_device *device) {
+  if (device == NULL) return;
+  /* Only what was used of the runtime need be taken apart, so that opening alone starts nothing. */
+  if (device->cublas != NULL || device->ring != NULL) {
+    MMCI_CUDA_ON_ANYHOW(device);
+    mmci_cuda_ring_destroy(device->ring);
+    mmci_cublas_unload(device->cublas);
+  }
+  pthread_mutex_destroy(&device->lock);
   free(device);
 }
 
@@ -77,13 +81,18 @@ static void describe(const mmci_device *device, char *text, size_t size) {
   const struct cudaDeviceProp *facts = &device->properties;
   uint64_t tenths = (uint64_t)facts->totalGlobalMem / ((uint64_t)1 << 30) * 10 +
                     (uint64_t)facts->totalGlobalMem % ((uint64_t)1 << 30) * 10 / (1 << 30);
+  char cublas[64] = "no cuBLAS (install libcublas)";
+  int version[3];
+  if (mmci_cublas_version(version))
+    snprintf(cublas, sizeof cublas, "cuBLAS %d.%d.%d", version[0], version[1], version[2]);
   snprintf(text, size,
            "%s, %" PRIu64 ".%" PRIu64
            " GiB, %d SMs, compute capability %d.%d, driver for CUDA "
-           "%d.%d, runtime %d.%d",
+           "%d.%d, runtime %d.%d, %s, module %d.%d.%d",
            facts->name, tenths / 10, tenths % 10, facts->multiProcessorCount, facts->major,
            facts->minor, device->driver / 1000, device->driver % 1000 / 10, device->runtime / 1000,
-           device->runtime % 1000 / 10);
+           device->runtime % 1000 / 10, cublas, MMC_VERSION_MAJOR, MMC_VERSION_MINOR,
+           MMC_VERSION_PATCH);
 }
 
 static void identify(const mmci_device *device, mmci_identity *out) {
@@ -108,22 +117,11 @@ static const struct {
     {"blocks", mmci_cuda_order_paper}, {"paper", mmci_cuda_order_paper},
 };
 
-static mmc_status solve(const mmci_device *device, mmci_device_order *order, solve_fn solver,
-                        mmci_error *error) {
-  /* The caller's program may use another device on this thread. */
-  int before = 0;
-  MMCI_CUDA_TRY(cudaGetDevice(&before));
-  MMCI_CUDA_TRY(cudaSetDevice(device->index));
-  mmc_status status = solver(order, error);
-  cudaError_t code = cudaSetDevice(before);
-  return status != MMC_OK ? status : mmci_cuda_check(code, "cudaSetDevice", error);
-}
-
 static mmc_status order_chain(mmci_device *device, mmci_device_order *order, mmci_error *error) {
+  MMCI_CUDA_ON(device);
   if (order->kernel == NULL) order->kernel = "auto";
   for (size_t k = 0; k < sizeof KERNELS / sizeof *KERNELS; k++)
-    if (strcmp(order->kernel, KERNELS[k].name) == 0)
-      return solve(device, order, KERNELS[k].solve, error);
+    if (strcmp(order->kernel, KERNELS[k].name) == 0) return KERNELS[k].solve(order, error);
   return mmci_fail(error, MMC_E_ARG,
                    "no kernel %s on device cuda: there are auto, tiled, thread, block, blocks and "
                    "paper",
@@ -141,6 +139,18 @@ static const mmci_device_ops OPS = {
     .close = close_device,
     .describe = describe,
     .identify = identify,
+    .supports = mmci_cuda_supports,
+    .variants = mmci_cuda_variants,
+    .kernel_name = mmci_cuda_kernel_name,
+    .prepare = mmci_cuda_prepare,
+    .release = mmci_cuda_release,
+    .queue_open = mmci_cuda_queue_open,
+    .queue_close = mmci_cuda_queue_close,
+    .enqueue = mmci_cuda_enqueue,
+    .sync = mmci_cuda_sync,
+    .alloc = mmci_cuda_alloc,
+    .dealloc = mmci_cuda_dealloc,
+    .async = &mmci_cuda_async,
     .order = order_chain,
 };
 

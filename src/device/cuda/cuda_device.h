@@ -1,0 +1,128 @@
+/* cuda_device.h: what the files of the CUDA module share.
+ *
+ * Every slot of device.h begins with MMCI_CUDA_ON: the calling thread's current device is ours
+ * until the function returns, by whatever way, and then again the caller's. */
+#ifndef MMCI_CUDA_DEVICE_H
+#define MMCI_CUDA_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "device/cuda/cublas.h"
+#include "device/cuda/cuda_check.h"
+#include "device/device.h"
+
+typedef struct mmci_ring mmci_ring;
+
+struct mmci_device {
+  int index;
+  int driver, runtime; /* versions: 1000 * major + 10 * minor */
+  struct cudaDeviceProp properties;
+  /* Made when first asked for, under lock. */
+  pthread_mutex_t lock;
+  mmci_cublas *cublas;
+  mmci_ring *ring;
+};
+
+struct mmci_queue {
+  mmci_device *device;
+  const mmci_cublas *cublas;
+  cudaStream_t own, stream; /* stream: where the work goes, its own or the caller's */
+  cublasHandle_t handle;
+  bool handle_elsewhere; /* the handle still works on another stream */
+  void *workspace;       /* of the products, which come one after another */
+  size_t workspace_bytes;
+  atomic_int downloads; /* in the ring, on their way to the host's memory */
+  atomic_bool lost;     /* one of them failed where nobody could be told */
+};
+
+struct mmci_event {
+  mmci_device *device;
+  cudaEvent_t event;
+};
+
+struct mmci_graph {
+  mmci_device *device;
+  cudaGraphExec_t graph;
+};
+
+/* ---- the current device ---------------------------------------------------------------------- */
+
+typedef struct mmci_cuda_scope {
+  int ours, callers;
+  mmc_status status;
+} mmci_cuda_scope;
+
+static inline mmci_cuda_scope mmci_cuda_enter(const mmci_device *device, mmci_error *error) {
+  mmci_cuda_scope scope = {device->index, device->index, MMC_OK};
+  scope.status = mmci_cuda_check(cudaGetDevice(&scope.callers), "cudaGetDevice", error);
+  if (scope.status != MMC_OK) {
+    scope.callers = scope.ours;
+  } else if (scope.callers != scope.ours) {
+    scope.status = mmci_cuda_check(cudaSetDevice(scope.ours), "cudaSetDevice", error);
+  }
+  return scope;
+}
+
+static inline void mmci_cuda_leave(const mmci_cuda_scope *scope) {
+  if (scope->callers != scope->ours && cudaSetDevice(scope->callers) != cudaSuccess)
+    (void)cudaGetLastError();
+}
+
+#define MMCI_CUDA_SCOPE(device, error)                                              \
+  __attribute__((cleanup(mmci_cuda_leave))) const mmci_cuda_scope scope_of_device = \
+      mmci_cuda_enter((device), (error))
+
+/* The first statement of a function that returns mmc_status and has an error in scope. */
+#define MMCI_CUDA_ON(device)        \
+  MMCI_CUDA_SCOPE((device), error); \
+  if (scope_of_device.status != MMC_OK) return scope_of_device.status
+
+/* The first statement of a function that takes something apart. */
+#define MMCI_CUDA_ON_ANYHOW(device) \
+  MMCI_CUDA_SCOPE((device), NULL);  \
+  (void)scope_of_device
+
+/* For calls whose failure changes nothing: the runtime forgets it. */
+static inline void mmci_cuda_ignore(cudaError_t code) {
+  if (code != cudaSuccess) (void)cudaGetLastError();
+}
+
+/* ---- products.c ------------------------------------------------------------------------------ */
+
+bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm);
+int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm);
+const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm);
+mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
+                             mmci_error *error);
+void mmci_cuda_release(mmci_kernel *kernel);
+mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                             const void *b, void *c, mmci_error *error);
+
+size_t mmci_cuda_element_bytes(mmc_dtype dtype);
+/* Loads device->cublas when it is not there yet; the device is the current one. */
+mmc_status mmci_cuda_find_cublas(mmci_device *device, mmci_error *error);
+/* Bytes of workspace that a queue offers to products. */
+size_t mmci_cuda_workspace_bytes(const mmci_device *device);
+
+/* ---- queue.c --------------------------------------------------------------------------------- */
+
+mmc_status mmci_cuda_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error);
+void mmci_cuda_queue_close(mmci_queue *queue);
+mmc_status mmci_cuda_sync(mmci_queue *queue, mmci_error *error);
+/* Makes the queue's cuBLAS handle work on the queue's stream. */
+mmc_status mmci_cuda_bind_handle(mmci_queue *queue, mmci_error *error);
+mmc_status mmci_cuda_alloc(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
+void mmci_cuda_dealloc(mmci_device *device, void *memory);
+
+extern const mmci_device_async mmci_cuda_async;
+
+/* ---- transfers.c ----------------------------------------------------------------------------- */
+
+mmc_status mmci_cuda_upload(mmci_queue *queue, const mmci_transfer *transfer, mmci_error *error);
+mmc_status mmci_cuda_download(mmci_queue *queue, const mmci_transfer *transfer, mmci_error *error);
+/* Waits for the queue's downloads alone. */
+mmc_status mmci_cuda_drain(mmci_queue *queue, mmci_error *error);
+void mmci_cuda_ring_destroy(mmci_ring *ring);
+
+#endif

@@ -1,0 +1,30 @@
+/* cuda_kernels.h: the kernels of the CUDA module for products and copies, as C sees them. Each
+ * works on a stream of the current device and returns once it is launched. Sizes and leading
+ * dimensions are any that memory holds; elements are aligned to their real type. */
+#ifndef MMCI_CUDA_KERNELS_H
+#define MMCI_CUDA_KERNELS_H
+
+#ifndef MMCI_EMULATE_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+#include "device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The product that gemm tells, whatever its forms. */
+mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
+                                   const void *b, void *c, mmci_error *error);
+
+/* As the slot copy of device.h. */
+mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype, int64_t rows, int64_t cols,
+                                const void *from, const mmci_form *form, void *to, int64_t to_ld,
+                                bool to_trans, mmci_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,101 @@
+/* elements.cuh: the element of each dtype: how it lies in memory (Stored, aligned to its real type)
+ * and what sums are made of (Sum). read() conjugates when asked; write() rounds once. */
+#ifndef MMCI_CUDA_ELEMENTS_CUH
+#define MMCI_CUDA_ELEMENTS_CUH
+
+#include <stdint.h>
+
+#ifdef MMCI_EMULATE_CUDA
+#include "base/half.h"
+#else
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+template <typename Real>
+struct mmci_complex {
+  Real re, im;
+};
+
+template <typename Real>
+static __device__ __forceinline__ void mmci_add_product(Real &sum, Real a, Real b) {
+  sum += a * b;
+}
+template <typename Real>
+static __device__ __forceinline__ void mmci_add_product(mmci_complex<Real> &sum,
+                                                        mmci_complex<Real> a,
+                                                        mmci_complex<Real> b) {
+  sum.re += a.re * b.re;
+  sum.re -= a.im * b.im;
+  sum.im += a.re * b.im;
+  sum.im += a.im * b.re;
+}
+template <typename Real>
+static __device__ __forceinline__ Real mmci_add(Real a, Real b) {
+  return a + b;
+}
+template <typename Real>
+static __device__ __forceinline__ mmci_complex<Real> mmci_add(mmci_complex<Real> a,
+                                                              mmci_complex<Real> b) {
+  return {a.re + b.re, a.im + b.im};
+}
+
+template <typename Real>
+struct mmci_real_element {
+  typedef Real Stored;
+  typedef Real Sum;
+  static __device__ __forceinline__ Sum read(Stored stored, bool) { return stored; }
+  static __device__ __forceinline__ Stored write(Sum sum) { return sum; }
+};
+
+template <typename Real>
+struct mmci_complex_element {
+  typedef mmci_complex<Real> Stored;
+  typedef mmci_complex<Real> Sum;
+  static __device__ __forceinline__ Sum read(Stored stored, bool conj) {
+    return {stored.re, conj ? -stored.im : stored.im};
+  }
+  static __device__ __forceinline__ Stored write(Sum sum) { return sum; }
+};
+
+struct mmci_f16_element {
+  typedef uint16_t Stored;
+  typedef float Sum;
+#ifdef MMCI_EMULATE_CUDA
+  static float read(Stored stored, bool) {
+    return mmci_f16_to_f32(stored);
+  }
+  static Stored write(Sum sum) {
+    return mmci_f16_round(sum);
+  }
+#else
+  static __device__ __forceinline__ Sum read(Stored stored, bool) {
+    return __half2float(__ushort_as_half(stored));
+  }
+  static __device__ __forceinline__ Stored write(Sum sum) {
+    return __half_as_ushort(__float2half_rn(sum));
+  }
+#endif
+};
+
+struct mmci_bf16_element {
+  typedef uint16_t Stored;
+  typedef float Sum;
+#ifdef MMCI_EMULATE_CUDA
+  static float read(Stored stored, bool) {
+    return mmci_bf16_to_f32(stored);
+  }
+  static Stored write(Sum sum) {
+    return mmci_bf16_round(sum);
+  }
+#else
+  static __device__ __forceinline__ Sum read(Stored stored, bool) {
+    return __bfloat162float(__ushort_as_bfloat16(stored));
+  }
+  static __device__ __forceinline__ Stored write(Sum sum) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(sum));
+  }
+#endif
+};
+
+#endif

@@ -1,0 +1,159 @@
+/* test_products.cpp: the CUDA module's own kernels for products and copies, run by the CPU: every
+ * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. Each
+ * element is compared with a sum in f64; what lies beside the elements is NaN and stays it.
+ *
+ *     test_products [SEED] */
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+extern "C" {
+#include "base/status.h"
+}
+#include "device/cuda/launch.cuh"
+
+#include "device/cuda/cuda_kernels.h"
+
+#include "../gpu/gpu_elements.h"
+#include "../random.h"
+
+/* Fibers are slow under AddressSanitizer, which sees a part of the cases. */
+#ifdef __SANITIZE_ADDRESS__
+enum { CASES = 60 };
+#else
+enum { CASES = 600 };
+#endif
+
+static int failures = 0, checks = 0;
+
+struct Matrix {
+  mmc_dtype dtype;
+  int64_t rows, cols;
+  mmci_form form;
+  std::vector<unsigned char> bytes;
+
+  Matrix(mmc_dtype dtype_, int64_t rows_, int64_t cols_, mmci_form form_)
+      : dtype(dtype_), rows(rows_), cols(cols_), form(form_) {
+    int64_t lines = form.trans ? cols : rows;
+    bytes.assign((size_t)(lines * form.ld + 1) * dtype_facts[dtype].size, 0xff);
+  }
+  unsigned char *at(int64_t r, int64_t c) {
+    return &bytes[(size_t)(form.trans ? c * form.ld + r : r * form.ld + c) *
+                  dtype_facts[dtype].size];
+  }
+  element read(int64_t r, int64_t c) {
+    element value = element_read(dtype, at(r, c));
+    if (form.conj) value.im = -value.im;
+    return value;
+  }
+  void fill(uint64_t *random) {
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t c = 0; c < cols; c++) {
+        element value = {random_unit(random), random_unit(random)};
+        element_write(dtype, at(r, c), value);
+      }
+  }
+  /* Whether all but the elements is as it was made. */
+  bool rest_is_untouched() {
+    std::vector<unsigned char> rest = bytes;
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t c = 0; c < cols; c++)
+        memset(&rest[(size_t)(at(r, c) - bytes.data())], 0xff, dtype_facts[dtype].size);
+    for (unsigned char byte : rest)
+      if (byte != 0xff) return false;
+    return true;
+  }
+};
+
+static mmci_form random_form(uint64_t *random, int64_t rows, int64_t cols) {
+  mmci_form form = {};
+  form.trans = random_below(random, 2) == 1;
+  form.conj = random_below(random, 2) == 1;
+  form.ld = (form.trans ? rows : cols) + 1 + random_below(random, 2) * random_below(random, 9);
+  return form;
+}
+
+static int64_t random_size(uint64_t *random) {
+  static const int64_t EDGES[] = {0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65};
+  return random_below(random, 2) == 0 ? EDGES[random_below(random, 11)] : random_below(random, 90);
+}
+
+static void expect(bool held, const char *what, mmc_dtype dtype, int64_t m, int64_t k, int64_t n,
+                   uint64_t seed) {
+  checks++;
+  if (held) return;
+  failures++;
+  printf("FAILED: %s: %s %" PRId64 " x %" PRId64 " x %" PRId64 ", seed %" PRIu64 "\n", what,
+         dtype_facts[dtype].name, m, k, n, seed);
+}
+
+static void try_product(uint64_t seed) {
+  uint64_t random = seed;
+  mmci_gemm g = {};
+  mmci_error error = {};
+  g.dtype = (mmc_dtype)random_below(&random, DTYPES);
+  g.m = random_size(&random);
+  g.k = random_size(&random);
+  g.n = random_size(&random);
+  g.a = random_form(&random, g.m, g.k);
+  g.b = random_form(&random, g.k, g.n);
+  g.ldc = g.n + 1 + random_below(&random, 5);
+  g.accumulate = random_below(&random, 3) == 0;
+  mmci_form plain = {};
+  plain.ld = g.ldc;
+  Matrix a(g.dtype, g.m, g.k, g.a), b(g.dtype, g.k, g.n, g.b), c(g.dtype, g.m, g.n, plain);
+  a.fill(&random);
+  b.fill(&random);
+  if (g.accumulate) c.fill(&random);
+  Matrix before = c;
+  bool right = mmci_cuda_plain_product(nullptr, &g, a.bytes.data(), b.bytes.data(), c.bytes.data(),
+                                       &error) == MMC_OK;
+  const struct dtype_facts *facts = &dtype_facts[g.dtype];
+  for (int64_t r = 0; r < g.m; r++)
+    for (int64_t q = 0; q < g.n; q++) {
+      element exact = {0, 0}, got = c.read(r, q);
+      if (g.accumulate) exact = before.read(r, q);
+      double sum = fabs(exact.re) + fabs(exact.im);
+      for (int64_t d = 0; d < g.k; d++) {
+        element x = a.read(r, d), y = b.read(d, q);
+        exact.re += x.re * y.re - x.im * y.im;
+        exact.im += x.re * y.im + x.im * y.re;
+        sum += (fabs(x.re) + fabs(x.im)) * (fabs(y.re) + fabs(y.im));
+      }
+      double limit = facts->sum_epsilon * (8 * sqrt((double)g.k) + 8) * sum + facts->least +
+                     facts->epsilon * (fabs(exact.re) + fabs(exact.im));
+      right = right && fabs(got.re - exact.re) <= limit && fabs(got.im - exact.im) <= limit;
+    }
+  expect(right && c.rest_is_untouched(), "a product", g.dtype, g.m, g.k, g.n, seed);
+}
+
+static void try_copy(uint64_t seed) {
+  uint64_t random = seed;
+  mmci_error error = {};
+  mmc_dtype dtype = (mmc_dtype)random_below(&random, DTYPES);
+  int64_t rows = random_size(&random), cols = random_size(&random);
+  mmci_form form = random_form(&random, rows, cols), to_form = random_form(&random, rows, cols);
+  to_form.conj = false;
+  Matrix from(dtype, rows, cols, form), to(dtype, rows, cols, to_form);
+  from.fill(&random);
+  bool right = mmci_cuda_copy_tiles(nullptr, dtype, rows, cols, from.bytes.data(), &form,
+                                    to.bytes.data(), to_form.ld, to_form.trans, &error) == MMC_OK;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < cols; c++) {
+      element x = from.read(r, c), y = to.read(r, c);
+      right = right && x.re == y.re && x.im == y.im;
+    }
+  expect(right && to.rest_is_untouched(), "a copy", dtype, rows, 0, cols, seed);
+}
+
+int main(int argc, char **argv) {
+  uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20260711;
+  for (int t = 0; t < CASES; t++) {
+    try_product(seed + (uint64_t)t);
+    try_copy(seed + (uint64_t)t);
+  }
+  printf("%d checks, %d failed\n", checks, failures);
+  return failures == 0 ? 0 : 1;
+}
