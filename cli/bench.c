@@ -27,6 +27,7 @@ static const char help[] =
     "               .npy files make one chain together; see mmchain --help\n"
     "  --suite FILE a chain a line, as CHAIN or as `name: 30 35 15`; # begins a comment; - for\n"
     "               standard input\n"
+    "  --dtype NAME multiply all chains in f32, f64, c64, c128, f16 or bf16, whatever they say\n"
     "  --on DEVICE  cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --location L device (when left out) or host: where factors and results lie\n"
     "  --precision P native (when left out), faithful or fast\n"
@@ -36,12 +37,13 @@ static const char help[] =
     "  --json       one object a line for every chain and method\n"
     "  -h, --help   this text\n";
 
-enum { OPTION_SUITE = CLI_OPTION_OWN, OPTION_SECONDS, OPTION_LOCATION };
+enum { OPTION_SUITE = CLI_OPTION_OWN, OPTION_SECONDS, OPTION_LOCATION, OPTION_DTYPE };
 
 static const struct option options[] = {
     {"suite", required_argument, NULL, OPTION_SUITE},
     {"on", required_argument, NULL, CLI_OPTION_ON},
     {"location", required_argument, NULL, OPTION_LOCATION},
+    {"dtype", required_argument, NULL, OPTION_DTYPE},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
@@ -480,7 +482,7 @@ static bool parse_location(const cli_call *call, const char *text, mmc_location 
 static int run(cli_call *call, int argc, char **argv) {
   bench b = {.seconds = 1, .plan_options = MMC_PLAN_OPTIONS_INIT};
   b.plan_options.location = MMC_DEVICE;
-  const char *suite_path = NULL;
+  const char *suite_path = NULL, *dtype = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case OPTION_SUITE:
@@ -494,6 +496,9 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_PRECISION:
         b.plan_options.precision = optarg;
+        break;
+      case OPTION_DTYPE:
+        dtype = optarg;
         break;
       case OPTION_SECONDS:
         if (!cli_seconds(call, "--seconds", optarg, &b.seconds)) return CLI_BAD;
@@ -519,6 +524,7 @@ static int run(cli_call *call, int argc, char **argv) {
   if (suite_path != NULL) result = cli_suite_read(call, suite_path, &suite);
   if (result == CLI_DONE)
     result = cli_suite_of_arguments(call, argc - optind, argv + optind, &suite);
+  if (result == CLI_DONE && dtype != NULL) result = cli_suite_set_dtype(call, dtype, &suite);
   if (result == CLI_DONE && suite.count == 0)
     result =
         cli_fail(call, CLI_BAD, "expected chains, as in 10x30x5x60, or --suite FILE with some");

@@ -81,6 +81,25 @@ int cli_suite_of_arguments(cli_call *call, int count, char **arguments, cli_suit
   return CLI_DONE;
 }
 
+int cli_suite_set_dtype(cli_call *call, const char *name, cli_suite *suite) {
+  mmc_dtype dtype = MMC_F32;
+  const char *known;
+  while ((known = mmc_dtype_name(dtype)) != NULL && strcmp(known, name) != 0)
+    dtype = (mmc_dtype)(dtype + 1);
+  if (known == NULL)
+    return cli_fail(call, CLI_BAD, "--dtype: expected f32, f64, c64, c128, f16 or bf16, got '%s'",
+                    name);
+  for (int i = 0; i < suite->count; i++) {
+    mmc_chain *chain = suite->entries[i].chain, *changed;
+    mmc_status status = mmc_chain_create(call->context, dtype, mmc_chain_length(chain),
+                                         mmc_chain_dims(chain), mmc_chain_ops(chain), &changed);
+    if (status != MMC_OK) return cli_fail_status(call, status, "");
+    mmc_chain_destroy(chain);
+    suite->entries[i].chain = changed;
+  }
+  return CLI_DONE;
+}
+
 void cli_suite_free(cli_suite *suite) {
   for (int i = 0; i < suite->count; i++) {
     free(suite->entries[i].name);

@@ -23,6 +23,8 @@ typedef struct cli_suite {
 int cli_suite_read(cli_call *call, const char *path, cli_suite *suite);
 /* Appends one chain for each argument; arguments that are factors or files make one together. */
 int cli_suite_of_arguments(cli_call *call, int count, char **arguments, cli_suite *suite);
+/* Gives all chains this dtype, the value of --dtype. */
+int cli_suite_set_dtype(cli_call *call, const char *name, cli_suite *suite);
 void cli_suite_free(cli_suite *suite);
 
 #endif

@@ -48,16 +48,28 @@ static const mmci_meter_ops *find_meter(const char *name, int *index) {
   return NULL;
 }
 
-/* The PCI bus of device number index of CUDA. */
-static mmc_status bus_id_of(int index, char bus_id[MMCI_NVML_BUS_ID_SIZE], mmci_error *error) {
+/* The PCI bus of device number index of CUDA: CUDA knows, and where its module is missing NVML's
+ * order has to do. */
+static mmc_status bus_id_of(mmc_context *context, int index, char bus_id[MMCI_NVML_BUS_ID_SIZE],
+                            mmci_error *error) {
+  char name[16];
+  snprintf(name, sizeof name, "cuda:%d", index);
+  mmci_opened on;
+  mmci_identity identity = {0};
+  if (mmci_context_open_device(context, name, &on, error) == MMC_OK && on.ops->identify != NULL)
+    on.ops->identify(on.device, &identity);
+  if (identity.bus_id[0] != '\0') {
+    snprintf(bus_id, MMCI_NVML_BUS_ID_SIZE, "%.31s", identity.bus_id);
+    return MMC_OK;
+  }
   return mmci_nvml_bus_id(NULL, getenv("CUDA_VISIBLE_DEVICES"), index, bus_id, error);
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static mmc_status open_gpu(int index, mmci_meter **out, mmci_error *error) {
+static mmc_status open_gpu(mmc_context *context, int index, mmci_meter **out, mmci_error *error) {
   char bus_id[MMCI_NVML_BUS_ID_SIZE];
-  mmc_status status = bus_id_of(index, bus_id, error);
+  mmc_status status = bus_id_of(context, index, bus_id, error);
   if (status != MMC_OK) return status;
   return mmci_meter_nvml.open(&(mmci_meter_source){.pci_bus_id = bus_id}, out, error);
 }
@@ -77,7 +89,7 @@ static mmc_status open_named(mmc_meter *meter, const char *name, mmci_error *err
     return mmci_meter_replay.open(&source, &meter->meter, error);
   }
   mmc_status status = meter->ops == &mmci_meter_nvml
-                          ? open_gpu(index, &meter->meter, error)
+                          ? open_gpu(meter->context, index, &meter->meter, error)
                           : meter->ops->open(&source, &meter->meter, error);
   if (status == MMC_OK || status == MMC_E_NOMEM) return status;
   char reason[sizeof error->text];
@@ -114,7 +126,8 @@ void mmc_meter_destroy(mmc_meter *meter) {
 /* ---- the list ------------------------------------------------------------------------------ */
 
 /* rapl comes first, then an nvml for every GPU, or one that says why there is none. */
-static mmc_status describe_meter(int index, mmc_meter_info *out, mmci_error *error) {
+static mmc_status describe_meter(mmc_context *context, int index, mmc_meter_info *out,
+                                 mmci_error *error) {
   mmci_meter_source source = {0};
   char bus_id[MMCI_NVML_BUS_ID_SIZE];
   const mmci_meter_ops *ops = index == 0 ? &mmci_meter_rapl : &mmci_meter_nvml;
@@ -122,7 +135,7 @@ static mmc_status describe_meter(int index, mmc_meter_info *out, mmci_error *err
   snprintf(info.name, sizeof info.name, "%s", ops->name);
   mmc_status status = index < 0 ? MMC_E_ARG : MMC_OK;
   if (index > 0) {
-    status = bus_id_of(index - 1, bus_id, error);
+    status = bus_id_of(context, index - 1, bus_id, error);
     source.pci_bus_id = bus_id;
     if (status == MMC_OK) snprintf(info.name, sizeof info.name, "%s:%d", ops->name, index - 1);
   }
@@ -145,7 +158,7 @@ static mmc_status describe_meter(int index, mmc_meter_info *out, mmci_error *err
 mmc_status mmc_meter_describe(mmc_context *context, int index, mmc_meter_info *out) {
   if (context == NULL || out == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  return mmci_report(context, describe_meter(index, out, &error), &error);
+  return mmci_report(context, describe_meter(context, index, out, &error), &error);
 }
 
 /* ---- measuring ----------------------------------------------------------------------------- */

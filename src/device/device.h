@@ -53,6 +53,7 @@ typedef struct mmci_identity {
   char model[160];  /* of the processor or the card */
   char driver[160]; /* and runtime */
   char blas[160];   /* its build, and how many threads it runs */
+  char bus_id[32];  /* on the PCI bus, as its driver spells it; no part of what is kept */
 } mmci_identity;
 
 /* ---- the contract -------------------------------------------------------------------------- */

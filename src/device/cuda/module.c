@@ -102,6 +102,11 @@ static void identify(const mmci_device *device, mmci_identity *out) {
            facts->multiProcessorCount);
   snprintf(out->driver, sizeof out->driver, "CUDA %d.%d, runtime %d.%d", device->driver / 1000,
            device->driver % 1000 / 10, device->runtime / 1000, device->runtime % 1000 / 10);
+  int version[3];
+  if (mmci_cublas_version(version))
+    snprintf(out->blas, sizeof out->blas, "cuBLAS %d.%d.%d", version[0], version[1], version[2]);
+  if (cudaDeviceGetPCIBusId(out->bus_id, sizeof out->bus_id, device->index) != cudaSuccess)
+    out->bus_id[0] = '\0';
 }
 
 /* ---- the ordering problem -------------------------------------------------------------------- */
