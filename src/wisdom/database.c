@@ -1,6 +1,7 @@
 #include "wisdom/database.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -298,26 +299,51 @@ static mmc_status open_name(mmci_wisdom *wisdom, const char *name, int flags, mm
   return MMC_OK;
 }
 
+/* Where the open file lies when all links are followed, and its logs beside it; NULL when memory is
+ * short. */
+static char *real_path(mmci_wisdom *wisdom) {
+  const char *name = sqlite3_db_filename(wisdom->db, "main");
+  return strdup(name != NULL ? name : wisdom->place.path);
+}
+
+/* Whether a writer has left something beside path that is yet to go into it. */
+static bool has_log(const char *path) {
+  static const char *const endings[] = {"-wal", "-journal"};
+  bool found = false;
+  for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
+    char name[PATH_MAX];
+    struct stat log;
+    int length = snprintf(name, sizeof name, "%s%s", path, endings[e]);
+    found = found || length < 0 || (size_t)length >= sizeof name ||
+            (stat(name, &log) == 0 && log.st_size > 0);
+  }
+  return found;
+}
+
 /* Where neither the file nor its directory may be written, SQLite cannot share it with a writer;
  * with none about, which a missing log shows, it may be read as it lies. */
 static mmc_status open_immutable(mmci_wisdom *wisdom, mmci_error *error) {
-  const char *path = wisdom->place.path;
-  size_t length = strlen(path), used = 0;
-  char *uri = mmci_alloc_array(3 * length + 64, 1);
-  if (uri == NULL) return mmci_fail_nomem(error, 3 * length);
-  struct stat log;
-  snprintf(uri, length + 8, "%s-wal", path);
-  if (stat(uri, &log) == 0 && log.st_size > 0) {
-    free(uri);
-    return mmci_database_fail(wisdom, SQLITE_READONLY, error);
+  char shown[MMCI_PATH_TEXT_SIZE];
+  char *path = real_path(wisdom);
+  char *uri = path != NULL ? mmci_alloc_array(3 * strlen(path) + 64, 1) : NULL;
+  mmc_status status = MMC_OK;
+  if (uri == NULL)
+    status = mmci_fail_nomem(error, PATH_MAX);
+  else if (has_log(path))
+    status = mmci_fail(error, MMC_E_IO,
+                       "%s: cannot read: a log beside it must be written into it first, and it, or "
+                       "its directory, is read-only",
+                       mmci_path_text(path, shown));
+  if (status == MMC_OK) {
+    size_t used = (size_t)sprintf(uri, "file://");
+    for (const char *c = path; *c != '\0'; c++)
+      used += (size_t)sprintf(uri + used, strchr("?#%", *c) != NULL ? "%%%02X" : "%c",
+                              (unsigned char)*c);
+    memcpy(uri + used, "?immutable=1", sizeof "?immutable=1");
+    mmci_database_close(wisdom);
+    status = open_name(wisdom, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error);
   }
-  used = (size_t)sprintf(uri, "file://");
-  for (const char *c = path; *c != '\0'; c++)
-    used +=
-        (size_t)sprintf(uri + used, strchr("?#%", *c) != NULL ? "%%%02X" : "%c", (unsigned char)*c);
-  memcpy(uri + used, "?immutable=1", sizeof "?immutable=1");
-  mmci_database_close(wisdom);
-  mmc_status status = open_name(wisdom, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error);
+  free(path);
   free(uri);
   return status;
 }
@@ -368,23 +394,28 @@ static bool header_is_ours(mmci_wisdom *wisdom) {
 /* Makes room for a new file. */
 static mmc_status set_aside(mmci_wisdom *wisdom, mmci_error *error) {
   char shown[MMCI_PATH_TEXT_SIZE];
-  const char *path = mmci_path_text(wisdom->place.path, shown);
   if (!wisdom->place.usual && !header_is_ours(wisdom)) {
     mmci_database_close(wisdom);
     return mmci_fail(error, MMC_E_FORMAT,
                      "%s: not a wisdom store, left as it is; MMCHAIN_WISDOM names another file",
-                     path);
+                     mmci_path_text(wisdom->place.path, shown));
   }
-  int number = 0, lock = mmci_place_lock(wisdom->place.path);
+  char *file = real_path(wisdom);
+  if (file == NULL) {
+    mmci_database_close(wisdom);
+    return mmci_fail_nomem(error, PATH_MAX);
+  }
+  int number = 0, lock = mmci_place_lock(file);
   bool gone = has_moved(wisdom); /* another process was faster */
   sqlite3_db_config(wisdom->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   mmci_database_close(wisdom);
-  mmc_status status = gone ? MMC_OK : mmci_place_set_aside(wisdom->place.path, &number, error);
+  mmc_status status = gone ? MMC_OK : mmci_place_set_aside(file, &number, error);
   mmci_place_unlock(lock);
   if (status == MMC_OK && !gone)
     snprintf(wisdom->notice, sizeof wisdom->notice,
              "%s: was corrupt and is now called so with .corrupt-%d after it; a new one is begun",
-             path, number);
+             mmci_path_text(file, shown), number);
+  free(file);
   return status;
 }
 

@@ -433,6 +433,20 @@ static void a_link_leads_to_the_store(void **state) {
   assert_int_equal(mmci_wisdom_create(link, &wisdom, NULL), MMC_OK);
   assert_int_equal(count_records(wisdom), PRODUCTS + 2);
   mmci_wisdom_destroy(wisdom);
+
+  /* What is set aside is the file, with its log, and the link leads to the new one. */
+  assert_int_equal(truncate(f->path, 8192), 0);
+  assert_int_equal(mmci_wisdom_create(link, &wisdom, NULL), MMC_OK);
+  if (put(f, wisdom, 1) != MMC_OK) fail_msg("%s", f->error.text);
+  assert_int_equal(count_records(wisdom), 1);
+  mmci_wisdom_destroy(wisdom);
+  struct stat status;
+  assert_int_equal(lstat(link, &status), 0);
+  assert_true(S_ISLNK(status.st_mode));
+  char aside[128];
+  snprintf(aside, sizeof aside, "%s.corrupt-1", f->path);
+  assert_int_equal(access(aside, F_OK), 0);
+  assert_int_equal(access(f->path, F_OK), 0);
 }
 
 /* ---- files not to be written --------------------------------------------------------------- */
@@ -484,6 +498,42 @@ static void read_only_stores_are_read(void **state) {
   assert_int_equal(chmod(f->path, 0666), 0);
   without_rights(f, check_read_only); /* the directory alone */
   assert_int_equal(chmod(f->directory, 0777), 0);
+}
+
+static int check_log_in_the_way(fixture *f) {
+  mmci_wisdom *wisdom = NULL;
+  int64_t count = 0;
+  if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) return 1;
+  if (mmci_wisdom_walk(wisdom, NULL, count_one, &count, NULL, &f->error) != MMC_E_IO) return 2;
+  if (strstr(f->error.text, "a log beside it must be written into it first") == NULL) return 3;
+  mmci_wisdom_destroy(wisdom);
+  return 0;
+}
+
+/* What a killed writer has committed is in its log: a file without it is not the store. */
+static void a_log_that_cannot_be_read_is_no_loss(void **state) {
+  fixture *f = *state;
+  make_store(f);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    mmci_wisdom *wisdom = store(f);
+    _exit(put(f, wisdom, PRODUCTS + 1) != MMC_OK);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  char index[128];
+  snprintf(index, sizeof index, "%s-shm", f->path);
+  assert_int_equal(unlink(index), 0);
+  assert_int_equal(chmod(f->path, 0444), 0);
+  assert_int_equal(chmod(f->directory, 0555), 0);
+  without_rights(f, check_log_in_the_way);
+  assert_int_equal(chmod(f->directory, 0777), 0);
+  mmci_wisdom *wisdom = store(f);
+  assert_int_equal(chmod(f->path, 0666), 0);
+  assert_int_equal(count_records(wisdom), PRODUCTS + 3);
+  mmci_wisdom_destroy(wisdom);
 }
 
 static int check_unreadable(fixture *f) {
@@ -542,6 +592,7 @@ int main(void) {
       TEST(what_is_no_file_is_refused),
       TEST(a_link_leads_to_the_store),
       TEST(read_only_stores_are_read),
+      TEST(a_log_that_cannot_be_read_is_no_loss),
       TEST(what_may_not_be_touched_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
