@@ -159,6 +159,14 @@ static mmc_status execute(mmci_wisdom *wisdom, const char *sql, mmci_error *erro
   return code == SQLITE_OK ? MMC_OK : mmci_database_fail(wisdom, code, error);
 }
 
+/* Ends the transaction, if SQLite has not by itself. Memory may be too short for that even: then
+ * what it says is the error, and only closing helps. */
+static mmc_status roll_back(mmci_wisdom *wisdom, mmci_error *error) {
+  int code = sqlite3_exec(wisdom->db, "ROLLBACK", NULL, NULL, NULL);
+  if (sqlite3_get_autocommit(wisdom->db) != 0) return MMC_OK;
+  return mmci_database_fail(wisdom, code, error);
+}
+
 /* The first column of the first row as an integer. */
 static mmc_status ask(mmci_wisdom *wisdom, const char *sql, int64_t *out, mmci_error *error) {
   sqlite3_stmt *statement;
@@ -238,6 +246,16 @@ static mmc_status check_file(mmci_wisdom *wisdom, bool *empty, mmci_error *error
                    mmci_path_text(wisdom->place.path, shown));
 }
 
+/* The same by itself: all of it looks at one state of the file, which another process may be
+ * making. */
+static mmc_status check_state(mmci_wisdom *wisdom, bool *empty, int *code, mmci_error *error) {
+  mmc_status status = execute(wisdom, "BEGIN", error);
+  if (status == MMC_OK) status = check_file(wisdom, empty, error);
+  *code = sqlite3_errcode(wisdom->db) & 0xFF;
+  mmc_status ended = roll_back(wisdom, status == MMC_OK ? error : NULL);
+  return status == MMC_OK ? ended : status;
+}
+
 /* Makes the tables, unless another process was faster. */
 static mmc_status make_tables(mmci_wisdom *wisdom, mmci_error *error) {
   mmc_status status = execute(wisdom, "BEGIN IMMEDIATE", error);
@@ -251,7 +269,7 @@ static mmc_status make_tables(mmci_wisdom *wisdom, mmci_error *error) {
            SCHEMA_VERSION);
   if (empty && status == MMC_OK) status = execute(wisdom, sql, error);
   if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
-  if (status != MMC_OK) sqlite3_exec(wisdom->db, "ROLLBACK", NULL, NULL, NULL);
+  if (status != MMC_OK) roll_back(wisdom, NULL); /* or is closed: see open_file() */
   return status;
 }
 
@@ -264,6 +282,7 @@ void mmci_database_close(mmci_wisdom *wisdom) {
   }
   sqlite3_close(wisdom->db);
   wisdom->db = NULL;
+  wisdom->corrupt = false;
   wisdom->generation++;
 }
 
@@ -357,11 +376,11 @@ static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error
   wisdom->writable = sqlite3_db_readonly(wisdom->db, "main") == 0;
 
   bool empty = false;
-  status = check_file(wisdom, &empty, error);
-  int code = sqlite3_errcode(wisdom->db) & 0xFF;
+  int code;
+  status = check_state(wisdom, &empty, &code, error);
   if (!writing && status == MMC_E_IO && (code == SQLITE_CANTOPEN || code == SQLITE_READONLY)) {
     status = open_immutable(wisdom, error);
-    if (status == MMC_OK) status = check_file(wisdom, &empty, error);
+    if (status == MMC_OK) status = check_state(wisdom, &empty, &code, error);
     wisdom->writable = false;
   }
   if (status == MMC_OK && empty && writing) status = make_tables(wisdom, error);
@@ -428,7 +447,6 @@ static mmc_status ready_once(mmci_wisdom *wisdom, bool writing, mmci_error *erro
              (wisdom->db != NULL && (has_moved(wisdom) || (writing && !wisdom->writable)))) {
     mmci_database_close(wisdom);
   }
-  wisdom->corrupt = false;
   if (status == MMC_OK && !wisdom->in_memory)
     status = mmci_place_look(wisdom->place.path, &there, error);
   if (status == MMC_OK && !there && writing) status = mmci_place_prepare(wisdom->place.path, error);
@@ -458,7 +476,7 @@ static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database
     sqlite3_clear_bindings(wisdom->statements[s]);
   }
   if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
-  if (status != MMC_OK) sqlite3_exec(wisdom->db, "ROLLBACK", NULL, NULL, NULL);
+  if (status != MMC_OK && roll_back(wisdom, NULL) != MMC_OK) mmci_database_close(wisdom);
   return status;
 }
 

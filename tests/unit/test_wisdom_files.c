@@ -263,6 +263,25 @@ static void a_log_beside_a_corrupt_store_goes_with_it(void **state) {
   mmci_wisdom_destroy(second);
 }
 
+/* One that has found the file corrupt, and comes to writing after another has set it aside, leaves
+ * the new file alone. */
+static void what_is_set_aside_already_is_not_again(void **state) {
+  fixture *f = *state;
+  make_store(f);
+  assert_int_equal(truncate(f->path, 8192), 0);
+  mmci_wisdom *first = store(f), *second = store(f);
+  assert_int_equal(count_records(second), -1);
+  assert_int_equal(put(f, first, 1), MMC_OK);
+  assert_int_equal(put(f, second, 2), MMC_OK);
+  assert_int_equal(count_records(first), 2);
+  char aside[128], notice[512];
+  snprintf(aside, sizeof aside, "%s.corrupt-2", f->path);
+  assert_int_equal(access(aside, F_OK), -1);
+  assert_string_equal(mmci_wisdom_notice(second, notice, sizeof notice), "");
+  mmci_wisdom_destroy(first);
+  mmci_wisdom_destroy(second);
+}
+
 /* Bytes changed anywhere: whatever a look-up still finds is what was put. */
 static void changed_bytes_never_give_wrong_records(void **state) {
   fixture *f = *state;
@@ -584,6 +603,7 @@ int main(void) {
       TEST(garbage_in_the_usual_place_is_set_aside),
       TEST(forgetting_sets_a_corrupt_store_aside),
       TEST(a_log_beside_a_corrupt_store_goes_with_it),
+      TEST(what_is_set_aside_already_is_not_again),
       TEST(changed_bytes_never_give_wrong_records),
       TEST(rows_out_of_range_are_passed_over),
       TEST(text_in_a_given_place_is_left_alone),
