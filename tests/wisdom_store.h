@@ -36,7 +36,7 @@ static inline void remove_directory(const char *directory) {
 
 typedef struct text_buffer {
   char *bytes; /* with a final NUL */
-  size_t size, at;
+  size_t size;
 } text_buffer;
 
 static inline int text_write(void *user, const char *bytes, size_t size) {
@@ -50,9 +50,14 @@ static inline int text_write(void *user, const char *bytes, size_t size) {
   return 0;
 }
 
-/* In pieces that end anywhere. */
+typedef struct text_input {
+  const char *bytes;
+  size_t size, at;
+} text_input;
+
+/* In pieces that end anywhere. user is a text_input. */
 static inline ptrdiff_t text_read(void *user, char *bytes, size_t size) {
-  text_buffer *text = user;
+  text_input *text = user;
   size_t piece = 1 + (text->at * 7 + 13) % 97, left = text->size - text->at;
   if (piece > left) piece = left;
   if (piece > size) piece = size;
@@ -61,8 +66,8 @@ static inline ptrdiff_t text_read(void *user, char *bytes, size_t size) {
   return (ptrdiff_t)piece;
 }
 
-static inline text_buffer text_of(char *string) {
-  return (text_buffer){.bytes = string, .size = strlen(string)};
+static inline text_input text_of(const char *string) {
+  return (text_input){.bytes = string, .size = strlen(string)};
 }
 
 /* The store as text, to be freed; NULL when it cannot be exported. */

@@ -1,6 +1,7 @@
 #include "wisdom/database.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -158,6 +159,14 @@ static mmc_status execute(mmci_wisdom *wisdom, const char *sql, mmci_error *erro
   return code == SQLITE_OK ? MMC_OK : mmci_database_fail(wisdom, code, error);
 }
 
+/* Ends the transaction, if SQLite has not by itself. Memory may be too short for that even: then
+ * what it says is the error, and only closing helps. */
+static mmc_status roll_back(mmci_wisdom *wisdom, mmci_error *error) {
+  int code = sqlite3_exec(wisdom->db, "ROLLBACK", NULL, NULL, NULL);
+  if (sqlite3_get_autocommit(wisdom->db) != 0) return MMC_OK;
+  return mmci_database_fail(wisdom, code, error);
+}
+
 /* The first column of the first row as an integer. */
 static mmc_status ask(mmci_wisdom *wisdom, const char *sql, int64_t *out, mmci_error *error) {
   sqlite3_stmt *statement;
@@ -237,6 +246,16 @@ static mmc_status check_file(mmci_wisdom *wisdom, bool *empty, mmci_error *error
                    mmci_path_text(wisdom->place.path, shown));
 }
 
+/* The same by itself: all of it looks at one state of the file, which another process may be
+ * making. */
+static mmc_status check_state(mmci_wisdom *wisdom, bool *empty, int *code, mmci_error *error) {
+  mmc_status status = execute(wisdom, "BEGIN", error);
+  if (status == MMC_OK) status = check_file(wisdom, empty, error);
+  *code = sqlite3_errcode(wisdom->db) & 0xFF;
+  mmc_status ended = roll_back(wisdom, status == MMC_OK ? error : NULL);
+  return status == MMC_OK ? ended : status;
+}
+
 /* Makes the tables, unless another process was faster. */
 static mmc_status make_tables(mmci_wisdom *wisdom, mmci_error *error) {
   mmc_status status = execute(wisdom, "BEGIN IMMEDIATE", error);
@@ -250,7 +269,7 @@ static mmc_status make_tables(mmci_wisdom *wisdom, mmci_error *error) {
            SCHEMA_VERSION);
   if (empty && status == MMC_OK) status = execute(wisdom, sql, error);
   if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
-  if (status != MMC_OK) sqlite3_exec(wisdom->db, "ROLLBACK", NULL, NULL, NULL);
+  if (status != MMC_OK) roll_back(wisdom, NULL); /* or is closed: see open_file() */
   return status;
 }
 
@@ -263,6 +282,7 @@ void mmci_database_close(mmci_wisdom *wisdom) {
   }
   sqlite3_close(wisdom->db);
   wisdom->db = NULL;
+  wisdom->corrupt = false;
   wisdom->generation++;
 }
 
@@ -298,26 +318,51 @@ static mmc_status open_name(mmci_wisdom *wisdom, const char *name, int flags, mm
   return MMC_OK;
 }
 
+/* Where the open file lies when all links are followed, and its logs beside it; NULL when memory is
+ * short. */
+static char *real_path(mmci_wisdom *wisdom) {
+  const char *name = sqlite3_db_filename(wisdom->db, "main");
+  return strdup(name != NULL ? name : wisdom->place.path);
+}
+
+/* Whether a writer has left something beside path that is yet to go into it. */
+static bool has_log(const char *path) {
+  static const char *const endings[] = {"-wal", "-journal"};
+  bool found = false;
+  for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
+    char name[PATH_MAX];
+    struct stat log;
+    int length = snprintf(name, sizeof name, "%s%s", path, endings[e]);
+    found = found || length < 0 || (size_t)length >= sizeof name ||
+            (stat(name, &log) == 0 && log.st_size > 0);
+  }
+  return found;
+}
+
 /* Where neither the file nor its directory may be written, SQLite cannot share it with a writer;
  * with none about, which a missing log shows, it may be read as it lies. */
 static mmc_status open_immutable(mmci_wisdom *wisdom, mmci_error *error) {
-  const char *path = wisdom->place.path;
-  size_t length = strlen(path), used = 0;
-  char *uri = mmci_alloc_array(3 * length + 64, 1);
-  if (uri == NULL) return mmci_fail_nomem(error, 3 * length);
-  struct stat log;
-  snprintf(uri, length + 8, "%s-wal", path);
-  if (stat(uri, &log) == 0 && log.st_size > 0) {
-    free(uri);
-    return mmci_database_fail(wisdom, SQLITE_READONLY, error);
+  char shown[MMCI_PATH_TEXT_SIZE];
+  char *path = real_path(wisdom);
+  char *uri = path != NULL ? mmci_alloc_array(3 * strlen(path) + 64, 1) : NULL;
+  mmc_status status = MMC_OK;
+  if (uri == NULL)
+    status = mmci_fail_nomem(error, PATH_MAX);
+  else if (has_log(path))
+    status = mmci_fail(error, MMC_E_IO,
+                       "%s: cannot read: a log beside it must be written into it first, and it, or "
+                       "its directory, is read-only",
+                       mmci_path_text(path, shown));
+  if (status == MMC_OK) {
+    size_t used = (size_t)sprintf(uri, "file://");
+    for (const char *c = path; *c != '\0'; c++)
+      used += (size_t)sprintf(uri + used, strchr("?#%", *c) != NULL ? "%%%02X" : "%c",
+                              (unsigned char)*c);
+    memcpy(uri + used, "?immutable=1", sizeof "?immutable=1");
+    mmci_database_close(wisdom);
+    status = open_name(wisdom, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error);
   }
-  used = (size_t)sprintf(uri, "file://");
-  for (const char *c = path; *c != '\0'; c++)
-    used +=
-        (size_t)sprintf(uri + used, strchr("?#%", *c) != NULL ? "%%%02X" : "%c", (unsigned char)*c);
-  memcpy(uri + used, "?immutable=1", sizeof "?immutable=1");
-  mmci_database_close(wisdom);
-  mmc_status status = open_name(wisdom, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, error);
+  free(path);
   free(uri);
   return status;
 }
@@ -331,11 +376,11 @@ static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error
   wisdom->writable = sqlite3_db_readonly(wisdom->db, "main") == 0;
 
   bool empty = false;
-  status = check_file(wisdom, &empty, error);
-  int code = sqlite3_errcode(wisdom->db) & 0xFF;
+  int code;
+  status = check_state(wisdom, &empty, &code, error);
   if (!writing && status == MMC_E_IO && (code == SQLITE_CANTOPEN || code == SQLITE_READONLY)) {
     status = open_immutable(wisdom, error);
-    if (status == MMC_OK) status = check_file(wisdom, &empty, error);
+    if (status == MMC_OK) status = check_state(wisdom, &empty, &code, error);
     wisdom->writable = false;
   }
   if (status == MMC_OK && empty && writing) status = make_tables(wisdom, error);
@@ -368,23 +413,28 @@ static bool header_is_ours(mmci_wisdom *wisdom) {
 /* Makes room for a new file. */
 static mmc_status set_aside(mmci_wisdom *wisdom, mmci_error *error) {
   char shown[MMCI_PATH_TEXT_SIZE];
-  const char *path = mmci_path_text(wisdom->place.path, shown);
   if (!wisdom->place.usual && !header_is_ours(wisdom)) {
     mmci_database_close(wisdom);
     return mmci_fail(error, MMC_E_FORMAT,
                      "%s: not a wisdom store, left as it is; MMCHAIN_WISDOM names another file",
-                     path);
+                     mmci_path_text(wisdom->place.path, shown));
   }
-  int number = 0, lock = mmci_place_lock(wisdom->place.path);
+  char *file = real_path(wisdom);
+  if (file == NULL) {
+    mmci_database_close(wisdom);
+    return mmci_fail_nomem(error, PATH_MAX);
+  }
+  int number = 0, lock = mmci_place_lock(file);
   bool gone = has_moved(wisdom); /* another process was faster */
   sqlite3_db_config(wisdom->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   mmci_database_close(wisdom);
-  mmc_status status = gone ? MMC_OK : mmci_place_set_aside(wisdom->place.path, &number, error);
+  mmc_status status = gone ? MMC_OK : mmci_place_set_aside(file, &number, error);
   mmci_place_unlock(lock);
   if (status == MMC_OK && !gone)
     snprintf(wisdom->notice, sizeof wisdom->notice,
              "%s: was corrupt and is now called so with .corrupt-%d after it; a new one is begun",
-             path, number);
+             mmci_path_text(file, shown), number);
+  free(file);
   return status;
 }
 
@@ -397,7 +447,6 @@ static mmc_status ready_once(mmci_wisdom *wisdom, bool writing, mmci_error *erro
              (wisdom->db != NULL && (has_moved(wisdom) || (writing && !wisdom->writable)))) {
     mmci_database_close(wisdom);
   }
-  wisdom->corrupt = false;
   if (status == MMC_OK && !wisdom->in_memory)
     status = mmci_place_look(wisdom->place.path, &there, error);
   if (status == MMC_OK && !there && writing) status = mmci_place_prepare(wisdom->place.path, error);
@@ -427,7 +476,7 @@ static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database
     sqlite3_clear_bindings(wisdom->statements[s]);
   }
   if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
-  if (status != MMC_OK) sqlite3_exec(wisdom->db, "ROLLBACK", NULL, NULL, NULL);
+  if (status != MMC_OK && roll_back(wisdom, NULL) != MMC_OK) mmci_database_close(wisdom);
   return status;
 }
 

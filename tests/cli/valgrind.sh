@@ -2,7 +2,7 @@
 # valgrind.sh MMCHAIN: the command under valgrind: no leak, no error, in good runs and in bad ones.
 # Exits 77 without valgrind.
 set -u
-export LC_ALL=C
+export LC_ALL=C MMCHAIN_WISDOM=
 command -v valgrind >/dev/null || { echo "no valgrind"; exit 77; }
 mmchain=$(realpath "$1")
 make_npy=$(cd "$(dirname "$0")" && pwd)/make_npy.py
@@ -66,5 +66,27 @@ clean 2 order 30 35 x y
 clean 2 order --dims missing
 clean 2 plan 2x3 --no-such-option
 clean 0 --help
+
+# A store, or a library built without: then every one of these fails in order.
+text='mmchain wisdom 1
+fingerprint "ref" "a machine" "" "" "0.1.0" "f32" "native"
+product 1 2 3 N N time "plain" 1 0 1 - - - "measured" 1
+array N N time 1 1 2 5
+ m 1
+ k 1
+ n 1 2
+ E 1 2'
+printf '%s\nend 2\n' "$text" >good.txt
+printf '%s\nend 3\n' "$text" >bad.txt
+export MMCHAIN_WISDOM=$work/wisdom.db
+"$mmchain" wisdom show >/dev/null 2>&1 && store=0 || store=1
+clean "$store" wisdom import good.txt
+clean $((store ? 1 : 2)) wisdom import bad.txt
+clean "$store" wisdom export -o out.txt
+clean "$store" wisdom show --json
+clean 0 info
+[ "$store" = 0 ] && truncate -s 8192 wisdom.db
+clean $((store ? 1 : 2)) wisdom show
+clean "$store" wisdom forget --all
 
 [ $failures = 0 ]

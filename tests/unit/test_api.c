@@ -73,6 +73,42 @@ static void destroying_nothing_does_nothing(void **state) {
   mmc_context_destroy(NULL);
 }
 
+static ptrdiff_t read_nothing(void *user, char *bytes, size_t size) {
+  (void)user, (void)bytes, (void)size;
+  return 0;
+}
+
+static void wisdom_without_a_store_says_so(void **state) {
+  fixture *f = *state;
+  mmc_context *usual = f->context;
+  mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
+  options.wisdom_path = "";
+  assert_int_equal(mmc_context_create(&options, &f->context), MMC_OK);
+  mmc_wisdom_info info;
+  assert_int_equal(mmc_wisdom_describe(f->context, &info), MMC_OK);
+  assert_string_equal(info.path, "");
+  assert_false(info.available);
+  assert_true(strncmp(info.description, "no wisdom store: ", 17) == 0);
+  assert_int_not_equal(mmc_wisdom_import(f->context, read_nothing, NULL), MMC_OK);
+  assert_int_equal(mmc_wisdom_forget(f->context, NULL, NULL), MMC_E_UNSUPPORTED);
+  expect(f, mmc_wisdom_import(f->context, NULL, NULL), MMC_E_ARG,
+         "read: expected a function, got NULL");
+  expect(f, mmc_wisdom_export(f->context, NULL, NULL), MMC_E_ARG,
+         "write: expected a function, got NULL");
+  expect(f, mmc_wisdom_write(f->context, MMC_TEXT, NULL, NULL), MMC_E_ARG,
+         "write: expected a function, got NULL");
+  mmc_wisdom_filter filter = {.size = 1};
+  assert_int_equal(mmc_wisdom_forget(f->context, &filter, NULL), MMC_E_ARG);
+  assert_int_equal(mmc_wisdom_describe(f->context, NULL), MMC_E_ARG);
+  assert_int_equal(mmc_wisdom_describe(NULL, &info), MMC_E_ARG);
+  assert_int_equal(mmc_wisdom_import(NULL, read_nothing, NULL), MMC_E_ARG);
+  assert_int_equal(mmc_wisdom_export(NULL, NULL, NULL), MMC_E_ARG);
+  assert_int_equal(mmc_wisdom_write(NULL, MMC_TEXT, NULL, NULL), MMC_E_ARG);
+  assert_int_equal(mmc_wisdom_forget(NULL, NULL, NULL), MMC_E_ARG);
+  mmc_context_destroy(f->context);
+  f->context = usual;
+}
+
 static void wrong_matrices_are_named(void **state) {
   fixture *f = *state;
   assert_int_equal(mmc_execute(f->run, f->factors, &f->out), MMC_OK);
@@ -322,6 +358,7 @@ int main(void) {
       TEST(devices_are_described),
       TEST(missing_modules_are_explained),
       TEST(threads_share_a_plan),
+      TEST(wisdom_without_a_store_says_so),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,7 +311,8 @@ static void look_ups_find_what_is_there_among_many(void **state) {
   }
   snprintf(line, sizeof line, "end %d\n", COUNT);
   text_write(&text, line, strlen(line));
-  if (mmci_wisdom_import(f->wisdom, text_read, &text, &f->error) != MMC_OK)
+  text_input input = text_of(text.bytes);
+  if (mmci_wisdom_import(f->wisdom, text_read, &input, &f->error) != MMC_OK)
     fail_msg("%s", f->error.text);
   free(text.bytes);
   mmci_wisdom_table *table = acquire(f, f->wisdom, &f->here);

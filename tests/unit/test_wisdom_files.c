@@ -263,6 +263,25 @@ static void a_log_beside_a_corrupt_store_goes_with_it(void **state) {
   mmci_wisdom_destroy(second);
 }
 
+/* One that has found the file corrupt, and comes to writing after another has set it aside, leaves
+ * the new file alone. */
+static void what_is_set_aside_already_is_not_again(void **state) {
+  fixture *f = *state;
+  make_store(f);
+  assert_int_equal(truncate(f->path, 8192), 0);
+  mmci_wisdom *first = store(f), *second = store(f);
+  assert_int_equal(count_records(second), -1);
+  assert_int_equal(put(f, first, 1), MMC_OK);
+  assert_int_equal(put(f, second, 2), MMC_OK);
+  assert_int_equal(count_records(first), 2);
+  char aside[128], notice[512];
+  snprintf(aside, sizeof aside, "%s.corrupt-2", f->path);
+  assert_int_equal(access(aside, F_OK), -1);
+  assert_string_equal(mmci_wisdom_notice(second, notice, sizeof notice), "");
+  mmci_wisdom_destroy(first);
+  mmci_wisdom_destroy(second);
+}
+
 /* Bytes changed anywhere: whatever a look-up still finds is what was put. */
 static void changed_bytes_never_give_wrong_records(void **state) {
   fixture *f = *state;
@@ -433,6 +452,20 @@ static void a_link_leads_to_the_store(void **state) {
   assert_int_equal(mmci_wisdom_create(link, &wisdom, NULL), MMC_OK);
   assert_int_equal(count_records(wisdom), PRODUCTS + 2);
   mmci_wisdom_destroy(wisdom);
+
+  /* What is set aside is the file, with its log, and the link leads to the new one. */
+  assert_int_equal(truncate(f->path, 8192), 0);
+  assert_int_equal(mmci_wisdom_create(link, &wisdom, NULL), MMC_OK);
+  if (put(f, wisdom, 1) != MMC_OK) fail_msg("%s", f->error.text);
+  assert_int_equal(count_records(wisdom), 1);
+  mmci_wisdom_destroy(wisdom);
+  struct stat status;
+  assert_int_equal(lstat(link, &status), 0);
+  assert_true(S_ISLNK(status.st_mode));
+  char aside[128];
+  snprintf(aside, sizeof aside, "%s.corrupt-1", f->path);
+  assert_int_equal(access(aside, F_OK), 0);
+  assert_int_equal(access(f->path, F_OK), 0);
 }
 
 /* ---- files not to be written --------------------------------------------------------------- */
@@ -486,6 +519,42 @@ static void read_only_stores_are_read(void **state) {
   assert_int_equal(chmod(f->directory, 0777), 0);
 }
 
+static int check_log_in_the_way(fixture *f) {
+  mmci_wisdom *wisdom = NULL;
+  int64_t count = 0;
+  if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) return 1;
+  if (mmci_wisdom_walk(wisdom, NULL, count_one, &count, NULL, &f->error) != MMC_E_IO) return 2;
+  if (strstr(f->error.text, "a log beside it must be written into it first") == NULL) return 3;
+  mmci_wisdom_destroy(wisdom);
+  return 0;
+}
+
+/* What a killed writer has committed is in its log: a file without it is not the store. */
+static void a_log_that_cannot_be_read_is_no_loss(void **state) {
+  fixture *f = *state;
+  make_store(f);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    mmci_wisdom *wisdom = store(f);
+    _exit(put(f, wisdom, PRODUCTS + 1) != MMC_OK);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  char index[128];
+  snprintf(index, sizeof index, "%s-shm", f->path);
+  assert_int_equal(unlink(index), 0);
+  assert_int_equal(chmod(f->path, 0444), 0);
+  assert_int_equal(chmod(f->directory, 0555), 0);
+  without_rights(f, check_log_in_the_way);
+  assert_int_equal(chmod(f->directory, 0777), 0);
+  mmci_wisdom *wisdom = store(f);
+  assert_int_equal(chmod(f->path, 0666), 0);
+  assert_int_equal(count_records(wisdom), PRODUCTS + 3);
+  mmci_wisdom_destroy(wisdom);
+}
+
 static int check_unreadable(fixture *f) {
   mmci_wisdom *wisdom = NULL;
   if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) return 1;
@@ -534,6 +603,7 @@ int main(void) {
       TEST(garbage_in_the_usual_place_is_set_aside),
       TEST(forgetting_sets_a_corrupt_store_aside),
       TEST(a_log_beside_a_corrupt_store_goes_with_it),
+      TEST(what_is_set_aside_already_is_not_again),
       TEST(changed_bytes_never_give_wrong_records),
       TEST(rows_out_of_range_are_passed_over),
       TEST(text_in_a_given_place_is_left_alone),
@@ -542,6 +612,7 @@ int main(void) {
       TEST(what_is_no_file_is_refused),
       TEST(a_link_leads_to_the_store),
       TEST(read_only_stores_are_read),
+      TEST(a_log_that_cannot_be_read_is_no_loss),
       TEST(what_may_not_be_touched_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
