@@ -27,6 +27,8 @@ class PlanOptions(ctypes.Structure):
         ("precision", ctypes.c_char_p),
         ("location", ctypes.c_int),
         ("device_memory_bytes", ctypes.c_uint64),
+        ("fuse", ctypes.c_char_p),
+        ("on_chip_words", ctypes.c_int64),
     ]
 
     def __init__(self, **fields):

@@ -56,8 +56,9 @@ static mmc_status bus_id_of(mmc_context *context, int index, char bus_id[MMCI_NV
   snprintf(name, sizeof name, "cuda:%d", index);
   mmci_opened on;
   mmci_identity identity = {0};
-  if (mmci_context_open_device(context, name, &on, error) == MMC_OK && on.ops->identify != NULL)
-    on.ops->identify(on.device, &identity);
+  mmc_status status = mmci_context_open_device(context, name, &on, error);
+  if (status == MMC_E_NOMEM) return status;
+  if (status == MMC_OK && on.ops->identify != NULL) on.ops->identify(on.device, &identity);
   if (identity.bus_id[0] != '\0') {
     snprintf(bus_id, MMCI_NVML_BUS_ID_SIZE, "%.31s", identity.bus_id);
     return MMC_OK;
