@@ -209,7 +209,8 @@ static void execute(enumeration *e, void *user) {
   assert_int_equal(mmci_tree_create(n, &tree, &error), MMC_OK);
   assert_int_equal(mmci_tree_from_splits(&tree, enumerated_split, e, &error), MMC_OK);
   assert_int_equal(mmci_plan_from_tree(x->chain, &tree, &plan, &error), MMC_OK);
-  assert_int_equal(mmci_run_create(&plan, x->on.ops, x->on.device, MMCI_NATIVE, &run, &error), MMC_OK);
+  assert_int_equal(mmci_run_create(&plan, x->on.ops, x->on.device, MMCI_NATIVE, &run, &error),
+                   MMC_OK);
   for (int repeat = 0; repeat < 2; repeat++) {
     double out[100];
     memset(out, 0xff, sizeof out); /* NaN */
