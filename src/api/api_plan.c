@@ -51,7 +51,8 @@ static mmc_status check_options(const mmc_plan_options *options, mmci_error *err
   if (options->size != sizeof *options)
     return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *options,
                      options->size);
-  if (options->objective != NULL && strcmp(options->objective, "flops") != 0)
+  if (options->objective != NULL && strcmp(options->objective, "flops") != 0 &&
+      strcmp(options->objective, "time") != 0)
     return mmci_fail(error, MMC_E_ARG, "objective: expected flops, got '%s'", options->objective);
   if (options->location != MMC_HOST && options->location != MMC_DEVICE)
     return mmci_fail(error, MMC_E_ARG, "location: expected MMC_HOST or MMC_DEVICE, got number %d",
