@@ -218,6 +218,13 @@ static int find_numpy(void) {
   return found ? 0 : -1;
 }
 
+static int intern_names(void) {
+  mmcp.requires_grad = PyUnicode_InternFromString("requires_grad");
+  mmcp.is_neg = PyUnicode_InternFromString("is_neg");
+  mmcp.is_conj = PyUnicode_InternFromString("is_conj");
+  return mmcp.requires_grad != NULL && mmcp.is_neg != NULL && mmcp.is_conj != NULL ? 0 : -1;
+}
+
 static int add_types(PyObject *module) {
   if (PyType_Ready(&mmcp_plan_type) < 0 || PyType_Ready(&mmcp_array_type) < 0) return -1;
   Py_INCREF(&mmcp_plan_type);
@@ -236,7 +243,7 @@ PyMODINIT_FUNC PyInit__mmchain(void);
 
 PyMODINIT_FUNC PyInit__mmchain(void) {
   mmcp.cache = PyDict_New();
-  if (mmcp.cache == NULL || find_numpy() < 0) return NULL;
+  if (mmcp.cache == NULL || find_numpy() < 0 || intern_names() < 0) return NULL;
   PyObject *module = PyModule_Create(&definition);
   if (module != NULL && add_types(module) < 0) Py_CLEAR(module);
   return module;

@@ -23,7 +23,6 @@ typedef struct call {
   int stack_ndim;
   int64_t stack_shape[MAX_NDIM];
   int64_t stack_count;
-  const dl_exchange *exchange; /* of the factors, or NULL */
   mmc_run *run;
   bool on_stream; /* the work goes to stream and need not be done on return */
   void *stream;
@@ -60,6 +59,10 @@ static int join_stack(call *c, int64_t i) {
   return 1;
 }
 
+static bool is_of_one_library(const call *c, const mmcp_view *view) {
+  return view->is_numpy == c->views[0].is_numpy && view->exchange == c->views[0].exchange;
+}
+
 /* Reads factor i: its matrix, its dims as stored, its part of the stack. */
 static int read_factor(call *c, int64_t i) {
   const mmcp_view *view = &c->views[i];
@@ -72,7 +75,7 @@ static int read_factor(call *c, int64_t i) {
     c->dtype = view->dtype;
     c->device = view->device;
   }
-  return view->dtype == c->dtype && view->device == c->device;
+  return view->dtype == c->dtype && view->device == c->device && is_of_one_library(c, view);
 }
 
 static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
@@ -86,7 +89,6 @@ static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
   for (int64_t i = 0; i < c->n; i++)
     if (c->views[i].ndim > 2 && join_stack(c, i) != 1) return 0;
   for (int d = 0; d < c->stack_ndim; d++) c->stack_count *= c->stack_shape[d];
-  c->exchange = c->views[0].is_numpy ? NULL : mmcp_exchange_of(items[0]);
   return 1;
 }
 
@@ -171,6 +173,7 @@ static int take_result(call *c, PyObject *out, mmcp_want want) {
   int64_t shape[MAX_NDIM];
   int ndim = result_shape(c, shape);
   if (view->dtype != c->dtype || view->device != c->device || view->ndim != ndim) return 0;
+  if (!is_of_one_library(c, view)) return 0;
   if (ndim > 0 && memcmp(view->shape, shape, (size_t)ndim * sizeof *shape) != 0) return 0;
   if ((view->is_numpy || c->stack_ndim > 0) && !mmcp_view_is_contiguous(view)) return 0;
   for (int64_t i = 0; i < c->n; i++)
@@ -207,10 +210,11 @@ static int make_result(call *c, mmcp_want want, PyObject **array) {
       PyErr_SetString(PyExc_BufferError, "numpy.empty: expected a writable array");
       return -1;
     }
-  } else if (c->exchange != NULL) {
+  } else if (c->views[0].exchange != NULL) {
     int64_t shape[MAX_NDIM];
     int ndim = result_shape(c, shape);
-    if (mmcp_view_allocate(c->exchange, c->dtype, c->device, ndim, shape, view) < 0) return -1;
+    if (mmcp_view_allocate(c->views[0].exchange, c->dtype, c->device, ndim, shape, view) < 0)
+      return -1;
     c->acquired++;
   } else {
     return 0;
@@ -225,7 +229,7 @@ static PyObject *finish(call *c, PyObject *array) {
     dl_managed_versioned *managed = view->managed;
     void *object = NULL;
     view->managed = NULL;
-    return c->exchange->managed_to_object(managed, &object) == 0 ? object : NULL;
+    return c->views[0].exchange->managed_to_object(managed, &object) == 0 ? object : NULL;
   }
   if (view->ndim > 0) return Py_NewRef(array);
   PyObject *nothing = PyTuple_New(0);
@@ -269,15 +273,15 @@ static mmc_status execute_all(call *c) {
 
 /* Exchange functions name the stream that their library works on; others leave it to the caller. */
 static int find_stream(call *c, PyObject *given) {
-  if (c->device == MMCP_HOST) return 1;
+  const dl_exchange *exchange = c->views[0].exchange;
+  if (c->device == MMCP_HOST || (exchange == NULL && given == Py_None)) return 1;
+  c->on_stream = true;
   if (given != Py_None) {
     c->stream = PyLong_AsVoidPtr(given);
-    c->on_stream = true;
     return PyErr_Occurred() ? -1 : 1;
   }
-  if (c->exchange == NULL || c->exchange->current_stream == NULL) return 1;
-  c->on_stream = true;
-  return c->exchange->current_stream(DL_CUDA, c->device, &c->stream) == 0 ? 1 : -1;
+  if (exchange->current_stream == NULL) return 0;
+  return exchange->current_stream(DL_CUDA, c->device, &c->stream) == 0 ? 1 : -1;
 }
 
 static int run_plan(call *c, mmcp_plan *plan) {

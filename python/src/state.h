@@ -33,6 +33,7 @@ typedef struct mmcp_state {
 
   PyObject *ndarray, *empty; /* numpy.ndarray, numpy.empty */
   PyObject *dtypes[MMCP_DTYPES];
+  PyObject *requires_grad, *is_neg, *is_conj; /* interned names */
 } mmcp_state;
 
 extern mmcp_state mmcp;

@@ -114,29 +114,24 @@ static int acquire_capsule(PyObject *capsule, mmcp_want want, mmcp_view *out) {
   return read_tensor(tensor, out);
 }
 
-/* Whether an attribute, or what it returns when called, is there and true; -1 with an exception. */
-static int is_set(PyObject *object, const char *name) {
-  PyObject *value = PyObject_GetAttrString(object, name);
-  if (value != NULL && PyCallable_Check(value)) {
-    PyObject *answer = PyObject_CallNoArgs(value);
-    Py_DECREF(value);
-    value = answer;
-  } else if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+/* A truth value as 0 or 1, of what an object may lack; -1 with an exception set. Takes value. */
+static int is_true(PyObject *value) {
+  if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
     PyErr_Clear();
     return 0;
   }
-  int set = value != NULL ? PyObject_IsTrue(value) : -1;
+  int truth = value != NULL ? PyObject_IsTrue(value) : -1;
   Py_XDECREF(value);
-  return set;
+  return truth;
 }
 
 /* PyTorch's tensors mean something else than their memory when they are lazily conjugated or
  * negated, and must not be read behind the back of autograd. Returns 1 when none of this is so. */
 static int is_plain(PyObject *object, mmc_dtype dtype) {
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
-  int set = is_set(object, "requires_grad");
-  if (set == 0) set = is_set(object, "is_neg");
-  if (set == 0 && is_complex) set = is_set(object, "is_conj");
+  int set = is_true(PyObject_GetAttr(object, mmcp.requires_grad));
+  if (set == 0) set = is_true(PyObject_CallMethodNoArgs(object, mmcp.is_neg));
+  if (set == 0 && is_complex) set = is_true(PyObject_CallMethodNoArgs(object, mmcp.is_conj));
   return set < 0 ? -1 : !set;
 }
 
@@ -148,6 +143,7 @@ static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp
   }
   Py_INCREF(object);
   out->owner = object;
+  out->exchange = exchange;
   int got = read_tensor(&out->tensor, out);
   return got == 1 ? is_plain(object, out->dtype) : got;
 }
@@ -230,6 +226,7 @@ int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device,
       PyErr_SetString(PyExc_MemoryError, "the array's library could not allocate the result");
     return -1;
   }
+  out->exchange = exchange;
   if (read_tensor(&out->managed->tensor, out) == 1) return 0;
   mmcp_view_release(out);
   PyErr_SetString(PyExc_BufferError, "the array's library allocated another tensor than asked for");

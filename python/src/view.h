@@ -16,7 +16,9 @@ typedef struct mmcp_view {
   mmc_dtype dtype;
   int device; /* MMCP_HOST, or the number of a CUDA device */
   bool read_only;
+  /* Whose it is: numpy.ndarray, a library with exchange functions, or neither: a capsule. */
   bool is_numpy;
+  const dl_exchange *exchange;
 
   /* What keeps it: one of these. */
   Py_buffer buffer;              /* buffer.obj is NULL when none */

@@ -225,7 +225,8 @@ def test_exchange_leaves_to_others(rng, kind, quirk):
     a, b = random_chain(rng, [4, 3, 5])
     first = kind(a, **quirk) if quirk is not None else kind(np.zeros((8, 6))[::2, ::2])
     assert execute([first, Thing(b)]) is NotImplemented
-    assert execute([Thing(a), b]) is not None
+    assert execute([Thing(a), b]) is NotImplemented
+    assert execute([Thing(a), Thing(b)], np.zeros((4, 5))) is NotImplemented
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
