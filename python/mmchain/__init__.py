@@ -11,9 +11,9 @@
 `multi_dot` takes NumPy, PyTorch, CuPy and JAX arrays, on the CPU and on CUDA devices, and returns
 the caller's kind. `plan` says what it does and why, and is for repeated use.
 
-Threads may call everything at once; the interpreter's lock is released while work is done that is
-longer than releasing it takes. A fork waits for multiplications under way, and the child plans anew;
-CUDA does not survive a fork, and mmchain says so when the child asks for it.
+Threads may call everything at once; the interpreter's lock is released while work is done that
+is longer than releasing it takes. A fork waits for multiplications under way, and the child plans
+anew; CUDA does not survive a fork, and mmchain says so when the child asks for it.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def multi_dot(
     Returns
     -------
     array of the caller's kind
-        A scalar where NumPy returns one. On a CUDA device the work is ordered on the current stream,
-        as any operation of the caller's library; JAX's is complete.
+        A scalar where NumPy returns one. On a CUDA device the work is ordered on the current
+        stream, as any operation of the caller's library; JAX's is complete.
 
     Examples
     --------

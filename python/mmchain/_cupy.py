@@ -18,14 +18,16 @@ def _capsule(array: Any) -> Any:
     return array.__dlpack__(stream=-1)
 
 
-def _execute(plan: Any, arrays: List[Any], result: Any, options: Any) -> bool:
+def _execute(plan: Any, arrays: List[Any], result: Any, options: _shapes.Options) -> bool:
     stream = cupy.cuda.get_current_stream().ptr
     capsules = [_capsule(array) for array in arrays]
     done = _mmchain.execute(plan, capsules, _capsule(result), *options, stream, False)
     return done is not NotImplemented
 
 
-def _direct(plan: Any, chain: _shapes.Chain, arrays: List[Any], out: Any, options: Any) -> Any:
+def _direct(
+    plan: Any, chain: _shapes.Chain, arrays: List[Any], out: Any, options: _shapes.Options
+) -> Any:
     result = cupy.empty(chain.result, arrays[0].dtype) if out is None else out
     if _execute(plan, arrays, result, options):
         return result

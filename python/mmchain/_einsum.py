@@ -1,10 +1,10 @@
 """opt_einsum's optimize="mmchain": the exact order of an einsum that is a chain of matrices.
 
 Indices that occur in the same operands act as one. An einsum is a chain when its groups of indices
-link the operands into one line: each group is shared by two neighbours and summed over, or is a free
-index of an operand at an end, or runs through all operands and the result. How indices are ordered in
-an operand, that is, whether a matrix is transposed, and in which order the operands are given, is of
-no account. What is no chain is left to opt_einsum's "auto".
+link the operands into one line: each group is shared by two neighbours and summed over, or is a
+free index of an operand at an end, or runs through all operands and the result. How indices are
+ordered in an operand, that is, whether a matrix is transposed, and in which order the operands are
+given, is of no account. What is no chain is left to opt_einsum's "auto".
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""JAX arrays. They cannot be written, so results come in memory of ours (CUDA) or NumPy's (CPU) that
-JAX takes over. Tracers (under jit, grad, vmap) and sharded arrays are multiplied by jax.numpy.matmul
-in the planned order."""
+"""JAX arrays.
+
+They cannot be written, so results come in memory of ours (CUDA) or NumPy's (CPU) that JAX takes
+over. Tracers (under jit, grad, vmap) and sharded arrays are multiplied by jax.numpy.matmul in the
+planned order.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _names = {
 
 
 def _platform(arrays: List[Any]) -> str:
-    """"cpu" or "gpu" where all lie whole on one such device, else ""."""
+    """ "cpu" or "gpu" where all lie whole on one such device, else ""."""
     places = set()
     for array in arrays:
         if isinstance(array, jax.core.Tracer) or len(array.devices()) != 1:
@@ -32,7 +35,9 @@ def _platform(arrays: List[Any]) -> str:
     return places.pop().platform if len(places) == 1 else ""
 
 
-def _on_cuda(plan: Any, chain: _shapes.Chain, arrays: List[Any], dtype: Any, options: Any) -> Any:
+def _on_cuda(
+    plan: Any, chain: _shapes.Chain, arrays: List[Any], dtype: Any, options: _shapes.Options
+) -> Any:
     jax.block_until_ready(arrays)
     (place,) = arrays[0].devices()
     # JAX numbers devices as the process sees them, as CUDA does.
@@ -46,7 +51,7 @@ def _on_cuda(plan: Any, chain: _shapes.Chain, arrays: List[Any], dtype: Any, opt
     return jax.dlpack.from_dlpack(result)
 
 
-def _on_cpu(plan: Any, arrays: List[Any], options: Any) -> Any:
+def _on_cpu(plan: Any, arrays: List[Any], options: _shapes.Options) -> Any:
     (place,) = arrays[0].devices()
     # numpy.asarray() of an array on the CPU is a view.
     views = [np.asarray(array) for array in arrays]

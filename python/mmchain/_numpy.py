@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _mmchain, _shapes
 
-_direct = frozenset(map(np.dtype, ("e", "f", "d", "F", "D")))
+_direct = "efdFD"
 _plan_dtypes = {"f16": "e", "f32": "f", "f64": "d", "c64": "F", "c128": "D"}
 
 
@@ -44,7 +44,11 @@ def _readable(array: np.ndarray, first: bool, bf16: bool) -> np.ndarray:
 
 
 def _by_mmchain(
-    plan: Any, chain: _shapes.Chain, arrays: List[np.ndarray], dtype: np.dtype, options: Any
+    plan: Any,
+    chain: _shapes.Chain,
+    arrays: List[np.ndarray],
+    dtype: np.dtype,
+    options: _shapes.Options,
 ) -> Any:
     bf16 = _is_bf16(dtype)
     arrays = [array.astype(dtype, copy=False) for array in arrays]
@@ -60,7 +64,7 @@ def _by_mmchain(
 
 
 def _store(result: Any, chain: _shapes.Chain, count: int, dtype: np.dtype, out: Any) -> Any:
-    """Puts the result into out, and returns what NumPy returns; NumPy judges whether out will do."""
+    """Puts the result into out, if NumPy takes it; returns what NumPy returns."""
     row, column = chain.row, chain.column
     if count > 2 and not chain.stack and getattr(out, "ndim", 0) == 2:
         row = column = True  # NumPy makes vectors matrices first, and out must be one as well
@@ -88,11 +92,11 @@ def multiply(
         return np.dot(arrays[0], arrays[1], out=out)  # a scalar scales
     chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
     dtype = _dtype_for(plan, arrays)
-    if dtype.newbyteorder("=") in _direct or _is_bf16(dtype):
-        dtype = dtype if _is_bf16(dtype) else dtype.newbyteorder("=")
+    if dtype.char in _direct:
+        dtype = np.dtype(dtype.char)  # in native byte order
+    if dtype.char in _direct or _is_bf16(dtype):
         if all(type(array) is np.ndarray for array in arrays):
-            options = (objective, device, precision)
-            result = _by_mmchain(plan, chain, arrays, dtype, options)
+            result = _by_mmchain(plan, chain, arrays, dtype, (objective, device, precision))
             return result if out is None else _store(result, chain, len(arrays), dtype, out)
     pairs = _shapes.products(chain.dims) if plan is None else plan.products()
     result = _by_numpy(pairs, chain, arrays)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from numpy.linalg import LinAlgError
 
 from . import _mmchain
 
 Shape = Tuple[int, ...]
+Options = Tuple[str, Optional[str], str]  # objective, device, precision
 
 
 class Chain(NamedTuple):

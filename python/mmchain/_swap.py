@@ -25,7 +25,7 @@ def numpy_multi_dot() -> Iterator[None]:
         return multi_dot(arrays, out=out)
 
     before = np.linalg.multi_dot
-    np.linalg.multi_dot = swapped
+    np.linalg.multi_dot = swapped  # type: ignore[assignment]
     try:
         yield
     finally:

@@ -49,7 +49,9 @@ def _capsule(tensor: torch.Tensor) -> Any:
     return tensor.__dlpack__(stream=-1) if tensor.is_cuda else tensor.__dlpack__()
 
 
-def _execute(plan: Any, chain: _shapes.Chain, tensors: List[torch.Tensor], out: Any, options: Any):
+def _execute(
+    plan: Any, chain: _shapes.Chain, tensors: List[torch.Tensor], out: Any, options: _shapes.Options
+):
     if _has_exchange:
         return _mmchain.execute(plan, tensors, out, *options, None, False)
     first = tensors[0]
@@ -62,7 +64,9 @@ def _execute(plan: Any, chain: _shapes.Chain, tensors: List[torch.Tensor], out: 
     return done if done is NotImplemented else result
 
 
-def _direct(plan: Any, tensors: List[torch.Tensor], out: Any, options: Any) -> torch.Tensor:
+def _direct(
+    plan: Any, tensors: List[torch.Tensor], out: Any, options: _shapes.Options
+) -> torch.Tensor:
     """The product of tensors of one dtype that have memory, without gradients."""
     tensors = [tensor.detach().resolve_conj().resolve_neg() for tensor in tensors]
     chain = _shapes.check([tensor.shape for tensor in tensors], 1)
@@ -81,7 +85,9 @@ class _Product(torch.autograd.Function):
     """C = A B, also of stacks, through mmchain; its gradients are such products again."""
 
     @staticmethod
-    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor, options: Any) -> torch.Tensor:
+    def forward(
+        ctx: Any, a: torch.Tensor, b: torch.Tensor, options: _shapes.Options
+    ) -> torch.Tensor:
         ctx.save_for_backward(a, b)
         ctx.options = options
         return _direct(None, [a, b], None, options)

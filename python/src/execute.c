@@ -273,14 +273,16 @@ static mmc_status execute_all(call *c) {
 
 /* Exchange functions name the stream that their library works on; others leave it to the caller. */
 static int find_stream(call *c, PyObject *given) {
-  const dl_exchange *exchange = c->views[0].exchange;
-  if (c->device == MMCP_HOST || (exchange == NULL && given == Py_None)) return 1;
-  c->on_stream = true;
+  if (c->device == MMCP_HOST) return 1;
   if (given != Py_None) {
+    c->on_stream = true;
     c->stream = PyLong_AsVoidPtr(given);
     return PyErr_Occurred() ? -1 : 1;
   }
+  const dl_exchange *exchange = c->views[0].exchange;
+  if (exchange == NULL) return 1;
   if (exchange->current_stream == NULL) return 0;
+  c->on_stream = true;
   return exchange->current_stream(DL_CUDA, c->device, &c->stream) == 0 ? 1 : -1;
 }
 
@@ -324,16 +326,29 @@ static int multiply(call *c, PyObject *const *items, PyObject *const *args, PyOb
   return done;
 }
 
-static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, PyObject *const *args) {
-  call c = {.n = n};
-  size_t view_bytes = (size_t)(n + 1) * sizeof *c.views;
-  size_t matrix_bytes = (size_t)(n + 1) * sizeof *c.matrices;
-  char *block = malloc(view_bytes + matrix_bytes + (size_t)(n + 1) * sizeof *c.dims);
-  if (block == NULL) return PyErr_NoMemory();
-  c.views = (mmcp_view *)(void *)block;
-  c.matrices = (mmc_matrix *)(void *)(block + view_bytes);
-  c.dims = (int64_t *)(void *)(block + view_bytes + matrix_bytes);
+/* Chains of few factors, as most are, need no memory from the heap. */
+enum { FEW = 8 };
 
+static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, PyObject *const *args) {
+  mmcp_view few_views[FEW + 1];
+  mmc_matrix few_matrices[FEW + 1];
+  int64_t few_dims[FEW + 1];
+  call c;
+  c.n = n;
+  c.acquired = c.stack_ndim = 0;
+  c.on_stream = false;
+  c.views = few_views;
+  c.matrices = few_matrices;
+  c.dims = few_dims;
+  char *block = NULL;
+  if (n > FEW) {
+    size_t count = (size_t)n + 1;
+    block = malloc(count * (sizeof *c.views + sizeof *c.matrices + sizeof *c.dims));
+    if (block == NULL) return PyErr_NoMemory();
+    c.views = (mmcp_view *)(void *)block;
+    c.matrices = (mmc_matrix *)(c.views + count);
+    c.dims = (int64_t *)(c.matrices + count);
+  }
   PyObject *array = NULL, *result = NULL;
   int done = multiply(&c, items, args, &array);
   if (done == 1) result = args[OUT] != Py_None ? Py_NewRef(args[OUT]) : finish(&c, array);
@@ -354,9 +369,13 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *args, Py_ssize_t count
                         Py_TYPE(args[PLAN])->tp_name);
   if (!PyList_CheckExact(args[ARRAYS]) && !PyTuple_CheckExact(args[ARRAYS]))
     return Py_NewRef(Py_NotImplemented);
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(args[ARRAYS]);
-  if (n < (args[PLAN] == Py_None ? 2 : 1)) return Py_NewRef(Py_NotImplemented);
-  return execute_items(PySequence_Fast_ITEMS(args[ARRAYS]), n, args);
+  PyObject *items = PySequence_Tuple(args[ARRAYS]); /* a list may change meanwhile */
+  if (items == NULL) return NULL;
+  Py_ssize_t n = PyTuple_GET_SIZE(items), least = args[PLAN] == Py_None ? 2 : 1;
+  PyObject *result = n < least ? Py_NewRef(Py_NotImplemented)
+                               : execute_items(&PyTuple_GET_ITEM(items, 0), n, args);
+  Py_DECREF(items);
+  return result;
 }
 
 PyObject *mmcp_readable(PyObject *module, PyObject *const *args, Py_ssize_t count) {

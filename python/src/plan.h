@@ -10,6 +10,7 @@ typedef struct mmcp_plan {
   PyObject_HEAD mmc_chain *chain;
   PyObject *objective, *device, *precision, *solver; /* str, or None for the default */
   PyObject *asked_device;                            /* in the cache's key; or NULL */
+  int array_device;                                  /* likewise */
   uint64_t memory_limit_bytes;
   mmc_location location; /* of the arrays, most likely */
 

@@ -27,21 +27,21 @@ static bool dtype_of_dl(dl_dtype given, mmc_dtype *out) {
 
 /* The buffer protocol's formats, native and aligned. */
 static bool dtype_of_format(const char *format, bool bf16, mmc_dtype *out) {
-  static const struct {
-    char format[3];
-    mmc_dtype dtype;
-  } formats[] = {{"d", MMC_F64}, {"f", MMC_F32}, {"Zd", MMC_C128}, {"Zf", MMC_C64}, {"e", MMC_F16}};
-  if (format == NULL) return false;
+  if (format == NULL || format[0] == '\0') return false;
+  bool is_complex = format[0] == 'Z';
+  char real = format[is_complex];
+  if (real == '\0' || format[is_complex + 1] != '\0') return false;
   if (bf16) {
     *out = MMC_BF16;
-    return strcmp(format, "H") == 0;
+    return real == 'H' && !is_complex;
   }
-  for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
-    if (strcmp(format, formats[f].format) != 0) continue;
-    *out = formats[f].dtype;
-    return true;
-  }
-  return false;
+  if (real == 'd')
+    *out = is_complex ? MMC_C128 : MMC_F64;
+  else if (real == 'f')
+    *out = is_complex ? MMC_C64 : MMC_F32;
+  else
+    *out = MMC_F16;
+  return real == 'd' || real == 'f' || (real == 'e' && !is_complex);
 }
 
 static bool is_aligned(const mmcp_view *view) {
@@ -148,8 +148,17 @@ static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp
   return got == 1 ? is_plain(object, out->dtype) : got;
 }
 
+/* Holds nothing. The rest is set when something is found: clearing all of it takes as long. */
+static void clear(mmcp_view *view) {
+  view->buffer.obj = NULL;
+  view->owner = NULL;
+  view->managed = NULL;
+  view->exchange = NULL;
+  view->read_only = view->is_numpy = false;
+}
+
 int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
-  memset(out, 0, sizeof *out);
+  clear(out);
   if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) return acquire_buffer(object, want, out);
   if (PyCapsule_CheckExact(object)) return acquire_capsule(object, want, out);
   const dl_exchange *exchange = mmcp_exchange_of(object);
@@ -214,7 +223,7 @@ static void set_error(void *context, const char *kind, const char *message) {
 
 int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device, int ndim,
                        int64_t *shape, mmcp_view *out) {
-  memset(out, 0, sizeof *out);
+  clear(out);
   dl_tensor prototype = {
       .device = {device == MMCP_HOST ? DL_CPU : DL_CUDA, device == MMCP_HOST ? 0 : device},
       .ndim = ndim,

@@ -11,8 +11,9 @@ from chains import DTYPES, assert_close, random_chain
 
 from_dlpack = getattr(np, "from_dlpack", None)
 needs_numpy_dlpack = pytest.mark.skipif(from_dlpack is None, reason="NumPy without DLPack")
-versioned = pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0",
-                               reason="NumPy without DLPack 1.0")
+versioned = pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="NumPy without DLPack 1.0"
+)
 
 
 def execute(arrays, out=None, plan=None, stream=None):
@@ -98,9 +99,15 @@ class Dtype(c.Structure):
 
 
 class Tensor(c.Structure):
-    _fields_ = [("data", c.c_void_p), ("device", Device), ("ndim", c.c_int32), ("dtype", Dtype),
-                ("shape", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)),
-                ("byte_offset", c.c_uint64)]
+    _fields_ = [
+        ("data", c.c_void_p),
+        ("device", Device),
+        ("ndim", c.c_int32),
+        ("dtype", Dtype),
+        ("shape", c.POINTER(c.c_int64)),
+        ("strides", c.POINTER(c.c_int64)),
+        ("byte_offset", c.c_uint64),
+    ]
 
 
 class Managed(c.Structure):
@@ -108,11 +115,18 @@ class Managed(c.Structure):
 
 
 Deleter = c.PYFUNCTYPE(None, c.POINTER(Managed))
-Managed._fields_ = [("major", c.c_uint32), ("minor", c.c_uint32), ("manager", c.c_void_p),
-                    ("deleter", Deleter), ("flags", c.c_uint64), ("tensor", Tensor)]
+Managed._fields_ = [
+    ("major", c.c_uint32),
+    ("minor", c.c_uint32),
+    ("manager", c.c_void_p),
+    ("deleter", Deleter),
+    ("flags", c.c_uint64),
+    ("tensor", Tensor),
+]
 SetError = c.PYFUNCTYPE(None, c.c_void_p, c.c_char_p, c.c_char_p)
-Allocate = c.PYFUNCTYPE(c.c_int, c.POINTER(Tensor), c.POINTER(c.POINTER(Managed)), c.c_void_p,
-                        SetError)
+Allocate = c.PYFUNCTYPE(
+    c.c_int, c.POINTER(Tensor), c.POINTER(c.POINTER(Managed)), c.c_void_p, SetError
+)
 FromObject = c.PYFUNCTYPE(c.c_int, c.py_object, c.c_void_p)
 ToObject = c.PYFUNCTYPE(c.c_int, c.POINTER(Managed), c.POINTER(c.c_void_p))
 Borrow = c.PYFUNCTYPE(c.c_int, c.py_object, c.POINTER(Tensor))
@@ -120,9 +134,16 @@ Stream = c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, c.POINTER(c.c_void_p))
 
 
 class Table(c.Structure):
-    _fields_ = [("major", c.c_uint32), ("minor", c.c_uint32), ("previous", c.c_void_p),
-                ("allocate", Allocate), ("from_object", FromObject), ("to_object", ToObject),
-                ("borrow", Borrow), ("stream", Stream)]
+    _fields_ = [
+        ("major", c.c_uint32),
+        ("minor", c.c_uint32),
+        ("previous", c.c_void_p),
+        ("allocate", Allocate),
+        ("from_object", FromObject),
+        ("to_object", ToObject),
+        ("borrow", Borrow),
+        ("stream", Stream),
+    ]
 
 
 CODES = {"f": 2, "c": 5}
@@ -187,7 +208,8 @@ c.pythonapi.PyCapsule_New.argtypes = [c.c_void_p, c.c_char_p, c.c_void_p]
 
 class Thing:
     __dlpack_c_exchange_api__ = c.pythonapi.PyCapsule_New(
-        c.addressof(table), b"dlpack_exchange_api", None)
+        c.addressof(table), b"dlpack_exchange_api", None
+    )
     full = False
 
     def __init__(self, array, requires_grad=False, refuses=False, neg=False):
@@ -213,14 +235,23 @@ def test_exchange(rng, dtype):
     assert_close(out.array, arrays)
     stack = mmchain.multi_dot([Thing(np.stack([arrays[0]] * 3)), Thing(arrays[1])])
     assert stack.array.shape == (3, 4, 5)
-    scalar = mmchain.multi_dot([Thing(arrays[0][0]), Thing(arrays[1]), Thing(arrays[2][:, 0].copy())])
+    scalar = mmchain.multi_dot(
+        [Thing(arrays[0][0]), Thing(arrays[1]), Thing(arrays[2][:, 0].copy())]
+    )
     assert type(scalar) is Thing and scalar.array.shape == ()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kind, quirk", [
-    (Thing, {"refuses": True}), (Thing, {"requires_grad": True}), (Thing, {"neg": True}),
-    (Heir, {}), (Thing, None)])
+@pytest.mark.parametrize(
+    "kind, quirk",
+    [
+        (Thing, {"refuses": True}),
+        (Thing, {"requires_grad": True}),
+        (Thing, {"neg": True}),
+        (Heir, {}),
+        (Thing, None),
+    ],
+)
 def test_exchange_leaves_to_others(rng, kind, quirk):
     a, b = random_chain(rng, [4, 3, 5])
     first = kind(a, **quirk) if quirk is not None else kind(np.zeros((8, 6))[::2, ::2])

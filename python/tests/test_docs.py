@@ -15,9 +15,15 @@ OPTIONAL = {"_torch", "_cupy", "_jax"}
 EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
 
 
-@pytest.mark.parametrize("name", [""] + sorted(
-    "." + m.name for m in pkgutil.iter_modules(mmchain.__path__)
-    if m.name not in OPTIONAL | {"_mmchain"}))
+@pytest.mark.parametrize(
+    "name",
+    [""]
+    + sorted(
+        "." + m.name
+        for m in pkgutil.iter_modules(mmchain.__path__)
+        if m.name not in OPTIONAL | {"_mmchain"}
+    ),
+)
 def test_doctests(name):
     module = importlib.import_module("mmchain" + name)
     failed, _ = doctest.testmod(module, extraglobs={"mmchain": mmchain, "np": np})

@@ -40,7 +40,7 @@ def chains(draw):
     arrays = []
     for i in range(n):
         shape = [dims[i], dims[i + 1]]
-        own = stack[draw(st.integers(0, len(stack))):]
+        own = stack[draw(st.integers(0, len(stack))) :]
         own = [1 if draw(st.booleans()) else size for size in own]
         shape = own + shape
         if i in (0, n - 1) and draw(st.integers(0, 3)) == 0:

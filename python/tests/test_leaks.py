@@ -58,8 +58,19 @@ def nothing_like_an_array():
     return [object(), np.ones((4, 2))], None
 
 
-CASES = [ok, stack, vectors, with_out, strided, integers, misaligned, bad_out, read_only_out,
-         strings, nothing_like_an_array]
+CASES = [
+    ok,
+    stack,
+    vectors,
+    with_out,
+    strided,
+    integers,
+    misaligned,
+    bad_out,
+    read_only_out,
+    strings,
+    nothing_like_an_array,
+]
 
 
 def attempt(arrays, out, **options):
@@ -83,8 +94,10 @@ def test_references(case):
             array.resize(array.shape, refcheck=False)  # fails while a buffer is exported
 
 
-@pytest.mark.parametrize("options", [{"objective": "beauty"}, {"precision": "x"}, {"device": "x"},
-                                     {"objective": 3}, {"device": 3}])
+@pytest.mark.parametrize(
+    "options",
+    [{"objective": "beauty"}, {"precision": "x"}, {"device": "x"}, {"objective": 3}, {"device": 3}],
+)
 def test_references_of_options(options):
     arrays, _ = ok()
     option = next(iter(options.values()))

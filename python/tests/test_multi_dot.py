@@ -38,8 +38,20 @@ def test_four_hundred_factors(rng):
     assert error <= 1e-9 * scale
 
 
-@pytest.mark.parametrize("dims", [[1, 2, 1], [2, 0, 2], [0, 2, 2], [2, 2, 2, 2], [2, 3, 4, 5],
-                                  [5, 4, 0, 2], [2, 4, 3, 5, 3, 2], [0, 0, 0], [3, 0, 0, 4]])
+@pytest.mark.parametrize(
+    "dims",
+    [
+        [1, 2, 1],
+        [2, 0, 2],
+        [0, 2, 2],
+        [2, 2, 2, 2],
+        [2, 3, 4, 5],
+        [5, 4, 0, 2],
+        [2, 4, 3, 5, 3, 2],
+        [0, 0, 0],
+        [3, 0, 0, 4],
+    ],
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sample_shapes(rng, dims, dtype):
     arrays = random_chain(rng, dims, dtype)
@@ -60,9 +72,11 @@ def test_nan_and_infinity_pass_through():
 @pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("dtype", ["float64", "int64", "complex64"])
 def test_vectors_at_the_ends(rng, first, last, n, dtype):
-    arrays = [(4 * a).astype(dtype) for a in random_chain(rng, random_dims(rng, n), "complex128")
-              ] if dtype == "complex64" else [
-                  (4 * a).astype(dtype) for a in random_chain(rng, random_dims(rng, n))]
+    arrays = (
+        [(4 * a).astype(dtype) for a in random_chain(rng, random_dims(rng, n), "complex128")]
+        if dtype == "complex64"
+        else [(4 * a).astype(dtype) for a in random_chain(rng, random_dims(rng, n))]
+    )
     if first:
         arrays[0] = arrays[0][0]
     if last:
@@ -156,10 +170,21 @@ def test_one_array_many_times(rng):
 
 # ---- dtypes ----------------------------------------------------------------------------------
 
-MIXED = [("float32", "float64"), ("int32", "float32"), ("int8", "float16"), ("bool", "bool"),
-         ("int8", "uint8"), ("int64", "uint64"), ("float64", "complex64"), ("bool", "int16"),
-         ("float32", "complex64"), ("longdouble", "float32"), ("clongdouble", "float64"),
-         ("object", "float64"), ("float16", "float32")]
+MIXED = [
+    ("float32", "float64"),
+    ("int32", "float32"),
+    ("int8", "float16"),
+    ("bool", "bool"),
+    ("int8", "uint8"),
+    ("int64", "uint64"),
+    ("float64", "complex64"),
+    ("bool", "int16"),
+    ("float32", "complex64"),
+    ("longdouble", "float32"),
+    ("clongdouble", "float64"),
+    ("object", "float64"),
+    ("float16", "float32"),
+]
 
 
 @pytest.mark.parametrize("left, right", MIXED)
@@ -179,11 +204,13 @@ def test_integers_are_exact_and_wrap():
 
 def test_lists_and_scalars():
     rows = [[1.0, 2.0], [3.0, 4.0]]
-    np.testing.assert_array_equal(mmchain.multi_dot([rows, rows, rows]),
-                                  numpy_dot([rows, rows, rows]))
+    np.testing.assert_array_equal(
+        mmchain.multi_dot([rows, rows, rows]), numpy_dot([rows, rows, rows])
+    )
     np.testing.assert_array_equal(mmchain.multi_dot([3, rows]), numpy_dot([3, rows]))
-    np.testing.assert_array_equal(mmchain.multi_dot((rows, np.array(2))),
-                                  numpy_dot((rows, np.array(2))))
+    np.testing.assert_array_equal(
+        mmchain.multi_dot((rows, np.array(2))), numpy_dot((rows, np.array(2)))
+    )
     stack = np.arange(12.0).reshape(3, 2, 2)
     np.testing.assert_array_equal(mmchain.multi_dot(stack), numpy_dot(stack))
 
@@ -211,8 +238,16 @@ def test_bfloat16(rng):
 
 # ---- stacks ----------------------------------------------------------------------------------
 
-STACKS = [((7,), (7,), (7,)), ((7,), (), ()), ((), (7,), ()), ((2, 1), (3,), ()),
-          ((2, 3), (2, 3), (1, 3)), ((0,), (), ()), ((1,), (1,), (0,)), ((4, 1, 2), (5, 1), (2,))]
+STACKS = [
+    ((7,), (7,), (7,)),
+    ((7,), (), ()),
+    ((), (7,), ()),
+    ((2, 1), (3,), ()),
+    ((2, 3), (2, 3), (1, 3)),
+    ((0,), (), ()),
+    ((1,), (1,), (0,)),
+    ((4, 1, 2), (5, 1), (2,)),
+]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex64", "int64", "float16"])
@@ -351,7 +386,9 @@ def test_exceptions_are_numpys(what):
 
 
 def test_first_mismatch_of_a_chain_is_named():
-    with pytest.raises(ValueError, match=r"shapes \(3,4\) and \(5,6\) not aligned: 4 \(dim 1\) != 5"):
+    with pytest.raises(
+        ValueError, match=r"shapes \(3,4\) and \(5,6\) not aligned: 4 \(dim 1\) != 5"
+    ):
         mmchain.multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones((5, 6))])
     with pytest.raises(ValueError, match="broadcast"):
         mmchain.multi_dot([np.ones((2, 3, 3)), np.ones((4, 3, 3))])

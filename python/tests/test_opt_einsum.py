@@ -54,29 +54,35 @@ def test_chains_get_the_exact_order(seed):
     assert ours == best, text
 
 
-@pytest.mark.parametrize("text, shapes", [
-    ("bij,bjk,bkl->bil", [(3, 4, 5), (3, 5, 6), (3, 6, 2)]),  # a stack
-    ("ijk,jkl,lm->im", [(2, 3, 4), (3, 4, 5), (5, 6)]),  # two indices as one
-    ("ab,bc,cd,de", [(9, 2), (2, 8), (8, 3), (3, 7)]),  # the result is implied
-    ("abx,bcx,cdx->xad", [(2, 3, 4), (3, 5, 4), (5, 2, 4)]),
-])
+@pytest.mark.parametrize(
+    "text, shapes",
+    [
+        ("bij,bjk,bkl->bil", [(3, 4, 5), (3, 5, 6), (3, 6, 2)]),  # a stack
+        ("ijk,jkl,lm->im", [(2, 3, 4), (3, 4, 5), (5, 6)]),  # two indices as one
+        ("ab,bc,cd,de", [(9, 2), (2, 8), (8, 3), (3, 7)]),  # the result is implied
+        ("abx,bcx,cdx->xad", [(2, 3, 4), (3, 5, 4), (5, 2, 4)]),
+    ],
+)
 def test_chains_in_other_clothes(text, shapes):
     rng = np.random.default_rng(1)
     ours, best = contract_and_compare(text, *shapes, rng=rng)
     assert ours == best
 
 
-@pytest.mark.parametrize("text, shapes", [
-    ("ij,jk,ki->", [(3, 4), (4, 5), (5, 3)]),  # a ring
-    ("ij,ik,il->jkl", [(3, 4), (3, 5), (3, 2)]),  # a star
-    ("ij,jk,kl->i", [(3, 4), (4, 5), (5, 2)]),  # l is summed in one operand alone
-    ("ij,kl,mn->ijklmn", [(2, 2), (2, 3), (3, 2)]),  # nothing linked
-    ("ij,jk,kl->ijl", [(3, 4), (4, 5), (5, 2)]),  # j stays
-    ("aij,jk,kl->ail", [(2, 3, 4), (4, 5), (5, 6)]),
-    ("i,i,i->i", [(3,), (3,), (3,)]),
-    ("ij,jk->ik", [(3, 4), (4, 5)]),
-    ("ij->ji", [(3, 4)]),
-])
+@pytest.mark.parametrize(
+    "text, shapes",
+    [
+        ("ij,jk,ki->", [(3, 4), (4, 5), (5, 3)]),  # a ring
+        ("ij,ik,il->jkl", [(3, 4), (3, 5), (3, 2)]),  # a star
+        ("ij,jk,kl->i", [(3, 4), (4, 5), (5, 2)]),  # l is summed in one operand alone
+        ("ij,kl,mn->ijklmn", [(2, 2), (2, 3), (3, 2)]),  # nothing linked
+        ("ij,jk,kl->ijl", [(3, 4), (4, 5), (5, 2)]),  # j stays
+        ("aij,jk,kl->ail", [(2, 3, 4), (4, 5), (5, 6)]),
+        ("i,i,i->i", [(3,), (3,), (3,)]),
+        ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("ij->ji", [(3, 4)]),
+    ],
+)
 def test_what_is_no_chain_falls_through(text, shapes):
     contract_and_compare(text, *shapes, rng=np.random.default_rng(1))
 

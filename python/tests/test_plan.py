@@ -20,7 +20,12 @@ def test_facts():
     assert p.order == "((A1 (A2 A3)) ((A4 A5) A6))"
     assert p.multiplications == 15125 and p.flops == 30250
     assert [s.product for s in p.steps] == [
-        "T1 = A2 A3", "T2 = A1 T1", "T3 = A4 A5", "T4 = T3 A6", "R = T2 T4"]
+        "T1 = A2 A3",
+        "T2 = A1 T1",
+        "T3 = A4 A5",
+        "T4 = T3 A6",
+        "R = T2 T4",
+    ]
     assert sum(s.multiplications for s in p.steps) == 15125
     assert p.workspace_bytes > 0
     assert p.device in ("blas", "ref")
@@ -92,8 +97,9 @@ def test_execute(rng):
     assert_close(p.execute([np.repeat(np.repeat(a, 2, 0), 2, 1)[::2, ::2] for a in arrays]), arrays)
     stack = np.stack([arrays[0], 2 * arrays[0]])
     np.testing.assert_allclose(p.execute([stack, *arrays[1:]])[1], 2 * p.execute(arrays))
-    assert_close(p.execute([arrays[0].astype("f"), *arrays[1:]]),
-                 [arrays[0].astype("f"), *arrays[1:]])
+    assert_close(
+        p.execute([arrays[0].astype("f"), *arrays[1:]]), [arrays[0].astype("f"), *arrays[1:]]
+    )
     with pytest.raises(TypeError, match="expected f64 as planned, got complex128"):
         p.execute([arrays[0].astype("D"), *arrays[1:]])
     with pytest.raises(ValueError, match="expected the shapes of f64:10x30x5x60, got 9x30x5x60"):
@@ -139,8 +145,9 @@ def test_svg(chain):
 
 def test_pickle(rng):
     arrays = random_chain(rng, [10, 30, 5, 60])
-    p = mmchain.plan(arrays, objective="flops", precision="faithful", solver="table",
-                     memory_limit=10**6)
+    p = mmchain.plan(
+        arrays, objective="flops", precision="faithful", solver="table", memory_limit=10**6
+    )
     q = pickle.loads(pickle.dumps(p))
     assert type(q) is mmchain.Plan
     assert q.explain("json") == p.explain("json")

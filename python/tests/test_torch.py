@@ -10,13 +10,31 @@ from mmchain import _mmchain, _torch  # noqa: E402
 from chains import random_dims  # noqa: E402
 
 cuda = torch.cuda.is_available() and any(
-    d["name"].startswith("cuda") and d["available"] for d in mmchain.info()["devices"])
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not cuda, reason="no GPU, or mmchain without CUDA"))]
-DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64,
-          torch.complex128]
-SAMPLES = [[1, 2, 1], [2, 0, 2], [0, 2, 2], [2, 2, 2, 2], [2, 3, 4, 5], [5, 4, 0, 2],
-           [2, 4, 3, 5, 3, 2]]
+    d["name"].startswith("cuda") and d["available"] for d in mmchain.info()["devices"]
+)
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not cuda, reason="no GPU, or mmchain without CUDA")
+    ),
+]
+DTYPES = [
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.complex128,
+]
+SAMPLES = [
+    [1, 2, 1],
+    [2, 0, 2],
+    [0, 2, 2],
+    [2, 2, 2, 2],
+    [2, 3, 4, 5],
+    [5, 4, 0, 2],
+    [2, 4, 3, 5, 3, 2],
+]
 
 
 @pytest.fixture(params=DEVICES)
@@ -30,10 +48,15 @@ def make(rng, device):
 
     def tensors(dims, dtype=torch.float64, **options):
         wide = torch.complex128 if dtype.is_complex else torch.float64
-        return [torch.randn(shape, dtype=wide, generator=generator).to(dtype).to(device)
-                .requires_grad_(**options) if options else
-                torch.randn(shape, dtype=wide, generator=generator).to(dtype).to(device)
-                for shape in zip(dims, dims[1:])]
+        return [
+            torch.randn(shape, dtype=wide, generator=generator)
+            .to(dtype)
+            .to(device)
+            .requires_grad_(**options)
+            if options
+            else torch.randn(shape, dtype=wide, generator=generator).to(dtype).to(device)
+            for shape in zip(dims, dims[1:])
+        ]
 
     return tensors
 
@@ -86,8 +109,9 @@ def test_strides_views_stacks_vectors(make):
         check(mmchain.multi_dot([x, y, c]), [x, y, c])
     stack = torch.stack([a, 2 * a, 3 * a])
     check(mmchain.multi_dot([stack, b, c]), [stack, b, c])
-    check(mmchain.multi_dot([stack[:, None], stack.mT[None], a]),
-          [stack[:, None], stack.mT[None], a])
+    check(
+        mmchain.multi_dot([stack[:, None], stack.mT[None], a]), [stack[:, None], stack.mT[None], a]
+    )
     check(mmchain.multi_dot([a[0], b, c]), [a[0], b, c])
     check(mmchain.multi_dot([a, b, c[:, 0]]), [a, b, c[:, 0]])
     assert mmchain.multi_dot([a[0], b, c[:, 0]]).shape == ()
@@ -99,8 +123,10 @@ def test_lazy_conjugates_and_negatives(make):
     check(mmchain.multi_dot([b.mH, a.mH]), [b.mH.resolve_conj(), a.mH.resolve_conj()])
     negative = a.conj().imag
     assert negative.is_neg()
-    check(mmchain.multi_dot([negative, b.real, c.real]),
-          [negative.resolve_neg(), b.real.contiguous(), c.real.contiguous()])
+    check(
+        mmchain.multi_dot([negative, b.real, c.real]),
+        [negative.resolve_neg(), b.real.contiguous(), c.real.contiguous()],
+    )
 
 
 def test_promotion_and_integers(make, device):
@@ -161,8 +187,11 @@ def test_gradcheck_twice(make):
     tensors = make([2, 3, 2, 3], requires_grad=True)
     assert torch.autograd.gradcheck(lambda *x: mmchain.multi_dot(x), tensors)
     assert torch.autograd.gradgradcheck(lambda *x: mmchain.multi_dot(x), tensors)
-    ends = [tensors[0][0].detach().requires_grad_(), tensors[1],
-            tensors[2][:, 0].detach().requires_grad_()]
+    ends = [
+        tensors[0][0].detach().requires_grad_(),
+        tensors[1],
+        tensors[2][:, 0].detach().requires_grad_(),
+    ]
     assert torch.autograd.gradcheck(lambda *x: mmchain.multi_dot(x), ends)
     stack = torch.stack([tensors[0]] * 2).detach().requires_grad_()
     assert torch.autograd.gradcheck(lambda *x: mmchain.multi_dot(x), [stack, *tensors[1:]])
