@@ -225,7 +225,7 @@ static void gains_are_found_in_noise(void **state) {
     }
   }
   printf("a gain of 1.1 found in noise: %d of %d; seed %llu\n", found, rounds,
-         (unsigned long long)(seed + 5000));
+         (unsigned long long)seed + 5000);
   assert_true(found >= rounds * 95 / 100);
 }
 

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Times the Python package, one JSON line a chain.
+
+    PYTHONPATH=build/python python3 bench/bench_python.py build/lib/libmmchain.so [CHAIN...]
+
+`overhead_s` is what mmchain.multi_dot takes beyond mmc_execute() of the same plan on the same
+matrices. mmc_execute is called by ctypes, whose own time is measured by the same call with no run,
+which returns at once, and taken off. `ratio` is the median of numpy.linalg.multi_dot's time over
+ours. All calls are interleaved. With PyTorch, CUDA and the module for it, chains of tensors on the
+GPU follow: there `overhead_s` is that of the call, which does not wait, over mmc_enqueue().
+"""
+
+import ctypes
+import json
+import statistics
+import sys
+import time
+
+import numpy as np
+
+import mmchain
+from mmchain_ctypes import DEVICE, HOST, Library, Matrix
+
+CHAINS = {
+    "10x30x5x60": None,
+    "30x35x15x5x10x20x25": None,
+    "400 random factors of 1 to 16": (400, 16),
+    "200x200x200x200x200": None,
+}
+CUDA_CHAINS = ["10x30x5x60", "30x35x15x5x10x20x25", "x".join(["64"] * 9), "512x512x512x512x512"]
+
+
+def dims_of(name):
+    if CHAINS.get(name) is None:
+        return [int(p) for p in name.split("x")]
+    n, most = CHAINS[name]
+    return [int(p) for p in np.random.default_rng(1).integers(1, most + 1, n + 1)]
+
+
+def seconds(call, repeats):
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def interleave(calls, rounds=25, round_s=0.01, between=lambda: None):
+    """Samples of each call's seconds."""
+    repeats = {}
+    for name, call in calls.items():
+        call()
+        repeats[name] = max(1, int(round_s / seconds(call, 2)))
+        between()
+    samples = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            samples[name].append(seconds(call, repeats[name]))
+            between()
+    return samples
+
+
+def medians(samples):
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def spread(values):
+    """Half the range between the quartiles, over the median."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return (high - low) / 2 / middle
+
+
+def line(chain, samples, **more):
+    median = medians(samples)
+    call = median["execute_ctypes"] - median["nothing_ctypes"]
+    print(
+        json.dumps(
+            {
+                "bench": "python",
+                "chain": chain,
+                "multi_dot_s": median["multi_dot"],
+                "multi_dot_out_s": median["multi_dot_out"],
+                "execute_s": call,
+                "overhead_s": median["multi_dot"] - call,
+                "overhead_out_s": median["multi_dot_out"] - call,
+                "spread": round(spread(samples["multi_dot"]), 3),
+                **more,
+            }
+        ),
+        flush=True,
+    )
+
+
+def bench_numpy(library, name):
+    dims = dims_of(name)
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(shape) / shape[1] for shape in zip(dims, dims[1:])]
+    out = np.full((dims[0], dims[-1]), np.nan)
+    factors = (Matrix * len(arrays))(*(Matrix(a.ctypes.data, *a.shape, 0, 0, HOST) for a in arrays))
+    result = ctypes.byref(Matrix(out.ctypes.data, *out.shape, 0, 0, HOST))
+    text = "f64:" + "x".join(map(str, dims))
+    handles = library.prepare(text.encode(), objective=b"time")
+    execute, run = library.c.mmc_execute, handles[2]
+    library.check(execute(run, factors, result))
+    error = np.linalg.norm(out - mmchain.multi_dot(arrays))
+    if not error <= 1e-12 * np.linalg.norm(out):
+        raise RuntimeError(f"{name}: results differ by {error}")
+    samples = interleave(
+        {
+            "multi_dot": lambda: mmchain.multi_dot(arrays),
+            "multi_dot_out": lambda: mmchain.multi_dot(arrays, out=out),
+            "execute_ctypes": lambda: execute(run, factors, result),
+            "nothing_ctypes": lambda: execute(None, factors, result),
+        }
+    )
+    again = {
+        "numpy": lambda: np.linalg.multi_dot(arrays),
+        "ours": lambda: mmchain.multi_dot(arrays),
+    }
+    compared = interleave(again, rounds=15 if len(arrays) < 100 else 3)
+    library.release(handles)
+    ratios = [a / b for a, b in zip(compared["numpy"], compared["ours"])]
+    line(
+        name,
+        samples,
+        numpy_s=medians(compared)["numpy"],
+        ratio=round(statistics.median(ratios), 2),
+        ratio_min=round(min(ratios), 2),
+        ratio_max=round(max(ratios), 2),
+    )
+
+
+def bench_cuda(torch, library, text):
+    dims = [int(p) for p in text.split("x")]
+    tensors = [torch.randn(shape, device="cuda") for shape in zip(dims, dims[1:])]
+    out = torch.empty(dims[0], dims[-1], device="cuda")
+    factors = (Matrix * len(tensors))(
+        *(Matrix(t.data_ptr(), *t.shape, 0, 0, DEVICE) for t in tensors)
+    )
+    result = ctypes.byref(Matrix(out.data_ptr(), *out.shape, 0, 0, DEVICE))
+    handles = library.prepare(
+        f"f32:{text}".encode(), device=b"cuda", location=DEVICE, objective=b"time"
+    )
+    enqueue, run = library.c.mmc_enqueue, handles[2]
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    # Few calls at a time, so that none waits for room in the queue.
+    samples = interleave(
+        {
+            "multi_dot": lambda: mmchain.multi_dot(tensors),
+            "multi_dot_out": lambda: mmchain.multi_dot(tensors, out=out),
+            "execute_ctypes": lambda: enqueue(run, stream, factors, result),
+            "nothing_ctypes": lambda: enqueue(None, stream, factors, result),
+            "torch": lambda: torch.linalg.multi_dot(tensors),
+        },
+        rounds=101,
+        round_s=0.0002,
+        between=torch.cuda.synchronize,
+    )
+    done = interleave(
+        {
+            "ours": lambda: (mmchain.multi_dot(tensors), torch.cuda.synchronize()),
+            "out": lambda: (mmchain.multi_dot(tensors, out=out), torch.cuda.synchronize()),
+            "torch": lambda: (torch.linalg.multi_dot(tensors), torch.cuda.synchronize()),
+        }
+    )
+    library.check(library.c.mmc_wait(run))
+    library.release(handles)
+    done = medians(done)
+    line(
+        f"f32:{text} on {torch.cuda.get_device_name()}",
+        samples,
+        torch_call_s=medians(samples)["torch"],
+        done_s=done["ours"],
+        done_out_s=done["out"],
+        torch_done_s=done["torch"],
+        ratio=round(done["torch"] / done["ours"], 2),
+        ratio_out=round(done["torch"] / done["out"], 2),
+    )
+
+
+def has_cuda(torch):
+    devices = mmchain.info()["devices"]
+    return torch.cuda.is_available() and any(
+        d["available"] and d["name"].startswith("cuda") for d in devices
+    )
+
+
+def main():
+    if len(sys.argv) < 2:
+        print("usage: bench_python.py libmmchain.so [CHAIN...]", file=sys.stderr)
+        return 2
+    library = Library(sys.argv[1])
+    for name in sys.argv[2:] or CHAINS:
+        bench_numpy(library, name)
+    try:
+        import torch
+    except ImportError:
+        return 0
+    if has_cuda(torch):
+        for text in sys.argv[2:] or CUDA_CHAINS:
+            bench_cuda(torch, library, text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""Multiply a chain of matrices in the cheapest order.
+
+    >>> import numpy as np, mmchain
+    >>> rng = np.random.default_rng(1)
+    >>> a, b, c = (rng.random(shape) for shape in [(10, 30), (30, 5), (5, 60)])
+    >>> np.allclose(mmchain.multi_dot([a, b, c]), a @ b @ c)
+    True
+    >>> print(mmchain.plan([a, b, c]).order)
+    ((A1 A2) A3)
+
+`multi_dot` takes NumPy, PyTorch, CuPy and JAX arrays, on the CPU and on CUDA devices, and returns
+the caller's kind. `plan` says what it does and why, and is for repeated use.
+
+Threads may call everything at once; the interpreter's lock is released while work is done that
+is longer than releasing it takes. A fork waits for multiplications under way, and the child plans
+anew; CUDA does not survive a fork, and mmchain says so when the child asks for it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any, Optional, Sequence
+
+from . import _mmchain
+from ._bench import bench
+from ._einsum import register as _register_einsum
+from ._general import multiply as _multiply
+from ._info import clear_cache, info
+from ._plan import Plan, Step, plan
+from ._swap import numpy_multi_dot
+
+__all__ = ["Plan", "Step", "bench", "clear_cache", "info", "multi_dot", "numpy_multi_dot", "plan"]
+__version__: str = _mmchain.version
+
+_execute = _mmchain.execute
+
+
+def multi_dot(
+    arrays: Sequence[Any],
+    *,
+    out: Optional[Any] = None,
+    objective: str = "time",
+    device: Optional[str] = None,
+    precision: str = "native",
+) -> Any:
+    """The product of arrays, multiplied in the cheapest order.
+
+    Like `numpy.linalg.multi_dot`: the first array may be a row vector of one dimension, the last a
+    column vector, and the result lacks the dimensions that they lack; dtypes are promoted; the
+    exceptions are the same. Beyond it, arrays of more than two dimensions are stacks of matrices,
+    which broadcast as `numpy.matmul` has them (also of two arrays, where NumPy takes `dot`).
+
+    Arrays are read where they lie, C-ordered, Fortran-ordered or with a stride between rows or
+    columns; others are copied. A plan is made once for each list of shapes and remembered. Arrays
+    of other dtypes than float16, bfloat16, float32, float64, complex64 and complex128, subclasses
+    and arrays without memory (tracers) are multiplied by their own library, in the planned order.
+
+    Parameters
+    ----------
+    arrays : sequence of at least two arrays of one kind
+        NumPy arrays or what becomes one, or PyTorch, CuPy or JAX arrays. Gradients of PyTorch go
+        through the planned order backwards, so that its intermediate products are shared.
+    out : array, optional
+        For the result: of its kind, shape and dtype, and C-contiguous where NumPy's.
+    objective : str
+        What the plan makes least: "time" or "flops".
+    device : str, optional
+        "cpu", "blas", "ref", "cuda" or "cuda:i"; None is where the arrays are.
+    precision : str
+        "native", the arithmetic of the dtype; "faithful", other arithmetic that is at least as
+        accurate; "fast", TF32 for float32 and complex64 on a GPU.
+
+    Returns
+    -------
+    array of the caller's kind
+        A scalar where NumPy returns one. On a CUDA device the work is ordered on the current
+        stream, as any operation of the caller's library; JAX's is complete.
+
+    Examples
+    --------
+    >>> import numpy as np, mmchain
+    >>> a, b, c = np.ones((2, 3)), np.ones((3, 4)), np.ones(4)
+    >>> mmchain.multi_dot([a, b, c])
+    array([12., 12.])
+    >>> mmchain.multi_dot([np.ones((7, 2, 3)), b, np.ones((4, 5))]).shape
+    (7, 2, 5)
+    """
+    result = _execute(None, arrays, out, objective, device, precision, None, False)
+    if result is not NotImplemented:
+        return result
+    return _multiply(None, arrays, out, objective, device, precision)
+
+
+_package = os.path.dirname(os.path.abspath(__file__))
+if "MMCHAIN_MODULE_DIR" not in os.environ and glob.glob(os.path.join(_package, "mmchain-*.so")):
+    _mmchain.configure(_package)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_mmchain.before_fork,
+        after_in_parent=_mmchain.after_fork,
+        after_in_child=_mmchain.after_fork_in_child,
+    )
+_register_einsum()

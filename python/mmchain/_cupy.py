@@ -1,0 +1,88 @@
+"""CuPy arrays, on CuPy's current stream."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+import cupy
+
+from . import _mmchain, _shapes
+
+_names = {"float16": "f16", "float32": "f32", "float64": "f64", "complex64": "c64"}
+_names["complex128"] = "c128"
+_dtypes = {name: cupy.dtype(dtype) for dtype, name in _names.items()}
+
+
+def _capsule(array: Any) -> Any:
+    """Without waiting: the work goes to the current stream, where the array is."""
+    return array.__dlpack__(stream=-1)
+
+
+def _execute(plan: Any, arrays: List[Any], result: Any, options: _shapes.Options) -> bool:
+    stream = cupy.cuda.get_current_stream().ptr
+    capsules = [_capsule(array) for array in arrays]
+    done = _mmchain.execute(plan, capsules, _capsule(result), *options, stream, False)
+    return done is not NotImplemented
+
+
+def _direct(
+    plan: Any, chain: _shapes.Chain, arrays: List[Any], out: Any, options: _shapes.Options
+) -> Any:
+    result = cupy.empty(chain.result, arrays[0].dtype) if out is None else out
+    if _execute(plan, arrays, result, options):
+        return result
+    arrays = [
+        array if _mmchain.readable(_capsule(array), i == 0) else cupy.ascontiguousarray(array)
+        for i, array in enumerate(arrays)
+    ]
+    fresh = cupy.empty(chain.result, arrays[0].dtype)
+    if not _execute(plan, arrays, fresh, options):
+        raise _shapes.does_not_fit(plan, chain)
+    if out is None:
+        return fresh
+    out[...] = fresh
+    return out
+
+
+def _check_out(out: Any, chain: _shapes.Chain, dtype: Any) -> None:
+    if not isinstance(out, cupy.ndarray):
+        raise TypeError(f"out: expected a CuPy array, got {type(out).__name__}")
+    if (tuple(out.shape), out.dtype) != (chain.result, dtype) or not out.flags.c_contiguous:
+        raise ValueError(
+            f"out: expected C-contiguous {dtype} of shape {chain.result}, got {out.dtype} of shape "
+            f"{tuple(out.shape)}"
+        )
+
+
+def _dtype_for(plan: Any, arrays: List[Any]) -> Any:
+    dtype = cupy.result_type(*arrays)
+    if plan is None:
+        return dtype
+    planned = _dtypes.get(plan.chain.partition(":")[0])
+    if planned is None or not cupy.can_cast(dtype, planned, "same_kind"):
+        raise TypeError(f"arrays: expected those planned for, {plan.chain}, got {dtype}")
+    return planned
+
+
+def multiply(
+    plan: Optional[_mmchain.Plan],
+    arrays: List[Any],
+    out: Any,
+    objective: str,
+    device: Optional[str],
+    precision: str,
+) -> Any:
+    chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
+    dtype = _dtype_for(plan, arrays)
+    if out is not None:
+        _check_out(out, chain, dtype)
+    with arrays[0].device:
+        if dtype.name in _names:
+            arrays = [array.astype(dtype, copy=False) for array in arrays]
+            return _direct(plan, chain, arrays, out, (objective, device, precision))
+        pairs = _shapes.products(chain.dims) if plan is None else plan.products()
+        result = chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), cupy.matmul))
+        if out is None:
+            return result
+        out[...] = result
+        return out

@@ -1,0 +1,56 @@
+"""Where arrays go that cannot be read as they are: to the room of the library they come from."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Dict, Optional
+
+from . import _mmchain
+
+# By the package that a type, or one that it inherits from, is defined in.
+_rooms = {"torch": "._torch", "cupy": "._cupy", "jax": "._jax", "jaxlib": "._jax"}
+_room_of_type: Dict[type, str] = {}
+
+
+def _room_of(array: Any) -> str:
+    kind = type(array)
+    room = _room_of_type.get(kind)
+    if room is None:
+        packages = (base.__module__.partition(".")[0] for base in kind.__mro__)
+        room = next((_rooms[name] for name in packages if name in _rooms), "._numpy")
+        if room == "._numpy" and _is_tracer(array):
+            room = "._jax"
+        _room_of_type[kind] = room
+    return room
+
+
+def _is_tracer(array: Any) -> bool:
+    return hasattr(array, "aval") and hasattr(array, "_trace")
+
+
+def multiply(
+    plan: Optional[_mmchain.Plan],
+    arrays: Any,
+    out: Any,
+    objective: str,
+    device: Optional[str],
+    precision: str,
+) -> Any:
+    """multi_dot, or the product by a plan, of any arrays."""
+    if not hasattr(arrays, "__len__"):
+        len(arrays)  # NumPy's exception for an iterator
+    arrays = list(arrays)
+    rooms = {_room_of(array) for array in arrays}
+    room = rooms.pop() if len(rooms) == 1 else _mixed(rooms)
+    return import_module(room, __package__).multiply(
+        plan, arrays, out, objective, device, precision
+    )
+
+
+def _mixed(rooms: Any) -> str:
+    rooms = sorted(rooms)
+    # JAX computes with NumPy's arrays too.
+    if not rooms or rooms == ["._jax", "._numpy"]:
+        return rooms[0] if rooms else "._numpy"
+    names = " and ".join(room[2:] for room in rooms)
+    raise TypeError(f"arrays: expected arrays of one library, got {names}")

@@ -1,0 +1,103 @@
+"""NumPy arrays, and what becomes one, that need a conversion, a copy or another's arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+import numpy as np
+
+from . import _mmchain, _shapes
+
+_direct = "efdFD"
+_plan_dtypes = {"f16": "e", "f32": "f", "f64": "d", "c64": "F", "c128": "D"}
+
+
+def _is_bf16(dtype: np.dtype) -> bool:
+    """Whether it is the bfloat16 of ml_dtypes, of which NumPy knows nothing."""
+    return dtype.name == "bfloat16" and dtype.itemsize == 2
+
+
+def _dtype_for(plan: Optional[_mmchain.Plan], arrays: List[np.ndarray]) -> np.dtype:
+    dtype = np.result_type(*arrays)
+    if plan is None:
+        return dtype
+    name = plan.chain.partition(":")[0]
+    planned = dtype if name == "bf16" and _is_bf16(dtype) else np.dtype(_plan_dtypes.get(name, "V"))
+    for array in arrays:
+        if not np.can_cast(array.dtype, planned, "same_kind"):
+            raise TypeError(f"arrays: expected {name} as planned, got {array.dtype}")
+    return planned
+
+
+def _by_numpy(pairs: Any, chain: _shapes.Chain, arrays: List[Any]) -> Any:
+    """The planned order in NumPy's arithmetic: integers, objects, subclasses."""
+    product = np.matmul if chain.stack else np.dot
+    result = _shapes.multiply(pairs, chain.matrices(arrays), product)
+    return chain.squeeze(result)
+
+
+def _readable(array: np.ndarray, first: bool, bf16: bool) -> np.ndarray:
+    """The array, or a copy where it is strided in both dimensions, or not aligned."""
+    if not bf16 and _mmchain.readable(array, first):
+        return array
+    return np.array(array, order="C", copy=True)
+
+
+def _by_mmchain(
+    plan: Any,
+    chain: _shapes.Chain,
+    arrays: List[np.ndarray],
+    dtype: np.dtype,
+    options: _shapes.Options,
+) -> Any:
+    bf16 = _is_bf16(dtype)
+    arrays = [array.astype(dtype, copy=False) for array in arrays]
+    if bf16:
+        arrays = [array.view(np.uint16) for array in arrays]
+    result = _mmchain.execute(plan, arrays, None, *options, None, bf16)
+    if result is NotImplemented:
+        arrays = [_readable(array, i == 0, bf16) for i, array in enumerate(arrays)]
+        result = _mmchain.execute(plan, arrays, None, *options, None, bf16)
+    if result is NotImplemented:
+        raise _shapes.does_not_fit(plan, chain)
+    return np.asarray(result).view(dtype)[()] if bf16 else result
+
+
+def _store(result: Any, chain: _shapes.Chain, count: int, dtype: np.dtype, out: Any) -> Any:
+    """Puts the result into out, if NumPy takes it; returns what NumPy returns."""
+    row, column = chain.row, chain.column
+    if count > 2 and not chain.stack and getattr(out, "ndim", 0) == 2:
+        row = column = True  # NumPy makes vectors matrices first, and out must be one as well
+    lead = chain.stack + (chain.dims[0],) * row
+    trail = (chain.dims[-1],) * column
+    np.dot(np.empty(lead + (0,), dtype), np.empty((0,) + trail, dtype), out=out)
+    np.copyto(out, np.reshape(result, out.shape))
+    if (row, column) == (chain.row, chain.column):
+        return out
+    return out.ravel() if chain.row or chain.column else out[0, 0]
+
+
+def multiply(
+    plan: Optional[_mmchain.Plan],
+    arrays: List[Any],
+    out: Any,
+    objective: str,
+    device: Optional[str],
+    precision: str,
+) -> Any:
+    if len(arrays) < 2 and plan is None:
+        raise ValueError("Expecting at least two arrays.")
+    arrays = [np.asanyarray(array) for array in arrays]
+    if len(arrays) == 2 and plan is None and 0 in (arrays[0].ndim, arrays[1].ndim):
+        return np.dot(arrays[0], arrays[1], out=out)  # a scalar scales
+    chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
+    dtype = _dtype_for(plan, arrays)
+    if dtype.char in _direct:
+        dtype = np.dtype(dtype.char)  # in native byte order
+    if dtype.char in _direct or _is_bf16(dtype):
+        if all(type(array) is np.ndarray for array in arrays):
+            result = _by_mmchain(plan, chain, arrays, dtype, (objective, device, precision))
+            return result if out is None else _store(result, chain, len(arrays), dtype, out)
+    pairs = _shapes.products(chain.dims) if plan is None else plan.products()
+    result = _by_numpy(pairs, chain, arrays)
+    return result if out is None else _store(result, chain, len(arrays), dtype, out)

@@ -1,0 +1,182 @@
+"""Plans: what multi_dot would do, said and kept for repeated use."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _mmchain, _shapes, _svg
+from ._general import multiply
+
+_names = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "complex128": "c128",
+}
+
+
+class Step(NamedTuple):
+    """One product of a plan: an m x k by a k x n matrix."""
+
+    product: str  # "T1 = A1 A2"
+    m: int
+    k: int
+    n: int
+    kernel: Optional[str]  # what the device runs it with
+    multiplications: int  # mkn
+
+
+def _plan_again(*arguments: Any) -> Plan:
+    return Plan(*arguments)
+
+
+class Plan(_mmchain.Plan):
+    """How a chain is multiplied. Made by `mmchain.plan`; pickles by being planned again.
+
+    >>> p = mmchain.plan("f64:10x30x5x60", device="ref")
+    >>> p
+    mmchain.Plan('f64:10x30x5x60', order='((A1 A2) A3)', device='ref')
+    >>> p.multiplications, p.flops
+    (4500, 9000)
+    >>> [step.product for step in p.steps]
+    ['T1 = A1 A2', 'R = T1 A3']
+    """
+
+    @cached_property
+    def _facts(self) -> Dict[str, Any]:
+        return json.loads(self.describe("json"))
+
+    @property
+    def order(self) -> str:
+        """The parenthesization: "((A1 A2) A3)"."""
+        return self._facts["order"]
+
+    @property
+    def flops(self) -> int:
+        """Real floating-point operations: 2mkn a product, 8mkn of complex elements."""
+        return int(self._facts["flops"])
+
+    @property
+    def steps(self) -> List[Step]:
+        """The products in the order in which they run."""
+        return [
+            Step(s["product"], s["m"], s["k"], s["n"], s["kernel"], s["m"] * s["k"] * s["n"])
+            for s in self._facts["steps"]
+        ]
+
+    def explain(self, format: str = "text") -> str:
+        """The plan and its reasons for people ("text"), programs ("json") or Graphviz ("dot")."""
+        return self.describe(format)
+
+    def execute(self, arrays: Sequence[Any], out: Optional[Any] = None) -> Any:
+        """The product of arrays of the planned shapes, as `multi_dot` returns it.
+
+        The dtype is the planned one; arrays of another are converted where that is safe.
+
+        >>> p = mmchain.plan("f64:2x3x2")
+        >>> p.execute([np.ones((2, 3)), np.ones((3, 2))])
+        array([[3., 3.],
+               [3., 3.]])
+        """
+        result = _mmchain.execute(self, arrays, out, "", None, "", None, False)
+        if result is not NotImplemented:
+            return result
+        return multiply(self, arrays, out, "", None, "")
+
+    def _repr_svg_(self) -> str:
+        """The tree, as notebooks show it."""
+        n = self.chain.count("x")
+        dims = self.chain.partition(":")[2].partition(":")[0].split("x")
+        return _svg.tree([int(p) for p in dims], self.products(), n)
+
+    def __repr__(self) -> str:
+        return f"mmchain.Plan({self.chain!r}, order={self.order!r}, device={self.device!r})"
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _plan_again, self._arguments
+
+
+def _dtype_name(dtype: Any) -> str:
+    """ "f64" from numpy.float64, "float64", torch.float64 or "f64"."""
+    name = str(dtype).rpartition(".")[2] if "torch" in str(dtype) else str(dtype)
+    if name in _names.values():
+        return name
+    if name not in _names:
+        try:
+            name = np.dtype(dtype).name
+        except TypeError:
+            pass
+    if name not in _names:
+        raise TypeError(f"dtype: expected one of {', '.join(_names)}, got {name}")
+    return _names[name]
+
+
+def _device_of(arrays: Sequence[Any]) -> Tuple[Optional[str], bool]:
+    """The device that arrays lie on, when they say so, and whether it has memory of its own."""
+    try:
+        kind, number = arrays[0].__dlpack_device__()
+    except (AttributeError, TypeError, BufferError, RuntimeError):
+        return None, False
+    return (f"cuda:{number}", True) if int(kind) in (2, 13) else (None, False)
+
+
+def _promoted(arrays: Sequence[Any]) -> Any:
+    dtypes = [array.dtype for array in arrays]
+    if all(dtype == dtypes[0] for dtype in dtypes):
+        return dtypes[0]
+    names = [_dtype_name(dtype) for dtype in dtypes]
+    numpy_names = {short: name for name, short in _names.items()}
+    return np.result_type(*(numpy_names[name] for name in names))
+
+
+def plan(
+    chain: Union[str, Sequence[Any]],
+    *,
+    dtype: Any = None,
+    objective: str = "time",
+    device: Optional[str] = None,
+    precision: str = "native",
+    solver: str = "auto",
+    memory_limit: Optional[int] = None,
+) -> Plan:
+    """Plans a chain.
+
+    Parameters
+    ----------
+    chain : str, or sequence of arrays or of shapes
+        "f32:10x30x5x60", [(10, 30), (30, 5), (5, 60)], or the arrays themselves.
+    dtype : optional
+        Of the elements: float64, or what the arrays are promoted to, when it is None.
+    objective, device, precision : as for `multi_dot`
+    solver : str
+        "auto", "hu-shing", "table", "brute" or "left-to-right".
+    memory_limit : int, optional
+        Bytes of workspace that the plan may use.
+
+    Examples
+    --------
+    >>> mmchain.plan([(30, 35), (35, 15), (15, 5), (5, 10), (10, 20), (20, 25)]).order
+    '((A1 (A2 A3)) ((A4 A5) A6))'
+    """
+    on_device = False
+    if isinstance(chain, str):
+        text = chain
+        if dtype is not None:
+            raise TypeError("dtype: expected None, as the chain's text says it")
+    else:
+        arrays = list(chain)
+        shapes = arrays
+        if any(hasattr(array, "shape") for array in arrays):
+            shapes = [array.shape for array in arrays]
+            dtype = _promoted(arrays) if dtype is None else dtype
+            here, on_device = _device_of(arrays)
+            device = here if device is None else device
+        dims = _shapes.check([tuple(shape) for shape in shapes], 1).dims
+        text = f"{_dtype_name('float64' if dtype is None else dtype)}:{'x'.join(map(str, dims))}"
+    return Plan(text, objective, device, precision, solver, memory_limit, on_device)

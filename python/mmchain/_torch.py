@@ -1,0 +1,165 @@
+"""PyTorch tensors: on the CPU and on CUDA, on the current stream, with gradients.
+
+A chain with gradients is multiplied product by product in the planned order. So PyTorch keeps the
+intermediate products, and the gradients go back through the same tree: dA = dC B^H and dB = A^H dC
+for each product C = A B, in all at most twice the products of the forward pass, and not a chain for
+each factor.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, List, Optional
+
+import torch
+
+from . import _mmchain, _shapes
+
+_names = {
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
+}
+_dtypes = {name: dtype for dtype, name in _names.items()}
+_exact = (torch.Tensor, torch.nn.Parameter)
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+_has_exchange = "__dlpack_c_exchange_api__" in vars(torch.Tensor)
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    """Whether it is plain memory: no subclass, no tracer, dense, on a device that is known."""
+    return (
+        type(tensor) in _exact
+        and tensor.layout is torch.strided
+        and tensor.device.type in ("cpu", "cuda")
+    )
+
+
+def _readable(tensor: torch.Tensor, first: bool) -> torch.Tensor:
+    """The tensor, or a copy where it is strided in both dimensions."""
+    probe = tensor if _has_exchange else _capsule(tensor)
+    return tensor if _mmchain.readable(probe, first) else tensor.contiguous()
+
+
+def _capsule(tensor: torch.Tensor) -> Any:
+    """Without waiting: the work goes to the current stream, where the tensor is."""
+    return tensor.__dlpack__(stream=-1) if tensor.is_cuda else tensor.__dlpack__()
+
+
+def _execute(
+    plan: Any, chain: _shapes.Chain, tensors: List[torch.Tensor], out: Any, options: _shapes.Options
+):
+    if _has_exchange:
+        return _mmchain.execute(plan, tensors, out, *options, None, False)
+    first = tensors[0]
+    result = out
+    if result is None:
+        result = torch.empty(chain.result, dtype=first.dtype, device=first.device)
+    stream = torch.cuda.current_stream(first.device).cuda_stream if first.is_cuda else None
+    capsules = [_capsule(tensor) for tensor in tensors]
+    done = _mmchain.execute(plan, capsules, _capsule(result), *options, stream, False)
+    return done if done is NotImplemented else result
+
+
+def _direct(
+    plan: Any, tensors: List[torch.Tensor], out: Any, options: _shapes.Options
+) -> torch.Tensor:
+    """The product of tensors of one dtype that have memory, without gradients."""
+    tensors = [tensor.detach().resolve_conj().resolve_neg() for tensor in tensors]
+    chain = _shapes.check([tensor.shape for tensor in tensors], 1)
+    result = _execute(plan, chain, tensors, out, options)
+    if result is NotImplemented:
+        tensors = [_readable(tensor, i == 0) for i, tensor in enumerate(tensors)]
+        result = _execute(plan, chain, tensors, None, options)
+        if result is NotImplemented:
+            raise _shapes.does_not_fit(plan, chain)
+        if out is not None:
+            result = out.copy_(result)
+    return result
+
+
+class _Product(torch.autograd.Function):
+    """C = A B, also of stacks, through mmchain; its gradients are such products again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, a: torch.Tensor, b: torch.Tensor, options: _shapes.Options
+    ) -> torch.Tensor:
+        ctx.save_for_backward(a, b)
+        ctx.options = options
+        return _direct(None, [a, b], None, options)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        a, b = ctx.saved_tensors
+        (gradient,) = gradients
+        da = db = None
+        if ctx.needs_input_grad[0]:
+            da = _Product.apply(gradient, b.mH, ctx.options).sum_to_size(a.shape)
+        if ctx.needs_input_grad[1]:
+            db = _Product.apply(a.mH, gradient, ctx.options).sum_to_size(b.shape)
+        return da, db, None
+
+
+def _in_order(plan: Any, chain: _shapes.Chain, tensors: List[torch.Tensor], product: Any) -> Any:
+    pairs = _shapes.products(chain.dims) if plan is None else plan.products()
+    return chain.squeeze(_shapes.multiply(pairs, chain.matrices(tensors), product))
+
+
+def _check_out(out: Any, chain: _shapes.Chain, like: torch.Tensor, dtype: torch.dtype) -> None:
+    if not isinstance(out, torch.Tensor):
+        raise TypeError(f"out: expected a tensor, got {type(out).__name__}")
+    expected = (tuple(chain.result), dtype, like.device)
+    if (tuple(out.shape), out.dtype, out.device) != expected:
+        raise ValueError(
+            "out: expected shape {}, {}, on {}; got {}, {}, on {}".format(
+                *expected, tuple(out.shape), out.dtype, out.device
+            )
+        )
+
+
+def _dtype_for(plan: Any, tensors: List[torch.Tensor]) -> torch.dtype:
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    if plan is None:
+        return dtype
+    planned = _dtypes[plan.chain.partition(":")[0]]
+    if not torch.can_cast(dtype, planned):
+        raise TypeError(f"arrays: expected {planned} as planned, got {dtype}")
+    return planned
+
+
+def _one_device(tensors: List[torch.Tensor]) -> None:
+    devices = {tensor.device for tensor in tensors}
+    if len(devices) > 1:
+        names = " and ".join(sorted(map(str, devices)))
+        raise ValueError(f"arrays: expected tensors on one device, got {names}")
+
+
+def multiply(
+    plan: Optional[_mmchain.Plan],
+    tensors: List[torch.Tensor],
+    out: Any,
+    objective: str,
+    device: Optional[str],
+    precision: str,
+) -> torch.Tensor:
+    options = (objective, device, precision)
+    chain = _shapes.check([tensor.shape for tensor in tensors], 2 if plan is None else 1)
+    _one_device(tensors)
+    dtype = _dtype_for(plan, tensors)
+    tensors = [tensor.to(dtype) for tensor in tensors]
+    if out is not None:
+        _check_out(out, chain, tensors[0], dtype)
+    gradients = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    if gradients and out is not None:
+        raise RuntimeError("out: expected None, as a factor requires a gradient")
+    plain = all(map(_has_memory, tensors)) and not _transforms_active()
+    if plain and dtype in _names:
+        if not gradients:
+            return _direct(plan, tensors, out, options)
+        return _in_order(plan, chain, tensors, lambda a, b: _Product.apply(a, b, options))
+    result = _in_order(plan, chain, tensors, torch.matmul)
+    return result if out is None else out.copy_(result)

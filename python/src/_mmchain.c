@@ -1,0 +1,250 @@
+/* _mmchain.c: the extension module of the Python package: what there is, and forks. */
+#include <time.h>
+
+#include "execute.h"
+#include "memory.h"
+#include "plan.h"
+
+mmcp_state mmcp;
+
+/* ---- state --------------------------------------------------------------------------------- */
+
+int mmcp_context_ensure(void) {
+  if (mmcp.context != NULL) return 0;
+  mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
+  if (mmcp.module_dir != NULL) options.module_dir = PyBytes_AS_STRING(mmcp.module_dir);
+  mmc_status status = mmc_context_create(&options, &mmcp.context);
+  return status == MMC_OK ? 0 : mmcp_raise(status);
+}
+
+int mmcp_raise(mmc_status status) {
+  PyObject *type = PyExc_RuntimeError;
+  if (status == MMC_E_ARG || status == MMC_E_FORMAT) type = PyExc_ValueError;
+  if (status == MMC_E_OVERFLOW) type = PyExc_OverflowError;
+  if (status == MMC_E_NOMEM || status == MMC_E_MEMORY_LIMIT) type = PyExc_MemoryError;
+  if (status == MMC_E_IO) type = PyExc_OSError;
+  char message[512];
+  mmc_context_message(mmcp.context, message, sizeof message);
+  PyErr_SetString(type, message[0] != '\0' ? message : mmc_status_string(status));
+  return -1;
+}
+
+int mmcp_text(PyObject *object, const char *argument, const char **out) {
+  *out = NULL;
+  if (object == Py_None) return 0;
+  if (!PyUnicode_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "%s: expected a str, got %s", argument, Py_TYPE(object)->tp_name);
+    return -1;
+  }
+  *out = PyUnicode_AsUTF8(object);
+  return *out != NULL ? 0 : -1;
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+static PyObject *configure(PyObject *module, PyObject *path) {
+  (void)module;
+  PyObject *bytes;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  Py_XDECREF(mmcp.module_dir);
+  mmcp.module_dir = bytes;
+  Py_RETURN_NONE;
+}
+
+static PyObject *devices(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  if (mmcp_context_ensure() < 0) return NULL;
+  PyObject *list = PyList_New(0);
+  mmc_device_info info;
+  for (int d = 0; list != NULL && mmc_device_describe(mmcp.context, d, &info) == MMC_OK; d++) {
+    PyObject *entry =
+        Py_BuildValue("ssO", info.name, info.description, info.available ? Py_True : Py_False);
+    if (entry == NULL || PyList_Append(list, entry) < 0) Py_CLEAR(list);
+    Py_XDECREF(entry);
+  }
+  return list;
+}
+
+/* The dims of a chain from a sequence of int, to be freed; NULL with an exception set. */
+static int64_t *read_dims(PyObject *object, int64_t *n) {
+  PyObject *sequence = PySequence_Fast(object, "dims: expected a sequence of int");
+  if (sequence == NULL) return NULL;
+  Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
+  int64_t *dims = malloc((size_t)(count + 1) * sizeof *dims);
+  if (dims == NULL) PyErr_NoMemory();
+  for (Py_ssize_t d = 0; dims != NULL && d < count; d++) {
+    dims[d] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(sequence, d));
+    if (dims[d] != -1 || !PyErr_Occurred()) continue;
+    free(dims);
+    dims = NULL;
+  }
+  Py_DECREF(sequence);
+  *n = (int64_t)count - 1;
+  return dims;
+}
+
+static PyObject *splits_of(const mmc_order *found) {
+  int64_t count = mmc_order_length(found) - 1;
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  for (int64_t t = 0; list != NULL && t < count; t++) {
+    int64_t first, split, last;
+    mmc_order_product(found, t, &first, &split, &last);
+    PyObject *triple = Py_BuildValue("LLL", (long long)first, (long long)split, (long long)last);
+    if (triple == NULL)
+      Py_CLEAR(list);
+    else
+      PyList_SET_ITEM(list, (Py_ssize_t)t, triple);
+  }
+  return list;
+}
+
+static PyObject *order(PyObject *module, PyObject *object) {
+  (void)module;
+  if (mmcp_context_ensure() < 0) return NULL;
+  int64_t n;
+  int64_t *dims = read_dims(object, &n);
+  if (dims == NULL) return NULL;
+  mmc_order *found = NULL;
+  PyThreadState *thread = mmcp_enter();
+  mmc_status status = mmc_order_create(mmcp.context, n, dims, NULL, &found);
+  mmcp_leave(thread);
+  free(dims);
+  if (status != MMC_OK) {
+    mmcp_raise(status);
+    return NULL;
+  }
+  PyObject *list = splits_of(found);
+  mmc_order_destroy(found);
+  return list;
+}
+
+static PyObject *clear_cache(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  mmcp_cache_clear();
+  Py_RETURN_NONE;
+}
+
+static PyObject *cache_info(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  return Py_BuildValue("{s:n,s:K}", "plans", PyDict_GET_SIZE(mmcp.cache), "workspace_bytes",
+                       (unsigned long long)mmcp.idle_bytes);
+}
+
+static void sleep_without_gil(void) {
+  const struct timespec pause = {.tv_nsec = 50000};
+  PyThreadState *thread = PyEval_SaveThread();
+  nanosleep(&pause, NULL);
+  PyEval_RestoreThread(thread);
+}
+
+PyThreadState *mmcp_enter(void) {
+  while (mmcp.forking > 0) sleep_without_gil();
+  mmcp.working++;
+  return PyEval_SaveThread();
+}
+
+void mmcp_leave(PyThreadState *thread) {
+  PyEval_RestoreThread(thread);
+  mmcp.working--;
+}
+
+static PyObject *before_fork(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  mmcp.forking++;
+  while (mmcp.working > 0) sleep_without_gil();
+  Py_RETURN_NONE;
+}
+
+static PyObject *after_fork(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  mmcp.forking--;
+  Py_RETURN_NONE;
+}
+
+/* What the library held had threads, locks and devices that are not here:
+ * it is left as it is, and made again when needed. */
+static PyObject *after_fork_in_child(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  mmcp.forking = 0;
+  mmcp.generation++;
+  mmcp.context = NULL;
+  mmcp.cuda_lost = mmcp.cuda_used;
+  mmcp_cache_clear();
+  mmcp.idle_bytes = 0;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"execute", (PyCFunction)(void (*)(void))mmcp_execute, METH_FASTCALL,
+     "execute(plan, arrays, out, objective, device, precision, stream, bf16): the product, or "
+     "NotImplemented when the arrays cannot be read where they lie."},
+    {"readable", (PyCFunction)(void (*)(void))mmcp_readable, METH_FASTCALL,
+     "readable(array, first): whether execute() can read the array where it lies."},
+    {"order", order, METH_O,
+     "order(dims): the cheapest order as triples (first, split, last), children before parents."},
+    {"devices", devices, METH_NOARGS, "Triples (name, description, available)."},
+    {"configure", configure, METH_O, "configure(path): where device modules lie."},
+    {"clear_cache", clear_cache, METH_NOARGS, "Forgets all cached plans."},
+    {"cache_info", cache_info, METH_NOARGS, "What the cache holds."},
+    {"before_fork", before_fork, METH_NOARGS, "For os.register_at_fork, as the next two."},
+    {"after_fork", after_fork, METH_NOARGS, "In the parent."},
+    {"after_fork_in_child", after_fork_in_child, METH_NOARGS, "In the child."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- the module ------------------------------------------------------------------------------ */
+
+static int find_numpy(void) {
+  static const char *const names[MMCP_DTYPES] = {
+      [MMC_F32] = "float32",     [MMC_F64] = "float64", [MMC_C64] = "complex64",
+      [MMC_C128] = "complex128", [MMC_F16] = "float16", [MMC_BF16] = "uint16",
+  };
+  PyObject *numpy = PyImport_ImportModule("numpy");
+  if (numpy == NULL) return -1;
+  mmcp.ndarray = PyObject_GetAttrString(numpy, "ndarray");
+  mmcp.empty = PyObject_GetAttrString(numpy, "empty");
+  bool found = mmcp.ndarray != NULL && mmcp.empty != NULL;
+  for (int d = 0; found && d < MMCP_DTYPES; d++) {
+    mmcp.dtypes[d] = PyObject_CallMethod(numpy, "dtype", "s", names[d]);
+    found = mmcp.dtypes[d] != NULL;
+  }
+  Py_DECREF(numpy);
+  return found ? 0 : -1;
+}
+
+static int intern_names(void) {
+  mmcp.requires_grad = PyUnicode_InternFromString("requires_grad");
+  mmcp.is_neg = PyUnicode_InternFromString("is_neg");
+  mmcp.is_conj = PyUnicode_InternFromString("is_conj");
+  return mmcp.requires_grad != NULL && mmcp.is_neg != NULL && mmcp.is_conj != NULL ? 0 : -1;
+}
+
+static int add_types(PyObject *module) {
+  if (PyType_Ready(&mmcp_plan_type) < 0 || PyType_Ready(&mmcp_array_type) < 0) return -1;
+  Py_INCREF(&mmcp_plan_type);
+  if (PyModule_AddObject(module, "Plan", (PyObject *)&mmcp_plan_type) < 0) return -1;
+  Py_INCREF(&mmcp_array_type);
+  if (PyModule_AddObject(module, "Array", (PyObject *)&mmcp_array_type) < 0) return -1;
+  return PyModule_AddStringConstant(module, "version", mmc_version());
+}
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "_mmchain",   .m_doc = "The library behind mmchain.",
+    .m_size = -1,          .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit__mmchain(void);
+
+PyMODINIT_FUNC PyInit__mmchain(void) {
+  mmcp.cache = PyDict_New();
+  if (mmcp.cache == NULL || find_numpy() < 0 || intern_names() < 0) return NULL;
+  PyObject *module = PyModule_Create(&definition);
+  if (module != NULL && add_types(module) < 0) Py_CLEAR(module);
+  return module;
+}

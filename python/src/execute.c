@@ -1,0 +1,393 @@
+/* execute.c: see execute.h. */
+#include "execute.h"
+
+#include <string.h>
+
+#include "plan.h"
+#include "view.h"
+
+enum { MAX_NDIM = 64 };
+
+/* Multiplications below which keeping the GIL costs others less than a switch costs this thread. */
+static const double gil_multiplications = 32768;
+
+typedef struct call {
+  int64_t n;
+  mmcp_view *views;     /* the factors, then the result */
+  mmc_matrix *matrices; /* likewise, of the stack's first product */
+  int64_t *dims;
+  int acquired;     /* views that hold something */
+  bool row, column; /* whether the result has these dimensions: its end is no vector */
+  mmc_dtype dtype;
+  int device;
+  int stack_ndim;
+  int64_t stack_shape[MAX_NDIM];
+  int64_t stack_count;
+  mmc_run *run;
+  bool on_stream; /* the work goes to stream and need not be done on return */
+  void *stream;
+} call;
+
+/* Functions below return 1; 0 when the arrays cannot be multiplied here; -1 with an exception set.
+ */
+
+/* ---- the factors ---------------------------------------------------------------------------- */
+
+static int64_t stack_ndim(const call *c, int64_t i) {
+  int64_t core = 2;
+  if (i == 0 || i == c->n) core -= !c->row;
+  if (i == c->n - 1 || i == c->n) core -= !c->column;
+  return c->views[i].ndim - core;
+}
+
+/* Broadcasts one factor's stack into the call's, aligned at the right. */
+static int join_stack(call *c, int64_t i) {
+  const mmcp_view *view = &c->views[i];
+  int ndim = (int)stack_ndim(c, i);
+  if (ndim > MAX_NDIM - 2) return 0;
+  while (c->stack_ndim < ndim) {
+    memmove(c->stack_shape + 1, c->stack_shape, (size_t)c->stack_ndim * sizeof *c->stack_shape);
+    c->stack_shape[0] = 1;
+    c->stack_ndim++;
+  }
+  for (int d = 0; d < ndim; d++) {
+    int64_t *size = &c->stack_shape[c->stack_ndim - ndim + d];
+    if (view->shape[d] == 1 || view->shape[d] == *size) continue;
+    if (*size != 1) return 0;
+    *size = view->shape[d];
+  }
+  return 1;
+}
+
+static bool is_of_one_library(const call *c, const mmcp_view *view) {
+  return view->is_numpy == c->views[0].is_numpy && view->exchange == c->views[0].exchange;
+}
+
+/* Reads factor i: its matrix, its dims as stored, its part of the stack. */
+static int read_factor(call *c, int64_t i) {
+  const mmcp_view *view = &c->views[i];
+  bool vector = view->ndim == 1;
+  if (view->ndim == 0 || (vector && i > 0 && i < c->n - 1) || (vector && c->n == 1)) return 0;
+  if (vector && i == 0) c->row = false;
+  if (vector && i > 0) c->column = false;
+  if (!mmcp_view_matrix(view, !vector || i > 0, !vector || i == 0, &c->matrices[i])) return 0;
+  if (i == 0) {
+    c->dtype = view->dtype;
+    c->device = view->device;
+  }
+  return view->dtype == c->dtype && view->device == c->device && is_of_one_library(c, view);
+}
+
+static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
+  c->row = c->column = true;
+  c->stack_count = 1;
+  for (int64_t i = 0; i < c->n; i++) {
+    int got = mmcp_view_acquire(items[i], want, &c->views[c->acquired++]);
+    if (got == 1) got = read_factor(c, i);
+    if (got != 1) return got;
+  }
+  for (int64_t i = 0; i < c->n; i++)
+    if (c->views[i].ndim > 2 && join_stack(c, i) != 1) return 0;
+  for (int d = 0; d < c->stack_ndim; d++) c->stack_count *= c->stack_shape[d];
+  return 1;
+}
+
+/* The dims of the chain, when neighbours fit. */
+static int find_dims(call *c) {
+  c->dims[0] = c->matrices[0].rows;
+  for (int64_t i = 0; i < c->n; i++) {
+    if (c->dims[i] != c->matrices[i].rows) return 0;
+    c->dims[i + 1] = c->matrices[i].cols;
+  }
+  return 1;
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+/* Whether a plan given by the caller is for these arrays. */
+static int fits_plan(call *c, mmcp_plan *plan) {
+  if (mmc_chain_length(plan->chain) != c->n || mmc_chain_dtype(plan->chain) != c->dtype) return 0;
+  if (find_dims(c) != 1) return 0;
+  if (memcmp(c->dims, mmc_chain_dims(plan->chain), (size_t)(c->n + 1) * sizeof *c->dims) != 0)
+    return 0;
+  if (mmcp_plan_ensure(plan) < 0) return -1;
+  if (c->device == MMCP_HOST) return 1;
+  char here[32];
+  snprintf(here, sizeof here, "cuda:%d", c->device);
+  return strcmp(mmc_plan_device(plan->plan), here) == 0;
+}
+
+static int check_options(const mmcp_options *options) {
+  const char *text;
+  if (!PyUnicode_Check(options->objective))
+    PyErr_Format(PyExc_TypeError, "objective: expected a str, got %s",
+                 Py_TYPE(options->objective)->tp_name);
+  else if (!PyUnicode_Check(options->precision))
+    PyErr_Format(PyExc_TypeError, "precision: expected a str, got %s",
+                 Py_TYPE(options->precision)->tp_name);
+  else
+    return mmcp_text(options->device, "device", &text);
+  return -1;
+}
+
+/* The plan as a new reference in *out. */
+static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
+  if (given != Py_None) {
+    int fits = fits_plan(c, (mmcp_plan *)given);
+    if (fits == 1) *out = (mmcp_plan *)Py_NewRef(given);
+    return fits;
+  }
+  if (find_dims(c) != 1) return 0;
+  mmcp_options options = {strings[0], strings[1], strings[2]};
+  if (check_options(&options) < 0) return -1;
+  /* The cache compares addresses. */
+  Py_INCREF(options.objective);
+  Py_INCREF(options.device);
+  Py_INCREF(options.precision);
+  PyUnicode_InternInPlace(&options.objective);
+  if (options.device != Py_None) PyUnicode_InternInPlace(&options.device);
+  PyUnicode_InternInPlace(&options.precision);
+  *out = mmcp_plan_cached(c->dtype, c->n, c->dims, c->device, &options);
+  Py_DECREF(options.objective);
+  Py_DECREF(options.device);
+  Py_DECREF(options.precision);
+  return *out != NULL ? 1 : -1;
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+static int result_shape(const call *c, int64_t *shape) {
+  int ndim = c->stack_ndim;
+  memcpy(shape, c->stack_shape, (size_t)ndim * sizeof *shape);
+  if (c->row) shape[ndim++] = c->dims[0];
+  if (c->column) shape[ndim++] = c->dims[c->n];
+  return ndim;
+}
+
+/* out as the caller gave it: of the right kind and shape, apart from all factors. */
+static int take_result(call *c, PyObject *out, mmcp_want want) {
+  mmcp_view *view = &c->views[c->n];
+  int got = mmcp_view_acquire(out, want, view);
+  c->acquired++;
+  if (got != 1) return got;
+  int64_t shape[MAX_NDIM];
+  int ndim = result_shape(c, shape);
+  if (view->dtype != c->dtype || view->device != c->device || view->ndim != ndim) return 0;
+  if (!is_of_one_library(c, view)) return 0;
+  if (ndim > 0 && memcmp(view->shape, shape, (size_t)ndim * sizeof *shape) != 0) return 0;
+  if ((view->is_numpy || c->stack_ndim > 0) && !mmcp_view_is_contiguous(view)) return 0;
+  for (int64_t i = 0; i < c->n; i++)
+    if (mmcp_view_overlap(view, &c->views[i])) return 0;
+  return mmcp_view_matrix(view, c->row, c->column, &c->matrices[c->n]);
+}
+
+static PyObject *new_numpy_array(const call *c) {
+  int64_t shape[MAX_NDIM];
+  int ndim = result_shape(c, shape);
+  PyObject *tuple = PyTuple_New(ndim);
+  for (int d = 0; tuple != NULL && d < ndim; d++) {
+    PyObject *size = PyLong_FromLongLong(shape[d]);
+    if (size == NULL)
+      Py_CLEAR(tuple);
+    else
+      PyTuple_SET_ITEM(tuple, d, size);
+  }
+  if (tuple == NULL) return NULL;
+  PyObject *arguments[] = {tuple, mmcp.dtypes[c->dtype]};
+  PyObject *array = PyObject_Vectorcall(mmcp.empty, arguments, 2, NULL);
+  Py_DECREF(tuple);
+  return array;
+}
+
+/* A new result. NumPy's is *array; another library's is held by its view until it is finished. */
+static int make_result(call *c, mmcp_want want, PyObject **array) {
+  mmcp_view *view = &c->views[c->n];
+  if (c->views[0].is_numpy) {
+    *array = new_numpy_array(c);
+    if (*array == NULL) return -1;
+    c->acquired++;
+    if (mmcp_view_acquire(*array, want, view) != 1) {
+      PyErr_SetString(PyExc_BufferError, "numpy.empty: expected a writable array");
+      return -1;
+    }
+  } else if (c->views[0].exchange != NULL) {
+    int64_t shape[MAX_NDIM];
+    int ndim = result_shape(c, shape);
+    if (mmcp_view_allocate(c->views[0].exchange, c->dtype, c->device, ndim, shape, view) < 0)
+      return -1;
+    c->acquired++;
+  } else {
+    return 0;
+  }
+  return mmcp_view_matrix(view, c->row, c->column, &c->matrices[c->n]);
+}
+
+/* What the caller gets: a new reference. NumPy returns a scalar where nothing is left to index. */
+static PyObject *finish(call *c, PyObject *array) {
+  mmcp_view *view = &c->views[c->n];
+  if (view->managed != NULL) {
+    dl_managed_versioned *managed = view->managed;
+    void *object = NULL;
+    view->managed = NULL;
+    return c->views[0].exchange->managed_to_object(managed, &object) == 0 ? object : NULL;
+  }
+  if (view->ndim > 0) return Py_NewRef(array);
+  PyObject *nothing = PyTuple_New(0);
+  PyObject *scalar = nothing != NULL ? PyObject_GetItem(array, nothing) : NULL;
+  Py_XDECREF(nothing);
+  return scalar;
+}
+
+/* ---- executing ------------------------------------------------------------------------------- */
+
+static mmc_status execute_one(const call *c) {
+  const mmc_matrix *out = &c->matrices[c->n];
+  return c->on_stream ? mmc_enqueue(c->run, c->stream, c->matrices, out)
+                      : mmc_execute(c->run, c->matrices, out);
+}
+
+/* Points matrix i at the element of the stack at index. */
+static void seek(call *c, int64_t i, const int64_t *index) {
+  const mmcp_view *view = &c->views[i];
+  int ndim = (int)stack_ndim(c, i);
+  int64_t offset = 0;
+  for (int d = 0; d < ndim; d++)
+    if (view->shape[d] > 1) offset += index[c->stack_ndim - ndim + d] * mmcp_view_stride(view, d);
+  c->matrices[i].data = view->data != NULL ? view->data + offset : NULL;
+}
+
+static mmc_status execute_stack(call *c) {
+  int64_t index[MAX_NDIM] = {0};
+  for (int64_t t = 0; t < c->stack_count; t++) {
+    for (int64_t i = 0; i <= c->n; i++) seek(c, i, index);
+    mmc_status status = execute_one(c);
+    if (status != MMC_OK) return status;
+    for (int d = c->stack_ndim - 1; d >= 0 && ++index[d] == c->stack_shape[d]; d--) index[d] = 0;
+  }
+  return MMC_OK;
+}
+
+static mmc_status execute_all(call *c) {
+  return c->stack_ndim == 0 ? execute_one(c) : execute_stack(c);
+}
+
+/* Exchange functions name the stream that their library works on; others leave it to the caller. */
+static int find_stream(call *c, PyObject *given) {
+  if (c->device == MMCP_HOST) return 1;
+  if (given != Py_None) {
+    c->on_stream = true;
+    c->stream = PyLong_AsVoidPtr(given);
+    return PyErr_Occurred() ? -1 : 1;
+  }
+  const dl_exchange *exchange = c->views[0].exchange;
+  if (exchange == NULL) return 1;
+  if (exchange->current_stream == NULL) return 0;
+  c->on_stream = true;
+  return exchange->current_stream(DL_CUDA, c->device, &c->stream) == 0 ? 1 : -1;
+}
+
+static int run_plan(call *c, mmcp_plan *plan) {
+  c->run = mmcp_plan_take_run(plan);
+  if (c->run == NULL) return -1;
+  mmc_status status;
+  double work = plan->multiplications * (double)c->stack_count;
+  if (plan->asynchronous || work > gil_multiplications) {
+    PyThreadState *thread = mmcp_enter();
+    status = execute_all(c);
+    mmcp_leave(thread);
+  } else {
+    status = execute_all(c);
+  }
+  mmcp_plan_give_run(plan, c->run);
+  return status == MMC_OK ? 1 : mmcp_raise(status);
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+enum { PLAN, ARRAYS, OUT, OBJECTIVE, DEVICE, PRECISION, STREAM, BF16, ARGUMENTS };
+
+static int multiply(call *c, PyObject *const *items, PyObject *const *args, PyObject **array) {
+  bool bf16 = args[BF16] == Py_True;
+  mmcp_plan *plan = NULL;
+  int done = acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ);
+  if (done == 1) done = find_plan(c, args[PLAN], args + OBJECTIVE, &plan);
+  if (done == 1) {
+    mmcp_want want = bf16 ? MMCP_WRITE_BF16 : MMCP_WRITE;
+    if (args[OUT] != Py_None) {
+      *array = Py_NewRef(args[OUT]);
+      done = take_result(c, args[OUT], want);
+    } else {
+      done = make_result(c, want, array);
+    }
+  }
+  if (done == 1) done = find_stream(c, args[STREAM]);
+  if (done == 1) done = run_plan(c, plan);
+  Py_XDECREF(plan);
+  return done;
+}
+
+/* Chains of few factors, as most are, need no memory from the heap. */
+enum { FEW = 8 };
+
+static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, PyObject *const *args) {
+  mmcp_view few_views[FEW + 1];
+  mmc_matrix few_matrices[FEW + 1];
+  int64_t few_dims[FEW + 1];
+  call c;
+  c.n = n;
+  c.acquired = c.stack_ndim = 0;
+  c.on_stream = false;
+  c.views = few_views;
+  c.matrices = few_matrices;
+  c.dims = few_dims;
+  char *block = NULL;
+  if (n > FEW) {
+    size_t count = (size_t)n + 1;
+    block = malloc(count * (sizeof *c.views + sizeof *c.matrices + sizeof *c.dims));
+    if (block == NULL) return PyErr_NoMemory();
+    c.views = (mmcp_view *)(void *)block;
+    c.matrices = (mmc_matrix *)(c.views + count);
+    c.dims = (int64_t *)(c.matrices + count);
+  }
+  PyObject *array = NULL, *result = NULL;
+  int done = multiply(&c, items, args, &array);
+  if (done == 1) result = args[OUT] != Py_None ? Py_NewRef(args[OUT]) : finish(&c, array);
+  if (done == 0) result = Py_NewRef(Py_NotImplemented);
+  for (int v = 0; v < c.acquired; v++) mmcp_view_release(&c.views[v]);
+  Py_XDECREF(array);
+  free(block);
+  return result;
+}
+
+PyObject *mmcp_execute(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+  (void)module;
+  if (count != ARGUMENTS)
+    return PyErr_Format(PyExc_TypeError, "execute: expected %d arguments, got %zd", ARGUMENTS,
+                        count);
+  if (args[PLAN] != Py_None && !PyObject_TypeCheck(args[PLAN], &mmcp_plan_type))
+    return PyErr_Format(PyExc_TypeError, "plan: expected a Plan, got %s",
+                        Py_TYPE(args[PLAN])->tp_name);
+  if (!PyList_CheckExact(args[ARRAYS]) && !PyTuple_CheckExact(args[ARRAYS]))
+    return Py_NewRef(Py_NotImplemented);
+  PyObject *items = PySequence_Tuple(args[ARRAYS]); /* a list may change meanwhile */
+  if (items == NULL) return NULL;
+  Py_ssize_t n = PyTuple_GET_SIZE(items), least = args[PLAN] == Py_None ? 2 : 1;
+  PyObject *result = n < least ? Py_NewRef(Py_NotImplemented)
+                               : execute_items(&PyTuple_GET_ITEM(items, 0), n, args);
+  Py_DECREF(items);
+  return result;
+}
+
+PyObject *mmcp_readable(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+  (void)module;
+  if (count != 2)
+    return PyErr_Format(PyExc_TypeError, "readable: expected 2 arguments, got %zd", count);
+  mmcp_view view;
+  mmc_matrix matrix;
+  int got = mmcp_view_acquire(args[0], MMCP_READ, &view);
+  bool vector = got == 1 && view.ndim == 1;
+  bool column = !vector || args[1] == Py_True, row = !vector || !column;
+  bool readable = got == 1 && view.ndim > 0 && mmcp_view_matrix(&view, row, column, &matrix);
+  mmcp_view_release(&view);
+  return got < 0 ? NULL : PyBool_FromLong(readable);
+}

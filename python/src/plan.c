@@ -1,0 +1,460 @@
+/* plan.c: see plan.h. */
+#include "plan.h"
+
+#include <string.h>
+
+#include "view.h"
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+static bool is_current(const mmcp_plan *self) {
+  return self->plan != NULL && self->generation == mmcp.generation;
+}
+
+/* Destroys idle runs; those of another generation are left, with the threads they belonged to. */
+static void drop_idle(mmcp_plan *self) {
+  for (size_t r = 0; r < self->idle_count && is_current(self); r++) {
+    if (self->asynchronous) mmc_wait(self->idle[r]);
+    mmc_run_destroy(self->idle[r]);
+    if (self->cached) mmcp.idle_bytes -= self->workspace_bytes;
+  }
+  self->idle_count = 0;
+}
+
+static int check_cuda(const char *device) {
+  if (strncmp(device, "cuda", 4) != 0) return 0;
+  if (!mmcp.cuda_lost) return 0;
+  PyErr_Format(PyExc_RuntimeError,
+               "device: '%s' was used before this process was forked, and CUDA does not survive a "
+               "fork; start processes by 'spawn' or 'forkserver'",
+               device);
+  return -1;
+}
+
+static mmc_status create_plan(const mmcp_plan *self, const mmc_plan_options *options,
+                              mmc_plan **out) {
+  PyThreadState *thread = mmcp_enter();
+  mmc_status status = mmc_plan_create(mmcp.context, self->chain, options, out);
+  mmcp_leave(thread);
+  return status;
+}
+
+int mmcp_plan_ensure(mmcp_plan *self) {
+  if (is_current(self)) return 0;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.memory_limit_bytes = self->memory_limit_bytes;
+  options.location = self->location;
+  if (mmcp_context_ensure() < 0 ||
+      mmcp_text(self->objective, "objective", &options.objective) < 0 ||
+      mmcp_text(self->device, "device", &options.device) < 0 ||
+      mmcp_text(self->precision, "precision", &options.precision) < 0 ||
+      mmcp_text(self->solver, "solver", &options.solver) < 0)
+    return -1;
+  if (options.device != NULL && check_cuda(options.device) < 0) return -1;
+  mmc_plan *plan;
+  mmc_status status = create_plan(self, &options, &plan);
+  if (status != MMC_OK) return mmcp_raise(status);
+  if (is_current(self)) {
+    /* Another thread was faster. */
+    mmc_plan_destroy(plan);
+    return 0;
+  }
+  self->idle_count = 0;
+  self->plan = plan;
+  self->generation = mmcp.generation;
+  self->multiplications = mmc_count_to_double(mmc_plan_multiplications(plan));
+  self->workspace_bytes = mmc_plan_workspace_bytes(plan);
+  self->asynchronous = strncmp(mmc_plan_device(plan), "cuda", 4) == 0;
+  if (self->asynchronous) mmcp.cuda_used = true;
+  return 0;
+}
+
+static mmcp_plan *plan_new(PyTypeObject *type, mmc_chain *chain, PyObject *objective,
+                           PyObject *device, PyObject *precision, PyObject *solver) {
+  mmcp_plan *self = (mmcp_plan *)type->tp_alloc(type, 0);
+  if (self == NULL) {
+    mmc_chain_destroy(chain);
+    return NULL;
+  }
+  self->chain = chain;
+  self->objective = Py_NewRef(objective);
+  self->device = Py_NewRef(device);
+  self->precision = Py_NewRef(precision);
+  self->solver = Py_NewRef(solver);
+  self->memory_limit_bytes = MMC_NO_LIMIT;
+  return self;
+}
+
+static void plan_dealloc(mmcp_plan *self) {
+  drop_idle(self);
+  if (is_current(self)) mmc_plan_destroy(self->plan);
+  free(self->idle);
+  mmc_chain_destroy(self->chain);
+  Py_XDECREF(self->objective);
+  Py_XDECREF(self->device);
+  Py_XDECREF(self->asked_device);
+  Py_XDECREF(self->precision);
+  Py_XDECREF(self->solver);
+  Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+/* An array says itself that it is transposed, so no op is needed. */
+static int check_ops(const mmc_chain *chain) {
+  for (int64_t i = 0; i < mmc_chain_length(chain); i++) {
+    if (mmc_chain_ops(chain)[i] == MMC_OP_N) continue;
+    PyErr_SetString(PyExc_ValueError,
+                    "chain: expected no ops; a transposed factor is a transposed array, a.T");
+    return -1;
+  }
+  return 0;
+}
+
+static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"chain",  "objective",    "device",    "precision",
+                          "solver", "memory_limit", "on_device", NULL};
+  const char *text;
+  PyObject *objective, *device, *precision, *solver, *limit;
+  int on_device;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOOOOOp:Plan", names, &text, &objective, &device,
+                                   &precision, &solver, &limit, &on_device))
+    return NULL;
+  uint64_t limit_bytes = MMC_NO_LIMIT;
+  if (limit != Py_None) {
+    limit_bytes = PyLong_AsUnsignedLongLong(limit);
+    if (PyErr_Occurred()) return NULL;
+  }
+  if (mmcp_context_ensure() < 0) return NULL;
+  mmc_chain *chain;
+  mmc_status status = mmc_chain_parse(mmcp.context, text, &chain);
+  if (status != MMC_OK) {
+    mmcp_raise(status);
+    return NULL;
+  }
+  if (check_ops(chain) < 0) {
+    mmc_chain_destroy(chain);
+    return NULL;
+  }
+  mmcp_plan *self = plan_new(type, chain, objective, device, precision, solver);
+  if (self == NULL) return NULL;
+  self->memory_limit_bytes = limit_bytes;
+  self->location = on_device ? MMC_DEVICE : MMC_HOST;
+  if (mmcp_plan_ensure(self) == 0) return (PyObject *)self;
+  Py_DECREF(self);
+  return NULL;
+}
+
+/* ---- runs ---------------------------------------------------------------------------------- */
+
+/* Workspace that idle runs of cached plans may hold together. */
+static const uint64_t idle_limit_bytes = (uint64_t)1 << 30;
+
+mmc_run *mmcp_plan_take_run(mmcp_plan *self) {
+  if (mmcp_plan_ensure(self) < 0) return NULL;
+  if (self->idle_count > 0) {
+    if (self->cached) mmcp.idle_bytes -= self->workspace_bytes;
+    return self->idle[--self->idle_count];
+  }
+  mmc_run *run;
+  PyThreadState *thread = mmcp_enter();
+  mmc_status status = mmc_run_create(self->plan, &run);
+  mmcp_leave(thread);
+  if (status == MMC_OK) return run;
+  mmcp_raise(status);
+  return NULL;
+}
+
+/* Drops the idle runs of all other cached plans. */
+static void flush_idle(const mmcp_plan *kept) {
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(mmcp.cache, &position, &key, &value))
+    if ((const mmcp_plan *)value != kept) drop_idle((mmcp_plan *)value);
+}
+
+static bool keep_run(mmcp_plan *self) {
+  if (self->idle_count == self->idle_capacity) {
+    size_t capacity = 2 * self->idle_capacity + 1;
+    mmc_run **idle = realloc(self->idle, capacity * sizeof *idle);
+    if (idle == NULL) return false;
+    self->idle = idle;
+    self->idle_capacity = capacity;
+  }
+  if (!self->cached) return true;
+  if (mmcp.idle_bytes + self->workspace_bytes > idle_limit_bytes) flush_idle(self);
+  return mmcp.idle_bytes + self->workspace_bytes <= idle_limit_bytes;
+}
+
+void mmcp_plan_give_run(mmcp_plan *self, mmc_run *run) {
+  if (keep_run(self)) {
+    self->idle[self->idle_count++] = run;
+    if (self->cached) mmcp.idle_bytes += self->workspace_bytes;
+    return;
+  }
+  if (self->asynchronous) mmc_wait(run);
+  mmc_run_destroy(run);
+}
+
+/* ---- the cache ------------------------------------------------------------------------------ */
+
+enum { CACHE_PLANS = 512 };
+
+typedef struct cache_key {
+  const void *objective, *device, *precision; /* interned; the plan keeps them alive */
+  int64_t array_device, dtype;
+} cache_key;
+
+static PyObject *make_key(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
+                          const mmcp_options *options) {
+  size_t dims_bytes = (size_t)(n + 1) * sizeof *dims;
+  PyObject *key = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof(cache_key) + dims_bytes));
+  if (key == NULL) return NULL;
+  cache_key head = {options->objective, options->device, options->precision, array_device, dtype};
+  memcpy(PyBytes_AS_STRING(key), &head, sizeof head);
+  memcpy(PyBytes_AS_STRING(key) + sizeof head, dims, dims_bytes);
+  return key;
+}
+
+/* The plan used last, in the cache as well, which most calls ask for again. Or NULL. */
+static mmcp_plan *last;
+
+static bool is_last(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
+                    const mmcp_options *options) {
+  return last != NULL && last->array_device == array_device &&
+         last->objective == options->objective && last->asked_device == options->device &&
+         last->precision == options->precision && mmc_chain_dtype(last->chain) == dtype &&
+         mmc_chain_length(last->chain) == n &&
+         memcmp(mmc_chain_dims(last->chain), dims, (size_t)(n + 1) * sizeof *dims) == 0;
+}
+
+static void uncache(mmcp_plan *plan) {
+  if (is_current(plan)) mmcp.idle_bytes -= plan->idle_count * plan->workspace_bytes;
+  plan->cached = false;
+  if (plan == last) Py_CLEAR(last); /* not the last reference: the caller has one */
+}
+
+/* A clock: who was used since it came by stays for another round. Returns -1 with an exception. */
+static int evict_one(void) {
+  for (;;) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    if (!PyDict_Next(mmcp.cache, &position, &key, &value)) return 0;
+    mmcp_plan *plan = (mmcp_plan *)value;
+    Py_INCREF(key);
+    Py_INCREF(plan);
+    int status = PyDict_DelItem(mmcp.cache, key);
+    bool stays = plan->touched;
+    plan->touched = false;
+    if (status == 0 && stays)
+      status = PyDict_SetItem(mmcp.cache, key, (PyObject *)plan);
+    else
+      uncache(plan);
+    Py_DECREF(key);
+    Py_DECREF(plan);
+    if (status < 0 || !stays) return status;
+  }
+}
+
+void mmcp_cache_clear(void) {
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(mmcp.cache, &position, &key, &value)) uncache((mmcp_plan *)value);
+  Py_CLEAR(last); /* also one whose place in the cache another thread's took */
+  PyDict_Clear(mmcp.cache);
+}
+
+/* The device that a plan for arrays lying there is made for, as a new str. */
+static PyObject *resolve_device(PyObject *device, int array_device) {
+  if (array_device == MMCP_HOST)
+    return device == Py_None ? PyUnicode_FromString("cpu") : Py_NewRef(device);
+  PyObject *here = PyUnicode_FromFormat("cuda:%d", array_device);
+  if (here == NULL || device == Py_None) return here;
+  if (PyUnicode_CompareWithASCIIString(device, "cuda") == 0 || PyUnicode_Compare(device, here) == 0)
+    return here;
+  PyErr_Format(PyExc_ValueError, "device: expected '%U', where the arrays are, got '%U'", here,
+               device);
+  Py_DECREF(here);
+  return NULL;
+}
+
+static mmcp_plan *create_cached(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
+                                const mmcp_options *options) {
+  if (mmcp_context_ensure() < 0) return NULL;
+  mmc_chain *chain;
+  mmc_status status = mmc_chain_create(mmcp.context, dtype, n, dims, NULL, &chain);
+  if (status != MMC_OK) {
+    mmcp_raise(status);
+    return NULL;
+  }
+  PyObject *device = resolve_device(options->device, array_device);
+  if (device == NULL) {
+    mmc_chain_destroy(chain);
+    return NULL;
+  }
+  mmcp_plan *plan =
+      plan_new(&mmcp_plan_type, chain, options->objective, device, options->precision, Py_None);
+  Py_DECREF(device);
+  if (plan == NULL) return NULL;
+  plan->asked_device = Py_NewRef(options->device);
+  plan->array_device = array_device;
+  plan->location = array_device == MMCP_HOST ? MMC_HOST : MMC_DEVICE;
+  if (mmcp_plan_ensure(plan) == 0) return plan;
+  Py_DECREF(plan);
+  return NULL;
+}
+
+mmcp_plan *mmcp_plan_cached(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
+                            const mmcp_options *options) {
+  if (is_last(dtype, n, dims, array_device, options)) {
+    last->touched = true;
+    return (mmcp_plan *)Py_NewRef((PyObject *)last);
+  }
+  PyObject *key = make_key(dtype, n, dims, array_device, options);
+  if (key == NULL) return NULL;
+  mmcp_plan *plan = (mmcp_plan *)PyDict_GetItemWithError(mmcp.cache, key);
+  if (plan != NULL) {
+    plan->touched = true;
+    Py_INCREF(plan);
+  } else if (!PyErr_Occurred()) {
+    plan = create_cached(dtype, n, dims, array_device, options);
+    while (plan != NULL && PyDict_GET_SIZE(mmcp.cache) >= CACHE_PLANS)
+      if (evict_one() < 0) Py_CLEAR(plan);
+    if (plan != NULL) {
+      plan->cached = true;
+      if (PyDict_SetItem(mmcp.cache, key, (PyObject *)plan) < 0) Py_CLEAR(plan);
+    }
+  }
+  Py_DECREF(key);
+  if (plan != NULL) Py_XSETREF(last, (mmcp_plan *)Py_NewRef((PyObject *)plan));
+  return plan;
+}
+
+/* ---- methods -------------------------------------------------------------------------------- */
+
+typedef struct growing {
+  char *bytes;
+  size_t size, capacity;
+} growing;
+
+static int grow(void *user, const char *bytes, size_t size) {
+  growing *text = user;
+  if (text->size + size > text->capacity) {
+    size_t capacity = 2 * (text->size + size);
+    char *moved = realloc(text->bytes, capacity);
+    if (moved == NULL) return 1;
+    text->bytes = moved;
+    text->capacity = capacity;
+  }
+  memcpy(text->bytes + text->size, bytes, size);
+  text->size += size;
+  return 0;
+}
+
+static PyObject *grown(growing *text, mmc_status status) {
+  PyObject *result = NULL;
+  if (status == MMC_OK)
+    result = PyUnicode_FromStringAndSize(text->size > 0 ? text->bytes : "", (Py_ssize_t)text->size);
+  else
+    mmcp_raise(status);
+  free(text->bytes);
+  return result;
+}
+
+static PyObject *plan_describe(mmcp_plan *self, PyObject *argument) {
+  static const struct {
+    const char *name;
+    mmc_format format;
+  } formats[] = {{"text", MMC_TEXT}, {"json", MMC_JSON}, {"dot", MMC_DOT}};
+  const char *name = PyUnicode_AsUTF8(argument);
+  if (name == NULL || mmcp_plan_ensure(self) < 0) return NULL;
+  for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
+    if (strcmp(name, formats[f].name) != 0) continue;
+    growing text = {NULL, 0, 0};
+    return grown(&text, mmc_plan_explain(self->plan, formats[f].format, grow, &text));
+  }
+  return PyErr_Format(PyExc_ValueError, "format: expected text, json or dot, got '%s'", name);
+}
+
+static PyObject *plan_products(mmcp_plan *self, PyObject *unused) {
+  (void)unused;
+  if (mmcp_plan_ensure(self) < 0) return NULL;
+  int64_t count = mmc_plan_step_count(self->plan);
+  PyObject *list = PyList_New((Py_ssize_t)count);
+  for (int64_t s = 0; list != NULL && s < count; s++) {
+    mmc_step step;
+    mmc_status status = mmc_plan_step(self->plan, s, &step);
+    PyObject *pair = NULL;
+    if (status == MMC_OK)
+      pair = Py_BuildValue("LL", (long long)step.left, (long long)step.right);
+    else
+      mmcp_raise(status);
+    if (pair == NULL)
+      Py_CLEAR(list);
+    else
+      PyList_SET_ITEM(list, (Py_ssize_t)s, pair);
+  }
+  return list;
+}
+
+static PyObject *plan_chain(mmcp_plan *self, void *unused) {
+  (void)unused;
+  growing text = {NULL, 0, 0};
+  return grown(&text, mmc_chain_write(self->chain, grow, &text));
+}
+
+static PyObject *plan_workspace(mmcp_plan *self, void *unused) {
+  (void)unused;
+  return mmcp_plan_ensure(self) < 0 ? NULL : PyLong_FromUnsignedLongLong(self->workspace_bytes);
+}
+
+static PyObject *plan_multiplications(mmcp_plan *self, void *unused) {
+  (void)unused;
+  if (mmcp_plan_ensure(self) < 0) return NULL;
+  char text[MMC_COUNT_TEXT_SIZE];
+  return PyLong_FromString(mmc_count_format(mmc_plan_multiplications(self->plan), text), NULL, 10);
+}
+
+static PyObject *plan_device(mmcp_plan *self, void *unused) {
+  (void)unused;
+  return mmcp_plan_ensure(self) < 0 ? NULL : PyUnicode_FromString(mmc_plan_device(self->plan));
+}
+
+/* What __new__ was given, for pickling: a plan is made again where it is loaded. */
+static PyObject *plan_arguments(mmcp_plan *self, void *unused) {
+  PyObject *chain = plan_chain(self, unused);
+  if (chain == NULL) return NULL;
+  PyObject *limit = self->memory_limit_bytes == MMC_NO_LIMIT
+                        ? Py_NewRef(Py_None)
+                        : PyLong_FromUnsignedLongLong(self->memory_limit_bytes);
+  if (limit == NULL) {
+    Py_DECREF(chain);
+    return NULL;
+  }
+  return Py_BuildValue("NOOOONO", chain, self->objective, self->device, self->precision,
+                       self->solver, limit, self->location == MMC_DEVICE ? Py_True : Py_False);
+}
+
+static PyMethodDef plan_methods[] = {
+    {"describe", (PyCFunction)plan_describe, METH_O, "The plan as 'text', 'json' or 'dot'."},
+    {"products", (PyCFunction)plan_products, METH_NOARGS,
+     "A pair (left, right) for each product: a factor, or n plus an earlier product."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef plan_properties[] = {
+    {"chain", (getter)plan_chain, NULL, "The chain's text form.", NULL},
+    {"workspace_bytes", (getter)plan_workspace, NULL, "Bytes held for intermediates.", NULL},
+    {"multiplications", (getter)plan_multiplications, NULL, "Exact count.", NULL},
+    {"device", (getter)plan_device, NULL, "The device that executes it.", NULL},
+    {"_arguments", (getter)plan_arguments, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject mmcp_plan_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mmchain._mmchain.Plan",
+    .tp_basicsize = sizeof(mmcp_plan),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_new = plan_type_new,
+    .tp_dealloc = (destructor)plan_dealloc,
+    .tp_methods = plan_methods,
+    .tp_getset = plan_properties,
+};

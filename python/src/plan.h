@@ -1,0 +1,51 @@
+/* plan.h: the type _mmchain.Plan, its runs, and the cache of plans. */
+#ifndef MMCP_PLAN_H
+#define MMCP_PLAN_H
+
+#include "state.h"
+
+/* A chain and how to multiply it. What the library holds for it is made when first needed, again in
+ * a forked process. Runs serve one execution at a time; idle ones wait here for the next. */
+typedef struct mmcp_plan {
+  PyObject_HEAD mmc_chain *chain;
+  PyObject *objective, *device, *precision, *solver; /* str, or None for the default */
+  PyObject *asked_device;                            /* in the cache's key; or NULL */
+  int array_device;                                  /* likewise */
+  uint64_t memory_limit_bytes;
+  mmc_location location; /* of the arrays, most likely */
+
+  mmc_plan *plan; /* of this generation, or NULL */
+  uint64_t generation;
+  bool asynchronous; /* runs may still be at work when they are idle */
+  double multiplications;
+  uint64_t workspace_bytes;
+  mmc_run **idle;
+  size_t idle_count, idle_capacity;
+
+  bool cached;
+  bool touched; /* since the cache looked last */
+} mmcp_plan;
+
+extern PyTypeObject mmcp_plan_type;
+
+/* The options that the key of the cache has beside the chain. */
+typedef struct mmcp_options {
+  PyObject *objective, *device, *precision; /* interned str; device may be None: where arrays are */
+} mmcp_options;
+
+/* The plan for a chain from the cache, made when it is not there. array_device is
+ * MMCP_HOST or a CUDA device's number. A new reference, or NULL with an exception set. */
+mmcp_plan *mmcp_plan_cached(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
+                            const mmcp_options *options);
+
+/* Takes an idle run or makes one; gives it back. The first returns NULL with an exception set. */
+mmc_run *mmcp_plan_take_run(mmcp_plan *plan);
+void mmcp_plan_give_run(mmcp_plan *plan, mmc_run *run);
+
+/* Plans now, where that has not been done. Returns -1 with an exception set. */
+int mmcp_plan_ensure(mmcp_plan *plan);
+
+/* Forgets all cached plans. */
+void mmcp_cache_clear(void);
+
+#endif

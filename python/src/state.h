@@ -1,0 +1,54 @@
+/* state.h: what the extension keeps for the process: one context, the cache of plans, and the
+ * objects of NumPy that it calls. All of it is guarded by the GIL. */
+#ifndef MMCP_STATE_H
+#define MMCP_STATE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <mmchain.h>
+
+#if PY_VERSION_HEX < 0x030A0000
+static inline PyObject *Py_NewRef(PyObject *object) {
+  Py_INCREF(object);
+  return object;
+}
+#endif
+
+enum { MMCP_DTYPES = 6 };
+
+typedef struct mmcp_state {
+  mmc_context *context; /* made when first needed */
+  PyObject *module_dir; /* a path as bytes, or NULL: where the library looks by itself */
+  /* Counts forks: what an earlier generation made belongs to threads that this process lacks. */
+  uint64_t generation;
+  bool cuda_used; /* by this process or one it was forked from */
+  bool cuda_lost; /* by a fork */
+  /* A fork waits until no thread works without the GIL: the child would inherit the locks that the
+   * BLAS holds meanwhile. */
+  int64_t working, forking;
+
+  PyObject *cache;     /* dict: key as bytes -> plan */
+  uint64_t idle_bytes; /* workspace of idle runs of cached plans */
+
+  PyObject *ndarray, *empty; /* numpy.ndarray, numpy.empty */
+  PyObject *dtypes[MMCP_DTYPES];
+  PyObject *requires_grad, *is_neg, *is_conj; /* interned names */
+} mmcp_state;
+
+extern mmcp_state mmcp;
+
+/* Makes the context where there is none. Returns -1 with an exception set. */
+int mmcp_context_ensure(void);
+
+/* Bracket work that is done without the GIL. Entering waits for forks to be over. */
+PyThreadState *mmcp_enter(void);
+void mmcp_leave(PyThreadState *thread);
+
+/* Sets the exception for a status that is not MMC_OK, with the context's message; returns -1. */
+int mmcp_raise(mmc_status status);
+
+/* The text of a str; NULL for None. Anything else raises TypeError, naming the argument. */
+int mmcp_text(PyObject *object, const char *argument, const char **out);
+
+#endif

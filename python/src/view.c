@@ -1,0 +1,320 @@
+/* view.c: see view.h. */
+#include "view.h"
+
+#include <string.h>
+
+/* ---- dtypes -------------------------------------------------------------------------------- */
+
+static const dl_dtype dl_dtypes[MMCP_DTYPES] = {
+    [MMC_F32] = {DL_FLOAT, 32, 1},   [MMC_F64] = {DL_FLOAT, 64, 1},
+    [MMC_C64] = {DL_COMPLEX, 64, 1}, [MMC_C128] = {DL_COMPLEX, 128, 1},
+    [MMC_F16] = {DL_FLOAT, 16, 1},   [MMC_BF16] = {DL_BFLOAT, 16, 1},
+};
+
+dl_dtype mmcp_dl_dtype(mmc_dtype dtype) {
+  return dl_dtypes[dtype];
+}
+
+static bool dtype_of_dl(dl_dtype given, mmc_dtype *out) {
+  for (int d = 0; d < MMCP_DTYPES; d++) {
+    if (given.code != dl_dtypes[d].code || given.bits != dl_dtypes[d].bits || given.lanes != 1)
+      continue;
+    *out = (mmc_dtype)d;
+    return true;
+  }
+  return false;
+}
+
+/* The buffer protocol's formats, native and aligned. */
+static bool dtype_of_format(const char *format, bool bf16, mmc_dtype *out) {
+  if (format == NULL || format[0] == '\0') return false;
+  bool is_complex = format[0] == 'Z';
+  char real = format[is_complex];
+  if (real == '\0' || format[is_complex + 1] != '\0') return false;
+  if (bf16) {
+    *out = MMC_BF16;
+    return real == 'H' && !is_complex;
+  }
+  if (real == 'd')
+    *out = is_complex ? MMC_C128 : MMC_F64;
+  else if (real == 'f')
+    *out = is_complex ? MMC_C64 : MMC_F32;
+  else
+    *out = MMC_F16;
+  return real == 'd' || real == 'f' || (real == 'e' && !is_complex);
+}
+
+static bool is_aligned(const mmcp_view *view) {
+  size_t real = mmc_dtype_size(view->dtype);
+  if (view->dtype == MMC_C64 || view->dtype == MMC_C128) real /= 2;
+  return (uintptr_t)view->data % real == 0;
+}
+
+/* ---- acquiring ----------------------------------------------------------------------------- */
+
+static int acquire_buffer(PyObject *array, mmcp_want want, mmcp_view *out) {
+  bool write = want == MMCP_WRITE || want == MMCP_WRITE_BF16;
+  if (PyObject_GetBuffer(array, &out->buffer, write ? PyBUF_RECORDS : PyBUF_RECORDS_RO) != 0) {
+    /* Read-only, or a dtype that no buffer has. */
+    out->buffer.obj = NULL;
+    PyErr_Clear();
+    return 0;
+  }
+  bool bf16 = want == MMCP_READ_BF16 || want == MMCP_WRITE_BF16;
+  if (!dtype_of_format(out->buffer.format, bf16, &out->dtype)) return 0;
+  out->data = out->buffer.buf;
+  out->ndim = out->buffer.ndim;
+  out->shape = (const int64_t *)out->buffer.shape;
+  out->strides = (const int64_t *)out->buffer.strides;
+  out->stride_bytes = 1;
+  out->device = MMCP_HOST;
+  out->is_numpy = true;
+  return is_aligned(out);
+}
+
+static int read_tensor(const dl_tensor *tensor, mmcp_view *out) {
+  if (!dtype_of_dl(tensor->dtype, &out->dtype)) return 0;
+  switch (tensor->device.type) {
+    case DL_CPU:
+    case DL_CUDA_HOST:
+      out->device = MMCP_HOST;
+      break;
+    case DL_CUDA:
+    case DL_CUDA_MANAGED:
+      out->device = tensor->device.id;
+      break;
+    default:
+      return 0;
+  }
+  out->data = tensor->data != NULL ? (char *)tensor->data + tensor->byte_offset : NULL;
+  out->ndim = tensor->ndim;
+  out->shape = tensor->shape;
+  out->strides = tensor->strides;
+  out->stride_bytes = (int64_t)mmc_dtype_size(out->dtype);
+  return is_aligned(out);
+}
+
+/* The capsule stays unconsumed: it is only looked at while it lives, and frees its tensor itself.
+ */
+static int acquire_capsule(PyObject *capsule, mmcp_want want, mmcp_view *out) {
+  const dl_tensor *tensor;
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    const dl_managed_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed->version.major != DL_VERSION_MAJOR) return 0;
+    out->read_only = (managed->flags & DL_FLAG_READ_ONLY) != 0;
+    tensor = &managed->tensor;
+  } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+    tensor = &((const dl_managed *)PyCapsule_GetPointer(capsule, "dltensor"))->tensor;
+  } else {
+    return 0;
+  }
+  Py_INCREF(capsule);
+  out->owner = capsule;
+  if (out->read_only && want == MMCP_WRITE) return 0;
+  return read_tensor(tensor, out);
+}
+
+/* A truth value as 0 or 1, of what an object may lack; -1 with an exception set. Takes value. */
+static int is_true(PyObject *value) {
+  if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+    return 0;
+  }
+  int truth = value != NULL ? PyObject_IsTrue(value) : -1;
+  Py_XDECREF(value);
+  return truth;
+}
+
+/* PyTorch's tensors mean something else than their memory when they are lazily conjugated or
+ * negated, and must not be read behind the back of autograd. Returns 1 when none of this is so. */
+static int is_plain(PyObject *object, mmc_dtype dtype) {
+  bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+  int set = is_true(PyObject_GetAttr(object, mmcp.requires_grad));
+  if (set == 0) set = is_true(PyObject_CallMethodNoArgs(object, mmcp.is_neg));
+  if (set == 0 && is_complex) set = is_true(PyObject_CallMethodNoArgs(object, mmcp.is_conj));
+  return set < 0 ? -1 : !set;
+}
+
+static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp_view *out) {
+  if (exchange->borrow(object, &out->tensor) != 0) {
+    /* A tensor without memory: another way must be found for it. */
+    PyErr_Clear();
+    return 0;
+  }
+  Py_INCREF(object);
+  out->owner = object;
+  out->exchange = exchange;
+  int got = read_tensor(&out->tensor, out);
+  return got == 1 ? is_plain(object, out->dtype) : got;
+}
+
+/* Holds nothing. The rest is set when something is found: clearing all of it takes as long. */
+static void clear(mmcp_view *view) {
+  view->buffer.obj = NULL;
+  view->owner = NULL;
+  view->managed = NULL;
+  view->exchange = NULL;
+  view->read_only = view->is_numpy = false;
+}
+
+int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
+  clear(out);
+  if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) return acquire_buffer(object, want, out);
+  if (PyCapsule_CheckExact(object)) return acquire_capsule(object, want, out);
+  const dl_exchange *exchange = mmcp_exchange_of(object);
+  if (exchange != NULL) return acquire_exchanged(exchange, object, out);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+void mmcp_view_release(mmcp_view *view) {
+  if (view->buffer.obj != NULL) PyBuffer_Release(&view->buffer);
+  Py_CLEAR(view->owner);
+  if (view->managed != NULL && view->managed->deleter != NULL)
+    view->managed->deleter(view->managed);
+  view->managed = NULL;
+}
+
+/* ---- exchange functions ---------------------------------------------------------------------- */
+
+/* Of the type itself: an inherited table knows nothing of what a subclass makes of its memory. */
+static PyObject *own_capsule(PyTypeObject *type) {
+  PyObject *names = PyObject_GetAttrString((PyObject *)type, "__dict__");
+  if (names == NULL) return NULL;
+  PyObject *capsule = PyMapping_GetItemString(names, "__dlpack_c_exchange_api__");
+  Py_DECREF(names);
+  if (capsule == NULL && PyErr_ExceptionMatches(PyExc_KeyError)) PyErr_Clear();
+  return capsule;
+}
+
+static const dl_exchange *find_exchange(PyTypeObject *type) {
+  PyObject *capsule = own_capsule(type);
+  if (capsule == NULL) return NULL;
+  const dl_exchange *exchange = NULL;
+  if (PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
+    exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+  Py_DECREF(capsule); /* the table itself is static */
+  while (exchange != NULL && exchange->version.major > DL_VERSION_MAJOR)
+    exchange = exchange->previous;
+  if (exchange == NULL || exchange->version.major != DL_VERSION_MAJOR) return NULL;
+  return exchange->borrow != NULL && exchange->allocate != NULL ? exchange : NULL;
+}
+
+/* The type asked for last is remembered: a chain's factors are of one. */
+const dl_exchange *mmcp_exchange_of(PyObject *object) {
+  static PyTypeObject *last_type;
+  static const dl_exchange *last;
+  if (Py_TYPE(object) == last_type) return last;
+  const dl_exchange *found = find_exchange(Py_TYPE(object));
+  if (found == NULL && PyErr_Occurred()) return NULL;
+  Py_INCREF(Py_TYPE(object));
+  Py_XDECREF(last_type);
+  last_type = Py_TYPE(object);
+  last = found;
+  return found;
+}
+
+/* Called by the exchange functions with or without the GIL. */
+static void set_error(void *context, const char *kind, const char *message) {
+  (void)context;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyErr_Format(PyExc_RuntimeError, "%s: %s", kind, message);
+  PyGILState_Release(gil);
+}
+
+int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device, int ndim,
+                       int64_t *shape, mmcp_view *out) {
+  clear(out);
+  dl_tensor prototype = {
+      .device = {device == MMCP_HOST ? DL_CPU : DL_CUDA, device == MMCP_HOST ? 0 : device},
+      .ndim = ndim,
+      .dtype = mmcp_dl_dtype(dtype),
+      .shape = shape,
+  };
+  if (exchange->allocate(&prototype, &out->managed, NULL, set_error) != 0) {
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_MemoryError, "the array's library could not allocate the result");
+    return -1;
+  }
+  out->exchange = exchange;
+  if (read_tensor(&out->managed->tensor, out) == 1) return 0;
+  mmcp_view_release(out);
+  PyErr_SetString(PyExc_BufferError, "the array's library allocated another tensor than asked for");
+  return -1;
+}
+
+/* ---- geometry ------------------------------------------------------------------------------- */
+
+int64_t mmcp_view_stride(const mmcp_view *view, int dimension) {
+  if (view->strides != NULL) return view->strides[dimension] * view->stride_bytes;
+  int64_t stride = (int64_t)mmc_dtype_size(view->dtype);
+  for (int d = view->ndim - 1; d > dimension; d--) stride *= view->shape[d];
+  return stride;
+}
+
+/* Whether lines of count elements, each without gaps, can lie ld_bytes apart. */
+static bool is_ld(int64_t lines, int64_t line_stride, int64_t count, int64_t ld_bytes,
+                  int64_t element) {
+  if (count > 1 && line_stride != element) return false;
+  return lines <= 1 || (ld_bytes % element == 0 && ld_bytes / element >= (count > 1 ? count : 1));
+}
+
+bool mmcp_view_matrix(const mmcp_view *view, bool has_row, bool has_column, mmc_matrix *out) {
+  int dimension = view->ndim;
+  int64_t rows = 1, cols = 1, row_stride = 0, col_stride = 0;
+  if (has_column) {
+    cols = view->shape[--dimension];
+    col_stride = mmcp_view_stride(view, dimension);
+  }
+  if (has_row) {
+    rows = view->shape[--dimension];
+    row_stride = mmcp_view_stride(view, dimension);
+  }
+  int64_t element = (int64_t)mmc_dtype_size(view->dtype);
+  *out = (mmc_matrix){
+      .data = view->data,
+      .rows = rows,
+      .cols = cols,
+      .location = view->device == MMCP_HOST ? MMC_HOST : MMC_DEVICE,
+  };
+  if (rows == 0 || cols == 0) return true;
+  if (is_ld(rows, col_stride, cols, row_stride, element)) {
+    out->layout = MMC_ROW_MAJOR;
+    out->ld = rows > 1 ? row_stride / element : 0;
+    return true;
+  }
+  out->layout = MMC_COL_MAJOR;
+  out->ld = cols > 1 ? col_stride / element : 0;
+  return is_ld(cols, row_stride, rows, col_stride, element);
+}
+
+bool mmcp_view_is_contiguous(const mmcp_view *view) {
+  int64_t expected = (int64_t)mmc_dtype_size(view->dtype);
+  for (int d = 0; d < view->ndim; d++)
+    if (view->shape[d] == 0) return true;
+  for (int d = view->ndim - 1; d >= 0; d--) {
+    if (view->shape[d] > 1 && mmcp_view_stride(view, d) != expected) return false;
+    expected *= view->shape[d];
+  }
+  return true;
+}
+
+/* The bytes from the first to the last element; false when there are none. */
+static bool extent(const mmcp_view *view, uintptr_t *first, uintptr_t *end) {
+  *first = (uintptr_t)view->data;
+  *end = *first + mmc_dtype_size(view->dtype);
+  for (int d = 0; d < view->ndim; d++) {
+    if (view->shape[d] == 0) return false;
+    int64_t span = (view->shape[d] - 1) * mmcp_view_stride(view, d);
+    if (span < 0)
+      *first -= (uintptr_t)-span;
+    else
+      *end += (uintptr_t)span;
+  }
+  return true;
+}
+
+bool mmcp_view_overlap(const mmcp_view *a, const mmcp_view *b) {
+  uintptr_t a_first, a_end, b_first, b_end;
+  if (!extent(a, &a_first, &a_end) || !extent(b, &b_first, &b_end)) return false;
+  return a_first < b_end && b_first < a_end;
+}

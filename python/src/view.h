@@ -1,0 +1,61 @@
+/* view.h: the memory of an array, whoever owns it: NumPy by the buffer protocol, others by DLPack.
+ */
+#ifndef MMCP_VIEW_H
+#define MMCP_VIEW_H
+
+#include "dlpack.h"
+#include "state.h"
+
+enum { MMCP_HOST = -1 };
+
+typedef struct mmcp_view {
+  char *data;
+  const int64_t *shape, *strides; /* strides NULL: C-contiguous */
+  int64_t stride_bytes;           /* bytes of one unit of strides */
+  int ndim;
+  mmc_dtype dtype;
+  int device; /* MMCP_HOST, or the number of a CUDA device */
+  bool read_only;
+  /* Whose it is: numpy.ndarray, a library with exchange functions, or neither: a capsule. */
+  bool is_numpy;
+  const dl_exchange *exchange;
+
+  /* What keeps it: one of these. */
+  Py_buffer buffer;              /* buffer.obj is NULL when none */
+  PyObject *owner;               /* or NULL */
+  dl_managed_versioned *managed; /* or NULL */
+  dl_tensor tensor;
+} mmcp_view;
+
+/* How an array is read. */
+typedef enum mmcp_want { MMCP_READ, MMCP_WRITE, MMCP_READ_BF16, MMCP_WRITE_BF16 } mmcp_want;
+
+/* Looks at a numpy.ndarray, a capsule of DLPack or an object whose type has the exchange functions.
+ * With a _BF16 want, NumPy's uint16 is taken for bf16, which NumPy lacks.
+ * Returns 1; 0 when it is none of these, of another dtype or not aligned; -1 with an exception set.
+ */
+int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out);
+/* A new tensor of the exchange functions' library. Returns 0, or -1 with an exception set. */
+int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device, int ndim,
+                       int64_t *shape, mmcp_view *out);
+void mmcp_view_release(mmcp_view *view);
+
+/* The exchange functions of an object's type; NULL when it has none. */
+const dl_exchange *mmcp_exchange_of(PyObject *object);
+
+/* The stride of a dimension in bytes. */
+int64_t mmcp_view_stride(const mmcp_view *view, int dimension);
+
+/* The matrix in the last dimensions of a view: rows when has_row, columns when has_column; what it
+ * lacks has one. False when it cannot be described by one leading dimension. */
+bool mmcp_view_matrix(const mmcp_view *view, bool has_row, bool has_column, mmc_matrix *out);
+
+/* Whether elements lie in C order without gaps. */
+bool mmcp_view_is_contiguous(const mmcp_view *view);
+/* Whether two views may have an element in common. */
+bool mmcp_view_overlap(const mmcp_view *a, const mmcp_view *b);
+
+/* The dtype as DLPack writes it. */
+dl_dtype mmcp_dl_dtype(mmc_dtype dtype);
+
+#endif

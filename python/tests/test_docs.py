@@ -1,0 +1,46 @@
+"""The examples in the documentation, and the example program."""
+
+import doctest
+import importlib
+import os
+import pkgutil
+import runpy
+
+import numpy as np
+import pytest
+
+import mmchain
+
+OPTIONAL = {"_torch", "_cupy", "_jax"}
+EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [""]
+    + sorted(
+        "." + m.name
+        for m in pkgutil.iter_modules(mmchain.__path__)
+        if m.name not in OPTIONAL | {"_mmchain"}
+    ),
+)
+def test_doctests(name):
+    module = importlib.import_module("mmchain" + name)
+    failed, _ = doctest.testmod(module, extraglobs={"mmchain": mmchain, "np": np})
+    assert failed == 0
+
+
+def test_every_public_name_has_examples():
+    for name in mmchain.__all__:
+        thing = getattr(mmchain, name)
+        assert thing.__doc__
+        if name != "Step":
+            assert ">>>" in thing.__doc__, name
+
+
+def test_example(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(os.path.join(EXAMPLES, "multi_dot.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "((A1 (A2 A3)) ((A4 A5) A6))" in said
+    assert "<svg" in (tmp_path / "tree.svg").read_text()

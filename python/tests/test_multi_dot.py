@@ -1,0 +1,441 @@
+"""multi_dot on NumPy arrays: values, dtypes, strides, stacks, out, exceptions."""
+
+import numpy as np
+import pytest
+
+import mmchain
+from mmchain import _mmchain
+from chains import DTYPES, assert_close, random_array, random_chain, random_dims
+
+numpy_dot = np.linalg.multi_dot
+
+
+def is_direct(arrays, out=None):
+    """Whether the extension takes them as they are, without a copy or NumPy's arithmetic."""
+    done = _mmchain.execute(None, arrays, out, "time", None, "native", None, False)
+    return done is not NotImplemented
+
+
+# ---- values ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [2, 3, 4, 7])
+def test_values(rng, dtype, n):
+    arrays = random_chain(rng, random_dims(rng, n), dtype)
+    result = mmchain.multi_dot(arrays)
+    assert type(result) is np.ndarray and result.dtype == dtype
+    assert result.flags.c_contiguous and result.flags.writeable
+    assert is_direct(arrays)
+    assert_close(result, arrays)
+
+
+def test_four_hundred_factors(rng):
+    arrays = [a / 3 for a in random_chain(rng, random_dims(rng, 400))]
+    expected = np.linalg.multi_dot(arrays[:200]) @ np.linalg.multi_dot(arrays[200:])
+    scale = np.linalg.norm(expected)
+    error = np.linalg.norm(mmchain.multi_dot(arrays) - expected)
+    assert error <= 1e-9 * scale
+
+
+@pytest.mark.parametrize(
+    "dims",
+    [
+        [1, 2, 1],
+        [2, 0, 2],
+        [0, 2, 2],
+        [2, 2, 2, 2],
+        [2, 3, 4, 5],
+        [5, 4, 0, 2],
+        [2, 4, 3, 5, 3, 2],
+        [0, 0, 0],
+        [3, 0, 0, 4],
+    ],
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sample_shapes(rng, dims, dtype):
+    arrays = random_chain(rng, dims, dtype)
+    result = mmchain.multi_dot(arrays)
+    assert_close(result, arrays)
+    assert result.dtype == numpy_dot(arrays).dtype
+
+
+def test_nan_and_infinity_pass_through():
+    a, b, c = np.ones((3, 3)), np.ones((3, 3)), np.ones((3, 3))
+    a[1, 1], b[2, 0] = np.nan, np.inf
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(mmchain.multi_dot([a, b, c]), a @ b @ c)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("dtype", ["float64", "int64", "complex64"])
+def test_vectors_at_the_ends(rng, first, last, n, dtype):
+    arrays = (
+        [(4 * a).astype(dtype) for a in random_chain(rng, random_dims(rng, n), "complex128")]
+        if dtype == "complex64"
+        else [(4 * a).astype(dtype) for a in random_chain(rng, random_dims(rng, n))]
+    )
+    if first:
+        arrays[0] = arrays[0][0]
+    if last:
+        arrays[-1] = arrays[-1][:, 0]
+    expected = numpy_dot(arrays)
+    result = mmchain.multi_dot(arrays)
+    assert type(result) is type(expected)
+    assert result.shape == expected.shape and result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+# ---- memory ----------------------------------------------------------------------------------
+
+
+def gapped(array):
+    """The same matrix with a row stride larger than its columns."""
+    wider = np.full((array.shape[0], array.shape[1] + 3), np.nan, array.dtype)
+    wider[:, : array.shape[1]] = array
+    return wider[:, : array.shape[1]]
+
+
+def strided(array):
+    spread = np.full((2 * array.shape[0], 2 * array.shape[1]), np.nan, array.dtype)
+    spread[::2, ::2] = array
+    return spread[::2, ::2]
+
+
+def unaligned(array):
+    data = np.empty(array.nbytes + 1, np.uint8)
+    view = data[1:].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+LAYOUTS = {
+    "C": (np.ascontiguousarray, True),
+    "F": (np.asfortranarray, True),
+    "row stride": (gapped, True),
+    "column stride": (lambda a: gapped(a.T.copy()).T, True),
+    "both strides": (strided, False),
+    "rows backwards": (lambda a: a[::-1].copy()[::-1], False),
+    "columns backwards": (lambda a: a[:, ::-1].copy()[:, ::-1], False),
+    "byte order": (lambda a: a.astype(a.dtype.newbyteorder()), False),
+    "unaligned": (unaligned, False),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_layouts(rng, layout, dtype):
+    lay, direct = LAYOUTS[layout]
+    plain = random_chain(rng, [5, 4, 6, 3], dtype)
+    arrays = [lay(a) for a in plain]
+    before = [a.copy() for a in arrays]
+    assert is_direct(arrays) == direct
+    result = mmchain.multi_dot(arrays)
+    assert result.dtype == dtype and result.dtype.isnative
+    assert_close(result, plain)
+    for a, b in zip(arrays, before):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_strided_vectors_are_not_copied(rng):
+    u, b, v = rng.random(12)[::3], rng.random((4, 5)), rng.random((5, 7))[:, 2]
+    assert is_direct([u, b, v])
+    np.testing.assert_allclose(mmchain.multi_dot([u, b, v]), u @ b @ v)
+    u, v = u[::-1], v[::-1]
+    np.testing.assert_allclose(mmchain.multi_dot([u, b, v]), u @ b @ v)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1), (1, 1)])
+def test_lines_with_any_stride(rng, shape):
+    """A dimension of one has a stride that means nothing."""
+    a = np.lib.stride_tricks.as_strided(rng.random(200), shape, (1000, 24))
+    b = rng.random((shape[1], 3))
+    np.testing.assert_allclose(mmchain.multi_dot([a, b]), a @ b)
+    np.testing.assert_allclose(mmchain.multi_dot([b.T, a.T]), b.T @ a.T)
+
+
+def test_read_only_and_broadcast_factors(rng):
+    a = rng.random((4, 4))
+    a.flags.writeable = False
+    b = np.broadcast_to(rng.random(4), (4, 4))
+    assert_close(mmchain.multi_dot([a, b, b.T]), [a, b, b.T])
+
+
+def test_one_array_many_times(rng):
+    a = rng.random((5, 5))
+    assert_close(mmchain.multi_dot([a] * 6), [a] * 6)
+
+
+# ---- dtypes ----------------------------------------------------------------------------------
+
+MIXED = [
+    ("float32", "float64"),
+    ("int32", "float32"),
+    ("int8", "float16"),
+    ("bool", "bool"),
+    ("int8", "uint8"),
+    ("int64", "uint64"),
+    ("float64", "complex64"),
+    ("bool", "int16"),
+    ("float32", "complex64"),
+    ("longdouble", "float32"),
+    ("clongdouble", "float64"),
+    ("object", "float64"),
+    ("float16", "float32"),
+]
+
+
+@pytest.mark.parametrize("left, right", MIXED)
+def test_promotion(rng, left, right):
+    shapes = [(3, 4), (4, 5), (5, 2)]
+    arrays = [(rng.integers(0, 3, s)).astype(t) for s, t in zip(shapes, [left, right, left])]
+    expected = numpy_dot(arrays)
+    result = mmchain.multi_dot(arrays)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_integers_are_exact_and_wrap():
+    a = np.full((2, 2), 2**40)
+    np.testing.assert_array_equal(mmchain.multi_dot([a, a, a]), numpy_dot([a, a, a]))
+
+
+def test_lists_and_scalars():
+    rows = [[1.0, 2.0], [3.0, 4.0]]
+    np.testing.assert_array_equal(
+        mmchain.multi_dot([rows, rows, rows]), numpy_dot([rows, rows, rows])
+    )
+    np.testing.assert_array_equal(mmchain.multi_dot([3, rows]), numpy_dot([3, rows]))
+    np.testing.assert_array_equal(
+        mmchain.multi_dot((rows, np.array(2))), numpy_dot((rows, np.array(2)))
+    )
+    stack = np.arange(12.0).reshape(3, 2, 2)
+    np.testing.assert_array_equal(mmchain.multi_dot(stack), numpy_dot(stack))
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_subclasses():
+    a = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    result, expected = mmchain.multi_dot([a, a, a]), numpy_dot([a, a, a])
+    assert type(result) is type(expected) is np.matrix
+    np.testing.assert_array_equal(result, expected)
+    masked = np.ma.array(np.ones((2, 2)), mask=[[0, 1], [0, 0]])
+    assert type(mmchain.multi_dot([masked] * 3)) is type(numpy_dot([masked] * 3))
+
+
+def test_bfloat16(rng):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    arrays = random_chain(rng, [4, 5, 6, 3], ml_dtypes.bfloat16)
+    for given in (arrays, [np.asfortranarray(a) for a in arrays], [strided(a) for a in arrays]):
+        result = mmchain.multi_dot(given)
+        assert result.dtype == ml_dtypes.bfloat16
+        assert_close(result, arrays, eps=2.0**-7)
+    scalar = mmchain.multi_dot([arrays[0][0], arrays[1], arrays[2][:, 0]])
+    assert scalar.shape == () and scalar.dtype == ml_dtypes.bfloat16
+
+
+# ---- stacks ----------------------------------------------------------------------------------
+
+STACKS = [
+    ((7,), (7,), (7,)),
+    ((7,), (), ()),
+    ((), (7,), ()),
+    ((2, 1), (3,), ()),
+    ((2, 3), (2, 3), (1, 3)),
+    ((0,), (), ()),
+    ((1,), (1,), (0,)),
+    ((4, 1, 2), (5, 1), (2,)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64", "int64", "float16"])
+@pytest.mark.parametrize("stacks", STACKS)
+def test_stacks(rng, stacks, dtype):
+    shapes = [stack + core for stack, core in zip(stacks, [(3, 4), (4, 2), (2, 5)])]
+    arrays = [(4 * random_array(rng, shape, "float64")).astype(dtype) for shape in shapes]
+    expected = np.matmul(np.matmul(arrays[0], arrays[1]), arrays[2])
+    result = mmchain.multi_dot(arrays)
+    assert result.shape == expected.shape and result.dtype == expected.dtype
+    tolerance = {"float16": 0.3, "complex64": 1e-3}.get(dtype, 1e-9)
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+    out = np.full(expected.shape, 7, dtype)
+    assert mmchain.multi_dot(arrays, out=out) is out
+    np.testing.assert_array_equal(out, result)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+def test_stacks_between_vectors(rng, first, last):
+    u = rng.random(3) if first else rng.random((6, 2, 3))
+    v = rng.random(5) if last else rng.random((5, 4))
+    b = rng.random((6, 3, 5))
+    np.testing.assert_allclose(mmchain.multi_dot([u, b, v]), np.matmul(np.matmul(u, b), v))
+
+
+def test_strided_stacks_are_not_copied(rng):
+    a = rng.random((4, 3, 5, 2)).transpose(3, 0, 2, 1)  # rows have stride 2
+    b = rng.random((4, 3, 6))[::-1]
+    np.testing.assert_allclose(mmchain.multi_dot([a, b]), a @ b)
+    a = rng.random((6, 5, 3))[::-2].swapaxes(1, 2)
+    assert is_direct([a, rng.random((5, 2))])
+    b = rng.random((5, 2))
+    np.testing.assert_allclose(mmchain.multi_dot([a, b]), a @ b)
+
+
+# ---- out -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dims", [[3, 4, 5], [3, 4, 5, 6], [6, 2, 5, 3, 4]])
+@pytest.mark.parametrize("dtype", ["float64", "int32", "complex128"])
+def test_out(rng, dims, dtype):
+    arrays = [(3 * a).astype(dtype) for a in random_chain(rng, dims)]
+    out = np.full((dims[0], dims[-1]), 5, dtype)
+    assert mmchain.multi_dot(arrays, out=out) is out
+    np.testing.assert_allclose(out, numpy_dot(arrays), rtol=1e-12, atol=1e-12)
+
+
+BAD_OUT = {
+    "dtype": np.empty((3, 5), "float32"),
+    "shape": np.empty((5, 3)),
+    "dimensions": np.empty(15),
+    "Fortran": np.empty((3, 5), order="F"),
+    "strides": np.empty((3, 10))[:, ::2],
+    "list": [[0.0] * 5] * 3,
+}
+
+
+@pytest.mark.parametrize("what", BAD_OUT)
+def test_out_that_numpy_refuses(rng, what):
+    out = BAD_OUT[what]
+    for dims in ([3, 4, 5], [3, 4, 2, 5]):
+        arrays = random_chain(rng, dims)
+        with pytest.raises(Exception) as theirs:
+            numpy_dot(arrays, out=out)
+        with pytest.raises(type(theirs.value)) as ours:
+            mmchain.multi_dot(arrays, out=out)
+        assert str(ours.value) == str(theirs.value)
+
+
+def test_read_only_out(rng):
+    out = np.zeros((3, 5))
+    out.flags.writeable = False
+    with pytest.raises(ValueError):
+        mmchain.multi_dot(random_chain(rng, [3, 4, 5]), out=out)
+    assert not out.any()
+
+
+@pytest.mark.parametrize("first, last", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_out_of_vectors(rng, first, last, n):
+    """NumPy wants the result's shape of two arrays, and of more a matrix; we take both."""
+    arrays = random_chain(rng, random_dims(rng, n))
+    if first:
+        arrays[0] = arrays[0][0]
+    if last:
+        arrays[-1] = arrays[-1][:, 0]
+    expected = numpy_dot(arrays)
+    out = np.zeros(expected.shape)
+    assert mmchain.multi_dot(arrays, out=out) is out
+    np.testing.assert_allclose(out, expected)
+    if n > 2:
+        rows, columns = 1 if first else arrays[0].shape[0], 1 if last else arrays[-1].shape[-1]
+        theirs, ours = np.zeros((rows, columns)), np.zeros((rows, columns))
+        a, b = numpy_dot(arrays, out=theirs), mmchain.multi_dot(arrays, out=ours)
+        assert type(a) is type(b) and np.shape(a) == np.shape(b)
+        assert np.shares_memory(a, theirs) == np.shares_memory(b, ours)
+        np.testing.assert_allclose(ours, theirs)
+
+
+def test_out_that_is_a_factor(rng):
+    a, b, c = random_chain(rng, [4, 4, 4, 4])
+    expected = a @ b @ c
+    assert mmchain.multi_dot([a, b, c], out=b) is b
+    np.testing.assert_allclose(b, expected)
+    wide = rng.random((6, 4))
+    expected = wide[1:5] @ a
+    assert np.shares_memory(mmchain.multi_dot([wide[1:5], a], out=wide[:4]), wide)
+    np.testing.assert_allclose(wide[:4], expected)
+
+
+# ---- exceptions ------------------------------------------------------------------------------
+
+BAD = {
+    "none": [],
+    "one": [np.ones((3, 3))],
+    "scalar among three": [np.ones((3, 3)), np.float64(2), np.ones((3, 3))],
+    "vector in the middle": [np.ones((3, 3)), np.ones(3), np.ones((3, 3))],
+    "scalar first": [np.float64(2), np.ones((3, 3)), np.ones((3, 3))],
+    "two matrices": [np.ones((2, 3)), np.ones((4, 5))],
+    "vector and matrix": [np.ones(3), np.ones((4, 5))],
+    "matrix and vector": [np.ones((2, 3)), np.ones(4)],
+    "two vectors": [np.ones(2), np.ones(3)],
+    "strings": [np.array([["a"]])] * 3,
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_exceptions_are_numpys(what):
+    with pytest.raises(Exception) as theirs:
+        numpy_dot(BAD[what])
+    with pytest.raises(type(theirs.value)) as ours:
+        mmchain.multi_dot(BAD[what])
+    if what != "strings":
+        assert str(ours.value) == str(theirs.value)
+
+
+def test_first_mismatch_of_a_chain_is_named():
+    with pytest.raises(
+        ValueError, match=r"shapes \(3,4\) and \(5,6\) not aligned: 4 \(dim 1\) != 5"
+    ):
+        mmchain.multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones((5, 6))])
+    with pytest.raises(ValueError, match="broadcast"):
+        mmchain.multi_dot([np.ones((2, 3, 3)), np.ones((4, 3, 3))])
+
+
+def test_iterators_are_refused_as_numpy_does():
+    with pytest.raises(TypeError):
+        mmchain.multi_dot(iter([np.ones((2, 2))] * 3))
+
+
+def test_options_are_checked():
+    arrays = [np.ones((2, 2))] * 3
+    for name, message in [("objective", "beauty"), ("precision", "sloppy")]:
+        with pytest.raises(ValueError, match=f"{name}.*{message}"):
+            mmchain.multi_dot(arrays, **{name: message})
+        with pytest.raises(TypeError, match=f"{name}: expected a str, got int"):
+            mmchain.multi_dot(arrays, **{name: 3})
+    with pytest.raises(Exception, match="abacus"):
+        mmchain.multi_dot(arrays, device="abacus")
+    with pytest.raises(TypeError, match="device: expected a str, got int"):
+        mmchain.multi_dot(arrays, device=3)
+    with pytest.raises(TypeError):
+        mmchain.multi_dot(arrays, None)
+    for precision in ("native", "faithful", "fast"):
+        for objective in ("time", "flops"):
+            result = mmchain.multi_dot(arrays, precision=precision, objective=objective)
+            np.testing.assert_array_equal(result, np.full((2, 2), 4.0))
+
+
+def test_device_ref(rng):
+    arrays = random_chain(rng, [3, 4, 5, 2], "float32")
+    assert_close(mmchain.multi_dot(arrays, device="ref"), arrays)
+
+
+# ---- the swap --------------------------------------------------------------------------------
+
+
+def test_numpy_multi_dot(rng):
+    arrays = random_chain(rng, [3, 4, 5, 2])
+    before = np.linalg.multi_dot
+    mmchain.clear_cache()
+    with mmchain.numpy_multi_dot():
+        assert np.linalg.multi_dot is not before
+        assert_close(np.linalg.multi_dot(arrays), arrays)
+        with pytest.raises(ZeroDivisionError):
+            with mmchain.numpy_multi_dot():
+                raise ZeroDivisionError
+        assert np.linalg.multi_dot is not before
+    assert np.linalg.multi_dot is before
+    assert mmchain.info()["cache"]["plans"] == 1

@@ -1,0 +1,215 @@
+"""Plans: what they say, execute, pickle, and how they are cached."""
+
+import json
+import pickle
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import mmchain
+from mmchain import _mmchain, _plan
+from chains import assert_close, random_chain
+
+CLRS = "f64:30x35x15x5x10x20x25"
+
+
+def test_facts():
+    p = mmchain.plan(CLRS)
+    assert p.chain == CLRS
+    assert p.order == "((A1 (A2 A3)) ((A4 A5) A6))"
+    assert p.multiplications == 15125 and p.flops == 30250
+    assert [s.product for s in p.steps] == [
+        "T1 = A2 A3",
+        "T2 = A1 T1",
+        "T3 = A4 A5",
+        "T4 = T3 A6",
+        "R = T2 T4",
+    ]
+    assert sum(s.multiplications for s in p.steps) == 15125
+    assert p.workspace_bytes > 0
+    assert p.device in ("blas", "ref")
+    assert "15125" in p.explain()
+    assert json.loads(p.explain("json"))["multiplications"] == 15125
+    assert p.explain("dot").startswith("digraph")
+    with pytest.raises(ValueError, match="format: expected text, json or dot, got 'poem'"):
+        p.explain("poem")
+    assert CLRS in repr(p)
+
+
+def test_ways_to_say_a_chain(rng):
+    arrays = random_chain(rng, [10, 30, 5, 60], "float32")
+    plans = [
+        mmchain.plan("f32:10x30x5x60"),
+        mmchain.plan([(10, 30), (30, 5), (5, 60)], dtype="float32"),
+        mmchain.plan([(10, 30), (30, 5), (5, 60)], dtype=np.float32),
+        mmchain.plan([(10, 30), (30, 5), (5, 60)], dtype=np.dtype("f")),
+        mmchain.plan([(10, 30), (30, 5), (5, 60)], dtype="f32"),
+        mmchain.plan(arrays),
+        mmchain.plan(iter(arrays)),
+    ]
+    assert {p.chain for p in plans} == {"f32:10x30x5x60"}
+    assert mmchain.plan([arrays[0], arrays[1].astype("F")]).chain == "c64:10x30x5"
+    assert mmchain.plan([(3,), (3, 4), (4,)]).chain == "f64:1x3x4x1"
+    assert mmchain.plan("2x3x4").chain == "f64:2x3x4"
+
+
+def test_bad_chains():
+    with pytest.raises(ValueError, match="position"):
+        mmchain.plan("f64:10x30y5")
+    with pytest.raises(ValueError, match="not aligned"):
+        mmchain.plan([(2, 3), (4, 5)])
+    with pytest.raises(TypeError, match="dtype.*int64"):
+        mmchain.plan([np.ones((2, 2), int)] * 2)
+    with pytest.raises(TypeError, match="dtype"):
+        mmchain.plan("2x3x4", dtype="float32")
+    with pytest.raises(ValueError, match="no ops"):
+        mmchain.plan("2x3x4:NT")
+    with pytest.raises(OverflowError):
+        mmchain.plan("x".join([str(2**62)] * 6))
+    with pytest.raises(ValueError, match="solver"):
+        mmchain.plan("2x3x4", solver="oracle")
+    with pytest.raises(MemoryError):
+        mmchain.plan("50x40x50x40x50", memory_limit=8)
+    with pytest.raises(OverflowError):
+        mmchain.plan("2x3x4", memory_limit=-1)
+    with pytest.raises(TypeError):
+        _mmchain.Plan("2x3x4")
+
+
+def test_solver_and_memory_limit():
+    assert mmchain.plan(CLRS, solver="left-to-right").multiplications == 40500
+    chain = "f64:18x42x46x19x30"
+    best = mmchain.plan(chain)
+    lean = mmchain.plan(chain, memory_limit=best.workspace_bytes - 1)
+    assert lean.workspace_bytes < best.workspace_bytes
+    assert lean.multiplications > best.multiplications
+
+
+def test_execute(rng):
+    arrays = random_chain(rng, [10, 30, 5, 60])
+    p = mmchain.plan(arrays)
+    assert_close(p.execute(arrays), arrays)
+    out = np.empty((10, 60))
+    assert p.execute(arrays, out) is out
+    assert_close(out, arrays)
+    # A strided one, a stack, another dtype that is safe.
+    assert_close(p.execute([np.repeat(np.repeat(a, 2, 0), 2, 1)[::2, ::2] for a in arrays]), arrays)
+    stack = np.stack([arrays[0], 2 * arrays[0]])
+    np.testing.assert_allclose(p.execute([stack, *arrays[1:]])[1], 2 * p.execute(arrays))
+    assert_close(
+        p.execute([arrays[0].astype("f"), *arrays[1:]]), [arrays[0].astype("f"), *arrays[1:]]
+    )
+    with pytest.raises(TypeError, match="expected f64 as planned, got complex128"):
+        p.execute([arrays[0].astype("D"), *arrays[1:]])
+    with pytest.raises(ValueError, match="expected the shapes of f64:10x30x5x60, got 9x30x5x60"):
+        p.execute([arrays[0][:9], *arrays[1:]])
+    with pytest.raises(ValueError, match="expected the shapes of"):
+        p.execute(arrays[:2])
+    with pytest.raises(ValueError, match="Expecting|at least"):
+        p.execute([])
+
+
+def test_chain_of_one(rng):
+    a = rng.random((3, 4))
+    p = mmchain.plan([a])
+    np.testing.assert_array_equal(p.execute([np.asfortranarray(a)]), a)
+    assert p.steps == [] and p.order == "A1"
+    assert p._repr_svg_().count("<rect") == 1
+
+
+def test_bf16_plan(rng):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    arrays = random_chain(rng, [3, 4, 5], ml_dtypes.bfloat16)
+    p = mmchain.plan(arrays)
+    assert p.chain == "bf16:3x4x5"
+    assert_close(p.execute(arrays), arrays, eps=2.0**-7)
+
+
+@pytest.mark.parametrize("chain", ["2x3", "2x3x4", CLRS, "x".join(["7"] * 41)])
+def test_svg(chain):
+    p = mmchain.plan(chain)
+    n = chain.partition(":")[2].count("x") or chain.count("x")
+    root = ElementTree.fromstring(p._repr_svg_())
+    space = "{http://www.w3.org/2000/svg}"
+    boxes = root.findall(space + "rect")
+    assert len(boxes) == 2 * n - 1
+    assert len(root.findall(space + "line")) == 2 * n - 2
+    places = [(float(b.get("x")), float(b.get("y"))) for b in boxes]
+    width, height = float(root.get("width")), float(root.get("height"))
+    assert len(set(places)) == len(places)
+    assert all(0 <= x <= width - 80 and 0 <= y <= height - 36 for x, y in places)
+    names = [t.text for t in root.findall(space + "text")][::2]
+    assert names[:n] == [f"A{i + 1}" for i in range(n)]
+
+
+def test_pickle(rng):
+    arrays = random_chain(rng, [10, 30, 5, 60])
+    p = mmchain.plan(
+        arrays, objective="flops", precision="faithful", solver="table", memory_limit=10**6
+    )
+    q = pickle.loads(pickle.dumps(p))
+    assert type(q) is mmchain.Plan
+    assert q.explain("json") == p.explain("json")
+    assert q._arguments == p._arguments
+    np.testing.assert_array_equal(p.execute(arrays), q.execute(arrays))
+
+
+def test_cache_holds_shapes_not_arrays(rng):
+    mmchain.clear_cache()
+    for _ in range(5):
+        mmchain.multi_dot(random_chain(rng, [4, 3, 5]))
+    assert mmchain.info()["cache"]["plans"] == 1
+    mmchain.multi_dot(random_chain(rng, [4, 3, 5], "float32"))
+    mmchain.multi_dot(random_chain(rng, [4, 3, 5, 2]))
+    mmchain.multi_dot(random_chain(rng, [4, 3, 5]), objective="flops")
+    mmchain.multi_dot(random_chain(rng, [4, 3, 5]), device="ref")
+    mmchain.multi_dot(random_chain(rng, [4, 3, 5]), device="".join(["r", "ef"]))
+    assert mmchain.info()["cache"]["plans"] == 5
+
+
+def test_cache_is_bounded_and_keeps_what_is_used(rng):
+    mmchain.clear_cache()
+    kept = random_chain(rng, [2, 3, 4])
+    for n in range(1, 1500):
+        mmchain.multi_dot([np.ones((1, n)), np.ones((n, 1))])
+        mmchain.multi_dot(kept)
+    cache = mmchain.info()["cache"]
+    assert 100 <= cache["plans"] <= 512
+    planned = []
+    real = _mmchain.order
+    mmchain.multi_dot(kept)
+    assert mmchain.info()["cache"]["plans"] == cache["plans"], (planned, real)
+    mmchain.clear_cache()
+    assert mmchain.info()["cache"] == {"plans": 0, "workspace_bytes": 0}
+
+
+def test_idle_workspace_is_bounded():
+    mmchain.clear_cache()
+    rows = 2**19  # (A1 A2) A3 is the cheapest, and A1 A2 takes 8 MB
+    a, b, c = np.ones((rows, 9)), np.ones((9, 2)), np.ones((2, 9))
+    most = 0
+    for less in range(150):
+        mmchain.multi_dot([a[: rows - less], b, c], objective="flops")
+        held = mmchain.info()["cache"]["workspace_bytes"]
+        assert held <= 1 << 30
+        most = max(most, held)
+    assert most > 1 << 29
+    mmchain.clear_cache()
+    assert mmchain.info()["cache"]["workspace_bytes"] == 0
+
+
+def test_bench():
+    result = mmchain.bench("f32:10x30x5x60", seconds=0.01, device="ref", objective="flops")
+    assert result["device"] == "ref" and result["multiplications"] == 4500
+    assert all(0 < s < 10 for s in result["seconds"].values())
+    with pytest.raises(TypeError, match="bf16"):
+        mmchain.bench("bf16:2x3x4")
+    with pytest.raises(ValueError, match="two factors"):
+        mmchain.bench("2x3")
+
+
+def test_dtype_names():
+    assert _plan._dtype_name("torch.bfloat16") == "bf16"
+    with pytest.raises(TypeError, match="float32"):
+        _plan._dtype_name("float33")

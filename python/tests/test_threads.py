@@ -1,0 +1,167 @@
+"""Many threads at once, and forks."""
+
+import multiprocessing
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import mmchain
+from mmchain import _mmchain
+from chains import assert_close, random_chain, random_dims
+
+
+def run_threads(count, work):
+    failures = []
+
+    def guarded(t):
+        try:
+            work(t)
+        except BaseException as failure:  # noqa: B036
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(t,)) for t in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+def test_threads_share_plans_and_cache():
+    rng = np.random.default_rng(5)
+    chains = [random_chain(rng, random_dims(rng, 4, 60)) for _ in range(8)]
+    expected = [mmchain.multi_dot(arrays) for arrays in chains]
+    plans = [mmchain.plan(arrays) for arrays in chains]
+    mmchain.clear_cache()
+
+    def work(t):
+        for i in range(150):
+            c = (i * 7 + t) % len(chains)
+            np.testing.assert_array_equal(mmchain.multi_dot(chains[c]), expected[c])
+            np.testing.assert_array_equal(plans[c].execute(chains[c]), expected[c])
+            if t == 0 and i % 50 == 0:
+                mmchain.clear_cache()
+
+    run_threads(8, work)
+
+
+def test_the_interpreter_is_free_meanwhile():
+    a = np.ones((900, 900))
+    mmchain.multi_dot([a, a, a])
+    turns, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            turns[0] += 1
+            time.sleep(0.0005)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        time.sleep(0.01)
+        during = 0
+        for _ in range(8):
+            before = turns[0]
+            mmchain.multi_dot([a, a, a])
+            during += turns[0] - before
+    finally:
+        stop.set()
+        counter.join()
+    assert during >= 8
+
+
+def in_child(work, arrays):
+    """Runs work(arrays) in a fork; its exit status."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            work(arrays)
+            status = 0
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
+        time.sleep(0.01)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    pytest.fail("the child hangs")
+
+
+fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@fork
+def test_fork_plans_anew(rng):
+    arrays = random_chain(rng, [40, 50, 60, 70])
+    plan = mmchain.plan(arrays)
+    expected = plan.execute(arrays)
+    mmchain.multi_dot(arrays)
+
+    def work(arrays):
+        assert mmchain.info()["cache"] == {"plans": 0, "workspace_bytes": 0}
+        for _ in range(3):
+            np.testing.assert_array_equal(mmchain.multi_dot(arrays), expected)
+            np.testing.assert_array_equal(plan.execute(arrays), expected)
+        assert plan.order == mmchain.plan(arrays).order
+        assert in_child(lambda a: plan.execute(a), arrays) == 0
+
+    assert in_child(work, arrays) == 0
+    np.testing.assert_array_equal(plan.execute(arrays), expected)
+
+
+@fork
+def test_fork_while_threads_work(rng):
+    arrays = random_chain(rng, [200, 210, 220, 230])
+    expected = mmchain.multi_dot(arrays)
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            mmchain.multi_dot(arrays)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            assert in_child(lambda a: assert_close(mmchain.multi_dot(a), a), arrays) == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    np.testing.assert_allclose(mmchain.multi_dot(arrays), expected)
+
+
+def _product(arrays):
+    return mmchain.multi_dot(arrays)
+
+
+@fork
+def test_process_pool(rng):
+    arrays = random_chain(rng, [20, 30, 40, 10])
+    mmchain.multi_dot(arrays)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for result in pool.map(_product, [arrays] * 6):
+            assert_close(result, arrays)
+
+
+@fork
+def test_memory_of_the_parent_stays_the_parents():
+    array = _mmchain.Array("cpu", "f64", (3,))
+
+    def work(array):
+        with pytest.raises(BufferError, match="forked"):
+            array.__dlpack__()
+
+    assert in_child(work, array) == 0
+    assert array.__dlpack_device__() == (1, 0)

@@ -1,0 +1,322 @@
+"""PyTorch tensors, where PyTorch is installed; on CUDA where a GPU and the module are."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import mmchain  # noqa: E402
+from mmchain import _mmchain, _torch  # noqa: E402
+from chains import random_dims  # noqa: E402
+
+cuda = torch.cuda.is_available() and any(
+    d["name"].startswith("cuda") and d["available"] for d in mmchain.info()["devices"]
+)
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not cuda, reason="no GPU, or mmchain without CUDA")
+    ),
+]
+DTYPES = [
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.complex128,
+]
+SAMPLES = [
+    [1, 2, 1],
+    [2, 0, 2],
+    [0, 2, 2],
+    [2, 2, 2, 2],
+    [2, 3, 4, 5],
+    [5, 4, 0, 2],
+    [2, 4, 3, 5, 3, 2],
+]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return request.param
+
+
+@pytest.fixture
+def make(rng, device):
+    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+
+    def tensors(dims, dtype=torch.float64, **options):
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        return [
+            torch.randn(shape, dtype=wide, generator=generator)
+            .to(dtype)
+            .to(device)
+            .requires_grad_(**options)
+            if options
+            else torch.randn(shape, dtype=wide, generator=generator).to(dtype).to(device)
+            for shape in zip(dims, dims[1:])
+        ]
+
+    return tensors
+
+
+def check(result, tensors, dtype=None):
+    """Against PyTorch in double precision."""
+    dtype = tensors[0].dtype if dtype is None else dtype
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    expected, norms = tensors[0].detach().to(wide), 1.0
+    for t in tensors[1:]:
+        expected = torch.matmul(expected, t.detach().to(wide))
+    for t in tensors:
+        norms *= float(torch.linalg.vector_norm(t.detach().to(wide)))
+    assert result.dtype == dtype and result.device == tensors[0].device
+    assert result.shape == expected.shape
+    inner = 1 + sum(t.shape[-1] for t in tensors)
+    error = float(torch.linalg.vector_norm(result.detach().to(wide) - expected))
+    assert error <= 4 * torch.finfo(dtype).eps * inner * norms + 1e-300
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dims", SAMPLES, ids=str)
+def test_sample_shapes(make, dims, dtype):
+    tensors = make(dims, dtype)
+    result = mmchain.multi_dot(tensors)
+    assert type(result) is torch.Tensor and not result.requires_grad
+    check(result, tensors)
+
+
+def test_numpy_agrees(make, device):
+    tensors = make([5, 7, 3, 6])
+    expected = np.linalg.multi_dot([t.cpu().numpy() for t in tensors])
+    np.testing.assert_allclose(mmchain.multi_dot(tensors).cpu().numpy(), expected)
+
+
+def test_plan_says_where(make, device):
+    tensors = make([5, 7, 3, 6], torch.float32)
+    p = mmchain.plan(tensors)
+    assert p.chain == "f32:5x7x3x6"
+    assert p.device.startswith("cuda") == (device == "cuda")
+    check(p.execute(tensors), tensors)
+    with pytest.raises(TypeError, match="as planned"):
+        p.execute([t.to(torch.complex64) for t in tensors])
+
+
+def test_strides_views_stacks_vectors(make):
+    a, b, c = make([8, 6, 10, 4])
+    for x in (a.t().contiguous().t(), a[::2, ::2][:, :3], a.flip(0)):
+        y = b[: x.shape[1]]
+        check(mmchain.multi_dot([x, y, c]), [x, y, c])
+    stack = torch.stack([a, 2 * a, 3 * a])
+    check(mmchain.multi_dot([stack, b, c]), [stack, b, c])
+    check(
+        mmchain.multi_dot([stack[:, None], stack.mT[None], a]), [stack[:, None], stack.mT[None], a]
+    )
+    check(mmchain.multi_dot([a[0], b, c]), [a[0], b, c])
+    check(mmchain.multi_dot([a, b, c[:, 0]]), [a, b, c[:, 0]])
+    assert mmchain.multi_dot([a[0], b, c[:, 0]]).shape == ()
+
+
+def test_lazy_conjugates_and_negatives(make):
+    a, b, c = make([4, 3, 5, 2], torch.complex128)
+    check(mmchain.multi_dot([a.conj(), b, c]), [a.conj().resolve_conj(), b, c])
+    check(mmchain.multi_dot([b.mH, a.mH]), [b.mH.resolve_conj(), a.mH.resolve_conj()])
+    negative = a.conj().imag
+    assert negative.is_neg()
+    check(
+        mmchain.multi_dot([negative, b.real, c.real]),
+        [negative.resolve_neg(), b.real.contiguous(), c.real.contiguous()],
+    )
+
+
+def test_promotion_and_integers(make, device):
+    a, b, c = make([4, 3, 5, 2], torch.float32)
+    check(mmchain.multi_dot([a, b.double(), c]), [a, b.double(), c], torch.float64)
+    if device == "cpu":
+        i = torch.arange(9).reshape(3, 3)
+        assert torch.equal(mmchain.multi_dot([i, i, i]), i @ i @ i)
+
+
+def test_out(make, device):
+    tensors = make([4, 3, 5, 2])
+    for out in (torch.zeros(4, 2), torch.zeros(2, 4).t(), torch.zeros(8, 4)[::2, ::2]):
+        out = out.double().to(device)
+        assert mmchain.multi_dot(tensors, out=out) is out
+        check(out, tensors)
+    square = make([4, 4, 4])
+    expected = square[0] @ square[1]
+    assert mmchain.multi_dot(square, out=square[1]) is square[1]
+    torch.testing.assert_close(square[1], expected)
+    for bad in (torch.zeros(2, 4).double().to(device), torch.zeros(4, 2).to(device)):
+        with pytest.raises(ValueError, match="out: expected shape"):
+            mmchain.multi_dot(tensors, out=bad)
+    with pytest.raises(TypeError, match="out: expected a tensor"):
+        mmchain.multi_dot(tensors, out=np.zeros((4, 2)))
+
+
+def test_capsules_where_exchange_functions_lack(make, monkeypatch, device):
+    monkeypatch.setattr(_torch, "_has_exchange", False)
+    tensors = make([4, 3, 5, 2])
+    options = ("time", None, "native")
+    check(_torch.multiply(None, tensors, None, *options), tensors)
+    a = make([8, 6])[0][::2, ::2]
+    check(_torch.multiply(None, [a, tensors[1]], None, *options), [a, tensors[1]])
+    out = torch.zeros(4, 2).double().to(device)
+    assert _torch.multiply(None, tensors, out, *options) is out
+    check(out, tensors)
+
+
+# ---- gradients -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dims", SAMPLES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_gradients_are_theirs(make, dims, dtype):
+    ours = make(dims, dtype, requires_grad=True)
+    theirs = [t.detach().clone().requires_grad_() for t in ours]
+    result, expected = mmchain.multi_dot(ours), torch.linalg.multi_dot(theirs)
+    assert result.requires_grad
+    weight = torch.randn_like(expected)
+    result.backward(weight)
+    expected.backward(weight)
+    for a, b in zip(ours, theirs):
+        torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_gradcheck_twice(make):
+    tensors = make([2, 3, 2, 3], requires_grad=True)
+    assert torch.autograd.gradcheck(lambda *x: mmchain.multi_dot(x), tensors)
+    assert torch.autograd.gradgradcheck(lambda *x: mmchain.multi_dot(x), tensors)
+    ends = [
+        tensors[0][0].detach().requires_grad_(),
+        tensors[1],
+        tensors[2][:, 0].detach().requires_grad_(),
+    ]
+    assert torch.autograd.gradcheck(lambda *x: mmchain.multi_dot(x), ends)
+    stack = torch.stack([tensors[0]] * 2).detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda *x: mmchain.multi_dot(x), [stack, *tensors[1:]])
+    assert torch.autograd.gradgradcheck(lambda *x: mmchain.multi_dot(x), [stack, *tensors[1:]])
+
+
+def test_gradcheck_complex(make):
+    tensors = make([2, 3, 2], torch.complex128, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda *x: mmchain.multi_dot(x), tensors)
+    assert torch.autograd.gradgradcheck(lambda *x: mmchain.multi_dot(x), tensors)
+
+
+def test_gradients_share_products(make, rng, monkeypatch):
+    """n factors: n-1 products forward, two for each backward; fewer where no gradient is asked."""
+    n = 8
+    tensors = make(random_dims(rng, n), requires_grad=True)
+    products = []
+    real = _torch._direct
+
+    def counted(plan, operands, out, options):
+        products.append(len(operands))
+        return real(plan, operands, out, options)
+
+    monkeypatch.setattr(_torch, "_direct", counted)
+    result = mmchain.multi_dot(tensors)
+    assert products == [2] * (n - 1)
+    result.sum().backward()
+    assert products == [2] * (3 * (n - 1))
+    del products[:]
+    only = [t.detach() for t in tensors]
+    only[3].requires_grad_()
+    mmchain.multi_dot(only).sum().backward()
+    assert len(products) < 3 * (n - 1)
+
+
+def test_no_grad(make):
+    tensors = make([4, 3, 5], requires_grad=True)
+    with torch.no_grad():
+        assert not mmchain.multi_dot(tensors).requires_grad
+    with torch.inference_mode():
+        check(mmchain.multi_dot(tensors), tensors)
+    with pytest.raises(RuntimeError, match="out: expected None"):
+        mmchain.multi_dot(tensors, out=torch.zeros(4, 5, dtype=torch.float64))
+    parameters = [torch.nn.Parameter(t.detach()) for t in tensors]
+    assert mmchain.multi_dot(parameters).requires_grad
+
+
+def test_transforms(make):
+    a, b, c = make([4, 3, 5, 2])
+    stack = torch.stack([a, 2 * a])
+    mapped = torch.func.vmap(lambda x: mmchain.multi_dot([x, b, c]))(stack)
+    torch.testing.assert_close(mapped, stack @ b @ c)
+    gradient = torch.func.grad(lambda x: mmchain.multi_dot([x, b, c]).sum())(a)
+    theirs = torch.func.grad(lambda x: (x @ b @ c).sum())(a)
+    torch.testing.assert_close(gradient, theirs)
+
+
+def test_exceptions(make):
+    a, b = make([4, 3, 5])
+    for tensors in ([a, a], [a], [], [a, b, a.new_zeros(())], [a, a.new_zeros(3), b]):
+        with pytest.raises((ValueError, np.linalg.LinAlgError)):
+            mmchain.multi_dot(tensors)
+    with pytest.raises(TypeError, match="one library"):
+        mmchain.multi_dot([a, np.ones((3, 5))])
+    meta = mmchain.multi_dot([a.to("meta"), b.to("meta")])
+    assert meta.shape == (4, 5) and meta.device.type == "meta"
+
+
+@pytest.mark.skipif(not cuda, reason="no GPU, or mmchain without CUDA")
+class TestCuda:
+    def test_current_stream(self):
+        """Behind what makes a factor, before what reads the result, with memory given back."""
+        a = torch.randn(700, 700, device="cuda", dtype=torch.float64)
+        expected = a @ a @ (2 * a)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(5):
+                b = a * 1
+                for _ in range(20):
+                    b = b * 1
+                c = b + b
+                total = mmchain.multi_dot([b, b, c]) * 1
+                del b, c
+        stream.synchronize()
+        torch.testing.assert_close(total, expected)
+
+    def test_devices_are_checked(self):
+        a = torch.ones(3, 3, device="cuda")
+        with pytest.raises(ValueError, match="where the arrays are, got 'cpu'"):
+            mmchain.multi_dot([a, a], device="cpu")
+        with pytest.raises(ValueError, match="one device"):
+            mmchain.multi_dot([a, a.cpu()])
+        torch.testing.assert_close(mmchain.multi_dot([a, a], device="cuda"), a @ a)
+
+    def test_host_arrays_on_the_device(self):
+        arrays = [np.random.default_rng(1).random(s) for s in [(30, 40), (40, 50), (50, 20)]]
+        result = mmchain.multi_dot(arrays, device="cuda")
+        assert type(result) is np.ndarray
+        np.testing.assert_allclose(result, np.linalg.multi_dot(arrays))
+
+    def test_graph_capture(self):
+        tensors = [torch.randn(s, device="cuda") for s in [(64, 64)] * 4]
+        out = torch.empty(64, 64, device="cuda")
+        mmchain.multi_dot(tensors, out=out)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            mmchain.multi_dot(tensors, out=out)
+        out.zero_()
+        graph.replay()
+        torch.testing.assert_close(out, torch.linalg.multi_dot(tensors), rtol=1e-3, atol=1e-2)
+
+    def test_fork_says_so(self):
+        import os
+
+        a = torch.ones(3, 3, device="cuda")
+        mmchain.multi_dot([a, a])
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                with pytest.raises(RuntimeError, match="CUDA does not survive a fork"):
+                    _mmchain.Plan("2x3x4", "time", "cuda", "native", None, None, True)
+                np.testing.assert_array_equal(mmchain.multi_dot([np.eye(2)] * 3), np.eye(2))
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.WEXITSTATUS(os.waitpid(pid, 0)[1]) == 0
