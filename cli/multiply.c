@@ -21,7 +21,7 @@ static const char help[] =
     "complex64 or complex128. - is standard input; with one factor the result is a copy.\n"
     "\n"
     "  -o FILE              where the result goes; - is standard output\n"
-    "  --for flops|traffic  what to make least; see mmchain plan --help\n"
+    "  --for OBJECTIVE      flops (the default), traffic or time; see mmchain plan --help\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"

@@ -197,7 +197,12 @@ typedef struct mmc_plan_options {
   /* "cpu" (the best there is), "blas", "ref", "cuda" or "cuda:i"; NULL: "cpu". */
   const char *device;
   uint64_t memory_limit_bytes; /* workspace allowed, apart from factors and result */
-  const char *objective;       /* what to make least: "flops"; NULL: "flops" */
+  /* What to make least: "flops"; "traffic", see fuse; "time" as predicted, from what mmc_tune() has
+   * measured on this device, else from a model: docs/tuning.md. Of time, solver "auto" chooses the
+   * order too, for at most 64 factors, and leaves that of fewest multiplications only for one that
+   * is surely faster; with another solver only how each product is computed is chosen. NULL:
+   * "flops". */
+  const char *objective;
   /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
    * accurate. "fast": TF32 for f32 and c64 on a GPU. NULL: "native". */
   const char *precision;
@@ -282,6 +287,23 @@ MMC_API mmc_count mmc_plan_traffic_words(const mmc_plan *plan);
 /* Returns: E_ARG past the last step and when the plan is not for "traffic". */
 MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
                                          mmc_step_traffic *out);
+
+/* What a plan for "time" is predicted to take; NaN for other objectives. */
+MMC_API double mmc_plan_predicted_seconds(const mmc_plan *plan);
+
+enum { MMC_SPLIT_SIZE = 256 };
+
+/* How step index of a plan for "time" is computed, and why. */
+typedef struct mmc_step_time {
+  double predicted_s;
+  char split[MMC_SPLIT_SIZE]; /* the parts, as docs/tuning.md spells them; "": one plain call */
+  /* "measured": this very product, on this machine. "array": interpolated between measurements.
+   * "model": a roofline that was calibrated here; "model, not calibrated": one that was assumed. */
+  const char *source;
+} mmc_step_time;
+
+/* Returns: E_ARG past the last step and when the plan is not for "time". */
+MMC_API mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out);
 
 /* ---- run ---------------------------------------------------------------------------------- */
 
