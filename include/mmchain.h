@@ -559,6 +559,70 @@ typedef struct mmc_wisdom_filter {
 MMC_API mmc_status mmc_wisdom_forget(mmc_context *context, const mmc_wisdom_filter *filter,
                                      int64_t *count);
 
+/* ---- tune --------------------------------------------------------------------------------- */
+
+/* One product: op(A) op(B) is m x k by k x n, all of them from 1. */
+typedef struct mmc_tune_product {
+  mmc_dtype dtype;
+  int64_t m, k, n;
+  mmc_op op_a, op_b;
+} mmc_tune_product;
+
+/* What was decided of a product. */
+typedef struct mmc_tuned {
+  mmc_tune_product product;
+  const char *recipe; /* "whole" for the plain call, else as docs/tuning.md spells it */
+  double plain_s, seconds;
+  double gain, gain_low, gain_high; /* plain seconds by seconds, and its bounds; 1 for plain */
+} mmc_tuned;
+
+typedef struct mmc_tune_options {
+  size_t size;
+  const char *device;    /* as in mmc_plan_options */
+  const char *precision; /* likewise */
+  const char *objective; /* "time"; NULL: "time" */
+  double budget_s;       /* to measure, all together; 0: as long as it takes */
+  /* What to tune; any of them. Known sizes: the products of these chains, of which those of up to
+   * 6 factors have all that any order needs and others those of the fewest multiplications; and
+   * these products. */
+  const mmc_chain *const *chains;
+  int64_t chain_count;
+  const mmc_tune_product *products;
+  int64_t product_count;
+  /* The efficiency array of all sizes up to range, 0: none, of this dtype and these ops. */
+  int64_t range;
+  mmc_dtype dtype;
+  mmc_op op_a, op_b;
+  /* The facts of the model, which are measured in any case where they are not known: by itself for
+   * dtype. */
+  bool calibrate;
+  /* All with user; they must not use the context. progress is told the share done and the seconds
+   * left, as far as is known; it and decided return 0, or anything else to stop. NULL: none. */
+  int (*progress)(void *user, double done, double left_s);
+  int (*decided)(void *user, const mmc_tuned *tuned);
+  void *user;
+} mmc_tune_options;
+#define MMC_TUNE_OPTIONS_INIT                                                              \
+  {                                                                                        \
+    sizeof(mmc_tune_options), NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, MMC_F64, MMC_OP_N, \
+        MMC_OP_N, false, NULL, NULL, NULL                                                  \
+  }
+
+typedef struct mmc_tune_report {
+  int64_t measurements;      /* made now: what an earlier call has measured is not made again */
+  int64_t products, decided; /* of known sizes, each once */
+  bool complete;             /* false: the budget is spent */
+} mmc_tune_report;
+
+/* METHOD. Measures how products run best on this machine and keeps it in the wisdom store: every
+ * measurement as soon as it is made, so that a call that was stopped or killed is taken up by the
+ * next. Other work on the machine makes worse choices, not wrong results. report, unless NULL, is
+ * written on E_INTERRUPTED too.
+ * Returns: E_ARG, E_UNSUPPORTED (no such device, no store), E_INTERRUPTED (progress or decided),
+ *          E_NOMEM, E_DEVICE, E_IO and E_FORMAT (the store). */
+MMC_API mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
+                            mmc_tune_report *report);
+
 /* ---- files -------------------------------------------------------------------------------- */
 
 /* A matrix read from an .npy file (NumPy format versions 1 to 3, C or Fortran order, either byte

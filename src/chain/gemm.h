@@ -36,6 +36,12 @@ static inline double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n
   return (is_complex ? 8 : 2) * (double)m * (double)k * (double)n;
 }
 
+/* The op that a form stands for; false when it is none: conjugated but not transposed. */
+static inline bool mmci_form_op(const mmci_form *form, mmc_op *out) {
+  *out = !form->trans ? MMC_OP_N : form->conj ? MMC_OP_H : MMC_OP_T;
+  return form->trans || !form->conj;
+}
+
 /* op(A) op(B) of m x k by k x n with all matrices row-major, without gaps. */
 static inline mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m,
                                         int64_t k, int64_t n, mmc_op op_a, mmc_op op_b) {

@@ -121,12 +121,6 @@ bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *p) {
 
 /* ---- looked up ----------------------------------------------------------------------------- */
 
-/* False: conjugated but not transposed, which is none of the ops. */
-static bool op_of(const mmci_form *form, mmc_op *op) {
-  *op = !form->trans ? MMC_OP_N : form->conj ? MMC_OP_H : MMC_OP_T;
-  return form->trans || !form->conj;
-}
-
 static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmc_op op_a,
                          mmc_op op_b, mmci_price *out) {
   if (p->table == NULL) return false;
@@ -158,7 +152,7 @@ static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, m
 static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   const mmci_wisdom_pricing *p = user;
   mmc_op op_a, op_b;
-  if (op_of(&gemm->a, &op_a) && op_of(&gemm->b, &op_b) &&
+  if (mmci_form_op(&gemm->a, &op_a) && mmci_form_op(&gemm->b, &op_b) &&
       (find_product(p, gemm, op_a, op_b, out) || find_in_array(p, gemm, op_a, op_b, out)))
     return;
   const mmci_roofline *r = &p->roofline;
