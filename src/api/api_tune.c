@@ -128,8 +128,8 @@ static mmc_status add_products(tuning *t, mmci_error *error) {
   mmc_status status = MMC_OK;
   for (int64_t c = 0; status == MMC_OK && c < o->chain_count; c++) {
     const mmc_chain *chain = o->chains[c];
-    status = chain->n <= ALL_PRODUCTS ? add_all_of_chain(t, chain, error)
-                                      : add_fewest_of_chain(t, chain, error);
+    status = add_fewest_of_chain(t, chain, error); /* the likeliest first */
+    if (status == MMC_OK && chain->n <= ALL_PRODUCTS) status = add_all_of_chain(t, chain, error);
   }
   for (int64_t p = 0; status == MMC_OK && p < o->product_count; p++) {
     status = check_product(&o->products[p], p, error);
