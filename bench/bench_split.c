@@ -1,28 +1,95 @@
 /* bench_split.c: products by chosen recipes against plain calls, one JSON line a size.
  *
- *     bench_split [DEVICE [SECONDS]]       DEVICE: cpu, ref, blas; SECONDS: to spend tuning a
- * series
+ *     bench_split [--on DEVICE] [--seconds S] [SERIES ...]
  *
- * Series of skinny f64 products, row-major, n from 4 on in steps of 4. Every size is tuned (methods
- * 300 and 400), and what was chosen is then measured afresh against the plain call, in turns.
- * Held-out sizes between them are not tuned: an efficiency array over the series' range (method
- * 600) chooses. Where plain is chosen the ratio is 1: it is the same call. Quote ratios of a quiet
- * machine. */
+ * A series is tuned within S seconds (methods 300 and 400), its sizes one after the other, each
+ * with an equal share of what is left; one that is not decided in its share stays plain. What was
+ * chosen is then measured afresh against the plain call, in turns. Held-out sizes of a line of
+ * sizes are not tuned: an efficiency array over the series' range (method 600), measured within S
+ * seconds more, chooses. Where plain is chosen the ratio is 1: it is the same call. Quote ratios of
+ * a quiet machine. Modules are looked for in MMCHAIN_MODULE_DIR. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "device/device.h"
 #include "tune/array.h"
+#include "tune/journal.h"
 #include "tune/measure.h"
 #include "tune/search.h"
+#include "wisdom/store.h"
 
+/* ---- series -------------------------------------------------------------------------------- */
+
+/* A line has n = first, first + step, ... to most; others have their sizes from elsewhere. */
 typedef struct series {
-  int64_t m, k, most_n;
+  const char *name;
+  bool host; /* what of: the host by default, or else a device with memory of its own */
+  mmc_dtype dtype;
+  mmci_precision precision;
+  int64_t m, k, first, step, most; /* step 0: random sizes; most of them */
 } series;
 
-static const series all_series[] = {{4, 4096, 128}, {8, 1024, 256}};
-enum { STEP = 4, MOST_SIZES = 64, HELD_OUT = 16 };
+static const series all_series[] = {
+    {"f64-4x4096", true, MMC_F64, MMCI_NATIVE, 4, 4096, 4, 4, 128},
+    {"f64-8x1024", true, MMC_F64, MMCI_NATIVE, 8, 1024, 4, 4, 256},
+    {"f32-4096", false, MMC_F32, MMCI_NATIVE, 4096, 4096, 64, 128, 4096},
+    {"tf32-4096", false, MMC_F32, MMCI_FAST, 4096, 4096, 64, 128, 4096},
+    {"f32-random", false, MMC_F32, MMCI_NATIVE, 0, 0, 0, 0, 60},
+    {"tf32-random", false, MMC_F32, MMCI_FAST, 0, 0, 0, 0, 60},
+    {"bf16-random", false, MMC_BF16, MMCI_NATIVE, 0, 0, 0, 0, 60},
+    {"f32-patent", false, MMC_F32, MMCI_NATIVE, 256, 3072, 2048, 1, 2048},
+    {"tf32-patent", false, MMC_F32, MMCI_FAST, 256, 3072, 2048, 1, 2048},
+};
+enum { SERIES = sizeof all_series / sizeof all_series[0], MOST_SIZES = 64, HELD_OUT = 16 };
+
+static mmci_gemm product(const series *s, int64_t m, int64_t k, int64_t n) {
+  return mmci_gemm_tight(s->dtype, s->precision, m, k, n, MMC_OP_N, MMC_OP_N);
+}
+
+static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
+  uint64_t z = (*state += 0x9E3779B97F4A7C15u);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+/* Log-uniform from 64 to 8192, a multiple of unit. */
+static int64_t random_size(uint64_t *state, int64_t unit) {
+  double share = (double)(next_random(state) >> 11) * 0x1p-53;
+  int64_t size = llround(64 * exp(share * log(128))), rounded = (size + unit / 2) / unit * unit;
+  return rounded > unit ? rounded : unit;
+}
+
+static double flops_of(const mmci_gemm *gemm) {
+  return mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n);
+}
+
+static int by_flops(const void *a, const void *b) {
+  double x = flops_of(a), y = flops_of(b);
+  return (x > y) - (x < y);
+}
+
+/* The sizes of a series, the smallest first. */
+static int sizes_of(const series *s, mmci_gemm gemms[MOST_SIZES]) {
+  int count = 0;
+  uint64_t random = 20240917;
+  if (s->step == 0)
+    for (; count < s->most; count++) { /* a third each: multiples of 64, of 8, any */
+      int64_t unit = count % 3 == 0 ? 64 : count % 3 == 1 ? 8 : 1;
+      int64_t m = random_size(&random, unit), k = random_size(&random, unit);
+      gemms[count] = product(s, m, k, random_size(&random, unit));
+    }
+  else
+    for (int64_t n = s->first; n <= s->most && count < MOST_SIZES; n += s->step)
+      gemms[count++] = product(s, s->m, s->k, n);
+  qsort(gemms, (size_t)count, sizeof gemms[0], by_flops);
+  return count;
+}
+
+/* ---- what is reported ---------------------------------------------------------------------- */
 
 static void check(mmc_status status, const mmci_error *error) {
   if (status == MMC_OK) return;
@@ -30,144 +97,243 @@ static void check(mmc_status status, const mmci_error *error) {
   exit(1);
 }
 
-static mmci_gemm product(const series *s, int64_t n) {
-  return (mmci_gemm){
-      .dtype = MMC_F64, .m = s->m, .k = s->k, .n = n, .a = {.ld = s->k}, .b = {.ld = n}, .ldc = n};
-}
+/* What is measured on: quickly while tuning, with more care afterwards. */
+typedef struct machines {
+  const char *device;
+  bool host;
+  mmci_bench *quick_bench, *careful_bench;
+  mmci_machine quick, careful;
+  double seconds;
+} machines;
 
 /* What the sizes of one series and method came to. */
 typedef struct tally {
   const char *method;
-  int sizes, cut;
+  int sizes, cut, wins, undecided;
   double logs, least, most;
 } tally;
 
-static void report(const char *device, const mmci_machine *machine, const mmci_gemm *gemm,
+static tally tally_of(const char *method) {
+  return (tally){.method = method, .least = (double)INFINITY};
+}
+
+static void report(const machines *m, const series *s, const mmci_gemm *gemm,
                    const mmci_choice *choice, tally *t) {
   mmci_measured now = {.seconds = {choice->plain_s, choice->plain_s, choice->plain_s},
                        .gain = {1, 1, 1},
                        .plain_s = choice->plain_s};
   mmci_error error;
   bool plain = mmci_recipe_is_plain(&choice->recipe);
-  if (!plain) check(machine->compare(machine->user, gemm, &choice->recipe, &now, &error), &error);
+  if (!plain)
+    check(m->careful.compare(m->careful.user, gemm, &choice->recipe, &now, &error), &error);
   char text[MMCI_RECIPE_TEXT_SIZE];
   mmci_recipe_format(&choice->recipe, text);
-  printf("{\"bench\":\"split\",\"device\":\"%s\",\"method\":\"%s\",\"m\":%" PRId64 ",\"k\":%" PRId64
-         ",\"n\":%" PRId64
+  printf("{\"bench\":\"split\",\"device\":\"%s\",\"series\":\"%s\",\"method\":\"%s\",\"m\":%" PRId64
+         ",\"k\":%" PRId64 ",\"n\":%" PRId64
          ",\"recipe\":\"%s\",\"promised\":%.4f,\"plain_s\":%.4g,\"chosen_s\":%.4g,"
          "\"ratio\":%.4f,\"low\":%.4f,\"high\":%.4f}\n",
-         device, t->method, gemm->m, gemm->k, gemm->n, text, choice->gain.value, now.plain_s,
-         now.seconds.value, now.gain.value, now.gain.low, now.gain.high);
+         m->device, s->name, t->method, gemm->m, gemm->k, gemm->n, text, choice->gain.value,
+         now.plain_s, now.seconds.value, now.gain.value, now.gain.low, now.gain.high);
   fflush(stdout);
   t->sizes++;
   t->cut += !plain;
+  t->wins += now.gain.value > 1.01;
   t->logs += log(now.gain.value);
   t->least = fmin(t->least, now.gain.value);
   t->most = fmax(t->most, now.gain.value);
 }
 
-static void summarise(const char *device, const series *s, const tally *t) {
+static void summarise(const machines *m, const series *s, const tally *t) {
   if (t->sizes == 0) return;
-  printf("{\"bench\":\"split\",\"device\":\"%s\",\"method\":\"%s\",\"series\":\"f64 m=%" PRId64
-         " k=%" PRId64 " n=4..%" PRId64
-         "\",\"sizes\":%d,\"not_plain\":%d,\"geomean\":%.4f,"
-         "\"least\":%.4f,\"most\":%.4f}\n",
-         device, t->method, s->m, s->k, s->most_n, t->sizes, t->cut, exp(t->logs / t->sizes),
-         t->least, t->most);
+  printf(
+      "{\"bench\":\"split\",\"device\":\"%s\",\"series\":\"%s\",\"method\":\"%s\",\"sizes\":%d,"
+      "\"undecided\":%d,\"not_plain\":%d,\"wins\":%.3f,\"geomean\":%.4f,\"least\":%.4f,"
+      "\"most\":%.4f}\n",
+      m->device, s->name, t->method, t->sizes, t->undecided, t->cut, (double)t->wins / t->sizes,
+      exp(t->logs / t->sizes), t->least, t->most);
+  fflush(stdout);
 }
 
-static tally tally_of(const char *method) {
-  return (tally){.method = method, .least = (double)INFINITY};
-}
+/* ---- tuned sizes --------------------------------------------------------------------------- */
 
-static mmci_tuner *open_tuner(const mmci_machine *machine, double seconds) {
+static mmci_tuner *open_tuner(const mmci_machine *machine, const mmci_journal *journal,
+                              double seconds, int points) {
   mmci_tune_options options = mmci_tune_defaults();
   options.budget_s = seconds;
+  options.most_points = points;
+  options.journal = *journal;
   mmci_tuner *tuner;
   mmci_error error;
   check(mmci_tuner_create(machine, &options, &tuner, &error), &error);
   return tuner;
 }
 
-static void finish(mmci_tuner *tuner, mmc_status status, const mmci_error *error) {
-  if (status != MMC_E_INTERRUPTED) check(status, error);
-  fprintf(stderr, "bench_split: %" PRId64 " measurements%s\n", mmci_tuner_measurements(tuner),
-          status == MMC_OK ? "" : ", the seconds are spent: some sizes are missing");
-  mmci_tuner_destroy(tuner);
+/* How finely cuts are tried, so that the search should fit its share: what a plain measurement
+ * takes tells. The search times some six sizes a point, of half the product on average, and a
+ * comparison is worth several measurements. */
+static int points_within(double share_s, double measurement_s) {
+  int points = 32;
+  while (points > 4 && (3 * points + 80) * measurement_s > share_s) points /= 2;
+  return points;
 }
 
-static void tuned_sizes(const char *device, const mmci_machine *machine, const series *s,
-                        double seconds) {
+/* False: not decided in its share. */
+static bool tune_size(const mmci_machine *machine, const mmci_journal *journal,
+                      const mmci_gemm *gemm, double share_s, mmci_choice *choice) {
+  mmci_error error;
+  mmci_recipe plain = mmci_recipe_whole(0);
+  mmci_measured measured;
+  double start_s = machine->now_s(machine->user);
+  mmci_tuner *tuner = open_tuner(machine, journal, (double)INFINITY, 1);
+  check(mmci_tuner_ask(tuner, MMCI_ASK_TIME, gemm, &plain, &measured, &error), &error);
+  mmci_tuner_destroy(tuner);
+  *choice = (mmci_choice){.recipe = plain,
+                          .plain_s = measured.seconds.value,
+                          .seconds = measured.seconds.value,
+                          .gain = {1, 1, 1}};
+  double left_s = fmax(0, share_s - (machine->now_s(machine->user) - start_s));
+  tuner = open_tuner(machine, journal, left_s, points_within(left_s, measured.cost_s));
+  mmci_choice chosen;
+  mmc_status status = mmci_tune_product(tuner, gemm, &chosen, &error);
+  mmci_tuner_destroy(tuner);
+  if (status == MMC_OK) *choice = chosen;
+  if (status != MMC_E_INTERRUPTED) check(status, &error);
+  return status == MMC_OK;
+}
+
+/* Sizes share what is measured through a journal in memory, where there is a store for it. */
+static void tuned_sizes(const machines *m, const series *s) {
   static mmci_gemm gemms[MOST_SIZES];
   static mmci_choice choices[MOST_SIZES];
-  int64_t count = s->most_n / STEP, decided;
-  for (int64_t i = 0; i < count; i++) gemms[i] = product(s, STEP * (i + 1));
-  mmci_tuner *tuner = open_tuner(machine, seconds);
-  mmci_error error;
-  mmc_status status = mmci_tune_set(tuner, gemms, count, choices, &decided, &error);
-  finish(tuner, status, &error);
+  int count = sizes_of(s, gemms);
+  mmci_wisdom_journal memory = {0};
+  for (int f = 0; f < MMCI_FINGERPRINT_FIELDS; f++)
+    mmci_fingerprint_set(&memory.fingerprint, (mmci_fingerprint_field)f, s->name);
+  bool stored = mmci_store_create_in_memory(&memory.wisdom, NULL) == MMC_OK;
+  mmci_journal journal = stored ? mmci_journal_of(&memory) : (mmci_journal){0};
   tally t = tally_of("set");
-  for (int64_t i = 0; i < decided; i++) report(device, machine, &gemms[i], &choices[i], &t);
-  summarise(device, s, &t);
+  double start_s = m->quick.now_s(m->quick.user);
+  for (int i = 0; i < count; i++) {
+    double left_s = m->seconds - (m->quick.now_s(m->quick.user) - start_s);
+    t.undecided +=
+        !tune_size(&m->quick, &journal, &gemms[i], fmax(0, left_s) / (count - i), &choices[i]);
+  }
+  if (stored) mmci_wisdom_destroy(memory.wisdom);
+  for (int i = 0; i < count; i++) report(m, s, &gemms[i], &choices[i], &t);
+  summarise(m, s, &t);
 }
+
+/* ---- held-out sizes ------------------------------------------------------------------------ */
 
 /* Seconds of one online choice. */
 static double choice_s(const mmci_machine *machine, const mmci_array *array, const series *s) {
   enum { CHOICES = 20000 };
   mmci_choice choice;
   double start_s = machine->now_s(machine->user);
-  for (int i = 0; i < CHOICES; i++)
-    mmci_array_choose(array, s->m, s->k, 1 + i % s->most_n, &choice);
+  for (int i = 0; i < CHOICES; i++) mmci_array_choose(array, s->m, s->k, 1 + i % s->most, &choice);
   return (machine->now_s(machine->user) - start_s) / CHOICES;
 }
 
-/* n = STEP i + 1, 2 or 3, spread over the series. */
-static void held_out_sizes(const char *device, const mmci_machine *machine, const series *s,
-                           double seconds) {
+/* Between the tuned ones, spread over the series. */
+static int64_t held_out_n(const series *s, int i) {
+  int64_t count = (s->most - s->first) / s->step, steps = count * i / HELD_OUT;
+  return s->first + s->step * steps + (s->step > 8 ? s->step / 2 : 1 + i % (s->step - 1));
+}
+
+static void held_out_sizes(const machines *m, const series *s) {
   mmci_array_options options = mmci_array_defaults(1);
   options.most[0] = s->m;
   options.most[1] = s->k;
-  options.most[2] = s->most_n;
-  mmci_gemm like = product(s, 1);
+  options.most[2] = s->most;
+  mmci_gemm like = product(s, 1, 1, 1);
   mmci_array *array;
-  mmci_tuner *tuner = open_tuner(machine, seconds);
+  mmci_tuner *tuner = open_tuner(&m->quick, &(mmci_journal){0}, m->seconds, 1);
   mmci_error error;
   mmc_status status = mmci_tune_array(tuner, &like, &options, &array, &error);
-  finish(tuner, status, &error);
-  if (status != MMC_OK) return;
-  printf("{\"bench\":\"split\",\"device\":\"%s\",\"method\":\"array\",\"steps\":[%" PRId64
-         ",%" PRId64 ",%" PRId64 "],\"values\":[%d,%d,%d],\"margin\":%.4f,\"choice_s\":%.3g}\n",
-         device, array->grid[0].step, array->grid[1].step, array->grid[2].step,
-         array->grid[0].count, array->grid[1].count, array->grid[2].count, array->margin,
-         choice_s(machine, array, s));
-  tally t = tally_of("array, held out");
-  for (int64_t i = 0; i < HELD_OUT; i++) {
-    mmci_gemm gemm = product(s, s->most_n / HELD_OUT * i / STEP * STEP + STEP + 1 + i % 3);
-    mmci_choice choice;
-    if (mmci_array_choose(array, gemm.m, gemm.k, gemm.n, &choice))
-      report(device, machine, &gemm, &choice, &t);
+  int64_t measurements = mmci_tuner_measurements(tuner);
+  mmci_tuner_destroy(tuner);
+  if (status != MMC_E_INTERRUPTED) check(status, &error);
+  if (status != MMC_OK) {
+    fprintf(stderr, "bench_split: %s: the seconds are spent after %" PRId64 " measurements\n",
+            s->name, measurements);
+    return;
   }
-  summarise(device, s, &t);
+  printf(
+      "{\"bench\":\"split\",\"device\":\"%s\",\"series\":\"%s\",\"method\":\"array\",\"steps\":["
+      "%" PRId64 ",%" PRId64 ",%" PRId64
+      "],\"values\":[%d,%d,%d],\"margin\":%.4f,\"measurements\":%" PRId64 ",\"choice_s\":%.3g}\n",
+      m->device, s->name, array->grid[0].step, array->grid[1].step, array->grid[2].step,
+      array->grid[0].count, array->grid[1].count, array->grid[2].count, array->margin, measurements,
+      choice_s(&m->careful, array, s));
+  tally t = tally_of("array, held out");
+  for (int i = 0; i < HELD_OUT; i++) {
+    mmci_gemm gemm = product(s, s->m, s->k, held_out_n(s, i));
+    mmci_choice choice;
+    if (mmci_array_choose(array, gemm.m, gemm.k, gemm.n, &choice)) report(m, s, &gemm, &choice, &t);
+  }
+  summarise(m, s, &t);
   mmci_array_destroy(array);
 }
 
-int main(int argc, char **argv) {
-  const char *name = argc > 1 ? argv[1] : "cpu";
-  double seconds = argc > 2 ? strtod(argv[2], NULL) : (double)INFINITY;
-  mmci_registry *registry;
-  mmci_opened opened;
+/* ---- the program --------------------------------------------------------------------------- */
+
+static void run_series(const machines *m, const series *s) {
+  tuned_sizes(m, s);
+  if (s->step > 1) held_out_sizes(m, s);
+}
+
+static mmci_bench *open_bench(const mmci_opened *on, const mmci_measure_options *options,
+                              mmci_machine *machine) {
   mmci_bench *bench;
   mmci_error error;
+  check(mmci_bench_open(on->ops, on->device, options, &bench, &error), &error);
+  *machine = mmci_bench_machine(bench);
+  return bench;
+}
+
+static machines open_machines(const mmci_opened *on, double seconds) {
+  machines m = {.device = on->name, .host = on->ops->async == NULL, .seconds = seconds};
   mmci_measure_options options = mmci_measure_defaults();
-  check(mmci_registry_create("", &registry, &error), &error);
-  check(mmci_registry_open(registry, name, &opened, &error), &error);
-  check(mmci_bench_open(opened.ops, opened.device, &options, &bench, &error), &error);
-  mmci_machine machine = mmci_bench_machine(bench);
-  for (size_t i = 0; i < sizeof all_series / sizeof all_series[0]; i++) {
-    tuned_sizes(opened.name, &machine, &all_series[i], seconds);
-    held_out_sizes(opened.name, &machine, &all_series[i], seconds);
+  m.careful_bench = open_bench(on, &options, &m.careful);
+  if (!m.host) { /* whose times are steadier */
+    options.sample_least_s = 3e-4;
+    options.samples = 5;
+    options.turns = 15;
   }
-  mmci_bench_close(bench);
+  m.quick_bench = open_bench(on, &options, &m.quick);
+  return m;
+}
+
+static const series *find_series(const char *name) {
+  for (int i = 0; i < SERIES; i++)
+    if (strcmp(all_series[i].name, name) == 0) return &all_series[i];
+  fprintf(stderr, "bench_split: expected a series (");
+  for (int i = 0; i < SERIES; i++)
+    fprintf(stderr, "%s%s", all_series[i].name, i + 1 < SERIES ? ", " : ")");
+  fprintf(stderr, ", got '%s'\n", name);
+  exit(2);
+}
+
+int main(int argc, char **argv) {
+  const char *device = "cpu", *directory = getenv("MMCHAIN_MODULE_DIR");
+  double seconds = 75;
+  int at = 1;
+  for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
+    if (strcmp(argv[at], "--on") == 0) device = argv[at + 1];
+    if (strcmp(argv[at], "--seconds") == 0) seconds = strtod(argv[at + 1], NULL);
+  }
+  for (int i = at; i < argc; i++) find_series(argv[i]);
+  mmci_registry *registry;
+  mmci_opened on;
+  mmci_error error;
+  check(mmci_registry_create(directory != NULL ? directory : "", &registry, &error), &error);
+  check(mmci_registry_open(registry, device, &on, &error), &error);
+  machines m = open_machines(&on, seconds);
+  for (int i = at; i < argc; i++) run_series(&m, find_series(argv[i]));
+  for (int i = 0; i < SERIES && at == argc; i++)
+    if (all_series[i].host == m.host) run_series(&m, &all_series[i]);
+  mmci_bench_close(m.quick_bench);
+  mmci_bench_close(m.careful_bench);
   mmci_registry_destroy(registry);
   return 0;
 }

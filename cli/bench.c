@@ -18,7 +18,8 @@ static const char help[] =
     "       mmchain bench --suite FILE [options]\n"
     "\n"
     "Times each chain left to right, in the order of fewest multiplications (flop-optimal) and in\n"
-    "the order that mmchain plans by default (ours), and prints the median and the spread, the\n"
+    "the way that mmchain knows best (ours): for time where something was tuned for the device\n"
+    "(see mmchain tune), and else as flop-optimal. Prints the median and the spread, the\n"
     "GFLOP/s (2mkn flops a product, 8mkn for complex numbers) and the share of the machine's "
     "peak,\n"
     "which is the best of some square products on the same device and dtype.\n"
@@ -53,7 +54,7 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* solver NULL: whatever mmchain does when it is not told. */
+/* solver NULL: ours. */
 static const struct {
   const char *name, *solver;
 } methods[] = {{"left-to-right", "left-to-right"}, {"flop-optimal", "auto"}, {"ours", NULL}};
@@ -83,6 +84,7 @@ typedef struct measurement {
   mmc_plan *plan;
   mmc_run *run;
   double plan_s;
+  double predicted_s; /* NaN: the plan is not for time */
   double *samples_s;
   size_t count, capacity;
   int runs_a_sample;
@@ -192,22 +194,50 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const bench *b,
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
+/* Whether a plan for time rests on anything that was measured. */
+static bool is_informed(const mmc_plan *plan) {
+  int64_t count = mmc_plan_step_count(plan);
+  mmc_step_time step;
+  for (int64_t s = 0; s < count; s++)
+    if (mmc_plan_step_time(plan, s, &step) == MMC_OK &&
+        strcmp(step.source, "model, not calibrated") != 0)
+      return true;
+  return false;
+}
+
 /* Plans as often as it takes to know how long that takes. */
-static int plan(cli_call *call, const mmc_chain *chain, const bench *b, const char *solver,
-                measurement *m) {
-  mmc_plan_options plan_options = b->plan_options;
-  plan_options.solver = solver;
+static int plan_for(cli_call *call, const mmc_chain *chain, const mmc_plan_options *plan_options,
+                    measurement *m) {
   m->plan_s = INFINITY;
   for (int p = 0; p < PLANNINGS; p++) {
     mmc_plan_destroy(m->plan);
     m->plan = NULL;
     double start = cli_now_s();
-    mmc_status status = mmc_plan_create(call->context, chain, &plan_options, &m->plan);
+    mmc_status status = mmc_plan_create(call->context, chain, plan_options, &m->plan);
     double taken_s = cli_now_s() - start;
     if (status != MMC_OK) return cli_fail_status(call, status, "");
     if (taken_s < m->plan_s) m->plan_s = taken_s;
   }
   return CLI_DONE;
+}
+
+/* The plan of a method. solver NULL: for time, where that rests on anything. */
+static int plan(cli_call *call, const mmc_chain *chain, const bench *b, const char *solver,
+                measurement *m) {
+  mmc_plan_options plan_options = b->plan_options;
+  plan_options.solver = solver;
+  m->predicted_s = (double)NAN;
+  if (solver == NULL) {
+    plan_options.objective = "time";
+    int result = plan_for(call, chain, &plan_options, m);
+    if (result != CLI_DONE) return result;
+    if (is_informed(m->plan)) {
+      m->predicted_s = mmc_plan_predicted_seconds(m->plan);
+      return CLI_DONE;
+    }
+    plan_options.objective = NULL;
+  }
+  return plan_for(call, chain, &plan_options, m);
 }
 
 /* Seconds a run, over runs_a_sample of them, which a device may begin before the last has ended. */
@@ -299,7 +329,7 @@ static int time_square(cli_call *call, const bench *b, mmc_dtype dtype, int n, d
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   measurement m = {0};
   operands o = {0};
-  int result = plan(call, chain, b, NULL, &m);
+  int result = plan(call, chain, b, "auto", &m);
   if (result == CLI_DONE) result = make_operands(call, chain, b, operand_bytes(chain), &o);
   if (result == CLI_DONE) result = warm_up(call, &m, &o);
   *best_s = INFINITY;
@@ -355,13 +385,20 @@ static duration in_words(double seconds) {
   return d;
 }
 
-/* Whether two plans multiply the same in the same order. */
+/* Whether a step is cut in parts. */
+static bool is_split(const mmc_plan *plan, int64_t step) {
+  mmc_step_time time;
+  return !isnan(mmc_plan_predicted_seconds(plan)) &&
+         mmc_plan_step_time(plan, step, &time) == MMC_OK && time.split[0] != '\0';
+}
+
+/* Whether two plans multiply the same in the same order and way. */
 static bool same_plan(const mmc_plan *a, const mmc_plan *b) {
   int64_t count = mmc_plan_step_count(a);
   mmc_step x, y;
   for (int64_t s = 0; s < count; s++)
     if (mmc_plan_step(a, s, &x) != MMC_OK || mmc_plan_step(b, s, &y) != MMC_OK ||
-        x.left != y.left || x.right != y.right)
+        x.left != y.left || x.right != y.right || is_split(a, s) != is_split(b, s))
       return false;
   return true;
 }
@@ -391,15 +428,16 @@ static void print_text(cli_call *call, const bench *b, const cli_suite_entry *en
   if (entry->name != NULL) cli_print(out, "name    %s\n", entry->name);
   cli_print(out, "chain   %s\ndevice  %s, peak %.4g GFLOP/s (%dx%dx%d)\n", text,
             mmc_plan_device(all[0].plan), p->flops_per_s / 1e9, p->n, p->n, p->n);
-  cli_print(out, "%-13s %20s %10s %10s %10s %7s %9s %8s %10s", "method", "multiplications",
-            "median", "min", "max", "runs", "GFLOP/s", "of peak", "planned in");
+  cli_print(out, "%-13s %20s %10s %10s %10s %10s %7s %9s %8s %10s", "method", "multiplications",
+            "median", "predicted", "min", "max", "runs", "GFLOP/s", "of peak", "planned in");
   cli_print(out, b->energy.wanted ? " %10s %8s\n" : "\n", "J", "W");
   for (int i = 0; i < METHOD_COUNT; i++) {
     const measurement *m = &all[i];
     char count[MMC_COUNT_TEXT_SIZE];
     double flops_per_s = flops_of(mmc_chain_dtype(entry->chain), m->plan) / median(m);
-    cli_print(out, "%-13s %20s %10s %10s %10s %7zu %9.4g %6.1f %% %10s", methods[i].name,
+    cli_print(out, "%-13s %20s %10s %10s %10s %10s %7zu %9.4g %6.1f %% %10s", methods[i].name,
               mmc_count_format(mmc_plan_multiplications(m->plan), count), in_words(median(m)).text,
+              isnan(m->predicted_s) ? "-" : in_words(m->predicted_s).text,
               in_words(m->samples_s[0]).text, in_words(m->samples_s[m->count - 1]).text, m->count,
               flops_per_s / 1e9, 100 * flops_per_s / p->flops_per_s, in_words(m->plan_s).text);
     if (b->energy.wanted) print_energy(out, &m->energy);
@@ -428,6 +466,10 @@ static void print_json(cli_call *call, const bench *b, const cli_suite_entry *en
     cli_print_json_count(out, mmc_plan_multiplications(m->plan));
     cli_print(out, ", \"median_s\": %.6g, \"min_s\": %.6g, \"max_s\": %.6g, \"runs\": %zu",
               median(m), m->samples_s[0], m->samples_s[m->count - 1], m->count);
+    if (isnan(m->predicted_s))
+      cli_print(out, ", \"predicted_s\": null");
+    else
+      cli_print(out, ", \"predicted_s\": %.6g", m->predicted_s);
     cli_print(out, ", \"gflops\": %.6g, \"peak_share\": %.6g, \"peak_gflops\": %.6g",
               flops_per_s / 1e9, flops_per_s / p->flops_per_s, p->flops_per_s / 1e9);
     cli_print(out, ", \"plan_s\": %.6g, \"flop_optimal_plan\": %s, ", m->plan_s,

@@ -38,6 +38,7 @@ extern const cli_command cli_generate;
 extern const cli_command cli_bench;
 extern const cli_command cli_info;
 extern const cli_command cli_order;
+extern const cli_command cli_tune;
 extern const cli_command cli_wisdom;
 
 /* Prints the command's help. Returns CLI_DONE. */

@@ -6,7 +6,8 @@
 #include "options.h"
 
 static const cli_command *const commands[] = {
-    &cli_plan, &cli_multiply, &cli_generate, &cli_bench, &cli_info, &cli_order, &cli_wisdom,
+    &cli_plan, &cli_multiply, &cli_generate, &cli_bench,
+    &cli_info, &cli_order,    &cli_tune,     &cli_wisdom,
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
@@ -32,7 +33,7 @@ static void print_help(cli_call *call) {
 
 /* Runs what the arguments ask for. */
 static int run(cli_call *call, int argc, char **argv) {
-  static const char expected[] = "plan, multiply, generate, bench, info, order or wisdom";
+  static const char expected[] = "plan, multiply, generate, bench, info, order, tune or wisdom";
   if (argc < 2) return cli_fail(call, CLI_BAD, "expected a command: %s (see --help)", expected);
   const char *name = argv[1];
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {

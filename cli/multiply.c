@@ -1,6 +1,7 @@
 /* multiply.c: `mmchain multiply`: the product of .npy files, in the cheapest order.
  *
  * Everything is computed and, with --check, verified before the result is written, in one piece. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static const char help[] =
     "complex64 or complex128. - is standard input; with one factor the result is a copy.\n"
     "\n"
     "  -o FILE              where the result goes; - is standard output\n"
-    "  --for flops|traffic  what to make least; see mmchain plan --help\n"
+    "  --for OBJECTIVE      flops (the default), traffic or time; see mmchain plan --help\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
@@ -112,6 +113,13 @@ static int allocate_result(cli_call *call, multiplication *job) {
              : cli_fail_memory(call, "the result takes", cli_matrix_bytes(dtype, rows, cols));
 }
 
+/* How right the plan was. */
+static void tell_prediction(const multiplication *job) {
+  double predicted_s = mmc_plan_predicted_seconds(job->plan);
+  if (job->explain && !isnan(predicted_s))
+    fprintf(stderr, "predicted %.4g s, took %.4g s\n", predicted_s, job->seconds);
+}
+
 static int execute(cli_call *call, multiplication *job) {
   mmc_run *run;
   int result = cli_energy_open(call, &job->energy, mmc_plan_device(job->plan));
@@ -121,6 +129,7 @@ static int execute(cli_call *call, multiplication *job) {
   double start = cli_now_s();
   status = mmc_execute(run, job->factors.matrices, &job->result);
   job->seconds = cli_now_s() - start;
+  tell_prediction(job);
   result = status == MMC_OK ? cli_energy_measure(call, &job->energy, run, job->factors.matrices,
                                                  &job->result, &job->joules)
                             : cli_fail_status(call, status, "");

@@ -42,6 +42,8 @@ static const struct {
     {"fuse: ", "--fuse: "},
     {"on_chip_words: ", "--on-chip: "},
     {"meter: ", "--meter: "},
+    {"budget: ", "--budget: "},
+    {"range: ", "--range: "},
 };
 
 static void read_message(const cli_call *call, mmc_status status, char text[MESSAGE_SIZE]) {

@@ -1,5 +1,6 @@
 #include "progress.h"
 
+#include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,24 +52,29 @@ cli_progress cli_progress_start(const cli_call *call) {
                         .next_s = cli_now_s() + (terminal ? patience_s : line_every_s)};
 }
 
-int cli_progress_show(void *user, double done) {
-  cli_progress *progress = user;
+int cli_progress_show_left(cli_progress *progress, double done, double left_s) {
   if (cli_interrupted()) return 1;
   double now_s = cli_now_s();
   if (now_s < progress->next_s) return 0;
   progress->next_s = now_s + (progress->terminal ? bar_every_s : line_every_s);
   done = done >= 0 && done <= 1 ? done : 0;
   const char *name = progress->call->self->name;
+  char left[40] = "";
+  if (isfinite(left_s)) snprintf(left, sizeof left, ", %.0f s left", left_s);
   if (progress->terminal) {
     char bar[41] = {0};
     memset(bar, '.', sizeof bar - 1);
     memset(bar, '#', (size_t)(done * (double)(sizeof bar - 1)));
-    fprintf(stderr, "\rmmchain %s [%s] %3.0f %%", name, bar, 100 * done);
+    fprintf(stderr, "\rmmchain %s [%s] %3.0f %%%s\033[K", name, bar, 100 * done, left);
     progress->drawn = true;
   } else {
-    fprintf(stderr, "mmchain %s: %.0f %% done\n", name, 100 * done);
+    fprintf(stderr, "mmchain %s: %.0f %% done%s\n", name, 100 * done, left);
   }
   return 0;
+}
+
+int cli_progress_show(void *user, double done) {
+  return cli_progress_show_left(user, done, (double)INFINITY);
 }
 
 void cli_progress_end(cli_progress *progress) {

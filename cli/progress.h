@@ -22,6 +22,8 @@ typedef struct cli_progress {
 cli_progress cli_progress_start(const cli_call *call);
 /* An mmc_progress_fn; user is a cli_progress. Stops the work when it was interrupted. */
 int cli_progress_show(void *user, double done);
+/* The same, with the seconds that are left; not finite: not known. */
+int cli_progress_show_left(cli_progress *progress, double done, double left_s);
 /* Wipes the bar. */
 void cli_progress_end(cli_progress *progress);
 

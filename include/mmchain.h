@@ -197,7 +197,12 @@ typedef struct mmc_plan_options {
   /* "cpu" (the best there is), "blas", "ref", "cuda" or "cuda:i"; NULL: "cpu". */
   const char *device;
   uint64_t memory_limit_bytes; /* workspace allowed, apart from factors and result */
-  const char *objective;       /* what to make least: "flops"; NULL: "flops" */
+  /* What to make least: "flops"; "traffic", see fuse; "time" as predicted, from what mmc_tune() has
+   * measured on this device, else from a model: docs/tuning.md. Of time, solver "auto" chooses the
+   * order too, for at most 64 factors, and leaves that of fewest multiplications only for one that
+   * is surely faster; with another solver only how each product is computed is chosen. NULL:
+   * "flops". */
+  const char *objective;
   /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
    * accurate. "fast": TF32 for f32 and c64 on a GPU. NULL: "native". */
   const char *precision;
@@ -282,6 +287,23 @@ MMC_API mmc_count mmc_plan_traffic_words(const mmc_plan *plan);
 /* Returns: E_ARG past the last step and when the plan is not for "traffic". */
 MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
                                          mmc_step_traffic *out);
+
+/* What a plan for "time" is predicted to take; NaN for other objectives. */
+MMC_API double mmc_plan_predicted_seconds(const mmc_plan *plan);
+
+enum { MMC_SPLIT_SIZE = 256 };
+
+/* How step index of a plan for "time" is computed, and why. */
+typedef struct mmc_step_time {
+  double predicted_s;
+  char split[MMC_SPLIT_SIZE]; /* the parts, as docs/tuning.md spells them; "": one plain call */
+  /* "measured": this very product, on this machine. "array": interpolated between measurements.
+   * "model": a roofline that was calibrated here; "model, not calibrated": one that was assumed. */
+  const char *source;
+} mmc_step_time;
+
+/* Returns: E_ARG past the last step and when the plan is not for "time". */
+MMC_API mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out);
 
 /* ---- run ---------------------------------------------------------------------------------- */
 
@@ -537,6 +559,70 @@ typedef struct mmc_wisdom_filter {
 /* METHOD. Deletes entries; filter NULL: all. count, unless NULL: how many. Also E_ARG. */
 MMC_API mmc_status mmc_wisdom_forget(mmc_context *context, const mmc_wisdom_filter *filter,
                                      int64_t *count);
+
+/* ---- tune --------------------------------------------------------------------------------- */
+
+/* One product: op(A) op(B) is m x k by k x n, all of them from 1. */
+typedef struct mmc_tune_product {
+  mmc_dtype dtype;
+  int64_t m, k, n;
+  mmc_op op_a, op_b;
+} mmc_tune_product;
+
+/* What was decided of a product. */
+typedef struct mmc_tuned {
+  mmc_tune_product product;
+  const char *recipe; /* "whole" for the plain call, else as docs/tuning.md spells it */
+  double plain_s, seconds;
+  double gain, gain_low, gain_high; /* plain seconds by seconds, and its bounds; 1 for plain */
+} mmc_tuned;
+
+typedef struct mmc_tune_options {
+  size_t size;
+  const char *device;    /* as in mmc_plan_options */
+  const char *precision; /* likewise */
+  const char *objective; /* "time"; NULL: "time" */
+  double budget_s;       /* to measure, all together; 0: as long as it takes */
+  /* What to tune; any of them. Known sizes: the products of these chains, of which those of up to
+   * 6 factors have all that any order needs and others those of the fewest multiplications; and
+   * these products. */
+  const mmc_chain *const *chains;
+  int64_t chain_count;
+  const mmc_tune_product *products;
+  int64_t product_count;
+  /* The efficiency array of all sizes up to range, 0: none, of this dtype and these ops. */
+  int64_t range;
+  mmc_dtype dtype;
+  mmc_op op_a, op_b;
+  /* The facts of the model, which are measured in any case where they are not known: by itself for
+   * dtype. */
+  bool calibrate;
+  /* All with user; they must not use the context. progress is told the share done and the seconds
+   * left, as far as is known; it and decided return 0, or anything else to stop. NULL: none. */
+  int (*progress)(void *user, double done, double left_s);
+  int (*decided)(void *user, const mmc_tuned *tuned);
+  void *user;
+} mmc_tune_options;
+#define MMC_TUNE_OPTIONS_INIT                                                              \
+  {                                                                                        \
+    sizeof(mmc_tune_options), NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, MMC_F64, MMC_OP_N, \
+        MMC_OP_N, false, NULL, NULL, NULL                                                  \
+  }
+
+typedef struct mmc_tune_report {
+  int64_t measurements;      /* made now: what an earlier call has measured is not made again */
+  int64_t products, decided; /* of known sizes, each once */
+  bool complete;             /* false: the budget is spent */
+} mmc_tune_report;
+
+/* METHOD. Measures how products run best on this machine and keeps it in the wisdom store: every
+ * measurement as soon as it is made, so that a call that was stopped or killed is taken up by the
+ * next. Other work on the machine makes worse choices, not wrong results. report, unless NULL, is
+ * written on E_INTERRUPTED too.
+ * Returns: E_ARG, E_UNSUPPORTED (no such device, no store), E_INTERRUPTED (progress or decided),
+ *          E_NOMEM, E_DEVICE, E_IO and E_FORMAT (the store). */
+MMC_API mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
+                            mmc_tune_report *report);
 
 /* ---- files -------------------------------------------------------------------------------- */
 

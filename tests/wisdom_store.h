@@ -122,12 +122,7 @@ static inline mmci_wisdom_record test_progress(const mmci_fingerprint *fingerpri
   return (mmci_wisdom_record){
       .kind = MMCI_WISDOM_PROGRESS,
       .fingerprint = fingerprint,
-      .progress = {.job = job,
-                   .unit = unit,
-                   .seconds = 0.25,
-                   .spread = 0,
-                   .joules = NAN,
-                   .measured_at = 1000},
+      .progress = {.job = job, .unit = unit, .result = "0.25 s", .measured_at = 1000},
   };
 }
 

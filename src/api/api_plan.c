@@ -1,47 +1,36 @@
 /* api_plan.c: plans and runs. */
+#include <math.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "plan/plan_time.h"
 #include "plan/plan_traffic.h"
-
-/* How an operand of a step lies when it has no gaps and, for a factor, is row-major. */
-static mmci_form expected_form(const mmc_chain *chain, int32_t number, int64_t rows, int64_t cols) {
-  mmc_op op = number < chain->n ? chain->ops[number] : MMC_OP_N;
-  int64_t ld = op == MMC_OP_N ? cols : rows;
-  return (mmci_form){
-      .ld = ld > 0 ? ld : 1,
-      .trans = op != MMC_OP_N,
-      .conj = op == MMC_OP_H && (chain->dtype == MMC_C64 || chain->dtype == MMC_C128),
-  };
-}
 
 /* Which kernel the device will run for every step, for whom the plan is explained to. */
 static void name_kernels(mmc_plan *plan) {
   const mmc_chain *chain = plan->plan.chain;
   for (int32_t s = 0; s < chain->n - 1; s++) {
     mmci_plan_step *step = &plan->plan.steps[s];
-    mmci_gemm gemm = {.dtype = chain->dtype,
-                      .precision = plan->precision,
-                      .m = step->m,
-                      .k = step->k,
-                      .n = step->n,
-                      .a = expected_form(chain, step->left, step->m, step->k),
-                      .b = expected_form(chain, step->right, step->k, step->n),
-                      .ldc = step->n > 0 ? step->n : 1};
+    int32_t split =
+        step->left < chain->n ? step->left + 1 : plan->plan.steps[step->left - chain->n].last + 1;
+    mmci_gemm gemm = mmci_chain_product(chain, plan->precision, step->first, split, step->last + 1);
     step->kernel = plan->on.ops->kernel_name(plan->on.device, &gemm);
   }
 }
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static mmc_status parse_precision(const char *name, mmc_plan *plan, mmci_error *error) {
+const char *mmci_precision_name(mmci_precision precision) {
   static const char *const names[] = {
       [MMCI_NATIVE] = "native", [MMCI_FAITHFUL] = "faithful", [MMCI_FAST] = "fast"};
-  for (int p = 0; p < (int)(sizeof names / sizeof names[0]); p++) {
-    if (name != NULL && strcmp(name, names[p]) != 0) continue;
-    plan->precision = (mmci_precision)p;
-    plan->plan.precision = names[p];
+  return precision <= MMCI_FAST ? names[precision] : NULL;
+}
+
+mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error *error) {
+  for (mmci_precision p = MMCI_NATIVE; p <= MMCI_FAST; p = (mmci_precision)(p + 1)) {
+    if (name != NULL && strcmp(name, mmci_precision_name(p)) != 0) continue;
+    *out = p;
     return MMC_OK;
   }
   return mmci_fail(error, MMC_E_ARG, "precision: expected native, faithful or fast, got '%s'",
@@ -58,19 +47,28 @@ static mmc_status check_options(const mmc_plan_options *options, mmci_error *err
   return MMC_OK;
 }
 
-/* Reads what options say of the objective; *traffic is false for "flops". */
-static mmc_status read_objective(const mmc_plan_options *options, bool *traffic,
-                                 mmci_traffic_request *request, mmci_error *error) {
-  const char *objective = options->objective != NULL ? options->objective : "flops";
-  *traffic = strcmp(objective, "traffic") == 0;
-  if (!*traffic && strcmp(objective, "flops") != 0)
-    return mmci_fail(error, MMC_E_ARG, "objective: expected flops or traffic, got '%s'", objective);
-  if (!*traffic && options->fuse != NULL)
+typedef enum objective { FLOPS, TRAFFIC, TIME, OBJECTIVES } objective;
+
+static mmc_status read_objective(const char *name, objective *out, mmci_error *error) {
+  static const char *const names[] = {[FLOPS] = "flops", [TRAFFIC] = "traffic", [TIME] = "time"};
+  for (objective o = FLOPS; o < OBJECTIVES; o = (objective)(o + 1)) {
+    if (name != NULL && strcmp(name, names[o]) != 0) continue;
+    *out = o;
+    return MMC_OK;
+  }
+  return mmci_fail(error, MMC_E_ARG, "objective: expected flops, traffic or time, got '%s'", name);
+}
+
+/* Reads what options say of the objective and of fusion, which goes with traffic only. */
+static mmc_status read_request(const mmc_plan_options *options, objective *out,
+                               mmci_traffic_request *request, mmci_error *error) {
+  mmc_status status = read_objective(options->objective, out, error);
+  if (status != MMC_OK) return status;
+  if (*out != TRAFFIC && options->fuse != NULL)
     return mmci_fail(error, MMC_E_ARG, "fuse: expected objective traffic with it");
-  if (!*traffic && options->on_chip_words != 0)
+  if (*out != TRAFFIC && options->on_chip_words != 0)
     return mmci_fail(error, MMC_E_ARG, "on_chip_words: expected objective traffic with it");
-  mmc_status status =
-      mmci_traffic_request_read(options->fuse, options->on_chip_words, request, error);
+  status = mmci_traffic_request_read(options->fuse, options->on_chip_words, request, error);
   if (status == MMC_OK && request->joint && options->solver != NULL &&
       strcmp(options->solver, "auto") != 0)
     return mmci_fail(error, MMC_E_ARG, "solver: expected auto with fuse joint, got '%s'",
@@ -95,24 +93,42 @@ static mmc_status fit(mmc_plan *plan, const mmc_plan_options *options, mmci_erro
   return mmci_plan_fit(&plan->plan, &machine, options->memory_limit_bytes, error);
 }
 
-/* Order, steps, places, and what is fused: after the places, as they number the steps. */
+/* Order, steps, places, and after these, as they number the steps, what is fused. */
 static mmc_status make_plan(const mmc_chain *chain, const mmc_plan_options *options, mmc_plan *plan,
-                            mmci_error *error) {
-  bool traffic;
-  mmci_traffic_request request;
-  mmc_status status = read_objective(options, &traffic, &request, error);
-  if (status != MMC_OK) return status;
+                            const mmci_traffic_request *traffic, mmci_error *error) {
   uint64_t limit_bytes = options->memory_limit_bytes;
   const char *solver = options->solver != NULL ? options->solver : "auto";
-  if (traffic && request.joint)
-    status = mmci_plan_create_joint(chain, request.on_chip_words, limit_bytes, &plan->plan, error);
-  else
-    status = mmci_plan_create(chain, solver, limit_bytes, &plan->plan, error);
+  mmc_status status =
+      traffic != NULL && traffic->joint
+          ? mmci_plan_create_joint(chain, traffic->on_chip_words, limit_bytes, &plan->plan, error)
+          : mmci_plan_create(chain, solver, limit_bytes, &plan->plan, error);
   if (status != MMC_OK) return status;
-  status = parse_precision(options->precision, plan, error);
-  if (status == MMC_OK) status = fit(plan, options, error);
-  if (status == MMC_OK && traffic) status = mmci_plan_fuse(&plan->plan, &request, error);
+  status = fit(plan, options, error);
+  if (status == MMC_OK && traffic != NULL) status = mmci_plan_fuse(&plan->plan, traffic, error);
   if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+  return status;
+}
+
+/* The same by what wisdom knows of this device. */
+static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options *options,
+                                  mmc_plan *plan, mmci_error *error) {
+  mmci_wisdom_pricing *wisdom;
+  mmc_status status = mmci_context_pricing(plan->context, plan->on.name, chain->dtype,
+                                           plan->precision, &wisdom, error);
+  if (status != MMC_OK) return status;
+  mmci_pricing pricing = mmci_wisdom_pricing_of(wisdom);
+  mmci_time_request request = {.pricing = &pricing,
+                               .precision = plan->precision,
+                               .notice = mmci_wisdom_pricing_notice(wisdom)};
+  const char *solver = options->solver != NULL ? options->solver : "auto";
+  status = mmci_plan_create_timed(chain, solver, options->memory_limit_bytes, &request, &plan->plan,
+                                  error);
+  if (status == MMC_OK) {
+    status = fit(plan, options, error);
+    if (status == MMC_OK) status = mmci_plan_price(&plan->plan, &request, error);
+    if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+  }
+  mmci_wisdom_pricing_destroy(wisdom);
   return status;
 }
 
@@ -132,12 +148,20 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   status = mmci_context_open_device(context, device, &plan->on, error);
   if (status == MMC_OK && plan->on.ops->enqueue == NULL)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' cannot multiply", device);
-  if (status == MMC_OK) status = make_plan(chain, options, plan, error);
+  objective objective;
+  mmci_traffic_request traffic;
+  if (status == MMC_OK) status = read_request(options, &objective, &traffic, error);
+  if (status == MMC_OK) status = mmci_precision_read(options->precision, &plan->precision, error);
+  if (status == MMC_OK)
+    status = objective == TIME
+                 ? make_timed_plan(chain, options, plan, error)
+                 : make_plan(chain, options, plan, objective == TRAFFIC ? &traffic : NULL, error);
   if (status != MMC_OK) {
     free(plan);
     return status;
   }
   plan->plan.device = plan->on.name;
+  plan->plan.precision = mmci_precision_name(plan->precision);
   name_kernels(plan);
   *out = plan;
   return MMC_OK;
@@ -199,6 +223,28 @@ mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {
       .first = step->first,
       .last = step->last,
   };
+  return MMC_OK;
+}
+
+double mmc_plan_predicted_seconds(const mmc_plan *plan) {
+  return plan->plan.time != NULL ? plan->plan.time->predicted_s : (double)NAN;
+}
+
+mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out) {
+  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  if (plan->plan.time == NULL)
+    return mmci_report(plan->context,
+                       mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective time"),
+                       &error);
+  if (index < 0 || index >= mmc_plan_step_count(plan))
+    return mmci_report(
+        plan->context,
+        mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
+  const mmci_plan_step *step = &plan->plan.steps[index];
+  mmc_step_time time = {.predicted_s = step->predicted_s, .source = step->source};
+  if (step->recipe != NULL) mmci_recipe_format(step->recipe, time.split);
+  *out = time;
   return MMC_OK;
 }
 

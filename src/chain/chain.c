@@ -200,3 +200,11 @@ mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *use
   }
   return mmci_text_finish(&text, NULL);
 }
+
+mmci_gemm mmci_chain_product(const mmc_chain *chain, mmci_precision precision, int64_t i, int64_t k,
+                             int64_t j) {
+  mmc_op op_a = k == i + 1 ? chain->ops[i] : MMC_OP_N;
+  mmc_op op_b = j == k + 1 ? chain->ops[k] : MMC_OP_N;
+  return mmci_gemm_tight(chain->dtype, precision, chain->dims[i], chain->dims[k], chain->dims[j],
+                         op_a, op_b);
+}

@@ -2,7 +2,7 @@
 #ifndef MMCI_CHAIN_H
 #define MMCI_CHAIN_H
 
-#include "base/status.h"
+#include "chain/gemm.h"
 
 /* Immutable. dims and ops lie behind the struct, in one allocation. */
 struct mmc_chain {
@@ -22,5 +22,10 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
 
 /* Checks n and dims as mmci_chain_create() does. */
 mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error);
+
+/* The product of the factors i..k-1 by k..j-1, counted from 0, its factors row-major and without
+ * gaps. */
+mmci_gemm mmci_chain_product(const mmc_chain *chain, mmci_precision precision, int64_t i, int64_t k,
+                             int64_t j);
 
 #endif

@@ -100,8 +100,17 @@ static mmc_status offer(search *s, const option *x, int32_t i, int32_t j, mmci_e
   return MMC_OK;
 }
 
+/* Multiplications, or the price in units so small that rounding it to whole ones does not matter.
+ */
+static mmci_u128 cost_of(const mmci_order_problem *problem, int32_t i, int32_t k, int32_t j) {
+  static const double units = 0x1p60;
+  const int64_t *dims = problem->dims;
+  if (problem->price == NULL) return mmci_multiplications(dims[i], dims[k], dims[j]);
+  double price = problem->price(problem->price_user, i, k, j) * units;
+  return price < 0x1p120 ? (mmci_u128)price : (mmci_u128)1 << 120;
+}
+
 static mmc_status solve_sub_chain(search *s, int32_t i, int32_t j, mmci_error *error) {
-  const int64_t *dims = s->problem->dims;
   bool root = j - i == s->problem->n;
   uint64_t result = root ? 0 : result_bytes(s, i, j);
   s->scratch_count = 0;
@@ -109,7 +118,7 @@ static mmc_status solve_sub_chain(search *s, int32_t i, int32_t j, mmci_error *e
     const frontier *left = &s->frontiers[index_of(s, i, k)];
     const frontier *right = &s->frontiers[index_of(s, k, j)];
     uint64_t left_result = result_bytes(s, i, k), right_result = result_bytes(s, k, j);
-    mmci_u128 product = mmci_multiplications(dims[i], dims[k], dims[j]);
+    mmci_u128 product = cost_of(s->problem, i, k, j);
     for (int32_t a = 0; a < left->count; a++)
       for (int32_t b = 0; b < right->count; b++) {
         mmci_need need = mmci_product_need(left->options[a].need_bytes, left_result,

@@ -26,8 +26,9 @@ mmci_need mmci_product_need(uint64_t left, uint64_t left_result, uint64_t right,
 void mmci_tree_needs(const mmci_tree *tree, const mmci_range *ranges, const int64_t *dims,
                      size_t element_size, mmci_need *needs);
 
-/* The order of fewest multiplications among those that need at most limit_bytes. Exact among
- * postorders: keeps for every sub-chain all (multiplications, need) that no other beats in both.
+/* The order of fewest multiplications, or of least price when the problem has one, among those that
+ * need at most limit_bytes. Exact among postorders: keeps for every sub-chain all (cost, need) that
+ * no other beats in both. Of an answer by price, multiplications mean nothing.
  * O(n^3 f^2) time, O(n^2 f) memory for f such pairs, a handful in practice.
  * Returns E_MEMORY_LIMIT, with *leanest_bytes the least that any order needs; E_NOMEM. */
 mmc_status mmci_order_within(const mmci_order_problem *problem, size_t element_size,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "plan/plan_time.h"
 #include "plan/plan_traffic.h"
 
 /* Text for people shows this many steps at most, and writes orders of this many factors out. */
@@ -83,7 +84,10 @@ static void put_comparison(const mmci_plan *plan, mmci_text *text) {
 }
 
 static void put_reason(const mmci_plan *plan, mmci_text *text) {
-  if (plan->limited)
+  if (plan->time != NULL && plan->time->by_time)
+    mmci_text_printf(text, "the least predicted time of all orders%s",
+                     plan->limited ? " within the memory limit" : "");
+  else if (plan->limited)
     mmci_text_printf(text,
                      "the fewest within %" PRIu64
                      " bytes of workspace; the fewest of all, %s, "
@@ -96,6 +100,8 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "left to right, as asked");
   else
     mmci_text_printf(text, "the fewest multiplications of all orders");
+  if (plan->time != NULL && plan->time->kept[0] != '\0')
+    mmci_text_printf(text, "; %s", plan->time->kept);
   if (plan->traffic != NULL && !plan->traffic->request.joint &&
       plan->traffic->request.rule != MMCI_FUSE_NONE)
     mmci_text_printf(text, "; in that order the fusions of least traffic");
@@ -118,6 +124,39 @@ static void put_traffic(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text,
                      "%" PRId32 " pair%s of steps, fused in the cost only: no fused kernel here",
                      traffic->pairs, traffic->pairs > 1 ? "s" : "");
+}
+
+typedef struct duration {
+  char text[24];
+} duration;
+
+static duration in_words(double seconds) {
+  static const struct {
+    const char *name;
+    double unit_s;
+  } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}};
+  size_t u = 0;
+  while (u < 2 && seconds < units[u].unit_s) u++;
+  duration d;
+  snprintf(d.text, sizeof d.text, "%.4g %s", seconds / units[u].unit_s, units[u].name);
+  return d;
+}
+
+static void put_time(const mmci_plan *plan, mmci_text *text) {
+  const mmci_plan_time *time = plan->time;
+  mmci_text_printf(text, "\npredicted        %s", in_words(time->predicted_s).text);
+  if (time->by_time)
+    mmci_text_printf(text, " (the order of fewest multiplications: %s)",
+                     in_words(time->predicted_s + time->gain_s).text);
+  if (time->notice[0] != '\0') mmci_text_printf(text, "\nwisdom           none: %s", time->notice);
+}
+
+/* "      1.2 ms  measured  n:96,32". */
+static void put_prediction(const mmci_plan_step *step, mmci_text *text) {
+  char recipe[MMCI_RECIPE_TEXT_SIZE] = "";
+  if (step->recipe != NULL) mmci_recipe_format(step->recipe, recipe);
+  mmci_text_printf(text, " %12s  %s%s%s", in_words(step->predicted_s).text, step->source,
+                   step->recipe != NULL ? "  " : "", recipe);
 }
 
 /* "218x300  left, with T3". */
@@ -152,7 +191,9 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
   mmci_u128 total = plan_cost(plan);
   mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
                    plan->traffic != NULL ? "words" : "multiplications", "share",
-                   plan->traffic != NULL ? "  tile        fusion" : "");
+                   plan->traffic != NULL ? "  tile        fusion"
+                   : plan->time != NULL  ? "    predicted  source  split"
+                                         : "");
   for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     char product[128];
@@ -163,6 +204,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "%-24s %10" PRId64 " %10" PRId64 " %10" PRId64 " %8s %16s %5.1f %%",
                      product, step->m, step->k, step->n, step->kernel, decimal(cost).text, share);
     if (plan->traffic != NULL) put_tile(plan, s, text);
+    if (plan->time != NULL) put_prediction(step, text);
     mmci_text_printf(text, "\n");
   }
   if (count > TEXT_STEPS)
@@ -185,6 +227,7 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
                    decimal(plan->multiplications).text);
   put_comparison(plan, text);
   if (plan->traffic != NULL) put_traffic(plan, text);
+  if (plan->time != NULL) put_time(plan, text);
   mmci_text_printf(text, "\nworkspace        %" PRIu64 " bytes\ndevice           %s\n",
                    plan->workspace_bytes, plan->device);
   if (strcmp(plan->precision, "native") != 0)
@@ -215,6 +258,28 @@ static void put_json_traffic(const mmci_plan_traffic *traffic, mmci_text *text) 
   put_json_count(text, (mmci_u128)traffic->request.on_chip_words);
 }
 
+static void put_json_time(const mmci_plan_time *time, mmci_text *text) {
+  mmci_text_printf(text, ", \"predicted_seconds\": %.6g, \"fewest_multiplications_seconds\": %.6g",
+                   time->predicted_s, time->predicted_s + (time->by_time ? time->gain_s : 0));
+  mmci_text_printf(text, ", \"wisdom_notice\": ");
+  if (time->notice[0] != '\0')
+    mmci_text_json_string(text, time->notice);
+  else
+    mmci_text_printf(text, "null");
+}
+
+/* The split of every plan; what is predicted in a plan for time. */
+static void put_json_split(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
+  char recipe[MMCI_RECIPE_TEXT_SIZE];
+  if (step->recipe != NULL && mmci_recipe_format(step->recipe, recipe))
+    mmci_text_printf(text, ", \"split\": \"%s\"", recipe);
+  else
+    mmci_text_printf(text, ", \"split\": null");
+  if (plan->time != NULL)
+    mmci_text_printf(text, ", \"predicted_s\": %.6g, \"source\": \"%s\"", step->predicted_s,
+                     step->source);
+}
+
 static void put_json_fusion(const mmci_plan *plan, int32_t s, mmci_text *text) {
   const mmci_step_traffic *fused = fused_step(plan, s);
   if (fused == NULL)
@@ -234,7 +299,10 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   mmci_text_printf(text, "{\"chain\": \"");
   mmc_chain_write(chain, write_to_text, text);
   mmci_text_printf(text, "\", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
-                   plan->traffic != NULL ? "traffic" : "flops", plan->solver);
+                   plan->traffic != NULL ? "traffic"
+                   : plan->time != NULL  ? "time"
+                                         : "flops",
+                   plan->solver);
   mmci_text_json_string(text, plan->device);
   mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
   mmc_status status = put_order(plan, text, error);
@@ -262,6 +330,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"streamed\": %s", plan->streamed ? "true" : "false");
   if (plan->traffic != NULL) put_json_traffic(plan->traffic, text);
+  if (plan->time != NULL) put_json_time(plan->time, text);
   mmci_text_printf(text, ", \"steps\": [");
   for (int32_t s = 0; s < chain->n - 1; s++) {
     const mmci_plan_step *step = &plan->steps[s];
@@ -271,7 +340,8 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_text_printf(text, "\"m\": %" PRId64 ", \"k\": %" PRId64 ", \"n\": %" PRId64 ", ", step->m,
                      step->k, step->n);
     put_json_fusion(plan, s, text);
-    mmci_text_printf(text, ", \"split\": null, \"kernel\": ");
+    put_json_split(plan, step, text);
+    mmci_text_printf(text, ", \"kernel\": ");
     mmci_text_json_string(text, step->kernel);
     mmci_text_printf(text, ", \"cost\": ");
     put_json_count(text, step_cost(plan, s));

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "order/workspace.h"
 #include "plan/layout.h"
+#include "plan/plan_time.h"
 
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
                                mmci_error *error) {
@@ -77,6 +78,8 @@ void mmci_plan_destroy(mmci_plan *plan) {
   mmci_tree_destroy(&plan->tree);
   free(plan->steps);
   free(plan->traffic);
+  if (plan->time != NULL) free(plan->time->recipes);
+  free(plan->time);
 }
 
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan) {

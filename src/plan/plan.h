@@ -42,7 +42,9 @@ typedef struct mmci_plan {
   uint64_t resident_bytes; /* that everything would take there at once; 0: memory is the host's */
   uint64_t device_bytes;   /* that the plan may take there */
   const char *precision;   /* static text */
-  struct mmci_plan_traffic *traffic; /* see plan_traffic.h; NULL: the objective is flops */
+  /* What the objective asks for; both NULL when it is flops. */
+  struct mmci_plan_traffic *traffic; /* see plan_traffic.h */
+  struct mmci_plan_time *time;       /* see plan_time.h */
 } mmci_plan;
 
 /* What the planner has to know of a device with memory of its own. */

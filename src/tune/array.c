@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/alloc.h"
 
@@ -102,197 +101,11 @@ static bool make_grid(int64_t step, int64_t most, int dense, mmci_grid *grid) {
   }
 }
 
-int64_t mmci_array_count(const mmci_array *array) {
-  return (int64_t)array->grid[0].count * array->grid[1].count * array->grid[2].count;
-}
-
 static mmci_gemm grid_product(const mmci_array *array, int64_t at) {
   const mmci_grid *grid = array->grid;
   int64_t l = at % grid[2].count, j = at / grid[2].count % grid[1].count;
   int64_t i = at / grid[2].count / grid[1].count;
   return product_of(&array->like, grid[0].values[i], grid[1].values[j], grid[2].values[l]);
-}
-
-static mmc_status make_array(const mmci_gemm *like, const mmci_grid grid[3], mmci_array **out,
-                             mmci_error *error) {
-  mmci_array *array = mmci_alloc_zeroed(1, sizeof *array);
-  if (array == NULL) return mmci_fail_nomem(error, sizeof *array);
-  array->like = *like;
-  memcpy(array->grid, grid, sizeof array->grid);
-  size_t count = (size_t)mmci_array_count(array);
-  array->seconds = mmci_alloc_array(count, sizeof *array->seconds);
-  if (array->seconds == NULL) {
-    mmci_array_destroy(array);
-    return mmci_fail_nomem(error, count * sizeof *array->seconds);
-  }
-  *out = array;
-  return MMC_OK;
-}
-
-void mmci_array_destroy(mmci_array *array) {
-  if (array == NULL) return;
-  free(array->seconds);
-  free(array);
-}
-
-static bool is_grid(const mmci_grid *grid) {
-  if (grid->step < 1 || grid->count < 1 || grid->count > MMCI_ARRAY_VALUES) return false;
-  for (int i = 0; i < grid->count; i++)
-    if (grid->values[i] <= (i > 0 ? grid->values[i - 1] : 0) || grid->values[i] % grid->step != 0)
-      return false;
-  return true;
-}
-
-mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], const double *seconds,
-                              double margin, mmci_array **out, mmci_error *error) {
-  for (int i = 0; i < 3; i++)
-    if (!is_grid(&grid[i]))
-      return mmci_fail(error, MMC_E_FORMAT,
-                       "array: expected 1 to %d rising multiples of the step along %c",
-                       MMCI_ARRAY_VALUES, "mkn"[i]);
-  if (!(margin >= 0) || !isfinite(margin))
-    return mmci_fail(error, MMC_E_FORMAT, "array: expected a margin >= 0, got %g", margin);
-  mmci_array *array;
-  mmc_status status = make_array(like, grid, &array, error);
-  if (status != MMC_OK) return status;
-  array->margin = margin;
-  for (int64_t at = 0; at < mmci_array_count(array); at++) {
-    array->seconds[at] = seconds[at];
-    if (seconds[at] > 0 && isfinite(seconds[at])) continue;
-    mmci_array_destroy(array);
-    return mmci_fail(error, MMC_E_FORMAT, "array: expected seconds > 0, got %g at %" PRId64,
-                     seconds[at], at);
-  }
-  *out = array;
-  return MMC_OK;
-}
-
-/* ---- interpolation ------------------------------------------------------------------------- */
-
-/* Where a size lies in a grid: share of the way from value at to the next. */
-typedef struct place {
-  int at, next;
-  double share;
-} place;
-
-/* False: not within. */
-static bool find_place(const mmci_grid *grid, int64_t size, place *out) {
-  if (size < 1 || size > grid->values[grid->count - 1]) return false;
-  int64_t up = (size + grid->step - 1) / grid->step * grid->step;
-  int low = 0, high = grid->count - 1; /* the first value that is not below up */
-  while (low < high) {
-    int middle = (low + high) / 2;
-    if (grid->values[middle] >= up)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  *out = (place){.at = low, .next = low};
-  if (low == 0 || grid->values[low] == up) return true;
-  int64_t below = grid->values[low - 1];
-  out->at = low - 1;
-  out->share = (double)(up - below) / (double)(grid->values[low] - below);
-  return true;
-}
-
-static double between(double a, double b, double share) {
-  return share > 0 ? a + share * (b - a) : a;
-}
-
-/* Where strides of the three axes lead in seconds. */
-typedef struct view {
-  const mmci_array *array;
-  int64_t strides[3];
-} view;
-
-static view view_of(const mmci_array *array) {
-  int64_t columns = array->grid[2].count;
-  return (view){.array = array, .strides = {array->grid[1].count * columns, columns, 1}};
-}
-
-static double interpolated(const view *v, const place p[3]) {
-  double corners[8];
-  for (int c = 0; c < 8; c++) {
-    int64_t at = 0;
-    for (int i = 0; i < 3; i++) at += v->strides[i] * (c >> i & 1 ? p[i].next : p[i].at);
-    corners[c] = v->array->seconds[at];
-  }
-  for (int i = 2, count = 4; i >= 0; i--, count /= 2)
-    for (int c = 0; c < count; c++)
-      corners[c] = between(corners[c], corners[c + count], p[i].share);
-  return corners[0];
-}
-
-static bool find_places(const mmci_array *array, int64_t m, int64_t k, int64_t n, place p[3]) {
-  return find_place(&array->grid[0], m, &p[0]) && find_place(&array->grid[1], k, &p[1]) &&
-         find_place(&array->grid[2], n, &p[2]);
-}
-
-double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t n) {
-  place p[3];
-  if (!find_places(array, m, k, n, p)) return (double)NAN;
-  view v = view_of(array);
-  return interpolated(&v, p);
-}
-
-double mmci_array_efficiency(const mmci_array *array, int64_t m, int64_t k, int64_t n) {
-  bool is_complex = array->like.dtype == MMC_C64 || array->like.dtype == MMC_C128;
-  double flops = (is_complex ? 8 : 2) * (double)m * (double)k * (double)n;
-  return flops / mmci_array_seconds(array, m, k, n);
-}
-
-/* ---- the online search --------------------------------------------------------------------- */
-
-typedef struct cut {
-  mmci_axis axis;
-  int64_t first, second;
-  double seconds;
-} cut;
-
-/* The times along an axis up to the size itself, the other two fixed: E(*, n, k), E(m, *, k). */
-static void time_line(const view *v, const place p[3], int axis, double line[MMCI_ARRAY_VALUES]) {
-  place moving[3] = {p[0], p[1], p[2]};
-  for (int i = 0; i <= p[axis].next; i++) {
-    moving[axis] = (place){.at = i, .next = i};
-    line[i] = interpolated(v, moving);
-  }
-}
-
-/* Cuts of size so that one part is a grid value; the other may lie between two. */
-static void best_on_line(const mmci_grid *grid, const double *line, mmci_axis axis, int64_t size,
-                         cut *best) {
-  for (int i = 0; i < grid->count && grid->values[i] < size; i++) {
-    place rest;
-    if (!find_place(grid, size - grid->values[i], &rest)) continue;
-    double seconds = line[i] + between(line[rest.at], line[rest.next], rest.share);
-    if (seconds < best->seconds)
-      *best = (cut){axis, grid->values[i], size - grid->values[i], seconds};
-  }
-}
-
-bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
-                       mmci_choice *choice) {
-  place p[3];
-  if (!find_places(array, m, k, n, p)) return false;
-  view v = view_of(array);
-  double line[MMCI_ARRAY_VALUES], plain_s = interpolated(&v, p);
-  cut best = {.axis = MMCI_PIECE, .seconds = plain_s / (1 + array->margin)};
-  time_line(&v, p, 0, line);
-  best_on_line(&array->grid[0], line, MMCI_AXIS_M, m, &best);
-  time_line(&v, p, 2, line);
-  best_on_line(&array->grid[2], line, MMCI_AXIS_N, n, &best);
-
-  mmci_recipe plain = mmci_recipe_whole(0);
-  *choice =
-      (mmci_choice){.recipe = plain, .plain_s = plain_s, .seconds = plain_s, .gain = {1, 1, 1}};
-  int64_t sizes[2] = {best.first, best.second};
-  if (best.axis == MMCI_PIECE ||
-      !mmci_recipe_split(best.axis, sizes, &plain, &plain, &choice->recipe))
-    return true;
-  double gain = plain_s / best.seconds;
-  choice->seconds = best.seconds;
-  choice->gain = (mmci_estimate){gain, gain / (1 + array->margin), gain * (1 + array->margin)};
-  return true;
 }
 
 /* ---- measured ------------------------------------------------------------------------------ */
@@ -420,7 +233,7 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
   mmci_array *array;
   mmc_status status = find_steps(tuner, like, options, steps, &p, error);
   if (status == MMC_OK) status = choose_grid(tuner, steps, options, &p, grid, error);
-  if (status == MMC_OK) status = make_array(like, grid, &array, error);
+  if (status == MMC_OK) status = mmci_array_create(like, grid, &array, error);
   if (status != MMC_OK) return status;
   status = measure_grid(tuner, array, error);
   if (status == MMC_OK) status = find_margin(tuner, array, options, error);

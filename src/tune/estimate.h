@@ -2,10 +2,7 @@
 #ifndef MMCI_ESTIMATE_H
 #define MMCI_ESTIMATE_H
 
-/* A median and two bounds around it. */
-typedef struct mmci_estimate {
-  double value, low, high;
-} mmci_estimate;
+#include "cost/choice.h"
 
 /* The median of count >= 1 samples, which are sorted, and the narrowest order statistics between
  * which the true median lies except with a chance of at most risk: it is below the j-th smallest of

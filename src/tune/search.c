@@ -372,21 +372,30 @@ static mmc_status compare(search *s) {
   return MMC_OK;
 }
 
+static double spread_of(const mmci_estimate *x) {
+  return fmax(x->high - x->value, x->value - x->low) / x->value;
+}
+
 static mmc_status confirm(search *s, mmci_choice *choice) {
-  double plain_s;
-  mmc_status status = time_whole(s, &s->gemm, 0, &plain_s);
+  mmci_gemm alone = tight(&s->gemm);
+  mmci_recipe plain = mmci_recipe_whole(0);
+  mmci_measured measured;
+  mmc_status status = mmci_tuner_ask(s->tuner, MMCI_ASK_TIME, &alone, &plain, &measured, s->error);
   if (status != MMC_OK) return status;
-  *choice = (mmci_choice){
-      .recipe = mmci_recipe_whole(0), .plain_s = plain_s, .seconds = plain_s, .gain = {1, 1, 1}};
+  *choice = (mmci_choice){.recipe = plain,
+                          .plain_s = measured.seconds.value,
+                          .seconds = measured.seconds.value,
+                          .spread = spread_of(&measured.seconds),
+                          .gain = {1, 1, 1}};
   for (int c = 0; c < s->count && c < CONFIRMATIONS; c++) {
     const mmci_recipe *recipe = &s->candidates[c].recipe;
-    mmci_measured measured;
     status = mmci_tuner_ask(s->tuner, MMCI_ASK_CONFIRM, &s->gemm, recipe, &measured, s->error);
     if (status != MMC_OK) return status;
     if (!(measured.gain.low > 1 && measured.gain.value >= 1 + s->options->least_gain)) continue;
     *choice = (mmci_choice){.recipe = *recipe,
                             .plain_s = measured.plain_s,
                             .seconds = measured.seconds.value,
+                            .spread = spread_of(&measured.seconds),
                             .gain = measured.gain};
     break;
   }

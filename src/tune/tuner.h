@@ -7,7 +7,6 @@
 #ifndef MMCI_TUNER_H
 #define MMCI_TUNER_H
 
-#include "cost/recipe.h"
 #include "tune/estimate.h"
 
 /* One measurement: of a recipe, or of a recipe against the plain call, the two in turns. */
@@ -32,13 +31,6 @@ typedef struct mmci_machine {
   mmc_status (*compare)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
 } mmci_machine;
-
-/* How one product is best computed, and what that is worth. */
-typedef struct mmci_choice {
-  mmci_recipe recipe;
-  double plain_s, seconds;
-  mmci_estimate gain; /* of the confirming comparison; all 1 for the plain call */
-} mmci_choice;
 
 /* A key is printable text, the same for the same measurement in every session, and names all but
  * the machine: "time f64 native NT 4x4096x64 4096 4096 64 n:32,32". */

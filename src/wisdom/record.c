@@ -46,9 +46,7 @@ static const mmci_field fact_fields[] = {
 static const mmci_field progress_fields[] = {
     {"job", MMCI_FIELD_TEXT, AT(progress.job), 0, 0},
     {"unit", MMCI_FIELD_TEXT, AT(progress.unit), 0, 0},
-    {"seconds", MMCI_FIELD_MAYBE, AT(progress.seconds), FIGURE},
-    {"spread", MMCI_FIELD_MAYBE, AT(progress.spread), SPREAD},
-    {"joules", MMCI_FIELD_MAYBE, AT(progress.joules), FIGURE},
+    {"result", MMCI_FIELD_TEXT, AT(progress.result), 0, 0},
     {"measured_at", MMCI_FIELD_DATE, AT(progress.measured_at), 0, 0},
 };
 

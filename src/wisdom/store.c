@@ -357,7 +357,7 @@ mmc_status mmci_wisdom_forget(mmci_wisdom *wisdom, const mmci_wisdom_filter *fil
 typedef struct find_work {
   const mmci_wisdom_record *wanted;
   bool found;
-  mmci_wisdom_progress progress;
+  char result[MMCI_WISDOM_TEXT_MAX + 1];
 } find_work;
 
 static mmc_status do_find(mmci_wisdom *wisdom, void *user, mmci_error *error) {
@@ -368,14 +368,14 @@ static mmc_status do_find(mmci_wisdom *wisdom, void *user, mmci_error *error) {
   mmci_row row;
   status = find_record(wisdom, id, work->wanted, &row, error);
   work->found = status == MMC_OK && row.sound;
-  if (work->found) work->progress = row.record.progress;
+  if (work->found) snprintf(work->result, sizeof work->result, "%s", row.record.progress.result);
   mmci_row_release(&row);
   return status;
 }
 
 mmc_status mmci_wisdom_find_progress(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
                                      const char *job, const char *unit, bool *found,
-                                     mmci_wisdom_progress *out, mmci_error *error) {
+                                     char result[MMCI_WISDOM_TEXT_MAX + 1], mmci_error *error) {
   mmci_error mine = {0};
   mmci_wisdom_record wanted = {
       .kind = MMCI_WISDOM_PROGRESS,
@@ -388,11 +388,7 @@ mmc_status mmci_wisdom_find_progress(mmci_wisdom *wisdom, const mmci_fingerprint
   pthread_mutex_unlock(&wisdom->lock);
   if (status != MMC_OK) return status;
   *found = work.found;
-  if (work.found) {
-    *out = work.progress;
-    out->job = job;
-    out->unit = unit;
-  }
+  if (work.found) memcpy(result, work.result, sizeof work.result);
   return MMC_OK;
 }
 

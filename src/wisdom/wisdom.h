@@ -100,7 +100,7 @@ typedef struct mmci_wisdom_fact {
 
 typedef struct mmci_wisdom_progress {
   const char *job, *unit;
-  double seconds, spread, joules; /* what the unit gave (may be NaN) */
+  const char *result; /* what the unit gave, in the job's own words; opaque here */
   int64_t measured_at;
 } mmci_wisdom_progress;
 
@@ -175,10 +175,10 @@ mmc_status mmci_wisdom_walk(mmci_wisdom *wisdom, const mmci_wisdom_filter *filte
 /* Deletes what the filter chooses, damaged records too. count, unless NULL: how many. */
 mmc_status mmci_wisdom_forget(mmci_wisdom *wisdom, const mmci_wisdom_filter *filter, int64_t *count,
                               mmci_error *error);
-/* Whether a unit of a job is done, and if so what it gave (job and unit are the caller's). */
+/* Whether a unit of a job is done, and if so what it gave. */
 mmc_status mmci_wisdom_find_progress(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
                                      const char *job, const char *unit, bool *found,
-                                     mmci_wisdom_progress *out, mmci_error *error);
+                                     char result[MMCI_WISDOM_TEXT_MAX + 1], mmci_error *error);
 
 /* ---- look-ups ------------------------------------------------------------------------------ */
 

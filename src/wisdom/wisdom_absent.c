@@ -73,8 +73,8 @@ mmc_status mmci_wisdom_forget(mmci_wisdom *wisdom, const mmci_wisdom_filter *fil
 
 mmc_status mmci_wisdom_find_progress(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
                                      const char *job, const char *unit, bool *found,
-                                     mmci_wisdom_progress *out, mmci_error *error) {
-  (void)wisdom, (void)fingerprint, (void)job, (void)unit, (void)found, (void)out;
+                                     char result[MMCI_WISDOM_TEXT_MAX + 1], mmci_error *error) {
+  (void)wisdom, (void)fingerprint, (void)job, (void)unit, (void)found, (void)result;
   return absent(error);
 }
 

@@ -1,6 +1,7 @@
 /* wisdom_show.c: the store for people, and all of it as JSON. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -100,7 +101,8 @@ static void print_fact(mmci_text *text, const mmci_wisdom_fact *f) {
   print_date(text, f->measured_at);
 }
 
-/* Says how many units a job has, when the last of them has been seen. */
+/* Says how many units jobs of one kind (their first word) have, when the last of them has been
+ * seen: tuning has a job for every size that it times. */
 static void print_job(show_work *work) {
   if (work->units > 0)
     mmci_text_printf(&work->text, "  progress %s: %" PRId64 " unit%s done\n", work->job,
@@ -108,11 +110,16 @@ static void print_job(show_work *work) {
   work->units = 0;
 }
 
+static bool same_kind(const char *kind, const char *job) {
+  size_t length = strcspn(job, " ");
+  return strncmp(kind, job, length) == 0 && kind[length] == '\0';
+}
+
 static mmc_status print_record(void *user, const mmci_wisdom_record *record, mmci_error *error) {
   show_work *work = user;
   bool same_job = record->kind == MMCI_WISDOM_PROGRESS && work->units > 0 &&
                   mmci_fingerprint_equal(&work->fingerprint, record->fingerprint) &&
-                  strcmp(work->job, record->progress.job) == 0;
+                  same_kind(work->job, record->progress.job);
   if (!same_job) print_job(work);
   if (!work->begun || !mmci_fingerprint_equal(&work->fingerprint, record->fingerprint)) {
     bool here;
@@ -133,7 +140,8 @@ static mmc_status print_record(void *user, const mmci_wisdom_record *record, mmc
       print_fact(&work->text, &record->fact);
       break;
     default:
-      memcpy(work->job, record->progress.job, strlen(record->progress.job) + 1);
+      snprintf(work->job, sizeof work->job, "%.*s", (int)strcspn(record->progress.job, " "),
+               record->progress.job);
       work->units++;
   }
   return work->text.failed ? mmci_text_finish(&work->text, error) : MMC_OK;

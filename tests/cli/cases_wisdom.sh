@@ -15,8 +15,8 @@ array N N time 2 1 3 1700000002
  E 1000000000 2000000000.5 0
  E 0.1 1e+30 4.94065645841247e-324
 fact "launch_s" 5.2e-06 0.03 1700000003
-progress "range 4096" "64" 0.001 0.01 - 1700000004
-progress "range 4096" "65" - - - 1700000005
+progress "range 4096" "64" "0.001 0.01" 1700000004
+progress "range 4096" "65" "never" 1700000005
 fingerprint "cuda" "A card, 132 SMs" "CUDA 12.8, runtime 12.6" "" "0.1.0" "f64" "native"
 product 1 2 3 H N time "plain" 1e-06 0 1e-06 - - - "measured" 1700000006
 end 7

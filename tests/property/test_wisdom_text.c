@@ -62,7 +62,7 @@ static mmci_wisdom_grid random_grid(uint64_t *seed) {
 }
 
 static mmci_wisdom_record random_record(uint64_t *seed, const mmci_fingerprint *fingerprint) {
-  static char first[256], second[256];
+  static char first[256], second[256], third[256];
   mmci_wisdom_record r = {.kind = (mmci_wisdom_kind)random_below(seed, MMCI_WISDOM_KINDS),
                           .fingerprint = fingerprint};
   int64_t date = random_below(seed, (int64_t)1 << 53);
@@ -92,9 +92,7 @@ static mmci_wisdom_record random_record(uint64_t *seed, const mmci_fingerprint *
       break;
     default:
       r.progress = (mmci_wisdom_progress){random_text(seed, first), random_text(seed, second),
-                                          random_maybe(seed),       random_maybe(seed),
-                                          random_maybe(seed),       date};
-      if (r.progress.spread > 1e6) r.progress.spread = 0;
+                                          random_text(seed, third), date};
   }
   return r;
 }

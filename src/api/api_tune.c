@@ -1,0 +1,331 @@
+/* api_tune.c: measuring how products run best, for the wisdom store. */
+#include <math.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/alloc.h"
+#include "cost/roofline.h"
+#include "order/order.h"
+#include "tune/array.h"
+#include "tune/calibrate.h"
+#include "tune/journal.h"
+#include "tune/measure.h"
+#include "tune/search.h"
+
+enum { DTYPES = MMC_BF16 + 1 };
+
+/* A chain of so many factors has all its products tuned, 35 at most. */
+enum { ALL_PRODUCTS = 6 };
+
+/* One call of mmc_tune(). */
+typedef struct tuning {
+  mmc_context *context;
+  const mmc_tune_options *options;
+  mmci_opened on;
+  mmci_precision precision;
+  mmci_bench *bench;
+  mmci_machine machine;
+  mmc_tune_product *products; /* of all chains and of the caller's list, each once */
+  int64_t count, capacity;
+  mmci_gemm *gemms; /* of the products of one dtype */
+  mmci_choice *choices;
+  double start_s;
+  int session, sessions; /* dtypes with something to tune */
+  bool stopped;          /* by the caller */
+  mmc_tune_report report;
+} tuning;
+
+/* What is tuned of one dtype. */
+typedef struct session {
+  tuning *tuning;
+  mmc_dtype dtype;
+  mmci_wisdom_journal journal;
+  mmci_tuner *tuner;
+} session;
+
+/* ---- products ------------------------------------------------------------------------------ */
+
+/* Real numbers have no conjugates: T and H are one op. */
+static mmc_op plain_op(mmc_dtype dtype, mmc_op op) {
+  bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+  return op == MMC_OP_H && !is_complex ? MMC_OP_T : op;
+}
+
+static bool same_product(const mmc_tune_product *a, const mmc_tune_product *b) {
+  return a->dtype == b->dtype && a->m == b->m && a->k == b->k && a->n == b->n &&
+         a->op_a == b->op_a && a->op_b == b->op_b;
+}
+
+static mmc_status add_product(tuning *t, mmc_tune_product product, mmci_error *error) {
+  if (product.m == 0 || product.k == 0 || product.n == 0) return MMC_OK;
+  product.op_a = plain_op(product.dtype, product.op_a);
+  product.op_b = plain_op(product.dtype, product.op_b);
+  for (int64_t p = 0; p < t->count; p++)
+    if (same_product(&t->products[p], &product)) return MMC_OK;
+  if (t->count == t->capacity) {
+    size_t capacity = 2 * (size_t)t->capacity + 64;
+    mmc_tune_product *grown = realloc(t->products, capacity * sizeof *grown);
+    if (grown == NULL) return mmci_fail_nomem(error, capacity * sizeof *grown);
+    t->products = grown;
+    t->capacity = (int64_t)capacity;
+  }
+  t->products[t->count++] = product;
+  return MMC_OK;
+}
+
+static mmc_status add_of_chain(tuning *t, const mmc_chain *chain, int64_t i, int64_t k, int64_t j,
+                               mmci_error *error) {
+  mmc_tune_product product = {.dtype = chain->dtype,
+                              .m = chain->dims[i],
+                              .k = chain->dims[k],
+                              .n = chain->dims[j],
+                              .op_a = k == i + 1 ? chain->ops[i] : MMC_OP_N,
+                              .op_b = j == k + 1 ? chain->ops[k] : MMC_OP_N};
+  return add_product(t, product, error);
+}
+
+static mmc_status add_all_of_chain(tuning *t, const mmc_chain *chain, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int32_t i = 0; i < chain->n; i++)
+    for (int32_t j = i + 2; j <= chain->n; j++)
+      for (int32_t k = i + 1; k < j && status == MMC_OK; k++)
+        status = add_of_chain(t, chain, i, k, j, error);
+  return status;
+}
+
+static mmc_status add_fewest_of_chain(tuning *t, const mmc_chain *chain, mmci_error *error) {
+  mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
+  mmci_order_answer answer;
+  const mmci_solver *used;
+  mmc_status status = mmci_order_solve("auto", &problem, false, &used, &answer, error);
+  if (status != MMC_OK) return status;
+  size_t count = (size_t)chain->n - 1;
+  mmci_range *ranges = mmci_alloc_array(count, sizeof *ranges);
+  if (ranges == NULL) status = mmci_fail_nomem(error, count * sizeof *ranges);
+  if (status == MMC_OK) mmci_tree_ranges(&answer.tree, ranges);
+  for (size_t r = 0; status == MMC_OK && r < count; r++)
+    status = add_of_chain(t, chain, ranges[r].first, ranges[r].split, ranges[r].last, error);
+  free(ranges);
+  mmci_tree_destroy(&answer.tree);
+  return status;
+}
+
+static mmc_status check_product(const mmc_tune_product *p, int64_t index, mmci_error *error) {
+  if (mmc_dtype_name(p->dtype) == NULL || (unsigned)p->op_a > MMC_OP_H ||
+      (unsigned)p->op_b > MMC_OP_H)
+    return mmci_fail(error, MMC_E_ARG, "products[%lld]: expected a dtype and two ops",
+                     (long long)index);
+  const int64_t sizes[3] = {p->m, p->k, p->n};
+  for (int d = 0; d < 3; d++)
+    if (sizes[d] < 1 || sizes[d] > MMCI_MAX_DIM)
+      return mmci_fail(error, MMC_E_ARG, "products[%lld]: expected %c from 1 to 2^62, got %lld",
+                       (long long)index, "mkn"[d], (long long)sizes[d]);
+  return MMC_OK;
+}
+
+static mmc_status add_products(tuning *t, mmci_error *error) {
+  const mmc_tune_options *o = t->options;
+  mmc_status status = MMC_OK;
+  for (int64_t c = 0; status == MMC_OK && c < o->chain_count; c++) {
+    const mmc_chain *chain = o->chains[c];
+    status = add_fewest_of_chain(t, chain, error); /* the likeliest first */
+    if (status == MMC_OK && chain->n <= ALL_PRODUCTS) status = add_all_of_chain(t, chain, error);
+  }
+  for (int64_t p = 0; status == MMC_OK && p < o->product_count; p++) {
+    status = check_product(&o->products[p], p, error);
+    if (status == MMC_OK) status = add_product(t, o->products[p], error);
+  }
+  t->report.products = t->count;
+  return status;
+}
+
+/* ---- told to the caller -------------------------------------------------------------------- */
+
+static int progress(void *user, double done, double left_s) {
+  tuning *t = user;
+  double all = (t->session + done) / t->sessions;
+  if (t->options->progress != NULL && t->options->progress(t->options->user, all, left_s) != 0)
+    t->stopped = true;
+  return t->stopped;
+}
+
+static mmc_status tell(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+                       mmci_error *error) {
+  tuning *t = user;
+  char recipe[MMCI_RECIPE_TEXT_SIZE];
+  mmci_recipe_format(&choice->recipe, recipe);
+  t->report.decided++;
+  mmc_tuned tuned = {.product = {.dtype = gemm->dtype, .m = gemm->m, .k = gemm->k, .n = gemm->n},
+                     .recipe = recipe,
+                     .plain_s = choice->plain_s,
+                     .seconds = choice->seconds,
+                     .gain = choice->gain.value,
+                     .gain_low = choice->gain.low,
+                     .gain_high = choice->gain.high};
+  mmci_form_op(&gemm->a, &tuned.product.op_a);
+  mmci_form_op(&gemm->b, &tuned.product.op_b);
+  if (t->options->decided == NULL || t->options->decided(t->options->user, &tuned) == 0)
+    return MMC_OK;
+  t->stopped = true;
+  return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the callback decided");
+}
+
+/* ---- one dtype ----------------------------------------------------------------------------- */
+
+static bool has_products(const tuning *t, mmc_dtype dtype) {
+  for (int64_t p = 0; p < t->count; p++)
+    if (t->products[p].dtype == dtype) return true;
+  return false;
+}
+
+static bool has_session(const tuning *t, mmc_dtype dtype) {
+  bool asked = t->options->range > 0 || t->options->calibrate;
+  return has_products(t, dtype) || (asked && dtype == t->options->dtype);
+}
+
+/* The facts of the model, where they are not known yet. */
+static mmc_status calibrate(session *s, mmci_error *error) {
+  tuning *t = s->tuning;
+  mmci_wisdom_pricing *known;
+  mmc_status status = mmci_wisdom_pricing_create(t->context->wisdom, &s->journal.fingerprint,
+                                                 s->dtype, t->precision, &known, error);
+  if (status != MMC_OK) return status;
+  bool calibrated = mmci_wisdom_pricing_calibrated(known);
+  mmci_wisdom_pricing_destroy(known);
+  if (calibrated) return MMC_OK;
+  mmci_roofline roofline;
+  status = mmci_calibrate(s->tuner, s->dtype, t->precision, &roofline, error);
+  if (status == MMC_OK) status = mmci_journal_roofline(&s->journal, &roofline, error);
+  return status;
+}
+
+static mmc_status tune_range(session *s, mmci_error *error) {
+  const mmc_tune_options *o = s->tuning->options;
+  if (o->range == 0 || o->dtype != s->dtype) return MMC_OK;
+  mmc_op op_a = plain_op(s->dtype, o->op_a), op_b = plain_op(s->dtype, o->op_b);
+  mmci_gemm like = mmci_gemm_tight(s->dtype, s->tuning->precision, 1, 1, 1, op_a, op_b);
+  mmci_array_options options = mmci_array_defaults(o->range);
+  mmci_array *array;
+  mmc_status status = mmci_tune_array(s->tuner, &like, &options, &array, error);
+  if (status != MMC_OK) return status;
+  status = mmci_journal_array(&s->journal, array, op_a, op_b, error);
+  mmci_array_destroy(array);
+  return status;
+}
+
+static mmc_status tune_products(session *s, mmci_error *error) {
+  tuning *t = s->tuning;
+  int64_t count = 0, decided;
+  for (int64_t p = 0; p < t->count; p++) {
+    const mmc_tune_product *product = &t->products[p];
+    if (product->dtype == s->dtype)
+      t->gemms[count++] = mmci_gemm_tight(s->dtype, t->precision, product->m, product->k,
+                                          product->n, product->op_a, product->op_b);
+  }
+  return mmci_tune_set(s->tuner, t->gemms, count, t->choices, &decided, error);
+}
+
+/* What is left of the budget. */
+static double left_s(const tuning *t) {
+  if (t->options->budget_s == 0) return (double)INFINITY;
+  return fmax(0, t->options->budget_s - (t->machine.now_s(t->machine.user) - t->start_s));
+}
+
+static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
+  session s = {.tuning = t,
+               .dtype = dtype,
+               .journal = {.wisdom = t->context->wisdom, .chosen = tell, .user = t}};
+  mmc_status status =
+      mmci_context_fingerprint(t->context, t->on.name, dtype, mmci_precision_name(t->precision),
+                               &s.journal.fingerprint, error);
+  if (status != MMC_OK) return status;
+  mmci_tune_options options = mmci_tune_defaults();
+  options.budget_s = left_s(t);
+  options.progress = progress;
+  options.progress_user = t;
+  options.journal = mmci_journal_of(&s.journal);
+  status = mmci_tuner_create(&t->machine, &options, &s.tuner, error);
+  if (status != MMC_OK) return status;
+  status = calibrate(&s, error);
+  if (status == MMC_OK) status = tune_range(&s, error);
+  if (status == MMC_OK) status = tune_products(&s, error);
+  t->report.measurements += mmci_tuner_measurements(s.tuner);
+  mmci_tuner_destroy(s.tuner);
+  return status;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
+  if (o->size != sizeof *o)
+    return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *o, o->size);
+  if (o->objective != NULL && strcmp(o->objective, "time") != 0)
+    return mmci_fail(error, MMC_E_ARG, "objective: expected time, got '%s'", o->objective);
+  if (!(o->budget_s >= 0))
+    return mmci_fail(error, MMC_E_ARG, "budget: expected seconds, or 0 for no end, got %g",
+                     o->budget_s);
+  if (o->chain_count < 0 || (o->chain_count > 0 && o->chains == NULL) || o->product_count < 0 ||
+      (o->product_count > 0 && o->products == NULL))
+    return mmci_fail(error, MMC_E_ARG, "chains and products: expected as many as are counted");
+  if (o->range < 0 || o->range > MMCI_ARRAY_MOST)
+    return mmci_fail(error, MMC_E_ARG, "range: expected sizes from 1 to %lld, got %lld",
+                     (long long)MMCI_ARRAY_MOST, (long long)o->range);
+  if (mmc_dtype_name(o->dtype) == NULL || (unsigned)o->op_a > MMC_OP_H ||
+      (unsigned)o->op_b > MMC_OP_H)
+    return mmci_fail(error, MMC_E_ARG, "dtype and ops: expected those of mmc_dtype and mmc_op");
+  if (o->chain_count == 0 && o->product_count == 0 && o->range == 0 && !o->calibrate)
+    return mmci_fail(error, MMC_E_ARG, "options: expected chains, products, range or calibrate");
+  return MMC_OK;
+}
+
+static mmc_status open(tuning *t, mmci_error *error) {
+  const mmc_tune_options *o = t->options;
+  const char *device = o->device != NULL ? o->device : "cpu";
+  mmc_status status = mmci_precision_read(o->precision, &t->precision, error);
+  if (status == MMC_OK) status = mmci_context_open_device(t->context, device, &t->on, error);
+  if (status == MMC_OK) status = add_products(t, error);
+  if (status != MMC_OK) return status;
+  size_t count = (size_t)t->count + 1, size = sizeof *t->gemms + sizeof *t->choices;
+  t->gemms = mmci_alloc_array(count, sizeof *t->gemms);
+  t->choices = mmci_alloc_array(count, sizeof *t->choices);
+  if (t->gemms == NULL || t->choices == NULL) return mmci_fail_nomem(error, count * size);
+  mmci_measure_options measure = mmci_measure_defaults();
+  status = mmci_bench_open(t->on.ops, t->on.device, &measure, &t->bench, error);
+  if (status != MMC_OK) return status;
+  t->machine = mmci_bench_machine(t->bench);
+  t->start_s = t->machine.now_s(t->machine.user);
+  return MMC_OK;
+}
+
+/* A budget that is spent is no failure. */
+static mmc_status tune(tuning *t, mmci_error *error) {
+  mmc_status status = open(t, error);
+  if (status != MMC_OK) return status;
+  for (int d = 0; d < DTYPES; d++) t->sessions += has_session(t, (mmc_dtype)d);
+  for (int d = 0; status == MMC_OK && d < DTYPES; d++) {
+    if (!has_session(t, (mmc_dtype)d)) continue;
+    status = tune_dtype(t, (mmc_dtype)d, error);
+    t->session++;
+  }
+  t->report.complete = status == MMC_OK;
+  return status == MMC_E_INTERRUPTED && !t->stopped ? MMC_OK : status;
+}
+
+mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
+                    mmc_tune_report *report) {
+  if (context == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  if (options == NULL)
+    return mmci_report(context, mmci_fail(&error, MMC_E_ARG, "options: expected some, got NULL"),
+                       &error);
+  mmc_status status = check_options(options, &error);
+  if (status != MMC_OK) return mmci_report(context, status, &error);
+  tuning t = {.context = context, .options = options};
+  status = tune(&t, &error);
+  mmci_bench_close(t.bench);
+  free(t.gemms);
+  free(t.choices);
+  free(t.products);
+  if (report != NULL && (status == MMC_OK || status == MMC_E_INTERRUPTED)) *report = t.report;
+  return mmci_report(context, status, &error);
+}

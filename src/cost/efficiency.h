@@ -1,0 +1,57 @@
+/* efficiency.h: the efficiency array of method 600 of US 9836434 B2: E(m, n, k) = 2mnk/t on a grid,
+ * from which near-optimal two-way cuts of any size within are found without measuring. tune/array.h
+ * measures it.
+ *
+ * The array keeps the times t, of which E is made when asked. Times climb like a ladder: a device
+ * that works in tiles takes as long for a part of a tile as for the whole. The grid's steps are the
+ * lengths of the ladder's along m, k and n, found by measuring.
+ *
+ * Interpolation: a size is rounded up to a multiple of the step, and between grid values that are
+ * several steps apart the time is linear in each direction. On a ladder whose grid has every step
+ * that is exact. */
+#ifndef MMCI_EFFICIENCY_H
+#define MMCI_EFFICIENCY_H
+
+#include "cost/choice.h"
+
+enum { MMCI_ARRAY_VALUES = 64 };
+#define MMCI_ARRAY_MOST (INT64_C(1) << 40)
+
+/* The grid along an axis: rising multiples of the step. */
+typedef struct mmci_grid {
+  int64_t step;
+  int count;
+  int64_t values[MMCI_ARRAY_VALUES];
+} mmci_grid;
+
+/* Immutable when made. */
+typedef struct mmci_array {
+  mmci_gemm like;    /* dtype, precision and ops; its sizes mean nothing */
+  mmci_grid grid[3]; /* along m, k, n */
+  double margin;     /* what a cut must be predicted to gain: the error of predictions, see below */
+  double *seconds;   /* of value (i, j, l): at (i * grid[1].count + j) * grid[2].count + l */
+} mmci_array;
+
+/* An array whose seconds are to be filled. Returns: E_NOMEM. */
+mmc_status mmci_array_create(const mmci_gemm *like, const mmci_grid grid[3], mmci_array **out,
+                             mmci_error *error);
+/* An array of grids and seconds that were kept. Checked: it may come from anywhere.
+ * Returns: E_FORMAT, E_NOMEM. */
+mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], const double *seconds,
+                              double margin, mmci_array **out, mmci_error *error);
+void mmci_array_destroy(mmci_array *array);
+
+/* Values in the array. */
+int64_t mmci_array_count(const mmci_array *array);
+/* Predicted seconds; NaN outside of the array. */
+double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t n);
+/* E(m, n, k) in flops a second, real ones: 8mnk/t for complex numbers. NaN outside. */
+double mmci_array_efficiency(const mmci_array *array, int64_t m, int64_t k, int64_t n);
+
+/* The near-optimal two-way cut along m or n (online steps 610 to 630): the one whose two parts are
+ * predicted to take least time, when that gains more than the margin; else plain. False outside of
+ * the array. Measures nothing, allocates nothing. */
+bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
+                       mmci_choice *choice);
+
+#endif

@@ -1,0 +1,22 @@
+/* pricing.h: what one product takes, and how it is best computed. */
+#ifndef MMCI_PRICING_H
+#define MMCI_PRICING_H
+
+#include "cost/recipe.h"
+
+typedef struct mmci_price {
+  double seconds;     /* >= 0; as the recipe says */
+  double error;       /* that seconds are thought to be off by at most, relative */
+  bool modelled;      /* errors are of one kind: those of several products add up */
+  const char *source; /* static text: "measured", "array", "model" or "model, not calibrated" */
+  mmci_recipe recipe; /* plain unless something better is known */
+} mmci_price;
+
+/* Where prices come from. Immutable, so threads may share it. */
+typedef struct mmci_pricing {
+  const void *user;
+  /* gemm: variant 0, not accumulating. */
+  void (*price)(const void *user, const mmci_gemm *gemm, mmci_price *out);
+} mmci_pricing;
+
+#endif

@@ -1,0 +1,187 @@
+#include "cost/roofline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- assumed ------------------------------------------------------------------------------- */
+
+/* By the bytes of a real number; 0: f32 and c64 on tensor cores. */
+typedef struct assumption {
+  const char *device;
+  double flops_per_s[9];
+  double bytes_per_s, launch_s, half_mn, half_k, overlap;
+} assumption;
+
+static const assumption assumptions[] = {
+    {"ref", {[2] = 2e8, [4] = 1e9, [8] = 1e9}, 5e9, 2e-7, 0, 0, 0},
+    {"cuda", {[0] = 4e14, [2] = 8e14, [4] = 5e13, [8] = 5e13}, 2.5e12, 5e-6, 64, 64, 1},
+    {"", {[2] = 2e10, [4] = 1e11, [8] = 5e10}, 2e10, 1e-7, 0, 8, 0},
+};
+
+static size_t real_bytes(mmc_dtype dtype) {
+  size_t bytes = mmc_dtype_size(dtype);
+  return dtype == MMC_C64 || dtype == MMC_C128 ? bytes / 2 : bytes;
+}
+
+mmci_roofline mmci_roofline_assumed(const char *device, mmc_dtype dtype, mmci_precision precision) {
+  const assumption *a = assumptions;
+  while (a->device[0] != '\0' && strcmp(a->device, device) != 0) a++;
+  size_t bytes = real_bytes(dtype);
+  bool tensor = bytes == 4 && precision == MMCI_FAST && a->flops_per_s[0] > 0;
+  return (mmci_roofline){.flops_per_s = a->flops_per_s[tensor ? 0 : bytes],
+                         .bytes_per_s = a->bytes_per_s,
+                         .launch_s = a->launch_s,
+                         .half_mn = a->half_mn,
+                         .half_k = a->half_k,
+                         .overlap = a->overlap,
+                         .error = 0.5};
+}
+
+/* ---- predicted ----------------------------------------------------------------------------- */
+
+static double bytes_of(const mmci_gemm *gemm) {
+  double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
+  return (double)mmc_dtype_size(gemm->dtype) * (m * k + k * n + m * n);
+}
+
+double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
+  double flops = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n);
+  double compute = flops / r->flops_per_s, traffic = bytes_of(gemm) / r->bytes_per_s;
+  if (flops > 0)
+    compute *= (1 + r->half_mn / (double)gemm->m) * (1 + r->half_mn / (double)gemm->n) *
+               (1 + r->half_k / (double)gemm->k);
+  return r->launch_s + fmax(compute, traffic) + (1 - r->overlap) * fmin(compute, traffic);
+}
+
+/* ---- fitted -------------------------------------------------------------------------------- */
+
+/* The parameters that are searched for, as logarithms; those of half sizes may be left out. */
+enum { PEAK, BANDWIDTH, LAUNCH, HALF_MN, HALF_K, PARAMETERS };
+
+typedef struct form {
+  bool has[PARAMETERS];
+  double overlap;
+} form;
+
+typedef struct fit {
+  form form;
+  double parameters[PARAMETERS];
+  double loss;
+} fit;
+
+static mmci_roofline roofline_of(const fit *f) {
+  const double *p = f->parameters;
+  return (mmci_roofline){.flops_per_s = exp(p[PEAK]),
+                         .bytes_per_s = exp(p[BANDWIDTH]),
+                         .launch_s = exp(p[LAUNCH]),
+                         .half_mn = f->form.has[HALF_MN] ? exp(p[HALF_MN]) : 0,
+                         .half_k = f->form.has[HALF_K] ? exp(p[HALF_K]) : 0,
+                         .overlap = f->form.overlap,
+                         .calibrated = true};
+}
+
+static double loss_of(const fit *f, const mmci_sample *samples, int count) {
+  mmci_roofline r = roofline_of(f);
+  double loss = 0;
+  for (int s = 0; s < count; s++) {
+    double off = log(mmci_roofline_seconds(&r, &samples[s].gemm) / samples[s].seconds);
+    loss += off * off;
+  }
+  return loss / count;
+}
+
+/* What the samples reach is where the search for the best begins. */
+static fit start_of(const mmci_sample *samples, int count, form form) {
+  double flops_per_s = 0, bytes_per_s = 0, launch_s = (double)INFINITY;
+  for (int s = 0; s < count; s++) {
+    const mmci_gemm *gemm = &samples[s].gemm;
+    double seconds = samples[s].seconds;
+    flops_per_s = fmax(flops_per_s, mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / seconds);
+    bytes_per_s = fmax(bytes_per_s, bytes_of(gemm) / seconds);
+    launch_s = fmin(launch_s, seconds);
+  }
+  return (fit){.form = form,
+               .parameters = {log(flops_per_s), log(bytes_per_s), log(launch_s), log(8), log(8)}};
+}
+
+/* One parameter after the other is moved either way while that helps, by steps that shrink. */
+static void descend(fit *f, const mmci_sample *samples, int count) {
+  double step = 1;
+  f->loss = loss_of(f, samples, count);
+  for (int halving = 0; halving < 10; halving++, step /= 2) {
+    for (int round = 0; round < 50; round++) {
+      double before = f->loss;
+      for (int move = 0; move < 2 * PARAMETERS; move++) {
+        double *parameter = &f->parameters[move / 2], kept = *parameter;
+        if (!f->form.has[move / 2]) continue;
+        *parameter += move % 2 == 0 ? step : -step;
+        double loss = loss_of(f, samples, count);
+        if (loss < f->loss)
+          f->loss = loss;
+        else
+          *parameter = kept;
+      }
+      if (!(f->loss < before)) break;
+    }
+  }
+}
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The relative error that nine of ten samples are below. */
+static double error_of(const mmci_roofline *roofline, const mmci_sample *samples, int count) {
+  double errors[64];
+  int taken = count < 64 ? count : 64;
+  for (int s = 0; s < taken; s++)
+    errors[s] =
+        expm1(fabs(log(mmci_roofline_seconds(roofline, &samples[s].gemm) / samples[s].seconds)));
+  qsort(errors, (size_t)taken, sizeof errors[0], ascending);
+  return errors[taken * 9 / 10 < taken ? taken * 9 / 10 : taken - 1];
+}
+
+mmci_roofline mmci_roofline_fit(const mmci_sample *samples, int count) {
+  /* A parameter more has to make the loss less by a tenth. */
+  const double worth = 0.9;
+  fit best = {.loss = (double)INFINITY};
+  for (int shape = 0; shape < 8; shape++) {
+    bool has_mn = shape & 1, has_k = shape & 2;
+    form form = {.has = {true, true, true, has_mn, has_k}, .overlap = shape & 4 ? 1 : 0};
+    fit f = start_of(samples, count, form);
+    descend(&f, samples, count);
+    f.loss /= pow(worth, has_mn + has_k);
+    if (f.loss < best.loss) best = f;
+  }
+  mmci_roofline fitted = roofline_of(&best);
+  fitted.error = error_of(&fitted, samples, count);
+  return fitted;
+}
+
+/* ---- kept ---------------------------------------------------------------------------------- */
+
+const char *const mmci_roofline_names[MMCI_ROOFLINE_FACTS] = {
+    "flops_per_s", "bytes_per_s", "launch_s", "half_mn", "half_k", "overlap", "model_error"};
+
+void mmci_roofline_facts(const mmci_roofline *r, double facts[MMCI_ROOFLINE_FACTS]) {
+  const double all[MMCI_ROOFLINE_FACTS] = {r->flops_per_s, r->bytes_per_s, r->launch_s, r->half_mn,
+                                           r->half_k,      r->overlap,     r->error};
+  memcpy(facts, all, sizeof all);
+}
+
+bool mmci_roofline_of_facts(const double facts[MMCI_ROOFLINE_FACTS], mmci_roofline *out) {
+  for (int f = 0; f < MMCI_ROOFLINE_FACTS; f++)
+    if (!(facts[f] >= 0) || !isfinite(facts[f]) || (f < 3 && !(facts[f] > 0))) return false;
+  if (facts[5] > 1) return false;
+  *out = (mmci_roofline){.flops_per_s = facts[0],
+                         .bytes_per_s = facts[1],
+                         .launch_s = facts[2],
+                         .half_mn = facts[3],
+                         .half_k = facts[4],
+                         .overlap = facts[5],
+                         .error = facts[6],
+                         .calibrated = true};
+  return true;
+}

@@ -1,0 +1,48 @@
+/* roofline.h: the time of a product where nothing like it was measured.
+ *
+ *     seconds = launch + max(compute, traffic) + (1 - overlap) min(compute, traffic)
+ *     compute = flops / peak (1 + h/m) (1 + h/n) (1 + g/k)
+ *     traffic = bytes / bandwidth
+ *
+ * the roofline of Williams, Waterman and Patterson (2009) with a time that every call takes, and an
+ * efficiency that grows with the sizes: h and g are those at which an axis alone halves it. bytes
+ * is one passage over every matrix; traffic hides behind arithmetic (overlap 1) or adds to it (0).
+ */
+#ifndef MMCI_ROOFLINE_H
+#define MMCI_ROOFLINE_H
+
+#include "cost/pricing.h"
+
+typedef struct mmci_roofline {
+  double flops_per_s, bytes_per_s, launch_s;
+  double half_mn, half_k; /* h and g; 0: the same efficiency for all sizes */
+  double overlap;         /* 0 or 1 */
+  double error;           /* of nine of ten predictions at most, relative */
+  bool calibrated;        /* false: the defaults of a kind of device */
+} mmci_roofline;
+
+/* What is assumed of a kind of device ("ref", "blas", "cuda") before it is measured: of ref one
+ * core with plain loops, of cuda a data centre's GPU of 2022, of all others two cores with a BLAS.
+ */
+mmci_roofline mmci_roofline_assumed(const char *device, mmc_dtype dtype, mmci_precision precision);
+
+double mmci_roofline_seconds(const mmci_roofline *roofline, const mmci_gemm *gemm);
+
+/* A product that was timed. */
+typedef struct mmci_sample {
+  mmci_gemm gemm;
+  double seconds;
+} mmci_sample;
+
+/* The roofline of least squared relative error, in logarithms, over count >= 1 samples; it has
+ * half sizes only where they earn their place. */
+mmci_roofline mmci_roofline_fit(const mmci_sample *samples, int count);
+
+/* The roofline's facts, as wisdom keeps them. */
+enum { MMCI_ROOFLINE_FACTS = 7 };
+extern const char *const mmci_roofline_names[MMCI_ROOFLINE_FACTS];
+void mmci_roofline_facts(const mmci_roofline *roofline, double facts[MMCI_ROOFLINE_FACTS]);
+/* False, and out untouched, when they are none of a roofline: they may come from anywhere. */
+bool mmci_roofline_of_facts(const double facts[MMCI_ROOFLINE_FACTS], mmci_roofline *out);
+
+#endif

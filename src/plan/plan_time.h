@@ -1,0 +1,41 @@
+/* plan_time.h: plans for least time: order, and how every product is computed, by predicted time.
+ */
+#ifndef MMCI_PLAN_TIME_H
+#define MMCI_PLAN_TIME_H
+
+#include "cost/pricing.h"
+#include "plan/plan.h"
+
+/* Orders of longer chains are those of fewest multiplications: pricing all n^3/6 products of this
+ * many factors takes a few hundredths of a second. */
+enum { MMCI_TIME_MOST_FACTORS = 64 };
+
+/* What is asked of a plan for time. */
+typedef struct mmci_time_request {
+  const mmci_pricing *pricing;
+  mmci_precision precision;
+  const char *notice; /* why prices are of the model alone; "" when they are not. Copied */
+} mmci_time_request;
+
+typedef struct mmci_plan_time {
+  double predicted_s;   /* of all steps, one after the other */
+  bool by_time;         /* the order is not that of fewest multiplications, */
+  double gain_s;        /* which is predicted to take so much longer */
+  const char *kept;     /* static text: why the order of fewest multiplications is kept; "" */
+  char notice[480];     /* see mmci_time_request */
+  mmci_recipe *recipes; /* of the steps that are not one plain call */
+} mmci_plan_time;
+
+/* Plans the chain. Solver "auto" looks for the order of least predicted time, but keeps that of
+ * fewest multiplications unless the gain is more than the predictions may be off by; any other
+ * solver's order stays. mmci_plan_price() is still to come. Returns what mmci_plan_create() does.
+ */
+mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+                                  const mmci_time_request *request, mmci_plan *out,
+                                  mmci_error *error);
+
+/* Says how every step is to be computed and how long that takes, for a plan of
+ * mmci_plan_create_timed() whose steps are final. Returns E_NOMEM. */
+mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mmci_error *error);
+
+#endif

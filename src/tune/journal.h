@@ -1,0 +1,31 @@
+/* journal.h: tuning's journal in the wisdom store: measurements as units of progress, choices as
+ * products, arrays and rooflines as what they are. */
+#ifndef MMCI_JOURNAL_H
+#define MMCI_JOURNAL_H
+
+#include "cost/efficiency.h"
+#include "cost/roofline.h"
+#include "tune/tuner.h"
+#include "wisdom/wisdom.h"
+
+/* Under one fingerprint. */
+typedef struct mmci_wisdom_journal {
+  mmci_wisdom *wisdom;
+  mmci_fingerprint fingerprint;
+  /* Told of every choice that was kept; what it returns but MMC_OK ends the search. NULL: nobody.
+   */
+  mmc_status (*chosen)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+                       mmci_error *error);
+  void *user;
+} mmci_wisdom_journal;
+
+/* The journal must stay. Its slots return what mmci_wisdom_put() does. */
+mmci_journal mmci_journal_of(mmci_wisdom_journal *journal);
+
+/* An array of these ops, for mmci_wisdom_pricing to find. */
+mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *array, mmc_op op_a,
+                              mmc_op op_b, mmci_error *error);
+mmc_status mmci_journal_roofline(mmci_wisdom_journal *journal, const mmci_roofline *roofline,
+                                 mmci_error *error);
+
+#endif

@@ -1,0 +1,168 @@
+#include "wisdom/wisdom_pricing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cost/efficiency.h"
+#include "cost/roofline.h"
+#include "wisdom/record.h"
+
+enum { OPS = MMC_OP_H + 1 };
+
+struct mmci_wisdom_pricing {
+  mmci_wisdom_table *table; /* NULL: no store */
+  mmci_array *arrays[OPS][OPS];
+  mmci_roofline roofline;
+  char notice[sizeof((mmci_error *)0)->text];
+};
+
+/* ---- made ---------------------------------------------------------------------------------- */
+
+void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, char name[MMCI_MARGIN_NAME_SIZE]) {
+  snprintf(name, MMCI_MARGIN_NAME_SIZE, "array %s%s margin", mmci_op_word(op_a),
+           mmci_op_word(op_b));
+}
+
+/* The first value of a grid is its step. False: more values than an array takes. */
+static bool grids_of(const mmci_wisdom_grid *kept, mmci_grid grids[3]) {
+  for (int d = 0; d < 3; d++) {
+    if (kept->count[d] > MMCI_ARRAY_VALUES) return false;
+    grids[d] = (mmci_grid){.step = kept->axis[d][0], .count = kept->count[d]};
+    memcpy(grids[d].values, kept->axis[d], (size_t)kept->count[d] * sizeof(int64_t));
+  }
+  return true;
+}
+
+/* The array that was kept, or NULL where none was, or one that does not make sense. */
+static mmc_status restore(mmci_wisdom_pricing *p, const mmci_gemm *like, mmc_op op_a, mmc_op op_b,
+                          mmci_error *error) {
+  char name[MMCI_MARGIN_NAME_SIZE];
+  mmci_array_margin_name(op_a, op_b, name);
+  const mmci_wisdom_array *kept = mmci_wisdom_find_array(p->table, op_a, op_b, MMCI_WISDOM_TIME);
+  const mmci_wisdom_fact *margin = mmci_wisdom_find_fact(p->table, name);
+  mmci_grid grids[3];
+  if (kept == NULL || margin == NULL || !grids_of(&kept->grid, grids)) return MMC_OK;
+  mmci_array *array;
+  mmc_status status = mmci_array_create(like, grids, &array, error);
+  if (status != MMC_OK) return status;
+  int64_t at = 0;
+  for (int i = 0; i < grids[0].count; i++)
+    for (int j = 0; j < grids[1].count; j++)
+      for (int l = 0; l < grids[2].count; l++, at++)
+        array->seconds[at] =
+            mmci_flops(like->dtype, grids[0].values[i], grids[1].values[j], grids[2].values[l]) /
+            kept->grid.values[at];
+  status = mmci_array_restore(like, grids, array->seconds, margin->number, &p->arrays[op_a][op_b],
+                              error);
+  mmci_array_destroy(array);
+  return status == MMC_E_FORMAT ? MMC_OK : status;
+}
+
+static void calibrate(mmci_wisdom_pricing *p) {
+  double facts[MMCI_ROOFLINE_FACTS];
+  for (int f = 0; f < MMCI_ROOFLINE_FACTS; f++) {
+    const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(p->table, mmci_roofline_names[f]);
+    facts[f] = fact != NULL ? fact->number : (double)NAN;
+  }
+  mmci_roofline_of_facts(facts, &p->roofline);
+}
+
+static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_precision precision,
+                             mmci_error *error) {
+  calibrate(p);
+  for (int a = 0; a < OPS; a++)
+    for (int b = 0; b < OPS; b++) {
+      mmci_gemm like = mmci_gemm_tight(dtype, precision, 1, 1, 1, (mmc_op)a, (mmc_op)b);
+      mmc_status status = restore(p, &like, (mmc_op)a, (mmc_op)b, error);
+      if (status != MMC_OK) return status;
+    }
+  return MMC_OK;
+}
+
+mmc_status mmci_wisdom_pricing_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
+                                      mmc_dtype dtype, mmci_precision precision,
+                                      mmci_wisdom_pricing **out, mmci_error *error) {
+  mmci_wisdom_pricing *p = mmci_alloc_zeroed(1, sizeof *p);
+  if (p == NULL) return mmci_fail_nomem(error, sizeof *p);
+  p->roofline =
+      mmci_roofline_assumed(fingerprint->fields[MMCI_FINGERPRINT_DEVICE], dtype, precision);
+  mmc_status status = mmci_wisdom_acquire(wisdom, fingerprint, &p->table, error);
+  if (status == MMC_OK) {
+    status = read_table(p, dtype, precision, error);
+  } else if (status != MMC_E_NOMEM) {
+    snprintf(p->notice, sizeof p->notice, "%s", error->text);
+    status = MMC_OK;
+  }
+  if (status != MMC_OK) {
+    mmci_wisdom_pricing_destroy(p);
+    return status;
+  }
+  *out = p;
+  return MMC_OK;
+}
+
+void mmci_wisdom_pricing_destroy(mmci_wisdom_pricing *p) {
+  if (p == NULL) return;
+  mmci_wisdom_release(p->table);
+  for (int a = 0; a < OPS; a++)
+    for (int b = 0; b < OPS; b++) mmci_array_destroy(p->arrays[a][b]);
+  free(p);
+}
+
+const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *p) {
+  return p->notice;
+}
+
+bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *p) {
+  return p->roofline.calibrated;
+}
+
+/* ---- looked up ----------------------------------------------------------------------------- */
+
+static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmc_op op_a,
+                         mmc_op op_b, mmci_price *out) {
+  if (p->table == NULL) return false;
+  mmci_wisdom_key key = {gemm->m, gemm->k, gemm->n, op_a, op_b, MMCI_WISDOM_TIME};
+  const mmci_wisdom_product *found = mmci_wisdom_find(p->table, &key);
+  mmci_error error;
+  if (found == NULL ||
+      mmci_recipe_parse(found->recipe, gemm->m, gemm->k, gemm->n, &out->recipe, &error) != MMC_OK)
+    return false;
+  out->seconds = found->seconds;
+  out->error = found->spread;
+  out->source = "measured";
+  out->modelled = false;
+  return true;
+}
+
+static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmc_op op_a,
+                          mmc_op op_b, mmci_price *out) {
+  const mmci_array *array = p->arrays[op_a][op_b];
+  mmci_choice choice;
+  if (array == NULL || !mmci_array_choose(array, gemm->m, gemm->k, gemm->n, &choice)) return false;
+  *out = (mmci_price){.seconds = choice.seconds,
+                      .error = choice.spread,
+                      .source = "array",
+                      .recipe = choice.recipe};
+  return true;
+}
+
+static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  const mmci_wisdom_pricing *p = user;
+  mmc_op op_a, op_b;
+  if (mmci_form_op(&gemm->a, &op_a) && mmci_form_op(&gemm->b, &op_b) &&
+      (find_product(p, gemm, op_a, op_b, out) || find_in_array(p, gemm, op_a, op_b, out)))
+    return;
+  const mmci_roofline *r = &p->roofline;
+  out->seconds = mmci_roofline_seconds(r, gemm);
+  out->error = r->error;
+  out->source = r->calibrated ? "model" : "model, not calibrated";
+  out->modelled = true;
+  out->recipe = mmci_recipe_whole(0);
+}
+
+mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *p) {
+  return (mmci_pricing){.user = p, .price = price};
+}

@@ -1,0 +1,36 @@
+/* wisdom_pricing.h: prices of products by what is known of a machine. In this order:
+ *
+ *     measured   the very product was tuned here, with these ops: its recipe and its time
+ *     array      an efficiency array of these ops holds the sizes: interpolated, with the cut that
+ *                it predicts to gain (the online part of method 600)
+ *     model      the roofline, of facts that were calibrated here or else of assumptions
+ *
+ * A look-up takes less than a microsecond from memory and allocates nothing. */
+#ifndef MMCI_WISDOM_PRICING_H
+#define MMCI_WISDOM_PRICING_H
+
+#include "cost/pricing.h"
+#include "wisdom/wisdom.h"
+
+typedef struct mmci_wisdom_pricing mmci_wisdom_pricing;
+
+/* Of this fingerprint, whose dtype and precision these are. A store that cannot be read is no
+ * failure: prices then come from the model, and mmci_wisdom_pricing_notice() says why.
+ * Returns: E_NOMEM. The store may go before the pricing. */
+mmc_status mmci_wisdom_pricing_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
+                                      mmc_dtype dtype, mmci_precision precision,
+                                      mmci_wisdom_pricing **out, mmci_error *error);
+void mmci_wisdom_pricing_destroy(mmci_wisdom_pricing *pricing);
+
+/* Valid while the pricing is there. */
+mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *pricing);
+/* Why the store was not used; "" when it was. */
+const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *pricing);
+/* Whether the roofline was calibrated here. */
+bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
+
+/* The name of the fact that says how wrong the array of these ops is: "array NT margin". */
+enum { MMCI_MARGIN_NAME_SIZE = 20 };
+void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, char name[MMCI_MARGIN_NAME_SIZE]);
+
+#endif
