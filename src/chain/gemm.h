@@ -56,6 +56,8 @@ static inline mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precisio
       .a = {a_ld > 0 ? a_ld : 1, op_a != MMC_OP_N, op_a == MMC_OP_H && is_complex},
       .b = {b_ld > 0 ? b_ld : 1, op_b != MMC_OP_N, op_b == MMC_OP_H && is_complex},
       .ldc = n > 0 ? n : 1,
+      .accumulate = false,
+      .variant = 0,
   };
 }
 
