@@ -4,6 +4,11 @@
 
 #include "base/alloc.h"
 
+/* A run has no room for padded copies: what was to be padded is computed by one plain call. */
+static const mmci_recipe *recipe_of(const mmci_plan_step *step) {
+  return step->recipe != NULL && step->recipe->pad == 0 ? step->recipe : NULL;
+}
+
 /* The arrays of the first count actions. */
 static void free_calls(const mmci_action *actions, size_t count) {
   for (size_t s = 0; s < count; s++)
@@ -17,7 +22,7 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
   mmci_action *actions = mmci_alloc_zeroed(count, sizeof *actions);
   if (actions == NULL) return mmci_fail_nomem(error, count * sizeof *actions);
   for (size_t s = 0; s < count; s++) {
-    const mmci_recipe *recipe = plan->steps[s].recipe;
+    const mmci_recipe *recipe = recipe_of(&plan->steps[s]);
     mmci_action *x = &actions[s];
     x->calls = &x->whole;
     x->call_count = recipe != NULL ? mmci_recipe_count(recipe) : 1;
@@ -162,7 +167,7 @@ mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands
       x->b = b.data;
     }
     mmc_status status =
-        prepare_calls(actions, x, step->recipe, last && target->by_columns, &gemm, error);
+        prepare_calls(actions, x, recipe_of(step), last && target->by_columns, &gemm, error);
     if (status != MMC_OK) return status;
   }
   return MMC_OK;

@@ -290,14 +290,21 @@ static mmc_status add_two_way(search *s, const ladder *l, double whole_s) {
   return status;
 }
 
+/* The axes that a product is cut along, a set of bits. Not along k for halves: each part of their
+ * sums would be rounded. */
+static int axes_of(const mmci_gemm *gemm) {
+  bool half = gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16;
+  return 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_N | (half ? 0 : 1 << MMCI_AXIS_K);
+}
+
 static mmc_status add_cuts(search *s, mmci_axis axis) {
+  if ((axes_of(&s->gemm) >> axis & 1) == 0) return MMC_OK;
   part whole;
   mmc_status status = find_leaf(s, &s->gemm, &whole);
   if (status != MMC_OK) return status;
   ladder l = ladder_of(s->options, &s->gemm, axis);
   part best = whole;
-  int all_axes = 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_K | 1 << MMCI_AXIS_N;
-  status = improve_along(s, &l, all_axes, &best);
+  status = improve_along(s, &l, axes_of(&s->gemm), &best);
   if (status != MMC_OK) return status;
   if (best.recipe.count > 1) add_part(s, &best);
   return add_two_way(s, &l, whole.seconds);

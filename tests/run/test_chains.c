@@ -50,7 +50,6 @@ static void cut_steps(bench *b) {
     mmci_gemm gemm = {.m = step->m, .k = half ? 1 : step->k, .n = step->n};
     if (random_below(&b->random, 2) == 0 || gemm.k == 0) continue;
     b->recipes[s] = random_recipe(&b->random, &gemm, 0);
-    b->recipes[s].pad = 0;
     step->recipe = &b->recipes[s];
   }
 }
