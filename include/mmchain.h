@@ -328,9 +328,8 @@ MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mm
 /* METHOD. As mmc_execute(), ordered like a kernel on the caller's stream, a cudaStream_t (NULL is
  * CUDA's default stream), and without waiting when all matrices are on the device. Other devices
  * ignore the stream and wait.
- * Executions of one run follow each other on whatever streams they are; a stream must outlive its
- * last one until the run is executed on another stream, waited for or destroyed. Executed again
- * with the same matrices on a device, the whole chain is one CUDA graph launch. The run must not be
+ * Executions of one run follow each other on whatever streams they are. Executed again with the
+ * same matrices on a device, the whole chain is one CUDA graph launch. The run must not be
  * destroyed before the work is done. */
 MMC_API mmc_status mmc_enqueue(mmc_run *run, void *stream, const mmc_matrix *factors,
                                const mmc_matrix *out);

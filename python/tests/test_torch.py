@@ -234,7 +234,7 @@ def test_no_grad(make):
     with torch.inference_mode():
         check(mmchain.multi_dot(tensors), tensors)
     with pytest.raises(RuntimeError, match="out: expected None"):
-        mmchain.multi_dot(tensors, out=torch.zeros(4, 5, dtype=torch.float64))
+        mmchain.multi_dot(tensors, out=torch.zeros(4, 5, dtype=torch.float64, device=tensors[0].device))
     parameters = [torch.nn.Parameter(t.detach()) for t in tensors]
     assert mmchain.multi_dot(parameters).requires_grad
 

@@ -26,7 +26,8 @@ typedef struct mmci_gemm {
   mmci_form a, b;
   int64_t ldc;
   bool accumulate;
-  int variant; /* 0: the device's own choice; 1 to variants(): another way to the same result */
+  int variant; /* 0: the device's own choice; 1 to variants(): another way to the same result;
+                  prepare returns E_UNSUPPORTED where there is no such way */
 } mmci_gemm;
 
 /* Real flops of a product: a complex multiplication and addition are four of each of the real ones.

@@ -83,6 +83,11 @@ mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *ge
         actions->ops->name, mmc_dtype_name(gemm->dtype), gemm->m, gemm->k, gemm->k, gemm->n);
   mmci_kernel *prepared;
   mmc_status status = actions->ops->prepare(actions->device, gemm, &prepared, error);
+  if (status == MMC_E_UNSUPPORTED && gemm->variant != 0) {
+    mmci_gemm own_choice = *gemm;
+    own_choice.variant = 0;
+    status = actions->ops->prepare(actions->device, &own_choice, &prepared, error);
+  }
   if (status != MMC_OK) return status;
   if (*kernel != NULL) actions->ops->release(*kernel);
   *kernel = prepared;

@@ -462,15 +462,6 @@ static mmc_status bind_anew(mmci_resident *r, manner *how, const mmc_matrix *fac
   return status == MMC_OK ? bind(r, factors, out, error) : status;
 }
 
-/* Marks the end of what was left to a stream. Only now that somebody waits for it: recording it
- * with every execution would cost a tenth of a short one. */
-static mmc_status record_pending(mmci_resident *r, mmci_error *error) {
-  r->async->queue_attach(r->queues[0], r->stream);
-  mmc_status status = r->async->event_record(r->queues[0], r->done, error);
-  r->async->queue_detach(r->queues[0]);
-  return status;
-}
-
 /* Enqueues the chain, as a graph from the second time on. */
 static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors,
                         const mmc_matrix *out, mmci_error *error) {
@@ -484,7 +475,6 @@ static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors
   if (status != MMC_OK) return status;
 
   bool follows = how->on_stream && how->stream == r->stream;
-  if (r->pending && !how->capturing && !follows) status = record_pending(r, error);
   if (how->on_stream) r->async->queue_attach(r->queues[0], how->stream);
   if (r->pending && !how->capturing && !follows && status == MMC_OK)
     status = r->async->event_wait(r->queues[0], r->done, error);
@@ -506,7 +496,8 @@ static mmc_status finish(mmci_resident *r, const manner *how, mmci_error *error)
   if (how->capturing) return MMC_OK;
   r->pending = true;
   r->stream = how->stream;
-  return MMC_OK;
+  /* Now, as the stream may be gone when somebody waits. */
+  return r->async->event_record(r->queues[0], r->done, error);
 }
 
 static mmc_status execute(mmci_resident *r, manner *how, const mmc_matrix *factors,
@@ -538,9 +529,7 @@ mmc_status mmci_resident_enqueue(mmci_resident *resident, void *stream, const mm
 
 mmc_status mmci_resident_wait(mmci_resident *resident, mmci_error *error) {
   if (!resident->pending) return MMC_OK;
-  mmc_status status = record_pending(resident, error);
-  if (status == MMC_OK)
-    status = resident->async->event_wait(resident->queues[0], resident->done, error);
+  mmc_status status = resident->async->event_wait(resident->queues[0], resident->done, error);
   if (status == MMC_OK) status = resident->ops->sync(resident->queues[0], error);
   if (status == MMC_OK) resident->pending = false;
   return status;

@@ -265,7 +265,7 @@ static mmc_status prepare_lt(mmci_kernel *kernel, mmci_error *error) {
   int count = 0;
   mmc_status status = lt_find(kernel->device->cublas, kernel, &count, error);
   if (status == MMC_OK && (kernel->gemm.variant < 0 || kernel->gemm.variant > count))
-    status = mmci_fail(error, MMC_E_ARG, "variant: expected 0 to %d, got %d", count,
+    status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 to %d, got %d", count,
                        kernel->gemm.variant);
   return status;
 }
