@@ -11,7 +11,7 @@ static const int64_t shapes[][3] = {
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-static const double longest_s = 0.02;
+static const double longest_s = 0.005;
 
 mmc_status mmci_calibrate(mmci_tuner *tuner, mmc_dtype dtype, mmci_precision precision,
                           mmci_roofline *out, mmci_error *error) {
