@@ -36,13 +36,13 @@ check tune_set_ops 2 tune --set set.txt
 printf '3 4 5 NN f8\n' >set.txt
 check tune_set_dtype 2 tune --set set.txt
 
-wisdom ""
-check tune_no_store 1 tune --chain 3x4x5 --on ref
-environment=()
 if "$mmchain" info | grep -q 'built without SQLite'; then
   echo "skipped: mmchain tune: built without SQLite"
   return
 fi
+
+wisdom ""
+check tune_no_store 1 tune --chain 3x4x5 --on ref
 
 # ---- what it says --------------------------------------------------------------------------------
 
