@@ -10,6 +10,11 @@
  *     load      when it has: reading every entry
  *     put       measuring's side: one entry written and committed
  *
+ * and, in a store of a few entries, with the table of a plan at hand:
+ *
+ *     price measured, price array, price model
+ *               the price of a product by each of its sources; the array has 20 x 20 x 20 values
+ *
  * Each is timed in batches; median and the batches' extremes are told. Times are of this machine as
  * it is. */
 #include <math.h>
@@ -19,7 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "wisdom/wisdom.h"
+#include "cost/efficiency.h"
+#include "tune/journal.h"
+#include "wisdom/wisdom_pricing.h"
 
 enum { BATCHES = 11, LOOK_UPS = 1 << 18, ACQUIRES = 1000, PUTS = 20 };
 
@@ -182,7 +189,87 @@ static void bench_store(long entries) {
   rmdir(directory);
 }
 
+/* ---- prices -------------------------------------------------------------------------------- */
+
+static void put_array(mmci_wisdom_journal *journal) {
+  mmci_gemm like = mmci_gemm_tight(MMC_F32, MMCI_NATIVE, 1, 1, 1, MMC_OP_N, MMC_OP_N);
+  mmci_grid grid[3];
+  for (int d = 0; d < 3; d++) {
+    grid[d] = (mmci_grid){.step = 64, .count = 20};
+    for (int i = 0; i < 20; i++) grid[d].values[i] = 64 * (i + 1);
+  }
+  mmci_array *array;
+  mmci_error error = {0};
+  check(mmci_array_create(&like, grid, &array, &error), &error);
+  for (int64_t at = 0; at < mmci_array_count(array); at++)
+    array->seconds[at] = 1e-6 * (1 + (double)(random_bits() % 1000));
+  array->margin = 0.1;
+  check(mmci_journal_array(journal, array, MMC_OP_N, MMC_OP_N, &error), &error);
+  mmci_array_destroy(array);
+}
+
+/* Sizes from 1 to most, with these ops; measured ones are 64 x 64 x 64. */
+static void bench_price(const mmci_pricing *pricing, const char *source, int64_t most, mmc_op op) {
+  double seconds[BATCHES];
+  mmci_gemm *gemms = malloc(LOOK_UPS * sizeof *gemms);
+  if (gemms == NULL) fail("memory", "not enough");
+  for (long i = 0; i < LOOK_UPS; i++) {
+    int64_t sizes[3];
+    for (int d = 0; d < 3; d++)
+      sizes[d] = most > 0 ? 1 + (int64_t)(random_bits() % (uint64_t)most) : 64;
+    gemms[i] = mmci_gemm_tight(MMC_F32, MMCI_NATIVE, sizes[0], sizes[1], sizes[2], MMC_OP_N, op);
+  }
+  char what[64];
+  snprintf(what, sizeof what, "price %s", source);
+  for (int b = 0; b < BATCHES; b++) {
+    double start = now();
+    for (long i = 0; i < LOOK_UPS; i++) {
+      mmci_price price;
+      pricing->price(pricing->user, &gemms[i], &price);
+      if (price.source[0] != source[0]) fail(source, price.source);
+    }
+    seconds[b] = (now() - start) / LOOK_UPS;
+  }
+  free(gemms);
+  print_line(what, 3, seconds);
+}
+
+static void bench_prices(void) {
+  char directory[] = "/tmp/bench_wisdom.XXXXXX", path[64];
+  if (mkdtemp(directory) == NULL) fail(directory, "cannot be made");
+  snprintf(path, sizeof path, "%s/wisdom.db", directory);
+  mmci_error error = {0};
+  mmci_wisdom_journal journal = {.fingerprint = fingerprint()};
+  mmci_wisdom_pricing *known;
+  check(mmci_wisdom_create(path, &journal.wisdom, &error), &error);
+  mmci_wisdom_record measured = {.kind = MMCI_WISDOM_PRODUCT,
+                                 .fingerprint = &journal.fingerprint,
+                                 .product = {.key = {.m = 64, .k = 64, .n = 64},
+                                             .recipe = "n:32,32(m:32,32v1)",
+                                             .seconds = 1e-6,
+                                             .spread = 0.01,
+                                             .plain_seconds = 1.1e-6,
+                                             .joules = (double)NAN,
+                                             .plain_joules = (double)NAN,
+                                             .watts = (double)NAN,
+                                             .source = "measured"}};
+  check(mmci_wisdom_put(journal.wisdom, &measured, &error), &error);
+  put_array(&journal);
+  check(mmci_wisdom_pricing_create(journal.wisdom, &journal.fingerprint, MMC_F32, MMCI_NATIVE,
+                                   &known, &error),
+        &error);
+  mmci_pricing pricing = mmci_wisdom_pricing_of(known);
+  bench_price(&pricing, "measured", 0, MMC_OP_N);
+  bench_price(&pricing, "array", 1280, MMC_OP_N);
+  bench_price(&pricing, "model", 1280, MMC_OP_T);
+  mmci_wisdom_pricing_destroy(known);
+  mmci_wisdom_destroy(journal.wisdom);
+  unlink(path);
+  rmdir(directory);
+}
+
 int main(int argc, char **argv) {
+  bench_prices();
   static const long usual[] = {100, 10000, 100000};
   if (argc < 2)
     for (size_t t = 0; t < sizeof usual / sizeof usual[0]; t++) bench_store(usual[t]);

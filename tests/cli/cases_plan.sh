@@ -6,7 +6,7 @@ check version 0 --version
 check help 0 --help
 check no_command 2
 check bad_command 2 plam
-for command in plan multiply generate bench info order wisdom; do
+for command in plan multiply generate bench info order tune wisdom; do
   check help_$command 0 $command --help
 done
 

@@ -36,6 +36,10 @@ awk 'BEGIN { for (i = 0; i < 300; i++) print i / 10, 20 * i, 200, 1500 }' >recor
 
 clean 0 plan 30x35x15x5x10x20x25
 clean 0 plan 10x30 30x5:T 5x60 --json
+export MMCHAIN_WISDOM="$work/wisdom.db"
+clean 0 tune --chain 3x4x5 --on ref --budget 1
+clean 0 plan 3x4x5x6 --for time --on ref
+clean 2 tune --set suite
 clean 0 plan 30x35x15x5x10 --for traffic --fuse joint --on-chip 64
 clean 0 plan 30x35x15x5x10 8x9x9 --for traffic --table --json
 clean 2 plan 10x30 31x5

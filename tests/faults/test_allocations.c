@@ -193,6 +193,31 @@ end:
   return status;
 }
 
+/* Within a limit that the order of least time may not keep to, and without. */
+static mmc_status plan_time(void) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_parse(context, "f64:900x6x13x800x15x4", &chain), chain, mmc_chain);
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.objective = "time";
+  for (int limited = 0; limited < 2; limited++) {
+    if (limited) options.memory_limit_bytes = mmc_plan_workspace_bytes(plan);
+    mmc_plan_destroy(plan);
+    plan = NULL;
+    TRY(mmc_plan_create(context, chain, &options, &plan), plan, mmc_plan);
+    status = mmc_plan_explain(plan, MMC_JSON, ignore, NULL);
+    if (status != MMC_OK) goto end;
+  }
+end:
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+
 static mmc_status traffic_exact(void) {
   return plan_traffic("exact");
 }
@@ -382,6 +407,37 @@ end:
   return status;
 }
 
+/* Stops after a few measurements. */
+static int few(void *user, double done, double left_s) {
+  (void)done, (void)left_s;
+  return ++*(int *)user > 4;
+}
+
+static mmc_status tuning(void) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_context_options context_options = MMC_CONTEXT_OPTIONS_INIT;
+  context_options.wisdom_path = "test_allocations.db";
+  TRY(mmc_context_create(&context_options, &context), context, mmc_context);
+  TRY(mmc_chain_parse(context, "f32:3x4x5x6", &chain), chain, mmc_chain);
+  mmc_tune_options options = MMC_TUNE_OPTIONS_INIT;
+  const mmc_chain *chains[] = {chain};
+  int reports = 0;
+  options.device = "ref";
+  options.chains = chains;
+  options.chain_count = 1;
+  options.progress = few;
+  options.user = &reports;
+  status = mmc_tune(context, &options, NULL);
+  if (status == MMC_E_INTERRUPTED || status == MMC_E_UNSUPPORTED) status = MMC_OK;
+end:
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  unlink("test_allocations.db");
+  return status;
+}
+
 #define SCENARIO(name)                    \
   static void fail_##name(void **state) { \
     (void)state, fail_each(name);         \
@@ -405,6 +461,8 @@ SCENARIO(traffic_joint)
 SCENARIO(meters)
 SCENARIO(measuring)
 SCENARIO(wisdom)
+SCENARIO(plan_time)
+SCENARIO(tuning)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -417,7 +475,8 @@ int main(void) {
       cmocka_unit_test(fail_order_left),     cmocka_unit_test(fail_files),
       cmocka_unit_test(fail_traffic_exact),  cmocka_unit_test(fail_traffic_joint),
       cmocka_unit_test(fail_meters),         cmocka_unit_test(fail_measuring),
-      cmocka_unit_test(fail_wisdom),
+      cmocka_unit_test(fail_wisdom),         cmocka_unit_test(fail_plan_time),
+      cmocka_unit_test(fail_tuning),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

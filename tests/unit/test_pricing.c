@@ -1,0 +1,295 @@
+/* test_pricing.c: where prices come from: what was measured, else an array, else the model; and
+ * nothing of another fingerprint or that does not make sense. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "../wisdom_store.h"
+#include "cost/efficiency.h"
+#include "cost/roofline.h"
+#include "tune/journal.h"
+#include "wisdom/wisdom_pricing.h"
+
+typedef struct fixture {
+  char directory[64], path[96];
+  mmci_wisdom_journal journal; /* of this machine's store */
+  mmci_fingerprint there;
+  mmci_error error;
+} fixture;
+
+static int set_up(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  *state = f;
+  if (f == NULL || make_directory(f->directory) != 0) return 1;
+  snprintf(f->path, sizeof f->path, "%s/wisdom.db", f->directory);
+  f->journal.fingerprint = test_fingerprint("this one");
+  f->there = test_fingerprint("that one");
+  return mmci_wisdom_create(f->path, &f->journal.wisdom, NULL) != MMC_OK;
+}
+
+static int tear_down(void **state) {
+  fixture *f = *state;
+  mmci_wisdom_destroy(f->journal.wisdom);
+  remove_directory(f->directory);
+  free(f);
+  return 0;
+}
+
+static mmci_gemm product(int64_t m, int64_t k, int64_t n, mmc_op op_a, mmc_op op_b) {
+  return mmci_gemm_tight(MMC_F32, MMCI_NATIVE, m, k, n, op_a, op_b);
+}
+
+static mmci_price price_of(fixture *f, const mmci_gemm *gemm) {
+  mmci_wisdom_pricing *known;
+  if (mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, MMC_F32, MMCI_NATIVE,
+                                 &known, &f->error) != MMC_OK)
+    fail_msg("%s", f->error.text);
+  mmci_pricing pricing = mmci_wisdom_pricing_of(known);
+  mmci_price price;
+  pricing.price(pricing.user, gemm, &price);
+  mmci_wisdom_pricing_destroy(known);
+  return price;
+}
+
+static void expect_source(fixture *f, const mmci_gemm *gemm, const char *source,
+                          const char *recipe) {
+  mmci_price price = price_of(f, gemm);
+  char text[MMCI_RECIPE_TEXT_SIZE];
+  mmci_recipe_format(&price.recipe, text);
+  assert_string_equal(price.source, source);
+  assert_string_equal(text, recipe);
+  assert_true(price.seconds > 0 && isfinite(price.seconds) && price.error >= 0);
+}
+
+static void put_product(fixture *f, const mmci_fingerprint *fingerprint, const mmci_gemm *gemm,
+                        const char *recipe) {
+  mmci_wisdom_record record = test_product(fingerprint, gemm->m);
+  record.product.key.k = gemm->k;
+  record.product.key.n = gemm->n;
+  assert_true(mmci_form_op(&gemm->a, &record.product.key.op_a));
+  assert_true(mmci_form_op(&gemm->b, &record.product.key.op_b));
+  record.product.recipe = recipe;
+  assert_int_equal(mmci_wisdom_put(f->journal.wisdom, &record, &f->error), MMC_OK);
+}
+
+/* An array to 64 whose columns beyond 32 are bad: 1 s a multiplication and 3 above. */
+static void put_array(fixture *f, mmci_wisdom_journal *journal) {
+  mmci_gemm like = product(1, 1, 1, MMC_OP_N, MMC_OP_T);
+  mmci_grid grid[3];
+  for (int d = 0; d < 3; d++) grid[d] = (mmci_grid){.step = 32, .count = 2, .values = {32, 64}};
+  mmci_array *array;
+  assert_int_equal(mmci_array_create(&like, grid, &array, &f->error), MMC_OK);
+  for (int i = 0; i < 8; i++) array->seconds[i] = i % 2 == 0 ? 1 : 3;
+  array->margin = 0.25;
+  assert_int_equal(mmci_journal_array(journal, array, MMC_OP_N, MMC_OP_T, &f->error), MMC_OK);
+  mmci_array_destroy(array);
+}
+
+static void put_roofline(fixture *f, mmci_wisdom_journal *journal) {
+  mmci_roofline r = {1e12, 2e11, 3e-6, 4, 5, 1, 0.125, true};
+  assert_int_equal(mmci_journal_roofline(journal, &r, &f->error), MMC_OK);
+}
+
+/* ---- the order of sources ------------------------------------------------------------------ */
+
+static void measured_goes_before_array_before_model(void **state) {
+  fixture *f = *state;
+  mmci_gemm gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+  put_roofline(f, &f->journal);
+  expect_source(f, &gemm, "model", "whole");
+  mmci_price price = price_of(f, &gemm);
+  assert_true(price.modelled && price.error == 0.125);
+  put_array(f, &f->journal);
+  expect_source(f, &gemm, "array", "n:32,32");
+  price = price_of(f, &gemm);
+  assert_true(fabs(price.seconds - 2) < 1e-9 && price.error == 0.25 && !price.modelled);
+  put_product(f, &f->journal.fingerprint, &gemm, "m:16,48");
+  expect_source(f, &gemm, "measured", "m:16,48");
+  price = price_of(f, &gemm);
+  assert_true(price.seconds == 64e-6 && price.error == 0.01 && !price.modelled);
+}
+
+static void keys_are_sizes_and_ops(void **state) {
+  fixture *f = *state;
+  mmci_gemm gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  put_product(f, &f->journal.fingerprint, &gemm, "m:16,48");
+  put_array(f, &f->journal);
+  gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_N);
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+  gemm = product(64, 64, 63, MMC_OP_N, MMC_OP_T);
+  expect_source(f, &gemm, "array", "n:32,31");
+  gemm = product(64, 64, 65, MMC_OP_N, MMC_OP_T);
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+  gemm = product(0, 64, 64, MMC_OP_N, MMC_OP_T);
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+  /* Conjugated without being transposed is no op, so nothing measured is about it. */
+  gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  gemm.a.conj = true;
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+}
+
+static void another_fingerprint_is_never_used(void **state) {
+  fixture *f = *state;
+  mmci_gemm gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  mmci_wisdom_journal other = f->journal;
+  other.fingerprint = f->there;
+  put_product(f, &f->there, &gemm, "m:16,48");
+  put_array(f, &other);
+  put_roofline(f, &other);
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+  for (int field = 0; field < MMCI_FINGERPRINT_FIELDS; field++) {
+    other.fingerprint = f->journal.fingerprint;
+    mmci_fingerprint_set(&other.fingerprint, (mmci_fingerprint_field)field, "another");
+    put_product(f, &other.fingerprint, &gemm, "m:16,48");
+    put_array(f, &other);
+    put_roofline(f, &other);
+    expect_source(f, &gemm, "model, not calibrated", "whole");
+  }
+}
+
+/* ---- what does not make sense -------------------------------------------------------------- */
+
+static void recipes_that_are_none_are_not_used(void **state) {
+  fixture *f = *state;
+  static const char *const bad[] = {"split m 2",    "m:16,47", "m:0,64", "n:32,32 ",
+                                    "lanes9/whole", "k:64",    "V1",     "v99999"};
+  mmci_gemm gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
+    put_product(f, &f->journal.fingerprint, &gemm, bad[b]);
+    expect_source(f, &gemm, "model, not calibrated", "whole");
+  }
+  put_array(f, &f->journal);
+  expect_source(f, &gemm, "array", "n:32,32");
+}
+
+/* An array of the store, changed. */
+static void put_grid(fixture *f, const int64_t *axis, int32_t count, double first_value) {
+  static double values[8 * 100];
+  for (int i = 0; i < 800; i++) values[i] = 1e6;
+  values[0] = first_value;
+  static const int64_t others[] = {32, 64};
+  mmci_wisdom_record record = test_array(&f->journal.fingerprint);
+  record.array.objective = MMCI_WISDOM_TIME;
+  record.array.grid =
+      (mmci_wisdom_grid){.count = {count, 2, 2}, .axis = {axis, others, others}, .values = values};
+  if (mmci_wisdom_put(f->journal.wisdom, &record, &f->error) != MMC_OK)
+    fail_msg("%s", f->error.text);
+}
+
+static void arrays_that_are_none_are_not_used(void **state) {
+  fixture *f = *state;
+  mmci_gemm gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  int64_t uneven[] = {32, 65}, even[] = {32, 64}, many[100];
+  for (int i = 0; i < 100; i++) many[i] = i + 1;
+  put_grid(f, even, 2, 1e6); /* without a margin */
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+  put_array(f, &f->journal); /* brings the margin */
+  put_grid(f, uneven, 2, 1e6);
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+  put_grid(f, many, 100, 1e6);
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+  put_grid(f, even, 2, 0); /* a hole */
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+  put_grid(f, even, 2, 1e6);
+  expect_source(f, &gemm, "array", "whole");
+  mmci_wisdom_record margin = test_fact(&f->journal.fingerprint, "array NT margin", -1);
+  assert_int_equal(mmci_wisdom_put(f->journal.wisdom, &margin, &f->error), MMC_OK);
+  expect_source(f, &gemm, "model, not calibrated", "whole");
+}
+
+static void facts_that_are_none_are_not_used(void **state) {
+  fixture *f = *state;
+  mmci_gemm gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  for (int n = 0; n < MMCI_ROOFLINE_FACTS; n++) {
+    put_roofline(f, &f->journal);
+    expect_source(f, &gemm, "model", "whole");
+    mmci_wisdom_record fact =
+        test_fact(&f->journal.fingerprint, mmci_roofline_names[n], n == 5 ? 2 : -1);
+    assert_int_equal(mmci_wisdom_put(f->journal.wisdom, &fact, &f->error), MMC_OK);
+    expect_source(f, &gemm, "model, not calibrated", "whole");
+  }
+}
+
+static void a_store_that_cannot_be_read_leaves_the_model(void **state) {
+  fixture *f = *state;
+  FILE *file = fopen(f->path, "w");
+  assert_non_null(file);
+  for (int i = 0; i < 3000; i++) fputc('a' + i % 26, file);
+  fclose(file);
+  mmci_wisdom_pricing *known;
+  assert_int_equal(mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, MMC_F32,
+                                              MMCI_NATIVE, &known, &f->error),
+                   MMC_OK);
+  assert_non_null(strstr(mmci_wisdom_pricing_notice(known), "wisdom.db"));
+  assert_false(mmci_wisdom_pricing_calibrated(known));
+  mmci_pricing pricing = mmci_wisdom_pricing_of(known);
+  mmci_gemm gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  mmci_price price;
+  pricing.price(pricing.user, &gemm, &price);
+  assert_string_equal(price.source, "model, not calibrated");
+  mmci_wisdom_pricing_destroy(known);
+}
+
+/* ---- the journal --------------------------------------------------------------------------- */
+
+/* Doubles come back as they were, of all magnitudes; the longest recipe fits. */
+static void measurements_come_back_exactly(void **state) {
+  fixture *f = *state;
+  mmci_journal journal = mmci_journal_of(&f->journal);
+  for (uint64_t seed = 1; seed <= 200; seed++) {
+    uint64_t random = seed;
+    double x[8];
+    for (int i = 0; i < 8; i++) x[i] = exp(600 * random_unit(&random));
+    mmci_measured put = {.seconds = {x[0], x[1], x[2]}, .cost_s = x[3]}, got = {0};
+    if (seed % 2 != 0) put.plain_s = x[4], put.gain = (mmci_estimate){x[5], x[6], x[7]};
+    char key[MMCI_TUNE_KEY_SIZE];
+    mmci_gemm gemm =
+        product(INT64_C(1) << 62, INT64_C(1) << 62, INT64_C(1) << 62, MMC_OP_N, MMC_OP_N);
+    gemm.m -= (int64_t)seed;
+    gemm.accumulate = true;
+    mmci_recipe whole = mmci_recipe_whole(0);
+    mmci_tune_key(MMCI_ASK_COMPARE, &gemm, &whole, key);
+    assert_false(journal.recall(journal.user, key, &got));
+    assert_int_equal(journal.record(journal.user, key, &put, &f->error), MMC_OK);
+    assert_true(journal.recall(journal.user, key, &got));
+    assert_memory_equal(&put, &got, sizeof put);
+    mmci_tune_key(MMCI_ASK_TIME, &gemm, &whole, key);
+    assert_false(journal.recall(journal.user, key, &got));
+  }
+}
+
+static void units_that_are_none_are_measured_again(void **state) {
+  fixture *f = *state;
+  static const char *const bad[] = {"1",         "1 2 3",   "1 2 3 x",           "1 2 3 4 5",
+                                    "nan 1 1 1", "1 2 3 ,", "1 2 3 4 5 6 7 8 9", "hello"};
+  mmci_journal journal = mmci_journal_of(&f->journal);
+  for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
+    mmci_wisdom_record unit = test_progress(&f->journal.fingerprint, "time this", "whole");
+    unit.progress.result = bad[b];
+    assert_int_equal(mmci_wisdom_put(f->journal.wisdom, &unit, &f->error), MMC_OK);
+    mmci_measured got;
+    if (journal.recall(journal.user, "time this whole", &got)) fail_msg("'%s'", bad[b]);
+  }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(measured_goes_before_array_before_model),
+      TEST(keys_are_sizes_and_ops),
+      TEST(another_fingerprint_is_never_used),
+      TEST(recipes_that_are_none_are_not_used),
+      TEST(arrays_that_are_none_are_not_used),
+      TEST(facts_that_are_none_are_not_used),
+      TEST(a_store_that_cannot_be_read_leaves_the_model),
+      TEST(measurements_come_back_exactly),
+      TEST(units_that_are_none_are_measured_again),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,323 @@
+/* test_tune.c: mmc_tune() from end to end, on the device "ref": what it finds is in plans, a second
+ * call measures nothing, and what can go wrong does so in words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "../wisdom_store.h"
+#include "mmchain.h"
+
+typedef struct fixture {
+  char directory[64], path[96];
+  mmc_context *context;
+  mmc_chain *chain;
+  mmc_tune_options options;
+  int64_t decided, reported;
+  int64_t stop_after; /* progress reports; 0: never */
+  bool stop_decided;
+  mmc_tuned last;
+} fixture;
+
+static int progress(void *user, double done, double left_s) {
+  fixture *f = user;
+  assert_true(done >= 0 && done <= 1 && left_s >= 0);
+  return ++f->reported == f->stop_after;
+}
+
+static int decided(void *user, const mmc_tuned *tuned) {
+  fixture *f = user;
+  f->decided++;
+  f->last = *tuned;
+  assert_true(tuned->seconds > 0 && tuned->plain_s > 0);
+  assert_true(tuned->gain_low <= tuned->gain && tuned->gain <= tuned->gain_high);
+  assert_true(tuned->gain >= 1 && tuned->gain_low >= 1);
+  assert_true((strcmp(tuned->recipe, "whole") == 0) == (tuned->gain == 1));
+  return f->stop_decided;
+}
+
+static int open_context(fixture *f) {
+  mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
+  options.wisdom_path = f->path;
+  return mmc_context_create(&options, &f->context) != MMC_OK ||
+         mmc_chain_parse(f->context, "f64:6x4x5x3:NTN", &f->chain) != MMC_OK;
+}
+
+static void close_context(fixture *f) {
+  mmc_chain_destroy(f->chain);
+  mmc_context_destroy(f->context);
+}
+
+static int set_up(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  *state = f;
+  if (f == NULL || make_directory(f->directory) != 0) return 1;
+  snprintf(f->path, sizeof f->path, "%s/wisdom.db", f->directory);
+  f->options = (mmc_tune_options)MMC_TUNE_OPTIONS_INIT;
+  f->options.device = "ref";
+  f->options.progress = progress;
+  f->options.decided = decided;
+  f->options.user = f;
+  return open_context(f);
+}
+
+static int tear_down(void **state) {
+  fixture *f = *state;
+  close_context(f);
+  remove_directory(f->directory);
+  free(f);
+  return 0;
+}
+
+static mmc_tune_report tune(fixture *f, mmc_status expected) {
+  mmc_tune_report report = {.measurements = -1};
+  const mmc_chain *chains[] = {f->chain};
+  f->options.chains = chains;
+  f->options.chain_count = 1;
+  f->decided = f->reported = 0;
+  mmc_status status = mmc_tune(f->context, &f->options, &report);
+  char text[512];
+  if (status != expected)
+    fail_msg("%d: %s", (int)status, mmc_context_message(f->context, text, sizeof text));
+  f->options.chains = NULL;
+  f->options.chain_count = 0;
+  return report;
+}
+
+static mmc_plan *plan(fixture *f) {
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.device = "ref";
+  options.objective = "time";
+  mmc_plan *out;
+  char text[512];
+  if (mmc_plan_create(f->context, f->chain, &options, &out) != MMC_OK)
+    fail_msg("%s", mmc_context_message(f->context, text, sizeof text));
+  return out;
+}
+
+static void expect_sources(fixture *f, const char *source) {
+  mmc_plan *p = plan(f);
+  double sum = 0;
+  for (int64_t s = 0; s < mmc_plan_step_count(p); s++) {
+    mmc_step_time step;
+    assert_int_equal(mmc_plan_step_time(p, s, &step), MMC_OK);
+    assert_string_equal(step.source, source);
+    sum += step.predicted_s;
+  }
+  assert_true(fabs(sum - mmc_plan_predicted_seconds(p)) <= 1e-12 * sum);
+  mmc_plan_destroy(p);
+}
+
+/* ---- in order ------------------------------------------------------------------------------ */
+
+static void what_is_tuned_is_in_plans(void **state) {
+  fixture *f = *state;
+  expect_sources(f, "model, not calibrated");
+  mmc_tune_report report = tune(f, MMC_OK);
+  /* (1 2) (12 3) (2 3) (1 23) */
+  assert_int_equal(report.products, 4);
+  assert_int_equal(report.decided, 4);
+  assert_int_equal(f->decided, 4);
+  assert_true(report.complete && report.measurements > 4 && f->reported >= report.measurements);
+  expect_sources(f, "measured");
+  assert_int_equal(mmc_chain_dtype(f->chain), f->last.product.dtype);
+}
+
+static void a_second_call_measures_nothing(void **state) {
+  fixture *f = *state;
+  f->options.range = 6; /* an array, too, and the model's facts */
+  mmc_tune_report first = tune(f, MMC_OK);
+  mmc_tuned before = f->last;
+  assert_true(first.measurements > 0);
+  close_context(f);
+  assert_int_equal(open_context(f), 0);
+  mmc_tune_report second = tune(f, MMC_OK);
+  assert_int_equal(second.measurements, 0);
+  assert_int_equal(second.decided, 4);
+  assert_true(second.complete);
+  assert_true(before.seconds == f->last.seconds && before.plain_s == f->last.plain_s &&
+              before.gain == f->last.gain && before.product.m == f->last.product.m);
+}
+
+/* Budgets of a few milliseconds: each call goes on where the one before ended. */
+static void a_spent_budget_is_no_failure(void **state) {
+  fixture *f = *state;
+  mmc_tune_report all = tune(f, MMC_OK);
+  mmc_chain_destroy(f->chain);
+  assert_int_equal(mmc_chain_parse(f->context, "f64:7x4x5x3:NTN", &f->chain), MMC_OK);
+  f->options.budget_s = 0.02;
+  int calls = 0;
+  mmc_tune_report report;
+  do {
+    report = tune(f, MMC_OK);
+    assert_true(report.complete == (report.decided == 4));
+    calls++;
+  } while (!report.complete && calls < 10000);
+  assert_true(report.complete && calls > 1);
+  expect_sources(f, "measured");
+  assert_true(all.complete);
+}
+
+static void callbacks_stop_it_and_nothing_is_lost(void **state) {
+  fixture *f = *state;
+  f->stop_after = 20;
+  mmc_tune_report report = tune(f, MMC_E_INTERRUPTED);
+  assert_int_equal(f->reported, 20);
+  assert_true(report.measurements == 19 && !report.complete);
+  f->stop_after = 0;
+  f->stop_decided = true;
+  report = tune(f, MMC_E_INTERRUPTED);
+  assert_int_equal(f->decided, 1);
+  f->stop_decided = false;
+  int64_t measured = report.measurements;
+  report = tune(f, MMC_OK);
+  assert_true(report.complete && report.measurements > 0);
+  mmc_wisdom_filter filter = MMC_WISDOM_FILTER_INIT;
+  filter.progress = true;
+  int64_t units;
+  assert_int_equal(mmc_wisdom_forget(f->context, &filter, &units), MMC_OK);
+  assert_int_equal(units, 19 + measured + report.measurements);
+}
+
+static void products_are_decided_once(void **state) {
+  fixture *f = *state;
+  const mmc_tune_product products[] = {{MMC_F64, 4, 5, 6, MMC_OP_N, MMC_OP_H},
+                                       {MMC_F64, 4, 5, 6, MMC_OP_N, MMC_OP_T},
+                                       {MMC_F32, 4, 5, 6, MMC_OP_N, MMC_OP_T},
+                                       {MMC_C64, 4, 5, 6, MMC_OP_N, MMC_OP_T},
+                                       {MMC_C64, 4, 5, 6, MMC_OP_N, MMC_OP_H}};
+  f->options.products = products;
+  f->options.product_count = 5;
+  mmc_tune_report report;
+  assert_int_equal(mmc_tune(f->context, &f->options, &report), MMC_OK);
+  assert_int_equal(report.products, 4);
+  assert_int_equal(report.decided, 4);
+  f->options.products = NULL;
+  f->options.product_count = 0;
+  f->options.calibrate = true;
+  f->options.dtype = MMC_C64;
+  assert_int_equal(mmc_tune(f->context, &f->options, &report), MMC_OK);
+  assert_int_equal(report.measurements, 0); /* the facts are known since */
+}
+
+/* Chains of more than six factors have the products of the fewest multiplications. */
+static void long_chains_are_tuned_in_part(void **state) {
+  fixture *f = *state;
+  mmc_chain_destroy(f->chain);
+  assert_int_equal(mmc_chain_parse(f->context, "f64:2x3x4x5x6x7x8x9", &f->chain), MMC_OK);
+  mmc_tune_report report = tune(f, MMC_OK);
+  assert_int_equal(report.products, 6);
+  expect_sources(f, "measured");
+}
+
+static void an_array_is_in_plans(void **state) {
+  fixture *f = *state;
+  f->options.range = 8;
+  f->options.op_b = MMC_OP_T;
+  assert_int_equal(mmc_tune(f->context, &f->options, NULL), MMC_OK);
+  mmc_chain_destroy(f->chain);
+  assert_int_equal(mmc_chain_parse(f->context, "f64:8x7x6:NT", &f->chain), MMC_OK);
+  expect_sources(f, "array");
+  mmc_chain_destroy(f->chain);
+  assert_int_equal(mmc_chain_parse(f->context, "f64:8x7x6:NN", &f->chain), MMC_OK);
+  expect_sources(f, "model");
+  mmc_chain_destroy(f->chain);
+  assert_int_equal(mmc_chain_parse(f->context, "f64:8x7x9:NT", &f->chain), MMC_OK);
+  expect_sources(f, "model");
+}
+
+/* ---- not in order -------------------------------------------------------------------------- */
+
+static int write_text(void *user, const char *bytes, size_t size) {
+  return text_write(user, bytes, size);
+}
+
+static void a_corrupt_store_leaves_the_model_and_says_so(void **state) {
+  fixture *f = *state;
+  tune(f, MMC_OK);
+  expect_sources(f, "measured");
+  close_context(f);
+  FILE *file = fopen(f->path, "r+");
+  assert_non_null(file);
+  for (int i = 0; i < 4096; i++) fputc(i < 80 ? 0 : 'x', file);
+  fclose(file);
+  assert_int_equal(open_context(f), 0);
+  expect_sources(f, "model, not calibrated");
+  mmc_plan *p = plan(f);
+  text_buffer text = {0};
+  assert_int_equal(mmc_plan_explain(p, MMC_TEXT, write_text, &text), MMC_OK);
+  assert_non_null(strstr(text.bytes, "\nwisdom           none: "));
+  free(text.bytes);
+  text = (text_buffer){0};
+  assert_int_equal(mmc_plan_explain(p, MMC_JSON, write_text, &text), MMC_OK);
+  assert_null(strstr(text.bytes, "\"wisdom_notice\": null"));
+  assert_non_null(strstr(text.bytes, "\"objective\": \"time\""));
+  free(text.bytes);
+  mmc_plan_destroy(p);
+}
+
+static void expect(fixture *f, mmc_status status, const char *message) {
+  char text[512];
+  assert_int_equal(mmc_tune(f->context, &f->options, NULL), status);
+  assert_string_equal(mmc_context_message(f->context, text, sizeof text), message);
+}
+
+static void bad_options_are_named(void **state) {
+  fixture *f = *state;
+  mmc_tune_options good = f->options;
+  expect(f, MMC_E_ARG, "options: expected chains, products, range or calibrate");
+  f->options.size--;
+  assert_int_equal(mmc_tune(f->context, &f->options, NULL), MMC_E_ARG);
+  f->options = good;
+  f->options.calibrate = true;
+  good = f->options;
+  f->options.objective = "energy";
+  expect(f, MMC_E_ARG, "objective: expected time, got 'energy'");
+  f->options = good;
+  f->options.precision = "rough";
+  expect(f, MMC_E_ARG, "precision: expected native, faithful or fast, got 'rough'");
+  f->options = good;
+  f->options.budget_s = NAN;
+  expect(f, MMC_E_ARG, "budget: expected seconds, or 0 for no end, got nan");
+  f->options = good;
+  f->options.range = -1;
+  expect(f, MMC_E_ARG, "range: expected sizes from 1 to 1099511627776, got -1");
+  f->options = good;
+  f->options.dtype = (mmc_dtype)17;
+  expect(f, MMC_E_ARG, "dtype and ops: expected those of mmc_dtype and mmc_op");
+  f->options = good;
+  f->options.chain_count = 1;
+  expect(f, MMC_E_ARG, "chains and products: expected as many as are counted");
+  f->options = good;
+  const mmc_tune_product product = {MMC_F64, 1, 0, 1, MMC_OP_N, MMC_OP_N};
+  f->options.products = &product;
+  f->options.product_count = 1;
+  expect(f, MMC_E_ARG, "products[0]: expected k from 1 to 2^62, got 0");
+  assert_int_equal(mmc_tune(f->context, NULL, NULL), MMC_E_ARG);
+  assert_int_equal(mmc_tune(NULL, &good, NULL), MMC_E_ARG);
+}
+
+static void without_a_store_nothing_is_tuned(void **state) {
+  fixture *f = *state;
+  close_context(f);
+  f->path[0] = '\0';
+  assert_int_equal(open_context(f), 0);
+  f->options.calibrate = true;
+  expect(f, MMC_E_UNSUPPORTED, "no wisdom store: the path given is empty");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(what_is_tuned_is_in_plans),    TEST(a_second_call_measures_nothing),
+      TEST(a_spent_budget_is_no_failure), TEST(callbacks_stop_it_and_nothing_is_lost),
+      TEST(products_are_decided_once),    TEST(long_chains_are_tuned_in_part),
+      TEST(an_array_is_in_plans),         TEST(a_corrupt_store_leaves_the_model_and_says_so),
+      TEST(bad_options_are_named),        TEST(without_a_store_nothing_is_tuned),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
