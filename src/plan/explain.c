@@ -325,7 +325,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"device_memory_bytes\": ");
   if (plan->device_bytes > 0)
-    mmci_text_printf(text, "%" PRIu64, plan->resident_bytes);
+    mmci_text_printf(text, "%" PRIu64, plan->streamed ? plan->device_bytes : plan->resident_bytes);
   else
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"streamed\": %s", plan->streamed ? "true" : "false");

@@ -1,5 +1,6 @@
 #include "wisdom/database.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -149,6 +150,7 @@ mmc_status mmci_database_fail(mmci_wisdom *wisdom, int code, mmci_error *error) 
       return mmci_fail(error, MMC_E_IO, "%s: cannot write: it, or its directory, is read-only",
                        path);
     default:
+      wisdom->vanished = system == ENOENT;
       return mmci_fail(error, MMC_E_IO, "%s: %s%s%s", path, why, system != 0 ? ": " : "",
                        system != 0 ? strerror(system) : "");
   }
@@ -441,6 +443,8 @@ static mmc_status set_aside(mmci_wisdom *wisdom, mmci_error *error) {
 static mmc_status ready_once(mmci_wisdom *wisdom, bool writing, mmci_error *error) {
   bool there = true;
   mmc_status status = MMC_OK;
+  if (wisdom->vanished && wisdom->db != NULL) mmci_database_close(wisdom);
+  wisdom->vanished = false;
   if (wisdom->corrupt && writing) {
     status = set_aside(wisdom, error);
   } else if (wisdom->corrupt ||
@@ -458,7 +462,7 @@ mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *er
   if (wisdom->place.path[0] == '\0' && !wisdom->in_memory)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "no wisdom store: %s", wisdom->place.no);
   mmc_status status = ready_once(wisdom, writing, error);
-  for (int t = 1; t < TRIES && writing && wisdom->corrupt; t++)
+  for (int t = 1; t < TRIES && writing && (wisdom->corrupt || wisdom->vanished); t++)
     status = ready_once(wisdom, writing, error);
   return status;
 }
@@ -489,7 +493,8 @@ mmc_status mmci_database_write(mmci_wisdom *wisdom, mmci_database_work work, voi
     status = transact(wisdom, "BEGIN IMMEDIATE", work, user, error);
     wisdom->generation++;
     /* What went to a file that has since been renamed or deleted is done again in the new one. */
-    if (!wisdom->corrupt && (status != MMC_OK || !has_moved(wisdom))) return status;
+    if (wisdom->corrupt || wisdom->vanished) continue;
+    if (status != MMC_OK || !has_moved(wisdom)) return status;
   }
   if (status != MMC_OK) return status;
   char shown[MMCI_PATH_TEXT_SIZE];

@@ -33,7 +33,8 @@ struct mmci_wisdom {
   bool in_memory; /* no file at all: what an import gathers */
   sqlite3 *db;    /* NULL: not open, or no file is there */
   bool writable;
-  bool corrupt; /* found so, and still open */
+  bool corrupt;  /* found so, and still open */
+  bool vanished; /* another process has moved a file away while it was being used */
   sqlite3_stmt *statements[MMCI_STATEMENTS];
   uint64_t generation; /* counts own changes and openings */
   mmci_table_cache tables;
