@@ -63,8 +63,8 @@ mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands
 
 bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y);
 
-/* Prepares gemm as *kernel unless that was for the same as before; releases what was there. A variant
- * that these operands do not have is the device's own choice instead. */
+/* Prepares gemm as *kernel unless that was for the same as before; releases what was there. A
+ * variant that these operands do not have is the device's own choice instead. */
 mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *gemm,
                                 mmci_gemm *before, mmci_kernel **kernel, mmci_error *error);
 
