@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "run/matrices.h"
 
 /* A run has no room for padded copies: what was to be padded is computed by one plain call. */
 static const mmci_recipe *recipe_of(const mmci_plan_step *step) {
@@ -176,4 +177,18 @@ mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands
     if (status != MMC_OK) return status;
   }
   return MMC_OK;
+}
+
+mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, char *workspace,
+                               mmci_error *error) {
+  const mmc_chain *chain = actions->plan->chain;
+  for (int32_t i = 0; i < chain->n; i++) {
+    int64_t ld = chain->dims[chain->ops[i] == MMC_OP_N ? i + 1 : i];
+    operands[i] = (mmci_operand){
+        .form = mmci_factor_form(chain, i, &(mmc_matrix){.layout = MMC_ROW_MAJOR}, ld > 0 ? ld : 1),
+    };
+  }
+  int64_t ld = chain->dims[chain->n];
+  mmci_target target = {.ld = ld > 0 ? ld : 1};
+  return mmci_actions_bind(actions, operands, workspace, &target, error);
 }

@@ -61,6 +61,11 @@ int mmci_actions_lanes(const mmci_actions *actions);
 mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,
                              const mmci_target *target, mmci_error *error);
 
+/* The same for what most callers give: matrices that are row-major without gaps. Fills n operands,
+ * without addresses. */
+mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, char *workspace,
+                               mmci_error *error);
+
 bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y);
 
 /* Prepares gemm as *kernel unless that was for the same as before; releases what was there. A

@@ -82,20 +82,6 @@ static mmc_status open_queues(mmci_resident *r, mmci_error *error) {
   return status;
 }
 
-/* Prepares the products for the commonest matrices: on the device, row-major, without gaps. */
-static mmc_status prepare(mmci_resident *r, mmci_error *error) {
-  const mmc_chain *chain = r->actions->plan->chain;
-  for (int32_t i = 0; i < chain->n; i++) {
-    int64_t ld = chain->dims[chain->ops[i] == MMC_OP_N ? i + 1 : i];
-    r->operands[i] = (mmci_operand){
-        .form = mmci_factor_form(chain, i, &(mmc_matrix){.layout = MMC_ROW_MAJOR}, ld > 0 ? ld : 1),
-    };
-  }
-  int64_t ld = chain->dims[chain->n];
-  mmci_target target = {.ld = ld > 0 ? ld : 1};
-  return mmci_actions_bind(r->actions, r->operands, r->workspace, &target, error);
-}
-
 mmc_status mmci_resident_create(mmci_actions *actions, mmci_resident **out, mmci_error *error) {
   const mmci_plan *plan = actions->plan;
   size_t n = (size_t)plan->chain->n;
@@ -120,7 +106,7 @@ mmc_status mmci_resident_create(mmci_actions *actions, mmci_resident **out, mmci
     status = r->ops->alloc(r->device, (size_t)plan->workspace_bytes, &workspace, error);
     r->workspace = workspace;
   }
-  if (status == MMC_OK) status = prepare(r, error);
+  if (status == MMC_OK) status = mmci_actions_expect(r->actions, r->operands, r->workspace, error);
   if (status != MMC_OK) {
     mmci_resident_destroy(r);
     return status;

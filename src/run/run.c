@@ -29,20 +29,6 @@ struct mmci_run {
 
 /* ---- creation ------------------------------------------------------------------------------ */
 
-/* Prepares the products for factors and a result that are row-major without gaps, as most are. */
-static mmc_status prepare(mmci_run *run, mmci_error *error) {
-  const mmc_chain *chain = run->plan->chain;
-  for (int32_t i = 0; i < chain->n; i++) {
-    int64_t ld = chain->dims[chain->ops[i] == MMC_OP_N ? i + 1 : i];
-    run->operands[i] = (mmci_operand){
-        .form = mmci_factor_form(chain, i, &(mmc_matrix){.layout = MMC_ROW_MAJOR}, ld > 0 ? ld : 1),
-    };
-  }
-  int64_t ld = chain->dims[chain->n];
-  mmci_target target = {.ld = ld > 0 ? ld : 1};
-  return mmci_actions_bind(&run->actions, run->operands, run->workspace, &target, error);
-}
-
 static mmc_status create_on_host(mmci_run *run, mmci_error *error) {
   const mmci_plan *plan = run->plan;
   size_t n = (size_t)plan->chain->n;
@@ -57,7 +43,8 @@ static mmc_status create_on_host(mmci_run *run, mmci_error *error) {
     status = run->ops->alloc(run->device, (size_t)plan->workspace_bytes, &workspace, error);
     run->workspace = workspace;
   }
-  return status == MMC_OK ? prepare(run, error) : status;
+  return status == MMC_OK ? mmci_actions_expect(&run->actions, run->operands, run->workspace, error)
+                          : status;
 }
 
 mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mmci_device *device,
