@@ -35,6 +35,7 @@ mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint
                          mmci_error *error) {
   uint64_t staged = machine->staged ? staged_bytes(plan->chain) : 0;
   plan->device_bytes = machine->memory_bytes;
+  plan->streamed = false;
   if (machine->queues > 1) {
     mmc_status status = mmci_plan_lay_out(plan, true, error);
     if (status != MMC_OK) return status;

@@ -43,16 +43,12 @@ static void place_child(const mmc_chain *chain, layout *child, int32_t step, boo
 
 /* Gives two children that may be computed at the same time regions of their own. */
 static void place_apart(const mmc_chain *chain, layout *x, layout *left, layout *right, bool root) {
-  region r = x->where;
-  if (!root) {
-    if (r.result_high)
-      r.hi -= product_bytes(chain, x);
-    else
-      r.lo += product_bytes(chain, x);
-  }
+  /* The product's own result is at the other end of its region, or before them. */
+  uint64_t begin = x->where.lo;
+  if (!root && !x->where.result_high) begin += product_bytes(chain, x);
   left->step = x->step - 1 - (right->range.last - right->range.first - 1);
   right->step = x->step - 1;
-  left->where = (region){.lo = r.lo, .hi = r.lo + left->need.bytes};
+  left->where = (region){.lo = begin, .hi = begin + left->need.bytes};
   right->where = (region){.lo = left->where.hi, .hi = left->where.hi + right->need.bytes};
 }
 
