@@ -19,8 +19,11 @@ matrices = [rng.standard_normal(shape) for shape in zip(dims, dims[1:])]
 plan = mmchain.plan(matrices)
 print(plan.explain())
 print(plan.order)
+print(f"predicted: {plan.predicted_seconds:.1e} s")
 
 # %% [markdown]
+# The prediction is a model's until `mmchain.tune([matrices])` has measured what runs best here.
+#
 # Multiply, and compare with NumPy.
 
 # %%

@@ -9,7 +9,8 @@
     ((A1 A2) A3)
 
 `multi_dot` takes NumPy, PyTorch, CuPy and JAX arrays, on the CPU and on CUDA devices, and returns
-the caller's kind. `plan` says what it does and why, and is for repeated use.
+the caller's kind. `plan` says what it does and why, and is for repeated use. `tune` measures what
+runs best on this machine, which plans then use.
 
 Threads may call everything at once; the interpreter's lock is released while work is done that
 is longer than releasing it takes. A fork waits for multiplications under way, and the child plans
@@ -29,8 +30,21 @@ from ._general import multiply as _multiply
 from ._info import clear_cache, info
 from ._plan import Plan, Step, plan
 from ._swap import numpy_multi_dot
+from ._tune import Tuned, Tuning, tune
 
-__all__ = ["Plan", "Step", "bench", "clear_cache", "info", "multi_dot", "numpy_multi_dot", "plan"]
+__all__ = [
+    "Plan",
+    "Step",
+    "Tuned",
+    "Tuning",
+    "bench",
+    "clear_cache",
+    "info",
+    "multi_dot",
+    "numpy_multi_dot",
+    "plan",
+    "tune",
+]
 __version__: str = _mmchain.version
 
 _execute = _mmchain.execute

@@ -102,7 +102,7 @@ class Plan(_mmchain.Plan):
         return _plan_again, self._arguments
 
 
-def _dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: Any) -> str:
     """ "f64" from numpy.float64, "float64", torch.float64 or "f64"."""
     name = str(dtype).rpartition(".")[2] if "torch" in str(dtype) else str(dtype)
     if name in _names.values():
@@ -130,9 +130,28 @@ def _promoted(arrays: Sequence[Any]) -> Any:
     dtypes = [array.dtype for array in arrays]
     if all(dtype == dtypes[0] for dtype in dtypes):
         return dtypes[0]
-    names = [_dtype_name(dtype) for dtype in dtypes]
+    names = [dtype_name(dtype) for dtype in dtypes]
     numpy_names = {short: name for name, short in _names.items()}
     return np.result_type(*(numpy_names[name] for name in names))
+
+
+def chain_text(
+    chain: Union[str, Sequence[Any]], dtype: Any = None, least: int = 1
+) -> Tuple[str, Optional[str], bool]:
+    """The text of a chain of at least so many factors, and `_device_of` its arrays."""
+    if isinstance(chain, str):
+        if dtype is not None:
+            raise TypeError("dtype: expected None, as the chain's text says it")
+        return chain, None, False
+    shapes = arrays = list(chain)
+    here: Tuple[Optional[str], bool] = None, False
+    if any(hasattr(array, "shape") for array in arrays):
+        shapes = [array.shape for array in arrays]
+        dtype = _promoted(arrays) if dtype is None else dtype
+        here = _device_of(arrays)
+    dims = _shapes.check([tuple(shape) for shape in shapes], least).dims
+    name = dtype_name("float64" if dtype is None else dtype)
+    return (f"{name}:{'x'.join(map(str, dims))}", *here)
 
 
 def plan(
@@ -164,19 +183,6 @@ def plan(
     >>> mmchain.plan([(30, 35), (35, 15), (15, 5), (5, 10), (10, 20), (20, 25)]).order
     '((A1 (A2 A3)) ((A4 A5) A6))'
     """
-    on_device = False
-    if isinstance(chain, str):
-        text = chain
-        if dtype is not None:
-            raise TypeError("dtype: expected None, as the chain's text says it")
-    else:
-        arrays = list(chain)
-        shapes = arrays
-        if any(hasattr(array, "shape") for array in arrays):
-            shapes = [array.shape for array in arrays]
-            dtype = _promoted(arrays) if dtype is None else dtype
-            here, on_device = _device_of(arrays)
-            device = here if device is None else device
-        dims = _shapes.check([tuple(shape) for shape in shapes], 1).dims
-        text = f"{_dtype_name('float64' if dtype is None else dtype)}:{'x'.join(map(str, dims))}"
+    text, here, on_device = chain_text(chain, dtype)
+    device = here if device is None else device
     return Plan(text, objective, device, precision, solver, memory_limit, on_device)

@@ -4,6 +4,7 @@
 #include "execute.h"
 #include "memory.h"
 #include "plan.h"
+#include "tune.h"
 
 mmcp_state mmcp;
 
@@ -172,6 +173,7 @@ static PyObject *after_fork_in_child(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   mmcp.forking = 0;
+  mmcp.tuning = false;
   mmcp.generation++;
   mmcp.context = NULL;
   mmcp.cuda_lost = mmcp.cuda_used;
@@ -188,6 +190,9 @@ static PyMethodDef functions[] = {
      "readable(array, first): whether execute() can read the array where it lies."},
     {"order", order, METH_O,
      "order(dims): the cheapest order as triples (first, split, last), children before parents."},
+    {"tune", mmcp_tune, METH_VARARGS,
+     "tune(chains, like, range, device, precision, objective, budget, progress): what was decided, "
+     "how much was measured, whether all was."},
     {"devices", devices, METH_NOARGS, "Triples (name, description, available)."},
     {"configure", configure, METH_O, "configure(path): where device modules lie."},
     {"clear_cache", clear_cache, METH_NOARGS, "Forgets all cached plans."},

@@ -1,6 +1,7 @@
 /* plan.c: see plan.h. */
 #include "plan.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "view.h"
@@ -21,7 +22,7 @@ static void drop_idle(mmcp_plan *self) {
   self->idle_count = 0;
 }
 
-static int check_cuda(const char *device) {
+int mmcp_check_device(const char *device) {
   if (strncmp(device, "cuda", 4) != 0) return 0;
   if (!mmcp.cuda_lost) return 0;
   PyErr_Format(PyExc_RuntimeError,
@@ -50,7 +51,7 @@ int mmcp_plan_ensure(mmcp_plan *self) {
       mmcp_text(self->precision, "precision", &options.precision) < 0 ||
       mmcp_text(self->solver, "solver", &options.solver) < 0)
     return -1;
-  if (options.device != NULL && check_cuda(options.device) < 0) return -1;
+  if (options.device != NULL && mmcp_check_device(options.device) < 0) return -1;
   mmc_plan *plan;
   mmc_status status = create_plan(self, &options, &plan);
   if (status != MMC_OK) return mmcp_raise(status);
@@ -418,6 +419,13 @@ static PyObject *plan_device(mmcp_plan *self, void *unused) {
   return mmcp_plan_ensure(self) < 0 ? NULL : PyUnicode_FromString(mmc_plan_device(self->plan));
 }
 
+static PyObject *plan_predicted(mmcp_plan *self, void *unused) {
+  (void)unused;
+  if (mmcp_plan_ensure(self) < 0) return NULL;
+  double seconds = mmc_plan_predicted_seconds(self->plan);
+  return isnan(seconds) ? Py_NewRef(Py_None) : PyFloat_FromDouble(seconds);
+}
+
 /* What __new__ was given, for pickling: a plan is made again where it is loaded. */
 static PyObject *plan_arguments(mmcp_plan *self, void *unused) {
   PyObject *chain = plan_chain(self, unused);
@@ -444,6 +452,8 @@ static PyGetSetDef plan_properties[] = {
     {"chain", (getter)plan_chain, NULL, "The chain's text form.", NULL},
     {"workspace_bytes", (getter)plan_workspace, NULL, "Bytes held for intermediates.", NULL},
     {"multiplications", (getter)plan_multiplications, NULL, "Exact count.", NULL},
+    {"predicted_seconds", (getter)plan_predicted, NULL,
+     "What it is predicted to take; None when the objective is not time.", NULL},
     {"device", (getter)plan_device, NULL, "The device that executes it.", NULL},
     {"_arguments", (getter)plan_arguments, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},

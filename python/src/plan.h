@@ -45,6 +45,9 @@ void mmcp_plan_give_run(mmcp_plan *plan, mmc_run *run);
 /* Plans now, where that has not been done. Returns -1 with an exception set. */
 int mmcp_plan_ensure(mmcp_plan *plan);
 
+/* Whether a device can still be used: -1 with an exception set for CUDA that a fork has lost. */
+int mmcp_check_device(const char *device);
+
 /* Forgets all cached plans. */
 void mmcp_cache_clear(void);
 

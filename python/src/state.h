@@ -27,6 +27,7 @@ typedef struct mmcp_state {
   /* A fork waits until no thread works without the GIL: the child would inherit the locks that the
    * BLAS holds meanwhile. */
   int64_t working, forking;
+  bool tuning; /* by some thread */
 
   PyObject *cache;     /* dict: key as bytes -> plan */
   uint64_t idle_bytes; /* workspace of idle runs of cached plans */

@@ -2,7 +2,19 @@
 
 import numpy as np
 
+import mmchain
+
 DTYPES = ["float16", "float32", "float64", "complex64", "complex128"]
+
+
+def can_tune():
+    """Whether there is a wisdom store."""
+    try:
+        mmchain.tune(set=[(1, 1, 1)], device="ref", budget=1)
+    except RuntimeError as error:
+        assert "no wisdom store" in str(error)
+        return False
+    return True
 
 
 def random_array(rng, shape, dtype):

@@ -1,11 +1,15 @@
-"""Fixtures of all tests. Every random number comes from a seed that a failure shows."""
+"""Fixtures of all tests. Every random number comes from a seed that a failure shows. What tests
+learn about times goes to a store of their own."""
 
 import os
 import sys
+import tempfile
 
 import numpy as np
 import pytest
 
+_store = tempfile.TemporaryDirectory(prefix="mmchain-")
+os.environ["MMCHAIN_WISDOM"] = os.path.join(_store.name, "wisdom.db")
 sys.path.insert(0, os.path.dirname(__file__))
 
 

@@ -35,6 +35,9 @@ def test_facts():
     with pytest.raises(ValueError, match="format: expected text, json or dot, got 'poem'"):
         p.explain("poem")
     assert CLRS in repr(p)
+    assert p.predicted_seconds > 0
+    assert f"{p.predicted_seconds:.6g}" in p.explain("json")
+    assert mmchain.plan(CLRS, objective="flops").predicted_seconds is None
 
 
 def test_ways_to_say_a_chain(rng):
@@ -210,6 +213,6 @@ def test_bench():
 
 
 def test_dtype_names():
-    assert _plan._dtype_name("torch.bfloat16") == "bf16"
+    assert _plan.dtype_name("torch.bfloat16") == "bf16"
     with pytest.raises(TypeError, match="float32"):
-        _plan._dtype_name("float33")
+        _plan.dtype_name("float33")
