@@ -172,6 +172,10 @@ mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands
       x->a = a.data;
       x->b = b.data;
     }
+    if (plan->streamed) { /* its panels are prepared, not the whole */
+      x->gemm = gemm;
+      continue;
+    }
     mmc_status status =
         prepare_calls(actions, x, recipe_of(step), last && target->by_columns, &gemm, error);
     if (status != MMC_OK) return status;

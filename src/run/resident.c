@@ -51,6 +51,9 @@ struct mmci_resident {
   mmci_staging staging;
   mmci_operand *operands;
   mmci_target target;
+  /* What everything here points at: the matrices of the staging, and this result. */
+  bool bound;
+  mmc_matrix out;
   cut *cuts; /* a step */
 
   mmci_graphs graphs;
@@ -198,6 +201,7 @@ static mmc_status bind_cut(mmci_resident *r, int32_t s, mmci_error *error) {
 
 static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
                        mmci_error *error) {
+  r->bound = false;
   mmc_status status =
       mmci_staging_bind(&r->staging, r->actions, factors, out, r->operands, &r->target, error);
   if (status == MMC_OK)
@@ -208,6 +212,8 @@ static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_ma
     status = r->ops->queue_open(r->device, &r->uploads, error);
   if (status == MMC_OK && r->staging.result_on_host && r->downloads == NULL)
     status = r->ops->queue_open(r->device, &r->downloads, error);
+  r->out = *out;
+  r->bound = status == MMC_OK;
   return status;
 }
 
@@ -436,16 +442,24 @@ mmc_status mmci_resident_await_stream(mmci_resident *resident, void *stream, mmc
   return status;
 }
 
-/* The matrices' first time, or one in which no graph can serve. */
-static mmc_status bind_anew(mmci_resident *r, manner *how, const mmc_matrix *factors,
-                            const mmc_matrix *out, mmci_error *error) {
+static bool is_bound_to(const mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out) {
+  if (!r->bound || factors == NULL || out == NULL || !mmci_matrix_same(&r->out, out)) return false;
+  for (int32_t i = 0; i < r->actions->plan->chain->n; i++)
+    if (!mmci_matrix_same(&r->staging.factors[i].matrix, &factors[i])) return false;
+  return true;
+}
+
+/* Points everything at the matrices, where no graph serves. */
+static mmc_status prepare_for(mmci_resident *r, manner *how, const mmc_matrix *factors,
+                              const mmc_matrix *out, mmci_error *error) {
   const mmc_chain *chain = r->actions->plan->chain;
-  mmc_status status = mmci_matrices_check(chain, factors, out, error);
+  bool bound = is_bound_to(r, factors, out);
+  mmc_status status = bound ? MMC_OK : mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
   bool on_host = mmci_matrices_on_host(chain->n, factors, out);
   if (on_host && how->on_stream) status = mmci_resident_await_stream(r, how->stream, error);
   how->waits = how->waits || on_host;
-  return status == MMC_OK ? bind(r, factors, out, error) : status;
+  return status == MMC_OK && !bound ? bind(r, factors, out, error) : status;
 }
 
 /* Enqueues the chain, as a graph from the second time on. */
@@ -455,7 +469,7 @@ static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors
   if (factors != NULL && out != NULL && !how->capturing)
     entry = mmci_graphs_find(&r->graphs, factors, out);
   mmc_status status = MMC_OK;
-  if (entry == NULL || entry->graph == NULL) status = bind_anew(r, how, factors, out, error);
+  if (entry == NULL || entry->graph == NULL) status = prepare_for(r, how, factors, out, error);
   if (status == MMC_OK && entry != NULL && entry->graph == NULL)
     status = capture(r, entry, out, error);
   if (status != MMC_OK) return status;
