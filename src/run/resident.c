@@ -212,9 +212,10 @@ static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_ma
     status = r->ops->queue_open(r->device, &r->uploads, error);
   if (status == MMC_OK && r->staging.result_on_host && r->downloads == NULL)
     status = r->ops->queue_open(r->device, &r->downloads, error);
+  if (status != MMC_OK) return status;
   r->out = *out;
-  r->bound = status == MMC_OK;
-  return status;
+  r->bound = true;
+  return MMC_OK;
 }
 
 /* ---- enqueueing ------------------------------------------------------------------------------ */
