@@ -51,10 +51,8 @@ struct mmci_resident {
   mmci_staging staging;
   mmci_operand *operands;
   mmci_target target;
-  /* What everything here points at: the matrices of the staging, and this result. */
-  bool bound;
-  mmc_matrix out;
-  cut *cuts; /* a step */
+  bool bound; /* everything here points at the staging's matrices */
+  cut *cuts;  /* a step */
 
   mmci_graphs graphs;
   /* The last execution was left to a stream and may be under way. */
@@ -212,10 +210,8 @@ static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_ma
     status = r->ops->queue_open(r->device, &r->uploads, error);
   if (status == MMC_OK && r->staging.result_on_host && r->downloads == NULL)
     status = r->ops->queue_open(r->device, &r->downloads, error);
-  if (status != MMC_OK) return status;
-  r->out = *out;
-  r->bound = true;
-  return MMC_OK;
+  r->bound = status == MMC_OK;
+  return status;
 }
 
 /* ---- enqueueing ------------------------------------------------------------------------------ */
@@ -444,7 +440,8 @@ mmc_status mmci_resident_await_stream(mmci_resident *resident, void *stream, mmc
 }
 
 static bool is_bound_to(const mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out) {
-  if (!r->bound || factors == NULL || out == NULL || !mmci_matrix_same(&r->out, out)) return false;
+  if (!r->bound || factors == NULL || out == NULL || !mmci_matrix_same(&r->staging.result, out))
+    return false;
   for (int32_t i = 0; i < r->actions->plan->chain->n; i++)
     if (!mmci_matrix_same(&r->staging.factors[i].matrix, &factors[i])) return false;
   return true;

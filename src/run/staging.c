@@ -32,6 +32,7 @@ static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
     x->offset_bytes = bytes;
     bytes += mmci_result_bytes(factors[i].rows, factors[i].cols, size);
   }
+  staging->result = *out;
   staging->result_on_host = out->location == MMC_HOST;
   staging->result_offset_bytes = bytes;
   if (staging->result_on_host) bytes += mmci_result_bytes(out->rows, out->cols, size);

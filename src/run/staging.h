@@ -20,6 +20,7 @@ typedef struct mmci_staging {
   uint64_t room_bytes;
   mmci_staged *factors;
   int32_t factors_on_host;
+  mmc_matrix result; /* the caller's */
   bool result_on_host;
   uint64_t result_offset_bytes;
 } mmci_staging;
