@@ -149,12 +149,19 @@ MMC_API size_t mmc_dtype_size(mmc_dtype dtype);
 /* A dense matrix as it lies in memory, before any op. Element (r, c) is
  *     data[r * ld + c] (row-major)   or   data[c * ld + r] (column-major).
  * ld is the leading dimension in elements, at least cols (rows); 0 means just that. data must be
- * aligned to the real type, and may be NULL when rows or cols is 0. */
+ * aligned to the real type, and may be NULL when rows or cols is 0.
+ *
+ * For a batch of chains it stands for as many matrices, all of that shape and ld: matrix i begins
+ * i * stride elements after data (a factor with stride 0 is shared by all chains), or at
+ * addresses[i] where addresses is not NULL; that table itself is host memory, wherever the matrices
+ * are. */
 typedef struct mmc_matrix {
   void *data;
   int64_t rows, cols, ld;
   mmc_layout layout;
   mmc_location location; /* 0: MMC_HOST */
+  int64_t stride;
+  void *const *addresses;
 } mmc_matrix;
 
 /* ---- chain -------------------------------------------------------------------------------- */

@@ -55,6 +55,7 @@ static mmc_status allocate(mmc_dtype dtype, int64_t n, mmc_chain **out, mmci_err
   if (chain == NULL) return mmci_fail_nomem(error, bytes);
   chain->dtype = dtype;
   chain->n = (int32_t)n;
+  chain->batch = 1;
   chain->dims = (int64_t *)(chain + 1);
   chain->ops = (mmc_op *)(chain->dims + count + 1);
   *out = chain;

@@ -8,6 +8,7 @@
 struct mmc_chain {
   mmc_dtype dtype;
   int32_t n;
+  int64_t batch; /* how many such chains, multiplied together; 0: none at all */
   int64_t *dims; /* n+1 */
   mmc_op *ops;   /* n */
 };

@@ -65,13 +65,15 @@ int mmci_actions_lanes(const mmci_actions *actions) {
 /* ---- preparing ------------------------------------------------------------------------------- */
 
 static bool same_form(const mmci_form *x, const mmci_form *y) {
-  return x->ld == y->ld && x->trans == y->trans && x->conj == y->conj;
+  return x->ld == y->ld && x->trans == y->trans && x->conj == y->conj &&
+         x->gathered == y->gathered && x->stride == y->stride;
 }
 
 bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y) {
   return x->dtype == y->dtype && x->precision == y->precision && x->m == y->m && x->k == y->k &&
          x->n == y->n && same_form(&x->a, &y->a) && same_form(&x->b, &y->b) && x->ldc == y->ldc &&
-         x->accumulate == y->accumulate && x->variant == y->variant;
+         x->c_stride == y->c_stride && x->batch == y->batch && x->accumulate == y->accumulate &&
+         x->variant == y->variant;
 }
 
 mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *gemm,
