@@ -312,13 +312,14 @@ static void views_of_one_place_are_told_apart(void **state) {
     memcpy(location == MMC_HOST ? place : fake_bytes(b.device, place, sizeof numbers), numbers,
            sizeof numbers);
     void *target = location == MMC_HOST ? result : fake_alloc(b.device, sizeof result);
-    mmc_matrix out = {target, 2, 2, 0, MMC_ROW_MAJOR, (mmc_location)location};
+    mmc_matrix out = {target, 2, 2, 0, MMC_ROW_MAJOR, (mmc_location)location, 0, NULL};
     for (int i = 0; i < 12; i++) {
       /* Each pair of ld three times, so that graphs are in play. */
       int64_t lds[] = {2 + i / 3 % 2, 2 + i / 6};
       mmc_matrix factors[2];
       for (int f = 0; f < 2; f++)
-        factors[f] = (mmc_matrix){place, 2, 2, lds[f], MMC_ROW_MAJOR, (mmc_location)location};
+        factors[f] =
+            (mmc_matrix){place, 2, 2, lds[f], MMC_ROW_MAJOR, (mmc_location)location, 0, NULL};
       assert_int_equal(mmci_run_execute(b.run, factors, &out, &error), MMC_OK);
       if (location == MMC_DEVICE)
         memcpy(result, fake_bytes(b.device, target, sizeof result), sizeof result);
