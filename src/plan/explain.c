@@ -196,7 +196,7 @@ static void put_prediction(const mmci_plan *plan, const mmci_plan_step *step, mm
   char recipe[MMCI_RECIPE_TEXT_SIZE] = "";
   if (step->recipe != NULL) mmci_recipe_format(step->recipe, recipe);
   if (plan->energy != NULL)
-    mmci_text_printf(text, " %12s  %s;", in_units(step->predicted_j, "J").text,
+    mmci_text_printf(text, " %12s  %-21s", in_units(step->predicted_j, "J").text,
                      step->joules_source);
   mmci_text_printf(text, " %12s  %s%s%s", in_words(step->predicted_s).text, step->source,
                    step->recipe != NULL ? "  " : "", recipe);
@@ -235,7 +235,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
                    plan->traffic != NULL ? "words" : "multiplications", "share",
                    plan->traffic != NULL  ? "  tile        fusion"
-                   : plan->energy != NULL ? "       energy  source;    predicted  source  split"
+                   : plan->energy != NULL ? "       energy  source                   predicted  source  split"
                    : plan->time != NULL   ? "    predicted  source  split"
                                           : "");
   for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {

@@ -57,6 +57,10 @@ const mmci_wisdom_pricing *mmci_wisdom_energy_time(const mmci_wisdom_energy *e) 
   return e->time;
 }
 
+bool mmci_wisdom_energy_calibrated(const mmci_wisdom_energy *e) {
+  return e->model.calibrated;
+}
+
 /* ---- looked up ----------------------------------------------------------------------------- */
 
 static bool same_recipe(const mmci_recipe *a, const mmci_recipe *b) {

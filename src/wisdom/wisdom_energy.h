@@ -17,6 +17,8 @@ mmc_status mmci_wisdom_energy_create(mmci_wisdom *wisdom, const mmci_fingerprint
                                      mmci_wisdom_energy **out, mmci_error *error);
 void mmci_wisdom_energy_destroy(mmci_wisdom_energy *energy);
 
+/* Whether the model of energy was calibrated here. */
+bool mmci_wisdom_energy_calibrated(const mmci_wisdom_energy *energy);
 /* Both valid while it is there: the ways, and the times alone. */
 mmci_energy_pricing mmci_wisdom_energy_of(const mmci_wisdom_energy *energy);
 const mmci_wisdom_pricing *mmci_wisdom_energy_time(const mmci_wisdom_energy *energy);
