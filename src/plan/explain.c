@@ -157,8 +157,8 @@ static void put_energy(const mmci_plan_energy *energy, mmci_text *text) {
   mmci_text_printf(text, ", %s (the plan for time: %s, %s)", in_units(energy->joules, "J").text,
                    in_words(energy->time_seconds).text, in_units(energy->time_joules, "J").text);
   mmci_text_printf(text,
-                   "\nenergy model     %s: %.3g W static, %.3g pJ a flop, %.3g pJ a byte; off by "
-                   "%.0f %% at most",
+                   "\nenergy model     %s: %.3g W static, %.3g pJ a flop, %.3g pJ a byte; nine "
+                   "of ten within %.0f %%",
                    model->calibrated ? "calibrated" : "not calibrated, assumed", model->static_w,
                    1e12 * model->joules_per_flop, 1e12 * model->joules_per_byte,
                    100 * model->error);

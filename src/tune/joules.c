@@ -6,8 +6,7 @@
 
 enum {
   MOST_RECIPES = 64, /* that are timed */
-  FINALISTS = 6,     /* that have their joules measured, besides the plain call */
-  CONFIRMED = 2      /* that have them measured again */
+  CONFIRMED = 2      /* that have their joules measured again */
 };
 static const double most_slowdown = 1.3;
 
@@ -61,11 +60,23 @@ static int by_joules(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The device's variants, and what is known to be fastest; the slow ones go. */
+/* Leaves the fastest few that are not too slow, the one that is known to be fastest among them. */
+static void drop_slow(contest *c, const mmci_recipe *fastest) {
+  int finalists = mmci_tuner_options(c->tuner)->finalists;
+  qsort(c->others, (size_t)c->count, sizeof c->others[0], by_seconds);
+  double least_s = c->plain.seconds;
+  if (c->count > 0) least_s = fmin(least_s, c->others[0].seconds);
+  while (c->count > 0 && c->others[c->count - 1].seconds > most_slowdown * least_s) c->count--;
+  for (int i = finalists; fastest != NULL && i < c->count; i++)
+    if (same_recipe(fastest, &c->others[i].recipe)) c->others[finalists - 1] = c->others[i];
+  if (c->count > finalists) c->count = finalists;
+}
+
+/* The device's variants, and what is known to be fastest. */
 static mmc_status gather(contest *c, const mmci_recipe *fastest) {
   const mmci_machine *machine = mmci_tuner_machine(c->tuner);
   int variants = machine->variants(machine->user, c->gemm);
-  mmci_tuner_expect(c->tuner, variants + 2 * FINALISTS);
+  mmci_tuner_expect(c->tuner, variants + mmci_tuner_options(c->tuner)->finalists + CONFIRMED + 3);
   c->plain.recipe = mmci_recipe_whole(0);
   mmc_status status = time_one(c, &c->plain.recipe, &c->plain.seconds);
   if (status == MMC_OK && !isfinite(c->plain.seconds))
@@ -76,12 +87,7 @@ static mmc_status gather(contest *c, const mmci_recipe *fastest) {
     mmci_recipe recipe = mmci_recipe_whole(v);
     status = add(c, &recipe);
   }
-  qsort(c->others, (size_t)c->count, sizeof c->others[0], by_seconds);
-  double least_s = c->plain.seconds;
-  if (c->count > 0) least_s = fmin(least_s, c->others[0].seconds);
-  while (c->count > 0 &&
-         (c->count > FINALISTS || c->others[c->count - 1].seconds > most_slowdown * least_s))
-    c->count--;
+  if (status == MMC_OK) drop_slow(c, fastest);
   return status;
 }
 
@@ -190,21 +196,19 @@ mmc_status mmci_calibrate_joules(mmci_tuner *tuner, mmc_dtype dtype, mmci_precis
   mmci_energy_sample samples[SAMPLES];
   mmci_recipe plain = mmci_recipe_whole(0);
   int count = 0;
-  mmci_tuner_expect(tuner, 2 * SAMPLES);
+  mmci_tuner_expect(tuner, SAMPLES);
   for (int s = 0; s < SHAPES && count < SAMPLES; s++) {
     mmci_gemm gemm = mmci_gemm_tight(dtype, precision, shapes[s][0], shapes[s][1], shapes[s][2],
                                      MMC_OP_N, MMC_OP_N);
     mmci_price price;
     pricing->price(pricing->user, &gemm, &price);
     if (price.seconds > longest_s) continue;
-    mmci_measured timed, metered;
-    mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_TIME, &gemm, &plain, &timed, error);
-    if (status == MMC_OK && isfinite(timed.seconds.value))
-      status = mmci_tuner_ask(tuner, MMCI_ASK_JOULES, &gemm, &plain, &metered, error);
+    mmci_measured measured;
+    mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_JOULES, &gemm, &plain, &measured, error);
     if (status != MMC_OK) return status;
-    if (!isfinite(timed.seconds.value)) continue; /* not supported */
+    if (!isfinite(measured.seconds.value)) continue; /* not supported */
     samples[count++] = (mmci_energy_sample){
-        .gemm = gemm, .seconds = timed.seconds.value, .joules = metered.joules.value};
+        .gemm = gemm, .seconds = measured.seconds.value, .joules = measured.joules.value};
   }
   if (count == 0)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "device: expected one that multiplies %s",
