@@ -156,12 +156,11 @@ static void put_energy(const mmci_plan_energy *energy, mmci_text *text) {
   const mmci_energy_model *model = &energy->model;
   mmci_text_printf(text, ", %s (the plan for time: %s, %s)", in_units(energy->joules, "J").text,
                    in_words(energy->time_seconds).text, in_units(energy->time_joules, "J").text);
-  mmci_text_printf(text,
-                   "\nenergy model     %s: %.3g W static, %.3g pJ a flop, %.3g pJ a byte; nine "
-                   "of ten within %.0f %%",
-                   model->calibrated ? "calibrated" : "not calibrated, assumed", model->static_w,
-                   1e12 * model->joules_per_flop, 1e12 * model->joules_per_byte,
-                   100 * model->error);
+  mmci_text_printf(text, "\nenergy model     %s%.4g W static, %.4g pJ a flop, %.4g pJ a byte",
+                   model->calibrated ? "" : "assumed, not calibrated: ", model->static_w,
+                   1e12 * model->joules_per_flop, 1e12 * model->joules_per_byte);
+  if (model->calibrated)
+    mmci_text_printf(text, "; nine of ten products within %.2g %%", 100 * model->error);
 }
 
 static void put_choices(const mmci_plan_energy *energy, mmci_text *text, mmci_error *error,
@@ -234,10 +233,11 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
   mmci_u128 total = plan_cost(plan);
   mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
                    plan->traffic != NULL ? "words" : "multiplications", "share",
-                   plan->traffic != NULL  ? "  tile        fusion"
-                   : plan->energy != NULL ? "       energy  source                   predicted  source  split"
-                   : plan->time != NULL   ? "    predicted  source  split"
-                                          : "");
+                   plan->traffic != NULL ? "  tile        fusion"
+                   : plan->energy != NULL
+                       ? "       energy  source                   predicted  source  split"
+                   : plan->time != NULL ? "    predicted  source  split"
+                                        : "");
   for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     char product[128];

@@ -159,7 +159,7 @@ static void settle(const contest *c, mmci_saving *out) {
 
 mmc_status mmci_tune_joules(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_recipe *fastest,
                             mmci_saving *out, mmci_error *error) {
-  contest *c = calloc(1, sizeof *c);
+  contest *c = malloc(sizeof *c);
   if (c == NULL) return mmci_fail_nomem(error, sizeof *c);
   *c = (contest){.tuner = tuner, .gemm = gemm, .error = error};
   mmci_saving saving = {.fastest_joules = (double)NAN};
