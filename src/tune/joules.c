@@ -190,25 +190,42 @@ static const int64_t shapes[][3] = {
 enum { SHAPES = sizeof shapes / sizeof shapes[0], SAMPLES = 8 };
 static const double longest_s = 0.1;
 
+/* Those that do not take long by these prices, SAMPLES at most, evenly from the longest to the
+ * shortest; how many. */
+static int choose_shapes(mmc_dtype dtype, mmci_precision precision, const mmci_pricing *pricing,
+                         mmci_gemm out[SAMPLES]) {
+  mmci_gemm fitting[SHAPES];
+  int count = 0;
+  for (int s = 0; s < SHAPES; s++) {
+    mmci_price price;
+    fitting[count] = mmci_gemm_tight(dtype, precision, shapes[s][0], shapes[s][1], shapes[s][2],
+                                     MMC_OP_N, MMC_OP_N);
+    pricing->price(pricing->user, &fitting[count], &price);
+    count += price.seconds <= longest_s;
+  }
+  if (count <= SAMPLES) {
+    memcpy(out, fitting, (size_t)count * sizeof *out);
+    return count;
+  }
+  for (int s = 0; s < SAMPLES; s++) out[s] = fitting[s * (count - 1) / (SAMPLES - 1)];
+  return SAMPLES;
+}
+
 mmc_status mmci_calibrate_joules(mmci_tuner *tuner, mmc_dtype dtype, mmci_precision precision,
                                  const mmci_pricing *pricing, mmci_energy_model *out,
                                  mmci_error *error) {
+  mmci_gemm gemms[SAMPLES];
   mmci_energy_sample samples[SAMPLES];
   mmci_recipe plain = mmci_recipe_whole(0);
-  int count = 0;
-  mmci_tuner_expect(tuner, SAMPLES);
-  for (int s = 0; s < SHAPES && count < SAMPLES; s++) {
-    mmci_gemm gemm = mmci_gemm_tight(dtype, precision, shapes[s][0], shapes[s][1], shapes[s][2],
-                                     MMC_OP_N, MMC_OP_N);
-    mmci_price price;
-    pricing->price(pricing->user, &gemm, &price);
-    if (price.seconds > longest_s) continue;
+  int asked = choose_shapes(dtype, precision, pricing, gemms), count = 0;
+  mmci_tuner_expect(tuner, asked);
+  for (int s = 0; s < asked; s++) {
     mmci_measured measured;
-    mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_JOULES, &gemm, &plain, &measured, error);
+    mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_JOULES, &gemms[s], &plain, &measured, error);
     if (status != MMC_OK) return status;
     if (!isfinite(measured.seconds.value)) continue; /* not supported */
     samples[count++] = (mmci_energy_sample){
-        .gemm = gemm, .seconds = measured.seconds.value, .joules = measured.joules.value};
+        .gemm = gemms[s], .seconds = measured.seconds.value, .joules = measured.joules.value};
   }
   if (count == 0)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "device: expected one that multiplies %s",
