@@ -18,9 +18,10 @@ static double weigh(mmci_weights w, point p) {
 
 /* The way of least weighted sum, of equals the first; for time alone the plan for time's. */
 static int pick(mmci_weights w, const point *points, int count) {
+  double bound_s = w.max_slowdown > 0 ? w.max_slowdown * points[0].seconds : (double)INFINITY;
   int best = 0;
   for (int i = 1; i < count && w.joules > 0; i++)
-    if (weigh(w, points[i]) < weigh(w, points[best])) best = i;
+    if (points[i].seconds <= bound_s && weigh(w, points[i]) < weigh(w, points[best])) best = i;
   return best;
 }
 
@@ -44,8 +45,6 @@ static int way_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_w
 
 /* ---- a search ------------------------------------------------------------------------------ */
 
-enum { CANDIDATES = MMCI_ENERGY_CHOICES * MMCI_ENERGY_PRECISIONS + 1 };
-
 typedef struct candidate {
   mmci_plan plan;
   mmci_energy_choice choice; /* its tree is the plan's */
@@ -65,7 +64,7 @@ typedef struct search {
   const mmci_energy_offer *offer; /* whose choices are looked for, */
   mmci_weights weights;           /* by these */
   product *products;              /* of all orders, see at(); NULL: the order is given */
-  candidate candidates[CANDIDATES];
+  candidate candidates[MMCI_ENERGY_CANDIDATES];
   int count;
   mmci_error *error;
 } search;
@@ -210,10 +209,12 @@ static point point_of(const candidate *c) {
   return (point){c->choice.seconds, c->choice.joules};
 }
 
-/* The corner of the hull between candidates at and at + 1, put there. *found: there is one. */
-static mmc_status cut_corner(search *s, int at_, bool *found) {
-  point a = point_of(&s->candidates[at_]), b = point_of(&s->candidates[at_ + 1]);
-  mmci_weights weights = {.seconds = a.joules - b.joules, .joules = b.seconds - a.seconds};
+/* The corner of the hull between candidates pair and pair + 1, put there. *found: there is one. */
+static mmc_status cut_corner(search *s, int pair, bool *found) {
+  point a = point_of(&s->candidates[pair]), b = point_of(&s->candidates[pair + 1]);
+  mmci_weights weights = {.seconds = a.joules - b.joules,
+                          .joules = b.seconds - a.seconds,
+                          .max_slowdown = s->candidates[pair].choice.weights.max_slowdown};
   *found = weights.seconds > 0 && weights.joules > 0;
   if (!*found) return MMC_OK;
   candidate c;
@@ -224,20 +225,20 @@ static mmc_status cut_corner(search *s, int at_, bool *found) {
     mmci_plan_destroy(&c.plan);
     return MMC_OK;
   }
-  memmove(&s->candidates[at_ + 2], &s->candidates[at_ + 1],
-          (size_t)(s->count - at_ - 1) * sizeof c);
-  s->candidates[at_ + 1] = c;
+  memmove(&s->candidates[pair + 2], &s->candidates[pair + 1],
+          (size_t)(s->count - pair - 1) * sizeof c);
+  s->candidates[pair + 1] = c;
   s->count++;
   return MMC_OK;
 }
 
-/* The corners of the hull of one precision's front, by seconds. */
-static mmc_status add_front(search *s) {
+/* The corners of the hull of one precision's front, by seconds, of ways within a bound. */
+static mmc_status add_front(search *s, double max_slowdown) {
   int first = s->count;
   mmc_status status = MMC_OK;
   for (int end = 0; status == MMC_OK && end < 2; end++) {
     bool made = false;
-    mmci_weights weights = {.seconds = end == 0, .joules = end};
+    mmci_weights weights = {.seconds = end == 0, .joules = end, .max_slowdown = max_slowdown};
     status = choose_by(s, weights, &s->candidates[s->count], &made);
     s->count += status == MMC_OK && made;
   }
@@ -262,7 +263,9 @@ static mmc_status add_fronts(search *s) {
   for (int o = 0; status == MMC_OK && o < s->request->count; o++) {
     s->offer = &s->request->offers[o];
     if (s->products != NULL) fill_products(s);
-    status = add_front(s);
+    status = add_front(s, 0);
+    if (status == MMC_OK && s->request->max_slowdown > 0)
+      status = add_front(s, s->request->max_slowdown);
   }
   free(s->products);
   s->products = NULL;
@@ -275,13 +278,15 @@ static mmc_status add_fronts(search *s) {
 static mmc_status choose(const search *s, int *chosen, const char **kept) {
   const mmci_energy_choice *fastest = &s->candidates[0].choice;
   double bound = s->request->max_slowdown > 0 ? s->request->max_slowdown : (double)INFINITY;
-  bool fewer = false;
+  bool fewer = false, beyond = false; /* choices of fewer joules, within the bound and not */
   *chosen = 0;
   for (int c = 1; c < s->count; c++) {
     const mmci_energy_choice *choice = &s->candidates[c].choice;
-    if (!(choice->seconds <= bound * fastest->seconds) || !(choice->joules < fastest->joules))
-      continue;
-    fewer = true;
+    if (!(choice->joules < fastest->joules)) continue;
+    bool within = choice->seconds <= bound * fastest->seconds;
+    fewer = fewer || within;
+    beyond = beyond || !within;
+    if (!within) continue;
     if (!(choice->joules < s->candidates[*chosen].choice.joules)) continue;
     bool surely;
     mmc_status status = compare(s, &s->candidates[0], &s->candidates[c], &surely);
@@ -290,9 +295,8 @@ static mmc_status choose(const search *s, int *chosen, const char **kept) {
   }
   *kept = *chosen > 0 ? ""
           : fewer     ? "no other choice is predicted to take surely fewer joules"
-          : bound >= 1 && s->count > 1 && isfinite(bound)
-              ? "no choice within the bound on the time is predicted to take fewer joules"
-              : "no choice is predicted to take fewer joules";
+          : beyond    ? "no choice within the bound on the time is predicted to take fewer joules"
+                      : "no choice is predicted to take fewer joules";
   return MMC_OK;
 }
 
@@ -329,7 +333,7 @@ static mmc_status copy_tree(const mmci_tree *from, mmci_tree *to, mmci_error *er
 
 /* Keeps the front and the chosen one, sorted by seconds. The chosen candidate keeps its plan. */
 static mmc_status keep_choices(search *s, int chosen, mmci_plan_energy *energy) {
-  bool wanted[CANDIDATES];
+  bool wanted[MMCI_ENERGY_CANDIDATES];
   for (int c = 0; c < s->count; c++) wanted[c] = c == chosen || is_on_front(s, c);
   for (int c; (c = next_of(s, wanted)) >= 0;) {
     mmci_energy_choice *kept = &energy->choices[energy->count];
@@ -420,12 +424,9 @@ static void way_of_step(const mmci_plan *plan, const mmci_energy_request *reques
 mmc_status mmci_plan_energize(mmci_plan *plan, const mmci_energy_request *request,
                               mmci_error *error) {
   mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
-  size_t recipes = (size_t)choice->recipes;
-  mmci_recipe *recipe = NULL;
-  if (recipes > 0) {
-    recipe = plan->time->recipes = mmci_alloc_array(recipes, sizeof *recipe);
-    if (recipe == NULL) return mmci_fail_nomem(error, recipes * sizeof *recipe);
-  }
+  size_t recipes = (size_t)choice->recipes + 1; /* never 0 */
+  mmci_recipe *recipe = plan->time->recipes = mmci_alloc_array(recipes, sizeof *recipe);
+  if (recipe == NULL) return mmci_fail_nomem(error, recipes * sizeof *recipe);
   choice->seconds = choice->joules = 0; /* again, in the order of the steps */
   for (int32_t t = 0; t < plan->chain->n - 1; t++) {
     mmci_plan_step *step = &plan->steps[t];

@@ -6,14 +6,19 @@
  * from the line through two neighbours until no choice lies below any such line (Aneja and Nair
  * 1979). That gives the corners of the convex hull of the front, all of them up to
  * MMCI_ENERGY_CHOICES; choices that no other beats but that lie above a line between two corners
- * are not found. */
+ * are not found. With a bound on the time the same is done once more with those ways of each
+ * product that keep to it by themselves, which finds some that lie above. */
 #ifndef MMCI_PLAN_ENERGY_H
 #define MMCI_PLAN_ENERGY_H
 
 #include "cost/energy.h"
 #include "plan/plan_time.h"
 
-enum { MMCI_ENERGY_CHOICES = 12, MMCI_ENERGY_PRECISIONS = MMCI_FAST + 1 };
+enum {
+  MMCI_ENERGY_CHOICES = 12, /* of a front */
+  MMCI_ENERGY_PRECISIONS = MMCI_FAST + 1,
+  MMCI_ENERGY_CANDIDATES = 2 * MMCI_ENERGY_PRECISIONS * MMCI_ENERGY_CHOICES + 1
+};
 
 /* A precision that may be taken, and what is known of it. */
 typedef struct mmci_energy_offer {
@@ -33,6 +38,7 @@ typedef struct mmci_energy_request {
 /* What a sum of products is made as little as possible by. */
 typedef struct mmci_weights {
   double seconds, joules;
+  double max_slowdown; /* of each product against its first way; 0: no bound */
 } mmci_weights;
 
 /* One way to multiply the chain. */
@@ -51,7 +57,7 @@ typedef struct mmci_plan_energy {
   double time_seconds, time_joules; /* of the plan for time */
   double max_slowdown;              /* see mmci_energy_request */
   mmci_energy_model model;          /* of the precision that was chosen */
-  mmci_energy_choice choices[MMCI_ENERGY_CHOICES * MMCI_ENERGY_PRECISIONS + 1];
+  mmci_energy_choice choices[MMCI_ENERGY_CANDIDATES];
   int count, chosen; /* those that no other beats, by seconds; and which of them */
   const char *kept;  /* static text: why the plan for time is kept; "" */
 } mmci_plan_energy;
