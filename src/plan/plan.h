@@ -16,6 +16,8 @@ typedef struct mmci_plan_step {
   const struct mmci_recipe *recipe;
   double predicted_s; /* NaN when the objective is not time */
   const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
+  double predicted_j; /* of a plan for energy */
+  const char *joules_source; /* static text, likewise */
 } mmci_plan_step;
 
 /* One way to multiply a chain: n-1 products in the order in which they run. Every sub-tree is
@@ -42,9 +44,10 @@ typedef struct mmci_plan {
   uint64_t resident_bytes; /* that everything would take there at once; 0: memory is the host's */
   uint64_t device_bytes;   /* that the plan may take there */
   const char *precision;   /* static text */
-  /* What the objective asks for; both NULL when it is flops. */
+  /* What the objective asks for; NULL when it is flops. */
   struct mmci_plan_traffic *traffic; /* see plan_traffic.h */
   struct mmci_plan_time *time;       /* see plan_time.h */
+  struct mmci_plan_energy *energy;   /* see plan_energy.h; then time is there too */
 } mmci_plan;
 
 /* What the planner has to know of a device with memory of its own. */
