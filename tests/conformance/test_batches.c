@@ -155,14 +155,18 @@ static int64_t element_place(const matrices *x, int64_t i, int64_t row, int64_t 
   return x->places[i] + (x->form.trans ? col * x->form.ld + row : row * x->form.ld + col);
 }
 
-/* Sizes near 1, that products may become neither 0 nor Inf. */
-static void fill(mmc_dtype dtype, matrices *x, int64_t i, uint64_t *random, bool with_nan) {
+/* So large that products become neither 0 nor Inf; near 1 over cols when nothing is to cancel, so
+ * that the bound stays narrow along many factors. */
+static void fill(mmc_dtype dtype, matrices *x, int64_t i, bool near_one, bool with_nan,
+                 uint64_t *random) {
   size_t size = mmc_dtype_size(dtype);
-  double scale = x->cols > 0 ? 1 / sqrt((double)x->cols) : 1;
+  double cols = x->cols > 0 ? (double)x->cols : 1, scale = near_one ? 1 / cols : 1 / sqrt(cols);
   int64_t bad = with_nan && x->rows * x->cols > 0 ? random_below(random, x->rows * x->cols) : -1;
   for (int64_t r = 0; r < x->rows; r++)
     for (int64_t c = 0; c < x->cols; c++) {
-      element value = {scale * random_unit(random), scale * random_unit(random)};
+      element value = {random_unit(random), random_unit(random)};
+      if (near_one) value = (element){1 + 0.5 * value.re, 0.1 * value.im};
+      value = (element){scale * value.re, scale * value.im};
       if (r * x->cols + c == bad) value.re = NAN;
       element_write(dtype, x->data.host + (size_t)element_place(x, i, r, c) * size, value);
     }
@@ -255,7 +259,7 @@ typedef struct request {
   mmci_precision precision;
   int32_t most_factors;
   int64_t largest, batch;
-  bool repeats, with_nan;
+  bool repeats, with_nan, near_one;
 } request;
 
 static problem *problem_make(const request *q, uint64_t *random) {
@@ -281,7 +285,7 @@ static problem *problem_make(const request *q, uint64_t *random) {
                   complex_dtype && random_below(random, 3) == 0, layout, random_below(random, 4),
                   q->batch, random, &p->factors[f]);
     for (int64_t i = 0; i < (layout == SHARED ? 1 : q->batch); i++)
-      fill(q->dtype, &p->factors[f], i, random, is_nan && i == p->nan_chain);
+      fill(q->dtype, &p->factors[f], i, q->near_one, is_nan && i == p->nan_chain, random);
   }
   if (q->repeats)
     add_repeats(p, 1 + (int32_t)random_below(random, 6), random);
@@ -364,7 +368,8 @@ static void check_result(const mmci_opened *on, const problem *p, const char *ho
   double relative = 2 * (double)p->terms * dtype_facts[p->dtype].sum_epsilon +
                     2 * p->count * dtype_facts[p->dtype].epsilon;
   double least = (double)p->terms * dtype_facts[p->dtype].least;
-  if (p->precision == MMCI_FAST) relative += p->count * 0x1p-9;
+  if (p->precision == MMCI_FAST && (p->dtype == MMC_F32 || p->dtype == MMC_C64))
+    relative += p->count * 0x1p-9;
   for (int64_t i = 0; i < p->batch; i++) {
     element *want, *magnitude;
     solve(p, i, &want, &magnitude);
@@ -525,7 +530,7 @@ static void any_chain(void **state) {
 }
 
 static void large_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random) {
-  for (int round = 0; round < 4 * DTYPES; round++)
+  for (int round = 0; round < 3 * DTYPES; round++)
     run_both(on, queue,
              &(request){.dtype = (mmc_dtype)(round % DTYPES),
                         .most_factors = 3,
@@ -543,11 +548,11 @@ static void up_to_129(void **state) {
 
 /* Enough of them for several threads or blocks. */
 static void many_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random) {
-  for (int round = 0; round < 3 * DTYPES; round++)
+  for (int round = 0; round < 2 * DTYPES; round++)
     run_both(on, queue,
              &(request){.dtype = (mmc_dtype)(round % DTYPES),
                         .most_factors = 4,
-                        .largest = 16,
+                        .largest = 30,
                         .batch = MOST_BATCH - random_below(random, 3),
                         .repeats = round % 4 == 3,
                         .with_nan = round % 2 == 1},
@@ -566,7 +571,8 @@ static void long_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random
              &(request){.dtype = (mmc_dtype)(round % DTYPES),
                         .most_factors = MOST_FACTORS,
                         .largest = 50,
-                        .batch = 1 + (round >= DTYPES)},
+                        .batch = 1 + (round >= DTYPES),
+                        .near_one = true},
              random);
 }
 
@@ -693,7 +699,7 @@ static void in_a_forked_child(void **state) {
   mmci_error error;
   mmci_queue *queue;
   uint64_t random = seed + 5;
-  request many = {.dtype = MMC_F64, .most_factors = 4, .largest = 16, .batch = MOST_BATCH};
+  request many = {.dtype = MMC_F64, .most_factors = 3, .largest = 50, .batch = MOST_BATCH};
   if (!open_device(1, &on)) skip();
   ok(on.ops->queue_open(on.device, &queue, &error), &error);
   run_both(&on, queue, &many, &random);
