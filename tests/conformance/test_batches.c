@@ -331,7 +331,7 @@ static element *made(int64_t rows, int64_t cols) {
 
 /* The result of chain i, by the products' own order, and how large its terms are. */
 static void solve(const problem *p, int64_t i, element **result, element **magnitude) {
-  element *values[2 * MOST_FACTORS], *sizes[2 * MOST_FACTORS];
+  element *values[2 * MOST_FACTORS] = {NULL}, *sizes[2 * MOST_FACTORS] = {NULL};
   int32_t all = p->n + p->count;
   for (int32_t x = 0; x < all; x++) {
     int64_t rows, cols;
@@ -675,7 +675,7 @@ static void accumulating(void **state) {
     for (int t = 0; t < 3; t++) {
       x[t] = block_make((size_t)(BATCH * form.stride) * sizeof(double));
       for (int64_t i = 0; i < BATCH * form.stride; i++)
-        ((double *)x[t].host)[i] = t == 2 ? (double)i : (double)(i / form.stride);
+        ((double *)x[t].host)[i] = (double)(t == 2 ? i : i / form.stride);
       block_place(&on, queue, &x[t]);
     }
     ok(on.ops->prepare(on.device, &gemm, &kernel, &error), &error);
@@ -683,8 +683,8 @@ static void accumulating(void **state) {
     ok(on.ops->sync(queue, &error), &error);
     block_move(&on, queue, &x[2], false);
     for (int64_t i = 0; i < BATCH * form.stride; i++) {
-      double entry = (double)(i / form.stride);
-      assert_true(((double *)x[2].host)[i] == (double)i + SIDE * entry * entry);
+      int64_t entry = i / form.stride;
+      assert_true(((double *)x[2].host)[i] == (double)(i + SIDE * entry * entry));
     }
     on.ops->release(kernel);
     for (int t = 0; t < 3; t++) block_free(&on, &x[t]);

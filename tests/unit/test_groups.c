@@ -65,8 +65,8 @@ typedef struct where {
 
 static void check_groups(const problem *p, const mmci_groups *groups) {
   int32_t n = p->chain.n, count = p->chain.count;
-  where *at = malloc((size_t)count * sizeof *at);
-  for (int32_t s = 0; s < count; s++) at[s].place = -1;
+  where at[MOST];
+  for (int32_t s = 0; s < MOST; s++) at[s] = (where){-1, -1, -1};
   assert_int_equal(groups->phases[0], 0);
   assert_int_equal(groups->groups[0], 0);
   assert_int_equal(groups->phases[groups->phase_count], groups->group_count);
@@ -92,7 +92,6 @@ static void check_groups(const problem *p, const mmci_groups *groups) {
         assert_int_equal(at[read].place, groups->groups[at[read].group + 1] - 1);
       }
     }
-  free(at);
 }
 
 /* What the phases take when a thread takes the next group as soon as it can. */
