@@ -10,7 +10,7 @@
 /* Which kernel the device will run for every step, for whom the plan is explained to. */
 static void name_kernels(mmc_plan *plan) {
   const mmc_chain *chain = plan->plan.chain;
-  for (int32_t s = 0; s < chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->plan.step_count; s++) {
     mmci_plan_step *step = &plan->plan.steps[s];
     int32_t split =
         step->left < chain->n ? step->left + 1 : plan->plan.steps[step->left - chain->n].last + 1;
@@ -203,7 +203,7 @@ const char *mmc_plan_device(const mmc_plan *plan) {
 }
 
 int64_t mmc_plan_step_count(const mmc_plan *plan) {
-  return plan->plan.chain->n - 1;
+  return plan->plan.step_count;
 }
 
 mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {

@@ -29,7 +29,7 @@ static number operand_name(const mmci_plan *plan, int32_t operand) {
   int32_t n = plan->chain->n;
   if (operand < n)
     snprintf(name.text, sizeof name.text, "A%" PRId32, operand + 1);
-  else if (operand == n + n - 2)
+  else if (operand == n + plan->step_count - 1)
     snprintf(name.text, sizeof name.text, "R");
   else
     snprintf(name.text, sizeof name.text, "T%" PRId32, operand - n + 1);
@@ -109,7 +109,7 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
 
 static void put_traffic(const mmci_plan *plan, mmci_text *text) {
   const mmci_plan_traffic *traffic = plan->traffic;
-  int32_t last = plan->chain->n - 2;
+  int32_t last = plan->step_count - 1;
   mmci_text_printf(text, "\ntraffic          %s words", decimal(traffic->words).text);
   if (last >= 0)
     mmci_text_printf(text, ", %s of them to write the result",
@@ -186,7 +186,7 @@ static void put_residence(const mmci_plan *plan, mmci_text *text) {
 }
 
 static void put_steps(const mmci_plan *plan, mmci_text *text) {
-  int32_t count = plan->chain->n - 1;
+  int32_t count = plan->step_count;
   if (count == 0) return;
   mmci_u128 total = plan_cost(plan);
   mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
@@ -332,7 +332,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   if (plan->traffic != NULL) put_json_traffic(plan->traffic, text);
   if (plan->time != NULL) put_json_time(plan->time, text);
   mmci_text_printf(text, ", \"steps\": [");
-  for (int32_t s = 0; s < chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     mmci_text_printf(text, "%s\n  {\"product\": \"%s = %s %s\", ", s > 0 ? "," : "",
                      operand_name(plan, chain->n + s).text, operand_name(plan, step->left).text,
@@ -361,7 +361,7 @@ static void explain_dot(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(
         text, "  A%" PRId32 " [shape=box, label=\"A%" PRId32 "%s\\n%" PRId64 " x %" PRId64 "\"];\n",
         i + 1, i + 1, op_marks[chain->ops[i]], chain->dims[i], chain->dims[i + 1]);
-  for (int32_t s = 0; s < chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     number name = operand_name(plan, chain->n + s);
     const mmci_step_traffic *fused = fused_step(plan, s);

@@ -170,7 +170,7 @@ static void price_step(const mmci_plan *plan, const mmci_time_request *request,
 }
 
 mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mmci_error *error) {
-  int32_t count = plan->chain->n - 1;
+  int32_t count = plan->step_count;
   size_t recipes = 0;
   mmci_price price;
   plan->time->predicted_s = 0;
