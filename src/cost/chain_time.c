@@ -24,7 +24,8 @@ mmci_chain_facts mmci_chain_facts_of(const char *device, const mmci_roofline *ro
                             .product_s = kinds[k].product_s,
                             .handover_s = kinds[k].handover_s,
                             .width = kinds[k].width,
-                            .tile = kinds[k].tile};
+                            .tile = kinds[k].tile,
+                            .error = fmax(roofline->error, 0.5)};
 }
 
 /* ---- the schedule -------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@ typedef struct mmci_chain_facts {
   double launch_s, bytes_per_s, flops_per_s; /* of the whole device, in small tiles */
   double product_s, handover_s;
   int32_t width, tile; /* workers; rows and columns that keep one of them busy */
+  double error;        /* that seconds are thought to be off by at most, relative */
 } mmci_chain_facts;
 
 /* Of a kind of device whose products keep to this roofline, which brings launch, bandwidth and
@@ -31,8 +32,7 @@ typedef struct mmci_chain_facts {
 mmci_chain_facts mmci_chain_facts_of(const char *device, const mmci_roofline *roofline);
 
 /* Of count >= 1 products, each after those that it reads, the last of them the result, for a batch
- * of chains. scratch: count doubles and count + width int32_t's worth of it, that is
- * mmci_chain_scratch() bytes. */
+ * of chains. scratch: mmci_chain_scratch_bytes() of it. */
 double mmci_chain_seconds(const mmci_chain_facts *facts, mmc_dtype dtype, int64_t batch,
                           const mmci_part *parts, int32_t count, void *scratch);
 size_t mmci_chain_scratch_bytes(const mmci_chain_facts *facts, int32_t count);
