@@ -192,7 +192,8 @@ static bool is_in_group(const void *user, int32_t step) {
 }
 
 static bool is_supported(const search *x) {
-  return x->machine->supports(x->machine->user, x->plan, &x->group);
+  mmci_plan_group group = x->group;
+  return x->machine->supports(x->machine->user, x->plan, &group);
 }
 
 /* ---- the cheapest cover --------------------------------------------------------------------- */

@@ -64,6 +64,7 @@ static mmc_status start(mmci_run *run, mmci_error *error) {
   return mmci_resident_create(&run->actions, &run->resident, error);
 }
 
+/* Gives back what start() took. */
 static void stop(mmci_run *run) {
   mmci_resident_destroy(run->resident);
   mmci_streamed_destroy(run->streamed);
@@ -72,6 +73,13 @@ static void stop(mmci_run *run) {
   if (run->queue != NULL) run->ops->queue_close(run->queue);
   free(run->factors);
   free(run->operands);
+  run->resident = NULL;
+  run->streamed = NULL;
+  run->actions.actions = NULL;
+  run->workspace = NULL;
+  run->queue = NULL;
+  run->factors = NULL;
+  run->operands = NULL;
 }
 
 /* Whether the same may work without groups. */
@@ -81,21 +89,22 @@ static bool is_group_refused(const mmci_run *run, mmc_status status) {
 
 /* Goes on without groups. What was enqueued must be done. Nothing changes when that fails. */
 static mmc_status separate(mmci_run *run, mmci_error *error) {
+  mmci_run *x = mmci_alloc_zeroed(1, sizeof *x);
+  if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   mmc_status status = mmci_plan_separate(run->plan, &run->separate_plan, error);
-  if (status == MMC_OK)
-    status = mmci_run_create(&run->separate_plan, run->ops, run->device, run->precision,
-                             &run->separate, error);
+  *x = (mmci_run){.plan = &run->separate_plan,
+                  .ops = run->ops,
+                  .device = run->device,
+                  .precision = run->precision};
+  if (status == MMC_OK) status = start(x, error);
   if (status != MMC_OK) {
+    stop(x);
+    free(x);
     mmci_plan_separate_destroy(&run->separate_plan);
     return status;
   }
   stop(run);
-  *run = (mmci_run){.plan = run->plan,
-                    .ops = run->ops,
-                    .device = run->device,
-                    .precision = run->precision,
-                    .separate = run->separate,
-                    .separate_plan = run->separate_plan};
+  run->separate = x;
   return MMC_OK;
 }
 
@@ -117,7 +126,8 @@ mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mm
 void mmci_run_destroy(mmci_run *run) {
   if (run == NULL) return;
   stop(run);
-  mmci_run_destroy(run->separate);
+  if (run->separate != NULL) stop(run->separate);
+  free(run->separate);
   mmci_plan_separate_destroy(&run->separate_plan);
   free(run);
 }
@@ -212,7 +222,7 @@ mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_
   if (!is_group_refused(run, status)) return status;
   status = mmci_run_wait(run, error);
   if (status == MMC_OK) status = separate(run, error);
-  return status == MMC_OK ? execute(run, factors, out, error) : status;
+  return status == MMC_OK ? execute(run->separate, factors, out, error) : status;
 }
 
 static mmc_status enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
@@ -239,7 +249,7 @@ mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *facto
   if (async != NULL && async->is_capturing(run->device, stream)) return status;
   status = mmci_run_wait(run, error);
   if (status == MMC_OK) status = separate(run, error);
-  return status == MMC_OK ? enqueue(run, stream, factors, out, error) : status;
+  return status == MMC_OK ? enqueue(run->separate, stream, factors, out, error) : status;
 }
 
 /* Others have waited already. */
