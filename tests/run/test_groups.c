@@ -191,6 +191,68 @@ static void failures(void **state) {
   }
 }
 
+/* A group that is refused while the caller captures: the call fails, as memory cannot be taken
+ * then. Afterwards all goes well, in captures too. */
+static void refused_in_a_capture(void **state) {
+  (void)state;
+  for (uint64_t round = 0; round < 100; round++) {
+    bench b = open_bench(first_seed + 5000 + round, false);
+    mmci_error error = {0};
+    do {
+      if (b.plan.chain != NULL) mmci_plan_destroy(&b.plan);
+      make_plan(&b, false);
+    } while (b.plan.group_count == 0);
+    if (start_run(&b, &error) != MMC_OK) fail_msg("%s", error.text);
+    matrices *m = b.sets[0] = matrices_create(&b.plan, b.device, ON_DEVICE, &b.random, b.seed);
+    void *stream = fake_stream_create(b.device);
+    fake_refuse_chains(b.device, 1);
+    fake_stream_capture_begin(b.device, stream);
+    mmc_status status = mmci_run_enqueue(b.run, stream, m->factors, &m->out, &error);
+    mmci_graph *graph = fake_stream_capture_end(b.device, stream);
+    /* Matrices that lie as most do have been prepared for when the run was made. */
+    assert_true(status == MMC_OK || status == MMC_E_UNSUPPORTED);
+    if (graph != NULL) fake_graph_destroy(graph);
+    execute(&b, m);
+    fake_stream_capture_begin(b.device, stream);
+    matrices_poison(m);
+    assert_int_equal(mmci_run_enqueue(b.run, stream, m->factors, &m->out, &error), MMC_OK);
+    graph = fake_stream_capture_end(b.device, stream);
+    if (graph == NULL) fail_msg("seed %llu: no graph", (unsigned long long)b.seed);
+    fake_stream_launch(b.device, stream, graph);
+    fake_stream_sync(b.device, stream);
+    matrices_check(m);
+    fake_graph_destroy(graph);
+    close_bench(&b);
+  }
+}
+
+/* Left to right, in segments, balanced: all within the bound of any order of summation. */
+static void wide_trees_compute_the_same(void **state) {
+  (void)state;
+  for (uint64_t round = 0; round < 200; round++) {
+    bench b = open_bench(first_seed + 6000 + round, round % 2 == 0);
+    int32_t n = 4 + (int32_t)random_below(&b.random, FACTORS_MAX - 3);
+    int64_t dims[FACTORS_MAX + 1];
+    for (int32_t i = 0; i <= n; i++) dims[i] = 12 + random_below(&b.random, 2);
+    static const int32_t segments[] = {1, 2, 3, INT32_MAX};
+    mmci_order_problem problem = {.n = n, .dims = dims};
+    mmci_tree tree;
+    mmc_chain *chain;
+    mmci_error error;
+    bool found;
+    mmc_dtype dtype = random_dtype(&b.random);
+    assert_int_equal(mmci_order_wide(&problem, segments[round % 4], &tree, &found, &error), MMC_OK);
+    assert_true(found);
+    assert_int_equal(mmci_chain_create(dtype, n, dims, NULL, &chain, &error), MMC_OK);
+    assert_int_equal(mmci_plan_from_tree(chain, &tree, &b.plan, &error), MMC_OK);
+    mmc_chain_destroy(chain);
+    group_at_random(&b.random, &b.plan);
+    if (start_run(&b, &error) != MMC_OK) fail_msg("%s", error.text);
+    execute_some(&b, false);
+    close_bench(&b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(groups_on_a_device),
@@ -198,6 +260,8 @@ int main(void) {
       cmocka_unit_test(results_that_are_read_again),
       cmocka_unit_test(refused_groups_run_step_by_step),
       cmocka_unit_test(failures),
+      cmocka_unit_test(refused_in_a_capture),
+      cmocka_unit_test(wide_trees_compute_the_same),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
