@@ -22,7 +22,9 @@ static const char help[] =
     "complex64 or complex128. - is standard input; with one factor the result is a copy.\n"
     "\n"
     "  -o FILE              where the result goes; - is standard output\n"
-    "  --for OBJECTIVE      flops (the default), traffic or time; see mmchain plan --help\n"
+    "  --for OBJECTIVE      flops (the default), traffic, time or energy; see mmchain plan --help\n"
+    "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
+    "time\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
@@ -49,6 +51,7 @@ static const struct option options[] = {
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
+    {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"check", no_argument, NULL, OPTION_CHECK},
     {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
@@ -137,7 +140,11 @@ static int execute(cli_call *call, multiplication *job) {
   return result;
 }
 
-static void tell_energy(const mmc_energy *joules) {
+static void tell_energy(const multiplication *job) {
+  const mmc_energy *joules = &job->joules;
+  double predicted_j = mmc_plan_predicted_joules(job->plan);
+  if (job->explain && joules->measured && !isnan(predicted_j))
+    fprintf(stderr, "predicted %.4g J, took %.4g J\n", predicted_j, joules->joules);
   if (joules->measured)
     fprintf(stderr, "energy: %.4g J at %.4g W, idle %.4g W (%s)\n", joules->joules, joules->watts,
             joules->idle_watts, joules->meter);
@@ -209,7 +216,7 @@ static int work(cli_call *call, multiplication *job, int count, char **arguments
   if (result == CLI_DONE) result = make_plan(call, job);
   if (result == CLI_DONE) result = allocate_result(call, job);
   if (result == CLI_DONE) result = execute(call, job);
-  if (result == CLI_DONE && job->energy.wanted) tell_energy(&job->joules);
+  if (result == CLI_DONE && job->energy.wanted) tell_energy(job);
   if (result == CLI_DONE && job->check) result = check_result(call, job);
   if (result == CLI_DONE) result = write_result(call, job);
   if (result == CLI_DONE && job->json) result = print_json(call, job);
@@ -248,6 +255,9 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_PRECISION:
         job.plan_options.precision = optarg;
+        break;
+      case CLI_OPTION_MAX_SLOWDOWN:
+        if (!cli_slowdown(call, optarg, &job.plan_options.max_slowdown)) return CLI_BAD;
         break;
       case CLI_OPTION_METER:
         job.energy.meter_name = optarg;

@@ -209,7 +209,10 @@ typedef struct mmc_plan_options {
    * order too, for at most 64 factors, and leaves that of fewest multiplications only for one that
    * is surely faster; on a device that takes several products as one call it tries trees that keep
    * all of it at work, for any number of factors. With another solver only how each product is
-   * computed is chosen. NULL: "flops". */
+   * computed is chosen. "energy", joules as measured by mmc_tune() or from a model, else the same:
+   * order, ways to compute the products and, of those no less exact than precision, the precision;
+   * that of the plan for time is left only for a choice of surely fewer joules. docs/energy.md.
+   * NULL: "flops". */
   const char *objective;
   /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
    * accurate. "fast": TF32 for f32 and c64 on a GPU. NULL: "native". */
@@ -225,11 +228,14 @@ typedef struct mmc_plan_options {
    * predicted to be faster so, is executed so; others are fused in the cost only. */
   const char *fuse;
   int64_t on_chip_words; /* that the chip holds; 0: MMC_ON_CHIP_WORDS */
+  /* For objective "energy", at most so many times the predicted seconds of the plan for time; from
+   * 1, 0: no bound. */
+  double max_slowdown;
 } mmc_plan_options;
 #define MMC_PLAN_OPTIONS_INIT                                                                     \
   {                                                                                               \
     sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
-        0                                                                                         \
+        0, 0                                                                                      \
   }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
@@ -297,12 +303,12 @@ MMC_API mmc_count mmc_plan_traffic_words(const mmc_plan *plan);
 MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
                                          mmc_step_traffic *out);
 
-/* What a plan for "time" is predicted to take; NaN for other objectives. */
+/* What a plan for "time" or "energy" is predicted to take; NaN for other objectives. */
 MMC_API double mmc_plan_predicted_seconds(const mmc_plan *plan);
 
 enum { MMC_SPLIT_SIZE = 256 };
 
-/* How step index of a plan for "time" is computed, and why. */
+/* How step index of a plan for "time" or "energy" is computed, and why. */
 typedef struct mmc_step_time {
   double predicted_s;
   char split[MMC_SPLIT_SIZE]; /* the parts, as docs/tuning.md spells them; "": one plain call */
@@ -311,8 +317,22 @@ typedef struct mmc_step_time {
   const char *source;
 } mmc_step_time;
 
-/* Returns: E_ARG past the last step and when the plan is not for "time". */
+/* Returns: E_ARG past the last step and when the plan is for neither. */
 MMC_API mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out);
+
+/* Joules that a plan for "energy" is predicted to take; NaN for other objectives. */
+MMC_API double mmc_plan_predicted_joules(const mmc_plan *plan);
+
+/* The joules of step index of a plan for "energy". */
+typedef struct mmc_step_energy {
+  double predicted_j;
+  /* "measured": this very product, on this machine. "model": static power, joules a flop and a
+   * byte, fitted here; "model, not calibrated": assumed. */
+  const char *source;
+} mmc_step_energy;
+
+/* Returns: E_ARG past the last step and when the plan is not for "energy". */
+MMC_API mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_energy *out);
 
 /* ---- run ---------------------------------------------------------------------------------- */
 
@@ -583,14 +603,19 @@ typedef struct mmc_tuned {
   const char *recipe; /* "whole" for the plain call, else as docs/tuning.md spells it */
   double plain_s, seconds;
   double gain, gain_low, gain_high; /* plain seconds by seconds, and its bounds; 1 for plain */
+  /* For objective "energy", else NaN; then the gain is of joules. */
+  double plain_joules, joules;
 } mmc_tuned;
 
 typedef struct mmc_tune_options {
   size_t size;
   const char *device;    /* as in mmc_plan_options */
   const char *precision; /* likewise */
-  const char *objective; /* "time"; NULL: "time" */
-  double budget_s;       /* to measure, all together; 0: as long as it takes */
+  /* "time"; "energy": joules too, of known sizes, by windows of two seconds each, and the facts of
+   * energy's model. NULL: "time". */
+  const char *objective;
+  const char *meter; /* for objective "energy", as mmc_meter_open() names it; NULL: the device's */
+  double budget_s;   /* to measure, all together; 0: as long as it takes */
   /* What to tune; any of them. Known sizes: the products of these chains, of which those of up to
    * 6 factors have all that any order needs and others those of the fewest multiplications; and
    * these products. */
@@ -611,10 +636,10 @@ typedef struct mmc_tune_options {
   int (*decided)(void *user, const mmc_tuned *tuned);
   void *user;
 } mmc_tune_options;
-#define MMC_TUNE_OPTIONS_INIT                                                              \
-  {                                                                                        \
-    sizeof(mmc_tune_options), NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, MMC_F64, MMC_OP_N, \
-        MMC_OP_N, false, NULL, NULL, NULL                                                  \
+#define MMC_TUNE_OPTIONS_INIT                                                                    \
+  {                                                                                              \
+    sizeof(mmc_tune_options), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, MMC_F64, MMC_OP_N, \
+        MMC_OP_N, false, NULL, NULL, NULL                                                        \
   }
 
 typedef struct mmc_tune_report {
@@ -627,8 +652,8 @@ typedef struct mmc_tune_report {
  * measurement as soon as it is made, so that a call that was stopped or killed is taken up by the
  * next. Other work on the machine makes worse choices, not wrong results. report, unless NULL, is
  * written on E_INTERRUPTED too.
- * Returns: E_ARG, E_UNSUPPORTED (no such device, no store), E_INTERRUPTED (progress or decided),
- *          E_NOMEM, E_DEVICE, E_IO and E_FORMAT (the store). */
+ * Returns: E_ARG, E_UNSUPPORTED (no such device, no store, no meter), E_INTERRUPTED (progress or
+ *          decided), E_NOMEM, E_DEVICE, E_IO and E_FORMAT (the store). */
 MMC_API mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
                             mmc_tune_report *report);
 

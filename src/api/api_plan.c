@@ -4,7 +4,7 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
-#include "plan/plan_time.h"
+#include "plan/plan_energy.h"
 #include "plan/plan_traffic.h"
 #include "run/group_call.h"
 
@@ -58,16 +58,18 @@ static mmc_status check_options(const mmc_plan_options *options, mmci_error *err
   return MMC_OK;
 }
 
-typedef enum objective { FLOPS, TRAFFIC, TIME, OBJECTIVES } objective;
+typedef enum objective { FLOPS, TRAFFIC, TIME, ENERGY, OBJECTIVES } objective;
 
 static mmc_status read_objective(const char *name, objective *out, mmci_error *error) {
-  static const char *const names[] = {[FLOPS] = "flops", [TRAFFIC] = "traffic", [TIME] = "time"};
+  static const char *const names[] = {
+      [FLOPS] = "flops", [TRAFFIC] = "traffic", [TIME] = "time", [ENERGY] = "energy"};
   for (objective o = FLOPS; o < OBJECTIVES; o = (objective)(o + 1)) {
     if (name != NULL && strcmp(name, names[o]) != 0) continue;
     *out = o;
     return MMC_OK;
   }
-  return mmci_fail(error, MMC_E_ARG, "objective: expected flops, traffic or time, got '%s'", name);
+  return mmci_fail(error, MMC_E_ARG, "objective: expected flops, traffic, time or energy, got '%s'",
+                   name);
 }
 
 /* Reads what options say of the objective and of fusion, which goes with traffic only. */
@@ -79,6 +81,12 @@ static mmc_status read_request(const mmc_plan_options *options, objective *out,
     return mmci_fail(error, MMC_E_ARG, "fuse: expected objective traffic with it");
   if (*out != TRAFFIC && options->on_chip_words != 0)
     return mmci_fail(error, MMC_E_ARG, "on_chip_words: expected objective traffic with it");
+  double slowdown = options->max_slowdown;
+  if (slowdown != 0 && !(slowdown >= 1 && isfinite(slowdown)))
+    return mmci_fail(error, MMC_E_ARG,
+                     "max_slowdown: expected a number from 1, or 0 for no bound, got %g", slowdown);
+  if (*out != ENERGY && slowdown != 0)
+    return mmci_fail(error, MMC_E_ARG, "max_slowdown: expected objective energy with it");
   status = mmci_traffic_request_read(options->fuse, options->on_chip_words, request, error);
   if (status == MMC_OK && request->joint && options->solver != NULL &&
       strcmp(options->solver, "auto") != 0)
@@ -184,6 +192,47 @@ static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options
   return status;
 }
 
+/* The same by what wisdom knows of its energy, in any precision that is no less exact than the one
+ * asked for. */
+static mmc_status plan_for_energy(const mmc_chain *chain, const mmc_plan_options *options,
+                                  mmc_plan *plan, mmci_wisdom_energy *const *known, int count,
+                                  mmci_error *error) {
+  const mmci_wisdom_pricing *time = mmci_wisdom_energy_time(known[0]);
+  mmci_pricing pricing = mmci_wisdom_pricing_of(time);
+  mmci_energy_request request = {.count = count,
+                                 .time = {.pricing = &pricing,
+                                          .precision = plan->precision,
+                                          .notice = mmci_wisdom_pricing_notice(time)},
+                                 .max_slowdown = options->max_slowdown};
+  for (int o = 0; o < count; o++) {
+    mmci_precision precision = (mmci_precision)(plan->precision - o);
+    request.offers[o] = (mmci_energy_offer){.precision = precision,
+                                            .name = mmci_precision_name(precision),
+                                            .pricing = mmci_wisdom_energy_of(known[o])};
+  }
+  const char *solver = options->solver != NULL ? options->solver : "auto";
+  mmc_status status = mmci_plan_create_energetic(chain, solver, options->memory_limit_bytes,
+                                                 &request, &plan->plan, &plan->precision, error);
+  if (status != MMC_OK) return status;
+  status = fit(plan, options, error);
+  if (status == MMC_OK) status = mmci_plan_energize(&plan->plan, &request, error);
+  if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+  return status;
+}
+
+static mmc_status make_energetic_plan(const mmc_chain *chain, const mmc_plan_options *options,
+                                      mmc_plan *plan, mmci_error *error) {
+  mmci_wisdom_energy *known[MMCI_ENERGY_PRECISIONS] = {NULL};
+  int count = 0;
+  mmc_status status = MMC_OK;
+  for (; status == MMC_OK && count <= (int)plan->precision; count++)
+    status = mmci_context_energy(plan->context, plan->on.name, chain->dtype,
+                                 (mmci_precision)(plan->precision - count), &known[count], error);
+  if (status == MMC_OK) status = plan_for_energy(chain, options, plan, known, count, error);
+  for (int o = 0; o < MMCI_ENERGY_PRECISIONS; o++) mmci_wisdom_energy_destroy(known[o]);
+  return status;
+}
+
 static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
                               const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
   if (chain == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected a chain, got NULL");
@@ -205,8 +254,9 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   if (status == MMC_OK) status = read_request(options, &objective, &traffic, error);
   if (status == MMC_OK) status = mmci_precision_read(options->precision, &plan->precision, error);
   if (status == MMC_OK)
-    status = objective == TIME
-                 ? make_timed_plan(chain, options, plan, error)
+    status = objective == TIME ? make_timed_plan(chain, options, plan, error)
+             : objective == ENERGY
+                 ? make_energetic_plan(chain, options, plan, error)
                  : make_plan(chain, options, plan, objective == TRAFFIC ? &traffic : NULL, error);
   if (status != MMC_OK) {
     free(plan);
@@ -286,9 +336,9 @@ mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time
   if (plan == NULL || out == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   if (plan->plan.time == NULL)
-    return mmci_report(plan->context,
-                       mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective time"),
-                       &error);
+    return mmci_report(
+        plan->context,
+        mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective time or energy"), &error);
   if (index < 0 || index >= mmc_plan_step_count(plan))
     return mmci_report(
         plan->context,
@@ -297,6 +347,26 @@ mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time
   mmc_step_time time = {.predicted_s = step->predicted_s, .source = step->source};
   if (step->recipe != NULL) mmci_recipe_format(step->recipe, time.split);
   *out = time;
+  return MMC_OK;
+}
+
+double mmc_plan_predicted_joules(const mmc_plan *plan) {
+  return plan->plan.energy != NULL ? plan->plan.energy->joules : (double)NAN;
+}
+
+mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_energy *out) {
+  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  if (plan->plan.energy == NULL)
+    return mmci_report(plan->context,
+                       mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective energy"),
+                       &error);
+  if (index < 0 || index >= mmc_plan_step_count(plan))
+    return mmci_report(
+        plan->context,
+        mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
+  const mmci_plan_step *step = &plan->plan.steps[index];
+  *out = (mmc_step_energy){.predicted_j = step->predicted_j, .source = step->joules_source};
   return MMC_OK;
 }
 

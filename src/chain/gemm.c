@@ -8,6 +8,11 @@ double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {
   return (is_complex(dtype) ? 8 : 2) * (double)m * (double)k * (double)n;
 }
 
+double mmci_gemm_bytes(const mmci_gemm *gemm) {
+  double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
+  return (double)mmc_dtype_size(gemm->dtype) * (m * k + k * n + m * n);
+}
+
 bool mmci_form_op(const mmci_form *form, mmc_op *out) {
   *out = !form->trans ? MMC_OP_N : form->conj ? MMC_OP_H : MMC_OP_T;
   return form->trans || !form->conj;

@@ -38,6 +38,9 @@ typedef struct mmci_gemm {
  */
 double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n);
 
+/* Bytes of one passage over every matrix. */
+double mmci_gemm_bytes(const mmci_gemm *gemm);
+
 /* The op that a form stands for; false when it is none: conjugated but not transposed. */
 bool mmci_form_op(const mmci_form *form, mmc_op *out);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "plan/plan_time.h"
+#include "plan/plan_energy.h"
 #include "plan/plan_traffic.h"
 
 /* Text for people shows this many steps at most, and writes orders of this many factors out. */
@@ -98,7 +98,9 @@ static void put_shape(const mmci_plan *plan, mmci_text *text) {
 }
 
 static void put_reason(const mmci_plan *plan, mmci_text *text) {
-  if (plan->time != NULL && plan->time->segments > 0) {
+  if (plan->energy != NULL && plan->energy->kept[0] == '\0') {
+    mmci_text_printf(text, "surely fewer joules than the plan for time");
+  } else if (plan->time != NULL && plan->time->segments > 0) {
     put_shape(plan, text);
     mmci_text_printf(text, ": the least predicted time of the orders that were tried");
   } else if (plan->time != NULL && plan->time->by_time)
@@ -119,6 +121,8 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "the fewest multiplications of all orders");
   if (plan->time != NULL && plan->time->kept[0] != '\0')
     mmci_text_printf(text, "; %s", plan->time->kept);
+  if (plan->energy != NULL && plan->energy->kept[0] != '\0')
+    mmci_text_printf(text, "; %s", plan->energy->kept);
   if (plan->traffic != NULL && !plan->traffic->request.joint &&
       plan->traffic->request.rule != MMCI_FUSE_NONE)
     mmci_text_printf(text, "; in that order the fusions of least traffic");
@@ -146,35 +150,73 @@ static void put_traffic(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "fused in the cost only: no fused kernel here");
 }
 
-typedef struct duration {
+typedef struct quantity {
   char text[24];
-} duration;
+} quantity;
 
-static duration in_words(double seconds) {
+/* "1.5 ms". */
+static quantity in_units(double value, const char *unit) {
   static const struct {
-    const char *name;
-    double unit_s;
-  } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}};
-  size_t u = 0;
-  while (u < 2 && seconds < units[u].unit_s) u++;
-  duration d;
-  snprintf(d.text, sizeof d.text, "%.4g %s", seconds / units[u].unit_s, units[u].name);
-  return d;
+    const char *prefix;
+    double size;
+  } prefixes[] = {{"", 1}, {"m", 1e-3}, {"u", 1e-6}};
+  size_t p = 0;
+  while (p < 2 && value < prefixes[p].size) p++;
+  quantity q;
+  snprintf(q.text, sizeof q.text, "%.4g %s%s", value / prefixes[p].size, prefixes[p].prefix, unit);
+  return q;
+}
+
+static quantity in_words(double seconds) {
+  return in_units(seconds, "s");
+}
+
+/* What the plan for time takes, and how good the model is. */
+static void put_energy(const mmci_plan_energy *energy, mmci_text *text) {
+  const mmci_energy_model *model = &energy->model;
+  mmci_text_printf(text, ", %s (the plan for time: %s, %s)", in_units(energy->joules, "J").text,
+                   in_words(energy->time_seconds).text, in_units(energy->time_joules, "J").text);
+  mmci_text_printf(text, "\nenergy model     %s%.4g W static, %.4g pJ a flop, %.4g pJ a byte",
+                   model->calibrated ? "" : "assumed, not calibrated: ", model->static_w,
+                   1e12 * model->joules_per_flop, 1e12 * model->joules_per_byte);
+  if (model->calibrated)
+    mmci_text_printf(text, "; nine of ten products within %.2g %%", 100 * model->error);
+}
+
+static void put_choices(const mmci_plan_energy *energy, mmci_text *text, mmci_error *error,
+                        bool with_orders, mmc_status *status) {
+  mmci_text_printf(text, "\n%-10s %12s %12s  %-9s  %7s  %-21s %s\n", "choice", "time", "energy",
+                   "precision", "recipes", "source", with_orders ? "order" : "");
+  for (int c = 0; *status == MMC_OK && c < energy->count; c++) {
+    const mmci_energy_choice *choice = &energy->choices[c];
+    mmci_text_printf(text, "%-10s %12s %12s  %-9s  %7" PRId32 "  %-21s ",
+                     c == energy->chosen ? "chosen" : "", in_words(choice->seconds).text,
+                     in_units(choice->joules, "J").text, choice->precision, choice->recipes,
+                     choice->source);
+    if (with_orders)
+      *status = mmci_tree_write(&choice->tree, MMC_ORDER_TEXT, write_to_text, text, error);
+    mmci_text_printf(text, "\n");
+  }
 }
 
 static void put_time(const mmci_plan *plan, mmci_text *text) {
   const mmci_plan_time *time = plan->time;
   mmci_text_printf(text, "\npredicted        %s", in_words(time->predicted_s).text);
-  if (time->by_time)
+  if (plan->energy != NULL)
+    put_energy(plan->energy, text);
+  else if (time->by_time)
     mmci_text_printf(text, " (the order of fewest multiplications: %s)",
                      in_words(time->predicted_s + time->gain_s).text);
   if (time->notice[0] != '\0') mmci_text_printf(text, "\nwisdom           none: %s", time->notice);
 }
 
 /* "      1.2 ms  measured  n:96,32". */
-static void put_prediction(const mmci_plan_step *step, mmci_text *text) {
+static void put_prediction(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
   char recipe[MMCI_RECIPE_TEXT_SIZE] = "";
   if (step->recipe != NULL) mmci_recipe_format(step->recipe, recipe);
+  if (plan->energy != NULL)
+    mmci_text_printf(text, " %12s  %-21s", in_units(step->predicted_j, "J").text,
+                     step->joules_source);
   mmci_text_printf(text, " %12s  %s%s%s", in_words(step->predicted_s).text, step->source,
                    step->recipe != NULL ? "  " : "", recipe);
 }
@@ -244,8 +286,10 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
                    plan->traffic != NULL ? "words" : "multiplications", "share",
                    plan->traffic != NULL ? "  tile        fusion"
-                   : plan->time != NULL  ? "    predicted  source  split"
-                                         : "");
+                   : plan->energy != NULL
+                       ? "       energy  source                   predicted  source  split"
+                   : plan->time != NULL ? "    predicted  source  split"
+                                        : "");
   for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     char product[128];
@@ -256,7 +300,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "%-24s %10" PRId64 " %10" PRId64 " %10" PRId64 " %8s %16s %5.1f %%",
                      product, step->m, step->k, step->n, step->kernel, decimal(cost).text, share);
     if (plan->traffic != NULL) put_tile(plan, s, text);
-    if (plan->time != NULL) put_prediction(step, text);
+    if (plan->time != NULL) put_prediction(plan, step, text);
     mmci_text_printf(text, "\n");
   }
   if (count > TEXT_STEPS)
@@ -287,7 +331,10 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   put_residence(plan, text);
   put_groups(plan, text);
   put_steps(plan, text);
-  return MMC_OK;
+  mmc_status status = MMC_OK;
+  if (plan->energy != NULL)
+    put_choices(plan->energy, text, error, plan->chain->n <= TEXT_STEPS, &status);
+  return status;
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
@@ -311,14 +358,48 @@ static void put_json_traffic(const mmci_plan_traffic *traffic, mmci_text *text) 
   put_json_count(text, (mmci_u128)traffic->request.on_chip_words);
 }
 
-static void put_json_time(const mmci_plan_time *time, mmci_text *text) {
-  mmci_text_printf(text, ", \"predicted_seconds\": %.6g, \"fewest_multiplications_seconds\": %.6g",
-                   time->predicted_s, time->predicted_s + (time->by_time ? time->gain_s : 0));
+static void put_json_energy(const mmci_plan_energy *energy, mmci_text *text, mmci_error *error,
+                            mmc_status *status) {
+  const mmci_energy_model *model = &energy->model;
+  mmci_text_printf(text,
+                   ", \"predicted_joules\": %.6g, \"plan_for_time_seconds\": %.6g, "
+                   "\"plan_for_time_joules\": %.6g, \"max_slowdown\": ",
+                   energy->joules, energy->time_seconds, energy->time_joules);
+  mmci_text_printf(text, energy->max_slowdown > 0 ? "%.6g" : "null", energy->max_slowdown);
+  mmci_text_printf(text,
+                   ", \"energy_model\": {\"static_watts\": %.6g, \"joules_per_flop\": %.6g, "
+                   "\"joules_per_byte\": %.6g, \"error\": %.6g, \"calibrated\": %s}, "
+                   "\"choices\": [",
+                   model->static_w, model->joules_per_flop, model->joules_per_byte, model->error,
+                   model->calibrated ? "true" : "false");
+  for (int c = 0; *status == MMC_OK && c < energy->count; c++) {
+    const mmci_energy_choice *choice = &energy->choices[c];
+    mmci_text_printf(text, "%s\n  {\"order\": \"", c > 0 ? "," : "");
+    *status = mmci_tree_write(&choice->tree, MMC_ORDER_TEXT, write_to_text, text, error);
+    mmci_text_printf(text,
+                     "\", \"seconds\": %.6g, \"joules\": %.6g, \"precision\": \"%s\", "
+                     "\"recipes\": %" PRId32 ", \"source\": \"%s\", \"chosen\": %s}",
+                     choice->seconds, choice->joules, choice->precision, choice->recipes,
+                     choice->source, c == energy->chosen ? "true" : "false");
+  }
+  mmci_text_printf(text, "]");
+}
+
+static mmc_status put_json_time(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
+  const mmci_plan_time *time = plan->time;
+  mmc_status status = MMC_OK;
+  mmci_text_printf(text, ", \"predicted_seconds\": %.6g", time->predicted_s);
+  if (plan->energy != NULL)
+    put_json_energy(plan->energy, text, error, &status);
+  else
+    mmci_text_printf(text, ", \"fewest_multiplications_seconds\": %.6g",
+                     time->predicted_s + (time->by_time ? time->gain_s : 0));
   mmci_text_printf(text, ", \"wisdom_notice\": ");
   if (time->notice[0] != '\0')
     mmci_text_json_string(text, time->notice);
   else
     mmci_text_printf(text, "null");
+  return status;
 }
 
 /* The split of every plan; what is predicted in a plan for time. */
@@ -331,6 +412,9 @@ static void put_json_split(const mmci_plan *plan, const mmci_plan_step *step, mm
   if (plan->time != NULL)
     mmci_text_printf(text, ", \"predicted_s\": %.6g, \"source\": \"%s\"", step->predicted_s,
                      step->source);
+  if (plan->energy != NULL)
+    mmci_text_printf(text, ", \"predicted_joules\": %.6g, \"joules_source\": \"%s\"",
+                     step->predicted_j, step->joules_source);
 }
 
 static void put_json_fusion(const mmci_plan *plan, int32_t s, mmci_text *text) {
@@ -366,9 +450,10 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   mmci_text_printf(text, "{\"chain\": \"");
   mmc_chain_write(chain, write_to_text, text);
   mmci_text_printf(text, "\", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
-                   plan->traffic != NULL ? "traffic"
-                   : plan->time != NULL  ? "time"
-                                         : "flops",
+                   plan->traffic != NULL  ? "traffic"
+                   : plan->energy != NULL ? "energy"
+                   : plan->time != NULL   ? "time"
+                                          : "flops",
                    plan->solver);
   mmci_text_json_string(text, plan->device);
   mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
@@ -397,7 +482,8 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"streamed\": %s", plan->streamed ? "true" : "false");
   if (plan->traffic != NULL) put_json_traffic(plan->traffic, text);
-  if (plan->time != NULL) put_json_time(plan->time, text);
+  if (plan->time != NULL) status = put_json_time(plan, text, error);
+  if (status != MMC_OK) return status;
   put_json_groups(plan, text);
   mmci_text_printf(text, ", \"steps\": [");
   for (int32_t s = 0; s < plan->step_count; s++) {

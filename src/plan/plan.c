@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "order/workspace.h"
 #include "plan/layout.h"
+#include "plan/plan_energy.h"
 #include "plan/plan_groups.h"
 #include "plan/plan_time.h"
 
@@ -82,6 +83,7 @@ void mmci_plan_destroy(mmci_plan *plan) {
   free(plan->traffic);
   if (plan->time != NULL) free(plan->time->recipes);
   free(plan->time);
+  mmci_plan_energy_destroy(plan->energy);
 }
 
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan) {

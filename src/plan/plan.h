@@ -17,8 +17,10 @@ typedef struct mmci_plan_step {
   const struct mmci_recipe *recipe;
   double predicted_s; /* NaN when the objective is not time */
   const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
-  int32_t group;      /* that it runs in; -1: none */
-  int32_t level;      /* products on the longest way to it from a factor, itself included */
+  double predicted_j; /* of a plan for energy */
+  const char *joules_source; /* static text, likewise */
+  int32_t group;             /* that it runs in; -1: none */
+  int32_t level;             /* products on the longest way to it from a factor, itself included */
 } mmci_plan_step;
 
 /* Steps that one call of the device executes, at the place of the last of them, whose result is the
@@ -59,9 +61,10 @@ typedef struct mmci_plan {
   uint64_t resident_bytes; /* that everything would take there at once; 0: memory is the host's */
   uint64_t device_bytes;   /* that the plan may take there */
   const char *precision;   /* static text */
-  /* What the objective asks for; both NULL when it is flops. */
+  /* What the objective asks for; NULL when it is flops. */
   struct mmci_plan_traffic *traffic; /* see plan_traffic.h */
   struct mmci_plan_time *time;       /* see plan_time.h */
+  struct mmci_plan_energy *energy;   /* see plan_energy.h; then time is there too */
 } mmci_plan;
 
 /* What the planner has to know of a device with memory of its own. */

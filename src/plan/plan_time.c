@@ -70,24 +70,23 @@ static bool surely_faster(const priced_chain *c, const mmci_range *a, const mmci
 
 /* ---- the order ----------------------------------------------------------------------------- */
 
-/* The order of least price within the limit, as a plan. */
-static mmc_status plan_by_price(priced_chain *c, uint64_t limit_bytes, mmci_plan *out,
-                                mmci_error *error) {
+mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *user,
+                              uint64_t limit_bytes, mmci_plan *out, mmci_error *error) {
   mmci_order_problem problem = {
-      .n = c->chain->n, .dims = c->chain->dims, .price = seconds_of, .price_user = c, .threads = 1};
+      .n = chain->n, .dims = chain->dims, .price = price, .price_user = user, .threads = 1};
   mmci_order_answer answer;
   const mmci_solver *used;
   mmci_plan plan;
   mmc_status status = mmci_order_solve("table", &problem, false, &used, &answer, error);
-  if (status == MMC_OK) status = mmci_plan_from_tree(c->chain, &answer.tree, &plan, error);
+  if (status == MMC_OK) status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
   if (status != MMC_OK) return status;
   uint64_t unlimited_bytes = plan.workspace_bytes, leanest_bytes;
   if (unlimited_bytes > limit_bytes) {
     mmci_u128 unlimited = plan.multiplications;
     mmci_plan_destroy(&plan);
-    status = mmci_order_within(&problem, mmc_dtype_size(c->chain->dtype), limit_bytes,
-                               &leanest_bytes, &answer, error);
-    if (status == MMC_OK) status = mmci_plan_from_tree(c->chain, &answer.tree, &plan, error);
+    status = mmci_order_within(&problem, mmc_dtype_size(chain->dtype), limit_bytes, &leanest_bytes,
+                               &answer, error);
+    if (status == MMC_OK) status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
     if (status != MMC_OK) return status;
     plan.limited = true;
     plan.limit_bytes = limit_bytes;
@@ -103,7 +102,7 @@ static mmc_status plan_by_price(priced_chain *c, uint64_t limit_bytes, mmci_plan
 static mmc_status try_price(priced_chain *c, uint64_t limit_bytes, mmci_plan *plan,
                             mmci_plan_time *time, mmci_error *error) {
   mmci_plan by_price;
-  mmc_status status = plan_by_price(c, limit_bytes, &by_price, error);
+  mmc_status status = mmci_plan_by_price(c->chain, seconds_of, c, limit_bytes, &by_price, error);
   if (status != MMC_OK) return status;
   size_t count = (size_t)c->chain->n - 1;
   mmci_range *ranges = mmci_alloc_array(2 * count, sizeof *ranges);

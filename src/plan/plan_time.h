@@ -27,6 +27,10 @@ typedef struct mmci_plan_time {
   mmci_recipe *recipes; /* of the steps that are not one plain call */
 } mmci_plan_time;
 
+/* The order of least price within the limit, as a plan. Returns what mmci_plan_create() does. */
+mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *user,
+                              uint64_t limit_bytes, mmci_plan *out, mmci_error *error);
+
 /* Plans the chain. Solver "auto" looks for the order of least predicted time, but keeps that of
  * fewest multiplications unless the gain is more than the predictions may be off by; any other
  * solver's order stays. Where groups of steps can run as one call, wide trees are tried as well,

@@ -56,7 +56,7 @@ typedef struct way {
 } way;
 
 mmci_measure_options mmci_measure_defaults(void) {
-  return (mmci_measure_options){.samples = 9, .turns = 31, .risk = 0.001, .seed = 1};
+  return (mmci_measure_options){.samples = 9, .turns = 31, .risk = 0.001, .seed = 1, .window_s = 2};
 }
 
 static double now_s(void *user) {
@@ -329,16 +329,23 @@ static void move(mmci_bench *bench) {
     bench->place_bytes[i] = (size_t)(bits(&bench->random) % PLACES) * MMCI_ALIGNMENT;
 }
 
+/* As many runs as a sample has. */
+static mmc_status enqueue_runs(mmci_bench *bench, const way *w, mmci_error *error) {
+  const mmci_device_async *async = bench->ops->async;
+  if (async == NULL) return run_times(bench, w, w->runs, error);
+  mmc_status status = MMC_OK;
+  for (int64_t r = 0; status == MMC_OK && r < w->runs; r += w->graph_runs)
+    status = async->graph_launch(bench->queues[0], w->graph, error);
+  return status;
+}
+
 /* Seconds of one run, of w->runs in a row. Short ones are preceded by one that fetches the
  * operands. */
 static mmc_status sample(mmci_bench *bench, const way *w, double *seconds, mmci_error *error) {
-  const mmci_device_async *async = bench->ops->async;
   mmc_status status = MMC_OK;
-  if (async == NULL && w->runs > 1) status = run(bench, w, error);
+  if (bench->ops->async == NULL && w->runs > 1) status = run(bench, w, error);
   double start_s = now_s(NULL);
-  if (async == NULL && status == MMC_OK) status = run_times(bench, w, w->runs, error);
-  for (int64_t r = 0; async != NULL && status == MMC_OK && r < w->runs; r += w->graph_runs)
-    status = async->graph_launch(bench->queues[0], w->graph, error);
+  if (status == MMC_OK) status = enqueue_runs(bench, w, error);
   if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
   *seconds = (now_s(NULL) - start_s) / (double)w->runs;
   return status;
@@ -435,6 +442,60 @@ static mmc_status compare(void *user, const mmci_gemm *gemm, const mmci_recipe *
   return status;
 }
 
+/* Samples for the meter. */
+typedef struct metered {
+  mmci_bench *bench;
+  const way *way;
+  mmc_status status;
+  mmci_error *error;
+} metered;
+
+static int work(void *user) {
+  metered *m = user;
+  m->status = enqueue_runs(m->bench, m->way, m->error);
+  return m->status != MMC_OK;
+}
+
+static int await(void *user) {
+  metered *m = user;
+  m->status = m->bench->ops->sync(m->bench->queues[0], m->error);
+  return m->status != MMC_OK;
+}
+
+static mmc_status joules(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                         mmci_measured *out, mmci_error *error) {
+  mmci_bench *bench = user;
+  way w;
+  mmc_status status = make_ready(bench, gemm, recipe, &w, error);
+  if (status != MMC_OK) return status;
+  metered m = {.bench = bench, .way = &w, .error = error};
+  mmc_energy_options options = MMC_ENERGY_OPTIONS_INIT;
+  options.min_s = bench->options.window_s;
+  options.idle_s = 0;
+  options.work = work;
+  options.wait = await;
+  options.user = &m;
+  mmc_energy energy;
+  mmci_error stopped;
+  status = mmci_measure(bench->options.meter_ops, bench->options.meter, &options, NULL, &energy,
+                        &stopped);
+  if (m.status != MMC_OK)
+    status = m.status;
+  else if (status != MMC_OK)
+    *error = stopped;
+  else if (!energy.measured)
+    status = mmci_fail(error, MMC_E_DEVICE, "meter: no joules: %s", energy.reason);
+  if (status == MMC_OK) {
+    double runs = (double)w.runs, seconds = energy.seconds / runs, value = energy.joules / runs;
+    *out = (mmci_measured){.seconds = {seconds, seconds, seconds},
+                           .joules = {.value = value,
+                                      .low = value * fmax(0, 1 - energy.tick_error),
+                                      .high = value * (1 + energy.tick_error)}};
+  }
+  unprepare(bench, &w);
+  return status;
+}
+
 static int variants(void *user, const mmci_gemm *gemm) {
   mmci_bench *bench = user;
   return bench->ops->variants(bench->device, gemm);
@@ -447,7 +508,8 @@ mmci_machine mmci_bench_machine(mmci_bench *bench) {
                         .now_s = now_s,
                         .variants = variants,
                         .measure = measure,
-                        .compare = compare};
+                        .compare = compare,
+                        .joules = bench->options.meter_ops != NULL ? joules : NULL};
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */

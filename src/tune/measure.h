@@ -12,11 +12,15 @@
  *
  * A device with memory of its own runs a sample as one captured graph, its calls as they would be
  * in the graph of a chain: the time of launching calls one by one is not in it. Lanes are its
- * queues. */
-#ifndef MMCI_MEASURE_H
-#define MMCI_MEASURE_H
+ * queues.
+ *
+ * With a meter, joules are those of samples one after the other, from tick to tick of its counter.
+ */
+#ifndef MMCI_TUNE_MEASURE_H
+#define MMCI_TUNE_MEASURE_H
 
 #include "device/device.h"
+#include "meter/measure.h"
 #include "tune/tuner.h"
 
 typedef struct mmci_measure_options {
@@ -26,6 +30,9 @@ typedef struct mmci_measure_options {
   double risk;           /* that a true median is outside of the bounds given: 0.001 */
   uint64_t cold_bytes;
   uint64_t seed;
+  const mmci_meter_ops *meter_ops; /* NULL: no joules */
+  mmci_meter *meter;               /* must stay */
+  double window_s;                 /* of joules at least: 2 */
 } mmci_measure_options;
 
 mmci_measure_options mmci_measure_defaults(void);

@@ -194,7 +194,7 @@ end:
 }
 
 /* Within a limit that the order of least time may not keep to, and without. */
-static mmc_status plan_time(void) {
+static mmc_status plan_for(const char *objective, const char *precision) {
   mmc_status status;
   mmc_context *context = NULL;
   mmc_chain *chain = NULL;
@@ -202,7 +202,8 @@ static mmc_status plan_time(void) {
   TRY(mmc_context_create(NULL, &context), context, mmc_context);
   TRY(mmc_chain_parse(context, "f64:900x6x13x800x15x4", &chain), chain, mmc_chain);
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
-  options.objective = "time";
+  options.objective = objective;
+  options.precision = precision;
   for (int limited = 0; limited < 2; limited++) {
     if (limited) options.memory_limit_bytes = mmc_plan_workspace_bytes(plan);
     mmc_plan_destroy(plan);
@@ -218,6 +219,12 @@ end:
   return status;
 }
 
+static mmc_status plan_time(void) {
+  return plan_for("time", NULL);
+}
+static mmc_status plan_energy(void) {
+  return plan_for("energy", "fast");
+}
 static mmc_status traffic_exact(void) {
   return plan_traffic("exact");
 }
@@ -462,6 +469,7 @@ SCENARIO(meters)
 SCENARIO(measuring)
 SCENARIO(wisdom)
 SCENARIO(plan_time)
+SCENARIO(plan_energy)
 SCENARIO(tuning)
 
 int main(void) {
@@ -476,7 +484,7 @@ int main(void) {
       cmocka_unit_test(fail_traffic_exact),  cmocka_unit_test(fail_traffic_joint),
       cmocka_unit_test(fail_meters),         cmocka_unit_test(fail_measuring),
       cmocka_unit_test(fail_wisdom),         cmocka_unit_test(fail_plan_time),
-      cmocka_unit_test(fail_tuning),
+      cmocka_unit_test(fail_plan_energy),    cmocka_unit_test(fail_tuning),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
