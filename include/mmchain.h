@@ -207,10 +207,12 @@ typedef struct mmc_plan_options {
   /* What to make least: "flops"; "traffic", see fuse; "time" as predicted, from what mmc_tune() has
    * measured on this device, else from a model: docs/tuning.md. Of time, solver "auto" chooses the
    * order too, for at most 64 factors, and leaves that of fewest multiplications only for one that
-   * is surely faster; with another solver only how each product is computed is chosen. "energy",
-   * joules as measured by mmc_tune() or from a model, else the same: order, ways to compute the
-   * products and, of those no less exact than precision, the precision; that of the plan for time
-   * is left only for a choice of surely fewer joules. docs/energy.md. NULL: "flops". */
+   * is surely faster; on a device that takes several products as one call it tries trees that keep
+   * all of it at work, for any number of factors. With another solver only how each product is
+   * computed is chosen. "energy", joules as measured by mmc_tune() or from a model, else the same:
+   * order, ways to compute the products and, of those no less exact than precision, the precision;
+   * that of the plan for time is left only for a choice of surely fewer joules. docs/energy.md.
+   * NULL: "flops". */
   const char *objective;
   /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
    * accurate. "fast": TF32 for f32 and c64 on a GPU. NULL: "native". */
@@ -222,8 +224,8 @@ typedef struct mmc_plan_options {
   /* For objective "traffic", least words moved between off-chip and on-chip memory:
    * docs/traffic.md. Which products share a kernel: "none"; "exact", the best for the order of
    * fewest multiplications; "poster", the same as the TEE-ACM2 poster prices it; "joint", the best
-   * of all orders, n <= 200. NULL: "exact". No kernel here runs two products: they are fused in the
-   * cost only, and executed one after the other. */
+   * of all orders, n <= 200. NULL: "exact". A pair that the device takes as one call, and that is
+   * predicted to be faster so, is executed so; others are fused in the cost only. */
   const char *fuse;
   int64_t on_chip_words; /* that the chip holds; 0: MMC_ON_CHIP_WORDS */
   /* For objective "energy", at most so many times the predicted seconds of the plan for time; from
@@ -271,7 +273,8 @@ typedef struct mmc_step {
   int64_t first, last; /* the product of factors first..last, counted from 0 */
 } mmc_step;
 
-/* A plan of n factors has n-1 steps, in the order in which they run. */
+/* A plan of n factors has n-1 steps, in the order in which they run; fewer when results are read
+ * several times. Several steps may run as one call of the device: mmc_plan_explain() says which. */
 MMC_API int64_t mmc_plan_step_count(const mmc_plan *plan);
 /* Returns: E_ARG past the last. */
 MMC_API mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out);

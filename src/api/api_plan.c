@@ -6,16 +6,27 @@
 #include "base/alloc.h"
 #include "plan/plan_energy.h"
 #include "plan/plan_traffic.h"
+#include "run/group_call.h"
 
 /* Which kernel the device will run for every step, for whom the plan is explained to. */
 static void name_kernels(mmc_plan *plan) {
   const mmc_chain *chain = plan->plan.chain;
-  for (int32_t s = 0; s < chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->plan.step_count; s++) {
     mmci_plan_step *step = &plan->plan.steps[s];
     int32_t split =
         step->left < chain->n ? step->left + 1 : plan->plan.steps[step->left - chain->n].last + 1;
     mmci_gemm gemm = mmci_chain_product(chain, plan->precision, step->first, split, step->last + 1);
     step->kernel = plan->on.ops->kernel_name(plan->on.device, &gemm);
+  }
+  for (int32_t g = 0; g < plan->plan.group_count; g++) {
+    mmci_plan_group *group = &plan->plan.groups[g];
+    mmci_group_call call;
+    if (mmci_group_call_create(&plan->plan, group, plan->precision, &call, NULL) != MMC_OK)
+      continue;
+    group->kernel = plan->on.ops->chain_name(plan->on.device, &call.chain);
+    for (int32_t i = 0; i < group->step_count; i++)
+      plan->plan.steps[group->steps[i]].kernel = group->kernel;
+    mmci_group_call_destroy(&call);
   }
 }
 
@@ -84,6 +95,41 @@ static mmc_status read_request(const mmc_plan_options *options, objective *out,
   return status;
 }
 
+/* ---- groups -------------------------------------------------------------------------------- */
+
+static bool takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group) {
+  const mmc_plan *for_device = user;
+  mmci_group_call call;
+  if (mmci_group_call_create(plan, group, for_device->precision, &call, NULL) != MMC_OK)
+    return false;
+  const mmci_opened *on = &for_device->on;
+  bool taken = on->ops->chain_supports(on->device, &call.chain);
+  mmci_group_call_destroy(&call);
+  return taken;
+}
+
+/* What the planner has to know of the device, whose products keep to the roofline; false when it
+ * takes one product at a time. All that is pointed at must stay. */
+static bool group_machine(const mmc_plan *plan, const mmci_pricing *pricing,
+                          const mmci_roofline *roofline, mmci_group_machine *out) {
+  *out = (mmci_group_machine){.user = plan,
+                              .supports = takes_group,
+                              .facts = mmci_chain_facts_of(plan->on.ops->name, roofline),
+                              .pricing = pricing,
+                              .precision = plan->precision};
+  return plan->on.ops->chain_supports != NULL;
+}
+
+/* Groups by the model alone: what is not planned for time does not depend on what was measured. */
+static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error *error) {
+  mmci_roofline roofline =
+      mmci_roofline_assumed(plan->on.ops->name, plan->plan.chain->dtype, plan->precision);
+  mmci_pricing pricing = mmci_roofline_pricing(&roofline);
+  mmci_group_machine machine;
+  if (!group_machine(plan, &pricing, &roofline, &machine)) return MMC_OK;
+  return mmci_plan_choose_groups(&plan->plan, &machine, limit_bytes, error);
+}
+
 /* ---- plans --------------------------------------------------------------------------------- */
 
 /* What a device with memory of its own can hold. Some of what is free is left to its libraries. */
@@ -113,6 +159,7 @@ static mmc_status make_plan(const mmc_chain *chain, const mmc_plan_options *opti
   if (status != MMC_OK) return status;
   status = fit(plan, options, error);
   if (status == MMC_OK && traffic != NULL) status = mmci_plan_fuse(&plan->plan, traffic, error);
+  if (status == MMC_OK) status = choose_groups(plan, limit_bytes, error);
   if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
   return status;
 }
@@ -128,11 +175,16 @@ static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options
   mmci_time_request request = {.pricing = &pricing,
                                .precision = plan->precision,
                                .notice = mmci_wisdom_pricing_notice(wisdom)};
+  mmci_group_machine machine;
+  if (group_machine(plan, &pricing, mmci_wisdom_pricing_roofline(wisdom), &machine))
+    request.machine = &machine;
   const char *solver = options->solver != NULL ? options->solver : "auto";
   status = mmci_plan_create_timed(chain, solver, options->memory_limit_bytes, &request, &plan->plan,
                                   error);
   if (status == MMC_OK) {
     status = fit(plan, options, error);
+    if (status == MMC_OK && request.machine != NULL)
+      status = mmci_plan_choose_groups(&plan->plan, &machine, options->memory_limit_bytes, error);
     if (status == MMC_OK) status = mmci_plan_price(&plan->plan, &request, error);
     if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
   }
@@ -253,7 +305,7 @@ const char *mmc_plan_device(const mmc_plan *plan) {
 }
 
 int64_t mmc_plan_step_count(const mmc_plan *plan) {
-  return plan->plan.chain->n - 1;
+  return plan->plan.step_count;
 }
 
 mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {

@@ -49,6 +49,22 @@ double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
   return r->launch_s + fmax(compute, traffic) + (1 - r->overlap) * fmin(compute, traffic);
 }
 
+void mmci_roofline_price(const mmci_roofline *r, const mmci_gemm *gemm, mmci_price *out) {
+  *out = (mmci_price){.seconds = mmci_roofline_seconds(r, gemm),
+                      .error = r->error,
+                      .modelled = true,
+                      .source = r->calibrated ? "model" : "model, not calibrated",
+                      .recipe = mmci_recipe_whole(0)};
+}
+
+static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  mmci_roofline_price(user, gemm, out);
+}
+
+mmci_pricing mmci_roofline_pricing(const mmci_roofline *roofline) {
+  return (mmci_pricing){.user = roofline, .price = price};
+}
+
 /* ---- fitted -------------------------------------------------------------------------------- */
 
 /* The parameters that are searched for, as logarithms; those of half sizes may be left out. */

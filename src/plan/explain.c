@@ -29,7 +29,7 @@ static number operand_name(const mmci_plan *plan, int32_t operand) {
   int32_t n = plan->chain->n;
   if (operand < n)
     snprintf(name.text, sizeof name.text, "A%" PRId32, operand + 1);
-  else if (operand == n + n - 2)
+  else if (operand == n + plan->step_count - 1)
     snprintf(name.text, sizeof name.text, "R");
   else
     snprintf(name.text, sizeof name.text, "T%" PRId32, operand - n + 1);
@@ -83,10 +83,27 @@ static void put_comparison(const mmci_plan *plan, mmci_text *text) {
   }
 }
 
+static int32_t levels(const mmci_plan *plan) {
+  return plan->step_count > 0 ? plan->steps[plan->step_count - 1].level : 0;
+}
+
+/* "balanced tree, 10 levels". */
+static void put_shape(const mmci_plan *plan, mmci_text *text) {
+  int32_t segments = plan->time->segments;
+  if (segments == INT32_MAX)
+    mmci_text_printf(text, "balanced tree");
+  else
+    mmci_text_printf(text, "%" PRId32 " segments at a time, combined in a tree", segments);
+  mmci_text_printf(text, ", %" PRId32 " levels", levels(plan));
+}
+
 static void put_reason(const mmci_plan *plan, mmci_text *text) {
-  if (plan->energy != NULL && plan->energy->kept[0] == '\0')
+  if (plan->energy != NULL && plan->energy->kept[0] == '\0') {
     mmci_text_printf(text, "surely fewer joules than the plan for time");
-  else if (plan->time != NULL && plan->time->by_time)
+  } else if (plan->time != NULL && plan->time->segments > 0) {
+    put_shape(plan, text);
+    mmci_text_printf(text, ": the least predicted time of the orders that were tried");
+  } else if (plan->time != NULL && plan->time->by_time)
     mmci_text_printf(text, "the least predicted time of all orders%s",
                      plan->limited ? " within the memory limit" : "");
   else if (plan->limited)
@@ -113,7 +130,7 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
 
 static void put_traffic(const mmci_plan *plan, mmci_text *text) {
   const mmci_plan_traffic *traffic = plan->traffic;
-  int32_t last = plan->chain->n - 2;
+  int32_t last = plan->step_count - 1;
   mmci_text_printf(text, "\ntraffic          %s words", decimal(traffic->words).text);
   if (last >= 0)
     mmci_text_printf(text, ", %s of them to write the result",
@@ -125,9 +142,12 @@ static void put_traffic(const mmci_plan *plan, mmci_text *text) {
   if (traffic->pairs == 0)
     mmci_text_printf(text, traffic->request.rule == MMCI_FUSE_NONE ? "as asked" : "none pays");
   else
-    mmci_text_printf(text,
-                     "%" PRId32 " pair%s of steps, fused in the cost only: no fused kernel here",
-                     traffic->pairs, traffic->pairs > 1 ? "s" : "");
+    mmci_text_printf(text, "%" PRId32 " pair%s of steps, ", traffic->pairs,
+                     traffic->pairs > 1 ? "s" : "");
+  if (traffic->pairs > 0 && plan->group_count > 0)
+    mmci_text_printf(text, "%" PRId32 " of them executed by one kernel", plan->group_count);
+  else if (traffic->pairs > 0)
+    mmci_text_printf(text, "fused in the cost only: no fused kernel here");
 }
 
 typedef struct quantity {
@@ -227,8 +247,40 @@ static void put_residence(const mmci_plan *plan, mmci_text *text) {
                      plan->parallel ? ", sub-trees side by side" : "");
 }
 
+/* Which steps run as one call: "T1 T2 R" or, of many, "T1 ... R". */
+static void put_group_steps(const mmci_plan *plan, const mmci_plan_group *group, mmci_text *text) {
+  int32_t n = plan->chain->n, count = group->step_count;
+  for (int32_t i = 0; i < count; i++) {
+    if (count > 8 && i == 1) {
+      mmci_text_printf(text, " ...");
+      i = count - 1;
+    }
+    mmci_text_printf(text, " %s", operand_name(plan, n + group->steps[i]).text);
+  }
+}
+
+/* What runs as one call, and why: what that takes, and what the steps take one by one. */
+static void put_groups(const mmci_plan *plan, mmci_text *text) {
+  for (int32_t g = 0; g < plan->group_count && g < TEXT_STEPS; g++) {
+    const mmci_plan_group *group = &plan->groups[g];
+    bool all = group->step_count == plan->step_count;
+    mmci_text_printf(text, g > 0 ? "                 " : "calls            ");
+    if (all)
+      mmci_text_printf(text, "one launch");
+    else
+      mmci_text_printf(text, "group %" PRId32, g + 1);
+    mmci_text_printf(text, " of %" PRId32 " steps:", group->step_count);
+    put_group_steps(plan, group, text);
+    mmci_text_printf(text, "; predicted %s", in_words(group->predicted_s).text);
+    mmci_text_printf(text, ", one by one %s\n", in_words(group->separate_s).text);
+  }
+  if (plan->group_count > TEXT_STEPS)
+    mmci_text_printf(text, "                 ... and %" PRId32 " more groups\n",
+                     plan->group_count - TEXT_STEPS);
+}
+
 static void put_steps(const mmci_plan *plan, mmci_text *text) {
-  int32_t count = plan->chain->n - 1;
+  int32_t count = plan->step_count;
   if (count == 0) return;
   mmci_u128 total = plan_cost(plan);
   mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
@@ -277,6 +329,7 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   if (strcmp(plan->precision, "native") != 0)
     mmci_text_printf(text, "precision        %s\n", plan->precision);
   put_residence(plan, text);
+  put_groups(plan, text);
   put_steps(plan, text);
   mmc_status status = MMC_OK;
   if (plan->energy != NULL)
@@ -378,6 +431,20 @@ static void put_json_fusion(const mmci_plan *plan, int32_t s, mmci_text *text) {
     mmci_text_printf(text, ", \"tile\": [%" PRId64 ", %" PRId64 "]", kernel.x, kernel.y);
 }
 
+static void put_json_groups(const mmci_plan *plan, mmci_text *text) {
+  mmci_text_printf(text, ", \"levels\": %" PRId32 ", \"groups\": [", levels(plan));
+  for (int32_t g = 0; g < plan->group_count; g++) {
+    const mmci_plan_group *group = &plan->groups[g];
+    mmci_text_printf(text, "%s\n  {\"steps\": %" PRId32 ", \"result\": \"%s\", \"kernel\": ",
+                     g > 0 ? "," : "", group->step_count,
+                     operand_name(plan, plan->chain->n + group->steps[group->step_count - 1]).text);
+    mmci_text_json_string(text, group->kernel);
+    mmci_text_printf(text, ", \"predicted_s\": %.6g, \"separate_s\": %.6g}", group->predicted_s,
+                     group->separate_s);
+  }
+  mmci_text_printf(text, "]");
+}
+
 static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   const mmc_chain *chain = plan->chain;
   mmci_text_printf(text, "{\"chain\": \"");
@@ -417,8 +484,9 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   if (plan->traffic != NULL) put_json_traffic(plan->traffic, text);
   if (plan->time != NULL) status = put_json_time(plan, text, error);
   if (status != MMC_OK) return status;
+  put_json_groups(plan, text);
   mmci_text_printf(text, ", \"steps\": [");
-  for (int32_t s = 0; s < chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     mmci_text_printf(text, "%s\n  {\"product\": \"%s = %s %s\", ", s > 0 ? "," : "",
                      operand_name(plan, chain->n + s).text, operand_name(plan, step->left).text,
@@ -429,6 +497,10 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     put_json_split(plan, step, text);
     mmci_text_printf(text, ", \"kernel\": ");
     mmci_text_json_string(text, step->kernel);
+    if (step->group >= 0)
+      mmci_text_printf(text, ", \"group\": %" PRId32, step->group);
+    else
+      mmci_text_printf(text, ", \"group\": null");
     mmci_text_printf(text, ", \"cost\": ");
     put_json_count(text, step_cost(plan, s));
     mmci_text_printf(text, "}");
@@ -447,11 +519,11 @@ static void explain_dot(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(
         text, "  A%" PRId32 " [shape=box, label=\"A%" PRId32 "%s\\n%" PRId64 " x %" PRId64 "\"];\n",
         i + 1, i + 1, op_marks[chain->ops[i]], chain->dims[i], chain->dims[i + 1]);
-  for (int32_t s = 0; s < chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     number name = operand_name(plan, chain->n + s);
     const mmci_step_traffic *fused = fused_step(plan, s);
-    bool inside = fused != NULL && fused->choice.partner > s;
+    bool inside = mmci_plan_is_inside(plan, s) || (fused != NULL && fused->choice.partner > s);
     mmci_text_printf(text, "  %s [label=\"%s\\n%" PRId64 " x %" PRId64 "\\n%s%s\"%s];\n", name.text,
                      name.text, step->m, step->n, decimal(step_cost(plan, s)).text,
                      plan->traffic != NULL ? " words" : "", inside ? ", style=dashed" : "");
@@ -461,6 +533,9 @@ static void explain_dot(const mmci_plan *plan, mmci_text *text) {
       mmci_text_printf(text, "  %s -> %s", operand_name(plan, operand).text, name.text);
       if (shared)
         mmci_text_printf(text, " [style=bold, label=\"%s fuse\"]", fusion_name(fused->fusion));
+      else if (step->group >= 0 && operand >= chain->n &&
+               plan->steps[operand - chain->n].group == step->group)
+        mmci_text_printf(text, " [style=bold]");
       mmci_text_printf(text, ";\n");
     }
   }

@@ -17,7 +17,7 @@ static uint64_t staged_bytes(const mmc_chain *chain) {
 /* Whether every product can pass in panels. */
 static mmc_status check_panels(const mmci_plan *plan, uint64_t memory_bytes, mmci_error *error) {
   size_t size = mmc_dtype_size(plan->chain->dtype);
-  for (int32_t s = 0; s < plan->chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     mmci_panels panels;
     if (mmci_panels_choose(step->m, step->k, step->n, size, memory_bytes, &panels)) continue;

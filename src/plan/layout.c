@@ -93,6 +93,7 @@ static void lay_out(const mmc_chain *chain, const mmci_tree *tree, uint64_t work
         .kernel = "",
         .predicted_s = NAN,
         .source = "",
+        .group = -1,
     };
   }
 }
@@ -116,11 +117,22 @@ static void parallel_needs(const mmc_chain *chain, const mmci_tree *tree, layout
   }
 }
 
+void mmci_plan_count_levels(mmci_plan *plan) {
+  int32_t n = plan->chain->n;
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    mmci_plan_step *step = &plan->steps[s];
+    int32_t left = step->left < n ? 0 : plan->steps[step->left - n].level;
+    int32_t right = step->right < n ? 0 : plan->steps[step->right - n].level;
+    step->level = 1 + (left > right ? left : right);
+  }
+}
+
 mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error) {
   const mmc_chain *chain = plan->chain;
   size_t count = (size_t)chain->n - 1;
   if (plan->steps == NULL) plan->steps = mmci_alloc_array(count, sizeof *plan->steps);
   if (plan->steps == NULL) return mmci_fail_nomem(error, count * sizeof *plan->steps);
+  plan->step_count = (int32_t)count;
   plan->parallel = parallel;
   if (count == 0) return MMC_OK;
 
@@ -147,6 +159,7 @@ mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error) 
   if (parallel) parallel_needs(chain, &plan->tree, layouts);
   plan->workspace_bytes = layouts[count - 1].need.bytes;
   lay_out(chain, &plan->tree, plan->workspace_bytes, parallel, layouts, plan->steps);
+  mmci_plan_count_levels(plan);
   free(memory);
   return MMC_OK;
 }

@@ -9,4 +9,12 @@
  * same time. */
 mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error);
 
+/* Gives every result of a plan with groups, or with results that are read several times, a place by
+ * its exact lifetime, and sets workspace_bytes. When the plan is parallel, memory is used again
+ * only by what waits for its last readers. Quadratic in the number of calls. Returns E_NOMEM. */
+mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error);
+
+/* Counts the levels of steps whose operands are known. */
+void mmci_plan_count_levels(mmci_plan *plan);
+
 #endif

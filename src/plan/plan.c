@@ -6,6 +6,7 @@
 #include "order/workspace.h"
 #include "plan/layout.h"
 #include "plan/plan_energy.h"
+#include "plan/plan_groups.h"
 #include "plan/plan_time.h"
 
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
@@ -77,6 +78,7 @@ mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t
 void mmci_plan_destroy(mmci_plan *plan) {
   mmc_chain_destroy(plan->chain);
   mmci_tree_destroy(&plan->tree);
+  mmci_plan_disband(plan);
   free(plan->steps);
   free(plan->traffic);
   if (plan->time != NULL) free(plan->time->recipes);

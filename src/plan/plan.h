@@ -1,4 +1,5 @@
-/* plan.h: an order turned into steps, each with a place for its result. */
+/* plan.h: an order turned into steps, each with a place for its result; some of them run as one
+ * call of the device. */
 #ifndef MMCI_PLAN_H
 #define MMCI_PLAN_H
 
@@ -18,18 +19,34 @@ typedef struct mmci_plan_step {
   const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
   double predicted_j; /* of a plan for energy */
   const char *joules_source; /* static text, likewise */
+  int32_t group;             /* that it runs in; -1: none */
+  int32_t level;             /* products on the longest way to it from a factor, itself included */
 } mmci_plan_step;
 
-/* One way to multiply a chain: n-1 products in the order in which they run. Every sub-tree is
+/* Steps that one call of the device executes, at the place of the last of them, whose result is the
+ * group's. The results of the others never leave the device's call and take no workspace. */
+typedef struct mmci_plan_group {
+  int32_t step_count, operand_count;
+  int32_t *steps;     /* rising; each but the last is read within the group alone */
+  int32_t *operands;  /* what it reads from outside, numbered as in mmc_step, along the chain */
+  const char *kernel; /* static text: what the device will run; "" when not asked */
+  double predicted_s, separate_s; /* of the one call, and of calls of their own */
+} mmci_plan_group;
+
+/* One way to multiply a chain: products in the order in which they run. Every sub-tree is
  * finished before another begins, the child first that makes the workspace smaller. A result lies
- * in the workspace, row-major without gaps, from its step to the one that reads it; the last one is
- * the caller's. Results alternate between the two ends of the workspace, so that what is free is
- * always one piece and the workspace is no larger than the most that lives at once. Nothing changes
- * after mmci_plan_create(), so threads may share it. */
+ * in the workspace, row-major without gaps, from its step to the last one that reads it; that of
+ * the last step is the caller's. Results alternate between the two ends of the workspace, so that
+ * what is free is always one piece and the workspace is no larger than the most that lives at once;
+ * with groups or results that are read twice they lie where mmci_plan_place() finds room. Nothing
+ * changes once a plan is made, so threads may share it. */
 typedef struct mmci_plan {
   mmc_chain *chain; /* its own copy */
   mmci_tree tree;
-  mmci_plan_step *steps; /* n-1 */
+  mmci_plan_step *steps; /* step_count; every result but the last is read by a later step */
+  int32_t step_count;    /* n-1, fewer where results are read several times */
+  int32_t group_count;
+  mmci_plan_group *groups;
   mmci_u128 multiplications;
   uint64_t workspace_bytes;
   const char *solver; /* static text: who found the order */
@@ -64,6 +81,26 @@ mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
                                mmci_error *error);
 void mmci_plan_destroy(mmci_plan *plan);
+
+/* A result that is read by several steps has no place in the tree. */
+static inline bool mmci_plan_is_tree(const mmci_plan *plan) {
+  return plan->step_count == plan->chain->n - 1;
+}
+
+/* Whether a step's result never leaves the call of its group. */
+static inline bool mmci_plan_is_inside(const mmci_plan *plan, int32_t step) {
+  int32_t group = plan->steps[step].group;
+  return group >= 0 && plan->groups[group].steps[plan->groups[group].step_count - 1] != step;
+}
+
+/* What the call of step reads from outside: of its group, or both operands (from the step, so that
+ * it must stay). *count: how many. */
+static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_plan_step *step,
+                                             int32_t *count) {
+  const mmci_plan_group *group = step->group >= 0 ? &plan->groups[step->group] : NULL;
+  *count = group != NULL ? group->operand_count : 2;
+  return group != NULL ? group->operands : &step->left;
+}
 
 /* Fits a plan to a device with memory of its own: sub-trees side by side when there is room for
  * that within limit_bytes of workspace, one after the other when not, and when even that does not

@@ -124,14 +124,81 @@ static mmc_status try_price(priced_chain *c, uint64_t limit_bytes, mmci_plan *pl
   return MMC_OK;
 }
 
+/* ---- wide trees ---------------------------------------------------------------------------- */
+
+/* What the plan takes by the cheapest calls. */
+static mmc_status seconds_by_calls(const priced_chain *c, const mmci_plan *plan, double *seconds,
+                                   mmci_error *error) {
+  mmci_cover cover;
+  mmc_status status = mmci_plan_cover(plan, c->request->machine, &cover, error);
+  if (status != MMC_OK) return status;
+  *seconds = cover.seconds;
+  mmci_cover_destroy(&cover);
+  return MMC_OK;
+}
+
+/* Of orders of as many multiplications the faster is taken, of others one that is surely faster. */
+static bool is_better(const priced_chain *c, const mmci_plan *a, double a_s, const mmci_plan *b,
+                      double b_s) {
+  if (a->multiplications == b->multiplications) return b_s < 0.99 * a_s;
+  return b_s < a_s && a_s - b_s > c->request->machine->facts.error * (a_s + b_s);
+}
+
+/* Replaces the plan, which takes *seconds, where a wide tree is better. */
+static mmc_status try_wide(const priced_chain *c, int32_t segments, uint64_t limit_bytes,
+                           mmci_plan *plan, mmci_plan_time *time, double *seconds,
+                           mmci_error *error) {
+  mmci_order_problem problem = {.n = c->chain->n, .dims = c->chain->dims};
+  mmci_tree tree;
+  bool found;
+  mmc_status status = mmci_order_wide(&problem, segments, &tree, &found, error);
+  if (status != MMC_OK || !found) return status;
+  mmci_plan wide;
+  status = mmci_plan_from_tree(c->chain, &tree, &wide, error);
+  if (status != MMC_OK) return status;
+  double wide_s;
+  status = seconds_by_calls(c, &wide, &wide_s, error);
+  bool fits = wide.workspace_bytes <= limit_bytes && wide.workspace_bytes != UINT64_MAX &&
+              wide.multiplications != MMCI_U128_MAX;
+  if (status != MMC_OK || !fits || !is_better(c, plan, *seconds, &wide, wide_s)) {
+    mmci_plan_destroy(&wide);
+    return status;
+  }
+  time->gain_s = *seconds - wide_s + (time->by_time ? time->gain_s : 0);
+  time->by_time = true;
+  time->segments = segments;
+  time->kept = "";
+  wide.solver = "wide";
+  mmci_plan_destroy(plan);
+  *plan = wide;
+  *seconds = wide_s;
+  return MMC_OK;
+}
+
+/* As many segments as the device has workers, and a balanced tree. */
+static mmc_status try_wide_trees(const priced_chain *c, uint64_t limit_bytes, mmci_plan *plan,
+                                 mmci_plan_time *time, mmci_error *error) {
+  const mmci_group_machine *machine = c->request->machine;
+  if (machine == NULL || c->chain->n - 1 > MMCI_GROUPS_MOST_STEPS) return MMC_OK;
+  double seconds;
+  mmc_status status = seconds_by_calls(c, plan, &seconds, error);
+  int32_t segments[] = {machine->facts.width, INT32_MAX};
+  for (int i = 0; i < 2 && status == MMC_OK; i++)
+    status = try_wide(c, segments[i], limit_bytes, plan, time, &seconds, error);
+  return status;
+}
+
 static mmc_status choose_order(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                                const mmci_time_request *request, mmci_plan *plan,
                                mmci_plan_time *time, mmci_error *error) {
   priced_chain c = {.chain = chain, .request = request};
   if (strcmp(solver, "auto") != 0 || chain->n < 3) return MMC_OK;
-  if (chain->n <= MMCI_TIME_MOST_FACTORS) return try_price(&c, limit_bytes, plan, time, error);
-  time->kept = "longer chains than of 64 factors are not ordered by time";
-  return MMC_OK;
+  mmc_status status = MMC_OK;
+  if (chain->n <= MMCI_TIME_MOST_FACTORS)
+    status = try_price(&c, limit_bytes, plan, time, error);
+  else
+    time->kept = "longer chains than of 64 factors are not ordered by time";
+  return status == MMC_OK ? try_wide_trees(&c, limit_bytes, plan, time, error) : status;
 }
 static_assert(MMCI_TIME_MOST_FACTORS == 64, "the text of choose_order()");
 
@@ -169,7 +236,7 @@ static void price_step(const mmci_plan *plan, const mmci_time_request *request,
 }
 
 mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mmci_error *error) {
-  int32_t count = plan->chain->n - 1;
+  int32_t count = plan->step_count;
   size_t recipes = 0;
   mmci_price price;
   plan->time->predicted_s = 0;
@@ -178,9 +245,11 @@ mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mm
     price_step(plan, request, step, &price);
     step->predicted_s = price.seconds;
     step->source = price.source;
-    plan->time->predicted_s += price.seconds;
+    if (step->group < 0) plan->time->predicted_s += price.seconds;
     recipes += !mmci_recipe_is_plain(&price.recipe);
   }
+  for (int32_t g = 0; g < plan->group_count; g++)
+    plan->time->predicted_s += plan->groups[g].predicted_s;
   if (recipes == 0) return MMC_OK;
   mmci_recipe *recipe = plan->time->recipes = mmci_alloc_array(recipes, sizeof *recipe);
   if (recipe == NULL) return mmci_fail_nomem(error, recipes * sizeof *recipe);

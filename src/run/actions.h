@@ -5,6 +5,7 @@
 #include "cost/recipe.h"
 #include "device/device.h"
 #include "plan/plan.h"
+#include "run/group_call.h"
 
 /* Where a factor is read from. */
 typedef struct mmci_operand {
@@ -27,11 +28,23 @@ typedef struct mmci_call {
   int lane; /* calls of one lane follow each other, others need not */
 } mmci_call;
 
-/* One product as it is executed: by one call, or by those of the step's recipe. A column-major
- * result is the transposed product of the transposed operands: then a and b have changed places. */
+/* Several products as they are executed, by one call. */
+typedef struct mmci_group_action {
+  mmci_group_call call;
+  mmci_chain_kernel *kernel; /* for these forms: */
+  mmci_form *forms;
+  int64_t ldc;
+  bool transposed;
+} mmci_group_action;
+
+/* One product as it is executed: by one call, or by those of the step's recipe; or a group of
+ * products, then calls are none and only group, c and step mean anything. A column-major result is
+ * the transposed product of the transposed operands: then a and b have changed places. */
 typedef struct mmci_action {
-  mmci_gemm gemm;   /* of the whole */
-  mmci_call *calls; /* call_count; one of them is in the action itself */
+  int32_t step;             /* of the plan; the last one of a group */
+  mmci_group_action *group; /* NULL: one product */
+  mmci_gemm gemm;           /* of the whole */
+  mmci_call *calls;         /* call_count; one of them is in the action itself */
   int call_count, lanes;
   mmci_call whole;
   const void *a, *b;
@@ -44,7 +57,7 @@ typedef struct mmci_actions {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_precision precision;
-  int32_t count;
+  int32_t count; /* of calls: groups, and steps of none */
   mmci_action *actions;
 } mmci_actions;
 
@@ -57,7 +70,7 @@ void mmci_actions_destroy(mmci_actions *actions);
 int mmci_actions_lanes(const mmci_actions *actions);
 
 /* Points the actions at n operands, the workspace and the result, and prepares those that have
- * changed. Returns E_UNSUPPORTED and what the device's prepare does. */
+ * changed. Returns E_UNSUPPORTED, for groups when the plan has such, and what prepare does. */
 mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,
                              const mmci_target *target, mmci_error *error);
 
@@ -65,6 +78,10 @@ mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands
  * without addresses. */
 mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, char *workspace,
                                mmci_error *error);
+
+/* Enqueues the one call of a group. */
+mmc_status mmci_actions_enqueue_group(const mmci_actions *actions, const mmci_action *action,
+                                      mmci_queue *queue, mmci_error *error);
 
 bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y);
 

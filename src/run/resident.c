@@ -45,14 +45,14 @@ struct mmci_resident {
   int lane_count;
   mmci_queue *uploads, *downloads;   /* NULL until matrices are on the host */
   mmci_event *start, *done, *copied; /* copied: scratch for waits that follow at once */
-  mmci_event **step_done;            /* NULL where nobody waits */
+  mmci_event **step_done;            /* of the plan; NULL where nobody waits */
 
   char *workspace;
   mmci_staging staging;
   mmci_operand *operands;
   mmci_target target;
   bool bound; /* everything here points at the staging's matrices */
-  cut *cuts;  /* a step */
+  cut *cuts;  /* of an action */
 
   mmci_graphs graphs;
   /* The last execution was left to a stream and may be under way. */
@@ -77,7 +77,7 @@ static mmc_status open_queues(mmci_resident *r, mmci_error *error) {
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->start, error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->done, error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->copied, error);
-  for (int32_t s = 0; s < r->actions->count && status == MMC_OK; s++)
+  for (int32_t s = 0; s < r->actions->plan->step_count && status == MMC_OK; s++)
     if (r->schedule.is_waited_for[s])
       status = r->async->event_create(r->device, &r->step_done[s], error);
   return status;
@@ -128,9 +128,9 @@ void mmci_resident_destroy(mmci_resident *r) {
   mmci_event *events[] = {r->start, r->done, r->copied};
   for (int e = 0; e < 3; e++)
     if (events[e] != NULL) r->async->event_destroy(events[e]);
-  for (int32_t s = 0; s < r->actions->count; s++) {
+  for (int32_t s = 0; s < r->actions->plan->step_count; s++)
     if (r->step_done != NULL && r->step_done[s] != NULL) r->async->event_destroy(r->step_done[s]);
-    if (r->cuts == NULL) continue;
+  for (int32_t s = 0; r->cuts != NULL && s < r->actions->count; s++) {
     prepared *pieces[] = {&r->cuts[s].first, &r->cuts[s].next, &r->cuts[s].rest};
     for (int p = 0; p < 3; p++)
       if (pieces[p]->kernel != NULL) r->ops->release(pieces[p]->kernel);
@@ -164,12 +164,13 @@ static bool is_half(mmc_dtype dtype) {
 static mmci_axis choose_cut(const mmci_resident *r, int32_t s) {
   const mmci_action *x = &r->actions->actions[s];
   const mmci_gemm *g = &x->gemm;
+  if (x->group != NULL) return MMCI_PIECE;
   bool goes = s == r->actions->count - 1 && r->staging.result_on_host;
   int64_t a = bytes_from_host(r, x->a_number), b = bytes_from_host(r, x->b_number);
   int64_t c = goes ? g->m * g->n * (int64_t)mmc_dtype_size(g->dtype) : 0;
   if (!goes && a >= cut_least_bytes && b >= cut_least_bytes && !is_half(g->dtype) &&
-      !r->staging.factors[x->a_number].shared && !r->staging.factors[x->b_number].shared &&
-      g->k >= 2 * CUT_LEAST_LENGTH)
+      mmci_plan_is_tree(r->actions->plan) && !r->staging.factors[x->a_number].shared &&
+      !r->staging.factors[x->b_number].shared && g->k >= 2 * CUT_LEAST_LENGTH)
     return MMCI_AXIS_K;
   if ((a >= cut_least_bytes || c >= cut_least_bytes) && g->m >= 2 * CUT_LEAST_LENGTH)
     return MMCI_AXIS_M;
@@ -223,6 +224,16 @@ static mmc_status order(mmci_resident *r, mmci_queue *earlier, mmci_queue *later
   return status == MMC_OK ? r->async->event_wait(later, r->copied, error) : status;
 }
 
+/* What an action reads from outside. */
+static const int32_t *reads_of(const mmci_resident *r, int32_t s, int32_t *count) {
+  const mmci_plan *plan = r->actions->plan;
+  return mmci_plan_reads(plan, &plan->steps[r->actions->actions[s].step], count);
+}
+
+static mmci_queue *queue_of(const mmci_resident *r, int32_t s) {
+  return r->queues[r->schedule.queue[r->actions->actions[s].step]];
+}
+
 /* Uploads a step's factor unless that is done. */
 static mmc_status upload(mmci_resident *r, int32_t number, mmci_error *error) {
   if (number >= r->actions->plan->chain->n) return MMC_OK;
@@ -238,23 +249,36 @@ static bool is_on_host(const mmci_resident *r, int32_t number) {
   return number < r->actions->plan->chain->n && r->staging.factors[number].on_host;
 }
 
-/* What the step reads is there when its queue comes to it. */
+/* What the action reads is there when its queue comes to it. */
 static mmc_status await_operands(mmci_resident *r, int32_t s, mmci_error *error) {
-  const mmci_action *x = &r->actions->actions[s];
-  int32_t n = r->actions->plan->chain->n, numbers[] = {x->a_number, x->b_number};
-  mmci_queue *queue = r->queues[r->schedule.queue[s]];
+  int32_t n = r->actions->plan->chain->n, count;
+  const int32_t *reads = reads_of(r, s, &count);
   mmc_status status = MMC_OK;
-  for (int o = 0; o < 2 && status == MMC_OK; o++) {
-    int32_t step = numbers[o] - n;
+  for (int32_t o = 0; o < count && status == MMC_OK; o++) {
+    int32_t step = reads[o] - n;
     if (step >= 0 && r->step_done[step] != NULL)
-      status = r->async->event_wait(queue, r->step_done[step], error);
+      status = r->async->event_wait(queue_of(r, s), r->step_done[step], error);
   }
   return status;
+}
+
+/* Factors on the host are uploaded, and the queue waits for them. */
+static mmc_status upload_operands(mmci_resident *r, int32_t s, mmci_error *error) {
+  int32_t count;
+  const int32_t *reads = reads_of(r, s, &count);
+  bool any = false;
+  mmc_status status = MMC_OK;
+  for (int32_t o = 0; o < count && status == MMC_OK; o++) {
+    any = any || is_on_host(r, reads[o]);
+    status = upload(r, reads[o], error);
+  }
+  return status == MMC_OK && any ? order(r, r->uploads, queue_of(r, s), error) : status;
 }
 
 /* The calls of a product, those of other lanes than the first beside the queue. */
 static mmc_status enqueue_calls(mmci_resident *r, mmci_queue *queue, const mmci_action *x,
                                 mmci_error *error) {
+  if (x->group != NULL) return mmci_actions_enqueue_group(r->actions, x, queue, error);
   mmc_status status = MMC_OK;
   for (int l = 1; l < x->lanes && status == MMC_OK; l++)
     status = order(r, queue, r->lanes[l - 1], error);
@@ -272,11 +296,8 @@ static mmc_status enqueue_calls(mmci_resident *r, mmci_queue *queue, const mmci_
 static mmc_status multiply_whole(mmci_resident *r, int32_t s, const mmc_matrix *out,
                                  mmci_error *error) {
   const mmci_action *x = &r->actions->actions[s];
-  mmci_queue *queue = r->queues[r->schedule.queue[s]];
-  mmc_status status = upload(r, x->a_number, error);
-  if (status == MMC_OK) status = upload(r, x->b_number, error);
-  if (status == MMC_OK && (is_on_host(r, x->a_number) || is_on_host(r, x->b_number)))
-    status = order(r, r->uploads, queue, error);
+  mmci_queue *queue = queue_of(r, s);
+  mmc_status status = upload_operands(r, s, error);
   if (status == MMC_OK) status = enqueue_calls(r, queue, x, error);
   if (status != MMC_OK || s != r->actions->count - 1 || !r->staging.result_on_host) return status;
   status = order(r, queue, r->downloads, error);
@@ -300,7 +321,7 @@ static mmc_status multiply_piece(mmci_resident *r, int32_t s, const mmc_matrix *
   const mmci_gemm *g = &x->gemm;
   const cut *c = &r->cuts[s];
   bool along_k = c->axis == MMCI_AXIS_K;
-  mmci_queue *queue = r->queues[r->schedule.queue[s]];
+  mmci_queue *queue = queue_of(r, s);
   int64_t size = (int64_t)mmc_dtype_size(g->dtype);
   mmc_status status = MMC_OK;
   if (uploads)
@@ -379,8 +400,9 @@ static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_erro
     status = await_operands(r, s, error);
     if (status == MMC_OK)
       status = (r->cuts[s].axis != MMCI_PIECE ? multiply_cut : multiply_whole)(r, s, out, error);
-    if (status == MMC_OK && r->step_done[s] != NULL)
-      status = r->async->event_record(r->queues[r->schedule.queue[s]], r->step_done[s], error);
+    mmci_event *step_done = r->step_done[actions->actions[s].step];
+    if (status == MMC_OK && step_done != NULL)
+      status = r->async->event_record(queue_of(r, s), step_done, error);
   }
   return status;
 }

@@ -3,6 +3,7 @@
 #include "run/run.h"
 
 #include "base/alloc.h"
+#include "plan/plan_groups.h"
 #include "run/actions.h"
 #include "run/copy.h"
 #include "run/matrices.h"
@@ -13,6 +14,12 @@ struct mmci_run {
   const mmci_plan *plan;
   const mmci_device_ops *ops;
   mmci_device *device;
+  mmci_precision precision;
+  /* The run of the plan without groups, once the device did not take one as its matrices lay; then
+   * there is nothing else here. */
+  mmci_run *separate;
+  mmci_plan separate_plan;
+
   mmci_resident *resident; /* at most one of these two; none: the device works on host memory */
   mmci_streamed *streamed;
 
@@ -47,20 +54,67 @@ static mmc_status create_on_host(mmci_run *run, mmci_error *error) {
                           : status;
 }
 
+/* Takes what executing run->plan needs. */
+static mmc_status start(mmci_run *run, mmci_error *error) {
+  mmc_status status =
+      mmci_actions_create(run->plan, run->ops, run->device, run->precision, &run->actions, error);
+  if (status != MMC_OK) return status;
+  if (run->ops->async == NULL) return create_on_host(run, error);
+  if (run->plan->streamed) return mmci_streamed_create(&run->actions, &run->streamed, error);
+  return mmci_resident_create(&run->actions, &run->resident, error);
+}
+
+/* Gives back what start() took. */
+static void stop(mmci_run *run) {
+  mmci_resident_destroy(run->resident);
+  mmci_streamed_destroy(run->streamed);
+  if (run->actions.actions != NULL) mmci_actions_destroy(&run->actions);
+  if (run->workspace != NULL) run->ops->dealloc(run->device, run->workspace);
+  if (run->queue != NULL) run->ops->queue_close(run->queue);
+  free(run->factors);
+  free(run->operands);
+  run->resident = NULL;
+  run->streamed = NULL;
+  run->actions.actions = NULL;
+  run->workspace = NULL;
+  run->queue = NULL;
+  run->factors = NULL;
+  run->operands = NULL;
+}
+
+/* Whether the same may work without groups. */
+static bool is_group_refused(const mmci_run *run, mmc_status status) {
+  return status == MMC_E_UNSUPPORTED && run->plan->group_count > 0 && run->separate == NULL;
+}
+
+/* Goes on without groups. What was enqueued must be done. Nothing changes when that fails. */
+static mmc_status separate(mmci_run *run, mmci_error *error) {
+  mmci_run *x = mmci_alloc_zeroed(1, sizeof *x);
+  if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
+  mmc_status status = mmci_plan_separate(run->plan, &run->separate_plan, error);
+  *x = (mmci_run){.plan = &run->separate_plan,
+                  .ops = run->ops,
+                  .device = run->device,
+                  .precision = run->precision};
+  if (status == MMC_OK) status = start(x, error);
+  if (status != MMC_OK) {
+    stop(x);
+    free(x);
+    mmci_plan_separate_destroy(&run->separate_plan);
+    return status;
+  }
+  stop(run);
+  run->separate = x;
+  return MMC_OK;
+}
+
 mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mmci_device *device,
                            mmci_precision precision, mmci_run **out, mmci_error *error) {
   mmci_run *run = mmci_alloc_zeroed(1, sizeof *run);
   if (run == NULL) return mmci_fail_nomem(error, sizeof *run);
-  run->plan = plan;
-  run->ops = ops;
-  run->device = device;
-  mmc_status status = mmci_actions_create(plan, ops, device, precision, &run->actions, error);
-  if (status == MMC_OK && ops->async == NULL)
-    status = create_on_host(run, error);
-  else if (status == MMC_OK && plan->streamed)
-    status = mmci_streamed_create(&run->actions, &run->streamed, error);
-  else if (status == MMC_OK)
-    status = mmci_resident_create(&run->actions, &run->resident, error);
+  *run = (mmci_run){.plan = plan, .ops = ops, .device = device, .precision = precision};
+  mmc_status status = start(run, error);
+  if (is_group_refused(run, status)) status = separate(run, error);
   if (status != MMC_OK) {
     mmci_run_destroy(run);
     return status;
@@ -71,13 +125,10 @@ mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mm
 
 void mmci_run_destroy(mmci_run *run) {
   if (run == NULL) return;
-  mmci_resident_destroy(run->resident);
-  mmci_streamed_destroy(run->streamed);
-  if (run->actions.actions != NULL) mmci_actions_destroy(&run->actions);
-  if (run->workspace != NULL) run->ops->dealloc(run->device, run->workspace);
-  if (run->queue != NULL) run->ops->queue_close(run->queue);
-  free(run->factors);
-  free(run->operands);
+  stop(run);
+  if (run->separate != NULL) stop(run->separate);
+  free(run->separate);
+  mmci_plan_separate_destroy(&run->separate_plan);
   free(run);
 }
 
@@ -121,6 +172,10 @@ static mmc_status multiply_on_host(mmci_run *run, const mmc_matrix *factors, con
   }
   for (int32_t s = 0; s < run->actions.count; s++) {
     const mmci_action *x = &run->actions.actions[s];
+    if (x->group != NULL) {
+      mmc_status status = mmci_actions_enqueue_group(&run->actions, x, run->queue, error);
+      if (status != MMC_OK) return status;
+    }
     for (int c = 0; c < x->call_count; c++) {
       const mmci_call *call = &x->calls[c];
       mmc_status status =
@@ -152,11 +207,31 @@ static mmc_status copy_on_host(const mmci_run *run, const mmc_matrix *factors,
   return MMC_OK;
 }
 
+static mmc_status execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                          mmci_error *error) {
+  if (run->separate != NULL) return mmci_run_execute(run->separate, factors, out, error);
+  if (run->resident != NULL) return mmci_resident_execute(run->resident, factors, out, error);
+  if (run->streamed != NULL) return mmci_streamed_execute(run->streamed, factors, out, error);
+  return multiply_on_host(run, factors, out, error);
+}
+
 mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                             mmci_error *error) {
   if (is_host_copy(run, factors, out)) return copy_on_host(run, factors, out, error);
-  if (run->resident != NULL) return mmci_resident_execute(run->resident, factors, out, error);
-  if (run->streamed != NULL) return mmci_streamed_execute(run->streamed, factors, out, error);
+  mmc_status status = execute(run, factors, out, error);
+  if (!is_group_refused(run, status)) return status;
+  status = mmci_run_wait(run, error);
+  if (status == MMC_OK) status = separate(run, error);
+  return status == MMC_OK ? execute(run->separate, factors, out, error) : status;
+}
+
+static mmc_status enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
+                          const mmc_matrix *out, mmci_error *error) {
+  if (run->separate != NULL) return mmci_run_enqueue(run->separate, stream, factors, out, error);
+  if (run->resident != NULL)
+    return mmci_resident_enqueue(run->resident, stream, factors, out, error);
+  if (run->streamed != NULL)
+    return mmci_streamed_enqueue(run->streamed, stream, factors, out, error);
   return multiply_on_host(run, factors, out, error);
 }
 
@@ -167,14 +242,18 @@ mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *facto
         run->resident != NULL ? mmci_resident_await_stream(run->resident, stream, error) : MMC_OK;
     return status == MMC_OK ? copy_on_host(run, factors, out, error) : status;
   }
-  if (run->resident != NULL)
-    return mmci_resident_enqueue(run->resident, stream, factors, out, error);
-  if (run->streamed != NULL)
-    return mmci_streamed_enqueue(run->streamed, stream, factors, out, error);
-  return multiply_on_host(run, factors, out, error);
+  mmc_status status = enqueue(run, stream, factors, out, error);
+  if (!is_group_refused(run, status)) return status;
+  /* A capture allows no taking of memory: its caller has to execute once before. */
+  const mmci_device_async *async = run->ops->async;
+  if (async != NULL && async->is_capturing(run->device, stream)) return status;
+  status = mmci_run_wait(run, error);
+  if (status == MMC_OK) status = separate(run, error);
+  return status == MMC_OK ? enqueue(run->separate, stream, factors, out, error) : status;
 }
 
 /* Others have waited already. */
 mmc_status mmci_run_wait(mmci_run *run, mmci_error *error) {
+  if (run->separate != NULL) return mmci_run_wait(run->separate, error);
   return run->resident != NULL ? mmci_resident_wait(run->resident, error) : MMC_OK;
 }

@@ -119,6 +119,10 @@ bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *p) {
   return p->roofline.calibrated;
 }
 
+const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *p) {
+  return &p->roofline;
+}
+
 /* ---- looked up ----------------------------------------------------------------------------- */
 
 static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmc_op op_a,
@@ -155,12 +159,7 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   if (mmci_form_op(&gemm->a, &op_a) && mmci_form_op(&gemm->b, &op_b) &&
       (find_product(p, gemm, op_a, op_b, out) || find_in_array(p, gemm, op_a, op_b, out)))
     return;
-  const mmci_roofline *r = &p->roofline;
-  out->seconds = mmci_roofline_seconds(r, gemm);
-  out->error = r->error;
-  out->source = r->calibrated ? "model" : "model, not calibrated";
-  out->modelled = true;
-  out->recipe = mmci_recipe_whole(0);
+  mmci_roofline_price(&p->roofline, gemm, out);
 }
 
 mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *p) {

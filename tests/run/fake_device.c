@@ -7,6 +7,7 @@
 
 #include "../random.h"
 #include "fake_work.h"
+#include "plain_chain.h"
 
 enum { STREAMS_MAX = 32 };
 
@@ -34,6 +35,7 @@ struct mmci_device {
   fake_capture capture;
   fake_counts counts;
   int64_t kernels_alive, queues_alive, events_alive, graphs_alive, pinned_alive;
+  int64_t refusals;   /* of chains, to come */
   int64_t calls_left; /* until one fails; 0: none does */
   bool fails_for_good, fails_late, has_failed;
 };
@@ -46,6 +48,11 @@ struct mmci_queue {
 struct mmci_kernel {
   mmci_device *device;
   mmci_gemm gemm;
+};
+
+struct mmci_chain_kernel {
+  mmci_device *device;
+  mmci_device_chain *chain;
 };
 
 struct mmci_event {
@@ -67,6 +74,10 @@ void fake_fail_at(mmci_device *device, int64_t call, bool for_good, bool late) {
   device->fails_for_good = for_good;
   device->fails_late = late;
   device->has_failed = false;
+}
+
+void fake_refuse_chains(mmci_device *device, int64_t count) {
+  device->refusals = count;
 }
 
 bool fake_has_failed(const mmci_device *device) {
@@ -448,6 +459,80 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   FAILING(queue->device, "enqueue", error, put_product(queue, &kernel->gemm, a, b, c));
 }
 
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+static bool chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+  (void)device;
+  return chain->n < FAKE_ACCESSES;
+}
+
+static const char *chain_name(const mmci_device *device, const mmci_device_chain *chain) {
+  (void)device, (void)chain;
+  return "fake chain";
+}
+
+static mmc_status chain_prepare(mmci_device *device, const mmci_device_chain *chain,
+                                mmci_chain_kernel **out, mmci_error *error) {
+  if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "chain_prepare");
+  const char *fault = plain_chain_fault(chain);
+  if (fault != NULL) fake_blame(&device->work, "chain_prepare: %s", fault);
+  if (device->refusals > 0 && device->refusals-- > 0)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "chain_prepare: refused as it was told to");
+  mmci_chain_kernel *kernel = malloc(sizeof *kernel);
+  if (kernel == NULL) abort();
+  *kernel = (mmci_chain_kernel){.device = device, .chain = plain_chain_copy(chain)};
+  device->counts.prepares++;
+  device->kernels_alive++;
+  *out = kernel;
+  return MMC_OK;
+}
+
+static void chain_release(mmci_chain_kernel *kernel) {
+  kernel->device->kernels_alive--;
+  free(kernel->chain);
+  free(kernel);
+}
+
+/* The access to operand o, as the products that read it have it. */
+static fake_access access_to_operand(mmci_device *device, const mmci_device_chain *x, int32_t o,
+                                     const void *data, bool empty) {
+  int64_t rows = 0, cols = 0;
+  for (int32_t p = 0; p < x->count && !empty; p++) {
+    const mmci_chain_step *s = &x->products[p];
+    if (s->left != o && s->right != o) continue;
+    rows = s->left == o ? s->m : s->k;
+    cols = s->left == o ? s->k : s->n;
+  }
+  size_t size = mmc_dtype_size(x->dtype);
+  return access_to(device, span_of_form(data, rows, cols, &x->forms[o], size), false, false,
+                   alignment_of(x->dtype), "chain: an operand");
+}
+
+static mmc_status put_chain(mmci_queue *queue, const mmci_device_chain *x,
+                            const void *const *operands, void *c) {
+  mmci_device *device = queue->device;
+  const mmci_chain_step *last = &x->products[x->count - 1];
+  bool empty = last->m == 0 || last->n == 0;
+  fake_node node = {.kind = FAKE_CHAIN, .chain = plain_chain_copy(x), .access_count = x->n + 1};
+  node.accesses[x->n] =
+      access_to(device, span_of(c, last->m, last->n, x->ldc, mmc_dtype_size(x->dtype)), true, false,
+                alignment_of(x->dtype), "chain: C");
+  for (int32_t o = 0; o < x->n; o++) {
+    node.accesses[o] = access_to_operand(device, x, o, operands[o], empty);
+    if (fake_spans_meet(&node.accesses[o].span, &node.accesses[x->n].span))
+      fake_blame(&device->work, "chain: operand %d overlaps C", o);
+  }
+  if (empty) node.kind = FAKE_NOTHING;
+  device->counts.chains++;
+  put(device, queue->stream, &node, 0);
+  return MMC_OK;
+}
+
+static mmc_status chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                const void *const *operands, void *c, mmci_error *error) {
+  FAILING(queue->device, "chain_enqueue", error, put_chain(queue, kernel->chain, operands, c));
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static mmc_status event_create(mmci_device *device, mmci_event **out, mmci_error *error) {
@@ -596,6 +681,11 @@ static const mmci_device_ops fake_device_ops = {
     .queue_close = queue_close,
     .enqueue = enqueue,
     .sync = queue_sync,
+    .chain_supports = chain_supports,
+    .chain_name = chain_name,
+    .chain_prepare = chain_prepare,
+    .chain_release = chain_release,
+    .chain_enqueue = chain_enqueue,
     .alloc = device_alloc,
     .dealloc = device_dealloc,
 };

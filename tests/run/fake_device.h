@@ -26,7 +26,7 @@ const char *fake_fault(const mmci_device *device);
 typedef struct fake_counts {
   int64_t calls; /* of slots that may fail */
   int64_t allocs, prepares, queues, events, captures, launches;
-  int64_t products, copies, uploads, downloads;
+  int64_t products, chains, copies, uploads, downloads;
 } fake_counts;
 fake_counts fake_count(const mmci_device *device);
 /* The most bytes that the library held at once. */
@@ -35,6 +35,8 @@ uint64_t fake_most_bytes(const mmci_device *device);
 /* Call number `call` from now on, from 1, fails, and all after it when for_good; 0: none does. When
  * late, the call does its work nevertheless, unless it creates something. */
 void fake_fail_at(mmci_device *device, int64_t call, bool for_good, bool late);
+/* Of the preparations of chains from now on, so many are not supported. */
+void fake_refuse_chains(mmci_device *device, int64_t count);
 /* Whether one has failed since. */
 bool fake_has_failed(const mmci_device *device);
 

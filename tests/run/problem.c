@@ -189,11 +189,12 @@ static void find_what_must_come_out(matrices *m) {
   int32_t n = chain->n;
   known knowns[2 * FACTORS_MAX] = {{0}};
   for (int32_t i = 0; i < n; i++) knowns[i] = known_factor(m, i);
-  for (int32_t s = 0; s < n - 1; s++) {
+  int32_t count = m->plan->step_count;
+  for (int32_t s = 0; s < count; s++) {
     const mmci_plan_step *step = &m->plan->steps[s];
     knowns[n + s] = known_product(chain->dtype, &knowns[step->left], &knowns[step->right]);
   }
-  known *result = &knowns[n > 1 ? 2 * n - 2 : 0];
+  known *result = &knowns[n > 1 ? n + count - 1 : 0];
   m->want = (double *)result->value;
   m->bound = result->off;
   for (known *x = knowns; x < result; x++) known_destroy(x);

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "device/blas/blas.h"
-#include "device/blas/groups.h"
+#include "device/blas/phases.h"
 #include "device/blas/workers.h"
 #include "device/blas/xsmm.h"
 #include "device/host.h"
@@ -38,7 +38,7 @@ struct mmci_chain_kernel {
   int64_t c_stride;
   bool c_gathered;
   product *products; /* in the order of the groups */
-  mmci_groups groups;
+  mmci_phases groups;
   int threads;
   int64_t chunk;      /* chains or groups that a thread takes at a time */
   char *shared;       /* the results of groups */
@@ -127,7 +127,7 @@ static void let_go(places *p, int32_t number, int32_t reader) {
 /* Own places are numbered first; their offsets are known when the largest is. */
 static void give_places(mmci_chain_kernel *kernel, places *p) {
   const mmci_device_chain *chain = p->chain;
-  const mmci_groups *groups = &kernel->groups;
+  const mmci_phases *groups = &kernel->groups;
   for (int32_t g = 0, t = 0; g < groups->group_count; g++)
     for (; t < groups->groups[g + 1]; t++) {
       int32_t s = groups->order[t];
@@ -213,7 +213,7 @@ static mmc_status share_out(mmci_chain_kernel *kernel, const mmci_device_chain *
   }
   int64_t pieces = chain->batch > 1 ? chain->batch : chain->count;
   kernel->threads = serial ? mmci_workers((double)chain->batch * all_s, pieces) : 1;
-  mmc_status status = mmci_groups_create(chain, seconds, chain->batch > 1 ? 1 : kernel->threads,
+  mmc_status status = mmci_phases_create(chain, seconds, chain->batch > 1 ? 1 : kernel->threads,
                                          &kernel->groups, error);
   free(seconds);
   if (status != MMC_OK) return status;
@@ -256,7 +256,7 @@ mmc_status mmci_blas_chain_prepare(mmci_device *device, const mmci_device_chain 
 
 void mmci_blas_chain_release(mmci_chain_kernel *kernel) {
   if (kernel == NULL) return;
-  mmci_groups_destroy(&kernel->groups);
+  mmci_phases_destroy(&kernel->groups);
   free(kernel->forms);
   free(kernel->products);
   free(kernel->shared);
@@ -316,7 +316,7 @@ static void bind(worker *w, int64_t i) {
 
 /* Group g of chain i. */
 static void compute(worker *w, int64_t i, int32_t g) {
-  const mmci_groups *groups = &w->kernel->groups;
+  const mmci_phases *groups = &w->kernel->groups;
   if (w->bound != i) bind(w, i);
   for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++)
     multiply(&w->kernel->products[t], w->bases);

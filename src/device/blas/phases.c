@@ -1,4 +1,4 @@
-#include "device/blas/groups.h"
+#include "device/blas/phases.h"
 
 #include <string.h>
 
@@ -70,7 +70,7 @@ static double shared_s(const node *nodes, int32_t count, int threads, int32_t ph
 }
 
 /* Numbers the groups phase by phase and sorts the products by them. */
-static void number(node *nodes, int32_t count, mmci_groups *out) {
+static void number(node *nodes, int32_t count, mmci_phases *out) {
   for (int32_t p = 0; p < out->phase_count; p++) {
     out->phases[p] = out->group_count;
     for (int32_t s = 0; s < count; s++)
@@ -87,7 +87,7 @@ static void number(node *nodes, int32_t count, mmci_groups *out) {
   out->groups[0] = 0;
 }
 
-static void one_group(int32_t count, mmci_groups *out) {
+static void one_group(int32_t count, mmci_phases *out) {
   for (int32_t s = 0; s < count; s++) out->order[s] = s;
   out->group_count = out->phase_count = 1;
   out->groups[0] = out->phases[0] = 0;
@@ -95,10 +95,10 @@ static void one_group(int32_t count, mmci_groups *out) {
   out->phases[1] = 1;
 }
 
-mmc_status mmci_groups_create(const mmci_device_chain *chain, const double *seconds, int threads,
-                              mmci_groups *out, mmci_error *error) {
+mmc_status mmci_phases_create(const mmci_device_chain *chain, const double *seconds, int threads,
+                              mmci_phases *out, mmci_error *error) {
   size_t count = (size_t)chain->count;
-  mmci_groups groups = {.order = mmci_alloc_array(3 * count + 2, sizeof *groups.order)};
+  mmci_phases groups = {.order = mmci_alloc_array(3 * count + 2, sizeof *groups.order)};
   node *nodes = mmci_alloc_array(count, sizeof *nodes);
   double *times = mmci_alloc_array(2 * count, sizeof *times);
   if (groups.order == NULL || nodes == NULL || times == NULL) {
@@ -127,6 +127,6 @@ mmc_status mmci_groups_create(const mmci_device_chain *chain, const double *seco
   return MMC_OK;
 }
 
-void mmci_groups_destroy(mmci_groups *groups) {
+void mmci_phases_destroy(mmci_phases *groups) {
   free(groups->order);
 }
