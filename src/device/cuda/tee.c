@@ -12,7 +12,7 @@
 
 enum {
   LINE_BYTES = 16, /* what addresses and strides of lines are multiples of */
-  FIRST_TMA = 9,   /* compute capability */
+  WITH_TMA = 9,    /* compute capability */
   ALIGNED = 256,   /* parts of the scratch */
   ARGUMENTS = 4,
   WAYS_F32 = 4,
@@ -61,8 +61,8 @@ static const mmci_tee_kernel *find_kernel(const struct cudaDeviceProp *device, m
                                           int way) {
   if (way < 0 || way >= mmci_tee_ways(dtype) || device->major < 8) return NULL;
   const mmci_tee_kernel *kernel = dtype == MMC_F64            ? &mmci_tee_f64_async[way]
-                                  : device->major < FIRST_TMA ? &mmci_tee_f32_async[way]
-                                                              : &mmci_tee_f32_tma[way];
+                                  : device->major == WITH_TMA ? &mmci_tee_f32_tma[way]
+                                                              : &mmci_tee_f32_async[way];
   if (kernel->function == NULL || (size_t)kernel->shared_bytes > device->sharedMemPerBlockOptin)
     return NULL;
   return kernel;
@@ -154,6 +154,10 @@ static size_t plan_copy(operand *x, bool lies_so, int64_t size) {
 
 static mmc_status plan_workers(const mmci_tee_kernel *kernel, const struct cudaDeviceProp *device,
                                int *workers, mmci_error *error) {
+  struct cudaFuncAttributes attributes;
+  MMCI_CUDA_TRY(cudaFuncGetAttributes(&attributes, kernel->function));
+  if (kernel->tma && attributes.sharedSizeBytes == 0)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "tee: this build has no code for sm_%d0a", WITH_TMA);
   MMCI_CUDA_TRY(cudaFuncSetAttribute(kernel->function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      kernel->shared_bytes));
   const int cluster = kernel->cluster_rows * kernel->cluster_cols;

@@ -8,8 +8,8 @@
  *     f64   0  128 x 128   1  128 x 64
  *
  * 16 x 12 elements are the most that a thread of 255 registers holds beside its operands. Numbers
- * of ways stay what they are: records name them. From compute capability 9.0 on, FP32 uses TMA and
- * clusters of two blocks, which share what they load; before, ways 0 and 1 do not exist.
+ * of ways stay what they are: records name them. On compute capability 9.0 FP32 uses TMA and
+ * clusters of two blocks, which share what they load; elsewhere ways 0 and 1 do not exist.
  *
  * Operands are read as lines of equal k: A transposed, B as it is, addresses and leading dimensions
  * multiples of 16 bytes. Those that lie otherwise are first copied, A by one transposition, into

@@ -1,4 +1,4 @@
-/* tee_tma.cu: C = A B in FP32 by large tiles, for chips with TMA and clusters (sm_90 and later).
+/* tee_tma.cu: C = A B in FP32 by large tiles, for chips with TMA and clusters (sm_90a).
  *
  * Layout   A as k lines of m elements, B as k lines of n; a tensor map each, which fills with zeros
  *          past the edges; C row-major, any ldc
@@ -14,11 +14,19 @@
 /* ---- barriers, clusters and TMA ----------------------------------------------------------------
  */
 
+/* Multicast is told only for this architecture; elsewhere kernels are empty and take no memory, by
+ * which tee.c knows them. */
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define MMCI_TEE_TMA 1
+#else
+#define MMCI_TEE_TMA 0
+#endif
+
+#if MMCI_TEE_TMA
+
 static __device__ __forceinline__ unsigned shared_address(const void *p) {
   return (unsigned)__cvta_generic_to_shared(p);
 }
-
-#if __CUDA_ARCH__ >= 900
 
 static __device__ __forceinline__ void barrier_init(unsigned barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
@@ -105,7 +113,7 @@ struct Shape {
   };
 };
 
-#if __CUDA_ARCH__ >= 900
+#if MMCI_TEE_TMA
 
 /* One step of loads, when there is one left. The A of a block is that of its row of the cluster,
  * and every block of the row loads a part of it for all; B and columns likewise. */
@@ -168,7 +176,7 @@ __global__ void __launch_bounds__(S::THREADS, 1)
     tee_f32_tma(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
                 const __grid_constant__ mmci_tee_work work,
                 const __grid_constant__ mmci_tee_result c) {
-#if __CUDA_ARCH__ >= 900
+#if MMCI_TEE_TMA
   extern __shared__ __align__(1024) unsigned char stages[];
   __shared__ __align__(8) uint64_t barriers[2 * S::STAGES];
   __shared__ Loader loader;
