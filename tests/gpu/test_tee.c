@@ -19,10 +19,11 @@ static const struct {
   mmc_dtype dtype;
   const char *name;
   int64_t rows, cols;
-} ways[] = {{MMC_F32, "tee 256x192", 256, 192}, {MMC_F32, "tee 192x256", 192, 256},
-            {MMC_F32, "tee 256x128", 256, 128}, {MMC_F32, "tee 128x128", 128, 128},
-            {MMC_F64, "tee 128x128", 128, 128}, {MMC_F64, "tee 128x64", 128, 64}};
-enum { WAYS = sizeof ways / sizeof *ways, WAYS_F32 = 4 };
+} ways[] = {{MMC_F32, "tee 256x192 1x2", 256, 192}, {MMC_F32, "tee 192x256 2x1", 192, 256},
+            {MMC_F32, "tee 256x128", 256, 128},     {MMC_F32, "tee 128x128", 128, 128},
+            {MMC_F32, "tee 256x192 2x1", 256, 192}, {MMC_F32, "tee 192x256 1x2", 192, 256},
+            {MMC_F64, "tee 128x128", 128, 128},     {MMC_F64, "tee 128x64", 128, 64}};
+enum { WAYS = sizeof ways / sizeof *ways, WAYS_F32 = 6 };
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 

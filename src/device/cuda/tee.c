@@ -2,6 +2,7 @@
 #include "device/cuda/tee.h"
 
 #include <cudaTypedefs.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +16,11 @@ enum {
   WITH_TMA = 9,    /* compute capability */
   ALIGNED = 256,   /* parts of the scratch */
   ARGUMENTS = 4,
-  WAYS_F32 = 4,
+  WAYS_F32 = 6,
   WAYS_F64 = 2,
   TENSOR_MAP_VERSION = 12000 /* of the driver that knows cuTensorMapEncodeTiled */
 };
+static const double AS_GOOD = 1.01; /* areas so near count as the same */
 static const int64_t MOST_LENGTH = INT64_C(1) << 30;
 
 /* An operand as its kernel reads it. */
@@ -51,7 +53,8 @@ int mmci_tee_ways(mmc_dtype dtype) {
 }
 
 const char *mmci_tee_name(mmc_dtype dtype, int way) {
-  static const char *const F32[] = {"tee 256x192", "tee 192x256", "tee 256x128", "tee 128x128"};
+  static const char *const F32[] = {"tee 256x192 1x2", "tee 192x256 2x1", "tee 256x128",
+                                    "tee 128x128",     "tee 256x192 2x1", "tee 192x256 1x2"};
   static const char *const F64[] = {"tee 128x128", "tee 128x64"};
   return dtype == MMC_F64 ? F64[way] : F32[way];
 }
@@ -88,18 +91,20 @@ static int64_t quotient_up(int64_t x, int64_t y) {
 
 int mmci_tee_propose(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
   int best = -1;
-  double least = 0;
+  double least_area = INFINITY, least_words = INFINITY;
   for (int way = 0; way < mmci_tee_ways(gemm->dtype); way++) {
     if (!mmci_tee_supports(device, gemm, way)) continue;
     const mmci_tee_kernel *kernel = find_kernel(device, gemm->dtype, way);
     /* A cluster shares what it loads: it is the tile. */
     const int64_t x = (int64_t)kernel->block_rows * kernel->cluster_rows,
                   y = (int64_t)kernel->block_cols * kernel->cluster_cols;
-    const double words = (double)quotient_up(gemm->m, x) * (double)quotient_up(gemm->n, y) *
-                         (double)gemm->k * (double)(x + y);
-    if (best >= 0 && !(words < least)) continue;
+    const double tiles = (double)quotient_up(gemm->m, x) * (double)quotient_up(gemm->n, y);
+    const double area = tiles * (double)(x * y), words = tiles * (double)(x + y);
+    if (area > least_area * AS_GOOD || (area * AS_GOOD >= least_area && words >= least_words))
+      continue;
     best = way;
-    least = words;
+    least_area = area;
+    least_words = words;
   }
   return best;
 }

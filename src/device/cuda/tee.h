@@ -4,12 +4,15 @@
  * sqrt(M) for room for M of them (the theorem of the TEE-ACM2 poster, SC22). The largest room on a
  * multiprocessor is its registers. A way is one shape of the tile of a block:
  *
- *     f32   0  256 x 192   1  192 x 256   2  256 x 128   3  128 x 128
- *     f64   0  128 x 128   1  128 x 64
+ *     f32   0  256 x 192, 1 x 2     1  192 x 256, 2 x 1     2  256 x 128, 1 x 2
+ *           3  128 x 128, 1 x 2     4  256 x 192, 2 x 1     5  192 x 256, 1 x 2
+ *     f64   0  128 x 128            1  128 x 64
  *
  * 16 x 12 elements are the most that a thread of 255 registers holds beside its operands. Numbers
  * of ways stay what they are: records name them. On compute capability 9.0 FP32 uses TMA and
- * clusters of two blocks, which share what they load; elsewhere ways 0 and 1 do not exist.
+ * clusters, 1 x 2 or 2 x 1 blocks, which share what they load: a cluster is one tile, and which way
+ * it lies decides how much of it hangs over C's edges. Elsewhere there are ways 2 and 3, without
+ * clusters.
  *
  * Operands are read as lines of equal k: A transposed, B as it is, addresses and leading dimensions
  * multiples of 16 bytes. Those that lie otherwise are first copied, A by one transposition, into
@@ -26,11 +29,12 @@ typedef struct mmci_tee mmci_tee;
 
 /* How many ways there are for the dtype, on any device; 0: none. */
 int mmci_tee_ways(mmc_dtype dtype);
-/* Static text: "tee 256x192". */
+/* Static text: "tee 256x192 1x2". */
 const char *mmci_tee_name(mmc_dtype dtype, int way);
 /* Whether a device of these properties can do the product in this way. */
 bool mmci_tee_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way);
-/* The way that moves the least words, tiles at C's edges counted as whole; -1: none. */
+/* The way that computes the least, tiles at C's edges counted as whole, and of those within 1 % the
+ * one that moves the least words; -1: none. */
 int mmci_tee_propose(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 
 /* Takes what the product needs on the current device, whose properties are given. Returns

@@ -13,22 +13,24 @@
 /* ---- the FP64 tile of a warp ------------------------------------------------------------------
  */
 
-/* sum += a b of 16 x 4 and 4 x 8: lane 4 g + t has rows g and g + 8 of A and C, column t of A, row
- * t and column g of B, columns 2 t and 2 t + 1 of C. */
-static __device__ __forceinline__ void multiply_f64(double (&sum)[4], const double (&a)[2],
-                                                    double b) {
+/* sum += a b of 16 x 8 and 8 x 8: lane 4 g + t has rows g and g + 8 of A and C, columns t and t + 4
+ * of A, rows t and t + 4 and column g of B, columns 2 t and 2 t + 1 of C. */
+static __device__ __forceinline__ void multiply_f64(double (&sum)[4], const double (&a)[2][2],
+                                                    const double (&b)[2]) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
-      "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
-      "{%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
       : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
-      : "d"(a[0]), "d"(a[1]), "d"(b));
+      : "d"(a[0][0]), "d"(a[0][1]), "d"(a[1][0]), "d"(a[1][1]), "d"(b[0]), "d"(b[1]));
 #else
 #pragma unroll
-  for (int half = 0; half < 2; half++)
+  for (int part = 0; part < 4; part++) {
+    const int half = part % 2;
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                  : "+d"(sum[2 * half]), "+d"(sum[2 * half + 1])
-                 : "d"(a[half]), "d"(b));
+                 : "d"(a[part / 2][half]), "d"(b[part / 2]));
+  }
 #endif
 }
 
@@ -57,15 +59,16 @@ struct TeeF64 {
     a_lines += lane % 4 * A_STRIDE;
     b_lines += lane % 4 * B_STRIDE + lane / 4 - col_of_lane(lane);
 #pragma unroll
-    for (int k = 0; k < DEPTH; k += 4) {
-      double a[GM][2], b[GN];
+    for (int k = 0; k < DEPTH; k += 8) {
+      double a[GM][2][2], b[GN][2];
 #pragma unroll
-      for (int g = 0; g < GM; g++) {
-        a[g][0] = a_lines[k * A_STRIDE + 16 * g];
-        a[g][1] = a_lines[k * A_STRIDE + 16 * g + 8];
+      for (int q = 0; q < 2; q++) {
+#pragma unroll
+        for (int g = 0; g < 2 * GM; g++)
+          a[g / 2][q][g % 2] = a_lines[(k + 4 * q) * A_STRIDE + 8 * g];
+#pragma unroll
+        for (int g = 0; g < GN; g++) b[g][q] = b_lines[(k + 4 * q) * B_STRIDE + 8 * g];
       }
-#pragma unroll
-      for (int g = 0; g < GN; g++) b[g] = b_lines[k * B_STRIDE + 8 * g];
 #pragma unroll
       for (int i = 0; i < GM; i++)
 #pragma unroll
@@ -261,6 +264,8 @@ const mmci_tee_kernel mmci_tee_f32_async[] = {
     {},
     kernel_of<Shape<TeeF32<4, 2>, 4, 2, 16, 3, 1>>(),
     kernel_of<Shape<TeeF32<2, 2>, 4, 2, 16, 3, 2>>(),
+    {},
+    {},
 };
 
 const mmci_tee_kernel mmci_tee_f64_async[] = {

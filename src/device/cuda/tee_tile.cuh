@@ -131,18 +131,32 @@ struct TeeF32 {
       if (r % 4 == 3) load_a(r / 4, next_a);
     }
   }
-  /* DEPTH lines; A's lie A_STRIDE elements apart. */
+  /* UNROLL lines from a_line and b_line on, A's A_STRIDE elements apart; the last one is followed
+   * by those at next_a and next_b. */
+  template <int UNROLL, int A_STRIDE, int B_STRIDE>
+  __device__ __forceinline__ void lines(const float *a_line, const float *b_line,
+                                        const float *next_a, const float *next_b) {
+#pragma unroll
+    for (int k = 0; k < UNROLL; k += 2) {
+      line<0>(a_line + (k + 1) * A_STRIDE, b_line + (k + 1) * B_STRIDE);
+      if (k + 2 == UNROLL)
+        line<1>(next_a, next_b);
+      else
+        line<1>(a_line + (k + 2) * A_STRIDE, b_line + (k + 2) * B_STRIDE);
+    }
+  }
+  /* A step of DEPTH lines. */
   template <int DEPTH, int A_STRIDE, int B_STRIDE>
   __device__ __forceinline__ void step(const float *a_line, const float *b_line) {
     begin(a_line, b_line);
 #pragma unroll 1
-    for (int k = 0; k < DEPTH; k += 2) {
-      /* What follows the last line is not used: the first of the two again. */
-      const int next = k + 2 < DEPTH ? 2 : 0;
-      line<0>(a_line + A_STRIDE, b_line + B_STRIDE);
-      line<1>(a_line + next * A_STRIDE, b_line + next * B_STRIDE);
-      a_line += 2 * A_STRIDE;
-      b_line += 2 * B_STRIDE;
+    for (int k = 0; k < DEPTH; k += 4) {
+      /* What follows the last line is not used: the first one again. */
+      const int next = k + 4 < DEPTH ? 4 : 0;
+      lines<4, A_STRIDE, B_STRIDE>(a_line, b_line, a_line + next * A_STRIDE,
+                                   b_line + next * B_STRIDE);
+      a_line += 4 * A_STRIDE;
+      b_line += 4 * B_STRIDE;
     }
   }
   /* Writes the lane's elements to c, where its first one goes, or adds them; rows and cols are what
