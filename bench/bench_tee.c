@@ -277,15 +277,10 @@ static bool read_options(options *o, int argc, char **argv, int *first) {
       o->turns = (int)strtol(value, NULL, 10);
       if (o->turns < 1 || o->turns > TURNS) return false;
     } else if (strcmp(argv[at], "--variants") == 0) {
-      char *end = (char *)(uintptr_t)value;
-      o->count = 0;
-      o->variants[o->count++] = 0;
-      while (*end != '\0' && o->count < VARIANTS) {
-        o->variants[o->count++] = (int)strtol(end, &end, 10);
-        if (*end == ',')
-          end++;
-        else if (*end != '\0')
-          return false;
+      o->count = 1;
+      for (char *end; *value != '\0' && o->count < VARIANTS; value = end + (*end == ',')) {
+        o->variants[o->count++] = (int)strtol(value, &end, 10);
+        if (end == value || (*end != ',' && *end != '\0')) return false;
       }
     } else {
       return false;

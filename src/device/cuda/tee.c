@@ -265,12 +265,14 @@ static mmc_status place(const operand *x, mmc_dtype dtype, cudaStream_t stream, 
 /* Boxes of depth lines by width elements, zeros past the edges. */
 static mmc_status map_lines(const mmci_tee *tee, const operand *x, const void *data, int width,
                             int depth, CUtensorMap *out, mmci_error *error) {
+  void *address; /* the driver's table takes what is only read as what is not */
+  memcpy(&address, &data, sizeof address);
   const cuuint64_t dims[] = {(cuuint64_t)x->length, (cuuint64_t)x->k};
   const cuuint64_t strides[] = {(cuuint64_t)(x->ld * element_bytes(tee->gemm.dtype))};
   const cuuint32_t box[] = {(cuuint32_t)width, (cuuint32_t)depth}, steps[] = {1, 1};
   CUresult code =
-      tee->encode(out, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, (void *)(uintptr_t)data, dims, strides,
-                  box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+      tee->encode(out, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, address, dims, strides, box, steps,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (code == CUDA_SUCCESS) return MMC_OK;
   return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);

@@ -23,7 +23,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "chain/gemm.h"
+#include "device/device.h"
 
 typedef struct mmci_tee mmci_tee;
 
