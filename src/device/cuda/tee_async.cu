@@ -52,7 +52,7 @@ struct TeeF64 {
 #pragma unroll
     for (int i = 0; i < GM * GN * 4; i++) (&sum[0][0][0])[i] = 0;
   }
-  template <int DEPTH, int A_STRIDE, int B_STRIDE>
+  template <int DEPTH, int, int A_STRIDE, int B_STRIDE>
   __device__ __forceinline__ void step(const double *a_lines, const double *b_lines) {
     /* Both point where C's first element of the lane would; operands lie otherwise on lanes. */
     const int lane = (int)threadIdx.x % 32;
@@ -178,7 +178,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
       __syncthreads();
       load_step<S>(stages, a, b, item, step + S::STAGES - 1);
       const Element *at = stages + step % S::STAGES * S::STAGE;
-      tile.template step<S::BK, S::A_STRIDE, S::B_STRIDE>(at + row, at + S::BK * S::A_STRIDE + col);
+      tile.template step<S::BK, 2, S::A_STRIDE, S::B_STRIDE>(at + row,
+                                                             at + S::BK * S::A_STRIDE + col);
     }
     mmci_copy_async_wait<0>();
     __syncthreads();
@@ -269,6 +270,6 @@ const mmci_tee_kernel mmci_tee_f32_async[] = {
 };
 
 const mmci_tee_kernel mmci_tee_f64_async[] = {
-    kernel_of<Shape<TeeF64<4, 4>, 2, 4, 16, 3, 1>>(),
+    kernel_of<Shape<TeeF64<2, 8>, 4, 2, 16, 3, 1>>(),
     kernel_of<Shape<TeeF64<2, 4>, 4, 2, 16, 3, 2>>(),
 };

@@ -145,18 +145,18 @@ struct TeeF32 {
         line<1>(a_line + (k + 2) * A_STRIDE, b_line + (k + 2) * B_STRIDE);
     }
   }
-  /* A step of DEPTH lines. */
-  template <int DEPTH, int A_STRIDE, int B_STRIDE>
+  /* A step of DEPTH lines, UNROLL at a time. */
+  template <int DEPTH, int UNROLL, int A_STRIDE, int B_STRIDE>
   __device__ __forceinline__ void step(const float *a_line, const float *b_line) {
     begin(a_line, b_line);
 #pragma unroll 1
-    for (int k = 0; k < DEPTH; k += 4) {
+    for (int k = 0; k < DEPTH; k += UNROLL) {
       /* What follows the last line is not used: the first one again. */
-      const int next = k + 4 < DEPTH ? 4 : 0;
-      lines<4, A_STRIDE, B_STRIDE>(a_line, b_line, a_line + next * A_STRIDE,
-                                   b_line + next * B_STRIDE);
-      a_line += 4 * A_STRIDE;
-      b_line += 4 * B_STRIDE;
+      const int next = k + UNROLL < DEPTH ? UNROLL : 0;
+      lines<UNROLL, A_STRIDE, B_STRIDE>(a_line, b_line, a_line + next * A_STRIDE,
+                                        b_line + next * B_STRIDE);
+      a_line += UNROLL * A_STRIDE;
+      b_line += UNROLL * B_STRIDE;
     }
   }
   /* Writes the lane's elements to c, where its first one goes, or adds them; rows and cols are what

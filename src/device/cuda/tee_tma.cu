@@ -94,7 +94,7 @@ struct Loader {
   int stage, parity;
 };
 
-template <int GM_, int GN_, int WM_, int WN_, int BK_, int STAGES_, int CM_, int CN_>
+template <int GM_, int GN_, int WM_, int WN_, int BK_, int STAGES_, int CM_, int CN_, int UNROLL_>
 struct Shape {
   enum {
     GM = GM_,
@@ -105,7 +105,7 @@ struct Shape {
     STAGES = STAGES_,
     CM = CM_,
     CN = CN_,
-    UNROLL = 4,
+    UNROLL = UNROLL_, /* lines; what ptxas makes the fewest conflicts of */
     THREADS = 32 * WM * WN,
     BM = WM * TeeF32<GM, GN>::ROWS,
     BN = WN * TeeF32<GM, GN>::COLS,
@@ -211,36 +211,18 @@ __global__ void __launch_bounds__(S::THREADS, 1)
 #pragma unroll 1
   for (int i = 0; tee_item(work, (int)blockIdx.x / (S::CM * S::CN), i, &item); i++) {
     tile.clear();
-    barrier_wait(full + 8 * stage, parity);
-    const float *a_line = (const float *)(stages + stage * S::STAGE_BYTES) + row;
-    const float *b_line = a_line - row + S::BK * S::BM + col;
-    tile.begin(a_line, b_line);
 #pragma unroll 1
     for (int left = item.count; left > 0; left--) {
       if (thread == 0) load_step<S>(work, &loader, &a, &b, shared_address(stages), full, empty);
       __syncwarp();
-      const unsigned read = empty + 8 * stage;
-#pragma unroll 1
-      for (int k = 0; k < S::BK; k += S::UNROLL) {
-        const float *next_a = a_line + S::UNROLL * S::BM, *next_b = b_line + S::UNROLL * S::BN;
-        if (k + S::UNROLL == S::BK) {
-          /* The next step's first line, loaded on the way; after the last one anything. */
-          parity ^= stage + 1 == S::STAGES;
-          stage = stage + 1 == S::STAGES ? 0 : stage + 1;
-          next_a = a_line;
-          next_b = b_line;
-          if (left > 1) {
-            barrier_wait(full + 8 * stage, parity);
-            next_a = (const float *)(stages + stage * S::STAGE_BYTES) + row;
-            next_b = next_a - row + S::BK * S::BM + col;
-          }
-        }
-        tile.template lines<S::UNROLL, S::BM, S::BN>(a_line, b_line, next_a, next_b);
-        a_line = next_a;
-        b_line = next_b;
-      }
+      barrier_wait(full + 8 * stage, parity);
+      const float *a_line = (const float *)(stages + stage * S::STAGE_BYTES) + row;
+      const float *b_line = (const float *)(stages + stage * S::STAGE_BYTES) + S::BK * S::BM + col;
+      tile.template step<S::BK, S::UNROLL, S::BM, S::BN>(a_line, b_line);
       __syncwarp();
-      if (lane < S::CM + S::CN - 1) barrier_arrive_at(read, source);
+      if (lane < S::CM + S::CN - 1) barrier_arrive_at(empty + 8 * stage, source);
+      parity ^= stage + 1 == S::STAGES;
+      stage = stage + 1 == S::STAGES ? 0 : stage + 1;
     }
     leave_item<S>(c, item, tile, row, col,
                   shared_address(stages) + S::STAGES * S::STAGE_BYTES + thread * 16);
@@ -267,7 +249,7 @@ static mmci_tee_kernel kernel_of() {
 }
 
 const mmci_tee_kernel mmci_tee_f32_tma[] = {
-    kernel_of<Shape<4, 3, 4, 2, 32, 3, 1, 2>>(), kernel_of<Shape<3, 4, 4, 2, 32, 3, 2, 1>>(),
-    kernel_of<Shape<4, 2, 4, 2, 32, 4, 1, 2>>(), kernel_of<Shape<2, 2, 4, 2, 32, 4, 1, 2>>(),
-    kernel_of<Shape<4, 3, 4, 2, 32, 3, 2, 1>>(), kernel_of<Shape<3, 4, 4, 2, 32, 3, 1, 2>>(),
+    kernel_of<Shape<4, 3, 4, 2, 32, 3, 1, 2, 4>>(), kernel_of<Shape<3, 4, 4, 2, 32, 3, 2, 1, 2>>(),
+    kernel_of<Shape<4, 2, 4, 2, 32, 4, 1, 2, 2>>(), kernel_of<Shape<2, 2, 4, 2, 32, 4, 1, 2, 2>>(),
+    kernel_of<Shape<4, 3, 4, 2, 32, 3, 2, 1, 2>>(), kernel_of<Shape<3, 4, 4, 2, 32, 3, 1, 2, 2>>(),
 };
