@@ -20,7 +20,7 @@ typedef struct scene {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_queue *queue, *other;
-  mmci_kernel *kernels[3];
+  mmci_kernel *kernels[4];
   void *a, *b, *c, *pinned;
   mmci_event *event;
   mmci_graph *graph;
@@ -48,6 +48,9 @@ static mmc_status prepare(scene *s, mmci_error *error) {
     gemm.variant = 1;
     STEP(s->ops->prepare(s->device, &gemm, &s->kernels[1], error));
   }
+  /* One by large tiles, which copies A and adds shares of a tile. */
+  gemm.variant = 16;
+  STEP(s->ops->prepare(s->device, &gemm, &s->kernels[3], error));
   /* A product of the plain kernel: C += conj(A) B, 100 x 100. */
   gemm = (mmci_gemm){.dtype = MMC_C64, .m = 100, .k = 100, .n = 100, .ldc = 100};
   gemm.a = (mmci_form){.ld = 100, .conj = true};
@@ -72,6 +75,7 @@ static mmc_status multiply(scene *s, mmci_error *error) {
   STEP(async->upload(s->queue, &pinned, error));
   if (s->kernels[1] != NULL)
     STEP(s->ops->enqueue(s->queue, s->kernels[1], s->a, s->a, s->c, error));
+  STEP(s->ops->enqueue(s->queue, s->kernels[3], s->a, s->a, s->c, error));
   STEP(s->ops->enqueue(s->queue, s->kernels[2], s->a, s->a, s->b, error));
   STEP(s->ops->enqueue(s->queue, s->kernels[0], s->a, s->a, s->c, error));
   STEP(async->event_record(s->queue, s->event, error));
@@ -92,7 +96,7 @@ static void take_apart(scene *s) {
   if (s->device == NULL) return;
   s->ops->async->graph_destroy(s->graph);
   s->ops->async->event_destroy(s->event);
-  for (int t = 0; t < 3; t++) s->ops->release(s->kernels[t]);
+  for (int t = 0; t < 4; t++) s->ops->release(s->kernels[t]);
   s->ops->queue_close(s->other);
   s->ops->queue_close(s->queue);
   s->ops->async->dealloc_pinned(s->device, s->pinned);

@@ -2,21 +2,24 @@
  *
  * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
- * the algorithms that cuBLASLt proposes. What cuBLAS cannot say goes to products_plain.cu. */
+ * the algorithms that cuBLASLt proposes, 1 to 12, and the ways of tee.h, from 13 on. What cuBLAS
+ * cannot say goes to products_plain.cu. */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
+#include "device/cuda/tee.h"
 
 enum {
   VARIANTS_MAX = 12,
+  FIRST_TEE = VARIANTS_MAX + 1, /* variants are numbers that records keep */
   VECTOR_BYTES = 16, /* cuBLASLt's algorithms are asked for with addresses that are multiples */
   HOPPER = 9,
 };
 
-typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS, CUBLASLT } way;
+typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS, CUBLASLT, TEE } way;
 
 typedef struct arithmetic {
   cudaDataType_t type, scale;
@@ -64,6 +67,7 @@ struct mmci_kernel {
   const void *one, *beta;
   stored a, b, c;
   lt_product lt; /* CUBLASLT */
+  mmci_tee *tee; /* TEE */
 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -117,7 +121,7 @@ static void choose_way(const mmci_gemm *gemm, mmci_kernel *kernel) {
            !express(&c, gemm->m, gemm->n, gemm->dtype, &kernel->c))
     kernel->way = PLAIN;
   else
-    kernel->way = gemm->variant == 0 ? CUBLAS : CUBLASLT;
+    kernel->way = gemm->variant == 0 ? CUBLAS : gemm->variant < FIRST_TEE ? CUBLASLT : TEE;
 }
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
@@ -140,6 +144,10 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case CUBLASLT:
       if (gemm->variant > 0 && gemm->variant <= VARIANTS_MAX)
         return VARIANT_NAMES[gemm->variant - 1];
+      break;
+    case TEE:
+      if (gemm->variant - FIRST_TEE < mmci_tee_ways(gemm->dtype))
+        return mmci_tee_name(gemm->dtype, gemm->variant - FIRST_TEE);
       break;
     case CUBLAS:
       break;
@@ -256,6 +264,8 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   if (kernel.way < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK) return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   lt_destroy(device->cublas, &kernel.lt);
+  for (int way = 0; way < mmci_tee_ways(gemm->dtype); way++)
+    if (mmci_tee_supports(&device->properties, gemm, way)) count = FIRST_TEE + way;
   return count;
 }
 
@@ -280,6 +290,9 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   kernel->device = device;
   choose_way(gemm, kernel);
   if (kernel->way == CUBLASLT) status = prepare_lt(kernel, error);
+  if (kernel->way == TEE)
+    status =
+        mmci_tee_prepare(&device->properties, gemm, gemm->variant - FIRST_TEE, &kernel->tee, error);
   if (status == MMC_OK)
     *out = kernel;
   else
@@ -289,6 +302,8 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
 
 void mmci_cuda_release(mmci_kernel *kernel) {
   if (kernel == NULL) return;
+  MMCI_CUDA_ON_ANYHOW(kernel->device);
+  mmci_tee_release(kernel->tee);
   lt_destroy(kernel->device->cublas, &kernel->lt);
   free(kernel);
 }
@@ -299,6 +314,7 @@ static way way_of_addresses(const mmci_kernel *kernel, const void *a, const void
   uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
   if (kernel->way < CUBLAS) return kernel->way;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
+  if (kernel->way == TEE) return mmci_tee_takes(kernel->tee, a, b) ? TEE : CUBLAS;
   return bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->way;
 }
 
@@ -330,6 +346,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
            kernel->beta, c, kernel->lt.c, c, kernel->lt.c, &kernel->lt.algorithm, queue->workspace,
            queue->workspace_bytes, queue->stream));
       break;
+    case TEE:
+      return mmci_tee_enqueue(kernel->tee, queue->stream, a, b, c, error);
   }
   return MMC_OK;
 }
