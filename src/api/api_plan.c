@@ -15,6 +15,8 @@ static void name_kernels(mmc_plan *plan) {
     int32_t split =
         step->left < chain->n ? step->left + 1 : plan->plan.steps[step->left - chain->n].last + 1;
     mmci_gemm gemm = mmci_chain_product(chain, plan->precision, step->first, split, step->last + 1);
+    mmci_gemm_spread(&gemm, plan->plan.chunk);
+    if (!plan->on.ops->supports(plan->on.device, &gemm)) mmci_gemm_spread(&gemm, 1);
     step->kernel = plan->on.ops->kernel_name(plan->on.device, &gemm);
   }
 }

@@ -31,3 +31,10 @@ mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, 
                      .b = form_of(dtype, k, n, op_b),
                      .ldc = n > 0 ? n : 1};
 }
+
+void mmci_gemm_spread(mmci_gemm *gemm, int64_t batch) {
+  gemm->batch = batch;
+  gemm->a.stride = batch > 1 ? gemm->m * gemm->k : 0;
+  gemm->b.stride = batch > 1 ? gemm->k * gemm->n : 0;
+  gemm->c_stride = batch > 1 ? gemm->m * gemm->n : 0;
+}

@@ -34,8 +34,8 @@ void mmci_host_close(mmci_device *device) {
 }
 
 bool mmci_host_supports(const mmci_device *device, const mmci_gemm *gemm) {
-  (void)device, (void)gemm;
-  return true;
+  (void)device;
+  return gemm->batch <= 1;
 }
 
 int mmci_host_variants(mmci_device *device, const mmci_gemm *gemm) {

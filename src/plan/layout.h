@@ -9,4 +9,11 @@
  * same time. */
 mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error);
 
+/* Lays the plan out anew for at most `most` >= 1 chains at a time, about the same number each time.
+ */
+mmc_status mmci_plan_set_chunk(mmci_plan *plan, int64_t most, mmci_error *error);
+
+/* Bytes that an element of the chains that are multiplied together takes in all of them. */
+size_t mmci_plan_element_bytes(const mmci_plan *plan);
+
 #endif

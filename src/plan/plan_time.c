@@ -18,6 +18,7 @@ typedef struct priced_chain {
 static void price_product(const priced_chain *c, int64_t i, int64_t k, int64_t j, mmci_price *out) {
   mmci_gemm gemm = mmci_chain_product(c->chain, c->request->precision, i, k, j);
   c->request->pricing->price(c->request->pricing->user, &gemm, out);
+  out->seconds *= (double)c->chain->batch; /* one after the other */
 }
 
 static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
@@ -82,7 +83,12 @@ static mmc_status plan_by_price(priced_chain *c, uint64_t limit_bytes, mmci_plan
   if (status == MMC_OK) status = mmci_plan_from_tree(c->chain, &answer.tree, &plan, error);
   if (status != MMC_OK) return status;
   uint64_t unlimited_bytes = plan.workspace_bytes, leanest_bytes;
-  if (unlimited_bytes > limit_bytes) {
+  status = mmci_plan_shrink(&plan, limit_bytes, error);
+  if (status != MMC_OK) {
+    mmci_plan_destroy(&plan);
+    return status;
+  }
+  if (plan.workspace_bytes > limit_bytes) {
     mmci_u128 unlimited = plan.multiplications;
     mmci_plan_destroy(&plan);
     status = mmci_order_within(&problem, mmc_dtype_size(c->chain->dtype), limit_bytes,
@@ -93,6 +99,11 @@ static mmc_status plan_by_price(priced_chain *c, uint64_t limit_bytes, mmci_plan
     plan.limit_bytes = limit_bytes;
     plan.unlimited_multiplications = unlimited;
     plan.unlimited_bytes = unlimited_bytes;
+    status = mmci_plan_shrink(&plan, limit_bytes, error);
+    if (status != MMC_OK) {
+      mmci_plan_destroy(&plan);
+      return status;
+    }
   }
   plan.solver = used->name;
   *out = plan;
