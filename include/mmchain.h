@@ -356,7 +356,7 @@ MMC_API void mmc_run_destroy(mmc_run *run);
  * out:     dims[0] x dims[n], any layout and ld; must not overlap a factor. Elements between the
  *          rows (columns) of an ld are left alone. NaN and Inf pass through as in IEEE arithmetic.
  * Of a batch, each matrix stands for as many (see mmc_matrix), results apart from each other, their
- * stride no less than what one extends over. Chains have nothing to do with each other: one that
+ * stride in size no less than what one extends over. Chains have nothing to do with each other: one that
  * holds NaN does not touch its neighbours. A batch of 0 does nothing.
  * Returns: E_ARG (the message names the factor), E_DEVICE, E_NOMEM. Allocates nothing when the
  *          matrices lie as in the execution before. */

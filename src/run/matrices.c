@@ -207,14 +207,15 @@ static mmc_status find_places(const mmc_chain *chain, const mmc_matrix *out, con
   }
   if (out->addresses != NULL) return sort_places(out, x, error);
   size_t size = mmc_dtype_size(chain->dtype);
-  if (x->count > 1 && (out->stride < 0 || (uintptr_t)out->stride < bytes->one / size)) {
+  uint64_t stride = out->stride < 0 ? -(uint64_t)out->stride : (uint64_t)out->stride;
+  if (x->count > 1 && stride < bytes->one / size) {
     char what[128];
     snprintf(what, sizeof what,
              "stride: expected at least %zu elements, which a result extends over, got %" PRId64,
              bytes->one / size, out->stride);
     return fail_matrix(-1, what, error);
   }
-  x->step = x->count > 1 ? (uintptr_t)out->stride * size : bytes->one;
+  x->step = x->count > 1 ? stride * size : bytes->one;
   return MMC_OK;
 }
 
