@@ -226,7 +226,7 @@ static mmci_operand operand(const mmci_actions *actions, const mmci_operand *ope
   const mmci_plan_step *step = &plan->steps[number - n];
   return (mmci_operand){.data = workspace + step->offset_bytes,
                         .form = {.ld = step->n > 0 ? step->n : 1,
-                                 .stride = actions->batch > 1 ? step->m * step->n : 0}};
+                                 .stride = actions->batch > 1 ? mmci_elements(step->m, step->n) : 0}};
 }
 
 static mmci_form transposed(mmci_form form) {
@@ -242,7 +242,7 @@ static mmci_target target_of(const mmci_actions *actions, int32_t s, char *works
   if (s < actions->count - 1)
     return (mmci_target){.data = workspace + step->offset_bytes,
                          .ld = step->n > 0 ? step->n : 1,
-                         .stride = batch ? step->m * step->n : 0};
+                         .stride = batch ? mmci_elements(step->m, step->n) : 0};
   mmci_target x = *target;
   if (!batch && x.addresses != NULL) x.data = x.addresses[0];
   if (!batch) x.addresses = NULL;
@@ -296,11 +296,11 @@ mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, ch
     int64_t ld = dims[chain->ops[i] == MMC_OP_N ? i + 1 : i];
     operands[i] = (mmci_operand){
         .form = mmci_factor_form(chain, i, &(mmc_matrix){.layout = MMC_ROW_MAJOR}, ld > 0 ? ld : 1,
-                                 actions->batch > 1 ? dims[i] * dims[i + 1] : 0),
+                                 actions->batch > 1 ? mmci_elements(dims[i], dims[i + 1]) : 0),
     };
   }
   int64_t ld = dims[chain->n];
   mmci_target target = {.ld = ld > 0 ? ld : 1,
-                        .stride = actions->batch > 1 ? dims[0] * dims[chain->n] : 0};
+                        .stride = actions->batch > 1 ? mmci_elements(dims[0], dims[chain->n]) : 0};
   return mmci_actions_bind(actions, operands, workspace, &target, error);
 }

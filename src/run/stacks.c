@@ -3,7 +3,7 @@
 #include "run/matrices.h"
 
 int64_t mmci_stack_stride(const mmc_matrix *matrix) {
-  return matrix->rows * matrix->cols;
+  return mmci_elements(matrix->rows, matrix->cols);
 }
 
 static mmc_status move(const mmci_device_ops *ops, mmci_queue *queue, bool up, char *host,

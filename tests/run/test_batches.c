@@ -135,7 +135,7 @@ static void batches_larger_than_the_memory(void **state) {
   for (uint64_t round = 0; round < 400; round++) {
     bench b;
     mmci_error error;
-    open_plan(&b, first_seed + 4000 + round, 12, 9);
+    open_plan(&b, first_seed + 4000 + round, 40, 9);
     int64_t batch = b.plan.chain->batch;
     uint64_t all = b.plan.workspace_bytes + staged_bytes(&b.plan, batch);
     uint64_t bytes = all / (2 + (uint64_t)random_below(&b.random, 5));

@@ -46,11 +46,15 @@ static const struct {
     {"{'descr': '<f\xc3\xa9', 'fortran_order': False, 'shape': (2, 3), }", "byte 0xc3"},
     /* Dimensions. */
     {"{'descr': '<f8', 'fortran_order': False, 'shape': (), }",
-     "0 dimensions: 1 or 2 dimensions work"},
-    {"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2, 3), }",
-     "3 dimensions: 1 or 2 dimensions work"},
-    {"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 1, 1, 1, 1, 1), }",
-     "7 dimensions: 1 or 2 dimensions work"},
+     "0 dimensions: 1 to 64 dimensions work"},
+    {"{'descr': '<f8', 'fortran_order': False, 'shape': ("
+     "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+     "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+     "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+     "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+     "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+     "), }",
+     "65 dimensions: 1 to 64 dimensions work"},
     {"{'descr': '<f8', 'fortran_order': False, 'shape': (-2, 3), }", "negative dimension"},
     {"{'descr': '<f8', 'fortran_order': False, 'shape': (2, -99999999999999999999), }",
      "negative dimension"},
