@@ -154,7 +154,7 @@ MMC_API size_t mmc_dtype_size(mmc_dtype dtype);
  * For a batch of chains it stands for as many matrices, all of that shape and ld: matrix i begins
  * i * stride elements after data (a factor with stride 0 is shared by all chains), or at
  * addresses[i] where addresses is not NULL; that table itself is host memory, wherever the matrices
- * are. */
+ * are, and is not looked at any more when the call that was given it has returned. */
 typedef struct mmc_matrix {
   void *data;
   int64_t rows, cols, ld;

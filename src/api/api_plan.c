@@ -80,10 +80,14 @@ static mmc_status read_request(const mmc_plan_options *options, objective *out,
 
 /* ---- plans --------------------------------------------------------------------------------- */
 
+/* On host memory, intermediates of a batch that are more than this are read from memory again and
+ * not from a cache. */
+static const uint64_t host_chunk_bytes = 1 << 20;
+
 /* What a device with memory of its own can hold. Some of what is free is left to its libraries. */
 static mmc_status fit(mmc_plan *plan, const mmc_plan_options *options, mmci_error *error) {
   const mmci_device_async *async = plan->on.ops->async;
-  if (async == NULL) return MMC_OK;
+  if (async == NULL) return mmci_plan_shrink(&plan->plan, host_chunk_bytes, error);
   uint64_t free_bytes, total_bytes;
   mmc_status status = async->memory(plan->on.device, &free_bytes, &total_bytes, error);
   if (status != MMC_OK) return status;

@@ -114,7 +114,7 @@ static void put_batch(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, "\nbatch            %" PRId64 " chains, multiplications are of all",
                    batch);
   if (plan->chunk < batch)
-    mmci_text_printf(text, "; %" PRId64 " at a time, within the memory", plan->chunk);
+    mmci_text_printf(text, "; %" PRId64 " at a time", plan->chunk);
   if (plan->traffic != NULL) mmci_text_printf(text, "; words are of each");
 }
 
