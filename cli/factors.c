@@ -147,7 +147,7 @@ static int spread(cli_call *call, int i, const stack *all, int64_t batch, mmc_ma
   }
   mmc_dtype dtype = mmc_file_dtype(file);
   if (mmc_matrix_stack(matrix, dtype, all->ndim, all->shape, strides, NULL)) return CLI_DONE;
-  factors->addresses[i] = calloc((size_t)batch, sizeof *factors->addresses[i]);
+  factors->addresses[i] = calloc((size_t)batch + 1, sizeof *factors->addresses[i]);
   if (factors->addresses[i] == NULL)
     return cli_fail_memory(call, "a table of addresses takes", 8 * (double)batch);
   mmc_matrix_stack(matrix, dtype, all->ndim, all->shape, strides, factors->addresses[i]);
@@ -297,7 +297,7 @@ static bool allocate(int count, int64_t n, cli_factors *factors, assembly *a) {
 }
 
 int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *out) {
-  assembly a = {.specs = calloc((size_t)count, sizeof *a.specs)};
+  assembly a = {.specs = calloc((size_t)count + 1, sizeof *a.specs)};
   if (a.specs == NULL) return cli_fail_memory(call, "the list of factors takes", (double)count);
   int64_t n = 0;
   int status = CLI_DONE;

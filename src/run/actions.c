@@ -224,9 +224,10 @@ static mmci_operand operand(const mmci_actions *actions, const mmci_operand *ope
   int32_t n = plan->chain->n;
   if (number < n) return actions->batch > 1 ? operands[number] : alone(operands[number]);
   const mmci_plan_step *step = &plan->steps[number - n];
-  return (mmci_operand){.data = workspace + step->offset_bytes,
-                        .form = {.ld = step->n > 0 ? step->n : 1,
-                                 .stride = actions->batch > 1 ? mmci_elements(step->m, step->n) : 0}};
+  return (mmci_operand){
+      .data = workspace + step->offset_bytes,
+      .form = {.ld = step->n > 0 ? step->n : 1,
+               .stride = actions->batch > 1 ? mmci_elements(step->m, step->n) : 0}};
 }
 
 static mmci_form transposed(mmci_form form) {

@@ -277,11 +277,9 @@ static mmc_status multiply(mmci_batches *x, const mmc_matrix *factors, const mmc
     begin = end;
   }
   mmci_queue *queues[] = {x->uploads, x->compute, x->downloads};
-  mmci_error second;
-  for (int q = 0; q < 3; q++) {
-    mmc_status synced = x->ops->sync(queues[q], status == MMC_OK ? error : &second);
-    if (status == MMC_OK) status = synced;
-  }
+  for (int q = 0; q < 3 && status == MMC_OK; q++) status = x->ops->sync(queues[q], error);
+  mmci_error ignored; /* whatever came of it, nothing is left under way */
+  for (int q = 0; q < 3 && status != MMC_OK; q++) (void)x->ops->sync(queues[q], &ignored);
   return status;
 }
 

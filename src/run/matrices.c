@@ -138,9 +138,8 @@ static mmc_status check_shape(const mmc_matrix *matrix, int32_t index, int64_t r
 }
 
 /* Where a matrix of one bytes may begin; widens the extent to it. */
-static mmc_status check_address(const void *address, int32_t index, mmc_dtype dtype, extent *bytes,
+static mmc_status check_address(uintptr_t start, int32_t index, mmc_dtype dtype, extent *bytes,
                                 mmci_error *error) {
-  uintptr_t start = (uintptr_t)address;
   if (start == 0) return fail_matrix(index, "data is NULL", error);
   if ((start & (alignment_of(dtype) - 1)) != 0)
     return fail_matrix(index, "data is not aligned to its real type", error);
@@ -159,10 +158,10 @@ static mmc_status check_matrix(const mmc_chain *chain, const mmc_matrix *matrix,
   if (status != MMC_OK || bytes->one == 0 || chain->batch == 0) return status;
   if (matrix->addresses != NULL) {
     for (int64_t i = 0; i < chain->batch && status == MMC_OK; i++)
-      status = check_address(matrix->addresses[i], index, chain->dtype, bytes, error);
+      status = check_address((uintptr_t)matrix->addresses[i], index, chain->dtype, bytes, error);
     return status;
   }
-  status = check_address(matrix->data, index, chain->dtype, bytes, error);
+  status = check_address((uintptr_t)matrix->data, index, chain->dtype, bytes, error);
   if (status != MMC_OK || chain->batch == 1) return status;
   int64_t last, offset;
   uintptr_t end = (uintptr_t)matrix->data;
@@ -170,7 +169,7 @@ static mmc_status check_matrix(const mmc_chain *chain, const mmc_matrix *matrix,
       __builtin_mul_overflow(last, (int64_t)mmc_dtype_size(chain->dtype), &offset) ||
       (offset < 0 ? (uintptr_t)-offset >= end : (uintptr_t)offset > UINTPTR_MAX - end))
     return fail_matrix(index, "stride exceeds the address space", error);
-  return check_address((void *)(end + (uintptr_t)offset), index, chain->dtype, bytes, error);
+  return check_address(end + (uintptr_t)offset, index, chain->dtype, bytes, error);
 }
 
 /* ---- results apart from each other and from factors ------------------------------------------ */
