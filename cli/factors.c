@@ -277,7 +277,7 @@ static void free_assembly(assembly *a) {
 }
 
 static bool allocate(int count, int64_t n, cli_factors *factors, assembly *a) {
-  size_t f = (size_t)count, i = (size_t)n;
+  size_t f = (size_t)count, i = (size_t)n + 1;
   *factors = (cli_factors){.n = n,
                            .count = count,
                            .files = calloc(f, sizeof *factors->files),
@@ -286,7 +286,7 @@ static bool allocate(int count, int64_t n, cli_factors *factors, assembly *a) {
                            .matrices = calloc(i, sizeof *factors->matrices)};
   a->from = calloc(i, sizeof *a->from);
   a->ops = calloc(i, sizeof *a->ops);
-  a->dims = calloc(i + 1, sizeof *a->dims);
+  a->dims = calloc(i, sizeof *a->dims);
   a->same = calloc(i, sizeof *a->same);
   if (factors->files != NULL && factors->paths != NULL && factors->addresses != NULL &&
       factors->matrices != NULL && a->from != NULL && a->ops != NULL && a->dims != NULL &&

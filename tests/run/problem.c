@@ -211,6 +211,7 @@ static void find_what_must_come_out(matrices *m) {
   m->bound = allocate((size_t)chain->batch * count * sizeof *m->bound);
   for (int64_t b = 0; b < chain->batch; b++) {
     known result = known_result(m, b);
+    if (result.value == NULL || result.off == NULL) abort();
     memcpy(m->want + (size_t)b * 2 * count, result.value, count * sizeof(element));
     memcpy(m->bound + (size_t)b * count, result.off, count * sizeof *m->bound);
     known_destroy(&result);
