@@ -25,8 +25,9 @@ static const char help[] =
     "peak,\n"
     "which is the best of some square products on the same device and dtype.\n"
     "\n"
-    "  CHAIN        f32:10x30x5x60 and the like, each argument a chain; factors, 10x30 30x5, or\n"
-    "               .npy files make one chain together; see mmchain --help\n"
+    "  CHAIN        f32:10x30x5x60 and the like, @10000 behind it for a batch of so many; each\n"
+    "               argument a chain; factors, 10x30 30x5, or .npy files make one chain together;\n"
+    "               see mmchain --help\n"
     "  --suite FILE a chain a line, as CHAIN or as `name: 30 35 15`; # begins a comment; - for\n"
     "               standard input\n"
     "  --dtype NAME multiply all chains in f32, f64, c64, c128, f16 or bf16, whatever they say\n"
@@ -136,16 +137,18 @@ static int fail_memory(cli_call *call, const mmc_chain *chain, double bytes) {
 static double operand_bytes(const mmc_chain *chain) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
-  double bytes = cli_matrix_bytes(dtype, dims[0], dims[n]);
-  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(dtype, dims[i], dims[i + 1]);
+  int64_t batch = mmc_chain_batch(chain);
+  double bytes = cli_matrix_bytes(dtype, batch, dims[0], dims[n]);
+  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(dtype, batch, dims[i], dims[i + 1]);
   return bytes;
 }
 
 /* Moves a matrix to `offset` of the device's memory, and that behind it; the result is not copied.
  */
-static int move_to_device(cli_call *call, mmc_dtype dtype, bool copied, mmc_matrix *matrix,
+static int move_to_device(cli_call *call, const mmc_chain *chain, bool copied, mmc_matrix *matrix,
                           operands *o, size_t *offset) {
-  size_t size = (size_t)matrix->rows * (size_t)matrix->cols * mmc_dtype_size(dtype);
+  size_t size = (size_t)mmc_chain_batch(chain) * (size_t)matrix->rows * (size_t)matrix->cols *
+                mmc_dtype_size(mmc_chain_dtype(chain));
   mmc_status status = MMC_OK;
   if (copied) status = mmc_memory_write(o->memory, *offset, matrix->data, size);
   if (status != MMC_OK) return cli_fail_status(call, status, "");
@@ -160,14 +163,13 @@ static int move_to_device(cli_call *call, mmc_dtype dtype, bool copied, mmc_matr
 static int move_all_to_device(cli_call *call, const mmc_chain *chain, const char *device,
                               operands *o) {
   int64_t n = mmc_chain_length(chain);
-  mmc_dtype dtype = mmc_chain_dtype(chain);
   size_t bytes = (size_t)operand_bytes(chain) + (size_t)(n + 1) * ALIGNMENT, offset = 0;
   mmc_status status = mmc_memory_create(call->context, device, bytes, &o->memory);
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   int result = CLI_DONE;
   for (int64_t i = 0; i < n && result == CLI_DONE; i++)
-    result = move_to_device(call, dtype, true, &o->factors[i], o, &offset);
-  if (result == CLI_DONE) result = move_to_device(call, dtype, false, &o->result, o, &offset);
+    result = move_to_device(call, chain, true, &o->factors[i], o, &offset);
+  if (result == CLI_DONE) result = move_to_device(call, chain, false, &o->result, o, &offset);
   return result;
 }
 
@@ -181,10 +183,10 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const bench *b,
   if (!(bytes <= machine_bytes)) return fail_memory(call, chain, bytes);
   operands o = {.factors = calloc((size_t)n, sizeof *o.factors),
                 .result = {.rows = dims[0], .cols = dims[n], .layout = MMC_ROW_MAJOR}};
-  bool done = o.factors != NULL && cli_matrix_allocate(dtype, &o.result);
+  bool done = o.factors != NULL && cli_matrix_allocate(dtype, mmc_chain_batch(chain), &o.result);
   for (int64_t i = 0; i < n && done; i++) {
     o.factors[i] = cli_stored_factor(chain, i);
-    done = cli_matrix_allocate(dtype, &o.factors[i]);
+    done = cli_matrix_allocate(dtype, mmc_chain_batch(chain), &o.factors[i]);
     if (done) cli_random_fill_factor(chain, i, SEED, o.factors[i].data);
   }
   if (!done) {

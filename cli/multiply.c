@@ -1,6 +1,7 @@
 /* multiply.c: `mmchain multiply`: the product of .npy files, in the cheapest order.
  *
  * Everything is computed and, with --check, verified before the result is written, in one piece. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,15 @@
 #include "timing.h"
 
 static const char help[] =
-    "usage: mmchain multiply A.npy B.npy:T ... -o R.npy [options]\n"
+    "usage: mmchain multiply A.npy B.npy:T C.npy^8 ... -o R.npy [options]\n"
     "\n"
     "Multiplies matrices in the cheapest order. A file's name may be followed by an op: :T for "
     "the\n"
-    "transposed matrix, :H for the conjugate transposed. A 1-D array is a row at the beginning, a\n"
-    "column at the end. All files must have the same dtype: float16, float32, float64,\n"
-    "complex64 or complex128. - is standard input; with one factor the result is a copy.\n"
+    "transposed matrix, :H for the conjugate transposed; ^8 repeats the factor. A 1-D array is a\n"
+    "row at the beginning, a column at the end. Arrays of more dimensions are stacks of matrices,\n"
+    "multiplied together and broadcast as numpy.matmul does. All files must have the same dtype:\n"
+    "float16, float32, float64, complex64 or complex128. - is standard input; with one factor the\n"
+    "result is a copy.\n"
     "\n"
     "  -o FILE              where the result goes; - is standard output\n"
     "  --for OBJECTIVE      flops (the default), traffic, time or energy; see mmchain plan --help\n"
@@ -33,7 +36,8 @@ static const char help[] =
     "                       what the chain may take of a GPU's memory; what does not fit is\n"
     "                       streamed\n"
     "  --explain            tell the plan first, on standard error\n"
-    "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing\n"
+    "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing, of\n"
+    "                       every chain of a stack\n"
     "  --energy             measure the joules too: execute for two seconds more, or say why not\n"
     "  --meter NAME         --energy by another meter than the device's; see mmchain info\n"
     "  --json               the plan, the time, the joules and the residual as one object\n"
@@ -87,7 +91,7 @@ static int check_output(cli_call *call, const multiplication *job) {
   }
   int result = cli_check_output(call, "-o", job->output);
   if (result != CLI_DONE) return result;
-  for (int64_t i = 0; i < job->factors.n; i++)
+  for (int64_t i = 0; i < job->factors.count; i++)
     if (cli_file_same(job->output, job->factors.paths[i]))
       return cli_fail(call, CLI_BAD, "-o: %s is the same file as the factor %s", job->output,
                       job->factors.paths[i]);
@@ -110,10 +114,12 @@ static int allocate_result(cli_call *call, multiplication *job) {
   const mmc_chain *chain = job->factors.chain;
   mmc_dtype dtype = mmc_chain_dtype(chain);
   int64_t rows = mmc_chain_dims(chain)[0], cols = mmc_chain_dims(chain)[job->factors.n];
+  int64_t batch = mmc_chain_batch(chain);
   job->result = (mmc_matrix){.rows = rows, .cols = cols, .layout = MMC_ROW_MAJOR};
-  return cli_matrix_allocate(dtype, &job->result)
+  return cli_matrix_allocate(dtype, batch, &job->result)
              ? CLI_DONE
-             : cli_fail_memory(call, "the result takes", cli_matrix_bytes(dtype, rows, cols));
+             : cli_fail_memory(call, "the result takes",
+                               cli_matrix_bytes(dtype, batch, rows, cols));
 }
 
 /* How right the plan was. */
@@ -159,8 +165,14 @@ static int check_result(cli_call *call, multiplication *job) {
     fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");
     return CLI_DONE;
   }
-  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d)\n", job->residual.value,
+  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d", job->residual.value,
           job->residual.tolerance, CHECK_SEED);
+  if (mmc_chain_batch(job->factors.chain) != 1)
+    fprintf(stderr, ", the worst of %" PRId64 " chains",
+            job->residual.chains - job->residual.skipped);
+  if (job->residual.skipped > 0)
+    fprintf(stderr, ", %" PRId64 " more left out for NaN or infinity", job->residual.skipped);
+  fprintf(stderr, ")\n");
   if (!(job->residual.value <= job->residual.tolerance))
     return cli_fail(call, CLI_FAILED,
                     "--check: the relative residual %.2e exceeds the tolerance %.2e: nothing is "
@@ -173,14 +185,17 @@ static int check_result(cli_call *call, multiplication *job) {
 
 static int write_result(cli_call *call, const multiplication *job) {
   mmc_dtype dtype = mmc_chain_dtype(job->factors.chain);
+  int64_t batch = mmc_chain_batch(job->factors.chain);
   int ndim = job->factors.result_ndim;
+  const int64_t *shape = job->factors.result_shape;
   mmc_status status;
   if (strcmp(job->output, "-") == 0) {
-    status =
-        mmc_file_stream(call->context, dtype, &job->result, ndim, cli_stream_write, &call->out);
+    status = mmc_file_stream_stack(call->context, dtype, &job->result, batch, ndim, shape,
+                                   cli_stream_write, &call->out);
     if (call->out.error != 0) return CLI_DONE; /* main() says why */
   } else {
-    status = mmc_file_write(call->context, job->output, dtype, &job->result, ndim);
+    status =
+        mmc_file_write_stack(call->context, job->output, dtype, &job->result, batch, ndim, shape);
   }
   return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
 }

@@ -154,7 +154,7 @@ MMC_API size_t mmc_dtype_size(mmc_dtype dtype);
  * For a batch of chains it stands for as many matrices, all of that shape and ld: matrix i begins
  * i * stride elements after data (a factor with stride 0 is shared by all chains), or at
  * addresses[i] where addresses is not NULL; that table itself is host memory, wherever the matrices
- * are. */
+ * are, and is not looked at any more when the call that was given it has returned. */
 typedef struct mmc_matrix {
   void *data;
   int64_t rows, cols, ld;
@@ -164,8 +164,17 @@ typedef struct mmc_matrix {
   void *const *addresses;
 } mmc_matrix;
 
+/* Makes matrix, whose data is the first one, stand for a batch that is a stack of ndim axes, the
+ * last of which runs fastest: a step along axis d moves strides[d] elements, 0 where the stack is
+ * repeated along it, as in NumPy's broadcasting. Sets stride where that says it; else fills
+ * addresses, which holds as many as the batch has matrices, and points matrix to it. Returns false
+ * when addresses is NULL and needed. */
+MMC_API bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64_t *shape,
+                              const int64_t *strides, void **addresses);
+
 /* ---- chain -------------------------------------------------------------------------------- */
 
+/* One product of n factors, or a batch of as many as there are matrices of each. */
 typedef struct mmc_chain mmc_chain;
 
 /* CONSTRUCTOR. A chain of n >= 1 factors: op(A_i) is dims[i-1] x dims[i], so dims holds n+1
@@ -173,9 +182,23 @@ typedef struct mmc_chain mmc_chain;
  * Returns: E_ARG, E_NOMEM. context may be NULL: then the message is lost. */
 MMC_API mmc_status mmc_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n,
                                     const int64_t *dims, const mmc_op *ops, mmc_chain **out);
+typedef struct mmc_chain_options {
+  size_t size;
+  int64_t batch; /* chains of these dims and ops that are multiplied together, 0 to 2^62 */
+  /* n numbers: same[i] is the first factor that is the same matrix with the same op as factor i,
+   * i itself when none is; then these must be one matrix in executions. NULL: unknown. Copied. */
+  const int64_t *same;
+} mmc_chain_options;
+#define MMC_CHAIN_OPTIONS_INIT \
+  { sizeof(mmc_chain_options), 1, NULL }
+
+/* CONSTRUCTOR. The same for a batch of chains, or for factors that repeat. */
+MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype, int64_t n,
+                                          const int64_t *dims, const mmc_op *ops,
+                                          const mmc_chain_options *options, mmc_chain **out);
 /* CONSTRUCTOR. The text form, as everywhere in mmchain:
- *     [dtype:]p0xp1x...xpn[:ops]      f64:10x30x5x60      c64:8x9x7:NH
- * dtype is f64 when left out; ops is one letter a factor: N, T or H.
+ *     [dtype:]p0xp1x...xpn[@batch][:ops]      f64:10x30x5x60   c64:8x9x7:NH   f32:4x4x4@10000
+ * dtype is f64 when left out; batch is 1; ops is one letter a factor: N, T or H.
  * Returns: E_ARG with the position and what was expected, E_NOMEM. context may be NULL. */
 MMC_API mmc_status mmc_chain_parse(mmc_context *context, const char *text, mmc_chain **out);
 MMC_API void mmc_chain_destroy(mmc_chain *chain);
@@ -184,6 +207,7 @@ MMC_API mmc_dtype mmc_chain_dtype(const mmc_chain *chain);
 MMC_API int64_t mmc_chain_length(const mmc_chain *chain);      /* n, the number of factors */
 MMC_API const int64_t *mmc_chain_dims(const mmc_chain *chain); /* n+1 numbers, the chain's */
 MMC_API const mmc_op *mmc_chain_ops(const mmc_chain *chain);   /* n ops, the chain's */
+MMC_API int64_t mmc_chain_batch(const mmc_chain *chain);       /* how many chains */
 /* Writes the text form, which mmc_chain_parse() reads back. Returns: E_IO. */
 MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user);
 
@@ -203,7 +227,9 @@ typedef struct mmc_plan_options {
   const char *solver;
   /* "cpu" (the best there is), "blas", "ref", "cuda" or "cuda:i"; NULL: "cpu". */
   const char *device;
-  uint64_t memory_limit_bytes; /* workspace allowed, apart from factors and result */
+  /* Workspace allowed, apart from factors and result. Of a batch, fewer chains are multiplied at a
+   * time to keep within it. */
+  uint64_t memory_limit_bytes;
   /* What to make least: "flops"; "traffic", see fuse; "time" as predicted, from what mmc_tune() has
    * measured on this device, else from a model: docs/tuning.md. Of time, solver "auto" chooses the
    * order too, for at most 64 factors, and leaves that of fewest multiplications only for one that
@@ -259,6 +285,7 @@ typedef enum mmc_format {
 MMC_API mmc_status mmc_plan_explain(const mmc_plan *plan, mmc_format format, mmc_write_fn write,
                                     void *user);
 
+/* Of all chains of a batch together. */
 MMC_API mmc_count mmc_plan_multiplications(const mmc_plan *plan);
 /* Bytes that a run of the plan holds for intermediates. */
 MMC_API uint64_t mmc_plan_workspace_bytes(const mmc_plan *plan);
@@ -297,7 +324,7 @@ typedef struct mmc_step_traffic {
   int64_t chosen_tile[2];
 } mmc_step_traffic;
 
-/* All words that a plan for "traffic" moves; 0 for other objectives. */
+/* All words that a plan for "traffic" moves, of a batch for each chain; 0 for other objectives. */
 MMC_API mmc_count mmc_plan_traffic_words(const mmc_plan *plan);
 /* Returns: E_ARG past the last step and when the plan is not for "traffic". */
 MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
@@ -350,6 +377,9 @@ MMC_API void mmc_run_destroy(mmc_run *run);
  *          The same matrix may be given several times.
  * out:     dims[0] x dims[n], any layout and ld; must not overlap a factor. Elements between the
  *          rows (columns) of an ld are left alone. NaN and Inf pass through as in IEEE arithmetic.
+ * Of a batch, each matrix stands for as many (see mmc_matrix), results apart from each other, their
+ * stride in size no less than what one extends over. Chains have nothing to do with each other: one that
+ * holds NaN does not touch its neighbours. A batch of 0 does nothing.
  * Returns: E_ARG (the message names the factor), E_DEVICE, E_NOMEM. Allocates nothing when the
  *          matrices lie as in the execution before. */
 MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
@@ -660,8 +690,9 @@ MMC_API mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *option
 /* ---- files -------------------------------------------------------------------------------- */
 
 /* A matrix read from an .npy file (NumPy format versions 1 to 3, C or Fortran order, either byte
- * order; float16, float32, float64, complex64, complex128; one or two dimensions). Mapped, not
- * copied, when its byte order and alignment are the machine's. */
+ * order; float16, float32, float64, complex64, complex128; one dimension or more). Mapped, not
+ * copied, when its byte order and alignment are the machine's; a stack in Fortran order is copied.
+ */
 typedef struct mmc_file mmc_file;
 
 /* CONSTRUCTOR. Returns: E_IO (missing, unreadable), E_FORMAT (not npy, truncated, a dtype or number
@@ -669,8 +700,11 @@ typedef struct mmc_file mmc_file;
 MMC_API mmc_status mmc_file_open(mmc_context *context, const char *path, mmc_file **out);
 MMC_API void mmc_file_destroy(mmc_file *file);
 MMC_API mmc_dtype mmc_file_dtype(const mmc_file *file);
-MMC_API int mmc_file_ndim(const mmc_file *file); /* 1 or 2 */
-/* As stored; a 1-D array of length k comes as 1 x k, row-major. Do not write through it. */
+MMC_API int mmc_file_ndim(const mmc_file *file);             /* 1 to 64 */
+MMC_API const int64_t *mmc_file_shape(const mmc_file *file); /* ndim numbers, the file's */
+/* As stored; a 1-D array of length k comes as 1 x k, row-major. The dimensions before the last two
+ * make a stack, in C order, of matrices that follow each other, stride elements apart. Do not write
+ * through it. */
 MMC_API mmc_matrix mmc_file_matrix(const mmc_file *file);
 
 /* Writes matrix as .npy (version 1.0, C order) to path: to a temporary file beside it, renamed
@@ -682,6 +716,14 @@ MMC_API mmc_status mmc_file_write(mmc_context *context, const char *path, mmc_dt
 /* The same bytes to a callback. */
 MMC_API mmc_status mmc_file_stream(mmc_context *context, mmc_dtype dtype, const mmc_matrix *matrix,
                                    int ndim, mmc_write_fn write, void *user);
+/* The same of a stack: batch matrices one after the other, as an array of ndim dimensions, 0 to 64,
+ * whose shape has as many elements as they have together. */
+MMC_API mmc_status mmc_file_write_stack(mmc_context *context, const char *path, mmc_dtype dtype,
+                                        const mmc_matrix *matrix, int64_t batch, int ndim,
+                                        const int64_t *shape);
+MMC_API mmc_status mmc_file_stream_stack(mmc_context *context, mmc_dtype dtype,
+                                         const mmc_matrix *matrix, int64_t batch, int ndim,
+                                         const int64_t *shape, mmc_write_fn write, void *user);
 
 #ifdef __cplusplus
 }

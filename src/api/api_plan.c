@@ -9,25 +9,28 @@
 #include "run/group_call.h"
 
 /* Which kernel the device will run for every step, for whom the plan is explained to. */
-static void name_kernels(mmc_plan *plan) {
+static mmc_status name_kernels(mmc_plan *plan, mmci_error *error) {
   const mmc_chain *chain = plan->plan.chain;
   for (int32_t s = 0; s < plan->plan.step_count; s++) {
     mmci_plan_step *step = &plan->plan.steps[s];
     int32_t split =
         step->left < chain->n ? step->left + 1 : plan->plan.steps[step->left - chain->n].last + 1;
     mmci_gemm gemm = mmci_chain_product(chain, plan->precision, step->first, split, step->last + 1);
+    mmci_gemm_spread(&gemm, plan->plan.chunk);
+    if (!plan->on.ops->supports(plan->on.device, &gemm)) mmci_gemm_spread(&gemm, 1);
     step->kernel = plan->on.ops->kernel_name(plan->on.device, &gemm);
   }
   for (int32_t g = 0; g < plan->plan.group_count; g++) {
     mmci_plan_group *group = &plan->plan.groups[g];
     mmci_group_call call;
-    if (mmci_group_call_create(&plan->plan, group, plan->precision, &call, NULL) != MMC_OK)
-      continue;
+    mmc_status status = mmci_group_call_create(&plan->plan, group, plan->precision, &call, error);
+    if (status != MMC_OK) return status;
     group->kernel = plan->on.ops->chain_name(plan->on.device, &call.chain);
     for (int32_t i = 0; i < group->step_count; i++)
       plan->plan.steps[group->steps[i]].kernel = group->kernel;
     mmci_group_call_destroy(&call);
   }
+  return MMC_OK;
 }
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -97,15 +100,16 @@ static mmc_status read_request(const mmc_plan_options *options, objective *out,
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-static bool takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group) {
+static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                              bool *out, mmci_error *error) {
   const mmc_plan *for_device = user;
-  mmci_group_call call;
-  if (mmci_group_call_create(plan, group, for_device->precision, &call, NULL) != MMC_OK)
-    return false;
   const mmci_opened *on = &for_device->on;
-  bool taken = on->ops->chain_supports(on->device, &call.chain);
+  mmci_group_call call;
+  mmc_status status = mmci_group_call_create(plan, group, for_device->precision, &call, error);
+  if (status != MMC_OK) return status;
+  *out = on->ops->chain_supports(on->device, &call.chain);
   mmci_group_call_destroy(&call);
-  return taken;
+  return MMC_OK;
 }
 
 /* What the planner has to know of the device, whose products keep to the roofline; false when it
@@ -120,6 +124,15 @@ static bool group_machine(const mmc_plan *plan, const mmci_pricing *pricing,
   return plan->on.ops->chain_supports != NULL;
 }
 
+/* On host memory a batch without intermediates in memory need not be cut. */
+static mmc_status group_for(mmc_plan *plan, const mmci_group_machine *machine, uint64_t limit_bytes,
+                            mmci_error *error) {
+  mmc_status status = mmci_plan_choose_groups(&plan->plan, machine, limit_bytes, error);
+  if (status == MMC_OK && plan->on.ops->async == NULL && plan->plan.workspace_bytes == 0)
+    plan->plan.chunk = plan->plan.chain->batch;
+  return status;
+}
+
 /* Groups by the model alone: what is not planned for time does not depend on what was measured. */
 static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error *error) {
   mmci_roofline roofline =
@@ -127,15 +140,19 @@ static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error
   mmci_pricing pricing = mmci_roofline_pricing(&roofline);
   mmci_group_machine machine;
   if (!group_machine(plan, &pricing, &roofline, &machine)) return MMC_OK;
-  return mmci_plan_choose_groups(&plan->plan, &machine, limit_bytes, error);
+  return group_for(plan, &machine, limit_bytes, error);
 }
 
 /* ---- plans --------------------------------------------------------------------------------- */
 
+/* On host memory, intermediates of a batch that are more than this are read from memory again and
+ * not from a cache. */
+static const uint64_t host_chunk_bytes = 1 << 20;
+
 /* What a device with memory of its own can hold. Some of what is free is left to its libraries. */
 static mmc_status fit(mmc_plan *plan, const mmc_plan_options *options, mmci_error *error) {
   const mmci_device_async *async = plan->on.ops->async;
-  if (async == NULL) return MMC_OK;
+  if (async == NULL) return mmci_plan_shrink(&plan->plan, host_chunk_bytes, error);
   uint64_t free_bytes, total_bytes;
   mmc_status status = async->memory(plan->on.device, &free_bytes, &total_bytes, error);
   if (status != MMC_OK) return status;
@@ -184,7 +201,7 @@ static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options
   if (status == MMC_OK) {
     status = fit(plan, options, error);
     if (status == MMC_OK && request.machine != NULL)
-      status = mmci_plan_choose_groups(&plan->plan, &machine, options->memory_limit_bytes, error);
+      status = group_for(plan, &machine, options->memory_limit_bytes, error);
     if (status == MMC_OK) status = mmci_plan_price(&plan->plan, &request, error);
     if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
   }
@@ -264,9 +281,12 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   }
   plan->plan.device = plan->on.name;
   plan->plan.precision = mmci_precision_name(plan->precision);
-  name_kernels(plan);
-  *out = plan;
-  return MMC_OK;
+  status = name_kernels(plan, error);
+  if (status == MMC_OK)
+    *out = plan;
+  else
+    mmc_plan_destroy(plan);
+  return status;
 }
 
 mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,

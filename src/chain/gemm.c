@@ -36,3 +36,15 @@ mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, 
                      .b = form_of(dtype, k, n, op_b),
                      .ldc = n > 0 ? n : 1};
 }
+
+int64_t mmci_elements(int64_t rows, int64_t cols) {
+  int64_t elements;
+  return __builtin_mul_overflow(rows, cols, &elements) ? 0 : elements;
+}
+
+void mmci_gemm_spread(mmci_gemm *gemm, int64_t batch) {
+  gemm->batch = batch;
+  gemm->a.stride = batch > 1 ? mmci_elements(gemm->m, gemm->k) : 0;
+  gemm->b.stride = batch > 1 ? mmci_elements(gemm->k, gemm->n) : 0;
+  gemm->c_stride = batch > 1 ? mmci_elements(gemm->m, gemm->n) : 0;
+}

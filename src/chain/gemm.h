@@ -48,4 +48,10 @@ bool mmci_form_op(const mmci_form *form, mmc_op *out);
 mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, int64_t k,
                           int64_t n, mmc_op op_a, mmc_op op_b);
 
+/* rows x cols, or 0 when that does not fit: of such a matrix there is no second. */
+int64_t mmci_elements(int64_t rows, int64_t cols);
+
+/* Makes it a batch of such products, whose matrices follow each other without gaps. */
+void mmci_gemm_spread(mmci_gemm *gemm, int64_t batch);
+
 #endif

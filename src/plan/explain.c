@@ -49,7 +49,7 @@ static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *
 static mmci_u128 step_cost(const mmci_plan *plan, int32_t s) {
   const mmci_plan_step *step = &plan->steps[s];
   return plan->traffic != NULL ? plan->traffic->steps[s].kernel.words
-                               : mmci_multiplications(step->m, step->k, step->n);
+                               : mmci_plan_step_multiplications(plan, step);
 }
 
 static mmci_u128 plan_cost(const mmci_plan *plan) {
@@ -126,6 +126,16 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
   if (plan->traffic != NULL && !plan->traffic->request.joint &&
       plan->traffic->request.rule != MMCI_FUSE_NONE)
     mmci_text_printf(text, "; in that order the fusions of least traffic");
+}
+
+/* How many chains, all of which multiplications are of. */
+static void put_batch(const mmci_plan *plan, mmci_text *text) {
+  int64_t batch = plan->chain->batch;
+  if (batch == 1) return;
+  mmci_text_printf(text, "\nbatch            %" PRId64 " chains, multiplications are of all",
+                   batch);
+  if (plan->chunk < batch) mmci_text_printf(text, "; %" PRId64 " at a time", plan->chunk);
+  if (plan->traffic != NULL) mmci_text_printf(text, "; words are of each");
 }
 
 static void put_traffic(const mmci_plan *plan, mmci_text *text) {
@@ -237,10 +247,12 @@ static void put_tile(const mmci_plan *plan, int32_t s, mmci_text *text) {
 /* Where the matrices are, for a device with memory of its own. */
 static void put_residence(const mmci_plan *plan, mmci_text *text) {
   if (plan->device_bytes == 0) return;
-  if (plan->streamed)
+  if (plan->streamed || plan->chunk < plan->chain->batch)
     mmci_text_printf(text,
-                     "device memory    products are streamed in panels: all at once would take "
+                     "device memory    %s: all at once would take "
                      "%" PRIu64 " bytes, %" PRIu64 " may be used\n",
+                     plan->streamed ? "products are streamed in panels"
+                                    : "chains pass through it, some at a time",
                      plan->resident_bytes, plan->device_bytes);
   else
     mmci_text_printf(text, "device memory    %" PRIu64 " bytes%s\n", plan->resident_bytes,
@@ -310,6 +322,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
 static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   mmci_text_printf(text, "chain            ");
   mmc_chain_write(plan->chain, write_to_text, text);
+  put_batch(plan, text);
   mmci_text_printf(text, "\norder            ");
   if (plan->chain->n <= TEXT_STEPS) {
     mmc_status status = put_order(plan, text, error);
@@ -449,7 +462,9 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   const mmc_chain *chain = plan->chain;
   mmci_text_printf(text, "{\"chain\": \"");
   mmc_chain_write(chain, write_to_text, text);
-  mmci_text_printf(text, "\", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
+  mmci_text_printf(text, "\", \"batch\": %" PRId64 ", \"chains_at_a_time\": %" PRId64, chain->batch,
+                   plan->chunk);
+  mmci_text_printf(text, ", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
                    plan->traffic != NULL  ? "traffic"
                    : plan->energy != NULL ? "energy"
                    : plan->time != NULL   ? "time"
@@ -477,7 +492,9 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"device_memory_bytes\": ");
   if (plan->device_bytes > 0)
-    mmci_text_printf(text, "%" PRIu64, plan->streamed ? plan->device_bytes : plan->resident_bytes);
+    mmci_text_printf(
+        text, "%" PRIu64,
+        plan->streamed || plan->chunk < chain->batch ? plan->device_bytes : plan->resident_bytes);
   else
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"streamed\": %s", plan->streamed ? "true" : "false");

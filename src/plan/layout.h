@@ -16,5 +16,11 @@ mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error);
 
 /* Counts the levels of steps whose operands are known. */
 void mmci_plan_count_levels(mmci_plan *plan);
+/* Lays the plan out anew for at most `most` >= 1 chains at a time, about the same number each time.
+ */
+mmc_status mmci_plan_set_chunk(mmci_plan *plan, int64_t most, mmci_error *error);
+
+/* Bytes that an element of the chains that are multiplied together takes in all of them. */
+size_t mmci_plan_element_bytes(const mmci_plan *plan);
 
 #endif

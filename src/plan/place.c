@@ -78,7 +78,7 @@ static void find_lifetimes(placing *p) {
   for (int32_t u = 1; u <= p->unit_count; u++) p->first_reader[u] += p->first_reader[u - 1];
   each_read(p, note_reader);
   if (p->before != NULL) each_read(p, note_order); /* writers come first, so their rows are whole */
-  size_t size = mmc_dtype_size(plan->chain->dtype);
+  size_t size = mmci_plan_element_bytes(plan);
   for (int32_t s = 0; s < plan->step_count - 1; s++) {
     uint64_t bytes = mmci_result_bytes(plan->steps[s].m, plan->steps[s].n, size);
     if (p->unit_of[s] < 0 || bytes == 0) continue;

@@ -47,10 +47,11 @@ typedef struct mmci_plan {
   int32_t step_count;    /* n-1, fewer where results are read several times */
   int32_t group_count;
   mmci_plan_group *groups;
-  mmci_u128 multiplications;
-  uint64_t workspace_bytes;
-  const char *solver; /* static text: who found the order */
-  const char *device; /* outlives the plan */
+  mmci_u128 multiplications; /* of all chains of a batch */
+  int64_t chunk;             /* chains at a time: the batch, fewer when memory is short */
+  uint64_t workspace_bytes;  /* for so many */
+  const char *solver;        /* static text: who found the order */
+  const char *device;        /* outlives the plan */
   /* Set when a memory limit turned the cheapest order down. */
   bool limited;
   mmci_u128 unlimited_multiplications;
@@ -77,6 +78,9 @@ typedef struct mmci_plan_machine {
 /* Plans the chain with the solver of that name. Returns what mmc_plan_create() does. */
 mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                             mmci_plan *out, mmci_error *error);
+/* Multiplies fewer chains at a time where all take more workspace than limit_bytes: one at least,
+ * and about the same number every time. */
+mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *error);
 /* Plans this tree, which it takes over, on failure too. solver and device are left "". */
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
                                mmci_error *error);
@@ -103,12 +107,14 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
 }
 
 /* Fits a plan to a device with memory of its own: sub-trees side by side when there is room for
- * that within limit_bytes of workspace, one after the other when not, and when even that does not
- * fit, products streamed in panels. Returns E_MEMORY_LIMIT when the smallest panels do not fit: how
- * much is missing. */
+ * that within limit_bytes of workspace, one after the other when not; when even that does not fit,
+ * fewer chains of a batch at a time, and when one does not fit, products streamed in panels.
+ * Returns E_MEMORY_LIMIT when the smallest panels do not fit: how much is missing. */
 mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
                          mmci_error *error);
 
+/* Multiplications of a step, for all chains. */
+mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
 /* Multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan);
 

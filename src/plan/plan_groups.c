@@ -134,6 +134,7 @@ typedef struct covered {
   double alone_s, sum_s; /* its own call; all of its sub-tree by calls of their own */
   double best_s;         /* its sub-tree by the cheapest calls, */
   double call_s;         /* and what the last of these takes */
+  bool measured;         /* some of alone_s and sum_s */
   int32_t size;          /* of its sub-tree, in steps: the last so many up to this one */
   choice choice;
   bool taken; /* the device takes its sub-tree as one call */
@@ -147,9 +148,12 @@ typedef struct search {
   mmci_plan_group group; /* with room for all steps and their operands */
   int64_t *places;
   void *scratch;
+  mmc_status status; /* of asking the device */
+  mmci_error *error;
 } search;
 
-static double alone_seconds(const search *x, const mmci_plan_step *step) {
+/* What a step takes by a call of its own; *measured when that is known and not modelled. */
+static double alone_seconds(const search *x, const mmci_plan_step *step, bool *measured) {
   const mmci_plan *plan = x->plan;
   const mmci_group_machine *machine = x->machine;
   int32_t n = plan->chain->n;
@@ -158,6 +162,7 @@ static double alone_seconds(const search *x, const mmci_plan_step *step) {
       mmci_chain_product(plan->chain, machine->precision, step->first, split, step->last + 1);
   mmci_price price;
   machine->pricing->price(machine->pricing->user, &gemm, &price);
+  *measured = !price.modelled;
   /* Of a batch each product takes what one call takes less its launch. */
   double more = fmax(price.seconds - machine->facts.launch_s, 0);
   return price.seconds + (double)(plan->chain->batch - 1) * more;
@@ -191,9 +196,12 @@ static bool is_in_group(const void *user, int32_t step) {
   return part_of(x, x->plan->chain->n + step) >= 0;
 }
 
-static bool is_supported(const search *x) {
+static bool is_supported(search *x) {
   mmci_plan_group group = x->group;
-  return x->machine->supports(x->machine->user, x->plan, &group);
+  bool taken = false;
+  if (x->status == MMC_OK)
+    x->status = x->machine->supports(x->machine->user, x->plan, &group, &taken, x->error);
+  return x->status == MMC_OK && taken;
 }
 
 /* ---- the cheapest cover --------------------------------------------------------------------- */
@@ -207,8 +215,10 @@ static double best_of(const search *x, int32_t number) {
   return operand != NULL ? operand->best_s : 0;
 }
 
-static void consider(covered *at, choice choice, double call_s, double rest_s) {
-  if (!(call_s + rest_s < at->best_s)) return;
+static void consider(const search *x, covered *at, choice choice, double call_s, double rest_s) {
+  /* What a call takes is modelled, and has to beat what was measured surely. */
+  double doubt = at->measured ? 1 + x->machine->facts.error : 1;
+  if (!(call_s * doubt + rest_s < at->best_s)) return;
   at->best_s = call_s + rest_s;
   at->call_s = call_s;
   at->choice = choice;
@@ -226,7 +236,7 @@ static void try_pair(search *x, int32_t s, choice side) {
   x->group.steps[1] = s;
   find_operands(x->plan, &x->group, is_in_group, x, x->places);
   if (is_supported(x))
-    consider(&x->steps[s], side, group_seconds(x),
+    consider(x, &x->steps[s], side, group_seconds(x),
              best_of(x, other) + best_of(x, child->left) + best_of(x, child->right));
 }
 
@@ -243,7 +253,7 @@ static void try_whole(search *x, int32_t s) {
   x->group.operand_count = step->last - step->first + 1;
   for (int32_t i = 0; i < x->group.operand_count; i++) x->group.operands[i] = step->first + i;
   at->taken = is_supported(x);
-  if (at->taken) consider(at, WHOLE, group_seconds(x), 0);
+  if (at->taken) consider(x, at, WHOLE, group_seconds(x), 0);
 }
 
 /* A pair of two factors and one is its sub-tree. */
@@ -260,8 +270,11 @@ static void cover_tree(search *x) {
     const mmci_plan_step *step = &x->plan->steps[s];
     const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
     covered *at = &x->steps[s];
-    double alone_s = alone_seconds(x, step);
+    bool measured;
+    double alone_s = alone_seconds(x, step, &measured);
     *at = (covered){.alone_s = alone_s, .call_s = alone_s, .size = step->last - step->first};
+    at->measured =
+        measured || (left != NULL && left->measured) || (right != NULL && right->measured);
     at->sum_s = at->alone_s + (left != NULL ? left->sum_s : 0) + (right != NULL ? right->sum_s : 0);
     at->best_s = at->alone_s + best_of(x, step->left) + best_of(x, step->right);
     if (at->size == 1) continue;
@@ -278,15 +291,19 @@ static void cover_whole(search *x) {
   covered *at = &x->steps[last];
   x->group.step_count = plan->step_count;
   double sum_s = 0;
+  bool any_measured = false;
   for (int32_t s = 0; s <= last; s++) {
-    double alone_s = alone_seconds(x, &plan->steps[s]);
+    bool measured;
+    double alone_s = alone_seconds(x, &plan->steps[s], &measured);
+    any_measured = any_measured || measured;
     x->steps[s] = (covered){.alone_s = alone_s, .call_s = alone_s};
     x->group.steps[s] = s;
     sum_s += alone_s;
   }
   at->sum_s = at->best_s = sum_s;
+  at->measured = any_measured;
   find_operands(plan, &x->group, is_in_group, x, x->places);
-  if (last > 0 && is_supported(x)) consider(at, WHOLE, group_seconds(x), 0);
+  if (last > 0 && is_supported(x)) consider(x, at, WHOLE, group_seconds(x), 0);
 }
 
 /* Reads the calls off the choices, parents before children. */
@@ -331,17 +348,20 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
     *out = cover;
     return MMC_OK;
   }
-  search x = {.plan = plan, .machine = machine};
+  search x = {.plan = plan, .machine = machine, .error = error};
   x.steps = mmci_alloc_zeroed(count, sizeof *x.steps);
   x.parts = mmci_alloc_array(count, sizeof *x.parts);
   x.group.steps = mmci_alloc_array(3 * count, sizeof *x.group.steps);
   x.places = mmci_alloc_array(2 * count, sizeof *x.places);
   x.scratch = malloc(mmci_chain_scratch_bytes(&machine->facts, plan->step_count));
-  bool done = x.steps != NULL && x.parts != NULL && x.group.steps != NULL && x.places != NULL &&
-              x.scratch != NULL;
-  if (done) {
+  if (x.steps == NULL || x.parts == NULL || x.group.steps == NULL || x.places == NULL ||
+      x.scratch == NULL)
+    x.status = mmci_fail_nomem(error, count * (sizeof *x.steps + sizeof *x.parts));
+  if (x.status == MMC_OK) {
     x.group.operands = x.group.steps + count;
     (mmci_plan_is_tree(plan) ? cover_tree : cover_whole)(&x);
+  }
+  if (x.status == MMC_OK) {
     label(&x, &cover);
     cover.seconds = x.steps[count - 1].best_s;
     cover.separate_s = x.steps[count - 1].sum_s;
@@ -354,7 +374,7 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
   free(x.group.steps);
   free(x.places);
   free(x.scratch);
-  return done ? MMC_OK : mmci_fail_nomem(error, count * (sizeof *x.steps + sizeof *x.parts));
+  return x.status;
 }
 
 /* ---- taken --------------------------------------------------------------------------------- */

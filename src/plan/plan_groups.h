@@ -12,8 +12,9 @@ enum { MMCI_GROUPS_MOST_STEPS = 2048 };
 typedef struct mmci_group_machine {
   const void *user;
   /* Whether the device takes these steps of the plan (rising, the last their result) as one call.
-   * When it does not take a sub-tree, it takes none that holds that one. */
-  bool (*supports)(const void *user, const mmci_plan *plan, const mmci_plan_group *group);
+   * When it does not take a sub-tree, it takes none that holds that one. Returns E_NOMEM. */
+  mmc_status (*supports)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                         bool *out, mmci_error *error);
   mmci_chain_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */
   mmci_precision precision;

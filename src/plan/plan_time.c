@@ -18,6 +18,7 @@ typedef struct priced_chain {
 static void price_product(const priced_chain *c, int64_t i, int64_t k, int64_t j, mmci_price *out) {
   mmci_gemm gemm = mmci_chain_product(c->chain, c->request->precision, i, k, j);
   c->request->pricing->price(c->request->pricing->user, &gemm, out);
+  out->seconds *= (double)c->chain->batch; /* one after the other */
 }
 
 static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
@@ -81,7 +82,12 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
   if (status == MMC_OK) status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
   if (status != MMC_OK) return status;
   uint64_t unlimited_bytes = plan.workspace_bytes, leanest_bytes;
-  if (unlimited_bytes > limit_bytes) {
+  status = mmci_plan_shrink(&plan, limit_bytes, error);
+  if (status != MMC_OK) {
+    mmci_plan_destroy(&plan);
+    return status;
+  }
+  if (plan.workspace_bytes > limit_bytes) {
     mmci_u128 unlimited = plan.multiplications;
     mmci_plan_destroy(&plan);
     status = mmci_order_within(&problem, mmc_dtype_size(chain->dtype), limit_bytes, &leanest_bytes,
@@ -92,6 +98,11 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
     plan.limit_bytes = limit_bytes;
     plan.unlimited_multiplications = unlimited;
     plan.unlimited_bytes = unlimited_bytes;
+    status = mmci_plan_shrink(&plan, limit_bytes, error);
+    if (status != MMC_OK) {
+      mmci_plan_destroy(&plan);
+      return status;
+    }
   }
   plan.solver = used->name;
   *out = plan;
@@ -235,6 +246,23 @@ static void price_step(const mmci_plan *plan, const mmci_time_request *request,
   price_product(&(priced_chain){plan->chain, request}, step->first, split, step->last + 1, out);
 }
 
+static bool step_is_modelled(const mmci_plan_step *step) {
+  return strncmp(step->source, "model", 5) == 0;
+}
+
+/* Gives the steps of a group their shares of what its call takes. */
+static void share_out(mmci_plan *plan, const mmci_plan_group *group) {
+  double separate_s = 0;
+  for (int32_t i = 0; i < group->step_count; i++)
+    separate_s += plan->steps[group->steps[i]].predicted_s;
+  for (int32_t i = 0; i < group->step_count; i++) {
+    mmci_plan_step *step = &plan->steps[group->steps[i]];
+    step->predicted_s *= group->predicted_s / separate_s;
+    if (!step_is_modelled(step)) step->source = "model";
+  }
+  plan->time->predicted_s += group->predicted_s;
+}
+
 mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mmci_error *error) {
   int32_t count = plan->step_count;
   size_t recipes = 0;
@@ -248,8 +276,7 @@ mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mm
     if (step->group < 0) plan->time->predicted_s += price.seconds;
     recipes += !mmci_recipe_is_plain(&price.recipe);
   }
-  for (int32_t g = 0; g < plan->group_count; g++)
-    plan->time->predicted_s += plan->groups[g].predicted_s;
+  for (int32_t g = 0; g < plan->group_count; g++) share_out(plan, &plan->groups[g]);
   if (recipes == 0) return MMC_OK;
   mmci_recipe *recipe = plan->time->recipes = mmci_alloc_array(recipes, sizeof *recipe);
   if (recipe == NULL) return mmci_fail_nomem(error, recipes * sizeof *recipe);

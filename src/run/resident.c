@@ -164,7 +164,7 @@ static bool is_half(mmc_dtype dtype) {
 static mmci_axis choose_cut(const mmci_resident *r, int32_t s) {
   const mmci_action *x = &r->actions->actions[s];
   const mmci_gemm *g = &x->gemm;
-  if (x->group != NULL) return MMCI_PIECE;
+  if (x->group != NULL || r->actions->batch > 1) return MMCI_PIECE;
   bool goes = s == r->actions->count - 1 && r->staging.result_on_host;
   int64_t a = bytes_from_host(r, x->a_number), b = bytes_from_host(r, x->b_number);
   int64_t c = goes ? g->m * g->n * (int64_t)mmc_dtype_size(g->dtype) : 0;
@@ -198,17 +198,38 @@ static mmc_status bind_cut(mmci_resident *r, int32_t s, mmci_error *error) {
   return mmci_actions_prepare(r->actions, &piece, &c->rest.gemm, &c->rest.kernel, error);
 }
 
+static bool has_tables(const mmci_resident *r) {
+  for (int32_t i = 0; i < r->actions->plan->chain->n; i++)
+    if (r->staging.factors[i].has_table) return true;
+  return false;
+}
+
+/* The tables are there, and not the caller's any more, on return. */
+static mmc_status send_tables(mmci_resident *r, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  if (r->uploads == NULL) status = r->ops->queue_open(r->device, &r->uploads, error);
+  if (status == MMC_OK)
+    status = mmci_staging_upload_tables(&r->staging, r->actions, r->uploads, error);
+  return status == MMC_OK ? r->ops->sync(r->uploads, error) : status;
+}
+
+/* Where tables are staged, nothing may be under way that reads those before. */
 static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
                        mmci_error *error) {
   r->bound = false;
-  mmc_status status =
-      mmci_staging_bind(&r->staging, r->actions, factors, out, r->operands, &r->target, error);
+  mmc_status status = MMC_OK;
+  if (mmci_matrices_have_addresses(r->actions->plan->chain->n, factors, out))
+    status = mmci_resident_wait(r, error);
+  if (status == MMC_OK)
+    status =
+        mmci_staging_bind(&r->staging, r->actions, factors, out, r->operands, &r->target, error);
   if (status == MMC_OK)
     status = mmci_actions_bind(r->actions, r->operands, r->workspace, &r->target, error);
   for (int32_t s = 0; s < r->actions->count && status == MMC_OK; s++)
     status = bind_cut(r, s, error);
   if (status == MMC_OK && r->staging.factors_on_host > 0 && r->uploads == NULL)
     status = r->ops->queue_open(r->device, &r->uploads, error);
+  if (status == MMC_OK && has_tables(r)) status = send_tables(r, error);
   if (status == MMC_OK && r->staging.result_on_host && r->downloads == NULL)
     status = r->ops->queue_open(r->device, &r->downloads, error);
   r->bound = status == MMC_OK;
@@ -284,9 +305,8 @@ static mmc_status enqueue_calls(mmci_resident *r, mmci_queue *queue, const mmci_
     status = order(r, queue, r->lanes[l - 1], error);
   for (int c = 0; c < x->call_count && status == MMC_OK; c++) {
     const mmci_call *call = &x->calls[c];
-    status = r->ops->enqueue(call->lane == 0 ? queue : r->lanes[call->lane - 1], call->kernel,
-                             (const char *)x->a + call->a, (const char *)x->b + call->b,
-                             (char *)x->c + call->c, error);
+    status = mmci_call_enqueue(r->actions, call->lane == 0 ? queue : r->lanes[call->lane - 1], x,
+                               call, error);
   }
   for (int l = 1; l < x->lanes && status == MMC_OK; l++)
     status = order(r, r->lanes[l - 1], queue, error);
@@ -302,8 +322,7 @@ static mmc_status multiply_whole(mmci_resident *r, int32_t s, const mmc_matrix *
   if (status != MMC_OK || s != r->actions->count - 1 || !r->staging.result_on_host) return status;
   status = order(r, queue, r->downloads, error);
   if (status != MMC_OK) return status;
-  return mmci_staging_download(&r->staging, r->actions, r->downloads, out, 0,
-                               mmci_matrix_lines(out), error);
+  return mmci_staging_download_all(&r->staging, r->actions, r->downloads, out, error);
 }
 
 /* Elements from the first of an operand to the one `along` rows, or columns, further. */
@@ -372,20 +391,33 @@ static mmc_status multiply_cut(mmci_resident *r, int32_t s, const mmc_matrix *ou
   return status;
 }
 
-/* A chain of one factor. */
+static mmc_status copy_each(mmci_resident *r, mmci_error *error) {
+  const mmc_chain *chain = r->actions->plan->chain;
+  const mmci_operand *from = &r->operands[0];
+  const mmci_target *to = &r->target;
+  int64_t size = (int64_t)mmc_dtype_size(chain->dtype);
+  mmc_status status = MMC_OK;
+  for (int64_t i = 0; i < r->actions->batch && status == MMC_OK; i++)
+    status = r->async->copy(
+        r->queues[0], chain->dtype, chain->dims[0], chain->dims[1],
+        from->addresses != NULL ? from->addresses[i]
+                                : (const char *)from->data + i * from->form.stride * size,
+        &from->form,
+        to->addresses != NULL ? to->addresses[i] : (char *)to->data + i * to->stride * size, to->ld,
+        to->by_columns, error);
+  return status;
+}
+
+/* Chains of one factor. */
 static mmc_status enqueue_copy(mmci_resident *r, const mmc_matrix *out, mmci_error *error) {
   const mmc_chain *chain = r->actions->plan->chain;
   mmc_status status = upload(r, 0, error);
   if (status == MMC_OK && is_on_host(r, 0)) status = order(r, r->uploads, r->queues[0], error);
-  if (status == MMC_OK && chain->dims[0] > 0 && chain->dims[1] > 0)
-    status = r->async->copy(r->queues[0], chain->dtype, chain->dims[0], chain->dims[1],
-                            r->operands[0].data, &r->operands[0].form, r->target.data, r->target.ld,
-                            r->target.by_columns, error);
+  if (status == MMC_OK && chain->dims[0] > 0 && chain->dims[1] > 0) status = copy_each(r, error);
   if (status != MMC_OK || !r->staging.result_on_host) return status;
   status = order(r, r->queues[0], r->downloads, error);
   if (status != MMC_OK) return status;
-  return mmci_staging_download(&r->staging, r->actions, r->downloads, out, 0,
-                               mmci_matrix_lines(out), error);
+  return mmci_staging_download_all(&r->staging, r->actions, r->downloads, out, error);
 }
 
 static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_error *error) {
@@ -477,6 +509,9 @@ static mmc_status prepare_for(mmci_resident *r, manner *how, const mmc_matrix *f
   mmc_status status = bound ? MMC_OK : mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
   bool on_host = mmci_matrices_on_host(chain->n, factors, out);
+  if (how->capturing && mmci_matrices_have_addresses(chain->n, factors, out))
+    return mmci_fail(error, MMC_E_ARG,
+                     "stream: a stream that is being captured cannot take matrices at addresses");
   if (on_host && how->on_stream) status = mmci_resident_await_stream(r, how->stream, error);
   how->waits = how->waits || on_host;
   return status == MMC_OK && !bound ? bind(r, factors, out, error) : status;
@@ -502,7 +537,8 @@ static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors
   if (entry != NULL) return r->async->graph_launch(r->queues[0], entry->graph, error);
   status = enqueue_all(r, out, error);
   bool repeatable = r->actions->count > 0 && r->staging.factors_on_host == 0 &&
-                    !r->staging.result_on_host && !how->capturing;
+                    !r->staging.result_on_host && !how->capturing &&
+                    !mmci_matrices_have_addresses(r->actions->plan->chain->n, factors, out);
   if (status == MMC_OK && repeatable) status = mmci_graphs_add(&r->graphs, factors, out, error);
   return status;
 }

@@ -182,6 +182,47 @@ static mmc_status one_call_on_cpu(void) {
 static mmc_status one_call_on_ref(void) {
   return one_call("ref");
 }
+/* Of a batch at a stride, and of another at addresses, whose results are sorted. */
+static mmc_status batch(void) {
+  enum { BATCH = 5 };
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  mmc_run *run = NULL;
+  static double numbers[20], result[BATCH * 6];
+  static void *places[BATCH];
+  const int64_t dims[] = {3, 3, 3, 2}, same[] = {0, 0, 2};
+  mmc_chain_options chain_options = MMC_CHAIN_OPTIONS_INIT;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  chain_options.batch = BATCH;
+  chain_options.same = same;
+  options.device = "ref";
+  options.memory_limit_bytes = 300; /* two at a time, and one */
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_create_batch(context, MMC_F64, 3, dims, NULL, &chain_options, &chain), chain,
+      mmc_chain);
+  TRY(mmc_plan_create(context, chain, &options, &plan), plan, mmc_plan);
+  TRY(mmc_run_create(plan, &run), run, mmc_run);
+  mmc_matrix factors[] = {{.data = numbers, .rows = 3, .cols = 3, .stride = 1},
+                          {.data = numbers, .rows = 3, .cols = 3, .stride = 1},
+                          {.data = numbers, .rows = 3, .cols = 2}};
+  mmc_matrix out = {.data = result, .rows = 3, .cols = 2, .stride = 6};
+  status = mmc_execute(run, factors, &out);
+  long before = allocations_left;
+  if (status == MMC_OK) status = mmc_execute(run, factors, &out);
+  assert_true(allocations_left == before);
+  for (int i = 0; i < BATCH; i++) places[i] = result + 6 * (i * 2 % BATCH);
+  out.addresses = places;
+  if (status == MMC_OK) status = mmc_execute(run, factors, &out);
+end:
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+
 static mmc_status short_chain(void) {
   return multiply("f64:3x4x5x2:NNN", NULL, "cpu", 0);
 }
@@ -490,6 +531,7 @@ end:
   static void fail_##name(void **state) { \
     (void)state, fail_each(name);         \
   }
+SCENARIO(batch)
 SCENARIO(short_chain)
 SCENARIO(reference_device)
 SCENARIO(one_factor)
@@ -517,18 +559,31 @@ SCENARIO(one_call_on_ref)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fail_short_chain),     cmocka_unit_test(fail_reference_device),
-      cmocka_unit_test(fail_one_factor),      cmocka_unit_test(fail_brute_force),
-      cmocka_unit_test(fail_long_chain),      cmocka_unit_test(fail_table_chain),
-      cmocka_unit_test(fail_limited_chain),   cmocka_unit_test(fail_devices),
-      cmocka_unit_test(fail_order_hu_shing),  cmocka_unit_test(fail_order_table),
-      cmocka_unit_test(fail_order_price),     cmocka_unit_test(fail_order_brute),
-      cmocka_unit_test(fail_order_left),      cmocka_unit_test(fail_files),
-      cmocka_unit_test(fail_traffic_exact),   cmocka_unit_test(fail_traffic_joint),
-      cmocka_unit_test(fail_meters),          cmocka_unit_test(fail_measuring),
-      cmocka_unit_test(fail_wisdom),          cmocka_unit_test(fail_plan_time),
-      cmocka_unit_test(fail_plan_energy),     cmocka_unit_test(fail_tuning),
-      cmocka_unit_test(fail_one_call_on_cpu), cmocka_unit_test(fail_one_call_on_ref),
+      cmocka_unit_test(fail_batch),
+      cmocka_unit_test(fail_short_chain),
+      cmocka_unit_test(fail_reference_device),
+      cmocka_unit_test(fail_one_factor),
+      cmocka_unit_test(fail_brute_force),
+      cmocka_unit_test(fail_long_chain),
+      cmocka_unit_test(fail_table_chain),
+      cmocka_unit_test(fail_limited_chain),
+      cmocka_unit_test(fail_devices),
+      cmocka_unit_test(fail_order_hu_shing),
+      cmocka_unit_test(fail_order_table),
+      cmocka_unit_test(fail_order_price),
+      cmocka_unit_test(fail_order_brute),
+      cmocka_unit_test(fail_order_left),
+      cmocka_unit_test(fail_files),
+      cmocka_unit_test(fail_traffic_exact),
+      cmocka_unit_test(fail_traffic_joint),
+      cmocka_unit_test(fail_meters),
+      cmocka_unit_test(fail_measuring),
+      cmocka_unit_test(fail_wisdom),
+      cmocka_unit_test(fail_plan_time),
+      cmocka_unit_test(fail_plan_energy),
+      cmocka_unit_test(fail_tuning),
+      cmocka_unit_test(fail_one_call_on_cpu),
+      cmocka_unit_test(fail_one_call_on_ref),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

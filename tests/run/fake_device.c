@@ -30,6 +30,7 @@ struct mmci_device {
   fake_work work;
   fake_memory memory;
   uint64_t limit_bytes;
+  int batches;
   fake_stream streams[STREAMS_MAX]; /* [0] is the default stream */
   int stream_count;
   fake_capture capture;
@@ -397,8 +398,8 @@ static mmc_status copy(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t
 /* ---- products -------------------------------------------------------------------------------- */
 
 static bool supports(const mmci_device *device, const mmci_gemm *gemm) {
-  (void)device, (void)gemm;
-  return true;
+  if (gemm->batch <= 1 || device->batches == FAKE_ALL_BATCHES) return true;
+  return device->batches == FAKE_STRIDED_BATCHES && !gemm->a.gathered && !gemm->b.gathered;
 }
 
 static int variants(mmci_device *device, const mmci_gemm *gemm) {
@@ -415,8 +416,12 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
                           mmci_error *error) {
   if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "prepare");
   bool fine = gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 &&
-              gemm->ldc >= 1 && gemm->variant == 0;
-  if (!fine) fake_blame(&device->work, "prepare: a product out of bounds");
+              gemm->ldc >= 1 && gemm->variant == 0 && gemm->batch >= 0;
+  if (gemm->batch <= 1)
+    fine = fine && gemm->a.stride == 0 && gemm->b.stride == 0 && gemm->c_stride == 0 &&
+           !gemm->a.gathered && !gemm->b.gathered;
+  if (!fine || !supports(device, gemm))
+    fake_blame(&device->work, "prepare: a product out of bounds");
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) abort();
   *kernel = (mmci_kernel){.device = device, .gemm = *gemm};
@@ -431,15 +436,26 @@ static void release(mmci_kernel *kernel) {
   free(kernel);
 }
 
-static mmc_status put_product(mmci_queue *queue, const mmci_gemm *g, const void *a, const void *b,
-                              void *c) {
+/* The bytes of operand i of a batch, or of its place in the table. */
+static fake_span span_of_operand(const void *data, int64_t rows, int64_t cols,
+                                 const mmci_form *form, int64_t i, size_t size) {
+  const char *at = data;
+  if (form->gathered)
+    return span_of(at + i * (int64_t)sizeof(void *), rows > 0 && cols > 0, 1, 1, sizeof(void *));
+  return span_of_form(at + i * form->stride * (int64_t)size, rows, cols, form, size);
+}
+
+/* Product i of a batch. */
+static void put_one(mmci_queue *queue, const mmci_gemm *g, const void *a, const void *b, void *c,
+                    int64_t i) {
   mmci_device *device = queue->device;
   size_t size = mmc_dtype_size(g->dtype), alignment = alignment_of(g->dtype);
   /* Nothing is read when nothing is written. */
   bool empty = g->m == 0 || g->n == 0;
-  fake_span spans[] = {span_of_form(a, empty ? 0 : g->m, g->k, &g->a, size),
-                       span_of_form(b, g->k, empty ? 0 : g->n, &g->b, size),
-                       span_of(c, g->m, g->n, g->ldc, size)};
+  fake_span spans[] = {
+      span_of_operand(a, empty ? 0 : g->m, g->k, &g->a, i, size),
+      span_of_operand(b, g->k, empty ? 0 : g->n, &g->b, i, size),
+      span_of((char *)c + i * g->c_stride * (int64_t)size, g->m, g->n, g->ldc, size)};
   for (int o = 0; o < 2; o++)
     if (fake_spans_meet(&spans[o], &spans[2]))
       fake_blame(&device->work, "product: operand %d overlaps C", o);
@@ -449,8 +465,13 @@ static mmc_status put_product(mmci_queue *queue, const mmci_gemm *g, const void 
                                  access_to(device, spans[1], false, false, alignment, "product: B"),
                                  access_to(device, spans[2], true, false, alignment, "product: C")},
                     .access_count = 3};
-  device->counts.products++;
   put(device, queue->stream, &node, 0);
+}
+
+static mmc_status put_product(mmci_queue *queue, const mmci_gemm *g, const void *a, const void *b,
+                              void *c) {
+  queue->device->counts.products++;
+  for (int64_t i = 0; i < g->batch || i == 0; i++) put_one(queue, g, a, b, c, i);
   return MMC_OK;
 }
 
@@ -697,6 +718,7 @@ mmci_device *fake_open(const fake_options *options) {
   device->async = fake_async;
   device->async.queues = options->queues > 0 ? options->queues : 1;
   device->ops.async = &device->async;
+  device->batches = options->batches;
   device->limit_bytes = options->memory_bytes > 0 ? options->memory_bytes : UINT64_MAX;
   device->stream_count = 1;
   fake_memory_open(&device->memory);

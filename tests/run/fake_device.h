@@ -14,6 +14,7 @@ typedef struct fake_options {
   uint64_t seed;
   int queues;            /* 0: 1 */
   uint64_t memory_bytes; /* that the library may take; 0: any */
+  enum { FAKE_ALL_BATCHES, FAKE_STRIDED_BATCHES, FAKE_NO_BATCHES } batches; /* that it supports */
 } fake_options;
 
 mmci_device *fake_open(const fake_options *options);

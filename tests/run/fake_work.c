@@ -184,6 +184,33 @@ static void do_chain(fake_work *work, const fake_node *node) {
   if (c != NULL) plain_chain_multiply(node->chain, operands, c);
 }
 
+/* The matrix that an entry of a table points to. */
+static char *gathered(fake_work *work, const fake_node *node, const char *entry, int64_t rows,
+                      int64_t cols, const mmci_form *form) {
+  char *start, name[64];
+  memcpy(&start, entry, sizeof start);
+  int64_t lines = form->trans ? cols : rows, length = form->trans ? rows : cols;
+  int64_t size = (int64_t)mmc_dtype_size(node->gemm.dtype);
+  fake_span span = {start, form->ld * size, lines, length * size};
+  char *bytes = fake_memory_bytes(work->memory, &span);
+  if (bytes == NULL)
+    fake_blame(work, "%s: an address lies outside any block", fake_node_name(node, name));
+  return bytes;
+}
+
+static void do_product(fake_work *work, fake_node *node) {
+  const mmci_gemm *g = &node->gemm;
+  char *a = bytes_of(work, node, 0), *b = bytes_of(work, node, 1), *c = bytes_of(work, node, 2);
+  bool reads_a = !fake_span_is_empty(&node->accesses[0].span);
+  bool reads_b = !fake_span_is_empty(&node->accesses[1].span);
+  if (a != NULL && reads_a && g->a.gathered) a = gathered(work, node, a, g->m, g->k, &g->a);
+  if (b != NULL && reads_b && g->b.gathered) b = gathered(work, node, b, g->k, g->n, &g->b);
+  if (c == NULL || (a == NULL && reads_a) || (b == NULL && reads_b)) return;
+  mmci_gemm one = *g; /* the node is one of a batch */
+  one.batch = 1;
+  if (!fake_span_is_empty(&node->accesses[2].span)) mmci_ref_gemm(&one, a, b, c);
+}
+
 /* After a fault nothing is touched any more: it may be what must not be. */
 static void do_node(fake_work *work, fake_node *node) {
   node->done = true;
@@ -191,15 +218,9 @@ static void do_node(fake_work *work, fake_node *node) {
   switch (node->kind) {
     case FAKE_NOTHING:
       break;
-    case FAKE_PRODUCT: {
-      char *a = bytes_of(work, node, 0), *b = bytes_of(work, node, 1);
-      char *c = bytes_of(work, node, 2);
-      bool there = c != NULL && (a != NULL || fake_span_is_empty(&node->accesses[0].span)) &&
-                   (b != NULL || fake_span_is_empty(&node->accesses[1].span));
-      if (there && !fake_span_is_empty(&node->accesses[2].span))
-        mmci_ref_gemm(&node->gemm, a, b, c);
+    case FAKE_PRODUCT:
+      do_product(work, node);
       break;
-    }
     case FAKE_CHAIN:
       do_chain(work, node);
       break;

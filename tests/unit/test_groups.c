@@ -193,13 +193,19 @@ typedef struct judge {
   mmci_pricing pricing;
 } judge;
 
-static bool takes(const void *user, const mmci_plan *plan, const mmci_plan_group *group) {
+static mmc_status takes(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                        bool *out, mmci_error *error) {
+  (void)error;
   const judge *j = user;
   for (int32_t i = 0; i < group->step_count; i++) {
     const mmci_plan_step *s = &plan->steps[group->steps[i]];
-    if (s->m > j->most || s->k > j->most || s->n > j->most) return false;
+    if (s->m > j->most || s->k > j->most || s->n > j->most) {
+      *out = false;
+      return MMC_OK;
+    }
   }
-  return true;
+  *out = true;
+  return MMC_OK;
 }
 
 static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
@@ -207,7 +213,8 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   uint64_t state = j->salt + (uint64_t)(gemm->m * 10007 + gemm->k * 101 + gemm->n);
   *out = (mmci_price){.seconds = (random_unit(&state) + 1.1) * 1e-5,
                       .error = 0.1,
-                      .source = "measured",
+                      .modelled = true,
+                      .source = "model",
                       .recipe = mmci_recipe_whole(0)};
 }
 
@@ -254,7 +261,11 @@ static bool taken(const mmci_plan *plan, const judge *j, const bool *marked) {
   int32_t steps[64], count = 0;
   for (int32_t s = 0; s < plan->step_count; s++)
     if (marked[s]) steps[count++] = s;
-  return takes(j, plan, &(mmci_plan_group){.steps = steps, .step_count = count});
+  bool taken = false;
+  assert_int_equal(
+      takes(j, plan, &(mmci_plan_group){.steps = steps, .step_count = count}, &taken, NULL),
+      MMC_OK);
+  return taken;
 }
 
 /* The least that the sub-tree of operand `number` takes, by trying every call that may end it. */
