@@ -41,18 +41,21 @@ static bool is_grid(const mmci_grid *grid) {
 }
 
 mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], const double *seconds,
-                              double margin, mmci_array **out, mmci_error *error) {
+                              double margin, double array_error, mmci_array **out,
+                              mmci_error *error) {
   for (int i = 0; i < 3; i++)
     if (!is_grid(&grid[i]))
       return mmci_fail(error, MMC_E_FORMAT,
                        "array: expected 1 to %d rising multiples of the step along %c",
                        MMCI_ARRAY_VALUES, "mkn"[i]);
-  if (!(margin >= 0) || !isfinite(margin))
-    return mmci_fail(error, MMC_E_FORMAT, "array: expected a margin >= 0, got %g", margin);
+  if (!(margin >= 0) || !isfinite(margin) || !(array_error >= 0) || !isfinite(array_error))
+    return mmci_fail(error, MMC_E_FORMAT, "array: expected a margin and an error >= 0, got %g, %g",
+                     margin, array_error);
   mmci_array *array;
   mmc_status status = mmci_array_create(like, grid, &array, error);
   if (status != MMC_OK) return status;
   array->margin = margin;
+  array->error = array_error;
   for (int64_t at = 0; at < mmci_array_count(array); at++) {
     array->seconds[at] = seconds[at];
     if (seconds[at] > 0 && isfinite(seconds[at])) continue;
@@ -181,7 +184,7 @@ bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
   *choice = (mmci_choice){.recipe = plain,
                           .plain_s = plain_s,
                           .seconds = plain_s,
-                          .spread = array->margin,
+                          .spread = array->error,
                           .gain = {1, 1, 1}};
   int64_t sizes[2] = {best.first, best.second};
   if (best.axis == MMCI_PIECE ||

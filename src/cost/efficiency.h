@@ -28,7 +28,8 @@ typedef struct mmci_grid {
 typedef struct mmci_array {
   mmci_gemm like;    /* dtype, precision and ops; its sizes mean nothing */
   mmci_grid grid[3]; /* along m, k, n */
-  double margin;     /* what a cut must be predicted to gain: the error of predictions, see below */
+  double margin;     /* what a cut must be predicted to gain for it to be trusted */
+  double error;      /* that most predicted times are off by less, relative */
   double *seconds;   /* of value (i, j, l): at (i * grid[1].count + j) * grid[2].count + l */
 } mmci_array;
 
@@ -38,7 +39,8 @@ mmc_status mmci_array_create(const mmci_gemm *like, const mmci_grid grid[3], mmc
 /* An array of grids and seconds that were kept. Checked: it may come from anywhere.
  * Returns: E_FORMAT, E_NOMEM. */
 mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], const double *seconds,
-                              double margin, mmci_array **out, mmci_error *error);
+                              double margin, double array_error, mmci_array **out,
+                              mmci_error *error);
 void mmci_array_destroy(mmci_array *array);
 
 /* Values in the array. */

@@ -167,7 +167,7 @@ mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *ar
                 .measured_at = now()}};
   char name[MMCI_MARGIN_NAME_SIZE];
   mmci_array_margin_name(op_a, op_b, name);
-  mmc_status status = put_fact(journal, name, array->margin, 0, error);
+  mmc_status status = put_fact(journal, name, array->margin, array->error, error);
   if (status == MMC_OK) status = mmci_wisdom_put(journal->wisdom, &record, error);
   free(values);
   return status;

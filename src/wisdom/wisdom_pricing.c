@@ -54,8 +54,8 @@ static mmc_status restore(mmci_wisdom_pricing *p, const mmci_gemm *like, mmc_op 
         array->seconds[at] =
             mmci_flops(like->dtype, grids[0].values[i], grids[1].values[j], grids[2].values[l]) /
             kept->grid.values[at];
-  status = mmci_array_restore(like, grids, array->seconds, margin->number, &p->arrays[op_a][op_b],
-                              error);
+  status = mmci_array_restore(like, grids, array->seconds, margin->number, margin->spread,
+                              &p->arrays[op_a][op_b], error);
   mmci_array_destroy(array);
   return status == MMC_E_FORMAT ? MMC_OK : status;
 }

@@ -29,7 +29,8 @@ const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *pricing);
 /* Whether the roofline was calibrated here. */
 bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 
-/* The name of the fact that says how wrong the array of these ops is: "array NT margin". */
+/* The name of the fact that says what cuts of the array of these ops must gain, and with its spread
+ * how wrong times are: "array NT margin". */
 enum { MMCI_MARGIN_NAME_SIZE = 20 };
 void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, char name[MMCI_MARGIN_NAME_SIZE]);
 
