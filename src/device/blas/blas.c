@@ -2,7 +2,9 @@
  *
  * Matrices go to xGEMM, vectors to xGEMV and xDOT, f16 and bf16 to SGEMM in panels. What this CBLAS
  * cannot express goes to the plain loops of ref: sizes beyond its 32-bit integers, and conjugation
- * without transposition where it lacks OpenBLAS's extension for that. */
+ * without transposition where it lacks OpenBLAS's extension for that.
+ *
+ * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
 #include <cblas.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "device/blas/half_gemm.h"
+#include "device/blas/threads.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
 
@@ -41,6 +44,7 @@ struct mmci_queue {
 struct mmci_kernel {
   mmci_gemm gemm;
   multiply_fn multiply; /* NULL: in panels */
+  int threads;          /* 0: as many as OpenBLAS takes */
 };
 
 static bool is_real(mmc_dtype dtype) {
@@ -154,13 +158,31 @@ static const multiply_fn calls[][METHOD_COUNT] = {
     [MMC_BF16] = {ANY_DTYPE},
 };
 
+/* ---- threads ------------------------------------------------------------------------------- */
+
+static const char *const fewer_threads[] = {"1 thread",   "2 threads",  "4 threads",
+                                            "8 threads",  "16 threads", "32 threads",
+                                            "64 threads", "128 threads"};
+enum { MOST_VARIANTS = sizeof fewer_threads / sizeof fewer_threads[0] };
+
+static int variants(mmci_device *device, const mmci_gemm *gemm) {
+  (void)device;
+  method how = choose(gemm);
+  if (how == NOTHING || how == ZEROS || how == LOOPS) return 0;
+  int threads = mmci_blas_threads(), count = 0;
+  while (count < MOST_VARIANTS && 1 << count < threads) count++;
+  return count;
+}
+
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
   (void)error;
+  if (kernel->threads > 0) mmci_blas_threads_limit(kernel->threads);
   if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
   else
     mmci_half_gemm(&kernel->gemm, a, b, c, &queue->panels);
+  if (kernel->threads > 0) mmci_blas_threads_restore();
   return MMC_OK;
 }
 
@@ -169,7 +191,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 static void describe(const mmci_device *device, char *text, size_t size) {
   (void)device;
 #ifdef MMCI_OPENBLAS
-  snprintf(text, size, "%s, %d threads", openblas_get_config(), openblas_get_num_threads());
+  snprintf(text, size, "%s, %d threads", openblas_get_config(), mmci_blas_threads());
 #else
   snprintf(text, size, "a CBLAS that does not say which");
 #endif
@@ -183,6 +205,7 @@ static void identify(const mmci_device *device, mmci_identity *out) {
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
+  if (gemm->variant > 0 && gemm->variant <= MOST_VARIANTS) return fewer_threads[gemm->variant - 1];
   switch (choose(gemm)) {
     case NOTHING:
       return "nothing";
@@ -206,10 +229,15 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
 
 static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                           mmci_error *error) {
-  (void)device;
+  int count = gemm->variant != 0 ? variants(device, gemm) : 0;
+  if (gemm->variant < 0 || gemm->variant > count)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 to %d, got %d", count,
+                     gemm->variant);
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  *kernel = (mmci_kernel){.gemm = *gemm, .multiply = calls[gemm->dtype][choose(gemm)]};
+  *kernel = (mmci_kernel){.gemm = *gemm,
+                          .multiply = calls[gemm->dtype][choose(gemm)],
+                          .threads = gemm->variant > 0 ? 1 << (gemm->variant - 1) : 0};
   /* CBLAS has no conjugate of real numbers. */
   if (is_real(gemm->dtype)) kernel->gemm.a.conj = kernel->gemm.b.conj = false;
   *out = kernel;
@@ -242,7 +270,7 @@ const mmci_device_ops mmci_device_blas = {
     .describe = describe,
     .identify = identify,
     .supports = mmci_host_supports,
-    .variants = mmci_host_variants,
+    .variants = variants,
     .kernel_name = kernel_name,
     .prepare = prepare,
     .release = release,
