@@ -190,6 +190,7 @@ mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mm
     if (mmci_recipe_is_plain(&price.recipe)) continue;
     *recipe = price.recipe;
     plan->steps[s].recipe = recipe++;
+    mmci_plan_place_padding(plan, &plan->steps[s]);
   }
   return MMC_OK;
 }

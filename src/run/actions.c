@@ -5,11 +5,6 @@
 #include "base/alloc.h"
 #include "run/matrices.h"
 
-/* A run has no room for padded copies: what was to be padded is computed by one plain call. */
-static const mmci_recipe *recipe_of(const mmci_plan_step *step) {
-  return step->recipe != NULL && step->recipe->pad == 0 ? step->recipe : NULL;
-}
-
 /* The arrays of the first count actions. */
 static void free_calls(const mmci_action *actions, size_t count) {
   for (size_t s = 0; s < count; s++)
@@ -23,7 +18,7 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
   mmci_action *actions = mmci_alloc_zeroed(count, sizeof *actions);
   if (actions == NULL) return mmci_fail_nomem(error, count * sizeof *actions);
   for (size_t s = 0; s < count; s++) {
-    const mmci_recipe *recipe = recipe_of(&plan->steps[s]);
+    const mmci_recipe *recipe = plan->steps[s].recipe;
     mmci_action *x = &actions[s];
     x->calls = &x->whole;
     x->call_count = recipe != NULL ? mmci_recipe_count(recipe) : 1;
@@ -37,12 +32,28 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
       return mmci_fail_nomem(error, MMCI_RECIPE_PIECES * sizeof *x->calls);
     }
   }
+  void *room = NULL;
+  if (plan->padding_bytes > 0) {
+    mmc_status status = ops->alloc(device, (size_t)plan->padding_bytes, &room, error);
+    if (status != MMC_OK) {
+      free_calls(actions, count);
+      free(actions);
+      return status;
+    }
+  }
+  for (size_t s = 0; room != NULL && s < count; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    if (step->recipe == NULL || step->recipe->pad == 0) continue;
+    actions[s].padding = (mmci_padding){.multiple = step->recipe->pad,
+                                        .room = (char *)room + step->padding_offset_bytes};
+  }
   *out = (mmci_actions){.plan = plan,
                         .ops = ops,
                         .device = device,
                         .precision = precision,
                         .count = (int32_t)count,
-                        .actions = actions};
+                        .actions = actions,
+                        .padding_room = room};
   return MMC_OK;
 }
 
@@ -51,6 +62,7 @@ void mmci_actions_destroy(mmci_actions *actions) {
     for (int c = 0; c < actions->actions[s].call_count; c++)
       if (actions->actions[s].calls[c].kernel != NULL)
         actions->ops->release(actions->actions[s].calls[c].kernel);
+  if (actions->padding_room != NULL) actions->ops->dealloc(actions->device, actions->padding_room);
   free_calls(actions->actions, (size_t)actions->count);
   free(actions->actions);
 }
@@ -105,6 +117,11 @@ static mmc_status prepare_calls(const mmci_actions *actions, mmci_action *x,
   if (recipe == NULL)
     return mmci_actions_prepare(actions, gemm, &x->whole.gemm, &x->whole.kernel, error);
   mmci_recipe turned = transposed ? mmci_recipe_transposed(recipe) : *recipe;
+  turned.pad = 0; /* as the padding has it, for its copies */
+  if (x->padding.multiple != 0) {
+    mmci_padding_bind(&x->padding, gemm);
+    gemm = &x->padding.padded;
+  }
   mmci_piece pieces[MMCI_RECIPE_PIECES];
   int count = mmci_recipe_pieces(&turned, gemm, pieces);
   int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
@@ -177,7 +194,7 @@ mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands
       continue;
     }
     mmc_status status =
-        prepare_calls(actions, x, recipe_of(step), last && target->by_columns, &gemm, error);
+        prepare_calls(actions, x, step->recipe, last && target->by_columns, &gemm, error);
     if (status != MMC_OK) return status;
   }
   return MMC_OK;

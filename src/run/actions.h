@@ -5,6 +5,7 @@
 #include "cost/recipe.h"
 #include "device/device.h"
 #include "plan/plan.h"
+#include "run/padding.h"
 
 /* Where a factor is read from. */
 typedef struct mmci_operand {
@@ -34,6 +35,7 @@ typedef struct mmci_action {
   mmci_call *calls; /* call_count; one of them is in the action itself */
   int call_count, lanes;
   mmci_call whole;
+  mmci_padding padding;
   const void *a, *b;
   void *c;
   int32_t a_number, b_number; /* as operands of a step */
@@ -46,6 +48,7 @@ typedef struct mmci_actions {
   mmci_precision precision;
   int32_t count;
   mmci_action *actions;
+  void *padding_room; /* in the device's memory; NULL: none */
 } mmci_actions;
 
 mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,
