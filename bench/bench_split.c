@@ -1,6 +1,6 @@
 /* bench_split.c: products by chosen recipes against plain calls, one JSON line a size.
  *
- *     bench_split [--on DEVICE] [--seconds S] [SERIES ...]
+ *     bench_split [--on DEVICE] [--seconds S] [--array S] [SERIES ...]
  *
  * A series is tuned within S seconds (methods 300 and 400), its sizes one after the other; those
  * that are not decided then stay plain. What was chosen is then measured afresh against the plain
@@ -101,7 +101,7 @@ typedef struct machines {
   bool host;
   mmci_bench *quick_bench, *careful_bench;
   mmci_machine quick, careful;
-  double seconds;
+  double seconds, array_s;
 } machines;
 
 /* What the sizes of one series and method came to. */
@@ -224,7 +224,7 @@ static void held_out_sizes(const machines *m, const series *s) {
   options.most[2] = s->most;
   mmci_gemm like = product(s, 1, 1, 1);
   mmci_array *array;
-  mmci_tuner *tuner = open_tuner(&m->quick, &(mmci_journal){0}, m->seconds);
+  mmci_tuner *tuner = open_tuner(&m->quick, &(mmci_journal){0}, m->array_s);
   mmci_error error;
   double start_s = m->quick.now_s(m->quick.user);
   mmc_status status = mmci_tune_array(tuner, &like, &options, &array, &error);
@@ -240,11 +240,11 @@ static void held_out_sizes(const machines *m, const series *s) {
   printf(
       "{\"bench\":\"split\",\"device\":\"%s\",\"series\":\"%s\",\"method\":\"array\",\"steps\":["
       "%" PRId64 ",%" PRId64 ",%" PRId64
-      "],\"values\":[%d,%d,%d],\"margin\":%.4f,\"error\":%.4f,\"measurements\":%" PRId64
-      ",\"choice_s\":%.3g}\n",
+      "],\"values\":[%d,%d,%d],\"margin\":%.4f,\"between\":%.4f,\"error\":%.4f,\"measurements\":"
+      "%" PRId64 ",\"choice_s\":%.3g}\n",
       m->device, s->name, array->grid[0].step, array->grid[1].step, array->grid[2].step,
-      array->grid[0].count, array->grid[1].count, array->grid[2].count, array->margin, array->error,
-      measurements, choice_s(&m->careful, array, s));
+      array->grid[0].count, array->grid[1].count, array->grid[2].count, array->trust.margin,
+      array->trust.between, array->trust.error, measurements, choice_s(&m->careful, array, s));
   tally t = tally_of("array, held out");
   t.seconds = seconds;
   t.measurements = measurements;
@@ -261,7 +261,7 @@ static void held_out_sizes(const machines *m, const series *s) {
 
 static void run_series(const machines *m, const series *s) {
   tuned_sizes(m, s);
-  if (s->step > 1) held_out_sizes(m, s);
+  if (s->step > 1 && m->array_s > 0) held_out_sizes(m, s);
 }
 
 static mmci_bench *open_bench(const mmci_opened *on, const mmci_measure_options *options,
@@ -273,8 +273,9 @@ static mmci_bench *open_bench(const mmci_opened *on, const mmci_measure_options 
   return bench;
 }
 
-static machines open_machines(const mmci_opened *on, double seconds) {
-  machines m = {.device = on->name, .host = on->ops->async == NULL, .seconds = seconds};
+static machines open_machines(const mmci_opened *on, double seconds, double array_s) {
+  machines m = {
+      .device = on->name, .host = on->ops->async == NULL, .seconds = seconds, .array_s = array_s};
   mmci_measure_options options = mmci_measure_defaults();
   options.least_gain = -1; /* no recipe is given up */
   m.careful_bench = open_bench(on, &options, &m.careful);
@@ -295,11 +296,12 @@ static const series *find_series(const char *name) {
 
 int main(int argc, char **argv) {
   const char *device = "cpu", *directory = getenv("MMCHAIN_MODULE_DIR");
-  double seconds = 75;
+  double seconds = 75, array_s = -1;
   int at = 1;
   for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
     if (strcmp(argv[at], "--on") == 0) device = argv[at + 1];
     if (strcmp(argv[at], "--seconds") == 0) seconds = strtod(argv[at + 1], NULL);
+    if (strcmp(argv[at], "--array") == 0) array_s = strtod(argv[at + 1], NULL);
   }
   for (int i = at; i < argc; i++) find_series(argv[i]);
   mmci_registry *registry;
@@ -307,7 +309,7 @@ int main(int argc, char **argv) {
   mmci_error error;
   check(mmci_registry_create(directory != NULL ? directory : "", &registry, &error), &error);
   check(mmci_registry_open(registry, device, &on, &error), &error);
-  machines m = open_machines(&on, seconds);
+  machines m = open_machines(&on, seconds, array_s >= 0 ? array_s : seconds);
   for (int i = at; i < argc; i++) run_series(&m, find_series(argv[i]));
   for (int i = 0; i < SERIES && at == argc; i++)
     if (all_series[i].host == m.host) run_series(&m, &all_series[i]);

@@ -10,7 +10,7 @@ enum {
   TRUSTED = 20 /* cuts of which one may lose */
 };
 /* Of what is left of the budget, for the grid; the rest is for trying what it predicts. */
-static const double grid_share = 0.7, spare_share = 0.1;
+static const double grid_share = 0.7, half_spare_share = 0.55, spare_share = 0.1;
 
 mmci_array_options mmci_array_defaults(int64_t most) {
   return (mmci_array_options){.most = {most, most, most},
@@ -173,44 +173,52 @@ static int by_prediction(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
+/* A size that is tried: one that the grid value next to it stands for, or any. */
+static int64_t tried_size(const mmci_grid *grid, bool on_grid, uint64_t *random) {
+  int64_t size = random_size(grid, random);
+  if (!on_grid) return size;
+  int at = 0;
+  while (grid->values[at] < size) at++;
+  return grid->values[at] - (int64_t)(next_random(random) % (uint64_t)grid->step);
+}
+
 /* One random size: how wrong its time is, and what the cut that is predicted to be best gains. */
-static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, uint64_t *random, trials *t,
-                           mmci_error *error) {
+static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, bool on_grid,
+                           uint64_t *random, trials *t, mmci_error *error) {
   int64_t size[3];
-  for (int i = 0; i < 3; i++) size[i] = random_size(&array->grid[i], random);
+  for (int i = 0; i < 3; i++) size[i] = tried_size(&array->grid[i], on_grid, random);
   mmci_gemm gemm = product_of(&array->like, size[0], size[1], size[2]);
   mmci_choice choice;
   if (!mmci_array_choose(array, gemm.m, gemm.k, gemm.n, &choice)) return MMC_OK;
-  bool is_cut = choice.recipe.count > 1;
+  bool is_cut = choice.recipe.count > 1 && t->count < t->most;
   mmci_measured measured = {0};
   mmc_status status = MMC_OK;
-  if (is_cut && t->count < t->most)
+  if (is_cut)
     status = mmci_tuner_ask(tuner, MMCI_ASK_COMPARE, &gemm, &choice.recipe, &measured, error);
   else if (t->error_count < t->most)
     status = ask(tuner, &gemm, &measured, error);
   else
     return MMC_OK;
   if (status != MMC_OK) return status;
-  double plain_s = measured.plain_s > 0 ? measured.plain_s : measured.seconds.value;
+  double plain_s = is_cut ? measured.plain_s : measured.seconds.value;
+  if (is_cut && !(plain_s > 0)) return MMC_OK; /* not supported */
   if (t->error_count < t->most)
     t->errors[t->error_count++] = expm1(fabs(log(choice.plain_s / plain_s)));
-  if (is_cut && measured.plain_s > 0)
-    t->cuts[t->count++] = (trial){choice.gain.value, measured.gain.value};
+  if (is_cut) t->cuts[t->count++] = (trial){choice.gain.value, measured.gain.value};
   return MMC_OK;
 }
 
-/* Random sizes until there are enough of both, or it takes too many, or too long. */
-static mmc_status try_sizes(mmci_tuner *tuner, mmci_array *array, const mmci_array_options *options,
-                            trials *t, mmci_error *error) {
-  double left_s = mmci_tuner_left_s(tuner), spare_s = isfinite(left_s) ? spare_share * left_s : 0;
-  uint64_t random = options->seed;
+/* Random sizes until there are enough of both, or it takes too many, or spare_s are left. */
+static mmc_status try_sizes(mmci_tuner *tuner, const mmci_array *array, bool on_grid,
+                            const mmci_array_options *options, double spare_s, trials *t,
+                            mmci_error *error) {
+  uint64_t random = options->seed + on_grid;
   mmc_status status = MMC_OK;
-  array->margin = mmci_tuner_options(tuner)->least_gain;
   mmci_tuner_expect(tuner, 2 * options->checks);
   for (int c = 0; status == MMC_OK && c < options->checks * TRIES; c++) {
     bool enough = t->error_count == t->most && t->count == t->most;
     if (enough || (t->error_count > 0 && mmci_tuner_left_s(tuner) < spare_s)) break;
-    status = try_size(tuner, array, &random, t, error);
+    status = try_size(tuner, array, on_grid, &random, t, error);
   }
   return status;
 }
@@ -232,8 +240,17 @@ static double gain_to_trust(const trials *t, double least_gain) {
   return kept > 0 ? (t->cuts[kept - 1].predicted + next) / 2 : next;
 }
 
-static mmc_status find_margin(mmci_tuner *tuner, mmci_array *array,
-                              const mmci_array_options *options, mmci_error *error) {
+/* What the trials say of cuts and of times. */
+static void judge(const trials *t, double least_gain, double *margin, double *error_of_times) {
+  qsort(t->errors, (size_t)t->error_count, sizeof *t->errors, ascending);
+  *error_of_times = t->errors[t->error_count * 9 / 10];
+  /* Where no cut was predicted, nothing says that one would hold. */
+  *margin = t->count > 0 ? gain_to_trust(t, least_gain) - 1 : fmax(*error_of_times, least_gain);
+}
+
+/* Tries grid values, then any sizes. */
+static mmc_status find_trust(mmci_tuner *tuner, mmci_array *array,
+                             const mmci_array_options *options, mmci_error *error) {
   size_t most = (size_t)options->checks;
   trials t = {.most = options->checks,
               .cuts = mmci_alloc_array(most, sizeof *t.cuts),
@@ -241,15 +258,17 @@ static mmc_status find_margin(mmci_tuner *tuner, mmci_array *array,
   mmc_status status = MMC_OK;
   if (t.cuts == NULL || t.errors == NULL)
     status = mmci_fail_nomem(error, most * (sizeof *t.cuts + sizeof *t.errors));
-  if (status == MMC_OK) status = try_sizes(tuner, array, options, &t, error);
-  if (status == MMC_OK) {
-    double least_gain = mmci_tuner_options(tuner)->least_gain;
-    qsort(t.errors, (size_t)t.error_count, sizeof *t.errors, ascending);
-    array->error = t.errors[t.error_count * 9 / 10];
-    /* Where no cut was predicted, nothing says that one would hold. */
-    array->margin =
-        t.count > 0 ? gain_to_trust(&t, least_gain) - 1 : fmax(array->error, least_gain);
+  double least_gain = mmci_tuner_options(tuner)->least_gain, left_s = mmci_tuner_left_s(tuner);
+  mmci_trust trust = {0};
+  array->trust = (mmci_trust){.margin = least_gain, .between = least_gain};
+  for (int on_grid = 1; status == MMC_OK && on_grid >= 0; on_grid--) {
+    double spare_s = isfinite(left_s) ? left_s * (on_grid ? half_spare_share : spare_share) : 0;
+    t.count = t.error_count = 0;
+    status = try_sizes(tuner, array, on_grid, options, spare_s, &t, error);
+    if (status == MMC_OK)
+      judge(&t, least_gain, on_grid ? &trust.margin : &trust.between, &trust.error);
   }
+  array->trust = trust;
   free(t.cuts);
   free(t.errors);
   return status;
@@ -270,24 +289,22 @@ static double grid_s(const mmci_grid grid[3], const pace *p) {
   return p->least_s * count + p->s_per_mkn * sums[0] * sums[1] * sums[2];
 }
 
-static int clamped(int value, int low, int high) {
-  return value < low ? low : value > high ? high : value;
-}
-
-/* The densest grid that the budget is thought to allow, or else the thinnest. Without a budget,
- * sizes are as dense at all scales: evenly spaced ones take too long. */
+/* The densest grid that the budget is thought to allow, or else the thinnest; what is dense along
+ * the whole range comes before what is dense among small sizes. Without a budget, sizes are as
+ * dense at all scales: evenly spaced ones take too long. */
 static mmc_status choose_grid(const mmci_tuner *tuner, const int64_t steps[3],
                               const mmci_array_options *options, const pace *p, mmci_grid grid[3],
                               mmci_error *error) {
   double left_s = mmci_tuner_left_s(tuner);
-  bool even = isfinite(left_s) && options->across > 0;
-  int sparser = even ? options->across : options->dense;
-  for (int count = sparser; count >= 2; count /= 2) {
-    int dense = even ? clamped(count / 4, 2, options->dense) : count;
-    bool fits = true, last = count < 4;
-    for (int i = 0; i < 3; i++)
-      fits &= make_grid(steps[i], options->most[i], dense, even && !last ? count : 0, &grid[i]);
-    if (fits && (last || grid_s(grid, p) <= grid_share * left_s)) return MMC_OK;
+  for (int across = isfinite(left_s) ? options->across : 0;; across /= 2) {
+    if (across < 4) across = 0;
+    for (int dense = options->dense; dense >= 2; dense /= 2) {
+      bool fits = true, thinnest = across == 0 && dense < 4;
+      for (int i = 0; i < 3; i++)
+        fits &= make_grid(steps[i], options->most[i], dense, across, &grid[i]);
+      if (fits && (thinnest || grid_s(grid, p) <= grid_share * left_s)) return MMC_OK;
+    }
+    if (across == 0) break;
   }
   return mmci_fail(error, MMC_E_ARG,
                    "range: expected sizes of which %d suffice, got %" PRId64 "x%" PRId64
@@ -350,7 +367,7 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
   if (status == MMC_OK) status = mmci_array_create(like, grid, &array, error);
   if (status != MMC_OK) return status;
   status = measure_grid(tuner, array, error);
-  if (status == MMC_OK) status = find_margin(tuner, array, options, error);
+  if (status == MMC_OK) status = find_trust(tuner, array, options, error);
   if (status != MMC_OK) {
     mmci_array_destroy(array);
     return status;

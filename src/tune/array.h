@@ -28,9 +28,9 @@ mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis ax
 
 /* Finds the steps and measures the array for products like the given one. Without a budget the grid
  * has all multiples of a step up to 8 of them and is thinned above; with one it is as fine as the
- * budget is thought to allow. Then random sizes are measured: error is what nine of ten times are
- * wrong by less; and the cuts that are predicted for some of them are compared with the plain call,
- * which tells the margin. Returns: E_ARG, E_NOMEM, and what mmci_tuner_ask() does. Free with
+ * budget is thought to allow. Then random sizes are measured: nine of ten times are wrong by less
+ * than the error; and the cuts that are predicted for some of them are compared with the plain
+ * call, which tells the margins. Returns: E_ARG, E_NOMEM, and what mmci_tuner_ask() does. Free with
  * mmci_array_destroy(). */
 mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
                            const mmci_array_options *options, mmci_array **out, mmci_error *error);

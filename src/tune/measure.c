@@ -34,6 +34,8 @@ enum { A, B, C, OPERANDS };
 
 /* Samples that differ by less agree, and a gain whose bounds are nearer is known. */
 static const double agreement = 0.01;
+/* Samples of times, of which there are many, are shorter on the device's clock. */
+static const double shorter = 0.5;
 /* That a recipe is worth it and is given up. */
 static const double risk_of_loss = 0.1;
 
@@ -444,19 +446,19 @@ static mmc_status find_runs(mmci_bench *bench, way *w, mmci_error *error) {
 }
 
 /* The same from the times of single runs, and one graph. The first has loaded the kernels. */
-static mmc_status find_runs_timed(mmci_bench *bench, way *w, mmci_error *error) {
+static mmc_status find_runs_timed(mmci_bench *bench, double least_s, way *w, mmci_error *error) {
   const way *const one[] = {w};
   double seconds;
   w->runs = 1;
   mmc_status status = sample_timed(bench, one, 1, &seconds, error);
   if (status != MMC_OK) return status;
-  double runs = ceil(bench->options.sample_least_s / fmax(seconds, 1e-9));
+  double runs = ceil(least_s / fmax(seconds, 1e-9));
   w->runs = (int64_t)fmax(1, fmin(runs, GRAPH_RUNS));
   return capture(bench, w, (int)w->runs, error);
 }
 
 static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
-                             way *w, mmci_error *error) {
+                             double least_s, way *w, mmci_error *error) {
   mmc_status status = use_operands(bench, gemm, error);
   if (status != MMC_OK) return status;
   status = prepare(bench, gemm, recipe, w, error);
@@ -464,7 +466,7 @@ static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmc
   bool timed = bench->timers[0] != NULL;
   if (!timed) status = warm_up(bench, w, error); /* a timed sample begins with one that is not */
   if (status == MMC_OK)
-    status = timed ? find_runs_timed(bench, w, error) : find_runs(bench, w, error);
+    status = timed ? find_runs_timed(bench, least_s, w, error) : find_runs(bench, w, error);
   if (status != MMC_OK) unprepare(bench, w);
   return status;
 }
@@ -481,7 +483,8 @@ static mmc_status measure(void *user, const mmci_gemm *gemm, const mmci_recipe *
   int most = bench->options.samples;
   way w;
   const way *const one[] = {&w};
-  mmc_status status = make_ready(bench, gemm, recipe, &w, error);
+  mmc_status status =
+      make_ready(bench, gemm, recipe, shorter * bench->options.sample_least_s, &w, error);
   if (status != MMC_OK) return status;
   double *samples = mmci_alloc_array((size_t)most, sizeof *samples);
   if (samples == NULL) status = mmci_fail_nomem(error, (uint64_t)most * sizeof *samples);
@@ -545,9 +548,9 @@ static mmc_status compare(void *user, const mmci_gemm *gemm, const mmci_recipe *
   mmci_bench *bench = user;
   mmci_recipe whole = mmci_recipe_whole(0);
   way plain, other;
-  mmc_status status = make_ready(bench, gemm, &whole, &plain, error);
+  mmc_status status = make_ready(bench, gemm, &whole, bench->options.sample_least_s, &plain, error);
   if (status != MMC_OK) return status;
-  status = make_ready(bench, gemm, recipe, &other, error);
+  status = make_ready(bench, gemm, recipe, bench->options.sample_least_s, &other, error);
   if (status == MMC_OK) {
     status = take_turns(bench, &plain, &other, out, error);
     unprepare(bench, &other);

@@ -29,9 +29,10 @@ const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *pricing);
 /* Whether the roofline was calibrated here. */
 bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 
-/* The name of the fact that says what cuts of the array of these ops must gain, and with its spread
- * how wrong times are: "array NT margin". */
+/* The names of the facts that say what cuts of the array of these ops must gain: "array NT margin",
+ * and between grid values "array NT between", whose spread is how wrong times are. */
 enum { MMCI_MARGIN_NAME_SIZE = 20 };
-void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, char name[MMCI_MARGIN_NAME_SIZE]);
+void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
+                            char name[MMCI_MARGIN_NAME_SIZE]);
 
 #endif
