@@ -5,9 +5,9 @@
  * A series is tuned within S seconds (methods 300 and 400), its sizes one after the other; those
  * that are not decided then stay plain. What was chosen is then measured afresh against the plain
  * call, in turns. Held-out sizes of a line of sizes are not tuned: an efficiency array over the
- * series' range (method 600), measured within S seconds more, chooses. Where plain is chosen the
- * ratio is 1: it is the same call. Quote ratios of a quiet machine. Modules are looked for in
- * MMCHAIN_MODULE_DIR. */
+ * series' range (method 600), measured within --array seconds more (S, 0: none), chooses. Where
+ * plain is chosen the ratio is 1: it is the same call. Quote ratios of a quiet machine. Modules are
+ * looked for in MMCHAIN_MODULE_DIR. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -16,6 +16,7 @@ typedef struct mmci_plan_step {
   const struct mmci_recipe *recipe;
   uint64_t padding_offset_bytes; /* of the copies that the recipe wants, in the room for padding */
   double predicted_s;            /* NaN when the objective is not time */
+  double plain_s;                /* the same of the plain call, where there is a recipe */
   const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
 } mmci_plan_step;
 

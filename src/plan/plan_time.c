@@ -178,6 +178,7 @@ mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mm
     mmci_plan_step *step = &plan->steps[s];
     price_step(plan, request, step, &price);
     step->predicted_s = price.seconds;
+    step->plain_s = price.plain_s;
     step->source = price.source;
     plan->time->predicted_s += price.seconds;
     recipes += !mmci_recipe_is_plain(&price.recipe);

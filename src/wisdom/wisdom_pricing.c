@@ -139,6 +139,7 @@ static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mm
       mmci_recipe_parse(found->recipe, gemm->m, gemm->k, gemm->n, &out->recipe, &error) != MMC_OK)
     return false;
   out->seconds = found->seconds;
+  out->plain_s = found->plain_seconds;
   out->error = found->spread;
   out->source = "measured";
   out->modelled = false;
@@ -151,6 +152,7 @@ static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, m
   mmci_choice choice;
   if (array == NULL || !mmci_array_choose(array, gemm->m, gemm->k, gemm->n, &choice)) return false;
   *out = (mmci_price){.seconds = choice.seconds,
+                      .plain_s = choice.plain_s,
                       .error = choice.spread,
                       .source = "array",
                       .recipe = choice.recipe};
@@ -164,7 +166,7 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
       (find_product(p, gemm, op_a, op_b, out) || find_in_array(p, gemm, op_a, op_b, out)))
     return;
   const mmci_roofline *r = &p->roofline;
-  out->seconds = mmci_roofline_seconds(r, gemm);
+  out->seconds = out->plain_s = mmci_roofline_seconds(r, gemm);
   out->error = r->error;
   out->source = r->calibrated ? "model" : "model, not calibrated";
   out->modelled = true;
