@@ -29,6 +29,8 @@ static const double worth_cutting = 1.05;
 /* A product that is given a share of the budget looks for candidates in the first part of it and
  * compares them in the second. The rest is for confirming the winner. */
 static const double looking_share = 0.6, comparing_share = 0.9;
+/* A ladder that is not filled by then is left. */
+static const double filling_share = 0.75;
 /* Times of the whole product that a point of all axes costs, for each variant: half for m and for
  * n, one for k, whose parts are timed twice, and what cutting the parts again adds. */
 static const double point_price = 3;
@@ -123,6 +125,7 @@ typedef struct ladder {
   mmci_axis axis;
   int64_t grid, rest;
   int count; /* whole grid steps in the axis */
+  bool is_filled;
   cell cells[FAMILIES][STATES][MMCI_TUNE_POINTS + 1];
 } ladder;
 
@@ -185,6 +188,7 @@ static mmc_status fill_ladder(search *s, ladder *l) {
     for (int i = family == ON_GRID ? 1 : 0; i <= l->count; i++)
       for (int state = AS_PRODUCT; state <= last_state(l); state++) {
         if (!is_needed(l, family, state, i)) continue;
+        if (is_spent(s, filling_share)) return MMC_OK;
         mmci_gemm gemm = sized(l, family, state, i);
         part leaf;
         mmc_status status = find_leaf(s, &gemm, &leaf);
@@ -192,6 +196,7 @@ static mmc_status fill_ladder(search *s, ladder *l) {
         l->cells[family][state][i].whole_s = leaf.seconds;
         compose(s, l, family, state, i);
       }
+  l->is_filled = true;
   return MMC_OK;
 }
 
@@ -221,7 +226,8 @@ static mmc_status build(search *s, const ladder *l, int family, int state, int i
 /* The part by the best composition along one axis; untouched when none is better. */
 static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
   mmc_status status = fill_ladder(s, l);
-  if (status != MMC_OK || l->cells[last_family(l)][AS_PRODUCT][l->count].cut == 0) return status;
+  if (status != MMC_OK || !l->is_filled) return status;
+  if (l->cells[last_family(l)][AS_PRODUCT][l->count].cut == 0) return MMC_OK;
   part made;
   status = build(s, l, last_family(l), AS_PRODUCT, l->count, axes & ~(1 << l->axis), &made);
   if (status == MMC_OK && made.seconds < out->seconds) *out = made;
@@ -328,6 +334,7 @@ static mmc_status add_cuts(search *s, mmci_axis axis) {
   part best = whole;
   status = improve_along(s, &l, axes_of(&s->gemm), &best);
   if (status != MMC_OK) return status;
+  if (!l.is_filled) return MMC_OK;
   if (best.recipe.count > 1) add_part(s, &best);
   return add_two_way(s, &l, whole.seconds);
 }
