@@ -427,7 +427,7 @@ static void stopped_and_resumed(void **state) {
     for (bool complete = false; !complete; sessions++) {
       mmci_tune_options options = journal_options();
       watch w = {.budget_s = INFINITY, .stop_at = by_budget ? -1 : 20 + sessions};
-      if (by_budget) options.budget_s = w.budget_s = 0.002;
+      if (by_budget) options.budget_s = w.budget_s = 2e-4;
       options.progress = watched;
       options.progress_user = &w;
       double start_s = s.clock_s, longest_s = 31 * 2 * 1.2 * fair_seconds(&s, &set[SET - 1]) * 1.2;
