@@ -412,9 +412,9 @@ static void sets_share(void **state) {
   assert_true(s.asked < apart * 8 / 10);
 }
 
-/* Stopped over and over, by budgets and by the callback, the search ends and measures nothing twice;
- * by the callback it ends where one that was left alone ends. What budgets stop decides by what they
- * allow. */
+/* Stopped over and over, by budgets and by the callback, the search ends and measures nothing
+ * twice; by the callback it ends where one that was left alone ends. What budgets stop decides by
+ * what they allow. */
 static void stopped_and_resumed(void **state) {
   (void)state;
   mmci_gemm set[SET];
