@@ -150,10 +150,16 @@ typedef struct cut {
 
 /* The times along an axis up to the size itself, the other two fixed: E(*, n, k), E(m, *, k). */
 static void time_line(const view *v, const place p[3], int axis, double line[MMCI_ARRAY_VALUES]) {
-  place moving[3] = {p[0], p[1], p[2]};
+  int one = (axis + 1) % 3, other = (axis + 2) % 3;
+  const double *from[4]; /* the corners of the other two axes */
+  for (int c = 0; c < 4; c++)
+    from[c] = v->array->seconds + v->strides[one] * (c & 1 ? p[one].next : p[one].at) +
+              v->strides[other] * (c & 2 ? p[other].next : p[other].at);
   for (int i = 0; i <= p[axis].next; i++) {
-    moving[axis] = (place){.at = i, .next = i};
-    line[i] = interpolated(v, moving);
+    int64_t at = i * v->strides[axis];
+    double low = between(from[0][at], from[1][at], p[one].share);
+    double high = p[other].share > 0 ? between(from[2][at], from[3][at], p[one].share) : low;
+    line[i] = between(low, high, p[other].share);
   }
 }
 
@@ -162,15 +168,23 @@ static void time_line(const view *v, const place p[3], int axis, double line[MMC
 static void best_on_line(const mmci_array *array, const double *line, mmci_axis axis, int64_t size,
                          double plain_s, bool on_grid, cut *best) {
   const mmci_grid *grid = &array->grid[axis - MMCI_AXIS_M];
-  const mmci_trust *trust = &array->trust;
-  for (int i = 0; i < grid->count && grid->values[i] < size; i++) {
-    place rest;
-    if (!find_place(grid, size - grid->values[i], &rest)) continue;
-    double seconds = line[i] + between(line[rest.at], line[rest.next], rest.share);
+  const int64_t *values = grid->values, up = (size + grid->step - 1) / grid->step * grid->step;
+  int above = grid->count - 1; /* the first value that is not below what is left */
+  for (int i = 0; i < grid->count && values[i] < size; i++) {
+    int64_t rest = up - values[i];
+    while (above > 0 && values[above - 1] >= rest) above--;
+    if (values[above] < rest) continue;
+    double seconds = line[i] + line[above];
+    bool rest_on_grid = values[above] == rest || above == 0;
+    if (!rest_on_grid) {
+      int64_t below = values[above - 1];
+      double share = (double)(rest - below) / (double)(values[above] - below);
+      seconds = line[i] + between(line[above - 1], line[above], share);
+    }
     if (!(seconds < best->seconds)) continue;
-    double margin = on_grid && !(rest.share > 0) ? trust->margin : trust->between;
+    double margin = on_grid && rest_on_grid ? array->trust.margin : array->trust.between;
     if (seconds * (1 + margin) < plain_s)
-      *best = (cut){axis, grid->values[i], size - grid->values[i], seconds, margin};
+      *best = (cut){axis, values[i], size - values[i], seconds, margin};
   }
 }
 

@@ -410,6 +410,12 @@ static int by_worth(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
+/* Surely faster, and by enough. */
+static bool is_worth_it(const search *s, const mmci_measured *measured) {
+  return measured->gain.low > 1 && measured->gain.value >= 1 + s->options->least_gain &&
+         measured->plain_s - measured->seconds.value >= mmci_tuner_machine(s->tuner)->least_s;
+}
+
 /* Compares the best predictions; those of pieces at once are of another kind and have places of
  * their own. Leaves in candidates those that are surely faster, the best first. */
 static mmc_status compare(search *s) {
@@ -423,7 +429,7 @@ static mmc_status compare(search *s) {
     mmc_status status =
         mmci_tuner_ask(s->tuner, MMCI_ASK_COMPARE, &s->gemm, &finalist.recipe, &measured, s->error);
     if (status != MMC_OK) return status;
-    if (!(measured.gain.low > 1 && measured.gain.value >= 1 + s->options->least_gain)) continue;
+    if (!is_worth_it(s, &measured)) continue;
     finalist.worth = measured.gain.value - piece_price * s->options->least_gain *
                                                (mmci_recipe_count(&finalist.recipe) - 1);
     s->candidates[kept++] = finalist;
@@ -452,7 +458,7 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
     const mmci_recipe *recipe = &s->candidates[c].recipe;
     status = mmci_tuner_ask(s->tuner, MMCI_ASK_CONFIRM, &s->gemm, recipe, &measured, s->error);
     if (status != MMC_OK) return status;
-    if (!(measured.gain.low > 1 && measured.gain.value >= 1 + s->options->least_gain)) continue;
+    if (!is_worth_it(s, &measured)) continue;
     *choice = (mmci_choice){.recipe = *recipe,
                             .plain_s = measured.plain_s,
                             .seconds = measured.seconds.value,

@@ -20,8 +20,9 @@ typedef struct mmci_measured {
 /* What is measured on: a device (measure.h), or a formula in tests. */
 typedef struct mmci_machine {
   void *user;
-  int lanes; /* more pieces than this at work together gain nothing; at least 1 */
-  int pad;   /* a multiple of elements that leading dimensions may be better at; 0: none */
+  int lanes;      /* more pieces than this at work together gain nothing; at least 1 */
+  int pad;        /* a multiple of elements that leading dimensions may be better at; 0: none */
+  double least_s; /* that a recipe must gain in seconds: less depends on where operands lie */
   double (*now_s)(void *user);
   /* How many ways but the first there are. */
   int (*variants)(void *user, const mmci_gemm *gemm);
