@@ -360,8 +360,8 @@ static void move(mmci_bench *bench) {
     bench->place_bytes[i] = (size_t)(bits(&bench->random) % PLACES) * MMCI_ALIGNMENT;
 }
 
-/* Enqueues w->runs runs. */
-static mmc_status launch(mmci_bench *bench, const way *w, mmci_error *error) {
+/* As many runs as a sample has. */
+static mmc_status enqueue_runs(mmci_bench *bench, const way *w, mmci_error *error) {
   if (w->graph == NULL) return run_times(bench, w, w->runs, error);
   mmc_status status = MMC_OK;
   for (int64_t r = 0; status == MMC_OK && r < w->runs; r += w->graph_runs)
@@ -375,7 +375,7 @@ static mmc_status sample(mmci_bench *bench, const way *w, double *seconds, mmci_
   mmc_status status = MMC_OK;
   if (bench->ops->async == NULL && w->runs > 1) status = run(bench, w, error);
   double start_s = now_s(NULL);
-  if (status == MMC_OK) status = launch(bench, w, error);
+  if (status == MMC_OK) status = enqueue_runs(bench, w, error);
   if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
   *seconds = (now_s(NULL) - start_s) / (double)w->runs;
   return status;
@@ -387,10 +387,10 @@ static mmc_status sample_timed(mmci_bench *bench, const way *const *ways, int co
                                double *seconds, mmci_error *error) {
   const mmci_device_async *async = bench->ops->async;
   mmci_queue *queue = bench->queues[0];
-  mmc_status status = launch(bench, ways[count - 1], error);
+  mmc_status status = enqueue_runs(bench, ways[count - 1], error);
   if (status == MMC_OK) status = async->event_record(queue, bench->timers[0], error);
   for (int i = 0; status == MMC_OK && i < count; i++) {
-    status = launch(bench, ways[i], error);
+    status = enqueue_runs(bench, ways[i], error);
     if (status == MMC_OK) status = async->event_record(queue, bench->timers[i + 1], error);
   }
   if (status == MMC_OK) status = bench->ops->sync(queue, error);
