@@ -97,7 +97,8 @@ static inline mmci_machine synthetic_machine(synthetic *s) {
                         .now_s = synthetic_now,
                         .variants = synthetic_variants,
                         .measure = synthetic_measure,
-                        .compare = synthetic_compare};
+                        .compare = synthetic_compare,
+                        .confirm = synthetic_compare};
 }
 
 static inline mmci_gemm synthetic_gemm(int64_t m, int64_t k, int64_t n) {

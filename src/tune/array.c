@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 
 enum {
+  RUNS = 12,   /* of a product for a measurement of it, at most */
   TRIES = 10,  /* random sizes for one that is predicted to gain by a cut */
   TRUSTED = 20 /* cuts of which one may lose */
 };
@@ -274,7 +275,7 @@ static mmc_status find_trust(mmci_tuner *tuner, mmci_array *array,
   return status;
 }
 
-/* What measuring takes: the least of any product, and what a product's flops add. */
+/* What measuring takes: of a small product, and what a product's flops add. */
 typedef struct pace {
   double least_s, s_per_mkn;
 } pace;
@@ -312,24 +313,21 @@ static mmc_status choose_grid(const mmci_tuner *tuner, const int64_t steps[3],
                    MMCI_ARRAY_VALUES, options->most[0], options->most[1], options->most[2]);
 }
 
-/* From a product of one step along each axis and a larger one, of a quarter of all. */
+/* least_s: what a measurement of those so far took. */
 static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
-                            const mmci_array_options *options, const int64_t steps[3], pace *p,
+                            const mmci_array_options *options, double least_s, pace *p,
                             mmci_error *error) {
-  int64_t size[3];
+  int64_t size[3]; /* a quarter of all, for a product that takes longer than measuring does */
   for (int i = 0; i < 3; i++) {
     int64_t beside = least(options->beside, options->most[i]), quarter = options->most[i] / 4;
     size[i] = quarter > beside ? quarter : beside;
   }
   mmci_gemm large = product_of(like, size[0], size[1], size[2]);
-  mmci_gemm small = product_of(like, steps[0], steps[1], steps[2]);
-  mmci_measured of_large, of_small;
-  mmc_status status = ask(tuner, &large, &of_large, error);
-  if (status == MMC_OK) status = ask(tuner, &small, &of_small, error);
+  mmci_measured measured;
+  mmc_status status = ask(tuner, &large, &measured, error);
   if (status != MMC_OK) return status;
   double mkn = (double)size[0] * (double)size[1] * (double)size[2];
-  *p = (pace){.least_s = of_small.cost_s,
-              .s_per_mkn = fmax(0, of_large.cost_s - of_small.cost_s) / mkn};
+  *p = (pace){.least_s = least_s, .s_per_mkn = RUNS * measured.seconds.value / mkn};
   return MMC_OK;
 }
 
@@ -361,8 +359,13 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
   pace p;
   mmci_grid grid[3];
   mmci_array *array;
+  double left_s = mmci_tuner_left_s(tuner);
+  int64_t measurements = mmci_tuner_measurements(tuner);
   mmc_status status = find_steps(tuner, like, options, steps, error);
-  if (status == MMC_OK) status = find_pace(tuner, like, options, steps, &p, error);
+  measurements = mmci_tuner_measurements(tuner) - measurements;
+  double took_s = isfinite(left_s) ? left_s - mmci_tuner_left_s(tuner) : 0;
+  double least_s = measurements > 0 ? took_s / (double)measurements : 0;
+  if (status == MMC_OK) status = find_pace(tuner, like, options, least_s, &p, error);
   if (status == MMC_OK) status = choose_grid(tuner, steps, options, &p, grid, error);
   if (status == MMC_OK) status = mmci_array_create(like, grid, &array, error);
   if (status != MMC_OK) return status;

@@ -36,6 +36,8 @@ enum { A, B, C, OPERANDS };
 static const double agreement = 0.01;
 /* On a GPU, where a launch takes 2 us, less is within what another place of the operands makes. */
 static const double least_gain_s = 5e-8;
+/* More than the largest cache of a GPU. */
+static const uint64_t beyond_caches_bytes = UINT64_C(128) << 20;
 /* Samples of times, of which there are many, are shorter on the device's clock. */
 static const double shorter = 0.5;
 /* That a recipe is worth it and is given up. */
@@ -71,8 +73,12 @@ typedef struct way {
 } way;
 
 mmci_measure_options mmci_measure_defaults(void) {
-  return (mmci_measure_options){
-      .samples = 9, .turns = 31, .least_gain = 0.01, .risk = 0.001, .seed = 1};
+  return (mmci_measure_options){.samples = 9,
+                                .turns = 31,
+                                .least_gain = 0.01,
+                                .risk = 0.001,
+                                .confirm_cold_bytes = UINT64_MAX,
+                                .seed = 1};
 }
 
 static double now_s(void *user) {
@@ -561,6 +567,16 @@ static mmc_status compare(void *user, const mmci_gemm *gemm, const mmci_recipe *
   return status;
 }
 
+static mmc_status confirm(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                          mmci_measured *out, mmci_error *error) {
+  mmci_bench *bench = user;
+  uint64_t cold_bytes = bench->options.cold_bytes;
+  bench->options.cold_bytes = bench->options.confirm_cold_bytes;
+  mmc_status status = compare(user, gemm, recipe, out, error);
+  bench->options.cold_bytes = cold_bytes;
+  return status;
+}
+
 static int variants(void *user, const mmci_gemm *gemm) {
   mmci_bench *bench = user;
   return bench->ops->variants(bench->device, gemm);
@@ -574,7 +590,8 @@ mmci_machine mmci_bench_machine(mmci_bench *bench) {
                         .now_s = now_s,
                         .variants = variants,
                         .measure = measure,
-                        .compare = compare};
+                        .compare = compare,
+                        .confirm = confirm};
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -610,6 +627,11 @@ mmc_status mmci_bench_open(const mmci_device_ops *ops, mmci_device *device,
     bench->options.sample_least_s = ops->async == NULL                 ? 50e-6
                                     : ops->async->timer_create != NULL ? 2e-4
                                                                        : 1e-3;
+  if (bench->options.confirm_cold_bytes == UINT64_MAX) {
+    bench->options.confirm_cold_bytes = options->cold_bytes;
+    if (ops->async != NULL && options->cold_bytes < beyond_caches_bytes)
+      bench->options.confirm_cold_bytes = beyond_caches_bytes;
+  }
   bench->lanes = ops->async == NULL                ? 1
                  : ops->async->queues < MOST_LANES ? ops->async->queues
                                                    : MOST_LANES;

@@ -9,7 +9,8 @@
  *
  * Caches: every run uses the operands of the one before, so what fits a cache is read from there.
  * With cold_bytes, operands rotate through that much memory, and come from beyond caches smaller
- * than it.
+ * than it. A comparison is confirmed with confirm_cold_bytes: in a chain, operands may be in a
+ * cache or not.
  *
  * A device with memory of its own runs a sample as one captured graph, its calls as they would be
  * in the graph of a chain: the time of launching calls one by one is not in it. Lanes are its
@@ -29,6 +30,8 @@ typedef struct mmci_measure_options {
   double least_gain;     /* what a recipe must gain to be worth it: 0.01 */
   double risk;           /* that a true median is outside of the bounds given: 0.001 */
   uint64_t cold_bytes;
+  uint64_t confirm_cold_bytes; /* UINT64_MAX: as cold_bytes on the host, 128 MiB on a device with
+                                  memory of its own, if that is more */
   uint64_t seed;
 } mmci_measure_options;
 

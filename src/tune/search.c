@@ -1,12 +1,15 @@
 /* search.c: predict, measure, confirm.
  *
- * Predict   Every size along an axis that a cut at the grid can leave is timed alone, with leading
- *           dimensions of its own so that products share the times. A table then finds the best
- *           composition of the whole axis, in any number of parts; its parts are cut along the
- * other axes in the same way, until nothing improves. Measure   What is predicted best is run as it
- * will be, in place, in turns with the plain call. Confirm   The winner is measured against the
- * plain call once more. The first comparison chose the luckiest of several; only this one says what
- * it is worth. */
+ * Predict: every size along an axis that a cut at the grid can leave is timed alone, with leading
+ * dimensions of its own so that products share the times. A table then finds the best composition
+ * of the whole axis, in any number of parts; its parts are cut along the other axes in the same
+ * way, until nothing improves.
+ *
+ * Measure: what is predicted best is run as it will be, in place, in turns with the plain call.
+ *
+ * Confirm: the winner is measured against the plain call once more, in other circumstances where
+ * the machine has some. The first comparison chose the luckiest of several; of the two gains the
+ * smaller one is promised. */
 #include "tune/search.h"
 
 #include <math.h>
@@ -42,6 +45,7 @@ typedef struct candidate {
   mmci_recipe recipe;
   double predicted_s;
   double worth; /* the gain, less what the pieces must gain */
+  mmci_measured compared;
 } candidate;
 
 typedef struct search {
@@ -432,6 +436,7 @@ static mmc_status compare(search *s) {
     if (!is_worth_it(s, &measured)) continue;
     finalist.worth = measured.gain.value - piece_price * s->options->least_gain *
                                                (mmci_recipe_count(&finalist.recipe) - 1);
+    finalist.compared = measured;
     s->candidates[kept++] = finalist;
   }
   s->count = kept;
@@ -459,11 +464,13 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
     status = mmci_tuner_ask(s->tuner, MMCI_ASK_CONFIRM, &s->gemm, recipe, &measured, s->error);
     if (status != MMC_OK) return status;
     if (!is_worth_it(s, &measured)) continue;
+    const mmci_measured *compared = &s->candidates[c].compared;
+    bool less = measured.gain.value < compared->gain.value;
     *choice = (mmci_choice){.recipe = *recipe,
-                            .plain_s = measured.plain_s,
-                            .seconds = measured.seconds.value,
-                            .spread = spread_of(&measured.seconds),
-                            .gain = measured.gain};
+                            .plain_s = compared->plain_s,
+                            .seconds = compared->seconds.value,
+                            .spread = spread_of(&compared->seconds),
+                            .gain = less ? measured.gain : compared->gain};
     break;
   }
   return MMC_OK;

@@ -26,10 +26,13 @@ typedef struct mmci_machine {
   double (*now_s)(void *user);
   /* How many ways but the first there are. */
   int (*variants)(void *user, const mmci_gemm *gemm);
-  /* Both return E_UNSUPPORTED where the machine cannot do it; other failures end the search. */
+  /* These return E_UNSUPPORTED where the machine cannot do it; other failures end the search. */
   mmc_status (*measure)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
   mmc_status (*compare)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                        mmci_measured *out, mmci_error *error);
+  /* The same in other circumstances, in which what is chosen must gain as well. */
+  mmc_status (*confirm)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
 } mmci_machine;
 
@@ -94,7 +97,7 @@ void mmci_tuner_expect(mmci_tuner *tuner, int64_t answers);
 typedef enum mmci_question {
   MMCI_ASK_TIME,    /* seconds of the recipe alone */
   MMCI_ASK_COMPARE, /* against the plain call */
-  MMCI_ASK_CONFIRM  /* the same, afresh */
+  MMCI_ASK_CONFIRM  /* the same, in the machine's other circumstances */
 } mmci_question;
 
 /* Answers from memory, the journal or the machine. What the machine does not support takes
