@@ -380,7 +380,6 @@ static mmc_status open(tuning *t, mmci_error *error) {
   status = mmci_bench_open(t->on.ops, t->on.device, &measure, &t->bench, error);
   if (status != MMC_OK) return status;
   t->machine = mmci_bench_machine(t->bench);
-  t->machine.pad = 0; /* a run has no room for padded copies */
   t->start_s = t->machine.now_s(t->machine.user);
   return MMC_OK;
 }

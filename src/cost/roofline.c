@@ -50,7 +50,9 @@ double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
 }
 
 void mmci_roofline_price(const mmci_roofline *r, const mmci_gemm *gemm, mmci_price *out) {
-  *out = (mmci_price){.seconds = mmci_roofline_seconds(r, gemm),
+  double seconds = mmci_roofline_seconds(r, gemm);
+  *out = (mmci_price){.seconds = seconds,
+                      .plain_s = seconds,
                       .error = r->error,
                       .modelled = true,
                       .source = r->calibrated ? "model" : "model, not calibrated",

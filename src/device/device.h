@@ -124,6 +124,11 @@ typedef struct mmci_device_async {
   void (*event_destroy)(mmci_event *event);
   mmc_status (*event_record)(mmci_queue *queue, mmci_event *event, mmci_error *error);
   mmc_status (*event_wait)(mmci_queue *queue, mmci_event *event, mmci_error *error);
+  /* Events that a time can be read off, by the device's clock (optional, both or none): between two
+   * of them that were recorded on one queue and waited for. */
+  mmc_status (*timer_create)(mmci_device *device, mmci_event **out, mmci_error *error);
+  mmc_status (*seconds_between)(mmci_event *from, mmci_event *to, double *seconds,
+                                mmci_error *error);
 
   /* Between begin and end, what this queue and those that wait for its events are given is recorded
    * and not done. upload and download are not for captures. capture_end ends the capture on failure

@@ -220,7 +220,7 @@ static void put_time(const mmci_plan *plan, mmci_text *text) {
   if (time->notice[0] != '\0') mmci_text_printf(text, "\nwisdom           none: %s", time->notice);
 }
 
-/* "      1.2 ms  measured  n:96,32". */
+/* "      1.2 ms  measured  n:96,32, gain 1.1". */
 static void put_prediction(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
   char recipe[MMCI_RECIPE_TEXT_SIZE] = "";
   if (step->recipe != NULL) mmci_recipe_format(step->recipe, recipe);
@@ -229,6 +229,8 @@ static void put_prediction(const mmci_plan *plan, const mmci_plan_step *step, mm
                      step->joules_source);
   mmci_text_printf(text, " %12s  %s%s%s", in_words(step->predicted_s).text, step->source,
                    step->recipe != NULL ? "  " : "", recipe);
+  if (step->recipe != NULL && step->plain_s > 0)
+    mmci_text_printf(text, ", gain %.4g", step->plain_s / step->predicted_s);
 }
 
 /* "218x300  left, with T3". */
@@ -428,6 +430,8 @@ static void put_json_split(const mmci_plan *plan, const mmci_plan_step *step, mm
   if (plan->energy != NULL)
     mmci_text_printf(text, ", \"predicted_joules\": %.6g, \"joules_source\": \"%s\"",
                      step->predicted_j, step->joules_source);
+  if (plan->time != NULL && step->recipe != NULL && step->plain_s > 0)
+    mmci_text_printf(text, ", \"plain_s\": %.6g", step->plain_s);
 }
 
 static void put_json_fusion(const mmci_plan *plan, int32_t s, mmci_text *text) {

@@ -1,6 +1,7 @@
 /* fit.c: a plan and the memory of the device that will execute it. */
 #include <inttypes.h>
 
+#include "cost/recipe.h"
 #include "order/workspace.h"
 #include "plan/layout.h"
 #include "plan/panels.h"
@@ -72,4 +73,22 @@ mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint
   }
   plan->streamed = true;
   return check_panels(plan, machine->memory_bytes, error);
+}
+
+void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step) {
+  mmc_dtype dtype = plan->chain->dtype;
+  int pad = step->recipe->pad;
+  if (pad == 0) return;
+  uint64_t bytes = mmci_bytes_add(mmci_padded_bytes(pad, dtype, step->m, step->k),
+                                  mmci_bytes_add(mmci_padded_bytes(pad, dtype, step->k, step->n),
+                                                 mmci_padded_bytes(pad, dtype, step->m, step->n)));
+  uint64_t all = mmci_bytes_add(plan->resident_bytes, bytes);
+  if (plan->streamed || plan->chain->batch > 1 || plan->device_bytes == 0 ||
+      all > plan->device_bytes) {
+    step->recipe = NULL;
+    return;
+  }
+  step->padding_offset_bytes = plan->padding_bytes;
+  plan->padding_bytes += bytes;
+  plan->resident_bytes = all;
 }

@@ -15,7 +15,9 @@ typedef struct mmci_plan_step {
   const char *kernel;    /* static text: what the device will run; "" when not asked */
   /* How the device is to compute it; NULL: by one plain call. The plan's. */
   const struct mmci_recipe *recipe;
-  double predicted_s; /* NaN when the objective is not time */
+  uint64_t padding_offset_bytes; /* of the copies that the recipe wants, in the room for padding */
+  double predicted_s;            /* NaN when the objective is not time */
+  double plain_s;                /* the same of the plain call, where there is a recipe */
   const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
   double predicted_j; /* of a plan for energy */
   const char *joules_source; /* static text, likewise */
@@ -61,6 +63,7 @@ typedef struct mmci_plan {
   bool streamed;           /* intermediates are on the host, products pass the device in panels */
   uint64_t resident_bytes; /* that everything would take there at once; 0: memory is the host's */
   uint64_t device_bytes;   /* that the plan may take there */
+  uint64_t padding_bytes;  /* of resident_bytes: room for operands that recipes pad */
   const char *precision;   /* static text */
   /* What the objective asks for; NULL when it is flops. */
   struct mmci_plan_traffic *traffic; /* see plan_traffic.h */
@@ -115,6 +118,11 @@ mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint
 
 /* Multiplications of a step, for all chains. */
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
+/* Gives the copies of a step whose recipe pads their places, where the plan's share of the device's
+ * memory has room for them after mmci_plan_fit(). Elsewhere, and on the host, the step becomes one
+ * plain call. */
+void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step);
+
 /* Multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan);
 

@@ -19,6 +19,7 @@ static void price_product(const priced_chain *c, int64_t i, int64_t k, int64_t j
   mmci_gemm gemm = mmci_chain_product(c->chain, c->request->precision, i, k, j);
   c->request->pricing->price(c->request->pricing->user, &gemm, out);
   out->seconds *= (double)c->chain->batch; /* one after the other */
+  out->plain_s *= (double)c->chain->batch;
 }
 
 static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
@@ -272,6 +273,7 @@ mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mm
     mmci_plan_step *step = &plan->steps[s];
     price_step(plan, request, step, &price);
     step->predicted_s = price.seconds;
+    step->plain_s = price.plain_s;
     step->source = price.source;
     if (step->group < 0) plan->time->predicted_s += price.seconds;
     recipes += !mmci_recipe_is_plain(&price.recipe);
@@ -285,6 +287,7 @@ mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mm
     if (mmci_recipe_is_plain(&price.recipe)) continue;
     *recipe = price.recipe;
     plan->steps[s].recipe = recipe++;
+    mmci_plan_place_padding(plan, &plan->steps[s]);
   }
   return MMC_OK;
 }

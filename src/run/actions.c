@@ -6,11 +6,6 @@
 #include "base/alloc.h"
 #include "run/matrices.h"
 
-/* A run has no room for padded copies: what was to be padded is computed by one plain call. */
-static const mmci_recipe *recipe_of(const mmci_plan_step *step) {
-  return step->recipe != NULL && step->recipe->pad == 0 ? step->recipe : NULL;
-}
-
 static void destroy_group(mmci_group_action *group, const mmci_device_ops *ops) {
   if (group == NULL) return;
   if (group->kernel != NULL) ops->chain_release(group->kernel);
@@ -41,7 +36,7 @@ static mmc_status create_action(const mmci_actions *actions, mmci_action *x, mmc
   x->lanes = 1;
   if (step->group >= 0)
     return create_group(actions, &actions->plan->groups[step->group], &x->group, error);
-  const mmci_recipe *recipe = recipe_of(step);
+  const mmci_recipe *recipe = step->recipe;
   int count = recipe != NULL ? mmci_recipe_count(recipe) : 1;
   x->calls = count == 1 ? &x->whole : mmci_alloc_zeroed((size_t)count, sizeof *x->calls);
   if (x->calls == NULL) return mmci_fail_nomem(error, (size_t)count * sizeof *x->calls);
@@ -68,6 +63,15 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
     x->step = s;
     status = create_action(&made, x, error);
   }
+  if (status == MMC_OK && plan->padding_bytes > 0)
+    status = ops->alloc(device, (size_t)plan->padding_bytes, &made.padding_room, error);
+  for (int32_t t = 0; t < made.count && made.padding_room != NULL; t++) {
+    mmci_action *x = &made.actions[t];
+    const mmci_plan_step *step = &plan->steps[x->step];
+    if (x->group != NULL || step->recipe == NULL) continue;
+    x->padding = (mmci_padding){.multiple = step->recipe->pad,
+                                .room = (char *)made.padding_room + step->padding_offset_bytes};
+  }
   if (status == MMC_OK)
     *out = made;
   else
@@ -76,6 +80,7 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
 }
 
 void mmci_actions_destroy(mmci_actions *actions) {
+  if (actions->padding_room != NULL) actions->ops->dealloc(actions->device, actions->padding_room);
   for (int32_t s = 0; s < actions->count; s++) {
     mmci_action *x = &actions->actions[s];
     for (int c = 0; c < x->call_count; c++)
@@ -158,6 +163,11 @@ static mmc_status prepare_calls(const mmci_actions *actions, mmci_action *x,
   x->gemm = *gemm;
   if (recipe == NULL) return prepare_call(actions, x, false, gemm, &x->whole, error);
   mmci_recipe turned = transposed ? mmci_recipe_transposed(recipe) : *recipe;
+  turned.pad = 0; /* as the padding has it, for its copies */
+  if (x->padding.multiple != 0) {
+    mmci_padding_bind(&x->padding, gemm);
+    gemm = &x->padding.padded;
+  }
   mmci_piece pieces[MMCI_RECIPE_PIECES];
   int count = mmci_recipe_pieces(&turned, gemm, pieces);
   int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
@@ -370,7 +380,7 @@ static mmc_status bind_product(const mmci_actions *actions, mmci_action *x,
     x->gemm = gemm;
     return MMC_OK;
   }
-  return prepare_calls(actions, x, recipe_of(step), c->by_columns, &gemm, error);
+  return prepare_calls(actions, x, step->recipe, c->by_columns, &gemm, error);
 }
 
 mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "plan/plan.h"
 #include "run/group_call.h"
+#include "run/padding.h"
 
 /* Where a factor is read from. When the form says gathered, data is the device's table of addresses
  * and addresses the host's. */
@@ -53,6 +54,7 @@ typedef struct mmci_action {
   mmci_call *calls;         /* call_count; one of them is in the action itself */
   int call_count, lanes;
   mmci_call whole;
+  mmci_padding padding;
   const void *a, *b;
   void *c;
   void *const *a_addresses, *const *b_addresses, *const *c_addresses; /* NULL: at strides */
@@ -67,6 +69,7 @@ typedef struct mmci_actions {
   int64_t batch; /* chains that they multiply */
   int32_t count; /* of calls: groups, and steps of none */
   mmci_action *actions;
+  void *padding_room; /* in the device's memory; NULL: none */
 } mmci_actions;
 
 mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,

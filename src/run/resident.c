@@ -300,17 +300,23 @@ static mmc_status upload_operands(mmci_resident *r, int32_t s, mmci_error *error
 static mmc_status enqueue_calls(mmci_resident *r, mmci_queue *queue, const mmci_action *x,
                                 mmci_error *error) {
   if (x->group != NULL) return mmci_actions_enqueue_group(r->actions, x, queue, error);
-  mmc_status status = MMC_OK;
+  const void *a = x->a, *b = x->b;
+  void *result = x->c;
+  mmc_status status = mmci_padding_begin(&x->padding, r->ops, queue, &a, &b, &result, error);
   for (int l = 1; l < x->lanes && status == MMC_OK; l++)
     status = order(r, queue, r->lanes[l - 1], error);
   for (int c = 0; c < x->call_count && status == MMC_OK; c++) {
     const mmci_call *call = &x->calls[c];
-    status = mmci_call_enqueue(r->actions, call->lane == 0 ? queue : r->lanes[call->lane - 1], x,
-                               call, error);
+    mmci_queue *lane = call->lane == 0 ? queue : r->lanes[call->lane - 1];
+    /* Batches are not padded. */
+    status = x->padding.multiple == 0
+                 ? mmci_call_enqueue(r->actions, lane, x, call, error)
+                 : r->ops->enqueue(lane, call->kernel, (const char *)a + call->a,
+                                   (const char *)b + call->b, (char *)result + call->c, error);
   }
   for (int l = 1; l < x->lanes && status == MMC_OK; l++)
     status = order(r, r->lanes[l - 1], queue, error);
-  return status;
+  return status == MMC_OK ? mmci_padding_end(&x->padding, r->ops, queue, x->c, error) : status;
 }
 
 static mmc_status multiply_whole(mmci_resident *r, int32_t s, const mmc_matrix *out,

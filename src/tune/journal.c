@@ -248,7 +248,7 @@ static mmc_status put_fact(mmci_wisdom_journal *journal, const char *name, doubl
   return mmci_wisdom_put(journal->wisdom, &fact, error);
 }
 
-/* The margin goes first: without it an array is not used. */
+/* The margins go first: without them an array is not used. */
 mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *array, mmc_op op_a,
                               mmc_op op_b, mmci_error *error) {
   const mmci_grid *grid = array->grid;
@@ -272,9 +272,14 @@ mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *ar
                          .axis = {grid[0].values, grid[1].values, grid[2].values},
                          .values = values},
                 .measured_at = now()}};
-  char name[MMCI_MARGIN_NAME_SIZE];
-  mmci_array_margin_name(op_a, op_b, name);
-  mmc_status status = put_fact(journal, name, array->margin, 0, error);
+  const mmci_trust *trust = &array->trust;
+  mmc_status status = MMC_OK;
+  for (int between = 0; status == MMC_OK && between < 2; between++) {
+    char name[MMCI_MARGIN_NAME_SIZE];
+    mmci_array_margin_name(op_a, op_b, between, name);
+    status = put_fact(journal, name, between ? trust->between : trust->margin,
+                      between ? trust->error : 0, error);
+  }
   if (status == MMC_OK) status = mmci_wisdom_put(journal->wisdom, &record, error);
   free(values);
   return status;

@@ -204,10 +204,11 @@ static mmc_status measure(mmci_tuner *tuner, mmci_question question, const mmci_
   const mmci_machine *machine = &tuner->machine;
   mmci_measured measured = {0};
   double start_s = elapsed_s(tuner);
-  status = (question == MMCI_ASK_TIME ? machine->measure
-            : question >= MMCI_ASK_JOULES
-                ? machine->joules
-                : machine->compare)(machine->user, gemm, recipe, &measured, error);
+  status = (question == MMCI_ASK_TIME      ? machine->measure
+            : question == MMCI_ASK_COMPARE ? machine->compare
+            : question == MMCI_ASK_CONFIRM
+                ? machine->confirm
+                : machine->joules)(machine->user, gemm, recipe, &measured, error);
   tuner->measurements++;
   if (status == MMC_E_UNSUPPORTED) {
     double never = (double)INFINITY;

@@ -21,15 +21,19 @@ typedef struct mmci_measured {
 /* What is measured on: a device (measure.h), or a formula in tests. */
 typedef struct mmci_machine {
   void *user;
-  int lanes; /* more pieces than this at work together gain nothing; at least 1 */
-  int pad;   /* a multiple of elements that leading dimensions may be better at; 0: none */
+  int lanes;      /* more pieces than this at work together gain nothing; at least 1 */
+  int pad;        /* a multiple of elements that leading dimensions may be better at; 0: none */
+  double least_s; /* that a recipe must gain in seconds: less depends on where operands lie */
   double (*now_s)(void *user);
   /* How many ways but the first there are. */
   int (*variants)(void *user, const mmci_gemm *gemm);
-  /* Both return E_UNSUPPORTED where the machine cannot do it; other failures end the search. */
+  /* These return E_UNSUPPORTED where the machine cannot do it; other failures end the search. */
   mmc_status (*measure)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
   mmc_status (*compare)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                        mmci_measured *out, mmci_error *error);
+  /* The same in other circumstances, in which what is chosen must gain as well. */
+  mmc_status (*confirm)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
   /* (optional) Joules, and the seconds of the same runs; takes seconds. */
   mmc_status (*joules)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
@@ -97,7 +101,7 @@ void mmci_tuner_expect(mmci_tuner *tuner, int64_t answers);
 typedef enum mmci_question {
   MMCI_ASK_TIME,        /* seconds of the recipe alone */
   MMCI_ASK_COMPARE,     /* against the plain call */
-  MMCI_ASK_CONFIRM,     /* the same, afresh */
+  MMCI_ASK_CONFIRM,     /* the same, in the machine's other circumstances */
   MMCI_ASK_JOULES,      /* joules of the recipe alone */
   MMCI_ASK_JOULES_AGAIN /* the same, afresh */
 } mmci_question;

@@ -31,8 +31,10 @@ const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *pri
 /* Whether the roofline was calibrated here. */
 bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 
-/* The name of the fact that says how wrong the array of these ops is: "array NT margin". */
+/* The names of the facts that say what cuts of the array of these ops must gain: "array NT margin",
+ * and between grid values "array NT between", whose spread is how wrong times are. */
 enum { MMCI_MARGIN_NAME_SIZE = 20 };
-void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, char name[MMCI_MARGIN_NAME_SIZE]);
+void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
+                            char name[MMCI_MARGIN_NAME_SIZE]);
 
 #endif

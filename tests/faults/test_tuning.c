@@ -82,7 +82,7 @@ static mmc_status array(mmci_error *error) {
   mmc_status status = mmci_tuner_create(&machine, &tune, &tuner, error);
   if (status == MMC_OK) status = mmci_tune_array(tuner, &like, &options, &made, error);
   if (status == MMC_OK)
-    status = mmci_array_restore(&like, made->grid, made->seconds, made->margin, &restored, error);
+    status = mmci_array_restore(&like, made->grid, made->seconds, &made->trust, &restored, error);
   mmci_array_destroy(restored);
   mmci_array_destroy(made);
   mmci_tuner_destroy(tuner);

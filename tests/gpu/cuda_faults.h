@@ -33,6 +33,7 @@ __attribute__((visibility("default"))) int mmci_fault_at(int call);
 
 #define cudaDriverGetVersion(...) MMCI_FAULT_OR(cudaDriverGetVersion(__VA_ARGS__))
 #define cudaEventCreateWithFlags(...) MMCI_FAULT_OR(cudaEventCreateWithFlags(__VA_ARGS__))
+#define cudaEventElapsedTime(...) MMCI_FAULT_OR(cudaEventElapsedTime(__VA_ARGS__))
 #define cudaEventQuery(...) MMCI_FAULT_OR(cudaEventQuery(__VA_ARGS__))
 #define cudaEventRecord(...) MMCI_FAULT_OR(cudaEventRecord(__VA_ARGS__))
 #define cudaEventSynchronize(...) MMCI_FAULT_OR(cudaEventSynchronize(__VA_ARGS__))

@@ -22,7 +22,7 @@ typedef struct scene {
   mmci_queue *queue, *other;
   mmci_kernel *kernels[4];
   void *a, *b, *c, *pinned;
-  mmci_event *event;
+  mmci_event *event, *timers[2];
   mmci_graph *graph;
   float *ones, *result;
 } scene;
@@ -61,6 +61,7 @@ static mmc_status prepare(scene *s, mmci_error *error) {
   STEP(s->ops->alloc(s->device, BYTES, &s->b, error));
   STEP(s->ops->alloc(s->device, BYTES, &s->c, error));
   STEP(s->ops->async->alloc_pinned(s->device, BYTES, &s->pinned, error));
+  for (int t = 0; t < 2; t++) STEP(s->ops->async->timer_create(s->device, &s->timers[t], error));
   return s->ops->async->event_create(s->device, &s->event, error);
 }
 
@@ -87,15 +88,21 @@ static mmc_status multiply(scene *s, mmci_error *error) {
   mmc_status captured = s->ops->enqueue(s->queue, s->kernels[0], s->a, s->b, s->c, error);
   STEP(async->capture_end(s->queue, &s->graph, captured == MMC_OK ? error : NULL));
   STEP(captured);
+  STEP(async->event_record(s->queue, s->timers[0], error));
   STEP(async->graph_launch(s->queue, s->graph, error));
+  STEP(async->event_record(s->queue, s->timers[1], error));
   STEP(async->download(s->queue, &here, error));
-  return s->ops->sync(s->queue, error);
+  STEP(s->ops->sync(s->queue, error));
+  double seconds = 0;
+  STEP(async->seconds_between(s->timers[0], s->timers[1], &seconds, error));
+  return seconds > 0 && seconds < 1 ? MMC_OK : mmci_fail(error, MMC_E_DEVICE, "%g s", seconds);
 }
 
 static void take_apart(scene *s) {
   if (s->device == NULL) return;
   s->ops->async->graph_destroy(s->graph);
   s->ops->async->event_destroy(s->event);
+  for (int t = 0; t < 2; t++) s->ops->async->event_destroy(s->timers[t]);
   for (int t = 0; t < 4; t++) s->ops->release(s->kernels[t]);
   s->ops->queue_close(s->other);
   s->ops->queue_close(s->queue);

@@ -3,7 +3,9 @@
  * Matrices go to xGEMM or, small, to LIBXSMM, vectors to xGEMV and xDOT, f16 and bf16 to SGEMM in
  * panels. Of a batch, what takes one thread is shared out among several. What this CBLAS cannot
  * express goes to the plain loops of ref: sizes beyond its 32-bit integers, and conjugation
- * without transposition where it lacks OpenBLAS's extension for that. */
+ * without transposition where it lacks OpenBLAS's extension for that.
+ *
+ * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
 #include <cblas.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include "device/blas/blas.h"
 #include "device/blas/blas_chain.h"
 #include "device/blas/half_gemm.h"
+#include "device/blas/threads.h"
 #include "device/blas/workers.h"
 #include "device/blas/xsmm.h"
 #include "device/host.h"
@@ -48,6 +51,7 @@ struct mmci_kernel {
   mmci_blas_fn multiply; /* NULL: in panels */
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* that share a batch */
+  int limit;             /* of OpenBLAS's threads; 0: as many as it takes */
 };
 
 static bool is_real(mmc_dtype dtype) {
@@ -209,10 +213,27 @@ static void multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, const v
            mmci_batch_result_at(c, false, gemm->c_stride, size, i));
 }
 
+/* ---- threads ------------------------------------------------------------------------------- */
+
+static const char *const fewer_threads[] = {"1 thread",   "2 threads",  "4 threads",
+                                            "8 threads",  "16 threads", "32 threads",
+                                            "64 threads", "128 threads"};
+enum { MOST_VARIANTS = sizeof fewer_threads / sizeof fewer_threads[0] };
+
+static int variants(mmci_device *device, const mmci_gemm *gemm) {
+  (void)device;
+  method how = choose(gemm);
+  if (how == NOTHING || how == ZEROS || how == LOOPS) return 0;
+  int threads = mmci_blas_threads(), count = 0;
+  while (count < MOST_VARIANTS && 1 << count < threads) count++;
+  return count;
+}
+
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
   int64_t batch = kernel->gemm.batch;
   (void)error;
+  if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
   if (kernel->is_single) {
     multiply(queue, kernel, a, b, c);
   } else if (kernel->threads == 1) {
@@ -223,6 +244,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 #endif
     for (int64_t i = 0; i < batch; i++) multiply_entry(queue, kernel, a, b, c, i);
   }
+  if (kernel->limit > 0) mmci_blas_threads_restore();
   return MMC_OK;
 }
 
@@ -231,7 +253,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 static void describe(const mmci_device *device, char *text, size_t size) {
   (void)device;
 #ifdef MMCI_OPENBLAS
-  snprintf(text, size, "%s, %d threads", openblas_get_config(), openblas_get_num_threads());
+  snprintf(text, size, "%s, %d threads", openblas_get_config(), mmci_blas_threads());
 #else
   snprintf(text, size, "a CBLAS that does not say which");
 #endif
@@ -245,6 +267,7 @@ static void identify(const mmci_device *device, mmci_identity *out) {
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
+  if (gemm->variant > 0 && gemm->variant <= MOST_VARIANTS) return fewer_threads[gemm->variant - 1];
   switch (choose(gemm)) {
     case NOTHING:
       return "nothing";
@@ -270,10 +293,14 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
 
 static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                           mmci_error *error) {
-  (void)device;
+  int count = gemm->variant != 0 ? variants(device, gemm) : 0;
+  if (gemm->variant < 0 || gemm->variant > count)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 to %d, got %d", count,
+                     gemm->variant);
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  *kernel = (mmci_kernel){.gemm = *gemm, .threads = 1};
+  *kernel = (mmci_kernel){
+      .gemm = *gemm, .threads = 1, .limit = gemm->variant > 0 ? 1 << (gemm->variant - 1) : 0};
   kernel->multiply = mmci_blas_call(&kernel->gemm);
   if (choose(gemm) == SMALL) kernel->small = mmci_xsmm_code(gemm);
   if (gemm->batch == 0) kernel->gemm.batch = 1;
@@ -310,7 +337,7 @@ const mmci_device_ops mmci_device_blas = {
     .describe = describe,
     .identify = identify,
     .supports = mmci_host_supports,
-    .variants = mmci_host_variants,
+    .variants = variants,
     .kernel_name = kernel_name,
     .prepare = prepare,
     .release = release,

@@ -13,7 +13,7 @@
 #include "device/cuda/tee.h"
 
 enum {
-  VARIANTS_MAX = 12,
+  VARIANTS_MAX = 24,
   FIRST_TEE = VARIANTS_MAX + 1, /* variants are numbers that records keep */
   VECTOR_BYTES = 16, /* cuBLASLt's algorithms are asked for with addresses that are multiples */
   HOPPER = 9,
@@ -40,8 +40,10 @@ static const arithmetic TF32 = {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_
 static const arithmetic TF32_COMPLEX = {CUDA_C_32F, CUDA_C_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
                                         "cublas tf32 complex"};
 static const char *const VARIANT_NAMES[] = {
-    "cublaslt 1", "cublaslt 2", "cublaslt 3", "cublaslt 4",  "cublaslt 5",  "cublaslt 6",
-    "cublaslt 7", "cublaslt 8", "cublaslt 9", "cublaslt 10", "cublaslt 11", "cublaslt 12"};
+    "cublaslt 1",  "cublaslt 2",  "cublaslt 3",  "cublaslt 4",  "cublaslt 5",  "cublaslt 6",
+    "cublaslt 7",  "cublaslt 8",  "cublaslt 9",  "cublaslt 10", "cublaslt 11", "cublaslt 12",
+    "cublaslt 13", "cublaslt 14", "cublaslt 15", "cublaslt 16", "cublaslt 17", "cublaslt 18",
+    "cublaslt 19", "cublaslt 20", "cublaslt 21", "cublaslt 22", "cublaslt 23", "cublaslt 24"};
 
 static const float ONE_F32[2] = {1, 0}, ZERO_F32[2] = {0, 0};
 static const double ONE_F64[2] = {1, 0}, ZERO_F64[2] = {0, 0};
