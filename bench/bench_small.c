@@ -440,6 +440,7 @@ int main(int argc, char **argv) {
   batch(64, 10000, false);
   batch(20, 10000, false);
   batch(48, 10000, false);
+  batch(100, 1000, false);
   batch(128, 1000, false);
   alone();
   long_chain(64, "1000 of 64x64 in 264, 33, 8", BIG);

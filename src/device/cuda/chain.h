@@ -53,14 +53,14 @@ typedef struct mmci_steps_product {
   uint32_t a, b, to; /* places */
   uint16_t a_pitch, b_pitch, to_pitch, m, n, k4, tiles_across, work; /* k4: k / 4, padded */
   uint8_t tall, split;
-  uint8_t loads; /* as many of the loads are given before it: those of the next product too */
+  uint8_t loads; /* so many are given by now: the next product's too, or, when late, its own */
   uint8_t pad;
 } mmci_steps_product;
 
 typedef struct mmci_steps {
   int64_t batch, ldc, c_stride;
   void *c;
-  bool c_gathered;
+  bool c_gathered, late; /* late: operands come when they are needed, not a product before */
   uint8_t count, loads_first, loads; /* products; loads before the first; all loads */
   uint8_t groups;                    /* chains of a block at a time */
   uint16_t threads;                  /* of a group, a multiple of 32 */

@@ -42,7 +42,7 @@ static __device__ __forceinline__ float4 times_quad(const float4 &x, const float
 template <int FACTORS>
 __global__ void __launch_bounds__(FOUR_CHAIN_THREADS)
     multiply_quads(const __grid_constant__ mmci_equal e) {
-  const int n = factors_of<FACTORS>(e), row = (int)threadIdx.x % 4;
+  const int n = factors_of<FACTORS>(e), row = (int)(threadIdx.x % 4);
   const int64_t chain = (int64_t)blockIdx.x * (FOUR_CHAIN_THREADS / 4) + threadIdx.x / 4;
   /* All lanes of a warp shuffle, those past the end with the last chain. */
   const int64_t c = chain < e.batch ? chain : e.batch - 1;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(WARPS *WARP) multiply_rows(const __grid_consta
   constexpr int lanes = Shape::lanes, per_warp = Shape::per_warp, pitch = Shape::pitch,
                 words = Shape::words;
   MMCI_DYNAMIC_SHARED(memory);
-  const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP,
+  const int lane = (int)(threadIdx.x % WARP), warp = (int)(threadIdx.x / WARP),
             n = factors_of<FACTORS>(e);
   const int64_t first = ((int64_t)blockIdx.x * WARPS + warp) * per_warp;
   const int there = e.batch - first < per_warp ? (int)(e.batch - first) : per_warp;
@@ -174,22 +174,20 @@ static __device__ __forceinline__ void chain_wait() {
     __syncthreads();
 }
 
-template <int SIDE, int HEIGHT, int WIDTH, int PER_BLOCK, int BUFFERS, int BLOCKS, int UNROLL,
-          int FACTORS>
+template <int SIDE, int HEIGHT, int WIDTH, int PER_BLOCK, int BUFFERS, int BLOCKS, int UNROLL>
 __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS>::threads,
                                   BLOCKS) multiply_tiles(const __grid_constant__ mmci_equal e) {
   typedef TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS> Shape;
   constexpr int lanes = Shape::lanes, pitch = Shape::pitch, down = Shape::down,
                 across = Shape::across;
   MMCI_DYNAMIC_SHARED(memory);
-  const int n = factors_of<FACTORS>(e), t = (int)threadIdx.x % lanes, lane = t % WARP,
-            warp = t / WARP;
-  const int64_t chain = (int64_t)blockIdx.x * PER_BLOCK + (int)threadIdx.x / lanes;
+  const int n = e.n, t = (int)(threadIdx.x % lanes), lane = t % WARP, warp = t / WARP;
+  const int64_t chain = (int64_t)blockIdx.x * PER_BLOCK + (int)(threadIdx.x / lanes);
   const bool works = chain < e.batch;
   const int64_t c = works ? chain : e.batch - 1;
   const int col = warp % (across / 4) * 4 + ((lane & 1) | ((lane >> 1) & 2)),
             row = warp / (across / 4) * 8 + (((lane >> 1) & 1) | ((lane >> 2) & 6));
-  float *x = reinterpret_cast<float *>(memory) + (int)threadIdx.x / lanes * Shape::floats;
+  float *x = reinterpret_cast<float *>(memory) + (int)(threadIdx.x / lanes) * Shape::floats;
   float *buffers = x + SIDE * pitch;
   mmci_follow_previous();
   auto load = [&](int f) {
@@ -207,7 +205,15 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
     mmci_copy_async_commit();
   }
   float sums[HEIGHT][WIDTH];
-#pragma unroll(FACTORS != 0 ? FACTORS : 1)
+  auto store = [&](float *to, int to_pitch) {
+#pragma unroll
+    for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+      for (int g = 0; g < WIDTH; g += 4)
+        *reinterpret_cast<float4 *>(to + (row + i * down) * to_pitch + col * 4 + g * across) =
+            make_float4(sums[i][g], sums[i][g + 1], sums[i][g + 2], sums[i][g + 3]);
+  };
+#pragma unroll 1
   for (int f = 1; f < n; f++) {
     mmci_copy_async_wait<BUFFERS - 1>();
     chain_wait<lanes>();
@@ -234,23 +240,14 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
             for (int q = 0; q < 4; q++) sums[i][g + q] += part(a[i], d) * part(b, q);
         }
     }
-    float *to = works ? e.c + c * e.c_stride : nullptr;
-    int to_pitch = SIDE;
     if (f < n - 1) {
       chain_wait<lanes>();
       if (f + BUFFERS < n) load(f + BUFFERS);
-      to = x;
-      to_pitch = pitch;
+      store(x, pitch);
     }
     mmci_copy_async_commit();
-    if (to != nullptr)
-#pragma unroll
-      for (int i = 0; i < HEIGHT; i++)
-#pragma unroll
-        for (int g = 0; g < WIDTH; g += 4)
-          *reinterpret_cast<float4 *>(to + (row + i * down) * to_pitch + col * 4 + g * across) =
-              make_float4(sums[i][g], sums[i][g + 1], sums[i][g + 2], sums[i][g + 3]);
   }
+  if (works) store(e.c + c * e.c_stride, SIDE);
 }
 
 /* ---- on the host ----------------------------------------------------------------------------- */
@@ -263,12 +260,12 @@ typedef struct variant {
   int threads, per_block, shared_bytes;
 } variant;
 
-#define TILES(SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS, BLOCKS, UNROLL)                \
-  {                                                                                   \
-    SIDE, multiply_tiles<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS, BLOCKS, UNROLL, 4>, \
-        multiply_tiles<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS, BLOCKS, UNROLL, 0>,   \
-        TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS>::threads, PER_BLOCK,      \
-        TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS>::shared_bytes             \
+#define TILES(SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS, BLOCKS, UNROLL)             \
+  {                                                                                \
+    SIDE, multiply_tiles<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS, BLOCKS, UNROLL>, \
+        multiply_tiles<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS, BLOCKS, UNROLL>,   \
+        TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS>::threads, PER_BLOCK,   \
+        TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUFFERS>::shared_bytes          \
   }
 #define ROWS(SIDE, HEIGHT, WARPS)                                                           \
   {                                                                                         \

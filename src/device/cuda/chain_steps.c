@@ -21,6 +21,9 @@ typedef struct place {
   int first, last;
 } place;
 
+/* When operands are loaded: all at first; while the product before is computed; when needed. */
+typedef enum hurry { EAGER, AHEAD, LATE } hurry;
+
 typedef struct layout {
   const mmci_device_chain *chain;
   size_t element_bytes; /* in the arena */
@@ -44,7 +47,7 @@ static uint32_t pitch_of(const layout *l, int64_t cols) {
 
 /* ---- who lives when -------------------------------------------------------------------------- */
 
-static void find_lives(layout *l, bool eager) {
+static void find_lives(layout *l, hurry when) {
   const mmci_device_chain *chain = l->chain;
   for (int i = 0; i < chain->n + chain->count; i++)
     l->places[i] = (place){.first = i < chain->n ? chain->count : i - chain->n,
@@ -60,9 +63,8 @@ static void find_lives(layout *l, bool eager) {
     place *both[] = {left, right};
     for (int t = 0; t < 2; t++) {
       both[t]->last = s;
-      /* Operands come while the product before is computed. */
-      if (both[t] < l->places + chain->n && both[t]->first > s - 1)
-        both[t]->first = eager ? -1 : s - 1;
+      if (both[t] < l->places + chain->n && both[t]->first == chain->count)
+        both[t]->first = when == EAGER ? -1 : when == AHEAD ? s - 1 : s;
     }
   }
 }
@@ -91,9 +93,9 @@ static void find_place(layout *l, int i) {
   if (p->at + size > l->size) l->size = p->at + size;
 }
 
-static void lay_out(layout *l, bool eager) {
+static void lay_out(layout *l, hurry when) {
   const int count = l->chain->n + l->chain->count;
-  find_lives(l, eager);
+  find_lives(l, when);
   l->size = 0;
   for (int i = 0; i < count; i++) {
     l->places[i].pitch = pitch_of(l, l->places[i].cols);
@@ -225,13 +227,17 @@ bool mmci_steps_plan(const mmci_chain_limits *limits, const mmci_device_chain *c
   if (chain->count < 1 || chain->count > MMCI_STEPS || chain->n > MMCI_STEPS + 1) return false;
   const size_t bytes = mmci_cuda_element_bytes(chain->dtype);
   layout l = {.chain = chain, .element_bytes = bytes < 4 ? 4 : bytes};
-  lay_out(&l, true);
-  if (l.size * l.element_bytes > EAGER_BYTES) lay_out(&l, false);
+  hurry when = EAGER;
+  lay_out(&l, when);
+  while (when < LATE &&
+         l.size * l.element_bytes > (when == EAGER ? EAGER_BYTES : limits->shared_bytes))
+    lay_out(&l, when = (hurry)(when + 1));
   if (l.size * l.element_bytes > limits->shared_bytes) return false;
   *out = (mmci_steps){.batch = chain->batch,
                       .ldc = chain->ldc,
                       .c_stride = chain->c_stride,
                       .c_gathered = chain->c_gathered,
+                      .late = when == LATE,
                       .count = (uint8_t)chain->count};
   choose_threads(&l, out);
   for (int s = 0; s < chain->count; s++) fill_product(&l, s, out);

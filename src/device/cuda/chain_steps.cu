@@ -182,6 +182,11 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
       for (int l = given + warp; l < p.loads; l += warps)
         load_part<Element>(steps.load[l], chain, arena, lane);
       given = p.loads;
+      if (steps.late) {
+        mmci_copy_async_commit();
+        mmci_copy_async_wait<0>();
+        mmci_group_wait(group, threads);
+      }
       Target<Element> target = {arena, nullptr, steps.ldc};
       if (s == count - 1)
         target.c = steps.c_gathered ? static_cast<Stored *const *>(steps.c)[chain]
