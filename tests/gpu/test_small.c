@@ -157,7 +157,10 @@ static bool stack_create(stack *x, const target *on, mmci_queue *queue, mmc_dtyp
                             dtype_facts[dtype].size;
   x->host = malloc(x->bytes);
   void **table = malloc((size_t)batch * sizeof *table);
-  if (x->host == NULL || table == NULL) return expect(false, "out of memory");
+  if (x->host == NULL || table == NULL) {
+    free(table);
+    return expect(false, "out of memory");
+  }
   memset(x->host, 0xff, x->bytes);
   mmc_status status = on->ops->alloc(on->device, x->bytes, &x->device, &error);
   if (status == MMC_OK && form.gathered) {
@@ -230,46 +233,48 @@ static void exact_product(const exact *a, const exact *b, const mmci_chain_step 
     }
 }
 
-static bool exact_create(exact *x, int64_t rows, int64_t cols) {
-  const size_t size = (size_t)(rows * cols) + 1;
-  x->value = calloc(size, sizeof *x->value);
-  x->off = calloc(size, sizeof *x->off);
-  return x->value != NULL && x->off != NULL;
-}
-
-/* Chain number i of the batch is right. */
-static bool chain_is_right(const trial *t, const stack *operands, const stack *c, int64_t i) {
+/* Chain number i of the batch in x, whose matrices lie in value and off. */
+static bool compare_chain(const trial *t, const stack *operands, const stack *c, int64_t i,
+                          element *value, double *off) {
   const mmci_device_chain *chain = &t->chain;
+  exact x[NODES] = {{NULL, NULL}};
   const int nodes = chain->n + chain->count;
-  exact *x = calloc((size_t)nodes, sizeof *x);
-  bool right = x != NULL;
-  for (int node = 0; right && node < nodes; node++) {
-    right = exact_create(&x[node], t->rows[node], t->cols[node]);
-    if (!right) break;
+  for (int node = 0; node < nodes; node++) {
+    const int64_t cols = t->cols[node], size = t->rows[node] * cols;
+    x[node] = (exact){value, off};
+    value += size;
+    off += size;
     if (node >= chain->n) {
       const mmci_chain_step *p = &chain->products[node - chain->n];
       exact_product(&x[p->left], &x[p->right], p, chain->dtype, &x[node]);
       continue;
     }
-    for (int64_t r = 0; r < t->rows[node]; r++)
-      for (int64_t q = 0; q < t->cols[node]; q++)
-        x[node].value[r * t->cols[node] + q] = stack_read(&operands[node], i, r, q);
+    for (int64_t at = 0; at < size; at++)
+      x[node].value[at] = stack_read(&operands[node], i, at / cols, at % cols);
   }
-  for (int64_t r = 0; right && r < c->rows; r++)
-    for (int64_t q = 0; right && q < c->cols; q++) {
-      const element want = x[nodes - 1].value[r * c->cols + q], got = stack_read(c, i, r, q);
-      const double off = x[nodes - 1].off[r * c->cols + q];
-      right = fabs(got.re - want.re) <= off && fabs(got.im - want.im) <= off;
-      if (!right)
-        printf("  chain %" PRId64 ": C(%" PRId64 ", %" PRId64
-               ") is (%.9g, %.9g), not (%.9g, %.9g), off by more than %g\n",
-               i, r, q, got.re, got.im, want.re, want.im, off);
-    }
-  for (int node = 0; x != NULL && node < nodes; node++) {
-    free(x[node].value);
-    free(x[node].off);
+  const exact *result = &x[nodes - 1];
+  for (int64_t at = 0; at < c->rows * c->cols; at++) {
+    const int64_t r = at / c->cols, q = at % c->cols;
+    const element want = result->value[at], got = stack_read(c, i, r, q);
+    const double most = result->off[at];
+    if (fabs(got.re - want.re) <= most && fabs(got.im - want.im) <= most) continue;
+    printf("  chain %" PRId64 ": C(%" PRId64 ", %" PRId64
+           ") is (%.9g, %.9g), not (%.9g, %.9g), off by more than %g\n",
+           i, r, q, got.re, got.im, want.re, want.im, most);
+    return false;
   }
-  free(x);
+  return true;
+}
+
+static bool chain_is_right(const trial *t, const stack *operands, const stack *c, int64_t i) {
+  size_t size = 1;
+  for (int node = 0; node < t->chain.n + t->chain.count; node++)
+    size += (size_t)(t->rows[node] * t->cols[node]);
+  element *value = calloc(size, sizeof *value);
+  double *off = calloc(size, sizeof *off);
+  const bool right = value != NULL && off != NULL && compare_chain(t, operands, c, i, value, off);
+  free(value);
+  free(off);
   return right;
 }
 
