@@ -240,10 +240,12 @@ static bool compare_chain(const trial *t, const stack *operands, const stack *c,
   exact x[NODES] = {{NULL, NULL}};
   const int nodes = chain->n + chain->count;
   for (int node = 0; node < nodes; node++) {
-    const int64_t cols = t->cols[node], size = t->rows[node] * cols;
     x[node] = (exact){value, off};
-    value += size;
-    off += size;
+    value += t->rows[node] * t->cols[node];
+    off += t->rows[node] * t->cols[node];
+  }
+  for (int node = 0; node < nodes; node++) {
+    const int64_t cols = t->cols[node], size = t->rows[node] * cols;
     if (node >= chain->n) {
       const mmci_chain_step *p = &chain->products[node - chain->n];
       exact_product(&x[p->left], &x[p->right], p, chain->dtype, &x[node]);
@@ -372,7 +374,7 @@ static bool result_is_right(const setup *s, const trial *t) {
 }
 
 static void try_chain(const target *on, mmci_queue *queue, const trial *t) {
-  setup *s = malloc(sizeof *s);
+  setup *s = calloc(1, sizeof *s);
   if (s == NULL ||
       !(setup_create(s, t, on, queue) && upload_all(s, t, on, queue) &&
         run_chain(s, on, queue, 1) && download_result(s, on, queue) && result_is_right(s, t)))
@@ -525,7 +527,7 @@ static void test_levels(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
 /* A NaN in one chain of a batch reaches no other; an infinity stays one. */
 static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *random) {
   static const int64_t SIDES[] = {4, 8, 12, 16, 32, 64, 7, 13};
-  setup *s = malloc(sizeof *s);
+  setup *s = calloc(1, sizeof *s);
   if (s == NULL) return;
   for (int k = 0; k < 8; k++) {
     const int64_t a = SIDES[k], dims[] = {a, a, a, a};
@@ -578,7 +580,7 @@ static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *rando
 static void test_again(const target *on, mmci_queue *queue, int way, uint64_t *random) {
   const mmci_device_async *async = on->ops->async;
   mmci_error error = {MMC_OK, ""};
-  setup *s = malloc(sizeof *s);
+  setup *s = calloc(1, sizeof *s);
   if (s == NULL) return;
   const int64_t dims[] = {64, 64, 64, 64, 64, 64, 64, 64, 64};
   begin(&t, MMC_F32, 8, way == WAY_SPINES ? 1 : 50, random_bits(random));
@@ -613,7 +615,7 @@ static void test_again(const target *on, mmci_queue *queue, int way, uint64_t *r
 static void test_beside(const target *on, mmci_queue *queue, uint64_t *random) {
   mmci_error error = {MMC_OK, ""};
   mmci_queue *other = NULL;
-  setup *s = malloc(2 * sizeof *s);
+  setup *s = calloc(2, sizeof *s);
   if (s == NULL ||
       !expect_ok(on->ops->queue_open(on->device, &other, &error), &error, "queue_open"))
     return;
@@ -639,7 +641,7 @@ static void test_beside(const target *on, mmci_queue *queue, uint64_t *random) {
 
 /* Batches of one product, which cuBLAS or the plain kernel does. */
 static void test_products(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
-  setup *s = malloc(sizeof *s);
+  setup *s = calloc(1, sizeof *s);
   if (s == NULL) return;
   for (int k = 0; k < (on->small ? 4 : 40); k++) {
     int64_t dims[3];
