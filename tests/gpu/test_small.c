@@ -213,8 +213,7 @@ static double size_of(element x) {
   return fabs(x.re) + fabs(x.im);
 }
 
-static void exact_product(const exact *a, const exact *b, const mmci_chain_step *p, mmc_dtype dtype,
-                          exact *c) {
+static void exact_product(exact a, exact b, const mmci_chain_step *p, mmc_dtype dtype, exact c) {
   const struct dtype_facts *facts = &dtype_facts[dtype];
   const double epsilon = facts->sum_epsilon * ((double)p->k + 8) * 2;
   for (int64_t r = 0; r < p->m; r++)
@@ -222,14 +221,14 @@ static void exact_product(const exact *a, const exact *b, const mmci_chain_step 
       element sum = {0, 0};
       double off = 0;
       for (int64_t d = 0; d < p->k; d++) {
-        const element x = a->value[r * p->k + d], y = b->value[d * p->n + q];
-        const double e = a->off[r * p->k + d], f = b->off[d * p->n + q];
+        const element x = a.value[r * p->k + d], y = b.value[d * p->n + q];
+        const double e = a.off[r * p->k + d], f = b.off[d * p->n + q];
         sum.re += x.re * y.re - x.im * y.im;
         sum.im += x.re * y.im + x.im * y.re;
         off += e * size_of(y) + size_of(x) * f + e * f + epsilon * size_of(x) * size_of(y);
       }
-      c->value[r * p->n + q] = sum;
-      c->off[r * p->n + q] = off + 2 * facts->epsilon * size_of(sum) + facts->least;
+      c.value[r * p->n + q] = sum;
+      c.off[r * p->n + q] = off + 2 * facts->epsilon * size_of(sum) + facts->least;
     }
 }
 
@@ -237,28 +236,32 @@ static void exact_product(const exact *a, const exact *b, const mmci_chain_step 
 static bool compare_chain(const trial *t, const stack *operands, const stack *c, int64_t i,
                           element *value, double *off) {
   const mmci_device_chain *chain = &t->chain;
-  exact x[NODES] = {{NULL, NULL}};
+  int64_t first[NODES];
   const int nodes = chain->n + chain->count;
-  for (int node = 0; node < nodes; node++) {
-    x[node] = (exact){value, off};
-    value += t->rows[node] * t->cols[node];
-    off += t->rows[node] * t->cols[node];
+  for (int64_t node = 0, at = 0; node < nodes; node++) {
+    first[node] = at;
+    at += t->rows[node] * t->cols[node];
+  }
+#define AT(node)                           \
+  (exact) {                                \
+    value + first[node], off + first[node] \
   }
   for (int node = 0; node < nodes; node++) {
     const int64_t cols = t->cols[node], size = t->rows[node] * cols;
     if (node >= chain->n) {
       const mmci_chain_step *p = &chain->products[node - chain->n];
-      exact_product(&x[p->left], &x[p->right], p, chain->dtype, &x[node]);
+      exact_product(AT(p->left), AT(p->right), p, chain->dtype, AT(node));
       continue;
     }
     for (int64_t at = 0; at < size; at++)
-      x[node].value[at] = stack_read(&operands[node], i, at / cols, at % cols);
+      value[first[node] + at] = stack_read(&operands[node], i, at / cols, at % cols);
   }
-  const exact *result = &x[nodes - 1];
+  const exact result = AT(nodes - 1);
+#undef AT
   for (int64_t at = 0; at < c->rows * c->cols; at++) {
     const int64_t r = at / c->cols, q = at % c->cols;
-    const element want = result->value[at], got = stack_read(c, i, r, q);
-    const double most = result->off[at];
+    const element want = result.value[at], got = stack_read(c, i, r, q);
+    const double most = result.off[at];
     if (fabs(got.re - want.re) <= most && fabs(got.im - want.im) <= most) continue;
     printf("  chain %" PRId64 ": C(%" PRId64 ", %" PRId64
            ") is (%.9g, %.9g), not (%.9g, %.9g), off by more than %g\n",
@@ -617,8 +620,10 @@ static void test_beside(const target *on, mmci_queue *queue, uint64_t *random) {
   mmci_queue *other = NULL;
   setup *s = calloc(2, sizeof *s);
   if (s == NULL ||
-      !expect_ok(on->ops->queue_open(on->device, &other, &error), &error, "queue_open"))
+      !expect_ok(on->ops->queue_open(on->device, &other, &error), &error, "queue_open")) {
+    free(s);
     return;
+  }
   int64_t dims[101];
   for (int i = 0; i <= 100; i++) dims[i] = 64;
   begin(&t, MMC_F32, 100, 1, random_bits(random));
