@@ -650,7 +650,7 @@ static void test_products(const target *on, mmci_queue *queue, mmc_dtype dtype, 
   if (s == NULL) return;
   for (int k = 0; k < (on->small ? 4 : 40); k++) {
     int64_t dims[3];
-    for (int i = 0; i < 3; i++) dims[i] = 1 + random_below(random, k % 2 == 0 ? 20 : 100);
+    for (int i = 0; i < 3; i++) dims[i] = 1 + random_below(random, k % 2 == 0 ? 20 : 60);
     begin(&t, dtype, 2, 1 + random_below(random, 9), random_bits(random));
     set_shapes(&t, dims);
     add_product(&t, 0, 1);

@@ -58,7 +58,7 @@ struct mmci_spines {
 
 bool mmci_spines_can(const mmci_device_chain *chain) {
   if ((chain->dtype != MMC_F32 && chain->dtype != MMC_F64) || chain->batch != 1 ||
-      chain->c_gathered || chain->n > MMCI_SPINES_OPERANDS)
+      chain->c_gathered)
     return false;
   for (int i = 0; i < chain->n; i++)
     if (chain->forms[i].gathered) return false;
@@ -324,7 +324,7 @@ typedef struct region {
 } region;
 
 static mmc_status fill(mmci_spines *spines, const layout *l, mmci_error *error) {
-  enum { TASKS, PIECES, OPERANDS, WAITS, TICKET, COUNTERS, SCRATCH, REGIONS };
+  enum { TASKS, PIECES, OPERANDS, WAITS, TICKET, COUNTERS, TABLE, SCRATCH, REGIONS };
   region regions[REGIONS] = {
       [TASKS] = {l->tasks, (size_t)l->tasks_count * sizeof *l->tasks, 0},
       [PIECES] = {l->pieces, (size_t)l->pieces_count * sizeof *l->pieces, 0},
@@ -332,6 +332,7 @@ static mmc_status fill(mmci_spines *spines, const layout *l, mmci_error *error) 
       [WAITS] = {l->waits, (size_t)l->waits_count * sizeof *l->waits, 0},
       [TICKET] = {NULL, sizeof(unsigned long long), 0},
       [COUNTERS] = {NULL, (size_t)l->spines_count * sizeof(unsigned), 0},
+      [TABLE] = {NULL, (size_t)l->chain->n * sizeof(void *), 0},
       [SCRATCH] = {NULL, (size_t)l->scratch * l->element_bytes, 0}};
   size_t size = 0;
   for (int r = 0; r < REGIONS; r++) {
@@ -348,15 +349,17 @@ static mmc_status fill(mmci_spines *spines, const layout *l, mmci_error *error) 
   }
   /* Streams that wait for nothing read it. */
   MMCI_CUDA_TRY(cudaStreamSynchronize(cudaStreamLegacy));
-  spines->call = (mmci_spines_call){.tasks = (const void *)at[TASKS],
-                                    .pieces = (const void *)at[PIECES],
-                                    .operands = (const void *)at[OPERANDS],
-                                    .waits = (const void *)at[WAITS],
-                                    .ticket = (void *)at[TICKET],
-                                    .counters = (void *)at[COUNTERS],
-                                    .scratch = at[SCRATCH],
-                                    .tasks_count = l->tasks_count,
-                                    .depth = l->depth};
+  spines->call = (mmci_spines_call){
+      .tasks = (const void *)at[TASKS],
+      .pieces = (const void *)at[PIECES],
+      .operands = (const void *)at[OPERANDS],
+      .waits = (const void *)at[WAITS],
+      .ticket = l->levels > 1 || l->tasks_count > spines->blocks ? (void *)at[TICKET] : NULL,
+      .counters = (void *)at[COUNTERS],
+      .scratch = at[SCRATCH],
+      .table = (void *)at[TABLE],
+      .tasks_count = l->tasks_count,
+      .depth = l->depth};
   return mmci_spines_kernel_prepare(spines->dtype, spines->side, spines->shared_bytes, error);
 }
 

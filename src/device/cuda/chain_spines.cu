@@ -41,8 +41,11 @@ template <typename Real>
 static __device__ __forceinline__ Source<Real> resolve(const mmci_spine_operand &o,
                                                        const mmci_spines_call &call,
                                                        const void *const *addresses) {
+  const void *address = call.base != nullptr    ? call.base + o.source * call.step
+                        : call.table != nullptr ? call.table[o.source]
+                                                : addresses[o.source];
   const Real *data = o.scratch >= 0 ? static_cast<const Real *>(call.scratch) + o.scratch
-                                    : static_cast<const Real *>(addresses[o.source]);
+                                    : static_cast<const Real *>(address);
   const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
   return {data, o.ld, o.rows, o.cols, o.trans != 0, o.wide != 0 && aligned};
 }
@@ -312,31 +315,34 @@ template <typename Real, int SIDE>
 static __device__ __noinline__ void take_pieces(const mmci_spines_call &call,
                                                 const void *const *addresses) {
   MMCI_DYNAMIC_SHARED(memory);
-  __shared__ unsigned long long drawn;
+  __shared__ int drawn;
+  __shared__ unsigned launches; /* this one included */
   __shared__ Source<Real> sources[MMCI_SPINES_GROUPS][MMCI_SPINES_LENGTH];
   const unsigned long long round = (unsigned long long)call.tasks_count + gridDim.x;
-  unsigned long long next = 0;
-  if (threadIdx.x == 0) next = atomicAdd(call.ticket, 1ull);
-  for (;;) {
-    if (threadIdx.x == 0) drawn = next;
+  const bool draws = call.ticket != nullptr;
+  unsigned long long next = blockIdx.x;
+  if (draws && threadIdx.x == 0) next = atomicAdd(call.ticket, 1ull);
+  do {
+    if (threadIdx.x == 0) {
+      launches = (unsigned)(next / round) + 1;
+      drawn = (int)(next % round);
+    }
     __syncthreads();
-    const unsigned long long ticket = drawn;
-    const int number = (int)(ticket % round);
-    const unsigned launches = (unsigned)(ticket / round) + 1;
+    const int number = drawn;
     if (number >= call.tasks_count) return;
-    if (threadIdx.x == 0) next = atomicAdd(call.ticket, 1ull);
+    if (draws && threadIdx.x == 0) next = atomicAdd(call.ticket, 1ull);
     const mmci_spine_task task = call.tasks[number];
     const int threads = THREADS / task.groups, group = (int)threadIdx.x / threads,
               thread = (int)threadIdx.x % threads;
     if (group < task.pieces) {
       mmci_spine_piece piece = call.pieces[task.first + group];
+      for (int o = thread; o < piece.operands; o += threads)
+        sources[group][o] = resolve<Real>(call.operands[piece.first + o], call, addresses);
       for (int w = thread; w < piece.waits; w += threads) {
         const mmci_spine_wait wait = call.waits[piece.first_wait + w];
         const unsigned goal = launches * (unsigned)wait.pieces;
         while ((int)(acquire(call.counters + wait.counter) - goal) < 0) continue;
       }
-      for (int o = thread; o < piece.operands; o += threads)
-        sources[group][o] = resolve<Real>(call.operands[piece.first + o], call, addresses);
       mmci_group_wait(group, threads);
       const Source<Real> *mine = sources[group];
       const Result<Real> result = result_of<Real>(piece, call);
@@ -361,35 +367,43 @@ static __device__ __noinline__ void take_pieces(const mmci_spines_call &call,
       if (thread == 0 && piece.counter >= 0) signal(call.counters + piece.counter);
     }
     __syncthreads();
-  }
+  } while (draws);
 }
+
+/* Addresses that travel with a launch. */
+enum { FEW = 64, MANY = 480 };
 
 template <int COUNT>
 struct Addresses {
   const void *at[COUNT];
 };
 
-template <typename Real, int SIDE, int COUNT>
+template <typename Real, int SIDE>
 __global__ void __launch_bounds__(THREADS, 1)
     multiply_spines(const __grid_constant__ mmci_spines_call call,
-                    const __grid_constant__ Addresses<COUNT> addresses) {
+                    const __grid_constant__ Addresses<FEW> addresses) {
   mmci_follow_previous();
   take_pieces<Real, SIDE>(call, addresses.at);
+}
+
+__global__ void put_addresses(const __grid_constant__ Addresses<MANY> addresses, const void **table,
+                              int count) {
+  mmci_follow_previous();
+  for (int i = (int)threadIdx.x; i < count; i += THREADS) table[i] = addresses.at[i];
 }
 
 /* ---- on the host ------------------------------------------------------------------------------
  */
 
-/* Addresses travel with a launch; few make it shorter. */
-enum { FEW = 64, MANY = 480, MOST = MMCI_SPINES_OPERANDS };
-
 template <typename Real, int SIDE>
 static mmc_status prepare(size_t shared_bytes, mmci_error *error) {
-  const auto kernels = {reinterpret_cast<const void *>(multiply_spines<Real, SIDE, FEW>),
-                        reinterpret_cast<const void *>(multiply_spines<Real, SIDE, MANY>),
-                        reinterpret_cast<const void *>(multiply_spines<Real, SIDE, MOST>)};
-  for (const void *kernel : kernels)
-    MMCI_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  /* Greater than any before, so that kernels prepared earlier still fit. */
+  cudaFuncAttributes facts;
+  MMCI_CUDA_TRY(
+      cudaFuncGetAttributes(&facts, reinterpret_cast<const void *>(multiply_spines<Real, SIDE>)));
+  if ((int)shared_bytes > facts.maxDynamicSharedSizeBytes)
+    MMCI_CUDA_TRY(cudaFuncSetAttribute(reinterpret_cast<const void *>(multiply_spines<Real, SIDE>),
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        (int)shared_bytes));
   return MMC_OK;
 }
@@ -404,21 +418,45 @@ struct Launch {
   const void *const *operands;
 };
 
-template <typename Real, int SIDE, int COUNT>
-static mmc_status launch_with(const Launch &l, mmci_error *error) {
-  Addresses<COUNT> addresses;
-  for (int32_t i = 0; i < COUNT; i++) addresses.at[i] = i < l.n ? l.operands[i] : nullptr;
-  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_spines<Real, SIDE, COUNT>, l.overlap,
-                                       dim3((unsigned)l.blocks), dim3(THREADS), l.shared_bytes,
-                                       l.stream, *l.call, addresses));
+static bool are_spaced(const Launch &l, int64_t step) {
+  const char *base = static_cast<const char *>(l.operands[0]);
+  for (int32_t i = 0; i < l.n; i++)
+    if (static_cast<const char *>(l.operands[i]) != base + i * step) return false;
+  return true;
+}
+
+static mmc_status put_table(const Launch &l, const void **table, mmci_error *error) {
+  for (int32_t first = 0; first < l.n; first += MANY) {
+    Addresses<MANY> addresses = {};
+    const int32_t count = l.n - first < MANY ? l.n - first : MANY;
+    for (int32_t i = 0; i < count; i++) addresses.at[i] = l.operands[first + i];
+    MMCI_CUDA_TRY(mmci_launch_overlapped(put_addresses, l.overlap, dim3(1), dim3(THREADS), 0,
+                                         l.stream, addresses, table + first, count));
+  }
   return MMC_OK;
 }
 
 template <typename Real, int SIDE>
 static mmc_status launch(const Launch &l, mmci_error *error) {
-  if (l.n <= FEW) return launch_with<Real, SIDE, FEW>(l, error);
-  if (l.n <= MANY) return launch_with<Real, SIDE, MANY>(l, error);
-  return launch_with<Real, SIDE, MOST>(l, error);
+  Addresses<FEW> addresses = {};
+  mmci_spines_call call = *l.call;
+  const int64_t step =
+      l.n > 1 ? static_cast<const char *>(l.operands[1]) - static_cast<const char *>(l.operands[0])
+              : 0;
+  if (are_spaced(l, step)) {
+    call.base = static_cast<const char *>(l.operands[0]);
+    call.step = step;
+  } else if (l.n <= FEW) {
+    call.table = nullptr;
+    for (int32_t i = 0; i < l.n; i++) addresses.at[i] = l.operands[i];
+  } else {
+    mmc_status status = put_table(l, call.table, error);
+    if (status != MMC_OK) return status;
+  }
+  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_spines<Real, SIDE>, l.overlap,
+                                       dim3((unsigned)l.blocks), dim3(THREADS), l.shared_bytes,
+                                       l.stream, call, addresses));
+  return MMC_OK;
 }
 
 /* Returns CALL<Real, SIDE> arguments. */

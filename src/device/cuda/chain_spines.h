@@ -10,10 +10,9 @@ extern "C" {
 
 enum {
   MMCI_SPINES_THREADS = 256,
-  MMCI_SPINES_GROUPS = 8,      /* pieces that a block works on side by side, at most */
-  MMCI_SPINES_LENGTH = 32,     /* operands of a spine */
-  MMCI_SPINES_OPERANDS = 4000, /* whose addresses fit in a launch */
-  MMCI_SPINES_RESULT = -1,     /* the place of the chain's result */
+  MMCI_SPINES_GROUPS = 8,  /* pieces that a block works on side by side, at most */
+  MMCI_SPINES_LENGTH = 32, /* operands of a spine */
+  MMCI_SPINES_RESULT = -1, /* the place of the chain's result */
 };
 
 /* An operand of a spine, k x n; that of a product lies in the scratch, row-major. */
@@ -44,15 +43,20 @@ typedef struct mmci_spine_task {
   int32_t group_elements; /* of each group's shared memory; 0: few rows, one group */
 } mmci_spine_task;
 
-/* What the kernel is told. All but the addresses lies in the device's memory. */
+/* What the kernel is told. It lies in the device's memory but for the operands' addresses, which
+ * are spaced evenly, or travel with the launch when they are few, or are put into a table before.
+ */
 typedef struct mmci_spines_call {
   const mmci_spine_task *tasks;
   const mmci_spine_piece *pieces;
   const mmci_spine_operand *operands;
   const mmci_spine_wait *waits;
-  unsigned long long *ticket; /* grows by tasks + blocks a launch */
+  unsigned long long *ticket; /* grows by tasks + blocks a launch; NULL: a block has one task */
   unsigned *counters;
   void *scratch, *c;
+  const void **table;
+  const char *base; /* not NULL: operand i is at base + i * step bytes */
+  int64_t step;
   int32_t tasks_count, depth; /* depth: factors on their way where a piece has many rows */
 } mmci_spines_call;
 
