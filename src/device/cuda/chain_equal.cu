@@ -278,9 +278,9 @@ static const variant VARIANTS[] = {
     {4, multiply_quads<4>, multiply_quads<0>, FOUR_CHAIN_THREADS, FOUR_CHAIN_THREADS / 4, 0},
     ROWS(8, 2, 4),
     ROWS(12, 3, 2),
-    TILES(16, 4, 4, 4, 3, 1, 2),
+    TILES(16, 4, 4, 4, 3, 1, 4),
     TILES(32, 4, 8, 2, 2, 1, 2),
-    TILES(64, 8, 4, 1, 2, 4, 4),
+    TILES(64, 8, 8, 1, 2, 4, 4),
 };
 
 static const variant *find(int64_t side) {

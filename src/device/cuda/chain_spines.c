@@ -32,7 +32,7 @@ typedef struct layout {
   int side;
   size_t element_bytes;
   int32_t *spine_of; /* of every product: the spine that it ends, or -1 */
-  int32_t *lengths;
+  int32_t *lengths, *heights;
   spine *spines;
   mmci_spine_operand *operands;
   mmci_spine_wait *waits;
@@ -168,13 +168,20 @@ static void add_spine(layout *l, int32_t top) {
   if (sp.level >= l->levels) l->levels = sp.level + 1;
 }
 
-/* A spine that is too long ends earlier, too: what came before is then the first operand. */
+/* Ends spines earlier, too: where they are too long, and before a product that waits for what takes
+ * no less time than the products before it, which are better done meanwhile. */
 static void shorten(layout *l) {
   const mmci_device_chain *chain = l->chain;
   int32_t *length = l->lengths; /* operands of the spine so far */
+  int32_t *height = l->heights; /* its level if it ended here */
   for (int32_t s = 0; s < chain->count; s++) {
-    const int32_t left = before(l, s);
-    length[s] = left >= 0 ? length[left] + 1 : 2;
+    const int32_t left = chain->products[s].left - chain->n,
+                  right = chain->products[s].right - chain->n;
+    if (left >= 0 && right >= 0 && height[right] >= height[left]) l->spine_of[left] = 0;
+    const bool goes_on = before(l, s) >= 0;
+    length[s] = goes_on ? length[left] + 1 : 2;
+    height[s] = left < 0 ? 0 : goes_on ? height[left] : height[left] + 1;
+    if (right >= 0 && height[right] >= height[s]) height[s] = height[right] + 1;
     if (length[s] == MMCI_SPINES_LENGTH) l->spine_of[s] = 0;
   }
 }
@@ -291,6 +298,7 @@ static mmc_status lay_out(layout *l, const mmci_spines_facts *facts, mmci_error 
   const size_t count = (size_t)l->chain->count;
   mmc_status status = take(&l->spine_of, count, sizeof *l->spine_of, error);
   if (status == MMC_OK) status = take(&l->lengths, count, sizeof *l->lengths, error);
+  if (status == MMC_OK) status = take(&l->heights, count, sizeof *l->heights, error);
   if (status == MMC_OK) status = take(&l->spines, count, sizeof *l->spines, error);
   /* A spine has one operand more than it has products. */
   if (status == MMC_OK) status = take(&l->operands, 2 * count, sizeof *l->operands, error);
@@ -310,6 +318,7 @@ static mmc_status lay_out(layout *l, const mmci_spines_facts *facts, mmci_error 
 static void layout_free(layout *l) {
   free(l->spine_of);
   free(l->lengths);
+  free(l->heights);
   free(l->spines);
   free(l->operands);
   free(l->waits);
