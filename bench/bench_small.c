@@ -441,8 +441,7 @@ int main(int argc, char **argv) {
     batch(32, 10000, true);
     return 0;
   }
-  static const int BIG[] = {264, 33, 8, 1}, SMALL[] = {264, 33, 1}, WIDE[] = {264, 33, 4, 1},
-                   STEEP[] = {264, 66, 16, 4, 1};
+  static const int BIG[] = {264, 33, 8, 1}, SMALL[] = {264, 33, 1};
   alone();
   batch(4, 200000, false);
   batch(8, 200000, false);
@@ -456,9 +455,7 @@ int main(int argc, char **argv) {
   batch(100, 1000, false);
   batch(128, 1000, false);
   long_chain(64, "1000 of 64x64 in 264, 33, 8", BIG);
-  long_chain(64, "1000 of 64x64 in 264, 33, 4", WIDE);
   long_chain(64, "1000 of 64x64 in 264, 33", SMALL);
-  long_chain(64, "1000 of 64x64 in 264, 66, 16, 4", STEEP);
   long_chain(64, "1000 of 64x64 balanced", NULL);
   long_chain(32, "1000 of 32x32 in 264, 33, 8", BIG);
   long_chain(32, "1000 of 32x32 in 264, 33", SMALL);

@@ -96,13 +96,14 @@ mmc_status mmci_equal_launch(cudaStream_t stream, const mmci_chain_limits *limit
 /* ---- spines -----------------------------------------------------------------------------------
  */
 
-/* A spine is the run of products that reads its own result as its left operand and nothing else
- * does: x0 x1 ... xn from left to right, where xi is an operand or the result of another spine. Its
- * rows are independent of each other, so a spine may be cut into pieces of rows; a piece waits
- * until the spines that it reads are whole. Whatever the tree, it is cut into spines; it runs well
- * when few depend on few: n equal factors as ever shorter rows of spines of four to eight operands,
- * of which the first row has two or more for every multiprocessor, or a single spine from left to
- * right. */
+/* A spine is a run of products from left to right, x0 x1 ... xn, each of which reads the result of
+ * the one before as its left operand and nothing else does; xi is an operand or the result of
+ * another spine. Its rows are independent of each other, so a spine may be cut into pieces of rows;
+ * a piece waits until the spines that it reads are whole. Any tree is cut into spines. What runs
+ * well has few levels: a single spine from left to right; or, of n equal factors, runs that are
+ * combined in runs and so on, about two for every multiprocessor first, then a quarter as many, and
+ * a quarter of those: 264, 33 and 8 of 1000 on 132. A balanced tree takes half as long again, its
+ * levels being ten. */
 typedef struct mmci_spines mmci_spines;
 
 /* Whether the chain is one for that way, and whether it is one chain large enough to gain. */

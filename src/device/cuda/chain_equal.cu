@@ -280,7 +280,7 @@ static const variant VARIANTS[] = {
     ROWS(12, 3, 2),
     TILES(16, 4, 4, 4, 3, 1, 4),
     TILES(32, 4, 8, 2, 2, 1, 2),
-    TILES(64, 8, 8, 1, 2, 4, 4),
+    TILES(64, 8, 4, 1, 2, 4, 4),
 };
 
 static const variant *find(int64_t side) {
