@@ -51,6 +51,8 @@ __attribute__((visibility("default"))) int mmci_fault_at(int call);
 #define cudaLaunchKernelExC(...) MMCI_FAULT_OR(cudaLaunchKernelExC(__VA_ARGS__))
 #define cudaMalloc(...) MMCI_FAULT_OR(cudaMalloc(__VA_ARGS__))
 #define cudaMemGetInfo(...) MMCI_FAULT_OR(cudaMemGetInfo(__VA_ARGS__))
+#define cudaMemcpy(...) MMCI_FAULT_OR(cudaMemcpy(__VA_ARGS__))
+#define cudaMemset(...) MMCI_FAULT_OR(cudaMemset(__VA_ARGS__))
 #define cudaMemcpy2DAsync(...) MMCI_FAULT_OR(cudaMemcpy2DAsync(__VA_ARGS__))
 #define cudaMemcpyAsync(...) MMCI_FAULT_OR(cudaMemcpyAsync(__VA_ARGS__))
 #define cudaOccupancyMaxActiveBlocksPerMultiprocessor(...) \

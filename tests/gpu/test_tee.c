@@ -12,7 +12,7 @@
 #include "gpu_elements.h"
 #include "gpu_test.h"
 
-enum { FIRST_TEE = 13, GUARD = 64, MOST_SHIFT = 4 };
+enum { FIRST_TEE = 25, GUARD = 64, MOST_SHIFT = 4 };
 
 /* Tiles of the ways, which are variants from FIRST_TEE on. */
 static const struct {

@@ -148,7 +148,7 @@ static void a_spent_budget_is_no_failure(void **state) {
   mmc_tune_report all = tune(f, MMC_OK);
   mmc_chain_destroy(f->chain);
   assert_int_equal(mmc_chain_parse(f->context, "f64:7x4x5x3:NTN", &f->chain), MMC_OK);
-  f->options.budget_s = 0.02;
+  f->options.budget_s = 0.003;
   int calls = 0;
   mmc_tune_report report;
   do {

@@ -2,8 +2,8 @@
  *
  * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
- * the algorithms that cuBLASLt proposes, 1 to 12, and the ways of tee.h, from 13 on. What cuBLAS
- * cannot say goes to products_plain.cu. */
+ * the algorithms that cuBLASLt proposes, 1 to 24, and the ways of tee.h, from 25 on. A batch is one
+ * strided call, without variants. What cuBLAS cannot say goes to products_plain.cu. */
 #include <stdint.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ enum {
   HOPPER = 9,
 };
 
-typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS, CUBLASLT, TEE } way;
+typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS_BATCH, CUBLAS, CUBLASLT, TEE } way;
 
 typedef struct arithmetic {
   cudaDataType_t type, scale;
@@ -105,6 +105,10 @@ static bool express(const mmci_form *form, int64_t rows, int64_t cols, mmc_dtype
   return out->cols == 1;
 }
 
+static bool is_batch(const mmci_gemm *gemm) {
+  return gemm->batch > 1;
+}
+
 /* Fills the kernel with all but cuBLASLt's choice. */
 static void choose_way(const mmci_gemm *gemm, mmci_kernel *kernel) {
   const mmci_form c = {.ld = gemm->ldc};
@@ -118,18 +122,23 @@ static void choose_way(const mmci_gemm *gemm, mmci_kernel *kernel) {
     kernel->way = NOTHING;
   else if (gemm->k == 0)
     kernel->way = ZEROS;
-  else if (!express(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
+  else if (gemm->a.gathered || gemm->b.gathered ||
+           !express(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
            !express(&gemm->b, gemm->k, gemm->n, gemm->dtype, &kernel->b) ||
            !express(&c, gemm->m, gemm->n, gemm->dtype, &kernel->c))
     kernel->way = PLAIN;
   else
-    kernel->way = gemm->variant == 0 ? CUBLAS : gemm->variant < FIRST_TEE ? CUBLASLT : TEE;
+    kernel->way = is_batch(gemm)              ? CUBLAS_BATCH
+                  : gemm->variant == 0        ? CUBLAS
+                  : gemm->variant < FIRST_TEE ? CUBLASLT
+                                              : TEE;
 }
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   return (unsigned)gemm->dtype < sizeof NATIVE / sizeof *NATIVE && gemm->m >= 0 && gemm->k >= 0 &&
-         gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch <= 1;
+         gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 &&
+         gemm->a.stride >= 0 && gemm->b.stride >= 0;
 }
 
 const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
@@ -152,6 +161,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
         return mmci_tee_name(gemm->dtype, gemm->variant - FIRST_TEE);
       break;
     case CUBLAS:
+    case CUBLAS_BATCH:
       break;
   }
   return kernel.arithmetic->name;
@@ -292,7 +302,10 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   kernel->device = device;
   choose_way(gemm, kernel);
   if (kernel->way == CUBLASLT) status = prepare_lt(kernel, error);
-  if (kernel->way == TEE)
+  if (is_batch(gemm) && gemm->variant != 0)
+    status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a batch, got %d",
+                       gemm->variant);
+  else if (kernel->way == TEE)
     status =
         mmci_tee_prepare(&device->properties, gemm, gemm->variant - FIRST_TEE, &kernel->tee, error);
   if (status == MMC_OK)
@@ -314,10 +327,10 @@ void mmci_cuda_release(mmci_kernel *kernel) {
 static way way_of_addresses(const mmci_kernel *kernel, const void *a, const void *b,
                             const void *c) {
   uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
-  if (kernel->way < CUBLAS) return kernel->way;
+  if (kernel->way < CUBLAS_BATCH) return kernel->way;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
   if (kernel->way == TEE) return mmci_tee_takes(kernel->tee, a, b) ? TEE : CUBLAS;
-  return bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->way;
+  return kernel->way == CUBLASLT && bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->way;
 }
 
 mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
@@ -332,6 +345,17 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
     case ZEROS:
     case PLAIN:
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case CUBLAS_BATCH: {
+      const mmci_gemm *g = &kernel->gemm;
+      mmc_status status = mmci_cuda_bind_handle(queue, error);
+      if (status != MMC_OK) return status;
+      MMCI_CUBLAS_TRY(
+          cublas, cublasGemmStridedBatchedEx_64,
+          (queue->handle, left->op, right->op, g->n, g->m, g->k, kernel->one, b, as->type, left->ld,
+           g->b.stride, a, as->type, right->ld, g->a.stride, kernel->beta, c, as->type,
+           kernel->c.ld, g->c_stride, g->batch, as->compute, CUBLAS_GEMM_DEFAULT));
+      break;
+    }
     case CUBLAS: {
       mmc_status status = mmci_cuda_bind_handle(queue, error);
       if (status != MMC_OK) return status;
