@@ -13,7 +13,7 @@
 #include "gpu_test.h"
 
 enum { OPERANDS = 200, PRODUCTS = 400, NODES = OPERANDS + PRODUCTS, GUARD = 40, CHECKED = 6 };
-enum { WAY_ANY, WAY_STEPS, WAY_SPINES }; /* variants of the module */
+enum { WAY_ANY, WAY_STEPS, WAY_SPINES, WAY_FUSED }; /* variants of the module */
 
 /* ---- a chain ----------------------------------------------------------------------------------
  */
@@ -213,9 +213,11 @@ static double size_of(element x) {
   return fabs(x.re) + fabs(x.im);
 }
 
-static void exact_product(exact a, exact b, const mmci_chain_step *p, mmc_dtype dtype, exact c) {
-  const struct dtype_facts *facts = &dtype_facts[dtype];
-  const double epsilon = facts->sum_epsilon * ((double)p->k + 8) * 2;
+static void exact_product(exact a, exact b, const mmci_chain_step *p,
+                          const mmci_device_chain *chain, exact c) {
+  const struct dtype_facts *facts = &dtype_facts[chain->dtype];
+  const double of_tf32 = chain->precision == MMCI_FAST ? 0x1p-10 : 0; /* both operands rounded */
+  const double epsilon = facts->sum_epsilon * ((double)p->k + 8) * 2 + of_tf32;
   for (int64_t r = 0; r < p->m; r++)
     for (int64_t q = 0; q < p->n; q++) {
       element sum = {0, 0};
@@ -250,7 +252,7 @@ static bool compare_chain(const trial *t, const stack *operands, const stack *c,
     const int64_t cols = t->cols[node], size = t->rows[node] * cols;
     if (node >= chain->n) {
       const mmci_chain_step *p = &chain->products[node - chain->n];
-      exact_product(AT(p->left), AT(p->right), p, chain->dtype, AT(node));
+      exact_product(AT(p->left), AT(p->right), p, chain, AT(node));
       continue;
     }
     for (int64_t at = 0; at < size; at++)
@@ -732,6 +734,47 @@ static void test_far(const target *on, mmci_queue *queue, int64_t side, uint64_t
   on->ops->dealloc(on->device, near_b);
 }
 
+/* Two products in one kernel, from the left and from the right: edges of tiles, any forms; and by
+ * itself where that gains. */
+static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, bool fast,
+                       uint64_t *random) {
+  static const int64_t WIDTHS[] = {1, 7, 15, 16, 17, 31, 32, 33, 63, 64};
+  const int count = on->small ? 10 : 120;
+  for (int k = 0; k < count; k++) {
+    const bool right = k % 2 == 1;
+    const int64_t w = WIDTHS[k % 10], rows = 1 + random_below(random, on->small ? 150 : 700),
+                  other = random_below(random, 20) == 0 ? 0 : 1 + random_below(random, 90);
+    int64_t dims[] = {rows, other, w, 1 + random_below(random, 150)};
+    if (right) {
+      dims[0] = dims[3];
+      dims[1] = w;
+      dims[2] = other;
+      dims[3] = rows;
+    }
+    begin(&t, dtype, 3, 1 + random_below(random, 3), random_bits(random));
+    t.chain.precision = fast ? MMCI_FAST : MMCI_NATIVE;
+    t.chain.variant = WAY_FUSED;
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 2, right ? 1 : 0, random);
+    finish_random(&t, random);
+    for (int i = 0; i < 3; i++) t.forms[i].gathered = t.forms[i].conj = false;
+    t.chain.c_gathered = false;
+    try_chain(on, queue, &t);
+  }
+  const int64_t tall[] = {3000, 13, 16, 11}, wide[] = {300, 200, 100, 300};
+  begin(&t, dtype, 3, 1, random_bits(random));
+  set_shapes(&t, tall);
+  add_tree(&t, 0, 2, 0, random);
+  finish_tight(&t);
+  if (!fast) expect_name(on, dtype == MMC_F32 ? "fused left f32 64x16" : "fused left f64 32x16");
+  if (!fast && !on->small) try_chain(on, queue, &t);
+  begin(&t, dtype, 3, 1, random_bits(random));
+  set_shapes(&t, wide);
+  add_tree(&t, 0, 2, 0, random);
+  finish_tight(&t);
+  expect(!on->ops->chain_supports(on->device, &t.chain), "what does not gain is not fused");
+}
+
 /* What no kernel can do is said before. */
 static void test_unsupported(const target *on) {
   const int64_t dims[] = {16, 16, 16};
@@ -744,7 +787,7 @@ static void test_unsupported(const target *on) {
     add_product(&t, 0, 1);
     finish_tight(&t);
     if (k == 1) t.chain.batch = 0;
-    if (k == 2) t.chain.variant = 3;
+    if (k == 2) t.chain.variant = 4;
     if (k == 3) t.products[0].right = 2;
     if (k == 4) t.chain.variant = WAY_SPINES; /* for one chain alone */
     expect(!on->ops->chain_supports(on->device, &t.chain), "supports says no");
@@ -771,6 +814,9 @@ static void tests(const target *on) {
     test_long(on, queue, (mmc_dtype)dtype, &random);
     test_levels(on, queue, (mmc_dtype)dtype, &random);
   }
+  test_fused(on, queue, MMC_F32, false, &random);
+  test_fused(on, queue, MMC_F64, false, &random);
+  test_fused(on, queue, MMC_F32, true, &random);
   test_not_finite(on, queue, &random);
   for (int way = WAY_ANY; way <= WAY_SPINES; way++) test_again(on, queue, way, &random);
   if (!on->race) test_beside(on, queue, &random);

@@ -1,17 +1,20 @@
-/* chain.c: chains of small factors on a CUDA device: which of the kernels of chain.h does one. */
+/* chain.c: several products as one launch on a CUDA device: which of the kernels of chain.h and
+ * fused.h does them. */
 #include "device/cuda/chain.h"
 
 #include <stdint.h>
 
 #include "base/alloc.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/fused.h"
 
 enum { VECTOR_BYTES = 16, HOPPER = 9, EQUAL_BATCH = 2, STATIC_SHARED_BYTES = 4096 };
 
-typedef enum way { NOTHING, EQUAL, STEPS, SPINES, NO_WAY } way;
+typedef enum way { NOTHING, EQUAL, STEPS, SPINES, FUSED, NO_WAY } way;
 
-/* Variants that name a way; 0 takes the first that does the chain. */
-enum { VARIANT_STEPS = 1, VARIANT_SPINES = 2, VARIANTS };
+/* Variants that name a way; 0 takes the first that does the chain, and of larger factors those
+ * pairs of products that gain by being fused. */
+enum { VARIANT_STEPS = 1, VARIANT_SPINES = 2, VARIANT_FUSED = 3, VARIANTS };
 
 struct mmci_chain_kernel {
   mmci_device *device;
@@ -23,6 +26,7 @@ struct mmci_chain_kernel {
   mmci_equal equal;
   mmci_steps steps;    /* EQUAL and STEPS */
   mmci_spines *spines; /* SPINES */
+  mmci_fused fused;    /* FUSED */
 };
 
 static mmci_chain_limits limits_of(const mmci_device *device) {
@@ -34,7 +38,7 @@ static mmci_chain_limits limits_of(const mmci_device *device) {
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-static bool is_small(const mmci_device_chain *chain) {
+static bool is_sound(const mmci_device_chain *chain) {
   if (chain->n < 1 || chain->count < 1 || chain->batch < 1 || chain->ldc < 1 ||
       (unsigned)chain->dtype > MMC_BF16 || chain->variant < 0 || chain->variant >= VARIANTS)
     return false;
@@ -42,11 +46,17 @@ static bool is_small(const mmci_device_chain *chain) {
     if (chain->forms[i].ld < 1) return false;
   for (int s = 0; s < chain->count; s++) {
     const mmci_chain_step *step = &chain->products[s];
-    const int64_t sizes[] = {step->m, step->k, step->n};
-    for (int t = 0; t < 3; t++)
-      if (sizes[t] < 0 || sizes[t] > MMCI_CHAIN_SIDE) return false;
-    if (step->left < 0 || step->right < 0 || step->left >= chain->n + s ||
-        step->right >= chain->n + s)
+    if (step->m < 0 || step->k < 0 || step->n < 0 || step->left < 0 || step->right < 0 ||
+        step->left >= chain->n + s || step->right >= chain->n + s)
+      return false;
+  }
+  return true;
+}
+
+static bool is_small(const mmci_device_chain *chain) {
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_chain_step *step = &chain->products[s];
+    if (step->m > MMCI_CHAIN_SIDE || step->k > MMCI_CHAIN_SIDE || step->n > MMCI_CHAIN_SIDE)
       return false;
   }
   return true;
@@ -81,6 +91,13 @@ static void choose_way(const mmci_device_chain *chain, mmci_chain_kernel *kernel
     kernel->way = NOTHING;
     return;
   }
+  if (chain->variant == VARIANT_FUSED || !is_small(chain)) {
+    const bool can = mmci_fused_describe(chain, kernel->limits.multiprocessors, &kernel->fused);
+    const bool asked = chain->variant == VARIANT_FUSED ||
+                       (can && chain->variant == 0 && mmci_fused_wins(&kernel->fused));
+    kernel->way = can && asked ? FUSED : NO_WAY;
+    return;
+  }
   const bool alone = chain->batch == 1 && mmci_spines_suit(&kernel->limits, chain);
   if (chain->variant == VARIANT_SPINES || (chain->variant == 0 && alone)) {
     kernel->way = mmci_spines_can(chain) ? SPINES : NO_WAY;
@@ -94,7 +111,7 @@ static void choose_way(const mmci_device_chain *chain, mmci_chain_kernel *kernel
 
 static way way_of(const mmci_device *device, const mmci_device_chain *chain) {
   mmci_chain_kernel kernel = {.limits = limits_of(device)};
-  if (!is_small(chain)) return NO_WAY;
+  if (!is_sound(chain)) return NO_WAY;
   choose_way(chain, &kernel);
   return kernel.way;
 }
@@ -104,12 +121,15 @@ bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_device_chain
 }
 
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_device_chain *chain) {
-  static const char *const NAMES[] = {[NOTHING] = "nothing",
-                                      [EQUAL] = "chain of equal squares",
-                                      [STEPS] = "chain in steps",
-                                      [SPINES] = "chain in spines",
-                                      [NO_WAY] = "none"};
-  return NAMES[way_of(device, chain)];
+  static const char *const NAMES[] = {
+      [NOTHING] = "nothing",      [EQUAL] = "chain of equal squares",
+      [STEPS] = "chain in steps", [SPINES] = "chain in spines",
+      [FUSED] = "fused",          [NO_WAY] = "none"};
+  mmci_fused fused;
+  const way way = way_of(device, chain);
+  if (way == FUSED && mmci_fused_describe(chain, device->properties.multiProcessorCount, &fused))
+    return mmci_fused_name(&fused);
+  return NAMES[way];
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -122,11 +142,8 @@ static void fill_equal(const mmci_device_chain *chain, mmci_equal *equal) {
 static mmc_status fill(mmci_chain_kernel *kernel, const mmci_device_chain *chain,
                        mmci_error *error) {
   mmc_status status = MMC_OK;
-  if (!is_small(chain)) {
-    kernel->way = NO_WAY;
-  } else {
-    choose_way(chain, kernel);
-  }
+  kernel->way = NO_WAY;
+  if (is_sound(chain)) choose_way(chain, kernel);
   switch (kernel->way) {
     case NOTHING:
       break;
@@ -143,10 +160,14 @@ static mmc_status fill(mmci_chain_kernel *kernel, const mmci_device_chain *chain
     case SPINES:
       status = mmci_spines_create(&kernel->limits, chain, &kernel->spines, error);
       break;
+    case FUSED:
+      status = mmci_fused_prepare(&kernel->fused, error);
+      break;
     case NO_WAY:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
                          "chain: expected factors of at most %d x %d that fit in the memory of a "
-                         "multiprocessor, and variant 0 to %d, got others",
+                         "multiprocessor, or a pair that gains by being fused, and variant 0 to "
+                         "%d, got others",
                          MMCI_CHAIN_SIDE, MMCI_CHAIN_SIDE, VARIANTS - 1);
       break;
   }
@@ -217,6 +238,8 @@ mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *k
       return enqueue_steps(queue, kernel, operands, c, error);
     case SPINES:
       return mmci_spines_launch(queue->stream, &kernel->limits, kernel->spines, operands, c, error);
+    case FUSED:
+      return mmci_fused_enqueue(queue->stream, &kernel->fused, operands, c, error);
     case NOTHING:
     case NO_WAY:
       break;
