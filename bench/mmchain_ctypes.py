@@ -31,6 +31,8 @@ class PlanOptions(ctypes.Structure):
         ("device_memory_bytes", ctypes.c_uint64),
         ("fuse", ctypes.c_char_p),
         ("on_chip_words", ctypes.c_int64),
+        ("max_slowdown", ctypes.c_double),
+        ("kernel", ctypes.c_char_p),
     ]
 
     def __init__(self, **fields):

@@ -46,7 +46,7 @@ static int await(void *user) {
   return e->status != MMC_OK;
 }
 
-int cli_energy_measure(cli_call *call, const cli_energy *energy, mmc_run *run,
+int cli_energy_measure(cli_call *call, const cli_energy *energy, double window_s, mmc_run *run,
                        const mmc_matrix *factors, const mmc_matrix *result, mmc_energy *out) {
   if (energy->meter == NULL) {
     *out = unknown("not asked for: see --energy");
@@ -58,6 +58,8 @@ int cli_energy_measure(cli_call *call, const cli_energy *energy, mmc_run *run,
   }
   execution e = {.run = run, .factors = factors, .result = result};
   mmc_energy_options options = MMC_ENERGY_OPTIONS_INIT;
+  options.min_s = window_s;
+  options.warm_s = window_s / 4;
   options.idle_s = 0;
   options.work = execute;
   options.wait = await;

@@ -17,9 +17,12 @@ typedef struct cli_energy {
 int cli_energy_open(cli_call *call, cli_energy *energy, const char *device);
 void cli_energy_close(cli_energy *energy);
 
-/* Executes again and again and tells what one execution takes. When it cannot be measured, or is
- * not wanted, out says why. */
-int cli_energy_measure(cli_call *call, const cli_energy *energy, mmc_run *run,
+/* The window of a measurement, where nothing else is asked for. */
+#define CLI_ENERGY_WINDOW_S 2.0
+
+/* Executes again and again for a quarter of window_s and then for all of it, and tells what one
+ * execution takes. When it cannot be measured, or is not wanted, out says why. */
+int cli_energy_measure(cli_call *call, const cli_energy *energy, double window_s, mmc_run *run,
                        const mmc_matrix *factors, const mmc_matrix *result, mmc_energy *out);
 
 /* "joules": 1.5, "watts": ..., "idle_watts": ..., "joules_reason": null, "energy": {...} */

@@ -139,8 +139,8 @@ static int execute(cli_call *call, multiplication *job) {
   status = mmc_execute(run, job->factors.matrices, &job->result);
   job->seconds = cli_now_s() - start;
   tell_prediction(job);
-  result = status == MMC_OK ? cli_energy_measure(call, &job->energy, run, job->factors.matrices,
-                                                 &job->result, &job->joules)
+  result = status == MMC_OK ? cli_energy_measure(call, &job->energy, CLI_ENERGY_WINDOW_S, run,
+                                                 job->factors.matrices, &job->result, &job->joules)
                             : cli_fail_status(call, status, "");
   mmc_run_destroy(run);
   return result;

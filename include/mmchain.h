@@ -257,18 +257,24 @@ typedef struct mmc_plan_options {
   /* For objective "energy", at most so many times the predicted seconds of the plan for time; from
    * 1, 0: no bound. */
   double max_slowdown;
+  /* To measure kernels, with objectives "flops" and "traffic": every product by the device's first
+   * way whose kernel's name begins so, "tee" or "cublaslt 2" (see mmc_kernel_describe()), by a call
+   * of its own; "": by the device's own choice. Where a product has no such way, pairs of products
+   * as one call, wherever the device takes them by a kernel of that name, whatever that is predicted
+   * to take. NULL: as the objective says. */
+  const char *kernel;
 } mmc_plan_options;
 #define MMC_PLAN_OPTIONS_INIT                                                                     \
   {                                                                                               \
     sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
-        0, 0                                                                                      \
+        0, 0, NULL                                                                                \
   }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
  * intermediate. The chain is copied; the context must outlive the plan.
  * Cost:    O(n log n). A memory limit that turns the best order down costs O(n^3) and more, fuse
  *          "joint" O(n^4).
- * Returns: E_ARG, E_NOMEM, E_UNSUPPORTED (no such device here), E_OVERFLOW (the count of
+ * Returns: E_ARG, E_NOMEM, E_UNSUPPORTED (no such device or kernel here), E_OVERFLOW (the count of
  *          multiplications exceeds 128 bits, or an intermediate the address space),
  *          E_MEMORY_LIMIT (the message says what the leanest order needs), E_DEVICE. */
 MMC_API mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,
@@ -305,6 +311,9 @@ typedef struct mmc_step {
 MMC_API int64_t mmc_plan_step_count(const mmc_plan *plan);
 /* Returns: E_ARG past the last. */
 MMC_API mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out);
+/* The device's name of the kernel that computes step index: "cublas sgemm"; "" past the last. Lives
+ * as long as the context. */
+MMC_API const char *mmc_plan_step_kernel(const mmc_plan *plan, int64_t index);
 
 typedef enum mmc_fusion { MMC_FUSION_NONE, MMC_FUSION_LEFT, MMC_FUSION_RIGHT } mmc_fusion;
 
@@ -686,6 +695,23 @@ typedef struct mmc_tune_report {
  *          decided), E_NOMEM, E_DEVICE, E_IO and E_FORMAT (the store). */
 MMC_API mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
                             mmc_tune_report *report);
+
+/* ---- kernels ------------------------------------------------------------------------------ */
+
+/* One way of a device to compute a product, and what a block of its threads takes of the chip; of a
+ * way of several kernels, the largest of them. What is not known is 0. */
+typedef struct mmc_kernel_info {
+  const char *name; /* as the device calls it: "cublas sgemm"; lives as long as the context */
+  bool available;   /* false: not for this product */
+  int64_t registers_per_thread, threads_per_block, shared_bytes_per_block;
+} mmc_kernel_info;
+
+/* METHOD. Describes way number index of a device to compute the product, whose matrices lie
+ * row-major, without gaps; 0 is the device's own choice. device and precision as in
+ * mmc_plan_options. Returns: E_ARG (past the last, too), E_UNSUPPORTED, E_NOMEM, E_DEVICE. */
+MMC_API mmc_status mmc_kernel_describe(mmc_context *context, const char *device,
+                                       const char *precision, const mmc_tune_product *product,
+                                       int index, mmc_kernel_info *out);
 
 /* ---- files -------------------------------------------------------------------------------- */
 

@@ -54,8 +54,22 @@ struct mmc_plan {
   mmc_context *context;
   mmci_opened on;
   mmci_precision precision;
+  const char *kernel; /* while it is made, the name that was asked for; NULL: none */
   mmci_plan plan;
 };
+
+/* ---- kernels: api_kernel.c ------------------------------------------------------------------- */
+
+/* Whether a kernel's name begins with what was asked for. */
+bool mmci_kernel_is_called(const char *name, const char *asked);
+/* The product of a step, with its matrices row-major, without gaps, and the variant of its recipe
+ * when that is one call; of a batch, as the device is given it. */
+mmci_gemm mmci_step_gemm(const mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
+                         int32_t step);
+/* Has every step computed by the device's first way of this name. *found: whether each has one;
+ * else the plan is as it was. Returns E_NOMEM, E_DEVICE. */
+mmc_status mmci_plan_by_kernel(mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
+                               const char *kernel, bool *found, mmci_error *error);
 
 struct mmc_run {
   const mmc_plan *plan;

@@ -10,14 +10,9 @@
 
 /* Which kernel the device will run for every step, for whom the plan is explained to. */
 static mmc_status name_kernels(mmc_plan *plan, mmci_error *error) {
-  const mmc_chain *chain = plan->plan.chain;
   for (int32_t s = 0; s < plan->plan.step_count; s++) {
     mmci_plan_step *step = &plan->plan.steps[s];
-    int32_t split =
-        step->left < chain->n ? step->left + 1 : plan->plan.steps[step->left - chain->n].last + 1;
-    mmci_gemm gemm = mmci_chain_product(chain, plan->precision, step->first, split, step->last + 1);
-    mmci_gemm_spread(&gemm, plan->plan.chunk);
-    if (!plan->on.ops->supports(plan->on.device, &gemm)) mmci_gemm_spread(&gemm, 1);
+    mmci_gemm gemm = mmci_step_gemm(&plan->plan, &plan->on, plan->precision, s);
     step->kernel = plan->on.ops->kernel_name(plan->on.device, &gemm);
   }
   for (int32_t g = 0; g < plan->plan.group_count; g++) {
@@ -82,6 +77,8 @@ static mmc_status read_request(const mmc_plan_options *options, objective *out,
   if (status != MMC_OK) return status;
   if (*out != TRAFFIC && options->fuse != NULL)
     return mmci_fail(error, MMC_E_ARG, "fuse: expected objective traffic with it");
+  if (options->kernel != NULL && *out != FLOPS && *out != TRAFFIC)
+    return mmci_fail(error, MMC_E_ARG, "kernel: expected objective flops or traffic with it");
   if (*out != TRAFFIC && options->on_chip_words != 0)
     return mmci_fail(error, MMC_E_ARG, "on_chip_words: expected objective traffic with it");
   double slowdown = options->max_slowdown;
@@ -98,6 +95,9 @@ static mmc_status read_request(const mmc_plan_options *options, objective *out,
   return status;
 }
 
+/* More than any product takes: groups that were asked for by name are taken where they can be. */
+static const double HANDICAP_S = 1e9;
+
 /* ---- groups -------------------------------------------------------------------------------- */
 
 static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
@@ -108,6 +108,8 @@ static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmc
   mmc_status status = mmci_group_call_create(plan, group, for_device->precision, &call, error);
   if (status != MMC_OK) return status;
   *out = on->ops->chain_supports(on->device, &call.chain);
+  if (*out && for_device->kernel != NULL)
+    *out = mmci_kernel_is_called(on->ops->chain_name(on->device, &call.chain), for_device->kernel);
   mmci_group_call_destroy(&call);
   return MMC_OK;
 }
@@ -120,7 +122,8 @@ static bool group_machine(const mmc_plan *plan, const mmci_pricing *pricing,
                               .supports = takes_group,
                               .facts = mmci_chain_facts_of(plan->on.ops->name, roofline),
                               .pricing = pricing,
-                              .precision = plan->precision};
+                              .precision = plan->precision,
+                              .handicap_s = plan->kernel != NULL ? HANDICAP_S : 0};
   return plan->on.ops->chain_supports != NULL;
 }
 
@@ -141,6 +144,19 @@ static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error
   mmci_group_machine machine;
   if (!group_machine(plan, &pricing, &roofline, &machine)) return MMC_OK;
   return group_for(plan, &machine, limit_bytes, error);
+}
+
+/* Every step by the kernel of that name or, where that computes none, groups by it. */
+static mmc_status take_kernel(mmc_plan *plan, uint64_t limit_bytes, mmci_error *error) {
+  bool found;
+  mmc_status status =
+      mmci_plan_by_kernel(&plan->plan, &plan->on, plan->precision, plan->kernel, &found, error);
+  if (status != MMC_OK || found) return status;
+  status = choose_groups(plan, limit_bytes, error);
+  if (status != MMC_OK || plan->plan.group_count > 0) return status;
+  return mmci_fail(error, MMC_E_UNSUPPORTED,
+                   "kernel: device '%s' has none called '%s' for these products", plan->on.name,
+                   plan->kernel);
 }
 
 /* ---- plans --------------------------------------------------------------------------------- */
@@ -176,7 +192,8 @@ static mmc_status make_plan(const mmc_chain *chain, const mmc_plan_options *opti
   if (status != MMC_OK) return status;
   status = fit(plan, options, error);
   if (status == MMC_OK && traffic != NULL) status = mmci_plan_fuse(&plan->plan, traffic, error);
-  if (status == MMC_OK) status = choose_groups(plan, limit_bytes, error);
+  if (status == MMC_OK)
+    status = (plan->kernel != NULL ? take_kernel : choose_groups)(plan, limit_bytes, error);
   if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
   return status;
 }
@@ -263,6 +280,7 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   mmc_plan *plan = malloc(sizeof *plan);
   if (plan == NULL) return mmci_fail_nomem(error, sizeof *plan);
   plan->context = context;
+  plan->kernel = options->kernel;
   status = mmci_context_open_device(context, device, &plan->on, error);
   if (status == MMC_OK && plan->on.ops->enqueue == NULL)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' cannot multiply", device);
@@ -281,6 +299,7 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   }
   plan->plan.device = plan->on.name;
   plan->plan.precision = mmci_precision_name(plan->precision);
+  plan->kernel = NULL; /* the caller's text */
   status = name_kernels(plan, error);
   if (status == MMC_OK)
     *out = plan;
@@ -346,6 +365,11 @@ mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {
       .last = step->last,
   };
   return MMC_OK;
+}
+
+const char *mmc_plan_step_kernel(const mmc_plan *plan, int64_t index) {
+  if (plan == NULL || index < 0 || index >= mmc_plan_step_count(plan)) return "";
+  return plan->plan.steps[index].kernel;
 }
 
 double mmc_plan_predicted_seconds(const mmc_plan *plan) {

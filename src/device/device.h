@@ -11,7 +11,7 @@
 #include "chain/gemm.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 3
+#define MMCI_DEVICE_ABI 4
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -71,6 +71,15 @@ typedef struct mmci_device_chain {
 } mmci_device_chain;
 
 typedef struct mmci_chain_kernel mmci_chain_kernel; /* one of those, prepared */
+
+/* ---- what a kernel takes of the chip ---------------------------------------------------------
+ */
+
+/* Of a block of threads of a prepared product; of several kernels, that with the most registers and
+ * shared memory. */
+typedef struct mmci_kernel_facts {
+  int64_t registers_per_thread, threads_per_block, shared_bytes_per_block;
+} mmci_kernel_facts;
 
 /* ---- who a device is ------------------------------------------------------------------------- */
 
@@ -168,6 +177,9 @@ typedef struct mmci_device_ops {
   mmc_status (*enqueue)(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
                         void *c, mmci_error *error);
   mmc_status (*sync)(mmci_queue *queue, mmci_error *error);
+  /* (optional) Of a product that prepare takes; executes nothing. */
+  mmc_status (*kernel_facts)(mmci_device *device, const mmci_gemm *gemm, mmci_kernel_facts *out,
+                             mmci_error *error);
 
   /* Chains (optional, all or none), by the rules of products. The chain and what it points at need
    * not outlive prepare, nor the n addresses in operands the call of enqueue. */

@@ -110,6 +110,7 @@ void mmci_plan_destroy(mmci_plan *plan) {
   mmci_plan_disband(plan);
   free(plan->steps);
   free(plan->traffic);
+  free(plan->ways);
   if (plan->time != NULL) free(plan->time->recipes);
   free(plan->time);
   mmci_plan_energy_destroy(plan->energy);

@@ -65,6 +65,7 @@ typedef struct mmci_plan {
   uint64_t device_bytes;   /* that the plan may take there */
   uint64_t padding_bytes;  /* of resident_bytes: room for operands that recipes pad */
   const char *precision;   /* static text */
+  struct mmci_recipe *ways; /* of the steps, when a kernel was asked for by name; else NULL */
   /* What the objective asks for; NULL when it is flops. */
   struct mmci_plan_traffic *traffic; /* see plan_traffic.h */
   struct mmci_plan_time *time;       /* see plan_time.h */

@@ -276,7 +276,8 @@ static void cover_tree(search *x) {
     at->measured =
         measured || (left != NULL && left->measured) || (right != NULL && right->measured);
     at->sum_s = at->alone_s + (left != NULL ? left->sum_s : 0) + (right != NULL ? right->sum_s : 0);
-    at->best_s = at->alone_s + best_of(x, step->left) + best_of(x, step->right);
+    at->best_s =
+        at->alone_s + x->machine->handicap_s + best_of(x, step->left) + best_of(x, step->right);
     if (at->size == 1) continue;
     if (is_candidate(x, s, WITH_LEFT)) try_pair(x, s, WITH_LEFT);
     if (is_candidate(x, s, WITH_RIGHT)) try_pair(x, s, WITH_RIGHT);
@@ -300,7 +301,8 @@ static void cover_whole(search *x) {
     x->group.steps[s] = s;
     sum_s += alone_s;
   }
-  at->sum_s = at->best_s = sum_s;
+  at->sum_s = sum_s;
+  at->best_s = sum_s + (double)plan->step_count * x->machine->handicap_s;
   at->measured = any_measured;
   find_operands(plan, &x->group, is_in_group, x, x->places);
   if (last > 0 && is_supported(x)) consider(x, at, WHOLE, group_seconds(x), 0);

@@ -18,6 +18,7 @@ typedef struct mmci_group_machine {
   mmci_chain_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */
   mmci_precision precision;
+  double handicap_s; /* that a step on its own counts more than its price, to prefer groups */
 } mmci_group_machine;
 
 /* Makes groups of a plan's steps, and places what is left in the workspace: group_of[s] is the
