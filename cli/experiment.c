@@ -135,9 +135,10 @@ static bool add_tiles(experiment *x, int64_t n) {
   mmc_kernel_info info;
   int found = 0;
   for (int index = 0; index < TILE_COUNT_MAX; index++) {
-    if (mmc_kernel_describe(x->call->context, x->device, "native", &product, index, &info) !=
-        MMC_OK)
-      break;
+    mmc_status status =
+        mmc_kernel_describe(x->call->context, x->device, "native", &product, index, &info);
+    if (status == MMC_E_ARG) break; /* past the last */
+    if (status != MMC_OK) return cli_fail_status(x->call, status, "") == CLI_DONE;
     bool is_tee = strncmp(info.name, "tee", 3) == 0;
     if ((index > 0 && !is_tee) || !info.available) continue;
     if (!is_wanted(x->options->way, info.name)) continue;

@@ -111,9 +111,10 @@ static mmc_status describe(mmc_context *context, const char *device, const char 
   mmc_kernel_info info = {.name = on.ops->kernel_name(on.device, &gemm)};
   mmci_kernel_facts facts = {0};
   status = can_prepare(&on, &gemm, &info.available, error);
-  if (status == MMC_OK && info.available && on.ops->kernel_facts != NULL)
-    status = on.ops->kernel_facts(on.device, &gemm, &facts, error);
   if (status != MMC_OK) return status;
+  if (!info.available || on.ops->kernel_facts == NULL ||
+      on.ops->kernel_facts(on.device, &gemm, &facts, NULL) != MMC_OK)
+    facts = (mmci_kernel_facts){0};
   info.registers_per_thread = facts.registers_per_thread;
   info.threads_per_block = facts.threads_per_block;
   info.shared_bytes_per_block = facts.shared_bytes_per_block;

@@ -115,6 +115,11 @@ void mmci_cuda_chain_release(mmci_chain_kernel *kernel);
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error);
 
+/* ---- kernel_facts.c -------------------------------------------------------------------------- */
+
+mmc_status mmci_cuda_kernel_facts(mmci_device *device, const mmci_gemm *gemm,
+                                  mmci_kernel_facts *out, mmci_error *error);
+
 /* ---- queue.c --------------------------------------------------------------------------------- */
 
 mmc_status mmci_cuda_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error);

@@ -153,6 +153,7 @@ static const mmci_device_ops OPS = {
     .queue_close = mmci_cuda_queue_close,
     .enqueue = mmci_cuda_enqueue,
     .sync = mmci_cuda_sync,
+    .kernel_facts = mmci_cuda_kernel_facts,
     .chain_supports = mmci_cuda_chain_supports,
     .chain_name = mmci_cuda_chain_name,
     .chain_prepare = mmci_cuda_chain_prepare,
