@@ -31,7 +31,6 @@ typedef struct experiment {
   cli_trials all;
   FILE *results; /* the lines of results.jsonl; NULL: not wanted */
   cli_buffer lines;
-  double rate; /* flops a second of a product, for the estimate */
   /* The operands of the trial before. */
   float *pool;
   char chain[CLI_TRIAL_TEXT];
@@ -525,26 +524,7 @@ static void tell(experiment *x, const cli_trial *t) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Flops a second of a product, for the estimate, by one that takes little. */
-static int find_rate(experiment *x) {
-  const int64_t n = x->is_gpu ? 2048 : 192;
-  cli_trial *t = add(x, "rate", orders[1], "plain", (int64_t[]){n, n, n}, 3);
-  if (t == NULL) return CLI_FAILED;
-  double window_s = x->window_s;
-  mmc_meter *meter = x->energy.meter;
-  x->window_s = 0;
-  x->energy.meter = NULL;
-  int result = try_trial(x, t);
-  x->window_s = window_s;
-  x->energy.meter = meter;
-  if (result == CLI_DONE && !t->measured) result = cli_fail(x->call, CLI_FAILED, "%s", t->reason);
-  x->rate = flops_of(t) / t->seconds;
-  mmc_plan_destroy(t->plan);
-  x->all.count--;
-  return result;
-}
-
-/* Seconds a trial will take, about; the fewest multiplications stand for any order. */
+/* Seconds a trial will take, about: what a plan for time predicts, for any order and way. */
 static double estimate(const experiment *x, const cli_trial *t) {
   mmc_chain *chain;
   mmc_plan *plan;
@@ -553,8 +533,12 @@ static double estimate(const experiment *x, const cli_trial *t) {
   const int64_t *dims = mmc_chain_dims(chain);
   double bytes = 0, run_s = 0;
   for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(MMC_F32, dims[i], dims[i + 1]);
-  if (mmc_plan_create(x->call->context, chain, NULL, &plan) == MMC_OK) {
-    run_s = 2 * mmc_count_to_double(mmc_plan_multiplications(plan)) / x->rate;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.device = x->device;
+  options.objective = "time";
+  options.location = MMC_DEVICE;
+  if (mmc_plan_create(x->call->context, chain, &options, &plan) == MMC_OK) {
+    run_s = mmc_plan_predicted_seconds(plan);
     mmc_plan_destroy(plan);
   }
   mmc_chain_destroy(chain);
@@ -647,8 +631,7 @@ static int start(experiment *x) {
   if (x->pool == NULL) return cli_fail_memory(call, "the numbers take", POOL * sizeof *x->pool);
   cli_random random = cli_random_start(SEED, 0);
   cli_random_fill(&random, MMC_F32, POOL, scale, x->pool);
-  result = find_rate(x);
-  if (result == CLI_DONE && !list_trials(x)) result = CLI_FAILED;
+  if (!list_trials(x)) result = CLI_FAILED;
   if (result == CLI_DONE && x->all.count == 0)
     result = cli_fail(call, CLI_BAD, "--way: no trial of '%s'", o->way != NULL ? o->way : "");
   return result == CLI_DONE ? cli_energy_open(call, &x->energy, x->device) : result;
