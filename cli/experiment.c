@@ -18,6 +18,7 @@ enum { PLANNINGS = 5, SEED = 1, ALIGNMENT = 256, POOL = (1 << 22) - 3, TILE_COUN
 /* Every number is normal times this: near 1/sqrt(k) for the k here, so that long chains stay in
  * range. */
 static const double scale = 0x1p-7;
+static const double least_window_s = 1e-3;
 static const double write_bytes_per_s = 4e9, around_s = 0.3; /* for the estimate alone */
 
 typedef struct experiment {
@@ -176,7 +177,7 @@ static bool add_fused(experiment *x, int64_t shrink) {
 /* In OP_DM_Fuse the device may run pairs as one call where it has its own choice. */
 static bool add_chains(experiment *x) {
   for (size_t c = 0; c < sizeof chains / sizeof chains[0]; c++) {
-    int64_t dims[14];
+    int64_t dims[14] = {0};
     int count = 0;
     while (count < 14 && chains[c].dims[count] > 0) {
       dims[count] = chains[c].dims[count] / x->shrink;
@@ -372,8 +373,8 @@ static int measure(experiment *x, cli_trial *t, mmc_run *run, int64_t n) {
   mmc_status status = time_runs(x, run, n, 1, &once_s);
   if (status == MMC_OK) status = time_runs(x, run, n, 1, &once_s);
   if (status != MMC_OK) return cannot(x, t, status);
-  int result = cli_energy_measure(x->call, &x->energy, x->window_s, run, x->matrices,
-                                  &x->matrices[n], &t->energy);
+  int result = cli_energy_measure(x->call, &x->energy, fmax(x->window_s, least_window_s), run,
+                                  x->matrices, &x->matrices[n], &t->energy);
   if (result != CLI_DONE) return result;
   t->seconds = t->energy.seconds;
   if (!t->energy.measured) {
@@ -460,7 +461,11 @@ static void print_json(cli_stream *out, const experiment *x, const cli_trial *t)
   cli_print(out, ", \"measured\": %s", t->measured ? "true" : "false");
   print_text_field(out, "reason", t->reason);
   print_text_field(out, "measured_as", t->measured_as);
-  print_number(out, "flops", flops_of(t));
+  cli_print(out, ", \"multiplications\": ");
+  if (t->plan != NULL)
+    cli_print_json_count(out, mmc_plan_multiplications(t->plan));
+  else
+    cli_print(out, "null");
   if (t->order == orders[2])
     cli_print(out, ", \"fused_pairs\": %" PRId64, t->pairs);
   else
@@ -570,7 +575,7 @@ static int try_all(experiment *x) {
 }
 
 /* The device's model: its description up to the first comma. */
-static int name_machine(experiment *x) {
+static void name_machine(experiment *x) {
   mmc_device_info info;
   for (int d = 0; mmc_device_describe(x->call->context, d, &info) == MMC_OK; d++) {
     size_t length = strlen(info.name);
@@ -584,7 +589,6 @@ static int name_machine(experiment *x) {
     break;
   }
   x->is_gpu = strncmp(x->device, "cuda", 4) == 0;
-  return CLI_DONE;
 }
 
 static int make_directory(cli_call *call, const char *path) {
@@ -622,8 +626,10 @@ static int start(experiment *x) {
     return cli_fail(call, CLI_BAD, "--only: expected single, tiles, fused or chains, got '%s'",
                     o->part);
   int result = o->directory != NULL ? make_directory(call, o->directory) : CLI_DONE;
-  if (result == CLI_DONE) result = name_machine(x);
   if (result != CLI_DONE) return result;
+  mmc_status status = mmc_memory_create(call->context, x->device, 0, &x->memory);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  name_machine(x);
   if (o->directory != NULL &&
       (x->results = open_memstream(&x->lines.bytes, &x->lines.size)) == NULL)
     return cli_fail_memory(call, "the results take", 1 << 16);
