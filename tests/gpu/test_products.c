@@ -291,6 +291,18 @@ static void test_shapes(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
   }
 }
 
+/* What its largest kernel takes of the chip is known, and possible. */
+static void check_facts(const target *on, const mmci_gemm *gemm) {
+  mmci_kernel_facts facts = {0};
+  mmci_error error = {MMC_OK, ""};
+  expect(on->ops->kernel_facts(on->device, gemm, &facts, &error) == MMC_OK, error.text);
+  expect(facts.registers_per_thread > 0 && facts.registers_per_thread <= 255 &&
+             facts.threads_per_block > 0 && facts.threads_per_block <= 1024 &&
+             facts.registers_per_thread * facts.threads_per_block <= 65536 &&
+             facts.shared_bytes_per_block >= 0 && facts.shared_bytes_per_block <= 228 << 10,
+         "a kernel's facts are possible");
+}
+
 static void test_variants(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
   static const int64_t SHAPES[][3] = {
       {64, 64, 64}, {129, 300, 200}, {512, 520, 96}, {1, 40, 64}, {17, 0, 9}};
@@ -316,8 +328,12 @@ static void test_variants(const target *on, mmci_queue *queue, mmc_dtype dtype, 
         /* Numbers stay what they are, so there may be fewer of cuBLASLt's. */
         mmc_status status = on->ops->prepare(on->device, &t.gemm, &kernel, &error);
         on->ops->release(status == MMC_OK ? kernel : NULL);
-        if (status != MMC_E_UNSUPPORTED) try_product(on, queue, &t);
+        if (status == MMC_E_UNSUPPORTED) continue;
+        try_product(on, queue, &t);
+        check_facts(on, &t.gemm);
       }
+      t.gemm.variant = 0;
+      if (k > 0) check_facts(on, &t.gemm);
       kernel = NULL;
       t.gemm.variant = count + 1;
       if (k > 0)
