@@ -66,9 +66,9 @@ static double computation(const cli_trial *t, const cli_trial *plain) {
   return t->seconds;
 }
 
-static double kilojoules(const cli_trial *t, const cli_trial *plain) {
+static double joules(const cli_trial *t, const cli_trial *plain) {
   (void)plain;
-  return 1e-3 * t->energy.joules;
+  return t->energy.joules;
 }
 
 static const figure figures[] = {
@@ -146,16 +146,8 @@ static const figure figures[] = {
      computation,
      {"creation", "computation"},
      true},
-    {20, "chains", "-6", "energy of computation, 6 matrices", "kJ", kilojoules, NULL, {NULL}, true},
-    {21,
-     "chains",
-     "-12",
-     "energy of computation, 12 matrices",
-     "kJ",
-     kilojoules,
-     NULL,
-     {NULL},
-     true},
+    {20, "chains", "-6", "energy of computation, 6 matrices", "J", joules, NULL, {NULL}, true},
+    {21, "chains", "-12", "energy of computation, 12 matrices", "J", joules, NULL, {NULL}, true},
 };
 
 /* ---- groups and bars ------------------------------------------------------------------------- */
@@ -235,11 +227,11 @@ static void print_stacks(cli_stream *out, const cli_trials *all, const figure *f
 
 enum { BARS_MAX = 32 };
 
-/* The ways that turn up, in that order. */
+/* The ways that were measured, in that order. */
 static int list_bars(const cli_trials *all, const figure *f, const char *bars[BARS_MAX]) {
   int count = 0;
   for (size_t i = 0; i < all->count; i++) {
-    if (!is_in(f, &all->trials[i])) continue;
+    if (!is_in(f, &all->trials[i]) || !all->trials[i].measured) continue;
     int b = 0;
     while (b < count && strcmp(bars[b], all->trials[i].way) != 0) b++;
     if (b == count && count < BARS_MAX) bars[count++] = all->trials[i].way;
@@ -297,6 +289,7 @@ static int print_script(const cli_trials *all, const figure *f, cli_buffer *scri
             "set boxwidth 0.9\n"
             "set key outside right top\n"
             "set grid ytics\n"
+            "set yrange [*<0:*]\n"
             "set xtics rotate by -45 nomirror\n"
             "set ylabel '%s'\n"
             "set title ",
