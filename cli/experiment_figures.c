@@ -306,18 +306,23 @@ static int print_script(const cli_trials *all, const figure *f, cli_buffer *scri
   return out.error;
 }
 
-static int draw(cli_call *call, const char *directory, const cli_trials *all, const figure *f) {
+/* The figure, or gnuplot's input where that is not installed. */
+static int draw(cli_call *call, const char *directory, const cli_trials *all, const figure *f,
+                bool with_gnuplot) {
   char path[4096];
   char *const gnuplot[] = {"gnuplot", NULL};
   cli_buffer script = {0}, drawing = {0};
-  int length = snprintf(path, sizeof path, "%s/figure-%02d.svg", directory, f->number);
+  int length = snprintf(path, sizeof path, "%s/figure-%02d.%s", directory, f->number,
+                        with_gnuplot ? "svg" : "gp");
   int result = CLI_DONE;
   if (length < 0 || (size_t)length >= sizeof path)
     result = cli_fail(call, CLI_BAD, "-o: expected a shorter name");
   else if (print_script(all, f, &script) != 0)
     result = cli_fail_memory(call, "the plot takes", 1 << 16);
-  if (result == CLI_DONE) result = cli_program_run(call, "gnuplot-nox", gnuplot, &script, &drawing);
-  if (result == CLI_DONE) result = cli_buffer_save(call, "-o", path, &drawing);
+  if (result == CLI_DONE && with_gnuplot)
+    result = cli_program_run(call, "gnuplot-nox", gnuplot, &script, &drawing);
+  if (result == CLI_DONE)
+    result = cli_buffer_save(call, "-o", path, with_gnuplot ? &drawing : &script);
   cli_buffer_free(&script);
   cli_buffer_free(&drawing);
   return result;
@@ -325,14 +330,15 @@ static int draw(cli_call *call, const char *directory, const cli_trials *all, co
 
 int cli_experiment_draw(cli_call *call, const char *directory, const cli_trials *trials) {
   char found[PATH_MAX];
-  if (!cli_program_find("gnuplot", found)) {
-    fprintf(stderr, "mmchain bench: no figures: install gnuplot-nox\n");
-    return CLI_DONE;
-  }
+  bool with_gnuplot = cli_program_find("gnuplot", found);
   int result = CLI_DONE;
+  if (!with_gnuplot)
+    fprintf(stderr,
+            "mmchain bench: figures as gnuplot's input, figure-NN.gp: install "
+            "gnuplot-nox for pictures\n");
   for (size_t f = 0; f < sizeof figures / sizeof figures[0] && result == CLI_DONE; f++) {
     if (is_known(trials, &figures[f]))
-      result = draw(call, directory, trials, &figures[f]);
+      result = draw(call, directory, trials, &figures[f], with_gnuplot);
     else
       fprintf(stderr, "mmchain bench: no figure %d: nothing of it was measured\n",
               figures[f].number);

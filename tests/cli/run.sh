@@ -85,7 +85,7 @@ check() {
 holds() {
   local name=$1
   shift
-  if "$@" >said/holds 2>&1; then verdict "$name" ""; else verdict "$name" "$(cat said/holds)"; fi
+  if "$@" >said/holds 2>&1; then verdict "$name" ""; else verdict "$name" "failed: $(cat said/holds)"; fi
 }
 
 absent() { # absent NAME FILE...
