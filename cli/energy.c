@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "progress.h"
+
 static mmc_energy unknown(const char *reason) {
   mmc_energy energy = {.joules = NAN, .watts = NAN, .idle_watts = NAN};
   snprintf(energy.reason, sizeof energy.reason, "%s", reason);
@@ -36,6 +38,7 @@ typedef struct execution {
 
 static int execute(void *user) {
   execution *e = user;
+  if (cli_interrupted()) return 1;
   e->status = mmc_enqueue(e->run, NULL, e->factors, e->result);
   return e->status != MMC_OK;
 }
@@ -65,6 +68,8 @@ int cli_energy_measure(cli_call *call, const cli_energy *energy, double window_s
   options.wait = await;
   options.user = &e;
   mmc_status status = mmc_meter_measure(energy->meter, &options, out);
+  if (status == MMC_E_INTERRUPTED && cli_interrupted())
+    return cli_fail(call, CLI_INTERRUPTED, "interrupted");
   if (status != MMC_OK) return cli_fail_status(call, e.status != MMC_OK ? e.status : status, "");
   out->idle_watts = energy->idle.idle_watts;
   out->idle_watts_min = energy->idle.idle_watts_min;

@@ -47,6 +47,13 @@ holds experiment_cpu [ "$(grep -c '"way": "plain".*"measured": true' said/experi
 awk 'BEGIN { for (i = 0; i < 20000; i++) printf "%.2f %.3f 200\n", i / 100, 2 * i }' >long
 experiment experiment_metered --meter replay:long --only chains --window 0.05
 holds experiment_metered_lines python3 "$here/check_experiment.py" experiment_metered "$suite" 200
+# What was measured is kept when it is interrupted.
+env "${environment[@]}" timeout -s INT 2 "${wrapper[@]}" "$mmchain" bench --experiment tee-acm2 --on ref \
+  --meter replay:long --only single --way plain --sizes 8,9,10 --window 0.4 -o stopped --json \
+  >said/experiment_stopped 2>said/experiment_stopped.stderr
+holds experiment_stopped_said grep -qx 'mmchain bench: interrupted' said/experiment_stopped.stderr
+holds experiment_stopped_kept cmp said/experiment_stopped stopped/results.jsonl
+
 if command -v gnuplot >/dev/null; then
   holds experiment_figures python3 "$here/check_experiment.py" --figures experiment_metered 18 19 20 21
   holds experiment_figures_plain python3 "$here/check_experiment.py" --figures experiment_plain 18 19
