@@ -598,8 +598,8 @@ static int make_directory(cli_call *call, const char *path) {
   return cli_fail(call, CLI_BAD, "-o: %s: cannot make this directory: %s", path, strerror(errno));
 }
 
-/* results.jsonl and the figures, of an experiment that was interrupted too. */
-static int keep(experiment *x) {
+/* Writes results.jsonl and, of an experiment that was not interrupted, the figures. */
+static int keep(experiment *x, bool interrupted) {
   const char *directory = x->options->directory;
   if (directory == NULL) return CLI_DONE;
   char path[4096];
@@ -611,7 +611,7 @@ static int keep(experiment *x) {
   cli_stream_write(&file.stream, x->lines.bytes, x->lines.size);
   if (!cli_file_commit(&file))
     return cli_fail(x->call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
-  return cli_experiment_draw(x->call, directory, &x->all);
+  return interrupted ? CLI_DONE : cli_experiment_draw(x->call, directory, &x->all);
 }
 
 static int start(experiment *x) {
@@ -656,7 +656,7 @@ int cli_experiment_run(cli_call *call, const cli_experiment_options *options) {
   if (result == CLI_DONE) {
     result = try_all(&x);
     if (result == CLI_DONE || result == CLI_INTERRUPTED) {
-      int kept = keep(&x);
+      int kept = keep(&x, result == CLI_INTERRUPTED);
       if (result == CLI_DONE) result = kept;
     }
   }
