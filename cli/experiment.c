@@ -255,14 +255,14 @@ static mmc_status make_operands(experiment *x, const mmc_chain *chain, const cha
                                   .cols = dims[i < n ? i + 1 : n],
                                   .layout = MMC_ROW_MAJOR,
                                   .location = MMC_DEVICE};
-    bytes += (size_t)cli_matrix_bytes(MMC_F32, x->matrices[i].rows, x->matrices[i].cols);
+    bytes += (size_t)cli_matrix_bytes(MMC_F32, 1, x->matrices[i].rows, x->matrices[i].cols);
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   }
   mmc_status status = mmc_memory_create(x->call->context, x->device, bytes, &x->memory);
   size_t offset = 0;
   for (int64_t i = 0; i <= n && status == MMC_OK; i++) {
     mmc_matrix *m = &x->matrices[i];
-    size_t size = (size_t)cli_matrix_bytes(MMC_F32, m->rows, m->cols);
+    size_t size = (size_t)cli_matrix_bytes(MMC_F32, 1, m->rows, m->cols);
     m->data = (char *)mmc_memory_address(x->memory) + offset;
     if (i < n) status = fill(x, offset, size, &next);
     offset = (offset + size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -537,7 +537,7 @@ static double estimate(const experiment *x, const cli_trial *t) {
   int64_t n = mmc_chain_length(chain);
   const int64_t *dims = mmc_chain_dims(chain);
   double bytes = 0, run_s = 0;
-  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(MMC_F32, dims[i], dims[i + 1]);
+  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(MMC_F32, 1, dims[i], dims[i + 1]);
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.device = x->device;
   options.objective = "time";

@@ -48,7 +48,7 @@ awk 'BEGIN { for (i = 0; i < 20000; i++) printf "%.2f %.3f 200\n", i / 100, 2 * 
 experiment experiment_metered --meter replay:long --only chains --window 0.05
 holds experiment_metered_lines python3 "$here/check_experiment.py" experiment_metered "$suite" 200
 # What was measured is kept when it is interrupted.
-env "${environment[@]}" timeout -s INT 2 "${wrapper[@]}" "$mmchain" bench --experiment tee-acm2 --on ref \
+env "${environment[@]}" timeout --foreground -s INT 2 "${wrapper[@]}" "$mmchain" bench --experiment tee-acm2 --on ref \
   --meter replay:long --only single --way plain --sizes 8,9,10 --window 0.4 -o stopped --json \
   >said/experiment_stopped 2>said/experiment_stopped.stderr
 holds experiment_stopped_said grep -qx 'mmchain bench: interrupted' said/experiment_stopped.stderr

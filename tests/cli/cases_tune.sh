@@ -125,8 +125,8 @@ holds multiply_time grep -qE '^predicted [-+.0-9e]+ s, took [-+.0-9e]+ s$' said/
 # ---- interrupted and killed ----------------------------------------------------------------------
 
 wisdom "$work/tune/stopped.db"
-# In the foreground of a shell of its own: interrupts reach background jobs of others not at all.
-env "${environment[@]}" timeout --preserve-status -s INT 1 "${wrapper[@]}" "$mmchain" \
+# In the foreground, which interrupts reach, and once: timeout interrupts its whole group otherwise.
+env "${environment[@]}" timeout --foreground --preserve-status -s INT 1 "${wrapper[@]}" "$mmchain" \
   tune --range 4096 --on ref >/dev/null 2>said/stopped
 verdict tune_interrupted_status "$([ $? = 130 ] || echo "expected exit status 130")"
 holds tune_interrupted grep -q '; what was measured is kept: run it again to go on$' said/stopped

@@ -82,7 +82,7 @@ static bool by_kernel(mmci_plan *plan, const char *kernel) {
 }
 
 static int variant_of(const mmci_plan *plan, int32_t s) {
-  return mmci_step_gemm(plan, MMCI_NATIVE, s).variant;
+  return mmci_step_gemm(plan, &ON, MMCI_NATIVE, s).variant;
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -135,9 +135,11 @@ static void without_such_a_way_nothing_changes(void **state) {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static bool takes_pairs(const void *user, const mmci_plan *plan, const mmci_plan_group *group) {
-  (void)user, (void)plan;
-  return group->step_count == 2;
+static mmc_status takes_pairs(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                              bool *out, mmci_error *error) {
+  (void)user, (void)plan, (void)error;
+  *out = group->step_count == 2;
+  return MMC_OK;
 }
 
 /* A product on its own takes no time at all. */
