@@ -84,6 +84,7 @@ static int write_factors(cli_call *call, const mmc_chain *chain, const char *dir
   const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
   mmc_status status = MMC_OK;
   for (int64_t i = 0; i < n && status == MMC_OK && call->out.error == 0; i++) {
+    if (mmc_chain_same(chain, i) != i) continue; /* is written already */
     mmc_matrix matrix = cli_stored_factor(chain, i);
     matrix.data = data;
     cli_random_fill_factor(chain, i, seed, data);

@@ -13,9 +13,8 @@ static mmc_status name_kernels(mmc_plan *plan, mmci_error *error) {
   const mmc_chain *chain = plan->plan.chain;
   for (int32_t s = 0; s < plan->plan.step_count; s++) {
     mmci_plan_step *step = &plan->plan.steps[s];
-    int32_t split =
-        step->left < chain->n ? step->left + 1 : plan->plan.steps[step->left - chain->n].last + 1;
-    mmci_gemm gemm = mmci_chain_product(chain, plan->precision, step->first, split, step->last + 1);
+    mmci_range r = mmci_plan_range(&plan->plan, step);
+    mmci_gemm gemm = mmci_chain_product(chain, plan->precision, r.first, r.split, r.last);
     mmci_gemm_spread(&gemm, plan->plan.chunk);
     if (!plan->on.ops->supports(plan->on.device, &gemm)) mmci_gemm_spread(&gemm, 1);
     step->kernel = plan->on.ops->kernel_name(plan->on.device, &gemm);
@@ -172,7 +171,8 @@ static mmc_status make_plan(const mmc_chain *chain, const mmc_plan_options *opti
   mmc_status status =
       traffic != NULL && traffic->joint
           ? mmci_plan_create_joint(chain, traffic->on_chip_words, limit_bytes, &plan->plan, error)
-          : mmci_plan_create(chain, solver, limit_bytes, &plan->plan, error);
+          : (traffic != NULL ? mmci_plan_create_tree : mmci_plan_create)(chain, solver, limit_bytes,
+                                                                         &plan->plan, error);
   if (status != MMC_OK) return status;
   status = fit(plan, options, error);
   if (status == MMC_OK && traffic != NULL) status = mmci_plan_fuse(&plan->plan, traffic, error);
