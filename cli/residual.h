@@ -1,5 +1,5 @@
-/* residual.h: whether R is the product of a chain, by R t = A1 (A2 (... (An t))) for a random t; and
- * whether it has left the range of its dtype.
+/* residual.h: whether R is the product of a chain, by R t = A1 (A2 (... (An t))) for a random t;
+ * and whether it has left the range of its dtype.
  *
  * Costs a few passes over the factors, whatever the order of R was. */
 #ifndef MMC_CLI_RESIDUAL_H
