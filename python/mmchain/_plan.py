@@ -189,7 +189,9 @@ def plan(
     ----------
     chain : str, or sequence of arrays or of shapes
         "f32:10x30x5x60", [(10, 30), (30, 5), (5, 60)], or the arrays themselves; in
-        "f32:16x16x16@1000" for stacks of 1000 matrices, which the plan multiplies together.
+        "f32:16x16x16@1000" for stacks of 1000 matrices, which the plan multiplies together. In
+        "f32:16x16^1000" one matrix stands 1000 times, and must in `execute`; from arrays only
+        their shapes are taken.
     dtype : optional
         Of the elements: float64, or what the arrays are promoted to, when it is None.
     objective, device, precision : as for `multi_dot`
