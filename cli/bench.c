@@ -143,9 +143,10 @@ typedef struct operands {
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static void free_operands(operands *o, int64_t n) {
-  for (int64_t i = 0; o->factors != NULL && i < n; i++)
-    if (o->factors[i].location == MMC_HOST) free(o->factors[i].data);
+static void free_operands(operands *o, const mmc_chain *chain) {
+  for (int64_t i = 0; o->factors != NULL && i < mmc_chain_length(chain); i++)
+    if (o->factors[i].location == MMC_HOST && mmc_chain_same(chain, i) == i)
+      free(o->factors[i].data);
   free(o->factors);
   if (o->result.location == MMC_HOST) free(o->result.data);
   mmc_memory_destroy(o->memory);
@@ -166,13 +167,15 @@ static int fail_memory(cli_call *call, const mmc_chain *chain, double bytes) {
   return cli_fail_memory(call, what, bytes);
 }
 
-/* Bytes of all factors and the result. */
+/* Bytes of all matrices. */
 static double operand_bytes(const mmc_chain *chain) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
   int64_t batch = mmc_chain_batch(chain);
   double bytes = cli_matrix_bytes(dtype, batch, dims[0], dims[n]);
-  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(dtype, batch, dims[i], dims[i + 1]);
+  for (int64_t i = 0; i < n; i++)
+    if (mmc_chain_same(chain, i) == i)
+      bytes += cli_matrix_bytes(dtype, batch, dims[i], dims[i + 1]);
   return bytes;
 }
 
@@ -200,8 +203,13 @@ static int move_all_to_device(cli_call *call, const mmc_chain *chain, const char
   mmc_status status = mmc_memory_create(call->context, device, bytes, &o->memory);
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   int result = CLI_DONE;
-  for (int64_t i = 0; i < n && result == CLI_DONE; i++)
-    result = move_to_device(call, chain, true, &o->factors[i], o, &offset);
+  for (int64_t i = 0; i < n && result == CLI_DONE; i++) {
+    int64_t same = mmc_chain_same(chain, i);
+    if (same != i)
+      o->factors[i] = o->factors[same];
+    else
+      result = move_to_device(call, chain, true, &o->factors[i], o, &offset);
+  }
   if (result == CLI_DONE) result = move_to_device(call, chain, false, &o->result, o, &offset);
   return result;
 }
@@ -218,12 +226,16 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const bench *b,
                 .result = {.rows = dims[0], .cols = dims[n], .layout = MMC_ROW_MAJOR}};
   bool done = o.factors != NULL && cli_matrix_allocate(dtype, mmc_chain_batch(chain), &o.result);
   for (int64_t i = 0; i < n && done; i++) {
+    if (mmc_chain_same(chain, i) != i) {
+      o.factors[i] = o.factors[mmc_chain_same(chain, i)];
+      continue;
+    }
     o.factors[i] = cli_stored_factor(chain, i);
     done = cli_matrix_allocate(dtype, mmc_chain_batch(chain), &o.factors[i]);
     if (done) cli_random_fill_factor(chain, i, SEED, o.factors[i].data);
   }
   if (!done) {
-    free_operands(&o, n);
+    free_operands(&o, chain);
     return fail_memory(call, chain, bytes);
   }
   int result = CLI_DONE;
@@ -232,7 +244,7 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const bench *b,
   if (result == CLI_DONE)
     *out = o;
   else
-    free_operands(&o, n);
+    free_operands(&o, chain);
   return result;
 }
 
@@ -393,7 +405,7 @@ static int time_square(cli_call *call, const bench *b, mmc_dtype dtype, int n, d
   }
   mmc_run_destroy(m.run);
   mmc_plan_destroy(m.plan);
-  free_operands(&o, 2);
+  free_operands(&o, chain);
   mmc_chain_destroy(chain);
   return result;
 }
@@ -565,7 +577,7 @@ static int bench_chain(cli_call *call, bench *b, const cli_suite_entry *entry) {
     mmc_plan_destroy(all[m].plan);
     free(all[m].samples_s);
   }
-  free_operands(&o, n);
+  free_operands(&o, chain);
   free(text);
   return result;
 }

@@ -46,7 +46,7 @@ static bool all_digits(const char *word) {
 bool cli_word_is_factor(const char *word) {
   if (cli_factor_is_file(word)) return true;
   const char *x = strchr(word, 'x');
-  return x != NULL && strchr(x + 1, 'x') == NULL;
+  return x != NULL && strchr(x + 1, 'x') == NULL && strchr(x, '^') == NULL;
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */

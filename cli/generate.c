@@ -16,7 +16,8 @@ static const char help[] =
     "and prints their paths. The numbers are normal, the same for the same seed, and scaled by\n"
     "1/sqrt(columns), so that the product of a long chain neither overflows nor vanishes. Factors\n"
     "with an op T or H are stored so that the op turns them into the chain's. Of a batch, as in\n"
-    "f32:4x4x4@100, every factor is a stack.\n"
+    "f32:4x4x4@100, every factor is a stack. A matrix that repeats, as in f64:8x8^9, is written\n"
+    "once.\n"
     "\n"
     "  CHAIN       f32:10x30x5x60, 10x30 30x5 5x60, A.npy B.npy:T, or - for a line of standard\n"
     "              input; see mmchain --help\n"
@@ -84,6 +85,7 @@ static int write_factors(cli_call *call, const mmc_chain *chain, const char *dir
   const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
   mmc_status status = MMC_OK;
   for (int64_t i = 0; i < n && status == MMC_OK && call->out.error == 0; i++) {
+    if (mmc_chain_same(chain, i) != i) continue; /* is written already */
     mmc_matrix matrix = cli_stored_factor(chain, i);
     matrix.data = data;
     cli_random_fill_factor(chain, i, seed, data);

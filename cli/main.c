@@ -26,6 +26,8 @@ static void print_help(cli_call *call) {
             "  f32:10x30x5x60:NTN and an op for every factor: N as it is stored, T transposed,\n"
             "                     H conjugate transposed; the dims are those after the op\n"
             "  f32:16x16x16@1000  and how many such chains are multiplied together\n"
+            "  f32:64x64^1000     and how often a square matrix stands there; 8x9x8x9x8=1,2,1,2\n"
+            "                     says of each factor which is the first that is the same matrix\n"
             "  10x30 30x5 5x60    factor by factor\n"
             "  A.npy B.npy:T      as the shapes of files, with an op after any; A.npy^8 is A.npy\n"
             "                     eight times\n"

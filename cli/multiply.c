@@ -158,6 +158,16 @@ static void tell_energy(const multiplication *job) {
     fprintf(stderr, "energy: not measured: %s\n", joules->reason);
 }
 
+static void tell_overflow(const multiplication *job) {
+  int64_t count = cli_count_overflows(&job->factors, &job->result);
+  if (count == 0) return;
+  fprintf(stderr, "the result");
+  if (mmc_chain_batch(job->factors.chain) != 1)
+    fprintf(stderr, " of %" PRId64 " chain%s", count, count > 1 ? "s" : "");
+  fprintf(stderr, " holds NaN or infinity, and the factors do not: it exceeds the range of %s\n",
+          mmc_dtype_name(mmc_chain_dtype(job->factors.chain)));
+}
+
 static int check_result(cli_call *call, multiplication *job) {
   int result = cli_residual_compute(call, &job->factors, &job->result, CHECK_SEED, &job->residual);
   if (result != CLI_DONE) return result;
@@ -232,6 +242,7 @@ static int work(cli_call *call, multiplication *job, int count, char **arguments
   if (result == CLI_DONE) result = allocate_result(call, job);
   if (result == CLI_DONE) result = execute(call, job);
   if (result == CLI_DONE && job->energy.wanted) tell_energy(job);
+  if (result == CLI_DONE) tell_overflow(job);
   if (result == CLI_DONE && job->check) result = check_result(call, job);
   if (result == CLI_DONE) result = write_result(call, job);
   if (result == CLI_DONE && job->json) result = print_json(call, job);

@@ -202,3 +202,35 @@ int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_m
   *out = residual;
   return CLI_DONE;
 }
+
+/* ---- overflow -------------------------------------------------------------------------------- */
+
+static bool is_finite(mmc_dtype dtype, const mmc_matrix *matrix) {
+  bool by_rows = matrix->layout == MMC_ROW_MAJOR;
+  int64_t lines = by_rows ? matrix->rows : matrix->cols;
+  int64_t length = by_rows ? matrix->cols : matrix->rows;
+  int64_t ld = matrix->ld != 0 ? matrix->ld : length;
+  piece p;
+  for (int64_t l = 0; l < lines; l++)
+    for (int64_t begin = 0; begin < length; begin += PIECE) {
+      int64_t count = length - begin < PIECE ? length - begin : PIECE;
+      if (!load(dtype, false, matrix->data, l * ld + begin, count, &p)) return false;
+    }
+  return true;
+}
+
+int64_t cli_count_overflows(const cli_factors *factors, const mmc_matrix *result) {
+  const mmc_chain *chain = factors->chain;
+  mmc_dtype dtype = mmc_chain_dtype(chain);
+  int64_t overflows = 0;
+  for (int64_t b = 0; b < mmc_chain_batch(chain); b++) {
+    mmc_matrix product = matrix_of(result, dtype, b);
+    bool overflow = !is_finite(dtype, &product);
+    for (int64_t i = 0; i < factors->n && overflow; i++) {
+      mmc_matrix factor = matrix_of(&factors->matrices[i], dtype, b);
+      if (mmc_chain_same(chain, i) == i) overflow = is_finite(dtype, &factor);
+    }
+    overflows += overflow;
+  }
+  return overflows;
+}

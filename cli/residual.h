@@ -1,4 +1,5 @@
-/* residual.h: whether R is the product of a chain, by R t = A1 (A2 (... (An t))) for a random t.
+/* residual.h: whether R is the product of a chain, by R t = A1 (A2 (... (An t))) for a random t;
+ * and whether it has left the range of its dtype.
  *
  * Costs a few passes over the factors, whatever the order of R was. */
 #ifndef MMC_CLI_RESIDUAL_H
@@ -18,5 +19,8 @@ typedef struct cli_residual {
  * residual that is not `value <= tolerance` is the caller's to judge. */
 int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
                          uint64_t seed, cli_residual *out);
+
+/* How many chains have NaN or infinity in their result though their factors hold none. */
+int64_t cli_count_overflows(const cli_factors *factors, const mmc_matrix *result);
 
 #endif

@@ -198,7 +198,10 @@ MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype,
                                           const mmc_chain_options *options, mmc_chain **out);
 /* CONSTRUCTOR. The text form, as everywhere in mmchain:
  *     [dtype:]p0xp1x...xpn[@batch][:ops]      f64:10x30x5x60   c64:8x9x7:NH   f32:4x4x4@10000
- * dtype is f64 when left out; batch is 1; ops is one letter a factor: N, T or H.
+ * dtype is f64 when left out; batch is 1; ops is one letter a factor: N, T or H. Factors that
+ * repeat: ^ behind a square one says how often that matrix stands there, 64x64^1000, which has one
+ * letter; and =numbers at the end say of each factor that is written which, counted from 1, is the
+ * first that is the same matrix: f64:8x9x8x9x8=1,2,1,2.
  * Returns: E_ARG with the position and what was expected, E_NOMEM. context may be NULL. */
 MMC_API mmc_status mmc_chain_parse(mmc_context *context, const char *text, mmc_chain **out);
 MMC_API void mmc_chain_destroy(mmc_chain *chain);
@@ -208,6 +211,9 @@ MMC_API int64_t mmc_chain_length(const mmc_chain *chain);      /* n, the number 
 MMC_API const int64_t *mmc_chain_dims(const mmc_chain *chain); /* n+1 numbers, the chain's */
 MMC_API const mmc_op *mmc_chain_ops(const mmc_chain *chain);   /* n ops, the chain's */
 MMC_API int64_t mmc_chain_batch(const mmc_chain *chain);       /* how many chains */
+/* The first factor that is known to be the same matrix as factor i, 0 <= i < n; i itself for most.
+ */
+MMC_API int64_t mmc_chain_same(const mmc_chain *chain, int64_t i);
 /* Writes the text form, which mmc_chain_parse() reads back. Returns: E_IO. */
 MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user);
 
@@ -222,8 +228,9 @@ typedef struct mmc_plan mmc_plan;
 typedef struct mmc_plan_options {
   size_t size;
   /* How the order is found: "auto", "hu-shing", "table", "brute" (n <= 12), "left-to-right".
-   * All but the last find the fewest multiplications, and the same order where several tie:
-   * see mmc_order_create(). NULL: "auto". */
+   * All but the last find the order of fewest multiplications, the same one where several tie: see
+   * mmc_order_create(). "auto" also computes once what repeats, where the chain says which factors
+   * are the same matrix and that takes fewer: A^1000 is some 14 products. NULL: "auto". */
   const char *solver;
   /* "cpu" (the best there is), "blas", "ref", "cuda" or "cuda:i"; NULL: "cpu". */
   const char *device;
@@ -284,7 +291,7 @@ MMC_API void mmc_plan_destroy(mmc_plan *plan);
 typedef enum mmc_format {
   MMC_TEXT, /* for people */
   MMC_JSON, /* one object, names as in docs/architecture.md */
-  MMC_DOT   /* the tree for Graphviz */
+  MMC_DOT   /* the graph of the steps, for Graphviz */
 } mmc_format;
 
 /* METHOD. Says what the plan does and why. Returns: E_ARG, E_NOMEM, E_IO. */
@@ -303,11 +310,12 @@ MMC_API const char *mmc_plan_device(const mmc_plan *plan);
 typedef struct mmc_step {
   int64_t m, k, n;
   int64_t left, right;
-  int64_t first, last; /* the product of factors first..last, counted from 0 */
+  int64_t first, last; /* the product of factors first..last, counted from 0, and of all like it */
 } mmc_step;
 
-/* A plan of n factors has n-1 steps, in the order in which they run; fewer when results are read
- * several times. Several steps may run as one call of the device: mmc_plan_explain() says which. */
+/* A plan of n factors has n-1 steps, in the order in which they run; fewer when what repeats is
+ * computed once and read several times, then a factor is the first of those that are the same
+ * matrix. Several steps may run as one call of the device: mmc_plan_explain() says which. */
 MMC_API int64_t mmc_plan_step_count(const mmc_plan *plan);
 /* Returns: E_ARG past the last. */
 MMC_API mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out);
@@ -387,10 +395,10 @@ MMC_API void mmc_run_destroy(mmc_run *run);
  * out:     dims[0] x dims[n], any layout and ld; must not overlap a factor. Elements between the
  *          rows (columns) of an ld are left alone. NaN and Inf pass through as in IEEE arithmetic.
  * Of a batch, each matrix stands for as many (see mmc_matrix), results apart from each other, their
- * stride in size no less than what one extends over. Chains have nothing to do with each other: one that
- * holds NaN does not touch its neighbours. A batch of 0 does nothing.
- * Returns: E_ARG (the message names the factor), E_DEVICE, E_NOMEM. Allocates nothing when the
- *          matrices lie as in the execution before. */
+ * stride in size no less than what one extends over. Chains have nothing to do with each other: one
+ * that holds NaN does not touch its neighbours. A batch of 0 does nothing. Returns: E_ARG (the
+ * message names the factor), E_DEVICE, E_NOMEM. Allocates nothing when the matrices lie as in the
+ * execution before. */
 MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
 
 /* METHOD. As mmc_execute(), ordered like a kernel on the caller's stream, a cudaStream_t (NULL is

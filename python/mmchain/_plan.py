@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -91,16 +92,33 @@ class Plan(_mmchain.Plan):
         return multiply(self, arrays, out, "", None, "")
 
     def _repr_svg_(self) -> str:
-        """The tree, as notebooks show it."""
-        n = self.chain.count("x")
-        dims = self.chain.partition(":")[2].partition("@")[0].split("x")
-        return _svg.tree([int(p) for p in dims], self.products(), n)
+        """The tree of the order, as notebooks show it."""
+        dims: List[int] = []
+        for part in re.split("[@:=]", self.chain.partition(":")[2])[0].split("x"):
+            dim, _, power = part.partition("^")
+            dims += [int(dim)] * int(power or 1)
+        return _svg.tree(dims, _products(self.order), len(dims) - 1)
 
     def __repr__(self) -> str:
         return f"mmchain.Plan({self.chain!r}, order={self.order!r}, device={self.device!r})"
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return _plan_again, self._arguments
+
+
+def _products(order: str) -> List[Tuple[int, int]]:
+    """The pairs of "((A1 A2) A3)": of a factor, from 0, or n plus a product."""
+    n = order.count("A")
+    pairs: List[Tuple[int, int]] = []
+    open_: List[int] = []
+    for token in re.findall(r"A\d+|\)", order):
+        if token == ")":
+            right, left = open_.pop(), open_.pop()
+            pairs.append((left, right))
+            open_.append(n + len(pairs) - 1)
+        else:
+            open_.append(int(token[1:]) - 1)
+    return pairs
 
 
 def dtype_name(dtype: Any) -> str:
@@ -171,7 +189,9 @@ def plan(
     ----------
     chain : str, or sequence of arrays or of shapes
         "f32:10x30x5x60", [(10, 30), (30, 5), (5, 60)], or the arrays themselves; in
-        "f32:16x16x16@1000" for stacks of 1000 matrices, which the plan multiplies together.
+        "f32:16x16x16@1000" for stacks of 1000 matrices, which the plan multiplies together. In
+        "f32:16x16^1000" one matrix stands 1000 times, and must in `execute`; from arrays only
+        their shapes are taken.
     dtype : optional
         Of the elements: float64, or what the arrays are promoted to, when it is None.
     objective, device, precision : as for `multi_dot`

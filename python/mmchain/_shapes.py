@@ -112,10 +112,11 @@ def products(dims: Sequence[int]) -> List[Tuple[int, int]]:
 def multiply(pairs: Sequence[Tuple[int, int]], arrays: Sequence[Any], product: Any) -> Any:
     """Multiplies arrays by product(left, right), one pair after the other."""
     values = list(arrays)
-    for left, right in pairs:
+    last = {operand: step for step, pair in enumerate(pairs) for operand in pair}
+    for step, (left, right) in enumerate(pairs):
         values.append(product(values[left], values[right]))
-        # An intermediate is read once, and may be large.
+        # An intermediate may be large, and goes once nothing reads it any more.
         for operand in (left, right):
-            if operand >= len(arrays):
+            if operand >= len(arrays) and last[operand] == step:
                 values[operand] = None
     return values[-1]

@@ -296,6 +296,16 @@ def test_repeated_arrays(rng):
         np.testing.assert_allclose(mmchain.multi_dot(other), expected, rtol=1e-13)
 
 
+def test_powers(rng):
+    a = rng.standard_normal((9, 9)) / 6
+    for dtype in ("f", "d", "F", "D"):
+        x = a.astype(dtype)
+        expected = np.linalg.matrix_power(x.astype("D"), 60)
+        found = mmchain.multi_dot([x] * 60, objective="flops")
+        scale = np.abs(np.linalg.matrix_power(np.abs(a), 60)).max()
+        assert np.abs(found - expected).max() <= 60 * 9 * np.finfo(dtype).eps * scale
+
+
 def test_a_stack_in_one_call(rng):
     arrays = [rng.random((200, 3, 4)), rng.random((200, 4, 5)), rng.random((5, 2))]
     expected = arrays[0] @ arrays[1] @ arrays[2]

@@ -57,6 +57,30 @@ def test_ways_to_say_a_chain(rng):
     assert mmchain.plan("2x3x4").chain == "f64:2x3x4"
 
 
+def test_powers(rng):
+    p = mmchain.plan("f64:8x8^100")
+    assert p.chain == "f64:8x8^100"
+    assert [s.product for s in p.steps[:2]] == ["T1 = A1 A1", "T2 = T1 T1"]
+    assert len(p.steps) == 8 and p.multiplications == 8 * 512
+    a = rng.standard_normal((8, 8)) / 4
+    np.testing.assert_allclose(p.execute([a] * 100), np.linalg.matrix_power(a, 100), rtol=1e-10)
+    kind = type("Kind", (np.ndarray,), {})  # in the planned order, by NumPy
+    ones = np.array([[1.0, 1], [0, 1]]).view(kind)
+    p = mmchain.plan("f64:2x2^100")
+    assert p.execute([ones] * 100).tolist() == [[1, 100], [0, 1]]
+    with pytest.raises(ValueError, match="the same matrix"):
+        p.execute([np.eye(2) for _ in range(100)])
+
+
+def test_repeats():
+    for text in ("f64:4x9x4x9x4=1,2,1,2", "f32:4x4^4@3", "c64:1x4x4^9x2", "f64:3x3"):
+        p = mmchain.plan(text)
+        svg = ElementTree.fromstring(p._repr_svg_())
+        n = p.order.count("A")
+        assert sum(1 for line in svg if line.tag.endswith("line")) == 2 * (n - 1)
+    assert len(mmchain.plan("f64:4x9x4x9x4=1,2,1,2").steps) == 2
+
+
 def test_bad_chains():
     with pytest.raises(ValueError, match="position"):
         mmchain.plan("f64:10x30y5")

@@ -12,9 +12,8 @@ bool mmci_kernel_is_called(const char *name, const char *asked) {
 mmci_gemm mmci_step_gemm(const mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
                          int32_t step) {
   const mmci_plan_step *s = &plan->steps[step];
-  int32_t n = plan->chain->n;
-  int32_t split = s->left < n ? s->left + 1 : plan->steps[s->left - n].last + 1;
-  mmci_gemm gemm = mmci_chain_product(plan->chain, precision, s->first, split, s->last + 1);
+  mmci_range r = mmci_plan_range(plan, s);
+  mmci_gemm gemm = mmci_chain_product(plan->chain, precision, r.first, r.split, r.last);
   if (s->recipe != NULL && mmci_recipe_count(s->recipe) == 1)
     gemm.variant = s->recipe->nodes[0].variant;
   mmci_gemm_spread(&gemm, plan->chunk);

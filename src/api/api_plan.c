@@ -188,7 +188,8 @@ static mmc_status make_plan(const mmc_chain *chain, const mmc_plan_options *opti
   mmc_status status =
       traffic != NULL && traffic->joint
           ? mmci_plan_create_joint(chain, traffic->on_chip_words, limit_bytes, &plan->plan, error)
-          : mmci_plan_create(chain, solver, limit_bytes, &plan->plan, error);
+          : (traffic != NULL ? mmci_plan_create_tree : mmci_plan_create)(chain, solver, limit_bytes,
+                                                                         &plan->plan, error);
   if (status != MMC_OK) return status;
   status = fit(plan, options, error);
   if (status == MMC_OK && traffic != NULL) status = mmci_plan_fuse(&plan->plan, traffic, error);

@@ -5,7 +5,7 @@
 #include "api/api.h"
 #include "base/alloc.h"
 #include "cost/roofline.h"
-#include "order/order.h"
+#include "plan/plan.h"
 #include "tune/array.h"
 #include "tune/calibrate.h"
 #include "tune/joules.h"
@@ -97,19 +97,14 @@ static mmc_status add_all_of_chain(tuning *t, const mmc_chain *chain, mmci_error
 }
 
 static mmc_status add_fewest_of_chain(tuning *t, const mmc_chain *chain, mmci_error *error) {
-  mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
-  mmci_order_answer answer;
-  const mmci_solver *used;
-  mmc_status status = mmci_order_solve("auto", &problem, false, &used, &answer, error);
+  mmci_plan plan;
+  mmc_status status = mmci_plan_create(chain, "auto", UINT64_MAX, &plan, error);
   if (status != MMC_OK) return status;
-  size_t count = (size_t)chain->n - 1;
-  mmci_range *ranges = mmci_alloc_array(count, sizeof *ranges);
-  if (ranges == NULL) status = mmci_fail_nomem(error, count * sizeof *ranges);
-  if (status == MMC_OK) mmci_tree_ranges(&answer.tree, ranges);
-  for (size_t r = 0; status == MMC_OK && r < count; r++)
-    status = add_of_chain(t, chain, ranges[r].first, ranges[r].split, ranges[r].last, error);
-  free(ranges);
-  mmci_tree_destroy(&answer.tree);
+  for (int32_t s = 0; status == MMC_OK && s < plan.step_count; s++) {
+    mmci_range r = mmci_plan_range(&plan, &plan.steps[s]);
+    status = add_of_chain(t, chain, r.first, r.split, r.last, error);
+  }
+  mmci_plan_destroy(&plan);
   return status;
 }
 

@@ -147,6 +147,10 @@ const mmc_op *mmc_chain_ops(const mmc_chain *chain) {
   return chain->ops;
 }
 
+int64_t mmc_chain_same(const mmc_chain *chain, int64_t i) {
+  return chain->same != NULL ? chain->same[i] : i;
+}
+
 int64_t mmc_chain_batch(const mmc_chain *chain) {
   return chain->batch;
 }
@@ -176,6 +180,135 @@ static const char *parse_dim(const char *at, int64_t *dim) {
   return at;
 }
 
+/* How many factors a text that begins at the dims has, with their powers; more than there may be
+ * stand for all too many. Whether any is the same matrix as another. */
+static int64_t count_factors(const char *at, bool *repeats) {
+  int64_t n = 0, power;
+  *repeats = false;
+  for (; *at != '\0' && *at != '@' && *at != ':' && *at != '=' && n <= MMCI_MAX_FACTORS; at++) {
+    n += *at == 'x';
+    if (*at != '^') continue;
+    *repeats = true;
+    if (parse_dim(at + 1, &power) != NULL && power > 0)
+      n = power > MMCI_MAX_FACTORS ? power : n + power - 1;
+  }
+  *repeats = *repeats || strchr(at, '=') != NULL;
+  return n;
+}
+
+/* Where one part of a text is read: from at to where it ends. */
+typedef struct reader {
+  const char *text, *at;
+  mmc_chain *chain;
+  mmci_error *error;
+} reader;
+
+static mmc_status read_number(reader *r, const char *expected, int64_t *out) {
+  const char *end = parse_dim(r->at, out);
+  if (end == NULL) return fail_at(r->text, r->at, expected, r->error);
+  r->at = end;
+  return MMC_OK;
+}
+
+/* ^power of factor i: the same matrix so many times. */
+static mmc_status read_power(reader *r, int64_t i, int64_t *power) {
+  const int64_t *dims = r->chain->dims;
+  *power = 1;
+  if (*r->at != '^') return MMC_OK;
+  if (dims[i] != dims[i + 1])
+    return fail_at(r->text, r->at, "^ behind a square factor only, as in 64x64^8", r->error);
+  r->at++;
+  if (parse_dim(r->at, power) == NULL || *power == 0)
+    return fail_at(r->text, r->at, "how many times, from 1, after ^", r->error);
+  return read_number(r, "", power);
+}
+
+/* p0xp1^power x ... xpn */
+static mmc_status read_dims(reader *r) {
+  mmc_chain *chain = r->chain;
+  mmc_status status = read_number(r, "a dim of 0 to 2^62", &chain->dims[0]);
+  for (int64_t i = 0, power; i < chain->n && status == MMC_OK; i += power) {
+    if (*r->at != 'x') return fail_at(r->text, r->at, "'x'", r->error);
+    r->at++;
+    status = read_number(r, "a dim of 0 to 2^62", &chain->dims[i + 1]);
+    if (status == MMC_OK) status = read_power(r, i, &power);
+    for (int64_t t = 0; t < power && status == MMC_OK; t++) {
+      chain->dims[i + t + 1] = chain->dims[i + 1];
+      chain->ops[i + t] = MMC_OP_N;
+      if (chain->same != NULL) chain->same[i + t] = (int32_t)i;
+    }
+  }
+  return status;
+}
+
+/* Behind ^, a factor goes on that was written before. */
+static bool goes_on(const mmc_chain *chain, int32_t i) {
+  return chain->same != NULL && i > 0 && chain->same[i] == chain->same[i - 1];
+}
+
+/* One letter for every factor that is written. */
+static mmc_status read_ops(reader *r) {
+  mmc_chain *chain = r->chain;
+  for (int32_t i = 0; i < chain->n; i++) {
+    size_t op = 0;
+    if (goes_on(chain, i)) {
+      chain->ops[i] = chain->ops[i - 1];
+      continue;
+    }
+    while (op < sizeof op_letters && op_letters[op] != *r->at) op++;
+    if (op == sizeof op_letters)
+      return fail_at(r->text, r->at, "N, T or H for every factor", r->error);
+    chain->ops[i] = (mmc_op)op;
+    r->at++;
+  }
+  return MMC_OK;
+}
+
+/* One number for every factor that is written: of the first that is the same matrix, from 1. */
+static mmc_status read_same(reader *r) {
+  mmc_chain *chain = r->chain;
+  int32_t begin = 0, begin_same = 0; /* of what ^ repeats */
+  for (int32_t i = 0; i < chain->n; i++) {
+    if (i > 0 && chain->same[i] == begin) {
+      chain->same[i] = begin_same;
+      continue;
+    }
+    if (i > 0 && *r->at != ',') return fail_at(r->text, r->at, "',' and a number", r->error);
+    r->at += i > 0;
+    int64_t first;
+    const char *end = parse_dim(r->at, &first);
+    int64_t f = end != NULL ? first - 1 : -1;
+    if (f < 0 || f > i || chain->same[f] != f || chain->dims[f] != chain->dims[i] ||
+        chain->dims[f + 1] != chain->dims[i + 1] || chain->ops[f] != chain->ops[i])
+      return fail_at(r->text, r->at,
+                     "the number, from 1, of the first factor that is the same matrix, of the same "
+                     "shape and op",
+                     r->error);
+    r->at = end;
+    begin = i;
+    begin_same = chain->same[i] = (int32_t)f;
+  }
+  return MMC_OK;
+}
+
+static mmc_status read_chain(reader *r) {
+  mmc_status status = read_dims(r);
+  if (status == MMC_OK && *r->at == '@') {
+    r->at++;
+    status = read_number(r, "a batch of 0 to 2^62 chains", &r->chain->batch);
+  }
+  if (status == MMC_OK && *r->at == ':') {
+    r->at++;
+    status = read_ops(r);
+  }
+  if (status == MMC_OK && *r->at == '=') {
+    r->at++;
+    status = read_same(r);
+  }
+  if (status == MMC_OK && *r->at != '\0') status = fail_at(r->text, r->at, "the end", r->error);
+  return status;
+}
+
 mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error) {
   if (text == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected text, got NULL");
 
@@ -193,71 +326,45 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
     at = colon + 1;
   }
 
-  int64_t count = 1;
-  for (const char *c = at; *c != '\0' && *c != '@' && *c != ':'; c++) count += *c == 'x';
-  if (count == 1) {
+  bool repeats;
+  int64_t n = count_factors(at, &repeats);
+  if (n == 0) {
     int64_t dim;
     const char *end = parse_dim(at, &dim);
     return end == NULL ? fail_at(text, at, "a dim of 0 to 2^62", error)
                        : fail_at(text, end, "'x' and a second dim, as in 10x30", error);
   }
-  mmc_status status = check_length(count - 1, error);
-  if (status != MMC_OK) return status;
+  mmc_status status = check_length(n, error);
   mmc_chain *chain;
-  status = allocate(dtype, count - 1, false, &chain, error);
+  if (status == MMC_OK) status = allocate(dtype, n, repeats, &chain, error);
   if (status != MMC_OK) return status;
-
-  for (int64_t i = 0; i < count && status == MMC_OK; i++) {
-    if (i > 0 && *at != 'x') {
-      status = fail_at(text, at, "'x'", error);
-      break;
-    }
-    const char *end = parse_dim(at + (i > 0), &chain->dims[i]);
-    if (end == NULL) status = fail_at(text, at + (i > 0), "a dim of 0 to 2^62", error);
-    at = end;
-  }
-  if (status == MMC_OK && *at == '@') {
-    const char *end = parse_dim(at + 1, &chain->batch);
-    if (end == NULL)
-      status = fail_at(text, at + 1, "a batch of 0 to 2^62 chains", error);
-    else
-      at = end;
-  }
-  for (int32_t i = 0; i < chain->n; i++) chain->ops[i] = MMC_OP_N;
-  if (status == MMC_OK && *at == ':') {
-    at++;
-    for (int32_t i = 0; i < chain->n && status == MMC_OK; i++, at++) {
-      size_t op = 0;
-      while (op < sizeof op_letters && op_letters[op] != *at) op++;
-      if (op == sizeof op_letters)
-        status = fail_at(text, at, "N, T or H for every factor", error);
-      else
-        chain->ops[i] = (mmc_op)op;
-    }
-  }
-  if (status == MMC_OK && *at != '\0') status = fail_at(text, at, "the end", error);
-  if (status != MMC_OK) {
+  status = read_chain(&(reader){text, at, chain, error});
+  if (status == MMC_OK)
+    *out = chain;
+  else
     mmc_chain_destroy(chain);
-    return status;
-  }
-  *out = chain;
-  return MMC_OK;
+  return status;
 }
 
 mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user) {
   mmci_text text;
   mmci_text_start(&text, write, user);
   mmci_text_printf(&text, "%s:%" PRId64, mmc_dtype_name(chain->dtype), chain->dims[0]);
-  bool plain = true;
-  for (int32_t i = 0; i < chain->n; i++) {
+  bool plain = true, apart = true;
+  for (int32_t i = 0, end; i < chain->n; i = end) {
+    for (end = i + 1; end < chain->n && goes_on(chain, end);) end++;
     mmci_text_printf(&text, "x%" PRId64, chain->dims[i + 1]);
+    if (end - i > 1) mmci_text_printf(&text, "^%" PRId32, end - i);
     plain = plain && chain->ops[i] == MMC_OP_N;
+    apart = apart && (chain->same == NULL || chain->same[i] == i);
   }
   if (chain->batch != 1) mmci_text_printf(&text, "@%" PRId64, chain->batch);
-  if (!plain) {
-    mmci_text_bytes(&text, ":", 1);
-    for (int32_t i = 0; i < chain->n; i++) mmci_text_bytes(&text, &op_letters[chain->ops[i]], 1);
-  }
+  if (!plain) mmci_text_bytes(&text, ":", 1);
+  for (int32_t i = 0; i < chain->n && !plain; i++)
+    if (!goes_on(chain, i)) mmci_text_bytes(&text, &op_letters[chain->ops[i]], 1);
+  for (int32_t i = 0; i < chain->n && !apart; i++)
+    if (!goes_on(chain, i))
+      mmci_text_printf(&text, "%c%" PRId32, i == 0 ? '=' : ',', chain->same[i] + 1);
   return mmci_text_finish(&text, NULL);
 }
 

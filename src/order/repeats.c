@@ -360,3 +360,36 @@ void mmci_program_destroy(mmci_program *program) {
   free(program->products);
   *program = (mmci_program){0};
 }
+
+mmc_status mmci_program_tree(const mmci_program *program, mmci_tree *out, mmci_error *error) {
+  int32_t n = program->n, top = 0, whole = 0, leaf = 0, product = 0;
+  mmci_tree tree;
+  mmc_status status = mmci_tree_create(n, &tree, error);
+  if (status != MMC_OK) return status;
+  /* No more than three numbers a level wait, and no more sub-trees are whole than there are leaves.
+   */
+  int32_t *stack = mmci_alloc_array(4 * (size_t)n, sizeof *stack);
+  if (stack == NULL) {
+    mmci_tree_destroy(&tree);
+    return mmci_fail_nomem(error, 4 * (size_t)n * sizeof *stack);
+  }
+  int32_t *done = stack + 3 * (size_t)n;
+  stack[top++] = n + program->count - 1;
+  while (top > 0) {
+    int32_t x = stack[--top];
+    if (x < 0) { /* both operands are whole */
+      whole -= 2;
+      tree.products[product] = (mmci_product){.left = done[whole], .right = done[whole + 1]};
+      done[whole++] = n + product++;
+    } else if (x < n) {
+      done[whole++] = leaf++;
+    } else {
+      stack[top++] = -1;
+      stack[top++] = program->products[x - n].right;
+      stack[top++] = program->products[x - n].left;
+    }
+  }
+  free(stack);
+  *out = tree;
+  return MMC_OK;
+}

@@ -32,6 +32,9 @@ typedef struct mmci_program {
  * what mmci_order_solve() does with "auto". */
 mmc_status mmci_repeats_solve(int32_t n, const int64_t *dims, const int32_t *labels,
                               mmci_program *out, mmci_error *error);
+/* The order that a program multiplies in, with what is computed once written out. Returns E_NOMEM.
+ */
+mmc_status mmci_program_tree(const mmci_program *program, mmci_tree *out, mmci_error *error);
 void mmci_program_destroy(mmci_program *program);
 
 #endif

@@ -1,5 +1,7 @@
 /* explain.c: a plan in words, as JSON and as a graph. */
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +99,21 @@ static void put_shape(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, ", %" PRId32 " levels", levels(plan));
 }
 
+/* "power by squaring: A1^1000 in 14 products". */
+static void put_shared(const mmci_plan *plan, mmci_text *text) {
+  const mmc_chain *chain = plan->chain;
+  int32_t count = plan->step_count;
+  bool power = true;
+  for (int32_t i = 0; i < chain->n; i++) power = power && mmc_chain_same(chain, i) == 0;
+  if (power)
+    mmci_text_printf(text, "power by squaring: A1^%" PRId32 " in", chain->n);
+  else
+    mmci_text_printf(text, "what repeats is computed once:");
+  mmci_text_printf(text, " %" PRId32 " product%s; the best order has %" PRId32, count,
+                   count > 1 ? "s" : "", chain->n - 1);
+  mmci_text_printf(text, " with %s multiplications", decimal(plan->tree_multiplications).text);
+}
+
 static void put_reason(const mmci_plan *plan, mmci_text *text) {
   if (plan->energy != NULL && plan->energy->kept[0] == '\0') {
     mmci_text_printf(text, "surely fewer joules than the plan for time");
@@ -106,6 +123,8 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
   } else if (plan->time != NULL && plan->time->by_time)
     mmci_text_printf(text, "the least predicted time of all orders%s",
                      plan->limited ? " within the memory limit" : "");
+  else if (!mmci_plan_is_tree(plan))
+    put_shared(plan, text);
   else if (plan->limited)
     mmci_text_printf(text,
                      "the fewest within %" PRIu64
@@ -119,6 +138,9 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "left to right, as asked");
   else
     mmci_text_printf(text, "the fewest multiplications of all orders");
+  if (plan->shared_bytes > 0)
+    mmci_text_printf(text, "; computing once what repeats needs %" PRIu64 " bytes",
+                     plan->shared_bytes);
   if (plan->time != NULL && plan->time->kept[0] != '\0')
     mmci_text_printf(text, "; %s", plan->time->kept);
   if (plan->energy != NULL && plan->energy->kept[0] != '\0')
@@ -136,6 +158,35 @@ static void put_batch(const mmci_plan *plan, mmci_text *text) {
                    batch);
   if (plan->chunk < batch) mmci_text_printf(text, "; %" PRId64 " at a time", plan->chunk);
   if (plan->traffic != NULL) mmci_text_printf(text, "; words are of each");
+}
+
+/* How large the elements of the result may be when those of the factors are 1, by its inner dims:
+ * as a power of ten, and the largest number of the dtype. */
+static double largest_exponent(const mmc_chain *chain) {
+  double exponent = 0;
+  for (int32_t i = 1; i < chain->n; i++) exponent += log10((double)chain->dims[i]);
+  return exponent;
+}
+
+static double largest_number(mmc_dtype dtype) {
+  static const double numbers[] = {
+      [MMC_F32] = FLT_MAX,  [MMC_F64] = DBL_MAX, [MMC_C64] = FLT_MAX,
+      [MMC_C128] = DBL_MAX, [MMC_F16] = 65504,   [MMC_BF16] = 3.3895e38};
+  return numbers[dtype];
+}
+
+/* A dim of 0 makes the exponent minus infinity. */
+static bool may_overflow(const mmc_chain *chain) {
+  return largest_exponent(chain) > log10(largest_number(chain->dtype));
+}
+
+static void put_overflow(const mmc_chain *chain, mmci_text *text) {
+  if (may_overflow(chain))
+    mmci_text_printf(text,
+                     "\nrange            elements of size 1 may grow to 1e%.0f, and %s holds %.2g "
+                     "at most: scale the factors",
+                     floor(largest_exponent(chain)), mmc_dtype_name(chain->dtype),
+                     largest_number(chain->dtype));
 }
 
 static void put_traffic(const mmci_plan *plan, mmci_text *text) {
@@ -337,6 +388,7 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   mmci_text_printf(text, "\nsolver           %s\nmultiplications  %s", plan->solver,
                    decimal(plan->multiplications).text);
   put_comparison(plan, text);
+  put_overflow(plan->chain, text);
   if (plan->traffic != NULL) put_traffic(plan, text);
   if (plan->time != NULL) put_time(plan, text);
   mmci_text_printf(text, "\nworkspace        %" PRIu64 " bytes\ndevice           %s\n",
@@ -488,6 +540,12 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_text_printf(text, "null");
   else
     put_json_count(text, left);
+  if (!mmci_plan_is_tree(plan)) {
+    mmci_text_printf(text, ", \"best_order_multiplications\": ");
+    put_json_count(text, plan->tree_multiplications);
+  }
+  if (may_overflow(chain))
+    mmci_text_printf(text, ", \"overflow_exponent\": %.0f", floor(largest_exponent(chain)));
   mmci_text_printf(text, ", \"peak_workspace_bytes\": %" PRIu64 ", \"memory_limit_bytes\": ",
                    plan->workspace_bytes);
   if (plan->limited)
@@ -526,7 +584,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     put_json_count(text, step_cost(plan, s));
     mmci_text_printf(text, "}");
   }
-  mmci_text_printf(text, "%s]}\n", chain->n > 1 ? "\n" : "");
+  mmci_text_printf(text, "%s]}\n", plan->step_count > 0 ? "\n" : "");
   return MMC_OK;
 }
 
@@ -537,9 +595,11 @@ static void explain_dot(const mmci_plan *plan, mmci_text *text) {
   const mmc_chain *chain = plan->chain;
   mmci_text_printf(text, "digraph plan {\n  rankdir=BT;\n  node [fontname=\"sans-serif\"];\n");
   for (int32_t i = 0; i < chain->n; i++)
-    mmci_text_printf(
-        text, "  A%" PRId32 " [shape=box, label=\"A%" PRId32 "%s\\n%" PRId64 " x %" PRId64 "\"];\n",
-        i + 1, i + 1, op_marks[chain->ops[i]], chain->dims[i], chain->dims[i + 1]);
+    if (mmci_plan_is_tree(plan) || mmc_chain_same(chain, i) == i)
+      mmci_text_printf(text,
+                       "  A%" PRId32 " [shape=box, label=\"A%" PRId32 "%s\\n%" PRId64 " x %" PRId64
+                       "\"];\n",
+                       i + 1, i + 1, op_marks[chain->ops[i]], chain->dims[i], chain->dims[i + 1]);
   for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     number name = operand_name(plan, chain->n + s);

@@ -6,13 +6,14 @@
 #include "plan/layout.h"
 #include "plan/panels.h"
 
-/* Bytes of all factors and the result of the chains that are multiplied together. */
+/* Bytes of all matrices, each once, and the result of the chains that are multiplied together. */
 static uint64_t staged_bytes(const mmci_plan *plan) {
   const mmc_chain *chain = plan->chain;
   size_t size = mmci_plan_element_bytes(plan);
   uint64_t bytes = mmci_result_bytes(chain->dims[0], chain->dims[chain->n], size);
   for (int32_t i = 0; i < chain->n; i++)
-    bytes = mmci_bytes_add(bytes, mmci_result_bytes(chain->dims[i], chain->dims[i + 1], size));
+    if (chain->same == NULL || chain->same[i] == i)
+      bytes = mmci_bytes_add(bytes, mmci_result_bytes(chain->dims[i], chain->dims[i + 1], size));
   return bytes;
 }
 

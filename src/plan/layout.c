@@ -138,6 +138,10 @@ void mmci_plan_count_levels(mmci_plan *plan) {
 mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error) {
   const mmc_chain *chain = plan->chain;
   size_t count = (size_t)chain->n - 1;
+  if (plan->steps != NULL && !mmci_plan_is_tree(plan)) {
+    plan->parallel = parallel;
+    return mmci_plan_place(plan, error);
+  }
   if (plan->steps == NULL) plan->steps = mmci_alloc_array(count, sizeof *plan->steps);
   if (plan->steps == NULL) return mmci_fail_nomem(error, count * sizeof *plan->steps);
   plan->step_count = (int32_t)count;

@@ -4,7 +4,8 @@
 
 #include "plan/plan.h"
 
-/* Fills plan->steps and workspace_bytes from its chain and tree; may be called again. When
+/* Fills plan->steps and workspace_bytes from its chain and tree; may be called again. Of a plan
+ * that is no tree, whose steps are there, mmci_plan_place() gives the results their places. When
  * parallel, sub-trees that meet in a product share no memory, so that both may be computed at the
  * same time. */
 mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error);

@@ -10,7 +10,7 @@
 typedef struct mmci_plan_step {
   int64_t m, k, n;
   int32_t left, right;
-  int32_t first, last;   /* the factors it covers, counted from 0 */
+  int32_t first, last;   /* the factors it covers, counted from 0; where they come first */
   uint64_t offset_bytes; /* of the result in the workspace; unused by the last step */
   const char *kernel;    /* static text: what the device will run; "" when not asked */
   /* How the device is to compute it; NULL: by one plain call. The plan's. */
@@ -35,7 +35,8 @@ typedef struct mmci_plan_group {
   double predicted_s, separate_s; /* of the one call, and of calls of their own */
 } mmci_plan_group;
 
-/* One way to multiply a chain: products in the order in which they run. Every sub-tree is
+/* One way to multiply a chain: products in the order in which they run. tree is that order; what
+ * repeats in it may be computed once, then steps are fewer than its products. Every sub-tree is
  * finished before another begins, the child first that makes the workspace smaller. A result lies
  * in the workspace, row-major without gaps, from its step to the last one that reads it; that of
  * the last step is the caller's. Results alternate between the two ends of the workspace, so that
@@ -58,6 +59,10 @@ typedef struct mmci_plan {
   bool limited;
   mmci_u128 unlimited_multiplications;
   uint64_t unlimited_bytes, limit_bytes;
+  /* Of a plan that is no tree, see mmci_plan_is_tree(): the multiplications of the best one. */
+  mmci_u128 tree_multiplications;
+  /* What computing once what repeats would have taken, where that is too much; 0: it is not. */
+  uint64_t shared_bytes;
   /* For a device with memory of its own, see mmci_plan_fit(). */
   bool parallel;           /* sub-trees share no memory and may be computed at the same time */
   bool streamed;           /* intermediates are on the host, products pass the device in panels */
@@ -79,9 +84,18 @@ typedef struct mmci_plan_machine {
   bool staged;           /* factors and result are on the host and need room there as well */
 } mmci_plan_machine;
 
-/* Plans the chain with the solver of that name. Returns what mmc_plan_create() does. */
+/* Plans of more steps are trees: placing results that are read several times takes time quadratic
+ * in their number. */
+enum { MMCI_SHARED_MOST_STEPS = 2048 };
+
+/* Plans the chain with the solver of that name. "auto" computes once what repeats, where the chain
+ * knows of that, it takes fewer multiplications and its results fit within the limit. Returns what
+ * mmc_plan_create() does. */
 mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                             mmci_plan *out, mmci_error *error);
+/* The same, always with n-1 steps. */
+mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+                                 mmci_plan *out, mmci_error *error);
 /* Multiplies fewer chains at a time where all take more workspace than limit_bytes: one at least,
  * and about the same number every time. */
 mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *error);
@@ -90,9 +104,18 @@ mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_pla
                                mmci_error *error);
 void mmci_plan_destroy(mmci_plan *plan);
 
-/* A result that is read by several steps has no place in the tree. */
+/* Whether every result is read once. */
 static inline bool mmci_plan_is_tree(const mmci_plan *plan) {
   return plan->step_count == plan->chain->n - 1;
+}
+
+/* The factors that a step covers and where it splits them, as of mmci_tree_ranges(). A factor that
+ * repeats is an operand by the number of the first that is the same. */
+static inline mmci_range mmci_plan_range(const mmci_plan *plan, const mmci_plan_step *step) {
+  int32_t n = plan->chain->n;
+  const mmci_plan_step *left = step->left < n ? NULL : &plan->steps[step->left - n];
+  int32_t length = left != NULL ? left->last - left->first + 1 : 1;
+  return (mmci_range){step->first, step->first + length, step->last + 1};
 }
 
 /* Whether a step's result never leaves the call of its group. */
@@ -117,6 +140,8 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
 mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
                          mmci_error *error);
 
+/* Every step's mmci_plan_range(), in an array to be freed. Returns E_NOMEM. */
+mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error);
 /* Multiplications of a step, for all chains. */
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
 /* Gives the copies of a step whose recipe pads their places, where the plan's share of the device's

@@ -96,14 +96,6 @@ static double price(void *user, int64_t i, int64_t k, int64_t j) {
 
 /* ---- what a choice takes ------------------------------------------------------------------- */
 
-static mmc_status ranges_of(const mmci_plan *plan, mmci_range **out, mmci_error *error) {
-  size_t count = (size_t)plan->chain->n; /* one more than products, never 0 */
-  *out = mmci_alloc_array(count, sizeof **out);
-  if (*out == NULL) return mmci_fail_nomem(error, count * sizeof **out);
-  mmci_tree_ranges(&plan->tree, *out);
-  return MMC_OK;
-}
-
 static int doubt(const char *source) {
   return strcmp(source, "measured") == 0 ? 0 : strcmp(source, "model") == 0 ? 1 : 2;
 }
@@ -111,11 +103,11 @@ static int doubt(const char *source) {
 static mmc_status sum_up(const search *s, candidate *c) {
   mmci_energy_choice *choice = &c->choice;
   mmci_range *ranges;
-  mmc_status status = ranges_of(&c->plan, &ranges, s->error);
+  mmc_status status = mmci_plan_ranges(&c->plan, &ranges, s->error);
   if (status != MMC_OK) return status;
   choice->source = "measured";
   choice->precision = s->request->offers[choice->offer].name;
-  for (int32_t t = 0; t < s->chain->n - 1; t++) {
+  for (int32_t t = 0; t < c->plan.step_count; t++) {
     mmci_way way;
     way_of(s->chain, &s->request->offers[choice->offer], choice->weights, ranges[t], &way);
     choice->seconds += way.time.seconds;
@@ -140,21 +132,22 @@ static bool same_range(mmci_range a, mmci_range b) {
 /* Product t, or the place of the same one in ranges; -1 where there is none. Of a given order every
  * choice has each product in the same place. */
 static int32_t find_range(const mmci_range *ranges, int32_t count, mmci_range r, int32_t t) {
-  if (same_range(ranges[t], r)) return t;
+  if (t < count && same_range(ranges[t], r)) return t;
   for (int32_t u = 0; u < count; u++)
     if (same_range(ranges[u], r)) return u;
   return -1;
 }
 
-static total total_of(const search *s, const mmci_energy_choice *mine, const mmci_range *my_ranges,
-                      const mmci_energy_choice *other, const mmci_range *others) {
-  int32_t count = s->chain->n - 1;
+static total total_of(const search *s, const candidate *a, const mmci_range *my_ranges,
+                      const candidate *b, const mmci_range *others) {
+  const mmci_energy_choice *mine = &a->choice, *other = &b->choice;
   total sum = {0};
-  for (int32_t t = 0; t < count; t++) {
+  for (int32_t t = 0; t < a->plan.step_count; t++) {
     mmci_way way, same;
     int number =
         way_of(s->chain, &s->request->offers[mine->offer], mine->weights, my_ranges[t], &way);
-    if (mine->offer == other->offer && find_range(others, count, my_ranges[t], t) >= 0 &&
+    if (mine->offer == other->offer &&
+        find_range(others, b->plan.step_count, my_ranges[t], t) >= 0 &&
         way_of(s->chain, &s->request->offers[other->offer], other->weights, my_ranges[t], &same) ==
             number)
       continue;
@@ -171,12 +164,12 @@ static total total_of(const search *s, const mmci_energy_choice *mine, const mmc
 /* Whether b surely takes fewer joules than a. */
 static mmc_status compare(const search *s, const candidate *a, const candidate *b, bool *surely) {
   mmci_range *before_ranges, *after_ranges;
-  mmc_status status = ranges_of(&a->plan, &before_ranges, s->error);
+  mmc_status status = mmci_plan_ranges(&a->plan, &before_ranges, s->error);
   if (status != MMC_OK) return status;
-  status = ranges_of(&b->plan, &after_ranges, s->error);
+  status = mmci_plan_ranges(&b->plan, &after_ranges, s->error);
   if (status == MMC_OK) {
-    total before = total_of(s, &a->choice, before_ranges, &b->choice, after_ranges);
-    total after = total_of(s, &b->choice, after_ranges, &a->choice, before_ranges);
+    total before = total_of(s, a, before_ranges, b, after_ranges);
+    total after = total_of(s, b, after_ranges, a, before_ranges);
     double error_j = sqrt(before.squares + after.squares) + before.modelled + after.modelled;
     *surely = before.joules - after.joules > error_j;
     free(after_ranges);
@@ -187,12 +180,14 @@ static mmc_status compare(const search *s, const candidate *a, const candidate *
 
 /* ---- the front ----------------------------------------------------------------------------- */
 
-/* The choice of least weighted sum. *made is false where its memory cannot be addressed. */
-static mmc_status choose_by(search *s, mmci_weights weights, candidate *out, bool *made) {
+/* The choice of least weighted sum; of the order of fewest multiplications where it is given or
+ * `fewest` is set. *made is false where its memory cannot be addressed. */
+static mmc_status choose_by(search *s, mmci_weights weights, bool fewest, candidate *out,
+                            bool *made) {
   candidate c = {.choice = {.offer = (int)(s->offer - s->request->offers), .weights = weights}};
   s->weights = weights;
   mmc_status status =
-      s->products != NULL
+      s->products != NULL && !fewest
           ? mmci_plan_by_price(s->chain, price, s, s->limit_bytes, &c.plan, s->error)
           : mmci_plan_create(s->chain, s->solver, s->limit_bytes, &c.plan, s->error);
   if (status != MMC_OK) return status;
@@ -218,7 +213,7 @@ static mmc_status cut_corner(search *s, int pair, bool *found) {
   *found = weights.seconds > 0 && weights.joules > 0;
   if (!*found) return MMC_OK;
   candidate c;
-  mmc_status status = choose_by(s, weights, &c, found);
+  mmc_status status = choose_by(s, weights, false, &c, found);
   if (status != MMC_OK || !*found) return status;
   *found = weigh(weights, point_of(&c)) < weigh(weights, a) * (1 - 1e-9);
   if (!*found) {
@@ -239,7 +234,7 @@ static mmc_status add_front(search *s, double max_slowdown) {
   for (int end = 0; status == MMC_OK && end < 2; end++) {
     bool made = false;
     mmci_weights weights = {.seconds = end == 0, .joules = end, .max_slowdown = max_slowdown};
-    status = choose_by(s, weights, &s->candidates[s->count], &made);
+    status = choose_by(s, weights, false, &s->candidates[s->count], &made);
     s->count += status == MMC_OK && made;
   }
   /* Of a chain that is too long for that, the ends have to do. */
@@ -250,6 +245,21 @@ static mmc_status add_front(search *s, double max_slowdown) {
     if (!found) c++;
   }
   return status;
+}
+
+/* What repeats computed once, by the ways of fewest joules: no tree of the front is that. */
+static mmc_status add_shared(search *s, double max_slowdown) {
+  if (s->products == NULL || s->chain->same == NULL) return MMC_OK;
+  candidate *c = &s->candidates[s->count];
+  bool made = false;
+  mmci_weights weights = {.joules = 1, .max_slowdown = max_slowdown};
+  mmc_status status = choose_by(s, weights, true, c, &made);
+  if (status != MMC_OK || !made) return status;
+  if (mmci_plan_is_tree(&c->plan))
+    mmci_plan_destroy(&c->plan);
+  else
+    s->count++;
+  return MMC_OK;
 }
 
 static mmc_status add_fronts(search *s) {
@@ -263,9 +273,11 @@ static mmc_status add_fronts(search *s) {
   for (int o = 0; status == MMC_OK && o < s->request->count; o++) {
     s->offer = &s->request->offers[o];
     if (s->products != NULL) fill_products(s);
-    status = add_front(s, 0);
-    if (status == MMC_OK && s->request->max_slowdown > 0)
-      status = add_front(s, s->request->max_slowdown);
+    const double bounds[] = {0, s->request->max_slowdown};
+    for (int b = 0; status == MMC_OK && b < (bounds[1] > 0 ? 2 : 1); b++) {
+      status = add_front(s, bounds[b]);
+      if (status == MMC_OK) status = add_shared(s, bounds[b]);
+    }
   }
   free(s->products);
   s->products = NULL;
@@ -415,10 +427,8 @@ mmc_status mmci_plan_create_energetic(const mmc_chain *chain, const char *solver
 static void way_of_step(const mmci_plan *plan, const mmci_energy_request *request,
                         const mmci_plan_step *step, mmci_way *out) {
   const mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
-  int32_t n = plan->chain->n;
-  int32_t split = step->left < n ? step->left + 1 : plan->steps[step->left - n].last + 1;
-  way_of(plan->chain, &request->offers[choice->offer], choice->weights,
-         (mmci_range){step->first, split, step->last + 1}, out);
+  way_of(plan->chain, &request->offers[choice->offer], choice->weights, mmci_plan_range(plan, step),
+         out);
 }
 
 mmc_status mmci_plan_energize(mmci_plan *plan, const mmci_energy_request *request,
@@ -428,7 +438,7 @@ mmc_status mmci_plan_energize(mmci_plan *plan, const mmci_energy_request *reques
   mmci_recipe *recipe = plan->time->recipes = mmci_alloc_array(recipes, sizeof *recipe);
   if (recipe == NULL) return mmci_fail_nomem(error, recipes * sizeof *recipe);
   choice->seconds = choice->joules = 0; /* again, in the order of the steps */
-  for (int32_t t = 0; t < plan->chain->n - 1; t++) {
+  for (int32_t t = 0; t < plan->step_count; t++) {
     mmci_plan_step *step = &plan->steps[t];
     mmci_way way;
     way_of_step(plan, request, step, &way);

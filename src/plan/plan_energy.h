@@ -7,7 +7,8 @@
  * 1979). That gives the corners of the convex hull of the front, all of them up to
  * MMCI_ENERGY_CHOICES; choices that no other beats but that lie above a line between two corners
  * are not found. With a bound on the time the same is done once more with those ways of each
- * product that keep to it by themselves, which finds some that lie above. */
+ * product that keep to it by themselves, which finds some that lie above. Where what repeats may be
+ * computed once, that is one more choice, by the ways of fewest joules. */
 #ifndef MMCI_PLAN_ENERGY_H
 #define MMCI_PLAN_ENERGY_H
 
@@ -17,7 +18,7 @@
 enum {
   MMCI_ENERGY_CHOICES = 12, /* of a front */
   MMCI_ENERGY_PRECISIONS = MMCI_FAST + 1,
-  MMCI_ENERGY_CANDIDATES = 2 * MMCI_ENERGY_PRECISIONS * MMCI_ENERGY_CHOICES + 1
+  MMCI_ENERGY_CANDIDATES = 2 * MMCI_ENERGY_PRECISIONS * (MMCI_ENERGY_CHOICES + 1) + 1
 };
 
 /* A precision that may be taken, and what is known of it. */

@@ -156,10 +156,8 @@ typedef struct search {
 static double alone_seconds(const search *x, const mmci_plan_step *step, bool *measured) {
   const mmci_plan *plan = x->plan;
   const mmci_group_machine *machine = x->machine;
-  int32_t n = plan->chain->n;
-  int32_t split = step->left < n ? step->left + 1 : plan->steps[step->left - n].last + 1;
-  mmci_gemm gemm =
-      mmci_chain_product(plan->chain, machine->precision, step->first, split, step->last + 1);
+  mmci_range r = mmci_plan_range(plan, step);
+  mmci_gemm gemm = mmci_chain_product(plan->chain, machine->precision, r.first, r.split, r.last);
   mmci_price price;
   machine->pricing->price(machine->pricing->user, &gemm, &price);
   *measured = !price.modelled;
@@ -415,8 +413,7 @@ mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *ma
   if (status == MMC_OK && !fits) {
     mmci_plan_disband(plan);
     plan->resident_bytes = resident_bytes;
-    status = mmci_plan_is_tree(plan) ? mmci_plan_lay_out(plan, plan->parallel, error)
-                                     : mmci_plan_place(plan, error);
+    status = mmci_plan_lay_out(plan, plan->parallel, error);
   }
   mmci_cover_destroy(&cover);
   return status;

@@ -36,21 +36,28 @@ typedef struct total {
   double squares, modelled; /* of errors: the sum of squares, and the plain sum */
 } total;
 
-static bool has_range(const mmci_range *ranges, int32_t count, mmci_range r) {
-  for (int32_t t = 0; t < count; t++)
-    if (ranges[t].first == r.first && ranges[t].split == r.split && ranges[t].last == r.last)
+/* The products of a plan's steps. */
+typedef struct products {
+  mmci_range *ranges;
+  int32_t count;
+} products;
+
+static bool has_range(const products *p, mmci_range r) {
+  for (int32_t t = 0; t < p->count; t++)
+    if (p->ranges[t].first == r.first && p->ranges[t].split == r.split &&
+        p->ranges[t].last == r.last)
       return true;
   return false;
 }
 
 /* Of the products that only mine has: what both have says nothing about which is faster. */
-static total total_of(const priced_chain *c, const mmci_range *mine, const mmci_range *others) {
-  int32_t count = c->chain->n - 1;
+static total total_of(const priced_chain *c, const products *mine, const products *others) {
   total sum = {0};
-  for (int32_t t = 0; t < count; t++) {
-    if (has_range(others, count, mine[t])) continue;
+  for (int32_t t = 0; t < mine->count; t++) {
+    mmci_range r = mine->ranges[t];
+    if (has_range(others, r)) continue;
     mmci_price price;
-    price_product(c, mine[t].first, mine[t].split, mine[t].last, &price);
+    price_product(c, r.first, r.split, r.last, &price);
     double error_s = price.seconds * price.error;
     sum.seconds += price.seconds;
     if (price.modelled)
@@ -61,13 +68,21 @@ static total total_of(const priced_chain *c, const mmci_range *mine, const mmci_
   return sum;
 }
 
-/* Whether the products of order b are surely faster than those of a. *gain_s: by how much. */
-static bool surely_faster(const priced_chain *c, const mmci_range *a, const mmci_range *b,
-                          double *gain_s) {
-  total before = total_of(c, a, b), after = total_of(c, b, a);
-  *gain_s = before.seconds - after.seconds;
-  double error_s = sqrt(before.squares + after.squares) + before.modelled + after.modelled;
-  return *gain_s > error_s;
+/* Whether plan b is surely faster than a. *gain_s: by how much. */
+static mmc_status compare(const priced_chain *c, const mmci_plan *a, const mmci_plan *b,
+                          bool *surely, double *gain_s, mmci_error *error) {
+  products x = {.count = a->step_count}, y = {.count = b->step_count};
+  mmc_status status = mmci_plan_ranges(a, &x.ranges, error);
+  if (status == MMC_OK) status = mmci_plan_ranges(b, &y.ranges, error);
+  if (status == MMC_OK) {
+    total before = total_of(c, &x, &y), after = total_of(c, &y, &x);
+    *gain_s = before.seconds - after.seconds;
+    double error_s = sqrt(before.squares + after.squares) + before.modelled + after.modelled;
+    *surely = *gain_s > error_s;
+  }
+  free(x.ranges);
+  free(y.ranges);
+  return status;
 }
 
 /* ---- the order ----------------------------------------------------------------------------- */
@@ -116,21 +131,17 @@ static mmc_status try_price(priced_chain *c, uint64_t limit_bytes, mmci_plan *pl
   mmci_plan by_price;
   mmc_status status = mmci_plan_by_price(c->chain, seconds_of, c, limit_bytes, &by_price, error);
   if (status != MMC_OK) return status;
-  size_t count = (size_t)c->chain->n - 1;
-  mmci_range *ranges = mmci_alloc_array(2 * count, sizeof *ranges);
-  if (ranges == NULL) {
+  bool surely = false, possible = by_price.workspace_bytes != UINT64_MAX &&
+                                  by_price.multiplications != MMCI_U128_MAX;
+  if (possible) status = compare(c, plan, &by_price, &surely, &time->gain_s, error);
+  if (status != MMC_OK) {
     mmci_plan_destroy(&by_price);
-    return mmci_fail_nomem(error, 2 * count * sizeof *ranges);
+    return status;
   }
-  mmci_tree_ranges(&plan->tree, ranges);
-  mmci_tree_ranges(&by_price.tree, ranges + count);
-  bool possible =
-      by_price.workspace_bytes != UINT64_MAX && by_price.multiplications != MMCI_U128_MAX;
-  time->by_time = possible && surely_faster(c, ranges, ranges + count, &time->gain_s);
+  time->by_time = surely;
   if (!time->by_time)
     time->kept = possible && time->gain_s > 0 ? "no other order is predicted to be surely faster"
                                               : "no order is predicted to be faster";
-  free(ranges);
   mmci_plan_destroy(time->by_time ? plan : &by_price);
   if (time->by_time) *plan = by_price;
   return MMC_OK;
@@ -242,9 +253,8 @@ mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, ui
 
 static void price_step(const mmci_plan *plan, const mmci_time_request *request,
                        const mmci_plan_step *step, mmci_price *out) {
-  int32_t n = plan->chain->n;
-  int32_t split = step->left < n ? step->left + 1 : plan->steps[step->left - n].last + 1;
-  price_product(&(priced_chain){plan->chain, request}, step->first, split, step->last + 1, out);
+  mmci_range r = mmci_plan_range(plan, step);
+  price_product(&(priced_chain){plan->chain, request}, r.first, r.split, r.last, out);
 }
 
 static bool step_is_modelled(const mmci_plan_step *step) {

@@ -111,7 +111,8 @@ static uint64_t take(uint64_t *bytes, int64_t rows, int64_t cols, int64_t count,
   return offset;
 }
 
-static int32_t first_same(const mmc_matrix *factors, int32_t i) {
+static int32_t first_same(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
+  if (chain->same != NULL) i = chain->same[i]; /* tables of addresses can only be told apart */
   for (int32_t j = 0; j < i; j++)
     if (mmci_matrix_same(&factors[j], &factors[i])) return j;
   return i;
@@ -129,7 +130,8 @@ static void arrange(mmci_batches *x, const mmc_matrix *factors, const mmc_matrix
     bool shared = m->addresses == NULL && m->stride == 0, on_host = m->location == MMC_HOST;
     *p = (place){.kind = on_host ? (shared ? SHARED : STACK) : AS_IT_LIES, .same = i};
     if (!on_host && m->addresses != NULL) p->kind = TABLE;
-    if (p->kind == SHARED || p->kind == STACK) p->same = first_same(factors, i);
+    if (p->kind == SHARED || p->kind == STACK)
+      p->same = first_same(x->whole->plan->chain, factors, i);
     if (p->same != i)
       p->offset_bytes = x->places[p->same].offset_bytes;
     else if (p->kind == SHARED)

@@ -85,7 +85,7 @@ static mmc_status open_queues(mmci_resident *r, mmci_error *error) {
 
 mmc_status mmci_resident_create(mmci_actions *actions, mmci_resident **out, mmci_error *error) {
   const mmci_plan *plan = actions->plan;
-  size_t n = (size_t)plan->chain->n;
+  size_t n = (size_t)plan->chain->n, steps = (size_t)plan->step_count;
   if (plan->workspace_bytes > SIZE_MAX) return mmci_fail_nomem(error, plan->workspace_bytes);
   mmci_resident *r = mmci_alloc_zeroed(1, sizeof *r);
   if (r == NULL) return mmci_fail_nomem(error, sizeof *r);
@@ -94,9 +94,9 @@ mmc_status mmci_resident_create(mmci_actions *actions, mmci_resident **out, mmci
                        .async = actions->ops->async,
                        .device = actions->device,
                        .graphs = {.async = actions->ops->async, .n = plan->chain->n},
-                       .step_done = mmci_alloc_zeroed(n - 1, sizeof *r->step_done),
+                       .step_done = mmci_alloc_zeroed(steps, sizeof *r->step_done),
                        .operands = mmci_alloc_array(n, sizeof *r->operands),
-                       .cuts = mmci_alloc_zeroed(n - 1, sizeof *r->cuts)};
+                       .cuts = mmci_alloc_zeroed(steps, sizeof *r->cuts)};
   mmc_status status = MMC_OK;
   if (r->step_done == NULL || r->operands == NULL || r->cuts == NULL)
     status = mmci_fail_nomem(error, n * (sizeof *r->operands + sizeof *r->cuts));

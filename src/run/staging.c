@@ -9,7 +9,8 @@ static size_t element_bytes(const mmci_actions *actions) {
 }
 
 /* The first factor that is the same matrix as factor i. */
-static int32_t first_same(const mmc_matrix *factors, int32_t i) {
+static int32_t first_same(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
+  if (chain->same != NULL) i = chain->same[i]; /* tables of addresses can only be told apart */
   for (int32_t j = 0; j < i; j++)
     if (mmci_matrix_same(&factors[j], &factors[i])) return j;
   return i;
@@ -48,7 +49,7 @@ static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
     }
     if (!x->on_host) continue;
     staging->factors_on_host++;
-    x->same = first_same(factors, i);
+    x->same = first_same(actions->plan->chain, factors, i);
     x->offset_bytes = staging->factors[x->same].offset_bytes;
     x->shared = staging->factors[x->same].shared = x->same != i || staging->factors[x->same].shared;
     if (x->same == i) x->offset_bytes = take(&bytes, &factors[i], x->count, size);

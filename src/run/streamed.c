@@ -101,7 +101,7 @@ mmc_status mmci_streamed_create(mmci_actions *actions, mmci_streamed **out, mmci
   size_t n = (size_t)plan->chain->n;
   *x = (mmci_streamed){.actions = actions, .ops = actions->ops, .async = actions->ops->async};
   x->operands = mmci_alloc_array(n, sizeof *x->operands);
-  x->kernels = mmci_alloc_zeroed((n - 1) * MOST_KERNELS, sizeof *x->kernels);
+  x->kernels = mmci_alloc_zeroed((size_t)plan->step_count * MOST_KERNELS, sizeof *x->kernels);
   if (plan->workspace_bytes <= SIZE_MAX)
     x->workspace = mmci_alloc_aligned((size_t)plan->workspace_bytes, 1);
   mmc_status status = MMC_OK;

@@ -115,6 +115,26 @@ says multiply_power_values R.npy "f8 (3, 2) 199 290 3275 3814 13775 15146"
 check multiply_power_json 0 multiply X.npy:T^4 -o R.npy --check --json --on ref
 check multiply_power_limit 0 multiply X.npy^5 -o R.npy --check --memory-limit 128
 check multiply_stack_limit 0 multiply X.npy X.npy:T X.npy -o L.npy --check --explain --memory-limit 64 --on ref
+rotation() { python3 "$here/rotation.py" "$@"; }
+rotation make turn.npy 0.001
+rotation make back.npy -0.001
+check multiply_power_rotation 0 multiply turn.npy^1000 -o R.npy --check --explain --on ref
+holds multiply_power_rotation_value rotation check R.npy 1 1e-12
+for objective in time energy; do
+  holds multiply_power_$objective run multiply turn.npy^999 back.npy^998 -o R.npy --check --for $objective
+  holds multiply_power_${objective}_value rotation check R.npy 0.001 1e-12
+done
+check multiply_power_long 0 multiply turn.npy^100003 -o R.npy
+holds multiply_power_long_value rotation check R.npy 100.003 1e-9
+check multiply_repeats 0 multiply turn.npy back.npy:T turn.npy back.npy:T -o R.npy --check --explain --on ref
+holds multiply_repeats_value rotation check R.npy 0.004 1e-12
+make_npy big.npy '<f4' 2x2
+check multiply_overflow 0 multiply big.npy^100 -o R.npy
+says multiply_overflow_values R.npy "f4 (2, 2) inf inf inf inf"
+make_npy bigs.npy '<f4' 3x2x2
+check multiply_overflow_stack 0 multiply bigs.npy^50 -o R.npy
+check generate_power 0 generate f64:3x3^7x4 -o power
+holds bench_power run bench f64:16x16^100 f32:8x9x8x9x8=1,2,1,2 --seconds 0.01
 check multiply_power_bad 2 multiply P.npy^two -o x
 check multiply_power_none 2 multiply P.npy^0 -o x
 check multiply_power_shape 2 multiply P.npy^2 -o x

@@ -36,6 +36,13 @@ check plan_batch_json 0 plan f32:16x4x16x16@1000 --on ref --json
 holds plan_batch_json_valid is_json said/plan_batch_json.stdout
 check plan_batch_limit 0 plan f32:16x4x16x16@1000 --on ref --memory-limit 64K
 check plan_batch_factors 0 plan 10x30@7 30x5@7 5x60 --on ref --json
+check plan_power 0 plan f64:64x64^1000@10:T --on ref
+check plan_power_json 0 plan f32:64x64^40 --on ref --json
+holds plan_power_json_valid is_json said/plan_power_json.stdout
+check plan_power_dot 0 plan f64:8x9x9^3x8x9x9^3x8=1,2,5,1,2,5 --on ref --dot
+check plan_power_limit 0 plan 8x8^15 --on ref --memory-limit 1KiB
+check plan_power_bad 2 plan 64x65^3
+check plan_repeats_bad 2 plan 64x64x64=1,3
 check plan_batch_none 0 plan 10x30x5@0 --on ref
 check plan_batch_differs 2 plan 10x30@7 30x5@8
 check plan_batch_huge 2 plan 4611686018427387904x4611686018427387904x4611686018427387904@4611686018427387904 --on ref

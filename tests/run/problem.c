@@ -190,6 +190,19 @@ static known known_product(mmc_dtype dtype, const known *a, const known *b) {
   return c;
 }
 
+/* Whatever the steps are: factor by factor. */
+static known known_left_to_right(const matrices *m, int64_t number) {
+  known x = known_factor(m, 0, number);
+  for (int32_t i = 1; i < m->plan->chain->n; i++) {
+    known factor = known_factor(m, i, number);
+    known product = known_product(m->plan->chain->dtype, &x, &factor);
+    known_destroy(&x);
+    known_destroy(&factor);
+    x = product;
+  }
+  return x;
+}
+
 static known known_result(const matrices *m, int64_t number) {
   const mmc_chain *chain = m->plan->chain;
   int32_t n = chain->n;
@@ -202,7 +215,12 @@ static known known_result(const matrices *m, int64_t number) {
   }
   known *result = &knowns[n > 1 ? n + count - 1 : 0];
   for (known *x = knowns; x < result; x++) known_destroy(x);
-  return *result;
+  if (chain->same == NULL) return *result;
+  /* The steps bound the error; that they are those of the chain is not taken for granted. */
+  known in_order = known_left_to_right(m, number);
+  for (int64_t e = 0; e < in_order.rows * in_order.cols; e++) in_order.off[e] += result->off[e];
+  known_destroy(result);
+  return in_order;
 }
 
 static void find_what_must_come_out(matrices *m) {
@@ -280,11 +298,11 @@ static void hold(held *h, mmci_device *device, const mmc_chain *chain, int64_t r
   h->matrix.addresses = h->addresses;
 }
 
-/* Values that keep products near 1 when k of them are added up. */
+/* Values that keep products near 1 when k of them are added up, and powers below. */
 static void fill(held *h, const mmc_chain *chain, int64_t k, uint64_t *random) {
   mmc_dtype dtype = chain->dtype;
   int64_t ld = mmci_matrix_ld(&h->matrix), length = mmci_matrix_line_length(&h->matrix);
-  double scale = sqrt(3.0 / (double)(k > 0 ? k : 1));
+  double scale = sqrt((chain->same != NULL ? 0.75 : 3.0) / (double)(k > 0 ? k : 1));
   for (int64_t b = 0; b < chain->batch; b++)
     for (int64_t i = 0; i < mmci_matrix_lines(&h->matrix); i++)
       for (int64_t j = 0; j < length; j++) {
@@ -299,8 +317,10 @@ static char *bytes_of(const matrices *m, const held *h) {
   return fake_bytes(m->device, h->room, h->room_bytes);
 }
 
-/* An earlier factor of this shape, or i. */
+/* What the chain says, or an earlier factor of this shape, or i. */
 static int64_t same_as(const matrices *m, int32_t i, int64_t rows, int64_t cols, uint64_t *random) {
+  const int32_t *known = m->plan->chain->same;
+  if (known != NULL && known[i] != i) return m->held[known[i]].same;
   int64_t j = i > 0 ? random_below(random, i) : 0;
   const mmc_matrix *x = &m->held[j].matrix;
   bool same = j < i && x->rows == rows && x->cols == cols && random_below(random, 2) == 0;

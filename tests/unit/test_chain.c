@@ -35,6 +35,14 @@ static void text_round_trips(void **state) {
       {"4x5x6@0:TN", "f64:4x5x6@0:TN"},
       {"4x5x6@1", "f64:4x5x6"},
       {"2x2@4611686018427387904", "f64:2x2@4611686018427387904"},
+      {"f64:64x64^1000", "f64:64x64^1000"},
+      {"f64:64x64^1", "f64:64x64"},
+      {"1x9x9^4x9^3x2@5:NTNH", "f64:1x9x9^4x9^3x2@5:NTNH"},
+      {"8x8^2x8^3=1,1", "f64:8x8^5"},
+      {"8x8^2x8^3=1,3", "f64:8x8^2x8^3"},
+      {"f32:8x9x8x9x8=1,2,1,2", "f32:8x9x8x9x8=1,2,1,2"},
+      {"8x8x8^3x8x8:NTNN=1,2,1,6", "f64:8x8x8^3x8x8:NTNN=1,2,1,6"},
+      {"8x8x8x8:TNT=1,2,1", "f64:8x8x8x8:TNT=1,2,1"},
   };
   for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
     mmc_chain *chain;
@@ -108,6 +116,32 @@ static void bad_text_is_named(void **state) {
       {"2x3x4@-1", "chain, position 7: expected a batch of 0 to 2^62 chains, got '-1'"},
       {"2x3x4@5x6", "chain, position 8: expected the end, got 'x6'"},
       {"2x3x4:NN@5", "chain, position 9: expected the end, got '@5'"},
+      {"8x9^2",
+       "chain, position 4: expected ^ behind a square factor only, as in 64x64^8, got '^2'"},
+      {"8x8^", "chain, position 5: expected how many times, from 1, after ^, got the end"},
+      {"8x8^0", "chain, position 5: expected how many times, from 1, after ^, got '0'"},
+      {"8x8^2^2", "chain, position 6: expected 'x', got '^2'"},
+      {"8x8^9999999999", "n: expected 1 to 1073741823 factors, got 9999999999"},
+      {"8x8^536870912x8^536870912", "n: expected 1 to 1073741823 factors, got 1073741824"},
+      {"8x8^3:NT", "chain, position 8: expected the end, got 'T'"},
+      {"8x8x8=1", "chain, position 8: expected ',' and a number, got the end"},
+      {"8x8x8=1,1,1", "chain, position 10: expected the end, got ',1'"},
+      {"8x9x8=1,1",
+       "chain, position 9: expected the number, from 1, of the first factor that is the same "
+       "matrix, "
+       "of the same shape and op, got '1'"},
+      {"8x8x8:NT=1,1",
+       "chain, position 12: expected the number, from 1, of the first factor that is the same "
+       "matrix, "
+       "of the same shape and op, got '1'"},
+      {"8x8^2x8=1,2",
+       "chain, position 11: expected the number, from 1, of the first factor that is the same "
+       "matrix, "
+       "of the same shape and op, got '2'"},
+      {"8x8x8=1,3",
+       "chain, position 9: expected the number, from 1, of the first factor that is the same "
+       "matrix, "
+       "of the same shape and op, got '3'"},
       {"2@5x3", "chain, position 2: expected 'x' and a second dim, as in 10x30, got '@5x3'"},
   };
   for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
@@ -214,7 +248,7 @@ static void stacks_are_strides_or_tables(void **state) {
 /* Any text either parses to a chain that prints and parses to itself, or fails with a message. */
 static void random_text_never_surprises(void **state) {
   (void)state;
-  static const char letters[] = "0123456789xxxx:::@@bfc163264128NTH -";
+  static const char letters[] = "0123456789xxxx:::@@^^==,bfc163264128NTH -";
   uint64_t random = seed;
   for (int round = 0; round < 200000; round++) {
     char text[24] = "";
@@ -234,6 +268,8 @@ static void random_text_never_surprises(void **state) {
     assert_int_equal(chain->batch, again->batch);
     assert_memory_equal(chain->dims, again->dims, ((size_t)chain->n + 1) * sizeof *chain->dims);
     assert_memory_equal(chain->ops, again->ops, (size_t)chain->n * sizeof *chain->ops);
+    for (int64_t i = 0; i < chain->n; i++)
+      assert_int_equal(mmc_chain_same(chain, i), mmc_chain_same(again, i));
     mmc_chain_destroy(again);
     mmc_chain_destroy(chain);
   }
