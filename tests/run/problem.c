@@ -202,7 +202,8 @@ static known known_by(const matrices *m, int64_t number, bool in_order) {
     knowns[n + s] = known_product(chain->dtype, &knowns[left], &knowns[right]);
   }
   known *result = &knowns[n > 1 ? n + count - 1 : 0];
-  for (known *x = knowns; x < result; x++) known_destroy(x);
+  for (known *x = knowns; x < knowns + 2 * FACTORS_MAX; x++)
+    if (x != result) known_destroy(x);
   if (result->value == NULL || result->off == NULL) abort();
   return *result;
 }
