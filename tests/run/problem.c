@@ -190,36 +190,32 @@ static known known_product(mmc_dtype dtype, const known *a, const known *b) {
   return c;
 }
 
-/* Whatever the steps are: factor by factor. */
-static known known_left_to_right(const matrices *m, int64_t number) {
-  known x = known_factor(m, 0, number);
-  for (int32_t i = 1; i < m->plan->chain->n; i++) {
-    known factor = known_factor(m, i, number);
-    known product = known_product(m->plan->chain->dtype, &x, &factor);
-    known_destroy(&x);
-    known_destroy(&factor);
-    x = product;
-  }
-  return x;
-}
-
-static known known_result(const matrices *m, int64_t number) {
+/* By the plan's steps, or factor by factor. */
+static known known_by(const matrices *m, int64_t number, bool in_order) {
   const mmc_chain *chain = m->plan->chain;
-  int32_t n = chain->n;
+  int32_t n = chain->n, count = in_order ? n - 1 : m->plan->step_count;
   known knowns[2 * FACTORS_MAX] = {{0}};
   for (int32_t i = 0; i < n; i++) knowns[i] = known_factor(m, i, number);
-  int32_t count = m->plan->step_count;
   for (int32_t s = 0; s < count; s++) {
-    const mmci_plan_step *step = &m->plan->steps[s];
-    knowns[n + s] = known_product(chain->dtype, &knowns[step->left], &knowns[step->right]);
+    int32_t left = in_order ? (s > 0 ? n + s - 1 : 0) : m->plan->steps[s].left;
+    int32_t right = in_order ? s + 1 : m->plan->steps[s].right;
+    knowns[n + s] = known_product(chain->dtype, &knowns[left], &knowns[right]);
   }
   known *result = &knowns[n > 1 ? n + count - 1 : 0];
-  for (known *x = knowns; x < result; x++) known_destroy(x);
-  if (chain->same == NULL) return *result;
-  /* The steps bound the error; that they are those of the chain is not taken for granted. */
-  known in_order = known_left_to_right(m, number);
-  for (int64_t e = 0; e < in_order.rows * in_order.cols; e++) in_order.off[e] += result->off[e];
-  known_destroy(result);
+  for (known *x = knowns; x < knowns + 2 * FACTORS_MAX; x++)
+    if (x != result) known_destroy(x);
+  if (result->value == NULL || result->off == NULL) abort();
+  return *result;
+}
+
+/* The steps bound the error; where matrices repeat, that they are those of the chain is not taken
+ * for granted. */
+static known known_result(const matrices *m, int64_t number) {
+  known result = known_by(m, number, false);
+  if (m->plan->chain->same == NULL) return result;
+  known in_order = known_by(m, number, true);
+  for (int64_t e = 0; e < in_order.rows * in_order.cols; e++) in_order.off[e] += result.off[e];
+  known_destroy(&result);
   return in_order;
 }
 
