@@ -1,14 +1,15 @@
 /* bench_small.c: chains of small factors on a CUDA device against cuBLAS, one JSON line each.
  *
- *     bench_small MODULE [joules]
+ *     bench_small MODULE [chains | joules]
  *
- * MODULE is mmchain-cuda.so. Everything lies on the device, normal random f32; sets of operands
- * take turns where the L2 would hold them. median_us is of runs of many launches in a row between
- * two events; replayed_us of a graph that holds one launch. The peer is cublasSgemmStridedBatched
- * for one product after the other, in the same order, and in a graph where replayed. floor_us is
- * what reading the factors and writing the result once takes at the rate of cudaMemcpyAsync in the
- * same run (GB/s), or the multiplications at 60 TFLOP/s where that is longer. joules: of a batch,
- * by NVML's counter over about three seconds, of both. Results are checked against each other. */
+ * MODULE is mmchain-cuda.so; chains: single chains, no batches. Everything lies on the device,
+ * normal random f32; sets of operands take turns where the L2 would hold them. median_us is of runs
+ * of many launches in a row between two events; replayed_us of a graph that holds one launch. The
+ * peer is cublasSgemmStridedBatched for one product after the other, in the same order, and in a
+ * graph where replayed. floor_us is what reading the factors and writing the result once takes at
+ * the rate of cudaMemcpyAsync in the same run (GB/s), or the multiplications at 60 TFLOP/s where
+ * that is longer. joules: of a batch, by NVML's counter over about three seconds, of both. Results
+ * are checked against each other. */
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -419,6 +420,20 @@ static void alone(void) {
   free(s);
 }
 
+static void batches(void) {
+  batch(4, 200000, false);
+  batch(8, 200000, false);
+  batch(12, 100000, false);
+  batch(16, 10000, false);
+  batch(16, 100000, false);
+  batch(32, 10000, false);
+  batch(64, 10000, false);
+  batch(20, 10000, false);
+  batch(48, 10000, false);
+  batch(100, 1000, false);
+  batch(128, 1000, false);
+}
+
 static void long_chain(int64_t side, const char *name, const int *counts) {
   setting *s = begin_chain(FACTORS_MOST, 1, NULL, side);
   if (counts == NULL)
@@ -431,7 +446,7 @@ static void long_chain(int64_t side, const char *name, const int *counts) {
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    fprintf(stderr, "usage: bench_small MODULE [joules]\n");
+    fprintf(stderr, "usage: bench_small MODULE [chains | joules]\n");
     return 2;
   }
   open_all(argv[1]);
@@ -443,17 +458,7 @@ int main(int argc, char **argv) {
   }
   static const int BIG[] = {264, 33, 8, 1}, SMALL[] = {264, 33, 1};
   alone();
-  batch(4, 200000, false);
-  batch(8, 200000, false);
-  batch(12, 100000, false);
-  batch(16, 10000, false);
-  batch(16, 100000, false);
-  batch(32, 10000, false);
-  batch(64, 10000, false);
-  batch(20, 10000, false);
-  batch(48, 10000, false);
-  batch(100, 1000, false);
-  batch(128, 1000, false);
+  if (argc < 3) batches();
   long_chain(64, "1000 of 64x64 in 264, 33, 8", BIG);
   long_chain(64, "1000 of 64x64 in 264, 33", SMALL);
   long_chain(64, "1000 of 64x64 balanced", NULL);

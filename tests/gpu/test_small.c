@@ -481,6 +481,29 @@ static void test_shared(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
   }
 }
 
+/* One chain of few plain factors, in any order. */
+static void test_alone(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
+  for (int k = 0; k < (on->small ? 8 : 100); k++) {
+    const int32_t n = 2 + (int32_t)random_below(random, 7);
+    int64_t dims[OPERANDS + 1];
+    for (int i = 0; i <= n; i++) dims[i] = 1 + random_below(random, k % 4 == 0 ? 128 : 40);
+    begin(&t, dtype, n, 1, random_bits(random));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k % 5 < 3 ? 3 : k % 5 - 3, random);
+    if (k % 2 == 0)
+      finish_tight(&t);
+    else
+      finish_random(&t, random);
+    for (int i = 0; i < n; i++) {
+      if (!t.forms[i].trans) continue;
+      t.forms[i].trans = false;
+      t.forms[i].ld = t.cols[i] + random_below(random, 9);
+      t.forms[i].stride = t.rows[i] * t.forms[i].ld;
+    }
+    if (on->ops->chain_supports(on->device, &t.chain)) try_chain(on, queue, &t);
+  }
+}
+
 /* One long chain. */
 static void test_long(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
   static const int64_t MOST[] = {32, 64, 128};
@@ -498,6 +521,7 @@ static void test_long(const target *on, mmci_queue *queue, mmc_dtype dtype, uint
       finish_tight(&t);
     else
       finish_random(&t, random);
+    if (k % 8 == 2) t.shift[random_below(random, n)] = 1;
     t.chain.variant = WAY_SPINES;
     if (expect(on->ops->chain_supports(on->device, &t.chain), "a long chain is supported"))
       try_chain(on, queue, &t);
@@ -510,7 +534,8 @@ static void test_levels(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
     const int32_t n = on->small ? 40 : OPERANDS, radix = 2 + k;
     int32_t nodes[OPERANDS], count = n;
     int64_t dims[OPERANDS + 1];
-    for (int i = 0; i <= n; i++) dims[i] = k % 2 == 0 ? 64 : 20 + random_below(random, 13);
+    for (int i = 0; i <= n; i++)
+      dims[i] = k % 2 == 0 ? 64 : k == 3 ? 32 : 20 + random_below(random, 13);
     begin(&t, dtype, n, 1, random_bits(random));
     set_shapes(&t, dims);
     for (int i = 0; i < n; i++) nodes[i] = i;
@@ -561,7 +586,7 @@ static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *rando
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, k / 2 % 2, random);
     finish_tight(&t);
-    t.chain.variant = k % 3 == 0 ? WAY_SPINES : WAY_STEPS;
+    t.chain.variant = k % 3 == 0 ? WAY_SPINES : k % 3 == 1 ? WAY_STEPS : WAY_ANY;
     if (setup_create(s, &t, on, queue)) {
       element_write(t.chain.dtype, s->operands[2].host + place(&s->operands[2], 0, a - 1, 1),
                     (element){INFINITY, 0});
@@ -811,6 +836,7 @@ static void tests(const target *on) {
     test_products(on, queue, (mmc_dtype)dtype, &random);
   }
   for (int dtype = MMC_F32; dtype <= MMC_F64; dtype++) {
+    test_alone(on, queue, (mmc_dtype)dtype, &random);
     test_long(on, queue, (mmc_dtype)dtype, &random);
     test_levels(on, queue, (mmc_dtype)dtype, &random);
   }

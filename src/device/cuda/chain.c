@@ -10,7 +10,7 @@
 
 enum { VECTOR_BYTES = 16, HOPPER = 9, EQUAL_BATCH = 2, STATIC_SHARED_BYTES = 4096 };
 
-typedef enum way { NOTHING, EQUAL, STEPS, SPINES, FUSED, NO_WAY } way;
+typedef enum way { NOTHING, EQUAL, STEPS, SPINES, ALONE, FUSED, NO_WAY } way;
 
 /* Variants that name a way; 0 takes the first that does the chain, and of larger factors those
  * pairs of products that gain by being fused. */
@@ -25,6 +25,7 @@ struct mmci_chain_kernel {
   int64_t side; /* EQUAL */
   mmci_equal equal;
   mmci_steps steps;    /* EQUAL and STEPS */
+  mmci_alone alone;    /* ALONE */
   mmci_spines *spines; /* SPINES */
   mmci_fused fused;    /* FUSED */
 };
@@ -101,6 +102,8 @@ static void choose_way(const mmci_device_chain *chain, mmci_chain_kernel *kernel
   const bool alone = chain->batch == 1 && mmci_spines_suit(&kernel->limits, chain);
   if (chain->variant == VARIANT_SPINES || (chain->variant == 0 && alone)) {
     kernel->way = mmci_spines_can(chain) ? SPINES : NO_WAY;
+  } else if (chain->variant == 0 && mmci_alone_plan(&kernel->limits, chain, &kernel->alone)) {
+    kernel->way = ALONE;
   } else if (mmci_steps_plan(&kernel->limits, chain, &kernel->steps)) {
     kernel->side = chain->variant == 0 ? equal_side(chain) : 0;
     kernel->way = kernel->side != 0 ? EQUAL : STEPS;
@@ -124,7 +127,8 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_device_ch
   static const char *const NAMES[] = {
       [NOTHING] = "nothing",      [EQUAL] = "chain of equal squares",
       [STEPS] = "chain in steps", [SPINES] = "chain in spines",
-      [FUSED] = "fused",          [NO_WAY] = "none"};
+      [ALONE] = "chain alone",    [FUSED] = "fused",
+      [NO_WAY] = "none"};
   mmci_fused fused;
   const way way = way_of(device, chain);
   if (way == FUSED && mmci_fused_describe(chain, device->properties.multiProcessorCount, &fused))
@@ -162,6 +166,9 @@ static mmc_status fill(mmci_chain_kernel *kernel, const mmci_device_chain *chain
       break;
     case FUSED:
       status = mmci_fused_prepare(&kernel->fused, error);
+      break;
+    case ALONE:
+      status = mmci_alone_prepare(kernel->dtype, &kernel->alone, error);
       break;
     case NO_WAY:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
@@ -227,6 +234,18 @@ static mmc_status enqueue_steps(mmci_queue *queue, const mmci_chain_kernel *kern
   return mmci_steps_launch(queue->stream, &kernel->limits, kernel->dtype, &steps, error);
 }
 
+static mmc_status enqueue_alone(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                const void *const *operands, void *c, mmci_error *error) {
+  mmci_alone alone = kernel->alone;
+  for (int l = 0; l < MMCI_ALONE_WARPS; l++) {
+    mmci_alone_load *load = &alone.loads[l];
+    load->data = operands[load->operand];
+    load->wide = load->wide && is_aligned(load->data);
+  }
+  alone.c = c;
+  return mmci_alone_launch(queue->stream, &kernel->limits, kernel->dtype, &alone, error);
+}
+
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error) {
   MMCI_CUDA_ON(queue->device);
@@ -236,6 +255,8 @@ mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *k
       return enqueue_steps(queue, kernel, operands, c, error);
     case STEPS:
       return enqueue_steps(queue, kernel, operands, c, error);
+    case ALONE:
+      return enqueue_alone(queue, kernel, operands, c, error);
     case SPINES:
       return mmci_spines_launch(queue->stream, &kernel->limits, kernel->spines, operands, c, error);
     case FUSED:

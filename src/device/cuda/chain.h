@@ -2,6 +2,7 @@
  *
  * steps    any tree or DAG of up to MMCI_STEPS products: a group of threads takes a chain of the
  *          batch, its operands and intermediates in shared memory (chain_steps.c, chain_steps.cu)
+ * alone    one chain of a few factors, f32 or f64 (chain_alone.c, chain_alone.cu)
  * equal    f32 squares of a few sizes from left to right, for large batches (chain_equal.cu)
  * spines   one chain of any length, its products on the whole device (chain_spines.c,
  *          chain_spines.cu) */
@@ -11,6 +12,8 @@
 #ifndef MMCI_EMULATE_CUDA
 #include <cuda_runtime_api.h>
 #endif
+
+#include <stdalign.h>
 
 #include "device/device.h"
 
@@ -22,7 +25,9 @@ enum {
   MMCI_CHAIN_SIDE = 128, /* no dimension exceeds this */
   MMCI_STEPS = 16,
   MMCI_STEPS_LOADS = 32,
-  MMCI_EQUAL_FACTORS = 8
+  MMCI_EQUAL_FACTORS = 8,
+  MMCI_ALONE_WARPS = 8, /* and operands at most */
+  MMCI_ALONE_PRODUCTS = 7
 };
 
 /* What the device has for chains. */
@@ -76,6 +81,40 @@ bool mmci_steps_plan(const mmci_chain_limits *limits, const mmci_device_chain *c
 mmc_status mmci_steps_prepare(mmc_dtype dtype, const mmci_steps *steps, mmci_error *error);
 mmc_status mmci_steps_launch(cudaStream_t stream, const mmci_chain_limits *limits, mmc_dtype dtype,
                              const mmci_steps *steps, mmci_error *error);
+
+/* ---- alone ----------------------------------------------------------------------------------- */
+
+/* What a warp loads: elements begin to end of an operand, rows of across elements, into rows of
+ * pitch in the arena, zeros beyond rows x cols. */
+typedef struct mmci_alone_load {
+  const void *data;
+  int32_t ld;
+  uint32_t magic; /* for quotients by across */
+  uint16_t at, begin, end;
+  uint8_t rows, cols, across, pitch, operand, wide; /* wide: 16 bytes at once */
+} mmci_alone_load;
+
+/* A product in the arena. Tiles of 1 x 4 elements, their sums over k by 2^split lanes. */
+typedef struct mmci_alone_product {
+  alignas(16) uint32_t magic; /* for quotients by tiles_across */
+  uint16_t a, b, to, work, a_pitch, b_pitch, to_pitch, m, n, tiles_across, k4, split, pad[2];
+} mmci_alone_product;
+
+typedef struct mmci_alone {
+  void *c;
+  int64_t ldc;
+  int32_t count;
+  uint32_t arena_bytes;
+  mmci_alone_load loads[MMCI_ALONE_WARPS];
+  mmci_alone_product products[MMCI_ALONE_PRODUCTS];
+} mmci_alone;
+
+/* Lays the chain out; false when it is none for that way. */
+bool mmci_alone_plan(const mmci_chain_limits *limits, const mmci_device_chain *chain,
+                     mmci_alone *out);
+mmc_status mmci_alone_prepare(mmc_dtype dtype, const mmci_alone *alone, mmci_error *error);
+mmc_status mmci_alone_launch(cudaStream_t stream, const mmci_chain_limits *limits, mmc_dtype dtype,
+                             const mmci_alone *alone, mmci_error *error);
 
 /* ---- equal ----------------------------------------------------------------------------------- */
 

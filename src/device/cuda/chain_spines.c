@@ -6,6 +6,7 @@
  * that each waits only for those before it. */
 #include "device/cuda/chain_spines.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,9 @@
 
 enum {
   WARP = 32,
-  ROWS_LEAST = 2,
+  ROWS_LEAST = MMCI_SPINES_FEW_ROWS,
+  EVEN_GROUPS = 2, /* where all matrices are squares */
+  RESULT = -1,
   ALONE_LEAST = 1 << 18, /* multiplications from which one chain gains from several blocks */
 };
 
@@ -23,8 +26,19 @@ typedef struct spine {
   int32_t first, operands; /* in the list of operands */
   int32_t first_wait, waits;
   int32_t level, pieces;
-  int64_t m, n, ld, to;
+  int64_t m, n, ld, to; /* to: in the scratch, in elements, or RESULT */
 } spine;
+
+/* Rows of a spine. */
+typedef struct piece {
+  int32_t spine;
+  int16_t row, rows;
+} piece;
+
+/* Pieces side by side. */
+typedef struct task {
+  int32_t first, pieces, groups, group_elements;
+} task;
 
 typedef struct layout {
   const mmci_device_chain *chain;
@@ -35,22 +49,25 @@ typedef struct layout {
   int32_t *lengths, *heights;
   spine *spines;
   mmci_spine_operand *operands;
+  int64_t *places; /* of operands: in the scratch, in elements, or -1 */
   mmci_spine_wait *waits;
-  mmci_spine_piece *pieces;
-  mmci_spine_task *tasks;
+  piece *pieces;
+  task *tasks;
   int32_t spines_count, operands_count, waits_count, pieces_count, tasks_count, levels;
   int64_t scratch; /* elements */
   int depth;
+  bool even;
   size_t shared_bytes;
 } layout;
 
 struct mmci_spines {
-  mmc_dtype dtype;
-  int side, blocks;
+  mmci_spines_kind kind;
+  int blocks;
   size_t shared_bytes;
   int32_t n;
   void *memory;
   mmci_spines_call call;
+  mmci_spine_alone alone; /* no operands: otherwise */
 };
 
 /* ---- which chains -----------------------------------------------------------------------------
@@ -118,14 +135,14 @@ static void set_operand(layout *l, spine *sp, int32_t t, int32_t id, int64_t row
   *o = (mmci_spine_operand){.rows = (int16_t)rows, .cols = (int16_t)cols, .source = id};
   if (id < chain->n) {
     const mmci_form *form = &chain->forms[id];
-    o->scratch = -1;
+    l->places[sp->first + t] = -1;
     o->ld = form->ld;
     o->trans = form->trans;
     o->wide = !form->trans && form->ld % per_word == 0 && cols % per_word == 0;
     return;
   }
   const int32_t read = l->spine_of[id - chain->n];
-  o->scratch = l->spines[read].to;
+  l->places[sp->first + t] = l->spines[read].to;
   o->ld = l->spines[read].ld;
   o->wide = cols % per_word == 0;
   if (l->spines[read].level >= sp->level) sp->level = l->spines[read].level + 1;
@@ -153,7 +170,7 @@ static void add_spine(layout *l, int32_t top) {
               .to = l->scratch,
               .ld = up(last->n, 4)};
   if (top == chain->count - 1) {
-    sp.to = MMCI_SPINES_RESULT;
+    sp.to = RESULT;
     sp.ld = chain->ldc;
   } else {
     l->scratch += up(sp.m * sp.ld, 32);
@@ -220,8 +237,8 @@ static cut choose_cut(const layout *l, int64_t m, int64_t width, const mmci_spin
   const int tiles = c.rows / 4 * (l->side / 8);
   const int64_t pieces = (m + c.rows - 1) / c.rows * width;
   c.group_elements = tile_elements(l, c.rows, l->depth);
-  while (c.groups < MMCI_SPINES_GROUPS && tiles * c.groups * 2 <= MMCI_SPINES_THREADS &&
-         pieces > c.groups * multiprocessors &&
+  while (c.groups < (l->even ? EVEN_GROUPS : MMCI_SPINES_GROUPS) &&
+         tiles * c.groups * 2 <= MMCI_SPINES_THREADS && pieces > c.groups * multiprocessors &&
          (size_t)c.group_elements * 2 * (size_t)c.groups * l->element_bytes <=
              l->limits.shared_bytes)
     c.groups *= 2;
@@ -242,19 +259,11 @@ static void add_piece(layout *l, int32_t id, const cut *c, int64_t row, bool fir
   const spine *sp = &l->spines[id];
   const int64_t left = sp->m - row;
   if (first || l->tasks[l->tasks_count - 1].pieces == c->groups)
-    l->tasks[l->tasks_count++] = (mmci_spine_task){
-        .first = l->pieces_count, .groups = c->groups, .group_elements = c->group_elements};
+    l->tasks[l->tasks_count++] =
+        (task){.first = l->pieces_count, .groups = c->groups, .group_elements = c->group_elements};
   l->tasks[l->tasks_count - 1].pieces++;
   l->pieces[l->pieces_count++] =
-      (mmci_spine_piece){.to = sp->to,
-                         .ld = sp->ld,
-                         .first = sp->first,
-                         .operands = sp->operands,
-                         .first_wait = sp->first_wait,
-                         .waits = sp->waits,
-                         .counter = sp->to == MMCI_SPINES_RESULT ? -1 : id,
-                         .row = (int16_t)row,
-                         .rows = (int16_t)(left < c->rows ? left : c->rows)};
+      (piece){.spine = id, .row = (int16_t)row, .rows = (int16_t)(left < c->rows ? left : c->rows)};
 }
 
 static void add_level(layout *l, int32_t level, const mmci_spines_facts *facts) {
@@ -302,6 +311,7 @@ static mmc_status lay_out(layout *l, const mmci_spines_facts *facts, mmci_error 
   if (status == MMC_OK) status = take(&l->spines, count, sizeof *l->spines, error);
   /* A spine has one operand more than it has products. */
   if (status == MMC_OK) status = take(&l->operands, 2 * count, sizeof *l->operands, error);
+  if (status == MMC_OK) status = take(&l->places, 2 * count, sizeof *l->places, error);
   if (status == MMC_OK) status = take(&l->waits, 2 * count, sizeof *l->waits, error);
   if (status != MMC_OK) return status;
   find_spines(l);
@@ -321,55 +331,139 @@ static void layout_free(layout *l) {
   free(l->heights);
   free(l->spines);
   free(l->operands);
+  free(l->places);
   free(l->waits);
   free(l->pieces);
   free(l->tasks);
 }
 
-/* A part of the device's memory and what it begins with; NULL: zeros. */
-typedef struct region {
-  const void *from;
-  size_t bytes, at;
-} region;
+/* ---- records ----------------------------------------------------------------------------------
+ */
+
+static int64_t most_of(const layout *l, bool waits) {
+  int32_t most = 0;
+  for (int32_t i = 0; i < l->spines_count; i++) {
+    const int32_t count = waits ? l->spines[i].waits : l->spines[i].operands;
+    if (count > most) most = count;
+  }
+  return most;
+}
+
+static int32_t piece_bytes_of(const layout *l) {
+  return (int32_t)(sizeof(mmci_spine_piece) +
+                   (size_t)most_of(l, false) * sizeof(mmci_spine_operand) +
+                   (size_t)up(most_of(l, true) * (int64_t)sizeof(mmci_spine_wait), 16));
+}
+
+static int32_t groups_of(const layout *l) {
+  int32_t most = 0;
+  for (int32_t t = 0; t < l->tasks_count; t++)
+    if (l->tasks[t].pieces > most) most = l->tasks[t].pieces;
+  return most;
+}
+
+static void write_piece(const layout *l, const piece *p, char *scratch, char *to) {
+  const spine *sp = &l->spines[p->spine];
+  const mmci_spine_piece head = {
+      .to = sp->to == RESULT ? NULL : scratch + (size_t)sp->to * l->element_bytes,
+      .ld = sp->ld,
+      .operands = sp->operands,
+      .waits = sp->waits,
+      .counter = sp->to == RESULT ? -1 : p->spine,
+      .row = p->row,
+      .rows = p->rows};
+  memcpy(to, &head, sizeof head);
+  to += sizeof head;
+  for (int32_t t = sp->first; t < sp->first + sp->operands; t++) {
+    mmci_spine_operand o = l->operands[t];
+    if (l->places[t] >= 0) o.data = scratch + (size_t)l->places[t] * l->element_bytes;
+    memcpy(to, &o, sizeof o);
+    to += sizeof o;
+  }
+  if (sp->waits > 0) memcpy(to, l->waits + sp->first_wait, (size_t)sp->waits * sizeof *l->waits);
+}
+
+static void write_records(const layout *l, int32_t record_bytes, char *scratch, char *to) {
+  const int32_t piece_bytes = piece_bytes_of(l);
+  for (int32_t t = 0; t < l->tasks_count; t++, to += record_bytes) {
+    const task *from = &l->tasks[t];
+    const mmci_spine_task head = {from->pieces, from->groups, from->group_elements, piece_bytes};
+    memcpy(to, &head, sizeof head);
+    for (int32_t i = 0; i < from->pieces; i++)
+      write_piece(l, &l->pieces[from->first + i], scratch, to + sizeof head + i * piece_bytes);
+  }
+}
+
+/* ---- creation ---------------------------------------------------------------------------------
+ */
+
+/* One spine of few rows a block needs nothing in the device's memory. */
+static bool fill_alone(mmci_spines *spines, const layout *l) {
+  const spine *sp = &l->spines[0];
+  if (l->spines_count > 1 || sp->operands > MMCI_SPINES_FEW || l->tasks[0].group_elements != 0 ||
+      l->pieces[0].rows > ROWS_LEAST)
+    return false;
+  spines->alone =
+      (mmci_spine_alone){.ld = sp->ld, .operands = sp->operands, .rows = (int32_t)sp->m};
+  memcpy(spines->alone.list, l->operands, (size_t)sp->operands * sizeof *l->operands);
+  return true;
+}
 
 static mmc_status fill(mmci_spines *spines, const layout *l, mmci_error *error) {
-  enum { TASKS, PIECES, OPERANDS, WAITS, TICKET, COUNTERS, TABLE, SCRATCH, REGIONS };
-  region regions[REGIONS] = {
-      [TASKS] = {l->tasks, (size_t)l->tasks_count * sizeof *l->tasks, 0},
-      [PIECES] = {l->pieces, (size_t)l->pieces_count * sizeof *l->pieces, 0},
-      [OPERANDS] = {l->operands, (size_t)l->operands_count * sizeof *l->operands, 0},
-      [WAITS] = {l->waits, (size_t)l->waits_count * sizeof *l->waits, 0},
-      [TICKET] = {NULL, sizeof(unsigned long long), 0},
-      [COUNTERS] = {NULL, (size_t)l->spines_count * sizeof(unsigned), 0},
-      [TABLE] = {NULL, (size_t)l->chain->n * sizeof(void *), 0},
-      [SCRATCH] = {NULL, (size_t)l->scratch * l->element_bytes, 0}};
-  size_t size = 0;
+  enum { RECORDS, TICKET, COUNTERS, TABLE, SCRATCH, REGIONS };
+  const int32_t record_bytes = (int32_t)sizeof(mmci_spine_task) + groups_of(l) * piece_bytes_of(l);
+  const size_t records = (size_t)l->tasks_count * (size_t)record_bytes;
+  const size_t bytes[REGIONS] = {[RECORDS] = records,
+                                 [TICKET] = sizeof(unsigned long long),
+                                 [COUNTERS] = (size_t)l->spines_count * sizeof(unsigned),
+                                 [TABLE] = (size_t)l->chain->n * sizeof(void *),
+                                 [SCRATCH] = (size_t)l->scratch * l->element_bytes};
+  size_t begin[REGIONS], size = 0;
   for (int r = 0; r < REGIONS; r++) {
-    regions[r].at = size;
-    size += (size_t)up((int64_t)regions[r].bytes, 256);
+    begin[r] = size;
+    size += (size_t)up((int64_t)bytes[r], 256);
   }
   MMCI_CUDA_TRY(cudaMalloc(&spines->memory, size));
   MMCI_CUDA_TRY(cudaMemset(spines->memory, 0, size));
-  char *at[REGIONS];
-  for (int r = 0; r < REGIONS; r++) {
-    at[r] = (char *)spines->memory + regions[r].at;
-    if (regions[r].from != NULL && regions[r].bytes > 0)
-      MMCI_CUDA_TRY(cudaMemcpy(at[r], regions[r].from, regions[r].bytes, cudaMemcpyHostToDevice));
-  }
+  char *at[REGIONS], *written;
+  for (int r = 0; r < REGIONS; r++) at[r] = (char *)spines->memory + begin[r];
+  mmc_status status = take(&written, records, 1, error);
+  if (status != MMC_OK) return status;
+  write_records(l, record_bytes, at[SCRATCH], written);
+  cudaError_t code = cudaMemcpy(at[RECORDS], written, records, cudaMemcpyHostToDevice);
+  free(written);
+  MMCI_CUDA_TRY(code);
   /* Streams that wait for nothing read it. */
   MMCI_CUDA_TRY(cudaStreamSynchronize(cudaStreamLegacy));
+  spines->shared_bytes = l->shared_bytes + 2 * (size_t)record_bytes;
   spines->call = (mmci_spines_call){
-      .tasks = (const void *)at[TASKS],
-      .pieces = (const void *)at[PIECES],
-      .operands = (const void *)at[OPERANDS],
-      .waits = (const void *)at[WAITS],
+      .records = at[RECORDS],
       .ticket = l->levels > 1 || l->tasks_count > spines->blocks ? (void *)at[TICKET] : NULL,
       .counters = (void *)at[COUNTERS],
-      .scratch = at[SCRATCH],
       .table = (void *)at[TABLE],
       .tasks_count = l->tasks_count,
+      .record_bytes = record_bytes,
       .depth = l->depth};
-  return mmci_spines_kernel_prepare(spines->dtype, spines->side, spines->shared_bytes, error);
+  return MMC_OK;
+}
+
+/* Whether all matrices are squares of a side that has kernels of their own. */
+static bool are_even(const mmci_device_chain *chain, int side, size_t element_bytes) {
+  const int64_t per_word = (int64_t)(16 / element_bytes);
+  if ((side != 32 && side != 64) || chain->ldc % per_word != 0) return false;
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_chain_step *step = &chain->products[s];
+    if (step->m != side || step->k != side || step->n != side) return false;
+  }
+  for (int i = 0; i < chain->n; i++)
+    if (chain->forms[i].trans || chain->forms[i].ld % per_word != 0) return false;
+  return true;
+}
+
+static int depth_of(const layout *l) {
+  const size_t factor_bytes = (size_t)l->side * (size_t)l->side * l->element_bytes;
+  if (l->even) return 3;
+  return 2 * factor_bytes < l->limits.shared_bytes ? 2 : 1;
 }
 
 mmc_status mmci_spines_create(const mmci_chain_limits *limits, const mmci_device_chain *chain,
@@ -380,19 +474,21 @@ mmc_status mmci_spines_create(const mmci_chain_limits *limits, const mmci_device
               .limits = *limits,
               .side = side_of(chain),
               .element_bytes = chain->dtype == MMC_F64 ? 8 : 4};
-  const mmci_spines_facts facts = mmci_spines_kernel_facts(chain->dtype, l.side);
-  const size_t factor_bytes = (size_t)l.side * (size_t)l.side * l.element_bytes;
-  l.depth = 2 * factor_bytes < limits->shared_bytes ? 2 : 1;
-  spines->dtype = chain->dtype;
-  spines->side = l.side;
+  /* Two records lie beside a task's matrices; those of few rows leave room for theirs. */
+  l.limits.shared_bytes -= 2 * MMCI_SPINES_RECORD_BYTES;
+  l.even = are_even(chain, l.side, l.element_bytes);
+  l.depth = depth_of(&l);
+  spines->kind = (mmci_spines_kind){chain->dtype, l.side, l.even};
   spines->n = chain->n;
+  const mmci_spines_facts facts = mmci_spines_kernel_facts(spines->kind);
   mmc_status status = lay_out(&l, &facts, error);
-  if (status == MMC_OK) {
-    spines->shared_bytes = l.shared_bytes;
+  if (status == MMC_OK && !fill_alone(spines, &l)) {
     spines->blocks =
         l.tasks_count < limits->multiprocessors ? l.tasks_count : limits->multiprocessors;
     status = fill(spines, &l, error);
   }
+  if (status == MMC_OK)
+    status = mmci_spines_kernel_prepare(spines->kind, spines->shared_bytes, error);
   layout_free(&l);
   if (status == MMC_OK)
     *out = spines;
@@ -407,12 +503,25 @@ void mmci_spines_destroy(mmci_spines *spines) {
   free(spines);
 }
 
+static bool is_aligned(const void *address) {
+  return (uintptr_t)address % 16 == 0;
+}
+
 mmc_status mmci_spines_launch(cudaStream_t stream, const mmci_chain_limits *limits,
                               const mmci_spines *spines, const void *const *operands, void *c,
                               mmci_error *error) {
+  mmci_spines_kind kind = spines->kind;
+  kind.even = kind.even && is_aligned(c);
+  for (int32_t i = 0; kind.even && i < spines->n; i++) kind.even = is_aligned(operands[i]);
+  if (spines->alone.operands > 0) {
+    mmci_spine_alone alone = spines->alone;
+    alone.to = c;
+    for (int32_t t = 0; t < alone.operands; t++)
+      alone.list[t].data = operands[alone.list[t].source];
+    return mmci_spines_kernel_launch_alone(stream, limits->overlap, kind, &alone, error);
+  }
   mmci_spines_call call = spines->call;
   call.c = c;
-  return mmci_spines_kernel_launch(stream, limits->overlap, spines->dtype, spines->side,
-                                   spines->shared_bytes, spines->blocks, spines->n, &call, operands,
-                                   error);
+  return mmci_spines_kernel_launch(stream, limits->overlap, kind, spines->shared_bytes,
+                                   spines->blocks, spines->n, &call, operands, error);
 }

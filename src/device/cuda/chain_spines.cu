@@ -7,16 +7,26 @@
  *         partial sums of the warps meet in shared memory, one barrier a factor
  * tiles   more rows: a group of warps, tiles of 4 x 8 elements a thread, product and factors in
  *         shared memory
+ * squares as tiles, for whole squares of side 32 or 64: half a block each, nothing to guard
+ *
+ * A chain that is a single spine needs no order: its blocks find all in the launch's parameters.
  *
  * Launch  as many blocks as fit at once; each draws tickets. A ticket says which task and which
- *         launch, so nothing needs to be reset; a block waits for tasks of lower tickets alone,
- *         which are others' that run or ran, so all ends however few blocks run at a time
+ *         launch, and the last one drawn begins the next launch's; a block waits for tasks of lower
+ * tickets alone, which are others' that run or ran, so all ends however few blocks run at a time
+ *         What a task is, its record, is on its way while the task before is computed
  * Layout  factors smaller than S are filled up with zeros */
 #include "device/cuda/chain_kernels.cuh"
 
 #include "device/cuda/chain_spines.h"
 
-enum { WARP = 32, THREADS = MMCI_SPINES_THREADS, WARPS = THREADS / WARP, ROWS_MOST = 16 };
+enum {
+  WARP = 32,
+  THREADS = MMCI_SPINES_THREADS,
+  WARPS = THREADS / WARP,
+  ROWS_MOST = 16,
+  LINE_BYTES = 128
+};
 
 static __device__ __forceinline__ unsigned acquire(const unsigned *counter) {
   unsigned value;
@@ -39,16 +49,35 @@ struct Source {
 
 template <typename Real>
 static __device__ __forceinline__ Source<Real> resolve(const mmci_spine_operand &o,
-                                                       const mmci_spines_call &call,
-                                                       const void *const *addresses) {
-  const void *address = call.base != nullptr    ? call.base + o.source * call.step
-                        : call.table != nullptr ? call.table[o.source]
-                                                : addresses[o.source];
-  const Real *data = o.scratch >= 0 ? static_cast<const Real *>(call.scratch) + o.scratch
-                                    : static_cast<const Real *>(address);
+                                                       const void *address) {
+  const Real *data = static_cast<const Real *>(address);
   const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
   return {data, o.ld, o.rows, o.cols, o.trans != 0, o.wide != 0 && aligned};
 }
+
+/* The operands of a piece's record. */
+template <typename Real>
+struct Recorded {
+  const mmci_spine_operand *list;
+  const mmci_spines_call &call;
+  const void *const *addresses;
+  __device__ __forceinline__ Source<Real> operator[](int f) const {
+    const mmci_spine_operand &o = list[f];
+    return resolve<Real>(o, o.data != nullptr       ? o.data
+                            : call.base != nullptr  ? call.base + o.source * call.step
+                            : call.table != nullptr ? call.table[o.source]
+                                                    : addresses[o.source]);
+  }
+};
+
+/* Operands that came with the launch. */
+template <typename Real>
+struct Given {
+  const mmci_spine_alone &alone;
+  __device__ __forceinline__ Source<Real> operator[](int f) const {
+    return resolve<Real>(alone.list[f], alone.list[f].data);
+  }
+};
 
 /* Rows first_row.. and all columns of a source into rows x cols elements of pitch, zeros outside,
  * by threads that count lanes. */
@@ -83,14 +112,6 @@ struct Result {
   int rows;
 };
 
-template <typename Real>
-static __device__ __forceinline__ Result<Real> result_of(const mmci_spine_piece &piece,
-                                                         const mmci_spines_call &call) {
-  Real *to = piece.to == MMCI_SPINES_RESULT ? static_cast<Real *>(call.c)
-                                            : static_cast<Real *>(call.scratch) + piece.to;
-  return {to + piece.row * piece.ld, piece.ld, piece.rows};
-}
-
 /* ---- few rows ---------------------------------------------------------------------------------
  */
 
@@ -99,7 +120,7 @@ struct alignas(COUNT * sizeof(Real) < 16 ? COUNT * sizeof(Real) : 16) Several {
   Real v[COUNT];
 };
 
-template <typename Real, int SIDE>
+template <typename Real, int SIDE, int ROWS = ROWS_MOST>
 struct RowsShape {
   static constexpr int depth = SIDE / WARPS, /* of a warp */
       columns = SIDE / WARP,                 /* of a lane */
@@ -108,26 +129,37 @@ struct RowsShape {
   static constexpr int bytes = factor * (int)sizeof(Real), ahead = bytes <= 16384   ? 7
                                                                    : bytes <= 32768 ? 2
                                                                                     : 1;
-  static constexpr int rows = bytes <= 65536 ? ROWS_MOST : ROWS_MOST / 4;
+  static constexpr int rows = bytes <= 65536 ? ROWS : ROWS < ROWS_MOST / 4 ? ROWS : ROWS_MOST / 4;
   Real partial[2][WARPS][rows][pitch];
   Real product[WARPS][rows][depth];
   Real factors[ahead][factor];
 };
 
-template <typename Real, int SIDE, int ROWS>
-static __device__ __forceinline__ void multiply_rows(RowsShape<Real, SIDE> &shared,
-                                                     const Source<Real> *sources, int operands,
-                                                     int row, const Result<Real> &result) {
-  typedef RowsShape<Real, SIDE> Shape;
-  constexpr int depth = Shape::depth, columns = Shape::columns, ahead = Shape::ahead;
+/* ROWS rows from row on. meanwhile(f): what else is to be done during product f. */
+template <typename Real, int SIDE, int ROWS, bool EVEN, typename Sources, typename Meanwhile>
+static __device__ __forceinline__ void multiply_rows(unsigned char *memory, const Sources &sources,
+                                                     int operands, int row,
+                                                     const Result<Real> &result,
+                                                     Meanwhile meanwhile) {
+  typedef RowsShape<Real, SIDE, ROWS> Shape;
+  Shape &shared = *reinterpret_cast<Shape *>(memory);
+  constexpr int depth = Shape::depth, columns = Shape::columns, ahead = Shape::ahead,
+                per_word = 16 / (int)sizeof(Real);
   /* Of the warp's ROWS x depth sums: so many a lane, by as many lanes each. */
   constexpr int sums = ROWS * depth, each = sums >= WARP ? sums / WARP : 1,
                 sharers = sums >= WARP ? 1 : WARP / sums;
   const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, k = warp * depth;
   auto ask = [&](int f) {
     if (f < operands) {
-      Source<Real> part = sources[f];
-      load(part, k, depth, SIDE, shared.factors[(f - 1) % ahead] + k * SIDE, SIDE, lane, WARP);
+      const Source<Real> part = sources[f];
+      Real *to = shared.factors[(f - 1) % ahead] + k * SIDE;
+      if (EVEN)
+#pragma unroll
+        for (int x = lane; x < depth * SIDE / per_word; x += WARP)
+          mmci_copy_async(to + x * per_word, part.data + (k + x / (SIDE / per_word)) * part.ld +
+                                                 x % (SIDE / per_word) * per_word);
+      else
+        load(part, k, depth, SIDE, to, SIDE, lane, WARP);
     }
     mmci_copy_async_commit();
   };
@@ -146,13 +178,19 @@ static __device__ __forceinline__ void multiply_rows(RowsShape<Real, SIDE> &shar
   {
     const Source<Real> first = sources[0];
     Real *to = &shared.product[warp][0][0];
-    for (int x = lane; x < ROWS * depth; x += WARP) {
-      const int r = row + x / depth, c = k + x % depth;
-      const bool there = r < first.rows && c < first.cols;
-      const Real *at = first.data + (first.trans ? c * first.ld + r : r * first.ld + c);
-      mmci_copy_async_or_zero<(int)sizeof(Real)>(to + x, there ? at : first.data, there);
-    }
+    if (EVEN)
+#pragma unroll
+      for (int x = lane * per_word; x < ROWS * depth; x += WARP * per_word)
+        mmci_copy_async(to + x, first.data + (row + x / depth) * first.ld + k + x % depth);
+    else
+      for (int x = lane; x < ROWS * depth; x += WARP) {
+        const int r = row + x / depth, c = k + x % depth;
+        const bool there = r < first.rows && c < first.cols;
+        const Real *at = first.data + (first.trans ? c * first.ld + r : r * first.ld + c);
+        mmci_copy_async_or_zero<(int)sizeof(Real)>(to + x, there ? at : first.data, there);
+      }
   }
+#pragma unroll
   for (int f = 1; f <= ahead; f++) ask(f);
   take(1);
   const int at = lane * each % sums, r = at / depth, c = at % depth,
@@ -174,7 +212,8 @@ static __device__ __forceinline__ void multiply_rows(RowsShape<Real, SIDE> &shar
       *reinterpret_cast<Several<Real, columns> *>(&shared.partial[f & 1][warp][i][lane * columns]) =
           sum;
     }
-    const int cols = sources[f].cols;
+    const int cols = EVEN ? SIDE : sources[f].cols;
+    meanwhile(f);
     take(f + 1);
     __syncthreads();
     Several<Real, each> sum = {};
@@ -188,13 +227,17 @@ static __device__ __forceinline__ void multiply_rows(RowsShape<Real, SIDE> &shar
 #pragma unroll
     for (int distance = WARP / 2; distance >= sums; distance /= 2)
       sum.v[0] += __shfl_xor_sync(~0u, sum.v[0], distance);
+    if (!EVEN) {
       /* Beyond the columns there are zeros, whatever infinity times zero says. */
 #pragma unroll
-    for (int j = 0; j < each; j++)
-      if (k + c + j >= cols) sum.v[j] = 0;
+      for (int j = 0; j < each; j++)
+        if (k + c + j >= cols) sum.v[j] = 0;
+    }
     if (lane * each < sums) {
       if (f < operands - 1)
         *reinterpret_cast<Several<Real, each> *>(&shared.product[warp][0][0] + r * depth + c) = sum;
+      else if (EVEN)
+        *reinterpret_cast<Several<Real, each> *>(result.to + r * result.ld + k + c) = sum;
       else if (r < result.rows)
 #pragma unroll
         for (int j = 0; j < each; j++)
@@ -251,11 +294,12 @@ static __device__ __forceinline__ void multiply_tile(const Real *from, int from_
   }
 }
 
-template <typename Real, int SIDE>
-static __device__ __forceinline__ void multiply_tiles(Real *memory, const Source<Real> *sources,
+template <typename Real, int SIDE, typename Sources, typename Meanwhile>
+static __device__ __forceinline__ void multiply_tiles(Real *memory, const Sources &sources,
                                                       int operands, int row, int depth, int group,
                                                       int thread, int threads,
-                                                      const Result<Real> &result) {
+                                                      const Result<Real> &result,
+                                                      Meanwhile meanwhile) {
   constexpr int pitch = SIDE + 16 / (int)sizeof(Real);
   typedef Several<Real, 4> Row;
   const int down = (result.rows + 3) / 4, rows = down * 4;
@@ -273,11 +317,14 @@ static __device__ __forceinline__ void multiply_tiles(Real *memory, const Source
   for (int f = 1; f <= depth; f++) ask(f);
 #pragma unroll 1
   for (int f = 1; f < operands; f++) {
-    if (depth == 2)
+    if (depth == 3)
+      mmci_copy_async_wait<2>();
+    else if (depth == 2)
       mmci_copy_async_wait<1>();
     else
       mmci_copy_async_wait<0>();
     mmci_group_wait(group, threads);
+    meanwhile(f);
     const int k4 = (sources[f].rows + 3) / 4, cols = sources[f].cols, across = (cols + 7) / 8;
     if (f < operands - 1)
       multiply_tile(from, pitch, factor_at(f), SIDE, down, across, k4, thread, threads,
@@ -308,67 +355,100 @@ static __device__ __forceinline__ void multiply_tiles(Real *memory, const Source
   mmci_copy_async_wait<0>();
 }
 
-/* ---- pieces -----------------------------------------------------------------------------------
+/* ---- squares ----------------------------------------------------------------------------------
  */
 
+/* All rows of a spine of squares, by half a block. */
 template <typename Real, int SIDE>
-static __device__ __noinline__ void take_pieces(const mmci_spines_call &call,
-                                                const void *const *addresses) {
-  MMCI_DYNAMIC_SHARED(memory);
-  __shared__ int drawn;
-  __shared__ unsigned launches; /* this one included */
-  __shared__ Source<Real> sources[MMCI_SPINES_GROUPS][MMCI_SPINES_LENGTH];
-  const unsigned long long round = (unsigned long long)call.tasks_count + gridDim.x;
-  const bool draws = call.ticket != nullptr;
-  unsigned long long next = blockIdx.x;
-  if (draws && threadIdx.x == 0) next = atomicAdd(call.ticket, 1ull);
-  do {
-    if (threadIdx.x == 0) {
-      launches = (unsigned)(next / round) + 1;
-      drawn = (int)(next % round);
+struct SquaresShape {
+  static constexpr int threads = THREADS / 2, height = SIDE / 16, width = SIDE / 8, ahead = 3,
+                       pitch = SIDE + 16 / (int)sizeof(Real),
+                       row_words = SIDE * (int)sizeof(Real) / 16;
+  Real products[2][SIDE * pitch];
+  Real factors[ahead][SIDE * SIDE];
+};
+
+template <typename Real, int SIDE, typename Sources, typename Meanwhile>
+static __device__ __forceinline__ void multiply_squares(unsigned char *memory,
+                                                        const Sources &sources, int operands,
+                                                        int group, int thread,
+                                                        const Result<Real> &result,
+                                                        Meanwhile meanwhile) {
+  typedef SquaresShape<Real, SIDE> Shape;
+  typedef Several<Real, 4> Row;
+  constexpr int height = Shape::height, width = Shape::width, pitch = Shape::pitch,
+                per_word = 16 / (int)sizeof(Real), row_words = Shape::row_words;
+  Shape &shared = *reinterpret_cast<Shape *>(memory);
+  /* Lanes i, i^1 or i, i^2 read the same words. */
+  const int lane = thread % WARP, warp = thread / WARP,
+            col = ((warp & 1) * 4 + ((lane & 1) | ((lane >> 1) & 2))) * 4,
+            row = (warp >> 1) * 8 + (((lane >> 1) & 1) | ((lane >> 2) & 6));
+  auto load_square = [&](int f, Real *to, int to_pitch) {
+    const Source<Real> from = sources[f];
+#pragma unroll
+    for (int x = thread; x < SIDE * row_words; x += Shape::threads) {
+      const int r = x / row_words, c = x % row_words * per_word;
+      mmci_copy_async(to + r * to_pitch + c, from.data + r * from.ld + c);
     }
-    __syncthreads();
-    const int number = drawn;
-    if (number >= call.tasks_count) return;
-    if (draws && threadIdx.x == 0) next = atomicAdd(call.ticket, 1ull);
-    const mmci_spine_task task = call.tasks[number];
-    const int threads = THREADS / task.groups, group = (int)threadIdx.x / threads,
-              thread = (int)threadIdx.x % threads;
-    if (group < task.pieces) {
-      mmci_spine_piece piece = call.pieces[task.first + group];
-      for (int o = thread; o < piece.operands; o += threads)
-        sources[group][o] = resolve<Real>(call.operands[piece.first + o], call, addresses);
-      for (int w = thread; w < piece.waits; w += threads) {
-        const mmci_spine_wait wait = call.waits[piece.first_wait + w];
-        const unsigned goal = launches * (unsigned)wait.pieces;
-        while ((int)(acquire(call.counters + wait.counter) - goal) < 0) continue;
-      }
-      mmci_group_wait(group, threads);
-      const Source<Real> *mine = sources[group];
-      const Result<Real> result = result_of<Real>(piece, call);
-      if (task.group_elements == 0) {
-        RowsShape<Real, SIDE> &shared = *reinterpret_cast<RowsShape<Real, SIDE> *>(memory);
-        if (piece.rows <= 2)
-          multiply_rows<Real, SIDE, 2>(shared, mine, piece.operands, piece.row, result);
-        else if (piece.rows <= 4)
-          multiply_rows<Real, SIDE, 4>(shared, mine, piece.operands, piece.row, result);
-        else if constexpr (RowsShape<Real, SIDE>::rows > 4) {
-          if (piece.rows <= 8)
-            multiply_rows<Real, SIDE, 8>(shared, mine, piece.operands, piece.row, result);
-          else
-            multiply_rows<Real, SIDE, 16>(shared, mine, piece.operands, piece.row, result);
+  };
+  auto ask = [&](int f) {
+    if (f < operands) load_square(f, shared.factors[(f - 1) % Shape::ahead], SIDE);
+    mmci_copy_async_commit();
+  };
+  load_square(0, shared.products[1], pitch);
+  for (int f = 1; f <= Shape::ahead; f++) ask(f);
+#pragma unroll 1
+  for (int f = 1; f < operands; f++) {
+    if (f == 1)
+      mmci_copy_async_wait<Shape::ahead - 1>();
+    else
+      mmci_copy_async_wait<Shape::ahead - 2>();
+    mmci_group_wait(group, Shape::threads);
+    /* Whoever comes here has done with the product before. */
+    if (f > 1) ask(f + Shape::ahead - 1);
+    meanwhile(f);
+    const Real *left = shared.products[f & 1] + row * pitch,
+               *right = shared.factors[(f - 1) % Shape::ahead] + col;
+    Row sums[height][width / 4] = {};
+#pragma unroll 2
+    for (int k = 0; k < SIDE; k += 4) {
+      Row x[height];
+#pragma unroll
+      for (int i = 0; i < height; i++)
+        x[i] = *reinterpret_cast<const Row *>(left + i * 16 * pitch + k);
+#pragma unroll
+      for (int d = 0; d < 4; d++)
+#pragma unroll
+        for (int g = 0; g < width / 4; g++) {
+          const Row y = *reinterpret_cast<const Row *>(right + (k + d) * SIDE + g * 32);
+#pragma unroll
+          for (int i = 0; i < height; i++)
+#pragma unroll
+            for (int q = 0; q < 4; q++) sums[i][g].v[q] += x[i].v[d] * y.v[q];
         }
-      } else {
-        multiply_tiles<Real, SIDE>(
-            reinterpret_cast<Real *>(memory) + (size_t)group * task.group_elements, mine,
-            piece.operands, piece.row, call.depth, group, thread, threads, result);
-      }
-      mmci_group_wait(group, threads);
-      if (thread == 0 && piece.counter >= 0) signal(call.counters + piece.counter);
     }
-    __syncthreads();
-  } while (draws);
+    if (f < operands - 1) {
+      Real *to = shared.products[(f + 1) & 1] + row * pitch + col;
+#pragma unroll
+      for (int i = 0; i < height; i++)
+#pragma unroll
+        for (int g = 0; g < width / 4; g++)
+          *reinterpret_cast<Row *>(to + i * 16 * pitch + g * 32) = sums[i][g];
+    } else {
+      Real *to = result.to + row * result.ld + col;
+#pragma unroll
+      for (int i = 0; i < height; i++)
+#pragma unroll
+        for (int g = 0; g < width / 4; g++)
+          *reinterpret_cast<Row *>(to + i * 16 * result.ld + g * 32) = sums[i][g];
+    }
+  }
+  mmci_copy_async_commit();
+  mmci_copy_async_wait<0>();
 }
+
+/* ---- pieces -----------------------------------------------------------------------------------
+ */
 
 /* Addresses that travel with a launch. */
 enum { FEW = 64, MANY = 480 };
@@ -378,12 +458,136 @@ struct Addresses {
   const void *at[COUNT];
 };
 
-template <typename Real, int SIDE>
+template <typename Real, int SIDE, bool EVEN, typename Sources, typename Meanwhile>
+static __device__ __forceinline__ void multiply_piece(unsigned char *memory,
+                                                      const mmci_spine_task &task,
+                                                      const mmci_spine_piece &piece, int depth,
+                                                      const Sources &sources, int group, int thread,
+                                                      int threads, const Result<Real> &result,
+                                                      Meanwhile meanwhile) {
+#define ROWS(COUNT)                                                                          \
+  multiply_rows<Real, SIDE, COUNT, EVEN>(memory, sources, piece.operands, piece.row, result, \
+                                         meanwhile)
+  if (task.group_elements == 0) {
+    if (piece.rows <= 2) {
+      ROWS(2);
+    } else if (piece.rows <= 4) {
+      ROWS(4);
+    } else if constexpr (RowsShape<Real, SIDE>::rows > 4) {
+      if (piece.rows <= 8)
+        ROWS(8);
+      else
+        ROWS(16);
+    }
+    return;
+  }
+#undef ROWS
+  unsigned char *mine = memory + (size_t)group * (size_t)task.group_elements * sizeof(Real);
+  if constexpr (EVEN) {
+    if (threads == SquaresShape<Real, SIDE>::threads && piece.rows == SIDE) {
+      multiply_squares<Real, SIDE>(mine, sources, piece.operands, group, thread, result, meanwhile);
+      return;
+    }
+  }
+  multiply_tiles<Real, SIDE>(reinterpret_cast<Real *>(mine), sources, piece.operands, piece.row,
+                             depth, group, thread, threads, result, meanwhile);
+}
+
+template <typename Real, int SIDE, bool EVEN>
 __global__ void __launch_bounds__(THREADS, 1)
     multiply_spines(const __grid_constant__ mmci_spines_call call,
                     const __grid_constant__ Addresses<FEW> addresses) {
+  MMCI_DYNAMIC_SHARED(memory);
+  __shared__ int drawn[2];
+  __shared__ unsigned launches; /* this one included */
+  const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
+  const bool draws = call.ticket != nullptr;
+  unsigned long long ticket = blockIdx.x;
+  /* Records never change. */
+  const int64_t lines =
+      ((int64_t)call.tasks_count * call.record_bytes + LINE_BYTES - 1) / LINE_BYTES;
+  for (int64_t l = (int64_t)blockIdx.x * THREADS + threadIdx.x; l < lines;
+       l += (int64_t)gridDim.x * THREADS)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(call.records + l * LINE_BYTES));
   mmci_follow_previous();
-  take_pieces<Real, SIDE>(call, addresses.at);
+  auto draw = [&] {
+    if (lane == 0) ticket = atomicAdd(call.ticket, 1ull);
+  };
+  /* By the first warp: the record of what was drawn, asked for. */
+  auto fetch = [&](int turn) {
+    ticket = __shfl_sync(~0u, ticket, 0);
+    const int number = (int)(unsigned)ticket;
+    if (lane == 0) {
+      drawn[turn] = number;
+      launches = (unsigned)(ticket >> 32) + 1;
+      /* All others have drawn their last. */
+      if (draws && number == call.tasks_count + (int)gridDim.x - 1)
+        *call.ticket = (unsigned long long)launches << 32;
+    }
+    if (number >= call.tasks_count) return;
+    const char *from = call.records + (int64_t)number * call.record_bytes;
+    for (int x = lane * 16; x < call.record_bytes; x += WARP * 16)
+      mmci_copy_async(memory + turn * call.record_bytes + x, from + x);
+  };
+  if (warp == 0) {
+    if (draws) draw();
+    fetch(0);
+    mmci_copy_async_commit();
+    mmci_copy_async_wait<0>();
+  }
+  __syncthreads();
+  for (int turn = 0; drawn[turn] < call.tasks_count; turn ^= 1) {
+    const unsigned char *record = memory + turn * call.record_bytes;
+    const mmci_spine_task task = *reinterpret_cast<const mmci_spine_task *>(record);
+    const int threads = THREADS / task.groups, group = (int)threadIdx.x / threads,
+              thread = (int)threadIdx.x % threads;
+    if (group < task.pieces) {
+      record += sizeof task + group * task.piece_bytes;
+      const mmci_spine_piece piece = *reinterpret_cast<const mmci_spine_piece *>(record);
+      const mmci_spine_operand *list =
+          reinterpret_cast<const mmci_spine_operand *>(record + sizeof piece);
+      const mmci_spine_wait *waits =
+          reinterpret_cast<const mmci_spine_wait *>(list + piece.operands);
+      if (piece.waits > 0) {
+        for (int w = thread; w < piece.waits; w += threads) {
+          const unsigned goal = launches * (unsigned)waits[w].pieces;
+          while ((int)(acquire(call.counters + waits[w].counter) - goal) < 0) continue;
+        }
+        mmci_group_wait(group, threads);
+      }
+      /* The next task is drawn once all blocks must have drawn theirs, and its record asked for
+       * when the ticket must be there: the pieces' own copies bring it. */
+      const int asked = piece.operands - 1 < 3 ? piece.operands - 1 : 3;
+      auto meanwhile = [&](int f) {
+        if (!draws || warp != 0) return;
+        if (f == 1) draw();
+        if (f == asked) fetch(turn ^ 1);
+      };
+      Real *to = static_cast<Real *>(piece.to != nullptr ? piece.to : call.c);
+      const Result<Real> result = {to + piece.row * piece.ld, piece.ld, piece.rows};
+      const Recorded<Real> sources = {list, call, addresses.at};
+      multiply_piece<Real, SIDE, EVEN>(memory + 2 * call.record_bytes, task, piece, call.depth,
+                                       sources, group, thread, threads, result, meanwhile);
+      mmci_group_wait(group, threads);
+      if (thread == 0 && piece.counter >= 0) signal(call.counters + piece.counter);
+    }
+    if (!draws) return;
+    __syncthreads();
+  }
+}
+
+/* A chain that is one spine: each block takes rows. */
+template <typename Real, int SIDE, bool EVEN>
+__global__ void __launch_bounds__(THREADS, 1)
+    multiply_spine(const __grid_constant__ mmci_spine_alone alone) {
+  constexpr int rows = MMCI_SPINES_FEW_ROWS;
+  MMCI_DYNAMIC_SHARED(memory);
+  const int row = (int)blockIdx.x * rows, left = alone.rows - row;
+  const Result<Real> result = {static_cast<Real *>(alone.to) + row * alone.ld, alone.ld,
+                               left < rows ? left : rows};
+  mmci_follow_previous();
+  multiply_rows<Real, SIDE, rows, EVEN>(memory, Given<Real>{alone}, alone.operands, row, result,
+                                        [](int) {});
 }
 
 __global__ void put_addresses(const __grid_constant__ Addresses<MANY> addresses, const void **table,
@@ -395,17 +599,29 @@ __global__ void put_addresses(const __grid_constant__ Addresses<MANY> addresses,
 /* ---- on the host ------------------------------------------------------------------------------
  */
 
-template <typename Real, int SIDE>
-static mmc_status prepare(size_t shared_bytes, mmci_error *error) {
+static mmc_status allow(const void *kernel, size_t shared_bytes, mmci_error *error) {
   /* Greater than any before, so that kernels prepared earlier still fit. */
   cudaFuncAttributes facts;
-  MMCI_CUDA_TRY(
-      cudaFuncGetAttributes(&facts, reinterpret_cast<const void *>(multiply_spines<Real, SIDE>)));
+  MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, kernel));
   if ((int)shared_bytes > facts.maxDynamicSharedSizeBytes)
-    MMCI_CUDA_TRY(cudaFuncSetAttribute(reinterpret_cast<const void *>(multiply_spines<Real, SIDE>),
-                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+    MMCI_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        (int)shared_bytes));
   return MMC_OK;
+}
+
+/* Where all is even, too, addresses may not be. */
+template <typename Real, int SIDE, bool EVEN>
+static mmc_status prepare(size_t shared_bytes, mmci_error *error) {
+  const size_t alone_bytes = sizeof(RowsShape<Real, SIDE, MMCI_SPINES_FEW_ROWS>);
+  mmc_status status = MMC_OK;
+  if (EVEN) status = prepare<Real, SIDE, false>(shared_bytes, error);
+  if (status == MMC_OK)
+    status = allow(reinterpret_cast<const void *>(multiply_spines<Real, SIDE, EVEN>), shared_bytes,
+                   error);
+  if (status == MMC_OK)
+    status =
+        allow(reinterpret_cast<const void *>(multiply_spine<Real, SIDE, EVEN>), alone_bytes, error);
+  return status;
 }
 
 struct Launch {
@@ -436,7 +652,7 @@ static mmc_status put_table(const Launch &l, const void **table, mmci_error *err
   return MMC_OK;
 }
 
-template <typename Real, int SIDE>
+template <typename Real, int SIDE, bool EVEN>
 static mmc_status launch(const Launch &l, mmci_error *error) {
   Addresses<FEW> addresses = {};
   mmci_spines_call call = *l.call;
@@ -453,47 +669,58 @@ static mmc_status launch(const Launch &l, mmci_error *error) {
     mmc_status status = put_table(l, call.table, error);
     if (status != MMC_OK) return status;
   }
-  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_spines<Real, SIDE>, l.overlap,
+  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_spines<Real, SIDE, EVEN>, l.overlap,
                                        dim3((unsigned)l.blocks), dim3(THREADS), l.shared_bytes,
                                        l.stream, call, addresses));
   return MMC_OK;
 }
 
-/* Returns CALL<Real, SIDE> arguments. */
-#define FOR_KERNEL(CALL, arguments)        \
-  switch (side * 2 + (dtype == MMC_F64)) { \
-    case 64:                               \
-      return CALL<float, 32> arguments;    \
-    case 65:                               \
-      return CALL<double, 32> arguments;   \
-    case 128:                              \
-      return CALL<float, 64> arguments;    \
-    case 129:                              \
-      return CALL<double, 64> arguments;   \
-    case 256:                              \
-      return CALL<float, 128> arguments;   \
-    default:                               \
-      return CALL<double, 128> arguments;  \
-  }
+template <typename Real, int SIDE, bool EVEN>
+static mmc_status launch_alone(cudaStream_t stream, bool overlap, const mmci_spine_alone *alone,
+                               mmci_error *error) {
+  const int rows = MMCI_SPINES_FEW_ROWS, blocks = (alone->rows + rows - 1) / rows;
+  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_spine<Real, SIDE, EVEN>, overlap,
+                                       dim3((unsigned)blocks), dim3(THREADS),
+                                       sizeof(RowsShape<Real, SIDE, rows>), stream, *alone));
+  return MMC_OK;
+}
 
-template <typename Real, int SIDE>
+template <typename Real, int SIDE, bool EVEN>
 static mmci_spines_facts facts() {
   return {RowsShape<Real, SIDE>::rows, sizeof(RowsShape<Real, SIDE>)};
 }
 
-extern "C" mmci_spines_facts mmci_spines_kernel_facts(mmc_dtype dtype, int side) {
-  FOR_KERNEL(facts, ())
+/* Returns CALL<Real, SIDE, EVEN> arguments. */
+#define FOR_REAL(CALL, SIDE, EVEN, arguments)                             \
+  return kind.dtype == MMC_F64                 ? CALL<double, SIDE, EVEN> \
+                                     arguments : CALL<float, SIDE, EVEN> arguments
+#define FOR_KIND(CALL, arguments)                                        \
+  if (kind.side == 32 && kind.even) FOR_REAL(CALL, 32, true, arguments); \
+  if (kind.side == 32) FOR_REAL(CALL, 32, false, arguments);             \
+  if (kind.side == 64 && kind.even) FOR_REAL(CALL, 64, true, arguments); \
+  if (kind.side == 64) FOR_REAL(CALL, 64, false, arguments);             \
+  FOR_REAL(CALL, 128, false, arguments)
+
+extern "C" mmci_spines_facts mmci_spines_kernel_facts(mmci_spines_kind kind) {
+  FOR_KIND(facts, ());
 }
 
-extern "C" mmc_status mmci_spines_kernel_prepare(mmc_dtype dtype, int side, size_t shared_bytes,
+extern "C" mmc_status mmci_spines_kernel_prepare(mmci_spines_kind kind, size_t shared_bytes,
                                                  mmci_error *error) {
-  FOR_KERNEL(prepare, (shared_bytes, error))
+  FOR_KIND(prepare, (shared_bytes, error));
 }
 
-extern "C" mmc_status mmci_spines_kernel_launch(cudaStream_t stream, bool overlap, mmc_dtype dtype,
-                                                int side, size_t shared_bytes, int blocks,
-                                                int32_t n, const mmci_spines_call *call,
+extern "C" mmc_status mmci_spines_kernel_launch(cudaStream_t stream, bool overlap,
+                                                mmci_spines_kind kind, size_t shared_bytes,
+                                                int blocks, int32_t n, const mmci_spines_call *call,
                                                 const void *const *operands, mmci_error *error) {
   const Launch l = {stream, overlap, shared_bytes, blocks, n, call, operands};
-  FOR_KERNEL(launch, (l, error))
+  FOR_KIND(launch, (l, error));
+}
+
+extern "C" mmc_status mmci_spines_kernel_launch_alone(cudaStream_t stream, bool overlap,
+                                                      mmci_spines_kind kind,
+                                                      const mmci_spine_alone *alone,
+                                                      mmci_error *error) {
+  FOR_KIND(launch_alone, (stream, overlap, alone, error));
 }
