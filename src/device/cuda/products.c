@@ -2,13 +2,15 @@
  *
  * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
- * the algorithms that cuBLASLt proposes. What cuBLAS cannot say goes to products_plain.cu. */
+ * the algorithms that cuBLASLt proposes. What cuBLAS cannot say goes to products_plain.cu. Faithful
+ * f32 products that are large enough go to faithful.c as variant 0. */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
+#include "device/cuda/faithful.h"
 
 enum {
   VARIANTS_MAX = 12,
@@ -16,7 +18,7 @@ enum {
   HOPPER = 9,
 };
 
-typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS, CUBLASLT } way;
+typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS, CUBLASLT, FAITHFUL } way;
 
 typedef struct arithmetic {
   cudaDataType_t type, scale;
@@ -63,7 +65,8 @@ struct mmci_kernel {
   const arithmetic *arithmetic;
   const void *one, *beta;
   stored a, b, c;
-  lt_product lt; /* CUBLASLT */
+  lt_product lt;           /* CUBLASLT */
+  mmci_faithful *faithful; /* FAITHFUL */
 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -99,8 +102,16 @@ static bool express(const mmci_form *form, int64_t rows, int64_t cols, mmc_dtype
   return out->cols == 1;
 }
 
-/* Fills the kernel with all but cuBLASLt's choice. */
-static void choose_way(const mmci_gemm *gemm, mmci_kernel *kernel) {
+static way way_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
+  if (gemm->variant != 0) return CUBLASLT;
+  return gemm->precision == MMCI_FAITHFUL && mmci_faithful_supports(&device->properties, gemm) &&
+                 mmci_faithful_pays(gemm)
+             ? FAITHFUL
+             : CUBLAS;
+}
+
+/* Fills the kernel with all but what is prepared. */
+static void choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci_kernel *kernel) {
   const mmci_form c = {.ld = gemm->ldc};
   kernel->gemm = *gemm;
   kernel->arithmetic = find_arithmetic(gemm);
@@ -117,7 +128,7 @@ static void choose_way(const mmci_gemm *gemm, mmci_kernel *kernel) {
            !express(&c, gemm->m, gemm->n, gemm->dtype, &kernel->c))
     kernel->way = PLAIN;
   else
-    kernel->way = gemm->variant == 0 ? CUBLAS : CUBLASLT;
+    kernel->way = way_of_variant(device, gemm);
 }
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
@@ -127,9 +138,8 @@ bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
 }
 
 const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
-  (void)device;
   mmci_kernel kernel = {0};
-  choose_way(gemm, &kernel);
+  choose_way(device, gemm, &kernel);
   switch (kernel.way) {
     case NOTHING:
       return "nothing";
@@ -141,6 +151,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       if (gemm->variant > 0 && gemm->variant <= VARIANTS_MAX)
         return VARIANT_NAMES[gemm->variant - 1];
       break;
+    case FAITHFUL:
+      return mmci_faithful_name;
     case CUBLAS:
       break;
   }
@@ -252,7 +264,7 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   int count = 0;
   mmci_kernel kernel = {.device = device};
   MMCI_CUDA_ON_ANYHOW(device);
-  choose_way(gemm, &kernel);
+  choose_way(device, gemm, &kernel);
   if (kernel.way < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK) return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   lt_destroy(device->cublas, &kernel.lt);
@@ -270,6 +282,17 @@ static mmc_status prepare_lt(mmci_kernel *kernel, mmci_error *error) {
   return status;
 }
 
+/* Faithful is allowed, never asked for: without memory for its parts cuBLAS does the product. */
+static mmc_status prepare_faithful(mmci_kernel *kernel, mmci_error *error) {
+  mmc_status status = mmci_faithful_prepare(
+      &kernel->gemm,
+      mmci_faithful_choose(&kernel->gemm, kernel->device->properties.multiProcessorCount),
+      kernel->device->properties.multiProcessorCount, &kernel->faithful, error);
+  if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
+  kernel->way = CUBLAS;
+  return MMC_OK;
+}
+
 mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                              mmci_error *error) {
   MMCI_CUDA_ON(device);
@@ -278,8 +301,9 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   mmci_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->device = device;
-  choose_way(gemm, kernel);
+  choose_way(device, gemm, kernel);
   if (kernel->way == CUBLASLT) status = prepare_lt(kernel, error);
+  if (kernel->way == FAITHFUL) status = prepare_faithful(kernel, error);
   if (status == MMC_OK)
     *out = kernel;
   else
@@ -290,6 +314,10 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
 void mmci_cuda_release(mmci_kernel *kernel) {
   if (kernel == NULL) return;
   lt_destroy(kernel->device->cublas, &kernel->lt);
+  if (kernel->faithful != NULL) {
+    MMCI_CUDA_ON_ANYHOW(kernel->device);
+    mmci_faithful_release(kernel->faithful);
+  }
   free(kernel);
 }
 
@@ -299,7 +327,7 @@ static way way_of_addresses(const mmci_kernel *kernel, const void *a, const void
   uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
   if (kernel->way < CUBLAS) return kernel->way;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
-  return bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->way;
+  return kernel->way == CUBLASLT && bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->way;
 }
 
 mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
@@ -330,6 +358,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
            kernel->beta, c, kernel->lt.c, c, kernel->lt.c, &kernel->lt.algorithm, queue->workspace,
            queue->workspace_bytes, queue->stream));
       break;
+    case FAITHFUL:
+      return mmci_faithful_enqueue(queue->stream, kernel->faithful, a, b, c, error);
   }
   return MMC_OK;
 }

@@ -1,0 +1,179 @@
+/* faithful.c: what a faithful product holds, and the order of its kernels. */
+#include "device/cuda/faithful.h"
+
+#include "base/alloc.h"
+#include "device/cuda/cuda_check.h"
+
+enum {
+  HOPPER = 9,
+  LINE_BYTES = 128,
+  K_MIN = 256,   /* of shorter sums FP32's error is the smaller one */
+  ROWS_MIN = 64, /* fewer rows or columns leave most of a tile empty */
+};
+/* FP32 is faster below. */
+static const double MULTIPLICATIONS_MIN = 2e9;
+static const int64_t LONGEST = 1 << 22;
+
+const char mmci_faithful_name[] = "faithful 2xf16";
+
+struct mmci_faithful {
+  mmci_faithful_product product;
+  mmci_faithful_way way;
+  int multiprocessors;
+  unsigned char *memory; /* rows, counts, then parts */
+  size_t zeroed_bytes;   /* of it, at the beginning, before every product */
+  CUtensorMap a_map, b_map;
+};
+
+bool mmci_faithful_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
+  return device->major == HOPPER && device->minor == 0 && gemm->dtype == MMC_F32 && gemm->m > 0 &&
+         gemm->k > 0 && gemm->n > 0 && gemm->m <= LONGEST && gemm->k <= LONGEST &&
+         gemm->n <= LONGEST;
+}
+
+bool mmci_faithful_pays(const mmci_gemm *gemm) {
+  return gemm->k >= K_MIN && gemm->m >= ROWS_MIN && gemm->n >= ROWS_MIN &&
+         (double)gemm->m * (double)gemm->k * (double)gemm->n >= MULTIPLICATIONS_MIN;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int64_t blocks_of(int64_t count, int64_t each) {
+  return (count + each - 1) / each;
+}
+
+static mmci_faithful_operand operand_of(int64_t rows, int64_t k) {
+  return (mmci_faithful_operand){
+      .rows = rows, .k = k, .lines = blocks_of(k, MMCI_DEPTH) * (MMCI_DEPTH / MMCI_LINE)};
+}
+
+/* What is zeroed of an operand: rows, a count for every 32 of them, one for all. */
+static uint64_t state_bytes(const mmci_faithful_operand *x) {
+  uint64_t bytes = (uint64_t)x->rows * sizeof *x->row +
+                   ((uint64_t)blocks_of(x->rows, MMCI_LINE_ROWS) + 1) * sizeof *x->arrived;
+  return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+static uint64_t parts_bytes(const mmci_faithful_operand *x) {
+  return (uint64_t)(blocks_of(x->rows, MMCI_LINE_ROWS) * MMCI_LINE_ROWS * x->lines) * LINE_BYTES;
+}
+
+static unsigned char *place_state(mmci_faithful_operand *x, unsigned char *at) {
+  x->row = (mmci_faithful_row *)at;
+  x->arrived = (int32_t *)(x->row + x->rows);
+  x->left = x->arrived + blocks_of(x->rows, MMCI_LINE_ROWS);
+  return at + state_bytes(x);
+}
+
+uint64_t mmci_faithful_bytes(const mmci_gemm *gemm) {
+  mmci_faithful_operand a = operand_of(gemm->m, gemm->k), b = operand_of(gemm->n, gemm->k);
+  return state_bytes(&a) + state_bytes(&b) + parts_bytes(&a) + parts_bytes(&b);
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
+
+mmci_faithful_way mmci_faithful_choose(const mmci_gemm *gemm, int multiprocessors) {
+  double best = 0;
+  mmci_faithful_way way = MMCI_TURNS;
+  for (int w = MMCI_TURNS; w <= MMCI_OWN_LO; w++) {
+    int cols = mmci_faithful_tile_cols((mmci_faithful_way)w);
+    int64_t pairs = blocks_of(gemm->m, 2 * MMCI_TILE_ROWS) * blocks_of(gemm->n, cols);
+    double waves = (double)blocks_of(pairs, multiprocessors / 2);
+    double used = (double)gemm->n * (double)gemm->m / (waves * cols);
+    if (used <= best) continue;
+    best = used;
+    way = (mmci_faithful_way)w;
+  }
+  return way;
+}
+
+typedef CUresult (*encode_fn)(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                              void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
+                              const cuuint32_t *box, const cuuint32_t *element_strides,
+                              CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                              CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
+
+/* The driver's function, without linking the driver. */
+static mmc_status find_encode(encode_fn *out, mmci_error *error) {
+  enum cudaDriverEntryPointQueryResult found;
+  void *function = NULL;
+  MMCI_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                 cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
+  *(void **)out = function;
+  return MMC_OK;
+}
+
+/* Dimensions: a line's halves, 32 rows, lines, blocks of 32 rows. */
+static mmc_status describe(const mmci_faithful_operand *x, int box_rows, CUtensorMap *out,
+                           mmci_error *error) {
+  const cuuint64_t lines = (cuuint64_t)x->lines, block_bytes = MMCI_LINE_ROWS * LINE_BYTES;
+  const cuuint64_t sizes[] = {2 * MMCI_LINE, MMCI_LINE_ROWS, lines,
+                              (cuuint64_t)blocks_of(x->rows, MMCI_LINE_ROWS)};
+  const cuuint64_t strides[] = {LINE_BYTES, block_bytes, block_bytes * lines};
+  const cuuint32_t box[] = {2 * MMCI_LINE, MMCI_LINE_ROWS, 1,
+                            (cuuint32_t)box_rows / MMCI_LINE_ROWS};
+  const cuuint32_t every[] = {1, 1, 1, 1};
+  encode_fn encode = NULL;
+  mmc_status status = find_encode(&encode, error);
+  if (status != MMC_OK) return status;
+  CUresult code = encode(out, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, x->parts, sizes, strides, box,
+                         every, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (code == CUDA_SUCCESS) return MMC_OK;
+  return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
+}
+
+/* What is taken is there on failure. */
+static mmc_status fill(mmci_faithful *x, mmci_error *error) {
+  mmci_faithful_operand *a = &x->product.a, *b = &x->product.b;
+  MMCI_CUDA_TRY(cudaMalloc((void **)&x->memory, mmci_faithful_bytes(&x->product.gemm)));
+  unsigned char *at = place_state(b, place_state(a, x->memory));
+  x->zeroed_bytes = (size_t)(at - x->memory);
+  a->parts = (uint16_t *)at;
+  b->parts = (uint16_t *)(at + parts_bytes(a));
+  mmc_status status = describe(a, MMCI_TILE_ROWS, &x->a_map, error);
+  if (status != MMC_OK) return status;
+  return describe(b, mmci_faithful_box_rows(x->way), &x->b_map, error);
+}
+
+mmc_status mmci_faithful_prepare(const mmci_gemm *gemm, mmci_faithful_way way, int multiprocessors,
+                                 mmci_faithful **out, mmci_error *error) {
+  mmci_faithful *x = mmci_alloc_zeroed(1, sizeof *x);
+  if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
+  x->product =
+      (mmci_faithful_product){*gemm, operand_of(gemm->m, gemm->k), operand_of(gemm->n, gemm->k)};
+  x->multiprocessors = multiprocessors;
+  x->way = way;
+  mmc_status status = fill(x, error);
+  if (status == MMC_OK)
+    *out = x;
+  else
+    mmci_faithful_release(x);
+  return status;
+}
+
+void mmci_faithful_release(mmci_faithful *faithful) {
+  if (faithful == NULL) return;
+  if (faithful->memory != NULL && cudaFree(faithful->memory) != cudaSuccess)
+    (void)cudaGetLastError();
+  free(faithful);
+}
+
+/* ---- working --------------------------------------------------------------------------------- */
+
+mmc_status mmci_faithful_enqueue(cudaStream_t stream, const mmci_faithful *faithful, const float *a,
+                                 const float *b, float *c, mmci_error *error) {
+  const mmci_faithful_product *p = &faithful->product;
+  const mmci_gemm *g = &p->gemm;
+  MMCI_CUDA_TRY(cudaMemsetAsync(faithful->memory, 0, faithful->zeroed_bytes, stream));
+  mmc_status status = mmci_faithful_split(stream, &p->a, a, g->a.ld, g->a.trans, error);
+  if (status == MMC_OK) status = mmci_faithful_split(stream, &p->b, b, g->b.ld, !g->b.trans, error);
+  if (status == MMC_OK)
+    status = mmci_faithful_multiply(stream, p, faithful->way, &faithful->a_map, &faithful->b_map,
+                                    faithful->multiprocessors, c, error);
+  if (status == MMC_OK)
+    status = mmci_faithful_rest(stream, p, faithful->multiprocessors, a, b, c, error);
+  return status;
+}

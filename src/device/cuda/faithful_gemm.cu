@@ -1,0 +1,363 @@
+/* faithful_gemm.cu: products of operands in FP16 parts on Hopper's tensor cores, a few k's at a
+ * time, added up in FP32 outside of them, where sums are rounded and not cut off.
+ *
+ * Layout  parts as faithful_kernels.h says; C row-major, any size, edges guarded
+ * Launch  as many clusters of two blocks as there is room for; 384 threads: one warpgroup copies,
+ * two multiply 64 rows each. The blocks of a cluster have tiles one below the other and share B
+ * Traffic 6mkn flops; reads 4 bytes mk ceil(n/N) + kn ceil(m/256) times
+ * Idea    hi hi', hi lo' and lo hi' come from the same tiles. MMCI_TURNS: 128 x 192 tiles; products
+ *         with lo and those of hi take turns in the tensor cores' sums, every 64 k's. MMCI_OWN_LO:
+ *         128 x 128 tiles; those with lo have sums of their own over all of k. Tiles are taken in
+ *         groups of 16 rows of tiles, so that operands stay in L2. */
+extern "C" {
+#include "base/status.h"
+}
+#include "device/cuda/launch.cuh"
+
+#include "device/cuda/cuda_check.h"
+#include "device/cuda/faithful_kernels.h"
+#include "device/cuda/faithful_left.cuh"
+#include "device/cuda/faithful_parts.cuh"
+#include "device/cuda/faithful_wgmma.cuh"
+
+enum {
+  BLOCKS = 2, /* a cluster */
+  WARPGROUP = 128,
+  THREADS = 3 * WARPGROUP,
+  LINE_BYTES = 128,
+  GROUP_ROWS = 16, /* of tiles, whose columns are taken before the next ones' */
+  RUN = 8,         /* stages after which MMCI_OWN_LO adds up */
+  LO = 4,          /* a descriptor's step from hi to lo */
+  HALF_LINE = 2,   /* and by 16 halves */
+};
+
+template <mmci_faithful_way way>
+struct Tile;
+template <>
+struct Tile<MMCI_TURNS> {
+  enum { COLS = 192, STAGES = 5 };
+};
+template <>
+struct Tile<MMCI_OWN_LO> {
+  enum { COLS = 128, STAGES = 7 };
+};
+
+template <mmci_faithful_way way>
+struct Memory {
+  enum {
+    A = MMCI_TILE_ROWS * LINE_BYTES,
+    B = Tile<way>::COLS * LINE_BYTES,
+    STAGE = A + B,
+    BARRIERS = Tile<way>::STAGES * STAGE,
+    BYTES = BARRIERS + Tile<way>::STAGES * 16 + 1024 /* to align */
+  };
+};
+
+/* What the kernel is told. */
+struct Job {
+  const mmci_faithful_row *a_rows, *b_rows;
+  mmci_left left;
+  float *c;
+  int64_t ldc;
+  int m, n, lines;
+  bool accumulate, pairs; /* pairs: two neighbours of C may be written as one */
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/* Stages of shared memory, one after the other; phase is what the next wait is for. */
+template <int STAGES>
+struct Ring {
+  int stage;
+  uint32_t phase;
+  __device__ __forceinline__ void next() {
+    if (++stage == STAGES) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+template <mmci_faithful_way way>
+struct Kernel {
+  typedef Tile<way> Shape;
+  typedef Memory<way> At;
+  enum { SUMS = Shape::COLS / 2, STAGES = Shape::STAGES };
+  typedef mmci_products<Shape::COLS> Products;
+
+  const Job &job;
+  uint32_t base, rank;
+  int down, across; /* tiles of clusters */
+
+  __device__ __forceinline__ uint32_t full(int stage) const {
+    return base + At::BARRIERS + 8 * stage;
+  }
+  __device__ __forceinline__ uint32_t empty(int stage) const { return full(stage) + 8 * STAGES; }
+
+  /* Where tile t of this block begins. */
+  __device__ __forceinline__ void place(int t, int &row, int &col) const {
+    int group = t / (GROUP_ROWS / BLOCKS * across), first = group * (GROUP_ROWS / BLOCKS);
+    int rows = min(down - first, GROUP_ROWS / BLOCKS);
+    int within = t - first * across;
+    row = ((first + within % rows) * BLOCKS + (int)rank) * MMCI_TILE_ROWS;
+    col = within / rows * Shape::COLS;
+  }
+
+  __device__ __forceinline__ int first_tile() const { return (int)blockIdx.x / BLOCKS; }
+  __device__ __forceinline__ int clusters() const { return (int)gridDim.x / BLOCKS; }
+
+  /* ---- copying: one thread
+   * ----------------------------------------------------------------------- */
+
+  __device__ __forceinline__ void copy(const CUtensorMap *a, const CUtensorMap *b) const {
+    Ring<STAGES> ring = {0, 1};
+    for (int t = first_tile(); t < down * across; t += clusters()) {
+      int row, col;
+      place(t, row, col);
+      for (int line = 0; line < job.lines; line++, ring.next()) {
+        uint32_t to = base + ring.stage * At::STAGE, barrier = full(ring.stage);
+        mmci_barrier_wait(empty(ring.stage), ring.phase);
+        mmci_barrier_expect(barrier, At::STAGE);
+        mmci_tensor_load(to, a, barrier, line, row / MMCI_LINE_ROWS);
+        mmci_tensor_load_all(
+            to + At::A + rank * (At::B / BLOCKS), b, barrier, line,
+            col / MMCI_LINE_ROWS + (int)rank * (Shape::COLS / BLOCKS / MMCI_LINE_ROWS),
+            (1 << BLOCKS) - 1);
+      }
+    }
+    /* Until nobody will arrive at this block's barriers any more. */
+    for (int s = 0; s < STAGES; s++, ring.next()) mmci_barrier_wait(empty(ring.stage), ring.phase);
+  }
+
+  /* ---- multiplying: two warpgroups
+   * --------------------------------------------------------------- */
+
+  /* A stage may be overwritten, by either block, when both are done with it. */
+  __device__ __forceinline__ void release(int stage) const {
+    uint32_t lane = threadIdx.x % 32;
+    if (lane < BLOCKS) mmci_barrier_arrive(empty(stage), lane);
+  }
+
+  __device__ __forceinline__ uint64_t a_at(int stage, int half) const {
+    return mmci_matrix_at(base + stage * At::STAGE + half * (At::A / 2));
+  }
+  __device__ __forceinline__ uint64_t b_at(int stage) const {
+    return mmci_matrix_at(base + stage * At::STAGE + At::A);
+  }
+
+  static __device__ __forceinline__ void lo_products(float (&d)[SUMS], uint64_t a, uint64_t b,
+                                                     int keep) {
+    Products::add(d, a, b + LO, keep);
+    Products::add(d, a + HALF_LINE, b + LO + HALF_LINE, 1);
+    Products::add(d, a + LO, b, 1);
+    Products::add(d, a + LO + HALF_LINE, b + HALF_LINE, 1);
+  }
+  static __device__ __forceinline__ void hi_products(float (&d)[SUMS], uint64_t a, uint64_t b,
+                                                     int keep) {
+    Products::add(d, a, b, keep);
+    Products::add(d, a + HALF_LINE, b + HALF_LINE, 1);
+  }
+
+  /* Two stages a turn; lines are an even number. */
+  __device__ __forceinline__ void take_turns(Ring<STAGES> &ring, int half,
+                                             float (&sum)[SUMS]) const {
+    float turn[SUMS];
+    for (int line = 0; line < job.lines; line += 2) {
+      const int first = ring.stage;
+      const uint64_t a = a_at(first, half), b = b_at(first);
+      mmci_barrier_wait(full(first), ring.phase);
+      mmci_products_begin();
+      lo_products(turn, a, b, 0);
+      ring.next();
+      const int second = ring.stage;
+      const uint64_t a2 = a_at(second, half), b2 = b_at(second);
+      mmci_barrier_wait(full(second), ring.phase);
+      ring.next();
+      lo_products(turn, a2, b2, 1);
+      mmci_products_commit();
+      mmci_products_wait<0>();
+      mmci_pin(turn);
+#pragma unroll
+      for (int i = 0; i < SUMS; i++)
+        sum[i] = fmaf(turn[i], 1.0f / (1 << MMCI_PARTS_LO_BITS), sum[i]);
+      mmci_pin(turn);
+      mmci_products_begin();
+      hi_products(turn, a, b, 0);
+      hi_products(turn, a2, b2, 1);
+      mmci_products_commit();
+      mmci_products_wait<0>();
+      mmci_pin(turn);
+      release(first);
+      release(second);
+#pragma unroll
+      for (int i = 0; i < SUMS; i++) sum[i] += turn[i];
+    }
+  }
+
+  __device__ __forceinline__ void keep_lo(Ring<STAGES> &ring, int half, float (&sum)[SUMS]) const {
+    float run[SUMS], lo[SUMS];
+    int before = 0;
+    for (int line = 0; line < job.lines;) {
+      const int first = line, end = min(line + RUN, job.lines);
+      for (; line < end; line++) {
+        const uint64_t a = a_at(ring.stage, half), b = b_at(ring.stage);
+        mmci_barrier_wait(full(ring.stage), ring.phase);
+        mmci_products_begin();
+        hi_products(run, a, b, line > first);
+        mmci_products_commit();
+        lo_products(lo, a, b, line > 0);
+        mmci_products_commit();
+        mmci_products_wait<2>();
+        if (line > 0) release(before);
+        before = ring.stage;
+        ring.next();
+      }
+      mmci_products_wait<1>();
+      mmci_pin(run);
+#pragma unroll
+      for (int i = 0; i < SUMS; i++) sum[i] += run[i];
+    }
+    mmci_products_wait<0>();
+    mmci_pin(lo);
+    release(before);
+#pragma unroll
+    for (int i = 0; i < SUMS; i++) sum[i] = fmaf(lo[i], 1.0f / (1 << MMCI_PARTS_LO_BITS), sum[i]);
+  }
+
+  __device__ __forceinline__ void store_one(float *to, float sum, int exponent,
+                                            int col_exponent) const {
+    if (col_exponent == MMCI_PARTS_F32) return;
+    float value = mmci_parts_unscale(sum, exponent + col_exponent);
+    *to = job.accumulate ? *to + value : value;
+  }
+
+  /* Sums 4j and 4j + 1 are neighbours in `row`, and so are the next two eight rows below. */
+  __device__ __forceinline__ void store_row(int row, int col, const float (&sum)[SUMS],
+                                            int below) const {
+    if (row >= job.m) return;
+    const int exponent = job.a_rows[row].exponent;
+    if (exponent == MMCI_PARTS_F32) return;
+    float *line = job.c + row * job.ldc;
+#pragma unroll
+    for (int j = 0; j < SUMS / 4; j++) {
+      const int at = col + 8 * j;
+      if (at >= job.n) continue;
+      const float x = sum[4 * j + 2 * below], y = sum[4 * j + 2 * below + 1];
+      const int left = job.b_rows[at].exponent;
+      const int right = at + 1 < job.n ? job.b_rows[at + 1].exponent : MMCI_PARTS_F32;
+      if (job.pairs && !job.accumulate && left != MMCI_PARTS_F32 && right != MMCI_PARTS_F32) {
+        *reinterpret_cast<float2 *>(line + at) = {mmci_parts_unscale(x, exponent + left),
+                                                  mmci_parts_unscale(y, exponent + right)};
+      } else {
+        store_one(line + at, x, exponent, left);
+        store_one(line + at + 1, y, exponent, right);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void multiply() const {
+    const int half = (int)threadIdx.x / WARPGROUP - 1, warp = (int)threadIdx.x / 32 % 4,
+              lane = (int)threadIdx.x % 32;
+    Ring<STAGES> ring = {0, 0};
+    for (int t = first_tile(); t < down * across; t += clusters()) {
+      int row, col;
+      place(t, row, col);
+      float sum[SUMS];
+#pragma unroll
+      for (int i = 0; i < SUMS; i++) sum[i] = 0;
+      if constexpr (way == MMCI_TURNS)
+        take_turns(ring, half, sum);
+      else
+        keep_lo(ring, half, sum);
+      row += 64 * half + 16 * warp + lane / 4;
+      col += 2 * (lane % 4);
+      store_row(row, col, sum, 0);
+      store_row(row + 8, col, sum, 1);
+    }
+  }
+};
+
+#endif
+
+template <mmci_faithful_way way>
+__global__ void __launch_bounds__(THREADS, 1)
+    faithful_gemm(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
+                  const __grid_constant__ Job job) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  if (mmci_left_is_most(job.left, job.m, job.n)) return;
+  MMCI_DYNAMIC_SHARED(memory);
+  Kernel<way> kernel = {job, (mmci_shared_address(memory) + 1023) & ~1023u, mmci_cluster_rank(),
+                        (job.m + BLOCKS * MMCI_TILE_ROWS - 1) / (BLOCKS * MMCI_TILE_ROWS),
+                        (job.n + Tile<way>::COLS - 1) / Tile<way>::COLS};
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < Tile<way>::STAGES; s++) {
+      mmci_barrier_init(kernel.full(s), 1);
+      mmci_barrier_init(kernel.empty(s), BLOCKS * 2 * 4); /* a warp, of two warpgroups a block */
+    }
+    mmci_barrier_init_done();
+  }
+  __syncthreads();
+  mmci_cluster_sync();
+  /* Registers go from the thread that copies to those that hold sums. */
+  if (threadIdx.x < WARPGROUP) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == 0) kernel.copy(&a, &b);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    kernel.multiply();
+  }
+#endif
+}
+
+/* ---- launching ---------------------------------------------------------------------------------
+ */
+
+extern "C" int mmci_faithful_tile_cols(mmci_faithful_way way) {
+  return way == MMCI_TURNS ? (int)Tile<MMCI_TURNS>::COLS : (int)Tile<MMCI_OWN_LO>::COLS;
+}
+
+extern "C" int mmci_faithful_box_rows(mmci_faithful_way way) {
+  return mmci_faithful_tile_cols(way) / BLOCKS;
+}
+
+template <mmci_faithful_way way>
+static mmc_status multiply(cudaStream_t stream, const Job &job, const CUtensorMap *a,
+                           const CUtensorMap *b, int multiprocessors, mmci_error *error) {
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = BLOCKS;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  int tiles = (job.m + BLOCKS * MMCI_TILE_ROWS - 1) / (BLOCKS * MMCI_TILE_ROWS) *
+              ((job.n + Tile<way>::COLS - 1) / Tile<way>::COLS);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3((unsigned)(BLOCKS * min(tiles, multiprocessors / BLOCKS)));
+  config.blockDim = dim3(THREADS);
+  config.dynamicSmemBytes = Memory<way>::BYTES;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  MMCI_CUDA_TRY(cudaFuncSetAttribute(
+      faithful_gemm<way>, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory<way>::BYTES));
+  MMCI_CUDA_TRY(cudaLaunchKernelEx(&config, faithful_gemm<way>, *a, *b, job));
+  return MMC_OK;
+}
+
+extern "C" mmc_status mmci_faithful_multiply(cudaStream_t stream,
+                                             const mmci_faithful_product *product,
+                                             mmci_faithful_way way, const CUtensorMap *a,
+                                             const CUtensorMap *b, int multiprocessors, float *c,
+                                             mmci_error *error) {
+  const mmci_gemm *g = &product->gemm;
+  const Job job = {product->a.row,
+                   product->b.row,
+                   mmci_left_of(product),
+                   c,
+                   g->ldc,
+                   (int)g->m,
+                   (int)g->n,
+                   (int)product->a.lines,
+                   g->accumulate,
+                   g->ldc % 2 == 0 && reinterpret_cast<uintptr_t>(c) % sizeof(float2) == 0};
+  return way == MMCI_TURNS ? multiply<MMCI_TURNS>(stream, job, a, b, multiprocessors, error)
+                           : multiply<MMCI_OWN_LO>(stream, job, a, b, multiprocessors, error);
+}

@@ -1,0 +1,75 @@
+/* faithful_kernels.h: the kernels of faithful products, as C sees them. Each works on a stream of
+ * the current device and returns once it is launched. */
+#ifndef MMCI_CUDA_FAITHFUL_KERNELS_H
+#define MMCI_CUDA_FAITHFUL_KERNELS_H
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "chain/gemm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  MMCI_LINE = 32,       /* k's in a line: 32 hi, then 32 lo, 128 bytes */
+  MMCI_LINE_ROWS = 32,  /* lines of so many rows lie side by side */
+  MMCI_DEPTH = 64,      /* k is padded to a multiple, with zeros */
+  MMCI_TILE_ROWS = 128, /* of C, a block */
+};
+
+/* A row of op(A) or a column of op(B). All zeros before it is split. */
+typedef struct mmci_faithful_row {
+  uint32_t most; /* magnitude of its largest element */
+  float squares;
+  int32_t poor;
+  int32_t exponent; /* of its scale, or MMCI_PARTS_F32 */
+} mmci_faithful_row;
+
+/* An operand in parts. Line l of row r lies at ((r / 32) * lines + l) * 32 + r % 32; rows are
+ * padded to a multiple of 32 with zeros. */
+typedef struct mmci_faithful_operand {
+  int64_t rows, k, lines;
+  uint16_t *parts;
+  mmci_faithful_row *row; /* rows of them, then what follows, zeroed with them */
+  int32_t *arrived;       /* a block of 32 rows: how many blocks of threads are done with it */
+  int32_t hi_drop, lo_drop;
+  int32_t *left; /* rows that are left to FP32 */
+} mmci_faithful_operand;
+
+/* Element (r, k) at x[r * ld + k], or x[k * ld + r] when across. */
+mmc_status mmci_faithful_split(cudaStream_t stream, const mmci_faithful_operand *operand,
+                               const float *x, int64_t ld, bool across, mmci_error *error);
+
+typedef struct mmci_faithful_product {
+  mmci_gemm gemm;
+  mmci_faithful_operand a, b;
+} mmci_faithful_product;
+
+/* How the tensor cores are used. */
+typedef enum mmci_faithful_way {
+  MMCI_TURNS,  /* 128 x 192 tiles: products of lo parts and of hi parts take turns in the sums */
+  MMCI_OWN_LO, /* 128 x 128 tiles: products of lo parts have sums of their own */
+} mmci_faithful_way;
+
+/* Columns of a tile, and how many rows of B's parts one transfer brings. */
+int mmci_faithful_tile_cols(mmci_faithful_way way);
+int mmci_faithful_box_rows(mmci_faithful_way way);
+
+/* C where neither the row nor the column is left to FP32. The maps are of a's parts in boxes of
+ * MMCI_TILE_ROWS rows and of b's in boxes of mmci_faithful_box_rows(). Compute capability 9.0. */
+mmc_status mmci_faithful_multiply(cudaStream_t stream, const mmci_faithful_product *product,
+                                  mmci_faithful_way way, const CUtensorMap *a, const CUtensorMap *b,
+                                  int multiprocessors, float *c, mmci_error *error);
+
+/* The rest of C, in FP32. */
+mmc_status mmci_faithful_rest(cudaStream_t stream, const mmci_faithful_product *product,
+                              int multiprocessors, const float *a, const float *b, float *c,
+                              mmci_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,139 @@
+/* test_faithful.cpp: the arithmetic of faithful_parts.cuh, run by the CPU: what two FP16 parts hold
+ * of a number, scales from denormals to the largest float, and which rows are left to FP32.
+ *
+ *     test_faithful [SEED] */
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+extern "C" {
+#include "base/status.h"
+}
+#include "device/cuda/launch.cuh"
+
+#include "device/cuda/faithful_parts.cuh"
+
+#include "../random.h"
+
+enum { CASES = 200000 };
+
+static int failures = 0, checks = 0;
+
+static bool expect(bool held, const char *what, double got) {
+  checks++;
+  if (!held && failures++ < 20) printf("FAILED: %s: %.17g\n", what, got);
+  return held;
+}
+
+static float float_of(uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static double value_of(mmci_parts parts) {
+  return (double)mmci_f16_element::read(parts.hi, false) +
+         std::ldexp((double)mmci_f16_element::read(parts.lo, false), -MMCI_PARTS_LO_BITS);
+}
+
+static mmci_parts split(float scaled) {
+  return mmci_parts_of(scaled, 13, 13);
+}
+
+/* 24 random bits, the first of them 1, and a random exponent: in [2^low, 2^high). */
+static float random_float(uint64_t *random, int low, int high) {
+  int exponent = low + (int)random_below(random, high - low);
+  int64_t digits = (int64_t{1} << 23) + random_below(random, int64_t{1} << 23);
+  double x = std::ldexp((double)digits, exponent - 23);
+  return (float)(random_below(random, 2) != 0 ? -x : x);
+}
+
+/* All 24 bits but perhaps the last are held down to 2^-13, and 2^-36 everywhere. */
+static void test_parts(uint64_t *random) {
+  int inexact = 0;
+  for (int t = 0; t < CASES; t++) {
+    float x = random_float(random, MMCI_PARTS_POOR, MMCI_PARTS_TOP + 1);
+    double off = std::fabs(value_of(split(x)) - (double)x);
+    expect(off <= std::ldexp(std::fabs((double)x), -23), "parts hold 23 bits of", (double)x);
+    inexact += off > 0;
+    float even = float_of(mmci_magnitude(x) & ~1u);
+    expect(value_of(split(even)) == (double)even, "parts hold all 23 bits of", (double)even);
+    float small = random_float(random, -60, MMCI_PARTS_POOR);
+    off = std::fabs(value_of(split(small)) - (double)small);
+    expect(off <= std::ldexp(1.0, -36), "parts hold to 2^-36", (double)small);
+  }
+  expect(inexact > CASES / 5 && inexact < CASES * 3 / 10, "of four floats one loses a bit",
+         (double)inexact);
+}
+
+static void test_scales(uint64_t *random) {
+  for (int t = 0; t < CASES; t++) {
+    uint32_t bits = (uint32_t)random_below(random, 0x7f800000 - 1) + 1;
+    if (t % 4 == 0) bits = (uint32_t)random_below(random, 0x007fffff) + 1; /* denormal */
+    if (t < 24) bits = 1u << t;
+    if (t == 24) bits = 0x7f7fffff;
+    float x = float_of(bits);
+    int exponent = mmci_parts_exponent(bits);
+    mmci_scale scale = mmci_parts_scale(exponent);
+    float scaled = x * scale.first * scale.second;
+    expect(scaled >= 16384 && scaled < 32768 && (double)scaled == std::ldexp((double)x, exponent),
+           "the largest element is scaled exactly to [2^14, 2^15)", (double)x);
+    /* Back, from a sum of products of two such rows; as one rounding would. */
+    int other = mmci_parts_exponent((uint32_t)random_below(random, 0x7f800000));
+    float sum = random_float(random, -10, 43);
+    float back = mmci_parts_unscale(sum, exponent + other);
+    expect(back == (float)std::ldexp((double)sum, -(exponent + other)), "sums are unscaled",
+           (double)back);
+  }
+}
+
+static int judge(const float *x, int64_t k) {
+  uint32_t most = 0;
+  for (int64_t t = 0; t < k; t++) most = mmci_magnitude(x[t]) > most ? mmci_magnitude(x[t]) : most;
+  mmci_scale scale = mmci_parts_scale(most < 0x7f800000u ? mmci_parts_exponent(most) : 0);
+  mmci_row_facts facts = {};
+  for (int64_t t = 0; t < k; t++) mmci_row_facts_add(facts, x[t] * scale.first * scale.second);
+  return mmci_parts_judge(most, facts, k);
+}
+
+static void test_judge(uint64_t *random) {
+  enum { K = 1000 };
+  const float infinity = std::numeric_limits<float>::infinity(),
+              nan = std::numeric_limits<float>::quiet_NaN();
+  float row[K];
+  for (int t = 0; t < 2000; t++) {
+    const float unit = (float)std::ldexp(1.0, (int)random_below(random, 250) - 145);
+    const int64_t at = random_below(random, K), there = (at + 1 + random_below(random, K - 1)) % K;
+    for (float &x : row) x = (float)random_unit(random) * unit;
+    expect(judge(row, K) != MMCI_PARTS_F32, "uniform rows are split", (double)unit);
+    row[at] = t % 3 == 0 ? nan : t % 3 == 1 ? infinity : -infinity;
+    expect(judge(row, K) == MMCI_PARTS_F32, "what is not finite is left", (double)row[at]);
+    for (float &x : row) x = 0;
+    expect(judge(row, K) == 0, "zeros are split", 0);
+    row[at] = unit;
+    expect(judge(row, K) == MMCI_PARTS_F32, "a row of one element is left", (double)unit);
+    for (int s = 0; s < MMCI_PARTS_SPREAD; s++) row[s] = unit;
+    for (int s = MMCI_PARTS_SPREAD; s < K; s++) row[s] = 0;
+    expect(judge(row, K) != MMCI_PARTS_F32, "a row of as many elements as are asked is split",
+           (double)unit);
+    row[0] = 0;
+    expect(judge(row, K) == MMCI_PARTS_F32, "and of one less is left", (double)unit);
+    for (float &x : row) x = (float)std::ldexp(1.0, 40);
+    row[at] = 1;
+    expect(judge(row, K) != MMCI_PARTS_F32, "one element may be poor", (double)at);
+    row[there] = -1;
+    expect(judge(row, K) == MMCI_PARTS_F32, "of a thousand two may not", (double)there);
+  }
+}
+
+int main(int argc, char **argv) {
+  uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20261121, random = seed;
+  test_parts(&random);
+  test_scales(&random);
+  test_judge(&random);
+  printf("%d checks, %d failed, seed %" PRIu64 "\n", checks, failures, seed);
+  return failures == 0 ? 0 : 1;
+}
