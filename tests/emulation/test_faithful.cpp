@@ -39,10 +39,6 @@ static double value_of(mmci_parts parts) {
          std::ldexp((double)mmci_f16_element::read(parts.lo, false), -MMCI_PARTS_LO_BITS);
 }
 
-static mmci_parts split(float scaled) {
-  return mmci_parts_of(scaled, 13, 13);
-}
-
 /* 24 random bits, the first of them 1, and a random exponent: in [2^low, 2^high). */
 static float random_float(uint64_t *random, int low, int high) {
   int exponent = low + (int)random_below(random, high - low);
@@ -56,13 +52,14 @@ static void test_parts(uint64_t *random) {
   int inexact = 0;
   for (int t = 0; t < CASES; t++) {
     float x = random_float(random, MMCI_PARTS_POOR, MMCI_PARTS_TOP + 1);
-    double off = std::fabs(value_of(split(x)) - (double)x);
+    double off = std::fabs(value_of(mmci_parts_of(x)) - (double)x);
     expect(off <= std::ldexp(std::fabs((double)x), -23), "parts hold 23 bits of", (double)x);
     inexact += off > 0;
     float even = float_of(mmci_magnitude(x) & ~1u);
-    expect(value_of(split(even)) == (double)even, "parts hold all 23 bits of", (double)even);
+    expect(value_of(mmci_parts_of(even)) == (double)even, "parts hold all 23 bits of",
+           (double)even);
     float small = random_float(random, -60, MMCI_PARTS_POOR);
-    off = std::fabs(value_of(split(small)) - (double)small);
+    off = std::fabs(value_of(mmci_parts_of(small)) - (double)small);
     expect(off <= std::ldexp(1.0, -36), "parts hold to 2^-36", (double)small);
   }
   expect(inexact > CASES / 5 && inexact < CASES * 3 / 10, "of four floats one loses a bit",

@@ -237,7 +237,7 @@ static void test_shapes(const bench *with, uint64_t *random) {
   static const int64_t SIZES[] = {1,   2,   31,  32,  33,  63,  64,  65,  101, 127,
                                   128, 129, 191, 192, 193, 211, 255, 256, 257, 307};
   enum { COUNT = sizeof SIZES / sizeof *SIZES };
-  for (int s = 0; s < (with->on->race ? 4 : with->on->small ? 16 : 250); s++) {
+  for (int s = 0; s < (with->on->race ? 4 : with->on->small ? 16 : 150); s++) {
     trial t;
     if (trial_create(&t, SIZES[random_below(random, COUNT)], SIZES[random_below(random, COUNT)],
                      SIZES[random_below(random, COUNT)], true,

@@ -173,6 +173,7 @@ struct Kernel {
       const uint64_t a2 = a_at(second, half), b2 = b_at(second);
       mmci_barrier_wait(full(second), ring.phase);
       ring.next();
+      mmci_products_begin();
       lo_products(turn, a2, b2, 1);
       mmci_products_commit();
       mmci_products_wait<0>();

@@ -6,7 +6,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "chain/gemm.h"
+#include "device/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,8 +34,7 @@ typedef struct mmci_faithful_operand {
   uint16_t *parts;
   mmci_faithful_row *row; /* rows of them, then what follows, zeroed with them */
   int32_t *arrived;       /* a block of 32 rows: how many blocks of threads are done with it */
-  int32_t hi_drop, lo_drop;
-  int32_t *left; /* rows that are left to FP32 */
+  int32_t *left;          /* rows that are left to FP32 */
 } mmci_faithful_operand;
 
 /* Element (r, k) at x[r * ld + k], or x[k * ld + r] when across. */

@@ -47,8 +47,8 @@ static __device__ __forceinline__ float mmci_power(int e) {
 /* The exponent of a row's scale, from -113 to 163, by the magnitude of its largest element. */
 static __device__ __forceinline__ int mmci_parts_exponent(uint32_t most) {
   if (most == 0) return 0;
-  int exponent = (int)(most >> 23) - 127;
-  for (; most < 0x00800000u; most <<= 1) exponent = exponent > -127 ? -126 : exponent - 1;
+  int exponent = most >= 0x00800000u ? (int)(most >> 23) - 127 : -126;
+  for (; most < 0x00800000u; most <<= 1) exponent--;
   return MMCI_PARTS_TOP - exponent;
 }
 
@@ -72,17 +72,11 @@ struct mmci_parts {
   uint16_t hi, lo;
 };
 
-/* Rounded to the nearest float whose last `drop` bits are 0. */
-static __device__ __forceinline__ float mmci_drop_bits(float x, int drop) {
-  return mmci_bits_float((mmci_float_bits(x) + ((1u << drop) >> 1)) & ~((1u << drop) - 1));
-}
-
-/* FP16 drops 13 bits of a float; more of either part may be dropped. */
-static __device__ __forceinline__ mmci_parts mmci_parts_of(float scaled, int hi_drop, int lo_drop) {
+static __device__ __forceinline__ mmci_parts mmci_parts_of(float scaled) {
   mmci_parts parts;
-  parts.hi = mmci_f16_element::write(mmci_drop_bits(scaled, hi_drop));
-  float rest = (scaled - mmci_f16_element::read(parts.hi, false)) * (1 << MMCI_PARTS_LO_BITS);
-  parts.lo = mmci_f16_element::write(mmci_drop_bits(rest, lo_drop));
+  parts.hi = mmci_f16_element::write(scaled);
+  float rest = scaled - mmci_f16_element::read(parts.hi, false);
+  parts.lo = mmci_f16_element::write(rest * (1 << MMCI_PARTS_LO_BITS));
   return parts;
 }
 

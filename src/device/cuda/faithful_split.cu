@@ -15,11 +15,11 @@ extern "C" {
 enum {
   THREADS = 256,
   GROUP = 8,      /* neighbours along k that a thread writes as one: 16 bytes of each part */
-  KEPT = 10240,   /* elements of a row that are kept in shared memory */
+  KEPT = 8192,    /* elements of a row that are kept in shared memory */
   MAX_ROWS = 128, /* of a block that looks for the largest elements */
   MAX_DEPTH = 128,
   TURN_DEPTH = 64, /* k's that are turned at a time */
-  SPLIT_DEPTH = 512,
+  SPLIT_DEPTH = 256,
 };
 
 static_assert(KEPT % GROUP == 0, "a group is kept or is not");
@@ -32,7 +32,6 @@ static __device__ __forceinline__ int64_t first_half(int64_t row, int64_t lines)
 
 /* Scales and writes GROUP elements from k on, k a multiple of GROUP; row points at line 0. */
 static __device__ __forceinline__ void write_group(const float (&x)[GROUP], mmci_scale scale,
-                                                   const mmci_faithful_operand &to_operand,
                                                    uint16_t *row, int64_t k,
                                                    mmci_row_facts &facts) {
   union {
@@ -43,7 +42,7 @@ static __device__ __forceinline__ void write_group(const float (&x)[GROUP], mmci
   for (int e = 0; e < GROUP; e++) {
     float scaled = x[e] * scale.first * scale.second;
     mmci_row_facts_add(facts, scaled);
-    mmci_parts parts = mmci_parts_of(scaled, to_operand.hi_drop, to_operand.lo_drop);
+    mmci_parts parts = mmci_parts_of(scaled);
     hi.half[e] = parts.hi;
     lo.half[e] = parts.lo;
   }
@@ -99,7 +98,7 @@ __global__ void __launch_bounds__(THREADS)
   if (FOURS) {
 #pragma unroll 8
     for (int64_t k = 4 * threadIdx.x; k < k_here; k += 4 * THREADS) {
-      float4 four = *reinterpret_cast<const float4 *>(x + k);
+      float4 four = __ldcs(reinterpret_cast<const float4 *>(x + k));
       if (k < KEPT) *reinterpret_cast<float4 *>(kept + k) = four;
       most = max(max(most, mmci_magnitude(four.x)), mmci_magnitude(four.y));
       most = max(max(most, mmci_magnitude(four.z)), mmci_magnitude(four.w));
@@ -128,7 +127,7 @@ __global__ void __launch_bounds__(THREADS)
       for (int e = 0; e < GROUP; e++)
         x8.group[e] = k + e >= k_here ? 0 : k < KEPT ? kept[k + e] : x[k + e];
     }
-    write_group(x8.group, scale, to, row, k, facts);
+    write_group(x8.group, scale, row, k, facts);
   }
   facts = sum_facts(facts);
   if (threadIdx.x != 0 || !inside) return;
@@ -146,25 +145,24 @@ __global__ void __launch_bounds__(THREADS)
   enum { EACH = MAX_ROWS / 32, LANES = THREADS / 32 };
   __shared__ uint32_t most[LANES][MAX_ROWS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int64_t row = (int64_t)blockIdx.x * MAX_ROWS + lane,
-                k_first = (int64_t)blockIdx.y * MAX_DEPTH;
+  const int64_t row = (int64_t)blockIdx.x * MAX_ROWS, k = (int64_t)blockIdx.y * MAX_DEPTH;
+  const int rows = (int)(to.rows - row < MAX_ROWS ? to.rows - row : MAX_ROWS);
+  const int depth = (int)(to.k - k < MAX_DEPTH ? to.k - k : MAX_DEPTH);
+  const float *x = from + (k + warp) * ld + row + lane;
   uint32_t mine[EACH] = {};
-#pragma unroll 4
-  for (int d = warp; d < MAX_DEPTH; d += LANES) {
-    if (k_first + d >= to.k) break;
+#pragma unroll
+  for (int d = 0; d < MAX_DEPTH; d += LANES, x += LANES * ld)
 #pragma unroll
     for (int e = 0; e < EACH; e++)
-      if (row + 32 * e < to.rows)
-        mine[e] = max(mine[e], mmci_magnitude(from[(k_first + d) * ld + row + 32 * e]));
-  }
+      if (warp + d < depth && lane + 32 * e < rows)
+        mine[e] = max(mine[e], mmci_magnitude(x[32 * e]));
 #pragma unroll
   for (int e = 0; e < EACH; e++) most[warp][lane + 32 * e] = mine[e];
   __syncthreads();
-  if (threadIdx.x >= MAX_ROWS) return;
-  const int64_t r = (int64_t)blockIdx.x * MAX_ROWS + threadIdx.x;
+  if (threadIdx.x >= rows) return;
   uint32_t all = 0;
   for (int w = 0; w < LANES; w++) all = max(all, most[w][threadIdx.x]);
-  if (r < to.rows && all > 0) atomicMax(&to.row[r].most, all);
+  if (all > 0) atomicMax(&to.row[row + threadIdx.x].most, all);
 }
 
 /* One warp: the rows' facts are complete. */
@@ -181,6 +179,15 @@ static __device__ void judge_rows(const mmci_faithful_operand &to, int64_t first
   if (threadIdx.x == 0 && count > 0) atomicAdd(to.left, count);
 }
 
+/* What a thread reads of 64 k's x 32 rows: row `lane` at every eighth k. */
+static __device__ __forceinline__ void read_turn(float (&mine)[GROUP], const float *x, int64_t ld,
+                                                 int depth, bool inside) {
+#pragma unroll
+  for (int e = 0; e < GROUP; e++)
+    mine[e] = inside && e * (THREADS / 32) < depth ? x[e * (THREADS / 32) * ld] : 0;
+}
+
+/* The next elements are on their way while those at hand are turned. */
 __global__ void __launch_bounds__(THREADS)
     split_across(mmci_faithful_operand to, const float *from, int64_t ld) {
   __shared__ float tile[TURN_DEPTH][MMCI_LINE_ROWS + 1];
@@ -191,6 +198,12 @@ __global__ void __launch_bounds__(THREADS)
   const int64_t k_end = k_first + SPLIT_DEPTH < padded ? k_first + SPLIT_DEPTH : padded;
   const int group = threadIdx.x % (TURN_DEPTH / GROUP), line = threadIdx.x / (TURN_DEPTH / GROUP);
   const int64_t r = first + line;
+  const bool inside = first + lane < to.rows;
+  const float *x = from + (k_first + warp) * ld + first + lane;
+  /* From this warp's first k on. */
+  int depth = (int)(to.k - k_first < SPLIT_DEPTH ? to.k - k_first : SPLIT_DEPTH) - warp;
+  float mine[GROUP];
+  read_turn(mine, x, ld, depth, inside);
   const uint32_t most = r < to.rows ? to.row[r].most : 0;
   const mmci_scale scale = mmci_parts_scale(most < 0x7f800000u ? mmci_parts_exponent(most) : 0);
   uint16_t *row = to.parts + first_half(r, to.lines);
@@ -198,14 +211,15 @@ __global__ void __launch_bounds__(THREADS)
   for (int64_t k = k_first; k < k_end; k += TURN_DEPTH) {
     __syncthreads();
 #pragma unroll
-    for (int d = warp; d < TURN_DEPTH; d += THREADS / 32)
-      tile[d][lane] =
-          k + d < to.k && first + lane < to.rows ? from[(k + d) * ld + first + lane] : 0;
+    for (int e = 0; e < GROUP; e++) tile[warp + e * (THREADS / 32)][lane] = mine[e];
     __syncthreads();
-    float x[GROUP];
+    x += TURN_DEPTH * ld;
+    depth -= TURN_DEPTH;
+    if (k + TURN_DEPTH < k_end) read_turn(mine, x, ld, depth, inside);
+    float turned[GROUP];
 #pragma unroll
-    for (int e = 0; e < GROUP; e++) x[e] = tile[GROUP * group + e][line];
-    write_group(x, scale, to, row, k + GROUP * group, facts);
+    for (int e = 0; e < GROUP; e++) turned[e] = tile[GROUP * group + e][line];
+    write_group(turned, scale, row, k + GROUP * group, facts);
   }
   for (int d = TURN_DEPTH / GROUP / 2; d > 0; d >>= 1) {
     facts.squares += __shfl_xor_sync(~0u, facts.squares, d);
