@@ -7,11 +7,14 @@
 enum {
   HOPPER = 9,
   LINE_BYTES = 128,
-  K_MIN = 256,   /* of shorter sums FP32's error is the smaller one */
+  K_MIN = 512,   /* of shorter sums FP32's error is the smaller one */
   ROWS_MIN = 64, /* fewer rows or columns leave most of a tile empty */
 };
-/* FP32 is faster below. */
-static const double MULTIPLICATIONS_MIN = 2e9;
+/* Of smaller results cuBLAS cuts sums into pieces for want of tiles, which makes them more
+ * accurate. */
+static const double ELEMENTS_MIN = 1 << 21;
+/* FP32 is as fast below. */
+static const double MULTIPLICATIONS_MIN = 1.5e9;
 static const int64_t LONGEST = 1 << 22;
 
 const char mmci_faithful_name[] = "faithful 2xf16";
@@ -32,8 +35,9 @@ bool mmci_faithful_supports(const struct cudaDeviceProp *device, const mmci_gemm
 }
 
 bool mmci_faithful_pays(const mmci_gemm *gemm) {
+  const double elements = (double)gemm->m * (double)gemm->n;
   return gemm->k >= K_MIN && gemm->m >= ROWS_MIN && gemm->n >= ROWS_MIN &&
-         (double)gemm->m * (double)gemm->k * (double)gemm->n >= MULTIPLICATIONS_MIN;
+         elements >= ELEMENTS_MIN && elements * (double)gemm->k >= MULTIPLICATIONS_MIN;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */

@@ -53,7 +53,7 @@ static __device__ __forceinline__ int mmci_parts_exponent(uint32_t most) {
 }
 
 struct mmci_scale {
-  float first, second; /* 2^163 is no float */
+  float first, second; /* 2^163 is no float; second is 1 but for denormals */
 };
 
 static __device__ __forceinline__ mmci_scale mmci_parts_scale(int exponent) {
@@ -87,9 +87,9 @@ struct mmci_row_facts {
 };
 
 static __device__ __forceinline__ void mmci_row_facts_add(mmci_row_facts &facts, float scaled) {
-  float size = scaled < 0 ? -scaled : scaled;
+  const uint32_t least = (uint32_t)(MMCI_PARTS_POOR + 127) << 23;
   facts.squares += scaled * scaled;
-  facts.poor += size > 0 && size < mmci_power(MMCI_PARTS_POOR);
+  facts.poor += mmci_magnitude(scaled) - 1 < least - 1; /* 0 wraps around */
 }
 
 /* The exponent of the row's scale, or MMCI_PARTS_F32: not finite, or a few elements outweigh all

@@ -38,9 +38,11 @@ static __device__ __forceinline__ void write_group(const float (&x)[GROUP], mmci
     uint16_t half[GROUP];
     uint4 whole;
   } hi, lo;
+  const bool twice = scale.second != 1;
 #pragma unroll
   for (int e = 0; e < GROUP; e++) {
-    float scaled = x[e] * scale.first * scale.second;
+    float scaled = x[e] * scale.first;
+    if (twice) scaled *= scale.second;
     mmci_row_facts_add(facts, scaled);
     mmci_parts parts = mmci_parts_of(scaled);
     hi.half[e] = parts.hi;
