@@ -105,24 +105,24 @@ static void test_judge(uint64_t *random) {
     const float unit = (float)std::ldexp(1.0, (int)random_below(random, 250) - 145);
     const int64_t at = random_below(random, K), there = (at + 1 + random_below(random, K - 1)) % K;
     for (float &x : row) x = (float)random_unit(random) * unit;
-    expect(judge(row, K) != MMCI_PARTS_F32, "uniform rows are split", (double)unit);
+    expect(judge(row, K) != MMCI_PARTS_LEFT, "uniform rows are split", (double)unit);
     row[at] = t % 3 == 0 ? nan : t % 3 == 1 ? infinity : -infinity;
-    expect(judge(row, K) == MMCI_PARTS_F32, "what is not finite is left", (double)row[at]);
+    expect(judge(row, K) == MMCI_PARTS_LEFT, "what is not finite is left", (double)row[at]);
     for (float &x : row) x = 0;
     expect(judge(row, K) == 0, "zeros are split", 0);
     row[at] = unit;
-    expect(judge(row, K) == MMCI_PARTS_F32, "a row of one element is left", (double)unit);
+    expect(judge(row, K) == MMCI_PARTS_LEFT, "a row of one element is left", (double)unit);
     for (int s = 0; s < MMCI_PARTS_SPREAD; s++) row[s] = unit;
     for (int s = MMCI_PARTS_SPREAD; s < K; s++) row[s] = 0;
-    expect(judge(row, K) != MMCI_PARTS_F32, "a row of as many elements as are asked is split",
+    expect(judge(row, K) != MMCI_PARTS_LEFT, "a row of as many elements as are asked is split",
            (double)unit);
     row[0] = 0;
-    expect(judge(row, K) == MMCI_PARTS_F32, "and of one less is left", (double)unit);
+    expect(judge(row, K) == MMCI_PARTS_LEFT, "and of one less is left", (double)unit);
     for (float &x : row) x = (float)std::ldexp(1.0, 40);
     row[at] = 1;
-    expect(judge(row, K) != MMCI_PARTS_F32, "one element may be poor", (double)at);
+    expect(judge(row, K) != MMCI_PARTS_LEFT, "one element may be poor", (double)at);
     row[there] = -1;
-    expect(judge(row, K) == MMCI_PARTS_F32, "of a thousand two may not", (double)there);
+    expect(judge(row, K) == MMCI_PARTS_LEFT, "of a thousand two may not", (double)there);
   }
 }
 

@@ -7,14 +7,13 @@
 enum {
   HOPPER = 9,
   LINE_BYTES = 128,
-  K_MIN = 512,   /* of shorter sums FP32's error is the smaller one */
-  ROWS_MIN = 64, /* fewer rows or columns leave most of a tile empty */
+  OWN_LO_K_MIN = 1024, /* its error hardly depends on k, and FP32's grows */
+  K_MIN = 512,         /* of shorter sums FP32's error is the smaller one */
+  ROWS_MIN = 64,       /* fewer rows or columns leave most of a tile empty */
 };
 /* Of smaller results cuBLAS cuts sums into pieces for want of tiles, which makes them more
  * accurate. */
 static const double ELEMENTS_MIN = 1 << 21;
-/* FP32 is as fast below. */
-static const double MULTIPLICATIONS_MIN = 1.5e9;
 static const int64_t LONGEST = 1 << 22;
 
 const char mmci_faithful_name[] = "faithful 2xf16";
@@ -36,8 +35,7 @@ bool mmci_faithful_supports(const struct cudaDeviceProp *device, const mmci_gemm
 
 bool mmci_faithful_pays(const mmci_gemm *gemm) {
   const double elements = (double)gemm->m * (double)gemm->n;
-  return gemm->k >= K_MIN && gemm->m >= ROWS_MIN && gemm->n >= ROWS_MIN &&
-         elements >= ELEMENTS_MIN && elements * (double)gemm->k >= MULTIPLICATIONS_MIN;
+  return gemm->k >= K_MIN && gemm->m >= ROWS_MIN && gemm->n >= ROWS_MIN && elements >= ELEMENTS_MIN;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -79,7 +77,7 @@ uint64_t mmci_faithful_bytes(const mmci_gemm *gemm) {
 mmci_faithful_way mmci_faithful_choose(const mmci_gemm *gemm, int multiprocessors) {
   double best = 0;
   mmci_faithful_way way = MMCI_TURNS;
-  for (int w = MMCI_TURNS; w <= MMCI_OWN_LO; w++) {
+  for (int w = MMCI_TURNS; w <= (gemm->k < OWN_LO_K_MIN ? MMCI_TURNS : MMCI_OWN_LO); w++) {
     int cols = mmci_faithful_tile_cols((mmci_faithful_way)w);
     int64_t pairs = blocks_of(gemm->m, 2 * MMCI_TILE_ROWS) * blocks_of(gemm->n, cols);
     double waves = (double)blocks_of(pairs, multiprocessors / 2);

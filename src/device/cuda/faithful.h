@@ -3,7 +3,7 @@
  *
  * Every number is split into two FP16 parts. What the parts cannot hold as well as FP32 does (NaN,
  * infinity, rows where a few elements outweigh the rest) is found while splitting and computed in
- * FP32, element by element of C. All of that is decided on the device: nothing waits, and work can
+ * FP64, element by element of C. All of that is decided on the device: nothing waits, and work can
  * be captured in a graph. */
 #ifndef MMCI_CUDA_FAITHFUL_H
 #define MMCI_CUDA_FAITHFUL_H

@@ -227,7 +227,7 @@ struct Kernel {
 
   __device__ __forceinline__ void store_one(float *to, float sum, int exponent,
                                             int col_exponent) const {
-    if (col_exponent == MMCI_PARTS_F32) return;
+    if (col_exponent == MMCI_PARTS_LEFT) return;
     float value = mmci_parts_unscale(sum, exponent + col_exponent);
     *to = job.accumulate ? *to + value : value;
   }
@@ -237,7 +237,7 @@ struct Kernel {
                                             int below) const {
     if (row >= job.m) return;
     const int exponent = job.a_rows[row].exponent;
-    if (exponent == MMCI_PARTS_F32) return;
+    if (exponent == MMCI_PARTS_LEFT) return;
     float *line = job.c + row * job.ldc;
 #pragma unroll
     for (int j = 0; j < SUMS / 4; j++) {
@@ -245,8 +245,8 @@ struct Kernel {
       if (at >= job.n) continue;
       const float x = sum[4 * j + 2 * below], y = sum[4 * j + 2 * below + 1];
       const int left = job.b_rows[at].exponent;
-      const int right = at + 1 < job.n ? job.b_rows[at + 1].exponent : MMCI_PARTS_F32;
-      if (job.pairs && !job.accumulate && left != MMCI_PARTS_F32 && right != MMCI_PARTS_F32) {
+      const int right = at + 1 < job.n ? job.b_rows[at + 1].exponent : MMCI_PARTS_LEFT;
+      if (job.pairs && !job.accumulate && left != MMCI_PARTS_LEFT && right != MMCI_PARTS_LEFT) {
         *reinterpret_cast<float2 *>(line + at) = {mmci_parts_unscale(x, exponent + left),
                                                   mmci_parts_unscale(y, exponent + right)};
       } else {

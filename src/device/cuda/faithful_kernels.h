@@ -24,7 +24,7 @@ typedef struct mmci_faithful_row {
   uint32_t most; /* magnitude of its largest element */
   float squares;
   int32_t poor;
-  int32_t exponent; /* of its scale, or MMCI_PARTS_F32 */
+  int32_t exponent; /* of its scale, or MMCI_PARTS_LEFT */
 } mmci_faithful_row;
 
 /* An operand in parts. Line l of row r lies at ((r / 32) * lines + l) * 32 + r % 32; rows are
@@ -34,7 +34,7 @@ typedef struct mmci_faithful_operand {
   uint16_t *parts;
   mmci_faithful_row *row; /* rows of them, then what follows, zeroed with them */
   int32_t *arrived;       /* a block of 32 rows: how many blocks of threads are done with it */
-  int32_t *left;          /* rows that are left to FP32 */
+  int32_t *left;          /* rows that are left to faithful_rest.cu */
 } mmci_faithful_operand;
 
 /* Element (r, k) at x[r * ld + k], or x[k * ld + r] when across. */
@@ -56,13 +56,13 @@ typedef enum mmci_faithful_way {
 int mmci_faithful_tile_cols(mmci_faithful_way way);
 int mmci_faithful_box_rows(mmci_faithful_way way);
 
-/* C where neither the row nor the column is left to FP32. The maps are of a's parts in boxes of
+/* C where neither the row nor the column is left. The maps are of a's parts in boxes of
  * MMCI_TILE_ROWS rows and of b's in boxes of mmci_faithful_box_rows(). Compute capability 9.0. */
 mmc_status mmci_faithful_multiply(cudaStream_t stream, const mmci_faithful_product *product,
                                   mmci_faithful_way way, const CUtensorMap *a, const CUtensorMap *b,
                                   int multiprocessors, float *c, mmci_error *error);
 
-/* The rest of C, in FP32. */
+/* The rest of C, in FP64, rounded once. Compute capability 9.0. */
 mmc_status mmci_faithful_rest(cudaStream_t stream, const mmci_faithful_product *product,
                               int multiprocessors, const float *a, const float *b, float *c,
                               mmci_error *error);

@@ -1,4 +1,5 @@
-/* faithful_left.cuh: how much of C is left to FP32. Both kernels that write C follow it. */
+/* faithful_left.cuh: how much of C is left to faithful_rest.cu. Both kernels that write C follow
+ * it. */
 #ifndef MMCI_CUDA_FAITHFUL_LEFT_CUH
 #define MMCI_CUDA_FAITHFUL_LEFT_CUH
 
@@ -17,7 +18,7 @@ static __device__ __forceinline__ bool mmci_left_is_nothing(mmci_left left) {
   return *left.rows == 0 && *left.cols == 0;
 }
 
-/* Then all of it goes by FP32. */
+/* Then all of it is. */
 static __device__ __forceinline__ bool mmci_left_is_most(mmci_left left, int64_t m, int64_t n) {
   return 2 * (*left.rows * n + *left.cols * m) >= m * n;
 }

@@ -19,7 +19,7 @@ enum {
   MMCI_PARTS_POOR = -13,    /* elements below two to this keep fewer than 22 bits */
   MMCI_PARTS_SPREAD = 16,   /* squares of a row must add up to so many times the largest one */
   MMCI_PARTS_FEW_POOR = 12, /* of a row's elements one, and one in two to this, may be poor */
-  MMCI_PARTS_F32 = INT_MIN  /* instead of an exponent: the row is left to FP32 */
+  MMCI_PARTS_LEFT = INT_MIN /* instead of an exponent: the row is left to FP64 */
 };
 
 static __device__ __forceinline__ float mmci_bits_float(uint32_t bits) {
@@ -92,18 +92,18 @@ static __device__ __forceinline__ void mmci_row_facts_add(mmci_row_facts &facts,
   facts.poor += mmci_magnitude(scaled) - 1 < least - 1; /* 0 wraps around */
 }
 
-/* The exponent of the row's scale, or MMCI_PARTS_F32: not finite, or a few elements outweigh all
+/* The exponent of the row's scale, or MMCI_PARTS_LEFT: not finite, or a few elements outweigh all
  * others (then FP32 rounds sums but rarely), or many are far below the largest. */
 static __device__ __forceinline__ int mmci_parts_judge(uint32_t most, mmci_row_facts facts,
                                                        int64_t k) {
   if (most == 0) return 0;
-  if (most >= 0x7f800000u) return MMCI_PARTS_F32;
+  if (most >= 0x7f800000u) return MMCI_PARTS_LEFT;
   int exponent = mmci_parts_exponent(most);
   mmci_scale scale = mmci_parts_scale(exponent);
   float largest = mmci_bits_float(most) * scale.first * scale.second;
   bool spread = facts.squares >= MMCI_PARTS_SPREAD * largest * largest;
   bool kept = facts.poor <= 1 + (k >> MMCI_PARTS_FEW_POOR);
-  return spread && kept ? exponent : MMCI_PARTS_F32;
+  return spread && kept ? exponent : MMCI_PARTS_LEFT;
 }
 
 #endif

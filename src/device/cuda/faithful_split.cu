@@ -1,4 +1,4 @@
-/* faithful_split.cu: writes an operand in parts, and says which rows are left to FP32.
+/* faithful_split.cu: writes an operand in parts, and says which rows are left to FP64.
  *
  * Rows that lie along k are read once, by a block each, which keeps them in shared memory. Rows
  * that lie across are read twice: for the largest elements, then 32 rows x 512 k's a block, turned
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(THREADS)
   if (threadIdx.x != 0 || !inside) return;
   int exponent = mmci_parts_judge(most, facts, to.k);
   to.row[r].exponent = exponent;
-  if (exponent == MMCI_PARTS_F32) atomicAdd(to.left, 1);
+  if (exponent == MMCI_PARTS_LEFT) atomicAdd(to.left, 1);
 }
 
 /* ---- rows across k -----------------------------------------------------------------------------
@@ -175,7 +175,7 @@ static __device__ void judge_rows(const mmci_faithful_operand &to, int64_t first
     volatile mmci_faithful_row *row = to.row + r;
     int exponent = mmci_parts_judge(row->most, {row->squares, row->poor}, to.k);
     row->exponent = exponent;
-    left = exponent == MMCI_PARTS_F32;
+    left = exponent == MMCI_PARTS_LEFT;
   }
   int count = __popc(__ballot_sync(~0u, left));
   if (threadIdx.x == 0 && count > 0) atomicAdd(to.left, count);
