@@ -6,26 +6,38 @@
 
 enum {
   HOPPER = 9,
-  LINE_BYTES = 128,
+  LINES = 2,        /* of FP16 parts, a row in a block */
+  LINE_BYTES = 128, /* each */
+  DIGITS = 3,       /* lines of bytes */
+  DIGIT_LINE_BYTES = 64,
   OWN_LO_K_MIN = 1024, /* its error hardly depends on k, and FP32's grows */
   K_MIN = 512,         /* of shorter sums FP32's error is the smaller one */
   ROWS_MIN = 64,       /* fewer rows or columns leave most of a tile empty */
+  INT8_K_MIN = 2048,   /* the error of bytes hardly depends on k */
+  INT8_K_MAX = 1 << 15 /* 3 k products of two digits are an int */
 };
 /* Of smaller results cuBLAS cuts sums into pieces for want of tiles, which makes them more
  * accurate. */
-static const double ELEMENTS_MIN = 1 << 21;
+static const double ELEMENTS_MIN = 1 << 21, INT8_ELEMENTS_MIN = 1 << 23;
 static const int64_t LONGEST = 1 << 22;
 
-const char mmci_faithful_name[] = "faithful 2xf16";
+/* Both operands for the tensor cores. */
+typedef struct maps {
+  CUtensorMap a, b;
+} maps;
 
 struct mmci_faithful {
   mmci_faithful_product product;
-  mmci_faithful_way way;
+  mmci_faithful_way halves_way;
   int multiprocessors;
   unsigned char *memory; /* rows, counts, then parts */
   size_t zeroed_bytes;   /* of it, at the beginning, before every product */
-  CUtensorMap a_map, b_map;
+  maps halves, bytes;    /* bytes where they are tried */
 };
+
+const char *mmci_faithful_name(mmci_faithful_way way) {
+  return way == MMCI_INT8 ? "faithful 3xint8" : "faithful 2xf16";
+}
 
 bool mmci_faithful_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
   return device->major == HOPPER && device->minor == 0 && gemm->dtype == MMC_F32 && gemm->m > 0 &&
@@ -45,24 +57,25 @@ static int64_t blocks_of(int64_t count, int64_t each) {
 }
 
 static mmci_faithful_operand operand_of(int64_t rows, int64_t k) {
-  return (mmci_faithful_operand){
-      .rows = rows, .k = k, .lines = blocks_of(k, MMCI_DEPTH) * (MMCI_DEPTH / MMCI_LINE)};
+  return (mmci_faithful_operand){.rows = rows, .k = k, .blocks = blocks_of(k, MMCI_DEPTH)};
 }
 
-/* What is zeroed of an operand: rows, a count for every 32 of them, one for all. */
+/* What is zeroed of an operand: rows, a sum, a count for every 32 rows, one for all. */
 static uint64_t state_bytes(const mmci_faithful_operand *x) {
-  uint64_t bytes = (uint64_t)x->rows * sizeof *x->row +
+  uint64_t bytes = (uint64_t)x->rows * sizeof *x->row + sizeof *x->rough +
                    ((uint64_t)blocks_of(x->rows, MMCI_LINE_ROWS) + 1) * sizeof *x->arrived;
   return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
 static uint64_t parts_bytes(const mmci_faithful_operand *x) {
-  return (uint64_t)(blocks_of(x->rows, MMCI_LINE_ROWS) * MMCI_LINE_ROWS * x->lines) * LINE_BYTES;
+  return (uint64_t)(blocks_of(x->rows, MMCI_LINE_ROWS) * MMCI_LINE_ROWS * x->blocks) * LINES *
+         LINE_BYTES;
 }
 
 static unsigned char *place_state(mmci_faithful_operand *x, unsigned char *at) {
   x->row = (mmci_faithful_row *)at;
-  x->arrived = (int32_t *)(x->row + x->rows);
+  x->rough = (uint64_t *)(x->row + x->rows);
+  x->arrived = (int32_t *)(x->rough + 1);
   x->left = x->arrived + blocks_of(x->rows, MMCI_LINE_ROWS);
   return at + state_bytes(x);
 }
@@ -74,7 +87,7 @@ uint64_t mmci_faithful_bytes(const mmci_gemm *gemm) {
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-mmci_faithful_way mmci_faithful_choose(const mmci_gemm *gemm, int multiprocessors) {
+static mmci_faithful_way choose_halves(const mmci_gemm *gemm, int multiprocessors) {
   double best = 0;
   mmci_faithful_way way = MMCI_TURNS;
   for (int w = MMCI_TURNS; w <= (gemm->k < OWN_LO_K_MIN ? MMCI_TURNS : MMCI_OWN_LO); w++) {
@@ -87,6 +100,12 @@ mmci_faithful_way mmci_faithful_choose(const mmci_gemm *gemm, int multiprocessor
     way = (mmci_faithful_way)w;
   }
   return way;
+}
+
+mmci_faithful_way mmci_faithful_choose(const mmci_gemm *gemm, int multiprocessors) {
+  bool bytes = gemm->k >= INT8_K_MIN && gemm->k <= INT8_K_MAX &&
+               (double)gemm->m * (double)gemm->n >= INT8_ELEMENTS_MIN;
+  return bytes ? MMCI_INT8 : choose_halves(gemm, multiprocessors);
 }
 
 typedef CUresult (*encode_fn)(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
@@ -107,24 +126,36 @@ static mmc_status find_encode(encode_fn *out, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Dimensions: a line's halves, 32 rows, lines, blocks of 32 rows. */
-static mmc_status describe(const mmci_faithful_operand *x, int box_rows, CUtensorMap *out,
-                           mmci_error *error) {
-  const cuuint64_t lines = (cuuint64_t)x->lines, block_bytes = MMCI_LINE_ROWS * LINE_BYTES;
-  const cuuint64_t sizes[] = {2 * MMCI_LINE, MMCI_LINE_ROWS, lines,
+/* Dimensions: a line, 32 rows, lines, blocks of 32 rows. */
+static mmc_status describe(const mmci_faithful_operand *x, bool bytes, int box_rows,
+                           CUtensorMap *out, mmci_error *error) {
+  const uint32_t line_bytes = bytes ? DIGIT_LINE_BYTES : LINE_BYTES;
+  const cuuint64_t lines = (cuuint64_t)x->blocks * (bytes ? DIGITS : LINES);
+  const cuuint64_t group_bytes = (cuuint64_t)MMCI_LINE_ROWS * line_bytes;
+  const cuuint32_t elements = bytes ? line_bytes : line_bytes / 2;
+  const cuuint64_t sizes[] = {elements, MMCI_LINE_ROWS, lines,
                               (cuuint64_t)blocks_of(x->rows, MMCI_LINE_ROWS)};
-  const cuuint64_t strides[] = {LINE_BYTES, block_bytes, block_bytes * lines};
-  const cuuint32_t box[] = {2 * MMCI_LINE, MMCI_LINE_ROWS, 1,
-                            (cuuint32_t)box_rows / MMCI_LINE_ROWS};
+  const cuuint64_t strides[] = {line_bytes, group_bytes, group_bytes * lines};
+  const cuuint32_t box[] = {elements, MMCI_LINE_ROWS, 1, (cuuint32_t)box_rows / MMCI_LINE_ROWS};
   const cuuint32_t every[] = {1, 1, 1, 1};
   encode_fn encode = NULL;
   mmc_status status = find_encode(&encode, error);
   if (status != MMC_OK) return status;
-  CUresult code = encode(out, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, x->parts, sizes, strides, box,
-                         every, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  CUresult code =
+      encode(out, bytes ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
+             x->parts, sizes, strides, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             bytes ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (code == CUDA_SUCCESS) return MMC_OK;
   return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
+}
+
+static mmc_status describe_both(const mmci_faithful *x, mmci_faithful_way way, maps *out,
+                                mmci_error *error) {
+  const bool bytes = way == MMCI_INT8;
+  mmc_status status = describe(&x->product.a, bytes, MMCI_TILE_ROWS, &out->a, error);
+  if (status != MMC_OK) return status;
+  return describe(&x->product.b, bytes, mmci_faithful_box_rows(way), &out->b, error);
 }
 
 /* What is taken is there on failure. */
@@ -133,21 +164,21 @@ static mmc_status fill(mmci_faithful *x, mmci_error *error) {
   MMCI_CUDA_TRY(cudaMalloc((void **)&x->memory, mmci_faithful_bytes(&x->product.gemm)));
   unsigned char *at = place_state(b, place_state(a, x->memory));
   x->zeroed_bytes = (size_t)(at - x->memory);
-  a->parts = (uint16_t *)at;
-  b->parts = (uint16_t *)(at + parts_bytes(a));
-  mmc_status status = describe(a, MMCI_TILE_ROWS, &x->a_map, error);
-  if (status != MMC_OK) return status;
-  return describe(b, mmci_faithful_box_rows(x->way), &x->b_map, error);
+  a->parts = (uint32_t *)at;
+  b->parts = (uint32_t *)(at + parts_bytes(a));
+  mmc_status status = describe_both(x, x->halves_way, &x->halves, error);
+  if (status != MMC_OK || !x->product.bytes) return status;
+  return describe_both(x, MMCI_INT8, &x->bytes, error);
 }
 
 mmc_status mmci_faithful_prepare(const mmci_gemm *gemm, mmci_faithful_way way, int multiprocessors,
                                  mmci_faithful **out, mmci_error *error) {
   mmci_faithful *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
-  x->product =
-      (mmci_faithful_product){*gemm, operand_of(gemm->m, gemm->k), operand_of(gemm->n, gemm->k)};
+  x->product = (mmci_faithful_product){*gemm, operand_of(gemm->m, gemm->k),
+                                       operand_of(gemm->n, gemm->k), way == MMCI_INT8};
   x->multiprocessors = multiprocessors;
-  x->way = way;
+  x->halves_way = way == MMCI_INT8 ? choose_halves(gemm, multiprocessors) : way;
   mmc_status status = fill(x, error);
   if (status == MMC_OK)
     *out = x;
@@ -165,17 +196,30 @@ void mmci_faithful_release(mmci_faithful *faithful) {
 
 /* ---- working --------------------------------------------------------------------------------- */
 
-mmc_status mmci_faithful_enqueue(cudaStream_t stream, const mmci_faithful *faithful, const float *a,
-                                 const float *b, float *c, mmci_error *error) {
+/* Both operands into parts, then their product: nothing is done where the device finds that it need
+ * not be. */
+static mmc_status multiply(cudaStream_t stream, const mmci_faithful *faithful,
+                           mmci_faithful_way way, const maps *as, const float *a, const float *b,
+                           float *c, mmci_error *error) {
   const mmci_faithful_product *p = &faithful->product;
   const mmci_gemm *g = &p->gemm;
-  MMCI_CUDA_TRY(cudaMemsetAsync(faithful->memory, 0, faithful->zeroed_bytes, stream));
-  mmc_status status = mmci_faithful_split(stream, &p->a, a, g->a.ld, g->a.trans, error);
-  if (status == MMC_OK) status = mmci_faithful_split(stream, &p->b, b, g->b.ld, !g->b.trans, error);
+  const bool bytes = way == MMCI_INT8;
+  mmc_status status = mmci_faithful_split(stream, p, &p->a, bytes, a, g->a.ld, g->a.trans, error);
   if (status == MMC_OK)
-    status = mmci_faithful_multiply(stream, p, faithful->way, &faithful->a_map, &faithful->b_map,
-                                    faithful->multiprocessors, c, error);
+    status = mmci_faithful_split(stream, p, &p->b, bytes, b, g->b.ld, !g->b.trans, error);
+  if (status != MMC_OK) return status;
+  return mmci_faithful_multiply(stream, p, way, &as->a, &as->b, faithful->multiprocessors, c,
+                                error);
+}
+
+mmc_status mmci_faithful_enqueue(cudaStream_t stream, const mmci_faithful *faithful, const float *a,
+                                 const float *b, float *c, mmci_error *error) {
+  const mmci_faithful *x = faithful;
+  mmc_status status = MMC_OK;
+  MMCI_CUDA_TRY(cudaMemsetAsync(x->memory, 0, x->zeroed_bytes, stream));
+  if (x->product.bytes) status = multiply(stream, x, MMCI_INT8, &x->bytes, a, b, c, error);
+  if (status == MMC_OK) status = multiply(stream, x, x->halves_way, &x->halves, a, b, c, error);
   if (status == MMC_OK)
-    status = mmci_faithful_rest(stream, p, faithful->multiprocessors, a, b, c, error);
+    status = mmci_faithful_rest(stream, &x->product, x->multiprocessors, a, b, c, error);
   return status;
 }

@@ -1,7 +1,8 @@
 /* faithful.h: FP32 products on Hopper's tensor cores, with no more error than cuBLAS's FP32. How
  * and when: docs/faithful.md.
  *
- * Every number is split into two FP16 parts. What the parts cannot hold as well as FP32 does (NaN,
+ * Every number is split into three bytes, where all rows of op(A) and columns of op(B) are spread
+ * evenly enough, or else into two FP16 parts. What those cannot hold as well as FP32 does (NaN,
  * infinity, rows where a few elements outweigh the rest) is found while splitting and computed in
  * FP64, element by element of C. All of that is decided on the device: nothing waits, and work can
  * be captured in a graph. */
@@ -16,7 +17,7 @@
  * stream at a time, or streams that wait for each other. */
 typedef struct mmci_faithful mmci_faithful;
 
-extern const char mmci_faithful_name[]; /* as plans and explain show it */
+const char *mmci_faithful_name(mmci_faithful_way way); /* as plans and explain show it */
 
 /* Whether there are kernels for it: real FP32, compute capability 9.0, neither size 0. */
 bool mmci_faithful_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
@@ -24,7 +25,7 @@ bool mmci_faithful_supports(const struct cudaDeviceProp *device, const mmci_gemm
  * it to be as accurate. */
 bool mmci_faithful_pays(const mmci_gemm *gemm);
 
-/* Bytes of device memory that a prepared product holds: 4 for every element of A and B and 16 a row
+/* Bytes of device memory that a prepared product holds: 4 for every element of A and B and 24 a row
  * of A and a column of B, with k rounded up to a multiple of 64 and those to one of 32. */
 uint64_t mmci_faithful_bytes(const mmci_gemm *gemm);
 
@@ -38,8 +39,8 @@ void mmci_faithful_release(mmci_faithful *faithful);
 mmc_status mmci_faithful_enqueue(cudaStream_t stream, const mmci_faithful *faithful, const float *a,
                                  const float *b, float *c, mmci_error *error);
 
-/* The way that is likely the fastest: whose tiles leave the fewest multiprocessors idle at the end.
- */
+/* The way that is likely the fastest: bytes for long sums and many of them, and else those tiles
+ * that leave the fewest multiprocessors idle at the end. */
 mmci_faithful_way mmci_faithful_choose(const mmci_gemm *gemm, int multiprocessors);
 
 #endif

@@ -106,11 +106,21 @@ static __device__ __forceinline__ void mmci_pin(float (&sums)[count]) {
 #pragma unroll
   for (int i = 0; i < count; i++) asm volatile("" : "+f"(sums[i])::"memory");
 }
+template <int count>
+static __device__ __forceinline__ void mmci_pin(int (&sums)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; i++) asm volatile("" : "+r"(sums[i])::"memory");
+}
 
 /* Rows of 128 bytes with k along them, in 128-byte swizzle; the address is a multiple of 1024. 16
  * halves further along is + 2. */
 static __device__ __forceinline__ uint64_t mmci_matrix_at(uint32_t address) {
   return (uint64_t)((address & 0x3FFFF) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
+}
+
+/* Rows of 64 bytes, in 64-byte swizzle; 32 bytes further along is + 2. */
+static __device__ __forceinline__ uint64_t mmci_byte_matrix_at(uint32_t address) {
+  return (uint64_t)((address & 0x3FFFF) >> 4) | (1ull << 16) | (32ull << 32) | (2ull << 62);
 }
 
 /* d = a b^T, or += with keep: a 64 x 16, b N x 16. */
@@ -164,5 +174,25 @@ struct mmci_products<192> {
         : "l"(a), "l"(b), "r"(keep));
   }
 };
+
+#define MMCI_I8(d, i)                                                                         \
+  "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), \
+      "+r"(d[i + 6]), "+r"(d[i + 7])
+
+/* The same of bytes with exact sums: a 64 x 32, b 128 x 32. */
+static __device__ __forceinline__ void mmci_byte_products_add(int (&d)[64], uint64_t a, uint64_t b,
+                                                              int keep) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %66, 0; "
+      "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" MMCI_R64 "}, %64, %65, p; }"
+      : MMCI_I8(d, 0), MMCI_I8(d, 8), MMCI_I8(d, 16), MMCI_I8(d, 24), MMCI_I8(d, 32),
+        MMCI_I8(d, 40), MMCI_I8(d, 48), MMCI_I8(d, 56)
+      : "l"(a), "l"(b), "r"(keep));
+}
+
+/* Waits for the other threads of a warpgroup, by a barrier that is its own. */
+static __device__ __forceinline__ void mmci_warpgroup_sync(int barrier) {
+  asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
+}
 
 #endif

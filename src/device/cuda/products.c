@@ -152,7 +152,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
         return VARIANT_NAMES[gemm->variant - 1];
       break;
     case FAITHFUL:
-      return mmci_faithful_name;
+      return mmci_faithful_name(mmci_faithful_choose(gemm, device->properties.multiProcessorCount));
     case CUBLAS:
       break;
   }
