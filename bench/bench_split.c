@@ -1,13 +1,13 @@
 /* bench_split.c: products by chosen recipes against plain calls, one JSON line a size.
  *
- *     bench_split [--on DEVICE] [--seconds S] [SERIES ...]
+ *     bench_split [--on DEVICE] [--seconds S] [--array S] [SERIES ...]
  *
- * A series is tuned within S seconds (methods 300 and 400), its sizes one after the other, each
- * with an equal share of what is left; one that is not decided in its share stays plain. What was
- * chosen is then measured afresh against the plain call, in turns. Held-out sizes of a line of
- * sizes are not tuned: an efficiency array over the series' range (method 600), measured within S
- * seconds more, chooses. Where plain is chosen the ratio is 1: it is the same call. Quote ratios of
- * a quiet machine. Modules are looked for in MMCHAIN_MODULE_DIR. */
+ * A series is tuned within S seconds (methods 300 and 400), its sizes one after the other; those
+ * that are not decided then stay plain. What was chosen is then measured afresh against the plain
+ * call, in turns. Held-out sizes of a line of sizes are not tuned: an efficiency array over the
+ * series' range (method 600), measured within --array seconds more (S, 0: none), chooses. Where
+ * plain is chosen the ratio is 1: it is the same call. Quote ratios of a quiet machine. Modules are
+ * looked for in MMCHAIN_MODULE_DIR. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,10 +16,8 @@
 
 #include "device/device.h"
 #include "tune/array.h"
-#include "tune/journal.h"
 #include "tune/measure.h"
 #include "tune/search.h"
-#include "wisdom/store.h"
 
 /* ---- series -------------------------------------------------------------------------------- */
 
@@ -97,19 +95,21 @@ static void check(mmc_status status, const mmci_error *error) {
   exit(1);
 }
 
-/* What is measured on: quickly while tuning, with more care afterwards. */
+/* What is measured on: while tuning, and with other samples afterwards. */
 typedef struct machines {
   const char *device;
   bool host;
   mmci_bench *quick_bench, *careful_bench;
   mmci_machine quick, careful;
-  double seconds;
+  double seconds, array_s;
 } machines;
 
 /* What the sizes of one series and method came to. */
 typedef struct tally {
   const char *method;
   int sizes, cut, wins, undecided;
+  double seconds; /* that tuning took */
+  int64_t measurements;
   double logs, least, most;
 } tally;
 
@@ -147,20 +147,20 @@ static void summarise(const machines *m, const series *s, const tally *t) {
   if (t->sizes == 0) return;
   printf(
       "{\"bench\":\"split\",\"device\":\"%s\",\"series\":\"%s\",\"method\":\"%s\",\"sizes\":%d,"
-      "\"undecided\":%d,\"not_plain\":%d,\"wins\":%.3f,\"geomean\":%.4f,\"least\":%.4f,"
+      "\"tuning_s\":%.1f,\"measurements\":%" PRId64
+      ",\"undecided\":%d,\"not_plain\":%d,\"wins\":%.3f,\"geomean\":%.4f,\"least\":%.4f,"
       "\"most\":%.4f}\n",
-      m->device, s->name, t->method, t->sizes, t->undecided, t->cut, (double)t->wins / t->sizes,
-      exp(t->logs / t->sizes), t->least, t->most);
+      m->device, s->name, t->method, t->sizes, t->seconds, t->measurements, t->undecided, t->cut,
+      (double)t->wins / t->sizes, exp(t->logs / t->sizes), t->least, t->most);
   fflush(stdout);
 }
 
 /* ---- tuned sizes --------------------------------------------------------------------------- */
 
 static mmci_tuner *open_tuner(const mmci_machine *machine, const mmci_journal *journal,
-                              double seconds, int points) {
+                              double seconds) {
   mmci_tune_options options = mmci_tune_defaults();
   options.budget_s = seconds;
-  options.most_points = points;
   options.journal = *journal;
   mmci_tuner *tuner;
   mmci_error error;
@@ -168,57 +168,34 @@ static mmci_tuner *open_tuner(const mmci_machine *machine, const mmci_journal *j
   return tuner;
 }
 
-/* How finely cuts are tried, so that the search should fit its share: what a plain measurement
- * takes tells. The search times some six sizes a point, of half the product on average, and a
- * comparison is worth several measurements. */
-static int points_within(double share_s, double measurement_s) {
-  int points = 32;
-  while (points > 4 && (3 * points + 80) * measurement_s > share_s) points /= 2;
-  return points;
-}
-
-/* False: not decided in its share. */
-static bool tune_size(const mmci_machine *machine, const mmci_journal *journal,
-                      const mmci_gemm *gemm, double share_s, mmci_choice *choice) {
-  mmci_error error;
+/* The plain call, for a size that the seconds did not suffice for. */
+static mmci_choice plain_choice(const mmci_machine *machine, const mmci_gemm *gemm) {
   mmci_recipe plain = mmci_recipe_whole(0);
   mmci_measured measured;
-  double start_s = machine->now_s(machine->user);
-  mmci_tuner *tuner = open_tuner(machine, journal, (double)INFINITY, 1);
-  check(mmci_tuner_ask(tuner, MMCI_ASK_TIME, gemm, &plain, &measured, &error), &error);
-  mmci_tuner_destroy(tuner);
-  *choice = (mmci_choice){.recipe = plain,
-                          .plain_s = measured.seconds.value,
-                          .seconds = measured.seconds.value,
-                          .gain = {1, 1, 1}};
-  double left_s = fmax(0, share_s - (machine->now_s(machine->user) - start_s));
-  tuner = open_tuner(machine, journal, left_s, points_within(left_s, measured.cost_s));
-  mmci_choice chosen;
-  mmc_status status = mmci_tune_product(tuner, gemm, &chosen, &error);
-  mmci_tuner_destroy(tuner);
-  if (status == MMC_OK) *choice = chosen;
-  if (status != MMC_E_INTERRUPTED) check(status, &error);
-  return status == MMC_OK;
+  mmci_error error;
+  check(machine->measure(machine->user, gemm, &plain, &measured, &error), &error);
+  return (mmci_choice){.recipe = plain,
+                       .plain_s = measured.seconds.value,
+                       .seconds = measured.seconds.value,
+                       .gain = {1, 1, 1}};
 }
 
-/* Sizes share what is measured through a journal in memory, where there is a store for it. */
 static void tuned_sizes(const machines *m, const series *s) {
   static mmci_gemm gemms[MOST_SIZES];
   static mmci_choice choices[MOST_SIZES];
   int count = sizes_of(s, gemms);
-  mmci_wisdom_journal memory = {0};
-  for (int f = 0; f < MMCI_FINGERPRINT_FIELDS; f++)
-    mmci_fingerprint_set(&memory.fingerprint, (mmci_fingerprint_field)f, s->name);
-  bool stored = mmci_store_create_in_memory(&memory.wisdom, NULL) == MMC_OK;
-  mmci_journal journal = stored ? mmci_journal_of(&memory) : (mmci_journal){0};
-  tally t = tally_of("set");
+  mmci_tuner *tuner = open_tuner(&m->quick, &(mmci_journal){0}, m->seconds);
+  mmci_error error;
+  int64_t decided;
   double start_s = m->quick.now_s(m->quick.user);
-  for (int i = 0; i < count; i++) {
-    double left_s = m->seconds - (m->quick.now_s(m->quick.user) - start_s);
-    t.undecided +=
-        !tune_size(&m->quick, &journal, &gemms[i], fmax(0, left_s) / (count - i), &choices[i]);
-  }
-  if (stored) mmci_wisdom_destroy(memory.wisdom);
+  mmc_status status = mmci_tune_set(tuner, gemms, count, choices, &decided, &error);
+  if (status != MMC_E_INTERRUPTED) check(status, &error);
+  tally t = tally_of("set");
+  t.undecided = count - (int)decided;
+  t.seconds = m->quick.now_s(m->quick.user) - start_s;
+  t.measurements = mmci_tuner_measurements(tuner);
+  mmci_tuner_destroy(tuner);
+  for (int i = (int)decided; i < count; i++) choices[i] = plain_choice(&m->quick, &gemms[i]);
   for (int i = 0; i < count; i++) report(m, s, &gemms[i], &choices[i], &t);
   summarise(m, s, &t);
 }
@@ -247,11 +224,13 @@ static void held_out_sizes(const machines *m, const series *s) {
   options.most[2] = s->most;
   mmci_gemm like = product(s, 1, 1, 1);
   mmci_array *array;
-  mmci_tuner *tuner = open_tuner(&m->quick, &(mmci_journal){0}, m->seconds, 1);
+  mmci_tuner *tuner = open_tuner(&m->quick, &(mmci_journal){0}, m->array_s);
   mmci_error error;
+  double start_s = m->quick.now_s(m->quick.user);
   mmc_status status = mmci_tune_array(tuner, &like, &options, &array, &error);
   int64_t measurements = mmci_tuner_measurements(tuner);
   mmci_tuner_destroy(tuner);
+  double seconds = m->quick.now_s(m->quick.user) - start_s;
   if (status != MMC_E_INTERRUPTED) check(status, &error);
   if (status != MMC_OK) {
     fprintf(stderr, "bench_split: %s: the seconds are spent after %" PRId64 " measurements\n",
@@ -261,11 +240,14 @@ static void held_out_sizes(const machines *m, const series *s) {
   printf(
       "{\"bench\":\"split\",\"device\":\"%s\",\"series\":\"%s\",\"method\":\"array\",\"steps\":["
       "%" PRId64 ",%" PRId64 ",%" PRId64
-      "],\"values\":[%d,%d,%d],\"margin\":%.4f,\"measurements\":%" PRId64 ",\"choice_s\":%.3g}\n",
+      "],\"values\":[%d,%d,%d],\"margin\":%.4f,\"between\":%.4f,\"error\":%.4f,\"measurements\":"
+      "%" PRId64 ",\"choice_s\":%.3g}\n",
       m->device, s->name, array->grid[0].step, array->grid[1].step, array->grid[2].step,
-      array->grid[0].count, array->grid[1].count, array->grid[2].count, array->margin, measurements,
-      choice_s(&m->careful, array, s));
+      array->grid[0].count, array->grid[1].count, array->grid[2].count, array->trust.margin,
+      array->trust.between, array->trust.error, measurements, choice_s(&m->careful, array, s));
   tally t = tally_of("array, held out");
+  t.seconds = seconds;
+  t.measurements = measurements;
   for (int i = 0; i < HELD_OUT; i++) {
     mmci_gemm gemm = product(s, s->m, s->k, held_out_n(s, i));
     mmci_choice choice;
@@ -279,7 +261,7 @@ static void held_out_sizes(const machines *m, const series *s) {
 
 static void run_series(const machines *m, const series *s) {
   tuned_sizes(m, s);
-  if (s->step > 1) held_out_sizes(m, s);
+  if (s->step > 1 && m->array_s > 0) held_out_sizes(m, s);
 }
 
 static mmci_bench *open_bench(const mmci_opened *on, const mmci_measure_options *options,
@@ -291,15 +273,13 @@ static mmci_bench *open_bench(const mmci_opened *on, const mmci_measure_options 
   return bench;
 }
 
-static machines open_machines(const mmci_opened *on, double seconds) {
-  machines m = {.device = on->name, .host = on->ops->async == NULL, .seconds = seconds};
+static machines open_machines(const mmci_opened *on, double seconds, double array_s) {
+  machines m = {
+      .device = on->name, .host = on->ops->async == NULL, .seconds = seconds, .array_s = array_s};
   mmci_measure_options options = mmci_measure_defaults();
+  options.least_gain = -1; /* no recipe is given up */
   m.careful_bench = open_bench(on, &options, &m.careful);
-  if (!m.host) { /* whose times are steadier */
-    options.sample_least_s = 3e-4;
-    options.samples = 5;
-    options.turns = 15;
-  }
+  options = mmci_measure_defaults();
   m.quick_bench = open_bench(on, &options, &m.quick);
   return m;
 }
@@ -316,11 +296,12 @@ static const series *find_series(const char *name) {
 
 int main(int argc, char **argv) {
   const char *device = "cpu", *directory = getenv("MMCHAIN_MODULE_DIR");
-  double seconds = 75;
+  double seconds = 75, array_s = -1;
   int at = 1;
   for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
     if (strcmp(argv[at], "--on") == 0) device = argv[at + 1];
     if (strcmp(argv[at], "--seconds") == 0) seconds = strtod(argv[at + 1], NULL);
+    if (strcmp(argv[at], "--array") == 0) array_s = strtod(argv[at + 1], NULL);
   }
   for (int i = at; i < argc; i++) find_series(argv[i]);
   mmci_registry *registry;
@@ -328,7 +309,7 @@ int main(int argc, char **argv) {
   mmci_error error;
   check(mmci_registry_create(directory != NULL ? directory : "", &registry, &error), &error);
   check(mmci_registry_open(registry, device, &on, &error), &error);
-  machines m = open_machines(&on, seconds);
+  machines m = open_machines(&on, seconds, array_s >= 0 ? array_s : seconds);
   for (int i = at; i < argc; i++) run_series(&m, find_series(argv[i]));
   for (int i = 0; i < SERIES && at == argc; i++)
     if (all_series[i].host == m.host) run_series(&m, &all_series[i]);

@@ -203,7 +203,7 @@ static void put_array(mmci_wisdom_journal *journal) {
   check(mmci_array_create(&like, grid, &array, &error), &error);
   for (int64_t at = 0; at < mmci_array_count(array); at++)
     array->seconds[at] = 1e-6 * (1 + (double)(random_bits() % 1000));
-  array->margin = 0.1;
+  array->trust = (mmci_trust){.margin = 1.1, .between = 1.2, .error = 0.1};
   check(mmci_journal_array(journal, array, MMC_OP_N, MMC_OP_N, &error), &error);
   mmci_array_destroy(array);
 }

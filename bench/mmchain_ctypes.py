@@ -14,6 +14,8 @@ class Matrix(ctypes.Structure):
         ("ld", ctypes.c_int64),
         ("layout", ctypes.c_int),
         ("location", ctypes.c_int),
+        ("stride", ctypes.c_int64),
+        ("addresses", ctypes.c_void_p),
     ]
 
 

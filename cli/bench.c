@@ -18,17 +18,22 @@ static const char help[] =
     "       mmchain bench --suite FILE [options]\n"
     "\n"
     "Times each chain left to right, in the order of fewest multiplications (flop-optimal) and in\n"
-    "the way that mmchain knows best (ours): for time where something was tuned for the device\n"
-    "(see mmchain tune), and else as flop-optimal. Prints the median and the spread, the\n"
+    "the way that mmchain knows best (ours): for time, or energy, where something was tuned for\n"
+    "the device (see mmchain tune), and else as flop-optimal. Prints the median and the spread, "
+    "the\n"
     "GFLOP/s (2mkn flops a product, 8mkn for complex numbers) and the share of the machine's "
     "peak,\n"
     "which is the best of some square products on the same device and dtype.\n"
     "\n"
-    "  CHAIN        f32:10x30x5x60 and the like, each argument a chain; factors, 10x30 30x5, or\n"
-    "               .npy files make one chain together; see mmchain --help\n"
+    "  CHAIN        f32:10x30x5x60 and the like, @10000 behind it for a batch of so many; each\n"
+    "               argument a chain; factors, 10x30 30x5, or .npy files make one chain together;\n"
+    "               see mmchain --help\n"
     "  --suite FILE a chain a line, as CHAIN or as `name: 30 35 15`; # begins a comment; - for\n"
     "               standard input\n"
     "  --dtype NAME multiply all chains in f32, f64, c64, c128, f16 or bf16, whatever they say\n"
+    "  --for WHAT   what ours is to make least: time (when left out) or energy, by joules\n"
+    "  --max-slowdown X\n"
+    "               with --for energy, at most so many times the time of the plan for time\n"
     "  --on DEVICE  cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --location L device (when left out) or host: where factors and results lie\n"
     "  --precision P native (when left out), faithful or fast\n"
@@ -42,6 +47,8 @@ enum { OPTION_SUITE = CLI_OPTION_OWN, OPTION_SECONDS, OPTION_LOCATION, OPTION_DT
 
 static const struct option options[] = {
     {"suite", required_argument, NULL, OPTION_SUITE},
+    {"for", required_argument, NULL, CLI_OPTION_FOR},
+    {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
     {"on", required_argument, NULL, CLI_OPTION_ON},
     {"location", required_argument, NULL, OPTION_LOCATION},
     {"dtype", required_argument, NULL, OPTION_DTYPE},
@@ -72,7 +79,9 @@ typedef struct peak {
 } peak;
 
 typedef struct bench {
-  mmc_plan_options plan_options; /* but for the solver */
+  mmc_plan_options plan_options; /* but for the solver and what ours is for */
+  const char *objective;         /* "time" or "energy" */
+  double max_slowdown;
   double seconds;
   bool json;
   cli_energy energy;
@@ -84,7 +93,8 @@ typedef struct measurement {
   mmc_plan *plan;
   mmc_run *run;
   double plan_s;
-  double predicted_s; /* NaN: the plan is not for time */
+  double predicted_s; /* NaN: the plan is for neither time nor energy */
+  double predicted_j; /* NaN: nor for energy */
   double *samples_s;
   size_t count, capacity;
   int runs_a_sample;
@@ -127,16 +137,18 @@ static int fail_memory(cli_call *call, const mmc_chain *chain, double bytes) {
 static double operand_bytes(const mmc_chain *chain) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
-  double bytes = cli_matrix_bytes(dtype, dims[0], dims[n]);
-  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(dtype, dims[i], dims[i + 1]);
+  int64_t batch = mmc_chain_batch(chain);
+  double bytes = cli_matrix_bytes(dtype, batch, dims[0], dims[n]);
+  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(dtype, batch, dims[i], dims[i + 1]);
   return bytes;
 }
 
 /* Moves a matrix to `offset` of the device's memory, and that behind it; the result is not copied.
  */
-static int move_to_device(cli_call *call, mmc_dtype dtype, bool copied, mmc_matrix *matrix,
+static int move_to_device(cli_call *call, const mmc_chain *chain, bool copied, mmc_matrix *matrix,
                           operands *o, size_t *offset) {
-  size_t size = (size_t)matrix->rows * (size_t)matrix->cols * mmc_dtype_size(dtype);
+  size_t size = (size_t)mmc_chain_batch(chain) * (size_t)matrix->rows * (size_t)matrix->cols *
+                mmc_dtype_size(mmc_chain_dtype(chain));
   mmc_status status = MMC_OK;
   if (copied) status = mmc_memory_write(o->memory, *offset, matrix->data, size);
   if (status != MMC_OK) return cli_fail_status(call, status, "");
@@ -151,14 +163,13 @@ static int move_to_device(cli_call *call, mmc_dtype dtype, bool copied, mmc_matr
 static int move_all_to_device(cli_call *call, const mmc_chain *chain, const char *device,
                               operands *o) {
   int64_t n = mmc_chain_length(chain);
-  mmc_dtype dtype = mmc_chain_dtype(chain);
   size_t bytes = (size_t)operand_bytes(chain) + (size_t)(n + 1) * ALIGNMENT, offset = 0;
   mmc_status status = mmc_memory_create(call->context, device, bytes, &o->memory);
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   int result = CLI_DONE;
   for (int64_t i = 0; i < n && result == CLI_DONE; i++)
-    result = move_to_device(call, dtype, true, &o->factors[i], o, &offset);
-  if (result == CLI_DONE) result = move_to_device(call, dtype, false, &o->result, o, &offset);
+    result = move_to_device(call, chain, true, &o->factors[i], o, &offset);
+  if (result == CLI_DONE) result = move_to_device(call, chain, false, &o->result, o, &offset);
   return result;
 }
 
@@ -172,10 +183,10 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const bench *b,
   if (!(bytes <= machine_bytes)) return fail_memory(call, chain, bytes);
   operands o = {.factors = calloc((size_t)n, sizeof *o.factors),
                 .result = {.rows = dims[0], .cols = dims[n], .layout = MMC_ROW_MAJOR}};
-  bool done = o.factors != NULL && cli_matrix_allocate(dtype, &o.result);
+  bool done = o.factors != NULL && cli_matrix_allocate(dtype, mmc_chain_batch(chain), &o.result);
   for (int64_t i = 0; i < n && done; i++) {
     o.factors[i] = cli_stored_factor(chain, i);
-    done = cli_matrix_allocate(dtype, &o.factors[i]);
+    done = cli_matrix_allocate(dtype, mmc_chain_batch(chain), &o.factors[i]);
     if (done) cli_random_fill_factor(chain, i, SEED, o.factors[i].data);
   }
   if (!done) {
@@ -194,14 +205,18 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const bench *b,
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* Whether a plan for time rests on anything that was measured. */
+/* Whether a plan for time, or for energy, rests on anything that was measured. */
 static bool is_informed(const mmc_plan *plan) {
   int64_t count = mmc_plan_step_count(plan);
-  mmc_step_time step;
-  for (int64_t s = 0; s < count; s++)
-    if (mmc_plan_step_time(plan, s, &step) == MMC_OK &&
-        strcmp(step.source, "model, not calibrated") != 0)
-      return true;
+  bool for_energy = !isnan(mmc_plan_predicted_joules(plan));
+  mmc_step_time time;
+  mmc_step_energy energy;
+  for (int64_t s = 0; s < count; s++) {
+    const char *source = "model, not calibrated";
+    if (for_energy && mmc_plan_step_energy(plan, s, &energy) == MMC_OK) source = energy.source;
+    if (!for_energy && mmc_plan_step_time(plan, s, &time) == MMC_OK) source = time.source;
+    if (strcmp(source, "model, not calibrated") != 0) return true;
+  }
   return false;
 }
 
@@ -221,21 +236,24 @@ static int plan_for(cli_call *call, const mmc_chain *chain, const mmc_plan_optio
   return CLI_DONE;
 }
 
-/* The plan of a method. solver NULL: for time, where that rests on anything. */
+/* The plan of a method. solver NULL: for time or energy, where that rests on anything. */
 static int plan(cli_call *call, const mmc_chain *chain, const bench *b, const char *solver,
                 measurement *m) {
   mmc_plan_options plan_options = b->plan_options;
   plan_options.solver = solver;
-  m->predicted_s = (double)NAN;
+  m->predicted_s = m->predicted_j = (double)NAN;
   if (solver == NULL) {
-    plan_options.objective = "time";
+    plan_options.objective = b->objective;
+    plan_options.max_slowdown = b->max_slowdown;
     int result = plan_for(call, chain, &plan_options, m);
     if (result != CLI_DONE) return result;
     if (is_informed(m->plan)) {
       m->predicted_s = mmc_plan_predicted_seconds(m->plan);
+      m->predicted_j = mmc_plan_predicted_joules(m->plan);
       return CLI_DONE;
     }
     plan_options.objective = NULL;
+    plan_options.max_slowdown = 0;
   }
   return plan_for(call, chain, &plan_options, m);
 }
@@ -444,6 +462,7 @@ static void print_text(cli_call *call, const bench *b, const cli_suite_entry *en
     cli_print(out, "\n");
   }
   if (b->energy.wanted) print_meter(out, all);
+  if (!isnan(all[2].predicted_j)) cli_print(out, "ours predicted %.4g J\n", all[2].predicted_j);
   if (same_plan(all[1].plan, all[2].plan)) cli_print(out, "ours is the flop-optimal plan here\n");
   cli_print(out, "\n");
 }
@@ -470,6 +489,10 @@ static void print_json(cli_call *call, const bench *b, const cli_suite_entry *en
       cli_print(out, ", \"predicted_s\": null");
     else
       cli_print(out, ", \"predicted_s\": %.6g", m->predicted_s);
+    if (isnan(m->predicted_j))
+      cli_print(out, ", \"predicted_joules\": null");
+    else
+      cli_print(out, ", \"predicted_joules\": %.6g", m->predicted_j);
     cli_print(out, ", \"gflops\": %.6g, \"peak_share\": %.6g, \"peak_gflops\": %.6g",
               flops_per_s / 1e9, flops_per_s / p->flops_per_s, p->flops_per_s / 1e9);
     cli_print(out, ", \"plan_s\": %.6g, \"flop_optimal_plan\": %s, ", m->plan_s,
@@ -514,6 +537,13 @@ static int bench_chain(cli_call *call, bench *b, const cli_suite_entry *entry) {
   return result;
 }
 
+static bool parse_objective(const cli_call *call, const char *text, const char **out) {
+  *out = text;
+  if (strcmp(text, "time") == 0 || strcmp(text, "energy") == 0) return true;
+  cli_fail(call, CLI_BAD, "--for: expected time or energy, got '%s'", text);
+  return false;
+}
+
 static bool parse_location(const cli_call *call, const char *text, mmc_location *out) {
   *out = strcmp(text, "host") == 0 ? MMC_HOST : MMC_DEVICE;
   if (*out == MMC_HOST || strcmp(text, "device") == 0) return true;
@@ -522,7 +552,7 @@ static bool parse_location(const cli_call *call, const char *text, mmc_location 
 }
 
 static int run(cli_call *call, int argc, char **argv) {
-  bench b = {.seconds = 1, .plan_options = MMC_PLAN_OPTIONS_INIT};
+  bench b = {.seconds = 1, .objective = "time", .plan_options = MMC_PLAN_OPTIONS_INIT};
   b.plan_options.location = MMC_DEVICE;
   const char *suite_path = NULL, *dtype = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
@@ -535,6 +565,12 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case OPTION_LOCATION:
         if (!parse_location(call, optarg, &b.plan_options.location)) return CLI_BAD;
+        break;
+      case CLI_OPTION_FOR:
+        if (!parse_objective(call, optarg, &b.objective)) return CLI_BAD;
+        break;
+      case CLI_OPTION_MAX_SLOWDOWN:
+        if (!cli_slowdown(call, optarg, &b.max_slowdown)) return CLI_BAD;
         break;
       case CLI_OPTION_PRECISION:
         b.plan_options.precision = optarg;
@@ -561,6 +597,8 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
+  if (b.max_slowdown > 0 && strcmp(b.objective, "energy") != 0)
+    return cli_fail(call, CLI_BAD, "--max-slowdown: expected --for energy with it");
   cli_suite suite = {0};
   int result = CLI_DONE;
   if (suite_path != NULL) result = cli_suite_read(call, suite_path, &suite);

@@ -63,8 +63,10 @@ static int parse(cli_call *call, const char *where, const char *word, mmc_chain 
 }
 
 static int create(cli_call *call, const char *where, mmc_dtype dtype, int64_t n,
-                  const int64_t *dims, const mmc_op *ops, mmc_chain **out) {
-  mmc_status status = mmc_chain_create(call->context, dtype, n, dims, ops, out);
+                  const int64_t *dims, const mmc_op *ops, int64_t batch, mmc_chain **out) {
+  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+  options.batch = batch;
+  mmc_status status = mmc_chain_create_batch(call->context, dtype, n, dims, ops, &options, out);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, where);
 }
 
@@ -77,14 +79,15 @@ static int chain_of_dims(cli_call *call, const char *where, int count, char **wo
       return cli_fail(call, CLI_BAD, "%s%s: expected a dim of 0 to 2^62", where, words[i]);
     dims[i] = (int64_t)dim;
   }
-  return create(call, where, MMC_F64, count - 1, dims, NULL, out);
+  return create(call, where, MMC_F64, count - 1, dims, NULL, 1, out);
 }
 
-/* Dims, ops and dtype of one factor after another; each must fit the one before. */
+/* Dims, ops, dtype and batch of one factor after another; each must fit the one before. */
 static int chain_of_factors(cli_call *call, const char *where, int count, char **words,
                             int64_t *dims, mmc_op *ops, mmc_chain **out) {
   mmc_dtype dtype = MMC_F64;
-  const char *dtype_word = NULL;
+  const char *dtype_word = NULL, *batch_word = NULL;
+  int64_t batch = 1;
   for (int i = 0; i < count; i++) {
     mmc_chain *factor;
     int status = parse(call, where, words[i], &factor);
@@ -92,6 +95,7 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     int64_t length = mmc_chain_length(factor);
     int64_t rows = mmc_chain_dims(factor)[0], cols = mmc_chain_dims(factor)[1];
     mmc_dtype own = mmc_chain_dtype(factor);
+    int64_t own_batch = mmc_chain_batch(factor);
     ops[i] = mmc_chain_ops(factor)[0];
     mmc_chain_destroy(factor);
     if (length != 1)
@@ -104,6 +108,13 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
       dtype = own;
       dtype_word = words[i];
     }
+    if (own_batch != 1) {
+      if (batch_word != NULL && own_batch != batch)
+        return cli_fail(call, CLI_BAD, "%s%s and %s: expected the same batch everywhere", where,
+                        batch_word, words[i]);
+      batch = own_batch;
+      batch_word = words[i];
+    }
     if (i > 0 && dims[i] != rows)
       return cli_fail(call, CLI_BAD,
                       "%s%s and %s: expected %" PRId64 " rows in the second, got %" PRId64, where,
@@ -111,7 +122,7 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     dims[i] = rows;
     dims[i + 1] = cols;
   }
-  return create(call, where, dtype, count, dims, ops, out);
+  return create(call, where, dtype, count, dims, ops, batch, out);
 }
 
 int cli_chain_of_words(cli_call *call, const char *where, int count, char **words,

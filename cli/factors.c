@@ -4,27 +4,157 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
+
 static const char extension[] = ".npy";
 
-/* Where the op of "A.npy:T" begins, at its colon; the end when there is none. */
-static const char *op_of(const char *argument) {
-  size_t length = strlen(argument);
-  if (length >= 2 && argument[length - 2] == ':' && strchr("NTH", argument[length - 1]) != NULL)
-    return argument + length - 2;
-  return argument + length;
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* What "A.npy:T^8" says. */
+typedef struct spec {
+  size_t name_length;
+  mmc_op op;
+  int64_t times;
+} spec;
+
+/* What follows the last ".npy" of an argument; NULL when there is none. */
+static const char *after_extension(const char *argument) {
+  const char *found = NULL;
+  for (const char *at = argument; (at = strstr(at, extension)) != NULL; at++) found = at;
+  return found != NULL ? found + sizeof extension - 1 : NULL;
 }
 
 bool cli_factor_is_file(const char *argument) {
-  const char *found = NULL;
-  for (const char *at = argument; (at = strstr(at, extension)) != NULL; at++) found = at;
-  if (found == NULL) return false;
-  char after = found[sizeof extension - 1];
-  return after == '\0' || after == ':';
+  const char *after = after_extension(argument);
+  return after != NULL && (*after == '\0' || *after == ':' || *after == '^');
 }
 
-static bool is_standard_input(const char *argument) {
-  return argument[0] == '-' && op_of(argument) == argument + 1;
+/* Reads op and power off the end. What is no op stays in the name. */
+static int read_spec(cli_call *call, const char *argument, spec *out) {
+  size_t length = strlen(argument);
+  const char *power = strrchr(argument, '^');
+  spec s = {.op = MMC_OP_N, .times = 1};
+  const char *after = after_extension(argument);
+  if (power != NULL && (after != NULL ? power >= after : argument[0] == '-')) {
+    uint64_t times;
+    const char *at = power + 1;
+    if (cli_digits_read(&at, INT32_MAX, &times) != CLI_DIGITS_FINE || *at != '\0' || times == 0)
+      return cli_fail(call, CLI_BAD, "%s: expected how many times after ^, as in A.npy^8, got '%s'",
+                      argument, power + 1);
+    s.times = (int64_t)times;
+    length = (size_t)(power - argument);
+  }
+  const char *end = argument + length;
+  if (length >= 2 && end[-2] == ':' && strchr("NTH", end[-1]) != NULL) {
+    s.op = end[-1] == 'T' ? MMC_OP_T : end[-1] == 'H' ? MMC_OP_H : MMC_OP_N;
+    length -= 2;
+  }
+  s.name_length = length;
+  *out = s;
+  return CLI_DONE;
 }
+
+static bool is_standard_input(const char *path) {
+  return strcmp(path, "-") == 0;
+}
+
+static int open_one(cli_call *call, int i, const char *argument, const spec *s,
+                    cli_factors *factors) {
+  factors->paths[i] = strndup(argument, s->name_length);
+  if (factors->paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  const char *path = factors->paths[i];
+  const char *wrong_op = strstr(path, ".npy:");
+  if (wrong_op != NULL && cli_factor_is_file(argument))
+    return cli_fail(call, CLI_BAD, "%s: expected N, T or H after the colon, got '%s'", argument,
+                    wrong_op + sizeof extension);
+  if (is_standard_input(path)) path = "/dev/stdin";
+  mmc_status status = mmc_file_open(call->context, path, &factors->files[i]);
+  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+}
+
+static int check_standard_input(cli_call *call, int count, char **arguments, const spec *specs) {
+  int times = 0;
+  for (int i = 0; i < count; i++) times += specs[i].name_length == 1 && arguments[i][0] == '-';
+  if (times <= 1) return CLI_DONE;
+  return cli_fail(call, CLI_BAD, "-: standard input can be only one of the factors");
+}
+
+static int check_dtypes(cli_call *call, int count, char **arguments, const cli_factors *factors) {
+  mmc_dtype dtype = mmc_file_dtype(factors->files[0]);
+  for (int i = 1; i < count; i++)
+    if (mmc_file_dtype(factors->files[i]) != dtype)
+      return cli_fail(call, CLI_BAD, "%s is %s and %s is %s: expected the same dtype everywhere",
+                      arguments[0], mmc_dtype_name(dtype), arguments[i],
+                      mmc_dtype_name(mmc_file_dtype(factors->files[i])));
+  return CLI_DONE;
+}
+
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+/* The axes of a batch. */
+typedef struct stack {
+  int ndim;
+  int64_t shape[CLI_NDIM_MAX];
+} stack;
+
+static int stack_ndim(const mmc_file *file) {
+  int ndim = mmc_file_ndim(file);
+  return ndim > 2 ? ndim - 2 : 0;
+}
+
+/* Broadcasts a file's stack into that of all, aligned at the last axis. */
+static int join_stack(cli_call *call, const char *argument, const mmc_file *file, stack *all) {
+  int ndim = stack_ndim(file), added = ndim - all->ndim;
+  if (added > 0) {
+    memmove(all->shape + added, all->shape, (size_t)all->ndim * sizeof *all->shape);
+    for (int d = 0; d < added; d++) all->shape[d] = 1;
+    all->ndim = ndim;
+  }
+  for (int d = 0; d < ndim; d++) {
+    int64_t size = mmc_file_shape(file)[d], *joined = &all->shape[all->ndim - ndim + d];
+    if (size == 1 || size == *joined) continue;
+    if (*joined != 1)
+      return cli_fail(call, CLI_BAD,
+                      "%s: a stack with %" PRId64
+                      " in dimension %d does not broadcast with %" PRId64 " of the factors before",
+                      argument, size, d + 1, *joined);
+    *joined = size;
+  }
+  return CLI_DONE;
+}
+
+static bool count_batch(const stack *all, int64_t *out) {
+  int64_t batch = 1;
+  bool none = false, fits = true;
+  for (int d = 0; d < all->ndim; d++) {
+    none = none || all->shape[d] == 0;
+    fits = fits && !__builtin_mul_overflow(batch, all->shape[d], &batch);
+  }
+  *out = none ? 0 : batch;
+  return none || fits;
+}
+
+/* Makes the file's matrix stand for the batch. */
+static int spread(cli_call *call, int i, const stack *all, int64_t batch, mmc_matrix *matrix,
+                  cli_factors *factors) {
+  const mmc_file *file = factors->files[i];
+  int ndim = stack_ndim(file);
+  int64_t strides[CLI_NDIM_MAX] = {0}, step = matrix->stride;
+  for (int d = ndim - 1; d >= 0; d--) {
+    int64_t size = mmc_file_shape(file)[d];
+    strides[all->ndim - ndim + d] = size == 1 ? 0 : step;
+    step *= size;
+  }
+  mmc_dtype dtype = mmc_file_dtype(file);
+  if (mmc_matrix_stack(matrix, dtype, all->ndim, all->shape, strides, NULL)) return CLI_DONE;
+  factors->addresses[i] = calloc((size_t)batch + 1, sizeof *factors->addresses[i]);
+  if (factors->addresses[i] == NULL)
+    return cli_fail_memory(call, "a table of addresses takes", 8 * (double)batch);
+  mmc_matrix_stack(matrix, dtype, all->ndim, all->shape, strides, factors->addresses[i]);
+  return CLI_DONE;
+}
+
+/* ---- the chain ------------------------------------------------------------------------------- */
 
 /* What one factor brings to the chain. */
 typedef struct place {
@@ -50,97 +180,142 @@ static place place_matrix(mmc_op op, const mmc_matrix *matrix) {
                  .cols = turned ? matrix->rows : matrix->cols};
 }
 
-static int open_one(cli_call *call, int i, const char *argument, cli_factors *factors) {
-  const char *op = op_of(argument);
-  factors->paths[i] = strndup(argument, (size_t)(op - argument));
-  if (factors->paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
-  const char *path = factors->paths[i];
-  const char *wrong_op = strstr(path, ".npy:");
-  if (wrong_op != NULL && cli_factor_is_file(argument))
-    return cli_fail(call, CLI_BAD, "%s: expected N, T or H after the colon, got '%s'", argument,
-                    wrong_op + sizeof extension);
-  if (is_standard_input(argument)) path = "/dev/stdin";
-  mmc_status status = mmc_file_open(call->context, path, &factors->files[i]);
-  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+/* The factors one after the other, as they are put together. */
+typedef struct assembly {
+  spec *specs;   /* count */
+  int64_t *from; /* n: the argument that a factor comes from */
+  mmc_op *ops;   /* n */
+  int64_t *dims; /* n + 1 */
+  int64_t *same; /* n */
+  bool repeats;
+  int vectors;
+} assembly;
+
+/* The first factor that comes from the same file with the same op; vectors are each their own. */
+static int64_t first_same(const cli_factors *factors, const assembly *a, int64_t i) {
+  const char *path = factors->paths[a->from[i]];
+  for (int64_t j = 0; j < i; j++)
+    if (a->same[j] == j && a->ops[j] == a->ops[i] && strcmp(factors->paths[a->from[j]], path) == 0)
+      return j;
+  return i;
 }
 
-static int check_standard_input(cli_call *call, int count, char **arguments) {
-  int times = 0;
-  for (int i = 0; i < count; i++) times += is_standard_input(arguments[i]);
-  if (times <= 1) return CLI_DONE;
-  return cli_fail(call, CLI_BAD, "-: standard input can be only one of the factors");
-}
-
-static int check_dtypes(cli_call *call, int count, char **arguments, const cli_factors *factors) {
-  mmc_dtype dtype = mmc_file_dtype(factors->files[0]);
-  for (int i = 1; i < count; i++)
-    if (mmc_file_dtype(factors->files[i]) != dtype)
-      return cli_fail(call, CLI_BAD, "%s is %s and %s is %s: expected the same dtype everywhere",
-                      arguments[0], mmc_dtype_name(dtype), arguments[i],
-                      mmc_dtype_name(mmc_file_dtype(factors->files[i])));
+static int add_factor(cli_call *call, char **arguments, int64_t i, const mmc_matrix *stored,
+                      cli_factors *factors, assembly *a) {
+  const char *argument = arguments[a->from[i]];
+  mmc_matrix *matrix = &factors->matrices[i];
+  *matrix = *stored;
+  bool vector = mmc_file_ndim(factors->files[a->from[i]]) == 1;
+  if (vector && i > 0 && i < factors->n - 1)
+    return cli_fail(call, CLI_BAD,
+                    "%s: a 1-D array of %" PRId64
+                    " inside the chain: expected a matrix, vectors go at the ends",
+                    argument, matrix->cols);
+  a->vectors += vector;
+  mmc_op op = a->specs[a->from[i]].op;
+  place p = vector ? place_vector(i == 0, op, matrix) : place_matrix(op, matrix);
+  if (i > 0 && a->dims[i] != p.rows)
+    return cli_fail(call, CLI_BAD,
+                    "%s is %" PRId64 "x%" PRId64 " and %s is %" PRId64 "x%" PRId64
+                    ": expected %" PRId64 " rows in the second, got %" PRId64,
+                    arguments[a->from[i - 1]], a->dims[i - 1], a->dims[i], argument, p.rows, p.cols,
+                    a->dims[i], p.rows);
+  a->dims[i] = p.rows;
+  a->dims[i + 1] = p.cols;
+  a->ops[i] = p.op;
+  a->same[i] = vector ? i : first_same(factors, a, i);
+  if (a->same[i] != i) *matrix = factors->matrices[a->same[i]];
+  a->repeats = a->repeats || a->same[i] != i;
   return CLI_DONE;
 }
 
-static int assemble(cli_call *call, int count, char **arguments, cli_factors *factors, mmc_op *ops,
-                    int64_t *dims) {
-  int vectors = 0;
-  for (int i = 0; i < count; i++) {
-    const mmc_file *file = factors->files[i];
-    const char *op_text = op_of(arguments[i]);
-    mmc_op op = *op_text == '\0' || op_text[1] == 'N' ? MMC_OP_N
-                : op_text[1] == 'T'                   ? MMC_OP_T
-                                                      : MMC_OP_H;
-    factors->matrices[i] = mmc_file_matrix(file);
-    bool vector = mmc_file_ndim(file) == 1, end = i == 0 || i == count - 1;
-    if (vector && !end)
-      return cli_fail(call, CLI_BAD,
-                      "%s: a 1-D array of %" PRId64
-                      " inside the chain: expected a matrix, vectors go at the ends",
-                      arguments[i], factors->matrices[i].cols);
-    vectors += vector;
-    place p = vector ? place_vector(i == 0, op, &factors->matrices[i])
-                     : place_matrix(op, &factors->matrices[i]);
-    if (i > 0 && dims[i] != p.rows)
-      return cli_fail(call, CLI_BAD,
-                      "%s is %" PRId64 "x%" PRId64 " and %s is %" PRId64 "x%" PRId64
-                      ": expected %" PRId64 " rows in the second, got %" PRId64,
-                      arguments[i - 1], dims[i - 1], dims[i], arguments[i], p.rows, p.cols, dims[i],
-                      p.rows);
-    dims[i] = p.rows;
-    dims[i + 1] = p.cols;
-    ops[i] = p.op;
+static void shape_result(cli_factors *factors, const assembly *a, const stack *all) {
+  int ndim = all->ndim;
+  int64_t last = factors->n - 1;
+  bool row = mmc_file_ndim(factors->files[0]) > 1;
+  bool column = mmc_file_ndim(factors->files[a->from[last]]) > 1;
+  if (last == 0 && !row) column = true; /* a vector alone stays one */
+  memcpy(factors->result_shape, all->shape, (size_t)ndim * sizeof *all->shape);
+  if (row) factors->result_shape[ndim++] = a->dims[0];
+  if (column) factors->result_shape[ndim++] = a->dims[last + 1];
+  factors->result_ndim = ndim;
+}
+
+static int assemble(cli_call *call, char **arguments, cli_factors *factors, assembly *a) {
+  stack all = {0};
+  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+  int result = CLI_DONE;
+  for (int f = 0; f < factors->count && result == CLI_DONE; f++)
+    result = join_stack(call, arguments[f], factors->files[f], &all);
+  if (result == CLI_DONE && !count_batch(&all, &options.batch))
+    result = cli_fail(call, CLI_BAD, "%s: more chains than can be counted", arguments[0]);
+  for (int64_t i = 0, f = 0; f < factors->count && result == CLI_DONE; f++) {
+    mmc_matrix stored = mmc_file_matrix(factors->files[f]);
+    result = spread(call, (int)f, &all, options.batch, &stored, factors);
+    for (int64_t t = 0; t < a->specs[f].times && result == CLI_DONE; t++, i++) {
+      a->from[i] = f;
+      result = add_factor(call, arguments, i, &stored, factors, a);
+    }
   }
-  factors->result_ndim = count == 1 && vectors == 1 ? 1 : 2 - vectors;
-  mmc_status status = mmc_chain_create(call->context, mmc_file_dtype(factors->files[0]), count,
-                                       dims, ops, &factors->chain);
+  if (result != CLI_DONE) return result;
+  shape_result(factors, a, &all);
+  if (a->repeats) options.same = a->same;
+  mmc_status status =
+      mmc_chain_create_batch(call->context, mmc_file_dtype(factors->files[0]), factors->n, a->dims,
+                             a->ops, &options, &factors->chain);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
 }
 
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void free_assembly(assembly *a) {
+  free(a->specs);
+  free(a->from);
+  free(a->ops);
+  free(a->dims);
+  free(a->same);
+}
+
+static bool allocate(int count, int64_t n, cli_factors *factors, assembly *a) {
+  size_t f = (size_t)count, i = (size_t)n + 1;
+  *factors = (cli_factors){.n = n,
+                           .count = count,
+                           .files = calloc(f, sizeof *factors->files),
+                           .paths = calloc(f, sizeof *factors->paths),
+                           .addresses = calloc(f, sizeof *factors->addresses),
+                           .matrices = calloc(i, sizeof *factors->matrices)};
+  a->from = calloc(i, sizeof *a->from);
+  a->ops = calloc(i, sizeof *a->ops);
+  a->dims = calloc(i, sizeof *a->dims);
+  a->same = calloc(i, sizeof *a->same);
+  if (factors->files != NULL && factors->paths != NULL && factors->addresses != NULL &&
+      factors->matrices != NULL && a->from != NULL && a->ops != NULL && a->dims != NULL &&
+      a->same != NULL)
+    return true;
+  factors->count = 0;
+  return false;
+}
+
 int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *out) {
-  size_t n = (size_t)count;
-  cli_factors factors = {
-      .n = count,
-      .files = calloc(n, sizeof *factors.files),
-      .paths = calloc(n, sizeof *factors.paths),
-      .matrices = calloc(n, sizeof *factors.matrices),
-  };
-  mmc_op *ops = calloc(n, sizeof *ops);
-  int64_t *dims = calloc(n + 1, sizeof *dims);
-  if (factors.files == NULL || factors.paths == NULL || factors.matrices == NULL || ops == NULL ||
-      dims == NULL) {
-    factors.n = 0;
-    cli_factors_close(&factors);
-    free(ops);
-    free(dims);
-    return cli_fail_memory(call, "the list of factors takes", (double)n * sizeof(mmc_matrix));
+  assembly a = {.specs = calloc((size_t)count + 1, sizeof *a.specs)};
+  if (a.specs == NULL) return cli_fail_memory(call, "the list of factors takes", (double)count);
+  int64_t n = 0;
+  int status = CLI_DONE;
+  for (int i = 0; i < count && status == CLI_DONE; i++) {
+    status = read_spec(call, arguments[i], &a.specs[i]);
+    n += a.specs[i].times;
   }
-  int status = check_standard_input(call, count, arguments);
+  cli_factors factors = {0};
+  if (status == CLI_DONE && n > INT32_MAX)
+    status = cli_fail(call, CLI_BAD, "%s: expected at most 2^30 factors in all", arguments[0]);
+  if (status == CLI_DONE && !allocate(count, n, &factors, &a))
+    status = cli_fail_memory(call, "the list of factors takes", (double)n * sizeof(mmc_matrix));
+  if (status == CLI_DONE) status = check_standard_input(call, count, arguments, a.specs);
   for (int i = 0; i < count && status == CLI_DONE; i++)
-    status = open_one(call, i, arguments[i], &factors);
+    status = open_one(call, i, arguments[i], &a.specs[i], &factors);
   if (status == CLI_DONE) status = check_dtypes(call, count, arguments, &factors);
-  if (status == CLI_DONE) status = assemble(call, count, arguments, &factors, ops, dims);
-  free(ops);
-  free(dims);
+  if (status == CLI_DONE) status = assemble(call, arguments, &factors, &a);
+  free_assembly(&a);
   if (status == CLI_DONE)
     *out = factors;
   else
@@ -150,12 +325,14 @@ int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *o
 
 void cli_factors_close(cli_factors *factors) {
   mmc_chain_destroy(factors->chain);
-  for (int64_t i = 0; i < factors->n; i++) {
+  for (int64_t i = 0; i < factors->count; i++) {
     mmc_file_destroy(factors->files[i]);
     free(factors->paths[i]);
+    free(factors->addresses[i]);
   }
   free(factors->files);
   free(factors->paths);
+  free(factors->addresses);
   free(factors->matrices);
   *factors = (cli_factors){0};
 }

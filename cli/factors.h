@@ -1,23 +1,28 @@
 /* factors.h: a chain whose factors are .npy files.
  *
- * A.npy:T is transposed, A.npy:H conjugated too; nothing is copied for it. A 1-D array is a row at
- * the beginning of a chain and a column at its end, and the result loses those dimensions, as in
- * NumPy. "-" is standard input. */
+ * A.npy:T is transposed, A.npy:H conjugated too; nothing is copied for it. A.npy^8 is the factor
+ * eight times in a row. A 1-D array is a row at the beginning of a chain and a column at its end,
+ * and the result loses those dimensions, as in NumPy. Dimensions before the last two are stacks,
+ * which broadcast as NumPy's do. "-" is standard input. */
 #ifndef MMC_CLI_FACTORS_H
 #define MMC_CLI_FACTORS_H
 
 #include "command.h"
 
+enum { CLI_NDIM_MAX = 64 }; /* NumPy's */
+
 typedef struct cli_factors {
-  int64_t n;
-  mmc_file **files;     /* n */
-  char **paths;         /* n, without the op */
+  int64_t n, count;     /* factors, and the arguments that name them */
+  mmc_file **files;     /* count */
+  char **paths;         /* count, without op and power */
+  void ***addresses;    /* count: of a stack that no stride describes, or NULL */
   mmc_matrix *matrices; /* n, as mmc_execute() takes them */
-  int result_ndim;      /* 2, 1 or 0 */
+  int result_ndim;      /* of the stack, and 2, 1 or 0 of a matrix of it */
+  int64_t result_shape[CLI_NDIM_MAX];
   mmc_chain *chain;
 } cli_factors;
 
-/* Whether an argument is a file: its name ends with .npy, an op may follow. */
+/* Whether an argument is a file: its name ends with .npy, an op and a power may follow. */
 bool cli_factor_is_file(const char *argument);
 
 /* Opens the files. Returns CLI_DONE, or the exit status after saying what is wrong. */

@@ -15,7 +15,8 @@ static const char help[] =
     "Writes the factors of a chain as A1.npy, A2.npy ... (A01.npy ... when there are more than 9)\n"
     "and prints their paths. The numbers are normal, the same for the same seed, and scaled by\n"
     "1/sqrt(columns), so that the product of a long chain neither overflows nor vanishes. Factors\n"
-    "with an op T or H are stored so that the op turns them into the chain's.\n"
+    "with an op T or H are stored so that the op turns them into the chain's. Of a batch, as in\n"
+    "f32:4x4x4@100, every factor is a stack.\n"
     "\n"
     "  CHAIN       f32:10x30x5x60, 10x30 30x5 5x60, A.npy B.npy:T, or - for a line of standard\n"
     "              input; see mmchain --help\n"
@@ -62,12 +63,12 @@ static int allocate(cli_call *call, const mmc_chain *chain, void **out) {
   double most = 0;
   for (int64_t i = 0; i < mmc_chain_length(chain); i++) {
     mmc_matrix matrix = cli_stored_factor(chain, i);
-    double bytes = cli_matrix_bytes(dtype, matrix.rows, matrix.cols);
+    double bytes = cli_matrix_bytes(dtype, mmc_chain_batch(chain), matrix.rows, matrix.cols);
     if (bytes <= most) continue;
     most = bytes;
     largest = matrix;
   }
-  if (!cli_matrix_allocate(dtype, &largest))
+  if (!cli_matrix_allocate(dtype, mmc_chain_batch(chain), &largest))
     return cli_fail_memory(call, "the largest factor takes", most);
   *out = largest.data;
   return CLI_DONE;
@@ -75,7 +76,7 @@ static int allocate(cli_call *call, const mmc_chain *chain, void **out) {
 
 static int write_factors(cli_call *call, const mmc_chain *chain, const char *directory,
                          uint64_t seed, void *data) {
-  int64_t n = mmc_chain_length(chain);
+  int64_t n = mmc_chain_length(chain), batch = mmc_chain_batch(chain);
   int width = snprintf(NULL, 0, "%" PRId64, n);
   size_t size = strlen(directory) + 64;
   char *path = malloc(size);
@@ -87,7 +88,10 @@ static int write_factors(cli_call *call, const mmc_chain *chain, const char *dir
     matrix.data = data;
     cli_random_fill_factor(chain, i, seed, data);
     snprintf(path, size, "%s%sA%0*" PRId64 ".npy", directory, slash, width, i + 1);
-    status = mmc_file_write(call->context, path, mmc_chain_dtype(chain), &matrix, 2);
+    int64_t shape[] = {batch, matrix.rows, matrix.cols};
+    matrix.stride = batch > 1 ? matrix.rows * matrix.cols : 0;
+    status = mmc_file_write_stack(call->context, path, mmc_chain_dtype(chain), &matrix, batch,
+                                  batch != 1 ? 3 : 2, batch != 1 ? shape : shape + 1);
     if (status == MMC_OK) cli_print(&call->out, "%s\n", path);
   }
   free(path);

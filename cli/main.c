@@ -25,8 +25,10 @@ static void print_help(cli_call *call) {
             "                     f16, bf16\n"
             "  f32:10x30x5x60:NTN and an op for every factor: N as it is stored, T transposed,\n"
             "                     H conjugate transposed; the dims are those after the op\n"
+            "  f32:16x16x16@1000  and how many such chains are multiplied together\n"
             "  10x30 30x5 5x60    factor by factor\n"
-            "  A.npy B.npy:T      as the shapes of files, with an op after any\n"
+            "  A.npy B.npy:T      as the shapes of files, with an op after any; A.npy^8 is A.npy\n"
+            "                     eight times\n"
             "and - is standard input or output.\n\n"
             "Exit status: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted.\n");
 }

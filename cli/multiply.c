@@ -1,6 +1,7 @@
 /* multiply.c: `mmchain multiply`: the product of .npy files, in the cheapest order.
  *
  * Everything is computed and, with --check, verified before the result is written, in one piece. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,20 @@
 #include "timing.h"
 
 static const char help[] =
-    "usage: mmchain multiply A.npy B.npy:T ... -o R.npy [options]\n"
+    "usage: mmchain multiply A.npy B.npy:T C.npy^8 ... -o R.npy [options]\n"
     "\n"
     "Multiplies matrices in the cheapest order. A file's name may be followed by an op: :T for "
     "the\n"
-    "transposed matrix, :H for the conjugate transposed. A 1-D array is a row at the beginning, a\n"
-    "column at the end. All files must have the same dtype: float16, float32, float64,\n"
-    "complex64 or complex128. - is standard input; with one factor the result is a copy.\n"
+    "transposed matrix, :H for the conjugate transposed; ^8 repeats the factor. A 1-D array is a\n"
+    "row at the beginning, a column at the end. Arrays of more dimensions are stacks of matrices,\n"
+    "multiplied together and broadcast as numpy.matmul does. All files must have the same dtype:\n"
+    "float16, float32, float64, complex64 or complex128. - is standard input; with one factor the\n"
+    "result is a copy.\n"
     "\n"
     "  -o FILE              where the result goes; - is standard output\n"
-    "  --for OBJECTIVE      flops (the default), traffic or time; see mmchain plan --help\n"
+    "  --for OBJECTIVE      flops (the default), traffic, time or energy; see mmchain plan --help\n"
+    "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
+    "time\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
@@ -31,7 +36,8 @@ static const char help[] =
     "                       what the chain may take of a GPU's memory; what does not fit is\n"
     "                       streamed\n"
     "  --explain            tell the plan first, on standard error\n"
-    "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing\n"
+    "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing, of\n"
+    "                       every chain of a stack\n"
     "  --energy             measure the joules too: execute for two seconds more, or say why not\n"
     "  --meter NAME         --energy by another meter than the device's; see mmchain info\n"
     "  --json               the plan, the time, the joules and the residual as one object\n"
@@ -49,6 +55,7 @@ static const struct option options[] = {
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
+    {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"check", no_argument, NULL, OPTION_CHECK},
     {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
@@ -84,7 +91,7 @@ static int check_output(cli_call *call, const multiplication *job) {
   }
   int result = cli_check_output(call, "-o", job->output);
   if (result != CLI_DONE) return result;
-  for (int64_t i = 0; i < job->factors.n; i++)
+  for (int64_t i = 0; i < job->factors.count; i++)
     if (cli_file_same(job->output, job->factors.paths[i]))
       return cli_fail(call, CLI_BAD, "-o: %s is the same file as the factor %s", job->output,
                       job->factors.paths[i]);
@@ -107,10 +114,12 @@ static int allocate_result(cli_call *call, multiplication *job) {
   const mmc_chain *chain = job->factors.chain;
   mmc_dtype dtype = mmc_chain_dtype(chain);
   int64_t rows = mmc_chain_dims(chain)[0], cols = mmc_chain_dims(chain)[job->factors.n];
+  int64_t batch = mmc_chain_batch(chain);
   job->result = (mmc_matrix){.rows = rows, .cols = cols, .layout = MMC_ROW_MAJOR};
-  return cli_matrix_allocate(dtype, &job->result)
+  return cli_matrix_allocate(dtype, batch, &job->result)
              ? CLI_DONE
-             : cli_fail_memory(call, "the result takes", cli_matrix_bytes(dtype, rows, cols));
+             : cli_fail_memory(call, "the result takes",
+                               cli_matrix_bytes(dtype, batch, rows, cols));
 }
 
 /* How right the plan was. */
@@ -137,7 +146,11 @@ static int execute(cli_call *call, multiplication *job) {
   return result;
 }
 
-static void tell_energy(const mmc_energy *joules) {
+static void tell_energy(const multiplication *job) {
+  const mmc_energy *joules = &job->joules;
+  double predicted_j = mmc_plan_predicted_joules(job->plan);
+  if (job->explain && joules->measured && !isnan(predicted_j))
+    fprintf(stderr, "predicted %.4g J, took %.4g J\n", predicted_j, joules->joules);
   if (joules->measured)
     fprintf(stderr, "energy: %.4g J at %.4g W, idle %.4g W (%s)\n", joules->joules, joules->watts,
             joules->idle_watts, joules->meter);
@@ -152,8 +165,14 @@ static int check_result(cli_call *call, multiplication *job) {
     fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");
     return CLI_DONE;
   }
-  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d)\n", job->residual.value,
+  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d", job->residual.value,
           job->residual.tolerance, CHECK_SEED);
+  if (mmc_chain_batch(job->factors.chain) != 1)
+    fprintf(stderr, ", the worst of %" PRId64 " chains",
+            job->residual.chains - job->residual.skipped);
+  if (job->residual.skipped > 0)
+    fprintf(stderr, ", %" PRId64 " more left out for NaN or infinity", job->residual.skipped);
+  fprintf(stderr, ")\n");
   if (!(job->residual.value <= job->residual.tolerance))
     return cli_fail(call, CLI_FAILED,
                     "--check: the relative residual %.2e exceeds the tolerance %.2e: nothing is "
@@ -166,14 +185,17 @@ static int check_result(cli_call *call, multiplication *job) {
 
 static int write_result(cli_call *call, const multiplication *job) {
   mmc_dtype dtype = mmc_chain_dtype(job->factors.chain);
+  int64_t batch = mmc_chain_batch(job->factors.chain);
   int ndim = job->factors.result_ndim;
+  const int64_t *shape = job->factors.result_shape;
   mmc_status status;
   if (strcmp(job->output, "-") == 0) {
-    status =
-        mmc_file_stream(call->context, dtype, &job->result, ndim, cli_stream_write, &call->out);
+    status = mmc_file_stream_stack(call->context, dtype, &job->result, batch, ndim, shape,
+                                   cli_stream_write, &call->out);
     if (call->out.error != 0) return CLI_DONE; /* main() says why */
   } else {
-    status = mmc_file_write(call->context, job->output, dtype, &job->result, ndim);
+    status =
+        mmc_file_write_stack(call->context, job->output, dtype, &job->result, batch, ndim, shape);
   }
   return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
 }
@@ -209,7 +231,7 @@ static int work(cli_call *call, multiplication *job, int count, char **arguments
   if (result == CLI_DONE) result = make_plan(call, job);
   if (result == CLI_DONE) result = allocate_result(call, job);
   if (result == CLI_DONE) result = execute(call, job);
-  if (result == CLI_DONE && job->energy.wanted) tell_energy(&job->joules);
+  if (result == CLI_DONE && job->energy.wanted) tell_energy(job);
   if (result == CLI_DONE && job->check) result = check_result(call, job);
   if (result == CLI_DONE) result = write_result(call, job);
   if (result == CLI_DONE && job->json) result = print_json(call, job);
@@ -248,6 +270,9 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_PRECISION:
         job.plan_options.precision = optarg;
+        break;
+      case CLI_OPTION_MAX_SLOWDOWN:
+        if (!cli_slowdown(call, optarg, &job.plan_options.max_slowdown)) return CLI_BAD;
         break;
       case CLI_OPTION_METER:
         job.energy.meter_name = optarg;

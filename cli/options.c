@@ -44,6 +44,7 @@ static const struct {
     {"meter: ", "--meter: "},
     {"budget: ", "--budget: "},
     {"range: ", "--range: "},
+    {"max_slowdown: ", "--max-slowdown: "},
 };
 
 static void read_message(const cli_call *call, mmc_status status, char text[MESSAGE_SIZE]) {
@@ -181,14 +182,24 @@ bool cli_number(const cli_call *call, const char *name, const char *text, int64_
   return false;
 }
 
-bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out) {
+static bool decimal(const char *text, double least, double *out) {
   char *end;
   errno = 0;
   double value = strtod(text, &end);
-  if ((isdigit((unsigned char)text[0]) || text[0] == '.') && *end == '\0' && isfinite(value)) {
-    *out = value;
-    return true;
-  }
+  bool fine = (isdigit((unsigned char)text[0]) || text[0] == '.') && *end == '\0' &&
+              isfinite(value) && value >= least;
+  if (fine) *out = value;
+  return fine;
+}
+
+bool cli_slowdown(const cli_call *call, const char *text, double *out) {
+  if (decimal(text, 1, out)) return true;
+  cli_fail(call, CLI_BAD, "--max-slowdown: expected a number from 1, as in 1.1, got '%s'", text);
+  return false;
+}
+
+bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out) {
+  if (decimal(text, 0, out)) return true;
   cli_fail(call, CLI_BAD, "%s: expected a number of seconds, as in 2 or 0.5, got '%s'", name, text);
   return false;
 }

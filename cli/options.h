@@ -18,6 +18,7 @@ enum {
   CLI_OPTION_JSON,
   CLI_OPTION_ENERGY,
   CLI_OPTION_METER,
+  CLI_OPTION_MAX_SLOWDOWN,
   CLI_OPTION_OWN
 };
 
@@ -31,6 +32,8 @@ bool cli_number(const cli_call *call, const char *name, const char *text, int64_
                 int64_t most, int64_t *out);
 /* Seconds: a decimal number, 0 or more. */
 bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out);
+/* --max-slowdown: a decimal number, 1 or more. */
+bool cli_slowdown(const cli_call *call, const char *text, double *out);
 /* Bytes: a whole number with K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (of 1024). */
 bool cli_size(const cli_call *call, const char *name, const char *text, uint64_t *out);
 

@@ -14,7 +14,10 @@ static const char help[] =
     "  CHAIN                f32:10x30x5x60, 10x30 30x5 5x60, A.npy B.npy:T, or - for a line of\n"
     "                       standard input; see mmchain --help\n"
     "  --for OBJECTIVE      what to make least: flops; traffic, words moved to and from the chip;\n"
-    "                       time, as predicted from what mmchain tune has measured\n"
+    "                       time, as predicted from what mmchain tune has measured; energy,\n"
+    "                       joules likewise, with a table of time against energy\n"
+    "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
+    "time\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
@@ -46,6 +49,7 @@ static const struct option options[] = {
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
+    {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
     {"fuse", required_argument, NULL, OPTION_FUSE},
     {"on-chip", required_argument, NULL, OPTION_ON_CHIP},
     {"table", no_argument, NULL, OPTION_TABLE},
@@ -99,6 +103,9 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_PRECISION:
         plan_options.precision = optarg;
+        break;
+      case CLI_OPTION_MAX_SLOWDOWN:
+        if (!cli_slowdown(call, optarg, &plan_options.max_slowdown)) return CLI_BAD;
         break;
       case OPTION_FUSE:
         plan_options.fuse = optarg;

@@ -87,19 +87,20 @@ mmc_matrix cli_stored_factor(const mmc_chain *chain, int64_t i) {
 
 void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data) {
   const int64_t *dims = mmc_chain_dims(chain);
-  size_t count = (size_t)dims[i] * (size_t)dims[i + 1];
+  size_t count = (size_t)mmc_chain_batch(chain) * (size_t)dims[i] * (size_t)dims[i + 1];
   if (count == 0) return;
   cli_random random = cli_random_start(seed, (uint64_t)i);
   cli_random_fill(&random, mmc_chain_dtype(chain), count, 1 / sqrt((double)dims[i + 1]), data);
 }
 
-double cli_matrix_bytes(mmc_dtype dtype, int64_t rows, int64_t cols) {
-  return (double)rows * (double)cols * (double)mmc_dtype_size(dtype);
+double cli_matrix_bytes(mmc_dtype dtype, int64_t batch, int64_t rows, int64_t cols) {
+  return (double)batch * (double)rows * (double)cols * (double)mmc_dtype_size(dtype);
 }
 
-bool cli_matrix_allocate(mmc_dtype dtype, mmc_matrix *matrix) {
-  double bytes = cli_matrix_bytes(dtype, matrix->rows, matrix->cols);
+bool cli_matrix_allocate(mmc_dtype dtype, int64_t batch, mmc_matrix *matrix) {
+  double bytes = cli_matrix_bytes(dtype, batch, matrix->rows, matrix->cols);
   if (bytes == 0) return true;
+  matrix->stride = batch > 1 ? matrix->rows * matrix->cols : 0;
   const double exact = 0x1p53; /* more than any machine has */
   matrix->data = bytes < exact ? malloc((size_t)bytes) : NULL;
   return matrix->data != NULL;

@@ -25,15 +25,17 @@ double cli_random_normal(cli_random *random);
  * are scaled by 1/sqrt(2) more. */
 void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double scale, void *data);
 
-/* Fills what is stored of factor i of a chain, dims[i] x dims[i+1] after its op, row by row: times
- * 1/sqrt(dims[i+1]), which keeps the product of a long chain near 1. */
+/* Fills what is stored of factor i of a chain, of all chains of a batch one after the other,
+ * dims[i] x dims[i+1] after its op, row by row: times 1/sqrt(dims[i+1]), which keeps the product of
+ * a long chain near 1. */
 void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data);
 
 /* Factor i as it is stored, row-major, without data. */
 mmc_matrix cli_stored_factor(const mmc_chain *chain, int64_t i);
-/* Bytes of rows x cols elements: what does not fit the memory has a size too. */
-double cli_matrix_bytes(mmc_dtype dtype, int64_t rows, int64_t cols);
-/* Gives the matrix room for its elements, none when there are none. False when memory is short. */
-bool cli_matrix_allocate(mmc_dtype dtype, mmc_matrix *matrix);
+/* Bytes of a batch of rows x cols elements: what does not fit the memory has a size too. */
+double cli_matrix_bytes(mmc_dtype dtype, int64_t batch, int64_t rows, int64_t cols);
+/* Gives the matrix room for a batch of it, one behind the other, none when there are no elements.
+ * False when memory is short. */
+bool cli_matrix_allocate(mmc_dtype dtype, int64_t batch, mmc_matrix *matrix);
 
 #endif

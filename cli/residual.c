@@ -136,26 +136,25 @@ static double tolerance_of(const mmc_chain *chain) {
   return (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 4) * rounding;
 }
 
-int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
-                         uint64_t seed, cli_residual *out) {
+/* Matrix b of a batch. */
+static mmc_matrix matrix_of(const mmc_matrix *matrix, mmc_dtype dtype, int64_t b) {
+  mmc_matrix one = *matrix;
+  if (matrix->addresses != NULL)
+    one.data = matrix->addresses[b];
+  else if (b > 0 && matrix->data != NULL)
+    one.data = (char *)matrix->data + b * matrix->stride * (int64_t)mmc_dtype_size(dtype);
+  return one;
+}
+
+/* The residual of chain b; false when a factor is not finite. vectors: three of the longest. */
+static bool check_chain(const cli_factors *factors, const mmc_matrix *result, uint64_t seed,
+                        int64_t b, entry *vectors[3], double *value) {
   const mmc_chain *chain = factors->chain;
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain);
-  int64_t n = factors->n, longest = 1;
-  for (int64_t i = 0; i <= n; i++)
-    if (dims[i] > longest) longest = dims[i];
-
-  entry *t = calloc((size_t)longest, sizeof *t), *x = calloc((size_t)longest, sizeof *x),
-        *y = calloc((size_t)longest, sizeof *y);
-  if (t == NULL || x == NULL || y == NULL) {
-    free(t);
-    free(x);
-    free(y);
-    return cli_fail_memory(call, "three vectors to check with take",
-                           3 * sizeof(entry) * (double)longest);
-  }
-
-  cli_random random = cli_random_start(seed, 0);
+  int64_t n = factors->n;
+  entry *t = vectors[0], *x = vectors[1], *y = vectors[2];
+  cli_random random = cli_random_start(seed, (uint64_t)b);
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
   for (int64_t i = 0; i < dims[n]; i++) {
     t[i].re = cli_random_normal(&random);
@@ -168,14 +167,38 @@ int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_m
     entry *before = y;
     y = x;
     x = before;
-    if (!multiply(dtype, &factors->matrices[i], mmc_chain_ops(chain)[i], x, y)) finite = false;
+    mmc_matrix factor = matrix_of(&factors->matrices[i], dtype, b);
+    if (!multiply(dtype, &factor, mmc_chain_ops(chain)[i], x, y)) finite = false;
     add_noise(y, dims[i], dims[i + 1], &random);
   }
-  multiply(dtype, result, MMC_OP_N, t, x);
-  *out = (cli_residual){
-      .value = relative(x, y, dims[0]), .tolerance = tolerance_of(chain), .meaningful = finite};
-  free(t);
-  free(x);
-  free(y);
+  mmc_matrix product = matrix_of(result, dtype, b);
+  multiply(dtype, &product, MMC_OP_N, t, x);
+  *value = relative(x, y, dims[0]);
+  return finite;
+}
+
+int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
+                         uint64_t seed, cli_residual *out) {
+  const mmc_chain *chain = factors->chain;
+  const int64_t *dims = mmc_chain_dims(chain);
+  int64_t longest = 1, batch = mmc_chain_batch(chain);
+  for (int64_t i = 0; i <= factors->n; i++)
+    if (dims[i] > longest) longest = dims[i];
+  entry *memory = calloc((size_t)longest, 3 * sizeof *memory);
+  if (memory == NULL)
+    return cli_fail_memory(call, "three vectors to check with take",
+                           3 * sizeof(entry) * (double)longest);
+  entry *vectors[] = {memory, memory + longest, memory + 2 * longest};
+  cli_residual residual = {.tolerance = tolerance_of(chain), .chains = batch};
+  for (int64_t b = 0; b < batch; b++) {
+    double value;
+    if (check_chain(factors, result, seed, b, vectors, &value))
+      residual.value = greater(residual.value, value);
+    else
+      residual.skipped++;
+  }
+  residual.meaningful = residual.skipped < batch || batch == 0;
+  free(memory);
+  *out = residual;
   return CLI_DONE;
 }

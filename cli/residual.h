@@ -10,6 +10,8 @@ typedef struct cli_residual {
   double value;     /* relative to the right-hand side */
   double tolerance; /* what rounding may account for */
   bool meaningful;  /* false: a factor holds NaN or infinity */
+  /* Of a batch, value is the worst of the chains that are meaningful; the others are skipped. */
+  int64_t chains, skipped;
 } cli_residual;
 
 /* t is normal, from seed. Returns CLI_DONE, or the exit status after saying what is wrong. A

@@ -91,8 +91,11 @@ int cli_suite_set_dtype(cli_call *call, const char *name, cli_suite *suite) {
                     name);
   for (int i = 0; i < suite->count; i++) {
     mmc_chain *chain = suite->entries[i].chain, *changed;
-    mmc_status status = mmc_chain_create(call->context, dtype, mmc_chain_length(chain),
-                                         mmc_chain_dims(chain), mmc_chain_ops(chain), &changed);
+    mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+    options.batch = mmc_chain_batch(chain);
+    mmc_status status =
+        mmc_chain_create_batch(call->context, dtype, mmc_chain_length(chain), mmc_chain_dims(chain),
+                               mmc_chain_ops(chain), &options, &changed);
     if (status != MMC_OK) return cli_fail_status(call, status, "");
     mmc_chain_destroy(chain);
     suite->entries[i].chain = changed;

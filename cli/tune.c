@@ -1,6 +1,7 @@
-/* tune.c: `mmchain tune`: measures how products run best here, for plans for time. */
+/* tune.c: `mmchain tune`: measures how products run best here, for plans for time and energy. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,10 @@ static const char help[] =
     "--for time. Every measurement is kept as soon as it is made: begun again, after Ctrl-C or\n"
     "anything else, tuning goes on where it was. Leave the machine alone meanwhile.\n"
     "\n"
+    "With --for energy the joules of each product are measured, by the plain call, by the "
+    "device's\n"
+    "variants and by what was found to be fastest, for plans with --for energy.\n"
+    "\n"
     "  --chain CHAIN ...  the products of chains: all that an order may need of up to 6 factors, "
     "of\n"
     "                     longer ones those of the fewest multiplications\n"
@@ -34,7 +39,9 @@ static const char help[] =
     "  --precision NAME   native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --dtype TYPE       f64 when left out\n"
     "  --ops OPS          NN when left out: N as stored, T transposed, H conjugate transposed\n"
-    "  --for time         what to make least\n"
+    "  --for OBJECTIVE    what to make least: time (when left out) or energy, by joules: two\n"
+    "                     seconds a measurement, of chains and sets\n"
+    "  --meter NAME       --for energy by another meter than the device's; see mmchain info\n"
     "  --budget SECONDS   to measure at most; as long as it takes when left out\n"
     "  --json             one object a line for every product that is decided\n"
     "  -h, --help         this text\n";
@@ -59,6 +66,7 @@ static const struct option options[] = {
     {"dtype", required_argument, NULL, OPTION_DTYPE},
     {"ops", required_argument, NULL, OPTION_OPS},
     {"for", required_argument, NULL, CLI_OPTION_FOR},
+    {"meter", required_argument, NULL, CLI_OPTION_METER},
     {"budget", required_argument, NULL, OPTION_BUDGET},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
@@ -201,20 +209,27 @@ static int show_decided(void *user, const mmc_tuned *tuned) {
   cli_stream *out = &t->call->out;
   const char ops[] = {"NTH"[p->op_a], "NTH"[p->op_b], '\0'};
   cli_progress_end(&t->progress);
-  if (t->json)
+  bool for_energy = !isnan(tuned->joules);
+  if (t->json) {
     cli_print(out,
               "{\"dtype\": \"%s\", \"m\": %" PRId64 ", \"k\": %" PRId64 ", \"n\": %" PRId64
               ", \"ops\": \"%s\", \"recipe\": \"%s\", \"plain_s\": %.6g, \"seconds\": %.6g, "
-              "\"gain\": %.4f, \"gain_low\": %.4f, \"gain_high\": %.4f}\n",
+              "\"gain\": %.4f, \"gain_low\": %.4f, \"gain_high\": %.4f",
               mmc_dtype_name(p->dtype), p->m, p->k, p->n, ops, tuned->recipe, tuned->plain_s,
               tuned->seconds, tuned->gain, tuned->gain_low, tuned->gain_high);
-  else
-    cli_print(out,
-              "%-5s %8" PRId64 " %8" PRId64 " %8" PRId64
-              "  %s  plain %10.4g us  gain %.3f "
-              "(%.3f to %.3f)  %s\n",
-              mmc_dtype_name(p->dtype), p->m, p->k, p->n, ops, 1e6 * tuned->plain_s, tuned->gain,
-              tuned->gain_low, tuned->gain_high, tuned->recipe);
+    if (for_energy)
+      cli_print(out, ", \"plain_joules\": %.6g, \"joules\": %.6g", tuned->plain_joules,
+                tuned->joules);
+    cli_print(out, "}\n");
+  } else {
+    cli_print(out, "%-5s %8" PRId64 " %8" PRId64 " %8" PRId64 "  %s  plain %10.4g us",
+              mmc_dtype_name(p->dtype), p->m, p->k, p->n, ops, 1e6 * tuned->plain_s);
+    if (for_energy)
+      cli_print(out, " %10.4g uJ, %.4g us %.4g uJ", 1e6 * tuned->plain_joules, 1e6 * tuned->seconds,
+                1e6 * tuned->joules);
+    cli_print(out, "  gain %.3f (%.3f to %.3f)  %s\n", tuned->gain, tuned->gain_low,
+              tuned->gain_high, tuned->recipe);
+  }
   cli_stream_flush(out);
   return out->error != 0;
 }
@@ -277,6 +292,9 @@ static int read_option(tuning *t, int code) {
     case CLI_OPTION_FOR:
       o->objective = optarg;
       return CLI_DONE;
+    case CLI_OPTION_METER:
+      o->meter = optarg;
+      return CLI_DONE;
     case OPTION_BUDGET:
       if (!cli_seconds(call, "--budget", optarg, &o->budget_s)) return CLI_BAD;
       if (o->budget_s > 0) return CLI_DONE;
@@ -324,7 +342,7 @@ static int run(cli_call *call, int argc, char **argv) {
 
 const cli_command cli_tune = {
     .name = "tune",
-    .summary = "measure how products run best here, for plans for time",
+    .summary = "measure how products run best here, for plans for time and energy",
     .help = help,
     .run = run,
 };

@@ -16,8 +16,8 @@ set(MMC_BLAS_FOUND FALSE)
 set(MMC_BLAS_PKG "")
 set(MMC_BLAS_LINK "")
 
-# Whether a program with this body links with the libraries (or targets). A yes is cached; a no is
-# asked again, since by then a package may have been installed.
+# Whether a program with this body links with the libraries (or targets); a header besides cblas.h
+# may follow. A yes is cached; a no is asked again, since by then a package may have been installed.
 function(mmc_blas_links answer libraries include_dirs body)
   if(NOT ${answer})
     unset(${answer} CACHE)
@@ -26,7 +26,11 @@ function(mmc_blas_links answer libraries include_dirs body)
   set(CMAKE_REQUIRED_LIBRARIES ${libraries})
   set(CMAKE_REQUIRED_INCLUDES ${include_dirs})
   set(CMAKE_REQUIRED_QUIET TRUE)
-  check_c_source_compiles("#include <cblas.h>\nint main(void) { ${body} }" ${answer})
+  set(includes "#include <cblas.h>\n")
+  if(ARGN)
+    string(APPEND includes "#include <${ARGN}>\n")
+  endif()
+  check_c_source_compiles("${includes}int main(void) { ${body} }" ${answer})
   cmake_pop_check_state()
 endfunction()
 

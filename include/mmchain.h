@@ -149,16 +149,32 @@ MMC_API size_t mmc_dtype_size(mmc_dtype dtype);
 /* A dense matrix as it lies in memory, before any op. Element (r, c) is
  *     data[r * ld + c] (row-major)   or   data[c * ld + r] (column-major).
  * ld is the leading dimension in elements, at least cols (rows); 0 means just that. data must be
- * aligned to the real type, and may be NULL when rows or cols is 0. */
+ * aligned to the real type, and may be NULL when rows or cols is 0.
+ *
+ * For a batch of chains it stands for as many matrices, all of that shape and ld: matrix i begins
+ * i * stride elements after data (a factor with stride 0 is shared by all chains), or at
+ * addresses[i] where addresses is not NULL; that table itself is host memory, wherever the matrices
+ * are, and is not looked at any more when the call that was given it has returned. */
 typedef struct mmc_matrix {
   void *data;
   int64_t rows, cols, ld;
   mmc_layout layout;
   mmc_location location; /* 0: MMC_HOST */
+  int64_t stride;
+  void *const *addresses;
 } mmc_matrix;
+
+/* Makes matrix, whose data is the first one, stand for a batch that is a stack of ndim axes, the
+ * last of which runs fastest: a step along axis d moves strides[d] elements, 0 where the stack is
+ * repeated along it, as in NumPy's broadcasting. Sets stride where that says it; else fills
+ * addresses, which holds as many as the batch has matrices, and points matrix to it. Returns false
+ * when addresses is NULL and needed. */
+MMC_API bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64_t *shape,
+                              const int64_t *strides, void **addresses);
 
 /* ---- chain -------------------------------------------------------------------------------- */
 
+/* One product of n factors, or a batch of as many as there are matrices of each. */
 typedef struct mmc_chain mmc_chain;
 
 /* CONSTRUCTOR. A chain of n >= 1 factors: op(A_i) is dims[i-1] x dims[i], so dims holds n+1
@@ -166,9 +182,23 @@ typedef struct mmc_chain mmc_chain;
  * Returns: E_ARG, E_NOMEM. context may be NULL: then the message is lost. */
 MMC_API mmc_status mmc_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n,
                                     const int64_t *dims, const mmc_op *ops, mmc_chain **out);
+typedef struct mmc_chain_options {
+  size_t size;
+  int64_t batch; /* chains of these dims and ops that are multiplied together, 0 to 2^62 */
+  /* n numbers: same[i] is the first factor that is the same matrix with the same op as factor i,
+   * i itself when none is; then these must be one matrix in executions. NULL: unknown. Copied. */
+  const int64_t *same;
+} mmc_chain_options;
+#define MMC_CHAIN_OPTIONS_INIT \
+  { sizeof(mmc_chain_options), 1, NULL }
+
+/* CONSTRUCTOR. The same for a batch of chains, or for factors that repeat. */
+MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype, int64_t n,
+                                          const int64_t *dims, const mmc_op *ops,
+                                          const mmc_chain_options *options, mmc_chain **out);
 /* CONSTRUCTOR. The text form, as everywhere in mmchain:
- *     [dtype:]p0xp1x...xpn[:ops]      f64:10x30x5x60      c64:8x9x7:NH
- * dtype is f64 when left out; ops is one letter a factor: N, T or H.
+ *     [dtype:]p0xp1x...xpn[@batch][:ops]      f64:10x30x5x60   c64:8x9x7:NH   f32:4x4x4@10000
+ * dtype is f64 when left out; batch is 1; ops is one letter a factor: N, T or H.
  * Returns: E_ARG with the position and what was expected, E_NOMEM. context may be NULL. */
 MMC_API mmc_status mmc_chain_parse(mmc_context *context, const char *text, mmc_chain **out);
 MMC_API void mmc_chain_destroy(mmc_chain *chain);
@@ -177,6 +207,7 @@ MMC_API mmc_dtype mmc_chain_dtype(const mmc_chain *chain);
 MMC_API int64_t mmc_chain_length(const mmc_chain *chain);      /* n, the number of factors */
 MMC_API const int64_t *mmc_chain_dims(const mmc_chain *chain); /* n+1 numbers, the chain's */
 MMC_API const mmc_op *mmc_chain_ops(const mmc_chain *chain);   /* n ops, the chain's */
+MMC_API int64_t mmc_chain_batch(const mmc_chain *chain);       /* how many chains */
 /* Writes the text form, which mmc_chain_parse() reads back. Returns: E_IO. */
 MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user);
 
@@ -196,12 +227,18 @@ typedef struct mmc_plan_options {
   const char *solver;
   /* "cpu" (the best there is), "blas", "ref", "cuda" or "cuda:i"; NULL: "cpu". */
   const char *device;
-  uint64_t memory_limit_bytes; /* workspace allowed, apart from factors and result */
+  /* Workspace allowed, apart from factors and result. Of a batch, fewer chains are multiplied at a
+   * time to keep within it. */
+  uint64_t memory_limit_bytes;
   /* What to make least: "flops"; "traffic", see fuse; "time" as predicted, from what mmc_tune() has
    * measured on this device, else from a model: docs/tuning.md. Of time, solver "auto" chooses the
    * order too, for at most 64 factors, and leaves that of fewest multiplications only for one that
-   * is surely faster; with another solver only how each product is computed is chosen. NULL:
-   * "flops". */
+   * is surely faster; on a device that takes several products as one call it tries trees that keep
+   * all of it at work, for any number of factors. With another solver only how each product is
+   * computed is chosen. "energy", joules as measured by mmc_tune() or from a model, else the same:
+   * order, ways to compute the products and, of those no less exact than precision, the precision;
+   * that of the plan for time is left only for a choice of surely fewer joules. docs/energy.md.
+   * NULL: "flops". */
   const char *objective;
   /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
    * accurate: large f32 products on a Hopper GPU go by tensor cores (docs/faithful.md). "fast":
@@ -214,15 +251,18 @@ typedef struct mmc_plan_options {
   /* For objective "traffic", least words moved between off-chip and on-chip memory:
    * docs/traffic.md. Which products share a kernel: "none"; "exact", the best for the order of
    * fewest multiplications; "poster", the same as the TEE-ACM2 poster prices it; "joint", the best
-   * of all orders, n <= 200. NULL: "exact". No kernel here runs two products: they are fused in the
-   * cost only, and executed one after the other. */
+   * of all orders, n <= 200. NULL: "exact". A pair that the device takes as one call, and that is
+   * predicted to be faster so, is executed so; others are fused in the cost only. */
   const char *fuse;
   int64_t on_chip_words; /* that the chip holds; 0: MMC_ON_CHIP_WORDS */
+  /* For objective "energy", at most so many times the predicted seconds of the plan for time; from
+   * 1, 0: no bound. */
+  double max_slowdown;
 } mmc_plan_options;
 #define MMC_PLAN_OPTIONS_INIT                                                                     \
   {                                                                                               \
     sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
-        0                                                                                         \
+        0, 0                                                                                      \
   }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
@@ -246,6 +286,7 @@ typedef enum mmc_format {
 MMC_API mmc_status mmc_plan_explain(const mmc_plan *plan, mmc_format format, mmc_write_fn write,
                                     void *user);
 
+/* Of all chains of a batch together. */
 MMC_API mmc_count mmc_plan_multiplications(const mmc_plan *plan);
 /* Bytes that a run of the plan holds for intermediates. */
 MMC_API uint64_t mmc_plan_workspace_bytes(const mmc_plan *plan);
@@ -260,7 +301,8 @@ typedef struct mmc_step {
   int64_t first, last; /* the product of factors first..last, counted from 0 */
 } mmc_step;
 
-/* A plan of n factors has n-1 steps, in the order in which they run. */
+/* A plan of n factors has n-1 steps, in the order in which they run; fewer when results are read
+ * several times. Several steps may run as one call of the device: mmc_plan_explain() says which. */
 MMC_API int64_t mmc_plan_step_count(const mmc_plan *plan);
 /* Returns: E_ARG past the last. */
 MMC_API mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out);
@@ -283,18 +325,18 @@ typedef struct mmc_step_traffic {
   int64_t chosen_tile[2];
 } mmc_step_traffic;
 
-/* All words that a plan for "traffic" moves; 0 for other objectives. */
+/* All words that a plan for "traffic" moves, of a batch for each chain; 0 for other objectives. */
 MMC_API mmc_count mmc_plan_traffic_words(const mmc_plan *plan);
 /* Returns: E_ARG past the last step and when the plan is not for "traffic". */
 MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
                                          mmc_step_traffic *out);
 
-/* What a plan for "time" is predicted to take; NaN for other objectives. */
+/* What a plan for "time" or "energy" is predicted to take; NaN for other objectives. */
 MMC_API double mmc_plan_predicted_seconds(const mmc_plan *plan);
 
 enum { MMC_SPLIT_SIZE = 256 };
 
-/* How step index of a plan for "time" is computed, and why. */
+/* How step index of a plan for "time" or "energy" is computed, and why. */
 typedef struct mmc_step_time {
   double predicted_s;
   char split[MMC_SPLIT_SIZE]; /* the parts, as docs/tuning.md spells them; "": one plain call */
@@ -303,8 +345,22 @@ typedef struct mmc_step_time {
   const char *source;
 } mmc_step_time;
 
-/* Returns: E_ARG past the last step and when the plan is not for "time". */
+/* Returns: E_ARG past the last step and when the plan is for neither. */
 MMC_API mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out);
+
+/* Joules that a plan for "energy" is predicted to take; NaN for other objectives. */
+MMC_API double mmc_plan_predicted_joules(const mmc_plan *plan);
+
+/* The joules of step index of a plan for "energy". */
+typedef struct mmc_step_energy {
+  double predicted_j;
+  /* "measured": this very product, on this machine. "model": static power, joules a flop and a
+   * byte, fitted here; "model, not calibrated": assumed. */
+  const char *source;
+} mmc_step_energy;
+
+/* Returns: E_ARG past the last step and when the plan is not for "energy". */
+MMC_API mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_energy *out);
 
 /* ---- run ---------------------------------------------------------------------------------- */
 
@@ -322,6 +378,9 @@ MMC_API void mmc_run_destroy(mmc_run *run);
  *          The same matrix may be given several times.
  * out:     dims[0] x dims[n], any layout and ld; must not overlap a factor. Elements between the
  *          rows (columns) of an ld are left alone. NaN and Inf pass through as in IEEE arithmetic.
+ * Of a batch, each matrix stands for as many (see mmc_matrix), results apart from each other, their
+ * stride in size no less than what one extends over. Chains have nothing to do with each other: one that
+ * holds NaN does not touch its neighbours. A batch of 0 does nothing.
  * Returns: E_ARG (the message names the factor), E_DEVICE, E_NOMEM. Allocates nothing when the
  *          matrices lie as in the execution before. */
 MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
@@ -575,14 +634,19 @@ typedef struct mmc_tuned {
   const char *recipe; /* "whole" for the plain call, else as docs/tuning.md spells it */
   double plain_s, seconds;
   double gain, gain_low, gain_high; /* plain seconds by seconds, and its bounds; 1 for plain */
+  /* For objective "energy", else NaN; then the gain is of joules. */
+  double plain_joules, joules;
 } mmc_tuned;
 
 typedef struct mmc_tune_options {
   size_t size;
   const char *device;    /* as in mmc_plan_options */
   const char *precision; /* likewise */
-  const char *objective; /* "time"; NULL: "time" */
-  double budget_s;       /* to measure, all together; 0: as long as it takes */
+  /* "time"; "energy": joules too, of known sizes, by windows of two seconds each, and the facts of
+   * energy's model. NULL: "time". */
+  const char *objective;
+  const char *meter; /* for objective "energy", as mmc_meter_open() names it; NULL: the device's */
+  double budget_s;   /* to measure, all together; 0: as long as it takes */
   /* What to tune; any of them. Known sizes: the products of these chains, of which those of up to
    * 6 factors have all that any order needs and others those of the fewest multiplications; and
    * these products. */
@@ -603,10 +667,10 @@ typedef struct mmc_tune_options {
   int (*decided)(void *user, const mmc_tuned *tuned);
   void *user;
 } mmc_tune_options;
-#define MMC_TUNE_OPTIONS_INIT                                                              \
-  {                                                                                        \
-    sizeof(mmc_tune_options), NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, MMC_F64, MMC_OP_N, \
-        MMC_OP_N, false, NULL, NULL, NULL                                                  \
+#define MMC_TUNE_OPTIONS_INIT                                                                    \
+  {                                                                                              \
+    sizeof(mmc_tune_options), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, MMC_F64, MMC_OP_N, \
+        MMC_OP_N, false, NULL, NULL, NULL                                                        \
   }
 
 typedef struct mmc_tune_report {
@@ -619,16 +683,17 @@ typedef struct mmc_tune_report {
  * measurement as soon as it is made, so that a call that was stopped or killed is taken up by the
  * next. Other work on the machine makes worse choices, not wrong results. report, unless NULL, is
  * written on E_INTERRUPTED too.
- * Returns: E_ARG, E_UNSUPPORTED (no such device, no store), E_INTERRUPTED (progress or decided),
- *          E_NOMEM, E_DEVICE, E_IO and E_FORMAT (the store). */
+ * Returns: E_ARG, E_UNSUPPORTED (no such device, no store, no meter), E_INTERRUPTED (progress or
+ *          decided), E_NOMEM, E_DEVICE, E_IO and E_FORMAT (the store). */
 MMC_API mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
                             mmc_tune_report *report);
 
 /* ---- files -------------------------------------------------------------------------------- */
 
 /* A matrix read from an .npy file (NumPy format versions 1 to 3, C or Fortran order, either byte
- * order; float16, float32, float64, complex64, complex128; one or two dimensions). Mapped, not
- * copied, when its byte order and alignment are the machine's. */
+ * order; float16, float32, float64, complex64, complex128; one dimension or more). Mapped, not
+ * copied, when its byte order and alignment are the machine's; a stack in Fortran order is copied.
+ */
 typedef struct mmc_file mmc_file;
 
 /* CONSTRUCTOR. Returns: E_IO (missing, unreadable), E_FORMAT (not npy, truncated, a dtype or number
@@ -636,8 +701,11 @@ typedef struct mmc_file mmc_file;
 MMC_API mmc_status mmc_file_open(mmc_context *context, const char *path, mmc_file **out);
 MMC_API void mmc_file_destroy(mmc_file *file);
 MMC_API mmc_dtype mmc_file_dtype(const mmc_file *file);
-MMC_API int mmc_file_ndim(const mmc_file *file); /* 1 or 2 */
-/* As stored; a 1-D array of length k comes as 1 x k, row-major. Do not write through it. */
+MMC_API int mmc_file_ndim(const mmc_file *file);             /* 1 to 64 */
+MMC_API const int64_t *mmc_file_shape(const mmc_file *file); /* ndim numbers, the file's */
+/* As stored; a 1-D array of length k comes as 1 x k, row-major. The dimensions before the last two
+ * make a stack, in C order, of matrices that follow each other, stride elements apart. Do not write
+ * through it. */
 MMC_API mmc_matrix mmc_file_matrix(const mmc_file *file);
 
 /* Writes matrix as .npy (version 1.0, C order) to path: to a temporary file beside it, renamed
@@ -649,6 +717,14 @@ MMC_API mmc_status mmc_file_write(mmc_context *context, const char *path, mmc_dt
 /* The same bytes to a callback. */
 MMC_API mmc_status mmc_file_stream(mmc_context *context, mmc_dtype dtype, const mmc_matrix *matrix,
                                    int ndim, mmc_write_fn write, void *user);
+/* The same of a stack: batch matrices one after the other, as an array of ndim dimensions, 0 to 64,
+ * whose shape has as many elements as they have together. */
+MMC_API mmc_status mmc_file_write_stack(mmc_context *context, const char *path, mmc_dtype dtype,
+                                        const mmc_matrix *matrix, int64_t batch, int ndim,
+                                        const int64_t *shape);
+MMC_API mmc_status mmc_file_stream_stack(mmc_context *context, mmc_dtype dtype,
+                                         const mmc_matrix *matrix, int64_t batch, int ndim,
+                                         const int64_t *shape, mmc_write_fn write, void *user);
 
 #ifdef __cplusplus
 }

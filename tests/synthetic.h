@@ -13,7 +13,8 @@ typedef struct synthetic {
   /* Seconds of one call, in truth. */
   double (*seconds)(const struct synthetic *s, const mmci_gemm *gemm);
   const void *user;
-  int variants, lanes;
+  int variants, lanes, pad;
+  double least_s;      /* as the machine's */
   double lane_s;       /* what lanes cost: forking and joining them */
   double noise, drift; /* relative, of a sample; and how far the whole machine strays, slowly */
   uint64_t random;
@@ -91,10 +92,13 @@ static inline int synthetic_variants(void *user, const mmci_gemm *gemm) {
 static inline mmci_machine synthetic_machine(synthetic *s) {
   return (mmci_machine){.user = s,
                         .lanes = s->lanes > 1 ? s->lanes : 1,
+                        .pad = s->pad,
+                        .least_s = s->least_s,
                         .now_s = synthetic_now,
                         .variants = synthetic_variants,
                         .measure = synthetic_measure,
-                        .compare = synthetic_compare};
+                        .compare = synthetic_compare,
+                        .confirm = synthetic_compare};
 }
 
 static inline mmci_gemm synthetic_gemm(int64_t m, int64_t k, int64_t n) {

@@ -63,7 +63,8 @@ def multi_dot(
     Like `numpy.linalg.multi_dot`: the first array may be a row vector of one dimension, the last a
     column vector, and the result lacks the dimensions that they lack; dtypes are promoted; the
     exceptions are the same. Beyond it, arrays of more than two dimensions are stacks of matrices,
-    which broadcast as `numpy.matmul` has them (also of two arrays, where NumPy takes `dot`).
+    which broadcast as `numpy.matmul` has them (also of two arrays, where NumPy takes `dot`) and are
+    multiplied together, in one call. The same array may occur several times, as in a power.
 
     Arrays are read where they lie, C-ordered, Fortran-ordered or with a stride between rows or
     columns; others are copied. A plan is made once for each list of shapes and remembered. Arrays

@@ -34,8 +34,8 @@ def _samples(calls: Dict[str, Callable[[], Any]], seconds: float) -> Dict[str, L
 def bench(
     chain: Union[str, Sequence[Any]], *, seconds: float = 1.0, seed: int = 1, **options: Any
 ) -> Dict[str, Any]:
-    """Median seconds of `multi_dot` and of `execute` of its plan, of `numpy.linalg.multi_dot`, and
-    of multiplying from left to right with NumPy, on random matrices. The options are `plan`'s.
+    """Median seconds of `multi_dot` and of `execute` of its plan, of `numpy.linalg.multi_dot` (of
+    stacks, which it has not, as below), and of multiplying from left to right with NumPy, on random matrices. The options are `plan`'s.
 
     >>> result = mmchain.bench("f64:10x30x5x60", seconds=0.01)
     >>> result["order"], sorted(result["seconds"])
@@ -48,17 +48,19 @@ def bench(
     name, _, text = made.chain.partition(":")
     if name not in names:
         raise TypeError(f"dtype: expected one that NumPy has, got {name}")
+    text, _, batch = text.partition("@")
     dims = [int(p) for p in text.split("x")]
+    stack = (int(batch),) if batch else ()
     rng = np.random.default_rng(seed)
-    arrays = [_random(shape, np.dtype(names[name]), rng) for shape in zip(dims, dims[1:])]
+    arrays = [_random(stack + shape, np.dtype(names[name]), rng) for shape in zip(dims, dims[1:])]
     if len(arrays) < 2:
         raise ValueError("chain: expected at least two factors")
     known = {key: options[key] for key in ("objective", "device", "precision") if key in options}
     calls = {
         "multi_dot": lambda: multi_dot(arrays, **known),
         "execute": lambda: made.execute(arrays),
-        "numpy": lambda: np.linalg.multi_dot(arrays),
-        "left_to_right": lambda: reduce(np.dot, arrays),
+        "numpy": lambda: reduce(np.matmul, arrays) if stack else np.linalg.multi_dot(arrays),
+        "left_to_right": lambda: reduce(np.matmul if stack else np.dot, arrays),
     }
     samples = _samples(calls, seconds)
     return {

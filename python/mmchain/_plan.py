@@ -77,7 +77,8 @@ class Plan(_mmchain.Plan):
     def execute(self, arrays: Sequence[Any], out: Optional[Any] = None) -> Any:
         """The product of arrays of the planned shapes, as `multi_dot` returns it.
 
-        The dtype is the planned one; arrays of another are converted where that is safe.
+        The dtype is the planned one; arrays of another are converted where that is safe. A stack
+        is multiplied one after the other unless the plan is for as many.
 
         >>> p = mmchain.plan("f64:2x3x2")
         >>> p.execute([np.ones((2, 3)), np.ones((3, 2))])
@@ -92,7 +93,7 @@ class Plan(_mmchain.Plan):
     def _repr_svg_(self) -> str:
         """The tree, as notebooks show it."""
         n = self.chain.count("x")
-        dims = self.chain.partition(":")[2].partition(":")[0].split("x")
+        dims = self.chain.partition(":")[2].partition("@")[0].split("x")
         return _svg.tree([int(p) for p in dims], self.products(), n)
 
     def __repr__(self) -> str:
@@ -169,7 +170,8 @@ def plan(
     Parameters
     ----------
     chain : str, or sequence of arrays or of shapes
-        "f32:10x30x5x60", [(10, 30), (30, 5), (5, 60)], or the arrays themselves.
+        "f32:10x30x5x60", [(10, 30), (30, 5), (5, 60)], or the arrays themselves; in
+        "f32:16x16x16@1000" for stacks of 1000 matrices, which the plan multiplies together.
     dtype : optional
         Of the elements: float64, or what the arrays are promoted to, when it is None.
     objective, device, precision : as for `multi_dot`

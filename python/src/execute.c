@@ -16,6 +16,8 @@ typedef struct call {
   mmcp_view *views;     /* the factors, then the result */
   mmc_matrix *matrices; /* likewise, of the stack's first product */
   int64_t *dims;
+  int64_t *same; /* of every factor: the first that is the same array, when repeats */
+  bool repeats;
   int acquired;     /* views that hold something */
   bool row, column; /* whether the result has these dimensions: its end is no vector */
   mmc_dtype dtype;
@@ -23,6 +25,7 @@ typedef struct call {
   int stack_ndim;
   int64_t stack_shape[MAX_NDIM];
   int64_t stack_count;
+  bool in_turn; /* the plan is for one chain, and the stack is not: one after the other */
   mmc_run *run;
   bool on_stream; /* the work goes to stream and need not be done on return */
   void *stream;
@@ -78,6 +81,29 @@ static int read_factor(call *c, int64_t i) {
   return view->dtype == c->dtype && view->device == c->device && is_of_one_library(c, view);
 }
 
+/* Whether two factors are the same array, as the chain reads it. */
+static bool is_same(const call *c, int64_t i, int64_t j) {
+  const mmcp_view *a = &c->views[i], *b = &c->views[j];
+  const mmc_matrix *x = &c->matrices[i], *y = &c->matrices[j];
+  if (a->data != b->data || a->ndim != b->ndim || x->rows != y->rows || x->cols != y->cols ||
+      x->ld != y->ld || x->layout != y->layout)
+    return false;
+  for (int d = 0; d < a->ndim; d++)
+    if (a->shape[d] != b->shape[d] || mmcp_view_stride(a, d) != mmcp_view_stride(b, d))
+      return false;
+  return true;
+}
+
+static void find_same(call *c) {
+  c->repeats = false;
+  for (int64_t i = 0; i < c->n; i++) {
+    c->same[i] = i;
+    for (int64_t j = 0; j < i && c->same[i] == i; j++)
+      if (c->same[j] == j && is_same(c, i, j)) c->same[i] = j;
+    c->repeats = c->repeats || c->same[i] != i;
+  }
+}
+
 static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
   c->row = c->column = true;
   c->stack_count = 1;
@@ -89,6 +115,7 @@ static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
   for (int64_t i = 0; i < c->n; i++)
     if (c->views[i].ndim > 2 && join_stack(c, i) != 1) return 0;
   for (int d = 0; d < c->stack_ndim; d++) c->stack_count *= c->stack_shape[d];
+  find_same(c);
   return 1;
 }
 
@@ -110,6 +137,8 @@ static int fits_plan(call *c, mmcp_plan *plan) {
   if (find_dims(c) != 1) return 0;
   if (memcmp(c->dims, mmc_chain_dims(plan->chain), (size_t)(c->n + 1) * sizeof *c->dims) != 0)
     return 0;
+  c->in_turn = mmc_chain_batch(plan->chain) == 1 && c->stack_ndim > 0;
+  if (!c->in_turn && mmc_chain_batch(plan->chain) != c->stack_count) return 0;
   if (mmcp_plan_ensure(plan) < 0) return -1;
   if (c->device == MMCP_HOST) return 1;
   char here[32];
@@ -147,7 +176,13 @@ static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_pl
   PyUnicode_InternInPlace(&options.objective);
   if (options.device != Py_None) PyUnicode_InternInPlace(&options.device);
   PyUnicode_InternInPlace(&options.precision);
-  *out = mmcp_plan_cached(c->dtype, c->n, c->dims, c->device, &options);
+  mmcp_problem problem = {.dtype = c->dtype,
+                          .n = c->n,
+                          .dims = c->dims,
+                          .batch = c->stack_count,
+                          .same = c->repeats ? c->same : NULL,
+                          .array_device = c->device};
+  *out = mmcp_plan_cached(&problem, &options);
   Py_DECREF(options.objective);
   Py_DECREF(options.device);
   Py_DECREF(options.precision);
@@ -256,19 +291,64 @@ static void seek(call *c, int64_t i, const int64_t *index) {
   c->matrices[i].data = view->data != NULL ? view->data + offset : NULL;
 }
 
-static mmc_status execute_stack(call *c) {
+static void advance(const call *c, int64_t *index) {
+  for (int d = c->stack_ndim - 1; d >= 0 && ++index[d] == c->stack_shape[d]; d--) index[d] = 0;
+}
+
+static mmc_status execute_in_turn(call *c) {
   int64_t index[MAX_NDIM] = {0};
-  for (int64_t t = 0; t < c->stack_count; t++) {
+  for (int64_t t = 0; t < c->stack_count; t++, advance(c, index)) {
     for (int64_t i = 0; i <= c->n; i++) seek(c, i, index);
     mmc_status status = execute_one(c);
     if (status != MMC_OK) return status;
-    for (int d = c->stack_ndim - 1; d >= 0 && ++index[d] == c->stack_shape[d]; d--) index[d] = 0;
   }
   return MMC_OK;
 }
 
 static mmc_status execute_all(call *c) {
-  return c->stack_ndim == 0 ? execute_one(c) : execute_stack(c);
+  return c->in_turn ? execute_in_turn(c) : execute_one(c);
+}
+
+/* Makes matrix i stand for its stack, broadcast. Returns false when a table of addresses, which the
+ * caller frees, does not fit into memory. */
+static bool spread(call *c, int64_t i) {
+  const mmcp_view *view = &c->views[i];
+  mmc_matrix *matrix = &c->matrices[i];
+  int ndim = (int)stack_ndim(c, i);
+  int64_t strides[MAX_NDIM] = {0}, element = (int64_t)mmc_dtype_size(c->dtype);
+  bool whole = true; /* strides are of whole elements */
+  for (int d = 0; d < ndim; d++) {
+    int64_t bytes = view->shape[d] > 1 ? mmcp_view_stride(view, d) : 0;
+    whole = whole && bytes % element == 0;
+    strides[c->stack_ndim - ndim + d] = bytes / element;
+  }
+  if (whole && mmc_matrix_stack(matrix, c->dtype, c->stack_ndim, c->stack_shape, strides, NULL))
+    return true;
+  void **addresses = malloc((size_t)c->stack_count * sizeof *addresses);
+  if (addresses == NULL) return false;
+  int64_t index[MAX_NDIM] = {0};
+  for (int64_t t = 0; t < c->stack_count; t++, advance(c, index)) {
+    seek(c, i, index);
+    addresses[t] = matrix->data;
+  }
+  matrix->addresses = addresses;
+  return true;
+}
+
+/* All matrices as stacks; what is the same stays so. */
+static bool spread_all(call *c) {
+  for (int64_t i = 0; i <= c->n; i++) {
+    if (i < c->n && c->same[i] != i)
+      c->matrices[i] = c->matrices[c->same[i]];
+    else if (!spread(c, i))
+      return false;
+  }
+  return true;
+}
+
+static void free_addresses(call *c) {
+  for (int64_t i = 0; i <= c->n; i++)
+    if (i == c->n || c->same[i] == i) free((void *)c->matrices[i].addresses);
 }
 
 /* Exchange functions name the stream that their library works on; others leave it to the caller. */
@@ -286,11 +366,11 @@ static int find_stream(call *c, PyObject *given) {
   return exchange->current_stream(DL_CUDA, c->device, &c->stream) == 0 ? 1 : -1;
 }
 
-static int run_plan(call *c, mmcp_plan *plan) {
+static int execute_plan(call *c, mmcp_plan *plan) {
   c->run = mmcp_plan_take_run(plan);
   if (c->run == NULL) return -1;
   mmc_status status;
-  double work = plan->multiplications * (double)c->stack_count;
+  double work = plan->multiplications * (c->in_turn ? (double)c->stack_count : 1);
   if (plan->asynchronous || work > gil_multiplications) {
     PyThreadState *thread = mmcp_enter();
     status = execute_all(c);
@@ -300,6 +380,18 @@ static int run_plan(call *c, mmcp_plan *plan) {
   }
   mmcp_plan_give_run(plan, c->run);
   return status == MMC_OK ? 1 : mmcp_raise(status);
+}
+
+static int run_plan(call *c, mmcp_plan *plan) {
+  bool spreads = c->stack_ndim > 0 && !c->in_turn;
+  if (spreads && !spread_all(c)) {
+    free_addresses(c);
+    PyErr_NoMemory();
+    return -1;
+  }
+  int done = execute_plan(c, plan);
+  if (spreads) free_addresses(c);
+  return done;
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -332,22 +424,24 @@ enum { FEW = 8 };
 static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, PyObject *const *args) {
   mmcp_view few_views[FEW + 1];
   mmc_matrix few_matrices[FEW + 1];
-  int64_t few_dims[FEW + 1];
+  int64_t few_dims[FEW + 1], few_same[FEW];
   call c;
   c.n = n;
   c.acquired = c.stack_ndim = 0;
-  c.on_stream = false;
+  c.on_stream = c.in_turn = false;
   c.views = few_views;
   c.matrices = few_matrices;
   c.dims = few_dims;
+  c.same = few_same;
   char *block = NULL;
   if (n > FEW) {
     size_t count = (size_t)n + 1;
-    block = malloc(count * (sizeof *c.views + sizeof *c.matrices + sizeof *c.dims));
+    block = malloc(count * (sizeof *c.views + sizeof *c.matrices + 2 * sizeof *c.dims));
     if (block == NULL) return PyErr_NoMemory();
     c.views = (mmcp_view *)(void *)block;
     c.matrices = (mmc_matrix *)(c.views + count);
     c.dims = (int64_t *)(c.matrices + count);
+    c.same = c.dims + count;
   }
   PyObject *array = NULL, *result = NULL;
   int done = multiply(&c, items, args, &array);

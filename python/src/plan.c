@@ -201,30 +201,34 @@ enum { CACHE_PLANS = 512 };
 
 typedef struct cache_key {
   const void *objective, *device, *precision; /* interned; the plan keeps them alive */
-  int64_t array_device, dtype;
+  int64_t array_device, dtype, batch;
 } cache_key;
 
-static PyObject *make_key(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
-                          const mmcp_options *options) {
-  size_t dims_bytes = (size_t)(n + 1) * sizeof *dims;
-  PyObject *key = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof(cache_key) + dims_bytes));
+static PyObject *make_key(const mmcp_problem *x, const mmcp_options *options) {
+  size_t dims_bytes = (size_t)(x->n + 1) * sizeof *x->dims;
+  size_t same_bytes = x->same != NULL ? (size_t)x->n * sizeof *x->same : 0;
+  PyObject *key =
+      PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof(cache_key) + dims_bytes + same_bytes));
   if (key == NULL) return NULL;
-  cache_key head = {options->objective, options->device, options->precision, array_device, dtype};
-  memcpy(PyBytes_AS_STRING(key), &head, sizeof head);
-  memcpy(PyBytes_AS_STRING(key) + sizeof head, dims, dims_bytes);
+  cache_key head = {options->objective, options->device, options->precision,
+                    x->array_device,    x->dtype,        x->batch};
+  char *at = PyBytes_AS_STRING(key);
+  memcpy(at, &head, sizeof head);
+  memcpy(at + sizeof head, x->dims, dims_bytes);
+  if (same_bytes > 0) memcpy(at + sizeof head + dims_bytes, x->same, same_bytes);
   return key;
 }
 
 /* The plan used last, in the cache as well, which most calls ask for again. Or NULL. */
 static mmcp_plan *last;
 
-static bool is_last(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
-                    const mmcp_options *options) {
-  return last != NULL && last->array_device == array_device &&
+static bool is_last(const mmcp_problem *x, const mmcp_options *options) {
+  return last != NULL && last->array_device == x->array_device &&
          last->objective == options->objective && last->asked_device == options->device &&
-         last->precision == options->precision && mmc_chain_dtype(last->chain) == dtype &&
-         mmc_chain_length(last->chain) == n &&
-         memcmp(mmc_chain_dims(last->chain), dims, (size_t)(n + 1) * sizeof *dims) == 0;
+         last->precision == options->precision && x->same == NULL && !last->repeats &&
+         mmc_chain_dtype(last->chain) == x->dtype && mmc_chain_batch(last->chain) == x->batch &&
+         mmc_chain_length(last->chain) == x->n &&
+         memcmp(mmc_chain_dims(last->chain), x->dims, (size_t)(x->n + 1) * sizeof *x->dims) == 0;
 }
 
 static void uncache(mmcp_plan *plan) {
@@ -277,16 +281,19 @@ static PyObject *resolve_device(PyObject *device, int array_device) {
   return NULL;
 }
 
-static mmcp_plan *create_cached(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
-                                const mmcp_options *options) {
+static mmcp_plan *create_cached(const mmcp_problem *x, const mmcp_options *options) {
   if (mmcp_context_ensure() < 0) return NULL;
   mmc_chain *chain;
-  mmc_status status = mmc_chain_create(mmcp.context, dtype, n, dims, NULL, &chain);
+  mmc_chain_options chain_options = MMC_CHAIN_OPTIONS_INIT;
+  chain_options.batch = x->batch;
+  chain_options.same = x->same;
+  mmc_status status =
+      mmc_chain_create_batch(mmcp.context, x->dtype, x->n, x->dims, NULL, &chain_options, &chain);
   if (status != MMC_OK) {
     mmcp_raise(status);
     return NULL;
   }
-  PyObject *device = resolve_device(options->device, array_device);
+  PyObject *device = resolve_device(options->device, x->array_device);
   if (device == NULL) {
     mmc_chain_destroy(chain);
     return NULL;
@@ -296,27 +303,27 @@ static mmcp_plan *create_cached(mmc_dtype dtype, int64_t n, const int64_t *dims,
   Py_DECREF(device);
   if (plan == NULL) return NULL;
   plan->asked_device = Py_NewRef(options->device);
-  plan->array_device = array_device;
-  plan->location = array_device == MMCP_HOST ? MMC_HOST : MMC_DEVICE;
+  plan->array_device = x->array_device;
+  plan->repeats = x->same != NULL;
+  plan->location = x->array_device == MMCP_HOST ? MMC_HOST : MMC_DEVICE;
   if (mmcp_plan_ensure(plan) == 0) return plan;
   Py_DECREF(plan);
   return NULL;
 }
 
-mmcp_plan *mmcp_plan_cached(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
-                            const mmcp_options *options) {
-  if (is_last(dtype, n, dims, array_device, options)) {
+mmcp_plan *mmcp_plan_cached(const mmcp_problem *problem, const mmcp_options *options) {
+  if (is_last(problem, options)) {
     last->touched = true;
     return (mmcp_plan *)Py_NewRef((PyObject *)last);
   }
-  PyObject *key = make_key(dtype, n, dims, array_device, options);
+  PyObject *key = make_key(problem, options);
   if (key == NULL) return NULL;
   mmcp_plan *plan = (mmcp_plan *)PyDict_GetItemWithError(mmcp.cache, key);
   if (plan != NULL) {
     plan->touched = true;
     Py_INCREF(plan);
   } else if (!PyErr_Occurred()) {
-    plan = create_cached(dtype, n, dims, array_device, options);
+    plan = create_cached(problem, options);
     while (plan != NULL && PyDict_GET_SIZE(mmcp.cache) >= CACHE_PLANS)
       if (evict_one() < 0) Py_CLEAR(plan);
     if (plan != NULL) {

@@ -11,6 +11,7 @@ typedef struct mmcp_plan {
   PyObject *objective, *device, *precision, *solver; /* str, or None for the default */
   PyObject *asked_device;                            /* in the cache's key; or NULL */
   int array_device;                                  /* likewise */
+  bool repeats;                                      /* likewise: which factors are the same */
   uint64_t memory_limit_bytes;
   mmc_location location; /* of the arrays, most likely */
 
@@ -33,10 +34,19 @@ typedef struct mmcp_options {
   PyObject *objective, *device, *precision; /* interned str; device may be None: where arrays are */
 } mmcp_options;
 
-/* The plan for a chain from the cache, made when it is not there. array_device is
- * MMCP_HOST or a CUDA device's number. A new reference, or NULL with an exception set. */
-mmcp_plan *mmcp_plan_cached(mmc_dtype dtype, int64_t n, const int64_t *dims, int array_device,
-                            const mmcp_options *options);
+/* A chain as the cache knows it; batch and same as in mmc_chain_options. */
+typedef struct mmcp_problem {
+  mmc_dtype dtype;
+  int64_t n;
+  const int64_t *dims;
+  int64_t batch;
+  const int64_t *same;
+  int array_device; /* MMCP_HOST or a CUDA device's number */
+} mmcp_problem;
+
+/* The plan for a chain from the cache, made when it is not there. A new reference, or NULL with an
+ * exception set. */
+mmcp_plan *mmcp_plan_cached(const mmcp_problem *problem, const mmcp_options *options);
 
 /* Takes an idle run or makes one; gives it back. The first returns NULL with an exception set. */
 mmc_run *mmcp_plan_take_run(mmcp_plan *plan);

@@ -47,3 +47,9 @@ def test_example(capsys, tmp_path, monkeypatch):
     said = capsys.readouterr().out
     assert "((A1 (A2 A3)) ((A4 A5) A6))" in said
     assert "<svg" in (tmp_path / "tree.svg").read_text()
+
+
+def test_example_of_stacks(capsys):
+    runpy.run_path(os.path.join(EXAMPLES, "stacks.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "10000 orientations" in said and "f64:3x3x3x3x8@10000" in said

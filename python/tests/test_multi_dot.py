@@ -1,5 +1,7 @@
 """multi_dot on NumPy arrays: values, dtypes, strides, stacks, out, exceptions."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 
@@ -282,6 +284,45 @@ def test_strided_stacks_are_not_copied(rng):
     assert is_direct([a, rng.random((5, 2))])
     b = rng.random((5, 2))
     np.testing.assert_allclose(mmchain.multi_dot([a, b]), a @ b)
+
+
+def test_repeated_arrays(rng):
+    a, b = rng.random((4, 4)) / 2, rng.random((5, 4, 4)) / 2
+    for arrays in ([a, a], [a] * 7, [a, b, a, b], [a, a.T, a, a.T], [b, b[::-1], b], [a[:2], a, a]):
+        expected = reduce(np.matmul, arrays)
+        for _ in range(2):
+            np.testing.assert_allclose(mmchain.multi_dot(arrays), expected, rtol=1e-13)
+        other = [np.array(x) for x in arrays]  # equal, but none is another
+        np.testing.assert_allclose(mmchain.multi_dot(other), expected, rtol=1e-13)
+
+
+def test_a_stack_in_one_call(rng):
+    arrays = [rng.random((200, 3, 4)), rng.random((200, 4, 5)), rng.random((5, 2))]
+    expected = arrays[0] @ arrays[1] @ arrays[2]
+    for text in ("f64:3x4x5x2@200", "f64:3x4x5x2"):  # together, and one after the other
+        plan = mmchain.plan(text, device="ref")
+        np.testing.assert_allclose(plan.execute(arrays), expected, rtol=1e-13)
+    assert mmchain.plan("f64:3x4x5x2@200").multiplications == 200 * 64
+    with pytest.raises(ValueError, match="expected the shapes of f64:3x4x5x2@199"):
+        mmchain.plan("f64:3x4x5x2@199").execute(arrays)
+    with pytest.raises(ValueError, match="expected the shapes of f64:3x4x5x2@200"):
+        mmchain.plan("f64:3x4x5x2@200").execute([x[0] for x in arrays[:2]] + arrays[2:])
+
+
+def test_mixed_broadcasting(rng):
+    a, b, c = rng.random((6, 1, 3, 4)), rng.random((5, 4, 2)), rng.random((6, 5, 2, 3))
+    views = [a, a[::-1], np.broadcast_to(a, (6, 5, 3, 4)), a[:, :, ::-1].copy()]
+    for x in views:
+        for z in (c, c[::-2][:, ::-1], c[:, ::-1]):
+            x_cut = x[: z.shape[0]]
+            np.testing.assert_allclose(mmchain.multi_dot([x_cut, b, z]), x_cut @ b @ z, rtol=1e-13)
+
+
+def test_stacks_with_strides_of_no_whole_elements(rng):
+    records = np.zeros((7, 3), dtype=[("x", "c16", (2, 2)), ("y", "f8")])
+    records["x"] = rng.random((7, 3, 2, 2)) + 1j
+    x = records["x"]  # 72 bytes apart, and an element is 16
+    np.testing.assert_allclose(mmchain.multi_dot([x, x]), x @ x, rtol=1e-13)
 
 
 # ---- out -------------------------------------------------------------------------------------

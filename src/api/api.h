@@ -5,9 +5,10 @@
 #include <pthread.h>
 
 #include "device/device.h"
+#include "meter/meter.h"
 #include "plan/plan.h"
 #include "run/run.h"
-#include "wisdom/wisdom_pricing.h"
+#include "wisdom/wisdom_energy.h"
 
 struct mmc_context {
   pthread_mutex_t lock; /* guards registry and message */
@@ -37,6 +38,17 @@ mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error
 mmc_status mmci_context_pricing(mmc_context *context, const char *device, mmc_dtype dtype,
                                 mmci_precision precision, mmci_wisdom_pricing **out,
                                 mmci_error *error);
+
+/* The same of energy. */
+mmc_status mmci_context_energy(mmc_context *context, const char *device, mmc_dtype dtype,
+                               mmci_precision precision, mmci_wisdom_energy **out,
+                               mmci_error *error);
+
+struct mmc_meter {
+  mmc_context *context;
+  const mmci_meter_ops *ops;
+  mmci_meter *meter;
+};
 
 struct mmc_plan {
   mmc_context *context;

@@ -35,6 +35,9 @@ mmc_dtype mmc_file_dtype(const mmc_file *file) {
 int mmc_file_ndim(const mmc_file *file) {
   return mmci_npy_ndim(file->npy);
 }
+const int64_t *mmc_file_shape(const mmc_file *file) {
+  return mmci_npy_shape(file->npy);
+}
 mmc_matrix mmc_file_matrix(const mmc_file *file) {
   return mmci_npy_matrix(file->npy);
 }
@@ -54,5 +57,26 @@ mmc_status mmc_file_stream(mmc_context *context, mmc_dtype dtype, const mmc_matr
   mmc_status status = matrix == NULL || write == NULL
                           ? mmci_fail(&error, MMC_E_ARG, "matrix and write: expected no NULL")
                           : mmci_npy_stream(dtype, matrix, ndim, write, user, &error);
+  return mmci_report(context, status, &error);
+}
+
+mmc_status mmc_file_write_stack(mmc_context *context, const char *path, mmc_dtype dtype,
+                                const mmc_matrix *matrix, int64_t batch, int ndim,
+                                const int64_t *shape) {
+  mmci_error error = {0};
+  mmc_status status = path == NULL || matrix == NULL || (shape == NULL && ndim > 0)
+                          ? mmci_fail(&error, MMC_E_ARG, "path, matrix and shape: expected no NULL")
+                          : mmci_npy_write_stack(path, dtype, matrix, batch, ndim, shape, &error);
+  return mmci_report(context, status, &error);
+}
+
+mmc_status mmc_file_stream_stack(mmc_context *context, mmc_dtype dtype, const mmc_matrix *matrix,
+                                 int64_t batch, int ndim, const int64_t *shape, mmc_write_fn write,
+                                 void *user) {
+  mmci_error error = {0};
+  mmc_status status =
+      matrix == NULL || write == NULL || (shape == NULL && ndim > 0)
+          ? mmci_fail(&error, MMC_E_ARG, "matrix, shape and write: expected no NULL")
+          : mmci_npy_stream_stack(dtype, matrix, batch, ndim, shape, write, user, &error);
   return mmci_report(context, status, &error);
 }

@@ -8,12 +8,6 @@
 #include "meter/measure.h"
 #include "meter/nvml.h"
 
-struct mmc_meter {
-  mmc_context *context;
-  const mmci_meter_ops *ops;
-  mmci_meter *meter;
-};
-
 /* ---- names --------------------------------------------------------------------------------- */
 
 /* What may be asked for: the devices and the meters themselves. Those that are numbered take ":i".

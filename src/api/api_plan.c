@@ -4,19 +4,33 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
-#include "plan/plan_time.h"
+#include "plan/plan_energy.h"
 #include "plan/plan_traffic.h"
+#include "run/group_call.h"
 
 /* Which kernel the device will run for every step, for whom the plan is explained to. */
-static void name_kernels(mmc_plan *plan) {
+static mmc_status name_kernels(mmc_plan *plan, mmci_error *error) {
   const mmc_chain *chain = plan->plan.chain;
-  for (int32_t s = 0; s < chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->plan.step_count; s++) {
     mmci_plan_step *step = &plan->plan.steps[s];
     int32_t split =
         step->left < chain->n ? step->left + 1 : plan->plan.steps[step->left - chain->n].last + 1;
     mmci_gemm gemm = mmci_chain_product(chain, plan->precision, step->first, split, step->last + 1);
+    mmci_gemm_spread(&gemm, plan->plan.chunk);
+    if (!plan->on.ops->supports(plan->on.device, &gemm)) mmci_gemm_spread(&gemm, 1);
     step->kernel = plan->on.ops->kernel_name(plan->on.device, &gemm);
   }
+  for (int32_t g = 0; g < plan->plan.group_count; g++) {
+    mmci_plan_group *group = &plan->plan.groups[g];
+    mmci_group_call call;
+    mmc_status status = mmci_group_call_create(&plan->plan, group, plan->precision, &call, error);
+    if (status != MMC_OK) return status;
+    group->kernel = plan->on.ops->chain_name(plan->on.device, &call.chain);
+    for (int32_t i = 0; i < group->step_count; i++)
+      plan->plan.steps[group->steps[i]].kernel = group->kernel;
+    mmci_group_call_destroy(&call);
+  }
+  return MMC_OK;
 }
 
 /* ---- options ------------------------------------------------------------------------------- */
@@ -47,16 +61,18 @@ static mmc_status check_options(const mmc_plan_options *options, mmci_error *err
   return MMC_OK;
 }
 
-typedef enum objective { FLOPS, TRAFFIC, TIME, OBJECTIVES } objective;
+typedef enum objective { FLOPS, TRAFFIC, TIME, ENERGY, OBJECTIVES } objective;
 
 static mmc_status read_objective(const char *name, objective *out, mmci_error *error) {
-  static const char *const names[] = {[FLOPS] = "flops", [TRAFFIC] = "traffic", [TIME] = "time"};
+  static const char *const names[] = {
+      [FLOPS] = "flops", [TRAFFIC] = "traffic", [TIME] = "time", [ENERGY] = "energy"};
   for (objective o = FLOPS; o < OBJECTIVES; o = (objective)(o + 1)) {
     if (name != NULL && strcmp(name, names[o]) != 0) continue;
     *out = o;
     return MMC_OK;
   }
-  return mmci_fail(error, MMC_E_ARG, "objective: expected flops, traffic or time, got '%s'", name);
+  return mmci_fail(error, MMC_E_ARG, "objective: expected flops, traffic, time or energy, got '%s'",
+                   name);
 }
 
 /* Reads what options say of the objective and of fusion, which goes with traffic only. */
@@ -68,6 +84,12 @@ static mmc_status read_request(const mmc_plan_options *options, objective *out,
     return mmci_fail(error, MMC_E_ARG, "fuse: expected objective traffic with it");
   if (*out != TRAFFIC && options->on_chip_words != 0)
     return mmci_fail(error, MMC_E_ARG, "on_chip_words: expected objective traffic with it");
+  double slowdown = options->max_slowdown;
+  if (slowdown != 0 && !(slowdown >= 1 && isfinite(slowdown)))
+    return mmci_fail(error, MMC_E_ARG,
+                     "max_slowdown: expected a number from 1, or 0 for no bound, got %g", slowdown);
+  if (*out != ENERGY && slowdown != 0)
+    return mmci_fail(error, MMC_E_ARG, "max_slowdown: expected objective energy with it");
   status = mmci_traffic_request_read(options->fuse, options->on_chip_words, request, error);
   if (status == MMC_OK && request->joint && options->solver != NULL &&
       strcmp(options->solver, "auto") != 0)
@@ -76,12 +98,61 @@ static mmc_status read_request(const mmc_plan_options *options, objective *out,
   return status;
 }
 
+/* ---- groups -------------------------------------------------------------------------------- */
+
+static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                              bool *out, mmci_error *error) {
+  const mmc_plan *for_device = user;
+  const mmci_opened *on = &for_device->on;
+  mmci_group_call call;
+  mmc_status status = mmci_group_call_create(plan, group, for_device->precision, &call, error);
+  if (status != MMC_OK) return status;
+  *out = on->ops->chain_supports(on->device, &call.chain);
+  mmci_group_call_destroy(&call);
+  return MMC_OK;
+}
+
+/* What the planner has to know of the device, whose products keep to the roofline; false when it
+ * takes one product at a time. All that is pointed at must stay. */
+static bool group_machine(const mmc_plan *plan, const mmci_pricing *pricing,
+                          const mmci_roofline *roofline, mmci_group_machine *out) {
+  *out = (mmci_group_machine){.user = plan,
+                              .supports = takes_group,
+                              .facts = mmci_chain_facts_of(plan->on.ops->name, roofline),
+                              .pricing = pricing,
+                              .precision = plan->precision};
+  return plan->on.ops->chain_supports != NULL;
+}
+
+/* On host memory a batch without intermediates in memory need not be cut. */
+static mmc_status group_for(mmc_plan *plan, const mmci_group_machine *machine, uint64_t limit_bytes,
+                            mmci_error *error) {
+  mmc_status status = mmci_plan_choose_groups(&plan->plan, machine, limit_bytes, error);
+  if (status == MMC_OK && plan->on.ops->async == NULL && plan->plan.workspace_bytes == 0)
+    plan->plan.chunk = plan->plan.chain->batch;
+  return status;
+}
+
+/* Groups by the model alone: what is not planned for time does not depend on what was measured. */
+static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error *error) {
+  mmci_roofline roofline =
+      mmci_roofline_assumed(plan->on.ops->name, plan->plan.chain->dtype, plan->precision);
+  mmci_pricing pricing = mmci_roofline_pricing(&roofline);
+  mmci_group_machine machine;
+  if (!group_machine(plan, &pricing, &roofline, &machine)) return MMC_OK;
+  return group_for(plan, &machine, limit_bytes, error);
+}
+
 /* ---- plans --------------------------------------------------------------------------------- */
+
+/* On host memory, intermediates of a batch that are more than this are read from memory again and
+ * not from a cache. */
+static const uint64_t host_chunk_bytes = 1 << 20;
 
 /* What a device with memory of its own can hold. Some of what is free is left to its libraries. */
 static mmc_status fit(mmc_plan *plan, const mmc_plan_options *options, mmci_error *error) {
   const mmci_device_async *async = plan->on.ops->async;
-  if (async == NULL) return MMC_OK;
+  if (async == NULL) return mmci_plan_shrink(&plan->plan, host_chunk_bytes, error);
   uint64_t free_bytes, total_bytes;
   mmc_status status = async->memory(plan->on.device, &free_bytes, &total_bytes, error);
   if (status != MMC_OK) return status;
@@ -105,6 +176,7 @@ static mmc_status make_plan(const mmc_chain *chain, const mmc_plan_options *opti
   if (status != MMC_OK) return status;
   status = fit(plan, options, error);
   if (status == MMC_OK && traffic != NULL) status = mmci_plan_fuse(&plan->plan, traffic, error);
+  if (status == MMC_OK) status = choose_groups(plan, limit_bytes, error);
   if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
   return status;
 }
@@ -120,15 +192,61 @@ static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options
   mmci_time_request request = {.pricing = &pricing,
                                .precision = plan->precision,
                                .notice = mmci_wisdom_pricing_notice(wisdom)};
+  mmci_group_machine machine;
+  if (group_machine(plan, &pricing, mmci_wisdom_pricing_roofline(wisdom), &machine))
+    request.machine = &machine;
   const char *solver = options->solver != NULL ? options->solver : "auto";
   status = mmci_plan_create_timed(chain, solver, options->memory_limit_bytes, &request, &plan->plan,
                                   error);
   if (status == MMC_OK) {
     status = fit(plan, options, error);
+    if (status == MMC_OK && request.machine != NULL)
+      status = group_for(plan, &machine, options->memory_limit_bytes, error);
     if (status == MMC_OK) status = mmci_plan_price(&plan->plan, &request, error);
     if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
   }
   mmci_wisdom_pricing_destroy(wisdom);
+  return status;
+}
+
+/* The same by what wisdom knows of its energy, in any precision that is no less exact than the one
+ * asked for. */
+static mmc_status plan_for_energy(const mmc_chain *chain, const mmc_plan_options *options,
+                                  mmc_plan *plan, mmci_wisdom_energy *const *known, int count,
+                                  mmci_error *error) {
+  const mmci_wisdom_pricing *time = mmci_wisdom_energy_time(known[0]);
+  mmci_pricing pricing = mmci_wisdom_pricing_of(time);
+  mmci_energy_request request = {.count = count,
+                                 .time = {.pricing = &pricing,
+                                          .precision = plan->precision,
+                                          .notice = mmci_wisdom_pricing_notice(time)},
+                                 .max_slowdown = options->max_slowdown};
+  for (int o = 0; o < count; o++) {
+    mmci_precision precision = (mmci_precision)(plan->precision - o);
+    request.offers[o] = (mmci_energy_offer){.precision = precision,
+                                            .name = mmci_precision_name(precision),
+                                            .pricing = mmci_wisdom_energy_of(known[o])};
+  }
+  const char *solver = options->solver != NULL ? options->solver : "auto";
+  mmc_status status = mmci_plan_create_energetic(chain, solver, options->memory_limit_bytes,
+                                                 &request, &plan->plan, &plan->precision, error);
+  if (status != MMC_OK) return status;
+  status = fit(plan, options, error);
+  if (status == MMC_OK) status = mmci_plan_energize(&plan->plan, &request, error);
+  if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+  return status;
+}
+
+static mmc_status make_energetic_plan(const mmc_chain *chain, const mmc_plan_options *options,
+                                      mmc_plan *plan, mmci_error *error) {
+  mmci_wisdom_energy *known[MMCI_ENERGY_PRECISIONS] = {NULL};
+  int count = 0;
+  mmc_status status = MMC_OK;
+  for (; status == MMC_OK && count <= (int)plan->precision; count++)
+    status = mmci_context_energy(plan->context, plan->on.name, chain->dtype,
+                                 (mmci_precision)(plan->precision - count), &known[count], error);
+  if (status == MMC_OK) status = plan_for_energy(chain, options, plan, known, count, error);
+  for (int o = 0; o < MMCI_ENERGY_PRECISIONS; o++) mmci_wisdom_energy_destroy(known[o]);
   return status;
 }
 
@@ -153,8 +271,9 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   if (status == MMC_OK) status = read_request(options, &objective, &traffic, error);
   if (status == MMC_OK) status = mmci_precision_read(options->precision, &plan->precision, error);
   if (status == MMC_OK)
-    status = objective == TIME
-                 ? make_timed_plan(chain, options, plan, error)
+    status = objective == TIME ? make_timed_plan(chain, options, plan, error)
+             : objective == ENERGY
+                 ? make_energetic_plan(chain, options, plan, error)
                  : make_plan(chain, options, plan, objective == TRAFFIC ? &traffic : NULL, error);
   if (status != MMC_OK) {
     free(plan);
@@ -162,9 +281,12 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   }
   plan->plan.device = plan->on.name;
   plan->plan.precision = mmci_precision_name(plan->precision);
-  name_kernels(plan);
-  *out = plan;
-  return MMC_OK;
+  status = name_kernels(plan, error);
+  if (status == MMC_OK)
+    *out = plan;
+  else
+    mmc_plan_destroy(plan);
+  return status;
 }
 
 mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,
@@ -203,7 +325,7 @@ const char *mmc_plan_device(const mmc_plan *plan) {
 }
 
 int64_t mmc_plan_step_count(const mmc_plan *plan) {
-  return plan->plan.chain->n - 1;
+  return plan->plan.step_count;
 }
 
 mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {
@@ -234,9 +356,9 @@ mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time
   if (plan == NULL || out == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   if (plan->plan.time == NULL)
-    return mmci_report(plan->context,
-                       mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective time"),
-                       &error);
+    return mmci_report(
+        plan->context,
+        mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective time or energy"), &error);
   if (index < 0 || index >= mmc_plan_step_count(plan))
     return mmci_report(
         plan->context,
@@ -245,6 +367,26 @@ mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time
   mmc_step_time time = {.predicted_s = step->predicted_s, .source = step->source};
   if (step->recipe != NULL) mmci_recipe_format(step->recipe, time.split);
   *out = time;
+  return MMC_OK;
+}
+
+double mmc_plan_predicted_joules(const mmc_plan *plan) {
+  return plan->plan.energy != NULL ? plan->plan.energy->joules : (double)NAN;
+}
+
+mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_energy *out) {
+  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  if (plan->plan.energy == NULL)
+    return mmci_report(plan->context,
+                       mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective energy"),
+                       &error);
+  if (index < 0 || index >= mmc_plan_step_count(plan))
+    return mmci_report(
+        plan->context,
+        mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
+  const mmci_plan_step *step = &plan->plan.steps[index];
+  *out = (mmc_step_energy){.predicted_j = step->predicted_j, .source = step->joules_source};
   return MMC_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "order/order.h"
 #include "tune/array.h"
 #include "tune/calibrate.h"
+#include "tune/joules.h"
 #include "tune/journal.h"
 #include "tune/measure.h"
 #include "tune/search.h"
@@ -23,6 +24,8 @@ typedef struct tuning {
   const mmc_tune_options *options;
   mmci_opened on;
   mmci_precision precision;
+  bool for_energy;
+  mmc_meter *meter; /* of energy */
   mmci_bench *bench;
   mmci_machine machine;
   mmc_tune_product *products; /* of all chains and of the caller's list, each once */
@@ -149,25 +152,47 @@ static int progress(void *user, double done, double left_s) {
   return t->stopped;
 }
 
+static mmc_status tell_tuned(tuning *t, const mmci_gemm *gemm, mmc_tuned *tuned,
+                             mmci_error *error) {
+  t->report.decided++;
+  tuned->product =
+      (mmc_tune_product){.dtype = gemm->dtype, .m = gemm->m, .k = gemm->k, .n = gemm->n};
+  mmci_form_op(&gemm->a, &tuned->product.op_a);
+  mmci_form_op(&gemm->b, &tuned->product.op_b);
+  if (t->options->decided == NULL || t->options->decided(t->options->user, tuned) == 0)
+    return MMC_OK;
+  t->stopped = true;
+  return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the callback decided");
+}
+
 static mmc_status tell(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                        mmci_error *error) {
-  tuning *t = user;
   char recipe[MMCI_RECIPE_TEXT_SIZE];
   mmci_recipe_format(&choice->recipe, recipe);
-  t->report.decided++;
-  mmc_tuned tuned = {.product = {.dtype = gemm->dtype, .m = gemm->m, .k = gemm->k, .n = gemm->n},
-                     .recipe = recipe,
+  mmc_tuned tuned = {.recipe = recipe,
+                     .plain_joules = (double)NAN,
+                     .joules = (double)NAN,
                      .plain_s = choice->plain_s,
                      .seconds = choice->seconds,
                      .gain = choice->gain.value,
                      .gain_low = choice->gain.low,
                      .gain_high = choice->gain.high};
-  mmci_form_op(&gemm->a, &tuned.product.op_a);
-  mmci_form_op(&gemm->b, &tuned.product.op_b);
-  if (t->options->decided == NULL || t->options->decided(t->options->user, &tuned) == 0)
-    return MMC_OK;
-  t->stopped = true;
-  return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the callback decided");
+  return tell_tuned(user, gemm, &tuned, error);
+}
+
+static mmc_status tell_saving(tuning *t, const mmci_gemm *gemm, const mmci_saving *saving,
+                              mmci_error *error) {
+  char recipe[MMCI_RECIPE_TEXT_SIZE];
+  mmci_recipe_format(&saving->recipe, recipe);
+  mmc_tuned tuned = {.recipe = recipe,
+                     .plain_s = saving->plain_s,
+                     .seconds = saving->seconds,
+                     .gain = saving->gain.value,
+                     .gain_low = saving->gain.low,
+                     .gain_high = saving->gain.high,
+                     .plain_joules = saving->plain_joules.value,
+                     .joules = saving->joules.value};
+  return tell_tuned(t, gemm, &tuned, error);
 }
 
 /* ---- one dtype ----------------------------------------------------------------------------- */
@@ -199,6 +224,22 @@ static mmc_status calibrate(session *s, mmci_error *error) {
   return status;
 }
 
+/* The same of energy's, by what time takes. */
+static mmc_status calibrate_energy(session *s, mmci_error *error) {
+  tuning *t = s->tuning;
+  mmci_wisdom_energy *known;
+  mmci_energy_model model;
+  mmc_status status = mmci_wisdom_energy_create(t->context->wisdom, &s->journal.fingerprint,
+                                                s->dtype, t->precision, &known, error);
+  if (status != MMC_OK) return status;
+  mmci_pricing pricing = mmci_wisdom_pricing_of(mmci_wisdom_energy_time(known));
+  bool calibrated = mmci_wisdom_energy_calibrated(known);
+  if (!calibrated)
+    status = mmci_calibrate_joules(s->tuner, s->dtype, t->precision, &pricing, &model, error);
+  mmci_wisdom_energy_destroy(known);
+  return status != MMC_OK || calibrated ? status : mmci_journal_energy(&s->journal, &model, error);
+}
+
 static mmc_status tune_range(session *s, mmci_error *error) {
   const mmc_tune_options *o = s->tuning->options;
   if (o->range == 0 || o->dtype != s->dtype) return MMC_OK;
@@ -213,6 +254,18 @@ static mmc_status tune_range(session *s, mmci_error *error) {
   return status;
 }
 
+/* Decides one product for energy. */
+static mmc_status save_joules(session *s, const mmci_gemm *gemm, mmci_error *error) {
+  mmci_recipe fastest;
+  mmci_saving saving;
+  bool found;
+  mmc_status status = mmci_journal_fastest(&s->journal, gemm, &found, &fastest, error);
+  if (status == MMC_OK)
+    status = mmci_tune_joules(s->tuner, gemm, found ? &fastest : NULL, &saving, error);
+  if (status == MMC_OK) status = mmci_journal_saving(&s->journal, gemm, &saving, error);
+  return status == MMC_OK ? tell_saving(s->tuning, gemm, &saving, error) : status;
+}
+
 static mmc_status tune_products(session *s, mmci_error *error) {
   tuning *t = s->tuning;
   int64_t count = 0, decided;
@@ -222,7 +275,11 @@ static mmc_status tune_products(session *s, mmci_error *error) {
       t->gemms[count++] = mmci_gemm_tight(s->dtype, t->precision, product->m, product->k,
                                           product->n, product->op_a, product->op_b);
   }
-  return mmci_tune_set(s->tuner, t->gemms, count, t->choices, &decided, error);
+  if (!t->for_energy) return mmci_tune_set(s->tuner, t->gemms, count, t->choices, &decided, error);
+  mmc_status status = MMC_OK;
+  for (int64_t p = 0; status == MMC_OK && p < count; p++)
+    status = save_joules(s, &t->gemms[p], error);
+  return status;
 }
 
 /* What is left of the budget. */
@@ -247,6 +304,7 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
   status = mmci_tuner_create(&t->machine, &options, &s.tuner, error);
   if (status != MMC_OK) return status;
   status = calibrate(&s, error);
+  if (status == MMC_OK && t->for_energy) status = calibrate_energy(&s, error);
   if (status == MMC_OK) status = tune_range(&s, error);
   if (status == MMC_OK) status = tune_products(&s, error);
   t->report.measurements += mmci_tuner_measurements(s.tuner);
@@ -259,8 +317,16 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
 static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
   if (o->size != sizeof *o)
     return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *o, o->size);
-  if (o->objective != NULL && strcmp(o->objective, "time") != 0)
-    return mmci_fail(error, MMC_E_ARG, "objective: expected time, got '%s'", o->objective);
+  bool for_energy = o->objective != NULL && strcmp(o->objective, "energy") == 0;
+  if (o->objective != NULL && !for_energy && strcmp(o->objective, "time") != 0)
+    return mmci_fail(error, MMC_E_ARG, "objective: expected time or energy, got '%s'",
+                     o->objective);
+  if (o->meter != NULL && !for_energy)
+    return mmci_fail(error, MMC_E_ARG, "meter: expected objective energy with it");
+  if (o->range > 0 && for_energy)
+    return mmci_fail(error, MMC_E_ARG,
+                     "range: expected objective time with it; of other sizes than those of chains "
+                     "and products a model gives the joules");
   if (!(o->budget_s >= 0))
     return mmci_fail(error, MMC_E_ARG, "budget: expected seconds, or 0 for no end, got %g",
                      o->budget_s);
@@ -278,6 +344,21 @@ static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
   return MMC_OK;
 }
 
+/* The meter of energy. One that is not here, which mmc_meter_open() allows, is a failure. */
+static mmc_status open_meter(tuning *t, mmci_error *error) {
+  const char *name = t->options->meter != NULL ? t->options->meter : t->on.name;
+  mmc_status status = mmc_meter_open(t->context, name, &t->meter);
+  if (status != MMC_OK) {
+    error->status = status;
+    mmc_context_message(t->context, error->text, sizeof error->text);
+    return status;
+  }
+  if (t->meter->ops != &mmci_meter_none) return MMC_OK;
+  char reason[sizeof error->text];
+  t->meter->ops->describe(t->meter->meter, reason, sizeof reason);
+  return mmci_fail(error, MMC_E_UNSUPPORTED, "meter: nothing measures joules here: %s", reason);
+}
+
 static mmc_status open(tuning *t, mmci_error *error) {
   const mmc_tune_options *o = t->options;
   const char *device = o->device != NULL ? o->device : "cpu";
@@ -290,10 +371,15 @@ static mmc_status open(tuning *t, mmci_error *error) {
   t->choices = mmci_alloc_array(count, sizeof *t->choices);
   if (t->gemms == NULL || t->choices == NULL) return mmci_fail_nomem(error, count * size);
   mmci_measure_options measure = mmci_measure_defaults();
+  if (t->for_energy) {
+    status = open_meter(t, error);
+    if (status != MMC_OK) return status;
+    measure.meter_ops = t->meter->ops;
+    measure.meter = t->meter->meter;
+  }
   status = mmci_bench_open(t->on.ops, t->on.device, &measure, &t->bench, error);
   if (status != MMC_OK) return status;
   t->machine = mmci_bench_machine(t->bench);
-  t->machine.pad = 0; /* a run has no room for padded copies */
   t->start_s = t->machine.now_s(t->machine.user);
   return MMC_OK;
 }
@@ -321,9 +407,13 @@ mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
                        &error);
   mmc_status status = check_options(options, &error);
   if (status != MMC_OK) return mmci_report(context, status, &error);
-  tuning t = {.context = context, .options = options};
+  tuning t = {
+      .context = context,
+      .options = options,
+      .for_energy = options->objective != NULL && strcmp(options->objective, "energy") == 0};
   status = tune(&t, &error);
   mmci_bench_close(t.bench);
+  mmc_meter_destroy(t.meter);
   free(t.gemms);
   free(t.choices);
   free(t.products);

@@ -36,6 +36,16 @@ mmc_status mmci_context_pricing(mmc_context *context, const char *device, mmc_dt
   return mmci_wisdom_pricing_create(context->wisdom, &fingerprint, dtype, precision, out, error);
 }
 
+mmc_status mmci_context_energy(mmc_context *context, const char *device, mmc_dtype dtype,
+                               mmci_precision precision, mmci_wisdom_energy **out,
+                               mmci_error *error) {
+  mmci_fingerprint fingerprint;
+  mmc_status status = mmci_context_fingerprint(context, device, dtype,
+                                               mmci_precision_name(precision), &fingerprint, error);
+  if (status != MMC_OK) return status;
+  return mmci_wisdom_energy_create(context->wisdom, &fingerprint, dtype, precision, out, error);
+}
+
 /* Whether a device that is here, of that name, has that identity. Several of a kind may differ. One
  * that is here and does not open makes no entry foreign: it is a failure. */
 static mmc_status is_here(void *user, const mmci_fingerprint *fingerprint, bool *here,

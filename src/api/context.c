@@ -90,6 +90,25 @@ mmc_status mmc_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n, co
   return mmci_report(context, status, &error);
 }
 
+static mmc_status create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
+                               const mmc_chain_options *options, mmc_chain **out,
+                               mmci_error *error) {
+  mmc_chain_options defaults = MMC_CHAIN_OPTIONS_INIT;
+  if (options == NULL) options = &defaults;
+  if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
+  if (options->size != sizeof *options)
+    return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *options,
+                     options->size);
+  return mmci_chain_create_batch(dtype, n, dims, ops, options->batch, options->same, out, error);
+}
+
+mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype, int64_t n,
+                                  const int64_t *dims, const mmc_op *ops,
+                                  const mmc_chain_options *options, mmc_chain **out) {
+  mmci_error error = {0};
+  return mmci_report(context, create_batch(dtype, n, dims, ops, options, out, &error), &error);
+}
+
 mmc_status mmc_chain_parse(mmc_context *context, const char *text, mmc_chain **out) {
   mmci_error error = {0};
   mmc_status status = out == NULL

@@ -47,38 +47,86 @@ mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error) {
   return MMC_OK;
 }
 
-/* A chain with room for n factors; dims and ops are the caller's to fill. */
-static mmc_status allocate(mmc_dtype dtype, int64_t n, mmc_chain **out, mmci_error *error) {
-  size_t count = (size_t)n,
-         bytes = sizeof(mmc_chain) + (count + 1) * sizeof(int64_t) + count * sizeof(mmc_op);
+/* A chain with room for n factors; dims, ops and same, if any, are the caller's to fill. */
+static mmc_status allocate(mmc_dtype dtype, int64_t n, bool has_same, mmc_chain **out,
+                           mmci_error *error) {
+  size_t count = (size_t)n, bytes = sizeof(mmc_chain) + (count + 1) * sizeof(int64_t) +
+                                    count * (sizeof(mmc_op) + (has_same ? sizeof(int32_t) : 0));
   mmc_chain *chain = malloc(bytes);
   if (chain == NULL) return mmci_fail_nomem(error, bytes);
   chain->dtype = dtype;
   chain->n = (int32_t)n;
+  chain->batch = 1;
   chain->dims = (int64_t *)(chain + 1);
   chain->ops = (mmc_op *)(chain->dims + count + 1);
+  chain->same = has_same ? (int32_t *)(chain->ops + count) : NULL;
+  *out = chain;
+  return MMC_OK;
+}
+
+static mmc_status check_ops(int64_t n, const mmc_op *ops, mmci_error *error) {
+  for (int64_t i = 0; ops != NULL && i < n; i++)
+    if (ops[i] != MMC_OP_N && ops[i] != MMC_OP_T && ops[i] != MMC_OP_H)
+      return mmci_fail(error, MMC_E_ARG,
+                       "ops[%" PRId64 "]: expected MMC_OP_N, _T or _H, got number %d", i,
+                       (int)ops[i]);
+  return MMC_OK;
+}
+
+/* Each names a factor that is the first of its kind, of the same shape and op. */
+static mmc_status check_same(int64_t n, const int64_t *dims, const mmc_op *ops, const int64_t *same,
+                             mmci_error *error) {
+  for (int64_t i = 0; same != NULL && i < n; i++) {
+    int64_t j = same[i];
+    if (j < 0 || j > i || same[j] != j)
+      return mmci_fail(error, MMC_E_ARG,
+                       "same[%" PRId64 "]: expected %" PRId64
+                       " or the first of the factors before that are this one, got %" PRId64,
+                       i, i, j);
+    if (dims[j] != dims[i] || dims[j + 1] != dims[i + 1] || (ops != NULL && ops[j] != ops[i]))
+      return mmci_fail(error, MMC_E_ARG,
+                       "same[%" PRId64 "]: factor %" PRId64 " is of another shape or op", i, j);
+  }
+  return MMC_OK;
+}
+
+mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims,
+                                   const mmc_op *ops, int64_t batch, const int64_t *same,
+                                   mmc_chain **out, mmci_error *error) {
+  if (mmc_dtype_name(dtype) == NULL)
+    return mmci_fail(error, MMC_E_ARG,
+                     "dtype: expected f32, f64, c64, c128, f16 or bf16, got number %d", (int)dtype);
+  if (batch < 0 || batch > MMCI_MAX_BATCH)
+    return mmci_fail(error, MMC_E_ARG, "batch: expected 0 to 2^62, got %" PRId64, batch);
+  mmc_status status = mmci_dims_check(n, dims, error);
+  if (status == MMC_OK) status = check_ops(n, ops, error);
+  if (status == MMC_OK) status = check_same(n, dims, ops, same, error);
+  mmc_chain *chain;
+  if (status == MMC_OK) status = allocate(dtype, n, same != NULL, &chain, error);
+  if (status != MMC_OK) return status;
+  chain->batch = batch;
+  memcpy(chain->dims, dims, (size_t)(n + 1) * sizeof *dims);
+  for (int64_t i = 0; i < n; i++) chain->ops[i] = ops != NULL ? ops[i] : MMC_OP_N;
+  for (int64_t i = 0; same != NULL && i < n; i++) chain->same[i] = (int32_t)same[i];
   *out = chain;
   return MMC_OK;
 }
 
 mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                              mmc_chain **out, mmci_error *error) {
-  if (mmc_dtype_name(dtype) == NULL)
-    return mmci_fail(error, MMC_E_ARG,
-                     "dtype: expected f32, f64, c64, c128, f16 or bf16, got number %d", (int)dtype);
-  mmc_status status = mmci_dims_check(n, dims, error);
+  return mmci_chain_create_batch(dtype, n, dims, ops, 1, NULL, out, error);
+}
+
+mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *error) {
+  size_t n = (size_t)chain->n;
+  mmc_chain *copy;
+  mmc_status status = allocate(chain->dtype, chain->n, chain->same != NULL, &copy, error);
   if (status != MMC_OK) return status;
-  for (int64_t i = 0; ops != NULL && i < n; i++)
-    if (ops[i] != MMC_OP_N && ops[i] != MMC_OP_T && ops[i] != MMC_OP_H)
-      return mmci_fail(error, MMC_E_ARG,
-                       "ops[%" PRId64 "]: expected MMC_OP_N, _T or _H, got number %d", i,
-                       (int)ops[i]);
-  mmc_chain *chain;
-  status = allocate(dtype, n, &chain, error);
-  if (status != MMC_OK) return status;
-  memcpy(chain->dims, dims, (size_t)(n + 1) * sizeof *dims);
-  for (int64_t i = 0; i < n; i++) chain->ops[i] = ops != NULL ? ops[i] : MMC_OP_N;
-  *out = chain;
+  copy->batch = chain->batch;
+  memcpy(copy->dims, chain->dims, (n + 1) * sizeof *copy->dims);
+  memcpy(copy->ops, chain->ops, n * sizeof *copy->ops);
+  if (chain->same != NULL) memcpy(copy->same, chain->same, n * sizeof *copy->same);
+  *out = copy;
   return MMC_OK;
 }
 
@@ -97,6 +145,10 @@ const int64_t *mmc_chain_dims(const mmc_chain *chain) {
 }
 const mmc_op *mmc_chain_ops(const mmc_chain *chain) {
   return chain->ops;
+}
+
+int64_t mmc_chain_batch(const mmc_chain *chain) {
+  return chain->batch;
 }
 
 /* ---- text form ----------------------------------------------------------------------------- */
@@ -142,7 +194,7 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
   }
 
   int64_t count = 1;
-  for (const char *c = at; *c != '\0' && *c != ':'; c++) count += *c == 'x';
+  for (const char *c = at; *c != '\0' && *c != '@' && *c != ':'; c++) count += *c == 'x';
   if (count == 1) {
     int64_t dim;
     const char *end = parse_dim(at, &dim);
@@ -152,7 +204,7 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
   mmc_status status = check_length(count - 1, error);
   if (status != MMC_OK) return status;
   mmc_chain *chain;
-  status = allocate(dtype, count - 1, &chain, error);
+  status = allocate(dtype, count - 1, false, &chain, error);
   if (status != MMC_OK) return status;
 
   for (int64_t i = 0; i < count && status == MMC_OK; i++) {
@@ -163,6 +215,13 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
     const char *end = parse_dim(at + (i > 0), &chain->dims[i]);
     if (end == NULL) status = fail_at(text, at + (i > 0), "a dim of 0 to 2^62", error);
     at = end;
+  }
+  if (status == MMC_OK && *at == '@') {
+    const char *end = parse_dim(at + 1, &chain->batch);
+    if (end == NULL)
+      status = fail_at(text, at + 1, "a batch of 0 to 2^62 chains", error);
+    else
+      at = end;
   }
   for (int32_t i = 0; i < chain->n; i++) chain->ops[i] = MMC_OP_N;
   if (status == MMC_OK && *at == ':') {
@@ -194,6 +253,7 @@ mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *use
     mmci_text_printf(&text, "x%" PRId64, chain->dims[i + 1]);
     plain = plain && chain->ops[i] == MMC_OP_N;
   }
+  if (chain->batch != 1) mmci_text_printf(&text, "@%" PRId64, chain->batch);
   if (!plain) {
     mmci_text_bytes(&text, ":", 1);
     for (int32_t i = 0; i < chain->n; i++) mmci_text_bytes(&text, &op_letters[chain->ops[i]], 1);

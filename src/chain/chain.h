@@ -4,20 +4,29 @@
 
 #include "chain/gemm.h"
 
-/* Immutable. dims and ops lie behind the struct, in one allocation. */
+/* Immutable. dims, ops and same lie behind the struct, in one allocation. */
 struct mmc_chain {
   mmc_dtype dtype;
   int32_t n;
+  int64_t batch; /* how many such chains, multiplied together; 0: none at all */
   int64_t *dims; /* n+1 */
   mmc_op *ops;   /* n */
+  int32_t *same; /* n: the first factor that is the same matrix with the same op; NULL: unknown */
 };
 
 /* Limits that keep every index in 32 bits and every product of two dims in 128. */
 #define MMCI_MAX_DIM ((int64_t)1 << 62)
+#define MMCI_MAX_BATCH ((int64_t)1 << 62)
 enum { MMCI_MAX_FACTORS = (1 << 30) - 1 };
 
 mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                              mmc_chain **out, mmci_error *error);
+/* The same for a batch, see mmc_chain_options. */
+mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims,
+                                   const mmc_op *ops, int64_t batch, const int64_t *same,
+                                   mmc_chain **out, mmci_error *error);
+/* Returns E_NOMEM. */
+mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *error);
 mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error);
 
 /* Checks n and dims as mmci_chain_create() does. */

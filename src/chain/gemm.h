@@ -12,19 +12,23 @@ typedef enum mmci_precision {
 
 /* How an operand lies. Element (r, c) is data[r * ld + c], or data[c * ld + r] when trans,
  * conjugated when conj. A column-major matrix is a transposed row-major one. ld in elements, at
- * least 1. */
+ * least 1. Of a batch, matrix i begins i * stride elements after the first; stride 0: all share
+ * one. When gathered, data is a table of the batch's addresses instead, in memory of the device. */
 typedef struct mmci_form {
   int64_t ld;
-  bool trans, conj;
+  bool trans, conj, gathered;
+  int64_t stride;
 } mmci_form;
 
-/* C = A B, or C += A B when accumulate. C m x n, row-major; A m x k, B k x n; all sizes >= 0. */
+/* C = A B, or C += A B when accumulate. C m x n, row-major; A m x k, B k x n; all sizes >= 0. Or a
+ * batch of such products, which touch different parts of memory. */
 typedef struct mmci_gemm {
   mmc_dtype dtype;
   mmci_precision precision;
   int64_t m, k, n;
   mmci_form a, b;
-  int64_t ldc;
+  int64_t ldc, c_stride;
+  int64_t batch; /* how many products; 0 stands for 1 */
   bool accumulate;
   int variant; /* 0: the device's own choice; 1 to variants(): another way to the same result;
                   prepare returns E_UNSUPPORTED where there is no such way */
@@ -34,11 +38,20 @@ typedef struct mmci_gemm {
  */
 double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n);
 
+/* Bytes of one passage over every matrix. */
+double mmci_gemm_bytes(const mmci_gemm *gemm);
+
 /* The op that a form stands for; false when it is none: conjugated but not transposed. */
 bool mmci_form_op(const mmci_form *form, mmc_op *out);
 
 /* op(A) op(B) of m x k by k x n with all matrices row-major, without gaps. */
 mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, int64_t k,
                           int64_t n, mmc_op op_a, mmc_op op_b);
+
+/* rows x cols, or 0 when that does not fit: of such a matrix there is no second. */
+int64_t mmci_elements(int64_t rows, int64_t cols);
+
+/* Makes it a batch of such products, whose matrices follow each other without gaps. */
+void mmci_gemm_spread(mmci_gemm *gemm, int64_t batch);
 
 #endif

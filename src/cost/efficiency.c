@@ -41,18 +41,21 @@ static bool is_grid(const mmci_grid *grid) {
 }
 
 mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], const double *seconds,
-                              double margin, mmci_array **out, mmci_error *error) {
+                              const mmci_trust *trust, mmci_array **out, mmci_error *error) {
   for (int i = 0; i < 3; i++)
     if (!is_grid(&grid[i]))
       return mmci_fail(error, MMC_E_FORMAT,
                        "array: expected 1 to %d rising multiples of the step along %c",
                        MMCI_ARRAY_VALUES, "mkn"[i]);
-  if (!(margin >= 0) || !isfinite(margin))
-    return mmci_fail(error, MMC_E_FORMAT, "array: expected a margin >= 0, got %g", margin);
+  const double facts[] = {trust->margin, trust->between, trust->error};
+  for (int f = 0; f < 3; f++)
+    if (!(facts[f] >= 0) || !isfinite(facts[f]))
+      return mmci_fail(error, MMC_E_FORMAT, "array: expected margins and an error >= 0, got %g",
+                       facts[f]);
   mmci_array *array;
   mmc_status status = mmci_array_create(like, grid, &array, error);
   if (status != MMC_OK) return status;
-  array->margin = margin;
+  array->trust = *trust;
   for (int64_t at = 0; at < mmci_array_count(array); at++) {
     array->seconds[at] = seconds[at];
     if (seconds[at] > 0 && isfinite(seconds[at])) continue;
@@ -142,26 +145,46 @@ typedef struct cut {
   mmci_axis axis;
   int64_t first, second;
   double seconds;
+  double margin; /* that it had to gain */
 } cut;
 
 /* The times along an axis up to the size itself, the other two fixed: E(*, n, k), E(m, *, k). */
 static void time_line(const view *v, const place p[3], int axis, double line[MMCI_ARRAY_VALUES]) {
-  place moving[3] = {p[0], p[1], p[2]};
+  int one = (axis + 1) % 3, other = (axis + 2) % 3;
+  const double *from[4]; /* the corners of the other two axes */
+  for (int c = 0; c < 4; c++)
+    from[c] = v->array->seconds + v->strides[one] * (c & 1 ? p[one].next : p[one].at) +
+              v->strides[other] * (c & 2 ? p[other].next : p[other].at);
   for (int i = 0; i <= p[axis].next; i++) {
-    moving[axis] = (place){.at = i, .next = i};
-    line[i] = interpolated(v, moving);
+    int64_t at = i * v->strides[axis];
+    double low = between(from[0][at], from[1][at], p[one].share);
+    double high = p[other].share > 0 ? between(from[2][at], from[3][at], p[one].share) : low;
+    line[i] = between(low, high, p[other].share);
   }
 }
 
-/* Cuts of size so that one part is a grid value; the other may lie between two. */
-static void best_on_line(const mmci_grid *grid, const double *line, mmci_axis axis, int64_t size,
-                         cut *best) {
-  for (int i = 0; i < grid->count && grid->values[i] < size; i++) {
-    place rest;
-    if (!find_place(grid, size - grid->values[i], &rest)) continue;
-    double seconds = line[i] + between(line[rest.at], line[rest.next], rest.share);
-    if (seconds < best->seconds)
-      *best = (cut){axis, grid->values[i], size - grid->values[i], seconds};
+/* Cuts of size so that one part is a grid value; the other may lie between two. on_grid: the sizes
+ * along the other axes and the whole are grid values. */
+static void best_on_line(const mmci_array *array, const double *line, mmci_axis axis, int64_t size,
+                         double plain_s, bool on_grid, cut *best) {
+  const mmci_grid *grid = &array->grid[axis - MMCI_AXIS_M];
+  const int64_t *values = grid->values, up = (size + grid->step - 1) / grid->step * grid->step;
+  int above = grid->count - 1; /* the first value that is not below what is left */
+  for (int i = 0; i < grid->count && values[i] < size; i++) {
+    int64_t rest = up - values[i];
+    while (above > 0 && values[above - 1] >= rest) above--;
+    if (values[above] < rest) continue;
+    double seconds = line[i] + line[above];
+    bool rest_on_grid = values[above] == rest || above == 0;
+    if (!rest_on_grid) {
+      int64_t below = values[above - 1];
+      double share = (double)(rest - below) / (double)(values[above] - below);
+      seconds = line[i] + between(line[above - 1], line[above], share);
+    }
+    if (!(seconds < best->seconds)) continue;
+    double margin = on_grid && rest_on_grid ? array->trust.margin : array->trust.between;
+    if (seconds * (1 + margin) < plain_s)
+      *best = (cut){axis, values[i], size - values[i], seconds, margin};
   }
 }
 
@@ -171,17 +194,18 @@ bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
   if (!find_places(array, m, k, n, p)) return false;
   view v = view_of(array);
   double line[MMCI_ARRAY_VALUES], plain_s = interpolated(&v, p);
-  cut best = {.axis = MMCI_PIECE, .seconds = plain_s / (1 + array->margin)};
+  bool on_grid = !(p[0].share > 0) && !(p[1].share > 0) && !(p[2].share > 0);
+  cut best = {.axis = MMCI_PIECE, .seconds = plain_s};
   time_line(&v, p, 0, line);
-  best_on_line(&array->grid[0], line, MMCI_AXIS_M, m, &best);
+  best_on_line(array, line, MMCI_AXIS_M, m, plain_s, on_grid, &best);
   time_line(&v, p, 2, line);
-  best_on_line(&array->grid[2], line, MMCI_AXIS_N, n, &best);
+  best_on_line(array, line, MMCI_AXIS_N, n, plain_s, on_grid, &best);
 
   mmci_recipe plain = mmci_recipe_whole(0);
   *choice = (mmci_choice){.recipe = plain,
                           .plain_s = plain_s,
                           .seconds = plain_s,
-                          .spread = array->margin,
+                          .spread = array->trust.error,
                           .gain = {1, 1, 1}};
   int64_t sizes[2] = {best.first, best.second};
   if (best.axis == MMCI_PIECE ||
@@ -189,6 +213,6 @@ bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
     return true;
   double gain = plain_s / best.seconds;
   choice->seconds = best.seconds;
-  choice->gain = (mmci_estimate){gain, gain / (1 + array->margin), gain * (1 + array->margin)};
+  choice->gain = (mmci_estimate){gain, gain / (1 + best.margin), gain * (1 + best.margin)};
   return true;
 }

@@ -24,12 +24,20 @@ typedef struct mmci_grid {
   int64_t values[MMCI_ARRAY_VALUES];
 } mmci_grid;
 
+/* How far an array is to be believed, found by trying what it predicts. Times of grid values were
+ * measured; others lie between them. */
+typedef struct mmci_trust {
+  double margin;  /* what a cut must be predicted to gain when all its times are of grid values */
+  double between; /* the same of other cuts */
+  double error;   /* that most predicted times are off by less, relative */
+} mmci_trust;
+
 /* Immutable when made. */
 typedef struct mmci_array {
   mmci_gemm like;    /* dtype, precision and ops; its sizes mean nothing */
   mmci_grid grid[3]; /* along m, k, n */
-  double margin;     /* what a cut must be predicted to gain: the error of predictions, see below */
-  double *seconds;   /* of value (i, j, l): at (i * grid[1].count + j) * grid[2].count + l */
+  mmci_trust trust;
+  double *seconds; /* of value (i, j, l): at (i * grid[1].count + j) * grid[2].count + l */
 } mmci_array;
 
 /* An array whose seconds are to be filled. Returns: E_NOMEM. */
@@ -38,7 +46,7 @@ mmc_status mmci_array_create(const mmci_gemm *like, const mmci_grid grid[3], mmc
 /* An array of grids and seconds that were kept. Checked: it may come from anywhere.
  * Returns: E_FORMAT, E_NOMEM. */
 mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], const double *seconds,
-                              double margin, mmci_array **out, mmci_error *error);
+                              const mmci_trust *trust, mmci_array **out, mmci_error *error);
 void mmci_array_destroy(mmci_array *array);
 
 /* Values in the array. */
@@ -49,8 +57,8 @@ double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t
 double mmci_array_efficiency(const mmci_array *array, int64_t m, int64_t k, int64_t n);
 
 /* The near-optimal two-way cut along m or n (online steps 610 to 630): the one whose two parts are
- * predicted to take least time, when that gains more than the margin; else plain. False outside of
- * the array. Measures nothing, allocates nothing. */
+ * predicted to take least time of those that gain more than their margin; else plain. False outside
+ * of the array. Measures nothing, allocates nothing. */
 bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
                        mmci_choice *choice);
 

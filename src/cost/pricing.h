@@ -6,6 +6,7 @@
 
 typedef struct mmci_price {
   double seconds;     /* >= 0; as the recipe says */
+  double plain_s;     /* of the plain call; what seconds are where the recipe is that */
   double error;       /* that seconds are thought to be off by at most, relative */
   bool modelled;      /* errors are of one kind: those of several products add up */
   const char *source; /* static text: "measured", "array", "model" or "model, not calibrated" */

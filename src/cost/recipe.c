@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
 /* Nodes whose text fits whatever the numbers: four splits "n:" of two numbers of 19 digits with a
  * comma and parentheses, five variants, "pad9999/lanes9999/". */
 enum { ALWAYS_FIT = 9 };
@@ -268,6 +270,16 @@ mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm) {
   padded.b.ld = rounded_up(gemm->b.ld, recipe->pad);
   padded.ldc = rounded_up(gemm->ldc, recipe->pad);
   return padded;
+}
+
+uint64_t mmci_padded_bytes(int multiple, mmc_dtype dtype, int64_t rows, int64_t cols) {
+  uint64_t bytes, most = UINT64_MAX / 4;
+  if (__builtin_mul_overflow((uint64_t)rounded_up(rows, multiple),
+                             (uint64_t)rounded_up(cols, multiple), &bytes) ||
+      __builtin_mul_overflow(bytes, (uint64_t)mmc_dtype_size(dtype), &bytes) ||
+      bytes > most - MMCI_ALIGNMENT)
+    return most;
+  return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
 }
 
 static int64_t offset(const mmci_form *form, int64_t row, int64_t column) {

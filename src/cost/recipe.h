@@ -86,6 +86,9 @@ typedef struct mmci_piece {
  * it copies before (A, B, and C when it accumulates) and after (C) where they differ from the
  * product's. */
 mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm);
+/* Room for a copy of a rows x cols matrix whose leading dimension is rounded up to a multiple,
+ * whichever of both it is along, so that others may follow; UINT64_MAX / 4 when it is more. */
+uint64_t mmci_padded_bytes(int multiple, mmc_dtype dtype, int64_t rows, int64_t cols);
 /* Fills pieces with the calls that make the (padded) product, and returns how many. The recipe must
  * be one for the product's sizes. */
 int mmci_recipe_pieces(const mmci_recipe *recipe, const mmci_gemm *gemm,

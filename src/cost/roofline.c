@@ -40,18 +40,31 @@ mmci_roofline mmci_roofline_assumed(const char *device, mmc_dtype dtype, mmci_pr
 
 /* ---- predicted ----------------------------------------------------------------------------- */
 
-static double bytes_of(const mmci_gemm *gemm) {
-  double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
-  return (double)mmc_dtype_size(gemm->dtype) * (m * k + k * n + m * n);
-}
-
 double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
   double flops = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n);
-  double compute = flops / r->flops_per_s, traffic = bytes_of(gemm) / r->bytes_per_s;
+  double compute = flops / r->flops_per_s, traffic = mmci_gemm_bytes(gemm) / r->bytes_per_s;
   if (flops > 0)
     compute *= (1 + r->half_mn / (double)gemm->m) * (1 + r->half_mn / (double)gemm->n) *
                (1 + r->half_k / (double)gemm->k);
   return r->launch_s + fmax(compute, traffic) + (1 - r->overlap) * fmin(compute, traffic);
+}
+
+void mmci_roofline_price(const mmci_roofline *r, const mmci_gemm *gemm, mmci_price *out) {
+  double seconds = mmci_roofline_seconds(r, gemm);
+  *out = (mmci_price){.seconds = seconds,
+                      .plain_s = seconds,
+                      .error = r->error,
+                      .modelled = true,
+                      .source = r->calibrated ? "model" : "model, not calibrated",
+                      .recipe = mmci_recipe_whole(0)};
+}
+
+static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  mmci_roofline_price(user, gemm, out);
+}
+
+mmci_pricing mmci_roofline_pricing(const mmci_roofline *roofline) {
+  return (mmci_pricing){.user = roofline, .price = price};
 }
 
 /* ---- fitted -------------------------------------------------------------------------------- */
@@ -98,7 +111,7 @@ static fit start_of(const mmci_sample *samples, int count, form form) {
     const mmci_gemm *gemm = &samples[s].gemm;
     double seconds = samples[s].seconds;
     flops_per_s = fmax(flops_per_s, mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / seconds);
-    bytes_per_s = fmax(bytes_per_s, bytes_of(gemm) / seconds);
+    bytes_per_s = fmax(bytes_per_s, mmci_gemm_bytes(gemm) / seconds);
     launch_s = fmin(launch_s, seconds);
   }
   return (fit){.form = form,

@@ -28,6 +28,10 @@ mmci_roofline mmci_roofline_assumed(const char *device, mmc_dtype dtype, mmci_pr
 
 double mmci_roofline_seconds(const mmci_roofline *roofline, const mmci_gemm *gemm);
 
+/* The price of a product by one plain call, and all prices by this roofline, which must stay. */
+void mmci_roofline_price(const mmci_roofline *roofline, const mmci_gemm *gemm, mmci_price *out);
+mmci_pricing mmci_roofline_pricing(const mmci_roofline *roofline);
+
 /* A product that was timed. */
 typedef struct mmci_sample {
   mmci_gemm gemm;

@@ -11,7 +11,7 @@
 #include "chain/gemm.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 2
+#define MMCI_DEVICE_ABI 3
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -44,6 +44,33 @@ typedef struct mmci_device_order {
   double seconds;          /* of the solve on the device, by its own clock */
   const char *kernel_used; /* static text: "tiled f64" */
 } mmci_device_order;
+
+/* ---- several products as one call --------------------------------------------------------------
+ */
+
+/* left * right: below n an operand, else the result of product x - n. */
+typedef struct mmci_chain_step {
+  int64_t m, k, n;
+  int32_t left, right;
+} mmci_chain_step;
+
+/* A part of a plan, or all of it, as one call: n operands, count products of them, children before
+ * parents, the last of which is the result C, row-major. Intermediates are the device's own matter.
+ * Usually every operand and result is read by one product; where a power is computed, by several.
+ * All of it batch times, with operands that lie as their forms say. */
+typedef struct mmci_device_chain {
+  mmc_dtype dtype;
+  mmci_precision precision;
+  int64_t batch; /* >= 1 */
+  int32_t n, count;
+  const mmci_form *forms;          /* n */
+  const mmci_chain_step *products; /* count */
+  int64_t ldc, c_stride;
+  bool c_gathered;
+  int variant; /* as in mmci_gemm */
+} mmci_device_chain;
+
+typedef struct mmci_chain_kernel mmci_chain_kernel; /* one of those, prepared */
 
 /* ---- who a device is ------------------------------------------------------------------------- */
 
@@ -97,6 +124,11 @@ typedef struct mmci_device_async {
   void (*event_destroy)(mmci_event *event);
   mmc_status (*event_record)(mmci_queue *queue, mmci_event *event, mmci_error *error);
   mmc_status (*event_wait)(mmci_queue *queue, mmci_event *event, mmci_error *error);
+  /* Events that a time can be read off, by the device's clock (optional, both or none): between two
+   * of them that were recorded on one queue and waited for. */
+  mmc_status (*timer_create)(mmci_device *device, mmci_event **out, mmci_error *error);
+  mmc_status (*seconds_between)(mmci_event *from, mmci_event *to, double *seconds,
+                                mmci_error *error);
 
   /* Between begin and end, what this queue and those that wait for its events are given is recorded
    * and not done. upload and download are not for captures. capture_end ends the capture on failure
@@ -136,6 +168,17 @@ typedef struct mmci_device_ops {
   mmc_status (*enqueue)(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
                         void *c, mmci_error *error);
   mmc_status (*sync)(mmci_queue *queue, mmci_error *error);
+
+  /* Chains (optional, all or none), by the rules of products. The chain and what it points at need
+   * not outlive prepare, nor the n addresses in operands the call of enqueue. */
+  bool (*chain_supports)(const mmci_device *device, const mmci_device_chain *chain);
+  const char *(*chain_name)(const mmci_device *device, const mmci_device_chain *chain);
+  mmc_status (*chain_prepare)(mmci_device *device, const mmci_device_chain *chain,
+                              mmci_chain_kernel **out, mmci_error *error);
+  void (*chain_release)(mmci_chain_kernel *kernel);
+  mmc_status (*chain_enqueue)(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                              const void *const *operands, void *c, mmci_error *error);
+
   mmc_status (*alloc)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
   void (*dealloc)(mmci_device *device, void *memory);
   const mmci_device_async *async; /* NULL: operands are host memory and every call waits */

@@ -6,6 +6,17 @@
 
 #include "device/device.h"
 
+/* Where matrix i of a batch begins. */
+static inline const void *mmci_batch_at(const void *data, const mmci_form *form, size_t element,
+                                        int64_t i) {
+  if (form->gathered) return ((const void *const *)data)[i];
+  return (const char *)data + i * form->stride * (int64_t)element;
+}
+static inline void *mmci_batch_result_at(void *c, bool gathered, int64_t stride, size_t element,
+                                         int64_t i) {
+  return gathered ? ((void **)c)[i] : (char *)c + i * stride * (int64_t)element;
+}
+
 mmc_status mmci_host_probe(int *count, mmci_error *error);
 mmc_status mmci_host_open(int index, mmci_device **out, mmci_error *error);
 void mmci_host_close(mmci_device *device);

@@ -127,13 +127,48 @@ static void copy_reals(void *to, const unsigned char *from, size_t count, size_t
 }
 
 static mmc_matrix matrix_of(const mmci_npy_header *header) {
+  const int64_t *core = header->shape + header->ndim - 2; /* of two dimensions and more */
   if (header->ndim == 1)
     return (mmc_matrix){
         .rows = 1, .cols = header->shape[0], .ld = header->shape[0], .layout = MMC_ROW_MAJOR};
-  return (mmc_matrix){.rows = header->shape[0],
-                      .cols = header->shape[1],
-                      .ld = header->fortran_order ? header->shape[0] : header->shape[1],
-                      .layout = header->fortran_order ? MMC_COL_MAJOR : MMC_ROW_MAJOR};
+  bool by_columns = header->fortran_order && header->ndim == 2;
+  mmc_matrix matrix = {.rows = core[0],
+                       .cols = core[1],
+                       .ld = by_columns ? core[0] : core[1],
+                       .layout = by_columns ? MMC_COL_MAJOR : MMC_ROW_MAJOR};
+  return matrix;
+}
+
+/* All elements; false when they are more than the machine counts. */
+static bool count_elements(const mmci_npy_header *header, size_t *out) {
+  size_t count = 1;
+  bool none = false, fits = true;
+  for (int d = 0; d < header->ndim; d++) {
+    none = none || header->shape[d] == 0;
+    fits = fits && !__builtin_mul_overflow(count, (uint64_t)header->shape[d], &count);
+  }
+  *out = none ? 0 : count;
+  return none || fits;
+}
+
+/* Turns the order of the dimensions around: the first runs fastest in from, the last in to. */
+static void to_c_order(const mmci_npy_header *header, const unsigned char *from, size_t count,
+                       unsigned char *to) {
+  size_t size = header->type->size, steps[MMCI_NPY_NDIM_MAX], step = 1, place = 0;
+  int64_t index[MMCI_NPY_NDIM_MAX] = {0};
+  for (int d = 0; d < header->ndim; d++) {
+    steps[d] = step;
+    step *= (size_t)header->shape[d];
+  }
+  for (size_t i = 0; i < count; i++) {
+    memcpy(to + i * size, from + place * size, size);
+    for (int d = header->ndim - 1; d >= 0; d--) {
+      place += steps[d];
+      if (++index[d] < header->shape[d]) break;
+      place -= steps[d] * (size_t)header->shape[d];
+      index[d] = 0;
+    }
+  }
 }
 
 /* Points npy->matrix to the data, which begin at offset. */
@@ -141,20 +176,21 @@ static mmc_status find_data(mmci_npy *npy, size_t offset, const char *shown, mmc
   const mmci_npy_type *type = npy->header.type;
   source *s = &npy->source;
   npy->matrix = matrix_of(&npy->header);
-  int64_t rows = npy->matrix.rows, cols = npy->matrix.cols;
-
-  /* Both dims are at most 2^62, so a shape with a 0 multiplies without overflow. */
+  const mmci_npy_header *header = &npy->header;
   size_t count, size, end;
-  if (__builtin_mul_overflow((uint64_t)rows, (uint64_t)cols, &count) ||
-      __builtin_mul_overflow(count, type->size, &size) ||
-      __builtin_add_overflow(size, offset, &end) || end > PTRDIFF_MAX)
+  if (!count_elements(header, &count) || __builtin_mul_overflow(count, type->size, &size) ||
+      __builtin_add_overflow(size, offset, &end) || end > PTRDIFF_MAX) {
+    int64_t cols = header->shape[header->ndim - 1];
     return mmci_fail(error, MMC_E_FORMAT,
-                     "%s: %" PRId64 "x%" PRId64 " elements of %s are more than a file can hold",
-                     shown, rows, cols, type->name);
+                     "%s: %s%" PRId64 "x%" PRId64 " elements of %s are more than a file can hold",
+                     shown, header->ndim > 2 ? "a stack of " : "", npy->matrix.rows, cols,
+                     type->name);
+  }
   if (size == 0) {
     release(s);
     return MMC_OK;
   }
+  if (header->ndim > 2) npy->matrix.stride = npy->matrix.rows * npy->matrix.cols;
 
   mmc_status status = fetch(s, end, shown, error);
   if (status != MMC_OK) return status;
@@ -163,13 +199,20 @@ static mmc_status find_data(mmci_npy *npy, size_t offset, const char *shown, mmc
                      shown, s->have, end);
 
   unsigned char *data = s->bytes + offset;
-  if (!npy->header.foreign && (uintptr_t)data % type->real_size == 0) {
+  bool turned = header->fortran_order && header->ndim > 2;
+  if (!turned && !npy->header.foreign && (uintptr_t)data % type->real_size == 0) {
     npy->matrix.data = data;
     return MMC_OK;
   }
   npy->copy = mmci_alloc_aligned(count, type->size);
   if (npy->copy == NULL) return mmci_fail_nomem(error, size);
-  copy_reals(npy->copy, data, size / type->real_size, type->real_size, npy->header.foreign);
+  if (turned) {
+    to_c_order(header, data, count, npy->copy);
+    if (header->foreign)
+      copy_reals(npy->copy, npy->copy, size / type->real_size, type->real_size, true);
+  } else {
+    copy_reals(npy->copy, data, size / type->real_size, type->real_size, header->foreign);
+  }
   npy->matrix.data = npy->copy;
   release(s);
   return MMC_OK;
@@ -240,6 +283,10 @@ mmc_dtype mmci_npy_dtype(const mmci_npy *npy) {
 
 int mmci_npy_ndim(const mmci_npy *npy) {
   return npy->header.ndim;
+}
+
+const int64_t *mmci_npy_shape(const mmci_npy *npy) {
+  return npy->header.shape;
 }
 
 mmc_matrix mmci_npy_matrix(const mmci_npy *npy) {

@@ -3,7 +3,7 @@
  * Reading maps the file and copies nothing when its byte order is the machine's and its data are
  * aligned, so that a matrix may be larger than memory; otherwise it copies. What cannot be mapped
  * (a pipe, /dev/stdin) is read into memory, no further than the array goes. Bytes after the array
- * are ignored.
+ * are ignored. A stack in Fortran order, whose matrices have no lines, is copied into C order.
  *
  * A mapped file must not shrink while it is open: its size is checked at open, but reading a part
  * that was cut off since ends the process with SIGBUS. Replacing the file, as mmci_npy_write()
@@ -21,8 +21,10 @@ mmc_status mmci_npy_open(const char *path, mmci_npy **out, mmci_error *error);
 void mmci_npy_close(mmci_npy *npy);
 
 mmc_dtype mmci_npy_dtype(const mmci_npy *npy);
-int mmci_npy_ndim(const mmci_npy *npy); /* 1 or 2 */
-/* As stored: row-major, or column-major from Fortran order; 1-D of length k is 1 x k, row-major.
+int mmci_npy_ndim(const mmci_npy *npy); /* 1 to MMCI_NPY_NDIM_MAX */
+const int64_t *mmci_npy_shape(const mmci_npy *npy);
+/* As stored: row-major, or column-major from Fortran order; 1-D of length k is 1 x k, row-major; of
+ * more than two dimensions a stack in C order, row-major, stride elements apart.
  * Read-only. data is NULL when there are no elements. */
 mmc_matrix mmci_npy_matrix(const mmci_npy *npy);
 
@@ -34,5 +36,12 @@ mmc_status mmci_npy_write(const char *path, mmc_dtype dtype, const mmc_matrix *m
 /* The same bytes to a callback. */
 mmc_status mmci_npy_stream(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, mmc_write_fn write,
                            void *user, mmci_error *error);
+/* The same of batch matrices one after the other, at the matrix's stride or addresses, as an array
+ * of that shape. */
+mmc_status mmci_npy_write_stack(const char *path, mmc_dtype dtype, const mmc_matrix *matrix,
+                                int64_t batch, int ndim, const int64_t *shape, mmci_error *error);
+mmc_status mmci_npy_stream_stack(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, int ndim,
+                                 const int64_t *shape, mmc_write_fn write, void *user,
+                                 mmci_error *error);
 
 #endif

@@ -167,7 +167,7 @@ static mmc_status read_dim(reader *r, int64_t *out) {
   return MMC_OK;
 }
 
-/* A tuple: (), (5,), (3, 4), (3, 4,). Dimensions after the second are counted only. */
+/* A tuple: (), (5,), (3, 4), (3, 4,). Dimensions that are too many are counted only. */
 static mmc_status read_shape(reader *r, mmci_npy_header *out) {
   static const char what[] = "'shape': a tuple such as (3, 4) or (5,)";
   if (!accept(r, '(')) return expected(r, what);
@@ -178,7 +178,7 @@ static mmc_status read_shape(reader *r, mmci_npy_header *out) {
     int64_t dim = 0;
     mmc_status status = read_dim(r, &dim);
     if (status != MMC_OK) return status;
-    if (out->ndim < 2) out->shape[out->ndim] = dim;
+    if (out->ndim < MMCI_NPY_NDIM_MAX) out->shape[out->ndim] = dim;
     out->ndim++;
     comma = accept(r, ',');
   }
@@ -303,9 +303,9 @@ mmc_status mmci_npy_dictionary_parse(const char *text, size_t size, mmci_npy_hea
   for (int key = 0; key < KEY_COUNT; key++)
     if (!seen[key])
       return mmci_fail(error, MMC_E_FORMAT, ".npy header: key '%s' is missing", keys[key]);
-  if (header.ndim < 1 || header.ndim > 2)
-    return mmci_fail(error, MMC_E_FORMAT, "an array of %d dimensions: 1 or 2 dimensions work",
-                     header.ndim);
+  if (header.ndim < 1 || header.ndim > MMCI_NPY_NDIM_MAX)
+    return mmci_fail(error, MMC_E_FORMAT, "an array of %d dimensions: 1 to %d dimensions work",
+                     header.ndim, MMCI_NPY_NDIM_MAX);
   *out = header;
   return MMC_OK;
 }
@@ -324,10 +324,9 @@ size_t mmci_npy_header_format(const mmci_npy_type *type, int ndim, const int64_t
   if (ndim > 0) {
     int digits = snprintf(dictionary + used, room - (size_t)used, "%" PRId64, shape[0]);
     used += digits;
-    if (ndim == 1)
-      used += snprintf(dictionary + used, room - (size_t)used, ",), }");
-    else
-      used += snprintf(dictionary + used, room - (size_t)used, ", %" PRId64 "), }", shape[1]);
+    for (int d = 1; d < ndim; d++)
+      used += snprintf(dictionary + used, room - (size_t)used, ", %" PRId64, shape[d]);
+    used += snprintf(dictionary + used, room - (size_t)used, ndim == 1 ? ",), }" : "), }");
     memset(dictionary + used, ' ', (size_t)(GROWTH_DIGITS - digits));
     used += GROWTH_DIGITS - digits;
   } else {

@@ -15,7 +15,8 @@ enum {
   MMCI_NPY_MAGIC_SIZE = 6,
   MMCI_NPY_PRELUDE_MAX = 12,         /* magic, version and length, at most */
   MMCI_NPY_DICTIONARY_MAX = 1 << 20, /* bytes a dictionary may have; NumPy stops at 10000 */
-  MMCI_NPY_HEADER_SIZE = 256         /* room for every header that we write */
+  MMCI_NPY_NDIM_MAX = 64,            /* NumPy's */
+  MMCI_NPY_HEADER_SIZE = 2048        /* room for every header that we write */
 };
 
 /* An element type as files know it. */
@@ -34,8 +35,8 @@ typedef struct mmci_npy_header {
   const mmci_npy_type *type;
   bool foreign; /* the other byte order than this machine's */
   bool fortran_order;
-  int ndim;         /* 1 or 2 */
-  int64_t shape[2]; /* ndim numbers, each 0..2^62 */
+  int ndim;                         /* 1 to MMCI_NPY_NDIM_MAX */
+  int64_t shape[MMCI_NPY_NDIM_MAX]; /* ndim numbers, each 0..2^62 */
 } mmci_npy_header;
 
 /* Reads what precedes the dictionary, from the first size bytes of a file: how many bytes that
@@ -50,7 +51,7 @@ mmc_status mmci_npy_dictionary_parse(const char *text, size_t size, mmci_npy_hea
                                      mmci_error *error);
 
 /* Writes the whole header that NumPy writes for a C-ordered array of this machine's byte order, and
- * returns its size, a multiple of 64. shape holds ndim numbers, 0 <= ndim <= 2. */
+ * returns its size, a multiple of 64. shape holds ndim numbers, 0 <= ndim <= MMCI_NPY_NDIM_MAX. */
 size_t mmci_npy_header_format(const mmci_npy_type *type, int ndim, const int64_t *shape,
                               char out[MMCI_NPY_HEADER_SIZE]);
 

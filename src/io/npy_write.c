@@ -11,15 +11,18 @@
 /* Rows of a column-major matrix are gathered this much at a time: several from each column. */
 enum { BUFFER_BYTES = 1 << 20 };
 
-/* What is written: a matrix that passed check(), its ld filled in. */
+/* What is written: a matrix, or a batch of such, that passed check(), its ld filled in. */
 typedef struct array {
   const mmci_npy_type *type;
   mmc_matrix matrix;
+  int64_t batch;
   int ndim;
+  int64_t shape[MMCI_NPY_NDIM_MAX];
 } array;
 
-static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, array *out,
-                        mmci_error *error) {
+/* Type and matrix. */
+static mmc_status check_matrix(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, array *out,
+                               mmci_error *error) {
   const mmci_npy_type *type = mmci_npy_type_of(dtype);
   if (dtype == MMC_BF16)
     return mmci_fail(error, MMC_E_ARG, "npy has no bf16: f16, f32, f64, c64, c128 can be written");
@@ -37,7 +40,8 @@ static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, arr
   if (m.ld < line)
     return mmci_fail(error, MMC_E_ARG, "leading dimension %" PRId64 " below %" PRId64, m.ld, line);
   bool empty = line == 0 || lines == 0;
-  if (m.data == NULL && !empty) return mmci_fail(error, MMC_E_ARG, "a matrix without data");
+  if (m.data == NULL && m.addresses == NULL && !empty && batch > 0)
+    return mmci_fail(error, MMC_E_ARG, "a matrix without data");
   size_t size;
   if (!empty && (__builtin_mul_overflow(m.ld, lines - 1, &size) ||
                  __builtin_add_overflow(size, line, &size) ||
@@ -46,15 +50,61 @@ static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, arr
                      "a matrix of %" PRId64 "x%" PRId64 " exceeds the address space", m.rows,
                      m.cols);
 
+  *out = (array){.type = type, .matrix = m, .batch = batch};
+  return MMC_OK;
+}
+
+/* One matrix as an array of at most two dimensions. */
+static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, array *out,
+                        mmci_error *error) {
+  mmc_status status = check_matrix(dtype, matrix, 1, out, error);
+  if (status != MMC_OK) return status;
+  const mmc_matrix *m = &out->matrix;
   if (ndim < 0 || ndim > 2)
     return mmci_fail(error, MMC_E_ARG, "%d dimensions: 0, 1 or 2 can be written", ndim);
-  if (ndim == 1 && m.rows != 1 && m.cols != 1)
-    return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64 " is no vector", m.rows,
-                     m.cols);
-  if (ndim == 0 && (m.rows != 1 || m.cols != 1))
-    return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64 " is no scalar", m.rows,
-                     m.cols);
-  *out = (array){.type = type, .matrix = m, .ndim = ndim};
+  if (ndim == 1 && m->rows != 1 && m->cols != 1)
+    return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64 " is no vector", m->rows,
+                     m->cols);
+  if (ndim == 0 && (m->rows != 1 || m->cols != 1))
+    return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64 " is no scalar", m->rows,
+                     m->cols);
+  out->ndim = ndim;
+  /* A vector has one dimension that is 1, so the product is the other. */
+  out->shape[0] = ndim == 1 && m->rows == 1 ? m->cols : m->rows;
+  out->shape[1] = m->cols;
+  out->matrix.stride = 0;
+  out->matrix.addresses = NULL;
+  return MMC_OK;
+}
+
+/* The product of count numbers, or a number below 0: one of them, or one for what is too large. */
+static int64_t product_of(int count, const int64_t *numbers) {
+  int64_t product = 1;
+  bool fits = true;
+  for (int i = 0; i < count; i++) {
+    if (numbers[i] <= 0) return numbers[i];
+    fits = fits && !__builtin_mul_overflow(product, numbers[i], &product);
+  }
+  return fits ? product : -1;
+}
+
+/* A batch as an array of a shape. */
+static mmc_status check_stack(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, int ndim,
+                              const int64_t *shape, array *out, mmci_error *error) {
+  if (batch < 0) return mmci_fail(error, MMC_E_ARG, "a batch of %" PRId64, batch);
+  mmc_status status = check_matrix(dtype, matrix, batch, out, error);
+  if (status != MMC_OK) return status;
+  if (ndim < 0 || ndim > MMCI_NPY_NDIM_MAX)
+    return mmci_fail(error, MMC_E_ARG, "%d dimensions: 0 to %d can be written", ndim,
+                     MMCI_NPY_NDIM_MAX);
+  const int64_t elements[] = {batch, matrix->rows, matrix->cols};
+  int64_t wanted = product_of(3, elements), got = product_of(ndim, shape);
+  if (wanted < 0 || got != wanted)
+    return mmci_fail(error, MMC_E_ARG,
+                     "shape: expected the elements of %" PRId64 " matrices of %" PRId64 "x%" PRId64,
+                     batch, matrix->rows, matrix->cols);
+  out->ndim = ndim;
+  for (int d = 0; d < ndim; d++) out->shape[d] = shape[d];
   return MMC_OK;
 }
 
@@ -121,17 +171,10 @@ static mmc_status send_blocks(const array *a, mmc_write_fn write, void *user,
   return MMC_OK;
 }
 
-/* Sends the header and the data. The message of E_IO is the callback's matter. */
-static mmc_status send(const array *a, mmc_write_fn write, void *user, mmci_error *error) {
+/* A matrix of the batch; buffer is taken when it is first needed. */
+static mmc_status send_matrix(const array *a, mmc_write_fn write, void *user,
+                              unsigned char **buffer, mmci_error *error) {
   const mmc_matrix *m = &a->matrix;
-  char header[MMCI_NPY_HEADER_SIZE];
-  /* A vector has one dimension that is 1, so the product is the other. */
-  int64_t length = m->rows == 1 ? m->cols : m->rows;
-  int64_t shape[2] = {a->ndim == 1 ? length : m->rows, m->cols};
-  if (write(user, header, mmci_npy_header_format(a->type, a->ndim, shape, header)) != 0)
-    return MMC_E_IO;
-
-  if (m->rows == 0 || m->cols == 0) return MMC_OK;
   bool by_rows = m->layout == MMC_ROW_MAJOR;
   int64_t line = by_rows ? m->cols : m->rows, lines = by_rows ? m->rows : m->cols;
   /* Rows without gaps, and a single row or a single column without gaps. */
@@ -140,11 +183,44 @@ static mmc_status send(const array *a, mmc_write_fn write, void *user, mmci_erro
   if (one_piece)
     return write(user, m->data, (size_t)line * (size_t)lines * a->type->size) != 0 ? MMC_E_IO
                                                                                    : MMC_OK;
+  if (*buffer == NULL) *buffer = mmci_alloc_array(BUFFER_BYTES, 1);
+  if (*buffer == NULL) return mmci_fail_nomem(error, BUFFER_BYTES);
+  return send_blocks(a, write, user, *buffer);
+}
 
-  unsigned char *buffer = mmci_alloc_array(BUFFER_BYTES, 1);
-  if (buffer == NULL) return mmci_fail_nomem(error, BUFFER_BYTES);
-  mmc_status status = send_blocks(a, write, user, buffer);
+/* Whether all matrices lie row by row, one behind the other: they are one of as many rows. */
+static bool is_one(const array *a) {
+  const mmc_matrix *m = &a->matrix;
+  return m->layout == MMC_ROW_MAJOR && m->addresses == NULL && (m->ld == m->cols || m->rows == 1) &&
+         m->stride == m->rows * m->cols;
+}
+
+/* Sends the header and the data. The message of E_IO is the callback's matter. */
+static mmc_status send(const array *a, mmc_write_fn write, void *user, mmci_error *error) {
+  char header[MMCI_NPY_HEADER_SIZE];
+  if (write(user, header, mmci_npy_header_format(a->type, a->ndim, a->shape, header)) != 0)
+    return MMC_E_IO;
+  if (a->matrix.rows == 0 || a->matrix.cols == 0) return MMC_OK;
+
+  unsigned char *buffer = NULL;
+  mmc_status status = MMC_OK;
+  array one = *a;
+  bool at_once = is_one(a) && a->batch > 1;
+  if (at_once) one.matrix.rows *= a->batch;
+  if (at_once) one.matrix.ld = one.matrix.cols;
+  for (int64_t i = 0; i < (at_once ? 1 : a->batch) && status == MMC_OK; i++) {
+    one.matrix.data = a->matrix.addresses != NULL
+                          ? a->matrix.addresses[i]
+                          : (char *)a->matrix.data + i * a->matrix.stride * (int64_t)a->type->size;
+    status = send_matrix(&one, write, user, &buffer, error);
+  }
   free(buffer);
+  return status;
+}
+
+static mmc_status stream(const array *a, mmc_write_fn write, void *user, mmci_error *error) {
+  mmc_status status = send(a, write, user, error);
+  if (status == MMC_E_IO) return mmci_fail(error, status, "the write callback failed");
   return status;
 }
 
@@ -152,10 +228,15 @@ mmc_status mmci_npy_stream(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, 
                            void *user, mmci_error *error) {
   array a = {0};
   mmc_status status = check(dtype, matrix, ndim, &a, error);
-  if (status != MMC_OK) return status;
-  status = send(&a, write, user, error);
-  if (status == MMC_E_IO) return mmci_fail(error, status, "the write callback failed");
-  return status;
+  return status == MMC_OK ? stream(&a, write, user, error) : status;
+}
+
+mmc_status mmci_npy_stream_stack(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, int ndim,
+                                 const int64_t *shape, mmc_write_fn write, void *user,
+                                 mmci_error *error) {
+  array a = {0};
+  mmc_status status = check_stack(dtype, matrix, batch, ndim, shape, &a, error);
+  return status == MMC_OK ? stream(&a, write, user, error) : status;
 }
 
 /* ---- file ---------------------------------------------------------------------------------- */
@@ -170,17 +251,26 @@ static int write_to_file(void *user, const char *bytes, size_t size) {
   return mmci_output_file_write(writer->file, bytes, size, writer->error) != MMC_OK;
 }
 
+static mmc_status write_array(const char *path, const array *a, mmci_error *error) {
+  file_writer writer = {.error = error};
+  mmc_status status = mmci_output_file_create(path, &writer.file, error);
+  if (status != MMC_OK) return status;
+  status = send(a, write_to_file, &writer, error);
+  if (status == MMC_OK) return mmci_output_file_commit(writer.file, error);
+  mmci_output_file_discard(writer.file);
+  return status;
+}
+
 mmc_status mmci_npy_write(const char *path, mmc_dtype dtype, const mmc_matrix *matrix, int ndim,
                           mmci_error *error) {
   array a = {0};
   mmc_status status = check(dtype, matrix, ndim, &a, error);
-  if (status != MMC_OK) return status;
+  return status == MMC_OK ? write_array(path, &a, error) : status;
+}
 
-  file_writer writer = {.error = error};
-  status = mmci_output_file_create(path, &writer.file, error);
-  if (status != MMC_OK) return status;
-  status = send(&a, write_to_file, &writer, error);
-  if (status == MMC_OK) return mmci_output_file_commit(writer.file, error);
-  mmci_output_file_discard(writer.file);
-  return status;
+mmc_status mmci_npy_write_stack(const char *path, mmc_dtype dtype, const mmc_matrix *matrix,
+                                int64_t batch, int ndim, const int64_t *shape, mmci_error *error) {
+  array a = {0};
+  mmc_status status = check_stack(dtype, matrix, batch, ndim, shape, &a, error);
+  return status == MMC_OK ? write_array(path, &a, error) : status;
 }

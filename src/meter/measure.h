@@ -1,6 +1,6 @@
 /* measure.h: the energy of a run of some work, by any meter. */
-#ifndef MMCI_MEASURE_H
-#define MMCI_MEASURE_H
+#ifndef MMCI_METER_MEASURE_H
+#define MMCI_METER_MEASURE_H
 
 #include "meter/meter.h"
 

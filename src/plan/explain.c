@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "plan/plan_time.h"
+#include "plan/plan_energy.h"
 #include "plan/plan_traffic.h"
 
 /* Text for people shows this many steps at most, and writes orders of this many factors out. */
@@ -29,7 +29,7 @@ static number operand_name(const mmci_plan *plan, int32_t operand) {
   int32_t n = plan->chain->n;
   if (operand < n)
     snprintf(name.text, sizeof name.text, "A%" PRId32, operand + 1);
-  else if (operand == n + n - 2)
+  else if (operand == n + plan->step_count - 1)
     snprintf(name.text, sizeof name.text, "R");
   else
     snprintf(name.text, sizeof name.text, "T%" PRId32, operand - n + 1);
@@ -49,7 +49,7 @@ static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *
 static mmci_u128 step_cost(const mmci_plan *plan, int32_t s) {
   const mmci_plan_step *step = &plan->steps[s];
   return plan->traffic != NULL ? plan->traffic->steps[s].kernel.words
-                               : mmci_multiplications(step->m, step->k, step->n);
+                               : mmci_plan_step_multiplications(plan, step);
 }
 
 static mmci_u128 plan_cost(const mmci_plan *plan) {
@@ -83,8 +83,27 @@ static void put_comparison(const mmci_plan *plan, mmci_text *text) {
   }
 }
 
+static int32_t levels(const mmci_plan *plan) {
+  return plan->step_count > 0 ? plan->steps[plan->step_count - 1].level : 0;
+}
+
+/* "balanced tree, 10 levels". */
+static void put_shape(const mmci_plan *plan, mmci_text *text) {
+  int32_t segments = plan->time->segments;
+  if (segments == INT32_MAX)
+    mmci_text_printf(text, "balanced tree");
+  else
+    mmci_text_printf(text, "%" PRId32 " segments at a time, combined in a tree", segments);
+  mmci_text_printf(text, ", %" PRId32 " levels", levels(plan));
+}
+
 static void put_reason(const mmci_plan *plan, mmci_text *text) {
-  if (plan->time != NULL && plan->time->by_time)
+  if (plan->energy != NULL && plan->energy->kept[0] == '\0') {
+    mmci_text_printf(text, "surely fewer joules than the plan for time");
+  } else if (plan->time != NULL && plan->time->segments > 0) {
+    put_shape(plan, text);
+    mmci_text_printf(text, ": the least predicted time of the orders that were tried");
+  } else if (plan->time != NULL && plan->time->by_time)
     mmci_text_printf(text, "the least predicted time of all orders%s",
                      plan->limited ? " within the memory limit" : "");
   else if (plan->limited)
@@ -102,14 +121,26 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "the fewest multiplications of all orders");
   if (plan->time != NULL && plan->time->kept[0] != '\0')
     mmci_text_printf(text, "; %s", plan->time->kept);
+  if (plan->energy != NULL && plan->energy->kept[0] != '\0')
+    mmci_text_printf(text, "; %s", plan->energy->kept);
   if (plan->traffic != NULL && !plan->traffic->request.joint &&
       plan->traffic->request.rule != MMCI_FUSE_NONE)
     mmci_text_printf(text, "; in that order the fusions of least traffic");
 }
 
+/* How many chains, all of which multiplications are of. */
+static void put_batch(const mmci_plan *plan, mmci_text *text) {
+  int64_t batch = plan->chain->batch;
+  if (batch == 1) return;
+  mmci_text_printf(text, "\nbatch            %" PRId64 " chains, multiplications are of all",
+                   batch);
+  if (plan->chunk < batch) mmci_text_printf(text, "; %" PRId64 " at a time", plan->chunk);
+  if (plan->traffic != NULL) mmci_text_printf(text, "; words are of each");
+}
+
 static void put_traffic(const mmci_plan *plan, mmci_text *text) {
   const mmci_plan_traffic *traffic = plan->traffic;
-  int32_t last = plan->chain->n - 2;
+  int32_t last = plan->step_count - 1;
   mmci_text_printf(text, "\ntraffic          %s words", decimal(traffic->words).text);
   if (last >= 0)
     mmci_text_printf(text, ", %s of them to write the result",
@@ -121,42 +152,85 @@ static void put_traffic(const mmci_plan *plan, mmci_text *text) {
   if (traffic->pairs == 0)
     mmci_text_printf(text, traffic->request.rule == MMCI_FUSE_NONE ? "as asked" : "none pays");
   else
-    mmci_text_printf(text,
-                     "%" PRId32 " pair%s of steps, fused in the cost only: no fused kernel here",
-                     traffic->pairs, traffic->pairs > 1 ? "s" : "");
+    mmci_text_printf(text, "%" PRId32 " pair%s of steps, ", traffic->pairs,
+                     traffic->pairs > 1 ? "s" : "");
+  if (traffic->pairs > 0 && plan->group_count > 0)
+    mmci_text_printf(text, "%" PRId32 " of them executed by one kernel", plan->group_count);
+  else if (traffic->pairs > 0)
+    mmci_text_printf(text, "fused in the cost only: no fused kernel here");
 }
 
-typedef struct duration {
+typedef struct quantity {
   char text[24];
-} duration;
+} quantity;
 
-static duration in_words(double seconds) {
+/* "1.5 ms". */
+static quantity in_units(double value, const char *unit) {
   static const struct {
-    const char *name;
-    double unit_s;
-  } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}};
-  size_t u = 0;
-  while (u < 2 && seconds < units[u].unit_s) u++;
-  duration d;
-  snprintf(d.text, sizeof d.text, "%.4g %s", seconds / units[u].unit_s, units[u].name);
-  return d;
+    const char *prefix;
+    double size;
+  } prefixes[] = {{"", 1}, {"m", 1e-3}, {"u", 1e-6}};
+  size_t p = 0;
+  while (p < 2 && value < prefixes[p].size) p++;
+  quantity q;
+  snprintf(q.text, sizeof q.text, "%.4g %s%s", value / prefixes[p].size, prefixes[p].prefix, unit);
+  return q;
+}
+
+static quantity in_words(double seconds) {
+  return in_units(seconds, "s");
+}
+
+/* What the plan for time takes, and how good the model is. */
+static void put_energy(const mmci_plan_energy *energy, mmci_text *text) {
+  const mmci_energy_model *model = &energy->model;
+  mmci_text_printf(text, ", %s (the plan for time: %s, %s)", in_units(energy->joules, "J").text,
+                   in_words(energy->time_seconds).text, in_units(energy->time_joules, "J").text);
+  mmci_text_printf(text, "\nenergy model     %s%.4g W static, %.4g pJ a flop, %.4g pJ a byte",
+                   model->calibrated ? "" : "assumed, not calibrated: ", model->static_w,
+                   1e12 * model->joules_per_flop, 1e12 * model->joules_per_byte);
+  if (model->calibrated)
+    mmci_text_printf(text, "; nine of ten products within %.2g %%", 100 * model->error);
+}
+
+static void put_choices(const mmci_plan_energy *energy, mmci_text *text, mmci_error *error,
+                        bool with_orders, mmc_status *status) {
+  mmci_text_printf(text, "\n%-10s %12s %12s  %-9s  %7s  %-21s %s\n", "choice", "time", "energy",
+                   "precision", "recipes", "source", with_orders ? "order" : "");
+  for (int c = 0; *status == MMC_OK && c < energy->count; c++) {
+    const mmci_energy_choice *choice = &energy->choices[c];
+    mmci_text_printf(text, "%-10s %12s %12s  %-9s  %7" PRId32 "  %-21s ",
+                     c == energy->chosen ? "chosen" : "", in_words(choice->seconds).text,
+                     in_units(choice->joules, "J").text, choice->precision, choice->recipes,
+                     choice->source);
+    if (with_orders)
+      *status = mmci_tree_write(&choice->tree, MMC_ORDER_TEXT, write_to_text, text, error);
+    mmci_text_printf(text, "\n");
+  }
 }
 
 static void put_time(const mmci_plan *plan, mmci_text *text) {
   const mmci_plan_time *time = plan->time;
   mmci_text_printf(text, "\npredicted        %s", in_words(time->predicted_s).text);
-  if (time->by_time)
+  if (plan->energy != NULL)
+    put_energy(plan->energy, text);
+  else if (time->by_time)
     mmci_text_printf(text, " (the order of fewest multiplications: %s)",
                      in_words(time->predicted_s + time->gain_s).text);
   if (time->notice[0] != '\0') mmci_text_printf(text, "\nwisdom           none: %s", time->notice);
 }
 
-/* "      1.2 ms  measured  n:96,32". */
-static void put_prediction(const mmci_plan_step *step, mmci_text *text) {
+/* "      1.2 ms  measured  n:96,32, gain 1.1". */
+static void put_prediction(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
   char recipe[MMCI_RECIPE_TEXT_SIZE] = "";
   if (step->recipe != NULL) mmci_recipe_format(step->recipe, recipe);
+  if (plan->energy != NULL)
+    mmci_text_printf(text, " %12s  %-21s", in_units(step->predicted_j, "J").text,
+                     step->joules_source);
   mmci_text_printf(text, " %12s  %s%s%s", in_words(step->predicted_s).text, step->source,
                    step->recipe != NULL ? "  " : "", recipe);
+  if (step->recipe != NULL && step->plain_s > 0)
+    mmci_text_printf(text, ", gain %.4g", step->plain_s / step->predicted_s);
 }
 
 /* "218x300  left, with T3". */
@@ -175,25 +249,61 @@ static void put_tile(const mmci_plan *plan, int32_t s, mmci_text *text) {
 /* Where the matrices are, for a device with memory of its own. */
 static void put_residence(const mmci_plan *plan, mmci_text *text) {
   if (plan->device_bytes == 0) return;
-  if (plan->streamed)
+  if (plan->streamed || plan->chunk < plan->chain->batch)
     mmci_text_printf(text,
-                     "device memory    products are streamed in panels: all at once would take "
+                     "device memory    %s: all at once would take "
                      "%" PRIu64 " bytes, %" PRIu64 " may be used\n",
+                     plan->streamed ? "products are streamed in panels"
+                                    : "chains pass through it, some at a time",
                      plan->resident_bytes, plan->device_bytes);
   else
     mmci_text_printf(text, "device memory    %" PRIu64 " bytes%s\n", plan->resident_bytes,
                      plan->parallel ? ", sub-trees side by side" : "");
 }
 
+/* Which steps run as one call: "T1 T2 R" or, of many, "T1 ... R". */
+static void put_group_steps(const mmci_plan *plan, const mmci_plan_group *group, mmci_text *text) {
+  int32_t n = plan->chain->n, count = group->step_count;
+  for (int32_t i = 0; i < count; i++) {
+    if (count > 8 && i == 1) {
+      mmci_text_printf(text, " ...");
+      i = count - 1;
+    }
+    mmci_text_printf(text, " %s", operand_name(plan, n + group->steps[i]).text);
+  }
+}
+
+/* What runs as one call, and why: what that takes, and what the steps take one by one. */
+static void put_groups(const mmci_plan *plan, mmci_text *text) {
+  for (int32_t g = 0; g < plan->group_count && g < TEXT_STEPS; g++) {
+    const mmci_plan_group *group = &plan->groups[g];
+    bool all = group->step_count == plan->step_count;
+    mmci_text_printf(text, g > 0 ? "                 " : "calls            ");
+    if (all)
+      mmci_text_printf(text, "one launch");
+    else
+      mmci_text_printf(text, "group %" PRId32, g + 1);
+    mmci_text_printf(text, " of %" PRId32 " steps:", group->step_count);
+    put_group_steps(plan, group, text);
+    mmci_text_printf(text, "; predicted %s", in_words(group->predicted_s).text);
+    mmci_text_printf(text, ", one by one %s\n", in_words(group->separate_s).text);
+  }
+  if (plan->group_count > TEXT_STEPS)
+    mmci_text_printf(text, "                 ... and %" PRId32 " more groups\n",
+                     plan->group_count - TEXT_STEPS);
+}
+
 static void put_steps(const mmci_plan *plan, mmci_text *text) {
-  int32_t count = plan->chain->n - 1;
+  int32_t count = plan->step_count;
   if (count == 0) return;
   mmci_u128 total = plan_cost(plan);
   mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
                    plan->traffic != NULL ? "words" : "multiplications", "share",
                    plan->traffic != NULL ? "  tile        fusion"
-                   : plan->time != NULL  ? "    predicted  source  split"
-                                         : "");
+                   : plan->energy != NULL
+                       ? "       energy  source                   predicted  source  split"
+                   : plan->time != NULL ? "    predicted  source  split"
+                                        : "");
   for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     char product[128];
@@ -204,7 +314,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "%-24s %10" PRId64 " %10" PRId64 " %10" PRId64 " %8s %16s %5.1f %%",
                      product, step->m, step->k, step->n, step->kernel, decimal(cost).text, share);
     if (plan->traffic != NULL) put_tile(plan, s, text);
-    if (plan->time != NULL) put_prediction(step, text);
+    if (plan->time != NULL) put_prediction(plan, step, text);
     mmci_text_printf(text, "\n");
   }
   if (count > TEXT_STEPS)
@@ -214,6 +324,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
 static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   mmci_text_printf(text, "chain            ");
   mmc_chain_write(plan->chain, write_to_text, text);
+  put_batch(plan, text);
   mmci_text_printf(text, "\norder            ");
   if (plan->chain->n <= TEXT_STEPS) {
     mmc_status status = put_order(plan, text, error);
@@ -233,8 +344,12 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   if (strcmp(plan->precision, "native") != 0)
     mmci_text_printf(text, "precision        %s\n", plan->precision);
   put_residence(plan, text);
+  put_groups(plan, text);
   put_steps(plan, text);
-  return MMC_OK;
+  mmc_status status = MMC_OK;
+  if (plan->energy != NULL)
+    put_choices(plan->energy, text, error, plan->chain->n <= TEXT_STEPS, &status);
+  return status;
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
@@ -258,14 +373,48 @@ static void put_json_traffic(const mmci_plan_traffic *traffic, mmci_text *text) 
   put_json_count(text, (mmci_u128)traffic->request.on_chip_words);
 }
 
-static void put_json_time(const mmci_plan_time *time, mmci_text *text) {
-  mmci_text_printf(text, ", \"predicted_seconds\": %.6g, \"fewest_multiplications_seconds\": %.6g",
-                   time->predicted_s, time->predicted_s + (time->by_time ? time->gain_s : 0));
+static void put_json_energy(const mmci_plan_energy *energy, mmci_text *text, mmci_error *error,
+                            mmc_status *status) {
+  const mmci_energy_model *model = &energy->model;
+  mmci_text_printf(text,
+                   ", \"predicted_joules\": %.6g, \"plan_for_time_seconds\": %.6g, "
+                   "\"plan_for_time_joules\": %.6g, \"max_slowdown\": ",
+                   energy->joules, energy->time_seconds, energy->time_joules);
+  mmci_text_printf(text, energy->max_slowdown > 0 ? "%.6g" : "null", energy->max_slowdown);
+  mmci_text_printf(text,
+                   ", \"energy_model\": {\"static_watts\": %.6g, \"joules_per_flop\": %.6g, "
+                   "\"joules_per_byte\": %.6g, \"error\": %.6g, \"calibrated\": %s}, "
+                   "\"choices\": [",
+                   model->static_w, model->joules_per_flop, model->joules_per_byte, model->error,
+                   model->calibrated ? "true" : "false");
+  for (int c = 0; *status == MMC_OK && c < energy->count; c++) {
+    const mmci_energy_choice *choice = &energy->choices[c];
+    mmci_text_printf(text, "%s\n  {\"order\": \"", c > 0 ? "," : "");
+    *status = mmci_tree_write(&choice->tree, MMC_ORDER_TEXT, write_to_text, text, error);
+    mmci_text_printf(text,
+                     "\", \"seconds\": %.6g, \"joules\": %.6g, \"precision\": \"%s\", "
+                     "\"recipes\": %" PRId32 ", \"source\": \"%s\", \"chosen\": %s}",
+                     choice->seconds, choice->joules, choice->precision, choice->recipes,
+                     choice->source, c == energy->chosen ? "true" : "false");
+  }
+  mmci_text_printf(text, "]");
+}
+
+static mmc_status put_json_time(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
+  const mmci_plan_time *time = plan->time;
+  mmc_status status = MMC_OK;
+  mmci_text_printf(text, ", \"predicted_seconds\": %.6g", time->predicted_s);
+  if (plan->energy != NULL)
+    put_json_energy(plan->energy, text, error, &status);
+  else
+    mmci_text_printf(text, ", \"fewest_multiplications_seconds\": %.6g",
+                     time->predicted_s + (time->by_time ? time->gain_s : 0));
   mmci_text_printf(text, ", \"wisdom_notice\": ");
   if (time->notice[0] != '\0')
     mmci_text_json_string(text, time->notice);
   else
     mmci_text_printf(text, "null");
+  return status;
 }
 
 /* The split of every plan; what is predicted in a plan for time. */
@@ -278,6 +427,11 @@ static void put_json_split(const mmci_plan *plan, const mmci_plan_step *step, mm
   if (plan->time != NULL)
     mmci_text_printf(text, ", \"predicted_s\": %.6g, \"source\": \"%s\"", step->predicted_s,
                      step->source);
+  if (plan->energy != NULL)
+    mmci_text_printf(text, ", \"predicted_joules\": %.6g, \"joules_source\": \"%s\"",
+                     step->predicted_j, step->joules_source);
+  if (plan->time != NULL && step->recipe != NULL && step->plain_s > 0)
+    mmci_text_printf(text, ", \"plain_s\": %.6g", step->plain_s);
 }
 
 static void put_json_fusion(const mmci_plan *plan, int32_t s, mmci_text *text) {
@@ -294,14 +448,31 @@ static void put_json_fusion(const mmci_plan *plan, int32_t s, mmci_text *text) {
     mmci_text_printf(text, ", \"tile\": [%" PRId64 ", %" PRId64 "]", kernel.x, kernel.y);
 }
 
+static void put_json_groups(const mmci_plan *plan, mmci_text *text) {
+  mmci_text_printf(text, ", \"levels\": %" PRId32 ", \"groups\": [", levels(plan));
+  for (int32_t g = 0; g < plan->group_count; g++) {
+    const mmci_plan_group *group = &plan->groups[g];
+    mmci_text_printf(text, "%s\n  {\"steps\": %" PRId32 ", \"result\": \"%s\", \"kernel\": ",
+                     g > 0 ? "," : "", group->step_count,
+                     operand_name(plan, plan->chain->n + group->steps[group->step_count - 1]).text);
+    mmci_text_json_string(text, group->kernel);
+    mmci_text_printf(text, ", \"predicted_s\": %.6g, \"separate_s\": %.6g}", group->predicted_s,
+                     group->separate_s);
+  }
+  mmci_text_printf(text, "]");
+}
+
 static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   const mmc_chain *chain = plan->chain;
   mmci_text_printf(text, "{\"chain\": \"");
   mmc_chain_write(chain, write_to_text, text);
-  mmci_text_printf(text, "\", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
-                   plan->traffic != NULL ? "traffic"
-                   : plan->time != NULL  ? "time"
-                                         : "flops",
+  mmci_text_printf(text, "\", \"batch\": %" PRId64 ", \"chains_at_a_time\": %" PRId64, chain->batch,
+                   plan->chunk);
+  mmci_text_printf(text, ", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
+                   plan->traffic != NULL  ? "traffic"
+                   : plan->energy != NULL ? "energy"
+                   : plan->time != NULL   ? "time"
+                                          : "flops",
                    plan->solver);
   mmci_text_json_string(text, plan->device);
   mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
@@ -325,14 +496,18 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"device_memory_bytes\": ");
   if (plan->device_bytes > 0)
-    mmci_text_printf(text, "%" PRIu64, plan->streamed ? plan->device_bytes : plan->resident_bytes);
+    mmci_text_printf(
+        text, "%" PRIu64,
+        plan->streamed || plan->chunk < chain->batch ? plan->device_bytes : plan->resident_bytes);
   else
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"streamed\": %s", plan->streamed ? "true" : "false");
   if (plan->traffic != NULL) put_json_traffic(plan->traffic, text);
-  if (plan->time != NULL) put_json_time(plan->time, text);
+  if (plan->time != NULL) status = put_json_time(plan, text, error);
+  if (status != MMC_OK) return status;
+  put_json_groups(plan, text);
   mmci_text_printf(text, ", \"steps\": [");
-  for (int32_t s = 0; s < chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     mmci_text_printf(text, "%s\n  {\"product\": \"%s = %s %s\", ", s > 0 ? "," : "",
                      operand_name(plan, chain->n + s).text, operand_name(plan, step->left).text,
@@ -343,6 +518,10 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     put_json_split(plan, step, text);
     mmci_text_printf(text, ", \"kernel\": ");
     mmci_text_json_string(text, step->kernel);
+    if (step->group >= 0)
+      mmci_text_printf(text, ", \"group\": %" PRId32, step->group);
+    else
+      mmci_text_printf(text, ", \"group\": null");
     mmci_text_printf(text, ", \"cost\": ");
     put_json_count(text, step_cost(plan, s));
     mmci_text_printf(text, "}");
@@ -361,11 +540,11 @@ static void explain_dot(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(
         text, "  A%" PRId32 " [shape=box, label=\"A%" PRId32 "%s\\n%" PRId64 " x %" PRId64 "\"];\n",
         i + 1, i + 1, op_marks[chain->ops[i]], chain->dims[i], chain->dims[i + 1]);
-  for (int32_t s = 0; s < chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     number name = operand_name(plan, chain->n + s);
     const mmci_step_traffic *fused = fused_step(plan, s);
-    bool inside = fused != NULL && fused->choice.partner > s;
+    bool inside = mmci_plan_is_inside(plan, s) || (fused != NULL && fused->choice.partner > s);
     mmci_text_printf(text, "  %s [label=\"%s\\n%" PRId64 " x %" PRId64 "\\n%s%s\"%s];\n", name.text,
                      name.text, step->m, step->n, decimal(step_cost(plan, s)).text,
                      plan->traffic != NULL ? " words" : "", inside ? ", style=dashed" : "");
@@ -375,6 +554,9 @@ static void explain_dot(const mmci_plan *plan, mmci_text *text) {
       mmci_text_printf(text, "  %s -> %s", operand_name(plan, operand).text, name.text);
       if (shared)
         mmci_text_printf(text, " [style=bold, label=\"%s fuse\"]", fusion_name(fused->fusion));
+      else if (step->group >= 0 && operand >= chain->n &&
+               plan->steps[operand - chain->n].group == step->group)
+        mmci_text_printf(text, " [style=bold]");
       mmci_text_printf(text, ";\n");
     }
   }

@@ -1,13 +1,15 @@
 /* fit.c: a plan and the memory of the device that will execute it. */
 #include <inttypes.h>
 
+#include "cost/recipe.h"
 #include "order/workspace.h"
 #include "plan/layout.h"
 #include "plan/panels.h"
 
-/* Bytes of all factors and the result. */
-static uint64_t staged_bytes(const mmc_chain *chain) {
-  size_t size = mmc_dtype_size(chain->dtype);
+/* Bytes of all factors and the result of the chains that are multiplied together. */
+static uint64_t staged_bytes(const mmci_plan *plan) {
+  const mmc_chain *chain = plan->chain;
+  size_t size = mmci_plan_element_bytes(plan);
   uint64_t bytes = mmci_result_bytes(chain->dims[0], chain->dims[chain->n], size);
   for (int32_t i = 0; i < chain->n; i++)
     bytes = mmci_bytes_add(bytes, mmci_result_bytes(chain->dims[i], chain->dims[i + 1], size));
@@ -17,7 +19,7 @@ static uint64_t staged_bytes(const mmc_chain *chain) {
 /* Whether every product can pass in panels. */
 static mmc_status check_panels(const mmci_plan *plan, uint64_t memory_bytes, mmci_error *error) {
   size_t size = mmc_dtype_size(plan->chain->dtype);
-  for (int32_t s = 0; s < plan->chain->n - 1; s++) {
+  for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     mmci_panels panels;
     if (mmci_panels_choose(step->m, step->k, step->n, size, memory_bytes, &panels)) continue;
@@ -31,9 +33,24 @@ static mmc_status check_panels(const mmci_plan *plan, uint64_t memory_bytes, mmc
   return MMC_OK;
 }
 
+/* Chains that are in memory at once, when all are not: those at work, and of the factors and
+ * results those that come and go meanwhile. 0: not even one. */
+static mmc_status most_chains(mmci_plan *plan, const mmci_plan_machine *machine, int64_t *out,
+                              mmci_error *error) {
+  int64_t chunk = plan->chunk;
+  plan->chunk = 1;
+  mmc_status status = mmci_plan_lay_out(plan, false, error);
+  if (status != MMC_OK) return status;
+  uint64_t staged = machine->staged ? staged_bytes(plan) : 0;
+  uint64_t bytes = mmci_bytes_add(plan->workspace_bytes, mmci_bytes_add(staged, staged));
+  uint64_t most = bytes > 0 ? machine->memory_bytes / bytes : (uint64_t)chunk;
+  *out = most < (uint64_t)chunk ? (int64_t)most : chunk;
+  return MMC_OK;
+}
+
 mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
                          mmci_error *error) {
-  uint64_t staged = machine->staged ? staged_bytes(plan->chain) : 0;
+  uint64_t staged = machine->staged ? staged_bytes(plan) : 0;
   plan->device_bytes = machine->memory_bytes;
   plan->streamed = false;
   if (machine->queues > 1) {
@@ -48,6 +65,30 @@ mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint
   plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
   /* A single factor is copied, with the host's help where it has to be. */
   if (plan->resident_bytes <= machine->memory_bytes || plan->chain->n == 1) return MMC_OK;
+  if (plan->chain->batch > 1) {
+    int64_t most;
+    mmc_status status = most_chains(plan, machine, &most, error);
+    if (status != MMC_OK) return status;
+    if (most > 0) return mmci_plan_set_chunk(plan, most, error);
+  }
   plan->streamed = true;
   return check_panels(plan, machine->memory_bytes, error);
+}
+
+void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step) {
+  mmc_dtype dtype = plan->chain->dtype;
+  int pad = step->recipe->pad;
+  if (pad == 0) return;
+  uint64_t bytes = mmci_bytes_add(mmci_padded_bytes(pad, dtype, step->m, step->k),
+                                  mmci_bytes_add(mmci_padded_bytes(pad, dtype, step->k, step->n),
+                                                 mmci_padded_bytes(pad, dtype, step->m, step->n)));
+  uint64_t all = mmci_bytes_add(plan->resident_bytes, bytes);
+  if (plan->streamed || plan->chain->batch > 1 || plan->device_bytes == 0 ||
+      all > plan->device_bytes) {
+    step->recipe = NULL;
+    return;
+  }
+  step->padding_offset_bytes = plan->padding_bytes;
+  plan->padding_bytes += bytes;
+  plan->resident_bytes = all;
 }

@@ -23,18 +23,24 @@ typedef struct layout {
   int32_t step;
 } layout;
 
-static uint64_t product_bytes(const mmc_chain *chain, const layout *x) {
-  return mmci_result_bytes(chain->dims[x->range.first], chain->dims[x->range.last],
-                           mmc_dtype_size(chain->dtype));
+size_t mmci_plan_element_bytes(const mmci_plan *plan) {
+  int64_t bytes, size = (int64_t)mmc_dtype_size(plan->chain->dtype);
+  return __builtin_mul_overflow(plan->chunk, size, &bytes) ? INT64_MAX : (size_t)bytes;
+}
+
+static uint64_t product_bytes(const mmci_plan *plan, const layout *x) {
+  const int64_t *dims = plan->chain->dims;
+  return mmci_result_bytes(dims[x->range.first], dims[x->range.last],
+                           mmci_plan_element_bytes(plan));
 }
 
 /* Gives a child its step and its region, which the result of the child before it has shrunk. */
-static void place_child(const mmc_chain *chain, layout *child, int32_t step, bool result_high,
+static void place_child(const mmci_plan *plan, layout *child, int32_t step, bool result_high,
                         region *free_region) {
   child->step = step;
   child->where = *free_region;
   child->where.result_high = result_high;
-  uint64_t bytes = product_bytes(chain, child);
+  uint64_t bytes = product_bytes(plan, child);
   if (result_high)
     free_region->hi -= bytes;
   else
@@ -42,10 +48,10 @@ static void place_child(const mmc_chain *chain, layout *child, int32_t step, boo
 }
 
 /* Gives two children that may be computed at the same time regions of their own. */
-static void place_apart(const mmc_chain *chain, layout *x, layout *left, layout *right, bool root) {
+static void place_apart(const mmci_plan *plan, layout *x, layout *left, layout *right, bool root) {
   /* The product's own result is at the other end of its region, or before them. */
   uint64_t begin = x->where.lo;
-  if (!root && !x->where.result_high) begin += product_bytes(chain, x);
+  if (!root && !x->where.result_high) begin += product_bytes(plan, x);
   left->step = x->step - 1 - (right->range.last - right->range.first - 1);
   right->step = x->step - 1;
   left->where = (region){.lo = begin, .hi = begin + left->need.bytes};
@@ -54,11 +60,12 @@ static void place_apart(const mmc_chain *chain, layout *x, layout *left, layout 
 
 /* Fills the steps from the last to the first: a sub-tree of c products takes c steps in a row, its
  * root the last of them. */
-static void lay_out(const mmc_chain *chain, const mmci_tree *tree, uint64_t workspace_bytes,
-                    bool parallel, layout *layouts, mmci_plan_step *steps) {
+static void lay_out(const mmci_plan *plan, layout *layouts) {
+  const mmci_tree *tree = &plan->tree;
+  const int64_t *dims = plan->chain->dims;
   int32_t n = tree->n;
   layouts[n - 2].step = n - 2;
-  layouts[n - 2].where = (region){.lo = 0, .hi = workspace_bytes};
+  layouts[n - 2].where = (region){.lo = 0, .hi = plan->workspace_bytes};
   for (int32_t t = n - 2; t >= 0; t--) { /* parents have greater numbers than their children */
     layout *x = &layouts[t];
     mmci_product p = tree->products[t];
@@ -68,23 +75,23 @@ static void lay_out(const mmc_chain *chain, const mmci_tree *tree, uint64_t work
            *second = x->need.right_first ? left : right;
     region free_region = x->where;
     bool child_high = !x->where.result_high;
-    if (parallel && left != NULL && right != NULL) {
-      place_apart(chain, x, left, right, t == n - 2);
+    if (plan->parallel && left != NULL && right != NULL) {
+      place_apart(plan, x, left, right, t == n - 2);
       first = second = NULL;
     }
     if (first != NULL) {
       int32_t second_products = second != NULL ? second->range.last - second->range.first - 1 : 0;
-      place_child(chain, first, x->step - 1 - second_products, child_high, &free_region);
+      place_child(plan, first, x->step - 1 - second_products, child_high, &free_region);
     }
-    if (second != NULL) place_child(chain, second, x->step - 1, child_high, &free_region);
+    if (second != NULL) place_child(plan, second, x->step - 1, child_high, &free_region);
 
     uint64_t offset = 0;
     if (t != n - 2)
-      offset = x->where.result_high ? x->where.hi - product_bytes(chain, x) : x->where.lo;
-    steps[x->step] = (mmci_plan_step){
-        .m = chain->dims[x->range.first],
-        .k = chain->dims[x->range.split],
-        .n = chain->dims[x->range.last],
+      offset = x->where.result_high ? x->where.hi - product_bytes(plan, x) : x->where.lo;
+    plan->steps[x->step] = (mmci_plan_step){
+        .m = dims[x->range.first],
+        .k = dims[x->range.split],
+        .n = dims[x->range.last],
         .left = left != NULL ? n + left->step : p.left,
         .right = right != NULL ? n + right->step : p.right,
         .first = x->range.first,
@@ -93,26 +100,38 @@ static void lay_out(const mmc_chain *chain, const mmci_tree *tree, uint64_t work
         .kernel = "",
         .predicted_s = NAN,
         .source = "",
+        .group = -1,
     };
   }
 }
 
 /* Needs when children that are both products may be computed at the same time. */
-static void parallel_needs(const mmc_chain *chain, const mmci_tree *tree, layout *layouts) {
+static void parallel_needs(const mmci_plan *plan, layout *layouts) {
+  const mmci_tree *tree = &plan->tree;
   int32_t n = tree->n;
   for (int32_t t = 0; t < n - 1; t++) {
     layout *x = &layouts[t];
     mmci_product p = tree->products[t];
     const layout *left = p.left < n ? NULL : &layouts[p.left - n];
     const layout *right = p.right < n ? NULL : &layouts[p.right - n];
-    uint64_t own = t == n - 2 ? 0 : product_bytes(chain, x);
+    uint64_t own = t == n - 2 ? 0 : product_bytes(plan, x);
     if (left != NULL && right != NULL) {
       x->need.bytes = mmci_bytes_add(own, mmci_bytes_add(left->need.bytes, right->need.bytes));
     } else {
       const layout *child = left != NULL ? left : right;
-      uint64_t both = child != NULL ? mmci_bytes_add(product_bytes(chain, child), own) : own;
+      uint64_t both = child != NULL ? mmci_bytes_add(product_bytes(plan, child), own) : own;
       x->need.bytes = child != NULL && child->need.bytes > both ? child->need.bytes : both;
     }
+  }
+}
+
+void mmci_plan_count_levels(mmci_plan *plan) {
+  int32_t n = plan->chain->n;
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    mmci_plan_step *step = &plan->steps[s];
+    int32_t left = step->left < n ? 0 : plan->steps[step->left - n].level;
+    int32_t right = step->right < n ? 0 : plan->steps[step->right - n].level;
+    step->level = 1 + (left > right ? left : right);
   }
 }
 
@@ -121,6 +140,7 @@ mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error) 
   size_t count = (size_t)chain->n - 1;
   if (plan->steps == NULL) plan->steps = mmci_alloc_array(count, sizeof *plan->steps);
   if (plan->steps == NULL) return mmci_fail_nomem(error, count * sizeof *plan->steps);
+  plan->step_count = (int32_t)count;
   plan->parallel = parallel;
   if (count == 0) return MMC_OK;
 
@@ -142,11 +162,12 @@ mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error) 
     ranges = (mmci_range *)(needs + count);
   }
   mmci_tree_ranges(&plan->tree, ranges);
-  mmci_tree_needs(&plan->tree, ranges, chain->dims, mmc_dtype_size(chain->dtype), needs);
+  mmci_tree_needs(&plan->tree, ranges, chain->dims, mmci_plan_element_bytes(plan), needs);
   for (size_t t = 0; t < count; t++) layouts[t] = (layout){.range = ranges[t], .need = needs[t]};
-  if (parallel) parallel_needs(chain, &plan->tree, layouts);
+  if (parallel) parallel_needs(plan, layouts);
   plan->workspace_bytes = layouts[count - 1].need.bytes;
-  lay_out(chain, &plan->tree, plan->workspace_bytes, parallel, layouts, plan->steps);
+  lay_out(plan, layouts);
+  mmci_plan_count_levels(plan);
   free(memory);
   return MMC_OK;
 }

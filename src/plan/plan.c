@@ -5,23 +5,45 @@
 #include "base/alloc.h"
 #include "order/workspace.h"
 #include "plan/layout.h"
+#include "plan/plan_energy.h"
+#include "plan/plan_groups.h"
 #include "plan/plan_time.h"
 
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
                                mmci_error *error) {
   mmci_plan plan = {.tree = *tree, .solver = "", .device = "", .precision = "native"};
   *tree = (mmci_tree){0};
-  mmc_status status =
-      mmci_chain_create(chain->dtype, chain->n, chain->dims, chain->ops, &plan.chain, error);
+  plan.chunk = chain->batch;
+  mmc_status status = mmci_chain_copy(chain, &plan.chain, error);
   if (status == MMC_OK)
     status = mmci_tree_multiplications(&plan.tree, chain->dims, &plan.multiplications, error);
-  if (status == MMC_OK) status = mmci_plan_lay_out(&plan, false, error);
+  if (status == MMC_OK) {
+    plan.multiplications = mmci_u128_mul(plan.multiplications, (uint64_t)chain->batch);
+    status = mmci_plan_lay_out(&plan, false, error);
+  }
   if (status != MMC_OK) {
     mmci_plan_destroy(&plan);
     return status;
   }
   *out = plan;
   return MMC_OK;
+}
+
+mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *error) {
+  if (plan->workspace_bytes <= limit_bytes || plan->chunk <= 1) return MMC_OK;
+  int64_t batch = plan->chunk;
+  plan->chunk = 1;
+  mmc_status status = mmci_plan_lay_out(plan, plan->parallel, error);
+  if (status != MMC_OK || plan->workspace_bytes > limit_bytes) return status;
+  /* Rounding up to whole cache lines, many take no more than as many times one. */
+  uint64_t fit = limit_bytes / plan->workspace_bytes;
+  return mmci_plan_set_chunk(plan, fit < (uint64_t)batch ? (int64_t)fit : batch, error);
+}
+
+mmc_status mmci_plan_set_chunk(mmci_plan *plan, int64_t most, mmci_error *error) {
+  int64_t batch = plan->chain->batch, chunks = batch / most + (batch % most != 0);
+  plan->chunk = batch / chunks + (batch % chunks != 0);
+  return mmci_plan_lay_out(plan, plan->parallel, error);
 }
 
 /* The best order is too large: the cheapest that fits instead. */
@@ -40,6 +62,11 @@ static mmc_status replace_within(const mmc_chain *chain, const mmci_order_proble
   mmci_plan smaller;
   status = mmci_plan_from_tree(chain, &answer.tree, &smaller, error);
   if (status != MMC_OK) return status;
+  status = mmci_plan_shrink(&smaller, limit_bytes, error);
+  if (status != MMC_OK) {
+    mmci_plan_destroy(&smaller);
+    return status;
+  }
   smaller.limited = true;
   smaller.limit_bytes = limit_bytes;
   smaller.unlimited_multiplications = plan->multiplications;
@@ -60,7 +87,11 @@ mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t
   mmci_plan plan;
   status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
   if (status != MMC_OK) return status;
-  if (plan.workspace_bytes > limit_bytes)
+  if (chain->batch > 1 && plan.multiplications == MMCI_U128_MAX)
+    status = mmci_fail(error, MMC_E_OVERFLOW,
+                       "batch: the number of multiplications does not fit 128 bits");
+  if (status == MMC_OK) status = mmci_plan_shrink(&plan, limit_bytes, error);
+  if (status == MMC_OK && plan.workspace_bytes > limit_bytes)
     status = replace_within(chain, &problem, limit_bytes, &plan, error);
   if (status == MMC_OK && plan.workspace_bytes == UINT64_MAX)
     status = mmci_fail(error, MMC_E_OVERFLOW, "dims: the intermediates exceed the address space");
@@ -76,10 +107,17 @@ mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t
 void mmci_plan_destroy(mmci_plan *plan) {
   mmc_chain_destroy(plan->chain);
   mmci_tree_destroy(&plan->tree);
+  mmci_plan_disband(plan);
   free(plan->steps);
   free(plan->traffic);
   if (plan->time != NULL) free(plan->time->recipes);
   free(plan->time);
+  mmci_plan_energy_destroy(plan->energy);
+}
+
+mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step) {
+  return mmci_u128_mul(mmci_multiplications(step->m, step->k, step->n),
+                       (uint64_t)plan->chain->batch);
 }
 
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan) {
@@ -88,5 +126,5 @@ mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan) {
   for (int32_t k = 1; k < chain->n; k++)
     total = mmci_u128_add(total,
                           mmci_multiplications(chain->dims[0], chain->dims[k], chain->dims[k + 1]));
-  return total;
+  return mmci_u128_mul(total, (uint64_t)chain->batch);
 }

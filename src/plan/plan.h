@@ -1,4 +1,5 @@
-/* plan.h: an order turned into steps, each with a place for its result. */
+/* plan.h: an order turned into steps, each with a place for its result; some of them run as one
+ * call of the device. */
 #ifndef MMCI_PLAN_H
 #define MMCI_PLAN_H
 
@@ -14,24 +15,45 @@ typedef struct mmci_plan_step {
   const char *kernel;    /* static text: what the device will run; "" when not asked */
   /* How the device is to compute it; NULL: by one plain call. The plan's. */
   const struct mmci_recipe *recipe;
-  double predicted_s; /* NaN when the objective is not time */
+  uint64_t padding_offset_bytes; /* of the copies that the recipe wants, in the room for padding */
+  double predicted_s;            /* NaN when the objective is not time */
+  double plain_s;                /* the same of the plain call, where there is a recipe */
   const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
+  double predicted_j; /* of a plan for energy */
+  const char *joules_source; /* static text, likewise */
+  int32_t group;             /* that it runs in; -1: none */
+  int32_t level;             /* products on the longest way to it from a factor, itself included */
 } mmci_plan_step;
 
-/* One way to multiply a chain: n-1 products in the order in which they run. Every sub-tree is
+/* Steps that one call of the device executes, at the place of the last of them, whose result is the
+ * group's. The results of the others never leave the device's call and take no workspace. */
+typedef struct mmci_plan_group {
+  int32_t step_count, operand_count;
+  int32_t *steps;     /* rising; each but the last is read within the group alone */
+  int32_t *operands;  /* what it reads from outside, numbered as in mmc_step, along the chain */
+  const char *kernel; /* static text: what the device will run; "" when not asked */
+  double predicted_s, separate_s; /* of the one call, and of calls of their own */
+} mmci_plan_group;
+
+/* One way to multiply a chain: products in the order in which they run. Every sub-tree is
  * finished before another begins, the child first that makes the workspace smaller. A result lies
- * in the workspace, row-major without gaps, from its step to the one that reads it; the last one is
- * the caller's. Results alternate between the two ends of the workspace, so that what is free is
- * always one piece and the workspace is no larger than the most that lives at once. Nothing changes
- * after mmci_plan_create(), so threads may share it. */
+ * in the workspace, row-major without gaps, from its step to the last one that reads it; that of
+ * the last step is the caller's. Results alternate between the two ends of the workspace, so that
+ * what is free is always one piece and the workspace is no larger than the most that lives at once;
+ * with groups or results that are read twice they lie where mmci_plan_place() finds room. Nothing
+ * changes once a plan is made, so threads may share it. */
 typedef struct mmci_plan {
   mmc_chain *chain; /* its own copy */
   mmci_tree tree;
-  mmci_plan_step *steps; /* n-1 */
-  mmci_u128 multiplications;
-  uint64_t workspace_bytes;
-  const char *solver; /* static text: who found the order */
-  const char *device; /* outlives the plan */
+  mmci_plan_step *steps; /* step_count; every result but the last is read by a later step */
+  int32_t step_count;    /* n-1, fewer where results are read several times */
+  int32_t group_count;
+  mmci_plan_group *groups;
+  mmci_u128 multiplications; /* of all chains of a batch */
+  int64_t chunk;             /* chains at a time: the batch, fewer when memory is short */
+  uint64_t workspace_bytes;  /* for so many */
+  const char *solver;        /* static text: who found the order */
+  const char *device;        /* outlives the plan */
   /* Set when a memory limit turned the cheapest order down. */
   bool limited;
   mmci_u128 unlimited_multiplications;
@@ -41,10 +63,12 @@ typedef struct mmci_plan {
   bool streamed;           /* intermediates are on the host, products pass the device in panels */
   uint64_t resident_bytes; /* that everything would take there at once; 0: memory is the host's */
   uint64_t device_bytes;   /* that the plan may take there */
+  uint64_t padding_bytes;  /* of resident_bytes: room for operands that recipes pad */
   const char *precision;   /* static text */
-  /* What the objective asks for; both NULL when it is flops. */
+  /* What the objective asks for; NULL when it is flops. */
   struct mmci_plan_traffic *traffic; /* see plan_traffic.h */
   struct mmci_plan_time *time;       /* see plan_time.h */
+  struct mmci_plan_energy *energy;   /* see plan_energy.h; then time is there too */
 } mmci_plan;
 
 /* What the planner has to know of a device with memory of its own. */
@@ -57,17 +81,47 @@ typedef struct mmci_plan_machine {
 /* Plans the chain with the solver of that name. Returns what mmc_plan_create() does. */
 mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                             mmci_plan *out, mmci_error *error);
+/* Multiplies fewer chains at a time where all take more workspace than limit_bytes: one at least,
+ * and about the same number every time. */
+mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *error);
 /* Plans this tree, which it takes over, on failure too. solver and device are left "". */
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
                                mmci_error *error);
 void mmci_plan_destroy(mmci_plan *plan);
 
+/* A result that is read by several steps has no place in the tree. */
+static inline bool mmci_plan_is_tree(const mmci_plan *plan) {
+  return plan->step_count == plan->chain->n - 1;
+}
+
+/* Whether a step's result never leaves the call of its group. */
+static inline bool mmci_plan_is_inside(const mmci_plan *plan, int32_t step) {
+  int32_t group = plan->steps[step].group;
+  return group >= 0 && plan->groups[group].steps[plan->groups[group].step_count - 1] != step;
+}
+
+/* What the call of step reads from outside: of its group, or both operands (from the step, so that
+ * it must stay). *count: how many. */
+static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_plan_step *step,
+                                             int32_t *count) {
+  const mmci_plan_group *group = step->group >= 0 ? &plan->groups[step->group] : NULL;
+  *count = group != NULL ? group->operand_count : 2;
+  return group != NULL ? group->operands : &step->left;
+}
+
 /* Fits a plan to a device with memory of its own: sub-trees side by side when there is room for
- * that within limit_bytes of workspace, one after the other when not, and when even that does not
- * fit, products streamed in panels. Returns E_MEMORY_LIMIT when the smallest panels do not fit: how
- * much is missing. */
+ * that within limit_bytes of workspace, one after the other when not; when even that does not fit,
+ * fewer chains of a batch at a time, and when one does not fit, products streamed in panels.
+ * Returns E_MEMORY_LIMIT when the smallest panels do not fit: how much is missing. */
 mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
                          mmci_error *error);
+
+/* Multiplications of a step, for all chains. */
+mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
+/* Gives the copies of a step whose recipe pads their places, where the plan's share of the device's
+ * memory has room for them after mmci_plan_fit(). Elsewhere, and on the host, the step becomes one
+ * plain call. */
+void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step);
 
 /* Multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan);

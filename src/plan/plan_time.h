@@ -3,8 +3,7 @@
 #ifndef MMCI_PLAN_TIME_H
 #define MMCI_PLAN_TIME_H
 
-#include "cost/pricing.h"
-#include "plan/plan.h"
+#include "plan/plan_groups.h"
 
 /* Orders of longer chains are those of fewest multiplications: pricing all n^3/6 products of this
  * many factors takes a few hundredths of a second. */
@@ -15,21 +14,29 @@ typedef struct mmci_time_request {
   const mmci_pricing *pricing;
   mmci_precision precision;
   const char *notice; /* why prices are of the model alone; "" when they are not. Copied */
+  const mmci_group_machine *machine; /* NULL: every step is a call of its own */
 } mmci_time_request;
 
 typedef struct mmci_plan_time {
-  double predicted_s;   /* of all steps, one after the other */
-  bool by_time;         /* the order is not that of fewest multiplications, */
+  double predicted_s;   /* of all calls, one after the other */
+  bool by_time;         /* the order is not the one that the solver found, */
   double gain_s;        /* which is predicted to take so much longer */
+  int32_t segments;     /* > 0: a wide tree, see mmci_order_wide(); INT32_MAX: balanced */
   const char *kept;     /* static text: why the order of fewest multiplications is kept; "" */
   char notice[480];     /* see mmci_time_request */
   mmci_recipe *recipes; /* of the steps that are not one plain call */
 } mmci_plan_time;
 
+/* The order of least price within the limit, as a plan. Returns what mmci_plan_create() does. */
+mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *user,
+                              uint64_t limit_bytes, mmci_plan *out, mmci_error *error);
+
 /* Plans the chain. Solver "auto" looks for the order of least predicted time, but keeps that of
  * fewest multiplications unless the gain is more than the predictions may be off by; any other
- * solver's order stays. mmci_plan_price() is still to come. Returns what mmci_plan_create() does.
- */
+ * solver's order stays. Where groups of steps can run as one call, wide trees are tried as well,
+ * and of orders of as many multiplications the one of least predicted time is taken.
+ * mmci_plan_choose_groups() and mmci_plan_price() are still to come. Returns what
+ * mmci_plan_create() does. */
 mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                                   const mmci_time_request *request, mmci_plan *out,
                                   mmci_error *error);

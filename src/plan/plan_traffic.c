@@ -137,7 +137,8 @@ mmc_status mmci_plan_create_joint(const mmc_chain *chain, int64_t on_chip_words,
   mmci_plan plan;
   status = mmci_plan_from_tree(chain, &tree, &plan, error);
   if (status != MMC_OK) return status;
-  status = check_joint(&plan, limit_bytes, error);
+  status = mmci_plan_shrink(&plan, limit_bytes, error);
+  if (status == MMC_OK) status = check_joint(&plan, limit_bytes, error);
   if (status != MMC_OK) {
     mmci_plan_destroy(&plan);
     return status;

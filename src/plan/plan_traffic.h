@@ -1,7 +1,7 @@
 /* plan_traffic.h: plans for least traffic: which steps share a kernel, and the words they move.
  *
- * Devices run one product a kernel, so today a fusion is in the cost only: steps and workspace are
- * those of the same order without it. */
+ * A fusion is in the cost only, and steps and workspace are those of the same order without it,
+ * until mmci_plan_choose_groups() makes one call of a pair. */
 #ifndef MMCI_PLAN_TRAFFIC_H
 #define MMCI_PLAN_TRAFFIC_H
 

@@ -1,57 +1,93 @@
 #include "run/actions.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "run/matrices.h"
 
-/* A run has no room for padded copies: what was to be padded is computed by one plain call. */
-static const mmci_recipe *recipe_of(const mmci_plan_step *step) {
-  return step->recipe != NULL && step->recipe->pad == 0 ? step->recipe : NULL;
+static void destroy_group(mmci_group_action *group, const mmci_device_ops *ops) {
+  if (group == NULL) return;
+  if (group->kernel != NULL) ops->chain_release(group->kernel);
+  mmci_group_call_destroy(&group->call);
+  free(group);
 }
 
-/* The arrays of the first count actions. */
-static void free_calls(const mmci_action *actions, size_t count) {
-  for (size_t s = 0; s < count; s++)
-    if (actions[s].calls != &actions[s].whole) free(actions[s].calls);
-}
-
-mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,
-                               mmci_device *device, mmci_precision precision, mmci_actions *out,
-                               mmci_error *error) {
-  size_t count = (size_t)plan->chain->n - 1;
-  mmci_action *actions = mmci_alloc_zeroed(count, sizeof *actions);
-  if (actions == NULL) return mmci_fail_nomem(error, count * sizeof *actions);
-  for (size_t s = 0; s < count; s++) {
-    const mmci_recipe *recipe = recipe_of(&plan->steps[s]);
-    mmci_action *x = &actions[s];
-    x->calls = &x->whole;
-    x->call_count = recipe != NULL ? mmci_recipe_count(recipe) : 1;
-    x->lanes = recipe != NULL ? recipe->lanes : 1;
-    if (x->call_count == 1) continue;
-    x->calls = mmci_alloc_zeroed((size_t)x->call_count, sizeof *x->calls);
-    if (x->calls == NULL) {
-      x->call_count = 0;
-      free_calls(actions, s);
-      free(actions);
-      return mmci_fail_nomem(error, MMCI_RECIPE_PIECES * sizeof *x->calls);
-    }
+static mmc_status create_group(const mmci_actions *actions, const mmci_plan_group *group,
+                               mmci_group_action **out, mmci_error *error) {
+  size_t size = sizeof(mmci_group_action) + (size_t)group->operand_count * sizeof(mmci_form);
+  mmci_group_action *x = mmci_alloc_zeroed(1, size);
+  if (x == NULL) return mmci_fail_nomem(error, size);
+  x->forms = (mmci_form *)(x + 1);
+  mmc_status status =
+      mmci_group_call_create(actions->plan, group, actions->precision, &x->call, error);
+  if (status != MMC_OK) {
+    free(x);
+    return status;
   }
-  *out = (mmci_actions){.plan = plan,
-                        .ops = ops,
-                        .device = device,
-                        .precision = precision,
-                        .count = (int32_t)count,
-                        .actions = actions};
+  x->call.chain.batch = actions->batch;
+  *out = x;
   return MMC_OK;
 }
 
+/* Room for the calls of the action of a step. */
+static mmc_status create_action(const mmci_actions *actions, mmci_action *x, mmci_error *error) {
+  const mmci_plan_step *step = &actions->plan->steps[x->step];
+  x->lanes = 1;
+  if (step->group >= 0)
+    return create_group(actions, &actions->plan->groups[step->group], &x->group, error);
+  const mmci_recipe *recipe = step->recipe;
+  int count = recipe != NULL ? mmci_recipe_count(recipe) : 1;
+  x->calls = count == 1 ? &x->whole : mmci_alloc_zeroed((size_t)count, sizeof *x->calls);
+  if (x->calls == NULL) return mmci_fail_nomem(error, (size_t)count * sizeof *x->calls);
+  x->call_count = count;
+  x->lanes = recipe != NULL ? recipe->lanes : 1;
+  return MMC_OK;
+}
+
+mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,
+                               mmci_device *device, mmci_precision precision, int64_t batch,
+                               mmci_actions *out, mmci_error *error) {
+  size_t count = (size_t)plan->step_count;
+  mmci_actions made = {.plan = plan,
+                       .ops = ops,
+                       .device = device,
+                       .precision = precision,
+                       .batch = batch,
+                       .actions = mmci_alloc_zeroed(count, sizeof *made.actions)};
+  if (made.actions == NULL) return mmci_fail_nomem(error, count * sizeof *made.actions);
+  mmc_status status = MMC_OK;
+  for (int32_t s = 0; s < plan->step_count && status == MMC_OK; s++) {
+    if (mmci_plan_is_inside(plan, s)) continue;
+    mmci_action *x = &made.actions[made.count++];
+    x->step = s;
+    status = create_action(&made, x, error);
+  }
+  if (status == MMC_OK && plan->padding_bytes > 0)
+    status = ops->alloc(device, (size_t)plan->padding_bytes, &made.padding_room, error);
+  for (int32_t t = 0; t < made.count && made.padding_room != NULL; t++) {
+    mmci_action *x = &made.actions[t];
+    const mmci_plan_step *step = &plan->steps[x->step];
+    if (x->group != NULL || step->recipe == NULL) continue;
+    x->padding = (mmci_padding){.multiple = step->recipe->pad,
+                                .room = (char *)made.padding_room + step->padding_offset_bytes};
+  }
+  if (status == MMC_OK)
+    *out = made;
+  else
+    mmci_actions_destroy(&made);
+  return status;
+}
+
 void mmci_actions_destroy(mmci_actions *actions) {
-  for (int32_t s = 0; s < actions->count; s++)
-    for (int c = 0; c < actions->actions[s].call_count; c++)
-      if (actions->actions[s].calls[c].kernel != NULL)
-        actions->ops->release(actions->actions[s].calls[c].kernel);
-  free_calls(actions->actions, (size_t)actions->count);
+  if (actions->padding_room != NULL) actions->ops->dealloc(actions->device, actions->padding_room);
+  for (int32_t s = 0; s < actions->count; s++) {
+    mmci_action *x = &actions->actions[s];
+    for (int c = 0; c < x->call_count; c++)
+      if (x->calls[c].kernel != NULL) actions->ops->release(x->calls[c].kernel);
+    if (x->calls != &x->whole) free(x->calls);
+    destroy_group(x->group, actions->ops);
+  }
   free(actions->actions);
 }
 
@@ -65,13 +101,15 @@ int mmci_actions_lanes(const mmci_actions *actions) {
 /* ---- preparing ------------------------------------------------------------------------------- */
 
 static bool same_form(const mmci_form *x, const mmci_form *y) {
-  return x->ld == y->ld && x->trans == y->trans && x->conj == y->conj;
+  return x->ld == y->ld && x->trans == y->trans && x->conj == y->conj &&
+         x->gathered == y->gathered && x->stride == y->stride;
 }
 
 bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y) {
   return x->dtype == y->dtype && x->precision == y->precision && x->m == y->m && x->k == y->k &&
          x->n == y->n && same_form(&x->a, &y->a) && same_form(&x->b, &y->b) && x->ldc == y->ldc &&
-         x->accumulate == y->accumulate && x->variant == y->variant;
+         x->c_stride == y->c_stride && x->batch == y->batch && x->accumulate == y->accumulate &&
+         x->variant == y->variant;
 }
 
 mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *gemm,
@@ -96,15 +134,40 @@ mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *ge
   return MMC_OK;
 }
 
+/* One of a batch of products. */
+static mmci_gemm single(const mmci_gemm *gemm) {
+  mmci_gemm one = *gemm;
+  one.batch = 1;
+  one.a.stride = one.b.stride = one.c_stride = 0;
+  one.a.gathered = one.b.gathered = false;
+  return one;
+}
+
+/* Prepares a call for all chains where the device can, else for one. In pieces, and to results at
+ * addresses, gathered matrices are multiplied one by one: a table knows no offsets. */
+static mmc_status prepare_call(const mmci_actions *actions, const mmci_action *x, bool in_pieces,
+                               const mmci_gemm *gemm, mmci_call *call, mmci_error *error) {
+  bool gathered = gemm->a.gathered || gemm->b.gathered;
+  mmci_gemm one = single(gemm);
+  call->looped = gemm->batch > 1 && (x->c_addresses != NULL || (in_pieces && gathered) ||
+                                     !actions->ops->supports(actions->device, gemm));
+  return mmci_actions_prepare(actions, call->looped ? &one : gemm, &call->gemm, &call->kernel,
+                              error);
+}
+
 /* Prepares the calls of an action: the whole, or the pieces of its recipe, which was made for the
  * product as it is and is turned with a product that is computed transposed. */
 static mmc_status prepare_calls(const mmci_actions *actions, mmci_action *x,
                                 const mmci_recipe *recipe, bool transposed, const mmci_gemm *gemm,
                                 mmci_error *error) {
   x->gemm = *gemm;
-  if (recipe == NULL)
-    return mmci_actions_prepare(actions, gemm, &x->whole.gemm, &x->whole.kernel, error);
+  if (recipe == NULL) return prepare_call(actions, x, false, gemm, &x->whole, error);
   mmci_recipe turned = transposed ? mmci_recipe_transposed(recipe) : *recipe;
+  turned.pad = 0; /* as the padding has it, for its copies */
+  if (x->padding.multiple != 0) {
+    mmci_padding_bind(&x->padding, gemm);
+    gemm = &x->padding.padded;
+  }
   mmci_piece pieces[MMCI_RECIPE_PIECES];
   int count = mmci_recipe_pieces(&turned, gemm, pieces);
   int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
@@ -115,21 +178,123 @@ static mmc_status prepare_calls(const mmci_actions *actions, mmci_action *x,
     call->b = pieces[c].b * size;
     call->c = pieces[c].c * size;
     call->lane = pieces[c].lane;
-    status = mmci_actions_prepare(actions, &pieces[c].gemm, &call->gemm, &call->kernel, error);
+    status = prepare_call(actions, x, true, &pieces[c].gemm, call, error);
+  }
+  return status;
+}
+
+/* Prepares the call of a group unless that is done. */
+static mmc_status prepare_group(const mmci_actions *actions, mmci_group_action *x,
+                                mmci_error *error) {
+  const mmci_device_chain *chain = &x->call.chain;
+  bool same = x->kernel != NULL && x->ldc == chain->ldc && x->c_stride == chain->c_stride &&
+              x->transposed == x->call.transposed;
+  for (int32_t o = 0; o < chain->n && same; o++) same = same_form(&x->forms[o], &chain->forms[o]);
+  if (same) return MMC_OK;
+  mmci_chain_kernel *prepared;
+  mmc_status status = actions->ops->chain_prepare(actions->device, chain, &prepared, error);
+  if (status != MMC_OK) return status;
+  if (x->kernel != NULL) actions->ops->chain_release(x->kernel);
+  x->kernel = prepared;
+  memcpy(x->forms, chain->forms, (size_t)chain->n * sizeof *x->forms);
+  x->ldc = chain->ldc;
+  x->c_stride = chain->c_stride;
+  x->transposed = x->call.transposed;
+  return MMC_OK;
+}
+
+/* ---- enqueueing ------------------------------------------------------------------------------ */
+
+/* Where chain i has its matrix. */
+static const char *place(const void *data, int64_t stride_bytes, void *const *addresses,
+                         int64_t i) {
+  return addresses != NULL ? addresses[i] : (const char *)data + i * stride_bytes;
+}
+
+mmc_status mmci_call_enqueue(const mmci_actions *actions, mmci_queue *queue, const mmci_action *x,
+                             const mmci_call *call, mmci_error *error) {
+  if (!call->looped)
+    return actions->ops->enqueue(queue, call->kernel, (const char *)x->a + call->a,
+                                 (const char *)x->b + call->b, (char *)x->c + call->c, error);
+  const mmci_gemm *g = &x->gemm;
+  int64_t size = (int64_t)mmc_dtype_size(g->dtype);
+  mmc_status status = MMC_OK;
+  for (int64_t i = 0; i < g->batch && status == MMC_OK; i++)
+    status = actions->ops->enqueue(
+        queue, call->kernel, place(x->a, g->a.stride * size, x->a_addresses, i) + call->a,
+        place(x->b, g->b.stride * size, x->b_addresses, i) + call->b,
+        (char *)place(x->c, g->c_stride * size, x->c_addresses, i) + call->c, error);
+  return status;
+}
+
+mmc_status mmci_actions_enqueue_group(const mmci_actions *actions, const mmci_action *action,
+                                      mmci_queue *queue, mmci_error *error) {
+  const mmci_group_action *x = action->group;
+  return actions->ops->chain_enqueue(queue, x->kernel, x->call.data, action->c, error);
+}
+
+mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int32_t s = 0; s < actions->count && status == MMC_OK; s++) {
+    const mmci_action *x = &actions->actions[s];
+    if (x->group != NULL) status = mmci_actions_enqueue_group(actions, x, queue, error);
+    for (int c = 0; c < x->call_count && status == MMC_OK; c++)
+      status = mmci_call_enqueue(actions, queue, x, &x->calls[c], error);
   }
   return status;
 }
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
+mmci_operand mmci_operand_of(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix,
+                             int64_t begin) {
+  int64_t ld = mmci_matrix_ld(matrix), size = (int64_t)mmc_dtype_size(chain->dtype);
+  if (matrix->addresses != NULL) {
+    mmci_operand x = {.form = mmci_factor_form(chain, i, matrix, ld, 0),
+                      .addresses = matrix->addresses + begin};
+    x.form.gathered = true;
+    x.data = x.addresses; /* where the device works on host memory */
+    return x;
+  }
+  int64_t stride = chain->batch > 1 ? matrix->stride : 0;
+  return (mmci_operand){
+      .data = begin > 0 ? (char *)matrix->data + begin * stride * size : matrix->data,
+      .form = mmci_factor_form(chain, i, matrix, ld, stride)};
+}
+
+mmci_target mmci_target_of(const mmc_chain *chain, const mmc_matrix *out, int64_t begin) {
+  int64_t size = (int64_t)mmc_dtype_size(chain->dtype);
+  int64_t stride = chain->batch > 1 ? out->stride : 0;
+  mmci_target x = {.ld = mmci_matrix_ld(out), .by_columns = out->layout == MMC_COL_MAJOR};
+  if (out->addresses != NULL) {
+    x.addresses = out->addresses + begin;
+  } else {
+    x.data = begin > 0 ? (char *)out->data + begin * stride * size : out->data;
+    x.stride = stride;
+  }
+  return x;
+}
+
+/* An operand of one chain needs neither table nor stride. */
+static mmci_operand alone(mmci_operand x) {
+  if (x.form.gathered) x.data = x.addresses[0];
+  x.form.gathered = false;
+  x.form.stride = 0;
+  x.addresses = NULL;
+  return x;
+}
+
 /* Operand `number` of a step: a factor or an intermediate. */
-static mmci_operand operand(const mmci_plan *plan, const mmci_operand *operands,
+static mmci_operand operand(const mmci_actions *actions, const mmci_operand *operands,
                             const char *workspace, int32_t number) {
+  const mmci_plan *plan = actions->plan;
   int32_t n = plan->chain->n;
-  if (number < n) return operands[number];
+  if (number < n) return actions->batch > 1 ? operands[number] : alone(operands[number]);
   const mmci_plan_step *step = &plan->steps[number - n];
-  return (mmci_operand){.data = workspace + step->offset_bytes,
-                        .form = {.ld = step->n > 0 ? step->n : 1}};
+  return (mmci_operand){
+      .data = workspace + step->offset_bytes,
+      .form = {.ld = step->n > 0 ? step->n : 1,
+               .stride = actions->batch > 1 ? mmci_elements(step->m, step->n) : 0}};
 }
 
 static mmci_form transposed(mmci_form form) {
@@ -137,62 +302,112 @@ static mmci_form transposed(mmci_form form) {
   return form;
 }
 
+/* Where a step's result goes. */
+static mmci_target target_of(const mmci_actions *actions, int32_t s, char *workspace,
+                             const mmci_target *target) {
+  const mmci_plan_step *step = &actions->plan->steps[s];
+  bool batch = actions->batch > 1;
+  if (s < actions->plan->step_count - 1)
+    return (mmci_target){.data = workspace + step->offset_bytes,
+                         .ld = step->n > 0 ? step->n : 1,
+                         .stride = batch ? mmci_elements(step->m, step->n) : 0};
+  mmci_target x = *target;
+  if (!batch && x.addresses != NULL) x.data = x.addresses[0];
+  if (!batch) x.addresses = NULL;
+  if (!batch) x.stride = 0;
+  return x;
+}
+
+static mmc_status bind_group(const mmci_actions *actions, mmci_action *x,
+                             const mmci_operand *operands, const char *workspace,
+                             const mmci_target *c, mmci_error *error) {
+  const mmci_plan *plan = actions->plan;
+  const mmci_plan_group *group = &plan->groups[plan->steps[x->step].group];
+  mmci_group_call *call = &x->group->call;
+  if (call->transposed != c->by_columns) mmci_group_call_turn(call, plan, group, c->by_columns);
+  if (c->addresses != NULL)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "out: results of one call need a stride");
+  call->chain.ldc = c->ld;
+  call->chain.c_stride = c->stride;
+  x->c = c->data;
+  for (int32_t o = 0; o < group->operand_count; o++) {
+    mmci_operand y = operand(actions, operands, workspace, group->operands[o]);
+    int32_t at = mmci_group_call_place(call, o);
+    call->forms[at] = c->by_columns ? transposed(y.form) : y.form;
+    call->data[at] = y.data;
+  }
+  return prepare_group(actions, x->group, error);
+}
+
+static mmc_status bind_product(const mmci_actions *actions, mmci_action *x,
+                               const mmci_operand *operands, const char *workspace,
+                               const mmci_target *c, mmci_error *error) {
+  const mmci_plan *plan = actions->plan;
+  const mmci_plan_step *step = &plan->steps[x->step];
+  mmci_operand a = operand(actions, operands, workspace, step->left);
+  mmci_operand b = operand(actions, operands, workspace, step->right);
+  mmci_gemm gemm = {.dtype = plan->chain->dtype,
+                    .precision = actions->precision,
+                    .m = step->m,
+                    .k = step->k,
+                    .n = step->n,
+                    .a = a.form,
+                    .b = b.form,
+                    .ldc = c->ld,
+                    .c_stride = c->stride,
+                    .batch = actions->batch};
+  x->a_number = step->left;
+  x->b_number = step->right;
+  x->a = a.data;
+  x->b = b.data;
+  x->c = c->data;
+  x->a_addresses = a.addresses;
+  x->b_addresses = b.addresses;
+  x->c_addresses = c->addresses;
+  if (c->by_columns) {
+    gemm.m = step->n;
+    gemm.n = step->m;
+    gemm.a = transposed(b.form);
+    gemm.b = transposed(a.form);
+    x->a_number = step->right;
+    x->b_number = step->left;
+    x->a = b.data;
+    x->b = a.data;
+    x->a_addresses = b.addresses;
+    x->b_addresses = a.addresses;
+  }
+  if (plan->streamed) { /* its panels are prepared, not the whole */
+    x->gemm = gemm;
+    return MMC_OK;
+  }
+  return prepare_calls(actions, x, step->recipe, c->by_columns, &gemm, error);
+}
+
 mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,
                              const mmci_target *target, mmci_error *error) {
-  const mmci_plan *plan = actions->plan;
-  for (int32_t s = 0; s < actions->count; s++) {
-    const mmci_plan_step *step = &plan->steps[s];
+  mmc_status status = MMC_OK;
+  for (int32_t s = 0; s < actions->count && status == MMC_OK; s++) {
     mmci_action *x = &actions->actions[s];
-    mmci_operand a = operand(plan, operands, workspace, step->left);
-    mmci_operand b = operand(plan, operands, workspace, step->right);
-    bool last = s == actions->count - 1;
-    mmci_gemm gemm = {.dtype = plan->chain->dtype,
-                      .precision = actions->precision,
-                      .m = step->m,
-                      .k = step->k,
-                      .n = step->n,
-                      .a = a.form,
-                      .b = b.form,
-                      .ldc = last          ? target->ld
-                             : step->n > 0 ? step->n
-                                           : 1};
-    x->a_number = step->left;
-    x->b_number = step->right;
-    x->c = last ? target->data : workspace + step->offset_bytes;
-    if (last && target->by_columns) {
-      gemm.m = step->n;
-      gemm.n = step->m;
-      gemm.a = transposed(b.form);
-      gemm.b = transposed(a.form);
-      x->a_number = step->right;
-      x->b_number = step->left;
-      x->a = b.data;
-      x->b = a.data;
-    } else {
-      x->a = a.data;
-      x->b = b.data;
-    }
-    if (plan->streamed) { /* its panels are prepared, not the whole */
-      x->gemm = gemm;
-      continue;
-    }
-    mmc_status status =
-        prepare_calls(actions, x, recipe_of(step), last && target->by_columns, &gemm, error);
-    if (status != MMC_OK) return status;
+    mmci_target c = target_of(actions, x->step, workspace, target);
+    status =
+        (x->group != NULL ? bind_group : bind_product)(actions, x, operands, workspace, &c, error);
   }
-  return MMC_OK;
+  return status;
 }
 
 mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, char *workspace,
                                mmci_error *error) {
   const mmc_chain *chain = actions->plan->chain;
+  const int64_t *dims = chain->dims;
   for (int32_t i = 0; i < chain->n; i++) {
-    int64_t ld = chain->dims[chain->ops[i] == MMC_OP_N ? i + 1 : i];
+    int64_t ld = dims[chain->ops[i] == MMC_OP_N ? i + 1 : i];
     operands[i] = (mmci_operand){
-        .form = mmci_factor_form(chain, i, &(mmc_matrix){.layout = MMC_ROW_MAJOR}, ld > 0 ? ld : 1),
+        .form = mmci_factor_form(chain, i, &(mmc_matrix){.layout = MMC_ROW_MAJOR}, ld > 0 ? ld : 1,
+                                 actions->batch > 1 ? mmci_elements(dims[i], dims[i + 1]) : 0),
     };
   }
-  int64_t ld = chain->dims[chain->n];
-  mmci_target target = {.ld = ld > 0 ? ld : 1};
+  int64_t ld = dims[chain->n];
+  mmci_target target = {.ld = ld > 0 ? ld : 1,
+                        .stride = actions->batch > 1 ? mmci_elements(dims[0], dims[chain->n]) : 0};
   return mmci_actions_bind(actions, operands, workspace, &target, error);
 }

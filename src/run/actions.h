@@ -5,38 +5,60 @@
 #include "cost/recipe.h"
 #include "device/device.h"
 #include "plan/plan.h"
+#include "run/group_call.h"
+#include "run/padding.h"
 
-/* Where a factor is read from. */
+/* Where a factor is read from. When the form says gathered, data is the device's table of addresses
+ * and addresses the host's. */
 typedef struct mmci_operand {
   const void *data;
   mmci_form form;
+  void *const *addresses;
 } mmci_operand;
 
-/* Where the result goes: element (r, c) at r * ld + c, or c * ld + r when by_columns. */
+/* Where the result goes: element (r, c) at r * ld + c, or c * ld + r when by_columns; results of a
+ * batch at stride, or at addresses unless that is NULL. */
 typedef struct mmci_target {
   void *data;
   int64_t ld;
   bool by_columns;
+  int64_t stride;
+  void *const *addresses;
 } mmci_target;
 
 /* One call of the device: offsets of its operands from the action's, in bytes. */
 typedef struct mmci_call {
   mmci_gemm gemm;
+  bool looped; /* gemm is of one chain, and is called for each: the device cannot do all at once */
   mmci_kernel *kernel; /* for gemm; NULL before it is prepared */
   int64_t a, b, c;
   int lane; /* calls of one lane follow each other, others need not */
 } mmci_call;
 
-/* One product as it is executed: by one call, or by those of the step's recipe. A column-major
- * result is the transposed product of the transposed operands: then a and b have changed places. */
+/* Several products as they are executed, by one call. */
+typedef struct mmci_group_action {
+  mmci_group_call call;
+  mmci_chain_kernel *kernel; /* for these forms: */
+  mmci_form *forms;
+  int64_t ldc, c_stride;
+  bool transposed;
+} mmci_group_action;
+
+/* One product as it is executed: by one call, or by those of the step's recipe; or a group of
+ * products, then calls are none and only group, c and step mean anything. A column-major result is
+ * the transposed product of the transposed operands: then a and b have changed places. */
 typedef struct mmci_action {
-  mmci_gemm gemm;   /* of the whole */
-  mmci_call *calls; /* call_count; one of them is in the action itself */
+  int32_t step;             /* of the plan; the last one of a group */
+  mmci_group_action *group; /* NULL: one product */
+  mmci_gemm gemm;           /* of the whole */
+  mmci_call *calls;         /* call_count; one of them is in the action itself */
   int call_count, lanes;
   mmci_call whole;
+  mmci_padding padding;
   const void *a, *b;
   void *c;
-  int32_t a_number, b_number; /* as operands of a step */
+  void *const *a_addresses, *const *b_addresses, *const *c_addresses; /* NULL: at strides */
+  int32_t a_number, b_number;                                         /* as operands of a step */
 } mmci_action;
 
 typedef struct mmci_actions {
@@ -44,20 +66,22 @@ typedef struct mmci_actions {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_precision precision;
-  int32_t count;
+  int64_t batch; /* chains that they multiply */
+  int32_t count; /* of calls: groups, and steps of none */
   mmci_action *actions;
+  void *padding_room; /* in the device's memory; NULL: none */
 } mmci_actions;
 
 mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,
-                               mmci_device *device, mmci_precision precision, mmci_actions *out,
-                               mmci_error *error);
+                               mmci_device *device, mmci_precision precision, int64_t batch,
+                               mmci_actions *out, mmci_error *error);
 void mmci_actions_destroy(mmci_actions *actions);
 
 /* The most lanes that an action has. */
 int mmci_actions_lanes(const mmci_actions *actions);
 
 /* Points the actions at n operands, the workspace and the result, and prepares those that have
- * changed. Returns E_UNSUPPORTED and what the device's prepare does. */
+ * changed. Returns E_UNSUPPORTED, for groups when the plan has such, and what prepare does. */
 mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,
                              const mmci_target *target, mmci_error *error);
 
@@ -65,6 +89,19 @@ mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands
  * without addresses. */
 mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, char *workspace,
                                mmci_error *error);
+
+/* Factor i and the result, where they lie, from chain number `begin` on. */
+mmci_operand mmci_operand_of(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix,
+                             int64_t begin);
+mmci_target mmci_target_of(const mmc_chain *chain, const mmc_matrix *out, int64_t begin);
+
+/* Gives the queue the one call of a group, a call of an action; or all calls of all actions, one
+ * after the other. */
+mmc_status mmci_actions_enqueue_group(const mmci_actions *actions, const mmci_action *action,
+                                      mmci_queue *queue, mmci_error *error);
+mmc_status mmci_call_enqueue(const mmci_actions *actions, mmci_queue *queue, const mmci_action *x,
+                             const mmci_call *call, mmci_error *error);
+mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, mmci_error *error);
 
 bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y);
 

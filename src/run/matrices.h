@@ -5,22 +5,34 @@
 #include "chain/chain.h"
 #include "device/device.h"
 
-/* Checks factors and result against the chain: E_ARG with the name of the first that is wrong. */
+/* Checks factors and result against the chain: E_ARG with the name of the first that is wrong.
+ * Returns E_NOMEM too, of results at addresses. */
 mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors,
                                const mmc_matrix *out, mmci_error *error);
 
-/* Whether any of n factors or the result is. */
-bool mmci_matrices_on_host(int32_t n, const mmc_matrix *factors, const mmc_matrix *out);
+/* Fills n + 1 matrices, the result last, with factors and out, of which addresses that are evenly
+ * spaced have become strides. */
+void mmci_matrices_even_out(const mmc_chain *chain, const mmc_matrix *factors,
+                            const mmc_matrix *out, mmc_matrix *even);
 
-/* Element for element the same place. */
+/* Whether any of n factors or the result is; or has addresses. */
+bool mmci_matrices_on_host(int32_t n, const mmc_matrix *factors, const mmc_matrix *out);
+bool mmci_matrices_have_addresses(int32_t n, const mmc_matrix *factors, const mmc_matrix *out);
+
+/* Element for element the same place. Never of matrices with addresses: the table may change. */
 bool mmci_matrix_same(const mmc_matrix *x, const mmc_matrix *y);
+
+/* Matrix i of a batch, alone. */
+mmc_matrix mmci_matrix_of_batch(const mmc_matrix *matrix, mmc_dtype dtype, int64_t i);
 
 /* Lines are rows, or the columns of a column-major matrix; ld 0 stands for no gaps. */
 int64_t mmci_matrix_lines(const mmc_matrix *matrix);
 int64_t mmci_matrix_line_length(const mmc_matrix *matrix);
 int64_t mmci_matrix_ld(const mmc_matrix *matrix);
 
-/* How op(A) of factor i lies when A lies as matrix does, in lines ld elements apart. */
-mmci_form mmci_factor_form(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix, int64_t ld);
+/* How op(A) of factor i lies when A lies as matrix does, in lines ld elements apart, and the
+ * matrices of a batch stride. */
+mmci_form mmci_factor_form(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix, int64_t ld,
+                           int64_t stride);
 
 #endif

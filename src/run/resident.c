@@ -45,14 +45,14 @@ struct mmci_resident {
   int lane_count;
   mmci_queue *uploads, *downloads;   /* NULL until matrices are on the host */
   mmci_event *start, *done, *copied; /* copied: scratch for waits that follow at once */
-  mmci_event **step_done;            /* NULL where nobody waits */
+  mmci_event **step_done;            /* of the plan; NULL where nobody waits */
 
   char *workspace;
   mmci_staging staging;
   mmci_operand *operands;
   mmci_target target;
   bool bound; /* everything here points at the staging's matrices */
-  cut *cuts;  /* a step */
+  cut *cuts;  /* of an action */
 
   mmci_graphs graphs;
   /* The last execution was left to a stream and may be under way. */
@@ -77,7 +77,7 @@ static mmc_status open_queues(mmci_resident *r, mmci_error *error) {
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->start, error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->done, error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->copied, error);
-  for (int32_t s = 0; s < r->actions->count && status == MMC_OK; s++)
+  for (int32_t s = 0; s < r->actions->plan->step_count && status == MMC_OK; s++)
     if (r->schedule.is_waited_for[s])
       status = r->async->event_create(r->device, &r->step_done[s], error);
   return status;
@@ -128,9 +128,9 @@ void mmci_resident_destroy(mmci_resident *r) {
   mmci_event *events[] = {r->start, r->done, r->copied};
   for (int e = 0; e < 3; e++)
     if (events[e] != NULL) r->async->event_destroy(events[e]);
-  for (int32_t s = 0; s < r->actions->count; s++) {
+  for (int32_t s = 0; s < r->actions->plan->step_count; s++)
     if (r->step_done != NULL && r->step_done[s] != NULL) r->async->event_destroy(r->step_done[s]);
-    if (r->cuts == NULL) continue;
+  for (int32_t s = 0; r->cuts != NULL && s < r->actions->count; s++) {
     prepared *pieces[] = {&r->cuts[s].first, &r->cuts[s].next, &r->cuts[s].rest};
     for (int p = 0; p < 3; p++)
       if (pieces[p]->kernel != NULL) r->ops->release(pieces[p]->kernel);
@@ -164,12 +164,13 @@ static bool is_half(mmc_dtype dtype) {
 static mmci_axis choose_cut(const mmci_resident *r, int32_t s) {
   const mmci_action *x = &r->actions->actions[s];
   const mmci_gemm *g = &x->gemm;
+  if (x->group != NULL || r->actions->batch > 1) return MMCI_PIECE;
   bool goes = s == r->actions->count - 1 && r->staging.result_on_host;
   int64_t a = bytes_from_host(r, x->a_number), b = bytes_from_host(r, x->b_number);
   int64_t c = goes ? g->m * g->n * (int64_t)mmc_dtype_size(g->dtype) : 0;
   if (!goes && a >= cut_least_bytes && b >= cut_least_bytes && !is_half(g->dtype) &&
-      !r->staging.factors[x->a_number].shared && !r->staging.factors[x->b_number].shared &&
-      g->k >= 2 * CUT_LEAST_LENGTH)
+      mmci_plan_is_tree(r->actions->plan) && !r->staging.factors[x->a_number].shared &&
+      !r->staging.factors[x->b_number].shared && g->k >= 2 * CUT_LEAST_LENGTH)
     return MMCI_AXIS_K;
   if ((a >= cut_least_bytes || c >= cut_least_bytes) && g->m >= 2 * CUT_LEAST_LENGTH)
     return MMCI_AXIS_M;
@@ -197,17 +198,38 @@ static mmc_status bind_cut(mmci_resident *r, int32_t s, mmci_error *error) {
   return mmci_actions_prepare(r->actions, &piece, &c->rest.gemm, &c->rest.kernel, error);
 }
 
+static bool has_tables(const mmci_resident *r) {
+  for (int32_t i = 0; i < r->actions->plan->chain->n; i++)
+    if (r->staging.factors[i].has_table) return true;
+  return false;
+}
+
+/* The tables are there, and not the caller's any more, on return. */
+static mmc_status send_tables(mmci_resident *r, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  if (r->uploads == NULL) status = r->ops->queue_open(r->device, &r->uploads, error);
+  if (status == MMC_OK)
+    status = mmci_staging_upload_tables(&r->staging, r->actions, r->uploads, error);
+  return status == MMC_OK ? r->ops->sync(r->uploads, error) : status;
+}
+
+/* Where tables are staged, nothing may be under way that reads those before. */
 static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
                        mmci_error *error) {
   r->bound = false;
-  mmc_status status =
-      mmci_staging_bind(&r->staging, r->actions, factors, out, r->operands, &r->target, error);
+  mmc_status status = MMC_OK;
+  if (mmci_matrices_have_addresses(r->actions->plan->chain->n, factors, out))
+    status = mmci_resident_wait(r, error);
+  if (status == MMC_OK)
+    status =
+        mmci_staging_bind(&r->staging, r->actions, factors, out, r->operands, &r->target, error);
   if (status == MMC_OK)
     status = mmci_actions_bind(r->actions, r->operands, r->workspace, &r->target, error);
   for (int32_t s = 0; s < r->actions->count && status == MMC_OK; s++)
     status = bind_cut(r, s, error);
   if (status == MMC_OK && r->staging.factors_on_host > 0 && r->uploads == NULL)
     status = r->ops->queue_open(r->device, &r->uploads, error);
+  if (status == MMC_OK && has_tables(r)) status = send_tables(r, error);
   if (status == MMC_OK && r->staging.result_on_host && r->downloads == NULL)
     status = r->ops->queue_open(r->device, &r->downloads, error);
   r->bound = status == MMC_OK;
@@ -221,6 +243,16 @@ static mmc_status order(mmci_resident *r, mmci_queue *earlier, mmci_queue *later
                         mmci_error *error) {
   mmc_status status = r->async->event_record(earlier, r->copied, error);
   return status == MMC_OK ? r->async->event_wait(later, r->copied, error) : status;
+}
+
+/* What an action reads from outside. */
+static const int32_t *reads_of(const mmci_resident *r, int32_t s, int32_t *count) {
+  const mmci_plan *plan = r->actions->plan;
+  return mmci_plan_reads(plan, &plan->steps[r->actions->actions[s].step], count);
+}
+
+static mmci_queue *queue_of(const mmci_resident *r, int32_t s) {
+  return r->queues[r->schedule.queue[r->actions->actions[s].step]];
 }
 
 /* Uploads a step's factor unless that is done. */
@@ -238,51 +270,65 @@ static bool is_on_host(const mmci_resident *r, int32_t number) {
   return number < r->actions->plan->chain->n && r->staging.factors[number].on_host;
 }
 
-/* What the step reads is there when its queue comes to it. */
+/* What the action reads is there when its queue comes to it. */
 static mmc_status await_operands(mmci_resident *r, int32_t s, mmci_error *error) {
-  const mmci_action *x = &r->actions->actions[s];
-  int32_t n = r->actions->plan->chain->n, numbers[] = {x->a_number, x->b_number};
-  mmci_queue *queue = r->queues[r->schedule.queue[s]];
+  int32_t n = r->actions->plan->chain->n, count;
+  const int32_t *reads = reads_of(r, s, &count);
   mmc_status status = MMC_OK;
-  for (int o = 0; o < 2 && status == MMC_OK; o++) {
-    int32_t step = numbers[o] - n;
+  for (int32_t o = 0; o < count && status == MMC_OK; o++) {
+    int32_t step = reads[o] - n;
     if (step >= 0 && r->step_done[step] != NULL)
-      status = r->async->event_wait(queue, r->step_done[step], error);
+      status = r->async->event_wait(queue_of(r, s), r->step_done[step], error);
   }
   return status;
+}
+
+/* Factors on the host are uploaded, and the queue waits for them. */
+static mmc_status upload_operands(mmci_resident *r, int32_t s, mmci_error *error) {
+  int32_t count;
+  const int32_t *reads = reads_of(r, s, &count);
+  bool any = false;
+  mmc_status status = MMC_OK;
+  for (int32_t o = 0; o < count && status == MMC_OK; o++) {
+    any = any || is_on_host(r, reads[o]);
+    status = upload(r, reads[o], error);
+  }
+  return status == MMC_OK && any ? order(r, r->uploads, queue_of(r, s), error) : status;
 }
 
 /* The calls of a product, those of other lanes than the first beside the queue. */
 static mmc_status enqueue_calls(mmci_resident *r, mmci_queue *queue, const mmci_action *x,
                                 mmci_error *error) {
-  mmc_status status = MMC_OK;
+  if (x->group != NULL) return mmci_actions_enqueue_group(r->actions, x, queue, error);
+  const void *a = x->a, *b = x->b;
+  void *result = x->c;
+  mmc_status status = mmci_padding_begin(&x->padding, r->ops, queue, &a, &b, &result, error);
   for (int l = 1; l < x->lanes && status == MMC_OK; l++)
     status = order(r, queue, r->lanes[l - 1], error);
   for (int c = 0; c < x->call_count && status == MMC_OK; c++) {
     const mmci_call *call = &x->calls[c];
-    status = r->ops->enqueue(call->lane == 0 ? queue : r->lanes[call->lane - 1], call->kernel,
-                             (const char *)x->a + call->a, (const char *)x->b + call->b,
-                             (char *)x->c + call->c, error);
+    mmci_queue *lane = call->lane == 0 ? queue : r->lanes[call->lane - 1];
+    /* Batches are not padded. */
+    status = x->padding.multiple == 0
+                 ? mmci_call_enqueue(r->actions, lane, x, call, error)
+                 : r->ops->enqueue(lane, call->kernel, (const char *)a + call->a,
+                                   (const char *)b + call->b, (char *)result + call->c, error);
   }
   for (int l = 1; l < x->lanes && status == MMC_OK; l++)
     status = order(r, r->lanes[l - 1], queue, error);
-  return status;
+  return status == MMC_OK ? mmci_padding_end(&x->padding, r->ops, queue, x->c, error) : status;
 }
 
 static mmc_status multiply_whole(mmci_resident *r, int32_t s, const mmc_matrix *out,
                                  mmci_error *error) {
   const mmci_action *x = &r->actions->actions[s];
-  mmci_queue *queue = r->queues[r->schedule.queue[s]];
-  mmc_status status = upload(r, x->a_number, error);
-  if (status == MMC_OK) status = upload(r, x->b_number, error);
-  if (status == MMC_OK && (is_on_host(r, x->a_number) || is_on_host(r, x->b_number)))
-    status = order(r, r->uploads, queue, error);
+  mmci_queue *queue = queue_of(r, s);
+  mmc_status status = upload_operands(r, s, error);
   if (status == MMC_OK) status = enqueue_calls(r, queue, x, error);
   if (status != MMC_OK || s != r->actions->count - 1 || !r->staging.result_on_host) return status;
   status = order(r, queue, r->downloads, error);
   if (status != MMC_OK) return status;
-  return mmci_staging_download(&r->staging, r->actions, r->downloads, out, 0,
-                               mmci_matrix_lines(out), error);
+  return mmci_staging_download_all(&r->staging, r->actions, r->downloads, out, error);
 }
 
 /* Elements from the first of an operand to the one `along` rows, or columns, further. */
@@ -300,7 +346,7 @@ static mmc_status multiply_piece(mmci_resident *r, int32_t s, const mmc_matrix *
   const mmci_gemm *g = &x->gemm;
   const cut *c = &r->cuts[s];
   bool along_k = c->axis == MMCI_AXIS_K;
-  mmci_queue *queue = r->queues[r->schedule.queue[s]];
+  mmci_queue *queue = queue_of(r, s);
   int64_t size = (int64_t)mmc_dtype_size(g->dtype);
   mmc_status status = MMC_OK;
   if (uploads)
@@ -351,20 +397,33 @@ static mmc_status multiply_cut(mmci_resident *r, int32_t s, const mmc_matrix *ou
   return status;
 }
 
-/* A chain of one factor. */
+static mmc_status copy_each(mmci_resident *r, mmci_error *error) {
+  const mmc_chain *chain = r->actions->plan->chain;
+  const mmci_operand *from = &r->operands[0];
+  const mmci_target *to = &r->target;
+  int64_t size = (int64_t)mmc_dtype_size(chain->dtype);
+  mmc_status status = MMC_OK;
+  for (int64_t i = 0; i < r->actions->batch && status == MMC_OK; i++)
+    status = r->async->copy(
+        r->queues[0], chain->dtype, chain->dims[0], chain->dims[1],
+        from->addresses != NULL ? from->addresses[i]
+                                : (const char *)from->data + i * from->form.stride * size,
+        &from->form,
+        to->addresses != NULL ? to->addresses[i] : (char *)to->data + i * to->stride * size, to->ld,
+        to->by_columns, error);
+  return status;
+}
+
+/* Chains of one factor. */
 static mmc_status enqueue_copy(mmci_resident *r, const mmc_matrix *out, mmci_error *error) {
   const mmc_chain *chain = r->actions->plan->chain;
   mmc_status status = upload(r, 0, error);
   if (status == MMC_OK && is_on_host(r, 0)) status = order(r, r->uploads, r->queues[0], error);
-  if (status == MMC_OK && chain->dims[0] > 0 && chain->dims[1] > 0)
-    status = r->async->copy(r->queues[0], chain->dtype, chain->dims[0], chain->dims[1],
-                            r->operands[0].data, &r->operands[0].form, r->target.data, r->target.ld,
-                            r->target.by_columns, error);
+  if (status == MMC_OK && chain->dims[0] > 0 && chain->dims[1] > 0) status = copy_each(r, error);
   if (status != MMC_OK || !r->staging.result_on_host) return status;
   status = order(r, r->queues[0], r->downloads, error);
   if (status != MMC_OK) return status;
-  return mmci_staging_download(&r->staging, r->actions, r->downloads, out, 0,
-                               mmci_matrix_lines(out), error);
+  return mmci_staging_download_all(&r->staging, r->actions, r->downloads, out, error);
 }
 
 static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_error *error) {
@@ -379,8 +438,9 @@ static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_erro
     status = await_operands(r, s, error);
     if (status == MMC_OK)
       status = (r->cuts[s].axis != MMCI_PIECE ? multiply_cut : multiply_whole)(r, s, out, error);
-    if (status == MMC_OK && r->step_done[s] != NULL)
-      status = r->async->event_record(r->queues[r->schedule.queue[s]], r->step_done[s], error);
+    mmci_event *step_done = r->step_done[actions->actions[s].step];
+    if (status == MMC_OK && step_done != NULL)
+      status = r->async->event_record(queue_of(r, s), step_done, error);
   }
   return status;
 }
@@ -455,6 +515,9 @@ static mmc_status prepare_for(mmci_resident *r, manner *how, const mmc_matrix *f
   mmc_status status = bound ? MMC_OK : mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
   bool on_host = mmci_matrices_on_host(chain->n, factors, out);
+  if (how->capturing && mmci_matrices_have_addresses(chain->n, factors, out))
+    return mmci_fail(error, MMC_E_ARG,
+                     "stream: a stream that is being captured cannot take matrices at addresses");
   if (on_host && how->on_stream) status = mmci_resident_await_stream(r, how->stream, error);
   how->waits = how->waits || on_host;
   return status == MMC_OK && !bound ? bind(r, factors, out, error) : status;
@@ -480,7 +543,8 @@ static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors
   if (entry != NULL) return r->async->graph_launch(r->queues[0], entry->graph, error);
   status = enqueue_all(r, out, error);
   bool repeatable = r->actions->count > 0 && r->staging.factors_on_host == 0 &&
-                    !r->staging.result_on_host && !how->capturing;
+                    !r->staging.result_on_host && !how->capturing &&
+                    !mmci_matrices_have_addresses(r->actions->plan->chain->n, factors, out);
   if (status == MMC_OK && repeatable) status = mmci_graphs_add(&r->graphs, factors, out, error);
   return status;
 }

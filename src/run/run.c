@@ -1,9 +1,11 @@
 /* run.c: a run of a plan: on host memory here, on a device with memory of its own in resident.c or,
- * when it does not fit there, streamed.c. */
+ * when it does not fit there, batches.c and streamed.c. */
 #include "run/run.h"
 
 #include "base/alloc.h"
+#include "plan/plan_groups.h"
 #include "run/actions.h"
+#include "run/batches.h"
 #include "run/copy.h"
 #include "run/matrices.h"
 #include "run/resident.h"
@@ -13,13 +15,22 @@ struct mmci_run {
   const mmci_plan *plan;
   const mmci_device_ops *ops;
   mmci_device *device;
-  mmci_resident *resident; /* at most one of these two; none: the device works on host memory */
+  mmci_precision precision;
+  /* The run of the plan without groups, once the device did not take one as its matrices lay; then
+   * there is nothing else here. */
+  mmci_run *separate;
+  mmci_plan separate_plan;
+
+  mmci_resident *resident; /* at most one of these; none: the device works on host memory */
+  mmci_batches *batches;
   mmci_streamed *streamed;
 
   mmci_queue *queue;
   char *workspace;
-  mmci_actions actions;
+  mmci_actions actions; /* for the plan's chunk of chains */
+  mmci_actions rest;    /* for those that are left at the end of a batch, if any */
   mmci_operand *operands;
+  mmc_matrix *even; /* n + 1, for matrices at addresses that may as well have a stride */
   /* The matrices of the execution before: most callers give the same ones again, and then neither
    * checks nor operands have to be made anew. */
   bool bound;
@@ -43,24 +54,94 @@ static mmc_status create_on_host(mmci_run *run, mmci_error *error) {
     status = run->ops->alloc(run->device, (size_t)plan->workspace_bytes, &workspace, error);
     run->workspace = workspace;
   }
-  return status == MMC_OK ? mmci_actions_expect(&run->actions, run->operands, run->workspace, error)
-                          : status;
+  if (status == MMC_OK)
+    status = mmci_actions_expect(&run->actions, run->operands, run->workspace, error);
+  if (status == MMC_OK && run->rest.actions != NULL)
+    status = mmci_actions_expect(&run->rest, run->operands, run->workspace, error);
+  return status;
+}
+
+/* The actions, and those for the rest of a batch. */
+static mmc_status create_actions(mmci_run *run, mmci_error *error) {
+  const mmci_plan *plan = run->plan;
+  int64_t rest = plan->chunk > 0 ? plan->chain->batch % plan->chunk : 0;
+  mmc_status status = mmci_actions_create(plan, run->ops, run->device, run->precision, plan->chunk,
+                                          &run->actions, error);
+  if (status == MMC_OK && rest > 0)
+    status =
+        mmci_actions_create(plan, run->ops, run->device, run->precision, rest, &run->rest, error);
+  return status;
+}
+
+/* Takes what executing run->plan needs. */
+static mmc_status start(mmci_run *run, mmci_error *error) {
+  const mmci_plan *plan = run->plan;
+  size_t count = (size_t)plan->chain->n + 1;
+  run->even = mmci_alloc_array(count, sizeof *run->even);
+  if (run->even == NULL) return mmci_fail_nomem(error, count * sizeof *run->even);
+  mmc_status status = create_actions(run, error);
+  if (status != MMC_OK) return status;
+  if (run->ops->async == NULL) return create_on_host(run, error);
+  if (plan->streamed) return mmci_streamed_create(&run->actions, &run->streamed, error);
+  if (plan->chunk < plan->chain->batch)
+    return mmci_batches_create(&run->actions, run->rest.actions != NULL ? &run->rest : NULL,
+                               &run->batches, error);
+  return mmci_resident_create(&run->actions, &run->resident, error);
+}
+
+/* Gives back what start() took, and leaves a run of nothing. */
+static void stop(mmci_run *run) {
+  mmci_resident_destroy(run->resident);
+  mmci_batches_destroy(run->batches);
+  mmci_streamed_destroy(run->streamed);
+  if (run->actions.actions != NULL) mmci_actions_destroy(&run->actions);
+  if (run->rest.actions != NULL) mmci_actions_destroy(&run->rest);
+  if (run->workspace != NULL) run->ops->dealloc(run->device, run->workspace);
+  if (run->queue != NULL) run->ops->queue_close(run->queue);
+  free(run->factors);
+  free(run->operands);
+  free(run->even);
+  *run = (mmci_run){.plan = run->plan,
+                    .ops = run->ops,
+                    .device = run->device,
+                    .precision = run->precision,
+                    .separate = run->separate,
+                    .separate_plan = run->separate_plan};
+}
+
+/* Whether the same may work without groups. */
+static bool is_group_refused(const mmci_run *run, mmc_status status) {
+  return status == MMC_E_UNSUPPORTED && run->plan->group_count > 0 && run->separate == NULL;
+}
+
+/* Goes on without groups. What was enqueued must be done. Nothing changes when that fails. */
+static mmc_status separate(mmci_run *run, mmci_error *error) {
+  mmci_run *x = mmci_alloc_zeroed(1, sizeof *x);
+  if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
+  mmc_status status = mmci_plan_separate(run->plan, &run->separate_plan, error);
+  *x = (mmci_run){.plan = &run->separate_plan,
+                  .ops = run->ops,
+                  .device = run->device,
+                  .precision = run->precision};
+  if (status == MMC_OK) status = start(x, error);
+  if (status != MMC_OK) {
+    stop(x);
+    free(x);
+    mmci_plan_separate_destroy(&run->separate_plan);
+    return status;
+  }
+  stop(run);
+  run->separate = x;
+  return MMC_OK;
 }
 
 mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mmci_device *device,
                            mmci_precision precision, mmci_run **out, mmci_error *error) {
   mmci_run *run = mmci_alloc_zeroed(1, sizeof *run);
   if (run == NULL) return mmci_fail_nomem(error, sizeof *run);
-  run->plan = plan;
-  run->ops = ops;
-  run->device = device;
-  mmc_status status = mmci_actions_create(plan, ops, device, precision, &run->actions, error);
-  if (status == MMC_OK && ops->async == NULL)
-    status = create_on_host(run, error);
-  else if (status == MMC_OK && plan->streamed)
-    status = mmci_streamed_create(&run->actions, &run->streamed, error);
-  else if (status == MMC_OK)
-    status = mmci_resident_create(&run->actions, &run->resident, error);
+  *run = (mmci_run){.plan = plan, .ops = ops, .device = device, .precision = precision};
+  mmc_status status = start(run, error);
+  if (is_group_refused(run, status)) status = separate(run, error);
   if (status != MMC_OK) {
     mmci_run_destroy(run);
     return status;
@@ -71,13 +152,10 @@ mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mm
 
 void mmci_run_destroy(mmci_run *run) {
   if (run == NULL) return;
-  mmci_resident_destroy(run->resident);
-  mmci_streamed_destroy(run->streamed);
-  if (run->actions.actions != NULL) mmci_actions_destroy(&run->actions);
-  if (run->workspace != NULL) run->ops->dealloc(run->device, run->workspace);
-  if (run->queue != NULL) run->ops->queue_close(run->queue);
-  free(run->factors);
-  free(run->operands);
+  stop(run);
+  if (run->separate != NULL) stop(run->separate);
+  free(run->separate);
+  mmci_plan_separate_destroy(&run->separate_plan);
   free(run);
 }
 
@@ -91,6 +169,16 @@ static bool is_bound_to(const mmci_run *run, const mmc_matrix *factors, const mm
   return true;
 }
 
+/* Points the actions at chain number `begin` and those behind it. */
+static mmc_status point(mmci_run *run, mmci_actions *actions, const mmc_matrix *factors,
+                        const mmc_matrix *out, int64_t begin, mmci_error *error) {
+  const mmc_chain *chain = run->plan->chain;
+  for (int32_t i = 0; i < chain->n; i++)
+    run->operands[i] = mmci_operand_of(chain, i, &factors[i], begin);
+  mmci_target target = mmci_target_of(chain, out, begin);
+  return mmci_actions_bind(actions, run->operands, run->workspace, &target, error);
+}
+
 /* Checks the matrices and points the actions at them. */
 static mmc_status bind(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                        mmci_error *error) {
@@ -98,18 +186,11 @@ static mmc_status bind(mmci_run *run, const mmc_matrix *factors, const mmc_matri
   run->bound = false;
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
-  for (int32_t i = 0; i < chain->n; i++)
-    run->operands[i] = (mmci_operand){
-        .data = factors[i].data,
-        .form = mmci_factor_form(chain, i, &factors[i], mmci_matrix_ld(&factors[i])),
-    };
-  mmci_target target = {
-      .data = out->data, .ld = mmci_matrix_ld(out), .by_columns = out->layout == MMC_COL_MAJOR};
-  status = mmci_actions_bind(&run->actions, run->operands, run->workspace, &target, error);
+  status = point(run, &run->actions, factors, out, 0, error);
   if (status != MMC_OK) return status;
   for (int32_t i = 0; i < chain->n; i++) run->factors[i] = factors[i];
   run->out = *out;
-  run->bound = true;
+  run->bound = run->actions.batch == chain->batch;
   return MMC_OK;
 }
 
@@ -119,17 +200,14 @@ static mmc_status multiply_on_host(mmci_run *run, const mmc_matrix *factors, con
     mmc_status status = bind(run, factors, out, error);
     if (status != MMC_OK) return status;
   }
-  for (int32_t s = 0; s < run->actions.count; s++) {
-    const mmci_action *x = &run->actions.actions[s];
-    for (int c = 0; c < x->call_count; c++) {
-      const mmci_call *call = &x->calls[c];
-      mmc_status status =
-          run->ops->enqueue(run->queue, call->kernel, (const char *)x->a + call->a,
-                            (const char *)x->b + call->b, (char *)x->c + call->c, error);
-      if (status != MMC_OK) return status;
-    }
+  mmc_status status = mmci_actions_enqueue(&run->actions, run->queue, error);
+  int64_t batch = run->plan->chain->batch, chunk = run->actions.batch;
+  for (int64_t begin = chunk; begin < batch && status == MMC_OK; begin += chunk) {
+    mmci_actions *actions = batch - begin < chunk ? &run->rest : &run->actions;
+    status = point(run, actions, factors, out, begin, error);
+    if (status == MMC_OK) status = mmci_actions_enqueue(actions, run->queue, error);
   }
-  return run->ops->sync(run->queue, error);
+  return status == MMC_OK ? run->ops->sync(run->queue, error) : status;
 }
 
 /* ---- execution ------------------------------------------------------------------------------- */
@@ -146,35 +224,88 @@ static mmc_status copy_on_host(const mmci_run *run, const mmc_matrix *factors,
   const mmc_chain *chain = run->plan->chain;
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
-  mmci_form form = mmci_factor_form(chain, 0, &factors[0], mmci_matrix_ld(&factors[0]));
-  mmci_copy(chain->dtype, chain->dims[0], chain->dims[1], factors[0].data, &form, out->data,
-            mmci_matrix_ld(out), out->layout == MMC_COL_MAJOR);
+  mmci_form form = mmci_factor_form(chain, 0, &factors[0], mmci_matrix_ld(&factors[0]), 0);
+  for (int64_t i = 0; i < chain->batch; i++)
+    mmci_copy(chain->dtype, chain->dims[0], chain->dims[1],
+              mmci_matrix_of_batch(&factors[0], chain->dtype, i).data, &form,
+              mmci_matrix_of_batch(out, chain->dtype, i).data, mmci_matrix_ld(out),
+              out->layout == MMC_COL_MAJOR);
   return MMC_OK;
 }
 
-mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
-                            mmci_error *error) {
+/* Checks a batch of 0, of which nothing is done. */
+static bool is_nothing(const mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                       mmc_status *status, mmci_error *error) {
+  if (run->plan->chain->batch != 0) return false;
+  *status = mmci_matrices_check(run->plan->chain, factors, out, error);
+  return true;
+}
+
+/* Puts evenly spaced addresses aside for strides. */
+static void even_out(const mmci_run *run, const mmc_matrix **factors, const mmc_matrix **out) {
+  const mmc_chain *chain = run->plan->chain;
+  if (*factors == NULL || *out == NULL) return;
+  if (!mmci_matrices_have_addresses(chain->n, *factors, *out)) return;
+  mmci_matrices_even_out(chain, *factors, *out, run->even);
+  *factors = run->even;
+  *out = &run->even[chain->n];
+}
+
+static mmc_status execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                          mmci_error *error) {
+  mmc_status status;
+  if (is_nothing(run, factors, out, &status, error)) return status;
+  even_out(run, &factors, &out);
   if (is_host_copy(run, factors, out)) return copy_on_host(run, factors, out, error);
   if (run->resident != NULL) return mmci_resident_execute(run->resident, factors, out, error);
+  if (run->batches != NULL) return mmci_batches_execute(run->batches, factors, out, error);
   if (run->streamed != NULL) return mmci_streamed_execute(run->streamed, factors, out, error);
   return multiply_on_host(run, factors, out, error);
 }
 
-mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
-                            const mmc_matrix *out, mmci_error *error) {
+static mmc_status enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
+                          const mmc_matrix *out, mmci_error *error) {
+  mmc_status status;
+  if (is_nothing(run, factors, out, &status, error)) return status;
+  even_out(run, &factors, &out);
   if (is_host_copy(run, factors, out)) {
-    mmc_status status =
+    status =
         run->resident != NULL ? mmci_resident_await_stream(run->resident, stream, error) : MMC_OK;
     return status == MMC_OK ? copy_on_host(run, factors, out, error) : status;
   }
   if (run->resident != NULL)
     return mmci_resident_enqueue(run->resident, stream, factors, out, error);
+  if (run->batches != NULL) return mmci_batches_enqueue(run->batches, stream, factors, out, error);
   if (run->streamed != NULL)
     return mmci_streamed_enqueue(run->streamed, stream, factors, out, error);
   return multiply_on_host(run, factors, out, error);
 }
 
+mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                            mmci_error *error) {
+  if (run->separate != NULL) return execute(run->separate, factors, out, error);
+  mmc_status status = execute(run, factors, out, error);
+  if (!is_group_refused(run, status)) return status;
+  status = mmci_run_wait(run, error);
+  if (status == MMC_OK) status = separate(run, error);
+  return status == MMC_OK ? execute(run->separate, factors, out, error) : status;
+}
+
+mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
+                            const mmc_matrix *out, mmci_error *error) {
+  if (run->separate != NULL) return enqueue(run->separate, stream, factors, out, error);
+  mmc_status status = enqueue(run, stream, factors, out, error);
+  if (!is_group_refused(run, status)) return status;
+  /* A capture allows no taking of memory: its caller has to execute once before. */
+  const mmci_device_async *async = run->ops->async;
+  if (async != NULL && async->is_capturing(run->device, stream)) return status;
+  status = mmci_run_wait(run, error);
+  if (status == MMC_OK) status = separate(run, error);
+  return status == MMC_OK ? enqueue(run->separate, stream, factors, out, error) : status;
+}
+
 /* Others have waited already. */
 mmc_status mmci_run_wait(mmci_run *run, mmci_error *error) {
+  if (run->separate != NULL) return mmci_run_wait(run->separate, error);
   return run->resident != NULL ? mmci_resident_wait(run->resident, error) : MMC_OK;
 }

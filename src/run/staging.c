@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "run/matrices.h"
+#include "run/stacks.h"
 
 static size_t element_bytes(const mmci_actions *actions) {
   return mmc_dtype_size(actions->plan->chain->dtype);
@@ -14,7 +15,20 @@ static int32_t first_same(const mmc_matrix *factors, int32_t i) {
   return i;
 }
 
-/* Gives everything on the host an offset; returns the bytes that takes. */
+/* How many matrices a factor or result stands for that has to be staged. */
+static int64_t count_of(const mmci_actions *actions, const mmc_matrix *matrix) {
+  return matrix->addresses == NULL && matrix->stride == 0 ? 1 : actions->batch;
+}
+
+/* Takes the next bytes of the room for count matrices. */
+static uint64_t take(uint64_t *bytes, const mmc_matrix *matrix, int64_t count, size_t size) {
+  uint64_t offset = *bytes;
+  *bytes =
+      mmci_bytes_add(offset, mmci_result_bytes(matrix->rows, matrix->cols, (size_t)count * size));
+  return offset;
+}
+
+/* Gives everything on the host, and tables, an offset; returns the bytes that takes. */
 static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
                         const mmc_matrix *factors, const mmc_matrix *out) {
   size_t size = element_bytes(actions);
@@ -22,21 +36,43 @@ static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
   staging->factors_on_host = 0;
   for (int32_t i = 0; i < actions->plan->chain->n; i++) {
     mmci_staged *x = &staging->factors[i];
-    *x = (mmci_staged){.on_host = factors[i].location == MMC_HOST, .same = i, .matrix = factors[i]};
+    *x = (mmci_staged){.on_host = factors[i].location == MMC_HOST,
+                       .has_table = factors[i].location != MMC_HOST &&
+                                    factors[i].addresses != NULL && actions->batch > 1,
+                       .same = i,
+                       .matrix = factors[i],
+                       .count = count_of(actions, &factors[i])};
+    if (x->has_table) {
+      x->offset_bytes = bytes;
+      bytes = mmci_bytes_add(bytes, mmci_result_bytes(actions->batch, 1, sizeof(void *)));
+    }
     if (!x->on_host) continue;
     staging->factors_on_host++;
     x->same = first_same(factors, i);
     x->offset_bytes = staging->factors[x->same].offset_bytes;
     x->shared = staging->factors[x->same].shared = x->same != i || staging->factors[x->same].shared;
-    if (x->same != i) continue;
-    x->offset_bytes = bytes;
-    bytes += mmci_result_bytes(factors[i].rows, factors[i].cols, size);
+    if (x->same == i) x->offset_bytes = take(&bytes, &factors[i], x->count, size);
   }
   staging->result = *out;
+  staging->results = actions->batch;
   staging->result_on_host = out->location == MMC_HOST;
   staging->result_offset_bytes = bytes;
-  if (staging->result_on_host) bytes += mmci_result_bytes(out->rows, out->cols, size);
+  if (staging->result_on_host) (void)take(&bytes, out, actions->batch, size);
   return bytes;
+}
+
+/* The operand of a factor that is staged, or whose table is. */
+static mmci_operand staged_operand(const mmci_staged *x, const mmc_chain *chain, int32_t i) {
+  if (x->has_table) {
+    mmci_operand gathered = mmci_operand_of(chain, i, &x->matrix, 0);
+    gathered.data = x->device;
+    return gathered;
+  }
+  int64_t length = mmci_matrix_line_length(&x->matrix);
+  int64_t stride = x->count > 1 ? mmci_stack_stride(&x->matrix) : 0;
+  return (mmci_operand){
+      .data = x->device,
+      .form = mmci_factor_form(chain, i, &x->matrix, length > 0 ? length : 1, stride)};
 }
 
 mmc_status mmci_staging_bind(mmci_staging *staging, const mmci_actions *actions,
@@ -61,21 +97,17 @@ mmc_status mmci_staging_bind(mmci_staging *staging, const mmci_actions *actions,
   }
   for (int32_t i = 0; i < chain->n; i++) {
     mmci_staged *x = &staging->factors[i];
-    int64_t length = mmci_matrix_line_length(&factors[i]);
-    int64_t ld = x->on_host ? (length > 0 ? length : 1) : mmci_matrix_ld(&factors[i]);
-    if (x->on_host) x->device = staging->room + x->offset_bytes;
-    operands[i] = (mmci_operand){
-        .data = x->on_host ? x->device : factors[i].data,
-        .form = mmci_factor_form(chain, i, &factors[i], ld),
-    };
+    bool staged = x->on_host || x->has_table;
+    if (staged) x->device = staging->room + x->offset_bytes;
+    operands[i] = staged ? staged_operand(x, chain, i) : mmci_operand_of(chain, i, &factors[i], 0);
   }
+  *target = mmci_target_of(chain, out, 0);
+  if (!staging->result_on_host) return MMC_OK;
   int64_t length = mmci_matrix_line_length(out);
-  *target = (mmci_target){
-      .data = out->data, .ld = mmci_matrix_ld(out), .by_columns = out->layout == MMC_COL_MAJOR};
-  if (staging->result_on_host) {
-    target->data = staging->room + staging->result_offset_bytes;
-    target->ld = length > 0 ? length : 1;
-  }
+  target->data = staging->room + staging->result_offset_bytes;
+  target->ld = length > 0 ? length : 1;
+  target->stride = chain->batch > 1 ? mmci_stack_stride(out) : 0;
+  target->addresses = NULL;
   return MMC_OK;
 }
 
@@ -118,8 +150,32 @@ mmc_status mmci_staging_upload(const mmci_staged *factor, const mmci_actions *ac
 
 mmc_status mmci_staging_upload_all(const mmci_staged *factor, const mmci_actions *actions,
                                    mmci_queue *queue, mmci_error *error) {
-  return mmci_staging_upload(factor, actions, queue, false, 0, mmci_matrix_lines(&factor->matrix),
-                             error);
+  return mmci_stack_upload(actions->ops, queue, actions->plan->chain->dtype, &factor->matrix, 0,
+                           factor->count, factor->device, error);
+}
+
+mmc_status mmci_staging_upload_tables(const mmci_staging *staging, const mmci_actions *actions,
+                                      mmci_queue *queue, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int32_t i = 0; i < actions->plan->chain->n && status == MMC_OK; i++) {
+    const mmci_staged *x = &staging->factors[i];
+    if (!x->has_table) continue;
+    int64_t bytes = actions->batch * (int64_t)sizeof(void *);
+    mmci_transfer t = {.to = x->device,
+                       .from = x->matrix.addresses,
+                       .to_pitch = bytes,
+                       .from_pitch = bytes,
+                       .lines = 1,
+                       .line_bytes = bytes};
+    status = actions->ops->async->upload(queue, &t, error);
+  }
+  return status;
+}
+
+mmc_status mmci_staging_download_all(const mmci_staging *staging, const mmci_actions *actions,
+                                     mmci_queue *queue, const mmc_matrix *out, mmci_error *error) {
+  return mmci_stack_download(actions->ops, queue, actions->plan->chain->dtype, out, 0,
+                             staging->results, staging->room + staging->result_offset_bytes, error);
 }
 
 mmc_status mmci_staging_download(const mmci_staging *staging, const mmci_actions *actions,

@@ -341,23 +341,24 @@ static mmc_status compute(mmci_streamed *x, mmci_error *error) {
   return status;
 }
 
+/* One chain of a batch. */
+static mmc_status multiply(mmci_streamed *x, int64_t chain_number, mmci_error *error) {
+  const mmc_chain *chain = x->actions->plan->chain;
+  for (int32_t i = 0; i < chain->n; i++)
+    x->operands[i] = mmci_operand_of(chain, i, &x->factors[i], chain_number);
+  mmci_target target = mmci_target_of(chain, x->out, chain_number);
+  mmc_status status = mmci_actions_bind(x->actions, x->operands, x->workspace, &target, error);
+  return status == MMC_OK ? compute(x, error) : status;
+}
+
 mmc_status mmci_streamed_execute(mmci_streamed *x, const mmc_matrix *factors, const mmc_matrix *out,
                                  mmci_error *error) {
   const mmc_chain *chain = x->actions->plan->chain;
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
-  for (int32_t i = 0; i < chain->n; i++)
-    x->operands[i] = (mmci_operand){
-        .data = factors[i].data,
-        .form = mmci_factor_form(chain, i, &factors[i], mmci_matrix_ld(&factors[i])),
-    };
-  mmci_target target = {
-      .data = out->data, .ld = mmci_matrix_ld(out), .by_columns = out->layout == MMC_COL_MAJOR};
-  status = mmci_actions_bind(x->actions, x->operands, x->workspace, &target, error);
-  if (status != MMC_OK) return status;
   x->factors = factors;
   x->out = out;
-  status = compute(x, error);
+  for (int64_t i = 0; i < chain->batch && status == MMC_OK; i++) status = multiply(x, i, error);
   if (status == MMC_OK) return status;
   mmci_error ignored;
   (void)x->ops->sync(x->uploads, &ignored);

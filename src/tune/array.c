@@ -5,9 +5,22 @@
 
 #include "base/alloc.h"
 
+enum {
+  RUNS = 12,   /* of a product for a measurement of it, at most */
+  TRIES = 10,  /* random sizes for one that is predicted to gain by a cut */
+  TRUSTED = 20 /* cuts of which one may lose */
+};
+/* Of what is left of the budget, for the grid; the rest is for trying what it predicts. */
+static const double grid_share = 0.7, half_spare_share = 0.55, spare_share = 0.1;
+
 mmci_array_options mmci_array_defaults(int64_t most) {
-  return (mmci_array_options){
-      .most = {most, most, most}, .reach = 256, .beside = 256, .dense = 8, .checks = 32, .seed = 1};
+  return (mmci_array_options){.most = {most, most, most},
+                              .reach = 256,
+                              .beside = 256,
+                              .dense = 8,
+                              .across = 32,
+                              .checks = 64,
+                              .seed = 1};
 }
 
 static int64_t least(int64_t a, int64_t b) {
@@ -88,16 +101,18 @@ mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis ax
 /* ---- the grid ------------------------------------------------------------------------------ */
 
 /* Multiples of step up to the one that holds most: all up to dense of them, then dense/2 from one
- * doubling to the next, so that the values of a thinner grid are among those of a denser one. The
- * last is what most is rounded up to. False: more than fit. */
-static bool make_grid(int64_t step, int64_t most, int dense, mmci_grid *grid) {
-  int64_t last = (most + step - 1) / step, stride = 1;
+ * doubling to the next, but as many as make across over the whole axis where across is not 0. So
+ * the values of a thinner grid are among those of a denser one. The last is what most is rounded up
+ * to. False: more than fit. */
+static bool make_grid(int64_t step, int64_t most, int dense, int across, mmci_grid *grid) {
+  int64_t last = (most + step - 1) / step, stride = 1, widest = across > 0 ? 1 : INT64_MAX;
+  while (across > 0 && last / widest > across) widest *= 2;
   *grid = (mmci_grid){.step = step};
   for (int64_t x = 1;; x += stride) {
     if (grid->count == MMCI_ARRAY_VALUES) return false;
     grid->values[grid->count++] = least(x, last) * step;
     if (x >= last) return true;
-    if (x >= stride * dense) stride *= 2;
+    if (x >= stride * dense && stride < widest) stride *= 2;
   }
 }
 
@@ -143,31 +158,124 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static mmc_status find_margin(mmci_tuner *tuner, mmci_array *array,
-                              const mmci_array_options *options, mmci_error *error) {
-  double *errors = mmci_alloc_array((size_t)options->checks + 1, sizeof *errors);
-  if (errors == NULL) return mmci_fail_nomem(error, (size_t)options->checks * sizeof *errors);
-  uint64_t random = options->seed;
+/* Gains of cuts as the array predicts and as they are, and errors of the times it predicts. */
+typedef struct trial {
+  double predicted, gain;
+} trial;
+
+typedef struct trials {
+  int count, error_count, most;
+  trial *cuts;
+  double *errors;
+} trials;
+
+static int by_prediction(const void *a, const void *b) {
+  double x = ((const trial *)a)->predicted, y = ((const trial *)b)->predicted;
+  return (x < y) - (x > y);
+}
+
+/* A size that is tried: one that the grid value next to it stands for, or any. */
+static int64_t tried_size(const mmci_grid *grid, bool on_grid, uint64_t *random) {
+  int64_t size = random_size(grid, random);
+  if (!on_grid) return size;
+  int at = 0;
+  while (grid->values[at] < size) at++;
+  return grid->values[at] - (int64_t)(next_random(random) % (uint64_t)grid->step);
+}
+
+/* One random size: how wrong its time is, and what the cut that is predicted to be best gains. */
+static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, bool on_grid,
+                           uint64_t *random, trials *t, mmci_error *error) {
+  int64_t size[3];
+  for (int i = 0; i < 3; i++) size[i] = tried_size(&array->grid[i], on_grid, random);
+  mmci_gemm gemm = product_of(&array->like, size[0], size[1], size[2]);
+  mmci_choice choice;
+  if (!mmci_array_choose(array, gemm.m, gemm.k, gemm.n, &choice)) return MMC_OK;
+  bool is_cut = choice.recipe.count > 1 && t->count < t->most;
+  mmci_measured measured = {0};
   mmc_status status = MMC_OK;
-  mmci_tuner_expect(tuner, options->checks);
-  for (int c = 0; status == MMC_OK && c < options->checks; c++) {
-    int64_t m = random_size(&array->grid[0], &random), k = random_size(&array->grid[1], &random);
-    int64_t n = random_size(&array->grid[2], &random);
-    mmci_gemm gemm = product_of(&array->like, m, k, n);
-    mmci_measured measured;
+  if (is_cut)
+    status = mmci_tuner_ask(tuner, MMCI_ASK_COMPARE, &gemm, &choice.recipe, &measured, error);
+  else if (t->error_count < t->most)
     status = ask(tuner, &gemm, &measured, error);
-    if (status != MMC_OK) break;
-    errors[c] = expm1(fabs(log(mmci_array_seconds(array, m, k, n) / measured.seconds.value)));
+  else
+    return MMC_OK;
+  if (status != MMC_OK) return status;
+  double plain_s = is_cut ? measured.plain_s : measured.seconds.value;
+  if (is_cut && !(plain_s > 0)) return MMC_OK; /* not supported */
+  if (t->error_count < t->most)
+    t->errors[t->error_count++] = expm1(fabs(log(choice.plain_s / plain_s)));
+  if (is_cut) t->cuts[t->count++] = (trial){choice.gain.value, measured.gain.value};
+  return MMC_OK;
+}
+
+/* Random sizes until there are enough of both, or it takes too many, or spare_s are left. */
+static mmc_status try_sizes(mmci_tuner *tuner, const mmci_array *array, bool on_grid,
+                            const mmci_array_options *options, double spare_s, trials *t,
+                            mmci_error *error) {
+  uint64_t random = options->seed + on_grid;
+  mmc_status status = MMC_OK;
+  mmci_tuner_expect(tuner, 2 * options->checks);
+  for (int c = 0; status == MMC_OK && c < options->checks * TRIES; c++) {
+    bool enough = t->error_count == t->most && t->count == t->most;
+    if (enough || (t->error_count > 0 && mmci_tuner_left_s(tuner) < spare_s)) break;
+    status = try_size(tuner, array, on_grid, &random, t, error);
   }
-  if (status == MMC_OK) {
-    qsort(errors, (size_t)options->checks, sizeof *errors, ascending);
-    array->margin = fmax(errors[options->checks * 9 / 10], mmci_tuner_options(tuner)->least_gain);
-  }
-  free(errors);
   return status;
 }
 
-/* What measuring takes: the least of any product, and what a product's flops add. */
+/* The least predicted gain from which on the cuts keep their promise: of those predicted to gain
+ * as much or more, at most one in twenty loses more than a percent, and all together gain. Between
+ * it and the next that was tried. When there is none, more than any that was tried. */
+static double gain_to_trust(const trials *t, double least_gain) {
+  qsort(t->cuts, (size_t)t->count, sizeof t->cuts[0], by_prediction);
+  int kept = 0, lost = 0;
+  double gained = 0;
+  for (int c = 0; c < t->count; c++) {
+    lost += t->cuts[c].gain < 1 - least_gain;
+    gained += log(t->cuts[c].gain);
+    if (TRUSTED * lost <= c + 1 && gained >= (c + 1) * log1p(least_gain) / 2) kept = c + 1;
+  }
+  if (kept == t->count) return 1 + least_gain;
+  double next = t->cuts[kept].predicted;
+  return kept > 0 ? (t->cuts[kept - 1].predicted + next) / 2 : next;
+}
+
+/* What the trials say of cuts and of times. */
+static void judge(const trials *t, double least_gain, double *margin, double *error_of_times) {
+  qsort(t->errors, (size_t)t->error_count, sizeof *t->errors, ascending);
+  *error_of_times = t->errors[t->error_count * 9 / 10];
+  /* Where no cut was predicted, nothing says that one would hold. */
+  *margin = t->count > 0 ? gain_to_trust(t, least_gain) - 1 : fmax(*error_of_times, least_gain);
+}
+
+/* Tries grid values, then any sizes. */
+static mmc_status find_trust(mmci_tuner *tuner, mmci_array *array,
+                             const mmci_array_options *options, mmci_error *error) {
+  size_t most = (size_t)options->checks;
+  trials t = {.most = options->checks,
+              .cuts = mmci_alloc_array(most, sizeof *t.cuts),
+              .errors = mmci_alloc_array(most, sizeof *t.errors)};
+  mmc_status status = MMC_OK;
+  if (t.cuts == NULL || t.errors == NULL)
+    status = mmci_fail_nomem(error, most * (sizeof *t.cuts + sizeof *t.errors));
+  double least_gain = mmci_tuner_options(tuner)->least_gain, left_s = mmci_tuner_left_s(tuner);
+  mmci_trust trust = {0};
+  array->trust = (mmci_trust){.margin = least_gain, .between = least_gain};
+  for (int on_grid = 1; status == MMC_OK && on_grid >= 0; on_grid--) {
+    double spare_s = isfinite(left_s) ? left_s * (on_grid ? half_spare_share : spare_share) : 0;
+    t.count = t.error_count = 0;
+    status = try_sizes(tuner, array, on_grid, options, spare_s, &t, error);
+    if (status == MMC_OK)
+      judge(&t, least_gain, on_grid ? &trust.margin : &trust.between, &trust.error);
+  }
+  array->trust = trust;
+  free(t.cuts);
+  free(t.errors);
+  return status;
+}
+
+/* What measuring takes: of a small product, and what a product's flops add. */
 typedef struct pace {
   double least_s, s_per_mkn;
 } pace;
@@ -182,14 +290,22 @@ static double grid_s(const mmci_grid grid[3], const pace *p) {
   return p->least_s * count + p->s_per_mkn * sums[0] * sums[1] * sums[2];
 }
 
-/* The densest grid that the budget is thought to allow, or else the thinnest. */
+/* The densest grid that the budget is thought to allow, or else the thinnest; what is dense along
+ * the whole range comes before what is dense among small sizes. Without a budget, sizes are as
+ * dense at all scales: evenly spaced ones take too long. */
 static mmc_status choose_grid(const mmci_tuner *tuner, const int64_t steps[3],
                               const mmci_array_options *options, const pace *p, mmci_grid grid[3],
                               mmci_error *error) {
-  for (int dense = options->dense; dense >= 2; dense /= 2) {
-    bool fits = true;
-    for (int i = 0; i < 3; i++) fits &= make_grid(steps[i], options->most[i], dense, &grid[i]);
-    if (fits && (dense < 4 || grid_s(grid, p) <= mmci_tuner_left_s(tuner))) return MMC_OK;
+  double left_s = mmci_tuner_left_s(tuner);
+  for (int across = isfinite(left_s) ? options->across : 0;; across /= 2) {
+    if (across < 4) across = 0;
+    for (int dense = options->dense; dense >= 2; dense /= 2) {
+      bool fits = true, thinnest = across == 0 && dense < 4;
+      for (int i = 0; i < 3; i++)
+        fits &= make_grid(steps[i], options->most[i], dense, across, &grid[i]);
+      if (fits && (thinnest || grid_s(grid, p) <= grid_share * left_s)) return MMC_OK;
+    }
+    if (across == 0) break;
   }
   return mmci_fail(error, MMC_E_ARG,
                    "range: expected sizes of which %d suffice, got %" PRId64 "x%" PRId64
@@ -197,8 +313,26 @@ static mmc_status choose_grid(const mmci_tuner *tuner, const int64_t steps[3],
                    MMCI_ARRAY_VALUES, options->most[0], options->most[1], options->most[2]);
 }
 
+/* least_s: what a measurement of those so far took. */
+static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
+                            const mmci_array_options *options, double least_s, pace *p,
+                            mmci_error *error) {
+  int64_t size[3]; /* a quarter of all, for a product that takes longer than measuring does */
+  for (int i = 0; i < 3; i++) {
+    int64_t beside = least(options->beside, options->most[i]), quarter = options->most[i] / 4;
+    size[i] = quarter > beside ? quarter : beside;
+  }
+  mmci_gemm large = product_of(like, size[0], size[1], size[2]);
+  mmci_measured measured;
+  mmc_status status = ask(tuner, &large, &measured, error);
+  if (status != MMC_OK) return status;
+  double mkn = (double)size[0] * (double)size[1] * (double)size[2];
+  *p = (pace){.least_s = least_s, .s_per_mkn = RUNS * measured.seconds.value / mkn};
+  return MMC_OK;
+}
+
 static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
-                             const mmci_array_options *options, int64_t steps[3], pace *p,
+                             const mmci_array_options *options, int64_t steps[3],
                              mmci_error *error) {
   int64_t beside[3];
   for (int i = 0; i < 3; i++) beside[i] = least(options->beside, options->most[i]);
@@ -208,13 +342,6 @@ static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
                                        least(options->reach, options->most[i]), &steps[i], error);
     if (status != MMC_OK) return status;
   }
-  mmci_gemm small = product_of(like, steps[0], steps[1], steps[2]);
-  mmci_measured of_middle, of_small;
-  mmc_status status = ask(tuner, &middle, &of_middle, error);
-  if (status == MMC_OK) status = ask(tuner, &small, &of_small, error);
-  if (status != MMC_OK) return status;
-  double mkn = (double)beside[0] * (double)beside[1] * (double)beside[2];
-  *p = (pace){.least_s = of_small.cost_s, .s_per_mkn = of_middle.cost_s / mkn};
   return MMC_OK;
 }
 
@@ -225,18 +352,25 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
       return mmci_fail(error, MMC_E_ARG,
                        "range: expected sizes from 1 to %" PRId64 ", got %" PRId64, MMCI_ARRAY_MOST,
                        options->most[i]);
-  if (options->reach < 1 || options->beside < 1 || options->dense < 2 || options->checks < 1)
+  if (options->reach < 1 || options->beside < 1 || options->dense < 2 || options->checks < 1 ||
+      options->across < 0)
     return mmci_fail(error, MMC_E_ARG, "range: expected counts of at least 1, dense at least 2");
   int64_t steps[3];
   pace p;
   mmci_grid grid[3];
   mmci_array *array;
-  mmc_status status = find_steps(tuner, like, options, steps, &p, error);
+  double left_s = mmci_tuner_left_s(tuner);
+  int64_t measurements = mmci_tuner_measurements(tuner);
+  mmc_status status = find_steps(tuner, like, options, steps, error);
+  measurements = mmci_tuner_measurements(tuner) - measurements;
+  double took_s = isfinite(left_s) ? left_s - mmci_tuner_left_s(tuner) : 0;
+  double least_s = measurements > 0 ? took_s / (double)measurements : 0;
+  if (status == MMC_OK) status = find_pace(tuner, like, options, least_s, &p, error);
   if (status == MMC_OK) status = choose_grid(tuner, steps, options, &p, grid, error);
   if (status == MMC_OK) status = mmci_array_create(like, grid, &array, error);
   if (status != MMC_OK) return status;
   status = measure_grid(tuner, array, error);
-  if (status == MMC_OK) status = find_margin(tuner, array, options, error);
+  if (status == MMC_OK) status = find_trust(tuner, array, options, error);
   if (status != MMC_OK) {
     mmci_array_destroy(array);
     return status;

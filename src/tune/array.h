@@ -11,7 +11,9 @@ typedef struct mmci_array_options {
   int64_t reach;   /* steps are looked for among sizes up to this: 256 */
   int64_t beside;  /* the other two sizes while looking: 256, at most MAX */
   int dense;       /* multiples of a step that are all in the grid, at least 2: 8 */
-  int checks;      /* random sizes on which predictions are checked: 32 */
+  int across;      /* with a budget, evenly spaced values over the whole range, if it allows them
+                      (fewer otherwise): 32; 0: as without a budget */
+  int checks;      /* random sizes on which times are checked, and as many cuts: 64 */
   uint64_t seed;   /* of these */
 } mmci_array_options;
 
@@ -24,10 +26,12 @@ mmci_array_options mmci_array_defaults(int64_t most);
 mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
                           int64_t *step, mmci_error *error);
 
-/* Finds the steps and measures the array for products like the given one. The grid has all
- * multiples of a step up to 8 of them and is thinned above; it is thinned more when the budget asks
- * for it. The margin is what nine of ten checks have a relative error below. Returns: E_ARG,
- * E_NOMEM, and what mmci_tuner_ask() does. Free with mmci_array_destroy(). */
+/* Finds the steps and measures the array for products like the given one. Without a budget the grid
+ * has all multiples of a step up to 8 of them and is thinned above; with one it is as fine as the
+ * budget is thought to allow. Then random sizes are measured: nine of ten times are wrong by less
+ * than the error; and the cuts that are predicted for some of them are compared with the plain
+ * call, which tells the margins. Returns: E_ARG, E_NOMEM, and what mmci_tuner_ask() does. Free with
+ * mmci_array_destroy(). */
 mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
                            const mmci_array_options *options, mmci_array **out, mmci_error *error);
 #endif

@@ -17,22 +17,31 @@ static int64_t now(void) {
 
 /* ---- measurements -------------------------------------------------------------------------- */
 
-/* A measurement as numbers: what was not compared has the first NUMBERS_ALONE of them only. */
-enum { NUMBERS = 8, NUMBERS_ALONE = 4 };
+/* A measurement as numbers: what was not compared has the first NUMBERS_ALONE of them only, or
+ * after these its joules. */
+enum { NUMBERS = 8, NUMBERS_ALONE = 4, NUMBERS_JOULES = 7 };
 
 static int to_numbers(const mmci_measured *measured, double numbers[NUMBERS]) {
   const mmci_estimate *seconds = &measured->seconds, *gain = &measured->gain;
+  const mmci_estimate *joules = &measured->joules;
   const double all[NUMBERS] = {seconds->value,    seconds->low, seconds->high, measured->cost_s,
                                measured->plain_s, gain->value,  gain->low,     gain->high};
   memcpy(numbers, all, sizeof all);
-  return measured->plain_s > 0 ? NUMBERS : NUMBERS_ALONE;
+  if (!(joules->value > 0)) return measured->plain_s > 0 ? NUMBERS : NUMBERS_ALONE;
+  numbers[4] = joules->value;
+  numbers[5] = joules->low;
+  numbers[6] = joules->high;
+  return NUMBERS_JOULES;
 }
 
-static void from_numbers(const double numbers[NUMBERS], mmci_measured *out) {
-  *out = (mmci_measured){.seconds = {numbers[0], numbers[1], numbers[2]},
-                         .cost_s = numbers[3],
-                         .plain_s = numbers[4],
-                         .gain = {numbers[5], numbers[6], numbers[7]}};
+static void from_numbers(const double numbers[NUMBERS], int count, mmci_measured *out) {
+  *out = (mmci_measured){.seconds = {numbers[0], numbers[1], numbers[2]}, .cost_s = numbers[3]};
+  if (count == NUMBERS_JOULES) {
+    out->joules = (mmci_estimate){numbers[4], numbers[5], numbers[6]};
+  } else {
+    out->plain_s = numbers[4];
+    out->gain = (mmci_estimate){numbers[5], numbers[6], numbers[7]};
+  }
 }
 
 static void write_numbers(const double *numbers, int count, char *text, size_t size) {
@@ -46,12 +55,11 @@ static void write_numbers(const double *numbers, int count, char *text, size_t s
 static_assert(NUMBERS * 25 < MMCI_WISDOM_TEXT_MAX, "17 digits, sign, point, exponent and a space");
 
 /* Reads as many numbers as there are; the tuner checks whether they make sense. */
-static bool read_numbers(char *text, double numbers[NUMBERS]) {
-  int count = 0;
+static bool read_numbers(char *text, double numbers[NUMBERS], int *count) {
   char *rest, *word = strtok_r(text, " ", &rest);
-  for (; word != NULL; word = strtok_r(NULL, " ", &rest))
-    if (count == NUMBERS || !mmci_number_parse(word, &numbers[count++])) return false;
-  return count == NUMBERS || count == NUMBERS_ALONE;
+  for (*count = 0; word != NULL; word = strtok_r(NULL, " ", &rest))
+    if (*count == NUMBERS || !mmci_number_parse(word, &numbers[(*count)++])) return false;
+  return *count == NUMBERS || *count == NUMBERS_ALONE || *count == NUMBERS_JOULES;
 }
 
 /* The job of a key is what is measured, the unit the recipe, its last word. */
@@ -76,8 +84,9 @@ static bool recall(void *user, const char *key, mmci_measured *out) {
   find_place(key, &at);
   mmc_status status = mmci_wisdom_find_progress(journal->wisdom, &journal->fingerprint, at.job,
                                                 at.unit, &found, result, NULL);
-  if (status != MMC_OK || !found || !read_numbers(result, numbers)) return false;
-  from_numbers(numbers, out);
+  int count;
+  if (status != MMC_OK || !found || !read_numbers(result, numbers, &count)) return false;
+  from_numbers(numbers, count, out);
   return true;
 }
 
@@ -99,33 +108,131 @@ static mmc_status record(void *user, const char *key, const mmci_measured *measu
 
 /* ---- what comes of them -------------------------------------------------------------------- */
 
+static bool key_of(const mmci_gemm *gemm, mmci_wisdom_objective objective, mmci_wisdom_key *key) {
+  *key = (mmci_wisdom_key){.m = gemm->m, .k = gemm->k, .n = gemm->n, .objective = objective};
+  return mmci_form_op(&gemm->a, &key->op_a) && mmci_form_op(&gemm->b, &key->op_b);
+}
+
+/* The product is copied; its texts live as long as the table, which is to be released. */
+static mmc_status find_product(const mmci_wisdom_journal *journal, const mmci_wisdom_key *key,
+                               mmci_wisdom_table **table, bool *found, mmci_wisdom_product *out,
+                               mmci_error *error) {
+  mmc_status status = mmci_wisdom_acquire(journal->wisdom, &journal->fingerprint, table, error);
+  if (status != MMC_OK) return status;
+  const mmci_wisdom_product *product = mmci_wisdom_find(*table, key);
+  *found = product != NULL;
+  if (*found) *out = *product;
+  return MMC_OK;
+}
+
+static mmc_status put_product(const mmci_wisdom_journal *journal,
+                              const mmci_wisdom_product *product, mmci_error *error) {
+  mmci_wisdom_record record = {
+      .kind = MMCI_WISDOM_PRODUCT, .fingerprint = &journal->fingerprint, .product = *product};
+  return mmci_wisdom_put(journal->wisdom, &record, error);
+}
+
+/* What a recipe was measured to take in joules stays while the recipe does. */
+static mmc_status keep_joules(const mmci_wisdom_journal *journal, mmci_wisdom_product *product,
+                              mmci_error *error) {
+  mmci_wisdom_table *table;
+  mmci_wisdom_product before;
+  bool found;
+  mmc_status status = find_product(journal, &product->key, &table, &found, &before, error);
+  if (status != MMC_OK) return status;
+  if (found && strcmp(before.recipe, product->recipe) == 0) {
+    product->joules = before.joules;
+    product->plain_joules = before.plain_joules;
+    product->watts = before.watts;
+  }
+  mmci_wisdom_release(table);
+  return MMC_OK;
+}
+
 static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                          mmci_error *error) {
   const mmci_wisdom_journal *journal = user;
-  mmc_op op_a, op_b;
-  if (!mmci_form_op(&gemm->a, &op_a) || !mmci_form_op(&gemm->b, &op_b)) return MMC_OK;
+  mmci_wisdom_key key;
+  if (!key_of(gemm, MMCI_WISDOM_TIME, &key)) return MMC_OK;
   char recipe[MMCI_RECIPE_TEXT_SIZE];
   mmci_recipe_format(&choice->recipe, recipe);
-  mmci_wisdom_record product = {.kind = MMCI_WISDOM_PRODUCT,
-                                .fingerprint = &journal->fingerprint,
-                                .product = {.key = {.m = gemm->m,
-                                                    .k = gemm->k,
-                                                    .n = gemm->n,
-                                                    .op_a = op_a,
-                                                    .op_b = op_b,
-                                                    .objective = MMCI_WISDOM_TIME},
-                                            .recipe = recipe,
-                                            .seconds = choice->seconds,
-                                            .spread = choice->spread,
-                                            .plain_seconds = choice->plain_s,
-                                            .joules = (double)NAN,
-                                            .plain_joules = (double)NAN,
-                                            .watts = (double)NAN,
-                                            .source = "measured",
-                                            .measured_at = now()}};
-  mmc_status status = mmci_wisdom_put(journal->wisdom, &product, error);
+  mmci_wisdom_product product = {.key = key,
+                                 .recipe = recipe,
+                                 .seconds = choice->seconds,
+                                 .spread = choice->spread,
+                                 .plain_seconds = choice->plain_s,
+                                 .joules = (double)NAN,
+                                 .plain_joules = (double)NAN,
+                                 .watts = (double)NAN,
+                                 .source = "measured",
+                                 .measured_at = now()};
+  mmc_status status = keep_joules(journal, &product, error);
+  if (status == MMC_OK) status = put_product(journal, &product, error);
   if (status != MMC_OK || journal->chosen == NULL) return status;
   return journal->chosen(journal->user, gemm, choice, error);
+}
+
+/* The greatest that any of these joules is off by. */
+static double spread_of(const mmci_estimate *joules) {
+  return fmax(joules->high - joules->value, joules->value - joules->low) / joules->value;
+}
+
+mmc_status mmci_journal_fastest(mmci_wisdom_journal *journal, const mmci_gemm *gemm, bool *found,
+                                mmci_recipe *recipe, mmci_error *error) {
+  mmci_wisdom_key key;
+  mmci_wisdom_table *table;
+  mmci_wisdom_product product;
+  *found = false;
+  if (!key_of(gemm, MMCI_WISDOM_TIME, &key)) return MMC_OK;
+  mmc_status status = find_product(journal, &key, &table, found, &product, error);
+  if (status != MMC_OK) return status;
+  mmci_error none;
+  *found = *found &&
+           mmci_recipe_parse(product.recipe, gemm->m, gemm->k, gemm->n, recipe, &none) == MMC_OK;
+  mmci_wisdom_release(table);
+  return MMC_OK;
+}
+
+/* Joules of time's recipe, in its record. */
+static mmc_status put_fastest(const mmci_wisdom_journal *journal, const mmci_wisdom_key *key,
+                              const mmci_saving *saving, mmci_error *error) {
+  mmci_wisdom_table *table;
+  mmci_wisdom_product product;
+  bool found;
+  mmc_status status = find_product(journal, key, &table, &found, &product, error);
+  if (status != MMC_OK) return status;
+  if (found) {
+    product.joules = saving->fastest_joules;
+    product.plain_joules = saving->plain_joules.value;
+    product.watts = product.joules / product.seconds;
+    product.measured_at = now();
+    status = put_product(journal, &product, error);
+  }
+  mmci_wisdom_release(table);
+  return status;
+}
+
+mmc_status mmci_journal_saving(mmci_wisdom_journal *journal, const mmci_gemm *gemm,
+                               const mmci_saving *saving, mmci_error *error) {
+  mmci_wisdom_key key, time;
+  if (!key_of(gemm, MMCI_WISDOM_ENERGY, &key)) return MMC_OK;
+  char recipe[MMCI_RECIPE_TEXT_SIZE];
+  mmci_recipe_format(&saving->recipe, recipe);
+  const mmci_estimate *joules = &saving->joules, *plain = &saving->plain_joules;
+  mmci_wisdom_product product = {.key = key,
+                                 .recipe = recipe,
+                                 .seconds = saving->seconds,
+                                 .spread = fmax(spread_of(joules), spread_of(plain)),
+                                 .plain_seconds = saving->plain_s,
+                                 .joules = joules->value,
+                                 .plain_joules = plain->value,
+                                 .watts = joules->value / saving->seconds,
+                                 .source = "measured",
+                                 .measured_at = now()};
+  mmc_status status = put_product(journal, &product, error);
+  if (status != MMC_OK || !isfinite(saving->fastest_joules)) return status;
+  key_of(gemm, MMCI_WISDOM_TIME, &time);
+  return put_fastest(journal, &time, saving, error);
 }
 
 mmci_journal mmci_journal_of(mmci_wisdom_journal *journal) {
@@ -141,7 +248,7 @@ static mmc_status put_fact(mmci_wisdom_journal *journal, const char *name, doubl
   return mmci_wisdom_put(journal->wisdom, &fact, error);
 }
 
-/* The margin goes first: without it an array is not used. */
+/* The margins go first: without them an array is not used. */
 mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *array, mmc_op op_a,
                               mmc_op op_b, mmci_error *error) {
   const mmci_grid *grid = array->grid;
@@ -165,9 +272,14 @@ mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *ar
                          .axis = {grid[0].values, grid[1].values, grid[2].values},
                          .values = values},
                 .measured_at = now()}};
-  char name[MMCI_MARGIN_NAME_SIZE];
-  mmci_array_margin_name(op_a, op_b, name);
-  mmc_status status = put_fact(journal, name, array->margin, 0, error);
+  const mmci_trust *trust = &array->trust;
+  mmc_status status = MMC_OK;
+  for (int between = 0; status == MMC_OK && between < 2; between++) {
+    char name[MMCI_MARGIN_NAME_SIZE];
+    mmci_array_margin_name(op_a, op_b, between, name);
+    status = put_fact(journal, name, between ? trust->between : trust->margin,
+                      between ? trust->error : 0, error);
+  }
   if (status == MMC_OK) status = mmci_wisdom_put(journal->wisdom, &record, error);
   free(values);
   return status;
@@ -180,5 +292,15 @@ mmc_status mmci_journal_roofline(mmci_wisdom_journal *journal, const mmci_roofli
   mmc_status status = MMC_OK;
   for (int f = 0; status == MMC_OK && f < MMCI_ROOFLINE_FACTS; f++)
     status = put_fact(journal, mmci_roofline_names[f], facts[f], 0, error);
+  return status;
+}
+
+mmc_status mmci_journal_energy(mmci_wisdom_journal *journal, const mmci_energy_model *model,
+                               mmci_error *error) {
+  double facts[MMCI_ENERGY_FACTS];
+  mmci_energy_facts(model, facts);
+  mmc_status status = MMC_OK;
+  for (int f = 0; status == MMC_OK && f < MMCI_ENERGY_FACTS; f++)
+    status = put_fact(journal, mmci_energy_names[f], facts[f], 0, error);
   return status;
 }

@@ -5,7 +5,7 @@
 
 #include "cost/efficiency.h"
 #include "cost/roofline.h"
-#include "tune/tuner.h"
+#include "tune/joules.h"
 #include "wisdom/wisdom.h"
 
 /* Under one fingerprint. */
@@ -25,6 +25,16 @@ mmci_journal mmci_journal_of(mmci_wisdom_journal *journal);
 /* An array of these ops, for mmci_wisdom_pricing to find. */
 mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *array, mmc_op op_a,
                               mmc_op op_b, mmci_error *error);
+/* What a product takes in joules: the record for energy and, where that has the same recipe still,
+ * time's. The journal's chosen() is not told. */
+mmc_status mmci_journal_saving(mmci_wisdom_journal *journal, const mmci_gemm *gemm,
+                               const mmci_saving *saving, mmci_error *error);
+mmc_status mmci_journal_energy(mmci_wisdom_journal *journal, const mmci_energy_model *model,
+                               mmci_error *error);
+/* The recipe that was found to be fastest; false: none was. Returns what mmci_wisdom_acquire()
+ * does. */
+mmc_status mmci_journal_fastest(mmci_wisdom_journal *journal, const mmci_gemm *gemm, bool *found,
+                                mmci_recipe *recipe, mmci_error *error);
 mmc_status mmci_journal_roofline(mmci_wisdom_journal *journal, const mmci_roofline *roofline,
                                  mmci_error *error);
 

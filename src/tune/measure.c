@@ -15,8 +15,13 @@ enum {
   MOST_RUNS = 1 << 20,
   GRAPH_RUNS = 64, /* runs in one graph */
   SET_ALIGNMENT = 256,
-  PLACES = 1024, /* of an operand on the host, a cache line from one to the next */
-  PAD = 8        /* elements: what tensor cores want of 16-bit numbers */
+  PLACES = 1024,   /* of an operand on the host, a cache line from one to the next */
+  MOST_WAYS = 2,   /* in turns */
+  MOST_TIMED = 32, /* samples that are launched without waiting */
+  FEW_SAMPLES = 3, /* enough where they agree */
+  FEW_TURNS = 5,   /* after which a recipe is given up */
+  SURE_TURNS = 11, /* after which the bounds of its gain may be near enough */
+  PAD = 8          /* elements: what tensor cores want of 16-bit numbers */
 };
 
 /* Memory of the device, filled with normal numbers of a dtype. */
@@ -27,15 +32,27 @@ typedef struct buffer {
 
 enum { A, B, C, OPERANDS };
 
+/* Samples that differ by less agree, and a gain whose bounds are nearer is known. */
+static const double agreement = 0.01;
+/* On a GPU, where a launch takes 2 us, less is within what another place of the operands makes. */
+static const double least_gain_s = 5e-8;
+/* More than the largest cache of a GPU. */
+static const uint64_t beyond_caches_bytes = UINT64_C(128) << 20;
+/* Samples of times, of which there are many, are shorter on the device's clock. */
+static const double shorter = 0.5;
+/* That a recipe is worth it and is given up. */
+static const double risk_of_loss = 0.1;
+
 struct mmci_bench {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_measure_options options;
   int lanes;
   mmci_queue *queues[MOST_LANES];
-  mmci_event *events[MOST_LANES]; /* [0]: where lanes fork; others: where they have come to */
-  mmc_dtype dtype;                /* of what is in the buffers */
-  void *block;                    /* NORMALS elements of it, on the host; NULL: none yet */
+  mmci_event *events[MOST_LANES];     /* [0]: where lanes fork; others: where they have come to */
+  mmci_event *timers[MOST_TIMED + 1]; /* NULL without timers */
+  mmc_dtype dtype;                    /* of what is in the buffers */
+  void *block;                        /* NORMALS elements of it, on the host; NULL: none yet */
   buffer operands[OPERANDS], padded[OPERANDS];
   size_t set_bytes[OPERANDS];
   int sets;
@@ -52,11 +69,17 @@ typedef struct way {
   mmci_kernel *kernels[MMCI_RECIPE_PIECES];
   mmci_graph *graph;
   int graph_runs;
-  int64_t runs; /* of a sample */
+  int64_t runs; /* of a sample, with a graph a multiple of its */
 } way;
 
 mmci_measure_options mmci_measure_defaults(void) {
-  return (mmci_measure_options){.samples = 9, .turns = 31, .risk = 0.001, .seed = 1};
+  return (mmci_measure_options){.samples = 9,
+                                .turns = 31,
+                                .least_gain = 0.01,
+                                .risk = 0.001,
+                                .confirm_cold_bytes = UINT64_MAX,
+                                .seed = 1,
+                                .window_s = 2};
 }
 
 static double now_s(void *user) {
@@ -140,6 +163,18 @@ static mmc_status put_block(mmci_bench *bench, char *to, size_t size, mmci_error
   return status == MMC_OK ? bench->ops->sync(bench->queues[0], error) : status;
 }
 
+/* The first bytes of data again, behind what is filled. */
+static mmc_status repeat_block(mmci_bench *bench, char *data, size_t filled, size_t bytes,
+                               mmci_error *error) {
+  if (bench->ops->async == NULL) {
+    memcpy(data + filled, data, bytes);
+    return MMC_OK;
+  }
+  int64_t count = (int64_t)(bytes / mmc_dtype_size(bench->dtype));
+  return bench->ops->async->copy(bench->queues[0], bench->dtype, 1, count, data,
+                                 &(mmci_form){.ld = count}, data + filled, count, false, error);
+}
+
 static mmc_status grow(mmci_bench *bench, buffer *b, size_t size, mmci_error *error) {
   if (b->size_bytes >= size) return MMC_OK;
   drop(bench, b);
@@ -147,9 +182,12 @@ static mmc_status grow(mmci_bench *bench, buffer *b, size_t size, mmci_error *er
   mmc_status status = bench->ops->alloc(bench->device, size, &data, error);
   if (status != MMC_OK) return status;
   *b = (buffer){.data = data, .size_bytes = size};
-  size_t block = NORMALS * mmc_dtype_size(bench->dtype);
-  for (size_t at = 0; status == MMC_OK && at < size; at += block)
-    status = put_block(bench, b->data + at, size - at < block ? size - at : block, error);
+  size_t block = NORMALS * mmc_dtype_size(bench->dtype), filled = size < block ? size : block;
+  status = put_block(bench, b->data, filled, error);
+  for (size_t more; status == MMC_OK && filled < size; filled += more) {
+    more = filled < size - filled ? filled : size - filled;
+    status = repeat_block(bench, b->data, filled, more, error);
+  }
   if (status != MMC_OK) drop(bench, b); /* what is half filled must not look full */
   return status;
 }
@@ -329,25 +367,81 @@ static void move(mmci_bench *bench) {
     bench->place_bytes[i] = (size_t)(bits(&bench->random) % PLACES) * MMCI_ALIGNMENT;
 }
 
-/* Seconds of one run, of w->runs in a row. Short ones are preceded by one that fetches the
+/* As many runs as a sample has. */
+static mmc_status enqueue_runs(mmci_bench *bench, const way *w, mmci_error *error) {
+  if (w->graph == NULL) return run_times(bench, w, w->runs, error);
+  mmc_status status = MMC_OK;
+  for (int64_t r = 0; status == MMC_OK && r < w->runs; r += w->graph_runs)
+    status = bench->ops->async->graph_launch(bench->queues[0], w->graph, error);
+  return status;
+}
+
+/* Seconds of one run by the host's clock. Short ones are preceded by one that fetches the
  * operands. */
 static mmc_status sample(mmci_bench *bench, const way *w, double *seconds, mmci_error *error) {
-  const mmci_device_async *async = bench->ops->async;
   mmc_status status = MMC_OK;
-  if (async == NULL && w->runs > 1) status = run(bench, w, error);
+  if (bench->ops->async == NULL && w->runs > 1) status = run(bench, w, error);
   double start_s = now_s(NULL);
-  if (async == NULL && status == MMC_OK) status = run_times(bench, w, w->runs, error);
-  for (int64_t r = 0; async != NULL && status == MMC_OK && r < w->runs; r += w->graph_runs)
-    status = async->graph_launch(bench->queues[0], w->graph, error);
+  if (status == MMC_OK) status = enqueue_runs(bench, w, error);
   if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
   *seconds = (now_s(NULL) - start_s) / (double)w->runs;
   return status;
 }
 
-/* Warms up, and sets runs so that a sample is long enough. */
-static mmc_status calibrate(mmci_bench *bench, way *w, mmci_error *error) {
+/* The same for ways one after the other by the device's clock. What is launched first keeps the
+ * device busy while the rest is. */
+static mmc_status sample_timed(mmci_bench *bench, const way *const *ways, int count,
+                               double *seconds, mmci_error *error) {
+  const mmci_device_async *async = bench->ops->async;
+  mmci_queue *queue = bench->queues[0];
+  mmc_status status = enqueue_runs(bench, ways[count - 1], error);
+  if (status == MMC_OK) status = async->event_record(queue, bench->timers[0], error);
+  for (int i = 0; status == MMC_OK && i < count; i++) {
+    status = enqueue_runs(bench, ways[i], error);
+    if (status == MMC_OK) status = async->event_record(queue, bench->timers[i + 1], error);
+  }
+  if (status == MMC_OK) status = bench->ops->sync(queue, error);
+  for (int i = 0; status == MMC_OK && i < count; i++) {
+    status = async->seconds_between(bench->timers[i], bench->timers[i + 1], &seconds[i], error);
+    seconds[i] /= (double)ways[i]->runs;
+  }
+  return status;
+}
+
+/* turns times every way, in another order each time: of way w in turn t at seconds[t * count + w].
+ */
+static mmc_status sample_turns(mmci_bench *bench, const way *const *ways, int count, int turns,
+                               double *seconds, mmci_error *error) {
+  bool timed = bench->timers[0] != NULL;
+  int at_once = timed ? MOST_TIMED / count : 1;
+  mmc_status status = MMC_OK;
+  for (int done = 0, now; status == MMC_OK && done < turns; done += now) {
+    const way *order[MOST_TIMED];
+    int places[MOST_TIMED];
+    double times[MOST_TIMED];
+    now = turns - done < at_once ? turns - done : at_once;
+    for (int i = 0; i < now * count; i++) {
+      int turn = done + i / count, w = turn % 2 == 0 ? i % count : count - 1 - i % count;
+      order[i] = ways[w];
+      places[i] = turn * count + w;
+    }
+    move(bench);
+    if (timed) status = sample_timed(bench, order, now * count, times, error);
+    for (int i = 0; !timed && status == MMC_OK && i < count; i++)
+      status = sample(bench, order[i], &times[i], error);
+    for (int i = 0; status == MMC_OK && i < now * count; i++) seconds[places[i]] = times[i];
+  }
+  return status;
+}
+
+static mmc_status warm_up(mmci_bench *bench, const way *w, mmci_error *error) {
   mmc_status status = run(bench, w, error);
-  if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
+  return status == MMC_OK ? bench->ops->sync(bench->queues[0], error) : status;
+}
+
+/* Sets runs so that a sample is long enough, by doubling. */
+static mmc_status find_runs(mmci_bench *bench, way *w, mmci_error *error) {
+  mmc_status status = MMC_OK;
   for (w->runs = 1; status == MMC_OK; w->runs *= 2) {
     if (bench->ops->async != NULL && w->runs <= GRAPH_RUNS)
       status = capture(bench, w, (int)w->runs, error);
@@ -360,61 +454,100 @@ static mmc_status calibrate(mmci_bench *bench, way *w, mmci_error *error) {
   return status;
 }
 
+/* The same from the times of single runs, and one graph. The first has loaded the kernels. */
+static mmc_status find_runs_timed(mmci_bench *bench, double least_s, way *w, mmci_error *error) {
+  const way *const one[] = {w};
+  double seconds;
+  w->runs = 1;
+  mmc_status status = sample_timed(bench, one, 1, &seconds, error);
+  if (status != MMC_OK) return status;
+  double runs = ceil(least_s / fmax(seconds, 1e-9));
+  w->runs = (int64_t)fmax(1, fmin(runs, GRAPH_RUNS));
+  return capture(bench, w, (int)w->runs, error);
+}
+
 static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
-                             way *w, mmci_error *error) {
+                             double least_s, way *w, mmci_error *error) {
   mmc_status status = use_operands(bench, gemm, error);
   if (status != MMC_OK) return status;
   status = prepare(bench, gemm, recipe, w, error);
   if (status != MMC_OK) return status;
-  status = calibrate(bench, w, error);
+  bool timed = bench->timers[0] != NULL;
+  if (!timed) status = warm_up(bench, w, error); /* a timed sample begins with one that is not */
+  if (status == MMC_OK)
+    status = timed ? find_runs_timed(bench, least_s, w, error) : find_runs(bench, w, error);
   if (status != MMC_OK) unprepare(bench, w);
   return status;
 }
 
 /* ---- the machine --------------------------------------------------------------------------- */
 
+static bool agree(const mmci_estimate *x) {
+  return x->high - x->low <= agreement * x->value;
+}
+
 static mmc_status measure(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                           mmci_measured *out, mmci_error *error) {
   mmci_bench *bench = user;
+  int most = bench->options.samples;
   way w;
-  mmc_status status = make_ready(bench, gemm, recipe, &w, error);
+  const way *const one[] = {&w};
+  mmc_status status =
+      make_ready(bench, gemm, recipe, shorter * bench->options.sample_least_s, &w, error);
   if (status != MMC_OK) return status;
-  double *samples = mmci_alloc_array((size_t)bench->options.samples, sizeof *samples);
-  if (samples == NULL)
-    status = mmci_fail_nomem(error, (uint64_t)bench->options.samples * sizeof *samples);
-  for (int i = 0; status == MMC_OK && i < bench->options.samples; i++) {
-    move(bench);
-    status = sample(bench, &w, &samples[i], error);
+  double *samples = mmci_alloc_array((size_t)most, sizeof *samples);
+  if (samples == NULL) status = mmci_fail_nomem(error, (uint64_t)most * sizeof *samples);
+  *out = (mmci_measured){0};
+  for (int done = 0, now; status == MMC_OK && done < most; done += now) {
+    now = done == 0 && most > FEW_SAMPLES && bench->timers[0] != NULL ? FEW_SAMPLES : most - done;
+    status = sample_turns(bench, one, 1, now, samples + done, error);
+    if (status != MMC_OK) break;
+    out->seconds = mmci_estimate_median(samples, done + now, bench->options.risk);
+    if (agree(&out->seconds)) break;
   }
-  if (status == MMC_OK)
-    *out = (mmci_measured){
-        .seconds = mmci_estimate_median(samples, bench->options.samples, bench->options.risk)};
   free(samples);
   unprepare(bench, &w);
   return status;
 }
 
-/* plain[t] and recipe[t] of every turn; gains: their ratios. */
+/* Of so many turns of a plain call and a recipe; room: as many numbers, the gains in order then. */
+static mmci_measured of_turns(const mmci_bench *bench, const double *times, int turns,
+                              double *room) {
+  double risk = bench->options.risk;
+  mmci_measured out = {0};
+  for (int t = 0; t < turns; t++) room[t] = times[2 * t];
+  out.plain_s = mmci_estimate_median(room, turns, risk).value;
+  for (int t = 0; t < turns; t++) room[t] = times[2 * t + 1];
+  out.seconds = mmci_estimate_median(room, turns, risk);
+  for (int t = 0; t < turns; t++) room[t] = times[2 * t] / times[2 * t + 1];
+  out.gain = mmci_estimate_median(room, turns, risk);
+  return out;
+}
+
+/* Whether more turns would hardly change what is decided. */
+static bool is_settled(const mmci_bench *bench, const mmci_measured *so_far, int turns,
+                       double *gains) {
+  double worth_it = 1 + bench->options.least_gain;
+  if (mmci_estimate_median(gains, turns, risk_of_loss).high < worth_it) return true;
+  return turns >= SURE_TURNS && so_far->gain.low > 1 && agree(&so_far->gain);
+}
+
 static mmc_status take_turns(mmci_bench *bench, const way *plain, const way *recipe,
                              mmci_measured *out, mmci_error *error) {
-  int turns = bench->options.turns;
-  double *times = mmci_alloc_array(3 * (size_t)turns, sizeof *times);
-  if (times == NULL) return mmci_fail_nomem(error, 3 * (uint64_t)turns * sizeof *times);
-  double *plain_s = times, *recipe_s = times + turns, *gains = times + 2 * turns;
+  const way *const ways[MOST_WAYS] = {plain, recipe};
+  const int most = bench->options.turns, ends[] = {FEW_TURNS, SURE_TURNS, most};
+  double *times = mmci_alloc_array(3 * (size_t)most, sizeof *times);
+  if (times == NULL) return mmci_fail_nomem(error, 3 * (uint64_t)most * sizeof *times);
+  double *room = times + 2 * most;
   mmc_status status = MMC_OK;
-  for (int t = 0; status == MMC_OK && t < turns; t++) {
-    bool plain_first = t % 2 == 0;
-    move(bench);
-    for (int i = 0; status == MMC_OK && i < 2; i++)
-      status = (i == 0) == plain_first ? sample(bench, plain, &plain_s[t], error)
-                                       : sample(bench, recipe, &recipe_s[t], error);
-    gains[t] = plain_s[t] / recipe_s[t];
+  for (int e = 0, done = 0; status == MMC_OK && done < most; e++) {
+    int end = ends[e] < most ? ends[e] : most;
+    status = sample_turns(bench, ways, MOST_WAYS, end - done, times + 2 * done, error);
+    if (status != MMC_OK) break;
+    done = end;
+    *out = of_turns(bench, times, done, room);
+    if (is_settled(bench, out, done, room)) break;
   }
-  double risk = bench->options.risk;
-  if (status == MMC_OK)
-    *out = (mmci_measured){.gain = mmci_estimate_median(gains, turns, risk),
-                           .seconds = mmci_estimate_median(recipe_s, turns, risk),
-                           .plain_s = mmci_estimate_median(plain_s, turns, risk).value};
   free(times);
   return status;
 }
@@ -424,14 +557,78 @@ static mmc_status compare(void *user, const mmci_gemm *gemm, const mmci_recipe *
   mmci_bench *bench = user;
   mmci_recipe whole = mmci_recipe_whole(0);
   way plain, other;
-  mmc_status status = make_ready(bench, gemm, &whole, &plain, error);
+  mmc_status status = make_ready(bench, gemm, &whole, bench->options.sample_least_s, &plain, error);
   if (status != MMC_OK) return status;
-  status = make_ready(bench, gemm, recipe, &other, error);
+  status = make_ready(bench, gemm, recipe, bench->options.sample_least_s, &other, error);
   if (status == MMC_OK) {
     status = take_turns(bench, &plain, &other, out, error);
     unprepare(bench, &other);
   }
   unprepare(bench, &plain);
+  return status;
+}
+
+/* Samples for the meter. */
+typedef struct metered {
+  mmci_bench *bench;
+  const way *way;
+  mmc_status status;
+  mmci_error *error;
+} metered;
+
+static int work(void *user) {
+  metered *m = user;
+  m->status = enqueue_runs(m->bench, m->way, m->error);
+  return m->status != MMC_OK;
+}
+
+static int await(void *user) {
+  metered *m = user;
+  m->status = m->bench->ops->sync(m->bench->queues[0], m->error);
+  return m->status != MMC_OK;
+}
+
+static mmc_status joules(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                         mmci_measured *out, mmci_error *error) {
+  mmci_bench *bench = user;
+  way w;
+  mmc_status status = make_ready(bench, gemm, recipe, bench->options.sample_least_s, &w, error);
+  if (status != MMC_OK) return status;
+  metered m = {.bench = bench, .way = &w, .error = error};
+  mmc_energy_options options = MMC_ENERGY_OPTIONS_INIT;
+  options.min_s = bench->options.window_s;
+  options.idle_s = 0;
+  options.work = work;
+  options.wait = await;
+  options.user = &m;
+  mmc_energy energy;
+  mmci_error stopped;
+  status = mmci_measure(bench->options.meter_ops, bench->options.meter, &options, NULL, &energy,
+                        &stopped);
+  if (m.status != MMC_OK)
+    status = m.status;
+  else if (status != MMC_OK)
+    *error = stopped;
+  else if (!energy.measured)
+    status = mmci_fail(error, MMC_E_DEVICE, "meter: no joules: %s", energy.reason);
+  if (status == MMC_OK) {
+    double runs = (double)w.runs, seconds = energy.seconds / runs, value = energy.joules / runs;
+    *out = (mmci_measured){.seconds = {seconds, seconds, seconds},
+                           .joules = {.value = value,
+                                      .low = value * fmax(0, 1 - energy.tick_error),
+                                      .high = value * (1 + energy.tick_error)}};
+  }
+  unprepare(bench, &w);
+  return status;
+}
+
+static mmc_status confirm(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                          mmci_measured *out, mmci_error *error) {
+  mmci_bench *bench = user;
+  uint64_t cold_bytes = bench->options.cold_bytes;
+  bench->options.cold_bytes = bench->options.confirm_cold_bytes;
+  mmc_status status = compare(user, gemm, recipe, out, error);
+  bench->options.cold_bytes = cold_bytes;
   return status;
 }
 
@@ -444,10 +641,13 @@ mmci_machine mmci_bench_machine(mmci_bench *bench) {
   return (mmci_machine){.user = bench,
                         .lanes = bench->lanes,
                         .pad = bench->ops->async != NULL ? PAD : 0,
+                        .least_s = bench->ops->async != NULL ? least_gain_s : 0,
                         .now_s = now_s,
                         .variants = variants,
                         .measure = measure,
-                        .compare = compare};
+                        .compare = compare,
+                        .confirm = confirm,
+                        .joules = bench->options.meter_ops != NULL ? joules : NULL};
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -460,6 +660,8 @@ static mmc_status open_queues(mmci_bench *bench, mmci_error *error) {
     if (status == MMC_OK && async != NULL)
       status = async->event_create(bench->device, &bench->events[lane], error);
   }
+  for (int t = 0; async != NULL && async->timer_create != NULL && t <= MOST_TIMED; t++)
+    if (status == MMC_OK) status = async->timer_create(bench->device, &bench->timers[t], error);
   return status;
 }
 
@@ -478,7 +680,14 @@ mmc_status mmci_bench_open(const mmci_device_ops *ops, mmci_device *device,
   bench->options = *options;
   bench->random = options->seed;
   if (!(options->sample_least_s > 0))
-    bench->options.sample_least_s = ops->async != NULL ? 1e-3 : 50e-6;
+    bench->options.sample_least_s = ops->async == NULL                 ? 50e-6
+                                    : ops->async->timer_create != NULL ? 2e-4
+                                                                       : 1e-3;
+  if (bench->options.confirm_cold_bytes == UINT64_MAX) {
+    bench->options.confirm_cold_bytes = options->cold_bytes;
+    if (ops->async != NULL && options->cold_bytes < beyond_caches_bytes)
+      bench->options.confirm_cold_bytes = beyond_caches_bytes;
+  }
   bench->lanes = ops->async == NULL                ? 1
                  : ops->async->queues < MOST_LANES ? ops->async->queues
                                                    : MOST_LANES;
@@ -497,6 +706,8 @@ void mmci_bench_close(mmci_bench *bench) {
     if (bench->events[lane] != NULL) bench->ops->async->event_destroy(bench->events[lane]);
     if (bench->queues[lane] != NULL) bench->ops->queue_close(bench->queues[lane]);
   }
+  for (int t = 0; t <= MOST_TIMED; t++)
+    if (bench->timers[t] != NULL) bench->ops->async->event_destroy(bench->timers[t]);
   for (int i = 0; i < OPERANDS; i++) {
     drop(bench, &bench->operands[i]);
     drop(bench, &bench->padded[i]);

@@ -1,31 +1,45 @@
 /* measure.h: a device as the machine of a search.
  *
  * Operands are normal numbers (of mean 0 and variance 1; values move power and so clocks) from a
- * seed. A sample is as many runs in a row as take sample_least_s. A time is the median of samples;
- * a comparison takes turns, plain call and recipe one after the other, who goes first alternating,
- * and its gain is the median of the turns' ratios, so that what else the machine does hits both
- * alike.
+ * seed. A sample is as many runs in a row as take sample_least_s. A time is the median of samples,
+ * of a few where a device with a clock of its own gives the same each time; a comparison takes
+ * turns, plain call and recipe one after the other, who goes first alternating, and its gain is the
+ * median of the turns' ratios, so that what else the machine does hits both alike. It ends early
+ * when the recipe is most likely not worth it, and when its gain is known well.
  *
  * Caches: every run uses the operands of the one before, so what fits a cache is read from there.
  * With cold_bytes, operands rotate through that much memory, and come from beyond caches smaller
- * than it.
+ * than it. A comparison is confirmed with confirm_cold_bytes: in a chain, operands may be in a
+ * cache or not.
  *
  * A device with memory of its own runs a sample as one captured graph, its calls as they would be
  * in the graph of a chain: the time of launching calls one by one is not in it. Lanes are its
- * queues. */
-#ifndef MMCI_MEASURE_H
-#define MMCI_MEASURE_H
+ * queues. Where it has timers, turns are launched without waiting between them, and its own clock
+ * is read afterwards.
+ *
+ * With a meter, joules are those of samples one after the other, from tick to tick of its counter.
+ */
+#ifndef MMCI_TUNE_MEASURE_H
+#define MMCI_TUNE_MEASURE_H
 
 #include "device/device.h"
+#include "meter/measure.h"
 #include "tune/tuner.h"
 
 typedef struct mmci_measure_options {
-  double sample_least_s; /* 0: 50 us on the host, 1 ms on a device with memory of its own */
-  int samples;           /* of a time: 9 */
-  int turns;             /* of a comparison: 31 */
+  double sample_least_s; /* 0: 50 us on the host, 1 ms on a device with memory of its own, 0.2 ms
+                            where that has timers */
+  int samples;           /* of a time, at most: 9 */
+  int turns;             /* of a comparison, at most: 31 */
+  double least_gain;     /* what a recipe must gain to be worth it: 0.01 */
   double risk;           /* that a true median is outside of the bounds given: 0.001 */
   uint64_t cold_bytes;
+  uint64_t confirm_cold_bytes; /* UINT64_MAX: as cold_bytes on the host, 128 MiB on a device with
+                                  memory of its own, if that is more */
   uint64_t seed;
+  const mmci_meter_ops *meter_ops; /* NULL: no joules */
+  mmci_meter *meter;               /* must stay */
+  double window_s;                 /* of joules at least: 2 */
 } mmci_measure_options;
 
 mmci_measure_options mmci_measure_defaults(void);

@@ -1,12 +1,15 @@
 /* search.c: predict, measure, confirm.
  *
- * Predict   Every size along an axis that a cut at the grid can leave is timed alone, with leading
- *           dimensions of its own so that products share the times. A table then finds the best
- *           composition of the whole axis, in any number of parts; its parts are cut along the
- * other axes in the same way, until nothing improves. Measure   What is predicted best is run as it
- * will be, in place, in turns with the plain call. Confirm   The winner is measured against the
- * plain call once more. The first comparison chose the luckiest of several; only this one says what
- * it is worth. */
+ * Predict: every size along an axis that a cut at the grid can leave is timed alone, with leading
+ * dimensions of its own so that products share the times. A table then finds the best composition
+ * of the whole axis, in any number of parts; its parts are cut along the other axes in the same
+ * way, until nothing improves.
+ *
+ * Measure: what is predicted best is run as it will be, in place, in turns with the plain call.
+ *
+ * Confirm: the winner is measured against the plain call once more, in other circumstances where
+ * the machine has some. The first comparison chose the luckiest of several; of the two gains the
+ * smaller one is promised. */
 #include "tune/search.h"
 
 #include <math.h>
@@ -16,13 +19,24 @@
 
 enum {
   MOST_CANDIDATES = 64,
-  PIECE_VARIANTS = 3, /* the whole's fastest, tried on pieces too */
+  PIECE_VARIANTS = 2, /* the whole's fastest, tried on pieces too */
+  LEAST_POINTS = 4,   /* of an axis, however short the budget */
   CONFIRMATIONS = 3,  /* winners of the comparison that may fail to be confirmed */
   TWO_WAY = 2,        /* plain two-way cuts of an axis that are compared in any case */
 };
 /* Cuts that are predicted to lose by less are compared: pieces that follow each other may share
  * what they have in the caches. */
 static const double worth_comparing = 1.05;
+/* Variants of the whole that are slower by more are not tried on pieces. */
+static const double worth_cutting = 1.05;
+/* A product that is given a share of the budget looks for candidates in the first part of it and
+ * compares them in the second. The rest is for confirming the winner. */
+static const double looking_share = 0.6, comparing_share = 0.9;
+/* A ladder that is not filled by then is left. */
+static const double filling_share = 0.75;
+/* Times of the whole product that a point of all axes costs, for each variant: half for m and for
+ * n, one for k, whose parts are timed twice, and what cutting the parts again adds. */
+static const double point_price = 3;
 /* What a piece more must gain, in least gains, so that of recipes that noise alone tells apart the
  * one with fewer pieces is taken. */
 static const double piece_price = 0.1;
@@ -31,12 +45,15 @@ typedef struct candidate {
   mmci_recipe recipe;
   double predicted_s;
   double worth; /* the gain, less what the pieces must gain */
+  mmci_measured compared;
 } candidate;
 
 typedef struct search {
   mmci_tuner *tuner;
   const mmci_tune_options *options;
   mmci_gemm gemm;
+  double share_s, left_s; /* of the budget, for this product; of all when it began */
+  int points;             /* sizes tried along an axis */
   int variants[PIECE_VARIANTS], variant_count;
   candidate candidates[MOST_CANDIDATES];
   int count;
@@ -48,6 +65,11 @@ typedef struct part {
   mmci_recipe recipe;
   double seconds;
 } part;
+
+/* Whether that part of the product's share is spent; never without a budget. */
+static bool is_spent(const search *s, double part) {
+  return isfinite(s->share_s) && s->left_s - mmci_tuner_left_s(s->tuner) > part * s->share_s;
+}
 
 static int64_t at_least_1(int64_t value) {
   return value > 1 ? value : 1;
@@ -62,11 +84,15 @@ static mmci_gemm tight(const mmci_gemm *gemm) {
   return alone;
 }
 
-static mmc_status time_whole(search *s, const mmci_gemm *gemm, int variant, double *seconds) {
+static mmc_status ask_whole(search *s, const mmci_gemm *gemm, int variant, mmci_measured *out) {
   mmci_gemm alone = tight(gemm);
   mmci_recipe recipe = mmci_recipe_whole(variant);
+  return mmci_tuner_ask(s->tuner, MMCI_ASK_TIME, &alone, &recipe, out, s->error);
+}
+
+static mmc_status time_whole(search *s, const mmci_gemm *gemm, int variant, double *seconds) {
   mmci_measured measured;
-  mmc_status status = mmci_tuner_ask(s->tuner, MMCI_ASK_TIME, &alone, &recipe, &measured, s->error);
+  mmc_status status = ask_whole(s, gemm, variant, &measured);
   if (status == MMC_OK) *seconds = measured.seconds.value;
   return status;
 }
@@ -103,13 +129,16 @@ typedef struct ladder {
   mmci_axis axis;
   int64_t grid, rest;
   int count; /* whole grid steps in the axis */
+  bool is_filled;
   cell cells[FAMILIES][STATES][MMCI_TUNE_POINTS + 1];
 } ladder;
 
-/* The grid of an axis, thinned so that at most most_points sizes are tried. */
-static ladder ladder_of(const mmci_tune_options *options, const mmci_gemm *gemm, mmci_axis axis) {
+/* The grid of an axis, thinned so that at most points sizes are tried: grids of any two numbers of
+ * points are nested, so that products and calls share what is measured. */
+static ladder ladder_of(const mmci_tune_options *options, int points, const mmci_gemm *gemm,
+                        mmci_axis axis) {
   int64_t size = mmci_gemm_size(gemm, axis), grid = at_least_1(options->grid[axis - MMCI_AXIS_M]);
-  while (size / grid > options->most_points) grid *= 2;
+  while (size / grid > points) grid *= 2;
   return (ladder){
       .gemm = *gemm, .axis = axis, .grid = grid, .rest = size % grid, .count = (int)(size / grid)};
 }
@@ -163,6 +192,7 @@ static mmc_status fill_ladder(search *s, ladder *l) {
     for (int i = family == ON_GRID ? 1 : 0; i <= l->count; i++)
       for (int state = AS_PRODUCT; state <= last_state(l); state++) {
         if (!is_needed(l, family, state, i)) continue;
+        if (is_spent(s, filling_share)) return MMC_OK;
         mmci_gemm gemm = sized(l, family, state, i);
         part leaf;
         mmc_status status = find_leaf(s, &gemm, &leaf);
@@ -170,6 +200,7 @@ static mmc_status fill_ladder(search *s, ladder *l) {
         l->cells[family][state][i].whole_s = leaf.seconds;
         compose(s, l, family, state, i);
       }
+  l->is_filled = true;
   return MMC_OK;
 }
 
@@ -199,7 +230,8 @@ static mmc_status build(search *s, const ladder *l, int family, int state, int i
 /* The part by the best composition along one axis; untouched when none is better. */
 static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
   mmc_status status = fill_ladder(s, l);
-  if (status != MMC_OK || l->cells[last_family(l)][AS_PRODUCT][l->count].cut == 0) return status;
+  if (status != MMC_OK || !l->is_filled) return status;
+  if (l->cells[last_family(l)][AS_PRODUCT][l->count].cut == 0) return MMC_OK;
   part made;
   status = build(s, l, last_family(l), AS_PRODUCT, l->count, axes & ~(1 << l->axis), &made);
   if (status == MMC_OK && made.seconds < out->seconds) *out = made;
@@ -210,8 +242,8 @@ static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
 static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out) {
   mmc_status status = find_leaf(s, gemm, out);
   for (mmci_axis axis = MMCI_AXIS_M; status == MMC_OK && axis <= MMCI_AXIS_N; axis++) {
-    if ((axes >> axis & 1) == 0) continue;
-    ladder l = ladder_of(s->options, gemm, axis);
+    if ((axes >> axis & 1) == 0 || is_spent(s, looking_share)) continue;
+    ladder l = ladder_of(s->options, s->points, gemm, axis);
     mmci_tuner_expect(s->tuner, ladder_answers(&l) * s->variant_count);
     status = improve_along(s, &l, axes, out);
   }
@@ -298,51 +330,76 @@ static int axes_of(const mmci_gemm *gemm) {
 }
 
 static mmc_status add_cuts(search *s, mmci_axis axis) {
-  if ((axes_of(&s->gemm) >> axis & 1) == 0) return MMC_OK;
+  if ((axes_of(&s->gemm) >> axis & 1) == 0 || is_spent(s, looking_share)) return MMC_OK;
   part whole;
   mmc_status status = find_leaf(s, &s->gemm, &whole);
   if (status != MMC_OK) return status;
-  ladder l = ladder_of(s->options, &s->gemm, axis);
+  ladder l = ladder_of(s->options, s->points, &s->gemm, axis);
   part best = whole;
   status = improve_along(s, &l, axes_of(&s->gemm), &best);
   if (status != MMC_OK) return status;
+  if (!l.is_filled) return MMC_OK;
   if (best.recipe.count > 1) add_part(s, &best);
   return add_two_way(s, &l, whole.seconds);
+}
+
+/* A variant of the whole takes so long: it is among the fastest, or not. */
+static void rank_variant(search *s, double best_s[PIECE_VARIANTS], int variant, double seconds) {
+  int t = s->variant_count < PIECE_VARIANTS ? s->variant_count++ : PIECE_VARIANTS;
+  for (; t > 0 && seconds < best_s[t - 1]; t--)
+    if (t < PIECE_VARIANTS) s->variants[t] = s->variants[t - 1], best_s[t] = best_s[t - 1];
+  if (t < PIECE_VARIANTS) s->variants[t] = variant, best_s[t] = seconds;
+}
+
+/* As many points as the share of the budget is thought to allow. */
+static int points_of(const search *s, double cost_s) {
+  double points = looking_share * s->share_s / (point_price * s->variant_count * cost_s);
+  return (int)fmin(s->options->most_points, fmax(LEAST_POINTS, points));
 }
 
 /* The whole product by every variant; the fastest are tried on pieces. */
 static mmc_status add_variants(search *s) {
   const mmci_machine *machine = mmci_tuner_machine(s->tuner);
   int count = machine->variants(machine->user, &s->gemm);
-  double best_s[PIECE_VARIANTS];
+  double best_s[PIECE_VARIANTS], cost_s = 0;
   mmci_tuner_expect(s->tuner, count + 1);
   s->variant_count = 0;
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST; v++) {
-    double seconds;
-    mmc_status status = time_whole(s, &s->gemm, v, &seconds);
+    mmci_measured measured;
+    mmc_status status = ask_whole(s, &s->gemm, v, &measured);
     if (status != MMC_OK) return status;
     mmci_recipe recipe = mmci_recipe_whole(v);
-    if (v > 0) add_candidate(s, &recipe, seconds);
-    int t = s->variant_count < PIECE_VARIANTS ? s->variant_count++ : PIECE_VARIANTS;
-    for (; t > 0 && seconds < best_s[t - 1]; t--)
-      if (t < PIECE_VARIANTS) s->variants[t] = s->variants[t - 1], best_s[t] = best_s[t - 1];
-    if (t < PIECE_VARIANTS) s->variants[t] = v, best_s[t] = seconds;
+    if (v > 0) add_candidate(s, &recipe, measured.seconds.value);
+    if (v == 0) cost_s = measured.cost_s;
+    rank_variant(s, best_s, v, measured.seconds.value);
   }
+  while (s->variant_count > 1 && !(best_s[s->variant_count - 1] < worth_cutting * best_s[0]))
+    s->variant_count--;
+  s->points = points_of(s, cost_s);
   return MMC_OK;
 }
 
-/* Copies into better leading dimensions, where they are not so already. */
+/* Copies into better leading dimensions, where they are not so already, by every variant that these
+ * have. */
 static mmc_status add_padding(search *s) {
-  int pad = mmci_tuner_machine(s->tuner)->pad;
+  const mmci_machine *machine = mmci_tuner_machine(s->tuner);
   const mmci_gemm *gemm = &s->gemm;
+  int pad = machine->pad;
   if (pad < 2 || (gemm->a.ld % pad == 0 && gemm->b.ld % pad == 0 && gemm->ldc % pad == 0))
     return MMC_OK;
   mmci_recipe recipe = mmci_recipe_whole(0);
   recipe.pad = pad;
-  double seconds;
-  mmc_status status = time_whole(s, gemm, 0, &seconds);
-  if (status == MMC_OK) add_candidate(s, &recipe, seconds);
-  return status;
+  mmci_gemm padded = mmci_recipe_padded(&recipe, gemm);
+  int count = machine->variants(machine->user, &padded);
+  mmci_tuner_expect(s->tuner, count + 1);
+  for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST && !is_spent(s, looking_share); v++) {
+    mmci_measured measured;
+    recipe.nodes[0].variant = v;
+    mmc_status status = mmci_tuner_ask(s->tuner, MMCI_ASK_TIME, gemm, &recipe, &measured, s->error);
+    if (status != MMC_OK) return status;
+    add_candidate(s, &recipe, measured.seconds.value);
+  }
+  return MMC_OK;
 }
 
 /* ---- the decision -------------------------------------------------------------------------- */
@@ -357,6 +414,12 @@ static int by_worth(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
+/* Surely faster, and by enough. */
+static bool is_worth_it(const search *s, const mmci_measured *measured) {
+  return measured->gain.low > 1 && measured->gain.value >= 1 + s->options->least_gain &&
+         measured->plain_s - measured->seconds.value >= mmci_tuner_machine(s->tuner)->least_s;
+}
+
 /* Compares the best predictions; those of pieces at once are of another kind and have places of
  * their own. Leaves in candidates those that are surely faster, the best first. */
 static mmc_status compare(search *s) {
@@ -364,14 +427,16 @@ static mmc_status compare(search *s) {
   int compared[2] = {0, 0}, kept = 0;
   for (int c = 0; c < s->count; c++) {
     candidate finalist = s->candidates[c];
-    if (compared[finalist.recipe.lanes > 1]++ >= s->options->finalists) continue;
+    bool at_once = finalist.recipe.lanes > 1, enough = is_spent(s, comparing_share);
+    if (enough || compared[at_once]++ >= s->options->finalists) continue;
     mmci_measured measured;
     mmc_status status =
         mmci_tuner_ask(s->tuner, MMCI_ASK_COMPARE, &s->gemm, &finalist.recipe, &measured, s->error);
     if (status != MMC_OK) return status;
-    if (!(measured.gain.low > 1)) continue;
+    if (!is_worth_it(s, &measured)) continue;
     finalist.worth = measured.gain.value - piece_price * s->options->least_gain *
                                                (mmci_recipe_count(&finalist.recipe) - 1);
+    finalist.compared = measured;
     s->candidates[kept++] = finalist;
   }
   s->count = kept;
@@ -398,22 +463,24 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
     const mmci_recipe *recipe = &s->candidates[c].recipe;
     status = mmci_tuner_ask(s->tuner, MMCI_ASK_CONFIRM, &s->gemm, recipe, &measured, s->error);
     if (status != MMC_OK) return status;
-    if (!(measured.gain.low > 1 && measured.gain.value >= 1 + s->options->least_gain)) continue;
+    if (!is_worth_it(s, &measured)) continue;
+    const mmci_measured *compared = &s->candidates[c].compared;
+    bool less = measured.gain.value < compared->gain.value;
     *choice = (mmci_choice){.recipe = *recipe,
-                            .plain_s = measured.plain_s,
-                            .seconds = measured.seconds.value,
-                            .spread = spread_of(&measured.seconds),
-                            .gain = measured.gain};
+                            .plain_s = compared->plain_s,
+                            .seconds = compared->seconds.value,
+                            .spread = spread_of(&compared->seconds),
+                            .gain = less ? measured.gain : compared->gain};
     break;
   }
   return MMC_OK;
 }
 
 static mmc_status decide(search *s, mmci_choice *choice) {
+  static const mmci_axis likeliest_first[] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
   mmc_status status = add_variants(s);
-  for (mmci_axis axis = MMCI_AXIS_M; status == MMC_OK && axis <= MMCI_AXIS_N; axis++)
-    status = add_cuts(s, axis);
   if (status == MMC_OK) status = add_padding(s);
+  for (int i = 0; status == MMC_OK && i < 3; i++) status = add_cuts(s, likeliest_first[i]);
   if (status == MMC_OK) status = compare(s);
   if (status == MMC_OK) status = confirm(s, choice);
   return status;
@@ -423,22 +490,27 @@ static mmc_status decide(search *s, mmci_choice *choice) {
 static int64_t first_answers(const mmci_tune_options *options, const mmci_gemm *gemm) {
   int64_t answers = options->finalists + 1;
   for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
-    ladder l = ladder_of(options, gemm, axis);
+    ladder l = ladder_of(options, options->most_points, gemm, axis);
     answers += ladder_answers(&l);
   }
   return answers;
 }
 
-static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,
-                           mmci_error *error) {
+/* Within about share_s, or in the time it takes when that is infinite. */
+static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, double share_s,
+                           mmci_choice *choice, mmci_error *error) {
   if (gemm->m == 0 || gemm->k == 0 || gemm->n == 0) {
     *choice = (mmci_choice){.recipe = mmci_recipe_whole(0), .gain = {1, 1, 1}};
     return MMC_OK;
   }
   search *s = malloc(sizeof *s);
   if (s == NULL) return mmci_fail_nomem(error, sizeof *s);
-  *s =
-      (search){.tuner = tuner, .options = mmci_tuner_options(tuner), .gemm = *gemm, .error = error};
+  *s = (search){.tuner = tuner,
+                .options = mmci_tuner_options(tuner),
+                .gemm = *gemm,
+                .share_s = share_s,
+                .left_s = mmci_tuner_left_s(tuner),
+                .error = error};
   mmc_status status = decide(s, choice);
   free(s);
   const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
@@ -457,7 +529,8 @@ mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t coun
   }
   mmc_status status = MMC_OK;
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
-    status = tune_one(tuner, &gemms[g], &choices[g], error);
+    double share_s = mmci_tuner_left_s(tuner) / (double)(count - g);
+    status = tune_one(tuner, &gemms[g], share_s, &choices[g], error);
     if (status == MMC_OK) ++*decided;
   }
   return status;

@@ -89,7 +89,8 @@ static bool recall_journal(const mmci_tuner *tuner, mmci_question question, cons
   mmci_measured found = {0};
   if (journal->recall == NULL || !journal->recall(journal->user, key, &found)) return false;
   if (!is_estimate(&found.seconds) || !(found.cost_s >= 0) || !isfinite(found.cost_s)) return false;
-  if (question != MMCI_ASK_TIME &&
+  if (question >= MMCI_ASK_JOULES && !is_estimate(&found.joules)) return false;
+  if ((question == MMCI_ASK_COMPARE || question == MMCI_ASK_CONFIRM) &&
       !(is_estimate(&found.gain) && found.plain_s > 0 && isfinite(found.plain_s)))
     return false;
   *out = found;
@@ -167,7 +168,7 @@ static char op_letter(const mmci_form *form) {
 
 void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
                    char key[MMCI_TUNE_KEY_SIZE]) {
-  static const char *const questions[] = {"time", "compare", "confirm"};
+  static const char *const questions[] = {"time", "compare", "confirm", "joules", "joules-again"};
   static const char *const precisions[] = {"native", "faithful", "fast"};
   char text[MMCI_RECIPE_TEXT_SIZE];
   mmci_recipe_format(recipe, text);
@@ -203,8 +204,11 @@ static mmc_status measure(mmci_tuner *tuner, mmci_question question, const mmci_
   const mmci_machine *machine = &tuner->machine;
   mmci_measured measured = {0};
   double start_s = elapsed_s(tuner);
-  status = (question == MMCI_ASK_TIME ? machine->measure : machine->compare)(
-      machine->user, gemm, recipe, &measured, error);
+  status = (question == MMCI_ASK_TIME      ? machine->measure
+            : question == MMCI_ASK_COMPARE ? machine->compare
+            : question == MMCI_ASK_CONFIRM
+                ? machine->confirm
+                : machine->joules)(machine->user, gemm, recipe, &measured, error);
   tuner->measurements++;
   if (status == MMC_E_UNSUPPORTED) {
     double never = (double)INFINITY;

@@ -12,24 +12,32 @@
 /* One measurement: of a recipe, or of a recipe against the plain call, the two in turns. */
 typedef struct mmci_measured {
   mmci_estimate seconds;
-  mmci_estimate gain; /* plain seconds by the recipe's, of each turn; 0 when not compared */
-  double plain_s;     /* 0 when not compared */
-  double cost_s;      /* what measuring took, which the tuner fills in */
+  mmci_estimate gain;   /* plain seconds by the recipe's, of each turn; 0 when not compared */
+  mmci_estimate joules; /* of one run; 0 when not measured */
+  double plain_s;       /* 0 when not compared */
+  double cost_s;        /* what measuring took, which the tuner fills in */
 } mmci_measured;
 
 /* What is measured on: a device (measure.h), or a formula in tests. */
 typedef struct mmci_machine {
   void *user;
-  int lanes; /* more pieces than this at work together gain nothing; at least 1 */
-  int pad;   /* a multiple of elements that leading dimensions may be better at; 0: none */
+  int lanes;      /* more pieces than this at work together gain nothing; at least 1 */
+  int pad;        /* a multiple of elements that leading dimensions may be better at; 0: none */
+  double least_s; /* that a recipe must gain in seconds: less depends on where operands lie */
   double (*now_s)(void *user);
   /* How many ways but the first there are. */
   int (*variants)(void *user, const mmci_gemm *gemm);
-  /* Both return E_UNSUPPORTED where the machine cannot do it; other failures end the search. */
+  /* These return E_UNSUPPORTED where the machine cannot do it; other failures end the search. */
   mmc_status (*measure)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
   mmc_status (*compare)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
+  /* The same in other circumstances, in which what is chosen must gain as well. */
+  mmc_status (*confirm)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                        mmci_measured *out, mmci_error *error);
+  /* (optional) Joules, and the seconds of the same runs; takes seconds. */
+  mmc_status (*joules)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                       mmci_measured *out, mmci_error *error);
 } mmci_machine;
 
 /* A key is printable text, the same for the same measurement in every session, and names all but
@@ -91,9 +99,11 @@ int64_t mmci_tuner_measurements(const mmci_tuner *tuner);
 void mmci_tuner_expect(mmci_tuner *tuner, int64_t answers);
 
 typedef enum mmci_question {
-  MMCI_ASK_TIME,    /* seconds of the recipe alone */
-  MMCI_ASK_COMPARE, /* against the plain call */
-  MMCI_ASK_CONFIRM  /* the same, afresh */
+  MMCI_ASK_TIME,        /* seconds of the recipe alone */
+  MMCI_ASK_COMPARE,     /* against the plain call */
+  MMCI_ASK_CONFIRM,     /* the same, in the machine's other circumstances */
+  MMCI_ASK_JOULES,      /* joules of the recipe alone */
+  MMCI_ASK_JOULES_AGAIN /* the same, afresh */
 } mmci_question;
 
 /* Answers from memory, the journal or the machine. What the machine does not support takes

@@ -66,7 +66,8 @@ typedef struct mmci_wisdom_key {
 typedef struct mmci_wisdom_product {
   mmci_wisdom_key key;
   const char *recipe;          /* whatever tune wrote; opaque here */
-  double seconds, spread;      /* as the recipe says */
+  double seconds;              /* as the recipe says */
+  double spread;               /* of what the objective makes least: seconds, or joules */
   double plain_seconds;        /* as one plain call */
   double joules, plain_joules; /* (may be NaN) */
   double watts;                /* (may be NaN) */

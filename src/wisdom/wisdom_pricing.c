@@ -20,9 +20,17 @@ struct mmci_wisdom_pricing {
 
 /* ---- made ---------------------------------------------------------------------------------- */
 
-void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, char name[MMCI_MARGIN_NAME_SIZE]) {
-  snprintf(name, MMCI_MARGIN_NAME_SIZE, "array %s%s margin", mmci_op_word(op_a),
-           mmci_op_word(op_b));
+void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
+                            char name[MMCI_MARGIN_NAME_SIZE]) {
+  snprintf(name, MMCI_MARGIN_NAME_SIZE, "array %s%s %s", mmci_op_word(op_a), mmci_op_word(op_b),
+           between ? "between" : "margin");
+}
+
+static const mmci_wisdom_fact *find_margin(const mmci_wisdom_pricing *p, mmc_op op_a, mmc_op op_b,
+                                           bool between) {
+  char name[MMCI_MARGIN_NAME_SIZE];
+  mmci_array_margin_name(op_a, op_b, between, name);
+  return mmci_wisdom_find_fact(p->table, name);
 }
 
 /* The first value of a grid is its step. False: more values than an array takes. */
@@ -38,12 +46,12 @@ static bool grids_of(const mmci_wisdom_grid *kept, mmci_grid grids[3]) {
 /* The array that was kept, or NULL where none was, or one that does not make sense. */
 static mmc_status restore(mmci_wisdom_pricing *p, const mmci_gemm *like, mmc_op op_a, mmc_op op_b,
                           mmci_error *error) {
-  char name[MMCI_MARGIN_NAME_SIZE];
-  mmci_array_margin_name(op_a, op_b, name);
   const mmci_wisdom_array *kept = mmci_wisdom_find_array(p->table, op_a, op_b, MMCI_WISDOM_TIME);
-  const mmci_wisdom_fact *margin = mmci_wisdom_find_fact(p->table, name);
+  const mmci_wisdom_fact *margin = find_margin(p, op_a, op_b, false),
+                         *between = find_margin(p, op_a, op_b, true);
   mmci_grid grids[3];
-  if (kept == NULL || margin == NULL || !grids_of(&kept->grid, grids)) return MMC_OK;
+  if (kept == NULL || margin == NULL || between == NULL || !grids_of(&kept->grid, grids))
+    return MMC_OK;
   mmci_array *array;
   mmc_status status = mmci_array_create(like, grids, &array, error);
   if (status != MMC_OK) return status;
@@ -54,8 +62,8 @@ static mmc_status restore(mmci_wisdom_pricing *p, const mmci_gemm *like, mmc_op 
         array->seconds[at] =
             mmci_flops(like->dtype, grids[0].values[i], grids[1].values[j], grids[2].values[l]) /
             kept->grid.values[at];
-  status = mmci_array_restore(like, grids, array->seconds, margin->number, &p->arrays[op_a][op_b],
-                              error);
+  mmci_trust trust = {margin->number, between->number, between->spread};
+  status = mmci_array_restore(like, grids, array->seconds, &trust, &p->arrays[op_a][op_b], error);
   mmci_array_destroy(array);
   return status == MMC_E_FORMAT ? MMC_OK : status;
 }
@@ -119,6 +127,10 @@ bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *p) {
   return p->roofline.calibrated;
 }
 
+const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *p) {
+  return &p->roofline;
+}
+
 /* ---- looked up ----------------------------------------------------------------------------- */
 
 static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmc_op op_a,
@@ -131,6 +143,7 @@ static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mm
       mmci_recipe_parse(found->recipe, gemm->m, gemm->k, gemm->n, &out->recipe, &error) != MMC_OK)
     return false;
   out->seconds = found->seconds;
+  out->plain_s = found->plain_seconds;
   out->error = found->spread;
   out->source = "measured";
   out->modelled = false;
@@ -143,6 +156,7 @@ static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, m
   mmci_choice choice;
   if (array == NULL || !mmci_array_choose(array, gemm->m, gemm->k, gemm->n, &choice)) return false;
   *out = (mmci_price){.seconds = choice.seconds,
+                      .plain_s = choice.plain_s,
                       .error = choice.spread,
                       .source = "array",
                       .recipe = choice.recipe};
@@ -155,12 +169,7 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   if (mmci_form_op(&gemm->a, &op_a) && mmci_form_op(&gemm->b, &op_b) &&
       (find_product(p, gemm, op_a, op_b, out) || find_in_array(p, gemm, op_a, op_b, out)))
     return;
-  const mmci_roofline *r = &p->roofline;
-  out->seconds = mmci_roofline_seconds(r, gemm);
-  out->error = r->error;
-  out->source = r->calibrated ? "model" : "model, not calibrated";
-  out->modelled = true;
-  out->recipe = mmci_recipe_whole(0);
+  mmci_roofline_price(&p->roofline, gemm, out);
 }
 
 mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *p) {

@@ -9,7 +9,7 @@
 #ifndef MMCI_WISDOM_PRICING_H
 #define MMCI_WISDOM_PRICING_H
 
-#include "cost/pricing.h"
+#include "cost/roofline.h"
 #include "wisdom/wisdom.h"
 
 typedef struct mmci_wisdom_pricing mmci_wisdom_pricing;
@@ -26,11 +26,15 @@ void mmci_wisdom_pricing_destroy(mmci_wisdom_pricing *pricing);
 mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *pricing);
 /* Why the store was not used; "" when it was. */
 const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *pricing);
+/* The model, which stays with the pricing. */
+const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *pricing);
 /* Whether the roofline was calibrated here. */
 bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 
-/* The name of the fact that says how wrong the array of these ops is: "array NT margin". */
+/* The names of the facts that say what cuts of the array of these ops must gain: "array NT margin",
+ * and between grid values "array NT between", whose spread is how wrong times are. */
 enum { MMCI_MARGIN_NAME_SIZE = 20 };
-void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, char name[MMCI_MARGIN_NAME_SIZE]);
+void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
+                            char name[MMCI_MARGIN_NAME_SIZE]);
 
 #endif

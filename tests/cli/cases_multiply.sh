@@ -97,6 +97,32 @@ ln -s R.npy link.npy
 check multiply_link 0 multiply P.npy Q.npy -o link.npy
 holds multiply_link_kept test -L link.npy
 
+# Stacks and powers. W is 2x1x1x2, X a stack of three 2x2.
+make_npy W.npy '<f8' 2x1x1x2
+make_npy X.npy '<f8' 3x2x2
+make_npy Y.npy '<f8' 2x2x2 fortran
+check multiply_stack 0 multiply X.npy Q.npy:T -o R.npy --check
+says multiply_stack_values R.npy "f8 (3, 2, 3) 5 11 17 11 25 39 17 39 61 23 53 83 29 67 105 35 81 127"
+check multiply_broadcast 0 multiply W.npy X.npy u.npy -o R.npy --check --explain --on ref
+says multiply_broadcast_values R.npy "f8 (2, 3, 1) 27 63 99 59 143 227"
+check multiply_stack_fortran 0 multiply Y.npy -o R.npy
+says multiply_stack_fortran_values R.npy "f8 (2, 2, 2) 1 5 3 7 2 6 4 8"
+make_npy J.npy '<f8' 0x1x2x2
+check multiply_no_chains 0 multiply J.npy X.npy:T -o R.npy --check
+says multiply_no_chains_values R.npy "f8 (0, 3, 2, 2)"
+check multiply_power 0 multiply u.npy X.npy^3 -o R.npy --check
+says multiply_power_values R.npy "f8 (3, 2) 199 290 3275 3814 13775 15146"
+check multiply_power_json 0 multiply X.npy:T^4 -o R.npy --check --json --on ref
+check multiply_power_limit 0 multiply X.npy^5 -o R.npy --check --memory-limit 128
+check multiply_stack_limit 0 multiply X.npy X.npy:T X.npy -o L.npy --check --explain --memory-limit 64 --on ref
+check multiply_power_bad 2 multiply P.npy^two -o x
+check multiply_power_none 2 multiply P.npy^0 -o x
+check multiply_power_shape 2 multiply P.npy^2 -o x
+check multiply_no_broadcast 2 multiply X.npy Y.npy -o x
+check generate_batch 0 generate c64:3x4x2@5:NT -o batch
+check multiply_batch 0 multiply batch/A1.npy batch/A2.npy:T -o R.npy --check
+holds multiply_batch_shape sh -c 'head -c 128 R.npy | grep -q "(5, 3, 2)"'
+
 # NaN and infinity are data.
 python3 "$here/make_npy.py" N.npy '<f8' 2x2
 printf '\0\0\0\0\0\0\370\177' | dd of=N.npy bs=1 seek="$(($(stat -c %s N.npy) - 8))" conv=notrunc 2>/dev/null
@@ -132,7 +158,7 @@ check multiply_bf16 2 multiply P.npy V.npy -o R.npy
 printf "\x93NUMPY\x01\x00\x46\x00{'descr': '|O', 'fortran_order': False, 'shape': (3, 2), }%13s\n" '' >O.npy
 check multiply_objects 2 multiply P.npy O.npy -o R.npy
 make_npy D.npy '<f8' 3x2x2
-check multiply_3d 2 multiply P.npy D.npy -o R.npy
+check multiply_stack_rows 2 multiply P.npy D.npy -o R.npy
 make_npy S.npy '<f8' ''
 check multiply_0d 2 multiply S.npy -o R.npy
 check multiply_bad_solver 2 multiply P.npy Q.npy -o R.npy --solver foo
@@ -191,6 +217,8 @@ run bench --suite suite 2x3 3x4 --on ref --seconds 0 --json >bench.json 2>said/b
 holds bench_status test ! -s said/bench
 holds bench_json_valid json_lines bench.json
 holds bench_fields python3 "$here/check_bench.py" bench.json
+run bench f32:4x5x6@100 --on ref --seconds 0 --dtype f64 >bench.txt
+holds bench_batch grep -q '^chain   f64:4x5x6@100$' bench.txt
 holds bench_bf16 run bench bf16:4x5x6x7 --on ref --seconds 0
 run bench --suite - --seconds 0 --on ref <suite >bench.txt
 holds bench_text grep -q '^ours is the flop-optimal plan here$' bench.txt

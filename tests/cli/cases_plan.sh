@@ -31,6 +31,14 @@ holds plan_one_json_valid is_json said/plan_one_json.stdout
 check plan_zero_dim 0 plan 10x0x5x60 --on ref
 check plan_huge_json 0 plan 4611686018427387904x2x3 --on ref --json
 holds plan_huge_json_valid is_json said/plan_huge_json.stdout
+check plan_batch 0 plan f32:16x4x16x16@1000:NTN --on ref
+check plan_batch_json 0 plan f32:16x4x16x16@1000 --on ref --json
+holds plan_batch_json_valid is_json said/plan_batch_json.stdout
+check plan_batch_limit 0 plan f32:16x4x16x16@1000 --on ref --memory-limit 64K
+check plan_batch_factors 0 plan 10x30@7 30x5@7 5x60 --on ref --json
+check plan_batch_none 0 plan 10x30x5@0 --on ref
+check plan_batch_differs 2 plan 10x30@7 30x5@8
+check plan_batch_huge 2 plan 4611686018427387904x4611686018427387904x4611686018427387904@4611686018427387904 --on ref
 for solver in auto hu-shing table brute; do
   check plan_solver_$solver 0 plan $clrs --on ref --solver $solver --for flops
 done

@@ -17,7 +17,7 @@ check tune_bad_ops 2 tune --range 8 --ops NX
 check tune_bad_device 2 tune --calibrate --on gpu
 check tune_bad_precision 2 tune --calibrate --precision rough
 check tune_bad_budget 2 tune --calibrate --budget 0
-check tune_energy 2 tune --calibrate --for energy
+check tune_bad_objective 2 tune --calibrate --for joules
 check tune_no_set 2 tune --set missing.txt
 : >empty.txt
 check tune_empty_set 2 tune --set empty.txt

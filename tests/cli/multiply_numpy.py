@@ -120,6 +120,50 @@ def check_random_chains(mmchain, folder):
         os.remove(output)
 
 
+def transposed(op, stored):
+    if op == "H":
+        return stored.conj().swapaxes(-1, -2)
+    return stored.swapaxes(-1, -2) if op == "T" else stored
+
+
+def check_stacks(mmchain, folder):
+    """Leading dimensions broadcast as numpy.matmul's do; the same file may be given several times.
+    """
+    random = np.random.default_rng(SEED + 2)
+    output = os.path.join(folder, "R.npy")
+    for turn in range(ROUNDS):
+        dtype = DTYPES[turn % len(DTYPES)]
+        n, axes = int(random.integers(1, 5)), [int(size) for size in random.integers(0, 4, 3)]
+        dims = [int(dim) for dim in random.integers(1, 9, n + 1)]
+        arguments, arrays = [], []
+        for i in range(n):
+            op = ["", "N", "T", "H"][random.integers(4)]
+            lead = axes[len(axes) - int(random.integers(len(axes) + 1)):]
+            lead = [1 if random.random() < 0.3 else size for size in lead]
+            core = (dims[i + 1], dims[i]) if op in ("T", "H") else (dims[i], dims[i + 1])
+            stored = normal(random, dtype, (*lead, *core))
+            path = os.path.join(folder, f"S{i + 1}.npy")
+            store(random, stored, path)
+            times = int(random.integers(1, 4)) if dims[i] == dims[i + 1] else 1
+            power = f"^{times}" if times > 1 or random.random() < 0.2 else ""
+            arguments.append(path + (":" + op if op else "") + power)
+            arrays += [transposed(op, stored)] * times
+        done = run(mmchain, [*arguments, "-o", output, "--check", "--on", ["cpu", "ref"][turn % 2]])
+        assert done.returncode == 0, (turn, arguments, done)
+        result = np.load(output)
+        wide = np.complex128 if np.iscomplexobj(arrays[0]) else np.float64
+        reference = functools.reduce(np.matmul, [array.astype(wide) for array in arrays])
+        assert result.shape == reference.shape and result.dtype == np.dtype(dtype), (
+            turn, arguments, result.shape, reference.shape)
+        scale = functools.reduce(np.matmul, [abs(array.astype(wide)) for array in arrays])
+        inner = sum(array.shape[-2] for array in arrays[1:]) + 1
+        bound = 4 * np.finfo(result.dtype).eps * inner * scale
+        if dtype == "float16":
+            bound = bound + inner * 2.0**-24
+        assert np.all(abs(result.astype(wide) - reference) <= bound), (turn, arguments)
+        os.remove(output)
+
+
 def check_streams(mmchain, folder):
     random = np.random.default_rng(SEED + 1)
     a, b = normal(random, "float64", (3, 4)), normal(random, "float64", (4, 5))
@@ -157,7 +201,6 @@ def check_refused(mmchain, folder):
         np.array([["a", "b"]]),
         np.zeros((2, 2), dtype=[("x", "f8"), ("y", "i4")]),
         np.array([[None, 1]], dtype=object),
-        np.zeros((2, 2, 2)),
         np.float64(3),
     ]:
         path = os.path.join(folder, "bad.npy")
@@ -172,7 +215,7 @@ def main():
     mmchain = os.path.realpath(sys.argv[1])
     print(f"NumPy {np.__version__}, seed {SEED}")
     with tempfile.TemporaryDirectory() as folder:
-        for check in [check_random_chains, check_streams, check_exact, check_refused]:
+        for check in [check_random_chains, check_stacks, check_streams, check_exact, check_refused]:
             check(mmchain, folder)
             print(f"ok   {check.__name__}")
 

@@ -43,11 +43,12 @@ static product make(const char *chain_text) {
   assert_non_null(p.factors.matrices);
   for (int64_t i = 0; i < n; i++) {
     p.factors.matrices[i] = cli_stored_factor(chain, i);
-    assert_true(cli_matrix_allocate(mmc_chain_dtype(chain), &p.factors.matrices[i]));
+    assert_true(cli_matrix_allocate(mmc_chain_dtype(chain), mmc_chain_batch(chain),
+                                    &p.factors.matrices[i]));
     cli_random_fill_factor(chain, i, SEED, p.factors.matrices[i].data);
   }
   p.result = (mmc_matrix){.rows = dims[0], .cols = dims[n], .layout = MMC_ROW_MAJOR};
-  assert_true(cli_matrix_allocate(mmc_chain_dtype(chain), &p.result));
+  assert_true(cli_matrix_allocate(mmc_chain_dtype(chain), mmc_chain_batch(chain), &p.result));
   multiply(&p);
   return p;
 }

@@ -330,6 +330,11 @@ static void nan_and_inf_pass(void **state) {
 /* What is claimed to run is what runs: vectors do not go through the matrix kernel. */
 static void kernels_by_shape(void **state) {
   (void)state;
+#ifdef MMCI_XSMM
+  static const char small[] = "libxsmm";
+#else
+  static const char small[] = "gemm";
+#endif
   const mmci_device_ops *ops;
   mmci_device *device;
   open_device(1, &ops, &device);
@@ -338,7 +343,13 @@ static void kernels_by_shape(void **state) {
     mmci_gemm gemm;
     const char *name;
   } expected[] = {
-      {{.dtype = MMC_F64, .m = 8, .k = 8, .n = 8}, "gemm"},
+      {{.dtype = MMC_F64, .m = 65, .k = 8, .n = 8}, "gemm"},
+      {{.dtype = MMC_F64, .m = 8, .k = 64, .n = 64}, small},
+      {{.dtype = MMC_F32, .m = 4, .k = 4, .n = 2}, small},
+      {{.dtype = MMC_F32, .m = 40, .k = 4, .n = 2}, "gemm"},
+      {{.dtype = MMC_F32, .m = 8, .k = 8, .n = 8, .b = {8, true}}, "gemm"},
+      {{.dtype = MMC_F32, .m = 8, .k = 8, .n = 8, .a = {8, true}}, small},
+      {{.dtype = MMC_C64, .m = 8, .k = 8, .n = 8}, "gemm"},
       {{.dtype = MMC_F64, .m = 8, .k = 8, .n = 1}, "gemv"},
       {{.dtype = MMC_F32, .m = 1, .k = 8, .n = 8}, "gemv"},
       {{.dtype = MMC_F64, .m = 1, .k = 8, .n = 1}, "dot"},

@@ -1,7 +1,7 @@
 /* test_allocations.c: everything the library does, once with each of its allocations failing. What
  * fails must say MMC_E_NOMEM, leave *out alone, and lose nothing (the sanitizers look for leaks).
  *
- * Linked with --wrap for every function that allocates, see tests/CMakeLists.txt. */
+ * Linked with a copy of the library that calls failing_malloc() and so on: tests/CMakeLists.txt. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "device/device.h"
 #include "meter/measure.h"
 #include "mmchain.h"
 
@@ -33,37 +34,30 @@ static int fails(void) {
   return 1;
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-char *__real_strdup(const char *string);
-void *__real_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
+void *failing_malloc(size_t size);
+void *failing_calloc(size_t count, size_t size);
+void *failing_realloc(void *old, size_t size);
+void *failing_aligned_alloc(size_t alignment, size_t size);
+char *failing_strdup(const char *string);
+void *failing_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
 
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-char *__wrap_strdup(const char *string);
-void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
-
-void *__wrap_malloc(size_t size) {
-  return fails() ? NULL : __real_malloc(size);
+void *failing_malloc(size_t size) {
+  return fails() ? NULL : malloc(size);
 }
-void *__wrap_calloc(size_t count, size_t size) {
-  return fails() ? NULL : __real_calloc(count, size);
+void *failing_calloc(size_t count, size_t size) {
+  return fails() ? NULL : calloc(count, size);
 }
-void *__wrap_realloc(void *old, size_t size) {
-  return fails() ? NULL : __real_realloc(old, size);
+void *failing_realloc(void *old, size_t size) {
+  return fails() ? NULL : realloc(old, size);
 }
-void *__wrap_aligned_alloc(size_t alignment, size_t size) {
-  return fails() ? NULL : __real_aligned_alloc(alignment, size);
+void *failing_aligned_alloc(size_t alignment, size_t size) {
+  return fails() ? NULL : aligned_alloc(alignment, size);
 }
-char *__wrap_strdup(const char *string) {
-  return fails() ? NULL : __real_strdup(string);
+char *failing_strdup(const char *string) {
+  return fails() ? NULL : strdup(string);
 }
-void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
-  return fails() ? MAP_FAILED : __real_mmap(address, size, protection, flags, file, offset);
+void *failing_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
+  return fails() ? MAP_FAILED : mmap(address, size, protection, flags, file, offset);
 }
 
 /* Runs the scenario with the first, the second, ... allocation failing until none does. */
@@ -141,6 +135,94 @@ end:
   return status;
 }
 
+/* A long chain as one call of a device. */
+static mmc_status one_call(const char *device) {
+  enum { SIDE = 60, FACTORS = 24 };
+  static double numbers[SIDE * SIDE], result[SIDE * SIDE];
+  mmc_status status;
+  mmci_error error;
+  mmci_registry *registry = NULL;
+  mmci_opened on = {0};
+  mmci_queue *queue = NULL;
+  mmci_chain_kernel *kernel = NULL;
+  mmci_form forms[FACTORS];
+  mmci_chain_step products[FACTORS - 1];
+  const void *operands[FACTORS];
+  for (int32_t f = 0; f < FACTORS; f++) {
+    forms[f] = (mmci_form){.ld = SIDE, .trans = f % 2 != 0};
+    operands[f] = numbers;
+  }
+  for (int32_t s = 0; s < FACTORS - 1; s++) /* neighbours in pairs */
+    products[s] = (mmci_chain_step){SIDE, SIDE, SIDE, 2 * s, 2 * s + 1};
+  mmci_device_chain chain = {.dtype = MMC_F64,
+                             .batch = 1,
+                             .n = FACTORS,
+                             .count = FACTORS - 1,
+                             .forms = forms,
+                             .products = products,
+                             .ldc = SIDE};
+  TRY(mmci_registry_create("", &registry, &error), registry, mmci_registry);
+  status = mmci_registry_open(registry, device, &on, &error);
+  if (status != MMC_OK) goto end;
+  TRY(on.ops->queue_open(on.device, &queue, &error), queue, mmci_queue);
+  TRY(on.ops->chain_prepare(on.device, &chain, &kernel, &error), kernel, mmci_chain_kernel);
+  long before = allocations_left;
+  status = on.ops->chain_enqueue(queue, kernel, operands, result, &error);
+  assert_true(allocations_left == before);
+end:
+  if (kernel != NULL) on.ops->chain_release(kernel);
+  if (queue != NULL) on.ops->queue_close(queue);
+  mmci_registry_destroy(registry);
+  return status;
+}
+
+static mmc_status one_call_on_cpu(void) {
+  return one_call("cpu");
+}
+static mmc_status one_call_on_ref(void) {
+  return one_call("ref");
+}
+/* Of a batch at a stride, and of another at addresses, whose results are sorted. */
+static mmc_status batch(void) {
+  enum { BATCH = 5 };
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  mmc_run *run = NULL;
+  static double numbers[20], result[BATCH * 6];
+  static void *places[BATCH];
+  const int64_t dims[] = {3, 3, 3, 2}, same[] = {0, 0, 2};
+  mmc_chain_options chain_options = MMC_CHAIN_OPTIONS_INIT;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  chain_options.batch = BATCH;
+  chain_options.same = same;
+  options.device = "ref";
+  options.memory_limit_bytes = 300; /* two at a time, and one */
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_create_batch(context, MMC_F64, 3, dims, NULL, &chain_options, &chain), chain,
+      mmc_chain);
+  TRY(mmc_plan_create(context, chain, &options, &plan), plan, mmc_plan);
+  TRY(mmc_run_create(plan, &run), run, mmc_run);
+  mmc_matrix factors[] = {{.data = numbers, .rows = 3, .cols = 3, .stride = 1},
+                          {.data = numbers, .rows = 3, .cols = 3, .stride = 1},
+                          {.data = numbers, .rows = 3, .cols = 2}};
+  mmc_matrix out = {.data = result, .rows = 3, .cols = 2, .stride = 6};
+  status = mmc_execute(run, factors, &out);
+  long before = allocations_left;
+  if (status == MMC_OK) status = mmc_execute(run, factors, &out);
+  assert_true(allocations_left == before);
+  for (int i = 0; i < BATCH; i++) places[i] = result + 6 * (i * 2 % BATCH);
+  out.addresses = places;
+  if (status == MMC_OK) status = mmc_execute(run, factors, &out);
+end:
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+
 static mmc_status short_chain(void) {
   return multiply("f64:3x4x5x2:NNN", NULL, "cpu", 0);
 }
@@ -194,7 +276,7 @@ end:
 }
 
 /* Within a limit that the order of least time may not keep to, and without. */
-static mmc_status plan_time(void) {
+static mmc_status plan_for(const char *objective, const char *precision) {
   mmc_status status;
   mmc_context *context = NULL;
   mmc_chain *chain = NULL;
@@ -202,7 +284,8 @@ static mmc_status plan_time(void) {
   TRY(mmc_context_create(NULL, &context), context, mmc_context);
   TRY(mmc_chain_parse(context, "f64:900x6x13x800x15x4", &chain), chain, mmc_chain);
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
-  options.objective = "time";
+  options.objective = objective;
+  options.precision = precision;
   for (int limited = 0; limited < 2; limited++) {
     if (limited) options.memory_limit_bytes = mmc_plan_workspace_bytes(plan);
     mmc_plan_destroy(plan);
@@ -218,6 +301,12 @@ end:
   return status;
 }
 
+static mmc_status plan_time(void) {
+  return plan_for("time", NULL);
+}
+static mmc_status plan_energy(void) {
+  return plan_for("energy", "fast");
+}
 static mmc_status traffic_exact(void) {
   return plan_traffic("exact");
 }
@@ -442,6 +531,7 @@ end:
   static void fail_##name(void **state) { \
     (void)state, fail_each(name);         \
   }
+SCENARIO(batch)
 SCENARIO(short_chain)
 SCENARIO(reference_device)
 SCENARIO(one_factor)
@@ -462,21 +552,38 @@ SCENARIO(meters)
 SCENARIO(measuring)
 SCENARIO(wisdom)
 SCENARIO(plan_time)
+SCENARIO(plan_energy)
 SCENARIO(tuning)
+SCENARIO(one_call_on_cpu)
+SCENARIO(one_call_on_ref)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fail_short_chain),    cmocka_unit_test(fail_reference_device),
-      cmocka_unit_test(fail_one_factor),     cmocka_unit_test(fail_brute_force),
-      cmocka_unit_test(fail_long_chain),     cmocka_unit_test(fail_table_chain),
-      cmocka_unit_test(fail_limited_chain),  cmocka_unit_test(fail_devices),
-      cmocka_unit_test(fail_order_hu_shing), cmocka_unit_test(fail_order_table),
-      cmocka_unit_test(fail_order_price),    cmocka_unit_test(fail_order_brute),
-      cmocka_unit_test(fail_order_left),     cmocka_unit_test(fail_files),
-      cmocka_unit_test(fail_traffic_exact),  cmocka_unit_test(fail_traffic_joint),
-      cmocka_unit_test(fail_meters),         cmocka_unit_test(fail_measuring),
-      cmocka_unit_test(fail_wisdom),         cmocka_unit_test(fail_plan_time),
+      cmocka_unit_test(fail_batch),
+      cmocka_unit_test(fail_short_chain),
+      cmocka_unit_test(fail_reference_device),
+      cmocka_unit_test(fail_one_factor),
+      cmocka_unit_test(fail_brute_force),
+      cmocka_unit_test(fail_long_chain),
+      cmocka_unit_test(fail_table_chain),
+      cmocka_unit_test(fail_limited_chain),
+      cmocka_unit_test(fail_devices),
+      cmocka_unit_test(fail_order_hu_shing),
+      cmocka_unit_test(fail_order_table),
+      cmocka_unit_test(fail_order_price),
+      cmocka_unit_test(fail_order_brute),
+      cmocka_unit_test(fail_order_left),
+      cmocka_unit_test(fail_files),
+      cmocka_unit_test(fail_traffic_exact),
+      cmocka_unit_test(fail_traffic_joint),
+      cmocka_unit_test(fail_meters),
+      cmocka_unit_test(fail_measuring),
+      cmocka_unit_test(fail_wisdom),
+      cmocka_unit_test(fail_plan_time),
+      cmocka_unit_test(fail_plan_energy),
       cmocka_unit_test(fail_tuning),
+      cmocka_unit_test(fail_one_call_on_cpu),
+      cmocka_unit_test(fail_one_call_on_ref),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 
 #include "../synthetic.h"
 #include "tune/array.h"
+#include "tune/joules.h"
 #include "tune/measure.h"
 #include "tune/search.h"
 
@@ -81,9 +82,35 @@ static mmc_status array(mmci_error *error) {
   mmc_status status = mmci_tuner_create(&machine, &tune, &tuner, error);
   if (status == MMC_OK) status = mmci_tune_array(tuner, &like, &options, &made, error);
   if (status == MMC_OK)
-    status = mmci_array_restore(&like, made->grid, made->seconds, made->margin, &restored, error);
+    status = mmci_array_restore(&like, made->grid, made->seconds, &made->trust, &restored, error);
   mmci_array_destroy(restored);
   mmci_array_destroy(made);
+  mmci_tuner_destroy(tuner);
+  return status;
+}
+
+/* Joules go by the seconds; variant 1 takes half of them. */
+static mmc_status half_joules(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                              mmci_measured *out, mmci_error *error) {
+  (void)error;
+  double seconds = synthetic_truth(user, gemm, recipe);
+  double joules = seconds * (recipe->nodes[0].variant == 1 ? 50 : 100);
+  *out = (mmci_measured){.seconds = {seconds, seconds, seconds},
+                         .joules = {joules, 0.99 * joules, 1.01 * joules}};
+  return MMC_OK;
+}
+
+static mmc_status saving(mmci_error *error) {
+  synthetic s = {.seconds = seconds_of, .variants = 3};
+  mmci_machine machine = synthetic_machine(&s);
+  machine.joules = half_joules;
+  mmci_tune_options options = mmci_tune_defaults();
+  mmci_tuner *tuner = NULL;
+  mmci_saving decided;
+  mmci_gemm gemm = synthetic_gemm(4, 4, 8);
+  mmc_status status = mmci_tuner_create(&machine, &options, &tuner, error);
+  if (status == MMC_OK) status = mmci_tune_joules(tuner, &gemm, NULL, &decided, error);
+  if (status == MMC_OK) assert_int_equal(decided.recipe.nodes[0].variant, 1);
   mmci_tuner_destroy(tuner);
   return status;
 }
@@ -133,6 +160,10 @@ static void arrays(void **state) {
   (void)state;
   each_allocation(array, 30);
 }
+static void savings(void **state) {
+  (void)state;
+  each_allocation(saving, 8);
+}
 static void benches(void **state) {
   (void)state;
   each_allocation(bench, 15);
@@ -142,6 +173,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(searches),
       cmocka_unit_test(arrays),
+      cmocka_unit_test(savings),
       cmocka_unit_test(benches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

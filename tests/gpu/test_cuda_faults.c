@@ -1,6 +1,6 @@
 /* test_cuda_faults.c: every call of CUDA and cuBLAS, and every allocation, fails once in the course
- * of a scenario that uses all of the CUDA module's products. Each time a status says so, or all is
- * well; nothing crashes, nothing waits for ever, and the scenario succeeds afterwards.
+ * of a scenario that uses all of the CUDA module's products and chains. Each time a status says so,
+ * or all is well; nothing crashes, nothing waits for ever, and the scenario succeeds afterwards.
  *
  *     test_cuda_faults MODULE
  *
@@ -11,7 +11,7 @@
 #include "gpu_test.h"
 
 /* Matrices that take more than one slot of what transfers go through. */
-enum { SIZE = 1500, DEPTH = 8, BYTES = SIZE * SIZE * 4, LONGEST_S = 500 };
+enum { SIZE = 1500, DEPTH = 8, CHAINS = 3, BYTES = SIZE * SIZE * 4, LONGEST_S = 500 };
 
 typedef int (*fault_at_fn)(int call);
 
@@ -20,9 +20,10 @@ typedef struct scene {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_queue *queue, *other;
-  mmci_kernel *kernels[3];
+  mmci_kernel *kernels[4];
+  mmci_chain_kernel *chains[CHAINS];
   void *a, *b, *c, *pinned;
-  mmci_event *event;
+  mmci_event *event, *timers[2];
   mmci_graph *graph;
   float *ones, *result;
 } scene;
@@ -33,6 +34,26 @@ typedef struct scene {
     mmc_status status = (call);          \
     if (status != MMC_OK) return status; \
   } while (0)
+
+/* Three squares of DEPTH: a batch as the module likes it, one chain in steps and one in spines. */
+static mmc_status prepare_chains(scene *s, mmci_error *error) {
+  enum { WORDS = DEPTH * DEPTH };
+  const mmci_form form = {.ld = DEPTH, .stride = WORDS}, forms[] = {form, form, form};
+  const mmci_chain_step products[] = {{DEPTH, DEPTH, DEPTH, 0, 1}, {DEPTH, DEPTH, DEPTH, 3, 2}};
+  for (int t = 0; t < CHAINS; t++) {
+    const mmci_device_chain chain = {.dtype = MMC_F32,
+                                     .batch = t == 0 ? 2 : 1,
+                                     .n = 3,
+                                     .count = 2,
+                                     .forms = forms,
+                                     .products = products,
+                                     .ldc = DEPTH,
+                                     .c_stride = WORDS,
+                                     .variant = t};
+    STEP(s->ops->chain_prepare(s->device, &chain, &s->chains[t], error));
+  }
+  return MMC_OK;
+}
 
 static mmc_status prepare(scene *s, mmci_error *error) {
   mmci_gemm gemm = {.dtype = MMC_F32, .m = SIZE, .k = DEPTH, .n = SIZE, .ldc = SIZE};
@@ -48,16 +69,21 @@ static mmc_status prepare(scene *s, mmci_error *error) {
     gemm.variant = 1;
     STEP(s->ops->prepare(s->device, &gemm, &s->kernels[1], error));
   }
+  /* One by large tiles, which copies A and adds shares of a tile. */
+  gemm.variant = 16;
+  STEP(s->ops->prepare(s->device, &gemm, &s->kernels[3], error));
   /* A product of the plain kernel: C += conj(A) B, 100 x 100. */
   gemm = (mmci_gemm){.dtype = MMC_C64, .m = 100, .k = 100, .n = 100, .ldc = 100};
   gemm.a = (mmci_form){.ld = 100, .conj = true};
   gemm.b.ld = 100;
   STEP(s->ops->prepare(s->device, &gemm, &s->kernels[2], error));
+  STEP(prepare_chains(s, error));
   STEP(s->ops->async->memory(s->device, &free_bytes, &total_bytes, error));
   STEP(s->ops->alloc(s->device, BYTES, &s->a, error));
   STEP(s->ops->alloc(s->device, BYTES, &s->b, error));
   STEP(s->ops->alloc(s->device, BYTES, &s->c, error));
   STEP(s->ops->async->alloc_pinned(s->device, BYTES, &s->pinned, error));
+  for (int t = 0; t < 2; t++) STEP(s->ops->async->timer_create(s->device, &s->timers[t], error));
   return s->ops->async->event_create(s->device, &s->event, error);
 }
 
@@ -72,8 +98,12 @@ static mmc_status multiply(scene *s, mmci_error *error) {
   STEP(async->upload(s->queue, &pinned, error));
   if (s->kernels[1] != NULL)
     STEP(s->ops->enqueue(s->queue, s->kernels[1], s->a, s->a, s->c, error));
+  STEP(s->ops->enqueue(s->queue, s->kernels[3], s->a, s->a, s->c, error));
   STEP(s->ops->enqueue(s->queue, s->kernels[2], s->a, s->a, s->b, error));
   STEP(s->ops->enqueue(s->queue, s->kernels[0], s->a, s->a, s->c, error));
+  const void *chain[] = {s->a, s->a, s->a};
+  for (int t = 0; t < CHAINS; t++)
+    STEP(s->ops->chain_enqueue(s->queue, s->chains[t], chain, s->b, error));
   STEP(async->event_record(s->queue, s->event, error));
   STEP(async->event_wait(s->other, s->event, error));
   STEP(async->copy(s->other, MMC_F32, SIZE, SIZE, s->c, &form, s->b, SIZE, false, error));
@@ -83,16 +113,23 @@ static mmc_status multiply(scene *s, mmci_error *error) {
   mmc_status captured = s->ops->enqueue(s->queue, s->kernels[0], s->a, s->b, s->c, error);
   STEP(async->capture_end(s->queue, &s->graph, captured == MMC_OK ? error : NULL));
   STEP(captured);
+  STEP(async->event_record(s->queue, s->timers[0], error));
   STEP(async->graph_launch(s->queue, s->graph, error));
+  STEP(async->event_record(s->queue, s->timers[1], error));
   STEP(async->download(s->queue, &here, error));
-  return s->ops->sync(s->queue, error);
+  STEP(s->ops->sync(s->queue, error));
+  double seconds = 0;
+  STEP(async->seconds_between(s->timers[0], s->timers[1], &seconds, error));
+  return seconds > 0 && seconds < 1 ? MMC_OK : mmci_fail(error, MMC_E_DEVICE, "%g s", seconds);
 }
 
 static void take_apart(scene *s) {
   if (s->device == NULL) return;
   s->ops->async->graph_destroy(s->graph);
   s->ops->async->event_destroy(s->event);
-  for (int t = 0; t < 3; t++) s->ops->release(s->kernels[t]);
+  for (int t = 0; t < 2; t++) s->ops->async->event_destroy(s->timers[t]);
+  for (int t = 0; t < 4; t++) s->ops->release(s->kernels[t]);
+  for (int t = 0; t < CHAINS; t++) s->ops->chain_release(s->chains[t]);
   s->ops->queue_close(s->other);
   s->ops->queue_close(s->queue);
   s->ops->async->dealloc_pinned(s->device, s->pinned);

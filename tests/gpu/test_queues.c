@@ -149,8 +149,8 @@ static void try_copy(const target *on, mmci_queue *queue, mmc_dtype dtype, int64
                      int64_t cols, int kind, uint64_t seed) {
   const bool to_trans = kind / 4 == 1;
   const int64_t gap = kind % 3, to_gap = (int64_t)(seed % 4);
-  const mmci_form form = {(kind % 2 == 1 ? rows : cols) + 1 + gap, kind % 2 == 1,
-                          kind / 2 % 2 == 1};
+  const mmci_form form = {(kind % 2 == 1 ? rows : cols) + 1 + gap, kind % 2 == 1, kind / 2 % 2 == 1,
+                          false, 0};
   const int64_t to_ld = (to_trans ? rows : cols) + 1 + to_gap;
   const size_t size = dtype_facts[dtype].size;
   /* One real off what allocations are aligned to. */
@@ -212,7 +212,7 @@ static void test_copies(const target *on, mmci_queue *queue) {
 
 /* Lines more than 2^31 elements apart, so that no 32-bit index reaches the last. */
 static void test_far(const target *on, mmci_queue *queue) {
-  const mmci_form far_apart = {((int64_t)1 << 30) + 7, false, true};
+  const mmci_form far_apart = {((int64_t)1 << 30) + 7, false, true, false, 0};
   const int64_t m = 3, k = 40, n = 3;
   const size_t size = dtype_facts[MMC_C64].size;
   const int64_t a_bytes = ((m - 1) * far_apart.ld + k) * (int64_t)size;
@@ -244,7 +244,7 @@ static void test_far(const target *on, mmci_queue *queue) {
   if (status == MMC_OK) status = on->ops->async->upload(queue, &there, &error);
   if (status == MMC_OK) status = up(on, queue, b, ones, sizeof ones, &error);
   if (status == MMC_OK) status = on->ops->enqueue(queue, kernel, a, b, result, &error);
-  const mmci_form plain = {far_apart.ld, false, false};
+  const mmci_form plain = {far_apart.ld, false, false, false, 0};
   if (status == MMC_OK)
     status = on->ops->async->copy(queue, MMC_C64, m, k, a, &plain, near, m, true, &error);
   if (status == MMC_OK) status = down(on, queue, c, result, sizeof c, &error);

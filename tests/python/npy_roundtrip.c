@@ -4,9 +4,9 @@
  * Standard input has one job a line, tab-separated:
  *     LAYOUT  GAP  NDIM  IN  OUT
  * The matrix in IN is laid out anew, LAYOUT row or column, GAP elements between its lines, and
- * written to OUT with NDIM dimensions. Standard output has one line a job:
- *     DTYPE  NDIM  ROWS  COLS  LAYOUT  CHECKSUM       or       ERROR  STATUS  MESSAGE
- * CHECKSUM is Adler-32 over the bytes of the matrix as it lies in memory. */
+ * written to OUT with NDIM dimensions; the matrices of a stack, GAP elements between them as well.
+ * Standard output has one line a job: DTYPE  NDIM  ROWS  COLS  LAYOUT  CHECKSUM       or ERROR
+ * STATUS  MESSAGE CHECKSUM is Adler-32 over the bytes of the matrix as it lies in memory. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,22 +28,25 @@ static uint32_t checksum(const unsigned char *bytes, size_t size) {
   return high << 16 | low;
 }
 
-/* Where element (r, c) lies. */
-static unsigned char *element(const mmc_matrix *m, int64_t r, int64_t c, size_t size) {
+/* Where element (r, c) of matrix b lies. */
+static unsigned char *element(const mmc_matrix *m, int64_t b, int64_t r, int64_t c, size_t size) {
   int64_t at = m->layout == MMC_ROW_MAJOR ? r * m->ld + c : c * m->ld + r;
-  return (unsigned char *)m->data + (size_t)at * size;
+  return (unsigned char *)m->data + (size_t)(at + b * m->stride) * size;
 }
 
-/* A copy of m in another layout; NULL data when memory is short. */
-static mmc_matrix lay_out(const mmc_matrix *m, mmc_layout layout, int64_t gap, size_t size) {
+/* A copy of m, or a batch of it, in another layout; NULL data when memory is short. */
+static mmc_matrix lay_out(const mmc_matrix *m, int64_t batch, mmc_layout layout, int64_t gap,
+                          size_t size) {
   int64_t line = layout == MMC_ROW_MAJOR ? m->cols : m->rows;
   int64_t lines = layout == MMC_ROW_MAJOR ? m->rows : m->cols;
   mmc_matrix out = {.rows = m->rows, .cols = m->cols, .ld = line + gap, .layout = layout};
-  out.data = calloc((size_t)out.ld * (size_t)lines + 1, size);
+  out.stride = out.ld * lines + gap;
+  out.data = calloc((size_t)batch * (size_t)out.stride + 1, size);
   if (out.data == NULL) return out;
-  for (int64_t r = 0; r < m->rows; r++)
-    for (int64_t c = 0; c < m->cols; c++)
-      memcpy(element(&out, r, c, size), element(m, r, c, size), size);
+  for (int64_t b = 0; b < batch; b++)
+    for (int64_t r = 0; r < m->rows; r++)
+      for (int64_t c = 0; c < m->cols; c++)
+        memcpy(element(&out, b, r, c, size), element(m, b, r, c, size), size);
   return out;
 }
 
@@ -55,11 +58,17 @@ static mmc_status run(mmc_layout layout, int64_t gap, int ndim, const char *in, 
   mmc_dtype dtype = mmci_npy_dtype(npy);
   mmc_matrix m = mmci_npy_matrix(npy);
   size_t size = dtype_sizes[dtype];
-  uint32_t sum = checksum(m.data, (size_t)m.rows * (size_t)m.cols * size);
+  int64_t batch = 1;
+  for (int d = 0; d < mmci_npy_ndim(npy) - 2; d++) batch *= mmci_npy_shape(npy)[d];
+  uint32_t sum = checksum(m.data, (size_t)batch * (size_t)m.rows * (size_t)m.cols * size);
 
-  mmc_matrix copy = lay_out(&m, layout, gap, size);
-  status = copy.data == NULL ? mmci_fail(error, MMC_E_NOMEM, "out of memory")
-                             : mmci_npy_write(out, dtype, &copy, ndim, error);
+  mmc_matrix copy = lay_out(&m, batch, layout, gap, size);
+  if (copy.data == NULL)
+    status = mmci_fail(error, MMC_E_NOMEM, "out of memory");
+  else if (ndim > 2)
+    status = mmci_npy_write_stack(out, dtype, &copy, batch, ndim, mmci_npy_shape(npy), error);
+  else
+    status = mmci_npy_write(out, dtype, &copy, ndim, error);
   if (status == MMC_OK)
     printf("%s\t%d\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu32 "\n", dtype_names[dtype],
            mmci_npy_ndim(npy), m.rows, m.cols, m.layout == MMC_ROW_MAJOR ? "row" : "column", sum);

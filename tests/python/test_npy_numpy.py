@@ -71,7 +71,7 @@ def check_array(roundtrip, path, array):
     dtype = native.dtype.name
     in_columns = array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous
     memory = native.tobytes(order="F" if in_columns else "C")
-    rows, cols = array.shape if array.ndim == 2 else (1, array.size)
+    rows, cols = array.shape[-2:] if array.ndim > 1 else (1, array.size)
     expected = [dtype, str(array.ndim), str(rows), str(cols),
                 "column" if in_columns else "row", str(zlib.adler32(memory))]
     for layout, gap in (("row", 0), ("row", 3), ("column", 0), ("column", 5)):
@@ -88,7 +88,8 @@ def check_array(roundtrip, path, array):
 
 
 def test_every_kind(roundtrip, directory, rng):
-    shapes = ((1,), (7,), (0,), (1, 1), (3, 5), (1, 9), (9, 1), (0, 5), (5, 0), (0, 0), (64, 33))
+    shapes = ((1,), (7,), (0,), (1, 1), (3, 5), (1, 9), (9, 1), (0, 5), (5, 0), (0, 0), (64, 33),
+              (4, 3, 5), (2, 1, 3, 2, 2), (0, 3, 4), (3, 0, 4), (1, 1, 6), (7, 4, 1), (1,) * 32)
     path = os.path.join(directory, "kind.npy")
     count = 0
     for dtype, shape, order, layout, version in itertools.product(
@@ -123,7 +124,7 @@ def test_scalar(roundtrip, directory, rng):
         with open(target, "rb") as file:
             assert file.read() == saved(array[0, 0])
         answer = roundtrip("row", 0, 0, target, path)
-        assert answer[:2] == ["ERROR", str(E_FORMAT)] and "1 or 2 dimensions work" in answer[2]
+        assert answer[:2] == ["ERROR", str(E_FORMAT)] and "1 to 64 dimensions work" in answer[2]
     return len(DTYPES)
 
 
@@ -165,16 +166,15 @@ def test_what_no_factor_can_be(roundtrip, directory, rng):
         np.save(path, np.zeros(3, dtype=[("\u03b1", "<f8")]))
     answer = roundtrip("row", 0, 2, path, target)
     assert answer[:2] == ["ERROR", str(E_FORMAT)] and "structured" in answer[2], answer
-    for shape in ((), (1, 1, 1), (2, 0, 3, 4), (1,) * 32):
-        np.save(path, np.zeros(shape))
-        answer = roundtrip("row", 0, 2, path, target)
-        assert answer[:2] == ["ERROR", str(E_FORMAT)], answer
-        assert f"{len(shape)} dimensions: 1 or 2 dimensions work" in answer[2], answer
+    np.save(path, np.zeros(()))
+    answer = roundtrip("row", 0, 2, path, target)
+    assert answer[:2] == ["ERROR", str(E_FORMAT)], answer
+    assert "0 dimensions: 1 to 64 dimensions work" in answer[2], answer
     np.savez(os.path.join(directory, "archive.npz"), a=np.zeros((2, 2)))
     answer = roundtrip("row", 0, 2, os.path.join(directory, "archive.npz"), target)
     assert "npz archive" in answer[2], answer
     assert not os.path.exists(target)
-    return len(types) + 6
+    return len(types) + 3
 
 
 def test_headers_that_numpy_accepts(roundtrip, directory, rng):
@@ -213,7 +213,7 @@ def test_headers_that_numpy_accepts(roundtrip, directory, rng):
                 warnings.simplefilter("ignore")
                 array = np.load(path)
             # NumPy takes a negative dimension for "as many as there are"; to us it is an error.
-            good = array.dtype.name in DTYPES and array.ndim in (1, 2) and b"-" not in text
+            good = array.dtype.name in DTYPES and array.ndim > 0 and b"-" not in text
         except Exception:  # NumPy fails in many ways
             good = False
         answer = roundtrip("row", 0, array.ndim if good else 2, path, target)

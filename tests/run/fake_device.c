@@ -7,6 +7,7 @@
 
 #include "../random.h"
 #include "fake_work.h"
+#include "plain_chain.h"
 
 enum { STREAMS_MAX = 32 };
 
@@ -29,11 +30,13 @@ struct mmci_device {
   fake_work work;
   fake_memory memory;
   uint64_t limit_bytes;
+  int batches;
   fake_stream streams[STREAMS_MAX]; /* [0] is the default stream */
   int stream_count;
   fake_capture capture;
   fake_counts counts;
   int64_t kernels_alive, queues_alive, events_alive, graphs_alive, pinned_alive;
+  int64_t refusals;   /* of chains, to come */
   int64_t calls_left; /* until one fails; 0: none does */
   bool fails_for_good, fails_late, has_failed;
 };
@@ -46,6 +49,11 @@ struct mmci_queue {
 struct mmci_kernel {
   mmci_device *device;
   mmci_gemm gemm;
+};
+
+struct mmci_chain_kernel {
+  mmci_device *device;
+  mmci_device_chain *chain;
 };
 
 struct mmci_event {
@@ -67,6 +75,10 @@ void fake_fail_at(mmci_device *device, int64_t call, bool for_good, bool late) {
   device->fails_for_good = for_good;
   device->fails_late = late;
   device->has_failed = false;
+}
+
+void fake_refuse_chains(mmci_device *device, int64_t count) {
+  device->refusals = count;
 }
 
 bool fake_has_failed(const mmci_device *device) {
@@ -386,8 +398,8 @@ static mmc_status copy(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t
 /* ---- products -------------------------------------------------------------------------------- */
 
 static bool supports(const mmci_device *device, const mmci_gemm *gemm) {
-  (void)device, (void)gemm;
-  return true;
+  if (gemm->batch <= 1 || device->batches == FAKE_ALL_BATCHES) return true;
+  return device->batches == FAKE_STRIDED_BATCHES && !gemm->a.gathered && !gemm->b.gathered;
 }
 
 static int variants(mmci_device *device, const mmci_gemm *gemm) {
@@ -404,8 +416,12 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
                           mmci_error *error) {
   if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "prepare");
   bool fine = gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 &&
-              gemm->ldc >= 1 && gemm->variant == 0;
-  if (!fine) fake_blame(&device->work, "prepare: a product out of bounds");
+              gemm->ldc >= 1 && gemm->variant == 0 && gemm->batch >= 0;
+  if (gemm->batch <= 1)
+    fine = fine && gemm->a.stride == 0 && gemm->b.stride == 0 && gemm->c_stride == 0 &&
+           !gemm->a.gathered && !gemm->b.gathered;
+  if (!fine || !supports(device, gemm))
+    fake_blame(&device->work, "prepare: a product out of bounds");
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) abort();
   *kernel = (mmci_kernel){.device = device, .gemm = *gemm};
@@ -420,15 +436,26 @@ static void release(mmci_kernel *kernel) {
   free(kernel);
 }
 
-static mmc_status put_product(mmci_queue *queue, const mmci_gemm *g, const void *a, const void *b,
-                              void *c) {
+/* The bytes of operand i of a batch, or of its place in the table. */
+static fake_span span_of_operand(const void *data, int64_t rows, int64_t cols,
+                                 const mmci_form *form, int64_t i, size_t size) {
+  const char *at = data;
+  if (form->gathered)
+    return span_of(at + i * (int64_t)sizeof(void *), rows > 0 && cols > 0, 1, 1, sizeof(void *));
+  return span_of_form(at + i * form->stride * (int64_t)size, rows, cols, form, size);
+}
+
+/* Product i of a batch. */
+static void put_one(mmci_queue *queue, const mmci_gemm *g, const void *a, const void *b, void *c,
+                    int64_t i) {
   mmci_device *device = queue->device;
   size_t size = mmc_dtype_size(g->dtype), alignment = alignment_of(g->dtype);
   /* Nothing is read when nothing is written. */
   bool empty = g->m == 0 || g->n == 0;
-  fake_span spans[] = {span_of_form(a, empty ? 0 : g->m, g->k, &g->a, size),
-                       span_of_form(b, g->k, empty ? 0 : g->n, &g->b, size),
-                       span_of(c, g->m, g->n, g->ldc, size)};
+  fake_span spans[] = {
+      span_of_operand(a, empty ? 0 : g->m, g->k, &g->a, i, size),
+      span_of_operand(b, g->k, empty ? 0 : g->n, &g->b, i, size),
+      span_of((char *)c + i * g->c_stride * (int64_t)size, g->m, g->n, g->ldc, size)};
   for (int o = 0; o < 2; o++)
     if (fake_spans_meet(&spans[o], &spans[2]))
       fake_blame(&device->work, "product: operand %d overlaps C", o);
@@ -438,14 +465,93 @@ static mmc_status put_product(mmci_queue *queue, const mmci_gemm *g, const void 
                                  access_to(device, spans[1], false, false, alignment, "product: B"),
                                  access_to(device, spans[2], true, false, alignment, "product: C")},
                     .access_count = 3};
-  device->counts.products++;
   put(device, queue->stream, &node, 0);
+}
+
+static mmc_status put_product(mmci_queue *queue, const mmci_gemm *g, const void *a, const void *b,
+                              void *c) {
+  queue->device->counts.products++;
+  for (int64_t i = 0; i < g->batch || i == 0; i++) put_one(queue, g, a, b, c, i);
   return MMC_OK;
 }
 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
   FAILING(queue->device, "enqueue", error, put_product(queue, &kernel->gemm, a, b, c));
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+static bool chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+  (void)device;
+  return chain->n < FAKE_ACCESSES;
+}
+
+static const char *chain_name(const mmci_device *device, const mmci_device_chain *chain) {
+  (void)device, (void)chain;
+  return "fake chain";
+}
+
+static mmc_status chain_prepare(mmci_device *device, const mmci_device_chain *chain,
+                                mmci_chain_kernel **out, mmci_error *error) {
+  if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "chain_prepare");
+  const char *fault = plain_chain_fault(chain);
+  if (fault != NULL) fake_blame(&device->work, "chain_prepare: %s", fault);
+  if (device->refusals > 0 && device->refusals-- > 0)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "chain_prepare: refused as it was told to");
+  mmci_chain_kernel *kernel = malloc(sizeof *kernel);
+  if (kernel == NULL) abort();
+  *kernel = (mmci_chain_kernel){.device = device, .chain = plain_chain_copy(chain)};
+  device->counts.prepares++;
+  device->kernels_alive++;
+  *out = kernel;
+  return MMC_OK;
+}
+
+static void chain_release(mmci_chain_kernel *kernel) {
+  kernel->device->kernels_alive--;
+  free(kernel->chain);
+  free(kernel);
+}
+
+/* The access to operand o, as the products that read it have it. */
+static fake_access access_to_operand(mmci_device *device, const mmci_device_chain *x, int32_t o,
+                                     const void *data, bool empty) {
+  int64_t rows = 0, cols = 0;
+  for (int32_t p = 0; p < x->count && !empty; p++) {
+    const mmci_chain_step *s = &x->products[p];
+    if (s->left != o && s->right != o) continue;
+    rows = s->left == o ? s->m : s->k;
+    cols = s->left == o ? s->k : s->n;
+  }
+  size_t size = mmc_dtype_size(x->dtype);
+  return access_to(device, span_of_form(data, rows, cols, &x->forms[o], size), false, false,
+                   alignment_of(x->dtype), "chain: an operand");
+}
+
+static mmc_status put_chain(mmci_queue *queue, const mmci_device_chain *x,
+                            const void *const *operands, void *c) {
+  mmci_device *device = queue->device;
+  const mmci_chain_step *last = &x->products[x->count - 1];
+  bool empty = last->m == 0 || last->n == 0;
+  fake_node node = {.kind = FAKE_CHAIN, .chain = plain_chain_copy(x), .access_count = x->n + 1};
+  node.accesses[x->n] =
+      access_to(device, span_of(c, last->m, last->n, x->ldc, mmc_dtype_size(x->dtype)), true, false,
+                alignment_of(x->dtype), "chain: C");
+  for (int32_t o = 0; o < x->n; o++) {
+    node.accesses[o] = access_to_operand(device, x, o, operands[o], empty);
+    if (fake_spans_meet(&node.accesses[o].span, &node.accesses[x->n].span))
+      fake_blame(&device->work, "chain: operand %d overlaps C", o);
+  }
+  if (empty) node.kind = FAKE_NOTHING;
+  device->counts.chains++;
+  put(device, queue->stream, &node, 0);
+  return MMC_OK;
+}
+
+static mmc_status chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                const void *const *operands, void *c, mmci_error *error) {
+  FAILING(queue->device, "chain_enqueue", error, put_chain(queue, kernel->chain, operands, c));
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -596,6 +702,11 @@ static const mmci_device_ops fake_device_ops = {
     .queue_close = queue_close,
     .enqueue = enqueue,
     .sync = queue_sync,
+    .chain_supports = chain_supports,
+    .chain_name = chain_name,
+    .chain_prepare = chain_prepare,
+    .chain_release = chain_release,
+    .chain_enqueue = chain_enqueue,
     .alloc = device_alloc,
     .dealloc = device_dealloc,
 };
@@ -607,6 +718,7 @@ mmci_device *fake_open(const fake_options *options) {
   device->async = fake_async;
   device->async.queues = options->queues > 0 ? options->queues : 1;
   device->ops.async = &device->async;
+  device->batches = options->batches;
   device->limit_bytes = options->memory_bytes > 0 ? options->memory_bytes : UINT64_MAX;
   device->stream_count = 1;
   fake_memory_open(&device->memory);

@@ -14,6 +14,7 @@ typedef struct fake_options {
   uint64_t seed;
   int queues;            /* 0: 1 */
   uint64_t memory_bytes; /* that the library may take; 0: any */
+  enum { FAKE_ALL_BATCHES, FAKE_STRIDED_BATCHES, FAKE_NO_BATCHES } batches; /* that it supports */
 } fake_options;
 
 mmci_device *fake_open(const fake_options *options);
@@ -26,7 +27,7 @@ const char *fake_fault(const mmci_device *device);
 typedef struct fake_counts {
   int64_t calls; /* of slots that may fail */
   int64_t allocs, prepares, queues, events, captures, launches;
-  int64_t products, copies, uploads, downloads;
+  int64_t products, chains, copies, uploads, downloads;
 } fake_counts;
 fake_counts fake_count(const mmci_device *device);
 /* The most bytes that the library held at once. */
@@ -35,6 +36,8 @@ uint64_t fake_most_bytes(const mmci_device *device);
 /* Call number `call` from now on, from 1, fails, and all after it when for_good; 0: none does. When
  * late, the call does its work nevertheless, unless it creates something. */
 void fake_fail_at(mmci_device *device, int64_t call, bool for_good, bool late);
+/* Of the preparations of chains from now on, so many are not supported. */
+void fake_refuse_chains(mmci_device *device, int64_t count);
 /* Whether one has failed since. */
 bool fake_has_failed(const mmci_device *device);
 

@@ -8,6 +8,7 @@
 
 #include "../random.h"
 #include "device/ref/ref.h"
+#include "plain_chain.h"
 
 void fake_blame(fake_work *work, const char *format, ...) {
   if (work->fault[0] != '\0') return;
@@ -18,7 +19,8 @@ void fake_blame(fake_work *work, const char *format, ...) {
 }
 
 const char *fake_node_name(const fake_node *node, char text[64]) {
-  static const char *const names[] = {"nothing", "product", "copy", "upload", "download", "write"};
+  static const char *const names[] = {"nothing", "product",  "chain", "copy",
+                                      "upload",  "download", "write"};
   snprintf(text, 64, "%s %" PRIu64, names[node->kind], node->id);
   return text;
 }
@@ -28,6 +30,7 @@ const char *fake_node_name(const fake_node *node, char text[64]) {
 static void drop_node(fake_node *node) {
   free(node->after);
   free(node->bytes);
+  free(node->chain);
 }
 
 void fake_list_clear(fake_list *list) {
@@ -170,6 +173,44 @@ static void do_copy(fake_work *work, const fake_node *node) {
     }
 }
 
+static void do_chain(fake_work *work, const fake_node *node) {
+  const void *operands[FAKE_ACCESSES];
+  int32_t n = node->chain->n;
+  for (int32_t o = 0; o < n; o++) {
+    operands[o] = bytes_of(work, node, o);
+    if (operands[o] == NULL && !fake_span_is_empty(&node->accesses[o].span)) return;
+  }
+  char *c = bytes_of(work, node, n);
+  if (c != NULL) plain_chain_multiply(node->chain, operands, c);
+}
+
+/* The matrix that an entry of a table points to. */
+static char *gathered(fake_work *work, const fake_node *node, const char *entry, int64_t rows,
+                      int64_t cols, const mmci_form *form) {
+  char *start, name[64];
+  memcpy(&start, entry, sizeof start);
+  int64_t lines = form->trans ? cols : rows, length = form->trans ? rows : cols;
+  int64_t size = (int64_t)mmc_dtype_size(node->gemm.dtype);
+  fake_span span = {start, form->ld * size, lines, length * size};
+  char *bytes = fake_memory_bytes(work->memory, &span);
+  if (bytes == NULL)
+    fake_blame(work, "%s: an address lies outside any block", fake_node_name(node, name));
+  return bytes;
+}
+
+static void do_product(fake_work *work, fake_node *node) {
+  const mmci_gemm *g = &node->gemm;
+  char *a = bytes_of(work, node, 0), *b = bytes_of(work, node, 1), *c = bytes_of(work, node, 2);
+  bool reads_a = !fake_span_is_empty(&node->accesses[0].span);
+  bool reads_b = !fake_span_is_empty(&node->accesses[1].span);
+  if (a != NULL && reads_a && g->a.gathered) a = gathered(work, node, a, g->m, g->k, &g->a);
+  if (b != NULL && reads_b && g->b.gathered) b = gathered(work, node, b, g->k, g->n, &g->b);
+  if (c == NULL || (a == NULL && reads_a) || (b == NULL && reads_b)) return;
+  mmci_gemm one = *g; /* the node is one of a batch */
+  one.batch = 1;
+  if (!fake_span_is_empty(&node->accesses[2].span)) mmci_ref_gemm(&one, a, b, c);
+}
+
 /* After a fault nothing is touched any more: it may be what must not be. */
 static void do_node(fake_work *work, fake_node *node) {
   node->done = true;
@@ -177,15 +218,12 @@ static void do_node(fake_work *work, fake_node *node) {
   switch (node->kind) {
     case FAKE_NOTHING:
       break;
-    case FAKE_PRODUCT: {
-      char *a = bytes_of(work, node, 0), *b = bytes_of(work, node, 1);
-      char *c = bytes_of(work, node, 2);
-      bool there = c != NULL && (a != NULL || fake_span_is_empty(&node->accesses[0].span)) &&
-                   (b != NULL || fake_span_is_empty(&node->accesses[1].span));
-      if (there && !fake_span_is_empty(&node->accesses[2].span))
-        mmci_ref_gemm(&node->gemm, a, b, c);
+    case FAKE_PRODUCT:
+      do_product(work, node);
       break;
-    }
+    case FAKE_CHAIN:
+      do_chain(work, node);
+      break;
     case FAKE_COPY:
       do_copy(work, node);
       break;
@@ -250,6 +288,7 @@ uint64_t fake_work_put_all(fake_work *work, const fake_list *graph, uint64_t aft
     const fake_node *x = &graph->nodes[i];
     fake_node *node = append(&work->list, x);
     if (x->bytes != NULL) node->bytes = pack(x->bytes, &x->accesses[0].span);
+    if (x->chain != NULL) node->chain = plain_chain_copy(x->chain);
     for (size_t a = 0; a < x->after_count; a++) comes_after(node, base + x->after[a]);
     if (x->after_count == 0) {
       comes_after(node, after);

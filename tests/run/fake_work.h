@@ -15,6 +15,7 @@
 typedef enum fake_kind {
   FAKE_NOTHING, /* only comes after others */
   FAKE_PRODUCT,
+  FAKE_CHAIN,
   FAKE_COPY,
   FAKE_UPLOAD,
   FAKE_DOWNLOAD,
@@ -34,14 +35,18 @@ typedef struct fake_copy {
   bool to_trans;
 } fake_copy;
 
+/* Operands of a chain, and its result. */
+enum { FAKE_ACCESSES = 32 };
+
 typedef struct fake_node {
   uint64_t id; /* from 1, rising */
   fake_kind kind;
   uint64_t *after;
   size_t after_count;
-  fake_access accesses[3]; /* of a product a, b, c; else from, to */
+  fake_access accesses[FAKE_ACCESSES]; /* of a product a, b, c; of a chain n, c; else from, to */
   int access_count;
   mmci_gemm gemm;
+  mmci_device_chain *chain; /* its own */
   fake_copy copy;
   char *bytes; /* of a write; of an upload that reads at once; of a download on its way */
   const void *lands_with; /* a download is on the host when this queue is waited for; or NULL */
@@ -58,7 +63,8 @@ typedef struct fake_list {
 
 void fake_list_clear(fake_list *list);
 fake_node *fake_list_find(const fake_list *list, uint64_t id);
-/* Adds a node after up to two others (0: none), and returns its id. It keeps what.bytes. */
+/* Adds a node after up to two others (0: none), and returns its id. It keeps what.bytes
+ * and what.chain. */
 uint64_t fake_list_add(fake_list *list, const fake_node *what, uint64_t after, uint64_t and_after);
 /* Marks node id and all that it comes after. */
 void fake_list_mark(fake_list *list, uint64_t id, uint64_t mark);

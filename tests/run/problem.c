@@ -47,13 +47,19 @@ static int32_t random_split(void *user, int32_t i, int32_t j) {
 }
 
 mmci_plan random_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_t *dims) {
+  return random_batch_plan(random, dtype, n, dims, 1);
+}
+
+mmci_plan random_batch_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_t *dims,
+                            int64_t batch) {
   mmc_op ops[FACTORS_MAX];
   for (int32_t i = 0; i < n; i++) ops[i] = (mmc_op)random_below(random, 3);
   mmc_chain *chain;
   mmci_tree tree;
   mmci_plan plan;
   mmci_error error;
-  assert_int_equal(mmci_chain_create(dtype, n, dims, ops, &chain, &error), MMC_OK);
+  assert_int_equal(mmci_chain_create_batch(dtype, n, dims, ops, batch, NULL, &chain, &error),
+                   MMC_OK);
   assert_int_equal(mmci_tree_create(n, &tree, &error), MMC_OK);
   assert_int_equal(mmci_tree_from_splits(&tree, random_split, random, &error), MMC_OK);
   assert_int_equal(mmci_plan_from_tree(chain, &tree, &plan, &error), MMC_OK);
@@ -144,12 +150,12 @@ static void known_destroy(known *x) {
   free(x->off);
 }
 
-/* op(A). */
-static known known_factor(const matrices *m, int32_t i) {
+/* op(A) of a chain of the batch. */
+static known known_factor(const matrices *m, int32_t i, int64_t number) {
   const mmc_chain *chain = m->plan->chain;
   const held *h = &m->held[i];
-  mmci_form form = mmci_factor_form(chain, i, &h->matrix, mmci_matrix_ld(&h->matrix));
-  const char *data = m->held[h->same].content + ((char *)h->matrix.data - h->room);
+  mmci_form form = mmci_factor_form(chain, i, &h->matrix, mmci_matrix_ld(&h->matrix), 0);
+  const char *data = m->held[h->same].content + h->at[number];
   known x = known_create(chain->dims[i], chain->dims[i + 1]);
   for (int64_t r = 0; r < x.rows; r++)
     for (int64_t c = 0; c < x.cols; c++) {
@@ -184,28 +190,64 @@ static known known_product(mmc_dtype dtype, const known *a, const known *b) {
   return c;
 }
 
-static void find_what_must_come_out(matrices *m) {
+static known known_result(const matrices *m, int64_t number) {
   const mmc_chain *chain = m->plan->chain;
   int32_t n = chain->n;
   known knowns[2 * FACTORS_MAX] = {{0}};
-  for (int32_t i = 0; i < n; i++) knowns[i] = known_factor(m, i);
-  for (int32_t s = 0; s < n - 1; s++) {
+  for (int32_t i = 0; i < n; i++) knowns[i] = known_factor(m, i, number);
+  int32_t count = m->plan->step_count;
+  for (int32_t s = 0; s < count; s++) {
     const mmci_plan_step *step = &m->plan->steps[s];
     knowns[n + s] = known_product(chain->dtype, &knowns[step->left], &knowns[step->right]);
   }
-  known *result = &knowns[n > 1 ? 2 * n - 2 : 0];
-  m->want = (double *)result->value;
-  m->bound = result->off;
+  known *result = &knowns[n > 1 ? n + count - 1 : 0];
   for (known *x = knowns; x < result; x++) known_destroy(x);
+  return *result;
+}
+
+static void find_what_must_come_out(matrices *m) {
+  const mmc_chain *chain = m->plan->chain;
+  size_t count = (size_t)(chain->dims[0] * chain->dims[chain->n]);
+  m->want = allocate((size_t)chain->batch * count * sizeof(element));
+  m->bound = allocate((size_t)chain->batch * count * sizeof *m->bound);
+  for (int64_t b = 0; b < chain->batch; b++) {
+    known result = known_result(m, b);
+    if (result.value == NULL || result.off == NULL) abort();
+    memcpy(m->want + (size_t)b * 2 * count, result.value, count * sizeof(element));
+    memcpy(m->bound + (size_t)b * count, result.off, count * sizeof *m->bound);
+    known_destroy(&result);
+  }
 }
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
 enum { BAND_BYTES = 192, NAN_BYTE = 0xff };
 
-static void hold(held *h, mmci_device *device, mmc_dtype dtype, int64_t rows, int64_t cols,
-                 mmc_location location, uint64_t *random) {
-  size_t size = mmc_dtype_size(dtype);
+/* Places for the matrices of a batch, `bytes` each, in elements of `size` bytes;
+ * returns the bytes that they take. One for all, one behind the other, forwards or backwards, or
+ * anywhere; results in different places. */
+static size_t spread(held *h, int64_t batch, size_t bytes, size_t size, bool result,
+                     uint64_t *random) {
+  enum { SHARED, FORWARDS, BACKWARDS, ANYHOW, KINDS } kind = random_below(random, KINDS);
+  if (result && kind != ANYHOW) kind = FORWARDS;
+  int64_t step = (int64_t)(bytes + (size_t)random_below(random, 4) * size);
+  h->at = allocate((size_t)batch * sizeof *h->at);
+  for (int64_t b = 0; b < batch; b++)
+    h->at[b] = kind == SHARED ? 0 : kind == BACKWARDS ? (batch - 1 - b) * step : b * step;
+  h->matrix.stride = (kind == SHARED ? 0 : kind == BACKWARDS ? -step : step) / (int64_t)size;
+  if (kind != ANYHOW) return (size_t)(batch * step);
+  for (int64_t b = batch; b-- > 1;) { /* a shuffle */
+    int64_t other = random_below(random, b + 1), place = h->at[b];
+    h->at[b] = h->at[other];
+    h->at[other] = place;
+  }
+  h->addresses = allocate((size_t)batch * sizeof *h->addresses);
+  return (size_t)(batch * step);
+}
+
+static void hold(held *h, mmci_device *device, const mmc_chain *chain, int64_t rows, int64_t cols,
+                 mmc_location location, bool result, uint64_t *random) {
+  size_t size = mmc_dtype_size(chain->dtype);
   h->matrix = (mmc_matrix){.rows = rows,
                            .cols = cols,
                            .layout = (mmc_layout)random_below(random, 2),
@@ -214,26 +256,42 @@ static void hold(held *h, mmci_device *device, mmc_dtype dtype, int64_t rows, in
   if (random_below(random, 2) == 0)
     h->matrix.ld = (length > 0 ? length : 1) + random_below(random, 4);
   size_t bytes = (size_t)(lines * mmci_matrix_ld(&h->matrix)) * size;
+  size_t grain = is_complex(chain->dtype) ? size / 2 : size;
+  if (chain->batch == 1) {
+    h->at = allocate(sizeof *h->at);
+    h->at[0] = 0;
+  } else {
+    bytes = spread(h, chain->batch, bytes, size, result, random);
+  }
   /* Aligned to the real type and no more. */
-  size_t offset =
-      BAND_BYTES + (size_t)random_below(random, 8) * (is_complex(dtype) ? size / 2 : size);
+  size_t offset = BAND_BYTES + (size_t)random_below(random, 8) * grain;
   h->room_bytes = offset + bytes + BAND_BYTES;
   h->content = allocate(h->room_bytes);
   memset(h->content, NAN_BYTE, h->room_bytes);
   h->room = location == MMC_HOST ? allocate(h->room_bytes) : fake_alloc(device, h->room_bytes);
-  h->matrix.data = h->room + offset;
+  for (int64_t b = 0; b < chain->batch; b++) h->at[b] += (int64_t)offset;
+  h->matrix.data = h->room + (chain->batch > 0 ? h->at[0] : 0);
+  if (h->addresses == NULL) return;
+  for (int64_t b = 0; b < chain->batch; b++) {
+    h->addresses[b] = h->room + h->at[b];
+    if (b > 1 && h->at[b] - h->at[b - 1] != h->at[1] - h->at[0]) h->uneven = true;
+  }
+  h->matrix.data = NULL;
+  h->matrix.addresses = h->addresses;
 }
 
 /* Values that keep products near 1 when k of them are added up. */
-static void fill(held *h, mmc_dtype dtype, int64_t k, uint64_t *random) {
-  char *data = h->content + ((char *)h->matrix.data - h->room);
+static void fill(held *h, const mmc_chain *chain, int64_t k, uint64_t *random) {
+  mmc_dtype dtype = chain->dtype;
   int64_t ld = mmci_matrix_ld(&h->matrix), length = mmci_matrix_line_length(&h->matrix);
   double scale = sqrt(3.0 / (double)(k > 0 ? k : 1));
-  for (int64_t i = 0; i < mmci_matrix_lines(&h->matrix); i++)
-    for (int64_t j = 0; j < length; j++) {
-      double re = random_unit(random) * scale;
-      put(dtype, data, i * ld + j, is_complex(dtype) ? CMPLX(re, random_unit(random) * scale) : re);
-    }
+  for (int64_t b = 0; b < chain->batch; b++)
+    for (int64_t i = 0; i < mmci_matrix_lines(&h->matrix); i++)
+      for (int64_t j = 0; j < length; j++) {
+        double re = random_unit(random) * scale;
+        put(dtype, h->content + h->at[b], i * ld + j,
+            is_complex(dtype) ? CMPLX(re, random_unit(random) * scale) : re);
+      }
 }
 
 static char *bytes_of(const matrices *m, const held *h) {
@@ -267,16 +325,16 @@ matrices *matrices_create(const mmci_plan *plan, mmci_device *device, where wher
     if (same != i) {
       *h = m->held[same];
     } else {
-      hold(h, device, chain->dtype, rows, cols, random_location(where, random), random);
-      fill(h, chain->dtype, chain->dims[i + 1], random);
+      hold(h, device, chain, rows, cols, random_location(where, random), false, random);
+      fill(h, chain, chain->dims[i + 1], random);
       memcpy(bytes_of(m, h), h->content, h->room_bytes);
     }
     h->same = same;
     m->factors[i] = h->matrix;
   }
   held *out = &m->held[chain->n];
-  hold(out, device, chain->dtype, chain->dims[0], chain->dims[chain->n],
-       random_location(where, random), random);
+  hold(out, device, chain, chain->dims[0], chain->dims[chain->n], random_location(where, random),
+       true, random);
   m->out = out->matrix;
   matrices_poison(m);
   find_what_must_come_out(m);
@@ -293,6 +351,8 @@ void matrices_destroy(matrices *m) {
     else
       fake_free(m->device, h->room);
     free(h->content);
+    free(h->at);
+    free(h->addresses);
   }
   free(m->want);
   free(m->bound);
@@ -305,6 +365,12 @@ bool matrices_are_on_device(const matrices *m) {
   return true;
 }
 
+bool matrices_are_uneven(const matrices *m) {
+  for (int32_t i = 0; i <= m->plan->chain->n; i++)
+    if (m->held[i].uneven) return true;
+  return false;
+}
+
 void matrices_poison(matrices *m) {
   held *out = &m->held[m->plan->chain->n];
   memset(bytes_of(m, out), NAN_BYTE, out->room_bytes);
@@ -312,13 +378,15 @@ void matrices_poison(matrices *m) {
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-static void check_element(const matrices *m, int64_t r, int64_t c, element got) {
-  int64_t at = r * m->out.cols + c;
+static void check_element(const matrices *m, int64_t b, int64_t r, int64_t c, element got) {
+  int64_t at = (b * m->out.rows + r) * m->out.cols + c;
   double re = m->want[2 * at], im = m->want[2 * at + 1], bound = m->bound[at];
   if (fabs(creal(got) - re) <= bound && fabs(cimag(got) - im) <= bound) return;
-  fail_msg("seed %llu: %s chain of %d: element (%lld, %lld) is %g%+gi, not %g%+gi within %g",
-           (unsigned long long)m->seed, mmc_dtype_name(m->plan->chain->dtype), m->plan->chain->n,
-           (long long)r, (long long)c, creal(got), cimag(got), re, im, bound);
+  fail_msg(
+      "seed %llu: %s chain of %d, number %lld: element (%lld, %lld) is %g%+gi, not %g%+gi within "
+      "%g",
+      (unsigned long long)m->seed, mmc_dtype_name(m->plan->chain->dtype), m->plan->chain->n,
+      (long long)b, (long long)r, (long long)c, creal(got), cimag(got), re, im, bound);
 }
 
 /* The result becomes NaN again once it is checked; then nothing but NaN must be there. */
@@ -328,14 +396,15 @@ void matrices_check_result(const matrices *m, const char *room) {
   size_t size = mmc_dtype_size(dtype);
   char *copy = allocate(out->room_bytes);
   memcpy(copy, room, out->room_bytes);
-  char *data = copy + ((char *)m->out.data - out->room);
   int64_t ld = mmci_matrix_ld(&m->out);
-  for (int64_t r = 0; r < m->out.rows; r++)
-    for (int64_t c = 0; c < m->out.cols; c++) {
-      int64_t place = m->out.layout == MMC_ROW_MAJOR ? r * ld + c : c * ld + r;
-      check_element(m, r, c, get(dtype, data, place));
-      memset(data + (size_t)place * size, NAN_BYTE, size);
-    }
+  for (int64_t b = 0; b < m->plan->chain->batch; b++)
+    for (int64_t r = 0; r < m->out.rows; r++)
+      for (int64_t c = 0; c < m->out.cols; c++) {
+        char *data = copy + out->at[b];
+        int64_t place = m->out.layout == MMC_ROW_MAJOR ? r * ld + c : c * ld + r;
+        check_element(m, b, r, c, get(dtype, data, place));
+        memset(data + (size_t)place * size, NAN_BYTE, size);
+      }
   bool untouched = memcmp(copy, out->content, out->room_bytes) == 0;
   free(copy);
   if (!untouched) fail_msg("seed %llu: written beside the result", (unsigned long long)m->seed);

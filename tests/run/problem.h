@@ -16,17 +16,24 @@ void expect_no_fault(const char *fault, uint64_t seed);
 void random_shape(uint64_t *random, int32_t n, int64_t most, int64_t *dims);
 /* A plan of this chain with a random tree and random ops, laid out one step after the other. */
 mmci_plan random_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_t *dims);
+/* The same of a batch of chains. */
+mmci_plan random_batch_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_t *dims,
+                            int64_t batch);
 mmc_dtype random_dtype(uint64_t *random);
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
 typedef enum where { ON_HOST, ON_DEVICE, ANYWHERE } where;
 
-/* A matrix within a room, which has a band of NaN on either side of it; NaN in the gaps, too. */
+/* A matrix, or those of a batch, within a room, which has a band of NaN on either side of it; NaN
+ * in the gaps, too. */
 typedef struct held {
   mmc_matrix matrix;
-  int64_t same; /* the factor whose room it is in, itself for most */
-  char *room;   /* as the device or the host knows it */
+  int64_t *at;      /* of every chain: where its matrix begins, in bytes of the room */
+  void **addresses; /* the matrix's, or NULL */
+  bool uneven;      /* addresses that are no stride */
+  int64_t same;     /* the factor whose room it is in, itself for most */
+  char *room;       /* as the device or the host knows it */
   size_t room_bytes;
   char *content; /* the room as it was filled */
 } held;
@@ -38,7 +45,7 @@ typedef struct matrices {
   uint64_t seed;
   held held[FACTORS_MAX + 1]; /* the last is the result */
   mmc_matrix factors[FACTORS_MAX], out;
-  double *want, *bound; /* rows x cols, row-major, re and im; how far off each may be */
+  double *want, *bound; /* a chain: rows x cols, row-major, re and im; how far off each may be */
 } matrices;
 
 /* Random layouts, gaps and values; factors of one shape may be one matrix. Messages name the seed.
@@ -47,6 +54,8 @@ matrices *matrices_create(const mmci_plan *plan, mmci_device *device, where wher
                           uint64_t seed);
 void matrices_destroy(matrices *m);
 bool matrices_are_on_device(const matrices *m);
+/* Whether any lie at addresses that are no stride. */
+bool matrices_are_uneven(const matrices *m);
 
 /* Fills the result with NaN. */
 void matrices_poison(matrices *m);

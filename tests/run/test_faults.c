@@ -10,6 +10,7 @@
 // clang-format on
 
 #include "../random.h"
+#include "plan/layout.h"
 #include "problem.h"
 #include "run/run.h"
 
@@ -19,6 +20,7 @@ typedef struct scenario {
   int32_t n;
   where where; /* of the first set; the second is on the device */
   bool streamed;
+  int64_t batch, chunk; /* 0: 1; 0: all */
 } scenario;
 
 typedef struct failure {
@@ -41,10 +43,11 @@ static void open_bench(bench *b, const scenario *s, const failure *f) {
   mmci_error error;
   *b = (bench){.device = fake_open(&(fake_options){.seed = seed + (uint64_t)f->call, .queues = 3}),
                .for_good = f->for_good};
-  b->plan = random_plan(&random, MMC_C64, s->n, dims);
+  b->plan = random_batch_plan(&random, MMC_C64, s->n, dims, s->batch > 0 ? s->batch : 1);
   mmci_plan_machine machine = {.queues = 3, .memory_bytes = UINT64_MAX - 1};
   assert_int_equal(mmci_plan_fit(&b->plan, &machine, UINT64_MAX, &error), MMC_OK);
   b->plan.streamed = s->streamed;
+  if (s->chunk > 0) assert_int_equal(mmci_plan_set_chunk(&b->plan, s->chunk, &error), MMC_OK);
   b->sets[0] = matrices_create(&b->plan, b->device, s->where, &random, seed);
   b->sets[1] = matrices_create(&b->plan, b->device, ON_DEVICE, &random, seed);
   for (int t = 0; t < 2; t++) b->streams[t] = fake_stream_create(b->device);
@@ -96,9 +99,14 @@ static mmc_status execute(bench *b, int set, mmci_error *error) {
   return mmci_run_execute(b->run, b->sets[set]->factors, &b->sets[set]->out, error);
 }
 
+/* Others are refused. */
+static bool can_be_captured(const bench *b) {
+  return !b->plan.streamed && b->plan.chunk == b->plan.chain->batch &&
+         !matrices_are_uneven(b->sets[1]);
+}
+
 static mmc_status capture(bench *b, mmci_error *error) {
-  /* Streamed chains are refused. */
-  if (b->plan.streamed) return MMC_OK;
+  if (!can_be_captured(b)) return MMC_OK;
   sync_streams(b);
   fake_stream_capture_begin(b->device, b->streams[1]);
   mmc_status status = enqueue(b, 1, 1, error);
@@ -168,7 +176,7 @@ static bool try_deed(bench *b, deed deed, bool *computed) {
   if (status != MMC_OK) fail_msg("deed %d: %s", (int)deed, error.text);
   if (deed == EXECUTE_FIRST || deed == ENQUEUE_FIRST) computed[0] = true;
   if (deed == EXECUTE_SECOND || deed == ENQUEUE_SECOND || deed == ENQUEUE_SECOND_AGAIN ||
-      (deed == CAPTURE_SECOND && !b->plan.streamed))
+      (deed == CAPTURE_SECOND && can_be_captured(b)))
     computed[1] = true;
   if (deed == WAIT) fake_expect_done(b->device);
   if (deed == LOOK) look(b, computed);
@@ -225,10 +233,25 @@ static void streamed(void **state) {
   fail_each(&(scenario){.n = 4, .where = ANYWHERE, .streamed = true});
 }
 
+static void of_a_batch(void **state) {
+  (void)state;
+  fail_each(&(scenario){.n = 4, .where = ANYWHERE, .batch = 3});
+}
+static void of_a_batch_in_chunks(void **state) {
+  (void)state;
+  fail_each(&(scenario){.n = 4, .where = ANYWHERE, .batch = 5, .chunk = 2});
+  fail_each(&(scenario){.n = 3, .where = ON_HOST, .batch = 4, .chunk = 2});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(on_the_device), cmocka_unit_test(on_the_host), cmocka_unit_test(anywhere),
-      cmocka_unit_test(of_one_factor), cmocka_unit_test(streamed),
+      cmocka_unit_test(on_the_device),
+      cmocka_unit_test(on_the_host),
+      cmocka_unit_test(anywhere),
+      cmocka_unit_test(of_one_factor),
+      cmocka_unit_test(streamed),
+      cmocka_unit_test(of_a_batch),
+      cmocka_unit_test(of_a_batch_in_chunks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

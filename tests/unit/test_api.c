@@ -32,9 +32,9 @@ static int set_up(void **state) {
     return 1;
   for (int i = 0; i < 6; i++) f->a[i] = i;
   for (int i = 0; i < 12; i++) f->b[i] = i;
-  f->factors[0] = (mmc_matrix){f->a, 2, 3, 0, MMC_ROW_MAJOR, MMC_HOST};
-  f->factors[1] = (mmc_matrix){f->b, 3, 4, 0, MMC_ROW_MAJOR, MMC_HOST};
-  f->out = (mmc_matrix){f->c, 2, 4, 0, MMC_ROW_MAJOR, MMC_HOST};
+  f->factors[0] = (mmc_matrix){f->a, 2, 3, 0, MMC_ROW_MAJOR, MMC_HOST, 0, NULL};
+  f->factors[1] = (mmc_matrix){f->b, 3, 4, 0, MMC_ROW_MAJOR, MMC_HOST, 0, NULL};
+  f->out = (mmc_matrix){f->c, 2, 4, 0, MMC_ROW_MAJOR, MMC_HOST, 0, NULL};
   return 0;
 }
 
@@ -161,8 +161,8 @@ static void matrices_may_change_between_calls(void **state) {
   double transposed[12], columns[8];
   for (int r = 0; r < 3; r++)
     for (int c = 0; c < 4; c++) transposed[c * 3 + r] = f->b[r * 4 + c];
-  mmc_matrix factors[2] = {f->factors[0], {transposed, 3, 4, 0, MMC_COL_MAJOR, MMC_HOST}};
-  mmc_matrix out = {columns, 2, 4, 0, MMC_COL_MAJOR, MMC_HOST};
+  mmc_matrix factors[2] = {f->factors[0], {transposed, 3, 4, 0, MMC_COL_MAJOR, MMC_HOST, 0, NULL}};
+  mmc_matrix out = {columns, 2, 4, 0, MMC_COL_MAJOR, MMC_HOST, 0, NULL};
   assert_int_equal(mmc_execute(f->run, factors, &out), MMC_OK);
   for (int r = 0; r < 2; r++)
     for (int c = 0; c < 4; c++) assert_true(columns[c * 2 + r] == f->c[r * 4 + c]);
@@ -321,7 +321,7 @@ static void *execute_often(void *user) {
   void *failed = NULL;
   for (int i = 0; i < 2000; i++) {
     double c[8];
-    mmc_matrix out = {c, 2, 4, 0, MMC_ROW_MAJOR, MMC_HOST};
+    mmc_matrix out = {c, 2, 4, 0, MMC_ROW_MAJOR, MMC_HOST, 0, NULL};
     if (mmc_execute(run, f->factors, &out) != MMC_OK || c[7] != 92) failed = user;
     mmc_plan *plan;
     if (mmc_plan_create(f->context, f->chain, NULL, &plan) != MMC_OK) return user;

@@ -158,7 +158,7 @@ static void ladders_are_known(void **state) {
       assert_true(fabs(choice.seconds - chosen) <= 1e-9 * chosen);
       cut += choice.recipe.count > 1;
     }
-    assert_true(array->margin <= 1e-9);
+    assert_true(array->trust.margin <= 1e-9);
   next:
     mmci_array_destroy(array);
   }
@@ -180,7 +180,7 @@ static void thinned_and_noisy(void **state) {
     options.beside = 64;
     options.reach = 96;
     mmci_array *array = make_array(&s, &options, 0.01);
-    assert_true(array->margin >= 0.01);
+    assert_true(array->trust.margin >= 0.01 && array->trust.between >= 0.01);
     for (int q = 0; q < 200; q++) {
       mmci_gemm gemm =
           synthetic_gemm(1 + random_below(&random, 500), 1 + random_below(&random, 500),
@@ -188,7 +188,7 @@ static void thinned_and_noisy(void **state) {
       mmci_choice choice;
       assert_true(mmci_array_choose(array, gemm.m, gemm.k, gemm.n, &choice));
       if (choice.recipe.count == 1) continue;
-      assert_true(choice.gain.value >= 1 + array->margin);
+      assert_true(choice.gain.low >= 1);
       double gain = tiled_seconds(&s, &gemm) / synthetic_truth(&s, &gemm, &choice.recipe);
       cut++;
       lost += gain < 0.98;
@@ -235,7 +235,7 @@ static void kept_and_restored(void **state) {
   options.reach = options.beside = 40;
   mmci_array *array = make_array(&s, &options, 0), *back = NULL;
   assert_int_equal(
-      mmci_array_restore(&array->like, array->grid, array->seconds, array->margin, &back, NULL),
+      mmci_array_restore(&array->like, array->grid, array->seconds, &array->trust, &back, NULL),
       MMC_OK);
   for (int q = 0; q < 500; q++) {
     int64_t m = 1 + random_below(&random, 40), k = 1 + random_below(&random, 40);
@@ -255,20 +255,25 @@ static void kept_and_restored(void **state) {
   bad[3][0].values[0] = -4;
   bad[4][1].values[1] = bad[4][1].values[0];
   for (int i = 0; i < 5; i++)
-    assert_int_equal(mmci_array_restore(&array->like, bad[i], array->seconds, 0, &back, NULL),
-                     MMC_E_FORMAT);
+    assert_int_equal(
+        mmci_array_restore(&array->like, bad[i], array->seconds, &(mmci_trust){0}, &back, NULL),
+        MMC_E_FORMAT);
   static const double rubbish[] = {NAN, INFINITY, 0, -1};
   for (int i = 0; i < 4; i++) {
     int64_t at = random_below(&random, mmci_array_count(array));
     double kept = array->seconds[at];
     array->seconds[at] = rubbish[i];
-    assert_int_equal(mmci_array_restore(&array->like, array->grid, array->seconds, 0, &back, NULL),
+    assert_int_equal(mmci_array_restore(&array->like, array->grid, array->seconds, &(mmci_trust){0},
+                                        &back, NULL),
                      MMC_E_FORMAT);
     array->seconds[at] = kept;
     if (i == 2) continue; /* a margin of 0 is one */
-    assert_int_equal(
-        mmci_array_restore(&array->like, array->grid, array->seconds, rubbish[i], &back, NULL),
-        MMC_E_FORMAT);
+    const mmci_trust none[] = {
+        {.margin = rubbish[i]}, {.between = rubbish[i]}, {.error = rubbish[i]}};
+    for (int f = 0; f < 3; f++)
+      assert_int_equal(
+          mmci_array_restore(&array->like, array->grid, array->seconds, &none[f], &back, NULL),
+          MMC_E_FORMAT);
   }
   assert_null(back);
   mmci_array_destroy(array);
@@ -314,6 +319,8 @@ static void budgets(void **state) {
   mmci_array_options options = mmci_array_defaults(100);
   options.reach = options.beside = 32;
   options.dense = 2; /* one density: budgets cannot thin it */
+  options.across = 0;
+  options.checks = 1;
   mmci_array *free_of_budget = make_array(&s, &options, 0.01), *array = NULL;
   double all_s = s.clock_s;
   int sessions = 0;
@@ -376,14 +383,15 @@ static void bad_ranges(void **state) {
   mmci_tuner *tuner = open_tuner(&s, &tune);
   mmci_gemm like = synthetic_gemm(1, 1, 1);
   mmci_array *array = NULL;
-  mmci_array_options bad[5];
-  for (int i = 0; i < 5; i++) bad[i] = mmci_array_defaults(16);
+  mmci_array_options bad[6];
+  for (int i = 0; i < 6; i++) bad[i] = mmci_array_defaults(16);
   bad[0].most[1] = 0;
   bad[1].reach = 0;
   bad[2].dense = 1;
   bad[3].checks = 0;
   bad[4].most[2] = INT64_MAX;
-  for (int i = 0; i < 5; i++)
+  bad[5].across = -1;
+  for (int i = 0; i < 6; i++)
     assert_int_equal(mmci_tune_array(tuner, &like, &bad[i], &array, NULL), MMC_E_ARG);
   assert_null(array);
   mmci_tuner_destroy(tuner);

@@ -31,6 +31,10 @@ static void text_round_trips(void **state) {
       {"f64:0x0", "f64:0x0"},
       {"f64:007x1", "f64:7x1"},
       {"4611686018427387904x1", "f64:4611686018427387904x1"},
+      {"f32:16x16x16@10000", "f32:16x16x16@10000"},
+      {"4x5x6@0:TN", "f64:4x5x6@0:TN"},
+      {"4x5x6@1", "f64:4x5x6"},
+      {"2x2@4611686018427387904", "f64:2x2@4611686018427387904"},
   };
   for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
     mmc_chain *chain;
@@ -70,6 +74,11 @@ static void parts_are_read(void **state) {
   assert_memory_equal(mmc_chain_dims(chain), dims, sizeof dims);
   assert_int_equal(mmc_chain_ops(chain)[0], MMC_OP_T);
   assert_int_equal(mmc_chain_ops(chain)[1], MMC_OP_H);
+  assert_int_equal(mmc_chain_batch(chain), 1);
+  mmc_chain_destroy(chain);
+  assert_int_equal(mmc_chain_parse(NULL, "3x4x5@70:TH", &chain), MMC_OK);
+  assert_int_equal(mmc_chain_batch(chain), 70);
+  assert_int_equal(mmc_chain_ops(chain)[1], MMC_OP_H);
   mmc_chain_destroy(chain);
 }
 
@@ -95,6 +104,11 @@ static void bad_text_is_named(void **state) {
       {"2x3x4:N", "chain, position 8: expected N, T or H for every factor, got the end"},
       {"2x3x4:NX", "chain, position 8: expected N, T or H for every factor, got 'X'"},
       {"2x3x4:NTN", "chain, position 9: expected the end, got 'N'"},
+      {"2x3x4@", "chain, position 7: expected a batch of 0 to 2^62 chains, got the end"},
+      {"2x3x4@-1", "chain, position 7: expected a batch of 0 to 2^62 chains, got '-1'"},
+      {"2x3x4@5x6", "chain, position 8: expected the end, got 'x6'"},
+      {"2x3x4:NN@5", "chain, position 9: expected the end, got '@5'"},
+      {"2@5x3", "chain, position 2: expected 'x' and a second dim, as in 10x30, got '@5x3'"},
   };
   for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
     mmc_chain *chain = NULL;
@@ -123,10 +137,84 @@ static void bad_arguments_are_named(void **state) {
   assert_string_equal(error.text, "ops[0]: expected MMC_OP_N, _T or _H, got number 9");
 }
 
+static void batches_and_repeats_are_checked(void **state) {
+  (void)state;
+  const int64_t dims[] = {4, 4, 4, 5};
+  const int64_t good[] = {0, 0, 2}, later[] = {1, 1, 2}, indirect[] = {0, 0, 1},
+                shape[] = {0, 0, 0};
+  const mmc_op ops[] = {MMC_OP_N, MMC_OP_T, MMC_OP_N};
+  mmc_chain *chain, *copy;
+  mmci_error error;
+  assert_int_equal(mmci_chain_create_batch(MMC_F64, 3, dims, NULL, -1, NULL, &chain, &error),
+                   MMC_E_ARG);
+  assert_string_equal(error.text, "batch: expected 0 to 2^62, got -1");
+  assert_int_equal(mmci_chain_create_batch(MMC_F64, 3, dims, NULL, 2, later, &chain, &error),
+                   MMC_E_ARG);
+  assert_string_equal(
+      error.text,
+      "same[0]: expected 0 or the first of the factors before that are this one, got 1");
+  assert_int_equal(mmci_chain_create_batch(MMC_F64, 3, dims, NULL, 2, indirect, &chain, &error),
+                   MMC_E_ARG);
+  assert_string_equal(
+      error.text,
+      "same[2]: expected 2 or the first of the factors before that are this one, got 1");
+  assert_int_equal(mmci_chain_create_batch(MMC_F64, 3, dims, NULL, 2, shape, &chain, &error),
+                   MMC_E_ARG);
+  assert_string_equal(error.text, "same[2]: factor 0 is of another shape or op");
+  assert_int_equal(mmci_chain_create_batch(MMC_F64, 3, dims, ops, 2, good, &chain, &error),
+                   MMC_E_ARG);
+  assert_string_equal(error.text, "same[1]: factor 0 is of another shape or op");
+  assert_int_equal(mmci_chain_create_batch(MMC_F64, 3, dims, NULL, 2, good, &chain, &error),
+                   MMC_OK);
+  assert_int_equal(mmci_chain_copy(chain, &copy, &error), MMC_OK);
+  assert_int_equal(copy->batch, 2);
+  assert_memory_equal(copy->dims, dims, sizeof dims);
+  for (int i = 0; i < 3; i++) assert_int_equal(copy->same[i], good[i]);
+  mmc_chain_destroy(copy);
+  mmc_chain_destroy(chain);
+}
+
+/* Against the addresses of a plain loop over the axes. */
+static void stacks_are_strides_or_tables(void **state) {
+  (void)state;
+  enum { ROOM = 4 * 4 * 4 };
+  uint64_t random = seed + 1;
+  int tables = 0;
+  for (int round = 0; round < 20000; round++) {
+    int64_t shape[3], strides[3], count = 1;
+    int ndim = (int)random_below(&random, 4);
+    for (int d = 0; d < ndim; d++) shape[d] = random_below(&random, 5);
+    for (int d = ndim - 1, next = 3; d >= 0; d--) {
+      strides[d] = random_below(&random, 3) == 0 ? 0 : random_below(&random, 8) == 0 ? -2 : next;
+      if (strides[d] != 0) next = (int)(strides[d] * shape[d]);
+      count *= shape[d];
+    }
+    double data;
+    void *addresses[ROOM];
+    mmc_matrix matrix = {.data = &data, .rows = 1, .cols = 1};
+    bool strided = mmc_matrix_stack(&matrix, MMC_F64, ndim, shape, strides, NULL);
+    if (!strided) assert_true(mmc_matrix_stack(&matrix, MMC_F64, ndim, shape, strides, addresses));
+    assert_true(strided == (matrix.addresses == NULL));
+    tables += !strided;
+    for (int64_t i = 0; i < count; i++) {
+      int64_t want = 0, left = i;
+      for (int d = ndim - 1; d >= 0; d--) {
+        want += left % shape[d] * strides[d];
+        left /= shape[d];
+      }
+      if (strided)
+        assert_int_equal(i * matrix.stride, want);
+      else
+        assert_ptr_equal(addresses[i], (char *)&data + want * 8);
+    }
+  }
+  assert_true(tables > 1000 && tables < 19000);
+}
+
 /* Any text either parses to a chain that prints and parses to itself, or fails with a message. */
 static void random_text_never_surprises(void **state) {
   (void)state;
-  static const char letters[] = "0123456789xxxx:::bfc163264128NTH -";
+  static const char letters[] = "0123456789xxxx:::@@bfc163264128NTH -";
   uint64_t random = seed;
   for (int round = 0; round < 200000; round++) {
     char text[24] = "";
@@ -143,6 +231,7 @@ static void random_text_never_surprises(void **state) {
     assert_int_equal(mmc_chain_write(chain, append, printed), MMC_OK);
     assert_int_equal(mmci_chain_parse(printed, &again, &error), MMC_OK);
     assert_int_equal(chain->n, again->n);
+    assert_int_equal(chain->batch, again->batch);
     assert_memory_equal(chain->dims, again->dims, ((size_t)chain->n + 1) * sizeof *chain->dims);
     assert_memory_equal(chain->ops, again->ops, (size_t)chain->n * sizeof *chain->ops);
     mmc_chain_destroy(again);
@@ -152,9 +241,14 @@ static void random_text_never_surprises(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(text_round_trips),        cmocka_unit_test(dtypes_have_names_and_sizes),
-      cmocka_unit_test(parts_are_read),          cmocka_unit_test(bad_text_is_named),
-      cmocka_unit_test(bad_arguments_are_named), cmocka_unit_test(random_text_never_surprises),
+      cmocka_unit_test(text_round_trips),
+      cmocka_unit_test(dtypes_have_names_and_sizes),
+      cmocka_unit_test(parts_are_read),
+      cmocka_unit_test(bad_text_is_named),
+      cmocka_unit_test(batches_and_repeats_are_checked),
+      cmocka_unit_test(stacks_are_strides_or_tables),
+      cmocka_unit_test(bad_arguments_are_named),
+      cmocka_unit_test(random_text_never_surprises),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -278,7 +278,7 @@ static void wrong_options_are_named(void **state) {
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.objective = "joules";
   expect_failure(*state, "2x3x4", options, MMC_E_ARG,
-                 "objective: expected flops, traffic or time, got 'joules'");
+                 "objective: expected flops, traffic, time or energy, got 'joules'");
   options.objective = "flops";
   options.fuse = "exact";
   expect_failure(*state, "2x3x4", options, MMC_E_ARG, "fuse: expected objective traffic with it");

@@ -84,7 +84,7 @@ static void put_array(fixture *f, mmci_wisdom_journal *journal) {
   mmci_array *array;
   assert_int_equal(mmci_array_create(&like, grid, &array, &f->error), MMC_OK);
   for (int i = 0; i < 8; i++) array->seconds[i] = i % 2 == 0 ? 1 : 3;
-  array->margin = 0.25;
+  array->trust = (mmci_trust){0.25, 0.25, 0.25};
   assert_int_equal(mmci_journal_array(journal, array, MMC_OP_N, MMC_OP_T, &f->error), MMC_OK);
   mmci_array_destroy(array);
 }

@@ -262,6 +262,45 @@ static void lanes_are_found(void **state) {
   assert_true(mmci_recipe_is_plain(&choice.recipe));
 }
 
+/* By a half slower where a leading dimension is no multiple of 8, and a third faster by variant 1
+ * where all are. */
+static double aligned_seconds(const synthetic *s, const mmci_gemm *gemm) {
+  bool aligned = gemm->a.ld % 8 == 0 && gemm->b.ld % 8 == 0 && gemm->ldc % 8 == 0;
+  return fair_seconds(s, gemm) * (!aligned ? 1.5 : gemm->variant == 1 ? 0.75 : 1);
+}
+
+static void padding_is_found(void **state) {
+  (void)state;
+  synthetic s = {.seconds = aligned_seconds, .variants = 1, .pad = 8};
+  mmci_tune_options options = mmci_tune_defaults();
+  mmci_gemm odd = synthetic_gemm(32, 33, 35), even = synthetic_gemm(32, 32, 40);
+  char text[MMCI_RECIPE_TEXT_SIZE];
+  mmci_choice choice = tuned(&s, &options, &odd);
+  assert_true(mmci_recipe_format(&choice.recipe, text));
+  assert_string_equal(text, "pad8/v1");
+  assert_true(fabs(choice.gain.value - 2) <= 1e-9);
+  choice = tuned(&s, &options, &even);
+  assert_int_equal(choice.recipe.pad, 0);
+  assert_int_equal(choice.recipe.nodes[0].variant, 1);
+  s.pad = 0;
+  choice = tuned(&s, &options, &odd);
+  assert_int_equal(choice.recipe.pad, 0);
+}
+
+/* A gain of fewer seconds than the machine tells apart is none. */
+static void gains_of_no_time(void **state) {
+  (void)state;
+  mmci_gemm gemm = synthetic_gemm(32, 32, 32);
+  for (int enough = 0; enough < 2; enough++) {
+    synthetic s = {.seconds = aligned_seconds, .variants = 1};
+    mmci_recipe plain = mmci_recipe_whole(0);
+    s.least_s = synthetic_truth(&s, &gemm, &plain) * (enough ? 0.24 : 0.26);
+    mmci_tune_options options = mmci_tune_defaults();
+    mmci_choice choice = tuned(&s, &options, &gemm);
+    assert_int_equal(mmci_recipe_is_plain(&choice.recipe), !enough);
+  }
+}
+
 static mmc_status picky_measure(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                                 mmci_measured *out, mmci_error *error) {
   if (recipe->nodes[0].variant == 2) return mmci_fail(error, MMC_E_UNSUPPORTED, "not here");
@@ -412,8 +451,9 @@ static void sets_share(void **state) {
   assert_true(s.asked < apart * 8 / 10);
 }
 
-/* Stopped over and over, by budgets and by the callback, the search ends where one that was left
- * alone ends, and measures nothing twice. */
+/* Stopped over and over, by budgets and by the callback, the search ends and measures nothing
+ * twice; by the callback it ends where one that was left alone ends. What budgets stop decides by
+ * what they allow. */
 static void stopped_and_resumed(void **state) {
   (void)state;
   mmci_gemm set[SET];
@@ -426,7 +466,7 @@ static void stopped_and_resumed(void **state) {
     for (bool complete = false; !complete; sessions++) {
       mmci_tune_options options = journal_options();
       watch w = {.budget_s = INFINITY, .stop_at = by_budget ? -1 : 20 + sessions};
-      if (by_budget) options.budget_s = w.budget_s = 0.02;
+      if (by_budget) options.budget_s = w.budget_s = 2e-4;
       options.progress = watched;
       options.progress_user = &w;
       double start_s = s.clock_s, longest_s = 31 * 2 * 1.2 * fair_seconds(&s, &set[SET - 1]) * 1.2;
@@ -448,7 +488,11 @@ static void stopped_and_resumed(void **state) {
       mmci_tuner_destroy(tuner);
       assert_true(sessions < 1000);
     }
-    assert_true(sessions > 3);
+    assert_true(sessions > (by_budget ? 1 : 3));
+    if (by_budget) {
+      forget(&pages);
+      continue;
+    }
     /* Once more, from the journal alone. */
     int64_t asked = s.asked, decided;
     mmci_choice again[SET];
@@ -518,6 +562,8 @@ int main(void) {
       cmocka_unit_test(gains_are_found_in_noise),
       cmocka_unit_test(variants_are_found),
       cmocka_unit_test(lanes_are_found),
+      cmocka_unit_test(padding_is_found),
+      cmocka_unit_test(gains_of_no_time),
       cmocka_unit_test(what_is_unsupported_is_left_out),
       cmocka_unit_test(nothing_to_multiply),
       cmocka_unit_test(sets_share),

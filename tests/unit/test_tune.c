@@ -148,7 +148,7 @@ static void a_spent_budget_is_no_failure(void **state) {
   mmc_tune_report all = tune(f, MMC_OK);
   mmc_chain_destroy(f->chain);
   assert_int_equal(mmc_chain_parse(f->context, "f64:7x4x5x3:NTN", &f->chain), MMC_OK);
-  f->options.budget_s = 0.02;
+  f->options.budget_s = 0.003;
   int calls = 0;
   mmc_tune_report report;
   do {
@@ -274,8 +274,22 @@ static void bad_options_are_named(void **state) {
   f->options = good;
   f->options.calibrate = true;
   good = f->options;
+  f->options.objective = "joules";
+  expect(f, MMC_E_ARG, "objective: expected time or energy, got 'joules'");
+  f->options = good;
+  f->options.meter = "none";
+  expect(f, MMC_E_ARG, "meter: expected objective energy with it");
   f->options.objective = "energy";
-  expect(f, MMC_E_ARG, "objective: expected time, got 'energy'");
+  expect(f, MMC_E_UNSUPPORTED, "meter: nothing measures joules here: no meter is asked for");
+  f->options.meter = "gauge";
+  expect(f, MMC_E_ARG,
+         "meter: expected cpu, blas, ref, cuda, cuda:N, rapl, nvml:N, replay:FILE or none, got "
+         "'gauge'");
+  f->options.meter = NULL;
+  f->options.range = 8;
+  expect(f, MMC_E_ARG,
+         "range: expected objective time with it; of other sizes than those of chains and products "
+         "a model gives the joules");
   f->options = good;
   f->options.precision = "rough";
   expect(f, MMC_E_ARG, "precision: expected native, faithful or fast, got 'rough'");

@@ -3,7 +3,8 @@
  * The watching device multiplies nothing. It follows which work is ordered behind which through
  * queues and events, and finds pieces that touch the same part of C without order, work that the
  * end of a capture does not wait for, what is never released; and it fails at any call that it is
- * told to. */
+ * told to. With timers it has a clock of its own, on which a product takes as long as the test
+ * says, and launches are seen to be waited for only when the clock is read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,12 +31,16 @@ struct mmci_queue {
 };
 struct mmci_event {
   uint64_t behind;
+  bool is_timer;
+  double at_s;
+  int64_t syncs; /* that were, when it was recorded */
 };
 struct mmci_kernel {
   mmci_gemm gemm;
 };
 struct mmci_graph {
   int works;
+  double seconds;
 };
 
 typedef struct work {
@@ -53,6 +58,11 @@ static struct {
   work works[WATCHED];
   int count, used_queues, captures, copies;
   mmci_queue *used[QUEUES];
+  /* The clock, and what calls of variant 0 and of others add to it, give or take jitter. */
+  double now_s, plain_s, variant_s, jitter;
+  uint64_t random;
+  double captured_s;
+  int64_t syncs, launches;
 } watch;
 
 static mmc_status call(mmci_error *error) {
@@ -126,12 +136,15 @@ static void add_work(mmci_queue *queue, const mmci_gemm *gemm, const char *c) {
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
   (void)a, (void)b;
+  *(watch.capturing ? &watch.captured_s : &watch.now_s) +=
+      kernel->gemm.variant == 0 ? watch.plain_s : watch.variant_s;
   add_work(queue, &kernel->gemm, c);
   return call(error);
 }
 static mmc_status sync_queue(mmci_queue *queue, mmci_error *error) {
   (void)queue;
   assert_false(watch.capturing);
+  watch.syncs++;
   return call(error);
 }
 static mmc_status alloc_memory(mmci_device *device, size_t size, void **out, mmci_error *error) {
@@ -176,12 +189,25 @@ static mmc_status event_create(mmci_device *device, mmci_event **out, mmci_error
   watch.events++;
   return MMC_OK;
 }
+static mmc_status timed_event_create(mmci_device *device, mmci_event **out, mmci_error *error) {
+  mmc_status status = event_create(device, out, error);
+  if (status == MMC_OK) (*out)->is_timer = true;
+  return status;
+}
+static mmc_status seconds_between(mmci_event *from, mmci_event *to, double *seconds,
+                                  mmci_error *error) {
+  assert_true(from->is_timer && to->is_timer && to->syncs < watch.syncs);
+  *seconds = to->at_s - from->at_s;
+  return call(error);
+}
 static void event_destroy(mmci_event *event) {
   watch.events--;
   free(event);
 }
 static mmc_status event_record(mmci_queue *queue, mmci_event *event, mmci_error *error) {
   event->behind = *behind_of(queue);
+  event->at_s = watch.now_s;
+  event->syncs = watch.syncs;
   return call(error);
 }
 static mmc_status event_wait(mmci_queue *queue, mmci_event *event, mmci_error *error) {
@@ -196,6 +222,7 @@ static mmc_status capture_begin(mmci_queue *queue, mmci_error *error) {
   watch.first = queue;
   watch.count = watch.used_queues = 0;
   watch.captures++;
+  watch.captured_s = 0;
   return MMC_OK;
 }
 static mmc_status capture_end(mmci_queue *queue, mmci_graph **out, mmci_error *error) {
@@ -210,6 +237,7 @@ static mmc_status capture_end(mmci_queue *queue, mmci_graph **out, mmci_error *e
       if (overlap(&watch.works[i], &watch.works[j])) assert_true(watch.works[j].behind >> i & 1);
   *out = malloc(sizeof **out);
   (*out)->works = watch.count;
+  (*out)->seconds = watch.captured_s;
   watch.graphs++;
   return MMC_OK;
 }
@@ -220,34 +248,41 @@ static void graph_destroy(mmci_graph *graph) {
 static mmc_status graph_launch(mmci_queue *queue, mmci_graph *graph, mmci_error *error) {
   (void)queue;
   assert_true(graph->works > 0);
+  watch.now_s += graph->seconds * (1 + watch.jitter * random_unit(&watch.random));
+  watch.launches++;
   return call(error);
 }
 
-static const mmci_device_async watching_async = {.queues = QUEUES,
-                                                 .upload = upload,
-                                                 .copy = copy,
-                                                 .event_create = event_create,
-                                                 .event_destroy = event_destroy,
-                                                 .event_record = event_record,
-                                                 .event_wait = event_wait,
-                                                 .capture_begin = capture_begin,
-                                                 .capture_end = capture_end,
-                                                 .graph_destroy = graph_destroy,
-                                                 .graph_launch = graph_launch};
-static const mmci_device_ops watching = {.abi = MMCI_DEVICE_ABI,
-                                         .size = sizeof(mmci_device_ops),
-                                         .name = "watching",
-                                         .supports = supports,
-                                         .variants = variants,
-                                         .prepare = prepare,
-                                         .release = release,
-                                         .queue_open = queue_open,
-                                         .queue_close = queue_close,
-                                         .enqueue = enqueue,
-                                         .sync = sync_queue,
-                                         .alloc = alloc_memory,
-                                         .dealloc = dealloc_memory,
-                                         .async = &watching_async};
+#define SLOTS                                                                                 \
+  .queues = QUEUES, .upload = upload, .copy = copy, .event_create = event_create,             \
+  .event_destroy = event_destroy, .event_record = event_record, .event_wait = event_wait,     \
+  .capture_begin = capture_begin, .capture_end = capture_end, .graph_destroy = graph_destroy, \
+  .graph_launch = graph_launch
+static const mmci_device_async watching_async = {SLOTS};
+static const mmci_device_async timing_async = {SLOTS, .timer_create = timed_event_create,
+                                               .seconds_between = seconds_between};
+static mmci_device_ops watching(bool with_timers) {
+  return (mmci_device_ops){.abi = MMCI_DEVICE_ABI,
+                           .size = sizeof(mmci_device_ops),
+                           .name = "watching",
+                           .supports = supports,
+                           .variants = variants,
+                           .prepare = prepare,
+                           .release = release,
+                           .queue_open = queue_open,
+                           .queue_close = queue_close,
+                           .enqueue = enqueue,
+                           .sync = sync_queue,
+                           .alloc = alloc_memory,
+                           .dealloc = dealloc_memory,
+                           .async = with_timers ? &timing_async : &watching_async};
+}
+
+/* All anew; a call takes 30 us. */
+static void watch_anew(void) {
+  memset(&watch, 0, sizeof watch);
+  watch.plain_s = watch.variant_s = 3e-5;
+}
 
 static void all_is_released(void) {
   assert_int_equal(watch.queues, 0);
@@ -285,8 +320,10 @@ static void work_is_ordered(void **state) {
   (void)state;
   mmci_error error = {0};
   for (size_t r = 0; r < sizeof recipes / sizeof recipes[0]; r++)
-    for (int adding = 0; adding < 2; adding++) {
-      memset(&watch, 0, sizeof watch);
+    for (int turn = 0; turn < 4; turn++) {
+      bool adding = turn % 2 != 0;
+      mmci_device_ops ops = watching(turn / 2 != 0);
+      watch_anew();
       struct mmci_device device;
       mmci_measure_options options = quick();
       mmci_bench *bench;
@@ -294,7 +331,7 @@ static void work_is_ordered(void **state) {
       gemm.accumulate = adding;
       mmci_recipe recipe;
       assert_int_equal(mmci_recipe_parse(recipes[r], 5, 6, 7, &recipe, &error), MMC_OK);
-      assert_int_equal(mmci_bench_open(&watching, &device, &options, &bench, &error), MMC_OK);
+      assert_int_equal(mmci_bench_open(&ops, &device, &options, &bench, &error), MMC_OK);
       mmci_machine machine = mmci_bench_machine(bench);
       assert_int_equal(machine.lanes, QUEUES);
       mmci_measured measured;
@@ -317,11 +354,12 @@ static void work_is_ordered(void **state) {
 static void every_call_may_fail(void **state) {
   (void)state;
   static const int with_lanes_and_pad[] = {3, 6};
-  for (int i = 0; i < 2; i++) {
-    int r = with_lanes_and_pad[i];
+  for (int i = 0; i < 4; i++) {
+    int r = with_lanes_and_pad[i % 2];
+    mmci_device_ops ops = watching(i >= 2);
     bool failed = true;
     for (int64_t fail_at = 1; failed && fail_at < 400; fail_at++) {
-      memset(&watch, 0, sizeof watch);
+      watch_anew();
       watch.fail_at = fail_at;
       struct mmci_device device;
       mmci_measure_options options = quick();
@@ -332,7 +370,7 @@ static void every_call_may_fail(void **state) {
       mmci_measured measured;
       mmci_error error = {0};
       mmci_recipe_parse(recipes[r], 5, 6, 7, &recipe, &error);
-      mmc_status status = mmci_bench_open(&watching, &device, &options, &bench, &error);
+      mmc_status status = mmci_bench_open(&ops, &device, &options, &bench, &error);
       assert_int_equal(status == MMC_OK, bench != NULL);
       if (status == MMC_OK) {
         mmci_machine machine = mmci_bench_machine(bench);
@@ -353,12 +391,13 @@ static void every_call_may_fail(void **state) {
 
 static void unsupported_variants(void **state) {
   (void)state;
-  memset(&watch, 0, sizeof watch);
+  watch_anew();
   struct mmci_device device;
+  mmci_device_ops ops = watching(false);
   mmci_measure_options options = quick();
   mmci_bench *bench;
   mmci_error error = {0};
-  assert_int_equal(mmci_bench_open(&watching, &device, &options, &bench, &error), MMC_OK);
+  assert_int_equal(mmci_bench_open(&ops, &device, &options, &bench, &error), MMC_OK);
   mmci_machine machine = mmci_bench_machine(bench);
   mmci_gemm gemm = product(MMC_F32, 5, 6, 7);
   mmci_recipe recipe = mmci_recipe_whole(2);
@@ -370,6 +409,68 @@ static void unsupported_variants(void **state) {
   assert_int_equal(machine.measure(machine.user, &gemm, &recipe, &measured, &error), MMC_E_NOMEM);
   mmci_bench_close(bench);
   all_is_released();
+}
+
+/* ---- the device's clock -------------------------------------------------------------------- */
+
+static mmci_measured compared(double variant_s, double jitter) {
+  watch_anew();
+  watch.variant_s = variant_s;
+  watch.jitter = jitter;
+  struct mmci_device device;
+  mmci_device_ops ops = watching(true);
+  mmci_measure_options options = mmci_measure_defaults();
+  mmci_bench *bench;
+  mmci_error error = {0};
+  mmci_gemm gemm = product(MMC_F32, 5, 6, 7);
+  mmci_recipe recipe = mmci_recipe_whole(1);
+  mmci_measured out;
+  assert_int_equal(mmci_bench_open(&ops, &device, &options, &bench, &error), MMC_OK);
+  mmci_machine machine = mmci_bench_machine(bench);
+  watch.launches = 0;
+  assert_int_equal(machine.compare(machine.user, &gemm, &recipe, &out, &error), MMC_OK);
+  mmci_bench_close(bench);
+  all_is_released();
+  return out;
+}
+
+/* Launches: two samples a turn, and one that is not timed for every wait. */
+static void comparisons_end_early(void **state) {
+  (void)state;
+  mmci_measured lost = compared(3.3e-5, 0);
+  assert_true(fabs(lost.gain.value - 1 / 1.1) <= 1e-9 && fabs(lost.plain_s - 3e-5) <= 1e-12);
+  assert_int_equal(watch.launches, 2 * 5 + 1);
+  mmci_measured won = compared(2.7e-5, 0);
+  assert_true(fabs(won.gain.value - 1 / 0.9) <= 1e-9);
+  assert_true(fabs(won.seconds.value - 2.7e-5) <= 1e-12);
+  assert_int_equal(watch.launches, 2 * 11 + 2);
+  mmci_measured blurred = compared(2.7e-5, 0.05);
+  assert_int_equal(watch.launches, 2 * 31 + 4);
+  assert_true(blurred.gain.low <= 1 / 0.9 && 1 / 0.9 <= blurred.gain.high);
+  assert_true(blurred.gain.low > 1);
+}
+
+static void steady_times_take_few_samples(void **state) {
+  (void)state;
+  for (int blurred = 0; blurred < 2; blurred++) {
+    watch_anew();
+    watch.jitter = blurred ? 0.05 : 0;
+    struct mmci_device device;
+    mmci_device_ops ops = watching(true);
+    mmci_measure_options options = mmci_measure_defaults();
+    mmci_bench *bench;
+    mmci_error error = {0};
+    mmci_gemm gemm = product(MMC_F32, 5, 6, 7);
+    mmci_recipe whole = mmci_recipe_whole(0);
+    mmci_measured measured;
+    assert_int_equal(mmci_bench_open(&ops, &device, &options, &bench, &error), MMC_OK);
+    mmci_machine machine = mmci_bench_machine(bench);
+    assert_int_equal(machine.measure(machine.user, &gemm, &whole, &measured, &error), MMC_OK);
+    assert_true(fabs(measured.seconds.value - 3e-5) <= (blurred ? 0.05 : 1e-7) * 3e-5);
+    assert_int_equal(watch.launches, blurred ? 9 + 2 : 3 + 1);
+    mmci_bench_close(bench);
+    all_is_released();
+  }
 }
 
 /* ---- the host ------------------------------------------------------------------------------ */
@@ -396,7 +497,7 @@ static void host_devices(void **state) {
       mmci_measured of_small, of_large;
       assert_int_equal(machine.measure(machine.user, &small, &whole, &of_small, &error), MMC_OK);
       assert_int_equal(machine.measure(machine.user, &large, &whole, &of_large, &error), MMC_OK);
-      assert_true(of_large.seconds.low > of_small.seconds.high); /* 13824 times the work */
+      assert_true(of_large.seconds.value > of_small.seconds.value); /* 13824 times the work */
       for (size_t r = 0; r < sizeof recipes / sizeof recipes[0]; r++) {
         mmci_gemm gemm = product(dtype, 5, 6, 7);
         mmci_recipe recipe;
@@ -442,8 +543,12 @@ static void a_search_on_the_host(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(work_is_ordered),      cmocka_unit_test(every_call_may_fail),
-      cmocka_unit_test(unsupported_variants), cmocka_unit_test(host_devices),
+      cmocka_unit_test(work_is_ordered),
+      cmocka_unit_test(every_call_may_fail),
+      cmocka_unit_test(unsupported_variants),
+      cmocka_unit_test(comparisons_end_early),
+      cmocka_unit_test(steady_times_take_few_samples),
+      cmocka_unit_test(host_devices),
       cmocka_unit_test(a_search_on_the_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

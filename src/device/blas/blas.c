@@ -1,15 +1,23 @@
 /* blas.c: the device "blas": products by any CBLAS, in the caller's process and threads.
  *
- * Matrices go to xGEMM, vectors to xGEMV and xDOT, f16 and bf16 to SGEMM in panels. What this CBLAS
- * cannot express goes to the plain loops of ref: sizes beyond its 32-bit integers, and conjugation
- * without transposition where it lacks OpenBLAS's extension for that. */
+ * Matrices go to xGEMM or, small, to LIBXSMM, vectors to xGEMV and xDOT, f16 and bf16 to SGEMM in
+ * panels. Of a batch, what takes one thread is shared out among several. What this CBLAS cannot
+ * express goes to the plain loops of ref: sizes beyond its 32-bit integers, and conjugation
+ * without transposition where it lacks OpenBLAS's extension for that.
+ *
+ * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
 #include <cblas.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "device/blas/blas.h"
+#include "device/blas/blas_chain.h"
 #include "device/blas/half_gemm.h"
+#include "device/blas/threads.h"
+#include "device/blas/workers.h"
+#include "device/blas/xsmm.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
 
@@ -28,11 +36,10 @@ typedef enum method {
   DOT,           /* row times column */
   MATRIX_VECTOR, /* n = 1 */
   VECTOR_MATRIX, /* m = 1 */
+  SMALL,         /* by LIBXSMM */
   MATRIX_MATRIX,
   METHOD_COUNT
 } method;
-
-typedef void (*multiply_fn)(const mmci_gemm *gemm, const void *a, const void *b, void *c);
 
 struct mmci_queue {
   mmci_half_panels panels;
@@ -40,7 +47,11 @@ struct mmci_queue {
 
 struct mmci_kernel {
   mmci_gemm gemm;
-  multiply_fn multiply; /* NULL: in panels */
+  mmci_xsmm_fn small;    /* or NULL */
+  mmci_blas_fn multiply; /* NULL: in panels */
+  bool is_single;        /* one product whose operands are given by their addresses */
+  int threads;           /* that share a batch */
+  int limit;             /* of OpenBLAS's threads; 0: as many as it takes */
 };
 
 static bool is_real(mmc_dtype dtype) {
@@ -63,6 +74,7 @@ static method choose(const mmci_gemm *gemm) {
   /* xGEMV cannot conjugate the vector. */
   if (n == 1 && !b_conj && has_op(gemm->a.trans, a_conj)) return MATRIX_VECTOR;
   if (m == 1 && !a_conj && has_op(!gemm->b.trans, b_conj)) return VECTOR_MATRIX;
+  if (mmci_xsmm_pays(gemm)) return SMALL;
   return has_op(gemm->a.trans, a_conj) && has_op(gemm->b.trans, b_conj) ? MATRIX_MATRIX : LOOPS;
 }
 
@@ -145,7 +157,7 @@ static void write_zeros(PARAMETERS) {
   [MATRIX_VECTOR] = matrix_vector_##suffix, [VECTOR_MATRIX] = vector_matrix_##suffix, \
   [MATRIX_MATRIX] = gemm_##suffix
 
-static const multiply_fn calls[][METHOD_COUNT] = {
+static const mmci_blas_fn calls[][METHOD_COUNT] = {
     [MMC_F32] = {ANY_DTYPE, [DOT] = dot_f32, MATRICES(f32)},
     [MMC_F64] = {ANY_DTYPE, [DOT] = dot_f64, MATRICES(f64)},
     [MMC_C64] = {ANY_DTYPE, MATRICES(c64)},
@@ -154,13 +166,85 @@ static const multiply_fn calls[][METHOD_COUNT] = {
     [MMC_BF16] = {ANY_DTYPE},
 };
 
-static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
-                          const void *b, void *c, mmci_error *error) {
-  (void)error;
-  if (kernel->multiply != NULL)
+mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
+  method method = choose(gemm);
+  /* CBLAS has no conjugate of real numbers. */
+  if (is_real(gemm->dtype)) gemm->a.conj = gemm->b.conj = false;
+  return calls[gemm->dtype][method == SMALL ? MATRIX_MATRIX : method];
+}
+
+double mmci_blas_serial_s(const mmci_gemm *gemm) {
+  method method = choose(gemm);
+  double rate = method == LOOPS || method == PANELS ? 1e9 : 4e10;
+  return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
+}
+
+bool mmci_blas_is_serial(const mmci_gemm *gemm) {
+  double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
+  switch (choose(gemm)) {
+    case PANELS:
+      return false; /* they are the queue's */
+    case DOT:
+    case MATRIX_VECTOR:
+    case VECTOR_MATRIX:
+      return terms < 9216; /* this and the next are OpenBLAS's thresholds */
+    case MATRIX_MATRIX:
+      return terms <= 64 * 64 * 64;
+    default:
+      return true;
+  }
+}
+
+static void multiply(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
+                     void *c) {
+  if (kernel->small != NULL)
+    kernel->small(b, a, c);
+  else if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
   else
     mmci_half_gemm(&kernel->gemm, a, b, c, &queue->panels);
+}
+
+static void multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                           const void *b, void *c, int64_t i) {
+  const mmci_gemm *gemm = &kernel->gemm;
+  size_t size = mmc_dtype_size(gemm->dtype);
+  multiply(queue, kernel, mmci_batch_at(a, &gemm->a, size, i), mmci_batch_at(b, &gemm->b, size, i),
+           mmci_batch_result_at(c, false, gemm->c_stride, size, i));
+}
+
+/* ---- threads ------------------------------------------------------------------------------- */
+
+static const char *const fewer_threads[] = {"1 thread",   "2 threads",  "4 threads",
+                                            "8 threads",  "16 threads", "32 threads",
+                                            "64 threads", "128 threads"};
+enum { MOST_VARIANTS = sizeof fewer_threads / sizeof fewer_threads[0] };
+
+static int variants(mmci_device *device, const mmci_gemm *gemm) {
+  (void)device;
+  method how = choose(gemm);
+  if (how == NOTHING || how == ZEROS || how == LOOPS) return 0;
+  int threads = mmci_blas_threads(), count = 0;
+  while (count < MOST_VARIANTS && 1 << count < threads) count++;
+  return count;
+}
+
+static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                          const void *b, void *c, mmci_error *error) {
+  int64_t batch = kernel->gemm.batch;
+  (void)error;
+  if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
+  if (kernel->is_single) {
+    multiply(queue, kernel, a, b, c);
+  } else if (kernel->threads == 1) {
+    for (int64_t i = 0; i < batch; i++) multiply_entry(queue, kernel, a, b, c, i);
+  } else {
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(kernel->threads)
+#endif
+    for (int64_t i = 0; i < batch; i++) multiply_entry(queue, kernel, a, b, c, i);
+  }
+  if (kernel->limit > 0) mmci_blas_threads_restore();
   return MMC_OK;
 }
 
@@ -169,7 +253,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 static void describe(const mmci_device *device, char *text, size_t size) {
   (void)device;
 #ifdef MMCI_OPENBLAS
-  snprintf(text, size, "%s, %d threads", openblas_get_config(), openblas_get_num_threads());
+  snprintf(text, size, "%s, %d threads", openblas_get_config(), mmci_blas_threads());
 #else
   snprintf(text, size, "a CBLAS that does not say which");
 #endif
@@ -183,6 +267,7 @@ static void identify(const mmci_device *device, mmci_identity *out) {
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
+  if (gemm->variant > 0 && gemm->variant <= MOST_VARIANTS) return fewer_threads[gemm->variant - 1];
   switch (choose(gemm)) {
     case NOTHING:
       return "nothing";
@@ -197,6 +282,8 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
       return "gemv";
     case MATRIX_MATRIX:
       return "gemm";
+    case SMALL:
+      return "libxsmm";
     case LOOPS:
     case METHOD_COUNT:
       break;
@@ -206,12 +293,20 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
 
 static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                           mmci_error *error) {
-  (void)device;
+  int count = gemm->variant != 0 ? variants(device, gemm) : 0;
+  if (gemm->variant < 0 || gemm->variant > count)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 to %d, got %d", count,
+                     gemm->variant);
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  *kernel = (mmci_kernel){.gemm = *gemm, .multiply = calls[gemm->dtype][choose(gemm)]};
-  /* CBLAS has no conjugate of real numbers. */
-  if (is_real(gemm->dtype)) kernel->gemm.a.conj = kernel->gemm.b.conj = false;
+  *kernel = (mmci_kernel){
+      .gemm = *gemm, .threads = 1, .limit = gemm->variant > 0 ? 1 << (gemm->variant - 1) : 0};
+  kernel->multiply = mmci_blas_call(&kernel->gemm);
+  if (choose(gemm) == SMALL) kernel->small = mmci_xsmm_code(gemm);
+  if (gemm->batch == 0) kernel->gemm.batch = 1;
+  kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
+  if (gemm->batch > 1 && mmci_blas_is_serial(gemm))
+    kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
   *out = kernel;
   return MMC_OK;
 }
@@ -242,7 +337,7 @@ const mmci_device_ops mmci_device_blas = {
     .describe = describe,
     .identify = identify,
     .supports = mmci_host_supports,
-    .variants = mmci_host_variants,
+    .variants = variants,
     .kernel_name = kernel_name,
     .prepare = prepare,
     .release = release,
@@ -250,6 +345,11 @@ const mmci_device_ops mmci_device_blas = {
     .queue_close = queue_close,
     .enqueue = enqueue,
     .sync = mmci_host_sync,
+    .chain_supports = mmci_blas_chain_supports,
+    .chain_name = mmci_blas_chain_name,
+    .chain_prepare = mmci_blas_chain_prepare,
+    .chain_release = mmci_blas_chain_release,
+    .chain_enqueue = mmci_blas_chain_enqueue,
     .alloc = mmci_host_alloc,
     .dealloc = mmci_host_dealloc,
 };

@@ -15,6 +15,7 @@
   X(cublasSetWorkspace_v2)           \
   X(cublasSetMathMode)               \
   X(cublasGemmEx_64)                 \
+  X(cublasGemmStridedBatchedEx_64)   \
   X(cublasGetProperty)               \
   X(cublasGetStatusString)           \
   X(cublasLtCreate)                  \

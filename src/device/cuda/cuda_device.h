@@ -105,6 +105,16 @@ mmc_status mmci_cuda_find_cublas(mmci_device *device, mmci_error *error);
 /* Bytes of workspace that a queue offers to products. */
 size_t mmci_cuda_workspace_bytes(const mmci_device *device);
 
+/* ---- chain.c --------------------------------------------------------------------------------- */
+
+bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_device_chain *chain);
+const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_device_chain *chain);
+mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_device_chain *chain,
+                                   mmci_chain_kernel **out, mmci_error *error);
+void mmci_cuda_chain_release(mmci_chain_kernel *kernel);
+mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                   const void *const *operands, void *c, mmci_error *error);
+
 /* ---- queue.c --------------------------------------------------------------------------------- */
 
 mmc_status mmci_cuda_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error);

@@ -40,9 +40,9 @@ const char *mmci_faithful_name(mmci_faithful_way way) {
 }
 
 bool mmci_faithful_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
-  return device->major == HOPPER && device->minor == 0 && gemm->dtype == MMC_F32 && gemm->m > 0 &&
-         gemm->k > 0 && gemm->n > 0 && gemm->m <= LONGEST && gemm->k <= LONGEST &&
-         gemm->n <= LONGEST;
+  return device->major == HOPPER && device->minor == 0 && gemm->dtype == MMC_F32 &&
+         gemm->batch <= 1 && !gemm->a.gathered && !gemm->b.gathered && gemm->m > 0 && gemm->k > 0 &&
+         gemm->n > 0 && gemm->m <= LONGEST && gemm->k <= LONGEST && gemm->n <= LONGEST;
 }
 
 bool mmci_faithful_pays(const mmci_gemm *gemm) {

@@ -19,7 +19,8 @@ typedef struct mmci_faithful mmci_faithful;
 
 const char *mmci_faithful_name(mmci_faithful_way way); /* as plans and explain show it */
 
-/* Whether there are kernels for it: real FP32, compute capability 9.0, neither size 0. */
+/* Whether there are kernels for it: one product of real FP32 matrices, compute capability 9.0, no
+ * size 0. */
 bool mmci_faithful_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 /* Whether it was measured to be faster than FP32 (docs/faithful.md), and sums are long enough for
  * it to be as accurate. */

@@ -2,8 +2,9 @@
  *
  * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
- * the algorithms that cuBLASLt proposes. What cuBLAS cannot say goes to products_plain.cu. Faithful
- * f32 products that are large enough go to faithful.c as variant 0. */
+ * the algorithms that cuBLASLt proposes, 1 to 24, and the ways of tee.h, from 25 on. A batch is one
+ * strided call, without variants. Faithful f32 products that are large enough go to faithful.c as
+ * variant 0. What cuBLAS cannot say goes to products_plain.cu. */
 #include <stdint.h>
 #include <string.h>
 
@@ -11,14 +12,16 @@
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/faithful.h"
+#include "device/cuda/tee.h"
 
 enum {
-  VARIANTS_MAX = 12,
+  VARIANTS_MAX = 24,
+  FIRST_TEE = VARIANTS_MAX + 1, /* variants are numbers that records keep */
   VECTOR_BYTES = 16, /* cuBLASLt's algorithms are asked for with addresses that are multiples */
   HOPPER = 9,
 };
 
-typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS, CUBLASLT, FAITHFUL } way;
+typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS_BATCH, CUBLAS, CUBLASLT, FAITHFUL, TEE } way;
 
 typedef struct arithmetic {
   cudaDataType_t type, scale;
@@ -39,8 +42,10 @@ static const arithmetic TF32 = {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_
 static const arithmetic TF32_COMPLEX = {CUDA_C_32F, CUDA_C_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
                                         "cublas tf32 complex"};
 static const char *const VARIANT_NAMES[] = {
-    "cublaslt 1", "cublaslt 2", "cublaslt 3", "cublaslt 4",  "cublaslt 5",  "cublaslt 6",
-    "cublaslt 7", "cublaslt 8", "cublaslt 9", "cublaslt 10", "cublaslt 11", "cublaslt 12"};
+    "cublaslt 1",  "cublaslt 2",  "cublaslt 3",  "cublaslt 4",  "cublaslt 5",  "cublaslt 6",
+    "cublaslt 7",  "cublaslt 8",  "cublaslt 9",  "cublaslt 10", "cublaslt 11", "cublaslt 12",
+    "cublaslt 13", "cublaslt 14", "cublaslt 15", "cublaslt 16", "cublaslt 17", "cublaslt 18",
+    "cublaslt 19", "cublaslt 20", "cublaslt 21", "cublaslt 22", "cublaslt 23", "cublaslt 24"};
 
 static const float ONE_F32[2] = {1, 0}, ZERO_F32[2] = {0, 0};
 static const double ONE_F64[2] = {1, 0}, ZERO_F64[2] = {0, 0};
@@ -67,6 +72,7 @@ struct mmci_kernel {
   stored a, b, c;
   lt_product lt;           /* CUBLASLT */
   mmci_faithful *faithful; /* FAITHFUL */
+  mmci_tee *tee;           /* TEE */
 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -102,8 +108,13 @@ static bool express(const mmci_form *form, int64_t rows, int64_t cols, mmc_dtype
   return out->cols == 1;
 }
 
+static bool is_batch(const mmci_gemm *gemm) {
+  return gemm->batch > 1;
+}
+
 static way way_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
-  if (gemm->variant != 0) return CUBLASLT;
+  if (is_batch(gemm)) return CUBLAS_BATCH;
+  if (gemm->variant != 0) return gemm->variant < FIRST_TEE ? CUBLASLT : TEE;
   return gemm->precision == MMCI_FAITHFUL && mmci_faithful_supports(&device->properties, gemm) &&
                  mmci_faithful_pays(gemm)
              ? FAITHFUL
@@ -123,7 +134,8 @@ static void choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci_ke
     kernel->way = NOTHING;
   else if (gemm->k == 0)
     kernel->way = ZEROS;
-  else if (!express(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
+  else if (gemm->a.gathered || gemm->b.gathered ||
+           !express(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
            !express(&gemm->b, gemm->k, gemm->n, gemm->dtype, &kernel->b) ||
            !express(&c, gemm->m, gemm->n, gemm->dtype, &kernel->c))
     kernel->way = PLAIN;
@@ -134,7 +146,8 @@ static void choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci_ke
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   return (unsigned)gemm->dtype < sizeof NATIVE / sizeof *NATIVE && gemm->m >= 0 && gemm->k >= 0 &&
-         gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1;
+         gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 &&
+         gemm->a.stride >= 0 && gemm->b.stride >= 0;
 }
 
 const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
@@ -153,7 +166,12 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       break;
     case FAITHFUL:
       return mmci_faithful_name(mmci_faithful_choose(gemm, device->properties.multiProcessorCount));
+    case TEE:
+      if (gemm->variant - FIRST_TEE < mmci_tee_ways(gemm->dtype))
+        return mmci_tee_name(gemm->dtype, gemm->variant - FIRST_TEE);
+      break;
     case CUBLAS:
+    case CUBLAS_BATCH:
       break;
   }
   return kernel.arithmetic->name;
@@ -268,6 +286,8 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   if (kernel.way < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK) return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   lt_destroy(device->cublas, &kernel.lt);
+  for (int way = 0; way < mmci_tee_ways(gemm->dtype); way++)
+    if (mmci_tee_supports(&device->properties, gemm, way)) count = FIRST_TEE + way;
   return count;
 }
 
@@ -304,6 +324,12 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   choose_way(device, gemm, kernel);
   if (kernel->way == CUBLASLT) status = prepare_lt(kernel, error);
   if (kernel->way == FAITHFUL) status = prepare_faithful(kernel, error);
+  if (is_batch(gemm) && gemm->variant != 0)
+    status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a batch, got %d",
+                       gemm->variant);
+  else if (kernel->way == TEE)
+    status =
+        mmci_tee_prepare(&device->properties, gemm, gemm->variant - FIRST_TEE, &kernel->tee, error);
   if (status == MMC_OK)
     *out = kernel;
   else
@@ -313,11 +339,10 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
 
 void mmci_cuda_release(mmci_kernel *kernel) {
   if (kernel == NULL) return;
+  MMCI_CUDA_ON_ANYHOW(kernel->device);
+  mmci_tee_release(kernel->tee);
   lt_destroy(kernel->device->cublas, &kernel->lt);
-  if (kernel->faithful != NULL) {
-    MMCI_CUDA_ON_ANYHOW(kernel->device);
-    mmci_faithful_release(kernel->faithful);
-  }
+  mmci_faithful_release(kernel->faithful);
   free(kernel);
 }
 
@@ -325,8 +350,9 @@ void mmci_cuda_release(mmci_kernel *kernel) {
 static way way_of_addresses(const mmci_kernel *kernel, const void *a, const void *b,
                             const void *c) {
   uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
-  if (kernel->way < CUBLAS) return kernel->way;
+  if (kernel->way < CUBLAS_BATCH) return kernel->way;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
+  if (kernel->way == TEE) return mmci_tee_takes(kernel->tee, a, b) ? TEE : CUBLAS;
   return kernel->way == CUBLASLT && bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->way;
 }
 
@@ -342,6 +368,17 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
     case ZEROS:
     case PLAIN:
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case CUBLAS_BATCH: {
+      const mmci_gemm *g = &kernel->gemm;
+      mmc_status status = mmci_cuda_bind_handle(queue, error);
+      if (status != MMC_OK) return status;
+      MMCI_CUBLAS_TRY(
+          cublas, cublasGemmStridedBatchedEx_64,
+          (queue->handle, left->op, right->op, g->n, g->m, g->k, kernel->one, b, as->type, left->ld,
+           g->b.stride, a, as->type, right->ld, g->a.stride, kernel->beta, c, as->type,
+           kernel->c.ld, g->c_stride, g->batch, as->compute, CUBLAS_GEMM_DEFAULT));
+      break;
+    }
     case CUBLAS: {
       mmc_status status = mmci_cuda_bind_handle(queue, error);
       if (status != MMC_OK) return status;
@@ -360,6 +397,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
       break;
     case FAITHFUL:
       return mmci_faithful_enqueue(queue->stream, kernel->faithful, a, b, c, error);
+    case TEE:
+      return mmci_tee_enqueue(kernel->tee, queue->stream, a, b, c, error);
   }
   return MMC_OK;
 }

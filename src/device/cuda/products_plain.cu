@@ -1,5 +1,6 @@
-/* products_plain.cu: any product, for what cuBLAS cannot say: conjugated and not transposed, or at
- * addresses that it does not take. One 64 x 64 tile of C per block, staged through shared memory.
+/* products_plain.cu: any product or batch of them, for what cuBLAS cannot say: conjugated and not
+ * transposed, gathered, or at addresses that it does not take. One 64 x 64 tile of C per block,
+ * staged through shared memory.
  *
  * Layout  any forms, sizes and leading dimensions in 64 bits; edges guarded
  * Launch  a 1-D grid that strides over the tiles, 256 threads, 4 x 4 elements of C each
@@ -19,9 +20,17 @@ static const int64_t MOST_BLOCKS = 1 << 20;
 static_assert(TILE * DEPTH % THREADS == 0, "every thread stages as many elements");
 
 struct Shape {
-  int64_t m, k, n, lda, ldb, ldc;
-  bool a_trans, a_conj, b_trans, b_conj, accumulate;
+  int64_t m, k, n, lda, ldb, ldc, batch, a_stride, b_stride, c_stride;
+  bool a_trans, a_conj, a_gathered, b_trans, b_conj, b_gathered, accumulate;
 };
+
+/* Matrix number i of an operand. */
+template <typename Stored>
+static __device__ __forceinline__ const Stored *matrix(const void *data, int64_t i, int64_t stride,
+                                                       bool gathered) {
+  return gathered ? static_cast<const Stored *const *>(data)[i]
+                  : static_cast<const Stored *>(data) + i * stride;
+}
 
 /* Rows first_row.. and columns first_col.. of an operand of rows x cols into a HEIGHT x WIDTH tile;
  * zeros outside. Threads side by side read side by side. */
@@ -42,15 +51,19 @@ static __device__ __forceinline__ void stage(const typename Element::Stored *fro
 
 template <typename Element>
 __global__ void __launch_bounds__(THREADS)
-    plain_product(Shape s, const typename Element::Stored *a, const typename Element::Stored *b,
-                  typename Element::Stored *c) {
+    plain_product(Shape s, const void *all_a, const void *all_b, typename Element::Stored *all_c) {
   typedef typename Element::Sum Sum;
+  typedef typename Element::Stored Stored;
   /* One column of A, one row of B after the other. The odd width spreads columns over the banks. */
   __shared__ Sum a_tile[DEPTH][TILE + 1], b_tile[DEPTH][TILE + 1];
   const int row = (int)threadIdx.x / SIDE, col = (int)threadIdx.x % SIDE;
   const int64_t across = (s.n + TILE - 1) / TILE, tiles = (s.m + TILE - 1) / TILE * across;
-  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const int64_t first_row = tile / across * TILE, first_col = tile % across * TILE;
+  for (int64_t at = blockIdx.x; at < tiles * s.batch; at += gridDim.x) {
+    const int64_t tile = at % tiles, i = at / tiles, first_row = tile / across * TILE,
+                  first_col = tile % across * TILE;
+    const Stored *a = matrix<Stored>(all_a, i, s.a_stride, s.a_gathered),
+                 *b = matrix<Stored>(all_b, i, s.b_stride, s.b_gathered);
+    Stored *c = all_c + i * s.c_stride;
     Sum sum[PART][PART] = {};
     for (int64_t depth = 0; depth < s.k; depth += DEPTH) {
       stage<Element, TILE, DEPTH>(a, s.lda, s.a_trans, s.a_conj, s.m, s.k, first_row, depth,
@@ -79,7 +92,7 @@ __global__ void __launch_bounds__(THREADS)
       for (int q = 0; q < PART; q++) {
         int64_t r = first_row + row + p * SIDE, t = first_col + col + q * SIDE;
         if (r >= s.m || t >= s.n) continue;
-        typename Element::Stored *to = c + r * s.ldc + t;
+        Stored *to = c + r * s.ldc + t;
         *to = Element::write(s.accumulate ? mmci_add(Element::read(*to, false), sum[p][q])
                                           : sum[p][q]);
       }
@@ -89,22 +102,22 @@ __global__ void __launch_bounds__(THREADS)
 template <typename Element>
 static mmc_status multiply(cudaStream_t stream, const Shape &s, const void *a, const void *b,
                            void *c, mmci_error *error) {
-  typedef typename Element::Stored Stored;
-  int64_t tiles = (s.m + TILE - 1) / TILE * ((s.n + TILE - 1) / TILE);
+  int64_t tiles = (s.m + TILE - 1) / TILE * ((s.n + TILE - 1) / TILE) * s.batch;
   if (tiles == 0) return MMC_OK;
   unsigned blocks = (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS);
-  MMCI_CUDA_TRY(mmci_launch(plain_product<Element>, dim3(blocks), dim3(THREADS), 0, stream, s,
-                            static_cast<const Stored *>(a), static_cast<const Stored *>(b),
-                            static_cast<Stored *>(c)));
+  MMCI_CUDA_TRY(mmci_launch(plain_product<Element>, dim3(blocks), dim3(THREADS), 0, stream, s, a, b,
+                            static_cast<typename Element::Stored *>(c)));
   return MMC_OK;
 }
 
 extern "C" mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_gemm *gemm,
                                               const void *a, const void *b, void *c,
                                               mmci_error *error) {
-  const Shape s = {gemm->m,       gemm->k,      gemm->n,         gemm->a.ld,
-                   gemm->b.ld,    gemm->ldc,    gemm->a.trans,   gemm->a.conj,
-                   gemm->b.trans, gemm->b.conj, gemm->accumulate};
+  const mmci_form &x = gemm->a, &y = gemm->b;
+  const int64_t batch = gemm->batch > 0 ? gemm->batch : 1;
+  const Shape s = {gemm->m,  gemm->k,    gemm->n,         x.ld,    y.ld,   gemm->ldc,  batch,
+                   x.stride, y.stride,   gemm->c_stride,  x.trans, x.conj, x.gathered, y.trans,
+                   y.conj,   y.gathered, gemm->accumulate};
   switch (gemm->dtype) {
     case MMC_F32:
       return multiply<mmci_real_element<float>>(stream, s, a, b, c, error);

@@ -161,18 +161,36 @@ static mmc_status copy(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static mmc_status event_create(mmci_device *device, mmci_event **out, mmci_error *error) {
+static mmc_status make_event(mmci_device *device, unsigned flags, mmci_event **out,
+                             mmci_error *error) {
   MMCI_CUDA_ON(device);
   mmci_event *event = mmci_alloc_zeroed(1, sizeof *event);
   if (event == NULL) return mmci_fail_nomem(error, sizeof *event);
   event->device = device;
-  cudaError_t code = cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming);
+  cudaError_t code = cudaEventCreateWithFlags(&event->event, flags);
   mmc_status status = mmci_cuda_check(code, "cudaEventCreateWithFlags", error);
   if (status == MMC_OK)
     *out = event;
   else
     free(event);
   return status;
+}
+
+static mmc_status event_create(mmci_device *device, mmci_event **out, mmci_error *error) {
+  return make_event(device, cudaEventDisableTiming, out, error);
+}
+
+static mmc_status timed_event_create(mmci_device *device, mmci_event **out, mmci_error *error) {
+  return make_event(device, cudaEventDefault, out, error);
+}
+
+static mmc_status seconds_between(mmci_event *from, mmci_event *to, double *seconds,
+                                  mmci_error *error) {
+  float milliseconds = 0;
+  MMCI_CUDA_ON(from->device);
+  MMCI_CUDA_TRY(cudaEventElapsedTime(&milliseconds, from->event, to->event));
+  *seconds = 1e-3 * (double)milliseconds;
+  return MMC_OK;
 }
 
 static void event_destroy(mmci_event *event) {
@@ -261,6 +279,8 @@ const mmci_device_async mmci_cuda_async = {
     .event_destroy = event_destroy,
     .event_record = event_record,
     .event_wait = event_wait,
+    .timer_create = timed_event_create,
+    .seconds_between = seconds_between,
     .capture_begin = capture_begin,
     .capture_end = capture_end,
     .graph_destroy = graph_destroy,

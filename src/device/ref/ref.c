@@ -2,6 +2,7 @@
 #include "device/ref/ref.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/half.h"
@@ -116,8 +117,112 @@ static void release(mmci_kernel *kernel) {
 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
+  const mmci_gemm *x = &kernel->gemm;
+  size_t size = mmc_dtype_size(x->dtype);
   (void)queue, (void)error;
-  mmci_ref_gemm(&kernel->gemm, a, b, c);
+  for (int64_t i = 0; i < (x->batch > 0 ? x->batch : 1); i++)
+    mmci_ref_gemm(x, mmci_batch_at(a, &x->a, size, i), mmci_batch_at(b, &x->b, size, i),
+                  mmci_batch_result_at(c, false, x->c_stride, size, i));
+  return MMC_OK;
+}
+
+/* ---- chains -----------------------------------------------------------------------------------
+ */
+
+/* A result on its way: where it is, and how it lies. */
+typedef struct value {
+  const void *data;
+  mmci_form form;
+} value;
+
+/* A kernel is enqueued by one queue at a time. */
+struct mmci_chain_kernel {
+  mmci_device_chain chain; /* with arrays of its own */
+  mmci_form *forms;
+  mmci_chain_step *products;
+  value *values;   /* n factors, count results */
+  char *workspace; /* every intermediate, one after the other */
+};
+
+static bool chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+  (void)device;
+  return chain->count > 0 && chain->variant == 0;
+}
+
+static const char *chain_name(const mmci_device *device, const mmci_device_chain *chain) {
+  (void)device, (void)chain;
+  return "loops";
+}
+
+static void chain_release(mmci_chain_kernel *kernel) {
+  if (kernel == NULL) return;
+  free(kernel->forms);
+  free(kernel->products);
+  free(kernel->values);
+  free(kernel->workspace);
+  free(kernel);
+}
+
+static mmc_status chain_prepare(mmci_device *device, const mmci_device_chain *chain,
+                                mmci_chain_kernel **out, mmci_error *error) {
+  if (!chain_supports(device, chain))
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "chain: expected variant 0, got %d", chain->variant);
+  mmci_chain_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
+  if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
+  size_t n = (size_t)chain->n, count = (size_t)chain->count, size = mmc_dtype_size(chain->dtype);
+  uint64_t bytes = 0;
+  for (size_t s = 0; s < count; s++)
+    bytes =
+        mmci_bytes_add(bytes, mmci_result_bytes(chain->products[s].m, chain->products[s].n, size));
+  kernel->chain = *chain;
+  kernel->forms = mmci_alloc_array(n, sizeof *kernel->forms);
+  kernel->products = mmci_alloc_array(count, sizeof *kernel->products);
+  kernel->values = mmci_alloc_array(n + count, sizeof *kernel->values);
+  kernel->workspace = bytes <= SIZE_MAX ? mmci_alloc_aligned((size_t)bytes, 1) : NULL;
+  if (kernel->forms == NULL || kernel->products == NULL || kernel->values == NULL ||
+      kernel->workspace == NULL) {
+    chain_release(kernel);
+    return mmci_fail_nomem(error, bytes);
+  }
+  memcpy(kernel->forms, chain->forms, n * sizeof *kernel->forms);
+  memcpy(kernel->products, chain->products, count * sizeof *kernel->products);
+  *out = kernel;
+  return MMC_OK;
+}
+
+static void multiply_chain(const mmci_chain_kernel *kernel, const void *const *operands, void *c,
+                           int64_t i) {
+  const mmci_device_chain *chain = &kernel->chain;
+  size_t size = mmc_dtype_size(chain->dtype);
+  value *results = kernel->values + chain->n;
+  char *free_place = kernel->workspace;
+  for (int32_t f = 0; f < chain->n; f++)
+    kernel->values[f] = (value){.data = mmci_batch_at(operands[f], &kernel->forms[f], size, i),
+                                .form = kernel->forms[f]};
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_chain_step *x = &kernel->products[s];
+    bool last = s == chain->count - 1;
+    const value *a = &kernel->values[x->left], *b = &kernel->values[x->right];
+    int64_t ld = x->n > 0 ? x->n : 1;
+    mmci_gemm gemm = {.dtype = chain->dtype,
+                      .m = x->m,
+                      .k = x->k,
+                      .n = x->n,
+                      .a = a->form,
+                      .b = b->form,
+                      .ldc = last ? chain->ldc : ld};
+    void *to =
+        last ? mmci_batch_result_at(c, chain->c_gathered, chain->c_stride, size, i) : free_place;
+    mmci_ref_gemm(&gemm, a->data, b->data, to);
+    results[s] = (value){.data = to, .form = {.ld = ld}};
+    free_place += mmci_result_bytes(x->m, x->n, size);
+  }
+}
+
+static mmc_status chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                const void *const *operands, void *c, mmci_error *error) {
+  (void)queue, (void)error;
+  for (int64_t i = 0; i < kernel->chain.batch; i++) multiply_chain(kernel, operands, c, i);
   return MMC_OK;
 }
 
@@ -139,6 +244,11 @@ const mmci_device_ops mmci_device_ref = {
     .queue_close = mmci_host_queue_close,
     .enqueue = enqueue,
     .sync = mmci_host_sync,
+    .chain_supports = chain_supports,
+    .chain_name = chain_name,
+    .chain_prepare = chain_prepare,
+    .chain_release = chain_release,
+    .chain_enqueue = chain_enqueue,
     .alloc = mmci_host_alloc,
     .dealloc = mmci_host_dealloc,
 };

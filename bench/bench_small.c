@@ -1,0 +1,464 @@
+/* bench_small.c: chains of small factors on a CUDA device against cuBLAS, one JSON line each.
+ *
+ *     bench_small MODULE [joules]
+ *
+ * MODULE is mmchain-cuda.so. Everything lies on the device, normal random f32; sets of operands
+ * take turns where the L2 would hold them. median_us is of runs of many launches in a row between
+ * two events; replayed_us of a graph that holds one launch. The peer is cublasSgemmStridedBatched
+ * for one product after the other, in the same order, and in a graph where replayed. floor_us is
+ * what reading the factors and writing the result once takes at the rate of cudaMemcpyAsync in the
+ * same run (GB/s), or the multiplications at 60 TFLOP/s where that is longer. joules: of a batch,
+ * by NVML's counter over about three seconds, of both. Results are checked against each other. */
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "device/device.h"
+
+enum { FACTORS_MOST = 1000, SETS_MOST = 8, RUNS = 9, GRAPH_RUNS = 200 };
+static const double L2_BYTES = 300e6, FLOPS = 60e12, JOULES_S = 3;
+
+static const mmci_device_ops *ops;
+static mmci_device *device;
+static mmci_queue *queue;
+static cudaStream_t stream;
+static cudaEvent_t begin, end;
+static cublasHandle_t cublas;
+static double copy_rate; /* bytes read and written a second */
+
+static __typeof__(&cublasCreate_v2) create;
+static __typeof__(&cublasSetStream_v2) set_stream;
+static __typeof__(&cublasSgemmStridedBatched) multiply;
+static int (*nvml_energy)(void *device, unsigned long long *millijoules);
+static void *nvml_device;
+
+static void stop(const char *what, const char *why) {
+  fprintf(stderr, "bench_small: %s: %s\n", what, why);
+  exit(1);
+}
+
+static void try(cudaError_t code, const char *what) {
+  if (code != cudaSuccess) stop(what, cudaGetErrorString(code));
+}
+
+static void check(mmc_status status, const mmci_error *error) {
+  if (status != MMC_OK) stop("mmchain", error->text);
+}
+
+/* ---- what is there ----------------------------------------------------------------------------
+ */
+
+static void *find(void *library, const char *name) {
+  void *symbol = library != NULL ? dlsym(library, name) : NULL;
+  if (symbol == NULL) stop(name, "not found");
+  return symbol;
+}
+
+static void open_all(const char *module) {
+  mmci_error error = {MMC_OK, ""};
+  mmci_module_entry_fn entry;
+  *(void **)&entry = find(dlopen(module, RTLD_NOW | RTLD_LOCAL), "mmci_module_entry");
+  ops = entry();
+  check(ops->open(0, &device, &error), &error);
+  check(ops->queue_open(device, &queue, &error), &error);
+  try(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  try(cudaEventCreate(&begin), "event");
+  try(cudaEventCreate(&end), "event");
+  ops->async->queue_attach(queue, stream);
+  void *library = dlopen("libcublas.so.13", RTLD_NOW);
+  if (library == NULL) library = dlopen("libcublas.so.12", RTLD_NOW);
+  *(void **)&create = find(library, "cublasCreate_v2");
+  *(void **)&set_stream = find(library, "cublasSetStream_v2");
+  *(void **)&multiply = find(library, "cublasSgemmStridedBatched");
+  if (create(&cublas) != CUBLAS_STATUS_SUCCESS || set_stream(cublas, stream) != 0)
+    stop("cuBLAS", "no handle");
+}
+
+static void open_nvml(void) {
+  void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  int (*init)(void), (*by_index)(unsigned, void **);
+  *(void **)&init = find(library, "nvmlInit_v2");
+  *(void **)&by_index = find(library, "nvmlDeviceGetHandleByIndex_v2");
+  *(void **)&nvml_energy = find(library, "nvmlDeviceGetTotalEnergyConsumption");
+  if (init() != 0 || by_index(0, &nvml_device) != 0) stop("NVML", "no device");
+}
+
+/* ---- time and energy --------------------------------------------------------------------------
+ */
+
+typedef void (*work_fn)(void *what, int turn);
+
+static int ascending(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Median seconds of a call among many in a row. */
+static double time_of(work_fn work, void *what) {
+  double seconds[RUNS];
+  int calls = 3, turn = 0;
+  for (int r = -4; r < RUNS; r++) {
+    float ms = 0;
+    try(cudaEventRecord(begin, stream), "event");
+    for (int i = 0; i < calls; i++) work(what, turn++);
+    try(cudaEventRecord(end, stream), "event");
+    try(cudaEventSynchronize(end), "work");
+    try(cudaEventElapsedTime(&ms, begin, end), "event");
+    if (r >= 0) seconds[r] = ms * 1e-3 / calls;
+    /* So many that a run takes about 3 ms. */
+    if (r < -1 && ms > 0) calls = (int)fmax(8, fmin(2000, 3 / (double)ms * calls));
+  }
+  qsort(seconds, RUNS, sizeof *seconds, ascending);
+  return seconds[RUNS / 2];
+}
+
+static void launch_graph(void *graph, int turn) {
+  (void)turn;
+  try(cudaGraphLaunch((cudaGraphExec_t)graph, stream), "graph");
+}
+
+/* Median seconds of a graph that holds one call. */
+static double replayed(work_fn work, void *what) {
+  cudaGraph_t graph;
+  cudaGraphExec_t ready;
+  try(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  work(what, 0);
+  try(cudaStreamEndCapture(stream, &graph), "capture");
+  try(cudaGraphInstantiate(&ready, graph, 0), "graph");
+  const double seconds = time_of(launch_graph, ready);
+  try(cudaGraphExecDestroy(ready), "graph");
+  try(cudaGraphDestroy(graph), "graph");
+  return seconds;
+}
+
+/* Joules of a call: energy between two changes of the counter while calls go on. */
+static double joules_of(work_fn work, void *what, double seconds) {
+  unsigned long long first = 0, now = 0, from = 0;
+  const int burst = (int)fmax(1, 0.002 / seconds);
+  double calls = 0;
+  struct timespec start, at;
+  nvml_energy(nvml_device, &first);
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  for (int turn = 0;;) {
+    for (int i = 0; i < burst; i++) work(what, turn++);
+    try(cudaStreamSynchronize(stream), "work");
+    if (from != 0) calls += burst;
+    nvml_energy(nvml_device, &now);
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    const double passed =
+        (double)(at.tv_sec - start.tv_sec) + 1e-9 * (double)(at.tv_nsec - start.tv_nsec);
+    if (from == 0 && now != first && passed > 0.5) from = now;
+    if (from != 0 && now != from && passed > JOULES_S) return (double)(now - from) * 1e-3 / calls;
+  }
+}
+
+static void copy(void *memory, int turn) {
+  const size_t bytes = (size_t)1 << 30;
+  char *at = memory;
+  try(cudaMemcpyAsync(at + (turn % 2 == 0 ? bytes : 0), at + (turn % 2 == 0 ? 0 : bytes), bytes,
+                      cudaMemcpyDeviceToDevice, stream),
+      "copy");
+}
+
+static void measure_copies(void) {
+  char *memory;
+  try(cudaMalloc((void **)&memory, (size_t)2 << 30), "memory");
+  try(cudaMemset(memory, 1, (size_t)2 << 30), "memory");
+  copy_rate = 2 * (double)((size_t)1 << 30) / time_of(copy, memory);
+  try(cudaFree(memory), "memory");
+}
+
+/* ---- a chain ----------------------------------------------------------------------------------
+ */
+
+typedef struct setting {
+  int n, sets;
+  int64_t batch, dims[FACTORS_MOST + 1];
+  int32_t count;
+  mmci_chain_step products[FACTORS_MOST];
+  mmci_form forms[FACTORS_MOST];
+  int64_t rows[2 * FACTORS_MOST], cols[2 * FACTORS_MOST];
+  float *at[SETS_MOST][2 * FACTORS_MOST], *c[SETS_MOST]; /* at: the peer's intermediates too */
+  const void *operands[SETS_MOST][FACTORS_MOST];
+  mmci_chain_kernel *kernel;
+} setting;
+
+static double normal(uint64_t *state) {
+  double sum = -6;
+  for (int i = 0; i < 12; i++) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    sum += (double)(*state >> 11) * 0x1p-53;
+  }
+  return sum;
+}
+
+/* Normal numbers from a pattern, since all of them would take the host long. */
+static void fill_normal(float *to, int64_t count, double scale, uint64_t *state) {
+  enum { PATTERN = 1 << 20 };
+  static float pattern[PATTERN];
+  const int64_t length = count < PATTERN ? count : PATTERN;
+  for (int64_t i = 0; i < length; i++) pattern[i] = (float)(normal(state) * scale);
+  for (int64_t at = 0; at < count; at += length)
+    try(cudaMemcpy(to + at, pattern, (size_t)(count - at < length ? count - at : length) * 4,
+                   cudaMemcpyHostToDevice),
+        "memory");
+}
+
+static int32_t add(setting *s, int32_t left, int32_t right) {
+  s->products[s->count] =
+      (mmci_chain_step){s->rows[left], s->cols[left], s->cols[right], left, right};
+  s->rows[s->n + s->count] = s->rows[left];
+  s->cols[s->n + s->count] = s->cols[right];
+  return s->n + s->count++;
+}
+
+static double bytes_of(const setting *s) {
+  double words = (double)(s->dims[0] * s->dims[s->n]);
+  for (int i = 0; i < s->n; i++) words += (double)(s->dims[i] * s->dims[i + 1]);
+  return 4 * words * (double)s->batch;
+}
+
+static double flops_of(const setting *s) {
+  double sum = 0;
+  for (int32_t p = 0; p < s->count; p++)
+    sum += mmci_flops(MMC_F32, s->products[p].m, s->products[p].k, s->products[p].n);
+  return sum * (double)s->batch;
+}
+
+static int64_t aligned_words(const setting *s, int32_t x) {
+  return (s->rows[x] * s->cols[x] * s->batch + 63) / 64 * 64;
+}
+
+static void fill(setting *s) {
+  mmci_error error = {MMC_OK, ""};
+  uint64_t state = 7;
+  s->sets = (int)fmin(SETS_MOST, ceil(L2_BYTES / bytes_of(s)));
+  /* Of a set the operands lie one after the other, each aligned to 256 bytes; the peer's
+   * intermediates serve all sets. */
+  int64_t words = 0;
+  for (int x = 0; x < s->n; x++) words += aligned_words(s, x);
+  for (int set = 0; set < s->sets; set++) {
+    float *at;
+    try(cudaMalloc((void **)&at, (size_t)words * 4), "memory");
+    for (int32_t x = 0; x < s->n; x++) {
+      s->operands[set][x] = s->at[set][x] = at;
+      fill_normal(at, s->rows[x] * s->cols[x] * s->batch, 1 / sqrt((double)s->rows[x]), &state);
+      at += aligned_words(s, x);
+    }
+    for (int32_t x = s->n; x < s->n + s->count; x++) {
+      s->at[set][x] = s->at[0][x];
+      if (set == 0)
+        try(cudaMalloc((void **)&s->at[0][x], (size_t)aligned_words(s, x) * 4), "memory");
+    }
+    try(cudaMalloc((void **)&s->c[set], (size_t)(s->dims[0] * s->dims[s->n] * s->batch) * 4),
+        "memory");
+  }
+  for (int i = 0; i < s->n; i++)
+    s->forms[i] = (mmci_form){.ld = s->cols[i], .stride = s->rows[i] * s->cols[i]};
+  const mmci_device_chain chain = {.dtype = MMC_F32,
+                                   .batch = s->batch,
+                                   .n = s->n,
+                                   .count = s->count,
+                                   .forms = s->forms,
+                                   .products = s->products,
+                                   .ldc = s->dims[s->n],
+                                   .c_stride = s->dims[0] * s->dims[s->n]};
+  printf("\"kernel\": \"%s\", ", ops->chain_name(device, &chain));
+  check(ops->chain_prepare(device, &chain, &s->kernel, &error), &error);
+}
+
+static void empty(setting *s) {
+  ops->chain_release(s->kernel);
+  for (int set = 0; set < s->sets; set++) {
+    try(cudaFree(s->at[set][0]), "memory");
+    for (int32_t x = s->n; set == 0 && x < s->n + s->count; x++)
+      try(cudaFree(s->at[0][x]), "memory");
+    try(cudaFree(s->c[set]), "memory");
+  }
+}
+
+static void ours(void *what, int turn) {
+  setting *s = what;
+  mmci_error error = {MMC_OK, ""};
+  const int set = turn % s->sets;
+  check(ops->chain_enqueue(queue, s->kernel, s->operands[set], s->c[set], &error), &error);
+}
+
+static void peer(void *what, int turn) {
+  setting *s = what;
+  const float one = 1, zero = 0;
+  float **at = s->at[turn % s->sets];
+  for (int32_t p = 0; p < s->count; p++) {
+    const mmci_chain_step *x = &s->products[p];
+    const int m = (int)x->m, k = (int)x->k, n = (int)x->n;
+    if (multiply(cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &one, at[x->right], n, (int64_t)k * n,
+                 at[x->left], k, (int64_t)m * k, &zero, at[s->n + p], n, (int64_t)m * n,
+                 (int)s->batch) != CUBLAS_STATUS_SUCCESS)
+      stop("cuBLAS", "a product");
+  }
+}
+
+/* The norm of the difference of both results of set 0, of the peer's norm. */
+static double difference(setting *s) {
+  const int64_t count = s->dims[0] * s->dims[s->n] * s->batch;
+  float *x = malloc((size_t)count * 4), *y = malloc((size_t)count * 4);
+  double sum = 0, norm = 0;
+  if (x == NULL || y == NULL) stop("memory", "none");
+  try(cudaMemset(s->c[0], 0xff, (size_t)count * 4), "memory");
+  try(cudaDeviceSynchronize(), "work");
+  ours(s, 0);
+  peer(s, 0);
+  try(cudaStreamSynchronize(stream), "work");
+  try(cudaMemcpy(x, s->c[0], (size_t)count * 4, cudaMemcpyDeviceToHost), "memory");
+  try(cudaMemcpy(y, s->at[0][s->n + s->count - 1], (size_t)count * 4, cudaMemcpyDeviceToHost),
+      "memory");
+  for (int64_t i = 0; i < count; i++) {
+    sum += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+    norm += (double)y[i] * (double)y[i];
+  }
+  free(x);
+  free(y);
+  return sqrt(sum / norm);
+}
+
+static void measure(setting *s, const char *name, bool joules) {
+  printf("{\"bench\": \"small\", \"chain\": \"%s\", \"batch\": %lld, \"dtype\": \"f32\", ", name,
+         (long long)s->batch);
+  fill(s);
+  const double off = difference(s), seconds = time_of(ours, s), other = time_of(peer, s),
+               floor_s = fmax(bytes_of(s) / copy_rate, flops_of(s) / FLOPS);
+  printf("\"median_us\": %.3f, \"peer_us\": %.3f, ", seconds * 1e6, other * 1e6);
+  if (s->batch == 1)
+    printf("\"replayed_us\": %.3f, \"peer_replayed_us\": %.3f, ", replayed(ours, s) * 1e6,
+           replayed(peer, s) * 1e6);
+  if (joules) {
+    const double mine = joules_of(ours, s, seconds), theirs = joules_of(peer, s, other);
+    printf("\"joules\": %.5g, \"peer_joules\": %.5g, \"joules_to_peer\": %.3f, ", mine, theirs,
+           mine / theirs);
+  }
+  printf(
+      "\"floor_us\": %.3f, \"share_of_floor\": %.4f, \"peer_share\": %.4f, \"copy_gb_s\": %.0f, "
+      "\"difference\": %.2g}\n",
+      floor_s * 1e6, floor_s / seconds, floor_s / other, copy_rate * 1e-9, off);
+  fflush(stdout);
+  empty(s);
+  if (!(off < 1e-4)) stop(name, "another result than cuBLAS's");
+}
+
+/* The products of operands first to last from left to right. */
+static setting *begin_chain(int n, int64_t batch, const int64_t *dims, int64_t all) {
+  setting *s = calloc(1, sizeof *s);
+  if (s == NULL) stop("memory", "none");
+  s->n = n;
+  s->batch = batch;
+  for (int i = 0; i <= n; i++) s->dims[i] = dims != NULL ? dims[i] : all;
+  for (int i = 0; i < n; i++) {
+    s->rows[i] = s->dims[i];
+    s->cols[i] = s->dims[i + 1];
+  }
+  return s;
+}
+
+static void left_to_right(setting *s) {
+  int32_t x = 0;
+  for (int i = 1; i < s->n; i++) x = add(s, x, i);
+}
+
+/* Runs of so many at each level, ever fewer: the tree of chain.h for long chains. */
+static void levels(setting *s, const int *counts) {
+  static int32_t nodes[FACTORS_MOST];
+  int32_t count = s->n;
+  for (int i = 0; i < s->n; i++) nodes[i] = i;
+  for (int level = 0; count > 1; level++) {
+    const int32_t wanted = counts[level] < count ? counts[level] : count;
+    for (int32_t g = 0; g < wanted; g++) {
+      const int32_t from = (int32_t)((int64_t)g * count / wanted),
+                    to = (int32_t)((int64_t)(g + 1) * count / wanted);
+      int32_t x = nodes[from];
+      for (int32_t i = from + 1; i < to; i++) x = add(s, x, nodes[i]);
+      nodes[g] = x;
+    }
+    count = wanted;
+  }
+}
+
+static void balanced_level(setting *s) {
+  int halves[16], count = 0;
+  for (int n = s->n; n > 1; n = (n + 1) / 2) halves[count++] = (n + 1) / 2;
+  levels(s, halves);
+}
+
+static void batch(int64_t side, int64_t count, bool joules) {
+  char name[64];
+  snprintf(name, sizeof name, "four of %lldx%lld", (long long)side, (long long)side);
+  setting *s = begin_chain(4, count, NULL, side);
+  left_to_right(s);
+  measure(s, name, joules);
+  free(s);
+}
+
+static void alone(void) {
+  static const int64_t SHORT[] = {10, 30, 5, 60}, CLRS[] = {30, 35, 15, 5, 10, 20, 25};
+  setting *s = begin_chain(3, 1, SHORT, 0);
+  left_to_right(s);
+  measure(s, "10x30x5x60", false);
+  free(s);
+  s = begin_chain(6, 1, CLRS, 0);
+  const int32_t bc = add(s, 1, 2), abc = add(s, 0, bc), de = add(s, 3, 4);
+  add(s, abc, add(s, de, 5));
+  measure(s, "30x35x15x5x10x20x25", false);
+  free(s);
+  s = begin_chain(8, 1, NULL, 64);
+  left_to_right(s);
+  measure(s, "eight of 64x64", false);
+  free(s);
+}
+
+static void long_chain(int64_t side, const char *name, const int *counts) {
+  setting *s = begin_chain(FACTORS_MOST, 1, NULL, side);
+  if (counts == NULL)
+    balanced_level(s);
+  else
+    levels(s, counts);
+  measure(s, name, false);
+  free(s);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    fprintf(stderr, "usage: bench_small MODULE [joules]\n");
+    return 2;
+  }
+  open_all(argv[1]);
+  measure_copies();
+  if (argc > 2 && strcmp(argv[2], "joules") == 0) {
+    open_nvml();
+    batch(32, 10000, true);
+    return 0;
+  }
+  static const int BIG[] = {264, 33, 8, 1}, SMALL[] = {264, 33, 1};
+  alone();
+  batch(4, 200000, false);
+  batch(8, 200000, false);
+  batch(12, 100000, false);
+  batch(16, 10000, false);
+  batch(16, 100000, false);
+  batch(32, 10000, false);
+  batch(64, 10000, false);
+  batch(20, 10000, false);
+  batch(48, 10000, false);
+  batch(100, 1000, false);
+  batch(128, 1000, false);
+  long_chain(64, "1000 of 64x64 in 264, 33, 8", BIG);
+  long_chain(64, "1000 of 64x64 in 264, 33", SMALL);
+  long_chain(64, "1000 of 64x64 balanced", NULL);
+  long_chain(32, "1000 of 32x32 in 264, 33, 8", BIG);
+  long_chain(32, "1000 of 32x32 in 264, 33", SMALL);
+  long_chain(128, "1000 of 128x128 in 264, 33, 8", BIG);
+  return 0;
+}

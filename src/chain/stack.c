@@ -1,0 +1,45 @@
+/* stack.c: stacks of matrices with several axes, as one stride or a table of addresses. */
+#include "mmchain.h"
+
+/* Whether all steps along the axes, the last fastest, are of one length. */
+static bool one_stride(int ndim, const int64_t *shape, const int64_t *strides, int64_t *out) {
+  int64_t stride = 0, next = 0; /* what the axis before must step */
+  bool found = false;
+  for (int d = ndim - 1; d >= 0; d--) {
+    if (shape[d] == 1) continue;
+    if (found && strides[d] != next) return false;
+    if (!found) stride = strides[d];
+    found = true;
+    if (__builtin_mul_overflow(strides[d], shape[d], &next)) return false;
+  }
+  *out = stride;
+  return true;
+}
+
+/* Counts the index on by one, the last axis fastest; false past the end. */
+static bool advance(int ndim, const int64_t *shape, int64_t *index) {
+  for (int d = ndim - 1; d >= 0; d--) {
+    if (++index[d] < shape[d]) return true;
+    index[d] = 0;
+  }
+  return false;
+}
+
+bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64_t *shape,
+                      const int64_t *strides, void **addresses) {
+  enum { AXES = 64 };
+  matrix->stride = 0;
+  matrix->addresses = NULL;
+  for (int d = 0; d < ndim; d++)
+    if (shape[d] == 0) return true;
+  if (one_stride(ndim, shape, strides, &matrix->stride)) return true;
+  if (addresses == NULL || ndim > AXES) return false;
+  int64_t index[AXES] = {0}, i = 0, size = (int64_t)mmc_dtype_size(dtype);
+  do {
+    int64_t offset = 0;
+    for (int d = 0; d < ndim; d++) offset += index[d] * strides[d];
+    addresses[i++] = (char *)matrix->data + offset * size;
+  } while (advance(ndim, shape, index));
+  matrix->addresses = addresses;
+  return true;
+}

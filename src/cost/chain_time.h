@@ -1,0 +1,40 @@
+/* chain_time.h: the time of several products as one call of a device.
+ *
+ *     seconds = launch + max(bytes / bandwidth, batch work / width, schedule)
+ *
+ * bytes is one passage over what comes from outside and over the result. A product is done by one
+ * of width workers (blocks of a GPU, threads of a processor), at its share of the peak, or by
+ * several when it has as many tiles; that and a time of its own is its work. The schedule is a list
+ * schedule (Graham 1969) of one chain: products in their order, each at the worker that had the
+ * operand which was ready last; the other operand, when another worker made it, comes later by a
+ * hand-over. */
+#ifndef MMCI_CHAIN_TIME_H
+#define MMCI_CHAIN_TIME_H
+
+#include "cost/roofline.h"
+
+/* An operand is the result of product left (or right) >= 0 of the same call, or from outside. */
+typedef struct mmci_part {
+  int64_t m, k, n;
+  int32_t left, right;
+} mmci_part;
+
+typedef struct mmci_chain_facts {
+  double launch_s, bytes_per_s, flops_per_s; /* of the whole device, in small tiles */
+  double product_s, handover_s;
+  int32_t width, tile; /* workers; rows and columns that keep one of them busy */
+  double error;        /* that seconds are thought to be off by at most, relative */
+} mmci_chain_facts;
+
+/* Of a kind of device whose products keep to this roofline, which brings launch, bandwidth and
+ * peak; the rest are measurements of one machine of each kind: a processor of two cores, a data
+ * centre's GPU of 2022 ("cuda"), plain loops ("ref"). */
+mmci_chain_facts mmci_chain_facts_of(const char *device, const mmci_roofline *roofline);
+
+/* Of count >= 1 products, each after those that it reads, the last of them the result, for a batch
+ * of chains. scratch: mmci_chain_scratch_bytes() of it. */
+double mmci_chain_seconds(const mmci_chain_facts *facts, mmc_dtype dtype, int64_t batch,
+                          const mmci_part *parts, int32_t count, void *scratch);
+size_t mmci_chain_scratch_bytes(const mmci_chain_facts *facts, int32_t count);
+
+#endif

@@ -1,0 +1,66 @@
+/* energy.h: the joules of a product where they were not measured, and the ways to compute a product
+ * by what they take in time and in energy.
+ *
+ *     joules = static power * seconds + joules a flop * flops + joules a byte * bytes
+ *
+ * the roofline of energy of Choi, Bedard, Fowler and Vuduc (2013). bytes is one passage over every
+ * matrix; static power is what flows whatever is computed. */
+#ifndef MMCI_ENERGY_H
+#define MMCI_ENERGY_H
+
+#include "cost/pricing.h"
+
+typedef struct mmci_energy_model {
+  double static_w, joules_per_flop, joules_per_byte;
+  double error;    /* of nine of ten predictions at most, relative */
+  bool calibrated; /* false: assumed of a kind of device */
+} mmci_energy_model;
+
+/* What is assumed of a kind of device ("ref", "blas", "cuda") before it is measured: of cuda a data
+ * centre's GPU of 2022, of all others two cores. By a factor of two off. */
+mmci_energy_model mmci_energy_assumed(const char *device, mmc_dtype dtype,
+                                      mmci_precision precision);
+
+/* Of a product that takes so many seconds. */
+double mmci_energy_joules(const mmci_energy_model *model, const mmci_gemm *gemm, double seconds);
+
+/* A product that was measured. */
+typedef struct mmci_energy_sample {
+  mmci_gemm gemm;
+  double seconds, joules;
+} mmci_energy_sample;
+
+/* The model of least squared relative error over count >= 1 samples, none of its terms negative. */
+mmci_energy_model mmci_energy_fit(const mmci_energy_sample *samples, int count);
+
+/* The model's facts, as wisdom keeps them. */
+enum { MMCI_ENERGY_FACTS = 4 };
+extern const char *const mmci_energy_names[MMCI_ENERGY_FACTS];
+void mmci_energy_facts(const mmci_energy_model *model, double facts[MMCI_ENERGY_FACTS]);
+/* False, and out untouched, when they are none of a model: they may come from anywhere. */
+bool mmci_energy_of_facts(const double facts[MMCI_ENERGY_FACTS], mmci_energy_model *out);
+
+/* ---- ways ---------------------------------------------------------------------------------- */
+
+/* One way to compute a product. */
+typedef struct mmci_way {
+  mmci_price time; /* and the recipe */
+  double joules;
+  double error;       /* that joules are thought to be off by at most, relative */
+  bool modelled;      /* joules' errors are of one kind: those of several products add up */
+  const char *source; /* static text, of joules: "measured", "model", "model, not calibrated" */
+} mmci_way;
+
+/* A plan for time's, the one of fewest joules, and the plain call. */
+enum { MMCI_WAYS = 3 };
+
+/* Where ways come from. Immutable, so threads may share it. */
+typedef struct mmci_energy_pricing {
+  const void *user;
+  /* Writes the ways, the first as a plan for time does it, and returns how many, at least 1. gemm:
+   * variant 0, not accumulating. */
+  int (*ways)(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]);
+  mmci_energy_model model; /* of what was not measured */
+} mmci_energy_pricing;
+
+#endif

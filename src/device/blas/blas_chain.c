@@ -1,0 +1,365 @@
+/* blas_chain.c: chains of small factors, each from its factors to its result by one thread.
+ *
+ * A thread takes chains of the batch, or groups of products of a single long chain (groups.h). Its
+ * intermediates have places in memory of its own, which it uses again as soon as what was there has
+ * been read: they never leave its cache. What a group hands to another has a place that all see.
+ * Real products are LIBXSMM's; a right operand that it cannot read transposed is copied upright. */
+#include "device/blas/blas_chain.h"
+
+#include "base/alloc.h"
+#include "device/blas/blas.h"
+#include "device/blas/phases.h"
+#include "device/blas/workers.h"
+#include "device/blas/xsmm.h"
+#include "device/host.h"
+#include "device/ref/ref.h"
+
+/* Where matrices begin: addresses that a thread knows. Factor f is FACTORS + f. */
+enum { OWN, SHARED, RESULT, FACTORS };
+
+typedef struct place {
+  int32_t base;
+  int64_t offset; /* in bytes */
+} place;
+
+typedef struct product {
+  mmci_gemm gemm;
+  place a, b, c;
+  mmci_xsmm_fn small; /* or NULL */
+  mmci_blas_fn multiply;
+  bool upright; /* b is copied so, to the beginning of OWN */
+} product;
+
+struct mmci_chain_kernel {
+  size_t element;
+  int64_t batch;
+  int32_t n;
+  mmci_form *forms;
+  int64_t c_stride;
+  bool c_gathered;
+  product *products; /* in the order of the groups */
+  mmci_phases groups;
+  int threads;
+  int64_t chunk;      /* chains or groups that a thread takes at a time */
+  char *shared;       /* the results of groups */
+  char *arenas;       /* each thread's: the addresses, then OWN */
+  size_t arena_bytes; /* of one */
+};
+
+static bool is_slow(mmc_dtype dtype) {
+  return dtype == MMC_F16 || dtype == MMC_BF16;
+}
+
+/* ---- what it can do -------------------------------------------------------------------------- */
+
+bool mmci_blas_chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+  (void)device;
+  if (chain->variant != 0) return false;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_chain_step *x = &chain->products[s];
+    if (x->m > MMCI_CHAIN_SIDE || x->k > MMCI_CHAIN_SIDE || x->n > MMCI_CHAIN_SIDE) return false;
+  }
+  return chain->count > 0;
+}
+
+const char *mmci_blas_chain_name(const mmci_device *device, const mmci_device_chain *chain) {
+  mmci_gemm gemm = {.dtype = chain->dtype, .m = 8, .k = 8, .n = 8, .ldc = 8};
+  (void)device;
+  return is_slow(chain->dtype) ? "loops" : mmci_xsmm_can(&gemm) ? "libxsmm" : "gemm";
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
+
+static size_t bytes_of(const mmci_chain_kernel *kernel, const mmci_chain_step *x) {
+  size_t bytes = (size_t)x->m * (size_t)x->n * kernel->element;
+  return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+}
+
+static void choose_calls(const mmci_device_chain *chain, int32_t s, product *out) {
+  const mmci_chain_step *x = &chain->products[s];
+  mmci_form tight_left = {.ld = x->k > 0 ? x->k : 1}, tight_right = {.ld = x->n > 0 ? x->n : 1};
+  bool last = s == chain->count - 1;
+  out->gemm = (mmci_gemm){.dtype = chain->dtype,
+                          .precision = chain->precision,
+                          .m = x->m,
+                          .k = x->k,
+                          .n = x->n,
+                          .a = x->left < chain->n ? chain->forms[x->left] : tight_left,
+                          .b = x->right < chain->n ? chain->forms[x->right] : tight_right,
+                          .ldc = last ? chain->ldc : tight_right.ld};
+  mmci_gemm upright = out->gemm;
+  if (upright.b.trans) upright.b = tight_right;
+  if (mmci_xsmm_can(&upright) && (mmci_xsmm_pays(&upright) || !mmci_blas_is_serial(&out->gemm)))
+    out->small = mmci_xsmm_code(&upright);
+  out->upright = out->small != NULL && out->gemm.b.trans;
+  out->multiply = mmci_blas_call(&out->gemm);
+  if (out->multiply == NULL) out->multiply = mmci_ref_gemm;
+}
+
+/* Whether a product may be computed by several threads at a time, each its own. */
+static bool is_serial(const product *x) {
+  return x->small != NULL || x->multiply == mmci_ref_gemm || mmci_blas_is_serial(&x->gemm);
+}
+
+/* While places are given to the results. */
+typedef struct places {
+  const mmci_device_chain *chain;
+  place *results;
+  int32_t *last_readers; /* in the order of execution; -1: none */
+  int32_t *idle;         /* own places that are free, the last one used first */
+  int32_t idle_count, own_count;
+  size_t own_bytes, upright_bytes, shared_bytes; /* own_bytes: of each */
+} places;
+
+static place place_of(const places *p, int32_t number) {
+  if (number < p->chain->n) return (place){.base = FACTORS + number};
+  return p->results[number - p->chain->n];
+}
+
+static void let_go(places *p, int32_t number, int32_t reader) {
+  int32_t s = number - p->chain->n;
+  if (s >= 0 && p->results[s].base == OWN && p->last_readers[s] == reader) {
+    p->idle[p->idle_count++] = (int32_t)p->results[s].offset;
+    p->last_readers[s] = -1; /* once, though it may be both operands */
+  }
+}
+
+/* Own places are numbered first; their offsets are known when the largest is. */
+static void give_places(mmci_chain_kernel *kernel, places *p) {
+  const mmci_device_chain *chain = p->chain;
+  const mmci_phases *groups = &kernel->groups;
+  for (int32_t g = 0, t = 0; g < groups->group_count; g++)
+    for (; t < groups->groups[g + 1]; t++) {
+      int32_t s = groups->order[t];
+      const mmci_chain_step *x = &chain->products[s];
+      size_t bytes = bytes_of(kernel, x);
+      if (s == chain->count - 1) {
+        p->results[s] = (place){.base = RESULT};
+      } else if (t == groups->groups[g + 1] - 1) {
+        p->results[s] = (place){.base = SHARED, .offset = (int64_t)p->shared_bytes};
+        p->shared_bytes += bytes;
+      } else {
+        int32_t own = p->idle_count > 0 ? p->idle[--p->idle_count] : p->own_count++;
+        p->results[s] = (place){.base = OWN, .offset = own};
+        if (bytes > p->own_bytes) p->own_bytes = bytes;
+      }
+      let_go(p, x->left, t);
+      let_go(p, x->right, t);
+      size_t upright = (size_t)x->k * (size_t)x->n * kernel->element;
+      if (kernel->products[t].upright && upright > p->upright_bytes) p->upright_bytes = upright;
+    }
+  p->upright_bytes = (p->upright_bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+  for (int32_t s = 0; s < chain->count; s++)
+    if (p->results[s].base == OWN)
+      p->results[s].offset =
+          (int64_t)(p->upright_bytes + (size_t)p->results[s].offset * p->own_bytes);
+  for (int32_t t = 0; t < chain->count; t++) {
+    int32_t s = groups->order[t];
+    kernel->products[t].a = place_of(p, chain->products[s].left);
+    kernel->products[t].b = place_of(p, chain->products[s].right);
+    kernel->products[t].c = p->results[s];
+  }
+}
+
+static mmc_status lay_out(mmci_chain_kernel *kernel, const mmci_device_chain *chain,
+                          mmci_error *error) {
+  size_t count = (size_t)chain->count;
+  places p = {.chain = chain,
+              .results = mmci_alloc_array(count, sizeof *p.results),
+              .last_readers = mmci_alloc_array(2 * count, sizeof *p.last_readers)};
+  if (p.results == NULL || p.last_readers == NULL) {
+    free(p.results);
+    free(p.last_readers);
+    return mmci_fail_nomem(error, count * sizeof *p.results);
+  }
+  p.idle = p.last_readers + count;
+  for (size_t s = 0; s < count; s++) p.last_readers[s] = -1;
+  for (int32_t t = 0; t < chain->count; t++) {
+    const mmci_chain_step *x = &chain->products[kernel->groups.order[t]];
+    if (x->left >= chain->n) p.last_readers[x->left - chain->n] = t;
+    if (x->right >= chain->n) p.last_readers[x->right - chain->n] = t;
+  }
+  give_places(kernel, &p);
+  free(p.results);
+  free(p.last_readers);
+
+  size_t addresses = ((size_t)chain->n + FACTORS) * sizeof(char *);
+  addresses = (addresses + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+  kernel->arena_bytes = addresses + p.upright_bytes + (size_t)p.own_count * p.own_bytes;
+  kernel->arenas = mmci_alloc_aligned((size_t)kernel->threads, kernel->arena_bytes);
+  kernel->shared = mmci_alloc_aligned(p.shared_bytes, 1);
+  if (kernel->arenas == NULL || kernel->shared == NULL)
+    return mmci_fail_nomem(error, (size_t)kernel->threads * kernel->arena_bytes + p.shared_bytes);
+  for (int t = 0; t < kernel->threads; t++) {
+    char *arena = kernel->arenas + (size_t)t * kernel->arena_bytes, **bases = (char **)arena;
+    bases[OWN] = arena + addresses;
+    bases[SHARED] = kernel->shared;
+  }
+  return MMC_OK;
+}
+
+/* Threads, and what each does: chains of a batch, groups of a single one. */
+static mmc_status share_out(mmci_chain_kernel *kernel, const mmci_device_chain *chain,
+                            mmci_error *error) {
+  double *seconds = mmci_alloc_array((size_t)chain->count, sizeof *seconds), all_s = 0;
+  if (seconds == NULL) return mmci_fail_nomem(error, (size_t)chain->count * sizeof *seconds);
+  bool serial = true;
+  for (int32_t s = 0; s < chain->count; s++) {
+    product x = {0};
+    choose_calls(chain, s, &x);
+    serial = serial && is_serial(&x);
+    seconds[s] = mmci_blas_serial_s(&x.gemm);
+    all_s += seconds[s];
+  }
+  int64_t pieces = chain->batch > 1 ? chain->batch : chain->count;
+  kernel->threads = serial ? mmci_workers((double)chain->batch * all_s, pieces) : 1;
+  mmc_status status = mmci_phases_create(chain, seconds, chain->batch > 1 ? 1 : kernel->threads,
+                                         &kernel->groups, error);
+  free(seconds);
+  if (status != MMC_OK) return status;
+  if (chain->batch == 1 && kernel->groups.group_count == 1) kernel->threads = 1;
+  kernel->chunk = chain->batch / (16 * (int64_t)kernel->threads) + 1;
+  for (int32_t t = 0; t < chain->count; t++)
+    choose_calls(chain, kernel->groups.order[t], &kernel->products[t]);
+  return MMC_OK;
+}
+
+mmc_status mmci_blas_chain_prepare(mmci_device *device, const mmci_device_chain *chain,
+                                   mmci_chain_kernel **out, mmci_error *error) {
+  if (!mmci_blas_chain_supports(device, chain))
+    return mmci_fail(error, MMC_E_UNSUPPORTED,
+                     "chain: expected variant 0 and sides of at most %d, got others",
+                     MMCI_CHAIN_SIDE);
+  mmci_chain_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
+  if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
+  kernel->element = mmc_dtype_size(chain->dtype);
+  kernel->batch = chain->batch;
+  kernel->n = chain->n;
+  kernel->c_stride = chain->c_stride;
+  kernel->c_gathered = chain->c_gathered;
+  kernel->forms = mmci_alloc_array((size_t)chain->n, sizeof *kernel->forms);
+  kernel->products = mmci_alloc_zeroed((size_t)chain->count, sizeof *kernel->products);
+  mmc_status status = kernel->forms != NULL && kernel->products != NULL
+                          ? share_out(kernel, chain, error)
+                          : mmci_fail_nomem(error, (size_t)chain->count * sizeof(product));
+  if (status == MMC_OK) {
+    for (int32_t i = 0; i < chain->n; i++) kernel->forms[i] = chain->forms[i];
+    status = lay_out(kernel, chain, error);
+  }
+  if (status != MMC_OK) {
+    mmci_blas_chain_release(kernel);
+    return status;
+  }
+  *out = kernel;
+  return MMC_OK;
+}
+
+void mmci_blas_chain_release(mmci_chain_kernel *kernel) {
+  if (kernel == NULL) return;
+  mmci_phases_destroy(&kernel->groups);
+  free(kernel->forms);
+  free(kernel->products);
+  free(kernel->shared);
+  free(kernel->arenas);
+  free(kernel);
+}
+
+/* ---- multiplying ------------------------------------------------------------------------------
+ */
+
+#define UPRIGHT(type)                                                     \
+  do {                                                                    \
+    const type *x = from;                                                 \
+    type *y = to;                                                         \
+    for (int64_t r = 0; r < rows; r++)                                    \
+      for (int64_t c = 0; c < cols; c++) y[r * cols + c] = x[c * ld + r]; \
+  } while (0)
+
+/* to (rows x cols) = the transposed of what lies at from. */
+static void copy_upright(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, int64_t ld,
+                         void *to) {
+  if (dtype == MMC_F32)
+    UPRIGHT(float);
+  else
+    UPRIGHT(double);
+}
+
+static void multiply(const product *x, char *const *bases) {
+  const char *a = bases[x->a.base] + x->a.offset, *b = bases[x->b.base] + x->b.offset;
+  char *c = bases[x->c.base] + x->c.offset;
+  if (x->upright) {
+    copy_upright(x->gemm.dtype, x->gemm.k, x->gemm.n, b, x->gemm.b.ld, bases[OWN]);
+    b = bases[OWN];
+  }
+  if (x->small != NULL)
+    x->small(b, a, c);
+  else
+    x->multiply(&x->gemm, a, b, c);
+}
+
+/* What a thread works on: chain `bound` of the batch, -1 for none yet. */
+typedef struct worker {
+  const mmci_chain_kernel *kernel;
+  const void *const *operands;
+  void *c;
+  char **bases;
+  int64_t bound;
+} worker;
+
+static void bind(worker *w, int64_t i) {
+  const mmci_chain_kernel *x = w->kernel;
+  for (int32_t f = 0; f < x->n; f++)
+    w->bases[FACTORS + f] = (char *)mmci_batch_at(w->operands[f], &x->forms[f], x->element, i);
+  w->bases[RESULT] = mmci_batch_result_at(w->c, x->c_gathered, x->c_stride, x->element, i);
+  w->bound = i;
+}
+
+/* Group g of chain i. */
+static void compute(worker *w, int64_t i, int32_t g) {
+  const mmci_phases *groups = &w->kernel->groups;
+  if (w->bound != i) bind(w, i);
+  for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++)
+    multiply(&w->kernel->products[t], w->bases);
+}
+
+static worker worker_of(const mmci_chain_kernel *kernel, const void *const *operands, void *c,
+                        int thread) {
+  return (worker){.kernel = kernel,
+                  .operands = operands,
+                  .c = c,
+                  .bases = (char **)(kernel->arenas + (size_t)thread * kernel->arena_bytes),
+                  .bound = -1};
+}
+
+#ifdef _OPENMP
+#include <omp.h>
+
+/* A batch has one group, a single chain perhaps several. */
+static void compute_together(const mmci_chain_kernel *kernel, const void *const *operands,
+                             void *c) {
+#pragma omp parallel num_threads(kernel->threads)
+  {
+    worker w = worker_of(kernel, operands, c, omp_get_thread_num());
+    for (int32_t p = 0; p < kernel->groups.phase_count; p++) {
+      int32_t first = kernel->groups.phases[p], count = kernel->groups.phases[p + 1] - first;
+#pragma omp for schedule(dynamic, kernel->chunk)
+      for (int64_t i = 0; i < kernel->batch * count; i++)
+        compute(&w, i / count, first + (int32_t)(i % count));
+    }
+  }
+}
+#endif
+
+mmc_status mmci_blas_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                   const void *const *operands, void *c, mmci_error *error) {
+  (void)queue, (void)error;
+#ifdef _OPENMP
+  if (kernel->threads > 1) {
+    compute_together(kernel, operands, c);
+    return MMC_OK;
+  }
+#endif
+  worker w = worker_of(kernel, operands, c, 0);
+  for (int64_t i = 0; i < kernel->batch; i++) compute(&w, i, 0);
+  return MMC_OK;
+}

@@ -1,0 +1,50 @@
+#include "device/blas/xsmm.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+#ifdef MMCI_XSMM
+#include <libxsmm.h>
+
+enum { SMALL = 64, NARROW = 4, FEW = 64 };
+
+bool mmci_xsmm_can(const mmci_gemm *gemm) {
+  bool sizes = gemm->m > 0 && gemm->k > 0 && gemm->n > 0 &&
+               (gemm->m | gemm->k | gemm->n | gemm->a.ld | gemm->b.ld | gemm->ldc) <= INT_MAX;
+  return sizes && !gemm->b.trans && (gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64);
+}
+
+bool mmci_xsmm_pays(const mmci_gemm *gemm) {
+  if (!mmci_xsmm_can(gemm) || gemm->m > SMALL || gemm->k > SMALL || gemm->n > SMALL) return false;
+  return gemm->n > NARROW || gemm->m * gemm->k <= FEW;
+}
+
+mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {
+  int m = (int)gemm->n, n = (int)gemm->m, k = (int)gemm->k;
+  int lda = (int)gemm->b.ld, ldb = (int)gemm->a.ld, ldc = (int)gemm->ldc;
+  int flags = gemm->a.trans ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
+  libxsmm_xmmfunction code = {NULL};
+  if (gemm->dtype == MMC_F32) {
+    float alpha = 1, beta = gemm->accumulate ? 1 : 0;
+    code.smm = libxsmm_smmdispatch(m, n, k, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
+  } else {
+    double alpha = 1, beta = gemm->accumulate ? 1 : 0;
+    code.dmm = libxsmm_dmmdispatch(m, n, k, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
+  }
+  return (mmci_xsmm_fn)code.xmm;
+}
+#else
+bool mmci_xsmm_can(const mmci_gemm *gemm) {
+  (void)gemm;
+  return false;
+}
+
+bool mmci_xsmm_pays(const mmci_gemm *gemm) {
+  return mmci_xsmm_can(gemm);
+}
+
+mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {
+  (void)gemm;
+  return NULL;
+}
+#endif

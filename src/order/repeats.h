@@ -1,0 +1,37 @@
+/* repeats.h: chains in which matrices occur more than once: what comes again is computed once.
+ *
+ * Powers (A^1000) and repeated sub-chains (A B A B) need not be a tree: a product may be read by
+ * several others. Finding the least program is hard (it holds the shortest addition chain), so this
+ * is a search: two neighbours that stand side by side most dearly are multiplied first, once, and
+ * stand as one factor from then on, as in Re-Pair (Larsson and Moffat 2000); what is left is put in
+ * the order of fewest multiplications, and what comes again in that tree is computed once as well.
+ * Of all the programs on the way the one of fewest multiplications is taken, so none is dearer than
+ * the best tree. A^p takes as many products as squaring does, at most 2 log2 p. */
+#ifndef MMCI_REPEATS_H
+#define MMCI_REPEATS_H
+
+#include "order/order.h"
+
+/* One product of a program: m x k by k x n. Operands below n are factors, others products. */
+typedef struct mmci_program_product {
+  int32_t left, right;
+  int64_t m, k, n;
+  int32_t first, last; /* the factors it covers, counted from 0, where it is computed */
+} mmci_program_product;
+
+/* Children before parents, the last is the result; every other is read at least once. */
+typedef struct mmci_program {
+  int32_t n, count;
+  mmci_program_product *products;
+  mmci_u128 multiplications;
+} mmci_program;
+
+/* labels: n; two factors are the same matrix, with the same op, when their labels are equal. A
+ * label is the number of the first such factor. Not for chains of one factor. Cost:    O(n log n) a
+ * round, some log2 n of them where a power is found; none without repeats. Returns: E_NOMEM, and
+ * what mmci_order_solve() does with "auto". */
+mmc_status mmci_repeats_solve(int32_t n, const int64_t *dims, const int32_t *labels,
+                              mmci_program *out, mmci_error *error);
+void mmci_program_destroy(mmci_program *program);
+
+#endif

@@ -1,0 +1,421 @@
+#include "plan/plan_groups.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/layout.h"
+#include "plan/plan_traffic.h"
+
+/* ---- groups -------------------------------------------------------------------------------- */
+
+/* Where an operand stands in the chain, above its number. */
+static int64_t place_in_chain(const mmci_plan *plan, int32_t number) {
+  int32_t n = plan->chain->n, first = number < n ? number : plan->steps[number - n].first;
+  return (int64_t)first << 32 | number;
+}
+
+static int ascending(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Fills the operands of a group whose steps are known; is_member says which those are. places has
+ * room for two of each step. */
+static void find_operands(const mmci_plan *plan, mmci_plan_group *group,
+                          bool (*is_member)(const void *user, int32_t step), const void *user,
+                          int64_t *places) {
+  int32_t n = plan->chain->n;
+  size_t count = 0;
+  for (int32_t i = 0; i < group->step_count; i++) {
+    const mmci_plan_step *step = &plan->steps[group->steps[i]];
+    int32_t numbers[] = {step->left, step->right};
+    for (int o = 0; o < 2; o++)
+      if (numbers[o] < n || !is_member(user, numbers[o] - n))
+        places[count++] = place_in_chain(plan, numbers[o]);
+  }
+  qsort(places, count, sizeof *places, ascending);
+  group->operand_count = 0;
+  for (size_t i = 0; i < count; i++)
+    if (i == 0 || places[i] != places[i - 1])
+      group->operands[group->operand_count++] = (int32_t)(places[i] & INT32_MAX);
+}
+
+typedef struct membership {
+  const int32_t *group_of;
+  int32_t group;
+} membership;
+
+static bool is_labelled(const void *user, int32_t step) {
+  const membership *m = user;
+  return m->group_of[step] == m->group;
+}
+
+/* Groups and, behind them, their steps and operands. */
+static mmci_plan_group *allocate(int32_t groups, size_t steps, mmci_error *error) {
+  size_t size = (size_t)groups * sizeof(mmci_plan_group) + 3 * steps * sizeof(int32_t);
+  mmci_plan_group *out = mmci_alloc_zeroed(1, size);
+  if (out == NULL) (void)mmci_fail_nomem(error, size);
+  return out;
+}
+
+mmc_status mmci_plan_group_steps(mmci_plan *plan, const int32_t *group_of, mmci_error *error) {
+  int32_t count = plan->step_count, groups = 0;
+  for (int32_t s = 0; s < count; s++)
+    if (group_of[s] >= groups) groups = group_of[s] + 1;
+  mmci_plan_group *made = allocate(groups, (size_t)count, error);
+  int64_t *places = mmci_alloc_array(2 * (size_t)count, sizeof *places);
+  if (made == NULL || places == NULL) {
+    free(made);
+    free(places);
+    return mmci_fail_nomem(error, 2 * (size_t)count * sizeof *places);
+  }
+  int32_t *room = (int32_t *)(made + groups);
+  for (int32_t s = 0; s < count; s++)
+    if (group_of[s] >= 0) made[group_of[s]].step_count++;
+  for (int32_t g = 0; g < groups; g++) {
+    made[g].kernel = "";
+    made[g].predicted_s = made[g].separate_s = NAN;
+    made[g].steps = room;
+    made[g].operands = room + made[g].step_count;
+    room += 3 * (size_t)made[g].step_count;
+    made[g].step_count = 0;
+  }
+  for (int32_t s = 0; s < count; s++) {
+    plan->steps[s].group = group_of[s];
+    if (group_of[s] >= 0) made[group_of[s]].steps[made[group_of[s]].step_count++] = s;
+  }
+  for (int32_t g = 0; g < groups; g++)
+    find_operands(plan, &made[g], is_labelled, &(membership){group_of, g}, places);
+  free(places);
+  free(plan->groups);
+  plan->groups = made;
+  plan->group_count = groups;
+  return mmci_plan_place(plan, error);
+}
+
+void mmci_plan_disband(mmci_plan *plan) {
+  for (int32_t s = 0; plan->steps != NULL && s < plan->step_count; s++) plan->steps[s].group = -1;
+  free(plan->groups);
+  plan->groups = NULL;
+  plan->group_count = 0;
+}
+
+mmc_status mmci_plan_separate(const mmci_plan *plan, mmci_plan *out, mmci_error *error) {
+  size_t count = (size_t)plan->step_count;
+  mmci_plan separate = *plan;
+  separate.groups = NULL;
+  separate.group_count = 0;
+  separate.steps = mmci_alloc_array(count, sizeof *separate.steps);
+  if (separate.steps == NULL) return mmci_fail_nomem(error, count * sizeof *separate.steps);
+  for (size_t s = 0; s < count; s++) {
+    separate.steps[s] = plan->steps[s];
+    separate.steps[s].group = -1;
+  }
+  mmc_status status = mmci_plan_place(&separate, error);
+  if (status == MMC_OK)
+    *out = separate;
+  else
+    free(separate.steps);
+  return status;
+}
+
+void mmci_plan_separate_destroy(mmci_plan *separate) {
+  free(separate->steps);
+  *separate = (mmci_plan){0};
+}
+
+/* ---- prices -------------------------------------------------------------------------------- */
+
+typedef enum choice { ALONE, WITH_LEFT, WITH_RIGHT, WHOLE } choice;
+
+/* What is known of a step while the cheapest cover is looked for. */
+typedef struct covered {
+  double alone_s, sum_s; /* its own call; all of its sub-tree by calls of their own */
+  double best_s;         /* its sub-tree by the cheapest calls, */
+  double call_s;         /* and what the last of these takes */
+  bool measured;         /* some of alone_s and sum_s */
+  int32_t size;          /* of its sub-tree, in steps: the last so many up to this one */
+  choice choice;
+  bool taken; /* the device takes its sub-tree as one call */
+} covered;
+
+typedef struct search {
+  const mmci_plan *plan;
+  const mmci_group_machine *machine;
+  covered *steps;
+  mmci_part *parts;
+  mmci_plan_group group; /* with room for all steps and their operands */
+  int64_t *places;
+  void *scratch;
+  mmc_status status; /* of asking the device */
+  mmci_error *error;
+} search;
+
+/* What a step takes by a call of its own; *measured when that is known and not modelled. */
+static double alone_seconds(const search *x, const mmci_plan_step *step, bool *measured) {
+  const mmci_plan *plan = x->plan;
+  const mmci_group_machine *machine = x->machine;
+  int32_t n = plan->chain->n;
+  int32_t split = step->left < n ? step->left + 1 : plan->steps[step->left - n].last + 1;
+  mmci_gemm gemm =
+      mmci_chain_product(plan->chain, machine->precision, step->first, split, step->last + 1);
+  mmci_price price;
+  machine->pricing->price(machine->pricing->user, &gemm, &price);
+  *measured = !price.modelled;
+  /* Of a batch each product takes what one call takes less its launch. */
+  double more = fmax(price.seconds - machine->facts.launch_s, 0);
+  return price.seconds + (double)(plan->chain->batch - 1) * more;
+}
+
+/* Which part of the group a number is, -1: none. Steps rise. */
+static int32_t part_of(const search *x, int32_t number) {
+  int32_t step = number - x->plan->chain->n, low = 0, high = x->group.step_count;
+  while (low < high) {
+    int32_t middle = low + (high - low) / 2;
+    if (x->group.steps[middle] < step)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < x->group.step_count && x->group.steps[low] == step ? low : -1;
+}
+
+static double group_seconds(const search *x) {
+  const mmci_plan *plan = x->plan;
+  for (int32_t i = 0; i < x->group.step_count; i++) {
+    const mmci_plan_step *s = &plan->steps[x->group.steps[i]];
+    x->parts[i] = (mmci_part){s->m, s->k, s->n, part_of(x, s->left), part_of(x, s->right)};
+  }
+  return mmci_chain_seconds(&x->machine->facts, plan->chain->dtype, plan->chain->batch, x->parts,
+                            x->group.step_count, x->scratch);
+}
+
+static bool is_in_group(const void *user, int32_t step) {
+  const search *x = user;
+  return part_of(x, x->plan->chain->n + step) >= 0;
+}
+
+static bool is_supported(search *x) {
+  mmci_plan_group group = x->group;
+  bool taken = false;
+  if (x->status == MMC_OK)
+    x->status = x->machine->supports(x->machine->user, x->plan, &group, &taken, x->error);
+  return x->status == MMC_OK && taken;
+}
+
+/* ---- the cheapest cover --------------------------------------------------------------------- */
+
+static const covered *operand_of(const search *x, int32_t number) {
+  return number < x->plan->chain->n ? NULL : &x->steps[number - x->plan->chain->n];
+}
+
+static double best_of(const search *x, int32_t number) {
+  const covered *operand = operand_of(x, number);
+  return operand != NULL ? operand->best_s : 0;
+}
+
+static void consider(const search *x, covered *at, choice choice, double call_s, double rest_s) {
+  /* What a call takes is modelled, and has to beat what was measured surely. */
+  double doubt = at->measured ? 1 + x->machine->facts.error : 1;
+  if (!(call_s * doubt + rest_s < at->best_s)) return;
+  at->best_s = call_s + rest_s;
+  at->call_s = call_s;
+  at->choice = choice;
+}
+
+/* The step and the one that computes its left or right operand. */
+static void try_pair(search *x, int32_t s, choice side) {
+  const mmci_plan_step *step = &x->plan->steps[s];
+  int32_t n = x->plan->chain->n, with = (side == WITH_LEFT ? step->left : step->right) - n;
+  int32_t other = side == WITH_LEFT ? step->right : step->left;
+  if (with < 0) return;
+  const mmci_plan_step *child = &x->plan->steps[with];
+  x->group.step_count = 2;
+  x->group.steps[0] = with;
+  x->group.steps[1] = s;
+  find_operands(x->plan, &x->group, is_in_group, x, x->places);
+  if (is_supported(x))
+    consider(x, &x->steps[s], side, group_seconds(x),
+             best_of(x, other) + best_of(x, child->left) + best_of(x, child->right));
+}
+
+/* The sub-tree of the step, whose steps stand in a row and whose operands are factors in a row. */
+static void try_whole(search *x, int32_t s) {
+  covered *at = &x->steps[s];
+  const mmci_plan_step *step = &x->plan->steps[s];
+  const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
+  if ((left != NULL && left->size > 1 && !left->taken) ||
+      (right != NULL && right->size > 1 && !right->taken))
+    return;
+  x->group.step_count = at->size;
+  for (int32_t i = 0; i < at->size; i++) x->group.steps[i] = s - at->size + 1 + i;
+  x->group.operand_count = step->last - step->first + 1;
+  for (int32_t i = 0; i < x->group.operand_count; i++) x->group.operands[i] = step->first + i;
+  at->taken = is_supported(x);
+  if (at->taken) consider(x, at, WHOLE, group_seconds(x), 0);
+}
+
+/* A pair of two factors and one is its sub-tree. */
+static bool is_candidate(const search *x, int32_t s, choice choice) {
+  const mmci_plan_traffic *traffic = x->plan->traffic;
+  if (traffic == NULL) return choice == WHOLE || x->steps[s].size > 2;
+  const mmci_step_traffic *step = &traffic->steps[s];
+  return step->choice.partner >= 0 && step->choice.partner < s &&
+         choice == (step->fusion == MMC_FUSION_LEFT ? WITH_LEFT : WITH_RIGHT);
+}
+
+static void cover_tree(search *x) {
+  for (int32_t s = 0; s < x->plan->step_count; s++) {
+    const mmci_plan_step *step = &x->plan->steps[s];
+    const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
+    covered *at = &x->steps[s];
+    bool measured;
+    double alone_s = alone_seconds(x, step, &measured);
+    *at = (covered){.alone_s = alone_s, .call_s = alone_s, .size = step->last - step->first};
+    at->measured =
+        measured || (left != NULL && left->measured) || (right != NULL && right->measured);
+    at->sum_s = at->alone_s + (left != NULL ? left->sum_s : 0) + (right != NULL ? right->sum_s : 0);
+    at->best_s = at->alone_s + best_of(x, step->left) + best_of(x, step->right);
+    if (at->size == 1) continue;
+    if (is_candidate(x, s, WITH_LEFT)) try_pair(x, s, WITH_LEFT);
+    if (is_candidate(x, s, WITH_RIGHT)) try_pair(x, s, WITH_RIGHT);
+    if (is_candidate(x, s, WHOLE)) try_whole(x, s);
+  }
+}
+
+/* All of it, where results are read several times. */
+static void cover_whole(search *x) {
+  const mmci_plan *plan = x->plan;
+  int32_t last = plan->step_count - 1;
+  covered *at = &x->steps[last];
+  x->group.step_count = plan->step_count;
+  double sum_s = 0;
+  bool any_measured = false;
+  for (int32_t s = 0; s <= last; s++) {
+    bool measured;
+    double alone_s = alone_seconds(x, &plan->steps[s], &measured);
+    any_measured = any_measured || measured;
+    x->steps[s] = (covered){.alone_s = alone_s, .call_s = alone_s};
+    x->group.steps[s] = s;
+    sum_s += alone_s;
+  }
+  at->sum_s = at->best_s = sum_s;
+  at->measured = any_measured;
+  find_operands(plan, &x->group, is_in_group, x, x->places);
+  if (last > 0 && is_supported(x)) consider(x, at, WHOLE, group_seconds(x), 0);
+}
+
+/* Reads the calls off the choices, parents before children. */
+static void label(const search *x, mmci_cover *out) {
+  int32_t n = x->plan->chain->n;
+  bool tree = mmci_plan_is_tree(x->plan);
+  for (int32_t s = x->plan->step_count - 1; s >= 0; s--) {
+    const covered *at = &x->steps[s];
+    const mmci_plan_step *step = &x->plan->steps[s];
+    out->alone_s[s] = at->alone_s;
+    if (out->group_of[s] >= 0) continue;
+    out->call_s[s] = at->call_s;
+    if (at->choice == ALONE) continue;
+    out->group_of[s] = out->groups;
+    int32_t size = tree ? at->size : s + 1;
+    if (at->choice == WHOLE)
+      for (int32_t i = 1; i < size; i++) out->group_of[s - i] = out->groups;
+    else
+      out->group_of[(at->choice == WITH_LEFT ? step->left : step->right) - n] = out->groups;
+    out->groups++;
+  }
+  /* They were found from the last to the first. */
+  for (int32_t s = 0; s < x->plan->step_count; s++)
+    if (out->group_of[s] >= 0) out->group_of[s] = out->groups - 1 - out->group_of[s];
+}
+
+void mmci_cover_destroy(mmci_cover *cover) {
+  free(cover->alone_s);
+  *cover = (mmci_cover){0};
+}
+
+mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *machine,
+                           mmci_cover *out, mmci_error *error) {
+  size_t count = (size_t)plan->step_count;
+  mmci_cover cover = {
+      .alone_s = mmci_alloc_zeroed(count, 2 * sizeof *cover.alone_s + sizeof *cover.group_of)};
+  if (cover.alone_s == NULL) return mmci_fail_nomem(error, 2 * count * sizeof *cover.alone_s);
+  cover.call_s = cover.alone_s + count;
+  cover.group_of = (int32_t *)(cover.call_s + count);
+  for (size_t s = 0; s < count; s++) cover.group_of[s] = -1;
+  if (count == 0 || count > MMCI_GROUPS_MOST_STEPS) {
+    *out = cover;
+    return MMC_OK;
+  }
+  search x = {.plan = plan, .machine = machine, .error = error};
+  x.steps = mmci_alloc_zeroed(count, sizeof *x.steps);
+  x.parts = mmci_alloc_array(count, sizeof *x.parts);
+  x.group.steps = mmci_alloc_array(3 * count, sizeof *x.group.steps);
+  x.places = mmci_alloc_array(2 * count, sizeof *x.places);
+  x.scratch = malloc(mmci_chain_scratch_bytes(&machine->facts, plan->step_count));
+  if (x.steps == NULL || x.parts == NULL || x.group.steps == NULL || x.places == NULL ||
+      x.scratch == NULL)
+    x.status = mmci_fail_nomem(error, count * (sizeof *x.steps + sizeof *x.parts));
+  if (x.status == MMC_OK) {
+    x.group.operands = x.group.steps + count;
+    (mmci_plan_is_tree(plan) ? cover_tree : cover_whole)(&x);
+  }
+  if (x.status == MMC_OK) {
+    label(&x, &cover);
+    cover.seconds = x.steps[count - 1].best_s;
+    cover.separate_s = x.steps[count - 1].sum_s;
+    *out = cover;
+  } else {
+    mmci_cover_destroy(&cover);
+  }
+  free(x.steps);
+  free(x.parts);
+  free(x.group.steps);
+  free(x.places);
+  free(x.scratch);
+  return x.status;
+}
+
+/* ---- taken --------------------------------------------------------------------------------- */
+
+/* Forms the groups of the cover; *fits: whether there is room for what they need. */
+static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_bytes, bool *fits,
+                       mmci_error *error) {
+  uint64_t other_bytes = plan->resident_bytes - plan->workspace_bytes;
+  mmc_status status = mmci_plan_group_steps(plan, cover->group_of, error);
+  if (status != MMC_OK) return status;
+  uint64_t resident_bytes = mmci_bytes_add(other_bytes, plan->workspace_bytes);
+  *fits = plan->workspace_bytes <= limit_bytes && plan->workspace_bytes != UINT64_MAX;
+  if (plan->device_bytes > 0) {
+    *fits = *fits && resident_bytes <= plan->device_bytes;
+    plan->resident_bytes = resident_bytes;
+  }
+  for (int32_t g = 0; g < plan->group_count; g++) {
+    mmci_plan_group *group = &plan->groups[g];
+    group->predicted_s = cover->call_s[group->steps[group->step_count - 1]];
+    group->separate_s = 0;
+    for (int32_t i = 0; i < group->step_count; i++)
+      group->separate_s += cover->alone_s[group->steps[i]];
+  }
+  return MMC_OK;
+}
+
+mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *machine,
+                                   uint64_t limit_bytes, mmci_error *error) {
+  if (plan->streamed || plan->step_count < 2) return MMC_OK;
+  mmci_cover cover;
+  mmc_status status = mmci_plan_cover(plan, machine, &cover, error);
+  if (status != MMC_OK) return status;
+  uint64_t resident_bytes = plan->resident_bytes;
+  bool fits = true;
+  if (cover.groups > 0) status = take(plan, &cover, limit_bytes, &fits, error);
+  if (status == MMC_OK && !fits) {
+    mmci_plan_disband(plan);
+    plan->resident_bytes = resident_bytes;
+    status = mmci_plan_is_tree(plan) ? mmci_plan_lay_out(plan, plan->parallel, error)
+                                     : mmci_plan_place(plan, error);
+  }
+  mmci_cover_destroy(&cover);
+  return status;
+}

@@ -1,0 +1,56 @@
+/* plan_groups.h: which steps of a plan run as one call of the device. */
+#ifndef MMCI_PLAN_GROUPS_H
+#define MMCI_PLAN_GROUPS_H
+
+#include "cost/chain_time.h"
+#include "plan/plan.h"
+
+/* Plans of more steps have no groups: looking for them takes time quadratic in their number. */
+enum { MMCI_GROUPS_MOST_STEPS = 2048 };
+
+/* What the planner has to know of a device that takes several products as one call. */
+typedef struct mmci_group_machine {
+  const void *user;
+  /* Whether the device takes these steps of the plan (rising, the last their result) as one call.
+   * When it does not take a sub-tree, it takes none that holds that one. Returns E_NOMEM. */
+  mmc_status (*supports)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                         bool *out, mmci_error *error);
+  mmci_chain_facts facts;
+  const mmci_pricing *pricing; /* of steps on their own */
+  mmci_precision precision;
+} mmci_group_machine;
+
+/* Makes groups of a plan's steps, and places what is left in the workspace: group_of[s] is the
+ * group of step s, counted from 0 without gaps, or -1. A group's steps must be connected, all but
+ * the last read within the group alone. It replaces the groups that were there. Returns E_NOMEM. */
+mmc_status mmci_plan_group_steps(mmci_plan *plan, const int32_t *group_of, mmci_error *error);
+/* Frees the groups; offsets and workspace are left as they are. */
+void mmci_plan_disband(mmci_plan *plan);
+/* The same plan with every step a call of its own. It has steps of its own, to be freed with
+ * mmci_plan_separate_destroy(); all else is plan's, which must outlive it. Returns E_NOMEM. */
+mmc_status mmci_plan_separate(const mmci_plan *plan, mmci_plan *out, mmci_error *error);
+void mmci_plan_separate_destroy(mmci_plan *separate);
+
+/* A cover of a plan's steps by calls: groups and steps of none. */
+typedef struct mmci_cover {
+  int32_t groups;
+  int32_t *group_of;          /* of a step, as of mmci_plan_group_steps() */
+  double *alone_s, *call_s;   /* of a step: by a call of its own; of the call that it ends */
+  double seconds, separate_s; /* of all calls, and of all steps by calls of their own */
+} mmci_cover;
+
+/* The cheapest cover. A call is one step; a step and the one that computes its left or its right
+ * operand; or the whole sub-tree of a step. Of a plan for traffic it is one step or a pair that the
+ * plan fuses; of a plan with results that are read several times, all of it or one step. With too
+ * many steps there are no groups, and prices are 0. Returns E_NOMEM. */
+mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *machine,
+                           mmci_cover *out, mmci_error *error);
+void mmci_cover_destroy(mmci_cover *cover);
+
+/* Covers a plan whose steps are final, but not one that is streamed, nor where the groups would
+ * need more workspace than limit_bytes, or than there is room for on the device. Returns E_NOMEM.
+ */
+mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *machine,
+                                   uint64_t limit_bytes, mmci_error *error);
+
+#endif

@@ -1,0 +1,786 @@
+/* test_small.c: the CUDA module's chains of small factors on a device: every way, shape, form,
+ * order and layout of a batch, against products in f64 on the host with a bound of their rounding
+ * errors.
+ *
+ * All memory is 0xff where no element lies, which is NaN in every dtype. Nothing of it may be read,
+ * and but for C's elements nothing written. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "../random.h"
+#include "gpu_elements.h"
+#include "gpu_test.h"
+
+enum { OPERANDS = 200, PRODUCTS = 400, NODES = OPERANDS + PRODUCTS, GUARD = 40, CHECKED = 6 };
+enum { WAY_ANY, WAY_STEPS, WAY_SPINES }; /* variants of the module */
+
+/* ---- a chain ----------------------------------------------------------------------------------
+ */
+
+typedef struct trial {
+  mmci_device_chain chain;
+  mmci_form forms[OPERANDS];
+  mmci_chain_step products[PRODUCTS];
+  int64_t rows[NODES], cols[NODES];
+  int shift[OPERANDS + 1]; /* reals from where an allocation is aligned; the last is C's */
+  uint64_t seed;           /* of the elements */
+  bool positive;
+} trial;
+
+static void describe_trial(const trial *t) {
+  const mmci_device_chain *c = &t->chain;
+  printf("  %s, batch %" PRId64 ", %d operands, variant %d, ldc %" PRId64 "%s, seed %" PRIu64 "\n",
+         dtype_facts[c->dtype].name, c->batch, c->n, c->variant, c->ldc,
+         c->c_gathered ? ", C gathered" : "", t->seed);
+  for (int i = 0; i < c->n && i < 20; i++) {
+    const mmci_form *f = &t->forms[i];
+    printf("  operand %d: %" PRId64 " x %" PRId64 "%s%s ld %" PRId64 " stride %" PRId64 "%s\n", i,
+           t->rows[i], t->cols[i], f->trans ? " trans" : "", f->conj ? " conj" : "", f->ld,
+           f->stride, f->gathered ? " gathered" : "");
+  }
+  for (int s = 0; s < c->count && s < 20; s++)
+    printf("  product %d: %d * %d\n", s + c->n, c->products[s].left, c->products[s].right);
+}
+
+static void begin(trial *t, mmc_dtype dtype, int32_t n, int64_t batch, uint64_t seed) {
+  memset(t, 0, sizeof *t);
+  t->chain = (mmci_device_chain){.dtype = dtype, .batch = batch, .n = n};
+  t->chain.forms = t->forms;
+  t->chain.products = t->products;
+  t->seed = seed;
+}
+
+static int32_t add_product(trial *t, int32_t left, int32_t right) {
+  const int32_t s = t->chain.count++, node = t->chain.n + s;
+  t->products[s] = (mmci_chain_step){t->rows[left], t->cols[left], t->cols[right], left, right};
+  t->rows[node] = t->rows[left];
+  t->cols[node] = t->cols[right];
+  return node;
+}
+
+/* The products of operands first to last, split by kind: 0 from left to right, 1 from right to
+ * left, 2 balanced, 3 at random. */
+static int32_t add_tree(trial *t, int32_t first, int32_t last, int kind, uint64_t *random) {
+  if (first == last) return first;
+  const int32_t length = last - first;
+  const int32_t split = kind == 0   ? last - 1
+                        : kind == 1 ? first
+                        : kind == 2 ? first + length / 2
+                                    : first + (int32_t)random_below(random, length);
+  const int32_t left = add_tree(t, first, split, kind, random);
+  return add_product(t, left, add_tree(t, split + 1, last, kind, random));
+}
+
+static void set_shapes(trial *t, const int64_t *dims) {
+  for (int i = 0; i < t->chain.n; i++) {
+    t->rows[i] = dims[i];
+    t->cols[i] = dims[i + 1];
+  }
+}
+
+/* Tight forms; after the products. */
+static void finish_tight(trial *t) {
+  for (int i = 0; i < t->chain.n; i++)
+    t->forms[i] =
+        (mmci_form){.ld = t->cols[i] > 0 ? t->cols[i] : 1, .stride = t->rows[i] * t->cols[i]};
+  const int last = t->chain.n + t->chain.count - 1;
+  t->chain.ldc = t->cols[last] > 0 ? t->cols[last] : 1;
+  t->chain.c_stride = t->rows[last] * t->cols[last];
+}
+
+static void finish_random(trial *t, uint64_t *random) {
+  finish_tight(t);
+  for (int i = 0; i < t->chain.n; i++) {
+    mmci_form *f = &t->forms[i];
+    f->trans = random_below(random, 2) == 0;
+    f->conj = random_below(random, 3) == 0;
+    const int64_t lines = f->trans ? t->cols[i] : t->rows[i],
+                  length = f->trans ? t->rows[i] : t->cols[i];
+    f->ld = (length > 0 ? length : 1) + random_below(random, 2) * random_below(random, 9);
+    f->stride = lines * f->ld + random_below(random, 2) * random_below(random, 50);
+    const int64_t kind = t->chain.batch > 1 ? random_below(random, 6) : 2;
+    f->gathered = kind == 0;
+    if (kind == 1) f->stride = 0;
+    t->shift[i] = random_below(random, 3) == 0 ? (int)random_below(random, 5) : 0;
+  }
+  const int last = t->chain.n + t->chain.count - 1;
+  t->chain.ldc += random_below(random, 2) * random_below(random, 9);
+  t->chain.c_stride = t->rows[last] * t->chain.ldc + random_below(random, 2) * 3;
+  t->chain.c_gathered = t->chain.batch > 1 && random_below(random, 6) == 0;
+  t->shift[OPERANDS] = random_below(random, 3) == 0 ? (int)random_below(random, 5) : 0;
+}
+
+/* ---- matrices in memory -----------------------------------------------------------------------
+ */
+
+/* All matrices of an operand, or of C. */
+typedef struct stack {
+  mmc_dtype dtype;
+  int64_t rows, cols, batch;
+  mmci_form form;
+  size_t bytes, first;
+  unsigned char *host;
+  void *device, *table; /* of addresses */
+} stack;
+
+static int64_t slot(const stack *x, int64_t i) {
+  /* Gathered matrices lie in another order. */
+  return x->form.gathered ? x->batch - 1 - i : x->form.stride == 0 ? 0 : i;
+}
+
+static size_t place(const stack *x, int64_t i, int64_t r, int64_t c) {
+  const int64_t at = x->form.trans ? c * x->form.ld + r : r * x->form.ld + c;
+  return x->first + (size_t)(slot(x, i) * x->form.stride + at) * dtype_facts[x->dtype].size;
+}
+
+static unsigned char *address(const stack *x, int64_t i) {
+  return (unsigned char *)x->device + x->first +
+         (size_t)(slot(x, i) * x->form.stride) * dtype_facts[x->dtype].size;
+}
+
+static mmc_status move(const target *on, mmci_queue *queue, void *device, void *host, size_t bytes,
+                       bool up, mmci_error *error) {
+  const int64_t size = (int64_t)bytes;
+  const mmci_transfer whole = {up ? device : host, up ? host : device, size, size, 1, size};
+  return up ? on->ops->async->upload(queue, &whole, error)
+            : on->ops->async->download(queue, &whole, error);
+}
+
+static bool stack_create(stack *x, const target *on, mmci_queue *queue, mmc_dtype dtype,
+                         int64_t rows, int64_t cols, int64_t batch, mmci_form form, int shift) {
+  mmci_error error = {MMC_OK, ""};
+  const int64_t lines = form.trans ? cols : rows;
+  *x = (stack){dtype, rows, cols, batch, form, 0, 0, NULL, NULL, NULL};
+  x->first = 64 * dtype_facts[dtype].size + (size_t)shift * dtype_facts[dtype].real_size;
+  x->bytes = x->first + (size_t)((batch - 1) * form.stride + lines * form.ld + GUARD) *
+                            dtype_facts[dtype].size;
+  x->host = malloc(x->bytes);
+  void **table = malloc((size_t)batch * sizeof *table);
+  if (x->host == NULL || table == NULL) {
+    free(table);
+    return expect(false, "out of memory");
+  }
+  memset(x->host, 0xff, x->bytes);
+  mmc_status status = on->ops->alloc(on->device, x->bytes, &x->device, &error);
+  if (status == MMC_OK && form.gathered) {
+    for (int64_t i = 0; i < batch; i++) table[i] = address(x, i);
+    status = on->ops->alloc(on->device, (size_t)batch * sizeof *table, &x->table, &error);
+    if (status == MMC_OK)
+      status = move(on, queue, x->table, table, (size_t)batch * sizeof *table, true, &error);
+    if (status == MMC_OK) status = on->ops->sync(queue, &error);
+  }
+  free(table);
+  return expect_ok(status, &error, "a stack of matrices");
+}
+
+static void stack_destroy(stack *x, const target *on) {
+  free(x->host);
+  on->ops->dealloc(on->device, x->device);
+  on->ops->dealloc(on->device, x->table);
+}
+
+static void stack_fill(stack *x, bool positive, uint64_t *random) {
+  for (int64_t i = 0; i < x->batch; i++) {
+    for (int64_t r = 0; r < x->rows; r++)
+      for (int64_t c = 0; c < x->cols; c++) {
+        /* Products neither grow nor vanish. */
+        const double scale = 1.7 / sqrt((double)x->rows + 1);
+        element value = {random_unit(random) * scale, random_unit(random) * scale};
+        if (positive) value = (element){fabs(value.re) + 0.01, 0};
+        element_write(x->dtype, x->host + place(x, i, r, c), value);
+      }
+    if (x->form.stride == 0 && !x->form.gathered) return;
+  }
+}
+
+static element stack_read(const stack *x, int64_t i, int64_t r, int64_t c) {
+  element value = element_read(x->dtype, x->host + place(x, i, r, c));
+  if (x->form.conj) value.im = -value.im;
+  return value;
+}
+
+/* ---- the reference ----------------------------------------------------------------------------
+ */
+
+/* A matrix in f64 and how far off a kernel's may be. */
+typedef struct exact {
+  element *value;
+  double *off;
+} exact;
+
+static double size_of(element x) {
+  return fabs(x.re) + fabs(x.im);
+}
+
+static void exact_product(exact a, exact b, const mmci_chain_step *p, mmc_dtype dtype, exact c) {
+  const struct dtype_facts *facts = &dtype_facts[dtype];
+  const double epsilon = facts->sum_epsilon * ((double)p->k + 8) * 2;
+  for (int64_t r = 0; r < p->m; r++)
+    for (int64_t q = 0; q < p->n; q++) {
+      element sum = {0, 0};
+      double off = 0;
+      for (int64_t d = 0; d < p->k; d++) {
+        const element x = a.value[r * p->k + d], y = b.value[d * p->n + q];
+        const double e = a.off[r * p->k + d], f = b.off[d * p->n + q];
+        sum.re += x.re * y.re - x.im * y.im;
+        sum.im += x.re * y.im + x.im * y.re;
+        off += e * size_of(y) + size_of(x) * f + e * f + epsilon * size_of(x) * size_of(y);
+      }
+      c.value[r * p->n + q] = sum;
+      c.off[r * p->n + q] = off + 2 * facts->epsilon * size_of(sum) + facts->least;
+    }
+}
+
+/* Chain number i of the batch in x, whose matrices lie in value and off. */
+static bool compare_chain(const trial *t, const stack *operands, const stack *c, int64_t i,
+                          element *value, double *off) {
+  const mmci_device_chain *chain = &t->chain;
+  int64_t first[NODES];
+  const int nodes = chain->n + chain->count;
+  for (int64_t node = 0, at = 0; node < nodes; node++) {
+    first[node] = at;
+    at += t->rows[node] * t->cols[node];
+  }
+#define AT(node)                           \
+  (exact) {                                \
+    value + first[node], off + first[node] \
+  }
+  for (int node = 0; node < nodes; node++) {
+    const int64_t cols = t->cols[node], size = t->rows[node] * cols;
+    if (node >= chain->n) {
+      const mmci_chain_step *p = &chain->products[node - chain->n];
+      exact_product(AT(p->left), AT(p->right), p, chain->dtype, AT(node));
+      continue;
+    }
+    for (int64_t at = 0; at < size; at++)
+      value[first[node] + at] = stack_read(&operands[node], i, at / cols, at % cols);
+  }
+  const exact result = AT(nodes - 1);
+#undef AT
+  for (int64_t at = 0; at < c->rows * c->cols; at++) {
+    const int64_t r = at / c->cols, q = at % c->cols;
+    const element want = result.value[at], got = stack_read(c, i, r, q);
+    const double most = result.off[at];
+    if (fabs(got.re - want.re) <= most && fabs(got.im - want.im) <= most) continue;
+    printf("  chain %" PRId64 ": C(%" PRId64 ", %" PRId64
+           ") is (%.9g, %.9g), not (%.9g, %.9g), off by more than %g\n",
+           i, r, q, got.re, got.im, want.re, want.im, most);
+    return false;
+  }
+  return true;
+}
+
+static bool chain_is_right(const trial *t, const stack *operands, const stack *c, int64_t i) {
+  size_t size = 1;
+  for (int node = 0; node < t->chain.n + t->chain.count; node++)
+    size += (size_t)(t->rows[node] * t->cols[node]);
+  element *value = calloc(size, sizeof *value);
+  double *off = calloc(size, sizeof *off);
+  const bool right = value != NULL && off != NULL && compare_chain(t, operands, c, i, value, off);
+  free(value);
+  free(off);
+  return right;
+}
+
+/* No byte but C's elements has changed from 0xff. */
+static bool rest_is_left_alone(const stack *c) {
+  unsigned char *copy = malloc(c->bytes);
+  if (copy == NULL) return false;
+  memcpy(copy, c->host, c->bytes);
+  const size_t line = (size_t)c->cols * dtype_facts[c->dtype].size;
+  for (int64_t i = 0; i < c->batch; i++)
+    for (int64_t r = 0; r < c->rows && line > 0; r++) memset(copy + place(c, i, r, 0), 0xff, line);
+  bool alone = true;
+  for (size_t at = 0; at < c->bytes && alone; at++) alone = copy[at] == 0xff;
+  free(copy);
+  return alone;
+}
+
+/* ---- one trial --------------------------------------------------------------------------------
+ */
+
+typedef struct setup {
+  stack operands[OPERANDS], c;
+  mmci_chain_kernel *kernel;
+  const void *data[OPERANDS];
+  void *result;
+} setup;
+
+static bool setup_create(setup *s, const trial *t, const target *on, mmci_queue *queue) {
+  const mmci_device_chain *chain = &t->chain;
+  const int last = chain->n + chain->count - 1;
+  uint64_t random = t->seed;
+  mmci_error error = {MMC_OK, ""};
+  memset(s, 0, sizeof *s);
+  bool right = true;
+  for (int i = 0; right && i < chain->n; i++) {
+    right = stack_create(&s->operands[i], on, queue, chain->dtype, t->rows[i], t->cols[i],
+                         chain->batch, t->forms[i], t->shift[i]);
+    if (!right) break;
+    stack_fill(&s->operands[i], t->positive, &random);
+    s->data[i] = t->forms[i].gathered
+                     ? s->operands[i].table
+                     : (unsigned char *)s->operands[i].device + s->operands[i].first;
+  }
+  const mmci_form form = {
+      .ld = chain->ldc, .stride = chain->c_stride, .gathered = chain->c_gathered};
+  right = right && stack_create(&s->c, on, queue, chain->dtype, t->rows[last], t->cols[last],
+                                chain->batch, form, t->shift[OPERANDS]);
+  if (!right) return false;
+  s->result = chain->c_gathered ? s->c.table : (void *)((unsigned char *)s->c.device + s->c.first);
+  return expect(on->ops->chain_supports(on->device, chain), "a chain is supported") &&
+         expect_ok(on->ops->chain_prepare(on->device, chain, &s->kernel, &error), &error,
+                   "chain_prepare");
+}
+
+static void setup_destroy(setup *s, const target *on) {
+  on->ops->chain_release(s->kernel);
+  for (int i = 0; i < OPERANDS; i++) stack_destroy(&s->operands[i], on);
+  stack_destroy(&s->c, on);
+}
+
+static bool upload_all(setup *s, const trial *t, const target *on, mmci_queue *queue) {
+  mmci_error error = {MMC_OK, ""};
+  mmc_status status = MMC_OK;
+  for (int i = 0; status == MMC_OK && i < t->chain.n; i++)
+    status = move(on, queue, s->operands[i].device, s->operands[i].host, s->operands[i].bytes, true,
+                  &error);
+  memset(s->c.host, 0xff, s->c.bytes);
+  if (status == MMC_OK) status = move(on, queue, s->c.device, s->c.host, s->c.bytes, true, &error);
+  return expect_ok(status, &error, "uploads");
+}
+
+static bool download_result(setup *s, const target *on, mmci_queue *queue) {
+  mmci_error error = {MMC_OK, ""};
+  mmc_status status = move(on, queue, s->c.device, s->c.host, s->c.bytes, false, &error);
+  if (status == MMC_OK) status = on->ops->sync(queue, &error);
+  return expect_ok(status, &error, "a chain");
+}
+
+static bool run_chain(setup *s, const target *on, mmci_queue *queue, int times) {
+  mmci_error error = {MMC_OK, ""};
+  mmc_status status = MMC_OK;
+  for (int k = 0; status == MMC_OK && k < times; k++)
+    status = on->ops->chain_enqueue(queue, s->kernel, s->data, s->result, &error);
+  return expect_ok(status, &error, "chain_enqueue");
+}
+
+static bool result_is_right(const setup *s, const trial *t) {
+  const int64_t batch = t->chain.batch;
+  bool right = true;
+  for (int64_t i = 0; right && i < batch; i++)
+    if (batch <= CHECKED || i % (batch / (CHECKED - 1)) == 0 || i == batch - 1)
+      right = chain_is_right(t, s->operands, &s->c, i);
+  return expect(right, "elements are right") &&
+         expect(rest_is_left_alone(&s->c), "what is beside C is left alone");
+}
+
+static void try_chain(const target *on, mmci_queue *queue, const trial *t) {
+  setup *s = calloc(1, sizeof *s);
+  if (s == NULL ||
+      !(setup_create(s, t, on, queue) && upload_all(s, t, on, queue) &&
+        run_chain(s, on, queue, 1) && download_result(s, on, queue) && result_is_right(s, t)))
+    describe_trial(t);
+  if (s != NULL) setup_destroy(s, on);
+  free(s);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+static trial t; /* too large for a stack */
+
+static void expect_name(const target *on, const char *name) {
+  const char *got = on->ops->chain_name(on->device, &t.chain);
+  if (!expect(strcmp(got, name) == 0, name)) {
+    printf("  it is \"%s\"\n", got);
+    describe_trial(&t);
+  }
+}
+
+/* Squares from left to right of the sizes that have kernels of their own, and others. */
+static void test_equal(const target *on, mmci_queue *queue, uint64_t *random) {
+  static const int64_t SIDES[] = {1, 2, 3, 4, 5, 8, 12, 16, 24, 32, 33, 48, 64};
+  static const int64_t BATCHES[] = {1, 2, 3, 33, 257, 1001};
+  for (size_t k = 0; k < sizeof SIDES / sizeof *SIDES; k++)
+    for (size_t b = 0; b < sizeof BATCHES / sizeof *BATCHES; b++) {
+      if (on->small && (BATCHES[b] > 40 || (k + b) % 2 == 0)) continue;
+      int64_t dims[12];
+      for (int i = 0; i < 12; i++) dims[i] = SIDES[k];
+      const int32_t n = 2 + (int32_t)random_below(random, 8);
+      begin(&t, MMC_F32, n, BATCHES[b], random_bits(random));
+      set_shapes(&t, dims);
+      add_tree(&t, 0, n - 1, 0, random);
+      finish_tight(&t);
+      if (random_below(random, 3) == 0) t.forms[random_below(random, n)].stride = 0;
+      const bool fast = SIDES[k] % 4 == 0 && SIDES[k] != 24 && SIDES[k] != 48 && n <= 8;
+      if (BATCHES[b] > 1) expect_name(on, fast ? "chain of equal squares" : "chain in steps");
+      try_chain(on, queue, &t);
+      t.shift[random_below(random, n)] = 1;
+      try_chain(on, queue, &t);
+    }
+}
+
+/* Sizes from 1 to 128 in every dtype, order and layout. */
+static void test_any(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
+  static const int64_t MOST[] = {5, 9, 20, 40, 70, 128};
+  const int count = on->small ? 12 : 200;
+  for (int k = 0; k < count; k++) {
+    const int64_t most = MOST[k % (on->small ? 4 : 6)],
+                  batch = k % 3 == 0 ? 1 : 1 + random_below(random, most > 40 ? 7 : 70);
+    const int32_t n = 2 + (int32_t)random_below(random, 11);
+    int64_t dims[16];
+    for (int i = 0; i <= n; i++)
+      dims[i] = random_below(random, 40) == 0 ? 0 : 1 + random_below(random, most);
+    begin(&t, dtype, n, batch, random_bits(random));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k / 2 % 4, random);
+    finish_random(&t, random);
+    /* Where the largest do not fit, saying so is right. */
+    if (most > 40 && !on->ops->chain_supports(on->device, &t.chain)) continue;
+    try_chain(on, queue, &t);
+  }
+}
+
+/* Every size to 129 by itself. */
+static void test_sizes(const target *on, mmci_queue *queue, uint64_t *random) {
+  for (int64_t side = 1; side <= 129; side += on->small ? 32 : 1) {
+    const int64_t dims[] = {side, side, side, side};
+    begin(&t, MMC_F32, 3, 2, random_bits(random));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 2, (int)(side % 2), random);
+    finish_random(&t, random);
+    const bool can = on->ops->chain_supports(on->device, &t.chain);
+    expect(can == (side <= 128), "sizes to 128 are supported");
+    if (can) try_chain(on, queue, &t);
+  }
+}
+
+/* x^power by squaring, and sums of shared products: results that several products read. */
+static void test_shared(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
+  for (int k = 0; k < (on->small ? 4 : 24); k++) {
+    const int64_t side = 1 + random_below(random, k % 2 == 0 ? 20 : 64);
+    const int64_t dims[] = {side, side, side};
+    begin(&t, dtype, 2, k % 4 == 1 ? 5 : 1, random_bits(random));
+    set_shapes(&t, dims);
+    int32_t x = 0, y = 1;
+    for (int s = 0; s < 8; s++) {
+      const int32_t z = add_product(&t, random_below(random, 2) == 0 ? x : y,
+                                    random_below(random, 2) == 0 ? x : y);
+      x = random_below(random, 2) == 0 ? x : y;
+      y = z;
+    }
+    finish_random(&t, random);
+    for (int way = 0; way < 3; way++) {
+      t.chain.variant = way;
+      if (on->ops->chain_supports(on->device, &t.chain)) try_chain(on, queue, &t);
+    }
+  }
+}
+
+/* One long chain. */
+static void test_long(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
+  static const int64_t MOST[] = {32, 64, 128};
+  for (int k = 0; k < (on->small ? 5 : 48); k++) {
+    const int64_t most = MOST[k % 3];
+    const int32_t n = on->small ? 2 + (int32_t)random_below(random, 9)
+                                : 2 + (int32_t)random_below(random, k % 4 == 0 ? OPERANDS - 2 : 40);
+    const bool equal = random_below(random, 2) == 0;
+    int64_t dims[OPERANDS + 1];
+    for (int i = 0; i <= n; i++) dims[i] = equal ? most : 1 + random_below(random, most);
+    begin(&t, dtype, n, 1, random_bits(random));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k / 3 % 4, random);
+    if (k % 2 == 0)
+      finish_tight(&t);
+    else
+      finish_random(&t, random);
+    t.chain.variant = WAY_SPINES;
+    if (expect(on->ops->chain_supports(on->device, &t.chain), "a long chain is supported"))
+      try_chain(on, queue, &t);
+  }
+}
+
+/* Runs of a few factors, their results in runs, and so on: many spines at several levels. */
+static void test_levels(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
+  for (int k = 0; k < (on->small ? 1 : 6); k++) {
+    const int32_t n = on->small ? 40 : OPERANDS, radix = 2 + k;
+    int32_t nodes[OPERANDS], count = n;
+    int64_t dims[OPERANDS + 1];
+    for (int i = 0; i <= n; i++) dims[i] = k % 2 == 0 ? 64 : 20 + random_below(random, 13);
+    begin(&t, dtype, n, 1, random_bits(random));
+    set_shapes(&t, dims);
+    for (int i = 0; i < n; i++) nodes[i] = i;
+    while (count > 1) {
+      int32_t kept = 0;
+      for (int32_t i = 0; i < count; i += radix) {
+        int32_t x = nodes[i];
+        for (int32_t j = i + 1; j < i + radix && j < count; j++) x = add_product(&t, x, nodes[j]);
+        nodes[kept++] = x;
+      }
+      count = kept;
+    }
+    finish_tight(&t);
+    t.chain.variant = WAY_SPINES;
+    try_chain(on, queue, &t);
+  }
+}
+
+/* A NaN in one chain of a batch reaches no other; an infinity stays one. */
+static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *random) {
+  static const int64_t SIDES[] = {4, 8, 12, 16, 32, 64, 7, 13};
+  setup *s = calloc(1, sizeof *s);
+  if (s == NULL) return;
+  for (int k = 0; k < 8; k++) {
+    const int64_t a = SIDES[k], dims[] = {a, a, a, a};
+    begin(&t, MMC_F32, 3, 21, random_bits(random));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 2, 0, random);
+    finish_tight(&t);
+    if (setup_create(s, &t, on, queue)) {
+      for (int i = 0; i < 3; i++)
+        element_write(MMC_F32, s->operands[i].host + place(&s->operands[i], 10, a - 1, a - 1),
+                      (element){NAN, 0});
+      if (upload_all(s, &t, on, queue) && run_chain(s, on, queue, 1) &&
+          download_result(s, on, queue)) {
+        bool right = isnan(stack_read(&s->c, 10, a - 1, a - 1).re);
+        for (int64_t i = 0; i < 21; i++)
+          right = right && (i == 10 || chain_is_right(&t, s->operands, &s->c, i));
+        if (!expect(right, "a NaN reaches no other chain")) describe_trial(&t);
+      }
+    }
+    setup_destroy(s, on);
+  }
+  for (int k = 0; k < 8; k++) {
+    const int64_t a = SIDES[k] + 1, dims[] = {a, a + 1, a, a + 2};
+    begin(&t, k % 2 == 0 ? MMC_F32 : MMC_F64, 3, 1, random_bits(random));
+    t.positive = true;
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 2, k / 2 % 2, random);
+    finish_tight(&t);
+    t.chain.variant = k % 3 == 0 ? WAY_SPINES : WAY_STEPS;
+    if (setup_create(s, &t, on, queue)) {
+      element_write(t.chain.dtype, s->operands[2].host + place(&s->operands[2], 0, a - 1, 1),
+                    (element){INFINITY, 0});
+      if (upload_all(s, &t, on, queue) && run_chain(s, on, queue, 1) &&
+          download_result(s, on, queue)) {
+        bool right = true;
+        for (int64_t r = 0; r < a; r++)
+          for (int64_t c = 0; c < a + 2; c++) {
+            const double value = stack_read(&s->c, 0, r, c).re;
+            right = right && (c == 1 ? isinf(value) && value > 0 : isfinite(value));
+          }
+        if (!expect(right, "an infinity reaches its column alone")) describe_trial(&t);
+      }
+    }
+    setup_destroy(s, on);
+  }
+  free(s);
+}
+
+/* Many launches without a wait between, and graphs of them, launched again. */
+static void test_again(const target *on, mmci_queue *queue, int way, uint64_t *random) {
+  const mmci_device_async *async = on->ops->async;
+  mmci_error error = {MMC_OK, ""};
+  setup *s = calloc(1, sizeof *s);
+  if (s == NULL) return;
+  const int64_t dims[] = {64, 64, 64, 64, 64, 64, 64, 64, 64};
+  begin(&t, MMC_F32, 8, way == WAY_SPINES ? 1 : 50, random_bits(random));
+  set_shapes(&t, dims);
+  add_tree(&t, 0, 7, way == WAY_SPINES ? 2 : 0, random);
+  finish_tight(&t);
+  t.chain.variant = way;
+  if (setup_create(s, &t, on, queue) && upload_all(s, &t, on, queue) &&
+      run_chain(s, on, queue, on->small ? 3 : 300) && download_result(s, on, queue) &&
+      result_is_right(s, &t) && upload_all(s, &t, on, queue)) {
+    mmci_graph *graph = NULL;
+    mmc_status status = on->ops->sync(queue, &error);
+    if (status == MMC_OK) status = async->capture_begin(queue, &error);
+    if (status == MMC_OK) {
+      run_chain(s, on, queue, 3);
+      status = async->capture_end(queue, &graph, &error);
+    }
+    for (int k = 0; status == MMC_OK && k < (on->small ? 2 : 20); k++)
+      status = async->graph_launch(queue, graph, &error);
+    if (expect_ok(status, &error, "a graph") && run_chain(s, on, queue, 2) &&
+        download_result(s, on, queue))
+      result_is_right(s, &t);
+    async->graph_destroy(graph);
+  } else {
+    describe_trial(&t);
+  }
+  setup_destroy(s, on);
+  free(s);
+}
+
+/* Two such kernels at once, on two queues. */
+static void test_beside(const target *on, mmci_queue *queue, uint64_t *random) {
+  mmci_error error = {MMC_OK, ""};
+  mmci_queue *other = NULL;
+  setup *s = calloc(2, sizeof *s);
+  if (s == NULL ||
+      !expect_ok(on->ops->queue_open(on->device, &other, &error), &error, "queue_open")) {
+    free(s);
+    return;
+  }
+  int64_t dims[101];
+  for (int i = 0; i <= 100; i++) dims[i] = 64;
+  begin(&t, MMC_F32, 100, 1, random_bits(random));
+  set_shapes(&t, dims);
+  add_tree(&t, 0, 99, 2, random);
+  finish_tight(&t);
+  bool right = setup_create(&s[0], &t, on, queue) & setup_create(&s[1], &t, on, queue);
+  right = right && upload_all(&s[0], &t, on, queue) && upload_all(&s[1], &t, on, queue) &&
+          expect_ok(on->ops->sync(queue, &error), &error, "sync");
+  for (int k = 0; right && k < (on->small ? 2 : 50); k++)
+    right = run_chain(&s[0], on, queue, 1) && run_chain(&s[1], on, other, 1);
+  right = right && download_result(&s[0], on, queue) && download_result(&s[1], on, other) &&
+          result_is_right(&s[0], &t) && result_is_right(&s[1], &t);
+  if (!right) describe_trial(&t);
+  setup_destroy(&s[0], on);
+  setup_destroy(&s[1], on);
+  on->ops->queue_close(other);
+  free(s);
+}
+
+/* Batches of one product, which cuBLAS or the plain kernel does. */
+static void test_products(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
+  setup *s = calloc(1, sizeof *s);
+  if (s == NULL) return;
+  for (int k = 0; k < (on->small ? 4 : 40); k++) {
+    int64_t dims[3];
+    for (int i = 0; i < 3; i++) dims[i] = 1 + random_below(random, k % 2 == 0 ? 20 : 60);
+    begin(&t, dtype, 2, 1 + random_below(random, 9), random_bits(random));
+    set_shapes(&t, dims);
+    add_product(&t, 0, 1);
+    finish_random(&t, random);
+    t.chain.c_gathered = false;
+    const mmci_gemm gemm = {.dtype = dtype,
+                            .m = dims[0],
+                            .k = dims[1],
+                            .n = dims[2],
+                            .a = t.forms[0],
+                            .b = t.forms[1],
+                            .ldc = t.chain.ldc,
+                            .c_stride = t.chain.c_stride,
+                            .batch = t.chain.batch};
+    mmci_kernel *kernel = NULL;
+    mmci_error error = {MMC_OK, ""};
+    expect(gemm.batch == 1 || on->ops->variants(on->device, &gemm) == 0, "a batch has no variants");
+    mmc_status status = on->ops->prepare(on->device, &gemm, &kernel, &error);
+    bool right = expect_ok(status, &error, "prepare") && setup_create(s, &t, on, queue) &&
+                 upload_all(s, &t, on, queue);
+    if (right) status = on->ops->enqueue(queue, kernel, s->data[0], s->data[1], s->result, &error);
+    right = right && expect_ok(status, &error, "a batch of products") &&
+            download_result(s, on, queue) && result_is_right(s, &t);
+    if (!right) describe_trial(&t);
+    setup_destroy(s, on);
+    on->ops->release(kernel);
+  }
+  free(s);
+}
+
+/* Chains more than 2^31 elements apart. */
+static void test_far(const target *on, mmci_queue *queue, int64_t side, uint64_t *random) {
+  enum { MOST = 32 * 32 };
+  const int64_t far = (INT64_C(1) << 31) + 64, words = side * side, dims[] = {side, side, side};
+  const size_t bytes = (size_t)words * 4, apart = (size_t)far * 4;
+  float a[2][MOST], b[2][MOST], got[2][MOST];
+  char *far_a = NULL, *far_c = NULL, *near_b = NULL;
+  mmci_error error = {MMC_OK, ""};
+  for (int i = 0; i < 2; i++)
+    for (int64_t w = 0; w < words; w++) {
+      a[i][w] = (float)random_unit(random);
+      b[i][w] = (float)random_unit(random);
+    }
+  begin(&t, MMC_F32, 2, 2, 0);
+  set_shapes(&t, dims);
+  add_product(&t, 0, 1);
+  finish_tight(&t);
+  t.forms[0].stride = t.chain.c_stride = far;
+  mmci_chain_kernel *kernel = NULL;
+  mmc_status status = on->ops->alloc(on->device, apart + bytes, (void **)&far_a, &error);
+  if (status == MMC_OK) status = on->ops->alloc(on->device, apart + bytes, (void **)&far_c, &error);
+  if (status == MMC_E_NOMEM) printf("skipped: no memory for a batch with large strides\n");
+  const bool skipped = status == MMC_E_NOMEM;
+  if (status == MMC_OK) status = on->ops->alloc(on->device, 2 * bytes, (void **)&near_b, &error);
+  if (status == MMC_OK) status = on->ops->chain_prepare(on->device, &t.chain, &kernel, &error);
+  for (size_t i = 0; i < 2 && status == MMC_OK; i++) {
+    status = move(on, queue, far_a + i * apart, a[i], bytes, true, &error);
+    if (status == MMC_OK) status = move(on, queue, near_b + i * bytes, b[i], bytes, true, &error);
+  }
+  const void *data[] = {far_a, near_b};
+  if (status == MMC_OK) status = on->ops->chain_enqueue(queue, kernel, data, far_c, &error);
+  for (size_t i = 0; i < 2 && status == MMC_OK; i++)
+    status = move(on, queue, far_c + i * apart, got[i], bytes, false, &error);
+  if (status == MMC_OK) status = on->ops->sync(queue, &error);
+  if (!skipped && expect_ok(status, &error, "chains far apart")) {
+    bool right = true;
+    for (int i = 0; i < 2; i++)
+      for (int64_t w = 0; w < words; w++) {
+        double sum = 0;
+        for (int64_t d = 0; d < side; d++)
+          sum += (double)a[i][w / side * side + d] * (double)b[i][d * side + w % side];
+        right = right && fabs((double)got[i][w] - sum) <= 0x1p-20 * (double)side;
+      }
+    expect(right, "chains far apart are right");
+  }
+  on->ops->chain_release(kernel);
+  on->ops->dealloc(on->device, far_a);
+  on->ops->dealloc(on->device, far_c);
+  on->ops->dealloc(on->device, near_b);
+}
+
+/* What no kernel can do is said before. */
+static void test_unsupported(const target *on) {
+  const int64_t dims[] = {16, 16, 16};
+  mmci_error error = {MMC_OK, ""};
+  mmci_chain_kernel *kernel = NULL;
+  for (int k = 0; k < 5; k++) {
+    begin(&t, MMC_F32, 2, 3, 1);
+    set_shapes(&t, dims);
+    if (k == 0) t.rows[0] = 129;
+    add_product(&t, 0, 1);
+    finish_tight(&t);
+    if (k == 1) t.chain.batch = 0;
+    if (k == 2) t.chain.variant = 3;
+    if (k == 3) t.products[0].right = 2;
+    if (k == 4) t.chain.variant = WAY_SPINES; /* for one chain alone */
+    expect(!on->ops->chain_supports(on->device, &t.chain), "supports says no");
+    expect(on->ops->chain_prepare(on->device, &t.chain, &kernel, &error) == MMC_E_UNSUPPORTED &&
+               kernel == NULL,
+           "prepare says no");
+  }
+}
+
+static void tests(const target *on) {
+  mmci_queue *queue = NULL;
+  mmci_error error = {MMC_OK, ""};
+  uint64_t random = 20261121;
+  if (!expect_ok(on->ops->queue_open(on->device, &queue, &error), &error, "queue_open")) return;
+  test_unsupported(on);
+  test_equal(on, queue, &random);
+  test_sizes(on, queue, &random);
+  for (int dtype = 0; dtype < DTYPES; dtype++) {
+    test_any(on, queue, (mmc_dtype)dtype, &random);
+    test_shared(on, queue, (mmc_dtype)dtype, &random);
+    test_products(on, queue, (mmc_dtype)dtype, &random);
+  }
+  for (int dtype = MMC_F32; dtype <= MMC_F64; dtype++) {
+    test_long(on, queue, (mmc_dtype)dtype, &random);
+    test_levels(on, queue, (mmc_dtype)dtype, &random);
+  }
+  test_not_finite(on, queue, &random);
+  for (int way = WAY_ANY; way <= WAY_SPINES; way++) test_again(on, queue, way, &random);
+  if (!on->race) test_beside(on, queue, &random);
+  if (!on->small) {
+    test_far(on, queue, 16, &random);
+    test_far(on, queue, 20, &random);
+  }
+  on->ops->queue_close(queue);
+}
+
+int main(int argc, char **argv) {
+  return gpu_test_main(argc, argv, tests);
+}

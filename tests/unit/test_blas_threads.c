@@ -1,0 +1,106 @@
+/* test_blas_threads.c: products with fewer threads, from many threads at once: all are right, and
+ * afterwards OpenBLAS has as many threads as before. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "device/blas/threads.h"
+#include "device/device.h"
+
+enum { SIZE = 96, CALLERS = 4, CALLS = 200 };
+
+static const mmci_device_ops *const ops = &mmci_device_blas;
+static mmci_device *device;
+
+static mmci_gemm product(int variant) {
+  mmci_gemm gemm = mmci_gemm_tight(MMC_F64, MMCI_NATIVE, SIZE, SIZE, SIZE, MMC_OP_N, MMC_OP_N);
+  gemm.variant = variant;
+  return gemm;
+}
+
+/* C = A B of ones is SIZE everywhere. Returns whether it is, every time. */
+static void *multiply(void *argument) {
+  const int *variant = argument;
+  mmci_gemm gemm = product(*variant);
+  mmci_kernel *kernel;
+  mmci_queue *queue;
+  bool right = ops->prepare(device, &gemm, &kernel, NULL) == MMC_OK &&
+               ops->queue_open(device, &queue, NULL) == MMC_OK;
+  double *c = malloc(SIZE * SIZE * sizeof(double)), *a = malloc(SIZE * SIZE * sizeof(double));
+  for (int i = 0; i < SIZE * SIZE; i++) a[i] = 1;
+  for (int call = 0; right && call < CALLS; call++) {
+    memset(c, 0xFF, SIZE * SIZE * sizeof(double));
+    right = ops->enqueue(queue, kernel, a, a, c, NULL) == MMC_OK;
+    for (int i = 0; i < SIZE * SIZE; i++) right = right && c[i] == SIZE;
+  }
+  ops->queue_close(queue);
+  ops->release(kernel);
+  free(a);
+  free(c);
+  return right ? argument : NULL;
+}
+
+static void many_callers(void **state) {
+  (void)state;
+  mmci_gemm plain = product(0);
+  int threads = mmci_blas_threads(), count = ops->variants(device, &plain);
+  int variants[CALLERS];
+  pthread_t callers[CALLERS];
+  printf("%d threads, %d variants\n", threads, count);
+  for (int i = 0; i < CALLERS; i++) {
+    variants[i] = i % (count + 1);
+    assert_int_equal(pthread_create(&callers[i], NULL, multiply, &variants[i]), 0);
+  }
+  for (int i = 0; i < CALLERS; i++) {
+    void *right = NULL;
+    assert_int_equal(pthread_join(callers[i], &right), 0);
+    assert_non_null(right);
+  }
+  assert_int_equal(mmci_blas_threads(), threads);
+}
+
+/* Each has fewer threads than OpenBLAS, and there is none behind the last. */
+static void variants_there_are(void **state) {
+  (void)state;
+  mmci_gemm gemm = product(0);
+  int count = ops->variants(device, &gemm), threads = mmci_blas_threads();
+  assert_int_equal(count > 0, threads > 1);
+  if (count > 0) assert_true(1 << (count - 1) < threads);
+  const int bad[] = {-1, count + 1};
+  for (int i = 0; i < 2; i++) {
+    mmci_kernel *kernel = NULL;
+    mmci_error error;
+    gemm.variant = bad[i];
+    assert_int_equal(ops->prepare(device, &gemm, &kernel, &error), MMC_E_UNSUPPORTED);
+    assert_null(kernel);
+  }
+  gemm = product(0);
+  gemm.k = 0;
+  assert_int_equal(ops->variants(device, &gemm), 0);
+}
+
+static int open_device(void **state) {
+  (void)state;
+  return ops->open(0, &device, NULL) != MMC_OK;
+}
+
+static int close_device(void **state) {
+  (void)state;
+  ops->close(device);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(many_callers),
+      cmocka_unit_test(variants_there_are),
+  };
+  return cmocka_run_group_tests(tests, open_device, close_device);
+}
