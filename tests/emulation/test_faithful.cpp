@@ -1,5 +1,6 @@
-/* test_faithful.cpp: the arithmetic of faithful_parts.cuh, run by the CPU: what two FP16 parts hold
- * of a number, scales from denormals to the largest float, and which rows are left to FP32.
+/* test_faithful.cpp: the arithmetic of faithful_parts.cuh and faithful_bytes.cuh, run by the CPU:
+ * what two FP16 parts or three bytes hold of a number, scales from denormals to the largest float,
+ * which rows are left to FP64, and which are too rough for bytes.
  *
  *     test_faithful [SEED] */
 #include <cinttypes>
@@ -14,6 +15,7 @@ extern "C" {
 }
 #include "device/cuda/launch.cuh"
 
+#include "device/cuda/faithful_bytes.cuh"
 #include "device/cuda/faithful_parts.cuh"
 
 #include "../random.h"
@@ -126,11 +128,105 @@ static void test_judge(uint64_t *random) {
   }
 }
 
+/* Of element e of four. */
+static int64_t value_of_digits(const uint32_t (&words)[MMCI_BYTES], int e, int digits) {
+  int64_t value = 0;
+  for (int w = 0; w < digits; w++) value = value * 256 + (int8_t)(words[w] >> 8 * e & 0xff);
+  return value;
+}
+
+/* Digits are the nearest integer of the scaled element, whatever the largest one is. */
+static void test_digits(uint64_t *random) {
+  for (int t = 0; t < CASES; t++) {
+    uint32_t most = (uint32_t)random_below(random, 0x7f800000 - 1) + 1;
+    if (t % 4 == 0) most = (uint32_t)random_below(random, 0x007fffff) + 1; /* denormal */
+    if (t == 1) most = 0x7f7fffff;
+    const float largest = float_of(most);
+    const mmci_scale scale = mmci_bytes_scale(most);
+    const double unit = mmci_bytes_unit(most);
+    /* A tiny largest element leaves its fractions few bits: those are not asked for. */
+    const float x[4] = {largest, -largest, (float)(random_unit(random) * (double)largest),
+                        t % 2 == 0 ? 0 : largest / 300};
+    uint32_t words[MMCI_BYTES];
+    mmci_row_facts facts = {};
+    mmci_bytes_cut(x, scale, words, facts);
+    for (int e = 0; e < 4; e++) {
+      const double exact = (double)x[e] / unit, value = (double)value_of_digits(words, e, 3);
+      expect(std::fabs(value - exact) <= 0.75 && std::fabs(exact) <= MMCI_BYTES_TOP,
+             "digits are the nearest integer of", (double)x[e]);
+      expect((int8_t)(words[0] >> 8 * e & 0xff) > -128, "the first digit is no -128", (double)x[e]);
+    }
+    expect((double)largest / unit >= 0.88 * MMCI_BYTES_TOP, "the scale uses the digits up",
+           (double)largest);
+    const int small = std::fabs((double)x[2]) / unit < MMCI_BYTES_SMALL;
+    expect(facts.poor == 1 + small, "small elements are counted", (double)x[2]);
+  }
+}
+
+/* Eleven bits of a row, whatever the largest element, are two digits. */
+static void test_short_digits(uint64_t *random) {
+  for (int t = 0; t < CASES; t++) {
+    const float unit = (float)std::ldexp(1.0, (int)random_below(random, 200) - 100);
+    float x[4];
+    uint32_t most = 0, words[MMCI_BYTES];
+    for (float &one : x) {
+      one = (float)(random_below(random, 4095) - 2047) * unit;
+      most = mmci_magnitude(one) > most ? mmci_magnitude(one) : most;
+    }
+    mmci_row_facts facts = {};
+    mmci_bytes_cut(x, mmci_bytes_scale(most), words, facts);
+    for (int e = 0; e < 4; e++)
+      expect((float)((double)(value_of_digits(words, e, 2) * 256) * mmci_bytes_unit(most)) == x[e],
+             "11 bits are two digits", (double)x[e]);
+  }
+}
+
+/* Of a row of K that are 1 but for `small` of 1 / 64 and one peak. */
+static uint64_t roughness(int64_t k, float peak, int small, float unit) {
+  mmci_row_facts facts = {};
+  const uint32_t most = mmci_magnitude(peak * unit);
+  for (int64_t t = 0; t < k; t += 4) {
+    float x[4];
+    uint32_t words[MMCI_BYTES];
+    for (int e = 0; e < 4; e++) x[e] = unit * (t + e == 0 ? peak : t + e <= small ? 1.0f / 64 : 1);
+    mmci_bytes_cut(x, mmci_bytes_scale(most), words, facts);
+  }
+  return mmci_bytes_roughness(most, facts, k);
+}
+
+static void test_roughness(uint64_t *random) {
+  for (int t = 0; t < 200; t++) {
+    const int64_t k = 400 + 4 * random_below(random, 2000);
+    const float unit = (float)std::ldexp(1.0, (int)random_below(random, 200) - 100);
+    /* Peaks whose scale is the greatest there is: the squares are the rest's and the peak's. */
+    const double need = 2.1 * std::sqrt((double)k),
+                 scaled = std::pow(240 * 32639.0 / MMCI_BYTES_TOP, 2);
+    const float most_peak = (float)std::sqrt((double)k / (need * MMCI_ROUGH / MMCI_ROUGH_MOST));
+    expect(roughness(k, most_peak * 0.8f, 0, unit) <= MMCI_ROUGH_MOST + 1, "a row may be so rough",
+           (double)k);
+    expect(roughness(k, most_peak * 1.1f, 0, unit) > MMCI_ROUGH * (uint64_t)k, "and no row more",
+           (double)k);
+    expect(roughness(k, 1, 0, unit) <= (uint64_t)(MMCI_ROUGH * need / (double)k / scaled) + 2,
+           "even rows are not rough", (double)k);
+    expect(roughness(k, 1, (int)k / 4, unit) <= MMCI_ROUGH, "a quarter may be small", (double)k);
+    expect(roughness(k, 1, (int)k / 4 + 1, unit) > MMCI_ROUGH * (uint64_t)k,
+           "and not one element more", (double)k);
+  }
+  mmci_row_facts facts = {};
+  expect(mmci_bytes_roughness(0, facts, 1000) == MMCI_ROUGH, "zeros are not rough", 0);
+  facts.squares = 1e20f;
+  expect(mmci_bytes_roughness(0x7f800000, facts, 1000) > MMCI_ROUGH * uint64_t{1000},
+         "what is not finite is", 0);
+}
+
 int main(int argc, char **argv) {
   uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20261121, random = seed;
   test_parts(&random);
   test_scales(&random);
   test_judge(&random);
+  test_digits(&random);
+  test_short_digits(&random);
+  test_roughness(&random);
   printf("%d checks, %d failed, seed %" PRIu64 "\n", checks, failures, seed);
   return failures == 0 ? 0 : 1;
 }

@@ -12,7 +12,7 @@
 #include "device/cuda/faithful.h"
 #include "gpu_test.h"
 
-enum { GUARD = 40, WAYS = 2 };
+enum { GUARD = 40, WAYS = 3 };
 
 typedef enum distribution { UNIFORM, NORMAL, WIDE, DISTRIBUTIONS } distribution;
 
@@ -317,10 +317,98 @@ static void test_left(const bench *with, uint64_t *random) {
   }
 }
 
+/* ---- bytes or FP16 parts --------------------------------------------------------------------- */
+
+/* Rows whose elements are near `unit` but for a peak of so many units and some that are small. */
+typedef struct row_data {
+  float peak;
+  int small;
+} row_data;
+
+enum { TIER_M = 139, TIER_K = 600, TIER_N = 261 };
+
+static void fill_row(const matrix *x, int64_t r, row_data data, float unit, uint64_t *random) {
+  for (int64_t c = 0; c < x->cols; c++) {
+    float near = 1 - (float)(random_unit(random) + 1) / 100;
+    float value = c < data.small ? near / 64 : c == data.small ? data.peak : near;
+    *at(x, r, c) = random_below(random, 2) == 0 ? value * unit : -value * unit;
+  }
+}
+
+/* Whether C comes from bytes: then it is not that of FP16 parts, bit for bit. */
+static bool from_bytes(const bench *with, trial *t, bool *right) {
+  t->way = MMCI_INT8;
+  float *ours = compute(with, t);
+  mmci_gemm small = t->gemm;
+  t->way = mmci_faithful_choose(&small, with->multiprocessors);
+  float *halves = compute(with, t);
+  bool same = false;
+  *right = ours != NULL && halves != NULL && t->way != MMCI_INT8;
+  if (*right) {
+    same = memcmp(ours, halves, t->c.bytes) == 0;
+    *right = expect(elements_are_right(t, ours), "elements are right") &&
+             expect(rest_is_left_alone(t, ours), "what is beside C is left alone");
+  }
+  free(ours);
+  free(halves);
+  return !same;
+}
+
+/* Each case's rows but one, that one, and whether bytes are enough. A row's squares must add up to
+ * 2.1 sqrt(600) = 51.4 times the greatest, on average, and to 21.4 at least; scales take up to 0.79
+ * of it. One element in four may be small. */
+static void test_tiers(const bench *with, uint64_t *random) {
+  static const struct {
+    const char *name;
+    row_data rows, one;
+    float times; /* one element of the one row */
+    bool bytes;
+  } CASES[] = {{"even rows", {1, 0}, {1, 0}, 1, true},
+               {"all rows just even enough", {3, 0}, {3, 0}, 1, true},
+               {"all rows not quite even enough", {3.5f, 0}, {3.5f, 0}, 1, false},
+               {"one row just even enough", {1, 0}, {4.5f, 0}, 1, true},
+               {"one row not quite even enough", {1, 0}, {5.5f, 0}, 1, false},
+               {"as many small elements as may be", {1, 150}, {1, 150}, 1, true},
+               {"one small element more in one row", {1, 150}, {1, 151}, 1, false},
+               {"a row of zeros", {1, 0}, {0, TIER_K}, 0, true},
+               {"a row with a NaN", {1, 0}, {1, 0}, NAN, false},
+               {"a row with an infinity", {1, 0}, {1, 0}, INFINITY, false}};
+  for (size_t s = 0; s < sizeof CASES / sizeof *CASES; s++)
+    for (int side = 0; side < (with->on->small ? 1 : 4); side++) {
+      trial t;
+      bool right = trial_create(&t, TIER_M, TIER_K, TIER_N, true, UNIFORM, random_bits(random));
+      /* The columns of B as rows. */
+      matrix b = t.b, *of = side % 2 == 0 ? &t.a : &b;
+      b.rows = t.b.cols;
+      b.cols = t.b.rows;
+      b.form.trans = !t.b.form.trans;
+      for (int x = 0; right && x < 2; x++) {
+        const matrix *each = x == 0 ? &t.a : &b;
+        for (int64_t r = 0; r < each->rows; r++)
+          fill_row(each, r, each == of ? CASES[s].rows : (row_data){1, 0},
+                   ldexpf(1, (int)random_below(random, 100) - (side < 2 ? 50 : 110)), random);
+      }
+      const int64_t row = random_below(random, of->rows);
+      if (right) {
+        fill_row(of, row, CASES[s].one, 1, random);
+        const float times = CASES[s].times;
+        for (int64_t c = 0; c < (times == 0 ? TIER_K : 1); c++) *at(of, row, c) *= times;
+        bool bytes = from_bytes(with, &t, &right);
+        right = right && expect(bytes == CASES[s].bytes, CASES[s].name);
+      }
+      if (!right) {
+        printf("  %s, of %s\n", CASES[s].name, side % 2 == 0 ? "A" : "B");
+        describe_trial(&t);
+      }
+      trial_destroy(&t);
+    }
+}
+
 /* Floats of 11 bits have products and sums that FP32 has exactly, and so has this. */
-static void test_exact(const bench *with, uint64_t *random) {
+static void test_exact(const bench *with, mmci_faithful_way way, uint64_t *random) {
   trial t;
   bool right = trial_create(&t, 130, 500, 200, true, UNIFORM, random_bits(random));
+  t.way = way;
   if (right) {
     for (int64_t r = 0; r < t.gemm.m; r++)
       for (int64_t d = 0; d < t.gemm.k; d++)
@@ -344,13 +432,15 @@ static void test_exact(const bench *with, uint64_t *random) {
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 /* Captured, launched twice, on data that is split the first time and left the second. */
-static void test_graph(const bench *with, uint64_t *random) {
+static void test_graph(const bench *with, mmci_faithful_way way, uint64_t *random) {
   mmci_error error = {MMC_OK, ""};
   mmci_faithful *faithful = NULL;
   cudaGraph_t recorded = NULL;
   cudaGraphExec_t graph = NULL;
   trial t;
-  if (!trial_create(&t, 257, 320, 129, false, NORMAL, random_bits(random))) return;
+  /* Uniform: split into bytes the first time, if so prepared. */
+  if (!trial_create(&t, 257, 320, 129, false, UNIFORM, random_bits(random))) return;
+  t.way = way;
   float *got = malloc(t.c.bytes);
   mmc_status status =
       mmci_faithful_prepare(&t.gemm, t.way, with->multiprocessors, &faithful, &error);
@@ -462,8 +552,10 @@ static void compare_errors(const bench *with, trial *t, distribution how) {
                by_module(with, &native, address(&t->a), address(&t->b), address(&t->c)) &&
                matrix_down(&t->c, theirs);
   for (int way = 0; right && way < WAYS; way++) {
-    /* Not chosen for short sums. */
+    /* Not chosen for short sums, or few. */
     if (way == MMCI_OWN_LO && t->gemm.k < 1024) continue;
+    if (way == MMCI_INT8 && mmci_faithful_choose(&t->gemm, with->multiprocessors) != MMCI_INT8)
+      continue;
     t->way = (mmci_faithful_way)way;
     float *ours = compute(with, t);
     if (ours == NULL) break;
@@ -484,11 +576,9 @@ static void compare_errors(const bench *with, trial *t, distribution how) {
 }
 
 static void test_errors(const bench *with, uint64_t *random) {
-  static const int64_t SHAPES[][3] = {{1536, 512, 1536},
-                                      {1500, 1024, 1500},
-                                      {2048, 2048, 2048},
-                                      {1777, 3001, 1301},
-                                      {1500, 6000, 1500}};
+  static const int64_t SHAPES[][3] = {{1536, 512, 1536},  {1500, 1024, 1500}, {2048, 2048, 2048},
+                                      {1777, 3001, 1301}, {1500, 6000, 1500}, {3001, 2048, 2803},
+                                      {2900, 4100, 3000}};
   for (size_t s = 0; s < sizeof SHAPES / sizeof *SHAPES; s++)
     for (int how = 0; how < DISTRIBUTIONS; how++) {
       trial t;
@@ -503,12 +593,13 @@ static void test_errors(const bench *with, uint64_t *random) {
 
 static void test_choice(const bench *with) {
   const mmci_device_ops *ops = with->on->ops;
-  static const struct {
+  const struct {
     mmc_dtype dtype;
     mmci_precision precision;
     int64_t size;
     const char *name;
-  } CASES[] = {{MMC_F32, MMCI_FAITHFUL, 8192, mmci_faithful_name},
+  } CASES[] = {{MMC_F32, MMCI_FAITHFUL, 8192, mmci_faithful_name(MMCI_INT8)},
+               {MMC_F32, MMCI_FAITHFUL, 1536, mmci_faithful_name(MMCI_OWN_LO)},
                {MMC_F32, MMCI_FAITHFUL, 128, "cublas sgemm"},
                {MMC_F32, MMCI_FAST, 8192, "cublas tf32"},
                {MMC_F32, MMCI_NATIVE, 8192, "cublas sgemm"},
@@ -520,6 +611,16 @@ static void test_choice(const bench *with) {
     const char *name = ops->kernel_name(with->on->device, &gemm);
     expect(strcmp(name, CASES[s].name) == 0, name);
   }
+  /* What there are no kernels for. */
+  struct cudaDeviceProp facts;
+  if (!cuda_ok(cudaGetDeviceProperties(&facts, 0), "cudaGetDeviceProperties")) return;
+  mmci_gemm gemm = mmci_gemm_tight(MMC_F32, MMCI_FAITHFUL, 2048, 2048, 2048, MMC_OP_N, MMC_OP_N);
+  expect(mmci_faithful_supports(&facts, &gemm), "one product is supported");
+  gemm.b.gathered = true;
+  expect(!mmci_faithful_supports(&facts, &gemm), "gathered matrices are not");
+  gemm.b.gathered = false;
+  mmci_gemm_spread(&gemm, 2);
+  expect(!mmci_faithful_supports(&facts, &gemm), "a batch is not");
 }
 
 static void test_all(const target *on) {
@@ -539,8 +640,9 @@ static void test_all(const target *on) {
     test_long(&with, &random);
     test_scales(&with, &random);
     test_left(&with, &random);
-    test_exact(&with, &random);
-    test_graph(&with, &random);
+    test_tiers(&with, &random);
+    for (int way = 0; way < WAYS; way++) test_exact(&with, (mmci_faithful_way)way, &random);
+    for (int way = 0; way < WAYS; way++) test_graph(&with, (mmci_faithful_way)way, &random);
   }
   if (!on->small) {
     test_errors(&with, &random);

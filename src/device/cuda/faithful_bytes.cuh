@@ -1,18 +1,18 @@
 /* faithful_bytes.cuh: how an FP32 number becomes three signed bytes, and where they are enough.
  *
- * A row of op(A), or a column of op(B), is scaled so that its largest element becomes
- * MMCI_BYTES_TOP, and rounded to integers: digits of base 256 from -128 to 127, the first at most
- * 127. Unlike two FP16 parts they hold small elements less well than large ones, so they are used
+ * A row of op(A), or a column of op(B), is scaled so that its largest element is MMCI_BYTES_TOP at
+ * most, and rounded to integers: three digits of base 256, from -128 to 127. Scales are four bits
+ * times a power of two, so that of elements of 11 bits the third digit is 0 and products are exact.
+ * Unlike two FP16 parts, bytes hold small elements less well than large ones, so they are used
  * where rows have many large elements: docs/faithful.md. The same source serves the emulation. */
 #ifndef MMCI_CUDA_FAITHFUL_BYTES_CUH
 #define MMCI_CUDA_FAITHFUL_BYTES_CUH
 
-#include "device/cuda/faithful_kernels.h"
 #include "device/cuda/faithful_parts.cuh"
 
 enum {
   MMCI_BYTES = 3,
-  MMCI_BYTES_TOP = 8355584, /* 2^7 less below what the digits can say, for errors of the scale */
+  MMCI_BYTES_TOP = 8355584, /* what three digits can say, less 2^7 for rounding */
   MMCI_BYTES_BIAS = 0x808080,
   MMCI_BYTES_SMALL = 1 << 18, /* less is small: 2^-5 of the largest */
   MMCI_BYTES_FEW_SMALL = 4,   /* of a row's elements one in so many may be small */
@@ -21,7 +21,7 @@ enum {
 };
 
 /* sqrt(k) times this is how often squares of a row must make up the largest one, on average. */
-static const float MMCI_BYTES_SPREAD = 2.6f;
+static const float MMCI_BYTES_SPREAD = 2.1f;
 
 /* For an exponent e in the range of normal doubles. */
 static __device__ __forceinline__ double mmci_double_power(int e) {
@@ -31,9 +31,11 @@ static __device__ __forceinline__ double mmci_double_power(int e) {
   return x;
 }
 
-/* MMCI_BYTES_TOP over the largest element, scaled by a power of two. */
+/* By what the largest element, scaled to [2^14, 2^15), is multiplied: four bits. */
 static __device__ __forceinline__ float mmci_bytes_stretch(uint32_t most, mmci_scale scale) {
-  return (float)MMCI_BYTES_TOP / (mmci_bits_float(most) * scale.first * scale.second);
+  const float largest = mmci_bits_float(most) * scale.first * scale.second;
+  const int stretch = (int)((float)MMCI_BYTES_TOP / largest);
+  return (float)(stretch < 256 ? 240 : stretch / 32 * 32);
 }
 
 static __device__ __forceinline__ bool mmci_bytes_scalable(uint32_t most) {

@@ -283,8 +283,9 @@ struct Kernel {
     units(half, tile)[thread] = unit;
     mmci_warpgroup_sync(1 + half);
     row += 64 * half + thread / 4 % 8 + 16 * (thread / 32);
-    const double above = row < job.m ? job.a_rows[row].unit : 0,
-                 below = row + 8 < job.m ? job.a_rows[row + 8].unit : 0;
+    /* The last of the sums is of products of 2^16. */
+    const double above = row < job.m ? 0x1p16 * job.a_rows[row].unit : 0,
+                 below = row + 8 < job.m ? 0x1p16 * job.a_rows[row + 8].unit : 0;
     mmci_products_wait<0>();
     mmci_pin(d0);
     mmci_pin(d1);
