@@ -248,7 +248,8 @@ typedef struct mmc_plan_options {
    * NULL: "flops". */
   const char *objective;
   /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
-   * accurate. "fast": TF32 for f32 and c64 on a GPU. NULL: "native". */
+   * accurate: large f32 products on a Hopper GPU go by tensor cores (docs/faithful.md). "fast":
+   * TF32 for f32 and c64 on a GPU. NULL: "native". */
   const char *precision;
   /* Where factors and result will be, for what must fit into the device's memory: executing with
    * others works too. */

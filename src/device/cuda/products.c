@@ -3,13 +3,15 @@
  * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
  * the algorithms that cuBLASLt proposes, 1 to 24, and the ways of tee.h, from 25 on. A batch is one
- * strided call, without variants. What cuBLAS cannot say goes to products_plain.cu. */
+ * strided call, without variants. Faithful f32 products that are large enough go to faithful.c as
+ * variant 0. What cuBLAS cannot say goes to products_plain.cu. */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
+#include "device/cuda/faithful.h"
 #include "device/cuda/tee.h"
 
 enum {
@@ -19,7 +21,7 @@ enum {
   HOPPER = 9,
 };
 
-typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS_BATCH, CUBLAS, CUBLASLT, TEE } way;
+typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS_BATCH, CUBLAS, CUBLASLT, FAITHFUL, TEE } way;
 
 typedef struct arithmetic {
   cudaDataType_t type, scale;
@@ -68,8 +70,9 @@ struct mmci_kernel {
   const arithmetic *arithmetic;
   const void *one, *beta;
   stored a, b, c;
-  lt_product lt; /* CUBLASLT */
-  mmci_tee *tee; /* TEE */
+  lt_product lt;           /* CUBLASLT */
+  mmci_faithful *faithful; /* FAITHFUL */
+  mmci_tee *tee;           /* TEE */
 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -109,8 +112,17 @@ static bool is_batch(const mmci_gemm *gemm) {
   return gemm->batch > 1;
 }
 
-/* Fills the kernel with all but cuBLASLt's choice. */
-static void choose_way(const mmci_gemm *gemm, mmci_kernel *kernel) {
+static way way_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
+  if (is_batch(gemm)) return CUBLAS_BATCH;
+  if (gemm->variant != 0) return gemm->variant < FIRST_TEE ? CUBLASLT : TEE;
+  return gemm->precision == MMCI_FAITHFUL && mmci_faithful_supports(&device->properties, gemm) &&
+                 mmci_faithful_pays(gemm)
+             ? FAITHFUL
+             : CUBLAS;
+}
+
+/* Fills the kernel with all but what is prepared. */
+static void choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci_kernel *kernel) {
   const mmci_form c = {.ld = gemm->ldc};
   kernel->gemm = *gemm;
   kernel->arithmetic = find_arithmetic(gemm);
@@ -128,10 +140,7 @@ static void choose_way(const mmci_gemm *gemm, mmci_kernel *kernel) {
            !express(&c, gemm->m, gemm->n, gemm->dtype, &kernel->c))
     kernel->way = PLAIN;
   else
-    kernel->way = is_batch(gemm)              ? CUBLAS_BATCH
-                  : gemm->variant == 0        ? CUBLAS
-                  : gemm->variant < FIRST_TEE ? CUBLASLT
-                                              : TEE;
+    kernel->way = way_of_variant(device, gemm);
 }
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
@@ -142,9 +151,8 @@ bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
 }
 
 const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
-  (void)device;
   mmci_kernel kernel = {0};
-  choose_way(gemm, &kernel);
+  choose_way(device, gemm, &kernel);
   switch (kernel.way) {
     case NOTHING:
       return "nothing";
@@ -156,6 +164,8 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       if (gemm->variant > 0 && gemm->variant <= VARIANTS_MAX)
         return VARIANT_NAMES[gemm->variant - 1];
       break;
+    case FAITHFUL:
+      return mmci_faithful_name(mmci_faithful_choose(gemm, device->properties.multiProcessorCount));
     case TEE:
       if (gemm->variant - FIRST_TEE < mmci_tee_ways(gemm->dtype))
         return mmci_tee_name(gemm->dtype, gemm->variant - FIRST_TEE);
@@ -272,7 +282,7 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   int count = 0;
   mmci_kernel kernel = {.device = device};
   MMCI_CUDA_ON_ANYHOW(device);
-  choose_way(gemm, &kernel);
+  choose_way(device, gemm, &kernel);
   if (kernel.way < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK) return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   lt_destroy(device->cublas, &kernel.lt);
@@ -292,6 +302,17 @@ static mmc_status prepare_lt(mmci_kernel *kernel, mmci_error *error) {
   return status;
 }
 
+/* Faithful is allowed, never asked for: without memory for its parts cuBLAS does the product. */
+static mmc_status prepare_faithful(mmci_kernel *kernel, mmci_error *error) {
+  mmc_status status = mmci_faithful_prepare(
+      &kernel->gemm,
+      mmci_faithful_choose(&kernel->gemm, kernel->device->properties.multiProcessorCount),
+      kernel->device->properties.multiProcessorCount, &kernel->faithful, error);
+  if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
+  kernel->way = CUBLAS;
+  return MMC_OK;
+}
+
 mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                              mmci_error *error) {
   MMCI_CUDA_ON(device);
@@ -300,8 +321,9 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   mmci_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->device = device;
-  choose_way(gemm, kernel);
+  choose_way(device, gemm, kernel);
   if (kernel->way == CUBLASLT) status = prepare_lt(kernel, error);
+  if (kernel->way == FAITHFUL) status = prepare_faithful(kernel, error);
   if (is_batch(gemm) && gemm->variant != 0)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a batch, got %d",
                        gemm->variant);
@@ -320,6 +342,7 @@ void mmci_cuda_release(mmci_kernel *kernel) {
   MMCI_CUDA_ON_ANYHOW(kernel->device);
   mmci_tee_release(kernel->tee);
   lt_destroy(kernel->device->cublas, &kernel->lt);
+  mmci_faithful_release(kernel->faithful);
   free(kernel);
 }
 
@@ -372,6 +395,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
            kernel->beta, c, kernel->lt.c, c, kernel->lt.c, &kernel->lt.algorithm, queue->workspace,
            queue->workspace_bytes, queue->stream));
       break;
+    case FAITHFUL:
+      return mmci_faithful_enqueue(queue->stream, kernel->faithful, a, b, c, error);
     case TEE:
       return mmci_tee_enqueue(kernel->tee, queue->stream, a, b, c, error);
   }
