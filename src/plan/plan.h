@@ -64,12 +64,12 @@ typedef struct mmci_plan {
   /* What computing once what repeats would have taken, where that is too much; 0: it is not. */
   uint64_t shared_bytes;
   /* For a device with memory of its own, see mmci_plan_fit(). */
-  bool parallel;           /* sub-trees share no memory and may be computed at the same time */
-  bool streamed;           /* intermediates are on the host, products pass the device in panels */
-  uint64_t resident_bytes; /* that everything would take there at once; 0: memory is the host's */
-  uint64_t device_bytes;   /* that the plan may take there */
-  uint64_t padding_bytes;  /* of resident_bytes: room for operands that recipes pad */
-  const char *precision;   /* static text */
+  bool parallel;            /* sub-trees share no memory and may be computed at the same time */
+  bool streamed;            /* intermediates are on the host, products pass the device in panels */
+  uint64_t resident_bytes;  /* that everything would take there at once; 0: memory is the host's */
+  uint64_t device_bytes;    /* that the plan may take there */
+  uint64_t padding_bytes;   /* of resident_bytes: room for operands that recipes pad */
+  const char *precision;    /* static text */
   struct mmci_recipe *ways; /* of the steps, when a kernel was asked for by name; else NULL */
   /* What the objective asks for; NULL when it is flops. */
   struct mmci_plan_traffic *traffic; /* see plan_traffic.h */

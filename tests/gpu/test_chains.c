@@ -794,7 +794,7 @@ static void test_too_little(const setting *on, uint64_t *random) {
 static void test_workspace_limit(const setting *on, uint64_t *random) {
   const shape s = {.dtype = MMC_F64,
                    .n = 6,
-                   .dims = {60, 50, 100, 20, 110, 30, 90},
+                   .dims = {160, 150, 200, 140, 210, 130, 190}, /* too large for one call */
                    .where = ANYWHERE,
                    .seed = random_bits(random)};
   problem p;
