@@ -354,12 +354,12 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
   x.group.steps = mmci_alloc_array(3 * count, sizeof *x.group.steps);
   x.places = mmci_alloc_array(2 * count, sizeof *x.places);
   x.scratch = malloc(mmci_chain_scratch_bytes(&machine->facts, plan->step_count));
-  if (x.steps == NULL || x.parts == NULL || x.group.steps == NULL || x.places == NULL ||
-      x.scratch == NULL)
-    x.status = mmci_fail_nomem(error, count * (sizeof *x.steps + sizeof *x.parts));
-  if (x.status == MMC_OK) {
+  if (x.steps != NULL && x.parts != NULL && x.group.steps != NULL && x.places != NULL &&
+      x.scratch != NULL) {
     x.group.operands = x.group.steps + count;
     (mmci_plan_is_tree(plan) ? cover_tree : cover_whole)(&x);
+  } else {
+    x.status = mmci_fail_nomem(error, count * (sizeof *x.steps + sizeof *x.parts));
   }
   if (x.status == MMC_OK) {
     label(&x, &cover);

@@ -194,7 +194,8 @@ static known known_product(mmc_dtype dtype, const known *a, const known *b) {
 static known known_by(const matrices *m, int64_t number, bool in_order) {
   const mmc_chain *chain = m->plan->chain;
   int32_t n = chain->n, count = in_order ? n - 1 : m->plan->step_count;
-  known knowns[2 * FACTORS_MAX] = {{0}};
+  static known knowns[2 * FACTORS_MAX];
+  memset(knowns, 0, sizeof knowns);
   for (int32_t i = 0; i < n; i++) knowns[i] = known_factor(m, i, number);
   for (int32_t s = 0; s < count; s++) {
     int32_t left = in_order ? (s > 0 ? n + s - 1 : 0) : m->plan->steps[s].left;
