@@ -239,15 +239,15 @@ static void try_pair(search *x, int32_t s, choice side) {
 }
 
 /* The sub-tree of the step, whose steps stand in a row and whose operands are factors in a row. */
-static void try_whole(search *x, int32_t s) {
-  covered *at = &x->steps[s];
+static void try_whole(search *x, int32_t s, covered *at) {
   const mmci_plan_step *step = &x->plan->steps[s];
   const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
   if ((left != NULL && left->size > 1 && !left->taken) ||
       (right != NULL && right->size > 1 && !right->taken))
     return;
-  x->group.step_count = at->size;
-  for (int32_t i = 0; i < at->size; i++) x->group.steps[i] = s - at->size + 1 + i;
+  const int32_t size = step->last - step->first;
+  x->group.step_count = size;
+  for (int32_t i = 0; i < size; i++) x->group.steps[i] = s - size + 1 + i;
   x->group.operand_count = step->last - step->first + 1;
   for (int32_t i = 0; i < x->group.operand_count; i++) x->group.operands[i] = step->first + i;
   at->taken = is_supported(x);
@@ -279,7 +279,7 @@ static void cover_tree(search *x) {
     if (at->size == 1) continue;
     if (is_candidate(x, s, WITH_LEFT)) try_pair(x, s, WITH_LEFT);
     if (is_candidate(x, s, WITH_RIGHT)) try_pair(x, s, WITH_RIGHT);
-    if (is_candidate(x, s, WHOLE)) try_whole(x, s);
+    if (is_candidate(x, s, WHOLE)) try_whole(x, s, at);
   }
 }
 
@@ -357,7 +357,10 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
   if (x.steps != NULL && x.parts != NULL && x.group.steps != NULL && x.places != NULL &&
       x.scratch != NULL) {
     x.group.operands = x.group.steps + count;
-    (mmci_plan_is_tree(plan) ? cover_tree : cover_whole)(&x);
+    if (mmci_plan_is_tree(plan))
+      cover_tree(&x);
+    else
+      cover_whole(&x);
   } else {
     x.status = mmci_fail_nomem(error, count * (sizeof *x.steps + sizeof *x.parts));
   }
