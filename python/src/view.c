@@ -230,7 +230,7 @@ int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device,
       .dtype = mmcp_dl_dtype(dtype),
       .shape = shape,
   };
-  if (exchange->allocate(&prototype, &out->managed, NULL, set_error) != 0) {
+  if (exchange->allocate(&prototype, &out->managed, NULL, set_error) != 0 || out->managed == NULL) {
     if (!PyErr_Occurred())
       PyErr_SetString(PyExc_MemoryError, "the array's library could not allocate the result");
     return -1;

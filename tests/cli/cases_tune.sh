@@ -75,7 +75,8 @@ holds tune_budget grep -q '0 of 1 product decided; the budget is spent: run it a
 
 # ---- plans for time ------------------------------------------------------------------------------
 
-# sources STORE EXPECTED CHAIN: where a plan for time has its prices from.
+# sources STORE EXPECTED CHAIN: where a plan for time has its prices from. Of a chain that may run as
+# one call that is the model, whatever was measured of its products.
 sources() {
   wisdom "$1"
   run plan "$3" --for time --on ref --json >said/plan.json
@@ -89,8 +90,8 @@ assert abs(plan["predicted_seconds"] - total) <= 1e-5 * total, plan
 assert plan["predicted_seconds"] <= plan["fewest_multiplications_seconds"], plan
 PYTHON
 }
-holds plan_time_measured sources "$work/tune/one.db" measured f64:6x4x5x3:NTN
-holds plan_time_array sources "$work/tune/one.db" array f64:6x5x4x2
+holds plan_time_measured sources "$work/tune/one.db" measured f64:6x4x5:NT
+holds plan_time_array sources "$work/tune/one.db" array f64:6x5x4
 holds plan_time_model sources "$work/tune/one.db" model f64:60x50x40x30
 holds plan_time_nothing sources "$work/tune/none.db" "model, not calibrated" f64:6x4x5x3:NTN
 wisdom "$work/tune/one.db"
