@@ -1,31 +1,19 @@
-/* cuda_faults.h: put before every source of the CUDA module in a build for tests: of all calls that
- * can fail, of CUDA, cuBLAS and for memory, the one that mmci_fault_at() names does. A call that
- * ends something is made all the same. */
+/* cuda_faults.h: put before every C source of the CUDA module in a build for tests: of all calls
+ * that can fail, of CUDA, cuBLAS and for memory, the one that mmci_fault_at() names does. A call
+ * that ends something is made all the same. What kernels' files call, too, cuda_faults.c wraps. */
 #ifndef CUDA_FAULTS_H
 #define CUDA_FAULTS_H
 
-#ifdef __cplusplus
-#include <cuda_runtime.h>
-#else
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdbool.h>
 
 #include "base/alloc.h"
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* Counts a call; whether it is the one to fail. */
 bool mmci_fault(void);
 /* Call number call, from 1, is to fail, 0: none; returns how many were counted, and counts anew. */
 __attribute__((visibility("default"))) int mmci_fault_at(int call);
-
-#ifdef __cplusplus
-}
-#endif
 
 #define MMCI_FAULT_OR(call) (mmci_fault() ? cudaErrorUnknown : (call))
 #define MMCI_FAULT_AFTER(call) \
@@ -37,8 +25,6 @@ __attribute__((visibility("default"))) int mmci_fault_at(int call);
 #define cudaEventQuery(...) MMCI_FAULT_OR(cudaEventQuery(__VA_ARGS__))
 #define cudaEventRecord(...) MMCI_FAULT_OR(cudaEventRecord(__VA_ARGS__))
 #define cudaEventSynchronize(...) MMCI_FAULT_OR(cudaEventSynchronize(__VA_ARGS__))
-#define cudaFuncGetAttributes(...) MMCI_FAULT_OR(cudaFuncGetAttributes(__VA_ARGS__))
-#define cudaFuncSetAttribute(...) MMCI_FAULT_OR(cudaFuncSetAttribute(__VA_ARGS__))
 #define cudaGetDevice(...) MMCI_FAULT_OR(cudaGetDevice(__VA_ARGS__))
 #define cudaGetDeviceCount(...) MMCI_FAULT_OR(cudaGetDeviceCount(__VA_ARGS__))
 #define cudaGetDeviceProperties(...) MMCI_FAULT_OR(cudaGetDeviceProperties(__VA_ARGS__))
@@ -47,8 +33,6 @@ __attribute__((visibility("default"))) int mmci_fault_at(int call);
 #define cudaGraphInstantiate(...) MMCI_FAULT_OR(cudaGraphInstantiate(__VA_ARGS__))
 #define cudaGraphLaunch(...) MMCI_FAULT_OR(cudaGraphLaunch(__VA_ARGS__))
 #define cudaHostAlloc(...) MMCI_FAULT_OR(cudaHostAlloc(__VA_ARGS__))
-#define cudaLaunchKernelEx(...) MMCI_FAULT_OR(cudaLaunchKernelEx(__VA_ARGS__))
-#define cudaLaunchKernelExC(...) MMCI_FAULT_OR(cudaLaunchKernelExC(__VA_ARGS__))
 #define cudaMalloc(...) MMCI_FAULT_OR(cudaMalloc(__VA_ARGS__))
 #define cudaMemGetInfo(...) MMCI_FAULT_OR(cudaMemGetInfo(__VA_ARGS__))
 #define cudaMemcpy(...) MMCI_FAULT_OR(cudaMemcpy(__VA_ARGS__))
@@ -75,9 +59,7 @@ __attribute__((visibility("default"))) int mmci_fault_at(int call);
 #define cudaStreamDestroy(...) MMCI_FAULT_AFTER(cudaStreamDestroy(__VA_ARGS__))
 #define cudaStreamEndCapture(...) MMCI_FAULT_AFTER(cudaStreamEndCapture(__VA_ARGS__))
 #define MMCI_CUBLAS_CALL(call) (mmci_fault() ? CUBLAS_STATUS_INTERNAL_ERROR : (call))
-#ifndef __cplusplus
 #define mmci_alloc_zeroed(...) (mmci_fault() ? NULL : mmci_alloc_zeroed(__VA_ARGS__))
 #define pthread_create(...) (mmci_fault() ? 1 : pthread_create(__VA_ARGS__))
-#endif
 
 #endif
