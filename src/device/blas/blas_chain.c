@@ -4,16 +4,14 @@
  * intermediates have places in memory of its own, which it uses again as soon as what was there has
  * been read: they never leave its cache. What a group hands to another has a place that all see.
  *
- * Short chains wait for memory. Of a batch, the factors of the next chain are asked for while one
- * is multiplied; and small results of a large batch are collected in the cache and go to memory
- * past it, a few lines at a time, as to write a line in the cache is to read it first. */
+ * Chains of small factors wait for memory: of a batch, the factors of the next chain are asked for
+ * while one is multiplied. */
 #include "device/blas/blas_chain.h"
 
 #include "base/alloc.h"
 #include "device/blas/blas.h"
 #include "device/blas/phases.h"
 #include "device/blas/small.h"
-#include "device/blas/stream.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
@@ -21,8 +19,8 @@
 /* Where matrices begin: addresses that a thread knows. Factor f is FACTORS + f. */
 enum { OWN, SHARED, RESULT, FACTORS };
 
-/* Of results, at a time, and of all from which on it pays; of a factor that is asked for ahead. */
-enum { BLOCK_BYTES = 4096, STREAM_BYTES = 32 << 20, AHEAD_BYTES = 1024 };
+/* Of a cache, and of the largest factor that is asked for ahead. */
+enum { LINE_BYTES = 64, AHEAD_BYTES = 1024 };
 
 typedef struct place {
   int32_t base;
@@ -47,11 +45,9 @@ struct mmci_chain_kernel {
   product *products; /* in the order of the groups */
   mmci_phases groups;
   int threads;
-  int64_t chunk; /* chains or groups that a thread takes at a time */
-  int64_t block; /* chains whose results are collected; 0: results are written in place */
-  size_t block_bytes, result_bytes;
+  int64_t chunk;      /* chains or groups that a thread takes at a time */
   char *shared;       /* the results of groups */
-  char *arenas;       /* each thread's: the addresses, the collected results, then OWN */
+  char *arenas;       /* each thread's: the addresses, then OWN */
   size_t arena_bytes; /* of one */
 };
 
@@ -193,7 +189,7 @@ static mmc_status lay_out(mmci_chain_kernel *kernel, const mmci_device_chain *ch
   free(p.results);
   free(p.last_readers);
 
-  size_t own = aligned(((size_t)chain->n + FACTORS) * sizeof(char *)) + kernel->block_bytes;
+  size_t own = aligned(((size_t)chain->n + FACTORS) * sizeof(char *));
   kernel->arena_bytes = own + p.room_bytes + (size_t)p.own_count * p.own_bytes;
   kernel->arenas = mmci_alloc_aligned((size_t)kernel->threads, kernel->arena_bytes);
   kernel->shared = mmci_alloc_aligned(p.shared_bytes, 1);
@@ -205,18 +201,6 @@ static mmc_status lay_out(mmci_chain_kernel *kernel, const mmci_device_chain *ch
     bases[SHARED] = kernel->shared;
   }
   return MMC_OK;
-}
-
-/* How results of a batch are written. */
-static void plan_block(mmci_chain_kernel *kernel, const mmci_device_chain *chain) {
-  const mmci_chain_step *last = &chain->products[chain->count - 1];
-  kernel->result_bytes = (size_t)last->m * (size_t)last->n * kernel->element;
-  bool dense = !chain->c_gathered && chain->ldc == last->n && chain->c_stride == last->m * last->n;
-  if (!dense || kernel->result_bytes == 0 || kernel->result_bytes > BLOCK_BYTES / 2 ||
-      (double)chain->batch * (double)kernel->result_bytes < STREAM_BYTES)
-    return;
-  kernel->block = (int64_t)(BLOCK_BYTES / kernel->result_bytes);
-  kernel->block_bytes = aligned((size_t)kernel->block * kernel->result_bytes);
 }
 
 /* Larger factors have the processor's own foresight, and no room in its nearest cache. */
@@ -280,7 +264,6 @@ mmc_status mmci_blas_chain_prepare(mmci_device *device, const mmci_device_chain 
   kernel->n = chain->n;
   kernel->c_stride = chain->c_stride;
   kernel->c_gathered = chain->c_gathered;
-  plan_block(kernel, chain);
   kernel->forms = mmci_alloc_array((size_t)chain->n, sizeof *kernel->forms);
   kernel->ahead_bytes = mmci_alloc_zeroed((size_t)chain->n, sizeof *kernel->ahead_bytes);
   kernel->products = mmci_alloc_zeroed((size_t)chain->count, sizeof *kernel->products);
@@ -329,14 +312,19 @@ static char **bases_of(const mmci_chain_kernel *kernel, int thread) {
   return (char **)(kernel->arenas + (size_t)thread * kernel->arena_bytes);
 }
 
-/* Of chain i; asks for the factors of the next one. */
-static void bind(const mmci_chain_kernel *x, const void *const *operands, int64_t i, bool is_last,
-                 char **bases) {
+static void prefetch(const void *from, size_t bytes) {
+  for (size_t t = 0; t < bytes; t += LINE_BYTES) __builtin_prefetch((const char *)from + t);
+}
+
+/* The addresses of chain i; the factors of the next one, if there is, are asked for. */
+static void bind(const mmci_chain_kernel *x, const void *const *operands, void *c, int64_t i,
+                 bool has_next, char **bases) {
   for (int32_t f = 0; f < x->n; f++) {
     bases[FACTORS + f] = (char *)mmci_batch_at(operands[f], &x->forms[f], x->element, i);
-    if (x->ahead_bytes[f] > 0 && !is_last)
-      mmci_prefetch(mmci_batch_at(operands[f], &x->forms[f], x->element, i + 1), x->ahead_bytes[f]);
+    if (has_next)
+      prefetch(mmci_batch_at(operands[f], &x->forms[f], x->element, i + 1), x->ahead_bytes[f]);
   }
+  bases[RESULT] = mmci_batch_result_at(c, x->c_gathered, x->c_stride, x->element, i);
 }
 
 /* Group g of the chain that is bound. */
@@ -349,22 +337,10 @@ static void compute(const mmci_chain_kernel *kernel, int32_t g, char **bases) {
 /* Chains begin to end of a batch, by one thread. */
 static void compute_chains(const mmci_chain_kernel *kernel, const void *const *operands, void *c,
                            int64_t begin, int64_t end, char **bases) {
-  char *collected = bases[OWN] - kernel->block_bytes;
-  int64_t count = 0;
   for (int64_t i = begin; i < end; i++) {
-    bind(kernel, operands, i, i == end - 1, bases);
-    bases[RESULT] = kernel->block > 0 ? collected + (size_t)count * kernel->result_bytes
-                                      : mmci_batch_result_at(c, kernel->c_gathered,
-                                                             kernel->c_stride, kernel->element, i);
+    bind(kernel, operands, c, i, i + 1 < end, bases);
     compute(kernel, 0, bases);
-    if (++count == kernel->block || (kernel->block > 0 && i == end - 1)) {
-      mmci_xsmm_leave();
-      mmci_stream((char *)c + (size_t)(i + 1 - count) * kernel->result_bytes, collected,
-                  (size_t)count * kernel->result_bytes);
-      count = 0;
-    }
   }
-  if (kernel->block > 0) mmci_stream_end();
   mmci_xsmm_leave();
 }
 
@@ -383,9 +359,7 @@ static void share_groups(const mmci_chain_kernel *kernel, const void *const *ope
 #pragma omp parallel num_threads(kernel->threads)
   {
     char **bases = bases_of(kernel, omp_get_thread_num());
-    bind(kernel, operands, 0, true, bases);
-    bases[RESULT] =
-        mmci_batch_result_at(c, kernel->c_gathered, kernel->c_stride, kernel->element, 0);
+    bind(kernel, operands, c, 0, false, bases);
     for (int32_t p = 0; p < kernel->groups.phase_count; p++) {
 #pragma omp for schedule(dynamic, 1)
       for (int32_t g = kernel->groups.phases[p]; g < kernel->groups.phases[p + 1]; g++)
