@@ -45,7 +45,7 @@ struct mmci_chain_kernel {
   product *products; /* in the order of the groups */
   mmci_phases groups;
   int threads;
-  int64_t chunk;      /* chains or groups that a thread takes at a time */
+  int64_t chunk;      /* chains that a thread takes at a time */
   char *shared;       /* the results of groups */
   char *arenas;       /* each thread's: the addresses, then OWN */
   size_t arena_bytes; /* of one */
