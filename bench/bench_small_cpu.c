@@ -203,11 +203,10 @@ int main(int count, char **arguments) {
   mmci_registry *registry;
   mmci_error error;
   check(mmci_registry_create("", &registry, &error), "registry");
-  static const int64_t sides[] = {4, 8, 16, 32, 64};
-  for (int s = 0; s < 5; s++)
-    bench_one_call(registry, MMC_F64, BATCHED, sides[s], 6400000 / (sides[s] * sides[s]), rounds);
-  bench_one_call(registry, MMC_F32, BATCHED, 8, 100000, rounds);
-  bench_one_call(registry, MMC_C128, BATCHED, 8, 100000, rounds);
+  static const mmc_dtype dtypes[] = {MMC_F64, MMC_C128, MMC_F32, MMC_C64};
+  for (int d = 0; d < 4; d++)
+    for (int64_t side = 4; side <= 64; side *= 2)
+      bench_one_call(registry, dtypes[d], BATCHED, side, 6400000 / (side * side), rounds);
   bench_one_call(registry, MMC_F64, LONG, 64, 1, rounds);
   bench_execute(4, rounds);
   bench_execute(16, rounds);

@@ -564,6 +564,24 @@ static void many_chains(void **state) {
   on_each_device(many_ones, 3);
 }
 
+/* Small enough that the next chain's factors are asked for ahead; where there is none, nothing may
+ * be read beyond. */
+static void tiny_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random) {
+  for (int round = 0; round < 10 * DTYPES; round++)
+    run_both(on, queue,
+             &(request){.dtype = (mmc_dtype)(round % DTYPES),
+                        .most_factors = 5,
+                        .largest = 2 + (int64_t)random_below(random, 9),
+                        .batch = 1 + random_below(random, 70),
+                        .with_nan = round % 4 == 1},
+             random);
+}
+
+static void tiny_chains(void **state) {
+  (void)state;
+  on_each_device(tiny_ones, 7);
+}
+
 /* One chain of which threads take parts. */
 static void long_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random) {
   for (int round = 0; round < 2 * DTYPES; round++)
@@ -719,10 +737,10 @@ static void in_a_forked_child(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(any_chain),         cmocka_unit_test(up_to_129),
-      cmocka_unit_test(many_chains),       cmocka_unit_test(long_chains),
-      cmocka_unit_test(far_apart),         cmocka_unit_test(accumulating),
-      cmocka_unit_test(in_a_forked_child),
+      cmocka_unit_test(any_chain),    cmocka_unit_test(up_to_129),
+      cmocka_unit_test(many_chains),  cmocka_unit_test(long_chains),
+      cmocka_unit_test(tiny_chains),  cmocka_unit_test(far_apart),
+      cmocka_unit_test(accumulating), cmocka_unit_test(in_a_forked_child),
   };
   return cmocka_run_group_tests(tests, open_registry, close_registry);
 }

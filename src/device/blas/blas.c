@@ -15,9 +15,9 @@
 #include "device/blas/blas.h"
 #include "device/blas/blas_chain.h"
 #include "device/blas/half_gemm.h"
+#include "device/blas/small.h"
 #include "device/blas/threads.h"
 #include "device/blas/workers.h"
-#include "device/blas/xsmm.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
 
@@ -47,7 +47,7 @@ struct mmci_queue {
 
 struct mmci_kernel {
   mmci_gemm gemm;
-  mmci_xsmm_fn small;    /* or NULL */
+  mmci_small small;      /* its code or NULL */
   mmci_blas_fn multiply; /* NULL: in panels */
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* that share a batch */
@@ -74,7 +74,7 @@ static method choose(const mmci_gemm *gemm) {
   /* xGEMV cannot conjugate the vector. */
   if (n == 1 && !b_conj && has_op(gemm->a.trans, a_conj)) return MATRIX_VECTOR;
   if (m == 1 && !a_conj && has_op(!gemm->b.trans, b_conj)) return VECTOR_MATRIX;
-  if (mmci_xsmm_pays(gemm)) return SMALL;
+  if (mmci_small_pays(gemm)) return SMALL;
   return has_op(gemm->a.trans, a_conj) && has_op(gemm->b.trans, b_conj) ? MATRIX_MATRIX : LOOPS;
 }
 
@@ -195,10 +195,15 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
   }
 }
 
+static void multiply_small(const mmci_small *small, const void *a, const void *b, void *c) {
+  double room[MMCI_SMALL_ROOM / sizeof(double)];
+  mmci_small_multiply(small, a, b, c, room);
+}
+
 static void multiply(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
                      void *c) {
-  if (kernel->small != NULL)
-    kernel->small(b, a, c);
+  if (kernel->small.code != NULL)
+    multiply_small(&kernel->small, a, b, c);
   else if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
   else
@@ -302,7 +307,7 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   *kernel = (mmci_kernel){
       .gemm = *gemm, .threads = 1, .limit = gemm->variant > 0 ? 1 << (gemm->variant - 1) : 0};
   kernel->multiply = mmci_blas_call(&kernel->gemm);
-  if (choose(gemm) == SMALL) kernel->small = mmci_xsmm_code(gemm);
+  if (choose(gemm) == SMALL) kernel->small = mmci_small_make(gemm);
   if (gemm->batch == 0) kernel->gemm.batch = 1;
   kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm))

@@ -3,19 +3,24 @@
  * A thread takes chains of the batch, or groups of products of a single long chain (groups.h). Its
  * intermediates have places in memory of its own, which it uses again as soon as what was there has
  * been read: they never leave its cache. What a group hands to another has a place that all see.
- * Real products are LIBXSMM's; a right operand that it cannot read transposed is copied upright. */
+ *
+ * Chains of small factors wait for memory: of a batch, the factors of the next chain are asked for
+ * while one is multiplied. */
 #include "device/blas/blas_chain.h"
 
 #include "base/alloc.h"
 #include "device/blas/blas.h"
 #include "device/blas/phases.h"
+#include "device/blas/small.h"
 #include "device/blas/workers.h"
-#include "device/blas/xsmm.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
 
 /* Where matrices begin: addresses that a thread knows. Factor f is FACTORS + f. */
 enum { OWN, SHARED, RESULT, FACTORS };
+
+/* Of a cache, and of the largest factor that is asked for ahead. */
+enum { LINE_BYTES = 64, AHEAD_BYTES = 1024 };
 
 typedef struct place {
   int32_t base;
@@ -25,9 +30,8 @@ typedef struct place {
 typedef struct product {
   mmci_gemm gemm;
   place a, b, c;
-  mmci_xsmm_fn small; /* or NULL */
+  mmci_small small; /* its code or NULL; packs at the beginning of OWN */
   mmci_blas_fn multiply;
-  bool upright; /* b is copied so, to the beginning of OWN */
 } product;
 
 struct mmci_chain_kernel {
@@ -35,12 +39,13 @@ struct mmci_chain_kernel {
   int64_t batch;
   int32_t n;
   mmci_form *forms;
+  size_t *ahead_bytes; /* of each factor of the next chain that are asked for */
   int64_t c_stride;
   bool c_gathered;
   product *products; /* in the order of the groups */
   mmci_phases groups;
   int threads;
-  int64_t chunk;      /* chains or groups that a thread takes at a time */
+  int64_t chunk;      /* chains that a thread takes at a time */
   char *shared;       /* the results of groups */
   char *arenas;       /* each thread's: the addresses, then OWN */
   size_t arena_bytes; /* of one */
@@ -65,14 +70,17 @@ bool mmci_blas_chain_supports(const mmci_device *device, const mmci_device_chain
 const char *mmci_blas_chain_name(const mmci_device *device, const mmci_device_chain *chain) {
   mmci_gemm gemm = {.dtype = chain->dtype, .m = 8, .k = 8, .n = 8, .ldc = 8};
   (void)device;
-  return is_slow(chain->dtype) ? "loops" : mmci_xsmm_can(&gemm) ? "libxsmm" : "gemm";
+  return is_slow(chain->dtype) ? "loops" : mmci_small_can(&gemm) ? "libxsmm" : "gemm";
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-static size_t bytes_of(const mmci_chain_kernel *kernel, const mmci_chain_step *x) {
-  size_t bytes = (size_t)x->m * (size_t)x->n * kernel->element;
+static size_t aligned(size_t bytes) {
   return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+}
+
+static size_t bytes_of(const mmci_chain_kernel *kernel, const mmci_chain_step *x) {
+  return aligned((size_t)x->m * (size_t)x->n * kernel->element);
 }
 
 static void choose_calls(const mmci_device_chain *chain, int32_t s, product *out) {
@@ -87,18 +95,16 @@ static void choose_calls(const mmci_device_chain *chain, int32_t s, product *out
                           .a = x->left < chain->n ? chain->forms[x->left] : tight_left,
                           .b = x->right < chain->n ? chain->forms[x->right] : tight_right,
                           .ldc = last ? chain->ldc : tight_right.ld};
-  mmci_gemm upright = out->gemm;
-  if (upright.b.trans) upright.b = tight_right;
-  if (mmci_xsmm_can(&upright) && (mmci_xsmm_pays(&upright) || !mmci_blas_is_serial(&out->gemm)))
-    out->small = mmci_xsmm_code(&upright);
-  out->upright = out->small != NULL && out->gemm.b.trans;
+  if (mmci_small_can(&out->gemm) &&
+      (mmci_small_pays(&out->gemm) || !mmci_blas_is_serial(&out->gemm)))
+    out->small = mmci_small_make(&out->gemm);
   out->multiply = mmci_blas_call(&out->gemm);
   if (out->multiply == NULL) out->multiply = mmci_ref_gemm;
 }
 
 /* Whether a product may be computed by several threads at a time, each its own. */
 static bool is_serial(const product *x) {
-  return x->small != NULL || x->multiply == mmci_ref_gemm || mmci_blas_is_serial(&x->gemm);
+  return x->small.code != NULL || x->multiply == mmci_ref_gemm || mmci_blas_is_serial(&x->gemm);
 }
 
 /* While places are given to the results. */
@@ -108,7 +114,7 @@ typedef struct places {
   int32_t *last_readers; /* in the order of execution; -1: none */
   int32_t *idle;         /* own places that are free, the last one used first */
   int32_t idle_count, own_count;
-  size_t own_bytes, upright_bytes, shared_bytes; /* own_bytes: of each */
+  size_t own_bytes, room_bytes, shared_bytes; /* own_bytes: of each */
 } places;
 
 static place place_of(const places *p, int32_t number) {
@@ -145,14 +151,14 @@ static void give_places(mmci_chain_kernel *kernel, places *p) {
       }
       let_go(p, x->left, t);
       let_go(p, x->right, t);
-      size_t upright = (size_t)x->k * (size_t)x->n * kernel->element;
-      if (kernel->products[t].upright && upright > p->upright_bytes) p->upright_bytes = upright;
+      const mmci_small *small = &kernel->products[t].small;
+      size_t room = small->code != NULL ? mmci_small_room_bytes(small) : 0;
+      if (room > p->room_bytes) p->room_bytes = room;
     }
-  p->upright_bytes = (p->upright_bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+  p->room_bytes = aligned(p->room_bytes);
   for (int32_t s = 0; s < chain->count; s++)
     if (p->results[s].base == OWN)
-      p->results[s].offset =
-          (int64_t)(p->upright_bytes + (size_t)p->results[s].offset * p->own_bytes);
+      p->results[s].offset = (int64_t)(p->room_bytes + (size_t)p->results[s].offset * p->own_bytes);
   for (int32_t t = 0; t < chain->count; t++) {
     int32_t s = groups->order[t];
     kernel->products[t].a = place_of(p, chain->products[s].left);
@@ -183,19 +189,40 @@ static mmc_status lay_out(mmci_chain_kernel *kernel, const mmci_device_chain *ch
   free(p.results);
   free(p.last_readers);
 
-  size_t addresses = ((size_t)chain->n + FACTORS) * sizeof(char *);
-  addresses = (addresses + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
-  kernel->arena_bytes = addresses + p.upright_bytes + (size_t)p.own_count * p.own_bytes;
+  size_t own = aligned(((size_t)chain->n + FACTORS) * sizeof(char *));
+  kernel->arena_bytes = own + p.room_bytes + (size_t)p.own_count * p.own_bytes;
   kernel->arenas = mmci_alloc_aligned((size_t)kernel->threads, kernel->arena_bytes);
   kernel->shared = mmci_alloc_aligned(p.shared_bytes, 1);
   if (kernel->arenas == NULL || kernel->shared == NULL)
     return mmci_fail_nomem(error, (size_t)kernel->threads * kernel->arena_bytes + p.shared_bytes);
   for (int t = 0; t < kernel->threads; t++) {
     char *arena = kernel->arenas + (size_t)t * kernel->arena_bytes, **bases = (char **)arena;
-    bases[OWN] = arena + addresses;
+    bases[OWN] = arena + own;
     bases[SHARED] = kernel->shared;
   }
   return MMC_OK;
+}
+
+/* Larger factors have the processor's own foresight, and no room in its nearest cache. */
+static void look_ahead(mmci_chain_kernel *kernel, const mmci_device_chain *chain) {
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_chain_step *x = &chain->products[s];
+    struct {
+      int32_t number;
+      int64_t rows, cols;
+    } operands[] = {{x->left, x->m, x->k}, {x->right, x->k, x->n}};
+    for (int o = 0; o < 2; o++) {
+      int32_t f = operands[o].number;
+      if (f >= chain->n || operands[o].rows == 0 || operands[o].cols == 0) continue;
+      const mmci_form *form = &chain->forms[f];
+      int64_t lines = form->trans ? operands[o].cols : operands[o].rows;
+      int64_t length = form->trans ? operands[o].rows : operands[o].cols;
+      double bytes =
+          ((double)(lines - 1) * (double)form->ld + (double)length) * (double)kernel->element;
+      if (bytes <= AHEAD_BYTES && (form->gathered || form->stride != 0))
+        kernel->ahead_bytes[f] = (size_t)bytes;
+    }
+  }
 }
 
 /* Threads, and what each does: chains of a batch, groups of a single one. */
@@ -238,12 +265,15 @@ mmc_status mmci_blas_chain_prepare(mmci_device *device, const mmci_device_chain 
   kernel->c_stride = chain->c_stride;
   kernel->c_gathered = chain->c_gathered;
   kernel->forms = mmci_alloc_array((size_t)chain->n, sizeof *kernel->forms);
+  kernel->ahead_bytes = mmci_alloc_zeroed((size_t)chain->n, sizeof *kernel->ahead_bytes);
   kernel->products = mmci_alloc_zeroed((size_t)chain->count, sizeof *kernel->products);
-  mmc_status status = kernel->forms != NULL && kernel->products != NULL
-                          ? share_out(kernel, chain, error)
-                          : mmci_fail_nomem(error, (size_t)chain->count * sizeof(product));
+  mmc_status status =
+      kernel->forms != NULL && kernel->ahead_bytes != NULL && kernel->products != NULL
+          ? share_out(kernel, chain, error)
+          : mmci_fail_nomem(error, (size_t)chain->count * sizeof(product));
   if (status == MMC_OK) {
     for (int32_t i = 0; i < chain->n; i++) kernel->forms[i] = chain->forms[i];
+    look_ahead(kernel, chain);
     status = lay_out(kernel, chain, error);
   }
   if (status != MMC_OK) {
@@ -258,6 +288,7 @@ void mmci_blas_chain_release(mmci_chain_kernel *kernel) {
   if (kernel == NULL) return;
   mmci_phases_destroy(&kernel->groups);
   free(kernel->forms);
+  free(kernel->ahead_bytes);
   free(kernel->products);
   free(kernel->shared);
   free(kernel->arenas);
@@ -267,84 +298,72 @@ void mmci_blas_chain_release(mmci_chain_kernel *kernel) {
 /* ---- multiplying ------------------------------------------------------------------------------
  */
 
-#define UPRIGHT(type)                                                     \
-  do {                                                                    \
-    const type *x = from;                                                 \
-    type *y = to;                                                         \
-    for (int64_t r = 0; r < rows; r++)                                    \
-      for (int64_t c = 0; c < cols; c++) y[r * cols + c] = x[c * ld + r]; \
-  } while (0)
-
-/* to (rows x cols) = the transposed of what lies at from. */
-static void copy_upright(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, int64_t ld,
-                         void *to) {
-  if (dtype == MMC_F32)
-    UPRIGHT(float);
-  else
-    UPRIGHT(double);
-}
-
 static void multiply(const product *x, char *const *bases) {
   const char *a = bases[x->a.base] + x->a.offset, *b = bases[x->b.base] + x->b.offset;
   char *c = bases[x->c.base] + x->c.offset;
-  if (x->upright) {
-    copy_upright(x->gemm.dtype, x->gemm.k, x->gemm.n, b, x->gemm.b.ld, bases[OWN]);
-    b = bases[OWN];
-  }
-  if (x->small != NULL)
-    x->small(b, a, c);
+  if (x->small.code != NULL)
+    mmci_small_multiply(&x->small, a, b, c, bases[OWN]);
   else
     x->multiply(&x->gemm, a, b, c);
 }
 
-/* What a thread works on: chain `bound` of the batch, -1 for none yet. */
-typedef struct worker {
-  const mmci_chain_kernel *kernel;
-  const void *const *operands;
-  void *c;
-  char **bases;
-  int64_t bound;
-} worker;
-
-static void bind(worker *w, int64_t i) {
-  const mmci_chain_kernel *x = w->kernel;
-  for (int32_t f = 0; f < x->n; f++)
-    w->bases[FACTORS + f] = (char *)mmci_batch_at(w->operands[f], &x->forms[f], x->element, i);
-  w->bases[RESULT] = mmci_batch_result_at(w->c, x->c_gathered, x->c_stride, x->element, i);
-  w->bound = i;
+/* The addresses that a thread of number `thread` knows. */
+static char **bases_of(const mmci_chain_kernel *kernel, int thread) {
+  return (char **)(kernel->arenas + (size_t)thread * kernel->arena_bytes);
 }
 
-/* Group g of chain i. */
-static void compute(worker *w, int64_t i, int32_t g) {
-  const mmci_phases *groups = &w->kernel->groups;
-  if (w->bound != i) bind(w, i);
+static void prefetch(const void *from, size_t bytes) {
+  for (size_t t = 0; t < bytes; t += LINE_BYTES) __builtin_prefetch((const char *)from + t);
+}
+
+/* The addresses of chain i; the factors of the next one, if there is, are asked for. */
+static void bind(const mmci_chain_kernel *x, const void *const *operands, void *c, int64_t i,
+                 bool has_next, char **bases) {
+  for (int32_t f = 0; f < x->n; f++) {
+    bases[FACTORS + f] = (char *)mmci_batch_at(operands[f], &x->forms[f], x->element, i);
+    if (has_next)
+      prefetch(mmci_batch_at(operands[f], &x->forms[f], x->element, i + 1), x->ahead_bytes[f]);
+  }
+  bases[RESULT] = mmci_batch_result_at(c, x->c_gathered, x->c_stride, x->element, i);
+}
+
+/* Group g of the chain that is bound. */
+static void compute(const mmci_chain_kernel *kernel, int32_t g, char **bases) {
+  const mmci_phases *groups = &kernel->groups;
   for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++)
-    multiply(&w->kernel->products[t], w->bases);
+    multiply(&kernel->products[t], bases);
 }
 
-static worker worker_of(const mmci_chain_kernel *kernel, const void *const *operands, void *c,
-                        int thread) {
-  return (worker){.kernel = kernel,
-                  .operands = operands,
-                  .c = c,
-                  .bases = (char **)(kernel->arenas + (size_t)thread * kernel->arena_bytes),
-                  .bound = -1};
+/* Chains begin to end of a batch, by one thread. */
+static void compute_chains(const mmci_chain_kernel *kernel, const void *const *operands, void *c,
+                           int64_t begin, int64_t end, char **bases) {
+  for (int64_t i = begin; i < end; i++) {
+    bind(kernel, operands, c, i, i + 1 < end, bases);
+    compute(kernel, 0, bases);
+  }
+  mmci_xsmm_leave();
 }
 
 #ifdef _OPENMP
 #include <omp.h>
 
-/* A batch has one group, a single chain perhaps several. */
-static void compute_together(const mmci_chain_kernel *kernel, const void *const *operands,
-                             void *c) {
+static void share_chains(const mmci_chain_kernel *kernel, const void *const *operands, void *c) {
+  int64_t chunk = kernel->chunk, batch = kernel->batch;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(kernel->threads)
+  for (int64_t i = 0; i < batch; i += chunk)
+    compute_chains(kernel, operands, c, i, batch - i < chunk ? batch : i + chunk,
+                   bases_of(kernel, omp_get_thread_num()));
+}
+
+static void share_groups(const mmci_chain_kernel *kernel, const void *const *operands, void *c) {
 #pragma omp parallel num_threads(kernel->threads)
   {
-    worker w = worker_of(kernel, operands, c, omp_get_thread_num());
+    char **bases = bases_of(kernel, omp_get_thread_num());
+    bind(kernel, operands, c, 0, false, bases);
     for (int32_t p = 0; p < kernel->groups.phase_count; p++) {
-      int32_t first = kernel->groups.phases[p], count = kernel->groups.phases[p + 1] - first;
-#pragma omp for schedule(dynamic, kernel->chunk)
-      for (int64_t i = 0; i < kernel->batch * count; i++)
-        compute(&w, i / count, first + (int32_t)(i % count));
+#pragma omp for schedule(dynamic, 1)
+      for (int32_t g = kernel->groups.phases[p]; g < kernel->groups.phases[p + 1]; g++)
+        compute(kernel, g, bases);
     }
   }
 }
@@ -355,11 +374,13 @@ mmc_status mmci_blas_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *k
   (void)queue, (void)error;
 #ifdef _OPENMP
   if (kernel->threads > 1) {
-    compute_together(kernel, operands, c);
+    if (kernel->batch > 1)
+      share_chains(kernel, operands, c);
+    else
+      share_groups(kernel, operands, c);
     return MMC_OK;
   }
 #endif
-  worker w = worker_of(kernel, operands, c, 0);
-  for (int64_t i = 0; i < kernel->batch; i++) compute(&w, i, 0);
+  compute_chains(kernel, operands, c, 0, kernel->batch, bases_of(kernel, 0));
   return MMC_OK;
 }

@@ -6,17 +6,10 @@
 #ifdef MMCI_XSMM
 #include <libxsmm.h>
 
-enum { SMALL = 64, NARROW = 4, FEW = 64 };
-
 bool mmci_xsmm_can(const mmci_gemm *gemm) {
   bool sizes = gemm->m > 0 && gemm->k > 0 && gemm->n > 0 &&
                (gemm->m | gemm->k | gemm->n | gemm->a.ld | gemm->b.ld | gemm->ldc) <= INT_MAX;
   return sizes && !gemm->b.trans && (gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64);
-}
-
-bool mmci_xsmm_pays(const mmci_gemm *gemm) {
-  if (!mmci_xsmm_can(gemm) || gemm->m > SMALL || gemm->k > SMALL || gemm->n > SMALL) return false;
-  return gemm->n > NARROW || gemm->m * gemm->k <= FEW;
 }
 
 mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {
@@ -39,12 +32,20 @@ bool mmci_xsmm_can(const mmci_gemm *gemm) {
   return false;
 }
 
-bool mmci_xsmm_pays(const mmci_gemm *gemm) {
-  return mmci_xsmm_can(gemm);
-}
-
 mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {
   (void)gemm;
   return NULL;
 }
+#endif
+
+#if defined(__x86_64__)
+__attribute__((target("avx"))) static void zero_upper_parts(void) {
+  __builtin_ia32_vzeroupper();
+}
+
+void mmci_xsmm_leave(void) {
+  if (__builtin_cpu_supports("avx")) zero_upper_parts();
+}
+#else
+void mmci_xsmm_leave(void) {}
 #endif

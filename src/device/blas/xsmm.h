@@ -14,12 +14,12 @@ typedef void (*mmci_xsmm_fn)(const void *b, const void *a, void *c);
  * sizes 0, B not transposed. */
 bool mmci_xsmm_can(const mmci_gemm *gemm);
 
-/* Whether that is also faster than a CBLAS, as measured with OpenBLAS 0.3.21: where no size is over
- * 64, unless C is narrower than a vector register and there is much to add. */
-bool mmci_xsmm_pays(const mmci_gemm *gemm);
-
 /* The code, for which mmci_xsmm_can(); NULL when there is none on this machine, or no room for it.
  */
 mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm);
+
+/* After such code and before other: it leaves the upper parts of vector registers in use, and as
+ * long as they are, every instruction that writes a lower part alone waits for the whole. */
+void mmci_xsmm_leave(void);
 
 #endif

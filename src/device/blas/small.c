@@ -1,0 +1,186 @@
+#include "device/blas/small.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { SMALL = 64, SMALL_COMPLEX = 32, NARROW = 4, FEW = 64 };
+
+static bool is_complex(mmc_dtype dtype) {
+  return dtype == MMC_C64 || dtype == MMC_C128;
+}
+
+static bool within(const mmci_gemm *gemm, int64_t side) {
+  return gemm->m <= side && gemm->k <= side && gemm->n <= side;
+}
+
+/* A complex left operand is read where it lies, unless transposed; a real one in any case. */
+static bool packs_a(const mmci_gemm *gemm) {
+  return is_complex(gemm->dtype) && gemm->a.trans;
+}
+
+static bool packs_b(const mmci_gemm *gemm) {
+  return is_complex(gemm->dtype) || gemm->b.trans;
+}
+
+/* The product that LIBXSMM is asked for, when no size is 0. */
+static mmci_gemm real_product(const mmci_gemm *gemm) {
+  mmci_gemm real = *gemm;
+  if (packs_a(gemm)) real.a = (mmci_form){.ld = gemm->k};
+  if (packs_b(gemm)) real.b = (mmci_form){.ld = gemm->n};
+  real.a.conj = real.b.conj = false;
+  if (is_complex(gemm->dtype)) {
+    real.dtype = gemm->dtype == MMC_C64 ? MMC_F32 : MMC_F64;
+    real.k *= 2;
+    real.n *= 2;
+    real.a.ld *= 2;
+    real.b.ld *= 2;
+    real.ldc *= 2;
+  }
+  return real;
+}
+
+bool mmci_small_can(const mmci_gemm *gemm) {
+  if (is_complex(gemm->dtype) && !within(gemm, SMALL_COMPLEX)) return false;
+  mmci_gemm real = real_product(gemm);
+  return mmci_xsmm_can(&real);
+}
+
+bool mmci_small_pays(const mmci_gemm *gemm) {
+  if (!mmci_small_can(gemm) || !within(gemm, SMALL)) return false;
+  return real_product(gemm).n > NARROW || gemm->m * gemm->k <= FEW;
+}
+
+mmci_small mmci_small_make(const mmci_gemm *gemm) {
+  mmci_gemm real = real_product(gemm);
+  return (mmci_small){.gemm = *gemm,
+                      .code = mmci_xsmm_code(&real),
+                      .packs_a = packs_a(gemm),
+                      .packs_b = packs_b(gemm)};
+}
+
+static size_t bytes_of_b(const mmci_gemm *gemm) {
+  size_t copies = is_complex(gemm->dtype) ? 2 : 1;
+  return copies * (size_t)gemm->k * (size_t)gemm->n * mmc_dtype_size(gemm->dtype);
+}
+
+size_t mmci_small_room_bytes(const mmci_small *x) {
+  size_t bytes_of_a = (size_t)x->gemm.m * (size_t)x->gemm.k * mmc_dtype_size(x->gemm.dtype);
+  return (x->packs_b ? bytes_of_b(&x->gemm) : 0) + (x->packs_a ? bytes_of_a : 0);
+}
+
+/* to (rows x cols) = the transposed of what lies at from; elements are `parts` numbers. */
+#define UPRIGHT(name, type, parts)                                                       \
+  static void name(int64_t rows, int64_t cols, const void *from, int64_t ld, void *to) { \
+    const type *x = from;                                                                \
+    type *y = to;                                                                        \
+    for (int64_t r = 0; r < rows; r++)                                                   \
+      for (int64_t c = 0; c < cols; c++)                                                 \
+        for (int p = 0; p < (parts); p++)                                                \
+          y[(r * cols + c) * (parts) + p] = x[(c * ld + r) * (parts) + p];               \
+  }
+
+/* Each row of B, its imaginary parts times sign_b, then that row times i, and times sign_a; columns
+ * from `first` on. A complex number is a vector, as stores are what this takes. */
+#define SPREAD(name, type)                                                                \
+  static void name(const mmci_gemm *gemm, const void *from, int64_t first, void *to) {    \
+    typedef type number                                                                   \
+        __attribute__((vector_size(2 * sizeof(type)), aligned(sizeof(type)), may_alias)); \
+    type sign_a = gemm->a.conj ? -1 : 1, sign_b = gemm->b.conj ? -1 : 1;                  \
+    const number *x = from, signs_a = {-sign_a, sign_a}, signs_b = {1, sign_b};           \
+    number *y = to;                                                                       \
+    int64_t n = gemm->n, ld = gemm->b.ld, down = gemm->b.trans ? 1 : ld,                  \
+            right = gemm->b.trans ? ld : 1;                                               \
+    for (int64_t r = 0; r < gemm->k; r++, x += down, y += 2 * n)                          \
+      for (int64_t c = first; c < n; c++) {                                               \
+        number z = x[c * right] * signs_b;                                                \
+        y[c] = z;                                                                         \
+        y[n + c] = (number){z[1], z[0]} * signs_a;                                        \
+      }                                                                                   \
+  }
+
+UPRIGHT(upright_f32, float, 1)
+UPRIGHT(upright_f64, double, 1)
+UPRIGHT(upright_c64, float, 2)
+UPRIGHT(upright_c128, double, 2)
+SPREAD(spread_c64, float)
+SPREAD(spread_c128, double)
+
+#if defined(__x86_64__)
+#define AVX __attribute__((target("avx")))
+
+/* The same of columns that fill vectors and lie side by side; how many those are. */
+AVX static int64_t spread_c64_avx(const mmci_gemm *gemm, const void *from, void *to) {
+  float a = gemm->a.conj ? -1 : 1, b = gemm->b.conj ? -1 : 1;
+  __m256 signs_a = _mm256_setr_ps(-a, a, -a, a, -a, a, -a, a);
+  __m256 signs_b = _mm256_setr_ps(1, b, 1, b, 1, b, 1, b);
+  const float *x = from;
+  float *y = to;
+  int64_t n = gemm->n, whole = n / 4 * 4;
+  for (int64_t r = 0; r < gemm->k; r++, x += 2 * gemm->b.ld, y += 4 * n)
+    for (int64_t c = 0; c < whole; c += 4) {
+      __m256 z = _mm256_mul_ps(_mm256_loadu_ps(x + 2 * c), signs_b);
+      _mm256_storeu_ps(y + 2 * c, z);
+      _mm256_storeu_ps(y + 2 * (n + c), _mm256_mul_ps(_mm256_permute_ps(z, 0xb1), signs_a));
+    }
+  return whole;
+}
+
+AVX static int64_t spread_c128_avx(const mmci_gemm *gemm, const void *from, void *to) {
+  double a = gemm->a.conj ? -1 : 1, b = gemm->b.conj ? -1 : 1;
+  __m256d signs_a = _mm256_setr_pd(-a, a, -a, a), signs_b = _mm256_setr_pd(1, b, 1, b);
+  const double *x = from;
+  double *y = to;
+  int64_t n = gemm->n, whole = n / 2 * 2;
+  for (int64_t r = 0; r < gemm->k; r++, x += 2 * gemm->b.ld, y += 4 * n)
+    for (int64_t c = 0; c < whole; c += 2) {
+      __m256d z = _mm256_mul_pd(_mm256_loadu_pd(x + 2 * c), signs_b);
+      _mm256_storeu_pd(y + 2 * c, z);
+      _mm256_storeu_pd(y + 2 * (n + c), _mm256_mul_pd(_mm256_permute_pd(z, 5), signs_a));
+    }
+  return whole;
+}
+
+static int64_t spread_vectors(const mmci_gemm *gemm, const void *from, void *to) {
+  if (gemm->b.trans || !__builtin_cpu_supports("avx")) return 0;
+  return gemm->dtype == MMC_C64 ? spread_c64_avx(gemm, from, to) : spread_c128_avx(gemm, from, to);
+}
+#else
+static int64_t spread_vectors(const mmci_gemm *gemm, const void *from, void *to) {
+  (void)gemm, (void)from, (void)to;
+  return 0;
+}
+#endif
+
+static void spread(const mmci_gemm *gemm, const void *from, void *to) {
+  int64_t done = spread_vectors(gemm, from, to);
+  if (done == gemm->n) return;
+  if (gemm->dtype == MMC_C64)
+    spread_c64(gemm, from, done, to);
+  else
+    spread_c128(gemm, from, done, to);
+}
+
+void mmci_small_pack(const mmci_small *x, const void **a, const void **b, void *room) {
+  const mmci_gemm *gemm = &x->gemm;
+  char *packed_a = (char *)room + bytes_of_b(gemm);
+  mmci_xsmm_leave(); /* another product may have gone before */
+  switch (gemm->dtype) {
+    case MMC_F32:
+      upright_f32(gemm->k, gemm->n, *b, gemm->b.ld, room);
+      break;
+    case MMC_F64:
+      upright_f64(gemm->k, gemm->n, *b, gemm->b.ld, room);
+      break;
+    case MMC_C64:
+      spread(gemm, *b, room);
+      if (x->packs_a) upright_c64(gemm->m, gemm->k, *a, gemm->a.ld, packed_a);
+      break;
+    default:
+      spread(gemm, *b, room);
+      if (x->packs_a) upright_c128(gemm->m, gemm->k, *a, gemm->a.ld, packed_a);
+      break;
+  }
+  *b = room;
+  if (x->packs_a) *a = packed_a;
+}
