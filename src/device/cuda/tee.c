@@ -2,7 +2,6 @@
 #include "device/cuda/tee.h"
 
 #include <cudaTypedefs.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,6 @@ enum {
   WAYS_F64 = 2,
   TENSOR_MAP_VERSION = 12000 /* of the driver that knows cuTensorMapEncodeTiled */
 };
-static const double AS_GOOD = 1.01; /* areas so near count as the same */
 static const int64_t MOST_LENGTH = INT64_C(1) << 30;
 
 /* An operand as its kernel reads it. */
@@ -87,26 +85,6 @@ bool mmci_tee_supports(const struct cudaDeviceProp *device, const mmci_gemm *gem
 
 static int64_t quotient_up(int64_t x, int64_t y) {
   return (x + y - 1) / y;
-}
-
-int mmci_tee_propose(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
-  int best = -1;
-  double least_area = INFINITY, least_words = INFINITY;
-  for (int way = 0; way < mmci_tee_ways(gemm->dtype); way++) {
-    if (!mmci_tee_supports(device, gemm, way)) continue;
-    const mmci_tee_kernel *kernel = find_kernel(device, gemm->dtype, way);
-    /* A cluster shares what it loads: it is the tile. */
-    const int64_t x = (int64_t)kernel->block_rows * kernel->cluster_rows,
-                  y = (int64_t)kernel->block_cols * kernel->cluster_cols;
-    const double tiles = (double)quotient_up(gemm->m, x) * (double)quotient_up(gemm->n, y);
-    const double area = tiles * (double)(x * y), words = tiles * (double)(x + y);
-    if (area > least_area * AS_GOOD || (area * AS_GOOD >= least_area && words >= least_words))
-      continue;
-    best = way;
-    least_area = area;
-    least_words = words;
-  }
-  return best;
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */
