@@ -7,6 +7,7 @@
 #include "plan/plan_energy.h"
 #include "plan/plan_traffic.h"
 #include "run/group_call.h"
+#include "run/scratch.h"
 
 /* Which kernel the device will run for every step, for whom the plan is explained to. */
 static mmc_status name_kernels(mmc_plan *plan, mmci_error *error) {
@@ -165,19 +166,32 @@ static mmc_status take_kernel(mmc_plan *plan, uint64_t limit_bytes, mmci_error *
  * not from a cache. */
 static const uint64_t host_chunk_bytes = 1 << 20;
 
-/* What a device with memory of its own can hold. Some of what is free is left to its libraries. */
-static mmc_status fit(mmc_plan *plan, const mmc_plan_options *options, mmci_error *error) {
+/* What a device with memory of its own can hold. */
+typedef struct room {
+  mmci_scratch_user scratch;
+  mmci_plan_machine machine; /* points at scratch */
+} room;
+
+/* Some of what is free is left to the device's libraries. */
+static mmc_status fit(mmc_plan *plan, const mmc_plan_options *options, room *out,
+                      mmci_error *error) {
   const mmci_device_async *async = plan->on.ops->async;
+  *out = (room){.scratch = {.ops = plan->on.ops,
+                            .device = plan->on.device,
+                            .precision = plan->precision,
+                            .staged = options->location == MMC_HOST}};
   if (async == NULL) return mmci_plan_shrink(&plan->plan, host_chunk_bytes, error);
   uint64_t free_bytes, total_bytes;
   mmc_status status = async->memory(plan->on.device, &free_bytes, &total_bytes, error);
   if (status != MMC_OK) return status;
-  mmci_plan_machine machine = {.queues = async->queues,
-                               .memory_bytes = free_bytes - free_bytes / 16,
-                               .staged = options->location == MMC_HOST};
-  if (options->device_memory_bytes < machine.memory_bytes)
-    machine.memory_bytes = options->device_memory_bytes;
-  return mmci_plan_fit(&plan->plan, &machine, options->memory_limit_bytes, error);
+  out->machine = (mmci_plan_machine){.queues = async->queues,
+                                     .memory_bytes = free_bytes - free_bytes / 16,
+                                     .staged = out->scratch.staged,
+                                     .scratch_bytes = mmci_step_scratch_bytes,
+                                     .user = &out->scratch};
+  if (options->device_memory_bytes < out->machine.memory_bytes)
+    out->machine.memory_bytes = options->device_memory_bytes;
+  return mmci_plan_fit(&plan->plan, &out->machine, options->memory_limit_bytes, error);
 }
 
 /* Order, steps, places, and after these, as they number the steps, what is fused. */
@@ -191,7 +205,8 @@ static mmc_status make_plan(const mmc_chain *chain, const mmc_plan_options *opti
           : (traffic != NULL ? mmci_plan_create_tree : mmci_plan_create)(chain, solver, limit_bytes,
                                                                          &plan->plan, error);
   if (status != MMC_OK) return status;
-  status = fit(plan, options, error);
+  room room;
+  status = fit(plan, options, &room, error);
   if (status == MMC_OK && traffic != NULL) status = mmci_plan_fuse(&plan->plan, traffic, error);
   if (status == MMC_OK)
     status = (plan->kernel != NULL ? take_kernel : choose_groups)(plan, limit_bytes, error);
@@ -217,11 +232,15 @@ static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options
   status = mmci_plan_create_timed(chain, solver, options->memory_limit_bytes, &request, &plan->plan,
                                   error);
   if (status == MMC_OK) {
-    status = fit(plan, options, error);
+    room room;
+    status = fit(plan, options, &room, error);
     if (status == MMC_OK && request.machine != NULL)
       status = group_for(plan, &machine, options->memory_limit_bytes, error);
     if (status == MMC_OK) status = mmci_plan_price(&plan->plan, &request, error);
-    if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+    if (status == MMC_OK)
+      mmci_plan_fit_recipes(&plan->plan, &room.machine, options->memory_limit_bytes);
+    else
+      mmci_plan_destroy(&plan->plan);
   }
   mmci_wisdom_pricing_destroy(wisdom);
   return status;
@@ -249,9 +268,13 @@ static mmc_status plan_for_energy(const mmc_chain *chain, const mmc_plan_options
   mmc_status status = mmci_plan_create_energetic(chain, solver, options->memory_limit_bytes,
                                                  &request, &plan->plan, &plan->precision, error);
   if (status != MMC_OK) return status;
-  status = fit(plan, options, error);
+  room room;
+  status = fit(plan, options, &room, error);
   if (status == MMC_OK) status = mmci_plan_energize(&plan->plan, &request, error);
-  if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+  if (status == MMC_OK)
+    mmci_plan_fit_recipes(&plan->plan, &room.machine, options->memory_limit_bytes);
+  else
+    mmci_plan_destroy(&plan->plan);
   return status;
 }
 
@@ -266,6 +289,29 @@ static mmc_status make_energetic_plan(const mmc_chain *chain, const mmc_plan_opt
   if (status == MMC_OK) status = plan_for_energy(chain, options, plan, known, count, error);
   for (int o = 0; o < MMCI_ENERGY_PRECISIONS; o++) mmci_wisdom_energy_destroy(known[o]);
   return status;
+}
+
+typedef struct asked {
+  objective objective;
+  mmci_traffic_request traffic;
+} asked;
+
+static mmc_status make(const mmc_chain *chain, const mmc_plan_options *options, const asked *wish,
+                       mmc_plan *plan, mmci_error *error) {
+  if (wish->objective == TIME) return make_timed_plan(chain, options, plan, error);
+  if (wish->objective == ENERGY) return make_energetic_plan(chain, options, plan, error);
+  return make_plan(chain, options, plan, wish->objective == TRAFFIC ? &wish->traffic : NULL, error);
+}
+
+/* Other arithmetic is allowed, never asked for: where what its products hold has no room, the plan
+ * is a native one. */
+static mmc_status make_with_room(const mmc_chain *chain, const mmc_plan_options *options,
+                                 const asked *wish, mmc_plan *plan, mmci_error *error) {
+  mmc_status status = make(chain, options, wish, plan, error);
+  if (status != MMC_OK || !plan->plan.crowded || plan->precision == MMCI_NATIVE) return status;
+  mmci_plan_destroy(&plan->plan);
+  plan->precision = MMCI_NATIVE;
+  return make(chain, options, wish, plan, error);
 }
 
 static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
@@ -285,15 +331,10 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   status = mmci_context_open_device(context, device, &plan->on, error);
   if (status == MMC_OK && plan->on.ops->enqueue == NULL)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' cannot multiply", device);
-  objective objective;
-  mmci_traffic_request traffic;
-  if (status == MMC_OK) status = read_request(options, &objective, &traffic, error);
+  asked asked;
+  if (status == MMC_OK) status = read_request(options, &asked.objective, &asked.traffic, error);
   if (status == MMC_OK) status = mmci_precision_read(options->precision, &plan->precision, error);
-  if (status == MMC_OK)
-    status = objective == TIME ? make_timed_plan(chain, options, plan, error)
-             : objective == ENERGY
-                 ? make_energetic_plan(chain, options, plan, error)
-                 : make_plan(chain, options, plan, objective == TRAFFIC ? &traffic : NULL, error);
+  if (status == MMC_OK) status = make_with_room(chain, options, &asked, plan, error);
   if (status != MMC_OK) {
     free(plan);
     return status;

@@ -389,7 +389,8 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_
   mmc_status status = mmci_plan_group_steps(plan, cover->group_of, error);
   if (status != MMC_OK) return status;
   uint64_t resident_bytes = mmci_bytes_add(other_bytes, plan->workspace_bytes);
-  *fits = plan->workspace_bytes <= limit_bytes && plan->workspace_bytes != UINT64_MAX;
+  *fits = mmci_bytes_add(plan->workspace_bytes, plan->scratch_bytes) <= limit_bytes &&
+          plan->workspace_bytes != UINT64_MAX;
   if (plan->device_bytes > 0) {
     *fits = *fits && resident_bytes <= plan->device_bytes;
     plan->resident_bytes = resident_bytes;

@@ -135,6 +135,24 @@ static size_t plan_copy(operand *x, bool lies_so, int64_t size) {
   return aligned_up((size_t)(tight * x->k * size));
 }
 
+/* How the kernel reads A and B. */
+static void plan_operands(const mmci_gemm *gemm, operand *a, operand *b, size_t *a_bytes,
+                          size_t *b_bytes) {
+  const int64_t size = element_bytes(gemm->dtype);
+  *a = read_as(&gemm->a, gemm->m, gemm->k, true);
+  *b = read_as(&gemm->b, gemm->k, gemm->n, false);
+  *a_bytes = plan_copy(a, gemm->a.trans, size);
+  *b_bytes = plan_copy(b, !gemm->b.trans, size);
+}
+
+uint64_t mmci_tee_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way) {
+  operand a, b;
+  size_t a_bytes, b_bytes;
+  if (!mmci_tee_supports(device, gemm, way)) return 0;
+  plan_operands(gemm, &a, &b, &a_bytes, &b_bytes);
+  return (uint64_t)a_bytes + b_bytes;
+}
+
 static mmc_status plan_workers(const mmci_tee_kernel *kernel, const struct cudaDeviceProp *device,
                                int *workers, mmci_error *error) {
   struct cudaFuncAttributes attributes;
@@ -183,11 +201,9 @@ static mmc_status fill(mmci_tee *tee, const struct cudaDeviceProp *device, mmci_
   if (status == MMC_OK && kernel->tma) status = find_encode(tee, error);
   if (status != MMC_OK) return status;
   tee->work = plan_work(kernel, gemm, workers);
-  tee->a = read_as(&gemm->a, gemm->m, gemm->k, true);
-  tee->b = read_as(&gemm->b, gemm->k, gemm->n, false);
-  const size_t a_bytes = plan_copy(&tee->a, gemm->a.trans, size),
-               b_bytes = plan_copy(&tee->b, !gemm->b.trans, size),
-               slot_bytes = (size_t)(kernel->block_rows * kernel->block_cols * size) *
+  size_t a_bytes, b_bytes;
+  plan_operands(gemm, &tee->a, &tee->b, &a_bytes, &b_bytes);
+  const size_t slot_bytes = (size_t)(kernel->block_rows * kernel->block_cols * size) *
                             (size_t)(kernel->cluster_rows * kernel->cluster_cols),
                slots_bytes = (size_t)tee->work.sharers * slot_bytes;
   if (a_bytes + b_bytes + slots_bytes == 0) return MMC_OK;
