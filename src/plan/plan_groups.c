@@ -75,7 +75,7 @@ mmc_status mmci_plan_group_steps(mmci_plan *plan, const int32_t *group_of, mmci_
     if (group_of[s] >= 0) made[group_of[s]].step_count++;
   for (int32_t g = 0; g < groups; g++) {
     made[g].kernel = "";
-    made[g].predicted_s = made[g].separate_s = NAN;
+    made[g].predicted_s = made[g].separate_s = made[g].predicted_j = NAN;
     made[g].steps = room;
     made[g].operands = room + made[g].step_count;
     room += 3 * (size_t)made[g].step_count;
@@ -133,7 +133,7 @@ typedef enum choice { ALONE, WITH_LEFT, WITH_RIGHT, WHOLE } choice;
 typedef struct covered {
   double alone_s, sum_s; /* its own call; all of its sub-tree by calls of their own */
   double best_s;         /* its sub-tree by the cheapest calls, */
-  double call_s;         /* and what the last of these takes */
+  double call_s, call_j; /* and what the last of these takes */
   bool measured;         /* some of alone_s and sum_s */
   int32_t size;          /* of its sub-tree, in steps: the last so many up to this one */
   choice choice;
@@ -217,8 +217,14 @@ static void consider(const search *x, covered *at, choice choice, double call_s,
   /* What a call takes is modelled, and has to beat what was measured surely. */
   double doubt = at->measured ? 1 + x->machine->facts.error : 1;
   if (!(call_s * doubt + rest_s < at->best_s)) return;
+  const mmci_group_machine *machine = x->machine;
+  double call_j = NAN;
+  if (machine->spends != NULL &&
+      !machine->spends(machine->spends_user, x->plan, &x->group, call_s, &call_j))
+    return;
   at->best_s = call_s + rest_s;
   at->call_s = call_s;
+  at->call_j = call_j;
   at->choice = choice;
 }
 
@@ -316,6 +322,7 @@ static void label(const search *x, mmci_cover *out) {
     out->alone_s[s] = at->alone_s;
     if (out->group_of[s] >= 0) continue;
     out->call_s[s] = at->call_s;
+    out->call_j[s] = at->call_j;
     if (at->choice == ALONE) continue;
     out->group_of[s] = out->groups;
     int32_t size = tree ? at->size : s + 1;
@@ -339,10 +346,11 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
                            mmci_cover *out, mmci_error *error) {
   size_t count = (size_t)plan->step_count;
   mmci_cover cover = {
-      .alone_s = mmci_alloc_zeroed(count, 2 * sizeof *cover.alone_s + sizeof *cover.group_of)};
-  if (cover.alone_s == NULL) return mmci_fail_nomem(error, 2 * count * sizeof *cover.alone_s);
+      .alone_s = mmci_alloc_zeroed(count, 3 * sizeof *cover.alone_s + sizeof *cover.group_of)};
+  if (cover.alone_s == NULL) return mmci_fail_nomem(error, 3 * count * sizeof *cover.alone_s);
   cover.call_s = cover.alone_s + count;
-  cover.group_of = (int32_t *)(cover.call_s + count);
+  cover.call_j = cover.call_s + count;
+  cover.group_of = (int32_t *)(cover.call_j + count);
   for (size_t s = 0; s < count; s++) cover.group_of[s] = -1;
   if (count == 0 || count > MMCI_GROUPS_MOST_STEPS) {
     *out = cover;
@@ -398,6 +406,7 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_
   for (int32_t g = 0; g < plan->group_count; g++) {
     mmci_plan_group *group = &plan->groups[g];
     group->predicted_s = cover->call_s[group->steps[group->step_count - 1]];
+    group->predicted_j = cover->call_j[group->steps[group->step_count - 1]];
     group->separate_s = 0;
     for (int32_t i = 0; i < group->step_count; i++)
       group->separate_s += cover->alone_s[group->steps[i]];

@@ -19,6 +19,11 @@ typedef struct mmci_group_machine {
   const mmci_pricing *pricing; /* of steps on their own */
   mmci_precision precision;
   double handicap_s; /* that a step on its own counts more than its price, to prefer groups */
+  /* (optional) Whether these steps may be one call of so many seconds, for what it takes in joules,
+   * which it says. */
+  bool (*spends)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                 double seconds, double *joules);
+  const void *spends_user;
 } mmci_group_machine;
 
 /* Makes groups of a plan's steps, and places what is left in the workspace: group_of[s] is the
@@ -37,6 +42,7 @@ typedef struct mmci_cover {
   int32_t groups;
   int32_t *group_of;          /* of a step, as of mmci_plan_group_steps() */
   double *alone_s, *call_s;   /* of a step: by a call of its own; of the call that it ends */
+  double *call_j;             /* joules of that, when it is a group and the machine told them */
   double seconds, separate_s; /* of all calls, and of all steps by calls of their own */
 } mmci_cover;
 
