@@ -130,6 +130,7 @@ static bool group_machine(const taker *x, const mmci_pricing *pricing,
                               .supports = takes_group,
                               .facts = mmci_chain_facts_of(plan->on.ops->name, roofline),
                               .pricing = pricing,
+                              .roofline = roofline,
                               .precision = x->precision,
                               .handicap_s = plan->kernel != NULL ? HANDICAP_S : 0};
   return plan->on.ops->chain_supports != NULL;

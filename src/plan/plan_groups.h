@@ -3,6 +3,7 @@
 #define MMCI_PLAN_GROUPS_H
 
 #include "cost/chain_time.h"
+#include "cost/roofline.h"
 #include "plan/plan.h"
 
 /* Plans of more steps have no groups: looking for them takes time quadratic in their number. */
@@ -17,6 +18,12 @@ typedef struct mmci_group_machine {
                          bool *out, mmci_error *error);
   mmci_chain_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */
+  /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where
+   * steps of a group were measured to take longer than it says, the machine is slower than
+   * modelled, for the one call as well: its price goes up by as much, before it is compared. Where
+   * they take less it does not go down: what makes a product fast need not be in the call of a
+   * group. */
+  const mmci_roofline *roofline;
   mmci_precision precision;
   double handicap_s; /* that a step on its own counts more than its price, to prefer groups */
   /* (optional) Whether these steps may be one call of so many seconds, for what it takes in joules,
