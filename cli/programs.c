@@ -12,12 +12,16 @@
 
 bool cli_program_find(const char *name, char path[PATH_MAX]) {
   const char *at = getenv("PATH");
+  char tried[PATH_MAX];
   if (at == NULL) at = "/usr/bin:/bin";
   for (;;) {
     size_t length = strcspn(at, ":");
-    int size = snprintf(path, PATH_MAX, "%.*s/%s", length == 0 ? 1 : (int)length,
+    int size = snprintf(tried, sizeof tried, "%.*s/%s", length == 0 ? 1 : (int)length,
                         length == 0 ? "." : at, name);
-    if (size > 0 && size < PATH_MAX && access(path, X_OK) == 0) return true;
+    if (size > 0 && size < PATH_MAX && access(tried, X_OK) == 0) {
+      strcpy(path, tried);
+      return true;
+    }
     if (at[length] == '\0') return false;
     at += length + 1;
   }

@@ -235,7 +235,8 @@ typedef struct mmc_plan_options {
   /* "cpu" (the best there is), "blas", "ref", "cuda" or "cuda:i"; NULL: "cpu". */
   const char *device;
   /* Workspace allowed, apart from factors and result. Of a batch, fewer chains are multiplied at a
-   * time to keep within it. */
+   * time to keep within it. What products on a device hold for themselves counts; where there is no
+   * room for that, precision is "native". */
   uint64_t memory_limit_bytes;
   /* What to make least: "flops"; "traffic", see fuse; "time" as predicted, from what mmc_tune() has
    * measured on this device, else from a model: docs/tuning.md. Of time, solver "auto" chooses the

@@ -79,7 +79,7 @@ def multi_dot(
     out : array, optional
         For the result: of its kind, shape and dtype, and C-contiguous where NumPy's.
     objective : str
-        What the plan makes least: "time" or "flops".
+        What the plan makes least: "time", "energy" or "flops".
     device : str, optional
         "cpu", "blas", "ref", "cuda" or "cuda:i"; None is where the arrays are.
     precision : str

@@ -11,6 +11,7 @@ class Plan:
         precision: Optional[str],
         solver: Optional[str],
         memory_limit: Optional[int],
+        max_slowdown: Optional[float],
         on_device: bool,
     ) -> Any: ...
     @property
@@ -21,6 +22,8 @@ class Plan:
     def multiplications(self) -> int: ...
     @property
     def predicted_seconds(self) -> Optional[float]: ...
+    @property
+    def predicted_joules(self) -> Optional[float]: ...
     @property
     def device(self) -> str: ...
     @property

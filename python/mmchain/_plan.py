@@ -182,6 +182,7 @@ def plan(
     precision: str = "native",
     solver: str = "auto",
     memory_limit: Optional[int] = None,
+    max_slowdown: Optional[float] = None,
 ) -> Plan:
     """Plans a chain.
 
@@ -199,12 +200,18 @@ def plan(
         "auto", "hu-shing", "table", "brute" or "left-to-right".
     memory_limit : int, optional
         Bytes of workspace that the plan may use.
+    max_slowdown : float, optional
+        For objective "energy", at most so many times the predicted seconds of the plan for time,
+        from 1; None for no bound.
 
     Examples
     --------
     >>> mmchain.plan([(30, 35), (35, 15), (15, 5), (5, 10), (10, 20), (20, 25)]).order
     '((A1 (A2 A3)) ((A4 A5) A6))'
+    >>> p = mmchain.plan("f32:10x30x5x60", objective="energy", max_slowdown=1.1)
+    >>> p.predicted_seconds > 0 and p.predicted_joules > 0
+    True
     """
     text, here, on_device = chain_text(chain, dtype)
     device = here if device is None else device
-    return Plan(text, objective, device, precision, solver, memory_limit, on_device)
+    return Plan(text, objective, device, precision, solver, memory_limit, max_slowdown, on_device)

@@ -44,6 +44,7 @@ int mmcp_plan_ensure(mmcp_plan *self) {
   if (is_current(self)) return 0;
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.memory_limit_bytes = self->memory_limit_bytes;
+  options.max_slowdown = self->max_slowdown;
   options.location = self->location;
   if (mmcp_context_ensure() < 0 ||
       mmcp_text(self->objective, "objective", &options.objective) < 0 ||
@@ -111,14 +112,16 @@ static int check_ops(const mmc_chain *chain) {
 }
 
 static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"chain",  "objective",    "device",    "precision",
-                          "solver", "memory_limit", "on_device", NULL};
+  static char *names[] = {"chain",        "objective",    "device",    "precision", "solver",
+                          "memory_limit", "max_slowdown", "on_device", NULL};
   const char *text;
-  PyObject *objective, *device, *precision, *solver, *limit;
+  PyObject *objective, *device, *precision, *solver, *limit, *slowdown;
   int on_device;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOOOOOp:Plan", names, &text, &objective, &device,
-                                   &precision, &solver, &limit, &on_device))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOOOOOOp:Plan", names, &text, &objective, &device,
+                                   &precision, &solver, &limit, &slowdown, &on_device))
     return NULL;
+  double max_slowdown = slowdown != Py_None ? PyFloat_AsDouble(slowdown) : 0;
+  if (PyErr_Occurred()) return NULL;
   uint64_t limit_bytes = MMC_NO_LIMIT;
   if (limit != Py_None) {
     limit_bytes = PyLong_AsUnsignedLongLong(limit);
@@ -138,6 +141,7 @@ static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwa
   mmcp_plan *self = plan_new(type, chain, objective, device, precision, solver);
   if (self == NULL) return NULL;
   self->memory_limit_bytes = limit_bytes;
+  self->max_slowdown = max_slowdown;
   self->location = on_device ? MMC_DEVICE : MMC_HOST;
   if (mmcp_plan_ensure(self) == 0) return (PyObject *)self;
   Py_DECREF(self);
@@ -426,11 +430,18 @@ static PyObject *plan_device(mmcp_plan *self, void *unused) {
   return mmcp_plan_ensure(self) < 0 ? NULL : PyUnicode_FromString(mmc_plan_device(self->plan));
 }
 
-static PyObject *plan_predicted(mmcp_plan *self, void *unused) {
+static PyObject *number_or_none(double number) {
+  return isnan(number) ? Py_NewRef(Py_None) : PyFloat_FromDouble(number);
+}
+
+static PyObject *plan_seconds(mmcp_plan *self, void *unused) {
   (void)unused;
-  if (mmcp_plan_ensure(self) < 0) return NULL;
-  double seconds = mmc_plan_predicted_seconds(self->plan);
-  return isnan(seconds) ? Py_NewRef(Py_None) : PyFloat_FromDouble(seconds);
+  return mmcp_plan_ensure(self) < 0 ? NULL : number_or_none(mmc_plan_predicted_seconds(self->plan));
+}
+
+static PyObject *plan_joules(mmcp_plan *self, void *unused) {
+  (void)unused;
+  return mmcp_plan_ensure(self) < 0 ? NULL : number_or_none(mmc_plan_predicted_joules(self->plan));
 }
 
 /* What __new__ was given, for pickling: a plan is made again where it is loaded. */
@@ -440,12 +451,17 @@ static PyObject *plan_arguments(mmcp_plan *self, void *unused) {
   PyObject *limit = self->memory_limit_bytes == MMC_NO_LIMIT
                         ? Py_NewRef(Py_None)
                         : PyLong_FromUnsignedLongLong(self->memory_limit_bytes);
-  if (limit == NULL) {
+  PyObject *slowdown =
+      self->max_slowdown == 0 ? Py_NewRef(Py_None) : PyFloat_FromDouble(self->max_slowdown);
+  if (limit == NULL || slowdown == NULL) {
     Py_DECREF(chain);
+    Py_XDECREF(limit);
+    Py_XDECREF(slowdown);
     return NULL;
   }
-  return Py_BuildValue("NOOOONO", chain, self->objective, self->device, self->precision,
-                       self->solver, limit, self->location == MMC_DEVICE ? Py_True : Py_False);
+  return Py_BuildValue("NOOOONNO", chain, self->objective, self->device, self->precision,
+                       self->solver, limit, slowdown,
+                       self->location == MMC_DEVICE ? Py_True : Py_False);
 }
 
 static PyMethodDef plan_methods[] = {
@@ -459,8 +475,10 @@ static PyGetSetDef plan_properties[] = {
     {"chain", (getter)plan_chain, NULL, "The chain's text form.", NULL},
     {"workspace_bytes", (getter)plan_workspace, NULL, "Bytes held for intermediates.", NULL},
     {"multiplications", (getter)plan_multiplications, NULL, "Exact count.", NULL},
-    {"predicted_seconds", (getter)plan_predicted, NULL,
-     "What it is predicted to take; None when the objective is not time.", NULL},
+    {"predicted_seconds", (getter)plan_seconds, NULL,
+     "What it is predicted to take; None when the objective is neither time nor energy.", NULL},
+    {"predicted_joules", (getter)plan_joules, NULL,
+     "What it is predicted to take; None when the objective is not energy.", NULL},
     {"device", (getter)plan_device, NULL, "The device that executes it.", NULL},
     {"_arguments", (getter)plan_arguments, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},

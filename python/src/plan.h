@@ -13,6 +13,7 @@ typedef struct mmcp_plan {
   int array_device;                                  /* likewise */
   bool repeats;                                      /* likewise: which factors are the same */
   uint64_t memory_limit_bytes;
+  double max_slowdown;   /* see mmc_plan_options */
   mmc_location location; /* of the arrays, most likely */
 
   mmc_plan *plan; /* of this generation, or NULL */

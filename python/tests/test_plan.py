@@ -114,6 +114,31 @@ def test_solver_and_memory_limit():
     assert lean.multiplications > best.multiplications
 
 
+def test_energy():
+    p = mmchain.plan(CLRS, objective="energy", max_slowdown=1.25)
+    facts = json.loads(p.explain("json"))
+    assert facts["max_slowdown"] == 1.25
+    assert p.predicted_joules == pytest.approx(facts["predicted_joules"], rel=1e-5)
+    assert p.predicted_seconds == pytest.approx(facts["predicted_seconds"], rel=1e-5)
+    assert 0 < p.predicted_seconds <= 1.25 * facts["plan_for_time_seconds"] * (1 + 1e-5)
+    assert p.predicted_joules <= facts["plan_for_time_joules"] * (1 + 1e-5)
+    q = pickle.loads(pickle.dumps(p))
+    assert q._arguments == p._arguments and 1.25 in q._arguments
+    assert q.predicted_joules == p.predicted_joules
+    unbounded = mmchain.plan(CLRS, objective="energy")
+    assert json.loads(unbounded.explain("json"))["max_slowdown"] is None
+    assert unbounded.predicted_joules > 0
+    for objective in ("time", "flops"):
+        assert mmchain.plan(CLRS, objective=objective).predicted_joules is None
+        with pytest.raises(ValueError, match="max_slowdown: expected objective energy"):
+            mmchain.plan(CLRS, objective=objective, max_slowdown=1.5)
+    for wrong in (0.5, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="max_slowdown: expected a number from 1"):
+            mmchain.plan(CLRS, objective="energy", max_slowdown=wrong)
+    with pytest.raises(TypeError):
+        mmchain.plan(CLRS, objective="energy", max_slowdown="fast")
+
+
 def test_execute(rng):
     arrays = random_chain(rng, [10, 30, 5, 60])
     p = mmchain.plan(arrays)

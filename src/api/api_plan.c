@@ -7,6 +7,7 @@
 #include "plan/plan_energy.h"
 #include "plan/plan_traffic.h"
 #include "run/group_call.h"
+#include "run/scratch.h"
 
 /* Which kernel the device will run for every step, for whom the plan is explained to. */
 static mmc_status name_kernels(mmc_plan *plan, mmci_error *error) {
@@ -100,39 +101,51 @@ static const double HANDICAP_S = 1e9;
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
+/* Whose groups, and in which precision. */
+typedef struct taker {
+  const mmc_plan *plan;
+  mmci_precision precision;
+} taker;
+
 static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                               bool *out, mmci_error *error) {
-  const mmc_plan *for_device = user;
-  const mmci_opened *on = &for_device->on;
+  const taker *x = user;
+  const mmci_opened *on = &x->plan->on;
   mmci_group_call call;
-  mmc_status status = mmci_group_call_create(plan, group, for_device->precision, &call, error);
+  mmc_status status = mmci_group_call_create(plan, group, x->precision, &call, error);
   if (status != MMC_OK) return status;
   *out = on->ops->chain_supports(on->device, &call.chain);
-  if (*out && for_device->kernel != NULL)
-    *out = mmci_kernel_is_called(on->ops->chain_name(on->device, &call.chain), for_device->kernel);
+  if (*out && x->plan->kernel != NULL)
+    *out = mmci_kernel_is_called(on->ops->chain_name(on->device, &call.chain), x->plan->kernel);
   mmci_group_call_destroy(&call);
   return MMC_OK;
 }
 
 /* What the planner has to know of the device, whose products keep to the roofline; false when it
  * takes one product at a time. All that is pointed at must stay. */
-static bool group_machine(const mmc_plan *plan, const mmci_pricing *pricing,
+static bool group_machine(const taker *x, const mmci_pricing *pricing,
                           const mmci_roofline *roofline, mmci_group_machine *out) {
-  *out = (mmci_group_machine){.user = plan,
+  const mmc_plan *plan = x->plan;
+  *out = (mmci_group_machine){.user = x,
                               .supports = takes_group,
                               .facts = mmci_chain_facts_of(plan->on.ops->name, roofline),
                               .pricing = pricing,
-                              .precision = plan->precision,
+                              .roofline = roofline,
+                              .precision = x->precision,
                               .handicap_s = plan->kernel != NULL ? HANDICAP_S : 0};
   return plan->on.ops->chain_supports != NULL;
 }
 
 /* On host memory a batch without intermediates in memory need not be cut. */
+static void uncut(mmc_plan *plan) {
+  if (plan->on.ops->async == NULL && plan->plan.workspace_bytes == 0)
+    plan->plan.chunk = plan->plan.chain->batch;
+}
+
 static mmc_status group_for(mmc_plan *plan, const mmci_group_machine *machine, uint64_t limit_bytes,
                             mmci_error *error) {
   mmc_status status = mmci_plan_choose_groups(&plan->plan, machine, limit_bytes, error);
-  if (status == MMC_OK && plan->on.ops->async == NULL && plan->plan.workspace_bytes == 0)
-    plan->plan.chunk = plan->plan.chain->batch;
+  if (status == MMC_OK) uncut(plan);
   return status;
 }
 
@@ -141,8 +154,9 @@ static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error
   mmci_roofline roofline =
       mmci_roofline_assumed(plan->on.ops->name, plan->plan.chain->dtype, plan->precision);
   mmci_pricing pricing = mmci_roofline_pricing(&roofline);
+  const taker x = {plan, plan->precision};
   mmci_group_machine machine;
-  if (!group_machine(plan, &pricing, &roofline, &machine)) return MMC_OK;
+  if (!group_machine(&x, &pricing, &roofline, &machine)) return MMC_OK;
   return group_for(plan, &machine, limit_bytes, error);
 }
 
@@ -165,19 +179,32 @@ static mmc_status take_kernel(mmc_plan *plan, uint64_t limit_bytes, mmci_error *
  * not from a cache. */
 static const uint64_t host_chunk_bytes = 1 << 20;
 
-/* What a device with memory of its own can hold. Some of what is free is left to its libraries. */
-static mmc_status fit(mmc_plan *plan, const mmc_plan_options *options, mmci_error *error) {
+/* What a device with memory of its own can hold. */
+typedef struct room {
+  mmci_scratch_user scratch;
+  mmci_plan_machine machine; /* points at scratch */
+} room;
+
+/* Some of what is free is left to the device's libraries. */
+static mmc_status fit(mmc_plan *plan, const mmc_plan_options *options, room *out,
+                      mmci_error *error) {
   const mmci_device_async *async = plan->on.ops->async;
+  *out = (room){.scratch = {.ops = plan->on.ops,
+                            .device = plan->on.device,
+                            .precision = plan->precision,
+                            .staged = options->location == MMC_HOST}};
   if (async == NULL) return mmci_plan_shrink(&plan->plan, host_chunk_bytes, error);
   uint64_t free_bytes, total_bytes;
   mmc_status status = async->memory(plan->on.device, &free_bytes, &total_bytes, error);
   if (status != MMC_OK) return status;
-  mmci_plan_machine machine = {.queues = async->queues,
-                               .memory_bytes = free_bytes - free_bytes / 16,
-                               .staged = options->location == MMC_HOST};
-  if (options->device_memory_bytes < machine.memory_bytes)
-    machine.memory_bytes = options->device_memory_bytes;
-  return mmci_plan_fit(&plan->plan, &machine, options->memory_limit_bytes, error);
+  out->machine = (mmci_plan_machine){.queues = async->queues,
+                                     .memory_bytes = free_bytes - free_bytes / 16,
+                                     .staged = out->scratch.staged,
+                                     .scratch_bytes = mmci_step_scratch_bytes,
+                                     .user = &out->scratch};
+  if (options->device_memory_bytes < out->machine.memory_bytes)
+    out->machine.memory_bytes = options->device_memory_bytes;
+  return mmci_plan_fit(&plan->plan, &out->machine, options->memory_limit_bytes, error);
 }
 
 /* Order, steps, places, and after these, as they number the steps, what is fused. */
@@ -191,7 +218,8 @@ static mmc_status make_plan(const mmc_chain *chain, const mmc_plan_options *opti
           : (traffic != NULL ? mmci_plan_create_tree : mmci_plan_create)(chain, solver, limit_bytes,
                                                                          &plan->plan, error);
   if (status != MMC_OK) return status;
-  status = fit(plan, options, error);
+  room room;
+  status = fit(plan, options, &room, error);
   if (status == MMC_OK && traffic != NULL) status = mmci_plan_fuse(&plan->plan, traffic, error);
   if (status == MMC_OK)
     status = (plan->kernel != NULL ? take_kernel : choose_groups)(plan, limit_bytes, error);
@@ -210,18 +238,23 @@ static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options
   mmci_time_request request = {.pricing = &pricing,
                                .precision = plan->precision,
                                .notice = mmci_wisdom_pricing_notice(wisdom)};
+  const taker x = {plan, plan->precision};
   mmci_group_machine machine;
-  if (group_machine(plan, &pricing, mmci_wisdom_pricing_roofline(wisdom), &machine))
+  if (group_machine(&x, &pricing, mmci_wisdom_pricing_roofline(wisdom), &machine))
     request.machine = &machine;
   const char *solver = options->solver != NULL ? options->solver : "auto";
   status = mmci_plan_create_timed(chain, solver, options->memory_limit_bytes, &request, &plan->plan,
                                   error);
   if (status == MMC_OK) {
-    status = fit(plan, options, error);
+    room room;
+    status = fit(plan, options, &room, error);
     if (status == MMC_OK && request.machine != NULL)
       status = group_for(plan, &machine, options->memory_limit_bytes, error);
     if (status == MMC_OK) status = mmci_plan_price(&plan->plan, &request, error);
-    if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+    if (status == MMC_OK)
+      mmci_plan_fit_recipes(&plan->plan, &room.machine, options->memory_limit_bytes);
+    else
+      mmci_plan_destroy(&plan->plan);
   }
   mmci_wisdom_pricing_destroy(wisdom);
   return status;
@@ -239,19 +272,33 @@ static mmc_status plan_for_energy(const mmc_chain *chain, const mmc_plan_options
                                           .precision = plan->precision,
                                           .notice = mmci_wisdom_pricing_notice(time)},
                                  .max_slowdown = options->max_slowdown};
+  taker takers[MMCI_ENERGY_PRECISIONS];
+  mmci_group_machine machines[MMCI_ENERGY_PRECISIONS];
   for (int o = 0; o < count; o++) {
     mmci_precision precision = (mmci_precision)(plan->precision - o);
     request.offers[o] = (mmci_energy_offer){.precision = precision,
                                             .name = mmci_precision_name(precision),
                                             .pricing = mmci_wisdom_energy_of(known[o])};
+    takers[o] = (taker){plan, precision};
+    const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(mmci_wisdom_energy_time(known[o]));
+    if (group_machine(&takers[o], &pricing, roofline, &machines[o]))
+      request.offers[o].machine = &machines[o];
   }
+  request.time.machine = request.offers[0].machine;
   const char *solver = options->solver != NULL ? options->solver : "auto";
   mmc_status status = mmci_plan_create_energetic(chain, solver, options->memory_limit_bytes,
                                                  &request, &plan->plan, &plan->precision, error);
   if (status != MMC_OK) return status;
-  status = fit(plan, options, error);
+  room room;
+  status = fit(plan, options, &room, error);
+  if (status == MMC_OK)
+    status = mmci_plan_group_for_energy(&plan->plan, &request, options->memory_limit_bytes, error);
+  if (status == MMC_OK) uncut(plan);
   if (status == MMC_OK) status = mmci_plan_energize(&plan->plan, &request, error);
-  if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+  if (status == MMC_OK)
+    mmci_plan_fit_recipes(&plan->plan, &room.machine, options->memory_limit_bytes);
+  else
+    mmci_plan_destroy(&plan->plan);
   return status;
 }
 
@@ -266,6 +313,29 @@ static mmc_status make_energetic_plan(const mmc_chain *chain, const mmc_plan_opt
   if (status == MMC_OK) status = plan_for_energy(chain, options, plan, known, count, error);
   for (int o = 0; o < MMCI_ENERGY_PRECISIONS; o++) mmci_wisdom_energy_destroy(known[o]);
   return status;
+}
+
+typedef struct asked {
+  objective objective;
+  mmci_traffic_request traffic;
+} asked;
+
+static mmc_status make(const mmc_chain *chain, const mmc_plan_options *options, const asked *wish,
+                       mmc_plan *plan, mmci_error *error) {
+  if (wish->objective == TIME) return make_timed_plan(chain, options, plan, error);
+  if (wish->objective == ENERGY) return make_energetic_plan(chain, options, plan, error);
+  return make_plan(chain, options, plan, wish->objective == TRAFFIC ? &wish->traffic : NULL, error);
+}
+
+/* Other arithmetic is allowed, never asked for: where what its products hold has no room, the plan
+ * is a native one. */
+static mmc_status make_with_room(const mmc_chain *chain, const mmc_plan_options *options,
+                                 const asked *wish, mmc_plan *plan, mmci_error *error) {
+  mmc_status status = make(chain, options, wish, plan, error);
+  if (status != MMC_OK || !plan->plan.crowded || plan->precision == MMCI_NATIVE) return status;
+  mmci_plan_destroy(&plan->plan);
+  plan->precision = MMCI_NATIVE;
+  return make(chain, options, wish, plan, error);
 }
 
 static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
@@ -285,15 +355,10 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   status = mmci_context_open_device(context, device, &plan->on, error);
   if (status == MMC_OK && plan->on.ops->enqueue == NULL)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' cannot multiply", device);
-  objective objective;
-  mmci_traffic_request traffic;
-  if (status == MMC_OK) status = read_request(options, &objective, &traffic, error);
+  asked asked;
+  if (status == MMC_OK) status = read_request(options, &asked.objective, &asked.traffic, error);
   if (status == MMC_OK) status = mmci_precision_read(options->precision, &plan->precision, error);
-  if (status == MMC_OK)
-    status = objective == TIME ? make_timed_plan(chain, options, plan, error)
-             : objective == ENERGY
-                 ? make_energetic_plan(chain, options, plan, error)
-                 : make_plan(chain, options, plan, objective == TRAFFIC ? &traffic : NULL, error);
+  if (status == MMC_OK) status = make_with_room(chain, options, &asked, plan, error);
   if (status != MMC_OK) {
     free(plan);
     return status;

@@ -31,10 +31,15 @@ mmci_energy_model mmci_energy_assumed(const char *device, mmc_dtype dtype,
                              .error = 1};
 }
 
+double mmci_energy_of_work(const mmci_energy_model *model, double seconds, double flops,
+                           double bytes) {
+  return model->static_w * seconds + model->joules_per_flop * flops +
+         model->joules_per_byte * bytes;
+}
+
 double mmci_energy_joules(const mmci_energy_model *model, const mmci_gemm *gemm, double seconds) {
-  return model->static_w * seconds +
-         model->joules_per_flop * mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) +
-         model->joules_per_byte * mmci_gemm_bytes(gemm);
+  return mmci_energy_of_work(model, seconds, mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n),
+                             mmci_gemm_bytes(gemm));
 }
 
 /* ---- fitted -------------------------------------------------------------------------------- */

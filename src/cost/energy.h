@@ -21,6 +21,9 @@ typedef struct mmci_energy_model {
 mmci_energy_model mmci_energy_assumed(const char *device, mmc_dtype dtype,
                                       mmci_precision precision);
 
+/* Of so many seconds, flops and bytes: of one call, whatever products are in it. */
+double mmci_energy_of_work(const mmci_energy_model *model, double seconds, double flops,
+                           double bytes);
 /* Of a product that takes so many seconds. */
 double mmci_energy_joules(const mmci_energy_model *model, const mmci_gemm *gemm, double seconds);
 

@@ -11,7 +11,7 @@
 #include "chain/gemm.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 4
+#define MMCI_DEVICE_ABI 5
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -171,7 +171,11 @@ typedef struct mmci_device_ops {
   const char *(*kernel_name)(const mmci_device *device, const mmci_gemm *gemm); /* static text */
   mmc_status (*prepare)(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                         mmci_error *error);
+  /* Waits for what was enqueued with it where it holds memory. */
   void (*release)(mmci_kernel *kernel);
+  /* (optional) Bytes of the device's memory that the product holds from prepare to release, or less
+   * where prepare found none; without the slot none does. */
+  uint64_t (*scratch_bytes)(const mmci_device *device, const mmci_gemm *gemm);
   mmc_status (*queue_open)(mmci_device *device, mmci_queue **out, mmci_error *error);
   void (*queue_close)(mmci_queue *queue); /* waits for what is enqueued */
   mmc_status (*enqueue)(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,

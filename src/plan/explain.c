@@ -337,6 +337,8 @@ static void put_groups(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, " of %" PRId32 " steps:", group->step_count);
     put_group_steps(plan, group, text);
     mmci_text_printf(text, "; predicted %s", in_words(group->predicted_s).text);
+    if (plan->energy != NULL)
+      mmci_text_printf(text, " and %s", in_units(group->predicted_j, "J").text);
     mmci_text_printf(text, ", one by one %s\n", in_words(group->separate_s).text);
   }
   if (plan->group_count > TEXT_STEPS)
@@ -508,8 +510,11 @@ static void put_json_groups(const mmci_plan *plan, mmci_text *text) {
                      g > 0 ? "," : "", group->step_count,
                      operand_name(plan, plan->chain->n + group->steps[group->step_count - 1]).text);
     mmci_text_json_string(text, group->kernel);
-    mmci_text_printf(text, ", \"predicted_s\": %.6g, \"separate_s\": %.6g}", group->predicted_s,
+    mmci_text_printf(text, ", \"predicted_s\": %.6g, \"separate_s\": %.6g", group->predicted_s,
                      group->separate_s);
+    if (plan->energy != NULL)
+      mmci_text_printf(text, ", \"predicted_joules\": %.6g", group->predicted_j);
+    mmci_text_printf(text, "}");
   }
   mmci_text_printf(text, "]");
 }

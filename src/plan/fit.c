@@ -17,6 +17,52 @@ static uint64_t staged_bytes(const mmci_plan *plan) {
   return bytes;
 }
 
+/* ---- what steps hold ----------------------------------------------------------------------- */
+
+static uint64_t step_scratch(const mmci_plan *plan, const mmci_plan_machine *machine, int32_t s) {
+  return machine->scratch_bytes != NULL ? machine->scratch_bytes(machine->user, plan, s) : 0;
+}
+
+/* Those of groups too: a device may refuse a group later. */
+static uint64_t scratch_of(const mmci_plan *plan, const mmci_plan_machine *machine) {
+  uint64_t bytes = 0;
+  for (int32_t s = 0; s < plan->step_count; s++)
+    bytes = mmci_bytes_add(bytes, step_scratch(plan, machine, s));
+  return bytes;
+}
+
+/* Whether so much scratch fits, with all else that is there. */
+static bool has_room(const mmci_plan *plan, uint64_t scratch_bytes, uint64_t limit_bytes) {
+  uint64_t others = plan->resident_bytes - plan->scratch_bytes;
+  return scratch_bytes == 0 ||
+         (mmci_bytes_add(plan->workspace_bytes, scratch_bytes) <= limit_bytes &&
+          mmci_bytes_add(others, scratch_bytes) <= plan->device_bytes);
+}
+
+static void hold(mmci_plan *plan, uint64_t scratch_bytes) {
+  plan->resident_bytes = mmci_bytes_add(plan->resident_bytes - plan->scratch_bytes, scratch_bytes);
+  plan->scratch_bytes = scratch_bytes;
+}
+
+void mmci_plan_fit_recipes(mmci_plan *plan, const mmci_plan_machine *machine,
+                           uint64_t limit_bytes) {
+  if (plan->streamed || plan->crowded || plan->resident_bytes > plan->device_bytes) return;
+  uint64_t scratch = scratch_of(plan, machine);
+  for (int32_t s = 0; s < plan->step_count && !has_room(plan, scratch, limit_bytes); s++) {
+    const mmci_recipe *recipe = plan->steps[s].recipe;
+    uint64_t held = recipe != NULL ? step_scratch(plan, machine, s) : 0;
+    plan->steps[s].recipe = NULL;
+    uint64_t plain = step_scratch(plan, machine, s);
+    if (plain < held)
+      scratch -= held - plain;
+    else
+      plan->steps[s].recipe = recipe;
+  }
+  hold(plan, scratch);
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
 /* Whether every product can pass in panels. */
 static mmc_status check_panels(const mmci_plan *plan, uint64_t memory_bytes, mmci_error *error) {
   size_t size = mmc_dtype_size(plan->chain->dtype);
@@ -49,23 +95,8 @@ static mmc_status most_chains(mmci_plan *plan, const mmci_plan_machine *machine,
   return MMC_OK;
 }
 
-mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
-                         mmci_error *error) {
-  uint64_t staged = machine->staged ? staged_bytes(plan) : 0;
-  plan->device_bytes = machine->memory_bytes;
-  plan->streamed = false;
-  if (machine->queues > 1) {
-    mmc_status status = mmci_plan_lay_out(plan, true, error);
-    if (status != MMC_OK) return status;
-    plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
-    if (plan->workspace_bytes <= limit_bytes && plan->resident_bytes <= machine->memory_bytes)
-      return MMC_OK;
-    status = mmci_plan_lay_out(plan, false, error);
-    if (status != MMC_OK) return status;
-  }
-  plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
-  /* A single factor is copied, with the host's help where it has to be. */
-  if (plan->resident_bytes <= machine->memory_bytes || plan->chain->n == 1) return MMC_OK;
+/* What does not fit all at once: fewer chains at a time or, where there is one only, panels. */
+static mmc_status cut_up(mmci_plan *plan, const mmci_plan_machine *machine, mmci_error *error) {
   if (plan->chain->batch > 1) {
     int64_t most;
     mmc_status status = most_chains(plan, machine, &most, error);
@@ -74,6 +105,37 @@ mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint
   }
   plan->streamed = true;
   return check_panels(plan, machine->memory_bytes, error);
+}
+
+mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
+                         mmci_error *error) {
+  uint64_t staged = machine->staged ? staged_bytes(plan) : 0;
+  plan->device_bytes = machine->memory_bytes;
+  plan->streamed = plan->crowded = false;
+  plan->scratch_bytes = 0;
+  const uint64_t scratch = scratch_of(plan, machine);
+  if (machine->queues > 1) {
+    mmc_status status = mmci_plan_lay_out(plan, true, error);
+    if (status != MMC_OK) return status;
+    plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
+    if (plan->workspace_bytes <= limit_bytes && plan->resident_bytes <= machine->memory_bytes &&
+        has_room(plan, scratch, limit_bytes)) {
+      hold(plan, scratch);
+      return MMC_OK;
+    }
+    status = mmci_plan_lay_out(plan, false, error);
+    if (status != MMC_OK) return status;
+  }
+  plan->resident_bytes = mmci_bytes_add(staged, plan->workspace_bytes);
+  /* A single factor is copied, with the host's help where it has to be. */
+  if (plan->resident_bytes <= machine->memory_bytes || plan->chain->n == 1) {
+    plan->crowded = !has_room(plan, scratch, limit_bytes);
+    if (!plan->crowded) hold(plan, scratch);
+    return MMC_OK;
+  }
+  mmc_status status = cut_up(plan, machine, error);
+  plan->crowded = scratch_of(plan, machine) > 0;
+  return status;
 }
 
 void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step) {

@@ -33,6 +33,7 @@ typedef struct mmci_plan_group {
   int32_t *operands;  /* what it reads from outside, numbered as in mmc_step, along the chain */
   const char *kernel; /* static text: what the device will run; "" when not asked */
   double predicted_s, separate_s; /* of the one call, and of calls of their own */
+  double predicted_j;             /* of the one call, of a plan for energy */
 } mmci_plan_group;
 
 /* One way to multiply a chain: products in the order in which they run. tree is that order; what
@@ -69,6 +70,8 @@ typedef struct mmci_plan {
   uint64_t resident_bytes;  /* that everything would take there at once; 0: memory is the host's */
   uint64_t device_bytes;    /* that the plan may take there */
   uint64_t padding_bytes;   /* of resident_bytes: room for operands that recipes pad */
+  uint64_t scratch_bytes;   /* likewise: what prepared products hold for themselves */
+  bool crowded;             /* these do not fit, and nothing else here counts them */
   const char *precision;    /* static text */
   struct mmci_recipe *ways; /* of the steps, when a kernel was asked for by name; else NULL */
   /* What the objective asks for; NULL when it is flops. */
@@ -82,6 +85,9 @@ typedef struct mmci_plan_machine {
   int queues;            /* products that may run side by side */
   uint64_t memory_bytes; /* that the plan may take there */
   bool staged;           /* factors and result are on the host and need room there as well */
+  /* Bytes there that a step of the plan holds for itself while it is prepared; NULL: none does. */
+  uint64_t (*scratch_bytes)(const void *user, const mmci_plan *plan, int32_t step);
+  const void *user;
 } mmci_plan_machine;
 
 /* Plans of more steps are trees: placing results that are read several times takes time quadratic
@@ -135,10 +141,15 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
 
 /* Fits a plan to a device with memory of its own: sub-trees side by side when there is room for
  * that within limit_bytes of workspace, one after the other when not; when even that does not fit,
- * fewer chains of a batch at a time, and when one does not fit, products streamed in panels.
+ * fewer chains of a batch at a time, and when one does not fit, products streamed in panels. What
+ * steps hold for themselves counts as workspace; where that is too much, the plan is crowded, and
+ * better made again for products that hold less.
  * Returns E_MEMORY_LIMIT when the smallest panels do not fit: how much is missing. */
 mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
                          mmci_error *error);
+/* Counts again what steps hold, when it has been said how each is computed. Of recipes that hold
+ * more than there is room for, steps become plain calls. */
+void mmci_plan_fit_recipes(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes);
 
 /* Every step's mmci_plan_range(), in an array to be freed. Returns E_NOMEM. */
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "plan/layout.h"
 
 /* ---- ways ---------------------------------------------------------------------------------- */
 
@@ -25,11 +26,22 @@ static int pick(mmci_weights w, const point *points, int count) {
   return best;
 }
 
+static int ways_of_gemm(const mmci_energy_offer *offer, const mmci_gemm *gemm,
+                        mmci_way ways[MMCI_WAYS], point points[MMCI_WAYS]) {
+  int count = offer->pricing.ways(offer->pricing.user, gemm, ways);
+  for (int i = 0; i < count; i++) points[i] = (point){ways[i].time.seconds, ways[i].joules};
+  return count;
+}
+
+/* Of all chains, one after the other. */
 static int ways_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_range r,
                    mmci_way ways[MMCI_WAYS], point points[MMCI_WAYS]) {
   mmci_gemm gemm = mmci_chain_product(chain, offer->precision, r.first, r.split, r.last);
-  int count = offer->pricing.ways(offer->pricing.user, &gemm, ways);
-  for (int i = 0; i < count; i++) points[i] = (point){ways[i].time.seconds, ways[i].joules};
+  int count = ways_of_gemm(offer, &gemm, ways, points);
+  for (int i = 0; i < count; i++) {
+    points[i].seconds = ways[i].time.seconds *= (double)chain->batch;
+    points[i].joules = ways[i].joules *= (double)chain->batch;
+  }
   return count;
 }
 
@@ -43,12 +55,94 @@ static int way_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_w
   return best;
 }
 
+/* ---- groups -------------------------------------------------------------------------------- */
+
+/* By whose prices, and for which weights, groups are looked for. */
+typedef struct spender {
+  const mmci_energy_offer *offer;
+  mmci_weights weights;
+} spender;
+
+static void price_alone(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  const spender *x = user;
+  mmci_way ways[MMCI_WAYS];
+  point points[MMCI_WAYS];
+  int count = ways_of_gemm(x->offer, gemm, ways, points);
+  *out = ways[pick(x->weights, points, count)].time;
+}
+
+/* What a group reads and writes, of all chains. */
+static double group_bytes(const mmci_plan *plan, const mmci_plan_group *group) {
+  const mmc_chain *chain = plan->chain;
+  const mmci_plan_step *last = &plan->steps[group->steps[group->step_count - 1]];
+  double elements = (double)last->m * (double)last->n;
+  for (int32_t o = 0; o < group->operand_count; o++) {
+    int32_t number = group->operands[o], step = number - chain->n;
+    elements += step < 0 ? (double)chain->dims[number] * (double)chain->dims[number + 1]
+                         : (double)plan->steps[step].m * (double)plan->steps[step].n;
+  }
+  return elements * (double)mmc_dtype_size(chain->dtype) * (double)chain->batch;
+}
+
+static bool spends(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                   double seconds, double *joules) {
+  const spender *x = user;
+  const mmc_chain *chain = plan->chain;
+  const mmci_energy_model *model = &x->offer->pricing.model;
+  double flops = 0, separate_j = 0, measured_j = 0, model_j = 0;
+  for (int32_t i = 0; i < group->step_count; i++) {
+    const mmci_plan_step *step = &plan->steps[group->steps[i]];
+    mmci_way way;
+    way_of(chain, x->offer, x->weights, mmci_plan_range(plan, step), &way);
+    flops += mmci_flops(chain->dtype, step->m, step->k, step->n) * (double)chain->batch;
+    separate_j += way.joules;
+    if (way.modelled) continue;
+    mmci_gemm gemm = {.dtype = chain->dtype, .m = step->m, .k = step->k, .n = step->n};
+    double each_s = chain->batch > 0 ? way.time.seconds / (double)chain->batch : 0;
+    measured_j += way.joules;
+    model_j += mmci_energy_joules(model, &gemm, each_s) * (double)chain->batch;
+  }
+  *joules = mmci_energy_of_work(model, seconds, flops, group_bytes(plan, group));
+  /* What the model is short of for its products it is short of for all of them, too. */
+  if (measured_j > model_j && model_j > 0) *joules *= measured_j / model_j;
+  return x->weights.joules <= 0 || measured_j <= 0 || *joules * (1 + model->error) < separate_j;
+}
+
+/* The device of an offer, which has one, for these weights. All that is pointed at must stay. */
+static mmci_group_machine machine_of(const spender *x, mmci_pricing *pricing) {
+  *pricing = (mmci_pricing){.user = x, .price = price_alone};
+  mmci_group_machine machine = *x->offer->machine;
+  machine.pricing = pricing;
+  machine.spends = spends;
+  machine.spends_user = x;
+  return machine;
+}
+
+static const char *model_source(const mmci_energy_model *model) {
+  return model->calibrated ? "model" : "model, not calibrated";
+}
+
 /* ---- a search ------------------------------------------------------------------------------ */
+
+/* What a step takes; of a group, its share of what the call takes. */
+typedef struct taken {
+  int way;
+  double seconds, joules;
+  double error; /* of joules; see mmci_way */
+  bool modelled;
+  const char *source;
+} taken;
 
 typedef struct candidate {
   mmci_plan plan;
   mmci_energy_choice choice; /* its tree is the plan's */
+  taken *steps;
 } candidate;
+
+static void destroy_candidate(candidate *c) {
+  mmci_plan_destroy(&c->plan);
+  free(c->steps);
+}
 
 /* The points of a product's ways. */
 typedef struct product {
@@ -100,23 +194,65 @@ static int doubt(const char *source) {
   return strcmp(source, "measured") == 0 ? 0 : strcmp(source, "model") == 0 ? 1 : 2;
 }
 
+/* Gives the steps of a group their shares of its call. */
+static void share_out(candidate *c, const mmci_plan_group *group, const mmci_energy_model *model) {
+  double seconds = 0, joules = 0;
+  for (int32_t i = 0; i < group->step_count; i++) {
+    seconds += c->steps[group->steps[i]].seconds;
+    joules += c->steps[group->steps[i]].joules;
+  }
+  for (int32_t i = 0; i < group->step_count; i++) {
+    taken *step = &c->steps[group->steps[i]];
+    if (seconds > 0) step->seconds *= group->predicted_s / seconds;
+    if (joules > 0) step->joules *= group->predicted_j / joules;
+    step->error = model->error;
+    step->modelled = true;
+    step->source = model_source(model);
+  }
+}
+
+/* Forms the groups that the candidate would have, sees what they take, and disbands them: they are
+ * formed again when it is known where all lies. */
+static mmc_status group_up(const search *s, candidate *c) {
+  const spender x = {&s->request->offers[c->choice.offer], c->choice.weights};
+  if (x.offer->machine == NULL) return MMC_OK;
+  mmci_pricing pricing;
+  mmci_group_machine machine = machine_of(&x, &pricing);
+  mmc_status status = mmci_plan_choose_groups(&c->plan, &machine, s->limit_bytes, s->error);
+  if (status != MMC_OK || c->plan.group_count == 0) return status;
+  for (int32_t g = 0; g < c->plan.group_count; g++)
+    share_out(c, &c->plan.groups[g], &x.offer->pricing.model);
+  mmci_plan_disband(&c->plan);
+  return mmci_plan_lay_out(&c->plan, false, s->error);
+}
+
 static mmc_status sum_up(const search *s, candidate *c) {
   mmci_energy_choice *choice = &c->choice;
+  const mmci_energy_offer *offer = &s->request->offers[choice->offer];
+  const size_t count = (size_t)c->plan.step_count;
   mmci_range *ranges;
   mmc_status status = mmci_plan_ranges(&c->plan, &ranges, s->error);
   if (status != MMC_OK) return status;
+  c->steps = mmci_alloc_array(count, sizeof *c->steps);
+  if (c->steps == NULL) status = mmci_fail_nomem(s->error, count * sizeof *c->steps);
   choice->source = "measured";
-  choice->precision = s->request->offers[choice->offer].name;
-  for (int32_t t = 0; t < c->plan.step_count; t++) {
+  choice->precision = offer->name;
+  for (size_t t = 0; t < count && status == MMC_OK; t++) {
     mmci_way way;
-    way_of(s->chain, &s->request->offers[choice->offer], choice->weights, ranges[t], &way);
-    choice->seconds += way.time.seconds;
-    choice->joules += way.joules;
+    int number = way_of(s->chain, offer, choice->weights, ranges[t], &way);
+    c->steps[t] =
+        (taken){number, way.time.seconds, way.joules, way.error, way.modelled, way.source};
     choice->recipes += !mmci_recipe_is_plain(&way.time.recipe);
-    if (doubt(way.source) > doubt(choice->source)) choice->source = way.source;
   }
   free(ranges);
-  return MMC_OK;
+  if (status == MMC_OK) status = group_up(s, c);
+  for (size_t t = 0; t < count && status == MMC_OK; t++) {
+    const taken *step = &c->steps[t];
+    choice->seconds += step->seconds;
+    choice->joules += step->joules;
+    if (doubt(step->source) > doubt(choice->source)) choice->source = step->source;
+  }
+  return status;
 }
 
 /* The sum of joules of products that one choice has and the other has not, and of their errors:
@@ -138,22 +274,20 @@ static int32_t find_range(const mmci_range *ranges, int32_t count, mmci_range r,
   return -1;
 }
 
-static total total_of(const search *s, const candidate *a, const mmci_range *my_ranges,
-                      const candidate *b, const mmci_range *others) {
-  const mmci_energy_choice *mine = &a->choice, *other = &b->choice;
+/* Steps that take as much the same way are the same, alone or in a call. */
+static total total_of(const candidate *a, const mmci_range *my_ranges, const candidate *b,
+                      const mmci_range *others) {
   total sum = {0};
   for (int32_t t = 0; t < a->plan.step_count; t++) {
-    mmci_way way, same;
-    int number =
-        way_of(s->chain, &s->request->offers[mine->offer], mine->weights, my_ranges[t], &way);
-    if (mine->offer == other->offer &&
-        find_range(others, b->plan.step_count, my_ranges[t], t) >= 0 &&
-        way_of(s->chain, &s->request->offers[other->offer], other->weights, my_ranges[t], &same) ==
-            number)
+    const taken *mine = &a->steps[t];
+    int32_t same = a->choice.offer == b->choice.offer
+                       ? find_range(others, b->plan.step_count, my_ranges[t], t)
+                       : -1;
+    if (same >= 0 && b->steps[same].way == mine->way && b->steps[same].joules == mine->joules)
       continue;
-    double error_j = way.joules * way.error;
-    sum.joules += way.joules;
-    if (way.modelled)
+    double error_j = mine->joules * mine->error;
+    sum.joules += mine->joules;
+    if (mine->modelled)
       sum.modelled += error_j;
     else
       sum.squares += error_j * error_j;
@@ -168,8 +302,8 @@ static mmc_status compare(const search *s, const candidate *a, const candidate *
   if (status != MMC_OK) return status;
   status = mmci_plan_ranges(&b->plan, &after_ranges, s->error);
   if (status == MMC_OK) {
-    total before = total_of(s, a, before_ranges, b, after_ranges);
-    total after = total_of(s, b, after_ranges, a, before_ranges);
+    total before = total_of(a, before_ranges, b, after_ranges);
+    total after = total_of(b, after_ranges, a, before_ranges);
     double error_j = sqrt(before.squares + after.squares) + before.modelled + after.modelled;
     *surely = before.joules - after.joules > error_j;
     free(after_ranges);
@@ -196,7 +330,7 @@ static mmc_status choose_by(search *s, mmci_weights weights, bool fewest, candid
   if (status == MMC_OK && *made)
     *out = c;
   else
-    mmci_plan_destroy(&c.plan);
+    destroy_candidate(&c);
   return status;
 }
 
@@ -217,7 +351,7 @@ static mmc_status cut_corner(search *s, int pair, bool *found) {
   if (status != MMC_OK || !*found) return status;
   *found = weigh(weights, point_of(&c)) < weigh(weights, a) * (1 - 1e-9);
   if (!*found) {
-    mmci_plan_destroy(&c.plan);
+    destroy_candidate(&c);
     return MMC_OK;
   }
   memmove(&s->candidates[pair + 2], &s->candidates[pair + 1],
@@ -256,7 +390,7 @@ static mmc_status add_shared(search *s, double max_slowdown) {
   mmc_status status = choose_by(s, weights, true, c, &made);
   if (status != MMC_OK || !made) return status;
   if (mmci_plan_is_tree(&c->plan))
-    mmci_plan_destroy(&c->plan);
+    destroy_candidate(c);
   else
     s->count++;
   return MMC_OK;
@@ -281,6 +415,37 @@ static mmc_status add_fronts(search *s) {
   }
   free(s->products);
   s->products = NULL;
+  return status;
+}
+
+static mmc_status copy_tree(const mmci_tree *from, mmci_tree *to, mmci_error *error) {
+  mmc_status status = mmci_tree_create(from->n, to, error);
+  if (status == MMC_OK && from->n > 1)
+    memcpy(to->products, from->products, ((size_t)from->n - 1) * sizeof *to->products);
+  return status;
+}
+
+/* The tree of the plan for time with such groups only as measured joules have nothing against. */
+static mmc_status add_spared(search *s) {
+  const mmci_plan *fastest = &s->candidates[0].plan;
+  if (s->request->offers[0].machine == NULL || !mmci_plan_is_tree(fastest)) return MMC_OK;
+  /* A joule counts for next to nothing: for which ways, but not whether, it is looked at. */
+  candidate c = {.choice = {.weights = {.seconds = 1, .joules = 1e-30}}};
+  mmci_tree tree;
+  mmc_status status = copy_tree(&fastest->tree, &tree, s->error);
+  if (status == MMC_OK) status = mmci_plan_from_tree(s->chain, &tree, &c.plan, s->error);
+  if (status != MMC_OK) return status;
+  c.plan.solver = fastest->solver;
+  c.plan.limited = fastest->limited;
+  c.plan.limit_bytes = fastest->limit_bytes;
+  c.plan.unlimited_bytes = fastest->unlimited_bytes;
+  c.plan.unlimited_multiplications = fastest->unlimited_multiplications;
+  status = mmci_plan_shrink(&c.plan, s->limit_bytes, s->error);
+  if (status == MMC_OK) status = sum_up(s, &c);
+  if (status == MMC_OK && c.choice.joules < s->candidates[0].choice.joules)
+    s->candidates[s->count++] = c;
+  else
+    destroy_candidate(&c);
   return status;
 }
 
@@ -336,13 +501,6 @@ static int next_of(const search *s, const bool *wanted) {
   return next;
 }
 
-static mmc_status copy_tree(const mmci_tree *from, mmci_tree *to, mmci_error *error) {
-  mmc_status status = mmci_tree_create(from->n, to, error);
-  if (status == MMC_OK && from->n > 1)
-    memcpy(to->products, from->products, ((size_t)from->n - 1) * sizeof *to->products);
-  return status;
-}
-
 /* Keeps the front and the chosen one, sorted by seconds. The chosen candidate keeps its plan. */
 static mmc_status keep_choices(search *s, int chosen, mmci_plan_energy *energy) {
   bool wanted[MMCI_ENERGY_CANDIDATES];
@@ -387,11 +545,13 @@ static mmc_status take_best(search *s, mmci_plan *out, mmci_precision *precision
     plan->time = timed->time;
     timed->time = NULL;
     plan->time->by_time = false;
+    plan->time->segments = 0;
     plan->time->kept = "";
   }
   plan->energy = energy;
   *precision = offer->precision;
   *out = *plan;
+  free(s->candidates[chosen].steps);
   s->candidates[chosen] = s->candidates[--s->count];
   return MMC_OK;
 }
@@ -415,9 +575,10 @@ mmc_status mmci_plan_create_energetic(const mmc_chain *chain, const char *solver
     s->count = 1;
     status = sum_up(s, fastest);
   }
+  if (status == MMC_OK) status = add_spared(s);
   if (status == MMC_OK) status = add_fronts(s);
   if (status == MMC_OK) status = take_best(s, out, precision);
-  for (int c = 0; c < s->count; c++) mmci_plan_destroy(&s->candidates[c].plan);
+  for (int c = 0; c < s->count; c++) destroy_candidate(&s->candidates[c]);
   free(s);
   return status;
 }
@@ -429,6 +590,32 @@ static void way_of_step(const mmci_plan *plan, const mmci_energy_request *reques
   const mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
   way_of(plan->chain, &request->offers[choice->offer], choice->weights, mmci_plan_range(plan, step),
          out);
+}
+
+mmc_status mmci_plan_group_for_energy(mmci_plan *plan, const mmci_energy_request *request,
+                                      uint64_t limit_bytes, mmci_error *error) {
+  const mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
+  const spender x = {&request->offers[choice->offer], choice->weights};
+  if (x.offer->machine == NULL) return MMC_OK;
+  mmci_pricing pricing;
+  mmci_group_machine machine = machine_of(&x, &pricing);
+  return mmci_plan_choose_groups(plan, &machine, limit_bytes, error);
+}
+
+/* Gives the steps of a group their shares of what its call takes. */
+static void share_out_group(mmci_plan *plan, const mmci_plan_group *group) {
+  double seconds = 0, joules = 0;
+  for (int32_t i = 0; i < group->step_count; i++) {
+    seconds += plan->steps[group->steps[i]].predicted_s;
+    joules += plan->steps[group->steps[i]].predicted_j;
+  }
+  for (int32_t i = 0; i < group->step_count; i++) {
+    mmci_plan_step *step = &plan->steps[group->steps[i]];
+    if (seconds > 0) step->predicted_s *= group->predicted_s / seconds;
+    if (joules > 0) step->predicted_j *= group->predicted_j / joules;
+    if (strncmp(step->source, "model", 5) != 0) step->source = "model";
+    step->joules_source = model_source(&plan->energy->model);
+  }
 }
 
 mmc_status mmci_plan_energize(mmci_plan *plan, const mmci_energy_request *request,
@@ -446,11 +633,14 @@ mmc_status mmci_plan_energize(mmci_plan *plan, const mmci_energy_request *reques
     step->source = way.time.source;
     step->predicted_j = way.joules;
     step->joules_source = way.source;
-    choice->seconds += way.time.seconds;
-    choice->joules += way.joules;
     if (mmci_recipe_is_plain(&way.time.recipe)) continue;
     *recipe = way.time.recipe;
     step->recipe = recipe++;
+  }
+  for (int32_t g = 0; g < plan->group_count; g++) share_out_group(plan, &plan->groups[g]);
+  for (int32_t t = 0; t < plan->step_count; t++) {
+    choice->seconds += plan->steps[t].predicted_s;
+    choice->joules += plan->steps[t].predicted_j;
   }
   plan->time->predicted_s = choice->seconds;
   plan->energy->joules = choice->joules;

@@ -75,7 +75,7 @@ mmc_status mmci_plan_group_steps(mmci_plan *plan, const int32_t *group_of, mmci_
     if (group_of[s] >= 0) made[group_of[s]].step_count++;
   for (int32_t g = 0; g < groups; g++) {
     made[g].kernel = "";
-    made[g].predicted_s = made[g].separate_s = NAN;
+    made[g].predicted_s = made[g].separate_s = made[g].predicted_j = NAN;
     made[g].steps = room;
     made[g].operands = room + made[g].step_count;
     room += 3 * (size_t)made[g].step_count;
@@ -133,8 +133,10 @@ typedef enum choice { ALONE, WITH_LEFT, WITH_RIGHT, WHOLE } choice;
 typedef struct covered {
   double alone_s, sum_s; /* its own call; all of its sub-tree by calls of their own */
   double best_s;         /* its sub-tree by the cheapest calls, */
-  double call_s;         /* and what the last of these takes */
+  double call_s, call_j; /* and what the last of these takes */
   bool measured;         /* some of alone_s and sum_s */
+  double measured_s;     /* alone_s where that was measured, */
+  double modelled_s;     /* and what the model says of the same; 0, both, where it was not */
   int32_t size;          /* of its sub-tree, in steps: the last so many up to this one */
   choice choice;
   bool taken; /* the device takes its sub-tree as one call */
@@ -152,18 +154,26 @@ typedef struct search {
   mmci_error *error;
 } search;
 
-/* What a step takes by a call of its own; *measured when that is known and not modelled. */
-static double alone_seconds(const search *x, const mmci_plan_step *step, bool *measured) {
+/* Of a batch each product takes what one call takes less its launch. */
+static double of_batch(const search *x, double seconds) {
+  double more = fmax(seconds - x->machine->facts.launch_s, 0);
+  return seconds + (double)(x->plan->chain->batch - 1) * more;
+}
+
+/* What a step takes by a call of its own. */
+static covered price_alone(const search *x, const mmci_plan_step *step) {
   const mmci_plan *plan = x->plan;
   const mmci_group_machine *machine = x->machine;
   mmci_range r = mmci_plan_range(plan, step);
   mmci_gemm gemm = mmci_chain_product(plan->chain, machine->precision, r.first, r.split, r.last);
   mmci_price price;
   machine->pricing->price(machine->pricing->user, &gemm, &price);
-  *measured = !price.modelled;
-  /* Of a batch each product takes what one call takes less its launch. */
-  double more = fmax(price.seconds - machine->facts.launch_s, 0);
-  return price.seconds + (double)(plan->chain->batch - 1) * more;
+  covered out = {.alone_s = of_batch(x, price.seconds), .measured = !price.modelled};
+  out.call_s = out.alone_s;
+  if (price.modelled || machine->roofline == NULL) return out;
+  out.measured_s = out.alone_s;
+  out.modelled_s = of_batch(x, mmci_roofline_seconds(machine->roofline, &gemm));
+  return out;
 }
 
 /* Which part of the group a number is, -1: none. Steps rise. */
@@ -185,8 +195,14 @@ static double group_seconds(const search *x) {
     const mmci_plan_step *s = &plan->steps[x->group.steps[i]];
     x->parts[i] = (mmci_part){s->m, s->k, s->n, part_of(x, s->left), part_of(x, s->right)};
   }
-  return mmci_chain_seconds(&x->machine->facts, plan->chain->dtype, plan->chain->batch, x->parts,
-                            x->group.step_count, x->scratch);
+  double measured_s = 0, modelled_s = 0;
+  for (int32_t i = 0; i < x->group.step_count; i++) {
+    measured_s += x->steps[x->group.steps[i]].measured_s;
+    modelled_s += x->steps[x->group.steps[i]].modelled_s;
+  }
+  double seconds = mmci_chain_seconds(&x->machine->facts, plan->chain->dtype, plan->chain->batch,
+                                      x->parts, x->group.step_count, x->scratch);
+  return measured_s > modelled_s && modelled_s > 0 ? seconds * (measured_s / modelled_s) : seconds;
 }
 
 static bool is_in_group(const void *user, int32_t step) {
@@ -217,8 +233,14 @@ static void consider(const search *x, covered *at, choice choice, double call_s,
   /* What a call takes is modelled, and has to beat what was measured surely. */
   double doubt = at->measured ? 1 + x->machine->facts.error : 1;
   if (!(call_s * doubt + rest_s < at->best_s)) return;
+  const mmci_group_machine *machine = x->machine;
+  double call_j = NAN;
+  if (machine->spends != NULL &&
+      !machine->spends(machine->spends_user, x->plan, &x->group, call_s, &call_j))
+    return;
   at->best_s = call_s + rest_s;
   at->call_s = call_s;
+  at->call_j = call_j;
   at->choice = choice;
 }
 
@@ -268,11 +290,10 @@ static void cover_tree(search *x) {
     const mmci_plan_step *step = &x->plan->steps[s];
     const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
     covered *at = &x->steps[s];
-    bool measured;
-    double alone_s = alone_seconds(x, step, &measured);
-    *at = (covered){.alone_s = alone_s, .call_s = alone_s, .size = step->last - step->first};
+    *at = price_alone(x, step);
+    at->size = step->last - step->first;
     at->measured =
-        measured || (left != NULL && left->measured) || (right != NULL && right->measured);
+        at->measured || (left != NULL && left->measured) || (right != NULL && right->measured);
     at->sum_s = at->alone_s + (left != NULL ? left->sum_s : 0) + (right != NULL ? right->sum_s : 0);
     at->best_s =
         at->alone_s + x->machine->handicap_s + best_of(x, step->left) + best_of(x, step->right);
@@ -292,12 +313,10 @@ static void cover_whole(search *x) {
   double sum_s = 0;
   bool any_measured = false;
   for (int32_t s = 0; s <= last; s++) {
-    bool measured;
-    double alone_s = alone_seconds(x, &plan->steps[s], &measured);
-    any_measured = any_measured || measured;
-    x->steps[s] = (covered){.alone_s = alone_s, .call_s = alone_s};
+    x->steps[s] = price_alone(x, &plan->steps[s]);
+    any_measured = any_measured || x->steps[s].measured;
     x->group.steps[s] = s;
-    sum_s += alone_s;
+    sum_s += x->steps[s].alone_s;
   }
   at->sum_s = sum_s;
   at->best_s = sum_s + (double)plan->step_count * x->machine->handicap_s;
@@ -316,6 +335,7 @@ static void label(const search *x, mmci_cover *out) {
     out->alone_s[s] = at->alone_s;
     if (out->group_of[s] >= 0) continue;
     out->call_s[s] = at->call_s;
+    out->call_j[s] = at->call_j;
     if (at->choice == ALONE) continue;
     out->group_of[s] = out->groups;
     int32_t size = tree ? at->size : s + 1;
@@ -339,10 +359,11 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
                            mmci_cover *out, mmci_error *error) {
   size_t count = (size_t)plan->step_count;
   mmci_cover cover = {
-      .alone_s = mmci_alloc_zeroed(count, 2 * sizeof *cover.alone_s + sizeof *cover.group_of)};
-  if (cover.alone_s == NULL) return mmci_fail_nomem(error, 2 * count * sizeof *cover.alone_s);
+      .alone_s = mmci_alloc_zeroed(count, 3 * sizeof *cover.alone_s + sizeof *cover.group_of)};
+  if (cover.alone_s == NULL) return mmci_fail_nomem(error, 3 * count * sizeof *cover.alone_s);
   cover.call_s = cover.alone_s + count;
-  cover.group_of = (int32_t *)(cover.call_s + count);
+  cover.call_j = cover.call_s + count;
+  cover.group_of = (int32_t *)(cover.call_j + count);
   for (size_t s = 0; s < count; s++) cover.group_of[s] = -1;
   if (count == 0 || count > MMCI_GROUPS_MOST_STEPS) {
     *out = cover;
@@ -389,7 +410,8 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_
   mmc_status status = mmci_plan_group_steps(plan, cover->group_of, error);
   if (status != MMC_OK) return status;
   uint64_t resident_bytes = mmci_bytes_add(other_bytes, plan->workspace_bytes);
-  *fits = plan->workspace_bytes <= limit_bytes && plan->workspace_bytes != UINT64_MAX;
+  *fits = mmci_bytes_add(plan->workspace_bytes, plan->scratch_bytes) <= limit_bytes &&
+          plan->workspace_bytes != UINT64_MAX;
   if (plan->device_bytes > 0) {
     *fits = *fits && resident_bytes <= plan->device_bytes;
     plan->resident_bytes = resident_bytes;
@@ -397,6 +419,7 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_
   for (int32_t g = 0; g < plan->group_count; g++) {
     mmci_plan_group *group = &plan->groups[g];
     group->predicted_s = cover->call_s[group->steps[group->step_count - 1]];
+    group->predicted_j = cover->call_j[group->steps[group->step_count - 1]];
     group->separate_s = 0;
     for (int32_t i = 0; i < group->step_count; i++)
       group->separate_s += cover->alone_s[group->steps[i]];

@@ -3,6 +3,7 @@
 #define MMCI_PLAN_GROUPS_H
 
 #include "cost/chain_time.h"
+#include "cost/roofline.h"
 #include "plan/plan.h"
 
 /* Plans of more steps have no groups: looking for them takes time quadratic in their number. */
@@ -17,8 +18,19 @@ typedef struct mmci_group_machine {
                          bool *out, mmci_error *error);
   mmci_chain_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */
+  /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where
+   * steps of a group were measured to take longer than it says, the machine is slower than
+   * modelled, for the one call as well: its price goes up by as much, before it is compared. Where
+   * they take less it does not go down: what makes a product fast need not be in the call of a
+   * group. */
+  const mmci_roofline *roofline;
   mmci_precision precision;
   double handicap_s; /* that a step on its own counts more than its price, to prefer groups */
+  /* (optional) Whether these steps may be one call of so many seconds, for what it takes in joules,
+   * which it says. */
+  bool (*spends)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                 double seconds, double *joules);
+  const void *spends_user;
 } mmci_group_machine;
 
 /* Makes groups of a plan's steps, and places what is left in the workspace: group_of[s] is the
@@ -37,6 +49,7 @@ typedef struct mmci_cover {
   int32_t groups;
   int32_t *group_of;          /* of a step, as of mmci_plan_group_steps() */
   double *alone_s, *call_s;   /* of a step: by a call of its own; of the call that it ends */
+  double *call_j;             /* joules of that, when it is a group and the machine told them */
   double seconds, separate_s; /* of all calls, and of all steps by calls of their own */
 } mmci_cover;
 

@@ -112,14 +112,25 @@ bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y) {
          x->variant == y->variant;
 }
 
-mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *gemm,
-                                mmci_gemm *before, mmci_kernel **kernel, mmci_error *error) {
+/* Releases what was prepared for `before`, if anything was. */
+static void let_go(mmci_actions *actions, const mmci_gemm *before, mmci_kernel **kernel) {
+  const mmci_device_ops *ops = actions->ops;
+  if (*kernel == NULL) return;
+  actions->replaced +=
+      ops->scratch_bytes != NULL && ops->scratch_bytes(actions->device, before) > 0;
+  ops->release(*kernel);
+  *kernel = NULL;
+}
+
+mmc_status mmci_actions_prepare(mmci_actions *actions, const mmci_gemm *gemm, mmci_gemm *before,
+                                mmci_kernel **kernel, mmci_error *error) {
   if (*kernel != NULL && mmci_gemm_same(gemm, before)) return MMC_OK;
   if (!actions->ops->supports(actions->device, gemm))
     return mmci_fail(
         error, MMC_E_UNSUPPORTED,
         "device '%s' cannot multiply %s %" PRId64 "x%" PRId64 " by %" PRId64 "x%" PRId64,
         actions->ops->name, mmc_dtype_name(gemm->dtype), gemm->m, gemm->k, gemm->k, gemm->n);
+  let_go(actions, before, kernel);
   mmci_kernel *prepared;
   mmc_status status = actions->ops->prepare(actions->device, gemm, &prepared, error);
   if (status == MMC_E_UNSUPPORTED && gemm->variant != 0) {
@@ -128,7 +139,6 @@ mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *ge
     status = actions->ops->prepare(actions->device, &own_choice, &prepared, error);
   }
   if (status != MMC_OK) return status;
-  if (*kernel != NULL) actions->ops->release(*kernel);
   *kernel = prepared;
   *before = *gemm;
   return MMC_OK;
@@ -145,7 +155,7 @@ static mmci_gemm single(const mmci_gemm *gemm) {
 
 /* Prepares a call for all chains where the device can, else for one. In pieces, and to results at
  * addresses, gathered matrices are multiplied one by one: a table knows no offsets. */
-static mmc_status prepare_call(const mmci_actions *actions, const mmci_action *x, bool in_pieces,
+static mmc_status prepare_call(mmci_actions *actions, const mmci_action *x, bool in_pieces,
                                const mmci_gemm *gemm, mmci_call *call, mmci_error *error) {
   bool gathered = gemm->a.gathered || gemm->b.gathered;
   mmci_gemm one = single(gemm);
@@ -157,9 +167,8 @@ static mmc_status prepare_call(const mmci_actions *actions, const mmci_action *x
 
 /* Prepares the calls of an action: the whole, or the pieces of its recipe, which was made for the
  * product as it is and is turned with a product that is computed transposed. */
-static mmc_status prepare_calls(const mmci_actions *actions, mmci_action *x,
-                                const mmci_recipe *recipe, bool transposed, const mmci_gemm *gemm,
-                                mmci_error *error) {
+static mmc_status prepare_calls(mmci_actions *actions, mmci_action *x, const mmci_recipe *recipe,
+                                bool transposed, const mmci_gemm *gemm, mmci_error *error) {
   x->gemm = *gemm;
   if (recipe == NULL) return prepare_call(actions, x, false, gemm, &x->whole, error);
   mmci_recipe turned = transposed ? mmci_recipe_transposed(recipe) : *recipe;
@@ -184,8 +193,7 @@ static mmc_status prepare_calls(const mmci_actions *actions, mmci_action *x,
 }
 
 /* Prepares the call of a group unless that is done. */
-static mmc_status prepare_group(const mmci_actions *actions, mmci_group_action *x,
-                                mmci_error *error) {
+static mmc_status prepare_group(mmci_actions *actions, mmci_group_action *x, mmci_error *error) {
   const mmci_device_chain *chain = &x->call.chain;
   bool same = x->kernel != NULL && x->ldc == chain->ldc && x->c_stride == chain->c_stride &&
               x->transposed == x->call.transposed;
@@ -194,6 +202,7 @@ static mmc_status prepare_group(const mmci_actions *actions, mmci_group_action *
   mmci_chain_kernel *prepared;
   mmc_status status = actions->ops->chain_prepare(actions->device, chain, &prepared, error);
   if (status != MMC_OK) return status;
+  actions->replaced += x->kernel != NULL;
   if (x->kernel != NULL) actions->ops->chain_release(x->kernel);
   x->kernel = prepared;
   memcpy(x->forms, chain->forms, (size_t)chain->n * sizeof *x->forms);
@@ -318,9 +327,8 @@ static mmci_target target_of(const mmci_actions *actions, int32_t s, char *works
   return x;
 }
 
-static mmc_status bind_group(const mmci_actions *actions, mmci_action *x,
-                             const mmci_operand *operands, const char *workspace,
-                             const mmci_target *c, mmci_error *error) {
+static mmc_status bind_group(mmci_actions *actions, mmci_action *x, const mmci_operand *operands,
+                             const char *workspace, const mmci_target *c, mmci_error *error) {
   const mmci_plan *plan = actions->plan;
   const mmci_plan_group *group = &plan->groups[plan->steps[x->step].group];
   mmci_group_call *call = &x->group->call;
@@ -339,9 +347,8 @@ static mmc_status bind_group(const mmci_actions *actions, mmci_action *x,
   return prepare_group(actions, x->group, error);
 }
 
-static mmc_status bind_product(const mmci_actions *actions, mmci_action *x,
-                               const mmci_operand *operands, const char *workspace,
-                               const mmci_target *c, mmci_error *error) {
+static mmc_status bind_product(mmci_actions *actions, mmci_action *x, const mmci_operand *operands,
+                               const char *workspace, const mmci_target *c, mmci_error *error) {
   const mmci_plan *plan = actions->plan;
   const mmci_plan_step *step = &plan->steps[x->step];
   mmci_operand a = operand(actions, operands, workspace, step->left);

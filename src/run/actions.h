@@ -70,6 +70,8 @@ typedef struct mmci_actions {
   int32_t count; /* of calls: groups, and steps of none */
   mmci_action *actions;
   void *padding_room; /* in the device's memory; NULL: none */
+  uint64_t replaced; /* kernels with memory of their own that made way for others: what was captured
+                        of them is no longer to be launched */
 } mmci_actions;
 
 mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,
@@ -105,9 +107,10 @@ mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, 
 
 bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y);
 
-/* Prepares gemm as *kernel unless that was for the same as before; releases what was there. A
- * variant that these operands do not have is the device's own choice instead. */
-mmc_status mmci_actions_prepare(const mmci_actions *actions, const mmci_gemm *gemm,
-                                mmci_gemm *before, mmci_kernel **kernel, mmci_error *error);
+/* Prepares gemm as *kernel unless that was for the same as before; releases what was there, first,
+ * so that no more memory is held than was planned, and on failure too. A variant that these
+ * operands do not have is the device's own choice instead. */
+mmc_status mmci_actions_prepare(mmci_actions *actions, const mmci_gemm *gemm, mmci_gemm *before,
+                                mmci_kernel **kernel, mmci_error *error);
 
 #endif

@@ -39,11 +39,18 @@ mmc_status mmci_graphs_add(mmci_graphs *graphs, const mmc_matrix *factors, const
   return MMC_OK;
 }
 
-void mmci_graphs_clear(mmci_graphs *graphs) {
+void mmci_graphs_drop(mmci_graphs *graphs) {
   for (int e = 0; e < MMCI_GRAPHS; e++) {
     mmci_captured *x = &graphs->entries[e];
     if (x->graph != NULL) graphs->async->graph_destroy(x->graph);
-    free(x->matrices);
-    *x = (mmci_captured){0};
+    x->graph = NULL;
+  }
+}
+
+void mmci_graphs_clear(mmci_graphs *graphs) {
+  mmci_graphs_drop(graphs);
+  for (int e = 0; e < MMCI_GRAPHS; e++) {
+    free(graphs->entries[e].matrices);
+    graphs->entries[e] = (mmci_captured){0};
   }
 }

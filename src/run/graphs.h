@@ -27,6 +27,8 @@ mmci_captured *mmci_graphs_find(mmci_graphs *graphs, const mmc_matrix *factors,
 /* An entry for these matrices in place of the one unused for longest. Returns E_NOMEM. */
 mmc_status mmci_graphs_add(mmci_graphs *graphs, const mmc_matrix *factors, const mmc_matrix *out,
                            mmci_error *error);
+/* Forgets what was captured, and not of which matrices. */
+void mmci_graphs_drop(mmci_graphs *graphs);
 /* Forgets all. */
 void mmci_graphs_clear(mmci_graphs *graphs);
 

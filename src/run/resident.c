@@ -27,10 +27,11 @@ typedef struct prepared {
 
 /* An action in pieces along m, whose left operand comes and whose result goes in rows; or along k,
  * whose operands both come in pieces. */
+typedef enum piece { FIRST, NEXT, REST, PIECES } piece;
 typedef struct cut {
-  mmci_axis axis;             /* MMCI_PIECE: not cut */
-  int64_t length;             /* of a piece */
-  prepared first, next, rest; /* the last piece may be shorter */
+  mmci_axis axis;          /* MMCI_PIECE: not cut */
+  int64_t length;          /* of a piece */
+  prepared pieces[PIECES]; /* the rest is shorter; along m the first serves for the next ones */
 } cut;
 
 struct mmci_resident {
@@ -130,11 +131,9 @@ void mmci_resident_destroy(mmci_resident *r) {
     if (events[e] != NULL) r->async->event_destroy(events[e]);
   for (int32_t s = 0; s < r->actions->plan->step_count; s++)
     if (r->step_done != NULL && r->step_done[s] != NULL) r->async->event_destroy(r->step_done[s]);
-  for (int32_t s = 0; r->cuts != NULL && s < r->actions->count; s++) {
-    prepared *pieces[] = {&r->cuts[s].first, &r->cuts[s].next, &r->cuts[s].rest};
-    for (int p = 0; p < 3; p++)
-      if (pieces[p]->kernel != NULL) r->ops->release(pieces[p]->kernel);
-  }
+  for (int32_t s = 0; r->cuts != NULL && s < r->actions->count; s++)
+    for (int p = 0; p < PIECES; p++)
+      if (r->cuts[s].pieces[p].kernel != NULL) r->ops->release(r->cuts[s].pieces[p].kernel);
   mmci_staging_destroy(&r->staging, r->actions);
   if (r->workspace != NULL) r->ops->dealloc(r->device, r->workspace);
   mmci_schedule_destroy(&r->schedule);
@@ -177,25 +176,54 @@ static mmci_axis choose_cut(const mmci_resident *r, int32_t s) {
   return MMCI_PIECE;
 }
 
+static int64_t piece_length(const mmci_gemm *g, mmci_axis axis) {
+  int64_t length = (mmci_gemm_size(g, axis) + CUT_PIECES - 1) / CUT_PIECES;
+  if (length < CUT_LEAST_LENGTH) length = CUT_LEAST_LENGTH;
+  return (length + CUT_ALIGNMENT - 1) / CUT_ALIGNMENT * CUT_ALIGNMENT;
+}
+
+/* False when there is no such piece of its own. */
+static bool piece_of(const mmci_gemm *g, mmci_axis axis, piece which, mmci_gemm *out) {
+  int64_t length = piece_length(g, axis), rest = mmci_gemm_size(g, axis) % length;
+  if ((which == NEXT && axis != MMCI_AXIS_K) || (which == REST && rest == 0)) return false;
+  *out = mmci_gemm_resized(g, axis, which == REST ? rest : length);
+  out->accumulate = which != FIRST && axis == MMCI_AXIS_K;
+  return true;
+}
+
 /* Decides whether a step is cut, and prepares its pieces. */
 static mmc_status bind_cut(mmci_resident *r, int32_t s, mmci_error *error) {
   const mmci_gemm *g = &r->actions->actions[s].gemm;
   cut *c = &r->cuts[s];
   c->axis = choose_cut(r, s);
   if (c->axis == MMCI_PIECE) return MMC_OK;
-  int64_t size = mmci_gemm_size(g, c->axis), length = (size + CUT_PIECES - 1) / CUT_PIECES;
-  if (length < CUT_LEAST_LENGTH) length = CUT_LEAST_LENGTH;
-  c->length = (length + CUT_ALIGNMENT - 1) / CUT_ALIGNMENT * CUT_ALIGNMENT;
+  c->length = piece_length(g, c->axis);
+  mmc_status status = MMC_OK;
+  mmci_gemm gemm;
+  for (int p = 0; p < PIECES && status == MMC_OK; p++)
+    if (piece_of(g, c->axis, (piece)p, &gemm))
+      status =
+          mmci_actions_prepare(r->actions, &gemm, &c->pieces[p].gemm, &c->pieces[p].kernel, error);
+  return status;
+}
 
-  mmci_gemm piece = mmci_gemm_resized(g, c->axis, c->length);
-  mmc_status status =
-      mmci_actions_prepare(r->actions, &piece, &c->first.gemm, &c->first.kernel, error);
-  piece.accumulate = c->axis == MMCI_AXIS_K;
-  if (status == MMC_OK)
-    status = mmci_actions_prepare(r->actions, &piece, &c->next.gemm, &c->next.kernel, error);
-  piece = mmci_gemm_resized(&piece, c->axis, size % c->length);
-  if (status != MMC_OK || size % c->length == 0) return status;
-  return mmci_actions_prepare(r->actions, &piece, &c->rest.gemm, &c->rest.kernel, error);
+/* The most of all ways to cut it; which one it is depends on where matrices are, and how they lie.
+ */
+uint64_t mmci_resident_cut_bytes(const mmci_device_ops *ops, const mmci_device *device,
+                                 const mmci_gemm *g) {
+  const double m = (double)g->m, k = (double)g->k, n = (double)g->n;
+  const double least = (double)cut_least_bytes / (double)mmc_dtype_size(g->dtype);
+  if (m * k < least && k * n < least && m * n < least) return 0;
+  uint64_t most = 0;
+  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
+    uint64_t bytes = 0;
+    mmci_gemm gemm;
+    for (int p = 0; p < PIECES && mmci_gemm_size(g, axis) >= 2 * CUT_LEAST_LENGTH; p++)
+      if (piece_of(g, axis, (piece)p, &gemm))
+        bytes = mmci_bytes_add(bytes, ops->scratch_bytes(device, &gemm));
+    if (bytes > most) most = bytes;
+  }
+  return most;
 }
 
 static bool has_tables(const mmci_resident *r) {
@@ -217,6 +245,7 @@ static mmc_status send_tables(mmci_resident *r, mmci_error *error) {
 static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
                        mmci_error *error) {
   r->bound = false;
+  const uint64_t replaced = r->actions->replaced;
   mmc_status status = MMC_OK;
   if (mmci_matrices_have_addresses(r->actions->plan->chain->n, factors, out))
     status = mmci_resident_wait(r, error);
@@ -227,6 +256,7 @@ static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_ma
     status = mmci_actions_bind(r->actions, r->operands, r->workspace, &r->target, error);
   for (int32_t s = 0; s < r->actions->count && status == MMC_OK; s++)
     status = bind_cut(r, s, error);
+  if (r->actions->replaced != replaced) mmci_graphs_drop(&r->graphs);
   if (status == MMC_OK && r->staging.factors_on_host > 0 && r->uploads == NULL)
     status = r->ops->queue_open(r->device, &r->uploads, error);
   if (status == MMC_OK && has_tables(r)) status = send_tables(r, error);
@@ -368,8 +398,8 @@ static mmc_status multiply_piece(mmci_resident *r, int32_t s, const mmc_matrix *
     a += row_offset(&g->a, begin) * size;
     result += begin * g->ldc * size;
   }
-  const prepared *p = begin == 0 ? &c->first : end - begin == c->length ? &c->next : &c->rest;
-  status = r->ops->enqueue(queue, p->kernel, a, b, result, error);
+  piece which = end - begin < c->length ? REST : begin == 0 || !along_k ? FIRST : NEXT;
+  status = r->ops->enqueue(queue, c->pieces[which].kernel, a, b, result, error);
   if (status != MMC_OK || along_k || s != r->actions->count - 1 || !r->staging.result_on_host)
     return status;
   status = order(r, queue, r->downloads, error);

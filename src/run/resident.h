@@ -10,6 +10,11 @@ typedef struct mmci_resident mmci_resident;
 mmc_status mmci_resident_create(mmci_actions *actions, mmci_resident **out, mmci_error *error);
 void mmci_resident_destroy(mmci_resident *resident);
 
+/* Bytes of the device's memory that the pieces of a product hold at most, besides the whole: what
+ * crosses the bus is multiplied piece by piece. */
+uint64_t mmci_resident_cut_bytes(const mmci_device_ops *ops, const mmci_device *device,
+                                 const mmci_gemm *gemm);
+
 /* As mmc_execute(), mmc_enqueue() and mmc_wait(). */
 mmc_status mmci_resident_execute(mmci_resident *resident, const mmc_matrix *factors,
                                  const mmc_matrix *out, mmci_error *error);

@@ -7,18 +7,19 @@
 #include <string.h>
 
 char *mmci_number_format(double value, char text[MMCI_NUMBER_SIZE]) {
+  char number[MMCI_NUMBER_SIZE];
   for (int digits = 15; digits <= 17; digits++) {
-    snprintf(text, MMCI_NUMBER_SIZE, "%.*g", digits, value);
-    if (strtod(text, NULL) == value) break;
+    snprintf(number, sizeof number, "%.*g", digits, value);
+    if (strtod(number, NULL) == value) break;
   }
   /* The locale's point, of one byte or more, is all that is no part of a number. */
-  char *point = text + strspn(text, "0123456789+-e");
+  char *point = number + strspn(number, "0123456789+-e");
   size_t size = strcspn(point, "0123456789+-e");
   if (size > 0) {
     *point = '.';
     memmove(point + 1, point + size, strlen(point + size) + 1);
   }
-  return text;
+  return strcpy(text, number);
 }
 
 bool mmci_number_parse(const char *word, double *out) {

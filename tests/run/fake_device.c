@@ -49,6 +49,7 @@ struct mmci_queue {
 struct mmci_kernel {
   mmci_device *device;
   mmci_gemm gemm;
+  void *scratch; /* NULL: none */
 };
 
 struct mmci_chain_kernel {
@@ -412,6 +413,22 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
   return "fake";
 }
 
+/* For both operands, as the faithful products of CUDA: more for a shape than for its parts. */
+static uint64_t scratch_bytes(const mmci_device *device, const mmci_gemm *gemm) {
+  (void)device;
+  if (gemm->batch > 1 || gemm->m == 0 || gemm->k == 0 || gemm->n == 0) return 0;
+  return 4 * (uint64_t)((gemm->m + gemm->n) * gemm->k) + 24 * (uint64_t)(gemm->m + gemm->n);
+}
+
+static void *take_scratch(mmci_device *device, const mmci_gemm *gemm) {
+  const uint64_t bytes = device->ops.scratch_bytes != NULL ? scratch_bytes(device, gemm) : 0;
+  if (bytes == 0) return NULL;
+  if (bytes <= device->limit_bytes - device->memory.live_bytes)
+    return fake_memory_take(&device->memory, bytes, false);
+  device->counts.without_scratch++;
+  return NULL;
+}
+
 static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                           mmci_error *error) {
   if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "prepare");
@@ -424,15 +441,20 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
     fake_blame(&device->work, "prepare: a product out of bounds");
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) abort();
-  *kernel = (mmci_kernel){.device = device, .gemm = *gemm};
+  *kernel = (mmci_kernel){.device = device, .gemm = *gemm, .scratch = take_scratch(device, gemm)};
   device->counts.prepares++;
   device->kernels_alive++;
   *out = kernel;
   return MMC_OK;
 }
 
+/* Freeing its memory waits for all, as cudaFree() does. */
 static void release(mmci_kernel *kernel) {
-  kernel->device->kernels_alive--;
+  mmci_device *device = kernel->device;
+  device->kernels_alive--;
+  for (int s = 0; kernel->scratch != NULL && s < device->stream_count; s++)
+    fake_work_await(&device->work, device->streams[s].last, NULL);
+  if (kernel->scratch != NULL) device_dealloc(device, kernel->scratch);
   free(kernel);
 }
 
@@ -446,8 +468,9 @@ static fake_span span_of_operand(const void *data, int64_t rows, int64_t cols,
 }
 
 /* Product i of a batch. */
-static void put_one(mmci_queue *queue, const mmci_gemm *g, const void *a, const void *b, void *c,
-                    int64_t i) {
+static void put_one(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
+                    void *c, int64_t i) {
+  const mmci_gemm *g = &kernel->gemm;
   mmci_device *device = queue->device;
   size_t size = mmc_dtype_size(g->dtype), alignment = alignment_of(g->dtype);
   /* Nothing is read when nothing is written. */
@@ -465,19 +488,24 @@ static void put_one(mmci_queue *queue, const mmci_gemm *g, const void *a, const 
                                  access_to(device, spans[1], false, false, alignment, "product: B"),
                                  access_to(device, spans[2], true, false, alignment, "product: C")},
                     .access_count = 3};
+  if (kernel->scratch != NULL) {
+    const int64_t bytes = (int64_t)scratch_bytes(device, g);
+    node.accesses[node.access_count++] =
+        access_to(device, span_of(kernel->scratch, 1, bytes, bytes, 1), true, false, 1, "scratch");
+  }
   put(device, queue->stream, &node, 0);
 }
 
-static mmc_status put_product(mmci_queue *queue, const mmci_gemm *g, const void *a, const void *b,
-                              void *c) {
+static mmc_status put_product(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                              const void *b, void *c) {
   queue->device->counts.products++;
-  for (int64_t i = 0; i < g->batch || i == 0; i++) put_one(queue, g, a, b, c, i);
+  for (int64_t i = 0; i < kernel->gemm.batch || i == 0; i++) put_one(queue, kernel, a, b, c, i);
   return MMC_OK;
 }
 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
-  FAILING(queue->device, "enqueue", error, put_product(queue, &kernel->gemm, a, b, c));
+  FAILING(queue->device, "enqueue", error, put_product(queue, kernel, a, b, c));
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */
@@ -719,6 +747,7 @@ mmci_device *fake_open(const fake_options *options) {
   device->async.queues = options->queues > 0 ? options->queues : 1;
   device->ops.async = &device->async;
   device->batches = options->batches;
+  device->ops.scratch_bytes = options->scratch ? scratch_bytes : NULL;
   device->limit_bytes = options->memory_bytes > 0 ? options->memory_bytes : UINT64_MAX;
   device->stream_count = 1;
   fake_memory_open(&device->memory);

@@ -14,6 +14,7 @@ typedef struct fake_options {
   uint64_t seed;
   int queues;            /* 0: 1 */
   uint64_t memory_bytes; /* that the library may take; 0: any */
+  bool scratch;          /* products hold memory of their own, but for batches */
   enum { FAKE_ALL_BATCHES, FAKE_STRIDED_BATCHES, FAKE_NO_BATCHES } batches; /* that it supports */
 } fake_options;
 
@@ -28,6 +29,7 @@ typedef struct fake_counts {
   int64_t calls; /* of slots that may fail */
   int64_t allocs, prepares, queues, events, captures, launches;
   int64_t products, chains, copies, uploads, downloads;
+  int64_t without_scratch; /* prepares that found no memory for it */
 } fake_counts;
 fake_counts fake_count(const mmci_device *device);
 /* The most bytes that the library held at once. */

@@ -206,6 +206,7 @@ static void do_product(fake_work *work, fake_node *node) {
   if (a != NULL && reads_a && g->a.gathered) a = gathered(work, node, a, g->m, g->k, &g->a);
   if (b != NULL && reads_b && g->b.gathered) b = gathered(work, node, b, g->k, g->n, &g->b);
   if (c == NULL || (a == NULL && reads_a) || (b == NULL && reads_b)) return;
+  if (node->access_count > 3 && bytes_of(work, node, 3) == NULL) return;
   mmci_gemm one = *g; /* the node is one of a batch */
   one.batch = 1;
   if (!fake_span_is_empty(&node->accesses[2].span)) mmci_ref_gemm(&one, a, b, c);

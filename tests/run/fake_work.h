@@ -43,7 +43,8 @@ typedef struct fake_node {
   fake_kind kind;
   uint64_t *after;
   size_t after_count;
-  fake_access accesses[FAKE_ACCESSES]; /* of a product a, b, c; of a chain n, c; else from, to */
+  fake_access accesses[FAKE_ACCESSES]; /* of a product a, b, c and scratch; of a chain n, c; else
+                                          from, to */
   int access_count;
   mmci_gemm gemm;
   mmci_device_chain *chain; /* its own */

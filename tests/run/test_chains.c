@@ -15,6 +15,7 @@
 #include "plan/panels.h"
 #include "problem.h"
 #include "run/run.h"
+#include "run/scratch.h"
 
 static const uint64_t first_seed = 20240;
 
@@ -30,13 +31,16 @@ typedef struct bench {
   mmci_run *run;
   matrices *sets[SETS];
   mmci_recipe recipes[FACTORS_MAX];
-  bool cuts; /* large matrices cross the bus in pieces */
+  bool cuts;    /* large matrices cross the bus in pieces */
+  bool scratch; /* products hold memory of their own */
+  mmci_scratch_user user;
+  mmci_plan_machine machine;
 } bench;
 
 static void open_bench(bench *b, mmc_dtype dtype, int32_t n, const int64_t *dims, int queues,
                        uint64_t fake_bytes) {
-  b->device =
-      fake_open(&(fake_options){.seed = b->seed, .queues = queues, .memory_bytes = fake_bytes});
+  b->device = fake_open(&(fake_options){
+      .seed = b->seed, .queues = queues, .memory_bytes = fake_bytes, .scratch = b->scratch});
   b->plan = random_plan(&b->random, dtype, n, dims);
   b->run = NULL;
   for (int s = 0; s < SETS; s++) b->sets[s] = NULL;
@@ -68,6 +72,7 @@ static void close_bench(bench *b) {
   mmci_run_destroy(b->run);
   for (int s = 0; s < SETS; s++) matrices_destroy(b->sets[s]);
   mmci_plan_destroy(&b->plan);
+  if (!b->plan.streamed) assert_int_equal(fake_count(b->device).without_scratch, 0);
   expect_no_fault(fake_close(b->device), b->seed);
 }
 
@@ -151,11 +156,32 @@ static uint64_t least_panels_bytes(const mmci_plan *plan) {
   return most;
 }
 
-static void fit(bench *b, int queues, uint64_t memory_bytes, bool staged) {
-  mmci_plan_machine machine = {.queues = queues, .memory_bytes = memory_bytes, .staged = staged};
+/* What the fake device holds for the steps as plain calls. */
+static uint64_t plain_scratch(const mmci_plan *plan) {
+  uint64_t bytes = 0;
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    const mmci_plan_step *x = &plan->steps[s];
+    if (x->m == 0 || x->k == 0 || x->n == 0) continue;
+    bytes += 4 * (uint64_t)(x->m * x->k + x->k * x->n) + 24 * (uint64_t)(x->m + x->n);
+  }
+  return bytes;
+}
+
+static void fit_within(bench *b, int queues, uint64_t memory_bytes, uint64_t limit_bytes,
+                       bool staged) {
+  b->user = (mmci_scratch_user){.ops = fake_ops(b->device), .device = b->device, .staged = staged};
+  b->machine = (mmci_plan_machine){.queues = queues,
+                                   .memory_bytes = memory_bytes,
+                                   .staged = staged,
+                                   .scratch_bytes = mmci_step_scratch_bytes,
+                                   .user = &b->user};
   mmci_error error;
-  mmc_status status = mmci_plan_fit(&b->plan, &machine, UINT64_MAX, &error);
+  mmc_status status = mmci_plan_fit(&b->plan, &b->machine, limit_bytes, &error);
   if (status != MMC_OK) fail_msg("seed %llu: %s", (unsigned long long)b->seed, error.text);
+}
+
+static void fit(bench *b, int queues, uint64_t memory_bytes, bool staged) {
+  fit_within(b, queues, memory_bytes, UINT64_MAX, staged);
 }
 
 /* ---- the tests ------------------------------------------------------------------------------- */
@@ -169,6 +195,7 @@ static void any_chain_any_matrices(void **state) {
     int64_t dims[FACTORS_MAX + 1];
     random_shape(&b.random, n, random_below(&b.random, 6) == 0 ? 40 : 14, dims);
     int queues = 1 + (int)random_below(&b.random, 5);
+    b.scratch = round % 3 == 0;
     open_bench(&b, random_dtype(&b.random), n, dims, queues, 0);
     fit(&b, queues, UINT64_MAX - 1, true);
     assert_true(b.plan.parallel == (queues > 1) && !b.plan.streamed);
@@ -183,9 +210,16 @@ static void any_chain_any_matrices(void **state) {
   assert_true(padded > 100 && copied > padded / 2);
 }
 
+static int32_t count_recipes(const mmci_plan *plan) {
+  int32_t count = 0;
+  for (int32_t s = 0; s < plan->step_count; s++) count += plan->steps[s].recipe != NULL;
+  return count;
+}
+
 /* With no byte more than the plan says. */
 static void within_the_plans_memory(void **state) {
   (void)state;
+  int32_t given_up = 0, kept = 0;
   for (uint64_t round = 0; round < 300; round++) {
     bench b = {.seed = first_seed + 10000 + round, .random = first_seed + 10000 + round};
     int32_t n = 2 + (int32_t)random_below(&b.random, FACTORS_MAX - 1);
@@ -198,17 +232,50 @@ static void within_the_plans_memory(void **state) {
     mmci_error error;
     if (!serial) assert_int_equal(mmci_plan_lay_out(&plan, true, &error), MMC_OK);
     uint64_t bytes = plan.workspace_bytes + (staged ? staged_bytes(plan.chain) : 0);
+    b.scratch = round % 3 == 0;
+    if (b.scratch) bytes += plain_scratch(&plan);
     if (round % 4 == 3) bytes += (uint64_t)random_below(&b.random, 1 << 14); /* to pad with */
     mmci_plan_destroy(&plan);
     b.random = random;
     open_bench(&b, dtype, n, dims, 4, bytes);
     fit(&b, 4, bytes, staged);
-    assert_false(b.plan.streamed);
+    assert_false(b.plan.streamed || b.plan.crowded);
+    assert_true(b.plan.scratch_bytes == (b.scratch ? plain_scratch(&b.plan) : 0));
     if (round % 4 >= 2) cut_steps(&b);
+    int32_t recipes = count_recipes(&b.plan);
+    mmci_plan_fit_recipes(&b.plan, &b.machine, UINT64_MAX);
+    given_up += recipes - count_recipes(&b.plan);
+    kept += b.scratch ? count_recipes(&b.plan) : 0;
     assert_true(b.plan.resident_bytes <= bytes);
     start_run(&b);
     execute_some(&b, staged ? ON_HOST : ON_DEVICE);
     assert_true(fake_most_bytes(b.device) <= bytes);
+    close_bench(&b);
+  }
+  assert_true(given_up > 20 && kept > 20);
+}
+
+/* One byte less than products hold besides all else, of the device's memory or of the limit. */
+static void without_room_for_what_products_hold(void **state) {
+  (void)state;
+  for (uint64_t round = 0; round < 100; round++) {
+    bench b = {
+        .seed = first_seed + 70000 + round, .random = first_seed + 70000 + round, .scratch = true};
+    int32_t n = 2 + (int32_t)random_below(&b.random, FACTORS_MAX - 1);
+    int64_t dims[FACTORS_MAX + 1];
+    random_shape(&b.random, n, 14, dims);
+    bool staged = random_below(&b.random, 2) == 0;
+    open_bench(&b, random_dtype(&b.random), n, dims, 1, 0);
+    uint64_t scratch = plain_scratch(&b.plan), workspace = b.plan.workspace_bytes + scratch;
+    uint64_t bytes = workspace + (staged ? staged_bytes(b.plan.chain) : 0);
+    fit_within(&b, 1, bytes, workspace, staged);
+    assert_true(!b.plan.crowded && !b.plan.streamed);
+    assert_true(b.plan.resident_bytes == bytes && b.plan.scratch_bytes == scratch);
+    for (int less = 0; less < 2 && scratch > 0; less++) {
+      fit_within(&b, 1, bytes - (uint64_t)less, workspace - (uint64_t)!less, staged);
+      assert_true(b.plan.crowded && !b.plan.streamed);
+      assert_true(b.plan.resident_bytes == bytes - scratch && b.plan.scratch_bytes == 0);
+    }
     close_bench(&b);
   }
 }
@@ -282,8 +349,10 @@ static void large_matrices_are_cut(void **state) {
       {4, {3, 2, 1200000, 2, 1}},
   };
   for (uint64_t round = 0; round < 16; round++) {
-    bench b = {
-        .seed = first_seed + 40000 + round, .random = first_seed + 40000 + round, .cuts = true};
+    bench b = {.seed = first_seed + 40000 + round,
+               .random = first_seed + 40000 + round,
+               .cuts = true,
+               .scratch = true};
     int32_t n = cases[round % 8].n;
     const int64_t *dims = cases[round % 8].dims;
     open_bench(&b, MMC_C128, n, dims, 2, 0);
@@ -297,6 +366,7 @@ static void large_matrices_are_cut(void **state) {
         matrices_create(&b.plan, b.device, round < 8 ? ON_HOST : ANYWHERE, &b.random, b.seed);
     execute(&b, b.sets[0]);
     execute(&b, b.sets[0]);
+    assert_true(fake_most_bytes(b.device) <= b.plan.resident_bytes);
     close_bench(&b);
   }
 }
@@ -312,7 +382,7 @@ static void views_of_one_place_are_told_apart(void **state) {
     mmc_chain *chain;
     mmci_tree tree;
     mmci_error error;
-    b.device = fake_open(&(fake_options){.seed = b.seed});
+    b.device = fake_open(&(fake_options){.seed = b.seed, .scratch = true});
     assert_int_equal(mmci_chain_create(MMC_F64, 2, dims, NULL, &chain, &error), MMC_OK);
     assert_int_equal(mmci_tree_create(2, &tree, &error), MMC_OK);
     tree.products[0] = (mmci_product){0, 1};
@@ -350,6 +420,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(any_chain_any_matrices),
       cmocka_unit_test(within_the_plans_memory),
+      cmocka_unit_test(without_room_for_what_products_hold),
       cmocka_unit_test(in_whole_panels),
       cmocka_unit_test(in_many_panels),
       cmocka_unit_test(of_many_forms_of_panels),

@@ -189,6 +189,7 @@ static mmci_plan plan(context *c, const char *solver, uint64_t limit) {
   mmci_precision precision;
   if (mmci_plan_create_energetic(c->chain, solver, limit, &c->request, &out, &precision, &error) !=
           MMC_OK ||
+      mmci_plan_group_for_energy(&out, &c->request, limit, &error) != MMC_OK ||
       mmci_plan_energize(&out, &c->request, &error) != MMC_OK)
     fail_msg("%s", error.text);
   assert_int_equal(precision, MMCI_NATIVE);
@@ -519,6 +520,180 @@ static void long_chains_have_their_ways_chosen(void **state) {
   }
 }
 
+/* ---- groups -------------------------------------------------------------------------------- */
+
+/* A device that takes anything as one call. */
+typedef struct grouping {
+  context c;
+  mmci_group_machine machine;
+  double measured_share; /* > 0: joules are measured, so much of what the model says */
+} grouping;
+
+static const mmci_energy_model group_model = {100, 1e-11, 1e-10, 0.1, true};
+
+static mmc_status takes(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                        bool *out, mmci_error *error) {
+  (void)user, (void)plan, (void)group, (void)error;
+  *out = true;
+  return MMC_OK;
+}
+
+static int one_way(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]) {
+  const grouping *g = user;
+  double seconds = 5e-6 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / 1e12;
+  bool measured = g->measured_share > 0;
+  out[0] = (mmci_way){.time = {.seconds = seconds, .source = "model", .modelled = true},
+                      .joules = mmci_energy_joules(&group_model, gemm, seconds) *
+                                (measured ? g->measured_share : 1),
+                      .error = measured ? 0.01 : group_model.error,
+                      .modelled = !measured,
+                      .source = measured ? "measured" : "model"};
+  out[0].time.recipe = mmci_recipe_whole(0);
+  return 1;
+}
+
+static void price_one(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  mmci_way way[MMCI_WAYS];
+  one_way(user, gemm, way);
+  *out = way[0].time;
+}
+
+/* g must stay where it is. */
+static void set_grouping(grouping *g, const char *text) {
+  mmci_error error;
+  *g = (grouping){0};
+  assert_int_equal(mmci_chain_parse(text, &g->c.chain, &error), MMC_OK);
+  g->c.pricing = (mmci_pricing){.user = g, .price = price_one};
+  g->machine = (mmci_group_machine){.supports = takes,
+                                    .facts = {.launch_s = 5e-6,
+                                              .bytes_per_s = 1e12,
+                                              .flops_per_s = 1e12,
+                                              .product_s = 1e-7,
+                                              .handover_s = 1e-7,
+                                              .width = 8,
+                                              .tile = 64,
+                                              .error = 0.5},
+                                    .pricing = &g->c.pricing};
+  g->c.request = (mmci_energy_request){
+      .offers = {{.name = "native",
+                  .pricing = {.user = g, .ways = one_way, .model = group_model},
+                  .machine = &g->machine}},
+      .count = 1,
+      .time = {.pricing = &g->c.pricing, .notice = "", .machine = &g->machine}};
+}
+
+static void close_grouping(grouping *g, mmci_plan *out) {
+  mmci_plan_destroy(out);
+  mmc_chain_destroy(g->c.chain);
+}
+
+/* By the model a group of less time takes fewer joules, those of its time, its flops and what it
+ * moves; and all of it counts in what is said of the plan. */
+static void groups_are_formed_and_priced(void **state) {
+  (void)state;
+  for (int64_t batch = 1; batch <= 50; batch += 49) {
+    grouping g;
+    set_grouping(&g, batch == 1 ? "f64:24x24x24x24x24" : "f64:24x24x24x24x24@50");
+    mmci_plan out = plan(&g.c, "auto", UINT64_MAX);
+    assert_int_equal(out.group_count, 1);
+    const mmci_plan_group *group = &out.groups[0];
+    assert_int_equal(group->step_count, 3);
+    double seconds = group->predicted_s, flops = 3 * 2.0 * 24 * 24 * 24 * (double)batch;
+    double bytes = 5 * 24 * 24 * 8 * (double)batch;
+    assert_true(near(group->predicted_j, 100 * seconds + 1e-11 * flops + 1e-10 * bytes));
+    assert_true(near(out.energy->joules, group->predicted_j));
+    assert_true(near(out.time->predicted_s, seconds));
+    assert_true(near(out.energy->time_seconds, seconds));
+    assert_true(near(chosen_of(&out)->seconds, seconds) &&
+                near(chosen_of(&out)->joules, out.energy->joules));
+    double step_s = 0, step_j = 0;
+    for (int32_t s = 0; s < out.step_count; s++) {
+      step_s += out.steps[s].predicted_s;
+      step_j += out.steps[s].predicted_j;
+      assert_string_equal(out.steps[s].joules_source, "model");
+    }
+    assert_true(near(step_s, seconds) && near(step_j, out.energy->joules));
+    mmci_plan_destroy(&out);
+    /* The same without such calls takes more of both. */
+    g.c.request.offers[0].machine = g.c.request.time.machine = NULL;
+    out = plan(&g.c, "auto", UINT64_MAX);
+    assert_int_equal(out.group_count, 0);
+    assert_true(out.time->predicted_s > seconds && out.energy->joules > 100 * seconds);
+    close_grouping(&g, &out);
+  }
+}
+
+/* Where products were measured to take far fewer joules than the model says, no group is worth its
+ * joules; within a bound on the time there is the plan for time, with its groups, still. */
+static void measured_joules_forbid_groups(void **state) {
+  (void)state;
+  grouping g;
+  set_grouping(&g, "f64:24x24x24x24x24");
+  mmci_plan out;
+  const double shares[] = {2, 0.05};
+  for (int i = 0; i < 2; i++) {
+    g.measured_share = shares[i];
+    g.c.request.max_slowdown = 0;
+    out = plan(&g.c, "auto", UINT64_MAX);
+    assert_int_equal(out.group_count, shares[i] > 1);
+    const double time_seconds = out.energy->time_seconds, joules = out.energy->joules;
+    assert_true(joules <= out.energy->time_joules * (1 + 1e-9));
+    if (shares[i] < 1) {
+      assert_string_equal(out.energy->kept, "");
+      assert_true(out.time->predicted_s > 2 * time_seconds);
+      assert_string_equal(chosen_of(&out)->source, "measured");
+    }
+    mmci_plan_destroy(&out);
+    g.c.request.max_slowdown = 1.5;
+    out = plan(&g.c, "auto", UINT64_MAX);
+    assert_int_equal(out.group_count, 1);
+    assert_true(near(out.energy->time_seconds, time_seconds));
+    assert_true(out.time->predicted_s <= 1.5 * time_seconds);
+    mmci_plan_destroy(&out);
+    g.c.request.max_slowdown = 100;
+    out = plan(&g.c, "auto", UINT64_MAX);
+    assert_true(near(out.energy->joules, joules));
+    mmci_plan_destroy(&out);
+  }
+  mmc_chain_destroy(g.c.chain);
+}
+
+/* Random chains: bounds hold, with groups in what is bounded and in the bound. */
+static void bounds_hold_with_groups(void **state) {
+  (void)state;
+  int grouped = 0, ungrouped = 0;
+  for (uint64_t seed = 1; seed <= 150; seed++) {
+    uint64_t random = seed;
+    char text[200];
+    int at = snprintf(text, sizeof text, "f64:%d", 1 + (int)random_below(&random, 200));
+    for (int n = 2 + (int)random_below(&random, 6); n > 0; n--)
+      at +=
+          snprintf(text + at, sizeof text - (size_t)at, "x%d", 1 + (int)random_below(&random, 200));
+    grouping g;
+    set_grouping(&g, text);
+    g.measured_share = random_below(&random, 2) == 0 ? 0 : 0.05 + fabs(random_unit(&random));
+    g.c.request.max_slowdown = 1 + fabs(random_unit(&random));
+    mmci_plan out = plan(&g.c, "auto", UINT64_MAX), timed;
+    mmci_error error;
+    assert_int_equal(
+        mmci_plan_create_timed(g.c.chain, "auto", UINT64_MAX, &g.c.request.time, &timed, &error),
+        MMC_OK);
+    assert_int_equal(mmci_plan_choose_groups(&timed, &g.machine, UINT64_MAX, &error), MMC_OK);
+    assert_int_equal(mmci_plan_price(&timed, &g.c.request.time, &error), MMC_OK);
+    if (!(fabs(out.energy->time_seconds - timed.time->predicted_s) <=
+          1e-9 * timed.time->predicted_s) ||
+        !(out.time->predicted_s <= g.c.request.max_slowdown * timed.time->predicted_s * (1 + 1e-9)))
+      fail_msg("seed %llu, %s: %g s, the plan for time %g s, said to take %g s",
+               (unsigned long long)seed, text, out.time->predicted_s, timed.time->predicted_s,
+               out.energy->time_seconds);
+    grouped += out.group_count > 0;
+    ungrouped += out.group_count == 0 && timed.group_count > 0;
+    mmci_plan_destroy(&timed);
+    close_grouping(&g, &out);
+  }
+  assert_true(grouped > 40 && ungrouped > 3);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_fit_recovers_known_constants),
@@ -533,6 +708,9 @@ int main(void) {
       cmocka_unit_test(steps_add_up),
       cmocka_unit_test(a_memory_limit_holds),
       cmocka_unit_test(long_chains_have_their_ways_chosen),
+      cmocka_unit_test(groups_are_formed_and_priced),
+      cmocka_unit_test(measured_joules_forbid_groups),
+      cmocka_unit_test(bounds_hold_with_groups),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

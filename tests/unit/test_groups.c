@@ -337,6 +337,75 @@ static void covers_are_the_cheapest(void **state) {
   assert_true(groups > 100 && whole > 50);
 }
 
+/* ---- measured prices ------------------------------------------------------------------------- */
+
+/* Products were measured to take so many times what the model says; or only those of fewer rows. */
+typedef struct measured {
+  mmci_roofline roofline;
+  double times;
+  int64_t rows_below;
+} measured;
+
+static void price_measured(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  const measured *m = user;
+  mmci_roofline_price(&m->roofline, gemm, out);
+  if (gemm->m >= m->rows_below) return;
+  out->seconds *= m->times;
+  out->modelled = false;
+}
+
+/* The call of a whole chain is priced by the model, times what its measured steps take more than it
+ * says, and never less than it; then it must be surely faster. */
+static void what_is_measured_raises_the_price_of_groups(void **state) {
+  (void)state;
+  static const int64_t dims[] = {9, 20, 20, 20, 20};
+  static const double times[] = {0.25, 0.5, 1, 2, 5, 100};
+  int64_t formed = 0, not_formed = 0;
+  for (uint64_t seed = 0; seed < 120; seed++) {
+    uint64_t random = first_seed + seed;
+    measured m = {.roofline = {.flops_per_s = 1e9, .bytes_per_s = 1e10, .launch_s = 2e-5},
+                  .times = times[seed % 6],
+                  .rows_below = seed / 6 % 2 == 0 ? INT64_MAX : 10};
+    judge j = {.most = 1000};
+    mmci_group_machine machine = machine_of(&j, 1);
+    mmci_pricing pricing = {.user = &m, .price = price_measured};
+    machine.pricing = &pricing;
+    machine.roofline = &m.roofline;
+    machine.facts.launch_s = m.roofline.launch_s;
+    /* With it from less to more than the steps take. */
+    machine.facts.flops_per_s = 2e8 + 1e8 * (double)random_below(&random, 12);
+    mmci_plan plan = plan_of(&random, 4, dims);
+    mmci_error error;
+    bool all[64] = {true, true, true};
+    double measured_s = 0, modelled_s = 0, sum_s = 0, slow = 1;
+    for (int32_t s = 0; s < plan.step_count; s++) {
+      const mmci_plan_step *x = &plan.steps[s];
+      mmci_gemm gemm = {.dtype = MMC_F32, .m = x->m, .k = x->k, .n = x->n};
+      double model_s = mmci_roofline_seconds(&m.roofline, &gemm);
+      bool known = x->m < m.rows_below;
+      sum_s += known ? m.times * model_s : model_s;
+      measured_s += known ? m.times * model_s : 0;
+      modelled_s += known ? model_s : 0;
+    }
+    if (measured_s > modelled_s) slow = measured_s / modelled_s;
+    double want = slow * seconds_of(&plan, &machine, all);
+    assert_int_equal(mmci_plan_choose_groups(&plan, &machine, UINT64_MAX, &error), MMC_OK);
+    bool whole = plan.group_count == 1 && plan.groups[0].step_count == 3;
+    if (whole && !(fabs(plan.groups[0].predicted_s - want) <= 1e-12 * want))
+      fail_msg("seed %" PRIu64 ": %g s, not %g", seed, plan.groups[0].predicted_s, want);
+    if (whole && !(want * 1.5 < sum_s))
+      fail_msg("seed %" PRIu64 ": %g s is not surely less than %g", seed, want, sum_s);
+    if (plan.group_count == 0 && want * 1.5 < sum_s * (1 - 1e-12))
+      fail_msg("seed %" PRIu64 ": %g s is surely less than %g", seed, want, sum_s);
+    formed += whole && slow > 1;
+    not_formed += !whole && slow > 1 && want / slow * 1.5 < sum_s;
+    mmci_plan_destroy(&plan);
+  }
+  printf("%" PRId64 " groups on slower machines, %" PRId64 " that only the model would form\n",
+         formed, not_formed);
+  assert_true(formed > 5 && not_formed > 5);
+}
+
 /* ---- which are taken ------------------------------------------------------------------------- */
 
 static mmci_plan simple_plan(const char *text) {
@@ -587,6 +656,7 @@ int main(void) {
       cmocka_unit_test(results_lie_apart_in_little_room),
       cmocka_unit_test(a_plan_can_be_taken_apart),
       cmocka_unit_test(covers_are_the_cheapest),
+      cmocka_unit_test(what_is_measured_raises_the_price_of_groups),
       cmocka_unit_test(groups_respect_limits),
       cmocka_unit_test(fused_pairs_are_executed),
       cmocka_unit_test(wide_trees_are_wide),

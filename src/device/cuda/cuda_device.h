@@ -96,6 +96,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
 mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                              mmci_error *error);
 void mmci_cuda_release(mmci_kernel *kernel);
+uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gemm);
 mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                              const void *b, void *c, mmci_error *error);
 

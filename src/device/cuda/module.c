@@ -149,6 +149,7 @@ static const mmci_device_ops OPS = {
     .kernel_name = mmci_cuda_kernel_name,
     .prepare = mmci_cuda_prepare,
     .release = mmci_cuda_release,
+    .scratch_bytes = mmci_cuda_scratch_bytes,
     .queue_open = mmci_cuda_queue_open,
     .queue_close = mmci_cuda_queue_close,
     .enqueue = mmci_cuda_enqueue,

@@ -346,6 +346,14 @@ void mmci_cuda_release(mmci_kernel *kernel) {
   free(kernel);
 }
 
+uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gemm) {
+  mmci_kernel kernel = {0};
+  choose_way(device, gemm, &kernel);
+  if (kernel.way == FAITHFUL) return mmci_faithful_bytes(gemm);
+  return kernel.way == TEE ? mmci_tee_bytes(&device->properties, gemm, gemm->variant - FIRST_TEE)
+                           : 0;
+}
+
 /* cuBLAS wants whole elements aligned, where memory may be to their real type only. */
 static way way_of_addresses(const mmci_kernel *kernel, const void *a, const void *b,
                             const void *c) {

@@ -2,7 +2,6 @@
 #include "device/cuda/tee.h"
 
 #include <cudaTypedefs.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,6 @@ enum {
   WAYS_F64 = 2,
   TENSOR_MAP_VERSION = 12000 /* of the driver that knows cuTensorMapEncodeTiled */
 };
-static const double AS_GOOD = 1.01; /* areas so near count as the same */
 static const int64_t MOST_LENGTH = INT64_C(1) << 30;
 
 /* An operand as its kernel reads it. */
@@ -89,26 +87,6 @@ static int64_t quotient_up(int64_t x, int64_t y) {
   return (x + y - 1) / y;
 }
 
-int mmci_tee_propose(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
-  int best = -1;
-  double least_area = INFINITY, least_words = INFINITY;
-  for (int way = 0; way < mmci_tee_ways(gemm->dtype); way++) {
-    if (!mmci_tee_supports(device, gemm, way)) continue;
-    const mmci_tee_kernel *kernel = find_kernel(device, gemm->dtype, way);
-    /* A cluster shares what it loads: it is the tile. */
-    const int64_t x = (int64_t)kernel->block_rows * kernel->cluster_rows,
-                  y = (int64_t)kernel->block_cols * kernel->cluster_cols;
-    const double tiles = (double)quotient_up(gemm->m, x) * (double)quotient_up(gemm->n, y);
-    const double area = tiles * (double)(x * y), words = tiles * (double)(x + y);
-    if (area > least_area * AS_GOOD || (area * AS_GOOD >= least_area && words >= least_words))
-      continue;
-    best = way;
-    least_area = area;
-    least_words = words;
-  }
-  return best;
-}
-
 /* ---- preparing ------------------------------------------------------------------------------- */
 
 /* Whole rounds, and then what is left in equal shares. */
@@ -155,6 +133,24 @@ static size_t plan_copy(operand *x, bool lies_so, int64_t size) {
   if (lies_so && x->ld * size % LINE_BYTES == 0) return 0;
   x->ld = tight;
   return aligned_up((size_t)(tight * x->k * size));
+}
+
+/* How the kernel reads A and B. */
+static void plan_operands(const mmci_gemm *gemm, operand *a, operand *b, size_t *a_bytes,
+                          size_t *b_bytes) {
+  const int64_t size = element_bytes(gemm->dtype);
+  *a = read_as(&gemm->a, gemm->m, gemm->k, true);
+  *b = read_as(&gemm->b, gemm->k, gemm->n, false);
+  *a_bytes = plan_copy(a, gemm->a.trans, size);
+  *b_bytes = plan_copy(b, !gemm->b.trans, size);
+}
+
+uint64_t mmci_tee_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way) {
+  operand a, b;
+  size_t a_bytes, b_bytes;
+  if (!mmci_tee_supports(device, gemm, way)) return 0;
+  plan_operands(gemm, &a, &b, &a_bytes, &b_bytes);
+  return (uint64_t)a_bytes + b_bytes;
 }
 
 static mmc_status plan_workers(const mmci_tee_kernel *kernel, const struct cudaDeviceProp *device,
@@ -205,11 +201,9 @@ static mmc_status fill(mmci_tee *tee, const struct cudaDeviceProp *device, mmci_
   if (status == MMC_OK && kernel->tma) status = find_encode(tee, error);
   if (status != MMC_OK) return status;
   tee->work = plan_work(kernel, gemm, workers);
-  tee->a = read_as(&gemm->a, gemm->m, gemm->k, true);
-  tee->b = read_as(&gemm->b, gemm->k, gemm->n, false);
-  const size_t a_bytes = plan_copy(&tee->a, gemm->a.trans, size),
-               b_bytes = plan_copy(&tee->b, !gemm->b.trans, size),
-               slot_bytes = (size_t)(kernel->block_rows * kernel->block_cols * size) *
+  size_t a_bytes, b_bytes;
+  plan_operands(gemm, &tee->a, &tee->b, &a_bytes, &b_bytes);
+  const size_t slot_bytes = (size_t)(kernel->block_rows * kernel->block_cols * size) *
                             (size_t)(kernel->cluster_rows * kernel->cluster_cols),
                slots_bytes = (size_t)tee->work.sharers * slot_bytes;
   if (a_bytes + b_bytes + slots_bytes == 0) return MMC_OK;

@@ -33,9 +33,9 @@ int mmci_tee_ways(mmc_dtype dtype);
 const char *mmci_tee_name(mmc_dtype dtype, int way);
 /* Whether a device of these properties can do the product in this way. */
 bool mmci_tee_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way);
-/* The way that computes the least, tiles at C's edges counted as whole, and of those within 1 % the
- * one that moves the least words; -1: none. */
-int mmci_tee_propose(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
+/* Bytes of device memory that copies of its operands take; 0 when there is no such way. Partial
+ * tiles take some, too, at most a tile for each block that the device has room for. */
+uint64_t mmci_tee_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way);
 
 /* Takes what the product needs on the current device, whose properties are given. Returns
  * E_UNSUPPORTED (no such way here), E_NOMEM, E_DEVICE. Sizes of gemm are positive; its variant does
