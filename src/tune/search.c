@@ -71,6 +71,15 @@ static bool is_spent(const search *s, double part) {
   return isfinite(s->share_s) && s->left_s - mmci_tuner_left_s(s->tuner) > part * s->share_s;
 }
 
+/* What is left of the budget when the product's share is spent. */
+static double spare_of(const search *s) {
+  return isfinite(s->share_s) ? s->left_s - s->share_s : 0;
+}
+
+static double mkn_of(const mmci_gemm *gemm) {
+  return (double)gemm->m * (double)gemm->k * (double)gemm->n;
+}
+
 static int64_t at_least_1(int64_t value) {
   return value > 1 ? value : 1;
 }
@@ -158,15 +167,31 @@ static bool is_needed(const ladder *l, int family, int state, int i) {
   return family == ON_GRID || state == ADDING;
 }
 
-static int64_t ladder_answers(const ladder *l) {
-  return (int64_t)(l->count + 1) * (last_family(l) + 1) * (last_state(l) + 1);
-}
-
 static mmci_gemm sized(const ladder *l, int family, int state, int i) {
   int64_t size = i * l->grid + (family == WITH_REST ? l->rest : 0);
   mmci_gemm gemm = mmci_gemm_resized(&l->gemm, l->axis, size);
   if (state == ADDING) gemm.accumulate = true;
   return gemm;
+}
+
+/* Calls visit with every size that filling the ladder times. */
+static void each_size(const ladder *l, void (*visit)(void *user, const mmci_gemm *gemm),
+                      void *user) {
+  for (int family = ON_GRID; family <= last_family(l); family++)
+    for (int i = family == ON_GRID ? 1 : 0; i <= l->count; i++)
+      for (int state = AS_PRODUCT; state <= last_state(l); state++) {
+        mmci_gemm gemm = sized(l, family, state, i);
+        if (is_needed(l, family, state, i)) visit(user, &gemm);
+      }
+}
+
+static void expect_leaf(void *user, const mmci_gemm *gemm) {
+  search *s = (search *)user;
+  mmci_gemm alone = tight(gemm);
+  for (int v = 0; v < s->variant_count; v++) {
+    mmci_recipe recipe = mmci_recipe_whole(s->variants[v]);
+    mmci_tuner_expect(s->tuner, MMCI_STAGE_PRODUCT, MMCI_ASK_TIME, &alone, &recipe);
+  }
 }
 
 /* The best composition of a cell of which all smaller ones are known. */
@@ -202,6 +227,50 @@ static mmc_status fill_ladder(search *s, ladder *l) {
       }
   l->is_filled = true;
   return MMC_OK;
+}
+
+/* ---- what is expected ---------------------------------------------------------------------- */
+
+/* The axes that a product is cut along, a set of bits. Not along k for halves: each part of their
+ * sums would be rounded. */
+static int axes_of(const mmci_gemm *gemm) {
+  bool half = gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16;
+  return 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_N | (half ? 0 : 1 << MMCI_AXIS_K);
+}
+
+/* Comparing and confirming, of sign products: half of the comparisons there may be. */
+static void expect_decision(const mmci_tune_options *options, const mmci_gemm *gemm, int sign,
+                            mmci_work *work) {
+  double mkn = mkn_of(gemm);
+  mmci_work_add(work, MMCI_ASK_COMPARE, sign * (options->finalists + 1) / 2, mkn);
+  mmci_work_add(work, MMCI_ASK_CONFIRM, sign, mkn);
+}
+
+/* Adds to work or takes from it, as sign says. */
+typedef struct tally {
+  mmci_work *work;
+  int sign;
+} tally;
+
+static void count_leaf(void *user, const mmci_gemm *gemm) {
+  const tally *t = user;
+  mmci_work_add(t->work, MMCI_ASK_TIME, t->sign, mkn_of(gemm));
+}
+
+/* What deciding a product asks for at first sight: every variant, but one for cuts, of which none
+ * is followed. */
+static void expect_product(mmci_tuner *tuner, const mmci_gemm *gemm, int sign, mmci_work *work) {
+  const mmci_machine *machine = mmci_tuner_machine(tuner);
+  const mmci_tune_options *options = mmci_tuner_options(tuner);
+  tally t = {.work = work, .sign = sign};
+  int variants = machine->variants(machine->user, gemm);
+  mmci_work_add(work, MMCI_ASK_TIME, sign * (variants + 1), mkn_of(gemm));
+  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
+    if ((axes_of(gemm) >> axis & 1) == 0) continue;
+    ladder l = ladder_of(options, options->most_points, gemm, axis);
+    each_size(&l, count_leaf, &t);
+  }
+  expect_decision(options, gemm, sign, work);
 }
 
 /* ---- all axes ------------------------------------------------------------------------------ */
@@ -244,7 +313,7 @@ static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out)
   for (mmci_axis axis = MMCI_AXIS_M; status == MMC_OK && axis <= MMCI_AXIS_N; axis++) {
     if ((axes >> axis & 1) == 0 || is_spent(s, looking_share)) continue;
     ladder l = ladder_of(s->options, s->points, gemm, axis);
-    mmci_tuner_expect(s->tuner, ladder_answers(&l) * s->variant_count);
+    each_size(&l, expect_leaf, s);
     status = improve_along(s, &l, axes, out);
   }
   return status;
@@ -322,13 +391,6 @@ static mmc_status add_two_way(search *s, const ladder *l, double whole_s) {
   return status;
 }
 
-/* The axes that a product is cut along, a set of bits. Not along k for halves: each part of their
- * sums would be rounded. */
-static int axes_of(const mmci_gemm *gemm) {
-  bool half = gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16;
-  return 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_N | (half ? 0 : 1 << MMCI_AXIS_K);
-}
-
 static mmc_status add_cuts(search *s, mmci_axis axis) {
   if ((axes_of(&s->gemm) >> axis & 1) == 0 || is_spent(s, looking_share)) return MMC_OK;
   part whole;
@@ -362,7 +424,6 @@ static mmc_status add_variants(search *s) {
   const mmci_machine *machine = mmci_tuner_machine(s->tuner);
   int count = machine->variants(machine->user, &s->gemm);
   double best_s[PIECE_VARIANTS], cost_s = 0;
-  mmci_tuner_expect(s->tuner, count + 1);
   s->variant_count = 0;
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST; v++) {
     mmci_measured measured;
@@ -391,7 +452,6 @@ static mmc_status add_padding(search *s) {
   recipe.pad = pad;
   mmci_gemm padded = mmci_recipe_padded(&recipe, gemm);
   int count = machine->variants(machine->user, &padded);
-  mmci_tuner_expect(s->tuner, count + 1);
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST && !is_spent(s, looking_share); v++) {
     mmci_measured measured;
     recipe.nodes[0].variant = v;
@@ -420,15 +480,32 @@ static bool is_worth_it(const search *s, const mmci_measured *measured) {
          measured->plain_s - measured->seconds.value >= mmci_tuner_machine(s->tuner)->least_s;
 }
 
+/* Whether a candidate is compared; those before it were asked. */
+static bool is_finalist(const search *s, const candidate *c, int compared[2]) {
+  return compared[c->recipe.lanes > 1]++ < s->options->finalists;
+}
+
+static void expect_comparisons(search *s) {
+  int compared[2] = {0, 0};
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
+  for (int c = 0; c < s->count; c++)
+    if (is_finalist(s, &s->candidates[c], compared))
+      mmci_tuner_expect(s->tuner, MMCI_STAGE_PRODUCT, MMCI_ASK_COMPARE, &s->gemm,
+                        &s->candidates[c].recipe);
+  if (s->count > 0)
+    mmci_tuner_expect(s->tuner, MMCI_STAGE_PRODUCT, MMCI_ASK_CONFIRM, &s->gemm,
+                      &s->candidates[0].recipe);
+}
+
 /* Compares the best predictions; those of pieces at once are of another kind and have places of
  * their own. Leaves in candidates those that are surely faster, the best first. */
 static mmc_status compare(search *s) {
   qsort(s->candidates, (size_t)s->count, sizeof s->candidates[0], by_prediction);
+  expect_comparisons(s);
   int compared[2] = {0, 0}, kept = 0;
   for (int c = 0; c < s->count; c++) {
     candidate finalist = s->candidates[c];
-    bool at_once = finalist.recipe.lanes > 1, enough = is_spent(s, comparing_share);
-    if (enough || compared[at_once]++ >= s->options->finalists) continue;
+    if (is_spent(s, comparing_share) || !is_finalist(s, &finalist, compared)) continue;
     mmci_measured measured;
     mmc_status status =
         mmci_tuner_ask(s->tuner, MMCI_ASK_COMPARE, &s->gemm, &finalist.recipe, &measured, s->error);
@@ -452,6 +529,7 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   mmci_gemm alone = tight(&s->gemm);
   mmci_recipe plain = mmci_recipe_whole(0);
   mmci_measured measured;
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, 0);
   mmc_status status = mmci_tuner_ask(s->tuner, MMCI_ASK_TIME, &alone, &plain, &measured, s->error);
   if (status != MMC_OK) return status;
   *choice = (mmci_choice){.recipe = plain,
@@ -476,24 +554,28 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   return MMC_OK;
 }
 
+/* What finding the cuts, comparing and confirming takes, but for cuts of cuts. */
+static void expect_cuts(search *s) {
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
+  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
+    if ((axes_of(&s->gemm) >> axis & 1) == 0) continue;
+    ladder l = ladder_of(s->options, s->points, &s->gemm, axis);
+    each_size(&l, expect_leaf, s);
+  }
+  expect_decision(s->options, &s->gemm, 1, mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT));
+}
+
 static mmc_status decide(search *s, mmci_choice *choice) {
   static const mmci_axis likeliest_first[] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
+  expect_product(s->tuner, &s->gemm, 1, mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT));
   mmc_status status = add_variants(s);
+  if (status == MMC_OK) expect_cuts(s);
   if (status == MMC_OK) status = add_padding(s);
   for (int i = 0; status == MMC_OK && i < 3; i++) status = add_cuts(s, likeliest_first[i]);
   if (status == MMC_OK) status = compare(s);
   if (status == MMC_OK) status = confirm(s, choice);
   return status;
-}
-
-/* What deciding a product asks for at first sight: no variants, no cut that is followed. */
-static int64_t first_answers(const mmci_tune_options *options, const mmci_gemm *gemm) {
-  int64_t answers = options->finalists + 1;
-  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
-    ladder l = ladder_of(options, options->most_points, gemm, axis);
-    answers += ladder_answers(&l);
-  }
-  return answers;
 }
 
 /* Within about share_s, or in the time it takes when that is infinite. */
@@ -519,17 +601,23 @@ static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, double shar
   return status;
 }
 
+void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count) {
+  mmci_work *work = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
+  *work = (mmci_work){0};
+  for (int64_t g = 0; g < count; g++) expect_product(tuner, &gemms[g], 1, work);
+}
+
 mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
                          mmci_choice *choices, int64_t *decided, mmci_error *error) {
   *decided = 0;
-  for (int64_t g = 0; g < count; g++) {
+  for (int64_t g = 0; g < count; g++)
     if (gemms[g].variant != 0)
       return mmci_fail(error, MMC_E_ARG, "product: expected variant 0, got %d", gemms[g].variant);
-    mmci_tuner_expect(tuner, first_answers(mmci_tuner_options(tuner), &gemms[g]));
-  }
   mmc_status status = MMC_OK;
+  mmci_set_expect(tuner, gemms, count);
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
     double share_s = mmci_tuner_left_s(tuner) / (double)(count - g);
+    expect_product(tuner, &gemms[g], -1, mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS));
     status = tune_one(tuner, &gemms[g], share_s, &choices[g], error);
     if (status == MMC_OK) ++*decided;
   }
