@@ -374,15 +374,14 @@ static mmci_gemm large_product(const mmci_gemm *like, const mmci_array_options *
   return product_of(like, size[0], size[1], size[2]);
 }
 
-/* least_s: what a measurement for the steps took. */
 static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
-                            const mmci_array_options *options, double least_s, pace *p,
-                            mmci_error *error) {
+                            const mmci_array_options *options, pace *p, mmci_error *error) {
   mmci_gemm large = large_product(like, options);
   mmci_measured measured;
   mmc_status status = ask(tuner, &large, &measured, error);
   if (status != MMC_OK) return status;
-  *p = (pace){.least_s = least_s, .s_per_mkn = RUNS * measured.seconds.value / mkn_of(&large)};
+  p->least_s = mmci_tuner_writing_s(tuner);
+  p->s_per_mkn = RUNS * measured.seconds.value / mkn_of(&large);
   return MMC_OK;
 }
 
@@ -397,22 +396,17 @@ static int64_t reach_of(const mmci_array_options *options, int axis) {
   return least(options->reach, options->most[axis]);
 }
 
-/* Of the steps that are known, and of 8 where they are not: the grid that would be chosen now, by
- * the pace of what was measured, and as many trials of its mean product as there are at most. */
+/* Of the steps that are known, and of 8 where they are not: the grid that would be chosen now, and
+ * as many trials of its mean product as there are at most. */
 static void expect_grid(mmci_tuner *tuner, const mmci_array_options *options,
-                        const int64_t steps[3]) {
-  mmci_work one[2] = {0}; /* a call, and a multiply-add besides */
-  mmci_work_add(&one[0], MMCI_ASK_TIME, 1, 0);
-  mmci_work_add(&one[1], MMCI_ASK_TIME, 1, 1e9);
-  double call_s = mmci_tuner_work_s(tuner, &one[0]);
-  pace p = {.least_s = call_s, .s_per_mkn = (mmci_tuner_work_s(tuner, &one[1]) - call_s) * 1e-9};
+                        const int64_t steps[3], const pace *p) {
   double left_s = mmci_tuner_left_s(tuner);
   left_s -= mmci_tuner_work_s(tuner, mmci_tuner_expected(tuner, MMCI_STAGE_STEPS));
   int64_t guess[3];
   mmci_grid grid[3];
   mmci_error ignored;
   for (int i = 0; i < 3; i++) guess[i] = steps[i] > 0 ? steps[i] : least(8, options->most[i]);
-  if (choose_grid(left_s, guess, options, &p, grid, &ignored) != MMC_OK) return;
+  if (choose_grid(left_s, guess, options, p, grid, &ignored) != MMC_OK) return;
   double count = 1, sums = 1, mean = 1;
   for (int i = 0; i < 3; i++) {
     double sum = 0, span = (double)grid[i].values[grid[i].count - 1] / (double)grid[i].step;
@@ -441,12 +435,12 @@ void mmci_array_expect(mmci_tuner *tuner, const mmci_gemm *like,
       mmci_tuner_expect(tuner, MMCI_STAGE_STEPS, MMCI_ASK_TIME, &gemm, &plain);
     }
   mmci_tuner_expect(tuner, MMCI_STAGE_STEPS, MMCI_ASK_TIME, &large, &plain);
-  expect_grid(tuner, options, (const int64_t[3]){0});
+  expect_grid(tuner, options, (const int64_t[3]){0}, &(const pace){0});
 }
 
-/* The steps, and what a measurement for them took. */
+/* p->least_s: what a measurement for the steps took. */
 static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
-                             const mmci_array_options *options, int64_t steps[3], double *mean_s,
+                             const mmci_array_options *options, int64_t steps[3], pace *p,
                              mmci_error *error) {
   mmci_gemm middle = middle_product(like, options);
   double all_s = 0, count = 0;
@@ -458,9 +452,9 @@ static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
     if (status != MMC_OK) return status;
     all_s += took_s;
     count += (double)reach;
-    expect_grid(tuner, options, steps);
+    p->least_s = all_s / count + mmci_tuner_writing_s(tuner);
+    expect_grid(tuner, options, steps, p);
   }
-  *mean_s = all_s / count;
   return MMC_OK;
 }
 
@@ -475,14 +469,14 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
       options->across < 0)
     return mmci_fail(error, MMC_E_ARG, "range: expected counts of at least 1, dense at least 2");
   int64_t steps[3] = {0};
-  double mean_s = 0;
   pace p;
   mmci_grid grid[3];
   mmci_array *array;
   mmci_tuner_begin(tuner, MMCI_STAGE_STEPS, 0);
   mmci_array_expect(tuner, like, options);
-  mmc_status status = find_steps(tuner, like, options, steps, &mean_s, error);
-  if (status == MMC_OK) status = find_pace(tuner, like, options, mean_s, &p, error);
+  mmc_status status = find_pace(tuner, like, options, &p, error);
+  if (status == MMC_OK) expect_grid(tuner, options, steps, &p);
+  if (status == MMC_OK) status = find_steps(tuner, like, options, steps, &p, error);
   if (status == MMC_OK)
     status = choose_grid(mmci_tuner_left_s(tuner), steps, options, &p, grid, error);
   if (status == MMC_OK) status = mmci_array_create(like, grid, &array, error);

@@ -37,6 +37,8 @@ static const double filling_share = 0.75;
 /* Times of the whole product that a point of all axes costs, for each variant: half for m and for
  * n, one for k, whose parts are timed twice, and what cutting the parts again adds. */
 static const double point_price = 3;
+/* What cutting parts again multiplies the times along an axis by, before any was cut. */
+static const double second_sight = 2;
 /* What a piece more must gain, in least gains, so that of recipes that noise alone tells apart the
  * one with fewer pieces is taken. */
 static const double piece_price = 0.1;
@@ -238,39 +240,37 @@ static int axes_of(const mmci_gemm *gemm) {
   return 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_N | (half ? 0 : 1 << MMCI_AXIS_K);
 }
 
-/* Comparing and confirming, of sign products: half of the comparisons there may be. */
-static void expect_decision(const mmci_tune_options *options, const mmci_gemm *gemm, int sign,
-                            mmci_work *work) {
-  double mkn = mkn_of(gemm);
-  mmci_work_add(work, MMCI_ASK_COMPARE, sign * (options->finalists + 1) / 2, mkn);
-  mmci_work_add(work, MMCI_ASK_CONFIRM, sign, mkn);
-}
-
-/* Adds to work or takes from it, as sign says. */
-typedef struct tally {
-  mmci_work *work;
-  int sign;
-} tally;
-
 static void count_leaf(void *user, const mmci_gemm *gemm) {
-  const tally *t = user;
-  mmci_work_add(t->work, MMCI_ASK_TIME, t->sign, mkn_of(gemm));
+  mmci_work_add(user, MMCI_ASK_TIME, 1, mkn_of(gemm));
 }
 
-/* What deciding a product asks for at first sight: every variant, but one for cuts, of which none
+/* Filling the ladder of an axis, with one variant. */
+static mmci_work work_of_axis(const mmci_tune_options *options, int points, const mmci_gemm *gemm,
+                              mmci_axis axis) {
+  mmci_work work = {0};
+  if ((axes_of(gemm) >> axis & 1) == 0) return work;
+  ladder l = ladder_of(options, points, gemm, axis);
+  each_size(&l, count_leaf, &work);
+  return work;
+}
+
+/* Comparing the finalists and confirming one. */
+static mmci_work work_of_decision(const mmci_tune_options *options, const mmci_gemm *gemm) {
+  mmci_work work = {0};
+  mmci_work_add(&work, MMCI_ASK_COMPARE, options->finalists, mkn_of(gemm));
+  mmci_work_add(&work, MMCI_ASK_CONFIRM, 1, mkn_of(gemm));
+  return work;
+}
+
+/* What deciding a product takes at first sight: of variants and cuts only the first, of which none
  * is followed. */
-static void expect_product(mmci_tuner *tuner, const mmci_gemm *gemm, int sign, mmci_work *work) {
-  const mmci_machine *machine = mmci_tuner_machine(tuner);
-  const mmci_tune_options *options = mmci_tuner_options(tuner);
-  tally t = {.work = work, .sign = sign};
-  int variants = machine->variants(machine->user, gemm);
-  mmci_work_add(work, MMCI_ASK_TIME, sign * (variants + 1), mkn_of(gemm));
+static mmci_work work_of_product(const mmci_tune_options *options, const mmci_gemm *gemm) {
+  mmci_work work = work_of_decision(options, gemm);
   for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
-    if ((axes_of(gemm) >> axis & 1) == 0) continue;
-    ladder l = ladder_of(options, options->most_points, gemm, axis);
-    each_size(&l, count_leaf, &t);
+    mmci_work cuts = work_of_axis(options, options->most_points, gemm, axis);
+    mmci_work_join(&work, &cuts, second_sight);
   }
-  expect_decision(options, gemm, sign, work);
+  return work;
 }
 
 /* ---- all axes ------------------------------------------------------------------------------ */
@@ -296,13 +296,32 @@ static mmc_status build(search *s, const ladder *l, int family, int state, int i
   return MMC_OK;
 }
 
+/* The first cuts of all parts of a cell along axes. */
+static void expect_parts(search *s, const ladder *l, int family, int state, int i, int axes) {
+  int cut = l->cells[family][state][i].cut, rest_state = state;
+  if (l->axis == MMCI_AXIS_K) rest_state = last_state(l);
+  if (cut != 0) {
+    expect_parts(s, l, ON_GRID, state, cut, axes);
+    expect_parts(s, l, family, rest_state, i - cut, axes);
+    return;
+  }
+  mmci_gemm gemm = sized(l, family, state, i);
+  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
+    if ((axes >> axis & 1) == 0) continue;
+    ladder part = ladder_of(s->options, s->points, &gemm, axis);
+    each_size(&part, expect_leaf, s);
+  }
+}
+
 /* The part by the best composition along one axis; untouched when none is better. */
 static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
   mmc_status status = fill_ladder(s, l);
   if (status != MMC_OK || !l->is_filled) return status;
   if (l->cells[last_family(l)][AS_PRODUCT][l->count].cut == 0) return MMC_OK;
   part made;
-  status = build(s, l, last_family(l), AS_PRODUCT, l->count, axes & ~(1 << l->axis), &made);
+  int others = axes & ~(1 << l->axis);
+  expect_parts(s, l, last_family(l), AS_PRODUCT, l->count, others);
+  status = build(s, l, last_family(l), AS_PRODUCT, l->count, others, &made);
   if (status == MMC_OK && made.seconds < out->seconds) *out = made;
   return status;
 }
@@ -313,7 +332,6 @@ static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out)
   for (mmci_axis axis = MMCI_AXIS_M; status == MMC_OK && axis <= MMCI_AXIS_N; axis++) {
     if ((axes >> axis & 1) == 0 || is_spent(s, looking_share)) continue;
     ladder l = ladder_of(s->options, s->points, gemm, axis);
-    each_size(&l, expect_leaf, s);
     status = improve_along(s, &l, axes, out);
   }
   return status;
@@ -424,6 +442,8 @@ static mmc_status add_variants(search *s) {
   const mmci_machine *machine = mmci_tuner_machine(s->tuner);
   int count = machine->variants(machine->user, &s->gemm);
   double best_s[PIECE_VARIANTS], cost_s = 0;
+  mmci_work_add(mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT), MMCI_ASK_TIME, count + 1,
+                mkn_of(&s->gemm));
   s->variant_count = 0;
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST; v++) {
     mmci_measured measured;
@@ -452,6 +472,8 @@ static mmc_status add_padding(search *s) {
   recipe.pad = pad;
   mmci_gemm padded = mmci_recipe_padded(&recipe, gemm);
   int count = machine->variants(machine->user, &padded);
+  mmci_work_add(mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT), MMCI_ASK_TIME, count + 1,
+                mkn_of(gemm));
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST && !is_spent(s, looking_share); v++) {
     mmci_measured measured;
     recipe.nodes[0].variant = v;
@@ -492,9 +514,9 @@ static void expect_comparisons(search *s) {
     if (is_finalist(s, &s->candidates[c], compared))
       mmci_tuner_expect(s->tuner, MMCI_STAGE_PRODUCT, MMCI_ASK_COMPARE, &s->gemm,
                         &s->candidates[c].recipe);
-  if (s->count > 0)
-    mmci_tuner_expect(s->tuner, MMCI_STAGE_PRODUCT, MMCI_ASK_CONFIRM, &s->gemm,
-                      &s->candidates[0].recipe);
+  mmci_work *rest = mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST);
+  *rest = (mmci_work){0};
+  if (s->count > 0) mmci_work_add(rest, MMCI_ASK_CONFIRM, 1, mkn_of(&s->gemm));
 }
 
 /* Compares the best predictions; those of pieces at once are of another kind and have places of
@@ -529,7 +551,7 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   mmci_gemm alone = tight(&s->gemm);
   mmci_recipe plain = mmci_recipe_whole(0);
   mmci_measured measured;
-  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, 0);
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT_REST, 0);
   mmc_status status = mmci_tuner_ask(s->tuner, MMCI_ASK_TIME, &alone, &plain, &measured, s->error);
   if (status != MMC_OK) return status;
   *choice = (mmci_choice){.recipe = plain,
@@ -554,25 +576,44 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   return MMC_OK;
 }
 
-/* What finding the cuts, comparing and confirming takes, but for cuts of cuts. */
-static void expect_cuts(search *s) {
-  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
-  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
-    if ((axes_of(&s->gemm) >> axis & 1) == 0) continue;
-    ladder l = ladder_of(s->options, s->points, &s->gemm, axis);
-    each_size(&l, expect_leaf, s);
+enum { AXES = 3 };
+static const mmci_axis likeliest_first[AXES] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
+
+/* What is to be measured first along one axis; the others turn out to take so many times what they
+ * do at first sight. */
+static void expect_cuts(search *s, int done, double times) {
+  ladder l = ladder_of(s->options, s->points, &s->gemm, likeliest_first[done]);
+  mmci_work rest = work_of_decision(s->options, &s->gemm);
+  for (int i = done + 1; i < AXES; i++) {
+    mmci_work cuts = work_of_axis(s->options, s->points, &s->gemm, likeliest_first[i]);
+    mmci_work_join(&rest, &cuts, times * s->variant_count);
   }
-  expect_decision(s->options, &s->gemm, 1, mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT));
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
+  *mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST) = rest;
+  if ((axes_of(&s->gemm) >> l.axis & 1) != 0) each_size(&l, expect_leaf, s);
+}
+
+static mmc_status add_all_cuts(search *s) {
+  double began_s = mmci_tuner_done_s(s->tuner), times = second_sight;
+  mmci_work first = {0};
+  mmc_status status = MMC_OK;
+  for (int i = 0; status == MMC_OK && i < AXES; i++) {
+    mmci_work cuts = work_of_axis(s->options, s->points, &s->gemm, likeliest_first[i]);
+    expect_cuts(s, i, times);
+    status = add_cuts(s, likeliest_first[i]);
+    mmci_work_join(&first, &cuts, s->variant_count);
+    double first_s = mmci_tuner_work_s(s->tuner, &first);
+    if (first_s > 0) times = (mmci_tuner_done_s(s->tuner) - began_s) / first_s;
+  }
+  return status;
 }
 
 static mmc_status decide(search *s, mmci_choice *choice) {
-  static const mmci_axis likeliest_first[] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
   mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
-  expect_product(s->tuner, &s->gemm, 1, mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT));
+  *mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST) = work_of_product(s->options, &s->gemm);
   mmc_status status = add_variants(s);
-  if (status == MMC_OK) expect_cuts(s);
   if (status == MMC_OK) status = add_padding(s);
-  for (int i = 0; status == MMC_OK && i < 3; i++) status = add_cuts(s, likeliest_first[i]);
+  if (status == MMC_OK) status = add_all_cuts(s);
   if (status == MMC_OK) status = compare(s);
   if (status == MMC_OK) status = confirm(s, choice);
   return status;
@@ -604,7 +645,10 @@ static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, double shar
 void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count) {
   mmci_work *work = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
   *work = (mmci_work){0};
-  for (int64_t g = 0; g < count; g++) expect_product(tuner, &gemms[g], 1, work);
+  for (int64_t g = 0; g < count; g++) {
+    mmci_work one = work_of_product(mmci_tuner_options(tuner), &gemms[g]);
+    mmci_work_join(work, &one, 1);
+  }
 }
 
 mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
@@ -615,9 +659,21 @@ mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t coun
       return mmci_fail(error, MMC_E_ARG, "product: expected variant 0, got %d", gemms[g].variant);
   mmc_status status = MMC_OK;
   mmci_set_expect(tuner, gemms, count);
+  mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
+  mmci_work rest = *later, first = {0};
+  double began_s = mmci_tuner_done_s(tuner);
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
     double share_s = mmci_tuner_left_s(tuner) / (double)(count - g);
-    expect_product(tuner, &gemms[g], -1, mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS));
+    mmci_work one = work_of_product(mmci_tuner_options(tuner), &gemms[g]);
+    /* Those after it take as many times what they do at first sight as those before it, among
+     * which is one that takes just that. */
+    double one_s = mmci_tuner_work_s(tuner, &one), first_s = mmci_tuner_work_s(tuner, &first);
+    double done_s = mmci_tuner_done_s(tuner) - began_s;
+    double times = one_s > 0 ? (done_s + one_s) / (first_s + one_s) : 1;
+    mmci_work_join(&first, &one, 1);
+    mmci_work_join(&rest, &one, -1);
+    *later = (mmci_work){0};
+    mmci_work_join(later, &rest, times);
     status = tune_one(tuner, &gemms[g], share_s, &choices[g], error);
     if (status == MMC_OK) ++*decided;
   }

@@ -28,13 +28,16 @@ struct mmci_tuner {
   pace paces[MMCI_QUESTIONS];
   mmci_work expected[MMCI_STAGES];
   mmci_stage stage;
-  double spare_s; /* of the budget, at the end of the stage */
-  double done_s;  /* what all that is known took */
-  double share;   /* done, as it was told */
+  double spare_s;          /* of the budget, at the end of the stage */
+  double known, known_s;   /* measurements, whenever they were made, and what they took */
+  double fresh, writing_s; /* those of this session, and what else they took: the journal */
+  double share;            /* done, as it was told */
 };
 
 /* Of what is measured in turns, by what is timed alone; of joules, whose window is two seconds. */
 static const double turns_price = 4, joules_s = 2;
+/* For a journal to record a measurement, before one was. */
+static const double usual_writing_s = 5e-4;
 /* No measurement takes less, and before one not all is done. */
 static const double tick_s = 1e-9, most_share = 1 - 1e-9;
 
@@ -83,7 +86,8 @@ static void add_pace(mmci_tuner *tuner, mmci_question question, double mkn, doub
   p->count++;
   p->mkn += mkn;
   p->all_s += cost_s;
-  tuner->done_s += cost_s;
+  tuner->known++;
+  tuner->known_s += cost_s;
 }
 
 static mmc_status remember(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
@@ -214,6 +218,13 @@ void mmci_work_add(mmci_work *work, mmci_question question, double count, double
   work->mkn[question] = fmax(0, work->mkn[question] + count * mkn_each);
 }
 
+void mmci_work_join(mmci_work *work, const mmci_work *other, double times) {
+  for (int q = 0; q < MMCI_QUESTIONS; q++) {
+    work->count[q] = fmax(0, work->count[q] + times * other->count[q]);
+    work->mkn[q] = fmax(0, work->mkn[q] + times * other->mkn[q]);
+  }
+}
+
 void mmci_tuner_begin(mmci_tuner *tuner, mmci_stage stage, double spare_s) {
   tuner->stage = stage;
   tuner->spare_s = spare_s;
@@ -240,9 +251,10 @@ void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question questi
 /* Every measurement takes the least that one took, and what is beyond goes by m k n. */
 static double price_s(const mmci_tuner *tuner, mmci_question question, double count, double mkn) {
   const pace *p = &tuner->paces[question];
-  if (p->count > 0)
-    return count * p->least_s +
-           (p->mkn > 0 ? mkn * (p->all_s - p->count * p->least_s) / p->mkn : 0);
+  if (p->count > 0) {
+    double beyond_s = p->all_s - p->count * p->least_s;
+    return count * p->least_s + (p->mkn > 0 ? mkn * beyond_s / p->mkn : 0);
+  }
   switch (question) { /* not measured yet: by what is like it */
     case MMCI_ASK_COMPARE:
       return turns_price * price_s(tuner, MMCI_ASK_TIME, count, mkn);
@@ -257,10 +269,20 @@ static double price_s(const mmci_tuner *tuner, mmci_question question, double co
   }
 }
 
+double mmci_tuner_writing_s(const mmci_tuner *tuner) {
+  if (tuner->options.journal.record == NULL) return 0;
+  return tuner->fresh > 0 ? tuner->writing_s / tuner->fresh : usual_writing_s;
+}
+
+double mmci_tuner_done_s(const mmci_tuner *tuner) {
+  return tuner->known_s + tuner->known * mmci_tuner_writing_s(tuner);
+}
+
 double mmci_tuner_work_s(const mmci_tuner *tuner, const mmci_work *work) {
-  double seconds = 0;
+  double seconds = 0, writing_s = mmci_tuner_writing_s(tuner);
   for (int q = 0; q < MMCI_QUESTIONS; q++)
-    seconds += price_s(tuner, (mmci_question)q, work->count[q], work->mkn[q]);
+    seconds +=
+        price_s(tuner, (mmci_question)q, work->count[q], work->mkn[q]) + writing_s * work->count[q];
   return seconds;
 }
 
@@ -281,10 +303,11 @@ static mmc_status report(mmci_tuner *tuner, mmci_question question, const mmci_g
                          mmci_error *error) {
   double budget_left = mmci_tuner_left_s(tuner), left = budget_left;
   if (tuner->options.progress != NULL) {
-    if (tuner->done_s > 0) {
+    if (tuner->known > 0) {
+      double done_s = mmci_tuner_done_s(tuner);
       double this_s = fmax(tick_s, price_s(tuner, question, 1, mkn_of(gemm)));
       left = fmax(this_s, ahead_s(tuner, budget_left));
-      double share = fmin(tuner->done_s / (tuner->done_s + left), most_share);
+      double share = fmin(done_s / (done_s + left), most_share);
       tuner->share = fmax(tuner->share, share);
     }
     if (tuner->options.progress(tuner->options.progress_user, tuner->share,
@@ -322,6 +345,8 @@ static mmc_status measure(mmci_tuner *tuner, mmci_question question, const mmci_
   measured.cost_s = elapsed_s(tuner) - start_s;
   const mmci_journal *journal = &tuner->options.journal;
   if (journal->record != NULL) status = journal->record(journal->user, key, &measured, error);
+  tuner->fresh++;
+  tuner->writing_s += elapsed_s(tuner) - start_s - measured.cost_s;
   if (status == MMC_OK) *out = measured;
   return status;
 }

@@ -122,6 +122,8 @@ typedef struct mmci_work {
 } mmci_work;
 
 void mmci_work_add(mmci_work *work, mmci_question question, double count, double mkn_each);
+/* Adds so many times other. */
+void mmci_work_join(mmci_work *work, const mmci_work *other, double times);
 
 /* The parts of tuning, in their order. Those from the trials on do as much as the budget allows. */
 typedef enum mmci_stage {
@@ -130,7 +132,8 @@ typedef enum mmci_stage {
   MMCI_STAGE_GRID,
   MMCI_STAGE_TRIALS,         /* of grid values */
   MMCI_STAGE_TRIALS_BETWEEN, /* of any sizes */
-  MMCI_STAGE_PRODUCT,        /* the one that is being decided */
+  MMCI_STAGE_PRODUCT,        /* what is under way of the one that is being decided */
+  MMCI_STAGE_PRODUCT_REST,   /* what is left of it then */
   MMCI_STAGE_PRODUCTS,       /* those after it */
   MMCI_STAGES
 } mmci_stage;
@@ -145,6 +148,10 @@ void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question questi
                        const mmci_gemm *gemm, const mmci_recipe *recipe);
 /* Seconds that the work is thought to take; 0 before anything is known. */
 double mmci_tuner_work_s(const mmci_tuner *tuner, const mmci_work *work);
+/* What all measurements that are known took, whenever they were made. */
+double mmci_tuner_done_s(const mmci_tuner *tuner);
+/* Seconds of each that the journal takes. */
+double mmci_tuner_writing_s(const mmci_tuner *tuner);
 
 /* The key of a question. */
 void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
