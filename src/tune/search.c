@@ -660,22 +660,20 @@ mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t coun
   mmc_status status = MMC_OK;
   mmci_set_expect(tuner, gemms, count);
   mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
-  mmci_work rest = *later, first = {0};
-  double began_s = mmci_tuner_done_s(tuner);
+  mmci_work rest = *later;
+  double first_s = 0,
+         took_s = 0; /* products at first sight and as it was, the last weighing most */
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
     double share_s = mmci_tuner_left_s(tuner) / (double)(count - g);
     mmci_work one = work_of_product(mmci_tuner_options(tuner), &gemms[g]);
-    /* Those after it take as many times what they do at first sight as those before it, among
-     * which is one that takes just that. */
-    double one_s = mmci_tuner_work_s(tuner, &one), first_s = mmci_tuner_work_s(tuner, &first);
-    double done_s = mmci_tuner_done_s(tuner) - began_s;
-    double times = one_s > 0 ? (done_s + one_s) / (first_s + one_s) : 1;
-    mmci_work_join(&first, &one, 1);
+    double one_s = mmci_tuner_work_s(tuner, &one), began_s = mmci_tuner_done_s(tuner);
     mmci_work_join(&rest, &one, -1);
     *later = (mmci_work){0};
-    mmci_work_join(later, &rest, times);
+    mmci_work_join(later, &rest, one_s > 0 ? (took_s + one_s) / (first_s + one_s) : 1);
     status = tune_one(tuner, &gemms[g], share_s, &choices[g], error);
     if (status == MMC_OK) ++*decided;
+    first_s = (first_s + mmci_tuner_work_s(tuner, &one)) / 2;
+    took_s = (took_s + mmci_tuner_done_s(tuner) - began_s) / 2;
   }
   return status;
 }
