@@ -142,24 +142,6 @@ static mmci_gemm grid_product(const mmci_array *array, int64_t at) {
 
 /* ---- measured ------------------------------------------------------------------------------ */
 
-static mmc_status measure_grid(mmci_tuner *tuner, mmci_array *array, mmci_error *error) {
-  int64_t count = mmci_array_count(array);
-  mmci_recipe plain = mmci_recipe_whole(0);
-  mmci_tuner_begin(tuner, MMCI_STAGE_GRID, 0);
-  for (int64_t at = 0; at < count; at++) {
-    mmci_gemm gemm = grid_product(array, at);
-    mmci_tuner_expect(tuner, MMCI_STAGE_GRID, MMCI_ASK_TIME, &gemm, &plain);
-  }
-  for (int64_t at = 0; at < count; at++) {
-    mmci_gemm gemm = grid_product(array, at);
-    mmci_measured measured;
-    mmc_status status = ask(tuner, &gemm, &measured, error);
-    if (status != MMC_OK) return status;
-    array->seconds[at] = measured.seconds.value;
-  }
-  return MMC_OK;
-}
-
 static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
   uint64_t z = (*state += 0x9E3779B97F4A7C15u);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -173,6 +155,12 @@ static int64_t random_size(const mmci_grid *grid, uint64_t *state) {
   double span = log((double)grid->values[grid->count - 1] / (double)grid->step);
   int64_t size = (int64_t)llround((double)grid->step * exp(share * span));
   return least(size, grid->values[grid->count - 1]);
+}
+
+/* Of random_size(). */
+static double mean_size(const mmci_grid *grid) {
+  double span = (double)grid->values[grid->count - 1] / (double)grid->step;
+  return (double)grid->step * (span > 1 ? (span - 1) / log(span) : 1);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -259,6 +247,40 @@ static void expect_trials(mmci_tuner *tuner, mmci_stage stage, const mmci_array 
   }
 }
 
+/* As far as the array is measured: all of the m that are less than values[first]. */
+static void guess_trials(mmci_tuner *tuner, const mmci_array *array, int first,
+                         const mmci_array_options *options) {
+  mmci_array begun = *array;
+  begun.grid[0].count = first;
+  double larger = mean_size(&array->grid[0]) / mean_size(&begun.grid[0]);
+  for (int on_grid = 0; on_grid < 2; on_grid++) {
+    mmci_stage stage = on_grid ? MMCI_STAGE_TRIALS : MMCI_STAGE_TRIALS_BETWEEN;
+    mmci_work *work = mmci_tuner_expected(tuner, stage);
+    expect_trials(tuner, stage, &begun, on_grid, options);
+    for (int q = 0; q < MMCI_QUESTIONS; q++) work->mkn[q] *= larger;
+  }
+}
+
+static mmc_status measure_grid(mmci_tuner *tuner, mmci_array *array,
+                               const mmci_array_options *options, mmci_error *error) {
+  int64_t count = mmci_array_count(array), of_m = count / array->grid[0].count;
+  mmci_recipe plain = mmci_recipe_whole(0);
+  mmci_tuner_begin(tuner, MMCI_STAGE_GRID, 0);
+  for (int64_t at = 0; at < count; at++) {
+    mmci_gemm gemm = grid_product(array, at);
+    mmci_tuner_expect(tuner, MMCI_STAGE_GRID, MMCI_ASK_TIME, &gemm, &plain);
+  }
+  for (int64_t at = 0; at < count; at++) {
+    if (at > 0 && at % of_m == 0) guess_trials(tuner, array, (int)(at / of_m), options);
+    mmci_gemm gemm = grid_product(array, at);
+    mmci_measured measured;
+    mmc_status status = ask(tuner, &gemm, &measured, error);
+    if (status != MMC_OK) return status;
+    array->seconds[at] = measured.seconds.value;
+  }
+  return MMC_OK;
+}
+
 /* Random sizes until there are enough of both, or it takes too many, or spare_s are left. */
 static mmc_status try_sizes(mmci_tuner *tuner, const mmci_array *array, bool on_grid,
                             const mmci_array_options *options, double spare_s, trials *t,
@@ -309,7 +331,6 @@ static mmc_status find_trust(mmci_tuner *tuner, mmci_array *array,
     status = mmci_fail_nomem(error, most * (sizeof *t.cuts + sizeof *t.errors));
   double least_gain = mmci_tuner_options(tuner)->least_gain, left_s = mmci_tuner_left_s(tuner);
   mmci_trust trust = {0};
-  array->trust = (mmci_trust){.margin = least_gain, .between = least_gain};
   for (int on_grid = 1; status == MMC_OK && on_grid >= 0; on_grid--) {
     double spare_s = isfinite(left_s) ? left_s * (on_grid ? half_spare_share : spare_share) : 0;
     mmci_stage stage = on_grid ? MMCI_STAGE_TRIALS : MMCI_STAGE_TRIALS_BETWEEN;
@@ -397,7 +418,7 @@ static int64_t reach_of(const mmci_array_options *options, int axis) {
 }
 
 /* Of the steps that are known, and of 8 where they are not: the grid that would be chosen now, and
- * as many trials of its mean product as there are at most. */
+ * trials of its mean product, of which some are of cuts. */
 static void expect_grid(mmci_tuner *tuner, const mmci_array_options *options,
                         const int64_t steps[3], const pace *p) {
   double left_s = mmci_tuner_left_s(tuner);
@@ -409,16 +430,16 @@ static void expect_grid(mmci_tuner *tuner, const mmci_array_options *options,
   if (choose_grid(left_s, guess, options, p, grid, &ignored) != MMC_OK) return;
   double count = 1, sums = 1, mean = 1;
   for (int i = 0; i < 3; i++) {
-    double sum = 0, span = (double)grid[i].values[grid[i].count - 1] / (double)grid[i].step;
+    double sum = 0;
     for (int j = 0; j < grid[i].count; j++) sum += (double)grid[i].values[j];
     count *= grid[i].count;
     sums *= sum;
-    mean *= (double)grid[i].step * (span > 1 ? (span - 1) / log(span) : 1);
+    mean *= mean_size(&grid[i]);
   }
   mmci_work points = {0}, trials = {0};
   mmci_work_add(&points, MMCI_ASK_TIME, count, sums / count);
   mmci_work_add(&trials, MMCI_ASK_TIME, options->checks, mean);
-  mmci_work_add(&trials, MMCI_ASK_COMPARE, options->checks, mean);
+  mmci_work_add(&trials, MMCI_ASK_COMPARE, options->checks / 4.0, mean);
   *mmci_tuner_expected(tuner, MMCI_STAGE_GRID) = points;
   *mmci_tuner_expected(tuner, MMCI_STAGE_TRIALS) = trials;
   *mmci_tuner_expected(tuner, MMCI_STAGE_TRIALS_BETWEEN) = trials;
@@ -481,7 +502,9 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
     status = choose_grid(mmci_tuner_left_s(tuner), steps, options, &p, grid, error);
   if (status == MMC_OK) status = mmci_array_create(like, grid, &array, error);
   if (status != MMC_OK) return status;
-  status = measure_grid(tuner, array, error);
+  double least_gain = mmci_tuner_options(tuner)->least_gain;
+  array->trust = (mmci_trust){.margin = least_gain, .between = least_gain};
+  status = measure_grid(tuner, array, options, error);
   if (status == MMC_OK) status = find_trust(tuner, array, options, error);
   if (status != MMC_OK) {
     mmci_array_destroy(array);

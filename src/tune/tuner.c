@@ -34,8 +34,9 @@ struct mmci_tuner {
   double share;            /* done, as it was told */
 };
 
+enum { FEW = 4 }; /* measurements that say less of others than what is usual */
 /* Of what is measured in turns, by what is timed alone; of joules, whose window is two seconds. */
-static const double turns_price = 4, joules_s = 2;
+static const double turns_price = 6, joules_s = 2;
 /* For a journal to record a measurement, before one was. */
 static const double usual_writing_s = 5e-4;
 /* No measurement takes less, and before one not all is done. */
@@ -249,24 +250,22 @@ void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question questi
 }
 
 /* Every measurement takes the least that one took, and what is beyond goes by m k n. */
+static double price_alone_s(const pace *p, double count, double mkn) {
+  double beyond_s = p->all_s - p->count * p->least_s;
+  return count * p->least_s + (p->mkn > 0 ? mkn * beyond_s / p->mkn : 0);
+}
+
+/* Those in turns go by what is timed alone, those of joules by the window. */
 static double price_s(const mmci_tuner *tuner, mmci_question question, double count, double mkn) {
-  const pace *p = &tuner->paces[question];
-  if (p->count > 0) {
-    double beyond_s = p->all_s - p->count * p->least_s;
-    return count * p->least_s + (p->mkn > 0 ? mkn * beyond_s / p->mkn : 0);
-  }
-  switch (question) { /* not measured yet: by what is like it */
-    case MMCI_ASK_COMPARE:
-      return turns_price * price_s(tuner, MMCI_ASK_TIME, count, mkn);
-    case MMCI_ASK_CONFIRM:
-      return price_s(tuner, MMCI_ASK_COMPARE, count, mkn);
-    case MMCI_ASK_JOULES:
-      return joules_s * count + price_s(tuner, MMCI_ASK_TIME, count, mkn);
-    case MMCI_ASK_JOULES_AGAIN:
-      return price_s(tuner, MMCI_ASK_JOULES, count, mkn);
-    default:
-      return 0;
-  }
+  const pace *p = &tuner->paces[question], *alone = &tuner->paces[MMCI_ASK_TIME];
+  if (question == MMCI_ASK_CONFIRM && p->count == 0) p = &tuner->paces[MMCI_ASK_COMPARE];
+  if (question == MMCI_ASK_JOULES_AGAIN && p->count == 0) p = &tuner->paces[MMCI_ASK_JOULES];
+  double alone_s = price_alone_s(alone, count, mkn);
+  if (question == MMCI_ASK_TIME) return alone_s;
+  if (question >= MMCI_ASK_JOULES)
+    return p->count > 0 ? price_alone_s(p, count, mkn) : joules_s * count + alone_s;
+  double same_s = price_alone_s(alone, p->count, p->mkn), few_s = FEW * alone_s / fmax(count, 1);
+  return few_s > 0 ? alone_s * (p->all_s + turns_price * few_s) / (same_s + few_s) : 0;
 }
 
 double mmci_tuner_writing_s(const mmci_tuner *tuner) {
