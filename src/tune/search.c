@@ -602,8 +602,10 @@ static mmc_status add_all_cuts(search *s) {
     expect_cuts(s, i, times);
     status = add_cuts(s, likeliest_first[i]);
     mmci_work_join(&first, &cuts, s->variant_count);
-    double first_s = mmci_tuner_work_s(s->tuner, &first);
-    if (first_s > 0) times = (mmci_tuner_done_s(s->tuner) - began_s) / first_s;
+    /* As those so far, and one as usual. */
+    double first_s = mmci_tuner_work_s(s->tuner, &first), mean_s = first_s / (i + 1);
+    double took_s = mmci_tuner_done_s(s->tuner) - began_s;
+    if (first_s > 0) times = (took_s + second_sight * mean_s) / (first_s + mean_s);
   }
   return status;
 }
