@@ -400,10 +400,16 @@ static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
   mmci_gemm large = large_product(like, options);
   mmci_measured measured;
   mmc_status status = ask(tuner, &large, &measured, error);
-  if (status != MMC_OK) return status;
-  p->least_s = mmci_tuner_writing_s(tuner);
-  p->s_per_mkn = RUNS * measured.seconds.value / mkn_of(&large);
-  return MMC_OK;
+  if (status == MMC_OK) p->s_per_mkn = RUNS * measured.seconds.value / mkn_of(&large);
+  return status;
+}
+
+/* By what was measured so far, before the large product is. */
+static double usual_s_per_mkn(const mmci_tuner *tuner) {
+  mmci_work call = {0}, product = {0};
+  mmci_work_add(&call, MMCI_ASK_TIME, 1, 0);
+  mmci_work_add(&product, MMCI_ASK_TIME, 1, 1e9);
+  return (mmci_tuner_work_s(tuner, &product) - mmci_tuner_work_s(tuner, &call)) * 1e-9;
 }
 
 /* Steps are looked for along axis with the other sizes in the middle. */
@@ -456,7 +462,9 @@ void mmci_array_expect(mmci_tuner *tuner, const mmci_gemm *like,
       mmci_tuner_expect(tuner, MMCI_STAGE_STEPS, MMCI_ASK_TIME, &gemm, &plain);
     }
   mmci_tuner_expect(tuner, MMCI_STAGE_STEPS, MMCI_ASK_TIME, &large, &plain);
-  expect_grid(tuner, options, (const int64_t[3]){0}, &(const pace){0});
+  expect_grid(
+      tuner, options, (const int64_t[3]){0},
+      &(const pace){.least_s = mmci_tuner_writing_s(tuner), .s_per_mkn = usual_s_per_mkn(tuner)});
 }
 
 /* p->least_s: what a measurement for the steps took. */
@@ -473,7 +481,8 @@ static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
     if (status != MMC_OK) return status;
     all_s += took_s;
     count += (double)reach;
-    p->least_s = all_s / count + mmci_tuner_writing_s(tuner);
+    *p = (pace){.least_s = all_s / count + mmci_tuner_writing_s(tuner),
+                .s_per_mkn = usual_s_per_mkn(tuner)};
     expect_grid(tuner, options, steps, p);
   }
   return MMC_OK;
@@ -490,14 +499,13 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
       options->across < 0)
     return mmci_fail(error, MMC_E_ARG, "range: expected counts of at least 1, dense at least 2");
   int64_t steps[3] = {0};
-  pace p;
+  pace p = {0};
   mmci_grid grid[3];
   mmci_array *array;
   mmci_tuner_begin(tuner, MMCI_STAGE_STEPS, 0);
   mmci_array_expect(tuner, like, options);
-  mmc_status status = find_pace(tuner, like, options, &p, error);
-  if (status == MMC_OK) expect_grid(tuner, options, steps, &p);
-  if (status == MMC_OK) status = find_steps(tuner, like, options, steps, &p, error);
+  mmc_status status = find_steps(tuner, like, options, steps, &p, error);
+  if (status == MMC_OK) status = find_pace(tuner, like, options, &p, error);
   if (status == MMC_OK)
     status = choose_grid(mmci_tuner_left_s(tuner), steps, options, &p, grid, error);
   if (status == MMC_OK) status = mmci_array_create(like, grid, &array, error);
