@@ -57,18 +57,18 @@ int cli_progress_show_left(cli_progress *progress, double done, double left_s) {
   double now_s = cli_now_s();
   if (now_s < progress->next_s) return 0;
   progress->next_s = now_s + (progress->terminal ? bar_every_s : line_every_s);
-  done = done >= 0 && done <= 1 ? done : 0;
+  double percent = done >= 0 && done <= 1 ? floor(100 * done) : 0; /* 100 is all */
   const char *name = progress->call->self->name;
   char left[40] = "";
-  if (isfinite(left_s)) snprintf(left, sizeof left, ", %.0f s left", left_s);
+  if (isfinite(left_s)) snprintf(left, sizeof left, ", %.0f s left", ceil(left_s));
   if (progress->terminal) {
     char bar[41] = {0};
     memset(bar, '.', sizeof bar - 1);
-    memset(bar, '#', (size_t)(done * (double)(sizeof bar - 1)));
-    fprintf(stderr, "\rmmchain %s [%s] %3.0f %%%s\033[K", name, bar, 100 * done, left);
+    memset(bar, '#', (size_t)(percent / 100 * (double)(sizeof bar - 1)));
+    fprintf(stderr, "\rmmchain %s [%s] %3.0f %%%s\033[K", name, bar, percent, left);
     progress->drawn = true;
   } else {
-    fprintf(stderr, "mmchain %s: %.0f %% done%s\n", name, 100 * done, left);
+    fprintf(stderr, "mmchain %s: %.0f %% done%s\n", name, percent, left);
   }
   return 0;
 }

@@ -679,8 +679,10 @@ typedef struct mmc_tune_options {
   /* The facts of the model, which are measured in any case where they are not known: by itself for
    * dtype. */
   bool calibrate;
-  /* All with user; they must not use the context. progress is told the share done and the seconds
-   * left, as far as is known; it and decided return 0, or anything else to stop. NULL: none. */
+  /* All with user; they must not use the context. progress is told, before every measurement, the
+   * share done of all that is asked for, what earlier calls did included, which never falls and is
+   * less than 1, and the seconds left of this call: estimates, infinite where nothing is known. It
+   * and decided return 0, or anything else to stop. NULL: none. */
   int (*progress)(void *user, double done, double left_s);
   int (*decided)(void *user, const mmc_tuned *tuned);
   void *user;

@@ -139,10 +139,19 @@ static mmc_status add_products(tuning *t, mmci_error *error) {
 
 /* ---- told to the caller -------------------------------------------------------------------- */
 
+/* What is left of the budget. */
+static double budget_left_s(const tuning *t) {
+  if (t->options->budget_s == 0) return (double)INFINITY;
+  return fmax(0, t->options->budget_s - (t->machine.now_s(t->machine.user) - t->start_s));
+}
+
+/* Of other dtypes nothing is known yet: as much as of this one. */
 static int progress(void *user, double done, double left_s) {
   tuning *t = user;
   double all = (t->session + done) / t->sessions;
-  if (t->options->progress != NULL && t->options->progress(t->options->user, all, left_s) != 0)
+  double others = (t->sessions - t->session - 1) / (1 - done); /* in terms of what is left here */
+  double all_left_s = fmin(left_s * (1 + others), budget_left_s(t));
+  if (t->options->progress != NULL && t->options->progress(t->options->user, all, all_left_s) != 0)
     t->stopped = true;
   return t->stopped;
 }
@@ -235,16 +244,27 @@ static mmc_status calibrate_energy(session *s, mmci_error *error) {
   return status != MMC_OK || calibrated ? status : mmci_journal_energy(&s->journal, &model, error);
 }
 
-static mmc_status tune_range(session *s, mmci_error *error) {
+static bool has_range(const session *s) {
   const mmc_tune_options *o = s->tuning->options;
-  if (o->range == 0 || o->dtype != s->dtype) return MMC_OK;
-  mmc_op op_a = plain_op(s->dtype, o->op_a), op_b = plain_op(s->dtype, o->op_b);
-  mmci_gemm like = mmci_gemm_tight(s->dtype, s->tuning->precision, 1, 1, 1, op_a, op_b);
+  return o->range > 0 && o->dtype == s->dtype;
+}
+
+static mmci_gemm like_range(const session *s) {
+  const mmc_tune_options *o = s->tuning->options;
+  return mmci_gemm_tight(s->dtype, s->tuning->precision, 1, 1, 1, plain_op(s->dtype, o->op_a),
+                         plain_op(s->dtype, o->op_b));
+}
+
+static mmc_status tune_range(session *s, mmci_error *error) {
+  if (!has_range(s)) return MMC_OK;
+  const mmc_tune_options *o = s->tuning->options;
+  mmci_gemm like = like_range(s);
   mmci_array_options options = mmci_array_defaults(o->range);
   mmci_array *array;
   mmc_status status = mmci_tune_array(s->tuner, &like, &options, &array, error);
   if (status != MMC_OK) return status;
-  status = mmci_journal_array(&s->journal, array, op_a, op_b, error);
+  status = mmci_journal_array(&s->journal, array, plain_op(s->dtype, o->op_a),
+                              plain_op(s->dtype, o->op_b), error);
   mmci_array_destroy(array);
   return status;
 }
@@ -261,26 +281,42 @@ static mmc_status save_joules(session *s, const mmci_gemm *gemm, mmci_error *err
   return status == MMC_OK ? tell_saving(s->tuning, gemm, &saving, error) : status;
 }
 
-static mmc_status tune_products(session *s, mmci_error *error) {
-  tuning *t = s->tuning;
-  int64_t count = 0, decided;
+/* The products of the dtype, to gemms; how many. */
+static int64_t list_products(const session *s) {
+  const tuning *t = s->tuning;
+  int64_t count = 0;
   for (int64_t p = 0; p < t->count; p++) {
     const mmc_tune_product *product = &t->products[p];
     if (product->dtype == s->dtype)
       t->gemms[count++] = mmci_gemm_tight(s->dtype, t->precision, product->m, product->k,
                                           product->n, product->op_a, product->op_b);
   }
+  return count;
+}
+
+static mmc_status tune_products(session *s, int64_t count, mmci_error *error) {
+  tuning *t = s->tuning;
+  int64_t decided;
   if (!t->for_energy) return mmci_tune_set(s->tuner, t->gemms, count, t->choices, &decided, error);
   mmc_status status = MMC_OK;
-  for (int64_t p = 0; status == MMC_OK && p < count; p++)
+  for (int64_t p = 0; status == MMC_OK && p < count; p++) {
+    mmci_joules_expect(s->tuner, MMCI_STAGE_PRODUCTS, &t->gemms[p], -1);
     status = save_joules(s, &t->gemms[p], error);
+  }
   return status;
 }
 
-/* What is left of the budget. */
-static double left_s(const tuning *t) {
-  if (t->options->budget_s == 0) return (double)INFINITY;
-  return fmax(0, t->options->budget_s - (t->machine.now_s(t->machine.user) - t->start_s));
+/* All that is asked for, before any of it is measured. */
+static void expect_all(session *s, int64_t count) {
+  tuning *t = s->tuning;
+  if (has_range(s)) {
+    mmci_gemm like = like_range(s);
+    mmci_array_options options = mmci_array_defaults(t->options->range);
+    mmci_array_expect(s->tuner, &like, &options);
+  }
+  if (!t->for_energy) mmci_set_expect(s->tuner, t->gemms, count);
+  for (int64_t p = 0; t->for_energy && p < count; p++)
+    mmci_joules_expect(s->tuner, MMCI_STAGE_PRODUCTS, &t->gemms[p], 1);
 }
 
 static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
@@ -292,16 +328,18 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
                                &s.journal.fingerprint, error);
   if (status != MMC_OK) return status;
   mmci_tune_options options = mmci_tune_defaults();
-  options.budget_s = left_s(t);
+  options.budget_s = budget_left_s(t);
   options.progress = progress;
   options.progress_user = t;
   options.journal = mmci_journal_of(&s.journal);
   status = mmci_tuner_create(&t->machine, &options, &s.tuner, error);
   if (status != MMC_OK) return status;
+  int64_t count = list_products(&s);
+  expect_all(&s, count);
   status = calibrate(&s, error);
   if (status == MMC_OK && t->for_energy) status = calibrate_energy(&s, error);
   if (status == MMC_OK) status = tune_range(&s, error);
-  if (status == MMC_OK) status = tune_products(&s, error);
+  if (status == MMC_OK) status = tune_products(&s, count, error);
   t->report.measurements += mmci_tuner_measurements(s.tuner);
   mmci_tuner_destroy(s.tuner);
   return status;

@@ -40,6 +40,10 @@ static mmci_gemm product_of(const mmci_gemm *like, int64_t m, int64_t k, int64_t
   return gemm;
 }
 
+static double mkn_of(const mmci_gemm *gemm) {
+  return (double)gemm->m * (double)gemm->k * (double)gemm->n;
+}
+
 static mmc_status ask(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_measured *out,
                       mmci_error *error) {
   mmci_recipe plain = mmci_recipe_whole(0);
@@ -76,26 +80,39 @@ static int64_t step_of(const double *rises, int64_t reach) {
   return 1;
 }
 
-mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
-                          int64_t *step, mmci_error *error) {
+/* One of the products that steps are found from. */
+static mmci_gemm stair(const mmci_gemm *like, mmci_axis axis, int64_t x) {
+  mmci_gemm resized = mmci_gemm_resized(like, axis, x);
+  return product_of(like, resized.m, resized.k, resized.n);
+}
+
+/* *took_s: what measuring took, whenever that was. */
+static mmc_status find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
+                            int64_t *step, double *took_s, mmci_error *error) {
   /* rises[x]: from x to x+1, as far as it is beyond the noise of both. */
   double *rises = mmci_alloc_zeroed((size_t)reach + 1, sizeof *rises);
   if (rises == NULL) return mmci_fail_nomem(error, ((uint64_t)reach + 1) * sizeof *rises);
-  mmci_tuner_expect(tuner, reach);
   mmc_status status = MMC_OK;
   mmci_estimate before = {0, 0, (double)INFINITY};
+  *took_s = 0;
   for (int64_t x = 1; status == MMC_OK && x <= reach; x++) {
-    mmci_gemm resized = mmci_gemm_resized(like, axis, x);
-    mmci_gemm gemm = product_of(like, resized.m, resized.k, resized.n);
+    mmci_gemm gemm = stair(like, axis, x);
     mmci_measured measured;
     status = ask(tuner, &gemm, &measured, error);
     if (status != MMC_OK) break;
     rises[x - 1] = fmax(0, measured.seconds.low - before.high);
     before = measured.seconds;
+    *took_s += measured.cost_s;
   }
   if (status == MMC_OK) *step = step_of(rises, reach);
   free(rises);
   return status;
+}
+
+mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
+                          int64_t *step, mmci_error *error) {
+  double took_s;
+  return find_step(tuner, like, axis, reach, step, &took_s, error);
 }
 
 /* ---- the grid ------------------------------------------------------------------------------ */
@@ -125,19 +142,6 @@ static mmci_gemm grid_product(const mmci_array *array, int64_t at) {
 
 /* ---- measured ------------------------------------------------------------------------------ */
 
-static mmc_status measure_grid(mmci_tuner *tuner, mmci_array *array, mmci_error *error) {
-  int64_t count = mmci_array_count(array);
-  mmci_tuner_expect(tuner, count);
-  for (int64_t at = 0; at < count; at++) {
-    mmci_gemm gemm = grid_product(array, at);
-    mmci_measured measured;
-    mmc_status status = ask(tuner, &gemm, &measured, error);
-    if (status != MMC_OK) return status;
-    array->seconds[at] = measured.seconds.value;
-  }
-  return MMC_OK;
-}
-
 static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
   uint64_t z = (*state += 0x9E3779B97F4A7C15u);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -151,6 +155,12 @@ static int64_t random_size(const mmci_grid *grid, uint64_t *state) {
   double span = log((double)grid->values[grid->count - 1] / (double)grid->step);
   int64_t size = (int64_t)llround((double)grid->step * exp(share * span));
   return least(size, grid->values[grid->count - 1]);
+}
+
+/* Of random_size(). */
+static double mean_size(const mmci_grid *grid) {
+  double span = (double)grid->values[grid->count - 1] / (double)grid->step;
+  return (double)grid->step * (span > 1 ? (span - 1) / log(span) : 1);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -183,23 +193,32 @@ static int64_t tried_size(const mmci_grid *grid, bool on_grid, uint64_t *random)
   return grid->values[at] - (int64_t)(next_random(random) % (uint64_t)grid->step);
 }
 
+static bool is_enough(const trials *t) {
+  return t->error_count == t->most && t->count == t->most;
+}
+
+/* What is tried next: false when nothing of it is to be measured. */
+static bool next_trial(const mmci_array *array, bool on_grid, const trials *t, uint64_t *random,
+                       mmci_gemm *gemm, mmci_choice *choice, bool *is_cut) {
+  int64_t size[3];
+  for (int i = 0; i < 3; i++) size[i] = tried_size(&array->grid[i], on_grid, random);
+  *gemm = product_of(&array->like, size[0], size[1], size[2]);
+  if (!mmci_array_choose(array, gemm->m, gemm->k, gemm->n, choice)) return false;
+  *is_cut = choice->recipe.count > 1 && t->count < t->most;
+  return *is_cut || t->error_count < t->most;
+}
+
 /* One random size: how wrong its time is, and what the cut that is predicted to be best gains. */
 static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, bool on_grid,
                            uint64_t *random, trials *t, mmci_error *error) {
-  int64_t size[3];
-  for (int i = 0; i < 3; i++) size[i] = tried_size(&array->grid[i], on_grid, random);
-  mmci_gemm gemm = product_of(&array->like, size[0], size[1], size[2]);
+  mmci_gemm gemm;
   mmci_choice choice;
-  if (!mmci_array_choose(array, gemm.m, gemm.k, gemm.n, &choice)) return MMC_OK;
-  bool is_cut = choice.recipe.count > 1 && t->count < t->most;
+  bool is_cut;
+  if (!next_trial(array, on_grid, t, random, &gemm, &choice, &is_cut)) return MMC_OK;
   mmci_measured measured = {0};
-  mmc_status status = MMC_OK;
-  if (is_cut)
-    status = mmci_tuner_ask(tuner, MMCI_ASK_COMPARE, &gemm, &choice.recipe, &measured, error);
-  else if (t->error_count < t->most)
-    status = ask(tuner, &gemm, &measured, error);
-  else
-    return MMC_OK;
+  mmc_status status =
+      is_cut ? mmci_tuner_ask(tuner, MMCI_ASK_COMPARE, &gemm, &choice.recipe, &measured, error)
+             : ask(tuner, &gemm, &measured, error);
   if (status != MMC_OK) return status;
   double plain_s = is_cut ? measured.plain_s : measured.seconds.value;
   if (is_cut && !(plain_s > 0)) return MMC_OK; /* not supported */
@@ -209,16 +228,67 @@ static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, bool on_g
   return MMC_OK;
 }
 
+/* The array tells what will be tried. */
+static void expect_trials(mmci_tuner *tuner, mmci_stage stage, const mmci_array *array,
+                          bool on_grid, const mmci_array_options *options) {
+  uint64_t random = options->seed + on_grid;
+  trials t = {.most = options->checks};
+  *mmci_tuner_expected(tuner, stage) = (mmci_work){0};
+  for (int c = 0; c < options->checks * TRIES && !is_enough(&t); c++) {
+    mmci_gemm gemm;
+    mmci_choice choice;
+    bool is_cut;
+    if (!next_trial(array, on_grid, &t, &random, &gemm, &choice, &is_cut)) continue;
+    mmci_recipe plain = mmci_recipe_whole(0);
+    mmci_tuner_expect(tuner, stage, is_cut ? MMCI_ASK_COMPARE : MMCI_ASK_TIME, &gemm,
+                      is_cut ? &choice.recipe : &plain);
+    t.error_count += t.error_count < t.most;
+    t.count += is_cut;
+  }
+}
+
+/* As far as the array is measured: all of the m that are less than values[first]. */
+static void guess_trials(mmci_tuner *tuner, const mmci_array *array, int first,
+                         const mmci_array_options *options) {
+  mmci_array begun = *array;
+  begun.grid[0].count = first;
+  double larger = mean_size(&array->grid[0]) / mean_size(&begun.grid[0]);
+  for (int on_grid = 0; on_grid < 2; on_grid++) {
+    mmci_stage stage = on_grid ? MMCI_STAGE_TRIALS : MMCI_STAGE_TRIALS_BETWEEN;
+    mmci_work *work = mmci_tuner_expected(tuner, stage);
+    expect_trials(tuner, stage, &begun, on_grid, options);
+    for (int q = 0; q < MMCI_QUESTIONS; q++) work->mkn[q] *= larger;
+  }
+}
+
+static mmc_status measure_grid(mmci_tuner *tuner, mmci_array *array,
+                               const mmci_array_options *options, mmci_error *error) {
+  int64_t count = mmci_array_count(array), of_m = count / array->grid[0].count;
+  mmci_recipe plain = mmci_recipe_whole(0);
+  mmci_tuner_begin(tuner, MMCI_STAGE_GRID, 0);
+  for (int64_t at = 0; at < count; at++) {
+    mmci_gemm gemm = grid_product(array, at);
+    mmci_tuner_expect(tuner, MMCI_STAGE_GRID, MMCI_ASK_TIME, &gemm, &plain);
+  }
+  for (int64_t at = 0; at < count; at++) {
+    if (at > 0 && at % of_m == 0) guess_trials(tuner, array, (int)(at / of_m), options);
+    mmci_gemm gemm = grid_product(array, at);
+    mmci_measured measured;
+    mmc_status status = ask(tuner, &gemm, &measured, error);
+    if (status != MMC_OK) return status;
+    array->seconds[at] = measured.seconds.value;
+  }
+  return MMC_OK;
+}
+
 /* Random sizes until there are enough of both, or it takes too many, or spare_s are left. */
 static mmc_status try_sizes(mmci_tuner *tuner, const mmci_array *array, bool on_grid,
                             const mmci_array_options *options, double spare_s, trials *t,
                             mmci_error *error) {
   uint64_t random = options->seed + on_grid;
   mmc_status status = MMC_OK;
-  mmci_tuner_expect(tuner, 2 * options->checks);
-  for (int c = 0; status == MMC_OK && c < options->checks * TRIES; c++) {
-    bool enough = t->error_count == t->most && t->count == t->most;
-    if (enough || (t->error_count > 0 && mmci_tuner_left_s(tuner) < spare_s)) break;
+  for (int c = 0; status == MMC_OK && c < options->checks * TRIES && !is_enough(t); c++) {
+    if (t->error_count > 0 && mmci_tuner_left_s(tuner) < spare_s) break;
     status = try_size(tuner, array, on_grid, &random, t, error);
   }
   return status;
@@ -261,9 +331,12 @@ static mmc_status find_trust(mmci_tuner *tuner, mmci_array *array,
     status = mmci_fail_nomem(error, most * (sizeof *t.cuts + sizeof *t.errors));
   double least_gain = mmci_tuner_options(tuner)->least_gain, left_s = mmci_tuner_left_s(tuner);
   mmci_trust trust = {0};
-  array->trust = (mmci_trust){.margin = least_gain, .between = least_gain};
   for (int on_grid = 1; status == MMC_OK && on_grid >= 0; on_grid--) {
     double spare_s = isfinite(left_s) ? left_s * (on_grid ? half_spare_share : spare_share) : 0;
+    mmci_stage stage = on_grid ? MMCI_STAGE_TRIALS : MMCI_STAGE_TRIALS_BETWEEN;
+    mmci_tuner_begin(tuner, stage, spare_s);
+    expect_trials(tuner, stage, array, on_grid, options);
+    if (on_grid) expect_trials(tuner, MMCI_STAGE_TRIALS_BETWEEN, array, false, options);
     t.count = t.error_count = 0;
     status = try_sizes(tuner, array, on_grid, options, spare_s, &t, error);
     if (status == MMC_OK)
@@ -293,10 +366,9 @@ static double grid_s(const mmci_grid grid[3], const pace *p) {
 /* The densest grid that the budget is thought to allow, or else the thinnest; what is dense along
  * the whole range comes before what is dense among small sizes. Without a budget, sizes are as
  * dense at all scales: evenly spaced ones take too long. */
-static mmc_status choose_grid(const mmci_tuner *tuner, const int64_t steps[3],
+static mmc_status choose_grid(double left_s, const int64_t steps[3],
                               const mmci_array_options *options, const pace *p, mmci_grid grid[3],
                               mmci_error *error) {
-  double left_s = mmci_tuner_left_s(tuner);
   for (int across = isfinite(left_s) ? options->across : 0;; across /= 2) {
     if (across < 4) across = 0;
     for (int dense = options->dense; dense >= 2; dense /= 2) {
@@ -313,34 +385,105 @@ static mmc_status choose_grid(const mmci_tuner *tuner, const int64_t steps[3],
                    MMCI_ARRAY_VALUES, options->most[0], options->most[1], options->most[2]);
 }
 
-/* least_s: what a measurement of those so far took. */
-static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
-                            const mmci_array_options *options, double least_s, pace *p,
-                            mmci_error *error) {
-  int64_t size[3]; /* a quarter of all, for a product that takes longer than measuring does */
+/* A product that takes longer than measuring does: a quarter of all. */
+static mmci_gemm large_product(const mmci_gemm *like, const mmci_array_options *options) {
+  int64_t size[3];
   for (int i = 0; i < 3; i++) {
     int64_t beside = least(options->beside, options->most[i]), quarter = options->most[i] / 4;
     size[i] = quarter > beside ? quarter : beside;
   }
-  mmci_gemm large = product_of(like, size[0], size[1], size[2]);
-  mmci_measured measured;
-  mmc_status status = ask(tuner, &large, &measured, error);
-  if (status != MMC_OK) return status;
-  double mkn = (double)size[0] * (double)size[1] * (double)size[2];
-  *p = (pace){.least_s = least_s, .s_per_mkn = RUNS * measured.seconds.value / mkn};
-  return MMC_OK;
+  return product_of(like, size[0], size[1], size[2]);
 }
 
-static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
-                             const mmci_array_options *options, int64_t steps[3],
-                             mmci_error *error) {
+static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
+                            const mmci_array_options *options, pace *p, mmci_error *error) {
+  mmci_gemm large = large_product(like, options);
+  mmci_measured measured;
+  mmc_status status = ask(tuner, &large, &measured, error);
+  if (status == MMC_OK) p->s_per_mkn = RUNS * measured.seconds.value / mkn_of(&large);
+  return status;
+}
+
+/* By what was measured so far, before the large product is. */
+static double usual_s_per_mkn(const mmci_tuner *tuner) {
+  mmci_work call = {0}, product = {0};
+  mmci_work_add(&call, MMCI_ASK_TIME, 1, 0);
+  mmci_work_add(&product, MMCI_ASK_TIME, 1, 1e9);
+  return (mmci_tuner_work_s(tuner, &product) - mmci_tuner_work_s(tuner, &call)) * 1e-9;
+}
+
+/* Steps are looked for along axis with the other sizes in the middle. */
+static mmci_gemm middle_product(const mmci_gemm *like, const mmci_array_options *options) {
   int64_t beside[3];
   for (int i = 0; i < 3; i++) beside[i] = least(options->beside, options->most[i]);
-  mmci_gemm middle = product_of(like, beside[0], beside[1], beside[2]);
+  return product_of(like, beside[0], beside[1], beside[2]);
+}
+
+static int64_t reach_of(const mmci_array_options *options, int axis) {
+  return least(options->reach, options->most[axis]);
+}
+
+/* Of the steps that are known, and of 8 where they are not: the grid that would be chosen now, and
+ * trials of its mean product, of which some are of cuts. */
+static void expect_grid(mmci_tuner *tuner, const mmci_array_options *options,
+                        const int64_t steps[3], const pace *p) {
+  double left_s = mmci_tuner_left_s(tuner);
+  left_s -= mmci_tuner_work_s(tuner, mmci_tuner_expected(tuner, MMCI_STAGE_STEPS));
+  int64_t guess[3];
+  mmci_grid grid[3];
+  mmci_error ignored;
+  for (int i = 0; i < 3; i++) guess[i] = steps[i] > 0 ? steps[i] : least(8, options->most[i]);
+  if (choose_grid(left_s, guess, options, p, grid, &ignored) != MMC_OK) return;
+  double count = 1, sums = 1, mean = 1;
   for (int i = 0; i < 3; i++) {
-    mmc_status status = mmci_find_step(tuner, &middle, (mmci_axis)(MMCI_AXIS_M + i),
-                                       least(options->reach, options->most[i]), &steps[i], error);
+    double sum = 0;
+    for (int j = 0; j < grid[i].count; j++) sum += (double)grid[i].values[j];
+    count *= grid[i].count;
+    sums *= sum;
+    mean *= mean_size(&grid[i]);
+  }
+  mmci_work points = {0}, trials = {0};
+  mmci_work_add(&points, MMCI_ASK_TIME, count, sums / count);
+  mmci_work_add(&trials, MMCI_ASK_TIME, options->checks, mean);
+  mmci_work_add(&trials, MMCI_ASK_COMPARE, options->checks / 4.0, mean);
+  *mmci_tuner_expected(tuner, MMCI_STAGE_GRID) = points;
+  *mmci_tuner_expected(tuner, MMCI_STAGE_TRIALS) = trials;
+  *mmci_tuner_expected(tuner, MMCI_STAGE_TRIALS_BETWEEN) = trials;
+}
+
+void mmci_array_expect(mmci_tuner *tuner, const mmci_gemm *like,
+                       const mmci_array_options *options) {
+  mmci_gemm middle = middle_product(like, options), large = large_product(like, options);
+  mmci_recipe plain = mmci_recipe_whole(0);
+  *mmci_tuner_expected(tuner, MMCI_STAGE_STEPS) = (mmci_work){0};
+  for (int i = 0; i < 3; i++)
+    for (int64_t x = 1; x <= reach_of(options, i); x++) {
+      mmci_gemm gemm = stair(&middle, (mmci_axis)(MMCI_AXIS_M + i), x);
+      mmci_tuner_expect(tuner, MMCI_STAGE_STEPS, MMCI_ASK_TIME, &gemm, &plain);
+    }
+  mmci_tuner_expect(tuner, MMCI_STAGE_STEPS, MMCI_ASK_TIME, &large, &plain);
+  expect_grid(
+      tuner, options, (const int64_t[3]){0},
+      &(const pace){.least_s = mmci_tuner_writing_s(tuner), .s_per_mkn = usual_s_per_mkn(tuner)});
+}
+
+/* p->least_s: what a measurement for the steps took. */
+static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
+                             const mmci_array_options *options, int64_t steps[3], pace *p,
+                             mmci_error *error) {
+  mmci_gemm middle = middle_product(like, options);
+  double all_s = 0, count = 0;
+  for (int i = 0; i < 3; i++) {
+    double took_s;
+    int64_t reach = reach_of(options, i);
+    mmc_status status =
+        find_step(tuner, &middle, (mmci_axis)(MMCI_AXIS_M + i), reach, &steps[i], &took_s, error);
     if (status != MMC_OK) return status;
+    all_s += took_s;
+    count += (double)reach;
+    *p = (pace){.least_s = all_s / count + mmci_tuner_writing_s(tuner),
+                .s_per_mkn = usual_s_per_mkn(tuner)};
+    expect_grid(tuner, options, steps, p);
   }
   return MMC_OK;
 }
@@ -355,21 +498,21 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
   if (options->reach < 1 || options->beside < 1 || options->dense < 2 || options->checks < 1 ||
       options->across < 0)
     return mmci_fail(error, MMC_E_ARG, "range: expected counts of at least 1, dense at least 2");
-  int64_t steps[3];
-  pace p;
+  int64_t steps[3] = {0};
+  pace p = {0};
   mmci_grid grid[3];
   mmci_array *array;
-  double left_s = mmci_tuner_left_s(tuner);
-  int64_t measurements = mmci_tuner_measurements(tuner);
-  mmc_status status = find_steps(tuner, like, options, steps, error);
-  measurements = mmci_tuner_measurements(tuner) - measurements;
-  double took_s = isfinite(left_s) ? left_s - mmci_tuner_left_s(tuner) : 0;
-  double least_s = measurements > 0 ? took_s / (double)measurements : 0;
-  if (status == MMC_OK) status = find_pace(tuner, like, options, least_s, &p, error);
-  if (status == MMC_OK) status = choose_grid(tuner, steps, options, &p, grid, error);
+  mmci_tuner_begin(tuner, MMCI_STAGE_STEPS, 0);
+  mmci_array_expect(tuner, like, options);
+  mmc_status status = find_steps(tuner, like, options, steps, &p, error);
+  if (status == MMC_OK) status = find_pace(tuner, like, options, &p, error);
+  if (status == MMC_OK)
+    status = choose_grid(mmci_tuner_left_s(tuner), steps, options, &p, grid, error);
   if (status == MMC_OK) status = mmci_array_create(like, grid, &array, error);
   if (status != MMC_OK) return status;
-  status = measure_grid(tuner, array, error);
+  double least_gain = mmci_tuner_options(tuner)->least_gain;
+  array->trust = (mmci_trust){.margin = least_gain, .between = least_gain};
+  status = measure_grid(tuner, array, options, error);
   if (status == MMC_OK) status = find_trust(tuner, array, options, error);
   if (status != MMC_OK) {
     mmci_array_destroy(array);

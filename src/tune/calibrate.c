@@ -26,7 +26,7 @@ mmc_status mmci_calibrate(mmci_tuner *tuner, mmc_dtype dtype, mmci_precision pre
   mmci_recipe plain = mmci_recipe_whole(0);
   int count = 0;
   double best_pace = 0;
-  mmci_tuner_expect(tuner, SHAPES);
+  mmci_tuner_begin(tuner, MMCI_STAGE_FACTS, 0);
   for (int s = 0; s < SHAPES; s++) {
     mmci_gemm gemm = mmci_gemm_tight(dtype, precision, shapes[s][0], shapes[s][1], shapes[s][2],
                                      MMC_OP_N, MMC_OP_N);

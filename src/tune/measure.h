@@ -40,6 +40,8 @@ typedef struct mmci_measure_options {
   const mmci_meter_ops *meter_ops; /* NULL: no joules */
   mmci_meter *meter;               /* must stay */
   double window_s;                 /* of joules at least: 2 */
+  double (*now_s)(void *user);     /* the host's clock; NULL: the monotonic one */
+  void *clock_user;
 } mmci_measure_options;
 
 mmci_measure_options mmci_measure_defaults(void);

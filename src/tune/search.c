@@ -37,6 +37,8 @@ static const double filling_share = 0.75;
 /* Times of the whole product that a point of all axes costs, for each variant: half for m and for
  * n, one for k, whose parts are timed twice, and what cutting the parts again adds. */
 static const double point_price = 3;
+/* What cutting parts again multiplies the times along an axis by, before any was cut. */
+static const double second_sight = 2;
 /* What a piece more must gain, in least gains, so that of recipes that noise alone tells apart the
  * one with fewer pieces is taken. */
 static const double piece_price = 0.1;
@@ -69,6 +71,15 @@ typedef struct part {
 /* Whether that part of the product's share is spent; never without a budget. */
 static bool is_spent(const search *s, double part) {
   return isfinite(s->share_s) && s->left_s - mmci_tuner_left_s(s->tuner) > part * s->share_s;
+}
+
+/* What is left of the budget when the product's share is spent. */
+static double spare_of(const search *s) {
+  return isfinite(s->share_s) ? s->left_s - s->share_s : 0;
+}
+
+static double mkn_of(const mmci_gemm *gemm) {
+  return (double)gemm->m * (double)gemm->k * (double)gemm->n;
 }
 
 static int64_t at_least_1(int64_t value) {
@@ -158,15 +169,31 @@ static bool is_needed(const ladder *l, int family, int state, int i) {
   return family == ON_GRID || state == ADDING;
 }
 
-static int64_t ladder_answers(const ladder *l) {
-  return (int64_t)(l->count + 1) * (last_family(l) + 1) * (last_state(l) + 1);
-}
-
 static mmci_gemm sized(const ladder *l, int family, int state, int i) {
   int64_t size = i * l->grid + (family == WITH_REST ? l->rest : 0);
   mmci_gemm gemm = mmci_gemm_resized(&l->gemm, l->axis, size);
   if (state == ADDING) gemm.accumulate = true;
   return gemm;
+}
+
+/* Calls visit with every size that filling the ladder times. */
+static void each_size(const ladder *l, void (*visit)(void *user, const mmci_gemm *gemm),
+                      void *user) {
+  for (int family = ON_GRID; family <= last_family(l); family++)
+    for (int i = family == ON_GRID ? 1 : 0; i <= l->count; i++)
+      for (int state = AS_PRODUCT; state <= last_state(l); state++) {
+        mmci_gemm gemm = sized(l, family, state, i);
+        if (is_needed(l, family, state, i)) visit(user, &gemm);
+      }
+}
+
+static void expect_leaf(void *user, const mmci_gemm *gemm) {
+  search *s = (search *)user;
+  mmci_gemm alone = tight(gemm);
+  for (int v = 0; v < s->variant_count; v++) {
+    mmci_recipe recipe = mmci_recipe_whole(s->variants[v]);
+    mmci_tuner_expect(s->tuner, MMCI_STAGE_PRODUCT, MMCI_ASK_TIME, &alone, &recipe);
+  }
 }
 
 /* The best composition of a cell of which all smaller ones are known. */
@@ -204,6 +231,48 @@ static mmc_status fill_ladder(search *s, ladder *l) {
   return MMC_OK;
 }
 
+/* ---- what is expected ---------------------------------------------------------------------- */
+
+/* The axes that a product is cut along, a set of bits. Not along k for halves: each part of their
+ * sums would be rounded. */
+static int axes_of(const mmci_gemm *gemm) {
+  bool half = gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16;
+  return 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_N | (half ? 0 : 1 << MMCI_AXIS_K);
+}
+
+static void count_leaf(void *user, const mmci_gemm *gemm) {
+  mmci_work_add(user, MMCI_ASK_TIME, 1, mkn_of(gemm));
+}
+
+/* Filling the ladder of an axis, with one variant. */
+static mmci_work work_of_axis(const mmci_tune_options *options, int points, const mmci_gemm *gemm,
+                              mmci_axis axis) {
+  mmci_work work = {0};
+  if ((axes_of(gemm) >> axis & 1) == 0) return work;
+  ladder l = ladder_of(options, points, gemm, axis);
+  each_size(&l, count_leaf, &work);
+  return work;
+}
+
+/* Comparing the finalists and confirming one. */
+static mmci_work work_of_decision(const mmci_tune_options *options, const mmci_gemm *gemm) {
+  mmci_work work = {0};
+  mmci_work_add(&work, MMCI_ASK_COMPARE, options->finalists, mkn_of(gemm));
+  mmci_work_add(&work, MMCI_ASK_CONFIRM, 1, mkn_of(gemm));
+  return work;
+}
+
+/* What deciding a product takes at first sight: of variants and cuts only the first, of which none
+ * is followed. */
+static mmci_work work_of_product(const mmci_tune_options *options, const mmci_gemm *gemm) {
+  mmci_work work = work_of_decision(options, gemm);
+  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
+    mmci_work cuts = work_of_axis(options, options->most_points, gemm, axis);
+    mmci_work_join(&work, &cuts, second_sight);
+  }
+  return work;
+}
+
 /* ---- all axes ------------------------------------------------------------------------------ */
 
 static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out);
@@ -227,13 +296,32 @@ static mmc_status build(search *s, const ladder *l, int family, int state, int i
   return MMC_OK;
 }
 
+/* The first cuts of all parts of a cell along axes. */
+static void expect_parts(search *s, const ladder *l, int family, int state, int i, int axes) {
+  int cut = l->cells[family][state][i].cut, rest_state = state;
+  if (l->axis == MMCI_AXIS_K) rest_state = last_state(l);
+  if (cut != 0) {
+    expect_parts(s, l, ON_GRID, state, cut, axes);
+    expect_parts(s, l, family, rest_state, i - cut, axes);
+    return;
+  }
+  mmci_gemm gemm = sized(l, family, state, i);
+  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
+    if ((axes >> axis & 1) == 0) continue;
+    ladder part = ladder_of(s->options, s->points, &gemm, axis);
+    each_size(&part, expect_leaf, s);
+  }
+}
+
 /* The part by the best composition along one axis; untouched when none is better. */
 static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
   mmc_status status = fill_ladder(s, l);
   if (status != MMC_OK || !l->is_filled) return status;
   if (l->cells[last_family(l)][AS_PRODUCT][l->count].cut == 0) return MMC_OK;
   part made;
-  status = build(s, l, last_family(l), AS_PRODUCT, l->count, axes & ~(1 << l->axis), &made);
+  int others = axes & ~(1 << l->axis);
+  expect_parts(s, l, last_family(l), AS_PRODUCT, l->count, others);
+  status = build(s, l, last_family(l), AS_PRODUCT, l->count, others, &made);
   if (status == MMC_OK && made.seconds < out->seconds) *out = made;
   return status;
 }
@@ -244,7 +332,6 @@ static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out)
   for (mmci_axis axis = MMCI_AXIS_M; status == MMC_OK && axis <= MMCI_AXIS_N; axis++) {
     if ((axes >> axis & 1) == 0 || is_spent(s, looking_share)) continue;
     ladder l = ladder_of(s->options, s->points, gemm, axis);
-    mmci_tuner_expect(s->tuner, ladder_answers(&l) * s->variant_count);
     status = improve_along(s, &l, axes, out);
   }
   return status;
@@ -322,13 +409,6 @@ static mmc_status add_two_way(search *s, const ladder *l, double whole_s) {
   return status;
 }
 
-/* The axes that a product is cut along, a set of bits. Not along k for halves: each part of their
- * sums would be rounded. */
-static int axes_of(const mmci_gemm *gemm) {
-  bool half = gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16;
-  return 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_N | (half ? 0 : 1 << MMCI_AXIS_K);
-}
-
 static mmc_status add_cuts(search *s, mmci_axis axis) {
   if ((axes_of(&s->gemm) >> axis & 1) == 0 || is_spent(s, looking_share)) return MMC_OK;
   part whole;
@@ -362,7 +442,8 @@ static mmc_status add_variants(search *s) {
   const mmci_machine *machine = mmci_tuner_machine(s->tuner);
   int count = machine->variants(machine->user, &s->gemm);
   double best_s[PIECE_VARIANTS], cost_s = 0;
-  mmci_tuner_expect(s->tuner, count + 1);
+  mmci_work_add(mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT), MMCI_ASK_TIME, count + 1,
+                mkn_of(&s->gemm));
   s->variant_count = 0;
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST; v++) {
     mmci_measured measured;
@@ -391,7 +472,8 @@ static mmc_status add_padding(search *s) {
   recipe.pad = pad;
   mmci_gemm padded = mmci_recipe_padded(&recipe, gemm);
   int count = machine->variants(machine->user, &padded);
-  mmci_tuner_expect(s->tuner, count + 1);
+  mmci_work_add(mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT), MMCI_ASK_TIME, count + 1,
+                mkn_of(gemm));
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST && !is_spent(s, looking_share); v++) {
     mmci_measured measured;
     recipe.nodes[0].variant = v;
@@ -420,15 +502,32 @@ static bool is_worth_it(const search *s, const mmci_measured *measured) {
          measured->plain_s - measured->seconds.value >= mmci_tuner_machine(s->tuner)->least_s;
 }
 
+/* Whether a candidate is compared; those before it were asked. */
+static bool is_finalist(const search *s, const candidate *c, int compared[2]) {
+  return compared[c->recipe.lanes > 1]++ < s->options->finalists;
+}
+
+static void expect_comparisons(search *s) {
+  int compared[2] = {0, 0};
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
+  for (int c = 0; c < s->count; c++)
+    if (is_finalist(s, &s->candidates[c], compared))
+      mmci_tuner_expect(s->tuner, MMCI_STAGE_PRODUCT, MMCI_ASK_COMPARE, &s->gemm,
+                        &s->candidates[c].recipe);
+  mmci_work *rest = mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST);
+  *rest = (mmci_work){0};
+  if (s->count > 0) mmci_work_add(rest, MMCI_ASK_CONFIRM, 1, mkn_of(&s->gemm));
+}
+
 /* Compares the best predictions; those of pieces at once are of another kind and have places of
  * their own. Leaves in candidates those that are surely faster, the best first. */
 static mmc_status compare(search *s) {
   qsort(s->candidates, (size_t)s->count, sizeof s->candidates[0], by_prediction);
+  expect_comparisons(s);
   int compared[2] = {0, 0}, kept = 0;
   for (int c = 0; c < s->count; c++) {
     candidate finalist = s->candidates[c];
-    bool at_once = finalist.recipe.lanes > 1, enough = is_spent(s, comparing_share);
-    if (enough || compared[at_once]++ >= s->options->finalists) continue;
+    if (is_spent(s, comparing_share) || !is_finalist(s, &finalist, compared)) continue;
     mmci_measured measured;
     mmc_status status =
         mmci_tuner_ask(s->tuner, MMCI_ASK_COMPARE, &s->gemm, &finalist.recipe, &measured, s->error);
@@ -452,6 +551,7 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   mmci_gemm alone = tight(&s->gemm);
   mmci_recipe plain = mmci_recipe_whole(0);
   mmci_measured measured;
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT_REST, 0);
   mmc_status status = mmci_tuner_ask(s->tuner, MMCI_ASK_TIME, &alone, &plain, &measured, s->error);
   if (status != MMC_OK) return status;
   *choice = (mmci_choice){.recipe = plain,
@@ -476,24 +576,49 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   return MMC_OK;
 }
 
-static mmc_status decide(search *s, mmci_choice *choice) {
-  static const mmci_axis likeliest_first[] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
-  mmc_status status = add_variants(s);
-  if (status == MMC_OK) status = add_padding(s);
-  for (int i = 0; status == MMC_OK && i < 3; i++) status = add_cuts(s, likeliest_first[i]);
-  if (status == MMC_OK) status = compare(s);
-  if (status == MMC_OK) status = confirm(s, choice);
+enum { AXES = 3 };
+static const mmci_axis likeliest_first[AXES] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
+
+/* What is to be measured first along one axis; the others turn out to take so many times what they
+ * do at first sight. */
+static void expect_cuts(search *s, int done, double times) {
+  ladder l = ladder_of(s->options, s->points, &s->gemm, likeliest_first[done]);
+  mmci_work rest = work_of_decision(s->options, &s->gemm);
+  for (int i = done + 1; i < AXES; i++) {
+    mmci_work cuts = work_of_axis(s->options, s->points, &s->gemm, likeliest_first[i]);
+    mmci_work_join(&rest, &cuts, times * s->variant_count);
+  }
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
+  *mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST) = rest;
+  if ((axes_of(&s->gemm) >> l.axis & 1) != 0) each_size(&l, expect_leaf, s);
+}
+
+static mmc_status add_all_cuts(search *s) {
+  double began_s = mmci_tuner_done_s(s->tuner), times = second_sight;
+  mmci_work first = {0};
+  mmc_status status = MMC_OK;
+  for (int i = 0; status == MMC_OK && i < AXES; i++) {
+    mmci_work cuts = work_of_axis(s->options, s->points, &s->gemm, likeliest_first[i]);
+    expect_cuts(s, i, times);
+    status = add_cuts(s, likeliest_first[i]);
+    mmci_work_join(&first, &cuts, s->variant_count);
+    /* As those so far, and one as usual. */
+    double first_s = mmci_tuner_work_s(s->tuner, &first), mean_s = first_s / (i + 1);
+    double took_s = mmci_tuner_done_s(s->tuner) - began_s;
+    if (first_s > 0) times = (took_s + second_sight * mean_s) / (first_s + mean_s);
+  }
   return status;
 }
 
-/* What deciding a product asks for at first sight: no variants, no cut that is followed. */
-static int64_t first_answers(const mmci_tune_options *options, const mmci_gemm *gemm) {
-  int64_t answers = options->finalists + 1;
-  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
-    ladder l = ladder_of(options, options->most_points, gemm, axis);
-    answers += ladder_answers(&l);
-  }
-  return answers;
+static mmc_status decide(search *s, mmci_choice *choice) {
+  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
+  *mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST) = work_of_product(s->options, &s->gemm);
+  mmc_status status = add_variants(s);
+  if (status == MMC_OK) status = add_padding(s);
+  if (status == MMC_OK) status = add_all_cuts(s);
+  if (status == MMC_OK) status = compare(s);
+  if (status == MMC_OK) status = confirm(s, choice);
+  return status;
 }
 
 /* Within about share_s, or in the time it takes when that is infinite. */
@@ -519,19 +644,38 @@ static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, double shar
   return status;
 }
 
+void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count) {
+  mmci_work *work = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
+  *work = (mmci_work){0};
+  for (int64_t g = 0; g < count; g++) {
+    mmci_work one = work_of_product(mmci_tuner_options(tuner), &gemms[g]);
+    mmci_work_join(work, &one, 1);
+  }
+}
+
 mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
                          mmci_choice *choices, int64_t *decided, mmci_error *error) {
   *decided = 0;
-  for (int64_t g = 0; g < count; g++) {
+  for (int64_t g = 0; g < count; g++)
     if (gemms[g].variant != 0)
       return mmci_fail(error, MMC_E_ARG, "product: expected variant 0, got %d", gemms[g].variant);
-    mmci_tuner_expect(tuner, first_answers(mmci_tuner_options(tuner), &gemms[g]));
-  }
   mmc_status status = MMC_OK;
+  mmci_set_expect(tuner, gemms, count);
+  mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
+  mmci_work rest = *later;
+  double first_s = 0,
+         took_s = 0; /* products at first sight and as it was, the last weighing most */
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
     double share_s = mmci_tuner_left_s(tuner) / (double)(count - g);
+    mmci_work one = work_of_product(mmci_tuner_options(tuner), &gemms[g]);
+    double one_s = mmci_tuner_work_s(tuner, &one), began_s = mmci_tuner_done_s(tuner);
+    mmci_work_join(&rest, &one, -1);
+    *later = (mmci_work){0};
+    mmci_work_join(later, &rest, one_s > 0 ? (took_s + one_s) / (first_s + one_s) : 1);
     status = tune_one(tuner, &gemms[g], share_s, &choices[g], error);
     if (status == MMC_OK) ++*decided;
+    first_s = (first_s + mmci_tuner_work_s(tuner, &one)) / 2;
+    took_s = (took_s + mmci_tuner_done_s(tuner) - began_s) / 2;
   }
   return status;
 }

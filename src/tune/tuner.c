@@ -13,14 +13,34 @@ typedef struct entry {
   mmci_measured measured;
 } entry;
 
+/* What the measurements of a question took: at least, and all. */
+typedef struct pace {
+  double count, mkn, least_s, all_s;
+} pace;
+
 struct mmci_tuner {
   mmci_machine machine;
   mmci_tune_options options;
   entry *entries;
   size_t capacity, count; /* capacity is a power of two */
-  double start_s, done;
-  int64_t expected, answered, measurements;
+  double start_s;
+  int64_t measurements;
+  pace paces[MMCI_QUESTIONS];
+  mmci_work expected[MMCI_STAGES];
+  mmci_stage stage;
+  double spare_s;          /* of the budget, at the end of the stage */
+  double known, known_s;   /* measurements, whenever they were made, and what they took */
+  double fresh, writing_s; /* those of this session, and what else they took: the journal */
+  double share;            /* done, as it was told */
 };
+
+enum { FEW = 4 }; /* measurements that say less of others than what is usual */
+/* Of what is measured in turns, by what is timed alone; of joules, whose window is two seconds. */
+static const double turns_price = 6, joules_s = 2;
+/* For a journal to record a measurement, before one was. */
+static const double usual_writing_s = 5e-4;
+/* No measurement takes less, and before one not all is done. */
+static const double tick_s = 1e-9, most_share = 1 - 1e-9;
 
 mmci_tune_options mmci_tune_defaults(void) {
   return (mmci_tune_options){
@@ -57,8 +77,22 @@ static mmc_status grow(mmci_tuner *tuner, mmci_error *error) {
   return MMC_OK;
 }
 
-static mmc_status remember(mmci_tuner *tuner, const char *key, const mmci_measured *measured,
-                           mmci_error *error) {
+static double mkn_of(const mmci_gemm *gemm) {
+  return (double)gemm->m * (double)gemm->k * (double)gemm->n;
+}
+
+static void add_pace(mmci_tuner *tuner, mmci_question question, double mkn, double cost_s) {
+  pace *p = &tuner->paces[question];
+  p->least_s = p->count > 0 ? fmin(p->least_s, cost_s) : cost_s;
+  p->count++;
+  p->mkn += mkn;
+  p->all_s += cost_s;
+  tuner->known++;
+  tuner->known_s += cost_s;
+}
+
+static mmc_status remember(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
+                           const char *key, const mmci_measured *measured, mmci_error *error) {
   if (2 * (tuner->count + 1) > tuner->capacity) {
     mmc_status status = grow(tuner, error);
     if (status != MMC_OK) return status;
@@ -67,6 +101,7 @@ static mmc_status remember(mmci_tuner *tuner, const char *key, const mmci_measur
   if (copy == NULL) return mmci_fail_nomem(error, strlen(key) + 1);
   *slot_of(tuner->entries, tuner->capacity, key) = (entry){.key = copy, .measured = *measured};
   tuner->count++;
+  if (isfinite(measured->seconds.value)) add_pace(tuner, question, mkn_of(gemm), measured->cost_s);
   return MMC_OK;
 }
 
@@ -156,10 +191,6 @@ int64_t mmci_tuner_measurements(const mmci_tuner *tuner) {
   return tuner->measurements;
 }
 
-void mmci_tuner_expect(mmci_tuner *tuner, int64_t answers) {
-  tuner->expected += answers;
-}
-
 /* ---- questions ----------------------------------------------------------------------------- */
 
 static char op_letter(const mmci_form *form) {
@@ -168,7 +199,8 @@ static char op_letter(const mmci_form *form) {
 
 void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
                    char key[MMCI_TUNE_KEY_SIZE]) {
-  static const char *const questions[] = {"time", "compare", "confirm", "joules", "joules-again"};
+  static const char *const questions[MMCI_QUESTIONS] = {"time", "compare", "confirm", "joules",
+                                                        "joules-again"};
   static const char *const precisions[] = {"native", "faithful", "fast"};
   char text[MMCI_RECIPE_TEXT_SIZE];
   mmci_recipe_format(recipe, text);
@@ -180,14 +212,104 @@ void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_rec
            gemm->b.ld, gemm->ldc, gemm->accumulate ? " add" : "", text);
 }
 
-/* What was expected may turn out to be too little, but what is done does not become less. */
-static mmc_status report(mmci_tuner *tuner, mmci_error *error) {
-  double elapsed = elapsed_s(tuner), budget_left = mmci_tuner_left_s(tuner);
+/* ---- what is to come ----------------------------------------------------------------------- */
+
+void mmci_work_add(mmci_work *work, mmci_question question, double count, double mkn_each) {
+  work->count[question] = fmax(0, work->count[question] + count);
+  work->mkn[question] = fmax(0, work->mkn[question] + count * mkn_each);
+}
+
+void mmci_work_join(mmci_work *work, const mmci_work *other, double times) {
+  for (int q = 0; q < MMCI_QUESTIONS; q++) {
+    work->count[q] = fmax(0, work->count[q] + times * other->count[q]);
+    work->mkn[q] = fmax(0, work->mkn[q] + times * other->mkn[q]);
+  }
+}
+
+void mmci_tuner_begin(mmci_tuner *tuner, mmci_stage stage, double spare_s) {
+  tuner->stage = stage;
+  tuner->spare_s = spare_s;
+  memset(tuner->expected, 0, ((size_t)stage + 1) * sizeof tuner->expected[0]);
+}
+
+mmci_work *mmci_tuner_expected(mmci_tuner *tuner, mmci_stage stage) {
+  return &tuner->expected[stage];
+}
+
+void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question question,
+                       const mmci_gemm *gemm, const mmci_recipe *recipe) {
+  char key[MMCI_TUNE_KEY_SIZE];
+  mmci_measured known;
+  mmci_error ignored;
+  mmci_tune_key(question, gemm, recipe, key);
+  if (recall_here(tuner, key, &known)) return;
+  if (recall_journal(tuner, question, key, &known))
+    remember(tuner, question, gemm, key, &known, &ignored);
+  else
+    mmci_work_add(&tuner->expected[stage], question, 1, mkn_of(gemm));
+}
+
+/* Every measurement takes the least that one took, and what is beyond goes by m k n. */
+static double price_alone_s(const pace *p, double count, double mkn) {
+  double beyond_s = p->all_s - p->count * p->least_s;
+  return count * p->least_s + (p->mkn > 0 ? mkn * beyond_s / p->mkn : 0);
+}
+
+/* Those in turns go by what is timed alone, those of joules by the window. */
+static double price_s(const mmci_tuner *tuner, mmci_question question, double count, double mkn) {
+  const pace *p = &tuner->paces[question], *alone = &tuner->paces[MMCI_ASK_TIME];
+  if (question == MMCI_ASK_CONFIRM && p->count == 0) p = &tuner->paces[MMCI_ASK_COMPARE];
+  if (question == MMCI_ASK_JOULES_AGAIN && p->count == 0) p = &tuner->paces[MMCI_ASK_JOULES];
+  double alone_s = price_alone_s(alone, count, mkn);
+  if (question == MMCI_ASK_TIME) return alone_s;
+  if (question >= MMCI_ASK_JOULES)
+    return p->count > 0 ? price_alone_s(p, count, mkn) : joules_s * count + alone_s;
+  double same_s = price_alone_s(alone, p->count, p->mkn), few_s = FEW * alone_s / fmax(count, 1);
+  return few_s > 0 ? alone_s * (p->all_s + turns_price * few_s) / (same_s + few_s) : 0;
+}
+
+double mmci_tuner_writing_s(const mmci_tuner *tuner) {
+  if (tuner->options.journal.record == NULL) return 0;
+  return tuner->fresh > 0 ? tuner->writing_s / tuner->fresh : usual_writing_s;
+}
+
+double mmci_tuner_done_s(const mmci_tuner *tuner) {
+  return tuner->known_s + tuner->known * mmci_tuner_writing_s(tuner);
+}
+
+double mmci_tuner_work_s(const mmci_tuner *tuner, const mmci_work *work) {
+  double seconds = 0, writing_s = mmci_tuner_writing_s(tuner);
+  for (int q = 0; q < MMCI_QUESTIONS; q++)
+    seconds +=
+        price_s(tuner, (mmci_question)q, work->count[q], work->mkn[q]) + writing_s * work->count[q];
+  return seconds;
+}
+
+/* Seconds of all stages, where so much of the budget is left. */
+static double ahead_s(const mmci_tuner *tuner, double budget_left_s) {
+  double ahead = 0;
+  for (int stage = 0; stage < MMCI_STAGES; stage++) {
+    double seconds = mmci_tuner_work_s(tuner, &tuner->expected[stage]);
+    double most_s = budget_left_s - ahead - (stage == (int)tuner->stage ? tuner->spare_s : 0);
+    ahead += stage >= MMCI_STAGE_TRIALS ? fmin(seconds, fmax(0, most_s)) : seconds;
+  }
+  return ahead;
+}
+
+/* Before the answer to a question. What was expected may turn out to be too little, but what is
+ * done does not become less. */
+static mmc_status report(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
+                         mmci_error *error) {
+  double budget_left = mmci_tuner_left_s(tuner), left = budget_left;
   if (tuner->options.progress != NULL) {
-    int64_t all = tuner->expected > tuner->answered ? tuner->expected : tuner->answered + 1;
-    tuner->done = fmax(tuner->done, (double)tuner->answered / (double)all);
-    double left = tuner->done > 0 ? elapsed * (1 - tuner->done) / tuner->done : budget_left;
-    if (tuner->options.progress(tuner->options.progress_user, tuner->done,
+    if (tuner->known > 0) {
+      double done_s = mmci_tuner_done_s(tuner);
+      double this_s = fmax(tick_s, price_s(tuner, question, 1, mkn_of(gemm)));
+      left = fmax(this_s, ahead_s(tuner, budget_left));
+      double share = fmin(done_s / (done_s + left), most_share);
+      tuner->share = fmax(tuner->share, share);
+    }
+    if (tuner->options.progress(tuner->options.progress_user, tuner->share,
                                 fmin(left, budget_left)) != 0)
       return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the progress callback");
   }
@@ -196,10 +318,12 @@ static mmc_status report(mmci_tuner *tuner, mmci_error *error) {
                    tuner->options.budget_s);
 }
 
+/* ---- answers ------------------------------------------------------------------------------- */
+
 static mmc_status measure(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
                           const mmci_recipe *recipe, const char *key, mmci_measured *out,
                           mmci_error *error) {
-  mmc_status status = report(tuner, error);
+  mmc_status status = report(tuner, question, gemm, error);
   if (status != MMC_OK) return status;
   const mmci_machine *machine = &tuner->machine;
   mmci_measured measured = {0};
@@ -210,6 +334,7 @@ static mmc_status measure(mmci_tuner *tuner, mmci_question question, const mmci_
                 ? machine->confirm
                 : machine->joules)(machine->user, gemm, recipe, &measured, error);
   tuner->measurements++;
+  mmci_work_add(&tuner->expected[tuner->stage], question, -1, mkn_of(gemm));
   if (status == MMC_E_UNSUPPORTED) {
     double never = (double)INFINITY;
     *out = (mmci_measured){.seconds = {never, never, never}};
@@ -219,6 +344,8 @@ static mmc_status measure(mmci_tuner *tuner, mmci_question question, const mmci_
   measured.cost_s = elapsed_s(tuner) - start_s;
   const mmci_journal *journal = &tuner->options.journal;
   if (journal->record != NULL) status = journal->record(journal->user, key, &measured, error);
+  tuner->fresh++;
+  tuner->writing_s += elapsed_s(tuner) - start_s - measured.cost_s;
   if (status == MMC_OK) *out = measured;
   return status;
 }
@@ -232,10 +359,9 @@ mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_
     mmc_status status = MMC_OK;
     if (!recall_journal(tuner, question, key, &answer))
       status = measure(tuner, question, gemm, recipe, key, &answer, error);
-    if (status == MMC_OK) status = remember(tuner, key, &answer, error);
+    if (status == MMC_OK) status = remember(tuner, question, gemm, key, &answer, error);
     if (status != MMC_OK) return status;
     *out = answer;
   }
-  tuner->answered++;
   return MMC_OK;
 }

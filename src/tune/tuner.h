@@ -56,8 +56,10 @@ typedef struct mmci_journal {
                        mmci_error *error);
 } mmci_journal;
 
-/* Told the share done, 0 to 1, and the seconds that are left as far as is known, before every
- * measurement; returns 0, or anything else to stop with E_INTERRUPTED. */
+/* Told the share done, which does not fall, and the seconds that are left as far as is known, which
+ * are no more than the budget's, before every measurement: so neither ever says that nothing is
+ * left. What earlier sessions did is done. Returns 0, or anything else to stop with E_INTERRUPTED.
+ */
 typedef int (*mmci_tune_progress_fn)(void *user, double done, double left_s);
 
 enum { MMCI_TUNE_POINTS = 64 };
@@ -95,15 +97,14 @@ bool mmci_tuner_spent(const mmci_tuner *tuner);
 double mmci_tuner_left_s(const mmci_tuner *tuner);
 /* Measurements by the machine so far: those recalled are not among them. */
 int64_t mmci_tuner_measurements(const mmci_tuner *tuner);
-/* That many more answers will be asked for: what the share done is of. */
-void mmci_tuner_expect(mmci_tuner *tuner, int64_t answers);
 
 typedef enum mmci_question {
-  MMCI_ASK_TIME,        /* seconds of the recipe alone */
-  MMCI_ASK_COMPARE,     /* against the plain call */
-  MMCI_ASK_CONFIRM,     /* the same, in the machine's other circumstances */
-  MMCI_ASK_JOULES,      /* joules of the recipe alone */
-  MMCI_ASK_JOULES_AGAIN /* the same, afresh */
+  MMCI_ASK_TIME,         /* seconds of the recipe alone */
+  MMCI_ASK_COMPARE,      /* against the plain call */
+  MMCI_ASK_CONFIRM,      /* the same, in the machine's other circumstances */
+  MMCI_ASK_JOULES,       /* joules of the recipe alone */
+  MMCI_ASK_JOULES_AGAIN, /* the same, afresh */
+  MMCI_QUESTIONS
 } mmci_question;
 
 /* Answers from memory, the journal or the machine. What the machine does not support takes
@@ -111,6 +112,46 @@ typedef enum mmci_question {
  * and journal return. */
 mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
                           const mmci_recipe *recipe, mmci_measured *out, mmci_error *error);
+
+/* ---- what is to come ----------------------------------------------------------------------- */
+
+/* Measurements by question: how many, and the sum of their m k n. What they take is estimated from
+ * what those before took. */
+typedef struct mmci_work {
+  double count[MMCI_QUESTIONS], mkn[MMCI_QUESTIONS];
+} mmci_work;
+
+void mmci_work_add(mmci_work *work, mmci_question question, double count, double mkn_each);
+/* Adds so many times other. */
+void mmci_work_join(mmci_work *work, const mmci_work *other, double times);
+
+/* The parts of tuning, in their order. Those from the trials on do as much as the budget allows. */
+typedef enum mmci_stage {
+  MMCI_STAGE_FACTS,
+  MMCI_STAGE_STEPS,
+  MMCI_STAGE_GRID,
+  MMCI_STAGE_TRIALS,         /* of grid values */
+  MMCI_STAGE_TRIALS_BETWEEN, /* of any sizes */
+  MMCI_STAGE_PRODUCT,        /* what is under way of the one that is being decided */
+  MMCI_STAGE_PRODUCT_REST,   /* what is left of it then */
+  MMCI_STAGE_PRODUCTS,       /* those after it */
+  MMCI_STAGES
+} mmci_stage;
+
+/* From here on all measurements are of that stage, which ends when spare_s of the budget are left,
+ * if not before. Nothing is expected of it any more, nor of those before it. */
+void mmci_tuner_begin(mmci_tuner *tuner, mmci_stage stage, double spare_s);
+/* What is expected of a stage, to be changed as more is known; what is measured is taken off. */
+mmci_work *mmci_tuner_expected(mmci_tuner *tuner, mmci_stage stage);
+/* Adds a question to what is expected, unless its answer is known. */
+void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question question,
+                       const mmci_gemm *gemm, const mmci_recipe *recipe);
+/* Seconds that the work is thought to take; 0 before anything is known. */
+double mmci_tuner_work_s(const mmci_tuner *tuner, const mmci_work *work);
+/* What all measurements that are known took, whenever they were made. */
+double mmci_tuner_done_s(const mmci_tuner *tuner);
+/* Seconds of each that the journal takes. */
+double mmci_tuner_writing_s(const mmci_tuner *tuner);
 
 /* The key of a question. */
 void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,

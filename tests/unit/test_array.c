@@ -9,6 +9,7 @@
 // clang-format on
 
 #include "../synthetic.h"
+#include "../told.h"
 #include "tune/array.h"
 
 static const uint64_t seed = 606;
@@ -309,6 +310,11 @@ static mmc_status record(void *user, const char *key, const mmci_measured *measu
   return MMC_OK;
 }
 
+static void forget(void) {
+  for (int i = 0; i < pages.count; i++) free(pages.keys[i]);
+  pages.count = 0;
+}
+
 /* What a budget does not reach is measured in the next session, and no more: the array is that of a
  * session without a budget when it is as dense. */
 static void budgets(void **state) {
@@ -345,7 +351,7 @@ static void budgets(void **state) {
     assert_true(array->seconds[i] == free_of_budget->seconds[i]);
   mmci_array_destroy(array);
   mmci_array_destroy(free_of_budget);
-  for (int i = 0; i < pages.count; i++) free(pages.keys[i]);
+  forget();
 }
 
 /* A budget that the densest grid exceeds gets a thinner one, and is kept. */
@@ -374,6 +380,78 @@ static void budgets_thin(void **state) {
   mmci_tuner_destroy(tuner);
   mmci_array_destroy(thin);
   mmci_array_destroy(dense);
+}
+
+/* ---- progress ------------------------------------------------------------------------------ */
+
+/* Measures a range with the journal; false: stopped. */
+static bool told_array(synthetic *s, int64_t most, double budget_s, told *t) {
+  mmci_tune_options tune = mmci_tune_defaults();
+  tune.budget_s = budget_s;
+  tune.journal = (mmci_journal){.recall = recall, .record = record};
+  tune.progress = told_listen;
+  tune.progress_user = t;
+  t->s = s;
+  t->count = 0;
+  mmci_array_options options = mmci_array_defaults(most);
+  options.reach = options.beside = 64;
+  mmci_tuner *tuner = open_tuner(s, &tune);
+  mmci_gemm like = synthetic_gemm(1, 1, 1);
+  mmci_array *array = NULL;
+  mmci_error error = {0};
+  mmc_status status = mmci_tune_array(tuner, &like, &options, &array, &error);
+  if (status != MMC_OK && !(status == MMC_E_INTERRUPTED && !mmci_tuner_spent(tuner)))
+    fail_msg("%s", error.text);
+  mmci_tuner_destroy(tuner);
+  mmci_array_destroy(array);
+  return status == MMC_OK;
+}
+
+static told heard;
+
+static void expect_honest(double began_s, double earlier_s, double budget_s, int round,
+                          const char *when) {
+  const char *wrong = told_wrong(&heard, began_s, earlier_s, budget_s, 2, 0.3);
+  if (wrong != NULL)
+    fail_msg("%s; round %d, %s, seed %llu", wrong, round, when, (unsigned long long)seed + 6);
+}
+
+/* The grid that is yet to be found is in what is told before it is, and a session that goes on
+ * after a cut begins where that was. */
+static void progress_is_of_all(void **state) {
+  (void)state;
+  uint64_t random = seed + 6;
+  for (int round = 0; round < 24; round++) {
+    tiles t = random_tiles(&random, 0.3);
+    for (int i = 0; i < 3; i++) t.step[i] = 4 + random_below(&random, 12);
+    synthetic s = {
+        .seconds = tiled_seconds, .user = &t, .noise = 0.005, .random = random_bits(&random)};
+    int64_t most = 100 + random_below(&random, 100);
+    heard.stop_s = 0;
+    assert_true(told_array(&s, most, INFINITY, &heard));
+    double all_s = s.clock_s;
+    expect_honest(0, 0, INFINITY, round, "without a budget");
+    forget();
+    static const double budgets_of_all[] = {0.3, 1, 3};
+    for (int b = 0; b < 3; b++) {
+      double began_s = s.clock_s, budget_s = all_s * budgets_of_all[b];
+      assert_true(told_array(&s, most, budget_s, &heard));
+      expect_honest(began_s, 0, budget_s, round, "with a budget");
+      forget();
+    }
+    double began_s = s.clock_s;
+    heard.stop_s = began_s + all_s * (0.1 + 0.2 * (round % 5));
+    assert_false(told_array(&s, most, INFINITY, &heard));
+    double before = heard.reports[heard.count - 1].done, cut_s = s.clock_s;
+    heard.stop_s = 0;
+    assert_true(told_array(&s, most, INFINITY, &heard));
+    expect_honest(cut_s, cut_s - began_s, INFINITY, round, "resumed");
+    double after = heard.reports[0].done;
+    if (!(fabs(after - before) <= 0.05))
+      fail_msg("cut at %g, resumed at %g; round %d, seed %llu", before, after, round,
+               (unsigned long long)seed + 6);
+    forget();
+  }
 }
 
 static void bad_ranges(void **state) {
@@ -407,6 +485,7 @@ int main(void) {
       cmocka_unit_test(kept_and_restored),
       cmocka_unit_test(budgets),
       cmocka_unit_test(budgets_thin),
+      cmocka_unit_test(progress_is_of_all),
       cmocka_unit_test(bad_ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

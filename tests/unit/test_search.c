@@ -10,6 +10,7 @@
 
 #include "../recipes.h"
 #include "../synthetic.h"
+#include "../told.h"
 #include "tune/search.h"
 
 static const uint64_t seed = 909;
@@ -407,13 +408,13 @@ typedef struct watch {
 
 static int watched(void *user, double done, double left_s) {
   watch *w = user;
-  assert_true(done >= w->done && done <= 1);
+  assert_true(done >= w->done && done < 1);
   assert_true(left_s >= 0 && left_s <= w->budget_s);
   w->done = done;
   return ++w->calls == w->stop_at;
 }
 
-enum { SET = 6 };
+enum { SET = 6, MOST_SET = 8 };
 static void make_set(mmci_gemm set[SET]) {
   static const int64_t n[SET] = {64, 128, 96, 64, 40, 200};
   for (int i = 0; i < SET; i++) set[i] = synthetic_gemm(8, 64, n[i]);
@@ -508,6 +509,76 @@ static void stopped_and_resumed(void **state) {
   }
 }
 
+/* Decides a set with the journal; false: stopped. */
+static bool told_set(synthetic *s, const mmci_gemm *set, int count, double budget_s, told *t) {
+  mmci_machine machine = synthetic_machine(s);
+  mmci_tune_options options = journal_options();
+  options.budget_s = budget_s;
+  options.progress = told_listen;
+  options.progress_user = t;
+  t->s = s;
+  t->count = 0;
+  mmci_tuner *tuner;
+  mmci_choice choices[MOST_SET];
+  mmci_error error = {0};
+  int64_t decided;
+  assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, &error), MMC_OK);
+  mmc_status status = mmci_tune_set(tuner, set, count, choices, &decided, &error);
+  if (status != MMC_OK && !(status == MMC_E_INTERRUPTED && !mmci_tuner_spent(tuner)))
+    fail_msg("%s", error.text);
+  mmci_tuner_destroy(tuner);
+  return status == MMC_OK;
+}
+
+static told heard;
+
+static void expect_honest(double began_s, double earlier_s, double budget_s, int round,
+                          const char *when) {
+  const char *wrong = told_wrong(&heard, began_s, earlier_s, budget_s, 2.5, 0.3);
+  if (wrong != NULL)
+    fail_msg("%s; round %d, %s, seed %llu", wrong, round, when, (unsigned long long)seed + 7);
+}
+
+/* One product or several, to be cut and not: what is told is of all that is to be done, and a
+ * session that goes on after a cut begins where that was. */
+static void progress_is_of_all(void **state) {
+  (void)state;
+  uint64_t random = seed + 7;
+  for (int round = 0; round < 24; round++) {
+    tiles t = random_tiles(&random, round % 2 != 0 ? 0.3 : 0);
+    synthetic s = {.seconds = tiled_seconds,
+                   .user = &t,
+                   .variants = round % 3,
+                   .noise = 0.005,
+                   .random = random_bits(&random)};
+    mmci_gemm set[MOST_SET];
+    int count = 1 + round % MOST_SET;
+    for (int g = 0; g < count; g++)
+      set[g] = synthetic_gemm(40 + random_below(&random, 80), 40 + random_below(&random, 80),
+                              40 + random_below(&random, 80));
+    heard.stop_s = 0;
+    assert_true(told_set(&s, set, count, INFINITY, &heard));
+    double all_s = s.clock_s, began_s = all_s;
+    expect_honest(0, 0, INFINITY, round, "without a budget");
+    forget(&pages);
+    assert_true(told_set(&s, set, count, all_s / 2, &heard));
+    expect_honest(began_s, 0, all_s / 2, round, "with a budget");
+    forget(&pages);
+    began_s = s.clock_s;
+    heard.stop_s = began_s + all_s * (0.1 + 0.2 * (round % 5));
+    assert_false(told_set(&s, set, count, INFINITY, &heard));
+    double before = heard.reports[heard.count - 1].done, cut_s = s.clock_s;
+    heard.stop_s = 0;
+    assert_true(told_set(&s, set, count, INFINITY, &heard));
+    expect_honest(cut_s, cut_s - began_s, INFINITY, round, "resumed");
+    double after = heard.reports[0].done;
+    if (!(fabs(after - before) <= 0.05))
+      fail_msg("cut at %g, resumed at %g; round %d, seed %llu", before, after, round,
+               (unsigned long long)seed + 7);
+    forget(&pages);
+  }
+}
+
 static void spoilt_journals(void **state) {
   (void)state;
   synthetic s = {.seconds = tenth_seconds};
@@ -555,21 +626,14 @@ static void bad_options(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_axis_is_optimal),
-      cmocka_unit_test(all_axes_are_optimal),
-      cmocka_unit_test(two_way_at_least),
-      cmocka_unit_test(noise_is_not_a_gain),
-      cmocka_unit_test(gains_are_found_in_noise),
-      cmocka_unit_test(variants_are_found),
-      cmocka_unit_test(lanes_are_found),
-      cmocka_unit_test(padding_is_found),
-      cmocka_unit_test(gains_of_no_time),
-      cmocka_unit_test(what_is_unsupported_is_left_out),
-      cmocka_unit_test(nothing_to_multiply),
-      cmocka_unit_test(sets_share),
-      cmocka_unit_test(stopped_and_resumed),
-      cmocka_unit_test(spoilt_journals),
-      cmocka_unit_test(bad_options),
+      cmocka_unit_test(one_axis_is_optimal),      cmocka_unit_test(all_axes_are_optimal),
+      cmocka_unit_test(two_way_at_least),         cmocka_unit_test(noise_is_not_a_gain),
+      cmocka_unit_test(gains_are_found_in_noise), cmocka_unit_test(variants_are_found),
+      cmocka_unit_test(lanes_are_found),          cmocka_unit_test(padding_is_found),
+      cmocka_unit_test(gains_of_no_time),         cmocka_unit_test(what_is_unsupported_is_left_out),
+      cmocka_unit_test(nothing_to_multiply),      cmocka_unit_test(sets_share),
+      cmocka_unit_test(stopped_and_resumed),      cmocka_unit_test(progress_is_of_all),
+      cmocka_unit_test(spoilt_journals),          cmocka_unit_test(bad_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,8 @@
  * queues and events, and finds pieces that touch the same part of C without order, work that the
  * end of a capture does not wait for, what is never released; and it fails at any call that it is
  * told to. With timers it has a clock of its own, on which a product takes as long as the test
- * says, and launches are seen to be waited for only when the clock is read. */
+ * says, and launches are seen to be waited for only when the clock is read. The host's devices do
+ * multiply, by a clock of the test's too: what else runs on the machine changes no time of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,6 +38,7 @@ struct mmci_event {
 };
 struct mmci_kernel {
   mmci_gemm gemm;
+  mmci_kernel *of_host;
 };
 struct mmci_graph {
   int works;
@@ -475,6 +477,78 @@ static void steady_times_take_few_samples(void **state) {
 
 /* ---- the host ------------------------------------------------------------------------------ */
 
+/* One of the host's devices, itself and on a clock on which its calls take what law_s() says. */
+static struct {
+  const mmci_device_ops *ops;
+  mmci_device_ops timed;
+  double now_s;
+} host;
+
+static double law_s(const mmci_gemm *gemm) {
+  double seconds = 1e-6 + 1e-9 * (double)(gemm->m * gemm->k * gemm->n);
+  return gemm->n > 24 ? 1.5 * seconds : seconds;
+}
+
+static mmc_status host_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
+                               mmci_error *error) {
+  mmci_kernel *kernel = malloc(sizeof *kernel);
+  kernel->gemm = *gemm;
+  mmc_status status = host.ops->prepare(device, gemm, &kernel->of_host, error);
+  if (status == MMC_OK)
+    *out = kernel;
+  else
+    free(kernel);
+  return status;
+}
+static void host_release(mmci_kernel *kernel) {
+  host.ops->release(kernel->of_host);
+  free(kernel);
+}
+static mmc_status host_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                               const void *b, void *c, mmci_error *error) {
+  host.now_s += law_s(&kernel->gemm);
+  return host.ops->enqueue(queue, kernel->of_host, a, b, c, error);
+}
+static double host_now(void *user) {
+  (void)user;
+  return host.now_s;
+}
+
+/* The bench of a device by name, with that clock or the machine's. */
+static mmci_bench *open_host(mmci_registry *registry, const char *name, bool timed,
+                             uint64_t cold_bytes) {
+  mmci_opened opened;
+  mmci_error error = {0};
+  if (mmci_registry_open(registry, name, &opened, &error) != MMC_OK) fail_msg("%s", error.text);
+  mmci_measure_options options = mmci_measure_defaults();
+  options.cold_bytes = cold_bytes;
+  host.ops = opened.ops;
+  host.now_s = 0;
+  host.timed = *opened.ops;
+  host.timed.prepare = host_prepare;
+  host.timed.release = host_release;
+  host.timed.enqueue = host_enqueue;
+  if (timed) options.now_s = host_now;
+  mmci_bench *bench;
+  if (mmci_bench_open(timed ? &host.timed : host.ops, opened.device, &options, &bench, &error) !=
+      MMC_OK)
+    fail_msg("%s", error.text);
+  return bench;
+}
+
+static bool is_near(double x, double truth) {
+  return fabs(x - truth) <= 1e-9 * truth;
+}
+
+/* Of one piece after the other. */
+static double law_of(const mmci_recipe *recipe, const mmci_gemm *gemm) {
+  mmci_piece pieces[MMCI_RECIPE_PIECES];
+  double seconds = 0;
+  int count = mmci_recipe_pieces(recipe, gemm, pieces);
+  for (int i = 0; i < count; i++) seconds += law_s(&pieces[i].gemm);
+  return seconds;
+}
+
 static void host_devices(void **state) {
   (void)state;
   static const char *const names[] = {"ref", "cpu"};
@@ -483,21 +557,20 @@ static void host_devices(void **state) {
   assert_int_equal(mmci_registry_create("", &registry, &error), MMC_OK);
   for (int d = 0; d < 2; d++)
     for (mmc_dtype dtype = MMC_F32; dtype <= MMC_BF16; dtype++) {
-      mmci_opened opened;
-      assert_int_equal(mmci_registry_open(registry, names[d], &opened, &error), MMC_OK);
-      mmci_measure_options options = mmci_measure_defaults();
-      options.cold_bytes = dtype % 2 == 0 ? 0 : 1 << 16;
-      mmci_bench *bench;
-      assert_int_equal(mmci_bench_open(opened.ops, opened.device, &options, &bench, &error),
-                       MMC_OK);
+      mmci_bench *bench = open_host(registry, names[d], true, dtype % 2 == 0 ? 0 : 1 << 16);
       mmci_machine machine = mmci_bench_machine(bench);
       assert_int_equal(machine.lanes, 1);
       mmci_recipe whole = mmci_recipe_whole(0);
-      mmci_gemm small = product(dtype, 4, 4, 4), large = product(dtype, 96, 96, 96);
-      mmci_measured of_small, of_large;
-      assert_int_equal(machine.measure(machine.user, &small, &whole, &of_small, &error), MMC_OK);
-      assert_int_equal(machine.measure(machine.user, &large, &whole, &of_large, &error), MMC_OK);
-      assert_true(of_large.seconds.value > of_small.seconds.value); /* 13824 times the work */
+      mmci_gemm gemms[] = {product(dtype, 4, 4, 4), product(dtype, 96, 96, 96)};
+      for (int g = 0; g < 2; g++) {
+        mmci_measured measured;
+        double truth = law_s(&gemms[g]);
+        assert_int_equal(machine.measure(machine.user, &gemms[g], &whole, &measured, &error),
+                         MMC_OK);
+        const mmci_estimate *seconds = &measured.seconds;
+        assert_true(is_near(seconds->low, truth) && is_near(seconds->value, truth) &&
+                    is_near(seconds->high, truth));
+      }
       for (size_t r = 0; r < sizeof recipes / sizeof recipes[0]; r++) {
         mmci_gemm gemm = product(dtype, 5, 6, 7);
         mmci_recipe recipe;
@@ -506,36 +579,62 @@ static void host_devices(void **state) {
         assert_int_equal(mmci_recipe_parse(recipes[r], 5, 6, 7, &recipe, &error), MMC_OK);
         mmc_status status = machine.compare(machine.user, &gemm, &recipe, &measured, &error);
         if (status != MMC_OK) fail_msg("%s on %s: %s", recipes[r], names[d], error.text);
-        assert_true(measured.gain.low > 0 && measured.gain.high < 1000);
+        double plain_s = law_s(&gemm), seconds = law_of(&recipe, &gemm);
+        assert_true(is_near(measured.plain_s, plain_s));
+        assert_true(is_near(measured.seconds.value, seconds));
+        assert_true(is_near(measured.gain.low, plain_s / seconds) &&
+                    is_near(measured.gain.high, plain_s / seconds));
       }
       mmci_bench_close(bench);
     }
   mmci_registry_destroy(registry);
 }
 
-/* The whole way, on the oracle: its times are proportional to the work, so nothing is to be gained.
- */
+/* By the machine's clock, which goes on while something is multiplied: 2 10^6 flops take more than
+ * 10 ns on anything. */
+static void the_clock_of_the_machine(void **state) {
+  (void)state;
+  mmci_registry *registry;
+  mmci_error error = {0};
+  assert_int_equal(mmci_registry_create("", &registry, &error), MMC_OK);
+  mmci_bench *bench = open_host(registry, "ref", false, 0);
+  mmci_machine machine = mmci_bench_machine(bench);
+  mmci_recipe whole = mmci_recipe_whole(0);
+  mmci_gemm gemm = product(MMC_F64, 96, 96, 96);
+  mmci_measured measured;
+  double start_s = machine.now_s(machine.user);
+  assert_int_equal(machine.measure(machine.user, &gemm, &whole, &measured, &error), MMC_OK);
+  double took_s = machine.now_s(machine.user) - start_s;
+  const mmci_estimate *seconds = &measured.seconds;
+  assert_true(seconds->low > 1e-8 && seconds->low <= seconds->value);
+  assert_true(seconds->value <= seconds->high && seconds->high < took_s);
+  mmci_bench_close(bench);
+  mmci_registry_destroy(registry);
+}
+
+/* The whole way, on the oracle: where times are proportional to the work nothing is to be gained,
+ * and where more than 24 columns take half as long again cuts are. */
 static void a_search_on_the_host(void **state) {
   (void)state;
   mmci_registry *registry;
   mmci_error error = {0};
-  mmci_opened opened;
-  mmci_bench *bench;
-  mmci_tuner *tuner;
-  mmci_choice choice;
   assert_int_equal(mmci_registry_create("", &registry, &error), MMC_OK);
-  assert_int_equal(mmci_registry_open(registry, "ref", &opened, &error), MMC_OK);
-  mmci_measure_options options = mmci_measure_defaults();
-  assert_int_equal(mmci_bench_open(opened.ops, opened.device, &options, &bench, &error), MMC_OK);
+  mmci_bench *bench = open_host(registry, "ref", true, 0);
   mmci_machine machine = mmci_bench_machine(bench);
   mmci_tune_options tune = mmci_tune_defaults();
   tune.most_points = 4;
-  assert_int_equal(mmci_tuner_create(&machine, &tune, &tuner, &error), MMC_OK);
-  mmci_gemm gemm = product(MMC_F64, 8, 8, 8);
-  if (mmci_tune_product(tuner, &gemm, &choice, &error) != MMC_OK) fail_msg("%s", error.text);
-  assert_true(choice.plain_s > 0 && choice.gain.value >= 1 && choice.gain.value < 1.5);
-  assert_true(mmci_tuner_measurements(tuner) > 10);
-  mmci_tuner_destroy(tuner);
+  for (int64_t n = 6; n <= 48; n += 42) {
+    mmci_tuner *tuner;
+    mmci_choice choice;
+    mmci_gemm gemm = product(MMC_F64, 64, 64, n);
+    assert_int_equal(mmci_tuner_create(&machine, &tune, &tuner, &error), MMC_OK);
+    if (mmci_tune_product(tuner, &gemm, &choice, &error) != MMC_OK) fail_msg("%s", error.text);
+    assert_true(is_near(choice.plain_s, law_s(&gemm)));
+    assert_int_equal(mmci_recipe_is_plain(&choice.recipe), n == 6);
+    assert_true(is_near(choice.gain.value, law_s(&gemm) / law_of(&choice.recipe, &gemm)));
+    assert_true(mmci_tuner_measurements(tuner) > 10);
+    mmci_tuner_destroy(tuner);
+  }
   mmci_bench_close(bench);
   mmci_bench_close(NULL);
   mmci_registry_destroy(registry);
@@ -549,6 +648,7 @@ int main(void) {
       cmocka_unit_test(comparisons_end_early),
       cmocka_unit_test(steady_times_take_few_samples),
       cmocka_unit_test(host_devices),
+      cmocka_unit_test(the_clock_of_the_machine),
       cmocka_unit_test(a_search_on_the_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
