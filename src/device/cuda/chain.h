@@ -9,7 +9,9 @@
 #ifndef MMCI_CUDA_CHAIN_H
 #define MMCI_CUDA_CHAIN_H
 
-#ifndef MMCI_EMULATE_CUDA
+#ifdef MMCI_EMULATE_CUDA
+typedef struct mmci_emulated_stream *cudaStream_t;
+#else
 #include <cuda_runtime_api.h>
 #endif
 

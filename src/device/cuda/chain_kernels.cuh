@@ -10,6 +10,29 @@ extern "C" {
 #include "device/cuda/chain.h"
 #include "device/cuda/cuda_check.h"
 
+#ifdef MMCI_EMULATE_CUDA
+
+static inline void mmci_follow_previous() {}
+
+template <typename Kernel, typename... Arguments>
+static inline cudaError_t mmci_launch_overlapped(Kernel kernel, bool, Arguments... arguments) {
+  return mmci_launch(kernel, arguments...);
+}
+
+template <int bytes>
+static inline void mmci_copy_async_or_zero(void *shared, const void *global, bool there) {
+  mmci_emulated_copy_async(shared, global, bytes, there);
+}
+
+static inline void mmci_group_wait(int group, int threads) {
+  if (threads == 32)
+    __syncwarp();
+  else
+    mmci_emulated_named_wait(group + 1, threads);
+}
+
+#else
+
 /* Lets the next launch of the stream begin, then waits until the one before has ended and its
  * writes are there: before this, no global memory is touched. */
 static __device__ __forceinline__ void mmci_follow_previous() {
@@ -62,5 +85,7 @@ static __device__ __forceinline__ void mmci_group_wait(int group, int threads) {
   else
     asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(threads) : "memory");
 }
+
+#endif
 
 #endif
