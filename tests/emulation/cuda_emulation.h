@@ -29,6 +29,8 @@
 #include <memory>
 #include <vector>
 
+#include "cuda_emulation_c.h"
+
 #define __global__
 #define __device__
 #define __host__
@@ -529,14 +531,6 @@ static inline void mmci_emulated_run_block(unsigned threads) {
 
 enum { MMCI_EMULATED_SHARED = 48 * 1024 }; /* of a block that did not ask for more */
 
-typedef int cudaError_t;
-enum {
-  cudaSuccess = 0,
-  cudaErrorInvalidValue = 1,
-  cudaErrorMemoryAllocation = 2,
-  cudaErrorNotReady = 600
-};
-
 /* Counts a call of the runtime and fails it when the knob says so. */
 static inline bool mmci_emulated_failure() {
   mmci_emulated_machine &m = mmci_emulation();
@@ -575,20 +569,12 @@ static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, 
 
 /* ---- the runtime API ------------------------------------------------------------------------ */
 
-typedef struct mmci_emulated_stream *cudaStream_t;
 typedef struct mmci_emulated_event *cudaEvent_t;
 struct mmci_emulated_stream {
   int unused;
 };
 struct mmci_emulated_event {
   int unused;
-};
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost,
-  cudaMemcpyHostToDevice,
-  cudaMemcpyDeviceToHost,
-  cudaMemcpyDeviceToDevice,
-  cudaMemcpyDefault
 };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,

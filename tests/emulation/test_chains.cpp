@@ -1,7 +1,8 @@
 /* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
  * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
- * chain.c chooses among on a device is asked for here by name: equal, steps and alone. Chains and
- * what is expected of them: gpu/small_chains.h.
+ * chain.c chooses among on a device is asked for here by name: equal, steps, alone and spines.
+ * Chains and what is expected of them: gpu/small_chains.h. As blocks run one after another, the
+ * first draws all tickets of spines; none ever waits for another.
  *
  *     test_chains [SEED] */
 #include <algorithm>
@@ -16,8 +17,8 @@ extern "C" {
 
 #include "../gpu/small_chains.h"
 
-enum Way { EQUAL, STEPS, ALONE };
-static const char *const WAYS[] = {"equal", "steps", "alone"};
+enum Way { EQUAL, STEPS, ALONE, SPINES };
+static const char *const WAYS[] = {"equal", "steps", "alone", "spines"};
 
 static const mmci_chain_limits LIMITS = {2, 223 * 1024, true};
 
@@ -132,23 +133,40 @@ static mmc_status run_alone(const mmci_alone &plan, const trial &t, Setup &s, mm
                           : mmci_alone_launch(nullptr, &LIMITS, t.chain.dtype, &alone, error);
 }
 
+/* Twice: a launch leaves its counters to the next. */
+static mmc_status run_spines(const mmci_chain_limits &limits, const trial &t, Setup &s,
+                             mmci_error *error) {
+  mmci_spines *spines = nullptr;
+  mmc_status status = mmci_spines_create(&limits, &t.chain, &spines, error);
+  for (int k = 0; k < 2 && status == MMC_OK; k++) {
+    memset(s.c.host, 0xff, s.c.bytes);
+    status = mmci_spines_launch(nullptr, &limits, spines, s.data.data(), s.result, error);
+  }
+  mmci_spines_destroy(spines);
+  return status;
+}
+
 /* Which kernel, and how it was laid out. */
 struct Plan {
   Way way;
+  mmci_chain_limits limits;
   mmci_steps steps;
   mmci_alone alone;
 
   /* False when the chain is none for that way. */
-  bool make(const trial &t, Way way_, const mmci_chain_limits &limits = LIMITS) {
+  bool make(const trial &t, Way way_, const mmci_chain_limits &limits_ = LIMITS) {
     way = way_;
+    limits = limits_;
     return way == EQUAL   ? mmci_equal_has(t.rows[0])
            : way == STEPS ? mmci_steps_plan(&limits, &t.chain, &steps)
-                          : mmci_alone_plan(&limits, &t.chain, &alone);
+           : way == ALONE ? mmci_alone_plan(&limits, &t.chain, &alone)
+                          : mmci_spines_can(&t.chain);
   }
   mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
     return way == EQUAL   ? run_equal(t, s, error)
            : way == STEPS ? run_steps(steps, t, s, error)
-                          : run_alone(alone, t, s, error);
+           : way == ALONE ? run_alone(alone, t, s, error)
+                          : run_spines(limits, t, s, error);
   }
 };
 
@@ -180,8 +198,8 @@ static void try_plan(const Plan &plan, const trial &t) {
 static trial t; /* too large for a stack */
 static Plan plan;
 
-static void try_way(Way way) {
-  if (expect(plan.make(t, way), "a plan", t, way)) try_plan(plan, t);
+static void try_way(Way way, const mmci_chain_limits &limits = LIMITS) {
+  if (expect(plan.make(t, way, limits), "a plan", t, way)) try_plan(plan, t);
 }
 
 static void begin_squares(int64_t side, int32_t n, int64_t batch) {
@@ -232,7 +250,8 @@ static void test_steps(mmc_dtype dtype) {
     set_shapes(&t, dims);
     add_tree(&t, 0, n - 1, k / 2 % 4, &random_state);
     finish_random(&t, &random_state);
-    try_way(STEPS);
+    /* The largest do not always fit. */
+    if (most <= 40 || plan.make(t, STEPS)) try_way(STEPS);
   }
 }
 
@@ -284,6 +303,7 @@ static void test_shared(mmc_dtype dtype) {
     finish_random(&t, &random_state);
     try_way(STEPS);
     if (plan.make(t, ALONE)) try_plan(plan, t);
+    if (plan.make(t, SPINES)) try_plan(plan, t);
   }
 }
 
@@ -307,6 +327,30 @@ static void test_alone(mmc_dtype dtype) {
     if (expect(plan.make(t, ALONE) || k % 8 == 0, "a plan", t, ALONE) && plan.make(t, ALONE))
       try_plan(plan, t);
   }
+}
+
+/* Spines of few rows, tiles and squares, as many multiprocessors share them; many operands, whose
+ * addresses come in every way. */
+static void test_spines(mmc_dtype dtype) {
+  for (int k = 0; k < 40; k++) {
+    const int64_t most = INT64_C(32) << k % 3;
+    const int32_t n = 2 + (int32_t)below(k % 10 == 9 ? OPERANDS - 2 : 20);
+    const bool equal = k % 10 == 9 || below(2) == 0;
+    int64_t dims[OPERANDS + 1];
+    for (int i = 0; i <= n; i++) dims[i] = equal ? (k % 10 == 9 ? 8 : most) : 1 + below(most);
+    begin(&t, dtype, n, 1, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k / 3 % 4, &random_state);
+    if (k % 2 == 0)
+      finish_tight(&t);
+    else
+      finish_random(&t, &random_state);
+    if (k % 8 == 2) t.shift[below(n)] = 1;
+    mmci_chain_limits limits = LIMITS;
+    limits.multiprocessors = 1 << below(8);
+    try_way(SPINES, limits);
+  }
+  expect(mmci_emulation().memory.empty(), "memory is released", t, SPINES);
 }
 
 /* A NaN in one chain of a batch reaches no other. */
@@ -350,6 +394,7 @@ static void test_not_finite() {
   for (const auto &x : SQUARES) test_nan(EQUAL, x.side, MMC_F32);
   for (int dtype = 0; dtype < DTYPES; dtype++) test_nan(STEPS, 1 + below(20), (mmc_dtype)dtype);
   for (int64_t side : {2, 5, 8, 15}) {
+    test_infinity(SPINES, side, side % 2 == 0 ? MMC_F64 : MMC_F32);
     test_infinity(STEPS, side, side % 2 == 0 ? MMC_F32 : MMC_F64);
     test_infinity(ALONE, side, side % 2 == 0 ? MMC_F64 : MMC_F32);
   }
@@ -357,8 +402,8 @@ static void test_not_finite() {
 
 /* Each call of the runtime fails once, which is said. */
 static void test_failures() {
-  for (Way way : {EQUAL, STEPS, ALONE}) {
-    begin_squares(64, 3, way == ALONE ? 1 : 2);
+  for (Way way : {EQUAL, STEPS, ALONE, SPINES}) {
+    begin_squares(64, 3, way == ALONE || way == SPINES ? 1 : 2);
     if (!expect(plan.make(t, way), "a plan", t, way)) continue;
     mmci_emulated_machine &m = mmci_emulation();
     long calls = 1;
@@ -373,6 +418,7 @@ static void test_failures() {
       if (k < 0) calls = m.calls;
       expect((status == MMC_OK) == (k < 0) && (k < 0 || error.text[0] != '\0'),
              "a call that fails is told", t, way);
+      expect(m.memory.empty(), "memory is released", t, way);
     }
   }
 }
@@ -389,6 +435,8 @@ int main(int argc, char **argv) {
   test_hurry();
   test_alone(MMC_F32);
   test_alone(MMC_F64);
+  test_spines(MMC_F32);
+  test_spines(MMC_F64);
   test_not_finite();
   test_failures();
   printf("%d checks, %d failed\n", checks, failures);

@@ -10,7 +10,7 @@
 #define MMCI_CUDA_CHAIN_H
 
 #ifdef MMCI_EMULATE_CUDA
-typedef struct mmci_emulated_stream *cudaStream_t;
+#include "cuda_emulation_c.h"
 #else
 #include <cuda_runtime_api.h>
 #endif

@@ -31,6 +31,18 @@ static inline void mmci_group_wait(int group, int threads) {
     mmci_emulated_named_wait(group + 1, threads);
 }
 
+static inline unsigned mmci_acquire(const unsigned *counter) {
+  __nanosleep(0);
+  return *counter;
+}
+
+static inline void mmci_release(unsigned *counter) {
+  ++*counter;
+  mmci_emulation().progress++;
+}
+
+static inline void mmci_prefetch(const void *) {}
+
 #else
 
 /* Lets the next launch of the stream begin, then waits until the one before has ended and its
@@ -84,6 +96,22 @@ static __device__ __forceinline__ void mmci_group_wait(int group, int threads) {
     __syncwarp();
   else
     asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(threads) : "memory");
+}
+
+/* A counter in global memory: what was written before a release is seen after the acquire of it. */
+static __device__ __forceinline__ unsigned mmci_acquire(const unsigned *counter) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
+  return value;
+}
+
+static __device__ __forceinline__ void mmci_release(unsigned *counter) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+
+/* Into L2. */
+static __device__ __forceinline__ void mmci_prefetch(const void *global) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 }
 
 #endif
