@@ -7,8 +7,8 @@
  * as a wrong result. A barrier that can never open ends the program with a message.
  *
  * Device memory and dynamic shared memory start poisoned (0xA5, a large negative number in every
- * type; 0xFF, a NaN); copies in flight land only when they are waited for. Streams run at once, in
- * the order of the host's calls.
+ * type; 0xFF, a NaN); asynchronous copies land at once or when they are waited for, at random.
+ * Streams run at once, in the order of the host's calls.
  *
  * mmci_emulation() holds the knobs: memory to be had, a runtime call to fail, what is still held.
  */
@@ -432,13 +432,22 @@ static inline float __ll2float_ru(long long v) {
 
 #define MMCI_DYNAMIC_SHARED(name) unsigned char *name = mmci_emulation().shared_start
 
+static inline void mmci_emulated_land(const mmci_emulated_copy &copy) {
+  if (copy.global != nullptr)
+    memcpy(copy.shared, copy.global, copy.bytes);
+  else
+    memset(copy.shared, 0, copy.bytes);
+}
+
 /* Zeros when there is nothing. */
 static inline void mmci_emulated_copy_async(void *shared, const void *global, size_t bytes,
                                             bool there) {
   if (((uintptr_t)shared | (uintptr_t)global) % bytes) mmci_emulated_stop("misaligned copy");
+  const mmci_emulated_copy copy = {shared, there ? global : nullptr, bytes};
+  if (mmci_emulated_random() & 1) return mmci_emulated_land(copy);
   auto &copies = mmci_emulation().current->copies;
   if (copies.empty()) copies.emplace_back();
-  copies.back().push_back({shared, there ? global : nullptr, bytes});
+  copies.back().push_back(copy);
 }
 
 static inline void mmci_copy_async(void *shared, const void *global) {
@@ -456,11 +465,7 @@ template <int left>
 static inline void mmci_copy_async_wait() {
   auto &copies = mmci_emulation().current->copies;
   while ((int)copies.size() > left + 1) {
-    for (const mmci_emulated_copy &copy : copies.front())
-      if (copy.global != nullptr)
-        memcpy(copy.shared, copy.global, copy.bytes);
-      else
-        memset(copy.shared, 0, copy.bytes);
+    for (const mmci_emulated_copy &copy : copies.front()) mmci_emulated_land(copy);
     copies.erase(copies.begin());
   }
 }
