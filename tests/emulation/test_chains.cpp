@@ -369,35 +369,35 @@ static void test_nan(Way way, int64_t side, mmc_dtype dtype) {
   expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, way);
 }
 
-/* An infinity stays in its column, whatever lies beside the matrices in shared memory. */
-static void test_infinity(Way way, int64_t side, mmc_dtype dtype) {
+/* An infinity of the first operand stays in its row, one of the last in its column, whatever lies
+ * beside the matrices in shared memory. */
+static void test_infinity(Way way, int64_t side, mmc_dtype dtype, int kind, bool in_row) {
   const int64_t dims[] = {side, side + 1, side, side + 2};
   begin(&t, dtype, 3, 1, random_bits(&random_state));
   t.positive = true;
   set_shapes(&t, dims);
-  add_tree(&t, 0, 2, (int)below(2), &random_state);
+  add_tree(&t, 0, 2, kind, &random_state);
   finish_tight(&t);
   if (!expect(plan.make(t, way), "a plan", t, way)) return;
   Setup s(t);
-  element_write(dtype, s.at(2, 0, side - 1, 1), {INFINITY, 0});
+  element_write(dtype, in_row ? s.at(0, 0, 1, side) : s.at(2, 0, side - 1, 1), {INFINITY, 0});
   if (!launch(plan, t, s)) return;
   bool right = true;
   for (int64_t r = 0; r < side; r++)
     for (int64_t c = 0; c < side + 2; c++) {
       const double value = stack_read(&s.c, 0, r, c).re;
-      right = right && (c == 1 ? isinf(value) && value > 0 : isfinite(value));
+      right = right && ((in_row ? r : c) == 1 ? isinf(value) && value > 0 : isfinite(value));
     }
-  expect(right, "an infinity reaches its column alone", t, way);
+  expect(right, "an infinity reaches its line alone", t, way);
 }
 
 static void test_not_finite() {
   for (const auto &x : SQUARES) test_nan(EQUAL, x.side, MMC_F32);
   for (int dtype = 0; dtype < DTYPES; dtype++) test_nan(STEPS, 1 + below(20), (mmc_dtype)dtype);
-  for (int64_t side : {2, 5, 8, 15}) {
-    test_infinity(SPINES, side, side % 2 == 0 ? MMC_F64 : MMC_F32);
-    test_infinity(STEPS, side, side % 2 == 0 ? MMC_F32 : MMC_F64);
-    test_infinity(ALONE, side, side % 2 == 0 ? MMC_F64 : MMC_F32);
-  }
+  for (int64_t side : {2, 5, 8, 15})
+    for (int k = 0; k < 8; k++)
+      for (Way way : {STEPS, ALONE, SPINES})
+        test_infinity(way, side, k / 4 == 0 ? MMC_F32 : MMC_F64, k % 2, k / 2 % 2 == 1);
 }
 
 /* Each call of the runtime fails once, which is said. */
