@@ -7,8 +7,8 @@
  * as a wrong result. A barrier that can never open ends the program with a message.
  *
  * Device memory and dynamic shared memory start poisoned (0xA5, a large negative number in every
- * type; 0xFF, a NaN); copies in flight land only when they are waited for. Streams run at once, in
- * the order of the host's calls.
+ * type; 0xFF, a NaN); asynchronous copies land at once or when they are waited for, at random.
+ * Streams run at once, in the order of the host's calls.
  *
  * mmci_emulation() holds the knobs: memory to be had, a runtime call to fail, what is still held.
  */
@@ -29,6 +29,8 @@
 #include <memory>
 #include <vector>
 
+#include "cuda_emulation_c.h"
+
 #define __global__
 #define __device__
 #define __host__
@@ -38,6 +40,7 @@
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
 
 using std::max;
@@ -68,6 +71,9 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
+static inline float4 make_float4(float x, float y, float z, float w) {
+  return {x, y, z, w};
+}
 struct alignas(16) double2 {
   double x, y;
 };
@@ -86,13 +92,19 @@ struct mmci_emulated_barrier {
   uint64_t opened = 0;
 };
 
+struct mmci_emulated_copy {
+  void *shared;
+  const void *global; /* NULL: zeros */
+  size_t bytes;
+};
+
 struct mmci_emulated_fiber {
   ucontext_t start;
   void *resume[8];
   std::unique_ptr<char[]> stack;
   bool started, done;
   uint3 thread;
-  std::vector<std::vector<std::function<void()>>> copies; /* groups of copies in flight */
+  std::vector<std::vector<mmci_emulated_copy>> copies; /* groups of copies in flight */
 };
 
 struct mmci_emulated_machine {
@@ -101,6 +113,7 @@ struct mmci_emulated_machine {
   long fail_call = -1;                   /* this runtime call, counted from 0, fails */
   uint64_t seed = 1;                     /* of the schedule */
   int multiprocessors = 2;
+  std::map<void *, int> shared_most; /* dynamic shared memory that kernels were given leave for */
   /* what happened */
   long calls = 0;
   std::map<void *, size_t> memory; /* device and pinned memory still held */
@@ -113,7 +126,7 @@ struct mmci_emulated_machine {
   std::function<void()> body;
   std::vector<unsigned char> shared;
   unsigned char *shared_start = nullptr;
-  mmci_emulated_barrier block_barrier;
+  mmci_emulated_barrier block_barrier, named_barriers[16];
   std::vector<mmci_emulated_barrier> warp_barriers;
   std::vector<uint64_t> exchange; /* one word a thread, for shuffles and votes */
   int live = 0, votes[3];
@@ -184,6 +197,13 @@ static inline void mmci_emulated_wait(mmci_emulated_barrier &barrier, const int 
 static inline void __syncthreads() {
   mmci_emulated_machine &m = mmci_emulation();
   mmci_emulated_wait(m.block_barrier, m.live);
+}
+
+/* bar.sync: so many threads meet, in whole warps; barrier 0 is __syncthreads(). */
+static inline void mmci_emulated_named_wait(int barrier, int threads) {
+  if (barrier < 1 || barrier > 15 || threads % 32 != 0)
+    mmci_emulated_stop("a named barrier that there is not, or of parts of warps");
+  mmci_emulated_wait(mmci_emulation().named_barriers[barrier], threads);
 }
 
 static inline int __syncthreads_count(int predicate) {
@@ -355,6 +375,9 @@ static inline int __popc(unsigned v) {
 static inline int __clz(int v) {
   return v ? __builtin_clz((unsigned)v) : 32;
 }
+static inline unsigned __umulhi(unsigned a, unsigned b) {
+  return (unsigned)((unsigned long long)a * b >> 32);
+}
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   __extension__ typedef unsigned __int128 wide;
   return (unsigned long long)((wide)a * b >> 64);
@@ -409,11 +432,26 @@ static inline float __ll2float_ru(long long v) {
 
 #define MMCI_DYNAMIC_SHARED(name) unsigned char *name = mmci_emulation().shared_start
 
-static inline void mmci_copy_async(void *shared, const void *global) {
-  if (((uintptr_t)shared | (uintptr_t)global) % 16) mmci_emulated_stop("misaligned copy");
+static inline void mmci_emulated_land(const mmci_emulated_copy &copy) {
+  if (copy.global != nullptr)
+    memcpy(copy.shared, copy.global, copy.bytes);
+  else
+    memset(copy.shared, 0, copy.bytes);
+}
+
+/* Zeros when there is nothing. */
+static inline void mmci_emulated_copy_async(void *shared, const void *global, size_t bytes,
+                                            bool there) {
+  if (((uintptr_t)shared | (uintptr_t)global) % bytes) mmci_emulated_stop("misaligned copy");
+  const mmci_emulated_copy copy = {shared, there ? global : nullptr, bytes};
+  if (mmci_emulated_random() & 1) return mmci_emulated_land(copy);
   auto &copies = mmci_emulation().current->copies;
   if (copies.empty()) copies.emplace_back();
-  copies.back().push_back([=] { memcpy(shared, global, 16); });
+  copies.back().push_back(copy);
+}
+
+static inline void mmci_copy_async(void *shared, const void *global) {
+  mmci_emulated_copy_async(shared, global, 16, true);
 }
 
 static inline void mmci_copy_async_commit() {
@@ -427,7 +465,7 @@ template <int left>
 static inline void mmci_copy_async_wait() {
   auto &copies = mmci_emulation().current->copies;
   while ((int)copies.size() > left + 1) {
-    for (auto &copy : copies.front()) copy();
+    for (const mmci_emulated_copy &copy : copies.front()) mmci_emulated_land(copy);
     copies.erase(copies.begin());
   }
 }
@@ -448,8 +486,10 @@ struct mmci_gate {
 static inline void mmci_emulated_run_block(unsigned threads) {
   enum { STACK_BYTES = 256 * 1024 };
   mmci_emulated_machine &m = mmci_emulation();
-  m.fibers.resize(threads);
+  if (m.fibers.size() < threads) m.fibers.resize(threads);
+  for (size_t t = threads; t < m.fibers.size(); t++) m.fibers[t].done = true;
   m.block_barrier = mmci_emulated_barrier();
+  for (mmci_emulated_barrier &barrier : m.named_barriers) barrier = mmci_emulated_barrier();
   m.warp_barriers.assign((threads + 31) / 32, mmci_emulated_barrier());
   m.warp_live.assign((threads + 31) / 32, 0);
   m.exchange.assign((threads + 31) / 32 * 32, 0);
@@ -494,13 +534,7 @@ static inline void mmci_emulated_run_block(unsigned threads) {
   }
 }
 
-typedef int cudaError_t;
-enum {
-  cudaSuccess = 0,
-  cudaErrorInvalidValue = 1,
-  cudaErrorMemoryAllocation = 2,
-  cudaErrorNotReady = 600
-};
+enum { MMCI_EMULATED_SHARED = 48 * 1024 }; /* of a block that did not ask for more */
 
 /* Counts a call of the runtime and fails it when the knob says so. */
 static inline bool mmci_emulated_failure() {
@@ -516,7 +550,9 @@ static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, 
   if (mmci_emulated_failure()) return cudaErrorInvalidValue;
   unsigned threads = block.x * block.y * block.z;
   size_t blocks = (size_t)grid.x * grid.y * grid.z;
-  if (threads == 0 || threads > 1024 || blocks == 0 || shared_bytes > 227 * 1024)
+  const auto leave = m.shared_most.find((void *)kernel);
+  const size_t shared_most = leave == m.shared_most.end() ? MMCI_EMULATED_SHARED : leave->second;
+  if (threads == 0 || threads > 1024 || blocks == 0 || shared_bytes > shared_most)
     return cudaErrorInvalidValue;
   gridDim = grid;
   blockDim = block;
@@ -538,20 +574,12 @@ static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, 
 
 /* ---- the runtime API ------------------------------------------------------------------------ */
 
-typedef struct mmci_emulated_stream *cudaStream_t;
 typedef struct mmci_emulated_event *cudaEvent_t;
 struct mmci_emulated_stream {
   int unused;
 };
 struct mmci_emulated_event {
   int unused;
-};
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost,
-  cudaMemcpyHostToDevice,
-  cudaMemcpyDeviceToHost,
-  cudaMemcpyDeviceToDevice,
-  cudaMemcpyDefault
 };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
@@ -738,9 +766,24 @@ static inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
 static inline cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t) {
   return *milliseconds = 1, mmci_emulated_call();
 }
+struct cudaFuncAttributes {
+  int maxDynamicSharedSizeBytes;
+};
 template <typename Kernel>
-static inline cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
+static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, Kernel *kernel) {
+  const auto &most = mmci_emulation().shared_most;
+  const auto leave = most.find((void *)kernel);
+  out->maxDynamicSharedSizeBytes = leave == most.end() ? MMCI_EMULATED_SHARED : leave->second;
   return mmci_emulated_call();
+}
+template <typename Kernel>
+static inline cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute attribute,
+                                               int value) {
+  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (value > 227 * 1024) return cudaErrorInvalidValue;
+  mmci_emulation().shared_most[(void *)kernel] = value;
+  return cudaSuccess;
 }
 template <typename Kernel>
 static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel, int,

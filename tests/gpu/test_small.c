@@ -1,143 +1,14 @@
 /* test_small.c: the CUDA module's chains of small factors on a device: every way, shape, form,
- * order and layout of a batch, against products in f64 on the host with a bound of their rounding
- * errors.
- *
- * All memory is 0xff where no element lies, which is NaN in every dtype. Nothing of it may be read,
- * and but for C's elements nothing written. */
-#include <inttypes.h>
-#include <math.h>
+ * order and layout of a batch, as small_chains.h says. */
 #include <stdlib.h>
 
-#include "../random.h"
-#include "gpu_elements.h"
 #include "gpu_test.h"
+#include "small_chains.h"
 
-enum { OPERANDS = 200, PRODUCTS = 400, NODES = OPERANDS + PRODUCTS, GUARD = 40, CHECKED = 6 };
+enum { CHECKED = 6 };
 enum { WAY_ANY, WAY_STEPS, WAY_SPINES, WAY_FUSED }; /* variants of the module */
 
-/* ---- a chain ----------------------------------------------------------------------------------
- */
-
-typedef struct trial {
-  mmci_device_chain chain;
-  mmci_form forms[OPERANDS];
-  mmci_chain_step products[PRODUCTS];
-  int64_t rows[NODES], cols[NODES];
-  int shift[OPERANDS + 1]; /* reals from where an allocation is aligned; the last is C's */
-  uint64_t seed;           /* of the elements */
-  bool positive;
-} trial;
-
-static void describe_trial(const trial *t) {
-  const mmci_device_chain *c = &t->chain;
-  printf("  %s, batch %" PRId64 ", %d operands, variant %d, ldc %" PRId64 "%s, seed %" PRIu64 "\n",
-         dtype_facts[c->dtype].name, c->batch, c->n, c->variant, c->ldc,
-         c->c_gathered ? ", C gathered" : "", t->seed);
-  for (int i = 0; i < c->n && i < 20; i++) {
-    const mmci_form *f = &t->forms[i];
-    printf("  operand %d: %" PRId64 " x %" PRId64 "%s%s ld %" PRId64 " stride %" PRId64 "%s\n", i,
-           t->rows[i], t->cols[i], f->trans ? " trans" : "", f->conj ? " conj" : "", f->ld,
-           f->stride, f->gathered ? " gathered" : "");
-  }
-  for (int s = 0; s < c->count && s < 20; s++)
-    printf("  product %d: %d * %d\n", s + c->n, c->products[s].left, c->products[s].right);
-}
-
-static void begin(trial *t, mmc_dtype dtype, int32_t n, int64_t batch, uint64_t seed) {
-  memset(t, 0, sizeof *t);
-  t->chain = (mmci_device_chain){.dtype = dtype, .batch = batch, .n = n};
-  t->chain.forms = t->forms;
-  t->chain.products = t->products;
-  t->seed = seed;
-}
-
-static int32_t add_product(trial *t, int32_t left, int32_t right) {
-  const int32_t s = t->chain.count++, node = t->chain.n + s;
-  t->products[s] = (mmci_chain_step){t->rows[left], t->cols[left], t->cols[right], left, right};
-  t->rows[node] = t->rows[left];
-  t->cols[node] = t->cols[right];
-  return node;
-}
-
-/* The products of operands first to last, split by kind: 0 from left to right, 1 from right to
- * left, 2 balanced, 3 at random. */
-static int32_t add_tree(trial *t, int32_t first, int32_t last, int kind, uint64_t *random) {
-  if (first == last) return first;
-  const int32_t length = last - first;
-  const int32_t split = kind == 0   ? last - 1
-                        : kind == 1 ? first
-                        : kind == 2 ? first + length / 2
-                                    : first + (int32_t)random_below(random, length);
-  const int32_t left = add_tree(t, first, split, kind, random);
-  return add_product(t, left, add_tree(t, split + 1, last, kind, random));
-}
-
-static void set_shapes(trial *t, const int64_t *dims) {
-  for (int i = 0; i < t->chain.n; i++) {
-    t->rows[i] = dims[i];
-    t->cols[i] = dims[i + 1];
-  }
-}
-
-/* Tight forms; after the products. */
-static void finish_tight(trial *t) {
-  for (int i = 0; i < t->chain.n; i++)
-    t->forms[i] =
-        (mmci_form){.ld = t->cols[i] > 0 ? t->cols[i] : 1, .stride = t->rows[i] * t->cols[i]};
-  const int last = t->chain.n + t->chain.count - 1;
-  t->chain.ldc = t->cols[last] > 0 ? t->cols[last] : 1;
-  t->chain.c_stride = t->rows[last] * t->cols[last];
-}
-
-static void finish_random(trial *t, uint64_t *random) {
-  finish_tight(t);
-  for (int i = 0; i < t->chain.n; i++) {
-    mmci_form *f = &t->forms[i];
-    f->trans = random_below(random, 2) == 0;
-    f->conj = random_below(random, 3) == 0;
-    const int64_t lines = f->trans ? t->cols[i] : t->rows[i],
-                  length = f->trans ? t->rows[i] : t->cols[i];
-    f->ld = (length > 0 ? length : 1) + random_below(random, 2) * random_below(random, 9);
-    f->stride = lines * f->ld + random_below(random, 2) * random_below(random, 50);
-    const int64_t kind = t->chain.batch > 1 ? random_below(random, 6) : 2;
-    f->gathered = kind == 0;
-    if (kind == 1) f->stride = 0;
-    t->shift[i] = random_below(random, 3) == 0 ? (int)random_below(random, 5) : 0;
-  }
-  const int last = t->chain.n + t->chain.count - 1;
-  t->chain.ldc += random_below(random, 2) * random_below(random, 9);
-  t->chain.c_stride = t->rows[last] * t->chain.ldc + random_below(random, 2) * 3;
-  t->chain.c_gathered = t->chain.batch > 1 && random_below(random, 6) == 0;
-  t->shift[OPERANDS] = random_below(random, 3) == 0 ? (int)random_below(random, 5) : 0;
-}
-
-/* ---- matrices in memory -----------------------------------------------------------------------
- */
-
-/* All matrices of an operand, or of C. */
-typedef struct stack {
-  mmc_dtype dtype;
-  int64_t rows, cols, batch;
-  mmci_form form;
-  size_t bytes, first;
-  unsigned char *host;
-  void *device, *table; /* of addresses */
-} stack;
-
-static int64_t slot(const stack *x, int64_t i) {
-  /* Gathered matrices lie in another order. */
-  return x->form.gathered ? x->batch - 1 - i : x->form.stride == 0 ? 0 : i;
-}
-
-static size_t place(const stack *x, int64_t i, int64_t r, int64_t c) {
-  const int64_t at = x->form.trans ? c * x->form.ld + r : r * x->form.ld + c;
-  return x->first + (size_t)(slot(x, i) * x->form.stride + at) * dtype_facts[x->dtype].size;
-}
-
-static unsigned char *address(const stack *x, int64_t i) {
-  return (unsigned char *)x->device + x->first +
-         (size_t)(slot(x, i) * x->form.stride) * dtype_facts[x->dtype].size;
-}
+/* ---- on the device ------------------------------------------------------------------------ */
 
 static mmc_status move(const target *on, mmci_queue *queue, void *device, void *host, size_t bytes,
                        bool up, mmci_error *error) {
@@ -150,18 +21,11 @@ static mmc_status move(const target *on, mmci_queue *queue, void *device, void *
 static bool stack_create(stack *x, const target *on, mmci_queue *queue, mmc_dtype dtype,
                          int64_t rows, int64_t cols, int64_t batch, mmci_form form, int shift) {
   mmci_error error = {MMC_OK, ""};
-  const int64_t lines = form.trans ? cols : rows;
-  *x = (stack){dtype, rows, cols, batch, form, 0, 0, NULL, NULL, NULL};
-  x->first = 64 * dtype_facts[dtype].size + (size_t)shift * dtype_facts[dtype].real_size;
-  x->bytes = x->first + (size_t)((batch - 1) * form.stride + lines * form.ld + GUARD) *
-                            dtype_facts[dtype].size;
-  x->host = malloc(x->bytes);
   void **table = malloc((size_t)batch * sizeof *table);
-  if (x->host == NULL || table == NULL) {
+  if (!stack_lay_out(x, dtype, rows, cols, batch, form, shift) || table == NULL) {
     free(table);
     return expect(false, "out of memory");
   }
-  memset(x->host, 0xff, x->bytes);
   mmc_status status = on->ops->alloc(on->device, x->bytes, &x->device, &error);
   if (status == MMC_OK && form.gathered) {
     for (int64_t i = 0; i < batch; i++) table[i] = address(x, i);
@@ -178,125 +42,6 @@ static void stack_destroy(stack *x, const target *on) {
   free(x->host);
   on->ops->dealloc(on->device, x->device);
   on->ops->dealloc(on->device, x->table);
-}
-
-static void stack_fill(stack *x, bool positive, uint64_t *random) {
-  for (int64_t i = 0; i < x->batch; i++) {
-    for (int64_t r = 0; r < x->rows; r++)
-      for (int64_t c = 0; c < x->cols; c++) {
-        /* Products neither grow nor vanish. */
-        const double scale = 1.7 / sqrt((double)x->rows + 1);
-        element value = {random_unit(random) * scale, random_unit(random) * scale};
-        if (positive) value = (element){fabs(value.re) + 0.01, 0};
-        element_write(x->dtype, x->host + place(x, i, r, c), value);
-      }
-    if (x->form.stride == 0 && !x->form.gathered) return;
-  }
-}
-
-static element stack_read(const stack *x, int64_t i, int64_t r, int64_t c) {
-  element value = element_read(x->dtype, x->host + place(x, i, r, c));
-  if (x->form.conj) value.im = -value.im;
-  return value;
-}
-
-/* ---- the reference ----------------------------------------------------------------------------
- */
-
-/* A matrix in f64 and how far off a kernel's may be. */
-typedef struct exact {
-  element *value;
-  double *off;
-} exact;
-
-static double size_of(element x) {
-  return fabs(x.re) + fabs(x.im);
-}
-
-static void exact_product(exact a, exact b, const mmci_chain_step *p,
-                          const mmci_device_chain *chain, exact c) {
-  const struct dtype_facts *facts = &dtype_facts[chain->dtype];
-  const double of_tf32 = chain->precision == MMCI_FAST ? 0x1p-10 : 0; /* both operands rounded */
-  const double epsilon = facts->sum_epsilon * ((double)p->k + 8) * 2 + of_tf32;
-  for (int64_t r = 0; r < p->m; r++)
-    for (int64_t q = 0; q < p->n; q++) {
-      element sum = {0, 0};
-      double off = 0;
-      for (int64_t d = 0; d < p->k; d++) {
-        const element x = a.value[r * p->k + d], y = b.value[d * p->n + q];
-        const double e = a.off[r * p->k + d], f = b.off[d * p->n + q];
-        sum.re += x.re * y.re - x.im * y.im;
-        sum.im += x.re * y.im + x.im * y.re;
-        off += e * size_of(y) + size_of(x) * f + e * f + epsilon * size_of(x) * size_of(y);
-      }
-      c.value[r * p->n + q] = sum;
-      c.off[r * p->n + q] = off + 2 * facts->epsilon * size_of(sum) + facts->least;
-    }
-}
-
-/* Chain number i of the batch in x, whose matrices lie in value and off. */
-static bool compare_chain(const trial *t, const stack *operands, const stack *c, int64_t i,
-                          element *value, double *off) {
-  const mmci_device_chain *chain = &t->chain;
-  int64_t first[NODES];
-  const int nodes = chain->n + chain->count;
-  for (int64_t node = 0, at = 0; node < nodes; node++) {
-    first[node] = at;
-    at += t->rows[node] * t->cols[node];
-  }
-#define AT(node)                           \
-  (exact) {                                \
-    value + first[node], off + first[node] \
-  }
-  for (int node = 0; node < nodes; node++) {
-    const int64_t cols = t->cols[node], size = t->rows[node] * cols;
-    if (node >= chain->n) {
-      const mmci_chain_step *p = &chain->products[node - chain->n];
-      exact_product(AT(p->left), AT(p->right), p, chain, AT(node));
-      continue;
-    }
-    for (int64_t at = 0; at < size; at++)
-      value[first[node] + at] = stack_read(&operands[node], i, at / cols, at % cols);
-  }
-  const exact result = AT(nodes - 1);
-#undef AT
-  for (int64_t at = 0; at < c->rows * c->cols; at++) {
-    const int64_t r = at / c->cols, q = at % c->cols;
-    const element want = result.value[at], got = stack_read(c, i, r, q);
-    const double most = result.off[at];
-    if (fabs(got.re - want.re) <= most && fabs(got.im - want.im) <= most) continue;
-    printf("  chain %" PRId64 ": C(%" PRId64 ", %" PRId64
-           ") is (%.9g, %.9g), not (%.9g, %.9g), off by more than %g\n",
-           i, r, q, got.re, got.im, want.re, want.im, most);
-    return false;
-  }
-  return true;
-}
-
-static bool chain_is_right(const trial *t, const stack *operands, const stack *c, int64_t i) {
-  size_t size = 1;
-  for (int node = 0; node < t->chain.n + t->chain.count; node++)
-    size += (size_t)(t->rows[node] * t->cols[node]);
-  element *value = calloc(size, sizeof *value);
-  double *off = calloc(size, sizeof *off);
-  const bool right = value != NULL && off != NULL && compare_chain(t, operands, c, i, value, off);
-  free(value);
-  free(off);
-  return right;
-}
-
-/* No byte but C's elements has changed from 0xff. */
-static bool rest_is_left_alone(const stack *c) {
-  unsigned char *copy = malloc(c->bytes);
-  if (copy == NULL) return false;
-  memcpy(copy, c->host, c->bytes);
-  const size_t line = (size_t)c->cols * dtype_facts[c->dtype].size;
-  for (int64_t i = 0; i < c->batch; i++)
-    for (int64_t r = 0; r < c->rows && line > 0; r++) memset(copy + place(c, i, r, 0), 0xff, line);
-  bool alone = true;
-  for (size_t at = 0; at < c->bytes && alone; at++) alone = copy[at] == 0xff;
-  free(copy);
-  return alone;
 }
 
 /* ---- one trial --------------------------------------------------------------------------------

@@ -9,7 +9,9 @@
 #ifndef MMCI_CUDA_CHAIN_H
 #define MMCI_CUDA_CHAIN_H
 
-#ifndef MMCI_EMULATE_CUDA
+#ifdef MMCI_EMULATE_CUDA
+#include "cuda_emulation_c.h"
+#else
 #include <cuda_runtime_api.h>
 #endif
 

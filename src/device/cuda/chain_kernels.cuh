@@ -10,6 +10,41 @@ extern "C" {
 #include "device/cuda/chain.h"
 #include "device/cuda/cuda_check.h"
 
+#ifdef MMCI_EMULATE_CUDA
+
+static inline void mmci_follow_previous() {}
+
+template <typename Kernel, typename... Arguments>
+static inline cudaError_t mmci_launch_overlapped(Kernel kernel, bool, Arguments... arguments) {
+  return mmci_launch(kernel, arguments...);
+}
+
+template <int bytes>
+static inline void mmci_copy_async_or_zero(void *shared, const void *global, bool there) {
+  mmci_emulated_copy_async(shared, global, bytes, there);
+}
+
+static inline void mmci_group_wait(int group, int threads) {
+  if (threads == 32)
+    __syncwarp();
+  else
+    mmci_emulated_named_wait(group + 1, threads);
+}
+
+static inline unsigned mmci_acquire(const unsigned *counter) {
+  __nanosleep(0);
+  return *counter;
+}
+
+static inline void mmci_release(unsigned *counter) {
+  ++*counter;
+  mmci_emulation().progress++;
+}
+
+static inline void mmci_prefetch(const void *) {}
+
+#else
+
 /* Lets the next launch of the stream begin, then waits until the one before has ended and its
  * writes are there: before this, no global memory is touched. */
 static __device__ __forceinline__ void mmci_follow_previous() {
@@ -62,5 +97,23 @@ static __device__ __forceinline__ void mmci_group_wait(int group, int threads) {
   else
     asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(threads) : "memory");
 }
+
+/* A counter in global memory: what was written before a release is seen after the acquire of it. */
+static __device__ __forceinline__ unsigned mmci_acquire(const unsigned *counter) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
+  return value;
+}
+
+static __device__ __forceinline__ void mmci_release(unsigned *counter) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+}
+
+/* Into L2. */
+static __device__ __forceinline__ void mmci_prefetch(const void *global) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
+}
+
+#endif
 
 #endif

@@ -28,16 +28,6 @@ enum {
   LINE_BYTES = 128
 };
 
-static __device__ __forceinline__ unsigned acquire(const unsigned *counter) {
-  unsigned value;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
-  return value;
-}
-
-static __device__ __forceinline__ void signal(unsigned *counter) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
-}
-
 /* An operand, once its address is known. */
 template <typename Real>
 struct Source {
@@ -508,7 +498,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       ((int64_t)call.tasks_count * call.record_bytes + LINE_BYTES - 1) / LINE_BYTES;
   for (int64_t l = (int64_t)blockIdx.x * THREADS + threadIdx.x; l < lines;
        l += (int64_t)gridDim.x * THREADS)
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(call.records + l * LINE_BYTES));
+    mmci_prefetch(call.records + l * LINE_BYTES);
   mmci_follow_previous();
   auto draw = [&] {
     if (lane == 0) ticket = atomicAdd(call.ticket, 1ull);
@@ -551,7 +541,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       if (piece.waits > 0) {
         for (int w = thread; w < piece.waits; w += threads) {
           const unsigned goal = launches * (unsigned)waits[w].pieces;
-          while ((int)(acquire(call.counters + waits[w].counter) - goal) < 0) continue;
+          while ((int)(mmci_acquire(call.counters + waits[w].counter) - goal) < 0) continue;
         }
         mmci_group_wait(group, threads);
       }
@@ -569,7 +559,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       multiply_piece<Real, SIDE, EVEN>(memory + 2 * call.record_bytes, task, piece, call.depth,
                                        sources, group, thread, threads, result, meanwhile);
       mmci_group_wait(group, threads);
-      if (thread == 0 && piece.counter >= 0) signal(call.counters + piece.counter);
+      if (thread == 0 && piece.counter >= 0) mmci_release(call.counters + piece.counter);
     }
     if (!draws) return;
     __syncthreads();

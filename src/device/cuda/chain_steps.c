@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "device/cuda/chain.h"
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/element_bytes.h"
 
 enum {
   MATRICES = 2 * MMCI_STEPS + 1,

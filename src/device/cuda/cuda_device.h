@@ -10,6 +10,7 @@
 
 #include "device/cuda/cublas.h"
 #include "device/cuda/cuda_check.h"
+#include "device/cuda/element_bytes.h"
 #include "device/device.h"
 
 typedef struct mmci_ring mmci_ring;
@@ -100,7 +101,6 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
 mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                              const void *b, void *c, mmci_error *error);
 
-size_t mmci_cuda_element_bytes(mmc_dtype dtype);
 /* Loads device->cublas when it is not there yet; the device is the current one. */
 mmc_status mmci_cuda_find_cublas(mmci_device *device, mmci_error *error);
 /* Bytes of workspace that a queue offers to products. */

@@ -81,12 +81,6 @@ static bool is_complex(mmc_dtype dtype) {
   return dtype == MMC_C64 || dtype == MMC_C128;
 }
 
-size_t mmci_cuda_element_bytes(mmc_dtype dtype) {
-  static const unsigned char BYTES[] = {
-      [MMC_F32] = 4, [MMC_F64] = 8, [MMC_C64] = 8, [MMC_C128] = 16, [MMC_F16] = 2, [MMC_BF16] = 2};
-  return BYTES[dtype];
-}
-
 static const arithmetic *find_arithmetic(const mmci_gemm *gemm) {
   if (gemm->precision == MMCI_FAST && gemm->dtype == MMC_F32) return &TF32;
   if (gemm->precision == MMCI_FAST && gemm->dtype == MMC_C64) return &TF32_COMPLEX;

@@ -1,0 +1,444 @@
+/* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
+ * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
+ * chain.c chooses among on a device is asked for here by name: equal, steps, alone and spines.
+ * Chains and what is expected of them: gpu/small_chains.h. As blocks run one after another, the
+ * first draws all tickets of spines; none ever waits for another.
+ *
+ *     test_chains [SEED] */
+#include <algorithm>
+#include <vector>
+
+extern "C" {
+#include "base/status.h"
+}
+#include "device/cuda/launch.cuh"
+
+#include "device/cuda/chain.h"
+
+#include "../gpu/small_chains.h"
+
+enum Way { EQUAL, STEPS, ALONE, SPINES };
+static const char *const WAYS[] = {"equal", "steps", "alone", "spines"};
+
+static const mmci_chain_limits LIMITS = {2, 223 * 1024, true};
+
+static int failures = 0, checks = 0;
+static uint64_t random_state;
+
+static int64_t below(int64_t limit) {
+  return random_below(&random_state, limit);
+}
+
+static bool expect(bool held, const char *what, const trial &t, Way way) {
+  checks++;
+  if (held) return true;
+  failures++;
+  printf("FAILED: %s, %s\n", WAYS[way], what);
+  describe_trial(&t);
+  return false;
+}
+
+/* ---- one trial ------------------------------------------------------------------------------- */
+
+/* A trial's matrices. The host's memory is the device's. */
+struct Setup {
+  std::vector<stack> operands;
+  std::vector<std::vector<void *>> tables;
+  std::vector<const void *> data;
+  stack c;
+  void *result;
+
+  explicit Setup(const trial &t) {
+    const mmci_device_chain &chain = t.chain;
+    const int last = chain.n + chain.count - 1;
+    uint64_t random = t.seed;
+    for (int i = 0; i < chain.n; i++) {
+      operands.push_back(lay_out(t, i, t.forms[i], t.shift[i]));
+      stack_fill(&operands.back(), t.positive, &random);
+      data.push_back(address_of(operands.back()));
+    }
+    mmci_form form = {};
+    form.ld = chain.ldc;
+    form.stride = chain.c_stride;
+    form.gathered = chain.c_gathered;
+    c = lay_out(t, last, form, t.shift[OPERANDS]);
+    result = address_of(c);
+  }
+  Setup(const Setup &) = delete;
+  ~Setup() {
+    for (stack &x : operands) free(x.host);
+    free(c.host);
+  }
+  unsigned char *at(int operand, int64_t chain, int64_t row, int64_t col) {
+    const stack &x = operands[(size_t)operand];
+    return x.host + place(&x, chain, row, col);
+  }
+
+ private:
+  static stack lay_out(const trial &t, int node, mmci_form form, int shift) {
+    stack x;
+    if (!stack_lay_out(&x, t.chain.dtype, t.rows[node], t.cols[node], t.chain.batch, form, shift))
+      mmci_emulated_stop("out of memory");
+    x.device = x.host;
+    return x;
+  }
+  void *address_of(const stack &x) {
+    if (!x.form.gathered) return x.host + x.first;
+    tables.emplace_back();
+    for (int64_t i = 0; i < x.batch; i++) tables.back().push_back(address(&x, i));
+    return tables.back().data();
+  }
+};
+
+static bool is_aligned(const void *address) {
+  return (uintptr_t)address % 16 == 0;
+}
+
+static mmc_status run_equal(const trial &t, Setup &s, mmci_error *error) {
+  mmci_equal equal = {};
+  equal.n = t.chain.n;
+  equal.batch = t.chain.batch;
+  equal.c = (float *)s.result;
+  equal.c_stride = t.chain.c_stride;
+  for (int i = 0; i < t.chain.n; i++) {
+    equal.data[i] = (const float *)s.data[(size_t)i];
+    equal.stride[i] = t.forms[i].stride;
+  }
+  const mmc_status status = mmci_equal_prepare(t.rows[0], error);
+  return status != MMC_OK ? status : mmci_equal_launch(nullptr, &LIMITS, t.rows[0], &equal, error);
+}
+
+static mmc_status run_steps(const mmci_steps &plan, const trial &t, Setup &s, mmci_error *error) {
+  mmci_steps steps = plan;
+  for (int l = 0; l < steps.loads; l++) {
+    mmci_steps_load &load = steps.load[l];
+    load.data = s.data[load.operand];
+    load.wide = load.wide && is_aligned(load.data);
+  }
+  steps.c = s.result;
+  const mmc_status status = mmci_steps_prepare(t.chain.dtype, &steps, error);
+  return status != MMC_OK ? status
+                          : mmci_steps_launch(nullptr, &LIMITS, t.chain.dtype, &steps, error);
+}
+
+static mmc_status run_alone(const mmci_alone &plan, const trial &t, Setup &s, mmci_error *error) {
+  mmci_alone alone = plan;
+  for (mmci_alone_load &load : alone.loads) {
+    load.data = s.data[load.operand];
+    load.wide = load.wide && is_aligned(load.data);
+  }
+  alone.c = s.result;
+  const mmc_status status = mmci_alone_prepare(t.chain.dtype, &alone, error);
+  return status != MMC_OK ? status
+                          : mmci_alone_launch(nullptr, &LIMITS, t.chain.dtype, &alone, error);
+}
+
+/* Twice: a launch leaves its counters to the next. */
+static mmc_status run_spines(const mmci_chain_limits &limits, const trial &t, Setup &s,
+                             mmci_error *error) {
+  mmci_spines *spines = nullptr;
+  mmc_status status = mmci_spines_create(&limits, &t.chain, &spines, error);
+  for (int k = 0; k < 2 && status == MMC_OK; k++) {
+    memset(s.c.host, 0xff, s.c.bytes);
+    status = mmci_spines_launch(nullptr, &limits, spines, s.data.data(), s.result, error);
+  }
+  mmci_spines_destroy(spines);
+  return status;
+}
+
+/* Which kernel, and how it was laid out. */
+struct Plan {
+  Way way;
+  mmci_chain_limits limits;
+  mmci_steps steps;
+  mmci_alone alone;
+
+  /* False when the chain is none for that way. */
+  bool make(const trial &t, Way way_, const mmci_chain_limits &limits_ = LIMITS) {
+    way = way_;
+    limits = limits_;
+    return way == EQUAL   ? mmci_equal_has(t.rows[0])
+           : way == STEPS ? mmci_steps_plan(&limits, &t.chain, &steps)
+           : way == ALONE ? mmci_alone_plan(&limits, &t.chain, &alone)
+                          : mmci_spines_can(&t.chain);
+  }
+  mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
+    return way == EQUAL   ? run_equal(t, s, error)
+           : way == STEPS ? run_steps(steps, t, s, error)
+           : way == ALONE ? run_alone(alone, t, s, error)
+                          : run_spines(limits, t, s, error);
+  }
+};
+
+static bool launch(const Plan &plan, const trial &t, Setup &s) {
+  mmci_error error = {};
+  mmci_emulation().seed = t.seed;
+  const bool right = expect(plan.run(t, s, &error) == MMC_OK, "prepared and launched", t, plan.way);
+  if (!right) printf("  %s\n", error.text);
+  return right;
+}
+
+static void try_plan(const Plan &plan, const trial &t) {
+  Setup s(t);
+  std::vector<std::vector<unsigned char>> before;
+  for (const stack &x : s.operands) before.emplace_back(x.host, x.host + x.bytes);
+  if (!launch(plan, t, s)) return;
+  bool right = true, kept = true;
+  for (int64_t i = 0; i < t.chain.batch; i++)
+    right = right && chain_is_right(&t, s.operands.data(), &s.c, i);
+  for (size_t i = 0; i < before.size(); i++)
+    kept = kept && memcmp(before[i].data(), s.operands[i].host, before[i].size()) == 0;
+  expect(right, "elements are right", t, plan.way);
+  expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, plan.way);
+  expect(kept, "operands are left alone", t, plan.way);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static trial t; /* too large for a stack */
+static Plan plan;
+
+static void try_way(Way way, const mmci_chain_limits &limits = LIMITS) {
+  if (expect(plan.make(t, way, limits), "a plan", t, way)) try_plan(plan, t);
+}
+
+static void begin_squares(int64_t side, int32_t n, int64_t batch) {
+  std::vector<int64_t> dims((size_t)n + 1, side);
+  begin(&t, MMC_F32, n, batch, random_bits(&random_state));
+  set_shapes(&t, dims.data());
+  add_tree(&t, 0, n - 1, 0, &random_state);
+  finish_tight(&t);
+}
+
+/* Sides that have kernels of their own; so many chains fill a block. */
+static const struct {
+  int64_t side, per_block;
+} SQUARES[] = {{4, 64}, {8, 32}, {12, 16}, {16, 4}, {32, 2}, {64, 1}};
+
+static void test_equal() {
+  for (const auto &x : SQUARES)
+    for (int64_t batch : {INT64_C(1), x.per_block - 1, x.per_block, 2 * x.per_block + 1,
+                          x.per_block / 2 + below(3 * x.per_block)})
+      for (int k = 0; k < 4; k++) {
+        if (batch < 1) continue;
+        /* Four factors have kernels of their own. */
+        begin_squares(x.side, k % 2 == 0 ? 4 : 2 + (int32_t)below(7), batch);
+        for (int i = 0; i < t.chain.n; i++) {
+          const int64_t kind = below(4);
+          if (kind == 0) t.forms[i].stride += 4 * below(5);
+          if (kind == 1) t.forms[i].stride = 0;
+        }
+        t.chain.c_stride += below(2) * 4 * below(5);
+        try_way(EQUAL);
+      }
+  for (int64_t side : {3, 5, 20, 24, 48, 128})
+    expect(!mmci_equal_has(side), "other sides have none", t, EQUAL);
+}
+
+/* Any shapes, forms and order in every dtype, and a product of zeros. */
+static void test_steps(mmc_dtype dtype) {
+  static const int64_t MOST[] = {5, 9, 20, 40, 40, 90};
+  for (int k = 0; k < 72; k++) {
+    const int64_t most = MOST[k % 6], batch = k % 3 == 0 ? 1
+                                                         : 1 + below(most > 40  ? 3
+                                                                     : most > 9 ? 12
+                                                                                : 40);
+    const int32_t n = 2 + (int32_t)below(most > 20 ? 4 : 11);
+    int64_t dims[16];
+    for (int i = 0; i <= n; i++) dims[i] = i > 0 && i < n && below(30) == 0 ? 0 : 1 + below(most);
+    begin(&t, dtype, n, batch, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k / 2 % 4, &random_state);
+    finish_random(&t, &random_state);
+    /* The largest do not always fit. */
+    if (most <= 40 || plan.make(t, STEPS)) try_way(STEPS);
+  }
+}
+
+/* Sizes around multiples of what loads and tiles come in; all are 128 at most. */
+static void test_edges() {
+  for (int64_t side : {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 63, 65, 127, 128}) {
+    const int64_t dims[] = {side, side > 64 ? 9 : side, side, side > 64 ? 5 : side};
+    begin(&t, side % 2 == 0 ? MMC_F32 : MMC_F64, 3, side > 64 ? 1 : 3, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 2, (int)(side / 2 % 2), &random_state);
+    finish_random(&t, &random_state);
+    try_way(STEPS);
+  }
+}
+
+/* Operands that come a product before they are needed, and when they are. */
+static void test_hurry() {
+  for (int k = 0; k < 8; k++) {
+    const mmc_dtype dtype = k % 2 == 0 ? MMC_C128 : MMC_F64;
+    const int64_t most = k % 2 == 0 ? 40 : 56;
+    int64_t dims[6];
+    for (int i = 0; i < 6; i++) dims[i] = most - below(9);
+    begin(&t, dtype, 5, 1 + k / 4, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 4, 0, &random_state);
+    finish_random(&t, &random_state);
+    expect(plan.make(t, STEPS), "a plan", t, STEPS);
+    expect(!plan.steps.late && plan.steps.loads_first < plan.steps.loads, "loads ahead", t, STEPS);
+    try_plan(plan, t);
+    mmci_chain_limits tight = LIMITS;
+    tight.shared_bytes = plan.steps.arena_bytes - 16;
+    if (!expect(plan.make(t, STEPS, tight) && plan.steps.late, "late loads", t, STEPS)) continue;
+    try_plan(plan, t);
+  }
+}
+
+/* Results and operands that several products read. */
+static void test_shared(mmc_dtype dtype) {
+  for (int k = 0; k < 4; k++) {
+    const int64_t side = 1 + below(k % 2 == 0 ? 20 : 40), dims[] = {side, side, side};
+    begin(&t, dtype, 2, k == 1 ? 5 : 1, random_bits(&random_state));
+    set_shapes(&t, dims);
+    int32_t x = 0, y = 1;
+    for (int s = 0; s < 7; s++) {
+      const int32_t z = add_product(&t, below(2) == 0 ? x : y, below(2) == 0 ? x : y);
+      x = below(2) == 0 ? x : y;
+      y = z;
+    }
+    finish_random(&t, &random_state);
+    try_way(STEPS);
+    if (plan.make(t, ALONE)) try_plan(plan, t);
+    if (plan.make(t, SPINES)) try_plan(plan, t);
+  }
+}
+
+/* Plain operands of any leading dimension and alignment. */
+static void test_alone(mmc_dtype dtype) {
+  for (int k = 0; k < 72; k++) {
+    const int32_t n = 2 + (int32_t)below(7);
+    int64_t dims[MMCI_ALONE_WARPS + 1];
+    for (int i = 0; i <= n; i++) dims[i] = 1 + below(k % 8 == 0 ? 128 : 40);
+    begin(&t, dtype, n, 1, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k % 4, &random_state);
+    finish_random(&t, &random_state);
+    for (int i = 0; i < n; i++) {
+      mmci_form &form = t.forms[i];
+      form.trans = form.conj = form.gathered = false;
+      form.ld = t.cols[i] + (k % 2 == 0 ? 0 : below(9));
+      form.stride = t.rows[i] * form.ld;
+    }
+    /* Some are too large together. */
+    if (expect(plan.make(t, ALONE) || k % 8 == 0, "a plan", t, ALONE) && plan.make(t, ALONE))
+      try_plan(plan, t);
+  }
+}
+
+/* Spines of few rows, tiles and squares, as many multiprocessors share them; many operands, whose
+ * addresses come in every way. */
+static void test_spines(mmc_dtype dtype) {
+  for (int k = 0; k < 24; k++) {
+    const int64_t most = INT64_C(32) << k % 3;
+    const int32_t n = 2 + (int32_t)below(k % 10 == 9 ? OPERANDS / 2 : 400 / most);
+    const bool equal = k % 10 == 9 || below(2) == 0;
+    int64_t dims[OPERANDS + 1];
+    for (int i = 0; i <= n; i++) dims[i] = equal ? (k % 10 == 9 ? 8 : most) : 1 + below(most);
+    begin(&t, dtype, n, 1, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k / 3 % 4, &random_state);
+    if (k % 2 == 0)
+      finish_tight(&t);
+    else
+      finish_random(&t, &random_state);
+    if (k % 8 == 2) t.shift[below(n)] = 1;
+    mmci_chain_limits limits = LIMITS;
+    limits.multiprocessors = 1 << below(8);
+    try_way(SPINES, limits);
+  }
+  expect(mmci_emulation().memory.empty(), "memory is released", t, SPINES);
+}
+
+/* A NaN in one chain of a batch reaches no other. */
+static void test_nan(Way way, int64_t side, mmc_dtype dtype) {
+  begin_squares(side, 3, 21);
+  t.chain.dtype = dtype;
+  if (!expect(plan.make(t, way), "a plan", t, way)) return;
+  const int64_t marked = below(21);
+  Setup s(t);
+  for (int i = 0; i < 3; i++) element_write(dtype, s.at(i, marked, side - 1, side - 1), {NAN, 0});
+  if (!launch(plan, t, s)) return;
+  bool right = isnan(stack_read(&s.c, marked, side - 1, side - 1).re);
+  for (int64_t i = 0; i < 21; i++)
+    right = right && (i == marked || chain_is_right(&t, s.operands.data(), &s.c, i));
+  expect(right, "a NaN reaches no other chain", t, way);
+  expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, way);
+}
+
+/* An infinity of the first operand stays in its row, one of the last in its column, whatever lies
+ * beside the matrices in shared memory. */
+static void test_infinity(Way way, int64_t side, mmc_dtype dtype, int kind, bool in_row) {
+  const int64_t dims[] = {side, side + 1, side, side + 2};
+  begin(&t, dtype, 3, 1, random_bits(&random_state));
+  t.positive = true;
+  set_shapes(&t, dims);
+  add_tree(&t, 0, 2, kind, &random_state);
+  finish_tight(&t);
+  if (!expect(plan.make(t, way), "a plan", t, way)) return;
+  Setup s(t);
+  element_write(dtype, in_row ? s.at(0, 0, 1, side) : s.at(2, 0, side - 1, 1), {INFINITY, 0});
+  if (!launch(plan, t, s)) return;
+  bool right = true;
+  for (int64_t r = 0; r < side; r++)
+    for (int64_t c = 0; c < side + 2; c++) {
+      const double value = stack_read(&s.c, 0, r, c).re;
+      right = right && ((in_row ? r : c) == 1 ? isinf(value) && value > 0 : isfinite(value));
+    }
+  expect(right, "an infinity reaches its line alone", t, way);
+}
+
+static void test_not_finite() {
+  for (const auto &x : SQUARES) test_nan(EQUAL, x.side, MMC_F32);
+  for (int dtype = 0; dtype < DTYPES; dtype++) test_nan(STEPS, 1 + below(20), (mmc_dtype)dtype);
+  for (int64_t side : {2, 5, 8, 15})
+    for (int k = 0; k < 8; k++)
+      for (Way way : {STEPS, ALONE, SPINES})
+        test_infinity(way, side, k / 4 == 0 ? MMC_F32 : MMC_F64, k % 2, k / 2 % 2 == 1);
+}
+
+/* Each call of the runtime fails once, which is said. */
+static void test_failures() {
+  for (Way way : {EQUAL, STEPS, ALONE, SPINES}) {
+    begin_squares(64, 3, way == ALONE || way == SPINES ? 1 : 2);
+    if (!expect(plan.make(t, way), "a plan", t, way)) continue;
+    mmci_emulated_machine &m = mmci_emulation();
+    long calls = 1;
+    for (long k = -1; k < calls; k++) {
+      mmci_error error = {};
+      Setup s(t);
+      m.shared_most.clear();
+      m.calls = 0;
+      m.fail_call = k;
+      const mmc_status status = plan.run(t, s, &error);
+      m.fail_call = -1;
+      if (k < 0) calls = m.calls;
+      expect((status == MMC_OK) == (k < 0) && (k < 0 || error.text[0] != '\0'),
+             "a call that fails is told", t, way);
+      expect(m.memory.empty(), "memory is released", t, way);
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  random_state = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20261122;
+  printf("seed %" PRIu64 "\n", random_state);
+  test_equal();
+  for (int dtype = 0; dtype < DTYPES; dtype++) {
+    test_steps((mmc_dtype)dtype);
+    test_shared((mmc_dtype)dtype);
+  }
+  test_edges();
+  test_hurry();
+  test_alone(MMC_F32);
+  test_alone(MMC_F64);
+  test_spines(MMC_F32);
+  test_spines(MMC_F64);
+  test_not_finite();
+  test_failures();
+  printf("%d checks, %d failed\n", checks, failures);
+  return failures == 0 ? 0 : 1;
+}
