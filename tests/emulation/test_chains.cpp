@@ -350,6 +350,18 @@ static void test_spines(mmc_dtype dtype) {
     limits.multiprocessors = 1 << below(8);
     try_way(SPINES, limits);
   }
+  /* Whole squares, more than there are multiprocessors. */
+  for (int64_t side : {32, 64})
+    for (int count : {1, 2}) {
+      const std::vector<int64_t> dims(13, side);
+      begin(&t, dtype, 12, 1, random_bits(&random_state));
+      set_shapes(&t, dims.data());
+      add_tree(&t, 0, 11, 2, &random_state);
+      finish_tight(&t);
+      mmci_chain_limits limits = LIMITS;
+      limits.multiprocessors = count;
+      try_way(SPINES, limits);
+    }
   expect(mmci_emulation().memory.empty(), "memory is released", t, SPINES);
 }
 
