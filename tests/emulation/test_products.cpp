@@ -19,12 +19,7 @@ extern "C" {
 #include "../gpu/gpu_elements.h"
 #include "../random.h"
 
-/* Fibers are slow under AddressSanitizer, which sees a part of the cases. */
-#ifdef __SANITIZE_ADDRESS__
-enum { CASES = 60 };
-#else
 enum { CASES = 600 };
-#endif
 
 static int failures = 0, checks = 0;
 

@@ -282,21 +282,29 @@ static void kept_and_restored(void **state) {
 
 /* ---- budget -------------------------------------------------------------------------------- */
 
-enum { JOURNAL = 40000 };
+enum { JOURNAL = 40000, SLOTS = 1 << 17 };
 static struct {
   char *keys[JOURNAL];
   mmci_measured measured[JOURNAL];
   int count;
+  int slots[SLOTS]; /* by hash, then in a row: a page's number and 1 */
 } pages;
+
+/* Where the key is, or is to be. */
+static int *slot_of(const char *key) {
+  uint32_t hash = 2166136261u; /* FNV-1a */
+  for (const char *c = key; *c != '\0'; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
+  while (pages.slots[hash % SLOTS] != 0 &&
+         strcmp(pages.keys[pages.slots[hash % SLOTS] - 1], key) != 0)
+    hash++;
+  return &pages.slots[hash % SLOTS];
+}
 
 static bool recall(void *user, const char *key, mmci_measured *out) {
   (void)user;
-  for (int i = 0; i < pages.count; i++)
-    if (strcmp(pages.keys[i], key) == 0) {
-      *out = pages.measured[i];
-      return true;
-    }
-  return false;
+  int page = *slot_of(key);
+  if (page > 0) *out = pages.measured[page - 1];
+  return page > 0;
 }
 
 static mmc_status record(void *user, const char *key, const mmci_measured *measured,
@@ -305,14 +313,16 @@ static mmc_status record(void *user, const char *key, const mmci_measured *measu
   mmci_measured ignored;
   if (recall(NULL, key, &ignored)) fail_msg("measured twice: %s", key);
   assert_true(pages.count < JOURNAL);
-  pages.keys[pages.count] = strdup(key);
-  pages.measured[pages.count++] = *measured;
+  pages.measured[pages.count] = *measured;
+  *slot_of(key) = pages.count + 1;
+  pages.keys[pages.count++] = strdup(key);
   return MMC_OK;
 }
 
 static void forget(void) {
   for (int i = 0; i < pages.count; i++) free(pages.keys[i]);
   pages.count = 0;
+  memset(pages.slots, 0, sizeof pages.slots);
 }
 
 /* What a budget does not reach is measured in the next session, and no more: the array is that of a
