@@ -12,6 +12,7 @@
 // clang-format on
 
 #include "device/blas/threads.h"
+#include "device/blas/xsmm.h"
 #include "device/device.h"
 
 enum { SIZE = 96, CALLERS = 4, CALLS = 200 };
@@ -86,6 +87,21 @@ static void variants_there_are(void **state) {
   assert_int_equal(ops->variants(device, &gemm), 0);
 }
 
+/* Behind these, where a CBLAS would pack the larger operand for a few rows. */
+static void few_rows_go_by_libxsmm(void **state) {
+  (void)state;
+  mmci_gemm gemm = {.dtype = MMC_F64, .m = 4, .k = 4096, .n = 40, .ldc = 40};
+  gemm.a.ld = 4096;
+  gemm.b.ld = 40;
+  int fewer = 0, last = ops->variants(device, &gemm);
+  while (1 << fewer < mmci_blas_threads()) fewer++;
+  assert_int_equal(last, fewer + mmci_xsmm_can(&gemm));
+  gemm.variant = last;
+  if (mmci_xsmm_can(&gemm)) assert_string_equal(ops->kernel_name(device, &gemm), "libxsmm");
+  gemm.m = 65;
+  assert_int_equal(ops->variants(device, &gemm), fewer);
+}
+
 static int open_device(void **state) {
   (void)state;
   return ops->open(0, &device, NULL) != MMC_OK;
@@ -101,6 +117,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_callers),
       cmocka_unit_test(variants_there_are),
+      cmocka_unit_test(few_rows_go_by_libxsmm),
   };
   return cmocka_run_group_tests(tests, open_device, close_device);
 }

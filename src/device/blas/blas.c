@@ -218,20 +218,30 @@ static void multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, const v
            mmci_batch_result_at(c, false, gemm->c_stride, size, i));
 }
 
-/* ---- threads ------------------------------------------------------------------------------- */
+/* ---- other ways ---------------------------------------------------------------------------- */
 
 static const char *const fewer_threads[] = {"1 thread",   "2 threads",  "4 threads",
                                             "8 threads",  "16 threads", "32 threads",
                                             "64 threads", "128 threads"};
-enum { MOST_VARIANTS = sizeof fewer_threads / sizeof fewer_threads[0] };
+enum { MOST_FEWER = sizeof fewer_threads / sizeof fewer_threads[0], MOST_ROWS = 64 };
+
+/* How many of fewer_threads are fewer than there are. */
+static int fewer(void) {
+  int threads = mmci_blas_threads(), count = 0;
+  while (count < MOST_FEWER && 1 << count < threads) count++;
+  return count;
+}
+
+/* A few rows times a matrix: a CBLAS packs the matrix before it reads it once, LIBXSMM does not. */
+static bool may_skip_packing(const mmci_gemm *gemm) {
+  return choose(gemm) == MATRIX_MATRIX && gemm->m <= MOST_ROWS && mmci_xsmm_can(gemm);
+}
 
 static int variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   method how = choose(gemm);
   if (how == NOTHING || how == ZEROS || how == LOOPS) return 0;
-  int threads = mmci_blas_threads(), count = 0;
-  while (count < MOST_VARIANTS && 1 << count < threads) count++;
-  return count;
+  return fewer() + may_skip_packing(gemm);
 }
 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
@@ -272,7 +282,8 @@ static void identify(const mmci_device *device, mmci_identity *out) {
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
-  if (gemm->variant > 0 && gemm->variant <= MOST_VARIANTS) return fewer_threads[gemm->variant - 1];
+  if (gemm->variant > 0)
+    return gemm->variant <= fewer() ? fewer_threads[gemm->variant - 1] : "libxsmm";
   switch (choose(gemm)) {
     case NOTHING:
       return "nothing";
@@ -304,10 +315,11 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
                      gemm->variant);
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  *kernel = (mmci_kernel){
-      .gemm = *gemm, .threads = 1, .limit = gemm->variant > 0 ? 1 << (gemm->variant - 1) : 0};
+  const bool is_fewer = gemm->variant > 0 && gemm->variant <= fewer();
+  *kernel =
+      (mmci_kernel){.gemm = *gemm, .threads = 1, .limit = is_fewer ? 1 << (gemm->variant - 1) : 0};
   kernel->multiply = mmci_blas_call(&kernel->gemm);
-  if (choose(gemm) == SMALL) kernel->small = mmci_small_make(gemm);
+  if (choose(gemm) == SMALL || gemm->variant > fewer()) kernel->small = mmci_small_make(gemm);
   if (gemm->batch == 0) kernel->gemm.batch = 1;
   kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm))
