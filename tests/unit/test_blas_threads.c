@@ -94,7 +94,7 @@ static void few_rows_go_by_libxsmm(void **state) {
   gemm.a.ld = 4096;
   gemm.b.ld = 40;
   int fewer = 0, last = ops->variants(device, &gemm);
-  while (1 << fewer < mmci_blas_threads()) fewer++;
+  while (fewer < 8 && 1 << fewer < mmci_blas_threads()) fewer++;
   assert_int_equal(last, fewer + mmci_xsmm_can(&gemm));
   gemm.variant = last;
   if (mmci_xsmm_can(&gemm)) assert_string_equal(ops->kernel_name(device, &gemm), "libxsmm");
