@@ -11,12 +11,14 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 
 # clean STATUS ARGUMENT...: the exit status is that, and valgrind has nothing to say. What threads
-# of the BLAS still hold at the end is theirs.
+# of the BLAS still hold at the end is theirs. Threads take turns: else the one that reads a meter
+# may wait for minutes for the one that multiplies.
 clean() {
   local status=$1 got
   shift
-  valgrind -q --log-file=log --leak-check=full --errors-for-leak-kinds=definite,indirect \
-    --show-leak-kinds=definite,indirect --error-exitcode=99 "$mmchain" "$@" >out 2>err
+  valgrind -q --fair-sched=try --log-file=log --error-exitcode=99 --leak-check=full \
+    --errors-for-leak-kinds=definite,indirect --show-leak-kinds=definite,indirect \
+    "$mmchain" "$@" >out 2>err
   got=$?
   if [ $got = "$status" ] && [ ! -s log ]; then
     echo "ok   $*"
