@@ -198,6 +198,7 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
 static void multiply_small(const mmci_small *small, const void *a, const void *b, void *c) {
   double room[MMCI_SMALL_ROOM / sizeof(double)];
   mmci_small_multiply(small, a, b, c, room);
+  mmci_xsmm_leave();
 }
 
 static void multiply(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,

@@ -1,6 +1,6 @@
 /* blas_chain.c: chains of small factors, each from its factors to its result by one thread.
  *
- * A thread takes chains of the batch, or groups of products of a single long chain (groups.h). Its
+ * A thread takes chains of the batch, or groups of products of a single long chain (phases.h). Its
  * intermediates have places in memory of its own, which it uses again as soon as what was there has
  * been read: they never leave its cache. What a group hands to another has a place that all see.
  *
@@ -295,8 +295,7 @@ void mmci_blas_chain_release(mmci_chain_kernel *kernel) {
   free(kernel);
 }
 
-/* ---- multiplying ------------------------------------------------------------------------------
- */
+/* ---- multiplying ----------------------------------------------------------------------------- */
 
 static void multiply(const product *x, char *const *bases) {
   const char *a = bases[x->a.base] + x->a.offset, *b = bases[x->b.base] + x->b.offset;
@@ -365,6 +364,7 @@ static void share_groups(const mmci_chain_kernel *kernel, const void *const *ope
       for (int32_t g = kernel->groups.phases[p]; g < kernel->groups.phases[p + 1]; g++)
         compute(kernel, g, bases);
     }
+    mmci_xsmm_leave();
   }
 }
 #endif
