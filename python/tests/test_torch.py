@@ -314,7 +314,7 @@ class TestCuda:
             status = 1
             try:
                 with pytest.raises(RuntimeError, match="CUDA does not survive a fork"):
-                    _mmchain.Plan("2x3x4", "time", "cuda", "native", None, None, True)
+                    mmchain.plan("2x3x4", device="cuda")
                 np.testing.assert_array_equal(mmchain.multi_dot([np.eye(2)] * 3), np.eye(2))
                 status = 0
             finally:
