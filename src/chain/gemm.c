@@ -1,5 +1,7 @@
 #include "chain/gemm.h"
 
+#include "base/alloc.h"
+
 static bool is_complex(mmc_dtype dtype) {
   return dtype == MMC_C64 || dtype == MMC_C128;
 }
@@ -35,6 +37,54 @@ mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, 
                      .a = form_of(dtype, m, k, op_a),
                      .b = form_of(dtype, k, n, op_b),
                      .ldc = n > 0 ? n : 1};
+}
+
+static int64_t rounded_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/* Of an operand of lines of length elements, which it keeps where nothing of it is to grow. */
+static int64_t padded_ld(int64_t multiple, int64_t ld, bool grows, int64_t length) {
+  if (!grows && ld % multiple == 0) return ld;
+  return length > 0 ? rounded_up(length, multiple) : multiple;
+}
+
+mmci_gemm mmci_gemm_padded(int multiple, const mmci_gemm *gemm) {
+  mmci_gemm padded = *gemm;
+  const bool a_trans = gemm->a.trans, b_trans = gemm->b.trans;
+  padded.n = rounded_up(gemm->n, multiple);
+  if (!a_trans || b_trans) padded.k = rounded_up(gemm->k, multiple);
+  if (a_trans) padded.m = rounded_up(gemm->m, multiple);
+  const bool m = padded.m != gemm->m, k = padded.k != gemm->k, n = padded.n != gemm->n;
+  padded.a.ld = padded_ld(multiple, gemm->a.ld, m || k, a_trans ? padded.m : padded.k);
+  padded.b.ld = padded_ld(multiple, gemm->b.ld, k || n, b_trans ? padded.k : padded.n);
+  padded.ldc = padded_ld(multiple, gemm->ldc, m || n, padded.n);
+  return padded;
+}
+
+bool mmci_gemm_lies_as(const mmci_gemm *gemm, const mmci_gemm *other) {
+  return gemm->m == other->m && gemm->k == other->k && gemm->n == other->n &&
+         gemm->a.ld == other->a.ld && gemm->b.ld == other->b.ld && gemm->ldc == other->ldc;
+}
+
+uint64_t mmci_padded_bytes(int multiple, mmc_dtype dtype, int64_t rows, int64_t cols) {
+  uint64_t bytes, most = UINT64_MAX / 4;
+  if (__builtin_mul_overflow((uint64_t)rounded_up(rows, multiple),
+                             (uint64_t)rounded_up(cols, multiple), &bytes) ||
+      __builtin_mul_overflow(bytes, (uint64_t)mmc_dtype_size(dtype), &bytes) ||
+      bytes > most - MMCI_ALIGNMENT)
+    return most;
+  return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+}
+
+uint64_t mmci_padding_bytes(int multiple, mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {
+  const int64_t shapes[][2] = {{m, k}, {k, n}, {m, n}};
+  uint64_t all = 0, most = UINT64_MAX / 4;
+  for (int i = 0; i < 3; i++) {
+    uint64_t bytes = mmci_padded_bytes(multiple, dtype, shapes[i][0], shapes[i][1]);
+    all = bytes < most - all ? all + bytes : most;
+  }
+  return all;
 }
 
 int64_t mmci_elements(int64_t rows, int64_t cols) {

@@ -48,6 +48,19 @@ bool mmci_form_op(const mmci_form *form, mmc_op *out);
 mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, int64_t k,
                           int64_t n, mmc_op op_a, mmc_op op_b);
 
+/* The product with zeros around, so that every operand's lines are multiples of so many elements
+ * long, as are its leading dimensions; what lies so already stays as it is. Tensor cores want it:
+ * cuBLAS takes other ways, some a quarter as fast, where a line is no multiple of 16 bytes. */
+mmci_gemm mmci_gemm_padded(int multiple, const mmci_gemm *gemm);
+/* Whether sizes and leading dimensions are the same. */
+bool mmci_gemm_lies_as(const mmci_gemm *gemm, const mmci_gemm *other);
+/* Room for a rows x cols operand of such a product, whichever way it lies, so that others may
+ * follow; UINT64_MAX / 4 when it is more. */
+uint64_t mmci_padded_bytes(int multiple, mmc_dtype dtype, int64_t rows, int64_t cols);
+
+/* Room for all operands of m x k by k x n, A, B and C in this order; no more than that either. */
+uint64_t mmci_padding_bytes(int multiple, mmc_dtype dtype, int64_t m, int64_t k, int64_t n);
+
 /* rows x cols, or 0 when that does not fit: of such a matrix there is no second. */
 int64_t mmci_elements(int64_t rows, int64_t cols);
 

@@ -259,27 +259,8 @@ typedef struct cutter {
   double load[MMCI_RECIPE_PIECES]; /* multiplications of each lane */
 } cutter;
 
-static int64_t rounded_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm) {
-  mmci_gemm padded = *gemm;
-  if (recipe->pad == 0) return padded;
-  padded.a.ld = rounded_up(gemm->a.ld, recipe->pad);
-  padded.b.ld = rounded_up(gemm->b.ld, recipe->pad);
-  padded.ldc = rounded_up(gemm->ldc, recipe->pad);
-  return padded;
-}
-
-uint64_t mmci_padded_bytes(int multiple, mmc_dtype dtype, int64_t rows, int64_t cols) {
-  uint64_t bytes, most = UINT64_MAX / 4;
-  if (__builtin_mul_overflow((uint64_t)rounded_up(rows, multiple),
-                             (uint64_t)rounded_up(cols, multiple), &bytes) ||
-      __builtin_mul_overflow(bytes, (uint64_t)mmc_dtype_size(dtype), &bytes) ||
-      bytes > most - MMCI_ALIGNMENT)
-    return most;
-  return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+  return recipe->pad == 0 ? *gemm : mmci_gemm_padded(recipe->pad, gemm);
 }
 
 static int64_t offset(const mmci_form *form, int64_t row, int64_t column) {

@@ -9,7 +9,7 @@
  * As text, which wisdom keeps and people read:
  *
  *     recipe = { option "/" } part
- *     option = "pad" number            leading dimensions rounded up to multiples, by copying
+ *     option = "pad" number            lines of the operands made multiples of so many elements
  *            | "lanes" number          pieces at work together at most
  *     part   = "whole" | variant | split
  *     split  = ("m" | "k" | "n") ":" sized "," sized
@@ -41,7 +41,7 @@ typedef struct mmci_recipe_node {
 
 /* A split's first part follows it, and the second follows the whole of the first. */
 typedef struct mmci_recipe {
-  int pad;   /* 0: leading dimensions as they are */
+  int pad;   /* 0: operands as they are */
   int lanes; /* 1: one piece after the other */
   int count;
   mmci_recipe_node nodes[MMCI_RECIPE_NODES];
@@ -82,13 +82,9 @@ typedef struct mmci_piece {
   int lane; /* 0 to lanes-1 */
 } mmci_piece;
 
-/* The product as its pieces see it: with pad, the leading dimensions of operands that whoever runs
- * it copies before (A, B, and C when it accumulates) and after (C) where they differ from the
- * product's. */
+/* The product as its pieces see it: with pad, mmci_gemm_padded(), whose operands whoever runs it
+ * makes before and copies back after. Parts of sizes that it is cut into leave the zeros out. */
 mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm);
-/* Room for a copy of a rows x cols matrix whose leading dimension is rounded up to a multiple,
- * whichever of both it is along, so that others may follow; UINT64_MAX / 4 when it is more. */
-uint64_t mmci_padded_bytes(int multiple, mmc_dtype dtype, int64_t rows, int64_t cols);
 /* Fills pieces with the calls that make the (padded) product, and returns how many. The recipe must
  * be one for the product's sizes. */
 int mmci_recipe_pieces(const mmci_recipe *recipe, const mmci_gemm *gemm,

@@ -11,7 +11,7 @@
 #include "chain/gemm.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 5
+#define MMCI_DEVICE_ABI 6
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -100,6 +100,16 @@ typedef struct mmci_kernel mmci_kernel; /* a prepared product */
 typedef struct mmci_event mmci_event;   /* a point in a queue that other queues can wait for */
 typedef struct mmci_graph mmci_graph;   /* captured work, to be launched as one */
 
+/* A matrix as it lies, and a copy of it with more or fewer lines and elements of a line: zeros are
+ * where it has none. Elements, aligned to their real type; the copies do not overlap. */
+typedef struct mmci_resizing {
+  const void *from;
+  void *to;
+  int64_t lines, length, ld, to_lines, to_length, to_ld;
+} mmci_resizing;
+
+enum { MMCI_RESIZED = 3 }; /* at once, at most */
+
 /* What a device with memory of its own can do besides, without waiting for any of it. Its products
  * take addresses of its own memory only. Nothing here but create, capture_end and memory allocates;
  * asynchronous errors surface in a later call, in sync at the latest. */
@@ -128,6 +138,9 @@ typedef struct mmci_device_async {
   mmc_status (*copy)(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t cols,
                      const void *from, const mmci_form *form, void *to, int64_t to_ld,
                      bool to_trans, mmci_error *error);
+  /* Makes up to MMCI_RESIZED such copies within the device's memory. */
+  mmc_status (*resize)(mmci_queue *queue, mmc_dtype dtype, const mmci_resizing *matrices, int count,
+                       mmci_error *error);
 
   mmc_status (*event_create)(mmci_device *device, mmci_event **out, mmci_error *error);
   void (*event_destroy)(mmci_event *event);

@@ -142,9 +142,7 @@ void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step) {
   mmc_dtype dtype = plan->chain->dtype;
   int pad = step->recipe->pad;
   if (pad == 0) return;
-  uint64_t bytes = mmci_bytes_add(mmci_padded_bytes(pad, dtype, step->m, step->k),
-                                  mmci_bytes_add(mmci_padded_bytes(pad, dtype, step->k, step->n),
-                                                 mmci_padded_bytes(pad, dtype, step->m, step->n)));
+  uint64_t bytes = mmci_padding_bytes(pad, dtype, step->m, step->k, step->n);
   uint64_t all = mmci_bytes_add(plan->resident_bytes, bytes);
   if (plan->streamed || plan->chain->batch > 1 || plan->device_bytes == 0 ||
       all > plan->device_bytes) {

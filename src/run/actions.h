@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "plan/plan.h"
 #include "run/group_call.h"
-#include "run/padding.h"
+#include "device/padding.h"
 
 /* Where a factor is read from. When the form says gathered, data is the device's table of addresses
  * and addresses the host's. */

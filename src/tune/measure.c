@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
+#include "device/padding.h"
 
 enum {
   NORMALS = 65537, /* of one block, of which all operands are copies; odd, so that lines differ */
@@ -53,7 +54,7 @@ struct mmci_bench {
   mmci_event *timers[MOST_TIMED + 1]; /* NULL without timers */
   mmc_dtype dtype;                    /* of what is in the buffers */
   void *block;                        /* NORMALS elements of it, on the host; NULL: none yet */
-  buffer operands[OPERANDS], padded[OPERANDS];
+  buffer operands[OPERANDS], padding;
   size_t set_bytes[OPERANDS];
   int sets;
   int64_t turn; /* which set is next */
@@ -63,7 +64,8 @@ struct mmci_bench {
 
 /* One way of computing the product, ready to run. */
 typedef struct way {
-  mmci_gemm gemm, padded;
+  mmci_gemm gemm;
+  mmci_padding padding;
   int lanes, count;
   mmci_piece pieces[MMCI_RECIPE_PIECES];
   mmci_kernel *kernels[MMCI_RECIPE_PIECES];
@@ -241,16 +243,23 @@ static void unprepare(mmci_bench *bench, way *w) {
   *w = (way){0};
 }
 
+static mmc_status use_padding(mmci_bench *bench, const mmci_recipe *recipe, way *w,
+                              mmci_error *error) {
+  const mmci_gemm *gemm = &w->gemm;
+  if (bench->ops->async == NULL)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "device %s: cannot pad operands", bench->ops->name);
+  uint64_t bytes = mmci_padding_bytes(recipe->pad, gemm->dtype, gemm->m, gemm->k, gemm->n);
+  mmc_status status = grow(bench, &bench->padding, (size_t)bytes, error);
+  w->padding = (mmci_padding){.multiple = recipe->pad, .room = bench->padding.data};
+  if (status == MMC_OK) mmci_padding_bind(&w->padding, gemm);
+  return status;
+}
+
 static mmc_status prepare(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
                           way *w, mmci_error *error) {
-  *w = (way){.gemm = *gemm, .padded = mmci_recipe_padded(recipe, gemm), .lanes = recipe->lanes};
+  *w = (way){.gemm = *gemm, .lanes = recipe->lanes};
   if (w->lanes > bench->lanes) w->lanes = bench->lanes;
-  mmc_status status = MMC_OK;
-  for (int i = 0; recipe->pad != 0 && status == MMC_OK && i < OPERANDS; i++) {
-    size_t bytes;
-    status = bytes_of(&w->padded, i, &bytes, error);
-    if (status == MMC_OK) status = grow(bench, &bench->padded[i], bytes, error);
-  }
+  mmc_status status = recipe->pad != 0 ? use_padding(bench, recipe, w, error) : MMC_OK;
   int count = status == MMC_OK ? mmci_recipe_pieces(recipe, gemm, w->pieces) : 0;
   for (int i = 0; status == MMC_OK && i < count; i++) {
     const mmci_gemm *piece = &w->pieces[i].gemm;
@@ -264,30 +273,6 @@ static mmc_status prepare(mmci_bench *bench, const mmci_gemm *gemm, const mmci_r
   }
   if (status != MMC_OK) unprepare(bench, w);
   return status;
-}
-
-/* Copies an operand between where it lies and where its leading dimension is padded. */
-static mmc_status copy_operand(mmci_bench *bench, const way *w, int operand, const char *from,
-                               bool to_padded, char *to, mmci_error *error) {
-  int64_t lines, length, ld, padded_ld;
-  shape_of(&w->gemm, operand, &lines, &length, &ld);
-  shape_of(&w->padded, operand, &lines, &length, &padded_ld);
-  int64_t from_ld = to_padded ? ld : padded_ld, to_ld = to_padded ? padded_ld : ld;
-  if (bench->ops->async != NULL)
-    return bench->ops->async->copy(bench->queues[0], w->gemm.dtype, lines, length, from,
-                                   &(mmci_form){.ld = from_ld}, to, to_ld, false, error);
-  size_t size = mmc_dtype_size(w->gemm.dtype);
-  for (int64_t line = 0; line < lines; line++)
-    memcpy(to + (size_t)(line * to_ld) * size, from + (size_t)(line * from_ld) * size,
-           (size_t)length * size);
-  return MMC_OK;
-}
-
-static bool is_padded(const way *w, int operand) {
-  int64_t lines, length, ld, padded_ld;
-  shape_of(&w->gemm, operand, &lines, &length, &ld);
-  shape_of(&w->padded, operand, &lines, &length, &padded_ld);
-  return ld != padded_ld;
 }
 
 static mmc_status fork_lanes(mmci_bench *bench, int lanes, mmci_error *error) {
@@ -312,26 +297,25 @@ static mmc_status join_lanes(mmci_bench *bench, int lanes, mmci_error *error) {
 /* One product, enqueued. */
 static mmc_status run(mmci_bench *bench, const way *w, mmci_error *error) {
   size_t set = (size_t)(bench->turn++ % bench->sets), size = mmc_dtype_size(w->gemm.dtype);
-  char *data[OPERANDS], *own[OPERANDS];
-  mmc_status status = MMC_OK;
-  for (int i = 0; status == MMC_OK && i < OPERANDS; i++) {
-    own[i] = data[i] = bench->operands[i].data + set * bench->set_bytes[i] + bench->place_bytes[i];
-    if (!is_padded(w, i)) continue;
-    data[i] = bench->padded[i].data;
-    if (i != C || w->gemm.accumulate)
-      status = copy_operand(bench, w, i, own[i], true, data[i], error);
-  }
+  char *own[OPERANDS];
+  for (int i = 0; i < OPERANDS; i++)
+    own[i] = bench->operands[i].data + set * bench->set_bytes[i] + bench->place_bytes[i];
+  const void *a = own[A], *b = own[B];
+  void *c = own[C];
+  mmc_status status =
+      mmci_padding_begin(&w->padding, bench->ops, bench->queues[0], &a, &b, &c, error);
   if (status == MMC_OK) status = fork_lanes(bench, w->lanes, error);
   for (int i = 0; status == MMC_OK && i < w->count; i++) {
     const mmci_piece *piece = &w->pieces[i];
-    status = bench->ops->enqueue(
-        bench->queues[piece->lane % w->lanes], w->kernels[i], data[A] + (size_t)piece->a * size,
-        data[B] + (size_t)piece->b * size, data[C] + (size_t)piece->c * size, error);
+    status = bench->ops->enqueue(bench->queues[piece->lane % w->lanes], w->kernels[i],
+                                 (const char *)a + (size_t)piece->a * size,
+                                 (const char *)b + (size_t)piece->b * size,
+                                 (char *)c + (size_t)piece->c * size, error);
   }
   if (status == MMC_OK) status = join_lanes(bench, w->lanes, error);
-  if (status == MMC_OK && is_padded(w, C))
-    status = copy_operand(bench, w, C, data[C], false, own[C], error);
-  return status;
+  return status == MMC_OK
+             ? mmci_padding_end(&w->padding, bench->ops, bench->queues[0], own[C], error)
+             : status;
 }
 
 static mmc_status run_times(mmci_bench *bench, const way *w, int64_t runs, mmci_error *error) {
@@ -709,10 +693,8 @@ void mmci_bench_close(mmci_bench *bench) {
   }
   for (int t = 0; t <= MOST_TIMED; t++)
     if (bench->timers[t] != NULL) bench->ops->async->event_destroy(bench->timers[t]);
-  for (int i = 0; i < OPERANDS; i++) {
-    drop(bench, &bench->operands[i]);
-    drop(bench, &bench->padded[i]);
-  }
+  for (int i = 0; i < OPERANDS; i++) drop(bench, &bench->operands[i]);
+  drop(bench, &bench->padding);
   free(bench->block);
   free(bench);
 }

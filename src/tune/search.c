@@ -460,17 +460,17 @@ static mmc_status add_variants(search *s) {
   return MMC_OK;
 }
 
-/* Copies into better leading dimensions, where they are not so already, by every variant that these
- * have. */
+/* Copies with zeros around, where lines are no multiples already, by every variant that these have.
+ */
 static mmc_status add_padding(search *s) {
   const mmci_machine *machine = mmci_tuner_machine(s->tuner);
   const mmci_gemm *gemm = &s->gemm;
   int pad = machine->pad;
-  if (pad < 2 || (gemm->a.ld % pad == 0 && gemm->b.ld % pad == 0 && gemm->ldc % pad == 0))
-    return MMC_OK;
+  if (pad < 2) return MMC_OK;
   mmci_recipe recipe = mmci_recipe_whole(0);
   recipe.pad = pad;
-  mmci_gemm padded = mmci_recipe_padded(&recipe, gemm);
+  const mmci_gemm padded = mmci_recipe_padded(&recipe, gemm);
+  if (mmci_gemm_lies_as(gemm, &padded)) return MMC_OK;
   int count = machine->variants(machine->user, &padded);
   mmci_work_add(mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT), MMCI_ASK_TIME, count + 1,
                 mkn_of(gemm));

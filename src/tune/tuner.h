@@ -22,7 +22,7 @@ typedef struct mmci_measured {
 typedef struct mmci_machine {
   void *user;
   int lanes;      /* more pieces than this at work together gain nothing; at least 1 */
-  int pad;        /* a multiple of elements that leading dimensions may be better at; 0: none */
+  int pad;        /* a multiple of elements that lines of operands may be better at; 0: none */
   double least_s; /* that a recipe must gain in seconds: less depends on where operands lie */
   double (*now_s)(void *user);
   /* How many ways but the first there are. */

@@ -143,11 +143,51 @@ static void try_copy(uint64_t seed) {
   expect(right && to.rest_is_untouched(), "a copy", dtype, rows, 0, cols, seed);
 }
 
+/* Any bits at all, lines anywhere, several matrices at once. */
+static void try_resize(uint64_t seed) {
+  uint64_t random = seed;
+  mmci_error error = {};
+  mmc_dtype dtype = (mmc_dtype)random_below(&random, DTYPES);
+  const size_t size = dtype_facts[dtype].size, real = dtype_facts[dtype].real_size;
+  int count = 1 + (int)random_below(&random, MMCI_RESIZED);
+  std::vector<std::vector<unsigned char>> from((size_t)count), to((size_t)count);
+  std::vector<mmci_resizing> matrices((size_t)count);
+  std::vector<std::vector<unsigned char>> expected((size_t)count);
+  for (int i = 0; i < count; i++) {
+    mmci_resizing *x = &matrices[(size_t)i];
+    x->lines = random_size(&random), x->length = random_size(&random);
+    x->to_lines = random_size(&random), x->to_length = random_size(&random);
+    x->ld = x->length + random_below(&random, 5) + (x->length == 0);
+    x->to_ld = x->to_length + random_below(&random, 5) + (x->to_length == 0);
+    const size_t shift = real * (size_t)random_below(&random, 5);
+    from[(size_t)i].resize((size_t)(x->lines * x->ld) * size + 64);
+    for (unsigned char &byte : from[(size_t)i]) byte = (unsigned char)random_bits(&random);
+    to[(size_t)i].assign((size_t)(x->to_lines * x->to_ld) * size + 64, 0xa5);
+    expected[(size_t)i] = to[(size_t)i];
+    x->from = from[(size_t)i].data() + shift / 2 / real * real;
+    x->to = to[(size_t)i].data() + shift;
+    for (int64_t r = 0; r < x->to_lines; r++)
+      for (int64_t c = 0; c < x->to_length; c++) {
+        unsigned char *at = expected[(size_t)i].data() + shift + (size_t)(r * x->to_ld + c) * size;
+        if (r < x->lines && c < x->length)
+          memcpy(at, (const unsigned char *)x->from + (size_t)(r * x->ld + c) * size, size);
+        else
+          memset(at, 0, size);
+      }
+  }
+  bool right = mmci_cuda_resize(nullptr, dtype, matrices.data(), count, &error) == MMC_OK;
+  for (int i = 0; i < count; i++)
+    expect(right && to[(size_t)i] == expected[(size_t)i], "a resized matrix", dtype,
+           matrices[(size_t)i].lines, matrices[(size_t)i].to_lines, matrices[(size_t)i].to_length,
+           seed);
+}
+
 int main(int argc, char **argv) {
   uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20260711;
   for (int t = 0; t < CASES; t++) {
     try_product(seed + (uint64_t)t);
     try_copy(seed + (uint64_t)t);
+    try_resize(seed + (uint64_t)t);
   }
   printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;

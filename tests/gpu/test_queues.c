@@ -210,6 +210,88 @@ static void test_copies(const target *on, mmci_queue *queue) {
           try_copy(on, queue, (mmc_dtype)dtype, SHAPES[s][0], SHAPES[s][1], kind, seed);
 }
 
+/* One of the matrices of a resize: its memory, here and on the device. */
+typedef struct resized {
+  mmci_resizing x;
+  size_t from_bytes, to_bytes;
+  unsigned char *from, *to, *expected;
+  void *device_from, *device_to;
+} resized;
+
+/* Any bits at all, lines that begin anywhere, and what lies beside them. */
+static bool make_resized(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random,
+                         resized *r, mmci_error *error) {
+  static const int64_t SIZES[] = {0, 1, 3, 31, 33, 64, 129, 300};
+  enum { CHOICES = sizeof SIZES / sizeof *SIZES };
+  const size_t size = dtype_facts[dtype].size, real = dtype_facts[dtype].real_size;
+  mmci_resizing *x = &r->x;
+  x->lines = SIZES[random_below(random, CHOICES)], x->length = SIZES[random_below(random, CHOICES)];
+  x->to_lines = SIZES[random_below(random, CHOICES)];
+  x->to_length = SIZES[random_below(random, CHOICES)];
+  x->ld = x->length + 1 + random_below(random, 4),
+  x->to_ld = x->to_length + 1 + random_below(random, 4);
+  const size_t shift = real * (size_t)random_below(random, 5);
+  r->from_bytes = (size_t)(x->lines * x->ld) * size + shift + 16;
+  r->to_bytes = (size_t)(x->to_lines * x->to_ld) * size + shift + 16;
+  r->from = malloc(r->from_bytes), r->to = malloc(r->to_bytes), r->expected = malloc(r->to_bytes);
+  if (r->from == NULL || r->to == NULL || r->expected == NULL)
+    return expect(false, "out of memory");
+  for (size_t t = 0; t < r->from_bytes; t++) r->from[t] = (unsigned char)random_bits(random);
+  memset(r->to, 0xa5, r->to_bytes);
+  memset(r->expected, 0xa5, r->to_bytes);
+  for (int64_t line = 0; line < x->to_lines; line++)
+    for (int64_t c = 0; c < x->to_length; c++) {
+      unsigned char *to = r->expected + shift + (size_t)(line * x->to_ld + c) * size;
+      if (line < x->lines && c < x->length)
+        memcpy(to, r->from + shift + (size_t)(line * x->ld + c) * size, size);
+      else
+        memset(to, 0, size);
+    }
+  mmc_status status = on->ops->alloc(on->device, r->from_bytes, &r->device_from, error);
+  if (status == MMC_OK) status = on->ops->alloc(on->device, r->to_bytes, &r->device_to, error);
+  if (status == MMC_OK)
+    status = up(on, queue, r->device_from, r->from, (int64_t)r->from_bytes, error);
+  if (status == MMC_OK) status = up(on, queue, r->device_to, r->to, (int64_t)r->to_bytes, error);
+  x->from = (unsigned char *)r->device_from + shift;
+  x->to = (unsigned char *)r->device_to + shift;
+  return expect_ok(status, error, "memory to resize");
+}
+
+static void try_resize(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t seed) {
+  resized all[MMCI_RESIZED] = {0};
+  mmci_resizing matrices[MMCI_RESIZED];
+  uint64_t random = seed;
+  mmci_error error = {MMC_OK, ""};
+  const int count = 1 + (int)random_below(&random, MMCI_RESIZED);
+  bool made = true;
+  for (int i = 0; i < count && made; i++) {
+    made = make_resized(on, queue, dtype, &random, &all[i], &error);
+    matrices[i] = all[i].x;
+  }
+  mmc_status status = MMC_OK;
+  if (made) status = on->ops->async->resize(queue, dtype, matrices, count, &error);
+  for (int i = 0; made && status == MMC_OK && i < count; i++)
+    status = down(on, queue, all[i].to, all[i].device_to, (int64_t)all[i].to_bytes, &error);
+  if (made && status == MMC_OK) status = on->ops->sync(queue, &error);
+  bool right = made && expect_ok(status, &error, "a resize");
+  for (int i = 0; i < count; i++) {
+    resized *r = &all[i];
+    if (right && !expect(memcmp(r->to, r->expected, r->to_bytes) == 0, "a resized matrix is right"))
+      printf("  %s %" PRId64 " x %" PRId64 " to %" PRId64 " x %" PRId64 ", seed %" PRIu64 "\n",
+             dtype_facts[dtype].name, r->x.lines, r->x.length, r->x.to_lines, r->x.to_length, seed);
+    free(r->from);
+    free(r->to);
+    free(r->expected);
+    on->ops->dealloc(on->device, r->device_from);
+    on->ops->dealloc(on->device, r->device_to);
+  }
+}
+
+static void test_resizes(const target *on, mmci_queue *queue) {
+  for (int t = 0; t < (on->small ? 24 : 300); t++)
+    try_resize(on, queue, (mmc_dtype)(t % DTYPES), 900 + (uint64_t)t);
+}
+
 /* Lines more than 2^31 elements apart, so that no 32-bit index reaches the last. */
 static void test_far(const target *on, mmci_queue *queue) {
   const mmci_form far_apart = {((int64_t)1 << 30) + 7, false, true, false, 0};
@@ -660,6 +742,7 @@ static void test_all(const target *on) {
     test_speed(on, queue);
   } else {
     test_copies(on, queue);
+    test_resizes(on, queue);
     test_graphs(on, queue, other);
     if (!on->race) {
       test_transfers(on, queue);

@@ -396,6 +396,36 @@ static mmc_status copy(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t
   FAILING(queue->device, "copy", error, put_copy(queue, &x, from, to));
 }
 
+/* What is read of a matrix that becomes smaller is what is kept of it. */
+static mmc_status put_resizes(mmci_queue *queue, mmc_dtype dtype, const mmci_resizing *matrices,
+                              int count) {
+  mmci_device *device = queue->device;
+  size_t size = mmc_dtype_size(dtype), alignment = alignment_of(dtype);
+  if (count < 1 || count > MMCI_RESIZED) fake_blame(&device->work, "resize: %d matrices", count);
+  for (int i = 0; i < count; i++) {
+    const mmci_resizing *x = &matrices[i];
+    int64_t bytes = (int64_t)size, lines = x->lines < x->to_lines ? x->lines : x->to_lines;
+    int64_t length = x->length < x->to_length ? x->length : x->to_length;
+    fake_span source = {(char *)x->from, x->ld * bytes, lines, length * bytes};
+    fake_span target = {x->to, x->to_ld * bytes, x->to_lines, x->to_length * bytes};
+    if (fake_spans_meet(&source, &target)) fake_blame(&device->work, "resize: operands overlap");
+    fake_node node = {
+        .kind = FAKE_RESIZE,
+        .resize = {*x, size},
+        .accesses = {access_to(device, source, false, false, alignment, "resize: from"),
+                     access_to(device, target, true, false, alignment, "resize: to")},
+        .access_count = 2};
+    put(device, queue->stream, &node, 0);
+  }
+  device->counts.copies++;
+  return MMC_OK;
+}
+
+static mmc_status resize(mmci_queue *queue, mmc_dtype dtype, const mmci_resizing *matrices,
+                         int count, mmci_error *error) {
+  FAILING(queue->device, "resize", error, put_resizes(queue, dtype, matrices, count));
+}
+
 /* ---- products -------------------------------------------------------------------------------- */
 
 static bool supports(const mmci_device *device, const mmci_gemm *gemm) {
@@ -702,6 +732,7 @@ static const mmci_device_async fake_async = {
     .upload = upload,
     .download = download,
     .copy = copy,
+    .resize = resize,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,

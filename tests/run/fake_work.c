@@ -173,6 +173,22 @@ static void do_copy(fake_work *work, const fake_node *node) {
     }
 }
 
+static void do_resize(fake_work *work, const fake_node *node) {
+  const mmci_resizing *x = &node->resize.matrix;
+  const size_t size = node->resize.size;
+  const char *source = bytes_of(work, node, 0);
+  char *target = bytes_of(work, node, 1);
+  if ((source == NULL && !fake_span_is_empty(&node->accesses[0].span)) || target == NULL) return;
+  for (int64_t r = 0; r < x->to_lines; r++)
+    for (int64_t c = 0; c < x->to_length; c++) {
+      char *to = target + (size_t)(r * x->to_ld + c) * size;
+      if (r < x->lines && c < x->length)
+        memcpy(to, source + (size_t)(r * x->ld + c) * size, size);
+      else
+        memset(to, 0, size);
+    }
+}
+
 static void do_chain(fake_work *work, const fake_node *node) {
   const void *operands[FAKE_ACCESSES];
   int32_t n = node->chain->n;
@@ -227,6 +243,9 @@ static void do_node(fake_work *work, fake_node *node) {
       break;
     case FAKE_COPY:
       do_copy(work, node);
+      break;
+    case FAKE_RESIZE:
+      do_resize(work, node);
       break;
     case FAKE_UPLOAD:
     case FAKE_DOWNLOAD:

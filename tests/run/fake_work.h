@@ -17,6 +17,7 @@ typedef enum fake_kind {
   FAKE_PRODUCT,
   FAKE_CHAIN,
   FAKE_COPY,
+  FAKE_RESIZE,
   FAKE_UPLOAD,
   FAKE_DOWNLOAD,
   FAKE_WRITE, /* of bytes of its own, to the device or the host */
@@ -35,6 +36,11 @@ typedef struct fake_copy {
   bool to_trans;
 } fake_copy;
 
+typedef struct fake_resize {
+  mmci_resizing matrix;
+  size_t size; /* of an element */
+} fake_resize;
+
 /* Operands of a chain, and its result. */
 enum { FAKE_ACCESSES = 32 };
 
@@ -49,6 +55,7 @@ typedef struct fake_node {
   mmci_gemm gemm;
   mmci_device_chain *chain; /* its own */
   fake_copy copy;
+  fake_resize resize;
   char *bytes; /* of a write; of an upload that reads at once; of a download on its way */
   const void *lands_with; /* a download is on the host when this queue is waited for; or NULL */
   bool done;

@@ -23,6 +23,10 @@ mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype, int64_t ro
                                 const void *from, const mmci_form *form, void *to, int64_t to_ld,
                                 bool to_trans, mmci_error *error);
 
+/* As the slot resize of device.h, in one launch. */
+mmc_status mmci_cuda_resize(cudaStream_t stream, mmc_dtype dtype, const mmci_resizing *matrices,
+                            int count, mmci_error *error);
+
 #ifdef __cplusplus
 }
 #endif

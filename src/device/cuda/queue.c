@@ -159,6 +159,12 @@ static mmc_status copy(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t
                               error);
 }
 
+static mmc_status resize(mmci_queue *queue, mmc_dtype dtype, const mmci_resizing *matrices,
+                         int count, mmci_error *error) {
+  MMCI_CUDA_ON(queue->device);
+  return mmci_cuda_resize(queue->stream, dtype, matrices, count, error);
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static mmc_status make_event(mmci_device *device, unsigned flags, mmci_event **out,
@@ -275,6 +281,7 @@ const mmci_device_async mmci_cuda_async = {
     .upload = mmci_cuda_upload,
     .download = mmci_cuda_download,
     .copy = copy,
+    .resize = resize,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,
