@@ -120,7 +120,9 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
   } else if (plan->time != NULL && plan->time->segments > 0) {
     put_shape(plan, text);
     mmci_text_printf(text, ": the least predicted time of the orders that were tried");
-  } else if (plan->time != NULL && plan->time->by_time)
+  } else if (plan->time != NULL && strcmp(plan->solver, "calls") == 0)
+    mmci_text_printf(text, "the least time of the orders whose calls were measured");
+  else if (plan->time != NULL && plan->time->by_time)
     mmci_text_printf(text, "the least predicted time of all orders%s",
                      plan->limited ? " within the memory limit" : "");
   else if (!mmci_plan_is_tree(plan))
@@ -336,7 +338,9 @@ static void put_groups(const mmci_plan *plan, mmci_text *text) {
       mmci_text_printf(text, "group %" PRId32, g + 1);
     mmci_text_printf(text, " of %" PRId32 " steps:", group->step_count);
     put_group_steps(plan, group, text);
-    mmci_text_printf(text, "; predicted %s", in_words(group->predicted_s).text);
+    bool measured = strcmp(group->source, "measured") == 0;
+    mmci_text_printf(text, "; %s %s", measured ? "measured" : "predicted",
+                     in_words(group->predicted_s).text);
     if (plan->energy != NULL)
       mmci_text_printf(text, " and %s", in_units(group->predicted_j, "J").text);
     mmci_text_printf(text, ", one by one %s\n", in_words(group->separate_s).text);
@@ -512,6 +516,7 @@ static void put_json_groups(const mmci_plan *plan, mmci_text *text) {
     mmci_text_json_string(text, group->kernel);
     mmci_text_printf(text, ", \"predicted_s\": %.6g, \"separate_s\": %.6g", group->predicted_s,
                      group->separate_s);
+    mmci_text_printf(text, ", \"source\": \"%s\"", group->source);
     if (plan->energy != NULL)
       mmci_text_printf(text, ", \"predicted_joules\": %.6g", group->predicted_j);
     mmci_text_printf(text, "}");

@@ -34,6 +34,7 @@ typedef struct mmci_plan_group {
   const char *kernel; /* static text: what the device will run; "" when not asked */
   double predicted_s, separate_s; /* of the one call, and of calls of their own */
   double predicted_j;             /* of the one call, of a plan for energy */
+  const char *source;             /* static text, of predicted_s: "measured" or "model" */
 } mmci_plan_group;
 
 /* One way to multiply a chain: products in the order in which they run. tree is that order; what

@@ -63,11 +63,14 @@ typedef struct spender {
   mmci_weights weights;
 } spender;
 
+/* Of one product of a batch, as joules are. */
 static void price_alone(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   const spender *x = user;
   mmci_way ways[MMCI_WAYS];
   point points[MMCI_WAYS];
-  int count = ways_of_gemm(x->offer, gemm, ways, points);
+  mmci_gemm one = *gemm;
+  one.batch = 1;
+  int count = ways_of_gemm(x->offer, &one, ways, points);
   *out = ways[pick(x->weights, points, count)].time;
 }
 
@@ -613,7 +616,8 @@ static void share_out_group(mmci_plan *plan, const mmci_plan_group *group) {
     mmci_plan_step *step = &plan->steps[group->steps[i]];
     if (seconds > 0) step->predicted_s *= group->predicted_s / seconds;
     if (joules > 0) step->predicted_j *= group->predicted_j / joules;
-    if (strncmp(step->source, "model", 5) != 0) step->source = "model";
+    if (strcmp(group->source, "measured") == 0 || strncmp(step->source, "model", 5) != 0)
+      step->source = group->source;
     step->joules_source = model_source(&plan->energy->model);
   }
 }
