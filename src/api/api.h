@@ -8,6 +8,7 @@
 #include "meter/meter.h"
 #include "plan/plan_groups.h"
 #include "run/run.h"
+#include "tune/calls.h"
 #include "wisdom/wisdom_energy.h"
 
 struct mmc_context {
@@ -87,8 +88,12 @@ bool mmci_group_machine_of(const mmci_taker *taker, const mmci_pricing *pricing,
                            const mmci_roofline *roofline, mmci_group_machine *out);
 
 /* Calls, each once; starts as {0}. */
+typedef struct mmci_heard {
+  mmci_device_chain *chain; /* in one allocation with what it points at */
+  char name[MMCI_CALL_NAME_SIZE];
+} mmci_heard;
 typedef struct mmci_calls {
-  mmci_device_chain **calls;
+  mmci_heard *heard;
   int count, capacity;
 } mmci_calls;
 void mmci_calls_destroy(mmci_calls *calls);

@@ -26,11 +26,19 @@ static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmc
   return MMC_OK;
 }
 
+/* Calls of more products are measured only where they are all of a chain. */
+enum { MOST_PRODUCTS = 64 };
+
+static bool is_measurable(const mmci_plan *plan, const mmci_plan_group *group) {
+  return group->step_count <= MOST_PRODUCTS || group->step_count == plan->step_count;
+}
+
 static mmc_status group_measured(const void *user, const mmci_plan *plan,
                                  const mmci_plan_group *group, mmci_call_time *out,
                                  mmci_error *error) {
   const mmci_taker *x = user;
   mmci_group_call call;
+  if (!is_measurable(plan, group)) return MMC_OK;
   mmc_status status = mmci_group_call_create(plan, group, x->precision, &call, error);
   if (status != MMC_OK) return status;
   char name[MMCI_CALL_NAME_SIZE];
@@ -56,9 +64,6 @@ bool mmci_group_machine_of(const mmci_taker *x, const mmci_pricing *pricing,
 
 /* ---- what is asked about ------------------------------------------------------------------- */
 
-/* Calls of more products are asked about only where they are all of a chain. */
-enum { MOST_PRODUCTS = 64 };
-
 /* Hears every question of the planner. */
 typedef struct listener {
   mmci_taker taker; /* first: questions are passed on to it */
@@ -69,19 +74,15 @@ typedef struct listener {
 } listener;
 
 void mmci_calls_destroy(mmci_calls *calls) {
-  for (int c = 0; c < calls->count; c++) free(calls->calls[c]);
-  free(calls->calls);
+  for (int c = 0; c < calls->count; c++) free(calls->heard[c].chain);
+  free(calls->heard);
   *calls = (mmci_calls){0};
 }
 
-static bool has_call(const mmci_calls *calls, const mmci_device_chain *call) {
-  char name[MMCI_CALL_NAME_SIZE], other[MMCI_CALL_NAME_SIZE];
-  mmci_call_name(call, name);
-  for (int c = 0; c < calls->count; c++) {
-    if (calls->calls[c]->dtype != call->dtype) continue;
-    mmci_call_name(calls->calls[c], other);
-    if (strcmp(name, other) == 0) return true;
-  }
+static bool has_call(const mmci_calls *calls, mmc_dtype dtype, const char *name) {
+  for (int c = 0; c < calls->count; c++)
+    if (calls->heard[c].chain->dtype == dtype && strcmp(calls->heard[c].name, name) == 0)
+      return true;
   return false;
 }
 
@@ -98,17 +99,19 @@ static mmci_device_chain *copy_call(const mmci_device_chain *call) {
 }
 
 static mmc_status add_call(mmci_calls *calls, const mmci_device_chain *call, mmci_error *error) {
-  if (has_call(calls, call)) return MMC_OK;
+  mmci_heard heard;
+  mmci_call_name(call, heard.name);
+  if (has_call(calls, call->dtype, heard.name)) return MMC_OK;
   if (calls->count == calls->capacity) {
     size_t capacity = 2 * (size_t)calls->capacity + 64;
-    mmci_device_chain **grown = realloc(calls->calls, capacity * sizeof *grown);
+    mmci_heard *grown = realloc(calls->heard, capacity * sizeof *grown);
     if (grown == NULL) return mmci_fail_nomem(error, capacity * sizeof *grown);
-    calls->calls = grown;
+    calls->heard = grown;
     calls->capacity = (int)capacity;
   }
-  mmci_device_chain *copy = copy_call(call);
-  if (copy == NULL) return mmci_fail_nomem(error, sizeof *call);
-  calls->calls[calls->count++] = copy;
+  heard.chain = copy_call(call);
+  if (heard.chain == NULL) return mmci_fail_nomem(error, sizeof *call);
+  calls->heard[calls->count++] = heard;
   return MMC_OK;
 }
 
@@ -129,7 +132,7 @@ static mmc_status hear_group(const void *user, const mmci_plan *plan, const mmci
   const listener *x = user;
   mmci_group_call call;
   (void)out; /* as if it were not known */
-  if (group->step_count > MOST_PRODUCTS && group->step_count < plan->step_count) return MMC_OK;
+  if (!is_measurable(plan, group)) return MMC_OK;
   mmc_status status = mmci_group_call_create(plan, group, x->taker.precision, &call, error);
   if (status != MMC_OK) return status;
   spread(&call);

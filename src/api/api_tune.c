@@ -148,11 +148,11 @@ static mmc_status add_products(tuning *t, mmci_error *error) {
 static void whole_first(mmci_calls *calls, int first, int32_t products) {
   int front = first;
   for (int c = first; c < calls->count; c++) {
-    mmci_device_chain *call = calls->calls[c];
-    if (call->count != products) continue;
-    memmove(&calls->calls[front + 1], &calls->calls[front],
-            (size_t)(c - front) * sizeof *calls->calls);
-    calls->calls[front++] = call;
+    mmci_heard heard = calls->heard[c];
+    if (heard.chain->count != products) continue;
+    memmove(&calls->heard[front + 1], &calls->heard[front],
+            (size_t)(c - front) * sizeof *calls->heard);
+    calls->heard[front++] = heard;
   }
 }
 
@@ -360,7 +360,7 @@ static int list_calls(const session *s, const mmci_device_chain *calls[MOST_CALL
   const mmci_calls *all = &s->tuning->calls;
   int count = 0;
   for (int c = 0; c < all->count && count < MOST_CALLS; c++)
-    if (all->calls[c]->dtype == s->dtype) calls[count++] = all->calls[c];
+    if (all->heard[c].chain->dtype == s->dtype) calls[count++] = all->heard[c].chain;
   return count;
 }
 

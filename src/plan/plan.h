@@ -20,6 +20,7 @@ typedef struct mmci_plan_step {
   double plain_s;                /* the same of the plain call, where there is a recipe */
   const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
   double predicted_j; /* of a plan for energy */
+  double plain_j;     /* likewise, of the plain call, where there is a recipe */
   const char *joules_source; /* static text, likewise */
   int32_t group;             /* that it runs in; -1: none */
   int32_t level;             /* products on the longest way to it from a factor, itself included */
@@ -149,7 +150,7 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
 mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
                          mmci_error *error);
 /* Counts again what steps hold, when it has been said how each is computed. Of recipes that hold
- * more than there is room for, steps become plain calls. */
+ * more than there is room for, steps become plain calls and are priced as such. */
 void mmci_plan_fit_recipes(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes);
 
 /* Every step's mmci_plan_range(), in an array to be freed. Returns E_NOMEM. */
@@ -158,7 +159,7 @@ mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error 
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
 /* Gives the copies of a step whose recipe pads their places, where the plan's share of the device's
  * memory has room for them after mmci_plan_fit(). Elsewhere, and on the host, the step becomes one
- * plain call. */
+ * plain call and is priced as one. */
 void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step);
 
 /* Multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */

@@ -164,7 +164,7 @@ static void tune(const mmci_calls *calls, double budget_s, mmc_status expected) 
   mmci_tuner *tuner = open_tuner(budget_s);
   const mmci_device_chain *list[MOST_KNOWN];
   assert_true(calls->count <= MOST_KNOWN);
-  for (int c = 0; c < calls->count; c++) list[c] = calls->calls[c];
+  for (int c = 0; c < calls->count; c++) list[c] = calls->heard[c].chain;
   assert_int_equal(mmci_tune_calls(tuner, list, calls->count, &error), expected);
   mmci_tuner_destroy(tuner);
 }
@@ -344,7 +344,7 @@ static void what_plans_ask_for_is_listed(void **state) {
     mmci_calls calls = calls_of(chain);
     int whole = 0, pairs = 0, products = 0;
     for (int c = 0; c < calls.count; c++) {
-      const mmci_device_chain *call = calls.calls[c];
+      const mmci_device_chain *call = calls.heard[c].chain;
       whole += call->count == 3;
       pairs += call->count == 2;
       products += call->count == 1;
@@ -358,7 +358,7 @@ static void what_plans_ask_for_is_listed(void **state) {
     fake.most = 10; /* what the device does not take is not asked for */
     calls = calls_of(chain);
     for (int c = 0; c < calls.count; c++)
-      if (calls.calls[c]->count > 1) assert_true(takes(NULL, calls.calls[c]));
+      if (calls.heard[c].chain->count > 1) assert_true(takes(NULL, calls.heard[c].chain));
     mmci_calls_destroy(&calls);
     mmc_chain_destroy(chain);
   }
