@@ -243,10 +243,10 @@ typedef struct mmc_plan_options {
    * order too, for at most 64 factors, and leaves that of fewest multiplications only for one that
    * is surely faster; on a device that takes several products as one call it tries trees that keep
    * all of it at work, for any number of factors, and where such calls were measured others. With
-   * another solver only how each product is computed is chosen. "energy", joules as measured by mmc_tune() or from a model, else the same:
-   * order, ways to compute the products and, of those no less exact than precision, the precision;
-   * that of the plan for time is left only for a choice of surely fewer joules. docs/energy.md.
-   * NULL: "flops". */
+   * another solver only how each product is computed is chosen. "energy", joules as measured by
+   * mmc_tune() or from a model, else the same: order, ways to compute the products and, of those no
+   * less exact than precision, the precision; that of the plan for time is left only for a choice
+   * of surely fewer joules. docs/energy.md. NULL: "flops". */
   const char *objective;
   /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
    * accurate: large f32 products on a Hopper GPU go by tensor cores (docs/faithful.md). "fast":

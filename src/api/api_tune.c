@@ -18,7 +18,7 @@ enum { DTYPES = MMC_BF16 + 1 };
 
 /* A chain of so many factors has all its products tuned, 35 at most. */
 enum { ALL_PRODUCTS = 6 };
-/* Calls of a dtype that are measured at most. */
+/* Calls of a chain that are measured at most. */
 enum { MOST_CALLS = 96 };
 
 /* One call of mmc_tune(). */
@@ -35,7 +35,8 @@ typedef struct tuning {
   int64_t count, capacity;
   mmci_gemm *gemms; /* of the products of one dtype */
   mmci_choice *choices;
-  mmci_calls calls; /* of all chains, those of a whole chain first */
+  mmci_calls calls;                   /* of all chains, those of a whole chain first */
+  const mmci_device_chain **of_dtype; /* room for those of one dtype */
   double start_s;
   mmc_dtype dtype;       /* that is being tuned */
   int session, sessions; /* dtypes with something to tune */
@@ -171,6 +172,7 @@ static mmc_status add_calls(tuning *t, mmci_error *error) {
     status = mmci_calls_of_chain(&t->on, t->precision, chain, &pricing,
                                  mmci_wisdom_pricing_roofline(known), &t->calls, error);
     whole_first(&t->calls, first, chain->n - 1);
+    while (t->calls.count > first + MOST_CALLS) free(t->calls.heard[--t->calls.count].chain);
     mmci_wisdom_pricing_destroy(known);
   }
   return status;
@@ -355,26 +357,25 @@ static mmc_status tune_products(session *s, int64_t count, mmci_error *error) {
   return status;
 }
 
-/* The calls of the dtype; how many. */
-static int list_calls(const session *s, const mmci_device_chain *calls[MOST_CALLS]) {
+/* The calls of the dtype, to of_dtype; how many. */
+static int list_calls(const session *s) {
   const mmci_calls *all = &s->tuning->calls;
   int count = 0;
-  for (int c = 0; c < all->count && count < MOST_CALLS; c++)
-    if (all->heard[c].chain->dtype == s->dtype) calls[count++] = all->heard[c].chain;
+  for (int c = 0; c < all->count; c++)
+    if (all->heard[c].chain->dtype == s->dtype) s->tuning->of_dtype[count++] = all->heard[c].chain;
   return count;
 }
 
 static mmc_status tune_calls(session *s, mmci_error *error) {
-  const mmci_device_chain *calls[MOST_CALLS];
-  int count = list_calls(s, calls);
-  return mmci_tune_calls(s->tuner, calls, count, error);
+  int count = list_calls(s);
+  return mmci_tune_calls(s->tuner, s->tuning->of_dtype, count, error);
 }
 
 /* All that is asked for, before any of it is measured. */
 static void expect_all(session *s, int64_t count) {
   tuning *t = s->tuning;
-  const mmci_device_chain *calls[MOST_CALLS];
-  mmci_calls_expect(s->tuner, calls, list_calls(s, calls));
+  int calls = list_calls(s);
+  mmci_calls_expect(s->tuner, t->of_dtype, calls);
   if (has_range(s)) {
     mmci_gemm like = like_range(s);
     mmci_array_options options = mmci_array_defaults(t->options->range);
@@ -472,7 +473,9 @@ static mmc_status open(tuning *t, mmci_error *error) {
   size_t count = (size_t)t->count + 1, size = sizeof *t->gemms + sizeof *t->choices;
   t->gemms = mmci_alloc_array(count, sizeof *t->gemms);
   t->choices = mmci_alloc_array(count, sizeof *t->choices);
-  if (t->gemms == NULL || t->choices == NULL) return mmci_fail_nomem(error, count * size);
+  t->of_dtype = mmci_alloc_array((size_t)t->calls.count + 1, sizeof *t->of_dtype);
+  if (t->gemms == NULL || t->choices == NULL || t->of_dtype == NULL)
+    return mmci_fail_nomem(error, count * size);
   mmci_measure_options measure = mmci_measure_defaults();
   if (t->for_energy) {
     status = open_meter(t, error);
@@ -521,6 +524,7 @@ mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
   free(t.choices);
   free(t.products);
   mmci_calls_destroy(&t.calls);
+  free(t.of_dtype);
   if (report != NULL && (status == MMC_OK || status == MMC_E_INTERRUPTED)) *report = t.report;
   return mmci_report(context, status, &error);
 }
