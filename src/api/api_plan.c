@@ -418,7 +418,7 @@ mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time
         mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
   const mmci_plan_step *step = &plan->plan.steps[index];
   mmc_step_time time = {.predicted_s = step->predicted_s, .source = step->source};
-  if (step->recipe != NULL) mmci_recipe_format(step->recipe, time.split);
+  if (mmci_plan_recipe(step) != NULL) mmci_recipe_format(step->recipe, time.split);
   *out = time;
   return MMC_OK;
 }

@@ -132,6 +132,11 @@ static inline bool mmci_plan_is_inside(const mmci_plan *plan, int32_t step) {
   return group >= 0 && plan->groups[group].steps[plan->groups[group].step_count - 1] != step;
 }
 
+/* How a step is computed by a call of its own; NULL: by one plain call, or in that of its group. */
+static inline const struct mmci_recipe *mmci_plan_recipe(const mmci_plan_step *step) {
+  return step->group < 0 ? step->recipe : NULL;
+}
+
 /* What the call of step reads from outside: of its group, or both operands (from the step, so that
  * it must stay). *count: how many. */
 static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_plan_step *step,

@@ -378,13 +378,13 @@ static mmc_status measure(mmci_tuner *tuner, const asked *x, mmci_measured *out,
   mmci_measured measured = {0};
   double start_s = elapsed_s(tuner);
   status = ask_machine(&tuner->machine, x, &measured, error);
-  tuner->measurements++;
   mmci_work_add(&tuner->expected[tuner->stage], x->question, -1, x->mkn);
   if (status == MMC_E_UNSUPPORTED || (status == MMC_E_NOMEM && x->call != NULL)) {
     double never = (double)INFINITY;
     *out = (mmci_measured){.seconds = {never, never, never}};
     return MMC_OK;
   }
+  tuner->measurements++;
   if (status != MMC_OK) return status;
   measured.cost_s = elapsed_s(tuner) - start_s;
   const mmci_journal *journal = &tuner->options.journal;
