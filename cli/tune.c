@@ -28,7 +28,9 @@ static const char help[] =
     "\n"
     "  --chain CHAIN ...  the products of chains: all that an order may need of up to 6 factors, "
     "of\n"
-    "                     longer ones those of the fewest multiplications\n"
+    "                     longer ones those of the fewest multiplications; and several of "
+    "them\n"
+    "                     as one call where the device takes that, a batch's products together\n"
     "  --set FILE         the products of a file, one a line: m k n [ops [dtype]], as in 64 4096 "
     "32\n"
     "                     or 64 4096 32 NT f32; # begins a comment; - for standard input\n"
@@ -43,7 +45,9 @@ static const char help[] =
     "                     seconds a measurement, of chains and sets\n"
     "  --meter NAME       --for energy by another meter than the device's; see mmchain info\n"
     "  --budget SECONDS   to measure at most; as long as it takes when left out\n"
-    "  --json             one object a line for every product that is decided\n"
+    "  --json             one object a line for every product that is decided and every call "
+    "that\n"
+    "                     is timed\n"
     "  -h, --help         this text\n";
 
 enum {
@@ -234,12 +238,30 @@ static int show_decided(void *user, const mmc_tuned *tuned) {
   return out->error != 0;
 }
 
+static int show_timed(void *user, const mmc_timed *timed) {
+  tuning *t = user;
+  cli_stream *out = &t->call->out;
+  cli_progress_end(&t->progress);
+  if (t->json)
+    cli_print(out,
+              "{\"dtype\": \"%s\", \"call\": \"%s\", \"seconds\": %.6g, \"low\": %.6g, "
+              "\"high\": %.6g}\n",
+              mmc_dtype_name(timed->dtype), timed->call, timed->seconds, timed->low, timed->high);
+  else
+    cli_print(out, "%-5s %10.4g us (%.4g to %.4g)  %s\n", mmc_dtype_name(timed->dtype),
+              1e6 * timed->seconds, 1e6 * timed->low, 1e6 * timed->high, timed->call);
+  cli_stream_flush(out);
+  return out->error != 0;
+}
+
 static void tell_report(const mmc_tune_report *report) {
   fprintf(stderr, "mmchain tune: %" PRId64 " measurement%s", report->measurements,
           report->measurements == 1 ? "" : "s");
   if (report->products > 0)
     fprintf(stderr, ", %" PRId64 " of %" PRId64 " product%s decided", report->decided,
             report->products, report->products == 1 ? "" : "s");
+  if (report->calls > 0)
+    fprintf(stderr, ", %" PRId64 " call%s timed", report->calls, report->calls == 1 ? "" : "s");
   fprintf(stderr, report->complete ? "\n" : "; the budget is spent: run it again to go on\n");
 }
 
@@ -325,6 +347,7 @@ static int run(cli_call *call, int argc, char **argv) {
   tuning t = {.call = call, .options = MMC_TUNE_OPTIONS_INIT};
   t.options.progress = show_progress;
   t.options.decided = show_decided;
+  t.options.timed = show_timed;
   t.options.user = &t;
   int result = CLI_DONE, code = 0;
   while (result == CLI_DONE && code != CLI_OPTION_HELP &&

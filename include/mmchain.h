@@ -242,11 +242,11 @@ typedef struct mmc_plan_options {
    * measured on this device, else from a model: docs/tuning.md. Of time, solver "auto" chooses the
    * order too, for at most 64 factors, and leaves that of fewest multiplications only for one that
    * is surely faster; on a device that takes several products as one call it tries trees that keep
-   * all of it at work, for any number of factors. With another solver only how each product is
-   * computed is chosen. "energy", joules as measured by mmc_tune() or from a model, else the same:
-   * order, ways to compute the products and, of those no less exact than precision, the precision;
-   * that of the plan for time is left only for a choice of surely fewer joules. docs/energy.md.
-   * NULL: "flops". */
+   * all of it at work, for any number of factors, and where such calls were measured others. With
+   * another solver only how each product is computed is chosen. "energy", joules as measured by
+   * mmc_tune() or from a model, else the same: order, ways to compute the products and, of those no
+   * less exact than precision, the precision; that of the plan for time is left only for a choice
+   * of surely fewer joules. docs/energy.md. NULL: "flops". */
   const char *objective;
   /* "native": the arithmetic of the dtype. "faithful": other arithmetic where it is at least as
    * accurate: large f32 products on a Hopper GPU go by tensor cores (docs/faithful.md). "fast":
@@ -656,6 +656,13 @@ typedef struct mmc_tuned {
   double plain_joules, joules;
 } mmc_tuned;
 
+/* What several products were measured to take as one call of the device, or a batch of one. */
+typedef struct mmc_timed {
+  const char *call; /* "call NNN 10x30x5:0*1 10x5x60:3*2 @1", as docs/wisdom.md spells it */
+  mmc_dtype dtype;
+  double seconds, low, high; /* and its bounds */
+} mmc_timed;
+
 typedef struct mmc_tune_options {
   size_t size;
   const char *device;    /* as in mmc_plan_options */
@@ -666,8 +673,9 @@ typedef struct mmc_tune_options {
   const char *meter; /* for objective "energy", as mmc_meter_open() names it; NULL: the device's */
   double budget_s;   /* to measure, all together; 0: as long as it takes */
   /* What to tune; any of them. Known sizes: the products of these chains, of which those of up to
-   * 6 factors have all that any order needs and others those of the fewest multiplications; and
-   * these products. */
+   * 6 factors have all that any order needs and others those of the fewest multiplications, with
+   * the calls that a device takes several of them as, and of a batch the products of all; and these
+   * products. */
   const mmc_chain *const *chains;
   int64_t chain_count;
   const mmc_tune_product *products;
@@ -681,21 +689,23 @@ typedef struct mmc_tune_options {
   bool calibrate;
   /* All with user; they must not use the context. progress is told, before every measurement, the
    * share done of all that is asked for, what earlier calls did included, which never falls and is
-   * less than 1, and the seconds left of this call: estimates, infinite where nothing is known. It
-   * and decided return 0, or anything else to stop. NULL: none. */
+   * less than 1, and the seconds left of this call: estimates, infinite where nothing is known. It,
+   * decided and timed return 0, or anything else to stop. NULL: none. */
   int (*progress)(void *user, double done, double left_s);
   int (*decided)(void *user, const mmc_tuned *tuned);
+  int (*timed)(void *user, const mmc_timed *timed);
   void *user;
 } mmc_tune_options;
 #define MMC_TUNE_OPTIONS_INIT                                                                    \
   {                                                                                              \
     sizeof(mmc_tune_options), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, MMC_F64, MMC_OP_N, \
-        MMC_OP_N, false, NULL, NULL, NULL                                                        \
+        MMC_OP_N, false, NULL, NULL, NULL, NULL                                                  \
   }
 
 typedef struct mmc_tune_report {
   int64_t measurements;      /* made now: what an earlier call has measured is not made again */
   int64_t products, decided; /* of known sizes, each once */
+  int64_t calls;             /* whose seconds are known */
   bool complete;             /* false: the budget is spent */
 } mmc_tune_report;
 
@@ -703,8 +713,8 @@ typedef struct mmc_tune_report {
  * measurement as soon as it is made, so that a call that was stopped or killed is taken up by the
  * next. Other work on the machine makes worse choices, not wrong results. report, unless NULL, is
  * written on E_INTERRUPTED too.
- * Returns: E_ARG, E_UNSUPPORTED (no such device, no store, no meter), E_INTERRUPTED (progress or
- *          decided), E_NOMEM, E_DEVICE, E_IO and E_FORMAT (the store). */
+ * Returns: E_ARG, E_UNSUPPORTED (no such device, no store, no meter), E_INTERRUPTED (progress,
+ *          decided or timed), E_NOMEM, E_DEVICE, E_IO and E_FORMAT (the store). */
 MMC_API mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
                             mmc_tune_report *report);
 

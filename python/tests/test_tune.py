@@ -77,7 +77,11 @@ def test_chains_are_planned_by_what_was_measured(rng):
     assert "measured" in after.explain() and "measured" not in before.explain()
     seconds = {(t.m, t.k, t.n): t.seconds for t in result if t.dtype == "f32"}
     expected = sum(seconds[s.m, s.k, s.n] for s in after.steps)
-    assert after.predicted_seconds == pytest.approx(expected, rel=1e-3)
+    # Several of them may be one call, which was measured too.
+    if "measured" in after.explain().split("\nstep")[0]:
+        assert after.predicted_seconds < expected * (1 + 1e-3)
+    else:
+        assert after.predicted_seconds == pytest.approx(expected, rel=1e-3)
     assert_close(mmchain.multi_dot(arrays, device="ref"), arrays)
 
 

@@ -6,8 +6,9 @@
 
 #include "device/device.h"
 #include "meter/meter.h"
-#include "plan/plan.h"
+#include "plan/plan_groups.h"
 #include "run/run.h"
+#include "tune/calls.h"
 #include "wisdom/wisdom_energy.h"
 
 struct mmc_context {
@@ -70,6 +71,38 @@ mmci_gemm mmci_step_gemm(const mmci_plan *plan, const mmci_opened *on, mmci_prec
  * else the plan is as it was. Returns E_NOMEM, E_DEVICE. */
 mmc_status mmci_plan_by_kernel(mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
                                const char *kernel, bool *found, mmci_error *error);
+
+/* ---- calls of several products: api_groups.c ------------------------------------------------- */
+
+/* A device that is asked to take several products as one call. */
+typedef struct mmci_taker {
+  const mmci_opened *on;
+  mmci_precision precision;
+  const char *kernel;                /* only by the kernel of this name, and then preferred; NULL */
+  const mmci_wisdom_pricing *wisdom; /* NULL: calls by the model alone */
+} mmci_taker;
+
+/* What the planner has to know of the device, whose products keep to the roofline; false when it
+ * takes one product at a time. All that is pointed at must stay. */
+bool mmci_group_machine_of(const mmci_taker *taker, const mmci_pricing *pricing,
+                           const mmci_roofline *roofline, mmci_group_machine *out);
+
+/* Calls, each once; starts as {0}. */
+typedef struct mmci_heard {
+  mmci_device_chain *chain; /* in one allocation with what it points at */
+  char name[MMCI_CALL_NAME_SIZE];
+} mmci_heard;
+typedef struct mmci_calls {
+  mmci_heard *heard;
+  int count, capacity;
+} mmci_calls;
+void mmci_calls_destroy(mmci_calls *calls);
+/* Adds what the planner would ask of the device to plan the chain for time: calls of several
+ * products and, of a batch, of one, in the order in which it asks. Prices say what products take.
+ * Returns E_NOMEM, E_OVERFLOW. */
+mmc_status mmci_calls_of_chain(const mmci_opened *on, mmci_precision precision,
+                               const mmc_chain *chain, const mmci_pricing *pricing,
+                               const mmci_roofline *roofline, mmci_calls *calls, mmci_error *error);
 
 struct mmc_run {
   const mmc_plan *plan;

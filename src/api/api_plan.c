@@ -96,45 +96,7 @@ static mmc_status read_request(const mmc_plan_options *options, objective *out,
   return status;
 }
 
-/* More than any product takes: groups that were asked for by name are taken where they can be. */
-static const double HANDICAP_S = 1e9;
-
 /* ---- groups -------------------------------------------------------------------------------- */
-
-/* Whose groups, and in which precision. */
-typedef struct taker {
-  const mmc_plan *plan;
-  mmci_precision precision;
-} taker;
-
-static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                              bool *out, mmci_error *error) {
-  const taker *x = user;
-  const mmci_opened *on = &x->plan->on;
-  mmci_group_call call;
-  mmc_status status = mmci_group_call_create(plan, group, x->precision, &call, error);
-  if (status != MMC_OK) return status;
-  *out = on->ops->chain_supports(on->device, &call.chain);
-  if (*out && x->plan->kernel != NULL)
-    *out = mmci_kernel_is_called(on->ops->chain_name(on->device, &call.chain), x->plan->kernel);
-  mmci_group_call_destroy(&call);
-  return MMC_OK;
-}
-
-/* What the planner has to know of the device, whose products keep to the roofline; false when it
- * takes one product at a time. All that is pointed at must stay. */
-static bool group_machine(const taker *x, const mmci_pricing *pricing,
-                          const mmci_roofline *roofline, mmci_group_machine *out) {
-  const mmc_plan *plan = x->plan;
-  *out = (mmci_group_machine){.user = x,
-                              .supports = takes_group,
-                              .facts = mmci_chain_facts_of(plan->on.ops->name, roofline),
-                              .pricing = pricing,
-                              .roofline = roofline,
-                              .precision = x->precision,
-                              .handicap_s = plan->kernel != NULL ? HANDICAP_S : 0};
-  return plan->on.ops->chain_supports != NULL;
-}
 
 /* On host memory a batch without intermediates in memory need not be cut. */
 static void uncut(mmc_plan *plan) {
@@ -154,9 +116,9 @@ static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error
   mmci_roofline roofline =
       mmci_roofline_assumed(plan->on.ops->name, plan->plan.chain->dtype, plan->precision);
   mmci_pricing pricing = mmci_roofline_pricing(&roofline);
-  const taker x = {plan, plan->precision};
+  const mmci_taker x = {.on = &plan->on, .precision = plan->precision, .kernel = plan->kernel};
   mmci_group_machine machine;
-  if (!group_machine(&x, &pricing, &roofline, &machine)) return MMC_OK;
+  if (!mmci_group_machine_of(&x, &pricing, &roofline, &machine)) return MMC_OK;
   return group_for(plan, &machine, limit_bytes, error);
 }
 
@@ -238,9 +200,9 @@ static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options
   mmci_time_request request = {.pricing = &pricing,
                                .precision = plan->precision,
                                .notice = mmci_wisdom_pricing_notice(wisdom)};
-  const taker x = {plan, plan->precision};
+  const mmci_taker x = {.on = &plan->on, .precision = plan->precision, .wisdom = wisdom};
   mmci_group_machine machine;
-  if (group_machine(&x, &pricing, mmci_wisdom_pricing_roofline(wisdom), &machine))
+  if (mmci_group_machine_of(&x, &pricing, mmci_wisdom_pricing_roofline(wisdom), &machine))
     request.machine = &machine;
   const char *solver = options->solver != NULL ? options->solver : "auto";
   status = mmci_plan_create_timed(chain, solver, options->memory_limit_bytes, &request, &plan->plan,
@@ -272,16 +234,17 @@ static mmc_status plan_for_energy(const mmc_chain *chain, const mmc_plan_options
                                           .precision = plan->precision,
                                           .notice = mmci_wisdom_pricing_notice(time)},
                                  .max_slowdown = options->max_slowdown};
-  taker takers[MMCI_ENERGY_PRECISIONS];
+  mmci_taker takers[MMCI_ENERGY_PRECISIONS];
   mmci_group_machine machines[MMCI_ENERGY_PRECISIONS];
   for (int o = 0; o < count; o++) {
     mmci_precision precision = (mmci_precision)(plan->precision - o);
     request.offers[o] = (mmci_energy_offer){.precision = precision,
                                             .name = mmci_precision_name(precision),
                                             .pricing = mmci_wisdom_energy_of(known[o])};
-    takers[o] = (taker){plan, precision};
-    const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(mmci_wisdom_energy_time(known[o]));
-    if (group_machine(&takers[o], &pricing, roofline, &machines[o]))
+    const mmci_wisdom_pricing *timed = mmci_wisdom_energy_time(known[o]);
+    takers[o] = (mmci_taker){.on = &plan->on, .precision = precision, .wisdom = timed};
+    const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(timed);
+    if (mmci_group_machine_of(&takers[o], &pricing, roofline, &machines[o]))
       request.offers[o].machine = &machines[o];
   }
   request.time.machine = request.offers[0].machine;
@@ -455,7 +418,7 @@ mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time
         mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
   const mmci_plan_step *step = &plan->plan.steps[index];
   mmc_step_time time = {.predicted_s = step->predicted_s, .source = step->source};
-  if (step->recipe != NULL) mmci_recipe_format(step->recipe, time.split);
+  if (mmci_plan_recipe(step) != NULL) mmci_recipe_format(step->recipe, time.split);
   *out = time;
   return MMC_OK;
 }

@@ -8,6 +8,7 @@
 #include "plan/plan.h"
 #include "tune/array.h"
 #include "tune/calibrate.h"
+#include "tune/calls.h"
 #include "tune/joules.h"
 #include "tune/journal.h"
 #include "tune/measure.h"
@@ -17,6 +18,8 @@ enum { DTYPES = MMC_BF16 + 1 };
 
 /* A chain of so many factors has all its products tuned, 35 at most. */
 enum { ALL_PRODUCTS = 6 };
+/* Calls of a chain that are measured at most. */
+enum { MOST_CALLS = 96 };
 
 /* One call of mmc_tune(). */
 typedef struct tuning {
@@ -32,7 +35,10 @@ typedef struct tuning {
   int64_t count, capacity;
   mmci_gemm *gemms; /* of the products of one dtype */
   mmci_choice *choices;
+  mmci_calls calls;                   /* of all chains, those of a whole chain first */
+  const mmci_device_chain **of_dtype; /* room for those of one dtype */
   double start_s;
+  mmc_dtype dtype;       /* that is being tuned */
   int session, sessions; /* dtypes with something to tune */
   bool stopped;          /* by the caller */
   mmc_tune_report report;
@@ -137,6 +143,41 @@ static mmc_status add_products(tuning *t, mmci_error *error) {
   return status;
 }
 
+/* ---- calls of several products ------------------------------------------------------------- */
+
+/* Moves those of so many products, from the first on, to the front. */
+static void whole_first(mmci_calls *calls, int first, int32_t products) {
+  int front = first;
+  for (int c = first; c < calls->count; c++) {
+    mmci_heard heard = calls->heard[c];
+    if (heard.chain->count != products) continue;
+    memmove(&calls->heard[front + 1], &calls->heard[front],
+            (size_t)(c - front) * sizeof *calls->heard);
+    calls->heard[front++] = heard;
+  }
+}
+
+/* What plans for time of the chains would ask for. */
+static mmc_status add_calls(tuning *t, mmci_error *error) {
+  const mmc_tune_options *o = t->options;
+  mmc_status status = MMC_OK;
+  for (int64_t c = 0; status == MMC_OK && c < o->chain_count; c++) {
+    const mmc_chain *chain = o->chains[c];
+    mmci_wisdom_pricing *known;
+    status =
+        mmci_context_pricing(t->context, t->on.name, chain->dtype, t->precision, &known, error);
+    if (status != MMC_OK) break;
+    mmci_pricing pricing = mmci_wisdom_pricing_of(known);
+    int first = t->calls.count;
+    status = mmci_calls_of_chain(&t->on, t->precision, chain, &pricing,
+                                 mmci_wisdom_pricing_roofline(known), &t->calls, error);
+    whole_first(&t->calls, first, chain->n - 1);
+    while (t->calls.count > first + MOST_CALLS) free(t->calls.heard[--t->calls.count].chain);
+    mmci_wisdom_pricing_destroy(known);
+  }
+  return status;
+}
+
 /* ---- told to the caller -------------------------------------------------------------------- */
 
 /* What is left of the budget. */
@@ -182,6 +223,16 @@ static mmc_status tell(void *user, const mmci_gemm *gemm, const mmci_choice *cho
                      .gain_low = choice->gain.low,
                      .gain_high = choice->gain.high};
   return tell_tuned(user, gemm, &tuned, error);
+}
+
+static mmc_status tell_call(void *user, const char *name, const mmci_estimate *seconds,
+                            mmci_error *error) {
+  tuning *t = user;
+  const mmc_timed timed = {name, t->dtype, seconds->value, seconds->low, seconds->high};
+  t->report.calls++;
+  if (t->options->timed == NULL || t->options->timed(t->options->user, &timed) == 0) return MMC_OK;
+  t->stopped = true;
+  return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the callback timed");
 }
 
 static mmc_status tell_saving(tuning *t, const mmci_gemm *gemm, const mmci_saving *saving,
@@ -306,9 +357,25 @@ static mmc_status tune_products(session *s, int64_t count, mmci_error *error) {
   return status;
 }
 
+/* The calls of the dtype, to of_dtype; how many. */
+static int list_calls(const session *s) {
+  const mmci_calls *all = &s->tuning->calls;
+  int count = 0;
+  for (int c = 0; c < all->count; c++)
+    if (all->heard[c].chain->dtype == s->dtype) s->tuning->of_dtype[count++] = all->heard[c].chain;
+  return count;
+}
+
+static mmc_status tune_calls(session *s, mmci_error *error) {
+  int count = list_calls(s);
+  return mmci_tune_calls(s->tuner, s->tuning->of_dtype, count, error);
+}
+
 /* All that is asked for, before any of it is measured. */
 static void expect_all(session *s, int64_t count) {
   tuning *t = s->tuning;
+  int calls = list_calls(s);
+  mmci_calls_expect(s->tuner, t->of_dtype, calls);
   if (has_range(s)) {
     mmci_gemm like = like_range(s);
     mmci_array_options options = mmci_array_defaults(t->options->range);
@@ -320,9 +387,11 @@ static void expect_all(session *s, int64_t count) {
 }
 
 static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
-  session s = {.tuning = t,
-               .dtype = dtype,
-               .journal = {.wisdom = t->context->wisdom, .chosen = tell, .user = t}};
+  t->dtype = dtype;
+  session s = {
+      .tuning = t,
+      .dtype = dtype,
+      .journal = {.wisdom = t->context->wisdom, .chosen = tell, .timed = tell_call, .user = t}};
   mmc_status status =
       mmci_context_fingerprint(t->context, t->on.name, dtype, mmci_precision_name(t->precision),
                                &s.journal.fingerprint, error);
@@ -338,6 +407,7 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
   expect_all(&s, count);
   status = calibrate(&s, error);
   if (status == MMC_OK && t->for_energy) status = calibrate_energy(&s, error);
+  if (status == MMC_OK) status = tune_calls(&s, error);
   if (status == MMC_OK) status = tune_range(&s, error);
   if (status == MMC_OK) status = tune_products(&s, count, error);
   t->report.measurements += mmci_tuner_measurements(s.tuner);
@@ -398,11 +468,14 @@ static mmc_status open(tuning *t, mmci_error *error) {
   mmc_status status = mmci_precision_read(o->precision, &t->precision, error);
   if (status == MMC_OK) status = mmci_context_open_device(t->context, device, &t->on, error);
   if (status == MMC_OK) status = add_products(t, error);
+  if (status == MMC_OK && !t->for_energy) status = add_calls(t, error);
   if (status != MMC_OK) return status;
   size_t count = (size_t)t->count + 1, size = sizeof *t->gemms + sizeof *t->choices;
   t->gemms = mmci_alloc_array(count, sizeof *t->gemms);
   t->choices = mmci_alloc_array(count, sizeof *t->choices);
-  if (t->gemms == NULL || t->choices == NULL) return mmci_fail_nomem(error, count * size);
+  t->of_dtype = mmci_alloc_array((size_t)t->calls.count + 1, sizeof *t->of_dtype);
+  if (t->gemms == NULL || t->choices == NULL || t->of_dtype == NULL)
+    return mmci_fail_nomem(error, count * size);
   mmci_measure_options measure = mmci_measure_defaults();
   if (t->for_energy) {
     status = open_meter(t, error);
@@ -450,6 +523,8 @@ mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
   free(t.gemms);
   free(t.choices);
   free(t.products);
+  mmci_calls_destroy(&t.calls);
+  free(t.of_dtype);
   if (report != NULL && (status == MMC_OK || status == MMC_E_INTERRUPTED)) *report = t.report;
   return mmci_report(context, status, &error);
 }

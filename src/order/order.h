@@ -124,4 +124,11 @@ mmc_status mmci_order_solve(const char *solver, const mmci_order_problem *proble
 mmc_status mmci_order_wide(const mmci_order_problem *problem, int32_t segments, mmci_tree *out,
                            bool *found, mmci_error *error);
 
+/* Tree number of all those of a chain of at most MMCI_EVERY_MOST factors, n >= 1, counted from 0;
+ * of a longer one, from left to right and from right to left. *found: whether there are so many.
+ * Returns E_NOMEM. */
+enum { MMCI_EVERY_MOST = 5 };
+mmc_status mmci_order_every(int32_t n, int32_t number, mmci_tree *out, bool *found,
+                            mmci_error *error);
+
 #endif

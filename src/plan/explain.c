@@ -120,7 +120,9 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
   } else if (plan->time != NULL && plan->time->segments > 0) {
     put_shape(plan, text);
     mmci_text_printf(text, ": the least predicted time of the orders that were tried");
-  } else if (plan->time != NULL && plan->time->by_time)
+  } else if (plan->time != NULL && strcmp(plan->solver, "calls") == 0)
+    mmci_text_printf(text, "the least time of the orders whose calls were measured");
+  else if (plan->time != NULL && plan->time->by_time)
     mmci_text_printf(text, "the least predicted time of all orders%s",
                      plan->limited ? " within the memory limit" : "");
   else if (!mmci_plan_is_tree(plan))
@@ -274,13 +276,13 @@ static void put_time(const mmci_plan *plan, mmci_text *text) {
 /* "      1.2 ms  measured  n:96,32, gain 1.1". */
 static void put_prediction(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
   char recipe[MMCI_RECIPE_TEXT_SIZE] = "";
-  if (step->recipe != NULL) mmci_recipe_format(step->recipe, recipe);
+  if (mmci_plan_recipe(step) != NULL) mmci_recipe_format(step->recipe, recipe);
   if (plan->energy != NULL)
     mmci_text_printf(text, " %12s  %-21s", in_units(step->predicted_j, "J").text,
                      step->joules_source);
   mmci_text_printf(text, " %12s  %s%s%s", in_words(step->predicted_s).text, step->source,
-                   step->recipe != NULL ? "  " : "", recipe);
-  if (step->recipe != NULL && step->plain_s > 0)
+                   mmci_plan_recipe(step) != NULL ? "  " : "", recipe);
+  if (plan->energy == NULL && mmci_plan_recipe(step) != NULL && step->plain_s > 0)
     mmci_text_printf(text, ", gain %.4g", step->plain_s / step->predicted_s);
 }
 
@@ -336,7 +338,9 @@ static void put_groups(const mmci_plan *plan, mmci_text *text) {
       mmci_text_printf(text, "group %" PRId32, g + 1);
     mmci_text_printf(text, " of %" PRId32 " steps:", group->step_count);
     put_group_steps(plan, group, text);
-    mmci_text_printf(text, "; predicted %s", in_words(group->predicted_s).text);
+    bool measured = strcmp(group->source, "measured") == 0;
+    mmci_text_printf(text, "; %s %s", measured ? "measured" : "predicted",
+                     in_words(group->predicted_s).text);
     if (plan->energy != NULL)
       mmci_text_printf(text, " and %s", in_units(group->predicted_j, "J").text);
     mmci_text_printf(text, ", one by one %s\n", in_words(group->separate_s).text);
@@ -474,7 +478,7 @@ static mmc_status put_json_time(const mmci_plan *plan, mmci_text *text, mmci_err
 /* The split of every plan; what is predicted in a plan for time. */
 static void put_json_split(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
   char recipe[MMCI_RECIPE_TEXT_SIZE];
-  if (step->recipe != NULL && mmci_recipe_format(step->recipe, recipe))
+  if (mmci_plan_recipe(step) != NULL && mmci_recipe_format(step->recipe, recipe))
     mmci_text_printf(text, ", \"split\": \"%s\"", recipe);
   else
     mmci_text_printf(text, ", \"split\": null");
@@ -484,7 +488,8 @@ static void put_json_split(const mmci_plan *plan, const mmci_plan_step *step, mm
   if (plan->energy != NULL)
     mmci_text_printf(text, ", \"predicted_joules\": %.6g, \"joules_source\": \"%s\"",
                      step->predicted_j, step->joules_source);
-  if (plan->time != NULL && step->recipe != NULL && step->plain_s > 0)
+  if (plan->time != NULL && plan->energy == NULL && mmci_plan_recipe(step) != NULL &&
+      step->plain_s > 0)
     mmci_text_printf(text, ", \"plain_s\": %.6g", step->plain_s);
 }
 
@@ -512,6 +517,7 @@ static void put_json_groups(const mmci_plan *plan, mmci_text *text) {
     mmci_text_json_string(text, group->kernel);
     mmci_text_printf(text, ", \"predicted_s\": %.6g, \"separate_s\": %.6g", group->predicted_s,
                      group->separate_s);
+    mmci_text_printf(text, ", \"source\": \"%s\"", group->source);
     if (plan->energy != NULL)
       mmci_text_printf(text, ", \"predicted_joules\": %.6g", group->predicted_j);
     mmci_text_printf(text, "}");

@@ -5,6 +5,7 @@
 #include "order/workspace.h"
 #include "plan/layout.h"
 #include "plan/panels.h"
+#include "plan/plan_energy.h"
 
 /* Bytes of all matrices, each once, and the result of the chains that are multiplied together. */
 static uint64_t staged_bytes(const mmci_plan *plan) {
@@ -15,6 +16,23 @@ static uint64_t staged_bytes(const mmci_plan *plan) {
     if (chain->same == NULL || chain->same[i] == i)
       bytes = mmci_bytes_add(bytes, mmci_result_bytes(chain->dims[i], chain->dims[i + 1], size));
   return bytes;
+}
+
+/* ---- recipes that are given up -------------------------------------------------------------- */
+
+/* The step becomes one plain call. In a group it is none, whatever its recipe. */
+static void make_plain(mmci_plan *plan, mmci_plan_step *step) {
+  step->recipe = NULL;
+  if (plan->time == NULL || step->group >= 0) return;
+  plan->time->predicted_s += step->plain_s - step->predicted_s;
+  step->predicted_s = step->plain_s;
+  if (plan->energy == NULL) return;
+  mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
+  plan->energy->joules += step->plain_j - step->predicted_j;
+  step->predicted_j = step->plain_j;
+  choice->seconds = plan->time->predicted_s;
+  choice->joules = plan->energy->joules;
+  choice->recipes--;
 }
 
 /* ---- what steps hold ----------------------------------------------------------------------- */
@@ -53,10 +71,10 @@ void mmci_plan_fit_recipes(mmci_plan *plan, const mmci_plan_machine *machine,
     uint64_t held = recipe != NULL ? step_scratch(plan, machine, s) : 0;
     plan->steps[s].recipe = NULL;
     uint64_t plain = step_scratch(plan, machine, s);
-    if (plain < held)
-      scratch -= held - plain;
-    else
-      plan->steps[s].recipe = recipe;
+    plan->steps[s].recipe = recipe;
+    if (plain >= held) continue;
+    scratch -= held - plain;
+    make_plain(plan, &plan->steps[s]);
   }
   hold(plan, scratch);
 }
@@ -146,7 +164,7 @@ void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step) {
   uint64_t all = mmci_bytes_add(plan->resident_bytes, bytes);
   if (plan->streamed || plan->chain->batch > 1 || plan->device_bytes == 0 ||
       all > plan->device_bytes) {
-    step->recipe = NULL;
+    make_plain(plan, step);
     return;
   }
   step->padding_offset_bytes = plan->padding_bytes;

@@ -20,6 +20,7 @@ typedef struct mmci_plan_step {
   double plain_s;                /* the same of the plain call, where there is a recipe */
   const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
   double predicted_j; /* of a plan for energy */
+  double plain_j;     /* likewise, of the plain call, where there is a recipe */
   const char *joules_source; /* static text, likewise */
   int32_t group;             /* that it runs in; -1: none */
   int32_t level;             /* products on the longest way to it from a factor, itself included */
@@ -34,6 +35,7 @@ typedef struct mmci_plan_group {
   const char *kernel; /* static text: what the device will run; "" when not asked */
   double predicted_s, separate_s; /* of the one call, and of calls of their own */
   double predicted_j;             /* of the one call, of a plan for energy */
+  const char *source;             /* static text, of predicted_s: "measured" or "model" */
 } mmci_plan_group;
 
 /* One way to multiply a chain: products in the order in which they run. tree is that order; what
@@ -130,6 +132,11 @@ static inline bool mmci_plan_is_inside(const mmci_plan *plan, int32_t step) {
   return group >= 0 && plan->groups[group].steps[plan->groups[group].step_count - 1] != step;
 }
 
+/* How a step is computed by a call of its own; NULL: by one plain call, or in that of its group. */
+static inline const struct mmci_recipe *mmci_plan_recipe(const mmci_plan_step *step) {
+  return step->group < 0 ? step->recipe : NULL;
+}
+
 /* What the call of step reads from outside: of its group, or both operands (from the step, so that
  * it must stay). *count: how many. */
 static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_plan_step *step,
@@ -148,7 +155,7 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
 mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
                          mmci_error *error);
 /* Counts again what steps hold, when it has been said how each is computed. Of recipes that hold
- * more than there is room for, steps become plain calls. */
+ * more than there is room for, steps become plain calls and are priced as such. */
 void mmci_plan_fit_recipes(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes);
 
 /* Every step's mmci_plan_range(), in an array to be freed. Returns E_NOMEM. */
@@ -157,7 +164,7 @@ mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error 
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
 /* Gives the copies of a step whose recipe pads their places, where the plan's share of the device's
  * memory has room for them after mmci_plan_fit(). Elsewhere, and on the host, the step becomes one
- * plain call. */
+ * plain call and is priced as one. */
 void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step);
 
 /* Multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */

@@ -63,11 +63,14 @@ typedef struct spender {
   mmci_weights weights;
 } spender;
 
+/* Of one product of a batch, as joules are. */
 static void price_alone(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   const spender *x = user;
   mmci_way ways[MMCI_WAYS];
   point points[MMCI_WAYS];
-  int count = ways_of_gemm(x->offer, gemm, ways, points);
+  mmci_gemm one = *gemm;
+  one.batch = 1;
+  int count = ways_of_gemm(x->offer, &one, ways, points);
   *out = ways[pick(x->weights, points, count)].time;
 }
 
@@ -592,6 +595,27 @@ static void way_of_step(const mmci_plan *plan, const mmci_energy_request *reques
          out);
 }
 
+/* What the plain call of a step takes, of all chains. */
+static void price_plain(const mmci_plan *plan, const mmci_energy_request *request,
+                        mmci_plan_step *step) {
+  const mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
+  const mmci_energy_offer *offer = &request->offers[choice->offer];
+  const mmci_range r = mmci_plan_range(plan, step);
+  mmci_way ways[MMCI_WAYS];
+  point points[MMCI_WAYS];
+  int count = ways_of(plan->chain, offer, r, ways, points), w = 0;
+  while (w < count && !mmci_recipe_is_plain(&ways[w].time.recipe)) w++;
+  if (w < count) {
+    step->plain_s = points[w].seconds;
+    step->plain_j = points[w].joules;
+    return;
+  }
+  mmci_gemm gemm = mmci_chain_product(plan->chain, offer->precision, r.first, r.split, r.last);
+  double batch = (double)plan->chain->batch, plain_s = ways[0].time.plain_s;
+  step->plain_s = plain_s * batch;
+  step->plain_j = mmci_energy_joules(&offer->pricing.model, &gemm, plain_s) * batch;
+}
+
 mmc_status mmci_plan_group_for_energy(mmci_plan *plan, const mmci_energy_request *request,
                                       uint64_t limit_bytes, mmci_error *error) {
   const mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
@@ -613,7 +637,8 @@ static void share_out_group(mmci_plan *plan, const mmci_plan_group *group) {
     mmci_plan_step *step = &plan->steps[group->steps[i]];
     if (seconds > 0) step->predicted_s *= group->predicted_s / seconds;
     if (joules > 0) step->predicted_j *= group->predicted_j / joules;
-    if (strncmp(step->source, "model", 5) != 0) step->source = "model";
+    if (strcmp(group->source, "measured") == 0 || strncmp(step->source, "model", 5) != 0)
+      step->source = group->source;
     step->joules_source = model_source(&plan->energy->model);
   }
 }
@@ -624,7 +649,6 @@ mmc_status mmci_plan_energize(mmci_plan *plan, const mmci_energy_request *reques
   size_t recipes = (size_t)choice->recipes + 1; /* never 0 */
   mmci_recipe *recipe = plan->time->recipes = mmci_alloc_array(recipes, sizeof *recipe);
   if (recipe == NULL) return mmci_fail_nomem(error, recipes * sizeof *recipe);
-  choice->seconds = choice->joules = 0; /* again, in the order of the steps */
   for (int32_t t = 0; t < plan->step_count; t++) {
     mmci_plan_step *step = &plan->steps[t];
     mmci_way way;
@@ -636,7 +660,10 @@ mmc_status mmci_plan_energize(mmci_plan *plan, const mmci_energy_request *reques
     if (mmci_recipe_is_plain(&way.time.recipe)) continue;
     *recipe = way.time.recipe;
     step->recipe = recipe++;
+    price_plain(plan, request, step);
+    mmci_plan_place_padding(plan, step);
   }
+  choice->seconds = choice->joules = 0; /* again, in the order of the steps */
   for (int32_t g = 0; g < plan->group_count; g++) share_out_group(plan, &plan->groups[g]);
   for (int32_t t = 0; t < plan->step_count; t++) {
     choice->seconds += plan->steps[t].predicted_s;

@@ -75,6 +75,7 @@ mmc_status mmci_plan_group_steps(mmci_plan *plan, const int32_t *group_of, mmci_
     if (group_of[s] >= 0) made[group_of[s]].step_count++;
   for (int32_t g = 0; g < groups; g++) {
     made[g].kernel = "";
+    made[g].source = "model";
     made[g].predicted_s = made[g].separate_s = made[g].predicted_j = NAN;
     made[g].steps = room;
     made[g].operands = room + made[g].step_count;
@@ -129,11 +130,14 @@ void mmci_plan_separate_destroy(mmci_plan *separate) {
 
 typedef enum choice { ALONE, WITH_LEFT, WITH_RIGHT, WHOLE } choice;
 
+static const double MODELLED = -1;
+
 /* What is known of a step while the cheapest cover is looked for. */
 typedef struct covered {
   double alone_s, sum_s; /* its own call; all of its sub-tree by calls of their own */
   double best_s;         /* its sub-tree by the cheapest calls, */
-  double call_s, call_j; /* and what the last of these takes */
+  double call_s, call_j; /* and what the last of these takes, */
+  double call_error;     /* which may be off by so much; < 0: modelled */
   bool measured;         /* some of alone_s and sum_s */
   double measured_s;     /* alone_s where that was measured, */
   double modelled_s;     /* and what the model says of the same; 0, both, where it was not */
@@ -166,9 +170,13 @@ static covered price_alone(const search *x, const mmci_plan_step *step) {
   const mmci_group_machine *machine = x->machine;
   mmci_range r = mmci_plan_range(plan, step);
   mmci_gemm gemm = mmci_chain_product(plan->chain, machine->precision, r.first, r.split, r.last);
+  gemm.batch = plan->chain->batch;
   mmci_price price;
   machine->pricing->price(machine->pricing->user, &gemm, &price);
-  covered out = {.alone_s = of_batch(x, price.seconds), .measured = !price.modelled};
+  bool sure = !price.modelled && (price.of_batch || gemm.batch == 1);
+  covered out = {.alone_s = price.of_batch ? price.seconds : of_batch(x, price.seconds),
+                 .call_error = sure ? price.error : MODELLED,
+                 .measured = !price.modelled};
   out.call_s = out.alone_s;
   if (price.modelled || machine->roofline == NULL) return out;
   out.measured_s = out.alone_s;
@@ -189,6 +197,7 @@ static int32_t part_of(const search *x, int32_t number) {
   return low < x->group.step_count && x->group.steps[low] == step ? low : -1;
 }
 
+/* By the model. */
 static double group_seconds(const search *x) {
   const mmci_plan *plan = x->plan;
   for (int32_t i = 0; i < x->group.step_count; i++) {
@@ -218,6 +227,16 @@ static bool is_supported(search *x) {
   return x->status == MMC_OK && taken;
 }
 
+/* What a call that the device takes takes. */
+static mmci_call_time group_time(search *x) {
+  const mmci_group_machine *machine = x->machine;
+  mmci_call_time time = {.known = false};
+  if (machine->measured != NULL && x->status == MMC_OK)
+    x->status = machine->measured(machine->user, x->plan, &x->group, &time, x->error);
+  if (!time.known) time.seconds = group_seconds(x);
+  return time;
+}
+
 /* ---- the cheapest cover --------------------------------------------------------------------- */
 
 static const covered *operand_of(const search *x, int32_t number) {
@@ -229,9 +248,11 @@ static double best_of(const search *x, int32_t number) {
   return operand != NULL ? operand->best_s : 0;
 }
 
-static void consider(const search *x, covered *at, choice choice, double call_s, double rest_s) {
-  /* What a call takes is modelled, and has to beat what was measured surely. */
-  double doubt = at->measured ? 1 + x->machine->facts.error : 1;
+static void consider(search *x, covered *at, choice choice, double rest_s) {
+  const mmci_call_time time = group_time(x);
+  const double call_s = time.seconds;
+  /* What is modelled has to beat what was measured surely. */
+  double doubt = at->measured && !time.known ? 1 + x->machine->facts.error : 1;
   if (!(call_s * doubt + rest_s < at->best_s)) return;
   const mmci_group_machine *machine = x->machine;
   double call_j = NAN;
@@ -240,6 +261,7 @@ static void consider(const search *x, covered *at, choice choice, double call_s,
     return;
   at->best_s = call_s + rest_s;
   at->call_s = call_s;
+  at->call_error = time.known ? time.error : MODELLED;
   at->call_j = call_j;
   at->choice = choice;
 }
@@ -256,7 +278,7 @@ static void try_pair(search *x, int32_t s, choice side) {
   x->group.steps[1] = s;
   find_operands(x->plan, &x->group, is_in_group, x, x->places);
   if (is_supported(x))
-    consider(x, &x->steps[s], side, group_seconds(x),
+    consider(x, &x->steps[s], side,
              best_of(x, other) + best_of(x, child->left) + best_of(x, child->right));
 }
 
@@ -273,7 +295,7 @@ static void try_whole(search *x, int32_t s, covered *at) {
   x->group.operand_count = step->last - step->first + 1;
   for (int32_t i = 0; i < x->group.operand_count; i++) x->group.operands[i] = step->first + i;
   at->taken = is_supported(x);
-  if (at->taken) consider(x, at, WHOLE, group_seconds(x), 0);
+  if (at->taken) consider(x, at, WHOLE, 0);
 }
 
 /* A pair of two factors and one is its sub-tree. */
@@ -322,7 +344,7 @@ static void cover_whole(search *x) {
   at->best_s = sum_s + (double)plan->step_count * x->machine->handicap_s;
   at->measured = any_measured;
   find_operands(plan, &x->group, is_in_group, x, x->places);
-  if (last > 0 && is_supported(x)) consider(x, at, WHOLE, group_seconds(x), 0);
+  if (last > 0 && is_supported(x)) consider(x, at, WHOLE, 0);
 }
 
 /* Reads the calls off the choices, parents before children. */
@@ -336,6 +358,11 @@ static void label(const search *x, mmci_cover *out) {
     if (out->group_of[s] >= 0) continue;
     out->call_s[s] = at->call_s;
     out->call_j[s] = at->call_j;
+    out->measured[s] = at->call_error >= 0;
+    if (out->measured[s])
+      out->squares += pow(at->call_s * at->call_error, 2);
+    else
+      out->modelled += at->call_s * x->machine->facts.error;
     if (at->choice == ALONE) continue;
     out->group_of[s] = out->groups;
     int32_t size = tree ? at->size : s + 1;
@@ -359,11 +386,13 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
                            mmci_cover *out, mmci_error *error) {
   size_t count = (size_t)plan->step_count;
   mmci_cover cover = {
-      .alone_s = mmci_alloc_zeroed(count, 3 * sizeof *cover.alone_s + sizeof *cover.group_of)};
+      .alone_s = mmci_alloc_zeroed(
+          count, 3 * sizeof *cover.alone_s + sizeof *cover.group_of + sizeof *cover.measured)};
   if (cover.alone_s == NULL) return mmci_fail_nomem(error, 3 * count * sizeof *cover.alone_s);
   cover.call_s = cover.alone_s + count;
   cover.call_j = cover.call_s + count;
   cover.group_of = (int32_t *)(cover.call_j + count);
+  cover.measured = (bool *)(cover.group_of + count);
   for (size_t s = 0; s < count; s++) cover.group_of[s] = -1;
   if (count == 0 || count > MMCI_GROUPS_MOST_STEPS) {
     *out = cover;
@@ -418,8 +447,10 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_
   }
   for (int32_t g = 0; g < plan->group_count; g++) {
     mmci_plan_group *group = &plan->groups[g];
-    group->predicted_s = cover->call_s[group->steps[group->step_count - 1]];
-    group->predicted_j = cover->call_j[group->steps[group->step_count - 1]];
+    const int32_t last = group->steps[group->step_count - 1];
+    group->predicted_s = cover->call_s[last];
+    group->predicted_j = cover->call_j[last];
+    group->source = cover->measured[last] ? "measured" : "model";
     group->separate_s = 0;
     for (int32_t i = 0; i < group->step_count; i++)
       group->separate_s += cover->alone_s[group->steps[i]];

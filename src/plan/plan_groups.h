@@ -9,6 +9,12 @@
 /* Plans of more steps have no groups: looking for them takes time quadratic in their number. */
 enum { MMCI_GROUPS_MOST_STEPS = 2048 };
 
+/* What a call was measured to take. */
+typedef struct mmci_call_time {
+  bool known;
+  double seconds, error; /* as in mmci_price */
+} mmci_call_time;
+
 /* What the planner has to know of a device that takes several products as one call. */
 typedef struct mmci_group_machine {
   const void *user;
@@ -16,6 +22,10 @@ typedef struct mmci_group_machine {
    * When it does not take a sub-tree, it takes none that holds that one. Returns E_NOMEM. */
   mmc_status (*supports)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                          bool *out, mmci_error *error);
+  /* (optional) What that call was measured to take, of one that the device takes; of others, and
+   * without it, facts say. Returns E_NOMEM. */
+  mmc_status (*measured)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                         mmci_call_time *out, mmci_error *error);
   mmci_chain_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */
   /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where
@@ -50,7 +60,11 @@ typedef struct mmci_cover {
   int32_t *group_of;          /* of a step, as of mmci_plan_group_steps() */
   double *alone_s, *call_s;   /* of a step: by a call of its own; of the call that it ends */
   double *call_j;             /* joules of that, when it is a group and the machine told them */
+  bool *measured;             /* of a step: whether call_s was, not modelled */
   double seconds, separate_s; /* of all calls, and of all steps by calls of their own */
+  /* Errors of seconds: those of measurements are independent, whose squares add up; those of the
+   * model are not. */
+  double squares, modelled;
 } mmci_cover;
 
 /* The cheapest cover. A call is one step; a step and the one that computes its left or its right

@@ -17,7 +17,9 @@ typedef struct priced_chain {
 
 static void price_product(const priced_chain *c, int64_t i, int64_t k, int64_t j, mmci_price *out) {
   mmci_gemm gemm = mmci_chain_product(c->chain, c->request->precision, i, k, j);
+  gemm.batch = c->chain->batch;
   c->request->pricing->price(c->request->pricing->user, &gemm, out);
+  if (out->of_batch) return;
   out->seconds *= (double)c->chain->batch; /* one after the other */
   out->plain_s *= (double)c->chain->batch;
 }
@@ -147,68 +149,93 @@ static mmc_status try_price(priced_chain *c, uint64_t limit_bytes, mmci_plan *pl
   return MMC_OK;
 }
 
-/* ---- wide trees ---------------------------------------------------------------------------- */
+/* ---- trees by their calls ------------------------------------------------------------------ */
 
 /* What the plan takes by the cheapest calls. */
-static mmc_status seconds_by_calls(const priced_chain *c, const mmci_plan *plan, double *seconds,
-                                   mmci_error *error) {
+static mmc_status total_by_calls(const priced_chain *c, const mmci_plan *plan, total *out,
+                                 mmci_error *error) {
   mmci_cover cover;
   mmc_status status = mmci_plan_cover(plan, c->request->machine, &cover, error);
   if (status != MMC_OK) return status;
-  *seconds = cover.seconds;
+  *out = (total){cover.seconds, cover.squares, cover.modelled};
   mmci_cover_destroy(&cover);
   return MMC_OK;
 }
 
 /* Of orders of as many multiplications the faster is taken, of others one that is surely faster. */
-static bool is_better(const priced_chain *c, const mmci_plan *a, double a_s, const mmci_plan *b,
-                      double b_s) {
-  if (a->multiplications == b->multiplications) return b_s < 0.99 * a_s;
-  return b_s < a_s && a_s - b_s > c->request->machine->facts.error * (a_s + b_s);
+static bool is_better(const mmci_plan *a, const total *x, const mmci_plan *b, const total *y) {
+  if (a->multiplications == b->multiplications) return y->seconds < 0.99 * x->seconds;
+  return x->seconds - y->seconds > sqrt(x->squares + y->squares) + x->modelled + y->modelled;
 }
 
-/* Replaces the plan, which takes *seconds, where a wide tree is better. */
-static mmc_status try_wide(const priced_chain *c, int32_t segments, uint64_t limit_bytes,
-                           mmci_plan *plan, mmci_plan_time *time, double *seconds,
+/* The best plan so far, and what it takes. */
+typedef struct best {
+  const priced_chain *chain;
+  uint64_t limit_bytes;
+  mmci_plan *plan;
+  mmci_plan_time *time;
+  total total;
+} best;
+
+/* Replaces the plan where the tree, which it takes over, is better. segments: 0, or of a wide tree.
+ */
+static mmc_status try_tree(best *x, mmci_tree *tree, const char *solver, int32_t segments,
                            mmci_error *error) {
-  mmci_order_problem problem = {.n = c->chain->n, .dims = c->chain->dims};
+  mmci_plan plan;
+  mmc_status status = mmci_plan_from_tree(x->chain->chain, tree, &plan, error);
+  if (status != MMC_OK) return status;
+  total taken;
+  status = total_by_calls(x->chain, &plan, &taken, error);
+  bool fits = plan.workspace_bytes <= x->limit_bytes && plan.workspace_bytes != UINT64_MAX &&
+              plan.multiplications != MMCI_U128_MAX;
+  if (status != MMC_OK || !fits || !is_better(x->plan, &x->total, &plan, &taken)) {
+    mmci_plan_destroy(&plan);
+    return status;
+  }
+  mmci_plan_time *time = x->time;
+  time->gain_s = x->total.seconds - taken.seconds + (time->by_time ? time->gain_s : 0);
+  time->by_time = true;
+  time->segments = segments;
+  time->kept = "";
+  plan.solver = solver;
+  mmci_plan_destroy(x->plan);
+  *x->plan = plan;
+  x->total = taken;
+  return MMC_OK;
+}
+
+static mmc_status try_wide(best *x, int32_t segments, mmci_error *error) {
+  const mmc_chain *chain = x->chain->chain;
+  mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
   mmci_tree tree;
   bool found;
   mmc_status status = mmci_order_wide(&problem, segments, &tree, &found, error);
   if (status != MMC_OK || !found) return status;
-  mmci_plan wide;
-  status = mmci_plan_from_tree(c->chain, &tree, &wide, error);
-  if (status != MMC_OK) return status;
-  double wide_s;
-  status = seconds_by_calls(c, &wide, &wide_s, error);
-  bool fits = wide.workspace_bytes <= limit_bytes && wide.workspace_bytes != UINT64_MAX &&
-              wide.multiplications != MMCI_U128_MAX;
-  if (status != MMC_OK || !fits || !is_better(c, plan, *seconds, &wide, wide_s)) {
-    mmci_plan_destroy(&wide);
-    return status;
-  }
-  time->gain_s = *seconds - wide_s + (time->by_time ? time->gain_s : 0);
-  time->by_time = true;
-  time->segments = segments;
-  time->kept = "";
-  wide.solver = "wide";
-  mmci_plan_destroy(plan);
-  *plan = wide;
-  *seconds = wide_s;
-  return MMC_OK;
+  return try_tree(x, &tree, "wide", segments, error);
 }
 
-/* As many segments as the device has workers, and a balanced tree. */
-static mmc_status try_wide_trees(const priced_chain *c, uint64_t limit_bytes, mmci_plan *plan,
-                                 mmci_plan_time *time, mmci_error *error) {
+/* Where calls were measured, the order of fewest multiplications need not have the fastest. */
+static mmc_status try_every(best *x, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  bool found = x->chain->request->machine->measured != NULL;
+  for (int32_t number = 0; found && status == MMC_OK; number++) {
+    mmci_tree tree;
+    status = mmci_order_every(x->chain->chain->n, number, &tree, &found, error);
+    if (status == MMC_OK && found) status = try_tree(x, &tree, "calls", 0, error);
+  }
+  return status;
+}
+
+/* As many segments as the device has workers, a balanced tree, and others. */
+static mmc_status try_trees(const priced_chain *c, uint64_t limit_bytes, mmci_plan *plan,
+                            mmci_plan_time *time, mmci_error *error) {
   const mmci_group_machine *machine = c->request->machine;
   if (machine == NULL || c->chain->n - 1 > MMCI_GROUPS_MOST_STEPS) return MMC_OK;
-  double seconds;
-  mmc_status status = seconds_by_calls(c, plan, &seconds, error);
-  int32_t segments[] = {machine->facts.width, INT32_MAX};
-  for (int i = 0; i < 2 && status == MMC_OK; i++)
-    status = try_wide(c, segments[i], limit_bytes, plan, time, &seconds, error);
-  return status;
+  best x = {.chain = c, .limit_bytes = limit_bytes, .plan = plan, .time = time};
+  mmc_status status = total_by_calls(c, plan, &x.total, error);
+  if (status == MMC_OK) status = try_wide(&x, machine->facts.width, error);
+  if (status == MMC_OK) status = try_wide(&x, INT32_MAX, error);
+  return status == MMC_OK ? try_every(&x, error) : status;
 }
 
 static mmc_status choose_order(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
@@ -221,7 +248,7 @@ static mmc_status choose_order(const mmc_chain *chain, const char *solver, uint6
     status = try_price(&c, limit_bytes, plan, time, error);
   else
     time->kept = "longer chains than of 64 factors are not ordered by time";
-  return status == MMC_OK ? try_wide_trees(&c, limit_bytes, plan, time, error) : status;
+  return status == MMC_OK ? try_trees(&c, limit_bytes, plan, time, error) : status;
 }
 static_assert(MMCI_TIME_MOST_FACTORS == 64, "the text of choose_order()");
 
@@ -269,7 +296,8 @@ static void share_out(mmci_plan *plan, const mmci_plan_group *group) {
   for (int32_t i = 0; i < group->step_count; i++) {
     mmci_plan_step *step = &plan->steps[group->steps[i]];
     step->predicted_s *= group->predicted_s / separate_s;
-    if (!step_is_modelled(step)) step->source = "model";
+    if (strcmp(group->source, "measured") == 0 || !step_is_modelled(step))
+      step->source = group->source;
   }
   plan->time->predicted_s += group->predicted_s;
 }

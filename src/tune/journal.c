@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "tune/calls.h"
 #include "wisdom/number.h"
 #include "wisdom/wisdom_pricing.h"
 
@@ -172,9 +173,9 @@ static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *c
   return journal->chosen(journal->user, gemm, choice, error);
 }
 
-/* The greatest that any of these joules is off by. */
-static double spread_of(const mmci_estimate *joules) {
-  return fmax(joules->high - joules->value, joules->value - joules->low) / joules->value;
+/* The greatest that an estimate is off by. */
+static double spread_of(const mmci_estimate *x) {
+  return fmax(x->high - x->value, x->value - x->low) / x->value;
 }
 
 mmc_status mmci_journal_fastest(mmci_wisdom_journal *journal, const mmci_gemm *gemm, bool *found,
@@ -235,17 +236,28 @@ mmc_status mmci_journal_saving(mmci_wisdom_journal *journal, const mmci_gemm *ge
   return put_fastest(journal, &time, saving, error);
 }
 
-mmci_journal mmci_journal_of(mmci_wisdom_journal *journal) {
-  return (mmci_journal){.user = journal, .recall = recall, .record = record, .choose = choose};
-}
-
-static mmc_status put_fact(mmci_wisdom_journal *journal, const char *name, double number,
+static mmc_status put_fact(const mmci_wisdom_journal *journal, const char *name, double number,
                            double spread, mmci_error *error) {
   mmci_wisdom_record fact = {
       .kind = MMCI_WISDOM_FACT,
       .fingerprint = &journal->fingerprint,
       .fact = {.name = name, .number = number, .spread = spread, .measured_at = now()}};
   return mmci_wisdom_put(journal->wisdom, &fact, error);
+}
+
+static mmc_status keep_time(void *user, const mmci_device_chain *call, const mmci_estimate *seconds,
+                            mmci_error *error) {
+  const mmci_wisdom_journal *journal = user;
+  char name[MMCI_CALL_NAME_SIZE];
+  mmci_call_name(call, name);
+  mmc_status status = put_fact(journal, name, seconds->value, spread_of(seconds), error);
+  if (status != MMC_OK || journal->timed == NULL) return status;
+  return journal->timed(journal->user, name, seconds, error);
+}
+
+mmci_journal mmci_journal_of(mmci_wisdom_journal *journal) {
+  return (mmci_journal){
+      .user = journal, .recall = recall, .record = record, .choose = choose, .time = keep_time};
 }
 
 /* The margins go first: without them an array is not used. */

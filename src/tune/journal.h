@@ -1,5 +1,5 @@
 /* journal.h: tuning's journal in the wisdom store: measurements as units of progress, choices as
- * products, arrays and rooflines as what they are. */
+ * products, arrays and rooflines as what they are, seconds of calls as facts. */
 #ifndef MMCI_JOURNAL_H
 #define MMCI_JOURNAL_H
 
@@ -16,6 +16,9 @@ typedef struct mmci_wisdom_journal {
    */
   mmc_status (*chosen)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                        mmci_error *error);
+  /* The same of every call whose seconds were kept, under this name. */
+  mmc_status (*timed)(void *user, const char *name, const mmci_estimate *seconds,
+                      mmci_error *error);
   void *user;
 } mmci_wisdom_journal;
 

@@ -69,6 +69,10 @@ typedef struct way {
   int lanes, count;
   mmci_piece pieces[MMCI_RECIPE_PIECES];
   mmci_kernel *kernels[MMCI_RECIPE_PIECES];
+  mmci_chain_kernel *call; /* several products as one, instead of all of the above but gemm.dtype */
+  int32_t operand_count;
+  size_t *offsets;       /* of the call's operands, which follow each other in those of A */
+  const void **operands; /* room for their addresses */
   mmci_graph *graph;
   int graph_runs;
   int64_t runs; /* of a sample, with a graph a multiple of its */
@@ -205,23 +209,24 @@ static void shape_of(const mmci_gemm *gemm, int operand, int64_t *lines, int64_t
   *ld = operand == A ? gemm->a.ld : operand == B ? gemm->b.ld : gemm->ldc;
 }
 
+/* Of a batch, matrices without gaps. */
 static mmc_status bytes_of(const mmci_gemm *gemm, int operand, size_t *bytes, mmci_error *error) {
   int64_t lines, length, ld, size;
   shape_of(gemm, operand, &lines, &length, &ld);
   if (__builtin_mul_overflow(lines, ld, &size) ||
       __builtin_mul_overflow(size, (int64_t)mmc_dtype_size(gemm->dtype), &size) ||
+      __builtin_mul_overflow(size, gemm->batch > 1 ? gemm->batch : 1, &size) ||
       __builtin_add_overflow(size, SET_ALIGNMENT, &size))
     return mmci_fail_nomem(error, UINT64_MAX);
   *bytes = ((size_t)size + SET_ALIGNMENT - 1) / SET_ALIGNMENT * SET_ALIGNMENT;
   return MMC_OK;
 }
 
-/* Room for the operands, as many sets as rotate. */
-static mmc_status use_operands(mmci_bench *bench, const mmci_gemm *gemm, mmci_error *error) {
-  mmc_status status = use_dtype(bench, gemm->dtype, error);
+/* Room for the operands, whose sizes are in set_bytes, as many sets as rotate. */
+static mmc_status use_sets(mmci_bench *bench, mmci_error *error) {
+  mmc_status status = MMC_OK;
   double all = 0;
-  for (int i = 0; status == MMC_OK && i < OPERANDS; i++) {
-    status = bytes_of(gemm, i, &bench->set_bytes[i], error);
+  for (int i = 0; i < OPERANDS; i++) {
     if (bench->ops->async == NULL) bench->set_bytes[i] += (size_t)PLACES * MMCI_ALIGNMENT;
     all += (double)bench->set_bytes[i];
   }
@@ -235,11 +240,20 @@ static mmc_status use_operands(mmci_bench *bench, const mmci_gemm *gemm, mmci_er
   return status;
 }
 
+static mmc_status use_operands(mmci_bench *bench, const mmci_gemm *gemm, mmci_error *error) {
+  mmc_status status = use_dtype(bench, gemm->dtype, error);
+  for (int i = 0; status == MMC_OK && i < OPERANDS; i++)
+    status = bytes_of(gemm, i, &bench->set_bytes[i], error);
+  return status == MMC_OK ? use_sets(bench, error) : status;
+}
+
 /* ---- ways ---------------------------------------------------------------------------------- */
 
 static void unprepare(mmci_bench *bench, way *w) {
   for (int i = 0; i < w->count; i++) bench->ops->release(w->kernels[i]);
   if (w->graph != NULL) bench->ops->async->graph_destroy(w->graph);
+  if (w->call != NULL) bench->ops->chain_release(w->call);
+  free(w->offsets);
   *w = (way){0};
 }
 
@@ -294,8 +308,17 @@ static mmc_status join_lanes(mmci_bench *bench, int lanes, mmci_error *error) {
   return status;
 }
 
-/* One product, enqueued. */
+static mmc_status run_call(mmci_bench *bench, const way *w, mmci_error *error) {
+  size_t set = (size_t)(bench->turn++ % bench->sets);
+  const char *a = bench->operands[A].data + set * bench->set_bytes[A] + bench->place_bytes[A];
+  char *c = bench->operands[C].data + set * bench->set_bytes[C] + bench->place_bytes[C];
+  for (int32_t o = 0; o < w->operand_count; o++) w->operands[o] = a + w->offsets[o];
+  return bench->ops->chain_enqueue(bench->queues[0], w->call, w->operands, c, error);
+}
+
+/* One product, or call of several, enqueued. */
 static mmc_status run(mmci_bench *bench, const way *w, mmci_error *error) {
+  if (w->call != NULL) return run_call(bench, w, error);
   size_t set = (size_t)(bench->turn++ % bench->sets), size = mmc_dtype_size(w->gemm.dtype);
   char *own[OPERANDS];
   for (int i = 0; i < OPERANDS; i++)
@@ -451,17 +474,77 @@ static mmc_status find_runs_timed(mmci_bench *bench, double least_s, way *w, mmc
   return capture(bench, w, (int)w->runs, error);
 }
 
-static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
-                             double least_s, way *w, mmci_error *error) {
-  mmc_status status = use_operands(bench, gemm, error);
-  if (status != MMC_OK) return status;
-  status = prepare(bench, gemm, recipe, w, error);
-  if (status != MMC_OK) return status;
+/* Finds how long a sample of a prepared way is, or releases it. */
+static mmc_status plan_samples(mmci_bench *bench, double least_s, way *w, mmci_error *error) {
   bool timed = bench->timers[0] != NULL;
+  mmc_status status = MMC_OK;
   if (!timed) status = warm_up(bench, w, error); /* a timed sample begins with one that is not */
   if (status == MMC_OK)
     status = timed ? find_runs_timed(bench, least_s, w, error) : find_runs(bench, w, error);
   if (status != MMC_OK) unprepare(bench, w);
+  return status;
+}
+
+static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                             double least_s, way *w, mmci_error *error) {
+  mmc_status status = use_operands(bench, gemm, error);
+  if (status == MMC_OK) status = prepare(bench, gemm, recipe, w, error);
+  return status == MMC_OK ? plan_samples(bench, least_s, w, error) : status;
+}
+
+/* ---- calls of several products ------------------------------------------------------------- */
+
+/* rows x columns of an operand: of its first product. */
+static void shape_in(const mmci_device_chain *chain, int32_t operand, int64_t *rows,
+                     int64_t *columns) {
+  const mmci_chain_step *p = chain->products;
+  while (p->left != operand && p->right != operand) p++;
+  *rows = p->left == operand ? p->m : p->k;
+  *columns = p->left == operand ? p->k : p->n;
+}
+
+/* A matrix for each of the batch, of one operand or, past the last, of the result. */
+static mmc_status bytes_in(const mmci_device_chain *chain, int32_t operand, size_t *bytes,
+                           mmci_error *error) {
+  const mmci_chain_step *last = &chain->products[chain->count - 1];
+  mmci_gemm as_result = {.dtype = chain->dtype, .m = last->m, .n = last->n, .batch = chain->batch};
+  if (operand < chain->n) shape_in(chain, operand, &as_result.m, &as_result.n);
+  as_result.ldc = as_result.n;
+  return bytes_of(&as_result, C, bytes, error);
+}
+
+static mmc_status use_call_operands(mmci_bench *bench, const mmci_device_chain *chain, way *w,
+                                    mmci_error *error) {
+  size_t n = (size_t)chain->n, size = n * (sizeof *w->offsets + sizeof *w->operands), bytes;
+  mmc_status status = use_dtype(bench, chain->dtype, error);
+  if (status != MMC_OK) return status;
+  w->offsets = malloc(size);
+  if (w->offsets == NULL) return mmci_fail_nomem(error, size);
+  w->operands = (const void **)(w->offsets + n);
+  w->operand_count = chain->n;
+  bench->set_bytes[A] = bench->set_bytes[B] = 0;
+  for (int32_t o = 0; status == MMC_OK && o < chain->n; o++) {
+    w->offsets[o] = bench->set_bytes[A];
+    status = bytes_in(chain, o, &bytes, error);
+    if (status == MMC_OK && __builtin_add_overflow(w->offsets[o], bytes, &bench->set_bytes[A]))
+      status = mmci_fail_nomem(error, UINT64_MAX);
+  }
+  if (status == MMC_OK) status = bytes_in(chain, chain->n, &bench->set_bytes[C], error);
+  return status == MMC_OK ? use_sets(bench, error) : status;
+}
+
+static mmc_status make_call_ready(mmci_bench *bench, const mmci_device_chain *chain, way *w,
+                                  mmci_error *error) {
+  const mmci_device_ops *ops = bench->ops;
+  *w = (way){.gemm = {.dtype = chain->dtype}, .lanes = 1};
+  if (ops->chain_supports == NULL || !ops->chain_supports(bench->device, chain))
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "device %s: does not take this as one call",
+                     ops->name);
+  mmc_status status = use_call_operands(bench, chain, w, error);
+  if (status == MMC_OK) status = ops->chain_prepare(bench->device, chain, &w->call, error);
+  if (status == MMC_OK)
+    return plan_samples(bench, shorter * bench->options.sample_least_s, w, error);
+  unprepare(bench, w);
   return status;
 }
 
@@ -471,15 +554,11 @@ static bool agree(const mmci_estimate *x) {
   return x->high - x->low <= agreement * x->value;
 }
 
-static mmc_status measure(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
-                          mmci_measured *out, mmci_error *error) {
-  mmci_bench *bench = user;
+/* The median of samples of a way that is ready, which is released. */
+static mmc_status take_samples(mmci_bench *bench, way *w, mmci_measured *out, mmci_error *error) {
   int most = bench->options.samples;
-  way w;
-  const way *const one[] = {&w};
-  mmc_status status =
-      make_ready(bench, gemm, recipe, shorter * bench->options.sample_least_s, &w, error);
-  if (status != MMC_OK) return status;
+  const way *const one[] = {w};
+  mmc_status status = MMC_OK;
   double *samples = mmci_alloc_array((size_t)most, sizeof *samples);
   if (samples == NULL) status = mmci_fail_nomem(error, (uint64_t)most * sizeof *samples);
   *out = (mmci_measured){0};
@@ -491,8 +570,24 @@ static mmc_status measure(void *user, const mmci_gemm *gemm, const mmci_recipe *
     if (agree(&out->seconds)) break;
   }
   free(samples);
-  unprepare(bench, &w);
+  unprepare(bench, w);
   return status;
+}
+
+static mmc_status measure(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                          mmci_measured *out, mmci_error *error) {
+  mmci_bench *bench = user;
+  way w;
+  mmc_status status =
+      make_ready(bench, gemm, recipe, shorter * bench->options.sample_least_s, &w, error);
+  return status == MMC_OK ? take_samples(bench, &w, out, error) : status;
+}
+
+static mmc_status measure_call(void *user, const mmci_device_chain *chain, mmci_measured *out,
+                               mmci_error *error) {
+  way w;
+  mmc_status status = make_call_ready(user, chain, &w, error);
+  return status == MMC_OK ? take_samples(user, &w, out, error) : status;
 }
 
 /* Of so many turns of a plain call and a recipe; room: as many numbers, the gains in order then. */
@@ -630,6 +725,7 @@ mmci_machine mmci_bench_machine(mmci_bench *bench) {
                         .now_s = now_s,
                         .variants = variants,
                         .measure = measure,
+                        .measure_call = measure_call,
                         .compare = compare,
                         .confirm = confirm,
                         .joules = bench->options.meter_ops != NULL ? joules : NULL};

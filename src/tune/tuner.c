@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "tune/calls.h"
 
 /* What was measured or recalled in this session, by key: open addressing, at most half full. */
 typedef struct entry {
@@ -78,7 +79,36 @@ static mmc_status grow(mmci_tuner *tuner, mmci_error *error) {
 }
 
 static double mkn_of(const mmci_gemm *gemm) {
-  return (double)gemm->m * (double)gemm->k * (double)gemm->n;
+  return (double)gemm->m * (double)gemm->k * (double)gemm->n * fmax(1, (double)gemm->batch);
+}
+
+static double mkn_of_call(const mmci_device_chain *call) {
+  double mkn = 0;
+  for (const mmci_chain_step *p = call->products; p < call->products + call->count; p++)
+    mkn += (double)p->m * (double)p->k * (double)p->n;
+  return mkn * (double)call->batch;
+}
+
+/* What is asked: of a recipe, or of a call. */
+typedef struct asked {
+  mmci_question question;
+  const mmci_gemm *gemm;
+  const mmci_recipe *recipe;
+  const mmci_device_chain *call; /* NULL: of a recipe */
+  double mkn;
+  char key[MMCI_TUNE_KEY_SIZE];
+} asked;
+
+static asked ask_recipe(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe) {
+  asked x = {.question = question, .gemm = gemm, .recipe = recipe, .mkn = mkn_of(gemm)};
+  mmci_tune_key(question, gemm, recipe, x.key);
+  return x;
+}
+
+static asked ask_call(const mmci_device_chain *call) {
+  asked x = {.question = MMCI_ASK_CALL, .call = call, .mkn = mkn_of_call(call)};
+  mmci_call_key(call, x.key);
+  return x;
 }
 
 static void add_pace(mmci_tuner *tuner, mmci_question question, double mkn, double cost_s) {
@@ -91,17 +121,17 @@ static void add_pace(mmci_tuner *tuner, mmci_question question, double mkn, doub
   tuner->known_s += cost_s;
 }
 
-static mmc_status remember(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
-                           const char *key, const mmci_measured *measured, mmci_error *error) {
+static mmc_status remember(mmci_tuner *tuner, const asked *x, const mmci_measured *measured,
+                           mmci_error *error) {
   if (2 * (tuner->count + 1) > tuner->capacity) {
     mmc_status status = grow(tuner, error);
     if (status != MMC_OK) return status;
   }
-  char *copy = strdup(key);
-  if (copy == NULL) return mmci_fail_nomem(error, strlen(key) + 1);
-  *slot_of(tuner->entries, tuner->capacity, key) = (entry){.key = copy, .measured = *measured};
+  char *copy = strdup(x->key);
+  if (copy == NULL) return mmci_fail_nomem(error, strlen(x->key) + 1);
+  *slot_of(tuner->entries, tuner->capacity, copy) = (entry){.key = copy, .measured = *measured};
   tuner->count++;
-  if (isfinite(measured->seconds.value)) add_pace(tuner, question, mkn_of(gemm), measured->cost_s);
+  if (isfinite(measured->seconds.value)) add_pace(tuner, x->question, x->mkn, measured->cost_s);
   return MMC_OK;
 }
 
@@ -118,14 +148,13 @@ static bool is_estimate(const mmci_estimate *x) {
 }
 
 /* The journal is a file that anything may have happened to. */
-static bool recall_journal(const mmci_tuner *tuner, mmci_question question, const char *key,
-                           mmci_measured *out) {
+static bool recall_journal(const mmci_tuner *tuner, const asked *x, mmci_measured *out) {
   const mmci_journal *journal = &tuner->options.journal;
   mmci_measured found = {0};
-  if (journal->recall == NULL || !journal->recall(journal->user, key, &found)) return false;
+  if (journal->recall == NULL || !journal->recall(journal->user, x->key, &found)) return false;
   if (!is_estimate(&found.seconds) || !(found.cost_s >= 0) || !isfinite(found.cost_s)) return false;
-  if (question >= MMCI_ASK_JOULES && !is_estimate(&found.joules)) return false;
-  if ((question == MMCI_ASK_COMPARE || question == MMCI_ASK_CONFIRM) &&
+  if (x->question >= MMCI_ASK_JOULES && !is_estimate(&found.joules)) return false;
+  if ((x->question == MMCI_ASK_COMPARE || x->question == MMCI_ASK_CONFIRM) &&
       !(is_estimate(&found.gain) && found.plain_s > 0 && isfinite(found.plain_s)))
     return false;
   *out = found;
@@ -199,17 +228,18 @@ static char op_letter(const mmci_form *form) {
 
 void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
                    char key[MMCI_TUNE_KEY_SIZE]) {
-  static const char *const questions[MMCI_QUESTIONS] = {"time", "compare", "confirm", "joules",
-                                                        "joules-again"};
+  static const char *const questions[MMCI_QUESTIONS] = {"time", "compare", "confirm",
+                                                        "call", "joules",  "joules-again"};
   static const char *const precisions[] = {"native", "faithful", "fast"};
-  char text[MMCI_RECIPE_TEXT_SIZE];
+  char text[MMCI_RECIPE_TEXT_SIZE], batch[24] = "";
   mmci_recipe_format(recipe, text);
+  if (gemm->batch > 1) snprintf(batch, sizeof batch, " @%" PRId64, gemm->batch);
   snprintf(key, MMCI_TUNE_KEY_SIZE,
            "%s %s %s %c%c %" PRId64 "x%" PRId64 "x%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
-           "%s %s",
+           "%s%s %s",
            questions[question], mmc_dtype_name(gemm->dtype), precisions[gemm->precision],
            op_letter(&gemm->a), op_letter(&gemm->b), gemm->m, gemm->k, gemm->n, gemm->a.ld,
-           gemm->b.ld, gemm->ldc, gemm->accumulate ? " add" : "", text);
+           gemm->b.ld, gemm->ldc, gemm->accumulate ? " add" : "", batch, text);
 }
 
 /* ---- what is to come ----------------------------------------------------------------------- */
@@ -236,17 +266,25 @@ mmci_work *mmci_tuner_expected(mmci_tuner *tuner, mmci_stage stage) {
   return &tuner->expected[stage];
 }
 
-void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question question,
-                       const mmci_gemm *gemm, const mmci_recipe *recipe) {
-  char key[MMCI_TUNE_KEY_SIZE];
+static void expect(mmci_tuner *tuner, mmci_stage stage, const asked *x) {
   mmci_measured known;
   mmci_error ignored;
-  mmci_tune_key(question, gemm, recipe, key);
-  if (recall_here(tuner, key, &known)) return;
-  if (recall_journal(tuner, question, key, &known))
-    remember(tuner, question, gemm, key, &known, &ignored);
+  if (recall_here(tuner, x->key, &known)) return;
+  if (recall_journal(tuner, x, &known))
+    remember(tuner, x, &known, &ignored);
   else
-    mmci_work_add(&tuner->expected[stage], question, 1, mkn_of(gemm));
+    mmci_work_add(&tuner->expected[stage], x->question, 1, x->mkn);
+}
+
+void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question question,
+                       const mmci_gemm *gemm, const mmci_recipe *recipe) {
+  asked x = ask_recipe(question, gemm, recipe);
+  expect(tuner, stage, &x);
+}
+
+void mmci_tuner_expect_call(mmci_tuner *tuner, mmci_stage stage, const mmci_device_chain *call) {
+  asked x = ask_call(call);
+  expect(tuner, stage, &x);
 }
 
 /* Every measurement takes the least that one took, and what is beyond goes by m k n. */
@@ -255,15 +293,18 @@ static double price_alone_s(const pace *p, double count, double mkn) {
   return count * p->least_s + (p->mkn > 0 ? mkn * beyond_s / p->mkn : 0);
 }
 
-/* Those in turns go by what is timed alone, those of joules by the window. */
+/* Those in turns go by what is timed alone, calls too until one was, those of joules by the window.
+ */
 static double price_s(const mmci_tuner *tuner, mmci_question question, double count, double mkn) {
   const pace *p = &tuner->paces[question], *alone = &tuner->paces[MMCI_ASK_TIME];
   if (question == MMCI_ASK_CONFIRM && p->count == 0) p = &tuner->paces[MMCI_ASK_COMPARE];
   if (question == MMCI_ASK_JOULES_AGAIN && p->count == 0) p = &tuner->paces[MMCI_ASK_JOULES];
   double alone_s = price_alone_s(alone, count, mkn);
   if (question == MMCI_ASK_TIME) return alone_s;
-  if (question >= MMCI_ASK_JOULES)
-    return p->count > 0 ? price_alone_s(p, count, mkn) : joules_s * count + alone_s;
+  if (question >= MMCI_ASK_CALL)
+    return p->count > 0                ? price_alone_s(p, count, mkn)
+           : question == MMCI_ASK_CALL ? alone_s
+                                       : joules_s * count + alone_s;
   double same_s = price_alone_s(alone, p->count, p->mkn), few_s = FEW * alone_s / fmax(count, 1);
   return few_s > 0 ? alone_s * (p->all_s + turns_price * few_s) / (same_s + few_s) : 0;
 }
@@ -298,13 +339,12 @@ static double ahead_s(const mmci_tuner *tuner, double budget_left_s) {
 
 /* Before the answer to a question. What was expected may turn out to be too little, but what is
  * done does not become less. */
-static mmc_status report(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
-                         mmci_error *error) {
+static mmc_status report(mmci_tuner *tuner, const asked *x, mmci_error *error) {
   double budget_left = mmci_tuner_left_s(tuner), left = budget_left;
   if (tuner->options.progress != NULL) {
     if (tuner->known > 0) {
       double done_s = mmci_tuner_done_s(tuner);
-      double this_s = fmax(tick_s, price_s(tuner, question, 1, mkn_of(gemm)));
+      double this_s = fmax(tick_s, price_s(tuner, x->question, 1, x->mkn));
       left = fmax(this_s, ahead_s(tuner, budget_left));
       double share = fmin(done_s / (done_s + left), most_share);
       tuner->share = fmax(tuner->share, share);
@@ -320,48 +360,61 @@ static mmc_status report(mmci_tuner *tuner, mmci_question question, const mmci_g
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-static mmc_status measure(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
-                          const mmci_recipe *recipe, const char *key, mmci_measured *out,
+static mmc_status ask_machine(const mmci_machine *machine, const asked *x, mmci_measured *out,
+                              mmci_error *error) {
+  if (x->call != NULL && machine->measure_call == NULL) return MMC_E_UNSUPPORTED;
+  if (x->call != NULL) return machine->measure_call(machine->user, x->call, out, error);
+  return (x->question == MMCI_ASK_TIME      ? machine->measure
+          : x->question == MMCI_ASK_COMPARE ? machine->compare
+          : x->question == MMCI_ASK_CONFIRM
+              ? machine->confirm
+              : machine->joules)(machine->user, x->gemm, x->recipe, out, error);
+}
+
+static mmc_status measure(mmci_tuner *tuner, const asked *x, mmci_measured *out,
                           mmci_error *error) {
-  mmc_status status = report(tuner, question, gemm, error);
+  mmc_status status = report(tuner, x, error);
   if (status != MMC_OK) return status;
-  const mmci_machine *machine = &tuner->machine;
   mmci_measured measured = {0};
   double start_s = elapsed_s(tuner);
-  status = (question == MMCI_ASK_TIME      ? machine->measure
-            : question == MMCI_ASK_COMPARE ? machine->compare
-            : question == MMCI_ASK_CONFIRM
-                ? machine->confirm
-                : machine->joules)(machine->user, gemm, recipe, &measured, error);
-  tuner->measurements++;
-  mmci_work_add(&tuner->expected[tuner->stage], question, -1, mkn_of(gemm));
-  if (status == MMC_E_UNSUPPORTED) {
+  status = ask_machine(&tuner->machine, x, &measured, error);
+  mmci_work_add(&tuner->expected[tuner->stage], x->question, -1, x->mkn);
+  if (status == MMC_E_UNSUPPORTED || (status == MMC_E_NOMEM && x->call != NULL)) {
     double never = (double)INFINITY;
     *out = (mmci_measured){.seconds = {never, never, never}};
     return MMC_OK;
   }
+  tuner->measurements++;
   if (status != MMC_OK) return status;
   measured.cost_s = elapsed_s(tuner) - start_s;
   const mmci_journal *journal = &tuner->options.journal;
-  if (journal->record != NULL) status = journal->record(journal->user, key, &measured, error);
+  if (journal->record != NULL) status = journal->record(journal->user, x->key, &measured, error);
   tuner->fresh++;
   tuner->writing_s += elapsed_s(tuner) - start_s - measured.cost_s;
   if (status == MMC_OK) *out = measured;
   return status;
 }
 
-mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
-                          const mmci_recipe *recipe, mmci_measured *out, mmci_error *error) {
-  char key[MMCI_TUNE_KEY_SIZE];
-  mmci_tune_key(question, gemm, recipe, key);
-  if (!recall_here(tuner, key, out)) {
+static mmc_status answer(mmci_tuner *tuner, const asked *x, mmci_measured *out, mmci_error *error) {
+  if (!recall_here(tuner, x->key, out)) {
     mmci_measured answer;
     mmc_status status = MMC_OK;
-    if (!recall_journal(tuner, question, key, &answer))
-      status = measure(tuner, question, gemm, recipe, key, &answer, error);
-    if (status == MMC_OK) status = remember(tuner, question, gemm, key, &answer, error);
+    if (!recall_journal(tuner, x, &answer)) status = measure(tuner, x, &answer, error);
+    if (status == MMC_OK) status = remember(tuner, x, &answer, error);
     if (status != MMC_OK) return status;
     *out = answer;
   }
   return MMC_OK;
+}
+
+mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
+                          const mmci_recipe *recipe, mmci_measured *out, mmci_error *error) {
+  asked x = ask_recipe(question, gemm, recipe);
+  return answer(tuner, &x, out, error);
+}
+
+mmc_status mmci_tuner_ask_call(mmci_tuner *tuner, const mmci_device_chain *call, mmci_measured *out,
+                               mmci_error *error) {
+  asked x = ask_call(call);
+  return answer(tuner, &x, out, error);
 }

@@ -1,5 +1,6 @@
 /* table.c: products of one fingerprint in a hash table, open addressing with linear probing, at
- * most half full; arrays and facts, of which there are few, in lists. */
+ * most half full; facts in as many lists as an average store keeps short; arrays, of which there
+ * are few, in one. */
 #include "wisdom/table.h"
 
 #include <stdatomic.h>
@@ -24,6 +25,8 @@ typedef struct fact_entry {
   mmci_wisdom_fact fact;
 } fact_entry;
 
+enum { FACT_LISTS = 256 };
+
 struct mmci_wisdom_table {
   atomic_long references;
   mmci_fingerprint fingerprint;
@@ -32,7 +35,7 @@ struct mmci_wisdom_table {
   size_t count, slots;           /* slots: 0 or a power of two, more than 2 * count */
   mmci_wisdom_product *products; /* a slot without recipe is free */
   array_entry *arrays;
-  fact_entry *facts;
+  fact_entry *facts[FACT_LISTS]; /* by their names */
   block *blocks;
   size_t left; /* bytes free at the end of the first block */
   char *top;   /* where they begin */
@@ -158,21 +161,36 @@ const mmci_wisdom_array *mmci_wisdom_find_array(const mmci_wisdom_table *table, 
   return NULL;
 }
 
+static size_t list_of(const char *name) {
+  uint64_t hash = 1;
+  for (; *name != '\0'; name++) hash = stir(hash, (unsigned char)*name);
+  return (size_t)(hash ^ hash >> 32) % FACT_LISTS;
+}
+
 static mmc_status add_fact(mmci_wisdom_table *table, const mmci_wisdom_fact *fact,
                            mmci_error *error) {
   fact_entry *entry = take(table, sizeof *entry);
   char *name = take_text(table, fact->name);
   if (entry == NULL || name == NULL) return mmci_fail_nomem(error, BLOCK_SIZE);
-  *entry = (fact_entry){.next = table->facts, .fact = *fact};
+  fact_entry **list = &table->facts[list_of(name)];
+  *entry = (fact_entry){.next = *list, .fact = *fact};
   entry->fact.name = name;
-  table->facts = entry;
+  *list = entry;
   return MMC_OK;
 }
 
 const mmci_wisdom_fact *mmci_wisdom_find_fact(const mmci_wisdom_table *table, const char *name) {
-  for (const fact_entry *e = table->facts; e != NULL; e = e->next)
+  for (const fact_entry *e = table->facts[list_of(name)]; e != NULL; e = e->next)
     if (strcmp(e->fact.name, name) == 0) return &e->fact;
   return NULL;
+}
+
+bool mmci_wisdom_has_facts(const mmci_wisdom_table *table, const char *beginning) {
+  size_t length = strlen(beginning);
+  for (size_t l = 0; l < FACT_LISTS; l++)
+    for (const fact_entry *e = table->facts[l]; e != NULL; e = e->next)
+      if (strncmp(e->fact.name, beginning, length) == 0) return true;
+  return false;
 }
 
 /* ---- tables -------------------------------------------------------------------------------- */

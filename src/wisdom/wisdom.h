@@ -6,7 +6,7 @@
  *
  *     product   how one product runs best: key (m, k, n, ops, objective), a recipe, its figures
  *     array     the efficiency array E(m, n, k) on a grid
- *     fact      a calibrated number of the machine, by name
+ *     fact      a calibrated number of the machine, or what a call takes, by name
  *     progress  a unit of a tuning job that is done, with what it gave
  *
  * Every put is committed when it returns: a killed process loses the one in flight at most. Every
@@ -198,6 +198,8 @@ const mmci_wisdom_product *mmci_wisdom_find(const mmci_wisdom_table *table,
 const mmci_wisdom_array *mmci_wisdom_find_array(const mmci_wisdom_table *table, mmc_op op_a,
                                                 mmc_op op_b, mmci_wisdom_objective objective);
 const mmci_wisdom_fact *mmci_wisdom_find_fact(const mmci_wisdom_table *table, const char *name);
+/* Whether any has a name that begins so. */
+bool mmci_wisdom_has_facts(const mmci_wisdom_table *table, const char *beginning);
 
 /* ---- text ---------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include "wisdom/wisdom_pricing.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@ struct mmci_wisdom_pricing {
   mmci_wisdom_table *table; /* NULL: no store */
   mmci_array *arrays[OPS][OPS];
   mmci_roofline roofline;
+  bool knows_calls, knows_batches;
   char notice[sizeof((mmci_error *)0)->text];
 };
 
@@ -24,6 +26,13 @@ void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
                             char name[MMCI_MARGIN_NAME_SIZE]) {
   snprintf(name, MMCI_MARGIN_NAME_SIZE, "array %s%s %s", mmci_op_word(op_a), mmci_op_word(op_b),
            between ? "between" : "margin");
+}
+
+void mmci_batch_name(const mmci_gemm *gemm, char name[MMCI_BATCH_NAME_SIZE]) {
+  static const char letters[] = "NTCH";
+  snprintf(name, MMCI_BATCH_NAME_SIZE, "batch %c%c %" PRId64 "x%" PRId64 "x%" PRId64 " @%" PRId64,
+           letters[2 * gemm->a.conj + gemm->a.trans], letters[2 * gemm->b.conj + gemm->b.trans],
+           gemm->m, gemm->k, gemm->n, gemm->batch);
 }
 
 static const mmci_wisdom_fact *find_margin(const mmci_wisdom_pricing *p, mmc_op op_a, mmc_op op_b,
@@ -80,6 +89,8 @@ static void calibrate(mmci_wisdom_pricing *p) {
 static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_precision precision,
                              mmci_error *error) {
   calibrate(p);
+  p->knows_calls = mmci_wisdom_has_facts(p->table, "call ");
+  p->knows_batches = mmci_wisdom_has_facts(p->table, "batch ");
   for (int a = 0; a < OPS; a++)
     for (int b = 0; b < OPS; b++) {
       mmci_gemm like = mmci_gemm_tight(dtype, precision, 1, 1, 1, (mmc_op)a, (mmc_op)b);
@@ -146,7 +157,7 @@ static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mm
   out->plain_s = found->plain_seconds;
   out->error = found->spread;
   out->source = "measured";
-  out->modelled = false;
+  out->modelled = out->of_batch = false;
   return true;
 }
 
@@ -163,9 +174,34 @@ static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, m
   return true;
 }
 
+bool mmci_wisdom_pricing_call(const mmci_wisdom_pricing *p, const char *name, double *seconds,
+                              double *error) {
+  if (p->table == NULL) return false;
+  const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(p->table, name);
+  if (fact == NULL || !(fact->number > 0)) return false;
+  *seconds = fact->number;
+  *error = fact->spread;
+  return true;
+}
+
+bool mmci_wisdom_pricing_knows_calls(const mmci_wisdom_pricing *p) {
+  return p->knows_calls;
+}
+
+static bool find_batch(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmci_price *out) {
+  char name[MMCI_BATCH_NAME_SIZE];
+  if (gemm->batch <= 1 || !p->knows_batches) return false;
+  mmci_batch_name(gemm, name);
+  *out = (mmci_price){.source = "measured", .of_batch = true, .recipe = mmci_recipe_whole(0)};
+  if (!mmci_wisdom_pricing_call(p, name, &out->seconds, &out->error)) return false;
+  out->plain_s = out->seconds;
+  return true;
+}
+
 static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   const mmci_wisdom_pricing *p = user;
   mmc_op op_a, op_b;
+  if (find_batch(p, gemm, out)) return;
   if (mmci_form_op(&gemm->a, &op_a) && mmci_form_op(&gemm->b, &op_b) &&
       (find_product(p, gemm, op_a, op_b, out) || find_in_array(p, gemm, op_a, op_b, out)))
     return;

@@ -46,22 +46,24 @@ check tune_no_store 1 tune --chain 3x4x5 --on ref
 
 # ---- what it says --------------------------------------------------------------------------------
 
-# tuned NAME COUNT ARGUMENT...: tunes so many products and tells each as a JSON object.
+# tuned NAME COUNT CALLS ARGUMENT...: tunes so many products and times so many calls, and tells each
+# as a JSON object.
 tuned() {
-  local name=$1 count=$2
-  shift 2
+  local name=$1 count=$2 calls=$3
+  shift 3
   run tune "$@" --on ref --json >said/tuned 2>said/tuned.stderr </dev/null
   verdict "${name}_status" "$([ $? = 0 ] || cat said/tuned.stderr)"
-  holds "$name" python3 "$here/check_tune.py" said/tuned "$count"
+  holds "$name" python3 "$here/check_tune.py" said/tuned "$count" "$calls"
 }
 
 wisdom "$work/tune/one.db"
-tuned tune_chain 4 --chain f64:6x4x5x3:NTN
+tuned tune_chain 4 2 --chain f64:6x4x5x3:NTN
 run tune --chain f64:6x4x5x3:NTN --on ref 2>said/again >said/again.stdout
-holds tune_again grep -qx 'mmchain tune: 0 measurements, 4 of 4 products decided' said/again
+holds tune_again grep -qx 'mmchain tune: 0 measurements, 4 of 4 products decided, 2 calls timed' said/again
+holds tune_again_call grep -qE ' us .*  call NTN 6x4x5:0\*1 6x5x3:3\*2 @1$' said/again.stdout
 holds tune_again_told grep -q '^f64 ' said/again.stdout
 printf '# sizes\n3 4 5\n3 4 5 NT f32 # transposed\n3 4 5 NN f64\n' >set.txt
-tuned tune_set 2 --set set.txt
+tuned tune_set 2 0 --set set.txt
 printf '3 4 6\n' >line
 run tune --set - --on ref --dtype f32 --ops TN <line >/dev/null 2>said/input
 holds tune_standard_input grep -q ' 1 of 1 product decided$' said/input
@@ -76,7 +78,7 @@ holds tune_budget grep -q '0 of 1 product decided; the budget is spent: run it a
 # ---- plans for time ------------------------------------------------------------------------------
 
 # sources STORE EXPECTED CHAIN: where a plan for time has its prices from. Of a chain that may run as
-# one call that is the model, whatever was measured of its products.
+# one call that is the call's measurement or the model, whatever was measured of its products.
 sources() {
   wisdom "$1"
   run plan "$3" --for time --on ref --json >said/plan.json
@@ -91,6 +93,7 @@ assert plan["predicted_seconds"] <= plan["fewest_multiplications_seconds"], plan
 PYTHON
 }
 holds plan_time_measured sources "$work/tune/one.db" measured f64:6x4x5:NT
+holds plan_time_measured_call sources "$work/tune/one.db" measured f64:6x4x5x3:NTN
 holds plan_time_array sources "$work/tune/one.db" array f64:6x5x4
 holds plan_time_model sources "$work/tune/one.db" model f64:60x50x40x30
 holds plan_time_nothing sources "$work/tune/none.db" "model, not calibrated" f64:6x4x5x3:NTN
@@ -150,7 +153,7 @@ holds tune_killed kill_twenty
 run tune --chain f64:24x20x28x17 --on ref >/dev/null 2>said/after
 verdict tune_after_killed_status "$([ $? = 0 ] || cat said/after)"
 run tune --chain f64:24x20x28x17 --on ref >/dev/null 2>said/after
-holds tune_after_killed grep -qx 'mmchain tune: 0 measurements, 4 of 4 products decided' said/after
+holds tune_after_killed grep -qx 'mmchain tune: 0 measurements, 4 of 4 products decided, 2 calls timed' said/after
 
 # Two at once on one store.
 wisdom "$work/tune/two.db"

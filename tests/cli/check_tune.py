@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""check_tune.py PATH COUNT: whether the lines of `mmchain tune --json` are those of COUNT products.
+"""check_tune.py PATH COUNT [CALLS]: whether the lines of `mmchain tune --json` are those of COUNT
+products and CALLS (none when left out) calls.
 check_tune.py --store PATH DATABASE: whether a store is whole, by its JSON and by SQLite; prints how
 many units of tuning it holds."""
 import json
@@ -7,9 +8,15 @@ import sqlite3
 import sys
 
 
-def check_lines(path, count):
+def check_lines(path, count, calls=0):
     with open(path) as file:
         lines = [json.loads(line) for line in file]
+    timed = [line for line in lines if "call" in line]
+    assert len({(line["dtype"], line["call"]) for line in timed}) == len(timed) == int(calls), timed
+    for line in timed:
+        assert line["call"].split()[0] in ("call", "batch"), line
+        assert 0 < line["low"] <= line["seconds"] <= line["high"], line
+    lines = [line for line in lines if "call" not in line]
     assert len(lines) == int(count), lines
     keys = {(line["dtype"], line["m"], line["k"], line["n"], line["ops"]) for line in lines}
     assert len(keys) == len(lines), lines

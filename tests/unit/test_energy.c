@@ -469,6 +469,61 @@ static void steps_add_up(void **state) {
   }
 }
 
+/* Every product by padded copies or, when user is not NULL, by the plain call too. */
+static int padded_ways(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]) {
+  (void)gemm;
+  out[0] = (mmci_way){.time = {.seconds = 1e-6, .plain_s = 2e-6, .source = "measured"},
+                      .joules = 1,
+                      .source = "measured"};
+  out[0].time.recipe = out[1].time.recipe = mmci_recipe_whole(0);
+  out[0].time.recipe.pad = 8;
+  if (user == NULL) return 1;
+  out[1] = (mmci_way){.time = {.seconds = 3e-6, .source = "measured"}, .joules = 5, .source = ""};
+  out[1].time.recipe = mmci_recipe_whole(0);
+  return 2;
+}
+
+static void price_padded(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  mmci_way all[MMCI_WAYS];
+  padded_ways(user, gemm, all);
+  *out = all[0].time;
+}
+
+/* Copies have places, and where there is no room for them the step is a plain call, at its price.
+ */
+static void padding_has_a_place(void **state) {
+  (void)state;
+  const int64_t dims[] = {3, 5, 7};
+  const made_up m = {0};
+  for (int i = 0; i < 4; i++) {
+    bool has_room = i % 2 != 0, knows_plain = i / 2 != 0;
+    context c;
+    set_chain(&c, &m, 2, dims);
+    c.pricing = (mmci_pricing){.user = knows_plain ? &m : NULL, .price = price_padded};
+    c.request.offers[0].pricing = (mmci_energy_pricing){
+        .user = knows_plain ? &m : NULL, .ways = padded_ways, .model = {.static_w = 100}};
+    mmci_plan out;
+    mmci_error error;
+    mmci_precision precision;
+    assert_int_equal(mmci_plan_create_energetic(c.chain, "auto", UINT64_MAX, &c.request, &out,
+                                                &precision, &error),
+                     MMC_OK);
+    mmci_plan_machine machine = {.queues = 1, .memory_bytes = has_room ? 1 << 20 : 64};
+    assert_int_equal(mmci_plan_fit(&out, &machine, UINT64_MAX, &error), MMC_OK);
+    assert_int_equal(mmci_plan_energize(&out, &c.request, &error), MMC_OK);
+    const mmci_plan_step *step = &out.steps[0];
+    assert_int_equal(step->recipe != NULL, has_room);
+    assert_int_equal(out.padding_bytes > 0, has_room);
+    double seconds = has_room ? 1e-6 : knows_plain ? 3e-6 : 2e-6;
+    double joules = has_room ? 1 : knows_plain ? 5 : 100 * 2e-6;
+    assert_true(near(step->predicted_s, seconds) && near(step->predicted_j, joules));
+    assert_true(near(out.time->predicted_s, seconds) && near(out.energy->joules, joules));
+    assert_int_equal(chosen_of(&out)->recipes, has_room);
+    mmci_plan_destroy(&out);
+    mmc_chain_destroy(c.chain);
+  }
+}
+
 static void a_memory_limit_holds(void **state) {
   (void)state;
   int limited = 0;
@@ -705,6 +760,7 @@ int main(void) {
       cmocka_unit_test(the_optimum_differs_from_that_for_time),
       cmocka_unit_test(only_a_sure_gain_changes_the_plan),
       cmocka_unit_test(a_precision_of_fewer_joules_is_taken),
+      cmocka_unit_test(padding_has_a_place),
       cmocka_unit_test(steps_add_up),
       cmocka_unit_test(a_memory_limit_holds),
       cmocka_unit_test(long_chains_have_their_ways_chosen),

@@ -301,6 +301,53 @@ static void steps_have_their_own_prices(void **state) {
   }
 }
 
+/* Every product by padded copies, which gains a microsecond. */
+static void price_padded(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  (void)user, (void)gemm;
+  *out = (mmci_price){
+      .seconds = 1e-6, .plain_s = 2e-6, .source = "measured", .recipe = mmci_recipe_whole(0)};
+  out->recipe.pad = 8;
+}
+
+static uint64_t a_kilobyte(const void *user, const mmci_plan *plan, int32_t step) {
+  (void)user;
+  return plan->steps[step].recipe != NULL ? 1024 : 0;
+}
+
+/* On the host, without room for the copies, and without room for what a kernel holds: a recipe that
+ * is given up is priced as the plain call. */
+static void recipes_that_are_given_up_are_plain(void **state) {
+  (void)state;
+  const int64_t dims[] = {3, 5, 7, 9};
+  made_up m = {0};
+  const uint64_t room[] = {0, 1 << 10, 1 << 20, 1 << 20};
+  for (int i = 0; i < 4; i++) {
+    context c;
+    set_chain(&c, &m, 3, dims, NULL);
+    c.pricing.price = price_padded;
+    mmci_plan out;
+    mmci_error error;
+    assert_int_equal(mmci_plan_create_timed(c.chain, "auto", UINT64_MAX, &c.request, &out, &error),
+                     MMC_OK);
+    mmci_plan_machine machine = {.queues = 1, .memory_bytes = room[i]};
+    if (i > 0) assert_int_equal(mmci_plan_fit(&out, &machine, UINT64_MAX, &error), MMC_OK);
+    assert_int_equal(mmci_plan_price(&out, &c.request, &error), MMC_OK);
+    machine.scratch_bytes = a_kilobyte;
+    if (i == 3) mmci_plan_fit_recipes(&out, &machine, out.workspace_bytes + 1024);
+    const int padded = (int[]){0, 0, 2, 1}[i]; /* of two steps */
+    double sum = 0;
+    for (int32_t s = 0; s < 2; s++) {
+      bool is_plain = s < 2 - padded;
+      assert_int_equal(out.steps[s].recipe == NULL, is_plain);
+      assert_true(near(out.steps[s].predicted_s, is_plain ? 2e-6 : 1e-6));
+      sum += out.steps[s].predicted_s;
+    }
+    assert_true(near(out.time->predicted_s, sum));
+    mmci_plan_destroy(&out);
+    mmc_chain_destroy(c.chain);
+  }
+}
+
 /* A named solver's order stays, however slow. */
 static void a_named_solver_keeps_its_order(void **state) {
   (void)state;
@@ -344,6 +391,7 @@ int main(void) {
       cmocka_unit_test(ops_are_part_of_the_price),
       cmocka_unit_test(a_memory_limit_holds),
       cmocka_unit_test(steps_have_their_own_prices),
+      cmocka_unit_test(recipes_that_are_given_up_are_plain),
       cmocka_unit_test(a_named_solver_keeps_its_order),
       cmocka_unit_test(long_chains_keep_their_order),
   };

@@ -263,6 +263,62 @@ static void measurements_come_back_exactly(void **state) {
   }
 }
 
+/* What calls take comes back from the journal under their names, and is told; the batch of a
+ * product has its own price, and no other batch. */
+static int told;
+static mmc_status hear(void *user, const char *name, const mmci_estimate *seconds,
+                       mmci_error *error) {
+  (void)error;
+  assert_string_equal(name, user);
+  told += seconds->value == 5e-6;
+  return MMC_OK;
+}
+
+static void calls_have_their_prices(void **state) {
+  fixture *f = *state;
+  mmci_journal journal = mmci_journal_of(&f->journal);
+  mmci_form forms[] = {{.ld = 30}, {.ld = 30, .trans = true}, {.ld = 60}};
+  mmci_chain_step products[] = {{10, 30, 5, 0, 1}, {10, 5, 60, 3, 2}};
+  mmci_device_chain call = {
+      .dtype = MMC_F32, .batch = 7, .n = 3, .count = 2, .forms = forms, .products = products};
+  static char name[] = "call NTN 10x30x5:0*1 10x5x60:3*2 @7", batch[] = "batch NT 10x30x5 @7";
+  const mmci_estimate seconds = {5e-6, 4e-6, 5.5e-6};
+  mmci_gemm gemm = product(10, 30, 5, MMC_OP_N, MMC_OP_T);
+  gemm.batch = 7;
+  for (int after = 0; after < 2; after++) {
+    mmci_wisdom_pricing *known;
+    assert_int_equal(mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, MMC_F32,
+                                                MMCI_NATIVE, &known, &f->error),
+                     MMC_OK);
+    double found_s = 0, error = 0;
+    assert_int_equal(mmci_wisdom_pricing_knows_calls(known), after);
+    assert_int_equal(mmci_wisdom_pricing_call(known, name, &found_s, &error), after);
+    if (after) assert_true(found_s == 5e-6 && fabs(error - 0.2) < 1e-12);
+    assert_false(mmci_wisdom_pricing_call(known, "call NTN", &found_s, &error));
+    mmci_wisdom_pricing_destroy(known);
+    mmci_price price = price_of(f, &gemm);
+    assert_int_equal(price.of_batch, after);
+    assert_string_equal(price.source, after ? "measured" : "model, not calibrated");
+    if (after) {
+      assert_true(price.seconds == 5e-6 && price.plain_s == 5e-6 && !price.modelled);
+      assert_true(mmci_recipe_is_plain(&price.recipe));
+      gemm.batch = 8;
+      assert_false(price_of(f, &gemm).of_batch);
+      gemm.batch = 1;
+      assert_false(price_of(f, &gemm).of_batch);
+      return;
+    }
+    f->journal.timed = hear;
+    f->journal.user = name;
+    assert_int_equal(journal.time(journal.user, &call, &seconds, &f->error), MMC_OK);
+    f->journal.user = batch;
+    call.n = 2;
+    call.count = 1;
+    assert_int_equal(journal.time(journal.user, &call, &seconds, &f->error), MMC_OK);
+    assert_int_equal(told, 2);
+  }
+}
+
 static void units_that_are_none_are_measured_again(void **state) {
   fixture *f = *state;
   static const char *const bad[] = {"1",         "1 2 3",   "1 2 3 x",           "1 2 3 4 5",
@@ -289,6 +345,7 @@ int main(void) {
       TEST(facts_that_are_none_are_not_used),
       TEST(a_store_that_cannot_be_read_leaves_the_model),
       TEST(measurements_come_back_exactly),
+      TEST(calls_have_their_prices),
       TEST(units_that_are_none_are_measured_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,9 @@ typedef struct fixture {
   mmc_tune_options options;
   int64_t decided, reported;
   int64_t stop_after; /* progress reports; 0: never */
-  bool stop_decided;
+  bool stop_decided, stop_timed;
   mmc_tuned last;
+  int64_t timed;
 } fixture;
 
 static int progress(void *user, double done, double left_s) {
@@ -37,6 +38,15 @@ static int decided(void *user, const mmc_tuned *tuned) {
   assert_true(tuned->gain >= 1 && tuned->gain_low >= 1);
   assert_true((strcmp(tuned->recipe, "whole") == 0) == (tuned->gain == 1));
   return f->stop_decided;
+}
+
+static int timed(void *user, const mmc_timed *call) {
+  fixture *f = user;
+  f->timed++;
+  assert_true(strncmp(call->call, "call ", 5) == 0 || strncmp(call->call, "batch ", 6) == 0);
+  assert_int_equal(call->dtype, mmc_chain_dtype(f->chain));
+  assert_true(call->low > 0 && call->low <= call->seconds && call->seconds <= call->high);
+  return f->stop_timed;
 }
 
 static int open_context(fixture *f) {
@@ -60,6 +70,7 @@ static int set_up(void **state) {
   f->options.device = "ref";
   f->options.progress = progress;
   f->options.decided = decided;
+  f->options.timed = timed;
   f->options.user = f;
   return open_context(f);
 }
@@ -77,7 +88,7 @@ static mmc_tune_report tune(fixture *f, mmc_status expected) {
   const mmc_chain *chains[] = {f->chain};
   f->options.chains = chains;
   f->options.chain_count = 1;
-  f->decided = f->reported = 0;
+  f->decided = f->reported = f->timed = 0;
   mmc_status status = mmc_tune(f->context, &f->options, &report);
   char text[512];
   if (status != expected)
@@ -98,7 +109,7 @@ static mmc_plan *plan(fixture *f) {
   return out;
 }
 
-/* Of single products: the steps of more may be taken as one call, which the model prices. */
+/* Of single products: the steps of more may be taken as one call. */
 static void expect_sources(fixture *f, const char *source, int count, const char *const *products) {
   mmc_chain *whole = f->chain;
   for (int i = 0; i < count; i++) {
@@ -118,7 +129,50 @@ static void expect_sources(fixture *f, const char *source, int count, const char
 /* The products of f64:6x4x5x3:NTN, in every order. */
 static const char *const products[] = {"f64:6x4x5:NT", "f64:6x5x3", "f64:4x5x3:TN", "f64:6x4x3"};
 
+static int write_text(void *user, const char *bytes, size_t size) {
+  return text_write(user, bytes, size);
+}
+
 /* ---- in order ------------------------------------------------------------------------------ */
+
+/* Every step and every call. */
+static void expect_measured_plan(fixture *f) {
+  mmc_plan *p = plan(f);
+  double sum = 0;
+  for (int64_t s = 0; s < mmc_plan_step_count(p); s++) {
+    mmc_step_time step;
+    assert_int_equal(mmc_plan_step_time(p, s, &step), MMC_OK);
+    assert_string_equal(step.source, "measured");
+    sum += step.predicted_s;
+  }
+  assert_true(fabs(sum - mmc_plan_predicted_seconds(p)) <= 1e-9 * sum);
+  mmc_plan_destroy(p);
+}
+
+/* A batch, whose products are measured together; what was found can be exported and imported. */
+static void a_batch_is_tuned_as_it_runs(void **state) {
+  fixture *f = *state;
+  mmc_chain_destroy(f->chain);
+  assert_int_equal(mmc_chain_parse(f->context, "f32:3x3x3x3x3@50", &f->chain), MMC_OK);
+  mmc_tune_report report = tune(f, MMC_OK);
+  assert_int_equal(report.products, 1);
+  assert_int_equal(report.calls, 8); /* five orders, two pairs, a product */
+  expect_measured_plan(f);
+  text_buffer text = {0};
+  assert_int_equal(mmc_wisdom_export(f->context, write_text, &text), MMC_OK);
+  assert_non_null(strstr(text.bytes, "fact \"batch NN 3x3x3 @50\" "));
+  assert_non_null(strstr(text.bytes, "fact \"call NNN 3x3x3:0*1 3x3x3:3*2 @50\" "));
+  free(text.bytes);
+  report = tune(f, MMC_OK);
+  assert_true(report.measurements == 0 && report.calls == 8);
+  mmc_wisdom_filter filter = MMC_WISDOM_FILTER_INIT;
+  assert_int_equal(mmc_wisdom_forget(f->context, &filter, NULL), MMC_OK);
+  mmc_plan *p = plan(f);
+  mmc_step_time step;
+  assert_int_equal(mmc_plan_step_time(p, 0, &step), MMC_OK);
+  assert_string_equal(step.source, "model, not calibrated");
+  mmc_plan_destroy(p);
+}
 
 static void what_is_tuned_is_in_plans(void **state) {
   fixture *f = *state;
@@ -129,7 +183,9 @@ static void what_is_tuned_is_in_plans(void **state) {
   assert_int_equal(report.decided, 4);
   assert_int_equal(f->decided, 4);
   assert_true(report.complete && report.measurements > 4 && f->reported >= report.measurements);
+  assert_true(report.calls == 2 && f->timed == 2); /* ((1 2) 3) and (1 (2 3)) */
   expect_sources(f, "measured", 4, products);
+  expect_measured_plan(f);
   assert_int_equal(mmc_chain_dtype(f->chain), f->last.product.dtype);
 }
 
@@ -180,6 +236,10 @@ static void callbacks_stop_it_and_nothing_is_lost(void **state) {
   report = tune(f, MMC_E_INTERRUPTED);
   assert_int_equal(f->decided, 1);
   f->stop_decided = false;
+  f->stop_timed = true;
+  tune(f, MMC_E_INTERRUPTED);
+  assert_int_equal(f->timed, 1);
+  f->stop_timed = false;
   int64_t measured = report.measurements;
   report = tune(f, MMC_OK);
   assert_true(report.complete && report.measurements > 0);
@@ -234,10 +294,6 @@ static void an_array_is_in_plans(void **state) {
 }
 
 /* ---- not in order -------------------------------------------------------------------------- */
-
-static int write_text(void *user, const char *bytes, size_t size) {
-  return text_write(user, bytes, size);
-}
 
 static void a_corrupt_store_leaves_the_model_and_says_so(void **state) {
   fixture *f = *state;
@@ -331,11 +387,17 @@ static void without_a_store_nothing_is_tuned(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(what_is_tuned_is_in_plans),    TEST(a_second_call_measures_nothing),
-      TEST(a_spent_budget_is_no_failure), TEST(callbacks_stop_it_and_nothing_is_lost),
-      TEST(products_are_decided_once),    TEST(long_chains_are_tuned_in_part),
-      TEST(an_array_is_in_plans),         TEST(a_corrupt_store_leaves_the_model_and_says_so),
-      TEST(bad_options_are_named),        TEST(without_a_store_nothing_is_tuned),
+      TEST(what_is_tuned_is_in_plans),
+      TEST(a_second_call_measures_nothing),
+      TEST(a_spent_budget_is_no_failure),
+      TEST(callbacks_stop_it_and_nothing_is_lost),
+      TEST(products_are_decided_once),
+      TEST(long_chains_are_tuned_in_part),
+      TEST(a_batch_is_tuned_as_it_runs),
+      TEST(an_array_is_in_plans),
+      TEST(a_corrupt_store_leaves_the_model_and_says_so),
+      TEST(bad_options_are_named),
+      TEST(without_a_store_nothing_is_tuned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@
 
 /* ---- the watching device ------------------------------------------------------------------- */
 
+enum { CALL_OPERANDS = 3 };
 enum { WATCHED = 64, QUEUES = 4 }; /* only the first work of a capture is watched: a bit each */
 
 struct mmci_device {
@@ -39,6 +40,12 @@ struct mmci_event {
 struct mmci_kernel {
   mmci_gemm gemm;
   mmci_kernel *of_host;
+};
+struct mmci_chain_kernel {
+  mmci_chain_step last; /* product */
+  mmci_form forms[CALL_OPERANDS];
+  int64_t batch, c_bytes;
+  mmci_chain_kernel *of_host;
 };
 struct mmci_graph {
   int works;
@@ -141,6 +148,32 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   *(watch.capturing ? &watch.captured_s : &watch.now_s) +=
       kernel->gemm.variant == 0 ? watch.plain_s : watch.variant_s;
   add_work(queue, &kernel->gemm, c);
+  return call(error);
+}
+static bool chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+  (void)device;
+  return chain->variant == 0;
+}
+static mmc_status chain_prepare(mmci_device *device, const mmci_device_chain *chain,
+                                mmci_chain_kernel **out, mmci_error *error) {
+  (void)device, (void)chain;
+  mmc_status status = call(error);
+  if (status != MMC_OK) return status;
+  *out = calloc(1, sizeof **out);
+  watch.kernels++;
+  return MMC_OK;
+}
+static void chain_release(mmci_chain_kernel *kernel) {
+  watch.kernels--;
+  free(kernel);
+}
+/* Takes as long as a call of variant 0. */
+static mmc_status chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                const void *const *operands, void *c, mmci_error *error) {
+  (void)kernel;
+  for (int o = 0; o < CALL_OPERANDS; o++) assert_true(operands[o] != NULL && operands[o] != c);
+  *(watch.capturing ? &watch.captured_s : &watch.now_s) += watch.plain_s;
+  add_work(queue, NULL, c);
   return call(error);
 }
 static mmc_status sync_queue(mmci_queue *queue, mmci_error *error) {
@@ -294,6 +327,10 @@ static mmci_device_ops watching(bool with_timers) {
                            .queue_close = queue_close,
                            .enqueue = enqueue,
                            .sync = sync_queue,
+                           .chain_supports = chain_supports,
+                           .chain_prepare = chain_prepare,
+                           .chain_release = chain_release,
+                           .chain_enqueue = chain_enqueue,
                            .alloc = alloc_memory,
                            .dealloc = dealloc_memory,
                            .async = with_timers ? &timing_async : &watching_async};
@@ -317,6 +354,22 @@ static void all_is_released(void) {
 static mmci_gemm product(mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {
   return (mmci_gemm){
       .dtype = dtype, .m = m, .k = k, .n = n, .a = {.ld = k}, .b = {.ld = n}, .ldc = n};
+}
+
+/* A B C of so many chains, with B transposed: A (B C). */
+static const mmci_chain_step right_to_left[] = {{4, 3, 6, 1, 2}, {5, 4, 6, 0, 3}};
+static mmci_device_chain call_of(mmc_dtype dtype, int64_t batch, mmci_form forms[CALL_OPERANDS]) {
+  forms[0] = (mmci_form){.ld = 4, .stride = 20};
+  forms[1] = (mmci_form){.ld = 4, .trans = true, .stride = 12};
+  forms[2] = (mmci_form){.ld = 6, .stride = 18};
+  return (mmci_device_chain){.dtype = dtype,
+                             .batch = batch,
+                             .n = CALL_OPERANDS,
+                             .count = 2,
+                             .forms = forms,
+                             .products = right_to_left,
+                             .ldc = 6,
+                             .c_stride = 30};
 }
 
 static mmci_measure_options quick(void) {
@@ -403,6 +456,48 @@ static void every_call_may_fail(void **state) {
         assert_string_equal(error.text, "told to fail");
       } else {
         assert_int_equal(status, MMC_OK);
+      }
+      mmci_bench_close(bench);
+      all_is_released();
+    }
+  }
+}
+
+/* The same of calls of several products; what is measured is what they take. */
+static void calls_are_timed_and_may_fail(void **state) {
+  (void)state;
+  for (int timed = 0; timed < 2; timed++) {
+    mmci_device_ops ops = watching(timed);
+    bool failed = true;
+    for (int64_t fail_at = 1; failed && fail_at < 400; fail_at++) {
+      watch_anew();
+      watch.fail_at = fail_at;
+      struct mmci_device device;
+      mmci_measure_options options = quick();
+      options.samples = 2;
+      mmci_bench *bench = NULL;
+      mmci_form forms[CALL_OPERANDS];
+      mmci_device_chain chain = call_of(MMC_F32, 3, forms);
+      mmci_measured measured;
+      mmci_error error = {0};
+      mmc_status status = mmci_bench_open(&ops, &device, &options, &bench, &error);
+      if (status == MMC_OK) {
+        mmci_machine machine = mmci_bench_machine(bench);
+        status = machine.measure_call(machine.user, &chain, &measured, &error);
+      }
+      failed = watch.calls >= fail_at;
+      assert_int_equal(status, failed ? MMC_E_DEVICE : MMC_OK);
+      if (!failed && timed) assert_true(fabs(measured.seconds.value - watch.plain_s) <= 1e-12);
+      if (!failed) {
+        mmci_machine machine = mmci_bench_machine(bench);
+        assert_true(watch.captures > 0 && watch.used_queues == 1);
+        chain.variant = 1;
+        status = machine.measure_call(machine.user, &chain, &measured, &error);
+        assert_int_equal(status, MMC_E_UNSUPPORTED);
+        chain.variant = 0;
+        chain.batch = INT64_MAX / 8;
+        status = machine.measure_call(machine.user, &chain, &measured, &error);
+        assert_int_equal(status, MMC_E_NOMEM);
       }
       mmci_bench_close(bench);
       all_is_released();
@@ -528,6 +623,43 @@ static mmc_status host_enqueue(mmci_queue *queue, const mmci_kernel *kernel, con
   host.now_s += law_s(&kernel->gemm);
   return host.ops->enqueue(queue, kernel->of_host, a, b, c, error);
 }
+/* Of a call of several products: 7 us for each of the batch. */
+static const double call_s = 7e-6;
+static mmc_status host_chain_prepare(mmci_device *device, const mmci_device_chain *chain,
+                                     mmci_chain_kernel **out, mmci_error *error) {
+  mmci_chain_kernel *kernel = calloc(1, sizeof *kernel);
+  kernel->last = chain->products[chain->count - 1];
+  memcpy(kernel->forms, chain->forms, sizeof kernel->forms);
+  kernel->batch = chain->batch;
+  kernel->c_bytes = (int64_t)mmc_dtype_size(chain->dtype) *
+                    ((chain->batch - 1) * chain->c_stride + kernel->last.m * kernel->last.n);
+  mmc_status status = host.ops->chain_prepare(device, chain, &kernel->of_host, error);
+  if (status == MMC_OK)
+    *out = kernel;
+  else
+    free(kernel);
+  return status;
+}
+static void host_chain_release(mmci_chain_kernel *kernel) {
+  host.ops->chain_release(kernel->of_host);
+  free(kernel);
+}
+/* Writes all of the result and none of the operands, which lie apart. */
+static mmc_status host_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                     const void *const *operands, void *c, mmci_error *error) {
+  host.now_s += call_s * (double)kernel->batch;
+  for (int o = 0; o < CALL_OPERANDS; o++) {
+    assert_int_equal((uintptr_t)operands[o] % 64, 0);
+    assert_true(o == 0 || (const char *)operands[o] - (const char *)operands[o - 1] >=
+                              kernel->forms[o - 1].stride * kernel->batch);
+  }
+  memset(c, 0xFF, (size_t)kernel->c_bytes);
+  mmc_status status = host.ops->chain_enqueue(queue, kernel->of_host, operands, c, error);
+  unsigned char *bytes = c;
+  assert_false(bytes[0] == 0xFF && bytes[1] == 0xFF && bytes[kernel->c_bytes - 1] == 0xFF);
+  return status;
+}
+
 static double host_now(void *user) {
   (void)user;
   return host.now_s;
@@ -547,6 +679,9 @@ static mmci_bench *open_host(mmci_registry *registry, const char *name, bool tim
   host.timed.prepare = host_prepare;
   host.timed.release = host_release;
   host.timed.enqueue = host_enqueue;
+  host.timed.chain_prepare = host_chain_prepare;
+  host.timed.chain_release = host_chain_release;
+  host.timed.chain_enqueue = host_chain_enqueue;
   if (timed) options.now_s = host_now;
   mmci_bench *bench;
   if (mmci_bench_open(timed ? &host.timed : host.ops, opened.device, &options, &bench, &error) !=
@@ -613,6 +748,38 @@ static void host_devices(void **state) {
   mmci_registry_destroy(registry);
 }
 
+/* A device that does not take a call says so. */
+static void calls_on_the_host(void **state) {
+  (void)state;
+  static const char *const names[] = {"ref", "cpu"};
+  mmci_registry *registry;
+  mmci_error error = {0};
+  int taken = 0;
+  assert_int_equal(mmci_registry_create("", &registry, &error), MMC_OK);
+  for (int d = 0; d < 2; d++)
+    for (mmc_dtype dtype = MMC_F32; dtype <= MMC_BF16; dtype++)
+      for (int64_t batch = 1; batch < 100; batch += 33) {
+        mmci_bench *bench = open_host(registry, names[d], true, dtype % 2 == 0 ? 0 : 1 << 16);
+        mmci_machine machine = mmci_bench_machine(bench);
+        mmci_form forms[CALL_OPERANDS];
+        mmci_device_chain chain = call_of(dtype, batch, forms);
+        mmci_measured measured;
+        mmc_status status = machine.measure_call(machine.user, &chain, &measured, &error);
+        taken += status == MMC_OK;
+        if (status != MMC_OK) assert_int_equal(status, MMC_E_UNSUPPORTED);
+        if (status == MMC_OK) assert_true(is_near(measured.seconds.value, call_s * (double)batch));
+        /* A batch of one product. */
+        mmci_gemm gemm = product(dtype, 4, 4, 4);
+        mmci_gemm_spread(&gemm, batch);
+        mmci_recipe whole = mmci_recipe_whole(0);
+        status = machine.measure(machine.user, &gemm, &whole, &measured, &error);
+        if (status != MMC_E_UNSUPPORTED) assert_true(is_near(measured.seconds.value, law_s(&gemm)));
+        mmci_bench_close(bench);
+      }
+  mmci_registry_destroy(registry);
+  assert_true(taken >= 18);
+}
+
 /* By the machine's clock, which goes on while something is multiplied: 2 10^6 flops take more than
  * 10 ns on anything. */
 static void the_clock_of_the_machine(void **state) {
@@ -667,10 +834,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(work_is_ordered),
       cmocka_unit_test(every_call_may_fail),
+      cmocka_unit_test(calls_are_timed_and_may_fail),
       cmocka_unit_test(unsupported_variants),
       cmocka_unit_test(comparisons_end_early),
       cmocka_unit_test(steady_times_take_few_samples),
       cmocka_unit_test(host_devices),
+      cmocka_unit_test(calls_on_the_host),
       cmocka_unit_test(the_clock_of_the_machine),
       cmocka_unit_test(a_search_on_the_host),
   };
