@@ -125,7 +125,7 @@ static bool recall_journal(const mmci_tuner *tuner, mmci_question question, cons
   if (journal->recall == NULL || !journal->recall(journal->user, key, &found)) return false;
   if (!is_estimate(&found.seconds) || !(found.cost_s >= 0) || !isfinite(found.cost_s)) return false;
   if (question >= MMCI_ASK_JOULES && !is_estimate(&found.joules)) return false;
-  if ((question == MMCI_ASK_COMPARE || question == MMCI_ASK_CONFIRM) &&
+  if (question >= MMCI_ASK_COMPARE && question <= MMCI_ASK_LATEST &&
       !(is_estimate(&found.gain) && found.plain_s > 0 && isfinite(found.plain_s)))
     return false;
   *out = found;
@@ -199,8 +199,8 @@ static char op_letter(const mmci_form *form) {
 
 void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
                    char key[MMCI_TUNE_KEY_SIZE]) {
-  static const char *const questions[MMCI_QUESTIONS] = {"time", "compare", "confirm", "joules",
-                                                        "joules-again"};
+  static const char *const questions[MMCI_QUESTIONS] = {"time",   "compare", "confirm",     "later",
+                                                        "latest", "joules",  "joules-again"};
   static const char *const precisions[] = {"native", "faithful", "fast"};
   char text[MMCI_RECIPE_TEXT_SIZE];
   mmci_recipe_format(recipe, text);
@@ -258,7 +258,8 @@ static double price_alone_s(const pace *p, double count, double mkn) {
 /* Those in turns go by what is timed alone, those of joules by the window. */
 static double price_s(const mmci_tuner *tuner, mmci_question question, double count, double mkn) {
   const pace *p = &tuner->paces[question], *alone = &tuner->paces[MMCI_ASK_TIME];
-  if (question == MMCI_ASK_CONFIRM && p->count == 0) p = &tuner->paces[MMCI_ASK_COMPARE];
+  while (question > MMCI_ASK_COMPARE && question <= MMCI_ASK_LATEST && p->count == 0)
+    p = &tuner->paces[--question];
   if (question == MMCI_ASK_JOULES_AGAIN && p->count == 0) p = &tuner->paces[MMCI_ASK_JOULES];
   double alone_s = price_alone_s(alone, count, mkn);
   if (question == MMCI_ASK_TIME) return alone_s;
@@ -330,7 +331,7 @@ static mmc_status measure(mmci_tuner *tuner, mmci_question question, const mmci_
   double start_s = elapsed_s(tuner);
   status = (question == MMCI_ASK_TIME      ? machine->measure
             : question == MMCI_ASK_COMPARE ? machine->compare
-            : question == MMCI_ASK_CONFIRM
+            : question < MMCI_ASK_JOULES
                 ? machine->confirm
                 : machine->joules)(machine->user, gemm, recipe, &measured, error);
   tuner->measurements++;
