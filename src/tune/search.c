@@ -660,12 +660,6 @@ static mmci_work work_of_later(const mmci_gemm *gemm) {
   return work;
 }
 
-static mmc_status tell(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_choice *choice,
-                       mmci_error *error) {
-  const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
-  return journal->choose != NULL ? journal->choose(journal->user, gemm, choice, error) : MMC_OK;
-}
-
 /* Leaves the plain call where it does not. That it is faster was proven: what is blurred now by
  * something else that the machine does is no proof that it is not. */
 static mmc_status ask_later(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
@@ -673,8 +667,10 @@ static mmc_status ask_later(mmci_tuner *tuner, mmci_question question, const mmc
   mmci_measured measured;
   mmc_status status = mmci_tuner_ask(tuner, question, gemm, &choice->recipe, &measured, error);
   if (status != MMC_OK) return status;
+  const mmci_estimate *now = &measured.gain, before = choice->gain;
   if (is_enough(tuner, &measured)) {
-    if (measured.gain.value < choice->gain.value) choice->gain = measured.gain;
+    if (now->value < before.value)
+      choice->gain = (mmci_estimate){now->value, fmin(before.low, now->value), now->high};
     return MMC_OK;
   }
   *choice = (mmci_choice){.recipe = mmci_recipe_whole(0),
@@ -682,7 +678,7 @@ static mmc_status ask_later(mmci_tuner *tuner, mmci_question question, const mmc
                           .seconds = choice->plain_s,
                           .spread = choice->spread,
                           .gain = {1, 1, 1}};
-  return tell(tuner, gemm, choice, error);
+  return MMC_OK;
 }
 
 static void expect_later(mmci_tuner *tuner, int question, const mmci_gemm *gemms, int64_t count,
@@ -708,14 +704,16 @@ static mmc_status ask_all_later(mmci_tuner *tuner, const mmci_gemm *gemms, int64
   return status;
 }
 
-/* Those that held, or were not asked about again. */
-static mmc_status tell_recipes(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
-                               const mmci_choice *choices, mmci_error *error) {
+/* Whatever else has failed, of which error tells then. */
+static mmc_status tell_all(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
+                           const mmci_choice *choices, mmc_status so_far, mmci_error *error) {
+  const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
+  mmci_error ignored;
   mmc_status status = MMC_OK;
-  for (int64_t g = 0; status == MMC_OK && g < count; g++)
-    if (!mmci_recipe_is_plain(&choices[g].recipe))
-      status = tell(tuner, &gemms[g], &choices[g], error);
-  return status;
+  for (int64_t g = 0; journal->choose != NULL && status == MMC_OK && g < count; g++)
+    status =
+        journal->choose(journal->user, &gemms[g], &choices[g], so_far == MMC_OK ? error : &ignored);
+  return so_far == MMC_OK ? status : so_far;
 }
 
 /* ---- sets ---------------------------------------------------------------------------------- */
@@ -760,19 +758,13 @@ mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t coun
     status = tune_one(tuner, &gemms[g], share_s, &choices[g], error);
     if (status != MMC_OK) break;
     ++*decided;
-    if (mmci_recipe_is_plain(&choices[g].recipe)) {
-      mmci_work again = work_of_later(&gemms[g]);
-      mmci_work_join(later, &again, -1);
-      status = tell(tuner, &gemms[g], &choices[g], error);
-    }
+    mmci_work again = work_of_later(&gemms[g]);
+    if (mmci_recipe_is_plain(&choices[g].recipe)) mmci_work_join(later, &again, -1);
     first_s = (first_s + mmci_tuner_work_s(tuner, &one)) / 2;
     took_s = (took_s + mmci_tuner_done_s(tuner) - began_s) / 2;
   }
   if (status == MMC_OK) status = ask_all_later(tuner, gemms, count, choices, error);
-  mmci_error ignored;
-  mmc_status told =
-      tell_recipes(tuner, gemms, *decided, choices, status == MMC_OK ? error : &ignored);
-  return status == MMC_OK ? told : status;
+  return tell_all(tuner, gemms, *decided, choices, status, error);
 }
 
 mmc_status mmci_tune_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,

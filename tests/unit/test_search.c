@@ -472,7 +472,7 @@ static void what_holds_later(void **state) {
   make_set(set);
   for (int round = 0; round < 8; round++) {
     weather w = {.change_s = INFINITY, .before = 0.7, .after = round % 2 == 0 ? 1.2 : 0.8};
-    double noise = 0.005 * (round / 2);
+    double noise = 0.0025 * (round - round % 2);
     for (int changes = 0; changes < 2; changes++) {
       synthetic s = {.seconds = changing_seconds,
                      .user = &w,
