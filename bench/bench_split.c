@@ -1,11 +1,14 @@
 /* bench_split.c: products by chosen recipes against plain calls, one JSON line a size.
  *
- *     bench_split [--on DEVICE] [--seconds S] [--array S] [SERIES ...]
+ *     bench_split [--on DEVICE] [--seconds S] [--array S] [--passes P] [SERIES ...]
  *
  * A series is tuned within S seconds (methods 300 and 400), its sizes one after the other; those
  * that are not decided then stay plain. What was chosen is then measured afresh against the plain
- * call, in turns. Held-out sizes of a line of sizes are not tuned: an efficiency array over the
- * series' range (method 600), measured within --array seconds more (S, 0: none), chooses. Where
+ * call, in turns, in P passes over all sizes (5 on the host, 1 elsewhere): the ratio is the median
+ * of the passes, low and high the least and the largest of them ("ratio" of one pass has the bounds
+ * of its turns). The plain call against itself in the same passes, "same", tells what the machine
+ * makes of a ratio of 1. Held-out sizes of a line of sizes are not tuned: an efficiency array over
+ * the series' range (method 600), measured within --array seconds more (S, 0: none), chooses. Where
  * plain is chosen the ratio is 1: it is the same call. Quote ratios of a quiet machine. Modules are
  * looked for in MMCHAIN_MODULE_DIR. */
 #include <inttypes.h>
@@ -41,7 +44,12 @@ static const series all_series[] = {
     {"f32-patent", false, MMC_F32, MMCI_NATIVE, 256, 3072, 2048, 1, 2048},
     {"tf32-patent", false, MMC_F32, MMCI_FAST, 256, 3072, 2048, 1, 2048},
 };
-enum { SERIES = sizeof all_series / sizeof all_series[0], MOST_SIZES = 64, HELD_OUT = 16 };
+enum {
+  SERIES = sizeof all_series / sizeof all_series[0],
+  MOST_SIZES = 64,
+  HELD_OUT = 16,
+  MOST_PASSES = 64
+};
 
 static mmci_gemm product(const series *s, int64_t m, int64_t k, int64_t n) {
   return mmci_gemm_tight(s->dtype, s->precision, m, k, n, MMC_OP_N, MMC_OP_N);
@@ -102,6 +110,7 @@ typedef struct machines {
   mmci_bench *quick_bench, *careful_bench;
   mmci_machine quick, careful;
   double seconds, array_s;
+  int passes;
 } machines;
 
 /* What the sizes of one series and method came to. */
@@ -110,37 +119,74 @@ typedef struct tally {
   int sizes, cut, wins, undecided;
   double seconds; /* that tuning took */
   int64_t measurements;
-  double logs, least, most;
+  double logs, least, most, same_least;
 } tally;
 
 static tally tally_of(const char *method) {
-  return (tally){.method = method, .least = (double)INFINITY};
+  return (tally){.method = method, .least = (double)INFINITY, .same_least = 1};
 }
 
-static void report(const machines *m, const series *s, const mmci_gemm *gemm,
-                   const mmci_choice *choice, tally *t) {
-  mmci_measured now = {.seconds = {choice->plain_s, choice->plain_s, choice->plain_s},
-                       .gain = {1, 1, 1},
-                       .plain_s = choice->plain_s};
+/* A gain in each of the passes: the median, and the least and the largest. */
+static mmci_estimate over_passes(const mmci_estimate *gains, int passes) {
+  double values[MOST_PASSES];
+  if (passes == 1) return gains[0];
+  for (int p = 0; p < passes; p++) values[p] = gains[p].value;
+  return mmci_estimate_median(values, passes, 0);
+}
+
+/* One size as it is tried: the choice against the plain call, and the plain call against itself. */
+typedef struct tried {
+  mmci_gemm gemm;
+  mmci_choice choice;
+  mmci_measured now;
+  mmci_estimate gains[MOST_PASSES], same[MOST_PASSES];
+} tried;
+
+static void try_once(const machines *m, tried *x, int pass) {
+  mmci_recipe plain = mmci_recipe_whole(0);
+  mmci_measured same;
   mmci_error error;
-  bool plain = mmci_recipe_is_plain(&choice->recipe);
-  if (!plain)
-    check(m->careful.compare(m->careful.user, gemm, &choice->recipe, &now, &error), &error);
+  if (mmci_recipe_is_plain(&x->choice.recipe)) return;
+  check(m->careful.compare(m->careful.user, &x->gemm, &x->choice.recipe, &x->now, &error), &error);
+  check(m->careful.compare(m->careful.user, &x->gemm, &plain, &same, &error), &error);
+  x->gains[pass] = x->now.gain;
+  x->same[pass] = same.gain;
+}
+
+static void report(const machines *m, const series *s, const tried *x, tally *t) {
+  bool plain = mmci_recipe_is_plain(&x->choice.recipe);
+  mmci_estimate gain = {1, 1, 1}, same = {1, 1, 1};
+  if (!plain) {
+    gain = over_passes(x->gains, m->passes);
+    same = over_passes(x->same, m->passes);
+  }
   char text[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&choice->recipe, text);
+  mmci_recipe_format(&x->choice.recipe, text);
   printf("{\"bench\":\"split\",\"device\":\"%s\",\"series\":\"%s\",\"method\":\"%s\",\"m\":%" PRId64
          ",\"k\":%" PRId64 ",\"n\":%" PRId64
          ",\"recipe\":\"%s\",\"promised\":%.4f,\"plain_s\":%.4g,\"chosen_s\":%.4g,"
-         "\"ratio\":%.4f,\"low\":%.4f,\"high\":%.4f}\n",
-         m->device, s->name, t->method, gemm->m, gemm->k, gemm->n, text, choice->gain.value,
-         now.plain_s, now.seconds.value, now.gain.value, now.gain.low, now.gain.high);
+         "\"ratio\":%.4f,\"low\":%.4f,\"high\":%.4f,\"same\":%.4f,\"same_low\":%.4f,"
+         "\"same_high\":%.4f}\n",
+         m->device, s->name, t->method, x->gemm.m, x->gemm.k, x->gemm.n, text, x->choice.gain.value,
+         x->now.plain_s, x->now.seconds.value, gain.value, gain.low, gain.high, same.value,
+         same.low, same.high);
   fflush(stdout);
   t->sizes++;
   t->cut += !plain;
-  t->wins += now.gain.value > 1.01;
-  t->logs += log(now.gain.value);
-  t->least = fmin(t->least, now.gain.value);
-  t->most = fmax(t->most, now.gain.value);
+  t->wins += gain.value > 1.01;
+  t->logs += log(gain.value);
+  t->least = fmin(t->least, gain.value);
+  t->most = fmax(t->most, gain.value);
+  t->same_least = fmin(t->same_least, same.value);
+}
+
+static void report_all(const machines *m, const series *s, tried *sizes, int count, tally *t) {
+  for (int i = 0; i < count; i++)
+    sizes[i].now = (mmci_measured){.seconds.value = sizes[i].choice.plain_s,
+                                   .plain_s = sizes[i].choice.plain_s};
+  for (int pass = 0; pass < m->passes; pass++)
+    for (int i = 0; i < count; i++) try_once(m, &sizes[i], pass);
+  for (int i = 0; i < count; i++) report(m, s, &sizes[i], t);
 }
 
 static void summarise(const machines *m, const series *s, const tally *t) {
@@ -149,9 +195,9 @@ static void summarise(const machines *m, const series *s, const tally *t) {
       "{\"bench\":\"split\",\"device\":\"%s\",\"series\":\"%s\",\"method\":\"%s\",\"sizes\":%d,"
       "\"tuning_s\":%.1f,\"measurements\":%" PRId64
       ",\"undecided\":%d,\"not_plain\":%d,\"wins\":%.3f,\"geomean\":%.4f,\"least\":%.4f,"
-      "\"most\":%.4f}\n",
+      "\"most\":%.4f,\"same_least\":%.4f}\n",
       m->device, s->name, t->method, t->sizes, t->seconds, t->measurements, t->undecided, t->cut,
-      (double)t->wins / t->sizes, exp(t->logs / t->sizes), t->least, t->most);
+      (double)t->wins / t->sizes, exp(t->logs / t->sizes), t->least, t->most, t->same_least);
   fflush(stdout);
 }
 
@@ -183,6 +229,7 @@ static mmci_choice plain_choice(const mmci_machine *machine, const mmci_gemm *ge
 static void tuned_sizes(const machines *m, const series *s) {
   static mmci_gemm gemms[MOST_SIZES];
   static mmci_choice choices[MOST_SIZES];
+  static tried sizes[MOST_SIZES];
   int count = sizes_of(s, gemms);
   mmci_tuner *tuner = open_tuner(&m->quick, &(mmci_journal){0}, m->seconds);
   mmci_error error;
@@ -196,7 +243,8 @@ static void tuned_sizes(const machines *m, const series *s) {
   t.measurements = mmci_tuner_measurements(tuner);
   mmci_tuner_destroy(tuner);
   for (int i = (int)decided; i < count; i++) choices[i] = plain_choice(&m->quick, &gemms[i]);
-  for (int i = 0; i < count; i++) report(m, s, &gemms[i], &choices[i], &t);
+  for (int i = 0; i < count; i++) sizes[i] = (tried){.gemm = gemms[i], .choice = choices[i]};
+  report_all(m, s, sizes, count, &t);
   summarise(m, s, &t);
 }
 
@@ -248,11 +296,14 @@ static void held_out_sizes(const machines *m, const series *s) {
   tally t = tally_of("array, held out");
   t.seconds = seconds;
   t.measurements = measurements;
+  static tried sizes[HELD_OUT];
+  int count = 0;
   for (int i = 0; i < HELD_OUT; i++) {
-    mmci_gemm gemm = product(s, s->m, s->k, held_out_n(s, i));
-    mmci_choice choice;
-    if (mmci_array_choose(array, gemm.m, gemm.k, gemm.n, &choice)) report(m, s, &gemm, &choice, &t);
+    tried *x = &sizes[count];
+    *x = (tried){.gemm = product(s, s->m, s->k, held_out_n(s, i))};
+    count += mmci_array_choose(array, x->gemm.m, x->gemm.k, x->gemm.n, &x->choice);
   }
+  report_all(m, s, sizes, count, &t);
   summarise(m, s, &t);
   mmci_array_destroy(array);
 }
@@ -273,9 +324,10 @@ static mmci_bench *open_bench(const mmci_opened *on, const mmci_measure_options 
   return bench;
 }
 
-static machines open_machines(const mmci_opened *on, double seconds, double array_s) {
+static machines open_machines(const mmci_opened *on, double seconds, double array_s, int passes) {
   machines m = {
       .device = on->name, .host = on->ops->async == NULL, .seconds = seconds, .array_s = array_s};
+  m.passes = passes > 0 ? passes : m.host ? 5 : 1;
   mmci_measure_options options = mmci_measure_defaults();
   options.least_gain = -1; /* no recipe is given up */
   m.careful_bench = open_bench(on, &options, &m.careful);
@@ -297,11 +349,16 @@ static const series *find_series(const char *name) {
 int main(int argc, char **argv) {
   const char *device = "cpu", *directory = getenv("MMCHAIN_MODULE_DIR");
   double seconds = 75, array_s = -1;
-  int at = 1;
+  int at = 1, passes = 0;
   for (; at + 1 < argc && strncmp(argv[at], "--", 2) == 0; at += 2) {
     if (strcmp(argv[at], "--on") == 0) device = argv[at + 1];
     if (strcmp(argv[at], "--seconds") == 0) seconds = strtod(argv[at + 1], NULL);
     if (strcmp(argv[at], "--array") == 0) array_s = strtod(argv[at + 1], NULL);
+    if (strcmp(argv[at], "--passes") == 0) passes = (int)strtol(argv[at + 1], NULL, 10);
+  }
+  if (passes < 0 || passes > MOST_PASSES) {
+    fprintf(stderr, "bench_split: --passes: expected 1 to %d, got %d\n", MOST_PASSES, passes);
+    return 2;
   }
   for (int i = at; i < argc; i++) find_series(argv[i]);
   mmci_registry *registry;
@@ -309,7 +366,7 @@ int main(int argc, char **argv) {
   mmci_error error;
   check(mmci_registry_create(directory != NULL ? directory : "", &registry, &error), &error);
   check(mmci_registry_open(registry, device, &on, &error), &error);
-  machines m = open_machines(&on, seconds, array_s >= 0 ? array_s : seconds);
+  machines m = open_machines(&on, seconds, array_s >= 0 ? array_s : seconds, passes);
   for (int i = at; i < argc; i++) run_series(&m, find_series(argv[i]));
   for (int i = 0; i < SERIES && at == argc; i++)
     if (all_series[i].host == m.host) run_series(&m, &all_series[i]);

@@ -689,8 +689,9 @@ typedef struct mmc_tune_options {
   bool calibrate;
   /* All with user; they must not use the context. progress is told, before every measurement, the
    * share done of all that is asked for, what earlier calls did included, which never falls and is
-   * less than 1, and the seconds left of this call: estimates, infinite where nothing is known. It,
-   * decided and timed return 0, or anything else to stop. NULL: none. */
+   * less than 1, and the seconds left of this call: estimates, infinite where nothing is known.
+   * decided is told of every product, for time when all of a dtype are: what was chosen for one is
+   * measured again after the others. All return 0, or anything else to stop. NULL: none. */
   int (*progress)(void *user, double done, double left_s);
   int (*decided)(void *user, const mmc_tuned *tuned);
   int (*timed)(void *user, const mmc_timed *timed);

@@ -8,8 +8,11 @@
  * Measure: what is predicted best is run as it will be, in place, in turns with the plain call.
  *
  * Confirm: the winner is measured against the plain call once more, in other circumstances where
- * the machine has some. The first comparison chose the luckiest of several; of the two gains the
- * smaller one is promised. */
+ * the machine has some. The first comparison chose the luckiest of several.
+ *
+ * Later: when all products are decided, what was chosen is measured twice more. What else a machine
+ * does changes within seconds and lasts longer than a comparison. The smallest of the gains is
+ * promised, and what does not gain each time is not chosen. */
 #include "tune/search.h"
 
 #include <math.h>
@@ -39,6 +42,8 @@ static const double filling_share = 0.75;
 static const double point_price = 3;
 /* What cutting parts again multiplies the times along an axis by, before any was cut. */
 static const double second_sight = 2;
+/* Of the budget, at most, for asking again. */
+static const double most_later = 0.25;
 /* What a piece more must gain, in least gains, so that of recipes that noise alone tells apart the
  * one with fewer pieces is taken. */
 static const double piece_price = 0.1;
@@ -496,10 +501,14 @@ static int by_worth(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
+static bool is_enough(const mmci_tuner *tuner, const mmci_measured *measured) {
+  return measured->gain.value >= 1 + mmci_tuner_options(tuner)->least_gain &&
+         measured->plain_s - measured->seconds.value >= mmci_tuner_machine(tuner)->least_s;
+}
+
 /* Surely faster, and by enough. */
-static bool is_worth_it(const search *s, const mmci_measured *measured) {
-  return measured->gain.low > 1 && measured->gain.value >= 1 + s->options->least_gain &&
-         measured->plain_s - measured->seconds.value >= mmci_tuner_machine(s->tuner)->least_s;
+static bool is_worth_it(const mmci_tuner *tuner, const mmci_measured *measured) {
+  return measured->gain.low > 1 && is_enough(tuner, measured);
 }
 
 /* Whether a candidate is compared; those before it were asked. */
@@ -532,7 +541,7 @@ static mmc_status compare(search *s) {
     mmc_status status =
         mmci_tuner_ask(s->tuner, MMCI_ASK_COMPARE, &s->gemm, &finalist.recipe, &measured, s->error);
     if (status != MMC_OK) return status;
-    if (!is_worth_it(s, &measured)) continue;
+    if (!is_worth_it(s->tuner, &measured)) continue;
     finalist.worth = measured.gain.value - piece_price * s->options->least_gain *
                                                (mmci_recipe_count(&finalist.recipe) - 1);
     finalist.compared = measured;
@@ -563,7 +572,7 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
     const mmci_recipe *recipe = &s->candidates[c].recipe;
     status = mmci_tuner_ask(s->tuner, MMCI_ASK_CONFIRM, &s->gemm, recipe, &measured, s->error);
     if (status != MMC_OK) return status;
-    if (!is_worth_it(s, &measured)) continue;
+    if (!is_worth_it(s->tuner, &measured)) continue;
     const mmci_measured *compared = &s->candidates[c].compared;
     bool less = measured.gain.value < compared->gain.value;
     *choice = (mmci_choice){.recipe = *recipe,
@@ -638,19 +647,93 @@ static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, double shar
                 .error = error};
   mmc_status status = decide(s, choice);
   free(s);
-  const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
-  if (status == MMC_OK && journal->choose != NULL)
-    status = journal->choose(journal->user, gemm, choice, error);
   return status;
 }
 
+/* ---- later --------------------------------------------------------------------------------- */
+
+/* Asking again whether a product's choice holds. */
+static mmci_work work_of_later(const mmci_gemm *gemm) {
+  mmci_work work = {0};
+  for (int q = MMCI_ASK_LATER; q <= MMCI_ASK_LATEST; q++)
+    mmci_work_add(&work, (mmci_question)q, 1, mkn_of(gemm));
+  return work;
+}
+
+/* Leaves the plain call where it does not. That it is faster was proven: what is blurred now by
+ * something else that the machine does is no proof that it is not. */
+static mmc_status ask_later(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
+                            mmci_choice *choice, mmci_error *error) {
+  mmci_measured measured;
+  mmc_status status = mmci_tuner_ask(tuner, question, gemm, &choice->recipe, &measured, error);
+  if (status != MMC_OK) return status;
+  const mmci_estimate *now = &measured.gain, before = choice->gain;
+  if (is_enough(tuner, &measured)) {
+    if (now->value < before.value)
+      choice->gain = (mmci_estimate){now->value, fmin(before.low, now->value), now->high};
+    return MMC_OK;
+  }
+  *choice = (mmci_choice){.recipe = mmci_recipe_whole(0),
+                          .plain_s = choice->plain_s,
+                          .seconds = choice->plain_s,
+                          .spread = choice->spread,
+                          .gain = {1, 1, 1}};
+  return MMC_OK;
+}
+
+static void expect_later(mmci_tuner *tuner, int question, const mmci_gemm *gemms, int64_t count,
+                         const mmci_choice *choices) {
+  mmci_tuner_begin(tuner, MMCI_STAGE_LATER, 0);
+  for (int q = question; q <= MMCI_ASK_LATEST; q++)
+    for (int64_t g = 0; g < count; g++)
+      if (!mmci_recipe_is_plain(&choices[g].recipe))
+        mmci_tuner_expect(tuner, MMCI_STAGE_LATER, (mmci_question)q, &gemms[g], &choices[g].recipe);
+}
+
+/* What was chosen for all products, one after the other, so that between two questions about one
+ * time passes; as far as the budget goes. */
+static mmc_status ask_all_later(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
+                                mmci_choice *choices, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int q = MMCI_ASK_LATER; status == MMC_OK && q <= MMCI_ASK_LATEST; q++) {
+    expect_later(tuner, q, gemms, count, choices);
+    for (int64_t g = 0; status == MMC_OK && g < count && !mmci_tuner_spent(tuner); g++)
+      if (!mmci_recipe_is_plain(&choices[g].recipe))
+        status = ask_later(tuner, (mmci_question)q, &gemms[g], &choices[g], error);
+  }
+  return status;
+}
+
+/* Whatever else has failed, of which error tells then. */
+static mmc_status tell_all(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
+                           const mmci_choice *choices, mmc_status so_far, mmci_error *error) {
+  const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
+  mmci_error ignored;
+  mmc_status status = MMC_OK;
+  for (int64_t g = 0; journal->choose != NULL && status == MMC_OK && g < count; g++)
+    status =
+        journal->choose(journal->user, &gemms[g], &choices[g], so_far == MMC_OK ? error : &ignored);
+  return so_far == MMC_OK ? status : so_far;
+}
+
+/* ---- sets ---------------------------------------------------------------------------------- */
+
 void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count) {
   mmci_work *work = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
-  *work = (mmci_work){0};
+  mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_LATER);
+  *work = *later = (mmci_work){0};
   for (int64_t g = 0; g < count; g++) {
     mmci_work one = work_of_product(mmci_tuner_options(tuner), &gemms[g]);
+    mmci_work again = work_of_later(&gemms[g]);
     mmci_work_join(work, &one, 1);
+    mmci_work_join(later, &again, 1);
   }
+}
+
+/* Of a product, so many of which are left: what was chosen is to be measured again afterwards. */
+static double share_of(const mmci_tuner *tuner, const mmci_work *later, int64_t count) {
+  double left_s = mmci_tuner_left_s(tuner), later_s = mmci_tuner_work_s(tuner, later);
+  return (left_s - fmin(later_s, most_later * left_s)) / (double)count;
 }
 
 mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
@@ -659,25 +742,29 @@ mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t coun
   for (int64_t g = 0; g < count; g++)
     if (gemms[g].variant != 0)
       return mmci_fail(error, MMC_E_ARG, "product: expected variant 0, got %d", gemms[g].variant);
-  mmc_status status = MMC_OK;
   mmci_set_expect(tuner, gemms, count);
-  mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
-  mmci_work rest = *later;
+  mmci_work *others = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS), rest = *others;
+  mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_LATER);
   double first_s = 0,
          took_s = 0; /* products at first sight and as it was, the last weighing most */
+  mmc_status status = MMC_OK;
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
-    double share_s = mmci_tuner_left_s(tuner) / (double)(count - g);
+    double share_s = share_of(tuner, later, count - g);
     mmci_work one = work_of_product(mmci_tuner_options(tuner), &gemms[g]);
     double one_s = mmci_tuner_work_s(tuner, &one), began_s = mmci_tuner_done_s(tuner);
     mmci_work_join(&rest, &one, -1);
-    *later = (mmci_work){0};
-    mmci_work_join(later, &rest, one_s > 0 ? (took_s + one_s) / (first_s + one_s) : 1);
+    *others = (mmci_work){0};
+    mmci_work_join(others, &rest, one_s > 0 ? (took_s + one_s) / (first_s + one_s) : 1);
     status = tune_one(tuner, &gemms[g], share_s, &choices[g], error);
-    if (status == MMC_OK) ++*decided;
+    if (status != MMC_OK) break;
+    ++*decided;
+    mmci_work again = work_of_later(&gemms[g]);
+    if (mmci_recipe_is_plain(&choices[g].recipe)) mmci_work_join(later, &again, -1);
     first_s = (first_s + mmci_tuner_work_s(tuner, &one)) / 2;
     took_s = (took_s + mmci_tuner_done_s(tuner) - began_s) / 2;
   }
-  return status;
+  if (status == MMC_OK) status = ask_all_later(tuner, gemms, count, choices, error);
+  return tell_all(tuner, gemms, *decided, choices, status, error);
 }
 
 mmc_status mmci_tune_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,

@@ -7,10 +7,12 @@
 
 /* Decides count products, one after the other; sizes that they share are measured once. Each has an
  * equal share of what is left of the budget, which it may exceed a little: fewer sizes are tried
- * where it is short. Each is told to the journal when decided. gemms have variant 0; a recipe's
- * pieces name theirs. *decided: how many of choices, from the first, are written, whatever is
- * returned. Returns: E_INTERRUPTED (then mmci_tuner_spent() tells why), E_ARG, and what
- * mmci_tuner_ask() does. */
+ * where it is short. What was chosen is measured again when that is done for all, as far as the
+ * budget goes, and is plain where it does not hold. Each is told to the journal when no more will
+ * be asked about it, also where the search is stopped. gemms have variant 0; a recipe's pieces name
+ * theirs. *decided: how many of choices, from the first, are written, whatever is returned.
+ * Returns: E_INTERRUPTED (then mmci_tuner_spent() tells why; not where the budget ends among what
+ * is measured again), E_ARG, and what mmci_tuner_ask() does. */
 mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
                          mmci_choice *choices, int64_t *decided, mmci_error *error);
 

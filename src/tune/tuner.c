@@ -154,7 +154,7 @@ static bool recall_journal(const mmci_tuner *tuner, const asked *x, mmci_measure
   if (journal->recall == NULL || !journal->recall(journal->user, x->key, &found)) return false;
   if (!is_estimate(&found.seconds) || !(found.cost_s >= 0) || !isfinite(found.cost_s)) return false;
   if (x->question >= MMCI_ASK_JOULES && !is_estimate(&found.joules)) return false;
-  if ((x->question == MMCI_ASK_COMPARE || x->question == MMCI_ASK_CONFIRM) &&
+  if (x->question >= MMCI_ASK_COMPARE && x->question <= MMCI_ASK_LATEST &&
       !(is_estimate(&found.gain) && found.plain_s > 0 && isfinite(found.plain_s)))
     return false;
   *out = found;
@@ -228,8 +228,8 @@ static char op_letter(const mmci_form *form) {
 
 void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
                    char key[MMCI_TUNE_KEY_SIZE]) {
-  static const char *const questions[MMCI_QUESTIONS] = {"time", "compare", "confirm",
-                                                        "call", "joules",  "joules-again"};
+  static const char *const questions[MMCI_QUESTIONS] = {
+      "time", "compare", "confirm", "later", "latest", "call", "joules", "joules-again"};
   static const char *const precisions[] = {"native", "faithful", "fast"};
   char text[MMCI_RECIPE_TEXT_SIZE], batch[24] = "";
   mmci_recipe_format(recipe, text);
@@ -297,7 +297,8 @@ static double price_alone_s(const pace *p, double count, double mkn) {
  */
 static double price_s(const mmci_tuner *tuner, mmci_question question, double count, double mkn) {
   const pace *p = &tuner->paces[question], *alone = &tuner->paces[MMCI_ASK_TIME];
-  if (question == MMCI_ASK_CONFIRM && p->count == 0) p = &tuner->paces[MMCI_ASK_COMPARE];
+  while (question > MMCI_ASK_COMPARE && question <= MMCI_ASK_LATEST && p->count == 0)
+    p = &tuner->paces[--question];
   if (question == MMCI_ASK_JOULES_AGAIN && p->count == 0) p = &tuner->paces[MMCI_ASK_JOULES];
   double alone_s = price_alone_s(alone, count, mkn);
   if (question == MMCI_ASK_TIME) return alone_s;
@@ -366,7 +367,7 @@ static mmc_status ask_machine(const mmci_machine *machine, const asked *x, mmci_
   if (x->call != NULL) return machine->measure_call(machine->user, x->call, out, error);
   return (x->question == MMCI_ASK_TIME      ? machine->measure
           : x->question == MMCI_ASK_COMPARE ? machine->compare
-          : x->question == MMCI_ASK_CONFIRM
+          : x->question <= MMCI_ASK_LATEST
               ? machine->confirm
               : machine->joules)(machine->user, x->gemm, x->recipe, out, error);
 }

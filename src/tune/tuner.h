@@ -109,6 +109,8 @@ typedef enum mmci_question {
   MMCI_ASK_TIME,         /* seconds of the recipe alone */
   MMCI_ASK_COMPARE,      /* against the plain call */
   MMCI_ASK_CONFIRM,      /* the same, in the machine's other circumstances */
+  MMCI_ASK_LATER,        /* the same, when time has passed */
+  MMCI_ASK_LATEST,       /* and once more */
   MMCI_ASK_CALL,         /* seconds of several products as one call */
   MMCI_ASK_JOULES,       /* joules of the recipe alone */
   MMCI_ASK_JOULES_AGAIN, /* the same, afresh */
@@ -147,6 +149,7 @@ typedef enum mmci_stage {
   MMCI_STAGE_PRODUCT,        /* what is under way of the one that is being decided */
   MMCI_STAGE_PRODUCT_REST,   /* what is left of it then */
   MMCI_STAGE_PRODUCTS,       /* those after it */
+  MMCI_STAGE_LATER,          /* what was chosen, again */
   MMCI_STAGES
 } mmci_stage;
 

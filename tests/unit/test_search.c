@@ -454,6 +454,53 @@ static void sets_share(void **state) {
   assert_true(s.asked < apart * 8 / 10);
 }
 
+/* Variant 1 takes so much of the plain call's time, from some time on something else: as where
+ * other programs come and go. */
+typedef struct weather {
+  double change_s, before, after;
+} weather;
+
+static double changing_seconds(const synthetic *s, const mmci_gemm *gemm) {
+  const weather *w = s->user;
+  double share = s->clock_s < w->change_s ? w->before : w->after;
+  return fair_seconds(s, gemm) * (gemm->variant == 1 ? share : 1);
+}
+
+/* What gained while it was chosen and does not later is not chosen; what always gains is promised
+ * to gain the least that it did. */
+static void what_holds_later(void **state) {
+  (void)state;
+  mmci_gemm set[SET];
+  make_set(set);
+  for (int round = 0; round < 8; round++) {
+    weather w = {.change_s = INFINITY, .before = 0.7, .after = round % 2 == 0 ? 1.2 : 0.8};
+    double noise = 0.0025 * (round - round % 2);
+    for (int changes = 0; changes < 2; changes++) {
+      synthetic s = {.seconds = changing_seconds,
+                     .user = &w,
+                     .variants = 1,
+                     .noise = noise,
+                     .random = seed + (uint64_t)round};
+      mmci_machine machine = synthetic_machine(&s);
+      mmci_tune_options options = journal_options();
+      mmci_tuner *tuner;
+      mmci_choice choices[SET];
+      int64_t decided;
+      assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, NULL), MMC_OK);
+      assert_int_equal(mmci_tune_set(tuner, set, SET, choices, &decided, NULL), MMC_OK);
+      mmci_tuner_destroy(tuner);
+      assert_int_equal(pages.choices, SET);
+      forget(&pages);
+      double least = w.after > 1 && changes ? 1 : 1 / (changes ? w.after : w.before);
+      for (int i = 0; i < SET; i++)
+        if (!(fabs(choices[i].gain.value - least) <= 0.03))
+          fail_msg("product %d: a gain of %g, expected %g; round %d, seed %llu", i,
+                   choices[i].gain.value, least, round, (unsigned long long)seed);
+      w.change_s = s.clock_s / 2; /* while products are decided: asking again takes less */
+    }
+  }
+}
+
 /* Stopped over and over, by budgets and by the callback, the search ends and measures nothing
  * twice; by the callback it ends where one that was left alone ends. What budgets stop decides by
  * what they allow. */
@@ -479,7 +526,7 @@ static void stopped_and_resumed(void **state) {
       assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, NULL), MMC_OK);
       mmc_status status = mmci_tune_set(tuner, set, SET, choices, &decided, &error);
       complete = status == MMC_OK;
-      assert_int_equal(decided == SET, complete);
+      assert_true(decided == SET || !complete);
       if (!complete) {
         assert_int_equal(status, MMC_E_INTERRUPTED);
         assert_int_equal(mmci_tuner_spent(tuner), by_budget);
@@ -628,14 +675,23 @@ static void bad_options(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_axis_is_optimal),      cmocka_unit_test(all_axes_are_optimal),
-      cmocka_unit_test(two_way_at_least),         cmocka_unit_test(noise_is_not_a_gain),
-      cmocka_unit_test(gains_are_found_in_noise), cmocka_unit_test(variants_are_found),
-      cmocka_unit_test(lanes_are_found),          cmocka_unit_test(padding_is_found),
-      cmocka_unit_test(gains_of_no_time),         cmocka_unit_test(what_is_unsupported_is_left_out),
-      cmocka_unit_test(nothing_to_multiply),      cmocka_unit_test(sets_share),
-      cmocka_unit_test(stopped_and_resumed),      cmocka_unit_test(progress_is_of_all),
-      cmocka_unit_test(spoilt_journals),          cmocka_unit_test(bad_options),
+      cmocka_unit_test(one_axis_is_optimal),
+      cmocka_unit_test(all_axes_are_optimal),
+      cmocka_unit_test(two_way_at_least),
+      cmocka_unit_test(noise_is_not_a_gain),
+      cmocka_unit_test(gains_are_found_in_noise),
+      cmocka_unit_test(variants_are_found),
+      cmocka_unit_test(lanes_are_found),
+      cmocka_unit_test(padding_is_found),
+      cmocka_unit_test(gains_of_no_time),
+      cmocka_unit_test(what_is_unsupported_is_left_out),
+      cmocka_unit_test(nothing_to_multiply),
+      cmocka_unit_test(sets_share),
+      cmocka_unit_test(what_holds_later),
+      cmocka_unit_test(stopped_and_resumed),
+      cmocka_unit_test(progress_is_of_all),
+      cmocka_unit_test(spoilt_journals),
+      cmocka_unit_test(bad_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
