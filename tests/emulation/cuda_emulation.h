@@ -450,6 +450,11 @@ static inline void mmci_emulated_copy_async(void *shared, const void *global, si
   copies.back().push_back(copy);
 }
 
+static inline void mmci_store(void *global, const uint32_t words[4]) {
+  if ((uintptr_t)global % 16 != 0) abort();
+  memcpy(global, words, 16);
+}
+
 static inline void mmci_copy_async(void *shared, const void *global) {
   mmci_emulated_copy_async(shared, global, 16, true);
 }

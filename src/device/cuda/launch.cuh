@@ -5,6 +5,7 @@
  *     mmci_launch(kernel, grid, block, shared_bytes, stream, arguments...)   returns cudaError_t
  *     MMCI_DYNAMIC_SHARED(name)            the block's dynamic shared memory, 16-byte aligned
  *     mmci_copy_async(shared, global)      cp.async of 16 bytes; then commit, then wait
+ *     mmci_store(global, words)            16 bytes at once, which the compiler does not take apart
  *     mmci_gate                            in shared memory: opens for good once so many threads
  *                                          have arrived; what they wrote before is then visible
  */
@@ -29,6 +30,12 @@ static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, 
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
+static __device__ __forceinline__ void mmci_store(void *global, const uint32_t words[4]) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(global)),
+               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
 }
 
 #define MMCI_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
