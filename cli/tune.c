@@ -262,6 +262,9 @@ static void tell_report(const mmc_tune_report *report) {
             report->products, report->products == 1 ? "" : "s");
   if (report->calls > 0)
     fprintf(stderr, ", %" PRId64 " call%s timed", report->calls, report->calls == 1 ? "" : "s");
+  if (report->cut > 0)
+    fprintf(stderr, ", %" PRId64 " size%s of the range cut in two", report->cut,
+            report->cut == 1 ? "" : "s");
   fprintf(stderr, report->complete ? "\n" : "; the budget is spent: run it again to go on\n");
 }
 

@@ -707,6 +707,7 @@ typedef struct mmc_tune_report {
   int64_t measurements;      /* made now: what an earlier call has measured is not made again */
   int64_t products, decided; /* of known sizes, each once */
   int64_t calls;             /* whose seconds are known */
+  int64_t cut;               /* sizes of the range that are cut in two, proven */
   bool complete;             /* false: the budget is spent */
 } mmc_tune_report;
 

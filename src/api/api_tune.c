@@ -9,6 +9,7 @@
 #include "tune/array.h"
 #include "tune/calibrate.h"
 #include "tune/calls.h"
+#include "tune/cuts.h"
 #include "tune/joules.h"
 #include "tune/journal.h"
 #include "tune/measure.h"
@@ -50,6 +51,7 @@ typedef struct session {
   mmc_dtype dtype;
   mmci_wisdom_journal journal;
   mmci_tuner *tuner;
+  mmci_array *array; /* of the range, when it is measured */
 } session;
 
 /* ---- products ------------------------------------------------------------------------------ */
@@ -311,12 +313,21 @@ static mmc_status tune_range(session *s, mmci_error *error) {
   const mmc_tune_options *o = s->tuning->options;
   mmci_gemm like = like_range(s);
   mmci_array_options options = mmci_array_defaults(o->range);
-  mmci_array *array;
-  mmc_status status = mmci_tune_array(s->tuner, &like, &options, &array, error);
-  if (status != MMC_OK) return status;
-  status = mmci_journal_array(&s->journal, array, plain_op(s->dtype, o->op_a),
-                              plain_op(s->dtype, o->op_b), error);
-  mmci_array_destroy(array);
+  mmc_status status = mmci_tune_array(s->tuner, &like, &options, &s->array, error);
+  if (status == MMC_OK)
+    status = mmci_journal_array(&s->journal, s->array, plain_op(s->dtype, o->op_a),
+                                plain_op(s->dtype, o->op_b), error);
+  if (status == MMC_OK) mmci_cuts_expect(s->tuner, s->array, o->range);
+  return status;
+}
+
+/* With what is left of the budget. Of so many sizes only how many are cut is told. */
+static mmc_status tune_cuts(session *s, mmci_error *error) {
+  if (s->array == NULL) return MMC_OK;
+  int64_t cut;
+  s->journal.chosen = NULL;
+  mmc_status status = mmci_tune_cuts(s->tuner, s->array, &cut, error);
+  s->tuning->report.cut += cut;
   return status;
 }
 
@@ -380,6 +391,7 @@ static void expect_all(session *s, int64_t count) {
     mmci_gemm like = like_range(s);
     mmci_array_options options = mmci_array_defaults(t->options->range);
     mmci_array_expect(s->tuner, &like, &options);
+    mmci_cuts_expect(s->tuner, NULL, t->options->range);
   }
   if (!t->for_energy) mmci_set_expect(s->tuner, t->gemms, count);
   for (int64_t p = 0; t->for_energy && p < count; p++)
@@ -410,7 +422,9 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
   if (status == MMC_OK) status = tune_calls(&s, error);
   if (status == MMC_OK) status = tune_range(&s, error);
   if (status == MMC_OK) status = tune_products(&s, count, error);
+  if (status == MMC_OK) status = tune_cuts(&s, error);
   t->report.measurements += mmci_tuner_measurements(s.tuner);
+  mmci_array_destroy(s.array);
   mmci_tuner_destroy(s.tuner);
   return status;
 }

@@ -150,7 +150,7 @@ static mmc_status keep_joules(const mmci_wisdom_journal *journal, mmci_wisdom_pr
   return MMC_OK;
 }
 
-static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *choice, bool last,
                          mmci_error *error) {
   const mmci_wisdom_journal *journal = user;
   mmci_wisdom_key key;
@@ -169,7 +169,7 @@ static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *c
                                  .measured_at = now()};
   mmc_status status = keep_joules(journal, &product, error);
   if (status == MMC_OK) status = put_product(journal, &product, error);
-  if (status != MMC_OK || journal->chosen == NULL) return status;
+  if (status != MMC_OK || journal->chosen == NULL || !last) return status;
   return journal->chosen(journal->user, gemm, choice, error);
 }
 

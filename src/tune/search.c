@@ -59,8 +59,9 @@ typedef struct search {
   mmci_tuner *tuner;
   const mmci_tune_options *options;
   mmci_gemm gemm;
-  double share_s, left_s; /* of the budget, for this product; of all when it began */
-  int points;             /* sizes tried along an axis */
+  const mmci_recipe *given; /* the only candidate; NULL: to be looked for */
+  double share_s, left_s;   /* of the budget, for this product; of all when it began */
+  int points;               /* sizes tried along an axis */
   int variants[PIECE_VARIANTS], variant_count;
   candidate candidates[MOST_CANDIDATES];
   int count;
@@ -619,20 +620,29 @@ static mmc_status add_all_cuts(search *s) {
   return status;
 }
 
-static mmc_status decide(search *s, mmci_choice *choice) {
+static mmc_status look(search *s) {
   mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
   *mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST) = work_of_product(s->options, &s->gemm);
   mmc_status status = add_variants(s);
   if (status == MMC_OK) status = add_padding(s);
   if (status == MMC_OK) status = add_all_cuts(s);
+  return status;
+}
+
+static mmc_status decide(search *s, mmci_choice *choice) {
+  mmc_status status = MMC_OK;
+  if (s->given != NULL)
+    add_candidate(s, s->given, 0);
+  else
+    status = look(s);
   if (status == MMC_OK) status = compare(s);
   if (status == MMC_OK) status = confirm(s, choice);
   return status;
 }
 
 /* Within about share_s, or in the time it takes when that is infinite. */
-static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, double share_s,
-                           mmci_choice *choice, mmci_error *error) {
+static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_recipe *given,
+                           double share_s, mmci_choice *choice, mmci_error *error) {
   if (gemm->m == 0 || gemm->k == 0 || gemm->n == 0) {
     *choice = (mmci_choice){.recipe = mmci_recipe_whole(0), .gain = {1, 1, 1}};
     return MMC_OK;
@@ -642,6 +652,7 @@ static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, double shar
   *s = (search){.tuner = tuner,
                 .options = mmci_tuner_options(tuner),
                 .gemm = *gemm,
+                .given = given,
                 .share_s = share_s,
                 .left_s = mmci_tuner_left_s(tuner),
                 .error = error};
@@ -704,30 +715,46 @@ static mmc_status ask_all_later(mmci_tuner *tuner, const mmci_gemm *gemms, int64
   return status;
 }
 
+static mmc_status tell(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_choice *choice,
+                       bool last, mmci_error *error) {
+  const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
+  return journal->choose != NULL ? journal->choose(journal->user, gemm, choice, last, error)
+                                 : MMC_OK;
+}
+
 /* Whatever else has failed, of which error tells then. */
 static mmc_status tell_all(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
                            const mmci_choice *choices, mmc_status so_far, mmci_error *error) {
-  const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
   mmci_error ignored;
   mmc_status status = MMC_OK;
-  for (int64_t g = 0; journal->choose != NULL && status == MMC_OK && g < count; g++)
-    status =
-        journal->choose(journal->user, &gemms[g], &choices[g], so_far == MMC_OK ? error : &ignored);
+  for (int64_t g = 0; status == MMC_OK && g < count; g++)
+    status = tell(tuner, &gemms[g], &choices[g], true, so_far == MMC_OK ? error : &ignored);
   return so_far == MMC_OK ? status : so_far;
 }
 
 /* ---- sets ---------------------------------------------------------------------------------- */
 
-void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count) {
+static mmci_work work_of(const mmci_tuner *tuner, const mmci_gemm *gemm, bool is_given) {
+  if (!is_given) return work_of_product(mmci_tuner_options(tuner), gemm);
+  mmci_work work = {0};
+  mmci_work_add(&work, MMCI_ASK_COMPARE, 1, mkn_of(gemm));
+  mmci_work_add(&work, MMCI_ASK_CONFIRM, 1, mkn_of(gemm));
+  return work;
+}
+
+static void expect_set(mmci_tuner *tuner, const mmci_gemm *gemms, bool are_given, int64_t count) {
   mmci_work *work = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
   mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_LATER);
   *work = *later = (mmci_work){0};
   for (int64_t g = 0; g < count; g++) {
-    mmci_work one = work_of_product(mmci_tuner_options(tuner), &gemms[g]);
-    mmci_work again = work_of_later(&gemms[g]);
+    mmci_work one = work_of(tuner, &gemms[g], are_given), again = work_of_later(&gemms[g]);
     mmci_work_join(work, &one, 1);
     mmci_work_join(later, &again, 1);
   }
+}
+
+void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count) {
+  expect_set(tuner, gemms, false, count);
 }
 
 /* Of a product, so many of which are left: what was chosen is to be measured again afterwards. */
@@ -736,13 +763,14 @@ static double share_of(const mmci_tuner *tuner, const mmci_work *later, int64_t 
   return (left_s - fmin(later_s, most_later * left_s)) / (double)count;
 }
 
-mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
-                         mmci_choice *choices, int64_t *decided, mmci_error *error) {
+mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci_recipe *given,
+                           int64_t count, mmci_choice *choices, int64_t *decided,
+                           mmci_error *error) {
   *decided = 0;
   for (int64_t g = 0; g < count; g++)
     if (gemms[g].variant != 0)
       return mmci_fail(error, MMC_E_ARG, "product: expected variant 0, got %d", gemms[g].variant);
-  mmci_set_expect(tuner, gemms, count);
+  expect_set(tuner, gemms, given != NULL, count);
   mmci_work *others = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS), rest = *others;
   mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_LATER);
   double first_s = 0,
@@ -750,14 +778,16 @@ mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t coun
   mmc_status status = MMC_OK;
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
     double share_s = share_of(tuner, later, count - g);
-    mmci_work one = work_of_product(mmci_tuner_options(tuner), &gemms[g]);
+    mmci_work one = work_of(tuner, &gemms[g], given != NULL);
     double one_s = mmci_tuner_work_s(tuner, &one), began_s = mmci_tuner_done_s(tuner);
     mmci_work_join(&rest, &one, -1);
     *others = (mmci_work){0};
     mmci_work_join(others, &rest, one_s > 0 ? (took_s + one_s) / (first_s + one_s) : 1);
-    status = tune_one(tuner, &gemms[g], share_s, &choices[g], error);
+    const mmci_recipe *recipe = given != NULL ? &given[g] : NULL;
+    status = tune_one(tuner, &gemms[g], recipe, share_s, &choices[g], error);
     if (status != MMC_OK) break;
     ++*decided;
+    status = tell(tuner, &gemms[g], &choices[g], false, error); /* it may be killed */
     mmci_work again = work_of_later(&gemms[g]);
     if (mmci_recipe_is_plain(&choices[g].recipe)) mmci_work_join(later, &again, -1);
     first_s = (first_s + mmci_tuner_work_s(tuner, &one)) / 2;
@@ -765,6 +795,11 @@ mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t coun
   }
   if (status == MMC_OK) status = ask_all_later(tuner, gemms, count, choices, error);
   return tell_all(tuner, gemms, *decided, choices, status, error);
+}
+
+mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
+                         mmci_choice *choices, int64_t *decided, mmci_error *error) {
+  return mmci_tune_given(tuner, gemms, NULL, count, choices, decided, error);
 }
 
 mmc_status mmci_tune_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,

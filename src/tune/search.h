@@ -9,12 +9,19 @@
  * equal share of what is left of the budget, which it may exceed a little: fewer sizes are tried
  * where it is short. What was chosen is measured again when that is done for all, as far as the
  * budget goes, and is plain where it does not hold. Each is told to the journal when no more will
- * be asked about it, also where the search is stopped. gemms have variant 0; a recipe's pieces name
- * theirs. *decided: how many of choices, from the first, are written, whatever is returned.
- * Returns: E_INTERRUPTED (then mmci_tuner_spent() tells why; not where the budget ends among what
- * is measured again), E_ARG, and what mmci_tuner_ask() does. */
+ * be asked about it, also where the search is stopped, and before that as far as it is decided.
+ * gemms have variant 0; a recipe's pieces name theirs. *decided: how many of choices, from the
+ * first, are written, whatever is returned. Returns: E_INTERRUPTED (then mmci_tuner_spent() tells
+ * why; not where the budget ends among what is measured again), E_ARG, and what mmci_tuner_ask()
+ * does. */
 mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
                          mmci_choice *choices, int64_t *decided, mmci_error *error);
+
+/* The same with one candidate for each product, beside the plain call, instead of what a search
+ * finds; NULL: what it finds. */
+mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci_recipe *given,
+                           int64_t count, mmci_choice *choices, int64_t *decided,
+                           mmci_error *error);
 
 /* Tells the tuner what mmci_tune_set() will ask for, as far as is known before. */
 void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count);

@@ -55,8 +55,8 @@ typedef struct mmci_journal {
   bool (*recall)(void *user, const char *key, mmci_measured *out);
   mmc_status (*record)(void *user, const char *key, const mmci_measured *measured,
                        mmci_error *error);
-  /* A product is decided. */
-  mmc_status (*choose)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+  /* A product is decided; for good when last. */
+  mmc_status (*choose)(void *user, const mmci_gemm *gemm, const mmci_choice *choice, bool last,
                        mmci_error *error);
   /* What a call takes is known. */
   mmc_status (*time)(void *user, const mmci_device_chain *call, const mmci_estimate *seconds,
@@ -150,6 +150,7 @@ typedef enum mmci_stage {
   MMCI_STAGE_PRODUCT_REST,   /* what is left of it then */
   MMCI_STAGE_PRODUCTS,       /* those after it */
   MMCI_STAGE_LATER,          /* what was chosen, again */
+  MMCI_STAGE_CUTS,           /* what an array predicts for its sizes */
   MMCI_STAGES
 } mmci_stage;
 

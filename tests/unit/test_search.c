@@ -382,10 +382,10 @@ static mmc_status record(void *user, const char *key, const mmci_measured *measu
   return MMC_OK;
 }
 
-static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *choice, bool last,
                          mmci_error *error) {
   (void)gemm, (void)choice, (void)error;
-  ((journal *)user)->choices++;
+  ((journal *)user)->choices += last;
   return MMC_OK;
 }
 

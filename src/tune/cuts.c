@@ -1,0 +1,144 @@
+#include "tune/cuts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "tune/search.h"
+
+enum { MOST_CUTS = 4096, MOST_UNHURRIED = 64 };
+/* Of cuts that are compared, so many are worth asking again. */
+static const double usually_hold = 0.25;
+/* Of the budget that is left: estimates are estimates. */
+static const double planned_share = 0.9;
+
+/* One of the array's sizes, and what its best cut is predicted to gain. */
+typedef struct promise {
+  int64_t size[3];
+  double gain;
+} promise;
+
+static int by_gain(const void *a, const void *b) {
+  const promise *x = a, *y = b;
+  if (x->gain != y->gain) return (x->gain < y->gain) - (x->gain > y->gain);
+  for (int i = 0; i < 3; i++)
+    if (x->size[i] != y->size[i]) return (x->size[i] > y->size[i]) - (x->size[i] < y->size[i]);
+  return 0;
+}
+
+/* The array's cuts, whatever it is worth. */
+static mmci_array trusting(const mmci_tuner *tuner, const mmci_array *array) {
+  double least_gain = mmci_tuner_options(tuner)->least_gain;
+  mmci_array open = *array;
+  open.trust = (mmci_trust){.margin = least_gain, .between = least_gain};
+  return open;
+}
+
+/* All sizes with a cut, the best promise first. */
+static int64_t list_promises(const mmci_array *open, promise *out) {
+  const mmci_grid *grid = open->grid;
+  int64_t count = 0;
+  for (int i = 0; i < grid[0].count; i++)
+    for (int j = 0; j < grid[1].count; j++)
+      for (int l = 0; l < grid[2].count; l++) {
+        promise *p = &out[count];
+        mmci_choice choice;
+        *p = (promise){.size = {grid[0].values[i], grid[1].values[j], grid[2].values[l]}};
+        if (!mmci_array_choose(open, p->size[0], p->size[1], p->size[2], &choice) ||
+            choice.recipe.count == 1)
+          continue;
+        p->gain = choice.gain.value;
+        count++;
+      }
+  qsort(out, (size_t)count, sizeof *out, by_gain);
+  return count;
+}
+
+static mmci_work work_of(const promise *p) {
+  double mkn = (double)p->size[0] * (double)p->size[1] * (double)p->size[2];
+  mmci_work work = {0};
+  mmci_work_add(&work, MMCI_ASK_COMPARE, 1, mkn);
+  for (int q = MMCI_ASK_CONFIRM; q <= MMCI_ASK_LATEST; q++)
+    mmci_work_add(&work, (mmci_question)q, usually_hold, mkn);
+  return work;
+}
+
+/* How many of the first there is time for, and what they take. */
+static int64_t fitting(const mmci_tuner *tuner, const promise *promises, int64_t count,
+                       mmci_work *work) {
+  double left_s = mmci_tuner_left_s(tuner);
+  int64_t most = isfinite(left_s) ? MOST_CUTS : MOST_UNHURRIED, fit = 0;
+  *work = (mmci_work){0};
+  for (; fit < count && fit < most; fit++) {
+    mmci_work one = work_of(&promises[fit]), all = *work;
+    mmci_work_join(&all, &one, 1);
+    if (mmci_tuner_work_s(tuner, &all) > planned_share * left_s) break;
+    *work = all;
+  }
+  return fit;
+}
+
+/* What is worth trying, in out, which is to be freed. */
+static mmc_status find_promises(const mmci_tuner *tuner, const mmci_array *array, promise **out,
+                                int64_t *count, mmci_work *work, mmci_error *error) {
+  const mmci_array open = trusting(tuner, array);
+  const size_t all = (size_t)mmci_array_count(array);
+  promise *promises = mmci_alloc_array(all, sizeof *promises);
+  if (promises == NULL) return mmci_fail_nomem(error, all * sizeof *promises);
+  *count = fitting(tuner, promises, list_promises(&open, promises), work);
+  *out = promises;
+  return MMC_OK;
+}
+
+void mmci_cuts_expect(mmci_tuner *tuner, const mmci_array *array, int64_t most) {
+  mmci_work work = {0};
+  promise *promises = NULL;
+  int64_t count;
+  mmci_error ignored;
+  if (array != NULL) {
+    (void)find_promises(tuner, array, &promises, &count, &work, &ignored);
+  } else {
+    double mean = (double)most / log(fmax(3, (double)most));
+    int cuts = isfinite(mmci_tuner_left_s(tuner)) ? MOST_CUTS : MOST_UNHURRIED;
+    mmci_work_add(&work, MMCI_ASK_COMPARE, cuts, mean * mean * mean);
+  }
+  free(promises);
+  *mmci_tuner_expected(tuner, MMCI_STAGE_CUTS) = work;
+}
+
+mmc_status mmci_tune_cuts(mmci_tuner *tuner, const mmci_array *array, int64_t *cut,
+                          mmci_error *error) {
+  promise *promises;
+  int64_t count, decided = 0;
+  mmci_work work;
+  *cut = 0;
+  *mmci_tuner_expected(tuner, MMCI_STAGE_CUTS) = (mmci_work){0};
+  mmc_status status = find_promises(tuner, array, &promises, &count, &work, error);
+  if (status != MMC_OK) return status;
+  const size_t room = (size_t)count + 1;
+  mmci_gemm *gemms = mmci_alloc_array(room, sizeof *gemms);
+  mmci_recipe *recipes = mmci_alloc_array(room, sizeof *recipes);
+  mmci_choice *choices = mmci_alloc_array(room, sizeof *choices);
+  if (gemms == NULL || recipes == NULL || choices == NULL)
+    status = mmci_fail_nomem(error, room * (sizeof *gemms + sizeof *recipes + sizeof *choices));
+  const mmci_array open = trusting(tuner, array);
+  for (int64_t p = 0; status == MMC_OK && p < count; p++) {
+    const int64_t *size = promises[p].size;
+    mmc_op op_a, op_b;
+    mmci_form_op(&array->like.a, &op_a);
+    mmci_form_op(&array->like.b, &op_b);
+    gemms[p] = mmci_gemm_tight(array->like.dtype, array->like.precision, size[0], size[1], size[2],
+                               op_a, op_b);
+    mmci_choice choice;
+    (void)mmci_array_choose(&open, size[0], size[1], size[2], &choice);
+    recipes[p] = choice.recipe;
+  }
+  if (status == MMC_OK)
+    status = mmci_tune_given(tuner, gemms, recipes, count, choices, &decided, error);
+  for (int64_t p = 0; p < decided; p++) *cut += choices[p].recipe.count > 1;
+  free(promises);
+  free(gemms);
+  free(recipes);
+  free(choices);
+  return status == MMC_E_INTERRUPTED && mmci_tuner_spent(tuner) ? MMC_OK : status;
+}
