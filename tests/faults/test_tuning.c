@@ -14,6 +14,7 @@
 
 #include "../synthetic.h"
 #include "tune/array.h"
+#include "tune/cuts.h"
 #include "tune/joules.h"
 #include "tune/measure.h"
 #include "tune/search.h"
@@ -83,6 +84,8 @@ static mmc_status array(mmci_error *error) {
   if (status == MMC_OK) status = mmci_tune_array(tuner, &like, &options, &made, error);
   if (status == MMC_OK)
     status = mmci_array_restore(&like, made->grid, made->seconds, &made->trust, &restored, error);
+  int64_t cut;
+  if (status == MMC_OK) status = mmci_tune_cuts(tuner, made, &cut, error);
   mmci_array_destroy(restored);
   mmci_array_destroy(made);
   mmci_tuner_destroy(tuner);
@@ -122,7 +125,7 @@ static mmc_status bench(mmci_error *error) {
   mmc_status status = mmci_device_ref.open(0, &device, error);
   if (status == MMC_OK) status = mmci_bench_open(&mmci_device_ref, device, &options, &made, error);
   mmci_gemm gemm = synthetic_gemm(4, 4, 9);
-  static const char *const recipes[] = {"n:4,5", "pad8/k:1,3"};
+  static const char *const recipes[] = {"n:4,5", "k:1,3"};
   for (int i = 0; status == MMC_OK && i < 2; i++) {
     mmci_machine machine = mmci_bench_machine(made);
     mmci_recipe recipe;
