@@ -387,7 +387,8 @@ static void write_records(const layout *l, int32_t record_bytes, char *scratch, 
   const int32_t piece_bytes = piece_bytes_of(l);
   for (int32_t t = 0; t < l->tasks_count; t++, to += record_bytes) {
     const task *from = &l->tasks[t];
-    const mmci_spine_task head = {from->pieces, from->groups, from->group_elements, piece_bytes};
+    mmci_spine_task head = {from->pieces, 0, from->group_elements, piece_bytes};
+    while (1 << head.split < from->groups) head.split++;
     memcpy(to, &head, sizeof head);
     for (int32_t i = 0; i < from->pieces; i++)
       write_piece(l, &l->pieces[from->first + i], scratch, to + sizeof head + i * piece_bytes);
