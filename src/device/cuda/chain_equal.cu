@@ -293,8 +293,8 @@ static const variant VARIANTS[] = {
     ROWS(8, 2, 4),
     ROWS(12, 3, 2),
     TILES(16, 4, 4, 4, 3, 1, 4),
-    TILES(32, 4, 8, 2, 2, 1, 2),
-    TILES(64, 8, 4, 1, 2, 4, 4),
+    TILES(32, 4, 8, 2, 2, 1, 4),
+    TILES(64, 8, 4, 1, 2, 4, 16),
 };
 
 static const variant *find(int64_t side) {

@@ -7,7 +7,7 @@
  *         partial sums of the warps meet in shared memory, one barrier a factor
  * tiles   more rows: a group of warps, tiles of 4 x 8 elements a thread, product and factors in
  *         shared memory
- * squares as tiles, for whole squares of side 32 or 64: half a block each, nothing to guard
+ * squares as tiles, for whole squares of side 32 or 64: a block or half of one each, no guards
  *
  * A chain that is a single spine needs no order: its blocks find all in the launch's parameters.
  *
@@ -140,11 +140,12 @@ static __device__ __forceinline__ void multiply_rows(unsigned char *memory, cons
       Real *to = shared.factors[slot] + k * SIDE;
       if (EVEN) {
         constexpr int across = SIDE / per_word, down = WARP / across;
-        const Real *from = part.data + (k + lane / across) * part.ld + lane % across * per_word;
+        const int ld = (int)part.ld;
+        const Real *from = part.data + (int64_t)(k + lane / across) * ld + lane % across * per_word;
 #pragma unroll
         for (int d = 0; d < depth; d += down) {
           mmci_copy_async(to + d * SIDE + lane * per_word, from);
-          from += down * part.ld;
+          from += down * ld;
         }
       } else {
         load(part, k, depth, SIDE, to, SIDE, lane, WARP);
@@ -361,22 +362,22 @@ static __device__ __forceinline__ void multiply_tiles(Real *memory, const Source
 /* ---- squares ----------------------------------------------------------------------------------
  */
 
-/* All rows of a spine of squares, by half a block. */
-template <typename Real, int SIDE>
+/* All rows of a spine of squares, by a block or half of one. */
+template <typename Real, int SIDE, int GROUP>
 struct SquaresShape {
-  static constexpr int threads = THREADS / 2, across = SIDE / 4, down = threads / across,
+  static constexpr int threads = GROUP, across = SIDE / 4, down = threads / across,
                        height = SIDE / down, ahead = 3, pitch = SIDE + 16 / (int)sizeof(Real);
   Real products[2][SIDE * pitch];
   Real factors[ahead][SIDE * SIDE];
 };
 
-template <typename Real, int SIDE, typename Sources, typename Meanwhile>
+template <typename Real, int SIDE, int GROUP, typename Sources, typename Meanwhile>
 static __device__ __forceinline__ void multiply_squares(unsigned char *memory,
                                                         const Sources &sources, int operands,
                                                         int group, int thread,
                                                         const Result<Real> &result,
                                                         Meanwhile meanwhile) {
-  typedef SquaresShape<Real, SIDE> Shape;
+  typedef SquaresShape<Real, SIDE, GROUP> Shape;
   typedef Several<Real, 4> Row;
   constexpr int height = Shape::height, down = Shape::down, pitch = Shape::pitch,
                 per_word = 16 / (int)sizeof(Real), words = SIDE / per_word;
@@ -389,11 +390,12 @@ static __device__ __forceinline__ void multiply_squares(unsigned char *memory,
     constexpr int lines = Shape::threads / words;
     const Source<Real> source = sources[f];
     const int line = thread / words, c = thread % words * per_word;
-    const Real *from = source.data + line * source.ld + c;
+    const int ld = (int)source.ld;
+    const Real *from = source.data + (int64_t)line * ld + c;
 #pragma unroll
     for (int r = 0; r < SIDE; r += lines) {
       mmci_copy_async(to + (r + line) * to_pitch + c, from);
-      from += lines * source.ld;
+      from += lines * ld;
     }
   };
   auto ask = [&](int f) {
@@ -481,8 +483,13 @@ static __device__ __forceinline__ void multiply_piece(unsigned char *memory,
 #undef ROWS
   unsigned char *mine = memory + (size_t)group * (size_t)task.group_elements * sizeof(Real);
   if constexpr (EVEN) {
-    if (threads == SquaresShape<Real, SIDE>::threads && piece.rows == SIDE) {
-      multiply_squares<Real, SIDE>(mine, sources, piece.operands, group, thread, result, meanwhile);
+    if (piece.rows == SIDE && threads >= THREADS / 2) {
+      if (threads == THREADS)
+        multiply_squares<Real, SIDE, THREADS>(mine, sources, piece.operands, group, thread, result,
+                                              meanwhile);
+      else
+        multiply_squares<Real, SIDE, THREADS / 2>(mine, sources, piece.operands, group, thread,
+                                                  result, meanwhile);
       return;
     }
   }

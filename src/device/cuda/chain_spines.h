@@ -86,7 +86,8 @@ typedef struct mmci_spines_facts {
 } mmci_spines_facts;
 
 /* Which kernel: dtype MMC_F32 or MMC_F64, side 32, 64 or 128. Even, of side 32 or 64: all matrices
- * are squares of that side, none transposed, rows and addresses in whole 16-byte words. */
+ * are squares of that side, none transposed, rows and addresses in whole 16-byte words, rows so
+ * near that 32 bits count the elements of a matrix. */
 typedef struct mmci_spines_kind {
   mmc_dtype dtype;
   int side;
