@@ -350,7 +350,7 @@ static void test_spines(mmc_dtype dtype) {
     limits.multiprocessors = 1 << below(8);
     try_way(SPINES, limits);
   }
-  /* Whole squares, more than there are multiprocessors. */
+  /* Whole squares, each by a multiprocessor or, when there are more, by half of one. */
   for (int64_t side : {32, 64})
     for (int count : {1, 2}) {
       const std::vector<int64_t> dims(13, side);

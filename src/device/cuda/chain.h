@@ -96,18 +96,21 @@ typedef struct mmci_alone_load {
   uint8_t rows, cols, across, pitch, operand, wide; /* wide: 16 bytes at once */
 } mmci_alone_load;
 
-/* A product in the arena. Tiles of 1 x 4 elements, their sums over k by 2^split lanes. */
+/* A product in the arena, by warps threads / 32 side by side. Tiles of 1 x 4 elements, their sums
+ * over k by 2^split lanes. */
 typedef struct mmci_alone_product {
   alignas(16) uint32_t magic; /* for quotients by tiles_across */
-  uint16_t a, b, to, work, a_pitch, b_pitch, to_pitch, m, n, tiles_across, k4, split, pad[2];
+  uint16_t a, b, to, work, a_pitch, b_pitch, to_pitch, m, n, tiles_across, first, threads;
+  uint8_t k4, split;
 } mmci_alone_product;
 
 typedef struct mmci_alone {
   void *c;
   int64_t ldc;
-  int32_t count;
+  int32_t count, rounds;
   uint32_t arena_bytes;
   mmci_alone_load loads[MMCI_ALONE_WARPS];
+  uint8_t turns[MMCI_ALONE_PRODUCTS][MMCI_ALONE_WARPS]; /* the product of a round and warp */
   mmci_alone_product products[MMCI_ALONE_PRODUCTS];
 } mmci_alone;
 

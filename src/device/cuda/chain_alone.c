@@ -94,29 +94,70 @@ static void fill_loads(const layout *l, mmci_alone *out) {
   }
 }
 
+/* Products that wait for none of each other share a round; returns how many rounds there are. */
+static int find_rounds(const mmci_device_chain *chain, int *round) {
+  int rounds = 0;
+  for (int s = 0; s < chain->count; s++) {
+    const int sides[] = {chain->products[s].left - chain->n, chain->products[s].right - chain->n};
+    round[s] = 0;
+    for (int t = 0; t < 2; t++)
+      if (sides[t] >= 0 && round[sides[t]] >= round[s]) round[s] = round[sides[t]] + 1;
+    if (round[s] >= rounds) rounds = round[s] + 1;
+  }
+  return rounds;
+}
+
+/* Multiplications, in words of four by four. */
+static uint32_t work_of(const mmci_chain_step *step) {
+  return up4(step->m) * (up4(step->n) / 4) * (up4(step->k) / 4);
+}
+
+/* Gives the warps of a round to its products, more of them to the larger ones. There are fewer
+ * products than warps. */
+static void fill_turns(const mmci_device_chain *chain, const int *round, int of, mmci_alone *out) {
+  uint16_t warps[MMCI_ALONE_PRODUCTS] = {0};
+  for (int w = 0; w < MMCI_ALONE_WARPS; w++) {
+    int most = -1;
+    for (int s = 0; s < chain->count; s++)
+      if (round[s] == of && (most < 0 || work_of(&chain->products[s]) * warps[most] >
+                                             work_of(&chain->products[most]) * warps[s]))
+        most = s;
+    warps[most]++;
+  }
+  uint16_t first = 0;
+  for (int s = 0; s < chain->count; s++) {
+    if (round[s] != of) continue;
+    for (uint16_t w = 0; w < warps[s]; w++) out->turns[of][first + w] = (uint8_t)s;
+    out->products[s].first = (uint16_t)(first * WARP);
+    out->products[s].threads = (uint16_t)(warps[s] * WARP);
+    first = (uint16_t)(first + warps[s]);
+  }
+}
+
+/* Its threads are known. */
 static void fill_product(const layout *l, int s, mmci_alone_product *p) {
   const mmci_chain_step *step = &l->chain->products[s];
   const place *a = &l->places[step->left], *b = &l->places[step->right],
               *to = &l->places[l->chain->n + s];
   const uint32_t across = up4(step->n) / 4, k4 = up4(step->k) / 4;
   uint32_t work = up4(step->m) * across, split = 0;
-  while (split < SPLIT_MOST && work * 2 <= MMCI_ALONE_WARPS * WARP && (2u << split) <= k4) {
+  while (split < SPLIT_MOST && work * 2 <= p->threads && (2u << split) <= k4) {
     split++;
     work *= 2;
   }
-  *p = (mmci_alone_product){.magic = magic_of(across),
-                            .a = (uint16_t)a->at,
-                            .b = (uint16_t)b->at,
-                            .to = (uint16_t)to->at,
-                            .work = (uint16_t)work,
-                            .a_pitch = (uint16_t)a->pitch,
-                            .b_pitch = (uint16_t)b->pitch,
-                            .to_pitch = (uint16_t)to->pitch,
-                            .m = (uint16_t)step->m,
-                            .n = (uint16_t)step->n,
-                            .tiles_across = (uint16_t)across,
-                            .k4 = (uint16_t)k4,
-                            .split = (uint16_t)split};
+  p->magic = magic_of(across);
+  p->a = (uint16_t)a->at;
+  p->b = (uint16_t)b->at;
+  p->to = (uint16_t)to->at;
+  p->work = (uint16_t)work;
+  p->a_pitch = (uint16_t)a->pitch;
+  p->b_pitch = (uint16_t)b->pitch;
+  p->to_pitch = (uint16_t)to->pitch;
+  p->m = (uint16_t)step->m;
+  p->n = (uint16_t)step->n;
+  p->tiles_across = (uint16_t)across;
+  p->k4 = (uint8_t)k4;
+  p->split = (uint8_t)split;
 }
 
 bool mmci_alone_plan(const mmci_chain_limits *limits, const mmci_device_chain *chain,
@@ -128,6 +169,9 @@ bool mmci_alone_plan(const mmci_chain_limits *limits, const mmci_device_chain *c
                       .count = chain->count,
                       .arena_bytes = (uint32_t)(l.size * l.element_bytes)};
   fill_loads(&l, out);
+  int round[MMCI_ALONE_PRODUCTS];
+  out->rounds = find_rounds(chain, round);
+  for (int r = 0; r < out->rounds; r++) fill_turns(chain, round, r, out);
   for (int s = 0; s < chain->count; s++) fill_product(&l, s, &out->products[s]);
   return true;
 }

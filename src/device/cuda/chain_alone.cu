@@ -4,7 +4,8 @@
  *         multiples of four both ways, so products have no guards
  * Idea    time goes by the length of the path of instructions and by what is not in a cache yet:
  *         of the parameters, a cold constant bank, each warp reads its own load alone; the list of
- *         products is copied to shared memory while the operands are on their way, all at once */
+ *         products is copied to shared memory while the operands are on their way, all at once.
+ *         Products that wait for none of each other are done side by side, by some warps each */
 #include "device/cuda/chain_kernels.cuh"
 
 enum { WARP = 32, THREADS = MMCI_ALONE_WARPS * WARP };
@@ -44,17 +45,25 @@ static __device__ __forceinline__ void load_part(const mmci_alone_load &l, Real 
   }
 }
 
-/* Tiles of 1 x 4, their sums over k by 2^split lanes. put(row, col, sums) by the first of them. */
+/* A tile of 1 x 4 and the lanes that share its sum over k. */
+struct Tile {
+  uint32_t work, row, col, a, b;
+};
+
+static __device__ __forceinline__ Tile tile_of(const mmci_alone_product &p, uint32_t work) {
+  const uint32_t tile = work < p.work ? work >> p.split : 0, row = quotient(tile, p.magic),
+                 col = (tile - row * p.tiles_across) * 4;
+  return {work, row, col, p.a + row * p.a_pitch, p.b + col};
+}
+
+/* put(row, col, sums) by the first of a tile's lanes. */
 template <typename Real, typename Put>
 static __device__ __forceinline__ void multiply(const mmci_alone_product &p, const Real *arena,
-                                                uint32_t thread, Put put) {
-  const uint32_t lanes = 1u << p.split, first = thread & (lanes - 1);
+                                                Tile tile, Put put) {
+  const uint32_t lanes = 1u << p.split, first = tile.work & (lanes - 1);
 #pragma unroll 1
-  for (uint32_t w = thread; (w & ~(WARP - 1u)) < p.work; w += THREADS) {
-    const bool works = w < p.work;
-    const uint32_t tile = works ? w >> p.split : 0, row = quotient(tile, p.magic),
-                   col = (tile - row * p.tiles_across) * 4;
-    const Real *a = arena + p.a + row * p.a_pitch, *b = arena + p.b + col;
+  for (; (tile.work & ~(WARP - 1u)) < p.work; tile = tile_of(p, tile.work + p.threads)) {
+    const Real *a = arena + tile.a, *b = arena + tile.b;
     Four<Real> sums = {};
 #pragma unroll 2
     for (uint32_t k = first; k < p.k4; k += lanes) {
@@ -71,7 +80,7 @@ static __device__ __forceinline__ void multiply(const mmci_alone_product &p, con
     for (int distance = (int)lanes / 2; distance > 0; distance /= 2)
 #pragma unroll
       for (int q = 0; q < 4; q++) sums.v[q] += __shfl_xor_sync(~0u, sums.v[q], distance);
-    if (works && first == 0) put(row, col, sums);
+    if (tile.work < p.work && first == 0) put(tile.row, tile.col, sums);
   }
 }
 
@@ -80,24 +89,34 @@ __global__ void __launch_bounds__(THREADS)
     multiply_alone(const __grid_constant__ mmci_alone alone) {
   MMCI_DYNAMIC_SHARED(memory);
   __shared__ mmci_alone_product list[MMCI_ALONE_PRODUCTS];
+  __shared__ uint8_t turns[MMCI_ALONE_PRODUCTS * MMCI_ALONE_WARPS];
   Real *arena = reinterpret_cast<Real *>(memory);
-  const int thread = (int)threadIdx.x, words = (int)(sizeof *list / sizeof(uint32_t));
+  const int thread = (int)threadIdx.x, warp = thread / WARP,
+            words = (int)(sizeof *list / sizeof(uint32_t));
   mmci_follow_previous();
-  load_part(alone.loads[thread / WARP], arena, thread % WARP);
+  load_part(alone.loads[warp], arena, thread % WARP);
+  mmci_copy_async_commit();
   if (thread < alone.count * words)
     reinterpret_cast<uint32_t *>(list)[thread] =
         reinterpret_cast<const uint32_t *>(alone.products)[thread];
+  if (thread < (int)sizeof turns) turns[thread] = (&alone.turns[0][0])[thread];
   Real *c = static_cast<Real *>(alone.c);
   const int64_t ldc = alone.ldc;
-  const int last = alone.count - 1;
-  mmci_copy_async_commit();
+  const int last = alone.count - 1, rounds = alone.rounds;
+  __syncthreads();
+  int product = turns[warp];
+  mmci_alone_product p = list[product];
+  Tile tile = tile_of(p, (uint32_t)thread - p.first);
   mmci_copy_async_wait<0>();
   __syncthreads();
 #pragma unroll 1
-  for (int s = 0; s <= last; s++) {
-    const mmci_alone_product p = list[s];
-    multiply(p, arena, (uint32_t)thread, [&](uint32_t row, uint32_t col, Four<Real> v) {
-      if (s < last) {
+  for (int r = 1;; r++) {
+    /* What comes next is found out on the way. */
+    const int next = turns[(r < rounds ? r : 0) * MMCI_ALONE_WARPS + warp];
+    const mmci_alone_product following = list[next];
+    const Tile first = tile_of(following, (uint32_t)thread - following.first);
+    multiply(p, arena, tile, [&](uint32_t row, uint32_t col, Four<Real> v) {
+      if (product < last) {
         /* Beyond m x n there are zeros, whatever infinity times zero says. */
 #pragma unroll
         for (uint32_t q = 0; q < 4; q++)
@@ -110,7 +129,11 @@ __global__ void __launch_bounds__(THREADS)
           if (col + q < p.n) at[q] = v.v[q];
       }
     });
-    if (s < last) __syncthreads();
+    if (r == rounds) return;
+    __syncthreads();
+    product = next;
+    p = following;
+    tile = first;
   }
 }
 

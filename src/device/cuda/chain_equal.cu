@@ -5,7 +5,9 @@
  * rows   s = 8, 12: s / HEIGHT lanes a chain, each with whole rows of the product in registers;
  *        factors in shared memory are read as broadcasts
  * tiles  s = 16, 32, 64: tiles of HEIGHT x WIDTH in registers, the product in padded shared memory;
- *        lanes lie so that i, i^1 or i, i^2 read the same 16 bytes of either operand
+ *        lanes lie so that i, i^1 or i, i^2 read the same 16 bytes of either operand. The columns
+ * of the product lie there in swapped pairs: what is stored at once is in neighbouring registers,
+ *        so sums and elements of the right operand that meet are in different register banks
  *
  * Layout  tight row-major factors and result, 16-byte aligned; chains apart by multiples of 16
  * bytes Traffic each factor read once, the result written once */
@@ -205,20 +207,15 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
     mmci_copy_async_commit();
   }
   float sums[HEIGHT][WIDTH];
-  auto store = [&](float *to, int to_pitch) {
-#pragma unroll
-    for (int i = 0; i < HEIGHT; i++)
-#pragma unroll
-      for (int g = 0; g < WIDTH; g += 4)
-        *reinterpret_cast<float4 *>(to + (row + i * down) * to_pitch + col * 4 + g * across) =
-            make_float4(sums[i][g], sums[i][g + 1], sums[i][g + 2], sums[i][g + 3]);
-  };
 #pragma unroll 1
   for (int f = 1; f < n; f++) {
     mmci_copy_async_wait<BUFFERS - 1>();
     chain_wait<lanes>();
     const float *right = buffers + (f - 1) % BUFFERS * (SIDE * SIDE) + col * 4;
     const float *left = x + row * pitch;
+    /* What the even and odd columns of x meet: those of a product are swapped, the first factor's
+     * are not. */
+    const float *even = right + (f > 1 ? SIDE : 0), *odd = right + (f > 1 ? 0 : SIDE);
 #pragma unroll
     for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
@@ -230,24 +227,41 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
       for (int i = 0; i < HEIGHT; i++)
         a[i] = *reinterpret_cast<const float4 *>(left + i * down * pitch + k);
 #pragma unroll
-      for (int d = 0; d < 4; d++)
+      for (int d = 0; d < 4; d++) {
+        float4 b[WIDTH / 4];
 #pragma unroll
-        for (int g = 0; g < WIDTH; g += 4) {
-          const float4 b = *reinterpret_cast<const float4 *>(right + (k + d) * SIDE + g * across);
+        for (int g = 0; g < WIDTH / 4; g++)
+          b[g] = *reinterpret_cast<const float4 *>((d % 2 == 0 ? even : odd) +
+                                                   (k + d / 2 * 2) * SIDE + g * 4 * across);
 #pragma unroll
-          for (int i = 0; i < HEIGHT; i++)
+        for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
-            for (int q = 0; q < 4; q++) sums[i][g + q] += part(a[i], d) * part(b, q);
-        }
+          for (int at = 0; at < WIDTH; at++) {
+            /* To and fro: the last column of a row is the first of the next. */
+            const int j = i % 2 == 0 ? at : WIDTH - 1 - at;
+            sums[i][j] += part(a[i], d) * part(b[j / 4], j % 4);
+          }
+      }
     }
-    if (f < n - 1) {
-      chain_wait<lanes>();
-      if (f + BUFFERS < n) load(f + BUFFERS);
-      store(x, pitch);
-    }
+    chain_wait<lanes>();
+    if (f + BUFFERS < n) load(f + BUFFERS);
     mmci_copy_async_commit();
+#pragma unroll
+    for (int i = 0; i < HEIGHT; i++)
+#pragma unroll
+      for (int g = 0; g < WIDTH; g += 4)
+        *reinterpret_cast<float4 *>(x + (row + i * down) * pitch + col * 4 + g * across) =
+            make_float4(sums[i][g + 1], sums[i][g], sums[i][g + 3], sums[i][g + 2]);
   }
-  if (works) store(e.c + c * e.c_stride, SIDE);
+  chain_wait<lanes>();
+  if (!works) return;
+  float *to = e.c + c * e.c_stride;
+#pragma unroll
+  for (int w = t; w < SIDE * SIDE / 4; w += lanes) {
+    const float4 v =
+        *reinterpret_cast<const float4 *>(x + w / (SIDE / 4) * pitch + w % (SIDE / 4) * 4);
+    *reinterpret_cast<float4 *>(to + w * 4) = make_float4(v.y, v.x, v.w, v.z);
+  }
 }
 
 /* ---- on the host ----------------------------------------------------------------------------- */
@@ -279,8 +293,8 @@ static const variant VARIANTS[] = {
     ROWS(8, 2, 4),
     ROWS(12, 3, 2),
     TILES(16, 4, 4, 4, 3, 1, 4),
-    TILES(32, 4, 8, 2, 2, 1, 2),
-    TILES(64, 8, 4, 1, 2, 4, 4),
+    TILES(32, 4, 8, 2, 2, 1, 4),
+    TILES(64, 8, 4, 1, 2, 4, 16),
 };
 
 static const variant *find(int64_t side) {

@@ -387,7 +387,8 @@ static void write_records(const layout *l, int32_t record_bytes, char *scratch, 
   const int32_t piece_bytes = piece_bytes_of(l);
   for (int32_t t = 0; t < l->tasks_count; t++, to += record_bytes) {
     const task *from = &l->tasks[t];
-    const mmci_spine_task head = {from->pieces, from->groups, from->group_elements, piece_bytes};
+    mmci_spine_task head = {from->pieces, 0, from->group_elements, piece_bytes};
+    while (1 << head.split < from->groups) head.split++;
     memcpy(to, &head, sizeof head);
     for (int32_t i = 0; i < from->pieces; i++)
       write_piece(l, &l->pieces[from->first + i], scratch, to + sizeof head + i * piece_bytes);
@@ -450,13 +451,16 @@ static mmc_status fill(mmci_spines *spines, const layout *l, mmci_error *error) 
 /* Whether all matrices are squares of a side that has kernels of their own. */
 static bool are_even(const mmci_device_chain *chain, int side, size_t element_bytes) {
   const int64_t per_word = (int64_t)(16 / element_bytes);
-  if ((side != 32 && side != 64) || chain->ldc % per_word != 0) return false;
+  const int64_t ld_most = INT32_MAX / 128;
+  if ((side != 32 && side != 64) || chain->ldc % per_word != 0 || chain->ldc > ld_most)
+    return false;
   for (int s = 0; s < chain->count; s++) {
     const mmci_chain_step *step = &chain->products[s];
     if (step->m != side || step->k != side || step->n != side) return false;
   }
   for (int i = 0; i < chain->n; i++)
-    if (chain->forms[i].trans || chain->forms[i].ld % per_word != 0) return false;
+    if (chain->forms[i].trans || chain->forms[i].ld % per_word != 0 || chain->forms[i].ld > ld_most)
+      return false;
   return true;
 }
 

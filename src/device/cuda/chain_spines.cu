@@ -7,7 +7,7 @@
  *         partial sums of the warps meet in shared memory, one barrier a factor
  * tiles   more rows: a group of warps, tiles of 4 x 8 elements a thread, product and factors in
  *         shared memory
- * squares as tiles, for whole squares of side 32 or 64: half a block each, nothing to guard
+ * squares as tiles, for whole squares of side 32 or 64: a block or half of one each, no guards
  *
  * A chain that is a single spine needs no order: its blocks find all in the launch's parameters.
  *
@@ -49,14 +49,8 @@ static __device__ __forceinline__ Source<Real> resolve(const mmci_spine_operand 
 template <typename Real>
 struct Recorded {
   const mmci_spine_operand *list;
-  const mmci_spines_call &call;
-  const void *const *addresses;
   __device__ __forceinline__ Source<Real> operator[](int f) const {
-    const mmci_spine_operand &o = list[f];
-    return resolve<Real>(o, o.data != nullptr       ? o.data
-                            : call.base != nullptr  ? call.base + o.source * call.step
-                            : call.table != nullptr ? call.table[o.source]
-                                                    : addresses[o.source]);
+    return resolve<Real>(list[f], list[f].data);
   }
 };
 
@@ -136,33 +130,38 @@ static __device__ __forceinline__ void multiply_rows(unsigned char *memory, cons
   constexpr int depth = Shape::depth, columns = Shape::columns, ahead = Shape::ahead,
                 per_word = 16 / (int)sizeof(Real);
   /* Of the warp's ROWS x depth sums: so many a lane, by as many lanes each. */
-  constexpr int sums = ROWS * depth, each = sums >= WARP ? sums / WARP : 1,
-                sharers = sums >= WARP ? 1 : WARP / sums;
+  constexpr int at_once = ROWS < 4 || depth > 8 ? 2 : 4, sums = ROWS * depth,
+                each = sums >= WARP ? sums / WARP : 1, sharers = sums >= WARP ? 1 : WARP / sums;
   const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, k = warp * depth;
+  int slot = 0;
   auto ask = [&](int f) {
     if (f < operands) {
       const Source<Real> part = sources[f];
-      Real *to = shared.factors[(f - 1) % ahead] + k * SIDE;
-      if (EVEN)
+      Real *to = shared.factors[slot] + k * SIDE;
+      if (EVEN) {
+        constexpr int across = SIDE / per_word, down = WARP / across;
+        const int ld = (int)part.ld;
+        const Real *from = part.data + (int64_t)(k + lane / across) * ld + lane % across * per_word;
 #pragma unroll
-        for (int x = lane; x < depth * SIDE / per_word; x += WARP)
-          mmci_copy_async(to + x * per_word, part.data + (k + x / (SIDE / per_word)) * part.ld +
-                                                 x % (SIDE / per_word) * per_word);
-      else
+        for (int d = 0; d < depth; d += down) {
+          mmci_copy_async(to + d * SIDE + lane * per_word, from);
+          from += down * ld;
+        }
+      } else {
         load(part, k, depth, SIDE, to, SIDE, lane, WARP);
+      }
     }
     mmci_copy_async_commit();
+    slot = slot + 1 == ahead ? 0 : slot + 1;
   };
   Several<Real, columns> factor[depth];
-  auto take = [&](int f) {
+  auto take = [&] {
     mmci_copy_async_wait<ahead - 1>();
     __syncwarp();
+    const Real *from = shared.factors[slot] + k * SIDE + lane * columns;
 #pragma unroll
     for (int d = 0; d < depth; d++)
-      factor[d] = *reinterpret_cast<const Several<Real, columns> *>(
-          shared.factors[(f - 1) % ahead] + (k + d) * SIDE + lane * columns);
-    __syncwarp();
-    ask(f + ahead);
+      factor[d] = *reinterpret_cast<const Several<Real, columns> *>(from + d * SIDE);
   };
   /* The warp's columns of the first operand's rows. */
   {
@@ -182,38 +181,53 @@ static __device__ __forceinline__ void multiply_rows(unsigned char *memory, cons
   }
 #pragma unroll
   for (int f = 1; f <= ahead; f++) ask(f);
-  take(1);
+  take();
+  __syncwarp();
   const int at = lane * each % sums, r = at / depth, c = at % depth,
             from = lane * each / sums * (WARPS / sharers);
 #pragma unroll 1
   for (int f = 1; f < operands; f++) {
+    /* The next rows are asked for before sums are put where the compiler cannot tell them apart. */
+    Several<Real, 4> x[2][at_once][depth / 4];
+    auto get = [&](int i) {
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-      Several<Real, columns> sum = {};
+      for (int t = 0; t < at_once; t++)
 #pragma unroll
-      for (int d = 0; d < depth; d += 4) {
-        const Several<Real, 4> x = *reinterpret_cast<const Several<Real, 4> *>(
-            &shared.product[warp][0][0] + i * depth + d);
+        for (int d = 0; d < depth; d += 4)
+          x[i / at_once & 1][t][d / 4] = *reinterpret_cast<const Several<Real, 4> *>(
+              &shared.product[warp][0][0] + (i + t) * depth + d);
+    };
+    get(0);
+    meanwhile(f);
+    ask(f + ahead);
 #pragma unroll
-        for (int q = 0; q < 4; q++)
+    for (int i = 0; i < ROWS; i += at_once) {
+      if (i + at_once < ROWS) get(i + at_once);
+      Several<Real, columns> sum[at_once] = {};
 #pragma unroll
-          for (int j = 0; j < columns; j++) sum.v[j] += x.v[q] * factor[d + q].v[j];
-      }
-      *reinterpret_cast<Several<Real, columns> *>(&shared.partial[f & 1][warp][i][lane * columns]) =
-          sum;
+      for (int d = 0; d < depth; d++)
+#pragma unroll
+        for (int t = 0; t < at_once; t++)
+#pragma unroll
+          for (int j = 0; j < columns; j++)
+            sum[t].v[j] += x[i / at_once & 1][t][d / 4].v[d % 4] * factor[d].v[j];
+#pragma unroll
+      for (int t = 0; t < at_once; t++)
+        *reinterpret_cast<Several<Real, columns> *>(
+            &shared.partial[f & 1][warp][i + t][lane * columns]) = sum[t];
     }
     const int cols = EVEN ? SIDE : sources[f].cols;
-    meanwhile(f);
-    take(f + 1);
     __syncthreads();
-    Several<Real, each> sum = {};
+    Several<Real, each> part[WARPS / sharers], sum = {};
 #pragma unroll
-    for (int w = 0; w < WARPS / sharers; w++) {
-      const Several<Real, each> part = *reinterpret_cast<const Several<Real, each> *>(
+    for (int w = 0; w < WARPS / sharers; w++)
+      part[w] = *reinterpret_cast<const Several<Real, each> *>(
           &shared.partial[f & 1][from + w][r][k + c]);
+    take();
 #pragma unroll
-      for (int j = 0; j < each; j++) sum.v[j] += part.v[j];
-    }
+    for (int w = 0; w < WARPS / sharers; w++)
+#pragma unroll
+      for (int j = 0; j < each; j++) sum.v[j] += part[w].v[j];
 #pragma unroll
     for (int distance = WARP / 2; distance >= sums; distance /= 2)
       sum.v[0] += __shfl_xor_sync(~0u, sum.v[0], distance);
@@ -348,37 +362,40 @@ static __device__ __forceinline__ void multiply_tiles(Real *memory, const Source
 /* ---- squares ----------------------------------------------------------------------------------
  */
 
-/* All rows of a spine of squares, by half a block. */
-template <typename Real, int SIDE>
+/* All rows of a spine of squares, by a block or half of one. */
+template <typename Real, int SIDE, int GROUP>
 struct SquaresShape {
-  static constexpr int threads = THREADS / 2, height = SIDE / 16, width = SIDE / 8, ahead = 3,
-                       pitch = SIDE + 16 / (int)sizeof(Real),
-                       row_words = SIDE * (int)sizeof(Real) / 16;
+  static constexpr int threads = GROUP, across = SIDE / 4, down = threads / across,
+                       height = SIDE / down, ahead = 3, pitch = SIDE + 16 / (int)sizeof(Real);
   Real products[2][SIDE * pitch];
   Real factors[ahead][SIDE * SIDE];
 };
 
-template <typename Real, int SIDE, typename Sources, typename Meanwhile>
+template <typename Real, int SIDE, int GROUP, typename Sources, typename Meanwhile>
 static __device__ __forceinline__ void multiply_squares(unsigned char *memory,
                                                         const Sources &sources, int operands,
                                                         int group, int thread,
                                                         const Result<Real> &result,
                                                         Meanwhile meanwhile) {
-  typedef SquaresShape<Real, SIDE> Shape;
+  typedef SquaresShape<Real, SIDE, GROUP> Shape;
   typedef Several<Real, 4> Row;
-  constexpr int height = Shape::height, width = Shape::width, pitch = Shape::pitch,
-                per_word = 16 / (int)sizeof(Real), row_words = Shape::row_words;
+  constexpr int height = Shape::height, down = Shape::down, pitch = Shape::pitch,
+                per_word = 16 / (int)sizeof(Real), words = SIDE / per_word;
   Shape &shared = *reinterpret_cast<Shape *>(memory);
   /* Lanes i, i^1 or i, i^2 read the same words. */
-  const int lane = thread % WARP, warp = thread / WARP,
-            col = ((warp & 1) * 4 + ((lane & 1) | ((lane >> 1) & 2))) * 4,
-            row = (warp >> 1) * 8 + (((lane >> 1) & 1) | ((lane >> 2) & 6));
+  const int lane = thread % WARP, warp = thread / WARP, warps_across = Shape::across / 4,
+            col = (warp % warps_across * 4 + ((lane & 1) | ((lane >> 1) & 2))) * 4,
+            row = warp / warps_across * 8 + (((lane >> 1) & 1) | ((lane >> 2) & 6));
   auto load_square = [&](int f, Real *to, int to_pitch) {
-    const Source<Real> from = sources[f];
+    constexpr int lines = Shape::threads / words;
+    const Source<Real> source = sources[f];
+    const int line = thread / words, c = thread % words * per_word;
+    const int ld = (int)source.ld;
+    const Real *from = source.data + (int64_t)line * ld + c;
 #pragma unroll
-    for (int x = thread; x < SIDE * row_words; x += Shape::threads) {
-      const int r = x / row_words, c = x % row_words * per_word;
-      mmci_copy_async(to + r * to_pitch + c, from.data + r * from.ld + c);
+    for (int r = 0; r < SIDE; r += lines) {
+      mmci_copy_async(to + (r + line) * to_pitch + c, from);
+      from += lines * ld;
     }
   };
   auto ask = [&](int f) {
@@ -399,39 +416,31 @@ static __device__ __forceinline__ void multiply_squares(unsigned char *memory,
     meanwhile(f);
     const Real *left = shared.products[f & 1] + row * pitch,
                *right = shared.factors[(f - 1) % Shape::ahead] + col;
-    Row sums[height][width / 4] = {};
-#pragma unroll 2
+    Row sums[height] = {};
+#pragma unroll 4
     for (int k = 0; k < SIDE; k += 4) {
       Row x[height];
 #pragma unroll
       for (int i = 0; i < height; i++)
-        x[i] = *reinterpret_cast<const Row *>(left + i * 16 * pitch + k);
+        x[i] = *reinterpret_cast<const Row *>(left + i * down * pitch + k);
 #pragma unroll
-      for (int d = 0; d < 4; d++)
+      for (int d = 0; d < 4; d++) {
+        const Row y = *reinterpret_cast<const Row *>(right + (k + d) * SIDE);
 #pragma unroll
-        for (int g = 0; g < width / 4; g++) {
-          const Row y = *reinterpret_cast<const Row *>(right + (k + d) * SIDE + g * 32);
+        for (int i = 0; i < height; i++)
 #pragma unroll
-          for (int i = 0; i < height; i++)
-#pragma unroll
-            for (int q = 0; q < 4; q++) sums[i][g].v[q] += x[i].v[d] * y.v[q];
-        }
+          for (int q = 0; q < 4; q++) sums[i].v[q] += x[i].v[d] * y.v[q];
+      }
     }
-    if (f < operands - 1) {
-      Real *to = shared.products[(f + 1) & 1] + row * pitch + col;
+    auto put = [&](Real *to, int64_t ld) {
 #pragma unroll
       for (int i = 0; i < height; i++)
-#pragma unroll
-        for (int g = 0; g < width / 4; g++)
-          *reinterpret_cast<Row *>(to + i * 16 * pitch + g * 32) = sums[i][g];
-    } else {
-      Real *to = result.to + row * result.ld + col;
-#pragma unroll
-      for (int i = 0; i < height; i++)
-#pragma unroll
-        for (int g = 0; g < width / 4; g++)
-          *reinterpret_cast<Row *>(to + i * 16 * result.ld + g * 32) = sums[i][g];
-    }
+        *reinterpret_cast<Row *>(to + (row + i * down) * ld + col) = sums[i];
+    };
+    if (f < operands - 1)
+      put(shared.products[(f + 1) & 1], pitch);
+    else
+      put(result.to, result.ld);
   }
   mmci_copy_async_commit();
   mmci_copy_async_wait<0>();
@@ -474,8 +483,13 @@ static __device__ __forceinline__ void multiply_piece(unsigned char *memory,
 #undef ROWS
   unsigned char *mine = memory + (size_t)group * (size_t)task.group_elements * sizeof(Real);
   if constexpr (EVEN) {
-    if (threads == SquaresShape<Real, SIDE>::threads && piece.rows == SIDE) {
-      multiply_squares<Real, SIDE>(mine, sources, piece.operands, group, thread, result, meanwhile);
+    if (piece.rows == SIDE && threads >= THREADS / 2) {
+      if (threads == THREADS)
+        multiply_squares<Real, SIDE, THREADS>(mine, sources, piece.operands, group, thread, result,
+                                              meanwhile);
+      else
+        multiply_squares<Real, SIDE, THREADS / 2>(mine, sources, piece.operands, group, thread,
+                                                  result, meanwhile);
       return;
     }
   }
@@ -527,24 +541,28 @@ __global__ void __launch_bounds__(THREADS, 1)
   }
   __syncthreads();
   for (int turn = 0; drawn[turn] < call.tasks_count; turn ^= 1) {
-    const unsigned char *record = memory + turn * call.record_bytes;
+    unsigned char *record = memory + turn * call.record_bytes;
     const mmci_spine_task task = *reinterpret_cast<const mmci_spine_task *>(record);
-    const int threads = THREADS / task.groups, group = (int)threadIdx.x / threads,
-              thread = (int)threadIdx.x % threads;
+    const int threads = THREADS >> task.split, group = ((int)threadIdx.x << task.split) / THREADS,
+              thread = (int)threadIdx.x & (threads - 1);
     if (group < task.pieces) {
       record += sizeof task + group * task.piece_bytes;
       const mmci_spine_piece piece = *reinterpret_cast<const mmci_spine_piece *>(record);
-      const mmci_spine_operand *list =
-          reinterpret_cast<const mmci_spine_operand *>(record + sizeof piece);
+      mmci_spine_operand *list = reinterpret_cast<mmci_spine_operand *>(record + sizeof piece);
       const mmci_spine_wait *waits =
           reinterpret_cast<const mmci_spine_wait *>(list + piece.operands);
-      if (piece.waits > 0) {
-        for (int w = thread; w < piece.waits; w += threads) {
-          const unsigned goal = launches * (unsigned)waits[w].pieces;
-          while ((int)(mmci_acquire(call.counters + waits[w].counter) - goal) < 0) continue;
-        }
-        mmci_group_wait(group, threads);
+      for (int f = thread; f < piece.operands; f += threads) {
+        const int source = list[f].source;
+        if (list[f].data == nullptr)
+          list[f].data = call.base != nullptr    ? call.base + source * call.step
+                         : call.table != nullptr ? call.table[source]
+                                                 : addresses.at[source];
       }
+      for (int w = thread; w < piece.waits; w += threads) {
+        const unsigned goal = launches * (unsigned)waits[w].pieces;
+        while ((int)(mmci_acquire(call.counters + waits[w].counter) - goal) < 0) continue;
+      }
+      mmci_group_wait(group, threads);
       /* The next task is drawn once all blocks must have drawn theirs, and its record asked for
        * when the ticket must be there: the pieces' own copies bring it. */
       const int asked = piece.operands - 1 < 3 ? piece.operands - 1 : 3;
@@ -555,7 +573,7 @@ __global__ void __launch_bounds__(THREADS, 1)
       };
       Real *to = static_cast<Real *>(piece.to != nullptr ? piece.to : call.c);
       const Result<Real> result = {to + piece.row * piece.ld, piece.ld, piece.rows};
-      const Recorded<Real> sources = {list, call, addresses.at};
+      const Recorded<Real> sources = {list};
       multiply_piece<Real, SIDE, EVEN>(memory + 2 * call.record_bytes, task, piece, call.depth,
                                        sources, group, thread, threads, result, meanwhile);
       mmci_group_wait(group, threads);

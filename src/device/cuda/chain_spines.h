@@ -18,7 +18,7 @@ enum {
 
 /* An operand of a spine, rows x cols. */
 typedef struct mmci_spine_operand {
-  const void *data; /* NULL: operand number source, at an address of the caller's */
+  alignas(16) const void *data; /* NULL: operand number source, at an address of the caller's */
   int64_t ld;
   int32_t source;
   int16_t rows, cols;
@@ -39,11 +39,11 @@ typedef struct mmci_spine_piece {
   int16_t row, rows;
 } mmci_spine_piece;
 
-/* Pieces that one block takes together: side by side, threads / groups each. It heads a record of
+/* Pieces that one block takes together: side by side, threads >> split each. It heads a record of
  * all that a block must know: for each piece, piece_bytes apart, the piece, its operands, its
  * waits. */
 typedef struct mmci_spine_task {
-  int32_t pieces, groups;
+  int32_t pieces, split;
   int32_t group_elements; /* of each group's shared memory; 0: few rows, one group */
   int32_t piece_bytes;
 } mmci_spine_task;
@@ -86,7 +86,8 @@ typedef struct mmci_spines_facts {
 } mmci_spines_facts;
 
 /* Which kernel: dtype MMC_F32 or MMC_F64, side 32, 64 or 128. Even, of side 32 or 64: all matrices
- * are squares of that side, none transposed, rows and addresses in whole 16-byte words. */
+ * are squares of that side, none transposed, rows and addresses in whole 16-byte words, rows so
+ * near that 32 bits count the elements of a matrix. */
 typedef struct mmci_spines_kind {
   mmc_dtype dtype;
   int side;
