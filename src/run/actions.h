@@ -4,9 +4,9 @@
 
 #include "cost/recipe.h"
 #include "device/device.h"
+#include "device/padding.h"
 #include "plan/plan.h"
 #include "run/group_call.h"
-#include "device/padding.h"
 
 /* Where a factor is read from. When the form says gathered, data is the device's table of addresses
  * and addresses the host's. */
