@@ -55,6 +55,13 @@ static mmc_status prepare_chains(scene *s, mmci_error *error) {
   return MMC_OK;
 }
 
+/* The first of the variants that is a product by large tiles, or 0. */
+static int first_tee(const scene *s, mmci_gemm gemm) {
+  for (gemm.variant = 1; gemm.variant < 100; gemm.variant++)
+    if (strncmp(s->ops->kernel_name(s->device, &gemm), "tee", 3) == 0) return gemm.variant;
+  return 0;
+}
+
 static mmc_status prepare(scene *s, mmci_error *error) {
   mmci_gemm gemm = {.dtype = MMC_F32, .m = SIZE, .k = DEPTH, .n = SIZE, .ldc = SIZE};
   char text[256];
@@ -70,7 +77,8 @@ static mmc_status prepare(scene *s, mmci_error *error) {
     STEP(s->ops->prepare(s->device, &gemm, &s->kernels[1], error));
   }
   /* One by large tiles, which copies A and adds shares of a tile. */
-  gemm.variant = 16;
+  gemm.variant = first_tee(s, gemm);
+  if (gemm.variant == 0) return mmci_fail(error, MMC_E_UNSUPPORTED, "expected a product by tiles");
   STEP(s->ops->prepare(s->device, &gemm, &s->kernels[3], error));
   /* A product of the plain kernel: C += conj(A) B, 100 x 100. */
   gemm = (mmci_gemm){.dtype = MMC_C64, .m = 100, .k = 100, .n = 100, .ldc = 100};
@@ -106,6 +114,8 @@ static mmc_status multiply(scene *s, mmci_error *error) {
     STEP(s->ops->chain_enqueue(s->queue, s->chains[t], chain, s->b, error));
   STEP(async->event_record(s->queue, s->event, error));
   STEP(async->event_wait(s->other, s->event, error));
+  const mmci_resizing resized = {s->c, s->b, SIZE, SIZE, SIZE, SIZE - 1, SIZE - 1, SIZE};
+  STEP(async->resize(s->other, MMC_F32, &resized, 1, error));
   STEP(async->copy(s->other, MMC_F32, SIZE, SIZE, s->c, &form, s->b, SIZE, false, error));
   STEP(s->ops->sync(s->other, error));
   (void)async->is_capturing(s->device, NULL);

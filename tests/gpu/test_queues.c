@@ -677,7 +677,8 @@ static void test_many(const target *on, mmci_queue *queue, mmci_queue *other, in
   }
   if (status == MMC_OK) status = on->ops->sync(queue, &error);
   if (status == MMC_OK) status = async->memory(on->device, &after, &total, &error);
-  if (expect_ok(status, &error, "many queues and graphs"))
+  /* Small shapes are run beside other tests, by a tool that sees what is left itself. */
+  if (expect_ok(status, &error, "many queues and graphs") && !on->small)
     expect(after + (uint64_t)(64 * MIB) > before, "many queues and graphs leave no memory taken");
   on->ops->dealloc(on->device, away);
   doubling_destroy(&d, on);
