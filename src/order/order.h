@@ -117,7 +117,7 @@ mmc_status mmci_order_solve(const char *solver, const mmci_order_problem *proble
 
 /* A tree in which few products wait for one another: every run of four or more factors whose dims
  * are within a quarter of each other is cut into so many segments, those are multiplied from left
- * to right, and their results two and two (with more segments than factors: a balanced tree); the
+ * to right, and their results four and four (with more segments than factors: a balanced tree); the
  * results of runs and the other factors in the order of fewest multiplications. *found: whether
  * there is a run; else there is no tree. Multiplications alone: the problem's price is not looked
  * at. O(n log n). Returns E_NOMEM, E_OVERFLOW. */

@@ -3,8 +3,10 @@
 #include "base/alloc.h"
 #include "order/order.h"
 
-/* Dims of a run are within a quarter of each other; shorter runs are not worth it. */
-enum { LEAST_FACTORS = 4 };
+enum {
+  LEAST_FACTORS = 4, /* of a run, whose dims are within a quarter of each other */
+  TOGETHER = 4       /* results that are multiplied from left to right */
+};
 
 typedef struct wide {
   int32_t n, segments;
@@ -42,12 +44,17 @@ static int32_t find_runs(const int64_t *dims, wide *w) {
   return count;
 }
 
-/* Segments from left to right, their results two and two. */
+/* Segments from left to right, their results four and four in the same way: to hand a result over
+ * takes as long as a product or two. Without segments two and two, for the least depth. */
 static int32_t split_run(const wide *w, int32_t i, int32_t j) {
   int32_t factors = w->run_end[i] - w->run_begin[i];
   int32_t length = (factors - 1) / w->segments + 1;
   int32_t segments = (j - i + length - 1) / length;
-  return segments == 1 ? j - 1 : i + (segments + 1) / 2 * length;
+  if (segments == 1) return j - 1;
+  if (length == 1) return i + (segments + 1) / 2;
+  int32_t together = 1; /* the largest power that is less than all */
+  while (together <= (segments - 1) / TOGETHER) together *= TOGETHER;
+  return i + (segments - 1) / together * together * length;
 }
 
 static int32_t split(void *user, int32_t i, int32_t j) {
