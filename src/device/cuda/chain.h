@@ -145,9 +145,9 @@ mmc_status mmci_equal_launch(cudaStream_t stream, const mmci_chain_limits *limit
  * another spine. Its rows are independent of each other, so a spine may be cut into pieces of rows;
  * a piece waits until the spines that it reads are whole. Any tree is cut into spines. What runs
  * well has few levels: a single spine from left to right; or, of n equal factors, runs that are
- * combined in runs and so on, about two for every multiprocessor first, then a quarter as many, and
- * a quarter of those: 264, 33 and 8 of 1000 on 132. A balanced tree takes half as long again, its
- * levels being ten. */
+ * combined in runs and so on, one for every multiprocessor first, then a quarter as many, and fewer
+ * still: 132, 33 and 5 of 1000 on 132. Trees of twos take a quarter as long again and more, their
+ * levels being eight or ten. */
 typedef struct mmci_spines mmci_spines;
 
 /* Whether the chain is one for that way, and whether it is one chain large enough to gain. */
