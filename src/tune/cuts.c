@@ -98,9 +98,11 @@ void mmci_cuts_expect(mmci_tuner *tuner, const mmci_array *array, int64_t most) 
   if (array != NULL) {
     (void)find_promises(tuner, array, &promises, &count, &work, &ignored);
   } else {
-    double mean = (double)most / log(fmax(3, (double)most));
-    int cuts = isfinite(mmci_tuner_left_s(tuner)) ? MOST_CUTS : MOST_UNHURRIED;
-    mmci_work_add(&work, MMCI_ASK_COMPARE, cuts, mean * mean * mean);
+    /* With a budget sizes are evenly spaced, beside the small ones. */
+    const bool hurried = isfinite(mmci_tuner_left_s(tuner));
+    const double mean = (double)most / (hurried ? 2.5 : log(fmax(3, (double)most)));
+    mmci_work_add(&work, MMCI_ASK_COMPARE, hurried ? MOST_CUTS : MOST_UNHURRIED,
+                  mean * mean * mean);
   }
   free(promises);
   *mmci_tuner_expected(tuner, MMCI_STAGE_CUTS) = work;
