@@ -110,13 +110,34 @@ static view view_of(const mmci_array *array) {
   return (view){.array = array, .strides = {array->grid[1].count * columns, columns, 1}};
 }
 
-static double interpolated(const view *v, const place p[3]) {
-  double corners[8];
+static void find_corners(const view *v, const place p[3], double corners[8]) {
   for (int c = 0; c < 8; c++) {
     int64_t at = 0;
     for (int i = 0; i < 3; i++) at += v->strides[i] * (c >> i & 1 ? p[i].next : p[i].at);
     corners[c] = v->array->seconds[at];
   }
+}
+
+/* What the size takes at the best efficiency of its corners: where the time leaps between grid
+ * values, it may lie before the leap or behind. */
+static double least_seconds(const view *v, const place p[3]) {
+  double corners[8], least = (double)INFINITY;
+  find_corners(v, p, corners);
+  for (int c = 0; c < 8; c++) {
+    double larger = 1; /* than the corner */
+    for (int i = 0; i < 3; i++) {
+      const int64_t *values = v->array->grid[i].values;
+      double at = (double)values[p[i].at], next = (double)values[p[i].next];
+      larger *= between(at, next, p[i].share) / (c >> i & 1 ? next : at);
+    }
+    least = fmin(least, corners[c] * larger);
+  }
+  return least;
+}
+
+static double interpolated(const view *v, const place p[3]) {
+  double corners[8];
+  find_corners(v, p, corners);
   for (int i = 2, count = 4; i >= 0; i--, count /= 2)
     for (int c = 0; c < count; c++)
       corners[c] = between(corners[c], corners[c + count], p[i].share);
@@ -194,12 +215,13 @@ bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
   if (!find_places(array, m, k, n, p)) return false;
   view v = view_of(array);
   double line[MMCI_ARRAY_VALUES], plain_s = interpolated(&v, p);
+  double least_s = fmin(plain_s, least_seconds(&v, p));
   bool on_grid = !(p[0].share > 0) && !(p[1].share > 0) && !(p[2].share > 0);
-  cut best = {.axis = MMCI_PIECE, .seconds = plain_s};
+  cut best = {.axis = MMCI_PIECE, .seconds = least_s};
   time_line(&v, p, 0, line);
-  best_on_line(array, line, MMCI_AXIS_M, m, plain_s, on_grid, &best);
+  best_on_line(array, line, MMCI_AXIS_M, m, least_s, on_grid, &best);
   time_line(&v, p, 2, line);
-  best_on_line(array, line, MMCI_AXIS_N, n, plain_s, on_grid, &best);
+  best_on_line(array, line, MMCI_AXIS_N, n, least_s, on_grid, &best);
 
   mmci_recipe plain = mmci_recipe_whole(0);
   *choice = (mmci_choice){.recipe = plain,

@@ -8,7 +8,8 @@
  *
  * Interpolation: a size is rounded up to a multiple of the step, and between grid values that are
  * several steps apart the time is linear in each direction. On a ladder whose grid has every step
- * that is exact. */
+ * that is exact. Where a cut is in question, the whole is taken to be as efficient as the best of
+ * the grid values around it. */
 #ifndef MMCI_EFFICIENCY_H
 #define MMCI_EFFICIENCY_H
 
