@@ -44,9 +44,9 @@ static const double point_price = 3;
 static const double second_sight = 2;
 /* Of the budget, at most, for asking again. */
 static const double most_later = 0.25;
-/* What a piece more must gain, in least gains, so that of recipes that noise alone tells apart the
- * one with fewer pieces is taken. */
-static const double piece_price = 0.1;
+/* What a piece more must gain, in least gains: of recipes that noise alone tells apart the one with
+ * fewer pieces is taken, and many small calls suffer most from what else a machine does. */
+static const double piece_price = 0.3;
 
 typedef struct candidate {
   mmci_recipe recipe;
@@ -545,6 +545,7 @@ static mmc_status compare(search *s) {
     if (!is_worth_it(s->tuner, &measured)) continue;
     finalist.worth = measured.gain.value - piece_price * s->options->least_gain *
                                                (mmci_recipe_count(&finalist.recipe) - 1);
+    if (!(finalist.worth >= 1 + s->options->least_gain)) continue;
     finalist.compared = measured;
     s->candidates[kept++] = finalist;
   }
