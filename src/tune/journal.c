@@ -150,7 +150,7 @@ static mmc_status keep_joules(const mmci_wisdom_journal *journal, mmci_wisdom_pr
   return MMC_OK;
 }
 
-static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *choice, bool last,
+static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                          mmci_error *error) {
   const mmci_wisdom_journal *journal = user;
   mmci_wisdom_key key;
@@ -168,9 +168,13 @@ static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *c
                                  .source = "measured",
                                  .measured_at = now()};
   mmc_status status = keep_joules(journal, &product, error);
-  if (status == MMC_OK) status = put_product(journal, &product, error);
-  if (status != MMC_OK || journal->chosen == NULL || !last) return status;
-  return journal->chosen(journal->user, gemm, choice, error);
+  return status == MMC_OK ? put_product(journal, &product, error) : status;
+}
+
+static mmc_status decided(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+                          mmci_error *error) {
+  const mmci_wisdom_journal *journal = user;
+  return journal->chosen != NULL ? journal->chosen(journal->user, gemm, choice, error) : MMC_OK;
 }
 
 /* The greatest that an estimate is off by. */
@@ -256,8 +260,12 @@ static mmc_status keep_time(void *user, const mmci_device_chain *call, const mmc
 }
 
 mmci_journal mmci_journal_of(mmci_wisdom_journal *journal) {
-  return (mmci_journal){
-      .user = journal, .recall = recall, .record = record, .choose = choose, .time = keep_time};
+  return (mmci_journal){.user = journal,
+                        .recall = recall,
+                        .record = record,
+                        .choose = choose,
+                        .decided = decided,
+                        .time = keep_time};
 }
 
 /* The margins go first: without them an array is not used. */

@@ -716,20 +716,25 @@ static mmc_status ask_all_later(mmci_tuner *tuner, const mmci_gemm *gemms, int64
   return status;
 }
 
-static mmc_status tell(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_choice *choice,
-                       bool last, mmci_error *error) {
+static mmc_status keep(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_choice *choice,
+                       mmci_error *error) {
   const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
-  return journal->choose != NULL ? journal->choose(journal->user, gemm, choice, last, error)
-                                 : MMC_OK;
+  return journal->choose != NULL ? journal->choose(journal->user, gemm, choice, error) : MMC_OK;
 }
 
-/* Whatever else has failed, of which error tells then. */
+/* Tells all, and keeps those that are not as they were at first, of which that is their gain.
+ * Whatever else has failed, of which error tells then. */
 static mmc_status tell_all(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
-                           const mmci_choice *choices, mmc_status so_far, mmci_error *error) {
-  mmci_error ignored;
+                           const mmci_choice *choices, const double *first, mmc_status so_far,
+                           mmci_error *error) {
+  const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
+  mmci_error ignored, *told = so_far == MMC_OK ? error : &ignored;
   mmc_status status = MMC_OK;
-  for (int64_t g = 0; status == MMC_OK && g < count; g++)
-    status = tell(tuner, &gemms[g], &choices[g], true, so_far == MMC_OK ? error : &ignored);
+  for (int64_t g = 0; status == MMC_OK && g < count; g++) {
+    if (choices[g].gain.value != first[g]) status = keep(tuner, &gemms[g], &choices[g], told);
+    if (status == MMC_OK && journal->decided != NULL)
+      status = journal->decided(journal->user, &gemms[g], &choices[g], told);
+  }
   return so_far == MMC_OK ? status : so_far;
 }
 
@@ -771,6 +776,8 @@ mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci
   for (int64_t g = 0; g < count; g++)
     if (gemms[g].variant != 0)
       return mmci_fail(error, MMC_E_ARG, "product: expected variant 0, got %d", gemms[g].variant);
+  double *first = mmci_alloc_array((size_t)count + 1, sizeof *first);
+  if (first == NULL) return mmci_fail_nomem(error, ((uint64_t)count + 1) * sizeof *first);
   expect_set(tuner, gemms, given != NULL, count);
   mmci_work *others = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS), rest = *others;
   mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_LATER);
@@ -788,14 +795,17 @@ mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci
     status = tune_one(tuner, &gemms[g], recipe, share_s, &choices[g], error);
     if (status != MMC_OK) break;
     ++*decided;
-    status = tell(tuner, &gemms[g], &choices[g], false, error); /* it may be killed */
+    first[g] = choices[g].gain.value;
+    status = keep(tuner, &gemms[g], &choices[g], error); /* it may be killed */
     mmci_work again = work_of_later(&gemms[g]);
     if (mmci_recipe_is_plain(&choices[g].recipe)) mmci_work_join(later, &again, -1);
     first_s = (first_s + mmci_tuner_work_s(tuner, &one)) / 2;
     took_s = (took_s + mmci_tuner_done_s(tuner) - began_s) / 2;
   }
   if (status == MMC_OK) status = ask_all_later(tuner, gemms, count, choices, error);
-  return tell_all(tuner, gemms, *decided, choices, status, error);
+  status = tell_all(tuner, gemms, *decided, choices, first, status, error);
+  free(first);
+  return status;
 }
 
 mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,

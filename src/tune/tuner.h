@@ -55,9 +55,12 @@ typedef struct mmci_journal {
   bool (*recall)(void *user, const char *key, mmci_measured *out);
   mmc_status (*record)(void *user, const char *key, const mmci_measured *measured,
                        mmci_error *error);
-  /* A product is decided; for good when last. */
-  mmc_status (*choose)(void *user, const mmci_gemm *gemm, const mmci_choice *choice, bool last,
+  /* Keeps what was chosen for a product, once more when that has changed. */
+  mmc_status (*choose)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                        mmci_error *error);
+  /* A product is decided for good. */
+  mmc_status (*decided)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+                        mmci_error *error);
   /* What a call takes is known. */
   mmc_status (*time)(void *user, const mmci_device_chain *call, const mmci_estimate *seconds,
                      mmci_error *error);

@@ -14,7 +14,7 @@
 
 static const uint64_t seed = 909;
 
-/* What was told of products, the last word only. */
+/* What was told of products. */
 enum { MOST_TOLD = 8192 };
 static struct told {
   int count, cut;
@@ -22,10 +22,9 @@ static struct told {
   mmci_choice choices[MOST_TOLD];
 } told;
 
-static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *choice, bool last,
-                         mmci_error *error) {
+static mmc_status decided(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+                          mmci_error *error) {
   (void)user, (void)error;
-  if (!last) return MMC_OK;
   assert_true(told.count < MOST_TOLD);
   told.gemms[told.count] = *gemm;
   told.choices[told.count++] = *choice;
@@ -57,7 +56,7 @@ static mmci_array *measured_array(mmci_tuner *tuner, const tiles *t) {
 /* A machine with bad numbers of tiles; what is left of budget_s for cuts is used. */
 static mmc_status tune(synthetic *s, double budget_s, stop *stopping, int64_t *cut) {
   mmci_tune_options options = mmci_tune_defaults();
-  options.journal.choose = choose;
+  options.journal.decided = decided;
   options.budget_s = budget_s;
   if (stopping != NULL) {
     options.progress = stops;

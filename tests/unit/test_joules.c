@@ -248,7 +248,7 @@ static void choose_time(fixture *f, const mmci_gemm *gemm, const char *recipe, d
   assert_int_equal(mmci_recipe_parse(recipe, gemm->m, gemm->k, gemm->n, &choice.recipe, &f->error),
                    MMC_OK);
   mmci_journal journal = mmci_journal_of(&f->journal);
-  assert_int_equal(journal.choose(journal.user, gemm, &choice, true, &f->error), MMC_OK);
+  assert_int_equal(journal.choose(journal.user, gemm, &choice, &f->error), MMC_OK);
 }
 
 static void save(fixture *f, const mmci_gemm *gemm, const char *recipe, double fastest_joules) {

@@ -382,10 +382,10 @@ static mmc_status record(void *user, const char *key, const mmci_measured *measu
   return MMC_OK;
 }
 
-static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *choice, bool last,
-                         mmci_error *error) {
+static mmc_status decided(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+                          mmci_error *error) {
   (void)gemm, (void)choice, (void)error;
-  ((journal *)user)->choices += last;
+  ((journal *)user)->choices++;
   return MMC_OK;
 }
 
@@ -399,7 +399,7 @@ static journal pages;
 static mmci_tune_options journal_options(void) {
   mmci_tune_options options = mmci_tune_defaults();
   options.journal =
-      (mmci_journal){.user = &pages, .recall = recall, .record = record, .choose = choose};
+      (mmci_journal){.user = &pages, .recall = recall, .record = record, .decided = decided};
   return options;
 }
 
