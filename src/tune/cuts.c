@@ -63,17 +63,34 @@ static mmci_work work_of(const promise *p) {
   return work;
 }
 
-/* How many of the first there is time for, and what they take. */
-static int64_t fitting(const mmci_tuner *tuner, const promise *promises, int64_t count,
-                       mmci_work *work) {
+static mmci_gemm product_of(const mmci_array *array, const promise *p) {
+  const mmci_gemm *like = &array->like;
+  mmc_op op_a, op_b;
+  mmci_form_op(&like->a, &op_a);
+  mmci_form_op(&like->b, &op_b);
+  return mmci_gemm_tight(like->dtype, like->precision, p->size[0], p->size[1], p->size[2], op_a,
+                         op_b);
+}
+
+static bool is_known(const mmci_tuner *tuner, const mmci_array *array, const promise *p) {
+  const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
+  const mmci_gemm gemm = product_of(array, p);
+  return journal->known != NULL && journal->known(journal->user, &gemm);
+}
+
+/* Leaves the first that are not known yet, as many as there is time for; what they take. */
+static int64_t fitting(const mmci_tuner *tuner, const mmci_array *array, promise *promises,
+                       int64_t count, mmci_work *work) {
   double left_s = mmci_tuner_left_s(tuner);
   int64_t most = isfinite(left_s) ? MOST_CUTS : MOST_UNHURRIED, fit = 0;
   *work = (mmci_work){0};
-  for (; fit < count && fit < most; fit++) {
-    mmci_work one = work_of(&promises[fit]), all = *work;
+  for (int64_t p = 0; p < count && fit < most; p++) {
+    if (is_known(tuner, array, &promises[p])) continue;
+    mmci_work one = work_of(&promises[p]), all = *work;
     mmci_work_join(&all, &one, 1);
     if (mmci_tuner_work_s(tuner, &all) > planned_share * left_s) break;
     *work = all;
+    promises[fit++] = promises[p];
   }
   return fit;
 }
@@ -85,7 +102,7 @@ static mmc_status find_promises(const mmci_tuner *tuner, const mmci_array *array
   const size_t all = (size_t)mmci_array_count(array);
   promise *promises = mmci_alloc_array(all, sizeof *promises);
   if (promises == NULL) return mmci_fail_nomem(error, all * sizeof *promises);
-  *count = fitting(tuner, promises, list_promises(&open, promises), work);
+  *count = fitting(tuner, array, promises, list_promises(&open, promises), work);
   *out = promises;
   return MMC_OK;
 }
@@ -126,13 +143,9 @@ mmc_status mmci_tune_cuts(mmci_tuner *tuner, const mmci_array *array, int64_t *c
   const mmci_array open = trusting(tuner, array);
   for (int64_t p = 0; status == MMC_OK && p < count; p++) {
     const int64_t *size = promises[p].size;
-    mmc_op op_a, op_b;
-    mmci_form_op(&array->like.a, &op_a);
-    mmci_form_op(&array->like.b, &op_b);
-    gemms[p] = mmci_gemm_tight(array->like.dtype, array->like.precision, size[0], size[1], size[2],
-                               op_a, op_b);
     mmci_choice choice;
     (void)mmci_array_choose(&open, size[0], size[1], size[2], &choice);
+    gemms[p] = product_of(array, &promises[p]);
     recipes[p] = choice.recipe;
   }
   if (status == MMC_OK)

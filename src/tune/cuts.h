@@ -15,8 +15,9 @@
 void mmci_cuts_expect(mmci_tuner *tuner, const mmci_array *array, int64_t most);
 
 /* Decides as many of the array's sizes as the budget is thought to allow, at most 4096; without one
- * 64. *cut: of how many a cut was chosen. A budget that ends meanwhile is no failure. Returns:
- * E_INTERRUPTED (progress), E_NOMEM, and what mmci_tuner_ask() does. */
+ * 64. Sizes for which a choice is kept are left out. *cut: of how many a cut was chosen. A budget
+ * that ends meanwhile is no failure. Returns: E_INTERRUPTED (progress), E_NOMEM, and what
+ * mmci_tuner_ask() does. */
 mmc_status mmci_tune_cuts(mmci_tuner *tuner, const mmci_array *array, int64_t *cut,
                           mmci_error *error);
 

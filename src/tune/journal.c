@@ -259,11 +259,19 @@ static mmc_status keep_time(void *user, const mmci_device_chain *call, const mmc
   return journal->timed(journal->user, name, seconds, error);
 }
 
+static bool known(void *user, const mmci_gemm *gemm) {
+  mmci_recipe recipe;
+  mmci_error ignored;
+  bool found;
+  return mmci_journal_fastest(user, gemm, &found, &recipe, &ignored) == MMC_OK && found;
+}
+
 mmci_journal mmci_journal_of(mmci_wisdom_journal *journal) {
   return (mmci_journal){.user = journal,
                         .recall = recall,
                         .record = record,
                         .choose = choose,
+                        .known = known,
                         .decided = decided,
                         .time = keep_time};
 }

@@ -58,6 +58,8 @@ typedef struct mmci_journal {
   /* Keeps what was chosen for a product, once more when that has changed. */
   mmc_status (*choose)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                        mmci_error *error);
+  /* Whether a choice is kept: what knows fewer candidates leaves it. */
+  bool (*known)(void *user, const mmci_gemm *gemm);
   /* A product is decided for good. */
   mmc_status (*decided)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                         mmci_error *error);

@@ -32,6 +32,13 @@ static mmc_status decided(void *user, const mmci_gemm *gemm, const mmci_choice *
   return MMC_OK;
 }
 
+static bool knows_even; /* what has an even number of rows */
+
+static bool even_is_known(void *user, const mmci_gemm *gemm) {
+  (void)user;
+  return knows_even && gemm->m % 2 == 0;
+}
+
 typedef struct stop {
   int64_t calls, at;
 } stop;
@@ -57,6 +64,7 @@ static mmci_array *measured_array(mmci_tuner *tuner, const tiles *t) {
 static mmc_status tune(synthetic *s, double budget_s, stop *stopping, int64_t *cut) {
   mmci_tune_options options = mmci_tune_defaults();
   options.journal.decided = decided;
+  options.journal.known = even_is_known;
   options.budget_s = budget_s;
   if (stopping != NULL) {
     options.progress = stops;
@@ -149,6 +157,25 @@ static void budgets(void **state) {
   assert_true(more >= 5);
 }
 
+/* What a search has chosen, which has more candidates, stays. */
+static void what_is_known_is_left(void **state) {
+  (void)state;
+  uint64_t random = seed + 4;
+  int odd = 0;
+  for (int round = 0; round < 10; round++) {
+    tiles t = random_tiles(&random, 0.3);
+    t.step[0] = 1;
+    synthetic s = {.seconds = tiled_seconds, .user = &t, .random = random_bits(&random)};
+    int64_t cut;
+    knows_even = true;
+    assert_int_equal(tune(&s, (double)INFINITY, NULL, &cut), MMC_OK);
+    knows_even = false;
+    for (int i = 0; i < told.count; i++) assert_int_equal(told.gemms[i].m % 2, 1);
+    odd += told.count;
+  }
+  assert_true(odd > 50);
+}
+
 static void stopped(void **state) {
   (void)state;
   uint64_t random = seed + 3;
@@ -166,6 +193,7 @@ int main(void) {
       cmocka_unit_test(promises_are_proven),
       cmocka_unit_test(luck_is_not_chosen),
       cmocka_unit_test(budgets),
+      cmocka_unit_test(what_is_known_is_left),
       cmocka_unit_test(stopped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
