@@ -41,6 +41,7 @@ static const series all_series[] = {
     {"f32-random", false, MMC_F32, MMCI_NATIVE, 0, 0, 0, 0, 60},
     {"tf32-random", false, MMC_F32, MMCI_FAST, 0, 0, 0, 0, 60},
     {"bf16-random", false, MMC_BF16, MMCI_NATIVE, 0, 0, 0, 0, 60},
+    {"f64-random", false, MMC_F64, MMCI_NATIVE, 0, 0, 0, 0, 60},
     {"f32-patent", false, MMC_F32, MMCI_NATIVE, 256, 3072, 2048, 1, 2048},
     {"tf32-patent", false, MMC_F32, MMCI_FAST, 256, 3072, 2048, 1, 2048},
 };

@@ -11,7 +11,7 @@
 #include "gpu_test.h"
 
 /* Matrices that take more than one slot of what transfers go through. */
-enum { SIZE = 1500, DEPTH = 8, CHAINS = 3, BYTES = SIZE * SIZE * 4, LONGEST_S = 500 };
+enum { SIZE = 1500, DEPTH = 8, CHAINS = 3, KERNELS = 5, BYTES = SIZE * SIZE * 4, LONGEST_S = 500 };
 
 typedef int (*fault_at_fn)(int call);
 
@@ -20,7 +20,7 @@ typedef struct scene {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_queue *queue, *other;
-  mmci_kernel *kernels[4];
+  mmci_kernel *kernels[KERNELS];
   mmci_chain_kernel *chains[CHAINS];
   void *a, *b, *c, *pinned;
   mmci_event *event, *timers[2];
@@ -55,11 +55,13 @@ static mmc_status prepare_chains(scene *s, mmci_error *error) {
   return MMC_OK;
 }
 
-/* The first of the variants that is a product by large tiles, or 0. */
-static int first_tee(const scene *s, mmci_gemm gemm) {
+/* The product by the first of the variants whose name begins so. */
+static mmc_status prepare_named(const scene *s, mmci_gemm gemm, const char *name, mmci_kernel **out,
+                                mmci_error *error) {
   for (gemm.variant = 1; gemm.variant < 100; gemm.variant++)
-    if (strncmp(s->ops->kernel_name(s->device, &gemm), "tee", 3) == 0) return gemm.variant;
-  return 0;
+    if (strncmp(s->ops->kernel_name(s->device, &gemm), name, strlen(name)) == 0)
+      return s->ops->prepare(s->device, &gemm, out, error);
+  return mmci_fail(error, MMC_E_UNSUPPORTED, "expected a product by %s", name);
 }
 
 static mmc_status prepare(scene *s, mmci_error *error) {
@@ -76,10 +78,9 @@ static mmc_status prepare(scene *s, mmci_error *error) {
     gemm.variant = 1;
     STEP(s->ops->prepare(s->device, &gemm, &s->kernels[1], error));
   }
-  /* One by large tiles, which copies A and adds shares of a tile. */
-  gemm.variant = first_tee(s, gemm);
-  if (gemm.variant == 0) return mmci_fail(error, MMC_E_UNSUPPORTED, "expected a product by tiles");
-  STEP(s->ops->prepare(s->device, &gemm, &s->kernels[3], error));
+  /* By large tiles it copies A and adds shares of a tile. */
+  STEP(prepare_named(s, gemm, "tee", &s->kernels[3], error));
+  STEP(prepare_named(s, gemm, "sliced", &s->kernels[4], error));
   /* A product of the plain kernel: C += conj(A) B, 100 x 100. */
   gemm = (mmci_gemm){.dtype = MMC_C64, .m = 100, .k = 100, .n = 100, .ldc = 100};
   gemm.a = (mmci_form){.ld = 100, .conj = true};
@@ -107,6 +108,7 @@ static mmc_status multiply(scene *s, mmci_error *error) {
   if (s->kernels[1] != NULL)
     STEP(s->ops->enqueue(s->queue, s->kernels[1], s->a, s->a, s->c, error));
   STEP(s->ops->enqueue(s->queue, s->kernels[3], s->a, s->a, s->c, error));
+  STEP(s->ops->enqueue(s->queue, s->kernels[4], s->a, s->a, s->c, error));
   STEP(s->ops->enqueue(s->queue, s->kernels[2], s->a, s->a, s->b, error));
   STEP(s->ops->enqueue(s->queue, s->kernels[0], s->a, s->a, s->c, error));
   const void *chain[] = {s->a, s->a, s->a};
@@ -138,7 +140,7 @@ static void take_apart(scene *s) {
   s->ops->async->graph_destroy(s->graph);
   s->ops->async->event_destroy(s->event);
   for (int t = 0; t < 2; t++) s->ops->async->event_destroy(s->timers[t]);
-  for (int t = 0; t < 4; t++) s->ops->release(s->kernels[t]);
+  for (int t = 0; t < KERNELS; t++) s->ops->release(s->kernels[t]);
   for (int t = 0; t < CHAINS; t++) s->ops->chain_release(s->chains[t]);
   s->ops->queue_close(s->other);
   s->ops->queue_close(s->queue);

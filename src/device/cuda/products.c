@@ -2,9 +2,10 @@
  *
  * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
- * the algorithms that cuBLASLt proposes, 1 to 24, and the ways of tee.h, from 25 on. A batch is one
- * strided call, without variants. Faithful f32 products that are large enough go to faithful.c as
- * variant 0. What cuBLAS cannot say goes to products_plain.cu. */
+ * the algorithms that cuBLASLt proposes, 1 to 24, the ways of tee.h, from 25 on, and those of
+ * sliced.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products that
+ * are large enough go to faithful.c as variant 0. What cuBLAS cannot say goes to products_plain.cu.
+ */
 #include <stdint.h>
 #include <string.h>
 
@@ -12,16 +13,28 @@
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/faithful.h"
+#include "device/cuda/sliced.h"
 #include "device/cuda/tee.h"
 
 enum {
   VARIANTS_MAX = 24,
   FIRST_TEE = VARIANTS_MAX + 1, /* variants are numbers that records keep */
+  FIRST_SLICED = FIRST_TEE + 6,
   VECTOR_BYTES = 16, /* cuBLASLt's algorithms are asked for with addresses that are multiples */
   HOPPER = 9,
 };
 
-typedef enum way { NOTHING, ZEROS, PLAIN, CUBLAS_BATCH, CUBLAS, CUBLASLT, FAITHFUL, TEE } way;
+typedef enum way {
+  NOTHING,
+  ZEROS,
+  PLAIN,
+  CUBLAS_BATCH,
+  CUBLAS,
+  CUBLASLT,
+  FAITHFUL,
+  TEE,
+  SLICED
+} way;
 
 typedef struct arithmetic {
   cudaDataType_t type, scale;
@@ -73,6 +86,7 @@ struct mmci_kernel {
   lt_product lt;           /* CUBLASLT */
   mmci_faithful *faithful; /* FAITHFUL */
   mmci_tee *tee;           /* TEE */
+  mmci_sliced sliced;      /* SLICED */
 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -108,7 +122,8 @@ static bool is_batch(const mmci_gemm *gemm) {
 
 static way way_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
   if (is_batch(gemm)) return CUBLAS_BATCH;
-  if (gemm->variant != 0) return gemm->variant < FIRST_TEE ? CUBLASLT : TEE;
+  if (gemm->variant != 0)
+    return gemm->variant < FIRST_TEE ? CUBLASLT : gemm->variant < FIRST_SLICED ? TEE : SLICED;
   return gemm->precision == MMCI_FAITHFUL && mmci_faithful_supports(&device->properties, gemm) &&
                  mmci_faithful_pays(gemm)
              ? FAITHFUL
@@ -163,6 +178,10 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case TEE:
       if (gemm->variant - FIRST_TEE < mmci_tee_ways(gemm->dtype))
         return mmci_tee_name(gemm->dtype, gemm->variant - FIRST_TEE);
+      break;
+    case SLICED:
+      if (gemm->variant - FIRST_SLICED < mmci_sliced_ways(gemm->dtype))
+        return mmci_sliced_name(gemm->variant - FIRST_SLICED);
       break;
     case CUBLAS:
     case CUBLAS_BATCH:
@@ -282,6 +301,9 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   lt_destroy(device->cublas, &kernel.lt);
   for (int way = 0; way < mmci_tee_ways(gemm->dtype); way++)
     if (mmci_tee_supports(&device->properties, gemm, way)) count = FIRST_TEE + way;
+  if (!mmci_sliced_may_pay(&device->properties, gemm)) return count;
+  for (int way = 0; way < mmci_sliced_ways(gemm->dtype); way++)
+    if (mmci_sliced_supports(&device->properties, gemm, way)) count = FIRST_SLICED + way;
   return count;
 }
 
@@ -324,6 +346,9 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   else if (kernel->way == TEE)
     status =
         mmci_tee_prepare(&device->properties, gemm, gemm->variant - FIRST_TEE, &kernel->tee, error);
+  else if (kernel->way == SLICED)
+    status = mmci_sliced_prepare(&device->properties, gemm, gemm->variant - FIRST_SLICED,
+                                 &kernel->sliced, error);
   if (status == MMC_OK)
     *out = kernel;
   else
@@ -401,6 +426,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
       return mmci_faithful_enqueue(queue->stream, kernel->faithful, a, b, c, error);
     case TEE:
       return mmci_tee_enqueue(kernel->tee, queue->stream, a, b, c, error);
+    case SLICED:
+      return mmci_sliced_enqueue(&kernel->sliced, queue->stream, a, b, c, error);
   }
   return MMC_OK;
 }
