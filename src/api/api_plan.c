@@ -201,9 +201,11 @@ static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options
                                .precision = plan->precision,
                                .notice = mmci_wisdom_pricing_notice(wisdom)};
   const mmci_taker x = {.on = &plan->on, .precision = plan->precision, .wisdom = wisdom};
+  const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(wisdom);
   mmci_group_machine machine;
-  if (mmci_group_machine_of(&x, &pricing, mmci_wisdom_pricing_roofline(wisdom), &machine))
-    request.machine = &machine;
+  if (mmci_group_machine_of(&x, &pricing, roofline, &machine)) request.machine = &machine;
+  const mmci_device_async *async = plan->on.ops->async;
+  if (async != NULL && async->queues > 1) request.shared_flops_per_s = roofline->flops_per_s;
   const char *solver = options->solver != NULL ? options->solver : "auto";
   status = mmci_plan_create_timed(chain, solver, options->memory_limit_bytes, &request, &plan->plan,
                                   error);

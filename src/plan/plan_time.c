@@ -36,6 +36,7 @@ static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
 typedef struct total {
   double seconds;
   double squares, modelled; /* of errors: the sum of squares, and the plain sum */
+  double hidden_s;          /* see find_hidden(); 0 where not asked */
 } total;
 
 /* The products of a plan's steps. */
@@ -70,15 +71,57 @@ static total total_of(const priced_chain *c, const products *mine, const product
   return sum;
 }
 
+/* A step's sub-tree: its time, and what its arithmetic takes of the whole device. */
+typedef struct subtree {
+  double seconds, least_s;
+} subtree;
+
+/* The most that the plan's sub-trees may save by running side by side: no pair takes less time than
+ * either of it, nor than the arithmetic of both. */
+static mmc_status find_hidden(const priced_chain *c, const mmci_plan *plan, double *hidden_s,
+                              mmci_error *error) {
+  const double rate = c->request->shared_flops_per_s;
+  const int32_t n = plan->chain->n;
+  *hidden_s = 0;
+  if (!(rate > 0) || plan->step_count == 0) return MMC_OK;
+  size_t count = (size_t)plan->step_count;
+  subtree *trees = mmci_alloc_array(count, sizeof *trees);
+  if (trees == NULL) return mmci_fail_nomem(error, count * sizeof *trees);
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    const subtree none = {0}, *left = step->left < n ? &none : &trees[step->left - n],
+                  *right = step->right < n ? &none : &trees[step->right - n];
+    mmci_range r = mmci_plan_range(plan, step);
+    mmci_price price;
+    price_product(c, r.first, r.split, r.last, &price);
+    double both_s = left->seconds + right->seconds, least_s = left->least_s + right->least_s;
+    double together_s = fmin(both_s, fmax(fmax(left->seconds, right->seconds), least_s));
+    *hidden_s += both_s - together_s;
+    double flops = mmci_flops(plan->chain->dtype, step->m, step->k, step->n);
+    trees[s] =
+        (subtree){together_s + price.seconds, least_s + flops * (double)plan->chain->batch / rate};
+  }
+  free(trees);
+  return MMC_OK;
+}
+
+/* What a plan saves less than another that is in its place, at most. */
+static double less_hidden(double before_s, double after_s) {
+  return fmax(0, before_s - after_s);
+}
+
 /* Whether plan b is surely faster than a. *gain_s: by how much. */
 static mmc_status compare(const priced_chain *c, const mmci_plan *a, const mmci_plan *b,
                           bool *surely, double *gain_s, mmci_error *error) {
   products x = {.count = a->step_count}, y = {.count = b->step_count};
+  double hidden_a, hidden_b;
   mmc_status status = mmci_plan_ranges(a, &x.ranges, error);
   if (status == MMC_OK) status = mmci_plan_ranges(b, &y.ranges, error);
+  if (status == MMC_OK) status = find_hidden(c, a, &hidden_a, error);
+  if (status == MMC_OK) status = find_hidden(c, b, &hidden_b, error);
   if (status == MMC_OK) {
     total before = total_of(c, &x, &y), after = total_of(c, &y, &x);
-    *gain_s = before.seconds - after.seconds;
+    *gain_s = before.seconds - after.seconds - less_hidden(hidden_a, hidden_b);
     double error_s = sqrt(before.squares + after.squares) + before.modelled + after.modelled;
     *surely = *gain_s > error_s;
   }
@@ -157,15 +200,17 @@ static mmc_status total_by_calls(const priced_chain *c, const mmci_plan *plan, t
   mmci_cover cover;
   mmc_status status = mmci_plan_cover(plan, c->request->machine, &cover, error);
   if (status != MMC_OK) return status;
-  *out = (total){cover.seconds, cover.squares, cover.modelled};
+  *out = (total){cover.seconds, cover.squares, cover.modelled, 0};
+  bool separate = cover.groups == 0;
   mmci_cover_destroy(&cover);
-  return MMC_OK;
+  return separate ? find_hidden(c, plan, &out->hidden_s, error) : MMC_OK;
 }
 
 /* Of orders of as many multiplications the faster is taken, of others one that is surely faster. */
 static bool is_better(const mmci_plan *a, const total *x, const mmci_plan *b, const total *y) {
-  if (a->multiplications == b->multiplications) return y->seconds < 0.99 * x->seconds;
-  return x->seconds - y->seconds > sqrt(x->squares + y->squares) + x->modelled + y->modelled;
+  double gain_s = x->seconds - y->seconds - less_hidden(x->hidden_s, y->hidden_s);
+  if (a->multiplications == b->multiplications) return gain_s > 0.01 * x->seconds;
+  return gain_s > sqrt(x->squares + y->squares) + x->modelled + y->modelled;
 }
 
 /* The best plan so far, and what it takes. */

@@ -15,6 +15,7 @@ typedef struct mmci_time_request {
   mmci_precision precision;
   const char *notice; /* why prices are of the model alone; "" when they are not. Copied */
   const mmci_group_machine *machine; /* NULL: every step is a call of its own */
+  double shared_flops_per_s; /* of the device, where it runs sub-trees side by side; else 0 */
 } mmci_time_request;
 
 typedef struct mmci_plan_time {
@@ -32,11 +33,11 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
                               uint64_t limit_bytes, mmci_plan *out, mmci_error *error);
 
 /* Plans the chain. Solver "auto" looks for the order of least predicted time, but keeps that of
- * fewest multiplications unless the gain is more than the predictions may be off by; any other
- * solver's order stays. Where groups of steps can run as one call, wide trees are tried as well,
- * and of orders of as many multiplications the one of least predicted time is taken.
- * mmci_plan_choose_groups() and mmci_plan_price() are still to come. Returns what
- * mmci_plan_create() does. */
+ * fewest multiplications unless the gain is more than the predictions may be off by, and than what
+ * its sub-trees may save side by side, which nothing predicts; any other solver's order stays.
+ * Where groups of steps can run as one call, wide trees are tried as well, and of orders of as many
+ * multiplications the one of least predicted time is taken. mmci_plan_choose_groups() and
+ * mmci_plan_price() are still to come. Returns what mmci_plan_create() does. */
 mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                                   const mmci_time_request *request, mmci_plan *out,
                                   mmci_error *error);

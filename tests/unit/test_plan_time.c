@@ -364,6 +364,37 @@ static void a_named_solver_keeps_its_order(void **state) {
   mmc_chain_destroy(c.chain);
 }
 
+/* 5 us whatever the size, and for one product of an order of more multiplications 3. */
+static void price_of_latency(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  (void)user;
+  *out = (mmci_price){.seconds = gemm->m == 350 && gemm->n == 216 ? 3e-6 : 5e-6,
+                      .source = "made up",
+                      .recipe = mmci_recipe_whole(0)};
+}
+
+/* (A1 A2) (A3 A4) has the fewest multiplications, ((A1 A2) A3) A4 takes 2 us less. That is no gain
+ * where the first two products of the former may hide 5 us behind each other. */
+static void sub_trees_side_by_side_count(void **state) {
+  (void)state;
+  const int64_t dims[] = {350, 767, 128, 216, 959};
+  const struct {
+    double flops_per_s;
+    bool by_time;
+  } cases[] = {{0, true}, {1e15, false}, {1e13, true}, {1.4e13, true}, {1.8e13, false}};
+  for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+    made_up unused = {0};
+    context c;
+    set_chain(&c, &unused, 4, dims, NULL);
+    c.pricing.price = price_of_latency;
+    c.request.shared_flops_per_s = cases[t].flops_per_s;
+    mmci_plan out = plan(&c, "auto", UINT64_MAX);
+    assert_int_equal(out.time->by_time, cases[t].by_time);
+    assert_true(near(out.time->predicted_s, cases[t].by_time ? 13e-6 : 15e-6));
+    mmci_plan_destroy(&out);
+    mmc_chain_destroy(c.chain);
+  }
+}
+
 static void long_chains_keep_their_order(void **state) {
   (void)state;
   for (int64_t n = MMCI_TIME_MOST_FACTORS; n <= MMCI_TIME_MOST_FACTORS + 1; n++) {
@@ -393,6 +424,7 @@ int main(void) {
       cmocka_unit_test(steps_have_their_own_prices),
       cmocka_unit_test(recipes_that_are_given_up_are_plain),
       cmocka_unit_test(a_named_solver_keeps_its_order),
+      cmocka_unit_test(sub_trees_side_by_side_count),
       cmocka_unit_test(long_chains_keep_their_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
