@@ -26,6 +26,7 @@ enum {
   LEAST_POINTS = 4,   /* of an axis, however short the budget */
   CONFIRMATIONS = 3,  /* winners of the comparison that may fail to be confirmed */
   TWO_WAY = 2,        /* plain two-way cuts of an axis that are compared in any case */
+  NEIGHBOURS = 9,     /* products that tell how much gains change */
 };
 /* Cuts that are predicted to lose by less are compared: pieces that follow each other may share
  * what they have in the caches. */
@@ -672,25 +673,62 @@ static mmci_work work_of_later(const mmci_gemm *gemm) {
   return work;
 }
 
-/* Leaves the plain call where it does not. That it is faster was proven: what is blurred now by
- * something else that the machine does is no proof that it is not. */
-static mmc_status ask_later(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
-                            mmci_choice *choice, mmci_error *error) {
-  mmci_measured measured;
-  mmc_status status = mmci_tuner_ask(tuner, question, gemm, &choice->recipe, &measured, error);
-  if (status != MMC_OK) return status;
-  const mmci_estimate *now = &measured.gain, before = choice->gain;
-  if (is_enough(tuner, &measured)) {
-    if (now->value < before.value)
-      choice->gain = (mmci_estimate){now->value, fmin(before.low, now->value), now->high};
-    return MMC_OK;
-  }
+static void choose_plain(mmci_choice *choice) {
   *choice = (mmci_choice){.recipe = mmci_recipe_whole(0),
                           .plain_s = choice->plain_s,
                           .seconds = choice->plain_s,
                           .spread = choice->spread,
                           .gain = {1, 1, 1}};
+}
+
+/* By how much, as an exponent, the gain of a choice has changed between two comparisons at most. */
+typedef struct drift {
+  int64_t product;
+  double plain_s, most;
+} drift;
+
+/* Leaves the plain call where it does not. That it is faster was proven: what is blurred now by
+ * something else that the machine does is no proof that it is not. */
+static mmc_status ask_later(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
+                            mmci_choice *choice, drift *drift, mmci_error *error) {
+  mmci_measured measured;
+  mmc_status status = mmci_tuner_ask(tuner, question, gemm, &choice->recipe, &measured, error);
+  if (status != MMC_OK) return status;
+  const mmci_estimate *now = &measured.gain, before = choice->gain;
+  drift->most = fmax(drift->most, fabs(log(now->value / before.value)));
+  if (!is_enough(tuner, &measured))
+    choose_plain(choice);
+  else if (now->value < before.value)
+    choice->gain = (mmci_estimate){now->value, fmin(before.low, now->value), now->high};
   return MMC_OK;
+}
+
+static int by_plain_time(const void *a, const void *b) {
+  double x = ((const drift *)a)->plain_s, y = ((const drift *)b)->plain_s;
+  return (x > y) - (x < y);
+}
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* What else a machine does changes gains from one second to the next, those of some products more
+ * than those of others: a choice must gain more than the gains of products that take about as long
+ * were seen to change, the median of them. */
+static void judge_drifts(drift *drifts, int64_t count, mmci_choice *choices) {
+  const int64_t near = count < NEIGHBOURS ? count : NEIGHBOURS;
+  qsort(drifts, (size_t)count, sizeof *drifts, by_plain_time);
+  for (int64_t d = 0; d < count; d++) {
+    mmci_choice *choice = &choices[drifts[d].product];
+    int64_t first = d - near / 2 < 0 ? 0 : d - near / 2;
+    if (first > count - near) first = count - near;
+    double most[NEIGHBOURS];
+    for (int64_t i = 0; i < near; i++) most[i] = drifts[first + i].most;
+    qsort(most, (size_t)near, sizeof *most, ascending);
+    if (!mmci_recipe_is_plain(&choice->recipe) && log(choice->gain.value) < most[near / 2])
+      choose_plain(choice);
+  }
 }
 
 static void expect_later(mmci_tuner *tuner, int question, const mmci_gemm *gemms, int64_t count,
@@ -706,13 +744,23 @@ static void expect_later(mmci_tuner *tuner, int question, const mmci_gemm *gemms
  * time passes; as far as the budget goes. */
 static mmc_status ask_all_later(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
                                 mmci_choice *choices, mmci_error *error) {
+  int64_t chosen = 0;
+  drift *drifts = mmci_alloc_array((size_t)count + 1, sizeof *drifts);
+  if (drifts == NULL) return mmci_fail_nomem(error, ((uint64_t)count + 1) * sizeof *drifts);
+  for (int64_t g = 0; g < count; g++)
+    if (!mmci_recipe_is_plain(&choices[g].recipe))
+      drifts[chosen++] = (drift){.product = g, .plain_s = choices[g].plain_s};
   mmc_status status = MMC_OK;
   for (int q = MMCI_ASK_LATER; status == MMC_OK && q <= MMCI_ASK_LATEST; q++) {
     expect_later(tuner, q, gemms, count, choices);
-    for (int64_t g = 0; status == MMC_OK && g < count && !mmci_tuner_spent(tuner); g++)
-      if (!mmci_recipe_is_plain(&choices[g].recipe))
-        status = ask_later(tuner, (mmci_question)q, &gemms[g], &choices[g], error);
+    for (int64_t d = 0; status == MMC_OK && d < chosen && !mmci_tuner_spent(tuner); d++) {
+      int64_t g = drifts[d].product;
+      if (mmci_recipe_is_plain(&choices[g].recipe)) continue;
+      status = ask_later(tuner, (mmci_question)q, &gemms[g], &choices[g], &drifts[d], error);
+    }
   }
+  if (status == MMC_OK) judge_drifts(drifts, chosen, choices);
+  free(drifts);
   return status;
 }
 

@@ -501,6 +501,36 @@ static void what_holds_later(void **state) {
   }
 }
 
+/* What always gains, but so differently that it might as well lose next time, is not chosen. */
+static void what_wanders(void **state) {
+  (void)state;
+  const struct {
+    double before, after;
+    bool holds;
+  } cases[] = {{0.6, 0.85, false}, {0.8, 0.85, true}, {0.7, 0.8, true}, {0.85, 0.6, false}};
+  mmci_gemm set[SET];
+  make_set(set);
+  for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
+    weather w = {.change_s = INFINITY, .before = cases[t].before, .after = cases[t].after};
+    for (int changes = 0; changes < 2; changes++) {
+      synthetic s = {.seconds = changing_seconds, .user = &w, .variants = 1};
+      mmci_machine machine = synthetic_machine(&s);
+      mmci_tune_options options = mmci_tune_defaults();
+      mmci_tuner *tuner;
+      mmci_choice choices[SET];
+      int64_t decided;
+      assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, NULL), MMC_OK);
+      assert_int_equal(mmci_tune_set(tuner, set, SET, choices, &decided, NULL), MMC_OK);
+      mmci_tuner_destroy(tuner);
+      int chosen = 0;
+      for (int i = 0; i < SET; i++) chosen += !mmci_recipe_is_plain(&choices[i].recipe);
+      printf("%g then %g: %d of %d chosen\n", w.before, changes ? w.after : w.before, chosen, SET);
+      assert_int_equal(chosen, changes && !cases[t].holds ? 0 : SET);
+      w.change_s = s.clock_s * 0.9;
+    }
+  }
+}
+
 /* Stopped over and over, by budgets and by the callback, the search ends and measures nothing
  * twice; by the callback it ends where one that was left alone ends. What budgets stop decides by
  * what they allow. */
@@ -675,23 +705,15 @@ static void bad_options(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_axis_is_optimal),
-      cmocka_unit_test(all_axes_are_optimal),
-      cmocka_unit_test(two_way_at_least),
-      cmocka_unit_test(noise_is_not_a_gain),
-      cmocka_unit_test(gains_are_found_in_noise),
-      cmocka_unit_test(variants_are_found),
-      cmocka_unit_test(lanes_are_found),
-      cmocka_unit_test(padding_is_found),
-      cmocka_unit_test(gains_of_no_time),
-      cmocka_unit_test(what_is_unsupported_is_left_out),
-      cmocka_unit_test(nothing_to_multiply),
-      cmocka_unit_test(sets_share),
-      cmocka_unit_test(what_holds_later),
-      cmocka_unit_test(stopped_and_resumed),
-      cmocka_unit_test(progress_is_of_all),
-      cmocka_unit_test(spoilt_journals),
-      cmocka_unit_test(bad_options),
+      cmocka_unit_test(one_axis_is_optimal),      cmocka_unit_test(all_axes_are_optimal),
+      cmocka_unit_test(two_way_at_least),         cmocka_unit_test(noise_is_not_a_gain),
+      cmocka_unit_test(gains_are_found_in_noise), cmocka_unit_test(variants_are_found),
+      cmocka_unit_test(lanes_are_found),          cmocka_unit_test(padding_is_found),
+      cmocka_unit_test(gains_of_no_time),         cmocka_unit_test(what_is_unsupported_is_left_out),
+      cmocka_unit_test(nothing_to_multiply),      cmocka_unit_test(sets_share),
+      cmocka_unit_test(what_holds_later),         cmocka_unit_test(what_wanders),
+      cmocka_unit_test(stopped_and_resumed),      cmocka_unit_test(progress_is_of_all),
+      cmocka_unit_test(spoilt_journals),          cmocka_unit_test(bad_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
