@@ -11,8 +11,10 @@ typedef struct mmci_schedule {
 } mmci_schedule;
 
 /* Sub-trees that meet in a call go to different queues, the one of most multiplications to its
- * parent's; what is read several times, to that of its last reader; all of it to queue 0 when the
- * plan is not parallel. most_queues: 1 to 255. */
+ * parent's, but to the same where one of them has a step that is not a plain call: kernels that use
+ * a multiprocessor otherwise, beside each other, take longer than one after the other. What is read
+ * several times goes to the queue of its last reader; all of it to queue 0 when the plan is not
+ * parallel. most_queues: 1 to 255. */
 mmc_status mmci_schedule_create(const mmci_plan *plan, int most_queues, mmci_schedule *out,
                                 mmci_error *error);
 void mmci_schedule_destroy(mmci_schedule *schedule);

@@ -364,32 +364,66 @@ static void a_named_solver_keeps_its_order(void **state) {
   mmc_chain_destroy(c.chain);
 }
 
-/* 5 us whatever the size, and for one product of an order of more multiplications 3. */
+/* A plain call takes 5 us whatever the size, and of one product of an order of more multiplications
+ * 3; cut in two it takes scatter less, relatively. */
 static void price_of_latency(const void *user, const mmci_gemm *gemm, mmci_price *out) {
-  (void)user;
-  *out = (mmci_price){.seconds = gemm->m == 350 && gemm->n == 216 ? 3e-6 : 5e-6,
+  const made_up *m = user;
+  double plain_s = gemm->m == 350 && gemm->n == 216 ? 3e-6 : 5e-6;
+  *out = (mmci_price){.seconds = (1 - m->scatter) * plain_s,
+                      .plain_s = plain_s,
                       .source = "made up",
                       .recipe = mmci_recipe_whole(0)};
+  mmci_recipe whole = mmci_recipe_whole(0);
+  int64_t sizes[2] = {gemm->n / 2, gemm->n - gemm->n / 2};
+  if (m->scatter > 0)
+    assert_true(mmci_recipe_split(MMCI_AXIS_N, sizes, &whole, &whole, &out->recipe));
 }
 
+static const int64_t balanced[] = {350, 767, 128, 216, 959};
+
 /* (A1 A2) (A3 A4) has the fewest multiplications, ((A1 A2) A3) A4 takes 2 us less. That is no gain
- * where the first two products of the former may hide 5 us behind each other. */
+ * where the first two products of the former take 7.5 us side by side, unless their arithmetic
+ * does not let them. */
 static void sub_trees_side_by_side_count(void **state) {
   (void)state;
-  const int64_t dims[] = {350, 767, 128, 216, 959};
   const struct {
     double flops_per_s;
     bool by_time;
-  } cases[] = {{0, true}, {1e15, false}, {1e13, true}, {1.4e13, true}, {1.8e13, false}};
+  } cases[] = {{0, true}, {1e15, false}, {1e13, true}, {2.1e13, true}, {2.25e13, false}};
   for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
-    made_up unused = {0};
+    made_up m = {0};
     context c;
-    set_chain(&c, &unused, 4, dims, NULL);
+    set_chain(&c, &m, 4, balanced, NULL);
     c.pricing.price = price_of_latency;
     c.request.shared_flops_per_s = cases[t].flops_per_s;
     mmci_plan out = plan(&c, "auto", UINT64_MAX);
     assert_int_equal(out.time->by_time, cases[t].by_time);
     assert_true(near(out.time->predicted_s, cases[t].by_time ? 13e-6 : 15e-6));
+    mmci_plan_destroy(&out);
+    mmc_chain_destroy(c.chain);
+  }
+}
+
+/* Of two products that run side by side recipes are taken when they save more than that does. */
+static void side_by_side_or_cut(void **state) {
+  (void)state;
+  for (int t = 0; t < 8; t++) {
+    made_up m = {.scatter = t < 4 ? 0.2 : 0.3}; /* 8 or 7 us of 7.5 */
+    bool parallel = t & 1, shared = t & 2;
+    context c;
+    mmci_plan out;
+    set_chain(&c, &m, 4, balanced, NULL);
+    c.pricing.price = price_of_latency;
+    c.request.shared_flops_per_s = shared ? 1e15 : 0;
+    assert_int_equal(
+        mmci_plan_create_timed(c.chain, "hu-shing", UINT64_MAX, &c.request, &out, NULL), MMC_OK);
+    out.parallel = parallel;
+    assert_int_equal(mmci_plan_price(&out, &c.request, NULL), MMC_OK);
+    bool plain = parallel && shared && t < 4;
+    double one_s = (1 - m.scatter) * 5e-6;
+    assert_true(near(out.time->predicted_s, plain ? 10e-6 + one_s : 3 * one_s));
+    for (int s = 0; s < 3; s++)
+      assert_int_equal(mmci_plan_recipe(&out.steps[s]) == NULL, plain && s < 2);
     mmci_plan_destroy(&out);
     mmc_chain_destroy(c.chain);
   }
@@ -425,6 +459,7 @@ int main(void) {
       cmocka_unit_test(recipes_that_are_given_up_are_plain),
       cmocka_unit_test(a_named_solver_keeps_its_order),
       cmocka_unit_test(sub_trees_side_by_side_count),
+      cmocka_unit_test(side_by_side_or_cut),
       cmocka_unit_test(long_chains_keep_their_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
