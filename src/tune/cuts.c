@@ -7,8 +7,8 @@
 #include "tune/search.h"
 
 enum { MOST_CUTS = 4096, MOST_UNHURRIED = 64 };
-/* Of cuts that are compared, so many are worth asking again. */
-static const double usually_hold = 0.25;
+/* Of cuts that are compared, so many are worth asking again: 2354 of 3737 on an H200. */
+static const double usually_hold = 0.6;
 /* Of the budget that is left: estimates are estimates. */
 static const double planned_share = 0.9;
 
@@ -54,13 +54,17 @@ static int64_t list_promises(const mmci_array *open, promise *out) {
   return count;
 }
 
-static mmci_work work_of(const promise *p) {
-  double mkn = (double)p->size[0] * (double)p->size[1] * (double)p->size[2];
+/* Proving so many cuts of products of this size. */
+static mmci_work work_of(int64_t count, double mkn) {
   mmci_work work = {0};
-  mmci_work_add(&work, MMCI_ASK_COMPARE, 1, mkn);
+  mmci_work_add(&work, MMCI_ASK_COMPARE, (double)count, mkn);
   for (int q = MMCI_ASK_CONFIRM; q <= MMCI_ASK_LATEST; q++)
-    mmci_work_add(&work, (mmci_question)q, usually_hold, mkn);
+    mmci_work_add(&work, (mmci_question)q, usually_hold * (double)count, mkn);
   return work;
+}
+
+static double mkn_of(const promise *p) {
+  return (double)p->size[0] * (double)p->size[1] * (double)p->size[2];
 }
 
 static mmci_gemm product_of(const mmci_array *array, const promise *p) {
@@ -86,7 +90,7 @@ static int64_t fitting(const mmci_tuner *tuner, const mmci_array *array, promise
   *work = (mmci_work){0};
   for (int64_t p = 0; p < count && fit < most; p++) {
     if (is_known(tuner, array, &promises[p])) continue;
-    mmci_work one = work_of(&promises[p]), all = *work;
+    mmci_work one = work_of(1, mkn_of(&promises[p])), all = *work;
     mmci_work_join(&all, &one, 1);
     if (mmci_tuner_work_s(tuner, &all) > planned_share * left_s) break;
     *work = all;
@@ -118,8 +122,7 @@ void mmci_cuts_expect(mmci_tuner *tuner, const mmci_array *array, int64_t most) 
     /* With a budget sizes are evenly spaced, beside the small ones. */
     const bool hurried = isfinite(mmci_tuner_left_s(tuner));
     const double mean = (double)most / (hurried ? 2.5 : log(fmax(3, (double)most)));
-    mmci_work_add(&work, MMCI_ASK_COMPARE, hurried ? MOST_CUTS : MOST_UNHURRIED,
-                  mean * mean * mean);
+    work = work_of(hurried ? MOST_CUTS : MOST_UNHURRIED, mean * mean * mean);
   }
   free(promises);
   *mmci_tuner_expected(tuner, MMCI_STAGE_CUTS) = work;
