@@ -9,11 +9,17 @@
 #include "run/group_call.h"
 #include "run/scratch.h"
 
-/* Which kernel the device will run for every step, for whom the plan is explained to. */
+/* Which kernel the device will run for every step, for whom the plan is explained to; of a step in
+ * pieces, that of the plain call. */
 static mmc_status name_kernels(mmc_plan *plan, mmci_error *error) {
   for (int32_t s = 0; s < plan->plan.step_count; s++) {
     mmci_plan_step *step = &plan->plan.steps[s];
     mmci_gemm gemm = mmci_step_gemm(&plan->plan, &plan->on, plan->precision, s);
+    const mmci_recipe *recipe = mmci_plan_recipe(step);
+    if (recipe != NULL && mmci_recipe_count(recipe) == 1) {
+      gemm = mmci_recipe_padded(recipe, &gemm);
+      gemm.variant = recipe->nodes[0].variant;
+    }
     step->kernel = plan->on.ops->kernel_name(plan->on.device, &gemm);
   }
   for (int32_t g = 0; g < plan->plan.group_count; g++) {
