@@ -99,14 +99,15 @@ struct SlicedLoader {
   }
   template <int EACH>
   __device__ __forceinline__ void load_by(unsigned stage) const {
+    constexpr int SIZE = (int)sizeof(float), MOST = EACH * SIZE;
     constexpr int BETWEEN = THREADS / (LENGTH / EACH);
     static_assert(THREADS % (LENGTH / EACH) == 0 && LINES % BETWEEN == 0, "all copy as much");
-    const int there = (left >= EACH ? EACH : left > 0 ? left : 0) * (int)sizeof(float);
+    const int there = left >= EACH ? MOST : left > 0 ? left * SIZE : 0;
 #pragma unroll
     for (int i = 0; i < LINES; i += BETWEEN) {
       const int bytes = line + i < lines ? there : 0;
-      sliced_copy<EACH *(int)sizeof(float)>(stage + to + (unsigned)(i * LD * (int)sizeof(float)),
-                                            bytes > 0 ? from + i * ld : base, bytes);
+      sliced_copy<MOST>(stage + to + (unsigned)(i * LD * SIZE), bytes > 0 ? from + i * ld : base,
+                        bytes);
     }
   }
   /* The next step. */
@@ -218,8 +219,8 @@ static __device__ __forceinline__ void sliced_wait() {
 }
 
 /* 16 bytes to the same address of shared memory as ours in another block of the cluster. */
-template <typename V>
-static __device__ __forceinline__ void sliced_send(unsigned address, int block, const V &v) {
+static __device__ __forceinline__ void sliced_send(unsigned address, int block,
+                                                   const SlicedVector<SLICED_EACH> &v) {
 #if __CUDA_ARCH__ >= 900
   const uint4 words = *reinterpret_cast<const uint4 *>(&v);
   asm volatile(
@@ -382,6 +383,8 @@ static mmci_sliced_kernel sliced_kernel() {
           NN::SHARED_BY_PARTS};
 }
 
+/* Groups of a lane, down and across; warps down, across and behind one another; stages; blocks a
+ * multiprocessor; lines of k in registers. */
 const mmci_sliced_kernel mmci_sliced_f32[] = {
     sliced_kernel<1, 1, 1, 1, 8, 4, 2, 4>(), sliced_kernel<1, 1, 1, 1, 4, 4, 4, 4>(),
     sliced_kernel<2, 1, 1, 1, 8, 4, 2, 4>(), sliced_kernel<2, 1, 1, 1, 4, 4, 4, 4>(),
