@@ -34,7 +34,7 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
 
 /* Plans the chain. Solver "auto" looks for the order of least predicted time, but keeps that of
  * fewest multiplications unless the gain is more than the predictions may be off by, and than what
- * its sub-trees may save side by side, which nothing predicts; any other solver's order stays.
+ * its sub-trees are thought to save side by side; any other solver's order stays.
  * Where groups of steps can run as one call, wide trees are tried as well, and of orders of as many
  * multiplications the one of least predicted time is taken. mmci_plan_choose_groups() and
  * mmci_plan_price() are still to come. Returns what mmci_plan_create() does. */

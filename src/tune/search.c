@@ -12,13 +12,14 @@
  *
  * Later: when all products are decided, what was chosen is measured twice more. What else a machine
  * does changes within seconds and lasts longer than a comparison. The smallest of the gains is
- * promised, and what does not gain each time is not chosen. */
+ * promised; what does not gain each time, and by more than gains change, is not chosen. */
 #include "tune/search.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "tune/estimate.h"
 
 enum {
   MOST_CANDIDATES = 64,
@@ -690,12 +691,12 @@ typedef struct drift {
 /* Leaves the plain call where it does not. That it is faster was proven: what is blurred now by
  * something else that the machine does is no proof that it is not. */
 static mmc_status ask_later(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
-                            mmci_choice *choice, drift *drift, mmci_error *error) {
+                            mmci_choice *choice, drift *seen, mmci_error *error) {
   mmci_measured measured;
   mmc_status status = mmci_tuner_ask(tuner, question, gemm, &choice->recipe, &measured, error);
   if (status != MMC_OK) return status;
   const mmci_estimate *now = &measured.gain, before = choice->gain;
-  drift->most = fmax(drift->most, fabs(log(now->value / before.value)));
+  seen->most = fmax(seen->most, fabs(log(now->value / before.value)));
   if (!is_enough(tuner, &measured))
     choose_plain(choice);
   else if (now->value < before.value)
@@ -705,11 +706,6 @@ static mmc_status ask_later(mmci_tuner *tuner, mmci_question question, const mmc
 
 static int by_plain_time(const void *a, const void *b) {
   double x = ((const drift *)a)->plain_s, y = ((const drift *)b)->plain_s;
-  return (x > y) - (x < y);
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
@@ -725,8 +721,8 @@ static void judge_drifts(drift *drifts, int64_t count, mmci_choice *choices) {
     if (first > count - near) first = count - near;
     double most[NEIGHBOURS];
     for (int64_t i = 0; i < near; i++) most[i] = drifts[first + i].most;
-    qsort(most, (size_t)near, sizeof *most, ascending);
-    if (!mmci_recipe_is_plain(&choice->recipe) && log(choice->gain.value) < most[near / 2])
+    double change = mmci_estimate_median(most, (int)near, 0).value;
+    if (!mmci_recipe_is_plain(&choice->recipe) && log(choice->gain.value) < change)
       choose_plain(choice);
   }
 }

@@ -466,6 +466,16 @@ static double changing_seconds(const synthetic *s, const mmci_gemm *gemm) {
   return fair_seconds(s, gemm) * (gemm->variant == 1 ? share : 1);
 }
 
+static void tune_set(synthetic *s, const mmci_tune_options *options, const mmci_gemm set[SET],
+                     mmci_choice choices[SET]) {
+  mmci_machine machine = synthetic_machine(s);
+  mmci_tuner *tuner;
+  int64_t decided;
+  assert_int_equal(mmci_tuner_create(&machine, options, &tuner, NULL), MMC_OK);
+  assert_int_equal(mmci_tune_set(tuner, set, SET, choices, &decided, NULL), MMC_OK);
+  mmci_tuner_destroy(tuner);
+}
+
 /* What gained while it was chosen and does not later is not chosen; what always gains is promised
  * to gain the least that it did. */
 static void what_holds_later(void **state) {
@@ -481,14 +491,9 @@ static void what_holds_later(void **state) {
                      .variants = 1,
                      .noise = noise,
                      .random = seed + (uint64_t)round};
-      mmci_machine machine = synthetic_machine(&s);
       mmci_tune_options options = journal_options();
-      mmci_tuner *tuner;
       mmci_choice choices[SET];
-      int64_t decided;
-      assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, NULL), MMC_OK);
-      assert_int_equal(mmci_tune_set(tuner, set, SET, choices, &decided, NULL), MMC_OK);
-      mmci_tuner_destroy(tuner);
+      tune_set(&s, &options, set, choices);
       assert_int_equal(pages.choices, SET);
       forget(&pages);
       double least = w.after > 1 && changes ? 1 : 1 / (changes ? w.after : w.before);
@@ -514,14 +519,9 @@ static void what_wanders(void **state) {
     weather w = {.change_s = INFINITY, .before = cases[t].before, .after = cases[t].after};
     for (int changes = 0; changes < 2; changes++) {
       synthetic s = {.seconds = changing_seconds, .user = &w, .variants = 1};
-      mmci_machine machine = synthetic_machine(&s);
       mmci_tune_options options = mmci_tune_defaults();
-      mmci_tuner *tuner;
       mmci_choice choices[SET];
-      int64_t decided;
-      assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, NULL), MMC_OK);
-      assert_int_equal(mmci_tune_set(tuner, set, SET, choices, &decided, NULL), MMC_OK);
-      mmci_tuner_destroy(tuner);
+      tune_set(&s, &options, set, choices);
       int chosen = 0;
       for (int i = 0; i < SET; i++) chosen += !mmci_recipe_is_plain(&choices[i].recipe);
       printf("%g then %g: %d of %d chosen\n", w.before, changes ? w.after : w.before, chosen, SET);

@@ -19,7 +19,7 @@
 enum {
   VARIANTS_MAX = 24,
   FIRST_TEE = VARIANTS_MAX + 1, /* variants are numbers that records keep */
-  FIRST_SLICED = FIRST_TEE + 6,
+  FIRST_SLICED = FIRST_TEE + 6, /* one more way of tee needs a number behind these */
   VECTOR_BYTES = 16, /* cuBLASLt's algorithms are asked for with addresses that are multiples */
   HOPPER = 9,
 };
