@@ -125,6 +125,7 @@ static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error
   const mmci_taker x = {.on = &plan->on, .precision = plan->precision, .kernel = plan->kernel};
   mmci_group_machine machine;
   if (!mmci_group_machine_of(&x, &pricing, &roofline, &machine)) return MMC_OK;
+  if (plan->kernel == NULL && plan->plan.traffic == NULL) machine.least_gain = 0.01;
   return group_for(plan, &machine, limit_bytes, error);
 }
 

@@ -20,8 +20,7 @@ bool mmci_form_op(const mmci_form *form, mmc_op *out) {
   return form->trans || !form->conj;
 }
 
-/* An operand that is rows x cols after its op. */
-static mmci_form form_of(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_op op) {
+mmci_form mmci_form_tight(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_op op) {
   int64_t ld = op == MMC_OP_N ? cols : rows;
   return (mmci_form){
       .ld = ld > 0 ? ld : 1, .trans = op != MMC_OP_N, .conj = op == MMC_OP_H && is_complex(dtype)};
@@ -34,8 +33,8 @@ mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, 
                      .m = m,
                      .k = k,
                      .n = n,
-                     .a = form_of(dtype, m, k, op_a),
-                     .b = form_of(dtype, k, n, op_b),
+                     .a = mmci_form_tight(dtype, m, k, op_a),
+                     .b = mmci_form_tight(dtype, k, n, op_b),
                      .ldc = n > 0 ? n : 1};
 }
 

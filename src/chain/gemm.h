@@ -41,6 +41,8 @@ double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n);
 /* Bytes of one passage over every matrix. */
 double mmci_gemm_bytes(const mmci_gemm *gemm);
 
+/* Of an operand that is rows x cols after its op, without gaps. */
+mmci_form mmci_form_tight(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_op op);
 /* The op that a form stands for; false when it is none: conjugated but not transposed. */
 bool mmci_form_op(const mmci_form *form, mmc_op *out);
 

@@ -11,7 +11,7 @@
 #include "chain/gemm.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 6
+#define MMCI_DEVICE_ABI 7
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -201,6 +201,7 @@ typedef struct mmci_device_ops {
   /* Chains (optional, all or none), by the rules of products. The chain and what it points at need
    * not outlive prepare, nor the n addresses in operands the call of enqueue. */
   bool (*chain_supports)(const mmci_device *device, const mmci_device_chain *chain);
+  int64_t chain_side; /* no chain that is supported has a larger dimension; 0: some may */
   const char *(*chain_name)(const mmci_device *device, const mmci_device_chain *chain);
   mmc_status (*chain_prepare)(mmci_device *device, const mmci_device_chain *chain,
                               mmci_chain_kernel **out, mmci_error *error);

@@ -1,7 +1,8 @@
 /* place.c: places in the workspace by lifetime: the dynamic storage allocation problem, which is
  * NP-hard (Garey and Johnson 1979, SR2). Results are placed one after the other, each in the
- * smallest gap that takes it between those that live with it; largest first, and again in the order
- * in which they are written; the smaller workspace of the two is taken. */
+ * smallest gap that takes it between those that live with it: in the order in which they are
+ * written and, unless that takes no more than what lives at some time, again the largest first; the
+ * smaller workspace of the two is taken. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,7 +10,8 @@
 
 /* A result that takes room. Units are calls: groups, and steps of none. */
 typedef struct item {
-  int32_t unit, step;
+  int32_t unit, step, last; /* last: the last unit that reads it, -1: none */
+  int32_t turn;             /* which one is placed it is */
   uint64_t bytes, offset;
 } item;
 
@@ -19,14 +21,19 @@ typedef struct placing {
   int32_t *unit_of; /* of a step, -1: inside a group */
   int32_t *readers; /* the units that read what unit u writes: from first_reader[u] on */
   int32_t *first_reader;
+  item *items;  /* as they are written */
+  item **order; /* as they are placed */
+  item **met;   /* those that live with one, by rising offset */
+  /* Units at the same time: */
   uint64_t *before; /* bit v of row u: unit u waits for unit v; NULL: one after the other */
   size_t row_words;
-  item *items;
-  item *placed; /* by rising offset */
+  item **placed; /* by rising offset */
+  /* Units one after the other: what is still to be read when item i is written, of the items before
+   * it: from first_living[i] on. */
+  int32_t *living, *first_living;
 } placing;
 
 static bool waits_for(const placing *p, int32_t u, int32_t v) {
-  if (p->before == NULL) return v < u;
   return p->before[(size_t)u * p->row_words + (size_t)v / 64] >> (v % 64) & 1;
 }
 
@@ -81,25 +88,88 @@ static void find_lifetimes(placing *p) {
   size_t size = mmci_plan_element_bytes(plan);
   for (int32_t s = 0; s < plan->step_count - 1; s++) {
     uint64_t bytes = mmci_result_bytes(plan->steps[s].m, plan->steps[s].n, size);
-    if (p->unit_of[s] < 0 || bytes == 0) continue;
-    p->items[p->item_count++] = (item){.unit = p->unit_of[s], .step = s, .bytes = bytes};
+    const int32_t u = p->unit_of[s];
+    if (u < 0 || bytes == 0) continue;
+    int32_t last = -1;
+    for (int32_t r = p->first_reader[u]; r < p->first_reader[u + 1]; r++)
+      if (p->readers[r] > last) last = p->readers[r];
+    p->items[p->item_count++] = (item){.unit = u, .step = s, .last = last, .bytes = bytes};
   }
+}
+
+/* Where units come one after the other. Those that live are kept in room. */
+static bool find_living(placing *p, int32_t *room) {
+  for (int pass = 0; pass < 2; pass++) {
+    int32_t count = 0, all = 0;
+    for (int32_t i = 0; i < p->item_count; i++) {
+      int32_t kept = 0;
+      for (int32_t t = 0; t < count; t++)
+        if (p->items[room[t]].last >= p->items[i].unit) room[kept++] = room[t];
+      p->first_living[i] = all;
+      if (pass > 0) memcpy(p->living + all, room, (size_t)kept * sizeof *room);
+      all += kept;
+      room[kept] = i;
+      count = kept + 1;
+    }
+    p->first_living[p->item_count] = all;
+    if (pass == 0) p->living = mmci_alloc_array((size_t)all + 1, sizeof *p->living);
+    if (p->living == NULL) return false;
+  }
+  return true;
+}
+
+/* No way of placing takes less. */
+static uint64_t least_bytes(const placing *p) {
+  uint64_t least = 0;
+  for (int32_t i = 0; p->before == NULL && i < p->item_count; i++) {
+    uint64_t bytes = p->items[i].bytes;
+    for (int32_t t = p->first_living[i]; t < p->first_living[i + 1]; t++)
+      bytes = mmci_bytes_add(bytes, p->items[p->living[t]].bytes);
+    if (bytes > least) least = bytes;
+  }
+  return least;
 }
 
 /* ---- placed -------------------------------------------------------------------------------- */
 
 static int largest_first(const void *a, const void *b) {
-  const item *x = a, *y = b;
+  const item *x = *(item *const *)a, *y = *(item *const *)b;
   if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
   return (x->unit > y->unit) - (x->unit < y->unit);
 }
 
+/* Puts y where it belongs by its offset; returns how many there are then. */
+static int32_t insert(item **items, int32_t count, item *y) {
+  int32_t at = count;
+  for (; at > 0 && items[at - 1]->offset > y->offset; at--) items[at] = items[at - 1];
+  items[at] = y;
+  return count + 1;
+}
+
+/* Those that were placed before x and live with it; how many. */
+static int32_t find_met(placing *p, const item *x) {
+  int32_t count = 0;
+  if (p->before != NULL) {
+    for (int32_t t = 0; t < x->turn; t++)
+      if (live_together(p, x, p->placed[t])) p->met[count++] = p->placed[t];
+    return count;
+  }
+  const int32_t i = (int32_t)(x - p->items);
+  for (int32_t t = p->first_living[i]; t < p->first_living[i + 1]; t++) {
+    item *y = &p->items[p->living[t]];
+    if (y->turn < x->turn) count = insert(p->met, count, y);
+  }
+  for (int32_t j = i + 1; j < p->item_count && p->items[j].unit <= x->last; j++)
+    if (p->items[j].turn < x->turn) count = insert(p->met, count, &p->items[j]);
+  return count;
+}
+
 /* Puts x into the smallest gap, or behind all that live with it; returns where it ends. */
-static uint64_t place(placing *p, item *x, int32_t placed_count) {
+static uint64_t place(placing *p, item *x) {
   uint64_t free_from = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
-  for (int32_t i = 0; i < placed_count; i++) {
-    const item *y = &p->placed[i];
-    if (!live_together(p, x, y)) continue;
+  const int32_t count = find_met(p, x);
+  for (int32_t t = 0; t < count; t++) {
+    const item *y = p->met[t];
     uint64_t gap = y->offset > free_from ? y->offset - free_from : 0;
     if (gap >= x->bytes && gap < best_gap) {
       best = free_from;
@@ -109,18 +179,16 @@ static uint64_t place(placing *p, item *x, int32_t placed_count) {
     if (end > free_from) free_from = end;
   }
   x->offset = best != UINT64_MAX ? best : free_from;
-  int32_t at = placed_count;
-  while (at > 0 && p->placed[at - 1].offset > x->offset) at--;
-  memmove(p->placed + at + 1, p->placed + at, (size_t)(placed_count - at) * sizeof *x);
-  p->placed[at] = *x;
+  if (p->before != NULL) (void)insert(p->placed, x->turn, x);
   return mmci_bytes_add(x->offset, x->bytes);
 }
 
 /* Places all items in their order; returns the bytes that takes. */
 static uint64_t place_all(placing *p) {
   uint64_t bytes = 0;
+  for (int32_t i = 0; i < p->item_count; i++) p->order[i]->turn = i;
   for (int32_t i = 0; i < p->item_count; i++) {
-    uint64_t end = place(p, &p->items[i], i);
+    uint64_t end = place(p, p->order[i]);
     if (end > bytes) bytes = end;
   }
   return bytes;
@@ -130,6 +198,16 @@ static void keep(const placing *p, mmci_plan *plan, uint64_t bytes) {
   for (int32_t i = 0; i < p->item_count; i++)
     plan->steps[p->items[i].step].offset_bytes = p->items[i].offset;
   plan->workspace_bytes = bytes;
+}
+
+static void place_best(placing *p, mmci_plan *plan) {
+  for (int32_t i = 0; i < p->item_count; i++) p->order[i] = &p->items[i];
+  uint64_t as_written = place_all(p);
+  keep(p, plan, as_written);
+  if (as_written <= least_bytes(p)) return;
+  qsort(p->order, (size_t)p->item_count, sizeof(item *), largest_first);
+  uint64_t by_size = place_all(p);
+  if (by_size < as_written) keep(p, plan, by_size);
 }
 
 mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error) {
@@ -142,24 +220,25 @@ mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error) {
     reads += (size_t)count;
   }
   placing p = {.plan = plan, .row_words = (steps + 63) / 64};
-  p.unit_of = mmci_alloc_array(2 * steps + 1 + reads, sizeof *p.unit_of);
-  p.items = mmci_alloc_array(2 * steps, sizeof *p.items);
+  p.unit_of = mmci_alloc_zeroed(4 * steps + 2 + reads, sizeof *p.unit_of);
+  p.items = mmci_alloc_array(steps, sizeof *p.items + 3 * sizeof *p.order);
   p.before = plan->parallel ? mmci_alloc_zeroed(steps * p.row_words, sizeof *p.before) : NULL;
   bool done = p.unit_of != NULL && p.items != NULL && (p.before != NULL || !plan->parallel);
   if (done) {
-    p.first_reader = p.unit_of + steps;
+    int32_t *room = p.unit_of + steps;
+    p.first_living = room + steps;
+    p.first_reader = p.first_living + steps + 1;
     p.readers = p.first_reader + steps + 1;
-    p.placed = p.items + steps;
-    memset(p.first_reader, 0, (steps + 1) * sizeof *p.first_reader);
+    p.order = (item **)(p.items + steps);
+    p.met = p.order + steps;
+    p.placed = p.met + steps;
     find_lifetimes(&p);
-    uint64_t as_written = place_all(&p);
-    keep(&p, plan, as_written);
-    qsort(p.items, (size_t)p.item_count, sizeof *p.items, largest_first);
-    uint64_t by_size = place_all(&p);
-    if (by_size < as_written) keep(&p, plan, by_size);
+    done = p.before != NULL || find_living(&p, room);
   }
+  if (done) place_best(&p, plan);
   free(p.unit_of);
   free(p.items);
   free(p.before);
+  free(p.living);
   return done ? MMC_OK : mmci_fail_nomem(error, steps * (2 * sizeof *p.items + p.row_words * 8));
 }

@@ -266,12 +266,18 @@ static void consider(search *x, covered *at, choice choice, double rest_s) {
   at->choice = choice;
 }
 
+/* Whether the device may take the step in a call of several, as far as its size says. */
+static bool fits(const search *x, const mmci_plan_step *step) {
+  const int64_t side = x->machine->side;
+  return side == 0 || (step->m <= side && step->k <= side && step->n <= side);
+}
+
 /* The step and the one that computes its left or right operand. */
 static void try_pair(search *x, int32_t s, choice side) {
   const mmci_plan_step *step = &x->plan->steps[s];
   int32_t n = x->plan->chain->n, with = (side == WITH_LEFT ? step->left : step->right) - n;
   int32_t other = side == WITH_LEFT ? step->right : step->left;
-  if (with < 0) return;
+  if (with < 0 || !fits(x, step) || !fits(x, &x->plan->steps[with])) return;
   const mmci_plan_step *child = &x->plan->steps[with];
   x->group.step_count = 2;
   x->group.steps[0] = with;
@@ -286,6 +292,7 @@ static void try_pair(search *x, int32_t s, choice side) {
 static void try_whole(search *x, int32_t s, covered *at) {
   const mmci_plan_step *step = &x->plan->steps[s];
   const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
+  if (!fits(x, step)) return;
   if ((left != NULL && left->size > 1 && !left->taken) ||
       (right != NULL && right->size > 1 && !right->taken))
     return;
@@ -458,15 +465,51 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_
   return MMC_OK;
 }
 
+/* What groups must save in all. */
+static double least_saved_s(const mmci_plan *plan, const mmci_group_machine *machine) {
+  if (!(machine->least_gain > 0)) return 0;
+  const double multiplications = mmci_u128_to_double(plan->multiplications);
+  return machine->least_gain * multiplications * mmci_flops(plan->chain->dtype, 1, 1, 1) /
+         machine->roofline->flops_per_s;
+}
+
+/* No cover saves more than the calls that it replaces, which are few where most steps do not fit.
+ */
+static bool may_save(const mmci_plan *plan, const mmci_group_machine *machine, double least_s) {
+  const search x = {.plan = plan, .machine = machine};
+  const int32_t n = plan->chain->n;
+  double most_s = 0;
+  for (int32_t s = 0; s < plan->step_count && most_s < least_s; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    const int32_t reads[] = {step->left, step->right};
+    for (int o = 0; o < 2; o++)
+      if (reads[o] >= n && fits(&x, step) && fits(&x, &plan->steps[reads[o] - n]))
+        most_s +=
+            price_alone(&x, step).alone_s + price_alone(&x, &plan->steps[reads[o] - n]).alone_s;
+  }
+  return most_s >= least_s;
+}
+
+static double saved_s(const mmci_plan *plan, const mmci_cover *cover) {
+  double saved_s = 0;
+  for (int32_t s = 0; s < plan->step_count; s++)
+    if (cover->group_of[s] >= 0) /* call_s is 0 of a step inside */
+      saved_s += cover->alone_s[s] - cover->call_s[s];
+  return saved_s;
+}
+
 mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *machine,
                                    uint64_t limit_bytes, mmci_error *error) {
   if (plan->streamed || plan->step_count < 2) return MMC_OK;
+  const double least_s = least_saved_s(plan, machine);
+  if (!may_save(plan, machine, least_s)) return MMC_OK;
   mmci_cover cover;
   mmc_status status = mmci_plan_cover(plan, machine, &cover, error);
   if (status != MMC_OK) return status;
   uint64_t resident_bytes = plan->resident_bytes;
   bool fits = true;
-  if (cover.groups > 0) status = take(plan, &cover, limit_bytes, &fits, error);
+  if (cover.groups > 0 && (!(least_s > 0) || saved_s(plan, &cover) >= least_s))
+    status = take(plan, &cover, limit_bytes, &fits, error);
   if (status == MMC_OK && !fits) {
     mmci_plan_disband(plan);
     plan->resident_bytes = resident_bytes;

@@ -26,6 +26,7 @@ typedef struct mmci_group_machine {
    * without it, facts say. Returns E_NOMEM. */
   mmc_status (*measured)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                          mmci_call_time *out, mmci_error *error);
+  int64_t side; /* it takes no steps with a larger dimension; 0: it may */
   mmci_chain_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */
   /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where
@@ -36,6 +37,10 @@ typedef struct mmci_group_machine {
   const mmci_roofline *roofline;
   mmci_precision precision;
   double handicap_s; /* that a step on its own counts more than its price, to prefer groups */
+  /* What groups must save in all, as a share of what the arithmetic of all products takes at the
+   * peak of roofline: results lie elsewhere with groups, and to find out where takes longer than to
+   * plan hundreds of steps. 0: they are formed whatever they save. */
+  double least_gain;
   /* (optional) Whether these steps may be one call of so many seconds, for what it takes in joules,
    * which it says. */
   bool (*spends)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,

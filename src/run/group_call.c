@@ -41,7 +41,9 @@ void mmci_group_call_turn(mmci_group_call *call, const mmci_plan *plan,
 static mmci_form form_of(const mmci_plan *plan, int32_t number) {
   const mmc_chain *chain = plan->chain;
   int32_t n = chain->n;
-  if (number < n) return mmci_chain_product(chain, MMCI_NATIVE, number, number + 1, n).a;
+  if (number < n)
+    return mmci_form_tight(chain->dtype, chain->dims[number], chain->dims[number + 1],
+                           chain->ops[number]);
   int64_t cols = plan->steps[number - n].n;
   return (mmci_form){.ld = cols > 0 ? cols : 1};
 }

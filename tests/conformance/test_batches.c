@@ -420,6 +420,9 @@ static void run_chain(const mmci_opened *on, mmci_queue *queue, const problem *p
                              .c_stride = p->result.form.stride,
                              .c_gathered = p->result.form.gathered};
   if (on->ops->chain_supports == NULL || !on->ops->chain_supports(on->device, &chain)) return;
+  for (int32_t s = 0; on->ops->chain_side > 0 && s < p->count; s++)
+    assert_true(p->products[s].m <= on->ops->chain_side &&
+                p->products[s].k <= on->ops->chain_side && p->products[s].n <= on->ops->chain_side);
   mmci_chain_kernel *kernel;
   ok(on->ops->chain_prepare(on->device, &chain, &kernel, &error), &error);
   memset(forms, 0, sizeof forms); /* it need not outlive prepare */

@@ -307,6 +307,7 @@ static void covers_are_the_cheapest(void **state) {
     judge j = {.most = random_below(&random, 3) == 0 ? 100 : 5 + random_below(&random, 30),
                .salt = seed * 1000003};
     mmci_group_machine m = machine_of(&j, 1 + (int32_t)random_below(&random, 4));
+    if (seed % 2 == 0) m.side = j.most; /* what it says is known without asking */
     mmci_cover cover;
     assert_int_equal(mmci_plan_cover(&plan, &m, &cover, &error), MMC_OK);
     double want = least_seconds(&plan, &m, plan.chain->n + plan.step_count - 1), sum = 0;
@@ -456,6 +457,39 @@ static void groups_respect_limits(void **state) {
     assert_int_equal(mmci_plan_choose_groups(&plan, &m, limit, &error), MMC_OK);
     mmci_plan_destroy(&plan);
   }
+}
+
+/* Groups are formed when they save as much as they must, all or none. */
+static void groups_must_save_enough(void **state) {
+  (void)state;
+  const mmci_roofline roofline = {.flops_per_s = 1e9, .bytes_per_s = 1e10, .launch_s = 1e-7};
+  int64_t formed = 0, left = 0;
+  for (uint64_t seed = first_seed; seed < first_seed + 300; seed++) {
+    uint64_t random = seed;
+    mmci_error error;
+    judge j = {.most = 20 + random_below(&random, 60), .salt = seed};
+    mmci_group_machine m = machine_of(&j, 2);
+    m.roofline = &roofline;
+    if (seed % 2 == 0) m.side = j.most;
+    mmci_plan plan = random_plan(&random, 12, 60);
+    mmci_cover cover;
+    assert_int_equal(mmci_plan_cover(&plan, &m, &cover, &error), MMC_OK);
+    const double saved_s = cover.separate_s - cover.seconds;
+    const double arithmetic_s = 2 * mmci_u128_to_double(plan.multiplications) / 1e9;
+    const bool any = cover.groups > 0 && arithmetic_s > 0;
+    if (any) m.least_gain = saved_s / arithmetic_s * (seed % 3 == 0 ? 0.999 : 1.001);
+    assert_int_equal(mmci_plan_choose_groups(&plan, &m, UINT64_MAX, &error), MMC_OK);
+    if (any && (plan.group_count > 0) != (seed % 3 == 0))
+      fail_msg("seed %" PRIu64 ": %d of %d groups that save %g s of %g", seed, plan.group_count,
+               cover.groups, saved_s, arithmetic_s);
+    if (plan.group_count > 0) assert_int_equal(plan.group_count, cover.groups);
+    formed += plan.group_count > 0;
+    left += any && plan.group_count == 0;
+    mmci_cover_destroy(&cover);
+    mmci_plan_destroy(&plan);
+  }
+  printf("%" PRId64 " plans with groups, %" PRId64 " that left them\n", formed, left);
+  assert_true(formed > 30 && left > 60);
 }
 
 /* A plan for traffic runs the pairs that it fuses as one call, where that is cheaper, and no other.
@@ -658,6 +692,7 @@ int main(void) {
       cmocka_unit_test(covers_are_the_cheapest),
       cmocka_unit_test(what_is_measured_raises_the_price_of_groups),
       cmocka_unit_test(groups_respect_limits),
+      cmocka_unit_test(groups_must_save_enough),
       cmocka_unit_test(fused_pairs_are_executed),
       cmocka_unit_test(wide_trees_are_wide),
       cmocka_unit_test(wide_trees_of_any_dims),

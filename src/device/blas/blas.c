@@ -364,6 +364,7 @@ const mmci_device_ops mmci_device_blas = {
     .enqueue = enqueue,
     .sync = mmci_host_sync,
     .chain_supports = mmci_blas_chain_supports,
+    .chain_side = MMCI_CHAIN_SIDE,
     .chain_name = mmci_blas_chain_name,
     .chain_prepare = mmci_blas_chain_prepare,
     .chain_release = mmci_blas_chain_release,
