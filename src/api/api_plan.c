@@ -117,6 +117,9 @@ static mmc_status group_for(mmc_plan *plan, const mmci_group_machine *machine, u
   return status;
 }
 
+/* Of the arithmetic's time: groups that save less are not worth a workspace laid out anew. */
+static const double least_group_gain = 0.01;
+
 /* Groups by the model alone: what is not planned for time does not depend on what was measured. */
 static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error *error) {
   mmci_roofline roofline =
@@ -125,7 +128,7 @@ static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error
   const mmci_taker x = {.on = &plan->on, .precision = plan->precision, .kernel = plan->kernel};
   mmci_group_machine machine;
   if (!mmci_group_machine_of(&x, &pricing, &roofline, &machine)) return MMC_OK;
-  if (plan->kernel == NULL && plan->plan.traffic == NULL) machine.least_gain = 0.01;
+  if (plan->kernel == NULL && plan->plan.traffic == NULL) machine.least_gain = least_group_gain;
   return group_for(plan, &machine, limit_bytes, error);
 }
 

@@ -50,13 +50,13 @@ double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
 }
 
 void mmci_roofline_price(const mmci_roofline *r, const mmci_gemm *gemm, mmci_price *out) {
-  static const mmci_recipe plain = {.lanes = 1, .count = 1};
-  out->seconds = out->plain_s = mmci_roofline_seconds(r, gemm);
-  out->error = r->error;
-  out->of_batch = false;
-  out->modelled = true;
-  out->source = r->calibrated ? "model" : "model, not calibrated";
-  out->recipe = plain; /* large, and orders are chosen by many prices */
+  double seconds = mmci_roofline_seconds(r, gemm);
+  *out = (mmci_price){.seconds = seconds,
+                      .plain_s = seconds,
+                      .error = r->error,
+                      .modelled = true,
+                      .source = r->calibrated ? "model" : "model, not calibrated",
+                      .recipe = mmci_recipe_whole(0)};
 }
 
 static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {

@@ -490,14 +490,6 @@ static bool may_save(const mmci_plan *plan, const mmci_group_machine *machine, d
   return most_s >= least_s;
 }
 
-static double saved_s(const mmci_plan *plan, const mmci_cover *cover) {
-  double saved_s = 0;
-  for (int32_t s = 0; s < plan->step_count; s++)
-    if (cover->group_of[s] >= 0) /* call_s is 0 of a step inside */
-      saved_s += cover->alone_s[s] - cover->call_s[s];
-  return saved_s;
-}
-
 mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *machine,
                                    uint64_t limit_bytes, mmci_error *error) {
   if (plan->streamed || plan->step_count < 2) return MMC_OK;
@@ -508,7 +500,7 @@ mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *ma
   if (status != MMC_OK) return status;
   uint64_t resident_bytes = plan->resident_bytes;
   bool fits = true;
-  if (cover.groups > 0 && (!(least_s > 0) || saved_s(plan, &cover) >= least_s))
+  if (cover.groups > 0 && (!(least_s > 0) || cover.separate_s - cover.seconds >= least_s))
     status = take(plan, &cover, limit_bytes, &fits, error);
   if (status == MMC_OK && !fits) {
     mmci_plan_disband(plan);

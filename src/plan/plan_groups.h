@@ -38,8 +38,9 @@ typedef struct mmci_group_machine {
   mmci_precision precision;
   double handicap_s; /* that a step on its own counts more than its price, to prefer groups */
   /* What groups must save in all, as a share of what the arithmetic of all products takes at the
-   * peak of roofline: results lie elsewhere with groups, and to find out where takes longer than to
-   * plan hundreds of steps. 0: they are formed whatever they save. */
+   * peak of roofline, which must be there then, and without a handicap: results lie elsewhere with
+   * groups, and to find out where takes longer than to plan hundreds of steps. 0: they are formed
+   * whatever they save. */
   double least_gain;
   /* (optional) Whether these steps may be one call of so many seconds, for what it takes in joules,
    * which it says. */
