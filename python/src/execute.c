@@ -18,6 +18,8 @@ typedef struct call {
   int64_t *dims;
   int64_t *same; /* of every factor: the first that is the same array, when repeats */
   bool repeats;
+  int64_t *seen; /* the different factors, by address: 2^seen_bits places, at least half are -1 */
+  int seen_bits;
   int acquired;     /* views that hold something */
   bool row, column; /* whether the result has these dimensions: its end is no vector */
   mmc_dtype dtype;
@@ -94,12 +96,21 @@ static bool is_same(const call *c, int64_t i, int64_t j) {
   return true;
 }
 
+/* Where the search for an address begins: the upper bits of its product with 2^64 / golden ratio
+ * (Knuth, The Art of Computer Programming, volume 3, section 6.4). */
+static uint64_t place_of(const call *c, const void *data) {
+  return (uint64_t)(uintptr_t)data * UINT64_C(0x9E3779B97F4A7C15) >> (64 - c->seen_bits);
+}
+
 static void find_same(call *c) {
+  const uint64_t size = UINT64_C(1) << c->seen_bits;
+  for (uint64_t s = 0; s < size; s++) c->seen[s] = -1;
   c->repeats = false;
   for (int64_t i = 0; i < c->n; i++) {
-    c->same[i] = i;
-    for (int64_t j = 0; j < i && c->same[i] == i; j++)
-      if (c->same[j] == j && is_same(c, i, j)) c->same[i] = j;
+    uint64_t s = place_of(c, c->views[i].data);
+    while (c->seen[s] >= 0 && !is_same(c, i, c->seen[s])) s = (s + 1) % size;
+    if (c->seen[s] < 0) c->seen[s] = i;
+    c->same[i] = c->seen[s];
     c->repeats = c->repeats || c->same[i] != i;
   }
 }
@@ -419,12 +430,12 @@ static int multiply(call *c, PyObject *const *items, PyObject *const *args, PyOb
 }
 
 /* Chains of few factors, as most are, need no memory from the heap. */
-enum { FEW = 8 };
+enum { FEW = 8, FEW_BITS = 4 };
 
 static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, PyObject *const *args) {
   mmcp_view few_views[FEW + 1];
   mmc_matrix few_matrices[FEW + 1];
-  int64_t few_dims[FEW + 1], few_same[FEW];
+  int64_t few_dims[FEW + 1], few_same[FEW], few_seen[1 << FEW_BITS];
   call c;
   c.n = n;
   c.acquired = c.stack_ndim = 0;
@@ -433,15 +444,20 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, PyObject *c
   c.matrices = few_matrices;
   c.dims = few_dims;
   c.same = few_same;
+  c.seen = few_seen;
+  c.seen_bits = FEW_BITS;
   char *block = NULL;
   if (n > FEW) {
     size_t count = (size_t)n + 1;
-    block = malloc(count * (sizeof *c.views + sizeof *c.matrices + 2 * sizeof *c.dims));
+    while ((size_t)n > (size_t)1 << (c.seen_bits - 1)) c.seen_bits++;
+    block = malloc(count * (sizeof *c.views + sizeof *c.matrices + 2 * sizeof *c.dims) +
+                   ((size_t)1 << c.seen_bits) * sizeof *c.seen);
     if (block == NULL) return PyErr_NoMemory();
     c.views = (mmcp_view *)(void *)block;
     c.matrices = (mmc_matrix *)(c.views + count);
     c.dims = (int64_t *)(c.matrices + count);
     c.same = c.dims + count;
+    c.seen = c.same + count;
   }
   PyObject *array = NULL, *result = NULL;
   int done = multiply(&c, items, args, &array);

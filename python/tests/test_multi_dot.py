@@ -296,6 +296,20 @@ def test_repeated_arrays(rng):
         np.testing.assert_allclose(mmchain.multi_dot(other), expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize("n", [8, 9, 16, 17, 100])
+def test_many_arrays_at_one_address(rng, n):
+    base = rng.standard_normal((8, 8)) / 4
+    parts = [p for m in (base, base.copy()) for p in (m, m[:4], m[:, :4], m[:4, :4])]
+    pool = [x for part in parts for x in (part, part.T)]
+    arrays = [pool[0]]
+    while len(arrays) < n:
+        fitting = [x for x in pool if x.shape[0] == arrays[-1].shape[1]]
+        arrays.append(fitting[rng.integers(len(fitting))])
+    scale = reduce(np.matmul, [np.abs(x) for x in arrays]).max()
+    found = mmchain.multi_dot(arrays)
+    assert np.abs(found - reduce(np.matmul, arrays)).max() <= n * 8 * np.finfo("d").eps * scale
+
+
 def test_powers(rng):
     a = rng.standard_normal((9, 9)) / 6
     for dtype in ("f", "d", "F", "D"):
