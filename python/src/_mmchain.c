@@ -1,6 +1,7 @@
 /* _mmchain.c: the extension module of the Python package: what there is, and forks. */
 #include <time.h>
 
+#include "blas.h"
 #include "execute.h"
 #include "memory.h"
 #include "plan.h"
@@ -249,6 +250,9 @@ PyMODINIT_FUNC PyInit__mmchain(void);
 PyMODINIT_FUNC PyInit__mmchain(void) {
   mmcp.cache = PyDict_New();
   if (mmcp.cache == NULL || find_numpy() < 0 || intern_names() < 0) return NULL;
+#ifdef MMCP_OPENBLAS
+  mmcp_blas_find();
+#endif
   PyObject *module = PyModule_Create(&definition);
   if (module != NULL && add_types(module) < 0) Py_CLEAR(module);
   return module;
