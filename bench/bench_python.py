@@ -5,8 +5,9 @@
 
 `overhead_s` is what mmchain.multi_dot takes beyond mmc_execute() of the same plan on the same
 matrices. mmc_execute is called by ctypes, whose own time is measured by the same call with no run,
-which returns at once, and taken off. `ratio` is the median of numpy.linalg.multi_dot's time over
-ours. All calls are interleaved. With PyTorch, CUDA and the module for it, chains of tensors on the
+which returns at once, and taken off. Where the package calls NumPy's OpenBLAS and libmmchain.so
+another, there is no such difference (null): MMCHAIN_BLAS=own gives both the same. `ratio` is the
+median of numpy.linalg.multi_dot's time over ours. All calls are interleaved. With PyTorch, CUDA and the module for it, chains of tensors on the
 GPU follow: there `overhead_s` is that of the call, which does not wait, over mmc_enqueue().
 """
 
@@ -69,25 +70,33 @@ def spread(values):
     return (high - low) / 2 / middle
 
 
-def line(chain, samples, **more):
+def overhead(samples):
     median = medians(samples)
     call = median["execute_ctypes"] - median["nothing_ctypes"]
-    print(
-        json.dumps(
-            {
-                "bench": "python",
-                "chain": chain,
-                "multi_dot_s": median["multi_dot"],
-                "multi_dot_out_s": median["multi_dot_out"],
-                "execute_s": call,
-                "overhead_s": median["multi_dot"] - call,
-                "overhead_out_s": median["multi_dot_out"] - call,
-                "spread": round(spread(samples["multi_dot"]), 3),
-                **more,
-            }
-        ),
-        flush=True,
-    )
+    return {
+        "multi_dot_s": median["multi_dot"],
+        "multi_dot_out_s": median["multi_dot_out"],
+        "execute_s": call,
+        "overhead_s": median["multi_dot"] - call,
+        "overhead_out_s": median["multi_dot_out"] - call,
+        "spread": round(spread(samples["multi_dot"]), 3),
+    }
+
+
+def line(chain, **figures):
+    print(json.dumps({"bench": "python", "chain": chain, **figures}), flush=True)
+
+
+def blas():
+    return next(d["description"] for d in mmchain.info()["devices"] if d["name"] == "blas")
+
+
+def calls_the_same_blas(library):
+    config = getattr(library.c, "openblas_get_config", None)
+    if config is None:
+        return True
+    config.restype = ctypes.c_char_p
+    return blas().startswith(config().decode())
 
 
 def bench_numpy(library, name):
@@ -104,14 +113,15 @@ def bench_numpy(library, name):
     error = np.linalg.norm(out - mmchain.multi_dot(arrays))
     if not error <= 1e-12 * np.linalg.norm(out):
         raise RuntimeError(f"{name}: results differ by {error}")
-    samples = interleave(
-        {
-            "multi_dot": lambda: mmchain.multi_dot(arrays),
-            "multi_dot_out": lambda: mmchain.multi_dot(arrays, out=out),
-            "execute_ctypes": lambda: execute(run, factors, result),
-            "nothing_ctypes": lambda: execute(None, factors, result),
-        }
-    )
+    calls = {
+        "multi_dot": lambda: mmchain.multi_dot(arrays),
+        "multi_dot_out": lambda: mmchain.multi_dot(arrays, out=out),
+        "execute_ctypes": lambda: execute(run, factors, result),
+        "nothing_ctypes": lambda: execute(None, factors, result),
+    }
+    figures = {"overhead_s": None}
+    if calls_the_same_blas(library):
+        figures = overhead(interleave(calls))
     again = {
         "numpy": lambda: np.linalg.multi_dot(arrays),
         "ours": lambda: mmchain.multi_dot(arrays),
@@ -121,8 +131,10 @@ def bench_numpy(library, name):
     ratios = [a / b for a, b in zip(compared["numpy"], compared["ours"])]
     line(
         name,
-        samples,
+        blas=blas(),
+        **figures,
         numpy_s=medians(compared)["numpy"],
+        ours_s=medians(compared)["ours"],
         ratio=round(statistics.median(ratios), 2),
         ratio_min=round(min(ratios), 2),
         ratio_max=round(max(ratios), 2),
@@ -167,7 +179,7 @@ def bench_cuda(torch, library, text):
     done = medians(done)
     line(
         f"f32:{text} on {torch.cuda.get_device_name()}",
-        samples,
+        **overhead(samples),
         torch_call_s=medians(samples)["torch"],
         done_s=done["ours"],
         done_out_s=done["out"],
