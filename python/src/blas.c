@@ -6,6 +6,7 @@
 
 #include <cblas.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,20 +92,23 @@ static bool find_all(void *library, const char *prefix) {
   return all;
 }
 
-/* For dl_iterate_phdr: nonzero ends it. The library stays loaded, as NumPy does. */
-static int look_at(struct dl_phdr_info *object, size_t size, void *unused) {
-  (void)size, (void)unused;
+/* For dl_iterate_phdr, which holds a lock that dlopen takes later: copies a path, and ends at 1. */
+static int look_at(struct dl_phdr_info *object, size_t size, void *path) {
+  (void)size;
   const char *folder = strstr(object->dlpi_name, "/numpy.libs/");
   if (folder == NULL || strstr(folder, "openblas64_") == NULL) return 0;
-  void *library = dlopen(object->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
-  if (library == NULL) return 0;
-  for (size_t p = 0; p < sizeof name_prefixes / sizeof *name_prefixes; p++)
-    if (find_all(library, name_prefixes[p])) return 1;
-  dlclose(library);
-  return 0;
+  return snprintf(path, PATH_MAX, "%s", object->dlpi_name) < PATH_MAX;
 }
 
+/* The library stays loaded, as NumPy does. */
 void mmcp_blas_find(void) {
   const char *choice = getenv("MMCHAIN_BLAS");
-  if (choice == NULL || strcmp(choice, "own") != 0) (void)dl_iterate_phdr(look_at, NULL);
+  char path[PATH_MAX];
+  if (choice != NULL && strcmp(choice, "own") == 0) return;
+  if (dl_iterate_phdr(look_at, path) == 0) return;
+  void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+  if (library == NULL) return;
+  for (size_t p = 0; p < sizeof name_prefixes / sizeof *name_prefixes; p++)
+    if (find_all(library, name_prefixes[p])) return;
+  dlclose(library);
 }
