@@ -70,7 +70,7 @@ FUNCTIONS(WRAP, blasint)
 
 /* ---- finding it ------------------------------------------------------------------------------ */
 
-/* Wheels since NumPy 1.22 have libopenblas64_..., those since 1.26 libscipy_openblas64_... */
+/* Of wheels since NumPy 2.0, and of those since 1.22. */
 static const char *const name_prefixes[] = {"scipy_", ""};
 static const char name_suffix[] = "64_";
 
