@@ -292,7 +292,7 @@ MMC_API void mmc_plan_destroy(mmc_plan *plan);
 
 typedef enum mmc_format {
   MMC_TEXT, /* for people */
-  MMC_JSON, /* one object, names as in docs/architecture.md */
+  MMC_JSON, /* one object, members as in docs/json.md */
   MMC_DOT   /* the graph of the steps, for Graphviz */
 } mmc_format;
 
