@@ -21,7 +21,7 @@
 
 enum {
   VARIANTS = 64,
-  FIRST_TEE = 25,
+  FIRST_LARGE_TILE = 25,
   TEES = 6,
   ROWS = 3,
   NORMALS = 1 << 24,
@@ -270,7 +270,7 @@ static mmc_status bench_size(bench *x, int64_t m, int64_t k, int64_t n) {
 static bool read_options(options *o, int argc, char **argv, int *first) {
   *o = (options){.dtype = MMC_F32, .seconds = 2, .turns = 5};
   o->variants[o->count++] = 0;
-  for (int v = FIRST_TEE; v < FIRST_TEE + TEES; v++) o->variants[o->count++] = v;
+  for (int v = FIRST_LARGE_TILE; v < FIRST_LARGE_TILE + TEES; v++) o->variants[o->count++] = v;
   int at = 1;
   for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
     const char *value = argv[at + 1];

@@ -87,27 +87,27 @@ enum { warpSize = 32 };
 
 /* ---- fibers and barriers ------------------------------------------------------------------- */
 
-struct mmci_emulated_barrier {
+struct mmci_emulation_barrier {
   int arrived = 0;
   uint64_t opened = 0;
 };
 
-struct mmci_emulated_copy {
+struct mmci_emulation_copy {
   void *shared;
   const void *global; /* NULL: zeros */
   size_t bytes;
 };
 
-struct mmci_emulated_fiber {
+struct mmci_emulation_fiber {
   ucontext_t start;
   void *resume[8];
   std::unique_ptr<char[]> stack;
   bool started, done;
   uint3 thread;
-  std::vector<std::vector<mmci_emulated_copy>> copies; /* groups of copies in flight */
+  std::vector<std::vector<mmci_emulation_copy>> copies; /* groups of copies in flight */
 };
 
-struct mmci_emulated_machine {
+struct mmci_emulation_machine {
   /* knobs */
   size_t memory_bytes = (size_t)4 << 30; /* device memory to be had */
   long fail_call = -1;                   /* this runtime call, counted from 0, fails */
@@ -120,51 +120,51 @@ struct mmci_emulated_machine {
   size_t memory_used = 0;
   int handles = 0; /* streams and events still held */
   /* the running block */
-  std::vector<mmci_emulated_fiber> fibers;
-  mmci_emulated_fiber *current = nullptr;
+  std::vector<mmci_emulation_fiber> fibers;
+  mmci_emulation_fiber *current = nullptr;
   void *scheduler[8];
   std::function<void()> body;
   std::vector<unsigned char> shared;
   unsigned char *shared_start = nullptr;
-  mmci_emulated_barrier block_barrier, named_barriers[16];
-  std::vector<mmci_emulated_barrier> warp_barriers;
+  mmci_emulation_barrier block_barrier, named_barriers[16];
+  std::vector<mmci_emulation_barrier> warp_barriers;
   std::vector<uint64_t> exchange; /* one word a thread, for shuffles and votes */
   int live = 0, votes[3];
   std::vector<int> warp_live;
   uint64_t progress = 0;
 };
 
-inline mmci_emulated_machine &mmci_emulation() {
-  static mmci_emulated_machine machine;
+inline mmci_emulation_machine &mmci_emulation() {
+  static mmci_emulation_machine machine;
   return machine;
 }
 
-static inline uint64_t mmci_emulated_random() {
+static inline uint64_t mmci_emulation_random() {
   uint64_t &s = mmci_emulation().seed;
   s = s * 6364136223846793005u + 1442695040888963407u;
   return s >> 33;
 }
 
-[[noreturn]] static inline void mmci_emulated_stop(const char *what) {
+[[noreturn]] static inline void mmci_emulation_stop(const char *what) {
   fprintf(stderr, "cuda emulation: %s (block %u,%u thread %u,%u)\n", what, blockIdx.x, blockIdx.y,
           threadIdx.x, threadIdx.y);
   exit(3);
 }
 
-__attribute__((noinline)) static void mmci_emulated_yield() {
-  mmci_emulated_machine &m = mmci_emulation();
+__attribute__((noinline)) static void mmci_emulation_yield() {
+  mmci_emulation_machine &m = mmci_emulation();
   if (!__builtin_setjmp(m.current->resume)) __builtin_longjmp(m.scheduler, 1);
 }
 
-static void mmci_emulated_entry() {
-  mmci_emulated_machine &m = mmci_emulation();
+static void mmci_emulation_entry() {
+  mmci_emulation_machine &m = mmci_emulation();
   m.body();
   m.current->done = true;
   __builtin_longjmp(m.scheduler, 1);
 }
 
-__attribute__((noinline)) static void mmci_emulated_resume(mmci_emulated_fiber &fiber) {
-  mmci_emulated_machine &m = mmci_emulation();
+__attribute__((noinline)) static void mmci_emulation_resume(mmci_emulation_fiber &fiber) {
+  mmci_emulation_machine &m = mmci_emulation();
   m.current = &fiber;
   threadIdx = fiber.thread;
   if (!__builtin_setjmp(m.scheduler)) {
@@ -174,12 +174,12 @@ __attribute__((noinline)) static void mmci_emulated_resume(mmci_emulated_fiber &
   }
 }
 
-static inline unsigned mmci_emulated_rank() {
+static inline unsigned mmci_emulation_rank() {
   return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
 
 /* Opens when all that live have arrived; live may shrink while others wait. */
-static inline void mmci_emulated_wait(mmci_emulated_barrier &barrier, const int &live) {
+static inline void mmci_emulation_wait(mmci_emulation_barrier &barrier, const int &live) {
   uint64_t opened = barrier.opened;
   barrier.arrived++;
   mmci_emulation().progress++;
@@ -189,25 +189,25 @@ static inline void mmci_emulated_wait(mmci_emulated_barrier &barrier, const int 
       barrier.opened++;
       mmci_emulation().progress++;
     } else {
-      mmci_emulated_yield();
+      mmci_emulation_yield();
     }
   }
 }
 
 static inline void __syncthreads() {
-  mmci_emulated_machine &m = mmci_emulation();
-  mmci_emulated_wait(m.block_barrier, m.live);
+  mmci_emulation_machine &m = mmci_emulation();
+  mmci_emulation_wait(m.block_barrier, m.live);
 }
 
 /* bar.sync: so many threads meet, in whole warps; barrier 0 is __syncthreads(). */
-static inline void mmci_emulated_named_wait(int barrier, int threads) {
+static inline void mmci_emulation_named_wait(int barrier, int threads) {
   if (barrier < 1 || barrier > 15 || threads % 32 != 0)
-    mmci_emulated_stop("a named barrier that there is not, or of parts of warps");
-  mmci_emulated_wait(mmci_emulation().named_barriers[barrier], threads);
+    mmci_emulation_stop("a named barrier that there is not, or of parts of warps");
+  mmci_emulation_wait(mmci_emulation().named_barriers[barrier], threads);
 }
 
 static inline int __syncthreads_count(int predicate) {
-  mmci_emulated_machine &m = mmci_emulation();
+  mmci_emulation_machine &m = mmci_emulation();
   m.votes[0] = 0;
   __syncthreads();
   if (predicate) m.votes[0]++;
@@ -222,67 +222,67 @@ static inline int __syncthreads_or(int predicate) {
 }
 
 /* Lanes named by the mask meet; all of a warp's lanes that still run must be named. */
-static inline void mmci_emulated_warp_wait(unsigned mask) {
-  mmci_emulated_machine &m = mmci_emulation();
-  unsigned warp = mmci_emulated_rank() / 32;
+static inline void mmci_emulation_warp_wait(unsigned mask) {
+  mmci_emulation_machine &m = mmci_emulation();
+  unsigned warp = mmci_emulation_rank() / 32;
   int named = __builtin_popcount(mask);
   if (named > m.warp_live[warp])
-    mmci_emulated_wait(m.warp_barriers[warp], m.warp_live[warp]);
+    mmci_emulation_wait(m.warp_barriers[warp], m.warp_live[warp]);
   else
-    mmci_emulated_wait(m.warp_barriers[warp], named);
+    mmci_emulation_wait(m.warp_barriers[warp], named);
 }
 
 static inline void __syncwarp(unsigned mask = 0xffffffffu) {
-  mmci_emulated_warp_wait(mask);
+  mmci_emulation_warp_wait(mask);
 }
 
 template <typename T>
-static inline T mmci_emulated_exchange(unsigned mask, T value, int from) {
+static inline T mmci_emulation_exchange(unsigned mask, T value, int from) {
   static_assert(sizeof(T) <= 8, "shuffles move at most 8 bytes");
-  mmci_emulated_machine &m = mmci_emulation();
-  unsigned rank = mmci_emulated_rank(), warp = rank & ~31u;
+  mmci_emulation_machine &m = mmci_emulation();
+  unsigned rank = mmci_emulation_rank(), warp = rank & ~31u;
   memcpy(&m.exchange[rank], &value, sizeof value);
-  mmci_emulated_warp_wait(mask);
+  mmci_emulation_warp_wait(mask);
   T result;
   memcpy(&result, &m.exchange[warp + (unsigned)from], sizeof result);
-  mmci_emulated_warp_wait(mask);
+  mmci_emulation_warp_wait(mask);
   return result;
 }
 
 template <typename T>
 static inline T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
-  int lane = (int)(mmci_emulated_rank() & 31);
-  return mmci_emulated_exchange(mask, value, (lane & ~(width - 1)) | (from & (width - 1)));
+  int lane = (int)(mmci_emulation_rank() & 31);
+  return mmci_emulation_exchange(mask, value, (lane & ~(width - 1)) | (from & (width - 1)));
 }
 
 template <typename T>
 static inline T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32) {
-  int lane = (int)(mmci_emulated_rank() & 31), from = lane ^ distance;
-  return mmci_emulated_exchange(mask, value,
-                                (from & ~(width - 1)) == (lane & ~(width - 1)) ? from : lane);
+  int lane = (int)(mmci_emulation_rank() & 31), from = lane ^ distance;
+  return mmci_emulation_exchange(mask, value,
+                                 (from & ~(width - 1)) == (lane & ~(width - 1)) ? from : lane);
 }
 
 template <typename T>
 static inline T __shfl_down_sync(unsigned mask, T value, int distance, int width = 32) {
-  int lane = (int)(mmci_emulated_rank() & 31), in = lane & (width - 1);
-  return mmci_emulated_exchange(mask, value, in + distance < width ? lane + distance : lane);
+  int lane = (int)(mmci_emulation_rank() & 31), in = lane & (width - 1);
+  return mmci_emulation_exchange(mask, value, in + distance < width ? lane + distance : lane);
 }
 
 template <typename T>
 static inline T __shfl_up_sync(unsigned mask, T value, int distance, int width = 32) {
-  int lane = (int)(mmci_emulated_rank() & 31), in = lane & (width - 1);
-  return mmci_emulated_exchange(mask, value, in >= distance ? lane - distance : lane);
+  int lane = (int)(mmci_emulation_rank() & 31), in = lane & (width - 1);
+  return mmci_emulation_exchange(mask, value, in >= distance ? lane - distance : lane);
 }
 
 static inline unsigned __ballot_sync(unsigned mask, int predicate) {
-  mmci_emulated_machine &m = mmci_emulation();
-  unsigned rank = mmci_emulated_rank(), warp = rank & ~31u, votes = 0;
+  mmci_emulation_machine &m = mmci_emulation();
+  unsigned rank = mmci_emulation_rank(), warp = rank & ~31u, votes = 0;
   m.exchange[rank] = predicate != 0;
-  mmci_emulated_warp_wait(mask);
+  mmci_emulation_warp_wait(mask);
   for (unsigned lane = 0; lane < 32 && warp + lane < m.fibers.size(); lane++)
     if (mask >> lane & 1 && !m.fibers[warp + lane].done && m.exchange[warp + lane] != 0)
       votes |= 1u << lane;
-  mmci_emulated_warp_wait(mask);
+  mmci_emulation_warp_wait(mask);
   return votes;
 }
 
@@ -295,7 +295,7 @@ static inline int __all_sync(unsigned mask, int predicate) {
 }
 
 static inline void __nanosleep(unsigned) {
-  mmci_emulated_yield();
+  mmci_emulation_yield();
 }
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
@@ -388,7 +388,7 @@ static inline unsigned __viaddmin_u32(unsigned a, unsigned b, unsigned c) {
 
 /* Directed rounding: computed in double under the same direction, whose second rounding to float
  * cannot cross the first. */
-static inline float mmci_emulated_round(int direction, double a, double b, double c) {
+static inline float mmci_emulation_round(int direction, double a, double b, double c) {
   int before = fegetround();
   fesetround(direction);
   volatile double x = a, y = b, z = c;
@@ -399,21 +399,21 @@ static inline float mmci_emulated_round(int direction, double a, double b, doubl
   return result;
 }
 static inline float __fmaf_rd(float a, float b, float c) {
-  return mmci_emulated_round(FE_DOWNWARD, a, b, c);
+  return mmci_emulation_round(FE_DOWNWARD, a, b, c);
 }
 static inline float __fmul_rd(float a, float b) {
-  return mmci_emulated_round(FE_DOWNWARD, a, b, 0);
+  return mmci_emulation_round(FE_DOWNWARD, a, b, 0);
 }
 static inline float __fadd_rd(float a, float b) {
-  return mmci_emulated_round(FE_DOWNWARD, a, 1, b);
+  return mmci_emulation_round(FE_DOWNWARD, a, 1, b);
 }
 static inline float __double2float_rd(double v) {
-  return mmci_emulated_round(FE_DOWNWARD, v, 1, 0);
+  return mmci_emulation_round(FE_DOWNWARD, v, 1, 0);
 }
 static inline float __double2float_ru(double v) {
-  return mmci_emulated_round(FE_UPWARD, v, 1, 0);
+  return mmci_emulation_round(FE_UPWARD, v, 1, 0);
 }
-static inline float mmci_emulated_convert(int direction, long long v) {
+static inline float mmci_emulation_convert(int direction, long long v) {
   int before = fegetround();
   fesetround(direction);
   volatile long long x = v;
@@ -422,17 +422,17 @@ static inline float mmci_emulated_convert(int direction, long long v) {
   return result;
 }
 static inline float __ll2float_rd(long long v) {
-  return mmci_emulated_convert(FE_DOWNWARD, v);
+  return mmci_emulation_convert(FE_DOWNWARD, v);
 }
 static inline float __ll2float_ru(long long v) {
-  return mmci_emulated_convert(FE_UPWARD, v);
+  return mmci_emulation_convert(FE_UPWARD, v);
 }
 
 /* ---- shared memory, asynchronous copies, launches ------------------------------------------ */
 
 #define MMCI_DYNAMIC_SHARED(name) unsigned char *name = mmci_emulation().shared_start
 
-static inline void mmci_emulated_land(const mmci_emulated_copy &copy) {
+static inline void mmci_emulation_land(const mmci_emulation_copy &copy) {
   if (copy.global != nullptr)
     memcpy(copy.shared, copy.global, copy.bytes);
   else
@@ -440,11 +440,11 @@ static inline void mmci_emulated_land(const mmci_emulated_copy &copy) {
 }
 
 /* Zeros when there is nothing. */
-static inline void mmci_emulated_copy_async(void *shared, const void *global, size_t bytes,
-                                            bool there) {
-  if (((uintptr_t)shared | (uintptr_t)global) % bytes) mmci_emulated_stop("misaligned copy");
-  const mmci_emulated_copy copy = {shared, there ? global : nullptr, bytes};
-  if (mmci_emulated_random() & 1) return mmci_emulated_land(copy);
+static inline void mmci_emulation_copy_async(void *shared, const void *global, size_t bytes,
+                                             bool there) {
+  if (((uintptr_t)shared | (uintptr_t)global) % bytes) mmci_emulation_stop("misaligned copy");
+  const mmci_emulation_copy copy = {shared, there ? global : nullptr, bytes};
+  if (mmci_emulation_random() & 1) return mmci_emulation_land(copy);
   auto &copies = mmci_emulation().current->copies;
   if (copies.empty()) copies.emplace_back();
   copies.back().push_back(copy);
@@ -456,7 +456,7 @@ static inline void mmci_store(void *global, const uint32_t words[4]) {
 }
 
 static inline void mmci_copy_async(void *shared, const void *global) {
-  mmci_emulated_copy_async(shared, global, 16, true);
+  mmci_emulation_copy_async(shared, global, 16, true);
 }
 
 static inline void mmci_copy_async_commit() {
@@ -470,7 +470,7 @@ template <int left>
 static inline void mmci_copy_async_wait() {
   auto &copies = mmci_emulation().current->copies;
   while ((int)copies.size() > left + 1) {
-    for (const mmci_emulated_copy &copy : copies.front()) mmci_emulated_land(copy);
+    for (const mmci_emulation_copy &copy : copies.front()) mmci_emulation_land(copy);
     copies.erase(copies.begin());
   }
 }
@@ -480,28 +480,28 @@ struct mmci_gate {
   uint64_t awaited;
   void close(unsigned count) { awaited = count; }
   void arrive() {
-    if (awaited-- == 0) mmci_emulated_stop("more threads arrive at a gate than it waits for");
+    if (awaited-- == 0) mmci_emulation_stop("more threads arrive at a gate than it waits for");
     mmci_emulation().progress++;
   }
   void wait() const {
-    while (*(const volatile uint64_t *)&awaited != 0) mmci_emulated_yield();
+    while (*(const volatile uint64_t *)&awaited != 0) mmci_emulation_yield();
   }
 };
 
-static inline void mmci_emulated_run_block(unsigned threads) {
+static inline void mmci_emulation_run_block(unsigned threads) {
   enum { STACK_BYTES = 256 * 1024 };
-  mmci_emulated_machine &m = mmci_emulation();
+  mmci_emulation_machine &m = mmci_emulation();
   if (m.fibers.size() < threads) m.fibers.resize(threads);
   for (size_t t = threads; t < m.fibers.size(); t++) m.fibers[t].done = true;
-  m.block_barrier = mmci_emulated_barrier();
-  for (mmci_emulated_barrier &barrier : m.named_barriers) barrier = mmci_emulated_barrier();
-  m.warp_barriers.assign((threads + 31) / 32, mmci_emulated_barrier());
+  m.block_barrier = mmci_emulation_barrier();
+  for (mmci_emulation_barrier &barrier : m.named_barriers) barrier = mmci_emulation_barrier();
+  m.warp_barriers.assign((threads + 31) / 32, mmci_emulation_barrier());
   m.warp_live.assign((threads + 31) / 32, 0);
   m.exchange.assign((threads + 31) / 32 * 32, 0);
   m.live = (int)threads;
   std::vector<unsigned> runnable(threads);
   for (unsigned t = 0; t < threads; t++) {
-    mmci_emulated_fiber &fiber = m.fibers[t];
+    mmci_emulation_fiber &fiber = m.fibers[t];
     if (!fiber.stack) fiber.stack.reset(new char[STACK_BYTES]);
     fiber.started = fiber.done = false;
     fiber.copies.clear();
@@ -512,18 +512,18 @@ static inline void mmci_emulated_run_block(unsigned threads) {
     fiber.start.uc_stack.ss_sp = fiber.stack.get();
     fiber.start.uc_stack.ss_size = STACK_BYTES;
     fiber.start.uc_link = nullptr;
-    makecontext(&fiber.start, mmci_emulated_entry, 0);
+    makecontext(&fiber.start, mmci_emulation_entry, 0);
     m.warp_live[t / 32]++;
     runnable[t] = t;
   }
   int idle_rounds = 0;
   while (!runnable.empty()) {
     for (size_t i = runnable.size() - 1; i > 0; i--)
-      std::swap(runnable[i], runnable[mmci_emulated_random() % (i + 1)]);
+      std::swap(runnable[i], runnable[mmci_emulation_random() % (i + 1)]);
     uint64_t before = m.progress;
     for (size_t i = 0; i < runnable.size();) {
       unsigned t = runnable[i];
-      mmci_emulated_resume(m.fibers[t]);
+      mmci_emulation_resume(m.fibers[t]);
       if (m.fibers[t].done) {
         m.live--;
         m.warp_live[t / 32]--;
@@ -535,24 +535,24 @@ static inline void mmci_emulated_run_block(unsigned threads) {
       }
     }
     idle_rounds = m.progress == before ? idle_rounds + 1 : 0;
-    if (idle_rounds > 1000) mmci_emulated_stop("threads wait for each other forever");
+    if (idle_rounds > 1000) mmci_emulation_stop("threads wait for each other forever");
   }
 }
 
 enum { MMCI_EMULATED_SHARED = 48 * 1024 }; /* of a block that did not ask for more */
 
 /* Counts a call of the runtime and fails it when the knob says so. */
-static inline bool mmci_emulated_failure() {
-  mmci_emulated_machine &m = mmci_emulation();
+static inline bool mmci_emulation_failure() {
+  mmci_emulation_machine &m = mmci_emulation();
   return m.calls++ == m.fail_call;
 }
 
 template <typename... Parameters, typename... Arguments>
 static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                                      size_t shared_bytes, struct mmci_emulated_stream *,
+                                      size_t shared_bytes, struct mmci_emulation_stream *,
                                       Arguments... arguments) {
-  mmci_emulated_machine &m = mmci_emulation();
-  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+  mmci_emulation_machine &m = mmci_emulation();
+  if (mmci_emulation_failure()) return cudaErrorInvalidValue;
   unsigned threads = block.x * block.y * block.z;
   size_t blocks = (size_t)grid.x * grid.y * grid.z;
   const auto leave = m.shared_most.find((void *)kernel);
@@ -565,25 +565,25 @@ static inline cudaError_t mmci_launch(void (*kernel)(Parameters...), dim3 grid, 
   std::vector<size_t> order(blocks);
   for (size_t b = 0; b < blocks; b++) order[b] = b;
   for (size_t b = blocks - 1; b > 0; b--)
-    std::swap(order[b], order[mmci_emulated_random() % (b + 1)]);
+    std::swap(order[b], order[mmci_emulation_random() % (b + 1)]);
   for (size_t b : order) {
     m.shared.assign(shared_bytes + 128, 0xff);
     m.shared_start = m.shared.data() + (128 - (uintptr_t)m.shared.data() % 128) % 128;
     blockIdx.x = (unsigned)(b % grid.x);
     blockIdx.y = (unsigned)(b / grid.x % grid.y);
     blockIdx.z = (unsigned)(b / grid.x / grid.y);
-    mmci_emulated_run_block(threads);
+    mmci_emulation_run_block(threads);
   }
   return cudaSuccess;
 }
 
 /* ---- the runtime API ------------------------------------------------------------------------ */
 
-typedef struct mmci_emulated_event *cudaEvent_t;
-struct mmci_emulated_stream {
+typedef struct mmci_emulation_event *cudaEvent_t;
+struct mmci_emulation_stream {
   int unused;
 };
-struct mmci_emulated_event {
+struct mmci_emulation_event {
   int unused;
 };
 enum cudaDeviceAttr {
@@ -615,20 +615,20 @@ static inline cudaError_t cudaGetLastError() {
 static inline cudaError_t cudaPeekAtLastError() {
   return cudaSuccess;
 }
-static inline cudaError_t mmci_emulated_call() {
-  return mmci_emulated_failure() ? cudaErrorInvalidValue : cudaSuccess;
+static inline cudaError_t mmci_emulation_call() {
+  return mmci_emulation_failure() ? cudaErrorInvalidValue : cudaSuccess;
 }
 static inline cudaError_t cudaGetDeviceCount(int *count) {
-  return *count = 1, mmci_emulated_call();
+  return *count = 1, mmci_emulation_call();
 }
 static inline cudaError_t cudaGetDevice(int *device) {
-  return *device = 0, mmci_emulated_call();
+  return *device = 0, mmci_emulation_call();
 }
 static inline cudaError_t cudaSetDevice(int) {
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaDeviceSynchronize() {
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
@@ -645,18 +645,18 @@ static inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attr
       *value = 227 * 1024;
       break;
   }
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
-  mmci_emulated_machine &m = mmci_emulation();
+  mmci_emulation_machine &m = mmci_emulation();
   *total_bytes = m.memory_bytes;
   *free_bytes = m.memory_bytes - min(m.memory_bytes, m.memory_used);
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 
-static inline cudaError_t mmci_emulated_allocate(void **out, size_t size_bytes) {
-  mmci_emulated_machine &m = mmci_emulation();
-  if (mmci_emulated_failure()) return cudaErrorMemoryAllocation;
+static inline cudaError_t mmci_emulation_allocate(void **out, size_t size_bytes) {
+  mmci_emulation_machine &m = mmci_emulation();
+  if (mmci_emulation_failure()) return cudaErrorMemoryAllocation;
   if (m.memory_used + size_bytes > m.memory_bytes) return cudaErrorMemoryAllocation;
   void *memory = aligned_alloc(256, (size_bytes + 511) / 256 * 256);
   if (memory == nullptr) return cudaErrorMemoryAllocation;
@@ -666,11 +666,11 @@ static inline cudaError_t mmci_emulated_allocate(void **out, size_t size_bytes) 
   *out = memory;
   return cudaSuccess;
 }
-static inline cudaError_t mmci_emulated_release(void *memory) {
-  mmci_emulated_machine &m = mmci_emulation();
+static inline cudaError_t mmci_emulation_release(void *memory) {
+  mmci_emulation_machine &m = mmci_emulation();
   if (memory == nullptr) return cudaSuccess;
   auto held = m.memory.find(memory);
-  if (held == m.memory.end()) mmci_emulated_stop("memory released that is not held");
+  if (held == m.memory.end()) mmci_emulation_stop("memory released that is not held");
   m.memory_used -= held->second;
   m.memory.erase(held);
   free(memory);
@@ -678,22 +678,22 @@ static inline cudaError_t mmci_emulated_release(void *memory) {
 }
 template <typename T>
 static inline cudaError_t cudaMalloc(T **out, size_t size_bytes) {
-  return mmci_emulated_allocate((void **)out, size_bytes);
+  return mmci_emulation_allocate((void **)out, size_bytes);
 }
 template <typename T>
 static inline cudaError_t cudaMallocHost(T **out, size_t size_bytes) {
-  return mmci_emulated_allocate((void **)out, size_bytes);
+  return mmci_emulation_allocate((void **)out, size_bytes);
 }
 static inline cudaError_t cudaFree(void *memory) {
-  return mmci_emulated_release(memory);
+  return mmci_emulation_release(memory);
 }
 static inline cudaError_t cudaFreeHost(void *memory) {
-  return mmci_emulated_release(memory);
+  return mmci_emulation_release(memory);
 }
 
 static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size_bytes,
                                      cudaMemcpyKind) {
-  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+  if (mmci_emulation_failure()) return cudaErrorInvalidValue;
   memcpy(to, from, size_bytes);
   return cudaSuccess;
 }
@@ -702,7 +702,7 @@ static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t siz
   return cudaMemcpy(to, from, size_bytes, kind);
 }
 static inline cudaError_t cudaMemset(void *to, int value, size_t size_bytes) {
-  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+  if (mmci_emulation_failure()) return cudaErrorInvalidValue;
   memset(to, value, size_bytes);
   return cudaSuccess;
 }
@@ -712,64 +712,64 @@ static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t size_bytes
 }
 
 template <typename Handle>
-static inline cudaError_t mmci_emulated_open(Handle *out) {
-  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+static inline cudaError_t mmci_emulation_open(Handle *out) {
+  if (mmci_emulation_failure()) return cudaErrorInvalidValue;
   *out = (Handle)calloc(1, sizeof **out);
   mmci_emulation().handles++;
   return cudaSuccess;
 }
 template <typename Handle>
-static inline cudaError_t mmci_emulated_close(Handle handle) {
-  if (handle == nullptr) mmci_emulated_stop("a handle closed that is not open");
+static inline cudaError_t mmci_emulation_close(Handle handle) {
+  if (handle == nullptr) mmci_emulation_stop("a handle closed that is not open");
   free(handle);
   mmci_emulation().handles--;
   return cudaSuccess;
 }
 static inline cudaError_t cudaStreamCreate(cudaStream_t *out) {
-  return mmci_emulated_open(out);
+  return mmci_emulation_open(out);
 }
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned) {
-  return mmci_emulated_open(out);
+  return mmci_emulation_open(out);
 }
 static inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned, int) {
-  return mmci_emulated_open(out);
+  return mmci_emulation_open(out);
 }
 static inline cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
   *least = *greatest = 0;
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return mmci_emulated_close(stream);
+  return mmci_emulation_close(stream);
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaStreamQuery(cudaStream_t) {
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) {
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaEventCreate(cudaEvent_t *out) {
-  return mmci_emulated_open(out);
+  return mmci_emulation_open(out);
 }
 static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned) {
-  return mmci_emulated_open(out);
+  return mmci_emulation_open(out);
 }
 static inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return mmci_emulated_close(event);
+  return mmci_emulation_close(event);
 }
 static inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = nullptr) {
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaEventQuery(cudaEvent_t) {
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 static inline cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t) {
-  return *milliseconds = 1, mmci_emulated_call();
+  return *milliseconds = 1, mmci_emulation_call();
 }
 struct cudaFuncAttributes {
   int maxDynamicSharedSizeBytes;
@@ -779,12 +779,12 @@ static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, Kernel 
   const auto &most = mmci_emulation().shared_most;
   const auto leave = most.find((void *)kernel);
   out->maxDynamicSharedSizeBytes = leave == most.end() ? MMCI_EMULATED_SHARED : leave->second;
-  return mmci_emulated_call();
+  return mmci_emulation_call();
 }
 template <typename Kernel>
 static inline cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute attribute,
                                                int value) {
-  if (mmci_emulated_failure()) return cudaErrorInvalidValue;
+  if (mmci_emulation_failure()) return cudaErrorInvalidValue;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   if (value > 227 * 1024) return cudaErrorInvalidValue;
   mmci_emulation().shared_most[(void *)kernel] = value;
@@ -793,7 +793,7 @@ static inline cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute
 template <typename Kernel>
 static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel, int,
                                                                         size_t) {
-  return *blocks = 2, mmci_emulated_call();
+  return *blocks = 2, mmci_emulation_call();
 }
 
 #endif

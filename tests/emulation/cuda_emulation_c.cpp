@@ -1,25 +1,25 @@
 /* cuda_emulation_c.cpp: cuda_emulation_c.h by cuda_emulation.h. */
 #include "cuda_emulation.h"
 
-cudaError_t mmci_emulated_c_malloc(void **out, size_t size_bytes) {
+cudaError_t mmci_emulation_c_malloc(void **out, size_t size_bytes) {
   return cudaMalloc(out, size_bytes);
 }
-cudaError_t mmci_emulated_c_free(void *memory) {
+cudaError_t mmci_emulation_c_free(void *memory) {
   return cudaFree(memory);
 }
-cudaError_t mmci_emulated_c_memset(void *to, int value, size_t size_bytes) {
+cudaError_t mmci_emulation_c_memset(void *to, int value, size_t size_bytes) {
   return cudaMemset(to, value, size_bytes);
 }
-cudaError_t mmci_emulated_c_memcpy(void *to, const void *from, size_t size_bytes,
-                                   cudaMemcpyKind kind) {
+cudaError_t mmci_emulation_c_memcpy(void *to, const void *from, size_t size_bytes,
+                                    cudaMemcpyKind kind) {
   return cudaMemcpy(to, from, size_bytes, kind);
 }
-cudaError_t mmci_emulated_c_synchronize(cudaStream_t stream) {
+cudaError_t mmci_emulation_c_synchronize(cudaStream_t stream) {
   return cudaStreamSynchronize(stream);
 }
-cudaError_t mmci_emulated_c_last_error(void) {
+cudaError_t mmci_emulation_c_last_error(void) {
   return cudaGetLastError();
 }
-const char *mmci_emulated_c_error_string(cudaError_t error) {
+const char *mmci_emulation_c_error_string(cudaError_t error) {
   return cudaGetErrorString(error);
 }

@@ -1,6 +1,6 @@
 /* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
  * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
- * chain.c chooses among on a device is asked for here by name: equal, steps, alone and spines.
+ * group.c chooses among on a device is asked for here by name: equal, steps, alone and spines.
  * Chains and what is expected of them: gpu/small_chains.h. As blocks run one after another, the
  * first draws all tickets of spines; none ever waits for another.
  *
@@ -13,14 +13,14 @@ extern "C" {
 }
 #include "device/cuda/launch.cuh"
 
-#include "device/cuda/chain.h"
+#include "device/cuda/group/group.h"
 
 #include "../gpu/small_chains.h"
 
 enum Way { EQUAL, STEPS, ALONE, SPINES };
 static const char *const WAYS[] = {"equal", "steps", "alone", "spines"};
 
-static const mmci_chain_limits LIMITS = {2, 223 * 1024, true};
+static const mmci_group_limits LIMITS = {2, 223 * 1024, true};
 
 static int failures = 0, checks = 0;
 static uint64_t random_state;
@@ -78,7 +78,7 @@ struct Setup {
   static stack lay_out(const trial &t, int node, mmci_form form, int shift) {
     stack x;
     if (!stack_lay_out(&x, t.chain.dtype, t.rows[node], t.cols[node], t.chain.batch, form, shift))
-      mmci_emulated_stop("out of memory");
+      mmci_emulation_stop("out of memory");
     x.device = x.host;
     return x;
   }
@@ -95,7 +95,7 @@ static bool is_aligned(const void *address) {
 }
 
 static mmc_status run_equal(const trial &t, Setup &s, mmci_error *error) {
-  mmci_equal equal = {};
+  mmci_squares equal = {};
   equal.n = t.chain.n;
   equal.batch = t.chain.batch;
   equal.c = (float *)s.result;
@@ -104,37 +104,38 @@ static mmc_status run_equal(const trial &t, Setup &s, mmci_error *error) {
     equal.data[i] = (const float *)s.data[(size_t)i];
     equal.stride[i] = t.forms[i].stride;
   }
-  const mmc_status status = mmci_equal_prepare(t.rows[0], error);
-  return status != MMC_OK ? status : mmci_equal_launch(nullptr, &LIMITS, t.rows[0], &equal, error);
+  const mmc_status status = mmci_squares_prepare(t.rows[0], error);
+  return status != MMC_OK ? status
+                          : mmci_squares_launch(nullptr, &LIMITS, t.rows[0], &equal, error);
 }
 
-static mmc_status run_steps(const mmci_steps &plan, const trial &t, Setup &s, mmci_error *error) {
-  mmci_steps steps = plan;
+static mmc_status run_steps(const mmci_general &plan, const trial &t, Setup &s, mmci_error *error) {
+  mmci_general steps = plan;
   for (int l = 0; l < steps.loads; l++) {
-    mmci_steps_load &load = steps.load[l];
+    mmci_general_load &load = steps.load[l];
     load.data = s.data[load.operand];
     load.wide = load.wide && is_aligned(load.data);
   }
   steps.c = s.result;
-  const mmc_status status = mmci_steps_prepare(t.chain.dtype, &steps, error);
+  const mmc_status status = mmci_general_prepare(t.chain.dtype, &steps, error);
   return status != MMC_OK ? status
-                          : mmci_steps_launch(nullptr, &LIMITS, t.chain.dtype, &steps, error);
+                          : mmci_general_launch(nullptr, &LIMITS, t.chain.dtype, &steps, error);
 }
 
-static mmc_status run_alone(const mmci_alone &plan, const trial &t, Setup &s, mmci_error *error) {
-  mmci_alone alone = plan;
-  for (mmci_alone_load &load : alone.loads) {
+static mmc_status run_alone(const mmci_single &plan, const trial &t, Setup &s, mmci_error *error) {
+  mmci_single alone = plan;
+  for (mmci_single_load &load : alone.loads) {
     load.data = s.data[load.operand];
     load.wide = load.wide && is_aligned(load.data);
   }
   alone.c = s.result;
-  const mmc_status status = mmci_alone_prepare(t.chain.dtype, &alone, error);
+  const mmc_status status = mmci_single_prepare(t.chain.dtype, &alone, error);
   return status != MMC_OK ? status
-                          : mmci_alone_launch(nullptr, &LIMITS, t.chain.dtype, &alone, error);
+                          : mmci_single_launch(nullptr, &LIMITS, t.chain.dtype, &alone, error);
 }
 
 /* Twice: a launch leaves its counters to the next. */
-static mmc_status run_spines(const mmci_chain_limits &limits, const trial &t, Setup &s,
+static mmc_status run_spines(const mmci_group_limits &limits, const trial &t, Setup &s,
                              mmci_error *error) {
   mmci_spines *spines = nullptr;
   mmc_status status = mmci_spines_create(&limits, &t.chain, &spines, error);
@@ -149,17 +150,17 @@ static mmc_status run_spines(const mmci_chain_limits &limits, const trial &t, Se
 /* Which kernel, and how it was laid out. */
 struct Plan {
   Way way;
-  mmci_chain_limits limits;
-  mmci_steps steps;
-  mmci_alone alone;
+  mmci_group_limits limits;
+  mmci_general steps;
+  mmci_single alone;
 
   /* False when the chain is none for that way. */
-  bool make(const trial &t, Way way_, const mmci_chain_limits &limits_ = LIMITS) {
+  bool make(const trial &t, Way way_, const mmci_group_limits &limits_ = LIMITS) {
     way = way_;
     limits = limits_;
-    return way == EQUAL   ? mmci_equal_has(t.rows[0])
-           : way == STEPS ? mmci_steps_plan(&limits, &t.chain, &steps)
-           : way == ALONE ? mmci_alone_plan(&limits, &t.chain, &alone)
+    return way == EQUAL   ? mmci_squares_has(t.rows[0])
+           : way == STEPS ? mmci_general_plan(&limits, &t.chain, &steps)
+           : way == ALONE ? mmci_single_plan(&limits, &t.chain, &alone)
                           : mmci_spines_can(&t.chain);
   }
   mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
@@ -198,7 +199,7 @@ static void try_plan(const Plan &plan, const trial &t) {
 static trial t; /* too large for a stack */
 static Plan plan;
 
-static void try_way(Way way, const mmci_chain_limits &limits = LIMITS) {
+static void try_way(Way way, const mmci_group_limits &limits = LIMITS) {
   if (expect(plan.make(t, way, limits), "a plan", t, way)) try_plan(plan, t);
 }
 
@@ -232,7 +233,7 @@ static void test_equal() {
         try_way(EQUAL);
       }
   for (int64_t side : {3, 5, 20, 24, 48, 128})
-    expect(!mmci_equal_has(side), "other sides have none", t, EQUAL);
+    expect(!mmci_squares_has(side), "other sides have none", t, EQUAL);
 }
 
 /* Any shapes, forms and order in every dtype, and a product of zeros. */
@@ -281,7 +282,7 @@ static void test_hurry() {
     expect(plan.make(t, STEPS), "a plan", t, STEPS);
     expect(!plan.steps.late && plan.steps.loads_first < plan.steps.loads, "loads ahead", t, STEPS);
     try_plan(plan, t);
-    mmci_chain_limits tight = LIMITS;
+    mmci_group_limits tight = LIMITS;
     tight.shared_bytes = plan.steps.arena_bytes - 16;
     if (!expect(plan.make(t, STEPS, tight) && plan.steps.late, "late loads", t, STEPS)) continue;
     try_plan(plan, t);
@@ -311,7 +312,7 @@ static void test_shared(mmc_dtype dtype) {
 static void test_alone(mmc_dtype dtype) {
   for (int k = 0; k < 72; k++) {
     const int32_t n = 2 + (int32_t)below(7);
-    int64_t dims[MMCI_ALONE_WARPS + 1];
+    int64_t dims[MMCI_SINGLE_WARPS + 1];
     for (int i = 0; i <= n; i++) dims[i] = 1 + below(k % 8 == 0 ? 128 : 40);
     begin(&t, dtype, n, 1, random_bits(&random_state));
     set_shapes(&t, dims);
@@ -346,7 +347,7 @@ static void test_spines(mmc_dtype dtype) {
     else
       finish_random(&t, &random_state);
     if (k % 8 == 2) t.shift[below(n)] = 1;
-    mmci_chain_limits limits = LIMITS;
+    mmci_group_limits limits = LIMITS;
     limits.multiprocessors = 1 << below(8);
     try_way(SPINES, limits);
   }
@@ -358,7 +359,7 @@ static void test_spines(mmc_dtype dtype) {
       set_shapes(&t, dims.data());
       add_tree(&t, 0, 11, 2, &random_state);
       finish_tight(&t);
-      mmci_chain_limits limits = LIMITS;
+      mmci_group_limits limits = LIMITS;
       limits.multiprocessors = count;
       try_way(SPINES, limits);
     }
@@ -417,7 +418,7 @@ static void test_failures() {
   for (Way way : {EQUAL, STEPS, ALONE, SPINES}) {
     begin_squares(64, 3, way == ALONE || way == SPINES ? 1 : 2);
     if (!expect(plan.make(t, way), "a plan", t, way)) continue;
-    mmci_emulated_machine &m = mmci_emulation();
+    mmci_emulation_machine &m = mmci_emulation();
     long calls = 1;
     for (long k = -1; k < calls; k++) {
       mmci_error error = {};

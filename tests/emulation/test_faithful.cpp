@@ -1,4 +1,4 @@
-/* test_faithful.cpp: the arithmetic of faithful_parts.cuh and faithful_bytes.cuh, run by the CPU:
+/* test_faithful.cpp: the arithmetic of parts.cuh and bytes.cuh, run by the CPU:
  * what two FP16 parts or three bytes hold of a number, scales from denormals to the largest float,
  * which rows are left to FP64, and which are too rough for bytes.
  *
@@ -15,8 +15,8 @@ extern "C" {
 }
 #include "device/cuda/launch.cuh"
 
-#include "device/cuda/faithful_bytes.cuh"
-#include "device/cuda/faithful_parts.cuh"
+#include "device/cuda/emulated/bytes.cuh"
+#include "device/cuda/emulated/parts.cuh"
 
 #include "../random.h"
 

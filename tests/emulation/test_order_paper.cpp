@@ -14,15 +14,15 @@
 
 static cudaError_t random_time(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   cudaError_t code = cudaEventElapsedTime(milliseconds, begin, end);
-  *milliseconds = 1e-3f * (float)(1 + mmci_emulated_random() % 1000);
+  *milliseconds = 1e-3f * (float)(1 + mmci_emulation_random() % 1000);
   return code;
 }
 #define cudaEventElapsedTime random_time
 
 /* The sources themselves: the emulation is compiled into them. */
-#include "device/cuda/order_paper_kernels.cu"
+#include "device/cuda/order/paper_kernels.cu"
 
-#include "device/cuda/order_paper.cu"
+#include "device/cuda/order/paper.cu"
 
 #include "../gpu/order_profile.h"
 #include "../gpu/order_textbook.h"
@@ -275,7 +275,7 @@ static void test_refusals() {
 
 /* Every call of the runtime fails once; the solver says so and holds nothing afterwards. */
 static void test_failures() {
-  mmci_emulated_machine &machine = mmci_emulation();
+  mmci_emulation_machine &machine = mmci_emulation();
   const int32_t n = 7;
   std::vector<int64_t> dims((size_t)n + 1);
   std::vector<int32_t> splits((size_t)n);

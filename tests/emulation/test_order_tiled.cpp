@@ -14,7 +14,7 @@ extern "C" {
 #include "order/order.h"
 }
 #include "cuda_emulation.h"
-#include "device/cuda/cuda_order.h"
+#include "device/cuda/order/cuda_order.h"
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -142,7 +142,7 @@ static mmc_status run(const std::vector<int64_t> &dims, std::vector<int32_t> &sp
 }
 
 static void expect_clean(const char *what) {
-  mmci_emulated_machine &m = mmci_emulation();
+  mmci_emulation_machine &m = mmci_emulation();
   if (m.memory.empty() && m.handles == 0) return;
   failures++;
   fprintf(stderr, "%s: %zu allocations and %d handles not released\n", what, m.memory.size(),
@@ -185,7 +185,7 @@ static void check(const std::string &family, int n, const char *kernel) {
 
 /* Each call of the runtime fails once: an error comes back and nothing stays behind. */
 static void check_failures() {
-  mmci_emulated_machine &m = mmci_emulation();
+  mmci_emulation_machine &m = mmci_emulation();
   std::vector<int64_t> dims = make_dims("random", 330);
   std::vector<int32_t> splits;
   std::vector<mmc_count> table;
@@ -210,7 +210,7 @@ static void check_failures() {
 }
 
 static void check_limits() {
-  mmci_emulated_machine &m = mmci_emulation();
+  mmci_emulation_machine &m = mmci_emulation();
   std::vector<int64_t> dims = make_dims("random", 300);
   std::vector<int32_t> splits;
   mmci_error error;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "../random.h"
-#include "device/cuda/faithful.h"
+#include "device/cuda/emulated/emulated.h"
 #include "gpu_test.h"
 
 enum { GUARD = 40, WAYS = 3 };
@@ -89,7 +89,7 @@ static bool matrix_down(const matrix *x, float *to) {
 /* C = op(A) op(B) with all there is to know of it. */
 typedef struct trial {
   mmci_gemm gemm;
-  mmci_faithful_way way;
+  mmci_emulated_way way;
   matrix a, b, c;
   uint64_t seed;
 } trial;
@@ -106,7 +106,7 @@ static bool trial_create(trial *t, int64_t m, int64_t k, int64_t n, bool ragged,
   mmci_gemm *g = &t->gemm;
   *t = (trial){.seed = seed};
   *g = mmci_gemm_tight(MMC_F32, MMCI_FAITHFUL, m, k, n, MMC_OP_N, MMC_OP_N);
-  t->way = (mmci_faithful_way)random_below(&random, WAYS);
+  t->way = (mmci_emulated_way)random_below(&random, WAYS);
   if (ragged) {
     g->a = form_of(random_below(&random, 2) == 1, m, k,
                    random_below(&random, 2) * random_below(&random, 9));
@@ -144,21 +144,21 @@ static void describe_trial(const trial *t) {
 /* C's buffer afterwards; NULL on failure. */
 static float *compute(const bench *with, const trial *t) {
   mmci_error error = {MMC_OK, ""};
-  mmci_faithful *faithful = NULL;
+  mmci_emulated *emulated = NULL;
   float *got = malloc(t->c.bytes);
   if (got == NULL || !matrix_up(&t->a) || !matrix_up(&t->b) || !matrix_up(&t->c)) {
     free(got);
     return NULL;
   }
   mmc_status status =
-      mmci_faithful_prepare(&t->gemm, t->way, with->multiprocessors, &faithful, &error);
+      mmci_emulated_prepare(&t->gemm, t->way, with->multiprocessors, &emulated, &error);
   if (status == MMC_OK)
-    status = mmci_faithful_enqueue(with->stream, faithful, address(&t->a), address(&t->b),
+    status = mmci_emulated_enqueue(with->stream, emulated, address(&t->a), address(&t->b),
                                    address(&t->c), &error);
   bool right = expect_ok(status, &error, "a product") &&
                cuda_ok(cudaStreamSynchronize(with->stream), "a product ends") &&
                matrix_down(&t->c, got);
-  mmci_faithful_release(faithful);
+  mmci_emulated_release(emulated);
   if (right) return got;
   free(got);
   return NULL;
@@ -340,7 +340,7 @@ static bool from_bytes(const bench *with, trial *t, bool *right) {
   t->way = MMCI_INT8;
   float *ours = compute(with, t);
   mmci_gemm small = t->gemm;
-  t->way = mmci_faithful_choose(&small, with->multiprocessors);
+  t->way = mmci_emulated_choose(&small, with->multiprocessors);
   float *halves = compute(with, t);
   bool same = false;
   *right = ours != NULL && halves != NULL && t->way != MMCI_INT8;
@@ -406,7 +406,7 @@ static void test_tiers(const bench *with, uint64_t *random) {
 }
 
 /* Floats of 11 bits have products and sums that FP32 has exactly, and so has this. */
-static void test_exact(const bench *with, mmci_faithful_way way, uint64_t *random) {
+static void test_exact(const bench *with, mmci_emulated_way way, uint64_t *random) {
   trial t;
   bool right = trial_create(&t, 130, 500, 200, true, UNIFORM, random_bits(random));
   t.way = way;
@@ -433,9 +433,9 @@ static void test_exact(const bench *with, mmci_faithful_way way, uint64_t *rando
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 /* Captured, launched twice, on data that is split the first time and left the second. */
-static void test_graph(const bench *with, mmci_faithful_way way, uint64_t *random) {
+static void test_graph(const bench *with, mmci_emulated_way way, uint64_t *random) {
   mmci_error error = {MMC_OK, ""};
-  mmci_faithful *faithful = NULL;
+  mmci_emulated *emulated = NULL;
   cudaGraph_t recorded = NULL;
   cudaGraphExec_t graph = NULL;
   trial t;
@@ -444,12 +444,12 @@ static void test_graph(const bench *with, mmci_faithful_way way, uint64_t *rando
   t.way = way;
   float *got = malloc(t.c.bytes);
   mmc_status status =
-      mmci_faithful_prepare(&t.gemm, t.way, with->multiprocessors, &faithful, &error);
+      mmci_emulated_prepare(&t.gemm, t.way, with->multiprocessors, &emulated, &error);
   bool right =
       expect_ok(status, &error, "prepare") && got != NULL &&
       cuda_ok(cudaStreamBeginCapture(with->stream, cudaStreamCaptureModeThreadLocal), "capture");
   if (right) {
-    status = mmci_faithful_enqueue(with->stream, faithful, address(&t.a), address(&t.b),
+    status = mmci_emulated_enqueue(with->stream, emulated, address(&t.a), address(&t.b),
                                    address(&t.c), &error);
     right = cuda_ok(cudaStreamEndCapture(with->stream, &recorded), "the capture ends") &&
             expect_ok(status, &error, "a captured product") &&
@@ -465,7 +465,7 @@ static void test_graph(const bench *with, mmci_faithful_way way, uint64_t *rando
   if (!right) describe_trial(&t);
   if (graph != NULL) cuda_ok(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy");
   if (recorded != NULL) cuda_ok(cudaGraphDestroy(recorded), "cudaGraphDestroy");
-  mmci_faithful_release(faithful);
+  mmci_emulated_release(emulated);
   free(got);
   trial_destroy(&t);
 }
@@ -555,9 +555,9 @@ static void compare_errors(const bench *with, trial *t, distribution how) {
   for (int way = 0; right && way < WAYS; way++) {
     /* Not chosen for short sums, or few. */
     if (way == MMCI_OWN_LO && t->gemm.k < 1024) continue;
-    if (way == MMCI_INT8 && mmci_faithful_choose(&t->gemm, with->multiprocessors) != MMCI_INT8)
+    if (way == MMCI_INT8 && mmci_emulated_choose(&t->gemm, with->multiprocessors) != MMCI_INT8)
       continue;
-    t->way = (mmci_faithful_way)way;
+    t->way = (mmci_emulated_way)way;
     float *ours = compute(with, t);
     if (ours == NULL) break;
     errors mine = errors_of(t, ours, exact, sums), other = errors_of(t, theirs, exact, sums);
@@ -599,8 +599,8 @@ static void test_choice(const bench *with) {
     mmci_precision precision;
     int64_t size;
     const char *name;
-  } CASES[] = {{MMC_F32, MMCI_FAITHFUL, 8192, mmci_faithful_name(MMCI_INT8)},
-               {MMC_F32, MMCI_FAITHFUL, 1536, mmci_faithful_name(MMCI_OWN_LO)},
+  } CASES[] = {{MMC_F32, MMCI_FAITHFUL, 8192, mmci_emulated_name(MMCI_INT8)},
+               {MMC_F32, MMCI_FAITHFUL, 1536, mmci_emulated_name(MMCI_OWN_LO)},
                {MMC_F32, MMCI_FAITHFUL, 128, "cublas sgemm"},
                {MMC_F32, MMCI_FAST, 8192, "cublas tf32"},
                {MMC_F32, MMCI_NATIVE, 8192, "cublas sgemm"},
@@ -616,12 +616,12 @@ static void test_choice(const bench *with) {
   struct cudaDeviceProp facts;
   if (!cuda_ok(cudaGetDeviceProperties(&facts, 0), "cudaGetDeviceProperties")) return;
   mmci_gemm gemm = mmci_gemm_tight(MMC_F32, MMCI_FAITHFUL, 2048, 2048, 2048, MMC_OP_N, MMC_OP_N);
-  expect(mmci_faithful_supports(&facts, &gemm), "one product is supported");
+  expect(mmci_emulated_supports(&facts, &gemm), "one product is supported");
   gemm.b.gathered = true;
-  expect(!mmci_faithful_supports(&facts, &gemm), "gathered matrices are not");
+  expect(!mmci_emulated_supports(&facts, &gemm), "gathered matrices are not");
   gemm.b.gathered = false;
   mmci_gemm_spread(&gemm, 2);
-  expect(!mmci_faithful_supports(&facts, &gemm), "a batch is not");
+  expect(!mmci_emulated_supports(&facts, &gemm), "a batch is not");
 }
 
 static void test_all(const target *on) {
@@ -630,7 +630,7 @@ static void test_all(const target *on) {
   uint64_t random = 20261121;
   const mmci_gemm any = mmci_gemm_tight(MMC_F32, MMCI_FAITHFUL, 1, 1, 1, MMC_OP_N, MMC_OP_N);
   if (!cuda_ok(cudaGetDeviceProperties(&facts, 0), "cudaGetDeviceProperties")) return;
-  if (!mmci_faithful_supports(&facts, &any)) {
+  if (!mmci_emulated_supports(&facts, &any)) {
     printf("no kernels for compute capability %d.%d\n", facts.major, facts.minor);
     return;
   }
@@ -642,8 +642,8 @@ static void test_all(const target *on) {
     test_scales(&with, &random);
     test_left(&with, &random);
     test_tiers(&with, &random);
-    for (int way = 0; way < WAYS; way++) test_exact(&with, (mmci_faithful_way)way, &random);
-    for (int way = 0; way < WAYS; way++) test_graph(&with, (mmci_faithful_way)way, &random);
+    for (int way = 0; way < WAYS; way++) test_exact(&with, (mmci_emulated_way)way, &random);
+    for (int way = 0; way < WAYS; way++) test_graph(&with, (mmci_emulated_way)way, &random);
   }
   if (!on->small) {
     test_errors(&with, &random);

@@ -1,5 +1,5 @@
-/* test_ways.c: products by kernels of our own, every way of tee.h and of sliced.h on a device,
- * against sums in f64 on the host.
+/* test_ways.c: products by kernels of our own, every way of large_tile.h and of sliced_k.h on a
+ * device, against sums in f64 on the host.
  *
  * All memory is 0xff where no element lies, which is NaN: beside the matrices, in the gaps of their
  * leading dimensions, and in C before it is written. Nothing of it may be read, and but for C's
@@ -12,26 +12,26 @@
 #include "gpu_elements.h"
 #include "gpu_test.h"
 
-enum { FIRST_TEE = 25, FIRST_SLICED = 31, GUARD = 64, MOST_SHIFT = 4 };
+enum { FIRST_LARGE_TILE = 25, FIRST_SLICED_K = 31, GUARD = 64, MOST_SHIFT = 4 };
 
 static const struct {
   mmc_dtype dtype;
   int variant;
   const char *name;
   int64_t rows, cols; /* of the tile */
-} ways[] = {{MMC_F32, FIRST_TEE, "tee 256x192 1x2", 256, 192},
-            {MMC_F32, FIRST_TEE + 1, "tee 192x256 2x1", 192, 256},
-            {MMC_F32, FIRST_TEE + 2, "tee 256x128", 256, 128},
-            {MMC_F32, FIRST_TEE + 3, "tee 128x128", 128, 128},
-            {MMC_F32, FIRST_TEE + 4, "tee 256x192 2x1", 256, 192},
-            {MMC_F32, FIRST_TEE + 5, "tee 192x256 1x2", 192, 256},
-            {MMC_F64, FIRST_TEE, "tee 128x128", 128, 128},
-            {MMC_F64, FIRST_TEE + 1, "tee 128x64", 128, 64},
-            {MMC_F32, FIRST_SLICED, "sliced 16x32 k8", 16, 32},
-            {MMC_F32, FIRST_SLICED + 1, "sliced 16x32 k4", 16, 32},
-            {MMC_F32, FIRST_SLICED + 2, "sliced 32x32 k8", 32, 32},
-            {MMC_F32, FIRST_SLICED + 3, "sliced 32x32 k4", 32, 32},
-            {MMC_F32, FIRST_SLICED + 4, "sliced 64x64 k2", 64, 64}};
+} ways[] = {{MMC_F32, FIRST_LARGE_TILE, "tee 256x192 1x2", 256, 192},
+            {MMC_F32, FIRST_LARGE_TILE + 1, "tee 192x256 2x1", 192, 256},
+            {MMC_F32, FIRST_LARGE_TILE + 2, "tee 256x128", 256, 128},
+            {MMC_F32, FIRST_LARGE_TILE + 3, "tee 128x128", 128, 128},
+            {MMC_F32, FIRST_LARGE_TILE + 4, "tee 256x192 2x1", 256, 192},
+            {MMC_F32, FIRST_LARGE_TILE + 5, "tee 192x256 1x2", 192, 256},
+            {MMC_F64, FIRST_LARGE_TILE, "tee 128x128", 128, 128},
+            {MMC_F64, FIRST_LARGE_TILE + 1, "tee 128x64", 128, 64},
+            {MMC_F32, FIRST_SLICED_K, "sliced 16x32 k8", 16, 32},
+            {MMC_F32, FIRST_SLICED_K + 1, "sliced 16x32 k4", 16, 32},
+            {MMC_F32, FIRST_SLICED_K + 2, "sliced 32x32 k8", 32, 32},
+            {MMC_F32, FIRST_SLICED_K + 3, "sliced 32x32 k4", 32, 32},
+            {MMC_F32, FIRST_SLICED_K + 4, "sliced 64x64 k2", 64, 64}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 /* ---- matrices -------------------------------------------------------------------------------- */
@@ -313,12 +313,12 @@ static void test_refusals(const target *on) {
   mmci_error error = {MMC_OK, ""};
   mmci_kernel *kernel = NULL;
   mmci_gemm gemm = mmci_gemm_tight(MMC_C64, MMCI_NATIVE, 9, 9, 9, MMC_OP_N, MMC_OP_N);
-  gemm.variant = FIRST_TEE;
+  gemm.variant = FIRST_LARGE_TILE;
   expect(on->ops->prepare(on->device, &gemm, &kernel, &error) == MMC_E_UNSUPPORTED, "complex");
-  gemm.variant = FIRST_SLICED;
+  gemm.variant = FIRST_SLICED_K;
   expect(on->ops->prepare(on->device, &gemm, &kernel, &error) == MMC_E_UNSUPPORTED, "complex");
   gemm.dtype = MMC_F32;
-  gemm.variant = FIRST_TEE + 1000;
+  gemm.variant = FIRST_LARGE_TILE + 1000;
   expect(on->ops->prepare(on->device, &gemm, &kernel, &error) == MMC_E_UNSUPPORTED, "no such way");
 }
 

@@ -89,7 +89,7 @@ static inline void mmci_cuda_ignore(cudaError_t code) {
   if (code != cudaSuccess) (void)cudaGetLastError();
 }
 
-/* ---- products.c ------------------------------------------------------------------------------ */
+/* ---- product.c ------------------------------------------------------------------------------ */
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm);
 int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm);
@@ -106,7 +106,7 @@ mmc_status mmci_cuda_find_cublas(mmci_device *device, mmci_error *error);
 /* Bytes of workspace that a queue offers to products. */
 size_t mmci_cuda_workspace_bytes(const mmci_device *device);
 
-/* ---- chain.c --------------------------------------------------------------------------------- */
+/* ---- group.c --------------------------------------------------------------------------------- */
 
 bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_device_chain *chain);
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_device_chain *chain);

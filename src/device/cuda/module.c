@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "device/cuda/cuda_device.h"
-#include "device/cuda/cuda_order.h"
+#include "device/cuda/order/cuda_order.h"
 
 /* The oldest chips that the kernels are compiled for: Ampere. */
 enum { COMPUTE_CAPABILITY_MIN = 8 };

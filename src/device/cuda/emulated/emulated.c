@@ -1,0 +1,225 @@
+/* emulated.c: what an emulated product holds, and the order of its kernels. */
+#include "device/cuda/emulated/emulated.h"
+
+#include "base/alloc.h"
+#include "device/cuda/cuda_check.h"
+
+enum {
+  HOPPER = 9,
+  LINES = 2,        /* of FP16 parts, a row in a block */
+  LINE_BYTES = 128, /* each */
+  DIGITS = 3,       /* lines of bytes */
+  DIGIT_LINE_BYTES = 64,
+  OWN_LO_K_MIN = 1024, /* its error hardly depends on k, and FP32's grows */
+  K_MIN = 512,         /* of shorter sums FP32's error is the smaller one */
+  ROWS_MIN = 64,       /* fewer rows or columns leave most of a tile empty */
+  INT8_K_MIN = 2048,   /* the error of bytes hardly depends on k */
+  INT8_K_MAX = 1 << 15 /* 3 k products of two digits are an int */
+};
+/* Of smaller results cuBLAS cuts sums into pieces for want of tiles, which makes them more
+ * accurate. */
+static const double ELEMENTS_MIN = 1 << 21, INT8_ELEMENTS_MIN = 1 << 23;
+static const int64_t LONGEST = 1 << 22;
+
+/* Both operands for the tensor cores. */
+typedef struct maps {
+  CUtensorMap a, b;
+} maps;
+
+struct mmci_emulated {
+  mmci_emulated_product product;
+  mmci_emulated_way halves_way;
+  int multiprocessors;
+  unsigned char *memory; /* rows, counts, then parts */
+  size_t zeroed_bytes;   /* of it, at the beginning, before every product */
+  maps halves, bytes;    /* bytes where they are tried */
+};
+
+const char *mmci_emulated_name(mmci_emulated_way way) {
+  return way == MMCI_INT8 ? "faithful 3xint8" : "faithful 2xf16";
+}
+
+bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
+  return device->major == HOPPER && device->minor == 0 && gemm->dtype == MMC_F32 &&
+         gemm->batch <= 1 && !gemm->a.gathered && !gemm->b.gathered && gemm->m > 0 && gemm->k > 0 &&
+         gemm->n > 0 && gemm->m <= LONGEST && gemm->k <= LONGEST && gemm->n <= LONGEST;
+}
+
+bool mmci_emulated_pays(const mmci_gemm *gemm) {
+  const double elements = (double)gemm->m * (double)gemm->n;
+  return gemm->k >= K_MIN && gemm->m >= ROWS_MIN && gemm->n >= ROWS_MIN && elements >= ELEMENTS_MIN;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int64_t blocks_of(int64_t count, int64_t each) {
+  return (count + each - 1) / each;
+}
+
+static mmci_emulated_operand operand_of(int64_t rows, int64_t k) {
+  return (mmci_emulated_operand){.rows = rows, .k = k, .blocks = blocks_of(k, MMCI_DEPTH)};
+}
+
+/* What is zeroed of an operand: rows, a sum, a count for every 32 rows, one for all. */
+static uint64_t state_bytes(const mmci_emulated_operand *x) {
+  uint64_t bytes = (uint64_t)x->rows * sizeof *x->row + sizeof *x->rough +
+                   ((uint64_t)blocks_of(x->rows, MMCI_LINE_ROWS) + 1) * sizeof *x->arrived;
+  return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+static uint64_t parts_bytes(const mmci_emulated_operand *x) {
+  return (uint64_t)(blocks_of(x->rows, MMCI_LINE_ROWS) * MMCI_LINE_ROWS * x->blocks) * LINES *
+         LINE_BYTES;
+}
+
+static unsigned char *place_state(mmci_emulated_operand *x, unsigned char *at) {
+  x->row = (mmci_emulated_row *)at;
+  x->rough = (uint64_t *)(x->row + x->rows);
+  x->arrived = (int32_t *)(x->rough + 1);
+  x->left = x->arrived + blocks_of(x->rows, MMCI_LINE_ROWS);
+  return at + state_bytes(x);
+}
+
+uint64_t mmci_emulated_bytes(const mmci_gemm *gemm) {
+  mmci_emulated_operand a = operand_of(gemm->m, gemm->k), b = operand_of(gemm->n, gemm->k);
+  return state_bytes(&a) + state_bytes(&b) + parts_bytes(&a) + parts_bytes(&b);
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
+
+static mmci_emulated_way choose_halves(const mmci_gemm *gemm, int multiprocessors) {
+  double best = 0;
+  mmci_emulated_way way = MMCI_TURNS;
+  for (int w = MMCI_TURNS; w <= (gemm->k < OWN_LO_K_MIN ? MMCI_TURNS : MMCI_OWN_LO); w++) {
+    int cols = mmci_emulated_tile_cols((mmci_emulated_way)w);
+    int64_t pairs = blocks_of(gemm->m, 2 * MMCI_TILE_ROWS) * blocks_of(gemm->n, cols);
+    double waves = (double)blocks_of(pairs, multiprocessors / 2);
+    double used = (double)gemm->n * (double)gemm->m / (waves * cols);
+    if (used <= best) continue;
+    best = used;
+    way = (mmci_emulated_way)w;
+  }
+  return way;
+}
+
+mmci_emulated_way mmci_emulated_choose(const mmci_gemm *gemm, int multiprocessors) {
+  bool bytes = gemm->k >= INT8_K_MIN && gemm->k <= INT8_K_MAX &&
+               (double)gemm->m * (double)gemm->n >= INT8_ELEMENTS_MIN;
+  return bytes ? MMCI_INT8 : choose_halves(gemm, multiprocessors);
+}
+
+typedef CUresult (*encode_fn)(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                              void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
+                              const cuuint32_t *box, const cuuint32_t *element_strides,
+                              CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                              CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
+
+/* The driver's function, without linking the driver. */
+static mmc_status find_encode(encode_fn *out, mmci_error *error) {
+  enum cudaDriverEntryPointQueryResult found;
+  void *function = NULL;
+  MMCI_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                 cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
+  *(void **)out = function;
+  return MMC_OK;
+}
+
+/* Dimensions: a line, 32 rows, lines, blocks of 32 rows. */
+static mmc_status describe(const mmci_emulated_operand *x, bool bytes, int box_rows,
+                           CUtensorMap *out, mmci_error *error) {
+  const uint32_t line_bytes = bytes ? DIGIT_LINE_BYTES : LINE_BYTES;
+  const cuuint64_t lines = (cuuint64_t)x->blocks * (bytes ? DIGITS : LINES);
+  const cuuint64_t group_bytes = (cuuint64_t)MMCI_LINE_ROWS * line_bytes;
+  const cuuint32_t elements = bytes ? line_bytes : line_bytes / 2;
+  const cuuint64_t sizes[] = {elements, MMCI_LINE_ROWS, lines,
+                              (cuuint64_t)blocks_of(x->rows, MMCI_LINE_ROWS)};
+  const cuuint64_t strides[] = {line_bytes, group_bytes, group_bytes * lines};
+  const cuuint32_t box[] = {elements, MMCI_LINE_ROWS, 1, (cuuint32_t)box_rows / MMCI_LINE_ROWS};
+  const cuuint32_t every[] = {1, 1, 1, 1};
+  encode_fn encode = NULL;
+  mmc_status status = find_encode(&encode, error);
+  if (status != MMC_OK) return status;
+  CUresult code =
+      encode(out, bytes ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
+             x->parts, sizes, strides, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             bytes ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (code == CUDA_SUCCESS) return MMC_OK;
+  return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
+}
+
+static mmc_status describe_both(const mmci_emulated *x, mmci_emulated_way way, maps *out,
+                                mmci_error *error) {
+  const bool bytes = way == MMCI_INT8;
+  mmc_status status = describe(&x->product.a, bytes, MMCI_TILE_ROWS, &out->a, error);
+  if (status != MMC_OK) return status;
+  return describe(&x->product.b, bytes, mmci_emulated_box_rows(way), &out->b, error);
+}
+
+/* What is taken is there on failure. */
+static mmc_status fill(mmci_emulated *x, mmci_error *error) {
+  mmci_emulated_operand *a = &x->product.a, *b = &x->product.b;
+  MMCI_CUDA_TRY(cudaMalloc((void **)&x->memory, mmci_emulated_bytes(&x->product.gemm)));
+  unsigned char *at = place_state(b, place_state(a, x->memory));
+  x->zeroed_bytes = (size_t)(at - x->memory);
+  a->parts = (uint32_t *)at;
+  b->parts = (uint32_t *)(at + parts_bytes(a));
+  mmc_status status = describe_both(x, x->halves_way, &x->halves, error);
+  if (status != MMC_OK || !x->product.bytes) return status;
+  return describe_both(x, MMCI_INT8, &x->bytes, error);
+}
+
+mmc_status mmci_emulated_prepare(const mmci_gemm *gemm, mmci_emulated_way way, int multiprocessors,
+                                 mmci_emulated **out, mmci_error *error) {
+  mmci_emulated *x = mmci_alloc_zeroed(1, sizeof *x);
+  if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
+  x->product = (mmci_emulated_product){*gemm, operand_of(gemm->m, gemm->k),
+                                       operand_of(gemm->n, gemm->k), way == MMCI_INT8};
+  x->multiprocessors = multiprocessors;
+  x->halves_way = way == MMCI_INT8 ? choose_halves(gemm, multiprocessors) : way;
+  mmc_status status = fill(x, error);
+  if (status == MMC_OK)
+    *out = x;
+  else
+    mmci_emulated_release(x);
+  return status;
+}
+
+void mmci_emulated_release(mmci_emulated *emulated) {
+  if (emulated == NULL) return;
+  if (emulated->memory != NULL && cudaFree(emulated->memory) != cudaSuccess)
+    (void)cudaGetLastError();
+  free(emulated);
+}
+
+/* ---- working --------------------------------------------------------------------------------- */
+
+/* Both operands into parts, then their product: nothing is done where the device finds that it need
+ * not be. */
+static mmc_status multiply(cudaStream_t stream, const mmci_emulated *emulated,
+                           mmci_emulated_way way, const maps *as, const float *a, const float *b,
+                           float *c, mmci_error *error) {
+  const mmci_emulated_product *p = &emulated->product;
+  const mmci_gemm *g = &p->gemm;
+  const bool bytes = way == MMCI_INT8;
+  mmc_status status = mmci_emulated_split(stream, p, &p->a, bytes, a, g->a.ld, g->a.trans, error);
+  if (status == MMC_OK)
+    status = mmci_emulated_split(stream, p, &p->b, bytes, b, g->b.ld, !g->b.trans, error);
+  if (status != MMC_OK) return status;
+  return mmci_emulated_multiply(stream, p, way, &as->a, &as->b, emulated->multiprocessors, c,
+                                error);
+}
+
+mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emulated, const float *a,
+                                 const float *b, float *c, mmci_error *error) {
+  const mmci_emulated *x = emulated;
+  mmc_status status = MMC_OK;
+  MMCI_CUDA_TRY(cudaMemsetAsync(x->memory, 0, x->zeroed_bytes, stream));
+  if (x->product.bytes) status = multiply(stream, x, MMCI_INT8, &x->bytes, a, b, c, error);
+  if (status == MMC_OK) status = multiply(stream, x, x->halves_way, &x->halves, a, b, c, error);
+  if (status == MMC_OK)
+    status = mmci_emulated_rest(stream, &x->product, x->multiprocessors, a, b, c, error);
+  return status;
+}

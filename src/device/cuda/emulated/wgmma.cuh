@@ -1,0 +1,198 @@
+/* wgmma.cuh: what gemm.cu uses of Hopper beyond CUDA C++: barriers in shared
+ * memory, tensor copies, and a warpgroup's products of 64 x N x 16 halves with sums in FP32. PTX of
+ * sm_90a. */
+#ifndef MMCI_CUDA_EMULATED_WGMMA_CUH
+#define MMCI_CUDA_EMULATED_WGMMA_CUH
+
+#include <cuda.h>
+#include <stdint.h>
+
+static __device__ __forceinline__ uint32_t mmci_shared_address(const void *p) {
+  return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+static __device__ __forceinline__ uint32_t mmci_cluster_rank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+static __device__ __forceinline__ void mmci_cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+}
+
+/* ---- barriers ----------------------------------------------------------------------------------
+ */
+
+static __device__ __forceinline__ void mmci_barrier_init(uint32_t barrier, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+static __device__ __forceinline__ void mmci_barrier_init_done() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+static __device__ __forceinline__ void mmci_barrier_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+
+/* At the barrier in the same place of another block's shared memory. Reads of tensor cores are over
+ * by then, so it needs no fence; .release.cluster would become one of the whole chip. */
+static __device__ __forceinline__ void mmci_barrier_arrive(uint32_t barrier, uint32_t block) {
+  uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(barrier), "r"(block));
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
+}
+
+/* An arrival that never comes ends as an error, not as a hang. */
+static __device__ __forceinline__ void mmci_barrier_wait(uint32_t barrier, uint32_t phase) {
+  uint32_t done = 0;
+  for (int tries = 0; done == 0; tries++) {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+        "selp.u32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(barrier), "r"(phase)
+        : "memory");
+    if (tries > 1 << 24) __trap();
+  }
+}
+
+/* ---- tensor copies -----------------------------------------------------------------------------
+ */
+
+/* A box of a map of lines (halves, row of 32, line, block of 32 rows) to shared memory. */
+static __device__ __forceinline__ void mmci_tensor_load(uint32_t to, const CUtensorMap *map,
+                                                        uint32_t barrier, int line, int rows32) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%5, %5, %3, %4}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(line), "r"(rows32), "r"(0)
+      : "memory");
+}
+
+/* The same to the same place of every block of the cluster that `blocks` has a bit for. */
+static __device__ __forceinline__ void mmci_tensor_load_all(uint32_t to, const CUtensorMap *map,
+                                                            uint32_t barrier, int line, int rows32,
+                                                            uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%6, %6, %3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(line), "r"(rows32), "h"(blocks), "r"(0)
+      : "memory");
+}
+
+/* ---- products ----------------------------------------------------------------------------------
+ */
+
+static __device__ __forceinline__ void mmci_products_begin() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+static __device__ __forceinline__ void mmci_products_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int left>
+static __device__ __forceinline__ void mmci_products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+}
+
+/* Keeps the compiler from moving uses of sums across this point. */
+template <int count>
+static __device__ __forceinline__ void mmci_pin(float (&sums)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; i++) asm volatile("" : "+f"(sums[i])::"memory");
+}
+template <int count>
+static __device__ __forceinline__ void mmci_pin(int (&sums)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; i++) asm volatile("" : "+r"(sums[i])::"memory");
+}
+
+/* Rows of 128 bytes with k along them, in 128-byte swizzle; the address is a multiple of 1024. 16
+ * halves further along is + 2. */
+static __device__ __forceinline__ uint64_t mmci_matrix_at(uint32_t address) {
+  return (uint64_t)((address & 0x3FFFF) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
+}
+
+/* Rows of 64 bytes, in 64-byte swizzle; 32 bytes further along is + 2. */
+static __device__ __forceinline__ uint64_t mmci_byte_matrix_at(uint32_t address) {
+  return (uint64_t)((address & 0x3FFFF) >> 4) | (1ull << 16) | (32ull << 32) | (2ull << 62);
+}
+
+/* d = a b^T, or += with keep: a 64 x 16, b N x 16. */
+template <int N>
+struct mmci_products;
+
+#define MMCI_R8(a, b, c, d, e, f, g, h) \
+  "%" #a ",%" #b ",%" #c ",%" #d ",%" #e ",%" #f ",%" #g ",%" #h
+#define MMCI_D8(d, i)                                                                         \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+#define MMCI_R64                                                                                  \
+  MMCI_R8(0, 1, 2, 3, 4, 5, 6, 7)                                                                 \
+  "," MMCI_R8(8, 9, 10, 11, 12, 13, 14, 15) "," MMCI_R8(                                          \
+      16, 17, 18, 19, 20, 21, 22,                                                                 \
+      23) "," MMCI_R8(24, 25, 26, 27, 28, 29, 30,                                                 \
+                      31) "," MMCI_R8(32, 33, 34, 35, 36, 37, 38,                                 \
+                                      39) "," MMCI_R8(40, 41, 42, 43, 44, 45, 46,                 \
+                                                      47) "," MMCI_R8(48, 49, 50, 51, 52, 53, 54, \
+                                                                      55) "," MMCI_R8(56, 57, 58, \
+                                                                                      59, 60, 61, \
+                                                                                      62, 63)
+#define MMCI_D64(d)                                                                             \
+  MMCI_D8(d, 0), MMCI_D8(d, 8), MMCI_D8(d, 16), MMCI_D8(d, 24), MMCI_D8(d, 32), MMCI_D8(d, 40), \
+      MMCI_D8(d, 48), MMCI_D8(d, 56)
+
+template <>
+struct mmci_products<128> {
+  static __device__ __forceinline__ void add(float (&d)[64], uint64_t a, uint64_t b, int keep) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0; "
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" MMCI_R64
+        "}, %64, %65, p, 1, 1, 0, 0; }"
+        : MMCI_D64(d)
+        : "l"(a), "l"(b), "r"(keep));
+  }
+};
+
+template <>
+struct mmci_products<192> {
+  static __device__ __forceinline__ void add(float (&d)[96], uint64_t a, uint64_t b, int keep) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %98, 0; "
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {" MMCI_R64
+        "," MMCI_R8(64, 65, 66, 67, 68, 69, 70, 71) "," MMCI_R8(
+            72, 73, 74, 75, 76, 77, 78,
+            79) "," MMCI_R8(80, 81, 82, 83, 84, 85, 86,
+                            87) "," MMCI_R8(88, 89, 90, 91, 92, 93, 94,
+                                            95) "}, %96, %97, p, 1, 1, 0, 0; }"
+        : MMCI_D64(d), MMCI_D8(d, 64), MMCI_D8(d, 72), MMCI_D8(d, 80), MMCI_D8(d, 88)
+        : "l"(a), "l"(b), "r"(keep));
+  }
+};
+
+#define MMCI_I8(d, i)                                                                         \
+  "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), \
+      "+r"(d[i + 6]), "+r"(d[i + 7])
+
+/* The same of bytes with exact sums: a 64 x 32, b 128 x 32. */
+static __device__ __forceinline__ void mmci_byte_products_add(int (&d)[64], uint64_t a, uint64_t b,
+                                                              int keep) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %66, 0; "
+      "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {" MMCI_R64 "}, %64, %65, p; }"
+      : MMCI_I8(d, 0), MMCI_I8(d, 8), MMCI_I8(d, 16), MMCI_I8(d, 24), MMCI_I8(d, 32),
+        MMCI_I8(d, 40), MMCI_I8(d, 48), MMCI_I8(d, 56)
+      : "l"(a), "l"(b), "r"(keep));
+}
+
+/* Waits for the other threads of a warpgroup, by a barrier that is its own. */
+static __device__ __forceinline__ void mmci_warpgroup_sync(int barrier) {
+  asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory");
+}
+
+#endif

@@ -1,0 +1,247 @@
+/* general.c: a chain laid out for general.cu: where its matrices lie in shared memory, when
+ * operands are loaded, and how the products are spread over threads. */
+#include <string.h>
+
+#include "device/cuda/element_bytes.h"
+#include "device/cuda/group/group.h"
+
+enum {
+  MATRICES = 2 * MMCI_GENERAL_PRODUCTS + 1,
+  WARP = 32,
+  THREADS_ALONE = 256,      /* a single chain's */
+  EAGER_BYTES = 100 * 1024, /* beyond this an operand is loaded when it is needed */
+  BLOCK_BYTES = 48 * 1024,  /* that groups share a block */
+  SPLIT_MOST = 3,
+};
+
+/* A matrix in the arena: lives from product first to product last. */
+typedef struct place {
+  int64_t rows, cols;
+  uint32_t at, pitch;
+  int first, last;
+} place;
+
+/* When operands are loaded: all at first; while the product before is computed; when needed. */
+typedef enum hurry { EAGER, AHEAD, LATE } hurry;
+
+typedef struct layout {
+  const mmci_device_chain *chain;
+  size_t element_bytes; /* in the arena */
+  place places[MATRICES];
+  uint32_t size; /* in elements */
+} layout;
+
+static uint32_t magic_of(uint32_t divisor) {
+  return divisor > 1 ? (uint32_t)((((uint64_t)1 << 32) + divisor - 1) / divisor) : 0;
+}
+
+static uint32_t up4(int64_t x) {
+  return (uint32_t)((x + 3) / 4 * 4);
+}
+
+/* An odd number of 16-byte words, so that rows begin in different banks. */
+static uint32_t pitch_of(const layout *l, int64_t cols) {
+  uint32_t pitch = up4(cols), per_word = (uint32_t)(16 / l->element_bytes);
+  return pitch / per_word % 2 == 0 ? pitch + per_word : pitch;
+}
+
+/* ---- who lives when -------------------------------------------------------------------------- */
+
+static void find_lives(layout *l, hurry when) {
+  const mmci_device_chain *chain = l->chain;
+  for (int i = 0; i < chain->n + chain->count; i++)
+    l->places[i] = (place){.first = i < chain->n ? chain->count : i - chain->n,
+                           .last = i < chain->n ? -1 : i - chain->n};
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_chain_step *step = &chain->products[s];
+    place *left = &l->places[step->left], *right = &l->places[step->right],
+          *result = &l->places[chain->n + s];
+    left->rows = step->m;
+    left->cols = right->rows = step->k;
+    right->cols = result->cols = step->n;
+    result->rows = step->m;
+    place *both[] = {left, right};
+    for (int t = 0; t < 2; t++) {
+      both[t]->last = s;
+      if (both[t] < l->places + chain->n && both[t]->first == chain->count)
+        both[t]->first = when == EAGER ? -1 : when == AHEAD ? s - 1 : s;
+    }
+  }
+}
+
+static bool meet(const place *a, const place *b) {
+  return a->first <= b->last && b->first <= a->last;
+}
+
+/* The lowest place that no other matrix of the time has; those before i are placed. */
+static void find_place(layout *l, int i) {
+  place *p = &l->places[i];
+  const uint32_t size = up4(p->rows) * p->pitch;
+  p->at = 0;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int j = 0; j < i; j++) {
+      const place *other = &l->places[j];
+      const uint32_t other_size = up4(other->rows) * other->pitch;
+      if (other_size == 0 || !meet(p, other) || p->at + size <= other->at ||
+          other->at + other_size <= p->at)
+        continue;
+      p->at = other->at + other_size;
+      moved = true;
+    }
+  }
+  if (p->at + size > l->size) l->size = p->at + size;
+}
+
+static void lay_out(layout *l, hurry when) {
+  const int count = l->chain->n + l->chain->count;
+  find_lives(l, when);
+  l->size = 0;
+  for (int i = 0; i < count; i++) {
+    l->places[i].pitch = pitch_of(l, l->places[i].cols);
+    /* The result goes to global memory. */
+    if (i == count - 1) l->places[i].rows = 0;
+    find_place(l, i);
+  }
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static uint32_t tiles_of(const mmci_chain_step *step, bool tall) {
+  return up4(step->m) / (tall ? 4 : 1) * (up4(step->n) / 4);
+}
+
+static void choose_threads(const layout *l, mmci_general *steps) {
+  const mmci_device_chain *chain = l->chain;
+  uint32_t most = 0;
+  for (int s = 0; s < chain->count; s++) {
+    uint32_t tiles = tiles_of(&chain->products[s], true);
+    if (tiles > most) most = tiles;
+  }
+  uint32_t threads = WARP;
+  while (threads < THREADS_ALONE && threads < most) threads *= 2;
+  if (chain->batch == 1) threads = THREADS_ALONE;
+  steps->threads = (uint16_t)threads;
+  steps->arena_bytes = (uint32_t)(l->size * l->element_bytes);
+  steps->groups = 1;
+  while (chain->batch > 1 && steps->groups < 8 && steps->groups * 2u * threads <= THREADS_ALONE &&
+         steps->groups * 2u * steps->arena_bytes <= BLOCK_BYTES)
+    steps->groups *= 2;
+}
+
+/* ---- products and loads ---------------------------------------------------------------------- */
+
+static void fill_product(const layout *l, int s, mmci_general *steps) {
+  const mmci_chain_step *step = &l->chain->products[s];
+  const place *a = &l->places[step->left], *b = &l->places[step->right],
+              *to = &l->places[l->chain->n + s];
+  mmci_general_product *p = &steps->products[s];
+  const uint32_t threads = steps->threads, k4 = up4(step->k) / 4;
+  *p = (mmci_general_product){.a = a->at, .b = b->at, .to = to->at};
+  p->a_pitch = (uint16_t)a->pitch;
+  p->b_pitch = (uint16_t)b->pitch;
+  p->to_pitch = (uint16_t)to->pitch;
+  p->m = (uint16_t)step->m;
+  p->n = (uint16_t)step->n;
+  p->k4 = (uint16_t)k4;
+  p->tiles_across = (uint16_t)(up4(step->n) / 4);
+  p->magic = magic_of(p->tiles_across);
+  p->tall = tiles_of(step, false) > threads;
+  uint32_t work = tiles_of(step, p->tall);
+  while (!p->tall && p->split < SPLIT_MOST && work * 2 <= threads && (2u << p->split) <= k4) {
+    p->split++;
+    work *= 2;
+  }
+  p->work = (uint16_t)work;
+}
+
+static bool may_be_wide(const layout *l, const mmci_form *form, int64_t length) {
+  const int64_t per_word = (int64_t)(16 / l->element_bytes);
+  return mmci_cuda_element_bytes(l->chain->dtype) == l->element_bytes && !form->trans &&
+         !form->conj && !form->gathered && length % per_word == 0 && form->ld % per_word == 0 &&
+         form->stride % per_word == 0;
+}
+
+/* The operand in that many parts; false when there are too many loads. */
+static bool fill_loads(const layout *l, int operand, uint32_t parts, mmci_general *steps) {
+  const mmci_form *form = &l->chain->forms[operand];
+  const place *p = &l->places[operand];
+  const int64_t lines = form->trans ? p->cols : p->rows, length = form->trans ? p->rows : p->cols;
+  const bool complex = l->chain->dtype == MMC_C64 || l->chain->dtype == MMC_C128;
+  const uint32_t across = up4(length), all = up4(lines) * across;
+  for (uint32_t t = 0; t < parts; t++) {
+    if (steps->loads == MMCI_GENERAL_LOADS) return false;
+    mmci_general_load *load = &steps->load[steps->loads++];
+    *load = (mmci_general_load){.ld = form->ld, .stride = form->stride, .magic = magic_of(across)};
+    load->at = p->at;
+    load->begin = all / 4 * t / parts * 4;
+    load->end = all / 4 * (t + 1) / parts * 4;
+    load->lines = (uint16_t)lines;
+    load->length = (uint16_t)length;
+    load->across = (uint16_t)across;
+    load->pitch = (uint16_t)p->pitch;
+    load->operand = (uint8_t)operand;
+    load->trans = form->trans;
+    load->conj = form->conj && complex;
+    load->gathered = form->gathered;
+    load->wide = may_be_wide(l, form, length);
+  }
+  return true;
+}
+
+/* Into how many parts each of the operands that are loaded before product first + 1 is cut, so that
+ * every warp of a group has about as much to do. */
+static uint32_t parts_of(const layout *l, int operand, uint32_t warps) {
+  const place *p = &l->places[operand];
+  uint64_t mine = (uint64_t)up4(p->rows) * up4(p->cols), all = 0;
+  for (int i = 0; i < l->chain->n; i++)
+    if (l->places[i].first == p->first)
+      all += (uint64_t)up4(l->places[i].rows) * up4(l->places[i].cols);
+  if (all == 0) return 1;
+  uint64_t parts = (mine * warps + all / 2) / all, words = mine / 4;
+  if (parts > words) parts = words;
+  return parts > 0 ? (uint32_t)parts : 1;
+}
+
+static bool fill(const layout *l, mmci_general *steps) {
+  const mmci_device_chain *chain = l->chain;
+  const uint32_t warps = steps->threads / WARP;
+  for (int s = -1; s < chain->count; s++) {
+    for (int i = 0; i < chain->n; i++) {
+      if (l->places[i].first != s) continue;
+      /* A later load shares its turn with few others. */
+      uint32_t parts = s < 0 && chain->n <= 8 ? parts_of(l, i, warps) : 1;
+      if (parts > 4 && chain->n > 4) parts = 4;
+      if (!fill_loads(l, i, parts, steps)) return false;
+    }
+    if (s < 0)
+      steps->loads_first = steps->loads;
+    else
+      steps->products[s].loads = steps->loads;
+  }
+  return true;
+}
+
+bool mmci_general_plan(const mmci_group_limits *limits, const mmci_device_chain *chain,
+                       mmci_general *out) {
+  if (chain->count < 1 || chain->count > MMCI_GENERAL_PRODUCTS ||
+      chain->n > MMCI_GENERAL_PRODUCTS + 1)
+    return false;
+  const size_t bytes = mmci_cuda_element_bytes(chain->dtype);
+  layout l = {.chain = chain, .element_bytes = bytes < 4 ? 4 : bytes};
+  hurry when = EAGER;
+  lay_out(&l, when);
+  while (when < LATE &&
+         l.size * l.element_bytes > (when == EAGER ? EAGER_BYTES : limits->shared_bytes))
+    lay_out(&l, when = (hurry)(when + 1));
+  if (l.size * l.element_bytes > limits->shared_bytes) return false;
+  *out = (mmci_general){.batch = chain->batch,
+                        .ldc = chain->ldc,
+                        .c_stride = chain->c_stride,
+                        .c_gathered = chain->c_gathered,
+                        .late = when == LATE,
+                        .count = (uint8_t)chain->count};
+  choose_threads(&l, out);
+  for (int s = 0; s < chain->count; s++) fill_product(&l, s, out);
+  return fill(&l, out);
+}

@@ -1,0 +1,334 @@
+/* large_tile.c: products by the kernels large_tile: who computes what, copies of operands, tensor
+ * maps. */
+#include "device/cuda/product/large_tile.h"
+
+#include <cudaTypedefs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_kernels.h"
+#include "device/cuda/product/large_tile_kernels.h"
+
+enum {
+  LINE_BYTES = 16, /* what addresses and strides of lines are multiples of */
+  WITH_TMA = 9,    /* compute capability */
+  ALIGNED = 256,   /* parts of the scratch */
+  ARGUMENTS = 4,
+  WAYS_F32 = 6,
+  WAYS_F64 = 2,
+  TENSOR_MAP_VERSION = 12000 /* of the driver that knows cuTensorMapEncodeTiled */
+};
+static const int64_t MOST_LENGTH = INT64_C(1) << 30;
+
+/* An operand as its kernel reads it. */
+typedef struct operand {
+  int64_t length, k, ld; /* k lines of length elements, ld apart */
+  mmci_form form;
+  int64_t rows, cols; /* as the product has it */
+  void *copy;         /* NULL: read where it lies */
+  bool transposed;    /* by the copy */
+} operand;
+
+struct mmci_large_tile {
+  mmci_gemm gemm;
+  const mmci_large_tile_kernel *kernel;
+  mmci_large_tile_work work;
+  operand a, b;
+  unsigned char *scratch; /* copies and slots */
+  void *slots;
+  PFN_cuTensorMapEncodeTiled_v12000 encode; /* with TMA */
+};
+
+/* ---- ways ------------------------------------------------------------------------------------ */
+
+static int64_t element_bytes(mmc_dtype dtype) {
+  return dtype == MMC_F64 ? 8 : 4;
+}
+
+int mmci_large_tile_ways(mmc_dtype dtype) {
+  return dtype == MMC_F32 ? WAYS_F32 : dtype == MMC_F64 ? WAYS_F64 : 0;
+}
+
+const char *mmci_large_tile_name(mmc_dtype dtype, int way) {
+  static const char *const F32[] = {"tee 256x192 1x2", "tee 192x256 2x1", "tee 256x128",
+                                    "tee 128x128",     "tee 256x192 2x1", "tee 192x256 1x2"};
+  static const char *const F64[] = {"tee 128x128", "tee 128x64"};
+  return dtype == MMC_F64 ? F64[way] : F32[way];
+}
+
+/* NULL: no such way on the device. */
+static const mmci_large_tile_kernel *find_kernel(const struct cudaDeviceProp *device,
+                                                 mmc_dtype dtype, int way) {
+  if (way < 0 || way >= mmci_large_tile_ways(dtype) || device->major < 8) return NULL;
+  const mmci_large_tile_kernel *kernel = dtype == MMC_F64 ? &mmci_large_tile_f64_async[way]
+                                         : device->major == WITH_TMA
+                                             ? &mmci_large_tile_f32_tma[way]
+                                             : &mmci_large_tile_f32_async[way];
+  if (kernel->function == NULL || (size_t)kernel->shared_bytes > device->sharedMemPerBlockOptin)
+    return NULL;
+  return kernel;
+}
+
+/* Lines that do not overlap; a single one has no distance to the next. */
+static bool lines_are_apart(const mmci_form *form, int64_t rows, int64_t cols) {
+  int64_t length = form->trans ? rows : cols, lines = form->trans ? cols : rows;
+  return form->ld >= length || lines == 1;
+}
+
+bool mmci_large_tile_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way) {
+  const int64_t most = MOST_LENGTH;
+  return find_kernel(device, gemm->dtype, way) != NULL && gemm->m > 0 && gemm->m <= most &&
+         gemm->n > 0 && gemm->n <= most && gemm->k > 0 && gemm->k <= most && gemm->a.ld <= most &&
+         gemm->b.ld <= most && (gemm->ldc >= gemm->n || gemm->m == 1) &&
+         lines_are_apart(&gemm->a, gemm->m, gemm->k) && lines_are_apart(&gemm->b, gemm->k, gemm->n);
+}
+
+static int64_t quotient_up(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
+
+/* Whole rounds, and then what is left in equal shares. */
+static mmci_large_tile_work plan_work(const mmci_large_tile_kernel *kernel, const mmci_gemm *gemm,
+                                      int workers) {
+  mmci_large_tile_work work = {
+      .tiles_down = (int)quotient_up(gemm->m, kernel->block_rows * kernel->cluster_rows),
+      .tiles_across = (int)quotient_up(gemm->n, kernel->block_cols * kernel->cluster_cols),
+      .steps = (int)quotient_up(gemm->k, kernel->depth),
+      .workers = workers};
+  const int64_t tiles = (int64_t)work.tiles_down * work.tiles_across;
+  work.rounds = (int)(tiles / workers);
+  work.shared_tiles = (int)(tiles % workers);
+  const int64_t steps = (int64_t)work.shared_tiles * work.steps;
+  int64_t sharers = steps / MMCI_LARGE_TILE_SHARE;
+  if (sharers < work.shared_tiles) sharers = work.shared_tiles;
+  if (sharers > workers) sharers = workers;
+  if (sharers == 0) return work;
+  work.sharers = (int)sharers;
+  work.share_steps = (unsigned)(steps / sharers);
+  work.longer_shares = (unsigned)(steps % sharers);
+  return work;
+}
+
+/* rows x cols of op, read as lines of its columns when by_columns, else of its rows. */
+static operand read_as(const mmci_form *form, int64_t rows, int64_t cols, bool by_columns) {
+  operand x = {.length = by_columns ? rows : cols,
+               .k = by_columns ? cols : rows,
+               .ld = form->ld,
+               .form = {.ld = form->ld, .trans = form->trans},
+               .rows = rows,
+               .cols = cols,
+               .transposed = by_columns};
+  return x;
+}
+
+static size_t aligned_up(size_t bytes) {
+  return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+/* Bytes of a copy, 0 when none is needed; ld becomes that of what the kernel reads. */
+static size_t plan_copy(operand *x, bool lies_so, int64_t size) {
+  const int64_t tight = quotient_up(x->length * size, LINE_BYTES) * LINE_BYTES / size;
+  if (lies_so && x->k == 1) x->ld = tight;
+  if (lies_so && x->ld * size % LINE_BYTES == 0) return 0;
+  x->ld = tight;
+  return aligned_up((size_t)(tight * x->k * size));
+}
+
+/* How the kernel reads A and B. */
+static void plan_operands(const mmci_gemm *gemm, operand *a, operand *b, size_t *a_bytes,
+                          size_t *b_bytes) {
+  const int64_t size = element_bytes(gemm->dtype);
+  *a = read_as(&gemm->a, gemm->m, gemm->k, true);
+  *b = read_as(&gemm->b, gemm->k, gemm->n, false);
+  *a_bytes = plan_copy(a, gemm->a.trans, size);
+  *b_bytes = plan_copy(b, !gemm->b.trans, size);
+}
+
+uint64_t mmci_large_tile_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
+                               int way) {
+  operand a, b;
+  size_t a_bytes, b_bytes;
+  if (!mmci_large_tile_supports(device, gemm, way)) return 0;
+  plan_operands(gemm, &a, &b, &a_bytes, &b_bytes);
+  return (uint64_t)a_bytes + b_bytes;
+}
+
+static mmc_status plan_workers(const mmci_large_tile_kernel *kernel,
+                               const struct cudaDeviceProp *device, int *workers,
+                               mmci_error *error) {
+  struct cudaFuncAttributes attributes;
+  MMCI_CUDA_TRY(cudaFuncGetAttributes(&attributes, kernel->function));
+  if (kernel->tma && attributes.sharedSizeBytes == 0)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "large_tile: this build has no code for sm_%d0a",
+                     WITH_TMA);
+  MMCI_CUDA_TRY(cudaFuncSetAttribute(kernel->function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     kernel->shared_bytes));
+  const int cluster = kernel->cluster_rows * kernel->cluster_cols;
+  if (kernel->tma) {
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeClusterDimension,
+                                     .val.clusterDim = {(unsigned)cluster, 1, 1}};
+    cudaLaunchConfig_t config = {.gridDim = {(unsigned)cluster, 1, 1},
+                                 .blockDim = {(unsigned)kernel->threads, 1, 1},
+                                 .dynamicSmemBytes = (size_t)kernel->shared_bytes,
+                                 .attrs = &attribute,
+                                 .numAttrs = 1};
+    MMCI_CUDA_TRY(cudaOccupancyMaxActiveClusters(workers, kernel->function, &config));
+  } else {
+    MMCI_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        workers, kernel->function, kernel->threads, (size_t)kernel->shared_bytes));
+    *workers *= device->multiProcessorCount;
+  }
+  if (*workers > 0) return MMC_OK;
+  return mmci_fail(error, MMC_E_UNSUPPORTED, "large_tile: %s has no room for a block of %d bytes",
+                   device->name, kernel->shared_bytes);
+}
+
+static mmc_status find_encode(mmci_large_tile *large, mmci_error *error) {
+  enum cudaDriverEntryPointQueryResult found;
+  void *entry = NULL;
+  MMCI_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry,
+                                                 TENSOR_MAP_VERSION, cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess || entry == NULL)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
+  memcpy(&large->encode, &entry, sizeof entry);
+  return MMC_OK;
+}
+
+static mmc_status fill(mmci_large_tile *large, const struct cudaDeviceProp *device,
+                       mmci_error *error) {
+  const mmci_gemm *gemm = &large->gemm;
+  const mmci_large_tile_kernel *kernel = large->kernel;
+  const int64_t size = element_bytes(gemm->dtype);
+  int workers = 0;
+  mmc_status status = plan_workers(kernel, device, &workers, error);
+  if (status == MMC_OK && kernel->tma) status = find_encode(large, error);
+  if (status != MMC_OK) return status;
+  large->work = plan_work(kernel, gemm, workers);
+  size_t a_bytes, b_bytes;
+  plan_operands(gemm, &large->a, &large->b, &a_bytes, &b_bytes);
+  const size_t slot_bytes = (size_t)(kernel->block_rows * kernel->block_cols * size) *
+                            (size_t)(kernel->cluster_rows * kernel->cluster_cols),
+               slots_bytes = (size_t)large->work.sharers * slot_bytes;
+  if (a_bytes + b_bytes + slots_bytes == 0) return MMC_OK;
+  MMCI_CUDA_TRY(cudaMalloc((void **)&large->scratch, a_bytes + b_bytes + slots_bytes));
+  if (a_bytes > 0) large->a.copy = large->scratch;
+  if (b_bytes > 0) large->b.copy = large->scratch + a_bytes;
+  large->slots = large->scratch + a_bytes + b_bytes;
+  return MMC_OK;
+}
+
+mmc_status mmci_large_tile_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
+                                   int way, mmci_large_tile **out, mmci_error *error) {
+  if (!mmci_large_tile_supports(device, gemm, way))
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "large_tile: %s has no way %d for this product",
+                     device->name, way);
+  mmci_large_tile *large = mmci_alloc_zeroed(1, sizeof *large);
+  if (large == NULL) return mmci_fail_nomem(error, sizeof *large);
+  large->gemm = *gemm;
+  large->kernel = find_kernel(device, gemm->dtype, way);
+  mmc_status status = fill(large, device, error);
+  if (status == MMC_OK)
+    *out = large;
+  else
+    mmci_large_tile_release(large);
+  return status;
+}
+
+void mmci_large_tile_release(mmci_large_tile *large) {
+  if (large == NULL) return;
+  if (large->scratch != NULL && cudaFree(large->scratch) != cudaSuccess) (void)cudaGetLastError();
+  free(large);
+}
+
+/* ---- enqueueing ------------------------------------------------------------------------------ */
+
+static bool is_aligned(const void *address) {
+  return (uintptr_t)address % LINE_BYTES == 0;
+}
+
+bool mmci_large_tile_takes(const mmci_large_tile *large, const void *a, const void *b) {
+  return (large->a.copy != NULL || is_aligned(a)) && (large->b.copy != NULL || is_aligned(b));
+}
+
+/* Where the kernel reads the operand; copies it there when it lies otherwise. */
+static mmc_status place(const operand *x, mmc_dtype dtype, cudaStream_t stream, const void *data,
+                        const void **out, mmci_error *error) {
+  *out = x->copy != NULL ? x->copy : data;
+  if (x->copy == NULL) return MMC_OK;
+  return mmci_cuda_copy_tiles(stream, dtype, x->rows, x->cols, data, &x->form, x->copy, x->ld,
+                              x->transposed, error);
+}
+
+/* Boxes of depth lines by width elements, zeros past the edges. */
+static mmc_status map_lines(const mmci_large_tile *large, const operand *x, const void *data,
+                            int width, int depth, CUtensorMap *out, mmci_error *error) {
+  void *address; /* the driver's table takes what is only read as what is not */
+  memcpy(&address, &data, sizeof address);
+  const cuuint64_t dims[] = {(cuuint64_t)x->length, (cuuint64_t)x->k};
+  const cuuint64_t strides[] = {(cuuint64_t)(x->ld * element_bytes(large->gemm.dtype))};
+  const cuuint32_t box[] = {(cuuint32_t)width, (cuuint32_t)depth}, steps[] = {1, 1};
+  CUresult code =
+      large->encode(out, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, address, dims, strides, box, steps,
+                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                    CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (code == CUDA_SUCCESS) return MMC_OK;
+  return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
+}
+
+static mmc_status launch(const mmci_large_tile *large, cudaStream_t stream, void **arguments,
+                         mmci_error *error) {
+  const mmci_large_tile_kernel *kernel = large->kernel;
+  const unsigned cluster = (unsigned)(kernel->cluster_rows * kernel->cluster_cols);
+  const unsigned workers =
+      (unsigned)(large->work.rounds > 0 ? large->work.workers : large->work.sharers);
+  cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeClusterDimension,
+                                   .val.clusterDim = {cluster, 1, 1}};
+  cudaLaunchConfig_t config = {.gridDim = {workers * cluster, 1, 1},
+                               .blockDim = {(unsigned)kernel->threads, 1, 1},
+                               .dynamicSmemBytes = (size_t)kernel->shared_bytes,
+                               .stream = stream,
+                               .attrs = &attribute,
+                               .numAttrs = kernel->tma ? 1 : 0};
+  MMCI_CUDA_TRY(cudaLaunchKernelExC(&config, kernel->function, arguments));
+  return MMC_OK;
+}
+
+mmc_status mmci_large_tile_enqueue(const mmci_large_tile *large, cudaStream_t stream, const void *a,
+                                   const void *b, void *c, mmci_error *error) {
+  const mmci_gemm *gemm = &large->gemm;
+  const mmci_large_tile_kernel *kernel = large->kernel;
+  const void *lines_a, *lines_b;
+  mmc_status status = place(&large->a, gemm->dtype, stream, a, &lines_a, error);
+  if (status == MMC_OK) status = place(&large->b, gemm->dtype, stream, b, &lines_b, error);
+  if (status != MMC_OK) return status;
+  mmci_large_tile_work work = large->work;
+  mmci_large_tile_result result = {
+      .c = c,
+      .ldc = gemm->ldc,
+      .m = gemm->m,
+      .n = gemm->n,
+      .slots = large->slots,
+      .accumulate = gemm->accumulate,
+      .vectors = is_aligned(c) && gemm->ldc * element_bytes(gemm->dtype) % LINE_BYTES == 0};
+  CUtensorMap map_a, map_b;
+  mmci_large_tile_lines plain_a = {lines_a, large->a.ld, large->a.length, large->a.k},
+                        plain_b = {lines_b, large->b.ld, large->b.length, large->b.k};
+  void *arguments[ARGUMENTS] = {&plain_a, &plain_b, &work, &result};
+  if (kernel->tma) {
+    status = map_lines(large, &large->a, lines_a, kernel->block_rows,
+                       kernel->depth / kernel->cluster_cols, &map_a, error);
+    if (status == MMC_OK)
+      status = map_lines(large, &large->b, lines_b, kernel->block_cols,
+                         kernel->depth / kernel->cluster_rows, &map_b, error);
+    if (status != MMC_OK) return status;
+    arguments[0] = &map_a;
+    arguments[1] = &map_b;
+  }
+  status = launch(large, stream, arguments, error);
+  if (status != MMC_OK || work.shared_tiles == 0) return status;
+  return mmci_large_tile_reduce(stream, gemm->dtype, kernel, &work, &result, error);
+}

@@ -1,0 +1,438 @@
+/* product.c: products on a CUDA device.
+ *
+ * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
+ * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
+ * the algorithms that cuBLASLt proposes, 1 to 24, the ways of large_tile.h, from 25 on, and those
+ * of sliced_k.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products
+ * that are large enough go to emulated.c as variant 0. What cuBLAS cannot say goes to plain.cu.
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_kernels.h"
+#include "device/cuda/emulated/emulated.h"
+#include "device/cuda/product/large_tile.h"
+#include "device/cuda/product/sliced_k.h"
+
+enum {
+  VARIANTS_MAX = 24,
+  FIRST_LARGE_TILE = VARIANTS_MAX + 1, /* variants are numbers that records keep */
+  FIRST_SLICED_K =
+      FIRST_LARGE_TILE + 6, /* one more shape of large tiles needs a number behind these */
+  VECTOR_BYTES = 16, /* cuBLASLt's algorithms are asked for with addresses that are multiples */
+  HOPPER = 9,
+};
+
+typedef enum way {
+  NOTHING,
+  ZEROS,
+  PLAIN,
+  CUBLAS_BATCH,
+  CUBLAS,
+  CUBLASLT,
+  EMULATED,
+  LARGE_TILE,
+  SLICED_K
+} way;
+
+typedef struct arithmetic {
+  cudaDataType_t type, scale;
+  cublasComputeType_t compute;
+  const char *name;
+} arithmetic;
+
+static const arithmetic NATIVE[] = {
+    [MMC_F32] = {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, "cublas sgemm"},
+    [MMC_F64] = {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, "cublas dgemm"},
+    [MMC_C64] = {CUDA_C_32F, CUDA_C_32F, CUBLAS_COMPUTE_32F, "cublas cgemm"},
+    [MMC_C128] = {CUDA_C_64F, CUDA_C_64F, CUBLAS_COMPUTE_64F, "cublas zgemm"},
+    [MMC_F16] = {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F, "cublas f16"},
+    [MMC_BF16] = {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F, "cublas bf16"},
+};
+static const arithmetic TF32 = {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
+                                "cublas tf32"};
+static const arithmetic TF32_COMPLEX = {CUDA_C_32F, CUDA_C_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
+                                        "cublas tf32 complex"};
+static const char *const VARIANT_NAMES[] = {
+    "cublaslt 1",  "cublaslt 2",  "cublaslt 3",  "cublaslt 4",  "cublaslt 5",  "cublaslt 6",
+    "cublaslt 7",  "cublaslt 8",  "cublaslt 9",  "cublaslt 10", "cublaslt 11", "cublaslt 12",
+    "cublaslt 13", "cublaslt 14", "cublaslt 15", "cublaslt 16", "cublaslt 17", "cublaslt 18",
+    "cublaslt 19", "cublaslt 20", "cublaslt 21", "cublaslt 22", "cublaslt 23", "cublaslt 24"};
+
+static const float ONE_F32[2] = {1, 0}, ZERO_F32[2] = {0, 0};
+static const double ONE_F64[2] = {1, 0}, ZERO_F64[2] = {0, 0};
+
+/* An operand as cuBLAS sees it: column-major, rows x cols as stored, then op. */
+typedef struct stored {
+  cublasOperation_t op;
+  int64_t rows, cols, ld;
+} stored;
+
+/* A product of cuBLASLt with its algorithm. */
+typedef struct lt_product {
+  cublasLtMatmulDesc_t product;
+  cublasLtMatrixLayout_t b, a, c;
+  cublasLtMatmulAlgo_t algorithm;
+} lt_product;
+
+struct mmci_kernel {
+  mmci_device *device;
+  mmci_gemm gemm;
+  way way;
+  const arithmetic *arithmetic;
+  const void *one, *beta;
+  stored a, b, c;
+  lt_product lt;               /* CUBLASLT */
+  mmci_emulated *emulated;     /* EMULATED */
+  mmci_large_tile *large_tile; /* LARGE_TILE */
+  mmci_sliced_k sliced_k;      /* SLICED_K */
+};
+
+/* ---- what is asked --------------------------------------------------------------------------- */
+
+static bool is_complex(mmc_dtype dtype) {
+  return dtype == MMC_C64 || dtype == MMC_C128;
+}
+
+static const arithmetic *find_arithmetic(const mmci_gemm *gemm) {
+  if (gemm->precision == MMCI_FAST && gemm->dtype == MMC_F32) return &TF32;
+  if (gemm->precision == MMCI_FAST && gemm->dtype == MMC_C64) return &TF32_COMPLEX;
+  return &NATIVE[gemm->dtype];
+}
+
+/* A row-major rows x cols operand; false when cuBLAS has no word for its form. */
+static bool express(const mmci_form *form, int64_t rows, int64_t cols, mmc_dtype dtype,
+                    stored *out) {
+  bool conj = form->conj && is_complex(dtype);
+  if (conj && !form->trans) return false;
+  out->op = conj ? CUBLAS_OP_C : form->trans ? CUBLAS_OP_T : CUBLAS_OP_N;
+  out->rows = form->trans ? rows : cols;
+  out->cols = form->trans ? cols : rows;
+  out->ld = form->ld;
+  if (out->ld >= out->rows) return true;
+  /* A single line has no next one. */
+  out->ld = out->rows;
+  return out->cols == 1;
+}
+
+static bool is_batch(const mmci_gemm *gemm) {
+  return gemm->batch > 1;
+}
+
+static way way_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
+  if (is_batch(gemm)) return CUBLAS_BATCH;
+  if (gemm->variant != 0)
+    return gemm->variant < FIRST_LARGE_TILE ? CUBLASLT
+           : gemm->variant < FIRST_SLICED_K ? LARGE_TILE
+                                            : SLICED_K;
+  return gemm->precision == MMCI_FAITHFUL && mmci_emulated_supports(&device->properties, gemm) &&
+                 mmci_emulated_pays(gemm)
+             ? EMULATED
+             : CUBLAS;
+}
+
+/* Fills the kernel with all but what is prepared. */
+static void choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci_kernel *kernel) {
+  const mmci_form c = {.ld = gemm->ldc};
+  kernel->gemm = *gemm;
+  kernel->arithmetic = find_arithmetic(gemm);
+  bool in_f64 = kernel->arithmetic->compute == CUBLAS_COMPUTE_64F;
+  const void *zero = in_f64 ? (const void *)ZERO_F64 : ZERO_F32;
+  kernel->one = in_f64 ? (const void *)ONE_F64 : ONE_F32;
+  kernel->beta = gemm->accumulate ? kernel->one : zero;
+  if (gemm->m == 0 || gemm->n == 0 || (gemm->k == 0 && gemm->accumulate))
+    kernel->way = NOTHING;
+  else if (gemm->k == 0)
+    kernel->way = ZEROS;
+  else if (gemm->a.gathered || gemm->b.gathered ||
+           !express(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
+           !express(&gemm->b, gemm->k, gemm->n, gemm->dtype, &kernel->b) ||
+           !express(&c, gemm->m, gemm->n, gemm->dtype, &kernel->c))
+    kernel->way = PLAIN;
+  else
+    kernel->way = way_of_variant(device, gemm);
+}
+
+bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
+  (void)device;
+  return (unsigned)gemm->dtype < sizeof NATIVE / sizeof *NATIVE && gemm->m >= 0 && gemm->k >= 0 &&
+         gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 &&
+         gemm->a.stride >= 0 && gemm->b.stride >= 0;
+}
+
+const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
+  mmci_kernel kernel = {0};
+  choose_way(device, gemm, &kernel);
+  switch (kernel.way) {
+    case NOTHING:
+      return "nothing";
+    case ZEROS:
+      return "zeros";
+    case PLAIN:
+      return "plain";
+    case CUBLASLT:
+      if (gemm->variant > 0 && gemm->variant <= VARIANTS_MAX)
+        return VARIANT_NAMES[gemm->variant - 1];
+      break;
+    case EMULATED:
+      return mmci_emulated_name(mmci_emulated_choose(gemm, device->properties.multiProcessorCount));
+    case LARGE_TILE:
+      if (gemm->variant - FIRST_LARGE_TILE < mmci_large_tile_ways(gemm->dtype))
+        return mmci_large_tile_name(gemm->dtype, gemm->variant - FIRST_LARGE_TILE);
+      break;
+    case SLICED_K:
+      if (gemm->variant - FIRST_SLICED_K < mmci_sliced_k_ways(gemm->dtype))
+        return mmci_sliced_k_name(gemm->variant - FIRST_SLICED_K);
+      break;
+    case CUBLAS:
+    case CUBLAS_BATCH:
+      break;
+  }
+  return kernel.arithmetic->name;
+}
+
+/* ---- cuBLASLt -------------------------------------------------------------------------------- */
+
+size_t mmci_cuda_workspace_bytes(const mmci_device *device) {
+  /* Hopper's algorithms want more; these are PyTorch's numbers, so both choose alike. */
+  return (size_t)(device->properties.major >= HOPPER ? 32 : 8) << 20;
+}
+
+mmc_status mmci_cuda_find_cublas(mmci_device *device, mmci_error *error) {
+  pthread_mutex_lock(&device->lock);
+  mmc_status status = device->cublas != NULL ? MMC_OK : mmci_cublas_load(&device->cublas, error);
+  pthread_mutex_unlock(&device->lock);
+  return status;
+}
+
+static void lt_destroy(const mmci_cublas *cublas, lt_product *lt) {
+  cublasLtMatrixLayout_t layouts[] = {lt->a, lt->b, lt->c};
+  for (int t = 0; t < 3; t++)
+    if (layouts[t] != NULL) (void)cublas->cublasLtMatrixLayoutDestroy(layouts[t]);
+  if (lt->product != NULL) (void)cublas->cublasLtMatmulDescDestroy(lt->product);
+}
+
+static mmc_status lt_layout(const mmci_cublas *cublas, const arithmetic *as, const stored *matrix,
+                            cublasLtMatrixLayout_t *out, mmci_error *error) {
+  MMCI_CUBLAS_TRY(cublas, cublasLtMatrixLayoutCreate,
+                  (out, as->type, (uint64_t)matrix->rows, (uint64_t)matrix->cols, matrix->ld));
+  return MMC_OK;
+}
+
+static mmc_status lt_describe(const mmci_cublas *cublas, mmci_kernel *kernel, mmci_error *error) {
+  const arithmetic *as = kernel->arithmetic;
+  lt_product *lt = &kernel->lt;
+  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulDescCreate, (&lt->product, as->compute, as->scale));
+  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulDescSetAttribute,
+                  (lt->product, CUBLASLT_MATMUL_DESC_TRANSA, &kernel->b.op, sizeof kernel->b.op));
+  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulDescSetAttribute,
+                  (lt->product, CUBLASLT_MATMUL_DESC_TRANSB, &kernel->a.op, sizeof kernel->a.op));
+  mmc_status status = lt_layout(cublas, as, &kernel->a, &lt->a, error);
+  if (status == MMC_OK) status = lt_layout(cublas, as, &kernel->b, &lt->b, error);
+  if (status == MMC_OK) status = lt_layout(cublas, as, &kernel->c, &lt->c, error);
+  return status;
+}
+
+/* What an algorithm may use: the queues' workspace, addresses as VECTOR_BYTES says, and for half
+ * types no partial sums in the type of C, whatever it saves. */
+static mmc_status lt_prefer(const mmci_cublas *cublas, const mmci_kernel *kernel,
+                            cublasLtMatmulPreference_t preference, mmci_error *error) {
+  static const cublasLtMatmulPreferenceAttributes_t ALIGNMENTS[] = {
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+  const uint64_t workspace_bytes = mmci_cuda_workspace_bytes(kernel->device);
+  const uint32_t alignment = VECTOR_BYTES, reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulPreferenceSetAttribute,
+                  (preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
+                   sizeof workspace_bytes));
+  for (int t = 0; t < 4; t++)
+    MMCI_CUBLAS_TRY(cublas, cublasLtMatmulPreferenceSetAttribute,
+                    (preference, ALIGNMENTS[t], &alignment, sizeof alignment));
+  if (mmci_cuda_element_bytes(kernel->gemm.dtype) == 2)
+    MMCI_CUBLAS_TRY(
+        cublas, cublasLtMatmulPreferenceSetAttribute,
+        (preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions));
+  return MMC_OK;
+}
+
+/* The algorithms for a product that lt_describe() has described, best first. */
+static mmc_status lt_propose(const mmci_cublas *cublas, const mmci_kernel *kernel,
+                             cublasLtMatmulHeuristicResult_t results[VARIANTS_MAX], int *count,
+                             mmci_error *error) {
+  const lt_product *lt = &kernel->lt;
+  cublasLtMatmulPreference_t preference = NULL;
+  MMCI_CUBLAS_TRY(cublas, cublasLtMatmulPreferenceCreate, (&preference));
+  mmc_status status = lt_prefer(cublas, kernel, preference, error);
+  int found = 0;
+  if (status == MMC_OK) {
+    cublasStatus_t code = MMCI_CUBLAS_CALL(
+        cublas->cublasLtMatmulAlgoGetHeuristic(cublas->lt, lt->product, lt->b, lt->a, lt->c, lt->c,
+                                               preference, VARIANTS_MAX, results, &found));
+    if (code == CUBLAS_STATUS_NOT_SUPPORTED)
+      found = 0;
+    else
+      status = mmci_cublas_check(cublas, code, "cublasLtMatmulAlgoGetHeuristic", error);
+  }
+  (void)cublas->cublasLtMatmulPreferenceDestroy(preference);
+  if (status != MMC_OK) return status;
+  *count = 0;
+  for (int t = 0; t < found; t++)
+    if (results[t].state == CUBLAS_STATUS_SUCCESS) results[(*count)++] = results[t];
+  return MMC_OK;
+}
+
+static mmc_status lt_find(const mmci_cublas *cublas, mmci_kernel *kernel, int *count,
+                          mmci_error *error) {
+  cublasLtMatmulHeuristicResult_t results[VARIANTS_MAX];
+  const int variant = kernel->gemm.variant;
+  mmc_status status = lt_describe(cublas, kernel, error);
+  if (status == MMC_OK) status = lt_propose(cublas, kernel, results, count, error);
+  if (status == MMC_OK && variant > 0 && variant <= *count)
+    kernel->lt.algorithm = results[variant - 1].algo;
+  return status;
+}
+
+int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
+  int count = 0;
+  mmci_kernel kernel = {.device = device};
+  MMCI_CUDA_ON_ANYHOW(device);
+  choose_way(device, gemm, &kernel);
+  if (kernel.way < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK) return 0;
+  if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
+  lt_destroy(device->cublas, &kernel.lt);
+  for (int way = 0; way < mmci_large_tile_ways(gemm->dtype); way++)
+    if (mmci_large_tile_supports(&device->properties, gemm, way)) count = FIRST_LARGE_TILE + way;
+  if (!mmci_sliced_k_may_pay(&device->properties, gemm)) return count;
+  for (int way = 0; way < mmci_sliced_k_ways(gemm->dtype); way++)
+    if (mmci_sliced_k_supports(&device->properties, gemm, way)) count = FIRST_SLICED_K + way;
+  return count;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static mmc_status prepare_lt(mmci_kernel *kernel, mmci_error *error) {
+  int count = 0;
+  mmc_status status = lt_find(kernel->device->cublas, kernel, &count, error);
+  if (status == MMC_OK && (kernel->gemm.variant < 0 || kernel->gemm.variant > count))
+    status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 to %d, got %d", count,
+                       kernel->gemm.variant);
+  return status;
+}
+
+/* Faithful is allowed, never asked for: without memory for its parts cuBLAS does the product. */
+static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
+  mmc_status status = mmci_emulated_prepare(
+      &kernel->gemm,
+      mmci_emulated_choose(&kernel->gemm, kernel->device->properties.multiProcessorCount),
+      kernel->device->properties.multiProcessorCount, &kernel->emulated, error);
+  if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
+  kernel->way = CUBLAS;
+  return MMC_OK;
+}
+
+mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
+                             mmci_error *error) {
+  MMCI_CUDA_ON(device);
+  mmc_status status = mmci_cuda_find_cublas(device, error);
+  if (status != MMC_OK) return status;
+  mmci_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
+  if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
+  kernel->device = device;
+  choose_way(device, gemm, kernel);
+  if (kernel->way == CUBLASLT) status = prepare_lt(kernel, error);
+  if (kernel->way == EMULATED) status = prepare_emulated(kernel, error);
+  if (is_batch(gemm) && gemm->variant != 0)
+    status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a batch, got %d",
+                       gemm->variant);
+  else if (kernel->way == LARGE_TILE)
+    status = mmci_large_tile_prepare(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE,
+                                     &kernel->large_tile, error);
+  else if (kernel->way == SLICED_K)
+    status = mmci_sliced_k_prepare(&device->properties, gemm, gemm->variant - FIRST_SLICED_K,
+                                   &kernel->sliced_k, error);
+  if (status == MMC_OK)
+    *out = kernel;
+  else
+    mmci_cuda_release(kernel);
+  return status;
+}
+
+void mmci_cuda_release(mmci_kernel *kernel) {
+  if (kernel == NULL) return;
+  MMCI_CUDA_ON_ANYHOW(kernel->device);
+  mmci_large_tile_release(kernel->large_tile);
+  lt_destroy(kernel->device->cublas, &kernel->lt);
+  mmci_emulated_release(kernel->emulated);
+  free(kernel);
+}
+
+uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gemm) {
+  mmci_kernel kernel = {0};
+  choose_way(device, gemm, &kernel);
+  if (kernel.way == EMULATED) return mmci_emulated_bytes(gemm);
+  return kernel.way == LARGE_TILE
+             ? mmci_large_tile_bytes(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE)
+             : 0;
+}
+
+/* cuBLAS wants whole elements aligned, where memory may be to their real type only. */
+static way way_of_addresses(const mmci_kernel *kernel, const void *a, const void *b,
+                            const void *c) {
+  uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
+  if (kernel->way < CUBLAS_BATCH) return kernel->way;
+  if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
+  if (kernel->way == LARGE_TILE)
+    return mmci_large_tile_takes(kernel->large_tile, a, b) ? LARGE_TILE : CUBLAS;
+  return kernel->way == CUBLASLT && bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->way;
+}
+
+mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                             const void *b, void *c, mmci_error *error) {
+  const mmci_cublas *cublas = queue->cublas;
+  const arithmetic *as = kernel->arithmetic;
+  const stored *left = &kernel->b, *right = &kernel->a;
+  MMCI_CUDA_ON(queue->device);
+  switch (way_of_addresses(kernel, a, b, c)) {
+    case NOTHING:
+      break;
+    case ZEROS:
+    case PLAIN:
+      return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case CUBLAS_BATCH: {
+      const mmci_gemm *g = &kernel->gemm;
+      mmc_status status = mmci_cuda_bind_handle(queue, error);
+      if (status != MMC_OK) return status;
+      MMCI_CUBLAS_TRY(
+          cublas, cublasGemmStridedBatchedEx_64,
+          (queue->handle, left->op, right->op, g->n, g->m, g->k, kernel->one, b, as->type, left->ld,
+           g->b.stride, a, as->type, right->ld, g->a.stride, kernel->beta, c, as->type,
+           kernel->c.ld, g->c_stride, g->batch, as->compute, CUBLAS_GEMM_DEFAULT));
+      break;
+    }
+    case CUBLAS: {
+      mmc_status status = mmci_cuda_bind_handle(queue, error);
+      if (status != MMC_OK) return status;
+      MMCI_CUBLAS_TRY(cublas, cublasGemmEx_64,
+                      (queue->handle, left->op, right->op, kernel->gemm.n, kernel->gemm.m,
+                       kernel->gemm.k, kernel->one, b, as->type, left->ld, a, as->type, right->ld,
+                       kernel->beta, c, as->type, kernel->c.ld, as->compute, CUBLAS_GEMM_DEFAULT));
+      break;
+    }
+    case CUBLASLT:
+      MMCI_CUBLAS_TRY(
+          cublas, cublasLtMatmul,
+          (cublas->lt, kernel->lt.product, kernel->one, b, kernel->lt.b, a, kernel->lt.a,
+           kernel->beta, c, kernel->lt.c, c, kernel->lt.c, &kernel->lt.algorithm, queue->workspace,
+           queue->workspace_bytes, queue->stream));
+      break;
+    case EMULATED:
+      return mmci_emulated_enqueue(queue->stream, kernel->emulated, a, b, c, error);
+    case LARGE_TILE:
+      return mmci_large_tile_enqueue(kernel->large_tile, queue->stream, a, b, c, error);
+    case SLICED_K:
+      return mmci_sliced_k_enqueue(&kernel->sliced_k, queue->stream, a, b, c, error);
+  }
+  return MMC_OK;
+}

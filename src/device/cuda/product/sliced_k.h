@@ -1,0 +1,49 @@
+/* sliced_k.h: C = op(A) op(B) of few elements, in native FP32: k in slices, so that the whole chip
+ * works on a product whose tiles alone would leave most of it idle.
+ *
+ * A block computes a small tile of C, and each of its warps another slice of every step along k.
+ * Where even so there are too few blocks, the tile is a cluster's: each of its blocks, up to 8, has
+ * a part of k and sends its sums through the cluster's shared memory to whoever adds them and
+ * writes C. Nothing goes through memory of the device and nothing is added by atomics: the result
+ * is the same in every run. A way is one shape of the tile, and how many warps share its steps:
+ *
+ *     0  16 x 32, 8    1  16 x 32, 4    2  32 x 32, 8    3  32 x 32, 4    4  64 x 64, 2
+ *
+ * Numbers of ways stay what they are: records name them. Operands and C lie anywhere; those at
+ * multiples of 16 bytes are read faster. Clusters need compute capability 9.0 or later; elsewhere
+ * a tile is one block's. No device memory is taken. In FP64 such kernels gained nothing over
+ * cuBLAS, whose own use the tensor cores. */
+#ifndef MMCI_CUDA_PRODUCT_SLICED_K_H
+#define MMCI_CUDA_PRODUCT_SLICED_K_H
+
+#include <cuda_runtime_api.h>
+
+#include "device/cuda/product/sliced_k_kernels.h"
+#include "device/device.h"
+
+/* A prepared product. */
+typedef struct mmci_sliced_k {
+  const mmci_sliced_k_kernel *kernel;
+  const void *function;
+  mmci_sliced_k_job job; /* all but addresses */
+} mmci_sliced_k;
+
+/* How many ways there are for the dtype; 0: none. */
+int mmci_sliced_k_ways(mmc_dtype dtype);
+/* Static text: "sliced 16x32 k8". */
+const char *mmci_sliced_k_name(int way);
+/* Whether a device of these properties can do the product, whose lines do not overlap, in this way.
+ */
+bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way);
+/* Whether the product is small enough that these ways are worth trying. */
+bool mmci_sliced_k_may_pay(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
+
+/* For the current device, whose properties are given. Returns E_UNSUPPORTED (no such way here),
+ * E_DEVICE. Sizes of gemm are positive; its variant does not matter. */
+mmc_status mmci_sliced_k_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
+                                 int way, mmci_sliced_k *out, mmci_error *error);
+/* Addresses of device memory. Returns once the work is launched; allocates nothing. */
+mmc_status mmci_sliced_k_enqueue(const mmci_sliced_k *product, cudaStream_t stream, const void *a,
+                                 const void *b, void *c, mmci_error *error);
+
+#endif

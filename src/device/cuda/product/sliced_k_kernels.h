@@ -1,0 +1,47 @@
+/* sliced_k_kernels.h: the kernels sliced_k as C sees them. docs and reasons: sliced_k.h,
+ * sliced_k.cu.
+ */
+#ifndef MMCI_CUDA_PRODUCT_SLICED_K_KERNELS_H
+#define MMCI_CUDA_PRODUCT_SLICED_K_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct mmci_sliced_k_operand {
+  const void *data;
+  int64_t ld;
+  bool vectors; /* data and ld are multiples of 16 bytes */
+} mmci_sliced_k_operand;
+
+/* A product, the argument of every kernel. Sizes are below 2^30, tiles times parts below 2^31. */
+typedef struct mmci_sliced_k_job {
+  mmci_sliced_k_operand a, b;
+  void *c;
+  int64_t ldc;
+  int m, k, n;
+  int down, across; /* tiles of C */
+  int parts;        /* blocks that share a tile, the size of the cluster: 1, 2, 4 or 8 */
+  bool accumulate;
+  bool vectors; /* c and ldc are multiples of 16 bytes */
+} mmci_sliced_k_job;
+
+/* A kernel for every pair of forms: of A as stored, transposed, then B likewise. */
+typedef struct mmci_sliced_k_kernel {
+  const void *functions[2][2];
+  int rows, cols, depth; /* of a tile, and of a step along k */
+  int threads, shared_bytes;
+  int shared_by_parts; /* more bytes, when a tile has several */
+} mmci_sliced_k_kernel;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In the order of the ways of sliced_k.h. */
+extern const mmci_sliced_k_kernel mmci_sliced_k_f32[];
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
