@@ -594,11 +594,11 @@ MMC_API mmc_status mmc_meter_measure(mmc_meter *meter, const mmc_energy_options 
  * form.
  *
  * Several processes may use one store at once. What is damaged is passed over; a corrupt file is
- * renamed to PATH.corrupt-N by the next call that writes, which begins a new one. Without SQLite
- * there is no store. All return E_UNSUPPORTED (there is no store, the message says why), E_FORMAT
- * (the file is no store of this version of mmchain, or corrupt), E_IO (it cannot be read or
- * written, or another process held it too long), E_NOMEM. A file that is not there is an empty
- * store. Callbacks must not use the context. */
+ * renamed to PATH.corrupt-N by the next call that uses it, which begins a new one with the entries
+ * that can still be read. Without SQLite there is no store. All return E_UNSUPPORTED (there is no
+ * store, the message says why), E_FORMAT (the file is no store of this version of mmchain, or
+ * corrupt), E_IO (it cannot be read or written, or another process held it too long), E_NOMEM. A
+ * file that is not there is an empty store. Callbacks must not use the context. */
 
 /* The store as `mmchain info` shows it. */
 typedef struct mmc_wisdom_info {

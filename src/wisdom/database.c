@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/path_text.h"
+#include "wisdom/salvage.h"
 
 enum {
   APPLICATION_ID = 0x6D6D6377, /* "mmcw" */
@@ -48,10 +49,10 @@ static void append(char *sql, const char *format, ...) {
   va_end(args);
 }
 
-/* The names of fields first to last-1 with commas. */
-static void append_names(char *sql, const mmci_record_shape *shape, int first, int last) {
-  for (int f = first; f < last; f++)
-    append(sql, "%s%s", f > first ? ", " : "", shape->fields[f].name);
+/* The names of the first fields with commas, and behind each an ending. */
+static void append_names(char *sql, const mmci_record_shape *shape, int count, const char *ending) {
+  for (int f = 0; f < count; f++)
+    append(sql, "%s%s%s", f > 0 ? ", " : "", shape->fields[f].name, ending);
 }
 
 static void create_sql(int kind, char sql[SQL_SIZE]) {
@@ -61,7 +62,7 @@ static void create_sql(int kind, char sql[SQL_SIZE]) {
     append(sql, ", %s %s", shape->fields[f].name, column_type(shape->fields[f].type));
   }
   append(sql, ", checksum INTEGER, PRIMARY KEY(fingerprint, ");
-  append_names(sql, shape, 0, shape->keys);
+  append_names(sql, shape, shape->keys, "");
   append(sql, ")) WITHOUT ROWID");
 }
 
@@ -75,15 +76,16 @@ static void record_sql(int kind, mmci_query query, char sql[SQL_SIZE]) {
       append(sql, ")");
       return;
     case MMCI_QUERY_SELECT:
+    case MMCI_QUERY_SELECT_DOWN:
     case MMCI_QUERY_FIND:
       append(sql, "SELECT ");
-      append_names(sql, shape, 0, shape->count);
+      append_names(sql, shape, shape->count, "");
       append(sql, ", checksum FROM %s WHERE fingerprint = ?", shape->name);
       for (int f = 0; f < shape->keys && query == MMCI_QUERY_FIND; f++)
         append(sql, " AND %s = ?", shape->fields[f].name);
       if (query == MMCI_QUERY_FIND) return;
       append(sql, " ORDER BY ");
-      append_names(sql, shape, 0, shape->keys);
+      append_names(sql, shape, shape->keys, query == MMCI_QUERY_SELECT ? "" : " DESC");
       return;
     default:
       append(sql, "DELETE FROM %s WHERE fingerprint = ?1%s", shape->name,
@@ -98,6 +100,7 @@ static void other_sql(int statement, char sql[SQL_SIZE]) {
       "INSERT INTO fingerprint(" FINGERPRINT_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?)",
       "SELECT id FROM fingerprint WHERE (" FINGERPRINT_COLUMNS ") = (?, ?, ?, ?, ?, ?, ?)",
       "SELECT id, " FINGERPRINT_COLUMNS " FROM fingerprint ORDER BY " FINGERPRINT_COLUMNS,
+      "SELECT id, " FINGERPRINT_COLUMNS " FROM fingerprint NOT INDEXED",
       "DELETE FROM fingerprint WHERE true",
       "PRAGMA data_version",
   };
@@ -258,6 +261,28 @@ static mmc_status check_state(mmci_wisdom *wisdom, bool *empty, int *code, mmci_
   return status == MMC_OK ? ended : status;
 }
 
+/* Whether every page of the file is sound, which costs less than a microsecond a record: a search
+ * for a key sees the pages on its way only, so that writing to a store may succeed for ever while
+ * reading all of it fails. */
+static mmc_status check_pages(mmci_wisdom *wisdom, mmci_error *error) {
+  sqlite3_stmt *statement;
+  char shown[MMCI_PATH_TEXT_SIZE];
+  mmc_status status = MMC_OK;
+  int code = sqlite3_prepare_v2(wisdom->db, "PRAGMA integrity_check(1)", -1, &statement, NULL);
+  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  const char *verdict = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+  if (code != SQLITE_ROW) {
+    status = mmci_database_fail(wisdom, code, error);
+  } else if (verdict == NULL || strcmp(verdict, "ok") != 0) {
+    wisdom->corrupt = verdict != NULL;
+    status = verdict == NULL ? mmci_fail_nomem(error, 1)
+                             : mmci_fail(error, MMC_E_FORMAT, "%s: corrupt: %s",
+                                         mmci_path_text(wisdom->place.path, shown), verdict);
+  }
+  sqlite3_finalize(statement);
+  return status;
+}
+
 /* Makes the tables, unless another process was faster. */
 static mmc_status make_tables(mmci_wisdom *wisdom, mmci_error *error) {
   mmc_status status = execute(wisdom, "BEGIN IMMEDIATE", error);
@@ -369,6 +394,14 @@ static mmc_status open_immutable(mmci_wisdom *wisdom, mmci_error *error) {
   return status;
 }
 
+mmc_status mmci_database_open_aside(mmci_wisdom *wisdom, mmci_error *error) {
+  bool empty;
+  int code;
+  mmc_status status = open_name(wisdom, wisdom->place.path, SQLITE_OPEN_READONLY, error);
+  if (status == MMC_OK && !has_log(wisdom->place.path)) status = open_immutable(wisdom, error);
+  return status == MMC_OK ? check_state(wisdom, &empty, &code, error) : status;
+}
+
 /* Opens the file and finds out what it is. */
 static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error) {
   const char *name = wisdom->in_memory ? ":memory:" : wisdom->place.path;
@@ -385,6 +418,8 @@ static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error
     if (status == MMC_OK) status = check_state(wisdom, &empty, &code, error);
     wisdom->writable = false;
   }
+  if (status == MMC_OK && !empty && wisdom->writable && !wisdom->in_memory)
+    status = check_pages(wisdom, error);
   if (status == MMC_OK && empty && writing) status = make_tables(wisdom, error);
   if (status == MMC_OK && !(empty && !writing)) {
     /* Readers and a writer do not wait for each other. A file system that cannot do that, or
@@ -393,6 +428,22 @@ static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error
     return execute(wisdom, "PRAGMA synchronous = NORMAL", error);
   }
   if (!wisdom->corrupt) mmci_database_close(wisdom);
+  return status;
+}
+
+/* Does the work between begin and COMMIT; on failure nothing of it stays. */
+static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database_work work,
+                           void *user, mmci_error *error) {
+  mmc_status status = execute(wisdom, begin, error);
+  if (status != MMC_OK) return status;
+  status = work(wisdom, user, error);
+  for (int s = 0; s < MMCI_STATEMENTS; s++) {
+    if (wisdom->statements[s] == NULL) continue;
+    sqlite3_reset(wisdom->statements[s]);
+    sqlite3_clear_bindings(wisdom->statements[s]);
+  }
+  if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
+  if (status != MMC_OK && roll_back(wisdom, NULL) != MMC_OK) mmci_database_close(wisdom);
   return status;
 }
 
@@ -432,12 +483,30 @@ static mmc_status set_aside(mmci_wisdom *wisdom, mmci_error *error) {
   mmci_database_close(wisdom);
   mmc_status status = gone ? MMC_OK : mmci_place_set_aside(file, &number, error);
   mmci_place_unlock(lock);
-  if (status == MMC_OK && !gone)
+  if (status == MMC_OK && !gone) {
     snprintf(wisdom->notice, sizeof wisdom->notice,
              "%s: was corrupt and is now called so with .corrupt-%d after it; a new one is begun",
              mmci_path_text(file, shown), number);
+    free(wisdom->aside);
+    if (asprintf(&wisdom->aside, "%s.corrupt-%d", file, number) < 0) wisdom->aside = NULL;
+  }
   free(file);
   return status;
+}
+
+/* Puts what can be read of the file that was set aside into the new one. A failure leaves it to
+ * the next call. */
+static mmc_status salvage(mmci_wisdom *wisdom, mmci_error *error) {
+  int64_t kept = 0;
+  mmc_status status = transact(wisdom, "BEGIN IMMEDIATE", mmci_salvage, &kept, error);
+  wisdom->generation++;
+  if (status != MMC_OK) return status;
+  free(wisdom->aside);
+  wisdom->aside = NULL;
+  size_t used = strlen(wisdom->notice);
+  snprintf(wisdom->notice + used, sizeof wisdom->notice - used,
+           " with the %" PRId64 " of its records that could be read", kept);
+  return MMC_OK;
 }
 
 static mmc_status ready_once(mmci_wisdom *wisdom, bool writing, mmci_error *error) {
@@ -464,25 +533,16 @@ mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *er
   mmc_status status = ready_once(wisdom, writing, error);
   for (int t = 1; t < TRIES && writing && (wisdom->corrupt || wisdom->vanished); t++)
     status = ready_once(wisdom, writing, error);
+  /* Who cannot set a corrupt file aside is told what is wrong with it. */
+  mmci_error mending;
+  if (!writing && wisdom->corrupt && mmci_database_ready(wisdom, true, &mending) == MMC_OK)
+    return MMC_OK;
+  if (status == MMC_OK && wisdom->aside != NULL && wisdom->writable)
+    status = salvage(wisdom, error);
   return status;
 }
 
 /* ---- transactions -------------------------------------------------------------------------- */
-
-static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database_work work,
-                           void *user, mmci_error *error) {
-  mmc_status status = execute(wisdom, begin, error);
-  if (status != MMC_OK) return status;
-  status = work(wisdom, user, error);
-  for (int s = 0; s < MMCI_STATEMENTS; s++) {
-    if (wisdom->statements[s] == NULL) continue;
-    sqlite3_reset(wisdom->statements[s]);
-    sqlite3_clear_bindings(wisdom->statements[s]);
-  }
-  if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
-  if (status != MMC_OK && roll_back(wisdom, NULL) != MMC_OK) mmci_database_close(wisdom);
-  return status;
-}
 
 mmc_status mmci_database_write(mmci_wisdom *wisdom, mmci_database_work work, void *user,
                                mmci_error *error) {
@@ -506,5 +566,8 @@ mmc_status mmci_database_read(mmci_wisdom *wisdom, mmci_database_work work, void
                               mmci_error *error) {
   mmc_status status = mmci_database_ready(wisdom, false, error);
   if (status != MMC_OK || wisdom->db == NULL) return status;
-  return transact(wisdom, "BEGIN", work, user, error);
+  status = transact(wisdom, "BEGIN", work, user, error);
+  mmci_error mending;
+  if (wisdom->corrupt) mmci_database_ready(wisdom, true, &mending);
+  return status;
 }

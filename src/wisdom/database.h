@@ -11,10 +11,11 @@
 
 /* What is asked of each kind of record, and of the rest. */
 typedef enum mmci_query {
-  MMCI_QUERY_INSERT, /* fingerprint, fields, checksum; in place of the same key */
-  MMCI_QUERY_SELECT, /* fingerprint -> fields, checksum; sorted by key */
-  MMCI_QUERY_FIND,   /* fingerprint, keys -> fields, checksum */
-  MMCI_QUERY_DELETE, /* fingerprint, and for progress the job or NULL */
+  MMCI_QUERY_INSERT,      /* fingerprint, fields, checksum; in place of the same key */
+  MMCI_QUERY_SELECT,      /* fingerprint -> fields, checksum; sorted by key */
+  MMCI_QUERY_SELECT_DOWN, /* the same, sorted the other way */
+  MMCI_QUERY_FIND,        /* fingerprint, keys -> fields, checksum */
+  MMCI_QUERY_DELETE,      /* fingerprint, and for progress the job or NULL */
   MMCI_QUERIES
 } mmci_query;
 
@@ -22,6 +23,7 @@ enum {
   MMCI_STATEMENT_FINGERPRINT_INSERT = MMCI_WISDOM_KINDS * MMCI_QUERIES,
   MMCI_STATEMENT_FINGERPRINT_FIND,   /* fields -> id */
   MMCI_STATEMENT_FINGERPRINT_SELECT, /* -> id, fields; sorted */
+  MMCI_STATEMENT_FINGERPRINT_SCAN,   /* the same, read without the index */
   MMCI_STATEMENT_FINGERPRINT_PRUNE,  /* deletes those without records */
   MMCI_STATEMENT_DATA_VERSION,       /* -> changes when another connection commits */
   MMCI_STATEMENTS
@@ -31,6 +33,7 @@ struct mmci_wisdom {
   pthread_mutex_t lock; /* guards everything below, and the connection */
   mmci_place place;
   bool in_memory; /* no file at all: what an import gathers */
+  char *aside;    /* a file that was set aside, whose records are yet to be salvaged; else NULL */
   sqlite3 *db;    /* NULL: not open, or no file is there */
   bool writable;
   bool corrupt;  /* found so, and still open */
@@ -41,17 +44,23 @@ struct mmci_wisdom {
   char notice[480];
 };
 
-/* Opens the file, or finds it open still; what is wrong with it is the error. After MMC_OK db is
- * NULL when !writing and there is nothing to read. */
+/* Opens the file and checks all of it, or finds it open still; what is wrong with it is the error.
+ * After MMC_OK db is NULL when !writing and there is nothing to read. */
 mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *error);
 void mmci_database_close(mmci_wisdom *wisdom);
 
-/* Does work(user) in a transaction that writes, committed when it returns MMC_OK. What it finds
- * corrupt is set aside, and the work done on a new file. */
+/* Opens a file that was set aside, for reading only, as it lies. */
+mmc_status mmci_database_open_aside(mmci_wisdom *wisdom, mmci_error *error);
+
+/* Does work(user) in a transaction that writes, committed when it returns MMC_OK. A file that is
+ * found corrupt is set aside, and the work is done on a new one with the records of the old one
+ * that can be read. */
 typedef mmc_status (*mmci_database_work)(mmci_wisdom *wisdom, void *user, mmci_error *error);
 mmc_status mmci_database_write(mmci_wisdom *wisdom, mmci_database_work work, void *user,
                                mmci_error *error);
-/* The same for work that reads one state of the file; not called when there is none. */
+/* The same for work that reads one state of the file; not called when there is none. A file that is
+ * found corrupt when it is opened is set aside before the work; one that the work finds corrupt is
+ * set aside after it, and the work has failed. */
 mmc_status mmci_database_read(mmci_wisdom *wisdom, mmci_database_work work, void *user,
                               mmci_error *error);
 

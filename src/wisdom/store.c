@@ -39,6 +39,7 @@ void mmci_wisdom_destroy(mmci_wisdom *wisdom) {
   mmci_database_close(wisdom);
   mmci_table_drop_all(&wisdom->tables);
   pthread_mutex_destroy(&wisdom->lock);
+  free(wisdom->aside);
   free(wisdom->place.path);
   free(wisdom);
 }
@@ -247,12 +248,12 @@ mmc_status mmci_wisdom_walk(mmci_wisdom *wisdom, const mmci_wisdom_filter *filte
 
 /* ---- merging ------------------------------------------------------------------------------- */
 
-static mmc_status put_later(void *user, const mmci_wisdom_record *record, mmci_error *error) {
+mmc_status mmci_store_put_later(void *user, const mmci_wisdom_record *record, mmci_error *error) {
   return put_record(user, record, LATER_STAYS, error);
 }
 
 static mmc_status do_merge(mmci_wisdom *wisdom, void *user, mmci_error *error) {
-  return mmci_wisdom_walk(user, NULL, put_later, wisdom, NULL, error);
+  return mmci_wisdom_walk(user, NULL, mmci_store_put_later, wisdom, NULL, error);
 }
 
 mmc_status mmci_store_merge(mmci_wisdom *wisdom, mmci_wisdom *from, mmci_error *error) {
@@ -341,11 +342,9 @@ mmc_status mmci_wisdom_forget(mmci_wisdom *wisdom, const mmci_wisdom_filter *fil
   forget_work work = {.filter = filter != NULL ? filter : &everything};
   pthread_mutex_lock(&wisdom->lock);
   mmc_status status = mmci_database_read(wisdom, choose, &work, error);
-  /* A store that is not there needs no forgetting; one that is corrupt is set aside. */
-  if (status == MMC_OK ? wisdom->db != NULL : wisdom->corrupt) {
-    if (status != MMC_OK) work.count = 0;
+  /* A store that is not there needs no forgetting. */
+  if (status == MMC_OK && wisdom->db != NULL)
     status = mmci_database_write(wisdom, do_forget, &work, error);
-  }
   pthread_mutex_unlock(&wisdom->lock);
   free(work.ids);
   if (status == MMC_OK && count != NULL) *count = work.deleted;

@@ -143,9 +143,10 @@ char *mmci_wisdom_notice(mmci_wisdom *wisdom, char *text, size_t size);
 /* All below return: E_UNSUPPORTED (no store, no SQLite), E_NOMEM, E_FORMAT (not a store, of a newer
  * mmchain, corrupt), E_IO (cannot be read or written, disk full, held too long by another).
  *
- * A corrupt file is renamed aside by the next call that writes, which starts afresh; reading calls
- * fail and change nothing. Only a file that is known to be ours is renamed: one in the usual place,
- * or with our mark in its header. */
+ * A corrupt file is renamed aside by the next call that reads or writes, which starts afresh with
+ * the records that can still be read; where it cannot be renamed, reading calls fail and change
+ * nothing. Only a file that is known to be ours is renamed: one in the usual place, or with our
+ * mark in its header. A call that finds the file corrupt in the middle of reading it fails. */
 
 /* Writes one record in place of the one with the same key. Also E_ARG: out of range. */
 mmc_status mmci_wisdom_put(mmci_wisdom *wisdom, const mmci_wisdom_record *record,

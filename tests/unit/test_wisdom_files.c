@@ -114,14 +114,17 @@ static void expect_left_alone(fixture *f, mmc_status status, const char *reading
   free(after);
 }
 
-/* Reading fails and changes nothing; writing renames the file and begins a new one. */
-static void expect_set_aside(fixture *f) {
+/* The first call, which reads or writes, renames the file and begins a new one. */
+static void expect_set_aside_by(fixture *f, bool reading) {
   size_t before_size = 0, after_size = 0;
   unsigned char *before = read_file(f->path, &before_size);
   mmci_wisdom *wisdom = store(f);
   mmci_wisdom_table *table;
-  assert_int_equal(mmci_wisdom_acquire(wisdom, &f->here, &table, &f->error), MMC_E_FORMAT);
-  if (strstr(f->error.text, "corrupt") == NULL) fail_msg("%s", f->error.text);
+  if (reading) {
+    if (mmci_wisdom_acquire(wisdom, &f->here, &table, &f->error) != MMC_OK)
+      fail_msg("%s", f->error.text);
+    mmci_wisdom_release(table);
+  }
   if (put(f, wisdom, 7) != MMC_OK) fail_msg("%s", f->error.text);
   assert_int_equal(count_records(wisdom), 1);
   char notice[512], aside[128];
@@ -134,6 +137,12 @@ static void expect_set_aside(fixture *f) {
   free(before);
   free(after);
   mmci_wisdom_destroy(wisdom);
+  assert_int_equal(rename(aside, f->path), 0);
+}
+
+static void expect_set_aside(fixture *f) {
+  expect_set_aside_by(f, true);
+  expect_set_aside_by(f, false);
 }
 
 /* ---- files that are ours, broken ----------------------------------------------------------- */
@@ -204,7 +213,7 @@ static void garbage_in_the_usual_place_is_set_aside(void **state) {
     mmci_wisdom *wisdom = NULL;
     assert_int_equal(mmci_wisdom_create(NULL, &wisdom, NULL), MMC_OK);
     assert_string_equal(mmci_wisdom_path(wisdom), f->path);
-    assert_int_equal(count_records(wisdom), -1);
+    assert_int_equal(count_records(wisdom), 0);
     if (put(f, wisdom, 1) != MMC_OK) fail_msg("%s", f->error.text);
     assert_int_equal(count_records(wisdom), 1);
     mmci_wisdom_destroy(wisdom);
@@ -263,14 +272,14 @@ static void a_log_beside_a_corrupt_store_goes_with_it(void **state) {
   mmci_wisdom_destroy(second);
 }
 
-/* One that has found the file corrupt, and comes to writing after another has set it aside, leaves
- * the new file alone. */
+/* One that has the file open, and comes to writing after another has set it aside, leaves the new
+ * file alone. */
 static void what_is_set_aside_already_is_not_again(void **state) {
   fixture *f = *state;
   make_store(f);
-  assert_int_equal(truncate(f->path, 8192), 0);
   mmci_wisdom *first = store(f), *second = store(f);
-  assert_int_equal(count_records(second), -1);
+  assert_int_equal(count_records(second), PRODUCTS + 2);
+  assert_int_equal(truncate(f->path, 8192), 0);
   assert_int_equal(put(f, first, 1), MMC_OK);
   assert_int_equal(put(f, second, 2), MMC_OK);
   assert_int_equal(count_records(first), 2);
