@@ -35,6 +35,13 @@ static void print_help(cli_call *call) {
             "Exit status: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted.\n");
 }
 
+/* Says what has become of a corrupt wisdom store, on standard error. */
+static void tell_notice(cli_call *call) {
+  char notice[512];
+  mmc_wisdom_notice(call->context, notice, sizeof notice);
+  if (notice[0] != '\0') cli_fail(call, CLI_DONE, "%s", notice);
+}
+
 /* Runs what the arguments ask for. */
 static int run(cli_call *call, int argc, char **argv) {
   static const char expected[] = "plan, multiply, generate, bench, info, order, tune or wisdom";
@@ -56,6 +63,7 @@ static int run(cli_call *call, int argc, char **argv) {
   mmc_status status = mmc_context_create(NULL, &call->context);
   if (status != MMC_OK) return cli_fail(call, CLI_FAILED, "%s", mmc_status_string(status));
   int result = call->self->run(call, argc - 1, argv + 1);
+  tell_notice(call);
   mmc_context_destroy(call->context);
   call->context = NULL;
   return result;

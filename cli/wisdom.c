@@ -57,13 +57,6 @@ static int fail_store(cli_call *call, mmc_status status) {
   return status == MMC_E_IO ? cli_fail_write(call, status, "") : cli_fail_status(call, status, "");
 }
 
-/* Says what has become of a corrupt store, on standard error. */
-static void tell_notice(cli_call *call) {
-  mmc_wisdom_info info;
-  if (mmc_wisdom_describe(call->context, &info) == MMC_OK && info.notice[0] != '\0')
-    cli_fail(call, CLI_DONE, "%s", info.notice);
-}
-
 /* ---- what can be done ------------------------------------------------------------------------ */
 
 static int show(cli_call *call, const request *r) {
@@ -118,7 +111,6 @@ static int import(cli_call *call, const request *r) {
     snprintf(where, sizeof where, "%s: ", name);
     return cli_fail_status(call, status, where);
   }
-  tell_notice(call);
   return CLI_DONE;
 }
 
@@ -136,7 +128,6 @@ static int forget(cli_call *call, const request *r) {
     cli_print(&call->out, "{\"forgotten\": %" PRId64 "}\n", count);
   else
     cli_print(&call->out, "%" PRId64 " %s forgotten\n", count, count == 1 ? "entry" : "entries");
-  tell_notice(call);
   return CLI_DONE;
 }
 

@@ -613,6 +613,9 @@ typedef struct mmc_wisdom_info {
 
 /* METHOD. What is wrong with the store is no failure here. Returns: E_ARG, E_NOMEM. */
 MMC_API mmc_status mmc_wisdom_describe(mmc_context *context, mmc_wisdom_info *out);
+/* METHOD. Copies what has become of a corrupt file in calls on this context, cut to size, with a
+ * final NUL; "" usually. Opens no file. Returns text. */
+MMC_API char *mmc_wisdom_notice(mmc_context *context, char *text, size_t size);
 /* METHOD. Lists the store: MMC_TEXT for people, MMC_JSON one object. Also E_ARG. */
 MMC_API mmc_status mmc_wisdom_write(mmc_context *context, mmc_format format, mmc_write_fn write,
                                     void *user);

@@ -125,6 +125,12 @@ mmc_status mmc_wisdom_describe(mmc_context *context, mmc_wisdom_info *out) {
   return MMC_OK;
 }
 
+char *mmc_wisdom_notice(mmc_context *context, char *text, size_t size) {
+  if (text == NULL || size == 0) return text;
+  text[0] = '\0';
+  return context != NULL ? mmci_wisdom_notice(context->wisdom, text, size) : text;
+}
+
 mmc_status mmc_wisdom_write(mmc_context *context, mmc_format format, mmc_write_fn write,
                             void *user) {
   if (context == NULL) return MMC_E_ARG;
