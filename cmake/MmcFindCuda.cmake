@@ -1,7 +1,41 @@
 # Finds the CUDA toolkit and enables the language. Sets MMC_CUDA_FOUND and MMC_CUDA_SUMMARY.
 #
-# Nothing but src/device/cuda needs it, and of cuBLAS only the headers: the module loads it. Machine
-# code is made for sm_80 and sm_90a; PTX lets later chips run as well.
+# Nothing but src/device/cuda needs it, and of cuBLAS only the headers: the module loads it. Compiling
+# the kernels for one architecture takes minutes, so a build is for the cards of this machine. Where
+# there is none it has machine code for sm_90a, and PTX of sm_80, which the driver compiles for any
+# other card since Ampere when the module is loaded first. MMC_CUDA_PACKAGE has machine code for both,
+# and PTX of sm_90. CMAKE_CUDA_ARCHITECTURES, when it is set, decides instead.
+
+option(MMC_CUDA_PACKAGE "Compile CUDA kernels for every card, not only for those of this machine" OFF)
+
+# mmc_cuda_cards(VARIABLE): the architectures of this machine's cards since sm_80, as
+# CMAKE_CUDA_ARCHITECTURES has them; empty without any. sm_90 is taken as sm_90a, whose instructions
+# the largest kernels are made of. A card that is younger than the compiler takes PTX of sm_80.
+function(mmc_cuda_cards variable)
+  find_program(MMC_NVIDIA_SMI nvidia-smi)
+  mark_as_advanced(MMC_NVIDIA_SMI)
+  if(MMC_NVIDIA_SMI)
+    execute_process(COMMAND ${MMC_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+                    OUTPUT_VARIABLE cards ERROR_QUIET TIMEOUT 30)
+  endif()
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+  set(architectures "")
+  string(REGEX MATCHALL "[0-9]+\\.[0-9]" cards "${cards}")
+  foreach(card IN LISTS cards)
+    string(REPLACE "." "" card ${card})
+    if(card LESS 80)
+      continue()
+    elseif(NOT "${known}\n" MATCHES "sm_${card}\n")
+      list(APPEND architectures 80-virtual)
+    elseif(card EQUAL 90)
+      list(APPEND architectures 90a-real)
+    else()
+      list(APPEND architectures ${card}-real)
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES architectures)
+  set(${variable} "${architectures}" PARENT_SCOPE)
+endfunction()
 
 set(MMC_CUDA_FOUND FALSE)
 if(NOT MMC_WITH_CUDA)
@@ -14,12 +48,28 @@ else()
       set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")
     endif()
   endif()
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
-  endif()
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
+    set(cuda_reason "as asked")
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
+      if(MMC_CUDA_PACKAGE)
+        set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual)
+        set(cuda_reason "for every card")
+      else()
+        # Asked once: a driver that does not answer later must not have all compiled again.
+        if(NOT DEFINED MMC_CUDA_CARDS)
+          mmc_cuda_cards(cards)
+          set(MMC_CUDA_CARDS "${cards}" CACHE INTERNAL "Architectures of this machine's cards")
+        endif()
+        set(CMAKE_CUDA_ARCHITECTURES ${MMC_CUDA_CARDS})
+        set(cuda_reason "this machine's")
+      endif()
+      if(NOT CMAKE_CUDA_ARCHITECTURES)
+        set(CMAKE_CUDA_ARCHITECTURES 90a-real 80-virtual)
+        set(cuda_reason "no card here")
+      endif()
+    endif()
     enable_language(CUDA)
     find_package(CUDAToolkit QUIET)
   endif()
@@ -33,7 +83,11 @@ else()
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
-    set(MMC_CUDA_SUMMARY "${CUDAToolkit_VERSION}, ${CMAKE_CUDA_ARCHITECTURES}")
+    list(LENGTH CMAKE_CUDA_ARCHITECTURES count)
+    math(EXPR minutes "${count} * 2")
+    list(JOIN CMAKE_CUDA_ARCHITECTURES " " architectures)
+    set(MMC_CUDA_SUMMARY "${CUDAToolkit_VERSION}, for ${architectures} (${cuda_reason}): compiling the kernels takes \
+some ${minutes} minutes of one core; -DMMC_WITH_CUDA=OFF leaves them out")
   elseif(NOT MMC_WITH_CUDA STREQUAL "AUTO")
     message(FATAL_ERROR "MMC_WITH_CUDA is ON but there is no CUDA toolkit with cuBLAS's headers: put "
                         "nvcc on the PATH, or set CMAKE_CUDA_COMPILER")

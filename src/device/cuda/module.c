@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "device/cuda/architectures.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/order/cuda_order.h"
 
@@ -44,11 +45,16 @@ static mmc_status read_facts(mmci_device *device, mmci_error *error) {
   MMCI_CUDA_TRY(cudaDriverGetVersion(&device->driver));
   MMCI_CUDA_TRY(cudaRuntimeGetVersion(&device->runtime));
   MMCI_CUDA_TRY(cudaGetDeviceProperties(&device->properties, device->index));
-  if (device->properties.major >= COMPUTE_CAPABILITY_MIN) return MMC_OK;
+  const struct cudaDeviceProp *facts = &device->properties;
+  if (facts->major < COMPUTE_CAPABILITY_MIN)
+    return mmci_fail(error, MMC_E_UNSUPPORTED,
+                     "%s has compute capability %d.%d; the kernels need %d.0 or later", facts->name,
+                     facts->major, facts->minor, COMPUTE_CAPABILITY_MIN);
+  if (mmci_cuda_has_code(MMCI_CUDA_ARCHITECTURES, facts->major, facts->minor)) return MMC_OK;
   return mmci_fail(error, MMC_E_UNSUPPORTED,
-                   "%s has compute capability %d.%d; the kernels need %d.0 or later",
-                   device->properties.name, device->properties.major, device->properties.minor,
-                   COMPUTE_CAPABILITY_MIN);
+                   "%s has compute capability %d.%d; this module was compiled for %s: build it on "
+                   "this machine, or with MMC_CUDA_PACKAGE=ON",
+                   facts->name, facts->major, facts->minor, MMCI_CUDA_ARCHITECTURES);
 }
 
 static mmc_status open_device(int index, mmci_device **out, mmci_error *error) {

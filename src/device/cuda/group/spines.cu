@@ -179,7 +179,7 @@ static __device__ __forceinline__ void multiply_rows(unsigned char *memory, cons
         mmci_copy_async_or_zero<(int)sizeof(Real)>(to + x, there ? at : first.data, there);
       }
   }
-#pragma unroll
+#pragma unroll EVEN ? ahead : 1
   for (int f = 1; f <= ahead; f++) ask(f);
   take();
   __syncwarp();
