@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "cost/efficiency.h"
+#include "device/device.h"
 #include "tune/journal.h"
 #include "wisdom/wisdom_pricing.h"
 
@@ -255,8 +256,10 @@ static void bench_prices(void) {
                                              .source = "measured"}};
   check(mmci_wisdom_put(journal.wisdom, &measured, &error), &error);
   put_array(&journal);
-  check(mmci_wisdom_pricing_create(journal.wisdom, &journal.fingerprint, MMC_F32, MMCI_NATIVE,
-                                   &known, &error),
+  mmci_facts facts;
+  mmci_device_ref.facts(NULL, MMC_F32, MMCI_NATIVE, &facts);
+  check(mmci_wisdom_pricing_create(journal.wisdom, &journal.fingerprint, &facts, MMC_F32,
+                                   MMCI_NATIVE, &known, &error),
         &error);
   mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   bench_price(&pricing, "measured", 0, MMC_OP_N);

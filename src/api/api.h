@@ -77,6 +77,7 @@ mmc_status mmci_plan_by_kernel(mmci_plan *plan, const mmci_opened *on, mmci_prec
 /* A device that is asked to take several products as one call. */
 typedef struct mmci_taker {
   const mmci_opened *on;
+  mmc_dtype dtype;
   mmci_precision precision;
   const char *kernel;                /* only by the kernel of this name, and then preferred; NULL */
   const mmci_wisdom_pricing *wisdom; /* NULL: calls by the model alone */

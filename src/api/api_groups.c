@@ -50,17 +50,20 @@ static mmc_status group_measured(const void *user, const mmci_plan *plan,
 
 bool mmci_group_machine_of(const mmci_taker *x, const mmci_pricing *pricing,
                            const mmci_roofline *roofline, mmci_group_machine *out) {
+  if (x->on->ops->chain_supports == NULL) return false;
+  mmci_facts facts;
+  x->on->ops->facts(x->on->device, x->dtype, x->precision, &facts);
   bool knows_calls = x->wisdom != NULL && mmci_wisdom_pricing_knows_calls(x->wisdom);
   *out = (mmci_group_machine){.user = x,
                               .supports = takes_group,
                               .measured = knows_calls ? group_measured : NULL,
                               .side = x->on->ops->chain_side,
-                              .facts = mmci_chain_facts_of(x->on->ops->name, roofline),
+                              .facts = mmci_chain_facts_of(&facts, roofline),
                               .pricing = pricing,
                               .roofline = roofline,
                               .precision = x->precision,
                               .handicap_s = x->kernel != NULL ? HANDICAP_S : 0};
-  return x->on->ops->chain_supports != NULL;
+  return true;
 }
 
 /* ---- what is asked about ------------------------------------------------------------------- */
@@ -167,7 +170,7 @@ mmc_status mmci_calls_of_chain(const mmci_opened *on, mmci_precision precision,
                                const mmc_chain *chain, const mmci_pricing *pricing,
                                const mmci_roofline *roofline, mmci_calls *calls,
                                mmci_error *error) {
-  listener x = {.taker = {.on = on, .precision = precision},
+  listener x = {.taker = {.on = on, .dtype = chain->dtype, .precision = precision},
                 .pricing = pricing,
                 .calls = calls,
                 .error = error};

@@ -122,10 +122,14 @@ static const double least_group_gain = 0.01;
 
 /* Groups by the model alone: what is not planned for time does not depend on what was measured. */
 static mmc_status choose_groups(mmc_plan *plan, uint64_t limit_bytes, mmci_error *error) {
-  mmci_roofline roofline =
-      mmci_roofline_assumed(plan->on.ops->name, plan->plan.chain->dtype, plan->precision);
+  mmci_facts facts;
+  const mmc_dtype dtype = plan->plan.chain->dtype;
+  mmc_status status = mmci_opened_facts(&plan->on, dtype, plan->precision, &facts, error);
+  if (status != MMC_OK) return status;
+  mmci_roofline roofline = mmci_roofline_assumed(&facts);
   mmci_pricing pricing = mmci_roofline_pricing(&roofline);
-  const mmci_taker x = {.on = &plan->on, .precision = plan->precision, .kernel = plan->kernel};
+  const mmci_taker x = {
+      .on = &plan->on, .dtype = dtype, .precision = plan->precision, .kernel = plan->kernel};
   mmci_group_machine machine;
   if (!mmci_group_machine_of(&x, &pricing, &roofline, &machine)) return MMC_OK;
   if (plan->kernel == NULL && plan->plan.traffic == NULL) machine.least_gain = least_group_gain;
@@ -210,7 +214,8 @@ static mmc_status make_timed_plan(const mmc_chain *chain, const mmc_plan_options
   mmci_time_request request = {.pricing = &pricing,
                                .precision = plan->precision,
                                .notice = mmci_wisdom_pricing_notice(wisdom)};
-  const mmci_taker x = {.on = &plan->on, .precision = plan->precision, .wisdom = wisdom};
+  const mmci_taker x = {
+      .on = &plan->on, .dtype = chain->dtype, .precision = plan->precision, .wisdom = wisdom};
   const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(wisdom);
   mmci_group_machine machine;
   if (mmci_group_machine_of(&x, &pricing, roofline, &machine)) request.machine = &machine;
@@ -254,7 +259,8 @@ static mmc_status plan_for_energy(const mmc_chain *chain, const mmc_plan_options
                                             .name = mmci_precision_name(precision),
                                             .pricing = mmci_wisdom_energy_of(known[o])};
     const mmci_wisdom_pricing *timed = mmci_wisdom_energy_time(known[o]);
-    takers[o] = (mmci_taker){.on = &plan->on, .precision = precision, .wisdom = timed};
+    takers[o] = (mmci_taker){
+        .on = &plan->on, .dtype = chain->dtype, .precision = precision, .wisdom = timed};
     const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(timed);
     if (mmci_group_machine_of(&takers[o], &pricing, roofline, &machines[o]))
       request.offers[o].machine = &machines[o];

@@ -269,8 +269,8 @@ static bool has_session(const tuning *t, mmc_dtype dtype) {
 static mmc_status calibrate(session *s, mmci_error *error) {
   tuning *t = s->tuning;
   mmci_wisdom_pricing *known;
-  mmc_status status = mmci_wisdom_pricing_create(t->context->wisdom, &s->journal.fingerprint,
-                                                 s->dtype, t->precision, &known, error);
+  mmc_status status =
+      mmci_context_pricing(t->context, t->on.name, s->dtype, t->precision, &known, error);
   if (status != MMC_OK) return status;
   bool calibrated = mmci_wisdom_pricing_calibrated(known);
   mmci_wisdom_pricing_destroy(known);
@@ -286,8 +286,8 @@ static mmc_status calibrate_energy(session *s, mmci_error *error) {
   tuning *t = s->tuning;
   mmci_wisdom_energy *known;
   mmci_energy_model model;
-  mmc_status status = mmci_wisdom_energy_create(t->context->wisdom, &s->journal.fingerprint,
-                                                s->dtype, t->precision, &known, error);
+  mmc_status status =
+      mmci_context_energy(t->context, t->on.name, s->dtype, t->precision, &known, error);
   if (status != MMC_OK) return status;
   mmci_pricing pricing = mmci_wisdom_pricing_of(mmci_wisdom_energy_time(known));
   bool calibrated = mmci_wisdom_energy_calibrated(known);

@@ -26,24 +26,38 @@ mmc_status mmci_context_fingerprint(mmc_context *context, const char *device, mm
   return MMC_OK;
 }
 
+/* What is known of a device, and what it tells of itself. */
+static mmc_status assume(mmc_context *context, const char *device, mmc_dtype dtype,
+                         mmci_precision precision, mmci_fingerprint *fingerprint, mmci_facts *facts,
+                         mmci_error *error) {
+  mmci_opened on;
+  mmc_status status = mmci_context_open_device(context, device, &on, error);
+  if (status == MMC_OK) status = mmci_opened_facts(&on, dtype, precision, facts, error);
+  if (status != MMC_OK) return status;
+  return mmci_context_fingerprint(context, device, dtype, mmci_precision_name(precision),
+                                  fingerprint, error);
+}
+
 mmc_status mmci_context_pricing(mmc_context *context, const char *device, mmc_dtype dtype,
                                 mmci_precision precision, mmci_wisdom_pricing **out,
                                 mmci_error *error) {
   mmci_fingerprint fingerprint;
-  mmc_status status = mmci_context_fingerprint(context, device, dtype,
-                                               mmci_precision_name(precision), &fingerprint, error);
+  mmci_facts facts;
+  mmc_status status = assume(context, device, dtype, precision, &fingerprint, &facts, error);
   if (status != MMC_OK) return status;
-  return mmci_wisdom_pricing_create(context->wisdom, &fingerprint, dtype, precision, out, error);
+  return mmci_wisdom_pricing_create(context->wisdom, &fingerprint, &facts, dtype, precision, out,
+                                    error);
 }
 
 mmc_status mmci_context_energy(mmc_context *context, const char *device, mmc_dtype dtype,
                                mmci_precision precision, mmci_wisdom_energy **out,
                                mmci_error *error) {
   mmci_fingerprint fingerprint;
-  mmc_status status = mmci_context_fingerprint(context, device, dtype,
-                                               mmci_precision_name(precision), &fingerprint, error);
+  mmci_facts facts;
+  mmc_status status = assume(context, device, dtype, precision, &fingerprint, &facts, error);
   if (status != MMC_OK) return status;
-  return mmci_wisdom_energy_create(context->wisdom, &fingerprint, dtype, precision, out, error);
+  return mmci_wisdom_energy_create(context->wisdom, &fingerprint, &facts, dtype, precision, out,
+                                   error);
 }
 
 /* Whether a device that is here, of that name, has that identity. Several of a kind may differ. One

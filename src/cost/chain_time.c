@@ -5,27 +5,42 @@
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-mmci_chain_facts mmci_chain_facts_of(const char *device, const mmci_roofline *roofline) {
-  static const struct {
-    const char *device;
-    double share; /* of the peak, in small tiles */
-    double product_s, handover_s;
-    int32_t width, tile;
-  } kinds[] = {
-      {"ref", 1, 1e-8, 0, 1, 1},
-      {"cuda", 0.6, 4e-7, 1.5e-6, 132, 64},
-      {"", 0.4, 3e-8, 1e-6, 2, 128},
-  };
-  size_t k = 0;
-  while (kinds[k].device[0] != '\0' && strcmp(kinds[k].device, device) != 0) k++;
+mmci_chain_facts mmci_chain_facts_of(const mmci_facts *facts, const mmci_roofline *roofline) {
   return (mmci_chain_facts){.launch_s = roofline->launch_s,
                             .bytes_per_s = roofline->bytes_per_s,
-                            .flops_per_s = roofline->flops_per_s * kinds[k].share,
-                            .product_s = kinds[k].product_s,
-                            .handover_s = kinds[k].handover_s,
-                            .width = kinds[k].width,
-                            .tile = kinds[k].tile,
-                            .error = fmax(roofline->error, 0.5)};
+                            .flops_per_s = roofline->flops_per_s * facts->group_share,
+                            .product_s = facts->product_s,
+                            .handover_s = facts->handover_s,
+                            .width = facts->workers,
+                            .tile = facts->tile,
+                            .error = fmax(roofline->error, 0.5),
+                            .modelled_side = facts->modelled_side,
+                            .pairs = {facts->pairs[0], facts->pairs[1]}};
+}
+
+static bool is_modelled(const mmci_chain_facts *facts, const mmci_part *parts, int32_t count) {
+  const int64_t side = facts->modelled_side;
+  for (int32_t i = 0; side > 0 && i < count; i++)
+    if (parts[i].m > side || parts[i].k > side || parts[i].n > side) return false;
+  return true;
+}
+
+bool mmci_chain_gains(const mmci_chain_facts *facts, int64_t batch, const mmci_part *parts,
+                      int32_t count) {
+  if (is_modelled(facts, parts, count)) return true;
+  if (count != 2) return false;
+  const mmci_part *inner = &parts[0], *outer = &parts[1];
+  /* Of the transposed, A (B C) is a pair (C' B') A'. */
+  const bool is_left = outer->left == 0;
+  const int64_t rows = is_left ? inner->m : inner->n, width = is_left ? inner->n : inner->m,
+                last = is_left ? outer->n : outer->m, side = inner->k > last ? inner->k : last;
+  for (int p = 0; p < MMCI_PAIR_GAINS; p++) {
+    const mmci_pair_gain *gain = &facts->pairs[p];
+    if ((double)rows * (double)batch >= (double)gain->rows && width <= gain->width &&
+        side <= (is_left ? gain->left_side : gain->right_side))
+      return true;
+  }
+  return false;
 }
 
 /* ---- the schedule -------------------------------------------------------------------------- */

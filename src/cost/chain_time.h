@@ -22,14 +22,20 @@ typedef struct mmci_part {
 typedef struct mmci_chain_facts {
   double launch_s, bytes_per_s, flops_per_s; /* of the whole device, in small tiles */
   double product_s, handover_s;
-  int32_t width, tile; /* workers; rows and columns that keep one of them busy */
-  double error;        /* that seconds are thought to be off by at most, relative */
+  int32_t width, tile;   /* workers; rows and columns that keep one of them busy */
+  double error;          /* that seconds are thought to be off by at most, relative */
+  int64_t modelled_side; /* and the pairs beyond it that gain: see mmci_facts */
+  mmci_pair_gain pairs[MMCI_PAIR_GAINS];
 } mmci_chain_facts;
 
-/* Of a kind of device whose products keep to this roofline, which brings launch, bandwidth and
- * peak; the rest are measurements of one machine of each kind: a processor of two cores, a data
- * centre's GPU of 2022 ("cuda"), plain loops ("ref"). */
-mmci_chain_facts mmci_chain_facts_of(const char *device, const mmci_roofline *roofline);
+/* Of a device that tells these facts and whose products keep to this roofline, which brings launch,
+ * bandwidth and peak. */
+mmci_chain_facts mmci_chain_facts_of(const mmci_facts *facts, const mmci_roofline *roofline);
+
+/* Whether the model holds for count products as one call, or they are a pair that was measured to
+ * gain by being one. */
+bool mmci_chain_gains(const mmci_chain_facts *facts, int64_t batch, const mmci_part *parts,
+                      int32_t count);
 
 /* Of count >= 1 products, each after those that it reads, the last of them the result, for a batch
  * of chains. scratch: mmci_chain_scratch_bytes() of it. */

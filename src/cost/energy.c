@@ -6,28 +6,10 @@
 
 /* ---- assumed ------------------------------------------------------------------------------- */
 
-/* By the bytes of a real number; 0: f32 and c64 on tensor cores. */
-typedef struct assumption {
-  const char *device;
-  double static_w, joules_per_flop[9], joules_per_byte;
-} assumption;
-
-static const assumption assumptions[] = {
-    {"ref", 15, {[2] = 1e-8, [4] = 2e-9, [8] = 2e-9}, 5e-10},
-    {"cuda", 120, {[0] = 1e-12, [2] = 5e-13, [4] = 8e-12, [8] = 8e-12}, 4e-11},
-    {"", 15, {[2] = 1e-9, [4] = 1e-10, [8] = 2e-10}, 5e-10},
-};
-
-mmci_energy_model mmci_energy_assumed(const char *device, mmc_dtype dtype,
-                                      mmci_precision precision) {
-  const assumption *a = assumptions;
-  while (a->device[0] != '\0' && strcmp(a->device, device) != 0) a++;
-  size_t bytes = mmc_dtype_size(dtype);
-  if (dtype == MMC_C64 || dtype == MMC_C128) bytes /= 2;
-  bool tensor = bytes == 4 && precision == MMCI_FAST && a->joules_per_flop[0] > 0;
-  return (mmci_energy_model){.static_w = a->static_w,
-                             .joules_per_flop = a->joules_per_flop[tensor ? 0 : bytes],
-                             .joules_per_byte = a->joules_per_byte,
+mmci_energy_model mmci_energy_assumed(const mmci_facts *facts) {
+  return (mmci_energy_model){.static_w = facts->static_w,
+                             .joules_per_flop = facts->joules_per_flop,
+                             .joules_per_byte = facts->joules_per_byte,
                              .error = 1};
 }
 

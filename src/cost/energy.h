@@ -8,18 +8,18 @@
 #ifndef MMCI_ENERGY_H
 #define MMCI_ENERGY_H
 
+#include "chain/facts.h"
 #include "cost/pricing.h"
 
 typedef struct mmci_energy_model {
   double static_w, joules_per_flop, joules_per_byte;
   double error;    /* of nine of ten predictions at most, relative */
-  bool calibrated; /* false: assumed of a kind of device */
+  bool calibrated; /* false: by the facts that a device tells */
 } mmci_energy_model;
 
-/* What is assumed of a kind of device ("ref", "blas", "cuda") before it is measured: of cuda a data
- * centre's GPU of 2022, of all others two cores. By a factor of two off. */
-mmci_energy_model mmci_energy_assumed(const char *device, mmc_dtype dtype,
-                                      mmci_precision precision);
+/* What is assumed of a device that tells these facts before it is measured: to be off by a factor
+ * of two at most. */
+mmci_energy_model mmci_energy_assumed(const mmci_facts *facts);
 
 /* Of so many seconds, flops and bytes: of one call, whatever products are in it. */
 double mmci_energy_of_work(const mmci_energy_model *model, double seconds, double flops,

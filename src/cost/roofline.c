@@ -6,35 +6,13 @@
 
 /* ---- assumed ------------------------------------------------------------------------------- */
 
-/* By the bytes of a real number; 0: f32 and c64 on tensor cores. */
-typedef struct assumption {
-  const char *device;
-  double flops_per_s[9];
-  double bytes_per_s, launch_s, half_mn, half_k, overlap;
-} assumption;
-
-static const assumption assumptions[] = {
-    {"ref", {[2] = 2e8, [4] = 1e9, [8] = 1e9}, 5e9, 2e-7, 0, 0, 0},
-    {"cuda", {[0] = 4e14, [2] = 8e14, [4] = 5e13, [8] = 5e13}, 2.5e12, 5e-6, 64, 64, 1},
-    {"", {[2] = 2e10, [4] = 1e11, [8] = 5e10}, 2e10, 1e-7, 0, 8, 0},
-};
-
-static size_t real_bytes(mmc_dtype dtype) {
-  size_t bytes = mmc_dtype_size(dtype);
-  return dtype == MMC_C64 || dtype == MMC_C128 ? bytes / 2 : bytes;
-}
-
-mmci_roofline mmci_roofline_assumed(const char *device, mmc_dtype dtype, mmci_precision precision) {
-  const assumption *a = assumptions;
-  while (a->device[0] != '\0' && strcmp(a->device, device) != 0) a++;
-  size_t bytes = real_bytes(dtype);
-  bool tensor = bytes == 4 && precision == MMCI_FAST && a->flops_per_s[0] > 0;
-  return (mmci_roofline){.flops_per_s = a->flops_per_s[tensor ? 0 : bytes],
-                         .bytes_per_s = a->bytes_per_s,
-                         .launch_s = a->launch_s,
-                         .half_mn = a->half_mn,
-                         .half_k = a->half_k,
-                         .overlap = a->overlap,
+mmci_roofline mmci_roofline_assumed(const mmci_facts *facts) {
+  return (mmci_roofline){.flops_per_s = facts->flops_per_s,
+                         .bytes_per_s = facts->bytes_per_s,
+                         .launch_s = facts->launch_s,
+                         .half_mn = facts->half_mn,
+                         .half_k = facts->half_k,
+                         .overlap = facts->overlap,
                          .error = 0.5};
 }
 

@@ -11,6 +11,7 @@
 #ifndef MMCI_ROOFLINE_H
 #define MMCI_ROOFLINE_H
 
+#include "chain/facts.h"
 #include "cost/pricing.h"
 
 typedef struct mmci_roofline {
@@ -18,13 +19,12 @@ typedef struct mmci_roofline {
   double half_mn, half_k; /* h and g; 0: the same efficiency for all sizes */
   double overlap;         /* 0 or 1 */
   double error;           /* of nine of ten predictions at most, relative */
-  bool calibrated;        /* false: the defaults of a kind of device */
+  bool calibrated;        /* false: by the facts that a device tells */
 } mmci_roofline;
 
-/* What is assumed of a kind of device ("ref", "blas", "cuda") before it is measured: of ref one
- * core with plain loops, of cuda a data centre's GPU of 2022, of all others two cores with a BLAS.
- */
-mmci_roofline mmci_roofline_assumed(const char *device, mmc_dtype dtype, mmci_precision precision);
+/* What is assumed of a device that tells these facts before it is measured: to be off by half at
+ * most. */
+mmci_roofline mmci_roofline_assumed(const mmci_facts *facts);
 
 double mmci_roofline_seconds(const mmci_roofline *roofline, const mmci_gemm *gemm);
 

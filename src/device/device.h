@@ -8,10 +8,11 @@
 #ifndef MMCI_DEVICE_H
 #define MMCI_DEVICE_H
 
+#include "chain/facts.h"
 #include "chain/gemm.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 7
+#define MMCI_DEVICE_ABI 8
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -175,6 +176,11 @@ typedef struct mmci_device_ops {
   /* Facts for people, one line: text of at most size bytes with the final NUL. */
   void (*describe)(const mmci_device *device, char *text, size_t size);
   void (*identify)(const mmci_device *device, mmci_identity *out); /* (optional) */
+  /* (with products) What products and groups of this dtype and precision are taken to cost until
+   * they are measured. Facts that the driver knows are the device's own; the others may be those of
+   * one machine of the kind. */
+  void (*facts)(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                mmci_facts *out);
 
   /* Products (optional, all or none). supports: can, never should. prepare may allocate; enqueue
    * and sync must not. C is written whole (zeros when k is 0) and may be read only to accumulate.
@@ -244,6 +250,11 @@ typedef struct mmci_opened {
  * missing), E_DEVICE, E_NOMEM. Everything belongs to the registry. */
 mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_opened *out,
                               mmci_error *error);
+
+/* The facts that an opened device tells. Returns E_UNSUPPORTED when it does not multiply the dtype.
+ */
+mmc_status mmci_opened_facts(const mmci_opened *on, mmc_dtype dtype, mmci_precision precision,
+                             mmci_facts *out, mmci_error *error);
 
 /* Entry index of the list that `mmchain info` shows; E_ARG past the last. */
 mmc_status mmci_registry_describe(mmci_registry *registry, int index, mmc_device_info *out,

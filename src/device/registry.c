@@ -183,6 +183,15 @@ mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_op
   return MMC_OK;
 }
 
+mmc_status mmci_opened_facts(const mmci_opened *on, mmc_dtype dtype, mmci_precision precision,
+                             mmci_facts *out, mmci_error *error) {
+  *out = (mmci_facts){0};
+  if (on->ops->facts != NULL) on->ops->facts(on->device, dtype, precision, out);
+  if (out->flops_per_s > 0) return MMC_OK;
+  return mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' does not multiply matrices of %s",
+                   on->name, mmc_dtype_name(dtype));
+}
+
 mmc_status mmci_registry_describe(mmci_registry *registry, int index, mmc_device_info *out,
                                   mmci_error *error) {
   for (int k = 0; index >= 0 && k < KIND_COUNT; k++) {

@@ -197,20 +197,26 @@ static int32_t part_of(const search *x, int32_t number) {
   return low < x->group.step_count && x->group.steps[low] == step ? low : -1;
 }
 
-/* By the model. */
+/* By the model. A call for which it does not hold is taken to be slower than its steps on their
+ * own, by as much as the model may be wrong. */
 static double group_seconds(const search *x) {
   const mmci_plan *plan = x->plan;
   for (int32_t i = 0; i < x->group.step_count; i++) {
     const mmci_plan_step *s = &plan->steps[x->group.steps[i]];
     x->parts[i] = (mmci_part){s->m, s->k, s->n, part_of(x, s->left), part_of(x, s->right)};
   }
-  double measured_s = 0, modelled_s = 0;
+  const mmci_chain_facts *facts = &x->machine->facts;
+  const int64_t batch = plan->chain->batch;
+  double alone_s = 0, measured_s = 0, modelled_s = 0;
   for (int32_t i = 0; i < x->group.step_count; i++) {
+    alone_s += x->steps[x->group.steps[i]].alone_s;
     measured_s += x->steps[x->group.steps[i]].measured_s;
     modelled_s += x->steps[x->group.steps[i]].modelled_s;
   }
-  double seconds = mmci_chain_seconds(&x->machine->facts, plan->chain->dtype, plan->chain->batch,
-                                      x->parts, x->group.step_count, x->scratch);
+  if (!mmci_chain_gains(facts, batch, x->parts, x->group.step_count))
+    return alone_s * (1 + facts->error);
+  double seconds = mmci_chain_seconds(facts, plan->chain->dtype, batch, x->parts,
+                                      x->group.step_count, x->scratch);
   return measured_s > modelled_s && modelled_s > 0 ? seconds * (measured_s / modelled_s) : seconds;
 }
 

@@ -23,13 +23,14 @@ static void calibrate(mmci_wisdom_energy *e) {
 }
 
 mmc_status mmci_wisdom_energy_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
-                                     mmc_dtype dtype, mmci_precision precision,
-                                     mmci_wisdom_energy **out, mmci_error *error) {
+                                     const mmci_facts *facts, mmc_dtype dtype,
+                                     mmci_precision precision, mmci_wisdom_energy **out,
+                                     mmci_error *error) {
   mmci_wisdom_energy *e = mmci_alloc_zeroed(1, sizeof *e);
   if (e == NULL) return mmci_fail_nomem(error, sizeof *e);
-  e->model = mmci_energy_assumed(fingerprint->fields[MMCI_FINGERPRINT_DEVICE], dtype, precision);
+  e->model = mmci_energy_assumed(facts);
   mmc_status status =
-      mmci_wisdom_pricing_create(wisdom, fingerprint, dtype, precision, &e->time, error);
+      mmci_wisdom_pricing_create(wisdom, fingerprint, facts, dtype, precision, &e->time, error);
   /* Where the store cannot be read, the pricing says why. */
   if (status == MMC_OK && mmci_wisdom_pricing_notice(e->time)[0] == '\0') {
     status = mmci_wisdom_acquire(wisdom, fingerprint, &e->table, error);

@@ -13,8 +13,9 @@ typedef struct mmci_wisdom_energy mmci_wisdom_energy;
 
 /* As mmci_wisdom_pricing_create(). */
 mmc_status mmci_wisdom_energy_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
-                                     mmc_dtype dtype, mmci_precision precision,
-                                     mmci_wisdom_energy **out, mmci_error *error);
+                                     const mmci_facts *facts, mmc_dtype dtype,
+                                     mmci_precision precision, mmci_wisdom_energy **out,
+                                     mmci_error *error);
 void mmci_wisdom_energy_destroy(mmci_wisdom_energy *energy);
 
 /* Whether the model of energy was calibrated here. */

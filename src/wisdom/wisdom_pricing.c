@@ -101,12 +101,12 @@ static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_preci
 }
 
 mmc_status mmci_wisdom_pricing_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
-                                      mmc_dtype dtype, mmci_precision precision,
-                                      mmci_wisdom_pricing **out, mmci_error *error) {
+                                      const mmci_facts *facts, mmc_dtype dtype,
+                                      mmci_precision precision, mmci_wisdom_pricing **out,
+                                      mmci_error *error) {
   mmci_wisdom_pricing *p = mmci_alloc_zeroed(1, sizeof *p);
   if (p == NULL) return mmci_fail_nomem(error, sizeof *p);
-  p->roofline =
-      mmci_roofline_assumed(fingerprint->fields[MMCI_FINGERPRINT_DEVICE], dtype, precision);
+  p->roofline = mmci_roofline_assumed(facts);
   mmc_status status = mmci_wisdom_acquire(wisdom, fingerprint, &p->table, error);
   if (status == MMC_OK) {
     status = read_table(p, dtype, precision, error);

@@ -16,12 +16,14 @@
 
 typedef struct mmci_wisdom_pricing mmci_wisdom_pricing;
 
-/* Of this fingerprint, whose dtype and precision these are. A store that cannot be read is no
+/* Of this fingerprint, whose dtype and precision these are; the facts, which the device tells of
+ * them, stand in for what was not calibrated. A store that cannot be read is no
  * failure: prices then come from the model, and mmci_wisdom_pricing_notice() says why.
  * Returns: E_NOMEM. The store may go before the pricing. */
 mmc_status mmci_wisdom_pricing_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
-                                      mmc_dtype dtype, mmci_precision precision,
-                                      mmci_wisdom_pricing **out, mmci_error *error);
+                                      const mmci_facts *facts, mmc_dtype dtype,
+                                      mmci_precision precision, mmci_wisdom_pricing **out,
+                                      mmci_error *error);
 void mmci_wisdom_pricing_destroy(mmci_wisdom_pricing *pricing);
 
 /* Valid while the pricing is there. */

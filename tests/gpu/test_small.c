@@ -504,8 +504,8 @@ static void test_far(const target *on, mmci_queue *queue, int64_t side, uint64_t
   on->ops->dealloc(on->device, near_b);
 }
 
-/* Two products in one kernel, from the left and from the right: edges of tiles, any forms; and by
- * itself where that gains. */
+/* Two products in one kernel, from the left and from the right: edges of tiles, any forms; also
+ * without being asked for by a variant. */
 static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, bool fast,
                        uint64_t *random) {
   static const int64_t WIDTHS[] = {1, 7, 15, 16, 17, 31, 32, 33, 63, 64};
@@ -542,7 +542,7 @@ static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, boo
   set_shapes(&t, wide);
   add_tree(&t, 0, 2, 0, random);
   finish_tight(&t);
-  expect(!on->ops->chain_supports(on->device, &t.chain), "what does not gain is not fused");
+  expect(!on->ops->chain_supports(on->device, &t.chain), "what is too wide is not fused");
 }
 
 /* What no kernel can do is said before. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../facts.h"
 #include "../random.h"
 #include "fake_work.h"
 #include "plain_chain.h"
@@ -744,6 +745,12 @@ static const mmci_device_async fake_async = {
     .is_capturing = is_capturing,
 };
 
+static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                  mmci_facts *out) {
+  (void)device, (void)dtype, (void)precision;
+  *out = test_facts;
+}
+
 static const mmci_device_ops fake_device_ops = {
     .abi = MMCI_DEVICE_ABI,
     .size = sizeof(mmci_device_ops),
@@ -752,6 +759,7 @@ static const mmci_device_ops fake_device_ops = {
     .open = open_default,
     .close = device_close,
     .describe = describe,
+    .facts = facts,
     .supports = supports,
     .variants = variants,
     .kernel_name = kernel_name,

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../facts.h"
 #include "../random.h"
 #include "api/api.h"
 #include "plan/plan_time.h"
@@ -48,7 +49,13 @@ static bool takes(const mmci_device *device, const mmci_device_chain *call) {
   return true;
 }
 
-static const mmci_device_ops fake_ops = {.name = "fake", .chain_supports = takes};
+static void tell(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                 mmci_facts *out) {
+  (void)device, (void)dtype, (void)precision;
+  *out = test_facts;
+}
+
+static const mmci_device_ops fake_ops = {.name = "fake", .facts = tell, .chain_supports = takes};
 static const mmci_opened fake_device = {.ops = &fake_ops, .name = "fake"};
 
 /* From 0 to 1, by the name. */
@@ -205,7 +212,7 @@ typedef struct planner {
 static void set_planner(planner *p) {
   *p = (planner){.taker = {.on = &fake_device}, .error = 0};
   p->pricing = (mmci_pricing){.user = &p->error, .price = price};
-  p->roofline = mmci_roofline_assumed("fake", MMC_F32, MMCI_NATIVE);
+  p->roofline = mmci_roofline_assumed(&test_facts);
   assert_true(mmci_group_machine_of(&p->taker, &p->pricing, &p->roofline, &p->machine));
   assert_null(p->machine.measured); /* without wisdom */
   p->machine.measured = known;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../facts.h"
 #include "../synthetic.h"
 #include "../wisdom_store.h"
 #include "tune/journal.h"
@@ -162,8 +163,9 @@ static void the_model_is_recovered(void **state) {
   mmci_wisdom_energy *prices;
   mmci_fingerprint fingerprint = test_fingerprint("here");
   assert_int_equal(mmci_wisdom_create("", &none, &error), MMC_OK);
-  assert_int_equal(
-      mmci_wisdom_energy_create(none, &fingerprint, MMC_F64, MMCI_NATIVE, &prices, &error), MMC_OK);
+  assert_int_equal(mmci_wisdom_energy_create(none, &fingerprint, &test_facts, MMC_F64, MMCI_NATIVE,
+                                             &prices, &error),
+                   MMC_OK);
   mmci_pricing pricing = mmci_wisdom_pricing_of(mmci_wisdom_energy_time(prices));
   if (mmci_calibrate_joules(tuner, MMC_F64, MMCI_NATIVE, &pricing, &model, &error) != MMC_OK)
     fail_msg("%s", error.text);
@@ -234,8 +236,8 @@ static mmci_gemm product(int64_t m) {
 
 static int ways_of(fixture *f, const mmci_gemm *gemm, mmci_way ways[MMCI_WAYS]) {
   mmci_wisdom_energy *energy;
-  if (mmci_wisdom_energy_create(f->journal.wisdom, &f->journal.fingerprint, MMC_F32, MMCI_NATIVE,
-                                &energy, &f->error) != MMC_OK)
+  if (mmci_wisdom_energy_create(f->journal.wisdom, &f->journal.fingerprint, &test_facts, MMC_F32,
+                                MMCI_NATIVE, &energy, &f->error) != MMC_OK)
     fail_msg("%s", f->error.text);
   mmci_energy_pricing pricing = mmci_wisdom_energy_of(energy);
   int count = pricing.ways(pricing.user, gemm, ways);

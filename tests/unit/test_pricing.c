@@ -8,6 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../facts.h"
 #include "../wisdom_store.h"
 #include "cost/efficiency.h"
 #include "cost/roofline.h"
@@ -45,8 +46,8 @@ static mmci_gemm product(int64_t m, int64_t k, int64_t n, mmc_op op_a, mmc_op op
 
 static mmci_price price_of(fixture *f, const mmci_gemm *gemm) {
   mmci_wisdom_pricing *known;
-  if (mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, MMC_F32, MMCI_NATIVE,
-                                 &known, &f->error) != MMC_OK)
+  if (mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, &test_facts, MMC_F32,
+                                 MMCI_NATIVE, &known, &f->error) != MMC_OK)
     fail_msg("%s", f->error.text);
   mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   mmci_price price;
@@ -222,8 +223,8 @@ static void a_store_that_cannot_be_read_leaves_the_model(void **state) {
   for (int i = 0; i < 3000; i++) fputc('a' + i % 26, file);
   fclose(file);
   mmci_wisdom_pricing *known;
-  assert_int_equal(mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, MMC_F32,
-                                              MMCI_NATIVE, &known, &f->error),
+  assert_int_equal(mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint,
+                                              &test_facts, MMC_F32, MMCI_NATIVE, &known, &f->error),
                    MMC_OK);
   assert_non_null(strstr(mmci_wisdom_pricing_notice(known), "wisdom.db"));
   assert_false(mmci_wisdom_pricing_calibrated(known));
@@ -287,9 +288,10 @@ static void calls_have_their_prices(void **state) {
   gemm.batch = 7;
   for (int after = 0; after < 2; after++) {
     mmci_wisdom_pricing *known;
-    assert_int_equal(mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, MMC_F32,
-                                                MMCI_NATIVE, &known, &f->error),
-                     MMC_OK);
+    assert_int_equal(
+        mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, &test_facts, MMC_F32,
+                                   MMCI_NATIVE, &known, &f->error),
+        MMC_OK);
     double found_s = 0, error = 0;
     assert_int_equal(mmci_wisdom_pricing_knows_calls(known), after);
     assert_int_equal(mmci_wisdom_pricing_call(known, name, &found_s, &error), after);

@@ -9,7 +9,10 @@
 // clang-format on
 
 #include "../random.h"
+#include "cost/energy.h"
 #include "cost/roofline.h"
+#include "device/cuda/facts.h"
+#include "device/device.h"
 
 static mmci_gemm product(mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {
   return mmci_gemm_tight(dtype, MMCI_NATIVE, m, k, n, MMC_OP_N, MMC_OP_N);
@@ -125,18 +128,51 @@ static void facts_are_kept_and_checked(void **state) {
   assert_false(mmci_roofline_of_facts(facts, &out));
 }
 
-static void every_dtype_has_an_assumption(void **state) {
+/* A GPU's facts do not need the GPU. */
+static void tell_of_gpu(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                        mmci_facts *out) {
+  (void)device;
+  *out = mmci_cuda_facts_of(132, dtype, precision);
+}
+
+static void check_facts(const mmci_opened *on, mmc_dtype dtype, mmci_precision precision) {
+  mmci_facts told;
+  mmci_error error;
+  assert_int_equal(mmci_opened_facts(on, dtype, precision, &told, &error), MMC_OK);
+  mmci_roofline r = mmci_roofline_assumed(&told);
+  double facts[MMCI_ROOFLINE_FACTS], joules[MMCI_ENERGY_FACTS];
+  mmci_roofline_facts(&r, facts);
+  assert_false(r.calibrated);
+  assert_true(mmci_roofline_of_facts(facts, &r));
+  mmci_energy_model e = mmci_energy_assumed(&told);
+  mmci_energy_facts(&e, joules);
+  assert_false(e.calibrated);
+  assert_true(mmci_energy_of_facts(joules, &e));
+  assert_true(told.static_w > 0 && told.joules_per_flop > 0 && told.joules_per_byte > 0);
+  assert_true(told.workers >= 1 && told.tile >= 1);
+  assert_true(told.group_share > 0 && told.group_share <= 1);
+}
+
+static void every_device_tells_facts_of_every_dtype(void **state) {
   (void)state;
-  static const char *const devices[] = {"ref", "blas", "cuda", "something new"};
-  for (int d = 0; d < 4; d++)
+  const mmci_device_ops gpu = {.facts = tell_of_gpu};
+  mmci_registry *registry;
+  mmci_error error;
+  mmci_opened opened[3] = {{.ops = &gpu, .name = "a GPU"}};
+  assert_int_equal(mmci_registry_create("", &registry, &error), MMC_OK);
+  assert_int_equal(mmci_registry_open(registry, "ref", &opened[1], &error), MMC_OK);
+  assert_int_equal(mmci_registry_open(registry, "cpu", &opened[2], &error), MMC_OK);
+  for (int d = 0; d < 3; d++)
     for (mmc_dtype dtype = MMC_F32; mmc_dtype_name(dtype) != NULL; dtype = (mmc_dtype)(dtype + 1))
-      for (mmci_precision p = MMCI_NATIVE; p <= MMCI_FAST; p = (mmci_precision)(p + 1)) {
-        mmci_roofline r = mmci_roofline_assumed(devices[d], dtype, p);
-        double facts[MMCI_ROOFLINE_FACTS];
-        mmci_roofline_facts(&r, facts);
-        assert_false(r.calibrated);
-        assert_true(mmci_roofline_of_facts(facts, &r));
-      }
+      for (mmci_precision p = MMCI_NATIVE; p <= MMCI_FAST; p = (mmci_precision)(p + 1))
+        check_facts(&opened[d], dtype, p);
+  mmci_registry_destroy(registry);
+}
+
+static void a_gpu_has_its_own_width(void **state) {
+  (void)state;
+  assert_int_equal(mmci_cuda_facts_of(108, MMC_F32, MMCI_NATIVE).workers, 108);
+  assert_int_equal(mmci_cuda_facts_of(132, MMC_F64, MMCI_FAST).workers, 132);
 }
 
 int main(void) {
@@ -146,7 +182,8 @@ int main(void) {
       cmocka_unit_test(the_error_told_covers_the_samples),
       cmocka_unit_test(one_sample_is_enough),
       cmocka_unit_test(facts_are_kept_and_checked),
-      cmocka_unit_test(every_dtype_has_an_assumption),
+      cmocka_unit_test(every_device_tells_facts_of_every_dtype),
+      cmocka_unit_test(a_gpu_has_its_own_width),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -281,6 +281,29 @@ static void identify(const mmci_device *device, mmci_identity *out) {
   describe(device, out->blas, sizeof out->blas);
 }
 
+/* Per thread of a processor of two cores of 2022, which the rest was measured on. */
+static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                  mmci_facts *out) {
+  static const double peaks[] = {[MMC_F32] = 5e10,    [MMC_F64] = 2.5e10, [MMC_C64] = 5e10,
+                                 [MMC_C128] = 2.5e10, [MMC_F16] = 1e10,   [MMC_BF16] = 1e10};
+  static const double joules[] = {[MMC_F32] = 1e-10,  [MMC_F64] = 2e-10, [MMC_C64] = 1e-10,
+                                  [MMC_C128] = 2e-10, [MMC_F16] = 1e-9,  [MMC_BF16] = 1e-9};
+  const int threads = mmci_workers_most();
+  (void)device, (void)precision;
+  *out = (mmci_facts){.flops_per_s = peaks[dtype] * threads,
+                      .bytes_per_s = 2e10,
+                      .launch_s = 1e-7,
+                      .half_k = 8,
+                      .static_w = 15,
+                      .joules_per_flop = joules[dtype],
+                      .joules_per_byte = 5e-10,
+                      .group_share = 0.4,
+                      .product_s = 3e-8,
+                      .handover_s = 1e-6,
+                      .workers = threads,
+                      .tile = 128};
+}
+
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   if (gemm->variant > 0)
@@ -354,6 +377,7 @@ const mmci_device_ops mmci_device_blas = {
     .close = mmci_host_close,
     .describe = describe,
     .identify = identify,
+    .facts = facts,
     .supports = mmci_host_supports,
     .variants = variants,
     .kernel_name = kernel_name,

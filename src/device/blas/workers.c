@@ -18,9 +18,13 @@ static void prepare_for_forks(void) {
   (void)pthread_atfork(let_go, NULL, NULL);
 }
 
+int mmci_workers_most(void) {
+  return omp_get_max_threads();
+}
+
 int mmci_workers(double serial_s, int64_t pieces) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  double most = omp_get_max_threads();
+  double most = mmci_workers_most();
   if (!(serial_s >= most * least_s)) most = serial_s / least_s;
   if (!((double)pieces >= most)) most = (double)pieces;
   if (!(most >= 2)) return 1;
@@ -28,6 +32,10 @@ int mmci_workers(double serial_s, int64_t pieces) {
   return (int)most;
 }
 #else
+int mmci_workers_most(void) {
+  return 1;
+}
+
 int mmci_workers(double serial_s, int64_t pieces) {
   (void)serial_s, (void)pieces;
   return 1;

@@ -8,4 +8,7 @@
  * as OpenMP allows, but each with work worth waking it for; at least 1. */
 int mmci_workers(double serial_s, int64_t pieces);
 
+/* As many as OpenMP allows; 1 without it. */
+int mmci_workers_most(void);
+
 #endif

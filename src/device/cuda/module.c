@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "device/cuda/architectures.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/facts.h"
 #include "device/cuda/order/cuda_order.h"
 
 /* The oldest chips that the kernels are compiled for: Ampere. */
@@ -115,6 +116,11 @@ static void identify(const mmci_device *device, mmci_identity *out) {
     out->bus_id[0] = '\0';
 }
 
+static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                  mmci_facts *out) {
+  *out = mmci_cuda_facts_of(device->properties.multiProcessorCount, dtype, precision);
+}
+
 /* ---- the ordering problem -------------------------------------------------------------------- */
 
 typedef mmc_status (*solve_fn)(mmci_device_order *order, mmci_error *error);
@@ -150,6 +156,7 @@ static const mmci_device_ops OPS = {
     .close = close_device,
     .describe = describe,
     .identify = identify,
+    .facts = facts,
     .supports = mmci_cuda_supports,
     .variants = mmci_cuda_variants,
     .kernel_name = mmci_cuda_kernel_name,

@@ -226,6 +226,23 @@ static mmc_status chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kern
   return MMC_OK;
 }
 
+/* One core of a processor of 2022 with plain loops; of f16 and bf16 every element is converted. */
+static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                  mmci_facts *out) {
+  const bool is_half = dtype == MMC_F16 || dtype == MMC_BF16;
+  (void)device, (void)precision;
+  *out = (mmci_facts){.flops_per_s = is_half ? 2e8 : 1e9,
+                      .bytes_per_s = 5e9,
+                      .launch_s = 2e-7,
+                      .static_w = 15,
+                      .joules_per_flop = is_half ? 1e-8 : 2e-9,
+                      .joules_per_byte = 5e-10,
+                      .group_share = 1,
+                      .product_s = 1e-8,
+                      .workers = 1,
+                      .tile = 1};
+}
+
 const mmci_device_ops mmci_device_ref = {
     .abi = MMCI_DEVICE_ABI,
     .size = sizeof(mmci_device_ops),
@@ -234,6 +251,7 @@ const mmci_device_ops mmci_device_ref = {
     .open = mmci_host_open,
     .close = mmci_host_close,
     .describe = describe,
+    .facts = facts,
     .identify = identify,
     .supports = mmci_host_supports,
     .variants = mmci_host_variants,

@@ -17,8 +17,6 @@ extern "C" {
 #include "device/cuda/group/fused_math.cuh"
 
 enum { DEPTH = 16, STAGES = 3, MOST_THREADS = 640 };
-/* Fewer were not measured, or were not enough. */
-enum { LEAST_ROWS = 2048, MANY_ROWS = 131072 };
 
 template <typename Element>
 struct FusedProblem {
@@ -359,14 +357,6 @@ extern "C" bool mmci_fused_describe(const mmci_device_chain *chain, int multipro
   if (f.w > MMCI_FUSED_WIDTH || f.w < 1 || f.batch < 1) return false;
   *out = f;
   return true;
-}
-
-extern "C" bool mmci_fused_wins(const mmci_fused *f) {
-  const int64_t rows = f->m * f->batch, other = f->k > f->n ? f->k : f->n;
-  if (rows < LEAST_ROWS) return false;
-  if (f->dtype == MMC_F64) return (f->w <= 16 && other <= 32) || (f->w <= 32 && other <= 16);
-  if (f->tf32) return rows >= MANY_ROWS && f->w <= 32 && other <= (f->right ? 16 : 32);
-  return f->w <= 16 && other <= 16;
 }
 
 extern "C" const char *mmci_fused_name(const mmci_fused *f) {

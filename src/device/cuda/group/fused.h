@@ -43,9 +43,6 @@ typedef struct mmci_fused {
  * f64, nothing gathered, an intermediate of at most MMCI_FUSED_WIDTH columns (left) or rows
  * (right). Fills out. */
 bool mmci_fused_describe(const mmci_device_chain *chain, int multiprocessors, mmci_fused *out);
-/* Whether that takes less than two calls of cuBLAS in one graph: at least 1.3 times less for all
- * such shapes that were measured (docs/benchmarks.md). */
-bool mmci_fused_wins(const mmci_fused *fused);
 /* Static text: "fused left f32 128x64". */
 const char *mmci_fused_name(const mmci_fused *fused);
 /* On the current device: lets the kernels have the shared memory that they need. */

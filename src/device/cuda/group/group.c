@@ -12,8 +12,7 @@ enum { VECTOR_BYTES = 16, HOPPER = 9, EQUAL_BATCH = 2, STATIC_SHARED_BYTES = 409
 
 typedef enum way { NOTHING, EQUAL, STEPS, SPINES, ALONE, FUSED, NO_WAY } way;
 
-/* Variants that name a way; 0 takes the first that does the chain, and of larger factors those
- * pairs of products that gain by being fused. */
+/* Variants that name a way; 0 takes the first that does the chain. */
 enum { VARIANT_STEPS = 1, VARIANT_SPINES = 2, VARIANT_FUSED = 3, VARIANTS };
 
 struct mmci_chain_kernel {
@@ -93,10 +92,11 @@ static void choose_way(const mmci_device_chain *chain, mmci_chain_kernel *kernel
     return;
   }
   if (chain->variant == VARIANT_FUSED || !is_small(chain)) {
-    const bool can = mmci_fused_describe(chain, kernel->limits.multiprocessors, &kernel->fused);
-    const bool asked = chain->variant == VARIANT_FUSED ||
-                       (can && chain->variant == 0 && mmci_fused_wins(&kernel->fused));
-    kernel->way = can && asked ? FUSED : NO_WAY;
+    const bool asked = chain->variant == VARIANT_FUSED || chain->variant == 0;
+    kernel->way =
+        asked && mmci_fused_describe(chain, kernel->limits.multiprocessors, &kernel->fused)
+            ? FUSED
+            : NO_WAY;
     return;
   }
   const bool alone = chain->batch == 1 && mmci_spines_suit(&kernel->limits, chain);
@@ -173,9 +173,9 @@ static mmc_status fill(mmci_chain_kernel *kernel, const mmci_device_chain *chain
     case NO_WAY:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
                          "chain: expected factors of at most %d x %d that fit in the memory of a "
-                         "multiprocessor, or a pair that gains by being fused, and variant 0 to "
-                         "%d, got others",
-                         MMCI_GROUP_SIDE, MMCI_GROUP_SIDE, VARIANTS - 1);
+                         "multiprocessor, or two products of f32 or f64 with an intermediate "
+                         "of at most %d columns or rows, and variant 0 to %d, got others",
+                         MMCI_GROUP_SIDE, MMCI_GROUP_SIDE, MMCI_FUSED_WIDTH, VARIANTS - 1);
       break;
   }
   return status;
