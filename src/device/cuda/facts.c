@@ -1,4 +1,4 @@
-/* facts.c: a data centre's GPU of 2022 (an H100 PCIe) and how many multiprocessors this one has. */
+/* facts.c: those of a data centre's GPU of 2022 with the number of multiprocessors of this one. */
 #include "device/cuda/facts.h"
 
 /* Groups of no larger dimension run in shared memory. */
@@ -12,9 +12,9 @@ static const double FLOPS_PER_S[] = {[MMC_F32] = 5e13,  [MMC_F64] = 5e13, [MMC_C
 static const double JOULES_PER_FLOP[] = {[MMC_F32] = 8e-12,  [MMC_F64] = 8e-12, [MMC_C64] = 8e-12,
                                          [MMC_C128] = 8e-12, [MMC_F16] = 5e-13, [MMC_BF16] = 5e-13};
 
-/* Pairs for which group/fused.cu took at most 1 / 1.3 of two calls of cuBLAS in one graph, for all such
- * shapes that were measured on an H100 (docs/benchmarks.md). Fewer rows were not measured, or were
- * not enough. */
+/* Pairs for which group/fused.cu took at most 1 / 1.3 of two calls of cuBLAS in one graph, for all
+ * such shapes that were measured on an H100 (docs/benchmarks.md). Fewer rows were not measured, or
+ * were not enough. */
 static const mmci_pair_gain F32_PAIRS[MMCI_PAIR_GAINS] = {{2048, 16, 16, 16}};
 static const mmci_pair_gain TF32_PAIRS[MMCI_PAIR_GAINS] = {{131072, 32, 32, 16}};
 static const mmci_pair_gain F64_PAIRS[MMCI_PAIR_GAINS] = {{2048, 16, 32, 32}, {2048, 32, 16, 16}};
