@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/cuda/facts.h"
 #include "device/device.h"
 
 struct mmci_device {
@@ -140,6 +141,14 @@ static void identify(const mmci_device *device, mmci_identity *out) {
   *out = (mmci_identity){.model = "golden card", .driver = "golden driver"};
 }
 
+/* Of groups of any side the model says what they take. */
+static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
+                  mmci_facts *out) {
+  (void)device;
+  *out = mmci_cuda_facts_of(132, dtype, precision);
+  out->modelled_side = 0;
+}
+
 static void shut(mmci_device *device) {
   (void)device;
 }
@@ -159,6 +168,7 @@ static const mmci_device_ops ops = {
     .close = shut,
     .describe = describe,
     .identify = identify,
+    .facts = facts,
     .supports = supports,
     .variants = variants,
     .kernel_name = kernel_name,

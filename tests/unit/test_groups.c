@@ -13,6 +13,7 @@
 #include "../random.h"
 #include "../random_groups.h"
 #include "base/alloc.h"
+#include "device/cuda/facts.h"
 #include "plan/plan_time.h"
 #include "plan/plan_traffic.h"
 
@@ -685,6 +686,88 @@ static void one_call_takes_what_it_must(void **state) {
   assert_true(near(price_chain(&f, 1, &large, 1), 5e-6 + 1e-6 + 2 * 128 * 128 * 10 / 4e9));
 }
 
+/* ---- pairs that gain ------------------------------------------------------------------------- */
+
+/* The rule that was measured on an H100: of (A B) C m x k, k x w and w x n. */
+static bool pair_gains(mmc_dtype dtype, bool fast, bool right, int64_t rows, int64_t k, int64_t w,
+                       int64_t n) {
+  const int64_t other = k > n ? k : n;
+  if (rows < 2048) return false;
+  if (dtype == MMC_F64) return (w <= 16 && other <= 32) || (w <= 32 && other <= 16);
+  if (fast) return rows >= 131072 && w <= 32 && other <= (right ? 16 : 32);
+  return w <= 16 && other <= 16;
+}
+
+static void a_gpu_gains_by_the_pairs_that_were_measured(void **state) {
+  (void)state;
+  static const int64_t sides[] = {1, 15, 16, 17, 31, 32, 33, 64};
+  static const int64_t rows[] = {130, 2047, 2048, 65536, 131071, 131072, 400000};
+  const mmci_roofline roofline = {.launch_s = 1};
+  uint64_t random = first_seed;
+  int64_t gaining = 0;
+  for (int t = 0; t < 20000; t++) {
+    const mmc_dtype dtype = random_below(&random, 2) ? MMC_F32 : MMC_F64;
+    const bool fast = random_below(&random, 2), right = random_below(&random, 2);
+    const mmci_facts told = mmci_cuda_facts_of(132, dtype, fast ? MMCI_FAST : MMCI_NATIVE);
+    const mmci_chain_facts facts = mmci_chain_facts_of(&told, &roofline);
+    const int64_t m = rows[random_below(&random, 7)], batch = 1 + random_below(&random, 3),
+                  k = sides[random_below(&random, 8)], w = sides[random_below(&random, 8)],
+                  n = sides[random_below(&random, 8)];
+    const mmci_part left[] = {{m, k, w, -1, -1}, {m, w, n, 0, -1}},
+                    mirrored[] = {{w, k, m, -1, -1}, {n, w, m, -1, 0}};
+    const bool gains = mmci_chain_gains(&facts, batch, right ? mirrored : left, 2);
+    if (gains != pair_gains(dtype, fast && dtype == MMC_F32, right, m * batch, k, w, n))
+      fail_msg("%s%s %s: %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " @%" PRId64 ": %d",
+               mmc_dtype_name(dtype), fast ? " fast" : "", right ? "right" : "left", m, k, w, n,
+               batch, gains);
+    gaining += gains;
+  }
+  assert_true(gaining > 500);
+  /* Small groups are modelled, whatever their shape; other dtypes and more products do not gain. */
+  mmci_facts told = mmci_cuda_facts_of(132, MMC_F32, MMCI_NATIVE);
+  mmci_chain_facts facts = mmci_chain_facts_of(&told, &roofline);
+  const mmci_part three[] = {{128, 9, 9, -1, -1}, {128, 9, 9, 0, -1}, {128, 9, 9, 1, -1}};
+  const mmci_part tall[] = {{3000, 9, 9, -1, -1}, {3000, 9, 9, 0, -1}, {3000, 9, 9, 1, -1}};
+  assert_true(mmci_chain_gains(&facts, 1, three, 3));
+  assert_true(mmci_chain_gains(&facts, 1, tall, 2));
+  assert_false(mmci_chain_gains(&facts, 1, tall, 3));
+  told = mmci_cuda_facts_of(132, MMC_C64, MMCI_NATIVE);
+  facts = mmci_chain_facts_of(&told, &roofline);
+  assert_false(mmci_chain_gains(&facts, 1, tall, 2));
+}
+
+/* What the device can do and the model favours is not done beyond the bounds, unless it was
+ * measured or is asked for. */
+static void pairs_without_gain_stay_apart(void **state) {
+  (void)state;
+  int64_t formed = 0, asked = 0;
+  for (uint64_t seed = first_seed; seed < first_seed + 200; seed++) {
+    uint64_t random = seed;
+    mmci_error error;
+    judge j = {.most = 1000, .salt = seed};
+    mmci_group_machine m = machine_of(&j, 4);
+    m.facts.flops_per_s = 1e12;
+    m.facts.modelled_side = 30;
+    mmci_plan plan = random_plan(&random, 10, 60);
+    assert_int_equal(mmci_plan_choose_groups(&plan, &m, UINT64_MAX, &error), MMC_OK);
+    for (int32_t g = 0; g < plan.group_count; g++)
+      for (int32_t i = 0; i < plan.groups[g].step_count; i++) {
+        const mmci_plan_step *s = &plan.steps[plan.groups[g].steps[i]];
+        assert_true(s->m <= 30 && s->k <= 30 && s->n <= 30);
+      }
+    formed += plan.group_count;
+    mmci_plan_disband(&plan);
+    m.handicap_s = 1e9;
+    assert_int_equal(mmci_plan_choose_groups(&plan, &m, UINT64_MAX, &error), MMC_OK);
+    for (int32_t g = 0; g < plan.group_count; g++)
+      for (int32_t i = 0; i < plan.groups[g].step_count; i++)
+        asked += plan.steps[plan.groups[g].steps[i]].m > 30;
+    mmci_plan_destroy(&plan);
+  }
+  printf("%" PRId64 " groups, %" PRId64 " larger steps in those asked for\n", formed, asked);
+  assert_true(formed > 20 && asked > 100);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_lie_apart_in_little_room),
@@ -698,6 +781,8 @@ int main(void) {
       cmocka_unit_test(wide_trees_of_any_dims),
       cmocka_unit_test(time_plans_take_wide_trees),
       cmocka_unit_test(one_call_takes_what_it_must),
+      cmocka_unit_test(a_gpu_gains_by_the_pairs_that_were_measured),
+      cmocka_unit_test(pairs_without_gain_stay_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
