@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "energy.h"
-#include "experiment.h"
+#include "experiment/experiment.h"
 #include "options.h"
 #include "random.h"
 #include "suite.h"
@@ -17,7 +17,7 @@
 static const char help[] =
     "usage: mmchain bench CHAIN ... [options]\n"
     "       mmchain bench --suite FILE [options]\n"
-    "       mmchain bench --experiment tee-acm2 [options]\n"
+    "       mmchain bench --experiment NAME [options]\n"
     "\n"
     "Times each chain left to right, in the order of fewest multiplications (flop-optimal) and in\n"
     "the way that mmchain knows best (ours): for time, or energy, where something was tuned for\n"
@@ -45,31 +45,10 @@ static const char help[] =
     "  --json       one object a line for every chain and method\n"
     "  -h, --help   this text\n"
     "\n"
-    "--experiment tee-acm2 reruns what the TEE-ACM2 poster (SC22) measured, on seeded normal f32\n"
-    "numbers: time, power and joules of single products, tile sizes, fused products, and six "
-    "chains\n"
-    "in order, as OP_Count and as OP_DM_Fuse, by the device's own kernels (plain), tee and\n"
-    "faithful. What is not possible here says why. With --on, --meter and --json as above, and\n"
-    "\n"
-    "  -o DIR       write results.jsonl and figure-NN.svg there, numbered as on the poster\n"
-    "  --window S   measure each for S seconds; 2 when left out\n"
-    "  --quick      smaller sizes, and windows of 0.5 s\n"
-    "  --only PART  single, tiles, fused or chains\n"
-    "  --way NAME   plain, tee, faithful, fused, or the whole name of a kernel of tiles\n"
-    "  --sizes LIST n of single products, as in 4096,8192\n";
+    "mmchain bench --experiment help lists experiments, what publications measured, and their "
+    "options.\n";
 
-enum {
-  OPTION_SUITE = CLI_OPTION_OWN,
-  OPTION_SECONDS,
-  OPTION_LOCATION,
-  OPTION_DTYPE,
-  OPTION_EXPERIMENT,
-  OPTION_WINDOW,
-  OPTION_QUICK,
-  OPTION_ONLY,
-  OPTION_WAY,
-  OPTION_SIZES
-};
+enum { OPTION_SUITE = CLI_OPTION_OWN, OPTION_SECONDS, OPTION_LOCATION, OPTION_DTYPE };
 
 static const struct option options[] = {
     {"suite", required_argument, NULL, OPTION_SUITE},
@@ -82,13 +61,6 @@ static const struct option options[] = {
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
     {"meter", required_argument, NULL, CLI_OPTION_METER},
-    {"experiment", required_argument, NULL, OPTION_EXPERIMENT},
-    {"output", required_argument, NULL, CLI_OPTION_OUT},
-    {"window", required_argument, NULL, OPTION_WINDOW},
-    {"quick", no_argument, NULL, OPTION_QUICK},
-    {"only", required_argument, NULL, OPTION_ONLY},
-    {"way", required_argument, NULL, OPTION_WAY},
-    {"sizes", required_argument, NULL, OPTION_SIZES},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -596,74 +568,12 @@ static bool parse_location(const cli_call *call, const char *text, mmc_location 
   return false;
 }
 
-/* n of single products: "4096,8192". */
-static bool parse_sizes(const cli_call *call, const char *text, cli_experiment_options *out) {
-  const char *at = text;
-  uint64_t n = 0;
-  out->size_count = 0;
-  while (out->size_count < CLI_EXPERIMENT_SIZES &&
-         cli_digits_read(&at, INT32_MAX, &n) == CLI_DIGITS_FINE && n > 0) {
-    out->sizes[out->size_count++] = (int64_t)n;
-    if (*at == '\0') return true;
-    if (*at++ != ',') break;
-  }
-  cli_fail(call, CLI_BAD, "--sizes: expected up to %d numbers, as in 4096,8192, got '%s'",
-           CLI_EXPERIMENT_SIZES, text);
-  return false;
-}
-
-/* Options of the experiment alone. */
-static bool is_experimental(int code) {
-  return code == CLI_OPTION_OUT || (code >= OPTION_WINDOW && code <= OPTION_SIZES);
-}
-
-/* What the experiment takes of the options that chains have too. */
-static bool is_shared(int code) {
-  return code == CLI_OPTION_ON || code == CLI_OPTION_METER || code == CLI_OPTION_ENERGY ||
-         code == CLI_OPTION_JSON;
-}
-
-static int read_experimental(const cli_call *call, int code, cli_experiment_options *out) {
-  switch (code) {
-    case OPTION_EXPERIMENT:
-      out->name = optarg;
-      return CLI_DONE;
-    case CLI_OPTION_OUT:
-      out->directory = optarg;
-      return CLI_DONE;
-    case OPTION_WINDOW:
-      return cli_seconds(call, "--window", optarg, &out->window_s) ? CLI_DONE : CLI_BAD;
-    case OPTION_QUICK:
-      out->quick = true;
-      return CLI_DONE;
-    case OPTION_ONLY:
-      out->part = optarg;
-      return CLI_DONE;
-    case OPTION_WAY:
-      out->way = optarg;
-      return CLI_DONE;
-    default:
-      return parse_sizes(call, optarg, out) ? CLI_DONE : CLI_BAD;
-  }
-}
-
-static int run_experiment(cli_call *call, const bench *b, cli_experiment_options *options) {
-  options->device = b->plan_options.device;
-  options->meter = b->energy.meter_name;
-  options->json = b->json;
-  return cli_experiment_run(call, options);
-}
-
 static int run(cli_call *call, int argc, char **argv) {
-  cli_experiment_options experiment = {.window_s = -1};
-  bool experimental = false, of_chains = false;
+  if (cli_experiment_is_asked(argc, argv)) return cli_experiment_run(call, argc, argv);
   bench b = {.seconds = 1, .objective = "time", .plan_options = MMC_PLAN_OPTIONS_INIT};
   b.plan_options.location = MMC_DEVICE;
   const char *suite_path = NULL, *dtype = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
-    experimental = experimental || is_experimental(code);
-    of_chains =
-        of_chains || (code != OPTION_EXPERIMENT && !is_experimental(code) && !is_shared(code));
     switch (code) {
       case OPTION_SUITE:
         suite_path = optarg;
@@ -701,19 +611,10 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_HELP:
         return cli_help(call);
-      case CLI_OPTION_WRONG:
-        return CLI_BAD;
       default:
-        if (read_experimental(call, code, &experiment) != CLI_DONE) return CLI_BAD;
+        return CLI_BAD;
     }
   }
-  if (experiment.name == NULL && experimental)
-    return cli_fail(
-        call, CLI_BAD,
-        "-o, --window, --quick, --only, --way, --sizes: expected --experiment with them");
-  if (experiment.name != NULL && (of_chains || optind < argc))
-    return cli_fail(call, CLI_BAD, "--experiment: expected no chains and no options of theirs");
-  if (experiment.name != NULL) return run_experiment(call, &b, &experiment);
   if (b.max_slowdown > 0 && strcmp(b.objective, "energy") != 0)
     return cli_fail(call, CLI_BAD, "--max-slowdown: expected --for energy with it");
   cli_suite suite = {0};

@@ -4,6 +4,7 @@
 
 check experiment_unknown 2 bench --experiment tee-acm3
 check experiment_nothing 2 bench --experiment
+check experiment_help 0 bench --experiment help
 check experiment_chain 2 bench --experiment tee-acm2 $clrs
 check experiment_suite 2 bench --experiment tee-acm2 --suite FILE
 check experiment_part 2 bench --experiment tee-acm2 --only figures

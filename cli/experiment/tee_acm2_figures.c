@@ -1,11 +1,11 @@
-/* experiment_figures.c: the poster's figures from trials, by gnuplot: bars over groups. */
+/* tee_acm2_figures.c: the poster's figures from trials, by gnuplot: bars over groups. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment.h"
-#include "programs.h"
+#include "../programs.h"
+#include "tee_acm2_figures.h"
 
 /* Where a trial stands in a figure: its group, its bar in that, and how high it is; a plain trial
  * is what others are compared with. */
@@ -159,7 +159,7 @@ static bool ends_with(const char *text, const char *end) {
 
 static bool is_in(const figure *f, const cli_trial *t) {
   return strcmp(t->part, f->part) == 0 && ends_with(t->name, f->suffix) &&
-         (f->plain_too || strcmp(t->way, "plain") != 0);
+         (f->plain_too || strcmp(t->family, "plain") != 0);
 }
 
 static bool same_group(const cli_trial *a, const cli_trial *b) {
@@ -170,7 +170,8 @@ static bool same_group(const cli_trial *a, const cli_trial *b) {
 static const cli_trial *plain_of(const cli_trials *all, const cli_trial *t) {
   for (size_t i = 0; i < all->count; i++) {
     const cli_trial *p = &all->trials[i];
-    if (strcmp(p->part, t->part) == 0 && same_group(p, t) && strcmp(p->way, "plain") == 0) return p;
+    if (strcmp(p->part, t->part) == 0 && same_group(p, t) && strcmp(p->family, "plain") == 0)
+      return p;
   }
   return NULL;
 }
@@ -204,11 +205,11 @@ static void print_label(cli_stream *out, const char *text) {
   cli_print(out, "\"");
 }
 
-static void print_group(cli_stream *out, const cli_trial *t, bool with_way) {
+static void print_group(cli_stream *out, const cli_trial *t, bool with_family) {
   char label[128];
   bool ordered = strcmp(t->part, "chains") == 0;
   snprintf(label, sizeof label, "%s%s%s%s%s", t->name, ordered ? " " : "", ordered ? t->order : "",
-           with_way ? " " : "", with_way ? t->way : "");
+           with_family ? " " : "", with_family ? t->family : "");
   print_label(out, label);
 }
 
@@ -233,8 +234,8 @@ static int list_bars(const cli_trials *all, const figure *f, const char *bars[BA
   for (size_t i = 0; i < all->count; i++) {
     if (!is_in(f, &all->trials[i]) || !all->trials[i].measured) continue;
     int b = 0;
-    while (b < count && strcmp(bars[b], all->trials[i].way) != 0) b++;
-    if (b == count && count < BARS_MAX) bars[count++] = all->trials[i].way;
+    while (b < count && strcmp(bars[b], all->trials[i].family) != 0) b++;
+    if (b == count && count < BARS_MAX) bars[count++] = all->trials[i].family;
   }
   return count;
 }
@@ -260,7 +261,7 @@ static int print_bars(cli_stream *out, const cli_trials *all, const figure *f) {
       double value = NAN;
       for (size_t j = i; j < all->count; j++) {
         const cli_trial *u = &all->trials[j];
-        if (is_in(f, u) && same_group(u, t) && strcmp(u->way, bars[b]) == 0 && u->measured)
+        if (is_in(f, u) && same_group(u, t) && strcmp(u->family, bars[b]) == 0 && u->measured)
           value = value_of(all, u, f->value);
       }
       print_value(out, value);
@@ -328,7 +329,7 @@ static int draw(cli_call *call, const char *directory, const cli_trials *all, co
   return result;
 }
 
-int cli_experiment_draw(cli_call *call, const char *directory, const cli_trials *trials) {
+int cli_tee_acm2_draw(cli_call *call, const char *directory, const cli_trials *trials) {
   char found[PATH_MAX];
   bool with_gnuplot = cli_program_find("gnuplot", found);
   int result = CLI_DONE;

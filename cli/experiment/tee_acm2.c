@@ -1,0 +1,182 @@
+/* tee_acm2.c: what the TEE-ACM2 poster (SC22) measured: single products, tiles, fused products and
+ * six chains, in order, as OP_Count and as OP_DM_Fuse. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "experiment.h"
+#include "tee_acm2_figures.h"
+
+enum { KERNEL_COUNT_MAX = 64 };
+
+/* The poster's names of the orders, and how a plan is asked for them. */
+enum { IN_ORDER, OP_COUNT, OP_DM_FUSE, ORDER_COUNT };
+static const struct {
+  const char *name, *solver, *objective;
+} orders[ORDER_COUNT] = {
+    [IN_ORDER] = {"in-order", "left-to-right", NULL},
+    [OP_COUNT] = {"OP_Count", NULL, NULL},
+    [OP_DM_FUSE] = {"OP_DM_Fuse", NULL, "traffic"},
+};
+
+/* ---- what is tried --------------------------------------------------------------------------- */
+
+/* As bench/chains/tee-acm2.txt has them. */
+static const struct {
+  const char *name;
+  int64_t dims[14];
+} chains[] = {
+    {"best-6", {8000, 10000, 12000, 14000, 16000, 18000, 20000}},
+    {"worst-6", {20000, 18000, 16000, 14000, 12000, 10000, 8000}},
+    {"random-6", {10000, 20000, 15000, 9000, 9000, 22000, 21000}},
+    {"best-12",
+     {8000, 9000, 10000, 11000, 12000, 13000, 14000, 15000, 16000, 17000, 18000, 19000, 20000}},
+    {"worst-12",
+     {20000, 19000, 18000, 17000, 16000, 15000, 14000, 13000, 12000, 11000, 10000, 9000, 8000}},
+    {"random-12",
+     {20000, 16000, 17000, 10000, 16000, 19000, 9000, 24000, 16000, 16000, 12000, 8000, 10000}},
+};
+
+/* kernel "": the device's own, one call a product. */
+static const struct {
+  const char *name, *kernel, *precision;
+} families[] = {
+    {"plain", "", "native"}, {"tee", "tee", "native"}, {"faithful", "faithful", "faithful"}};
+
+/* Products around a narrow intermediate; the wide side is divided on other devices than GPUs. */
+static const struct {
+  const char *name;
+  int order;
+  int64_t dims[4];
+} pairs[] = {
+    {"left 16", IN_ORDER, {1 << 20, 16, 16, 16}},
+    {"left 32", IN_ORDER, {1 << 20, 32, 32, 32}},
+    {"left 64-16", OP_COUNT, {1 << 20, 64, 16, 64}},
+    {"right 64-16", OP_COUNT, {64, 16, 64, 1 << 20}},
+};
+
+/* Adds a trial of this order; NULL when memory is short. */
+static cli_trial *add(cli_laboratory *x, const char *part, int order, const char *family,
+                      const int64_t *dims, int count) {
+  cli_trial *t = cli_trial_add(x, part, orders[order].name, family, dims, count);
+  if (t == NULL) return NULL;
+  t->solver = orders[order].solver;
+  t->objective = orders[order].objective;
+  return t;
+}
+
+static bool add_single(cli_laboratory *x, const cli_experiment_options *options,
+                       const int64_t *sizes, int size_count) {
+  for (int s = 0; s < size_count; s++) {
+    for (size_t w = 0; w < sizeof families / sizeof families[0]; w++) {
+      if (!cli_experiment_wants(options->kernel, families[w].name)) continue;
+      cli_trial *t = add(x, "single", OP_COUNT, families[w].name,
+                         (int64_t[]){sizes[s], sizes[s], sizes[s]}, 3);
+      if (t == NULL) return false;
+      t->kernel = families[w].kernel;
+      t->precision = families[w].precision;
+      t->tells_kernel = s == size_count - 1;
+      snprintf(t->name, sizeof t->name, "n=%" PRId64, sizes[s]);
+    }
+  }
+  return true;
+}
+
+/* Every kernel of the device whose name says a tile, and its plain one. */
+static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, int64_t n) {
+  const mmc_tune_product product = {.dtype = MMC_F32, .m = n, .k = n, .n = n};
+  mmc_kernel_info info;
+  int found = 0;
+  for (int index = 0; index < KERNEL_COUNT_MAX; index++) {
+    mmc_status status =
+        mmc_kernel_describe(x->call->context, x->device, "native", &product, index, &info);
+    if (status == MMC_E_ARG) break; /* past the last */
+    if (status != MMC_OK) return cli_fail_status(x->call, status, "") == CLI_DONE;
+    bool is_tee = strncmp(info.name, "tee", 3) == 0;
+    if ((index > 0 && !is_tee) || !info.available) continue;
+    if (!cli_experiment_wants(options->kernel, info.name)) continue;
+    cli_trial *t = add(x, "tiles", OP_COUNT, info.name, (int64_t[]){n, n, n}, 3);
+    if (t == NULL) return false;
+    t->kernel = info.name;
+    t->tells_kernel = true;
+    found += is_tee;
+    snprintf(t->name, sizeof t->name, "n=%" PRId64, n);
+  }
+  if (found > 0 || !cli_experiment_wants(options->kernel, "tee")) return true;
+  cli_trial *t = add(x, "tiles", OP_COUNT, "tee", (int64_t[]){n, n, n}, 3);
+  if (t == NULL) return false;
+  t->kernel = "tee"; /* planning it tells why there is none */
+  snprintf(t->name, sizeof t->name, "n=%" PRId64, n);
+  return true;
+}
+
+static bool add_fused(cli_laboratory *x, const cli_experiment_options *options, int64_t shrink) {
+  static const char *const kernels[][2] = {{"plain", ""}, {"fused", "fused"}};
+  for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++) {
+    int64_t dims[4];
+    for (int d = 0; d < 4; d++)
+      dims[d] = pairs[p].dims[d] > 64 ? pairs[p].dims[d] / shrink : pairs[p].dims[d];
+    for (int k = 0; k < 2; k++) {
+      if (!cli_experiment_wants(options->kernel, kernels[k][0])) continue;
+      cli_trial *t = add(x, "fused", pairs[p].order, kernels[k][0], dims, 4);
+      if (t == NULL) return false;
+      t->kernel = kernels[k][1];
+      snprintf(t->name, sizeof t->name, "%s", pairs[p].name);
+    }
+  }
+  return true;
+}
+
+/* In OP_DM_Fuse the device may run pairs as one call where it has its own choice. */
+static bool add_chains(cli_laboratory *x, const cli_experiment_options *options, int64_t shrink) {
+  for (size_t c = 0; c < sizeof chains / sizeof chains[0]; c++) {
+    int64_t dims[14] = {0};
+    int count = 0;
+    while (count < 14 && chains[c].dims[count] > 0) {
+      dims[count] = chains[c].dims[count] / shrink;
+      count++;
+    }
+    for (size_t w = 0; w < sizeof families / sizeof families[0]; w++) {
+      if (!cli_experiment_wants(options->kernel, families[w].name)) continue;
+      for (int o = 0; o < ORDER_COUNT; o++) {
+        cli_trial *t = add(x, "chains", o, families[w].name, dims, count);
+        if (t == NULL) return false;
+        t->kernel = o == OP_DM_FUSE && w == 0 ? NULL : families[w].kernel;
+        t->precision = families[w].precision;
+        snprintf(t->name, sizeof t->name, "%s", chains[c].name);
+      }
+    }
+  }
+  return true;
+}
+
+static bool list_trials(cli_laboratory *x, const cli_experiment_options *o) {
+  static const struct {
+    int64_t sizes[4], shrink, pair_shrink;
+  } choices[2][2] = {{{{128, 256, 512, 1024}, 40, 64}, {{64, 128}, 400, 1024}},
+                     {{{4096, 8192, 12288, 16384}, 1, 1}, {{2048, 4096}, 4, 8}}};
+  const int64_t *sizes = o->size_count > 0 ? o->sizes : choices[x->is_gpu][o->quick].sizes;
+  int count = o->size_count;
+  if (count == 0)
+    while (count < 4 && sizes[count] > 0) count++;
+  bool done = true;
+  if (cli_experiment_wants(o->part, "single")) done = add_single(x, o, sizes, count);
+  if (done && cli_experiment_wants(o->part, "tiles")) done = add_tiles(x, o, sizes[count / 2]);
+  if (done && cli_experiment_wants(o->part, "fused"))
+    done = add_fused(x, o, choices[x->is_gpu][o->quick].pair_shrink);
+  if (done && cli_experiment_wants(o->part, "chains"))
+    done = add_chains(x, o, choices[x->is_gpu][o->quick].shrink);
+  return done;
+}
+
+const cli_experiment cli_experiment_tee_acm2 = {
+    .name = "tee-acm2",
+    .summary =
+        "what the TEE-ACM2 poster (SC22) measured, on seeded normal f32 numbers: time, power\n"
+        "               and joules of single products, tile sizes, fused products, and six chains\n"
+        "               in order, as OP_Count and as OP_DM_Fuse, by the device's own kernels\n"
+        "               (plain), tee and faithful; --only single, tiles, fused or chains",
+    .parts = {"single", "tiles", "fused", "chains"},
+    .list = list_trials,
+    .draw = cli_tee_acm2_draw,
+};

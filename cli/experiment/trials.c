@@ -1,0 +1,292 @@
+/* trials.c: plans, executes and measures the trials of an experiment. */
+#include "trials.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../random.h"
+#include "../timing.h"
+
+enum { PLANNINGS = 5, SEED = 1, ALIGNMENT = 256, POOL = (1 << 22) - 3, KERNEL_COUNT_MAX = 64 };
+
+/* Every number is normal times this: near 1/sqrt(k) for the k here, so that long chains stay in
+ * range. */
+static const double scale = 0x1p-7;
+static const double least_window_s = 1e-3;
+static const double write_bytes_per_s = 4e9, around_s = 0.3; /* for the estimate alone */
+
+cli_trial *cli_trial_add(cli_laboratory *x, const char *part, const char *order, const char *family,
+                         const int64_t *dims, int count) {
+  cli_trials *all = &x->all;
+  if (all->count == all->capacity) {
+    size_t capacity = 2 * all->capacity + 64;
+    cli_trial *grown = realloc(all->trials, capacity * sizeof *grown);
+    if (grown == NULL) {
+      cli_fail_memory(x->call, "the list of trials takes",
+                      (double)capacity * (double)sizeof *grown);
+      return NULL;
+    }
+    all->trials = grown;
+    all->capacity = capacity;
+  }
+  cli_trial *t = &all->trials[all->count++];
+  *t = (cli_trial){.part = part,
+                   .order = order,
+                   .kernel = "",
+                   .precision = "native",
+                   .words = NAN,
+                   .plan_s = NAN,
+                   .create_s = NAN,
+                   .seconds = NAN};
+  t->energy = (mmc_energy){.joules = NAN, .watts = NAN, .idle_watts = NAN, .crosscheck = NAN};
+  snprintf(t->family, sizeof t->family, "%s", family);
+  int length = snprintf(t->chain, sizeof t->chain, "f32:%" PRId64, dims[0]);
+  for (int d = 1; d < count; d++)
+    length += snprintf(t->chain + length, sizeof t->chain - (size_t)length, "x%" PRId64, dims[d]);
+  return t;
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static void free_operands(cli_laboratory *x) {
+  mmc_memory_destroy(x->memory);
+  free(x->matrices);
+  x->memory = NULL;
+  x->matrices = NULL;
+  x->chain[0] = '\0';
+}
+
+/* Seeded normal numbers, the same ones again and again. Their count is odd and large against a
+ * row, so that no two rows of a matrix are the same. */
+static mmc_status fill(cli_laboratory *x, size_t offset, size_t bytes, size_t *next) {
+  while (bytes > 0) {
+    size_t size = (POOL - *next) * sizeof *x->pool;
+    if (size > bytes) size = bytes;
+    mmc_status status = mmc_memory_write(x->memory, offset, x->pool + *next, size);
+    if (status != MMC_OK) return status;
+    offset += size;
+    bytes -= size;
+    *next = (*next + size / sizeof *x->pool) % POOL;
+  }
+  return MMC_OK;
+}
+
+static mmc_status make_operands(cli_laboratory *x, const mmc_chain *chain, const char *text) {
+  if (strcmp(x->chain, text) == 0) return MMC_OK;
+  free_operands(x);
+  int64_t n = mmc_chain_length(chain);
+  const int64_t *dims = mmc_chain_dims(chain);
+  x->matrices = calloc((size_t)n + 1, sizeof *x->matrices);
+  if (x->matrices == NULL) return MMC_E_NOMEM;
+  size_t bytes = 0, next = 0;
+  for (int64_t i = 0; i <= n; i++) {
+    x->matrices[i] = (mmc_matrix){.rows = dims[i < n ? i : 0],
+                                  .cols = dims[i < n ? i + 1 : n],
+                                  .layout = MMC_ROW_MAJOR,
+                                  .location = MMC_DEVICE};
+    bytes += (size_t)cli_matrix_bytes(MMC_F32, 1, x->matrices[i].rows, x->matrices[i].cols);
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  }
+  mmc_status status = mmc_memory_create(x->call->context, x->device, bytes, &x->memory);
+  size_t offset = 0;
+  for (int64_t i = 0; i <= n && status == MMC_OK; i++) {
+    mmc_matrix *m = &x->matrices[i];
+    size_t size = (size_t)cli_matrix_bytes(MMC_F32, 1, m->rows, m->cols);
+    m->data = (char *)mmc_memory_address(x->memory) + offset;
+    if (i < n) status = fill(x, offset, size, &next);
+    offset = (offset + size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  }
+  if (status == MMC_OK)
+    snprintf(x->chain, sizeof x->chain, "%s", text);
+  else
+    free_operands(x);
+  return status;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+/* What a machine may lack is a reason; anything else ends the experiment. */
+static int cannot(cli_laboratory *x, cli_trial *t, mmc_status status) {
+  if (status != MMC_E_UNSUPPORTED && status != MMC_E_NOMEM && status != MMC_E_MEMORY_LIMIT)
+    return cli_fail_status(x->call, status, "");
+  mmc_context_message(x->call->context, t->reason, sizeof t->reason);
+  return CLI_DONE;
+}
+
+static mmc_status plan_trial(const cli_laboratory *x, cli_trial *t, const mmc_chain *chain) {
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.device = x->device;
+  options.location = MMC_DEVICE;
+  options.precision = t->precision;
+  options.kernel = t->kernel;
+  options.solver = t->solver;
+  options.objective = t->objective;
+  for (int p = 0; p < PLANNINGS; p++) {
+    mmc_plan_destroy(t->plan);
+    t->plan = NULL;
+    double start = cli_now_s();
+    mmc_status status = mmc_plan_create(x->call->context, chain, &options, &t->plan);
+    double taken_s = cli_now_s() - start;
+    if (status != MMC_OK) return status;
+    if (!(taken_s >= t->plan_s)) t->plan_s = taken_s;
+  }
+  return MMC_OK;
+}
+
+static bool same_plan(const mmc_plan *a, const mmc_plan *b) {
+  int64_t count = mmc_plan_step_count(a);
+  mmc_step p, q;
+  if (count != mmc_plan_step_count(b)) return false;
+  for (int64_t s = 0; s < count; s++)
+    if (mmc_plan_step(a, s, &p) != MMC_OK || mmc_plan_step(b, s, &q) != MMC_OK ||
+        p.left != q.left || p.right != q.right ||
+        strcmp(mmc_plan_step_kernel(a, s), mmc_plan_step_kernel(b, s)) != 0)
+      return false;
+  return true;
+}
+
+/* An earlier trial whose measurement is this one's too; NULL: none. */
+static const cli_trial *find_same(const cli_laboratory *x, const cli_trial *t) {
+  for (const cli_trial *e = x->all.trials; e < t; e++)
+    if (e->measured && e->part == t->part && e->measured_as == NULL &&
+        strcmp(e->chain, t->chain) == 0 && strcmp(e->family, t->family) == 0 &&
+        same_plan(e->plan, t->plan))
+      return e;
+  return NULL;
+}
+
+/* What the plan and the kernel's name tell. */
+static void read_plan(const cli_laboratory *x, cli_trial *t) {
+  int64_t count = mmc_plan_step_count(t->plan);
+  mmc_step step;
+  mmc_step_traffic traffic;
+  snprintf(t->kernel_name, sizeof t->kernel_name, "%s", mmc_plan_step_kernel(t->plan, count - 1));
+  for (int64_t s = 0; s < count; s++)
+    if (mmc_plan_step_traffic(t->plan, s, &traffic) == MMC_OK && traffic.partner >= 0 &&
+        traffic.partner < s)
+      t->pairs++;
+  if (!t->tells_kernel || mmc_plan_step(t->plan, 0, &step) != MMC_OK) return;
+  const char *tile = t->kernel_name + strcspn(t->kernel_name, " ");
+  if (strncmp(t->kernel_name, "tee ", 4) == 0 &&
+      sscanf(tile, " %" SCNd64 "x%" SCNd64, &t->tile[0], &t->tile[1]) == 2)
+    t->words = (double)step.m * (double)step.k * (double)step.n *
+               (1 / (double)t->tile[0] + 1 / (double)t->tile[1]);
+  const mmc_tune_product product = {.dtype = MMC_F32, .m = step.m, .k = step.k, .n = step.n};
+  for (int index = 0; index < KERNEL_COUNT_MAX; index++) {
+    mmc_kernel_info info;
+    if (mmc_kernel_describe(x->call->context, x->device, t->precision, &product, index, &info) !=
+        MMC_OK)
+      break;
+    if (!info.available || strcmp(info.name, t->kernel_name) != 0) continue;
+    t->info = info;
+    break;
+  }
+}
+
+/* Seconds of one of `runs` executions. */
+static mmc_status time_runs(const cli_laboratory *x, mmc_run *run, int64_t n, int64_t runs,
+                            double *seconds) {
+  double start = cli_now_s();
+  mmc_status status = MMC_OK;
+  for (int64_t r = 0; r < runs && status == MMC_OK; r++)
+    status = mmc_enqueue(run, NULL, x->matrices, &x->matrices[n]);
+  if (status == MMC_OK) status = mmc_wait(run);
+  *seconds = (cli_now_s() - start) / (double)runs;
+  return status;
+}
+
+/* Joules where there is a meter, else seconds alone; after two executions, of which the first
+ * prepares what the others find. */
+static int measure(cli_laboratory *x, cli_trial *t, mmc_run *run, int64_t n) {
+  double once_s;
+  mmc_status status = time_runs(x, run, n, 1, &once_s);
+  if (status == MMC_OK) status = time_runs(x, run, n, 1, &once_s);
+  if (status != MMC_OK) return cannot(x, t, status);
+  int result = cli_energy_measure(x->call, &x->energy, fmax(x->window_s, least_window_s), run,
+                                  x->matrices, &x->matrices[n], &t->energy);
+  if (result != CLI_DONE) return result;
+  t->seconds = t->energy.seconds;
+  if (!t->energy.measured) {
+    double runs = ceil(x->window_s / fmax(once_s, 1e-7));
+    status = time_runs(x, run, n, runs > 1 ? (int64_t)runs : 1, &t->seconds);
+    if (status != MMC_OK) return cannot(x, t, status);
+  }
+  t->measured = true;
+  return CLI_DONE;
+}
+
+static int try_plan(cli_laboratory *x, cli_trial *t, const mmc_chain *chain) {
+  mmc_status status = plan_trial(x, t, chain);
+  if (status != MMC_OK) return cannot(x, t, status);
+  read_plan(x, t);
+  status = make_operands(x, chain, t->chain);
+  if (status != MMC_OK) return cannot(x, t, status);
+  double start = cli_now_s();
+  mmc_run *run;
+  status = mmc_run_create(t->plan, &run);
+  if (status != MMC_OK) return cannot(x, t, status);
+  t->create_s = cli_now_s() - start;
+  const cli_trial *same = find_same(x, t);
+  int result = CLI_DONE;
+  if (same == NULL) {
+    result = measure(x, t, run, mmc_chain_length(chain));
+  } else {
+    t->measured = true;
+    t->measured_as = same->order;
+    t->seconds = same->seconds;
+    t->energy = same->energy;
+  }
+  mmc_run_destroy(run);
+  return result;
+}
+
+int cli_trial_run(cli_laboratory *x, cli_trial *t) {
+  mmc_chain *chain;
+  mmc_status status = mmc_chain_parse(x->call->context, t->chain, &chain);
+  if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+  int result = try_plan(x, t, chain);
+  mmc_chain_destroy(chain);
+  return result;
+}
+
+double cli_trial_estimate(const cli_laboratory *x, const cli_trial *t) {
+  mmc_chain *chain;
+  mmc_plan *plan;
+  if (mmc_chain_parse(NULL, t->chain, &chain) != MMC_OK) return 0;
+  int64_t n = mmc_chain_length(chain);
+  const int64_t *dims = mmc_chain_dims(chain);
+  double bytes = 0, run_s = 0;
+  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(MMC_F32, 1, dims[i], dims[i + 1]);
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.device = x->device;
+  options.objective = "time";
+  options.location = MMC_DEVICE;
+  if (mmc_plan_create(x->call->context, chain, &options, &plan) == MMC_OK) {
+    run_s = mmc_plan_predicted_seconds(plan);
+    mmc_plan_destroy(plan);
+  }
+  mmc_chain_destroy(chain);
+  bool fresh = t == x->all.trials || strcmp(t[-1].chain, t->chain) != 0;
+  return around_s + 2 * run_s + fmax(x->window_s * 1.25, 2 * run_s) +
+         (fresh ? bytes / write_bytes_per_s : 0);
+}
+
+/* ---- the laboratory -------------------------------------------------------------------------- */
+
+int cli_laboratory_open(cli_laboratory *x) {
+  x->pool = malloc(POOL * sizeof *x->pool);
+  if (x->pool == NULL) return cli_fail_memory(x->call, "the numbers take", POOL * sizeof *x->pool);
+  cli_random random = cli_random_start(SEED, 0);
+  cli_random_fill(&random, MMC_F32, POOL, scale, x->pool);
+  return CLI_DONE;
+}
+
+void cli_laboratory_close(cli_laboratory *x) {
+  cli_energy_close(&x->energy);
+  free_operands(x);
+  for (size_t i = 0; i < x->all.count; i++) mmc_plan_destroy(x->all.trials[i].plan);
+  free(x->all.trials);
+  free(x->pool);
+}
