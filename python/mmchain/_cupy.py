@@ -25,16 +25,30 @@ def _execute(plan: Any, arrays: List[Any], result: Any, options: _shapes.Options
     return done is not NotImplemented
 
 
+def _readable(array: Any, first: bool) -> Any:
+    return array if _mmchain.readable(_capsule(array), first) else cupy.ascontiguousarray(array)
+
+
+def chain_of(arrays: List[Any]) -> Any:
+    dtype = cupy.result_type(*arrays)
+    if dtype.name not in _names:
+        return NotImplemented
+
+    def convert(array: Any) -> Any:
+        return _capsule(_readable(array.astype(dtype, copy=False), array is first))
+
+    first = arrays[0]
+    return _mmchain.chain_of(_shapes.once(convert, arrays), False)
+
+
 def _direct(
     plan: Any, chain: _shapes.Chain, arrays: List[Any], out: Any, options: _shapes.Options
 ) -> Any:
     result = cupy.empty(chain.result, arrays[0].dtype) if out is None else out
     if _execute(plan, arrays, result, options):
         return result
-    arrays = [
-        array if _mmchain.readable(_capsule(array), i == 0) else cupy.ascontiguousarray(array)
-        for i, array in enumerate(arrays)
-    ]
+    first = arrays[0]
+    arrays = _shapes.once(lambda array: _readable(array, array is first), arrays)
     fresh = cupy.empty(chain.result, arrays[0].dtype)
     if not _execute(plan, arrays, fresh, options):
         raise _shapes.does_not_fit(plan, chain)
@@ -78,7 +92,7 @@ def multiply(
         _check_out(out, chain, dtype)
     with arrays[0].device:
         if dtype.name in _names:
-            arrays = [array.astype(dtype, copy=False) for array in arrays]
+            arrays = _shapes.once(lambda array: array.astype(dtype, copy=False), arrays)
             return _direct(plan, chain, arrays, out, (objective, device, precision))
         pairs = _shapes.products(chain.dims) if plan is None else plan.products()
         result = chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), cupy.matmul))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from . import _mmchain
 
@@ -40,11 +40,17 @@ def multiply(
     if not hasattr(arrays, "__len__"):
         len(arrays)  # NumPy's exception for an iterator
     arrays = list(arrays)
+    return _room(arrays).multiply(plan, arrays, out, objective, device, precision)
+
+
+def chain_of(arrays: List[Any]) -> Any:
+    """What `_mmchain.chain_of` says of the arrays that `multiply` makes of these."""
+    return _room(arrays).chain_of(arrays)
+
+
+def _room(arrays: List[Any]) -> Any:
     rooms = {_room_of(array) for array in arrays}
-    room = rooms.pop() if len(rooms) == 1 else _mixed(rooms)
-    return import_module(room, __package__).multiply(
-        plan, arrays, out, objective, device, precision
-    )
+    return import_module(rooms.pop() if len(rooms) == 1 else _mixed(rooms), __package__)
 
 
 def _mixed(rooms: Any) -> str:

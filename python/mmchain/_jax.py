@@ -44,7 +44,7 @@ def _on_cuda(
     number = getattr(place, "local_hardware_id", None)
     where = f"cuda:{place.id if number is None else number}"
     result = _mmchain.Array(where, _names[dtype.name], chain.result)
-    capsules = [array.__dlpack__() for array in arrays]
+    capsules = _shapes.once(lambda array: array.__dlpack__(), arrays)
     done = _mmchain.execute(plan, capsules, result.__dlpack__(), *options, None, False)
     if done is NotImplemented:
         raise _shapes.does_not_fit(plan, chain)
@@ -54,11 +54,24 @@ def _on_cuda(
 def _on_cpu(plan: Any, arrays: List[Any], options: _shapes.Options) -> Any:
     (place,) = arrays[0].devices()
     # numpy.asarray() of an array on the CPU is a view.
-    views = [np.asarray(array) for array in arrays]
+    views = _shapes.once(np.asarray, arrays)
     result = _mmchain.execute(plan, views, None, *options, None, False)
     if result is NotImplemented:
         result = _numpy.multiply(plan, views, None, *options)
     return jax.device_put(result, place)
+
+
+def chain_of(arrays: List[Any]) -> Any:
+    if not all(isinstance(array, jax.Array) for array in arrays):
+        return NotImplemented
+    platform = _platform(arrays)
+    dtype = jnp.result_type(*arrays)
+    if platform not in ("cpu", "gpu") or dtype.name not in _names:
+        return NotImplemented
+    arrays = _shapes.once(lambda array: array.astype(dtype), arrays)
+    if platform == "cpu":
+        return _numpy.chain_of(_shapes.once(np.asarray, arrays))
+    return _mmchain.chain_of(_shapes.once(lambda array: array.__dlpack__(), arrays), False)
 
 
 def multiply(
@@ -76,7 +89,7 @@ def multiply(
     dtype = jnp.result_type(*arrays)
     options = (objective, device, precision)
     if dtype.name in _names:
-        arrays = [array.astype(dtype) for array in arrays]
+        arrays = _shapes.once(lambda array: array.astype(dtype), arrays)
         platform = _platform(arrays)
         if platform == "cpu":
             return _on_cpu(plan, arrays, options)

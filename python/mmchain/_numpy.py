@@ -36,11 +36,27 @@ def _by_numpy(pairs: Any, chain: _shapes.Chain, arrays: List[Any]) -> Any:
     return chain.squeeze(result)
 
 
-def _readable(array: np.ndarray, first: bool, bf16: bool) -> np.ndarray:
+def _readable(array: np.ndarray, first: bool) -> np.ndarray:
     """The array, or a copy where it is strided in both dimensions, or not aligned."""
-    if not bf16 and _mmchain.readable(array, first):
-        return array
-    return np.array(array, order="C", copy=True)
+    probe = array.view(np.float16) if array.dtype == np.uint16 else array
+    return array if _mmchain.readable(probe, first) else np.array(array, order="C", copy=True)
+
+
+def _is_direct(arrays: List[Any], dtype: np.dtype) -> bool:
+    """Whether mmchain multiplies them, and not NumPy: no subclass, no integer."""
+    direct = dtype.char in _direct or _is_bf16(dtype)
+    return direct and all(type(array) is np.ndarray for array in arrays)
+
+
+def _converted(arrays: List[np.ndarray], dtype: np.dtype) -> List[np.ndarray]:
+    """The arrays in the dtype, bfloat16 as uint16, as mmchain can read them."""
+    first = arrays[0]
+
+    def convert(array: np.ndarray) -> np.ndarray:
+        converted = array.astype(dtype, copy=False)
+        return _readable(converted.view(np.uint16) if _is_bf16(dtype) else converted, array is first)
+
+    return _shapes.once(convert, arrays)
 
 
 def _by_mmchain(
@@ -51,16 +67,19 @@ def _by_mmchain(
     options: _shapes.Options,
 ) -> Any:
     bf16 = _is_bf16(dtype)
-    arrays = [array.astype(dtype, copy=False) for array in arrays]
-    if bf16:
-        arrays = [array.view(np.uint16) for array in arrays]
-    result = _mmchain.execute(plan, arrays, None, *options, None, bf16)
-    if result is NotImplemented:
-        arrays = [_readable(array, i == 0, bf16) for i, array in enumerate(arrays)]
-        result = _mmchain.execute(plan, arrays, None, *options, None, bf16)
+    result = _mmchain.execute(plan, _converted(arrays, dtype), None, *options, None, bf16)
     if result is NotImplemented:
         raise _shapes.does_not_fit(plan, chain)
     return np.asarray(result).view(dtype)[()] if bf16 else result
+
+
+def chain_of(arrays: List[Any]) -> Any:
+    if not all(type(array) is np.ndarray for array in arrays):
+        return NotImplemented
+    dtype = np.result_type(*arrays)
+    if not _is_direct(arrays, dtype):
+        return NotImplemented
+    return _mmchain.chain_of(_converted(arrays, dtype), _is_bf16(dtype))
 
 
 def _store(result: Any, chain: _shapes.Chain, count: int, dtype: np.dtype, out: Any) -> Any:
@@ -94,10 +113,9 @@ def multiply(
     dtype = _dtype_for(plan, arrays)
     if dtype.char in _direct:
         dtype = np.dtype(dtype.char)  # in native byte order
-    if dtype.char in _direct or _is_bf16(dtype):
-        if all(type(array) is np.ndarray for array in arrays):
-            result = _by_mmchain(plan, chain, arrays, dtype, (objective, device, precision))
-            return result if out is None else _store(result, chain, len(arrays), dtype, out)
+    if _is_direct(arrays, dtype):
+        result = _by_mmchain(plan, chain, arrays, dtype, (objective, device, precision))
+        return result if out is None else _store(result, chain, len(arrays), dtype, out)
     pairs = _shapes.products(chain.dims) if plan is None else plan.products()
     result = _by_numpy(pairs, chain, arrays)
     return result if out is None else _store(result, chain, len(arrays), dtype, out)

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import _mmchain, _shapes, _svg
-from ._general import multiply
+from ._general import chain_of, multiply
 
 _names = {
     "float16": "f16",
@@ -78,8 +78,8 @@ class Plan(_mmchain.Plan):
     def execute(self, arrays: Sequence[Any], out: Optional[Any] = None) -> Any:
         """The product of arrays of the planned shapes, as `multi_dot` returns it.
 
-        The dtype is the planned one; arrays of another are converted where that is safe. A stack
-        is multiplied one after the other unless the plan is for as many.
+        The dtype is the planned one; arrays of another are converted where that is safe. A plan
+        for one chain takes stacks too: it is then made for as many chains, once.
 
         >>> p = mmchain.plan("f64:2x3x2")
         >>> p.execute([np.ones((2, 3)), np.ones((3, 2))])
@@ -154,6 +154,25 @@ def _promoted(arrays: Sequence[Any]) -> Any:
     return np.result_type(*(numpy_names[name] for name in names))
 
 
+def _text_of(arrays: List[Any], dtype: Any) -> str:
+    """The chain of arrays that have a shape and a dtype, whatever they are."""
+    chain = _shapes.check([array.shape for array in arrays], 1)
+    name = dtype_name(_promoted(arrays) if dtype is None else dtype)
+    return f"{name}:{_shapes.text(chain)}{_shapes.repeats(arrays)}"
+
+
+def _chain_of(arrays: List[Any], dtype: Any) -> Tuple[str, Optional[str], bool]:
+    found = _mmchain.chain_of(arrays, False)
+    if found is NotImplemented:
+        found = chain_of(arrays)
+    if found is NotImplemented:
+        return (_text_of(arrays, dtype), *_device_of(arrays))
+    text, number = found
+    if dtype is not None:
+        text = dtype_name(dtype) + text[text.index(":") :]
+    return text, None if number is None else f"cuda:{number}", number is not None
+
+
 def chain_text(
     chain: Union[str, Sequence[Any]], dtype: Any = None, least: int = 1
 ) -> Tuple[str, Optional[str], bool]:
@@ -162,15 +181,12 @@ def chain_text(
         if dtype is not None:
             raise TypeError("dtype: expected None, as the chain's text says it")
         return chain, None, False
-    shapes = arrays = list(chain)
-    here: Tuple[Optional[str], bool] = None, False
-    if any(hasattr(array, "shape") for array in arrays):
-        shapes = [array.shape for array in arrays]
-        dtype = _promoted(arrays) if dtype is None else dtype
-        here = _device_of(arrays)
-    dims = _shapes.check([tuple(shape) for shape in shapes], least).dims
+    arrays = list(chain)
+    if len(arrays) >= least and any(hasattr(array, "shape") for array in arrays):
+        return _chain_of(arrays, dtype)
+    dims = _shapes.check([tuple(shape) for shape in arrays], least).dims
     name = dtype_name("float64" if dtype is None else dtype)
-    return (f"{name}:{'x'.join(map(str, dims))}", *here)
+    return f"{name}:{'x'.join(map(str, dims))}", None, False
 
 
 def plan(
@@ -189,10 +205,10 @@ def plan(
     Parameters
     ----------
     chain : str, or sequence of arrays or of shapes
-        "f32:10x30x5x60", [(10, 30), (30, 5), (5, 60)], or the arrays themselves; in
-        "f32:16x16x16@1000" for stacks of 1000 matrices, which the plan multiplies together. In
-        "f32:16x16^1000" one matrix stands 1000 times, and must in `execute`; from arrays only
-        their shapes are taken.
+        "f32:10x30x5x60", [(10, 30), (30, 5), (5, 60)], or the arrays themselves. The plan for
+        "f32:16x16x16@1000" or for such stacks multiplies 1000 chains together. In "f32:16x16^1000",
+        and where the same array is given several times, one matrix stands there each time, and
+        must in `execute`.
     dtype : optional
         Of the elements: float64, or what the arrays are promoted to, when it is None.
     objective, device, precision : as for `multi_dot`

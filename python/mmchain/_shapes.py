@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from math import prod
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from numpy.linalg import LinAlgError
 
@@ -91,9 +92,31 @@ def check(shapes: Sequence[Shape], least: int = 2) -> Chain:
     return Chain(dims, stack, row, column)
 
 
+def once(convert: Callable[[Any], Any], arrays: Sequence[Any]) -> List[Any]:
+    """Every array converted, the same one once, so that it is the same one still."""
+    made: Dict[int, Any] = {}
+    for array in arrays:
+        if id(array) not in made:
+            made[id(array)] = convert(array)
+    return [made[id(array)] for array in arrays]
+
+
+def text(chain: Chain) -> str:
+    """ "4x9x4@100": the dims and the batch, as in a chain's text."""
+    batch = prod(chain.stack)
+    return "x".join(map(str, chain.dims)) + (f"@{batch}" if batch != 1 else "")
+
+
+def repeats(arrays: Sequence[Any]) -> str:
+    """ "=1,2,1,2" where arrays repeat, as in a chain's text, else nothing."""
+    first: Dict[int, int] = {}
+    same = [first.setdefault(id(array), i) for i, array in enumerate(arrays, 1)]
+    return "=" + ",".join(map(str, same)) if len(first) < len(arrays) else ""
+
+
 def does_not_fit(plan: Any, chain: Chain) -> Exception:
     """For arrays that a plan, or the device, cannot take."""
-    shape = "x".join(map(str, chain.dims))
+    shape = text(chain)
     if plan is None:
         return ValueError(f"arrays: {shape} cannot be multiplied where they are")
     return ValueError(f"arrays: expected the shapes of {plan.chain}, got {shape}")

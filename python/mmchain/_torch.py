@@ -68,11 +68,12 @@ def _direct(
     plan: Any, tensors: List[torch.Tensor], out: Any, options: _shapes.Options
 ) -> torch.Tensor:
     """The product of tensors of one dtype that have memory, without gradients."""
-    tensors = [tensor.detach().resolve_conj().resolve_neg() for tensor in tensors]
+    tensors = _shapes.once(lambda t: t.detach().resolve_conj().resolve_neg(), tensors)
     chain = _shapes.check([tensor.shape for tensor in tensors], 1)
     result = _execute(plan, chain, tensors, out, options)
     if result is NotImplemented:
-        tensors = [_readable(tensor, i == 0) for i, tensor in enumerate(tensors)]
+        first = tensors[0]
+        tensors = _shapes.once(lambda tensor: _readable(tensor, tensor is first), tensors)
         result = _execute(plan, chain, tensors, None, options)
         if result is NotImplemented:
             raise _shapes.does_not_fit(plan, chain)
@@ -138,6 +139,19 @@ def _one_device(tensors: List[torch.Tensor]) -> None:
         raise ValueError(f"arrays: expected tensors on one device, got {names}")
 
 
+def chain_of(tensors: List[torch.Tensor]) -> Any:
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    if dtype not in _names or not all(map(_has_memory, tensors)):
+        return NotImplemented
+
+    def convert(tensor: torch.Tensor) -> Any:
+        plain = _readable(tensor.detach().to(dtype).resolve_conj().resolve_neg(), tensor is first)
+        return plain if _has_exchange else _capsule(plain)
+
+    first = tensors[0]
+    return _mmchain.chain_of(_shapes.once(convert, tensors), False)
+
+
 def multiply(
     plan: Optional[_mmchain.Plan],
     tensors: List[torch.Tensor],
@@ -150,7 +164,7 @@ def multiply(
     chain = _shapes.check([tensor.shape for tensor in tensors], 2 if plan is None else 1)
     _one_device(tensors)
     dtype = _dtype_for(plan, tensors)
-    tensors = [tensor.to(dtype) for tensor in tensors]
+    tensors = _shapes.once(lambda tensor: tensor.to(dtype), tensors)
     if out is not None:
         _check_out(out, chain, tensors[0], dtype)
     gradients = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)

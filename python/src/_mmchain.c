@@ -135,6 +135,12 @@ static PyObject *cache_info(PyObject *module, PyObject *unused) {
                        (unsigned long long)mmcp.idle_bytes);
 }
 
+static PyObject *cached_plan(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  return mmcp_cache_last();
+}
+
 static void sleep_without_gil(void) {
   const struct timespec pause = {.tv_nsec = 50000};
   PyThreadState *thread = PyEval_SaveThread();
@@ -187,6 +193,10 @@ static PyMethodDef functions[] = {
     {"execute", (PyCFunction)(void (*)(void))mmcp_execute, METH_FASTCALL,
      "execute(plan, arrays, out, objective, device, precision, stream, bf16): the product, or "
      "NotImplemented when the arrays cannot be read where they lie."},
+    {"chain_of", (PyCFunction)(void (*)(void))mmcp_chain_of, METH_FASTCALL,
+     "chain_of(arrays, bf16): the text of the chain that execute() makes of them, and the number "
+     "of "
+     "their CUDA device or None; or NotImplemented."},
     {"readable", (PyCFunction)(void (*)(void))mmcp_readable, METH_FASTCALL,
      "readable(array, first): whether execute() can read the array where it lies."},
     {"order", order, METH_O,
@@ -198,6 +208,7 @@ static PyMethodDef functions[] = {
     {"configure", configure, METH_O, "configure(path): where device modules lie."},
     {"clear_cache", clear_cache, METH_NOARGS, "Forgets all cached plans."},
     {"cache_info", cache_info, METH_NOARGS, "What the cache holds."},
+    {"cached_plan", cached_plan, METH_NOARGS, "The cached plan that was used last, or None."},
     {"before_fork", before_fork, METH_NOARGS, "For os.register_at_fork, as the next two."},
     {"after_fork", after_fork, METH_NOARGS, "In the parent."},
     {"after_fork_in_child", after_fork_in_child, METH_NOARGS, "In the child."},

@@ -27,7 +27,6 @@ typedef struct call {
   int stack_ndim;
   int64_t stack_shape[MAX_NDIM];
   int64_t stack_count;
-  bool in_turn; /* the plan is for one chain, and the stack is not: one after the other */
   mmc_run *run;
   bool on_stream; /* the work goes to stream and need not be done on return */
   void *stream;
@@ -142,19 +141,37 @@ static int find_dims(call *c) {
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Whether a plan given by the caller is for these arrays. */
-static int fits_plan(call *c, mmcp_plan *plan) {
-  if (mmc_chain_length(plan->chain) != c->n || mmc_chain_dtype(plan->chain) != c->dtype) return 0;
-  if (find_dims(c) != 1) return 0;
-  if (memcmp(c->dims, mmc_chain_dims(plan->chain), (size_t)(c->n + 1) * sizeof *c->dims) != 0)
-    return 0;
-  c->in_turn = mmc_chain_batch(plan->chain) == 1 && c->stack_ndim > 0;
-  if (!c->in_turn && mmc_chain_batch(plan->chain) != c->stack_count) return 0;
-  if (mmcp_plan_ensure(plan) < 0) return -1;
-  if (c->device == MMCP_HOST) return 1;
+static mmcp_problem problem_of(const call *c) {
+  return (mmcp_problem){.dtype = c->dtype,
+                        .n = c->n,
+                        .dims = c->dims,
+                        .batch = c->stack_count,
+                        .same = c->repeats ? c->same : NULL,
+                        .array_device = c->device};
+}
+
+/* Whether a plan is for the device that the arrays lie on. */
+static int is_here(const call *c, const mmcp_plan *plan) {
   char here[32];
   snprintf(here, sizeof here, "cuda:%d", c->device);
-  return strcmp(mmc_plan_device(plan->plan), here) == 0;
+  return c->device == MMCP_HOST || strcmp(mmc_plan_device(plan->plan), here) == 0;
+}
+
+/* The plan given by the caller, or for a stack what it gives for as many chains, when that is for
+ * these arrays. */
+static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
+  if (mmc_chain_length(given->chain) != c->n || mmc_chain_dtype(given->chain) != c->dtype) return 0;
+  if (find_dims(c) != 1) return 0;
+  if (memcmp(c->dims, mmc_chain_dims(given->chain), (size_t)(c->n + 1) * sizeof *c->dims) != 0)
+    return 0;
+  bool stacks = mmc_chain_batch(given->chain) == 1 && c->stack_count != 1;
+  if (!stacks && mmc_chain_batch(given->chain) != c->stack_count) return 0;
+  mmcp_plan *plan =
+      stacks ? mmcp_plan_stacked(given, c->stack_count) : (mmcp_plan *)Py_NewRef((PyObject *)given);
+  int fits = plan != NULL && mmcp_plan_ensure(plan) == 0 ? is_here(c, plan) : -1;
+  if (fits == 1) *out = (mmcp_plan *)Py_NewRef((PyObject *)plan);
+  Py_XDECREF(plan);
+  return fits;
 }
 
 static int check_options(const mmcp_options *options) {
@@ -172,11 +189,7 @@ static int check_options(const mmcp_options *options) {
 
 /* The plan as a new reference in *out. */
 static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
-  if (given != Py_None) {
-    int fits = fits_plan(c, (mmcp_plan *)given);
-    if (fits == 1) *out = (mmcp_plan *)Py_NewRef(given);
-    return fits;
-  }
+  if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, out);
   if (find_dims(c) != 1) return 0;
   mmcp_options options = {strings[0], strings[1], strings[2]};
   if (check_options(&options) < 0) return -1;
@@ -187,12 +200,7 @@ static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_pl
   PyUnicode_InternInPlace(&options.objective);
   if (options.device != Py_None) PyUnicode_InternInPlace(&options.device);
   PyUnicode_InternInPlace(&options.precision);
-  mmcp_problem problem = {.dtype = c->dtype,
-                          .n = c->n,
-                          .dims = c->dims,
-                          .batch = c->stack_count,
-                          .same = c->repeats ? c->same : NULL,
-                          .array_device = c->device};
+  mmcp_problem problem = problem_of(c);
   *out = mmcp_plan_cached(&problem, &options);
   Py_DECREF(options.objective);
   Py_DECREF(options.device);
@@ -286,12 +294,6 @@ static PyObject *finish(call *c, PyObject *array) {
 
 /* ---- executing ------------------------------------------------------------------------------- */
 
-static mmc_status execute_one(const call *c) {
-  const mmc_matrix *out = &c->matrices[c->n];
-  return c->on_stream ? mmc_enqueue(c->run, c->stream, c->matrices, out)
-                      : mmc_execute(c->run, c->matrices, out);
-}
-
 /* Points matrix i at the element of the stack at index. */
 static void seek(call *c, int64_t i, const int64_t *index) {
   const mmcp_view *view = &c->views[i];
@@ -304,20 +306,6 @@ static void seek(call *c, int64_t i, const int64_t *index) {
 
 static void advance(const call *c, int64_t *index) {
   for (int d = c->stack_ndim - 1; d >= 0 && ++index[d] == c->stack_shape[d]; d--) index[d] = 0;
-}
-
-static mmc_status execute_in_turn(call *c) {
-  int64_t index[MAX_NDIM] = {0};
-  for (int64_t t = 0; t < c->stack_count; t++, advance(c, index)) {
-    for (int64_t i = 0; i <= c->n; i++) seek(c, i, index);
-    mmc_status status = execute_one(c);
-    if (status != MMC_OK) return status;
-  }
-  return MMC_OK;
-}
-
-static mmc_status execute_all(call *c) {
-  return c->in_turn ? execute_in_turn(c) : execute_one(c);
 }
 
 /* Makes matrix i stand for its stack, broadcast. Returns false when a table of addresses, which the
@@ -377,24 +365,29 @@ static int find_stream(call *c, PyObject *given) {
   return exchange->current_stream(DL_CUDA, c->device, &c->stream) == 0 ? 1 : -1;
 }
 
+static mmc_status execute_run(const call *c) {
+  const mmc_matrix *out = &c->matrices[c->n];
+  return c->on_stream ? mmc_enqueue(c->run, c->stream, c->matrices, out)
+                      : mmc_execute(c->run, c->matrices, out);
+}
+
 static int execute_plan(call *c, mmcp_plan *plan) {
   c->run = mmcp_plan_take_run(plan);
   if (c->run == NULL) return -1;
   mmc_status status;
-  double work = plan->multiplications * (c->in_turn ? (double)c->stack_count : 1);
-  if (plan->asynchronous || work > gil_multiplications) {
+  if (plan->asynchronous || plan->multiplications > gil_multiplications) {
     PyThreadState *thread = mmcp_enter();
-    status = execute_all(c);
+    status = execute_run(c);
     mmcp_leave(thread);
   } else {
-    status = execute_all(c);
+    status = execute_run(c);
   }
   mmcp_plan_give_run(plan, c->run);
   return status == MMC_OK ? 1 : mmcp_raise(status);
 }
 
 static int run_plan(call *c, mmcp_plan *plan) {
-  bool spreads = c->stack_ndim > 0 && !c->in_turn;
+  bool spreads = c->stack_ndim > 0;
   if (spreads && !spread_all(c)) {
     free_addresses(c);
     PyErr_NoMemory();
@@ -432,40 +425,54 @@ static int multiply(call *c, PyObject *const *items, PyObject *const *args, PyOb
 /* Chains of few factors, as most are, need no memory from the heap. */
 enum { FEW = 8, FEW_BITS = 4 };
 
+typedef struct few {
+  mmcp_view views[FEW + 1];
+  mmc_matrix matrices[FEW + 1];
+  int64_t dims[FEW + 1], same[FEW], seen[1 << FEW_BITS];
+} few;
+
+/* Room for n factors: in `room`, or in *block, which call_close() frees. False: out of memory. */
+static bool call_open(call *c, Py_ssize_t n, few *room, char **block) {
+  c->n = n;
+  c->acquired = c->stack_ndim = 0;
+  c->on_stream = false;
+  c->views = room->views;
+  c->matrices = room->matrices;
+  c->dims = room->dims;
+  c->same = room->same;
+  c->seen = room->seen;
+  c->seen_bits = FEW_BITS;
+  *block = NULL;
+  if (n <= FEW) return true;
+  size_t count = (size_t)n + 1;
+  while ((size_t)n > (size_t)1 << (c->seen_bits - 1)) c->seen_bits++;
+  *block = malloc(count * (sizeof *c->views + sizeof *c->matrices + 2 * sizeof *c->dims) +
+                  ((size_t)1 << c->seen_bits) * sizeof *c->seen);
+  if (*block == NULL) return false;
+  c->views = (mmcp_view *)(void *)*block;
+  c->matrices = (mmc_matrix *)(c->views + count);
+  c->dims = (int64_t *)(c->matrices + count);
+  c->same = c->dims + count;
+  c->seen = c->same + count;
+  return true;
+}
+
+static void call_close(call *c, char *block) {
+  for (int v = 0; v < c->acquired; v++) mmcp_view_release(&c->views[v]);
+  free(block);
+}
+
 static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, PyObject *const *args) {
-  mmcp_view few_views[FEW + 1];
-  mmc_matrix few_matrices[FEW + 1];
-  int64_t few_dims[FEW + 1], few_same[FEW], few_seen[1 << FEW_BITS];
   call c;
-  c.n = n;
-  c.acquired = c.stack_ndim = 0;
-  c.on_stream = c.in_turn = false;
-  c.views = few_views;
-  c.matrices = few_matrices;
-  c.dims = few_dims;
-  c.same = few_same;
-  c.seen = few_seen;
-  c.seen_bits = FEW_BITS;
-  char *block = NULL;
-  if (n > FEW) {
-    size_t count = (size_t)n + 1;
-    while ((size_t)n > (size_t)1 << (c.seen_bits - 1)) c.seen_bits++;
-    block = malloc(count * (sizeof *c.views + sizeof *c.matrices + 2 * sizeof *c.dims) +
-                   ((size_t)1 << c.seen_bits) * sizeof *c.seen);
-    if (block == NULL) return PyErr_NoMemory();
-    c.views = (mmcp_view *)(void *)block;
-    c.matrices = (mmc_matrix *)(c.views + count);
-    c.dims = (int64_t *)(c.matrices + count);
-    c.same = c.dims + count;
-    c.seen = c.same + count;
-  }
+  few room;
+  char *block;
+  if (!call_open(&c, n, &room, &block)) return PyErr_NoMemory();
   PyObject *array = NULL, *result = NULL;
   int done = multiply(&c, items, args, &array);
   if (done == 1) result = args[OUT] != Py_None ? Py_NewRef(args[OUT]) : finish(&c, array);
   if (done == 0) result = Py_NewRef(Py_NotImplemented);
-  for (int v = 0; v < c.acquired; v++) mmcp_view_release(&c.views[v]);
+  call_close(&c, block);
   Py_XDECREF(array);
-  free(block);
   return result;
 }
 
@@ -484,6 +491,42 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *args, Py_ssize_t count
   Py_ssize_t n = PyTuple_GET_SIZE(items), least = args[PLAN] == Py_None ? 2 : 1;
   PyObject *result = n < least ? Py_NewRef(Py_NotImplemented)
                                : execute_items(&PyTuple_GET_ITEM(items, 0), n, args);
+  Py_DECREF(items);
+  return result;
+}
+
+/* The chain as text, and the number of the CUDA device that the arrays lie on, or None. */
+static PyObject *describe(const call *c) {
+  mmcp_problem problem = problem_of(c);
+  mmc_chain *chain = mmcp_chain_new(&problem);
+  PyObject *text = chain != NULL ? mmcp_chain_text(chain) : NULL;
+  mmc_chain_destroy(chain);
+  if (text == NULL) return NULL;
+  return c->device == MMCP_HOST ? Py_BuildValue("NO", text, Py_None)
+                                : Py_BuildValue("Ni", text, c->device);
+}
+
+PyObject *mmcp_chain_of(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+  (void)module;
+  if (count != 2)
+    return PyErr_Format(PyExc_TypeError, "chain_of: expected 2 arguments, got %zd", count);
+  PyObject *items = PySequence_Tuple(args[0]);
+  if (items == NULL) return NULL;
+  call c;
+  few room;
+  char *block;
+  Py_ssize_t n = PyTuple_GET_SIZE(items);
+  PyObject *result = NULL;
+  if (call_open(&c, n, &room, &block)) {
+    mmcp_want want = args[1] == Py_True ? MMCP_READ_BF16 : MMCP_READ;
+    int done = n > 0 ? acquire_factors(&c, &PyTuple_GET_ITEM(items, 0), want) : 0;
+    if (done == 1) done = find_dims(&c);
+    if (done == 1) result = describe(&c);
+    if (done == 0) result = Py_NewRef(Py_NotImplemented);
+    call_close(&c, block);
+  } else {
+    PyErr_NoMemory();
+  }
   Py_DECREF(items);
   return result;
 }

@@ -18,6 +18,10 @@
  * bf16 */
 PyObject *mmcp_execute(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
+/* chain_of(arrays, bf16): the chain that execute() makes of arrays, as text with their batch and
+ * what repeats, and the number of their CUDA device, or None; NotImplemented as execute(). */
+PyObject *mmcp_chain_of(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
 /* readable(array, first): whether execute() can read an array where it lies; one dimension makes it
  * the first of a chain, or the last. */
 PyObject *mmcp_readable(PyObject *module, PyObject *const *args, Py_ssize_t count);

@@ -89,6 +89,7 @@ static mmcp_plan *plan_new(PyTypeObject *type, mmc_chain *chain, PyObject *objec
 
 static void plan_dealloc(mmcp_plan *self) {
   drop_idle(self);
+  Py_XDECREF(self->stacked);
   if (is_current(self)) mmc_plan_destroy(self->plan);
   free(self->idle);
   mmc_chain_destroy(self->chain);
@@ -146,6 +147,50 @@ static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwa
   if (mmcp_plan_ensure(self) == 0) return (PyObject *)self;
   Py_DECREF(self);
   return NULL;
+}
+
+mmc_chain *mmcp_chain_new(const mmcp_problem *x) {
+  if (mmcp_context_ensure() < 0) return NULL;
+  mmc_chain *chain;
+  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+  options.batch = x->batch;
+  options.same = x->same;
+  mmc_status status =
+      mmc_chain_create_batch(mmcp.context, x->dtype, x->n, x->dims, NULL, &options, &chain);
+  if (status == MMC_OK) return chain;
+  mmcp_raise(status);
+  return NULL;
+}
+
+/* The same chain, as many times. */
+static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch) {
+  int64_t n = mmc_chain_length(chain);
+  int64_t *same = malloc((size_t)n * sizeof *same);
+  if (same == NULL) return (mmc_chain *)PyErr_NoMemory();
+  for (int64_t i = 0; i < n; i++) same[i] = mmc_chain_same(chain, i);
+  mmcp_problem problem = {.dtype = mmc_chain_dtype(chain),
+                          .n = n,
+                          .dims = mmc_chain_dims(chain),
+                          .batch = batch,
+                          .same = same};
+  mmc_chain *stacked = mmcp_chain_new(&problem);
+  free(same);
+  return stacked;
+}
+
+mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch) {
+  if (self->stacked != NULL && mmc_chain_batch(self->stacked->chain) == batch)
+    return (mmcp_plan *)Py_NewRef((PyObject *)self->stacked);
+  mmc_chain *chain = chain_stacked(self->chain, batch);
+  if (chain == NULL) return NULL;
+  mmcp_plan *stacked = plan_new(&mmcp_plan_type, chain, self->objective, self->device,
+                                self->precision, self->solver);
+  if (stacked == NULL) return NULL;
+  stacked->memory_limit_bytes = self->memory_limit_bytes;
+  stacked->max_slowdown = self->max_slowdown;
+  stacked->location = self->location;
+  Py_XSETREF(self->stacked, (mmcp_plan *)Py_NewRef((PyObject *)stacked));
+  return stacked;
 }
 
 /* ---- runs ---------------------------------------------------------------------------------- */
@@ -263,6 +308,10 @@ static int evict_one(void) {
   }
 }
 
+PyObject *mmcp_cache_last(void) {
+  return Py_NewRef(last != NULL ? (PyObject *)last : Py_None);
+}
+
 void mmcp_cache_clear(void) {
   PyObject *key, *value;
   Py_ssize_t position = 0;
@@ -286,17 +335,8 @@ static PyObject *resolve_device(PyObject *device, int array_device) {
 }
 
 static mmcp_plan *create_cached(const mmcp_problem *x, const mmcp_options *options) {
-  if (mmcp_context_ensure() < 0) return NULL;
-  mmc_chain *chain;
-  mmc_chain_options chain_options = MMC_CHAIN_OPTIONS_INIT;
-  chain_options.batch = x->batch;
-  chain_options.same = x->same;
-  mmc_status status =
-      mmc_chain_create_batch(mmcp.context, x->dtype, x->n, x->dims, NULL, &chain_options, &chain);
-  if (status != MMC_OK) {
-    mmcp_raise(status);
-    return NULL;
-  }
+  mmc_chain *chain = mmcp_chain_new(x);
+  if (chain == NULL) return NULL;
   PyObject *device = resolve_device(options->device, x->array_device);
   if (device == NULL) {
     mmc_chain_destroy(chain);
@@ -407,10 +447,14 @@ static PyObject *plan_products(mmcp_plan *self, PyObject *unused) {
   return list;
 }
 
+PyObject *mmcp_chain_text(const mmc_chain *chain) {
+  growing text = {NULL, 0, 0};
+  return grown(&text, mmc_chain_write(chain, grow, &text));
+}
+
 static PyObject *plan_chain(mmcp_plan *self, void *unused) {
   (void)unused;
-  growing text = {NULL, 0, 0};
-  return grown(&text, mmc_chain_write(self->chain, grow, &text));
+  return mmcp_chain_text(self->chain);
 }
 
 static PyObject *plan_workspace(mmcp_plan *self, void *unused) {

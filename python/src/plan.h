@@ -16,6 +16,8 @@ typedef struct mmcp_plan {
   double max_slowdown;   /* see mmc_plan_options */
   mmc_location location; /* of the arrays, most likely */
 
+  struct mmcp_plan *stacked; /* made of the same options for the last stack, or NULL */
+
   mmc_plan *plan; /* of this generation, or NULL */
   uint64_t generation;
   bool asynchronous; /* runs may still be at work when they are idle */
@@ -45,6 +47,14 @@ typedef struct mmcp_problem {
   int array_device; /* MMCP_HOST or a CUDA device's number */
 } mmcp_problem;
 
+/* The chain, or NULL with an exception set; its text, likewise. */
+mmc_chain *mmcp_chain_new(const mmcp_problem *problem);
+PyObject *mmcp_chain_text(const mmc_chain *chain);
+
+/* A plan by the options of one for a single chain, for a batch of such chains. A new reference, or
+ * NULL with an exception set. */
+mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch);
+
 /* The plan for a chain from the cache, made when it is not there. A new reference, or NULL with an
  * exception set. */
 mmcp_plan *mmcp_plan_cached(const mmcp_problem *problem, const mmcp_options *options);
@@ -58,6 +68,9 @@ int mmcp_plan_ensure(mmcp_plan *plan);
 
 /* Whether a device can still be used: -1 with an exception set for CUDA that a fork has lost. */
 int mmcp_check_device(const char *device);
+
+/* The cached plan that was used last, or None: a new reference. */
+PyObject *mmcp_cache_last(void);
 
 /* Forgets all cached plans. */
 void mmcp_cache_clear(void);

@@ -8,6 +8,7 @@ pytest.importorskip("hypothesis")
 from hypothesis import given, settings, strategies as st  # noqa: E402
 
 import mmchain  # noqa: E402
+from mmchain import _mmchain  # noqa: E402
 from chains import DTYPES, random_array, wide  # noqa: E402
 
 
@@ -80,6 +81,48 @@ def test_any_chain(arrays, give_out):
     eps = float(np.finfo(dtype).eps)
     bound = 8 * eps * (1 + sum(a.shape[-1] for a in arrays)) * reference(arrays, np.abs)
     assert (np.abs(wide(result) - expected) <= bound + eps).all()
+
+
+@st.composite
+def repeating_chains(draw):
+    """Chains in which some arrays, or other views of the same memory, stand several times."""
+    dims = [draw(st.integers(1, 6)) for _ in range(2)]
+    dtype = draw(st.sampled_from(DTYPES))
+    stack = draw(st.sampled_from([(), (), (3,), (2, 3), (0,), (40,)]))
+    mixed = draw(st.booleans())
+    kinds = {}
+    for i, shape in enumerate([(dims[0], dims[1]), (dims[1], dims[0])]):
+        own = draw(st.sampled_from([stack, stack[1:], (1,) * len(stack), ()]))
+        kinds[i] = [
+            draw(views(own + shape, "float32" if mixed and draw(st.booleans()) else dtype))
+            for _ in range(2)
+        ]
+    arrays = []
+    for i in range(draw(st.integers(2, 12))):
+        array = draw(st.sampled_from(kinds[i % 2]))
+        arrays.append(array[...] if draw(st.booleans()) else array)
+    if stack and all(array.ndim == 2 for array in arrays):
+        arrays[0] = np.broadcast_to(arrays[0], stack + arrays[0].shape)
+    return arrays
+
+
+@settings(deadline=None, max_examples=300, print_blob=True)
+@given(st.one_of(chains(), repeating_chains()))
+def test_a_plan_from_arrays_is_what_multi_dot_makes(arrays):
+    mmchain.clear_cache()
+    expected = mmchain.multi_dot(arrays)
+    plan = mmchain.plan(arrays)
+    theirs = _mmchain.cached_plan()
+    assert plan.explain("json") == theirs.describe("json")
+    np.testing.assert_array_equal(plan.execute(arrays), expected)
+    # A plan for one such chain makes itself one for as many.
+    one = mmchain.plan(plan.chain.partition("@")[0])
+    np.testing.assert_allclose(one.execute(arrays), expected, *tolerances(expected.dtype))
+
+
+def tolerances(dtype):
+    eps = float(np.finfo(dtype).eps)
+    return 100 * eps, 1000 * eps
 
 
 @settings(deadline=None, max_examples=100, print_blob=True)
