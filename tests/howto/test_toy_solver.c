@@ -1,9 +1,11 @@
 /* test_toy_solver.c: the solver of docs/howto-solver.md answers what a solver has to. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
 
 #include "howto/toy_solver.h"
 
