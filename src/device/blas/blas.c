@@ -51,6 +51,7 @@ struct mmci_kernel {
   mmci_blas_fn multiply; /* NULL: in panels */
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* that share a batch */
+  int64_t chunk;         /* products that a thread takes at a time */
   int limit;             /* of OpenBLAS's threads; 0: as many as it takes */
 };
 
@@ -245,20 +246,33 @@ static int variants(mmci_device *device, const mmci_gemm *gemm) {
   return fewer() + may_skip_packing(gemm);
 }
 
+/* A batch, which threads share. */
+typedef struct batch {
+  mmci_queue *queue;
+  const mmci_kernel *kernel;
+  const void *a, *b;
+  void *c;
+} batch;
+
+static void multiply_chunk(void *user, int worker, int64_t piece) {
+  (void)worker;
+  const batch *x = user;
+  const mmci_kernel *kernel = x->kernel;
+  int64_t begin = piece * kernel->chunk, left = kernel->gemm.batch - begin;
+  int64_t end = left < kernel->chunk ? kernel->gemm.batch : begin + kernel->chunk;
+  for (int64_t i = begin; i < end; i++) multiply_entry(x->queue, kernel, x->a, x->b, x->c, i);
+}
+
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
-  int64_t batch = kernel->gemm.batch;
   (void)error;
   if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
   if (kernel->is_single) {
     multiply(queue, kernel, a, b, c);
-  } else if (kernel->threads == 1) {
-    for (int64_t i = 0; i < batch; i++) multiply_entry(queue, kernel, a, b, c, i);
   } else {
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(kernel->threads)
-#endif
-    for (int64_t i = 0; i < batch; i++) multiply_entry(queue, kernel, a, b, c, i);
+    batch x = {queue, kernel, a, b, c};
+    int64_t chunks = (kernel->gemm.batch + kernel->chunk - 1) / kernel->chunk;
+    mmci_share(kernel->threads, chunks, multiply_chunk, &x);
   }
   if (kernel->limit > 0) mmci_blas_threads_restore();
   return MMC_OK;
@@ -348,6 +362,9 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm))
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
+  /* OpenBLAS must not have threads of its own beside these. */
+  if (kernel->threads > 1 && kernel->small.code == NULL) kernel->limit = 1;
+  kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
   *out = kernel;
   return MMC_OK;
 }

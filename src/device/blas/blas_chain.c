@@ -8,10 +8,14 @@
  * while one is multiplied. */
 #include "device/blas/blas_chain.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+
 #include "base/alloc.h"
 #include "device/blas/blas.h"
 #include "device/blas/phases.h"
 #include "device/blas/small.h"
+#include "device/blas/threads.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
@@ -45,6 +49,7 @@ struct mmci_chain_kernel {
   product *products; /* in the order of the groups */
   mmci_phases groups;
   int threads;
+  bool calls_blas;    /* which must not have threads of its own beside these */
   int64_t chunk;      /* chains that a thread takes at a time */
   char *shared;       /* the results of groups */
   char *arenas;       /* each thread's: the addresses, then OWN */
@@ -235,6 +240,7 @@ static mmc_status share_out(mmci_chain_kernel *kernel, const mmci_device_chain *
     product x = {0};
     choose_calls(chain, s, &x);
     serial = serial && is_serial(&x);
+    kernel->calls_blas = kernel->calls_blas || x.small.code == NULL;
     seconds[s] = mmci_blas_serial_s(&x.gemm);
     all_s += seconds[s];
   }
@@ -333,54 +339,58 @@ static void compute(const mmci_chain_kernel *kernel, int32_t g, char **bases) {
     multiply(&kernel->products[t], bases);
 }
 
-/* Chains begin to end of a batch, by one thread. */
-static void compute_chains(const mmci_chain_kernel *kernel, const void *const *operands, void *c,
-                           int64_t begin, int64_t end, char **bases) {
+/* One execution, which threads share. */
+typedef struct execution {
+  const mmci_chain_kernel *kernel;
+  const void *const *operands;
+  void *c;
+  atomic_llong computed; /* groups */
+} execution;
+
+/* A chunk of the batch. */
+static void compute_chains(void *user, int worker, int64_t piece) {
+  const execution *x = user;
+  const mmci_chain_kernel *kernel = x->kernel;
+  char **bases = bases_of(kernel, worker);
+  int64_t begin = piece * kernel->chunk, left = kernel->batch - begin;
+  int64_t end = left < kernel->chunk ? kernel->batch : begin + kernel->chunk;
   for (int64_t i = begin; i < end; i++) {
-    bind(kernel, operands, c, i, i + 1 < end, bases);
+    bind(kernel, x->operands, x->c, i, i + 1 < end, bases);
     compute(kernel, 0, bases);
   }
   mmci_xsmm_leave();
 }
 
-#ifdef _OPENMP
-#include <omp.h>
-
-static void share_chains(const mmci_chain_kernel *kernel, const void *const *operands, void *c) {
-  int64_t chunk = kernel->chunk, batch = kernel->batch;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(kernel->threads)
-  for (int64_t i = 0; i < batch; i += chunk)
-    compute_chains(kernel, operands, c, i, batch - i < chunk ? batch : i + chunk,
-                   bases_of(kernel, omp_get_thread_num()));
+/* The groups before the phase that group g is of. Whoever computes these has begun. */
+static int32_t groups_before(const mmci_phases *groups, int64_t g) {
+  int32_t p = 0;
+  while (groups->phases[p + 1] <= g) p++;
+  return groups->phases[p];
 }
 
-static void share_groups(const mmci_chain_kernel *kernel, const void *const *operands, void *c) {
-#pragma omp parallel num_threads(kernel->threads)
-  {
-    char **bases = bases_of(kernel, omp_get_thread_num());
-    bind(kernel, operands, c, 0, false, bases);
-    for (int32_t p = 0; p < kernel->groups.phase_count; p++) {
-#pragma omp for schedule(dynamic, 1)
-      for (int32_t g = kernel->groups.phases[p]; g < kernel->groups.phases[p + 1]; g++)
-        compute(kernel, g, bases);
-    }
-    mmci_xsmm_leave();
-  }
+/* A group of the one chain, once those of earlier phases are there. */
+static void compute_group(void *user, int worker, int64_t piece) {
+  execution *x = user;
+  int32_t before = groups_before(&x->kernel->groups, piece);
+  char **bases = bases_of(x->kernel, worker);
+  bind(x->kernel, x->operands, x->c, 0, false, bases);
+  while (atomic_load(&x->computed) < before) sched_yield();
+  compute(x->kernel, (int32_t)piece, bases);
+  mmci_xsmm_leave();
+  atomic_fetch_add(&x->computed, 1);
 }
-#endif
 
 mmc_status mmci_blas_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error) {
   (void)queue, (void)error;
-#ifdef _OPENMP
-  if (kernel->threads > 1) {
-    if (kernel->batch > 1)
-      share_chains(kernel, operands, c);
-    else
-      share_groups(kernel, operands, c);
-    return MMC_OK;
-  }
-#endif
-  compute_chains(kernel, operands, c, 0, kernel->batch, bases_of(kernel, 0));
+  execution x = {.kernel = kernel, .operands = operands, .c = c};
+  bool limits = kernel->threads > 1 && kernel->calls_blas;
+  if (limits) mmci_blas_threads_limit(1);
+  if (kernel->batch == 1)
+    mmci_share(kernel->threads, kernel->groups.group_count, compute_group, &x);
+  else
+    mmci_share(kernel->threads, (kernel->batch + kernel->chunk - 1) / kernel->chunk, compute_chains,
+               &x);
+  if (limits) mmci_blas_threads_restore();
   return MMC_OK;
 }

@@ -1,43 +1,237 @@
-/* workers.c: threads are OpenMP's. GNU's keeps those of a parallel region for the next one, and a
- * forked child would wait for threads that it does not have: before a fork they are let go. */
+/* workers.c: helpers are threads that sleep until they are asked. Whoever asks takes them from a
+ * list, and gives them back when they are idle again. A helper that is asked begins when the
+ * system lets it run; until then whoever asked may take the word back. */
 #include "device/blas/workers.h"
 
-#include <stddef.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
-#include <pthread.h>
+#endif
 
 /* Waking a thread takes some microseconds, more when it sleeps. */
 static const double least_s = 30e-6;
 
-static void let_go(void) {
-  omp_pause_resource_all(omp_pause_hard);
+/* A helper looks this often for the next job before it sleeps, some 50 microseconds; whoever waits
+ * for a helper lets others run after as many looks. */
+enum { LOOKS = 1000 };
+
+typedef struct job {
+  mmci_work_fn work;
+  void *user;
+  int64_t pieces;
+  atomic_llong next; /* the first piece that nobody has taken */
+} job;
+
+/* What a helper is. Whoever asks writes ASKED, and IDLE where that has not been read; the helper
+ * writes BUSY, and IDLE when it is done. */
+enum { IDLE, ASKED, BUSY, ENDED };
+
+typedef struct helper {
+  pthread_t thread;
+  atomic_int state;
+  job *job; /* valid while BUSY */
+  int worker;
+  atomic_bool asleep;
+  pthread_mutex_t lock;
+  pthread_cond_t asked;
+  struct helper *next; /* in a list */
+} helper;
+
+/* The helpers that nobody has taken, and how many there are in all. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static helper *idle;
+static int helper_count;
+
+static void look_again(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+static void take_pieces(job *job, int worker) {
+  for (;;) {
+    int64_t piece = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed);
+    if (piece >= job->pieces) return;
+    job->work(job->user, worker, piece);
+  }
+}
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+static bool is_called(helper *x) {
+  return atomic_load(&x->state) != IDLE;
+}
+
+static void wait_for_job(helper *x) {
+  for (int look = 0; look < LOOKS; look++) {
+    if (is_called(x)) return;
+    look_again();
+  }
+  pthread_mutex_lock(&x->lock);
+  atomic_store(&x->asleep, true);
+  while (!is_called(x)) pthread_cond_wait(&x->asked, &x->lock);
+  atomic_store(&x->asleep, false);
+  pthread_mutex_unlock(&x->lock);
+}
+
+static void *help(void *argument) {
+  helper *x = argument;
+  for (;;) {
+    wait_for_job(x);
+    int state = ASKED;
+    if (atomic_compare_exchange_strong(&x->state, &state, BUSY)) {
+      take_pieces(x->job, x->worker);
+      atomic_store(&x->state, IDLE);
+    }
+    if (state == ENDED) return NULL;
+  }
+}
+
+static void call(helper *x, int state) {
+  atomic_store(&x->state, state);
+  if (!atomic_load(&x->asleep)) return;
+  pthread_mutex_lock(&x->lock);
+  pthread_cond_signal(&x->asked);
+  pthread_mutex_unlock(&x->lock);
+}
+
+static void destroy(helper *x) {
+  pthread_cond_destroy(&x->asked);
+  pthread_mutex_destroy(&x->lock);
+  free(x);
+}
+
+/* NULL when the system gives no more threads. Signals are for the program's own threads. */
+static helper *create(void) {
+  helper *x = calloc(1, sizeof *x);
+  if (x == NULL) return NULL;
+  pthread_mutex_init(&x->lock, NULL);
+  pthread_cond_init(&x->asked, NULL);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  int failed = pthread_create(&x->thread, NULL, help, x);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!failed) return x;
+  destroy(x);
+  return NULL;
+}
+
+/* ---- forks, and the end ---------------------------------------------------------------------- */
+
+static void before_fork(void) {
+#ifdef _OPENMP
+  omp_pause_resource_all(omp_pause_hard); /* its threads, which the orders' tables are made by */
+#endif
+  pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void) {
+  pthread_mutex_unlock(&lock);
+}
+
+/* The child has none of the helpers. */
+static void after_fork_in_child(void) {
+  idle = NULL;
+  helper_count = 0;
+  pthread_mutex_unlock(&lock);
 }
 
 static void prepare_for_forks(void) {
-  (void)pthread_atfork(let_go, NULL, NULL);
+  (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+/* When the library is unloaded, or the program ends. */
+__attribute__((destructor)) static void end_helpers(void) {
+  while (idle != NULL) {
+    helper *x = idle;
+    idle = x->next;
+    call(x, ENDED);
+    pthread_join(x->thread, NULL);
+    destroy(x);
+  }
+}
+
+/* ---- sharing --------------------------------------------------------------------------------- */
+
+/* At most so many helpers, as a list. */
+static helper *take_helpers(int most) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, prepare_for_forks);
+  helper *team = NULL;
+  pthread_mutex_lock(&lock);
+  for (int h = 0; h < most; h++) {
+    helper *x = idle;
+    if (x != NULL) {
+      idle = x->next;
+    } else if (helper_count >= most || (x = create()) == NULL) {
+      break;
+    } else {
+      helper_count++;
+    }
+    x->next = team;
+    team = x;
+  }
+  pthread_mutex_unlock(&lock);
+  return team;
+}
+
+/* Waits for a helper that has begun. */
+static void dismiss(helper *x) {
+  int state = ASKED;
+  if (atomic_compare_exchange_strong(&x->state, &state, IDLE)) return;
+  for (int look = 0; atomic_load(&x->state) != IDLE; look++) {
+    if (look < LOOKS)
+      look_again();
+    else
+      sched_yield();
+  }
+}
+
+static void give_back(helper *team) {
+  helper *last = NULL;
+  for (helper *x = team; x != NULL; x = x->next) {
+    dismiss(x);
+    last = x;
+  }
+  if (last == NULL) return;
+  pthread_mutex_lock(&lock);
+  last->next = idle;
+  idle = team;
+  pthread_mutex_unlock(&lock);
+}
+
+void mmci_share(int workers, int64_t pieces, mmci_work_fn work, void *user) {
+  job job = {.work = work, .user = user, .pieces = pieces};
+  helper *team = workers > 1 ? take_helpers(workers - 1) : NULL;
+  int worker = 1;
+  for (helper *x = team; x != NULL; x = x->next) {
+    x->job = &job;
+    x->worker = worker++;
+    call(x, ASKED);
+  }
+  take_pieces(&job, 0);
+  give_back(team);
 }
 
 int mmci_workers_most(void) {
+#ifdef _OPENMP
   return omp_get_max_threads();
+#else
+  long there = sysconf(_SC_NPROCESSORS_ONLN);
+  return there > 1 ? (int)there : 1;
+#endif
 }
 
 int mmci_workers(double serial_s, int64_t pieces) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
   double most = mmci_workers_most();
   if (!(serial_s >= most * least_s)) most = serial_s / least_s;
   if (!((double)pieces >= most)) most = (double)pieces;
-  if (!(most >= 2)) return 1;
-  pthread_once(&once, prepare_for_forks);
-  return (int)most;
+  return most >= 2 ? (int)most : 1;
 }
-#else
-int mmci_workers_most(void) {
-  return 1;
-}
-
-int mmci_workers(double serial_s, int64_t pieces) {
-  (void)serial_s, (void)pieces;
-  return 1;
-}
-#endif

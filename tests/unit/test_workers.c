@@ -1,0 +1,127 @@
+/* test_workers.c: every piece is done once, whoever shares and however many do at the same time, in
+ * a forked child too; pieces may wait for those before them. */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "device/blas/workers.h"
+
+enum { PIECES = 300, WORKERS = 5, CALLERS = 6, CALLS = 200 };
+
+typedef struct work {
+  atomic_int done[PIECES];
+  atomic_int busy[WORKERS]; /* a worker's number is one thread's at a time */
+  atomic_int failures;
+} work;
+
+static void do_piece(void *user, int worker, int64_t piece) {
+  work *w = user;
+  if (worker < 0 || worker >= WORKERS || piece < 0 || piece >= PIECES) {
+    atomic_fetch_add(&w->failures, 1);
+    return;
+  }
+  if (atomic_fetch_add(&w->busy[worker], 1) != 0) atomic_fetch_add(&w->failures, 1);
+  atomic_fetch_add(&w->done[piece], 1);
+  atomic_fetch_sub(&w->busy[worker], 1);
+}
+
+/* Whether `workers` do `pieces` pieces once each, and no others. */
+static bool shares(int workers, int64_t pieces) {
+  work *w = calloc(1, sizeof *w);
+  if (w == NULL) return false;
+  mmci_share(workers, pieces, do_piece, w);
+  bool right = atomic_load(&w->failures) == 0;
+  for (int64_t p = 0; p < PIECES; p++) right = right && atomic_load(&w->done[p]) == (p < pieces);
+  free(w);
+  return right;
+}
+
+static void every_piece_once(void **state) {
+  (void)state;
+  for (int workers = 1; workers <= WORKERS; workers++)
+    for (int64_t pieces = 0; pieces <= PIECES; pieces = 3 * pieces + 1)
+      assert_true(shares(workers, pieces));
+}
+
+static void *call(void *argument) {
+  bool right = true;
+  for (int i = 0; i < CALLS; i++) right = shares(1 + i % WORKERS, PIECES) && right;
+  return right ? argument : NULL;
+}
+
+static void many_callers(void **state) {
+  (void)state;
+  pthread_t callers[CALLERS];
+  for (int i = 0; i < CALLERS; i++)
+    assert_int_equal(pthread_create(&callers[i], NULL, call, state), 0);
+  for (int i = 0; i < CALLERS; i++) {
+    void *right = NULL;
+    assert_int_equal(pthread_join(callers[i], &right), 0);
+    assert_non_null(right);
+  }
+}
+
+/* Whoever does a piece waits until all before it are done, as the phases of a chain do. */
+static void in_turn(void *user, int worker, int64_t piece) {
+  atomic_llong *done = user;
+  (void)worker;
+  while (atomic_load(done) < piece) sched_yield();
+  atomic_fetch_add(done, 1);
+}
+
+static void pieces_wait_for_earlier_ones(void **state) {
+  (void)state;
+  for (int i = 0; i < CALLS; i++) {
+    atomic_llong done = 0;
+    mmci_share(WORKERS, PIECES, in_turn, &done);
+    assert_int_equal(atomic_load(&done), PIECES);
+  }
+}
+
+static void a_child_shares_too(void **state) {
+  (void)state;
+#ifdef __SANITIZE_THREAD__
+  skip(); /* its children cannot start threads */
+#endif
+  assert_true(shares(WORKERS, PIECES));
+  for (int i = 0; i < 20; i++) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(shares(WORKERS, PIECES) && shares(WORKERS, PIECES) ? 0 : 1);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+  }
+  assert_true(shares(WORKERS, PIECES));
+}
+
+static void as_many_as_are_worth_waking(void **state) {
+  (void)state;
+  assert_int_equal(mmci_workers(0, 1000), 1);
+  assert_int_equal(mmci_workers(1, 1), 1);
+  assert_int_equal(mmci_workers(1, 0), 1);
+  assert_true(mmci_workers(1, 2) <= 2);
+  assert_true(mmci_workers(1e9, 1 << 30) >= 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_piece_once),
+      cmocka_unit_test(many_callers),
+      cmocka_unit_test(pieces_wait_for_earlier_ones),
+      cmocka_unit_test(a_child_shares_too),
+      cmocka_unit_test(as_many_as_are_worth_waking),
+  };
+  return cmocka_run_group_tests_name("workers", tests, NULL, NULL);
+}
