@@ -177,11 +177,17 @@ static bool check_chain(const cli_factors *factors, const mmc_matrix *result, ui
   return finite;
 }
 
+/* How many chains have anything to look at; none where results are without elements, however many
+ * they are. */
+static int64_t chains_with_elements(const mmc_chain *chain, const mmc_matrix *result) {
+  return result->rows == 0 || result->cols == 0 ? 0 : mmc_chain_batch(chain);
+}
+
 int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
                          uint64_t seed, cli_residual *out) {
   const mmc_chain *chain = factors->chain;
   const int64_t *dims = mmc_chain_dims(chain);
-  int64_t longest = 1, batch = mmc_chain_batch(chain);
+  int64_t longest = 1, batch = chains_with_elements(chain, result);
   for (int64_t i = 0; i <= factors->n; i++)
     if (dims[i] > longest) longest = dims[i];
   entry *memory = calloc((size_t)longest, 3 * sizeof *memory);
@@ -222,8 +228,8 @@ static bool is_finite(mmc_dtype dtype, const mmc_matrix *matrix) {
 int64_t cli_count_overflows(const cli_factors *factors, const mmc_matrix *result) {
   const mmc_chain *chain = factors->chain;
   mmc_dtype dtype = mmc_chain_dtype(chain);
-  int64_t overflows = 0;
-  for (int64_t b = 0; b < mmc_chain_batch(chain); b++) {
+  int64_t overflows = 0, batch = chains_with_elements(chain, result);
+  for (int64_t b = 0; b < batch; b++) {
     mmc_matrix product = matrix_of(result, dtype, b);
     bool overflow = !is_finite(dtype, &product);
     for (int64_t i = 0; i < factors->n && overflow; i++) {

@@ -233,11 +233,13 @@ static mmc_status copy_on_host(const mmci_run *run, const mmc_matrix *factors,
   return MMC_OK;
 }
 
-/* Checks a batch of 0, of which nothing is done. */
+/* Checks a batch of 0, or of results without elements, of which nothing is done however many they
+ * are. */
 static bool is_nothing(const mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                        mmc_status *status, mmci_error *error) {
-  if (run->plan->chain->batch != 0) return false;
-  *status = mmci_matrices_check(run->plan->chain, factors, out, error);
+  const mmc_chain *chain = run->plan->chain;
+  if (chain->batch != 0 && chain->dims[0] != 0 && chain->dims[chain->n] != 0) return false;
+  *status = mmci_matrices_check(chain, factors, out, error);
   return true;
 }
 
