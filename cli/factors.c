@@ -29,6 +29,9 @@ bool cli_factor_is_file(const char *argument) {
   return after != NULL && (*after == '\0' || *after == ':' || *after == '^');
 }
 
+/* As of a chain's text with ^, see mmc_chain_parse(). */
+enum { FACTORS_MAX = 1 << 17 };
+
 /* Reads op and power off the end. What is no op stays in the name. */
 static int read_spec(cli_call *call, const char *argument, spec *out) {
   size_t length = strlen(argument);
@@ -306,8 +309,9 @@ int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *o
     n += a.specs[i].times;
   }
   cli_factors factors = {0};
-  if (status == CLI_DONE && n > INT32_MAX)
-    status = cli_fail(call, CLI_BAD, "%s: expected at most 2^30 factors in all", arguments[0]);
+  if (status == CLI_DONE && n > FACTORS_MAX)
+    status = cli_fail(call, CLI_BAD, "%s: expected at most %d factors in all, got %" PRId64,
+                      arguments[0], FACTORS_MAX, n);
   if (status == CLI_DONE && !allocate(count, n, &factors, &a))
     status = cli_fail_memory(call, "the list of factors takes", (double)n * sizeof(mmc_matrix));
   if (status == CLI_DONE) status = check_standard_input(call, count, arguments, a.specs);

@@ -168,7 +168,7 @@ typedef struct mmc_matrix {
  * last of which runs fastest: a step along axis d moves strides[d] elements, 0 where the stack is
  * repeated along it, as in NumPy's broadcasting. Sets stride where that says it; else fills
  * addresses, which holds as many as the batch has matrices, and points matrix to it. Returns false
- * when addresses is NULL and needed. */
+ * when addresses is NULL and needed, and for a negative ndim or shape. */
 MMC_API bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64_t *shape,
                               const int64_t *strides, void **addresses);
 
@@ -202,6 +202,7 @@ MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype,
  * repeat: ^ behind a square one says how often that matrix stands there, 64x64^1000, which has one
  * letter; and =numbers at the end say of each factor that is written which, counted from 1, is the
  * first that is the same matrix: f64:8x9x8x9x8=1,2,1,2.
+ * A text with ^ has at most 131072 factors; mmc_chain_create_batch() takes more.
  * Returns: E_ARG with the position and what was expected, E_NOMEM. context may be NULL. */
 MMC_API mmc_status mmc_chain_parse(mmc_context *context, const char *text, mmc_chain **out);
 MMC_API void mmc_chain_destroy(mmc_chain *chain);

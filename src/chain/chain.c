@@ -135,24 +135,25 @@ void mmc_chain_destroy(mmc_chain *chain) {
 }
 
 mmc_dtype mmc_chain_dtype(const mmc_chain *chain) {
-  return chain->dtype;
+  return chain != NULL ? chain->dtype : (mmc_dtype)0;
 }
 int64_t mmc_chain_length(const mmc_chain *chain) {
-  return chain->n;
+  return chain != NULL ? chain->n : 0;
 }
 const int64_t *mmc_chain_dims(const mmc_chain *chain) {
-  return chain->dims;
+  return chain != NULL ? chain->dims : NULL;
 }
 const mmc_op *mmc_chain_ops(const mmc_chain *chain) {
-  return chain->ops;
+  return chain != NULL ? chain->ops : NULL;
 }
 
 int64_t mmc_chain_same(const mmc_chain *chain, int64_t i) {
+  if (chain == NULL || i < 0 || i >= chain->n) return -1;
   return chain->same != NULL ? chain->same[i] : i;
 }
 
 int64_t mmc_chain_batch(const mmc_chain *chain) {
-  return chain->batch;
+  return chain != NULL ? chain->batch : 0;
 }
 
 /* ---- text form ----------------------------------------------------------------------------- */
@@ -180,8 +181,8 @@ static const char *parse_dim(const char *at, int64_t *dim) {
   return at;
 }
 
-/* How many factors a text that begins at the dims has, with their powers; more than there may be
- * stand for all too many. Whether any is the same matrix as another. */
+/* How many factors a text that begins at the dims has, with their powers; more than
+ * MMCI_MAX_FACTORS stand for all too many. Whether any is the same matrix as another. */
 static int64_t count_factors(const char *at, bool *repeats) {
   int64_t n = 0, power;
   *repeats = false;
@@ -189,7 +190,7 @@ static int64_t count_factors(const char *at, bool *repeats) {
     n += *at == 'x';
     if (*at != '^') continue;
     *repeats = true;
-    if (parse_dim(at + 1, &power) != NULL && power > 0)
+    if (n > 0 && parse_dim(at + 1, &power) != NULL && power > 0)
       n = power > MMCI_MAX_FACTORS ? power : n + power - 1;
   }
   *repeats = *repeats || strchr(at, '=') != NULL;
@@ -334,6 +335,12 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
     return end == NULL ? fail_at(text, at, "a dim of 0 to 2^62", error)
                        : fail_at(text, end, "'x' and a second dim, as in 10x30", error);
   }
+  /* A text without ^ is longer than its chain; one with ^ must not ask for memory that it has not
+   * the length for. */
+  if (strchr(at, '^') != NULL && n > MMCI_MAX_FACTORS_OF_POWERS)
+    return mmci_fail(error, MMC_E_ARG,
+                     "chain: expected at most %d factors where ^ repeats some, got %" PRId64,
+                     MMCI_MAX_FACTORS_OF_POWERS, n);
   mmc_status status = check_length(n, error);
   mmc_chain *chain;
   if (status == MMC_OK) status = allocate(dtype, n, repeats, &chain, error);
@@ -347,6 +354,7 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
 }
 
 mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user) {
+  if (chain == NULL || write == NULL) return MMC_E_ARG;
   mmci_text text;
   mmci_text_start(&text, write, user);
   mmci_text_printf(&text, "%s:%" PRId64, mmc_dtype_name(chain->dtype), chain->dims[0]);

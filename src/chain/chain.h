@@ -18,6 +18,8 @@ struct mmc_chain {
 #define MMCI_MAX_DIM ((int64_t)1 << 62)
 #define MMCI_MAX_BATCH ((int64_t)1 << 62)
 enum { MMCI_MAX_FACTORS = (1 << 30) - 1 };
+/* Of a chain whose text has ^: planned within a second and 100 MB. */
+enum { MMCI_MAX_FACTORS_OF_POWERS = 1 << 17 };
 
 mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                              mmc_chain **out, mmci_error *error);
