@@ -30,16 +30,16 @@ void mmc_file_destroy(mmc_file *file) {
 }
 
 mmc_dtype mmc_file_dtype(const mmc_file *file) {
-  return mmci_npy_dtype(file->npy);
+  return file != NULL ? mmci_npy_dtype(file->npy) : (mmc_dtype)0;
 }
 int mmc_file_ndim(const mmc_file *file) {
-  return mmci_npy_ndim(file->npy);
+  return file != NULL ? mmci_npy_ndim(file->npy) : 0;
 }
 const int64_t *mmc_file_shape(const mmc_file *file) {
-  return mmci_npy_shape(file->npy);
+  return file != NULL ? mmci_npy_shape(file->npy) : NULL;
 }
 mmc_matrix mmc_file_matrix(const mmc_file *file) {
-  return mmci_npy_matrix(file->npy);
+  return file != NULL ? mmci_npy_matrix(file->npy) : (mmc_matrix){0};
 }
 
 mmc_status mmc_file_write(mmc_context *context, const char *path, mmc_dtype dtype,

@@ -17,7 +17,8 @@ static mmc_status create(mmc_memory *memory, const char *device, mmci_error *err
                                                &memory->on, error);
   if (status != MMC_OK) return status;
   if (memory->on.ops->alloc == NULL)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' has no memory for matrices", device);
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' has no memory for matrices",
+                     memory->on.name);
   status = memory->on.ops->queue_open(memory->on.device, &memory->queue, error);
   if (status != MMC_OK || memory->size_bytes == 0) return status;
   void *address = NULL;
@@ -50,7 +51,7 @@ void mmc_memory_destroy(mmc_memory *memory) {
 }
 
 void *mmc_memory_address(const mmc_memory *memory) {
-  return memory->address;
+  return memory != NULL ? memory->address : NULL;
 }
 
 /* ---- copies -------------------------------------------------------------------------------- */

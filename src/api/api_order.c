@@ -1,5 +1,6 @@
 /* api_order.c: the ordering problem by itself, on the CPU's solvers or on a device's. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -229,25 +230,25 @@ void mmc_order_destroy(mmc_order *order) {
 }
 
 int64_t mmc_order_length(const mmc_order *order) {
-  return order->tree.n;
+  return order != NULL ? order->tree.n : 0;
 }
 mmc_count mmc_order_multiplications(const mmc_order *order) {
-  return mmci_count(order->multiplications);
+  return mmci_count(order != NULL ? order->multiplications : 0);
 }
 double mmc_order_price(const mmc_order *order) {
-  return order->price;
+  return order != NULL ? order->price : (double)NAN;
 }
 double mmc_order_seconds(const mmc_order *order) {
-  return order->seconds;
+  return order != NULL ? order->seconds : (double)NAN;
 }
 const char *mmc_order_solver(const mmc_order *order) {
-  return order->solver;
+  return order != NULL ? order->solver : "";
 }
 const char *mmc_order_device(const mmc_order *order) {
-  return order->device;
+  return order != NULL ? order->device : "";
 }
 const char *mmc_order_kernel(const mmc_order *order) {
-  return order->kernel;
+  return order != NULL ? order->kernel : "";
 }
 
 mmc_status mmc_order_product(const mmc_order *order, int64_t t, int64_t *first, int64_t *split,

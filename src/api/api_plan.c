@@ -379,19 +379,19 @@ mmc_status mmc_plan_explain(const mmc_plan *plan, mmc_format format, mmc_write_f
 }
 
 mmc_count mmc_plan_multiplications(const mmc_plan *plan) {
-  return mmci_count(plan->plan.multiplications);
+  return mmci_count(plan != NULL ? plan->plan.multiplications : 0);
 }
 
 uint64_t mmc_plan_workspace_bytes(const mmc_plan *plan) {
-  return plan->plan.workspace_bytes;
+  return plan != NULL ? plan->plan.workspace_bytes : 0;
 }
 
 const char *mmc_plan_device(const mmc_plan *plan) {
-  return plan->plan.device;
+  return plan != NULL ? plan->plan.device : "";
 }
 
 int64_t mmc_plan_step_count(const mmc_plan *plan) {
-  return plan->plan.step_count;
+  return plan != NULL ? plan->plan.step_count : 0;
 }
 
 mmc_status mmc_plan_step(const mmc_plan *plan, int64_t index, mmc_step *out) {
@@ -420,7 +420,7 @@ const char *mmc_plan_step_kernel(const mmc_plan *plan, int64_t index) {
 }
 
 double mmc_plan_predicted_seconds(const mmc_plan *plan) {
-  return plan->plan.time != NULL ? plan->plan.time->predicted_s : (double)NAN;
+  return plan != NULL && plan->plan.time != NULL ? plan->plan.time->predicted_s : (double)NAN;
 }
 
 mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out) {
@@ -442,7 +442,7 @@ mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time
 }
 
 double mmc_plan_predicted_joules(const mmc_plan *plan) {
-  return plan->plan.energy != NULL ? plan->plan.energy->joules : (double)NAN;
+  return plan != NULL && plan->plan.energy != NULL ? plan->plan.energy->joules : (double)NAN;
 }
 
 mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_energy *out) {
@@ -462,7 +462,7 @@ mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_en
 }
 
 mmc_count mmc_plan_traffic_words(const mmc_plan *plan) {
-  return mmci_count(plan->plan.traffic != NULL ? plan->plan.traffic->words : 0);
+  return mmci_count(plan != NULL && plan->plan.traffic != NULL ? plan->plan.traffic->words : 0);
 }
 
 mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index, mmc_step_traffic *out) {

@@ -21,6 +21,7 @@ int mmci_ratio_compare(mmci_u128 a, mmci_u128 b, mmci_u128 c, mmci_u128 d) {
 }
 
 char *mmc_count_format(mmc_count count, char text[MMC_COUNT_TEXT_SIZE]) {
+  if (text == NULL) return NULL;
   char digits[MMC_COUNT_TEXT_SIZE];
   int length = 0;
   mmci_u128 value = mmci_count_value(count);

@@ -28,6 +28,10 @@ static bool advance(int ndim, const int64_t *shape, int64_t *index) {
 bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64_t *shape,
                       const int64_t *strides, void **addresses) {
   enum { AXES = 64 };
+  if (matrix == NULL || mmc_dtype_size(dtype) == 0 || ndim < 0) return false;
+  if (ndim > 0 && (shape == NULL || strides == NULL)) return false;
+  for (int d = 0; d < ndim; d++)
+    if (shape[d] < 0) return false;
   matrix->stride = 0;
   matrix->addresses = NULL;
   for (int d = 0; d < ndim; d++)

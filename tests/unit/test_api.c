@@ -173,6 +173,36 @@ static void matrices_may_change_between_calls(void **state) {
   assert_true(f->c[7] == columns[7]);
 }
 
+/* Results without elements are none however many: 2^62 of them take no time. */
+static void empty_results_take_no_time(void **state) {
+  fixture *f = *state;
+  static const char *const texts[] = {"f64:0x3x4@4611686018427387904",
+                                      "f64:2x3x0@4611686018427387904",
+                                      "f64:0x3@4611686018427387904", "f64:0x3x4x0@1000000000000"};
+  for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+    mmc_chain *chain;
+    mmc_plan *plan;
+    mmc_run *run;
+    assert_int_equal(mmc_chain_parse(f->context, texts[t], &chain), MMC_OK);
+    assert_int_equal(mmc_plan_create(f->context, chain, NULL, &plan), MMC_OK);
+    assert_int_equal(mmc_run_create(plan, &run), MMC_OK);
+    int64_t n = mmc_chain_length(chain);
+    const int64_t *dims = mmc_chain_dims(chain);
+    mmc_matrix factors[3], out = {.data = f->c, .rows = dims[0], .cols = dims[n]};
+    for (int64_t i = 0; i < n; i++)
+      factors[i] = (mmc_matrix){.data = f->b, .rows = dims[i], .cols = dims[i + 1]};
+    f->c[0] = 42;
+    assert_int_equal(mmc_execute(run, factors, &out), MMC_OK);
+    assert_int_equal(mmc_enqueue(run, NULL, factors, &out), MMC_OK);
+    assert_true(f->c[0] == 42);
+    factors[0].cols++;
+    assert_int_equal(mmc_execute(run, factors, &out), MMC_E_ARG);
+    mmc_run_destroy(run);
+    mmc_plan_destroy(plan);
+    mmc_chain_destroy(chain);
+  }
+}
+
 static void wrong_options_are_named(void **state) {
   fixture *f = *state;
   mmc_plan *plan;
@@ -348,17 +378,12 @@ static void threads_share_a_plan(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(version_is_the_headers),
-      TEST(destroying_nothing_does_nothing),
-      TEST(wrong_matrices_are_named),
-      TEST(matrices_may_change_between_calls),
-      TEST(wrong_options_are_named),
-      TEST(memory_is_copied),
-      TEST(orders_are_checked),
-      TEST(devices_are_described),
-      TEST(missing_modules_are_explained),
-      TEST(threads_share_a_plan),
-      TEST(wisdom_without_a_store_says_so),
+      TEST(version_is_the_headers),     TEST(destroying_nothing_does_nothing),
+      TEST(wrong_matrices_are_named),   TEST(matrices_may_change_between_calls),
+      TEST(empty_results_take_no_time), TEST(wrong_options_are_named),
+      TEST(memory_is_copied),           TEST(orders_are_checked),
+      TEST(devices_are_described),      TEST(missing_modules_are_explained),
+      TEST(threads_share_a_plan),       TEST(wisdom_without_a_store_says_so),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

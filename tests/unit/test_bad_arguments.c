@@ -1,0 +1,528 @@
+/* test_bad_arguments.c: every function of mmchain.h is called with NULL for each of its pointers
+ * and with numbers that are out of range. It answers E_ARG, or the neutral value that the header
+ * names, and lives. A function of the header without a row here fails the test. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "mmchain.h"
+
+typedef struct fixture {
+  mmc_context *context;
+  mmc_chain *chain; /* f64:2x3x4 */
+  mmc_plan *plan;
+  mmc_run *run;
+  mmc_order *order;
+  mmc_meter *meter;
+  mmc_memory *memory; /* 8 bytes */
+  double data[12];
+  mmc_matrix matrix; /* 2 x 3 */
+} fixture;
+
+enum { BAD = 12345 }; /* in no enumeration */
+
+static int set_up(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  *state = f;
+  const int64_t dims[] = {2, 3, 4};
+  mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
+  options.wisdom_path = "";
+  if (f == NULL || mmc_context_create(&options, &f->context) != MMC_OK ||
+      mmc_chain_parse(f->context, "f64:2x3x4", &f->chain) != MMC_OK ||
+      mmc_plan_create(f->context, f->chain, NULL, &f->plan) != MMC_OK ||
+      mmc_run_create(f->plan, &f->run) != MMC_OK ||
+      mmc_order_create(f->context, 2, dims, NULL, &f->order) != MMC_OK ||
+      mmc_meter_open(f->context, "none", &f->meter) != MMC_OK ||
+      mmc_memory_create(f->context, "ref", 8, &f->memory) != MMC_OK)
+    return 1;
+  f->matrix = (mmc_matrix){.data = f->data, .rows = 2, .cols = 3};
+  return 0;
+}
+
+static int tear_down(void **state) {
+  fixture *f = *state;
+  mmc_memory_destroy(f->memory);
+  mmc_meter_destroy(f->meter);
+  mmc_order_destroy(f->order);
+  mmc_run_destroy(f->run);
+  mmc_plan_destroy(f->plan);
+  mmc_chain_destroy(f->chain);
+  mmc_context_destroy(f->context);
+  free(f);
+  return 0;
+}
+
+static int write_nowhere(void *user, const char *bytes, size_t size) {
+  (void)user, (void)bytes, (void)size;
+  return 0;
+}
+
+static ptrdiff_t read_nothing(void *user, char *bytes, size_t size) {
+  (void)user, (void)bytes, (void)size;
+  return 0;
+}
+
+/* ---- what each function is called with ------------------------------------------------------- */
+
+#define IS_ARG(call) assert_int_equal(call, MMC_E_ARG)
+#define IS_ZERO(call) assert_true((call) == 0)
+#define IS_EMPTY(call) assert_string_equal(call, "")
+#define IS_NAN(call) assert_true(isnan(call))
+
+static void version(fixture *f) {
+  (void)f;
+  assert_non_null(mmc_version());
+}
+
+static void status_string(fixture *f) {
+  (void)f;
+  assert_string_equal(mmc_status_string((mmc_status)BAD), "unknown status");
+  assert_string_equal(mmc_status_string((mmc_status)-1), "unknown status");
+}
+
+static void counts(fixture *f) {
+  (void)f;
+  assert_null(mmc_count_format((mmc_count){1, 2}, NULL));
+  assert_true(mmc_count_to_double((mmc_count){UINT64_MAX, UINT64_MAX}) > 3e38);
+}
+
+static void contexts(fixture *f) {
+  (void)f;
+  mmc_context *context;
+  mmc_context_options options = {.size = BAD};
+  char text[4];
+  IS_ARG(mmc_context_create(NULL, NULL));
+  IS_ARG(mmc_context_create(&options, &context));
+  mmc_context_destroy(NULL);
+  assert_null(mmc_context_message(f->context, NULL, 4));
+  assert_ptr_equal(mmc_context_message(f->context, text, 0), text);
+  IS_EMPTY(mmc_context_message(NULL, text, sizeof text));
+}
+
+static void devices(fixture *f) {
+  mmc_device_info info;
+  IS_ARG(mmc_device_describe(NULL, 0, &info));
+  IS_ARG(mmc_device_describe(f->context, 0, NULL));
+  IS_ARG(mmc_device_describe(f->context, -1, &info));
+  IS_ARG(mmc_device_describe(f->context, BAD, &info));
+}
+
+static void dtypes(fixture *f) {
+  (void)f;
+  assert_null(mmc_dtype_name((mmc_dtype)BAD));
+  assert_null(mmc_dtype_name((mmc_dtype)-1));
+  IS_ZERO(mmc_dtype_size((mmc_dtype)BAD));
+  IS_ZERO(mmc_dtype_size((mmc_dtype)-1));
+}
+
+static void stacks(fixture *f) {
+  mmc_matrix matrix = f->matrix;
+  const int64_t shape[] = {2, 2}, strides[] = {100, 7}, negative[] = {2, -2};
+  void *addresses[4];
+  assert_false(mmc_matrix_stack(NULL, MMC_F64, 2, shape, strides, addresses));
+  assert_false(mmc_matrix_stack(&matrix, (mmc_dtype)BAD, 2, shape, strides, addresses));
+  assert_false(mmc_matrix_stack(&matrix, MMC_F64, -1, shape, strides, addresses));
+  assert_false(mmc_matrix_stack(&matrix, MMC_F64, BAD, NULL, strides, addresses));
+  assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, NULL, strides, addresses));
+  assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, shape, NULL, addresses));
+  assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, shape, strides, NULL));
+  assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, negative, strides, addresses));
+  assert_true(mmc_matrix_stack(&matrix, MMC_F64, 0, NULL, NULL, NULL));
+}
+
+static void chains(fixture *f) {
+  const int64_t dims[] = {2, 3, 4}, wrong[] = {2, -3, 4};
+  const mmc_op ops[] = {MMC_OP_N, (mmc_op)BAD};
+  mmc_chain *chain;
+  mmc_context *c = f->context;
+  IS_ARG(mmc_chain_create(c, MMC_F64, 2, NULL, NULL, &chain));
+  IS_ARG(mmc_chain_create(c, MMC_F64, 2, dims, NULL, NULL));
+  IS_ARG(mmc_chain_create(NULL, MMC_F64, 0, dims, NULL, &chain));
+  IS_ARG(mmc_chain_create(c, MMC_F64, -1, dims, NULL, &chain));
+  IS_ARG(mmc_chain_create(c, MMC_F64, INT64_MAX, dims, NULL, &chain));
+  IS_ARG(mmc_chain_create(c, (mmc_dtype)BAD, 2, dims, NULL, &chain));
+  IS_ARG(mmc_chain_create(c, MMC_F64, 2, wrong, NULL, &chain));
+  IS_ARG(mmc_chain_create(c, MMC_F64, 2, dims, ops, &chain));
+  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+  IS_ARG(mmc_chain_create_batch(c, MMC_F64, 2, NULL, NULL, &options, &chain));
+  IS_ARG(mmc_chain_create_batch(c, MMC_F64, 2, dims, NULL, &options, NULL));
+  options.batch = -1;
+  IS_ARG(mmc_chain_create_batch(c, MMC_F64, 2, dims, NULL, &options, &chain));
+  options.batch = 1;
+  const int64_t beyond[] = {0, BAD}, negative[] = {-1, 0};
+  options.same = beyond;
+  IS_ARG(mmc_chain_create_batch(c, MMC_F64, 2, dims, NULL, &options, &chain));
+  options.same = negative;
+  IS_ARG(mmc_chain_create_batch(c, MMC_F64, 2, dims, NULL, &options, &chain));
+  options.size = 1;
+  IS_ARG(mmc_chain_create_batch(c, MMC_F64, 2, dims, NULL, &options, &chain));
+  IS_ARG(mmc_chain_parse(c, NULL, &chain));
+  IS_ARG(mmc_chain_parse(c, "2x3", NULL));
+  IS_ARG(mmc_chain_parse(NULL, "", &chain));
+}
+
+static void chain_values(fixture *f) {
+  mmc_chain_destroy(NULL);
+  IS_ZERO(mmc_chain_dtype(NULL));
+  IS_ZERO(mmc_chain_length(NULL));
+  assert_null(mmc_chain_dims(NULL));
+  assert_null(mmc_chain_ops(NULL));
+  IS_ZERO(mmc_chain_batch(NULL));
+  assert_int_equal(mmc_chain_same(NULL, 0), -1);
+  assert_int_equal(mmc_chain_same(f->chain, -1), -1);
+  assert_int_equal(mmc_chain_same(f->chain, 2), -1);
+  assert_int_equal(mmc_chain_same(f->chain, 99999), -1);
+  IS_ARG(mmc_chain_write(NULL, write_nowhere, NULL));
+  IS_ARG(mmc_chain_write(f->chain, NULL, NULL));
+}
+
+static void plans(fixture *f) {
+  mmc_plan *plan;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  IS_ARG(mmc_plan_create(NULL, f->chain, NULL, &plan));
+  IS_ARG(mmc_plan_create(f->context, NULL, NULL, &plan));
+  IS_ARG(mmc_plan_create(f->context, f->chain, NULL, NULL));
+  options.location = (mmc_location)BAD;
+  IS_ARG(mmc_plan_create(f->context, f->chain, &options, &plan));
+  options = (mmc_plan_options)MMC_PLAN_OPTIONS_INIT;
+  options.on_chip_words = -1;
+  options.objective = "traffic";
+  IS_ARG(mmc_plan_create(f->context, f->chain, &options, &plan));
+  options = (mmc_plan_options)MMC_PLAN_OPTIONS_INIT;
+  options.max_slowdown = NAN;
+  options.objective = "energy";
+  IS_ARG(mmc_plan_create(f->context, f->chain, &options, &plan));
+  options.size = 0;
+  IS_ARG(mmc_plan_create(f->context, f->chain, &options, &plan));
+  mmc_plan_destroy(NULL);
+  IS_ARG(mmc_plan_explain(NULL, MMC_TEXT, write_nowhere, NULL));
+  IS_ARG(mmc_plan_explain(f->plan, MMC_TEXT, NULL, NULL));
+  IS_ARG(mmc_plan_explain(f->plan, (mmc_format)BAD, write_nowhere, NULL));
+}
+
+static void plan_values(fixture *f) {
+  IS_ZERO(mmc_plan_multiplications(NULL).lo);
+  IS_ZERO(mmc_plan_workspace_bytes(NULL));
+  IS_EMPTY(mmc_plan_device(NULL));
+  IS_ZERO(mmc_plan_step_count(NULL));
+  IS_ZERO(mmc_plan_traffic_words(NULL).lo);
+  IS_NAN(mmc_plan_predicted_seconds(NULL));
+  IS_NAN(mmc_plan_predicted_joules(NULL));
+  const int64_t wrong[] = {-1, 1, INT64_MAX, INT64_MIN};
+  mmc_step step;
+  mmc_step_traffic traffic;
+  mmc_step_time time;
+  mmc_step_energy energy;
+  for (int w = 0; w < 4; w++) {
+    IS_ARG(mmc_plan_step(f->plan, wrong[w], &step));
+    IS_EMPTY(mmc_plan_step_kernel(f->plan, wrong[w]));
+    IS_ARG(mmc_plan_step_traffic(f->plan, wrong[w], &traffic));
+    IS_ARG(mmc_plan_step_time(f->plan, wrong[w], &time));
+    IS_ARG(mmc_plan_step_energy(f->plan, wrong[w], &energy));
+  }
+  IS_ARG(mmc_plan_step(NULL, 0, &step));
+  IS_ARG(mmc_plan_step(f->plan, 0, NULL));
+  IS_EMPTY(mmc_plan_step_kernel(NULL, 0));
+  IS_ARG(mmc_plan_step_traffic(NULL, 0, &traffic));
+  IS_ARG(mmc_plan_step_traffic(f->plan, 0, NULL));
+  IS_ARG(mmc_plan_step_time(NULL, 0, &time));
+  IS_ARG(mmc_plan_step_time(f->plan, 0, NULL));
+  IS_ARG(mmc_plan_step_energy(NULL, 0, &energy));
+  IS_ARG(mmc_plan_step_energy(f->plan, 0, NULL));
+}
+
+static void runs(fixture *f) {
+  mmc_run *run;
+  double b[12] = {0}, c[8];
+  mmc_matrix factors[] = {f->matrix, {.data = b, .rows = 3, .cols = 4}};
+  mmc_matrix out = {.data = c, .rows = 2, .cols = 4}, bad = out;
+  IS_ARG(mmc_run_create(NULL, &run));
+  IS_ARG(mmc_run_create(f->plan, NULL));
+  mmc_run_destroy(NULL);
+  IS_ARG(mmc_execute(NULL, factors, &out));
+  IS_ARG(mmc_execute(f->run, NULL, &out));
+  IS_ARG(mmc_execute(f->run, factors, NULL));
+  IS_ARG(mmc_enqueue(NULL, NULL, factors, &out));
+  IS_ARG(mmc_enqueue(f->run, NULL, NULL, &out));
+  IS_ARG(mmc_enqueue(f->run, NULL, factors, NULL));
+  bad.ld = -1;
+  IS_ARG(mmc_execute(f->run, factors, &bad));
+  bad = out;
+  bad.rows = INT64_MIN;
+  IS_ARG(mmc_execute(f->run, factors, &bad));
+  bad = out;
+  bad.location = (mmc_location)BAD;
+  IS_ARG(mmc_execute(f->run, factors, &bad));
+  bad = out;
+  bad.layout = (mmc_layout)-1;
+  IS_ARG(mmc_execute(f->run, factors, &bad));
+  IS_ARG(mmc_wait(NULL));
+}
+
+static void memories(fixture *f) {
+  mmc_memory *memory;
+  char bytes[16] = {0};
+  IS_ARG(mmc_memory_create(NULL, "ref", 8, &memory));
+  IS_ARG(mmc_memory_create(f->context, "ref", 8, NULL));
+  IS_ARG(mmc_memory_create(f->context, "abacus", 8, &memory));
+  assert_int_equal(mmc_memory_create(f->context, "ref", SIZE_MAX, &memory), MMC_E_NOMEM);
+  mmc_memory_destroy(NULL);
+  assert_null(mmc_memory_address(NULL));
+  IS_ARG(mmc_memory_write(NULL, 0, bytes, 8));
+  IS_ARG(mmc_memory_write(f->memory, 0, NULL, 8));
+  IS_ARG(mmc_memory_write(f->memory, SIZE_MAX, bytes, 8));
+  IS_ARG(mmc_memory_write(f->memory, 1, bytes, SIZE_MAX));
+  IS_ARG(mmc_memory_read(NULL, 0, bytes, 8));
+  IS_ARG(mmc_memory_read(f->memory, 0, NULL, 8));
+  IS_ARG(mmc_memory_read(f->memory, 8, bytes, 1));
+}
+
+static void orders(fixture *f) {
+  const int64_t dims[] = {2, 3, 4}, wrong[] = {2, INT64_MIN, 4};
+  mmc_order *order;
+  mmc_order_options options = MMC_ORDER_OPTIONS_INIT;
+  IS_ARG(mmc_order_create(NULL, 2, dims, NULL, &order));
+  IS_ARG(mmc_order_create(f->context, 2, NULL, NULL, &order));
+  IS_ARG(mmc_order_create(f->context, 2, dims, NULL, NULL));
+  IS_ARG(mmc_order_create(f->context, 2, wrong, NULL, &order));
+  IS_ARG(mmc_order_create(f->context, INT64_MIN, dims, NULL, &order));
+  IS_ARG(mmc_order_create(f->context, (int64_t)1 << 40, dims, NULL, &order));
+  options.threads = -1;
+  IS_ARG(mmc_order_create(f->context, 2, dims, &options, &order));
+  options.size = BAD;
+  IS_ARG(mmc_order_create(f->context, 2, dims, &options, &order));
+  mmc_order_destroy(NULL);
+}
+
+static void order_values(fixture *f) {
+  int64_t a, b, c;
+  mmc_count m;
+  IS_ZERO(mmc_order_length(NULL));
+  IS_ZERO(mmc_order_multiplications(NULL).lo);
+  IS_NAN(mmc_order_price(NULL));
+  IS_NAN(mmc_order_seconds(NULL));
+  IS_EMPTY(mmc_order_solver(NULL));
+  IS_EMPTY(mmc_order_device(NULL));
+  IS_EMPTY(mmc_order_kernel(NULL));
+  IS_ARG(mmc_order_product(NULL, 0, &a, &b, &c));
+  IS_ARG(mmc_order_product(f->order, 0, NULL, &b, &c));
+  IS_ARG(mmc_order_product(f->order, 0, &a, NULL, &c));
+  IS_ARG(mmc_order_product(f->order, 0, &a, &b, NULL));
+  IS_ARG(mmc_order_product(f->order, -1, &a, &b, &c));
+  IS_ARG(mmc_order_product(f->order, 1, &a, &b, &c));
+  IS_ARG(mmc_order_entry(NULL, 1, 2, &m, &a));
+  IS_ARG(mmc_order_entry(f->order, 1, 2, NULL, &a));
+  IS_ARG(mmc_order_entry(f->order, 1, 2, &m, NULL));
+  assert_int_equal(mmc_order_entry(f->order, -1, INT64_MAX, &m, &a), MMC_E_UNSUPPORTED);
+  IS_ARG(mmc_order_write(NULL, MMC_ORDER_TEXT, write_nowhere, NULL));
+  IS_ARG(mmc_order_write(f->order, MMC_ORDER_TEXT, NULL, NULL));
+  IS_ARG(mmc_order_write(f->order, (mmc_order_format)BAD, write_nowhere, NULL));
+}
+
+static void meters(fixture *f) {
+  mmc_meter_info info;
+  mmc_meter *meter;
+  mmc_energy energy;
+  mmc_energy_options options = MMC_ENERGY_OPTIONS_INIT;
+  IS_ARG(mmc_meter_describe(NULL, 0, &info));
+  IS_ARG(mmc_meter_describe(f->context, 0, NULL));
+  IS_ARG(mmc_meter_describe(f->context, -1, &info));
+  IS_ARG(mmc_meter_describe(f->context, BAD, &info));
+  IS_ARG(mmc_meter_open(NULL, "none", &meter));
+  IS_ARG(mmc_meter_open(f->context, NULL, &meter));
+  IS_ARG(mmc_meter_open(f->context, "none", NULL));
+  IS_ARG(mmc_meter_open(f->context, "abacus", &meter));
+  mmc_meter_destroy(NULL);
+  IS_ARG(mmc_meter_measure(NULL, &options, &energy));
+  IS_ARG(mmc_meter_measure(f->meter, NULL, &energy));
+  IS_ARG(mmc_meter_measure(f->meter, &options, NULL));
+  options.min_s = NAN;
+  IS_ARG(mmc_meter_measure(f->meter, &options, &energy));
+  options.size = BAD;
+  IS_ARG(mmc_meter_measure(f->meter, &options, &energy));
+}
+
+static void wisdom(fixture *f) {
+  mmc_wisdom_info info;
+  mmc_wisdom_filter filter = {.size = BAD};
+  char text[4];
+  IS_ARG(mmc_wisdom_describe(NULL, &info));
+  IS_ARG(mmc_wisdom_describe(f->context, NULL));
+  assert_null(mmc_wisdom_notice(f->context, NULL, 4));
+  assert_ptr_equal(mmc_wisdom_notice(f->context, text, 0), text);
+  IS_EMPTY(mmc_wisdom_notice(NULL, text, sizeof text));
+  IS_ARG(mmc_wisdom_write(NULL, MMC_TEXT, write_nowhere, NULL));
+  IS_ARG(mmc_wisdom_write(f->context, MMC_TEXT, NULL, NULL));
+  IS_ARG(mmc_wisdom_write(f->context, (mmc_format)BAD, write_nowhere, NULL));
+  IS_ARG(mmc_wisdom_export(NULL, write_nowhere, NULL));
+  IS_ARG(mmc_wisdom_export(f->context, NULL, NULL));
+  IS_ARG(mmc_wisdom_import(NULL, read_nothing, NULL));
+  IS_ARG(mmc_wisdom_import(f->context, NULL, NULL));
+  IS_ARG(mmc_wisdom_forget(NULL, NULL, NULL));
+  IS_ARG(mmc_wisdom_forget(f->context, &filter, NULL));
+}
+
+static void tuning(fixture *f) {
+  mmc_tune_options options = MMC_TUNE_OPTIONS_INIT;
+  mmc_tune_report report;
+  IS_ARG(mmc_tune(NULL, &options, &report));
+  IS_ARG(mmc_tune(f->context, NULL, &report));
+  options.chain_count = 1;
+  IS_ARG(mmc_tune(f->context, &options, &report));
+  options = (mmc_tune_options)MMC_TUNE_OPTIONS_INIT;
+  options.chain_count = -1;
+  IS_ARG(mmc_tune(f->context, &options, &report));
+  options = (mmc_tune_options)MMC_TUNE_OPTIONS_INIT;
+  options.product_count = 1;
+  IS_ARG(mmc_tune(f->context, &options, &report));
+  options = (mmc_tune_options)MMC_TUNE_OPTIONS_INIT;
+  options.range = -1;
+  IS_ARG(mmc_tune(f->context, &options, &report));
+  options.size = BAD;
+  IS_ARG(mmc_tune(f->context, &options, &report));
+}
+
+static void kernels(fixture *f) {
+  mmc_tune_product product = {.dtype = MMC_F64, .m = 2, .k = 3, .n = 4}, bad = product;
+  mmc_kernel_info info;
+  IS_ARG(mmc_kernel_describe(NULL, "ref", NULL, &product, 0, &info));
+  IS_ARG(mmc_kernel_describe(f->context, "ref", NULL, NULL, 0, &info));
+  IS_ARG(mmc_kernel_describe(f->context, "ref", NULL, &product, 0, NULL));
+  IS_ARG(mmc_kernel_describe(f->context, "ref", NULL, &product, -1, &info));
+  IS_ARG(mmc_kernel_describe(f->context, "ref", NULL, &product, BAD, &info));
+  IS_ARG(mmc_kernel_describe(f->context, "abacus", NULL, &product, 0, &info));
+  IS_ARG(mmc_kernel_describe(f->context, "ref", "exact", &product, 0, &info));
+  bad.k = INT64_MIN;
+  IS_ARG(mmc_kernel_describe(f->context, "ref", NULL, &bad, 0, &info));
+  bad = product;
+  bad.op_a = (mmc_op)BAD;
+  IS_ARG(mmc_kernel_describe(f->context, "ref", NULL, &bad, 0, &info));
+}
+
+static void files(fixture *f) {
+  mmc_file *file;
+  IS_ARG(mmc_file_open(f->context, NULL, &file));
+  IS_ARG(mmc_file_open(f->context, "/dev/null", NULL));
+  mmc_file_destroy(NULL);
+  IS_ZERO(mmc_file_dtype(NULL));
+  IS_ZERO(mmc_file_ndim(NULL));
+  assert_null(mmc_file_shape(NULL));
+  mmc_matrix none = mmc_file_matrix(NULL);
+  assert_true(none.data == NULL && none.rows == 0 && none.cols == 0);
+}
+
+static void file_output(fixture *f) {
+  mmc_context *c = f->context;
+  const mmc_matrix *m = &f->matrix;
+  const int64_t shape[] = {1, 2, 3}, wrong[] = {-1, 2, -3};
+  IS_ARG(mmc_file_write(c, NULL, MMC_F64, m, 2));
+  IS_ARG(mmc_file_write(c, "/dev/null", MMC_F64, NULL, 2));
+  IS_ARG(mmc_file_write(c, "/dev/null", (mmc_dtype)BAD, m, 2));
+  IS_ARG(mmc_file_write(c, "/dev/null", MMC_F64, m, -1));
+  IS_ARG(mmc_file_write(NULL, "/dev/null", MMC_F64, m, 3));
+  IS_ARG(mmc_file_stream(c, MMC_F64, NULL, 2, write_nowhere, NULL));
+  IS_ARG(mmc_file_stream(c, MMC_F64, m, 2, NULL, NULL));
+  IS_ARG(mmc_file_stream(c, MMC_F64, m, 1, write_nowhere, NULL));
+  IS_ARG(mmc_file_write_stack(c, NULL, MMC_F64, m, 1, 3, shape));
+  IS_ARG(mmc_file_write_stack(c, "/dev/null", MMC_F64, NULL, 1, 3, shape));
+  IS_ARG(mmc_file_write_stack(c, "/dev/null", MMC_F64, m, 1, 3, NULL));
+  IS_ARG(mmc_file_write_stack(c, "/dev/null", MMC_F64, m, -1, 3, shape));
+  IS_ARG(mmc_file_write_stack(c, "/dev/null", MMC_F64, m, 1, 65, shape));
+  IS_ARG(mmc_file_write_stack(c, "/dev/null", MMC_F64, m, 1, 3, wrong));
+  IS_ARG(mmc_file_stream_stack(c, MMC_F64, NULL, 1, 3, shape, write_nowhere, NULL));
+  IS_ARG(mmc_file_stream_stack(c, MMC_F64, m, 1, 3, NULL, write_nowhere, NULL));
+  IS_ARG(mmc_file_stream_stack(c, MMC_F64, m, 1, 3, shape, NULL, NULL));
+  IS_ARG(mmc_file_stream_stack(c, MMC_F64, m, INT64_MAX, 3, shape, write_nowhere, NULL));
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static const struct {
+  void (*test)(fixture *f);
+  const char *functions; /* what it calls, each between spaces */
+} rows[] = {
+    {version, " mmc_version "},
+    {status_string, " mmc_status_string "},
+    {counts, " mmc_count_format mmc_count_to_double "},
+    {contexts, " mmc_context_create mmc_context_destroy mmc_context_message "},
+    {devices, " mmc_device_describe "},
+    {dtypes, " mmc_dtype_name mmc_dtype_size "},
+    {stacks, " mmc_matrix_stack "},
+    {chains, " mmc_chain_create mmc_chain_create_batch mmc_chain_parse "},
+    {chain_values,
+     " mmc_chain_destroy mmc_chain_dtype mmc_chain_length mmc_chain_dims "
+     "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_write "},
+    {plans, " mmc_plan_create mmc_plan_destroy mmc_plan_explain "},
+    {plan_values,
+     " mmc_plan_multiplications mmc_plan_workspace_bytes mmc_plan_device "
+     "mmc_plan_step_count mmc_plan_step mmc_plan_step_kernel mmc_plan_traffic_words "
+     "mmc_plan_step_traffic mmc_plan_predicted_seconds mmc_plan_step_time "
+     "mmc_plan_predicted_joules mmc_plan_step_energy "},
+    {runs, " mmc_run_create mmc_run_destroy mmc_execute mmc_enqueue mmc_wait "},
+    {memories,
+     " mmc_memory_create mmc_memory_destroy mmc_memory_address mmc_memory_write "
+     "mmc_memory_read "},
+    {orders, " mmc_order_create mmc_order_destroy "},
+    {order_values,
+     " mmc_order_length mmc_order_multiplications mmc_order_price mmc_order_seconds "
+     "mmc_order_solver mmc_order_device mmc_order_kernel mmc_order_product "
+     "mmc_order_entry mmc_order_write "},
+    {meters, " mmc_meter_describe mmc_meter_open mmc_meter_destroy mmc_meter_measure "},
+    {wisdom,
+     " mmc_wisdom_describe mmc_wisdom_notice mmc_wisdom_write mmc_wisdom_export "
+     "mmc_wisdom_import mmc_wisdom_forget "},
+    {tuning, " mmc_tune "},
+    {kernels, " mmc_kernel_describe "},
+    {files,
+     " mmc_file_open mmc_file_destroy mmc_file_dtype mmc_file_ndim mmc_file_shape "
+     "mmc_file_matrix "},
+    {file_output, " mmc_file_write mmc_file_stream mmc_file_write_stack mmc_file_stream_stack "},
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static void bad_arguments_are_answered(void **state) {
+  for (int r = 0; r < ROWS; r++) rows[r].test(*state);
+}
+
+static bool has_row(const char *function) {
+  char between[300];
+  snprintf(between, sizeof between, " %s ", function);
+  bool found = false;
+  for (int r = 0; r < ROWS; r++) found = found || strstr(rows[r].functions, between) != NULL;
+  return found;
+}
+
+/* A declaration of the header begins with MMC_API and has its name before the first parenthesis. */
+static void every_function_has_a_row(void **state) {
+  (void)state;
+  FILE *header = fopen(MMC_HEADER, "r");
+  assert_non_null(header);
+  char line[256];
+  int functions = 0;
+  while (fgets(line, sizeof line, header) != NULL) {
+    char *end = strchr(line, '(');
+    if (strncmp(line, "MMC_API ", 8) != 0 || end == NULL) continue;
+    *end = '\0';
+    while (end > line && end[-1] != ' ' && end[-1] != '*') end--;
+    if (!has_row(end)) fail_msg("%s has no row here", end);
+    functions++;
+  }
+  fclose(header);
+  assert_true(functions > 70);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(bad_arguments_are_answered, set_up, tear_down),
+      cmocka_unit_test(every_function_has_a_row),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
