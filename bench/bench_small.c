@@ -1,8 +1,9 @@
 /* bench_small.c: chains of small factors on a CUDA device against cuBLAS, one JSON line each.
  *
- *     bench_small MODULE [chains | joules]
+ *     bench_small MODULE [chains | kernels | joules]
  *
- * MODULE is mmchain-cuda.so; chains: single chains, no batches. Everything lies on the device,
+ * MODULE is mmchain-cuda.so; chains: single chains, no batches; kernels: short single chains by the
+ * device's choice of kernel and by the general one in turns. Everything lies on the device,
  * normal random f32; sets of operands take turns where the L2 would hold them. median_us is of runs
  * of many launches in a row between two events; replayed_us of a graph that holds one launch. The
  * peer is cublasSgemmStridedBatched for one product after the other, in the same order, and in a
@@ -218,6 +219,19 @@ static int32_t add(setting *s, int32_t left, int32_t right) {
   return s->n + s->count++;
 }
 
+/* Of s with its forms, by the kernel that variant names; 0 is the device's choice. */
+static mmci_device_chain chain_of(const setting *s, int variant) {
+  return (mmci_device_chain){.dtype = MMC_F32,
+                             .batch = s->batch,
+                             .n = s->n,
+                             .count = s->count,
+                             .forms = s->forms,
+                             .products = s->products,
+                             .ldc = s->dims[s->n],
+                             .c_stride = s->dims[0] * s->dims[s->n],
+                             .variant = variant};
+}
+
 static double bytes_of(const setting *s) {
   double words = (double)(s->dims[0] * s->dims[s->n]);
   for (int i = 0; i < s->n; i++) words += (double)(s->dims[i] * s->dims[i + 1]);
@@ -261,14 +275,7 @@ static void fill(setting *s) {
   }
   for (int i = 0; i < s->n; i++)
     s->forms[i] = (mmci_form){.ld = s->cols[i], .stride = s->rows[i] * s->cols[i]};
-  const mmci_device_chain chain = {.dtype = MMC_F32,
-                                   .batch = s->batch,
-                                   .n = s->n,
-                                   .count = s->count,
-                                   .forms = s->forms,
-                                   .products = s->products,
-                                   .ldc = s->dims[s->n],
-                                   .c_stride = s->dims[0] * s->dims[s->n]};
+  const mmci_device_chain chain = chain_of(s, 0);
   printf("\"kernel\": \"%s\", ", ops->chain_name(device, &chain));
   check(ops->chain_prepare(device, &chain, &s->kernel, &error), &error);
 }
@@ -351,6 +358,43 @@ static void measure(setting *s, const char *name, bool joules) {
   if (!(off < 1e-4)) stop(name, "another result than cuBLAS's");
 }
 
+/* Times of the device's choice of kernel and of the general kernel, in turns: of one launch in a
+ * row of many, and of a graph that holds one. */
+static void compare(setting *s, const char *name) {
+  enum { TURNS = 7, GENERAL = 1 };
+  mmci_error error = {MMC_OK, ""};
+  double seconds[4][TURNS];
+  printf("{\"bench\": \"kernels\", \"chain\": \"%s\", \"dtype\": \"f32\", ", name);
+  fill(s);
+  const mmci_device_chain chain = chain_of(s, GENERAL);
+  mmci_chain_kernel *const chosen = s->kernel;
+  mmci_chain_kernel *general;
+  check(ops->chain_prepare(device, &chain, &general, &error), &error);
+  for (int t = 0; t < TURNS; t++)
+    for (int which = 0; which < 2; which++) {
+      s->kernel = which == 0 ? chosen : general;
+      seconds[which][t] = time_of(ours, s);
+      seconds[2 + which][t] = replayed(ours, s);
+    }
+  s->kernel = general;
+  const double off = difference(s);
+  s->kernel = chosen;
+  for (int which = 0; which < 4; which++) qsort(seconds[which], TURNS, sizeof(double), ascending);
+  static const char *const FIELDS[] = {"us", "general_us", "replayed_us", "general_replayed_us"};
+  for (int which = 0; which < 4; which++)
+    printf("\"%s\": [%.3f, %.3f, %.3f], ", FIELDS[which], seconds[which][0] * 1e6,
+           seconds[which][TURNS / 2] * 1e6, seconds[which][TURNS - 1] * 1e6);
+  printf(
+      "\"general_to_chosen\": %.3f, \"general_to_chosen_replayed\": %.3f, \"difference\": "
+      "%.2g}\n",
+      seconds[1][TURNS / 2] / seconds[0][TURNS / 2], seconds[3][TURNS / 2] / seconds[2][TURNS / 2],
+      off);
+  fflush(stdout);
+  ops->chain_release(general);
+  empty(s);
+  if (!(off < 1e-4)) stop(name, "another result than cuBLAS's");
+}
+
 /* The products of operands first to last from left to right. */
 static setting *begin_chain(int n, int64_t batch, const int64_t *dims, int64_t all) {
   setting *s = calloc(1, sizeof *s);
@@ -403,20 +447,49 @@ static void batch(int64_t side, int64_t count, bool joules) {
   free(s);
 }
 
+static const int64_t CLRS[] = {30, 35, 15, 5, 10, 20, 25};
+
+static void order_clrs(setting *s) {
+  const int32_t bc = add(s, 1, 2), abc = add(s, 0, bc), de = add(s, 3, 4);
+  add(s, abc, add(s, de, 5));
+}
+
 static void alone(void) {
-  static const int64_t SHORT[] = {10, 30, 5, 60}, CLRS[] = {30, 35, 15, 5, 10, 20, 25};
+  static const int64_t SHORT[] = {10, 30, 5, 60};
   setting *s = begin_chain(3, 1, SHORT, 0);
   left_to_right(s);
   measure(s, "10x30x5x60", false);
   free(s);
   s = begin_chain(6, 1, CLRS, 0);
-  const int32_t bc = add(s, 1, 2), abc = add(s, 0, bc), de = add(s, 3, 4);
-  add(s, abc, add(s, de, 5));
+  order_clrs(s);
   measure(s, "30x35x15x5x10x20x25", false);
   free(s);
   s = begin_chain(8, 1, NULL, 64);
   left_to_right(s);
   measure(s, "eight of 64x64", false);
+  free(s);
+}
+
+/* Short chains of random sizes, from left to right, and one in the order of CLRS. */
+static void kernels(void) {
+  uint64_t state = 20;
+  for (int c = 0; c < 12; c++) {
+    int64_t dims[8];
+    char name[64] = "";
+    const int n = 2 + c % 6;
+    for (int i = 0; i <= n; i++) {
+      dims[i] = 4 + (int64_t)(fabs(normal(&state)) * 24);
+      snprintf(name + strlen(name), sizeof name - strlen(name), i == 0 ? "%lld" : "x%lld",
+               (long long)dims[i]);
+    }
+    setting *s = begin_chain(n, 1, dims, 0);
+    left_to_right(s);
+    compare(s, name);
+    free(s);
+  }
+  setting *s = begin_chain(6, 1, CLRS, 0);
+  order_clrs(s);
+  compare(s, "30x35x15x5x10x20x25 in its best order");
   free(s);
 }
 
@@ -446,7 +519,7 @@ static void long_chain(int64_t side, const char *name, const int *counts) {
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    fprintf(stderr, "usage: bench_small MODULE [chains | joules]\n");
+    fprintf(stderr, "usage: bench_small MODULE [chains | kernels | joules]\n");
     return 2;
   }
   open_all(argv[1]);
@@ -454,6 +527,10 @@ int main(int argc, char **argv) {
   if (argc > 2 && strcmp(argv[2], "joules") == 0) {
     open_nvml();
     batch(32, 10000, true);
+    return 0;
+  }
+  if (argc > 2 && strcmp(argv[2], "kernels") == 0) {
+    kernels();
     return 0;
   }
   /* What a plan for time takes on 132 multiprocessors, and others. */
