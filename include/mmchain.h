@@ -268,9 +268,9 @@ typedef struct mmc_plan_options {
    * 1, 0: no bound. */
   double max_slowdown;
   /* To measure kernels, with objectives "flops" and "traffic": every product by the device's first
-   * way whose kernel's name begins so, "tee" or "cublaslt 2" (see mmc_kernel_describe()), by a call
-   * of its own; "": by the device's own choice. Where a product has no such way, pairs of products
-   * as one call, wherever the device takes them by a kernel of that name, whatever that is
+   * way whose kernel's name begins so, "large_tile" or "cublaslt 2" (see mmc_kernel_describe()), by
+   * a call of its own; "": by the device's own choice. Where a product has no such way, pairs of
+   * products as one call, wherever the device takes them by a kernel of that name, whatever that is
    * predicted to take. NULL: as the objective says. */
   const char *kernel;
 } mmc_plan_options;

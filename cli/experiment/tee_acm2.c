@@ -41,7 +41,7 @@ static const struct {
 static const struct {
   const char *name, *kernel, *precision;
 } families[] = {
-    {"plain", "", "native"}, {"tee", "tee", "native"}, {"faithful", "faithful", "faithful"}};
+    {"plain", "", "native"}, {"tee", "large_tile", "native"}, {"faithful", "emulated", "faithful"}};
 
 /* Products around a narrow intermediate; the wide side is divided on other devices than GPUs. */
 static const struct {
@@ -92,7 +92,7 @@ static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, 
         mmc_kernel_describe(x->call->context, x->device, "native", &product, index, &info);
     if (status == MMC_E_ARG) break; /* past the last */
     if (status != MMC_OK) return cli_fail_status(x->call, status, "") == CLI_DONE;
-    bool is_tee = strncmp(info.name, "tee", 3) == 0;
+    bool is_tee = strncmp(info.name, "large_tile", 10) == 0;
     if ((index > 0 && !is_tee) || !info.available) continue;
     if (!cli_experiment_wants(options->kernel, info.name)) continue;
     cli_trial *t = add(x, "tiles", OP_COUNT, info.name, (int64_t[]){n, n, n}, 3);
@@ -105,7 +105,7 @@ static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, 
   if (found > 0 || !cli_experiment_wants(options->kernel, "tee")) return true;
   cli_trial *t = add(x, "tiles", OP_COUNT, "tee", (int64_t[]){n, n, n}, 3);
   if (t == NULL) return false;
-  t->kernel = "tee"; /* planning it tells why there is none */
+  t->kernel = "large_tile"; /* planning it tells why there is none */
   snprintf(t->name, sizeof t->name, "n=%" PRId64, n);
   return true;
 }

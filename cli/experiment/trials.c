@@ -169,7 +169,7 @@ static void read_plan(const cli_laboratory *x, cli_trial *t) {
       t->pairs++;
   if (!t->tells_kernel || mmc_plan_step(t->plan, 0, &step) != MMC_OK) return;
   const char *tile = t->kernel_name + strcspn(t->kernel_name, " ");
-  if (strncmp(t->kernel_name, "tee ", 4) == 0 &&
+  if (strncmp(t->kernel_name, "large_tile ", 11) == 0 &&
       sscanf(tile, " %" SCNd64 "x%" SCNd64, &t->tile[0], &t->tile[1]) == 2)
     t->words = (double)step.m * (double)step.k * (double)step.n *
                (1 / (double)t->tile[0] + 1 / (double)t->tile[1]);

@@ -79,8 +79,8 @@ static mmc_status prepare(scene *s, mmci_error *error) {
     STEP(s->ops->prepare(s->device, &gemm, &s->kernels[1], error));
   }
   /* By large tiles it copies A and adds shares of a tile. */
-  STEP(prepare_named(s, gemm, "tee", &s->kernels[3], error));
-  STEP(prepare_named(s, gemm, "sliced", &s->kernels[4], error));
+  STEP(prepare_named(s, gemm, "large_tile", &s->kernels[3], error));
+  STEP(prepare_named(s, gemm, "sliced_k", &s->kernels[4], error));
   /* A product of the plain kernel: C += conj(A) B, 100 x 100. */
   gemm = (mmci_gemm){.dtype = MMC_C64, .m = 100, .k = 100, .n = 100, .ldc = 100};
   gemm.a = (mmci_form){.ld = 100, .conj = true};

@@ -1,4 +1,4 @@
-/* test_faithful.c: faithful products on a device, every form, edge and way, against sums in f64;
+/* test_faithful.c: faithful products on a device, every form, edge and kind, against sums in f64;
  * their errors against those of cuBLAS's FP32 on the same data; what is left to FP32, against FP32.
  *
  * All memory is 0xff where no element lies, which is NaN: beside the matrices, in the gaps of their
@@ -12,7 +12,7 @@
 #include "device/cuda/emulated/emulated.h"
 #include "gpu_test.h"
 
-enum { GUARD = 40, WAYS = 3 };
+enum { GUARD = 40, KINDS = 3 };
 
 typedef enum distribution { UNIFORM, NORMAL, WIDE, DISTRIBUTIONS } distribution;
 
@@ -89,7 +89,7 @@ static bool matrix_down(const matrix *x, float *to) {
 /* C = op(A) op(B) with all there is to know of it. */
 typedef struct trial {
   mmci_gemm gemm;
-  mmci_emulated_way way;
+  mmci_emulated_kind kind;
   matrix a, b, c;
   uint64_t seed;
 } trial;
@@ -106,7 +106,7 @@ static bool trial_create(trial *t, int64_t m, int64_t k, int64_t n, bool ragged,
   mmci_gemm *g = &t->gemm;
   *t = (trial){.seed = seed};
   *g = mmci_gemm_tight(MMC_F32, MMCI_FAITHFUL, m, k, n, MMC_OP_N, MMC_OP_N);
-  t->way = (mmci_emulated_way)random_below(&random, WAYS);
+  t->kind = (mmci_emulated_kind)random_below(&random, KINDS);
   if (ragged) {
     g->a = form_of(random_below(&random, 2) == 1, m, k,
                    random_below(&random, 2) * random_below(&random, 9));
@@ -135,9 +135,9 @@ static void trial_destroy(trial *t) {
 static void describe_trial(const trial *t) {
   const mmci_gemm *g = &t->gemm;
   printf("  %" PRId64 " x %" PRId64 " x %" PRId64 ", A%s ld %" PRId64 ", B%s ld %" PRId64
-         ", ldc %" PRId64 "%s, way %d, shifts %d %d %d, seed %" PRIu64 "\n",
+         ", ldc %" PRId64 "%s, kind %d, shifts %d %d %d, seed %" PRIu64 "\n",
          g->m, g->k, g->n, g->a.trans ? " trans" : "", g->a.ld, g->b.trans ? " trans" : "", g->b.ld,
-         g->ldc, g->accumulate ? ", accumulated" : "", (int)t->way, t->a.shift, t->b.shift,
+         g->ldc, g->accumulate ? ", accumulated" : "", (int)t->kind, t->a.shift, t->b.shift,
          t->c.shift, t->seed);
 }
 
@@ -151,7 +151,7 @@ static float *compute(const bench *with, const trial *t) {
     return NULL;
   }
   mmc_status status =
-      mmci_emulated_prepare(&t->gemm, t->way, with->multiprocessors, &emulated, &error);
+      mmci_emulated_prepare(&t->gemm, t->kind, with->multiprocessors, &emulated, &error);
   if (status == MMC_OK)
     status = mmci_emulated_enqueue(with->stream, emulated, address(&t->a), address(&t->b),
                                    address(&t->c), &error);
@@ -337,13 +337,13 @@ static void fill_row(const matrix *x, int64_t r, row_data data, float unit, uint
 
 /* Whether C comes from bytes: then it is not that of FP16 parts, bit for bit. */
 static bool from_bytes(const bench *with, trial *t, bool *right) {
-  t->way = MMCI_INT8;
+  t->kind = MMCI_INT8;
   float *ours = compute(with, t);
   mmci_gemm small = t->gemm;
-  t->way = mmci_emulated_choose(&small, with->multiprocessors);
+  t->kind = mmci_emulated_choose(&small, with->multiprocessors);
   float *halves = compute(with, t);
   bool same = false;
-  *right = ours != NULL && halves != NULL && t->way != MMCI_INT8;
+  *right = ours != NULL && halves != NULL && t->kind != MMCI_INT8;
   if (*right) {
     same = memcmp(ours, halves, t->c.bytes) == 0;
     *right = expect(elements_are_right(t, ours), "elements are right") &&
@@ -406,10 +406,10 @@ static void test_tiers(const bench *with, uint64_t *random) {
 }
 
 /* Floats of 11 bits have products and sums that FP32 has exactly, and so has this. */
-static void test_exact(const bench *with, mmci_emulated_way way, uint64_t *random) {
+static void test_exact(const bench *with, mmci_emulated_kind kind, uint64_t *random) {
   trial t;
   bool right = trial_create(&t, 130, 500, 200, true, UNIFORM, random_bits(random));
-  t.way = way;
+  t.kind = kind;
   if (right) {
     for (int64_t r = 0; r < t.gemm.m; r++)
       for (int64_t d = 0; d < t.gemm.k; d++)
@@ -433,7 +433,7 @@ static void test_exact(const bench *with, mmci_emulated_way way, uint64_t *rando
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 /* Captured, launched twice, on data that is split the first time and left the second. */
-static void test_graph(const bench *with, mmci_emulated_way way, uint64_t *random) {
+static void test_graph(const bench *with, mmci_emulated_kind kind, uint64_t *random) {
   mmci_error error = {MMC_OK, ""};
   mmci_emulated *emulated = NULL;
   cudaGraph_t recorded = NULL;
@@ -441,10 +441,10 @@ static void test_graph(const bench *with, mmci_emulated_way way, uint64_t *rando
   trial t;
   /* Uniform: split into bytes the first time, if so prepared. */
   if (!trial_create(&t, 257, 320, 129, false, UNIFORM, random_bits(random))) return;
-  t.way = way;
+  t.kind = kind;
   float *got = malloc(t.c.bytes);
   mmc_status status =
-      mmci_emulated_prepare(&t.gemm, t.way, with->multiprocessors, &emulated, &error);
+      mmci_emulated_prepare(&t.gemm, t.kind, with->multiprocessors, &emulated, &error);
   bool right =
       expect_ok(status, &error, "prepare") && got != NULL &&
       cuda_ok(cudaStreamBeginCapture(with->stream, cudaStreamCaptureModeThreadLocal), "capture");
@@ -552,19 +552,19 @@ static void compare_errors(const bench *with, trial *t, distribution how) {
                matrix_up(&t->b) &&
                by_module(with, &native, address(&t->a), address(&t->b), address(&t->c)) &&
                matrix_down(&t->c, theirs);
-  for (int way = 0; right && way < WAYS; way++) {
+  for (int kind = 0; right && kind < KINDS; kind++) {
     /* Not chosen for short sums, or few. */
-    if (way == MMCI_OWN_LO && t->gemm.k < 1024) continue;
-    if (way == MMCI_INT8 && mmci_emulated_choose(&t->gemm, with->multiprocessors) != MMCI_INT8)
+    if (kind == MMCI_OWN_LO && t->gemm.k < 1024) continue;
+    if (kind == MMCI_INT8 && mmci_emulated_choose(&t->gemm, with->multiprocessors) != MMCI_INT8)
       continue;
-    t->way = (mmci_emulated_way)way;
+    t->kind = (mmci_emulated_kind)kind;
     float *ours = compute(with, t);
     if (ours == NULL) break;
     errors mine = errors_of(t, ours, exact, sums), other = errors_of(t, theirs, exact, sums);
     printf("%" PRId64 " x %" PRId64 " x %" PRId64
-           ", %s, way %d: norm %.3e (cuBLAS FP32 %.3e), "
+           ", %s, kind %d: norm %.3e (cuBLAS FP32 %.3e), "
            "component %.3e (%.3e)\n",
-           t->gemm.m, t->gemm.k, t->gemm.n, DISTRIBUTION_NAMES[how], way, mine.norm, other.norm,
+           t->gemm.m, t->gemm.k, t->gemm.n, DISTRIBUTION_NAMES[how], kind, mine.norm, other.norm,
            mine.component, other.component);
     right = expect(mine.norm <= other.norm, "no more error than cuBLAS's FP32, in norm") &&
             expect(mine.component <= other.component, "nor of any element");
@@ -642,8 +642,8 @@ static void test_all(const target *on) {
     test_scales(&with, &random);
     test_left(&with, &random);
     test_tiers(&with, &random);
-    for (int way = 0; way < WAYS; way++) test_exact(&with, (mmci_emulated_way)way, &random);
-    for (int way = 0; way < WAYS; way++) test_graph(&with, (mmci_emulated_way)way, &random);
+    for (int kind = 0; kind < KINDS; kind++) test_exact(&with, (mmci_emulated_kind)kind, &random);
+    for (int kind = 0; kind < KINDS; kind++) test_graph(&with, (mmci_emulated_kind)kind, &random);
   }
   if (!on->small) {
     test_errors(&with, &random);

@@ -19,19 +19,19 @@ static const struct {
   int variant;
   const char *name;
   int64_t rows, cols; /* of the tile */
-} ways[] = {{MMC_F32, FIRST_LARGE_TILE, "tee 256x192 1x2", 256, 192},
-            {MMC_F32, FIRST_LARGE_TILE + 1, "tee 192x256 2x1", 192, 256},
-            {MMC_F32, FIRST_LARGE_TILE + 2, "tee 256x128", 256, 128},
-            {MMC_F32, FIRST_LARGE_TILE + 3, "tee 128x128", 128, 128},
-            {MMC_F32, FIRST_LARGE_TILE + 4, "tee 256x192 2x1", 256, 192},
-            {MMC_F32, FIRST_LARGE_TILE + 5, "tee 192x256 1x2", 192, 256},
-            {MMC_F64, FIRST_LARGE_TILE, "tee 128x128", 128, 128},
-            {MMC_F64, FIRST_LARGE_TILE + 1, "tee 128x64", 128, 64},
-            {MMC_F32, FIRST_SLICED_K, "sliced 16x32 k8", 16, 32},
-            {MMC_F32, FIRST_SLICED_K + 1, "sliced 16x32 k4", 16, 32},
-            {MMC_F32, FIRST_SLICED_K + 2, "sliced 32x32 k8", 32, 32},
-            {MMC_F32, FIRST_SLICED_K + 3, "sliced 32x32 k4", 32, 32},
-            {MMC_F32, FIRST_SLICED_K + 4, "sliced 64x64 k2", 64, 64}};
+} ways[] = {{MMC_F32, FIRST_LARGE_TILE, "large_tile 256x192 1x2", 256, 192},
+            {MMC_F32, FIRST_LARGE_TILE + 1, "large_tile 192x256 2x1", 192, 256},
+            {MMC_F32, FIRST_LARGE_TILE + 2, "large_tile 256x128", 256, 128},
+            {MMC_F32, FIRST_LARGE_TILE + 3, "large_tile 128x128", 128, 128},
+            {MMC_F32, FIRST_LARGE_TILE + 4, "large_tile 256x192 2x1", 256, 192},
+            {MMC_F32, FIRST_LARGE_TILE + 5, "large_tile 192x256 1x2", 192, 256},
+            {MMC_F64, FIRST_LARGE_TILE, "large_tile 128x128", 128, 128},
+            {MMC_F64, FIRST_LARGE_TILE + 1, "large_tile 128x64", 128, 64},
+            {MMC_F32, FIRST_SLICED_K, "sliced_k 16x32 k8", 16, 32},
+            {MMC_F32, FIRST_SLICED_K + 1, "sliced_k 16x32 k4", 16, 32},
+            {MMC_F32, FIRST_SLICED_K + 2, "sliced_k 32x32 k8", 32, 32},
+            {MMC_F32, FIRST_SLICED_K + 3, "sliced_k 32x32 k4", 32, 32},
+            {MMC_F32, FIRST_SLICED_K + 4, "sliced_k 64x64 k2", 64, 64}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 /* ---- matrices -------------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@ static const char *find_functions(mmci_cublas *cublas) {
   return NULL;
 }
 
-static mmc_status fill(mmci_cublas *cublas, mmci_error *error) {
+static mmc_status open_cublas(mmci_cublas *cublas, mmci_error *error) {
   cublas->library = open_library();
   if (cublas->library == NULL)
     return mmci_fail(
@@ -48,7 +48,7 @@ static mmc_status fill(mmci_cublas *cublas, mmci_error *error) {
 mmc_status mmci_cublas_load(mmci_cublas **out, mmci_error *error) {
   mmci_cublas *cublas = mmci_alloc_zeroed(1, sizeof *cublas);
   if (cublas == NULL) return mmci_fail_nomem(error, sizeof *cublas);
-  mmc_status status = fill(cublas, error);
+  mmc_status status = open_cublas(cublas, error);
   if (status == MMC_OK)
     *out = cublas;
   else

@@ -28,15 +28,15 @@ typedef struct maps {
 
 struct mmci_emulated {
   mmci_emulated_product product;
-  mmci_emulated_way halves_way;
+  mmci_emulated_kind halves_kind;
   int multiprocessors;
   unsigned char *memory; /* rows, counts, then parts */
   size_t zeroed_bytes;   /* of it, at the beginning, before every product */
   maps halves, bytes;    /* bytes where they are tried */
 };
 
-const char *mmci_emulated_name(mmci_emulated_way way) {
-  return way == MMCI_INT8 ? "faithful 3xint8" : "faithful 2xf16";
+const char *mmci_emulated_name(mmci_emulated_kind kind) {
+  return kind == MMCI_INT8 ? "emulated 3xint8" : "emulated 2xf16";
 }
 
 bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm) {
@@ -87,22 +87,22 @@ uint64_t mmci_emulated_bytes(const mmci_gemm *gemm) {
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-static mmci_emulated_way choose_halves(const mmci_gemm *gemm, int multiprocessors) {
+static mmci_emulated_kind choose_halves(const mmci_gemm *gemm, int multiprocessors) {
   double best = 0;
-  mmci_emulated_way way = MMCI_TURNS;
+  mmci_emulated_kind kind = MMCI_TURNS;
   for (int w = MMCI_TURNS; w <= (gemm->k < OWN_LO_K_MIN ? MMCI_TURNS : MMCI_OWN_LO); w++) {
-    int cols = mmci_emulated_tile_cols((mmci_emulated_way)w);
+    int cols = mmci_emulated_tile_cols((mmci_emulated_kind)w);
     int64_t pairs = blocks_of(gemm->m, 2 * MMCI_TILE_ROWS) * blocks_of(gemm->n, cols);
     double waves = (double)blocks_of(pairs, multiprocessors / 2);
     double used = (double)gemm->n * (double)gemm->m / (waves * cols);
     if (used <= best) continue;
     best = used;
-    way = (mmci_emulated_way)w;
+    kind = (mmci_emulated_kind)w;
   }
-  return way;
+  return kind;
 }
 
-mmci_emulated_way mmci_emulated_choose(const mmci_gemm *gemm, int multiprocessors) {
+mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm, int multiprocessors) {
   bool bytes = gemm->k >= INT8_K_MIN && gemm->k <= INT8_K_MAX &&
                (double)gemm->m * (double)gemm->n >= INT8_ELEMENTS_MIN;
   return bytes ? MMCI_INT8 : choose_halves(gemm, multiprocessors);
@@ -112,7 +112,8 @@ typedef CUresult (*encode_fn)(CUtensorMap *map, CUtensorMapDataType type, cuuint
                               void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
                               const cuuint32_t *box, const cuuint32_t *element_strides,
                               CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                              CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
+                              CUtensorMapL2promotion promotion,
+                              CUtensorMapFloatOOBfill take_memory);
 
 /* The driver's function, without linking the driver. */
 static mmc_status find_encode(encode_fn *out, mmci_error *error) {
@@ -127,8 +128,8 @@ static mmc_status find_encode(encode_fn *out, mmci_error *error) {
 }
 
 /* Dimensions: a line, 32 rows, lines, blocks of 32 rows. */
-static mmc_status describe(const mmci_emulated_operand *x, bool bytes, int box_rows,
-                           CUtensorMap *out, mmci_error *error) {
+static mmc_status describe_operand(const mmci_emulated_operand *x, bool bytes, int box_rows,
+                                   CUtensorMap *out, mmci_error *error) {
   const uint32_t line_bytes = bytes ? DIGIT_LINE_BYTES : LINE_BYTES;
   const cuuint64_t lines = (cuuint64_t)x->blocks * (bytes ? DIGITS : LINES);
   const cuuint64_t group_bytes = (cuuint64_t)MMCI_LINE_ROWS * line_bytes;
@@ -150,36 +151,36 @@ static mmc_status describe(const mmci_emulated_operand *x, bool bytes, int box_r
   return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
 }
 
-static mmc_status describe_both(const mmci_emulated *x, mmci_emulated_way way, maps *out,
-                                mmci_error *error) {
-  const bool bytes = way == MMCI_INT8;
-  mmc_status status = describe(&x->product.a, bytes, MMCI_TILE_ROWS, &out->a, error);
+static mmc_status describe_operands(const mmci_emulated *x, mmci_emulated_kind kind, maps *out,
+                                    mmci_error *error) {
+  const bool bytes = kind == MMCI_INT8;
+  mmc_status status = describe_operand(&x->product.a, bytes, MMCI_TILE_ROWS, &out->a, error);
   if (status != MMC_OK) return status;
-  return describe(&x->product.b, bytes, mmci_emulated_box_rows(way), &out->b, error);
+  return describe_operand(&x->product.b, bytes, mmci_emulated_box_rows(kind), &out->b, error);
 }
 
 /* What is taken is there on failure. */
-static mmc_status fill(mmci_emulated *x, mmci_error *error) {
+static mmc_status take_memory(mmci_emulated *x, mmci_error *error) {
   mmci_emulated_operand *a = &x->product.a, *b = &x->product.b;
   MMCI_CUDA_TRY(cudaMalloc((void **)&x->memory, mmci_emulated_bytes(&x->product.gemm)));
   unsigned char *at = place_state(b, place_state(a, x->memory));
   x->zeroed_bytes = (size_t)(at - x->memory);
   a->parts = (uint32_t *)at;
   b->parts = (uint32_t *)(at + parts_bytes(a));
-  mmc_status status = describe_both(x, x->halves_way, &x->halves, error);
+  mmc_status status = describe_operands(x, x->halves_kind, &x->halves, error);
   if (status != MMC_OK || !x->product.bytes) return status;
-  return describe_both(x, MMCI_INT8, &x->bytes, error);
+  return describe_operands(x, MMCI_INT8, &x->bytes, error);
 }
 
-mmc_status mmci_emulated_prepare(const mmci_gemm *gemm, mmci_emulated_way way, int multiprocessors,
-                                 mmci_emulated **out, mmci_error *error) {
+mmc_status mmci_emulated_prepare(const mmci_gemm *gemm, mmci_emulated_kind kind,
+                                 int multiprocessors, mmci_emulated **out, mmci_error *error) {
   mmci_emulated *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   x->product = (mmci_emulated_product){*gemm, operand_of(gemm->m, gemm->k),
-                                       operand_of(gemm->n, gemm->k), way == MMCI_INT8};
+                                       operand_of(gemm->n, gemm->k), kind == MMCI_INT8};
   x->multiprocessors = multiprocessors;
-  x->halves_way = way == MMCI_INT8 ? choose_halves(gemm, multiprocessors) : way;
-  mmc_status status = fill(x, error);
+  x->halves_kind = kind == MMCI_INT8 ? choose_halves(gemm, multiprocessors) : kind;
+  mmc_status status = take_memory(x, error);
   if (status == MMC_OK)
     *out = x;
   else
@@ -198,17 +199,17 @@ void mmci_emulated_release(mmci_emulated *emulated) {
 
 /* Both operands into parts, then their product: nothing is done where the device finds that it need
  * not be. */
-static mmc_status multiply(cudaStream_t stream, const mmci_emulated *emulated,
-                           mmci_emulated_way way, const maps *as, const float *a, const float *b,
-                           float *c, mmci_error *error) {
+static mmc_status multiply_parts(cudaStream_t stream, const mmci_emulated *emulated,
+                                 mmci_emulated_kind kind, const maps *as, const float *a,
+                                 const float *b, float *c, mmci_error *error) {
   const mmci_emulated_product *p = &emulated->product;
   const mmci_gemm *g = &p->gemm;
-  const bool bytes = way == MMCI_INT8;
+  const bool bytes = kind == MMCI_INT8;
   mmc_status status = mmci_emulated_split(stream, p, &p->a, bytes, a, g->a.ld, g->a.trans, error);
   if (status == MMC_OK)
     status = mmci_emulated_split(stream, p, &p->b, bytes, b, g->b.ld, !g->b.trans, error);
   if (status != MMC_OK) return status;
-  return mmci_emulated_multiply(stream, p, way, &as->a, &as->b, emulated->multiprocessors, c,
+  return mmci_emulated_multiply(stream, p, kind, &as->a, &as->b, emulated->multiprocessors, c,
                                 error);
 }
 
@@ -217,8 +218,9 @@ mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emula
   const mmci_emulated *x = emulated;
   mmc_status status = MMC_OK;
   MMCI_CUDA_TRY(cudaMemsetAsync(x->memory, 0, x->zeroed_bytes, stream));
-  if (x->product.bytes) status = multiply(stream, x, MMCI_INT8, &x->bytes, a, b, c, error);
-  if (status == MMC_OK) status = multiply(stream, x, x->halves_way, &x->halves, a, b, c, error);
+  if (x->product.bytes) status = multiply_parts(stream, x, MMCI_INT8, &x->bytes, a, b, c, error);
+  if (status == MMC_OK)
+    status = multiply_parts(stream, x, x->halves_kind, &x->halves, a, b, c, error);
   if (status == MMC_OK)
     status = mmci_emulated_rest(stream, &x->product, x->multiprocessors, a, b, c, error);
   return status;

@@ -17,7 +17,7 @@
  * stream at a time, or streams that wait for each other. */
 typedef struct mmci_emulated mmci_emulated;
 
-const char *mmci_emulated_name(mmci_emulated_way way); /* as plans and explain show it */
+const char *mmci_emulated_name(mmci_emulated_kind kind); /* as plans and explain show it */
 
 /* Whether there are kernels for it: one product of real FP32 matrices, compute capability 9.0, no
  * size 0. */
@@ -32,16 +32,16 @@ uint64_t mmci_emulated_bytes(const mmci_gemm *gemm);
 
 /* For the current device, which has so many multiprocessors. Returns E_NOMEM, E_DEVICE,
  * E_UNSUPPORTED (the driver has no tensor maps). */
-mmc_status mmci_emulated_prepare(const mmci_gemm *gemm, mmci_emulated_way way, int multiprocessors,
-                                 mmci_emulated **out, mmci_error *error);
+mmc_status mmci_emulated_prepare(const mmci_gemm *gemm, mmci_emulated_kind kind,
+                                 int multiprocessors, mmci_emulated **out, mmci_error *error);
 void mmci_emulated_release(mmci_emulated *emulated);
 
 /* C = A B or C += A B, as prepared; addresses in device memory, aligned to 4 bytes. */
 mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emulated, const float *a,
                                  const float *b, float *c, mmci_error *error);
 
-/* The way that is likely the fastest: bytes for long sums and many of them, and else those tiles
+/* The kind that is likely the fastest: bytes for long sums and many of them, and else those tiles
  * that leave the fewest multiprocessors idle at the end. */
-mmci_emulated_way mmci_emulated_choose(const mmci_gemm *gemm, int multiprocessors);
+mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm, int multiprocessors);
 
 #endif

@@ -53,22 +53,23 @@ mmc_status mmci_emulated_split(cudaStream_t stream, const mmci_emulated_product 
                                int64_t ld, bool across, mmci_error *error);
 
 /* How the tensor cores are used. */
-typedef enum mmci_emulated_way {
+typedef enum mmci_emulated_kind {
   MMCI_TURNS,  /* 128 x 192 tiles: products of lo parts and of hi parts take turns in the sums */
   MMCI_OWN_LO, /* 128 x 128 tiles: products of lo parts have sums of their own */
   MMCI_INT8,   /* 128 x 128 tiles of bytes, where those are enough; else one of the others */
-} mmci_emulated_way;
+} mmci_emulated_kind;
 
 /* Columns of a tile, and how many rows of B's parts one transfer brings. */
-int mmci_emulated_tile_cols(mmci_emulated_way way);
-int mmci_emulated_box_rows(mmci_emulated_way way);
+int mmci_emulated_tile_cols(mmci_emulated_kind kind);
+int mmci_emulated_box_rows(mmci_emulated_kind kind);
 
 /* By bytes, all of C, if they are enough; by FP16 parts, if not, C where neither the row nor the
  * column is left. The maps are of a's parts in boxes of MMCI_TILE_ROWS rows and of b's in boxes of
  * mmci_emulated_box_rows(). Compute capability 9.0. */
 mmc_status mmci_emulated_multiply(cudaStream_t stream, const mmci_emulated_product *product,
-                                  mmci_emulated_way way, const CUtensorMap *a, const CUtensorMap *b,
-                                  int multiprocessors, float *c, mmci_error *error);
+                                  mmci_emulated_kind kind, const CUtensorMap *a,
+                                  const CUtensorMap *b, int multiprocessors, float *c,
+                                  mmci_error *error);
 
 /* The rest of C, in FP64, rounded once. Compute capability 9.0. */
 mmc_status mmci_emulated_rest(cudaStream_t stream, const mmci_emulated_product *product,

@@ -34,7 +34,7 @@ enum {
   HALF_LINE = 2,   /* and by 16 halves */
 };
 
-template <mmci_emulated_way way>
+template <mmci_emulated_kind kind>
 struct Tile;
 template <>
 struct Tile<MMCI_TURNS> {
@@ -49,16 +49,16 @@ struct Tile<MMCI_INT8> {
   enum { COLS = 128, STAGES = 4, PIECES = MMCI_BYTES, LINE_BYTES = 64 };
 };
 
-template <mmci_emulated_way way>
+template <mmci_emulated_kind kind>
 struct Memory {
   enum {
-    A_PIECE = MMCI_TILE_ROWS * Tile<way>::LINE_BYTES,
-    B_PIECE = Tile<way>::COLS * Tile<way>::LINE_BYTES,
-    A = Tile<way>::PIECES * A_PIECE,
-    STAGE = A + Tile<way>::PIECES * B_PIECE,
-    BARRIERS = Tile<way>::STAGES * STAGE,
-    UNITS = BARRIERS + Tile<way>::STAGES * 16, /* of columns: two tiles', for each warpgroup */
-    BYTES = UNITS + (way == MMCI_INT8 ? 4 * Tile<way>::COLS * 8 : 0) + 1024 /* to align */
+    A_PIECE = MMCI_TILE_ROWS * Tile<kind>::LINE_BYTES,
+    B_PIECE = Tile<kind>::COLS * Tile<kind>::LINE_BYTES,
+    A = Tile<kind>::PIECES * A_PIECE,
+    STAGE = A + Tile<kind>::PIECES * B_PIECE,
+    BARRIERS = Tile<kind>::STAGES * STAGE,
+    UNITS = BARRIERS + Tile<kind>::STAGES * 16, /* of columns: two tiles', for each warpgroup */
+    BYTES = UNITS + (kind == MMCI_INT8 ? 4 * Tile<kind>::COLS * 8 : 0) + 1024 /* to align */
   };
 };
 
@@ -88,10 +88,10 @@ struct Ring {
   }
 };
 
-template <mmci_emulated_way way>
+template <mmci_emulated_kind kind>
 struct Kernel {
-  typedef Tile<way> Shape;
-  typedef Memory<way> At;
+  typedef Tile<kind> Shape;
+  typedef Memory<kind> At;
   enum { SUMS = Shape::COLS / 2, STAGES = Shape::STAGES };
   typedef mmci_products<Shape::COLS> Products;
 
@@ -358,7 +358,7 @@ struct Kernel {
     float sum[SUMS];
 #pragma unroll
     for (int i = 0; i < SUMS; i++) sum[i] = 0;
-    if constexpr (way == MMCI_TURNS)
+    if constexpr (kind == MMCI_TURNS)
       take_turns(ring, half, sum);
     else
       keep_lo(ring, half, sum);
@@ -375,7 +375,7 @@ struct Kernel {
     for (int t = first_tile(); t < down * across; t += clusters()) {
       int row, col;
       place(t, row, col);
-      if constexpr (way == MMCI_INT8)
+      if constexpr (kind == MMCI_INT8)
         multiply_bytes(ring, half, turn++, row, col);
       else
         multiply_halves(ring, half, row, col);
@@ -385,23 +385,23 @@ struct Kernel {
 
 #endif
 
-template <mmci_emulated_way way>
+template <mmci_emulated_kind kind>
 __global__ void __launch_bounds__(THREADS, 1)
-    faithful_gemm(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
+    emulated_gemm(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
                   const __grid_constant__ Job job) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  if (mmci_bytes_are_enough(job.rough) != (way == MMCI_INT8)) return;
-  if (way != MMCI_INT8 && mmci_left_is_most(job.left, job.m, job.n)) return;
+  if (mmci_bytes_are_enough(job.rough) != (kind == MMCI_INT8)) return;
+  if (kind != MMCI_INT8 && mmci_left_is_most(job.left, job.m, job.n)) return;
   MMCI_DYNAMIC_SHARED(memory);
   const uint32_t begins = mmci_shared_address(memory), base = (begins + 1023) & ~1023u;
-  Kernel<way> kernel = {job,
-                        memory + (base - begins),
-                        base,
-                        mmci_cluster_rank(),
-                        (job.m + BLOCKS * MMCI_TILE_ROWS - 1) / (BLOCKS * MMCI_TILE_ROWS),
-                        (job.n + Tile<way>::COLS - 1) / Tile<way>::COLS};
+  Kernel<kind> kernel = {job,
+                         memory + (base - begins),
+                         base,
+                         mmci_cluster_rank(),
+                         (job.m + BLOCKS * MMCI_TILE_ROWS - 1) / (BLOCKS * MMCI_TILE_ROWS),
+                         (job.n + Tile<kind>::COLS - 1) / Tile<kind>::COLS};
   if (threadIdx.x == 0) {
-    for (int s = 0; s < Tile<way>::STAGES; s++) {
+    for (int s = 0; s < Tile<kind>::STAGES; s++) {
       mmci_barrier_init(kernel.full(s), 1);
       mmci_barrier_init(kernel.empty(s), BLOCKS * 2 * 4); /* a warp, of two warpgroups a block */
     }
@@ -423,40 +423,40 @@ __global__ void __launch_bounds__(THREADS, 1)
 /* ---- launching ---------------------------------------------------------------------------------
  */
 
-extern "C" int mmci_emulated_tile_cols(mmci_emulated_way way) {
+extern "C" int mmci_emulated_tile_cols(mmci_emulated_kind kind) {
   static_assert((int)Tile<MMCI_INT8>::COLS == (int)Tile<MMCI_OWN_LO>::COLS, "not those of turns");
-  return way == MMCI_TURNS ? (int)Tile<MMCI_TURNS>::COLS : (int)Tile<MMCI_OWN_LO>::COLS;
+  return kind == MMCI_TURNS ? (int)Tile<MMCI_TURNS>::COLS : (int)Tile<MMCI_OWN_LO>::COLS;
 }
 
-extern "C" int mmci_emulated_box_rows(mmci_emulated_way way) {
-  return mmci_emulated_tile_cols(way) / BLOCKS;
+extern "C" int mmci_emulated_box_rows(mmci_emulated_kind kind) {
+  return mmci_emulated_tile_cols(kind) / BLOCKS;
 }
 
-template <mmci_emulated_way way>
-static mmc_status multiply(cudaStream_t stream, const Job &job, const CUtensorMap *a,
-                           const CUtensorMap *b, int multiprocessors, mmci_error *error) {
+template <mmci_emulated_kind kind>
+static mmc_status launch_gemm(cudaStream_t stream, const Job &job, const CUtensorMap *a,
+                              const CUtensorMap *b, int multiprocessors, mmci_error *error) {
   cudaLaunchAttribute cluster = {};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = BLOCKS;
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   int tiles = (job.m + BLOCKS * MMCI_TILE_ROWS - 1) / (BLOCKS * MMCI_TILE_ROWS) *
-              ((job.n + Tile<way>::COLS - 1) / Tile<way>::COLS);
+              ((job.n + Tile<kind>::COLS - 1) / Tile<kind>::COLS);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3((unsigned)(BLOCKS * min(tiles, multiprocessors / BLOCKS)));
   config.blockDim = dim3(THREADS);
-  config.dynamicSmemBytes = Memory<way>::BYTES;
+  config.dynamicSmemBytes = Memory<kind>::BYTES;
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = 1;
   MMCI_CUDA_TRY(cudaFuncSetAttribute(
-      faithful_gemm<way>, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory<way>::BYTES));
-  MMCI_CUDA_TRY(cudaLaunchKernelEx(&config, faithful_gemm<way>, *a, *b, job));
+      emulated_gemm<kind>, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory<kind>::BYTES));
+  MMCI_CUDA_TRY(cudaLaunchKernelEx(&config, emulated_gemm<kind>, *a, *b, job));
   return MMC_OK;
 }
 
 extern "C" mmc_status mmci_emulated_multiply(cudaStream_t stream,
                                              const mmci_emulated_product *product,
-                                             mmci_emulated_way way, const CUtensorMap *a,
+                                             mmci_emulated_kind kind, const CUtensorMap *a,
                                              const CUtensorMap *b, int multiprocessors, float *c,
                                              mmci_error *error) {
   const mmci_gemm *g = &product->gemm;
@@ -468,16 +468,16 @@ extern "C" mmc_status mmci_emulated_multiply(cudaStream_t stream,
                    g->ldc,
                    (int)g->m,
                    (int)g->n,
-                   (int)product->a.blocks * (way == MMCI_INT8 ? 1 : 2),
+                   (int)product->a.blocks * (kind == MMCI_INT8 ? 1 : 2),
                    g->accumulate,
                    g->ldc % 2 == 0 && reinterpret_cast<uintptr_t>(c) % sizeof(float2) == 0};
-  switch (way) {
+  switch (kind) {
     case MMCI_TURNS:
-      return multiply<MMCI_TURNS>(stream, job, a, b, multiprocessors, error);
+      return launch_gemm<MMCI_TURNS>(stream, job, a, b, multiprocessors, error);
     case MMCI_OWN_LO:
-      return multiply<MMCI_OWN_LO>(stream, job, a, b, multiprocessors, error);
+      return launch_gemm<MMCI_OWN_LO>(stream, job, a, b, multiprocessors, error);
     case MMCI_INT8:
       break;
   }
-  return multiply<MMCI_INT8>(stream, job, a, b, multiprocessors, error);
+  return launch_gemm<MMCI_INT8>(stream, job, a, b, multiprocessors, error);
 }

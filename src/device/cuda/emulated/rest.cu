@@ -52,9 +52,9 @@ static __device__ __forceinline__ void copy_one(float *to, const float *from, bo
 
 /* TILE rows from first on, DEPTH k's from depth on; zeros outside. Threads side by side read side
  * by side. */
-static __device__ __forceinline__ void stage(Staged &tile, const float *x, int64_t ld, bool across,
-                                             int64_t rows, int64_t k, int64_t first,
-                                             int64_t depth) {
+static __device__ __forceinline__ void stage_tile(Staged &tile, const float *x, int64_t ld,
+                                                  bool across, int64_t rows, int64_t k,
+                                                  int64_t first, int64_t depth) {
   const int thread = (int)threadIdx.x;
   const int row = across ? thread % TILE : thread / DEPTH,
             d = across ? thread / TILE : thread % DEPTH;
@@ -79,8 +79,8 @@ static __device__ __forceinline__ bool any_left(const mmci_emulated_row *rows, i
   return r < count && rows[r].exponent == MMCI_PARTS_LEFT;
 }
 
-static __device__ __forceinline__ void store(const Rest &s, bool all, int64_t row, int64_t col,
-                                             double sum) {
+static __device__ __forceinline__ void store_tile(const Rest &s, bool all, int64_t row, int64_t col,
+                                                  double sum) {
   if (row >= s.m || col >= s.n) return;
   if (!all && s.a_rows[row].exponent != MMCI_PARTS_LEFT &&
       s.b_rows[col].exponent != MMCI_PARTS_LEFT)
@@ -103,8 +103,8 @@ static __device__ __forceinline__ void add_product(double (&sum)[4], const doubl
 typedef double Sums[DOWN][ACROSS][4];
 
 /* What a warp has of the tiles' products; row and col are its thread's first in a and b. */
-static __device__ __forceinline__ void multiply(Sums &sum, const Staged &a, const Staged &b,
-                                                int row, int col) {
+static __device__ __forceinline__ void add_products(Sums &sum, const Staged &a, const Staged &b,
+                                                    int row, int col) {
 #pragma unroll
   for (int d = (int)threadIdx.x % STEP; d < DEPTH; d += STEP) {
     double left[DOWN][2], right[ACROSS];
@@ -124,7 +124,7 @@ static __device__ __forceinline__ void multiply(Sums &sum, const Staged &a, cons
 
 #endif
 
-__global__ void __launch_bounds__(THREADS) faithful_rest(const __grid_constant__ Rest s) {
+__global__ void __launch_bounds__(THREADS) emulated_rest(const __grid_constant__ Rest s) {
 #if __CUDA_ARCH__ >= 900
   __shared__ __align__(16) Staged a_tile[2], b_tile[2];
   if (mmci_left_is_nothing(s.left)) return;
@@ -139,17 +139,17 @@ __global__ void __launch_bounds__(THREADS) faithful_rest(const __grid_constant__
     bool mine = threadIdx.x < TILE ? any_left(s.a_rows, row, s.m) : any_left(s.b_rows, col, s.n);
     if (!__syncthreads_or(all || mine)) continue;
     Sums sum = {};
-    stage(a_tile[0], s.a, s.lda, s.a_across, s.m, s.k, row, 0);
-    stage(b_tile[0], s.b, s.ldb, s.b_across, s.n, s.k, col, 0);
+    stage_tile(a_tile[0], s.a, s.lda, s.a_across, s.m, s.k, row, 0);
+    stage_tile(b_tile[0], s.b, s.ldb, s.b_across, s.n, s.k, col, 0);
     mmci_copy_async_commit();
     for (int64_t depth = 0; depth < s.k; depth += DEPTH) {
       const int now = (int)(depth / DEPTH % 2);
       mmci_copy_async_wait<0>();
       __syncthreads();
-      stage(a_tile[1 - now], s.a, s.lda, s.a_across, s.m, s.k, row, depth + DEPTH);
-      stage(b_tile[1 - now], s.b, s.ldb, s.b_across, s.n, s.k, col, depth + DEPTH);
+      stage_tile(a_tile[1 - now], s.a, s.lda, s.a_across, s.m, s.k, row, depth + DEPTH);
+      stage_tile(b_tile[1 - now], s.b, s.ldb, s.b_across, s.n, s.k, col, depth + DEPTH);
       mmci_copy_async_commit();
-      multiply(sum, a_tile[now], b_tile[now], y, x + group);
+      add_products(sum, a_tile[now], b_tile[now], y, x + group);
     }
     mmci_copy_async_wait<0>();
     __syncthreads();
@@ -159,8 +159,8 @@ __global__ void __launch_bounds__(THREADS) faithful_rest(const __grid_constant__
       for (int q = 0; q < ACROSS; q++)
 #pragma unroll
         for (int e = 0; e < 4; e++)
-          store(s, all, row + y + p * ROWS + e / 2 * (ROWS / 2), col + x + q * COLS + pair + e % 2,
-                sum[p][q][e]);
+          store_tile(s, all, row + y + p * ROWS + e / 2 * (ROWS / 2),
+                     col + x + q * COLS + pair + e % 2, sum[p][q][e]);
   }
 #endif
 }
@@ -186,7 +186,7 @@ extern "C" mmc_status mmci_emulated_rest(cudaStream_t stream, const mmci_emulate
                      g->accumulate};
   const int64_t tiles = (g->m + TILE - 1) / TILE * ((g->n + TILE - 1) / TILE);
   const int64_t most = multiprocessors;
-  MMCI_CUDA_TRY(mmci_launch(faithful_rest, dim3((unsigned)(tiles < most ? tiles : most)),
+  MMCI_CUDA_TRY(mmci_launch(emulated_rest, dim3((unsigned)(tiles < most ? tiles : most)),
                             dim3(THREADS), 0, stream, rest));
   return MMC_OK;
 }

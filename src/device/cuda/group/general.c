@@ -93,7 +93,7 @@ static void find_place(layout *l, int i) {
   if (p->at + size > l->size) l->size = p->at + size;
 }
 
-static void lay_out(layout *l, hurry when) {
+static void place_matrices(layout *l, hurry when) {
   const int count = l->chain->n + l->chain->count;
   find_lives(l, when);
   l->size = 0;
@@ -203,7 +203,7 @@ static uint32_t parts_of(const layout *l, int operand, uint32_t warps) {
   return parts > 0 ? (uint32_t)parts : 1;
 }
 
-static bool fill(const layout *l, mmci_general *steps) {
+static bool fill_steps(const layout *l, mmci_general *steps) {
   const mmci_device_chain *chain = l->chain;
   const uint32_t warps = steps->threads / WARP;
   for (int s = -1; s < chain->count; s++) {
@@ -230,10 +230,10 @@ bool mmci_general_plan(const mmci_group_limits *limits, const mmci_device_chain 
   const size_t bytes = mmci_cuda_element_bytes(chain->dtype);
   layout l = {.chain = chain, .element_bytes = bytes < 4 ? 4 : bytes};
   hurry when = EAGER;
-  lay_out(&l, when);
+  place_matrices(&l, when);
   while (when < LATE &&
          l.size * l.element_bytes > (when == EAGER ? EAGER_BYTES : limits->shared_bytes))
-    lay_out(&l, when = (hurry)(when + 1));
+    place_matrices(&l, when = (hurry)(when + 1));
   if (l.size * l.element_bytes > limits->shared_bytes) return false;
   *out = (mmci_general){.batch = chain->batch,
                         .ldc = chain->ldc,
@@ -243,5 +243,5 @@ bool mmci_general_plan(const mmci_group_limits *limits, const mmci_device_chain 
                         .count = (uint8_t)chain->count};
   choose_threads(&l, out);
   for (int s = 0; s < chain->count; s++) fill_product(&l, s, out);
-  return fill(&l, out);
+  return fill_steps(&l, out);
 }

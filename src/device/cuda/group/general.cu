@@ -112,10 +112,10 @@ struct Target {
 };
 
 template <typename Element, int HEIGHT>
-static __device__ __forceinline__ void multiply(const mmci_general_product &p,
-                                                const typename Element::Sum *arena,
-                                                const Target<Element> &target, uint32_t thread,
-                                                uint32_t threads) {
+static __device__ __forceinline__ void multiply_product(const mmci_general_product &p,
+                                                        const typename Element::Sum *arena,
+                                                        const Target<Element> &target,
+                                                        uint32_t thread, uint32_t threads) {
   typedef typename Element::Sum Sum;
   typedef Four<Sum> Row;
   const uint32_t split = HEIGHT == 1 ? p.split : 0, lanes = 1u << split,
@@ -192,9 +192,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         target.c = steps.c_gathered ? static_cast<Stored *const *>(steps.c)[chain]
                                     : static_cast<Stored *>(steps.c) + chain * steps.c_stride;
       if (p.tall)
-        multiply<Element, 4>(p, arena, target, (uint32_t)thread, (uint32_t)threads);
+        multiply_product<Element, 4>(p, arena, target, (uint32_t)thread, (uint32_t)threads);
       else
-        multiply<Element, 1>(p, arena, target, (uint32_t)thread, (uint32_t)threads);
+        multiply_product<Element, 1>(p, arena, target, (uint32_t)thread, (uint32_t)threads);
     }
     chain += stride;
     if (chain >= batch) break;
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 /* ---- on the host ----------------------------------------------------------------------------- */
 
 template <typename Element>
-static mmc_status prepare(const mmci_general *steps, mmci_error *error) {
+static mmc_status allow_arena(const mmci_general *steps, mmci_error *error) {
   /* Greater than any before, so that kernels prepared earlier still fit. */
   cudaFuncAttributes facts;
   MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, multiply_chains<Element>));
@@ -219,8 +219,8 @@ static mmc_status prepare(const mmci_general *steps, mmci_error *error) {
 }
 
 template <typename Element>
-static mmc_status launch(cudaStream_t stream, const mmci_group_limits *limits,
-                         const mmci_general *steps, mmci_error *error) {
+static mmc_status launch_general(cudaStream_t stream, const mmci_group_limits *limits,
+                                 const mmci_general *steps, mmci_error *error) {
   const int64_t most = INT32_MAX, blocks = (steps->batch - 1) / steps->groups + 1;
   MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_chains<Element>, limits->overlap,
                                        dim3((unsigned)(blocks < most ? blocks : most)),
@@ -249,13 +249,13 @@ static mmc_status launch(cudaStream_t stream, const mmci_group_limits *limits,
 
 extern "C" mmc_status mmci_general_prepare(mmc_dtype dtype, const mmci_general *steps,
                                            mmci_error *error) {
-#define PREPARE(Element) prepare<Element>(steps, error)
+#define PREPARE(Element) allow_arena<Element>(steps, error)
   FOR_ELEMENT(PREPARE);
 }
 
 extern "C" mmc_status mmci_general_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                           mmc_dtype dtype, const mmci_general *steps,
                                           mmci_error *error) {
-#define LAUNCH(Element) launch<Element>(stream, limits, steps, error)
+#define LAUNCH(Element) launch_general<Element>(stream, limits, steps, error)
   FOR_ELEMENT(LAUNCH);
 }

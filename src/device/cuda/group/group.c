@@ -8,25 +8,25 @@
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/group/fused.h"
 
-enum { VECTOR_BYTES = 16, HOPPER = 9, EQUAL_BATCH = 2, STATIC_SHARED_BYTES = 4096 };
+enum { VECTOR_BYTES = 16, HOPPER = 9, SQUARES_BATCH = 2, STATIC_SHARED_BYTES = 4096 };
 
-typedef enum way { NOTHING, EQUAL, STEPS, SPINES, ALONE, FUSED, NO_WAY } way;
+typedef enum kind { NOTHING, SQUARES, GENERAL, SPINES, SINGLE, FUSED, NO_KERNEL } kind;
 
-/* Variants that name a way; 0 takes the first that does the chain. */
-enum { VARIANT_STEPS = 1, VARIANT_SPINES = 2, VARIANT_FUSED = 3, VARIANTS };
+/* Variants that name a kernel; 0 takes the first that does the chain. */
+enum { VARIANT_GENERAL = 1, VARIANT_SPINES = 2, VARIANT_FUSED = 3, VARIANTS };
 
 struct mmci_chain_kernel {
   mmci_device *device;
   mmci_group_limits limits;
   mmc_dtype dtype;
-  way way;
+  kind kind;
   int32_t n;
-  int64_t side; /* EQUAL */
-  mmci_squares equal;
-  mmci_general steps;  /* EQUAL and STEPS */
-  mmci_single alone;   /* ALONE */
-  mmci_spines *spines; /* SPINES */
-  mmci_fused fused;    /* FUSED */
+  int64_t side; /* SQUARES */
+  mmci_squares squares;
+  mmci_general general; /* SQUARES and GENERAL */
+  mmci_single single;   /* SINGLE */
+  mmci_spines *spines;  /* SPINES */
+  mmci_fused fused;     /* FUSED */
 };
 
 static mmci_group_limits limits_of(const mmci_device *device) {
@@ -63,10 +63,10 @@ static bool is_small(const mmci_device_chain *chain) {
 }
 
 /* The side of equal squares that squares.cu takes, or 0. */
-static int64_t equal_side(const mmci_device_chain *chain) {
+static int64_t squares_side(const mmci_device_chain *chain) {
   const int64_t side = chain->products[0].m, words = VECTOR_BYTES / (int64_t)sizeof(float);
   if (chain->dtype != MMC_F32 || chain->n > MMCI_SQUARES_FACTORS || chain->count != chain->n - 1 ||
-      chain->batch < EQUAL_BATCH || chain->batch > INT32_MAX || !mmci_squares_has(side) ||
+      chain->batch < SQUARES_BATCH || chain->batch > INT32_MAX || !mmci_squares_has(side) ||
       chain->ldc != side || chain->c_gathered || chain->c_stride % words != 0)
     return 0;
   for (int i = 0; i < chain->n; i++) {
@@ -82,84 +82,84 @@ static int64_t equal_side(const mmci_device_chain *chain) {
   return side;
 }
 
-/* Fills in the way, and steps where it is used. */
-static void choose_way(const mmci_device_chain *chain, mmci_chain_kernel *kernel) {
+/* Fills in the kind, and general where it is used. */
+static void choose_kind(const mmci_device_chain *chain, mmci_chain_kernel *kernel) {
   const mmci_chain_step *last = &chain->products[chain->count - 1];
   kernel->dtype = chain->dtype;
   kernel->n = chain->n;
   if (last->m == 0 || last->n == 0) {
-    kernel->way = NOTHING;
+    kernel->kind = NOTHING;
     return;
   }
   if (chain->variant == VARIANT_FUSED || !is_small(chain)) {
     const bool asked = chain->variant == VARIANT_FUSED || chain->variant == 0;
-    kernel->way =
+    kernel->kind =
         asked && mmci_fused_describe(chain, kernel->limits.multiprocessors, &kernel->fused)
             ? FUSED
-            : NO_WAY;
+            : NO_KERNEL;
     return;
   }
-  const bool alone = chain->batch == 1 && mmci_spines_suit(&kernel->limits, chain);
-  if (chain->variant == VARIANT_SPINES || (chain->variant == 0 && alone)) {
-    kernel->way = mmci_spines_can(chain) ? SPINES : NO_WAY;
-  } else if (chain->variant == 0 && mmci_single_plan(&kernel->limits, chain, &kernel->alone)) {
-    kernel->way = ALONE;
-  } else if (mmci_general_plan(&kernel->limits, chain, &kernel->steps)) {
-    kernel->side = chain->variant == 0 ? equal_side(chain) : 0;
-    kernel->way = kernel->side != 0 ? EQUAL : STEPS;
+  const bool is_suited = chain->batch == 1 && mmci_spines_suit(&kernel->limits, chain);
+  if (chain->variant == VARIANT_SPINES || (chain->variant == 0 && is_suited)) {
+    kernel->kind = mmci_spines_can(chain) ? SPINES : NO_KERNEL;
+  } else if (chain->variant == 0 && mmci_single_plan(&kernel->limits, chain, &kernel->single)) {
+    kernel->kind = SINGLE;
+  } else if (mmci_general_plan(&kernel->limits, chain, &kernel->general)) {
+    kernel->side = chain->variant == 0 ? squares_side(chain) : 0;
+    kernel->kind = kernel->side != 0 ? SQUARES : GENERAL;
   } else {
-    kernel->way = chain->variant == 0 && mmci_spines_can(chain) ? SPINES : NO_WAY;
+    kernel->kind = chain->variant == 0 && mmci_spines_can(chain) ? SPINES : NO_KERNEL;
   }
 }
 
-static way way_of(const mmci_device *device, const mmci_device_chain *chain) {
+static kind kind_of(const mmci_device *device, const mmci_device_chain *chain) {
   mmci_chain_kernel kernel = {.limits = limits_of(device)};
-  if (!is_sound(chain)) return NO_WAY;
-  choose_way(chain, &kernel);
-  return kernel.way;
+  if (!is_sound(chain)) return NO_KERNEL;
+  choose_kind(chain, &kernel);
+  return kernel.kind;
 }
 
 bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
-  return way_of(device, chain) != NO_WAY;
+  return kind_of(device, chain) != NO_KERNEL;
 }
 
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_device_chain *chain) {
   static const char *const NAMES[] = {
-      [NOTHING] = "nothing",      [EQUAL] = "chain of equal squares",
-      [STEPS] = "chain in steps", [SPINES] = "chain in spines",
-      [ALONE] = "chain alone",    [FUSED] = "fused",
-      [NO_WAY] = "none"};
+      [NOTHING] = "nothing",        [SQUARES] = "chain of equal squares",
+      [GENERAL] = "chain in steps", [SPINES] = "chain in spines",
+      [SINGLE] = "chain alone",     [FUSED] = "fused",
+      [NO_KERNEL] = "none"};
   mmci_fused fused;
-  const way way = way_of(device, chain);
-  if (way == FUSED && mmci_fused_describe(chain, device->properties.multiProcessorCount, &fused))
+  const kind kind = kind_of(device, chain);
+  if (kind == FUSED && mmci_fused_describe(chain, device->properties.multiProcessorCount, &fused))
     return mmci_fused_name(&fused);
-  return NAMES[way];
+  return NAMES[kind];
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static void fill_equal(const mmci_device_chain *chain, mmci_squares *equal) {
-  *equal = (mmci_squares){.c_stride = chain->c_stride, .batch = chain->batch, .n = chain->n};
-  for (int i = 0; i < chain->n; i++) equal->stride[i] = chain->forms[i].stride;
+static void fill_squares(const mmci_device_chain *chain, mmci_squares *squares) {
+  *squares = (mmci_squares){.c_stride = chain->c_stride, .batch = chain->batch, .n = chain->n};
+  for (int i = 0; i < chain->n; i++) squares->stride[i] = chain->forms[i].stride;
 }
 
-static mmc_status fill(mmci_chain_kernel *kernel, const mmci_device_chain *chain,
-                       mmci_error *error) {
+static mmc_status prepare_kernel(mmci_chain_kernel *kernel, const mmci_device_chain *chain,
+                                 mmci_error *error) {
   mmc_status status = MMC_OK;
-  kernel->way = NO_WAY;
-  if (is_sound(chain)) choose_way(chain, kernel);
-  switch (kernel->way) {
+  kernel->kind = NO_KERNEL;
+  if (is_sound(chain)) choose_kind(chain, kernel);
+  switch (kernel->kind) {
     case NOTHING:
       break;
-    case EQUAL:
-      fill_equal(chain, &kernel->equal);
+    case SQUARES:
+      fill_squares(chain, &kernel->squares);
       status = mmci_squares_prepare(kernel->side, error);
       if (status != MMC_OK) break;
       /* Addresses that are not aligned go there. */
-      status = mmci_general_prepare(kernel->dtype, &kernel->steps, error);
+      status = mmci_general_prepare(kernel->dtype, &kernel->general, error);
       break;
-    case STEPS:
-      status = mmci_general_prepare(kernel->dtype, &kernel->steps, error);
+    case GENERAL:
+      status = mmci_general_prepare(kernel->dtype, &kernel->general, error);
       break;
     case SPINES:
       status = mmci_spines_create(&kernel->limits, chain, &kernel->spines, error);
@@ -167,10 +167,10 @@ static mmc_status fill(mmci_chain_kernel *kernel, const mmci_device_chain *chain
     case FUSED:
       status = mmci_fused_prepare(&kernel->fused, error);
       break;
-    case ALONE:
-      status = mmci_single_prepare(kernel->dtype, &kernel->alone, error);
+    case SINGLE:
+      status = mmci_single_prepare(kernel->dtype, &kernel->single, error);
       break;
-    case NO_WAY:
+    case NO_KERNEL:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
                          "chain: expected factors of at most %d x %d that fit in the memory of a "
                          "multiprocessor, or two products of f32 or f64 with an intermediate "
@@ -188,7 +188,7 @@ mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_device_chain 
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->device = device;
   kernel->limits = limits_of(device);
-  mmc_status status = fill(kernel, chain, error);
+  mmc_status status = prepare_kernel(kernel, chain, error);
   if (status == MMC_OK)
     *out = kernel;
   else
@@ -214,55 +214,56 @@ static bool all_aligned(const mmci_chain_kernel *kernel, const void *const *oper
   return aligned;
 }
 
-static mmc_status enqueue_equal(mmci_queue *queue, const mmci_chain_kernel *kernel,
-                                const void *const *operands, void *c, mmci_error *error) {
-  mmci_squares equal = kernel->equal;
-  for (int i = 0; i < kernel->n; i++) equal.data[i] = operands[i];
-  equal.c = c;
-  return mmci_squares_launch(queue->stream, &kernel->limits, kernel->side, &equal, error);
+static mmc_status enqueue_squares(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                  const void *const *operands, void *c, mmci_error *error) {
+  mmci_squares squares = kernel->squares;
+  for (int i = 0; i < kernel->n; i++) squares.data[i] = operands[i];
+  squares.c = c;
+  return mmci_squares_launch(queue->stream, &kernel->limits, kernel->side, &squares, error);
 }
 
-static mmc_status enqueue_steps(mmci_queue *queue, const mmci_chain_kernel *kernel,
-                                const void *const *operands, void *c, mmci_error *error) {
-  mmci_general steps = kernel->steps;
-  for (int l = 0; l < steps.loads; l++) {
-    mmci_general_load *load = &steps.load[l];
+static mmc_status enqueue_general(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                  const void *const *operands, void *c, mmci_error *error) {
+  mmci_general general = kernel->general;
+  for (int l = 0; l < general.loads; l++) {
+    mmci_general_load *load = &general.load[l];
     load->data = operands[load->operand];
     load->wide = load->wide && is_aligned(load->data);
   }
-  steps.c = c;
-  return mmci_general_launch(queue->stream, &kernel->limits, kernel->dtype, &steps, error);
+  general.c = c;
+  return mmci_general_launch(queue->stream, &kernel->limits, kernel->dtype, &general, error);
 }
 
-static mmc_status enqueue_alone(mmci_queue *queue, const mmci_chain_kernel *kernel,
-                                const void *const *operands, void *c, mmci_error *error) {
-  mmci_single alone = kernel->alone;
+static mmc_status enqueue_single(mmci_queue *queue, const mmci_chain_kernel *kernel,
+                                 const void *const *operands, void *c, mmci_error *error) {
+  mmci_single single = kernel->single;
   for (int l = 0; l < MMCI_SINGLE_WARPS; l++) {
-    mmci_single_load *load = &alone.loads[l];
+    mmci_single_load *load = &single.loads[l];
     load->data = operands[load->operand];
     load->wide = load->wide && is_aligned(load->data);
   }
-  alone.c = c;
-  return mmci_single_launch(queue->stream, &kernel->limits, kernel->dtype, &alone, error);
+  single.c = c;
+  return mmci_single_launch(queue->stream, &kernel->limits, kernel->dtype, &single, error);
 }
 
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error) {
   MMCI_CUDA_ON(queue->device);
-  switch (kernel->way) {
-    case EQUAL:
-      if (all_aligned(kernel, operands, c)) return enqueue_equal(queue, kernel, operands, c, error);
-      return enqueue_steps(queue, kernel, operands, c, error);
-    case STEPS:
-      return enqueue_steps(queue, kernel, operands, c, error);
-    case ALONE:
-      return enqueue_alone(queue, kernel, operands, c, error);
+  switch (kernel->kind) {
+    case SQUARES:
+      if (all_aligned(kernel, operands, c))
+        return enqueue_squares(queue, kernel, operands, c, error);
+      return enqueue_general(queue, kernel, operands, c, error);
+    case GENERAL:
+      return enqueue_general(queue, kernel, operands, c, error);
+    case SINGLE:
+      return enqueue_single(queue, kernel, operands, c, error);
     case SPINES:
       return mmci_spines_launch(queue->stream, &kernel->limits, kernel->spines, operands, c, error);
     case FUSED:
       return mmci_fused_enqueue(queue->stream, &kernel->fused, operands, c, error);
     case NOTHING:
-    case NO_WAY:
+    case NO_KERNEL:
       break;
   }
   return MMC_OK;

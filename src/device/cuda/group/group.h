@@ -113,7 +113,7 @@ typedef struct mmci_single {
   mmci_single_product products[MMCI_SINGLE_PRODUCTS];
 } mmci_single;
 
-/* Lays the chain out; false when it is none for that way. */
+/* Lays the chain out; false when the kernel does not take it. */
 bool mmci_single_plan(const mmci_group_limits *limits, const mmci_device_chain *chain,
                       mmci_single *out);
 mmc_status mmci_single_prepare(mmc_dtype dtype, const mmci_single *alone, mmci_error *error);
@@ -149,7 +149,7 @@ mmc_status mmci_squares_launch(cudaStream_t stream, const mmci_group_limits *lim
  * levels being eight or ten. */
 typedef struct mmci_spines mmci_spines;
 
-/* Whether the chain is one for that way, and whether it is one chain large enough to gain. */
+/* Whether the chain can be cut into spines, and whether it is one chain large enough to gain. */
 bool mmci_spines_can(const mmci_device_chain *chain);
 bool mmci_spines_suit(const mmci_group_limits *limits, const mmci_device_chain *chain);
 

@@ -44,7 +44,7 @@ static bool is_plain(const mmci_device_chain *chain) {
 }
 
 /* False when there is nothing to multiply, or an operand that no product reads. */
-static bool lay_out(layout *l) {
+static bool place_matrices(layout *l) {
   const mmci_device_chain *chain = l->chain;
   for (int s = 0; s < chain->count; s++) {
     const mmci_chain_step *step = &chain->products[s];
@@ -163,7 +163,7 @@ static void fill_product(const layout *l, int s, mmci_single_product *p) {
 bool mmci_single_plan(const mmci_group_limits *limits, const mmci_device_chain *chain,
                       mmci_single *out) {
   layout l = {.chain = chain, .element_bytes = chain->dtype == MMC_F64 ? 8 : 4};
-  if (!is_plain(chain) || !lay_out(&l) || l.size * l.element_bytes > limits->shared_bytes)
+  if (!is_plain(chain) || !place_matrices(&l) || l.size * l.element_bytes > limits->shared_bytes)
     return false;
   *out = (mmci_single){.ldc = chain->ldc,
                        .count = chain->count,

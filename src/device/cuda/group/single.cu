@@ -58,8 +58,8 @@ static __device__ __forceinline__ Tile tile_of(const mmci_single_product &p, uin
 
 /* put(row, col, sums) by the first of a tile's lanes. */
 template <typename Real, typename Put>
-static __device__ __forceinline__ void multiply(const mmci_single_product &p, const Real *arena,
-                                                Tile tile, Put put) {
+static __device__ __forceinline__ void multiply_product(const mmci_single_product &p,
+                                                        const Real *arena, Tile tile, Put put) {
   const uint32_t lanes = 1u << p.split, first = tile.work & (lanes - 1);
 #pragma unroll 1
   for (; (tile.work & ~(WARP - 1u)) < p.work; tile = tile_of(p, tile.work + p.threads)) {
@@ -86,7 +86,7 @@ static __device__ __forceinline__ void multiply(const mmci_single_product &p, co
 
 template <typename Real>
 __global__ void __launch_bounds__(THREADS)
-    multiply_alone(const __grid_constant__ mmci_single alone) {
+    multiply_single(const __grid_constant__ mmci_single alone) {
   MMCI_DYNAMIC_SHARED(memory);
   __shared__ mmci_single_product list[MMCI_SINGLE_PRODUCTS];
   __shared__ uint8_t turns[MMCI_SINGLE_PRODUCTS * MMCI_SINGLE_WARPS];
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(THREADS)
     const int next = turns[(r < rounds ? r : 0) * MMCI_SINGLE_WARPS + warp];
     const mmci_single_product following = list[next];
     const Tile first = tile_of(following, (uint32_t)thread - following.first);
-    multiply(p, arena, tile, [&](uint32_t row, uint32_t col, Four<Real> v) {
+    multiply_product(p, arena, tile, [&](uint32_t row, uint32_t col, Four<Real> v) {
       if (product < last) {
         /* Beyond m x n there are zeros, whatever infinity times zero says. */
 #pragma unroll
@@ -140,33 +140,33 @@ __global__ void __launch_bounds__(THREADS)
 /* ---- on the host ----------------------------------------------------------------------------- */
 
 template <typename Real>
-static mmc_status prepare(const mmci_single *alone, mmci_error *error) {
+static mmc_status allow_arena(const mmci_single *alone, mmci_error *error) {
   /* Greater than any before, so that kernels prepared earlier still fit. */
   cudaFuncAttributes facts;
-  MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, multiply_alone<Real>));
+  MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, multiply_single<Real>));
   if ((int)alone->arena_bytes > facts.maxDynamicSharedSizeBytes)
-    MMCI_CUDA_TRY(cudaFuncSetAttribute(multiply_alone<Real>,
+    MMCI_CUDA_TRY(cudaFuncSetAttribute(multiply_single<Real>,
                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        (int)alone->arena_bytes));
   return MMC_OK;
 }
 
 template <typename Real>
-static mmc_status launch(cudaStream_t stream, bool overlap, const mmci_single *alone,
-                         mmci_error *error) {
-  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_alone<Real>, overlap, dim3(1), dim3(THREADS),
+static mmc_status launch_single(cudaStream_t stream, bool overlap, const mmci_single *alone,
+                                mmci_error *error) {
+  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_single<Real>, overlap, dim3(1), dim3(THREADS),
                                        alone->arena_bytes, stream, *alone));
   return MMC_OK;
 }
 
 extern "C" mmc_status mmci_single_prepare(mmc_dtype dtype, const mmci_single *alone,
                                           mmci_error *error) {
-  return dtype == MMC_F64 ? prepare<double>(alone, error) : prepare<float>(alone, error);
+  return dtype == MMC_F64 ? allow_arena<double>(alone, error) : allow_arena<float>(alone, error);
 }
 
 extern "C" mmc_status mmci_single_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                          mmc_dtype dtype, const mmci_single *alone,
                                          mmci_error *error) {
-  return dtype == MMC_F64 ? launch<double>(stream, limits->overlap, alone, error)
-                          : launch<float>(stream, limits->overlap, alone, error);
+  return dtype == MMC_F64 ? launch_single<double>(stream, limits->overlap, alone, error)
+                          : launch_single<float>(stream, limits->overlap, alone, error);
 }

@@ -296,28 +296,28 @@ static int64_t pieces_most(const layout *l, const mmci_spines_facts *facts) {
 /* ---- memory -----------------------------------------------------------------------------------
  */
 
-static mmc_status take(void *out, size_t count, size_t size, mmci_error *error) {
+static mmc_status take_array(void *out, size_t count, size_t size, mmci_error *error) {
   void *memory = mmci_alloc_zeroed(count > 0 ? count : 1, size);
   if (memory == NULL) return mmci_fail_nomem(error, count * size);
   memcpy(out, &memory, sizeof memory);
   return MMC_OK;
 }
 
-static mmc_status lay_out(layout *l, const mmci_spines_facts *facts, mmci_error *error) {
+static mmc_status cut_spines(layout *l, const mmci_spines_facts *facts, mmci_error *error) {
   const size_t count = (size_t)l->chain->count;
-  mmc_status status = take(&l->spine_of, count, sizeof *l->spine_of, error);
-  if (status == MMC_OK) status = take(&l->lengths, count, sizeof *l->lengths, error);
-  if (status == MMC_OK) status = take(&l->heights, count, sizeof *l->heights, error);
-  if (status == MMC_OK) status = take(&l->spines, count, sizeof *l->spines, error);
+  mmc_status status = take_array(&l->spine_of, count, sizeof *l->spine_of, error);
+  if (status == MMC_OK) status = take_array(&l->lengths, count, sizeof *l->lengths, error);
+  if (status == MMC_OK) status = take_array(&l->heights, count, sizeof *l->heights, error);
+  if (status == MMC_OK) status = take_array(&l->spines, count, sizeof *l->spines, error);
   /* A spine has one operand more than it has products. */
-  if (status == MMC_OK) status = take(&l->operands, 2 * count, sizeof *l->operands, error);
-  if (status == MMC_OK) status = take(&l->places, 2 * count, sizeof *l->places, error);
-  if (status == MMC_OK) status = take(&l->waits, 2 * count, sizeof *l->waits, error);
+  if (status == MMC_OK) status = take_array(&l->operands, 2 * count, sizeof *l->operands, error);
+  if (status == MMC_OK) status = take_array(&l->places, 2 * count, sizeof *l->places, error);
+  if (status == MMC_OK) status = take_array(&l->waits, 2 * count, sizeof *l->waits, error);
   if (status != MMC_OK) return status;
   find_spines(l);
   const size_t pieces = (size_t)pieces_most(l, facts);
-  status = take(&l->pieces, pieces, sizeof *l->pieces, error);
-  if (status == MMC_OK) status = take(&l->tasks, pieces, sizeof *l->tasks, error);
+  status = take_array(&l->pieces, pieces, sizeof *l->pieces, error);
+  if (status == MMC_OK) status = take_array(&l->tasks, pieces, sizeof *l->tasks, error);
   if (status != MMC_OK) return status;
   for (int32_t level = 0; level < l->levels; level++) add_level(l, level, facts);
   for (int32_t w = 0; w < l->waits_count; w++)
@@ -410,7 +410,7 @@ static bool fill_alone(mmci_spines *spines, const layout *l) {
   return true;
 }
 
-static mmc_status fill(mmci_spines *spines, const layout *l, mmci_error *error) {
+static mmc_status write_spines(mmci_spines *spines, const layout *l, mmci_error *error) {
   enum { RECORDS, TICKET, COUNTERS, TABLE, SCRATCH, REGIONS };
   const int32_t record_bytes = (int32_t)sizeof(mmci_spine_task) + groups_of(l) * piece_bytes_of(l);
   const size_t records = (size_t)l->tasks_count * (size_t)record_bytes;
@@ -428,7 +428,7 @@ static mmc_status fill(mmci_spines *spines, const layout *l, mmci_error *error) 
   MMCI_CUDA_TRY(cudaMemset(spines->memory, 0, size));
   char *at[REGIONS], *written;
   for (int r = 0; r < REGIONS; r++) at[r] = (char *)spines->memory + begin[r];
-  mmc_status status = take(&written, records, 1, error);
+  mmc_status status = take_array(&written, records, 1, error);
   if (status != MMC_OK) return status;
   write_records(l, record_bytes, at[SCRATCH], written);
   cudaError_t code = cudaMemcpy(at[RECORDS], written, records, cudaMemcpyHostToDevice);
@@ -485,11 +485,11 @@ mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_device
   spines->kind = (mmci_spines_kind){chain->dtype, l.side, l.even};
   spines->n = chain->n;
   const mmci_spines_facts facts = mmci_spines_kernel_facts(spines->kind);
-  mmc_status status = lay_out(&l, &facts, error);
+  mmc_status status = cut_spines(&l, &facts, error);
   if (status == MMC_OK && !fill_alone(spines, &l)) {
     spines->blocks =
         l.tasks_count < limits->multiprocessors ? l.tasks_count : limits->multiprocessors;
-    status = fill(spines, &l, error);
+    status = write_spines(spines, &l, error);
   }
   if (status == MMC_OK)
     status = mmci_spines_kernel_prepare(spines->kind, spines->shared_bytes, error);

@@ -298,18 +298,18 @@ static const variant VARIANTS[] = {
     TILES(64, 8, 4, 1, 2, 4, 16),
 };
 
-static const variant *find(int64_t side) {
+static const variant *find_variant(int64_t side) {
   for (const variant &v : VARIANTS)
     if (v.side == side) return &v;
   return nullptr;
 }
 
 extern "C" bool mmci_squares_has(int64_t side) {
-  return find(side) != nullptr;
+  return find_variant(side) != nullptr;
 }
 
 extern "C" mmc_status mmci_squares_prepare(int64_t side, mmci_error *error) {
-  const variant *v = find(side);
+  const variant *v = find_variant(side);
   for (kernel_fn kernel : {v->four, v->any})
     MMCI_CUDA_TRY(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, v->shared_bytes));
@@ -319,7 +319,7 @@ extern "C" mmc_status mmci_squares_prepare(int64_t side, mmci_error *error) {
 extern "C" mmc_status mmci_squares_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                           int64_t side, const mmci_squares *equal,
                                           mmci_error *error) {
-  const variant *v = find(side);
+  const variant *v = find_variant(side);
   const int64_t blocks = (equal->batch - 1) / v->per_block + 1;
   MMCI_CUDA_TRY(mmci_launch_overlapped(equal->n == 4 ? v->four : v->any, limits->overlap,
                                        dim3((unsigned)blocks), dim3((unsigned)v->threads),

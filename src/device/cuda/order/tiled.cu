@@ -56,7 +56,7 @@ static u128 add(u128 a, u128 b) {
   return a + b < a ? TOO_LARGE : a + b;
 }
 
-static u128 multiply(u128 a, u128 b) {
+static u128 saturating_product(u128 a, u128 b) {
   u128 product;
   return __builtin_mul_overflow(a, b, &product) ? TOO_LARGE : product;
 }
@@ -89,7 +89,7 @@ static u128 bound_fan(const Reduced *chain, const u128 *sides, const Least *at, 
     if (v > at->first) sum -= (u128)p[v - 1] * p[v];
     if (v < end) sum -= (u128)p[v] * p[v + 1];
   }
-  return multiply(p[v], add(sum, (u128)at->most_left * at->most_right));
+  return saturating_product(p[v], add(sum, (u128)at->most_left * at->most_right));
 }
 
 static mmc_status bound_entries(Reduced *chain, mmci_error *error) {
@@ -139,7 +139,8 @@ static mmc_status bound_entries(Reduced *chain, mmci_error *error) {
       }
   }
   chain->entry_max = largest;
-  chain->candidate_max = add(add(largest, largest), multiply((u128)top[0] * top[1], top[2]));
+  chain->candidate_max =
+      add(add(largest, largest), saturating_product((u128)top[0] * top[1], top[2]));
   return MMC_OK;
 }
 
@@ -252,7 +253,7 @@ static void fill_upload(const Solver<Number> *s) {
   int *least_dim = const_cast<int *>(t.least_dim);
   /* Any factor will do for W; it must keep W below the limit. */
   uint64_t sum = 0, factor = chain->least;
-  while (factor != 0 && multiply(factor, chain->sides) >= Number::LIMIT) factor /= 2;
+  while (factor != 0 && saturating_product(factor, chain->sides) >= Number::LIMIT) factor /= 2;
   for (int i = 0; i < vertices; i++) {
     uint64_t p = i <= n ? chain->dims[i] : 0;
     if (i > 0 && i <= n) sum += factor * chain->dims[i - 1] * p;
@@ -442,7 +443,7 @@ static mmc_status fill_table(Solver<Number> *s, mmci_error *error) {
 template <typename Value>
 static mmc_count count_of(Value cost, uint64_t divisor) {
   u128 value = (u128)cost;
-  for (int i = 0; i < 3 && divisor != 1; i++) value = multiply(value, divisor);
+  for (int i = 0; i < 3 && divisor != 1; i++) value = saturating_product(value, divisor);
   mmc_count count = {(uint64_t)value, (uint64_t)(value >> 64)};
   return count;
 }

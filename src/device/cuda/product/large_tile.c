@@ -41,31 +41,32 @@ struct mmci_large_tile {
   PFN_cuTensorMapEncodeTiled_v12000 encode; /* with TMA */
 };
 
-/* ---- ways ------------------------------------------------------------------------------------ */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 static int64_t element_bytes(mmc_dtype dtype) {
   return dtype == MMC_F64 ? 8 : 4;
 }
 
-int mmci_large_tile_ways(mmc_dtype dtype) {
+int mmci_large_tile_shapes(mmc_dtype dtype) {
   return dtype == MMC_F32 ? WAYS_F32 : dtype == MMC_F64 ? WAYS_F64 : 0;
 }
 
-const char *mmci_large_tile_name(mmc_dtype dtype, int way) {
-  static const char *const F32[] = {"tee 256x192 1x2", "tee 192x256 2x1", "tee 256x128",
-                                    "tee 128x128",     "tee 256x192 2x1", "tee 192x256 1x2"};
-  static const char *const F64[] = {"tee 128x128", "tee 128x64"};
-  return dtype == MMC_F64 ? F64[way] : F32[way];
+const char *mmci_large_tile_name(mmc_dtype dtype, int shape) {
+  static const char *const F32[] = {"large_tile 256x192 1x2", "large_tile 192x256 2x1",
+                                    "large_tile 256x128",     "large_tile 128x128",
+                                    "large_tile 256x192 2x1", "large_tile 192x256 1x2"};
+  static const char *const F64[] = {"large_tile 128x128", "large_tile 128x64"};
+  return dtype == MMC_F64 ? F64[shape] : F32[shape];
 }
 
-/* NULL: no such way on the device. */
+/* NULL: no such shape on the device. */
 static const mmci_large_tile_kernel *find_kernel(const struct cudaDeviceProp *device,
-                                                 mmc_dtype dtype, int way) {
-  if (way < 0 || way >= mmci_large_tile_ways(dtype) || device->major < 8) return NULL;
-  const mmci_large_tile_kernel *kernel = dtype == MMC_F64 ? &mmci_large_tile_f64_async[way]
+                                                 mmc_dtype dtype, int shape) {
+  if (shape < 0 || shape >= mmci_large_tile_shapes(dtype) || device->major < 8) return NULL;
+  const mmci_large_tile_kernel *kernel = dtype == MMC_F64 ? &mmci_large_tile_f64_async[shape]
                                          : device->major == WITH_TMA
-                                             ? &mmci_large_tile_f32_tma[way]
-                                             : &mmci_large_tile_f32_async[way];
+                                             ? &mmci_large_tile_f32_tma[shape]
+                                             : &mmci_large_tile_f32_async[shape];
   if (kernel->function == NULL || (size_t)kernel->shared_bytes > device->sharedMemPerBlockOptin)
     return NULL;
   return kernel;
@@ -77,9 +78,10 @@ static bool lines_are_apart(const mmci_form *form, int64_t rows, int64_t cols) {
   return form->ld >= length || lines == 1;
 }
 
-bool mmci_large_tile_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way) {
+bool mmci_large_tile_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
+                              int shape) {
   const int64_t most = MOST_LENGTH;
-  return find_kernel(device, gemm->dtype, way) != NULL && gemm->m > 0 && gemm->m <= most &&
+  return find_kernel(device, gemm->dtype, shape) != NULL && gemm->m > 0 && gemm->m <= most &&
          gemm->n > 0 && gemm->n <= most && gemm->k > 0 && gemm->k <= most && gemm->a.ld <= most &&
          gemm->b.ld <= most && (gemm->ldc >= gemm->n || gemm->m == 1) &&
          lines_are_apart(&gemm->a, gemm->m, gemm->k) && lines_are_apart(&gemm->b, gemm->k, gemm->n);
@@ -149,10 +151,10 @@ static void plan_operands(const mmci_gemm *gemm, operand *a, operand *b, size_t 
 }
 
 uint64_t mmci_large_tile_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
-                               int way) {
+                               int shape) {
   operand a, b;
   size_t a_bytes, b_bytes;
-  if (!mmci_large_tile_supports(device, gemm, way)) return 0;
+  if (!mmci_large_tile_supports(device, gemm, shape)) return 0;
   plan_operands(gemm, &a, &b, &a_bytes, &b_bytes);
   return (uint64_t)a_bytes + b_bytes;
 }
@@ -198,8 +200,8 @@ static mmc_status find_encode(mmci_large_tile *large, mmci_error *error) {
   return MMC_OK;
 }
 
-static mmc_status fill(mmci_large_tile *large, const struct cudaDeviceProp *device,
-                       mmci_error *error) {
+static mmc_status prepare_kernel(mmci_large_tile *large, const struct cudaDeviceProp *device,
+                                 mmci_error *error) {
   const mmci_gemm *gemm = &large->gemm;
   const mmci_large_tile_kernel *kernel = large->kernel;
   const int64_t size = element_bytes(gemm->dtype);
@@ -222,15 +224,15 @@ static mmc_status fill(mmci_large_tile *large, const struct cudaDeviceProp *devi
 }
 
 mmc_status mmci_large_tile_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
-                                   int way, mmci_large_tile **out, mmci_error *error) {
-  if (!mmci_large_tile_supports(device, gemm, way))
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "large_tile: %s has no way %d for this product",
-                     device->name, way);
+                                   int shape, mmci_large_tile **out, mmci_error *error) {
+  if (!mmci_large_tile_supports(device, gemm, shape))
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "large_tile: %s has no shape %d for this product",
+                     device->name, shape);
   mmci_large_tile *large = mmci_alloc_zeroed(1, sizeof *large);
   if (large == NULL) return mmci_fail_nomem(error, sizeof *large);
   large->gemm = *gemm;
-  large->kernel = find_kernel(device, gemm->dtype, way);
-  mmc_status status = fill(large, device, error);
+  large->kernel = find_kernel(device, gemm->dtype, shape);
+  mmc_status status = prepare_kernel(large, device, error);
   if (status == MMC_OK)
     *out = large;
   else
@@ -255,8 +257,8 @@ bool mmci_large_tile_takes(const mmci_large_tile *large, const void *a, const vo
 }
 
 /* Where the kernel reads the operand; copies it there when it lies otherwise. */
-static mmc_status place(const operand *x, mmc_dtype dtype, cudaStream_t stream, const void *data,
-                        const void **out, mmci_error *error) {
+static mmc_status place_operand(const operand *x, mmc_dtype dtype, cudaStream_t stream,
+                                const void *data, const void **out, mmci_error *error) {
   *out = x->copy != NULL ? x->copy : data;
   if (x->copy == NULL) return MMC_OK;
   return mmci_cuda_copy_tiles(stream, dtype, x->rows, x->cols, data, &x->form, x->copy, x->ld,
@@ -279,8 +281,8 @@ static mmc_status map_lines(const mmci_large_tile *large, const operand *x, cons
   return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
 }
 
-static mmc_status launch(const mmci_large_tile *large, cudaStream_t stream, void **arguments,
-                         mmci_error *error) {
+static mmc_status launch_kernel(const mmci_large_tile *large, cudaStream_t stream, void **arguments,
+                                mmci_error *error) {
   const mmci_large_tile_kernel *kernel = large->kernel;
   const unsigned cluster = (unsigned)(kernel->cluster_rows * kernel->cluster_cols);
   const unsigned workers =
@@ -302,8 +304,8 @@ mmc_status mmci_large_tile_enqueue(const mmci_large_tile *large, cudaStream_t st
   const mmci_gemm *gemm = &large->gemm;
   const mmci_large_tile_kernel *kernel = large->kernel;
   const void *lines_a, *lines_b;
-  mmc_status status = place(&large->a, gemm->dtype, stream, a, &lines_a, error);
-  if (status == MMC_OK) status = place(&large->b, gemm->dtype, stream, b, &lines_b, error);
+  mmc_status status = place_operand(&large->a, gemm->dtype, stream, a, &lines_a, error);
+  if (status == MMC_OK) status = place_operand(&large->b, gemm->dtype, stream, b, &lines_b, error);
   if (status != MMC_OK) return status;
   mmci_large_tile_work work = large->work;
   mmci_large_tile_result result = {
@@ -328,7 +330,7 @@ mmc_status mmci_large_tile_enqueue(const mmci_large_tile *large, cudaStream_t st
     arguments[0] = &map_a;
     arguments[1] = &map_b;
   }
-  status = launch(large, stream, arguments, error);
+  status = launch_kernel(large, stream, arguments, error);
   if (status != MMC_OK || work.shared_tiles == 0) return status;
   return mmci_large_tile_reduce(stream, gemm->dtype, kernel, &work, &result, error);
 }

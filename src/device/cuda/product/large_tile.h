@@ -3,16 +3,16 @@
  *
  * A tile of x by y elements of C that stays on chip reads mkn (1/x + 1/y) words: least at x = y =
  * sqrt(M) for room for M of them (the theorem of the TEE-ACM2 poster, SC22). The largest room on a
- * multiprocessor is its registers. A way is one shape of the tile of a block:
+ * multiprocessor is its registers. A kernel has one shape of the tile of a block:
  *
  *     f32   0  256 x 192, 1 x 2     1  192 x 256, 2 x 1     2  256 x 128, 1 x 2
  *           3  128 x 128, 1 x 2     4  256 x 192, 2 x 1     5  192 x 256, 1 x 2
  *     f64   0  128 x 128            1  128 x 64
  *
  * 16 x 12 elements are the most that a thread of 255 registers holds beside its operands. Numbers
- * of ways stay what they are: records name them. On compute capability 9.0 FP32 uses TMA and
+ * of shapes stay what they are: records name them. On compute capability 9.0 FP32 uses TMA and
  * clusters, 1 x 2 or 2 x 1 blocks, which share what they load: a cluster is one tile, and which way
- * it lies decides how much of it hangs over C's edges. Elsewhere there are ways 2 and 3, without
+ * it lies decides how much of it hangs over C's edges. Elsewhere there are shapes 2 and 3, without
  * clusters.
  *
  * Operands are read as lines of equal k: A transposed, B as it is, addresses and leading dimensions
@@ -28,21 +28,23 @@
 
 typedef struct mmci_large_tile mmci_large_tile;
 
-/* How many ways there are for the dtype, on any device; 0: none. */
-int mmci_large_tile_ways(mmc_dtype dtype);
-/* Static text: "tee 256x192 1x2". */
-const char *mmci_large_tile_name(mmc_dtype dtype, int way);
-/* Whether a device of these properties can do the product in this way. */
-bool mmci_large_tile_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way);
-/* Bytes of device memory that copies of its operands take; 0 when there is no such way. Partial
+/* How many shapes there are for the dtype, on any device; 0: none. */
+int mmci_large_tile_shapes(mmc_dtype dtype);
+/* Static text: "large_tile 256x192 1x2". */
+const char *mmci_large_tile_name(mmc_dtype dtype, int shape);
+/* Whether a device of these properties can do the product in this shape. */
+bool mmci_large_tile_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
+                              int shape);
+/* Bytes of device memory that copies of its operands take; 0 when there is no such shape. Partial
  * tiles take some, too, at most a tile for each block that the device has room for. */
-uint64_t mmci_large_tile_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way);
+uint64_t mmci_large_tile_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
+                               int shape);
 
 /* Takes what the product needs on the current device, whose properties are given. Returns
- * E_UNSUPPORTED (no such way here), E_NOMEM, E_DEVICE. Sizes of gemm are positive; its variant does
- * not matter. */
+ * E_UNSUPPORTED (no such shape here), E_NOMEM, E_DEVICE. Sizes of gemm are positive; its variant
+ * does not matter. */
 mmc_status mmci_large_tile_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
-                                   int way, mmci_large_tile **out, mmci_error *error);
+                                   int shape, mmci_large_tile **out, mmci_error *error);
 void mmci_large_tile_release(mmci_large_tile *large);
 /* Whether operands at these addresses can be taken: those that are not copied must be at multiples
  * of 16 bytes. */

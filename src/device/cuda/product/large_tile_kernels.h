@@ -56,7 +56,7 @@ typedef struct mmci_large_tile_kernel {
 extern "C" {
 #endif
 
-/* In the order of the ways of large_tile.h; a function of NULL: there is no such kernel. */
+/* In the order of the shapes of large_tile.h; a function of NULL: there is no such kernel. */
 extern const mmci_large_tile_kernel mmci_large_tile_f32_tma[], mmci_large_tile_f32_async[],
     mmci_large_tile_f64_async[];
 

@@ -35,9 +35,10 @@ static __device__ __forceinline__ const Stored *matrix(const void *data, int64_t
 /* Rows first_row.. and columns first_col.. of an operand of rows x cols into a HEIGHT x WIDTH tile;
  * zeros outside. Threads side by side read side by side. */
 template <typename Element, int HEIGHT, int WIDTH, typename Place>
-static __device__ __forceinline__ void stage(const typename Element::Stored *from, int64_t ld,
-                                             bool trans, bool conj, int64_t rows, int64_t cols,
-                                             int64_t first_row, int64_t first_col, Place place) {
+static __device__ __forceinline__ void stage_tile(const typename Element::Stored *from, int64_t ld,
+                                                  bool trans, bool conj, int64_t rows, int64_t cols,
+                                                  int64_t first_row, int64_t first_col,
+                                                  Place place) {
 #pragma unroll
   for (int e = 0; e < HEIGHT * WIDTH / THREADS; e++) {
     int at = (int)threadIdx.x + e * THREADS;
@@ -66,10 +67,10 @@ __global__ void __launch_bounds__(THREADS)
     Stored *c = all_c + i * s.c_stride;
     Sum sum[PART][PART] = {};
     for (int64_t depth = 0; depth < s.k; depth += DEPTH) {
-      stage<Element, TILE, DEPTH>(a, s.lda, s.a_trans, s.a_conj, s.m, s.k, first_row, depth,
-                                  [&](int r, int d) -> Sum & { return a_tile[d][r]; });
-      stage<Element, DEPTH, TILE>(b, s.ldb, s.b_trans, s.b_conj, s.k, s.n, depth, first_col,
-                                  [&](int d, int q) -> Sum & { return b_tile[d][q]; });
+      stage_tile<Element, TILE, DEPTH>(a, s.lda, s.a_trans, s.a_conj, s.m, s.k, first_row, depth,
+                                       [&](int r, int d) -> Sum & { return a_tile[d][r]; });
+      stage_tile<Element, DEPTH, TILE>(b, s.ldb, s.b_trans, s.b_conj, s.k, s.n, depth, first_col,
+                                       [&](int d, int q) -> Sum & { return b_tile[d][q]; });
       __syncthreads();
 #pragma unroll 4
       for (int d = 0; d < DEPTH; d++) {
@@ -100,8 +101,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename Element>
-static mmc_status multiply(cudaStream_t stream, const Shape &s, const void *a, const void *b,
-                           void *c, mmci_error *error) {
+static mmc_status launch_plain(cudaStream_t stream, const Shape &s, const void *a, const void *b,
+                               void *c, mmci_error *error) {
   int64_t tiles = (s.m + TILE - 1) / TILE * ((s.n + TILE - 1) / TILE) * s.batch;
   if (tiles == 0) return MMC_OK;
   unsigned blocks = (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS);
@@ -120,17 +121,17 @@ extern "C" mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_ge
                    y.conj,   y.gathered, gemm->accumulate};
   switch (gemm->dtype) {
     case MMC_F32:
-      return multiply<mmci_real_element<float>>(stream, s, a, b, c, error);
+      return launch_plain<mmci_real_element<float>>(stream, s, a, b, c, error);
     case MMC_F64:
-      return multiply<mmci_real_element<double>>(stream, s, a, b, c, error);
+      return launch_plain<mmci_real_element<double>>(stream, s, a, b, c, error);
     case MMC_C64:
-      return multiply<mmci_complex_element<float>>(stream, s, a, b, c, error);
+      return launch_plain<mmci_complex_element<float>>(stream, s, a, b, c, error);
     case MMC_C128:
-      return multiply<mmci_complex_element<double>>(stream, s, a, b, c, error);
+      return launch_plain<mmci_complex_element<double>>(stream, s, a, b, c, error);
     case MMC_F16:
-      return multiply<mmci_f16_element>(stream, s, a, b, c, error);
+      return launch_plain<mmci_f16_element>(stream, s, a, b, c, error);
     case MMC_BF16:
-      return multiply<mmci_bf16_element>(stream, s, a, b, c, error);
+      return launch_plain<mmci_bf16_element>(stream, s, a, b, c, error);
   }
   return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)gemm->dtype);
 }

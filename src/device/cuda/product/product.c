@@ -2,7 +2,7 @@
  *
  * cuBLAS does them, for which a row-major matrix is a transposed column-major one: it is asked for
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
- * the algorithms that cuBLASLt proposes, 1 to 24, the ways of large_tile.h, from 25 on, and those
+ * the algorithms that cuBLASLt proposes, 1 to 24, the shapes of large_tile.h, from 25 on, and those
  * of sliced_k.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products
  * that are large enough go to emulated.c as variant 0. What cuBLAS cannot say goes to plain.cu.
  */
@@ -25,7 +25,7 @@ enum {
   HOPPER = 9,
 };
 
-typedef enum way {
+typedef enum kind {
   NOTHING,
   ZEROS,
   PLAIN,
@@ -35,7 +35,7 @@ typedef enum way {
   EMULATED,
   LARGE_TILE,
   SLICED_K
-} way;
+} kind;
 
 typedef struct arithmetic {
   cudaDataType_t type, scale;
@@ -80,7 +80,7 @@ typedef struct lt_product {
 struct mmci_kernel {
   mmci_device *device;
   mmci_gemm gemm;
-  way way;
+  kind kind;
   const arithmetic *arithmetic;
   const void *one, *beta;
   stored a, b, c;
@@ -121,7 +121,7 @@ static bool is_batch(const mmci_gemm *gemm) {
   return gemm->batch > 1;
 }
 
-static way way_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
+static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
   if (is_batch(gemm)) return CUBLAS_BATCH;
   if (gemm->variant != 0)
     return gemm->variant < FIRST_LARGE_TILE ? CUBLASLT
@@ -134,7 +134,7 @@ static way way_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
 }
 
 /* Fills the kernel with all but what is prepared. */
-static void choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci_kernel *kernel) {
+static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_kernel *kernel) {
   const mmci_form c = {.ld = gemm->ldc};
   kernel->gemm = *gemm;
   kernel->arithmetic = find_arithmetic(gemm);
@@ -143,16 +143,16 @@ static void choose_way(const mmci_device *device, const mmci_gemm *gemm, mmci_ke
   kernel->one = in_f64 ? (const void *)ONE_F64 : ONE_F32;
   kernel->beta = gemm->accumulate ? kernel->one : zero;
   if (gemm->m == 0 || gemm->n == 0 || (gemm->k == 0 && gemm->accumulate))
-    kernel->way = NOTHING;
+    kernel->kind = NOTHING;
   else if (gemm->k == 0)
-    kernel->way = ZEROS;
+    kernel->kind = ZEROS;
   else if (gemm->a.gathered || gemm->b.gathered ||
            !express(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
            !express(&gemm->b, gemm->k, gemm->n, gemm->dtype, &kernel->b) ||
            !express(&c, gemm->m, gemm->n, gemm->dtype, &kernel->c))
-    kernel->way = PLAIN;
+    kernel->kind = PLAIN;
   else
-    kernel->way = way_of_variant(device, gemm);
+    kernel->kind = kind_of_variant(device, gemm);
 }
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
@@ -164,8 +164,8 @@ bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
 
 const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {0};
-  choose_way(device, gemm, &kernel);
-  switch (kernel.way) {
+  choose_kind(device, gemm, &kernel);
+  switch (kernel.kind) {
     case NOTHING:
       return "nothing";
     case ZEROS:
@@ -179,11 +179,11 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case EMULATED:
       return mmci_emulated_name(mmci_emulated_choose(gemm, device->properties.multiProcessorCount));
     case LARGE_TILE:
-      if (gemm->variant - FIRST_LARGE_TILE < mmci_large_tile_ways(gemm->dtype))
+      if (gemm->variant - FIRST_LARGE_TILE < mmci_large_tile_shapes(gemm->dtype))
         return mmci_large_tile_name(gemm->dtype, gemm->variant - FIRST_LARGE_TILE);
       break;
     case SLICED_K:
-      if (gemm->variant - FIRST_SLICED_K < mmci_sliced_k_ways(gemm->dtype))
+      if (gemm->variant - FIRST_SLICED_K < mmci_sliced_k_shapes(gemm->dtype))
         return mmci_sliced_k_name(gemm->variant - FIRST_SLICED_K);
       break;
     case CUBLAS:
@@ -298,15 +298,15 @@ int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm) {
   int count = 0;
   mmci_kernel kernel = {.device = device};
   MMCI_CUDA_ON_ANYHOW(device);
-  choose_way(device, gemm, &kernel);
-  if (kernel.way < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK) return 0;
+  choose_kind(device, gemm, &kernel);
+  if (kernel.kind < CUBLAS || mmci_cuda_find_cublas(device, NULL) != MMC_OK) return 0;
   if (lt_find(device->cublas, &kernel, &count, NULL) != MMC_OK) count = 0;
   lt_destroy(device->cublas, &kernel.lt);
-  for (int way = 0; way < mmci_large_tile_ways(gemm->dtype); way++)
-    if (mmci_large_tile_supports(&device->properties, gemm, way)) count = FIRST_LARGE_TILE + way;
+  for (int s = 0; s < mmci_large_tile_shapes(gemm->dtype); s++)
+    if (mmci_large_tile_supports(&device->properties, gemm, s)) count = FIRST_LARGE_TILE + s;
   if (!mmci_sliced_k_may_pay(&device->properties, gemm)) return count;
-  for (int way = 0; way < mmci_sliced_k_ways(gemm->dtype); way++)
-    if (mmci_sliced_k_supports(&device->properties, gemm, way)) count = FIRST_SLICED_K + way;
+  for (int s = 0; s < mmci_sliced_k_shapes(gemm->dtype); s++)
+    if (mmci_sliced_k_supports(&device->properties, gemm, s)) count = FIRST_SLICED_K + s;
   return count;
 }
 
@@ -328,7 +328,7 @@ static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
       mmci_emulated_choose(&kernel->gemm, kernel->device->properties.multiProcessorCount),
       kernel->device->properties.multiProcessorCount, &kernel->emulated, error);
   if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
-  kernel->way = CUBLAS;
+  kernel->kind = CUBLAS;
   return MMC_OK;
 }
 
@@ -340,16 +340,16 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   mmci_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->device = device;
-  choose_way(device, gemm, kernel);
-  if (kernel->way == CUBLASLT) status = prepare_lt(kernel, error);
-  if (kernel->way == EMULATED) status = prepare_emulated(kernel, error);
+  choose_kind(device, gemm, kernel);
+  if (kernel->kind == CUBLASLT) status = prepare_lt(kernel, error);
+  if (kernel->kind == EMULATED) status = prepare_emulated(kernel, error);
   if (is_batch(gemm) && gemm->variant != 0)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a batch, got %d",
                        gemm->variant);
-  else if (kernel->way == LARGE_TILE)
+  else if (kernel->kind == LARGE_TILE)
     status = mmci_large_tile_prepare(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE,
                                      &kernel->large_tile, error);
-  else if (kernel->way == SLICED_K)
+  else if (kernel->kind == SLICED_K)
     status = mmci_sliced_k_prepare(&device->properties, gemm, gemm->variant - FIRST_SLICED_K,
                                    &kernel->sliced_k, error);
   if (status == MMC_OK)
@@ -370,22 +370,22 @@ void mmci_cuda_release(mmci_kernel *kernel) {
 
 uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {0};
-  choose_way(device, gemm, &kernel);
-  if (kernel.way == EMULATED) return mmci_emulated_bytes(gemm);
-  return kernel.way == LARGE_TILE
+  choose_kind(device, gemm, &kernel);
+  if (kernel.kind == EMULATED) return mmci_emulated_bytes(gemm);
+  return kernel.kind == LARGE_TILE
              ? mmci_large_tile_bytes(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE)
              : 0;
 }
 
 /* cuBLAS wants whole elements aligned, where memory may be to their real type only. */
-static way way_of_addresses(const mmci_kernel *kernel, const void *a, const void *b,
-                            const void *c) {
+static kind kind_of_addresses(const mmci_kernel *kernel, const void *a, const void *b,
+                              const void *c) {
   uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
-  if (kernel->way < CUBLAS_BATCH) return kernel->way;
+  if (kernel->kind < CUBLAS_BATCH) return kernel->kind;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
-  if (kernel->way == LARGE_TILE)
+  if (kernel->kind == LARGE_TILE)
     return mmci_large_tile_takes(kernel->large_tile, a, b) ? LARGE_TILE : CUBLAS;
-  return kernel->way == CUBLASLT && bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->way;
+  return kernel->kind == CUBLASLT && bits % VECTOR_BYTES != 0 ? CUBLAS : kernel->kind;
 }
 
 mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
@@ -394,7 +394,7 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
   const arithmetic *as = kernel->arithmetic;
   const stored *left = &kernel->b, *right = &kernel->a;
   MMCI_CUDA_ON(queue->device);
-  switch (way_of_addresses(kernel, a, b, c)) {
+  switch (kind_of_addresses(kernel, a, b, c)) {
     case NOTHING:
       break;
     case ZEROS:

@@ -12,26 +12,26 @@ enum {
   LINE_BYTES = 16,
   TILES_PER_MULTIPROCESSOR = 8, /* of PAYING by PAYING elements: more never paid */
   PAYING = 32,
-  WAYS = 5
+  SHAPES = 5
 };
 static const int64_t MOST_LENGTH = INT64_C(1) << 30;
 
-/* ---- ways ------------------------------------------------------------------------------------ */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
-int mmci_sliced_k_ways(mmc_dtype dtype) {
-  return dtype == MMC_F32 ? WAYS : 0;
+int mmci_sliced_k_shapes(mmc_dtype dtype) {
+  return dtype == MMC_F32 ? SHAPES : 0;
 }
 
-const char *mmci_sliced_k_name(int way) {
-  static const char *const NAMES[] = {"sliced 16x32 k8", "sliced 16x32 k4", "sliced 32x32 k8",
-                                      "sliced 32x32 k4", "sliced 64x64 k2"};
-  return NAMES[way];
+const char *mmci_sliced_k_name(int shape) {
+  static const char *const NAMES[] = {"sliced_k 16x32 k8", "sliced_k 16x32 k4", "sliced_k 32x32 k8",
+                                      "sliced_k 32x32 k4", "sliced_k 64x64 k2"};
+  return NAMES[shape];
 }
 
 static const mmci_sliced_k_kernel *find_kernel(const struct cudaDeviceProp *device, mmc_dtype dtype,
-                                               int way) {
-  if (way < 0 || way >= mmci_sliced_k_ways(dtype) || device->major < 8) return NULL;
-  const mmci_sliced_k_kernel *kernel = &mmci_sliced_k_f32[way];
+                                               int shape) {
+  if (shape < 0 || shape >= mmci_sliced_k_shapes(dtype) || device->major < 8) return NULL;
+  const mmci_sliced_k_kernel *kernel = &mmci_sliced_k_f32[shape];
   return (size_t)kernel->shared_bytes <= device->sharedMemPerBlockOptin ? kernel : NULL;
 }
 
@@ -43,9 +43,9 @@ static int64_t tiles_of(const mmci_gemm *gemm, int rows, int cols) {
   return quotient_up(gemm->m, rows) * quotient_up(gemm->n, cols);
 }
 
-bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way) {
+bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int shape) {
   const int64_t most = MOST_LENGTH;
-  const mmci_sliced_k_kernel *kernel = find_kernel(device, gemm->dtype, way);
+  const mmci_sliced_k_kernel *kernel = find_kernel(device, gemm->dtype, shape);
   return kernel != NULL && gemm->m > 0 && gemm->m <= most && gemm->n > 0 && gemm->n <= most &&
          gemm->k > 0 && gemm->k <= most &&
          tiles_of(gemm, kernel->rows, kernel->cols) <= INT_MAX / MOST_PARTS;
@@ -75,11 +75,11 @@ static int choose_parts(const mmci_sliced_k_kernel *kernel, const struct cudaDev
 }
 
 mmc_status mmci_sliced_k_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
-                                 int way, mmci_sliced_k *out, mmci_error *error) {
-  if (!mmci_sliced_k_supports(device, gemm, way))
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "sliced_k: %s has no way %d for this product",
-                     device->name, way);
-  const mmci_sliced_k_kernel *kernel = find_kernel(device, gemm->dtype, way);
+                                 int shape, mmci_sliced_k *out, mmci_error *error) {
+  if (!mmci_sliced_k_supports(device, gemm, shape))
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "sliced_k: %s has no shape %d for this product",
+                     device->name, shape);
+  const mmci_sliced_k_kernel *kernel = find_kernel(device, gemm->dtype, shape);
   const void *function = kernel->functions[gemm->a.trans][gemm->b.trans];
   const int with_parts = kernel->shared_bytes + kernel->shared_by_parts;
   const bool clusters_fit = (size_t)with_parts <= device->sharedMemPerBlockOptin;

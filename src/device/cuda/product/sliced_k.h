@@ -5,11 +5,12 @@
  * Where even so there are too few blocks, the tile is a cluster's: each of its blocks, up to 8, has
  * a part of k and sends its sums through the cluster's shared memory to whoever adds them and
  * writes C. Nothing goes through memory of the device and nothing is added by atomics: the result
- * is the same in every run. A way is one shape of the tile, and how many warps share its steps:
+ * is the same in every run. A kernel has one shape of the tile, and a number of warps that share
+ * its steps:
  *
  *     0  16 x 32, 8    1  16 x 32, 4    2  32 x 32, 8    3  32 x 32, 4    4  64 x 64, 2
  *
- * Numbers of ways stay what they are: records name them. Operands and C lie anywhere; those at
+ * Numbers of shapes stay what they are: records name them. Operands and C lie anywhere; those at
  * multiples of 16 bytes are read faster. Clusters need compute capability 9.0 or later; elsewhere
  * a tile is one block's. No device memory is taken. In FP64 such kernels gained nothing over
  * cuBLAS, whose own use the tensor cores. */
@@ -28,20 +29,21 @@ typedef struct mmci_sliced_k {
   mmci_sliced_k_job job; /* all but addresses */
 } mmci_sliced_k;
 
-/* How many ways there are for the dtype; 0: none. */
-int mmci_sliced_k_ways(mmc_dtype dtype);
-/* Static text: "sliced 16x32 k8". */
-const char *mmci_sliced_k_name(int way);
-/* Whether a device of these properties can do the product, whose lines do not overlap, in this way.
+/* How many shapes there are for the dtype; 0: none. */
+int mmci_sliced_k_shapes(mmc_dtype dtype);
+/* Static text: "sliced_k 16x32 k8". */
+const char *mmci_sliced_k_name(int shape);
+/* Whether a device of these properties can do the product, whose lines do not overlap, in this
+ * shape.
  */
-bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int way);
-/* Whether the product is small enough that these ways are worth trying. */
+bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int shape);
+/* Whether the product is small enough that these kernels are worth trying. */
 bool mmci_sliced_k_may_pay(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 
-/* For the current device, whose properties are given. Returns E_UNSUPPORTED (no such way here),
+/* For the current device, whose properties are given. Returns E_UNSUPPORTED (no such shape here),
  * E_DEVICE. Sizes of gemm are positive; its variant does not matter. */
 mmc_status mmci_sliced_k_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
-                                 int way, mmci_sliced_k *out, mmci_error *error);
+                                 int shape, mmci_sliced_k *out, mmci_error *error);
 /* Addresses of device memory. Returns once the work is launched; allocates nothing. */
 mmc_status mmci_sliced_k_enqueue(const mmci_sliced_k *product, cudaStream_t stream, const void *a,
                                  const void *b, void *c, mmci_error *error);

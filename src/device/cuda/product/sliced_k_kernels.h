@@ -37,7 +37,7 @@ typedef struct mmci_sliced_k_kernel {
 extern "C" {
 #endif
 
-/* In the order of the ways of sliced_k.h. */
+/* In the order of the shapes of sliced_k.h. */
 extern const mmci_sliced_k_kernel mmci_sliced_k_f32[];
 
 #ifdef __cplusplus
