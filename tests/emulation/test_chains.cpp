@@ -1,6 +1,6 @@
 /* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
  * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
- * group.c chooses among on a device is asked for here by name: equal, steps, alone and spines.
+ * group.c chooses among on a device is asked for here by name: squares, general, single and spines.
  * Chains and what is expected of them: gpu/small_chains.h. As blocks run one after another, the
  * first draws all tickets of spines; none ever waits for another.
  *
@@ -17,8 +17,8 @@ extern "C" {
 
 #include "../gpu/small_chains.h"
 
-enum Way { EQUAL, STEPS, ALONE, SPINES };
-static const char *const WAYS[] = {"equal", "steps", "alone", "spines"};
+enum Kind { SQUARES, GENERAL, SINGLE, SPINES };
+static const char *const KINDS[] = {"squares", "general", "single", "spines"};
 
 static const mmci_group_limits LIMITS = {2, 223 * 1024, true};
 
@@ -29,11 +29,11 @@ static int64_t below(int64_t limit) {
   return random_below(&random_state, limit);
 }
 
-static bool expect(bool held, const char *what, const trial &t, Way way) {
+static bool expect(bool held, const char *what, const trial &t, Kind kind) {
   checks++;
   if (held) return true;
   failures++;
-  printf("FAILED: %s, %s\n", WAYS[way], what);
+  printf("FAILED: %s, %s\n", KINDS[kind], what);
   describe_trial(&t);
   return false;
 }
@@ -94,44 +94,45 @@ static bool is_aligned(const void *address) {
   return (uintptr_t)address % 16 == 0;
 }
 
-static mmc_status run_equal(const trial &t, Setup &s, mmci_error *error) {
-  mmci_squares equal = {};
-  equal.n = t.chain.n;
-  equal.batch = t.chain.batch;
-  equal.c = (float *)s.result;
-  equal.c_stride = t.chain.c_stride;
+static mmc_status run_squares(const trial &t, Setup &s, mmci_error *error) {
+  mmci_squares squares = {};
+  squares.n = t.chain.n;
+  squares.batch = t.chain.batch;
+  squares.c = (float *)s.result;
+  squares.c_stride = t.chain.c_stride;
   for (int i = 0; i < t.chain.n; i++) {
-    equal.data[i] = (const float *)s.data[(size_t)i];
-    equal.stride[i] = t.forms[i].stride;
+    squares.data[i] = (const float *)s.data[(size_t)i];
+    squares.stride[i] = t.forms[i].stride;
   }
   const mmc_status status = mmci_squares_prepare(t.rows[0], error);
   return status != MMC_OK ? status
-                          : mmci_squares_launch(nullptr, &LIMITS, t.rows[0], &equal, error);
+                          : mmci_squares_launch(nullptr, &LIMITS, t.rows[0], &squares, error);
 }
 
-static mmc_status run_steps(const mmci_general &plan, const trial &t, Setup &s, mmci_error *error) {
-  mmci_general steps = plan;
-  for (int l = 0; l < steps.loads; l++) {
-    mmci_general_load &load = steps.load[l];
+static mmc_status run_general(const mmci_general &plan, const trial &t, Setup &s,
+                              mmci_error *error) {
+  mmci_general general = plan;
+  for (int l = 0; l < general.loads; l++) {
+    mmci_general_load &load = general.load[l];
     load.data = s.data[load.operand];
     load.wide = load.wide && is_aligned(load.data);
   }
-  steps.c = s.result;
-  const mmc_status status = mmci_general_prepare(t.chain.dtype, &steps, error);
+  general.c = s.result;
+  const mmc_status status = mmci_general_prepare(t.chain.dtype, &general, error);
   return status != MMC_OK ? status
-                          : mmci_general_launch(nullptr, &LIMITS, t.chain.dtype, &steps, error);
+                          : mmci_general_launch(nullptr, &LIMITS, t.chain.dtype, &general, error);
 }
 
-static mmc_status run_alone(const mmci_single &plan, const trial &t, Setup &s, mmci_error *error) {
-  mmci_single alone = plan;
-  for (mmci_single_load &load : alone.loads) {
+static mmc_status run_single(const mmci_single &plan, const trial &t, Setup &s, mmci_error *error) {
+  mmci_single single = plan;
+  for (mmci_single_load &load : single.loads) {
     load.data = s.data[load.operand];
     load.wide = load.wide && is_aligned(load.data);
   }
-  alone.c = s.result;
-  const mmc_status status = mmci_single_prepare(t.chain.dtype, &alone, error);
+  single.c = s.result;
+  const mmc_status status = mmci_single_prepare(t.chain.dtype, &single, error);
   return status != MMC_OK ? status
-                          : mmci_single_launch(nullptr, &LIMITS, t.chain.dtype, &alone, error);
+                          : mmci_single_launch(nullptr, &LIMITS, t.chain.dtype, &single, error);
 }
 
 /* Twice: a launch leaves its counters to the next. */
@@ -149,32 +150,33 @@ static mmc_status run_spines(const mmci_group_limits &limits, const trial &t, Se
 
 /* Which kernel, and how it was laid out. */
 struct Plan {
-  Way way;
+  Kind kind;
   mmci_group_limits limits;
-  mmci_general steps;
-  mmci_single alone;
+  mmci_general general;
+  mmci_single single;
 
-  /* False when the chain is none for that way. */
-  bool make(const trial &t, Way way_, const mmci_group_limits &limits_ = LIMITS) {
-    way = way_;
+  /* False when the chain does not suit the kernel. */
+  bool make(const trial &t, Kind kind_, const mmci_group_limits &limits_ = LIMITS) {
+    kind = kind_;
     limits = limits_;
-    return way == EQUAL   ? mmci_squares_has(t.rows[0])
-           : way == STEPS ? mmci_general_plan(&limits, &t.chain, &steps)
-           : way == ALONE ? mmci_single_plan(&limits, &t.chain, &alone)
-                          : mmci_spines_can(&t.chain);
+    return kind == SQUARES   ? mmci_squares_has(t.rows[0])
+           : kind == GENERAL ? mmci_general_plan(&limits, &t.chain, &general)
+           : kind == SINGLE  ? mmci_single_plan(&limits, &t.chain, &single)
+                             : mmci_spines_can(&t.chain);
   }
   mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
-    return way == EQUAL   ? run_equal(t, s, error)
-           : way == STEPS ? run_steps(steps, t, s, error)
-           : way == ALONE ? run_alone(alone, t, s, error)
-                          : run_spines(limits, t, s, error);
+    return kind == SQUARES   ? run_squares(t, s, error)
+           : kind == GENERAL ? run_general(general, t, s, error)
+           : kind == SINGLE  ? run_single(single, t, s, error)
+                             : run_spines(limits, t, s, error);
   }
 };
 
 static bool launch(const Plan &plan, const trial &t, Setup &s) {
   mmci_error error = {};
   mmci_emulation().seed = t.seed;
-  const bool right = expect(plan.run(t, s, &error) == MMC_OK, "prepared and launched", t, plan.way);
+  const bool right =
+      expect(plan.run(t, s, &error) == MMC_OK, "prepared and launched", t, plan.kind);
   if (!right) printf("  %s\n", error.text);
   return right;
 }
@@ -189,9 +191,9 @@ static void try_plan(const Plan &plan, const trial &t) {
     right = right && chain_is_right(&t, s.operands.data(), &s.c, i);
   for (size_t i = 0; i < before.size(); i++)
     kept = kept && memcmp(before[i].data(), s.operands[i].host, before[i].size()) == 0;
-  expect(right, "elements are right", t, plan.way);
-  expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, plan.way);
-  expect(kept, "operands are left alone", t, plan.way);
+  expect(right, "elements are right", t, plan.kind);
+  expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, plan.kind);
+  expect(kept, "operands are left alone", t, plan.kind);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -199,8 +201,8 @@ static void try_plan(const Plan &plan, const trial &t) {
 static trial t; /* too large for a stack */
 static Plan plan;
 
-static void try_way(Way way, const mmci_group_limits &limits = LIMITS) {
-  if (expect(plan.make(t, way, limits), "a plan", t, way)) try_plan(plan, t);
+static void try_kind(Kind kind, const mmci_group_limits &limits = LIMITS) {
+  if (expect(plan.make(t, kind, limits), "a plan", t, kind)) try_plan(plan, t);
 }
 
 static void begin_squares(int64_t side, int32_t n, int64_t batch) {
@@ -214,10 +216,10 @@ static void begin_squares(int64_t side, int32_t n, int64_t batch) {
 /* Sides that have kernels of their own; so many chains fill a block. */
 static const struct {
   int64_t side, per_block;
-} SQUARES[] = {{4, 64}, {8, 32}, {12, 16}, {16, 4}, {32, 2}, {64, 1}};
+} SQUARE_SIDES[] = {{4, 64}, {8, 32}, {12, 16}, {16, 4}, {32, 2}, {64, 1}};
 
-static void test_equal() {
-  for (const auto &x : SQUARES)
+static void test_squares() {
+  for (const auto &x : SQUARE_SIDES)
     for (int64_t batch : {INT64_C(1), x.per_block - 1, x.per_block, 2 * x.per_block + 1,
                           x.per_block / 2 + below(3 * x.per_block)})
       for (int k = 0; k < 4; k++) {
@@ -230,14 +232,14 @@ static void test_equal() {
           if (kind == 1) t.forms[i].stride = 0;
         }
         t.chain.c_stride += below(2) * 4 * below(5);
-        try_way(EQUAL);
+        try_kind(SQUARES);
       }
   for (int64_t side : {3, 5, 20, 24, 48, 128})
-    expect(!mmci_squares_has(side), "other sides have none", t, EQUAL);
+    expect(!mmci_squares_has(side), "other sides have none", t, SQUARES);
 }
 
 /* Any shapes, forms and order in every dtype, and a product of zeros. */
-static void test_steps(mmc_dtype dtype) {
+static void test_general(mmc_dtype dtype) {
   static const int64_t MOST[] = {5, 9, 20, 40, 40, 90};
   for (int k = 0; k < 72; k++) {
     const int64_t most = MOST[k % 6], batch = k % 3 == 0 ? 1
@@ -252,7 +254,7 @@ static void test_steps(mmc_dtype dtype) {
     add_tree(&t, 0, n - 1, k / 2 % 4, &random_state);
     finish_random(&t, &random_state);
     /* The largest do not always fit. */
-    if (most <= 40 || plan.make(t, STEPS)) try_way(STEPS);
+    if (most <= 40 || plan.make(t, GENERAL)) try_kind(GENERAL);
   }
 }
 
@@ -264,7 +266,7 @@ static void test_edges() {
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, (int)(side / 2 % 2), &random_state);
     finish_random(&t, &random_state);
-    try_way(STEPS);
+    try_kind(GENERAL);
   }
 }
 
@@ -279,12 +281,14 @@ static void test_hurry() {
     set_shapes(&t, dims);
     add_tree(&t, 0, 4, 0, &random_state);
     finish_random(&t, &random_state);
-    expect(plan.make(t, STEPS), "a plan", t, STEPS);
-    expect(!plan.steps.late && plan.steps.loads_first < plan.steps.loads, "loads ahead", t, STEPS);
+    expect(plan.make(t, GENERAL), "a plan", t, GENERAL);
+    expect(!plan.general.late && plan.general.loads_first < plan.general.loads, "loads ahead", t,
+           GENERAL);
     try_plan(plan, t);
     mmci_group_limits tight = LIMITS;
-    tight.shared_bytes = plan.steps.arena_bytes - 16;
-    if (!expect(plan.make(t, STEPS, tight) && plan.steps.late, "late loads", t, STEPS)) continue;
+    tight.shared_bytes = plan.general.arena_bytes - 16;
+    if (!expect(plan.make(t, GENERAL, tight) && plan.general.late, "late loads", t, GENERAL))
+      continue;
     try_plan(plan, t);
   }
 }
@@ -302,14 +306,14 @@ static void test_shared(mmc_dtype dtype) {
       y = z;
     }
     finish_random(&t, &random_state);
-    try_way(STEPS);
-    if (plan.make(t, ALONE)) try_plan(plan, t);
+    try_kind(GENERAL);
+    if (plan.make(t, SINGLE)) try_plan(plan, t);
     if (plan.make(t, SPINES)) try_plan(plan, t);
   }
 }
 
 /* Plain operands of any leading dimension and alignment. */
-static void test_alone(mmc_dtype dtype) {
+static void test_single(mmc_dtype dtype) {
   for (int k = 0; k < 72; k++) {
     const int32_t n = 2 + (int32_t)below(7);
     int64_t dims[MMCI_SINGLE_WARPS + 1];
@@ -325,13 +329,13 @@ static void test_alone(mmc_dtype dtype) {
       form.stride = t.rows[i] * form.ld;
     }
     /* Some are too large together. */
-    if (expect(plan.make(t, ALONE) || k % 8 == 0, "a plan", t, ALONE) && plan.make(t, ALONE))
+    if (expect(plan.make(t, SINGLE) || k % 8 == 0, "a plan", t, SINGLE) && plan.make(t, SINGLE))
       try_plan(plan, t);
   }
 }
 
 /* Spines of few rows, tiles and squares, as many multiprocessors share them; many operands, whose
- * addresses come in every way. */
+ * addresses come in every form. */
 static void test_spines(mmc_dtype dtype) {
   for (int k = 0; k < 24; k++) {
     const int64_t most = INT64_C(32) << k % 3;
@@ -349,7 +353,7 @@ static void test_spines(mmc_dtype dtype) {
     if (k % 8 == 2) t.shift[below(n)] = 1;
     mmci_group_limits limits = LIMITS;
     limits.multiprocessors = 1 << below(8);
-    try_way(SPINES, limits);
+    try_kind(SPINES, limits);
   }
   /* Whole squares, each by a multiprocessor or, when there are more, by half of one. */
   for (int64_t side : {32, 64})
@@ -361,16 +365,16 @@ static void test_spines(mmc_dtype dtype) {
       finish_tight(&t);
       mmci_group_limits limits = LIMITS;
       limits.multiprocessors = count;
-      try_way(SPINES, limits);
+      try_kind(SPINES, limits);
     }
   expect(mmci_emulation().memory.empty(), "memory is released", t, SPINES);
 }
 
 /* A NaN in one chain of a batch reaches no other. */
-static void test_nan(Way way, int64_t side, mmc_dtype dtype) {
+static void test_nan(Kind kind, int64_t side, mmc_dtype dtype) {
   begin_squares(side, 3, 21);
   t.chain.dtype = dtype;
-  if (!expect(plan.make(t, way), "a plan", t, way)) return;
+  if (!expect(plan.make(t, kind), "a plan", t, kind)) return;
   const int64_t marked = below(21);
   Setup s(t);
   for (int i = 0; i < 3; i++) element_write(dtype, s.at(i, marked, side - 1, side - 1), {NAN, 0});
@@ -378,20 +382,20 @@ static void test_nan(Way way, int64_t side, mmc_dtype dtype) {
   bool right = isnan(stack_read(&s.c, marked, side - 1, side - 1).re);
   for (int64_t i = 0; i < 21; i++)
     right = right && (i == marked || chain_is_right(&t, s.operands.data(), &s.c, i));
-  expect(right, "a NaN reaches no other chain", t, way);
-  expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, way);
+  expect(right, "a NaN reaches no other chain", t, kind);
+  expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, kind);
 }
 
 /* An infinity of the first operand stays in its row, one of the last in its column, whatever lies
  * beside the matrices in shared memory. */
-static void test_infinity(Way way, int64_t side, mmc_dtype dtype, int kind, bool in_row) {
+static void test_infinity(Kind kind, int64_t side, mmc_dtype dtype, int tree, bool in_row) {
   const int64_t dims[] = {side, side + 1, side, side + 2};
   begin(&t, dtype, 3, 1, random_bits(&random_state));
   t.positive = true;
   set_shapes(&t, dims);
-  add_tree(&t, 0, 2, kind, &random_state);
+  add_tree(&t, 0, 2, tree, &random_state);
   finish_tight(&t);
-  if (!expect(plan.make(t, way), "a plan", t, way)) return;
+  if (!expect(plan.make(t, kind), "a plan", t, kind)) return;
   Setup s(t);
   element_write(dtype, in_row ? s.at(0, 0, 1, side) : s.at(2, 0, side - 1, 1), {INFINITY, 0});
   if (!launch(plan, t, s)) return;
@@ -401,23 +405,23 @@ static void test_infinity(Way way, int64_t side, mmc_dtype dtype, int kind, bool
       const double value = stack_read(&s.c, 0, r, c).re;
       right = right && ((in_row ? r : c) == 1 ? isinf(value) && value > 0 : isfinite(value));
     }
-  expect(right, "an infinity reaches its line alone", t, way);
+  expect(right, "an infinity reaches its line alone", t, kind);
 }
 
 static void test_not_finite() {
-  for (const auto &x : SQUARES) test_nan(EQUAL, x.side, MMC_F32);
-  for (int dtype = 0; dtype < DTYPES; dtype++) test_nan(STEPS, 1 + below(20), (mmc_dtype)dtype);
+  for (const auto &x : SQUARE_SIDES) test_nan(SQUARES, x.side, MMC_F32);
+  for (int dtype = 0; dtype < DTYPES; dtype++) test_nan(GENERAL, 1 + below(20), (mmc_dtype)dtype);
   for (int64_t side : {2, 5, 8, 15})
     for (int k = 0; k < 8; k++)
-      for (Way way : {STEPS, ALONE, SPINES})
-        test_infinity(way, side, k / 4 == 0 ? MMC_F32 : MMC_F64, k % 2, k / 2 % 2 == 1);
+      for (Kind kind : {GENERAL, SINGLE, SPINES})
+        test_infinity(kind, side, k / 4 == 0 ? MMC_F32 : MMC_F64, k % 2, k / 2 % 2 == 1);
 }
 
 /* Each call of the runtime fails once, which is said. */
 static void test_failures() {
-  for (Way way : {EQUAL, STEPS, ALONE, SPINES}) {
-    begin_squares(64, 3, way == ALONE || way == SPINES ? 1 : 2);
-    if (!expect(plan.make(t, way), "a plan", t, way)) continue;
+  for (Kind kind : {SQUARES, GENERAL, SINGLE, SPINES}) {
+    begin_squares(64, 3, kind == SINGLE || kind == SPINES ? 1 : 2);
+    if (!expect(plan.make(t, kind), "a plan", t, kind)) continue;
     mmci_emulation_machine &m = mmci_emulation();
     long calls = 1;
     for (long k = -1; k < calls; k++) {
@@ -430,8 +434,8 @@ static void test_failures() {
       m.fail_call = -1;
       if (k < 0) calls = m.calls;
       expect((status == MMC_OK) == (k < 0) && (k < 0 || error.text[0] != '\0'),
-             "a call that fails is told", t, way);
-      expect(m.memory.empty(), "memory is released", t, way);
+             "a call that fails is told", t, kind);
+      expect(m.memory.empty(), "memory is released", t, kind);
     }
   }
 }
@@ -439,15 +443,15 @@ static void test_failures() {
 int main(int argc, char **argv) {
   random_state = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20261122;
   printf("seed %" PRIu64 "\n", random_state);
-  test_equal();
+  test_squares();
   for (int dtype = 0; dtype < DTYPES; dtype++) {
-    test_steps((mmc_dtype)dtype);
+    test_general((mmc_dtype)dtype);
     test_shared((mmc_dtype)dtype);
   }
   test_edges();
   test_hurry();
-  test_alone(MMC_F32);
-  test_alone(MMC_F64);
+  test_single(MMC_F32);
+  test_single(MMC_F64);
   test_spines(MMC_F32);
   test_spines(MMC_F64);
   test_not_finite();
