@@ -280,7 +280,7 @@ static void open_all(const char *device, mmci_registry **registry) {
   check(mmci_registry_open(*registry, device, &on, &error), &error);
   check(on.ops->queue_open(on.device, &queue, &error), &error);
   on.ops->identify(on.device, &who);
-  const mmci_meter_source source = {.pci_bus_id = who.bus_id};
+  const mmci_meter_source source = {.address = who.bus_id};
   check(mmci_meter_nvml.open(&source, &meter, &error), &error);
 }
 

@@ -124,10 +124,10 @@ static int read_option(cli_call *call, int code, problem *p) {
 /* Options that make sense only together. The library checks what each may be. */
 static int check_options(cli_call *call, problem *p) {
   mmc_order_options *o = &p->order_options;
-  bool cuda = o->device != NULL && strncmp(o->device, "cuda", 4) == 0;
-  if (!cuda && o->threads_per_block != 0)
+  bool on_device = o->device != NULL && strcmp(o->device, "cpu") != 0;
+  if (!on_device && o->threads_per_block != 0)
     return cli_fail(call, CLI_BAD, "--threads-per-block: expected --on cuda with it");
-  if (!cuda && o->blocks_per_entry != 0)
+  if (!on_device && o->blocks_per_entry != 0)
     return cli_fail(call, CLI_BAD, "--blocks-per-entry: expected --on cuda with it");
 
   const char *needs_table = o->keep_table ? "--tables" : o->kernel != NULL ? "--kernel" : NULL;
@@ -139,7 +139,7 @@ static int check_options(cli_call *call, problem *p) {
   static const char profiled[] = " thread block blocks paper ";
   char word[32] = "";
   if (o->kernel != NULL) snprintf(word, sizeof word, " %s ", o->kernel);
-  if (p->profile_path != NULL && (!cuda || word[0] == '\0' || strstr(profiled, word) == NULL))
+  if (p->profile_path != NULL && (!on_device || word[0] == '\0' || strstr(profiled, word) == NULL))
     return cli_fail(call, CLI_BAD,
                     "--profile: expected --on cuda and --kernel thread, block, blocks or paper "
                     "with it");

@@ -177,6 +177,24 @@ static bool read_option(int code, request *r, char *given) {
   return true;
 }
 
+/* A kind of device, whether it is here or not. */
+static int check_device(cli_call *call, const char *device) {
+  char kinds[256] = "";
+  const char *last = "";
+  mmc_device_info info;
+  for (int d = 0; mmc_device_describe(call->context, d, &info) == MMC_OK; d++) {
+    size_t length = strcspn(info.name, ":"), used = strlen(kinds);
+    if (strlen(device) == length && strncmp(device, info.name, length) == 0) return CLI_DONE;
+    if (length == strcspn(last, ":") && strncmp(info.name, last, length) == 0) continue;
+    last = info.name;
+    snprintf(kinds + used, sizeof kinds - used, "%s%.*s", used > 0 ? ", " : "", (int)length,
+             info.name);
+  }
+  const char *comma = strrchr(kinds, ',');
+  return cli_fail(call, CLI_BAD, "--on: expected %.*s or%s, got '%s'", (int)(comma - kinds), kinds,
+                  comma + 1, device);
+}
+
 /* Whether --on and --dtype name what there could be: a slip must not pass for an empty store. */
 static int check_filter(cli_call *call, const request *r) {
   const char *dtype = r->filter.dtype, *device = r->filter.device;
@@ -187,10 +205,7 @@ static int check_filter(cli_call *call, const request *r) {
     if (mmc_dtype_name(d) == NULL)
       return cli_fail(call, CLI_BAD, "--dtype: expected f32, f64, c64 or c128, got '%s'", dtype);
   }
-  if (device != NULL && strcmp(device, "blas") != 0 && strcmp(device, "ref") != 0 &&
-      strcmp(device, "cuda") != 0)
-    return cli_fail(call, CLI_BAD, "--on: expected blas, ref or cuda, got '%s'", device);
-  return CLI_DONE;
+  return device != NULL ? check_device(call, device) : CLI_DONE;
 }
 
 static int run(cli_call *call, int argc, char **argv) {

@@ -6,92 +6,105 @@
 #include "api/api.h"
 #include "base/alloc.h"
 #include "meter/measure.h"
-#include "meter/nvml.h"
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* What may be asked for: the devices and the meters themselves. Those that are numbered take ":i".
- */
-static const struct {
-  const char *name;
+/* What a name asks for: a meter, and which of them; or that of a device. */
+typedef struct wanted {
   const mmci_meter_ops *ops;
-  bool numbered;
-} names[] = {
-    {"cpu", &mmci_meter_rapl, false},  {"blas", &mmci_meter_rapl, false},
-    {"ref", &mmci_meter_rapl, false},  {"rapl", &mmci_meter_rapl, false},
-    {"cuda", &mmci_meter_nvml, true},  {"nvml", &mmci_meter_nvml, true},
-    {"none", &mmci_meter_none, false},
-};
+  int index;
+  const char *file; /* of a meter that plays one */
+} wanted;
 
-static const char replay_prefix[] = "replay:";
-
-/* The meter of a name, and the number after it; NULL when there is no such name. */
-static const mmci_meter_ops *find_meter(const char *name, int *index) {
-  *index = 0;
-  if (strncmp(name, replay_prefix, strlen(replay_prefix)) == 0) return &mmci_meter_replay;
-  size_t length = strcspn(name, ":");
-  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-    if (strlen(names[n].name) != length || strncmp(names[n].name, name, length) != 0) continue;
-    if (name[length] == '\0') return names[n].ops;
-    const char *digits = name + length + 1;
-    size_t count = strspn(digits, "0123456789");
-    if (!names[n].numbered || count < 1 || count > 4 || digits[count] != '\0') return NULL;
-    *index = (int)strtol(digits, NULL, 10);
-    return names[n].ops;
-  }
-  return NULL;
+static const mmci_meter_ops *meter_called(const char *name, size_t length) {
+  const mmci_meter_ops *const *m = mmci_meters;
+  while (*m != NULL && (strlen((*m)->name) != length || strncmp((*m)->name, name, length) != 0))
+    m++;
+  return *m;
 }
 
-/* The PCI bus of device number index of CUDA: CUDA knows, and where its module is missing NVML's
- * order has to do. */
-static mmc_status bus_id_of(mmc_context *context, int index, char bus_id[MMCI_NVML_BUS_ID_SIZE],
-                            mmci_error *error) {
-  char name[16];
-  snprintf(name, sizeof name, "cuda:%d", index);
-  mmci_opened on;
-  mmci_identity identity = {0};
-  mmc_status status = mmci_context_open_device(context, name, &on, error);
-  if (status == MMC_E_NOMEM) return status;
-  if (status == MMC_OK && on.ops->identify != NULL) on.ops->identify(on.device, &identity);
-  if (identity.bus_id[0] != '\0') {
-    snprintf(bus_id, MMCI_NVML_BUS_ID_SIZE, "%.31s", identity.bus_id);
-    return MMC_OK;
+/* Reads what follows a meter's name. False: nothing that it takes. */
+static bool read_rest(const char *rest, wanted *out) {
+  size_t count = rest[0] == ':' ? strspn(rest + 1, "0123456789") : 0;
+  if (out->ops->plays_file) {
+    out->file = rest + 1;
+    return rest[0] == ':';
   }
-  return mmci_nvml_bus_id(NULL, getenv("CUDA_VISIBLE_DEVICES"), index, bus_id, error);
+  if (rest[0] == '\0') return true;
+  if (out->ops->locate == NULL || count < 1 || count > 4 || rest[1 + count] != '\0') return false;
+  out->index = (int)strtol(rest + 1, NULL, 10);
+  return true;
+}
+
+/* False when there is no such name. */
+static bool read_name(const char *name, wanted *out) {
+  *out = (wanted){0};
+  const mmci_device_kind *kind = mmci_device_kind_of(name, &out->index);
+  if (kind != NULL) {
+    out->ops = meter_called(kind->meter, strlen(kind->meter));
+    return out->ops != NULL;
+  }
+  size_t length = strcspn(name, ":");
+  out->ops = meter_called(name, length);
+  return out->ops != NULL && read_rest(name + length, out);
+}
+
+/* Says which names there are. */
+static mmc_status fail_name(const char *name, mmci_error *error) {
+  char names[256];
+  mmci_device_names(names, sizeof names);
+  size_t length = strlen(names);
+  for (const mmci_meter_ops *const *m = mmci_meters; *m != NULL && length < sizeof names; m++) {
+    const char *rest = (*m)->plays_file ? ":FILE" : (*m)->locate != NULL ? ":N" : "";
+    length += (size_t)snprintf(names + length, sizeof names - length, "%s%s%s",
+                               m[1] == NULL ? " or " : ", ", (*m)->name, rest);
+  }
+  return mmci_fail(error, MMC_E_ARG, "meter: expected %s, got '%.200s'", names, name);
+}
+
+/* Where number index of the meter is: the device that it reads knows, and where that is not here
+ * the meter's own order has to do. */
+static mmc_status locate(mmc_context *context, const mmci_meter_ops *ops, int index,
+                         char address[MMCI_METER_ADDRESS_SIZE], mmci_error *error) {
+  const mmci_device_kind *kind = mmci_device_kinds;
+  while (kind->name != NULL && strcmp(kind->meter, ops->name) != 0) kind++;
+  if (kind->name != NULL) {
+    char name[32];
+    snprintf(name, sizeof name, kind->is_module ? "%.16s:%d" : "%.16s", kind->name, index);
+    mmci_opened on;
+    mmci_identity identity = {0};
+    mmc_status status = mmci_context_open_device(context, name, &on, error);
+    if (status == MMC_E_NOMEM) return status;
+    if (status == MMC_OK && on.ops->identify != NULL) on.ops->identify(on.device, &identity);
+    snprintf(address, MMCI_METER_ADDRESS_SIZE, "%.31s", identity.bus_id);
+    if (address[0] != '\0') return MMC_OK;
+  }
+  return ops->locate(index, address, error);
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static mmc_status open_gpu(mmc_context *context, int index, mmci_meter **out, mmci_error *error) {
-  char bus_id[MMCI_NVML_BUS_ID_SIZE];
-  mmc_status status = bus_id_of(context, index, bus_id, error);
-  if (status != MMC_OK) return status;
-  return mmci_meter_nvml.open(&(mmci_meter_source){.pci_bus_id = bus_id}, out, error);
+static mmc_status open_wanted(mmc_context *context, const wanted *x, mmci_meter **out,
+                              mmci_error *error) {
+  char address[MMCI_METER_ADDRESS_SIZE];
+  mmci_meter_source source = {.recording = x->file, .address = address};
+  mmc_status status = MMC_OK;
+  if (x->ops->locate != NULL) status = locate(context, x->ops, x->index, address, error);
+  return status == MMC_OK ? x->ops->open(&source, out, error) : status;
 }
 
-/* Opens the meter of a name, or none for the reason that it is not here. */
+/* Opens the meter of a name, or none for the reason that it is not here. A file that cannot be
+ * played is a failure. */
 static mmc_status open_named(mmc_meter *meter, const char *name, mmci_error *error) {
-  int index;
-  meter->ops = find_meter(name, &index);
-  if (meter->ops == NULL)
-    return mmci_fail(error, MMC_E_ARG,
-                     "meter: expected cpu, blas, ref, cuda, cuda:N, rapl, nvml:N, replay:FILE or "
-                     "none, got '%.200s'",
-                     name);
-  mmci_meter_source source = {0};
-  if (meter->ops == &mmci_meter_replay) {
-    source.recording = name + strlen(replay_prefix);
-    return mmci_meter_replay.open(&source, &meter->meter, error);
-  }
-  mmc_status status = meter->ops == &mmci_meter_nvml
-                          ? open_gpu(meter->context, index, &meter->meter, error)
-                          : meter->ops->open(&source, &meter->meter, error);
-  if (status == MMC_OK || status == MMC_E_NOMEM) return status;
+  wanted x;
+  if (!read_name(name, &x)) return fail_name(name, error);
+  meter->ops = x.ops;
+  mmc_status status = open_wanted(meter->context, &x, &meter->meter, error);
+  if (status == MMC_OK || status == MMC_E_NOMEM || x.ops->plays_file) return status;
   char reason[sizeof error->text];
   memcpy(reason, error->text, sizeof reason);
-  source.reason = reason;
   meter->ops = &mmci_meter_none;
-  return mmci_meter_none.open(&source, &meter->meter, error);
+  return mmci_meter_none.open(&(mmci_meter_source){.reason = reason}, &meter->meter, error);
 }
 
 mmc_status mmc_meter_open(mmc_context *context, const char *device, mmc_meter **out) {
@@ -120,34 +133,62 @@ void mmc_meter_destroy(mmc_meter *meter) {
 
 /* ---- the list ------------------------------------------------------------------------------ */
 
-/* rapl comes first, then an nvml for every GPU, or one that says why there is none. */
+/* Says what a meter reads, or why it is not here. */
+static mmc_status describe_found(const mmci_meter_ops *ops, const mmci_meter_source *source,
+                                 mmc_meter_info *out, mmci_error *error) {
+  mmci_meter *meter;
+  mmc_status status = ops->open(source, &meter, error);
+  if (status == MMC_E_NOMEM) return status;
+  out->available = status == MMC_OK;
+  if (!out->available) {
+    snprintf(out->description, sizeof out->description, "%s", error->text);
+    return MMC_OK;
+  }
+  ops->describe(meter, out->description, sizeof out->description);
+  ops->close(meter);
+  return MMC_OK;
+}
+
+/* Describes a numbered meter. *found: whether there is that number; without any, number 0 says why
+ * there is none. */
+static mmc_status describe_number(mmc_context *context, const mmci_meter_ops *ops, int index,
+                                  mmc_meter_info *out, bool *found, mmci_error *error) {
+  char address[MMCI_METER_ADDRESS_SIZE];
+  mmc_status status = locate(context, ops, index, address, error);
+  *found = status == MMC_OK || index == 0;
+  if (status == MMC_E_NOMEM || !*found) return status == MMC_E_NOMEM ? status : MMC_OK;
+  if (status != MMC_OK) {
+    snprintf(out->description, sizeof out->description, "%s", error->text);
+    return MMC_OK;
+  }
+  snprintf(out->name, sizeof out->name, "%s:%d", ops->name, index);
+  return describe_found(ops, &(mmci_meter_source){.address = address}, out, error);
+}
+
+/* Those that read this machine, each number of a numbered one. */
 static mmc_status describe_meter(mmc_context *context, int index, mmc_meter_info *out,
                                  mmci_error *error) {
-  mmci_meter_source source = {0};
-  char bus_id[MMCI_NVML_BUS_ID_SIZE];
-  const mmci_meter_ops *ops = index == 0 ? &mmci_meter_rapl : &mmci_meter_nvml;
-  mmc_meter_info info = {0};
-  snprintf(info.name, sizeof info.name, "%s", ops->name);
-  mmc_status status = index < 0 ? MMC_E_ARG : MMC_OK;
-  if (index > 0) {
-    status = bus_id_of(context, index - 1, bus_id, error);
-    source.pci_bus_id = bus_id;
-    if (status == MMC_OK) snprintf(info.name, sizeof info.name, "%s:%d", ops->name, index - 1);
+  int left = index;
+  for (const mmci_meter_ops *const *m = mmci_meters; left >= 0 && *m != NULL; m++) {
+    if ((*m)->plays_file || *m == &mmci_meter_none) continue;
+    bool found = true;
+    for (int number = 0; found && left >= 0; number++, left -= found) {
+      mmc_meter_info info = {0};
+      snprintf(info.name, sizeof info.name, "%s", (*m)->name);
+      mmc_status status = MMC_OK;
+      if ((*m)->locate != NULL)
+        status = describe_number(context, *m, number, &info, &found, error);
+      else if (number > 0)
+        found = false;
+      else if (left == 0)
+        status = describe_found(*m, &(mmci_meter_source){0}, &info, error);
+      if (status != MMC_OK) return status;
+      if (!found || left > 0) continue;
+      *out = info;
+      return MMC_OK;
+    }
   }
-  if (status != MMC_OK && index != 1)
-    return mmci_fail(error, MMC_E_ARG, "index: there is no meter number %d", index);
-  mmci_meter *meter;
-  if (status == MMC_OK) status = ops->open(&source, &meter, error);
-  if (status == MMC_E_NOMEM) return status;
-  info.available = status == MMC_OK;
-  if (info.available) {
-    ops->describe(meter, info.description, sizeof info.description);
-    ops->close(meter);
-  } else {
-    snprintf(info.description, sizeof info.description, "%s", error->text);
-  }
-  *out = info;
-  return MMC_OK;
+  return mmci_fail(error, MMC_E_ARG, "index: there is no meter number %d", index);
 }
 
 mmc_status mmc_meter_describe(mmc_context *context, int index, mmc_meter_info *out) {

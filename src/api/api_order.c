@@ -73,7 +73,7 @@ static mmc_status solve_on_device(mmc_context *context, const mmc_order_options 
   if (status != MMC_OK) return status;
   if (on.ops->order == NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED,
-                     "device: expected cpu, cuda or cuda:N for the ordering problem, got '%s'",
+                     "device: expected one that solves the ordering problem, as cpu does, got '%s'",
                      options->device);
   if (options->price != NULL)
     return mmci_fail(error, MMC_E_ARG, "price: only the CPU's table takes one");

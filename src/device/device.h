@@ -231,6 +231,24 @@ extern const mmci_device_ops mmci_device_blas;
 
 /* ---- the registry -------------------------------------------------------------------------- */
 
+/* A kind of device, as kinds.c lists it. */
+typedef struct mmci_device_kind {
+  const char *name;           /* "cuda"; NULL ends the list */
+  const mmci_device_ops *ops; /* NULL: in the module mmchain-NAME.so, or not built */
+  bool is_module;             /* its devices have numbers: "cuda:1" */
+  const char *meter;          /* that reads its joules, by name: "nvml" */
+  const char *absent;         /* what to do when it is not here; NULL: it always is */
+} mmci_device_kind;
+
+extern const mmci_device_kind mmci_device_kinds[];
+
+/* The kind of the device of a name, "cpu", "cuda" or "cuda:1", and its number, 0 where it has none;
+ * NULL when there is no such name. */
+const mmci_device_kind *mmci_device_kind_of(const char *name, int *index);
+
+/* The names that there may be, "cpu, blas, ref, cuda, cuda:N", in text of that size. */
+void mmci_device_names(char *text, size_t size);
+
 /* Every kind of device, opened when first asked for, closed with the registry. Not locked: the
  * context is. */
 typedef struct mmci_registry mmci_registry;

@@ -6,22 +6,7 @@
 #include "base/alloc.h"
 #include "device/device.h"
 
-/* Kinds of device in the order of `mmchain info`; "cpu" is the first that is compiled in. */
-static const struct {
-  const char *name;
-  const mmci_device_ops *ops; /* NULL: in a module */
-  const char *absent;         /* what to do when it is not there */
-} kinds[] = {
-#ifdef MMCI_WITH_BLAS
-    {"blas", &mmci_device_blas, ""},
-#else
-    {"blas", NULL, "built without a CBLAS: install libopenblas-dev and build again"},
-#endif
-    {"ref", &mmci_device_ref, ""},
-    {"cuda", NULL, "needs the module mmchain-cuda.so: build with the CUDA toolkit installed"},
-};
-
-enum { KIND_COUNT = sizeof kinds / sizeof kinds[0], NAME_SIZE = 32, TEXT_SIZE = 256 };
+enum { NAME_SIZE = 32, TEXT_SIZE = 256 };
 
 /* Devices of one kind, once looked for. */
 typedef struct kind {
@@ -37,12 +22,17 @@ typedef struct kind {
 
 struct mmci_registry {
   char *module_dir;
-  kind kinds[KIND_COUNT];
+  int kind_count;
+  kind kinds[]; /* as mmci_device_kinds */
 };
 
 mmc_status mmci_registry_create(const char *module_dir, mmci_registry **out, mmci_error *error) {
-  mmci_registry *registry = mmci_alloc_zeroed(1, sizeof *registry);
-  if (registry == NULL) return mmci_fail_nomem(error, sizeof *registry);
+  int count = 0;
+  while (mmci_device_kinds[count].name != NULL) count++;
+  size_t size = sizeof(mmci_registry) + (size_t)count * sizeof(kind);
+  mmci_registry *registry = mmci_alloc_zeroed(1, size);
+  if (registry == NULL) return mmci_fail_nomem(error, size);
+  registry->kind_count = count;
   registry->module_dir = strdup(module_dir);
   if (registry->module_dir == NULL) {
     free(registry);
@@ -54,7 +44,7 @@ mmc_status mmci_registry_create(const char *module_dir, mmci_registry **out, mmc
 
 void mmci_registry_destroy(mmci_registry *registry) {
   if (registry == NULL) return;
-  for (int k = 0; k < KIND_COUNT; k++) {
+  for (int k = 0; k < registry->kind_count; k++) {
     kind *x = &registry->kinds[k];
     for (int i = 0; x->devices != NULL && i < x->count; i++)
       if (x->devices[i] != NULL) x->ops->close(x->devices[i]);
@@ -71,14 +61,15 @@ void mmci_registry_destroy(mmci_registry *registry) {
 
 static const mmci_device_ops *load_module(const mmci_registry *registry, int k, kind *x) {
   char path[4096];
-  int length = snprintf(path, sizeof path, "%s/mmchain-%s.so", registry->module_dir, kinds[k].name);
+  int length = snprintf(path, sizeof path, "%s/mmchain-%s.so", registry->module_dir,
+                        mmci_device_kinds[k].name);
   if (length < 0 || (size_t)length >= sizeof path) {
     snprintf(x->absent, sizeof x->absent, "the module directory's name is too long");
     return NULL;
   }
   x->module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (x->module == NULL) {
-    snprintf(x->absent, sizeof x->absent, "%s (%.150s)", kinds[k].absent, dlerror());
+    snprintf(x->absent, sizeof x->absent, "%s (%.150s)", mmci_device_kinds[k].absent, dlerror());
     return NULL;
   }
   /* POSIX: a pointer from dlsym() may be a function's; ISO C has no cast for it. */
@@ -98,12 +89,11 @@ static mmc_status probe(mmci_registry *registry, int k, mmci_error *error) {
   kind *x = &registry->kinds[k];
   if (x->probed) return MMC_OK;
 
-  bool in_module = kinds[k].ops == NULL && strcmp(kinds[k].name, "blas") != 0;
-  x->ops = kinds[k].ops;
-  if (in_module)
+  x->ops = mmci_device_kinds[k].ops;
+  if (mmci_device_kinds[k].is_module)
     x->ops = load_module(registry, k, x);
   else if (x->ops == NULL)
-    snprintf(x->absent, sizeof x->absent, "%s", kinds[k].absent);
+    snprintf(x->absent, sizeof x->absent, "%s", mmci_device_kinds[k].absent);
 
   if (x->ops != NULL) {
     mmci_error reason = {.text = "none is there"};
@@ -124,10 +114,10 @@ static mmc_status probe(mmci_registry *registry, int k, mmci_error *error) {
     return mmci_fail_nomem(error, count * (NAME_SIZE + TEXT_SIZE));
   }
   for (int i = 0; i < x->count; i++) {
-    if (in_module)
-      snprintf(x->names[i], NAME_SIZE, "%.16s:%d", kinds[k].name, i);
+    if (mmci_device_kinds[k].is_module)
+      snprintf(x->names[i], NAME_SIZE, "%.16s:%d", mmci_device_kinds[k].name, i);
     else
-      snprintf(x->names[i], NAME_SIZE, "%.16s", kinds[k].name);
+      snprintf(x->names[i], NAME_SIZE, "%.16s", mmci_device_kinds[k].name);
   }
   x->probed = true;
   return MMC_OK;
@@ -141,34 +131,54 @@ static mmc_status open_one(mmci_registry *registry, int k, int index, mmci_error
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* Splits "cuda:1" into a kind and a number. Returns -1 when there is no such kind. */
-static int parse_name(const char *name, int *index) {
+/* Reads ":1", which numbers a device of the kind. False when it is nothing like that. */
+static bool read_index(const mmci_device_kind *x, const char *text, int *index) {
+  char *end;
+  if (text[0] == '\0') return true;
+  if (!x->is_module || text[0] != ':' || text[1] < '0' || text[1] > '9') return false;
+  long number = strtol(text + 1, &end, 10);
+  if (*end != '\0' || number > 9999) return false;
+  *index = (int)number;
+  return true;
+}
+
+const mmci_device_kind *mmci_device_kind_of(const char *name, int *index) {
   *index = 0;
-  if (strcmp(name, "cpu") == 0) {
-    for (int k = 0; k < KIND_COUNT; k++)
-      if (kinds[k].ops != NULL) return k;
+  for (const mmci_device_kind *x = mmci_device_kinds; x->name != NULL; x++) {
+    size_t length = strlen(x->name);
+    if (x->ops != NULL && strcmp(name, "cpu") == 0) return x;
+    if (strncmp(name, x->name, length) == 0 && (name[length] == '\0' || name[length] == ':'))
+      return read_index(x, name + length, index) ? x : NULL;
   }
-  size_t length = strcspn(name, ":");
-  for (int k = 0; k < KIND_COUNT; k++) {
-    if (strlen(kinds[k].name) != length || strncmp(name, kinds[k].name, length) != 0) continue;
-    if (name[length] == '\0') return k;
-    char *end;
-    const char *digits = name + length + 1;
-    if (*digits < '0' || *digits > '9' || kinds[k].ops != NULL) return -1;
-    long number = strtol(digits, &end, 10);
-    if (*end != '\0' || number > 9999) return -1;
-    *index = (int)number;
-    return k;
+  return NULL;
+}
+
+void mmci_device_names(char *text, size_t size) {
+  int length = snprintf(text, size, "cpu");
+  for (const mmci_device_kind *x = mmci_device_kinds; x->name != NULL; x++) {
+    if (length < 0 || (size_t)length >= size) return;
+    if (x->is_module)
+      length += snprintf(text + length, size - (size_t)length, ", %s, %s:N", x->name, x->name);
+    else
+      length += snprintf(text + length, size - (size_t)length, ", %s", x->name);
   }
-  return -1;
+}
+
+/* Returns E_ARG: what there is, with "or" before the last. */
+static mmc_status fail_name(const char *name, mmci_error *error) {
+  char names[TEXT_SIZE];
+  mmci_device_names(names, sizeof names);
+  char *last = strrchr(names, ',');
+  return mmci_fail(error, MMC_E_ARG, "device: expected %.*s or%s, got '%s'", (int)(last - names),
+                   names, last + 1, name);
 }
 
 mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_opened *out,
                               mmci_error *error) {
-  int index, k = parse_name(name, &index);
-  if (k < 0)
-    return mmci_fail(error, MMC_E_ARG, "device: expected cpu, blas, ref, cuda or cuda:N, got '%s'",
-                     name);
+  int index;
+  const mmci_device_kind *found = mmci_device_kind_of(name, &index);
+  if (found == NULL) return fail_name(name, error);
+  const int k = (int)(found - mmci_device_kinds);
   mmc_status status = probe(registry, k, error);
   if (status != MMC_OK) return status;
   kind *x = &registry->kinds[k];
@@ -194,13 +204,13 @@ mmc_status mmci_opened_facts(const mmci_opened *on, mmc_dtype dtype, mmci_precis
 
 mmc_status mmci_registry_describe(mmci_registry *registry, int index, mmc_device_info *out,
                                   mmci_error *error) {
-  for (int k = 0; index >= 0 && k < KIND_COUNT; k++) {
+  for (int k = 0; index >= 0 && k < registry->kind_count; k++) {
     mmc_status status = probe(registry, k, error);
     if (status != MMC_OK) return status;
     kind *x = &registry->kinds[k];
     if (x->count == 0) {
       if (index-- > 0) continue;
-      *out = (mmc_device_info){.name = kinds[k].name, .description = x->absent};
+      *out = (mmc_device_info){.name = mmci_device_kinds[k].name, .description = x->absent};
       return MMC_OK;
     }
     if (index >= x->count) {

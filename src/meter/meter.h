@@ -10,11 +10,11 @@
 
 /* Where a meter finds what it reads; each meter looks at its own fields. */
 typedef struct mmci_meter_source {
-  const char *reason;     /* none: why nothing is measurable */
-  const char *powercap;   /* rapl: NULL means /sys/class/powercap */
-  const char *library;    /* nvml: NULL means libnvidia-ml.so.1 */
-  const char *pci_bus_id; /* nvml: "0000:1b:00.0" */
-  const char *recording;  /* replay: the file */
+  const char *reason;    /* none: why nothing is measurable */
+  const char *powercap;  /* rapl: NULL means /sys/class/powercap */
+  const char *library;   /* nvml: NULL means libnvidia-ml.so.1 */
+  const char *address;   /* nvml: the PCI bus, "0000:1b:00.0" */
+  const char *recording; /* replay: the file */
 } mmci_meter_source;
 
 /* Why clocks are held back, numbered as NVML does. */
@@ -40,11 +40,17 @@ typedef struct mmci_meter_state {
 
 extern const mmci_meter_state mmci_meter_state_unknown;
 
+enum { MMCI_METER_ADDRESS_SIZE = 32 };
+
 typedef struct mmci_meter mmci_meter; /* each implementation's own */
 
 /* time_s is the moment of the call by the clock of the measurement; only replay looks at it. */
 typedef struct mmci_meter_ops {
   const char *name;
+  bool plays_file; /* its name is followed by a file's: "replay:FILE" */
+  /* (optional, of meters that are numbered: "nvml:1") Where number index is, for a machine whose
+   * devices do not say. Returns E_ARG past the last, E_UNSUPPORTED. */
+  mmc_status (*locate)(int index, char address[MMCI_METER_ADDRESS_SIZE], mmci_error *error);
   /* Returns E_UNSUPPORTED when it is not here: error says what is missing and how to get it. */
   mmc_status (*open)(const mmci_meter_source *source, mmci_meter **out, mmci_error *error);
   void (*close)(mmci_meter *meter);
@@ -60,5 +66,8 @@ extern const mmci_meter_ops mmci_meter_none;
 extern const mmci_meter_ops mmci_meter_rapl;
 extern const mmci_meter_ops mmci_meter_nvml;
 extern const mmci_meter_ops mmci_meter_replay;
+
+/* All of them, by meters.c; NULL ends the list. */
+extern const mmci_meter_ops *const mmci_meters[];
 
 #endif

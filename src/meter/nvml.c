@@ -69,12 +69,16 @@ static mmc_status find_device(mmci_meter *meter, mmci_error *error) {
   return MMC_OK;
 }
 
+static mmc_status nvml_locate(int index, char address[MMCI_METER_ADDRESS_SIZE], mmci_error *error) {
+  return mmci_nvml_bus_id(NULL, getenv("CUDA_VISIBLE_DEVICES"), index, address, error);
+}
+
 static mmc_status nvml_open(const mmci_meter_source *source, mmci_meter **out, mmci_error *error) {
-  if (source->pci_bus_id == NULL)
-    return mmci_fail(error, MMC_E_ARG, "pci_bus_id: expected one, as in 0000:1b:00.0, got NULL");
+  if (source->address == NULL)
+    return mmci_fail(error, MMC_E_ARG, "address: expected one, as in 0000:1b:00.0, got NULL");
   mmci_meter *meter = mmci_alloc_zeroed(1, sizeof *meter);
   if (meter == NULL) return mmci_fail_nomem(error, sizeof *meter);
-  snprintf(meter->bus_id, sizeof meter->bus_id, "%s", source->pci_bus_id);
+  snprintf(meter->bus_id, sizeof meter->bus_id, "%s", source->address);
   mmc_status status = mmci_nvml_load(source->library, &meter->nvml, error);
   if (status != MMC_OK) {
     free(meter);
@@ -141,6 +145,7 @@ static void nvml_state(mmci_meter *meter, double time_s, mmci_meter_state *out) 
 
 const mmci_meter_ops mmci_meter_nvml = {
     .name = "nvml",
+    .locate = nvml_locate,
     .open = nvml_open,
     .close = nvml_close,
     .describe = nvml_describe,

@@ -192,6 +192,7 @@ static void replay_state(mmci_meter *meter, double time_s, mmci_meter_state *out
 
 const mmci_meter_ops mmci_meter_replay = {
     .name = "replay",
+    .plays_file = true,
     .open = replay_open,
     .close = replay_close,
     .describe = replay_describe,

@@ -27,7 +27,7 @@ static const mmci_meter_ops *const ops = &mmci_meter_nvml;
 
 static mmc_status open_meter(const char *library, const char *bus_id, mmci_meter **out,
                              mmci_error *error) {
-  mmci_meter_source source = {.library = library, .pci_bus_id = bus_id};
+  mmci_meter_source source = {.library = library, .address = bus_id};
   return ops->open(&source, out, error);
 }
 
