@@ -62,6 +62,10 @@ int cli_fail_write(const cli_call *call, mmc_status status, const char *where);
 /* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not. Creates nothing:
  * this is for finding out before the work is done. option is "-o" or the like. */
 int cli_check_output(const cli_call *call, const char *option, const char *path);
+/* Writes a batch of matrices as .npy of that shape to a file, as mmc_file_write_stack() does.
+ * Returns CLI_DONE, or the exit status after saying what is wrong. */
+int cli_matrix_save(cli_call *call, const char *option, const char *path, mmc_dtype dtype,
+                    const mmc_matrix *matrix, int64_t batch, int ndim, const int64_t *shape);
 
 /* Not enough memory for size bytes of what. */
 int cli_fail_memory(const cli_call *call, const char *what, double size_bytes);

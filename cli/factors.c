@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "signals.h"
 
 static const char extension[] = ".npy";
 
@@ -71,8 +72,21 @@ static int open_one(cli_call *call, int i, const char *argument, const spec *s,
     return cli_fail(call, CLI_BAD, "%s: expected N, T or H after the colon, got '%s'", argument,
                     wrong_op + sizeof extension);
   if (is_standard_input(path)) path = "/dev/stdin";
+  cli_stamp_take(path, &factors->stamps[i]);
   mmc_status status = mmc_file_open(call->context, path, &factors->files[i]);
-  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  const mmc_file *file = factors->files[i];
+  double bytes = (double)mmc_dtype_size(mmc_file_dtype(file));
+  for (int d = 0; d < mmc_file_ndim(file); d++) bytes *= (double)mmc_file_shape(file)[d];
+  cli_mapped_remember(mmc_file_matrix(file).data, (size_t)bytes, factors->paths[i]);
+  return CLI_DONE;
+}
+
+int cli_factors_unchanged(cli_call *call, const cli_factors *factors) {
+  for (int64_t i = 0; i < factors->count; i++)
+    if (cli_stamp_changed(factors->paths[i], &factors->stamps[i]))
+      return cli_fail(call, CLI_BAD, "%s: changed while being read", factors->paths[i]);
+  return CLI_DONE;
 }
 
 static int check_standard_input(cli_call *call, int count, char **arguments, const spec *specs) {
@@ -285,15 +299,16 @@ static bool allocate(int count, int64_t n, cli_factors *factors, assembly *a) {
                            .count = count,
                            .files = calloc(f, sizeof *factors->files),
                            .paths = calloc(f, sizeof *factors->paths),
+                           .stamps = calloc(f, sizeof *factors->stamps),
                            .addresses = calloc(f, sizeof *factors->addresses),
                            .matrices = calloc(i, sizeof *factors->matrices)};
   a->from = calloc(i, sizeof *a->from);
   a->ops = calloc(i, sizeof *a->ops);
   a->dims = calloc(i, sizeof *a->dims);
   a->same = calloc(i, sizeof *a->same);
-  if (factors->files != NULL && factors->paths != NULL && factors->addresses != NULL &&
-      factors->matrices != NULL && a->from != NULL && a->ops != NULL && a->dims != NULL &&
-      a->same != NULL)
+  if (factors->files != NULL && factors->paths != NULL && factors->stamps != NULL &&
+      factors->addresses != NULL && factors->matrices != NULL && a->from != NULL &&
+      a->ops != NULL && a->dims != NULL && a->same != NULL)
     return true;
   factors->count = 0;
   return false;
@@ -330,11 +345,13 @@ int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *o
 void cli_factors_close(cli_factors *factors) {
   mmc_chain_destroy(factors->chain);
   for (int64_t i = 0; i < factors->count; i++) {
+    cli_mapped_forget(mmc_file_matrix(factors->files[i]).data);
     mmc_file_destroy(factors->files[i]);
     free(factors->paths[i]);
     free(factors->addresses[i]);
   }
   free(factors->files);
+  free(factors->stamps);
   free(factors->paths);
   free(factors->addresses);
   free(factors->matrices);

@@ -23,6 +23,7 @@ static const char help[] =
     "              input; see mmchain --help\n"
     "  -o DIR      the directory, which is made when it is missing\n"
     "  --seed N    where the random numbers start: 0 to 2^62; 1 when left out\n"
+    "  --no-sync   do not wait until the files have reached the disk\n"
     "  -h, --help  this text\n";
 
 enum { OPTION_SEED = CLI_OPTION_OWN };
@@ -30,6 +31,7 @@ enum { OPTION_SEED = CLI_OPTION_OWN };
 static const struct option options[] = {
     {"output", required_argument, NULL, CLI_OPTION_OUT},
     {"seed", required_argument, NULL, OPTION_SEED},
+    {"no-sync", no_argument, NULL, CLI_OPTION_NO_SYNC},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -83,8 +85,8 @@ static int write_factors(cli_call *call, const mmc_chain *chain, const char *dir
   char *path = malloc(size);
   if (path == NULL) return cli_fail_memory(call, "a path takes", (double)size);
   const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
-  mmc_status status = MMC_OK;
-  for (int64_t i = 0; i < n && status == MMC_OK && call->out.error == 0; i++) {
+  int result = CLI_DONE;
+  for (int64_t i = 0; i < n && result == CLI_DONE && call->out.error == 0; i++) {
     if (mmc_chain_same(chain, i) != i) continue; /* is written already */
     mmc_matrix matrix = cli_stored_factor(chain, i);
     matrix.data = data;
@@ -92,12 +94,12 @@ static int write_factors(cli_call *call, const mmc_chain *chain, const char *dir
     snprintf(path, size, "%s%sA%0*" PRId64 ".npy", directory, slash, width, i + 1);
     int64_t shape[] = {batch, matrix.rows, matrix.cols};
     matrix.stride = batch > 1 ? matrix.rows * matrix.cols : 0;
-    status = mmc_file_write_stack(call->context, path, mmc_chain_dtype(chain), &matrix, batch,
-                                  batch != 1 ? 3 : 2, batch != 1 ? shape : shape + 1);
-    if (status == MMC_OK) cli_print(&call->out, "%s\n", path);
+    result = cli_matrix_save(call, "-o", path, mmc_chain_dtype(chain), &matrix, batch,
+                             batch != 1 ? 3 : 2, batch != 1 ? shape : shape + 1);
+    if (result == CLI_DONE) cli_print(&call->out, "%s\n", path);
   }
   free(path);
-  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
+  return result;
 }
 
 static int run(cli_call *call, int argc, char **argv) {

@@ -1,9 +1,9 @@
 /* main.c: the command `mmchain`: finds the command that is asked for and runs it. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "options.h"
+#include "signals.h"
 
 static const cli_command *const commands[] = {
     &cli_plan, &cli_multiply, &cli_generate, &cli_bench,
@@ -71,8 +71,7 @@ static int run(cli_call *call, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   cli_call call = {.out = {.file = stdout}};
-  /* A reader that goes away must not end us while a file is half done: writing fails instead. */
-  signal(SIGPIPE, SIG_IGN);
+  cli_signals_catch();
   int status = run(&call, argc, argv);
   cli_stream_close(&call.out);
   if (call.out.error == 0) return status;

@@ -41,6 +41,9 @@ static const char help[] =
     "  --energy             measure the joules too: execute for two seconds more, or say why not\n"
     "  --meter NAME         --energy by another meter than the device's; see mmchain info\n"
     "  --json               the plan, the time, the joules and the residual as one object\n"
+    "  --no-sync            do not wait until the result has reached the disk; a power failure "
+    "may\n"
+    "                       then leave neither it nor the file of before\n"
     "  -h, --help           this text\n";
 
 enum { OPTION_EXPLAIN = CLI_OPTION_OWN, OPTION_CHECK };
@@ -61,6 +64,7 @@ static const struct option options[] = {
     {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
     {"meter", required_argument, NULL, CLI_OPTION_METER},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
+    {"no-sync", no_argument, NULL, CLI_OPTION_NO_SYNC},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -198,15 +202,11 @@ static int write_result(cli_call *call, const multiplication *job) {
   int64_t batch = mmc_chain_batch(job->factors.chain);
   int ndim = job->factors.result_ndim;
   const int64_t *shape = job->factors.result_shape;
-  mmc_status status;
-  if (strcmp(job->output, "-") == 0) {
-    status = mmc_file_stream_stack(call->context, dtype, &job->result, batch, ndim, shape,
-                                   cli_stream_write, &call->out);
-    if (call->out.error != 0) return CLI_DONE; /* main() says why */
-  } else {
-    status =
-        mmc_file_write_stack(call->context, job->output, dtype, &job->result, batch, ndim, shape);
-  }
+  if (strcmp(job->output, "-") != 0)
+    return cli_matrix_save(call, "-o", job->output, dtype, &job->result, batch, ndim, shape);
+  mmc_status status = mmc_file_stream_stack(call->context, dtype, &job->result, batch, ndim, shape,
+                                            cli_stream_write, &call->out);
+  if (call->out.error != 0) return CLI_DONE; /* main() says why */
   return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
 }
 
@@ -244,6 +244,7 @@ static int work(cli_call *call, multiplication *job, int count, char **arguments
   if (result == CLI_DONE && job->energy.wanted) tell_energy(job);
   if (result == CLI_DONE) tell_overflow(job);
   if (result == CLI_DONE && job->check) result = check_result(call, job);
+  if (result == CLI_DONE) result = cli_factors_unchanged(call, &job->factors);
   if (result == CLI_DONE) result = write_result(call, job);
   if (result == CLI_DONE && job->json) result = print_json(call, job);
   return result;

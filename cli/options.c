@@ -144,7 +144,10 @@ static void say_unknown(const cli_call *call, int argc, char **argv, const struc
 int cli_option_next(cli_call *call, int argc, char **argv, const struct option *options) {
   bool writes = name_of(options, CLI_OPTION_OUT)[0] != '\0';
   opterr = 0;
-  int code = getopt_long(argc, argv, writes ? ":ho:" : ":h", options, NULL);
+  int code;
+  while ((code = getopt_long(argc, argv, writes ? ":ho:" : ":h", options, NULL)) ==
+         CLI_OPTION_NO_SYNC)
+    cli_file_sync(false);
   if (code == CLI_OPTION_WRONG) say_unknown(call, argc, argv, options);
   if (code == ':') {
     cli_fail(call, CLI_BAD, "%s: expected a value after it", argv[optind - 1]);

@@ -19,6 +19,7 @@ enum {
   CLI_OPTION_ENERGY,
   CLI_OPTION_METER,
   CLI_OPTION_MAX_SLOWDOWN,
+  CLI_OPTION_NO_SYNC, /* handled by cli_option_next() */
   CLI_OPTION_OWN
 };
 

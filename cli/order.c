@@ -33,6 +33,7 @@ static const char help[] =
     "                         binary, which mmchain.h describes; - for binary on standard output\n"
     "  --profile FILE.csv     kernels thread, block, blocks and paper: the time of each kernel on\n"
     "                         each diagonal, plotted to FILE.svg when gnuplot is installed\n"
+    "  --no-sync              do not wait until the file of -o has reached the disk\n"
     "  -h, --help             this text\n";
 
 enum {
@@ -57,6 +58,7 @@ static const struct option options[] = {
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"output", required_argument, NULL, CLI_OPTION_OUT},
     {"profile", required_argument, NULL, OPTION_PROFILE},
+    {"no-sync", no_argument, NULL, CLI_OPTION_NO_SYNC},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
     {NULL, 0, NULL, 0},
 };

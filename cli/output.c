@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "command.h"
+#include "signals.h"
 
 /* ---- a stream -------------------------------------------------------------------------------- */
 
@@ -118,6 +120,25 @@ bool cli_file_same(const char *a, const char *b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
+void cli_stamp_take(const char *path, cli_stamp *out) {
+  struct stat found;
+  *out = (cli_stamp){0};
+  if (stat(path, &found) != 0 || !S_ISREG(found.st_mode)) return;
+  *out = (cli_stamp){.taken = true,
+                     .device = found.st_dev,
+                     .inode = found.st_ino,
+                     .size = found.st_size,
+                     .modified = found.st_mtim};
+}
+
+bool cli_stamp_changed(const char *path, const cli_stamp *stamp) {
+  cli_stamp now;
+  cli_stamp_take(path, &now);
+  if (!stamp->taken || now.device != stamp->device || now.inode != stamp->inode) return false;
+  return now.size != stamp->size || now.modified.tv_sec != stamp->modified.tv_sec ||
+         now.modified.tv_nsec != stamp->modified.tv_nsec;
+}
+
 /* Opens the temporary file; the name that it has or is to get is a template of mkostemp(). */
 static int open_temporary(cli_file *file) {
   size_t stem = directory_length(file->target);
@@ -130,9 +151,21 @@ static int open_temporary(cli_file *file) {
   memcpy(file->temporary, file->target, stem);
   memcpy(file->temporary + stem, ".mmchain-XXXXXX", sizeof ".mmchain-XXXXXX");
   if (descriptor >= 0) return descriptor;
+  sigset_t before;
+  cli_signals_hold(&before);
   descriptor = mkostemp(file->temporary, O_CLOEXEC);
   file->named = descriptor >= 0;
+  if (file->named) cli_temporary_remember(file->temporary);
+  cli_signals_release(&before);
   return descriptor;
+}
+
+/* Removes the temporary file, where it has a name, and frees the names. */
+static void drop_names(cli_file *file) {
+  if (file->named) unlink(file->temporary);
+  cli_temporary_forget(file->temporary);
+  free(file->target);
+  free(file->temporary);
 }
 
 bool cli_file_create(const char *path, cli_file *out) {
@@ -157,9 +190,7 @@ bool cli_file_create(const char *path, cli_file *out) {
   if (file.stream.file == NULL) {
     int code = errno;
     if (descriptor >= 0) close(descriptor);
-    if (file.named) unlink(file.temporary);
-    free(file.target);
-    free(file.temporary);
+    drop_names(&file);
     errno = code;
     return false;
   }
@@ -183,10 +214,37 @@ static bool link_temporary(cli_file *file) {
   return false;
 }
 
-/* Flushes, closes and renames. Returns 0 or errno. */
+static bool sync_wanted = true;
+
+void cli_file_sync(bool sync) {
+  sync_wanted = sync;
+}
+
+/* Whether the descriptor's content is on the disk, or the file system keeps none. False with errno
+ * set. */
+static bool reaches_disk(int descriptor) {
+  return !sync_wanted || fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP ||
+         errno == EROFS;
+}
+
+/* The same of the directory that path is in. */
+static bool directory_reaches_disk(const char *path) {
+  size_t length = directory_length(path);
+  char *directory = length == 0 ? strdup(".") : strndup(path, length);
+  if (directory == NULL) return false;
+  int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  free(directory);
+  if (descriptor < 0) return errno == EACCES; /* one that may be written and not be read */
+  bool reached = reaches_disk(descriptor);
+  int code = errno;
+  close(descriptor);
+  errno = code;
+  return reached;
+}
+
+/* Closes and renames what is flushed. Returns 0 or errno. */
 static int settle(cli_file *file) {
   cli_stream *stream = &file->stream;
-  cli_stream_flush(stream);
   if (stream->error == 0 && file->target != NULL && !file->named && !link_temporary(file))
     remember(stream);
   cli_stream_close(stream);
@@ -200,25 +258,39 @@ static int settle(cli_file *file) {
 }
 
 bool cli_file_commit(cli_file *file) {
+  cli_stream *stream = &file->stream;
+  cli_stream_flush(stream);
+  errno = 0;
+  if (stream->error == 0 && file->target != NULL && !reaches_disk(fileno(stream->file)))
+    remember(stream);
   /* A signal that ends the process must not find the temporary file with a name. */
-  sigset_t ending, before;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGINT);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGHUP);
-  sigaddset(&ending, SIGALRM);
-  sigprocmask(SIG_BLOCK, &ending, &before);
+  sigset_t before;
+  cli_signals_hold(&before);
   int code = settle(file);
+  if (code == 0 && file->target != NULL && !directory_reaches_disk(file->target)) code = errno;
   cli_file_discard(file);
-  sigprocmask(SIG_SETMASK, &before, NULL);
+  cli_signals_release(&before);
   errno = code;
   return code == 0;
 }
 
 void cli_file_discard(cli_file *file) {
   if (file->stream.file != NULL) fclose(file->stream.file);
-  if (file->named) unlink(file->temporary);
-  free(file->target);
-  free(file->temporary);
+  drop_names(file);
   *file = (cli_file){0};
+}
+
+int cli_matrix_save(cli_call *call, const char *option, const char *path, mmc_dtype dtype,
+                    const mmc_matrix *matrix, int64_t batch, int ndim, const int64_t *shape) {
+  cli_file file;
+  if (cli_file_create(path, &file)) {
+    mmc_status status = mmc_file_stream_stack(call->context, dtype, matrix, batch, ndim, shape,
+                                              cli_stream_write, &file.stream);
+    if (status != MMC_OK && file.stream.error == 0) {
+      cli_file_discard(&file);
+      return cli_fail_write(call, status, "-o: ");
+    }
+    if (cli_file_commit(&file)) return CLI_DONE;
+  }
+  return cli_fail(call, CLI_BAD, "%s: %s: cannot write: %s", option, path, strerror(errno));
 }

@@ -4,6 +4,8 @@
 #define MMC_CLI_OUTPUT_H
 
 #include <stdio.h>
+#include <sys/types.h>
+#include <time.h>
 
 #include "mmchain.h"
 
@@ -55,6 +57,23 @@ typedef struct cli_file {
 const char *cli_file_unwritable(const char *path);
 /* Whether both name one regular file. */
 bool cli_file_same(const char *a, const char *b);
+
+/* Whether a file and its directory reach the disk before cli_file_commit() returns, so that a power
+ * failure leaves the old content or the new. On at first. */
+void cli_file_sync(bool sync);
+
+/* A regular file as it was at some time. */
+typedef struct cli_stamp {
+  bool taken;
+  dev_t device;
+  ino_t inode;
+  off_t size;
+  struct timespec modified;
+} cli_stamp;
+/* Of what is no regular file nothing is taken, and nothing changes. */
+void cli_stamp_take(const char *path, cli_stamp *out);
+/* Whether that very file is of another size now, or was written to since. */
+bool cli_stamp_changed(const char *path, const cli_stamp *stamp);
 
 /* False with errno set. */
 bool cli_file_create(const char *path, cli_file *out);

@@ -5,29 +5,30 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "signals.h"
 #include "timing.h"
 
 static volatile sig_atomic_t interrupted = 0;
 
-/* Not every part of the work asks now and then whether to go on. Until a file is complete it has no
- * name (see cli_file_commit()), so there is nothing to clean up. */
+/* Not every part of the work asks now and then whether to go on. */
 static void on_alarm(int number) {
   (void)number;
   static const char message[] = "\nmmchain: interrupted\n";
+  cli_temporaries_remove();
   ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
   (void)written;
   _exit(CLI_INTERRUPTED);
 }
 
 static void on_interrupt(int number) {
-  (void)number;
+  if (interrupted != 0) cli_signals_end(number); /* the second time at once */
   interrupted = 1;
   alarm(1);
 }
 
 void cli_interrupt_catch(void) {
   /* No SA_RESTART: reading from a terminal must end too. */
-  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+  struct sigaction action = {.sa_handler = on_interrupt};
   struct sigaction before;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &before);

@@ -29,6 +29,7 @@ static const char help[] =
     "  --foreign      not of this machine\n"
     "  --progress     how far tuning is, and nothing else: it will start over\n"
     "  --all          everything\n"
+    "  --no-sync      do not wait until the file of -o has reached the disk\n"
     "  -h, --help     this text\n";
 
 enum { OPTION_DTYPE = CLI_OPTION_OWN, OPTION_FOREIGN, OPTION_PROGRESS, OPTION_ALL };
@@ -41,6 +42,7 @@ static const struct option options[] = {
     {"all", no_argument, NULL, OPTION_ALL},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"output", required_argument, NULL, CLI_OPTION_OUT},
+    {"no-sync", no_argument, NULL, CLI_OPTION_NO_SYNC},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
     {NULL, 0, NULL, 0},
 };

@@ -746,7 +746,8 @@ MMC_API mmc_status mmc_kernel_describe(mmc_context *context, const char *device,
 /* A matrix read from an .npy file (NumPy format versions 1 to 3, C or Fortran order, either byte
  * order; float16, float32, float64, complex64, complex128; one dimension or more). Mapped, not
  * copied, when its byte order and alignment are the machine's; a stack in Fortran order is copied.
- */
+ * A mapped file must not be cut off while it is open: reading what is gone raises SIGBUS, for which
+ * the library has no handler. The command has one, and checks that a file is as it was. */
 typedef struct mmc_file mmc_file;
 
 /* CONSTRUCTOR. Returns: E_IO (missing, unreadable), E_FORMAT (not npy, truncated, a dtype or number
@@ -762,7 +763,8 @@ MMC_API const int64_t *mmc_file_shape(const mmc_file *file); /* ndim numbers, th
 MMC_API mmc_matrix mmc_file_matrix(const mmc_file *file);
 
 /* Writes matrix as .npy (version 1.0, C order) to path: to a temporary file beside it, renamed
- * when complete, so that path holds the old content or the new and never a part. ndim 2; 1 drops
+ * when complete, so that path holds the old content or the new and never a part; both are on the
+ * disk on return, so that the same holds where the power fails. ndim 2; 1 drops
  * the dimension that is 1; 0 writes a scalar of a 1 x 1.
  * Returns: E_ARG, E_IO, E_NOMEM. */
 MMC_API mmc_status mmc_file_write(mmc_context *context, const char *path, mmc_dtype dtype,

@@ -6,7 +6,8 @@
  * are ignored. A stack in Fortran order, whose matrices have no lines, is copied into C order.
  *
  * A mapped file must not shrink while it is open: its size is checked at open, but reading a part
- * that was cut off since ends the process with SIGBUS. Replacing the file, as mmci_npy_write()
+ * that was cut off since raises SIGBUS, for which a program may have a handler (cli/signals.c); the
+ * library has none. Replacing the file, as mmci_npy_write()
  * does, leaves the open one as it is. */
 #ifndef MMCI_NPY_H
 #define MMCI_NPY_H

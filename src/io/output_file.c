@@ -210,9 +210,31 @@ mmc_status mmci_output_file_write(mmci_output_file *file, const void *bytes, siz
   return MMC_OK;
 }
 
+/* Whether the descriptor's content is on the disk, or the file system keeps none. False with errno
+ * set. */
+static bool reaches_disk(int descriptor) {
+  return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS;
+}
+
+/* The same of the target's directory; file->temporary, no longer a file's name, is overwritten. */
+static bool directory_reaches_disk(mmci_output_file *file) {
+  size_t stem = directory_length(file->target);
+  memcpy(file->temporary, file->target, stem);
+  memcpy(file->temporary + stem, ".", sizeof ".");
+  int descriptor = open(file->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return errno == EACCES; /* one that may be written and not be read */
+  bool reached = reaches_disk(descriptor);
+  int code = errno;
+  close(descriptor);
+  errno = code;
+  return reached;
+}
+
 mmc_status mmci_output_file_commit(mmci_output_file *file, mmci_error *error) {
   mmc_status status = MMC_OK;
-  if (file->target != NULL && !file->named && !link_name(file)) status = fail(file, errno, error);
+  if (file->target != NULL && !reaches_disk(file->descriptor)) status = fail(file, errno, error);
+  if (status == MMC_OK && file->target != NULL && !file->named && !link_name(file))
+    status = fail(file, errno, error);
 
   /* A network file system may report a full disk only now. */
   int descriptor = file->descriptor;
@@ -220,10 +242,12 @@ mmc_status mmci_output_file_commit(mmci_output_file *file, mmci_error *error) {
   if (close(descriptor) != 0 && status == MMC_OK) status = fail(file, errno, error);
 
   if (status == MMC_OK && file->target != NULL) {
-    if (rename(file->temporary, file->target) == 0)
-      file->named = false;
-    else
+    if (rename(file->temporary, file->target) != 0) {
       status = fail(file, errno, error);
+    } else {
+      file->named = false;
+      if (!directory_reaches_disk(file)) status = fail(file, errno, error);
+    }
   }
   mmci_output_file_discard(file);
   return status;

@@ -3,7 +3,8 @@
  * Bytes go to a temporary file beside the target, which takes the target's place when it is
  * complete. Until then the target keeps its old content, and a failure leaves nothing behind. Where
  * the file system can (O_TMPFILE), the temporary file has no name until the last moment, so that a
- * killed process leaves nothing either.
+ * killed process leaves nothing either. The file and then its directory are synced, so that the
+ * same holds where the power fails.
  *
  * - A target that is a symbolic link: the file that it points to is replaced or made, not the link.
  * - A target that exists keeps its permissions; one without permission to write is not replaced.

@@ -107,7 +107,7 @@ make_npy() { python3 "$here/make_npy.py" "$@"; }
 
 clrs=30x35x15x5x10x20x25
 figure=2x9x3x1x4x11x5 # Nishida, Ito and Nakano (2011), Figure 1
-for part in plan multiply order traffic wisdom tune energy experiment; do . "$here/cases_$part.sh"; done
+for part in plan multiply order traffic wisdom tune energy experiment signals; do . "$here/cases_$part.sh"; done
 
 echo "$cases cases, $failures failures"
 [ $failures = 0 ]

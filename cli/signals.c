@@ -1,0 +1,118 @@
+/* signals.c: handlers, which use nothing but what POSIX lets them. They read tables of fixed size;
+ * what finds no room there is left out: a temporary file stays, a message names no file. */
+#include "signals.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+
+enum { TEMPORARIES = 8, MAPPED = 1024 };
+
+typedef struct mapped {
+  const char *volatile begin;
+  size_t size;
+  const char *path;
+} mapped;
+
+static const char *volatile temporaries[TEMPORARIES];
+static mapped mappings[MAPPED];
+
+/* ---- the tables ------------------------------------------------------------------------------ */
+
+void cli_temporary_remember(const char *name) {
+  for (int t = 0; t < TEMPORARIES; t++)
+    if (temporaries[t] == NULL) {
+      temporaries[t] = name;
+      return;
+    }
+}
+
+void cli_temporary_forget(const char *name) {
+  for (int t = 0; t < TEMPORARIES; t++)
+    if (temporaries[t] == name) temporaries[t] = NULL;
+}
+
+void cli_mapped_remember(const void *data, size_t size, const char *path) {
+  for (int m = 0; m < MAPPED && data != NULL && size > 0; m++)
+    if (mappings[m].begin == NULL) {
+      mappings[m].size = size;
+      mappings[m].path = path;
+      mappings[m].begin = data;
+      return;
+    }
+}
+
+void cli_mapped_forget(const void *data) {
+  for (int m = 0; m < MAPPED && data != NULL; m++)
+    if (mappings[m].begin == data) mappings[m].begin = NULL;
+}
+
+/* ---- the handlers ---------------------------------------------------------------------------- */
+
+void cli_temporaries_remove(void) {
+  for (int t = 0; t < TEMPORARIES; t++)
+    if (temporaries[t] != NULL) unlink(temporaries[t]);
+}
+
+/* The signal comes again when this returns, and does what it does to others. */
+void cli_signals_end(int number) {
+  cli_temporaries_remove();
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+static void say(const char *text) {
+  ssize_t written = write(STDERR_FILENO, text, strlen(text));
+  (void)written;
+}
+
+/* Any thread of a BLAS may be the one that reads. */
+static void on_lost_page(int number, siginfo_t *info, void *context) {
+  (void)context;
+  const char *address = info->si_addr, *path = NULL;
+  for (int m = 0; m < MAPPED && path == NULL; m++)
+    if (mappings[m].begin != NULL && address >= mappings[m].begin &&
+        (size_t)(address - mappings[m].begin) < mappings[m].size)
+      path = mappings[m].path;
+  if (info->si_code != BUS_ADRERR) { /* a fault of ours, and no file's */
+    cli_signals_end(number);
+    return;
+  }
+  cli_temporaries_remove();
+  say("mmchain: ");
+  say(path != NULL ? path : "a file");
+  say(": changed while being read\n");
+  _exit(CLI_BAD);
+}
+
+void cli_signals_catch(void) {
+  static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction action = {.sa_handler = cli_signals_end}, before;
+  sigemptyset(&action.sa_mask);
+  for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
+    sigaction(ends[e], &action, &before);
+    if (before.sa_handler == SIG_IGN) sigaction(ends[e], &before, NULL);
+  }
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  struct sigaction lost = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO};
+  sigemptyset(&lost.sa_mask);
+  sigaction(SIGBUS, &lost, NULL);
+}
+
+/* ---- holding --------------------------------------------------------------------------------- */
+
+void cli_signals_hold(sigset_t *before) {
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGINT);
+  sigaddset(&ending, SIGTERM);
+  sigaddset(&ending, SIGHUP);
+  sigaddset(&ending, SIGALRM);
+  pthread_sigmask(SIG_BLOCK, &ending, before);
+}
+
+void cli_signals_release(const sigset_t *before) {
+  pthread_sigmask(SIG_SETMASK, before, NULL);
+}

@@ -1,0 +1,34 @@
+/* signals.h: what must be put in order when the process is ended, or loses a file under its hands.
+ */
+#ifndef MMC_CLI_SIGNALS_H
+#define MMC_CLI_SIGNALS_H
+
+#include <signal.h>
+#include <stddef.h>
+
+/* From now on SIGINT, SIGTERM and SIGHUP remove temporary files before they end the process, unless
+ * whoever started it has them ignored; a write past the limit of a file's size, or to a pipe that
+ * nobody reads, fails instead of ending it; and a file that is cut off while its mapping is read
+ * ends it with status 2 and a message. */
+void cli_signals_catch(void);
+
+/* Blocks the signals that end the process, until before is restored. */
+void cli_signals_hold(sigset_t *before);
+void cli_signals_release(const sigset_t *before);
+
+/* What those signals do, for a handler of another kind. */
+void cli_signals_end(int number);
+/* Removes the temporary files that are remembered. */
+void cli_temporaries_remove(void);
+
+/* A file to remove when a signal ends the process. name stays the caller's, and must live until it
+ * is forgotten. With the signals held. */
+void cli_temporary_remember(const char *name);
+void cli_temporary_forget(const char *name);
+
+/* Memory that is a file's: when reading it fails, the message names that file. path must live until
+ * the memory is forgotten. */
+void cli_mapped_remember(const void *data, size_t size, const char *path);
+void cli_mapped_forget(const void *data);
+
+#endif
