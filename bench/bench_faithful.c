@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "device/device.h"
 #include "meter/measure.h"
 
@@ -39,21 +40,14 @@ static void *take(size_t bytes) {
   exit(1);
 }
 
-static uint64_t next_random(void) { /* splitmix64 (Steele, Lea and Flood 2014) */
-  uint64_t z = (random_state += 0x9E3779B97F4A7C15u);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 static double next_unit(void) {
-  return ((double)(next_random() >> 11) + 0.5) * 0x1p-53;
+  return ((double)(mmci_random_bits(&random_state) >> 11) + 0.5) * 0x1p-53;
 }
 
 static void fill_table(int distribution) {
   for (int t = 0; t < TABLE; t++) {
     double normal = sqrt(-2 * log(next_unit())) * cos(6.283185307179586 * next_unit());
-    double sign = next_random() % 2 == 0 ? 1 : -1;
+    double sign = mmci_random_bits(&random_state) % 2 == 0 ? 1 : -1;
     table[t] = (float)(distribution == 0   ? 2 * next_unit() - 1
                        : distribution == 1 ? normal
                                            : sign * exp(4 * normal));
@@ -61,7 +55,7 @@ static void fill_table(int distribution) {
 }
 
 static void fill(float *to, int64_t count) {
-  for (int64_t e = 0; e < count; e++) to[e] = table[next_random() % TABLE];
+  for (int64_t e = 0; e < count; e++) to[e] = table[mmci_random_bits(&random_state) % TABLE];
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "device/device.h"
 #include "tune/array.h"
 #include "tune/measure.h"
@@ -56,16 +57,9 @@ static mmci_gemm product(const series *s, int64_t m, int64_t k, int64_t n) {
   return mmci_gemm_tight(s->dtype, s->precision, m, k, n, MMC_OP_N, MMC_OP_N);
 }
 
-static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
-  uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 /* Log-uniform from 64 to 8192, a multiple of unit. */
 static int64_t random_size(uint64_t *state, int64_t unit) {
-  double share = (double)(next_random(state) >> 11) * 0x1p-53;
+  double share = (double)(mmci_random_bits(state) >> 11) * 0x1p-53;
   int64_t size = llround(64 * exp(share * log(128))), rounded = (size + unit / 2) / unit * unit;
   return rounded > unit ? rounded : unit;
 }

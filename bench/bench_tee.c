@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/random.h"
 #include "device/device.h"
 
 enum {
@@ -61,15 +62,8 @@ static double now_s(void) {
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
-  uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 static double next_uniform(uint64_t *state) {
-  return ((double)(next_random(state) >> 11) + 0.5) * 0x1p-53;
+  return ((double)(mmci_random_bits(state) >> 11) + 0.5) * 0x1p-53;
 }
 
 /* Normal numbers of the dtype (Box and Muller 1958). */
@@ -89,7 +83,7 @@ static mmc_status upload_normals(bench *x, int64_t count, uint64_t seed, void **
   const int64_t size = (int64_t)mmc_dtype_size(x->options->dtype);
   mmc_status status = x->on.ops->alloc(x->on.device, (size_t)(count * size), out, &x->error);
   for (int64_t at = 0; at < count && status == MMC_OK;) {
-    int64_t from = (int64_t)(next_random(&seed) % (NORMALS / 2)), length = NORMALS - from;
+    int64_t from = (int64_t)(mmci_random_bits(&seed) % (NORMALS / 2)), length = NORMALS - from;
     if (length > count - at) length = count - at;
     const int64_t bytes = length * size;
     mmci_transfer transfer = {

@@ -210,7 +210,8 @@ static void put_array(mmci_wisdom_journal *journal) {
 }
 
 /* Sizes from 1 to most, with these ops; measured ones are 64 x 64 x 64. */
-static void bench_price(const mmci_pricing *pricing, const char *source, int64_t most, mmc_op op) {
+static void bench_price(const mmci_pricing *pricing, mmci_provenance source, int64_t most,
+                        mmc_op op) {
   double seconds[BATCHES];
   mmci_gemm *gemms = malloc(LOOK_UPS * sizeof *gemms);
   if (gemms == NULL) fail("memory", "not enough");
@@ -221,13 +222,13 @@ static void bench_price(const mmci_pricing *pricing, const char *source, int64_t
     gemms[i] = mmci_gemm_tight(MMC_F32, MMCI_NATIVE, sizes[0], sizes[1], sizes[2], MMC_OP_N, op);
   }
   char what[64];
-  snprintf(what, sizeof what, "price %s", source);
+  snprintf(what, sizeof what, "price %s", mmci_provenance_name(source));
   for (int b = 0; b < BATCHES; b++) {
     double start = now();
     for (long i = 0; i < LOOK_UPS; i++) {
       mmci_price price;
       pricing->price(pricing->user, &gemms[i], &price);
-      if (price.source[0] != source[0]) fail(source, price.source);
+      if (price.source != source) fail(what, mmci_provenance_name(price.source));
     }
     seconds[b] = (now() - start) / LOOK_UPS;
   }
@@ -262,9 +263,9 @@ static void bench_prices(void) {
                                    MMCI_NATIVE, &known, &error),
         &error);
   mmci_pricing pricing = mmci_wisdom_pricing_of(known);
-  bench_price(&pricing, "measured", 0, MMC_OP_N);
-  bench_price(&pricing, "array", 1280, MMC_OP_N);
-  bench_price(&pricing, "model", 1280, MMC_OP_T);
+  bench_price(&pricing, MMCI_MEASURED, 0, MMC_OP_N);
+  bench_price(&pricing, MMCI_ARRAY, 1280, MMC_OP_N);
+  bench_price(&pricing, MMCI_ASSUMED, 1280, MMC_OP_T);
   mmci_wisdom_pricing_destroy(known);
   mmci_wisdom_destroy(journal.wisdom);
   unlink(path);

@@ -6,12 +6,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* splitmix64 (Steele, Lea and Flood 2014). */
+#include "base/random.h"
+
 static inline uint64_t random_bits(uint64_t *state) {
-  uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
+  return mmci_random_bits(state);
 }
 
 /* 0 to limit-1. */

@@ -30,11 +30,6 @@ mmc_status mmci_context_fingerprint(mmc_context *context, const char *device, mm
                                     const char *precision, mmci_fingerprint *out,
                                     mmci_error *error);
 
-/* "native" ...; NULL for other values. */
-const char *mmci_precision_name(mmci_precision precision);
-/* Reads the option; NULL: native. Returns: E_ARG. */
-mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error *error);
-
 /* Prices by what is known of a device here. */
 mmc_status mmci_context_pricing(mmc_context *context, const char *device, mmc_dtype dtype,
                                 mmci_precision precision, mmci_wisdom_pricing **out,

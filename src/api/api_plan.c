@@ -37,22 +37,6 @@ static mmc_status name_kernels(mmc_plan *plan, mmci_error *error) {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-const char *mmci_precision_name(mmci_precision precision) {
-  static const char *const names[] = {
-      [MMCI_NATIVE] = "native", [MMCI_FAITHFUL] = "faithful", [MMCI_FAST] = "fast"};
-  return precision <= MMCI_FAST ? names[precision] : NULL;
-}
-
-mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error *error) {
-  for (mmci_precision p = MMCI_NATIVE; p <= MMCI_FAST; p = (mmci_precision)(p + 1)) {
-    if (name != NULL && strcmp(name, mmci_precision_name(p)) != 0) continue;
-    *out = p;
-    return MMC_OK;
-  }
-  return mmci_fail(error, MMC_E_ARG, "precision: expected native, faithful or fast, got '%s'",
-                   name);
-}
-
 static mmc_status check_options(const mmc_plan_options *options, mmci_error *error) {
   if (options->size != sizeof *options)
     return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *options,
@@ -435,7 +419,8 @@ mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time
         plan->context,
         mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
   const mmci_plan_step *step = &plan->plan.steps[index];
-  mmc_step_time time = {.predicted_s = step->predicted_s, .source = step->source};
+  mmc_step_time time = {.predicted_s = step->predicted_s,
+                        .source = mmci_provenance_name(step->source)};
   if (mmci_plan_recipe(step) != NULL) mmci_recipe_format(step->recipe, time.split);
   *out = time;
   return MMC_OK;
@@ -457,7 +442,8 @@ mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_en
         plan->context,
         mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
   const mmci_plan_step *step = &plan->plan.steps[index];
-  *out = (mmc_step_energy){.predicted_j = step->predicted_j, .source = step->joules_source};
+  *out = (mmc_step_energy){.predicted_j = step->predicted_j,
+                           .source = mmci_provenance_name(step->joules_source)};
   return MMC_OK;
 }
 

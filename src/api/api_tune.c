@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "cost/roofline.h"
 #include "plan/plan.h"
 #include "tune/array.h"
@@ -58,8 +59,7 @@ typedef struct session {
 
 /* Real numbers have no conjugates: T and H are one op. */
 static mmc_op plain_op(mmc_dtype dtype, mmc_op op) {
-  bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
-  return op == MMC_OP_H && !is_complex ? MMC_OP_T : op;
+  return op == MMC_OP_H && !mmci_dtype_is_complex(dtype) ? MMC_OP_T : op;
 }
 
 static bool same_product(const mmc_tune_product *a, const mmc_tune_product *b) {

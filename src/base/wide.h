@@ -33,6 +33,11 @@ static inline mmci_u128 mmci_multiplications(int64_t m, int64_t k, int64_t n) {
   return mmci_u128_mul(mk, (uint64_t)n);
 }
 
+/* The same, rounded. */
+static inline double mmci_mkn(int64_t m, int64_t k, int64_t n) {
+  return (double)m * (double)k * (double)n;
+}
+
 static inline mmc_count mmci_count(mmci_u128 value) {
   return (mmc_count){.lo = (uint64_t)value, .hi = (uint64_t)(value >> 64)};
 }

@@ -5,27 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "base/text.h"
-
-/* ---- dtypes -------------------------------------------------------------------------------- */
-
-static const struct {
-  const char *name;
-  size_t size;
-} dtypes[] = {
-    [MMC_F32] = {"f32", 4},    [MMC_F64] = {"f64", 8}, [MMC_C64] = {"c64", 8},
-    [MMC_C128] = {"c128", 16}, [MMC_F16] = {"f16", 2}, [MMC_BF16] = {"bf16", 2},
-};
-
-enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
-
-const char *mmc_dtype_name(mmc_dtype dtype) {
-  return (unsigned)dtype < DTYPE_COUNT ? dtypes[dtype].name : NULL;
-}
-
-size_t mmc_dtype_size(mmc_dtype dtype) {
-  return (unsigned)dtype < DTYPE_COUNT ? dtypes[dtype].size : 0;
-}
 
 /* ---- construction -------------------------------------------------------------------------- */
 
@@ -316,14 +297,10 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
   mmc_dtype dtype = MMC_F64;
   const char *at = text, *colon = strchr(text, ':');
   if (*at < '0' || *at > '9') {
-    size_t length = colon != NULL ? (size_t)(colon - text) : 0, d = 0;
-    while (d < DTYPE_COUNT && !(colon != NULL && strlen(dtypes[d].name) == length &&
-                                strncmp(text, dtypes[d].name, length) == 0))
-      d++;
-    if (d == DTYPE_COUNT)
+    size_t length = colon != NULL ? (size_t)(colon - text) : 0;
+    if (!mmci_dtype_read(text, length, &dtype))
       return fail_at(text, at,
                      "f32:, f64:, c64:, c128:, f16:, bf16: or a dim, as in f64:10x30x5x60", error);
-    dtype = (mmc_dtype)d;
     at = colon + 1;
   }
 

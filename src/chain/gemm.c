@@ -1,13 +1,10 @@
 #include "chain/gemm.h"
 
 #include "base/alloc.h"
-
-static bool is_complex(mmc_dtype dtype) {
-  return dtype == MMC_C64 || dtype == MMC_C128;
-}
+#include "base/dtype.h"
 
 double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {
-  return (is_complex(dtype) ? 8 : 2) * (double)m * (double)k * (double)n;
+  return (mmci_dtype_is_complex(dtype) ? 8 : 2) * mmci_mkn(m, k, n);
 }
 
 double mmci_gemm_bytes(const mmci_gemm *gemm) {
@@ -22,8 +19,9 @@ bool mmci_form_op(const mmci_form *form, mmc_op *out) {
 
 mmci_form mmci_form_tight(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_op op) {
   int64_t ld = op == MMC_OP_N ? cols : rows;
-  return (mmci_form){
-      .ld = ld > 0 ? ld : 1, .trans = op != MMC_OP_N, .conj = op == MMC_OP_H && is_complex(dtype)};
+  return (mmci_form){.ld = ld > 0 ? ld : 1,
+                     .trans = op != MMC_OP_N,
+                     .conj = op == MMC_OP_H && mmci_dtype_is_complex(dtype)};
 }
 
 mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, int64_t k,

@@ -2,13 +2,8 @@
 #ifndef MMCI_GEMM_H
 #define MMCI_GEMM_H
 
-#include "base/status.h"
-
-typedef enum mmci_precision {
-  MMCI_NATIVE,   /* the arithmetic of the dtype */
-  MMCI_FAITHFUL, /* other arithmetic allowed where no less accurate */
-  MMCI_FAST      /* less accurate allowed: TF32 for f32 and c64 */
-} mmci_precision;
+#include "base/precision.h"
+#include "base/wide.h"
 
 /* How an operand lies. Element (r, c) is data[r * ld + c], or data[c * ld + r] when trans,
  * conjugated when conj. A column-major matrix is a transposed row-major one. ld in elements, at
@@ -37,6 +32,11 @@ typedef struct mmci_gemm {
 /* Real flops of a product: a complex multiplication and addition are four of each of the real ones.
  */
 double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n);
+
+/* The multiplications of one of the batch, rounded. */
+static inline double mmci_gemm_mkn(const mmci_gemm *gemm) {
+  return mmci_mkn(gemm->m, gemm->k, gemm->n);
+}
 
 /* Bytes of one passage over every matrix. */
 double mmci_gemm_bytes(const mmci_gemm *gemm);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascending.h"
+
 /* ---- assumed ------------------------------------------------------------------------------- */
 
 mmci_energy_model mmci_energy_assumed(const mmci_facts *facts) {
@@ -100,17 +102,12 @@ static double off_by(const mmci_energy_model *model, const mmci_energy_sample *s
   return mmci_energy_joules(model, &sample->gemm, sample->seconds) / sample->joules - 1;
 }
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static double error_of(const mmci_energy_model *model, const mmci_energy_sample *samples,
                        int count) {
   double errors[64];
   int taken = count < 64 ? count : 64;
   for (int s = 0; s < taken; s++) errors[s] = fabs(off_by(model, &samples[s]));
-  qsort(errors, (size_t)taken, sizeof errors[0], ascending);
+  qsort(errors, (size_t)taken, sizeof errors[0], mmci_ascending_doubles);
   return errors[taken * 9 / 10 < taken ? taken * 9 / 10 : taken - 1];
 }
 

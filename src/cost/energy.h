@@ -49,9 +49,9 @@ bool mmci_energy_of_facts(const double facts[MMCI_ENERGY_FACTS], mmci_energy_mod
 typedef struct mmci_way {
   mmci_price time; /* and the recipe */
   double joules;
-  double error;       /* that joules are thought to be off by at most, relative */
-  bool modelled;      /* joules' errors are of one kind: those of several products add up */
-  const char *source; /* static text, of joules: "measured", "model", "model, not calibrated" */
+  double error;           /* that joules are thought to be off by at most, relative */
+  bool modelled;          /* joules' errors are of one kind: those of several products add up */
+  mmci_provenance source; /* of joules */
 } mmci_way;
 
 /* A plan for time's, the one of fewest joules, and the plain call. */

@@ -2,15 +2,16 @@
 #ifndef MMCI_PRICING_H
 #define MMCI_PRICING_H
 
+#include "base/provenance.h"
 #include "cost/recipe.h"
 
 typedef struct mmci_price {
-  double seconds;     /* >= 0; as the recipe says */
-  double plain_s;     /* of the plain call; what seconds are where the recipe is that */
-  double error;       /* that seconds are thought to be off by at most, relative */
-  bool of_batch;      /* seconds are of all of gemm's batch, measured as one call; else of one */
-  bool modelled;      /* errors are of one kind: those of several products add up */
-  const char *source; /* static text: "measured", "array", "model" or "model, not calibrated" */
+  double seconds; /* >= 0; as the recipe says */
+  double plain_s; /* of the plain call; what seconds are where the recipe is that */
+  double error;   /* that seconds are thought to be off by at most, relative */
+  bool of_batch;  /* seconds are of all of gemm's batch, measured as one call; else of one */
+  bool modelled;  /* errors are of one kind: those of several products add up */
+  mmci_provenance source;
   mmci_recipe recipe; /* plain unless something better is known */
 } mmci_price;
 

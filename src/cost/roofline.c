@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascending.h"
+
 /* ---- assumed ------------------------------------------------------------------------------- */
 
 mmci_roofline mmci_roofline_assumed(const mmci_facts *facts) {
@@ -33,7 +35,7 @@ void mmci_roofline_price(const mmci_roofline *r, const mmci_gemm *gemm, mmci_pri
                       .plain_s = seconds,
                       .error = r->error,
                       .modelled = true,
-                      .source = r->calibrated ? "model" : "model, not calibrated",
+                      .source = mmci_provenance_of_model(r->calibrated),
                       .recipe = mmci_recipe_whole(0)};
 }
 
@@ -118,11 +120,6 @@ static void descend(fit *f, const mmci_sample *samples, int count) {
   }
 }
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* The relative error that nine of ten samples are below. */
 static double error_of(const mmci_roofline *roofline, const mmci_sample *samples, int count) {
   double errors[64];
@@ -130,7 +127,7 @@ static double error_of(const mmci_roofline *roofline, const mmci_sample *samples
   for (int s = 0; s < taken; s++)
     errors[s] =
         expm1(fabs(log(mmci_roofline_seconds(roofline, &samples[s].gemm) / samples[s].seconds)));
-  qsort(errors, (size_t)taken, sizeof errors[0], ascending);
+  qsort(errors, (size_t)taken, sizeof errors[0], mmci_ascending_doubles);
   return errors[taken * 9 / 10 < taken ? taken * 9 / 10 : taken - 1];
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/text.h"
 #include "plan/plan_energy.h"
 #include "plan/plan_traffic.h"
@@ -255,7 +256,7 @@ static void put_choices(const mmci_plan_energy *energy, mmci_text *text, mmci_er
     mmci_text_printf(text, "%-10s %12s %12s  %-9s  %7" PRId32 "  %-21s ",
                      c == energy->chosen ? "chosen" : "", in_words(choice->seconds).text,
                      in_units(choice->joules, "J").text, choice->precision, choice->recipes,
-                     choice->source);
+                     mmci_provenance_name(choice->source));
     if (with_orders)
       *status = mmci_tree_write(&choice->tree, MMC_ORDER_TEXT, write_to_text, text, error);
     mmci_text_printf(text, "\n");
@@ -279,9 +280,10 @@ static void put_prediction(const mmci_plan *plan, const mmci_plan_step *step, mm
   if (mmci_plan_recipe(step) != NULL) mmci_recipe_format(step->recipe, recipe);
   if (plan->energy != NULL)
     mmci_text_printf(text, " %12s  %-21s", in_units(step->predicted_j, "J").text,
-                     step->joules_source);
-  mmci_text_printf(text, " %12s  %s%s%s", in_words(step->predicted_s).text, step->source,
-                   mmci_plan_recipe(step) != NULL ? "  " : "", recipe);
+                     mmci_provenance_name(step->joules_source));
+  mmci_text_printf(text, " %12s  %s%s%s", in_words(step->predicted_s).text,
+                   mmci_provenance_name(step->source), mmci_plan_recipe(step) != NULL ? "  " : "",
+                   recipe);
   if (plan->energy == NULL && mmci_plan_recipe(step) != NULL && step->plain_s > 0)
     mmci_text_printf(text, ", gain %.4g", step->plain_s / step->predicted_s);
 }
@@ -338,7 +340,7 @@ static void put_groups(const mmci_plan *plan, mmci_text *text) {
       mmci_text_printf(text, "group %" PRId32, g + 1);
     mmci_text_printf(text, " of %" PRId32 " steps:", group->step_count);
     put_group_steps(plan, group, text);
-    bool measured = strcmp(group->source, "measured") == 0;
+    bool measured = group->source == MMCI_MEASURED;
     mmci_text_printf(text, "; %s %s", measured ? "measured" : "predicted",
                      in_words(group->predicted_s).text);
     if (plan->energy != NULL)
@@ -418,8 +420,7 @@ static void put_json_count(mmci_text *text, mmci_u128 value) {
 
 static mmci_u128 flops(const mmc_chain *chain, mmci_u128 multiplications) {
   /* A complex multiplication and addition are four of each of the real ones. */
-  bool is_complex = chain->dtype == MMC_C64 || chain->dtype == MMC_C128;
-  return mmci_u128_mul(multiplications, is_complex ? 8 : 2);
+  return mmci_u128_mul(multiplications, mmci_dtype_is_complex(chain->dtype) ? 8 : 2);
 }
 
 static void put_json_traffic(const mmci_plan_traffic *traffic, mmci_text *text) {
@@ -453,7 +454,7 @@ static void put_json_energy(const mmci_plan_energy *energy, mmci_text *text, mmc
                      "\", \"seconds\": %.6g, \"joules\": %.6g, \"precision\": \"%s\", "
                      "\"recipes\": %" PRId32 ", \"source\": \"%s\", \"chosen\": %s}",
                      choice->seconds, choice->joules, choice->precision, choice->recipes,
-                     choice->source, c == energy->chosen ? "true" : "false");
+                     mmci_provenance_name(choice->source), c == energy->chosen ? "true" : "false");
   }
   mmci_text_printf(text, "]");
 }
@@ -484,10 +485,10 @@ static void put_json_split(const mmci_plan *plan, const mmci_plan_step *step, mm
     mmci_text_printf(text, ", \"split\": null");
   if (plan->time != NULL)
     mmci_text_printf(text, ", \"predicted_s\": %.6g, \"source\": \"%s\"", step->predicted_s,
-                     step->source);
+                     mmci_provenance_name(step->source));
   if (plan->energy != NULL)
     mmci_text_printf(text, ", \"predicted_joules\": %.6g, \"joules_source\": \"%s\"",
-                     step->predicted_j, step->joules_source);
+                     step->predicted_j, mmci_provenance_name(step->joules_source));
   if (plan->time != NULL && plan->energy == NULL && mmci_plan_recipe(step) != NULL &&
       step->plain_s > 0)
     mmci_text_printf(text, ", \"plain_s\": %.6g", step->plain_s);
@@ -517,7 +518,7 @@ static void put_json_groups(const mmci_plan *plan, mmci_text *text) {
     mmci_text_json_string(text, group->kernel);
     mmci_text_printf(text, ", \"predicted_s\": %.6g, \"separate_s\": %.6g", group->predicted_s,
                      group->separate_s);
-    mmci_text_printf(text, ", \"source\": \"%s\"", group->source);
+    mmci_text_printf(text, ", \"source\": \"%s\"", mmci_provenance_name(group->source));
     if (plan->energy != NULL)
       mmci_text_printf(text, ", \"predicted_joules\": %.6g", group->predicted_j);
     mmci_text_printf(text, "}");

@@ -99,7 +99,6 @@ static void lay_out(const mmci_plan *plan, layout *layouts) {
         .offset_bytes = offset,
         .kernel = "",
         .predicted_s = NAN,
-        .source = "",
         .group = -1,
     };
   }

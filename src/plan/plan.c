@@ -119,7 +119,6 @@ static mmci_plan_step step_of(const mmci_program_product *p) {
                           .last = p->last,
                           .kernel = "",
                           .predicted_s = NAN,
-                          .source = "",
                           .group = -1};
 }
 

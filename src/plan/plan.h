@@ -3,6 +3,7 @@
 #ifndef MMCI_PLAN_H
 #define MMCI_PLAN_H
 
+#include "base/provenance.h"
 #include "chain/chain.h"
 #include "order/order.h"
 
@@ -18,12 +19,12 @@ typedef struct mmci_plan_step {
   uint64_t padding_offset_bytes; /* of the copies that the recipe wants, in the room for padding */
   double predicted_s;            /* NaN when the objective is not time */
   double plain_s;                /* the same of the plain call, where there is a recipe */
-  const char *source; /* static text, of recipe and prediction: "measured", "array", "model"; "" */
-  double predicted_j; /* of a plan for energy */
-  double plain_j;     /* likewise, of the plain call, where there is a recipe */
-  const char *joules_source; /* static text, likewise */
-  int32_t group;             /* that it runs in; -1: none */
-  int32_t level;             /* products on the longest way to it from a factor, itself included */
+  mmci_provenance source;        /* of recipe and prediction */
+  double predicted_j;            /* of a plan for energy */
+  double plain_j;                /* likewise, of the plain call, where there is a recipe */
+  mmci_provenance joules_source; /* of predicted_j */
+  int32_t group;                 /* that it runs in; -1: none */
+  int32_t level; /* products on the longest way to it from a factor, itself included */
 } mmci_plan_step;
 
 /* Steps that one call of the device executes, at the place of the last of them, whose result is the
@@ -35,7 +36,7 @@ typedef struct mmci_plan_group {
   const char *kernel; /* static text: what the device will run; "" when not asked */
   double predicted_s, separate_s; /* of the one call, and of calls of their own */
   double predicted_j;             /* of the one call, of a plan for energy */
-  const char *source;             /* static text, of predicted_s: "measured" or "model" */
+  mmci_provenance source;         /* of predicted_s: MMCI_MEASURED or MMCI_MODELLED */
 } mmci_plan_group;
 
 /* One way to multiply a chain: products in the order in which they run. tree is that order; what

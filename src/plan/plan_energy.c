@@ -121,10 +121,6 @@ static mmci_group_machine machine_of(const spender *x, mmci_pricing *pricing) {
   return machine;
 }
 
-static const char *model_source(const mmci_energy_model *model) {
-  return model->calibrated ? "model" : "model, not calibrated";
-}
-
 /* ---- a search ------------------------------------------------------------------------------ */
 
 /* What a step takes; of a group, its share of what the call takes. */
@@ -133,7 +129,7 @@ typedef struct taken {
   double seconds, joules;
   double error; /* of joules; see mmci_way */
   bool modelled;
-  const char *source;
+  mmci_provenance source;
 } taken;
 
 typedef struct candidate {
@@ -193,10 +189,6 @@ static double price(void *user, int64_t i, int64_t k, int64_t j) {
 
 /* ---- what a choice takes ------------------------------------------------------------------- */
 
-static int doubt(const char *source) {
-  return strcmp(source, "measured") == 0 ? 0 : strcmp(source, "model") == 0 ? 1 : 2;
-}
-
 /* Gives the steps of a group their shares of its call. */
 static void share_out(candidate *c, const mmci_plan_group *group, const mmci_energy_model *model) {
   double seconds = 0, joules = 0;
@@ -210,7 +202,7 @@ static void share_out(candidate *c, const mmci_plan_group *group, const mmci_ene
     if (joules > 0) step->joules *= group->predicted_j / joules;
     step->error = model->error;
     step->modelled = true;
-    step->source = model_source(model);
+    step->source = mmci_provenance_of_model(model->calibrated);
   }
 }
 
@@ -238,7 +230,7 @@ static mmc_status sum_up(const search *s, candidate *c) {
   if (status != MMC_OK) return status;
   c->steps = mmci_alloc_array(count, sizeof *c->steps);
   if (c->steps == NULL) status = mmci_fail_nomem(s->error, count * sizeof *c->steps);
-  choice->source = "measured";
+  choice->source = MMCI_MEASURED;
   choice->precision = offer->name;
   for (size_t t = 0; t < count && status == MMC_OK; t++) {
     mmci_way way;
@@ -253,7 +245,7 @@ static mmc_status sum_up(const search *s, candidate *c) {
     const taken *step = &c->steps[t];
     choice->seconds += step->seconds;
     choice->joules += step->joules;
-    if (doubt(step->source) > doubt(choice->source)) choice->source = step->source;
+    if (step->source > choice->source) choice->source = step->source;
   }
   return status;
 }
@@ -637,9 +629,9 @@ static void share_out_group(mmci_plan *plan, const mmci_plan_group *group) {
     mmci_plan_step *step = &plan->steps[group->steps[i]];
     if (seconds > 0) step->predicted_s *= group->predicted_s / seconds;
     if (joules > 0) step->predicted_j *= group->predicted_j / joules;
-    if (strcmp(group->source, "measured") == 0 || strncmp(step->source, "model", 5) != 0)
+    if (group->source == MMCI_MEASURED || !mmci_provenance_is_model(step->source))
       step->source = group->source;
-    step->joules_source = model_source(&plan->energy->model);
+    step->joules_source = mmci_provenance_of_model(plan->energy->model.calibrated);
   }
 }
 

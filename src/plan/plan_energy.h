@@ -56,8 +56,8 @@ typedef struct mmci_energy_choice {
   const char *precision; /* whose name it is */
   mmci_weights weights;  /* that the way of every product follows from */
   double seconds, joules;
-  int32_t recipes;    /* products that are computed otherwise than by one plain call */
-  const char *source; /* static text: the least of the sources of its joules */
+  int32_t recipes;        /* products that are computed otherwise than by one plain call */
+  mmci_provenance source; /* the least sure of those of its joules */
 } mmci_energy_choice;
 
 typedef struct mmci_plan_energy {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ascending.h"
 #include "plan/layout.h"
 #include "plan/plan_traffic.h"
 
@@ -13,11 +14,6 @@
 static int64_t place_in_chain(const mmci_plan *plan, int32_t number) {
   int32_t n = plan->chain->n, first = number < n ? number : plan->steps[number - n].first;
   return (int64_t)first << 32 | number;
-}
-
-static int ascending(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
 }
 
 /* Fills the operands of a group whose steps are known; is_member says which those are. places has
@@ -34,7 +30,7 @@ static void find_operands(const mmci_plan *plan, mmci_plan_group *group,
       if (numbers[o] < n || !is_member(user, numbers[o] - n))
         places[count++] = place_in_chain(plan, numbers[o]);
   }
-  qsort(places, count, sizeof *places, ascending);
+  qsort(places, count, sizeof *places, mmci_ascending_int64s);
   group->operand_count = 0;
   for (size_t i = 0; i < count; i++)
     if (i == 0 || places[i] != places[i - 1])
@@ -75,7 +71,7 @@ mmc_status mmci_plan_group_steps(mmci_plan *plan, const int32_t *group_of, mmci_
     if (group_of[s] >= 0) made[group_of[s]].step_count++;
   for (int32_t g = 0; g < groups; g++) {
     made[g].kernel = "";
-    made[g].source = "model";
+    made[g].source = MMCI_MODELLED;
     made[g].predicted_s = made[g].separate_s = made[g].predicted_j = NAN;
     made[g].steps = room;
     made[g].operands = room + made[g].step_count;
@@ -463,7 +459,7 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_
     const int32_t last = group->steps[group->step_count - 1];
     group->predicted_s = cover->call_s[last];
     group->predicted_j = cover->call_j[last];
-    group->source = cover->measured[last] ? "measured" : "model";
+    group->source = cover->measured[last] ? MMCI_MEASURED : MMCI_MODELLED;
     group->separate_s = 0;
     for (int32_t i = 0; i < group->step_count; i++)
       group->separate_s += cover->alone_s[group->steps[i]];

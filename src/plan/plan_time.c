@@ -348,10 +348,6 @@ static void price_step(const mmci_plan *plan, const mmci_time_request *request,
   price_product(&(priced_chain){plan->chain, request}, r.first, r.split, r.last, out);
 }
 
-static bool step_is_modelled(const mmci_plan_step *step) {
-  return strncmp(step->source, "model", 5) == 0;
-}
-
 /* Gives the steps of a group their shares of what its call takes. */
 static void share_out(mmci_plan *plan, const mmci_plan_group *group) {
   double separate_s = 0;
@@ -360,7 +356,7 @@ static void share_out(mmci_plan *plan, const mmci_plan_group *group) {
   for (int32_t i = 0; i < group->step_count; i++) {
     mmci_plan_step *step = &plan->steps[group->steps[i]];
     step->predicted_s *= group->predicted_s / separate_s;
-    if (strcmp(group->source, "measured") == 0 || !step_is_modelled(step))
+    if (group->source == MMCI_MEASURED || !mmci_provenance_is_model(step->source))
       step->source = group->source;
   }
   plan->time->predicted_s += group->predicted_s;

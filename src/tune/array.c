@@ -4,6 +4,9 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/ascending.h"
+#include "base/random.h"
+#include "base/wide.h"
 
 enum {
   RUNS = 12,   /* of a product for a measurement of it, at most */
@@ -38,10 +41,6 @@ static mmci_gemm product_of(const mmci_gemm *like, int64_t m, int64_t k, int64_t
   gemm.accumulate = false;
   gemm.variant = 0;
   return gemm;
-}
-
-static double mkn_of(const mmci_gemm *gemm) {
-  return (double)gemm->m * (double)gemm->k * (double)gemm->n;
 }
 
 static mmc_status ask(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_measured *out,
@@ -142,16 +141,9 @@ static mmci_gemm grid_product(const mmci_array *array, int64_t at) {
 
 /* ---- measured ------------------------------------------------------------------------------ */
 
-static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
-  uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 /* Log-uniform from step to the last value: sizes of all orders are asked for. */
 static int64_t random_size(const mmci_grid *grid, uint64_t *state) {
-  double share = (double)(next_random(state) >> 11) * 0x1p-53;
+  double share = (double)(mmci_random_bits(state) >> 11) * 0x1p-53;
   double span = log((double)grid->values[grid->count - 1] / (double)grid->step);
   int64_t size = (int64_t)llround((double)grid->step * exp(share * span));
   return least(size, grid->values[grid->count - 1]);
@@ -161,11 +153,6 @@ static int64_t random_size(const mmci_grid *grid, uint64_t *state) {
 static double mean_size(const mmci_grid *grid) {
   double span = (double)grid->values[grid->count - 1] / (double)grid->step;
   return (double)grid->step * (span > 1 ? (span - 1) / log(span) : 1);
-}
-
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 /* Gains of cuts as the array predicts and as they are, and errors of the times it predicts. */
@@ -197,7 +184,7 @@ static int64_t tried_size(const mmci_grid *grid, bool on_grid, uint64_t *random)
   if (!on_grid) return size;
   int at = 0;
   while (grid->values[at] < size) at++;
-  return grid->values[at] - (int64_t)(next_random(random) % (uint64_t)grid->step);
+  return grid->values[at] - (int64_t)(mmci_random_bits(random) % (uint64_t)grid->step);
 }
 
 static bool is_enough(const trials *t) {
@@ -340,7 +327,7 @@ static double margin_of(const trials *t, double least_gain) {
 
 /* What the trials say of cuts and of times. */
 static void judge(const trials *t, double least_gain, double *margin, double *error_of_times) {
-  qsort(t->errors, (size_t)t->error_count, sizeof *t->errors, ascending);
+  qsort(t->errors, (size_t)t->error_count, sizeof *t->errors, mmci_ascending_doubles);
   *error_of_times = t->errors[t->error_count * 9 / 10];
   /* Where no cut was predicted, nothing says that one would hold. */
   *margin = t->count > 0 ? margin_of(t, least_gain) : fmax(*error_of_times, least_gain);
@@ -427,7 +414,7 @@ static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
   mmci_gemm large = large_product(like, options);
   mmci_measured measured;
   mmc_status status = ask(tuner, &large, &measured, error);
-  if (status == MMC_OK) p->s_per_mkn = RUNS * measured.seconds.value / mkn_of(&large);
+  if (status == MMC_OK) p->s_per_mkn = RUNS * measured.seconds.value / mmci_gemm_mkn(&large);
   return status;
 }
 

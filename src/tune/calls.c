@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "wisdom/wisdom_pricing.h"
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* Text that may be longer than there is room for, and the hash of all of it: FNV-1a (Fowler, Noll
- * and Vo). */
+/* Text that may be longer than there is room for, and the hash of all of it. */
 typedef struct writer {
   char *text;
   size_t size, used;
@@ -26,13 +26,13 @@ static void put(writer *w, const char *format, ...) {
   int length = vsnprintf(piece, sizeof piece, format, arguments);
   va_end(arguments);
   for (int i = 0; i < length; i++, w->used++) {
-    w->hash = (w->hash ^ (unsigned char)piece[i]) * UINT64_C(0x100000001B3);
+    w->hash = mmci_hash_byte(w->hash, (unsigned char)piece[i]);
     if (w->used < w->size) w->text[w->used] = piece[i];
   }
 }
 
 static void put_text(const mmci_device_chain *call, char *text, size_t size) {
-  writer w = {.text = text, .size = size, .hash = UINT64_C(0xCBF29CE484222325)};
+  writer w = {.text = text, .size = size, .hash = MMCI_HASH_START};
   for (int32_t o = 0; o < call->n; o++)
     put(&w, "%c", "NTCH"[2 * call->forms[o].conj + call->forms[o].trans]);
   for (int32_t p = 0; p < call->count; p++) {
@@ -76,11 +76,10 @@ void mmci_call_name(const mmci_device_chain *call, char name[MMCI_CALL_NAME_SIZE
 }
 
 void mmci_call_key(const mmci_device_chain *call, char key[MMCI_TUNE_KEY_SIZE]) {
-  static const char *const precisions[] = {"native", "faithful", "fast"};
   char text[MMCI_CALL_NAME_SIZE - WORD];
   put_text(call, text, sizeof text);
   snprintf(key, MMCI_TUNE_KEY_SIZE, "call %s %s %s", mmc_dtype_name(call->dtype),
-           precisions[call->precision], text);
+           mmci_precision_name(call->precision), text);
 }
 
 /* ---- measured ------------------------------------------------------------------------------ */

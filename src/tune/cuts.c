@@ -64,7 +64,7 @@ static mmci_work work_of(int64_t count, double mkn) {
 }
 
 static double mkn_of(const promise *p) {
-  return (double)p->size[0] * (double)p->size[1] * (double)p->size[2];
+  return mmci_mkn(p->size[0], p->size[1], p->size[2]);
 }
 
 static mmci_gemm product_of(const mmci_array *array, const promise *p) {

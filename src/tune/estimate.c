@@ -3,13 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
+#include "base/ascending.h"
 
 mmci_estimate mmci_estimate_median(double *samples, int count, double risk) {
-  qsort(samples, (size_t)count, sizeof *samples, ascending);
+  qsort(samples, (size_t)count, sizeof *samples, mmci_ascending_doubles);
   double chance = ldexp(1, -count), below = chance; /* of exactly j heads, and of at most j */
   int outside = 0;                                  /* samples on either side of the bounds */
   for (int j = 0; 2 * below <= risk && j < (count - 1) / 2; j++) {

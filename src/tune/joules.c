@@ -77,7 +77,7 @@ void mmci_joules_expect(mmci_tuner *tuner, mmci_stage stage, const mmci_gemm *ge
   int variants = machine->variants(machine->user, gemm);
   int finalists = mmci_tuner_options(tuner)->finalists;
   mmci_work *work = mmci_tuner_expected(tuner, stage);
-  double mkn = (double)gemm->m * (double)gemm->k * (double)gemm->n;
+  double mkn = mmci_gemm_mkn(gemm);
   mmci_work_add(work, MMCI_ASK_TIME, count * (variants + 1), mkn);
   mmci_work_add(work, MMCI_ASK_JOULES, count * (1 + (variants < finalists ? variants : finalists)),
                 mkn);

@@ -165,7 +165,7 @@ static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *c
                                  .joules = (double)NAN,
                                  .plain_joules = (double)NAN,
                                  .watts = (double)NAN,
-                                 .source = "measured",
+                                 .source = mmci_provenance_name(MMCI_MEASURED),
                                  .measured_at = now()};
   mmc_status status = keep_joules(journal, &product, error);
   return status == MMC_OK ? put_product(journal, &product, error) : status;
@@ -232,7 +232,7 @@ mmc_status mmci_journal_saving(mmci_wisdom_journal *journal, const mmci_gemm *ge
                                  .joules = joules->value,
                                  .plain_joules = plain->value,
                                  .watts = joules->value / saving->seconds,
-                                 .source = "measured",
+                                 .source = mmci_provenance_name(MMCI_MEASURED),
                                  .measured_at = now()};
   mmc_status status = put_product(journal, &product, error);
   if (status != MMC_OK || !isfinite(saving->fastest_joules)) return status;

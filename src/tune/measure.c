@@ -6,7 +6,9 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "base/half.h"
+#include "base/random.h"
 #include "device/padding.h"
 
 enum {
@@ -101,15 +103,8 @@ static double now_s(void *user) {
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-static uint64_t bits(uint64_t *state) { /* splitmix64 (Steele, Lea and Flood 2014) */
-  uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
 static double uniform(uint64_t *state) { /* in (0, 1] */
-  return (double)((bits(state) >> 11) + 1) * 0x1p-53;
+  return (double)((mmci_random_bits(state) >> 11) + 1) * 0x1p-53;
 }
 
 /* Box and Muller 1958. */
@@ -119,8 +114,7 @@ static double normal(uint64_t *state) {
 }
 
 static void put_normals(mmc_dtype dtype, int64_t count, uint64_t seed, void *out) {
-  bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
-  for (int64_t t = 0; t < (is_complex ? 2 : 1) * count; t++) {
+  for (int64_t t = 0; t < (mmci_dtype_is_complex(dtype) ? 2 : 1) * count; t++) {
     double value = normal(&seed);
     switch (dtype) {
       case MMC_F32:
@@ -375,7 +369,7 @@ static mmc_status capture(mmci_bench *bench, way *w, int runs, mmci_error *error
  * small products differ by tens of percent with that alone: what holds in one place says little. */
 static void move(mmci_bench *bench) {
   for (int i = 0; bench->ops->async == NULL && i < OPERANDS; i++)
-    bench->place_bytes[i] = (size_t)(bits(&bench->random) % PLACES) * MMCI_ALIGNMENT;
+    bench->place_bytes[i] = (size_t)(mmci_random_bits(&bench->random) % PLACES) * MMCI_ALIGNMENT;
 }
 
 /* As many runs as a sample has. */

@@ -86,10 +86,6 @@ static double spare_of(const search *s) {
   return isfinite(s->share_s) ? s->left_s - s->share_s : 0;
 }
 
-static double mkn_of(const mmci_gemm *gemm) {
-  return (double)gemm->m * (double)gemm->k * (double)gemm->n;
-}
-
 static int64_t at_least_1(int64_t value) {
   return value > 1 ? value : 1;
 }
@@ -249,7 +245,7 @@ static int axes_of(const mmci_gemm *gemm) {
 }
 
 static void count_leaf(void *user, const mmci_gemm *gemm) {
-  mmci_work_add(user, MMCI_ASK_TIME, 1, mkn_of(gemm));
+  mmci_work_add(user, MMCI_ASK_TIME, 1, mmci_gemm_mkn(gemm));
 }
 
 /* Filling the ladder of an axis, with one variant. */
@@ -265,8 +261,8 @@ static mmci_work work_of_axis(const mmci_tune_options *options, int points, cons
 /* Comparing the finalists and confirming one. */
 static mmci_work work_of_decision(const mmci_tune_options *options, const mmci_gemm *gemm) {
   mmci_work work = {0};
-  mmci_work_add(&work, MMCI_ASK_COMPARE, options->finalists, mkn_of(gemm));
-  mmci_work_add(&work, MMCI_ASK_CONFIRM, 1, mkn_of(gemm));
+  mmci_work_add(&work, MMCI_ASK_COMPARE, options->finalists, mmci_gemm_mkn(gemm));
+  mmci_work_add(&work, MMCI_ASK_CONFIRM, 1, mmci_gemm_mkn(gemm));
   return work;
 }
 
@@ -451,7 +447,7 @@ static mmc_status add_variants(search *s) {
   int count = machine->variants(machine->user, &s->gemm);
   double best_s[PIECE_VARIANTS], cost_s = 0;
   mmci_work_add(mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT), MMCI_ASK_TIME, count + 1,
-                mkn_of(&s->gemm));
+                mmci_gemm_mkn(&s->gemm));
   s->variant_count = 0;
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST; v++) {
     mmci_measured measured;
@@ -481,7 +477,7 @@ static mmc_status add_padding(search *s) {
   if (mmci_gemm_lies_as(gemm, &padded)) return MMC_OK;
   int count = machine->variants(machine->user, &padded);
   mmci_work_add(mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT), MMCI_ASK_TIME, count + 1,
-                mkn_of(gemm));
+                mmci_gemm_mkn(gemm));
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST && !is_spent(s, looking_share); v++) {
     mmci_measured measured;
     recipe.nodes[0].variant = v;
@@ -528,7 +524,7 @@ static void expect_comparisons(search *s) {
                         &s->candidates[c].recipe);
   mmci_work *rest = mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST);
   *rest = (mmci_work){0};
-  if (s->count > 0) mmci_work_add(rest, MMCI_ASK_CONFIRM, 1, mkn_of(&s->gemm));
+  if (s->count > 0) mmci_work_add(rest, MMCI_ASK_CONFIRM, 1, mmci_gemm_mkn(&s->gemm));
 }
 
 /* Compares the best predictions; those of pieces at once are of another kind and have places of
@@ -670,7 +666,7 @@ static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_
 static mmci_work work_of_later(const mmci_gemm *gemm) {
   mmci_work work = {0};
   for (int q = MMCI_ASK_LATER; q <= MMCI_ASK_LATEST; q++)
-    mmci_work_add(&work, (mmci_question)q, 1, mkn_of(gemm));
+    mmci_work_add(&work, (mmci_question)q, 1, mmci_gemm_mkn(gemm));
   return work;
 }
 
@@ -787,8 +783,8 @@ static mmc_status tell_all(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t co
 static mmci_work work_of(const mmci_tuner *tuner, const mmci_gemm *gemm, bool is_given) {
   if (!is_given) return work_of_product(mmci_tuner_options(tuner), gemm);
   mmci_work work = {0};
-  mmci_work_add(&work, MMCI_ASK_COMPARE, 1, mkn_of(gemm));
-  mmci_work_add(&work, MMCI_ASK_CONFIRM, 1, mkn_of(gemm));
+  mmci_work_add(&work, MMCI_ASK_COMPARE, 1, mmci_gemm_mkn(gemm));
+  mmci_work_add(&work, MMCI_ASK_CONFIRM, 1, mmci_gemm_mkn(gemm));
   return work;
 }
 

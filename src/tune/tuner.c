@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
+#include "base/wide.h"
 #include "tune/calls.h"
 
 /* What was measured or recalled in this session, by key: open addressing, at most half full. */
@@ -50,16 +52,9 @@ mmci_tune_options mmci_tune_defaults(void) {
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* FNV-1a (Fowler, Noll and Vo). */
-static uint64_t hash(const char *key) {
-  uint64_t value = 14695981039346656037u;
-  for (; *key != '\0'; key++) value = (value ^ (unsigned char)*key) * 1099511628211u;
-  return value;
-}
-
 /* Where key is, or would go. */
 static entry *slot_of(entry *entries, size_t capacity, const char *key) {
-  size_t at = (size_t)hash(key) & (capacity - 1);
+  size_t at = (size_t)mmci_hash_text(MMCI_HASH_START, key) & (capacity - 1);
   while (entries[at].key != NULL && strcmp(entries[at].key, key) != 0)
     at = (at + 1) & (capacity - 1);
   return &entries[at];
@@ -78,14 +73,10 @@ static mmc_status grow(mmci_tuner *tuner, mmci_error *error) {
   return MMC_OK;
 }
 
-static double mkn_of(const mmci_gemm *gemm) {
-  return (double)gemm->m * (double)gemm->k * (double)gemm->n * fmax(1, (double)gemm->batch);
-}
-
 static double mkn_of_call(const mmci_device_chain *call) {
   double mkn = 0;
   for (const mmci_chain_step *p = call->products; p < call->products + call->count; p++)
-    mkn += (double)p->m * (double)p->k * (double)p->n;
+    mkn += mmci_mkn(p->m, p->k, p->n);
   return mkn * (double)call->batch;
 }
 
@@ -100,7 +91,7 @@ typedef struct asked {
 } asked;
 
 static asked ask_recipe(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe) {
-  asked x = {.question = question, .gemm = gemm, .recipe = recipe, .mkn = mkn_of(gemm)};
+  asked x = {.question = question, .gemm = gemm, .recipe = recipe, .mkn = mmci_gemm_mkn(gemm)};
   mmci_tune_key(question, gemm, recipe, x.key);
   return x;
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 /* ---- the shapes ---------------------------------------------------------------------------- */
 
 #define SPREAD 0, 1e6
@@ -265,17 +267,10 @@ mmc_status mmci_record_check(const mmci_wisdom_record *record, mmci_error *error
 
 /* ---- the checksum -------------------------------------------------------------------------- */
 
-/* FNV-1a (Fowler, Noll and Vo), 64 bits. */
-static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
-  const unsigned char *b = bytes;
-  for (size_t i = 0; i < size; i++) hash = (hash ^ b[i]) * UINT64_C(0x100000001B3);
-  return hash;
-}
-
 /* In an order of bytes that does not depend on the machine. */
 static uint64_t mix_integer(uint64_t hash, uint64_t value) {
   for (int shift = 0; shift < 64; shift += 8)
-    hash = (hash ^ (value >> shift & 0xFF)) * UINT64_C(0x100000001B3);
+    hash = mmci_hash_byte(hash, (unsigned char)(value >> shift & 0xFF));
   return hash;
 }
 
@@ -288,7 +283,7 @@ static uint64_t mix_real(uint64_t hash, double value) {
 }
 
 static uint64_t mix_text(uint64_t hash, const char *text) {
-  return mix(hash, text, strlen(text) + 1);
+  return mmci_hash_bytes(hash, text, strlen(text) + 1);
 }
 
 static uint64_t mix_grid(uint64_t hash, const mmci_wisdom_grid *grid) {
@@ -326,7 +321,7 @@ static uint64_t mix_field(uint64_t hash, const mmci_wisdom_record *record,
 
 uint64_t mmci_record_checksum(const mmci_wisdom_record *record) {
   const mmci_record_shape *shape = &mmci_record_shapes[record->kind];
-  uint64_t hash = mix_text(UINT64_C(0xCBF29CE484222325), shape->name);
+  uint64_t hash = mix_text(MMCI_HASH_START, shape->name);
   for (int f = 0; f < MMCI_FINGERPRINT_FIELDS; f++)
     hash = mix_text(hash, record->fingerprint->fields[f]);
   for (int f = 0; f < shape->count; f++) hash = mix_field(hash, record, &shape->fields[f]);

@@ -73,20 +73,20 @@ static void model_joules(const mmci_wisdom_energy *e, const mmci_gemm *gemm, mmc
   way->joules = mmci_energy_joules(&e->model, gemm, way->time.seconds);
   way->error = e->model.error;
   way->modelled = true;
-  way->source = e->model.calibrated ? "model" : "model, not calibrated";
+  way->source = mmci_provenance_of_model(e->model.calibrated);
 }
 
 /* A way that was measured, in place of the same that was not. */
 static int add_measured(mmci_way *ways, int count, const mmci_recipe *recipe, double seconds,
                         double joules, double error) {
-  mmci_way way = {.time = {.seconds = seconds, .source = "measured", .recipe = *recipe},
+  mmci_way way = {.time = {.seconds = seconds, .source = MMCI_MEASURED, .recipe = *recipe},
                   .joules = joules,
                   .error = error,
-                  .source = "measured"};
+                  .source = MMCI_MEASURED};
   for (int w = 0; w < count; w++) {
     if (!same_recipe(&ways[w].time.recipe, recipe)) continue;
     /* A time that was measured for itself is a better one. */
-    if (strcmp(ways[w].time.source, "measured") == 0) way.time = ways[w].time;
+    if (ways[w].time.source == MMCI_MEASURED) way.time = ways[w].time;
     ways[w] = way;
     return count;
   }
@@ -118,7 +118,7 @@ static int ways(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]
     return 1;
   double spread = least->spread;
   int count = 1;
-  if (fastest != NULL && isfinite(fastest->joules) && strcmp(out[0].time.source, "measured") == 0)
+  if (fastest != NULL && isfinite(fastest->joules) && out[0].time.source == MMCI_MEASURED)
     count =
         add_measured(out, count, &out[0].time.recipe, fastest->seconds, fastest->joules, spread);
   count = add_measured(out, count, &plain, least->plain_seconds, least->plain_joules, spread);

@@ -156,7 +156,7 @@ static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mm
   out->seconds = found->seconds;
   out->plain_s = found->plain_seconds;
   out->error = found->spread;
-  out->source = "measured";
+  out->source = MMCI_MEASURED;
   out->modelled = out->of_batch = false;
   return true;
 }
@@ -169,7 +169,7 @@ static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, m
   *out = (mmci_price){.seconds = choice.seconds,
                       .plain_s = choice.plain_s,
                       .error = choice.spread,
-                      .source = "array",
+                      .source = MMCI_ARRAY,
                       .recipe = choice.recipe};
   return true;
 }
@@ -192,7 +192,7 @@ static bool find_batch(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmci
   char name[MMCI_BATCH_NAME_SIZE];
   if (gemm->batch <= 1 || !p->knows_batches) return false;
   mmci_batch_name(gemm, name);
-  *out = (mmci_price){.source = "measured", .of_batch = true, .recipe = mmci_recipe_whole(0)};
+  *out = (mmci_price){.source = MMCI_MEASURED, .of_batch = true, .recipe = mmci_recipe_whole(0)};
   if (!mmci_wisdom_pricing_call(p, name, &out->seconds, &out->error)) return false;
   out->plain_s = out->seconds;
   return true;

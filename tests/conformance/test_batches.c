@@ -22,6 +22,7 @@
 
 #include "../gpu/gpu_elements.h"
 #include "../random.h"
+#include "base/dtype.h"
 #include "device/device.h"
 
 static const uint64_t seed = 515151;
@@ -178,7 +179,7 @@ static void read_matrix(mmc_dtype dtype, const matrices *x, int64_t i, element *
   for (int64_t r = 0; r < x->rows; r++)
     for (int64_t c = 0; c < x->cols; c++) {
       element value = element_read(dtype, x->data.host + (size_t)element_place(x, i, r, c) * size);
-      if (!dtype_is_complex(dtype)) value.im = 0;
+      if (!mmci_dtype_is_complex(dtype)) value.im = 0;
       if (x->form.conj) value.im = -value.im;
       *at(out, x, r, c) = value;
     }
@@ -276,7 +277,7 @@ static problem *problem_make(const request *q, uint64_t *random) {
     dims[i] = q->repeats && i > 0 ? dims[0] : 1 + random_below(random, q->largest);
   if (!q->repeats && random_below(random, 40) == 0) dims[random_below(random, p->n + 1)] = 0;
   int32_t nan_factor = (int32_t)random_below(random, p->n);
-  bool complex_dtype = dtype_is_complex(q->dtype);
+  bool complex_dtype = mmci_dtype_is_complex(q->dtype);
   for (int32_t f = 0; f < p->n; f++) {
     bool is_nan = p->nan_chain >= 0 && f == nan_factor;
     layout layout = (int)random_below(random, 3);
@@ -378,7 +379,7 @@ static void check_result(const mmci_opened *on, const problem *p, const char *ho
         unsigned char *place = c->data.host + (size_t)element_place(c, i, row, col) * size;
         element got = element_read(p->dtype, place), w = want[row * c->cols + col];
         double bound = relative * magnitude[row * c->cols + col].re + least;
-        bool real = !dtype_is_complex(p->dtype);
+        bool real = !mmci_dtype_is_complex(p->dtype);
         if (!is_near(got.re, w.re, bound) || (!real && !is_near(got.im, w.im, bound)))
           fail_msg(
               "%s %s, %s: chain %lld of %lld, %lldx%lld, element (%lld, %lld) is %g%+gi, not "

@@ -16,6 +16,7 @@
 // clang-format on
 
 #include "../random.h"
+#include "base/dtype.h"
 #include "base/half.h"
 #include "device/device.h"
 
@@ -25,10 +26,6 @@ enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
 static const char *const devices[] = {"ref", "cpu"};
 
 typedef double complex element;
-
-static bool is_complex(mmc_dtype dtype) {
-  return dtype == MMC_C64 || dtype == MMC_C128;
-}
 
 static element get(mmc_dtype dtype, const void *data, int64_t place) {
   switch (dtype) {
@@ -164,14 +161,15 @@ static void check_product(const mmci_device_ops *ops, mmci_device *device, const
       for (int64_t l = 0; l < g->k; l++) {
         element x = operand_at(g->dtype, c->a, &g->a, i, l);
         element y = operand_at(g->dtype, c->b, &g->b, l, j);
-        want = is_complex(g->dtype) ? want + times(x, y) : want + creal(x) * creal(y);
+        want = mmci_dtype_is_complex(g->dtype) ? want + times(x, y) : want + creal(x) * creal(y);
         magnitude += cabs(x) * cabs(y);
       }
       element got = get(g->dtype, out, i * g->ldc + j);
       double bound = 2 * (double)(g->k + 2) * epsilon(g->dtype) * magnitude +
                      element_epsilon(g->dtype) * cabs(want) + least_step(g->dtype);
-      bool fine = close_enough(creal(got), creal(want), bound) &&
-                  (!is_complex(g->dtype) || close_enough(cimag(got), cimag(want), bound));
+      bool fine =
+          close_enough(creal(got), creal(want), bound) &&
+          (!mmci_dtype_is_complex(g->dtype) || close_enough(cimag(got), cimag(want), bound));
       if (!fine)
         fail_msg(
             "%s %s %s %lldx%lldx%lld a%s%s b%s%s%s: element (%lld, %lld) is %g%+gi, not "
@@ -283,7 +281,7 @@ static void every_shape_and_op(void **state) {
     open_device(d, &ops, &device);
     for (size_t t = 0; t < DTYPE_COUNT; t++)
       for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
-        for (int o = 0; o < (is_complex(dtypes[t]) ? 16 : 4); o++)
+        for (int o = 0; o < (mmci_dtype_is_complex(dtypes[t]) ? 16 : 4); o++)
           for (int64_t gap = 0; gap < 6; gap += 5)
             for (int accumulate = 0; accumulate < 2; accumulate++)
               if (worth_running(shapes[s], o))
@@ -321,7 +319,7 @@ static void nan_and_inf_pass(void **state) {
         for (int o = 0; o < 4; o++) {
           if (!worth_running(shapes[s], o)) continue;
           run_case(ops, device, dtypes[t], shapes[s], o, 1, o & 1, WITH_NAN, "with NaN", &random);
-          if (!is_complex(dtypes[t]))
+          if (!mmci_dtype_is_complex(dtypes[t]))
             run_case(ops, device, dtypes[t], shapes[s], o, 1, o & 2, WITH_INF, "with Inf", &random);
         }
   }

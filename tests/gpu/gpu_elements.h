@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/half.h"
 #include "mmchain.h"
 
@@ -28,10 +29,6 @@ static const struct dtype_facts {
     [MMC_F16] = {"f16", 2, 2, 0x1p-24, 0x1p-11, 0x1p-24},
     [MMC_BF16] = {"bf16", 2, 2, 0x1p-24, 0x1p-8, 0x1p-133},
 };
-
-static inline bool dtype_is_complex(mmc_dtype dtype) {
-  return dtype == MMC_C64 || dtype == MMC_C128;
-}
 
 static inline element element_read(mmc_dtype dtype, const unsigned char *at) {
   element value = {0, 0};

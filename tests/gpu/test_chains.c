@@ -147,7 +147,7 @@ static void held_destroy(held *h) {
 static element whole_unit(mmc_dtype dtype, uint64_t *random) {
   uint64_t bits = random_bits(random);
   double sign = (bits & 1) != 0 ? 1 : -1;
-  return dtype_is_complex(dtype) && (bits & 2) != 0 ? (element){0, sign} : (element){sign, 0};
+  return mmci_dtype_is_complex(dtype) && (bits & 2) != 0 ? (element){0, sign} : (element){sign, 0};
 }
 
 /* No more than `most` a row, so that no product of n has a row whose magnitudes sum up to more than
@@ -165,7 +165,8 @@ static void fill_whole(held *h, int64_t most, uint64_t *random) {
 
 /* Products stay near 1 when so many are summed up. */
 static void fill_real(held *h, uint64_t *random) {
-  double scale = sqrt((dtype_is_complex(h->dtype) ? 1.5 : 3) / (double)(h->cols > 0 ? h->cols : 1));
+  double scale =
+      sqrt((mmci_dtype_is_complex(h->dtype) ? 1.5 : 3) / (double)(h->cols > 0 ? h->cols : 1));
   for (int64_t r = 0; r < h->rows; r++)
     for (int64_t c = 0; c < h->cols; c++)
       held_put(h, r, c, (element){scale * random_unit(random), scale * random_unit(random)});
@@ -289,7 +290,7 @@ static void problem_destroy(problem *p) {
 static double *reference(const problem *p, bool squares) {
   const shape *s = &p->shape;
   const setting *on = p->on;
-  const int parts = dtype_is_complex(s->dtype) && !squares ? 2 : 1;
+  const int parts = mmci_dtype_is_complex(s->dtype) && !squares ? 2 : 1;
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.device = "ref";
   mmc_chain *chain = NULL;
@@ -382,7 +383,7 @@ static bool real_result_is_right(const problem *p, const unsigned char *room, do
                                  poisoned nan) {
   const shape *s = &p->shape;
   const held *out = &p->held[s->n];
-  const bool is_complex = dtype_is_complex(s->dtype);
+  const bool is_complex = mmci_dtype_is_complex(s->dtype);
   /* Where numbers are denormal, a rounding is off by half of this, and later factors add it up. */
   const double least = 256 * (s->n - 1) * dtype_facts[s->dtype].least;
   for (int64_t r = 0; r < out->rows; r++)
@@ -491,7 +492,7 @@ static double share_allowed(const problem *p, const job *j, const char *precisio
     if (precision != NULL && strcmp(precision, "fast") == 0 && facts->real_size == 4)
       share += 8 * 2 * 0x1p-10;
   }
-  return dtype_is_complex(dtype) ? 2 * share : share;
+  return mmci_dtype_is_complex(dtype) ? 2 * share : share;
 }
 
 static bool job_create(const problem *p, const mmc_plan_options *options, job *j) {

@@ -232,7 +232,7 @@ static trial random_trial(mmc_dtype dtype, int64_t m, int64_t k, int64_t n, uint
     t.shift_c = (int)random_below(&state, 5);
   }
   bool unsayable =
-      dtype_is_complex(dtype) && ((g->a.conj && !g->a.trans) || (g->b.conj && !g->b.trans));
+      mmci_dtype_is_complex(dtype) && ((g->a.conj && !g->a.trans) || (g->b.conj && !g->b.trans));
   static const char *const NAMES[] = {"cublas sgemm", "cublas dgemm", "cublas cgemm",
                                       "cublas zgemm", "cublas f16",   "cublas bf16"};
   bool fast = g->precision == MMCI_FAST;

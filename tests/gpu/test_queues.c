@@ -174,7 +174,7 @@ static void try_copy(const target *on, mmci_queue *queue, mmc_dtype dtype, int64
             expected + shift + (size_t)(to_trans ? c * to_ld + r : r * to_ld + c) * size;
         memcpy(x, from + shift + (size_t)(form.trans ? c * form.ld + r : r * form.ld + c) * size,
                size);
-        if (form.conj && dtype_is_complex(dtype)) x[size - 1] ^= 0x80;
+        if (form.conj && mmci_dtype_is_complex(dtype)) x[size - 1] ^= 0x80;
       }
     memset(to, 0xa5, (size_t)to_bytes);
     mmc_status status = on->ops->alloc(on->device, (size_t)from_bytes, &device_from, &error);

@@ -11,6 +11,7 @@
 // clang-format on
 
 #include "../random.h"
+#include "base/dtype.h"
 #include "base/half.h"
 #include "run/matrices.h"
 
@@ -68,10 +69,6 @@ mmci_plan random_batch_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const 
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
-
-static bool is_complex(mmc_dtype dtype) {
-  return dtype == MMC_C64 || dtype == MMC_C128;
-}
 
 static element get(mmc_dtype dtype, const char *data, int64_t place) {
   const char *at = data + (size_t)place * mmc_dtype_size(dtype);
@@ -271,7 +268,7 @@ static void hold(held *h, mmci_device *device, const mmc_chain *chain, int64_t r
   if (random_below(random, 2) == 0)
     h->matrix.ld = (length > 0 ? length : 1) + random_below(random, 4);
   size_t bytes = (size_t)(lines * mmci_matrix_ld(&h->matrix)) * size;
-  size_t grain = is_complex(chain->dtype) ? size / 2 : size;
+  size_t grain = mmci_dtype_is_complex(chain->dtype) ? size / 2 : size;
   if (chain->batch == 1) {
     h->at = allocate(sizeof *h->at);
     h->at[0] = 0;
@@ -305,7 +302,7 @@ static void fill(held *h, const mmc_chain *chain, int64_t k, uint64_t *random) {
       for (int64_t j = 0; j < length; j++) {
         double re = random_unit(random) * scale;
         put(dtype, h->content + h->at[b], i * ld + j,
-            is_complex(dtype) ? CMPLX(re, random_unit(random) * scale) : re);
+            mmci_dtype_is_complex(dtype) ? CMPLX(re, random_unit(random) * scale) : re);
       }
 }
 

@@ -184,7 +184,7 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   *out = (mmci_price){.seconds = product_seconds(gemm->m, gemm->k, gemm->n, gemm->batch),
                       .error = *error,
                       .of_batch = gemm->batch > 1,
-                      .source = "measured",
+                      .source = MMCI_MEASURED,
                       .recipe = mmci_recipe_whole(0)};
   out->plain_s = out->seconds;
 }
@@ -497,13 +497,13 @@ static void plans_are_the_best_of_what_was_measured(void **state) {
       fail_msg("seed %" PRIu64 ": %g s, not %g", seed, plan.time->predicted_s, least);
     for (int32_t s = 0; s < plan.step_count; s++) {
       sum += plan.steps[s].predicted_s;
-      assert_string_equal(plan.steps[s].source, "measured");
+      assert_int_equal(plan.steps[s].source, MMCI_MEASURED);
       alone += plan.steps[s].group < 0;
     }
     assert_true(fabs(sum - plan.time->predicted_s) <= 1e-9 * sum);
     for (int32_t g = 0; g < plan.group_count; g++) {
       const mmci_plan_group *group = &plan.groups[g];
-      assert_string_equal(group->source, "measured");
+      assert_int_equal(group->source, MMCI_MEASURED);
       double seconds = call_of(&plan, group->steps, group->step_count);
       assert_true(fabs(group->predicted_s - seconds) <= 1e-12 * seconds);
     }
@@ -551,7 +551,7 @@ static void what_is_not_measured_is_modelled(void **state) {
     assert_int_equal(mmci_plan_choose_groups(&plan, &p.machine, UINT64_MAX, &error), MMC_OK);
     assert_int_equal(plan.group_count, c == 0 || c == 2);
     if (plan.group_count == 1)
-      assert_string_equal(plan.groups[0].source, c == 0 ? "measured" : "model");
+      assert_int_equal(plan.groups[0].source, c == 0 ? MMCI_MEASURED : MMCI_MODELLED);
     mmci_plan_destroy(&plan);
   }
   mmc_chain_destroy(chain);

@@ -145,11 +145,11 @@ static int ways(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]
   double seconds = work * exp(random_unit(&hash)), joules = 50 * work * exp(random_unit(&hash));
   for (int w = 0; w < count; w++) {
     out[w] = (mmci_way){
-        .time = {.seconds = seconds, .source = "made up", .recipe = mmci_recipe_whole(w)},
+        .time = {.seconds = seconds, .source = MMCI_ARRAY, .recipe = mmci_recipe_whole(w)},
         .joules = joules * m->factor,
         .error = m->error,
         .modelled = m->modelled,
-        .source = "measured"};
+        .source = MMCI_MEASURED};
     seconds *= 1 + 0.3 * fabs(random_unit(&hash));
     joules *= 1 - 0.4 * fabs(random_unit(&hash));
   }
@@ -339,10 +339,10 @@ static int opposed_ways(const void *user, const mmci_gemm *gemm, mmci_way out[MM
   (void)user;
   bool wide = gemm->m * gemm->n > 1000;
   out[0] = (mmci_way){
-      .time = {.seconds = wide ? 1e-3 : 3e-3, .source = "made up", .recipe = mmci_recipe_whole(0)},
+      .time = {.seconds = wide ? 1e-3 : 3e-3, .source = MMCI_ARRAY, .recipe = mmci_recipe_whole(0)},
       .joules = wide ? 9 : 1,
       .error = 0.01,
-      .source = "measured"};
+      .source = MMCI_MEASURED};
   return 1;
 }
 
@@ -457,7 +457,7 @@ static void steps_add_up(void **state) {
           found = w;
       assert_true(found >= 0);
       assert_int_equal(step->recipe != NULL ? step->recipe->nodes[0].variant : 0, found);
-      assert_string_equal(step->joules_source, "measured");
+      assert_int_equal(step->joules_source, MMCI_MEASURED);
       seconds += step->predicted_s;
       joules += step->predicted_j;
     }
@@ -472,13 +472,14 @@ static void steps_add_up(void **state) {
 /* Every product by padded copies or, when user is not NULL, by the plain call too. */
 static int padded_ways(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]) {
   (void)gemm;
-  out[0] = (mmci_way){.time = {.seconds = 1e-6, .plain_s = 2e-6, .source = "measured"},
+  out[0] = (mmci_way){.time = {.seconds = 1e-6, .plain_s = 2e-6, .source = MMCI_MEASURED},
                       .joules = 1,
-                      .source = "measured"};
+                      .source = MMCI_MEASURED};
   out[0].time.recipe = out[1].time.recipe = mmci_recipe_whole(0);
   out[0].time.recipe.pad = 8;
   if (user == NULL) return 1;
-  out[1] = (mmci_way){.time = {.seconds = 3e-6, .source = "measured"}, .joules = 5, .source = ""};
+  out[1] = (mmci_way){
+      .time = {.seconds = 3e-6, .source = MMCI_MEASURED}, .joules = 5, .source = MMCI_UNKNOWN};
   out[1].time.recipe = mmci_recipe_whole(0);
   return 2;
 }
@@ -597,12 +598,12 @@ static int one_way(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WA
   const grouping *g = user;
   double seconds = 5e-6 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / 1e12;
   bool measured = g->measured_share > 0;
-  out[0] = (mmci_way){.time = {.seconds = seconds, .source = "model", .modelled = true},
+  out[0] = (mmci_way){.time = {.seconds = seconds, .source = MMCI_MODELLED, .modelled = true},
                       .joules = mmci_energy_joules(&group_model, gemm, seconds) *
                                 (measured ? g->measured_share : 1),
                       .error = measured ? 0.01 : group_model.error,
                       .modelled = !measured,
-                      .source = measured ? "measured" : "model"};
+                      .source = measured ? MMCI_MEASURED : MMCI_MODELLED};
   out[0].time.recipe = mmci_recipe_whole(0);
   return 1;
 }
@@ -665,7 +666,7 @@ static void groups_are_formed_and_priced(void **state) {
     for (int32_t s = 0; s < out.step_count; s++) {
       step_s += out.steps[s].predicted_s;
       step_j += out.steps[s].predicted_j;
-      assert_string_equal(out.steps[s].joules_source, "model");
+      assert_int_equal(out.steps[s].joules_source, MMCI_MODELLED);
     }
     assert_true(near(step_s, seconds) && near(step_j, out.energy->joules));
     mmci_plan_destroy(&out);
@@ -696,7 +697,7 @@ static void measured_joules_forbid_groups(void **state) {
     if (shares[i] < 1) {
       assert_string_equal(out.energy->kept, "");
       assert_true(out.time->predicted_s > 2 * time_seconds);
-      assert_string_equal(chosen_of(&out)->source, "measured");
+      assert_int_equal(chosen_of(&out)->source, MMCI_MEASURED);
     }
     mmci_plan_destroy(&out);
     g.c.request.max_slowdown = 1.5;

@@ -215,7 +215,7 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   *out = (mmci_price){.seconds = (random_unit(&state) + 1.1) * 1e-5,
                       .error = 0.1,
                       .modelled = true,
-                      .source = "model",
+                      .source = MMCI_MODELLED,
                       .recipe = mmci_recipe_whole(0)};
 }
 

@@ -34,7 +34,7 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   *out = (mmci_price){.seconds = 1e-9 * work * exp(m->scatter * random_unit(&hash)),
                       .error = m->error,
                       .modelled = m->modelled,
-                      .source = "made up",
+                      .source = MMCI_ARRAY,
                       .recipe = mmci_recipe_whole(0)};
   if (hash % 3 != 0 || gemm->n < 2) return;
   mmci_recipe whole = mmci_recipe_whole(0);
@@ -288,7 +288,7 @@ static void steps_have_their_own_prices(void **state) {
       mmci_price expected;
       price(&m, &gemm, &expected);
       assert_true(expected.seconds == step->predicted_s);
-      assert_string_equal(step->source, "made up");
+      assert_string_equal(step->source, MMCI_ARRAY);
       char text[MMCI_RECIPE_TEXT_SIZE] = "whole", wanted[MMCI_RECIPE_TEXT_SIZE];
       if (step->recipe != NULL) assert_true(mmci_recipe_format(step->recipe, text));
       mmci_recipe_format(&expected.recipe, wanted);
@@ -305,7 +305,7 @@ static void steps_have_their_own_prices(void **state) {
 static void price_padded(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   (void)user, (void)gemm;
   *out = (mmci_price){
-      .seconds = 1e-6, .plain_s = 2e-6, .source = "measured", .recipe = mmci_recipe_whole(0)};
+      .seconds = 1e-6, .plain_s = 2e-6, .source = MMCI_MEASURED, .recipe = mmci_recipe_whole(0)};
   out->recipe.pad = 8;
 }
 
@@ -371,7 +371,7 @@ static void price_of_latency(const void *user, const mmci_gemm *gemm, mmci_price
   double plain_s = gemm->m == 350 && gemm->n == 216 ? 3e-6 : 5e-6;
   *out = (mmci_price){.seconds = (1 - m->scatter) * plain_s,
                       .plain_s = plain_s,
-                      .source = "made up",
+                      .source = MMCI_ARRAY,
                       .recipe = mmci_recipe_whole(0)};
   mmci_recipe whole = mmci_recipe_whole(0);
   int64_t sizes[2] = {gemm->n / 2, gemm->n - gemm->n / 2};

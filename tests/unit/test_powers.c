@@ -210,13 +210,13 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   *out = (mmci_price){.seconds = seconds_of(gemm),
                       .error = m->error,
                       .modelled = true,
-                      .source = "made up",
+                      .source = MMCI_ARRAY,
                       .recipe = mmci_recipe_whole(0)};
 }
 
 static int ways(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]) {
   const made_up *m = user;
-  out[0] = (mmci_way){.joules = 3 * seconds_of(gemm), .error = m->error, .source = "model"};
+  out[0] = (mmci_way){.joules = 3 * seconds_of(gemm), .error = m->error, .source = MMCI_MODELLED};
   price(user, gemm, &out[0].time);
   return 1;
 }

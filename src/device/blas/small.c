@@ -2,13 +2,11 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+#include "base/dtype.h"
 #endif
 
 enum { SMALL = 64, SMALL_COMPLEX = 32, NARROW = 4, FEW = 64 };
-
-static bool is_complex(mmc_dtype dtype) {
-  return dtype == MMC_C64 || dtype == MMC_C128;
-}
 
 static bool within(const mmci_gemm *gemm, int64_t side) {
   return gemm->m <= side && gemm->k <= side && gemm->n <= side;
@@ -16,11 +14,11 @@ static bool within(const mmci_gemm *gemm, int64_t side) {
 
 /* A complex left operand is read where it lies, unless transposed; a real one in any case. */
 static bool packs_a(const mmci_gemm *gemm) {
-  return is_complex(gemm->dtype) && gemm->a.trans;
+  return mmci_dtype_is_complex(gemm->dtype) && gemm->a.trans;
 }
 
 static bool packs_b(const mmci_gemm *gemm) {
-  return is_complex(gemm->dtype) || gemm->b.trans;
+  return mmci_dtype_is_complex(gemm->dtype) || gemm->b.trans;
 }
 
 /* The product that LIBXSMM is asked for, when no size is 0. */
@@ -29,7 +27,7 @@ static mmci_gemm real_product(const mmci_gemm *gemm) {
   if (packs_a(gemm)) real.a = (mmci_form){.ld = gemm->k};
   if (packs_b(gemm)) real.b = (mmci_form){.ld = gemm->n};
   real.a.conj = real.b.conj = false;
-  if (is_complex(gemm->dtype)) {
+  if (mmci_dtype_is_complex(gemm->dtype)) {
     real.dtype = gemm->dtype == MMC_C64 ? MMC_F32 : MMC_F64;
     real.k *= 2;
     real.n *= 2;
@@ -41,7 +39,7 @@ static mmci_gemm real_product(const mmci_gemm *gemm) {
 }
 
 bool mmci_small_can(const mmci_gemm *gemm) {
-  if (is_complex(gemm->dtype) && !within(gemm, SMALL_COMPLEX)) return false;
+  if (mmci_dtype_is_complex(gemm->dtype) && !within(gemm, SMALL_COMPLEX)) return false;
   mmci_gemm real = real_product(gemm);
   return mmci_xsmm_can(&real);
 }
@@ -60,7 +58,7 @@ mmci_small mmci_small_make(const mmci_gemm *gemm) {
 }
 
 static size_t bytes_of_b(const mmci_gemm *gemm) {
-  size_t copies = is_complex(gemm->dtype) ? 2 : 1;
+  size_t copies = mmci_dtype_is_complex(gemm->dtype) ? 2 : 1;
   return copies * (size_t)gemm->k * (size_t)gemm->n * mmc_dtype_size(gemm->dtype);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/emulated/emulated.h"
@@ -92,10 +93,6 @@ struct mmci_kernel {
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-static bool is_complex(mmc_dtype dtype) {
-  return dtype == MMC_C64 || dtype == MMC_C128;
-}
-
 static const arithmetic *find_arithmetic(const mmci_gemm *gemm) {
   if (gemm->precision == MMCI_FAST && gemm->dtype == MMC_F32) return &TF32;
   if (gemm->precision == MMCI_FAST && gemm->dtype == MMC_C64) return &TF32_COMPLEX;
@@ -105,7 +102,7 @@ static const arithmetic *find_arithmetic(const mmci_gemm *gemm) {
 /* A row-major rows x cols operand; false when cuBLAS has no word for its form. */
 static bool express(const mmci_form *form, int64_t rows, int64_t cols, mmc_dtype dtype,
                     stored *out) {
-  bool conj = form->conj && is_complex(dtype);
+  bool conj = form->conj && mmci_dtype_is_complex(dtype);
   if (conj && !form->trans) return false;
   out->op = conj ? CUBLAS_OP_C : form->trans ? CUBLAS_OP_T : CUBLAS_OP_N;
   out->rows = form->trans ? rows : cols;
