@@ -288,7 +288,7 @@ static void steps_have_their_own_prices(void **state) {
       mmci_price expected;
       price(&m, &gemm, &expected);
       assert_true(expected.seconds == step->predicted_s);
-      assert_string_equal(step->source, MMCI_ARRAY);
+      assert_int_equal(step->source, MMCI_ARRAY);
       char text[MMCI_RECIPE_TEXT_SIZE] = "whole", wanted[MMCI_RECIPE_TEXT_SIZE];
       if (step->recipe != NULL) assert_true(mmci_recipe_format(step->recipe, text));
       mmci_recipe_format(&expected.recipe, wanted);

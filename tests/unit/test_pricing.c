@@ -61,7 +61,7 @@ static void expect_source(fixture *f, const mmci_gemm *gemm, const char *source,
   mmci_price price = price_of(f, gemm);
   char text[MMCI_RECIPE_TEXT_SIZE];
   mmci_recipe_format(&price.recipe, text);
-  assert_string_equal(price.source, source);
+  assert_string_equal(mmci_provenance_name(price.source), source);
   assert_string_equal(text, recipe);
   assert_true(price.seconds > 0 && isfinite(price.seconds) && price.error >= 0);
 }
