@@ -182,12 +182,12 @@ typedef struct setting {
   int n, sets;
   int64_t batch, dims[FACTORS_MOST + 1];
   int32_t count;
-  mmci_chain_step products[FACTORS_MOST];
+  mmci_group_product products[FACTORS_MOST];
   mmci_form forms[FACTORS_MOST];
   int64_t rows[2 * FACTORS_MOST], cols[2 * FACTORS_MOST];
   float *at[SETS_MOST][2 * FACTORS_MOST], *c[SETS_MOST]; /* at: the peer's intermediates too */
   const void *operands[SETS_MOST][FACTORS_MOST];
-  mmci_chain_kernel *kernel;
+  mmci_group_kernel *kernel;
 } setting;
 
 static double normal(uint64_t *state) {
@@ -213,23 +213,23 @@ static void fill_normal(float *to, int64_t count, double scale, uint64_t *state)
 
 static int32_t add(setting *s, int32_t left, int32_t right) {
   s->products[s->count] =
-      (mmci_chain_step){s->rows[left], s->cols[left], s->cols[right], left, right};
+      (mmci_group_product){s->rows[left], s->cols[left], s->cols[right], left, right};
   s->rows[s->n + s->count] = s->rows[left];
   s->cols[s->n + s->count] = s->cols[right];
   return s->n + s->count++;
 }
 
 /* Of s with its forms, by the kernel that variant names; 0 is the device's choice. */
-static mmci_device_chain chain_of(const setting *s, int variant) {
-  return (mmci_device_chain){.dtype = MMC_F32,
-                             .batch = s->batch,
-                             .n = s->n,
-                             .count = s->count,
-                             .forms = s->forms,
-                             .products = s->products,
-                             .ldc = s->dims[s->n],
-                             .c_stride = s->dims[0] * s->dims[s->n],
-                             .variant = variant};
+static mmci_group chain_of(const setting *s, int variant) {
+  return (mmci_group){.dtype = MMC_F32,
+                      .batch = s->batch,
+                      .n = s->n,
+                      .count = s->count,
+                      .forms = s->forms,
+                      .products = s->products,
+                      .ldc = s->dims[s->n],
+                      .c_stride = s->dims[0] * s->dims[s->n],
+                      .variant = variant};
 }
 
 static double bytes_of(const setting *s) {
@@ -275,13 +275,13 @@ static void fill(setting *s) {
   }
   for (int i = 0; i < s->n; i++)
     s->forms[i] = (mmci_form){.ld = s->cols[i], .stride = s->rows[i] * s->cols[i]};
-  const mmci_device_chain chain = chain_of(s, 0);
-  printf("\"kernel\": \"%s\", ", ops->chain_name(device, &chain));
-  check(ops->chain_prepare(device, &chain, &s->kernel, &error), &error);
+  const mmci_group chain = chain_of(s, 0);
+  printf("\"kernel\": \"%s\", ", ops->group_name(device, &chain));
+  check(ops->group_prepare(device, &chain, &s->kernel, &error), &error);
 }
 
 static void empty(setting *s) {
-  ops->chain_release(s->kernel);
+  ops->group_release(s->kernel);
   for (int set = 0; set < s->sets; set++) {
     try(cudaFree(s->at[set][0]), "memory");
     for (int32_t x = s->n; set == 0 && x < s->n + s->count; x++)
@@ -294,7 +294,7 @@ static void ours(void *what, int turn) {
   setting *s = what;
   mmci_error error = {MMC_OK, ""};
   const int set = turn % s->sets;
-  check(ops->chain_enqueue(queue, s->kernel, s->operands[set], s->c[set], &error), &error);
+  check(ops->group_enqueue(queue, s->kernel, s->operands[set], s->c[set], &error), &error);
 }
 
 static void peer(void *what, int turn) {
@@ -302,7 +302,7 @@ static void peer(void *what, int turn) {
   const float one = 1, zero = 0;
   float **at = s->at[turn % s->sets];
   for (int32_t p = 0; p < s->count; p++) {
-    const mmci_chain_step *x = &s->products[p];
+    const mmci_group_product *x = &s->products[p];
     const int m = (int)x->m, k = (int)x->k, n = (int)x->n;
     if (multiply(cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &one, at[x->right], n, (int64_t)k * n,
                  at[x->left], k, (int64_t)m * k, &zero, at[s->n + p], n, (int64_t)m * n,
@@ -366,10 +366,10 @@ static void compare(setting *s, const char *name) {
   double seconds[4][TURNS];
   printf("{\"bench\": \"kernels\", \"chain\": \"%s\", \"dtype\": \"f32\", ", name);
   fill(s);
-  const mmci_device_chain chain = chain_of(s, GENERAL);
-  mmci_chain_kernel *const chosen = s->kernel;
-  mmci_chain_kernel *general;
-  check(ops->chain_prepare(device, &chain, &general, &error), &error);
+  const mmci_group chain = chain_of(s, GENERAL);
+  mmci_group_kernel *const chosen = s->kernel;
+  mmci_group_kernel *general;
+  check(ops->group_prepare(device, &chain, &general, &error), &error);
   for (int t = 0; t < TURNS; t++)
     for (int which = 0; which < 2; which++) {
       s->kernel = which == 0 ? chosen : general;
@@ -390,7 +390,7 @@ static void compare(setting *s, const char *name) {
       seconds[1][TURNS / 2] / seconds[0][TURNS / 2], seconds[3][TURNS / 2] / seconds[2][TURNS / 2],
       off);
   fflush(stdout);
-  ops->chain_release(general);
+  ops->group_release(general);
   empty(s);
   if (!(off < 1e-4)) stop(name, "another result than cuBLAS's");
 }

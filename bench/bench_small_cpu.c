@@ -87,7 +87,7 @@ static double median_s(call run, void *state, int rounds) {
 typedef struct one_call {
   mmci_opened on;
   mmci_queue *queue;
-  mmci_chain_kernel *kernel;
+  mmci_group_kernel *kernel;
   const void *operands[LONG];
   void *c;
 } one_call;
@@ -95,18 +95,18 @@ typedef struct one_call {
 static void run_one_call(void *state) {
   one_call *x = state;
   mmci_error error;
-  check(x->on.ops->chain_enqueue(x->queue, x->kernel, x->operands, x->c, &error), "chain");
+  check(x->on.ops->group_enqueue(x->queue, x->kernel, x->operands, x->c, &error), "chain");
 }
 
 /* Neighbours in pairs, until one is left. */
-static int32_t balanced(int32_t n, int64_t side, mmci_chain_step *products) {
+static int32_t balanced(int32_t n, int64_t side, mmci_group_product *products) {
   int32_t open[LONG], count = 0;
   for (int32_t i = 0; i < n; i++) open[i] = i;
   for (int32_t left = n; left > 1;) {
     int32_t kept = 0;
     for (int32_t i = 0; i < left; i += 2) {
       if (i + 1 < left)
-        products[count++] = (mmci_chain_step){side, side, side, open[i], open[i + 1]};
+        products[count++] = (mmci_group_product){side, side, side, open[i], open[i + 1]};
       open[kept++] = i + 1 < left ? n + count - 1 : open[i];
     }
     left = kept;
@@ -119,7 +119,7 @@ static void bench_one_call(mmci_registry *registry, mmc_dtype dtype, int32_t n, 
   one_call x;
   mmci_error error;
   mmci_form forms[LONG];
-  mmci_chain_step products[LONG];
+  mmci_group_product products[LONG];
   check(mmci_registry_open(registry, "cpu", &x.on, &error), "device");
   check(x.on.ops->queue_open(x.on.device, &x.queue, &error), "queue");
   for (int32_t f = 0; f < n; f++) {
@@ -127,16 +127,16 @@ static void bench_one_call(mmci_registry *registry, mmc_dtype dtype, int32_t n, 
     x.operands[f] = random_elements(dtype, side, side * side * batch);
   }
   x.c = random_elements(dtype, side, side * side * batch);
-  mmci_device_chain chain = {.dtype = dtype,
-                             .batch = batch,
-                             .n = n,
-                             .count = balanced(n, side, products),
-                             .forms = forms,
-                             .products = products,
-                             .ldc = side,
-                             .c_stride = side * side};
+  mmci_group chain = {.dtype = dtype,
+                      .batch = batch,
+                      .n = n,
+                      .count = balanced(n, side, products),
+                      .forms = forms,
+                      .products = products,
+                      .ldc = side,
+                      .c_stride = side * side};
   double start = now_s();
-  check(x.on.ops->chain_prepare(x.on.device, &chain, &x.kernel, &error), "prepare");
+  check(x.on.ops->group_prepare(x.on.device, &chain, &x.kernel, &error), "prepare");
   double prepare_s = now_s() - start, seconds = median_s(run_one_call, &x, rounds);
   double bytes = (double)(n + 1) * (double)(side * side * batch) * (double)mmc_dtype_size(dtype);
   double flops = chain.count * mmci_flops(dtype, side, side, side) * (double)batch;
@@ -145,10 +145,10 @@ static void bench_one_call(mmci_registry *registry, mmc_dtype dtype, int32_t n, 
       "\"kernel\": \"%s\", \"prepare_s\": %.3g, \"seconds\": %.4g, \"gflops\": %.3g, "
       "\"gbytes_per_s\": %.3g}\n",
       batch > 1 ? "batch" : "long", mmc_dtype_name(dtype), n, (long long)side, (long long)batch,
-      x.on.ops->chain_name(x.on.device, &chain), prepare_s, seconds, 1e-9 * flops / seconds,
+      x.on.ops->group_name(x.on.device, &chain), prepare_s, seconds, 1e-9 * flops / seconds,
       1e-9 * bytes / seconds);
   fflush(stdout);
-  x.on.ops->chain_release(x.kernel);
+  x.on.ops->group_release(x.kernel);
   x.on.ops->queue_close(x.queue);
   for (int32_t f = 0; f < n; f++) free((void *)x.operands[f]);
   free(x.c);

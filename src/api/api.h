@@ -8,7 +8,7 @@
 #include "meter/meter.h"
 #include "plan/plan_groups.h"
 #include "run/run.h"
-#include "tune/calls.h"
+#include "tune/groups.h"
 #include "wisdom/wisdom_energy.h"
 
 struct mmc_context {
@@ -84,21 +84,22 @@ bool mmci_group_machine_of(const mmci_taker *taker, const mmci_pricing *pricing,
                            const mmci_roofline *roofline, mmci_group_machine *out);
 
 /* Calls, each once; starts as {0}. */
-typedef struct mmci_heard {
-  mmci_device_chain *chain; /* in one allocation with what it points at */
-  char name[MMCI_CALL_NAME_SIZE];
-} mmci_heard;
-typedef struct mmci_calls {
-  mmci_heard *heard;
+typedef struct mmci_group_entry {
+  mmci_group *chain; /* in one allocation with what it points at */
+  char name[MMCI_GROUP_NAME_SIZE];
+} mmci_group_entry;
+typedef struct mmci_group_list {
+  mmci_group_entry *heard;
   int count, capacity;
-} mmci_calls;
-void mmci_calls_destroy(mmci_calls *calls);
+} mmci_group_list;
+void mmci_group_list_destroy(mmci_group_list *calls);
 /* Adds what the planner would ask of the device to plan the chain for time: calls of several
  * products and, of a batch, of one, in the order in which it asks. Prices say what products take.
  * Returns E_NOMEM, E_OVERFLOW. */
-mmc_status mmci_calls_of_chain(const mmci_opened *on, mmci_precision precision,
-                               const mmc_chain *chain, const mmci_pricing *pricing,
-                               const mmci_roofline *roofline, mmci_calls *calls, mmci_error *error);
+mmc_status mmci_groups_of_chain(const mmci_opened *on, mmci_precision precision,
+                                const mmc_chain *chain, const mmci_pricing *pricing,
+                                const mmci_roofline *roofline, mmci_group_list *calls,
+                                mmci_error *error);
 
 struct mmc_run {
   const mmc_plan *plan;

@@ -4,9 +4,9 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "plan/group_problem.h"
 #include "plan/plan_time.h"
-#include "run/group_call.h"
-#include "tune/calls.h"
+#include "tune/groups.h"
 
 /* ---- the device ---------------------------------------------------------------------------- */
 
@@ -16,13 +16,13 @@ static const double HANDICAP_S = 1e9;
 static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                               bool *out, mmci_error *error) {
   const mmci_taker *x = user;
-  mmci_group_call call;
-  mmc_status status = mmci_group_call_create(plan, group, x->precision, &call, error);
+  mmci_group_problem call;
+  mmc_status status = mmci_group_problem_create(plan, group, x->precision, &call, error);
   if (status != MMC_OK) return status;
-  *out = x->on->ops->chain_supports(x->on->device, &call.chain);
+  *out = x->on->ops->group_supports(x->on->device, &call.group);
   if (*out && x->kernel != NULL)
-    *out = mmci_kernel_is_called(x->on->ops->chain_name(x->on->device, &call.chain), x->kernel);
-  mmci_group_call_destroy(&call);
+    *out = mmci_kernel_is_called(x->on->ops->group_name(x->on->device, &call.group), x->kernel);
+  mmci_group_problem_destroy(&call);
   return MMC_OK;
 }
 
@@ -34,30 +34,30 @@ static bool is_measurable(const mmci_plan *plan, const mmci_plan_group *group) {
 }
 
 static mmc_status group_measured(const void *user, const mmci_plan *plan,
-                                 const mmci_plan_group *group, mmci_call_time *out,
+                                 const mmci_plan_group *group, mmci_group_time *out,
                                  mmci_error *error) {
   const mmci_taker *x = user;
-  mmci_group_call call;
+  mmci_group_problem call;
   if (!is_measurable(plan, group)) return MMC_OK;
-  mmc_status status = mmci_group_call_create(plan, group, x->precision, &call, error);
+  mmc_status status = mmci_group_problem_create(plan, group, x->precision, &call, error);
   if (status != MMC_OK) return status;
-  char name[MMCI_CALL_NAME_SIZE];
-  mmci_call_name(&call.chain, name);
-  out->known = mmci_wisdom_pricing_call(x->wisdom, name, &out->seconds, &out->error);
-  mmci_group_call_destroy(&call);
+  char name[MMCI_GROUP_NAME_SIZE];
+  mmci_group_name(&call.group, name);
+  out->known = mmci_wisdom_pricing_group(x->wisdom, name, &out->seconds, &out->error);
+  mmci_group_problem_destroy(&call);
   return MMC_OK;
 }
 
 bool mmci_group_machine_of(const mmci_taker *x, const mmci_pricing *pricing,
                            const mmci_roofline *roofline, mmci_group_machine *out) {
-  if (x->on->ops->chain_supports == NULL) return false;
+  if (x->on->ops->group_supports == NULL) return false;
   mmci_facts facts;
   x->on->ops->facts(x->on->device, x->dtype, x->precision, &facts);
-  bool knows_calls = x->wisdom != NULL && mmci_wisdom_pricing_knows_calls(x->wisdom);
+  bool knows_groups = x->wisdom != NULL && mmci_wisdom_pricing_knows_groups(x->wisdom);
   *out = (mmci_group_machine){.user = x,
                               .supports = takes_group,
-                              .measured = knows_calls ? group_measured : NULL,
-                              .side = x->on->ops->chain_side,
+                              .measured = knows_groups ? group_measured : NULL,
+                              .side = x->on->ops->group_side,
                               .facts = mmci_chain_facts_of(&facts, roofline),
                               .pricing = pricing,
                               .roofline = roofline,
@@ -72,59 +72,47 @@ bool mmci_group_machine_of(const mmci_taker *x, const mmci_pricing *pricing,
 typedef struct listener {
   mmci_taker taker; /* first: questions are passed on to it */
   const mmci_pricing *pricing;
-  mmci_calls *calls;
+  mmci_group_list *calls;
   mmc_status status; /* of price(), which cannot fail */
   mmci_error *error;
 } listener;
 
-void mmci_calls_destroy(mmci_calls *calls) {
+void mmci_group_list_destroy(mmci_group_list *calls) {
   for (int c = 0; c < calls->count; c++) free(calls->heard[c].chain);
   free(calls->heard);
-  *calls = (mmci_calls){0};
+  *calls = (mmci_group_list){0};
 }
 
-static bool has_call(const mmci_calls *calls, mmc_dtype dtype, const char *name) {
+static bool has_call(const mmci_group_list *calls, mmc_dtype dtype, const char *name) {
   for (int c = 0; c < calls->count; c++)
     if (calls->heard[c].chain->dtype == dtype && strcmp(calls->heard[c].name, name) == 0)
       return true;
   return false;
 }
 
-/* A copy, in one allocation with what it points at. */
-static mmci_device_chain *copy_call(const mmci_device_chain *call) {
-  size_t forms = (size_t)call->n * sizeof *call->forms;
-  size_t products = (size_t)call->count * sizeof *call->products;
-  mmci_device_chain *copy = malloc(sizeof *copy + forms + products);
-  if (copy == NULL) return NULL;
-  *copy = *call;
-  copy->forms = memcpy(copy + 1, call->forms, forms);
-  copy->products = memcpy((char *)(copy + 1) + forms, call->products, products);
-  return copy;
-}
-
-static mmc_status add_call(mmci_calls *calls, const mmci_device_chain *call, mmci_error *error) {
-  mmci_heard heard;
-  mmci_call_name(call, heard.name);
+static mmc_status add_call(mmci_group_list *calls, const mmci_group *call, mmci_error *error) {
+  mmci_group_entry heard;
+  mmci_group_name(call, heard.name);
   if (has_call(calls, call->dtype, heard.name)) return MMC_OK;
   if (calls->count == calls->capacity) {
     size_t capacity = 2 * (size_t)calls->capacity + 64;
-    mmci_heard *grown = realloc(calls->heard, capacity * sizeof *grown);
+    mmci_group_entry *grown = realloc(calls->heard, capacity * sizeof *grown);
     if (grown == NULL) return mmci_fail_nomem(error, capacity * sizeof *grown);
     calls->heard = grown;
     calls->capacity = (int)capacity;
   }
-  heard.chain = copy_call(call);
+  heard.chain = mmci_group_copy(call);
   if (heard.chain == NULL) return mmci_fail_nomem(error, sizeof *call);
   calls->heard[calls->count++] = heard;
   return MMC_OK;
 }
 
 /* With the matrices of a batch one behind the other. */
-static void spread(mmci_group_call *call) {
-  mmci_device_chain *x = &call->chain;
+static void spread(mmci_group_problem *call) {
+  mmci_group *x = &call->group;
   if (x->batch <= 1) return;
   for (int32_t p = 0; p < x->count; p++) {
-    const mmci_chain_step *step = &x->products[p];
+    const mmci_group_product *step = &x->products[p];
     if (step->left < x->n) call->forms[step->left].stride = mmci_elements(step->m, step->k);
     if (step->right < x->n) call->forms[step->right].stride = mmci_elements(step->k, step->n);
     x->c_stride = mmci_elements(step->m, step->n);
@@ -132,16 +120,16 @@ static void spread(mmci_group_call *call) {
 }
 
 static mmc_status hear_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                             mmci_call_time *out, mmci_error *error) {
+                             mmci_group_time *out, mmci_error *error) {
   const listener *x = user;
-  mmci_group_call call;
+  mmci_group_problem call;
   (void)out; /* as if it were not known */
   if (!is_measurable(plan, group)) return MMC_OK;
-  mmc_status status = mmci_group_call_create(plan, group, x->taker.precision, &call, error);
+  mmc_status status = mmci_group_problem_create(plan, group, x->taker.precision, &call, error);
   if (status != MMC_OK) return status;
   spread(&call);
-  status = add_call(x->calls, &call.chain, error);
-  mmci_group_call_destroy(&call);
+  status = add_call(x->calls, &call.group, error);
+  mmci_group_problem_destroy(&call);
   return status;
 }
 
@@ -153,23 +141,23 @@ static void hear_product(const void *user, const mmci_gemm *gemm, mmci_price *ou
   mmci_gemm all = *gemm;
   mmci_gemm_spread(&all, gemm->batch);
   const mmci_form forms[] = {all.a, all.b};
-  const mmci_chain_step product = {all.m, all.k, all.n, 0, 1};
-  const mmci_device_chain call = {.dtype = all.dtype,
-                                  .precision = all.precision,
-                                  .batch = all.batch,
-                                  .n = 2,
-                                  .count = 1,
-                                  .forms = forms,
-                                  .products = &product,
-                                  .ldc = all.ldc,
-                                  .c_stride = all.c_stride};
+  const mmci_group_product product = {all.m, all.k, all.n, 0, 1};
+  const mmci_group call = {.dtype = all.dtype,
+                           .precision = all.precision,
+                           .batch = all.batch,
+                           .n = 2,
+                           .count = 1,
+                           .forms = forms,
+                           .products = &product,
+                           .ldc = all.ldc,
+                           .c_stride = all.c_stride};
   x->status = add_call(x->calls, &call, x->error);
 }
 
-mmc_status mmci_calls_of_chain(const mmci_opened *on, mmci_precision precision,
-                               const mmc_chain *chain, const mmci_pricing *pricing,
-                               const mmci_roofline *roofline, mmci_calls *calls,
-                               mmci_error *error) {
+mmc_status mmci_groups_of_chain(const mmci_opened *on, mmci_precision precision,
+                                const mmc_chain *chain, const mmci_pricing *pricing,
+                                const mmci_roofline *roofline, mmci_group_list *calls,
+                                mmci_error *error) {
   listener x = {.taker = {.on = on, .dtype = chain->dtype, .precision = precision},
                 .pricing = pricing,
                 .calls = calls,

@@ -4,9 +4,9 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "plan/group_problem.h"
 #include "plan/plan_energy.h"
 #include "plan/plan_traffic.h"
-#include "run/group_call.h"
 #include "run/scratch.h"
 
 /* Which kernel the device will run for every step, for whom the plan is explained to; of a step in
@@ -24,13 +24,14 @@ static mmc_status name_kernels(mmc_plan *plan, mmci_error *error) {
   }
   for (int32_t g = 0; g < plan->plan.group_count; g++) {
     mmci_plan_group *group = &plan->plan.groups[g];
-    mmci_group_call call;
-    mmc_status status = mmci_group_call_create(&plan->plan, group, plan->precision, &call, error);
+    mmci_group_problem call;
+    mmc_status status =
+        mmci_group_problem_create(&plan->plan, group, plan->precision, &call, error);
     if (status != MMC_OK) return status;
-    group->kernel = plan->on.ops->chain_name(plan->on.device, &call.chain);
+    group->kernel = plan->on.ops->group_name(plan->on.device, &call.group);
     for (int32_t i = 0; i < group->step_count; i++)
       plan->plan.steps[group->steps[i]].kernel = group->kernel;
-    mmci_group_call_destroy(&call);
+    mmci_group_problem_destroy(&call);
   }
   return MMC_OK;
 }

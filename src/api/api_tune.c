@@ -9,8 +9,8 @@
 #include "plan/plan.h"
 #include "tune/array.h"
 #include "tune/calibrate.h"
-#include "tune/calls.h"
 #include "tune/cuts.h"
+#include "tune/groups.h"
 #include "tune/joules.h"
 #include "tune/journal.h"
 #include "tune/measure.h"
@@ -37,8 +37,8 @@ typedef struct tuning {
   int64_t count, capacity;
   mmci_gemm *gemms; /* of the products of one dtype */
   mmci_choice *choices;
-  mmci_calls calls;                   /* of all chains, those of a whole chain first */
-  const mmci_device_chain **of_dtype; /* room for those of one dtype */
+  mmci_group_list calls;       /* of all chains, those of a whole chain first */
+  const mmci_group **of_dtype; /* room for those of one dtype */
   double start_s;
   mmc_dtype dtype;       /* that is being tuned */
   int session, sessions; /* dtypes with something to tune */
@@ -148,10 +148,10 @@ static mmc_status add_products(tuning *t, mmci_error *error) {
 /* ---- calls of several products ------------------------------------------------------------- */
 
 /* Moves those of so many products, from the first on, to the front. */
-static void whole_first(mmci_calls *calls, int first, int32_t products) {
+static void whole_first(mmci_group_list *calls, int first, int32_t products) {
   int front = first;
   for (int c = first; c < calls->count; c++) {
-    mmci_heard heard = calls->heard[c];
+    mmci_group_entry heard = calls->heard[c];
     if (heard.chain->count != products) continue;
     memmove(&calls->heard[front + 1], &calls->heard[front],
             (size_t)(c - front) * sizeof *calls->heard);
@@ -171,8 +171,8 @@ static mmc_status add_calls(tuning *t, mmci_error *error) {
     if (status != MMC_OK) break;
     mmci_pricing pricing = mmci_wisdom_pricing_of(known);
     int first = t->calls.count;
-    status = mmci_calls_of_chain(&t->on, t->precision, chain, &pricing,
-                                 mmci_wisdom_pricing_roofline(known), &t->calls, error);
+    status = mmci_groups_of_chain(&t->on, t->precision, chain, &pricing,
+                                  mmci_wisdom_pricing_roofline(known), &t->calls, error);
     whole_first(&t->calls, first, chain->n - 1);
     while (t->calls.count > first + MOST_CALLS) free(t->calls.heard[--t->calls.count].chain);
     mmci_wisdom_pricing_destroy(known);
@@ -370,7 +370,7 @@ static mmc_status tune_products(session *s, int64_t count, mmci_error *error) {
 
 /* The calls of the dtype, to of_dtype; how many. */
 static int list_calls(const session *s) {
-  const mmci_calls *all = &s->tuning->calls;
+  const mmci_group_list *all = &s->tuning->calls;
   int count = 0;
   for (int c = 0; c < all->count; c++)
     if (all->heard[c].chain->dtype == s->dtype) s->tuning->of_dtype[count++] = all->heard[c].chain;
@@ -379,14 +379,14 @@ static int list_calls(const session *s) {
 
 static mmc_status tune_calls(session *s, mmci_error *error) {
   int count = list_calls(s);
-  return mmci_tune_calls(s->tuner, s->tuning->of_dtype, count, error);
+  return mmci_tune_groups(s->tuner, s->tuning->of_dtype, count, error);
 }
 
 /* All that is asked for, before any of it is measured. */
 static void expect_all(session *s, int64_t count) {
   tuning *t = s->tuning;
   int calls = list_calls(s);
-  mmci_calls_expect(s->tuner, t->of_dtype, calls);
+  mmci_groups_expect(s->tuner, t->of_dtype, calls);
   if (has_range(s)) {
     mmci_gemm like = like_range(s);
     mmci_array_options options = mmci_array_defaults(t->options->range);
@@ -537,7 +537,7 @@ mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
   free(t.gemms);
   free(t.choices);
   free(t.products);
-  mmci_calls_destroy(&t.calls);
+  mmci_group_list_destroy(&t.calls);
   free(t.of_dtype);
   if (report != NULL && (status == MMC_OK || status == MMC_E_INTERRUPTED)) *report = t.report;
   return mmci_report(context, status, &error);

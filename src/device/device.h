@@ -9,10 +9,10 @@
 #define MMCI_DEVICE_H
 
 #include "chain/facts.h"
-#include "chain/gemm.h"
+#include "chain/group.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 8
+#define MMCI_DEVICE_ABI 9
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -46,33 +46,6 @@ typedef struct mmci_device_order {
   const char *kernel_used; /* static text: "tiled f64" */
 } mmci_device_order;
 
-/* ---- several products as one call --------------------------------------------------------------
- */
-
-/* left * right: below n an operand, else the result of product x - n. */
-typedef struct mmci_chain_step {
-  int64_t m, k, n;
-  int32_t left, right;
-} mmci_chain_step;
-
-/* A part of a plan, or all of it, as one call: n operands, count products of them, children before
- * parents, the last of which is the result C, row-major. Intermediates are the device's own matter.
- * Usually every operand and result is read by one product; where a power is computed, by several.
- * All of it batch times, with operands that lie as their forms say. */
-typedef struct mmci_device_chain {
-  mmc_dtype dtype;
-  mmci_precision precision;
-  int64_t batch; /* >= 1 */
-  int32_t n, count;
-  const mmci_form *forms;          /* n */
-  const mmci_chain_step *products; /* count */
-  int64_t ldc, c_stride;
-  bool c_gathered;
-  int variant; /* as in mmci_gemm */
-} mmci_device_chain;
-
-typedef struct mmci_chain_kernel mmci_chain_kernel; /* one of those, prepared */
-
 /* ---- what a kernel takes of the chip ---------------------------------------------------------
  */
 
@@ -98,8 +71,9 @@ typedef struct mmci_identity {
 typedef struct mmci_device mmci_device; /* one opened device; each implementation's own */
 typedef struct mmci_queue mmci_queue;   /* work is done in the order in which it is enqueued */
 typedef struct mmci_kernel mmci_kernel; /* a prepared product */
-typedef struct mmci_event mmci_event;   /* a point in a queue that other queues can wait for */
-typedef struct mmci_graph mmci_graph;   /* captured work, to be launched as one */
+typedef struct mmci_group_kernel mmci_group_kernel; /* a prepared group */
+typedef struct mmci_event mmci_event; /* a point in a queue that other queues can wait for */
+typedef struct mmci_graph mmci_graph; /* captured work, to be launched as one */
 
 /* A matrix as it lies, and a copy of it with more or fewer lines and elements of a line: zeros are
  * where it has none. Elements, aligned to their real type; the copies do not overlap. */
@@ -204,15 +178,15 @@ typedef struct mmci_device_ops {
   mmc_status (*kernel_facts)(mmci_device *device, const mmci_gemm *gemm, mmci_kernel_facts *out,
                              mmci_error *error);
 
-  /* Chains (optional, all or none), by the rules of products. The chain and what it points at need
+  /* Groups (optional, all or none), by the rules of products. The group and what it points at need
    * not outlive prepare, nor the n addresses in operands the call of enqueue. */
-  bool (*chain_supports)(const mmci_device *device, const mmci_device_chain *chain);
-  int64_t chain_side; /* no chain that is supported has a larger dimension; 0: some may */
-  const char *(*chain_name)(const mmci_device *device, const mmci_device_chain *chain);
-  mmc_status (*chain_prepare)(mmci_device *device, const mmci_device_chain *chain,
-                              mmci_chain_kernel **out, mmci_error *error);
-  void (*chain_release)(mmci_chain_kernel *kernel);
-  mmc_status (*chain_enqueue)(mmci_queue *queue, const mmci_chain_kernel *kernel,
+  bool (*group_supports)(const mmci_device *device, const mmci_group *group);
+  int64_t group_side; /* no group that is supported has a larger dimension; 0: some may */
+  const char *(*group_name)(const mmci_device *device, const mmci_group *group);
+  mmc_status (*group_prepare)(mmci_device *device, const mmci_group *group, mmci_group_kernel **out,
+                              mmci_error *error);
+  void (*group_release)(mmci_group_kernel *kernel);
+  mmc_status (*group_enqueue)(mmci_queue *queue, const mmci_group_kernel *kernel,
                               const void *const *operands, void *c, mmci_error *error);
 
   mmc_status (*alloc)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);

@@ -230,9 +230,9 @@ static bool is_supported(search *x) {
 }
 
 /* What a call that the device takes takes. */
-static mmci_call_time group_time(search *x) {
+static mmci_group_time group_time(search *x) {
   const mmci_group_machine *machine = x->machine;
-  mmci_call_time time = {.known = false};
+  mmci_group_time time = {.known = false};
   if (machine->measured != NULL && x->status == MMC_OK)
     x->status = machine->measured(machine->user, x->plan, &x->group, &time, x->error);
   if (!time.known) time.seconds = group_seconds(x);
@@ -251,7 +251,7 @@ static double best_of(const search *x, int32_t number) {
 }
 
 static void consider(search *x, covered *at, choice choice, double rest_s) {
-  const mmci_call_time time = group_time(x);
+  const mmci_group_time time = group_time(x);
   const double call_s = time.seconds;
   /* What is modelled has to beat what was measured surely. */
   double doubt = at->measured && !time.known ? 1 + x->machine->facts.error : 1;

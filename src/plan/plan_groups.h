@@ -10,10 +10,10 @@
 enum { MMCI_GROUPS_MOST_STEPS = 2048 };
 
 /* What a call was measured to take. */
-typedef struct mmci_call_time {
+typedef struct mmci_group_time {
   bool known;
   double seconds, error; /* as in mmci_price */
-} mmci_call_time;
+} mmci_group_time;
 
 /* What the planner has to know of a device that takes several products as one call. */
 typedef struct mmci_group_machine {
@@ -25,7 +25,7 @@ typedef struct mmci_group_machine {
   /* (optional) What that call was measured to take, of one that the device takes; of others, and
    * without it, facts say. Returns E_NOMEM. */
   mmc_status (*measured)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                         mmci_call_time *out, mmci_error *error);
+                         mmci_group_time *out, mmci_error *error);
   int64_t side; /* it takes no steps with a larger dimension; 0: it may */
   mmci_chain_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */

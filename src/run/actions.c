@@ -8,8 +8,8 @@
 
 static void destroy_group(mmci_group_action *group, const mmci_device_ops *ops) {
   if (group == NULL) return;
-  if (group->kernel != NULL) ops->chain_release(group->kernel);
-  mmci_group_call_destroy(&group->call);
+  if (group->kernel != NULL) ops->group_release(group->kernel);
+  mmci_group_problem_destroy(&group->problem);
   free(group);
 }
 
@@ -20,12 +20,12 @@ static mmc_status create_group(const mmci_actions *actions, const mmci_plan_grou
   if (x == NULL) return mmci_fail_nomem(error, size);
   x->forms = (mmci_form *)(x + 1);
   mmc_status status =
-      mmci_group_call_create(actions->plan, group, actions->precision, &x->call, error);
+      mmci_group_problem_create(actions->plan, group, actions->precision, &x->problem, error);
   if (status != MMC_OK) {
     free(x);
     return status;
   }
-  x->call.chain.batch = actions->batch;
+  x->problem.group.batch = actions->batch;
   *out = x;
   return MMC_OK;
 }
@@ -194,21 +194,21 @@ static mmc_status prepare_calls(mmci_actions *actions, mmci_action *x, const mmc
 
 /* Prepares the call of a group unless that is done. */
 static mmc_status prepare_group(mmci_actions *actions, mmci_group_action *x, mmci_error *error) {
-  const mmci_device_chain *chain = &x->call.chain;
+  const mmci_group *chain = &x->problem.group;
   bool same = x->kernel != NULL && x->ldc == chain->ldc && x->c_stride == chain->c_stride &&
-              x->transposed == x->call.transposed;
+              x->transposed == x->problem.transposed;
   for (int32_t o = 0; o < chain->n && same; o++) same = same_form(&x->forms[o], &chain->forms[o]);
   if (same) return MMC_OK;
-  mmci_chain_kernel *prepared;
-  mmc_status status = actions->ops->chain_prepare(actions->device, chain, &prepared, error);
+  mmci_group_kernel *prepared;
+  mmc_status status = actions->ops->group_prepare(actions->device, chain, &prepared, error);
   if (status != MMC_OK) return status;
   actions->replaced += x->kernel != NULL;
-  if (x->kernel != NULL) actions->ops->chain_release(x->kernel);
+  if (x->kernel != NULL) actions->ops->group_release(x->kernel);
   x->kernel = prepared;
   memcpy(x->forms, chain->forms, (size_t)chain->n * sizeof *x->forms);
   x->ldc = chain->ldc;
   x->c_stride = chain->c_stride;
-  x->transposed = x->call.transposed;
+  x->transposed = x->problem.transposed;
   return MMC_OK;
 }
 
@@ -239,7 +239,7 @@ mmc_status mmci_call_enqueue(const mmci_actions *actions, mmci_queue *queue, con
 mmc_status mmci_actions_enqueue_group(const mmci_actions *actions, const mmci_action *action,
                                       mmci_queue *queue, mmci_error *error) {
   const mmci_group_action *x = action->group;
-  return actions->ops->chain_enqueue(queue, x->kernel, x->call.data, action->c, error);
+  return actions->ops->group_enqueue(queue, x->kernel, x->problem.data, action->c, error);
 }
 
 mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, mmci_error *error) {
@@ -331,18 +331,19 @@ static mmc_status bind_group(mmci_actions *actions, mmci_action *x, const mmci_o
                              const char *workspace, const mmci_target *c, mmci_error *error) {
   const mmci_plan *plan = actions->plan;
   const mmci_plan_group *group = &plan->groups[plan->steps[x->step].group];
-  mmci_group_call *call = &x->group->call;
-  if (call->transposed != c->by_columns) mmci_group_call_turn(call, plan, group, c->by_columns);
+  mmci_group_problem *problem = &x->group->problem;
+  if (problem->transposed != c->by_columns)
+    mmci_group_problem_turn(problem, plan, group, c->by_columns);
   if (c->addresses != NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "out: results of one call need a stride");
-  call->chain.ldc = c->ld;
-  call->chain.c_stride = c->stride;
+  problem->group.ldc = c->ld;
+  problem->group.c_stride = c->stride;
   x->c = c->data;
   for (int32_t o = 0; o < group->operand_count; o++) {
     mmci_operand y = operand(actions, operands, workspace, group->operands[o]);
-    int32_t at = mmci_group_call_place(call, o);
-    call->forms[at] = c->by_columns ? transposed(y.form) : y.form;
-    call->data[at] = y.data;
+    int32_t at = mmci_group_problem_place(problem, o);
+    problem->forms[at] = c->by_columns ? transposed(y.form) : y.form;
+    problem->data[at] = y.data;
   }
   return prepare_group(actions, x->group, error);
 }

@@ -5,8 +5,8 @@
 #include "cost/recipe.h"
 #include "device/device.h"
 #include "device/padding.h"
+#include "plan/group_problem.h"
 #include "plan/plan.h"
-#include "run/group_call.h"
 
 /* Where a factor is read from. When the form says gathered, data is the device's table of addresses
  * and addresses the host's. */
@@ -37,8 +37,8 @@ typedef struct mmci_call {
 
 /* Several products as they are executed, by one call. */
 typedef struct mmci_group_action {
-  mmci_group_call call;
-  mmci_chain_kernel *kernel; /* for these forms: */
+  mmci_group_problem problem;
+  mmci_group_kernel *kernel; /* for these forms: */
   mmci_form *forms;
   int64_t ldc, c_stride;
   bool transposed;

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "tune/calls.h"
+#include "tune/groups.h"
 #include "wisdom/number.h"
 #include "wisdom/wisdom_pricing.h"
 
@@ -249,11 +249,11 @@ static mmc_status put_fact(const mmci_wisdom_journal *journal, const char *name,
   return mmci_wisdom_put(journal->wisdom, &fact, error);
 }
 
-static mmc_status keep_time(void *user, const mmci_device_chain *call, const mmci_estimate *seconds,
+static mmc_status keep_time(void *user, const mmci_group *group, const mmci_estimate *seconds,
                             mmci_error *error) {
   const mmci_wisdom_journal *journal = user;
-  char name[MMCI_CALL_NAME_SIZE];
-  mmci_call_name(call, name);
+  char name[MMCI_GROUP_NAME_SIZE];
+  mmci_group_name(group, name);
   mmc_status status = put_fact(journal, name, seconds->value, spread_of(seconds), error);
   if (status != MMC_OK || journal->timed == NULL) return status;
   return journal->timed(journal->user, name, seconds, error);

@@ -73,7 +73,8 @@ typedef struct way {
   int lanes, count;
   mmci_piece pieces[MMCI_RECIPE_PIECES];
   mmci_kernel *kernels[MMCI_RECIPE_PIECES];
-  mmci_chain_kernel *call; /* several products as one, instead of all of the above but gemm.dtype */
+  mmci_group_kernel
+      *group; /* several products as one, instead of all of the above but gemm.dtype */
   int32_t operand_count;
   size_t *offsets;       /* of the call's operands, which follow each other in those of A */
   const void **operands; /* room for their addresses */
@@ -249,7 +250,7 @@ static mmc_status use_operands(mmci_bench *bench, const mmci_gemm *gemm, mmci_er
 static void unprepare(mmci_bench *bench, way *w) {
   for (int i = 0; i < w->count; i++) bench->ops->release(w->kernels[i]);
   if (w->graph != NULL) bench->ops->async->graph_destroy(w->graph);
-  if (w->call != NULL) bench->ops->chain_release(w->call);
+  if (w->group != NULL) bench->ops->group_release(w->group);
   free(w->offsets);
   *w = (way){0};
 }
@@ -305,17 +306,17 @@ static mmc_status join_lanes(mmci_bench *bench, int lanes, mmci_error *error) {
   return status;
 }
 
-static mmc_status run_call(mmci_bench *bench, const way *w, mmci_error *error) {
+static mmc_status run_group(mmci_bench *bench, const way *w, mmci_error *error) {
   size_t set = (size_t)(bench->turn++ % bench->sets);
   const char *a = bench->operands[A].data + set * bench->set_bytes[A] + bench->place_bytes[A];
   char *c = bench->operands[C].data + set * bench->set_bytes[C] + bench->place_bytes[C];
   for (int32_t o = 0; o < w->operand_count; o++) w->operands[o] = a + w->offsets[o];
-  return bench->ops->chain_enqueue(bench->queues[0], w->call, w->operands, c, error);
+  return bench->ops->group_enqueue(bench->queues[0], w->group, w->operands, c, error);
 }
 
 /* One product, or call of several, enqueued. */
 static mmc_status run(mmci_bench *bench, const way *w, mmci_error *error) {
-  if (w->call != NULL) return run_call(bench, w, error);
+  if (w->group != NULL) return run_group(bench, w, error);
   size_t set = (size_t)(bench->turn++ % bench->sets), size = mmc_dtype_size(w->gemm.dtype);
   char *own[OPERANDS];
   for (int i = 0; i < OPERANDS; i++)
@@ -494,53 +495,52 @@ static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmc
 /* ---- calls of several products ------------------------------------------------------------- */
 
 /* rows x columns of an operand: of its first product. */
-static void shape_in(const mmci_device_chain *chain, int32_t operand, int64_t *rows,
-                     int64_t *columns) {
-  const mmci_chain_step *p = chain->products;
+static void shape_in(const mmci_group *group, int32_t operand, int64_t *rows, int64_t *columns) {
+  const mmci_group_product *p = group->products;
   while (p->left != operand && p->right != operand) p++;
   *rows = p->left == operand ? p->m : p->k;
   *columns = p->left == operand ? p->k : p->n;
 }
 
 /* A matrix for each of the batch, of one operand or, past the last, of the result. */
-static mmc_status bytes_in(const mmci_device_chain *chain, int32_t operand, size_t *bytes,
+static mmc_status bytes_in(const mmci_group *group, int32_t operand, size_t *bytes,
                            mmci_error *error) {
-  const mmci_chain_step *last = &chain->products[chain->count - 1];
-  mmci_gemm as_result = {.dtype = chain->dtype, .m = last->m, .n = last->n, .batch = chain->batch};
-  if (operand < chain->n) shape_in(chain, operand, &as_result.m, &as_result.n);
+  const mmci_group_product *last = &group->products[group->count - 1];
+  mmci_gemm as_result = {.dtype = group->dtype, .m = last->m, .n = last->n, .batch = group->batch};
+  if (operand < group->n) shape_in(group, operand, &as_result.m, &as_result.n);
   as_result.ldc = as_result.n;
   return bytes_of(&as_result, C, bytes, error);
 }
 
-static mmc_status use_call_operands(mmci_bench *bench, const mmci_device_chain *chain, way *w,
-                                    mmci_error *error) {
-  size_t n = (size_t)chain->n, size = n * (sizeof *w->offsets + sizeof *w->operands), bytes;
-  mmc_status status = use_dtype(bench, chain->dtype, error);
+static mmc_status use_group_operands(mmci_bench *bench, const mmci_group *group, way *w,
+                                     mmci_error *error) {
+  size_t n = (size_t)group->n, size = n * (sizeof *w->offsets + sizeof *w->operands), bytes;
+  mmc_status status = use_dtype(bench, group->dtype, error);
   if (status != MMC_OK) return status;
   w->offsets = malloc(size);
   if (w->offsets == NULL) return mmci_fail_nomem(error, size);
   w->operands = (const void **)(w->offsets + n);
-  w->operand_count = chain->n;
+  w->operand_count = group->n;
   bench->set_bytes[A] = bench->set_bytes[B] = 0;
-  for (int32_t o = 0; status == MMC_OK && o < chain->n; o++) {
+  for (int32_t o = 0; status == MMC_OK && o < group->n; o++) {
     w->offsets[o] = bench->set_bytes[A];
-    status = bytes_in(chain, o, &bytes, error);
+    status = bytes_in(group, o, &bytes, error);
     if (status == MMC_OK && __builtin_add_overflow(w->offsets[o], bytes, &bench->set_bytes[A]))
       status = mmci_fail_nomem(error, UINT64_MAX);
   }
-  if (status == MMC_OK) status = bytes_in(chain, chain->n, &bench->set_bytes[C], error);
+  if (status == MMC_OK) status = bytes_in(group, group->n, &bench->set_bytes[C], error);
   return status == MMC_OK ? use_sets(bench, error) : status;
 }
 
-static mmc_status make_call_ready(mmci_bench *bench, const mmci_device_chain *chain, way *w,
-                                  mmci_error *error) {
+static mmc_status make_group_ready(mmci_bench *bench, const mmci_group *group, way *w,
+                                   mmci_error *error) {
   const mmci_device_ops *ops = bench->ops;
-  *w = (way){.gemm = {.dtype = chain->dtype}, .lanes = 1};
-  if (ops->chain_supports == NULL || !ops->chain_supports(bench->device, chain))
+  *w = (way){.gemm = {.dtype = group->dtype}, .lanes = 1};
+  if (ops->group_supports == NULL || !ops->group_supports(bench->device, group))
     return mmci_fail(error, MMC_E_UNSUPPORTED, "device %s: does not take this as one call",
                      ops->name);
-  mmc_status status = use_call_operands(bench, chain, w, error);
-  if (status == MMC_OK) status = ops->chain_prepare(bench->device, chain, &w->call, error);
+  mmc_status status = use_group_operands(bench, group, w, error);
+  if (status == MMC_OK) status = ops->group_prepare(bench->device, group, &w->group, error);
   if (status == MMC_OK)
     return plan_samples(bench, shorter * bench->options.sample_least_s, w, error);
   unprepare(bench, w);
@@ -582,10 +582,10 @@ static mmc_status measure(void *user, const mmci_gemm *gemm, const mmci_recipe *
   return status == MMC_OK ? take_samples(bench, &w, out, error) : status;
 }
 
-static mmc_status measure_call(void *user, const mmci_device_chain *chain, mmci_measured *out,
-                               mmci_error *error) {
+static mmc_status measure_group(void *user, const mmci_group *group, mmci_measured *out,
+                                mmci_error *error) {
   way w;
-  mmc_status status = make_call_ready(user, chain, &w, error);
+  mmc_status status = make_group_ready(user, group, &w, error);
   return status == MMC_OK ? take_samples(user, &w, out, error) : status;
 }
 
@@ -724,7 +724,7 @@ mmci_machine mmci_bench_machine(mmci_bench *bench) {
                         .now_s = now_s,
                         .variants = variants,
                         .measure = measure,
-                        .measure_call = measure_call,
+                        .measure_group = measure_group,
                         .compare = compare,
                         .confirm = confirm,
                         .joules = bench->options.meter_ops != NULL ? joules : NULL};

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/wide.h"
-#include "tune/calls.h"
 
 /* What was measured or recalled in this session, by key: open addressing, at most half full. */
 typedef struct entry {
@@ -73,19 +72,12 @@ static mmc_status grow(mmci_tuner *tuner, mmci_error *error) {
   return MMC_OK;
 }
 
-static double mkn_of_call(const mmci_device_chain *call) {
-  double mkn = 0;
-  for (const mmci_chain_step *p = call->products; p < call->products + call->count; p++)
-    mkn += mmci_mkn(p->m, p->k, p->n);
-  return mkn * (double)call->batch;
-}
-
 /* What is asked: of a recipe, or of a call. */
 typedef struct asked {
   mmci_question question;
   const mmci_gemm *gemm;
   const mmci_recipe *recipe;
-  const mmci_device_chain *call; /* NULL: of a recipe */
+  const mmci_group *group; /* NULL: of a recipe */
   double mkn;
   char key[MMCI_TUNE_KEY_SIZE];
 } asked;
@@ -96,9 +88,9 @@ static asked ask_recipe(mmci_question question, const mmci_gemm *gemm, const mmc
   return x;
 }
 
-static asked ask_call(const mmci_device_chain *call) {
-  asked x = {.question = MMCI_ASK_CALL, .call = call, .mkn = mkn_of_call(call)};
-  mmci_call_key(call, x.key);
+static asked ask_group(const mmci_group *group) {
+  asked x = {.question = MMCI_ASK_GROUP, .group = group, .mkn = mmci_group_mkn(group)};
+  mmci_group_key(group, x.key);
   return x;
 }
 
@@ -273,8 +265,8 @@ void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question questi
   expect(tuner, stage, &x);
 }
 
-void mmci_tuner_expect_call(mmci_tuner *tuner, mmci_stage stage, const mmci_device_chain *call) {
-  asked x = ask_call(call);
+void mmci_tuner_expect_group(mmci_tuner *tuner, mmci_stage stage, const mmci_group *group) {
+  asked x = ask_group(group);
   expect(tuner, stage, &x);
 }
 
@@ -293,10 +285,10 @@ static double price_s(const mmci_tuner *tuner, mmci_question question, double co
   if (question == MMCI_ASK_JOULES_AGAIN && p->count == 0) p = &tuner->paces[MMCI_ASK_JOULES];
   double alone_s = price_alone_s(alone, count, mkn);
   if (question == MMCI_ASK_TIME) return alone_s;
-  if (question >= MMCI_ASK_CALL)
-    return p->count > 0                ? price_alone_s(p, count, mkn)
-           : question == MMCI_ASK_CALL ? alone_s
-                                       : joules_s * count + alone_s;
+  if (question >= MMCI_ASK_GROUP)
+    return p->count > 0                 ? price_alone_s(p, count, mkn)
+           : question == MMCI_ASK_GROUP ? alone_s
+                                        : joules_s * count + alone_s;
   double same_s = price_alone_s(alone, p->count, p->mkn), few_s = FEW * alone_s / fmax(count, 1);
   return few_s > 0 ? alone_s * (p->all_s + turns_price * few_s) / (same_s + few_s) : 0;
 }
@@ -354,8 +346,8 @@ static mmc_status report(mmci_tuner *tuner, const asked *x, mmci_error *error) {
 
 static mmc_status ask_machine(const mmci_machine *machine, const asked *x, mmci_measured *out,
                               mmci_error *error) {
-  if (x->call != NULL && machine->measure_call == NULL) return MMC_E_UNSUPPORTED;
-  if (x->call != NULL) return machine->measure_call(machine->user, x->call, out, error);
+  if (x->group != NULL && machine->measure_group == NULL) return MMC_E_UNSUPPORTED;
+  if (x->group != NULL) return machine->measure_group(machine->user, x->group, out, error);
   return (x->question == MMCI_ASK_TIME      ? machine->measure
           : x->question == MMCI_ASK_COMPARE ? machine->compare
           : x->question <= MMCI_ASK_LATEST
@@ -371,7 +363,7 @@ static mmc_status measure(mmci_tuner *tuner, const asked *x, mmci_measured *out,
   double start_s = elapsed_s(tuner);
   status = ask_machine(&tuner->machine, x, &measured, error);
   mmci_work_add(&tuner->expected[tuner->stage], x->question, -1, x->mkn);
-  if (status == MMC_E_UNSUPPORTED || (status == MMC_E_NOMEM && x->call != NULL)) {
+  if (status == MMC_E_UNSUPPORTED || (status == MMC_E_NOMEM && x->group != NULL)) {
     double never = (double)INFINITY;
     *out = (mmci_measured){.seconds = {never, never, never}};
     return MMC_OK;
@@ -405,8 +397,8 @@ mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_
   return answer(tuner, &x, out, error);
 }
 
-mmc_status mmci_tuner_ask_call(mmci_tuner *tuner, const mmci_device_chain *call, mmci_measured *out,
-                               mmci_error *error) {
-  asked x = ask_call(call);
+mmc_status mmci_tuner_ask_group(mmci_tuner *tuner, const mmci_group *group, mmci_measured *out,
+                                mmci_error *error) {
+  asked x = ask_group(group);
   return answer(tuner, &x, out, error);
 }

@@ -34,8 +34,8 @@ typedef struct mmci_machine {
   mmc_status (*compare)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
   /* (optional) Several products as one call, with matrices as their forms say. */
-  mmc_status (*measure_call)(void *user, const mmci_device_chain *call, mmci_measured *out,
-                             mmci_error *error);
+  mmc_status (*measure_group)(void *user, const mmci_group *group, mmci_measured *out,
+                              mmci_error *error);
   /* The same in other circumstances, in which what is chosen must gain as well. */
   mmc_status (*confirm)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
@@ -64,7 +64,7 @@ typedef struct mmci_journal {
   mmc_status (*decided)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                         mmci_error *error);
   /* What a call takes is known. */
-  mmc_status (*time)(void *user, const mmci_device_chain *call, const mmci_estimate *seconds,
+  mmc_status (*time)(void *user, const mmci_group *group, const mmci_estimate *seconds,
                      mmci_error *error);
 } mmci_journal;
 
@@ -116,7 +116,7 @@ typedef enum mmci_question {
   MMCI_ASK_CONFIRM,      /* the same, in the machine's other circumstances */
   MMCI_ASK_LATER,        /* the same, when time has passed */
   MMCI_ASK_LATEST,       /* and once more */
-  MMCI_ASK_CALL,         /* seconds of several products as one call */
+  MMCI_ASK_GROUP,        /* seconds of several products as one call */
   MMCI_ASK_JOULES,       /* joules of the recipe alone */
   MMCI_ASK_JOULES_AGAIN, /* the same, afresh */
   MMCI_QUESTIONS
@@ -127,9 +127,9 @@ typedef enum mmci_question {
  * and journal return. */
 mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
                           const mmci_recipe *recipe, mmci_measured *out, mmci_error *error);
-/* MMCI_ASK_CALL. What there is no memory for is not supported. */
-mmc_status mmci_tuner_ask_call(mmci_tuner *tuner, const mmci_device_chain *call, mmci_measured *out,
-                               mmci_error *error);
+/* MMCI_ASK_GROUP. What there is no memory for is not supported. */
+mmc_status mmci_tuner_ask_group(mmci_tuner *tuner, const mmci_group *group, mmci_measured *out,
+                                mmci_error *error);
 
 /* ---- what is to come ----------------------------------------------------------------------- */
 
@@ -146,7 +146,7 @@ void mmci_work_join(mmci_work *work, const mmci_work *other, double times);
 /* The parts of tuning, in their order. Those from the trials on do as much as the budget allows. */
 typedef enum mmci_stage {
   MMCI_STAGE_FACTS,
-  MMCI_STAGE_CALLS,
+  MMCI_STAGE_GROUPS,
   MMCI_STAGE_STEPS,
   MMCI_STAGE_GRID,
   MMCI_STAGE_TRIALS,         /* of grid values */
@@ -167,7 +167,7 @@ mmci_work *mmci_tuner_expected(mmci_tuner *tuner, mmci_stage stage);
 /* Adds a question to what is expected, unless its answer is known. */
 void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question question,
                        const mmci_gemm *gemm, const mmci_recipe *recipe);
-void mmci_tuner_expect_call(mmci_tuner *tuner, mmci_stage stage, const mmci_device_chain *call);
+void mmci_tuner_expect_group(mmci_tuner *tuner, mmci_stage stage, const mmci_group *group);
 /* Seconds that the work is thought to take; 0 before anything is known. */
 double mmci_tuner_work_s(const mmci_tuner *tuner, const mmci_work *work);
 /* What all measurements that are known took, whenever they were made. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "chain/group.h"
 #include "cost/efficiency.h"
 #include "cost/roofline.h"
 #include "wisdom/record.h"
@@ -16,7 +17,7 @@ struct mmci_wisdom_pricing {
   mmci_wisdom_table *table; /* NULL: no store */
   mmci_array *arrays[OPS][OPS];
   mmci_roofline roofline;
-  bool knows_calls, knows_batches;
+  bool knows_groups, knows_batches;
   char notice[sizeof((mmci_error *)0)->text];
 };
 
@@ -26,13 +27,6 @@ void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
                             char name[MMCI_MARGIN_NAME_SIZE]) {
   snprintf(name, MMCI_MARGIN_NAME_SIZE, "array %s%s %s", mmci_op_word(op_a), mmci_op_word(op_b),
            between ? "between" : "margin");
-}
-
-void mmci_batch_name(const mmci_gemm *gemm, char name[MMCI_BATCH_NAME_SIZE]) {
-  static const char letters[] = "NTCH";
-  snprintf(name, MMCI_BATCH_NAME_SIZE, "batch %c%c %" PRId64 "x%" PRId64 "x%" PRId64 " @%" PRId64,
-           letters[2 * gemm->a.conj + gemm->a.trans], letters[2 * gemm->b.conj + gemm->b.trans],
-           gemm->m, gemm->k, gemm->n, gemm->batch);
 }
 
 static const mmci_wisdom_fact *find_margin(const mmci_wisdom_pricing *p, mmc_op op_a, mmc_op op_b,
@@ -89,7 +83,7 @@ static void calibrate(mmci_wisdom_pricing *p) {
 static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_precision precision,
                              mmci_error *error) {
   calibrate(p);
-  p->knows_calls = mmci_wisdom_has_facts(p->table, "call ");
+  p->knows_groups = mmci_wisdom_has_facts(p->table, "call ");
   p->knows_batches = mmci_wisdom_has_facts(p->table, "batch ");
   for (int a = 0; a < OPS; a++)
     for (int b = 0; b < OPS; b++) {
@@ -174,8 +168,8 @@ static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, m
   return true;
 }
 
-bool mmci_wisdom_pricing_call(const mmci_wisdom_pricing *p, const char *name, double *seconds,
-                              double *error) {
+bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *p, const char *name, double *seconds,
+                               double *error) {
   if (p->table == NULL) return false;
   const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(p->table, name);
   if (fact == NULL || !(fact->number > 0)) return false;
@@ -184,8 +178,8 @@ bool mmci_wisdom_pricing_call(const mmci_wisdom_pricing *p, const char *name, do
   return true;
 }
 
-bool mmci_wisdom_pricing_knows_calls(const mmci_wisdom_pricing *p) {
-  return p->knows_calls;
+bool mmci_wisdom_pricing_knows_groups(const mmci_wisdom_pricing *p) {
+  return p->knows_groups;
 }
 
 static bool find_batch(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmci_price *out) {
@@ -193,7 +187,7 @@ static bool find_batch(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmci
   if (gemm->batch <= 1 || !p->knows_batches) return false;
   mmci_batch_name(gemm, name);
   *out = (mmci_price){.source = MMCI_MEASURED, .of_batch = true, .recipe = mmci_recipe_whole(0)};
-  if (!mmci_wisdom_pricing_call(p, name, &out->seconds, &out->error)) return false;
+  if (!mmci_wisdom_pricing_group(p, name, &out->seconds, &out->error)) return false;
   out->plain_s = out->seconds;
   return true;
 }

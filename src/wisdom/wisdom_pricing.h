@@ -32,11 +32,11 @@ mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *pricing);
 const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *pricing);
 /* The model, which stays with the pricing. */
 const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *pricing);
-/* What a call of several products takes, by the name of its fact; false: it was not measured. */
-bool mmci_wisdom_pricing_call(const mmci_wisdom_pricing *pricing, const char *name, double *seconds,
-                              double *error);
-/* Whether that of any call was. */
-bool mmci_wisdom_pricing_knows_calls(const mmci_wisdom_pricing *pricing);
+/* What a group takes as one call, by mmci_group_name(); false: it was not measured. */
+bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *pricing, const char *name,
+                               double *seconds, double *error);
+/* Whether that of any group was. */
+bool mmci_wisdom_pricing_knows_groups(const mmci_wisdom_pricing *pricing);
 /* Whether the roofline was calibrated here. */
 bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 
@@ -45,10 +45,5 @@ bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 enum { MMCI_MARGIN_NAME_SIZE = 20 };
 void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
                             char name[MMCI_MARGIN_NAME_SIZE]);
-
-/* The name of the fact that says what a batch of a product takes as one plain call: "batch NT
- * 16x16x16 @10000". */
-enum { MMCI_BATCH_NAME_SIZE = 96 };
-void mmci_batch_name(const mmci_gemm *gemm, char name[MMCI_BATCH_NAME_SIZE]);
 
 #endif

@@ -213,7 +213,7 @@ typedef struct problem {
   int64_t batch;
   int32_t n, count;
   matrices factors[MOST_FACTORS], result;
-  mmci_chain_step products[MOST_FACTORS];
+  mmci_group_product products[MOST_FACTORS];
   int64_t terms;     /* summed one after the other on the way to an element */
   int64_t nan_chain; /* -1: none */
 } problem;
@@ -225,9 +225,9 @@ static void sizes_of(const problem *p, int32_t number, int64_t *rows, int64_t *c
 }
 
 static void add(problem *p, int32_t left, int32_t right) {
-  mmci_chain_step *x = &p->products[p->count++];
+  mmci_group_product *x = &p->products[p->count++];
   int64_t rows;
-  *x = (mmci_chain_step){.left = left, .right = right};
+  *x = (mmci_group_product){.left = left, .right = right};
   sizes_of(p, left, &x->m, &x->k);
   sizes_of(p, right, &rows, &x->n);
   assert_int_equal(rows, x->k);
@@ -311,7 +311,7 @@ static void problem_free(const mmci_opened *on, problem *p) {
  */
 
 /* c = a b, or the same of absolute values. */
-static void multiply(const mmci_chain_step *x, const element *a, const element *b, element *c) {
+static void multiply(const mmci_group_product *x, const element *a, const element *b, element *c) {
   for (int64_t i = 0; i < x->m; i++)
     for (int64_t j = 0; j < x->n; j++) {
       element sum = {0, 0};
@@ -344,7 +344,7 @@ static void solve(const problem *p, int64_t i, element **result, element **magni
       for (int64_t t = 0; t < rows * cols; t++)
         sizes[x][t].re = hypot(values[x][t].re, values[x][t].im);
     } else {
-      const mmci_chain_step *step = &p->products[x - p->n];
+      const mmci_group_product *step = &p->products[x - p->n];
       multiply(step, values[step->left], values[step->right], values[x]);
       multiply(step, sizes[step->left], sizes[step->right], sizes[x]);
     }
@@ -410,32 +410,32 @@ static void run_chain(const mmci_opened *on, mmci_queue *queue, const problem *p
     forms[f] = p->factors[f].form;
     operands[f] = matrices_address(&p->factors[f]);
   }
-  mmci_device_chain chain = {.dtype = p->dtype,
-                             .precision = p->precision,
-                             .batch = p->batch,
-                             .n = p->n,
-                             .count = p->count,
-                             .forms = forms,
-                             .products = p->products,
-                             .ldc = p->result.form.ld,
-                             .c_stride = p->result.form.stride,
-                             .c_gathered = p->result.form.gathered};
-  if (on->ops->chain_supports == NULL || !on->ops->chain_supports(on->device, &chain)) return;
-  for (int32_t s = 0; on->ops->chain_side > 0 && s < p->count; s++)
-    assert_true(p->products[s].m <= on->ops->chain_side &&
-                p->products[s].k <= on->ops->chain_side && p->products[s].n <= on->ops->chain_side);
-  mmci_chain_kernel *kernel;
-  ok(on->ops->chain_prepare(on->device, &chain, &kernel, &error), &error);
+  mmci_group chain = {.dtype = p->dtype,
+                      .precision = p->precision,
+                      .batch = p->batch,
+                      .n = p->n,
+                      .count = p->count,
+                      .forms = forms,
+                      .products = p->products,
+                      .ldc = p->result.form.ld,
+                      .c_stride = p->result.form.stride,
+                      .c_gathered = p->result.form.gathered};
+  if (on->ops->group_supports == NULL || !on->ops->group_supports(on->device, &chain)) return;
+  for (int32_t s = 0; on->ops->group_side > 0 && s < p->count; s++)
+    assert_true(p->products[s].m <= on->ops->group_side &&
+                p->products[s].k <= on->ops->group_side && p->products[s].n <= on->ops->group_side);
+  mmci_group_kernel *kernel;
+  ok(on->ops->group_prepare(on->device, &chain, &kernel, &error), &error);
   memset(forms, 0, sizeof forms); /* it need not outlive prepare */
   for (int again = 0; again < 2; again++) {
     block_move(on, queue, &p->result.data, true);
     void *c = p->result.form.gathered ? (void *)p->result.table.device : p->result.data.device;
-    ok(on->ops->chain_enqueue(queue, kernel, operands, c, &error), &error);
+    ok(on->ops->group_enqueue(queue, kernel, operands, c, &error), &error);
     ok(on->ops->sync(queue, &error), &error);
     block_move(on, queue, &p->result.data, false);
     check_result(on, p, again == 0 ? "as one" : "as one, again");
   }
-  on->ops->chain_release(kernel);
+  on->ops->group_release(kernel);
 }
 
 /* Each product for the whole batch. */
@@ -450,7 +450,7 @@ static void run_products(const mmci_opened *on, mmci_queue *queue, const problem
   }
   block_move(on, queue, &p->result.data, true);
   for (int32_t s = 0; s < p->count; s++) {
-    const mmci_chain_step *x = &p->products[s];
+    const mmci_group_product *x = &p->products[s];
     matrices_make(p->dtype, x->m, x->n, false, false, STRIDED, s % 3, p->batch, &random,
                   &results[s]);
     matrices_place(on, queue, p->dtype, p->batch, &results[s]);
@@ -627,24 +627,24 @@ static void far_apart(void **state) {
         memory[1][i * stride + t] = (float)(10 * i + 1);
       }
     mmci_form form = {.ld = SIDE, .stride = stride}, forms[2] = {form, form};
-    mmci_chain_step product = {.m = SIDE, .k = SIDE, .n = SIDE, .left = 0, .right = 1};
+    mmci_group_product product = {.m = SIDE, .k = SIDE, .n = SIDE, .left = 0, .right = 1};
     for (int as_chain = 0; as_chain < 2; as_chain++) {
       for (int64_t i = 0; i < BATCH; i++)
         memset(memory[2] + i * stride, POISON, (size_t)SIDE * SIDE * sizeof(float));
       if (as_chain) {
-        mmci_device_chain chain = {.dtype = MMC_F32,
-                                   .batch = BATCH,
-                                   .n = 2,
-                                   .count = 1,
-                                   .forms = forms,
-                                   .products = &product,
-                                   .ldc = SIDE,
-                                   .c_stride = stride};
+        mmci_group chain = {.dtype = MMC_F32,
+                            .batch = BATCH,
+                            .n = 2,
+                            .count = 1,
+                            .forms = forms,
+                            .products = &product,
+                            .ldc = SIDE,
+                            .c_stride = stride};
         const void *operands[2] = {memory[0], memory[1]};
-        mmci_chain_kernel *kernel;
-        ok(on.ops->chain_prepare(on.device, &chain, &kernel, &error), &error);
-        ok(on.ops->chain_enqueue(queue, kernel, operands, memory[2], &error), &error);
-        on.ops->chain_release(kernel);
+        mmci_group_kernel *kernel;
+        ok(on.ops->group_prepare(on.device, &chain, &kernel, &error), &error);
+        ok(on.ops->group_enqueue(queue, kernel, operands, memory[2], &error), &error);
+        on.ops->group_release(kernel);
       } else {
         mmci_gemm gemm = {.dtype = MMC_F32,
                           .m = SIDE,

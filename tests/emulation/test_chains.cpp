@@ -49,7 +49,7 @@ struct Setup {
   void *result;
 
   explicit Setup(const trial &t) {
-    const mmci_device_chain &chain = t.chain;
+    const mmci_group &chain = t.chain;
     const int last = chain.n + chain.count - 1;
     uint64_t random = t.seed;
     for (int i = 0; i < chain.n; i++) {

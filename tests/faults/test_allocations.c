@@ -144,33 +144,33 @@ static mmc_status one_call(const char *device) {
   mmci_registry *registry = NULL;
   mmci_opened on = {0};
   mmci_queue *queue = NULL;
-  mmci_chain_kernel *kernel = NULL;
+  mmci_group_kernel *kernel = NULL;
   mmci_form forms[FACTORS];
-  mmci_chain_step products[FACTORS - 1];
+  mmci_group_product products[FACTORS - 1];
   const void *operands[FACTORS];
   for (int32_t f = 0; f < FACTORS; f++) {
     forms[f] = (mmci_form){.ld = SIDE, .trans = f % 2 != 0};
     operands[f] = numbers;
   }
   for (int32_t s = 0; s < FACTORS - 1; s++) /* neighbours in pairs */
-    products[s] = (mmci_chain_step){SIDE, SIDE, SIDE, 2 * s, 2 * s + 1};
-  mmci_device_chain chain = {.dtype = MMC_F64,
-                             .batch = 1,
-                             .n = FACTORS,
-                             .count = FACTORS - 1,
-                             .forms = forms,
-                             .products = products,
-                             .ldc = SIDE};
+    products[s] = (mmci_group_product){SIDE, SIDE, SIDE, 2 * s, 2 * s + 1};
+  mmci_group chain = {.dtype = MMC_F64,
+                      .batch = 1,
+                      .n = FACTORS,
+                      .count = FACTORS - 1,
+                      .forms = forms,
+                      .products = products,
+                      .ldc = SIDE};
   TRY(mmci_registry_create("", &registry, &error), registry, mmci_registry);
   status = mmci_registry_open(registry, device, &on, &error);
   if (status != MMC_OK) goto end;
   TRY(on.ops->queue_open(on.device, &queue, &error), queue, mmci_queue);
-  TRY(on.ops->chain_prepare(on.device, &chain, &kernel, &error), kernel, mmci_chain_kernel);
+  TRY(on.ops->group_prepare(on.device, &chain, &kernel, &error), kernel, mmci_group_kernel);
   long before = allocations_left;
-  status = on.ops->chain_enqueue(queue, kernel, operands, result, &error);
+  status = on.ops->group_enqueue(queue, kernel, operands, result, &error);
   assert_true(allocations_left == before);
 end:
-  if (kernel != NULL) on.ops->chain_release(kernel);
+  if (kernel != NULL) on.ops->group_release(kernel);
   if (queue != NULL) on.ops->queue_close(queue);
   mmci_registry_destroy(registry);
   return status;

@@ -92,7 +92,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static int64_t side_of(const mmci_device_chain *group) {
+static int64_t side_of(const mmci_group *group) {
   int64_t side = 0;
   for (int32_t p = 0; p < group->count; p++) {
     const int64_t dims[] = {group->products[p].m, group->products[p].k, group->products[p].n};
@@ -101,25 +101,25 @@ static int64_t side_of(const mmci_device_chain *group) {
   return side;
 }
 
-static bool is_small(const mmci_device_chain *group) {
+static bool is_small(const mmci_group *group) {
   return side_of(group) <= SMALL_SIDE;
 }
 
-static bool chain_supports(const mmci_device *device, const mmci_device_chain *group) {
+static bool group_supports(const mmci_device *device, const mmci_group *group) {
   if (!device->takes_groups || group->variant != 0) return false;
   return is_small(group) ||
          (group->dtype == MMC_F32 && group->count == 2 && side_of(group) <= PAIR_SIDE);
 }
 
-static const char *chain_name(const mmci_device *device, const mmci_device_chain *group) {
+static const char *group_name(const mmci_device *device, const mmci_group *group) {
   (void)device;
   return is_small(group) ? "golden group" : "golden pair";
 }
 
-static mmc_status chain_prepare(mmci_device *device, const mmci_device_chain *group,
-                                mmci_chain_kernel **out, mmci_error *error) {
+static mmc_status group_prepare(mmci_device *device, const mmci_group *group,
+                                mmci_group_kernel **out, mmci_error *error) {
   (void)device, (void)group, (void)out;
-  return mmci_fail(error, MMC_E_DEVICE, "chain_prepare: this device is for planners alone");
+  return mmci_fail(error, MMC_E_DEVICE, "group_prepare: this device is for planners alone");
 }
 
 /* ---- the device --------------------------------------------------------------------------------
@@ -176,9 +176,9 @@ static const mmci_device_ops ops = {
     .release = release,
     .scratch_bytes = scratch_bytes,
     .enqueue = enqueue,
-    .chain_supports = chain_supports,
-    .chain_name = chain_name,
-    .chain_prepare = chain_prepare,
+    .group_supports = group_supports,
+    .group_name = group_name,
+    .group_prepare = group_prepare,
     .async = &async,
 };
 

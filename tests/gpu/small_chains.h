@@ -21,9 +21,9 @@ enum { OPERANDS = 200, PRODUCTS = 400, NODES = OPERANDS + PRODUCTS, GUARD = 40 }
  */
 
 typedef struct trial {
-  mmci_device_chain chain;
+  mmci_group chain;
   mmci_form forms[OPERANDS];
-  mmci_chain_step products[PRODUCTS];
+  mmci_group_product products[PRODUCTS];
   int64_t rows[NODES], cols[NODES];
   int shift[OPERANDS + 1]; /* reals from where an allocation is aligned; the last is C's */
   uint64_t seed;           /* of the elements */
@@ -31,7 +31,7 @@ typedef struct trial {
 } trial;
 
 static inline void describe_trial(const trial *t) {
-  const mmci_device_chain *c = &t->chain;
+  const mmci_group *c = &t->chain;
   printf("  %s, batch %" PRId64 ", %d operands, variant %d, ldc %" PRId64 "%s, seed %" PRIu64 "\n",
          dtype_facts[c->dtype].name, c->batch, c->n, c->variant, c->ldc,
          c->c_gathered ? ", C gathered" : "", t->seed);
@@ -57,7 +57,7 @@ static inline void begin(trial *t, mmc_dtype dtype, int32_t n, int64_t batch, ui
 
 static inline int32_t add_product(trial *t, int32_t left, int32_t right) {
   const int32_t s = t->chain.count++, node = t->chain.n + s;
-  t->products[s] = (mmci_chain_step){t->rows[left], t->cols[left], t->cols[right], left, right};
+  t->products[s] = (mmci_group_product){t->rows[left], t->cols[left], t->cols[right], left, right};
   t->rows[node] = t->rows[left];
   t->cols[node] = t->cols[right];
   return node;
@@ -190,8 +190,8 @@ static inline double size_of(element x) {
   return fabs(x.re) + fabs(x.im);
 }
 
-static inline void exact_product(exact a, exact b, const mmci_chain_step *p,
-                                 const mmci_device_chain *chain, exact c) {
+static inline void exact_product(exact a, exact b, const mmci_group_product *p,
+                                 const mmci_group *chain, exact c) {
   const struct dtype_facts *facts = &dtype_facts[chain->dtype];
   const double of_tf32 = chain->precision == MMCI_FAST ? 0x1p-10 : 0; /* both operands rounded */
   const double epsilon = facts->sum_epsilon * ((double)p->k + 8) * 2 + of_tf32;
@@ -214,7 +214,7 @@ static inline void exact_product(exact a, exact b, const mmci_chain_step *p,
 /* Chain number i of the batch in x, whose matrices lie in value and off. */
 static inline bool compare_chain(const trial *t, const stack *operands, const stack *c, int64_t i,
                                  element *value, double *off) {
-  const mmci_device_chain *chain = &t->chain;
+  const mmci_group *chain = &t->chain;
   int64_t first[NODES];
   const int nodes = chain->n + chain->count;
   for (int64_t node = 0, at = 0; node < nodes; node++) {
@@ -228,7 +228,7 @@ static inline bool compare_chain(const trial *t, const stack *operands, const st
   for (int node = 0; node < nodes; node++) {
     const int64_t cols = t->cols[node], size = t->rows[node] * cols;
     if (node >= chain->n) {
-      const mmci_chain_step *p = &chain->products[node - chain->n];
+      const mmci_group_product *p = &chain->products[node - chain->n];
       exact_product(AT(p->left), AT(p->right), p, chain, AT(node));
       continue;
     }

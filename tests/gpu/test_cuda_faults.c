@@ -21,7 +21,7 @@ typedef struct scene {
   mmci_device *device;
   mmci_queue *queue, *other;
   mmci_kernel *kernels[KERNELS];
-  mmci_chain_kernel *chains[CHAINS];
+  mmci_group_kernel *chains[CHAINS];
   void *a, *b, *c, *pinned;
   mmci_event *event, *timers[2];
   mmci_graph *graph;
@@ -39,18 +39,18 @@ typedef struct scene {
 static mmc_status prepare_chains(scene *s, mmci_error *error) {
   enum { WORDS = DEPTH * DEPTH };
   const mmci_form form = {.ld = DEPTH, .stride = WORDS}, forms[] = {form, form, form};
-  const mmci_chain_step products[] = {{DEPTH, DEPTH, DEPTH, 0, 1}, {DEPTH, DEPTH, DEPTH, 3, 2}};
+  const mmci_group_product products[] = {{DEPTH, DEPTH, DEPTH, 0, 1}, {DEPTH, DEPTH, DEPTH, 3, 2}};
   for (int t = 0; t < CHAINS; t++) {
-    const mmci_device_chain chain = {.dtype = MMC_F32,
-                                     .batch = t == 0 ? 2 : 1,
-                                     .n = 3,
-                                     .count = 2,
-                                     .forms = forms,
-                                     .products = products,
-                                     .ldc = DEPTH,
-                                     .c_stride = WORDS,
-                                     .variant = t};
-    STEP(s->ops->chain_prepare(s->device, &chain, &s->chains[t], error));
+    const mmci_group chain = {.dtype = MMC_F32,
+                              .batch = t == 0 ? 2 : 1,
+                              .n = 3,
+                              .count = 2,
+                              .forms = forms,
+                              .products = products,
+                              .ldc = DEPTH,
+                              .c_stride = WORDS,
+                              .variant = t};
+    STEP(s->ops->group_prepare(s->device, &chain, &s->chains[t], error));
   }
   return MMC_OK;
 }
@@ -113,7 +113,7 @@ static mmc_status multiply(scene *s, mmci_error *error) {
   STEP(s->ops->enqueue(s->queue, s->kernels[0], s->a, s->a, s->c, error));
   const void *chain[] = {s->a, s->a, s->a};
   for (int t = 0; t < CHAINS; t++)
-    STEP(s->ops->chain_enqueue(s->queue, s->chains[t], chain, s->b, error));
+    STEP(s->ops->group_enqueue(s->queue, s->chains[t], chain, s->b, error));
   STEP(async->event_record(s->queue, s->event, error));
   STEP(async->event_wait(s->other, s->event, error));
   const mmci_resizing resized = {s->c, s->b, SIZE, SIZE, SIZE, SIZE - 1, SIZE - 1, SIZE};
@@ -141,7 +141,7 @@ static void take_apart(scene *s) {
   s->ops->async->event_destroy(s->event);
   for (int t = 0; t < 2; t++) s->ops->async->event_destroy(s->timers[t]);
   for (int t = 0; t < KERNELS; t++) s->ops->release(s->kernels[t]);
-  for (int t = 0; t < CHAINS; t++) s->ops->chain_release(s->chains[t]);
+  for (int t = 0; t < CHAINS; t++) s->ops->group_release(s->chains[t]);
   s->ops->queue_close(s->other);
   s->ops->queue_close(s->queue);
   s->ops->async->dealloc_pinned(s->device, s->pinned);

@@ -49,13 +49,13 @@ static void stack_destroy(stack *x, const target *on) {
 
 typedef struct setup {
   stack operands[OPERANDS], c;
-  mmci_chain_kernel *kernel;
+  mmci_group_kernel *kernel;
   const void *data[OPERANDS];
   void *result;
 } setup;
 
 static bool setup_create(setup *s, const trial *t, const target *on, mmci_queue *queue) {
-  const mmci_device_chain *chain = &t->chain;
+  const mmci_group *chain = &t->chain;
   const int last = chain->n + chain->count - 1;
   uint64_t random = t->seed;
   mmci_error error = {MMC_OK, ""};
@@ -76,13 +76,13 @@ static bool setup_create(setup *s, const trial *t, const target *on, mmci_queue 
                                 chain->batch, form, t->shift[OPERANDS]);
   if (!right) return false;
   s->result = chain->c_gathered ? s->c.table : (void *)((unsigned char *)s->c.device + s->c.first);
-  return expect(on->ops->chain_supports(on->device, chain), "a chain is supported") &&
-         expect_ok(on->ops->chain_prepare(on->device, chain, &s->kernel, &error), &error,
-                   "chain_prepare");
+  return expect(on->ops->group_supports(on->device, chain), "a chain is supported") &&
+         expect_ok(on->ops->group_prepare(on->device, chain, &s->kernel, &error), &error,
+                   "group_prepare");
 }
 
 static void setup_destroy(setup *s, const target *on) {
-  on->ops->chain_release(s->kernel);
+  on->ops->group_release(s->kernel);
   for (int i = 0; i < OPERANDS; i++) stack_destroy(&s->operands[i], on);
   stack_destroy(&s->c, on);
 }
@@ -109,8 +109,8 @@ static bool run_chain(setup *s, const target *on, mmci_queue *queue, int times) 
   mmci_error error = {MMC_OK, ""};
   mmc_status status = MMC_OK;
   for (int k = 0; status == MMC_OK && k < times; k++)
-    status = on->ops->chain_enqueue(queue, s->kernel, s->data, s->result, &error);
-  return expect_ok(status, &error, "chain_enqueue");
+    status = on->ops->group_enqueue(queue, s->kernel, s->data, s->result, &error);
+  return expect_ok(status, &error, "group_enqueue");
 }
 
 static bool result_is_right(const setup *s, const trial *t) {
@@ -139,7 +139,7 @@ static void try_chain(const target *on, mmci_queue *queue, const trial *t) {
 static trial t; /* too large for a stack */
 
 static void expect_name(const target *on, const char *name) {
-  const char *got = on->ops->chain_name(on->device, &t.chain);
+  const char *got = on->ops->group_name(on->device, &t.chain);
   if (!expect(strcmp(got, name) == 0, name)) {
     printf("  it is \"%s\"\n", got);
     describe_trial(&t);
@@ -185,7 +185,7 @@ static void test_any(const target *on, mmci_queue *queue, mmc_dtype dtype, uint6
     add_tree(&t, 0, n - 1, k / 2 % 4, random);
     finish_random(&t, random);
     /* Where the largest do not fit, saying so is right. */
-    if (most > 40 && !on->ops->chain_supports(on->device, &t.chain)) continue;
+    if (most > 40 && !on->ops->group_supports(on->device, &t.chain)) continue;
     try_chain(on, queue, &t);
   }
 }
@@ -198,7 +198,7 @@ static void test_sizes(const target *on, mmci_queue *queue, uint64_t *random) {
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, (int)(side % 2), random);
     finish_random(&t, random);
-    const bool can = on->ops->chain_supports(on->device, &t.chain);
+    const bool can = on->ops->group_supports(on->device, &t.chain);
     expect(can == (side <= 128), "sizes to 128 are supported");
     if (can) try_chain(on, queue, &t);
   }
@@ -221,7 +221,7 @@ static void test_shared(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
     finish_random(&t, random);
     for (int way = 0; way < 3; way++) {
       t.chain.variant = way;
-      if (on->ops->chain_supports(on->device, &t.chain)) try_chain(on, queue, &t);
+      if (on->ops->group_supports(on->device, &t.chain)) try_chain(on, queue, &t);
     }
   }
 }
@@ -245,7 +245,7 @@ static void test_alone(const target *on, mmci_queue *queue, mmc_dtype dtype, uin
       t.forms[i].ld = t.cols[i] + random_below(random, 9);
       t.forms[i].stride = t.rows[i] * t.forms[i].ld;
     }
-    if (on->ops->chain_supports(on->device, &t.chain)) try_chain(on, queue, &t);
+    if (on->ops->group_supports(on->device, &t.chain)) try_chain(on, queue, &t);
   }
 }
 
@@ -268,7 +268,7 @@ static void test_long(const target *on, mmci_queue *queue, mmc_dtype dtype, uint
       finish_random(&t, random);
     if (k % 8 == 2) t.shift[random_below(random, n)] = 1;
     t.chain.variant = WAY_SPINES;
-    if (expect(on->ops->chain_supports(on->device, &t.chain), "a long chain is supported"))
+    if (expect(on->ops->group_supports(on->device, &t.chain), "a long chain is supported"))
       try_chain(on, queue, &t);
   }
 }
@@ -471,19 +471,19 @@ static void test_far(const target *on, mmci_queue *queue, int64_t side, uint64_t
   add_product(&t, 0, 1);
   finish_tight(&t);
   t.forms[0].stride = t.chain.c_stride = far;
-  mmci_chain_kernel *kernel = NULL;
+  mmci_group_kernel *kernel = NULL;
   mmc_status status = on->ops->alloc(on->device, apart + bytes, (void **)&far_a, &error);
   if (status == MMC_OK) status = on->ops->alloc(on->device, apart + bytes, (void **)&far_c, &error);
   if (status == MMC_E_NOMEM) printf("skipped: no memory for a batch with large strides\n");
   const bool skipped = status == MMC_E_NOMEM;
   if (status == MMC_OK) status = on->ops->alloc(on->device, 2 * bytes, (void **)&near_b, &error);
-  if (status == MMC_OK) status = on->ops->chain_prepare(on->device, &t.chain, &kernel, &error);
+  if (status == MMC_OK) status = on->ops->group_prepare(on->device, &t.chain, &kernel, &error);
   for (size_t i = 0; i < 2 && status == MMC_OK; i++) {
     status = move(on, queue, far_a + i * apart, a[i], bytes, true, &error);
     if (status == MMC_OK) status = move(on, queue, near_b + i * bytes, b[i], bytes, true, &error);
   }
   const void *data[] = {far_a, near_b};
-  if (status == MMC_OK) status = on->ops->chain_enqueue(queue, kernel, data, far_c, &error);
+  if (status == MMC_OK) status = on->ops->group_enqueue(queue, kernel, data, far_c, &error);
   for (size_t i = 0; i < 2 && status == MMC_OK; i++)
     status = move(on, queue, far_c + i * apart, got[i], bytes, false, &error);
   if (status == MMC_OK) status = on->ops->sync(queue, &error);
@@ -498,7 +498,7 @@ static void test_far(const target *on, mmci_queue *queue, int64_t side, uint64_t
       }
     expect(right, "chains far apart are right");
   }
-  on->ops->chain_release(kernel);
+  on->ops->group_release(kernel);
   on->ops->dealloc(on->device, far_a);
   on->ops->dealloc(on->device, far_c);
   on->ops->dealloc(on->device, near_b);
@@ -542,14 +542,14 @@ static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, boo
   set_shapes(&t, wide);
   add_tree(&t, 0, 2, 0, random);
   finish_tight(&t);
-  expect(!on->ops->chain_supports(on->device, &t.chain), "what is too wide is not fused");
+  expect(!on->ops->group_supports(on->device, &t.chain), "what is too wide is not fused");
 }
 
 /* What no kernel can do is said before. */
 static void test_unsupported(const target *on) {
   const int64_t dims[] = {16, 16, 16};
   mmci_error error = {MMC_OK, ""};
-  mmci_chain_kernel *kernel = NULL;
+  mmci_group_kernel *kernel = NULL;
   for (int k = 0; k < 5; k++) {
     begin(&t, MMC_F32, 2, 3, 1);
     set_shapes(&t, dims);
@@ -560,8 +560,8 @@ static void test_unsupported(const target *on) {
     if (k == 2) t.chain.variant = 4;
     if (k == 3) t.products[0].right = 2;
     if (k == 4) t.chain.variant = WAY_SPINES; /* for one chain alone */
-    expect(!on->ops->chain_supports(on->device, &t.chain), "supports says no");
-    expect(on->ops->chain_prepare(on->device, &t.chain, &kernel, &error) == MMC_E_UNSUPPORTED &&
+    expect(!on->ops->group_supports(on->device, &t.chain), "supports says no");
+    expect(on->ops->group_prepare(on->device, &t.chain, &kernel, &error) == MMC_E_UNSUPPORTED &&
                kernel == NULL,
            "prepare says no");
   }

@@ -53,9 +53,9 @@ struct mmci_kernel {
   void *scratch; /* NULL: none */
 };
 
-struct mmci_chain_kernel {
+struct mmci_group_kernel {
   mmci_device *device;
-  mmci_device_chain *chain;
+  mmci_group *chain;
 };
 
 struct mmci_event {
@@ -541,44 +541,44 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
-static bool chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+static bool group_supports(const mmci_device *device, const mmci_group *chain) {
   (void)device;
   return chain->n < FAKE_ACCESSES;
 }
 
-static const char *chain_name(const mmci_device *device, const mmci_device_chain *chain) {
+static const char *group_name(const mmci_device *device, const mmci_group *chain) {
   (void)device, (void)chain;
   return "fake chain";
 }
 
-static mmc_status chain_prepare(mmci_device *device, const mmci_device_chain *chain,
-                                mmci_chain_kernel **out, mmci_error *error) {
-  if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "chain_prepare");
+static mmc_status group_prepare(mmci_device *device, const mmci_group *chain,
+                                mmci_group_kernel **out, mmci_error *error) {
+  if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "group_prepare");
   const char *fault = plain_chain_fault(chain);
-  if (fault != NULL) fake_blame(&device->work, "chain_prepare: %s", fault);
+  if (fault != NULL) fake_blame(&device->work, "group_prepare: %s", fault);
   if (device->refusals > 0 && device->refusals-- > 0)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "chain_prepare: refused as it was told to");
-  mmci_chain_kernel *kernel = malloc(sizeof *kernel);
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "group_prepare: refused as it was told to");
+  mmci_group_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) abort();
-  *kernel = (mmci_chain_kernel){.device = device, .chain = plain_chain_copy(chain)};
+  *kernel = (mmci_group_kernel){.device = device, .chain = plain_chain_copy(chain)};
   device->counts.prepares++;
   device->kernels_alive++;
   *out = kernel;
   return MMC_OK;
 }
 
-static void chain_release(mmci_chain_kernel *kernel) {
+static void group_release(mmci_group_kernel *kernel) {
   kernel->device->kernels_alive--;
   free(kernel->chain);
   free(kernel);
 }
 
 /* The access to operand o, as the products that read it have it. */
-static fake_access access_to_operand(mmci_device *device, const mmci_device_chain *x, int32_t o,
+static fake_access access_to_operand(mmci_device *device, const mmci_group *x, int32_t o,
                                      const void *data, bool empty) {
   int64_t rows = 0, cols = 0;
   for (int32_t p = 0; p < x->count && !empty; p++) {
-    const mmci_chain_step *s = &x->products[p];
+    const mmci_group_product *s = &x->products[p];
     if (s->left != o && s->right != o) continue;
     rows = s->left == o ? s->m : s->k;
     cols = s->left == o ? s->k : s->n;
@@ -588,10 +588,10 @@ static fake_access access_to_operand(mmci_device *device, const mmci_device_chai
                    alignment_of(x->dtype), "chain: an operand");
 }
 
-static mmc_status put_chain(mmci_queue *queue, const mmci_device_chain *x,
-                            const void *const *operands, void *c) {
+static mmc_status put_chain(mmci_queue *queue, const mmci_group *x, const void *const *operands,
+                            void *c) {
   mmci_device *device = queue->device;
-  const mmci_chain_step *last = &x->products[x->count - 1];
+  const mmci_group_product *last = &x->products[x->count - 1];
   bool empty = last->m == 0 || last->n == 0;
   fake_node node = {.kind = FAKE_CHAIN, .chain = plain_chain_copy(x), .access_count = x->n + 1};
   node.accesses[x->n] =
@@ -608,9 +608,9 @@ static mmc_status put_chain(mmci_queue *queue, const mmci_device_chain *x,
   return MMC_OK;
 }
 
-static mmc_status chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+static mmc_status group_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                 const void *const *operands, void *c, mmci_error *error) {
-  FAILING(queue->device, "chain_enqueue", error, put_chain(queue, kernel->chain, operands, c));
+  FAILING(queue->device, "group_enqueue", error, put_chain(queue, kernel->chain, operands, c));
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -769,11 +769,11 @@ static const mmci_device_ops fake_device_ops = {
     .queue_close = queue_close,
     .enqueue = enqueue,
     .sync = queue_sync,
-    .chain_supports = chain_supports,
-    .chain_name = chain_name,
-    .chain_prepare = chain_prepare,
-    .chain_release = chain_release,
-    .chain_enqueue = chain_enqueue,
+    .group_supports = group_supports,
+    .group_name = group_name,
+    .group_prepare = group_prepare,
+    .group_release = group_release,
+    .group_enqueue = group_enqueue,
     .alloc = device_alloc,
     .dealloc = device_dealloc,
 };

@@ -53,7 +53,7 @@ typedef struct fake_node {
                                           from, to */
   int access_count;
   mmci_gemm gemm;
-  mmci_device_chain *chain; /* its own */
+  mmci_group *chain; /* its own */
   fake_copy copy;
   fake_resize resize;
   char *bytes; /* of a write; of an upload that reads at once; of a download on its way */

@@ -5,10 +5,10 @@
 
 #include "device/ref/ref.h"
 
-mmci_device_chain *plain_chain_copy(const mmci_device_chain *chain) {
+mmci_group *plain_chain_copy(const mmci_group *chain) {
   size_t forms = (size_t)chain->n * sizeof *chain->forms;
   size_t products = (size_t)chain->count * sizeof *chain->products;
-  mmci_device_chain *copy = malloc(sizeof *copy + forms + products);
+  mmci_group *copy = malloc(sizeof *copy + forms + products);
   if (copy == NULL) abort();
   *copy = *chain;
   copy->forms = memcpy(copy + 1, chain->forms, forms);
@@ -17,10 +17,10 @@ mmci_device_chain *plain_chain_copy(const mmci_device_chain *chain) {
 }
 
 /* The rows and columns of what stands at a number; -1 for an operand, which fits anything. */
-static int64_t rows_of(const mmci_device_chain *x, int32_t number) {
+static int64_t rows_of(const mmci_group *x, int32_t number) {
   return number < x->n ? -1 : x->products[number - x->n].m;
 }
-static int64_t cols_of(const mmci_device_chain *x, int32_t number) {
+static int64_t cols_of(const mmci_group *x, int32_t number) {
   return number < x->n ? -1 : x->products[number - x->n].n;
 }
 
@@ -28,11 +28,11 @@ static bool fits(int64_t size, int64_t wanted) {
   return size < 0 || size == wanted;
 }
 
-const char *plain_chain_fault(const mmci_device_chain *x) {
+const char *plain_chain_fault(const mmci_group *x) {
   if (x->n < 1 || x->count < 1 || x->batch != 1) return "a chain of nothing, or a batch";
   bool read[256] = {false};
   for (int32_t p = 0; p < x->count; p++) {
-    const mmci_chain_step *s = &x->products[p];
+    const mmci_group_product *s = &x->products[p];
     if (s->left < 0 || s->right < 0 || s->left >= x->n + p || s->right >= x->n + p)
       return "a product that reads what comes later";
     if (!fits(rows_of(x, s->left), s->m) || !fits(cols_of(x, s->left), s->k) ||
@@ -45,11 +45,11 @@ const char *plain_chain_fault(const mmci_device_chain *x) {
   return x->ldc >= x->products[x->count - 1].n ? NULL : "rows of the result overlap";
 }
 
-void plain_chain_multiply(const mmci_device_chain *x, const void *const *operands, void *c) {
+void plain_chain_multiply(const mmci_group *x, const void *const *operands, void *c) {
   void **results = calloc((size_t)x->count, sizeof *results);
   if (results == NULL) abort();
   for (int32_t p = 0; p < x->count; p++) {
-    const mmci_chain_step *s = &x->products[p];
+    const mmci_group_product *s = &x->products[p];
     bool last = p == x->count - 1;
     const void *data[2];
     mmci_form forms[2];
@@ -81,42 +81,42 @@ void plain_chain_multiply(const mmci_device_chain *x, const void *const *operand
 /* ---- on the host ------------------------------------------------------------------------------
  */
 
-struct mmci_chain_kernel {
-  mmci_device_chain *chain;
+struct mmci_group_kernel {
+  mmci_group *chain;
 };
 
 int plain_host_refusals, plain_host_enqueued;
 
-static bool supports(const mmci_device *device, const mmci_device_chain *chain) {
+static bool supports(const mmci_device *device, const mmci_group *chain) {
   (void)device;
   return plain_chain_fault(chain) == NULL;
 }
 
-static const char *name(const mmci_device *device, const mmci_device_chain *chain) {
+static const char *name(const mmci_device *device, const mmci_group *chain) {
   (void)device, (void)chain;
   return "plain";
 }
 
-static mmc_status prepare(mmci_device *device, const mmci_device_chain *chain,
-                          mmci_chain_kernel **out, mmci_error *error) {
+static mmc_status prepare(mmci_device *device, const mmci_group *chain, mmci_group_kernel **out,
+                          mmci_error *error) {
   (void)device;
   const char *fault = plain_chain_fault(chain);
   if (fault != NULL) return mmci_fail(error, MMC_E_DEVICE, "%s", fault);
   if (plain_host_refusals > 0 && plain_host_refusals-- > 0)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "refused");
-  mmci_chain_kernel *kernel = malloc(sizeof *kernel);
+  mmci_group_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) abort();
   kernel->chain = plain_chain_copy(chain);
   *out = kernel;
   return MMC_OK;
 }
 
-static void release(mmci_chain_kernel *kernel) {
+static void release(mmci_group_kernel *kernel) {
   free(kernel->chain);
   free(kernel);
 }
 
-static mmc_status enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+static mmc_status enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                           const void *const *operands, void *c, mmci_error *error) {
   (void)queue, (void)error;
   plain_host_enqueued++;
@@ -126,11 +126,11 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
 
 plain_host plain_host_open(void) {
   plain_host host = {.ops = mmci_device_ref};
-  host.ops.chain_supports = supports;
-  host.ops.chain_name = name;
-  host.ops.chain_prepare = prepare;
-  host.ops.chain_release = release;
-  host.ops.chain_enqueue = enqueue;
+  host.ops.group_supports = supports;
+  host.ops.group_name = name;
+  host.ops.group_prepare = prepare;
+  host.ops.group_release = release;
+  host.ops.group_enqueue = enqueue;
   if (host.ops.open(0, &host.device, NULL) != MMC_OK) abort();
   return host;
 }

@@ -5,11 +5,11 @@
 #include "device/device.h"
 
 /* A chain with its arrays behind it, in one allocation; free() it. */
-mmci_device_chain *plain_chain_copy(const mmci_device_chain *chain);
+mmci_group *plain_chain_copy(const mmci_group *chain);
 /* Says what is wrong with a chain that has been handed to a device; NULL: nothing. */
-const char *plain_chain_fault(const mmci_device_chain *chain);
+const char *plain_chain_fault(const mmci_group *chain);
 /* One chain, not a batch. */
-void plain_chain_multiply(const mmci_device_chain *chain, const void *const *operands, void *c);
+void plain_chain_multiply(const mmci_group *chain, const void *const *operands, void *c);
 
 /* ref with chains: a device that works on the host's memory. */
 typedef struct plain_host {

@@ -14,9 +14,9 @@
 #include "../facts.h"
 #include "../random.h"
 #include "api/api.h"
+#include "plan/group_problem.h"
 #include "plan/plan_time.h"
-#include "run/group_call.h"
-#include "tune/calls.h"
+#include "tune/groups.h"
 
 static const uint64_t first_seed = 9300;
 
@@ -30,7 +30,7 @@ typedef struct machine {
   int64_t most;
   double clock_s, each_s; /* of a measurement */
   int asked, refused, no_memory;
-  char known[MOST_KNOWN][MMCI_CALL_NAME_SIZE]; /* what was measured, */
+  char known[MOST_KNOWN][MMCI_GROUP_NAME_SIZE]; /* what was measured, */
   double seconds[MOST_KNOWN];
   int known_count;
   char units[MOST_KNOWN][MMCI_TUNE_KEY_SIZE]; /* and the journal */
@@ -40,10 +40,10 @@ typedef struct machine {
 
 static machine fake; /* the device's slots have no user */
 
-static bool takes(const mmci_device *device, const mmci_device_chain *call) {
+static bool takes(const mmci_device *device, const mmci_group *call) {
   (void)device;
   for (int32_t p = 0; p < call->count; p++) {
-    const mmci_chain_step *x = &call->products[p];
+    const mmci_group_product *x = &call->products[p];
     if (x->m > fake.most || x->k > fake.most || x->n > fake.most) return false;
   }
   return true;
@@ -55,7 +55,7 @@ static void tell(const mmci_device *device, mmc_dtype dtype, mmci_precision prec
   *out = test_facts;
 }
 
-static const mmci_device_ops fake_ops = {.name = "fake", .facts = tell, .chain_supports = takes};
+static const mmci_device_ops fake_ops = {.name = "fake", .facts = tell, .group_supports = takes};
 static const mmci_opened fake_device = {.ops = &fake_ops, .name = "fake"};
 
 /* From 0 to 1, by the name. */
@@ -74,13 +74,13 @@ static double product_seconds(int64_t m, int64_t k, int64_t n, int64_t batch) {
 }
 
 /* Half of what its products take to one and a half times as much. */
-static double call_seconds(const mmci_device_chain *call) {
+static double call_seconds(const mmci_group *call) {
   double sum_s = 0;
   for (int32_t p = 0; p < call->count; p++)
     sum_s +=
         product_seconds(call->products[p].m, call->products[p].k, call->products[p].n, call->batch);
-  char name[MMCI_CALL_NAME_SIZE];
-  mmci_call_name(call, name);
+  char name[MMCI_GROUP_NAME_SIZE];
+  mmci_group_name(call, name);
   return call->count == 1 ? sum_s : sum_s * (0.5 + share_of(name));
 }
 
@@ -95,8 +95,8 @@ static mmc_status answer(machine *m, double seconds, mmci_measured *out) {
   return MMC_OK;
 }
 
-static mmc_status measure_call(void *user, const mmci_device_chain *call, mmci_measured *out,
-                               mmci_error *error) {
+static mmc_status measure_group(void *user, const mmci_group *call, mmci_measured *out,
+                                mmci_error *error) {
   machine *m = user;
   assert_true(call->count > 1);
   if (m->refused > 0 && m->refused-- > 0) return mmci_fail(error, MMC_E_UNSUPPORTED, "refused");
@@ -133,14 +133,14 @@ static mmc_status record(void *user, const char *key, const mmci_measured *measu
   return MMC_OK;
 }
 
-static mmc_status keep(void *user, const mmci_device_chain *call, const mmci_estimate *seconds,
+static mmc_status keep(void *user, const mmci_group *call, const mmci_estimate *seconds,
                        mmci_error *error) {
   (void)error;
   machine *m = user;
-  char name[MMCI_CALL_NAME_SIZE];
-  mmci_call_name(call, name);
+  char name[MMCI_GROUP_NAME_SIZE];
+  mmci_group_name(call, name);
   assert_true(m->known_count < MOST_KNOWN);
-  snprintf(m->known[m->known_count], MMCI_CALL_NAME_SIZE, "%s", name);
+  snprintf(m->known[m->known_count], MMCI_GROUP_NAME_SIZE, "%s", name);
   m->seconds[m->known_count++] = seconds->value;
   return MMC_OK;
 }
@@ -155,8 +155,11 @@ static bool find(const char *name, double *seconds) {
 }
 
 static mmci_tuner *open_tuner(double budget_s) {
-  mmci_machine m = {
-      .user = &fake, .lanes = 1, .now_s = now_s, .measure = measure, .measure_call = measure_call};
+  mmci_machine m = {.user = &fake,
+                    .lanes = 1,
+                    .now_s = now_s,
+                    .measure = measure,
+                    .measure_group = measure_group};
   mmci_tune_options options = mmci_tune_defaults();
   options.budget_s = budget_s;
   options.journal = (mmci_journal){.user = &fake, .recall = recall, .record = record, .time = keep};
@@ -166,13 +169,13 @@ static mmci_tuner *open_tuner(double budget_s) {
   return tuner;
 }
 
-static void tune(const mmci_calls *calls, double budget_s, mmc_status expected) {
+static void tune(const mmci_group_list *calls, double budget_s, mmc_status expected) {
   mmci_error error;
   mmci_tuner *tuner = open_tuner(budget_s);
-  const mmci_device_chain *list[MOST_KNOWN];
+  const mmci_group *list[MOST_KNOWN];
   assert_true(calls->count <= MOST_KNOWN);
   for (int c = 0; c < calls->count; c++) list[c] = calls->heard[c].chain;
-  assert_int_equal(mmci_tune_calls(tuner, list, calls->count, &error), expected);
+  assert_int_equal(mmci_tune_groups(tuner, list, calls->count, &error), expected);
   mmci_tuner_destroy(tuner);
 }
 
@@ -190,14 +193,14 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
 }
 
 static mmc_status known(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                        mmci_call_time *out, mmci_error *error) {
+                        mmci_group_time *out, mmci_error *error) {
   const mmci_taker *taker = user;
-  mmci_group_call call;
-  char name[MMCI_CALL_NAME_SIZE];
-  assert_int_equal(mmci_group_call_create(plan, group, taker->precision, &call, error), MMC_OK);
-  mmci_call_name(&call.chain, name);
+  mmci_group_problem call;
+  char name[MMCI_GROUP_NAME_SIZE];
+  assert_int_equal(mmci_group_problem_create(plan, group, taker->precision, &call, error), MMC_OK);
+  mmci_group_name(&call.group, name);
   out->known = find(name, &out->seconds);
-  mmci_group_call_destroy(&call);
+  mmci_group_problem_destroy(&call);
   return MMC_OK;
 }
 
@@ -245,23 +248,23 @@ static mmci_plan plan_for_time(planner *p, const mmc_chain *chain) {
 static void names_tell_calls_apart(void **state) {
   (void)state;
   mmci_form forms[] = {{.ld = 30}, {.ld = 30, .trans = true}, {.ld = 60}};
-  mmci_chain_step products[] = {{10, 30, 5, 0, 1}, {10, 5, 60, 3, 2}};
-  mmci_device_chain call = {
+  mmci_group_product products[] = {{10, 30, 5, 0, 1}, {10, 5, 60, 3, 2}};
+  mmci_group call = {
       .dtype = MMC_F64, .batch = 1, .n = 3, .count = 2, .forms = forms, .products = products};
-  char name[MMCI_CALL_NAME_SIZE], other[MMCI_CALL_NAME_SIZE], key[MMCI_TUNE_KEY_SIZE];
-  mmci_call_name(&call, name);
+  char name[MMCI_GROUP_NAME_SIZE], other[MMCI_GROUP_NAME_SIZE], key[MMCI_TUNE_KEY_SIZE];
+  mmci_group_name(&call, name);
   assert_string_equal(name, "call NTN 10x30x5:0*1 10x5x60:3*2 @1");
-  mmci_call_key(&call, key);
+  mmci_group_key(&call, key);
   assert_string_equal(key, "call f64 native NTN 10x30x5:0*1 10x5x60:3*2 @1");
   forms[0].ld = 100; /* where matrices lie is no part of it */
-  mmci_call_name(&call, other);
+  mmci_group_name(&call, other);
   assert_string_equal(name, other);
   call.batch = 7;
-  mmci_call_name(&call, other);
+  mmci_group_name(&call, other);
   assert_string_equal(other, "call NTN 10x30x5:0*1 10x5x60:3*2 @7");
   call.count = 1;
   call.n = 2;
-  mmci_call_name(&call, other);
+  mmci_group_name(&call, other);
   assert_string_equal(other, "batch NT 10x30x5 @7");
 }
 
@@ -270,24 +273,24 @@ enum { LONG = 200 };
 static void long_names_are_short_and_differ(void **state) {
   (void)state;
   mmci_form forms[LONG + 1] = {{.ld = 1}};
-  mmci_chain_step products[LONG];
-  mmci_device_chain call = {.batch = 1, .forms = forms, .products = products};
-  char names[LONG][MMCI_CALL_NAME_SIZE];
+  mmci_group_product products[LONG];
+  mmci_group call = {.batch = 1, .forms = forms, .products = products};
+  char names[LONG][MMCI_GROUP_NAME_SIZE];
   for (int32_t p = 0; p < LONG; p++)
-    products[p] = (mmci_chain_step){INT64_C(1) << 62, 1, 1, p == 0 ? 0 : LONG + p, p + 1};
+    products[p] = (mmci_group_product){INT64_C(1) << 62, 1, 1, p == 0 ? 0 : LONG + p, p + 1};
   for (int v = 0; v < LONG; v++) {
     call.count = LONG - v / 2 % 2;
     call.n = call.count + 1;
     products[v % (LONG / 2)].n = 2 + v;
-    mmci_call_name(&call, names[v]);
-    assert_true(strlen(names[v]) < MMCI_CALL_NAME_SIZE - 1);
+    mmci_group_name(&call, names[v]);
+    assert_true(strlen(names[v]) < MMCI_GROUP_NAME_SIZE - 1);
     assert_int_equal(strncmp(names[v], "call ", 5), 0);
     for (int w = 0; w < v; w++) assert_string_not_equal(names[w], names[v]);
   }
   /* Up to the last letter there is room for. */
   for (call.count = 2; call.count < 20; call.count++) {
     call.n = call.count + 1;
-    mmci_call_name(&call, names[0]);
+    mmci_group_name(&call, names[0]);
     bool is_hash = strchr(names[0], '#') != NULL;
     assert_true(is_hash == (strchr(names[0], ':') == NULL));
     assert_string_equal(names[0] + strlen(names[0]) - 3, " @1");
@@ -327,13 +330,13 @@ static void every_tree_comes_once(void **state) {
 
 /* ---- what is measured ---------------------------------------------------------------------- */
 
-static mmci_calls calls_of(const mmc_chain *chain) {
+static mmci_group_list calls_of(const mmc_chain *chain) {
   planner p;
   set_planner(&p);
-  mmci_calls calls = {0};
+  mmci_group_list calls = {0};
   mmci_error error;
-  assert_int_equal(mmci_calls_of_chain(&fake_device, MMCI_NATIVE, chain, &p.pricing, &p.roofline,
-                                       &calls, &error),
+  assert_int_equal(mmci_groups_of_chain(&fake_device, MMCI_NATIVE, chain, &p.pricing, &p.roofline,
+                                        &calls, &error),
                    MMC_OK);
   return calls;
 }
@@ -348,10 +351,10 @@ static void what_plans_ask_for_is_listed(void **state) {
     fake = (machine){.most = 11};
     assert_int_equal(mmci_chain_create_batch(MMC_F32, 4, dims, NULL, batch, NULL, &chain, NULL),
                      MMC_OK);
-    mmci_calls calls = calls_of(chain);
+    mmci_group_list calls = calls_of(chain);
     int whole = 0, pairs = 0, products = 0;
     for (int c = 0; c < calls.count; c++) {
-      const mmci_device_chain *call = calls.heard[c].chain;
+      const mmci_group *call = calls.heard[c].chain;
       whole += call->count == 3;
       pairs += call->count == 2;
       products += call->count == 1;
@@ -361,12 +364,12 @@ static void what_plans_ask_for_is_listed(void **state) {
     assert_int_equal(whole, 5);
     assert_int_equal(pairs, 10);
     assert_int_equal(products, batch > 1 ? 10 : 0);
-    mmci_calls_destroy(&calls);
+    mmci_group_list_destroy(&calls);
     fake.most = 10; /* what the device does not take is not asked for */
     calls = calls_of(chain);
     for (int c = 0; c < calls.count; c++)
       if (calls.heard[c].chain->count > 1) assert_true(takes(NULL, calls.heard[c].chain));
-    mmci_calls_destroy(&calls);
+    mmci_group_list_destroy(&calls);
     mmc_chain_destroy(chain);
   }
 }
@@ -376,7 +379,7 @@ static void nothing_is_measured_twice(void **state) {
   uint64_t random = first_seed;
   fake = (machine){.salt = 1, .most = 20, .each_s = 0.01};
   mmc_chain *chain = chain_of(&random, 5, 3, 20);
-  mmci_calls calls = calls_of(chain);
+  mmci_group_list calls = calls_of(chain);
   assert_true(calls.count > 30);
   /* Half of a budget that is too short, and the rest of it for other work; then what is left. */
   tune(&calls, 0.2, MMC_OK);
@@ -393,7 +396,7 @@ static void nothing_is_measured_twice(void **state) {
   assert_int_equal(fake.asked, calls.count);
   tune(&calls, 0, MMC_OK); /* all of it is known */
   for (int k = 0; k < fake.known_count; k++) assert_true(fake.seconds[k] > 0);
-  mmci_calls_destroy(&calls);
+  mmci_group_list_destroy(&calls);
   mmc_chain_destroy(chain);
 }
 
@@ -403,10 +406,10 @@ static void calls_that_cannot_be_made_are_passed_over(void **state) {
   uint64_t random = first_seed;
   fake = (machine){.salt = 1, .most = 20, .refused = 2, .no_memory = 3};
   mmc_chain *chain = chain_of(&random, 4, 1, 20);
-  mmci_calls calls = calls_of(chain);
+  mmci_group_list calls = calls_of(chain);
   tune(&calls, (double)INFINITY, MMC_OK);
   assert_int_equal(fake.known_count, calls.count - 5);
-  mmci_calls_destroy(&calls);
+  mmci_group_list_destroy(&calls);
   mmc_chain_destroy(chain);
 }
 
@@ -431,11 +434,11 @@ static double call_of(const mmci_plan *plan, const int32_t *steps, int32_t count
         if (first == f && (s < 0 || !marked[s])) operands[group.operand_count++] = numbers[o];
       }
     }
-  mmci_group_call call;
+  mmci_group_problem call;
   mmci_error error;
-  assert_int_equal(mmci_group_call_create(plan, &group, MMCI_NATIVE, &call, &error), MMC_OK);
-  double seconds = takes(NULL, &call.chain) ? call_seconds(&call.chain) : (double)INFINITY;
-  mmci_group_call_destroy(&call);
+  assert_int_equal(mmci_group_problem_create(plan, &group, MMCI_NATIVE, &call, &error), MMC_OK);
+  double seconds = takes(NULL, &call.group) ? call_seconds(&call.group) : (double)INFINITY;
+  mmci_group_problem_destroy(&call);
   return seconds;
 }
 
@@ -487,7 +490,7 @@ static void plans_are_the_best_of_what_was_measured(void **state) {
     fake = (machine){.salt = seed, .most = 5 + random_below(&random, 12)};
     mmc_chain *chain = chain_of(&random, 2 + (int32_t)random_below(&random, 4),
                                 1 + 999 * random_below(&random, 2), 12);
-    mmci_calls calls = calls_of(chain);
+    mmci_group_list calls = calls_of(chain);
     tune(&calls, (double)INFINITY, MMC_OK);
     planner p;
     set_planner(&p);
@@ -510,7 +513,7 @@ static void plans_are_the_best_of_what_was_measured(void **state) {
     grouped += plan.group_count;
     changed += strcmp(plan.solver, "calls") == 0;
     mmci_plan_destroy(&plan);
-    mmci_calls_destroy(&calls);
+    mmci_group_list_destroy(&calls);
     mmc_chain_destroy(chain);
   }
   printf("%d groups, %d products alone, %d orders changed\n", grouped, alone, changed);

@@ -15,14 +15,14 @@ enum { MOST = 400 };
 
 /* A tree over n factors, or with repeats, in which later products read any earlier ones. */
 typedef struct problem {
-  mmci_chain_step products[MOST];
+  mmci_group_product products[MOST];
   double seconds[MOST];
-  mmci_device_chain chain;
+  mmci_group chain;
 } problem;
 
 static void add(problem *p, int32_t left, int32_t right, double seconds) {
   p->seconds[p->chain.count] = seconds;
-  p->products[p->chain.count++] = (mmci_chain_step){.left = left, .right = right};
+  p->products[p->chain.count++] = (mmci_group_product){.left = left, .right = right};
 }
 
 /* Products of neighbours at random, or of the two smallest, until one is left. */

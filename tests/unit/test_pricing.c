@@ -279,8 +279,8 @@ static void calls_have_their_prices(void **state) {
   fixture *f = *state;
   mmci_journal journal = mmci_journal_of(&f->journal);
   mmci_form forms[] = {{.ld = 30}, {.ld = 30, .trans = true}, {.ld = 60}};
-  mmci_chain_step products[] = {{10, 30, 5, 0, 1}, {10, 5, 60, 3, 2}};
-  mmci_device_chain call = {
+  mmci_group_product products[] = {{10, 30, 5, 0, 1}, {10, 5, 60, 3, 2}};
+  mmci_group call = {
       .dtype = MMC_F32, .batch = 7, .n = 3, .count = 2, .forms = forms, .products = products};
   static char name[] = "call NTN 10x30x5:0*1 10x5x60:3*2 @7", batch[] = "batch NT 10x30x5 @7";
   const mmci_estimate seconds = {5e-6, 4e-6, 5.5e-6};
@@ -293,10 +293,10 @@ static void calls_have_their_prices(void **state) {
                                    MMCI_NATIVE, &known, &f->error),
         MMC_OK);
     double found_s = 0, error = 0;
-    assert_int_equal(mmci_wisdom_pricing_knows_calls(known), after);
-    assert_int_equal(mmci_wisdom_pricing_call(known, name, &found_s, &error), after);
+    assert_int_equal(mmci_wisdom_pricing_knows_groups(known), after);
+    assert_int_equal(mmci_wisdom_pricing_group(known, name, &found_s, &error), after);
     if (after) assert_true(found_s == 5e-6 && fabs(error - 0.2) < 1e-12);
-    assert_false(mmci_wisdom_pricing_call(known, "call NTN", &found_s, &error));
+    assert_false(mmci_wisdom_pricing_group(known, "call NTN", &found_s, &error));
     mmci_wisdom_pricing_destroy(known);
     mmci_price price = price_of(f, &gemm);
     assert_int_equal(price.of_batch, after);

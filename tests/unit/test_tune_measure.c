@@ -41,11 +41,11 @@ struct mmci_kernel {
   mmci_gemm gemm;
   mmci_kernel *of_host;
 };
-struct mmci_chain_kernel {
-  mmci_chain_step last; /* product */
+struct mmci_group_kernel {
+  mmci_group_product last; /* product */
   mmci_form forms[CALL_OPERANDS];
   int64_t batch, c_bytes;
-  mmci_chain_kernel *of_host;
+  mmci_group_kernel *of_host;
 };
 struct mmci_graph {
   int works;
@@ -150,12 +150,12 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   add_work(queue, &kernel->gemm, c);
   return call(error);
 }
-static bool chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+static bool group_supports(const mmci_device *device, const mmci_group *chain) {
   (void)device;
   return chain->variant == 0;
 }
-static mmc_status chain_prepare(mmci_device *device, const mmci_device_chain *chain,
-                                mmci_chain_kernel **out, mmci_error *error) {
+static mmc_status group_prepare(mmci_device *device, const mmci_group *chain,
+                                mmci_group_kernel **out, mmci_error *error) {
   (void)device, (void)chain;
   mmc_status status = call(error);
   if (status != MMC_OK) return status;
@@ -163,12 +163,12 @@ static mmc_status chain_prepare(mmci_device *device, const mmci_device_chain *ch
   watch.kernels++;
   return MMC_OK;
 }
-static void chain_release(mmci_chain_kernel *kernel) {
+static void group_release(mmci_group_kernel *kernel) {
   watch.kernels--;
   free(kernel);
 }
 /* Takes as long as a call of variant 0. */
-static mmc_status chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+static mmc_status group_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                 const void *const *operands, void *c, mmci_error *error) {
   (void)kernel;
   for (int o = 0; o < CALL_OPERANDS; o++) assert_true(operands[o] != NULL && operands[o] != c);
@@ -327,10 +327,10 @@ static mmci_device_ops watching(bool with_timers) {
                            .queue_close = queue_close,
                            .enqueue = enqueue,
                            .sync = sync_queue,
-                           .chain_supports = chain_supports,
-                           .chain_prepare = chain_prepare,
-                           .chain_release = chain_release,
-                           .chain_enqueue = chain_enqueue,
+                           .group_supports = group_supports,
+                           .group_prepare = group_prepare,
+                           .group_release = group_release,
+                           .group_enqueue = group_enqueue,
                            .alloc = alloc_memory,
                            .dealloc = dealloc_memory,
                            .async = with_timers ? &timing_async : &watching_async};
@@ -357,19 +357,19 @@ static mmci_gemm product(mmc_dtype dtype, int64_t m, int64_t k, int64_t n) {
 }
 
 /* A B C of so many chains, with B transposed: A (B C). */
-static const mmci_chain_step right_to_left[] = {{4, 3, 6, 1, 2}, {5, 4, 6, 0, 3}};
-static mmci_device_chain call_of(mmc_dtype dtype, int64_t batch, mmci_form forms[CALL_OPERANDS]) {
+static const mmci_group_product right_to_left[] = {{4, 3, 6, 1, 2}, {5, 4, 6, 0, 3}};
+static mmci_group call_of(mmc_dtype dtype, int64_t batch, mmci_form forms[CALL_OPERANDS]) {
   forms[0] = (mmci_form){.ld = 4, .stride = 20};
   forms[1] = (mmci_form){.ld = 4, .trans = true, .stride = 12};
   forms[2] = (mmci_form){.ld = 6, .stride = 18};
-  return (mmci_device_chain){.dtype = dtype,
-                             .batch = batch,
-                             .n = CALL_OPERANDS,
-                             .count = 2,
-                             .forms = forms,
-                             .products = right_to_left,
-                             .ldc = 6,
-                             .c_stride = 30};
+  return (mmci_group){.dtype = dtype,
+                      .batch = batch,
+                      .n = CALL_OPERANDS,
+                      .count = 2,
+                      .forms = forms,
+                      .products = right_to_left,
+                      .ldc = 6,
+                      .c_stride = 30};
 }
 
 static mmci_measure_options quick(void) {
@@ -477,13 +477,13 @@ static void calls_are_timed_and_may_fail(void **state) {
       options.samples = 2;
       mmci_bench *bench = NULL;
       mmci_form forms[CALL_OPERANDS];
-      mmci_device_chain chain = call_of(MMC_F32, 3, forms);
+      mmci_group chain = call_of(MMC_F32, 3, forms);
       mmci_measured measured;
       mmci_error error = {0};
       mmc_status status = mmci_bench_open(&ops, &device, &options, &bench, &error);
       if (status == MMC_OK) {
         mmci_machine machine = mmci_bench_machine(bench);
-        status = machine.measure_call(machine.user, &chain, &measured, &error);
+        status = machine.measure_group(machine.user, &chain, &measured, &error);
       }
       failed = watch.calls >= fail_at;
       assert_int_equal(status, failed ? MMC_E_DEVICE : MMC_OK);
@@ -492,11 +492,11 @@ static void calls_are_timed_and_may_fail(void **state) {
         mmci_machine machine = mmci_bench_machine(bench);
         assert_true(watch.captures > 0 && watch.used_queues == 1);
         chain.variant = 1;
-        status = machine.measure_call(machine.user, &chain, &measured, &error);
+        status = machine.measure_group(machine.user, &chain, &measured, &error);
         assert_int_equal(status, MMC_E_UNSUPPORTED);
         chain.variant = 0;
         chain.batch = INT64_MAX / 8;
-        status = machine.measure_call(machine.user, &chain, &measured, &error);
+        status = machine.measure_group(machine.user, &chain, &measured, &error);
         assert_int_equal(status, MMC_E_NOMEM);
       }
       mmci_bench_close(bench);
@@ -625,27 +625,27 @@ static mmc_status host_enqueue(mmci_queue *queue, const mmci_kernel *kernel, con
 }
 /* Of a call of several products: 7 us for each of the batch. */
 static const double call_s = 7e-6;
-static mmc_status host_chain_prepare(mmci_device *device, const mmci_device_chain *chain,
-                                     mmci_chain_kernel **out, mmci_error *error) {
-  mmci_chain_kernel *kernel = calloc(1, sizeof *kernel);
+static mmc_status host_chain_prepare(mmci_device *device, const mmci_group *chain,
+                                     mmci_group_kernel **out, mmci_error *error) {
+  mmci_group_kernel *kernel = calloc(1, sizeof *kernel);
   kernel->last = chain->products[chain->count - 1];
   memcpy(kernel->forms, chain->forms, sizeof kernel->forms);
   kernel->batch = chain->batch;
   kernel->c_bytes = (int64_t)mmc_dtype_size(chain->dtype) *
                     ((chain->batch - 1) * chain->c_stride + kernel->last.m * kernel->last.n);
-  mmc_status status = host.ops->chain_prepare(device, chain, &kernel->of_host, error);
+  mmc_status status = host.ops->group_prepare(device, chain, &kernel->of_host, error);
   if (status == MMC_OK)
     *out = kernel;
   else
     free(kernel);
   return status;
 }
-static void host_chain_release(mmci_chain_kernel *kernel) {
-  host.ops->chain_release(kernel->of_host);
+static void host_chain_release(mmci_group_kernel *kernel) {
+  host.ops->group_release(kernel->of_host);
   free(kernel);
 }
 /* Writes all of the result and none of the operands, which lie apart. */
-static mmc_status host_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+static mmc_status host_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                      const void *const *operands, void *c, mmci_error *error) {
   host.now_s += call_s * (double)kernel->batch;
   for (int o = 0; o < CALL_OPERANDS; o++) {
@@ -654,7 +654,7 @@ static mmc_status host_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel 
                               kernel->forms[o - 1].stride * kernel->batch);
   }
   memset(c, 0xFF, (size_t)kernel->c_bytes);
-  mmc_status status = host.ops->chain_enqueue(queue, kernel->of_host, operands, c, error);
+  mmc_status status = host.ops->group_enqueue(queue, kernel->of_host, operands, c, error);
   unsigned char *bytes = c;
   assert_false(bytes[0] == 0xFF && bytes[1] == 0xFF && bytes[kernel->c_bytes - 1] == 0xFF);
   return status;
@@ -679,9 +679,9 @@ static mmci_bench *open_host(mmci_registry *registry, const char *name, bool tim
   host.timed.prepare = host_prepare;
   host.timed.release = host_release;
   host.timed.enqueue = host_enqueue;
-  host.timed.chain_prepare = host_chain_prepare;
-  host.timed.chain_release = host_chain_release;
-  host.timed.chain_enqueue = host_chain_enqueue;
+  host.timed.group_prepare = host_chain_prepare;
+  host.timed.group_release = host_chain_release;
+  host.timed.group_enqueue = host_chain_enqueue;
   if (timed) options.now_s = host_now;
   mmci_bench *bench;
   if (mmci_bench_open(timed ? &host.timed : host.ops, opened.device, &options, &bench, &error) !=
@@ -762,9 +762,9 @@ static void calls_on_the_host(void **state) {
         mmci_bench *bench = open_host(registry, names[d], true, dtype % 2 == 0 ? 0 : 1 << 16);
         mmci_machine machine = mmci_bench_machine(bench);
         mmci_form forms[CALL_OPERANDS];
-        mmci_device_chain chain = call_of(dtype, batch, forms);
+        mmci_group chain = call_of(dtype, batch, forms);
         mmci_measured measured;
-        mmc_status status = machine.measure_call(machine.user, &chain, &measured, &error);
+        mmc_status status = machine.measure_group(machine.user, &chain, &measured, &error);
         taken += status == MMC_OK;
         if (status != MMC_OK) assert_int_equal(status, MMC_E_UNSUPPORTED);
         if (status == MMC_OK) assert_true(is_near(measured.seconds.value, call_s * (double)batch));

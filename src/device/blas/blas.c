@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "device/blas/blas.h"
-#include "device/blas/blas_chain.h"
+#include "device/blas/blas_group.h"
 #include "device/blas/half_gemm.h"
 #include "device/blas/small.h"
 #include "device/blas/threads.h"
@@ -404,12 +404,12 @@ const mmci_device_ops mmci_device_blas = {
     .queue_close = queue_close,
     .enqueue = enqueue,
     .sync = mmci_host_sync,
-    .chain_supports = mmci_blas_chain_supports,
-    .chain_side = MMCI_CHAIN_SIDE,
-    .chain_name = mmci_blas_chain_name,
-    .chain_prepare = mmci_blas_chain_prepare,
-    .chain_release = mmci_blas_chain_release,
-    .chain_enqueue = mmci_blas_chain_enqueue,
+    .group_supports = mmci_blas_group_supports,
+    .group_side = MMCI_GROUP_SIDE,
+    .group_name = mmci_blas_group_name,
+    .group_prepare = mmci_blas_group_prepare,
+    .group_release = mmci_blas_group_release,
+    .group_enqueue = mmci_blas_group_enqueue,
     .alloc = mmci_host_alloc,
     .dealloc = mmci_host_dealloc,
 };

@@ -17,29 +17,28 @@ typedef struct node {
 } node;
 
 /* The products that product s reads, each once. */
-static int children(const mmci_device_chain *chain, int32_t s, int32_t out[2]) {
-  const mmci_chain_step *x = &chain->products[s];
+static int children(const mmci_group *group, int32_t s, int32_t out[2]) {
+  const mmci_group_product *x = &group->products[s];
   int count = 0;
-  if (x->left >= chain->n) out[count++] = x->left - chain->n;
-  if (x->right >= chain->n && x->right != x->left) out[count++] = x->right - chain->n;
+  if (x->left >= group->n) out[count++] = x->left - group->n;
+  if (x->right >= group->n && x->right != x->left) out[count++] = x->right - group->n;
   return count;
 }
 
 /* Cuts the tree into sub-trees of at most limit_s, and where a result has several readers. */
-static void cut(const mmci_device_chain *chain, const double *seconds, double limit_s,
-                node *nodes) {
-  for (int32_t s = 0; s < chain->count; s++) nodes[s] = (node){.seconds = seconds[s], .reader = -1};
-  for (int32_t s = 0; s < chain->count; s++) {
+static void cut(const mmci_group *group, const double *seconds, double limit_s, node *nodes) {
+  for (int32_t s = 0; s < group->count; s++) nodes[s] = (node){.seconds = seconds[s], .reader = -1};
+  for (int32_t s = 0; s < group->count; s++) {
     int32_t below[2];
-    int count = children(chain, s, below);
+    int count = children(group, s, below);
     for (int c = 0; c < count; c++) {
       nodes[below[c]].readers++;
       nodes[below[c]].reader = s;
     }
   }
-  for (int32_t s = 0; s < chain->count; s++) {
+  for (int32_t s = 0; s < group->count; s++) {
     int32_t below[2];
-    int count = children(chain, s, below);
+    int count = children(group, s, below);
     double all_s = seconds[s];
     for (int c = 0; c < count; c++)
       if (nodes[below[c]].readers == 1) all_s += nodes[below[c]].seconds;
@@ -51,7 +50,7 @@ static void cut(const mmci_device_chain *chain, const double *seconds, double li
       if (phase > nodes[s].phase) nodes[s].phase = phase;
     }
   }
-  for (int32_t s = 0; s < chain->count; s++)
+  for (int32_t s = 0; s < group->count; s++)
     if (nodes[s].readers == 0) nodes[s].is_last = true;
 }
 
@@ -95,9 +94,9 @@ static void one_group(int32_t count, mmci_phases *out) {
   out->phases[1] = 1;
 }
 
-mmc_status mmci_phases_create(const mmci_device_chain *chain, const double *seconds, int threads,
+mmc_status mmci_phases_create(const mmci_group *group, const double *seconds, int threads,
                               mmci_phases *out, mmci_error *error) {
-  size_t count = (size_t)chain->count;
+  size_t count = (size_t)group->count;
   mmci_phases groups = {.order = mmci_alloc_array(3 * count + 2, sizeof *groups.order)};
   node *nodes = mmci_alloc_array(count, sizeof *nodes);
   double *times = mmci_alloc_array(2 * count, sizeof *times);
@@ -113,14 +112,14 @@ mmc_status mmci_phases_create(const mmci_device_chain *chain, const double *seco
   double all_s = 0;
   for (size_t s = 0; s < count; s++) all_s += seconds[s];
   if (threads > 1) {
-    cut(chain, seconds, all_s / (GROUPS_A_THREAD * threads), nodes);
+    cut(group, seconds, all_s / (GROUPS_A_THREAD * threads), nodes);
     groups.phase_count = nodes[count - 1].phase + 1;
   }
-  if (threads > 1 && shared_s(nodes, chain->count, threads, groups.phase_count, times,
+  if (threads > 1 && shared_s(nodes, group->count, threads, groups.phase_count, times,
                               times + count) <= worthwhile * all_s)
-    number(nodes, chain->count, &groups);
+    number(nodes, group->count, &groups);
   else
-    one_group(chain->count, &groups);
+    one_group(group->count, &groups);
   free(nodes);
   free(times);
   *out = groups;

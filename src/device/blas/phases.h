@@ -16,7 +16,7 @@ typedef struct mmci_phases {
 
 /* seconds: what each product takes. One group of everything unless several threads gain a fifth by
  * sharing: in an order from left to right every product waits for the one before. E_NOMEM. */
-mmc_status mmci_phases_create(const mmci_device_chain *chain, const double *seconds, int threads,
+mmc_status mmci_phases_create(const mmci_group *group, const double *seconds, int threads,
                               mmci_phases *out, mmci_error *error);
 void mmci_phases_destroy(mmci_phases *groups);
 

@@ -108,12 +108,12 @@ size_t mmci_cuda_workspace_bytes(const mmci_device *device);
 
 /* ---- group.c --------------------------------------------------------------------------------- */
 
-bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_device_chain *chain);
-const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_device_chain *chain);
-mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_device_chain *chain,
-                                   mmci_chain_kernel **out, mmci_error *error);
-void mmci_cuda_chain_release(mmci_chain_kernel *kernel);
-mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain);
+const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain);
+mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_group *chain,
+                                   mmci_group_kernel **out, mmci_error *error);
+void mmci_cuda_chain_release(mmci_group_kernel *kernel);
+mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error);
 
 /* ---- kernel_facts.c -------------------------------------------------------------------------- */

@@ -136,25 +136,25 @@ typedef struct value {
 } value;
 
 /* A kernel is enqueued by one queue at a time. */
-struct mmci_chain_kernel {
-  mmci_device_chain chain; /* with arrays of its own */
+struct mmci_group_kernel {
+  mmci_group group; /* with arrays of its own */
   mmci_form *forms;
-  mmci_chain_step *products;
+  mmci_group_product *products;
   value *values;   /* n factors, count results */
   char *workspace; /* every intermediate, one after the other */
 };
 
-static bool chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+static bool group_supports(const mmci_device *device, const mmci_group *group) {
   (void)device;
-  return chain->count > 0 && chain->variant == 0;
+  return group->count > 0 && group->variant == 0;
 }
 
-static const char *chain_name(const mmci_device *device, const mmci_device_chain *chain) {
-  (void)device, (void)chain;
+static const char *group_name(const mmci_device *device, const mmci_group *group) {
+  (void)device, (void)group;
   return "loops";
 }
 
-static void chain_release(mmci_chain_kernel *kernel) {
+static void group_release(mmci_group_kernel *kernel) {
   if (kernel == NULL) return;
   free(kernel->forms);
   free(kernel->products);
@@ -163,66 +163,66 @@ static void chain_release(mmci_chain_kernel *kernel) {
   free(kernel);
 }
 
-static mmc_status chain_prepare(mmci_device *device, const mmci_device_chain *chain,
-                                mmci_chain_kernel **out, mmci_error *error) {
-  if (!chain_supports(device, chain))
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "chain: expected variant 0, got %d", chain->variant);
-  mmci_chain_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
+static mmc_status group_prepare(mmci_device *device, const mmci_group *group,
+                                mmci_group_kernel **out, mmci_error *error) {
+  if (!group_supports(device, group))
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "group: expected variant 0, got %d", group->variant);
+  mmci_group_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  size_t n = (size_t)chain->n, count = (size_t)chain->count, size = mmc_dtype_size(chain->dtype);
+  size_t n = (size_t)group->n, count = (size_t)group->count, size = mmc_dtype_size(group->dtype);
   uint64_t bytes = 0;
   for (size_t s = 0; s < count; s++)
     bytes =
-        mmci_bytes_add(bytes, mmci_result_bytes(chain->products[s].m, chain->products[s].n, size));
-  kernel->chain = *chain;
+        mmci_bytes_add(bytes, mmci_result_bytes(group->products[s].m, group->products[s].n, size));
+  kernel->group = *group;
   kernel->forms = mmci_alloc_array(n, sizeof *kernel->forms);
   kernel->products = mmci_alloc_array(count, sizeof *kernel->products);
   kernel->values = mmci_alloc_array(n + count, sizeof *kernel->values);
   kernel->workspace = bytes <= SIZE_MAX ? mmci_alloc_aligned((size_t)bytes, 1) : NULL;
   if (kernel->forms == NULL || kernel->products == NULL || kernel->values == NULL ||
       kernel->workspace == NULL) {
-    chain_release(kernel);
+    group_release(kernel);
     return mmci_fail_nomem(error, bytes);
   }
-  memcpy(kernel->forms, chain->forms, n * sizeof *kernel->forms);
-  memcpy(kernel->products, chain->products, count * sizeof *kernel->products);
+  memcpy(kernel->forms, group->forms, n * sizeof *kernel->forms);
+  memcpy(kernel->products, group->products, count * sizeof *kernel->products);
   *out = kernel;
   return MMC_OK;
 }
 
-static void multiply_chain(const mmci_chain_kernel *kernel, const void *const *operands, void *c,
+static void multiply_chain(const mmci_group_kernel *kernel, const void *const *operands, void *c,
                            int64_t i) {
-  const mmci_device_chain *chain = &kernel->chain;
-  size_t size = mmc_dtype_size(chain->dtype);
-  value *results = kernel->values + chain->n;
+  const mmci_group *group = &kernel->group;
+  size_t size = mmc_dtype_size(group->dtype);
+  value *results = kernel->values + group->n;
   char *free_place = kernel->workspace;
-  for (int32_t f = 0; f < chain->n; f++)
+  for (int32_t f = 0; f < group->n; f++)
     kernel->values[f] = (value){.data = mmci_batch_at(operands[f], &kernel->forms[f], size, i),
                                 .form = kernel->forms[f]};
-  for (int32_t s = 0; s < chain->count; s++) {
-    const mmci_chain_step *x = &kernel->products[s];
-    bool last = s == chain->count - 1;
+  for (int32_t s = 0; s < group->count; s++) {
+    const mmci_group_product *x = &kernel->products[s];
+    bool last = s == group->count - 1;
     const value *a = &kernel->values[x->left], *b = &kernel->values[x->right];
     int64_t ld = x->n > 0 ? x->n : 1;
-    mmci_gemm gemm = {.dtype = chain->dtype,
+    mmci_gemm gemm = {.dtype = group->dtype,
                       .m = x->m,
                       .k = x->k,
                       .n = x->n,
                       .a = a->form,
                       .b = b->form,
-                      .ldc = last ? chain->ldc : ld};
+                      .ldc = last ? group->ldc : ld};
     void *to =
-        last ? mmci_batch_result_at(c, chain->c_gathered, chain->c_stride, size, i) : free_place;
+        last ? mmci_batch_result_at(c, group->c_gathered, group->c_stride, size, i) : free_place;
     mmci_ref_gemm(&gemm, a->data, b->data, to);
     results[s] = (value){.data = to, .form = {.ld = ld}};
     free_place += mmci_result_bytes(x->m, x->n, size);
   }
 }
 
-static mmc_status chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+static mmc_status group_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                 const void *const *operands, void *c, mmci_error *error) {
   (void)queue, (void)error;
-  for (int64_t i = 0; i < kernel->chain.batch; i++) multiply_chain(kernel, operands, c, i);
+  for (int64_t i = 0; i < kernel->group.batch; i++) multiply_chain(kernel, operands, c, i);
   return MMC_OK;
 }
 
@@ -262,11 +262,11 @@ const mmci_device_ops mmci_device_ref = {
     .queue_close = mmci_host_queue_close,
     .enqueue = enqueue,
     .sync = mmci_host_sync,
-    .chain_supports = chain_supports,
-    .chain_name = chain_name,
-    .chain_prepare = chain_prepare,
-    .chain_release = chain_release,
-    .chain_enqueue = chain_enqueue,
+    .group_supports = group_supports,
+    .group_name = group_name,
+    .group_prepare = group_prepare,
+    .group_release = group_release,
+    .group_enqueue = group_enqueue,
     .alloc = mmci_host_alloc,
     .dealloc = mmci_host_dealloc,
 };

@@ -326,13 +326,12 @@ static mmci_fused_place place_of(const mmci_form *form, bool turned) {
   return place;
 }
 
-extern "C" bool mmci_fused_describe(const mmci_device_chain *chain, int multiprocessors,
-                                    mmci_fused *out) {
+extern "C" bool mmci_fused_describe(const mmci_group *chain, int multiprocessors, mmci_fused *out) {
   if (chain->n != 3 || chain->count != 2 || chain->c_gathered) return false;
   if (chain->dtype != MMC_F32 && chain->dtype != MMC_F64) return false;
   for (int i = 0; i < 3; i++)
     if (chain->forms[i].gathered) return false;
-  const mmci_chain_step *inner = &chain->products[0], *outer = &chain->products[1];
+  const mmci_group_product *inner = &chain->products[0], *outer = &chain->products[1];
   const bool right = inner->left == 1;
   if (inner->left != (right ? 1 : 0) || inner->right != inner->left + 1 ||
       outer->left != (right ? 0 : 3) || outer->right != (right ? 3 : 2))

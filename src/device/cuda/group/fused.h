@@ -42,7 +42,7 @@ typedef struct mmci_fused {
 /* Whether the kernel can compute the chain: two products of three operands, f32 (TF32 when fast) or
  * f64, nothing gathered, an intermediate of at most MMCI_FUSED_WIDTH columns (left) or rows
  * (right). Fills out. */
-bool mmci_fused_describe(const mmci_device_chain *chain, int multiprocessors, mmci_fused *out);
+bool mmci_fused_describe(const mmci_group *chain, int multiprocessors, mmci_fused *out);
 /* Static text: "fused left f32 128x64". */
 const char *mmci_fused_name(const mmci_fused *fused);
 /* On the current device: lets the kernels have the shared memory that they need. */

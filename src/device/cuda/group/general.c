@@ -25,7 +25,7 @@ typedef struct place {
 typedef enum hurry { EAGER, AHEAD, LATE } hurry;
 
 typedef struct layout {
-  const mmci_device_chain *chain;
+  const mmci_group *chain;
   size_t element_bytes; /* in the arena */
   place places[MATRICES];
   uint32_t size; /* in elements */
@@ -48,12 +48,12 @@ static uint32_t pitch_of(const layout *l, int64_t cols) {
 /* ---- who lives when -------------------------------------------------------------------------- */
 
 static void find_lives(layout *l, hurry when) {
-  const mmci_device_chain *chain = l->chain;
+  const mmci_group *chain = l->chain;
   for (int i = 0; i < chain->n + chain->count; i++)
     l->places[i] = (place){.first = i < chain->n ? chain->count : i - chain->n,
                            .last = i < chain->n ? -1 : i - chain->n};
   for (int s = 0; s < chain->count; s++) {
-    const mmci_chain_step *step = &chain->products[s];
+    const mmci_group_product *step = &chain->products[s];
     place *left = &l->places[step->left], *right = &l->places[step->right],
           *result = &l->places[chain->n + s];
     left->rows = step->m;
@@ -107,12 +107,12 @@ static void place_matrices(layout *l, hurry when) {
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-static uint32_t tiles_of(const mmci_chain_step *step, bool tall) {
+static uint32_t tiles_of(const mmci_group_product *step, bool tall) {
   return up4(step->m) / (tall ? 4 : 1) * (up4(step->n) / 4);
 }
 
 static void choose_threads(const layout *l, mmci_general *steps) {
-  const mmci_device_chain *chain = l->chain;
+  const mmci_group *chain = l->chain;
   uint32_t most = 0;
   for (int s = 0; s < chain->count; s++) {
     uint32_t tiles = tiles_of(&chain->products[s], true);
@@ -132,7 +132,7 @@ static void choose_threads(const layout *l, mmci_general *steps) {
 /* ---- products and loads ---------------------------------------------------------------------- */
 
 static void fill_product(const layout *l, int s, mmci_general *steps) {
-  const mmci_chain_step *step = &l->chain->products[s];
+  const mmci_group_product *step = &l->chain->products[s];
   const place *a = &l->places[step->left], *b = &l->places[step->right],
               *to = &l->places[l->chain->n + s];
   mmci_general_product *p = &steps->products[s];
@@ -204,7 +204,7 @@ static uint32_t parts_of(const layout *l, int operand, uint32_t warps) {
 }
 
 static bool fill_steps(const layout *l, mmci_general *steps) {
-  const mmci_device_chain *chain = l->chain;
+  const mmci_group *chain = l->chain;
   const uint32_t warps = steps->threads / WARP;
   for (int s = -1; s < chain->count; s++) {
     for (int i = 0; i < chain->n; i++) {
@@ -222,7 +222,7 @@ static bool fill_steps(const layout *l, mmci_general *steps) {
   return true;
 }
 
-bool mmci_general_plan(const mmci_group_limits *limits, const mmci_device_chain *chain,
+bool mmci_general_plan(const mmci_group_limits *limits, const mmci_group *chain,
                        mmci_general *out) {
   if (chain->count < 1 || chain->count > MMCI_GENERAL_PRODUCTS ||
       chain->n > MMCI_GENERAL_PRODUCTS + 1)

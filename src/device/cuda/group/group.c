@@ -15,7 +15,7 @@ typedef enum kind { NOTHING, SQUARES, GENERAL, SPINES, SINGLE, FUSED, NO_KERNEL 
 /* Variants that name a kernel; 0 takes the first that does the chain. */
 enum { VARIANT_GENERAL = 1, VARIANT_SPINES = 2, VARIANT_FUSED = 3, VARIANTS };
 
-struct mmci_chain_kernel {
+struct mmci_group_kernel {
   mmci_device *device;
   mmci_group_limits limits;
   mmc_dtype dtype;
@@ -38,14 +38,14 @@ static mmci_group_limits limits_of(const mmci_device *device) {
 
 /* ---- what is asked --------------------------------------------------------------------------- */
 
-static bool is_sound(const mmci_device_chain *chain) {
+static bool is_sound(const mmci_group *chain) {
   if (chain->n < 1 || chain->count < 1 || chain->batch < 1 || chain->ldc < 1 ||
       (unsigned)chain->dtype > MMC_BF16 || chain->variant < 0 || chain->variant >= VARIANTS)
     return false;
   for (int i = 0; i < chain->n; i++)
     if (chain->forms[i].ld < 1) return false;
   for (int s = 0; s < chain->count; s++) {
-    const mmci_chain_step *step = &chain->products[s];
+    const mmci_group_product *step = &chain->products[s];
     if (step->m < 0 || step->k < 0 || step->n < 0 || step->left < 0 || step->right < 0 ||
         step->left >= chain->n + s || step->right >= chain->n + s)
       return false;
@@ -53,9 +53,9 @@ static bool is_sound(const mmci_device_chain *chain) {
   return true;
 }
 
-static bool is_small(const mmci_device_chain *chain) {
+static bool is_small(const mmci_group *chain) {
   for (int s = 0; s < chain->count; s++) {
-    const mmci_chain_step *step = &chain->products[s];
+    const mmci_group_product *step = &chain->products[s];
     if (step->m > MMCI_GROUP_SIDE || step->k > MMCI_GROUP_SIDE || step->n > MMCI_GROUP_SIDE)
       return false;
   }
@@ -63,7 +63,7 @@ static bool is_small(const mmci_device_chain *chain) {
 }
 
 /* The side of equal squares that squares.cu takes, or 0. */
-static int64_t squares_side(const mmci_device_chain *chain) {
+static int64_t squares_side(const mmci_group *chain) {
   const int64_t side = chain->products[0].m, words = VECTOR_BYTES / (int64_t)sizeof(float);
   if (chain->dtype != MMC_F32 || chain->n > MMCI_SQUARES_FACTORS || chain->count != chain->n - 1 ||
       chain->batch < SQUARES_BATCH || chain->batch > INT32_MAX || !mmci_squares_has(side) ||
@@ -74,7 +74,7 @@ static int64_t squares_side(const mmci_device_chain *chain) {
     if (form->trans || form->gathered || form->ld != side || form->stride % words != 0) return 0;
   }
   for (int s = 0; s < chain->count; s++) {
-    const mmci_chain_step *step = &chain->products[s];
+    const mmci_group_product *step = &chain->products[s];
     if (step->m != side || step->k != side || step->n != side ||
         step->left != (s == 0 ? 0 : chain->n + s - 1) || step->right != s + 1)
       return 0;
@@ -83,8 +83,8 @@ static int64_t squares_side(const mmci_device_chain *chain) {
 }
 
 /* Fills in the kind, and general where it is used. */
-static void choose_kind(const mmci_device_chain *chain, mmci_chain_kernel *kernel) {
-  const mmci_chain_step *last = &chain->products[chain->count - 1];
+static void choose_kind(const mmci_group *chain, mmci_group_kernel *kernel) {
+  const mmci_group_product *last = &chain->products[chain->count - 1];
   kernel->dtype = chain->dtype;
   kernel->n = chain->n;
   if (last->m == 0 || last->n == 0) {
@@ -112,18 +112,18 @@ static void choose_kind(const mmci_device_chain *chain, mmci_chain_kernel *kerne
   }
 }
 
-static kind kind_of(const mmci_device *device, const mmci_device_chain *chain) {
-  mmci_chain_kernel kernel = {.limits = limits_of(device)};
+static kind kind_of(const mmci_device *device, const mmci_group *chain) {
+  mmci_group_kernel kernel = {.limits = limits_of(device)};
   if (!is_sound(chain)) return NO_KERNEL;
   choose_kind(chain, &kernel);
   return kernel.kind;
 }
 
-bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain) {
   return kind_of(device, chain) != NO_KERNEL;
 }
 
-const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_device_chain *chain) {
+const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain) {
   static const char *const NAMES[] = {
       [NOTHING] = "nothing",        [SQUARES] = "chain of equal squares",
       [GENERAL] = "chain in steps", [SPINES] = "chain in spines",
@@ -138,12 +138,12 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_device_ch
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static void fill_squares(const mmci_device_chain *chain, mmci_squares *squares) {
+static void fill_squares(const mmci_group *chain, mmci_squares *squares) {
   *squares = (mmci_squares){.c_stride = chain->c_stride, .batch = chain->batch, .n = chain->n};
   for (int i = 0; i < chain->n; i++) squares->stride[i] = chain->forms[i].stride;
 }
 
-static mmc_status prepare_kernel(mmci_chain_kernel *kernel, const mmci_device_chain *chain,
+static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *chain,
                                  mmci_error *error) {
   mmc_status status = MMC_OK;
   kernel->kind = NO_KERNEL;
@@ -181,10 +181,10 @@ static mmc_status prepare_kernel(mmci_chain_kernel *kernel, const mmci_device_ch
   return status;
 }
 
-mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_device_chain *chain,
-                                   mmci_chain_kernel **out, mmci_error *error) {
+mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_group *chain,
+                                   mmci_group_kernel **out, mmci_error *error) {
   MMCI_CUDA_ON(device);
-  mmci_chain_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
+  mmci_group_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->device = device;
   kernel->limits = limits_of(device);
@@ -196,7 +196,7 @@ mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_device_chain 
   return status;
 }
 
-void mmci_cuda_chain_release(mmci_chain_kernel *kernel) {
+void mmci_cuda_chain_release(mmci_group_kernel *kernel) {
   if (kernel == NULL) return;
   MMCI_CUDA_ON_ANYHOW(kernel->device);
   mmci_spines_destroy(kernel->spines);
@@ -207,14 +207,14 @@ static bool is_aligned(const void *address) {
   return (uintptr_t)address % VECTOR_BYTES == 0;
 }
 
-static bool all_aligned(const mmci_chain_kernel *kernel, const void *const *operands,
+static bool all_aligned(const mmci_group_kernel *kernel, const void *const *operands,
                         const void *c) {
   bool aligned = is_aligned(c);
   for (int i = 0; i < kernel->n; i++) aligned = aligned && is_aligned(operands[i]);
   return aligned;
 }
 
-static mmc_status enqueue_squares(mmci_queue *queue, const mmci_chain_kernel *kernel,
+static mmc_status enqueue_squares(mmci_queue *queue, const mmci_group_kernel *kernel,
                                   const void *const *operands, void *c, mmci_error *error) {
   mmci_squares squares = kernel->squares;
   for (int i = 0; i < kernel->n; i++) squares.data[i] = operands[i];
@@ -222,7 +222,7 @@ static mmc_status enqueue_squares(mmci_queue *queue, const mmci_chain_kernel *ke
   return mmci_squares_launch(queue->stream, &kernel->limits, kernel->side, &squares, error);
 }
 
-static mmc_status enqueue_general(mmci_queue *queue, const mmci_chain_kernel *kernel,
+static mmc_status enqueue_general(mmci_queue *queue, const mmci_group_kernel *kernel,
                                   const void *const *operands, void *c, mmci_error *error) {
   mmci_general general = kernel->general;
   for (int l = 0; l < general.loads; l++) {
@@ -234,7 +234,7 @@ static mmc_status enqueue_general(mmci_queue *queue, const mmci_chain_kernel *ke
   return mmci_general_launch(queue->stream, &kernel->limits, kernel->dtype, &general, error);
 }
 
-static mmc_status enqueue_single(mmci_queue *queue, const mmci_chain_kernel *kernel,
+static mmc_status enqueue_single(mmci_queue *queue, const mmci_group_kernel *kernel,
                                  const void *const *operands, void *c, mmci_error *error) {
   mmci_single single = kernel->single;
   for (int l = 0; l < MMCI_SINGLE_WARPS; l++) {
@@ -246,7 +246,7 @@ static mmc_status enqueue_single(mmci_queue *queue, const mmci_chain_kernel *ker
   return mmci_single_launch(queue->stream, &kernel->limits, kernel->dtype, &single, error);
 }
 
-mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error) {
   MMCI_CUDA_ON(queue->device);
   switch (kernel->kind) {

@@ -76,8 +76,7 @@ typedef struct mmci_general {
 } mmci_general;
 
 /* Lays the chain out; false when it does not fit. */
-bool mmci_general_plan(const mmci_group_limits *limits, const mmci_device_chain *chain,
-                       mmci_general *out);
+bool mmci_general_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_general *out);
 /* Makes the kernel ready for what steps asks. */
 mmc_status mmci_general_prepare(mmc_dtype dtype, const mmci_general *steps, mmci_error *error);
 mmc_status mmci_general_launch(cudaStream_t stream, const mmci_group_limits *limits,
@@ -114,8 +113,7 @@ typedef struct mmci_single {
 } mmci_single;
 
 /* Lays the chain out; false when the kernel does not take it. */
-bool mmci_single_plan(const mmci_group_limits *limits, const mmci_device_chain *chain,
-                      mmci_single *out);
+bool mmci_single_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_single *out);
 mmc_status mmci_single_prepare(mmc_dtype dtype, const mmci_single *alone, mmci_error *error);
 mmc_status mmci_single_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
                               const mmci_single *alone, mmci_error *error);
@@ -150,10 +148,10 @@ mmc_status mmci_squares_launch(cudaStream_t stream, const mmci_group_limits *lim
 typedef struct mmci_spines mmci_spines;
 
 /* Whether the chain can be cut into spines, and whether it is one chain large enough to gain. */
-bool mmci_spines_can(const mmci_device_chain *chain);
-bool mmci_spines_suit(const mmci_group_limits *limits, const mmci_device_chain *chain);
+bool mmci_spines_can(const mmci_group *chain);
+bool mmci_spines_suit(const mmci_group_limits *limits, const mmci_group *chain);
 
-mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_device_chain *chain,
+mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_group *chain,
                               mmci_spines **out, mmci_error *error);
 void mmci_spines_destroy(mmci_spines *spines);
 /* Launches of the same spines follow each other: their intermediates lie in one place. */

@@ -10,7 +10,7 @@ typedef struct place {
 } place;
 
 typedef struct layout {
-  const mmci_device_chain *chain;
+  const mmci_group *chain;
   size_t element_bytes;
   place places[MMCI_SINGLE_WARPS + MMCI_SINGLE_PRODUCTS];
   uint32_t size;
@@ -32,7 +32,7 @@ static void add_place(layout *l, int i, int64_t rows, int64_t cols) {
   l->size += up4(rows) * pitch;
 }
 
-static bool is_plain(const mmci_device_chain *chain) {
+static bool is_plain(const mmci_group *chain) {
   if ((chain->dtype != MMC_F32 && chain->dtype != MMC_F64) || chain->batch != 1 ||
       chain->c_gathered || chain->count > MMCI_SINGLE_PRODUCTS || chain->n > MMCI_SINGLE_WARPS)
     return false;
@@ -45,9 +45,9 @@ static bool is_plain(const mmci_device_chain *chain) {
 
 /* False when there is nothing to multiply, or an operand that no product reads. */
 static bool place_matrices(layout *l) {
-  const mmci_device_chain *chain = l->chain;
+  const mmci_group *chain = l->chain;
   for (int s = 0; s < chain->count; s++) {
-    const mmci_chain_step *step = &chain->products[s];
+    const mmci_group_product *step = &chain->products[s];
     if (step->m == 0 || step->k == 0 || step->n == 0) return false;
     if (step->left < chain->n && l->places[step->left].rows == 0)
       add_place(l, step->left, step->m, step->k);
@@ -95,7 +95,7 @@ static void fill_loads(const layout *l, mmci_single *out) {
 }
 
 /* Products that wait for none of each other share a round; returns how many rounds there are. */
-static int find_rounds(const mmci_device_chain *chain, int *round) {
+static int find_rounds(const mmci_group *chain, int *round) {
   int rounds = 0;
   for (int s = 0; s < chain->count; s++) {
     const int sides[] = {chain->products[s].left - chain->n, chain->products[s].right - chain->n};
@@ -108,13 +108,13 @@ static int find_rounds(const mmci_device_chain *chain, int *round) {
 }
 
 /* Multiplications, in words of four by four. */
-static uint32_t work_of(const mmci_chain_step *step) {
+static uint32_t work_of(const mmci_group_product *step) {
   return up4(step->m) * (up4(step->n) / 4) * (up4(step->k) / 4);
 }
 
 /* Gives the warps of a round to its products, more of them to the larger ones. There are fewer
  * products than warps. */
-static void fill_turns(const mmci_device_chain *chain, const int *round, int of, mmci_single *out) {
+static void fill_turns(const mmci_group *chain, const int *round, int of, mmci_single *out) {
   uint16_t warps[MMCI_SINGLE_PRODUCTS] = {0};
   for (int w = 0; w < MMCI_SINGLE_WARPS; w++) {
     int most = -1;
@@ -136,7 +136,7 @@ static void fill_turns(const mmci_device_chain *chain, const int *round, int of,
 
 /* Its threads are known. */
 static void fill_product(const layout *l, int s, mmci_single_product *p) {
-  const mmci_chain_step *step = &l->chain->products[s];
+  const mmci_group_product *step = &l->chain->products[s];
   const place *a = &l->places[step->left], *b = &l->places[step->right],
               *to = &l->places[l->chain->n + s];
   const uint32_t across = up4(step->n) / 4, k4 = up4(step->k) / 4;
@@ -160,8 +160,7 @@ static void fill_product(const layout *l, int s, mmci_single_product *p) {
   p->split = (uint8_t)split;
 }
 
-bool mmci_single_plan(const mmci_group_limits *limits, const mmci_device_chain *chain,
-                      mmci_single *out) {
+bool mmci_single_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_single *out) {
   layout l = {.chain = chain, .element_bytes = chain->dtype == MMC_F64 ? 8 : 4};
   if (!is_plain(chain) || !place_matrices(&l) || l.size * l.element_bytes > limits->shared_bytes)
     return false;

@@ -41,7 +41,7 @@ typedef struct task {
 } task;
 
 typedef struct layout {
-  const mmci_device_chain *chain;
+  const mmci_group *chain;
   mmci_group_limits limits;
   int side;
   size_t element_bytes;
@@ -73,7 +73,7 @@ struct mmci_spines {
 /* ---- which chains -----------------------------------------------------------------------------
  */
 
-bool mmci_spines_can(const mmci_device_chain *chain) {
+bool mmci_spines_can(const mmci_group *chain) {
   if ((chain->dtype != MMC_F32 && chain->dtype != MMC_F64) || chain->batch != 1 ||
       chain->c_gathered)
     return false;
@@ -85,10 +85,10 @@ bool mmci_spines_can(const mmci_device_chain *chain) {
   return true;
 }
 
-bool mmci_spines_suit(const mmci_group_limits *limits, const mmci_device_chain *chain) {
+bool mmci_spines_suit(const mmci_group_limits *limits, const mmci_group *chain) {
   int64_t multiplications = 0;
   for (int s = 0; s < chain->count; s++) {
-    const mmci_chain_step *step = &chain->products[s];
+    const mmci_group_product *step = &chain->products[s];
     multiplications += step->m * step->k * step->n;
   }
   return limits->multiprocessors > 1 && mmci_spines_can(chain) && multiplications >= ALONE_LEAST;
@@ -101,10 +101,10 @@ static int64_t up(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
 }
 
-static int side_of(const mmci_device_chain *chain) {
+static int side_of(const mmci_group *chain) {
   int64_t most = 0;
   for (int s = 0; s < chain->count; s++) {
-    const mmci_chain_step *step = &chain->products[s];
+    const mmci_group_product *step = &chain->products[s];
     const int64_t sizes[] = {step->m, step->k, step->n};
     for (int t = 0; t < 3; t++)
       if (sizes[t] > most) most = sizes[t];
@@ -114,11 +114,11 @@ static int side_of(const mmci_device_chain *chain) {
 
 /* Sets spine_of to 0 where a spine ends and -1 elsewhere. */
 static void find_ends(layout *l) {
-  const mmci_device_chain *chain = l->chain;
+  const mmci_group *chain = l->chain;
   for (int s = 0; s < chain->count; s++) l->spine_of[s] = -1;
   int32_t *readers = l->spine_of; /* first counts, by -1 - readers */
   for (int s = 0; s < chain->count; s++) {
-    const mmci_chain_step *step = &chain->products[s];
+    const mmci_group_product *step = &chain->products[s];
     if (step->left >= chain->n) readers[step->left - chain->n]--;
     /* A right operand must be whole. */
     if (step->right >= chain->n) readers[step->right - chain->n] -= chain->count + 2;
@@ -129,7 +129,7 @@ static void find_ends(layout *l) {
 
 /* Operand number t of a spine: id as the products count, rows x cols. */
 static void set_operand(layout *l, spine *sp, int32_t t, int32_t id, int64_t rows, int64_t cols) {
-  const mmci_device_chain *chain = l->chain;
+  const mmci_group *chain = l->chain;
   const int64_t per_word = (int64_t)(16 / l->element_bytes);
   mmci_spine_operand *o = &l->operands[sp->first + t];
   *o = (mmci_spine_operand){.rows = (int16_t)rows, .cols = (int16_t)cols, .source = id};
@@ -158,8 +158,8 @@ static int32_t before(const layout *l, int32_t product) {
 
 /* The spine that ends with product top; those that it reads are there. */
 static void add_spine(layout *l, int32_t top) {
-  const mmci_device_chain *chain = l->chain;
-  const mmci_chain_step *last = &chain->products[top];
+  const mmci_group *chain = l->chain;
+  const mmci_group_product *last = &chain->products[top];
   int32_t from = top, operands = 2;
   for (; operands < MMCI_SPINES_LENGTH && before(l, from) >= 0; operands++) from = before(l, from);
   spine sp = {.first = l->operands_count,
@@ -188,7 +188,7 @@ static void add_spine(layout *l, int32_t top) {
 /* Ends spines earlier, too: where they are too long, and before a product that waits for what takes
  * no less time than the products before it, which are better done meanwhile. */
 static void shorten(layout *l) {
-  const mmci_device_chain *chain = l->chain;
+  const mmci_group *chain = l->chain;
   int32_t *length = l->lengths; /* operands of the spine so far */
   int32_t *height = l->heights; /* its level if it ended here */
   for (int32_t s = 0; s < chain->count; s++) {
@@ -449,13 +449,13 @@ static mmc_status write_spines(mmci_spines *spines, const layout *l, mmci_error 
 }
 
 /* Whether all matrices are squares of a side that has kernels of their own. */
-static bool are_even(const mmci_device_chain *chain, int side, size_t element_bytes) {
+static bool are_even(const mmci_group *chain, int side, size_t element_bytes) {
   const int64_t per_word = (int64_t)(16 / element_bytes);
   const int64_t ld_most = INT32_MAX / 128;
   if ((side != 32 && side != 64) || chain->ldc % per_word != 0 || chain->ldc > ld_most)
     return false;
   for (int s = 0; s < chain->count; s++) {
-    const mmci_chain_step *step = &chain->products[s];
+    const mmci_group_product *step = &chain->products[s];
     if (step->m != side || step->k != side || step->n != side) return false;
   }
   for (int i = 0; i < chain->n; i++)
@@ -470,7 +470,7 @@ static int depth_of(const layout *l) {
   return 2 * factor_bytes < l->limits.shared_bytes ? 2 : 1;
 }
 
-mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_device_chain *chain,
+mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_group *chain,
                               mmci_spines **out, mmci_error *error) {
   mmci_spines *spines = mmci_alloc_zeroed(1, sizeof *spines);
   if (spines == NULL) return mmci_fail_nomem(error, sizeof *spines);

@@ -1,4 +1,4 @@
-/* blas_chain.c: chains of small factors, each from its factors to its result by one thread.
+/* blas_group.c: chains of small factors, each from its factors to its result by one thread.
  *
  * A thread takes chains of the batch, or groups of products of a single long chain (phases.h). Its
  * intermediates have places in memory of its own, which it uses again as soon as what was there has
@@ -6,7 +6,7 @@
  *
  * Chains of small factors wait for memory: of a batch, the factors of the next chain are asked for
  * while one is multiplied. */
-#include "device/blas/blas_chain.h"
+#include "device/blas/blas_group.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -38,7 +38,7 @@ typedef struct product {
   mmci_blas_fn multiply;
 } product;
 
-struct mmci_chain_kernel {
+struct mmci_group_kernel {
   size_t element;
   int64_t batch;
   int32_t n;
@@ -62,20 +62,20 @@ static bool is_slow(mmc_dtype dtype) {
 
 /* ---- what it can do -------------------------------------------------------------------------- */
 
-bool mmci_blas_chain_supports(const mmci_device *device, const mmci_device_chain *chain) {
+bool mmci_blas_group_supports(const mmci_device *device, const mmci_group *group) {
   (void)device;
-  if (chain->variant != 0) return false;
-  for (int32_t s = 0; s < chain->count; s++) {
-    const mmci_chain_step *x = &chain->products[s];
-    if (x->m > MMCI_CHAIN_SIDE || x->k > MMCI_CHAIN_SIDE || x->n > MMCI_CHAIN_SIDE) return false;
+  if (group->variant != 0) return false;
+  for (int32_t s = 0; s < group->count; s++) {
+    const mmci_group_product *x = &group->products[s];
+    if (x->m > MMCI_GROUP_SIDE || x->k > MMCI_GROUP_SIDE || x->n > MMCI_GROUP_SIDE) return false;
   }
-  return chain->count > 0;
+  return group->count > 0;
 }
 
-const char *mmci_blas_chain_name(const mmci_device *device, const mmci_device_chain *chain) {
-  mmci_gemm gemm = {.dtype = chain->dtype, .m = 8, .k = 8, .n = 8, .ldc = 8};
+const char *mmci_blas_group_name(const mmci_device *device, const mmci_group *group) {
+  mmci_gemm gemm = {.dtype = group->dtype, .m = 8, .k = 8, .n = 8, .ldc = 8};
   (void)device;
-  return is_slow(chain->dtype) ? "loops" : mmci_small_can(&gemm) ? "libxsmm" : "gemm";
+  return is_slow(group->dtype) ? "loops" : mmci_small_can(&gemm) ? "libxsmm" : "gemm";
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */
@@ -84,22 +84,22 @@ static size_t aligned(size_t bytes) {
   return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
 }
 
-static size_t bytes_of(const mmci_chain_kernel *kernel, const mmci_chain_step *x) {
+static size_t bytes_of(const mmci_group_kernel *kernel, const mmci_group_product *x) {
   return aligned((size_t)x->m * (size_t)x->n * kernel->element);
 }
 
-static void choose_calls(const mmci_device_chain *chain, int32_t s, product *out) {
-  const mmci_chain_step *x = &chain->products[s];
+static void choose_calls(const mmci_group *group, int32_t s, product *out) {
+  const mmci_group_product *x = &group->products[s];
   mmci_form tight_left = {.ld = x->k > 0 ? x->k : 1}, tight_right = {.ld = x->n > 0 ? x->n : 1};
-  bool last = s == chain->count - 1;
-  out->gemm = (mmci_gemm){.dtype = chain->dtype,
-                          .precision = chain->precision,
+  bool last = s == group->count - 1;
+  out->gemm = (mmci_gemm){.dtype = group->dtype,
+                          .precision = group->precision,
                           .m = x->m,
                           .k = x->k,
                           .n = x->n,
-                          .a = x->left < chain->n ? chain->forms[x->left] : tight_left,
-                          .b = x->right < chain->n ? chain->forms[x->right] : tight_right,
-                          .ldc = last ? chain->ldc : tight_right.ld};
+                          .a = x->left < group->n ? group->forms[x->left] : tight_left,
+                          .b = x->right < group->n ? group->forms[x->right] : tight_right,
+                          .ldc = last ? group->ldc : tight_right.ld};
   if (mmci_small_can(&out->gemm) &&
       (mmci_small_pays(&out->gemm) || !mmci_blas_is_serial(&out->gemm)))
     out->small = mmci_small_make(&out->gemm);
@@ -114,7 +114,7 @@ static bool is_serial(const product *x) {
 
 /* While places are given to the results. */
 typedef struct places {
-  const mmci_device_chain *chain;
+  const mmci_group *group;
   place *results;
   int32_t *last_readers; /* in the order of execution; -1: none */
   int32_t *idle;         /* own places that are free, the last one used first */
@@ -123,12 +123,12 @@ typedef struct places {
 } places;
 
 static place place_of(const places *p, int32_t number) {
-  if (number < p->chain->n) return (place){.base = FACTORS + number};
-  return p->results[number - p->chain->n];
+  if (number < p->group->n) return (place){.base = FACTORS + number};
+  return p->results[number - p->group->n];
 }
 
 static void let_go(places *p, int32_t number, int32_t reader) {
-  int32_t s = number - p->chain->n;
+  int32_t s = number - p->group->n;
   if (s >= 0 && p->results[s].base == OWN && p->last_readers[s] == reader) {
     p->idle[p->idle_count++] = (int32_t)p->results[s].offset;
     p->last_readers[s] = -1; /* once, though it may be both operands */
@@ -136,15 +136,15 @@ static void let_go(places *p, int32_t number, int32_t reader) {
 }
 
 /* Own places are numbered first; their offsets are known when the largest is. */
-static void give_places(mmci_chain_kernel *kernel, places *p) {
-  const mmci_device_chain *chain = p->chain;
+static void give_places(mmci_group_kernel *kernel, places *p) {
+  const mmci_group *group = p->group;
   const mmci_phases *groups = &kernel->groups;
   for (int32_t g = 0, t = 0; g < groups->group_count; g++)
     for (; t < groups->groups[g + 1]; t++) {
       int32_t s = groups->order[t];
-      const mmci_chain_step *x = &chain->products[s];
+      const mmci_group_product *x = &group->products[s];
       size_t bytes = bytes_of(kernel, x);
-      if (s == chain->count - 1) {
+      if (s == group->count - 1) {
         p->results[s] = (place){.base = RESULT};
       } else if (t == groups->groups[g + 1] - 1) {
         p->results[s] = (place){.base = SHARED, .offset = (int64_t)p->shared_bytes};
@@ -161,21 +161,20 @@ static void give_places(mmci_chain_kernel *kernel, places *p) {
       if (room > p->room_bytes) p->room_bytes = room;
     }
   p->room_bytes = aligned(p->room_bytes);
-  for (int32_t s = 0; s < chain->count; s++)
+  for (int32_t s = 0; s < group->count; s++)
     if (p->results[s].base == OWN)
       p->results[s].offset = (int64_t)(p->room_bytes + (size_t)p->results[s].offset * p->own_bytes);
-  for (int32_t t = 0; t < chain->count; t++) {
+  for (int32_t t = 0; t < group->count; t++) {
     int32_t s = groups->order[t];
-    kernel->products[t].a = place_of(p, chain->products[s].left);
-    kernel->products[t].b = place_of(p, chain->products[s].right);
+    kernel->products[t].a = place_of(p, group->products[s].left);
+    kernel->products[t].b = place_of(p, group->products[s].right);
     kernel->products[t].c = p->results[s];
   }
 }
 
-static mmc_status lay_out(mmci_chain_kernel *kernel, const mmci_device_chain *chain,
-                          mmci_error *error) {
-  size_t count = (size_t)chain->count;
-  places p = {.chain = chain,
+static mmc_status lay_out(mmci_group_kernel *kernel, const mmci_group *group, mmci_error *error) {
+  size_t count = (size_t)group->count;
+  places p = {.group = group,
               .results = mmci_alloc_array(count, sizeof *p.results),
               .last_readers = mmci_alloc_array(2 * count, sizeof *p.last_readers)};
   if (p.results == NULL || p.last_readers == NULL) {
@@ -185,16 +184,16 @@ static mmc_status lay_out(mmci_chain_kernel *kernel, const mmci_device_chain *ch
   }
   p.idle = p.last_readers + count;
   for (size_t s = 0; s < count; s++) p.last_readers[s] = -1;
-  for (int32_t t = 0; t < chain->count; t++) {
-    const mmci_chain_step *x = &chain->products[kernel->groups.order[t]];
-    if (x->left >= chain->n) p.last_readers[x->left - chain->n] = t;
-    if (x->right >= chain->n) p.last_readers[x->right - chain->n] = t;
+  for (int32_t t = 0; t < group->count; t++) {
+    const mmci_group_product *x = &group->products[kernel->groups.order[t]];
+    if (x->left >= group->n) p.last_readers[x->left - group->n] = t;
+    if (x->right >= group->n) p.last_readers[x->right - group->n] = t;
   }
   give_places(kernel, &p);
   free(p.results);
   free(p.last_readers);
 
-  size_t own = aligned(((size_t)chain->n + FACTORS) * sizeof(char *));
+  size_t own = aligned(((size_t)group->n + FACTORS) * sizeof(char *));
   kernel->arena_bytes = own + p.room_bytes + (size_t)p.own_count * p.own_bytes;
   kernel->arenas = mmci_alloc_aligned((size_t)kernel->threads, kernel->arena_bytes);
   kernel->shared = mmci_alloc_aligned(p.shared_bytes, 1);
@@ -209,17 +208,17 @@ static mmc_status lay_out(mmci_chain_kernel *kernel, const mmci_device_chain *ch
 }
 
 /* Larger factors have the processor's own foresight, and no room in its nearest cache. */
-static void look_ahead(mmci_chain_kernel *kernel, const mmci_device_chain *chain) {
-  for (int32_t s = 0; s < chain->count; s++) {
-    const mmci_chain_step *x = &chain->products[s];
+static void look_ahead(mmci_group_kernel *kernel, const mmci_group *group) {
+  for (int32_t s = 0; s < group->count; s++) {
+    const mmci_group_product *x = &group->products[s];
     struct {
       int32_t number;
       int64_t rows, cols;
     } operands[] = {{x->left, x->m, x->k}, {x->right, x->k, x->n}};
     for (int o = 0; o < 2; o++) {
       int32_t f = operands[o].number;
-      if (f >= chain->n || operands[o].rows == 0 || operands[o].cols == 0) continue;
-      const mmci_form *form = &chain->forms[f];
+      if (f >= group->n || operands[o].rows == 0 || operands[o].cols == 0) continue;
+      const mmci_form *form = &group->forms[f];
       int64_t lines = form->trans ? operands[o].cols : operands[o].rows;
       int64_t length = form->trans ? operands[o].rows : operands[o].cols;
       double bytes =
@@ -231,66 +230,65 @@ static void look_ahead(mmci_chain_kernel *kernel, const mmci_device_chain *chain
 }
 
 /* Threads, and what each does: chains of a batch, groups of a single one. */
-static mmc_status share_out(mmci_chain_kernel *kernel, const mmci_device_chain *chain,
-                            mmci_error *error) {
-  double *seconds = mmci_alloc_array((size_t)chain->count, sizeof *seconds), all_s = 0;
-  if (seconds == NULL) return mmci_fail_nomem(error, (size_t)chain->count * sizeof *seconds);
+static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, mmci_error *error) {
+  double *seconds = mmci_alloc_array((size_t)group->count, sizeof *seconds), all_s = 0;
+  if (seconds == NULL) return mmci_fail_nomem(error, (size_t)group->count * sizeof *seconds);
   bool serial = true;
-  for (int32_t s = 0; s < chain->count; s++) {
+  for (int32_t s = 0; s < group->count; s++) {
     product x = {0};
-    choose_calls(chain, s, &x);
+    choose_calls(group, s, &x);
     serial = serial && is_serial(&x);
     kernel->calls_blas = kernel->calls_blas || x.small.code == NULL;
     seconds[s] = mmci_blas_serial_s(&x.gemm);
     all_s += seconds[s];
   }
-  int64_t pieces = chain->batch > 1 ? chain->batch : chain->count;
-  kernel->threads = serial ? mmci_workers((double)chain->batch * all_s, pieces) : 1;
-  mmc_status status = mmci_phases_create(chain, seconds, chain->batch > 1 ? 1 : kernel->threads,
+  int64_t pieces = group->batch > 1 ? group->batch : group->count;
+  kernel->threads = serial ? mmci_workers((double)group->batch * all_s, pieces) : 1;
+  mmc_status status = mmci_phases_create(group, seconds, group->batch > 1 ? 1 : kernel->threads,
                                          &kernel->groups, error);
   free(seconds);
   if (status != MMC_OK) return status;
-  if (chain->batch == 1 && kernel->groups.group_count == 1) kernel->threads = 1;
-  kernel->chunk = chain->batch / (16 * (int64_t)kernel->threads) + 1;
-  for (int32_t t = 0; t < chain->count; t++)
-    choose_calls(chain, kernel->groups.order[t], &kernel->products[t]);
+  if (group->batch == 1 && kernel->groups.group_count == 1) kernel->threads = 1;
+  kernel->chunk = group->batch / (16 * (int64_t)kernel->threads) + 1;
+  for (int32_t t = 0; t < group->count; t++)
+    choose_calls(group, kernel->groups.order[t], &kernel->products[t]);
   return MMC_OK;
 }
 
-mmc_status mmci_blas_chain_prepare(mmci_device *device, const mmci_device_chain *chain,
-                                   mmci_chain_kernel **out, mmci_error *error) {
-  if (!mmci_blas_chain_supports(device, chain))
+mmc_status mmci_blas_group_prepare(mmci_device *device, const mmci_group *group,
+                                   mmci_group_kernel **out, mmci_error *error) {
+  if (!mmci_blas_group_supports(device, group))
     return mmci_fail(error, MMC_E_UNSUPPORTED,
-                     "chain: expected variant 0 and sides of at most %d, got others",
-                     MMCI_CHAIN_SIDE);
-  mmci_chain_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
+                     "group: expected variant 0 and sides of at most %d, got others",
+                     MMCI_GROUP_SIDE);
+  mmci_group_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  kernel->element = mmc_dtype_size(chain->dtype);
-  kernel->batch = chain->batch;
-  kernel->n = chain->n;
-  kernel->c_stride = chain->c_stride;
-  kernel->c_gathered = chain->c_gathered;
-  kernel->forms = mmci_alloc_array((size_t)chain->n, sizeof *kernel->forms);
-  kernel->ahead_bytes = mmci_alloc_zeroed((size_t)chain->n, sizeof *kernel->ahead_bytes);
-  kernel->products = mmci_alloc_zeroed((size_t)chain->count, sizeof *kernel->products);
+  kernel->element = mmc_dtype_size(group->dtype);
+  kernel->batch = group->batch;
+  kernel->n = group->n;
+  kernel->c_stride = group->c_stride;
+  kernel->c_gathered = group->c_gathered;
+  kernel->forms = mmci_alloc_array((size_t)group->n, sizeof *kernel->forms);
+  kernel->ahead_bytes = mmci_alloc_zeroed((size_t)group->n, sizeof *kernel->ahead_bytes);
+  kernel->products = mmci_alloc_zeroed((size_t)group->count, sizeof *kernel->products);
   mmc_status status =
       kernel->forms != NULL && kernel->ahead_bytes != NULL && kernel->products != NULL
-          ? share_out(kernel, chain, error)
-          : mmci_fail_nomem(error, (size_t)chain->count * sizeof(product));
+          ? share_out(kernel, group, error)
+          : mmci_fail_nomem(error, (size_t)group->count * sizeof(product));
   if (status == MMC_OK) {
-    for (int32_t i = 0; i < chain->n; i++) kernel->forms[i] = chain->forms[i];
-    look_ahead(kernel, chain);
-    status = lay_out(kernel, chain, error);
+    for (int32_t i = 0; i < group->n; i++) kernel->forms[i] = group->forms[i];
+    look_ahead(kernel, group);
+    status = lay_out(kernel, group, error);
   }
   if (status != MMC_OK) {
-    mmci_blas_chain_release(kernel);
+    mmci_blas_group_release(kernel);
     return status;
   }
   *out = kernel;
   return MMC_OK;
 }
 
-void mmci_blas_chain_release(mmci_chain_kernel *kernel) {
+void mmci_blas_group_release(mmci_group_kernel *kernel) {
   if (kernel == NULL) return;
   mmci_phases_destroy(&kernel->groups);
   free(kernel->forms);
@@ -313,7 +311,7 @@ static void multiply(const product *x, char *const *bases) {
 }
 
 /* The addresses that a thread of number `thread` knows. */
-static char **bases_of(const mmci_chain_kernel *kernel, int thread) {
+static char **bases_of(const mmci_group_kernel *kernel, int thread) {
   return (char **)(kernel->arenas + (size_t)thread * kernel->arena_bytes);
 }
 
@@ -322,7 +320,7 @@ static void prefetch(const void *from, size_t bytes) {
 }
 
 /* The addresses of chain i; the factors of the next one, if there is, are asked for. */
-static void bind(const mmci_chain_kernel *x, const void *const *operands, void *c, int64_t i,
+static void bind(const mmci_group_kernel *x, const void *const *operands, void *c, int64_t i,
                  bool has_next, char **bases) {
   for (int32_t f = 0; f < x->n; f++) {
     bases[FACTORS + f] = (char *)mmci_batch_at(operands[f], &x->forms[f], x->element, i);
@@ -333,7 +331,7 @@ static void bind(const mmci_chain_kernel *x, const void *const *operands, void *
 }
 
 /* Group g of the chain that is bound. */
-static void compute(const mmci_chain_kernel *kernel, int32_t g, char **bases) {
+static void compute(const mmci_group_kernel *kernel, int32_t g, char **bases) {
   const mmci_phases *groups = &kernel->groups;
   for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++)
     multiply(&kernel->products[t], bases);
@@ -341,7 +339,7 @@ static void compute(const mmci_chain_kernel *kernel, int32_t g, char **bases) {
 
 /* One execution, which threads share. */
 typedef struct execution {
-  const mmci_chain_kernel *kernel;
+  const mmci_group_kernel *kernel;
   const void *const *operands;
   void *c;
   atomic_llong computed; /* groups */
@@ -350,7 +348,7 @@ typedef struct execution {
 /* A chunk of the batch. */
 static void compute_chains(void *user, int worker, int64_t piece) {
   const execution *x = user;
-  const mmci_chain_kernel *kernel = x->kernel;
+  const mmci_group_kernel *kernel = x->kernel;
   char **bases = bases_of(kernel, worker);
   int64_t begin = piece * kernel->chunk, left = kernel->batch - begin;
   int64_t end = left < kernel->chunk ? kernel->batch : begin + kernel->chunk;
@@ -380,7 +378,7 @@ static void compute_group(void *user, int worker, int64_t piece) {
   atomic_fetch_add(&x->computed, 1);
 }
 
-mmc_status mmci_blas_chain_enqueue(mmci_queue *queue, const mmci_chain_kernel *kernel,
+mmc_status mmci_blas_group_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error) {
   (void)queue, (void)error;
   execution x = {.kernel = kernel, .operands = operands, .c = c};

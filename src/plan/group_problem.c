@@ -1,0 +1,78 @@
+#include "plan/group_problem.h"
+
+#include "base/alloc.h"
+
+/* ---- the products -------------------------------------------------------------------------- */
+
+/* A number of the plan as one of the problem; operands are few, or factors in a row. */
+static int32_t number_in(const mmci_group_problem *problem, const mmci_plan *plan,
+                         const mmci_plan_group *group, int32_t number) {
+  int32_t n = problem->group.n, step = number - plan->chain->n, first = group->operands[0];
+  int32_t low = 0, high = group->step_count;
+  while (step >= 0 && low < high) {
+    int32_t middle = low + (high - low) / 2;
+    if (group->steps[middle] < step)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (step >= 0 && low < group->step_count && group->steps[low] == step) return n + low;
+  int32_t o = number - first;
+  if (o < 0 || o >= n || group->operands[o] != number)
+    for (o = 0; group->operands[o] != number;) o++;
+  return mmci_group_problem_place(problem, o);
+}
+
+void mmci_group_problem_turn(mmci_group_problem *problem, const mmci_plan *plan,
+                             const mmci_plan_group *group, bool transposed) {
+  problem->transposed = transposed;
+  for (int32_t i = 0; i < group->step_count; i++) {
+    const mmci_plan_step *step = &plan->steps[group->steps[i]];
+    int32_t left = number_in(problem, plan, group, step->left);
+    int32_t right = number_in(problem, plan, group, step->right);
+    problem->products[i] = transposed
+                               ? (mmci_group_product){step->n, step->k, step->m, right, left}
+                               : (mmci_group_product){step->m, step->k, step->n, left, right};
+  }
+}
+
+/* ---- made ---------------------------------------------------------------------------------- */
+
+/* An operand without gaps: a factor, with its op, or a result. */
+static mmci_form form_of(const mmci_plan *plan, int32_t number) {
+  const mmc_chain *chain = plan->chain;
+  int32_t n = chain->n;
+  if (number < n)
+    return mmci_form_tight(chain->dtype, chain->dims[number], chain->dims[number + 1],
+                           chain->ops[number]);
+  int64_t cols = plan->steps[number - n].n;
+  return (mmci_form){.ld = cols > 0 ? cols : 1};
+}
+
+mmc_status mmci_group_problem_create(const mmci_plan *plan, const mmci_plan_group *group,
+                                     mmci_precision precision, mmci_group_problem *out,
+                                     mmci_error *error) {
+  size_t n = (size_t)group->operand_count, count = (size_t)group->step_count;
+  size_t size = n * (sizeof *out->forms + sizeof *out->data) + count * sizeof *out->products;
+  mmci_group_problem problem = {.forms = malloc(size)};
+  if (problem.forms == NULL) return mmci_fail_nomem(error, size);
+  problem.products = (mmci_group_product *)(problem.forms + n);
+  problem.data = (const void **)(problem.products + count);
+  const mmci_plan_step *last = &plan->steps[group->steps[count - 1]];
+  problem.group = (mmci_group){.dtype = plan->chain->dtype,
+                               .precision = precision,
+                               .batch = plan->chain->batch,
+                               .n = group->operand_count,
+                               .count = group->step_count,
+                               .forms = problem.forms,
+                               .products = problem.products,
+                               .ldc = last->n > 0 ? last->n : 1};
+  for (size_t o = 0; o < n; o++) problem.forms[o] = form_of(plan, group->operands[o]);
+  mmci_group_problem_turn(&problem, plan, group, false);
+  *out = problem;
+  return MMC_OK;
+}
+
+void mmci_group_problem_destroy(mmci_group_problem *problem) {
+  free(problem->forms);
+}
