@@ -1,4 +1,5 @@
-/* choice.h: how one product is best computed, as measured or predicted, and what that is worth. */
+/* choice.h: the recipe by which one product is best computed, as measured or predicted, and how
+ * much it gains. */
 #ifndef MMCI_CHOICE_H
 #define MMCI_CHOICE_H
 
@@ -12,8 +13,8 @@ typedef struct mmci_estimate {
 typedef struct mmci_choice {
   mmci_recipe recipe;
   double plain_s, seconds;
-  double spread;      /* of seconds: how far its bounds are from it, relative */
-  mmci_estimate gain; /* plain seconds by the recipe's; all 1 for the plain call */
+  double spread;      /* the bounds of seconds are this share of them away */
+  mmci_estimate gain; /* the plain call takes so many times the recipe's seconds; 1 for itself */
 } mmci_choice;
 
 #endif

@@ -18,22 +18,22 @@
 enum { MMCI_ARRAY_VALUES = 64 };
 #define MMCI_ARRAY_MOST (INT64_C(1) << 40)
 
-/* The grid along an axis: rising multiples of the step. */
+/* The grid along an axis holds rising multiples of the step. */
 typedef struct mmci_grid {
   int64_t step;
   int count;
   int64_t values[MMCI_ARRAY_VALUES];
 } mmci_grid;
 
-/* How far an array is to be believed, found by trying what it predicts. Times of grid values were
- * measured; others lie between them. */
+/* These numbers say how far an array is to be believed. They were found by trying what it predicts.
+ * Times of grid values were measured; others lie between them. */
 typedef struct mmci_trust {
-  double margin;  /* what a cut must be predicted to gain when all its times are of grid values */
-  double between; /* the same of other cuts */
-  double error;   /* that most predicted times are off by less, relative */
+  double margin;  /* a cut must be predicted to gain this share when it has grid values alone */
+  double between; /* any other cut must be predicted to gain this share */
+  double error;   /* most predicted times are off by less than this share */
 } mmci_trust;
 
-/* Immutable when made. */
+/* An array does not change once it is made. */
 typedef struct mmci_array {
   mmci_gemm like;    /* dtype, precision and ops; its sizes mean nothing */
   mmci_grid grid[3]; /* along m, k, n */
@@ -41,25 +41,27 @@ typedef struct mmci_array {
   double *seconds; /* of value (i, j, l): at (i * grid[1].count + j) * grid[2].count + l */
 } mmci_array;
 
-/* An array whose seconds are to be filled. Returns: E_NOMEM. */
+/* Makes an array whose seconds the caller fills in. Returns E_NOMEM. */
 mmc_status mmci_array_create(const mmci_gemm *like, const mmci_grid grid[3], mmci_array **out,
                              mmci_error *error);
-/* An array of grids and seconds that were kept. Checked: it may come from anywhere.
- * Returns: E_FORMAT, E_NOMEM. */
+/* Makes an array of grids and seconds that were kept, and checks them, as they may come from
+ * anywhere. Returns E_FORMAT, E_NOMEM. */
 mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], const double *seconds,
                               const mmci_trust *trust, mmci_array **out, mmci_error *error);
 void mmci_array_destroy(mmci_array *array);
 
-/* Values in the array. */
+/* Counts the values in the array. */
 int64_t mmci_array_count(const mmci_array *array);
-/* Predicted seconds; NaN outside of the array. */
+/* Predicts the seconds of a product; NaN outside of the array. */
 double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t n);
-/* E(m, n, k) in flops a second, real ones: 8mnk/t for complex numbers. NaN outside. */
+/* Returns E(m, n, k) in real flops a second, which is 8mnk/t for complex numbers; NaN outside of
+ * the array. */
 double mmci_array_efficiency(const mmci_array *array, int64_t m, int64_t k, int64_t n);
 
-/* The near-optimal two-way cut along m or n (online steps 610 to 630): the one whose two parts are
- * predicted to take least time of those that gain more than their margin; else plain. False outside
- * of the array. Measures nothing, allocates nothing. */
+/* Finds the near-optimal two-way cut along m or n (online steps 610 to 630): of the cuts that gain
+ * more than their margin it is the one whose two parts are predicted to take least time. Where no
+ * cut does, the choice is the plain call. Returns false outside of the array. The function measures
+ * nothing and allocates nothing. */
 bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
                        mmci_choice *choice);
 

@@ -13,18 +13,19 @@
 
 typedef struct mmci_energy_model {
   double static_w, joules_per_flop, joules_per_byte;
-  double error;    /* of nine of ten predictions at most, relative */
+  double error;    /* nine of ten predictions are off by this share at most */
   bool calibrated; /* false: by the facts that a device tells */
 } mmci_energy_model;
 
-/* What is assumed of a device that tells these facts before it is measured: to be off by a factor
- * of two at most. */
+/* Returns the model of a device that tells these facts and was not measured. It is taken to be off
+ * by a factor of two at most. */
 mmci_energy_model mmci_energy_assumed(const mmci_facts *facts);
 
-/* Of so many seconds, flops and bytes: of one call, whatever products are in it. */
+/* Returns the joules of one call that takes so many seconds, flops and bytes, whatever products are
+ * in it. */
 double mmci_energy_of_work(const mmci_energy_model *model, double seconds, double flops,
                            double bytes);
-/* Of a product that takes so many seconds. */
+/* Returns the joules of a product that takes so many seconds. */
 double mmci_energy_joules(const mmci_energy_model *model, const mmci_gemm *gemm, double seconds);
 
 /* A product that was measured. */
@@ -33,14 +34,16 @@ typedef struct mmci_energy_sample {
   double seconds, joules;
 } mmci_energy_sample;
 
-/* The model of least squared relative error over count >= 1 samples, none of its terms negative. */
+/* Returns the model of least squared relative error over count >= 1 samples. None of its terms is
+ * negative. */
 mmci_energy_model mmci_energy_fit(const mmci_energy_sample *samples, int count);
 
-/* The model's facts, as wisdom keeps them. */
+/* These are the numbers of a model, and their names, as wisdom keeps them. */
 enum { MMCI_ENERGY_FACTS = 4 };
 extern const char *const mmci_energy_names[MMCI_ENERGY_FACTS];
 void mmci_energy_facts(const mmci_energy_model *model, double facts[MMCI_ENERGY_FACTS]);
-/* False, and out untouched, when they are none of a model: they may come from anywhere. */
+/* Reads those numbers, which may come from anywhere. Returns false, and leaves out as it was, when
+ * they are none of a model. */
 bool mmci_energy_of_facts(const double facts[MMCI_ENERGY_FACTS], mmci_energy_model *out);
 
 /* ---- ways ---------------------------------------------------------------------------------- */

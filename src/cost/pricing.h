@@ -1,4 +1,4 @@
-/* pricing.h: what one product takes, and how it is best computed. */
+/* pricing.h: how many seconds one product takes, and the recipe by which it takes them. */
 #ifndef MMCI_PRICING_H
 #define MMCI_PRICING_H
 
@@ -6,19 +6,19 @@
 #include "cost/recipe.h"
 
 typedef struct mmci_price {
-  double seconds; /* >= 0; as the recipe says */
-  double plain_s; /* of the plain call; what seconds are where the recipe is that */
-  double error;   /* that seconds are thought to be off by at most, relative */
-  bool of_batch;  /* seconds are of all of gemm's batch, measured as one call; else of one */
-  bool modelled;  /* errors are of one kind: those of several products add up */
+  double seconds; /* the product takes so many, at least 0, by the recipe */
+  double plain_s; /* the plain call takes so many seconds; equals seconds if it is the recipe */
+  double error;   /* seconds are thought to be off by this share of them at most */
+  bool of_batch;  /* seconds were measured for the whole batch as one call; else for one product */
+  bool modelled;  /* a model gave them, so that errors of several products add up */
   mmci_provenance source;
-  mmci_recipe recipe; /* plain unless something better is known */
+  mmci_recipe recipe; /* it is the plain call unless something better is known */
 } mmci_price;
 
-/* Where prices come from. Immutable, so threads may share it. */
+/* A source of prices. It does not change once made, so threads may share it. */
 typedef struct mmci_pricing {
   const void *user;
-  /* gemm: variant 0, not accumulating. */
+  /* Writes the price of a product, which has variant 0 and does not accumulate. */
   void (*price)(const void *user, const mmci_gemm *gemm, mmci_price *out);
 } mmci_pricing;
 

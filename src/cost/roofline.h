@@ -16,19 +16,21 @@
 
 typedef struct mmci_roofline {
   double flops_per_s, bytes_per_s, launch_s;
-  double half_mn, half_k; /* h and g; 0: the same efficiency for all sizes */
+  double half_mn, half_k; /* h and g; 0 stands for the same efficiency at all sizes */
   double overlap;         /* 0 or 1 */
-  double error;           /* of nine of ten predictions at most, relative */
+  double error;           /* nine of ten predictions are off by this share at most */
   bool calibrated;        /* false: by the facts that a device tells */
 } mmci_roofline;
 
-/* What is assumed of a device that tells these facts before it is measured: to be off by half at
- * most. */
+/* Returns the roofline of a device that tells these facts and was not measured. It is taken to be
+ * off by half at most. */
 mmci_roofline mmci_roofline_assumed(const mmci_facts *facts);
 
+/* Predicts the seconds of a product by one plain call. */
 double mmci_roofline_seconds(const mmci_roofline *roofline, const mmci_gemm *gemm);
 
-/* The price of a product by one plain call, and all prices by this roofline, which must stay. */
+/* Writes the price of a product by one plain call; and returns a source of such prices, which is
+ * valid while the roofline is there. */
 void mmci_roofline_price(const mmci_roofline *roofline, const mmci_gemm *gemm, mmci_price *out);
 mmci_pricing mmci_roofline_pricing(const mmci_roofline *roofline);
 
@@ -38,15 +40,16 @@ typedef struct mmci_sample {
   double seconds;
 } mmci_sample;
 
-/* The roofline of least squared relative error, in logarithms, over count >= 1 samples; it has
- * half sizes only where they earn their place. */
+/* Returns the roofline of least squared error, of logarithms, over count >= 1 samples. It has half
+ * sizes only where they make that error less by a tenth. */
 mmci_roofline mmci_roofline_fit(const mmci_sample *samples, int count);
 
-/* The roofline's facts, as wisdom keeps them. */
+/* These are the numbers of a roofline, and their names, as wisdom keeps them. */
 enum { MMCI_ROOFLINE_FACTS = 7 };
 extern const char *const mmci_roofline_names[MMCI_ROOFLINE_FACTS];
 void mmci_roofline_facts(const mmci_roofline *roofline, double facts[MMCI_ROOFLINE_FACTS]);
-/* False, and out untouched, when they are none of a roofline: they may come from anywhere. */
+/* Reads those numbers, which may come from anywhere. Returns false, and leaves out as it was, when
+ * they are none of a roofline. */
 bool mmci_roofline_of_facts(const double facts[MMCI_ROOFLINE_FACTS], mmci_roofline *out);
 
 #endif
