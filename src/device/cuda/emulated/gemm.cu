@@ -4,7 +4,8 @@
  *
  * Layout  parts as emulated_kernels.h says; C row-major, any size, edges guarded
  * Launch  as many clusters of two blocks as there is room for; 384 threads: one warpgroup copies,
- * two multiply 64 rows each. The blocks of a cluster have tiles one below the other and share B
+ *         two multiply 64 rows each. The blocks of a cluster have tiles one below the other and
+ *         share B
  * Traffic 6mkn flops; reads 4 bytes mk ceil(n/N) + kn ceil(m/256) times. Of bytes 12mkn, 3 bytes
  * Idea    hi hi', hi lo' and lo hi' come from the same tiles. MMCI_TURNS: 128 x 192 tiles; products
  *         with lo and those of hi take turns in the tensor cores' sums, every 64 k's. MMCI_OWN_LO:

@@ -1,7 +1,8 @@
 /* group.h: chains of small factors in one launch: what group.c and its kernels share.
  *
- * general  any tree or DAG of up to MMCI_GENERAL_PRODUCTS products: a group of threads takes a
- * chain of the batch, its operands and intermediates in shared memory (general.c, general.cu)
+ * general  any tree or DAG of up to MMCI_GENERAL_PRODUCTS products: a group of threads takes one
+ *          chain of the batch, with operands and intermediates in shared memory (general.c,
+ *          general.cu)
  * single   one chain of a few factors, f32 or f64 (single.c, single.cu)
  * squares  f32 squares of a few sizes from left to right, for large batches (squares.cu)
  * spines   one chain of any length, its products on the whole device (spines.c, spines.cu) */

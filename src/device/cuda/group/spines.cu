@@ -12,9 +12,9 @@
  * A chain that is a single spine needs no order: its blocks find all in the launch's parameters.
  *
  * Launch  as many blocks as fit at once; each draws tickets. A ticket says which task and which
- *         launch, and the last one drawn begins the next launch's; a block waits for tasks of lower
- * tickets alone, which are others' that run or ran, so all ends however few blocks run at a time
- *         What a task is, its record, is on its way while the task before is computed
+ *         launch, and the last one drawn begins the next launch's. A block waits only for tasks of
+ *         lower tickets, which run or ran already, so all ends however few blocks run at a time.
+ *         The record that describes a task is copied while the task before it is computed
  * Layout  factors smaller than S are filled up with zeros */
 #include "device/cuda/group/group_kernels.cuh"
 

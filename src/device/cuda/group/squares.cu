@@ -5,12 +5,12 @@
  * rows   s = 8, 12: s / HEIGHT lanes a chain, each with whole rows of the product in registers;
  *        factors in shared memory are read as broadcasts
  * tiles  s = 16, 32, 64: tiles of HEIGHT x WIDTH in registers, the product in padded shared memory;
- *        lanes lie so that i, i^1 or i, i^2 read the same 16 bytes of either operand. The columns
- * of the product lie there in swapped pairs: what is stored at once is in neighbouring registers,
- *        so sums and elements of the right operand that meet are in different register banks
+ *        lanes lie so that i, i^1 or i, i^2 read the same 16 bytes of either operand. The
+ *        product's columns lie there in swapped pairs: what is stored at once is in neighbouring
+ *        registers, so sums and elements of the right operand that meet are in different banks
  *
- * Layout  tight row-major factors and result, 16-byte aligned; chains apart by multiples of 16
- * bytes Traffic each factor read once, the result written once */
+ * Layout   tight row-major factors and result, 16-byte aligned; chains apart by multiples of that
+ * Traffic  each factor is read once, the result is written once */
 #include "device/cuda/group/group_kernels.cuh"
 
 enum { WARP = 32, FOUR_CHAIN_THREADS = 256 };

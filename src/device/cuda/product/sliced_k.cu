@@ -3,7 +3,7 @@
  * Layout   A and B as stored or transposed, C row-major; zeros past the edges
  * Launch   parts blocks a tile of C, side by side in a cluster; in a block, warps down and across
  *          the tile and WK of them behind one another: each has its own slice of a step along k
- * Idea     Latency is what such products take: many loads are under shape at once, and chains of
+ * Idea     Latency is what such products take: many loads are under way at once, and chains of
  *          sums are short. Steps come by cp.async, STAGES - 1 ahead, with lines as they lie:
  *          transposing would cost registers and time. Sums of the slices are added in shared
  *          memory; those of the parts are sent to the block that writes the element, so that the
