@@ -269,7 +269,7 @@ static __device__ __forceinline__ void judge_rows(const mmci_emulated_operand &t
   row->poor = 0;
 }
 
-/* The next elements are on their kind while those at hand are turned. */
+/* The next elements are on their way while those at hand are turned. */
 template <class Parts>
 __global__ void __launch_bounds__(THREADS)
     split_across(mmci_emulated_operand to, mmci_rough rough, const float *from, int64_t ld) {
