@@ -175,7 +175,8 @@ const cli_experiment cli_experiment_tee_acm2 = {
         "what the TEE-ACM2 poster (SC22) measured, on seeded normal f32 numbers: time, power\n"
         "               and joules of single products, tile sizes, fused products, and six chains\n"
         "               in order, as OP_Count and as OP_DM_Fuse, by the device's own kernels\n"
-        "               (plain), tee and faithful; --only single, tiles, fused or chains",
+        "               (plain), by large tiles and faithful; --only single, tiles, fused or "
+        "chains",
     .parts = {"single", "tiles", "fused", "chains"},
     .list = list_trials,
     .draw = cli_tee_acm2_draw,

@@ -1,14 +1,14 @@
-/* bench_tee.c: products by the CUDA device's variants against its own choice (cuBLAS), time and
- * joules, one JSON line a measurement.
+/* bench_large_tile.c: products by the CUDA device's variants against its own choice (cuBLAS), time
+ * and joules, one JSON line a measurement.
  *
- *     bench_tee [--dtype f32|f64] [--ops NN|NT|TN|TT] [--seconds S] [--variants V,V,...]
+ *     bench_large_tile [--dtype f32|f64] [--ops NN|NT|TN|TT] [--seconds S] [--variants V,V,...]
  *               [--turns N] MxKxN ...
  *
  * A line has size, variant, kernel, seconds, joules, watts, and time and joules relative to variant
- * 0 of the same run; all ways of tee when none are named. Windows are at least S seconds (2), from
- * tick to tick of the energy counter; with --seconds 0 there are none, and runs are timed alone,
- * the median of N (5) turns of all variants. Data are normal. error: the most by which three rows
- * of C differ from variant 0's, over the greatest element there. Modules are looked for in
+ * 0 of the same run; all kernels of large tiles when none are named. Windows are at least S seconds
+ * (2), from tick to tick of the energy counter; with --seconds 0 there are none, and runs are timed
+ * alone, the median of N (5) turns of all variants. Data are normal. error: the most by which three
+ * rows of C differ from variant 0's, over the greatest element there. Modules are looked for in
  * MMCHAIN_MODULE_DIR. Exit status 77: no CUDA device. */
 #include <inttypes.h>
 #include <math.h>
@@ -310,7 +310,7 @@ int main(int argc, char **argv) {
   int first;
   if (!read_options(&o, argc, argv, &first)) {
     fprintf(stderr,
-            "usage: bench_tee [--dtype f32|f64] [--ops NN] [--seconds S] [--turns N] "
+            "usage: bench_large_tile [--dtype f32|f64] [--ops NN] [--seconds S] [--turns N] "
             "[--variants V,V,...] MxKxN ...\n");
     return 2;
   }
@@ -333,7 +333,8 @@ int main(int argc, char **argv) {
     fill_normals(x.normals, o.dtype);
     status = bench_all(&x, argv + first);
   }
-  if (status != MMC_OK) fprintf(stderr, "bench_tee: status %d: %s\n", (int)status, x.error.text);
+  if (status != MMC_OK)
+    fprintf(stderr, "bench_large_tile: status %d: %s\n", (int)status, x.error.text);
   free(x.normals);
   mmc_meter_destroy(x.meter);
   mmc_context_destroy(context);

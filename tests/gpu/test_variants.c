@@ -1,4 +1,4 @@
-/* test_ways.c: products by kernels of our own, every way of large_tile.h and of sliced_k.h on a
+/* test_variants.c: products by kernels of our own, every way of large_tile.h and of sliced_k.h on a
  * device, against sums in f64 on the host.
  *
  * All memory is 0xff where no element lies, which is NaN: beside the matrices, in the gaps of their
