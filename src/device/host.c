@@ -1,5 +1,6 @@
 #include "device/host.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -43,7 +44,10 @@ int mmci_host_variants(mmci_device *device, const mmci_gemm *gemm) {
   return 0;
 }
 
-void mmci_host_model(char *text, size_t size) {
+/* The system writes that file anew for every reader, which takes longer than planning a chain. */
+static char model[192];
+
+static void find_model(void) {
   char line[256], name[128] = "";
   struct utsname system;
   if (uname(&system) == 0) snprintf(name, sizeof name, "%.127s", system.machine);
@@ -56,7 +60,13 @@ void mmci_host_model(char *text, size_t size) {
     break;
   }
   if (file != NULL) fclose(file);
-  snprintf(text, size, "%s, %ld cores", name, sysconf(_SC_NPROCESSORS_ONLN));
+  snprintf(model, sizeof model, "%s, %ld cores", name, sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+void mmci_host_model(char *text, size_t size) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find_model);
+  snprintf(text, size, "%s", model);
 }
 
 mmc_status mmci_host_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error) {

@@ -47,7 +47,7 @@ struct mmci_queue {
 
 struct mmci_kernel {
   mmci_gemm gemm;
-  mmci_small small;      /* its code or NULL */
+  mmci_small *small;     /* by LIBXSMM, or NULL */
   mmci_blas_fn multiply; /* NULL: in panels */
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* that share a batch */
@@ -204,8 +204,8 @@ static void multiply_small(const mmci_small *small, const void *a, const void *b
 
 static void multiply(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
                      void *c) {
-  if (kernel->small.code != NULL)
-    multiply_small(&kernel->small, a, b, c);
+  if (kernel->small != NULL)
+    multiply_small(kernel->small, a, b, c);
   else if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
   else
@@ -267,6 +267,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
                           const void *b, void *c, mmci_error *error) {
   (void)error;
   if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
+  if (kernel->small != NULL) mmci_small_execute(kernel->small);
   if (kernel->is_single) {
     multiply(queue, kernel, a, b, c);
   } else {
@@ -345,6 +346,16 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
   return "loops";
 }
 
+static mmc_status prepare_small(mmci_kernel *kernel, mmci_error *error) {
+  mmci_small small = mmci_small_make(&kernel->gemm);
+  if (!small.can) return MMC_OK;
+  mmci_small_prepare(&small, kernel->gemm.batch);
+  kernel->small = malloc(sizeof small);
+  if (kernel->small == NULL) return mmci_fail_nomem(error, sizeof small);
+  *kernel->small = small;
+  return MMC_OK;
+}
+
 static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                           mmci_error *error) {
   int count = gemm->variant != 0 ? variants(device, gemm) : 0;
@@ -357,19 +368,27 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   *kernel =
       (mmci_kernel){.gemm = *gemm, .threads = 1, .limit = is_fewer ? 1 << (gemm->variant - 1) : 0};
   kernel->multiply = mmci_blas_call(&kernel->gemm);
-  if (choose(gemm) == SMALL || gemm->variant > fewer()) kernel->small = mmci_small_make(gemm);
   if (gemm->batch == 0) kernel->gemm.batch = 1;
+  if (choose(gemm) == SMALL || gemm->variant > fewer()) {
+    mmc_status status = prepare_small(kernel, error);
+    if (status != MMC_OK) {
+      free(kernel);
+      return status;
+    }
+  }
   kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm))
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
   /* OpenBLAS must not have threads of its own beside these. */
-  if (kernel->threads > 1 && kernel->small.code == NULL) kernel->limit = 1;
+  if (kernel->threads > 1 && kernel->small == NULL) kernel->limit = 1;
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
   *out = kernel;
   return MMC_OK;
 }
 
 static void release(mmci_kernel *kernel) {
+  if (kernel == NULL) return;
+  free(kernel->small);
   free(kernel);
 }
 

@@ -34,14 +34,14 @@ typedef struct place {
 typedef struct product {
   mmci_gemm gemm;
   place a, b, c;
-  mmci_small small; /* its code or NULL; packs at the beginning of OWN */
+  mmci_small small; /* where it can; packs at the beginning of OWN */
   mmci_blas_fn multiply;
 } product;
 
 struct mmci_group_kernel {
   size_t element;
   int64_t batch;
-  int32_t n;
+  int32_t n, count;
   mmci_form *forms;
   size_t *ahead_bytes; /* of each factor of the next chain that are asked for */
   int64_t c_stride;
@@ -109,7 +109,7 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
 
 /* Whether a product may be computed by several threads at a time, each its own. */
 static bool is_serial(const product *x) {
-  return x->small.code != NULL || x->multiply == mmci_ref_gemm || mmci_blas_is_serial(&x->gemm);
+  return x->small.can || x->multiply == mmci_ref_gemm || mmci_blas_is_serial(&x->gemm);
 }
 
 /* While places are given to the results. */
@@ -157,7 +157,7 @@ static void give_places(mmci_group_kernel *kernel, places *p) {
       let_go(p, x->left, t);
       let_go(p, x->right, t);
       const mmci_small *small = &kernel->products[t].small;
-      size_t room = small->code != NULL ? mmci_small_room_bytes(small) : 0;
+      size_t room = small->can ? mmci_small_room_bytes(small) : 0;
       if (room > p->room_bytes) p->room_bytes = room;
     }
   p->room_bytes = aligned(p->room_bytes);
@@ -238,7 +238,7 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
     product x = {0};
     choose_calls(group, s, &x);
     serial = serial && is_serial(&x);
-    kernel->calls_blas = kernel->calls_blas || x.small.code == NULL;
+    kernel->calls_blas = kernel->calls_blas || !x.small.can;
     seconds[s] = mmci_blas_serial_s(&x.gemm);
     all_s += seconds[s];
   }
@@ -250,8 +250,11 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
   if (status != MMC_OK) return status;
   if (group->batch == 1 && kernel->groups.group_count == 1) kernel->threads = 1;
   kernel->chunk = group->batch / (16 * (int64_t)kernel->threads) + 1;
-  for (int32_t t = 0; t < group->count; t++)
-    choose_calls(group, kernel->groups.order[t], &kernel->products[t]);
+  for (int32_t t = 0; t < group->count; t++) {
+    product *x = &kernel->products[t];
+    choose_calls(group, kernel->groups.order[t], x);
+    if (x->small.can) mmci_small_prepare(&x->small, group->batch);
+  }
   return MMC_OK;
 }
 
@@ -266,6 +269,7 @@ mmc_status mmci_blas_group_prepare(mmci_device *device, const mmci_group *group,
   kernel->element = mmc_dtype_size(group->dtype);
   kernel->batch = group->batch;
   kernel->n = group->n;
+  kernel->count = group->count;
   kernel->c_stride = group->c_stride;
   kernel->c_gathered = group->c_gathered;
   kernel->forms = mmci_alloc_array((size_t)group->n, sizeof *kernel->forms);
@@ -304,7 +308,7 @@ void mmci_blas_group_release(mmci_group_kernel *kernel) {
 static void multiply(const product *x, char *const *bases) {
   const char *a = bases[x->a.base] + x->a.offset, *b = bases[x->b.base] + x->b.offset;
   char *c = bases[x->c.base] + x->c.offset;
-  if (x->small.code != NULL)
+  if (x->small.can)
     mmci_small_multiply(&x->small, a, b, c, bases[OWN]);
   else
     x->multiply(&x->gemm, a, b, c);
@@ -381,6 +385,8 @@ static void compute_group(void *user, int worker, int64_t piece) {
 mmc_status mmci_blas_group_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error) {
   (void)queue, (void)error;
+  for (int32_t t = 0; t < kernel->count; t++)
+    if (kernel->products[t].small.can) mmci_small_execute(&kernel->products[t].small);
   execution x = {.kernel = kernel, .operands = operands, .c = c};
   bool limits = kernel->threads > 1 && kernel->calls_blas;
   if (limits) mmci_blas_threads_limit(1);

@@ -49,12 +49,33 @@ bool mmci_small_pays(const mmci_gemm *gemm) {
   return real_product(gemm).n > NARROW || gemm->m * gemm->k <= FEW;
 }
 
+/* How often a product must be computed for the code to be worth writing: that takes as long as some
+ * fifty products, and the loops are half as fast or better. */
+enum { OFTEN = 32 };
+
+static void write_code(mmci_small *x) {
+  x->tried = true;
+  x->code = mmci_xsmm_code(&x->real);
+}
+
 mmci_small mmci_small_make(const mmci_gemm *gemm) {
-  mmci_gemm real = real_product(gemm);
-  return (mmci_small){.gemm = *gemm,
-                      .code = mmci_xsmm_code(&real),
-                      .packs_a = packs_a(gemm),
-                      .packs_b = packs_b(gemm)};
+  mmci_small x = {.gemm = *gemm,
+                  .real = real_product(gemm),
+                  .can = true,
+                  .packs_a = packs_a(gemm),
+                  .packs_b = packs_b(gemm)};
+  if (mmci_small_loops_can()) return x;
+  write_code(&x);
+  x.can = x.code != NULL;
+  return x;
+}
+
+void mmci_small_prepare(mmci_small *x, int64_t times) {
+  if (!x->tried && (times >= OFTEN || mmci_xsmm_has(&x->real))) write_code(x);
+}
+
+void mmci_small_execute(mmci_small *x) {
+  if (!x->tried && x->executions++ >= OFTEN) write_code(x);
 }
 
 static size_t bytes_of_b(const mmci_gemm *gemm) {

@@ -10,11 +10,15 @@
 
 #include <stddef.h>
 
+#include "device/blas/small_loops.h"
 #include "device/blas/xsmm.h"
 
 typedef struct mmci_small {
-  mmci_gemm gemm;
-  mmci_xsmm_fn code; /* of the real product; NULL: there is none */
+  mmci_gemm gemm, real; /* as asked for, and the real product */
+  bool can;             /* false: this machine has neither code nor loops for it */
+  mmci_xsmm_fn code;    /* of the real product; NULL: none yet, the loops compute it */
+  bool tried;           /* to have code written */
+  int executions;       /* without code */
   bool packs_a, packs_b;
 } mmci_small;
 
@@ -29,8 +33,15 @@ bool mmci_small_can(const mmci_gemm *gemm);
  * 64, unless C is narrower than a vector register and there is much to add. */
 bool mmci_small_pays(const mmci_gemm *gemm);
 
-/* For which mmci_small_can(). */
+/* For which mmci_small_can(). Code is there where the loops cannot stand in for it. */
 mmci_small mmci_small_make(const mmci_gemm *gemm);
+
+/* Takes the code where it has been written for another product, or where an execution computes this
+ * one so many times that it is worth writing at once. */
+void mmci_small_prepare(mmci_small *x, int64_t times);
+
+/* Before every execution, by its thread: after some, one has the code written. */
+void mmci_small_execute(mmci_small *x);
 
 /* What packing takes. */
 size_t mmci_small_room_bytes(const mmci_small *x);
@@ -42,7 +53,10 @@ void mmci_small_pack(const mmci_small *x, const void **a, const void **b, void *
 static inline void mmci_small_multiply(const mmci_small *x, const void *a, const void *b, void *c,
                                        void *room) {
   if (x->packs_b || x->packs_a) mmci_small_pack(x, &a, &b, room);
-  x->code(b, a, c);
+  if (x->code != NULL)
+    x->code(b, a, c);
+  else
+    mmci_small_loops(&x->real, a, b, c);
 }
 
 #endif

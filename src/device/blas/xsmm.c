@@ -1,6 +1,7 @@
 #include "device/blas/xsmm.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #ifdef MMCI_XSMM
@@ -10,6 +11,25 @@ bool mmci_xsmm_can(const mmci_gemm *gemm) {
   bool sizes = gemm->m > 0 && gemm->k > 0 && gemm->n > 0 &&
                (gemm->m | gemm->k | gemm->n | gemm->a.ld | gemm->b.ld | gemm->ldc) <= INT_MAX;
   return sizes && !gemm->b.trans && (gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64);
+}
+
+/* What the code depends on, mixed as by FNV (Fowler, Noll and Vo). */
+static uint64_t hash_of(const mmci_gemm *gemm) {
+  const int64_t parts[] = {gemm->dtype, gemm->m,   gemm->k,       gemm->n,         gemm->a.ld,
+                           gemm->b.ld,  gemm->ldc, gemm->a.trans, gemm->accumulate};
+  uint64_t hash = UINT64_C(0xCBF29CE484222325);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    hash = (hash ^ (uint64_t)parts[i]) * UINT64_C(0x100000001B3);
+  return hash ^ hash >> 32;
+}
+
+/* Of code that was written, by its lower bits: new ones make old ones forgotten. */
+enum { PLACES = 8192 };
+static atomic_uint_least64_t written[PLACES];
+
+bool mmci_xsmm_has(const mmci_gemm *gemm) {
+  uint64_t hash = hash_of(gemm);
+  return atomic_load_explicit(&written[hash % PLACES], memory_order_relaxed) == hash;
 }
 
 mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {
@@ -24,10 +44,17 @@ mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {
     double alpha = 1, beta = gemm->accumulate ? 1 : 0;
     code.dmm = libxsmm_dmmdispatch(m, n, k, &lda, &ldb, &ldc, &alpha, &beta, &flags, NULL);
   }
+  uint64_t hash = hash_of(gemm);
+  atomic_store_explicit(&written[hash % PLACES], hash, memory_order_relaxed);
   return (mmci_xsmm_fn)code.xmm;
 }
 #else
 bool mmci_xsmm_can(const mmci_gemm *gemm) {
+  (void)gemm;
+  return false;
+}
+
+bool mmci_xsmm_has(const mmci_gemm *gemm) {
   (void)gemm;
   return false;
 }

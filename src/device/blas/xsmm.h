@@ -18,6 +18,9 @@ bool mmci_xsmm_can(const mmci_gemm *gemm);
  */
 mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm);
 
+/* Whether its code has been written, as far as is remembered: what was written lately. */
+bool mmci_xsmm_has(const mmci_gemm *gemm);
+
 /* After such code and before other: it leaves the upper parts of vector registers in use, and as
  * long as they are, every instruction that writes a lower part alone waits for the whole. */
 void mmci_xsmm_leave(void);

@@ -1,0 +1,93 @@
+#include "device/blas/small_loops.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define HERE __attribute__((target("avx2,fma")))
+#define TILE HERE static inline __attribute__((always_inline))
+
+/* Rows and vectors of a tile, whose sums stay in registers. */
+enum { ROWS = 4, VECTORS = 2 };
+
+bool mmci_small_loops_can(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+/* Where tile_*() begins; of the last vector only some columns are there when it is cut. */
+typedef struct corner {
+  int64_t row, col;
+  bool cut;
+  __m256i there;
+} corner;
+
+/* A mask of the first bytes of a vector. */
+TILE __m256i first_of(size_t bytes) {
+  static const int64_t mask[8] = {-1, -1, -1, -1};
+  return _mm256_loadu_si256((const void *)((const char *)mask + sizeof(__m256i) - bytes));
+}
+
+/* C of `rows` x `vectors` vectors at a corner. Called with constants, which makes the loops over
+ * them straight code. */
+#define LOOPS(suffix, type, vector, width, zero, load, store, load_some, store_some, spread, fma) \
+  TILE vector load_##suffix(const type *from, bool cut, __m256i there) {                          \
+    return cut ? load_some(from, there) : load(from);                                             \
+  }                                                                                               \
+  TILE void tile_##suffix(int rows, int vectors, const mmci_gemm *x, const corner *at,            \
+                          const type *a, const type *b, type *c) {                                \
+    int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;                    \
+    vector sums[ROWS][VECTORS];                                                                   \
+    a += at->row * down;                                                                          \
+    b += at->col;                                                                                 \
+    c += at->row * x->ldc + at->col;                                                              \
+    for (int r = 0; r < rows; r++)                                                                \
+      for (int v = 0; v < vectors; v++)                                                           \
+        sums[r][v] = x->accumulate                                                                \
+                         ? load_##suffix(c + r * x->ldc + v * (width), at->cut, at->there)        \
+                         : zero();                                                                \
+    for (int64_t p = 0; p < x->k; p++, a += along, b += x->b.ld)                                  \
+      for (int v = 0; v < vectors; v++) {                                                         \
+        vector of_b = load_##suffix(b + v * (width), at->cut, at->there);                         \
+        for (int r = 0; r < rows; r++) sums[r][v] = fma(spread(a + r * down), of_b, sums[r][v]);  \
+      }                                                                                           \
+    for (int r = 0; r < rows; r++)                                                                \
+      for (int v = 0; v < vectors; v++) {                                                         \
+        if (at->cut)                                                                              \
+          store_some(c + r * x->ldc + v * (width), at->there, sums[r][v]);                        \
+        else                                                                                      \
+          store(c + r * x->ldc + v * (width), sums[r][v]);                                        \
+      }                                                                                           \
+  }                                                                                               \
+  TILE void columns_##suffix(int rows, const mmci_gemm *x, int64_t row, const type *a,            \
+                             const type *b, type *c) {                                            \
+    corner at = {.row = row};                                                                     \
+    for (; at.col + VECTORS * (width) <= x->n; at.col += VECTORS * (width))                       \
+      tile_##suffix(rows, VECTORS, x, &at, a, b, c);                                              \
+    for (; at.col + (width) <= x->n; at.col += (width)) tile_##suffix(rows, 1, x, &at, a, b, c);  \
+    if (at.col == x->n) return;                                                                   \
+    at.cut = true;                                                                                \
+    at.there = first_of((size_t)(x->n - at.col) * sizeof(type));                                  \
+    tile_##suffix(rows, 1, x, &at, a, b, c);                                                      \
+  }                                                                                               \
+  HERE static void loops_##suffix(const mmci_gemm *x, const void *a, const void *b, void *c) {    \
+    int64_t row = 0;                                                                              \
+    for (; row + ROWS <= x->m; row += ROWS) columns_##suffix(ROWS, x, row, a, b, c);              \
+    for (; row < x->m; row++) columns_##suffix(1, x, row, a, b, c);                               \
+  }
+
+LOOPS(f32, float, __m256, 8, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps,
+      _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_broadcast_ss, _mm256_fmadd_ps)
+LOOPS(f64, double, __m256d, 4, _mm256_setzero_pd, _mm256_loadu_pd, _mm256_storeu_pd,
+      _mm256_maskload_pd, _mm256_maskstore_pd, _mm256_broadcast_sd, _mm256_fmadd_pd)
+
+void mmci_small_loops(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  (gemm->dtype == MMC_F32 ? loops_f32 : loops_f64)(gemm, a, b, c);
+}
+#else
+bool mmci_small_loops_can(void) {
+  return false;
+}
+
+void mmci_small_loops(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  (void)gemm, (void)a, (void)b, (void)c;
+}
+#endif
