@@ -246,7 +246,6 @@ holds bench_text grep -q '^ours is the flop-optimal plan here$' bench.txt
 # ---- energy --------------------------------------------------------------------------------------
 
 # 200 W in ticks of 100 ms, for 30 s; then the same with an end too soon, and with a bad line.
-awk 'BEGIN { for (i = 0; i < 300; i++) printf "%.1f %d 200 1500 2600 50 4\n", i / 10, 20 * i }' >steady
 head -n 20 steady >short
 sed '7s/ .*/ nan/' steady >bad_recording
 energy() { python3 "$here/check_energy.py" "$@"; }

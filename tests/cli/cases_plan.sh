@@ -62,9 +62,6 @@ input=line
 check plan_two_lines 2 plan -
 check plan_no_line 2 plan -
 
-make_npy A.npy '<f4' 10x30
-make_npy B.npy '<f4' 5x30
-make_npy v.npy '<f4' 5
 check plan_files 0 plan A.npy B.npy:T v.npy --on ref
 check plan_files_mismatch 2 plan A.npy B.npy
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# run.sh MMCHAIN: runs the command on good and bad input and compares what it says, exactly.
-# run.sh --update MMCHAIN: writes what it says to expected/ instead, for people to read.
+# run.sh MMCHAIN [PART...]: runs the command on good and bad input and compares what it says, exactly.
+# run.sh --update MMCHAIN [PART...]: writes what it says to expected/ instead, for people to read.
 #
+# A PART is a file cases_PART.sh, which runs in a folder of its own; without one, all of them run.
 # Exits 1 when a case fails, 77 without python3. MMCHAIN_WRAPPER, if any, is put before the command.
 #
 # check NAME STATUS ARGUMENT... is a case. What goes to standard output and standard error is in
@@ -15,15 +16,14 @@ if [ "${1:-}" = --update ]; then
   update=yes
   shift
 fi
-[ $# = 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 mmchain=$(realpath "$1")
+shift
 here=$(cd "$(dirname "$0")" && pwd)
 expected=$here/expected
-work=$(mktemp -d)
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-mkdir said
+root=$(mktemp -d)
+trap 'chmod -R u+w "$root"; rm -rf "$root"' EXIT
 failures=0
 cases=0
 input=/dev/null # of the next case
@@ -105,9 +105,27 @@ json_lines() { python3 -c 'import json, sys; [json.loads(line) for line in open(
 
 make_npy() { python3 "$here/make_npy.py" "$@"; }
 
+# What several parts read: the factors of the textbook chain, three matrices, and a recorded meter.
+inputs() {
+  run generate $clrs -o clrs --seed 7 >/dev/null
+  make_npy A.npy '<f4' 10x30
+  make_npy B.npy '<f4' 5x30
+  make_npy v.npy '<f4' 5
+  awk 'BEGIN { for (i = 0; i < 300; i++) printf "%.1f %d 200 1500 2600 50 4\n", i / 10, 20 * i }' >steady
+}
+
 clrs=30x35x15x5x10x20x25
 figure=2x9x3x1x4x11x5 # Nishida, Ito and Nakano (2011), Figure 1
-for part in plan multiply order traffic wisdom tune energy experiment signals; do . "$here/cases_$part.sh"; done
+if [ $# = 0 ]; then
+  for file in "$here"/cases_*.sh; do set -- "$@" "$(basename "$file" .sh | sed 's/^cases_//')"; done
+fi
+for part; do
+  work=$root/$part
+  mkdir -p "$work/said" && cd "$work" || exit 1
+  environment=()
+  inputs
+  . "$here/cases_$part.sh"
+done
 
 echo "$cases cases, $failures failures"
 [ $failures = 0 ]
