@@ -20,6 +20,12 @@ set(mmc_c_warnings
     -Wmissing-prototypes)
 set(mmc_cxx_warnings -Wall -Wextra -Wshadow=local)
 set(mmc_sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+if(MMC_SANITIZE STREQUAL "thread")
+  set(mmc_sanitizers -fsanitize=thread -fno-omit-frame-pointer)
+elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
+  # Python, which is not sanitized, can load the runtime first only where it is a library of its own.
+  list(APPEND mmc_sanitizers -shared-libasan)
+endif()
 
 function(mmc_target_flags target)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
