@@ -1,7 +1,7 @@
-/* measure.c: idle power first, then work again and again while the meter is sampled.
+/* measure.c: measures idle power first, then repeats the work while the meter is sampled.
  *
  * Runs are done in batches of some 50 ms, so that waiting for the end of one leaves the device idle
- * for next to nothing; how many runs lie within the window goes by time. */
+ * for next to nothing; the number of runs within the window is counted by time, with fractions. */
 #include "meter/measure.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static double machine_now(void *user) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Less than a second. */
+/* Sleeps for less than a second. */
 static void machine_rest(void *user, double seconds) {
   (void)user;
   struct timespec t = {.tv_nsec = (long)(seconds * 1e9)};
@@ -43,10 +43,10 @@ typedef struct sampler {
   const mmci_clock *clock;
   bool threaded;
   pthread_t thread;
-  pthread_mutex_t lock; /* guards what follows, when threaded */
+  pthread_mutex_t lock; /* guards the fields below, when there is a thread */
   bool stop;
   mmci_window window;
-  /* The poller's own. */
+  /* The fields below belong to the function that polls. */
   uint64_t polls;
   double joules;
 } sampler;
@@ -55,8 +55,8 @@ static double now(const sampler *s) {
   return s->clock->now(s->clock->user);
 }
 
-/* Reads the meter and tells the window. What goes with the counter takes longer to read, so it is
- * read now and then, and at every tick, which may be an end of the window. */
+/* Reads the meter and tells the window. Power, clocks and temperature take longer to read, so they
+ * are read now and then, and at every tick, which may be an end of the window. */
 static void poll_meter(sampler *s) {
   mmci_error error;
   mmci_meter_state state;
@@ -91,13 +91,13 @@ static void *sample_until_stopped(void *user) {
   return NULL;
 }
 
-/* Starts with a window that is open to nothing. */
+/* Starts with a window that has not begun. */
 static mmc_status start(sampler *s, mmci_error *error) {
   if (pthread_mutex_init(&s->lock, NULL) != 0) return mmci_fail_nomem(error, sizeof s->lock);
   s->window.phase = MMCI_WINDOW_CLOSED;
   poll_meter(s);
   if (!s->threaded) return MMC_OK;
-  /* Signals are for the program's own threads. */
+  /* Signals are left to the program's own threads. */
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -124,7 +124,7 @@ static void begin_window(sampler *s, double least_s) {
   pthread_mutex_unlock(&s->lock);
 }
 
-/* The phase, after a sample where no thread takes them. */
+/* Returns the phase of the window, after a sample where no thread takes them. */
 static mmci_window_phase look(sampler *s) {
   if (!s->threaded) poll_meter(s);
   pthread_mutex_lock(&s->lock);
@@ -177,7 +177,8 @@ static mmc_status run_batch(const mmc_energy_options *options, int runs, mmci_er
   return MMC_OK;
 }
 
-/* Works until the window has closed or failed. Batches before the window begins are not kept. */
+/* Works until the window has closed or failed. Batches that end before the window begins are not
+ * kept. */
 static mmc_status work_through_window(sampler *s, const mmc_energy_options *options, batches *kept,
                                       mmci_error *error) {
   double start_s = now(s);
@@ -200,7 +201,7 @@ static mmc_status work_through_window(sampler *s, const mmc_energy_options *opti
   }
 }
 
-/* What the window says of a run; a window without a run has failed. */
+/* Writes what the window says of a run; a window in which no run fell has failed. */
 static void tell(mmci_window *window, const batches *kept, mmc_energy *out) {
   double seconds = mmci_window_seconds(window);
   double runs = mmci_batches_within(kept->all, kept->count, window->begin_s, window->end_s);

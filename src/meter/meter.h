@@ -1,8 +1,8 @@
-/* meter.h: the contract of an energy meter, and the meters.
+/* meter.h: the contract of an energy meter, and the list of meters.
  *
- * A meter reads a counter of joules that only rises, and, where it can, what goes with it: power,
- * clocks, temperature, why clocks are held back. It judges nothing: measure.h makes joules of a run
- * of what it reads. One thread at a time calls a meter. */
+ * A meter reads a counter of joules that only rises, and, where it can, the power, the clocks, the
+ * temperature and the reasons why clocks are held back. It judges nothing: measure.h makes joules
+ * of a run of what it reads. A meter is called by one thread at a time. */
 #ifndef MMCI_METER_H
 #define MMCI_METER_H
 
@@ -30,7 +30,7 @@ enum {
   MMCI_THROTTLE_DISPLAY_CLOCKS = 0x100
 };
 
-/* What goes with the counter. Unknown is NaN, of throttle -1. */
+/* What a meter may know besides the joules. Unknown figures are NaN, an unknown throttle is -1. */
 typedef struct mmci_meter_state {
   double watts;
   double sm_mhz, memory_mhz;
@@ -47,18 +47,20 @@ typedef struct mmci_meter mmci_meter; /* each implementation's own */
 /* time_s is the moment of the call by the clock of the measurement; only replay looks at it. */
 typedef struct mmci_meter_ops {
   const char *name;
-  bool plays_file; /* its name is followed by a file's: "replay:FILE" */
-  /* (optional, of meters that are numbered: "nvml:1") Where number index is, for a machine whose
-   * devices do not say. Returns E_ARG past the last, E_UNSUPPORTED. */
+  bool plays_file; /* users give a file with the name: "replay:FILE" */
+  /* (optional, for meters that are numbered: "nvml:1") Finds the address of number index, for
+   * machines whose devices do not tell it. Returns E_ARG past the last one, E_UNSUPPORTED. */
   mmc_status (*locate)(int index, char address[MMCI_METER_ADDRESS_SIZE], mmci_error *error);
-  /* Returns E_UNSUPPORTED when it is not here: error says what is missing and how to get it. */
+  /* Opens the meter. Returns E_UNSUPPORTED when it is not here; the error says what is missing and
+   * how to get it. */
   mmc_status (*open)(const mmci_meter_source *source, mmci_meter **out, mmci_error *error);
   void (*close)(mmci_meter *meter);
-  /* What it reads, one line: text of at most size bytes with the final NUL. */
+  /* Writes one line that says what it reads, at most size bytes with the final NUL. */
   void (*describe)(const mmci_meter *meter, char *text, size_t size);
-  /* Joules since some moment; wrap-around of the hardware's counter is undone. */
+  /* Reads the joules since some moment; when the hardware's counter wraps around, that is
+   * undone. */
   mmc_status (*joules)(mmci_meter *meter, double time_s, double *joules, mmci_error *error);
-  /* (optional) What cannot be read is unknown, and no failure. */
+  /* (optional) Reads the rest; what cannot be read is unknown, which is no failure. */
   void (*state)(mmci_meter *meter, double time_s, mmci_meter_state *out);
 } mmci_meter_ops;
 
@@ -67,7 +69,7 @@ extern const mmci_meter_ops mmci_meter_rapl;
 extern const mmci_meter_ops mmci_meter_nvml;
 extern const mmci_meter_ops mmci_meter_replay;
 
-/* All of them, by meters.c; NULL ends the list. */
+/* All meters, in meters.c; NULL ends the list. */
 extern const mmci_meter_ops *const mmci_meters[];
 
 #endif

@@ -1,4 +1,4 @@
-/* none.c: the meter of what cannot be measured. It says why. */
+/* none.c: the meter of a machine on which nothing can be measured. It says why. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* nvml.c: the energy counter of an NVIDIA GPU.
  *
- * The counter is of the whole board, in millijoules since the driver was loaded, and moves about
- * every 100 ms. It and the instant power are readings of one sensor by different ways, so that each
- * checks the other. */
+ * The counter covers the whole board, in millijoules since the driver was loaded, and moves about
+ * every 100 ms. It and the instant power are two readings of one sensor, so that each checks the
+ * other. */
 #include "meter/nvml.h"
 
 #include <math.h>
@@ -14,14 +14,14 @@
 struct mmci_meter {
   mmci_nvml nvml;
   mmci_nvml_device *device;
-  bool instant; /* power of the moment can be read; else that of the last second */
+  bool instant; /* the power of the moment can be read; else that of the last second */
   char name[MMCI_NVML_NAME_SIZE];
   char bus_id[MMCI_NVML_BUS_ID_SIZE];
 };
 
 /* ---- power --------------------------------------------------------------------------------- */
 
-/* NaN when it cannot be read. */
+/* Returns watts; NaN when they cannot be read. */
 static double instant_watts(const mmci_meter *meter) {
   mmci_nvml_field field = {.field_id = MMCI_NVML_FIELD_POWER_INSTANT};
   if (meter->nvml.fields == NULL ||

@@ -1,4 +1,4 @@
-/* nvml.h: NVIDIA's management library, loaded when it is asked for.
+/* nvml.h: NVIDIA's management library, which is loaded when it is asked for.
  *
  * The prototypes are written after NVML's public reference manual: nothing of NVIDIA's is needed to
  * build, and a machine without its driver is told what is missing. */
@@ -35,8 +35,8 @@ typedef struct mmci_nvml_field {
   } value;
 } mmci_nvml_field;
 
-/* The functions, by the names that NVML exports after "nvml". Those marked (optional) may be NULL.
- */
+/* NVML's functions, by the names that it exports after "nvml". Those marked (optional) may be
+ * NULL. */
 typedef struct mmci_nvml {
   void *library;
   int (*init)(void);
@@ -56,15 +56,15 @@ typedef struct mmci_nvml {
   int (*throttle)(mmci_nvml_device *device, unsigned long long *reasons);      /* (optional) */
 } mmci_nvml;
 
-/* Loads and starts NVML. library: NULL means libnvidia-ml.so.1.
- * Returns E_UNSUPPORTED: error says what is missing and how to get it. */
+/* Loads and starts NVML. A library of NULL means libnvidia-ml.so.1.
+ * Returns E_UNSUPPORTED; the error says what is missing and how to get it. */
 mmc_status mmci_nvml_load(const char *library, mmci_nvml *out, mmci_error *error);
 void mmci_nvml_unload(mmci_nvml *nvml);
 
-/* The PCI bus of CUDA's GPU number index. visible is what CUDA_VISIBLE_DEVICES holds, numbers or
- * UUIDs, NULL when it is not set. Numbers count in the order of the buses, which is CUDA's with
- * CUDA_DEVICE_ORDER=PCI_BUS_ID or where all GPUs are alike.
- * Returns E_ARG past the last, E_UNSUPPORTED. */
+/* Finds the PCI bus of the GPU that CUDA calls by the number index. visible is the value of
+ * CUDA_VISIBLE_DEVICES, numbers or UUIDs; NULL when it is not set. Numbers count in the order of
+ * the buses, which is CUDA's with CUDA_DEVICE_ORDER=PCI_BUS_ID or where all GPUs are alike.
+ * Returns E_ARG past the last GPU, E_UNSUPPORTED. */
 mmc_status mmci_nvml_bus_id(const char *library, const char *visible, int index,
                             char bus_id[MMCI_NVML_BUS_ID_SIZE], mmci_error *error);
 

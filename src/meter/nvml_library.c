@@ -7,7 +7,7 @@
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
-/* Names end in the version of the function that the prototypes in nvml.h are of. */
+/* The names to load; each ends in the version of the function that nvml.h declares. */
 static const struct {
   const char *name;
   size_t at;
@@ -27,7 +27,7 @@ static const struct {
     {"nvmlDeviceGetFieldValues", offsetof(mmci_nvml, fields), true},
     {"nvmlDeviceGetClockInfo", offsetof(mmci_nvml, clock), true},
     {"nvmlDeviceGetTemperature", offsetof(mmci_nvml, temperature), true},
-    /* Called ...EventReasons since driver 535; the old name stays. */
+    /* The function is called ...EventReasons since driver 535; the old name stays. */
     {"nvmlDeviceGetCurrentClocksThrottleReasons", offsetof(mmci_nvml, throttle), true},
     {"nvmlDeviceGetCurrentClocksEventReasons", offsetof(mmci_nvml, throttle), true},
 };
@@ -70,8 +70,8 @@ void mmci_nvml_unload(mmci_nvml *nvml) {
 
 /* ---- CUDA's numbers ------------------------------------------------------------------------ */
 
-/* The GPU that an entry of CUDA_VISIBLE_DEVICES names: a number below count, or what the UUID of
- * one GPU begins with. -1 for anything else. */
+/* Returns the GPU that an entry of CUDA_VISIBLE_DEVICES names: a number below count, or the
+ * beginning of one GPU's UUID. Returns -1 for anything else. */
 static int find_entry(const mmci_nvml *nvml, int count, const char *entry, size_t length) {
   int found = -1;
   if (length > 0 && strspn(entry, "0123456789") >= length) {
@@ -94,7 +94,8 @@ static int find_entry(const mmci_nvml *nvml, int count, const char *entry, size_
   return found;
 }
 
-/* NVML's number of CUDA's GPU number index. The list ends where it names nothing. */
+/* Finds NVML's number of the GPU that CUDA calls index. The list ends at an entry that names
+ * nothing. */
 static mmc_status find_visible(const mmci_nvml *nvml, int count, const char *visible, int index,
                                int *out, mmci_error *error) {
   const char *entry = visible;

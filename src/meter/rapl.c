@@ -1,9 +1,9 @@
-/* rapl.c: the processor's own energy counters, through Linux's powercap.
+/* rapl.c: reads the processor's own energy counters, through Linux's powercap.
  *
- * /sys/class/powercap/intel-rapl:N is a domain, on AMD too; those named package-N are summed. Their
- * sub-domains (core, uncore, dram) have two numbers, are part of a package or beside it, and are
- * left out, as is psys, the whole board. energy_uj counts microjoules up to max_energy_range_uj and
- * starts over, after some minutes under load; it moves about every millisecond. */
+ * /sys/class/powercap/intel-rapl:N is a domain, on AMD too; the domains named package-N are summed.
+ * Their sub-domains (core, uncore, dram) have two numbers, are part of a package or beside it, and
+ * are left out, as is psys, the whole board. energy_uj counts microjoules up to max_energy_range_uj
+ * and starts over, after some minutes under load; it moves about every millisecond. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 enum { NAME_SIZE = 40, PATH_SIZE = 1024 };
 
 typedef struct domain {
-  int file; /* energy_uj, open */
+  int file; /* energy_uj, a descriptor */
   char name[NAME_SIZE];
   uint64_t range_uj, last_uj;
 } domain;
@@ -26,12 +26,12 @@ typedef struct domain {
 struct mmci_meter {
   domain *domains;
   size_t count;
-  double joules; /* of all domains since the meter was opened */
+  double joules; /* the sum of all domains since the meter was opened */
 };
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/* The first line of a file, without its end. False with errno set. */
+/* Reads the first line of a file, without its end. Returns false with errno set. */
 static bool read_line(int file, char *text, size_t size) {
   ssize_t length = pread(file, text, size - 1, 0);
   if (length < 0) return false;
@@ -51,7 +51,7 @@ static bool read_number(int file, uint64_t *out) {
   return true;
 }
 
-/* Opens ROOT/DOMAIN/NAME. -1 with errno set. */
+/* Opens ROOT/DOMAIN/NAME. Returns -1 with errno set. */
 static int open_file(const char *root, const char *name, const char *file) {
   char path[PATH_SIZE];
   int length = snprintf(path, sizeof path, "%s/%s/%s", root, name, file);
@@ -62,7 +62,7 @@ static int open_file(const char *root, const char *name, const char *file) {
   return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Whether ROOT/DOMAIN is a package, whose name goes to out. */
+/* Says whether ROOT/DOMAIN is a package, and writes its name to out. */
 static bool is_package(const char *root, const char *entry, char out[NAME_SIZE]) {
   static const char prefix[] = "intel-rapl:";
   if (strncmp(entry, prefix, strlen(prefix)) != 0) return false;

@@ -2,10 +2,10 @@
  *
  * A line is a moment, in order of time, and # begins a comment:
  *     time_s joules [watts [sm_mhz [memory_mhz [celsius [reasons]]]]]
- * - stands for unknown; reasons is the sum of the bits in meter.h. What a line says holds from its
- * moment to the next one's. The first moment is when the meter is first read; after the last the
- * recording has ended, which is a failure of the meter. The counter may fall, as a broken one does.
- */
+ * A - stands for an unknown figure; reasons is the sum of the bits in meter.h. A line's figures
+ * hold from its moment to that of the next. The first moment is when the meter is first read; after
+ * the last the recording has ended, which is a failure of the meter. The counter may fall, as a
+ * broken one does. */
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -25,13 +25,13 @@ typedef struct moment {
 struct mmci_meter {
   moment *moments;
   size_t count, capacity;
-  size_t at;      /* what was played last */
-  double start_s; /* when the first moment was played; NaN before */
+  size_t at;      /* the line that was played last */
+  double start_s; /* when the first moment was played; NaN before that */
 };
 
 /* ---- the file ------------------------------------------------------------------------------ */
 
-/* Where a line comes from, for messages. */
+/* Says where a line comes from, for messages. */
 typedef struct place {
   const char *path;
   int line;
@@ -42,7 +42,7 @@ static bool is_end(char c) {
   return c == '\0' || c == '\n' || c == '\r' || c == '#';
 }
 
-/* Reads at most COLUMNS numbers, "-" as NaN. Returns how many; -1 for anything else. */
+/* Reads at most COLUMNS numbers, "-" as NaN. Returns how many there are; -1 for anything else. */
 static int read_numbers(const char *text, locale_t c, double out[COLUMNS]) {
   int count = 0;
   for (const char *at = text;;) {
@@ -110,7 +110,7 @@ static mmc_status read_moments(mmci_meter *meter, FILE *file, place *from, mmci_
   while (status == MMC_OK && fgets(text, sizeof text, file) != NULL) {
     from->line++;
     size_t length = strlen(text);
-    /* Too long, cut off at the end of the file, or by a NUL. */
+    /* The line is too long, or is cut off by the end of the file or by a NUL. */
     if (length == 0 || text[length - 1] != '\n')
       return mmci_fail(error, MMC_E_FORMAT,
                        "%.200s:%d: expected a line of text, at most %d characters and its end",

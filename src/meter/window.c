@@ -9,7 +9,7 @@
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-/* Keeps a number that is known. False when memory is short. */
+/* Keeps a number unless it is NaN. Returns false when memory is short. */
 static bool keep(mmci_numbers *numbers, double value) {
   if (!isfinite(value)) return true;
   if (numbers->count == numbers->capacity) {
@@ -78,7 +78,7 @@ static void open_window(mmci_window *w, double time_s, double joules) {
   w->begin_joules = w->end_joules = w->slice_joules = joules;
 }
 
-/* The counter has changed. */
+/* Takes note that the counter has changed. */
 static void tick(mmci_window *w, double time_s, double took_s, double joules) {
   double late_s = time_s + took_s / 2 - (w->seen_s - w->seen_took_s / 2);
   if (w->phase == MMCI_WINDOW_WAITING) {

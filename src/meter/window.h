@@ -1,57 +1,57 @@
 /* window.h: what a counter that moves in ticks says about a stretch of time.
  *
  * A counter of energy is brought up to date now and then: NVML's about every 100 ms, RAPL's every
- * millisecond. Read at any moment it is up to a tick old, so a window goes from tick to tick: it
- * opens at the first change of the counter and closes at the first change after at least least_s.
- * Where a tick lies is known to between two samples, which bounds the error of the window.
+ * millisecond. A reading is up to a tick old, so a window goes from tick to tick: it opens at the
+ * first change of the counter and closes at the first change after at least least_s. The moment of
+ * a tick is known to lie between two samples, which bounds the error of the window.
  *
- * Arithmetic alone: samples come in as arguments, in order of time, and nothing else is looked at.
- */
+ * The room does arithmetic alone: samples come in as arguments, in order of time, and nothing else
+ * is looked at. */
 #ifndef MMCI_WINDOW_H
 #define MMCI_WINDOW_H
 
 #include "meter/meter.h"
 
-/* The spread of the power is told by slices of the window, at least this long, from tick to tick.
- */
+/* A window is cut into slices from tick to tick, at least so many seconds long, whose powers give
+ * the spread. */
 #define MMCI_SLICE_S 0.25
-/* A counter that has not moved for so long does not move at all. */
+/* A counter that has not moved for so many seconds does not move at all. */
 #define MMCI_STALL_S 3.0
 
 typedef enum mmci_window_phase {
-  MMCI_WINDOW_WAITING, /* for the first tick */
+  MMCI_WINDOW_WAITING, /* waits for the first tick */
   MMCI_WINDOW_OPEN,
   MMCI_WINDOW_CLOSED,
-  MMCI_WINDOW_FAILED /* for the reason in error; for good */
+  MMCI_WINDOW_FAILED /* failed for good, for the reason in error */
 } mmci_window_phase;
 
-/* Numbers, kept to be sorted. */
+/* Numbers that are kept to be sorted. */
 typedef struct mmci_numbers {
   double *values;
   size_t count, capacity;
 } mmci_numbers;
 
-/* Begins as {0} and mmci_window_begin(). All but error holds from OPEN on. */
+/* It begins as {0} and mmci_window_begin(). All fields but error hold from OPEN on. */
 typedef struct mmci_window {
   mmci_window_phase phase;
   mmci_error error;
   double least_s;
   double begin_s, begin_joules;
   double end_s, end_joules; /* the last tick so far */
-  double begin_late_s;      /* the most that the first tick was seen late */
-  double late_s;            /* the same of the first and the last */
+  double begin_late_s;      /* the most that the first tick may have been seen late */
+  double late_s;            /* the same for the first and the last together */
   int64_t ticks;            /* intervals between ticks */
-  /* Power by slices. */
+  /* The power of slices, in watts. */
   int64_t slices;
-  double slice_s, slice_joules; /* where the slice began */
+  double slice_s, slice_joules; /* the time and the counter at which the slice began */
   double watts_min, watts_max;
-  /* Sampled power, integrated by the trapezoidal rule over the time where it is known. */
+  /* The sampled power, integrated by the trapezoidal rule over the time where it is known. */
   double sampled_joules, sampled_s;
-  double power_s, power_watts; /* the last sample; NaN watts when unknown */
+  double power_s, power_watts; /* of the last sample; watts are NaN when unknown */
   mmci_numbers sm_mhz, memory_mhz;
-  double celsius_max; /* NaN: unknown */
-  int64_t throttle;   /* all that were seen; -1: unknown */
-  /* The last sample, NaN before the first, and when the counter last changed. */
+  double celsius_max; /* NaN when unknown */
+  int64_t throttle;   /* all bits that were seen; -1 when unknown */
+  /* The last sample, NaN before the first one, and when the counter last changed. */
   double seen_s, seen_took_s, seen_joules, changed_s;
 } mmci_window;
 
@@ -59,25 +59,25 @@ typedef struct mmci_window {
 void mmci_window_begin(mmci_window *window, double least_s);
 void mmci_window_free(mmci_window *window);
 
-/* A sample, read within took_s around time_s; state may be NULL. Ignored once the window is closed
- * or has failed. */
+/* Adds a sample, read within took_s around time_s; state may be NULL. A window that is closed or
+ * has failed ignores it. */
 void mmci_window_add(mmci_window *window, double time_s, double took_s, double joules,
                      const mmci_meter_state *state);
-/* The meter has failed. */
+/* Lets the window fail, because the meter did. */
 void mmci_window_fail(mmci_window *window, const mmci_error *error);
 
 double mmci_window_seconds(const mmci_window *window);
 double mmci_window_joules(const mmci_window *window);
-/* Mean power by the counter, between the ticks. */
+/* Returns the mean power in watts by the counter, between the ticks. */
 double mmci_window_watts(const mmci_window *window);
-/* Mean sampled power against that by the counter, less 1. NaN when power was known for less than
- * half of the window. */
+/* Returns the mean sampled power divided by that of the counter, less 1. It is NaN when power was
+ * known for less than half of the window. */
 double mmci_window_crosscheck(const mmci_window *window);
-/* The least and the most power of a slice; NaN when there are fewer than two. */
+/* Writes the least and the most power of a slice; NaN when there are fewer than two. */
 void mmci_window_spread(const mmci_window *window, double *watts_min, double *watts_max);
-/* Least, median, most; NaN when there are none. Sorts them. */
+/* Writes the least, the median and the largest number; NaN when there are none. It sorts them. */
 void mmci_numbers_summary(mmci_numbers *numbers, double *min, double *median, double *max);
-/* "power cap, thermal", "none", or "unknown", with a final NUL, cut to size. */
+/* Writes "power cap, thermal", "none", or "unknown", with a final NUL, cut to size. */
 void mmci_throttle_text(int64_t throttle, char *text, size_t size);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -89,7 +89,7 @@ typedef struct mmci_batch {
   double runs;
 } mmci_batch;
 
-/* How many runs fall between two moments, fractions by time. */
+/* Returns how many runs fall between two moments, with fractions by time. */
 double mmci_batches_within(const mmci_batch *batches, size_t count, double begin_s, double end_s);
 
 #endif

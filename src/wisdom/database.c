@@ -13,10 +13,10 @@
 #include "wisdom/salvage.h"
 
 enum {
-  APPLICATION_ID = 0x6D6D6377, /* "mmcw" */
+  APPLICATION_ID = 0x6D6D6377, /* The bytes "mmcw". */
   SCHEMA_VERSION = 1,
   BUSY_MS = 5000,
-  MOST_BYTES = 64 << 20, /* of one text or blob */
+  MOST_BYTES = 64 << 20, /* The most bytes that one text or blob may have. */
   SQL_SIZE = 1024,
   TRIES = 3
 };
@@ -40,7 +40,7 @@ static const char *column_type(mmci_field_type type) {
 
 static void append(char *sql, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Appends to sql, which holds SQL_SIZE. All of it fits: the shapes are known. */
+/* Appends to sql, which holds SQL_SIZE bytes. All of it fits, since the shapes are known. */
 static void append(char *sql, const char *format, ...) {
   size_t used = strlen(sql);
   va_list args;
@@ -49,7 +49,7 @@ static void append(char *sql, const char *format, ...) {
   va_end(args);
 }
 
-/* The names of the first fields with commas, and behind each an ending. */
+/* Appends the names of the first fields with commas between them, each followed by an ending. */
 static void append_names(char *sql, const mmci_record_shape *shape, int count, const char *ending) {
   for (int f = 0; f < count; f++)
     append(sql, "%s%s%s", f > 0 ? ", " : "", shape->fields[f].name, ending);
@@ -164,15 +164,15 @@ static mmc_status execute(mmci_wisdom *wisdom, const char *sql, mmci_error *erro
   return code == SQLITE_OK ? MMC_OK : mmci_database_fail(wisdom, code, error);
 }
 
-/* Ends the transaction, if SQLite has not by itself. Memory may be too short for that even: then
- * what it says is the error, and only closing helps. */
+/* Ends the transaction, unless SQLite has done so by itself. Memory may be too short even for that:
+ * then SQLite's answer is the error, and only closing the file helps. */
 static mmc_status roll_back(mmci_wisdom *wisdom, mmci_error *error) {
   int code = sqlite3_exec(wisdom->db, "ROLLBACK", NULL, NULL, NULL);
   if (sqlite3_get_autocommit(wisdom->db) != 0) return MMC_OK;
   return mmci_database_fail(wisdom, code, error);
 }
 
-/* The first column of the first row as an integer. */
+/* Writes the first column of the first row to out, an integer. */
 static mmc_status ask(mmci_wisdom *wisdom, const char *sql, int64_t *out, mmci_error *error) {
   sqlite3_stmt *statement;
   int code = sqlite3_prepare_v2(wisdom->db, sql, -1, &statement, NULL);
@@ -188,7 +188,8 @@ static mmc_status ask(mmci_wisdom *wisdom, const char *sql, int64_t *out, mmci_e
 
 /* ---- the schema ---------------------------------------------------------------------------- */
 
-/* One of the statements that make a store, from 0; false past the last. */
+/* Writes one of the statements that make a store, counted from 0; returns false past the last
+ * one. */
 static bool schema_sql(int index, char sql[SQL_SIZE]) {
   if (index > MMCI_WISDOM_KINDS) return false;
   if (index == 0)
@@ -198,7 +199,7 @@ static bool schema_sql(int index, char sql[SQL_SIZE]) {
   return true;
 }
 
-/* Whether the tables are exactly ours: no view, no trigger, nothing that would run unasked. */
+/* Checks that the tables are exactly ours: no view, no trigger, nothing that would run unasked. */
 static mmc_status check_schema(mmci_wisdom *wisdom, bool *empty, mmci_error *error) {
   sqlite3_stmt *statement;
   char sql[SQL_SIZE], shown[MMCI_PATH_TEXT_SIZE];
@@ -223,7 +224,7 @@ static mmc_status check_schema(mmci_wisdom *wisdom, bool *empty, mmci_error *err
                    mmci_path_text(wisdom->place.path, shown));
 }
 
-/* Whether the file is a store, or empty and may become one. */
+/* Checks that the file is a store, or is empty and may become one. */
 static mmc_status check_file(mmci_wisdom *wisdom, bool *empty, mmci_error *error) {
   int64_t id, version;
   char shown[MMCI_PATH_TEXT_SIZE];
@@ -251,8 +252,8 @@ static mmc_status check_file(mmci_wisdom *wisdom, bool *empty, mmci_error *error
                    mmci_path_text(wisdom->place.path, shown));
 }
 
-/* The same by itself: all of it looks at one state of the file, which another process may be
- * making. */
+/* Does check_file() in a transaction, so that all of it looks at one state of the file, which
+ * another process may be making. */
 static mmc_status check_state(mmci_wisdom *wisdom, bool *empty, int *code, mmci_error *error) {
   mmc_status status = execute(wisdom, "BEGIN", error);
   if (status == MMC_OK) status = check_file(wisdom, empty, error);
@@ -261,9 +262,9 @@ static mmc_status check_state(mmci_wisdom *wisdom, bool *empty, int *code, mmci_
   return status == MMC_OK ? ended : status;
 }
 
-/* Whether every page of the file is sound, which costs less than a microsecond a record: a search
- * for a key sees the pages on its way only, so that writing to a store may succeed for ever while
- * reading all of it fails. */
+/* Checks that every page of the file is sound, which costs less than a microsecond a record. A
+ * search for a key sees only the pages that lead to it, so that writing to a store may succeed for
+ * ever while reading all of it fails. */
 static mmc_status check_pages(mmci_wisdom *wisdom, mmci_error *error) {
   sqlite3_stmt *statement;
   char shown[MMCI_PATH_TEXT_SIZE];
@@ -283,7 +284,7 @@ static mmc_status check_pages(mmci_wisdom *wisdom, mmci_error *error) {
   return status;
 }
 
-/* Makes the tables, unless another process was faster. */
+/* Makes the tables, unless another process has made them first. */
 static mmc_status make_tables(mmci_wisdom *wisdom, mmci_error *error) {
   mmc_status status = execute(wisdom, "BEGIN IMMEDIATE", error);
   if (status != MMC_OK) return status;
@@ -296,7 +297,8 @@ static mmc_status make_tables(mmci_wisdom *wisdom, mmci_error *error) {
            SCHEMA_VERSION);
   if (empty && status == MMC_OK) status = execute(wisdom, sql, error);
   if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
-  if (status != MMC_OK) roll_back(wisdom, NULL); /* or is closed: see open_file() */
+  if (status != MMC_OK)
+    roll_back(wisdom, NULL); /* open_file() explains when the file is closed already */
   return status;
 }
 
@@ -313,7 +315,7 @@ void mmci_database_close(mmci_wisdom *wisdom) {
   wisdom->generation++;
 }
 
-/* Whether another file, or none, is now where the open one was. */
+/* Says whether another file, or none, is now where the open one was. */
 static bool has_moved(mmci_wisdom *wisdom) {
   int moved = 0;
   if (wisdom->in_memory) return false;
@@ -321,7 +323,7 @@ static bool has_moved(mmci_wisdom *wisdom) {
   return moved != 0;
 }
 
-/* Nothing that the file holds may run, and nothing in it may be huge. */
+/* Sets limits on the file: nothing in it may run, and nothing in it may be huge. */
 static void distrust(sqlite3 *db) {
   sqlite3_extended_result_codes(db, 1);
   sqlite3_busy_timeout(db, BUSY_MS);
@@ -332,7 +334,7 @@ static void distrust(sqlite3 *db) {
   sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 }
 
-/* Opens name, a path or, with SQLITE_OPEN_URI, a URI. */
+/* Opens name, which is a path or, with SQLITE_OPEN_URI, a URI. */
 static mmc_status open_name(mmci_wisdom *wisdom, const char *name, int flags, mmci_error *error) {
   int code = sqlite3_open_v2(name, &wisdom->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
   if (code != SQLITE_OK) {
@@ -345,14 +347,14 @@ static mmc_status open_name(mmci_wisdom *wisdom, const char *name, int flags, mm
   return MMC_OK;
 }
 
-/* Where the open file lies when all links are followed, and its logs beside it; NULL when memory is
- * short. */
+/* Returns where the open file lies when all links are followed, and SQLite's logs beside it; NULL
+ * when memory is short. */
 static char *real_path(mmci_wisdom *wisdom) {
   const char *name = sqlite3_db_filename(wisdom->db, "main");
   return strdup(name != NULL ? name : wisdom->place.path);
 }
 
-/* Whether a writer has left something beside path that is yet to go into it. */
+/* Says whether a writer has left a log beside path that has yet to go into the file. */
 static bool has_log(const char *path) {
   static const char *const endings[] = {"-wal", "-journal"};
   bool found = false;
@@ -366,8 +368,8 @@ static bool has_log(const char *path) {
   return found;
 }
 
-/* Where neither the file nor its directory may be written, SQLite cannot share it with a writer;
- * with none about, which a missing log shows, it may be read as it lies. */
+/* Opens a file that cannot be written and whose directory cannot either. SQLite cannot share it
+ * with a writer; when no log lies beside it, there is no writer and it may be read as it is. */
 static mmc_status open_immutable(mmci_wisdom *wisdom, mmci_error *error) {
   char shown[MMCI_PATH_TEXT_SIZE];
   char *path = real_path(wisdom);
@@ -422,8 +424,9 @@ static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error
     status = check_pages(wisdom, error);
   if (status == MMC_OK && empty && writing) status = make_tables(wisdom, error);
   if (status == MMC_OK && !(empty && !writing)) {
-    /* Readers and a writer do not wait for each other. A file system that cannot do that, or
-     * another process at this very moment, keeps the other journal: slower, no less safe. */
+    /* With a write-ahead log, readers and a writer do not wait for each other. A file system that
+     * cannot do that, or another process at this very moment, keeps the other journal, which is
+     * slower and no less safe. */
     if (writing) sqlite3_exec(wisdom->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
     return execute(wisdom, "PRAGMA synchronous = NORMAL", error);
   }
@@ -431,7 +434,7 @@ static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error
   return status;
 }
 
-/* Does the work between begin and COMMIT; on failure nothing of it stays. */
+/* Does the work between begin and COMMIT; when it fails, nothing of it stays. */
 static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database_work work,
                            void *user, mmci_error *error) {
   mmc_status status = execute(wisdom, begin, error);
@@ -449,7 +452,7 @@ static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database
 
 /* ---- what is corrupt ----------------------------------------------------------------------- */
 
-/* Whether the header, if nothing else, is that of a store. Read through SQLite: closing a
+/* Says whether at least the header is that of a store. It is read through SQLite, because closing a
  * descriptor of our own would drop the locks of this process. */
 static bool header_is_ours(mmci_wisdom *wisdom) {
   sqlite3_file *file = NULL;
@@ -458,12 +461,13 @@ static bool header_is_ours(mmci_wisdom *wisdom) {
   if (file == NULL || file->pMethods == NULL ||
       file->pMethods->xRead(file, header, sizeof header, 0) != SQLITE_OK)
     return false;
-  const unsigned char *id = header + 68; /* big-endian, see "Database File Format" at sqlite.org */
+  const unsigned char *id =
+      header + 68; /* the number is big-endian: "Database File Format" at sqlite.org */
   return ((uint32_t)id[0] << 24 | (uint32_t)id[1] << 16 | (uint32_t)id[2] << 8 | id[3]) ==
          APPLICATION_ID;
 }
 
-/* Makes room for a new file. */
+/* Renames the file to make room for a new one. */
 static mmc_status set_aside(mmci_wisdom *wisdom, mmci_error *error) {
   char shown[MMCI_PATH_TEXT_SIZE];
   if (!wisdom->place.usual && !header_is_ours(wisdom)) {
@@ -494,8 +498,8 @@ static mmc_status set_aside(mmci_wisdom *wisdom, mmci_error *error) {
   return status;
 }
 
-/* Puts what can be read of the file that was set aside into the new one. A failure leaves it to
- * the next call. */
+/* Puts what can be read of the file that was set aside into the new one. When that fails, the next
+ * call tries again. */
 static mmc_status salvage(mmci_wisdom *wisdom, mmci_error *error) {
   int64_t kept = 0;
   mmc_status status = transact(wisdom, "BEGIN IMMEDIATE", mmci_salvage, &kept, error);
@@ -533,7 +537,7 @@ mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *er
   mmc_status status = ready_once(wisdom, writing, error);
   for (int t = 1; t < TRIES && writing && (wisdom->corrupt || wisdom->vanished); t++)
     status = ready_once(wisdom, writing, error);
-  /* Who cannot set a corrupt file aside is told what is wrong with it. */
+  /* A caller that cannot set a corrupt file aside is told what is wrong with the file. */
   mmci_error mending;
   if (!writing && wisdom->corrupt && mmci_database_ready(wisdom, true, &mending) == MMC_OK)
     return MMC_OK;
@@ -552,7 +556,8 @@ mmc_status mmci_database_write(mmci_wisdom *wisdom, mmci_database_work work, voi
     if (status != MMC_OK) return status;
     status = transact(wisdom, "BEGIN IMMEDIATE", work, user, error);
     wisdom->generation++;
-    /* What went to a file that has since been renamed or deleted is done again in the new one. */
+    /* Work that went to a file that has since been renamed or deleted is done again in the new
+     * one. */
     if (wisdom->corrupt || wisdom->vanished) continue;
     if (status != MMC_OK || !has_moved(wisdom)) return status;
   }

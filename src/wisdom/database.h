@@ -1,4 +1,5 @@
-/* database.h: the SQLite file under a store: opened when it is needed, never trusted. */
+/* database.h: the SQLite file under a store, which is opened when it is needed and never
+ * trusted. */
 #ifndef MMCI_DATABASE_H
 #define MMCI_DATABASE_H
 
@@ -9,13 +10,15 @@
 #include "wisdom/record.h"
 #include "wisdom/table.h"
 
-/* What is asked of each kind of record, and of the rest. */
+/* Statements are listed with what they are given and, behind the arrow, what they answer. Those
+ * above the line exist for each kind of record. */
 typedef enum mmci_query {
-  MMCI_QUERY_INSERT,      /* fingerprint, fields, checksum; in place of the same key */
-  MMCI_QUERY_SELECT,      /* fingerprint -> fields, checksum; sorted by key */
+  MMCI_QUERY_INSERT, /* given fingerprint, fields, checksum; replaces the record with the same key
+                      */
+  MMCI_QUERY_SELECT, /* fingerprint -> fields, checksum; sorted by key */
   MMCI_QUERY_SELECT_DOWN, /* the same, sorted the other way */
   MMCI_QUERY_FIND,        /* fingerprint, keys -> fields, checksum */
-  MMCI_QUERY_DELETE,      /* fingerprint, and for progress the job or NULL */
+  MMCI_QUERY_DELETE,      /* given a fingerprint, and for progress the job or NULL */
   MMCI_QUERIES
 } mmci_query;
 
@@ -25,27 +28,27 @@ enum {
   MMCI_STATEMENT_FINGERPRINT_SELECT, /* -> id, fields; sorted */
   MMCI_STATEMENT_FINGERPRINT_SCAN,   /* the same, read without the index */
   MMCI_STATEMENT_FINGERPRINT_PRUNE,  /* deletes those without records */
-  MMCI_STATEMENT_DATA_VERSION,       /* -> changes when another connection commits */
+  MMCI_STATEMENT_DATA_VERSION,       /* -> a number that changes when another connection commits */
   MMCI_STATEMENTS
 };
 
 struct mmci_wisdom {
   pthread_mutex_t lock; /* guards everything below, and the connection */
   mmci_place place;
-  bool in_memory; /* no file at all: what an import gathers */
-  char *aside;    /* a file that was set aside, whose records are yet to be salvaged; else NULL */
-  sqlite3 *db;    /* NULL: not open, or no file is there */
+  bool in_memory; /* there is no file: an import gathers records here */
+  char *aside;    /* the path of a file that was set aside and has yet to be salvaged; else NULL */
+  sqlite3 *db;    /* NULL when it is not open, or no file is there */
   bool writable;
-  bool corrupt;  /* found so, and still open */
+  bool corrupt;  /* the file was found corrupt and is still open */
   bool vanished; /* another process has moved a file away while it was being used */
   sqlite3_stmt *statements[MMCI_STATEMENTS];
-  uint64_t generation; /* counts own changes and openings */
+  uint64_t generation; /* counts our own changes and openings */
   mmci_table_cache tables;
   char notice[480];
 };
 
-/* Opens the file and checks all of it, or finds it open still; what is wrong with it is the error.
- * After MMC_OK db is NULL when !writing and there is nothing to read. */
+/* Opens the file and checks all of it, unless it is open already; the error says what is wrong with
+ * it. After MMC_OK db is NULL when !writing and there is nothing to read. */
 mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *error);
 void mmci_database_close(mmci_wisdom *wisdom);
 
@@ -58,17 +61,17 @@ mmc_status mmci_database_open_aside(mmci_wisdom *wisdom, mmci_error *error);
 typedef mmc_status (*mmci_database_work)(mmci_wisdom *wisdom, void *user, mmci_error *error);
 mmc_status mmci_database_write(mmci_wisdom *wisdom, mmci_database_work work, void *user,
                                mmci_error *error);
-/* The same for work that reads one state of the file; not called when there is none. A file that is
- * found corrupt when it is opened is set aside before the work; one that the work finds corrupt is
- * set aside after it, and the work has failed. */
+/* Does work(user), which reads one state of the file, and is not called when there is no file. A
+ * file that is found corrupt when it is opened is set aside before the work; one that the work
+ * finds corrupt is set aside after it, and the work has failed. */
 mmc_status mmci_database_read(mmci_wisdom *wisdom, mmci_database_work work, void *user,
                               mmci_error *error);
 
-/* A prepared statement, reset; NULL with the error set. */
+/* Returns a prepared statement that is reset; NULL with the error set. */
 sqlite3_stmt *mmci_database_statement(mmci_wisdom *wisdom, int statement, mmci_error *error);
 #define MMCI_STATEMENT_OF(kind, query) ((int)(kind)*MMCI_QUERIES + (int)(query))
 
-/* The status and message for what SQLite answered. */
+/* Turns what SQLite answered into a status and a message. */
 mmc_status mmci_database_fail(mmci_wisdom *wisdom, int code, mmci_error *error);
 
 #endif

@@ -12,7 +12,7 @@ char *mmci_number_format(double value, char text[MMCI_NUMBER_SIZE]) {
     snprintf(number, sizeof number, "%.*g", digits, value);
     if (strtod(number, NULL) == value) break;
   }
-  /* The locale's point, of one byte or more, is all that is no part of a number. */
+  /* Whatever is not part of a number is the locale's point, which has one byte or more. */
   char *point = number + strspn(number, "0123456789+-e");
   size_t size = strcspn(point, "0123456789+-e");
   if (size > 0) {

@@ -6,10 +6,11 @@
 
 enum { MMCI_NUMBER_SIZE = 32 };
 
-/* The fewest of 15 to 17 digits that give value back; a point in every locale. Finite only. Returns
- * text. */
+/* Writes the fewest of 15 to 17 digits that give value back, with a point in every locale. value
+ * must be finite. Returns text. */
 char *mmci_number_format(double value, char text[MMCI_NUMBER_SIZE]);
-/* A decimal number, all of word; false when it is anything else or not finite. */
+/* Reads a decimal number that is all of word; returns false for anything else and for what is not
+ * finite. */
 bool mmci_number_parse(const char *word, double *out);
 
 #endif

@@ -16,19 +16,20 @@ enum { MOST_ASIDE = 1000 };
 
 /* ---- finding ------------------------------------------------------------------------------- */
 
-/* A new string, or NULL. */
+/* Returns a new string, directory/name, or NULL when memory is short. */
 static char *join(const char *directory, const char *name) {
   char *path;
   return asprintf(&path, "%s/%s", directory, name) >= 0 ? path : NULL;
 }
 
-/* An absolute path in the environment; others, and "", count as not set. */
+/* Returns an absolute path of the environment; any other value, and "", count as not set. */
 static const char *directory_from(const char *variable) {
   const char *value = getenv(variable);
   return value != NULL && value[0] == '/' ? value : NULL;
 }
 
-/* The path in the cache directory (XDG Base Directory Specification); "" when there is none. */
+/* Returns the path in the cache directory (XDG Base Directory Specification); "" when there is
+ * none. */
 static char *usual_path(void) {
   const char *cache = directory_from("XDG_CACHE_HOME"), *home = directory_from("HOME");
   if (cache != NULL) return join(cache, "mmchain/wisdom.db");
@@ -103,7 +104,7 @@ void mmci_place_unlock(int lock) {
 }
 
 mmc_status mmci_place_set_aside(const char *path, int *number, mmci_error *error) {
-  /* The log goes first: one left beside a new file would be played back into it. */
+  /* The log goes first, because one left beside a new file would be played back into it. */
   static const char *const endings[] = {"-wal", "-journal", "-shm", ""};
   char from[PATH_MAX], to[PATH_MAX], shown[MMCI_PATH_TEXT_SIZE];
   for (int n = 1; n <= MOST_ASIDE; n++) {

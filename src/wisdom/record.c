@@ -9,7 +9,8 @@
 /* ---- the shapes ---------------------------------------------------------------------------- */
 
 #define SPREAD 0, 1e6
-#define FIGURE 1e-12, 1e12 /* seconds, joules, watts: beyond is no measurement */
+#define FIGURE 1e-12, 1e12 /* a figure in seconds, joules or watts beyond these is no measurement \
+                            */
 #define AT(member) offsetof(mmci_wisdom_record, member)
 
 static const mmci_field product_fields[] = {
@@ -114,7 +115,8 @@ bool mmci_objective_parse(const char *word, mmci_wisdom_objective *out) {
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* Bytes of the character that text begins with; 0 unless it is printable, well-formed UTF-8. */
+/* Returns how many bytes the first character of text has; 0 unless it is printable, well-formed
+ * UTF-8. */
 static size_t printable(const char *text) {
   const unsigned char *c = (const unsigned char *)text;
   if (c[0] < 0x80) return c[0] >= 0x20 && c[0] != 0x7F;
@@ -125,7 +127,8 @@ static size_t printable(const char *text) {
     if ((c[i] & 0xC0) != 0x80) return 0;
     code = code << 6 | (c[i] & 0x3Fu);
   }
-  static const uint32_t least[] = {0, 0, 0xA0, 0x800, 0x10000}; /* 0x80 to 0x9F are controls */
+  static const uint32_t least[] = {0, 0, 0xA0, 0x800,
+                                   0x10000}; /* 0x80 to 0x9F are control characters */
   bool line_end = code == 0x2028 || code == 0x2029;
   bool surrogate = code >= 0xD800 && code <= 0xDFFF;
   return code >= least[size] && code <= 0x10FFFF && !surrogate && !line_end ? size : 0;
@@ -267,14 +270,14 @@ mmc_status mmci_record_check(const mmci_wisdom_record *record, mmci_error *error
 
 /* ---- the checksum -------------------------------------------------------------------------- */
 
-/* In an order of bytes that does not depend on the machine. */
+/* Mixes the bytes of value in an order that does not depend on the machine. */
 static uint64_t mix_integer(uint64_t hash, uint64_t value) {
   for (int shift = 0; shift < 64; shift += 8)
     hash = mmci_hash_byte(hash, (unsigned char)(value >> shift & 0xFF));
   return hash;
 }
 
-/* Any NaN is the same, and so are the two zeros: a database keeps no more. */
+/* Takes every NaN for the same, and both zeros: a database does not tell them apart. */
 static uint64_t mix_real(uint64_t hash, double value) {
   uint64_t bits = UINT64_MAX;
   value += 0.0;

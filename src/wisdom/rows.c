@@ -8,7 +8,8 @@
 
 /* ---- grids --------------------------------------------------------------------------------- */
 
-/* As a blob, little-endian words of eight bytes: three counts, three axes, the values. */
+/* A grid is stored as a blob of little-endian words of eight bytes: three counts, three axes, the
+ * values. */
 enum { WORD = 8, HEAD = 3 };
 
 static void put_word(unsigned char *bytes, size_t index, uint64_t value) {
@@ -39,7 +40,7 @@ static int bind_grid(sqlite3_stmt *statement, int index, const mmci_wisdom_grid 
   return sqlite3_bind_blob64(statement, index, bytes, words * WORD, free);
 }
 
-/* Points grid into memory of its own; false when the blob is no grid. */
+/* Points grid into memory of its own; fails when the blob is no grid. */
 static mmc_status read_grid(sqlite3_stmt *statement, int column, mmci_row *row,
                             mmci_wisdom_grid *grid, bool *sound, mmci_error *error) {
   const unsigned char *bytes = sqlite3_column_blob(statement, column);
@@ -64,7 +65,8 @@ static mmc_status read_grid(sqlite3_stmt *statement, int column, mmci_row *row,
     grid->axis[d] = at;
     at += grid->count[d];
   }
-  grid->values = (const double *)(const void *)at; /* written as words of the same size */
+  grid->values =
+      (const double *)(const void *)at; /* the bytes were written as words of the same size */
   *sound = true;
   return MMC_OK;
 }
@@ -96,7 +98,7 @@ static int bind_field(sqlite3_stmt *statement, int index, const mmci_wisdom_reco
   return sqlite3_bind_text(statement, index, text, -1, SQLITE_TRANSIENT);
 }
 
-/* A text without a NUL inside; NULL when the column holds anything else. */
+/* Returns a text without a NUL inside; NULL when the column holds anything else. */
 static const char *read_text(sqlite3_stmt *statement, int column) {
   if (sqlite3_column_type(statement, column) != SQLITE_TEXT) return NULL;
   const char *text = (const char *)sqlite3_column_text(statement, column);

@@ -1,6 +1,6 @@
-/* salvage.c: reads a corrupt store from all ends. A bad page stops a walk, so every fingerprint and
- * kind of record is walked by itself, upwards and downwards: what lies between two bad pages of one
- * kind is all that is lost. Checksums say which records are as they were put. */
+/* salvage.c: reads a corrupt store from both ends. A bad page stops a walk, so every fingerprint
+ * and kind of record is walked by itself, upwards and downwards: what lies between two bad pages of
+ * one kind is all that is lost. Checksums say which records are as they were put. */
 #include "wisdom/salvage.h"
 
 #include "wisdom/rows.h"
@@ -12,8 +12,8 @@ typedef struct salvage_work {
   int64_t kept;
 } salvage_work;
 
-/* Keeps the records that one statement finds, as far as it comes: *whole says whether to its end.
- */
+/* Keeps the records that one statement finds, as far as it comes; *whole says whether it came to
+ * the end. */
 static mmc_status keep_records(salvage_work *work, mmci_wisdom_kind kind, mmci_query query,
                                int64_t id, const mmci_fingerprint *fingerprint, bool *whole,
                                mmci_error *error) {
@@ -34,8 +34,8 @@ static mmc_status keep_records(salvage_work *work, mmci_wisdom_kind kind, mmci_q
   return MMC_OK;
 }
 
-/* Keeps the records of one fingerprint: of each kind upwards, and from the other end where the way
- * up was barred. */
+/* Keeps the records of one fingerprint, each kind upwards, and downwards too where a bad page
+ * stopped the walk. */
 static mmc_status keep_fingerprint(salvage_work *work, int64_t id,
                                    const mmci_fingerprint *fingerprint, mmci_error *error) {
   mmc_status status = MMC_OK;

@@ -64,7 +64,7 @@ typedef struct put_work {
   put_policy policy;
 } put_work;
 
-/* *id: 0 when the fingerprint is not there. */
+/* *id is 0 when the fingerprint is not there. */
 static mmc_status find_fingerprint(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
                                    int64_t *id, mmci_error *error) {
   *id = 0;
@@ -90,7 +90,7 @@ static mmc_status need_fingerprint(mmci_wisdom *wisdom, const mmci_fingerprint *
   return MMC_OK;
 }
 
-/* Reads the record with the key of wanted, if a sound one is there. Release the row. */
+/* Reads the record with the key of wanted, if a sound one is there. The caller releases the row. */
 static mmc_status find_record(mmci_wisdom *wisdom, int64_t fingerprint_id,
                               const mmci_wisdom_record *wanted, mmci_row *row, mmci_error *error) {
   *row = (mmci_row){0};
@@ -227,7 +227,7 @@ static mmc_status do_walk(mmci_wisdom *wisdom, void *user, mmci_error *error) {
   return code == SQLITE_DONE ? MMC_OK : mmci_database_fail(wisdom, code, error);
 }
 
-/* With the lock held. */
+/* Walks while the caller holds the lock. */
 static mmc_status walk(mmci_wisdom *wisdom, walk_work *work, mmci_error *error) {
   static const mmci_wisdom_filter everything = {0};
   if (work->filter == NULL) work->filter = &everything;
@@ -267,7 +267,7 @@ mmc_status mmci_store_merge(mmci_wisdom *wisdom, mmci_wisdom *from, mmci_error *
 
 typedef struct forget_work {
   const mmci_wisdom_filter *filter;
-  int64_t *ids; /* of the fingerprints that the filter wants */
+  int64_t *ids; /* fingerprints that the filter wants */
   size_t count, capacity;
   int64_t deleted;
 } forget_work;
@@ -284,8 +284,9 @@ static mmc_status add_id(forget_work *work, int64_t id, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Asks the filter before the file is locked: it may open a device. A fingerprint that is damaged
- * goes with all its records, unless the filter is choosy. */
+/* Asks the filter before the file is locked, because it may open a device. A fingerprint that is
+ * damaged is deleted with all its records, unless the filter asks for certain fingerprints or
+ * kinds. */
 static mmc_status choose(mmci_wisdom *wisdom, void *user, mmci_error *error) {
   forget_work *work = user;
   int query = MMCI_STATEMENT_FINGERPRINT_SELECT;
@@ -320,7 +321,7 @@ static mmc_status delete_records(mmci_wisdom *wisdom, forget_work *work, int kin
 
 static mmc_status do_forget(mmci_wisdom *wisdom, void *user, mmci_error *error) {
   forget_work *work = user;
-  work->deleted = 0; /* when it is done again */
+  work->deleted = 0; /* the work may be done again */
   mmc_status status = MMC_OK;
   for (size_t i = 0; i < work->count; i++)
     for (int k = 0; k < MMCI_WISDOM_KINDS && status == MMC_OK; k++)
@@ -342,7 +343,7 @@ mmc_status mmci_wisdom_forget(mmci_wisdom *wisdom, const mmci_wisdom_filter *fil
   forget_work work = {.filter = filter != NULL ? filter : &everything};
   pthread_mutex_lock(&wisdom->lock);
   mmc_status status = mmci_database_read(wisdom, choose, &work, error);
-  /* A store that is not there needs no forgetting. */
+  /* There is nothing to forget in a store that is not there. */
   if (status == MMC_OK && wisdom->db != NULL)
     status = mmci_database_write(wisdom, do_forget, &work, error);
   pthread_mutex_unlock(&wisdom->lock);
@@ -408,7 +409,7 @@ static mmc_status is_wanted(void *user, const mmci_fingerprint *fingerprint, boo
   return MMC_OK;
 }
 
-/* With the lock held. */
+/* Loads a table while the caller holds the lock. */
 static mmc_status load(mmci_wisdom *wisdom, mmci_fingerprint *fingerprint, mmci_table_stamp stamp,
                        mmci_wisdom_table **out, mmci_error *error) {
   mmci_wisdom_table *table;

@@ -1,6 +1,6 @@
-/* table.c: products of one fingerprint in a hash table, open addressing with linear probing, at
- * most half full; facts in as many lists as an average store keeps short; arrays, of which there
- * are few, in one. */
+/* table.c: the table of one fingerprint in memory. Products lie in a hash table with open
+ * addressing and linear probing, at most half full; facts in as many lists as keep each short in an
+ * average store; arrays, of which there are few, in one list. */
 #include "wisdom/table.h"
 
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "wisdom/record.h"
 
-/* Memory that is released at once. */
+/* Records are copied into blocks, which are released all at once. */
 typedef struct block {
   struct block *next;
   _Alignas(16) char bytes[];
@@ -31,21 +31,21 @@ struct mmci_wisdom_table {
   atomic_long references;
   mmci_fingerprint fingerprint;
   mmci_table_stamp stamp;
-  mmci_wisdom_table *next;       /* in the cache */
-  size_t count, slots;           /* slots: 0 or a power of two, more than 2 * count */
-  mmci_wisdom_product *products; /* a slot without recipe is free */
+  mmci_wisdom_table *next;       /* the next table in the cache */
+  size_t count, slots;           /* slots is 0 or a power of two above 2 * count */
+  mmci_wisdom_product *products; /* a slot without a recipe is free */
   array_entry *arrays;
-  fact_entry *facts[FACT_LISTS]; /* by their names */
+  fact_entry *facts[FACT_LISTS]; /* lists of facts, chosen by the hash of their names */
   block *blocks;
   size_t left; /* bytes free at the end of the first block */
-  char *top;   /* where they begin */
+  char *top;   /* the address at which the free bytes begin */
 };
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
 enum { BLOCK_SIZE = 1 << 16 };
 
-/* Aligned for anything; NULL when there is none. */
+/* Returns memory aligned for anything; NULL when there is none. */
 static void *take(mmci_wisdom_table *table, size_t size) {
   size = (size + 15) & ~(size_t)15;
   if (size > table->left) {
@@ -91,7 +91,7 @@ static bool same_key(const mmci_wisdom_key *a, const mmci_wisdom_key *b) {
          a->objective == b->objective;
 }
 
-/* Where the key is, or the free slot where it would be. */
+/* Returns the slot that holds the key, or the free slot where it would go. */
 static mmci_wisdom_product *seek(const mmci_wisdom_table *table, const mmci_wisdom_key *key) {
   size_t slot = slot_of(table, key);
   while (table->products[slot].recipe != NULL && !same_key(&table->products[slot].key, key))

@@ -25,9 +25,9 @@
 
 typedef enum mmci_fingerprint_field {
   MMCI_FINGERPRINT_DEVICE,    /* "blas", "cuda" */
-  MMCI_FINGERPRINT_MODEL,     /* of the processor or the card */
-  MMCI_FINGERPRINT_DRIVER,    /* "" when it has none */
-  MMCI_FINGERPRINT_BLAS,      /* build and threads; "" when it has none */
+  MMCI_FINGERPRINT_MODEL,     /* the model of the processor or the card */
+  MMCI_FINGERPRINT_DRIVER,    /* "" when there is no driver */
+  MMCI_FINGERPRINT_BLAS,      /* its build and number of threads; "" when there is no BLAS */
   MMCI_FINGERPRINT_LIBRARY,   /* mmc_version() */
   MMCI_FINGERPRINT_DTYPE,     /* "f32" */
   MMCI_FINGERPRINT_PRECISION, /* "native" */
@@ -42,7 +42,7 @@ typedef struct mmci_fingerprint {
 
 extern const char *const mmci_fingerprint_names[MMCI_FINGERPRINT_FIELDS]; /* "device" ... */
 
-/* Copies text, cut to size; what is not printable UTF-8 becomes '?'. */
+/* Copies text, cut to the size of the field; each byte that is not printable UTF-8 becomes '?'. */
 void mmci_fingerprint_set(mmci_fingerprint *fingerprint, mmci_fingerprint_field field,
                           const char *text);
 bool mmci_fingerprint_equal(const mmci_fingerprint *a, const mmci_fingerprint *b);
@@ -56,7 +56,7 @@ enum { MMCI_WISDOM_TEXT_MAX = 255 };
 
 typedef enum mmci_wisdom_objective { MMCI_WISDOM_TIME, MMCI_WISDOM_ENERGY } mmci_wisdom_objective;
 
-/* A product C = op(A) op(B); m, k, n from 1 to 2^62. */
+/* A product C = op(A) op(B); m, k and n are from 1 to 2^62. */
 typedef struct mmci_wisdom_key {
   int64_t m, k, n;
   mmc_op op_a, op_b;
@@ -65,10 +65,10 @@ typedef struct mmci_wisdom_key {
 
 typedef struct mmci_wisdom_product {
   mmci_wisdom_key key;
-  const char *recipe;          /* whatever tune wrote; opaque here */
-  double seconds;              /* as the recipe says */
-  double spread;               /* of what the objective makes least: seconds, or joules */
-  double plain_seconds;        /* as one plain call */
+  const char *recipe;          /* text that tune wrote; the store does not read it */
+  double seconds;              /* the time of the recipe */
+  double spread;               /* of what the objective makes least: seconds or joules */
+  double plain_seconds;        /* the time of one plain call */
   double joules, plain_joules; /* (may be NaN) */
   double watts;                /* (may be NaN) */
   const char *source;          /* "measured" */
@@ -101,7 +101,8 @@ typedef struct mmci_wisdom_fact {
 
 typedef struct mmci_wisdom_progress {
   const char *job, *unit;
-  const char *result; /* what the unit gave, in the job's own words; opaque here */
+  const char
+      *result; /* what the unit gave, in the job's own words, which the store does not read */
   int64_t measured_at;
 } mmci_wisdom_progress;
 
@@ -128,91 +129,97 @@ typedef struct mmci_wisdom_record {
 
 typedef struct mmci_wisdom mmci_wisdom;
 
-/* Touches no file: it is opened by the first call that needs it and made by the first that writes.
- * path NULL: MMCHAIN_WISDOM, else mmchain/wisdom.db under XDG_CACHE_HOME, else under ~/.cache.
- * "" (either one): no store; what needs one then fails with E_UNSUPPORTED.
+/* Makes a store without touching a file: the first call that needs the file opens it, and the first
+ * that writes makes it. When path is NULL, it is MMCHAIN_WISDOM, else mmchain/wisdom.db under
+ * XDG_CACHE_HOME, else under ~/.cache. A path or variable that is "" means that there is no store;
+ * what needs one then fails with E_UNSUPPORTED.
  * Returns: E_NOMEM. */
 mmc_status mmci_wisdom_create(const char *path, mmci_wisdom **out, mmci_error *error);
 void mmci_wisdom_destroy(mmci_wisdom *wisdom);
-/* Absolute; "" when there is no store. */
+/* Returns an absolute path; "" when there is no store. */
 const char *mmci_wisdom_path(const mmci_wisdom *wisdom);
-/* What the caller should tell people, of at most size bytes: a file that was corrupt and is now
- * called otherwise; "" when there is nothing to tell. Returns text. */
+/* Writes what people should be told, at most size bytes: that a file was corrupt and what it is
+ * called now; "" when there is nothing to tell. Returns text. */
 char *mmci_wisdom_notice(mmci_wisdom *wisdom, char *text, size_t size);
 
-/* All below return: E_UNSUPPORTED (no store, no SQLite), E_NOMEM, E_FORMAT (not a store, of a newer
- * mmchain, corrupt), E_IO (cannot be read or written, disk full, held too long by another).
+/* All calls below return: E_UNSUPPORTED (no store, no SQLite), E_NOMEM, E_FORMAT (not a store, of a
+ * newer mmchain, corrupt), E_IO (cannot be read or written, disk full, held too long by another).
  *
- * A corrupt file is renamed aside by the next call that reads or writes, which starts afresh with
- * the records that can still be read; where it cannot be renamed, reading calls fail and change
+ * A corrupt file is renamed by the next call that reads or writes, which starts afresh with the
+ * records that can still be read; where it cannot be renamed, reading calls fail and change
  * nothing. Only a file that is known to be ours is renamed: one in the usual place, or with our
  * mark in its header. A call that finds the file corrupt in the middle of reading it fails. */
 
-/* Writes one record in place of the one with the same key. Also E_ARG: out of range. */
+/* Writes one record in place of the one with the same key. Returns also: E_ARG when a field is out
+ * of range. */
 mmc_status mmci_wisdom_put(mmci_wisdom *wisdom, const mmci_wisdom_record *record,
                            mmci_error *error);
 
-/* Says whether a fingerprint is meant; what it returns but MMC_OK ends the call. */
+/* Returns MMC_OK and says whether a fingerprint is meant; any other status ends the call. */
 typedef mmc_status (*mmci_wisdom_match_fn)(void *user, const mmci_fingerprint *fingerprint,
                                            bool *meant, mmci_error *error);
 
-/* Which records; all when zeroed. */
+/* Chooses records; a zeroed filter chooses all. */
 typedef struct mmci_wisdom_filter {
-  mmci_wisdom_match_fn matches; /* NULL: every fingerprint */
+  mmci_wisdom_match_fn matches; /* NULL means every fingerprint */
   void *user;
-  unsigned kinds;  /* bits 1 << kind; 0: every kind */
-  const char *job; /* progress of this job only; NULL: of every job */
+  unsigned kinds;  /* bits 1 << kind; 0 means every kind */
+  const char *job; /* progress of this job only; NULL means of every job */
 } mmci_wisdom_filter;
 
-/* Called with each record, sorted by fingerprint, kind and key; what it points to lives until it
- * returns. Runs under the store's lock: it must not use the store. Anything but MMC_OK ends the
- * walk, which returns it. */
+/* Is called with each record, sorted by fingerprint, kind and key; what the record points to lives
+ * until the function returns. It runs under the store's lock and must not use the store. Anything
+ * but MMC_OK ends the walk, which returns it. */
 typedef mmc_status (*mmci_wisdom_visit_fn)(void *user, const mmci_wisdom_record *record,
                                            mmci_error *error);
-/* Visits one state of the file, whatever others write meanwhile. filter NULL: all. damaged, unless
- * NULL: how many records were passed over. A file that is not there is an empty store. */
+/* Visits one state of the file, whatever others write meanwhile. A filter of NULL chooses all.
+ * *damaged, unless damaged is NULL, counts the records that were passed over. A file that is not
+ * there is an empty store. */
 mmc_status mmci_wisdom_walk(mmci_wisdom *wisdom, const mmci_wisdom_filter *filter,
                             mmci_wisdom_visit_fn visit, void *user, int64_t *damaged,
                             mmci_error *error);
-/* Deletes what the filter chooses, damaged records too. count, unless NULL: how many. */
+/* Deletes what the filter chooses, damaged records too. *count, unless count is NULL, says how many
+ * they were. */
 mmc_status mmci_wisdom_forget(mmci_wisdom *wisdom, const mmci_wisdom_filter *filter, int64_t *count,
                               mmci_error *error);
-/* Whether a unit of a job is done, and if so what it gave. */
+/* Says whether a unit of a job is done, and if so what it gave. */
 mmc_status mmci_wisdom_find_progress(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
                                      const char *job, const char *unit, bool *found,
                                      char result[MMCI_WISDOM_TEXT_MAX + 1], mmci_error *error);
 
 /* ---- look-ups ------------------------------------------------------------------------------ */
 
-/* The products, arrays and facts of one fingerprint, in memory, immutable. */
+/* The products, arrays and facts of one fingerprint, in memory, which never change. */
 typedef struct mmci_wisdom_table mmci_wisdom_table;
 
-/* The table of the file as it is now; a store that is not there gives an empty one. Costs a few
- * microseconds unless the file has changed: ask once a plan, then look up. Release it. */
+/* Returns the table of the file as it is now; a store that is not there gives an empty one. The
+ * call costs a few microseconds unless the file has changed, so it is made once a plan. The caller
+ * releases the table. */
 mmc_status mmci_wisdom_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
                                mmci_wisdom_table **out, mmci_error *error);
 void mmci_wisdom_release(mmci_wisdom_table *table);
 
-/* NULL when there is none; lives as long as the table. */
+/* Returns NULL when there is none; what it returns lives as long as the table. */
 const mmci_wisdom_product *mmci_wisdom_find(const mmci_wisdom_table *table,
                                             const mmci_wisdom_key *key);
 const mmci_wisdom_array *mmci_wisdom_find_array(const mmci_wisdom_table *table, mmc_op op_a,
                                                 mmc_op op_b, mmci_wisdom_objective objective);
 const mmci_wisdom_fact *mmci_wisdom_find_fact(const mmci_wisdom_table *table, const char *name);
-/* Whether any has a name that begins so. */
+/* Says whether any fact has a name that begins so. */
 bool mmci_wisdom_has_facts(const mmci_wisdom_table *table, const char *beginning);
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* The text form, docs/wisdom.md: the same records give the same bytes. */
+/* Writes the text form of docs/wisdom.md; the same records give the same bytes. */
 mmc_status mmci_wisdom_export(mmci_wisdom *wisdom, mmc_write_fn write, void *user,
                               mmci_error *error);
-/* Adds the text's records, all or none; of two with one key the later measured stays, of equals the
- * imported. E_FORMAT with the number of the line. read is called before the store is locked. */
+/* Adds the text's records, all or none; of two with one key the later measured stays, and of two as
+ * old the imported. E_FORMAT gives the number of the line. read is called before the store is
+ * locked. */
 mmc_status mmci_wisdom_import(mmci_wisdom *wisdom, mmc_read_fn read, void *user, mmci_error *error);
 
-/* For people (MMC_TEXT) or programs (MMC_JSON). here tells which fingerprints are this machine's.
- */
+/* Writes the records for people (MMC_TEXT) or programs (MMC_JSON). here tells which fingerprints
+ * are this machine's. */
 mmc_status mmci_wisdom_write(mmci_wisdom *wisdom, mmc_format format, mmci_wisdom_match_fn here,
                              void *here_user, mmc_write_fn write, void *user, mmci_error *error);
 

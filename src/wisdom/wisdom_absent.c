@@ -1,5 +1,5 @@
-/* wisdom_absent.c: the store of a library built without SQLite: there is none, and every call says
- * so. Stands in for store.c, rows.c and database.c. */
+/* wisdom_absent.c: the store of a library built without SQLite, in which every call says that there
+ * is none. The file is built instead of store.c, rows.c and database.c. */
 #include <stdio.h>
 
 #include "base/alloc.h"

@@ -7,7 +7,7 @@
 
 struct mmci_wisdom_energy {
   mmci_wisdom_pricing *time;
-  mmci_wisdom_table *table; /* NULL: no store */
+  mmci_wisdom_table *table; /* NULL when there is no store */
   mmci_energy_model model;
 };
 
@@ -31,7 +31,7 @@ mmc_status mmci_wisdom_energy_create(mmci_wisdom *wisdom, const mmci_fingerprint
   e->model = mmci_energy_assumed(facts);
   mmc_status status =
       mmci_wisdom_pricing_create(wisdom, fingerprint, facts, dtype, precision, &e->time, error);
-  /* Where the store cannot be read, the pricing says why. */
+  /* When the store cannot be read, the pricing has said why already. */
   if (status == MMC_OK && mmci_wisdom_pricing_notice(e->time)[0] == '\0') {
     status = mmci_wisdom_acquire(wisdom, fingerprint, &e->table, error);
     if (status == MMC_OK)
@@ -102,8 +102,8 @@ static const mmci_wisdom_product *find(const mmci_wisdom_energy *e, const mmci_g
   return mmci_wisdom_find(e->table, &key);
 }
 
-/* What tuning for energy has measured is in two records: the plain call and the recipe of fewest
- * joules in that for energy, whose spread holds for all, and time's recipe in that for time. */
+/* Tuning for energy leaves two records: the one for energy holds the plain call, the recipe of
+ * fewest joules and the spread of both; the one for time holds the fastest recipe. */
 static int ways(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]) {
   const mmci_wisdom_energy *e = user;
   mmci_pricing pricing = mmci_wisdom_pricing_of(e->time);

@@ -11,16 +11,17 @@
 
 typedef struct mmci_wisdom_energy mmci_wisdom_energy;
 
-/* As mmci_wisdom_pricing_create(). */
+/* Makes them as mmci_wisdom_pricing_create() does. */
 mmc_status mmci_wisdom_energy_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
                                      const mmci_facts *facts, mmc_dtype dtype,
                                      mmci_precision precision, mmci_wisdom_energy **out,
                                      mmci_error *error);
 void mmci_wisdom_energy_destroy(mmci_wisdom_energy *energy);
 
-/* Whether the model of energy was calibrated here. */
+/* Says whether the model of energy was calibrated here. */
 bool mmci_wisdom_energy_calibrated(const mmci_wisdom_energy *energy);
-/* Both valid while it is there: the ways, and the times alone. */
+/* Both are valid while the object is there: the interface for energy, and the one for time
+ * alone. */
 mmci_energy_pricing mmci_wisdom_energy_of(const mmci_wisdom_energy *energy);
 const mmci_wisdom_pricing *mmci_wisdom_energy_time(const mmci_wisdom_energy *energy);
 

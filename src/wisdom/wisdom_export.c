@@ -1,5 +1,6 @@
-/* wisdom_export.c: the text form, docs/wisdom.md. One record a line, sorted, so that two exports
- * can be compared line by line; a grid takes lines of its own below. */
+/* wisdom_export.c: writes the text form of docs/wisdom.md. Each record is a line, and lines are
+ * sorted, so that two exports can be compared; the values of a grid follow on lines of their
+ * own. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -59,7 +60,7 @@ static void write_field(mmci_text *text, const mmci_wisdom_record *record,
   }
 }
 
-/* Three axes, then a line of values for every (m, k). */
+/* Writes three axes, then a line of values for every (m, k). */
 static void write_grid(mmci_text *text, const mmci_wisdom_grid *grid) {
   for (int d = 0; d < 3; d++) {
     mmci_text_printf(text, " %c", "mkn"[d]);

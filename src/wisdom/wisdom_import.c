@@ -1,5 +1,5 @@
-/* wisdom_import.c: reads the text form, strictly: one space between words, nothing left out. What
- * is read gathers in a store in memory, which finds keys that come twice, and is merged when all of
+/* wisdom_import.c: reads the text form, strictly: one space between words, nothing left out. The
+ * records gather in a store in memory, which finds keys that come twice, and are merged when all of
  * the text was good. */
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +19,7 @@ typedef struct reader {
   mmc_read_fn read;
   void *user;
   mmci_error *error;
-  int64_t number; /* of the line, from 1 */
+  int64_t number; /* number of the line, from 1 */
   char *at;       /* the rest of the line */
   size_t used, filled;
   char input[INPUT_SIZE];
@@ -50,7 +50,7 @@ static mmc_status fill(reader *r) {
   return MMC_OK;
 }
 
-/* Reads the next line; *end at the end of the input. */
+/* Reads the next line; *end is set at the end of the input. */
 static mmc_status next_line(reader *r, bool *end) {
   size_t length = 0;
   r->number++;
@@ -80,7 +80,7 @@ static mmc_status next_line(reader *r, bool *end) {
   }
 }
 
-/* The next line, which must be there. */
+/* Reads the next line; it is an error when there is none. */
 static mmc_status need_line(reader *r, const char *what) {
   bool end;
   mmc_status status = next_line(r, &end);
@@ -89,7 +89,7 @@ static mmc_status need_line(reader *r, const char *what) {
 
 /* ---- words --------------------------------------------------------------------------------- */
 
-/* Cuts off the next word, which one space or the end of the line follows. */
+/* Cuts off the next word, up to a space or the end of the line. */
 static char *next_word(reader *r) {
   char *word = r->at;
   r->at += strcspn(r->at, " ");
@@ -97,7 +97,7 @@ static char *next_word(reader *r) {
   return word;
 }
 
-/* Cuts off a text in quotes and takes the escapes out. NULL when there is none. */
+/* Cuts off a text in quotes and undoes its escapes. Returns NULL when there is none. */
 static char *next_text(reader *r) {
   if (*r->at != '"') return NULL;
   char *text = ++r->at, *to = text;
@@ -157,7 +157,7 @@ static mmc_status read_counts(reader *r, mmci_wisdom_grid *grid) {
   return MMC_OK;
 }
 
-/* The next line, which begins with a space and name. */
+/* Reads the next line, which must begin with a space and name. */
 static mmc_status need_row(reader *r, const char *name) {
   mmc_status status = need_line(r, "the rest of the grid");
   if (status != MMC_OK) return status;
@@ -167,7 +167,7 @@ static mmc_status need_row(reader *r, const char *name) {
   return MMC_OK;
 }
 
-/* The lines of a grid into memory, which is to be freed. */
+/* Reads the lines of a grid into memory, which the caller frees. */
 static mmc_status read_grid(reader *r, mmci_wisdom_grid *grid, void **memory) {
   size_t points = 0, size = mmci_grid_size(grid);
   for (int d = 0; d < 3; d++) points += (size_t)grid->count[d];

@@ -14,7 +14,7 @@
 enum { OPS = MMC_OP_H + 1 };
 
 struct mmci_wisdom_pricing {
-  mmci_wisdom_table *table; /* NULL: no store */
+  mmci_wisdom_table *table; /* NULL when there is no store */
   mmci_array *arrays[OPS][OPS];
   mmci_roofline roofline;
   bool knows_groups, knows_batches;
@@ -36,7 +36,8 @@ static const mmci_wisdom_fact *find_margin(const mmci_wisdom_pricing *p, mmc_op 
   return mmci_wisdom_find_fact(p->table, name);
 }
 
-/* The first value of a grid is its step. False: more values than an array takes. */
+/* Reads the grids of an array, whose first value is the step. Returns false when there are more
+ * values than an array takes. */
 static bool grids_of(const mmci_wisdom_grid *kept, mmci_grid grids[3]) {
   for (int d = 0; d < 3; d++) {
     if (kept->count[d] > MMCI_ARRAY_VALUES) return false;
@@ -46,7 +47,8 @@ static bool grids_of(const mmci_wisdom_grid *kept, mmci_grid grids[3]) {
   return true;
 }
 
-/* The array that was kept, or NULL where none was, or one that does not make sense. */
+/* Restores the array that was kept, or leaves NULL where none was kept or where it makes no
+ * sense. */
 static mmc_status restore(mmci_wisdom_pricing *p, const mmci_gemm *like, mmc_op op_a, mmc_op op_b,
                           mmci_error *error) {
   const mmci_wisdom_array *kept = mmci_wisdom_find_array(p->table, op_a, op_b, MMCI_WISDOM_TIME);

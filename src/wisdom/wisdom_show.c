@@ -1,4 +1,4 @@
-/* wisdom_show.c: the store for people, and all of it as JSON. */
+/* wisdom_show.c: prints the store for people, and all of it as JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,12 +11,12 @@
 
 typedef struct show_work {
   mmci_text text;
-  mmci_wisdom_match_fn here; /* NULL: all are */
+  mmci_wisdom_match_fn here; /* NULL means that all are */
   void *here_user;
-  bool begun; /* fingerprint is that of the records so far, kind the last one's */
+  bool begun; /* fingerprint is that of the records so far, and kind that of the last one */
   mmci_fingerprint fingerprint;
   mmci_wisdom_kind kind;
-  char job[MMCI_WISDOM_TEXT_MAX + 1]; /* its units so far; "" for none */
+  char job[MMCI_WISDOM_TEXT_MAX + 1]; /* the job whose units are being counted; "" for none */
   int64_t units;
 } show_work;
 
@@ -42,7 +42,7 @@ static void print_fingerprint(mmci_text *text, const mmci_fingerprint *fingerpri
   mmci_text_printf(text, "; mmchain %s\n", fields[MMCI_FINGERPRINT_LIBRARY]);
 }
 
-/* A number with a unit, its prefix chosen so that 1 to 999 stand before it. */
+/* Prints a number with a unit whose prefix leaves 1 to 999 before it. */
 static void print_quantity(mmci_text *text, double value, const char *unit) {
   static const struct {
     double scale;
@@ -101,8 +101,8 @@ static void print_fact(mmci_text *text, const mmci_wisdom_fact *f) {
   print_date(text, f->measured_at);
 }
 
-/* Says how many units jobs of one kind (their first word) have, when the last of them has been
- * seen: tuning has a job for every size that it times. */
+/* Prints how many units the jobs of one kind (their first word) have, once the last of them was
+ * seen; tuning has a job for every size that it times. */
 static void print_job(show_work *work) {
   if (work->units > 0)
     mmci_text_printf(&work->text, "  progress %s: %" PRId64 " unit%s done\n", work->job,
@@ -162,7 +162,7 @@ static mmc_status write_text(mmci_wisdom *wisdom, show_work *work, mmci_error *e
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-/* Numbers above 2^53 are strings, as everywhere: readers might round them. */
+/* Prints an integer, as a string above 2^53, where readers might round it. */
 static void json_integer(mmci_text *text, int64_t value) {
   const char *quote = value > (int64_t)1 << 53 ? "\"" : "";
   mmci_text_printf(text, "%s%" PRId64 "%s", quote, value, quote);
@@ -219,7 +219,7 @@ static void json_field(mmci_text *text, const mmci_wisdom_record *record, const 
   }
 }
 
-/* An object a fingerprint, with a list for each kind of record that it has. */
+/* Prints an object for each fingerprint, with a list for each kind of record that it has. */
 static mmc_status json_record(void *user, const mmci_wisdom_record *record, mmci_error *error) {
   show_work *work = user;
   mmci_text *text = &work->text;
