@@ -30,7 +30,7 @@ static mmc_status create_group(const mmci_actions *actions, const mmci_plan_grou
   return MMC_OK;
 }
 
-/* Room for the calls of the action of a step. */
+/* Makes room for the calls of the action of a step. */
 static mmc_status create_action(const mmci_actions *actions, mmci_action *x, mmci_error *error) {
   const mmci_plan_step *step = &actions->plan->steps[x->step];
   x->lanes = 1;
@@ -144,7 +144,7 @@ mmc_status mmci_actions_prepare(mmci_actions *actions, const mmci_gemm *gemm, mm
   return MMC_OK;
 }
 
-/* One of a batch of products. */
+/* Returns one product of a batch. */
 static mmci_gemm single(const mmci_gemm *gemm) {
   mmci_gemm one = *gemm;
   one.batch = 1;
@@ -153,8 +153,9 @@ static mmci_gemm single(const mmci_gemm *gemm) {
   return one;
 }
 
-/* Prepares a call for all chains where the device can, else for one. In pieces, and to results at
- * addresses, gathered matrices are multiplied one by one: a table knows no offsets. */
+/* Prepares a call for all chains where the device can do that, else for one chain. Gathered
+ * matrices are multiplied one by one when the product is in pieces or its result goes to addresses,
+ * since a table knows no offsets. */
 static mmc_status prepare_call(mmci_actions *actions, const mmci_action *x, bool in_pieces,
                                const mmci_gemm *gemm, mmci_call *call, mmci_error *error) {
   bool gathered = gemm->a.gathered || gemm->b.gathered;
@@ -165,14 +166,14 @@ static mmc_status prepare_call(mmci_actions *actions, const mmci_action *x, bool
                               error);
 }
 
-/* Prepares the calls of an action: the whole, or the pieces of its recipe, which was made for the
- * product as it is and is turned with a product that is computed transposed. */
+/* Prepares the calls of an action: the whole product, or the pieces of its recipe. The recipe was
+ * made for the product as it is, so it is turned with a product that is computed transposed. */
 static mmc_status prepare_calls(mmci_actions *actions, mmci_action *x, const mmci_recipe *recipe,
                                 bool transposed, const mmci_gemm *gemm, mmci_error *error) {
   x->gemm = *gemm;
   if (recipe == NULL) return prepare_call(actions, x, false, gemm, &x->whole, error);
   mmci_recipe turned = transposed ? mmci_recipe_transposed(recipe) : *recipe;
-  turned.pad = 0; /* as the padding has it, for its copies */
+  turned.pad = 0; /* padding is undone by its own copies */
   if (x->padding.multiple != 0) {
     mmci_padding_bind(&x->padding, gemm);
     gemm = &x->padding.padded;
@@ -214,7 +215,7 @@ static mmc_status prepare_group(mmci_actions *actions, mmci_group_action *x, mmc
 
 /* ---- enqueueing ------------------------------------------------------------------------------ */
 
-/* Where chain i has its matrix. */
+/* Returns where chain i has its matrix. */
 static const char *place(const void *data, int64_t stride_bytes, void *const *addresses,
                          int64_t i) {
   return addresses != NULL ? addresses[i] : (const char *)data + i * stride_bytes;
@@ -284,7 +285,7 @@ mmci_target mmci_target_of(const mmc_chain *chain, const mmc_matrix *out, int64_
   return x;
 }
 
-/* An operand of one chain needs neither table nor stride. */
+/* Returns the operand of one chain, which needs neither table nor stride. */
 static mmci_operand alone(mmci_operand x) {
   if (x.form.gathered) x.data = x.addresses[0];
   x.form.gathered = false;
@@ -293,7 +294,7 @@ static mmci_operand alone(mmci_operand x) {
   return x;
 }
 
-/* Operand `number` of a step: a factor or an intermediate. */
+/* Returns operand `number` of a step, a factor or an intermediate. */
 static mmci_operand operand(const mmci_actions *actions, const mmci_operand *operands,
                             const char *workspace, int32_t number) {
   const mmci_plan *plan = actions->plan;
@@ -311,7 +312,7 @@ static mmci_form transposed(mmci_form form) {
   return form;
 }
 
-/* Where a step's result goes. */
+/* Returns where a step's result goes. */
 static mmci_target target_of(const mmci_actions *actions, int32_t s, char *workspace,
                              const mmci_target *target) {
   const mmci_plan_step *step = &actions->plan->steps[s];
@@ -384,7 +385,7 @@ static mmc_status bind_product(mmci_actions *actions, mmci_action *x, const mmci
     x->a_addresses = b.addresses;
     x->b_addresses = a.addresses;
   }
-  if (plan->streamed) { /* its panels are prepared, not the whole */
+  if (plan->streamed) { /* its panels are prepared instead of the whole */
     x->gemm = gemm;
     return MMC_OK;
   }

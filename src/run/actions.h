@@ -8,16 +8,16 @@
 #include "plan/group_problem.h"
 #include "plan/plan.h"
 
-/* Where a factor is read from. When the form says gathered, data is the device's table of addresses
- * and addresses the host's. */
+/* Where a factor is read from. For a form that is gathered, data is the device's table of
+ * addresses, and addresses the host's. */
 typedef struct mmci_operand {
   const void *data;
   mmci_form form;
   void *const *addresses;
 } mmci_operand;
 
-/* Where the result goes: element (r, c) at r * ld + c, or c * ld + r when by_columns; results of a
- * batch at stride, or at addresses unless that is NULL. */
+/* Where the result goes: element (r, c) lies at r * ld + c, or at c * ld + r when by_columns.
+ * Results of a batch lie at the stride, or at addresses unless that is NULL. */
 typedef struct mmci_target {
   void *data;
   int64_t ld;
@@ -26,39 +26,41 @@ typedef struct mmci_target {
   void *const *addresses;
 } mmci_target;
 
-/* One call of the device: offsets of its operands from the action's, in bytes. */
+/* One call of the device; the offsets of its operands from those of the action are in bytes. */
 typedef struct mmci_call {
   mmci_gemm gemm;
-  bool looped; /* gemm is of one chain, and is called for each: the device cannot do all at once */
+  bool looped; /* the device cannot do all chains at once: gemm is of one, and called for each */
   mmci_kernel *kernel; /* for gemm; NULL before it is prepared */
   int64_t a, b, c;
-  int lane; /* calls of one lane follow each other, others need not */
+  int lane; /* calls of one lane follow each other; others need not */
 } mmci_call;
 
-/* Several products as they are executed, by one call. */
+/* Several products that are executed by one call. */
 typedef struct mmci_group_action {
   mmci_group_problem problem;
-  mmci_group_kernel *kernel; /* for these forms: */
+  mmci_group_kernel *kernel; /* prepared for these forms: */
   mmci_form *forms;
   int64_t ldc, c_stride;
   bool transposed;
 } mmci_group_action;
 
-/* One product as it is executed: by one call, or by those of the step's recipe; or a group of
- * products, then calls are none and only group, c and step mean anything. A column-major result is
- * the transposed product of the transposed operands: then a and b have changed places. */
+/* One product as it is executed: by one call, by the calls of the step's recipe, or as part of a
+ * group of products. Of a group, there are no calls, and only group, c and step mean anything. A
+ * column-major result is the transposed product of the transposed operands: then a and b have
+ * changed places. */
 typedef struct mmci_action {
-  int32_t step;             /* of the plan; the last one of a group */
-  mmci_group_action *group; /* NULL: one product */
-  mmci_gemm gemm;           /* of the whole */
+  int32_t step;             /* of the plan; of a group the last one */
+  mmci_group_action *group; /* NULL when it is one product */
+  mmci_gemm gemm;           /* the whole product */
   mmci_call *calls;         /* call_count; one of them is in the action itself */
   int call_count, lanes;
   mmci_call whole;
   mmci_padding padding;
   const void *a, *b;
   void *c;
-  void *const *a_addresses, *const *b_addresses, *const *c_addresses; /* NULL: at strides */
-  int32_t a_number, b_number;                                         /* as operands of a step */
+  void *const *a_addresses, *const *b_addresses,
+                                *const *c_addresses; /* NULL when they lie at strides */
+  int32_t a_number, b_number;                        /* their numbers as operands of a step */
 } mmci_action;
 
 typedef struct mmci_actions {
@@ -66,12 +68,12 @@ typedef struct mmci_actions {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_precision precision;
-  int64_t batch; /* chains that they multiply */
-  int32_t count; /* of calls: groups, and steps of none */
+  int64_t batch; /* how many chains they multiply */
+  int32_t count; /* how many groups, and steps outside groups */
   mmci_action *actions;
-  void *padding_room; /* in the device's memory; NULL: none */
-  uint64_t replaced; /* kernels with memory of their own that made way for others: what was captured
-                        of them is no longer to be launched */
+  void *padding_room; /* in the device's memory; NULL when there is none */
+  uint64_t replaced;  /* how many kernels with memory of their own made way for others; graphs
+                         captured before that must not be launched */
 } mmci_actions;
 
 mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops,
@@ -79,7 +81,7 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
                                mmci_actions *out, mmci_error *error);
 void mmci_actions_destroy(mmci_actions *actions);
 
-/* The most lanes that an action has. */
+/* Returns the largest number of lanes that an action has. */
 int mmci_actions_lanes(const mmci_actions *actions);
 
 /* Points the actions at n operands, the workspace and the result, and prepares those that have
@@ -87,18 +89,18 @@ int mmci_actions_lanes(const mmci_actions *actions);
 mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,
                              const mmci_target *target, mmci_error *error);
 
-/* The same for what most callers give: matrices that are row-major without gaps. Fills n operands,
- * without addresses. */
+/* Does the same for the matrices that most callers give, row-major without gaps. It fills n
+ * operands, without addresses. */
 mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, char *workspace,
                                mmci_error *error);
 
-/* Factor i and the result, where they lie, from chain number `begin` on. */
+/* Return factor i, and the result, where they lie, from chain number `begin` on. */
 mmci_operand mmci_operand_of(const mmc_chain *chain, int32_t i, const mmc_matrix *matrix,
                              int64_t begin);
 mmci_target mmci_target_of(const mmc_chain *chain, const mmc_matrix *out, int64_t begin);
 
-/* Gives the queue the one call of a group, a call of an action; or all calls of all actions, one
- * after the other. */
+/* Give the queue the one call of a group; a call of an action; all calls of all actions, one after
+ * the other. */
 mmc_status mmci_actions_enqueue_group(const mmci_actions *actions, const mmci_action *action,
                                       mmci_queue *queue, mmci_error *error);
 mmc_status mmci_call_enqueue(const mmci_actions *actions, mmci_queue *queue, const mmci_action *x,
@@ -107,9 +109,9 @@ mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, 
 
 bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y);
 
-/* Prepares gemm as *kernel unless that was for the same as before; releases what was there, first,
- * so that no more memory is held than was planned, and on failure too. A variant that these
- * operands do not have is the device's own choice instead. */
+/* Prepares gemm as *kernel unless that was prepared for the same product, `before`. What was there
+ * is released first, and on failure too, so that no more memory is held than was planned. Where
+ * these operands do not have the variant, the device's own choice takes its place. */
 mmc_status mmci_actions_prepare(mmci_actions *actions, const mmci_gemm *gemm, mmci_gemm *before,
                                 mmci_kernel **kernel, mmci_error *error);
 

@@ -1,16 +1,17 @@
-/* batches.c: chunks of chains in turns: while one is multiplied, the factors of the next come and
- * the results of the last go. What all chains share comes once. */
+/* batches.c: multiplies a batch in chunks of chains, in turns: while one chunk is multiplied, the
+ * factors of the next are uploaded and the results of the last downloaded. What all chains share is
+ * uploaded once. */
 #include "run/batches.h"
 
 #include "base/alloc.h"
 #include "run/matrices.h"
 #include "run/stacks.h"
 
-/* Room on the device for what comes and goes with a chunk. */
+/* Room on the device for what a chunk uploads and downloads. */
 typedef struct half {
   char *room;
   mmci_event *filled, *multiplied, *fetched;
-  bool in_use; /* multiplied, and fetched where results go to the host, have been recorded */
+  bool in_use; /* the events multiplied, and fetched where results go to the host, were recorded */
 } half;
 
 /* Where a factor is on the device. */
@@ -25,7 +26,7 @@ struct mmci_batches {
   const mmci_device_ops *ops;
   const mmci_device_async *async;
   mmci_queue *compute, *uploads, *downloads;
-  char *workspace, *room; /* the room: what is shared, then the halves */
+  char *workspace, *room; /* the room holds what is shared, then the halves */
   uint64_t room_bytes;
   half halves[2];
   char *shared;
@@ -104,7 +105,7 @@ static size_t element_bytes(const mmci_batches *x) {
   return mmc_dtype_size(x->whole->plan->chain->dtype);
 }
 
-/* The next bytes for count matrices. */
+/* Takes the next bytes for count matrices. */
 static uint64_t take(uint64_t *bytes, int64_t rows, int64_t cols, int64_t count, size_t size) {
   uint64_t offset = *bytes;
   *bytes = mmci_bytes_add(offset, mmci_result_bytes(rows, cols, (size_t)count * size));
@@ -112,13 +113,14 @@ static uint64_t take(uint64_t *bytes, int64_t rows, int64_t cols, int64_t count,
 }
 
 static int32_t first_same(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
-  if (chain->same != NULL) i = chain->same[i]; /* tables of addresses can only be told apart */
+  if (chain->same != NULL) i = chain->same[i]; /* tables of addresses cannot be compared */
   for (int32_t j = 0; j < i; j++)
     if (mmci_matrix_same(&factors[j], &factors[i])) return j;
   return i;
 }
 
-/* Gives everything that is on the host, and tables, a place; the bytes that takes. */
+/* Gives everything that is on the host, and tables, a place, and counts the bytes that these
+ * take. */
 static void arrange(mmci_batches *x, const mmc_matrix *factors, const mmc_matrix *out,
                     uint64_t *shared_bytes, uint64_t *half_bytes) {
   size_t size = element_bytes(x);
@@ -190,7 +192,7 @@ static mmc_status upload_table(mmci_batches *x, const mmc_matrix *factor, int64_
   return x->async->upload(x->uploads, &t, error);
 }
 
-/* What chains begin to end need, once the half is no longer read. */
+/* Uploads what chains begin to end need, once the half is no longer read. */
 static mmc_status fill(mmci_batches *x, half *h, const mmc_matrix *factors, int64_t begin,
                        int64_t end, mmci_error *error) {
   const mmc_chain *chain = x->whole->plan->chain;
@@ -236,7 +238,7 @@ static mmci_target target_in(const mmci_batches *x, const half *h, const mmc_mat
                        .stride = mmci_stack_stride(out)};
 }
 
-/* The results of chains begin to end, to the host. */
+/* Downloads the results of chains begin to end to the host. */
 static mmc_status fetch(mmci_batches *x, half *h, const mmc_matrix *out, int64_t begin, int64_t end,
                         mmci_error *error) {
   mmc_status status = x->async->event_wait(x->downloads, h->multiplied, error);
@@ -280,7 +282,7 @@ static mmc_status multiply(mmci_batches *x, const mmc_matrix *factors, const mmc
   }
   mmci_queue *queues[] = {x->uploads, x->compute, x->downloads};
   for (int q = 0; q < 3 && status == MMC_OK; q++) status = x->ops->sync(queues[q], error);
-  mmci_error ignored; /* whatever came of it, nothing is left under way */
+  mmci_error ignored; /* nothing is left under way, whatever failed */
   for (int q = 0; q < 3 && status != MMC_OK; q++) (void)x->ops->sync(queues[q], &ignored);
   return status;
 }

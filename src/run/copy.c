@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Transposed copies go in squares of this many elements, so that both sides stay in cache. */
+/* Transposed copies go in squares of so many elements a side, so that both sides stay in cache. */
 enum { SQUARE = 32 };
 
 static void conjugate(char *element, size_t size) {
@@ -24,7 +24,7 @@ void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, co
   size_t size = mmc_dtype_size(dtype);
   const char *source = from;
   char *target = out;
-  /* In lines of the result: rows, or columns when by_columns. */
+  /* A line of the result is a row, or a column when by_columns. */
   int64_t lines = by_columns ? cols : rows, length = by_columns ? rows : cols;
   bool same_way = form->trans == by_columns;
   if (same_way && !form->conj) {

@@ -1,11 +1,11 @@
-/* copy.h: a chain of one factor: op(A) into the result. */
+/* copy.h: a chain of one factor, whose result is a copy of op(A). */
 #ifndef MMCI_COPY_H
 #define MMCI_COPY_H
 
 #include "device/device.h"
 
-/* Writes the rows x cols operand to out, element (r, c) at r * ld + c, or at c * ld + r when
- * by_columns. Host memory. */
+/* Writes the rows x cols operand, in host memory, to out: element (r, c) at r * ld + c, or at c *
+ * ld + r when by_columns. */
 void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, const mmci_form *form,
                void *out, int64_t ld, bool by_columns);
 

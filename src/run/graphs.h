@@ -1,16 +1,17 @@
-/* graphs.h: the chains of a run that were captured, by the matrices that they were captured with.
- */
+/* graphs.h: the graphs that a run has captured, found by the matrices that they were captured
+ * with. */
 #ifndef MMCI_GRAPHS_H
 #define MMCI_GRAPHS_H
 
 #include "device/device.h"
 
-/* Callers take turns between a few sets of matrices, a result and the next one, say. */
+/* A run keeps so many graphs, since callers take turns between a few sets of matrices: two results,
+ * say. */
 enum { MMCI_GRAPHS = 4 };
 
 typedef struct mmci_captured {
-  mmc_matrix *matrices; /* n factors and the result; NULL: free */
-  mmci_graph *graph;    /* NULL: executed once, not captured yet */
+  mmc_matrix *matrices; /* n factors and the result; NULL when the entry is free */
+  mmci_graph *graph;    /* NULL when executed once and not captured yet */
   uint64_t last_used;
 } mmci_captured;
 
@@ -21,15 +22,16 @@ typedef struct mmci_graphs {
   mmci_captured entries[MMCI_GRAPHS];
 } mmci_graphs;
 
-/* The entry of these matrices, or NULL. */
+/* Returns the entry of these matrices, or NULL. */
 mmci_captured *mmci_graphs_find(mmci_graphs *graphs, const mmc_matrix *factors,
                                 const mmc_matrix *out);
-/* An entry for these matrices in place of the one unused for longest. Returns E_NOMEM. */
+/* Adds an entry for these matrices in place of the one that was unused for longest. Returns
+ * E_NOMEM. */
 mmc_status mmci_graphs_add(mmci_graphs *graphs, const mmc_matrix *factors, const mmc_matrix *out,
                            mmci_error *error);
-/* Forgets what was captured, and not of which matrices. */
+/* Forgets what was captured, but not for which matrices. */
 void mmci_graphs_drop(mmci_graphs *graphs);
-/* Forgets all. */
+/* Forgets all entries. */
 void mmci_graphs_clear(mmci_graphs *graphs);
 
 #endif

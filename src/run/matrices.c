@@ -13,7 +13,7 @@ int64_t mmci_matrix_line_length(const mmc_matrix *matrix) {
   return matrix->layout == MMC_ROW_MAJOR ? matrix->cols : matrix->rows;
 }
 
-/* At least 1, as BLAS wants it. */
+/* Returns the leading dimension in elements, at least 1, as BLAS wants it. */
 int64_t mmci_matrix_ld(const mmc_matrix *matrix) {
   int64_t length = mmci_matrix_line_length(matrix);
   if (matrix->ld != 0) return matrix->ld;
@@ -67,7 +67,7 @@ mmc_matrix mmci_matrix_of_batch(const mmc_matrix *matrix, mmc_dtype dtype, int64
   return one;
 }
 
-/* Puts a stride in place of addresses that are all one apart. */
+/* Puts a stride in place of addresses that are evenly spaced. */
 static void even_out(mmc_matrix *matrix, int64_t batch, int64_t size) {
   if (matrix->addresses == NULL || batch == 0) return;
   const char *const *at = (const char *const *)matrix->addresses;
@@ -91,25 +91,26 @@ void mmci_matrices_even_out(const mmc_chain *chain, const mmc_matrix *factors,
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
-/* index -1 names the result. */
+/* Sets the error; an index of -1 names the result. */
 static mmc_status fail_matrix(int32_t index, const char *what, mmci_error *error) {
   if (index < 0) return mmci_fail(error, MMC_E_ARG, "out: %s", what);
   return mmci_fail(error, MMC_E_ARG, "factors[%" PRId32 "]: %s", index, what);
 }
 
-/* The bytes from the first element of a matrix, or of all of a batch, to past the last; and those
- * of one. */
+/* The bytes from the first element of a matrix, or of all matrices of a batch, to past the last
+ * one; and how many one matrix has. */
 typedef struct extent {
   uintptr_t start, end, one;
 } extent;
 
-/* What data must be aligned to: the real type. */
+/* Returns how many bytes data must be aligned to: those of the real type. */
 static size_t alignment_of(mmc_dtype dtype) {
   size_t size = mmc_dtype_size(dtype);
   return dtype == MMC_C64 || dtype == MMC_C128 ? size / 2 : size;
 }
 
-/* Shape, layout and gaps; *one is the bytes that a matrix extends over, 0 when it is empty. */
+/* Checks shape, layout and gaps; *one is the number of bytes that a matrix extends over, 0 when it
+ * is empty. */
 static mmc_status check_shape(const mmc_matrix *matrix, int32_t index, int64_t rows, int64_t cols,
                               mmc_dtype dtype, uintptr_t *one, mmci_error *error) {
   if (matrix->rows != rows || matrix->cols != cols) {
@@ -137,7 +138,7 @@ static mmc_status check_shape(const mmc_matrix *matrix, int32_t index, int64_t r
   return MMC_OK;
 }
 
-/* Where a matrix of one bytes may begin; widens the extent to it. */
+/* Checks where a matrix of so many bytes begins, and widens the extent to it. */
 static mmc_status check_address(uintptr_t start, int32_t index, mmc_dtype dtype, extent *bytes,
                                 mmci_error *error) {
   if (start == 0) return fail_matrix(index, "data is NULL", error);
@@ -150,7 +151,7 @@ static mmc_status check_address(uintptr_t start, int32_t index, mmc_dtype dtype,
   return MMC_OK;
 }
 
-/* Of a batch the last matrix as well, or all that have addresses. */
+/* Checks a matrix; of a batch also the last one, or all when they have addresses. */
 static mmc_status check_matrix(const mmc_chain *chain, const mmc_matrix *matrix, int32_t index,
                                int64_t rows, int64_t cols, extent *bytes, mmci_error *error) {
   *bytes = (extent){.start = UINTPTR_MAX};
@@ -174,9 +175,10 @@ static mmc_status check_matrix(const mmc_chain *chain, const mmc_matrix *matrix,
 
 /* ---- results apart from each other and from factors ------------------------------------------ */
 
-/* The matrices of the result by address: a table in rising order, or start and step. */
+/* Where the matrices of the result lie: a table of addresses in rising order, or a start and a
+ * step. */
 typedef struct places {
-  uintptr_t *sorted; /* NULL: none */
+  uintptr_t *sorted; /* NULL when there is no table */
   uintptr_t start, step, one;
   int64_t count;
 } places;
@@ -218,9 +220,9 @@ static mmc_status find_places(const mmc_chain *chain, const mmc_matrix *out, con
   return MMC_OK;
 }
 
-/* Whether bytes start to end are any of the result's. */
+/* Says whether bytes start to end overlap any of the result's. */
 static bool meets(const places *x, uintptr_t start, uintptr_t end) {
-  int64_t low = 0, high = x->count; /* the first that ends behind start */
+  int64_t low = 0, high = x->count; /* ends at the first matrix that ends behind start */
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
     uintptr_t at = x->sorted != NULL ? x->sorted[middle] : x->start + (uintptr_t)middle * x->step;
@@ -245,7 +247,7 @@ static bool factor_meets(const mmc_chain *chain, const mmc_matrix *factor, const
   return false;
 }
 
-/* Whether factor i is the matrix that the chain says. */
+/* Says whether factor i is the same matrix as the chain says. */
 static bool is_as_said(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
   if (chain->same == NULL || chain->same[i] == i || chain->batch == 0) return true;
   const mmc_matrix *x = &factors[i], *y = &factors[chain->same[i]];

@@ -1,5 +1,6 @@
-/* resident.c: all matrices in the device's memory; products on several queues; copies to and from
- * the host beside them; the whole replayed as one graph when no copies are needed.
+/* resident.c: runs a plan with all matrices in the device's memory. Products are on several queues,
+ * copies to and from the host beside them, and all of it is replayed as one graph when no copies
+ * are needed.
  *
  * Work is enqueued in the order of the plan's steps. A factor on the host is uploaded when the
  * first step that reads it is enqueued, so that products begin as soon as their factors are there.
@@ -14,24 +15,24 @@
 #include "run/schedule.h"
 #include "run/staging.h"
 
-/* A step is cut when it moves so much over the bus, into at most so many pieces of at least so many
- * rows or summands: fewer would leave a GPU's tiles idle. */
+/* A step is cut when it moves at least so many bytes over the bus, into at most CUT_PIECES pieces
+ * of at least CUT_LEAST_LENGTH rows or summands: shorter ones would leave a GPU's tiles idle. */
 static const int64_t cut_least_bytes = 32 << 20;
 enum { CUT_PIECES = 8, CUT_LEAST_LENGTH = 512, CUT_ALIGNMENT = 128 };
 
-/* A prepared product, see mmci_actions_prepare(). */
+/* A prepared product, as mmci_actions_prepare() keeps it. */
 typedef struct prepared {
   mmci_gemm gemm;
   mmci_kernel *kernel;
 } prepared;
 
-/* An action in pieces along m, whose left operand comes and whose result goes in rows; or along k,
- * whose operands both come in pieces. */
+/* An action is cut into pieces along m, so that its left operand comes and its result goes in rows;
+ * or along k, so that both operands come in pieces. */
 typedef enum piece { FIRST, NEXT, REST, PIECES } piece;
 typedef struct cut {
-  mmci_axis axis;          /* MMCI_PIECE: not cut */
-  int64_t length;          /* of a piece */
-  prepared pieces[PIECES]; /* the rest is shorter; along m the first serves for the next ones */
+  mmci_axis axis;          /* MMCI_PIECE when it is not cut */
+  int64_t length;          /* of a piece, in rows or summands */
+  prepared pieces[PIECES]; /* the rest is shorter; along m the first serves for the next ones too */
 } cut;
 
 struct mmci_resident {
@@ -42,18 +43,18 @@ struct mmci_resident {
 
   mmci_schedule schedule;
   mmci_queue **queues; /* schedule.queues */
-  mmci_queue **lanes;  /* lane_count: of products in pieces, beside their queue */
+  mmci_queue **lanes;  /* lane_count queues for products in pieces */
   int lane_count;
   mmci_queue *uploads, *downloads;   /* NULL until matrices are on the host */
-  mmci_event *start, *done, *copied; /* copied: scratch for waits that follow at once */
-  mmci_event **step_done;            /* of the plan; NULL where nobody waits */
+  mmci_event *start, *done, *copied; /* copied is for waits that follow at once */
+  mmci_event **step_done;            /* one for each step; NULL where nobody waits */
 
   char *workspace;
   mmci_staging staging;
   mmci_operand *operands;
   mmci_target target;
   bool bound; /* everything here points at the staging's matrices */
-  cut *cuts;  /* of an action */
+  cut *cuts;  /* one for each action */
 
   mmci_graphs graphs;
   /* The last execution was left to a stream and may be under way. */
@@ -147,7 +148,7 @@ void mmci_resident_destroy(mmci_resident *r) {
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
-/* How many bytes of an operand come from the host. */
+/* Returns how many bytes of an operand come from the host. */
 static int64_t bytes_from_host(const mmci_resident *r, int32_t number) {
   const mmc_chain *chain = r->actions->plan->chain;
   if (number >= chain->n || !r->staging.factors[number].on_host) return 0;
@@ -158,8 +159,8 @@ static bool is_half(mmc_dtype dtype) {
   return dtype == MMC_F16 || dtype == MMC_BF16;
 }
 
-/* Along k when both operands come for this step alone, as then it can begin soonest. Sums of halves
- * would be rounded at every piece. */
+/* Chooses k when both operands come for this step alone, because then it can begin soonest. Sums of
+ * 16-bit elements are not cut along k, as they would be rounded at every piece. */
 static mmci_axis choose_cut(const mmci_resident *r, int32_t s) {
   const mmci_action *x = &r->actions->actions[s];
   const mmci_gemm *g = &x->gemm;
@@ -182,7 +183,8 @@ static int64_t piece_length(const mmci_gemm *g, mmci_axis axis) {
   return (length + CUT_ALIGNMENT - 1) / CUT_ALIGNMENT * CUT_ALIGNMENT;
 }
 
-/* False when there is no such piece of its own. */
+/* Makes one piece of a product; returns false when there is no such piece, or it is like
+ * another. */
 static bool piece_of(const mmci_gemm *g, mmci_axis axis, piece which, mmci_gemm *out) {
   int64_t length = piece_length(g, axis), rest = mmci_gemm_size(g, axis) % length;
   if ((which == NEXT && axis != MMCI_AXIS_K) || (which == REST && rest == 0)) return false;
@@ -207,8 +209,8 @@ static mmc_status bind_cut(mmci_resident *r, int32_t s, mmci_error *error) {
   return status;
 }
 
-/* The most of all ways to cut it; which one it is depends on where matrices are, and how they lie.
- */
+/* Takes the largest over all cuts, since which one is made depends on where matrices are and how
+ * they lie. */
 uint64_t mmci_resident_cut_bytes(const mmci_device_ops *ops, const mmci_device *device,
                                  const mmci_gemm *g) {
   const double m = (double)g->m, k = (double)g->k, n = (double)g->n;
@@ -232,7 +234,7 @@ static bool has_tables(const mmci_resident *r) {
   return false;
 }
 
-/* The tables are there, and not the caller's any more, on return. */
+/* Sends the tables; on return they are on the device and no longer the caller's. */
 static mmc_status send_tables(mmci_resident *r, mmci_error *error) {
   mmc_status status = MMC_OK;
   if (r->uploads == NULL) status = r->ops->queue_open(r->device, &r->uploads, error);
@@ -241,7 +243,8 @@ static mmc_status send_tables(mmci_resident *r, mmci_error *error) {
   return status == MMC_OK ? r->ops->sync(r->uploads, error) : status;
 }
 
-/* Where tables are staged, nothing may be under way that reads those before. */
+/* Points everything at the matrices. Where tables are staged, nothing may be under way that reads
+ * the old ones. */
 static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
                        mmci_error *error) {
   r->bound = false;
@@ -268,14 +271,15 @@ static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_ma
 
 /* ---- enqueueing ------------------------------------------------------------------------------ */
 
-/* What `later` is given from here on waits for what `earlier` has been given so far. */
+/* Lets the work that `later` is given from here on wait for what `earlier` has been given so
+ * far. */
 static mmc_status order(mmci_resident *r, mmci_queue *earlier, mmci_queue *later,
                         mmci_error *error) {
   mmc_status status = r->async->event_record(earlier, r->copied, error);
   return status == MMC_OK ? r->async->event_wait(later, r->copied, error) : status;
 }
 
-/* What an action reads from outside. */
+/* Lists the operands that an action reads from outside. */
 static const int32_t *reads_of(const mmci_resident *r, int32_t s, int32_t *count) {
   const mmci_plan *plan = r->actions->plan;
   return mmci_plan_reads(plan, &plan->steps[r->actions->actions[s].step], count);
@@ -300,7 +304,7 @@ static bool is_on_host(const mmci_resident *r, int32_t number) {
   return number < r->actions->plan->chain->n && r->staging.factors[number].on_host;
 }
 
-/* What the action reads is there when its queue comes to it. */
+/* Lets the action's queue wait until the operands of the action are there. */
 static mmc_status await_operands(mmci_resident *r, int32_t s, mmci_error *error) {
   int32_t n = r->actions->plan->chain->n, count;
   const int32_t *reads = reads_of(r, s, &count);
@@ -313,7 +317,7 @@ static mmc_status await_operands(mmci_resident *r, int32_t s, mmci_error *error)
   return status;
 }
 
-/* Factors on the host are uploaded, and the queue waits for them. */
+/* Uploads the step's factors that are on the host, and lets the queue wait for them. */
 static mmc_status upload_operands(mmci_resident *r, int32_t s, mmci_error *error) {
   int32_t count;
   const int32_t *reads = reads_of(r, s, &count);
@@ -326,7 +330,7 @@ static mmc_status upload_operands(mmci_resident *r, int32_t s, mmci_error *error
   return status == MMC_OK && any ? order(r, r->uploads, queue_of(r, s), error) : status;
 }
 
-/* The calls of a product, those of other lanes than the first beside the queue. */
+/* Enqueues the calls of a product, those of all lanes but the first beside the queue. */
 static mmc_status enqueue_calls(mmci_resident *r, mmci_queue *queue, const mmci_action *x,
                                 mmci_error *error) {
   if (x->group != NULL) return mmci_actions_enqueue_group(r->actions, x, queue, error);
@@ -361,7 +365,8 @@ static mmc_status multiply_whole(mmci_resident *r, int32_t s, const mmc_matrix *
   return mmci_staging_download_all(&r->staging, r->actions, r->downloads, out, error);
 }
 
-/* Elements from the first of an operand to the one `along` rows, or columns, further. */
+/* Returns how many elements lie between the first of an operand and the one `along` rows, or
+ * columns, further. */
 static int64_t row_offset(const mmci_form *form, int64_t along) {
   return along * (form->trans ? 1 : form->ld);
 }
@@ -369,7 +374,7 @@ static int64_t column_offset(const mmci_form *form, int64_t along) {
   return along * (form->trans ? form->ld : 1);
 }
 
-/* Piece begin to end of a step: its uploads, product and download. */
+/* Multiplies rows or summands begin to end of a step: its uploads, product and download. */
 static mmc_status multiply_piece(mmci_resident *r, int32_t s, const mmc_matrix *out, bool uploads,
                                  int64_t begin, int64_t end, mmci_error *error) {
   const mmci_action *x = &r->actions->actions[s];
@@ -404,7 +409,8 @@ static mmc_status multiply_piece(mmci_resident *r, int32_t s, const mmc_matrix *
     return status;
   status = order(r, queue, r->downloads, error);
   if (status != MMC_OK) return status;
-  /* The product's rows are the result's lines: a column-major one is computed transposed. */
+  /* The product's rows are the result's lines, because a column-major result is computed
+   * transposed. */
   return mmci_staging_download(&r->staging, r->actions, r->downloads, out, begin, end, error);
 }
 
@@ -444,7 +450,7 @@ static mmc_status copy_each(mmci_resident *r, mmci_error *error) {
   return status;
 }
 
-/* Chains of one factor. */
+/* Enqueues a chain of one factor. */
 static mmc_status enqueue_copy(mmci_resident *r, const mmc_matrix *out, mmci_error *error) {
   const mmc_chain *chain = r->actions->plan->chain;
   mmc_status status = upload(r, 0, error);
@@ -477,7 +483,7 @@ static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_erro
 
 /* ---- execution ------------------------------------------------------------------------------- */
 
-/* Waits for everything, whatever came of it. */
+/* Waits for everything, whatever failed. */
 static void settle(mmci_resident *r) {
   mmci_error ignored;
   for (int q = 0; q < r->schedule.queues; q++) (void)r->ops->sync(r->queues[q], &ignored);
@@ -493,7 +499,8 @@ static mmc_status await_all(mmci_resident *r, mmci_error *error) {
   return status;
 }
 
-/* Captures what the first execution enqueued; the queues stand for their own streams here. */
+/* Captures what the first execution enqueued; during that, the queues stand for their own
+ * streams. */
 static mmc_status capture(mmci_resident *r, mmci_captured *entry, const mmc_matrix *out,
                           mmci_error *error) {
   mmc_status status = r->async->capture_begin(r->queues[0], error);
@@ -511,13 +518,14 @@ static mmc_status capture(mmci_resident *r, mmci_captured *entry, const mmc_matr
 
 /* How an execution is to be done. */
 typedef struct manner {
-  bool on_stream; /* the caller's */
+  bool on_stream; /* on the caller's stream */
   void *stream;
-  bool capturing; /* that stream is being captured by the caller */
+  bool capturing; /* the caller captures that stream */
   bool waits;     /* the host waits for the end */
 } manner;
 
-/* Matrices on the host are read and written from here: what the stream was given before is done. */
+/* Matrices on the host are read and written from here, so all that the stream was given before must
+ * be done. */
 mmc_status mmci_resident_await_stream(mmci_resident *resident, void *stream, mmci_error *error) {
   const mmci_device_async *async = resident->async;
   if (async->is_capturing(resident->device, stream))
@@ -537,7 +545,7 @@ static bool is_bound_to(const mmci_resident *r, const mmc_matrix *factors, const
   return true;
 }
 
-/* Points everything at the matrices, where no graph serves. */
+/* Points everything at the matrices, unless a graph serves. */
 static mmc_status prepare_for(mmci_resident *r, manner *how, const mmc_matrix *factors,
                               const mmc_matrix *out, mmci_error *error) {
   const mmc_chain *chain = r->actions->plan->chain;
@@ -553,7 +561,7 @@ static mmc_status prepare_for(mmci_resident *r, manner *how, const mmc_matrix *f
   return status == MMC_OK && !bound ? bind(r, factors, out, error) : status;
 }
 
-/* Enqueues the chain, as a graph from the second time on. */
+/* Enqueues the chain, from the second time on as a graph. */
 static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors,
                         const mmc_matrix *out, mmci_error *error) {
   mmci_captured *entry = NULL;
@@ -588,7 +596,7 @@ static mmc_status finish(mmci_resident *r, const manner *how, mmci_error *error)
   if (how->capturing) return MMC_OK;
   r->pending = true;
   r->stream = how->stream;
-  /* Now, as the stream may be gone when somebody waits. */
+  /* The event is recorded now, because the stream may be gone when somebody waits. */
   return r->async->event_record(r->queues[0], r->done, error);
 }
 
@@ -597,7 +605,7 @@ static mmc_status execute(mmci_resident *r, manner *how, const mmc_matrix *facto
   mmc_status status = start(r, how, factors, out, error);
   if (status == MMC_OK) status = finish(r, how, error);
   if (status != MMC_OK && status != MMC_E_ARG) {
-    /* What was captured is not under way, and the capture is its caller's. */
+    /* What was captured is not under way, and the capture belongs to the caller. */
     if (!how->capturing) settle(r);
     mmci_graphs_clear(&r->graphs);
   }

@@ -1,5 +1,5 @@
-/* run.c: a run of a plan: on host memory here, on a device with memory of its own in resident.c or,
- * when it does not fit there, batches.c and streamed.c. */
+/* run.c: a run of a plan. On host memory it is walked here; on a device with memory of its own by
+ * resident.c or, when it does not fit there, by batches.c and streamed.c. */
 #include "run/run.h"
 
 #include "base/alloc.h"
@@ -16,22 +16,23 @@ struct mmci_run {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_precision precision;
-  /* The run of the plan without groups, once the device did not take one as its matrices lay; then
-   * there is nothing else here. */
+  /* The run of the plan without groups, which takes over once the device refused a group as its
+   * matrices lay; then all other fields are empty. */
   mmci_run *separate;
   mmci_plan separate_plan;
 
-  mmci_resident *resident; /* at most one of these; none: the device works on host memory */
+  mmci_resident
+      *resident; /* at most one of these; when none is set, the device works on host memory */
   mmci_batches *batches;
   mmci_streamed *streamed;
 
   mmci_queue *queue;
   char *workspace;
   mmci_actions actions; /* for the plan's chunk of chains */
-  mmci_actions rest;    /* for those that are left at the end of a batch, if any */
+  mmci_actions rest;    /* for the chains that are left at the end of a batch, if any */
   mmci_operand *operands;
-  mmc_matrix *even; /* n + 1, for matrices at addresses that may as well have a stride */
-  /* The matrices of the execution before: most callers give the same ones again, and then neither
+  mmc_matrix *even; /* n + 1, for addresses that are evenly spaced */
+  /* The matrices of the execution before. Most callers give the same ones again, and then neither
    * checks nor operands have to be made anew. */
   bool bound;
   mmc_matrix *factors;
@@ -61,7 +62,7 @@ static mmc_status create_on_host(mmci_run *run, mmci_error *error) {
   return status;
 }
 
-/* The actions, and those for the rest of a batch. */
+/* Makes the actions, and those for the rest of a batch. */
 static mmc_status create_actions(mmci_run *run, mmci_error *error) {
   const mmci_plan *plan = run->plan;
   int64_t rest = plan->chunk > 0 ? plan->chain->batch % plan->chunk : 0;
@@ -89,7 +90,7 @@ static mmc_status start(mmci_run *run, mmci_error *error) {
   return mmci_resident_create(&run->actions, &run->resident, error);
 }
 
-/* Gives back what start() took, and leaves a run of nothing. */
+/* Gives back what start() took, and leaves an empty run. */
 static void stop(mmci_run *run) {
   mmci_resident_destroy(run->resident);
   mmci_batches_destroy(run->batches);
@@ -109,12 +110,12 @@ static void stop(mmci_run *run) {
                     .separate_plan = run->separate_plan};
 }
 
-/* Whether the same may work without groups. */
+/* Says whether a failed execution may work without groups. */
 static bool is_group_refused(const mmci_run *run, mmc_status status) {
   return status == MMC_E_UNSUPPORTED && run->plan->group_count > 0 && run->separate == NULL;
 }
 
-/* Goes on without groups. What was enqueued must be done. Nothing changes when that fails. */
+/* Goes on without groups. What was enqueued must be done. When this fails, nothing has changed. */
 static mmc_status separate(mmci_run *run, mmci_error *error) {
   mmci_run *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
@@ -212,7 +213,8 @@ static mmc_status multiply_on_host(mmci_run *run, const mmc_matrix *factors, con
 
 /* ---- execution ------------------------------------------------------------------------------- */
 
-/* A chain of one factor, on whatever device, when nothing of it is in the device's memory. */
+/* Says whether the chain has one factor, on whatever device, and nothing of it is in the device's
+ * memory. */
 static bool is_host_copy(const mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out) {
   if (run->plan->chain->n != 1) return false;
   if (run->ops->async == NULL || factors == NULL || out == NULL) return true;
@@ -233,7 +235,7 @@ static mmc_status copy_on_host(const mmci_run *run, const mmc_matrix *factors,
   return MMC_OK;
 }
 
-/* Checks a batch of 0, or of results without elements, of which nothing is done however many they
+/* Checks a batch of 0, and results without elements; nothing is done for either, however many they
  * are. */
 static bool is_nothing(const mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                        mmc_status *status, mmci_error *error) {
@@ -243,7 +245,7 @@ static bool is_nothing(const mmci_run *run, const mmc_matrix *factors, const mmc
   return true;
 }
 
-/* Puts evenly spaced addresses aside for strides. */
+/* Puts strides in place of evenly spaced addresses. */
 static void even_out(const mmci_run *run, const mmc_matrix **factors, const mmc_matrix **out) {
   const mmc_chain *chain = run->plan->chain;
   if (*factors == NULL || *out == NULL) return;
@@ -298,7 +300,7 @@ mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *facto
   if (run->separate != NULL) return enqueue(run->separate, stream, factors, out, error);
   mmc_status status = enqueue(run, stream, factors, out, error);
   if (!is_group_refused(run, status)) return status;
-  /* A capture allows no taking of memory: its caller has to execute once before. */
+  /* A capture allows no taking of memory, so its caller has to execute once before. */
   const mmci_device_async *async = run->ops->async;
   if (async != NULL && async->is_capturing(run->device, stream)) return status;
   status = mmci_run_wait(run, error);
@@ -306,7 +308,7 @@ mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *facto
   return status == MMC_OK ? enqueue(run->separate, stream, factors, out, error) : status;
 }
 
-/* Others have waited already. */
+/* The other kinds of runs have waited already. */
 mmc_status mmci_run_wait(mmci_run *run, mmci_error *error) {
   if (run->separate != NULL) return mmci_run_wait(run->separate, error);
   return run->resident != NULL ? mmci_resident_wait(run->resident, error) : MMC_OK;

@@ -5,21 +5,22 @@
 #include "device/device.h"
 #include "plan/plan.h"
 
-/* One execution at a time: the prepared products and the memory for intermediates. */
+/* A run holds the prepared products and the memory for intermediates; it does one execution at a
+ * time. */
 typedef struct mmci_run mmci_run;
 
-/* plan and device must outlive the run. Returns E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
+/* Makes a run; plan and device must outlive it. Returns E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
 mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mmci_device *device,
                            mmci_precision precision, mmci_run **out, mmci_error *error);
 void mmci_run_destroy(mmci_run *run);
 
-/* As mmc_execute(): checks the matrices, then runs every step. */
+/* Does what mmc_execute() says: checks the matrices, then runs every step. */
 mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                             mmci_error *error);
-/* As mmc_enqueue(). */
+/* Does what mmc_enqueue() says. */
 mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
                             const mmc_matrix *out, mmci_error *error);
-/* As mmc_wait(). */
+/* Does what mmc_wait() says. */
 mmc_status mmci_run_wait(mmci_run *run, mmci_error *error);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-/* A step with all that it stands on. */
+/* A step with all the steps that it needs. */
 typedef struct subtree {
   mmci_u128 multiplications;
   bool has_recipe;
@@ -28,7 +28,8 @@ static void sum_subtrees(const mmci_plan *plan, subtree *trees) {
 
 enum { NOWHERE = UINT8_MAX };
 
-/* The step of most multiplications that a call reads and that has no queue yet, or -1. */
+/* Returns the step of most multiplications among those that a call reads and that have no queue
+ * yet, or -1. */
 static int32_t heaviest(const mmci_plan *plan, const int32_t *reads, int32_t count,
                         const subtree *trees, const uint8_t *queue) {
   int32_t heavy = -1;
@@ -48,7 +49,7 @@ static bool all_are_plain(const mmci_plan *plan, const int32_t *reads, int32_t c
   return true;
 }
 
-/* Readers come after what they read, so the steps are gone through from the last. */
+/* Goes through the steps from the last, because readers come after what they read. */
 static void assign(const mmci_plan *plan, int most_queues, const subtree *trees,
                    mmci_schedule *out) {
   int32_t n = plan->chain->n, last = plan->step_count - 1, count;
@@ -65,7 +66,7 @@ static void assign(const mmci_plan *plan, int most_queues, const subtree *trees,
       int32_t step = reads[o] - n;
       if (step < 0) continue;
       if (out->queue[step] == NOWHERE && apart) {
-        /* The others take turns. */
+        /* The other sub-trees take turns on the other queues. */
         next = next % (most_queues - 1) + 1;
         if (next == own) next = next % (most_queues - 1) + 1;
         out->queue[step] = (uint8_t)next;

@@ -5,16 +5,17 @@
 #include "plan/plan.h"
 
 typedef struct mmci_schedule {
-  int queues;          /* that are used, at least 1; the last step is on queue 0 */
-  uint8_t *queue;      /* of every step but those inside a group */
-  bool *is_waited_for; /* of every step: by one on another queue */
+  int queues;          /* how many are used, at least 1; the last step is on queue 0 */
+  uint8_t *queue;      /* one for each step but those inside a group */
+  bool *is_waited_for; /* one for each step: a step on another queue waits for it */
 } mmci_schedule;
 
-/* Sub-trees that meet in a call go to different queues, the one of most multiplications to its
- * parent's, but to the same where one of them has a step that is not a plain call: kernels that use
- * a multiprocessor otherwise, beside each other, take longer than one after the other. What is read
- * several times goes to the queue of its last reader; all of it to queue 0 when the plan is not
- * parallel. most_queues: 1 to 255. */
+/* Gives steps their queues. Of sub-trees that meet in a call, the one of most multiplications goes
+ * to its parent's queue and the others to different ones. All go to the same queue where one of
+ * them has a step that is not a plain call: kernels that use a multiprocessor otherwise take longer
+ * beside each other than one after the other. A result that is read several times goes to the queue
+ * of its last reader; when the plan is not parallel, all goes to queue 0. most_queues is 1 to
+ * 255. */
 mmc_status mmci_schedule_create(const mmci_plan *plan, int most_queues, mmci_schedule *out,
                                 mmci_error *error);
 void mmci_schedule_destroy(mmci_schedule *schedule);

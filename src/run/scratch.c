@@ -4,7 +4,7 @@
 #include "cost/recipe.h"
 #include "run/resident.h"
 
-/* Of the calls that compute so many chains. */
+/* Returns the bytes of the calls that compute so many chains. */
 static uint64_t calls_bytes(const mmci_scratch_user *x, const mmci_recipe *recipe,
                             const mmci_gemm *one, int64_t batch) {
   mmci_piece pieces[MMCI_RECIPE_PIECES];

@@ -1,5 +1,5 @@
-/* scratch.h: what the products of a plan hold of the device's memory for themselves, as the run
- * prepares them. */
+/* scratch.h: the bytes of the device's memory that the products of a plan hold for themselves, as
+ * the run prepares them. */
 #ifndef MMCI_SCRATCH_H
 #define MMCI_SCRATCH_H
 
@@ -14,7 +14,8 @@ typedef struct mmci_scratch_user {
   bool staged;
 } mmci_scratch_user;
 
-/* For mmci_plan_machine; user: mmci_scratch_user. Of matrices that are row-major without gaps. */
+/* Returns the bytes of a step, whose matrices are row-major without gaps. It is a function for
+ * mmci_plan_machine; user is a mmci_scratch_user. */
 uint64_t mmci_step_scratch_bytes(const void *user, const mmci_plan *plan, int32_t step);
 
 #endif

@@ -18,8 +18,8 @@ static mmc_status move(const mmci_device_ops *ops, mmci_queue *queue, bool up, c
   return (up ? ops->async->upload : ops->async->download)(queue, &t, error);
 }
 
-/* Whole matrices without gaps are lines of one transfer; so are all lines of matrices that follow
- * each other as their lines do. */
+/* Passes whole matrices without gaps as lines of one transfer, and so all lines of matrices that
+ * follow each other at the distance of their lines. */
 static mmc_status pass(const mmci_device_ops *ops, mmci_queue *queue, mmc_dtype dtype, bool up,
                        const mmc_matrix *matrix, int64_t begin, int64_t end, char *device,
                        mmci_error *error) {

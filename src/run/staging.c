@@ -8,15 +8,15 @@ static size_t element_bytes(const mmci_actions *actions) {
   return mmc_dtype_size(actions->plan->chain->dtype);
 }
 
-/* The first factor that is the same matrix as factor i. */
+/* Returns the first factor that is the same matrix as factor i. */
 static int32_t first_same(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
-  if (chain->same != NULL) i = chain->same[i]; /* tables of addresses can only be told apart */
+  if (chain->same != NULL) i = chain->same[i]; /* tables of addresses cannot be compared */
   for (int32_t j = 0; j < i; j++)
     if (mmci_matrix_same(&factors[j], &factors[i])) return j;
   return i;
 }
 
-/* How many matrices a factor or result stands for that has to be staged. */
+/* Returns how many matrices have to be staged for a factor or result. */
 static int64_t count_of(const mmci_actions *actions, const mmc_matrix *matrix) {
   return matrix->addresses == NULL && matrix->stride == 0 ? 1 : actions->batch;
 }
@@ -29,7 +29,7 @@ static uint64_t take(uint64_t *bytes, const mmc_matrix *matrix, int64_t count, s
   return offset;
 }
 
-/* Gives everything on the host, and tables, an offset; returns the bytes that takes. */
+/* Gives everything on the host, and tables, an offset; returns how many bytes these take. */
 static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
                         const mmc_matrix *factors, const mmc_matrix *out) {
   size_t size = element_bytes(actions);
@@ -62,7 +62,7 @@ static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
   return bytes;
 }
 
-/* The operand of a factor that is staged, or whose table is. */
+/* Returns the operand of a factor that is staged, or whose table is. */
 static mmci_operand staged_operand(const mmci_staged *x, const mmc_chain *chain, int32_t i) {
   if (x->has_table) {
     mmci_operand gathered = mmci_operand_of(chain, i, &x->matrix, 0);
@@ -119,7 +119,7 @@ void mmci_staging_destroy(mmci_staging *staging, const mmci_actions *actions) {
 
 /* ---- transfers ------------------------------------------------------------------------------- */
 
-/* Elements first to first + length of lines begin to end. */
+/* Uploads elements first to first + length of lines begin to end. */
 static mmc_status upload_block(const mmci_staged *factor, const mmci_actions *actions,
                                mmci_queue *queue, int64_t begin, int64_t end, int64_t first,
                                int64_t length, mmci_error *error) {

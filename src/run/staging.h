@@ -7,13 +7,13 @@
 
 /* A factor on its way to the device, where its lines lie without gaps. */
 typedef struct mmci_staged {
-  bool on_host;   /* a stack of a batch, or one matrix that all chains share */
-  bool has_table; /* on the device, at addresses, whose table is staged */
+  bool on_host;   /* one matrix that all chains share, or a stack of them */
+  bool has_table; /* its matrices are on the device, at addresses, whose table is staged */
   bool uploaded;  /* in the execution that is under way */
   bool shared;    /* another factor is the same matrix */
   int32_t same;   /* the first factor that is the same matrix, itself when none is */
-  int64_t count;  /* matrices of a batch */
-  char *device;   /* set with the room */
+  int64_t count;  /* how many matrices of a batch */
+  char *device;   /* its address there, set with the room */
   uint64_t offset_bytes;
   mmc_matrix matrix; /* the caller's */
 } mmci_staged;
@@ -24,7 +24,7 @@ typedef struct mmci_staging {
   mmci_staged *factors;
   int32_t factors_on_host;
   mmc_matrix result; /* the caller's */
-  int64_t results;   /* of a batch */
+  int64_t results;   /* how many results of a batch */
   bool result_on_host;
   uint64_t result_offset_bytes;
 } mmci_staging;
@@ -36,18 +36,18 @@ mmc_status mmci_staging_bind(mmci_staging *staging, const mmci_actions *actions,
                              mmci_operand *operands, mmci_target *target, mmci_error *error);
 void mmci_staging_destroy(mmci_staging *staging, const mmci_actions *actions);
 
-/* Uploads rows begin to end of op(A), or of its transpose: what an action reads as its left operand
- * in the form given. */
+/* Uploads rows begin to end of op(A), or of its transpose, as an action reads its left operand in
+ * the form given. */
 mmc_status mmci_staging_upload(const mmci_staged *factor, const mmci_actions *actions,
                                mmci_queue *queue, bool trans, int64_t begin, int64_t end,
                                mmci_error *error);
-/* All of it, of all chains. */
+/* Uploads the whole factor, for all chains. */
 mmc_status mmci_staging_upload_all(const mmci_staged *factor, const mmci_actions *actions,
                                    mmci_queue *queue, mmci_error *error);
 /* Uploads all tables. They are read until the queue has been waited for. */
 mmc_status mmci_staging_upload_tables(const mmci_staging *staging, const mmci_actions *actions,
                                       mmci_queue *queue, mmci_error *error);
-/* Downloads the result of all chains; or lines begin to end of a single one. */
+/* Downloads the result of all chains; or lines begin to end of a single result. */
 mmc_status mmci_staging_download_all(const mmci_staging *staging, const mmci_actions *actions,
                                      mmci_queue *queue, const mmc_matrix *out, mmci_error *error);
 mmc_status mmci_staging_download(const mmci_staging *staging, const mmci_actions *actions,

@@ -1,5 +1,5 @@
-/* streamed.c: products in panels. Two panels of each kind are on the device, so that the next ones
- * come and the last one goes while one is multiplied. */
+/* streamed.c: multiplies in panels. Two panels of each matrix are on the device, so that the next
+ * ones are uploaded and the last one is downloaded while one is multiplied. */
 #include "run/streamed.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "plan/panels.h"
 #include "run/matrices.h"
 
-/* A matrix of a step as the panels see it. */
+/* A matrix of a step, as the panels are cut from it. */
 typedef struct side {
   char *data;
   mmci_form form;
@@ -18,9 +18,9 @@ typedef struct side {
 /* Room for one panel on the device. */
 typedef struct slot {
   char *memory;
-  mmci_event *filled, *used; /* by a transfer, by a product */
-  bool in_use;               /* used has been recorded */
-  const char *holds;         /* where its panel came from; NULL: nothing */
+  mmci_event *filled, *used; /* recorded after a transfer, after a product */
+  bool in_use;               /* the event used was recorded */
+  const char *holds;         /* the address its panel came from; NULL when empty */
 } slot;
 
 /* Panels take turns between two slots. */
@@ -29,12 +29,13 @@ typedef struct slots {
   int next;
 } slots;
 
-/* Of a step: whole and rest of m, k and n, first and further summands. */
+/* A step has so many kernels at most: whole and rest of m, k and n, the first and the further
+ * summands. */
 enum { MOST_KERNELS = 16 };
 
 typedef struct prepared {
   mmci_gemm gemm;
-  mmci_kernel *kernel; /* NULL: free */
+  mmci_kernel *kernel; /* NULL when it is free */
 } prepared;
 
 struct mmci_streamed {
@@ -48,7 +49,7 @@ struct mmci_streamed {
   char *workspace; /* on the host */
   mmci_operand *operands;
   const mmc_matrix *factors, *out; /* during an execution */
-  prepared *kernels;               /* MOST_KERNELS a step, the oldest first */
+  prepared *kernels;               /* MOST_KERNELS for each step, the oldest first */
 };
 
 /* ---- creation -------------------------------------------------------------------------------- */
@@ -144,13 +145,14 @@ static int64_t element_bytes(const mmci_streamed *x) {
   return (int64_t)mmc_dtype_size(x->actions->plan->chain->dtype);
 }
 
-/* The address of element (row, column). */
+/* Returns the address of element (row, column). */
 static char *place(const mmci_streamed *x, const side *s, int64_t row, int64_t column) {
   int64_t at = s->form.trans ? column * s->form.ld + row : row * s->form.ld + column;
   return s->data + at * element_bytes(x);
 }
 
-/* A panel of rows x cols elements on its way between host and device, without gaps there. */
+/* Describes the transfer of a panel of rows x cols elements between host and device, where it lies
+ * without gaps. */
 static mmci_transfer transfer(const mmci_streamed *x, const side *s, int64_t rows, int64_t cols,
                               bool to_device, char *host, char *device) {
   int64_t size = element_bytes(x), length = s->form.trans ? rows : cols;
@@ -162,7 +164,7 @@ static mmci_transfer transfer(const mmci_streamed *x, const side *s, int64_t row
   return t;
 }
 
-/* The panel of an operand from (row, column) on, as the product is to read it. */
+/* Fetches the panel of an operand from (row, column) on, as the product is to read it. */
 static mmc_status fetch(mmci_streamed *x, slots *pair, const side *s, int64_t row, int64_t column,
                         int64_t rows, int64_t cols, const void **data, mmci_form *form,
                         slot **taken, mmci_error *error) {
@@ -191,14 +193,14 @@ static mmc_status fetch(mmci_streamed *x, slots *pair, const side *s, int64_t ro
   return x->async->event_wait(x->compute, (*taken)->filled, error);
 }
 
-/* What has been given to the compute queue is the last that reads the slot. */
+/* Marks the slot as read last by what the compute queue was given so far. */
 static mmc_status leave(mmci_streamed *x, slot *taken, mmci_error *error) {
   if (taken == NULL) return MMC_OK;
   taken->in_use = true;
   return x->async->event_record(x->compute, taken->used, error);
 }
 
-/* A prepared product, among those of the step. */
+/* Returns a prepared product, from among those of the step if it is there. */
 static mmc_status prepare(mmci_streamed *x, int32_t step, const mmci_gemm *gemm, mmci_kernel **out,
                           mmci_error *error) {
   prepared *kernels = x->kernels + (size_t)step * MOST_KERNELS, *taken = NULL;
@@ -218,7 +220,7 @@ static mmc_status prepare(mmci_streamed *x, int32_t step, const mmci_gemm *gemm,
 /* A step on its way through the device. */
 typedef struct passage {
   int32_t step;
-  const mmci_gemm *gemm; /* of the whole */
+  const mmci_gemm *gemm; /* the whole product */
   side a, b, c;
   mmci_panels panels;
 } passage;
@@ -250,7 +252,7 @@ static mmc_status add_panels(mmci_streamed *x, const passage *p, int64_t i, int6
   return status;
 }
 
-/* Panel (i, j) of the result. */
+/* Computes panel (i, j) of the result. */
 static mmc_status compute_panel(mmci_streamed *x, const passage *p, int64_t i, int64_t j,
                                 mmci_error *error) {
   int64_t m = least(p->panels.m, p->gemm->m - i), n = least(p->panels.n, p->gemm->n - j);
@@ -341,7 +343,7 @@ static mmc_status compute(mmci_streamed *x, mmci_error *error) {
   return status;
 }
 
-/* One chain of a batch. */
+/* Multiplies one chain of a batch. */
 static mmc_status multiply(mmci_streamed *x, int64_t chain_number, mmci_error *error) {
   const mmc_chain *chain = x->actions->plan->chain;
   for (int32_t i = 0; i < chain->n; i++)

@@ -1,5 +1,5 @@
-/* streamed.h: a plan that does not fit into the device's memory: intermediates are on the host, and
- * every product passes the device in panels. */
+/* streamed.h: runs a plan that does not fit into the device's memory: intermediates are on the
+ * host, and every product passes through the device in panels. */
 #ifndef MMCI_STREAMED_H
 #define MMCI_STREAMED_H
 
@@ -7,11 +7,11 @@
 
 typedef struct mmci_streamed mmci_streamed;
 
-/* actions must outlive it. */
+/* Makes one; actions must outlive it. */
 mmc_status mmci_streamed_create(mmci_actions *actions, mmci_streamed **out, mmci_error *error);
 void mmci_streamed_destroy(mmci_streamed *streamed);
 
-/* As mmc_execute() and mmc_enqueue(), both of which wait. */
+/* Do what mmc_execute() and mmc_enqueue() say; both wait for the end. */
 mmc_status mmci_streamed_execute(mmci_streamed *streamed, const mmc_matrix *factors,
                                  const mmc_matrix *out, mmci_error *error);
 mmc_status mmci_streamed_enqueue(mmci_streamed *streamed, void *stream, const mmc_matrix *factors,

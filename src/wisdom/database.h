@@ -13,9 +13,8 @@
 /* Statements are listed with what they are given and, behind the arrow, what they answer. Those
  * above the line exist for each kind of record. */
 typedef enum mmci_query {
-  MMCI_QUERY_INSERT, /* given fingerprint, fields, checksum; replaces the record with the same key
-                      */
-  MMCI_QUERY_SELECT, /* fingerprint -> fields, checksum; sorted by key */
+  MMCI_QUERY_INSERT,      /* given fingerprint, fields, checksum; replaces an old record */
+  MMCI_QUERY_SELECT,      /* fingerprint -> fields, checksum; sorted by key */
   MMCI_QUERY_SELECT_DOWN, /* the same, sorted the other way */
   MMCI_QUERY_FIND,        /* fingerprint, keys -> fields, checksum */
   MMCI_QUERY_DELETE,      /* given a fingerprint, and for progress the job or NULL */

@@ -9,8 +9,7 @@
 /* ---- the shapes ---------------------------------------------------------------------------- */
 
 #define SPREAD 0, 1e6
-#define FIGURE 1e-12, 1e12 /* a figure in seconds, joules or watts beyond these is no measurement \
-                            */
+#define FIGURE 1e-12, 1e12 /* seconds, joules or watts; beyond these is no measurement */
 #define AT(member) offsetof(mmci_wisdom_record, member)
 
 static const mmci_field product_fields[] = {

@@ -101,8 +101,7 @@ typedef struct mmci_wisdom_fact {
 
 typedef struct mmci_wisdom_progress {
   const char *job, *unit;
-  const char
-      *result; /* what the unit gave, in the job's own words, which the store does not read */
+  const char *result; /* what the unit gave, as text that the store does not read */
   int64_t measured_at;
 } mmci_wisdom_progress;
 
