@@ -98,7 +98,7 @@ typedef struct mmc_context mmc_context;
 
 typedef struct mmc_context_options {
   size_t size;
-  const char *module_dir;  /* where mmchain-*.so lie; NULL: MMCHAIN_MODULE_DIR, else as installed */
+  const char *module_dir;  /* where mmchain-*.so lie; NULL: MMCHAIN_MODULE_DIR, else beside us */
   const char *wisdom_path; /* the wisdom store; "": none; NULL: MMCHAIN_WISDOM, else
                               mmchain/wisdom.db under XDG_CACHE_HOME, else under ~/.cache */
 } mmc_context_options;

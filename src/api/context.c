@@ -25,8 +25,6 @@ mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **
   if (options != NULL && options->size != sizeof *options) return MMC_E_ARG;
   const char *module_dir = options != NULL ? options->module_dir : NULL;
   const char *wisdom_path = options != NULL ? options->wisdom_path : NULL;
-  if (module_dir == NULL) module_dir = getenv("MMCHAIN_MODULE_DIR");
-  if (module_dir == NULL) module_dir = MMCI_MODULE_DIR;
 
   mmc_context *context = mmci_alloc_zeroed(1, sizeof *context);
   if (context == NULL) return MMC_E_NOMEM;

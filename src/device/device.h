@@ -227,7 +227,17 @@ void mmci_device_names(char *text, size_t size);
  * context is. */
 typedef struct mmci_registry mmci_registry;
 
-/* module_dir: where mmchain-*.so lie; copied. */
+enum { MMCI_MODULE_PATH_SIZE = 4096 };
+
+/* Writes the path of mmchain-DEVICE.so to path: in the folder given; when that is NULL, in the one
+ * that the environment's MMCHAIN_MODULE_DIR names, which is ignored where privileges are raised;
+ * without one, beside the library. Returns E_ARG, with what was expected in error, when the name is
+ * too long or the environment names a relative path or a place that is not trusted: one that
+ * belongs neither to root nor to the user, or that all may write to. */
+mmc_status mmci_module_path(const char *given, const char *device, char path[MMCI_MODULE_PATH_SIZE],
+                            mmci_error *error);
+
+/* module_dir: where mmchain-*.so lie; copied. NULL: as mmci_module_path() finds them. */
 mmc_status mmci_registry_create(const char *module_dir, mmci_registry **out, mmci_error *error);
 void mmci_registry_destroy(mmci_registry *registry);
 

@@ -21,7 +21,7 @@ typedef struct kind {
 } kind;
 
 struct mmci_registry {
-  char *module_dir;
+  char *module_dir; /* NULL: none was given */
   int kind_count;
   kind kinds[]; /* as mmci_device_kinds */
 };
@@ -33,8 +33,8 @@ mmc_status mmci_registry_create(const char *module_dir, mmci_registry **out, mmc
   mmci_registry *registry = mmci_alloc_zeroed(1, size);
   if (registry == NULL) return mmci_fail_nomem(error, size);
   registry->kind_count = count;
-  registry->module_dir = strdup(module_dir);
-  if (registry->module_dir == NULL) {
+  if (module_dir != NULL) registry->module_dir = strdup(module_dir);
+  if (module_dir != NULL && registry->module_dir == NULL) {
     free(registry);
     return mmci_fail_nomem(error, strlen(module_dir) + 1);
   }
@@ -60,11 +60,10 @@ void mmci_registry_destroy(mmci_registry *registry) {
 /* ---- looking for a kind -------------------------------------------------------------------- */
 
 static const mmci_device_ops *load_module(const mmci_registry *registry, int k, kind *x) {
-  char path[4096];
-  int length = snprintf(path, sizeof path, "%s/mmchain-%s.so", registry->module_dir,
-                        mmci_device_kinds[k].name);
-  if (length < 0 || (size_t)length >= sizeof path) {
-    snprintf(x->absent, sizeof x->absent, "the module directory's name is too long");
+  char path[MMCI_MODULE_PATH_SIZE];
+  mmci_error reason;
+  if (mmci_module_path(registry->module_dir, mmci_device_kinds[k].name, path, &reason) != MMC_OK) {
+    snprintf(x->absent, sizeof x->absent, "%.255s", reason.text);
     return NULL;
   }
   x->module = dlopen(path, RTLD_NOW | RTLD_LOCAL);

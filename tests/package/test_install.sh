@@ -36,6 +36,13 @@ echo "a moved prefix still works"
 mv "$prefix" "$work/moved"
 prefix=$work/moved
 "$prefix/bin/mmchain" --version >/dev/null || fail "the command does not run when moved"
+modules=$(dirname "$(find "$prefix" -name libmmchain.so)")/mmchain
+mkdir -p "$modules"
+[ -e "$modules/mmchain-cuda.so" ] || touch "$modules/mmchain-cuda.so"
+if env -u MMCHAIN_MODULE_DIR "$prefix/bin/mmchain" info | grep -q "needs the module"; then
+  env -u MMCHAIN_MODULE_DIR "$prefix/bin/mmchain" info | grep -qF "($modules/mmchain-cuda.so: file too short" ||
+    fail "the module is not looked for beside the library"
+fi
 [ -f "$prefix/include/mmchain.h" ] || fail "no mmchain.h"
 [ "$(find "$prefix/include" -type f | wc -l)" = 1 ] || fail "more than one header"
 

@@ -1,0 +1,68 @@
+/* module_dir.c: where the modules of devices lie, and whether that place may be trusted. */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "device/device.h"
+
+/* Whether nobody but root and the user of this process can have put something there. What does not
+ * exist is trusted: opening it says so better. */
+static bool trusted(const char *path) {
+  struct stat facts;
+  if (stat(path, &facts) != 0) return true;
+  return (facts.st_uid == 0 || facts.st_uid == geteuid()) && (facts.st_mode & S_IWOTH) == 0;
+}
+
+/* The path of DIR/mmchain-DEVICE.so. Returns whether it fits. */
+static bool join(const char *dir, const char *device, char path[MMCI_MODULE_PATH_SIZE]) {
+  int length = snprintf(path, MMCI_MODULE_PATH_SIZE, "%s/mmchain-%s.so", dir, device);
+  return length >= 0 && length < MMCI_MODULE_PATH_SIZE;
+}
+
+/* The folder of the file that this function is in: the shared library, or the program or extension
+ * module that has the static one inside. The main program may be known by a relative name only. */
+static bool own_folder(char folder[PATH_MAX]) {
+  static const char here;
+  Dl_info info;
+  if (dladdr(&here, &info) == 0 || info.dli_fname == NULL) return false;
+  const char *name = info.dli_fname[0] == '/' ? info.dli_fname : "/proc/self/exe";
+  if (realpath(name, folder) == NULL) return false;
+  *strrchr(folder, '/') = '\0';
+  return true;
+}
+
+/* An installed or a built tree may be moved: the folder beside the library, then the one that lies
+ * to a program as it does when both are installed, then the one that was configured. */
+static bool find(const char *device, char path[MMCI_MODULE_PATH_SIZE]) {
+  static const char *const beside[] = {"mmchain", MMCI_MODULE_FROM_BIN};
+  char folder[PATH_MAX], dir[PATH_MAX + 64];
+  bool known = own_folder(folder);
+  for (int i = 0; known && i < 2; i++) {
+    snprintf(dir, sizeof dir, "%s/%s", folder, beside[i]);
+    if (join(dir, device, path) && access(path, F_OK) == 0) return true;
+  }
+  return join(MMCI_MODULE_DIR, device, path);
+}
+
+mmc_status mmci_module_path(const char *given, const char *device, char path[MMCI_MODULE_PATH_SIZE],
+                            mmci_error *error) {
+  static const char variable[] = "MMCHAIN_MODULE_DIR";
+  const char *dir = given;
+  if (dir == NULL) dir = secure_getenv(variable);
+  bool fits = dir != NULL ? join(dir, device, path) : find(device, path);
+  if (!fits) return mmci_fail(error, MMC_E_ARG, "the module directory's name is too long");
+  if (given != NULL || dir == NULL) return MMC_OK;
+  if (dir[0] != '/')
+    return mmci_fail(error, MMC_E_ARG, "%s: expected an absolute path, got '%.100s'", variable,
+                     dir);
+  if (!trusted(dir) || !trusted(path))
+    return mmci_fail(error, MMC_E_ARG,
+                     "%s: expected what belongs to you or root and not all may write to, got "
+                     "'%.100s'",
+                     variable, dir);
+  return MMC_OK;
+}
