@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "plan/layout.h"
-#include "plan/plan_groups.h"
+#include "planner/cover.h"
 #include "random.h"
 
 /* Turns a plan of square factors, n >= 3, into one of fewer steps of any operands, of which every

@@ -1,80 +1,6 @@
 /* api_kernel.c: the ways of a device to compute a product, by name. */
-#include <string.h>
-
 #include "api/api.h"
-#include "base/alloc.h"
-#include "cost/recipe.h"
-
-bool mmci_kernel_is_called(const char *name, const char *asked) {
-  return strncmp(name, asked, strlen(asked)) == 0;
-}
-
-mmci_gemm mmci_step_gemm(const mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
-                         int32_t step) {
-  const mmci_plan_step *s = &plan->steps[step];
-  mmci_range r = mmci_plan_range(plan, s);
-  mmci_gemm gemm = mmci_chain_product(plan->chain, precision, r.first, r.split, r.last);
-  if (s->recipe != NULL && mmci_recipe_count(s->recipe) == 1)
-    gemm.variant = s->recipe->nodes[0].variant;
-  mmci_gemm_spread(&gemm, plan->chunk);
-  if (!on->ops->supports(on->device, &gemm)) mmci_gemm_spread(&gemm, 1);
-  return gemm;
-}
-
-/* Whether the device has this way to the product. Fails as prepare does, but for E_UNSUPPORTED. */
-static mmc_status can_prepare(const mmci_opened *on, const mmci_gemm *gemm, bool *out,
-                              mmci_error *error) {
-  mmci_kernel *kernel;
-  *out = false;
-  if (!on->ops->supports(on->device, gemm)) return MMC_OK;
-  mmc_status status = on->ops->prepare(on->device, gemm, &kernel, error);
-  if (status == MMC_E_UNSUPPORTED) return MMC_OK;
-  *out = status == MMC_OK;
-  if (*out) on->ops->release(kernel);
-  return status;
-}
-
-/* ---- plans --------------------------------------------------------------------------------- */
-
-/* The first variant of that name; *found: whether there is one. */
-static mmc_status find_variant(const mmci_opened *on, mmci_gemm *gemm, const char *kernel,
-                               bool *found, mmci_error *error) {
-  *found = kernel[0] == '\0'; /* the device's own choice, which prepare takes whatever it is */
-  if (*found) return MMC_OK;
-  int count = on->ops->variants(on->device, gemm);
-  mmc_status status = MMC_OK;
-  for (int v = 0; v <= count && !*found && status == MMC_OK; v++) {
-    gemm->variant = v;
-    if (mmci_kernel_is_called(on->ops->kernel_name(on->device, gemm), kernel))
-      status = can_prepare(on, gemm, found, error);
-  }
-  return status;
-}
-
-mmc_status mmci_plan_by_kernel(mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
-                               const char *kernel, bool *found, mmci_error *error) {
-  size_t count = (size_t)plan->step_count;
-  mmci_recipe *ways = mmci_alloc_array(count, sizeof *ways);
-  if (ways == NULL) return mmci_fail_nomem(error, count * sizeof *ways);
-  /* Panels of streamed products are computed by the device's own choice. */
-  *found = !plan->streamed || kernel[0] == '\0';
-  mmc_status status = MMC_OK;
-  for (size_t s = 0; s < count && *found && status == MMC_OK; s++) {
-    mmci_gemm gemm = mmci_step_gemm(plan, on, precision, (int32_t)s);
-    status = find_variant(on, &gemm, kernel, found, error);
-    ways[s] = mmci_recipe_whole(gemm.variant);
-  }
-  if (status != MMC_OK || !*found) {
-    free(ways);
-    return status;
-  }
-  for (size_t s = 0; s < count; s++)
-    if (!mmci_recipe_is_plain(&ways[s])) plan->steps[s].recipe = &ways[s];
-  plan->ways = ways;
-  return MMC_OK;
-}
-
-/* ---- descriptions -------------------------------------------------------------------------- */
+#include "planner/offers.h"
 
 static mmc_status check_product(const mmc_tune_product *p, mmci_error *error) {
   if (p == NULL) return mmci_fail(error, MMC_E_ARG, "product: expected a product, got NULL");
@@ -109,7 +35,7 @@ static mmc_status describe(mmc_context *context, const char *device, const char 
   gemm.variant = index;
   mmc_kernel_info info = {.name = on.ops->kernel_name(on.device, &gemm)};
   mmci_kernel_facts facts = {0};
-  status = can_prepare(&on, &gemm, &info.available, error);
+  status = mmci_offers_product(&on, &gemm, &info.available, error);
   if (status != MMC_OK) return status;
   if (!info.available || on.ops->kernel_facts == NULL ||
       on.ops->kernel_facts(on.device, &gemm, &facts, NULL) != MMC_OK)

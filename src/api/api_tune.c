@@ -1,120 +1,9 @@
 /* api_tune.c: measuring how products run best, for the wisdom store. */
-#include <math.h>
 #include <string.h>
 
 #include "api/api.h"
-#include "base/alloc.h"
-#include "base/dtype.h"
-#include "cost/roofline.h"
-#include "plan/plan.h"
 #include "tune/array.h"
-#include "tune/calibrate.h"
-#include "tune/cuts.h"
-#include "tune/groups.h"
-#include "tune/joules.h"
-#include "tune/journal.h"
-#include "tune/measure.h"
-#include "tune/search.h"
-
-enum { DTYPES = MMC_BF16 + 1 };
-
-/* A chain of so many factors has all its products tuned, 35 at most. */
-enum { ALL_PRODUCTS = 6 };
-/* Calls of a chain that are measured at most. */
-enum { MOST_CALLS = 96 };
-
-/* One call of mmc_tune(). */
-typedef struct tuning {
-  mmc_context *context;
-  const mmc_tune_options *options;
-  mmci_opened on;
-  mmci_precision precision;
-  bool for_energy;
-  mmc_meter *meter; /* of energy */
-  mmci_bench *bench;
-  mmci_machine machine;
-  mmc_tune_product *products; /* of all chains and of the caller's list, each once */
-  int64_t count, capacity;
-  mmci_gemm *gemms; /* of the products of one dtype */
-  mmci_choice *choices;
-  mmci_group_list calls;       /* of all chains, those of a whole chain first */
-  const mmci_group **of_dtype; /* room for those of one dtype */
-  double start_s;
-  mmc_dtype dtype;       /* that is being tuned */
-  int session, sessions; /* dtypes with something to tune */
-  bool stopped;          /* by the caller */
-  mmc_tune_report report;
-} tuning;
-
-/* What is tuned of one dtype. */
-typedef struct session {
-  tuning *tuning;
-  mmc_dtype dtype;
-  mmci_wisdom_journal journal;
-  mmci_tuner *tuner;
-  mmci_array *array; /* of the range, when it is measured */
-} session;
-
-/* ---- products ------------------------------------------------------------------------------ */
-
-/* Real numbers have no conjugates: T and H are one op. */
-static mmc_op plain_op(mmc_dtype dtype, mmc_op op) {
-  return op == MMC_OP_H && !mmci_dtype_is_complex(dtype) ? MMC_OP_T : op;
-}
-
-static bool same_product(const mmc_tune_product *a, const mmc_tune_product *b) {
-  return a->dtype == b->dtype && a->m == b->m && a->k == b->k && a->n == b->n &&
-         a->op_a == b->op_a && a->op_b == b->op_b;
-}
-
-static mmc_status add_product(tuning *t, mmc_tune_product product, mmci_error *error) {
-  if (product.m == 0 || product.k == 0 || product.n == 0) return MMC_OK;
-  product.op_a = plain_op(product.dtype, product.op_a);
-  product.op_b = plain_op(product.dtype, product.op_b);
-  for (int64_t p = 0; p < t->count; p++)
-    if (same_product(&t->products[p], &product)) return MMC_OK;
-  if (t->count == t->capacity) {
-    size_t capacity = 2 * (size_t)t->capacity + 64;
-    mmc_tune_product *grown = realloc(t->products, capacity * sizeof *grown);
-    if (grown == NULL) return mmci_fail_nomem(error, capacity * sizeof *grown);
-    t->products = grown;
-    t->capacity = (int64_t)capacity;
-  }
-  t->products[t->count++] = product;
-  return MMC_OK;
-}
-
-static mmc_status add_of_chain(tuning *t, const mmc_chain *chain, int64_t i, int64_t k, int64_t j,
-                               mmci_error *error) {
-  mmc_tune_product product = {.dtype = chain->dtype,
-                              .m = chain->dims[i],
-                              .k = chain->dims[k],
-                              .n = chain->dims[j],
-                              .op_a = k == i + 1 ? chain->ops[i] : MMC_OP_N,
-                              .op_b = j == k + 1 ? chain->ops[k] : MMC_OP_N};
-  return add_product(t, product, error);
-}
-
-static mmc_status add_all_of_chain(tuning *t, const mmc_chain *chain, mmci_error *error) {
-  mmc_status status = MMC_OK;
-  for (int32_t i = 0; i < chain->n; i++)
-    for (int32_t j = i + 2; j <= chain->n; j++)
-      for (int32_t k = i + 1; k < j && status == MMC_OK; k++)
-        status = add_of_chain(t, chain, i, k, j, error);
-  return status;
-}
-
-static mmc_status add_fewest_of_chain(tuning *t, const mmc_chain *chain, mmci_error *error) {
-  mmci_plan plan;
-  mmc_status status = mmci_plan_create(chain, "auto", UINT64_MAX, &plan, error);
-  if (status != MMC_OK) return status;
-  for (int32_t s = 0; status == MMC_OK && s < plan.step_count; s++) {
-    mmci_range r = mmci_plan_range(&plan, &plan.steps[s]);
-    status = add_of_chain(t, chain, r.first, r.split, r.last, error);
-  }
-  mmci_plan_destroy(&plan);
-  return status;
-}
+#include "tune/session.h"
 
 static mmc_status check_product(const mmc_tune_product *p, int64_t index, mmci_error *error) {
   if (mmc_dtype_name(p->dtype) == NULL || (unsigned)p->op_a > MMC_OP_H ||
@@ -128,308 +17,6 @@ static mmc_status check_product(const mmc_tune_product *p, int64_t index, mmci_e
                        (long long)index, "mkn"[d], (long long)sizes[d]);
   return MMC_OK;
 }
-
-static mmc_status add_products(tuning *t, mmci_error *error) {
-  const mmc_tune_options *o = t->options;
-  mmc_status status = MMC_OK;
-  for (int64_t c = 0; status == MMC_OK && c < o->chain_count; c++) {
-    const mmc_chain *chain = o->chains[c];
-    status = add_fewest_of_chain(t, chain, error); /* the likeliest first */
-    if (status == MMC_OK && chain->n <= ALL_PRODUCTS) status = add_all_of_chain(t, chain, error);
-  }
-  for (int64_t p = 0; status == MMC_OK && p < o->product_count; p++) {
-    status = check_product(&o->products[p], p, error);
-    if (status == MMC_OK) status = add_product(t, o->products[p], error);
-  }
-  t->report.products = t->count;
-  return status;
-}
-
-/* ---- calls of several products ------------------------------------------------------------- */
-
-/* Moves those of so many products, from the first on, to the front. */
-static void whole_first(mmci_group_list *calls, int first, int32_t products) {
-  int front = first;
-  for (int c = first; c < calls->count; c++) {
-    mmci_group_entry heard = calls->heard[c];
-    if (heard.chain->count != products) continue;
-    memmove(&calls->heard[front + 1], &calls->heard[front],
-            (size_t)(c - front) * sizeof *calls->heard);
-    calls->heard[front++] = heard;
-  }
-}
-
-/* What plans for time of the chains would ask for. */
-static mmc_status add_calls(tuning *t, mmci_error *error) {
-  const mmc_tune_options *o = t->options;
-  mmc_status status = MMC_OK;
-  for (int64_t c = 0; status == MMC_OK && c < o->chain_count; c++) {
-    const mmc_chain *chain = o->chains[c];
-    mmci_wisdom_pricing *known;
-    status =
-        mmci_context_pricing(t->context, t->on.name, chain->dtype, t->precision, &known, error);
-    if (status != MMC_OK) break;
-    mmci_pricing pricing = mmci_wisdom_pricing_of(known);
-    int first = t->calls.count;
-    status = mmci_groups_of_chain(&t->on, t->precision, chain, &pricing,
-                                  mmci_wisdom_pricing_roofline(known), &t->calls, error);
-    whole_first(&t->calls, first, chain->n - 1);
-    while (t->calls.count > first + MOST_CALLS) free(t->calls.heard[--t->calls.count].chain);
-    mmci_wisdom_pricing_destroy(known);
-  }
-  return status;
-}
-
-/* ---- told to the caller -------------------------------------------------------------------- */
-
-/* What is left of the budget. */
-static double budget_left_s(const tuning *t) {
-  if (t->options->budget_s == 0) return (double)INFINITY;
-  return fmax(0, t->options->budget_s - (t->machine.now_s(t->machine.user) - t->start_s));
-}
-
-/* Of other dtypes nothing is known yet: as much as of this one. */
-static int progress(void *user, double done, double left_s) {
-  tuning *t = user;
-  double all = (t->session + done) / t->sessions;
-  double others = (t->sessions - t->session - 1) / (1 - done); /* in terms of what is left here */
-  double all_left_s = fmin(left_s * (1 + others), budget_left_s(t));
-  if (t->options->progress != NULL && t->options->progress(t->options->user, all, all_left_s) != 0)
-    t->stopped = true;
-  return t->stopped;
-}
-
-static mmc_status tell_tuned(tuning *t, const mmci_gemm *gemm, mmc_tuned *tuned,
-                             mmci_error *error) {
-  t->report.decided++;
-  tuned->product =
-      (mmc_tune_product){.dtype = gemm->dtype, .m = gemm->m, .k = gemm->k, .n = gemm->n};
-  mmci_form_op(&gemm->a, &tuned->product.op_a);
-  mmci_form_op(&gemm->b, &tuned->product.op_b);
-  if (t->options->decided == NULL || t->options->decided(t->options->user, tuned) == 0)
-    return MMC_OK;
-  t->stopped = true;
-  return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the callback decided");
-}
-
-static mmc_status tell(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
-                       mmci_error *error) {
-  char recipe[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&choice->recipe, recipe);
-  mmc_tuned tuned = {.recipe = recipe,
-                     .plain_joules = (double)NAN,
-                     .joules = (double)NAN,
-                     .plain_s = choice->plain_s,
-                     .seconds = choice->seconds,
-                     .gain = choice->gain.value,
-                     .gain_low = choice->gain.low,
-                     .gain_high = choice->gain.high};
-  return tell_tuned(user, gemm, &tuned, error);
-}
-
-static mmc_status tell_call(void *user, const char *name, const mmci_estimate *seconds,
-                            mmci_error *error) {
-  tuning *t = user;
-  const mmc_timed timed = {name, t->dtype, seconds->value, seconds->low, seconds->high};
-  t->report.calls++;
-  if (t->options->timed == NULL || t->options->timed(t->options->user, &timed) == 0) return MMC_OK;
-  t->stopped = true;
-  return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the callback timed");
-}
-
-static mmc_status tell_saving(tuning *t, const mmci_gemm *gemm, const mmci_saving *saving,
-                              mmci_error *error) {
-  char recipe[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&saving->recipe, recipe);
-  mmc_tuned tuned = {.recipe = recipe,
-                     .plain_s = saving->plain_s,
-                     .seconds = saving->seconds,
-                     .gain = saving->gain.value,
-                     .gain_low = saving->gain.low,
-                     .gain_high = saving->gain.high,
-                     .plain_joules = saving->plain_joules.value,
-                     .joules = saving->joules.value};
-  return tell_tuned(t, gemm, &tuned, error);
-}
-
-/* ---- one dtype ----------------------------------------------------------------------------- */
-
-static bool has_products(const tuning *t, mmc_dtype dtype) {
-  for (int64_t p = 0; p < t->count; p++)
-    if (t->products[p].dtype == dtype) return true;
-  return false;
-}
-
-static bool has_session(const tuning *t, mmc_dtype dtype) {
-  bool asked = t->options->range > 0 || t->options->calibrate;
-  return has_products(t, dtype) || (asked && dtype == t->options->dtype);
-}
-
-/* The facts of the model, where they are not known yet. */
-static mmc_status calibrate(session *s, mmci_error *error) {
-  tuning *t = s->tuning;
-  mmci_wisdom_pricing *known;
-  mmc_status status =
-      mmci_context_pricing(t->context, t->on.name, s->dtype, t->precision, &known, error);
-  if (status != MMC_OK) return status;
-  bool calibrated = mmci_wisdom_pricing_calibrated(known);
-  mmci_wisdom_pricing_destroy(known);
-  if (calibrated) return MMC_OK;
-  mmci_roofline roofline;
-  status = mmci_calibrate(s->tuner, s->dtype, t->precision, &roofline, error);
-  if (status == MMC_OK) status = mmci_journal_roofline(&s->journal, &roofline, error);
-  return status;
-}
-
-/* The same of energy's, by what time takes. */
-static mmc_status calibrate_energy(session *s, mmci_error *error) {
-  tuning *t = s->tuning;
-  mmci_wisdom_energy *known;
-  mmci_energy_model model;
-  mmc_status status =
-      mmci_context_energy(t->context, t->on.name, s->dtype, t->precision, &known, error);
-  if (status != MMC_OK) return status;
-  mmci_pricing pricing = mmci_wisdom_pricing_of(mmci_wisdom_energy_time(known));
-  bool calibrated = mmci_wisdom_energy_calibrated(known);
-  if (!calibrated)
-    status = mmci_calibrate_joules(s->tuner, s->dtype, t->precision, &pricing, &model, error);
-  mmci_wisdom_energy_destroy(known);
-  return status != MMC_OK || calibrated ? status : mmci_journal_energy(&s->journal, &model, error);
-}
-
-static bool has_range(const session *s) {
-  const mmc_tune_options *o = s->tuning->options;
-  return o->range > 0 && o->dtype == s->dtype;
-}
-
-static mmci_gemm like_range(const session *s) {
-  const mmc_tune_options *o = s->tuning->options;
-  return mmci_gemm_tight(s->dtype, s->tuning->precision, 1, 1, 1, plain_op(s->dtype, o->op_a),
-                         plain_op(s->dtype, o->op_b));
-}
-
-static mmc_status tune_range(session *s, mmci_error *error) {
-  if (!has_range(s)) return MMC_OK;
-  const mmc_tune_options *o = s->tuning->options;
-  mmci_gemm like = like_range(s);
-  mmci_array_options options = mmci_array_defaults(o->range);
-  mmc_status status = mmci_tune_array(s->tuner, &like, &options, &s->array, error);
-  if (status == MMC_OK)
-    status = mmci_journal_array(&s->journal, s->array, plain_op(s->dtype, o->op_a),
-                                plain_op(s->dtype, o->op_b), error);
-  if (status == MMC_OK) mmci_cuts_expect(s->tuner, s->array, o->range);
-  return status;
-}
-
-/* With what is left of the budget. Of so many sizes only how many are cut is told. */
-static mmc_status tune_cuts(session *s, mmci_error *error) {
-  if (s->array == NULL) return MMC_OK;
-  int64_t cut;
-  s->journal.chosen = NULL;
-  mmc_status status = mmci_tune_cuts(s->tuner, s->array, &cut, error);
-  s->tuning->report.cut += cut;
-  return status;
-}
-
-/* Decides one product for energy. */
-static mmc_status save_joules(session *s, const mmci_gemm *gemm, mmci_error *error) {
-  mmci_recipe fastest;
-  mmci_saving saving;
-  bool found;
-  mmc_status status = mmci_journal_fastest(&s->journal, gemm, &found, &fastest, error);
-  if (status == MMC_OK)
-    status = mmci_tune_joules(s->tuner, gemm, found ? &fastest : NULL, &saving, error);
-  if (status == MMC_OK) status = mmci_journal_saving(&s->journal, gemm, &saving, error);
-  return status == MMC_OK ? tell_saving(s->tuning, gemm, &saving, error) : status;
-}
-
-/* The products of the dtype, to gemms; how many. */
-static int64_t list_products(const session *s) {
-  const tuning *t = s->tuning;
-  int64_t count = 0;
-  for (int64_t p = 0; p < t->count; p++) {
-    const mmc_tune_product *product = &t->products[p];
-    if (product->dtype == s->dtype)
-      t->gemms[count++] = mmci_gemm_tight(s->dtype, t->precision, product->m, product->k,
-                                          product->n, product->op_a, product->op_b);
-  }
-  return count;
-}
-
-static mmc_status tune_products(session *s, int64_t count, mmci_error *error) {
-  tuning *t = s->tuning;
-  int64_t decided;
-  if (!t->for_energy) return mmci_tune_set(s->tuner, t->gemms, count, t->choices, &decided, error);
-  mmc_status status = MMC_OK;
-  for (int64_t p = 0; status == MMC_OK && p < count; p++) {
-    mmci_joules_expect(s->tuner, MMCI_STAGE_PRODUCTS, &t->gemms[p], -1);
-    status = save_joules(s, &t->gemms[p], error);
-  }
-  return status;
-}
-
-/* The calls of the dtype, to of_dtype; how many. */
-static int list_calls(const session *s) {
-  const mmci_group_list *all = &s->tuning->calls;
-  int count = 0;
-  for (int c = 0; c < all->count; c++)
-    if (all->heard[c].chain->dtype == s->dtype) s->tuning->of_dtype[count++] = all->heard[c].chain;
-  return count;
-}
-
-static mmc_status tune_calls(session *s, mmci_error *error) {
-  int count = list_calls(s);
-  return mmci_tune_groups(s->tuner, s->tuning->of_dtype, count, error);
-}
-
-/* All that is asked for, before any of it is measured. */
-static void expect_all(session *s, int64_t count) {
-  tuning *t = s->tuning;
-  int calls = list_calls(s);
-  mmci_groups_expect(s->tuner, t->of_dtype, calls);
-  if (has_range(s)) {
-    mmci_gemm like = like_range(s);
-    mmci_array_options options = mmci_array_defaults(t->options->range);
-    mmci_array_expect(s->tuner, &like, &options);
-    mmci_cuts_expect(s->tuner, NULL, t->options->range);
-  }
-  if (!t->for_energy) mmci_set_expect(s->tuner, t->gemms, count);
-  for (int64_t p = 0; t->for_energy && p < count; p++)
-    mmci_joules_expect(s->tuner, MMCI_STAGE_PRODUCTS, &t->gemms[p], 1);
-}
-
-static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
-  t->dtype = dtype;
-  session s = {
-      .tuning = t,
-      .dtype = dtype,
-      .journal = {.wisdom = t->context->wisdom, .chosen = tell, .timed = tell_call, .user = t}};
-  mmc_status status =
-      mmci_context_fingerprint(t->context, t->on.name, dtype, mmci_precision_name(t->precision),
-                               &s.journal.fingerprint, error);
-  if (status != MMC_OK) return status;
-  mmci_tune_options options = mmci_tune_defaults();
-  options.budget_s = budget_left_s(t);
-  options.progress = progress;
-  options.progress_user = t;
-  options.journal = mmci_journal_of(&s.journal);
-  status = mmci_tuner_create(&t->machine, &options, &s.tuner, error);
-  if (status != MMC_OK) return status;
-  int64_t count = list_products(&s);
-  expect_all(&s, count);
-  status = calibrate(&s, error);
-  if (status == MMC_OK && t->for_energy) status = calibrate_energy(&s, error);
-  if (status == MMC_OK) status = tune_calls(&s, error);
-  if (status == MMC_OK) status = tune_range(&s, error);
-  if (status == MMC_OK) status = tune_products(&s, count, error);
-  if (status == MMC_OK) status = tune_cuts(&s, error);
-  t->report.measurements += mmci_tuner_measurements(s.tuner);
-  mmci_array_destroy(s.array);
-  mmci_tuner_destroy(s.tuner);
-  return status;
-}
-
-/* ---- all of it ----------------------------------------------------------------------------- */
 
 static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
   if (o->size != sizeof *o)
@@ -458,87 +45,61 @@ static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
     return mmci_fail(error, MMC_E_ARG, "dtype and ops: expected those of mmc_dtype and mmc_op");
   if (o->chain_count == 0 && o->product_count == 0 && o->range == 0 && !o->calibrate)
     return mmci_fail(error, MMC_E_ARG, "options: expected chains, products, range or calibrate");
-  return MMC_OK;
+  mmc_status status = MMC_OK;
+  for (int64_t p = 0; status == MMC_OK && p < o->product_count; p++)
+    status = check_product(&o->products[p], p, error);
+  return status;
 }
 
 /* The meter of energy. One that is not here, which mmc_meter_open() allows, is a failure. */
-static mmc_status open_meter(tuning *t, mmci_error *error) {
-  const char *name = t->options->meter != NULL ? t->options->meter : t->on.name;
-  mmc_status status = mmc_meter_open(t->context, name, &t->meter);
+static mmc_status open_meter(mmc_context *context, const char *name, mmc_meter **out,
+                             mmci_error *error) {
+  mmc_status status = mmc_meter_open(context, name, out);
   if (status != MMC_OK) {
     error->status = status;
-    mmc_context_message(t->context, error->text, sizeof error->text);
+    mmc_context_message(context, error->text, sizeof error->text);
     return status;
   }
-  if (t->meter->ops != &mmci_meter_none) return MMC_OK;
+  if ((*out)->ops != &mmci_meter_none) return MMC_OK;
   char reason[sizeof error->text];
-  t->meter->ops->describe(t->meter->meter, reason, sizeof reason);
+  (*out)->ops->describe((*out)->meter, reason, sizeof reason);
   return mmci_fail(error, MMC_E_UNSUPPORTED, "meter: nothing measures joules here: %s", reason);
 }
 
-static mmc_status open(tuning *t, mmci_error *error) {
-  const mmc_tune_options *o = t->options;
-  const char *device = o->device != NULL ? o->device : "cpu";
-  mmc_status status = mmci_precision_read(o->precision, &t->precision, error);
-  if (status == MMC_OK) status = mmci_context_open_device(t->context, device, &t->on, error);
-  if (status == MMC_OK) status = add_products(t, error);
-  if (status == MMC_OK && !t->for_energy) status = add_calls(t, error);
-  if (status != MMC_OK) return status;
-  size_t count = (size_t)t->count + 1, size = sizeof *t->gemms + sizeof *t->choices;
-  t->gemms = mmci_alloc_array(count, sizeof *t->gemms);
-  t->choices = mmci_alloc_array(count, sizeof *t->choices);
-  t->of_dtype = mmci_alloc_array((size_t)t->calls.count + 1, sizeof *t->of_dtype);
-  if (t->gemms == NULL || t->choices == NULL || t->of_dtype == NULL)
-    return mmci_fail_nomem(error, count * size);
-  mmci_measure_options measure = mmci_measure_defaults();
-  if (t->for_energy) {
-    status = open_meter(t, error);
-    if (status != MMC_OK) return status;
-    measure.meter_ops = t->meter->ops;
-    measure.meter = t->meter->meter;
+static mmc_status tune(mmc_context *context, const mmc_tune_options *options,
+                       mmc_tune_report *report, mmci_error *error) {
+  mmci_opened on;
+  mmc_meter *meter = NULL;
+  mmci_tune_request request = {
+      .options = options,
+      .on = &on,
+      .for_energy = options->objective != NULL && strcmp(options->objective, "energy") == 0,
+      .wisdom = context->wisdom};
+  mmc_status status = mmci_precision_read(options->precision, &request.precision, error);
+  if (status == MMC_OK)
+    status = mmci_context_open_device(context, options->device != NULL ? options->device : "cpu",
+                                      &on, error);
+  if (status == MMC_OK && request.for_energy) {
+    status = open_meter(context, options->meter != NULL ? options->meter : on.name, &meter, error);
+    if (meter != NULL) {
+      request.meter_ops = meter->ops;
+      request.meter = meter->meter;
+    }
   }
-  status = mmci_bench_open(t->on.ops, t->on.device, &measure, &t->bench, error);
-  if (status != MMC_OK) return status;
-  t->machine = mmci_bench_machine(t->bench);
-  t->start_s = t->machine.now_s(t->machine.user);
-  return MMC_OK;
-}
-
-/* A budget that is spent is no failure. */
-static mmc_status tune(tuning *t, mmci_error *error) {
-  mmc_status status = open(t, error);
-  if (status != MMC_OK) return status;
-  for (int d = 0; d < DTYPES; d++) t->sessions += has_session(t, (mmc_dtype)d);
-  for (int d = 0; status == MMC_OK && d < DTYPES; d++) {
-    if (!has_session(t, (mmc_dtype)d)) continue;
-    status = tune_dtype(t, (mmc_dtype)d, error);
-    t->session++;
-  }
-  t->report.complete = status == MMC_OK;
-  return status == MMC_E_INTERRUPTED && !t->stopped ? MMC_OK : status;
+  if (status == MMC_OK) status = mmci_tune_session(&request, report, error);
+  mmc_meter_destroy(meter);
+  return status;
 }
 
 mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
                     mmc_tune_report *report) {
   if (context == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  if (options == NULL)
-    return mmci_report(context, mmci_fail(&error, MMC_E_ARG, "options: expected some, got NULL"),
-                       &error);
-  mmc_status status = check_options(options, &error);
-  if (status != MMC_OK) return mmci_report(context, status, &error);
-  tuning t = {
-      .context = context,
-      .options = options,
-      .for_energy = options->objective != NULL && strcmp(options->objective, "energy") == 0};
-  status = tune(&t, &error);
-  mmci_bench_close(t.bench);
-  mmc_meter_destroy(t.meter);
-  free(t.gemms);
-  free(t.choices);
-  free(t.products);
-  mmci_group_list_destroy(&t.calls);
-  free(t.of_dtype);
-  if (report != NULL && (status == MMC_OK || status == MMC_E_INTERRUPTED)) *report = t.report;
+  mmc_tune_report made = {0};
+  mmc_status status = options == NULL
+                          ? mmci_fail(&error, MMC_E_ARG, "options: expected some, got NULL")
+                          : check_options(options, &error);
+  if (status == MMC_OK) status = tune(context, options, &made, &error);
+  if (report != NULL && (status == MMC_OK || status == MMC_E_INTERRUPTED)) *report = made;
   return mmci_report(context, status, &error);
 }

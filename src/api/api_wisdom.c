@@ -4,60 +4,16 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "planner/offers.h"
 
 /* ---- fingerprints -------------------------------------------------------------------------- */
 
-mmc_status mmci_context_fingerprint(mmc_context *context, const char *device, mmc_dtype dtype,
-                                    const char *precision, mmci_fingerprint *out,
-                                    mmci_error *error) {
+static mmc_status fingerprint_of(mmc_context *context, const char *device, mmc_dtype dtype,
+                                 const char *precision, mmci_fingerprint *out, mmci_error *error) {
   mmci_opened on;
   mmc_status status = mmci_context_open_device(context, device, &on, error);
-  if (status != MMC_OK) return status;
-  mmci_identity identity = {0};
-  if (on.ops->identify != NULL) on.ops->identify(on.device, &identity);
-  mmci_fingerprint_set(out, MMCI_FINGERPRINT_DEVICE, on.ops->name);
-  mmci_fingerprint_set(out, MMCI_FINGERPRINT_MODEL,
-                       identity.model[0] != '\0' ? identity.model : on.ops->name);
-  mmci_fingerprint_set(out, MMCI_FINGERPRINT_DRIVER, identity.driver);
-  mmci_fingerprint_set(out, MMCI_FINGERPRINT_BLAS, identity.blas);
-  mmci_fingerprint_set(out, MMCI_FINGERPRINT_LIBRARY, mmc_version());
-  mmci_fingerprint_set(out, MMCI_FINGERPRINT_DTYPE, mmc_dtype_name(dtype));
-  mmci_fingerprint_set(out, MMCI_FINGERPRINT_PRECISION, precision);
-  return MMC_OK;
-}
-
-/* What is known of a device, and what it tells of itself. */
-static mmc_status assume(mmc_context *context, const char *device, mmc_dtype dtype,
-                         mmci_precision precision, mmci_fingerprint *fingerprint, mmci_facts *facts,
-                         mmci_error *error) {
-  mmci_opened on;
-  mmc_status status = mmci_context_open_device(context, device, &on, error);
-  if (status == MMC_OK) status = mmci_opened_facts(&on, dtype, precision, facts, error);
-  if (status != MMC_OK) return status;
-  return mmci_context_fingerprint(context, device, dtype, mmci_precision_name(precision),
-                                  fingerprint, error);
-}
-
-mmc_status mmci_context_pricing(mmc_context *context, const char *device, mmc_dtype dtype,
-                                mmci_precision precision, mmci_wisdom_pricing **out,
-                                mmci_error *error) {
-  mmci_fingerprint fingerprint;
-  mmci_facts facts;
-  mmc_status status = assume(context, device, dtype, precision, &fingerprint, &facts, error);
-  if (status != MMC_OK) return status;
-  return mmci_wisdom_pricing_create(context->wisdom, &fingerprint, &facts, dtype, precision, out,
-                                    error);
-}
-
-mmc_status mmci_context_energy(mmc_context *context, const char *device, mmc_dtype dtype,
-                               mmci_precision precision, mmci_wisdom_energy **out,
-                               mmci_error *error) {
-  mmci_fingerprint fingerprint;
-  mmci_facts facts;
-  mmc_status status = assume(context, device, dtype, precision, &fingerprint, &facts, error);
-  if (status != MMC_OK) return status;
-  return mmci_wisdom_energy_create(context->wisdom, &fingerprint, &facts, dtype, precision, out,
-                                   error);
+  if (status == MMC_OK) mmci_offers_fingerprint(&on, dtype, precision, out);
+  return status;
 }
 
 /* Whether a device that is here, of that name, has that identity. Several of a kind may differ. One
@@ -77,7 +33,7 @@ static mmc_status is_here(void *user, const mmci_fingerprint *fingerprint, bool 
     snprintf(text, sizeof text, index == 0 ? "%s" : "%s:%d", device, index);
     mmci_fingerprint mine;
     const char *precision = fingerprint->fields[MMCI_FINGERPRINT_PRECISION];
-    mmc_status status = mmci_context_fingerprint(context, text, dtype, precision, &mine, error);
+    mmc_status status = fingerprint_of(context, text, dtype, precision, &mine, error);
     if (status == MMC_E_ARG || status == MMC_E_UNSUPPORTED) return MMC_OK; /* past the last */
     if (status != MMC_OK) return status;
     *here = mmci_fingerprint_equal(&mine, fingerprint);

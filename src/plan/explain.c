@@ -7,8 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/text.h"
-#include "plan/plan_energy.h"
-#include "plan/plan_traffic.h"
+#include "plan/predictions.h"
 
 /* Text for people shows this many steps at most, and writes orders of this many factors out. */
 enum { TEXT_STEPS = 100 };

@@ -5,12 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "order/repeats.h"
-#include "order/workspace.h"
 #include "plan/layout.h"
-#include "plan/plan_energy.h"
 #include "plan/plan_groups.h"
-#include "plan/plan_time.h"
+#include "plan/predictions.h"
 
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
                                mmci_error *error) {
@@ -49,150 +46,13 @@ mmc_status mmci_plan_set_chunk(mmci_plan *plan, int64_t most, mmci_error *error)
   return mmci_plan_lay_out(plan, plan->parallel, error);
 }
 
-/* The best order is too large: the cheapest that fits instead. */
-static mmc_status replace_within(const mmc_chain *chain, const mmci_order_problem *problem,
-                                 uint64_t limit_bytes, mmci_plan *plan, mmci_error *error) {
-  mmci_order_answer answer;
-  uint64_t leanest_bytes = 0;
-  mmc_status status = mmci_order_within(problem, mmc_dtype_size(chain->dtype), limit_bytes,
-                                        &leanest_bytes, &answer, error);
-  if (status == MMC_E_MEMORY_LIMIT)
-    return mmci_fail(error, status,
-                     "memory limit: no order fits in %" PRIu64
-                     " bytes of workspace; the leanest needs %" PRIu64 ", the cheapest %" PRIu64,
-                     limit_bytes, leanest_bytes, plan->workspace_bytes);
-  if (status != MMC_OK) return status;
-  mmci_plan smaller;
-  status = mmci_plan_from_tree(chain, &answer.tree, &smaller, error);
-  if (status != MMC_OK) return status;
-  status = mmci_plan_shrink(&smaller, limit_bytes, error);
-  if (status != MMC_OK) {
-    mmci_plan_destroy(&smaller);
-    return status;
-  }
-  smaller.limited = true;
-  smaller.limit_bytes = limit_bytes;
-  smaller.unlimited_multiplications = plan->multiplications;
-  smaller.unlimited_bytes = plan->workspace_bytes;
-  mmci_plan_destroy(plan);
-  *plan = smaller;
-  return MMC_OK;
-}
-
-mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
-                                 mmci_plan *out, mmci_error *error) {
-  mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
-  mmci_order_answer answer;
-  const mmci_solver *used;
-  mmc_status status = mmci_order_solve(solver, &problem, false, &used, &answer, error);
-  if (status != MMC_OK) return status;
-
-  mmci_plan plan;
-  status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
-  if (status != MMC_OK) return status;
-  if (chain->batch > 1 && plan.multiplications == MMCI_U128_MAX)
-    status = mmci_fail(error, MMC_E_OVERFLOW,
-                       "batch: the number of multiplications does not fit 128 bits");
-  if (status == MMC_OK) status = mmci_plan_shrink(&plan, limit_bytes, error);
-  if (status == MMC_OK && plan.workspace_bytes > limit_bytes)
-    status = replace_within(chain, &problem, limit_bytes, &plan, error);
-  if (status == MMC_OK && plan.workspace_bytes == UINT64_MAX)
-    status = mmci_fail(error, MMC_E_OVERFLOW, "dims: the intermediates exceed the address space");
-  if (status != MMC_OK) {
-    mmci_plan_destroy(&plan);
-    return status;
-  }
-  plan.solver = used->name;
-  *out = plan;
-  return MMC_OK;
-}
-
-/* ---- what repeats ---------------------------------------------------------------------------- */
-
-static mmci_plan_step step_of(const mmci_program_product *p) {
-  return (mmci_plan_step){.m = p->m,
-                          .k = p->k,
-                          .n = p->n,
-                          .left = p->left,
-                          .right = p->right,
-                          .first = p->first,
-                          .last = p->last,
-                          .kernel = "",
-                          .predicted_s = NAN,
-                          .group = -1};
-}
-
-static mmc_status plan_program(const mmc_chain *chain, const mmci_program *program, mmci_plan *out,
-                               mmci_error *error) {
-  size_t count = (size_t)program->count;
-  mmci_plan plan = {.step_count = program->count,
-                    .chunk = chain->batch,
-                    .solver = "repeats",
-                    .device = "",
-                    .precision = "native"};
-  plan.multiplications = mmci_u128_mul(program->multiplications, (uint64_t)chain->batch);
-  plan.steps = mmci_alloc_array(count, sizeof *plan.steps);
-  mmc_status status = mmci_chain_copy(chain, &plan.chain, error);
-  if (status == MMC_OK) status = mmci_program_tree(program, &plan.tree, error);
-  if (status == MMC_OK && plan.steps == NULL)
-    status = mmci_fail_nomem(error, count * sizeof *plan.steps);
-  if (status == MMC_OK) {
-    for (size_t s = 0; s < count; s++) plan.steps[s] = step_of(&program->products[s]);
-    status = mmci_plan_lay_out(&plan, false, error);
-  }
-  if (status == MMC_OK)
-    *out = plan;
-  else
-    mmci_plan_destroy(&plan);
-  return status;
-}
-
-static bool has_repeats(const mmc_chain *chain) {
-  for (int32_t i = 0; chain->same != NULL && i < chain->n; i++)
-    if (chain->same[i] != i) return true;
-  return false;
-}
-
-/* Replaces a tree by a plan in which what repeats is computed once. */
-static mmc_status share_repeats(const mmc_chain *chain, uint64_t limit_bytes, mmci_plan *plan,
-                                mmci_error *error) {
-  mmci_program program;
-  mmc_status status = mmci_repeats_solve(chain->n, chain->dims, chain->same, &program, error);
-  if (status != MMC_OK) return status;
-  mmci_plan shared;
-  mmci_u128 multiplications = mmci_u128_mul(program.multiplications, (uint64_t)chain->batch);
-  bool pays = multiplications < plan->multiplications && program.count <= MMCI_SHARED_MOST_STEPS;
-  if (pays) status = plan_program(chain, &program, &shared, error);
-  mmci_program_destroy(&program);
-  if (status != MMC_OK || !pays) return status;
-  shared.tree_multiplications = plan->multiplications;
-  status = mmci_plan_shrink(&shared, limit_bytes, error);
-  bool fits = shared.workspace_bytes <= limit_bytes && shared.workspace_bytes != UINT64_MAX;
-  if (status == MMC_OK && !fits) plan->shared_bytes = shared.workspace_bytes;
-  mmci_plan_destroy(status == MMC_OK && fits ? plan : &shared);
-  if (status == MMC_OK && fits) *plan = shared;
-  return status;
-}
-
-mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
-                            mmci_plan *out, mmci_error *error) {
-  mmci_plan plan;
-  mmc_status status = mmci_plan_create_tree(chain, solver, limit_bytes, &plan, error);
-  if (status == MMC_OK && strcmp(solver, "auto") == 0 && has_repeats(chain)) {
-    status = share_repeats(chain, limit_bytes, &plan, error);
-    if (status != MMC_OK) mmci_plan_destroy(&plan);
-  }
-  if (status == MMC_OK) *out = plan;
-  return status;
-}
-
 void mmci_plan_destroy(mmci_plan *plan) {
   mmc_chain_destroy(plan->chain);
   mmci_tree_destroy(&plan->tree);
   mmci_plan_disband(plan);
   free(plan->steps);
   free(plan->traffic);
-  free(plan->ways);
+  free(plan->kernel_recipes);
   if (plan->time != NULL) free(plan->time->recipes);
   free(plan->time);
   mmci_plan_energy_destroy(plan->energy);

@@ -68,43 +68,21 @@ typedef struct mmci_plan {
   /* What computing once what repeats would have taken, where that is too much; 0: it is not. */
   uint64_t shared_bytes;
   /* For a device with memory of its own, see mmci_plan_fit(). */
-  bool parallel;            /* sub-trees share no memory and may be computed at the same time */
-  bool streamed;            /* intermediates are on the host, products pass the device in panels */
-  uint64_t resident_bytes;  /* that everything would take there at once; 0: memory is the host's */
-  uint64_t device_bytes;    /* that the plan may take there */
-  uint64_t padding_bytes;   /* of resident_bytes: room for operands that recipes pad */
-  uint64_t scratch_bytes;   /* likewise: what prepared products hold for themselves */
-  bool crowded;             /* these do not fit, and nothing else here counts them */
-  const char *precision;    /* static text */
-  struct mmci_recipe *ways; /* of the steps, when a kernel was asked for by name; else NULL */
+  bool parallel;           /* sub-trees share no memory and may be computed at the same time */
+  bool streamed;           /* intermediates are on the host, products pass the device in panels */
+  uint64_t resident_bytes; /* that everything would take there at once; 0: memory is the host's */
+  uint64_t device_bytes;   /* that the plan may take there */
+  uint64_t padding_bytes;  /* of resident_bytes: room for operands that recipes pad */
+  uint64_t scratch_bytes;  /* likewise: what prepared products hold for themselves */
+  bool crowded;            /* these do not fit, and nothing else here counts them */
+  const char *precision;   /* static text */
+  struct mmci_recipe *kernel_recipes; /* of the steps, when a kernel was asked for; else NULL */
   /* What the objective asks for; NULL when it is flops. */
-  struct mmci_plan_traffic *traffic; /* see plan_traffic.h */
-  struct mmci_plan_time *time;       /* see plan_time.h */
-  struct mmci_plan_energy *energy;   /* see plan_energy.h; then time is there too */
+  struct mmci_plan_traffic *traffic; /* see predictions.h */
+  struct mmci_plan_time *time;       /* likewise */
+  struct mmci_plan_energy *energy;   /* likewise; then time is there too */
 } mmci_plan;
 
-/* What the planner has to know of a device with memory of its own. */
-typedef struct mmci_plan_machine {
-  int queues;            /* products that may run side by side */
-  uint64_t memory_bytes; /* that the plan may take there */
-  bool staged;           /* factors and result are on the host and need room there as well */
-  /* Bytes there that a step of the plan holds for itself while it is prepared; NULL: none does. */
-  uint64_t (*scratch_bytes)(const void *user, const mmci_plan *plan, int32_t step);
-  const void *user;
-} mmci_plan_machine;
-
-/* Plans of more steps are trees: placing results that are read several times takes time quadratic
- * in their number. */
-enum { MMCI_SHARED_MOST_STEPS = 2048 };
-
-/* Plans the chain with the solver of that name. "auto" computes once what repeats, where the chain
- * knows of that, it takes fewer multiplications and its results fit within the limit. Returns what
- * mmc_plan_create() does. */
-mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
-                            mmci_plan *out, mmci_error *error);
-/* The same, always with n-1 steps. */
-mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
-                                 mmci_plan *out, mmci_error *error);
 /* Multiplies fewer chains at a time where all take more workspace than limit_bytes: one at least,
  * and about the same number every time. */
 mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *error);
@@ -147,27 +125,10 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
   return group != NULL ? group->operands : &step->left;
 }
 
-/* Fits a plan to a device with memory of its own: sub-trees side by side when there is room for
- * that within limit_bytes of workspace, one after the other when not; when even that does not fit,
- * fewer chains of a batch at a time, and when one does not fit, products streamed in panels. What
- * steps hold for themselves counts as workspace; where that is too much, the plan is crowded, and
- * better made again for products that hold less.
- * Returns E_MEMORY_LIMIT when the smallest panels do not fit: how much is missing. */
-mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
-                         mmci_error *error);
-/* Counts again what steps hold, when it has been said how each is computed. Of recipes that hold
- * more than there is room for, steps become plain calls and are priced as such. */
-void mmci_plan_fit_recipes(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes);
-
 /* Every step's mmci_plan_range(), in an array to be freed. Returns E_NOMEM. */
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error);
 /* Multiplications of a step, for all chains. */
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
-/* Gives the copies of a step whose recipe pads their places, where the plan's share of the device's
- * memory has room for them after mmci_plan_fit(). Elsewhere, and on the host, the step becomes one
- * plain call and is priced as one. */
-void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step);
-
 /* Multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan);
 

@@ -1,53 +1,8 @@
-/* plan_groups.h: which steps of a plan run as one call of the device. */
+/* plan_groups.h: steps of a plan that run as one call of the device. */
 #ifndef MMCI_PLAN_GROUPS_H
 #define MMCI_PLAN_GROUPS_H
 
-#include "cost/chain_time.h"
-#include "cost/roofline.h"
 #include "plan/plan.h"
-
-/* Plans of more steps have no groups: looking for them takes time quadratic in their number. */
-enum { MMCI_GROUPS_MOST_STEPS = 2048 };
-
-/* What a call was measured to take. */
-typedef struct mmci_group_time {
-  bool known;
-  double seconds, error; /* as in mmci_price */
-} mmci_group_time;
-
-/* What the planner has to know of a device that takes several products as one call. */
-typedef struct mmci_group_machine {
-  const void *user;
-  /* Whether the device takes these steps of the plan (rising, the last their result) as one call.
-   * When it does not take a sub-tree, it takes none that holds that one. Returns E_NOMEM. */
-  mmc_status (*supports)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                         bool *out, mmci_error *error);
-  /* (optional) What that call was measured to take, of one that the device takes; of others, and
-   * without it, facts say. Returns E_NOMEM. */
-  mmc_status (*measured)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                         mmci_group_time *out, mmci_error *error);
-  int64_t side; /* it takes no steps with a larger dimension; 0: it may */
-  mmci_chain_facts facts;
-  const mmci_pricing *pricing; /* of steps on their own */
-  /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where
-   * steps of a group were measured to take longer than it says, the machine is slower than
-   * modelled, for the one call as well: its price goes up by as much, before it is compared. Where
-   * they take less it does not go down: what makes a product fast need not be in the call of a
-   * group. */
-  const mmci_roofline *roofline;
-  mmci_precision precision;
-  double handicap_s; /* that a step on its own counts more than its price, to prefer groups */
-  /* What groups must save in all, as a share of what the arithmetic of all products takes at the
-   * peak of roofline, which must be there then, and without a handicap: results lie elsewhere with
-   * groups, and to find out where takes longer than to plan hundreds of steps. 0: they are formed
-   * whatever they save. */
-  double least_gain;
-  /* (optional) Whether these steps may be one call of so many seconds, for what it takes in joules,
-   * which it says. */
-  bool (*spends)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                 double seconds, double *joules);
-  const void *spends_user;
-} mmci_group_machine;
 
 /* Makes groups of a plan's steps, and places what is left in the workspace: group_of[s] is the
  * group of step s, counted from 0 without gaps, or -1. A group's steps must be connected, all but
@@ -60,31 +15,10 @@ void mmci_plan_disband(mmci_plan *plan);
 mmc_status mmci_plan_separate(const mmci_plan *plan, mmci_plan *out, mmci_error *error);
 void mmci_plan_separate_destroy(mmci_plan *separate);
 
-/* A cover of a plan's steps by calls: groups and steps of none. */
-typedef struct mmci_cover {
-  int32_t groups;
-  int32_t *group_of;          /* of a step, as of mmci_plan_group_steps() */
-  double *alone_s, *call_s;   /* of a step: by a call of its own; of the call that it ends */
-  double *call_j;             /* joules of that, when it is a group and the machine told them */
-  bool *measured;             /* of a step: whether call_s was, not modelled */
-  double seconds, separate_s; /* of all calls, and of all steps by calls of their own */
-  /* Errors of seconds: those of measurements are independent, whose squares add up; those of the
-   * model are not. */
-  double squares, modelled;
-} mmci_cover;
-
-/* The cheapest cover. A call is one step; a step and the one that computes its left or its right
- * operand; or the whole sub-tree of a step. Of a plan for traffic it is one step or a pair that the
- * plan fuses; of a plan with results that are read several times, all of it or one step. With too
- * many steps there are no groups, and prices are 0. Returns E_NOMEM. */
-mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *machine,
-                           mmci_cover *out, mmci_error *error);
-void mmci_cover_destroy(mmci_cover *cover);
-
-/* Covers a plan whose steps are final, but not one that is streamed, nor where the groups would
- * need more workspace than limit_bytes, or than there is room for on the device. Returns E_NOMEM.
- */
-mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *machine,
-                                   uint64_t limit_bytes, mmci_error *error);
+/* Fills the operands of a group whose steps are known; is_member says which those are. places has
+ * room for two of each step. */
+void mmci_plan_find_operands(const mmci_plan *plan, mmci_plan_group *group,
+                             bool (*is_member)(const void *user, int32_t step), const void *user,
+                             int64_t *places);
 
 #endif

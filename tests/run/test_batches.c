@@ -13,6 +13,8 @@
 #include "../recipes.h"
 #include "order/workspace.h"
 #include "plan/layout.h"
+#include "planner/fewest.h"
+#include "planner/fit.h"
 #include "problem.h"
 #include "run/run.h"
 

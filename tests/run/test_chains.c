@@ -13,6 +13,7 @@
 #include "order/workspace.h"
 #include "plan/layout.h"
 #include "plan/panels.h"
+#include "planner/fit.h"
 #include "problem.h"
 #include "run/run.h"
 #include "run/scratch.h"

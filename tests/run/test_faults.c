@@ -11,6 +11,7 @@
 
 #include "../random.h"
 #include "plan/layout.h"
+#include "planner/fit.h"
 #include "problem.h"
 #include "run/run.h"
 

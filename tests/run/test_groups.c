@@ -12,7 +12,7 @@
 #include "../random_groups.h"
 #include "plain_chain.h"
 #include "plan/layout.h"
-#include "plan/plan_groups.h"
+#include "planner/cover.h"
 #include "problem.h"
 #include "run/run.h"
 

@@ -11,6 +11,8 @@
 #include "../random.h"
 #include "../random_groups.h"
 #include "plain_chain.h"
+#include "planner/fewest.h"
+#include "planner/fit.h"
 #include "problem.h"
 #include "run/run.h"
 

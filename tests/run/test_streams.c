@@ -13,6 +13,7 @@
 
 #include "../random.h"
 #include "plan/panels.h"
+#include "planner/fit.h"
 #include "problem.h"
 #include "run/graphs.h"
 #include "run/run.h"

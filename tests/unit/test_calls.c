@@ -13,9 +13,10 @@
 
 #include "../facts.h"
 #include "../random.h"
-#include "api/api.h"
 #include "plan/group_problem.h"
-#include "plan/plan_time.h"
+#include "planner/fewest.h"
+#include "planner/offers.h"
+#include "planner/time_order.h"
 #include "tune/groups.h"
 
 static const uint64_t first_seed = 9300;
@@ -174,7 +175,7 @@ static void tune(const mmci_group_list *calls, double budget_s, mmc_status expec
   mmci_tuner *tuner = open_tuner(budget_s);
   const mmci_group *list[MOST_KNOWN];
   assert_true(calls->count <= MOST_KNOWN);
-  for (int c = 0; c < calls->count; c++) list[c] = calls->heard[c].chain;
+  for (int c = 0; c < calls->count; c++) list[c] = calls->entries[c].group;
   assert_int_equal(mmci_tune_groups(tuner, list, calls->count, &error), expected);
   mmci_tuner_destroy(tuner);
 }
@@ -194,7 +195,7 @@ static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
 
 static mmc_status known(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                         mmci_group_time *out, mmci_error *error) {
-  const mmci_taker *taker = user;
+  const mmci_group_query *taker = user;
   mmci_group_problem call;
   char name[MMCI_GROUP_NAME_SIZE];
   assert_int_equal(mmci_group_problem_create(plan, group, taker->precision, &call, error), MMC_OK);
@@ -205,7 +206,7 @@ static mmc_status known(const void *user, const mmci_plan *plan, const mmci_plan
 }
 
 typedef struct planner {
-  mmci_taker taker;
+  mmci_group_query taker;
   double error;
   mmci_pricing pricing;
   mmci_roofline roofline;
@@ -354,7 +355,7 @@ static void what_plans_ask_for_is_listed(void **state) {
     mmci_group_list calls = calls_of(chain);
     int whole = 0, pairs = 0, products = 0;
     for (int c = 0; c < calls.count; c++) {
-      const mmci_group *call = calls.heard[c].chain;
+      const mmci_group *call = calls.entries[c].group;
       whole += call->count == 3;
       pairs += call->count == 2;
       products += call->count == 1;
@@ -368,7 +369,7 @@ static void what_plans_ask_for_is_listed(void **state) {
     fake.most = 10; /* what the device does not take is not asked for */
     calls = calls_of(chain);
     for (int c = 0; c < calls.count; c++)
-      if (calls.heard[c].chain->count > 1) assert_true(takes(NULL, calls.heard[c].chain));
+      if (calls.entries[c].group->count > 1) assert_true(takes(NULL, calls.entries[c].group));
     mmci_group_list_destroy(&calls);
     mmc_chain_destroy(chain);
   }

@@ -12,7 +12,9 @@
 // clang-format on
 
 #include "../random.h"
-#include "plan/plan_energy.h"
+#include "planner/energy_front.h"
+#include "planner/fewest.h"
+#include "planner/fit.h"
 
 static bool near(double a, double b) {
   return fabs(a - b) <= 1e-9 * fabs(b);
@@ -190,7 +192,7 @@ static mmci_plan plan(context *c, const char *solver, uint64_t limit) {
   if (mmci_plan_create_energetic(c->chain, solver, limit, &c->request, &out, &precision, &error) !=
           MMC_OK ||
       mmci_plan_group_for_energy(&out, &c->request, limit, &error) != MMC_OK ||
-      mmci_plan_energize(&out, &c->request, &error) != MMC_OK)
+      mmci_plan_price_energy(&out, &c->request, &error) != MMC_OK)
     fail_msg("%s", error.text);
   assert_int_equal(precision, MMCI_NATIVE);
   return out;
@@ -428,7 +430,7 @@ static void a_precision_of_fewer_joules_is_taken(void **state) {
                      MMC_OK);
     assert_int_equal(precision, MMCI_NATIVE);
     assert_string_equal(chosen_of(&out)->precision, "less");
-    assert_int_equal(mmci_plan_energize(&out, &c.request, &error), MMC_OK);
+    assert_int_equal(mmci_plan_price_energy(&out, &c.request, &error), MMC_OK);
     assert_true(out.energy->joules <= 0.25 * out.energy->time_joules * (1 + 1e-12));
     mmci_plan_destroy(&out);
     mmc_chain_destroy(c.chain);
@@ -511,7 +513,7 @@ static void padding_has_a_place(void **state) {
                      MMC_OK);
     mmci_plan_machine machine = {.queues = 1, .memory_bytes = has_room ? 1 << 20 : 64};
     assert_int_equal(mmci_plan_fit(&out, &machine, UINT64_MAX, &error), MMC_OK);
-    assert_int_equal(mmci_plan_energize(&out, &c.request, &error), MMC_OK);
+    assert_int_equal(mmci_plan_price_energy(&out, &c.request, &error), MMC_OK);
     const mmci_plan_step *step = &out.steps[0];
     assert_int_equal(step->recipe != NULL, has_room);
     assert_int_equal(out.padding_bytes > 0, has_room);

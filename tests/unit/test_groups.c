@@ -14,8 +14,9 @@
 #include "../random_groups.h"
 #include "base/alloc.h"
 #include "device/cuda/facts.h"
-#include "plan/plan_time.h"
-#include "plan/plan_traffic.h"
+#include "planner/fewest.h"
+#include "planner/time_order.h"
+#include "planner/traffic_fusion.h"
 
 static const uint64_t first_seed = 4100;
 

@@ -10,9 +10,11 @@
 // clang-format on
 
 #include "../facts.h"
-#include "api/api.h"
 #include "cost/recipe.h"
-#include "plan/plan_groups.h"
+#include "device/device.h"
+#include "planner/cover.h"
+#include "planner/fewest.h"
+#include "planner/offers.h"
 
 /* ---- a device of four ways ------------------------------------------------------------------- */
 
@@ -127,7 +129,7 @@ static void without_such_a_way_nothing_changes(void **state) {
   mmci_plan plan = plan_of((int64_t[]){9, 3, 4, 5}, 3);
   assert_false(by_kernel(&plan, "tile 64x64"));
   assert_false(by_kernel(&plan, "fused"));
-  assert_null(plan.ways);
+  assert_null(plan.kernel_recipes);
   assert_int_equal(variant_of(&plan, 0), 0);
   plan.streamed = true; /* panels are the device's own choice */
   assert_false(by_kernel(&plan, "slow"));

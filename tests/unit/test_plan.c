@@ -14,6 +14,8 @@
 #include "plan/layout.h"
 #include "plan/panels.h"
 #include "plan/plan.h"
+#include "planner/fewest.h"
+#include "planner/fit.h"
 
 static const uint64_t seed = 99;
 

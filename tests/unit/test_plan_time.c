@@ -12,7 +12,9 @@
 
 #include "../random.h"
 #include "order/workspace.h"
-#include "plan/plan_time.h"
+#include "planner/fewest.h"
+#include "planner/fit.h"
+#include "planner/time_order.h"
 
 /* ---- prices that are made up --------------------------------------------------------------- */
 

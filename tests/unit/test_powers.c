@@ -13,7 +13,8 @@
 #include "../random.h"
 #include "base/alloc.h"
 #include "plan/layout.h"
-#include "plan/plan_energy.h"
+#include "planner/energy_front.h"
+#include "planner/fewest.h"
 
 static const uint64_t seed = 4711;
 
@@ -234,7 +235,7 @@ static mmci_plan plan_by_energy(const char *text, const made_up *m) {
   assert_int_equal(mmci_chain_parse(text, &chain, &error), MMC_OK);
   if (mmci_plan_create_energetic(chain, "auto", UINT64_MAX, &request, &plan, &precision, &error) !=
           MMC_OK ||
-      mmci_plan_energize(&plan, &request, &error) != MMC_OK)
+      mmci_plan_price_energy(&plan, &request, &error) != MMC_OK)
     fail_msg("%s: %s", text, error.text);
   mmc_chain_destroy(chain);
   return plan;

@@ -1,4 +1,4 @@
-#include "plan/plan_traffic.h"
+#include "planner/traffic_fusion.h"
 
 #include <inttypes.h>
 #include <string.h>

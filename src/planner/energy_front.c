@@ -1,10 +1,12 @@
-#include "plan/plan_energy.h"
+#include "planner/energy_front.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "plan/layout.h"
+#include "planner/fewest.h"
+#include "planner/fit.h"
 
 /* ---- ways ---------------------------------------------------------------------------------- */
 
@@ -635,8 +637,8 @@ static void share_out_group(mmci_plan *plan, const mmci_plan_group *group) {
   }
 }
 
-mmc_status mmci_plan_energize(mmci_plan *plan, const mmci_energy_request *request,
-                              mmci_error *error) {
+mmc_status mmci_plan_price_energy(mmci_plan *plan, const mmci_energy_request *request,
+                                  mmci_error *error) {
   mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
   size_t recipes = (size_t)choice->recipes + 1; /* never 0 */
   mmci_recipe *recipe = plan->time->recipes = mmci_alloc_array(recipes, sizeof *recipe);

@@ -1,4 +1,4 @@
-#include "plan/plan_time.h"
+#include "planner/time_order.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 #include "order/workspace.h"
+#include "planner/fewest.h"
+#include "planner/fit.h"
 
 /* ---- prices -------------------------------------------------------------------------------- */
 

@@ -1,9 +1,10 @@
-/* plan_time.h: plans for least time: order, and how every product is computed, by predicted time.
+/* time_order.h: plans for least time: order, and how every product is computed, by predicted time.
  */
-#ifndef MMCI_PLAN_TIME_H
-#define MMCI_PLAN_TIME_H
+#ifndef MMCI_TIME_ORDER_H
+#define MMCI_TIME_ORDER_H
 
-#include "plan/plan_groups.h"
+#include "plan/predictions.h"
+#include "planner/cover.h"
 
 /* Orders of longer chains are those of fewest multiplications: pricing all n^3/6 products of this
  * many factors takes a few hundredths of a second. */
@@ -17,16 +18,6 @@ typedef struct mmci_time_request {
   const mmci_group_machine *machine; /* NULL: every step is a call of its own */
   double shared_flops_per_s; /* of the device, where it runs sub-trees side by side; else 0 */
 } mmci_time_request;
-
-typedef struct mmci_plan_time {
-  double predicted_s;   /* of all calls, one after the other */
-  bool by_time;         /* the order is not the one that the solver found, */
-  double gain_s;        /* which is predicted to take so much longer */
-  int32_t segments;     /* > 0: a wide tree, see mmci_order_wide(); INT32_MAX: balanced */
-  const char *kept;     /* static text: why the order of fewest multiplications is kept; "" */
-  char notice[480];     /* see mmci_time_request */
-  mmci_recipe *recipes; /* of the steps that are not one plain call */
-} mmci_plan_time;
 
 /* The order of least price within the limit, as a plan. Returns what mmci_plan_create() does. */
 mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *user,

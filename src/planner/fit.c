@@ -1,11 +1,12 @@
-/* fit.c: a plan and the memory of the device that will execute it. */
+#include "planner/fit.h"
+
 #include <inttypes.h>
 
 #include "cost/recipe.h"
 #include "order/workspace.h"
 #include "plan/layout.h"
 #include "plan/panels.h"
-#include "plan/plan_energy.h"
+#include "plan/predictions.h"
 
 /* Bytes of all matrices, each once, and the result of the chains that are multiplied together. */
 static uint64_t staged_bytes(const mmci_plan *plan) {

@@ -1,0 +1,399 @@
+#include "planner/cover.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/layout.h"
+#include "plan/predictions.h"
+
+/* ---- prices -------------------------------------------------------------------------------- */
+
+typedef enum choice { ALONE, WITH_LEFT, WITH_RIGHT, WHOLE } choice;
+
+static const double MODELLED = -1;
+
+/* What is known of a step while the cheapest cover is looked for. */
+typedef struct covered {
+  double alone_s, sum_s; /* its own call; all of its sub-tree by calls of their own */
+  double best_s;         /* its sub-tree by the cheapest calls, */
+  double call_s, call_j; /* and what the last of these takes, */
+  double call_error;     /* which may be off by so much; < 0: modelled */
+  bool measured;         /* some of alone_s and sum_s */
+  double measured_s;     /* alone_s where that was measured, */
+  double modelled_s;     /* and what the model says of the same; 0, both, where it was not */
+  int32_t size;          /* of its sub-tree, in steps: the last so many up to this one */
+  choice choice;
+  bool taken; /* the device takes its sub-tree as one call */
+} covered;
+
+typedef struct search {
+  const mmci_plan *plan;
+  const mmci_group_machine *machine;
+  covered *steps;
+  mmci_part *parts;
+  mmci_plan_group group; /* with room for all steps and their operands */
+  int64_t *places;
+  void *scratch;
+  mmc_status status; /* of asking the device */
+  mmci_error *error;
+} search;
+
+/* Of a batch each product takes what one call takes less its launch. */
+static double of_batch(const search *x, double seconds) {
+  double more = fmax(seconds - x->machine->facts.launch_s, 0);
+  return seconds + (double)(x->plan->chain->batch - 1) * more;
+}
+
+/* What a step takes by a call of its own. */
+static covered price_alone(const search *x, const mmci_plan_step *step) {
+  const mmci_plan *plan = x->plan;
+  const mmci_group_machine *machine = x->machine;
+  mmci_range r = mmci_plan_range(plan, step);
+  mmci_gemm gemm = mmci_chain_product(plan->chain, machine->precision, r.first, r.split, r.last);
+  gemm.batch = plan->chain->batch;
+  mmci_price price;
+  machine->pricing->price(machine->pricing->user, &gemm, &price);
+  bool sure = !price.modelled && (price.of_batch || gemm.batch == 1);
+  covered out = {.alone_s = price.of_batch ? price.seconds : of_batch(x, price.seconds),
+                 .call_error = sure ? price.error : MODELLED,
+                 .measured = !price.modelled};
+  out.call_s = out.alone_s;
+  if (price.modelled || machine->roofline == NULL) return out;
+  out.measured_s = out.alone_s;
+  out.modelled_s = of_batch(x, mmci_roofline_seconds(machine->roofline, &gemm));
+  return out;
+}
+
+/* Which part of the group a number is, -1: none. Steps rise. */
+static int32_t part_of(const search *x, int32_t number) {
+  int32_t step = number - x->plan->chain->n, low = 0, high = x->group.step_count;
+  while (low < high) {
+    int32_t middle = low + (high - low) / 2;
+    if (x->group.steps[middle] < step)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < x->group.step_count && x->group.steps[low] == step ? low : -1;
+}
+
+/* By the model. A call for which it does not hold is taken to be slower than its steps on their
+ * own, by as much as the model may be wrong. */
+static double group_seconds(const search *x) {
+  const mmci_plan *plan = x->plan;
+  for (int32_t i = 0; i < x->group.step_count; i++) {
+    const mmci_plan_step *s = &plan->steps[x->group.steps[i]];
+    x->parts[i] = (mmci_part){s->m, s->k, s->n, part_of(x, s->left), part_of(x, s->right)};
+  }
+  const mmci_chain_facts *facts = &x->machine->facts;
+  const int64_t batch = plan->chain->batch;
+  double alone_s = 0, measured_s = 0, modelled_s = 0;
+  for (int32_t i = 0; i < x->group.step_count; i++) {
+    alone_s += x->steps[x->group.steps[i]].alone_s;
+    measured_s += x->steps[x->group.steps[i]].measured_s;
+    modelled_s += x->steps[x->group.steps[i]].modelled_s;
+  }
+  if (!mmci_chain_gains(facts, batch, x->parts, x->group.step_count))
+    return alone_s * (1 + facts->error);
+  double seconds = mmci_chain_seconds(facts, plan->chain->dtype, batch, x->parts,
+                                      x->group.step_count, x->scratch);
+  return measured_s > modelled_s && modelled_s > 0 ? seconds * (measured_s / modelled_s) : seconds;
+}
+
+static bool is_in_group(const void *user, int32_t step) {
+  const search *x = user;
+  return part_of(x, x->plan->chain->n + step) >= 0;
+}
+
+static bool is_supported(search *x) {
+  mmci_plan_group group = x->group;
+  bool taken = false;
+  if (x->status == MMC_OK)
+    x->status = x->machine->supports(x->machine->user, x->plan, &group, &taken, x->error);
+  return x->status == MMC_OK && taken;
+}
+
+/* What a call that the device takes takes. */
+static mmci_group_time group_time(search *x) {
+  const mmci_group_machine *machine = x->machine;
+  mmci_group_time time = {.known = false};
+  if (machine->measured != NULL && x->status == MMC_OK)
+    x->status = machine->measured(machine->user, x->plan, &x->group, &time, x->error);
+  if (!time.known) time.seconds = group_seconds(x);
+  return time;
+}
+
+/* ---- the cheapest cover --------------------------------------------------------------------- */
+
+static const covered *operand_of(const search *x, int32_t number) {
+  return number < x->plan->chain->n ? NULL : &x->steps[number - x->plan->chain->n];
+}
+
+static double best_of(const search *x, int32_t number) {
+  const covered *operand = operand_of(x, number);
+  return operand != NULL ? operand->best_s : 0;
+}
+
+static void consider(search *x, covered *at, choice choice, double rest_s) {
+  const mmci_group_time time = group_time(x);
+  const double call_s = time.seconds;
+  /* What is modelled has to beat what was measured surely. */
+  double doubt = at->measured && !time.known ? 1 + x->machine->facts.error : 1;
+  if (!(call_s * doubt + rest_s < at->best_s)) return;
+  const mmci_group_machine *machine = x->machine;
+  double call_j = NAN;
+  if (machine->spends != NULL &&
+      !machine->spends(machine->spends_user, x->plan, &x->group, call_s, &call_j))
+    return;
+  at->best_s = call_s + rest_s;
+  at->call_s = call_s;
+  at->call_error = time.known ? time.error : MODELLED;
+  at->call_j = call_j;
+  at->choice = choice;
+}
+
+/* Whether the device may take the step in a call of several, as far as its size says. */
+static bool fits(const search *x, const mmci_plan_step *step) {
+  const int64_t side = x->machine->side;
+  return side == 0 || (step->m <= side && step->k <= side && step->n <= side);
+}
+
+/* The step and the one that computes its left or right operand. */
+static void try_pair(search *x, int32_t s, choice side) {
+  const mmci_plan_step *step = &x->plan->steps[s];
+  int32_t n = x->plan->chain->n, with = (side == WITH_LEFT ? step->left : step->right) - n;
+  int32_t other = side == WITH_LEFT ? step->right : step->left;
+  if (with < 0 || !fits(x, step) || !fits(x, &x->plan->steps[with])) return;
+  const mmci_plan_step *child = &x->plan->steps[with];
+  x->group.step_count = 2;
+  x->group.steps[0] = with;
+  x->group.steps[1] = s;
+  mmci_plan_find_operands(x->plan, &x->group, is_in_group, x, x->places);
+  if (is_supported(x))
+    consider(x, &x->steps[s], side,
+             best_of(x, other) + best_of(x, child->left) + best_of(x, child->right));
+}
+
+/* The sub-tree of the step, whose steps stand in a row and whose operands are factors in a row. */
+static void try_whole(search *x, int32_t s, covered *at) {
+  const mmci_plan_step *step = &x->plan->steps[s];
+  const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
+  if (!fits(x, step)) return;
+  if ((left != NULL && left->size > 1 && !left->taken) ||
+      (right != NULL && right->size > 1 && !right->taken))
+    return;
+  const int32_t size = step->last - step->first;
+  x->group.step_count = size;
+  for (int32_t i = 0; i < size; i++) x->group.steps[i] = s - size + 1 + i;
+  x->group.operand_count = step->last - step->first + 1;
+  for (int32_t i = 0; i < x->group.operand_count; i++) x->group.operands[i] = step->first + i;
+  at->taken = is_supported(x);
+  if (at->taken) consider(x, at, WHOLE, 0);
+}
+
+/* A pair of two factors and one is its sub-tree. */
+static bool is_candidate(const search *x, int32_t s, choice choice) {
+  const mmci_plan_traffic *traffic = x->plan->traffic;
+  if (traffic == NULL) return choice == WHOLE || x->steps[s].size > 2;
+  const mmci_step_traffic *step = &traffic->steps[s];
+  return step->choice.partner >= 0 && step->choice.partner < s &&
+         choice == (step->fusion == MMC_FUSION_LEFT ? WITH_LEFT : WITH_RIGHT);
+}
+
+static void cover_tree(search *x) {
+  for (int32_t s = 0; s < x->plan->step_count; s++) {
+    const mmci_plan_step *step = &x->plan->steps[s];
+    const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
+    covered *at = &x->steps[s];
+    *at = price_alone(x, step);
+    at->size = step->last - step->first;
+    at->measured =
+        at->measured || (left != NULL && left->measured) || (right != NULL && right->measured);
+    at->sum_s = at->alone_s + (left != NULL ? left->sum_s : 0) + (right != NULL ? right->sum_s : 0);
+    at->best_s =
+        at->alone_s + x->machine->handicap_s + best_of(x, step->left) + best_of(x, step->right);
+    if (at->size == 1) continue;
+    if (is_candidate(x, s, WITH_LEFT)) try_pair(x, s, WITH_LEFT);
+    if (is_candidate(x, s, WITH_RIGHT)) try_pair(x, s, WITH_RIGHT);
+    if (is_candidate(x, s, WHOLE)) try_whole(x, s, at);
+  }
+}
+
+/* All of it, where results are read several times. */
+static void cover_whole(search *x) {
+  const mmci_plan *plan = x->plan;
+  int32_t last = plan->step_count - 1;
+  covered *at = &x->steps[last];
+  x->group.step_count = plan->step_count;
+  double sum_s = 0;
+  bool any_measured = false;
+  for (int32_t s = 0; s <= last; s++) {
+    x->steps[s] = price_alone(x, &plan->steps[s]);
+    any_measured = any_measured || x->steps[s].measured;
+    x->group.steps[s] = s;
+    sum_s += x->steps[s].alone_s;
+  }
+  at->sum_s = sum_s;
+  at->best_s = sum_s + (double)plan->step_count * x->machine->handicap_s;
+  at->measured = any_measured;
+  mmci_plan_find_operands(plan, &x->group, is_in_group, x, x->places);
+  if (last > 0 && is_supported(x)) consider(x, at, WHOLE, 0);
+}
+
+/* Reads the calls off the choices, parents before children. */
+static void label(const search *x, mmci_cover *out) {
+  int32_t n = x->plan->chain->n;
+  bool tree = mmci_plan_is_tree(x->plan);
+  for (int32_t s = x->plan->step_count - 1; s >= 0; s--) {
+    const covered *at = &x->steps[s];
+    const mmci_plan_step *step = &x->plan->steps[s];
+    out->alone_s[s] = at->alone_s;
+    if (out->group_of[s] >= 0) continue;
+    out->call_s[s] = at->call_s;
+    out->call_j[s] = at->call_j;
+    out->measured[s] = at->call_error >= 0;
+    if (out->measured[s])
+      out->squares += pow(at->call_s * at->call_error, 2);
+    else
+      out->modelled += at->call_s * x->machine->facts.error;
+    if (at->choice == ALONE) continue;
+    out->group_of[s] = out->groups;
+    int32_t size = tree ? at->size : s + 1;
+    if (at->choice == WHOLE)
+      for (int32_t i = 1; i < size; i++) out->group_of[s - i] = out->groups;
+    else
+      out->group_of[(at->choice == WITH_LEFT ? step->left : step->right) - n] = out->groups;
+    out->groups++;
+  }
+  /* They were found from the last to the first. */
+  for (int32_t s = 0; s < x->plan->step_count; s++)
+    if (out->group_of[s] >= 0) out->group_of[s] = out->groups - 1 - out->group_of[s];
+}
+
+void mmci_cover_destroy(mmci_cover *cover) {
+  free(cover->alone_s);
+  *cover = (mmci_cover){0};
+}
+
+mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *machine,
+                           mmci_cover *out, mmci_error *error) {
+  size_t count = (size_t)plan->step_count;
+  mmci_cover cover = {
+      .alone_s = mmci_alloc_zeroed(
+          count, 3 * sizeof *cover.alone_s + sizeof *cover.group_of + sizeof *cover.measured)};
+  if (cover.alone_s == NULL) return mmci_fail_nomem(error, 3 * count * sizeof *cover.alone_s);
+  cover.call_s = cover.alone_s + count;
+  cover.call_j = cover.call_s + count;
+  cover.group_of = (int32_t *)(cover.call_j + count);
+  cover.measured = (bool *)(cover.group_of + count);
+  for (size_t s = 0; s < count; s++) cover.group_of[s] = -1;
+  if (count == 0 || count > MMCI_GROUPS_MOST_STEPS) {
+    *out = cover;
+    return MMC_OK;
+  }
+  search x = {.plan = plan, .machine = machine, .error = error};
+  x.steps = mmci_alloc_zeroed(count, sizeof *x.steps);
+  x.parts = mmci_alloc_array(count, sizeof *x.parts);
+  x.group.steps = mmci_alloc_array(3 * count, sizeof *x.group.steps);
+  x.places = mmci_alloc_array(2 * count, sizeof *x.places);
+  x.scratch = malloc(mmci_chain_scratch_bytes(&machine->facts, plan->step_count));
+  if (x.steps != NULL && x.parts != NULL && x.group.steps != NULL && x.places != NULL &&
+      x.scratch != NULL) {
+    x.group.operands = x.group.steps + count;
+    if (mmci_plan_is_tree(plan))
+      cover_tree(&x);
+    else
+      cover_whole(&x);
+  } else {
+    x.status = mmci_fail_nomem(error, count * (sizeof *x.steps + sizeof *x.parts));
+  }
+  if (x.status == MMC_OK) {
+    label(&x, &cover);
+    cover.seconds = x.steps[count - 1].best_s;
+    cover.separate_s = x.steps[count - 1].sum_s;
+    *out = cover;
+  } else {
+    mmci_cover_destroy(&cover);
+  }
+  free(x.steps);
+  free(x.parts);
+  free(x.group.steps);
+  free(x.places);
+  free(x.scratch);
+  return x.status;
+}
+
+/* ---- taken --------------------------------------------------------------------------------- */
+
+/* Forms the groups of the cover; *fits: whether there is room for what they need. */
+static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_bytes, bool *fits,
+                       mmci_error *error) {
+  uint64_t other_bytes = plan->resident_bytes - plan->workspace_bytes;
+  mmc_status status = mmci_plan_group_steps(plan, cover->group_of, error);
+  if (status != MMC_OK) return status;
+  uint64_t resident_bytes = mmci_bytes_add(other_bytes, plan->workspace_bytes);
+  *fits = mmci_bytes_add(plan->workspace_bytes, plan->scratch_bytes) <= limit_bytes &&
+          plan->workspace_bytes != UINT64_MAX;
+  if (plan->device_bytes > 0) {
+    *fits = *fits && resident_bytes <= plan->device_bytes;
+    plan->resident_bytes = resident_bytes;
+  }
+  for (int32_t g = 0; g < plan->group_count; g++) {
+    mmci_plan_group *group = &plan->groups[g];
+    const int32_t last = group->steps[group->step_count - 1];
+    group->predicted_s = cover->call_s[last];
+    group->predicted_j = cover->call_j[last];
+    group->source = cover->measured[last] ? MMCI_MEASURED : MMCI_MODELLED;
+    group->separate_s = 0;
+    for (int32_t i = 0; i < group->step_count; i++)
+      group->separate_s += cover->alone_s[group->steps[i]];
+  }
+  return MMC_OK;
+}
+
+/* What groups must save in all. */
+static double least_saved_s(const mmci_plan *plan, const mmci_group_machine *machine) {
+  if (!(machine->least_gain > 0)) return 0;
+  const double multiplications = mmci_u128_to_double(plan->multiplications);
+  return machine->least_gain * multiplications * mmci_flops(plan->chain->dtype, 1, 1, 1) /
+         machine->roofline->flops_per_s;
+}
+
+/* No cover saves more than the calls that it replaces, which are few where most steps do not fit.
+ */
+static bool may_save(const mmci_plan *plan, const mmci_group_machine *machine, double least_s) {
+  const search x = {.plan = plan, .machine = machine};
+  const int32_t n = plan->chain->n;
+  double most_s = 0;
+  for (int32_t s = 0; s < plan->step_count && most_s < least_s; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    const int32_t reads[] = {step->left, step->right};
+    for (int o = 0; o < 2; o++)
+      if (reads[o] >= n && fits(&x, step) && fits(&x, &plan->steps[reads[o] - n]))
+        most_s +=
+            price_alone(&x, step).alone_s + price_alone(&x, &plan->steps[reads[o] - n]).alone_s;
+  }
+  return most_s >= least_s;
+}
+
+mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *machine,
+                                   uint64_t limit_bytes, mmci_error *error) {
+  if (plan->streamed || plan->step_count < 2) return MMC_OK;
+  const double least_s = least_saved_s(plan, machine);
+  if (!may_save(plan, machine, least_s)) return MMC_OK;
+  mmci_cover cover;
+  mmc_status status = mmci_plan_cover(plan, machine, &cover, error);
+  if (status != MMC_OK) return status;
+  uint64_t resident_bytes = plan->resident_bytes;
+  bool fits = true;
+  if (cover.groups > 0 && (!(least_s > 0) || cover.separate_s - cover.seconds >= least_s))
+    status = take(plan, &cover, limit_bytes, &fits, error);
+  if (status == MMC_OK && !fits) {
+    mmci_plan_disband(plan);
+    plan->resident_bytes = resident_bytes;
+    status = mmci_plan_lay_out(plan, plan->parallel, error);
+  }
+  mmci_cover_destroy(&cover);
+  return status;
+}

@@ -1,0 +1,20 @@
+/* fewest.h: plans of fewest multiplications, or in the order of a solver. */
+#ifndef MMCI_FEWEST_H
+#define MMCI_FEWEST_H
+
+#include "plan/plan.h"
+
+/* Plans of more steps are trees: placing results that are read several times takes time quadratic
+ * in their number. */
+enum { MMCI_SHARED_MOST_STEPS = 2048 };
+
+/* Plans the chain with the solver of that name. "auto" computes once what repeats, where the chain
+ * knows of that, it takes fewer multiplications and its results fit within the limit. Returns what
+ * mmc_plan_create() does. */
+mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+                            mmci_plan *out, mmci_error *error);
+/* The same, always with n-1 steps. */
+mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+                                 mmci_plan *out, mmci_error *error);
+
+#endif

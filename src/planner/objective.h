@@ -1,0 +1,52 @@
+/* objective.h: what a plan is made for. An objective is a file of this folder and a line in the
+ * table of planner.c.
+ *
+ * planner.c makes every plan in one sequence: order, fit to the device's memory, groups, prices,
+ * recipes that fit, kernels. An objective says how the order is found and what is done to form
+ * groups and to price; all else is the same for all. */
+#ifndef MMCI_OBJECTIVE_H
+#define MMCI_OBJECTIVE_H
+
+#include "plan/predictions.h"
+#include "planner/offers.h"
+
+/* A plan in the making. */
+typedef struct mmci_planning {
+  const mmc_chain *chain;
+  const mmc_plan_options *options; /* whose values were checked */
+  const char *solver;
+  const struct mmci_opened *on;
+  mmci_wisdom *wisdom;
+  mmci_traffic_request traffic; /* what the options say of fusion */
+  mmci_precision precision;     /* that is asked for and, after order(), that is used */
+  void *known;                  /* the objective's, from begin() to end() */
+  mmci_plan plan;               /* after order() */
+} mmci_planning;
+
+typedef struct mmci_objective {
+  const char *name; /* as the option spells it */
+  /* Options that go with this objective; with others they are an error. */
+  bool takes_fusion, takes_kernel, takes_slowdown;
+  /* (optional, both or none) Looks up what is known of the machine. end() follows on failure as
+   * well. Returns E_NOMEM. */
+  mmc_status (*begin)(mmci_planning *p, mmci_error *error);
+  void (*end)(mmci_planning *p);
+  /* Makes p->plan: the order, and its steps. */
+  mmc_status (*order)(mmci_planning *p, mmci_error *error);
+  /* Forms groups of steps, whose places are final. */
+  mmc_status (*group)(mmci_planning *p, mmci_error *error);
+  /* (optional) Says how every step is to be computed, and what that takes. */
+  mmc_status (*price)(mmci_planning *p, mmci_error *error);
+} mmci_objective;
+
+extern const mmci_objective mmci_objective_flops;
+extern const mmci_objective mmci_objective_traffic;
+extern const mmci_objective mmci_objective_time;
+extern const mmci_objective mmci_objective_energy;
+
+/* Groups by the model alone, for objectives that do not depend on what was measured, or every step
+ * by the kernel that was asked for. least_gain: see mmci_group_machine; it counts where no kernel
+ * was asked for. */
+mmc_status mmci_planning_group(mmci_planning *p, double least_gain, mmci_error *error);
+
+#endif

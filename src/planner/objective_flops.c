@@ -1,0 +1,16 @@
+/* objective_flops.c: plans of fewest multiplications. */
+#include "planner/fewest.h"
+#include "planner/objective.h"
+
+static mmc_status order(mmci_planning *p, mmci_error *error) {
+  return mmci_plan_create(p->chain, p->solver, p->options->memory_limit_bytes, &p->plan, error);
+}
+
+/* Of the arithmetic's time: groups that save less are not worth a workspace laid out anew. */
+static mmc_status group(mmci_planning *p, mmci_error *error) {
+  const double least_gain = 0.01;
+  return mmci_planning_group(p, least_gain, error);
+}
+
+const mmci_objective mmci_objective_flops = {
+    .name = "flops", .takes_kernel = true, .order = order, .group = group};

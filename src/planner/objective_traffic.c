@@ -1,0 +1,21 @@
+/* objective_traffic.c: plans of fewest words between the chip and its memory. */
+#include "planner/fewest.h"
+#include "planner/objective.h"
+#include "planner/traffic_fusion.h"
+
+static mmc_status order(mmci_planning *p, mmci_error *error) {
+  const uint64_t limit_bytes = p->options->memory_limit_bytes;
+  return p->traffic.joint
+             ? mmci_plan_create_joint(p->chain, p->traffic.on_chip_words, limit_bytes, &p->plan,
+                                      error)
+             : mmci_plan_create_tree(p->chain, p->solver, limit_bytes, &p->plan, error);
+}
+
+/* Pairs that are fused are the groups that are asked for. */
+static mmc_status group(mmci_planning *p, mmci_error *error) {
+  mmc_status status = mmci_plan_fuse(&p->plan, &p->traffic, error);
+  return status == MMC_OK ? mmci_planning_group(p, 0, error) : status;
+}
+
+const mmci_objective mmci_objective_traffic = {
+    .name = "traffic", .takes_fusion = true, .takes_kernel = true, .order = order, .group = group};

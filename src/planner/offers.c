@@ -1,0 +1,356 @@
+#include "planner/offers.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "device/device.h"
+#include "plan/group_problem.h"
+#include "planner/time_order.h"
+#include "run/scratch.h"
+
+/* ---- who the device is --------------------------------------------------------------------- */
+
+void mmci_offers_fingerprint(const mmci_opened *on, mmc_dtype dtype, const char *precision,
+                             mmci_fingerprint *out) {
+  mmci_identity identity = {0};
+  if (on->ops->identify != NULL) on->ops->identify(on->device, &identity);
+  mmci_fingerprint_set(out, MMCI_FINGERPRINT_DEVICE, on->ops->name);
+  mmci_fingerprint_set(out, MMCI_FINGERPRINT_MODEL,
+                       identity.model[0] != '\0' ? identity.model : on->ops->name);
+  mmci_fingerprint_set(out, MMCI_FINGERPRINT_DRIVER, identity.driver);
+  mmci_fingerprint_set(out, MMCI_FINGERPRINT_BLAS, identity.blas);
+  mmci_fingerprint_set(out, MMCI_FINGERPRINT_LIBRARY, mmc_version());
+  mmci_fingerprint_set(out, MMCI_FINGERPRINT_DTYPE, mmc_dtype_name(dtype));
+  mmci_fingerprint_set(out, MMCI_FINGERPRINT_PRECISION, precision);
+}
+
+mmc_status mmci_offers_facts(const mmci_opened *on, mmc_dtype dtype, mmci_precision precision,
+                             mmci_facts *out, mmci_error *error) {
+  return mmci_opened_facts(on, dtype, precision, out, error);
+}
+
+mmc_status mmci_offers_pricing(const mmci_opened *on, mmci_wisdom *wisdom, mmc_dtype dtype,
+                               mmci_precision precision, mmci_wisdom_pricing **out,
+                               mmci_error *error) {
+  mmci_facts facts;
+  mmci_fingerprint fingerprint;
+  mmc_status status = mmci_opened_facts(on, dtype, precision, &facts, error);
+  if (status != MMC_OK) return status;
+  mmci_offers_fingerprint(on, dtype, mmci_precision_name(precision), &fingerprint);
+  return mmci_wisdom_pricing_create(wisdom, &fingerprint, &facts, dtype, precision, out, error);
+}
+
+mmc_status mmci_offers_energy(const mmci_opened *on, mmci_wisdom *wisdom, mmc_dtype dtype,
+                              mmci_precision precision, mmci_wisdom_energy **out,
+                              mmci_error *error) {
+  mmci_facts facts;
+  mmci_fingerprint fingerprint;
+  mmc_status status = mmci_opened_facts(on, dtype, precision, &facts, error);
+  if (status != MMC_OK) return status;
+  mmci_offers_fingerprint(on, dtype, mmci_precision_name(precision), &fingerprint);
+  return mmci_wisdom_energy_create(wisdom, &fingerprint, &facts, dtype, precision, out, error);
+}
+
+bool mmci_offers_host_memory(const mmci_opened *on) {
+  return on->ops->async == NULL;
+}
+
+bool mmci_offers_queues(const mmci_opened *on) {
+  return on->ops->async != NULL && on->ops->async->queues > 1;
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* On host memory, intermediates of a batch that are more than this are read from memory again and
+ * not from a cache. */
+static const uint64_t host_chunk_bytes = 1 << 20;
+
+static uint64_t step_scratch_bytes(const void *user, const mmci_plan *plan, int32_t step) {
+  const mmci_offers_memory *x = user;
+  const mmci_scratch_user scratch = {
+      .ops = x->on->ops, .device = x->on->device, .precision = x->precision, .staged = x->staged};
+  return mmci_step_scratch_bytes(&scratch, plan, step);
+}
+
+mmc_status mmci_offers_fit(mmci_offers_memory *memory, uint64_t most_bytes, uint64_t limit_bytes,
+                           mmci_plan *plan, mmci_error *error) {
+  const mmci_device_async *async = memory->on->ops->async;
+  memory->machine = (mmci_plan_machine){0};
+  if (async == NULL) return mmci_plan_shrink(plan, host_chunk_bytes, error);
+  uint64_t free_bytes, total_bytes;
+  mmc_status status = async->memory(memory->on->device, &free_bytes, &total_bytes, error);
+  if (status != MMC_OK) return status;
+  /* Some of what is free is left to the device's libraries. */
+  const uint64_t usable_bytes = free_bytes - free_bytes / 16;
+  memory->machine =
+      (mmci_plan_machine){.queues = async->queues,
+                          .memory_bytes = most_bytes < usable_bytes ? most_bytes : usable_bytes,
+                          .staged = memory->staged,
+                          .scratch_bytes = step_scratch_bytes,
+                          .user = memory};
+  return mmci_plan_fit(plan, &memory->machine, limit_bytes, error);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+bool mmci_kernel_is_called(const char *name, const char *asked) {
+  return strncmp(name, asked, strlen(asked)) == 0;
+}
+
+mmci_gemm mmci_step_gemm(const mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
+                         int32_t step) {
+  const mmci_plan_step *s = &plan->steps[step];
+  mmci_range r = mmci_plan_range(plan, s);
+  mmci_gemm gemm = mmci_chain_product(plan->chain, precision, r.first, r.split, r.last);
+  if (s->recipe != NULL && mmci_recipe_count(s->recipe) == 1)
+    gemm.variant = s->recipe->nodes[0].variant;
+  mmci_gemm_spread(&gemm, plan->chunk);
+  if (!on->ops->supports(on->device, &gemm)) mmci_gemm_spread(&gemm, 1);
+  return gemm;
+}
+
+mmc_status mmci_offers_product(const mmci_opened *on, const mmci_gemm *gemm, bool *out,
+                               mmci_error *error) {
+  mmci_kernel *kernel;
+  *out = false;
+  if (!on->ops->supports(on->device, gemm)) return MMC_OK;
+  mmc_status status = on->ops->prepare(on->device, gemm, &kernel, error);
+  if (status == MMC_E_UNSUPPORTED) return MMC_OK;
+  *out = status == MMC_OK;
+  if (*out) on->ops->release(kernel);
+  return status;
+}
+
+/* The first variant of that name; *found: whether there is one. */
+static mmc_status find_variant(const mmci_opened *on, mmci_gemm *gemm, const char *kernel,
+                               bool *found, mmci_error *error) {
+  *found = kernel[0] == '\0'; /* the device's own choice, which prepare takes whatever it is */
+  if (*found) return MMC_OK;
+  int count = on->ops->variants(on->device, gemm);
+  mmc_status status = MMC_OK;
+  for (int v = 0; v <= count && !*found && status == MMC_OK; v++) {
+    gemm->variant = v;
+    if (mmci_kernel_is_called(on->ops->kernel_name(on->device, gemm), kernel))
+      status = mmci_offers_product(on, gemm, found, error);
+  }
+  return status;
+}
+
+mmc_status mmci_plan_by_kernel(mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
+                               const char *kernel, bool *found, mmci_error *error) {
+  size_t count = (size_t)plan->step_count;
+  mmci_recipe *recipes = mmci_alloc_array(count, sizeof *recipes);
+  if (recipes == NULL) return mmci_fail_nomem(error, count * sizeof *recipes);
+  /* Panels of streamed products are computed by the device's own choice. */
+  *found = !plan->streamed || kernel[0] == '\0';
+  mmc_status status = MMC_OK;
+  for (size_t s = 0; s < count && *found && status == MMC_OK; s++) {
+    mmci_gemm gemm = mmci_step_gemm(plan, on, precision, (int32_t)s);
+    status = find_variant(on, &gemm, kernel, found, error);
+    recipes[s] = mmci_recipe_whole(gemm.variant);
+  }
+  if (status != MMC_OK || !*found) {
+    free(recipes);
+    return status;
+  }
+  for (size_t s = 0; s < count; s++)
+    if (!mmci_recipe_is_plain(&recipes[s])) plan->steps[s].recipe = &recipes[s];
+  plan->kernel_recipes = recipes;
+  return MMC_OK;
+}
+
+mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
+                                  mmci_error *error) {
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    mmci_plan_step *step = &plan->steps[s];
+    mmci_gemm gemm = mmci_step_gemm(plan, on, precision, s);
+    const mmci_recipe *recipe = mmci_plan_recipe(step);
+    if (recipe != NULL && mmci_recipe_count(recipe) == 1) {
+      gemm = mmci_recipe_padded(recipe, &gemm);
+      gemm.variant = recipe->nodes[0].variant;
+    }
+    step->kernel = on->ops->kernel_name(on->device, &gemm);
+  }
+  for (int32_t g = 0; g < plan->group_count; g++) {
+    mmci_plan_group *group = &plan->groups[g];
+    mmci_group_problem problem;
+    mmc_status status = mmci_group_problem_create(plan, group, precision, &problem, error);
+    if (status != MMC_OK) return status;
+    group->kernel = on->ops->group_name(on->device, &problem.group);
+    for (int32_t i = 0; i < group->step_count; i++)
+      plan->steps[group->steps[i]].kernel = group->kernel;
+    mmci_group_problem_destroy(&problem);
+  }
+  return MMC_OK;
+}
+
+/* ---- groups -------------------------------------------------------------------------------- */
+
+/* More than any product takes: groups that were asked for by name are taken where they can be. */
+static const double HANDICAP_S = 1e9;
+
+static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                              bool *out, mmci_error *error) {
+  const mmci_group_query *x = user;
+  mmci_group_problem problem;
+  mmc_status status = mmci_group_problem_create(plan, group, x->precision, &problem, error);
+  if (status != MMC_OK) return status;
+  *out = x->on->ops->group_supports(x->on->device, &problem.group);
+  if (*out && x->kernel != NULL)
+    *out = mmci_kernel_is_called(x->on->ops->group_name(x->on->device, &problem.group), x->kernel);
+  mmci_group_problem_destroy(&problem);
+  return MMC_OK;
+}
+
+/* Calls of more products are measured only where they are all of a chain. */
+enum { MOST_PRODUCTS = 64 };
+
+static bool is_measurable(const mmci_plan *plan, const mmci_plan_group *group) {
+  return group->step_count <= MOST_PRODUCTS || group->step_count == plan->step_count;
+}
+
+static mmc_status group_measured(const void *user, const mmci_plan *plan,
+                                 const mmci_plan_group *group, mmci_group_time *out,
+                                 mmci_error *error) {
+  const mmci_group_query *x = user;
+  mmci_group_problem problem;
+  if (!is_measurable(plan, group)) return MMC_OK;
+  mmc_status status = mmci_group_problem_create(plan, group, x->precision, &problem, error);
+  if (status != MMC_OK) return status;
+  char name[MMCI_GROUP_NAME_SIZE];
+  mmci_group_name(&problem.group, name);
+  out->known = mmci_wisdom_pricing_group(x->wisdom, name, &out->seconds, &out->error);
+  mmci_group_problem_destroy(&problem);
+  return MMC_OK;
+}
+
+bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricing,
+                           const mmci_roofline *roofline, mmci_group_machine *out) {
+  if (x->on->ops->group_supports == NULL) return false;
+  mmci_facts facts;
+  x->on->ops->facts(x->on->device, x->dtype, x->precision, &facts);
+  bool knows_groups = x->wisdom != NULL && mmci_wisdom_pricing_knows_groups(x->wisdom);
+  *out = (mmci_group_machine){.user = x,
+                              .supports = takes_group,
+                              .measured = knows_groups ? group_measured : NULL,
+                              .side = x->on->ops->group_side,
+                              .facts = mmci_chain_facts_of(&facts, roofline),
+                              .pricing = pricing,
+                              .roofline = roofline,
+                              .precision = x->precision,
+                              .handicap_s = x->kernel != NULL ? HANDICAP_S : 0};
+  return true;
+}
+
+/* ---- what is asked about ------------------------------------------------------------------- */
+
+/* Notes every question of the planner. */
+typedef struct recorder {
+  mmci_group_query query; /* first: questions are passed on to it */
+  const mmci_pricing *pricing;
+  mmci_group_list *list;
+  mmc_status status; /* of price(), which cannot fail */
+  mmci_error *error;
+} recorder;
+
+void mmci_group_list_destroy(mmci_group_list *list) {
+  for (int c = 0; c < list->count; c++) free(list->entries[c].group);
+  free(list->entries);
+  *list = (mmci_group_list){0};
+}
+
+static bool has_group(const mmci_group_list *list, mmc_dtype dtype, const char *name) {
+  for (int c = 0; c < list->count; c++)
+    if (list->entries[c].group->dtype == dtype && strcmp(list->entries[c].name, name) == 0)
+      return true;
+  return false;
+}
+
+static mmc_status add_group(mmci_group_list *list, const mmci_group *group, mmci_error *error) {
+  mmci_group_entry entry;
+  mmci_group_name(group, entry.name);
+  if (has_group(list, group->dtype, entry.name)) return MMC_OK;
+  if (list->count == list->capacity) {
+    size_t capacity = 2 * (size_t)list->capacity + 64;
+    mmci_group_entry *grown = realloc(list->entries, capacity * sizeof *grown);
+    if (grown == NULL) return mmci_fail_nomem(error, capacity * sizeof *grown);
+    list->entries = grown;
+    list->capacity = (int)capacity;
+  }
+  entry.group = mmci_group_copy(group);
+  if (entry.group == NULL) return mmci_fail_nomem(error, sizeof *group);
+  list->entries[list->count++] = entry;
+  return MMC_OK;
+}
+
+/* With the matrices of a batch one behind the other. */
+static void spread(mmci_group_problem *problem) {
+  mmci_group *x = &problem->group;
+  if (x->batch <= 1) return;
+  for (int32_t p = 0; p < x->count; p++) {
+    const mmci_group_product *step = &x->products[p];
+    if (step->left < x->n) problem->forms[step->left].stride = mmci_elements(step->m, step->k);
+    if (step->right < x->n) problem->forms[step->right].stride = mmci_elements(step->k, step->n);
+    x->c_stride = mmci_elements(step->m, step->n);
+  }
+}
+
+static mmc_status record_group(const void *user, const mmci_plan *plan,
+                               const mmci_plan_group *group, mmci_group_time *out,
+                               mmci_error *error) {
+  const recorder *x = user;
+  mmci_group_problem problem;
+  (void)out; /* as if it were not known */
+  if (!is_measurable(plan, group)) return MMC_OK;
+  mmc_status status = mmci_group_problem_create(plan, group, x->query.precision, &problem, error);
+  if (status != MMC_OK) return status;
+  spread(&problem);
+  status = add_group(x->list, &problem.group, error);
+  mmci_group_problem_destroy(&problem);
+  return status;
+}
+
+/* Products of a batch. */
+static void record_product(const void *user, const mmci_gemm *gemm, mmci_price *out) {
+  recorder *x = (recorder *)user;
+  x->pricing->price(x->pricing->user, gemm, out);
+  if (gemm->batch <= 1 || x->status != MMC_OK) return;
+  mmci_gemm all = *gemm;
+  mmci_gemm_spread(&all, gemm->batch);
+  const mmci_form forms[] = {all.a, all.b};
+  const mmci_group_product product = {all.m, all.k, all.n, 0, 1};
+  const mmci_group group = {.dtype = all.dtype,
+                            .precision = all.precision,
+                            .batch = all.batch,
+                            .n = 2,
+                            .count = 1,
+                            .forms = forms,
+                            .products = &product,
+                            .ldc = all.ldc,
+                            .c_stride = all.c_stride};
+  x->status = add_group(x->list, &group, x->error);
+}
+
+mmc_status mmci_groups_of_chain(const mmci_opened *on, mmci_precision precision,
+                                const mmc_chain *chain, const mmci_pricing *pricing,
+                                const mmci_roofline *roofline, mmci_group_list *list,
+                                mmci_error *error) {
+  recorder x = {.query = {.on = on, .dtype = chain->dtype, .precision = precision},
+                .pricing = pricing,
+                .list = list,
+                .error = error};
+  const mmci_pricing recorded = {.user = &x, .price = record_product};
+  mmci_group_machine machine;
+  if (!mmci_group_machine_of(&x.query, &recorded, roofline, &machine)) return MMC_OK;
+  machine.measured = record_group;
+  const mmci_time_request request = {
+      .pricing = pricing, .precision = precision, .notice = "", .machine = &machine};
+  mmci_plan plan;
+  mmc_status status = mmci_plan_create_timed(chain, "auto", UINT64_MAX, &request, &plan, error);
+  if (status != MMC_OK) return status;
+  mmci_cover cover;
+  status = mmci_plan_cover(&plan, &machine, &cover, error); /* what is not ordered was not asked */
+  if (status == MMC_OK) mmci_cover_destroy(&cover);
+  mmci_plan_destroy(&plan);
+  return status == MMC_OK ? x.status : status;
+}

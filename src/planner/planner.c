@@ -1,0 +1,146 @@
+#include "planner/planner.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "planner/objective.h"
+#include "planner/traffic_fusion.h"
+
+/* ---- objectives ---------------------------------------------------------------------------- */
+
+mmc_status mmci_objective_read(const char *name, const mmci_objective **out, mmci_error *error) {
+  static const mmci_objective *const objectives[] = {&mmci_objective_flops, &mmci_objective_traffic,
+                                                     &mmci_objective_time, &mmci_objective_energy};
+  for (size_t o = 0; o < sizeof objectives / sizeof objectives[0]; o++) {
+    if (name != NULL && strcmp(name, objectives[o]->name) != 0) continue;
+    *out = objectives[o];
+    return MMC_OK;
+  }
+  return mmci_fail(error, MMC_E_ARG, "objective: expected flops, traffic, time or energy, got '%s'",
+                   name);
+}
+
+static const char *solver_of(const mmc_plan_options *options) {
+  return options->solver != NULL ? options->solver : "auto";
+}
+
+mmc_status mmci_planner_check(const mmci_objective *objective, const mmc_plan_options *options,
+                              mmci_error *error) {
+  if (!objective->takes_fusion && options->fuse != NULL)
+    return mmci_fail(error, MMC_E_ARG, "fuse: expected objective traffic with it");
+  if (!objective->takes_kernel && options->kernel != NULL)
+    return mmci_fail(error, MMC_E_ARG, "kernel: expected objective flops or traffic with it");
+  if (!objective->takes_fusion && options->on_chip_words != 0)
+    return mmci_fail(error, MMC_E_ARG, "on_chip_words: expected objective traffic with it");
+  double slowdown = options->max_slowdown;
+  if (slowdown != 0 && !(slowdown >= 1 && isfinite(slowdown)))
+    return mmci_fail(error, MMC_E_ARG,
+                     "max_slowdown: expected a number from 1, or 0 for no bound, got %g", slowdown);
+  if (!objective->takes_slowdown && slowdown != 0)
+    return mmci_fail(error, MMC_E_ARG, "max_slowdown: expected objective energy with it");
+  mmci_traffic_request traffic;
+  mmc_status status =
+      mmci_traffic_request_read(options->fuse, options->on_chip_words, &traffic, error);
+  if (status == MMC_OK && traffic.joint && strcmp(solver_of(options), "auto") != 0)
+    return mmci_fail(error, MMC_E_ARG, "solver: expected auto with fuse joint, got '%s'",
+                     options->solver);
+  return status;
+}
+
+/* ---- groups by the model ------------------------------------------------------------------- */
+
+static mmc_status group_by_model(mmci_planning *p, double least_gain, mmci_error *error) {
+  const char *kernel = p->options->kernel;
+  const mmc_dtype dtype = p->chain->dtype;
+  mmci_facts facts;
+  mmc_status status = mmci_offers_facts(p->on, dtype, p->precision, &facts, error);
+  if (status != MMC_OK) return status;
+  mmci_roofline roofline = mmci_roofline_assumed(&facts);
+  mmci_pricing pricing = mmci_roofline_pricing(&roofline);
+  const mmci_group_query query = {
+      .on = p->on, .dtype = dtype, .precision = p->precision, .kernel = kernel};
+  mmci_group_machine machine;
+  if (!mmci_group_machine_of(&query, &pricing, &roofline, &machine)) return MMC_OK;
+  if (kernel == NULL) machine.least_gain = least_gain;
+  return mmci_plan_choose_groups(&p->plan, &machine, p->options->memory_limit_bytes, error);
+}
+
+mmc_status mmci_planning_group(mmci_planning *p, double least_gain, mmci_error *error) {
+  const char *kernel = p->options->kernel;
+  if (kernel == NULL) return group_by_model(p, least_gain, error);
+  bool found;
+  mmc_status status = mmci_plan_by_kernel(&p->plan, p->on, p->precision, kernel, &found, error);
+  if (status != MMC_OK || found) return status;
+  status = group_by_model(p, least_gain, error);
+  if (status != MMC_OK || p->plan.group_count > 0) return status;
+  return mmci_fail(error, MMC_E_UNSUPPORTED,
+                   "kernel: device '%s' has none called '%s' for these products", p->plan.device,
+                   kernel);
+}
+
+/* ---- the sequence -------------------------------------------------------------------------- */
+
+/* On host memory a batch without intermediates in memory need not be cut. */
+static void keep_batch_whole(mmci_planning *p) {
+  if (mmci_offers_host_memory(p->on) && p->plan.workspace_bytes == 0)
+    p->plan.chunk = p->plan.chain->batch;
+}
+
+/* All that follows the order. */
+static mmc_status finish(const mmci_objective *objective, mmci_planning *p, mmci_error *error) {
+  const mmc_plan_options *options = p->options;
+  mmci_offers_memory memory = {
+      .on = p->on, .precision = p->precision, .staged = options->location == MMC_HOST};
+  mmc_status status = mmci_offers_fit(&memory, options->device_memory_bytes,
+                                      options->memory_limit_bytes, &p->plan, error);
+  if (status == MMC_OK) status = objective->group(p, error);
+  if (status == MMC_OK) keep_batch_whole(p);
+  if (status == MMC_OK && objective->price != NULL) {
+    status = objective->price(p, error);
+    if (status == MMC_OK)
+      mmci_plan_fit_recipes(&p->plan, &memory.machine, options->memory_limit_bytes);
+  }
+  if (status == MMC_OK) status = mmci_plan_name_kernels(&p->plan, p->on, p->precision, error);
+  return status;
+}
+
+static mmc_status make(const mmci_objective *objective, const char *device, mmci_planning *p,
+                       mmci_error *error) {
+  p->known = NULL;
+  mmc_status status = objective->begin != NULL ? objective->begin(p, error) : MMC_OK;
+  if (status == MMC_OK) status = objective->order(p, error);
+  if (status == MMC_OK) {
+    p->plan.device = device;
+    p->plan.precision = mmci_precision_name(p->precision);
+    status = finish(objective, p, error);
+    if (status != MMC_OK) mmci_plan_destroy(&p->plan);
+  }
+  if (objective->end != NULL) objective->end(p);
+  return status;
+}
+
+mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *chain,
+                             const mmc_plan_options *options, const struct mmci_opened *on,
+                             const char *device, mmci_wisdom *wisdom, mmci_precision *precision,
+                             mmci_plan *out, mmci_error *error) {
+  mmci_planning p = {.chain = chain,
+                     .options = options,
+                     .solver = solver_of(options),
+                     .on = on,
+                     .wisdom = wisdom,
+                     .precision = *precision};
+  mmc_status status =
+      mmci_traffic_request_read(options->fuse, options->on_chip_words, &p.traffic, error);
+  if (status == MMC_OK) status = make(objective, device, &p, error);
+  if (status == MMC_OK && p.plan.crowded && p.precision != MMCI_NATIVE) {
+    /* Other arithmetic is allowed, never asked for: where what its products hold has no room, the
+     * plan is a native one. */
+    mmci_plan_destroy(&p.plan);
+    p.precision = MMCI_NATIVE;
+    status = make(objective, device, &p, error);
+  }
+  if (status != MMC_OK) return status;
+  *precision = p.precision;
+  *out = p.plan;
+  return MMC_OK;
+}
