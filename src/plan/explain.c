@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "base/text.h"
-#include "plan/predictions.h"
+#include "plan/explain.h"
 
 /* Text for people shows this many steps at most, and writes orders of this many factors out. */
 enum { TEXT_STEPS = 100 };
@@ -15,19 +14,18 @@ enum { TEXT_STEPS = 100 };
 /* The largest integer up to which every JSON reader is exact. */
 #define JSON_EXACT ((mmci_u128)1 << 53)
 
-typedef struct number {
-  char text[MMC_COUNT_TEXT_SIZE];
-} number;
+const mmci_explainer mmci_explain_flops = {.objective = "flops"};
 
-static number decimal(mmci_u128 value) {
-  number n;
+/* ---- words --------------------------------------------------------------------------------- */
+
+mmci_decimal_text mmci_decimal(mmci_u128 value) {
+  mmci_decimal_text n;
   mmc_count_format(mmci_count(value), n.text);
   return n;
 }
 
-/* A1, or T3 for the result of step 3; the name of the last step's result is R. */
-static number operand_name(const mmci_plan *plan, int32_t operand) {
-  number name;
+mmci_decimal_text mmci_operand_name(const mmci_plan *plan, int32_t operand) {
+  mmci_decimal_text name;
   int32_t n = plan->chain->n;
   if (operand < n)
     snprintf(name.text, sizeof name.text, "A%" PRId32, operand + 1);
@@ -38,34 +36,58 @@ static number operand_name(const mmci_plan *plan, int32_t operand) {
   return name;
 }
 
-static int write_to_text(void *user, const char *bytes, size_t size) {
-  mmci_text_bytes(user, bytes, size);
+mmci_quantity mmci_in_units(double value, const char *unit) {
+  static const struct {
+    const char *prefix;
+    double size;
+  } prefixes[] = {{"", 1}, {"m", 1e-3}, {"u", 1e-6}};
+  size_t p = 0;
+  while (p < 2 && value < prefixes[p].size) p++;
+  mmci_quantity q;
+  snprintf(q.text, sizeof q.text, "%.4g %s%s", value / prefixes[p].size, prefixes[p].prefix, unit);
+  return q;
+}
+
+int mmci_write_to_text(void *text, const char *bytes, size_t size) {
+  mmci_text_bytes(text, bytes, size);
   return 0;
 }
 
-static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
-  return mmci_tree_write(&plan->tree, MMC_ORDER_TEXT, write_to_text, text, error);
+void mmci_put_json_count(mmci_text *text, mmci_u128 value) {
+  mmci_text_printf(text, value <= JSON_EXACT ? "%s" : "\"%s\"", mmci_decimal(value).text);
 }
 
-/* In multiplications, or in words. */
-static mmci_u128 step_cost(const mmci_plan *plan, int32_t s) {
-  const mmci_plan_step *step = &plan->steps[s];
-  return plan->traffic != NULL ? plan->traffic->steps[s].kernel.words
-                               : mmci_plan_step_multiplications(plan, step);
+int32_t mmci_plan_levels(const mmci_plan *plan) {
+  return plan->step_count > 0 ? plan->steps[plan->step_count - 1].level : 0;
 }
 
-static mmci_u128 plan_cost(const mmci_plan *plan) {
-  return plan->traffic != NULL ? plan->traffic->words : plan->multiplications;
-}
-
-static const char *fusion_name(mmc_fusion fusion) {
+const char *mmci_fusion_name(mmc_fusion fusion) {
   return fusion == MMC_FUSION_LEFT ? "left" : "right";
 }
 
-/* The traffic of a step that shares a kernel, NULL for others. */
-static const mmci_step_traffic *fused_step(const mmci_plan *plan, int32_t s) {
+const mmci_step_traffic *mmci_fused_step(const mmci_plan *plan, int32_t s) {
   if (plan->traffic == NULL || plan->traffic->steps[s].fusion == MMC_FUSION_NONE) return NULL;
   return &plan->traffic->steps[s];
+}
+
+/* In what the objective counts, or in multiplications. */
+static mmci_u128 step_cost(const mmci_plan *plan, int32_t s) {
+  return plan->explainer->step_cost != NULL ? plan->explainer->step_cost(plan, s)
+                                            : mmci_plan_step_multiplications(plan, &plan->steps[s]);
+}
+
+static mmci_u128 plan_cost(const mmci_plan *plan) {
+  return plan->explainer->plan_cost != NULL ? plan->explainer->plan_cost(plan)
+                                            : plan->multiplications;
+}
+
+/* A text of the explainer's, which may be NULL. */
+static const char *words(const char *text, const char *otherwise) {
+  return text != NULL ? text : otherwise;
+}
+
+static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
+  return mmci_tree_write(&plan->tree, MMC_ORDER_TEXT, mmci_write_to_text, text, error);
 }
 
 /* ---- text ---------------------------------------------------------------------------------- */
@@ -78,25 +100,11 @@ static void put_comparison(const mmci_plan *plan, mmci_text *text) {
   } else if (left == plan->multiplications) {
     mmci_text_printf(text, " (as many as left to right)");
   } else {
-    mmci_text_printf(text, " (left to right: %s", decimal(left).text);
+    mmci_text_printf(text, " (left to right: %s", mmci_decimal(left).text);
     if (plan->multiplications != 0)
       mmci_text_printf(text, ", %.3g times", (double)left / (double)plan->multiplications);
     mmci_text_printf(text, ")");
   }
-}
-
-static int32_t levels(const mmci_plan *plan) {
-  return plan->step_count > 0 ? plan->steps[plan->step_count - 1].level : 0;
-}
-
-/* "balanced tree, 10 levels". */
-static void put_shape(const mmci_plan *plan, mmci_text *text) {
-  int32_t segments = plan->time->segments;
-  if (segments == INT32_MAX)
-    mmci_text_printf(text, "balanced tree");
-  else
-    mmci_text_printf(text, "%" PRId32 " segments at a time, combined in a tree", segments);
-  mmci_text_printf(text, ", %" PRId32 " levels", levels(plan));
 }
 
 /* "power by squaring: A1^1000 in 14 products". */
@@ -111,45 +119,33 @@ static void put_shared(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "what repeats is computed once:");
   mmci_text_printf(text, " %" PRId32 " product%s; the best order has %" PRId32, count,
                    count > 1 ? "s" : "", chain->n - 1);
-  mmci_text_printf(text, " with %s multiplications", decimal(plan->tree_multiplications).text);
+  mmci_text_printf(text, " with %s multiplications", mmci_decimal(plan->tree_multiplications).text);
 }
 
-static void put_reason(const mmci_plan *plan, mmci_text *text) {
-  if (plan->energy != NULL && plan->energy->kept[0] == '\0') {
-    mmci_text_printf(text, "surely fewer joules than the plan for time");
-  } else if (plan->time != NULL && plan->time->segments > 0) {
-    put_shape(plan, text);
-    mmci_text_printf(text, ": the least predicted time of the orders that were tried");
-  } else if (plan->time != NULL && strcmp(plan->solver, "calls") == 0)
-    mmci_text_printf(text, "the least time of the orders whose calls were measured");
-  else if (plan->time != NULL && plan->time->by_time)
-    mmci_text_printf(text, "the least predicted time of all orders%s",
-                     plan->limited ? " within the memory limit" : "");
-  else if (!mmci_plan_is_tree(plan))
+/* Why the plan has the order that it has, where the objective does not say it. */
+static void put_plain_reason(const mmci_plan *plan, mmci_text *text) {
+  if (!mmci_plan_is_tree(plan))
     put_shared(plan, text);
   else if (plan->limited)
     mmci_text_printf(text,
                      "the fewest within %" PRIu64
                      " bytes of workspace; the fewest of all, %s, "
                      "need %" PRIu64 " bytes",
-                     plan->limit_bytes, decimal(plan->unlimited_multiplications).text,
+                     plan->limit_bytes, mmci_decimal(plan->unlimited_multiplications).text,
                      plan->unlimited_bytes);
-  else if (plan->traffic != NULL && plan->traffic->request.joint)
-    mmci_text_printf(text, "the least traffic of all orders and fusions");
   else if (strcmp(plan->solver, "left-to-right") == 0)
     mmci_text_printf(text, "left to right, as asked");
   else
     mmci_text_printf(text, "the fewest multiplications of all orders");
+}
+
+static void put_reason(const mmci_plan *plan, mmci_text *text) {
+  const mmci_explainer *x = plan->explainer;
+  if (x->put_reason == NULL || !x->put_reason(plan, text)) put_plain_reason(plan, text);
   if (plan->shared_bytes > 0)
     mmci_text_printf(text, "; computing once what repeats needs %" PRIu64 " bytes",
                      plan->shared_bytes);
-  if (plan->time != NULL && plan->time->kept[0] != '\0')
-    mmci_text_printf(text, "; %s", plan->time->kept);
-  if (plan->energy != NULL && plan->energy->kept[0] != '\0')
-    mmci_text_printf(text, "; %s", plan->energy->kept);
-  if (plan->traffic != NULL && !plan->traffic->request.joint &&
-      plan->traffic->request.rule != MMCI_FUSE_NONE)
-    mmci_text_printf(text, "; in that order the fusions of least traffic");
+  if (x->put_afterword != NULL) x->put_afterword(plan, text);
 }
 
 /* How many chains, all of which multiplications are of. */
@@ -159,7 +155,7 @@ static void put_batch(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, "\nbatch            %" PRId64 " chains, multiplications are of all",
                    batch);
   if (plan->chunk < batch) mmci_text_printf(text, "; %" PRId64 " at a time", plan->chunk);
-  if (plan->traffic != NULL) mmci_text_printf(text, "; words are of each");
+  mmci_text_printf(text, "%s", words(plan->explainer->batch_note, ""));
 }
 
 /* How large the elements of the result may be when those of the factors are 1, by its inner dims:
@@ -191,115 +187,6 @@ static void put_overflow(const mmc_chain *chain, mmci_text *text) {
                      largest_number(chain->dtype));
 }
 
-static void put_traffic(const mmci_plan *plan, mmci_text *text) {
-  const mmci_plan_traffic *traffic = plan->traffic;
-  int32_t last = plan->step_count - 1;
-  mmci_text_printf(text, "\ntraffic          %s words", decimal(traffic->words).text);
-  if (last >= 0)
-    mmci_text_printf(text, ", %s of them to write the result",
-                     decimal((mmci_u128)plan->steps[last].m * (mmci_u128)plan->steps[last].n).text);
-  if (traffic->pairs > 0)
-    mmci_text_printf(text, " (not fused: %s)", decimal(traffic->unfused_words).text);
-  mmci_text_printf(text, "\non chip          %" PRId64 " words", traffic->request.on_chip_words);
-  mmci_text_printf(text, "\nfusion           %s: ", traffic->request.fuse);
-  if (traffic->pairs == 0)
-    mmci_text_printf(text, traffic->request.rule == MMCI_FUSE_NONE ? "as asked" : "none pays");
-  else
-    mmci_text_printf(text, "%" PRId32 " pair%s of steps, ", traffic->pairs,
-                     traffic->pairs > 1 ? "s" : "");
-  if (traffic->pairs > 0 && plan->group_count > 0)
-    mmci_text_printf(text, "%" PRId32 " of them executed by one kernel", plan->group_count);
-  else if (traffic->pairs > 0)
-    mmci_text_printf(text, "fused in the cost only: no fused kernel here");
-}
-
-typedef struct quantity {
-  char text[24];
-} quantity;
-
-/* "1.5 ms". */
-static quantity in_units(double value, const char *unit) {
-  static const struct {
-    const char *prefix;
-    double size;
-  } prefixes[] = {{"", 1}, {"m", 1e-3}, {"u", 1e-6}};
-  size_t p = 0;
-  while (p < 2 && value < prefixes[p].size) p++;
-  quantity q;
-  snprintf(q.text, sizeof q.text, "%.4g %s%s", value / prefixes[p].size, prefixes[p].prefix, unit);
-  return q;
-}
-
-static quantity in_words(double seconds) {
-  return in_units(seconds, "s");
-}
-
-/* What the plan for time takes, and how good the model is. */
-static void put_energy(const mmci_plan_energy *energy, mmci_text *text) {
-  const mmci_energy_model *model = &energy->model;
-  mmci_text_printf(text, ", %s (the plan for time: %s, %s)", in_units(energy->joules, "J").text,
-                   in_words(energy->time_seconds).text, in_units(energy->time_joules, "J").text);
-  mmci_text_printf(text, "\nenergy model     %s%.4g W static, %.4g pJ a flop, %.4g pJ a byte",
-                   model->calibrated ? "" : "assumed, not calibrated: ", model->static_w,
-                   1e12 * model->joules_per_flop, 1e12 * model->joules_per_byte);
-  if (model->calibrated)
-    mmci_text_printf(text, "; nine of ten products within %.2g %%", 100 * model->error);
-}
-
-static void put_choices(const mmci_plan_energy *energy, mmci_text *text, mmci_error *error,
-                        bool with_orders, mmc_status *status) {
-  mmci_text_printf(text, "\n%-10s %12s %12s  %-9s  %7s  %-21s %s\n", "choice", "time", "energy",
-                   "precision", "recipes", "source", with_orders ? "order" : "");
-  for (int c = 0; *status == MMC_OK && c < energy->count; c++) {
-    const mmci_energy_choice *choice = &energy->choices[c];
-    mmci_text_printf(text, "%-10s %12s %12s  %-9s  %7" PRId32 "  %-21s ",
-                     c == energy->chosen ? "chosen" : "", in_words(choice->seconds).text,
-                     in_units(choice->joules, "J").text, choice->precision, choice->recipes,
-                     mmci_provenance_name(choice->source));
-    if (with_orders)
-      *status = mmci_tree_write(&choice->tree, MMC_ORDER_TEXT, write_to_text, text, error);
-    mmci_text_printf(text, "\n");
-  }
-}
-
-static void put_time(const mmci_plan *plan, mmci_text *text) {
-  const mmci_plan_time *time = plan->time;
-  mmci_text_printf(text, "\npredicted        %s", in_words(time->predicted_s).text);
-  if (plan->energy != NULL)
-    put_energy(plan->energy, text);
-  else if (time->by_time)
-    mmci_text_printf(text, " (the order of fewest multiplications: %s)",
-                     in_words(time->predicted_s + time->gain_s).text);
-  if (time->notice[0] != '\0') mmci_text_printf(text, "\nwisdom           none: %s", time->notice);
-}
-
-/* "      1.2 ms  measured  n:96,32, gain 1.1". */
-static void put_prediction(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
-  char recipe[MMCI_RECIPE_TEXT_SIZE] = "";
-  if (mmci_plan_recipe(step) != NULL) mmci_recipe_format(step->recipe, recipe);
-  if (plan->energy != NULL)
-    mmci_text_printf(text, " %12s  %-21s", in_units(step->predicted_j, "J").text,
-                     mmci_provenance_name(step->joules_source));
-  mmci_text_printf(text, " %12s  %s%s%s", in_words(step->predicted_s).text,
-                   mmci_provenance_name(step->source), mmci_plan_recipe(step) != NULL ? "  " : "",
-                   recipe);
-  if (plan->energy == NULL && mmci_plan_recipe(step) != NULL && step->plain_s > 0)
-    mmci_text_printf(text, ", gain %.4g", step->plain_s / step->predicted_s);
-}
-
-/* "218x300  left, with T3". */
-static void put_tile(const mmci_plan *plan, int32_t s, mmci_text *text) {
-  const mmci_step_traffic *step = &plan->traffic->steps[s];
-  char tile[64];
-  snprintf(tile, sizeof tile, "%" PRId64 "x%" PRId64, step->kernel.x, step->kernel.y);
-  mmci_text_printf(text, step->fusion != MMC_FUSION_NONE ? "  %-11s" : "  %s",
-                   step->kernel.x > 0 ? tile : "-");
-  if (step->fusion == MMC_FUSION_NONE) return;
-  int32_t partner = step->choice.partner;
-  mmci_text_printf(text, " %s, %s %s", fusion_name(step->fusion), partner > s ? "in" : "with",
-                   operand_name(plan, plan->chain->n + partner).text);
-}
-
 /* Where the matrices are, for a device with memory of its own. */
 static void put_residence(const mmci_plan *plan, mmci_text *text) {
   if (plan->device_bytes == 0) return;
@@ -323,7 +210,7 @@ static void put_group_steps(const mmci_plan *plan, const mmci_plan_group *group,
       mmci_text_printf(text, " ...");
       i = count - 1;
     }
-    mmci_text_printf(text, " %s", operand_name(plan, n + group->steps[i]).text);
+    mmci_text_printf(text, " %s", mmci_operand_name(plan, n + group->steps[i]).text);
   }
 }
 
@@ -341,10 +228,9 @@ static void put_groups(const mmci_plan *plan, mmci_text *text) {
     put_group_steps(plan, group, text);
     bool measured = group->source == MMCI_MEASURED;
     mmci_text_printf(text, "; %s %s", measured ? "measured" : "predicted",
-                     in_words(group->predicted_s).text);
-    if (plan->energy != NULL)
-      mmci_text_printf(text, " and %s", in_units(group->predicted_j, "J").text);
-    mmci_text_printf(text, ", one by one %s\n", in_words(group->separate_s).text);
+                     mmci_in_units(group->predicted_s, "s").text);
+    if (plan->explainer->put_group != NULL) plan->explainer->put_group(plan, group, text);
+    mmci_text_printf(text, ", one by one %s\n", mmci_in_units(group->separate_s, "s").text);
   }
   if (plan->group_count > TEXT_STEPS)
     mmci_text_printf(text, "                 ... and %" PRId32 " more groups\n",
@@ -354,25 +240,22 @@ static void put_groups(const mmci_plan *plan, mmci_text *text) {
 static void put_steps(const mmci_plan *plan, mmci_text *text) {
   int32_t count = plan->step_count;
   if (count == 0) return;
+  const mmci_explainer *x = plan->explainer;
   mmci_u128 total = plan_cost(plan);
   mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
-                   plan->traffic != NULL ? "words" : "multiplications", "share",
-                   plan->traffic != NULL ? "  tile        fusion"
-                   : plan->energy != NULL
-                       ? "       energy  source                   predicted  source  split"
-                   : plan->time != NULL ? "    predicted  source  split"
-                                        : "");
+                   words(x->cost, "multiplications"), "share", words(x->columns, ""));
   for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     char product[128];
-    snprintf(product, sizeof product, "%s = %s %s", operand_name(plan, plan->chain->n + s).text,
-             operand_name(plan, step->left).text, operand_name(plan, step->right).text);
+    snprintf(product, sizeof product, "%s = %s %s",
+             mmci_operand_name(plan, plan->chain->n + s).text,
+             mmci_operand_name(plan, step->left).text, mmci_operand_name(plan, step->right).text);
     mmci_u128 cost = step_cost(plan, s);
     double share = total != 0 ? 100 * (double)cost / (double)total : 0;
     mmci_text_printf(text, "%-24s %10" PRId64 " %10" PRId64 " %10" PRId64 " %8s %16s %5.1f %%",
-                     product, step->m, step->k, step->n, step->kernel, decimal(cost).text, share);
-    if (plan->traffic != NULL) put_tile(plan, s, text);
-    if (plan->time != NULL) put_prediction(plan, step, text);
+                     product, step->m, step->k, step->n, step->kernel, mmci_decimal(cost).text,
+                     share);
+    if (x->put_step != NULL) x->put_step(plan, s, text);
     mmci_text_printf(text, "\n");
   }
   if (count > TEXT_STEPS)
@@ -381,7 +264,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
 
 static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   mmci_text_printf(text, "chain            ");
-  mmc_chain_write(plan->chain, write_to_text, text);
+  mmc_chain_write(plan->chain, mmci_write_to_text, text);
   put_batch(plan, text);
   mmci_text_printf(text, "\norder            ");
   if (plan->chain->n <= TEXT_STEPS) {
@@ -393,11 +276,10 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   mmci_text_printf(text, "\nwhy              ");
   put_reason(plan, text);
   mmci_text_printf(text, "\nsolver           %s\nmultiplications  %s", plan->solver,
-                   decimal(plan->multiplications).text);
+                   mmci_decimal(plan->multiplications).text);
   put_comparison(plan, text);
   put_overflow(plan->chain, text);
-  if (plan->traffic != NULL) put_traffic(plan, text);
-  if (plan->time != NULL) put_time(plan, text);
+  if (plan->explainer->put_summary != NULL) plan->explainer->put_summary(plan, text);
   mmci_text_printf(text, "\nworkspace        %" PRIu64 " bytes\ndevice           %s\n",
                    plan->workspace_bytes, plan->device);
   if (strcmp(plan->precision, "native") != 0)
@@ -405,101 +287,34 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   put_residence(plan, text);
   put_groups(plan, text);
   put_steps(plan, text);
-  mmc_status status = MMC_OK;
-  if (plan->energy != NULL)
-    put_choices(plan->energy, text, error, plan->chain->n <= TEXT_STEPS, &status);
-  return status;
+  if (plan->explainer->put_choices == NULL) return MMC_OK;
+  return plan->explainer->put_choices(plan, plan->chain->n <= TEXT_STEPS, text, error);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
-
-static void put_json_count(mmci_text *text, mmci_u128 value) {
-  mmci_text_printf(text, value <= JSON_EXACT ? "%s" : "\"%s\"", decimal(value).text);
-}
 
 static mmci_u128 flops(const mmc_chain *chain, mmci_u128 multiplications) {
   /* A complex multiplication and addition are four of each of the real ones. */
   return mmci_u128_mul(multiplications, mmci_dtype_is_complex(chain->dtype) ? 8 : 2);
 }
 
-static void put_json_traffic(const mmci_plan_traffic *traffic, mmci_text *text) {
-  mmci_text_printf(text, ", \"traffic_words\": ");
-  put_json_count(text, traffic->words);
-  mmci_text_printf(text, ", \"unfused_traffic_words\": ");
-  put_json_count(text, traffic->unfused_words);
-  mmci_text_printf(text, ", \"fuse\": \"%s\", \"on_chip_words\": ", traffic->request.fuse);
-  put_json_count(text, (mmci_u128)traffic->request.on_chip_words);
-}
-
-static void put_json_energy(const mmci_plan_energy *energy, mmci_text *text, mmci_error *error,
-                            mmc_status *status) {
-  const mmci_energy_model *model = &energy->model;
-  mmci_text_printf(text,
-                   ", \"predicted_joules\": %.6g, \"plan_for_time_seconds\": %.6g, "
-                   "\"plan_for_time_joules\": %.6g, \"max_slowdown\": ",
-                   energy->joules, energy->time_seconds, energy->time_joules);
-  mmci_text_printf(text, energy->max_slowdown > 0 ? "%.6g" : "null", energy->max_slowdown);
-  mmci_text_printf(text,
-                   ", \"energy_model\": {\"static_watts\": %.6g, \"joules_per_flop\": %.6g, "
-                   "\"joules_per_byte\": %.6g, \"error\": %.6g, \"calibrated\": %s}, "
-                   "\"choices\": [",
-                   model->static_w, model->joules_per_flop, model->joules_per_byte, model->error,
-                   model->calibrated ? "true" : "false");
-  for (int c = 0; *status == MMC_OK && c < energy->count; c++) {
-    const mmci_energy_choice *choice = &energy->choices[c];
-    mmci_text_printf(text, "%s\n  {\"order\": \"", c > 0 ? "," : "");
-    *status = mmci_tree_write(&choice->tree, MMC_ORDER_TEXT, write_to_text, text, error);
-    mmci_text_printf(text,
-                     "\", \"seconds\": %.6g, \"joules\": %.6g, \"precision\": \"%s\", "
-                     "\"recipes\": %" PRId32 ", \"source\": \"%s\", \"chosen\": %s}",
-                     choice->seconds, choice->joules, choice->precision, choice->recipes,
-                     mmci_provenance_name(choice->source), c == energy->chosen ? "true" : "false");
-  }
-  mmci_text_printf(text, "]");
-}
-
-static mmc_status put_json_time(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
-  const mmci_plan_time *time = plan->time;
-  mmc_status status = MMC_OK;
-  mmci_text_printf(text, ", \"predicted_seconds\": %.6g", time->predicted_s);
-  if (plan->energy != NULL)
-    put_json_energy(plan->energy, text, error, &status);
-  else
-    mmci_text_printf(text, ", \"fewest_multiplications_seconds\": %.6g",
-                     time->predicted_s + (time->by_time ? time->gain_s : 0));
-  mmci_text_printf(text, ", \"wisdom_notice\": ");
-  if (time->notice[0] != '\0')
-    mmci_text_json_string(text, time->notice);
-  else
-    mmci_text_printf(text, "null");
-  return status;
-}
-
-/* The split of every plan; what is predicted in a plan for time. */
 static void put_json_split(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
   char recipe[MMCI_RECIPE_TEXT_SIZE];
   if (mmci_plan_recipe(step) != NULL && mmci_recipe_format(step->recipe, recipe))
     mmci_text_printf(text, ", \"split\": \"%s\"", recipe);
   else
     mmci_text_printf(text, ", \"split\": null");
-  if (plan->time != NULL)
-    mmci_text_printf(text, ", \"predicted_s\": %.6g, \"source\": \"%s\"", step->predicted_s,
-                     mmci_provenance_name(step->source));
-  if (plan->energy != NULL)
-    mmci_text_printf(text, ", \"predicted_joules\": %.6g, \"joules_source\": \"%s\"",
-                     step->predicted_j, mmci_provenance_name(step->joules_source));
-  if (plan->time != NULL && plan->energy == NULL && mmci_plan_recipe(step) != NULL &&
-      step->plain_s > 0)
-    mmci_text_printf(text, ", \"plain_s\": %.6g", step->plain_s);
+  if (plan->explainer->put_json_step != NULL) plan->explainer->put_json_step(plan, step, text);
 }
 
 static void put_json_fusion(const mmci_plan *plan, int32_t s, mmci_text *text) {
-  const mmci_step_traffic *fused = fused_step(plan, s);
+  const mmci_step_traffic *fused = mmci_fused_step(plan, s);
   if (fused == NULL)
     mmci_text_printf(text, "\"fusion\": null");
   else
-    mmci_text_printf(text, "\"fusion\": \"%s\", \"partner\": \"%s\"", fusion_name(fused->fusion),
-                     operand_name(plan, plan->chain->n + fused->choice.partner).text);
+    mmci_text_printf(text, "\"fusion\": \"%s\", \"partner\": \"%s\"",
+                     mmci_fusion_name(fused->fusion),
+                     mmci_operand_name(plan, plan->chain->n + fused->choice.partner).text);
   mmci_traffic kernel = plan->traffic != NULL ? plan->traffic->steps[s].kernel : (mmci_traffic){0};
   if (kernel.x == 0)
     mmci_text_printf(text, ", \"tile\": null");
@@ -508,18 +323,18 @@ static void put_json_fusion(const mmci_plan *plan, int32_t s, mmci_text *text) {
 }
 
 static void put_json_groups(const mmci_plan *plan, mmci_text *text) {
-  mmci_text_printf(text, ", \"levels\": %" PRId32 ", \"groups\": [", levels(plan));
+  mmci_text_printf(text, ", \"levels\": %" PRId32 ", \"groups\": [", mmci_plan_levels(plan));
   for (int32_t g = 0; g < plan->group_count; g++) {
     const mmci_plan_group *group = &plan->groups[g];
-    mmci_text_printf(text, "%s\n  {\"steps\": %" PRId32 ", \"result\": \"%s\", \"kernel\": ",
-                     g > 0 ? "," : "", group->step_count,
-                     operand_name(plan, plan->chain->n + group->steps[group->step_count - 1]).text);
+    mmci_text_printf(
+        text, "%s\n  {\"steps\": %" PRId32 ", \"result\": \"%s\", \"kernel\": ", g > 0 ? "," : "",
+        group->step_count,
+        mmci_operand_name(plan, plan->chain->n + group->steps[group->step_count - 1]).text);
     mmci_text_json_string(text, group->kernel);
     mmci_text_printf(text, ", \"predicted_s\": %.6g, \"separate_s\": %.6g", group->predicted_s,
                      group->separate_s);
     mmci_text_printf(text, ", \"source\": \"%s\"", mmci_provenance_name(group->source));
-    if (plan->energy != NULL)
-      mmci_text_printf(text, ", \"predicted_joules\": %.6g", group->predicted_j);
+    if (plan->explainer->put_json_group != NULL) plan->explainer->put_json_group(group, text);
     mmci_text_printf(text, "}");
   }
   mmci_text_printf(text, "]");
@@ -528,32 +343,28 @@ static void put_json_groups(const mmci_plan *plan, mmci_text *text) {
 static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   const mmc_chain *chain = plan->chain;
   mmci_text_printf(text, "{\"chain\": \"");
-  mmc_chain_write(chain, write_to_text, text);
+  mmc_chain_write(chain, mmci_write_to_text, text);
   mmci_text_printf(text, "\", \"batch\": %" PRId64 ", \"chains_at_a_time\": %" PRId64, chain->batch,
                    plan->chunk);
   mmci_text_printf(text, ", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
-                   plan->traffic != NULL  ? "traffic"
-                   : plan->energy != NULL ? "energy"
-                   : plan->time != NULL   ? "time"
-                                          : "flops",
-                   plan->solver);
+                   plan->explainer->objective, plan->solver);
   mmci_text_json_string(text, plan->device);
   mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
   mmc_status status = put_order(plan, text, error);
   if (status != MMC_OK) return status;
   mmci_text_printf(text, "\", \"multiplications\": ");
-  put_json_count(text, plan->multiplications);
+  mmci_put_json_count(text, plan->multiplications);
   mmci_text_printf(text, ", \"flops\": ");
-  put_json_count(text, flops(chain, plan->multiplications));
+  mmci_put_json_count(text, flops(chain, plan->multiplications));
   mmci_text_printf(text, ", \"left_to_right_multiplications\": ");
   mmci_u128 left = mmci_plan_left_to_right(plan);
   if (left == MMCI_U128_MAX)
     mmci_text_printf(text, "null");
   else
-    put_json_count(text, left);
+    mmci_put_json_count(text, left);
   if (!mmci_plan_is_tree(plan)) {
     mmci_text_printf(text, ", \"best_order_multiplications\": ");
-    put_json_count(text, plan->tree_multiplications);
+    mmci_put_json_count(text, plan->tree_multiplications);
   }
   if (may_overflow(chain))
     mmci_text_printf(text, ", \"overflow_exponent\": %.0f", floor(largest_exponent(chain)));
@@ -571,16 +382,16 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   else
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"streamed\": %s", plan->streamed ? "true" : "false");
-  if (plan->traffic != NULL) put_json_traffic(plan->traffic, text);
-  if (plan->time != NULL) status = put_json_time(plan, text, error);
+  if (plan->explainer->put_json != NULL) status = plan->explainer->put_json(plan, text, error);
   if (status != MMC_OK) return status;
   put_json_groups(plan, text);
   mmci_text_printf(text, ", \"steps\": [");
   for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     mmci_text_printf(text, "%s\n  {\"product\": \"%s = %s %s\", ", s > 0 ? "," : "",
-                     operand_name(plan, chain->n + s).text, operand_name(plan, step->left).text,
-                     operand_name(plan, step->right).text);
+                     mmci_operand_name(plan, chain->n + s).text,
+                     mmci_operand_name(plan, step->left).text,
+                     mmci_operand_name(plan, step->right).text);
     mmci_text_printf(text, "\"m\": %" PRId64 ", \"k\": %" PRId64 ", \"n\": %" PRId64 ", ", step->m,
                      step->k, step->n);
     put_json_fusion(plan, s, text);
@@ -592,7 +403,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     else
       mmci_text_printf(text, ", \"group\": null");
     mmci_text_printf(text, ", \"cost\": ");
-    put_json_count(text, step_cost(plan, s));
+    mmci_put_json_count(text, step_cost(plan, s));
     mmci_text_printf(text, "}");
   }
   mmci_text_printf(text, "%s]}\n", plan->step_count > 0 ? "\n" : "");
@@ -613,18 +424,18 @@ static void explain_dot(const mmci_plan *plan, mmci_text *text) {
                        i + 1, i + 1, op_marks[chain->ops[i]], chain->dims[i], chain->dims[i + 1]);
   for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
-    number name = operand_name(plan, chain->n + s);
-    const mmci_step_traffic *fused = fused_step(plan, s);
+    mmci_decimal_text name = mmci_operand_name(plan, chain->n + s);
+    const mmci_step_traffic *fused = mmci_fused_step(plan, s);
     bool inside = mmci_plan_is_inside(plan, s) || (fused != NULL && fused->choice.partner > s);
     mmci_text_printf(text, "  %s [label=\"%s\\n%" PRId64 " x %" PRId64 "\\n%s%s\"%s];\n", name.text,
-                     name.text, step->m, step->n, decimal(step_cost(plan, s)).text,
-                     plan->traffic != NULL ? " words" : "", inside ? ", style=dashed" : "");
+                     name.text, step->m, step->n, mmci_decimal(step_cost(plan, s)).text,
+                     words(plan->explainer->cost_mark, ""), inside ? ", style=dashed" : "");
     for (int side = 0; side < 2; side++) {
       int32_t operand = side == 0 ? step->left : step->right;
       bool shared = fused != NULL && operand == chain->n + fused->choice.partner;
-      mmci_text_printf(text, "  %s -> %s", operand_name(plan, operand).text, name.text);
+      mmci_text_printf(text, "  %s -> %s", mmci_operand_name(plan, operand).text, name.text);
       if (shared)
-        mmci_text_printf(text, " [style=bold, label=\"%s fuse\"]", fusion_name(fused->fusion));
+        mmci_text_printf(text, " [style=bold, label=\"%s fuse\"]", mmci_fusion_name(fused->fusion));
       else if (step->group >= 0 && operand >= chain->n &&
                plan->steps[operand - chain->n].group == step->group)
         mmci_text_printf(text, " [style=bold]");

@@ -5,13 +5,17 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "plan/explain.h"
 #include "plan/layout.h"
 #include "plan/plan_groups.h"
-#include "plan/predictions.h"
 
 mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_plan *out,
                                mmci_error *error) {
-  mmci_plan plan = {.tree = *tree, .solver = "", .device = "", .precision = "native"};
+  mmci_plan plan = {.tree = *tree,
+                    .solver = "",
+                    .device = "",
+                    .precision = "native",
+                    .explainer = &mmci_explain_flops};
   *tree = (mmci_tree){0};
   plan.chunk = chain->batch;
   mmc_status status = mmci_chain_copy(chain, &plan.chain, error);

@@ -76,7 +76,8 @@ typedef struct mmci_plan {
   uint64_t scratch_bytes;  /* likewise: what prepared products hold for themselves */
   bool crowded;            /* these do not fit, and nothing else here counts them */
   const char *precision;   /* static text */
-  struct mmci_recipe *kernel_recipes; /* of the steps, when a kernel was asked for; else NULL */
+  struct mmci_recipe *kernel_recipes;     /* of the steps, when a kernel was asked for; else NULL */
+  const struct mmci_explainer *explainer; /* of the objective, see explain.h */
   /* What the objective asks for; NULL when it is flops. */
   struct mmci_plan_traffic *traffic; /* see predictions.h */
   struct mmci_plan_time *time;       /* likewise */

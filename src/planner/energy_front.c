@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "plan/explain.h"
 #include "plan/layout.h"
 #include "planner/fewest.h"
 #include "planner/fit.h"
@@ -546,6 +547,7 @@ static mmc_status take_best(search *s, mmci_plan *out, mmci_precision *precision
     plan->time->kept = "";
   }
   plan->energy = energy;
+  plan->explainer = &mmci_explain_energy;
   *precision = offer->precision;
   *out = *plan;
   free(s->candidates[chosen].steps);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "order/repeats.h"
 #include "order/workspace.h"
+#include "plan/explain.h"
 #include "plan/layout.h"
 
 /* The best order is too large: the cheapest that fits instead. */
@@ -89,7 +90,8 @@ static mmc_status plan_program(const mmc_chain *chain, const mmci_program *progr
                     .chunk = chain->batch,
                     .solver = "repeats",
                     .device = "",
-                    .precision = "native"};
+                    .precision = "native",
+                    .explainer = &mmci_explain_flops};
   plan.multiplications = mmci_u128_mul(program->multiplications, (uint64_t)chain->batch);
   plan.steps = mmci_alloc_array(count, sizeof *plan.steps);
   mmc_status status = mmci_chain_copy(chain, &plan.chain, error);

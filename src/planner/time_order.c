@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "order/workspace.h"
+#include "plan/explain.h"
 #include "planner/fewest.h"
 #include "planner/fit.h"
 
@@ -338,6 +339,7 @@ mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, ui
   }
   snprintf(time->notice, sizeof time->notice, "%s", request->notice);
   plan.time = time;
+  plan.explainer = &mmci_explain_time;
   *out = plan;
   return MMC_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "plan/explain.h"
 
 mmc_status mmci_traffic_request_read(const char *fuse, int64_t on_chip_words,
                                      mmci_traffic_request *out, mmci_error *error) {
@@ -106,6 +107,7 @@ mmc_status mmci_plan_fuse(mmci_plan *plan, const mmci_traffic_request *request, 
   }
   free(plan->traffic);
   plan->traffic = traffic;
+  plan->explainer = &mmci_explain_traffic;
   return MMC_OK;
 }
 
