@@ -30,7 +30,7 @@ bool mmci_chain_gains(const mmci_chain_facts *facts, int64_t batch, const mmci_p
   if (is_modelled(facts, parts, count)) return true;
   if (count != 2) return false;
   const mmci_part *inner = &parts[0], *outer = &parts[1];
-  /* Of the transposed, A (B C) is a pair (C' B') A'. */
+  /* Transposed, A (B C) is a pair (C' B') A', so both kinds are judged alike. */
   const bool is_left = outer->left == 0;
   const int64_t rows = is_left ? inner->m : inner->n, width = is_left ? inner->n : inner->m,
                 last = is_left ? outer->n : outer->m, side = inner->k > last ? inner->k : last;
@@ -47,9 +47,9 @@ bool mmci_chain_gains(const mmci_chain_facts *facts, int64_t batch, const mmci_p
 
 typedef struct schedule {
   const mmci_chain_facts *facts;
-  double *done_s;  /* of a product */
-  double *free_s;  /* of a worker: when it has done what it was given */
-  int32_t *worker; /* of a product */
+  double *done_s;  /* when a product is done */
+  double *free_s;  /* when a worker has done what it was given */
+  int32_t *worker; /* which worker a product is done by */
 } schedule;
 
 size_t mmci_chain_scratch_bytes(const mmci_chain_facts *facts, int32_t count) {
@@ -61,7 +61,7 @@ static double tiles(int64_t length, int32_t tile) {
   return ceil((double)length / tile);
 }
 
-/* How long a product takes the workers that share it. */
+/* Returns the seconds that a product takes the workers that share it. */
 static double product_seconds(const mmci_chain_facts *f, mmc_dtype dtype, const mmci_part *x) {
   double helpers = fmin(fmax(tiles(x->m, f->tile) * tiles(x->n, f->tile), 1), f->width);
   double rate = f->flops_per_s / f->width * helpers;
@@ -75,7 +75,7 @@ static int32_t idlest(const schedule *s) {
   return best;
 }
 
-/* When the operand is at the worker. */
+/* Returns the moment at which the operand is at the worker. */
 static double arrives(const schedule *s, int32_t operand, int32_t worker) {
   if (operand < 0) return 0;
   return s->done_s[operand] + (s->worker[operand] != worker ? s->facts->handover_s : 0);

@@ -4,16 +4,17 @@
  *
  * bytes is one passage over what comes from outside and over the result. A product is done by one
  * of width workers (blocks of a GPU, threads of a processor), at its share of the peak, or by
- * several when it has as many tiles; that and a time of its own is its work. The schedule is a list
- * schedule (Graham 1969) of one chain: products in their order, each at the worker that had the
- * operand which was ready last; the other operand, when another worker made it, comes later by a
- * hand-over. */
+ * several when it has as many tiles; its work is that time plus a fixed time for each product. The
+ * schedule is a list schedule (Graham 1969) of one chain: products are taken in their order, each
+ * by the worker that has the operand which was ready last; an operand that another worker made
+ * arrives later, by the time of a hand-over. */
 #ifndef MMCI_CHAIN_TIME_H
 #define MMCI_CHAIN_TIME_H
 
 #include "cost/roofline.h"
 
-/* An operand is the result of product left (or right) >= 0 of the same call, or from outside. */
+/* An operand is the result of product left (or right) >= 0 of the same call, or comes from
+ * outside. */
 typedef struct mmci_part {
   int64_t m, k, n;
   int32_t left, right;
@@ -22,23 +23,23 @@ typedef struct mmci_part {
 typedef struct mmci_chain_facts {
   double launch_s, bytes_per_s, flops_per_s; /* of the whole device, in small tiles */
   double product_s, handover_s;
-  int32_t width, tile;   /* workers; rows and columns that keep one of them busy */
-  double error;          /* that seconds are thought to be off by at most, relative */
-  int64_t modelled_side; /* and the pairs beyond it that gain: see mmci_facts */
+  int32_t width, tile;   /* workers; the rows and columns that keep one busy */
+  double error;          /* the relative error that seconds are thought to have at most */
+  int64_t modelled_side; /* and the larger pairs that gain: see mmci_facts */
   mmci_pair_gain pairs[MMCI_PAIR_GAINS];
 } mmci_chain_facts;
 
-/* Of a device that tells these facts and whose products keep to this roofline, which brings launch,
- * bandwidth and peak. */
+/* Returns the facts of calls of a device that tells these facts and whose products keep to this
+ * roofline, which gives launch, bandwidth and peak. */
 mmci_chain_facts mmci_chain_facts_of(const mmci_facts *facts, const mmci_roofline *roofline);
 
-/* Whether the model holds for count products as one call, or they are a pair that was measured to
- * gain by being one. */
+/* Says whether the model holds for count products as one call, or they are a pair that was measured
+ * to gain by being one. */
 bool mmci_chain_gains(const mmci_chain_facts *facts, int64_t batch, const mmci_part *parts,
                       int32_t count);
 
-/* Of count >= 1 products, each after those that it reads, the last of them the result, for a batch
- * of chains. scratch: mmci_chain_scratch_bytes() of it. */
+/* Returns the seconds of count >= 1 products for a batch of chains. Each product comes after those
+ * that it reads, and the last one is the result. scratch has mmci_chain_scratch_bytes() bytes. */
 double mmci_chain_seconds(const mmci_chain_facts *facts, mmc_dtype dtype, int64_t batch,
                           const mmci_part *parts, int32_t count, void *scratch);
 size_t mmci_chain_scratch_bytes(const mmci_chain_facts *facts, int32_t count);

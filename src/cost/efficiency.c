@@ -69,17 +69,17 @@ mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], co
 
 /* ---- interpolation ------------------------------------------------------------------------- */
 
-/* Where a size lies in a grid: share of the way from value at to the next. */
+/* Where a size lies in a grid: it has gone this share of the way from value at to the next. */
 typedef struct place {
   int at, next;
   double share;
 } place;
 
-/* False: not within. */
+/* Finds the place of a size; returns false when it is not within the grid. */
 static bool find_place(const mmci_grid *grid, int64_t size, place *out) {
   if (size < 1 || size > grid->values[grid->count - 1]) return false;
   int64_t up = (size + grid->step - 1) / grid->step * grid->step;
-  int low = 0, high = grid->count - 1; /* the first value that is not below up */
+  int low = 0, high = grid->count - 1; /* ends at the first value that is not below up */
   while (low < high) {
     int middle = (low + high) / 2;
     if (grid->values[middle] >= up)
@@ -99,7 +99,7 @@ static double between(double a, double b, double share) {
   return share > 0 ? a + share * (b - a) : a;
 }
 
-/* Where strides of the three axes lead in seconds. */
+/* The seconds of an array, with the strides of its three axes. */
 typedef struct view {
   const mmci_array *array;
   int64_t strides[3];
@@ -118,13 +118,13 @@ static void find_corners(const view *v, const place p[3], double corners[8]) {
   }
 }
 
-/* What the size takes at the best efficiency of its corners: where the time leaps between grid
- * values, it may lie before the leap or behind. */
+/* Returns what the size takes at the best efficiency of its corners: where the time leaps between
+ * grid values, the size may lie before the leap or behind it. */
 static double least_seconds(const view *v, const place p[3]) {
   double corners[8], least = (double)INFINITY;
   find_corners(v, p, corners);
   for (int c = 0; c < 8; c++) {
-    double larger = 1; /* than the corner */
+    double larger = 1; /* how many times the size is larger than the corner */
     for (int i = 0; i < 3; i++) {
       const int64_t *values = v->array->grid[i].values;
       double at = (double)values[p[i].at], next = (double)values[p[i].next];
@@ -166,10 +166,11 @@ typedef struct cut {
   mmci_axis axis;
   int64_t first, second;
   double seconds;
-  double margin; /* that it had to gain */
+  double margin; /* the share that it had to gain */
 } cut;
 
-/* The times along an axis up to the size itself, the other two fixed: E(*, n, k), E(m, *, k). */
+/* Writes the times along an axis up to the size itself, with the other two sizes fixed: E(*, n, k)
+ * or E(m, *, k). */
 static void time_line(const view *v, const place p[3], int axis, double line[MMCI_ARRAY_VALUES]) {
   int one = (axis + 1) % 3, other = (axis + 2) % 3;
   const double *from[4]; /* the corners of the other two axes */
@@ -184,13 +185,13 @@ static void time_line(const view *v, const place p[3], int axis, double line[MMC
   }
 }
 
-/* Cuts of size so that one part is a grid value; the other may lie between two. on_grid: the sizes
- * along the other axes and the whole are grid values. */
+/* Finds the best cut of size whose one part is a grid value; the other may lie between two. on_grid
+ * says that the whole and the sizes along the other axes are grid values. */
 static void best_on_line(const mmci_array *array, const double *line, mmci_axis axis, int64_t size,
                          double plain_s, bool on_grid, cut *best) {
   const mmci_grid *grid = &array->grid[axis - MMCI_AXIS_M];
   const int64_t *values = grid->values, up = (size + grid->step - 1) / grid->step * grid->step;
-  int above = grid->count - 1; /* the first value that is not below what is left */
+  int above = grid->count - 1; /* ends at the first value that is not below what is left */
   for (int i = 0; i < grid->count && values[i] < size; i++) {
     int64_t rest = up - values[i];
     while (above > 0 && values[above - 1] >= rest) above--;

@@ -30,8 +30,8 @@ double mmci_energy_joules(const mmci_energy_model *model, const mmci_gemm *gemm,
 
 enum { TERMS = 3 };
 
-/* What a watt, a joule a flop and a joule a byte make of a sample, as shares of its joules, which
- * they ought to make 1. */
+/* Computes which share of a sample's joules a watt, a joule a flop and a joule a byte each give;
+ * the right terms make them add up to 1. */
 static void shares_of(const mmci_energy_sample *sample, double shares[TERMS]) {
   const mmci_gemm *gemm = &sample->gemm;
   shares[0] = sample->seconds / sample->joules;
@@ -39,7 +39,7 @@ static void shares_of(const mmci_energy_sample *sample, double shares[TERMS]) {
   shares[2] = mmci_gemm_bytes(gemm) / sample->joules;
 }
 
-/* The normal equations, each term in a unit of its own so that all are of one size. */
+/* The normal equations; each term has a unit of its own, so that all are of one size. */
 typedef struct equations {
   double unit[TERMS], matrix[TERMS][TERMS], right[TERMS];
 } equations;
@@ -62,8 +62,9 @@ static equations equations_of(const mmci_energy_sample *samples, int count) {
   return e;
 }
 
-/* Solves for the terms in support, a set of bits; the others are 0. False when samples do not tell
- * them apart. The matrix is positive definite then, so elimination needs no exchange of rows. */
+/* Solves for the terms in support, a set of bits; the others are 0. Returns false when the samples
+ * do not tell them apart. Otherwise the matrix is positive definite, so elimination exchanges no
+ * rows. */
 static bool solve(const equations *e, unsigned support, double terms[TERMS]) {
   const double least_pivot = 1e-9;
   double rows[TERMS][TERMS + 1];
@@ -97,7 +98,7 @@ static mmci_energy_model model_of(const equations *e, const double terms[TERMS])
                              .calibrated = true};
 }
 
-/* Predicted by measured joules, less 1. */
+/* Returns the predicted joules divided by the measured ones, less 1. */
 static double off_by(const mmci_energy_model *model, const mmci_energy_sample *sample) {
   return mmci_energy_joules(model, &sample->gemm, sample->seconds) / sample->joules - 1;
 }
@@ -112,7 +113,7 @@ static double error_of(const mmci_energy_model *model, const mmci_energy_sample 
 }
 
 /* The least squares with no negative term solve the equations of the terms that are not 0 (Lawson
- * and Hanson 1974): of three terms all seven sets are tried. */
+ * and Hanson 1974), so all seven sets of the three terms are tried. */
 mmci_energy_model mmci_energy_fit(const mmci_energy_sample *samples, int count) {
   equations e = equations_of(samples, count);
   mmci_energy_model best = {.calibrated = true, .error = 1};

@@ -1,4 +1,4 @@
-/* recipe.c: recipes made, read, written, and taken apart into calls. */
+/* recipe.c: makes recipes, reads and writes them, and takes them apart into calls. */
 #include "cost/recipe.h"
 
 #include <assert.h>
@@ -9,8 +9,8 @@
 
 #include "base/alloc.h"
 
-/* Nodes whose text fits whatever the numbers: four splits "n:" of two numbers of 19 digits with a
- * comma and parentheses, five variants, "pad9999/lanes9999/". */
+/* The text of so many nodes fits whatever the numbers are: four splits "n:" of two numbers of 19
+ * digits with a comma and parentheses, five variants, "pad9999/lanes9999/". */
 enum { ALWAYS_FIT = 9 };
 static_assert(4 * (2 + 2 * 19 + 1 + 2) + 5 * 5 + 18 < MMCI_RECIPE_TEXT_SIZE, "text of 9 nodes");
 
@@ -66,7 +66,7 @@ mmci_gemm mmci_gemm_resized(const mmci_gemm *gemm, mmci_axis axis, int64_t size)
 
 /* ---- written ------------------------------------------------------------------------------- */
 
-/* What still fits behind text[used]; used grows past the size when something did not. */
+/* What still fits goes behind text[used]; used grows past the size when something did not fit. */
 typedef struct writer {
   const mmci_recipe *recipe;
   char *text;
@@ -138,7 +138,7 @@ static bool take(reader *r, const char *word) {
   return true;
 }
 
-/* A number from least to most. */
+/* Reads a number from least to most. */
 static mmc_status take_number(reader *r, int64_t least, int64_t most, int64_t *out) {
   const char *start = r->at;
   int64_t value = 0;
@@ -165,8 +165,8 @@ static mmc_status take_int(reader *r, int least, int *out) {
   return status;
 }
 
-/* A piece, whose variant may be spelled out. Every split adds one piece, so this bounds the depth.
- */
+/* Reads a piece, whose variant may be spelled out. Every split adds one piece, which bounds the
+ * depth. */
 static mmc_status take_piece(reader *r) {
   mmci_recipe_node *node = &r->recipe.nodes[r->recipe.count++];
   *node = (mmci_recipe_node){.axis = MMCI_PIECE};
@@ -182,7 +182,7 @@ static mmci_axis take_axis(reader *r) {
   return MMCI_PIECE;
 }
 
-/* sizes: of the part that is cut, by axis. */
+/* Reads a split; sizes holds the sizes, by axis, of the part that is cut. */
 static mmc_status take_split(reader *r, const int64_t sizes[4]) {
   mmci_axis axis = take_axis(r);
   if (axis == MMCI_PIECE) return expected(r, "\"m:\", \"k:\" or \"n:\"");
@@ -193,7 +193,7 @@ static mmc_status take_split(reader *r, const int64_t sizes[4]) {
   *node = (mmci_recipe_node){.axis = axis};
   for (int part = 0; part < 2; part++) {
     if (part == 1 && !take(r, ",")) return expected(r, "\",\"");
-    /* The second part is what the first leaves; nothing else adds up. */
+    /* The second part must be what the first leaves. */
     int64_t rest = sizes[axis] - node->sizes[0];
     mmc_status status = part == 0 ? take_number(r, 1, rest - 1, &node->sizes[0])
                                   : take_number(r, rest, rest, &node->sizes[1]);
@@ -267,7 +267,7 @@ static int64_t offset(const mmci_form *form, int64_t row, int64_t column) {
   return form->trans ? column * form->ld + row : row * form->ld + column;
 }
 
-/* The part of a piece along axis, from start on. */
+/* Returns the part of a piece along axis, from start on. */
 static mmci_piece part_of(const mmci_piece *piece, mmci_axis axis, int64_t start, int64_t size) {
   mmci_piece part = *piece;
   const mmci_gemm *gemm = &piece->gemm;

@@ -49,7 +49,8 @@ mmci_pricing mmci_roofline_pricing(const mmci_roofline *roofline) {
 
 /* ---- fitted -------------------------------------------------------------------------------- */
 
-/* The parameters that are searched for, as logarithms; those of half sizes may be left out. */
+/* The parameters that are searched for, as logarithms; a model may be without those of half
+ * sizes. */
 enum { PEAK, BANDWIDTH, LAUNCH, HALF_MN, HALF_K, PARAMETERS };
 
 typedef struct form {
@@ -84,7 +85,7 @@ static double loss_of(const fit *f, const mmci_sample *samples, int count) {
   return loss / count;
 }
 
-/* What the samples reach is where the search for the best begins. */
+/* Returns the best figures that samples reach, where the search begins. */
 static fit start_of(const mmci_sample *samples, int count, form form) {
   double flops_per_s = 0, bytes_per_s = 0, launch_s = (double)INFINITY;
   for (int s = 0; s < count; s++) {
@@ -98,7 +99,7 @@ static fit start_of(const mmci_sample *samples, int count, form form) {
                .parameters = {log(flops_per_s), log(bytes_per_s), log(launch_s), log(8), log(8)}};
 }
 
-/* One parameter after the other is moved either way while that helps, by steps that shrink. */
+/* Moves one parameter after the other, up or down while that helps, by steps that shrink. */
 static void descend(fit *f, const mmci_sample *samples, int count) {
   double step = 1;
   f->loss = loss_of(f, samples, count);
@@ -120,7 +121,7 @@ static void descend(fit *f, const mmci_sample *samples, int count) {
   }
 }
 
-/* The relative error that nine of ten samples are below. */
+/* Returns the relative error that nine of ten samples are below. */
 static double error_of(const mmci_roofline *roofline, const mmci_sample *samples, int count) {
   double errors[64];
   int taken = count < 64 ? count : 64;
@@ -132,7 +133,7 @@ static double error_of(const mmci_roofline *roofline, const mmci_sample *samples
 }
 
 mmci_roofline mmci_roofline_fit(const mmci_sample *samples, int count) {
-  /* A parameter more has to make the loss less by a tenth. */
+  /* One parameter more has to make the loss a tenth smaller. */
   const double worth = 0.9;
   fit best = {.loss = (double)INFINITY};
   for (int shape = 0; shape < 8; shape++) {

@@ -6,7 +6,7 @@ typedef struct tile {
   int64_t x, y;
 } tile;
 
-/* floor(sqrt(value)), value < 2^127. */
+/* Returns floor(sqrt(value)), for value < 2^127. */
 static int64_t integer_sqrt(mmci_u128 value) {
   mmci_u128 root = (mmci_u128)sqrt(mmci_u128_to_double(value));
   while (root * root > value) root--;
@@ -14,15 +14,15 @@ static int64_t integer_sqrt(mmci_u128 value) {
   return (int64_t)root;
 }
 
-/* The least of a/x + b/y with xy <= on_chip_words, x <= x_most and y <= y_most, where a : b =
- * ratio_a : ratio_b, a <= b <= 2a and ratio_b < 2^64. Both sides of the best real tile are rounded
- * down; a side as long as the matrix leaves the other what room there is. */
+/* Returns the tile with the least a/x + b/y where xy <= on_chip_words, x <= x_most and y <= y_most;
+ * a : b = ratio_a : ratio_b, a <= b <= 2a and ratio_b < 2^64. Both sides of the best real tile are
+ * rounded down; a side as long as the matrix leaves the other the remaining room. */
 static tile best_tile(mmci_u128 ratio_a, mmci_u128 ratio_b, int64_t on_chip_words, int64_t x_most,
                       int64_t y_most) {
   mmci_u128 words = (mmci_u128)on_chip_words;
   tile best = {.x = integer_sqrt(words * ratio_a / ratio_b),
                .y = integer_sqrt(words * ratio_b / ratio_a)};
-  if (best.x < 1) best.x = 1; /* one word: x was less than 1, y is 1 */
+  if (best.x < 1) best.x = 1; /* there is one word: x was less than 1, y is 1 */
   if (best.x >= x_most) {
     best.x = x_most;
     best.y = on_chip_words / x_most;
@@ -34,7 +34,7 @@ static tile best_tile(mmci_u128 ratio_a, mmci_u128 ratio_b, int64_t on_chip_word
   return best;
 }
 
-/* floor(a/x + b/y); MMCI_U128_MAX when a or b is. */
+/* Returns floor(a/x + b/y); MMCI_U128_MAX when a or b is that. */
 static mmci_u128 rounds(mmci_u128 a, mmci_u128 b, tile t) {
   if (a == MMCI_U128_MAX || b == MMCI_U128_MAX) return MMCI_U128_MAX;
   mmci_u128 x = (mmci_u128)t.x, y = (mmci_u128)t.y;
@@ -56,12 +56,12 @@ mmci_traffic mmci_traffic_left(const int64_t p[4], int64_t on_chip_words) {
   mmci_u128 ratio_a = (mmci_u128)p[1] + (mmci_u128)p[3], ratio_b = ratio_a + (mmci_u128)p[3];
   tile t = best_tile(ratio_a, ratio_b, on_chip_words, p[0], p[2]);
   mmci_u128 words = rounds(a, b, t);
-  /* y <= P2, so R's rounds, 2 P0 P2 P3 / y, are no less than what is taken off. */
+  /* As y <= P2, the passes over R, 2 P0 P2 P3 / y words, are no less than what is taken off. */
   if (words != MMCI_U128_MAX) words -= 2 * (mmci_u128)p[0] * (mmci_u128)p[3];
   return (mmci_traffic){.words = words, .x = t.x, .y = t.y};
 }
 
-/* The mirror image of a left fuse. */
+/* Returns the mirror image of a left fuse. */
 static mmci_traffic mirror(mmci_traffic left) {
   return (mmci_traffic){.words = left.words, .x = left.y, .y = left.x};
 }

@@ -1,5 +1,5 @@
-/* npy.c: opens an .npy file: map it or fetch it, read the header, find the data, and copy them only
- * when the machine cannot use them as they lie. */
+/* npy.c: opens an .npy file: maps or reads it, parses the header, finds the data, and copies them
+ * only when the machine cannot use them as they lie. */
 #include "io/npy.h"
 
 #include <errno.h>
@@ -14,13 +14,14 @@
 #include "base/path_text.h"
 #include "io/npy_header.h"
 
-/* The bytes of a file from its start: all of them when mapped, else as many as were wanted yet. */
+/* The bytes of a file from its start: all of them when the file is mapped, else as many as were
+ * wanted so far. */
 typedef struct source {
   unsigned char *bytes;
   size_t have;
-  size_t capacity; /* of bytes when allocated */
+  size_t capacity; /* of bytes, when they were allocated */
   bool mapped;
-  int descriptor; /* more comes from there; -1: no more */
+  int descriptor; /* more bytes come from there; -1 when there are no more */
 } source;
 
 struct mmci_npy {
@@ -48,29 +49,30 @@ static mmc_status fail(const char *shown, int code, mmci_error *error) {
 /* Opens path and maps it where that is possible. */
 static mmc_status open_source(const char *path, const char *shown, source *s, mmci_error *error) {
   s->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  /* A socket, or a file of another user, does not open by name although it is open already. */
+  /* A socket, or a file of another user, cannot be opened by name although it is open already. */
   if (s->descriptor < 0 && strcmp(path, "/dev/stdin") == 0)
     s->descriptor = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
   if (s->descriptor < 0) return fail(shown, errno, error);
 
   struct stat status;
   if (fstat(s->descriptor, &status) != 0) return fail(shown, errno, error);
-  /* A directory will fail when read. Files of size 0 include those that the kernel makes up while
-   * they are read. */
+  /* Reading a directory fails later. A file of size 0 may be one that the kernel makes up while it
+   * is read. */
   if (!S_ISREG(status.st_mode) || status.st_size <= 0) return MMC_OK;
   if ((uintmax_t)status.st_size > PTRDIFF_MAX) return fail(shown, EFBIG, error);
 
   size_t size = (size_t)status.st_size;
   void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, s->descriptor, 0);
   if (bytes == MAP_FAILED)
-    return errno == ENOMEM ? mmci_fail_nomem(error, size) : MMC_OK; /* not mappable: read it */
+    return errno == ENOMEM ? mmci_fail_nomem(error, size)
+                           : MMC_OK; /* a file that cannot be mapped is read */
   close(s->descriptor);
   *s = (source){.bytes = bytes, .have = size, .mapped = true, .descriptor = -1};
   return MMC_OK;
 }
 
-/* Reads on until size bytes are there, or all that there are. Memory grows with what comes, not
- * with what a header promises. */
+/* Reads until size bytes are there, or the file ends. Memory grows with what comes, not with what a
+ * header promises. */
 static mmc_status fetch(source *s, size_t size, const char *shown, mmci_error *error) {
   const size_t least = 1 << 16;
   while (s->have < size && s->descriptor >= 0) {
@@ -97,7 +99,7 @@ static mmc_status fetch(source *s, size_t size, const char *shown, mmci_error *e
 
 /* ---- data ---------------------------------------------------------------------------------- */
 
-/* Copies count real numbers of that size, turning their bytes around when foreign. */
+/* Copies count real numbers of real_size bytes, and reverses their bytes when they are foreign. */
 static void copy_reals(void *to, const unsigned char *from, size_t count, size_t real_size,
                        bool foreign) {
   if (!foreign) {
@@ -127,7 +129,7 @@ static void copy_reals(void *to, const unsigned char *from, size_t count, size_t
 }
 
 static mmc_matrix matrix_of(const mmci_npy_header *header) {
-  const int64_t *core = header->shape + header->ndim - 2; /* of two dimensions and more */
+  const int64_t *core = header->shape + header->ndim - 2; /* with two dimensions or more */
   if (header->ndim == 1)
     return (mmc_matrix){
         .rows = 1, .cols = header->shape[0], .ld = header->shape[0], .layout = MMC_ROW_MAJOR};
@@ -139,7 +141,7 @@ static mmc_matrix matrix_of(const mmci_npy_header *header) {
   return matrix;
 }
 
-/* All elements; false when they are more than the machine counts. */
+/* Counts all elements; returns false when they are more than the machine counts. */
 static bool count_elements(const mmci_npy_header *header, size_t *out) {
   size_t count = 1;
   bool none = false, fits = true;
@@ -151,7 +153,7 @@ static bool count_elements(const mmci_npy_header *header, size_t *out) {
   return none || fits;
 }
 
-/* Turns the order of the dimensions around: the first runs fastest in from, the last in to. */
+/* Reverses the order of the dimensions: the first runs fastest in from, the last in to. */
 static void to_c_order(const mmci_npy_header *header, const unsigned char *from, size_t count,
                        unsigned char *to) {
   size_t size = header->type->size, steps[MMCI_NPY_NDIM_MAX], step = 1, place = 0;
@@ -171,7 +173,7 @@ static void to_c_order(const mmci_npy_header *header, const unsigned char *from,
   }
 }
 
-/* Points npy->matrix to the data, which begin at offset. */
+/* Points npy->matrix to the data, which begin at offset bytes. */
 static mmc_status find_data(mmci_npy *npy, size_t offset, const char *shown, mmci_error *error) {
   const mmci_npy_type *type = npy->header.type;
   source *s = &npy->source;
@@ -220,7 +222,7 @@ static mmc_status find_data(mmci_npy *npy, size_t offset, const char *shown, mmc
 
 /* ---- file ---------------------------------------------------------------------------------- */
 
-/* Puts the name of the file before a message of the header's. */
+/* Puts the name of the file before a message about the header. */
 static mmc_status with_name(const char *shown, const mmci_error *inner, mmci_error *error) {
   return mmci_fail(error, inner->status, "%s: %s", shown, inner->text);
 }

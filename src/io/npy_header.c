@@ -1,5 +1,5 @@
-/* npy_header.c: reads the dictionary from left to right, one value after the other, and says where
- * and why it stops; writes it as NumPy does. */
+/* npy_header.c: reads the dictionary of a header from left to right, one value after the other, and
+ * says where and why it stops; writes it as NumPy does. */
 #include "io/npy_header.h"
 
 #include <inttypes.h>
@@ -85,7 +85,7 @@ static bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
 }
 
-/* Fails where the reader stands. */
+/* Fails, and says what was expected where the reader stands. */
 static mmc_status expected(const reader *r, const char *what) {
   if (r->at == r->size)
     return mmci_fail(r->error, MMC_E_FORMAT, ".npy header: %s expected where it ends (byte %zu)",
@@ -111,7 +111,7 @@ static bool accept(reader *r, char c) {
   return true;
 }
 
-/* 'text' or "text", as u'text' too. Escapes do not occur in what we understand. */
+/* Reads 'text' or "text", also as u'text'. No text that we understand has escapes. */
 static mmc_status read_string(reader *r, const char *what, span *out) {
   skip_spaces(r);
   if (r->size - r->at >= 2 && r->text[r->at] == 'u' &&
@@ -141,7 +141,7 @@ static mmc_status read_bool(reader *r, bool *out) {
   return MMC_OK;
 }
 
-/* A dimension: decimal digits, and the L that Python 2 wrote after some. */
+/* Reads a dimension: decimal digits, and the L that Python 2 wrote after some. */
 static mmc_status read_dim(reader *r, int64_t *out) {
   const int64_t most = INT64_C(1) << 62;
   bool negative = accept(r, '-');
@@ -153,7 +153,7 @@ static mmc_status read_dim(reader *r, int64_t *out) {
     value = value > (most - digit) / 10 ? most + 1 : value * 10 + digit;
   }
   if (r->at == start) return expected(r, "a dimension in 'shape'");
-  /* To Python, digits after a zero are an error, or octal. */
+  /* Python takes digits after a zero for an error, or for octal. */
   if (r->at - start > 1 && r->text[start] == '0') {
     r->at = start;
     return expected(r, "a decimal number in 'shape'");
@@ -167,7 +167,8 @@ static mmc_status read_dim(reader *r, int64_t *out) {
   return MMC_OK;
 }
 
-/* A tuple: (), (5,), (3, 4), (3, 4,). Dimensions that are too many are counted only. */
+/* Reads a tuple: (), (5,), (3, 4), (3, 4,). When there are too many dimensions, they are only
+ * counted. */
 static mmc_status read_shape(reader *r, mmci_npy_header *out) {
   static const char what[] = "'shape': a tuple such as (3, 4) or (5,)";
   if (!accept(r, '(')) return expected(r, what);
@@ -183,7 +184,7 @@ static mmc_status read_shape(reader *r, mmci_npy_header *out) {
     comma = accept(r, ',');
   }
   if (out->ndim == 1 && !comma) {
-    r->at--; /* (5) is a number in parentheses */
+    r->at--; /* in Python (5) is a number in parentheses */
     return expected(r, what);
   }
   return MMC_OK;
@@ -191,7 +192,7 @@ static mmc_status read_shape(reader *r, mmci_npy_header *out) {
 
 /* ---- types --------------------------------------------------------------------------------- */
 
-/* NumPy's name of a type that no matrix has; "" when there is none. */
+/* Returns NumPy's name of a type that matrices do not have; "" when there is none. */
 static const char *name_of_other(span code) {
   static const struct {
     const char *prefix, *name;
@@ -210,7 +211,7 @@ static const char *name_of_other(span code) {
   return "";
 }
 
-/* How many characters of x a message shows. */
+/* Returns how many characters of x a message shows. */
 static int shown_length(span x) {
   const size_t most = 48;
   size_t length = 0;
@@ -218,7 +219,7 @@ static int shown_length(span x) {
   return (int)length;
 }
 
-/* A byte order (< little, > big, = and | and none the machine's) and a code, or a name. */
+/* Reads a byte order (< little, > big, = and | and none the machine's) and a code, or a name. */
 static mmc_status parse_type(span descr, mmci_npy_header *out, mmci_error *error) {
   span code = descr;
   char order = '=';
@@ -232,12 +233,12 @@ static mmc_status parse_type(span descr, mmci_npy_header *out, mmci_error *error
       out->foreign = order == foreign_order;
       return MMC_OK;
     }
-  /* bfloat16, to which NumPy is a stranger, is saved as two bytes of anything. */
+  /* NumPy does not know bfloat16 and saves it as two bytes of any kind. */
   return mmci_fail(error, MMC_E_FORMAT, "dtype %s'%.*s'%s: " TYPES_THAT_WORK, name_of_other(code),
                    shown_length(descr), descr.start, equals(code, "V2") ? ", npy has no bf16" : "");
 }
 
-/* What stands for a type but is no string: fields of a structure, or a type with a shape. */
+/* Reads a type; one that is no string is refused: fields of a structure, or a type with a shape. */
 static mmc_status read_type(reader *r, mmci_npy_header *out) {
   skip_spaces(r);
   if (r->at < r->size && (r->text[r->at] == '[' || r->text[r->at] == '(')) {
@@ -314,7 +315,7 @@ mmc_status mmci_npy_dictionary_parse(const char *text, size_t size, mmci_npy_hea
 
 size_t mmci_npy_header_format(const mmci_npy_type *type, int ndim, const int64_t *shape,
                               char out[MMCI_NPY_HEADER_SIZE]) {
-  /* NumPy leaves room for the first dimension to grow to this many digits in place. */
+  /* NumPy leaves room for the first dimension to grow to GROWTH_DIGITS digits in place. */
   enum { GROWTH_DIGITS = 21, LENGTH_END = 10, ALIGNMENT = 64 };
 
   char *dictionary = out + LENGTH_END;
@@ -333,7 +334,7 @@ size_t mmci_npy_header_format(const mmci_npy_type *type, int ndim, const int64_t
     used += snprintf(dictionary + used, room - (size_t)used, "), }");
   }
 
-  /* Padding and a newline: one byte at least, 64 and the newline at most. */
+  /* Padding and a newline follow, at least one byte and at most 64 and the newline. */
   size_t size = LENGTH_END + (size_t)used + 1;
   size += ALIGNMENT - size % ALIGNMENT;
   memset(dictionary + used, ' ', size - LENGTH_END - (size_t)used - 1);

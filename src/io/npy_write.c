@@ -1,5 +1,5 @@
-/* npy_write.c: writes a matrix as .npy, whatever its layout: rows that lie in one piece go as they
- * are, others through a buffer, a block of rows at a time. */
+/* npy_write.c: writes a matrix as .npy, whatever its layout: rows that lie in one piece are written
+ * as they are, others through a buffer, a block of rows at a time. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,10 +8,11 @@
 #include "io/npy_header.h"
 #include "io/output_file.h"
 
-/* Rows of a column-major matrix are gathered this much at a time: several from each column. */
+/* Rows of a column-major matrix are gathered in a buffer of so many bytes, several from each
+ * column. */
 enum { BUFFER_BYTES = 1 << 20 };
 
-/* What is written: a matrix, or a batch of such, that passed check(), its ld filled in. */
+/* What is written: a matrix, or a batch of matrices, that passed check(), with its ld filled in. */
 typedef struct array {
   const mmci_npy_type *type;
   mmc_matrix matrix;
@@ -20,7 +21,7 @@ typedef struct array {
   int64_t shape[MMCI_NPY_NDIM_MAX];
 } array;
 
-/* Type and matrix. */
+/* Checks type and matrix. */
 static mmc_status check_matrix(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, array *out,
                                mmci_error *error) {
   const mmci_npy_type *type = mmci_npy_type_of(dtype);
@@ -54,7 +55,7 @@ static mmc_status check_matrix(mmc_dtype dtype, const mmc_matrix *matrix, int64_
   return MMC_OK;
 }
 
-/* One matrix as an array of at most two dimensions. */
+/* Checks one matrix as an array of at most two dimensions. */
 static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, array *out,
                         mmci_error *error) {
   mmc_status status = check_matrix(dtype, matrix, 1, out, error);
@@ -69,7 +70,7 @@ static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, arr
     return mmci_fail(error, MMC_E_ARG, "a matrix of %" PRId64 "x%" PRId64 " is no scalar", m->rows,
                      m->cols);
   out->ndim = ndim;
-  /* A vector has one dimension that is 1, so the product is the other. */
+  /* A vector has one dimension that is 1, so their product is the other. */
   out->shape[0] = ndim == 1 && m->rows == 1 ? m->cols : m->rows;
   out->shape[1] = m->cols;
   out->matrix.stride = 0;
@@ -77,7 +78,8 @@ static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, arr
   return MMC_OK;
 }
 
-/* The product of count numbers, or a number below 0: one of them, or one for what is too large. */
+/* Returns the product of count numbers; a negative number when one of them is negative or the
+ * product is too large. */
 static int64_t product_of(int count, const int64_t *numbers) {
   int64_t product = 1;
   bool fits = true;
@@ -88,7 +90,7 @@ static int64_t product_of(int count, const int64_t *numbers) {
   return fits ? product : -1;
 }
 
-/* A batch as an array of a shape. */
+/* Checks a batch as an array of the given shape. */
 static mmc_status check_stack(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, int ndim,
                               const int64_t *shape, array *out, mmci_error *error) {
   if (batch < 0) return mmci_fail(error, MMC_E_ARG, "a batch of %" PRId64, batch);
@@ -110,7 +112,8 @@ static mmc_status check_stack(mmc_dtype dtype, const mmc_matrix *matrix, int64_t
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-/* The part of a matrix that the buffer takes: rows and columns counted from first. */
+/* The part of a matrix that the buffer takes; rows and columns are counted from first_row and
+ * first_column. */
 typedef struct block {
   size_t first_row, rows, first_col, cols;
 } block;
@@ -119,9 +122,9 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* Gathers a block of a column-major matrix as rows, in tiles: the lines of the cache that a tile
- * reads and writes are used up before they go. Inlined for each size, so that an element is one
- * load and one store. */
+/* Gathers a block of a column-major matrix as rows, in tiles, so that the cache lines that a tile
+ * reads and writes are used up before they go. It is inlined for each size, so that an element is
+ * one load and one store. */
 static inline void transpose(const mmc_matrix *m, block b, unsigned char *to, size_t size) {
   enum { TILE_ROWS = 8, TILE_COLS = 16 };
   const unsigned char *data = m->data;
@@ -156,7 +159,7 @@ static void gather(const array *a, block b, unsigned char *to) {
     transpose(m, b, to, 16);
 }
 
-/* As many whole rows as the buffer takes at a time; of a longer row, a part. */
+/* Sends as many whole rows at a time as the buffer takes; of a longer row, a part. */
 static mmc_status send_blocks(const array *a, mmc_write_fn write, void *user,
                               unsigned char *buffer) {
   size_t size = a->type->size, rows = (size_t)a->matrix.rows, cols = (size_t)a->matrix.cols;
@@ -171,13 +174,13 @@ static mmc_status send_blocks(const array *a, mmc_write_fn write, void *user,
   return MMC_OK;
 }
 
-/* A matrix of the batch; buffer is taken when it is first needed. */
+/* Sends a matrix of the batch; the buffer is allocated when it is first needed. */
 static mmc_status send_matrix(const array *a, mmc_write_fn write, void *user,
                               unsigned char **buffer, mmci_error *error) {
   const mmc_matrix *m = &a->matrix;
   bool by_rows = m->layout == MMC_ROW_MAJOR;
   int64_t line = by_rows ? m->cols : m->rows, lines = by_rows ? m->rows : m->cols;
-  /* Rows without gaps, and a single row or a single column without gaps. */
+  /* These lie in one piece: rows without gaps, and a single row or column without gaps. */
   bool one_piece =
       by_rows ? lines == 1 || m->ld == line : (lines == 1 || (line == 1 && m->ld == 1));
   if (one_piece)
@@ -188,14 +191,15 @@ static mmc_status send_matrix(const array *a, mmc_write_fn write, void *user,
   return send_blocks(a, write, user, *buffer);
 }
 
-/* Whether all matrices lie row by row, one behind the other: they are one of as many rows. */
+/* Says whether all matrices lie row by row, one behind the other: then they are one matrix of as
+ * many rows. */
 static bool is_one(const array *a) {
   const mmc_matrix *m = &a->matrix;
   return m->layout == MMC_ROW_MAJOR && m->addresses == NULL && (m->ld == m->cols || m->rows == 1) &&
          m->stride == m->rows * m->cols;
 }
 
-/* Sends the header and the data. The message of E_IO is the callback's matter. */
+/* Sends the header and the data. The callback writes the message of E_IO. */
 static mmc_status send(const array *a, mmc_write_fn write, void *user, mmci_error *error) {
   char header[MMCI_NPY_HEADER_SIZE];
   if (write(user, header, mmci_npy_header_format(a->type, a->ndim, a->shape, header)) != 0)

@@ -1,4 +1,5 @@
-/* output_file.c: where the bytes go (a name, no name yet, or directly), and the rename. */
+/* output_file.c: decides where the bytes go (a file with a name, one without a name yet, or the
+ * target itself), and renames. */
 #include "io/output_file.h"
 
 #include <errno.h>
@@ -16,16 +17,16 @@
 #include "base/path_text.h"
 
 enum {
-  MAX_LINKS = 40,  /* symbolic links followed, as the kernel does */
-  MAX_NAMES = 100, /* temporary names tried */
+  MAX_LINKS = 40,  /* as many symbolic links are followed as the kernel does */
+  MAX_NAMES = 100, /* so many temporary names are tried */
   TEMPORARY_NAME_SIZE = sizeof ".mmchain-0123456789abcdef.tmp",
   DESCRIPTOR_PATH_SIZE = 32
 };
 
 struct mmci_output_file {
   int descriptor;
-  char *target;    /* renamed to; NULL: written to directly */
-  char *temporary; /* room for a name beside target; NULL like target */
+  char *target;    /* the name in the end; NULL when written to directly */
+  char *temporary; /* room for a name beside target; NULL when target is */
   bool named;      /* a file of that name exists and is ours */
   char shown[MMCI_PATH_TEXT_SIZE];
 };
@@ -34,14 +35,14 @@ static mmc_status fail(const mmci_output_file *file, int code, mmci_error *error
   return mmci_fail(error, MMC_E_IO, "%s: cannot write: %s", file->shown, strerror(code));
 }
 
-/* Characters of path up to its last '/', with it. */
+/* Returns how many characters path has up to and with its last '/'. */
 static size_t directory_length(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash == NULL ? 0 : (size_t)(slash - path) + 1;
 }
 
-/* Where path leads through symbolic links, even when nothing is there yet: a new string. NULL with
- * errno set. */
+/* Returns where path leads through symbolic links, even when nothing is there yet, as a new string.
+ * Returns NULL with errno set. */
 static char *follow_links(const char *path) {
   char *at = strdup(path);
   for (int links = 0; at != NULL; links++) {
@@ -87,8 +88,8 @@ static void descriptor_path(const mmci_output_file *file, char path[DESCRIPTOR_P
   snprintf(path, DESCRIPTOR_PATH_SIZE, "/proc/self/fd/%d", file->descriptor);
 }
 
-/* Opens a file without a name in the target's directory; false where that cannot be done, or could
- * not be given a name later. */
+/* Opens a file without a name in the target's directory; returns false where that cannot be done,
+ * or where the file could not be given a name later. */
 static bool open_unnamed(mmci_output_file *file) {
 #ifdef O_TMPFILE
   size_t stem = directory_length(file->target);
@@ -108,7 +109,8 @@ static bool open_unnamed(mmci_output_file *file) {
   return false;
 }
 
-/* Opens a file of a new name, with the permissions that the umask leaves. False with errno set. */
+/* Opens a file of a new name, with the permissions that the umask leaves. Returns false with errno
+ * set. */
 static bool open_named(mmci_output_file *file) {
   for (int tries = 0; tries < MAX_NAMES; tries++) {
     choose_name(file);
@@ -122,7 +124,7 @@ static bool open_named(mmci_output_file *file) {
   return false;
 }
 
-/* Gives a file without a name one. False with errno set. */
+/* Gives a file without a name one. Returns false with errno set. */
 static bool link_name(mmci_output_file *file) {
   char path[DESCRIPTOR_PATH_SIZE];
   descriptor_path(file, path);
@@ -137,7 +139,7 @@ static bool link_name(mmci_output_file *file) {
   return false;
 }
 
-/* Opens the temporary file for path; old is the target's status, NULL when there is none. */
+/* Opens the temporary file for path; old is the target's status, NULL when there is no target. */
 static mmc_status open_beside(mmci_output_file *file, const char *path, const struct stat *old,
                               mmci_error *error) {
   file->target = follow_links(path);
@@ -167,7 +169,7 @@ static mmc_status open_beside(mmci_output_file *file, const char *path, const st
 
 static mmc_status open_path(mmci_output_file *file, const char *path, mmci_error *error) {
   if (strcmp(path, "/dev/stdout") == 0) {
-    /* Opened by name, a regular file would start anew and a socket would not open. */
+    /* If it were opened by name, a regular file would be emptied and a socket would not open. */
     file->descriptor = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
     return file->descriptor < 0 ? fail(file, errno, error) : MMC_OK;
   }
@@ -198,7 +200,7 @@ mmc_status mmci_output_file_create(const char *path, mmci_output_file **out, mmc
 
 mmc_status mmci_output_file_write(mmci_output_file *file, const void *bytes, size_t size,
                                   mmci_error *error) {
-  const size_t most = (size_t)1 << 30; /* some systems refuse more at once */
+  const size_t most = (size_t)1 << 30; /* some systems refuse to write more at once */
   const char *next = bytes;
   while (size != 0) {
     ssize_t written = write(file->descriptor, next, size < most ? size : most);
@@ -210,19 +212,20 @@ mmc_status mmci_output_file_write(mmci_output_file *file, const void *bytes, siz
   return MMC_OK;
 }
 
-/* Whether the descriptor's content is on the disk, or the file system keeps none. False with errno
- * set. */
+/* Says whether the descriptor's content is on the disk, or the file system keeps none. Returns
+ * false with errno set. */
 static bool reaches_disk(int descriptor) {
   return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS;
 }
 
-/* The same of the target's directory; file->temporary, no longer a file's name, is overwritten. */
+/* Does the same for the target's directory; file->temporary, which is no file's name any more, is
+ * overwritten. */
 static bool directory_reaches_disk(mmci_output_file *file) {
   size_t stem = directory_length(file->target);
   memcpy(file->temporary, file->target, stem);
   memcpy(file->temporary + stem, ".", sizeof ".");
   int descriptor = open(file->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return errno == EACCES; /* one that may be written and not be read */
+  if (descriptor < 0) return errno == EACCES; /* a directory may allow writing and not reading */
   bool reached = reaches_disk(descriptor);
   int code = errno;
   close(descriptor);

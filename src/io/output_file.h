@@ -1,4 +1,4 @@
-/* output_file.h: a file that appears whole or not at all.
+/* output_file.h: writes a file that appears whole or not at all.
  *
  * Bytes go to a temporary file beside the target, which takes the target's place when it is
  * complete. Until then the target keeps its old content, and a failure leaves nothing behind. Where
@@ -6,10 +6,11 @@
  * killed process leaves nothing either. The file and then its directory are synced, so that the
  * same holds where the power fails.
  *
- * - A target that is a symbolic link: the file that it points to is replaced or made, not the link.
+ * - When the target is a symbolic link, the file that it points to is replaced or made, not the
+ *   link.
  * - A target that exists keeps its permissions; one without permission to write is not replaced.
- * - A target that is there and no regular file (a pipe, a terminal, /dev/null), and /dev/stdout
- *   wherever that leads: written to directly, so a failure may come after a part was written.
+ * - A target that exists and is no regular file (a pipe, a terminal, /dev/null), and /dev/stdout
+ *   whatever it is, are written to directly, so a failure may come after a part was written.
  *   A pipe that nobody reads any more is E_IO where the program ignores SIGPIPE. */
 #ifndef MMCI_OUTPUT_FILE_H
 #define MMCI_OUTPUT_FILE_H
@@ -18,9 +19,9 @@
 
 typedef struct mmci_output_file mmci_output_file;
 
-/* Returns: E_IO, E_NOMEM. End with commit or discard. */
+/* Makes one, which ends with commit or discard. Returns: E_IO, E_NOMEM. */
 mmc_status mmci_output_file_create(const char *path, mmci_output_file **out, mmci_error *error);
-/* Returns: E_IO. */
+/* Writes size bytes. Returns: E_IO. */
 mmc_status mmci_output_file_write(mmci_output_file *file, const void *bytes, size_t size,
                                   mmci_error *error);
 /* Puts the file in its place and releases file, on failure too. Returns: E_IO. */
