@@ -1,4 +1,4 @@
-/* brute.c: every order of a short chain, one by one: the oracle of the other solvers.
+/* brute.c: prices every order of a short chain, one by one; it is the oracle of the other solvers.
  *
  * An order is a sequence of n shifts (the next factor) and n-1 reduces (multiply the two youngest
  * results), as a bracket sequence is; there are Catalan(n-1) of them, 58,786 for n = 12. No
@@ -14,8 +14,8 @@ static bool applicable(const mmci_order_problem *problem, const char **reason) {
   return problem->n <= MAX_N;
 }
 
-/* splits[i][j] is the split of sub-chain (i, j), where (i, j) is a product of the order; other
- * entries are left over and never read. */
+/* splits[i][j] is the split of sub-chain (i, j) where (i, j) is a product of the order; other
+ * entries are old and never read. */
 typedef int8_t splits[MAX_N + 1][MAX_N + 1];
 
 typedef struct search {
@@ -27,7 +27,7 @@ typedef struct search {
   double best_price;
 } search;
 
-/* Negative when order a goes before b among orders of the same cost: at the first split in which
+/* Compares two orders of the same cost: negative when a goes before b, at the first split in which
  * they differ, counted from the root. */
 static int compare_ties(const int64_t *dims, splits a, splits b, int32_t i, int32_t j) {
   if (j - i < 2) return 0;
@@ -45,7 +45,8 @@ static bool improves(search *s, mmci_u128 multiplications, double price) {
   return compare_ties(s->problem->dims, s->current, s->best, 0, s->problem->n) < 0;
 }
 
-/* depth results are pending and cover the first start[depth] factors. */
+/* Extends the orders in which depth results are pending that cover the first start[depth]
+ * factors. */
 static void extend(search *s, int32_t depth, mmci_u128 multiplications, double price) {
   const mmci_order_problem *problem = s->problem;
   int32_t shifted = s->start[depth];
@@ -61,7 +62,7 @@ static void extend(search *s, int32_t depth, mmci_u128 multiplications, double p
   if (shifted < problem->n) {
     s->start[depth + 1] = shifted + 1;
     extend(s, depth + 1, multiplications, price);
-    s->start[depth] = shifted; /* a reduce further on has overwritten it */
+    s->start[depth] = shifted; /* a later reduce has overwritten it */
   }
   if (depth >= 2) {
     int32_t i = s->start[depth - 2], k = s->start[depth - 1], j = shifted;

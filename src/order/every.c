@@ -1,11 +1,11 @@
-/* every.c: the trees of a short chain by number: the split of each interval is read off the
- * interval's own number, that of its parent divided by the trees of its sibling. */
+/* every.c: numbers the trees of a short chain. The split of each interval is read off the
+ * interval's number, which is that of its parent divided by the trees of its sibling. */
 #include "order/order.h"
 
 static const int32_t trees_of[MMCI_EVERY_MOST + 1] = {0, 1, 1, 2, 5, 14}; /* Catalan numbers */
 
 typedef struct numbered {
-  int32_t number[MMCI_EVERY_MOST + 1][MMCI_EVERY_MOST + 1]; /* of the intervals (i, j) */
+  int32_t number[MMCI_EVERY_MOST + 1][MMCI_EVERY_MOST + 1]; /* of each interval (i, j) */
 } numbered;
 
 static int32_t split(void *user, int32_t i, int32_t j) {

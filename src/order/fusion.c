@@ -7,7 +7,8 @@ typedef struct fusing {
   mmci_fusion *fusions;
 } fusing;
 
-/* What an operand costs until it lies in off-chip memory; factors are there. */
+/* Returns the words that an operand costs until it lies in off-chip memory, where factors are
+ * already. */
 static mmci_u128 stored(const fusing *f, int32_t operand) {
   int32_t n = f->tree->n;
   if (operand < n) return 0;
@@ -16,8 +17,8 @@ static mmci_u128 stored(const fusing *f, int32_t operand) {
                        (mmci_u128)f->dims[range.first] * (mmci_u128)f->dims[range.last]);
 }
 
-/* Product t as one kernel with the child that choice means: its operands are the child's two and
- * the other one. */
+/* Returns the traffic of product t as one kernel with the child that choice means: its operands are
+ * the child's two and its own other one. */
 static mmci_traffic fuse_with_child(const fusing *f, int32_t t, mmc_fusion choice,
                                     mmci_fuse_rule rule, int64_t on_chip_words,
                                     mmci_u128 *operands) {

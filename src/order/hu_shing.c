@@ -81,7 +81,8 @@ static int32_t place_in_chain(const polygon *g, int32_t t) {
   return t < g->n ? t : t - g->n;
 }
 
-/* Of equal weights, the one further right in the chain counts as the heavier. */
+/* Says whether vertex s is heavier than t; of equal weights, the one further right in the chain
+ * is. */
 static bool heavier(const polygon *g, int32_t s, int32_t t) {
   if (g->weight[s] != g->weight[t]) return g->weight[s] > g->weight[t];
   return place_in_chain(g, s) > place_in_chain(g, t);
@@ -91,8 +92,8 @@ static mmci_u128 side(const polygon *g, int32_t u, int32_t v) {
   return (mmci_u128)(uint64_t)g->weight[u] * (uint64_t)g->weight[v];
 }
 
-/* The products along the boundary between u and v, less that of u and v: all denominators below the
- * arc together. */
+/* Returns the products along the boundary between u and v, less that of u and v: all denominators
+ * below the arc together. */
 static mmci_u128 base(const polygon *g, const arc *a) {
   return g->boundary[a->v] - g->boundary[a->u] - side(g, a->u, a->v);
 }
@@ -129,8 +130,8 @@ static void find_arcs(polygon *g) {
 
 /* ---- the heap of arcs present -------------------------------------------------------------- */
 
-/* The sign of S - ratio decides by the rounded quotients unless they are closer than their error;
- * 0: too close to say. */
+/* Returns the sign of S - ratio by the rounded quotients; 0 when they are closer than their
+ * error. */
 static int rounded_sign(double support, double ratio) {
   double difference = support - ratio, margin = 1e-13 * (support + ratio);
   return difference > margin ? 1 : difference < -margin ? -1 : 0;
@@ -161,7 +162,8 @@ static int32_t heap_merge(polygon *g, int32_t x, int32_t y) {
   return x;
 }
 
-/* The heap without its top: children merged in pairs, then the pairs from the last to the first. */
+/* Removes the top of the heap and returns the rest: children are merged in pairs, then the pairs
+ * from the last to the first. */
 static int32_t heap_pop(polygon *g, int32_t top) {
   int32_t next = g->arcs[top].child, pairs = NONE;
   while (next != NONE) {
@@ -187,7 +189,7 @@ static void drop(polygon *g, int32_t x) {
   for (int32_t t = g->arcs[x].held; t != NONE; t = g->arcs[t].held_next) g->arcs[t].present = false;
 }
 
-/* x, and what it holds, stand and fall with a from now on. */
+/* Condenses x, and what it holds, into a: from now on they are present exactly when a is. */
 static void condense(polygon *g, arc *a, int32_t x) {
   arc *b = &g->arcs[x];
   b->held_next = b->held;
@@ -198,9 +200,9 @@ static void condense(polygon *g, arc *a, int32_t x) {
   a->held_last = b->held != NONE ? b->held_last : x;
 }
 
-/* The product of the lighter end of a with its neighbour on the boundary of the region below a:
- * the boundary product that the fan does not pay. The outermost arc present at that end is the
- * youngest one, since those below a that share an end nest, and the outer has the greater S, so
+/* Returns the product of the lighter end of a with its neighbour on the boundary of the region
+ * below a: the boundary product that the fan does not pay. The outermost arc present at that end is
+ * the youngest one, since those below a that share an end nest, and the outer has the greater S, so
  * that they leave in the opposite order. */
 static mmci_u128 unpaid_side(polygon *g, const arc *a) {
   if (a->v == g->n) /* a fan from V1 leaves out both its sides */
@@ -223,7 +225,7 @@ static void set_support(arc *a) {
 
 static void choose_arcs(polygon *g) {
   for (int32_t t = 0; t <= g->n; t++) g->from[t] = g->to[t] = NONE;
-  int32_t top = 0; /* of the stack of finished arcs that have no parent yet */
+  int32_t top = 0; /* of the stack of finished arcs without a parent */
   for (int32_t x = 0; x < g->arc_count; x++) {
     arc *a = &g->arcs[x];
     int32_t heap = NONE;
@@ -324,7 +326,7 @@ static size_t scratch_bytes(size_t n) {
          4 * sizeof(mmci_u128);
 }
 
-/* The leftmost of equals. */
+/* Returns the lightest dim, the leftmost of equals. */
 static int32_t lightest_dim(const int64_t *dims, int32_t n) {
   int32_t least = 0;
   for (int32_t t = 1; t <= n; t++)

@@ -1,5 +1,5 @@
-/* interval_dp.c: every sub-chain's least cost, in O(n^3) time (Godbole 1973), for any price that
- * adds up over products. The solver "table".
+/* interval_dp.c: finds every sub-chain's least cost, in O(n^3) time (Godbole 1973), for any price
+ * that adds up over products. It is the solver "table".
  *
  * Which numbers hold the costs is decided here, from a bound E that no entry of the table exceeds:
  * for a sub-chain (a, b) whose least dim is p[w], the fan of triangles from w costs at most
@@ -11,18 +11,18 @@
  * dims). It also bounds m p[a] p[b] for any m that is at most the dims of a range that a and b lie
  * in.
  *
- * Doubles, when E <= 2^51 and every dim <= 2^51. Entries are then exact. A candidate is a sum of
- * three non-negative integers, one of them a product, built by roundings that are monotone: as long
- * as no partial result reaches 2^53 each is exact, and once one does the result is at least 2^53 >
- * E. So an inexact candidate never is the least. Pruning compares L = c + p gain + rest with top.
- * An element of base is an entry less m p p, so within E of 0, hence -E <= rest <= 2 E and |top| <=
- * 2 E, or rest is infinite: L is exact or at least 2^53 - E > 2 E, and the comparison is right
- * either way.
+ * Doubles hold the costs when E <= 2^51 and every dim <= 2^51. Entries are then exact. A candidate
+ * is a sum of three non-negative integers, one of them a product, built by roundings that are
+ * monotone: as long as no partial result reaches 2^53 each is exact, and once one does the result
+ * is at least 2^53 > E. So an inexact candidate never is the least. Pruning compares L = c + p gain
+ * + rest with top. An element of base is an entry less m p p, so within E of 0, hence -E <= rest <=
+ * 2 E and |top| <= 2 E, or rest is infinite: L is exact or at least 2^53 - E > 2 E, and the
+ * comparison is right either way.
  *
- * 64-bit integers, when 3 E + (greatest dim)^3 < 2^62. The infinite cell is 2^62: it exceeds every
- * candidate and every top, by more than rest may take off, and no sum that holds one reaches 2^63.
- * The same with 2^126 for 128-bit integers. Beyond that, unsigned 128-bit numbers that saturate,
- * without pruning. */
+ * 64-bit integers hold them when 3 E + (greatest dim)^3 < 2^62. The infinite cell is 2^62: it
+ * exceeds every candidate and every top, by more than rest may take off, and no sum that holds one
+ * reaches 2^63. 128-bit integers hold them by the same argument with 2^126. Beyond that, unsigned
+ * 128-bit numbers that saturate are used, without pruning. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -47,9 +47,9 @@ enum { SETS = sizeof kernels_f64 / sizeof kernels_f64[0] };
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-/* A run of vertices in which the first one's left neighbour is lighter than all. */
+/* A run of vertices whose first one's left neighbour is lighter than all of them. */
 typedef struct run_of_vertices {
-  int64_t weight; /* the least */
+  int64_t weight; /* the least weight in it */
   int64_t greatest, second;
   mmci_u128 sides; /* sum of dim times next dim inside the run */
   int32_t first;

@@ -27,13 +27,14 @@ enum { MMCI_DP_TILE = 64, MMCI_DP_CELLS = MMCI_DP_TILE * MMCI_DP_TILE };
 
 typedef struct mmci_dp_kernel mmci_dp_kernel;
 
-/* The tiles, one column of tiles after the other. Outlives the solve when the caller keeps it. */
+/* The tiles, one column of tiles after the other. A table that the caller keeps outlives the
+ * solve. */
 typedef struct mmci_dp_table {
   mmci_order_table base; /* entry() and destroy() */
   const mmci_dp_kernel *kernel;
   unsigned char *cells;
   size_t size_bytes;
-  int32_t n, tiles; /* tiles along a side */
+  int32_t n, tiles; /* factors; tiles along a side */
 } mmci_dp_table;
 
 static inline void *mmci_dp_tile(const mmci_dp_table *table, int32_t I, int32_t J,
@@ -50,13 +51,14 @@ typedef struct mmci_dp_run {
   void *chain;             /* the dims as the kernel wants them */
   int32_t *lightest;       /* the leftmost vertex of least dim in each block */
   mmci_u128 ceiling;       /* no entry is greater */
-  atomic_bool stop;        /* set once by whoever sees a reason */
-  atomic_bool interrupted; /* the reason: the progress callback */
-  atomic_flag bad_price;   /* the reason: a price; the first to set it writes the next lines */
+  atomic_bool stop;        /* set once, by the thread that sees a reason */
+  atomic_bool interrupted; /* the reason is the progress callback */
+  atomic_flag
+      bad_price; /* the reason is a price; the first thread to set it writes the next lines */
   int32_t bad_i, bad_k, bad_j;
   double bad_value;
-  double steps;             /* products of tiles in the whole sweep, */
-  atomic_ullong steps_done; /* and those done */
+  double steps;             /* products of tiles in the whole sweep */
+  atomic_ullong steps_done; /* how many of them are done */
 } mmci_dp_run;
 
 /* What one thread has of its own. */
@@ -68,19 +70,20 @@ typedef struct mmci_dp_work {
   double next_report;     /* seconds */
 } mmci_dp_work;
 
-/* Whether to stop. On the caller's thread, also reports progress when it is time; costs about
- * 50 ns there and a load elsewhere. */
+/* Says whether to stop. On the caller's thread it also reports progress when it is time; it costs
+ * about 50 ns there and a load elsewhere. */
 bool mmci_dp_should_stop(mmci_dp_work *work);
 
-/* The arithmetic. The sweep calls, for each tile (I, J) of a column J, I descending:
+/* The arithmetic of one type of cell. The sweep calls, for each tile (I, J) of a column J, I
+ * descending:
  *     diagonal                          when I = J, and otherwise
  *     start, products for each K between I and J, finish
  * start is told how many tiles of row I, from (I, I) to (I, left), are finished by then. */
 struct mmci_dp_kernel {
   const char *set;  /* "avx512", "avx2", "portable" */
-  const char *name; /* "avx512 f64": what the answer says */
+  const char *name; /* "avx512 f64", as the answer says it */
   size_t cell_bytes;
-  bool (*supported)(void); /* by this CPU */
+  bool (*supported)(void); /* says whether this CPU has the instructions */
   size_t (*chain_bytes)(int32_t tiles);
   size_t (*column_bytes)(int32_t tiles);
   void (*prepare)(const mmci_dp_run *run);
@@ -89,8 +92,8 @@ struct mmci_dp_kernel {
   /* Takes the candidates through block K into the tiles (I, J) to (I, J + count - 1). */
   void (*products)(mmci_dp_work *work, int32_t I, int32_t K, int32_t J, int32_t count);
   void (*finish)(mmci_dp_work *work, int32_t I, int32_t J);
-  /* Which of the candidates v = first .. first+count-1, count <= 64, equal c[a][b]; bit 0 is first.
-   * All of them lie in one block. */
+  /* Says which of the candidates v = first .. first+count-1, count <= 64, equal c[a][b]; bit 0 is
+   * first. All of them lie in one block. */
   uint64_t (*matches)(const mmci_dp_run *run, int32_t a, int32_t b, int32_t first, int32_t count);
   mmci_u128 (*entry)(const mmci_dp_table *table, int32_t a, int32_t b);
 };
@@ -102,18 +105,19 @@ extern const mmci_dp_kernel mmci_dp_avx2_f64, mmci_dp_avx2_i64, mmci_dp_avx512_f
     mmci_dp_avx512_i64;
 #endif
 
-/* interval_dp_price.c. The price of the whole chain, after the sweep with mmci_dp_price. */
+/* Returns the price of the whole chain, after the sweep with mmci_dp_price
+ * (interval_dp_price.c). */
 double mmci_dp_price_of(const mmci_dp_run *run);
 
-/* interval_dp_table.c. Fills everything but base. */
+/* Makes a table, whose base the caller fills in (interval_dp_table.c). */
 mmc_status mmci_dp_table_create(int32_t n, const mmci_dp_kernel *kernel, mmci_dp_table **out,
                                 mmci_error *error);
 void mmci_dp_table_destroy(mmci_dp_table *table);
 
-/* interval_dp_sweep.c. Fills the table. Returns E_NOMEM, E_INTERRUPTED, E_ARG (a bad price). */
+/* Fills the table (interval_dp_sweep.c). Returns E_NOMEM, E_INTERRUPTED, E_ARG (a bad price). */
 mmc_status mmci_dp_sweep(mmci_dp_run *run, mmci_error *error);
 
-/* interval_dp_trace.c. The order that order.h's rule takes among those of least cost. */
+/* Finds the order that order.h's rule takes among those of least cost (interval_dp_trace.c). */
 mmc_status mmci_dp_trace(mmci_dp_run *run, mmci_tree *out, mmci_error *error);
 
 #endif

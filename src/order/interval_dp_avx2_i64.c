@@ -33,7 +33,7 @@ static inline vec subtract(vec x, vec y) {
   return _mm256_sub_epi64(x, y);
 }
 
-/* The low 64 bits, from products of halves. */
+/* Multiplies, keeping the low 64 bits, by products of the 32-bit halves. */
 static inline vec multiply(vec x, vec y) {
   vec cross = add(_mm256_mul_epu32(_mm256_srli_epi64(x, 32), y),
                   _mm256_mul_epu32(x, _mm256_srli_epi64(y, 32)));

@@ -39,12 +39,13 @@ typedef struct bound {
   cell rest[MMCI_DP_TILE], gain[MMCI_DP_TILE];
 } bound;
 
-/* Of one column J of tiles. */
+/* What belongs to one column J of tiles. */
 typedef struct column {
   _Alignas(MMCI_ALIGNMENT) cell base[MMCI_DP_TILE];
   cell top[MMCI_DP_TILE];  /* of the tile (I, J) at hand */
   cell span[MMCI_DP_TILE]; /* the sum of dim times next dim from vertex span_from to b */
-  /* The split of (a, b) at the lightest vertex of block J before b, the nearest of several, v: */
+  /* These describe the split of (a, b) at the lightest vertex v of block J before b, the nearest of
+   * several: */
   cell near_after[MMCI_DP_TILE]; /* c[v][b] */
   cell near_area[MMCI_DP_TILE];  /* p[v] p[b] */
   int32_t near[MMCI_DP_TILE];    /* v, counted from the block's first */
@@ -56,10 +57,11 @@ typedef struct column {
   _Alignas(MMCI_ALIGNMENT) bound bounds[]; /* of the tiles (K, J) */
 } column;
 
-/* Rows of tiles for which the same base and m serve. */
+/* The same base and m serve for so many rows of tiles. */
 enum { RENEWAL = 8 };
 
-/* Of GROUP rows, the share of pairs (a, v) from which on all their candidates are computed. */
+/* When at least so many pairs (a, v) of GROUP rows pass the test, all candidates of these rows are
+ * computed. */
 enum { DENSE = GROUP * MMCI_DP_TILE * 5 / 8 };
 
 static size_t chain_bytes(int32_t tiles) {
@@ -78,7 +80,8 @@ static inline const cell *dims_of(const mmci_dp_run *run, int32_t I) {
   return (const cell *)run->chain + (size_t)I * MMCI_DP_TILE;
 }
 
-/* For each vertex a of block I, the sum of dim times next dim from a to the end of the block. */
+/* Returns, for each vertex a of block I, the sum of dim times next dim from a to the end of the
+ * block. */
 static inline const cell *spans_of(const mmci_dp_run *run, int32_t I) {
   return dims_of(run, run->table->tiles + I);
 }
@@ -92,7 +95,7 @@ static inline int32_t vertex_of(const mmci_dp_run *run, int32_t t) {
   return t < run->table->n ? t : run->table->n;
 }
 
-/* The sum grown by the side (t, t+1) of the polygon; what exceeds the ceiling is cut to it. */
+/* Returns the sum plus the side (t, t+1) of the polygon; what exceeds the ceiling is cut to it. */
 static mmci_u128 grow(const mmci_dp_run *run, mmci_u128 sum, int32_t t) {
   if (t >= run->table->n) return sum;
   sum =
@@ -115,7 +118,8 @@ static void prepare(const mmci_dp_run *run) {
 
 /* ---- candidates ----------------------------------------------------------------------------- */
 
-/* row[b] = min(row[b], left[v] + right[v][b] + pa pv[v] pb[b]) for the v whose bit is set. */
+/* Computes row[b] = min(row[b], left[v] + right[v][b] + pa pv[v] pb[b]) for the v whose bit is
+ * set. */
 static void improve_row(cell *row, const cell *left, cell pa, const cell *right, const cell *pv,
                         const cell *pb, uint64_t splits) {
   for (int b0 = 0; b0 < MMCI_DP_TILE; b0 += ROW_PANEL * LANES) {
@@ -133,7 +137,7 @@ static void improve_row(cell *row, const cell *left, cell pa, const cell *right,
   }
 }
 
-/* The same for one v of block J itself, b > v: the rest of the row that v's entry begins. */
+/* Does the same for one v of block J itself, b > v: the rest of the row that v's entry begins. */
 static void improve_right(cell *row, int v, const cell *corner, cell pa, const cell *pb) {
   vec before = splat(row[v]), area = multiply(splat(pa), splat(pb[v]));
   const cell *after = corner + v * MMCI_DP_TILE;
@@ -142,7 +146,7 @@ static void improve_right(cell *row, int v, const cell *corner, cell pa, const c
           least(load(row + b), add(multiply_add(area, load(pb + b), before), load(after + b))));
 }
 
-/* The same for GROUP rows and every v. */
+/* Does the same for GROUP rows and every v. */
 static void improve_group(cell *rows, const cell *left, const cell *pa, const cell *right,
                           const cell *pv, const cell *pb) {
   for (int b0 = 0; b0 < MMCI_DP_TILE; b0 += PANEL * LANES) {
@@ -168,7 +172,7 @@ static void improve_group(cell *rows, const cell *left, const cell *pa, const ce
 
 /* ---- pruning -------------------------------------------------------------------------------- */
 
-/* top of a row. Its entries are finite. */
+/* Returns top of a row, whose entries are finite. */
 static cell top_of_row(const column *col, const cell *row, cell pa, const cell *pb) {
   vec m_pa = splat(col->least * pa), top = splat(0);
   for (int b = 0; b < MMCI_DP_TILE; b += LANES) {
@@ -179,7 +183,7 @@ static cell top_of_row(const column *col, const cell *row, cell pa, const cell *
   return lanes_greatest(top);
 }
 
-/* rest of the vertex whose row of the tile (K, J) this is. */
+/* Returns rest of the vertex whose row of the tile (K, J) this is. */
 static cell rest_of_row(const column *col, const cell *row) {
   vec rest = splat(INFINITE);
   for (int b = 0; b < MMCI_DP_TILE; b += LANES)
@@ -194,7 +198,7 @@ static void set_gains(const mmci_dp_run *run, column *col, int32_t K) {
     store(col->bounds[K].gain + v, multiply(subtract(load(pv + v), m), q));
 }
 
-/* The bits of the v for which the test passes: the candidates of (a, v) may be less. */
+/* Returns the bits of the v for which the test passes: the candidates of (a, v) may be less. */
 static inline uint64_t survivors(const cell *left, cell pa, const bound *limit, cell top) {
   uint64_t bits = 0;
   for (int v = 0; v < MMCI_DP_TILE; v += LANES) {
@@ -204,7 +208,7 @@ static inline uint64_t survivors(const cell *left, cell pa, const bound *limit, 
   return bits;
 }
 
-/* The bits of the rows of the group for which the test passes for any v. */
+/* Returns the bits of the rows of the group for which the test passes for any v. */
 static inline unsigned hit_rows(const cell *left, const cell *pa, const bound *limit,
                                 const cell *top) {
   vec x[GROUP];
@@ -258,7 +262,7 @@ static void diagonal(mmci_dp_work *work, int32_t I) {
   for (int a = MMCI_DP_TILE - 1; a >= 0; a--) {
     cell *row = tile + a * MMCI_DP_TILE;
     for (int b = 0; b < MMCI_DP_TILE; b += LANES) store(row + b, splat(INFINITE));
-    int inside = run->table->n - I * MMCI_DP_TILE; /* number of vertex n in this block */
+    int inside = run->table->n - I * MMCI_DP_TILE; /* the number of vertex n in this block */
     if (a >= inside) continue;
     for (int b = a + 1; b < MMCI_DP_TILE && (b == a + 1 || a + 1 == inside); b++) row[b] = 0;
     for (int v = a + 1; v < MMCI_DP_TILE - 1 && v < inside; v++)
@@ -266,8 +270,8 @@ static void diagonal(mmci_dp_work *work, int32_t I) {
   }
 }
 
-/* Between a and b, the fan from a, or from b, continues the best order of the sub-chain up to the
- * finished tile (I, left), or down to the tile below. */
+/* Starts with fans: between a and b, the fan from a, or from b, continues the best order of the
+ * sub-chain up to the finished tile (I, left), or down to the tile below. */
 static void start_fans(const mmci_dp_run *run, column *col, int32_t I, int32_t J, int32_t left) {
   cell *tile = tile_at(run, I, J);
   const cell *pa = dims_of(run, I), *pb = dims_of(run, J), *fall = spans_of(run, I);
@@ -309,7 +313,7 @@ static void start_fans(const mmci_dp_run *run, column *col, int32_t I, int32_t J
         tile[(MMCI_DP_TILE - 1) * MMCI_DP_TILE + b] = 0;
 }
 
-/* The split at the lightest vertex between I and J, as far as tiles are finished. */
+/* Starts with the split at the lightest vertex between I and J, as far as tiles are finished. */
 static void start_hub(const mmci_dp_run *run, column *col, int32_t I, int32_t J, int32_t left) {
   if (I >= left) return;
   int32_t next = run->lightest[I + 1];
@@ -323,8 +327,8 @@ static void start_hub(const mmci_dp_run *run, column *col, int32_t I, int32_t J,
                 (uint64_t)1 << v);
 }
 
-/* The splits at the lightest vertex of block I after a, and of block J before b, on top of what the
- * tile holds. */
+/* Starts with the splits at the lightest vertex of block I after a, and of block J before b, where
+ * they are better than what the tile holds. */
 static void start_near(const mmci_dp_run *run, column *col, int32_t I, int32_t J) {
   cell *tile = tile_at(run, I, J);
   const cell *corner_left = tile_at(run, I, I), *corner_right = tile_at(run, J, J);
@@ -397,8 +401,9 @@ static void products(mmci_dp_work *work, int32_t I, int32_t K, int32_t J, int32_
   }
 }
 
-/* The candidates through the blocks I and J themselves. Those of row a through I need the rows
- * below a in this tile, which are final; those through J need the entries of row a further left. */
+/* Takes the candidates through the blocks I and J themselves. Those of row a through I need the
+ * rows below a in this tile, which are final; those through J need the entries of row a further
+ * left. */
 static void finish(mmci_dp_work *work, int32_t I, int32_t J) {
   const mmci_dp_run *run = work->run;
   column *col = column_of(work, J);

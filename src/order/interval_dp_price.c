@@ -1,4 +1,5 @@
-/* interval_dp_price.c: the kernel for a price of the caller's, called for every triple once.
+/* interval_dp_price.c: the kernel for a price that the caller brings, which is called once for
+ * every triple.
  *
  * A candidate is (c[a][v] + c[v][b]) + price(a, v, b), in doubles, in this order of additions.
  * Prices may be infinite, so unlike in the other kernels no cell serves as a sentinel and the loops
@@ -25,7 +26,7 @@ static void prepare(const mmci_dp_run *run) {
   (void)run;
 }
 
-/* Vertices of block J. */
+/* Counts the vertices of block J. */
 static int vertices_in(const mmci_dp_run *run, int32_t J) {
   int32_t rest = run->table->n + 1 - J * MMCI_DP_TILE;
   return rest < MMCI_DP_TILE ? rest : MMCI_DP_TILE;
@@ -41,8 +42,8 @@ static void report_bad(mmci_dp_run *run, double price, int32_t i, int32_t k, int
   atomic_store(&run->stop, true);
 }
 
-/* row[b] = min(row[b], before + after[b] + price(a, v, b)) for the columns first .. end-1 of block
- * J. False: stop. */
+/* Computes row[b] = min(row[b], before + after[b] + price(a, v, b)) for the columns first .. end-1
+ * of block J. Returns false to stop. */
 static bool improve(mmci_dp_work *work, double *row, double before, const double *after, int32_t a,
                     int32_t v, int32_t J, int first, int end) {
   mmci_dp_run *run = work->run;
@@ -145,7 +146,7 @@ double mmci_dp_price_of(const mmci_dp_run *run) {
   return cost_at(run, 0, run->table->n);
 }
 
-/* Costs are not counts: there is no entry(). */
+/* There is no entry(), because costs are not counts. */
 const mmci_dp_kernel mmci_dp_price = {
     .set = "portable",
     .name = "price",

@@ -1,6 +1,6 @@
-/* interval_dp_saturating_u128.c: the kernel for costs near 2^128, in counts that saturate. Plain
- * loops over 0 <= a < v < b <= n: differences of saturated counts say nothing, so nothing is
- * pruned. */
+/* interval_dp_saturating_u128.c: the kernel for costs near 2^128, in counts that saturate. It is
+ * plain loops over 0 <= a < v < b <= n and prunes nothing, because differences of saturated counts
+ * say nothing. */
 #include "order/interval_dp.h"
 
 static mmci_u128 *tile_at(const mmci_dp_run *run, int32_t I, int32_t J) {
@@ -21,7 +21,7 @@ static void prepare(const mmci_dp_run *run) {
   (void)run;
 }
 
-/* Vertices of block J. */
+/* Counts the vertices of block J. */
 static int vertices_in(const mmci_dp_run *run, int32_t J) {
   int32_t rest = run->table->n + 1 - J * MMCI_DP_TILE;
   return rest < MMCI_DP_TILE ? rest : MMCI_DP_TILE;
@@ -32,8 +32,8 @@ static mmci_u128 candidate(mmci_u128 before, mmci_u128 after, mmci_u128 area, in
   return mmci_u128_add(mmci_u128_add(before, after), product);
 }
 
-/* row[b] = min(row[b], before + after[b] + p[a] p[v] p[b]) for the columns first .. end-1 of block
- * J, whose dims begin at pb. */
+/* Computes row[b] = min(row[b], before + after[b] + p[a] p[v] p[b]) for the columns first .. end-1
+ * of block J, whose dims begin at pb. */
 static void improve(mmci_u128 *row, mmci_u128 before, const mmci_u128 *after, int64_t pa,
                     int64_t pv, const int64_t *pb, int first, int end) {
   mmci_u128 area = mmci_multiplications(pa, pv, 1);

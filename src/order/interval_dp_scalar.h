@@ -1,5 +1,6 @@
 /* interval_dp_scalar.h: the operations that interval_dp_body.h asks for, on vectors of one cell, in
- * plain C. The loops over them are left to the compiler. Expects `cell`. */
+ * plain C. The loops over them are left to the compiler. The file that includes this one defines
+ * `cell`. */
 typedef cell vec;
 enum { LANES = 1, GROUP = 4, PANEL = 16, ROW_PANEL = 64 };
 

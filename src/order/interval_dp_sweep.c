@@ -23,7 +23,7 @@ enum { MAX_STRIP = 8, MAX_THREADS = 256 };
 typedef struct strips {
   int32_t width, count;
   atomic_int next;
-  atomic_int *finished; /* finished[s]: the rows from this one on are, in strip s */
+  atomic_int *finished; /* in strip s the rows from finished[s] on are finished */
 } strips;
 
 static double now_s(void) {
@@ -48,7 +48,7 @@ bool mmci_dp_should_stop(mmci_dp_work *work) {
   return atomic_load_explicit(&run->stop, memory_order_relaxed);
 }
 
-/* Until strip s has finished row I. False: stop. */
+/* Waits until strip s has finished row I. Returns false to stop. */
 static bool wait_for(mmci_dp_work *work, const strips *all, int32_t s, int32_t I) {
   for (int turn = 1; atomic_load_explicit(&all->finished[s], memory_order_acquire) > I; turn++) {
     if (turn % 64 != 0) {
@@ -63,7 +63,7 @@ static bool wait_for(mmci_dp_work *work, const strips *all, int32_t s, int32_t I
   return true;
 }
 
-/* False: stop. */
+/* Works its way up a strip. Returns false to stop. */
 static bool sweep_strip(mmci_dp_work *work, strips *all, int32_t s) {
   mmci_dp_run *run = work->run;
   const mmci_dp_kernel *kernel = run->kernel;

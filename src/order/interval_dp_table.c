@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "order/interval_dp.h"
 
-/* Tables from this size on are mapped, on huge pages where there are some: every tile is read
- * thousands of times, by columns as well as rows. */
+/* Tables of at least so many bytes are mapped, on huge pages where there are some: every tile is
+ * read thousands of times, by columns as well as rows. */
 static const size_t mapped_bytes = (size_t)4 << 20;
 
 static mmci_u128 entry(const mmci_order_table *base, int32_t i, int32_t j) {
@@ -18,7 +18,7 @@ static void destroy(mmci_order_table *base) {
   mmci_dp_table_destroy((mmci_dp_table *)base);
 }
 
-/* Memory that is promised but not there would end the process at some later moment. */
+/* Checks that the memory is there: what is promised but missing would end the process later. */
 static mmc_status check_memory(size_t bytes, int32_t n, mmci_error *error) {
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page_bytes <= 0 || bytes / (size_t)page_bytes < (size_t)pages) return MMC_OK;

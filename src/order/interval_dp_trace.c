@@ -1,4 +1,4 @@
-/* interval_dp_trace.c: the order, from the table. No splits are kept: a split of a sub-chain is
+/* interval_dp_trace.c: reads the order off the table. No splits are kept: a split of a sub-chain is
  * found again by comparing its candidates with its cost, as far as possible in the order in which
  * ties rank them, so that the first that equals it is the answer. */
 #include "base/alloc.h"
@@ -8,7 +8,7 @@ enum { LEVELS = 31 };
 
 typedef struct tracer {
   mmci_dp_run *run;
-  /* lightest[l][t]: the leftmost vertex of least dim in t .. t + 2^l - 1 */
+  /* lightest[l][t] is the leftmost vertex of least dim in t .. t + 2^l - 1. */
   int32_t *lightest[LEVELS];
   mmci_dp_work work;
 } tracer;
@@ -17,7 +17,7 @@ static int32_t lighter(const int64_t *dims, int32_t left, int32_t right) {
   return dims[right] < dims[left] ? right : left;
 }
 
-/* The lightest vertex of i..j. */
+/* Returns the lightest vertex of i..j. */
 static int32_t lightest_of(const tracer *tr, int32_t i, int32_t j) {
   int level = 31 - __builtin_clz((unsigned)(j - i + 1));
   const int32_t *row = tr->lightest[level];
@@ -28,7 +28,7 @@ static int32_t block_start(int32_t t) {
   return t / MMCI_DP_TILE * MMCI_DP_TILE;
 }
 
-/* The greatest split that ties. */
+/* Returns the greatest split that ties. */
 static int32_t last_split(const mmci_dp_run *run, int32_t i, int32_t j) {
   for (int32_t end = j; end > i + 1;) {
     int32_t first = block_start(end - 1) > i ? block_start(end - 1) : i + 1;
@@ -39,7 +39,8 @@ static int32_t last_split(const mmci_dp_run *run, int32_t i, int32_t j) {
   return i + 1;
 }
 
-/* Of the splits that tie, the one that goes before the others; the least, when only that counts. */
+/* Returns the one of the tied splits that goes before the others; with least set, the least of
+ * them. */
 static int32_t best_split(const mmci_dp_run *run, int32_t i, int32_t j, bool least) {
   int32_t best = 0;
   for (int32_t first = i + 1; first < j;) {
@@ -56,9 +57,9 @@ static int32_t best_split(const mmci_dp_run *run, int32_t i, int32_t j, bool lea
   return best != 0 ? best : i + 1;
 }
 
-/* mmci_tie_goes_before() wants the lightest vertex of all, v, if it ties; and if v is an end, the
- * first that ties on the way from the other end. Only where v is neither must all splits be seen.
- */
+/* By mmci_tie_goes_before() the split is the lightest vertex of all, v, if it ties; and if v is an
+ * end, the first that ties on the way from the other end. Only where v is neither must all splits
+ * be seen. */
 static int32_t find_split(void *user, int32_t i, int32_t j) {
   tracer *tr = user;
   const mmci_dp_run *run = tr->run;

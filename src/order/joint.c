@@ -1,4 +1,4 @@
-/* joint.c: order and fusion in one table.
+/* joint.c: finds order and fusion in one table.
  *
  *     s(i, i+1) = 0,    s(i, j) = c(i, j) + dims[i] dims[j]        the sub-chain, and in memory
  *     c(i, j) = min over i < k < j      s(i, k) + s(k, j) + product(i, k, j),
@@ -12,11 +12,11 @@
 #include "base/alloc.h"
 #include "order/fusion.h"
 
-/* How the sub-chain (i, j) is computed best. */
+/* The best computation of the sub-chain (i, j). */
 typedef struct entry {
   mmci_u128 stored; /* s(i, j) */
   int16_t split;    /* of its last product */
-  int16_t inner;    /* of the product fused with that; 0: none */
+  int16_t inner;    /* of the product fused with that; 0 when none is */
 } entry;
 
 typedef struct table {
@@ -34,7 +34,7 @@ static mmci_u128 area(int64_t rows, int64_t cols) {
   return (mmci_u128)rows * (mmci_u128)cols;
 }
 
-/* The best without fusion of the last product; returns c. */
+/* Finds the best without fusion of the last product; returns c. */
 static mmci_u128 try_products(const table *t, int32_t i, int32_t j, entry *best) {
   mmci_u128 least = MMCI_U128_MAX;
   best->split = (int16_t)(i + 1);
@@ -51,8 +51,8 @@ static mmci_u128 try_products(const table *t, int32_t i, int32_t j, entry *best)
   return least;
 }
 
-/* Less than any left fuse of p moves, rounding included: the best tile of real sides, however large
- * the matrix. */
+/* Returns fewer words than any left fuse of p moves, rounding included: those of the best tile of
+ * real sides, however large the matrix is. */
 static double left_fuse_above(const int64_t p[4], int64_t on_chip_words) {
   const double slack = 1e-9;
   double p0 = (double)p[0], p1 = (double)p[1], p2 = (double)p[2], p3 = (double)p[3];
@@ -60,7 +60,7 @@ static double left_fuse_above(const int64_t p[4], int64_t on_chip_words) {
   return rounds * (1 - slack) - 2 * p0 * p3 * (1 + slack) - 1;
 }
 
-/* Whether neither fuse of p can come below least. */
+/* Says that neither fuse of p can come below least. */
 static bool hopeless(const int64_t p[4], int64_t on_chip_words, mmci_u128 operands,
                      mmci_u128 least) {
   const int64_t mirrored[4] = {p[3], p[2], p[1], p[0]};
@@ -69,7 +69,7 @@ static bool hopeless(const int64_t p[4], int64_t on_chip_words, mmci_u128 operan
          left_fuse_above(mirrored, on_chip_words) > room;
 }
 
-/* Both fuses of the vertices v, whose operands cost that much. */
+/* Tries both fuses of the vertices v, whose operands cost so many words. */
 static void try_fuses(const table *t, const int32_t v[4], mmci_u128 operands, mmci_u128 *least,
                       entry *best) {
   const int64_t p[4] = {t->dims[v[0]], t->dims[v[1]], t->dims[v[2]], t->dims[v[3]]};
@@ -99,8 +99,8 @@ static void solve_sub_chain(const table *t, int32_t i, int32_t j) {
     for (int32_t k = h + 1; k < j; k++) {
       mmci_u128 operands =
           mmci_u128_add(first, mmci_u128_add(at(t, h, k)->stored, at(t, k, j)->stored));
-      /* Each operand is read once at least; unless there is nothing to compute, and then splits
-       * without fusion cost no more. */
+      /* Each operand is read at least once. Where there is nothing to compute, that does not hold,
+       * but there splits without fusion cost no more. */
       mmci_u128 read = read_first + area(dims[h], dims[k]) + area(dims[k], dims[j]);
       if (mmci_u128_add(operands, read) >= least) continue;
       try_fuses(t, (const int32_t[]){i, h, k, j}, operands, &least, &best);
@@ -110,7 +110,7 @@ static void solve_sub_chain(const table *t, int32_t i, int32_t j) {
   *at(t, i, j) = best;
 }
 
-/* A fused product's other split is forced on the sub-chain that is its child. */
+/* Reads a split; the child of a fused product has the split that the fusion chose. */
 static int32_t read_split(void *user, int32_t i, int32_t j) {
   const table *t = user;
   entry x = *at(t, i, j);

@@ -1,4 +1,4 @@
-/* left_to_right.c: (((A1 A2) A3) A4), what multiplying as written costs. */
+/* left_to_right.c: the order (((A1 A2) A3) A4), which is what multiplying as written costs. */
 #include "order/order.h"
 
 static bool applicable(const mmci_order_problem *problem, const char **reason) {

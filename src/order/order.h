@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "base/wide.h"
 
-/* One product: what stands left and right of it. A number below n is a factor, n + t is the result
- * of product t. */
+/* One product: its left and its right operand. A number below n is a factor, n + t is the result of
+ * product t. */
 typedef struct mmci_product {
   int32_t left, right;
 } mmci_product;
@@ -40,17 +40,17 @@ typedef struct mmci_range {
 } mmci_range;
 void mmci_tree_ranges(const mmci_tree *tree, mmci_range *ranges);
 
-/* Multiplications of the tree over these dims; MMCI_U128_MAX when they do not fit. */
+/* Counts the multiplications of the tree over these dims; MMCI_U128_MAX when they do not fit. */
 mmc_status mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims, mmci_u128 *out,
                                      mmci_error *error);
 
-/* ((A1 (A2 A3)) A4), numbers from 1. Returns E_NOMEM, E_IO. */
+/* Writes the tree as ((A1 (A2 A3)) A4), with numbers from 1. Returns E_NOMEM, E_IO. */
 mmc_status mmci_tree_write(const mmci_tree *tree, mmc_order_format format, mmc_write_fn write,
                            void *user, mmci_error *error);
 
 /* ---- ties ---------------------------------------------------------------------------------- */
 
-/* Whether split k goes before split o when the sub-chain (i, j) costs the same with both. All
+/* Says whether split k goes before split o when the sub-chain (i, j) costs the same with both. All
  * solvers take the split that goes before all others of least cost. Of two vertices the lighter is
  * the one of smaller dim, of equal dims the one further left. Let L be the lightest of i, j and the
  * splits that tie: the split is L itself; the greatest when L is i; the least when L is j. That
@@ -70,11 +70,11 @@ static inline bool mmci_tie_goes_before(const int64_t *dims, int32_t i, int32_t 
 typedef struct mmci_order_problem {
   int32_t n;
   const int64_t *dims; /* n+1 */
-  mmc_price_fn price;  /* NULL: multiplications */
+  mmc_price_fn price;  /* NULL means multiplications */
   void *price_user;
-  int threads;              /* 0: as many as cores */
-  const char *kernel;       /* interval_dp's code path; NULL: the best that the machine has */
-  mmc_progress_fn progress; /* NULL: none */
+  int threads;              /* 0 means as many as cores */
+  const char *kernel;       /* of interval_dp; NULL means the best that the machine has */
+  mmc_progress_fn progress; /* may be NULL */
   void *progress_user;
 } mmci_order_problem;
 
@@ -91,7 +91,7 @@ typedef struct mmci_order_answer {
   mmci_tree tree;
   mmci_u128 multiplications; /* of the tree, when the problem has no price */
   double price;              /* of the tree, when the problem has a price */
-  const char *kernel;        /* static text; "" when there is but one */
+  const char *kernel;        /* static text; "" when there is only one */
   mmci_order_table *table;   /* NULL unless keep_table */
 } mmci_order_answer;
 
@@ -115,18 +115,19 @@ extern const mmci_solver mmci_solver_left_to_right;
 mmc_status mmci_order_solve(const char *solver, const mmci_order_problem *problem, bool keep_table,
                             const mmci_solver **used, mmci_order_answer *out, mmci_error *error);
 
-/* A tree in which few products wait for one another: every run of four or more factors whose dims
- * are within a quarter of each other is cut into so many segments, those are multiplied from left
- * to right, and their results four and four (with more segments than factors: a balanced tree); the
- * results of runs and the other factors in the order of fewest multiplications. *found: whether
- * there is a run; else there is no tree. Multiplications alone: the problem's price is not looked
- * at. O(n log n). Returns E_NOMEM, E_OVERFLOW. */
+/* Makes a tree in which few products wait for one another. Every run of four or more factors whose
+ * dims are within a quarter of each other is cut into so many segments, those are multiplied from
+ * left to right, and their results four and four (with more segments than factors: a balanced
+ * tree); the results of runs and the other factors are multiplied in the order of fewest
+ * multiplications. *found says whether there is a run; without one there is no tree. The tree is
+ * made for multiplications, and the problem's price is not used. O(n log n) time. Returns E_NOMEM,
+ * E_OVERFLOW. */
 mmc_status mmci_order_wide(const mmci_order_problem *problem, int32_t segments, mmci_tree *out,
                            bool *found, mmci_error *error);
 
-/* Tree number of all those of a chain of at most MMCI_EVERY_MOST factors, n >= 1, counted from 0;
- * of a longer one, from left to right and from right to left. *found: whether there are so many.
- * Returns E_NOMEM. */
+/* Makes tree number `number`, counted from 0, of all trees of a chain of at most MMCI_EVERY_MOST
+ * factors, n >= 1; of a longer chain there are two, from left to right and from right to left.
+ * *found says whether there are so many. Returns E_NOMEM. */
 enum { MMCI_EVERY_MOST = 5 };
 mmc_status mmci_order_every(int32_t n, int32_t number, mmci_tree *out, bool *found,
                             mmci_error *error);

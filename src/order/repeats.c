@@ -4,21 +4,23 @@
 
 #include "base/alloc.h"
 
-/* Pairs merged at most, pairs tried for each of them, and how many symbols may be looked at. */
+/* At most so many pairs are merged, so many are tried for each of them, and so many symbols are
+ * looked at. */
 enum { ROUNDS = 64, TRIALS = 4, WORK = 1 << 22 };
 
-/* A matrix that a program knows: below n a factor, else the product of two symbols. */
+/* A matrix that a program knows: a number below n is a factor, any other the product of two
+ * symbols. */
 typedef struct symbol {
   int32_t left, right;
   int64_t rows, cols;
-  int32_t length; /* factors in it */
+  int32_t length; /* how many factors are in it */
 } symbol;
 
 /* The symbols so far, and which product of two of them there is already. */
 typedef struct grammar {
   int32_t n, count;
   symbol *symbols;
-  int32_t *table; /* size; linear probing, -1: free */
+  int32_t *table; /* size entries; linear probing, -1 means free */
   uint32_t size;
   mmci_u128 multiplications; /* of all products among the symbols */
 } grammar;
@@ -28,7 +30,7 @@ typedef struct sequence {
   int32_t length;
 } sequence;
 
-/* Two neighbours, and what computing their product but once saves. */
+/* Two neighbours, and the multiplications saved by computing their product only once. */
 typedef struct digram {
   int32_t left, right;
   mmci_u128 saving;
@@ -37,7 +39,7 @@ typedef struct digram {
 typedef struct search {
   grammar grammar;
   sequence now, trial, best;
-  int32_t best_count; /* symbols of the best program before what is left of it was ordered */
+  int32_t best_count; /* how many symbols the best program had before the rest was ordered */
   mmci_u128 best_multiplications;
   int64_t work;
   int64_t *dims;    /* n+1, scratch */
@@ -47,7 +49,7 @@ typedef struct search {
 
 /* How often two neighbours stand side by side; a hash table of them, rebuilt every round. */
 typedef struct tally {
-  int32_t left, right, times, end; /* end: of the last one, as those in a row may overlap */
+  int32_t left, right, times, end; /* end is that of the last one, as those in a row may overlap */
 } tally;
 
 /* ---- products that are known ----------------------------------------------------------------- */
@@ -58,7 +60,7 @@ static uint32_t hash(int32_t left, int32_t right) {
   return (uint32_t)(x >> 32);
 }
 
-/* Where in the table the product is, or would be. */
+/* Returns where in the table the product is, or would be. */
 static uint32_t slot_of(const grammar *g, int32_t left, int32_t right) {
   uint32_t slot = hash(left, right) & (g->size - 1);
   for (; g->table[slot] >= 0; slot = (slot + 1) & (g->size - 1)) {
@@ -73,7 +75,7 @@ static mmci_u128 cost_of(const grammar *g, int32_t left, int32_t right) {
   return mmci_multiplications(a->rows, a->cols, b->cols);
 }
 
-/* The symbol of a product, a new one unless it is known. */
+/* Returns the symbol of a product, a new one unless it is known. */
 static int32_t product_of(grammar *g, int32_t left, int32_t right) {
   uint32_t slot = slot_of(g, left, right);
   if (g->table[slot] >= 0) return g->table[slot];
@@ -88,7 +90,7 @@ static int32_t product_of(grammar *g, int32_t left, int32_t right) {
   return g->count++;
 }
 
-/* Forgets the symbols from count on. The last that came goes first, so no probe breaks. */
+/* Forgets the symbols from count on. The last one goes first, so that no probe breaks. */
 static void forget(grammar *g, int32_t count, mmci_u128 multiplications) {
   while (g->count > count) {
     const symbol *s = &g->symbols[g->count - 1];
@@ -126,7 +128,7 @@ static mmc_status add_order(search *s, const sequence *x, int32_t *root, mmci_er
   return MMC_OK;
 }
 
-/* The multiplications of a program that orders this sequence. */
+/* Counts the multiplications of a program that orders this sequence. */
 static mmc_status price(search *s, const sequence *x, mmci_u128 *out, mmci_error *error) {
   grammar *g = &s->grammar;
   int32_t count = g->count, root;
@@ -140,7 +142,7 @@ static mmc_status price(search *s, const sequence *x, mmci_u128 *out, mmci_error
 /* ---- merging ----------------------------------------------------------------------------------
  */
 
-/* Counts neighbours; those of one kind that overlap (A A A) once. */
+/* Counts neighbours; equal pairs that overlap (A A A) count once. */
 static void count_digrams(search *s) {
   const sequence *x = &s->now;
   uint32_t size = s->grammar.size;
@@ -160,8 +162,9 @@ static void count_digrams(search *s) {
   s->work += x->length;
 }
 
-/* The pairs that save most, which come again: how many there are, at most TRIALS. Of equal ones
- * those of older symbols go first, so that the answer does not depend on the table. */
+/* Chooses the pairs that save most among those that occur again, at most TRIALS; returns how many.
+ * Of equal ones those of older symbols go first, so that the answer does not depend on the
+ * table. */
 static int choose_digrams(search *s, digram best[TRIALS]) {
   int found = 0;
   count_digrams(s);
@@ -197,7 +200,7 @@ static void copy(const sequence *from, sequence *to) {
   to->length = from->length;
 }
 
-/* Merges the pair that leaves the cheapest program; found is false when nothing comes again. */
+/* Merges the pair that leaves the cheapest program; found is false when no pair occurs again. */
 static mmc_status merge_best(search *s, bool *found, mmci_error *error) {
   grammar *g = &s->grammar;
   digram digrams[TRIALS];
@@ -229,11 +232,11 @@ static mmc_status merge_best(search *s, bool *found, mmci_error *error) {
 /* ---- the program ------------------------------------------------------------------------------
  */
 
-/* Lists what root needs, children before parents, left before right, each once. number: of every
- * symbol's product, -1: not listed yet. */
+/* Lists what root needs, children before parents, left before right, each once. number holds the
+ * product of every symbol, -1 when it is not listed yet. */
 static void list_products(const grammar *g, int32_t root, int32_t *number, int32_t *stack,
                           mmci_program *out) {
-  int32_t top = 0, position = 0; /* position: of the factor that is met next */
+  int32_t top = 0, position = 0; /* position is that of the next factor */
   for (int32_t s = 0; s < g->count; s++) number[s] = -1;
   out->count = 0;
   stack[top++] = root;
@@ -265,7 +268,7 @@ static void list_products(const grammar *g, int32_t root, int32_t *number, int32
 static mmc_status write_program(search *s, mmci_program *out, mmci_error *error) {
   grammar *g = &s->grammar;
   int32_t root;
-  /* What was merged after the best is no part of it. */
+  /* What was merged after the best program is no part of it. */
   mmci_u128 multiplications = 0;
   for (int32_t t = g->n; t < s->best_count; t++)
     multiplications =
@@ -366,8 +369,8 @@ mmc_status mmci_program_tree(const mmci_program *program, mmci_tree *out, mmci_e
   mmci_tree tree;
   mmc_status status = mmci_tree_create(n, &tree, error);
   if (status != MMC_OK) return status;
-  /* No more than three numbers a level wait, and no more sub-trees are whole than there are leaves.
-   */
+  /* At each level at most three numbers wait, and no more sub-trees are whole than there are
+   * leaves. */
   int32_t *stack = mmci_alloc_array(4 * (size_t)n, sizeof *stack);
   if (stack == NULL) {
     mmci_tree_destroy(&tree);

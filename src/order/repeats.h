@@ -12,28 +12,30 @@
 
 #include "order/order.h"
 
-/* One product of a program: m x k by k x n. Operands below n are factors, others products. */
+/* One product of a program: m x k by k x n. Operands below n are factors, the others are
+ * products. */
 typedef struct mmci_program_product {
   int32_t left, right;
   int64_t m, k, n;
-  int32_t first, last; /* the factors it covers, counted from 0, where it is computed */
+  int32_t first, last; /* the factors that it covers where it is computed, counted from 0 */
 } mmci_program_product;
 
-/* Children before parents, the last is the result; every other is read at least once. */
+/* Children come before parents and the last product is the result; every other is read at least
+ * once. */
 typedef struct mmci_program {
   int32_t n, count;
   mmci_program_product *products;
   mmci_u128 multiplications;
 } mmci_program;
 
-/* labels: n; two factors are the same matrix, with the same op, when their labels are equal. A
- * label is the number of the first such factor. Not for chains of one factor. Cost:    O(n log n) a
- * round, some log2 n of them where a power is found; none without repeats. Returns: E_NOMEM, and
- * what mmci_order_solve() does with "auto". */
+/* Finds a program for n >= 2 factors. labels has n entries; two factors are the same matrix, with
+ * the same op, when their labels are equal. A label is the number of the first such factor. It
+ * takes O(n log n) time a round, of which there are some log2 n where a power is found, and none
+ * without repeats. Returns: E_NOMEM, and what mmci_order_solve() does with "auto". */
 mmc_status mmci_repeats_solve(int32_t n, const int64_t *dims, const int32_t *labels,
                               mmci_program *out, mmci_error *error);
-/* The order that a program multiplies in, with what is computed once written out. Returns E_NOMEM.
- */
+/* Writes the order in which a program multiplies, with what is computed once written out. Returns
+ * E_NOMEM. */
 mmc_status mmci_program_tree(const mmci_program *program, mmci_tree *out, mmci_error *error);
 void mmci_program_destroy(mmci_program *program);
 

@@ -1,21 +1,21 @@
-/* runs.c: wide trees over runs of nearly equal dims, where the order hardly changes how many
+/* runs.c: makes wide trees over runs of nearly equal dims, where the order hardly changes how many
  * multiplications there are, but how many products wait for one another. */
 #include "base/alloc.h"
 #include "order/order.h"
 
 enum {
   LEAST_FACTORS = 4, /* of a run, whose dims are within a quarter of each other */
-  TOGETHER = 4       /* results that are multiplied from left to right */
+  TOGETHER = 4       /* so many results are multiplied from left to right */
 };
 
 typedef struct wide {
   int32_t n, segments;
   int32_t *run_begin, *run_end; /* the vertices of the run that factor i is in */
   mmci_range *ranges;           /* of the products among runs, in vertices of the whole chain */
-  int32_t next;                 /* counted down */
+  int32_t next;                 /* the next range, counted down */
 } wide;
 
-/* The last vertex that a run from vertex i may have. */
+/* Returns the last vertex that a run from vertex i may have. */
 static int32_t run_from(const int64_t *dims, int32_t n, int32_t i) {
   int64_t least = dims[i], most = dims[i];
   int32_t j = i;
@@ -29,7 +29,7 @@ static int32_t run_from(const int64_t *dims, int32_t n, int32_t i) {
   return j;
 }
 
-/* Marks the runs, every other factor as a run of its own; returns how many there are in all. */
+/* Marks the runs, and every other factor as a run of its own; returns how many there are in all. */
 static int32_t find_runs(const int64_t *dims, wide *w) {
   int32_t count = 0;
   for (int32_t i = 0; i < w->n; count++) {
@@ -44,8 +44,9 @@ static int32_t find_runs(const int64_t *dims, wide *w) {
   return count;
 }
 
-/* Segments from left to right, their results four and four in the same way: to hand a result over
- * takes as long as a product or two. Without segments two and two, for the least depth. */
+/* Splits a run into segments that are multiplied from left to right, and their results four and
+ * four in the same way, because handing a result over takes as long as a product or two. Without
+ * segments it splits two and two, for the least depth. */
 static int32_t split_run(const wide *w, int32_t i, int32_t j) {
   int32_t factors = w->run_end[i] - w->run_begin[i];
   int32_t length = (factors - 1) / w->segments + 1;
@@ -63,7 +64,7 @@ static int32_t split(void *user, int32_t i, int32_t j) {
   return w->ranges[--w->next].split;
 }
 
-/* The order among runs: that of fewest multiplications, in vertices of the whole chain. */
+/* Finds the order among runs, that of fewest multiplications, in vertices of the whole chain. */
 static mmc_status order_runs(const mmci_order_problem *problem, wide *w, int32_t runs,
                              mmci_error *error) {
   int64_t *dims = mmci_alloc_array((size_t)runs + 1, sizeof *dims + sizeof(int32_t));

@@ -1,4 +1,4 @@
-/* tree.c: building and printing parenthesizations, without recursion: a tree may be n deep. */
+/* tree.c: builds and prints parenthesizations, without recursion, because a tree may be n deep. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -34,8 +34,8 @@ mmc_status mmci_tree_from_splits(mmci_tree *tree, mmci_split_fn split, void *use
     if (stack == NULL) return mmci_fail_nomem(error, (uint64_t)n * sizeof *stack);
   }
 
-  /* Root, right, left is postorder backwards, so the products fill from the last to the first. A
-   * sub-chain of length c takes c - 1 of them, which gives the index of the left child. */
+  /* Root, right, left is postorder backwards, so the products are filled from the last to the
+   * first. A sub-chain of length c takes c - 1 of them, which gives the index of the left child. */
   size_t top = 0;
   stack[top++] = (interval){0, n, n - 2};
   while (top != 0) {
@@ -100,7 +100,7 @@ static void write_binary(const mmci_tree *tree, mmci_text *text) {
   }
 }
 
-/* Both nested forms, which differ only in their punctuation. */
+/* Writes either nested form; they differ only in their punctuation. */
 static mmc_status write_nested(const mmci_tree *tree, bool json, mmci_text *text,
                                mmci_error *error) {
   const int32_t between = -1, close = -2;

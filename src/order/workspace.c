@@ -34,12 +34,12 @@ void mmci_tree_needs(const mmci_tree *tree, const mmci_range *ranges, const int6
 
 /* ---- orders within a limit ----------------------------------------------------------------- */
 
-/* One way to multiply a sub-chain: no other takes both fewer multiplications and less memory. */
+/* One option to multiply a sub-chain: no other takes both fewer multiplications and less memory. */
 typedef struct option {
   mmci_u128 multiplications;
   uint64_t need_bytes;
   int32_t split;
-  int32_t left, right; /* which options of the two parts */
+  int32_t left, right; /* which options of the left and the right part */
 } option;
 
 /* The options of a sub-chain, multiplications rising and needs falling. */
@@ -82,7 +82,7 @@ static mmc_status offer(search *s, const option *x, int32_t i, int32_t j, mmci_e
   }
   int32_t end = at;
   while (end < count && s->scratch[end].need_bytes >= x->need_bytes) end++;
-  if (end == at) { /* nothing beaten: make room */
+  if (end == at) { /* it beats none: make room */
     if (count == s->scratch_size) {
       size_t size = 2 * (size_t)s->scratch_size;
       option *larger = realloc(s->scratch, size * sizeof *larger);
@@ -100,8 +100,8 @@ static mmc_status offer(search *s, const option *x, int32_t i, int32_t j, mmci_e
   return MMC_OK;
 }
 
-/* Multiplications, or the price in units so small that rounding it to whole ones does not matter.
- */
+/* Returns multiplications, or the price in units so small that rounding it to whole ones does not
+ * matter. */
 static mmci_u128 cost_of(const mmci_order_problem *problem, int32_t i, int32_t k, int32_t j) {
   static const double units = 0x1p60;
   const int64_t *dims = problem->dims;
@@ -146,7 +146,8 @@ static mmc_status solve_sub_chain(search *s, int32_t i, int32_t j, mmci_error *e
   return MMC_OK;
 }
 
-/* The least that any order of the chain needs: max and min only, so one number a sub-chain. */
+/* Finds the least bytes that any order of the chain needs, by max and min only, so one number for
+ * each sub-chain is enough. */
 static mmc_status find_leanest(const search *s, uint64_t *leanest_bytes, mmci_error *error) {
   int32_t n = s->problem->n;
   size_t count = (size_t)n * ((size_t)n + 1) / 2;
@@ -168,7 +169,7 @@ static mmc_status find_leanest(const search *s, uint64_t *leanest_bytes, mmci_er
   return MMC_OK;
 }
 
-/* Which option of every sub-chain of the answer is meant, while the tree is read off. */
+/* While the tree is read off: which option is chosen for every sub-chain of the answer. */
 typedef struct reading {
   const search *search;
   int32_t *chosen; /* at index_of(); set before the sub-chain is visited */
