@@ -6,22 +6,22 @@
 
 #include "base/status.h"
 
-/* Bytes to which arrays that kernels touch are aligned: a cache line and an AVX-512 vector. */
+/* Arrays that kernels touch are aligned to so many bytes: a cache line and an AVX-512 vector. */
 enum { MMCI_ALIGNMENT = 64 };
 
-/* count * size bytes, uninitialised; NULL when they overflow or are not to be had. Never NULL for
- * count 0. Release with free(). */
+/* Returns count * size bytes, uninitialised; NULL when they overflow or there is no memory. It is
+ * never NULL for a count of 0. Release with free(). */
 void *mmci_alloc_array(size_t count, size_t size);
-/* The same, zeroed. */
+/* Does the same, with zeros. */
 void *mmci_alloc_zeroed(size_t count, size_t size);
-/* The same, aligned to MMCI_ALIGNMENT. */
+/* Does the same, aligned to MMCI_ALIGNMENT. */
 void *mmci_alloc_aligned(size_t count, size_t size);
 
-/* Bytes of a rows x cols result, rounded up so that the next one is aligned; UINT64_MAX when they
- * exceed 2^63. */
+/* Returns the bytes of a rows x cols result, rounded up so that the next one is aligned; UINT64_MAX
+ * when they exceed 2^63. */
 uint64_t mmci_result_bytes(int64_t rows, int64_t cols, size_t element_size);
 
-/* a + b, or UINT64_MAX. */
+/* Returns a + b, or UINT64_MAX when that is too large. */
 uint64_t mmci_bytes_add(uint64_t a, uint64_t b);
 
 #endif

@@ -10,8 +10,8 @@ static inline bool mmci_dtype_is_complex(mmc_dtype dtype) {
   return dtype == MMC_C64 || dtype == MMC_C128;
 }
 
-/* Reads a name of so many characters, which need not end with a NUL. False, and out untouched, when
- * no dtype is called that. */
+/* Reads a name of so many characters, which need not end with a NUL. Returns false and leaves out
+ * as it was when no dtype has that name. */
 bool mmci_dtype_read(const char *name, size_t length, mmc_dtype *out);
 
 #endif

@@ -15,7 +15,7 @@ static inline float mmci_bf16_to_f32(uint16_t half) {
   return value;
 }
 
-/* Without branches, so that compilers make vectors of it. */
+/* This has no branches, so that compilers make vectors of it. */
 static inline float mmci_f16_to_f32(uint16_t half) {
   uint32_t magnitude = half & 0x7fffU, exponent = magnitude >> 10;
   /* Exponents are biased by 15 here and by 127 there; all ones stay all ones. */
@@ -28,7 +28,7 @@ static inline float mmci_f16_to_f32(uint16_t half) {
   return value;
 }
 
-/* The pattern of fraction_bits that is nearest to value. */
+/* Returns the pattern with fraction_bits that is nearest to value. */
 static inline uint16_t mmci_half_round(double value, int fraction_bits) {
   const int exponent_bits = 15 - fraction_bits, dropped_bits = 52 - fraction_bits;
   const uint64_t bias = (UINT64_C(1) << (exponent_bits - 1)) - 1;
@@ -38,8 +38,8 @@ static inline uint16_t mmci_half_round(double value, int fraction_bits) {
   memcpy(&bits, &value, sizeof bits);
   uint64_t sign = bits >> 48 & 0x8000U, magnitude = bits & INT64_MAX;
 
-  /* A normal number: half a last place, less a bit when the last place is even, carries where it
-   * must, into the exponent as well. */
+  /* For a normal number, adding half a last place, less a bit when the last place is even, carries
+   * where it must, into the exponent as well. */
   uint64_t even = magnitude >> dropped_bits & 1;
   uint64_t rounded = (magnitude + ((UINT64_C(1) << (dropped_bits - 1)) - 1) + even) >> dropped_bits;
   uint64_t lowest = (1023 - bias + 1) << fraction_bits; /* the least normal number's exponent */
@@ -47,7 +47,7 @@ static inline uint16_t mmci_half_round(double value, int fraction_bits) {
   if (normal > infinity) normal = infinity;
   if (magnitude > UINT64_C(0x7ff) << 52) normal = infinity | UINT64_C(1) << (fraction_bits - 1);
 
-  /* A denormal one: added to a power of two whose last place is its own, it is rounded there. */
+  /* A denormal number is rounded by adding it to a power of two whose last place is its own. */
   uint64_t place = (1023 - bias + 1 + (uint64_t)dropped_bits) << 52, sum;
   double anchor, moved;
   memcpy(&anchor, &place, sizeof anchor);

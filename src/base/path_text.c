@@ -9,7 +9,7 @@ char *mmci_path_text(const char *path, char text[MMCI_PATH_TEXT_SIZE]) {
     used = sizeof ellipsis - 1;
     memcpy(text, ellipsis, used);
     path += length - (MMCI_PATH_TEXT_SIZE - 1 - used);
-    /* Not in the middle of a UTF-8 character. */
+    /* The cut must not lie in the middle of a UTF-8 character. */
     while (((unsigned char)*path & 0xC0) == 0x80) path++;
   }
   for (; *path != '\0'; path++) {

@@ -10,7 +10,7 @@ typedef enum mmci_precision {
   MMCI_FAST      /* less accurate arithmetic is allowed: TF32 for f32 and c64 */
 } mmci_precision;
 
-/* "native" ...; NULL for other values. */
+/* Returns "native" ...; NULL for other values. */
 const char *mmci_precision_name(mmci_precision precision);
 /* Reads the option; NULL stands for native. Returns: E_ARG. */
 mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error *error);

@@ -4,7 +4,7 @@
 
 #include "mmchain.h"
 
-/* From the surest to the least sure. */
+/* Ordered from the surest to the least sure. */
 typedef enum mmci_provenance {
   MMCI_UNKNOWN,  /* nobody has predicted the number yet */
   MMCI_MEASURED, /* the very thing was measured on this machine */
@@ -13,10 +13,11 @@ typedef enum mmci_provenance {
   MMCI_ASSUMED   /* a model whose parameters are those of a kind of device */
 } mmci_provenance;
 
-/* Static text, as explain shows it: "", "measured", "array", "model", "model, not calibrated". */
+/* Returns static text, as explain shows it: "", "measured", "array", "model", "model, not
+ * calibrated". */
 const char *mmci_provenance_name(mmci_provenance provenance);
 
-/* Of what a model says. */
+/* Returns the provenance of what a model predicts. */
 static inline mmci_provenance mmci_provenance_of_model(bool calibrated) {
   return calibrated ? MMCI_MODELLED : MMCI_ASSUMED;
 }

@@ -16,7 +16,7 @@ typedef struct mmci_error {
 mmc_status mmci_fail(mmci_error *error, mmc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The message every failed allocation gives. */
+/* Writes the message that every failed allocation gives. */
 mmc_status mmci_fail_nomem(mmci_error *error, uint64_t size_bytes);
 
 #endif

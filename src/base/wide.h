@@ -21,19 +21,19 @@ static inline mmci_u128 mmci_u128_mul(mmci_u128 a, mmci_u128 b) {
   return __builtin_mul_overflow(a, b, &product) ? MMCI_U128_MAX : product;
 }
 
-/* Rounded, as a cast; faster than the compiler's where 64 bits hold the value. */
+/* Rounds as a cast does; faster than the compiler's where 64 bits hold the value. */
 static inline double mmci_u128_to_double(mmci_u128 value) {
   return (uint64_t)(value >> 64) == 0 ? (double)(uint64_t)value : (double)value;
 }
 
-/* mkn multiplications of one product. Operands are dims, so at most 2^62. */
+/* Returns the mkn multiplications of one product. Operands are dims, so at most 2^62. */
 static inline mmci_u128 mmci_multiplications(int64_t m, int64_t k, int64_t n) {
   mmci_u128 mk = (mmci_u128)(uint64_t)m * (uint64_t)k;
   if ((uint64_t)(mk >> 64) == 0) return (mmci_u128)(uint64_t)mk * (uint64_t)n;
   return mmci_u128_mul(mk, (uint64_t)n);
 }
 
-/* The same, rounded. */
+/* Returns the same, rounded. */
 static inline double mmci_mkn(int64_t m, int64_t k, int64_t n) {
   return (double)m * (double)k * (double)n;
 }
@@ -46,7 +46,7 @@ static inline mmci_u128 mmci_count_value(mmc_count count) {
   return ((mmci_u128)count.hi << 64) | count.lo;
 }
 
-/* -1, 0 or 1 as a/b is less than, equal to or greater than c/d; b, d > 0. Exact. */
+/* Returns -1, 0 or 1 as a/b is less than, equal to or greater than c/d, exactly; b, d > 0. */
 int mmci_ratio_compare(mmci_u128 a, mmci_u128 b, mmci_u128 c, mmci_u128 d);
 
 #endif

@@ -28,7 +28,7 @@ mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error) {
   return MMC_OK;
 }
 
-/* A chain with room for n factors; dims, ops and same, if any, are the caller's to fill. */
+/* Makes a chain with room for n factors; the caller fills dims, ops and, if any, same. */
 static mmc_status allocate(mmc_dtype dtype, int64_t n, bool has_same, mmc_chain **out,
                            mmci_error *error) {
   size_t count = (size_t)n, bytes = sizeof(mmc_chain) + (count + 1) * sizeof(int64_t) +
@@ -54,7 +54,7 @@ static mmc_status check_ops(int64_t n, const mmc_op *ops, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Each names a factor that is the first of its kind, of the same shape and op. */
+/* Checks that each entry names a factor that is the first of its kind, of the same shape and op. */
 static mmc_status check_same(int64_t n, const int64_t *dims, const mmc_op *ops, const int64_t *same,
                              mmci_error *error) {
   for (int64_t i = 0; same != NULL && i < n; i++) {
@@ -149,8 +149,8 @@ static mmc_status fail_at(const char *text, const char *at, const char *expected
                    expected, found);
 }
 
-/* Reads digits; returns where they end, or NULL when there is none or the number exceeds the limit.
- */
+/* Reads digits; returns where they end, or NULL when there are none or the number exceeds the
+ * limit. */
 static const char *parse_dim(const char *at, int64_t *dim) {
   if (*at < '0' || *at > '9') return NULL;
   int64_t value = 0;
@@ -162,8 +162,9 @@ static const char *parse_dim(const char *at, int64_t *dim) {
   return at;
 }
 
-/* How many factors a text that begins at the dims has, with their powers; more than
- * MMCI_MAX_FACTORS stand for all too many. Whether any is the same matrix as another. */
+/* Counts the factors, with their powers, of a text that begins at the dims; more than
+ * MMCI_MAX_FACTORS stand for too many. Also says whether any factor is the same matrix as
+ * another. */
 static int64_t count_factors(const char *at, bool *repeats) {
   int64_t n = 0, power;
   *repeats = false;
@@ -178,7 +179,7 @@ static int64_t count_factors(const char *at, bool *repeats) {
   return n;
 }
 
-/* Where one part of a text is read: from at to where it ends. */
+/* A part of a text that is being read, from at to where it ends. */
 typedef struct reader {
   const char *text, *at;
   mmc_chain *chain;
@@ -192,7 +193,7 @@ static mmc_status read_number(reader *r, const char *expected, int64_t *out) {
   return MMC_OK;
 }
 
-/* ^power of factor i: the same matrix so many times. */
+/* Reads ^power of factor i, which is the same matrix so many times. */
 static mmc_status read_power(reader *r, int64_t i, int64_t *power) {
   const int64_t *dims = r->chain->dims;
   *power = 1;
@@ -205,7 +206,7 @@ static mmc_status read_power(reader *r, int64_t i, int64_t *power) {
   return read_number(r, "", power);
 }
 
-/* p0xp1^power x ... xpn */
+/* Reads p0xp1^power x ... xpn. */
 static mmc_status read_dims(reader *r) {
   mmc_chain *chain = r->chain;
   mmc_status status = read_number(r, "a dim of 0 to 2^62", &chain->dims[0]);
@@ -223,12 +224,12 @@ static mmc_status read_dims(reader *r) {
   return status;
 }
 
-/* Behind ^, a factor goes on that was written before. */
+/* Says whether factor i continues a power whose first factor was written before. */
 static bool goes_on(const mmc_chain *chain, int32_t i) {
   return chain->same != NULL && i > 0 && chain->same[i] == chain->same[i - 1];
 }
 
-/* One letter for every factor that is written. */
+/* Reads one letter for every factor that is written. */
 static mmc_status read_ops(reader *r) {
   mmc_chain *chain = r->chain;
   for (int32_t i = 0; i < chain->n; i++) {
@@ -246,10 +247,11 @@ static mmc_status read_ops(reader *r) {
   return MMC_OK;
 }
 
-/* One number for every factor that is written: of the first that is the same matrix, from 1. */
+/* Reads one number for every factor that is written, counted from 1: that of the first factor that
+ * is the same matrix. */
 static mmc_status read_same(reader *r) {
   mmc_chain *chain = r->chain;
-  int32_t begin = 0, begin_same = 0; /* of what ^ repeats */
+  int32_t begin = 0, begin_same = 0; /* where what ^ repeats begins */
   for (int32_t i = 0; i < chain->n; i++) {
     if (i > 0 && chain->same[i] == begin) {
       chain->same[i] = begin_same;
@@ -312,8 +314,8 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
     return end == NULL ? fail_at(text, at, "a dim of 0 to 2^62", error)
                        : fail_at(text, end, "'x' and a second dim, as in 10x30", error);
   }
-  /* A text without ^ is longer than its chain; one with ^ must not ask for memory that it has not
-   * the length for. */
+  /* A text without ^ is longer than its chain; one with ^ must not ask for memory out of proportion
+   * to its length. */
   if (strchr(at, '^') != NULL && n > MMCI_MAX_FACTORS_OF_POWERS)
     return mmci_fail(error, MMC_E_ARG,
                      "chain: expected at most %d factors where ^ repeats some, got %" PRId64,

@@ -4,38 +4,40 @@
 
 #include "chain/gemm.h"
 
-/* Immutable. dims, ops and same lie behind the struct, in one allocation. */
+/* A chain never changes. dims, ops and same lie behind the struct, in one allocation. */
 struct mmc_chain {
   mmc_dtype dtype;
   int32_t n;
-  int64_t batch; /* how many such chains, multiplied together; 0: none at all */
+  int64_t batch; /* how many such chains are multiplied together; may be 0 */
   int64_t *dims; /* n+1 */
   mmc_op *ops;   /* n */
-  int32_t *same; /* n: the first factor that is the same matrix with the same op; NULL: unknown */
+  int32_t
+      *same; /* n: the first factor that is the same matrix with the same op; NULL when unknown */
 };
 
 /* Limits that keep every index in 32 bits and every product of two dims in 128. */
 #define MMCI_MAX_DIM ((int64_t)1 << 62)
 #define MMCI_MAX_BATCH ((int64_t)1 << 62)
 enum { MMCI_MAX_FACTORS = (1 << 30) - 1 };
-/* Of a chain whose text has ^: planned within a second and 100 MB. */
+/* A chain whose text has ^ has at most so many factors, which are planned within a second and 100
+ * MB. */
 enum { MMCI_MAX_FACTORS_OF_POWERS = 1 << 17 };
 
 mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                              mmc_chain **out, mmci_error *error);
-/* The same for a batch, see mmc_chain_options. */
+/* Does the same for a batch, as mmc_chain_options says. */
 mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims,
                                    const mmc_op *ops, int64_t batch, const int64_t *same,
                                    mmc_chain **out, mmci_error *error);
-/* Returns E_NOMEM. */
+/* Copies a chain. Returns E_NOMEM. */
 mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *error);
 mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error);
 
 /* Checks n and dims as mmci_chain_create() does. */
 mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error);
 
-/* The product of the factors i..k-1 by k..j-1, counted from 0, its factors row-major and without
- * gaps. */
+/* Returns the product of the factors i..k-1 by k..j-1, counted from 0, whose operands are row-major
+ * and without gaps. */
 mmci_gemm mmci_chain_product(const mmc_chain *chain, mmci_precision precision, int64_t i, int64_t k,
                              int64_t j);
 

@@ -1,19 +1,19 @@
 /* facts.h: what a machine is taken to do before anything was measured on it.
  *
- * A device tells these facts of each dtype and precision (facts() of device.h), cost prices
- * products, groups and joules by them, and what tuning measures takes their place. All are of the
- * whole device, and flops are real ones. */
+ * A device tells these facts for each dtype and precision (facts() of device.h), cost prices
+ * products, groups and joules by them, and what tuning measures takes their place. All of them
+ * describe the whole device, and flops are real ones. */
 #ifndef MMCI_FACTS_H
 #define MMCI_FACTS_H
 
 #include "chain/gemm.h"
 
-/* Pairs of products, (A B) C or A (B C), that were measured to take less as one call than as two:
- * those within all of these bounds. The rows that count are those of A in (A B) C and the columns
- * of C in A (B C), times the batch. */
+/* Pairs of products, (A B) C or A (B C), gain by being one call when they are within all of these
+ * bounds, as was measured. The rows that count are those of A in (A B) C and the columns of C in A
+ * (B C), times the batch. */
 typedef struct mmci_pair_gain {
-  int64_t rows;                  /* at least */
-  int64_t width;                 /* of the intermediate's short side, at most; 0: no pairs */
+  int64_t rows;                  /* the least */
+  int64_t width;                 /* the most of the intermediate's short side; 0 means no pairs */
   int64_t left_side, right_side; /* the other two sides are at most so long, in (A B) C and in
                                     A (B C) */
 } mmci_pair_gain;
@@ -21,25 +21,25 @@ typedef struct mmci_pair_gain {
 enum { MMCI_PAIR_GAINS = 2 };
 
 typedef struct mmci_facts {
-  /* A product by one call: the roofline of cost/roofline.h. */
+  /* These describe a product as one call, by the roofline of cost/roofline.h. */
   double flops_per_s; /* at the peak; 0: the device does not multiply this dtype */
-  double bytes_per_s; /* between its memory and its arithmetic */
-  double launch_s;    /* that every call takes */
+  double bytes_per_s; /* words move at this rate between its memory and its arithmetic */
+  double launch_s;    /* every call takes so long besides */
   double half_mn;     /* the rows, and the columns, of a result at which the peak is halved */
-  double half_k;      /* the terms of its sums at which it is halved */
-  double overlap;     /* 1: traffic hides behind arithmetic; 0: it adds to it */
+  double half_k;      /* the terms of its sums at which the peak is halved */
+  double overlap;     /* 1 when traffic hides behind arithmetic; 0 when it adds to it */
 
-  /* Energy: the model of cost/energy.h. */
+  /* These describe energy, by the model of cost/energy.h. */
   double static_w, joules_per_flop, joules_per_byte;
 
-  /* Several products as one call: the model of cost/chain_time.h. */
+  /* These describe several products as one call, by the model of cost/chain_time.h. */
   double group_share; /* of the peak that such a call reaches, in small tiles */
-  double product_s;   /* that each of its products takes besides its flops */
-  double handover_s;  /* until a worker has what another made */
+  double product_s;   /* each of its products takes so long besides its flops */
+  double handover_s;  /* until a worker has the result of another */
   int32_t workers;    /* threads of a processor, multiprocessors of a GPU */
   int32_t tile;       /* rows and columns of a result that keep one worker busy */
   /* The model holds for groups without a larger dimension than this; others gain only within the
-   * bounds of pairs. 0: it holds for all. */
+   * bounds of pairs. 0 means that it holds for all. */
   int64_t modelled_side;
   mmci_pair_gain pairs[MMCI_PAIR_GAINS];
 } mmci_facts;

@@ -40,7 +40,8 @@ static int64_t rounded_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/* Of an operand of lines of length elements, which it keeps where nothing of it is to grow. */
+/* Returns the leading dimension of an operand with lines of length elements; it keeps its own where
+ * nothing of it is to grow. */
 static int64_t padded_ld(int64_t multiple, int64_t ld, bool grows, int64_t length) {
   if (!grows && ld % multiple == 0) return ld;
   return length > 0 ? rounded_up(length, multiple) : multiple;

@@ -5,18 +5,19 @@
 #include "base/precision.h"
 #include "base/wide.h"
 
-/* How an operand lies. Element (r, c) is data[r * ld + c], or data[c * ld + r] when trans,
- * conjugated when conj. A column-major matrix is a transposed row-major one. ld in elements, at
- * least 1. Of a batch, matrix i begins i * stride elements after the first; stride 0: all share
- * one. When gathered, data is a table of the batch's addresses instead, in memory of the device. */
+/* How an operand lies. Element (r, c) is data[r * ld + c], or data[c * ld + r] when trans, and is
+ * conjugated when conj. A column-major matrix is a transposed row-major one. ld is in elements, at
+ * least 1. Matrix i of a batch begins i * stride elements after the first; with a stride of 0, all
+ * share one. When gathered, data is a table of the batch's addresses instead, in memory of the
+ * device. */
 typedef struct mmci_form {
   int64_t ld;
   bool trans, conj, gathered;
   int64_t stride;
 } mmci_form;
 
-/* C = A B, or C += A B when accumulate. C m x n, row-major; A m x k, B k x n; all sizes >= 0. Or a
- * batch of such products, which touch different parts of memory. */
+/* C = A B, or C += A B when accumulate. C is m x n, row-major; A is m x k, B is k x n; all sizes
+ * are >= 0. It may be a batch of such products, whose results do not overlap. */
 typedef struct mmci_gemm {
   mmc_dtype dtype;
   mmci_precision precision;
@@ -25,48 +26,51 @@ typedef struct mmci_gemm {
   int64_t ldc, c_stride;
   int64_t batch; /* how many products; 0 stands for 1 */
   bool accumulate;
-  int variant; /* 0: the device's own choice; 1 to variants(): another way to the same result;
-                  prepare returns E_UNSUPPORTED where there is no such way */
+  int variant; /* 0 is the device's own choice; 1 to variants() are others for the same result;
+                  prepare returns E_UNSUPPORTED where there is no such variant */
 } mmci_gemm;
 
-/* Real flops of a product: a complex multiplication and addition are four of each of the real ones.
- */
+/* Counts the real flops of a product; a complex multiplication and addition take eight. */
 double mmci_flops(mmc_dtype dtype, int64_t m, int64_t k, int64_t n);
 
-/* The multiplications of one of the batch, rounded. */
+/* Returns the multiplications of one product of the batch, rounded. */
 static inline double mmci_gemm_mkn(const mmci_gemm *gemm) {
   return mmci_mkn(gemm->m, gemm->k, gemm->n);
 }
 
-/* Bytes of one passage over every matrix. */
+/* Returns the bytes of one passage over every matrix. */
 double mmci_gemm_bytes(const mmci_gemm *gemm);
 
-/* Of an operand that is rows x cols after its op, without gaps. */
+/* Returns the form of an operand that is rows x cols after its op, without gaps. */
 mmci_form mmci_form_tight(mmc_dtype dtype, int64_t rows, int64_t cols, mmc_op op);
-/* The op that a form stands for; false when it is none: conjugated but not transposed. */
+/* Finds the op that a form stands for; returns false when there is none: conjugated but not
+ * transposed. */
 bool mmci_form_op(const mmci_form *form, mmc_op *out);
 
-/* op(A) op(B) of m x k by k x n with all matrices row-major, without gaps. */
+/* Returns op(A) op(B) of m x k by k x n with all matrices row-major, without gaps. */
 mmci_gemm mmci_gemm_tight(mmc_dtype dtype, mmci_precision precision, int64_t m, int64_t k,
                           int64_t n, mmc_op op_a, mmc_op op_b);
 
-/* The product with zeros around, so that every operand's lines are multiples of so many elements
- * long, as are its leading dimensions; what lies so already stays as it is. Tensor cores want it:
- * cuBLAS takes other ways, some a quarter as fast, where a line is no multiple of 16 bytes. */
+/* Returns the product with zeros around its operands, so that every operand's lines and leading
+ * dimensions are multiples of so many elements; an operand that has that already stays as it is.
+ * Tensor cores want it: cuBLAS takes other kernels, some a quarter as fast, where a line is no
+ * multiple of 16 bytes. */
 mmci_gemm mmci_gemm_padded(int multiple, const mmci_gemm *gemm);
-/* Whether sizes and leading dimensions are the same. */
+/* Says whether sizes and leading dimensions are the same. */
 bool mmci_gemm_lies_as(const mmci_gemm *gemm, const mmci_gemm *other);
-/* Room for a rows x cols operand of such a product, whichever way it lies, so that others may
- * follow; UINT64_MAX / 4 when it is more. */
+/* Returns the bytes for a rows x cols operand of such a product, whichever way it lies, rounded so
+ * that others may follow; UINT64_MAX / 4 when that is more. */
 uint64_t mmci_padded_bytes(int multiple, mmc_dtype dtype, int64_t rows, int64_t cols);
 
-/* Room for all operands of m x k by k x n, A, B and C in this order; no more than that either. */
+/* Returns the bytes for all operands of m x k by k x n, A, B and C in this order; UINT64_MAX / 4
+ * when that is more. */
 uint64_t mmci_padding_bytes(int multiple, mmc_dtype dtype, int64_t m, int64_t k, int64_t n);
 
-/* rows x cols, or 0 when that does not fit: of such a matrix there is no second. */
+/* Returns rows x cols, or 0 when that does not fit: there cannot be a second matrix of that
+ * size. */
 int64_t mmci_elements(int64_t rows, int64_t cols);
 
-/* Makes it a batch of such products, whose matrices follow each other without gaps. */
+/* Makes gemm a batch of such products, whose matrices follow each other without gaps. */
 void mmci_gemm_spread(mmci_gemm *gemm, int64_t batch);
 
 #endif

@@ -66,7 +66,7 @@ static char op_letter(const mmci_form *form) {
   return "NTCH"[2 * form->conj + form->trans];
 }
 
-/* As long as the text of any group may be, with the final NUL. */
+/* The text of any group fits into so many bytes, with the final NUL. */
 static const char word[] = "call ";
 enum { TEXT_SIZE = MMCI_GROUP_NAME_SIZE - (sizeof word - 1) };
 

@@ -1,9 +1,9 @@
-/* stack.c: stacks of matrices with several axes, as one stride or a table of addresses. */
+/* stack.c: turns stacks of matrices with several axes into one stride or a table of addresses. */
 #include "mmchain.h"
 
-/* Whether all steps along the axes, the last fastest, are of one length. */
+/* Says whether all steps along the axes, the last fastest, have one length. */
 static bool one_stride(int ndim, const int64_t *shape, const int64_t *strides, int64_t *out) {
-  int64_t stride = 0, next = 0; /* what the axis before must step */
+  int64_t stride = 0, next = 0; /* the step that the axis before must have */
   bool found = false;
   for (int d = ndim - 1; d >= 0; d--) {
     if (shape[d] == 1) continue;
@@ -16,7 +16,7 @@ static bool one_stride(int ndim, const int64_t *shape, const int64_t *strides, i
   return true;
 }
 
-/* Counts the index on by one, the last axis fastest; false past the end. */
+/* Counts the index on by one, the last axis fastest; returns false past the end. */
 static bool advance(int ndim, const int64_t *shape, int64_t *index) {
   for (int d = ndim - 1; d >= 0; d--) {
     if (++index[d] < shape[d]) return true;

@@ -25,91 +25,94 @@ typedef struct mmci_transfer {
 
 /* ---- the ordering problem ------------------------------------------------------------------ */
 
-/* Table DP on a device (Nishida, Ito and Nakano 2011, and our tiled form). Multiplications only. */
+/* The ordering problem by a table on a device (Nishida, Ito and Nakano 2011, and our tiled form),
+ * for multiplications. */
 typedef struct mmci_device_order {
   int32_t n;
   const int64_t *dims;   /* n+1 */
   const char *kernel;    /* "auto", "tiled", "thread", "block", "blocks", "paper" */
-  int threads_per_block; /* 0: the fastest */
-  int blocks_per_entry;  /* 0: the fastest */
+  int threads_per_block; /* 0 means the fastest */
+  int blocks_per_entry;  /* 0 means the fastest */
   mmc_progress_fn progress;
   void *progress_user;
-  mmc_write_fn profile; /* see mmc_order_options */
+  mmc_write_fn profile; /* as in mmc_order_options */
   void *profile_user;
-  /* Answers. */
+  /* The device answers with these. */
   int32_t *splits;  /* n-1, from the caller: the split of every product, parents before
                        children, right before left, ties as order.h says */
   mmc_count *table; /* NULL, or n(n+1)/2 from the caller: the least multiplications of the
                        sub-chain (i, j), i < j, at i*n - i(i-1)/2 + j-i-1 */
   mmc_count multiplications;
-  double seconds;          /* of the solve on the device, by its own clock */
+  double seconds;          /* of the solve, by the device's own clock */
   const char *kernel_used; /* static text: "tiled f64" */
 } mmci_device_order;
 
 /* ---- what a kernel takes of the chip ---------------------------------------------------------
  */
 
-/* Of a block of threads of a prepared product; of several kernels, that with the most registers and
- * shared memory. */
+/* What a block of threads of a prepared product takes; where there are several kernels, those of
+ * the one with the most registers and shared memory. */
 typedef struct mmci_kernel_facts {
   int64_t registers_per_thread, threads_per_block, shared_bytes_per_block;
 } mmci_kernel_facts;
 
 /* ---- who a device is ------------------------------------------------------------------------- */
 
-/* Whatever changes how fast it is, for wisdom to be kept under: measured figures hold for a device
- * of the same identity alone. Texts with a final NUL, "" where there is nothing to say. */
+/* Whatever changes how fast the device is, for wisdom to be kept under: measured figures hold only
+ * for a device of the same identity. Texts have a final NUL, and are "" where there is nothing to
+ * say. */
 typedef struct mmci_identity {
-  char model[160];  /* of the processor or the card */
-  char driver[160]; /* and runtime */
+  char model[160];  /* the model of the processor or the card */
+  char driver[160]; /* and the version of its runtime */
   char blas[160];   /* its build, and how many threads it runs */
-  char bus_id[32];  /* on the PCI bus, as its driver spells it; no part of what is kept */
+  char bus_id[32];  /* on the PCI bus, as its driver spells it; not part of the key of wisdom */
 } mmci_identity;
 
 /* ---- the contract -------------------------------------------------------------------------- */
 
-typedef struct mmci_device mmci_device; /* one opened device; each implementation's own */
+typedef struct mmci_device mmci_device; /* one opened device; each implementation has its own */
 typedef struct mmci_queue mmci_queue;   /* work is done in the order in which it is enqueued */
 typedef struct mmci_kernel mmci_kernel; /* a prepared product */
 typedef struct mmci_group_kernel mmci_group_kernel; /* a prepared group */
 typedef struct mmci_event mmci_event; /* a point in a queue that other queues can wait for */
 typedef struct mmci_graph mmci_graph; /* captured work, to be launched as one */
 
-/* A matrix as it lies, and a copy of it with more or fewer lines and elements of a line: zeros are
- * where it has none. Elements, aligned to their real type; the copies do not overlap. */
+/* A matrix as it lies, and a copy of it with more or fewer lines and elements of a line; the copy
+ * has zeros where the matrix has no element. Data are aligned to the elements' real type; the
+ * copies do not overlap. */
 typedef struct mmci_resizing {
   const void *from;
   void *to;
   int64_t lines, length, ld, to_lines, to_length, to_ld;
 } mmci_resizing;
 
-enum { MMCI_RESIZED = 3 }; /* at once, at most */
+enum { MMCI_RESIZED = 3 }; /* so many matrices are copied at once, at most */
 
 /* What a device with memory of its own can do besides, without waiting for any of it. Its products
- * take addresses of its own memory only. Nothing here but create, capture_end and memory allocates;
- * asynchronous errors surface in a later call, in sync at the latest. */
+ * take addresses of its own memory only. No function here but create, capture_end and memory
+ * allocates; asynchronous errors surface in a later call, in sync at the latest. */
 typedef struct mmci_device_async {
-  int queues; /* more than this many at work together gain nothing; at least 1 */
+  int queues; /* more queues than these at work together gain nothing; at least 1 */
 
-  /* Bytes of the device's memory: free now, and in all. */
+  /* Tells the bytes of the device's memory: those free now, and all. */
   mmc_status (*memory)(mmci_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
                        mmci_error *error);
-  /* Page-locked host memory, to and from which transfers go at full speed. */
+  /* Allocates page-locked host memory, to and from which transfers go at full speed. */
   mmc_status (*alloc_pinned)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
   void (*dealloc_pinned)(mmci_device *device, void *memory);
 
-  /* The queue stands for the caller's stream from now on (a cudaStream_t; NULL is CUDA's default
-   * stream), or for its own again. */
+  /* Lets the queue stand for the caller's stream from now on (a cudaStream_t; NULL is CUDA's
+   * default stream), or for its own again. */
   void (*queue_attach)(mmci_queue *queue, void *stream);
   void (*queue_detach)(mmci_queue *queue);
 
-  /* Host to device and back; host memory of any kind, which must stay until sync. upload has often
-   * read all of it on return; what download writes is there after sync only. Staging through pinned
-   * memory is the device's own matter. */
+  /* Copy from host to device and back. The host memory, of any kind, must stay until sync. upload
+   * has often read all of it on return; what download writes is there only after sync. The device
+   * stages through pinned memory as it sees fit. */
   mmc_status (*upload)(mmci_queue *queue, const mmci_transfer *transfer, mmci_error *error);
   mmc_status (*download)(mmci_queue *queue, const mmci_transfer *transfer, mmci_error *error);
-  /* to (rows x cols; element (r, c) at r * ld + c, or c * ld + r when to_trans) = from, both in
-   * device memory. */
+  /* Copies a matrix within device memory: to is rows x cols, with element (r, c) at r * ld + c, or
+   * at c * ld + r when to_trans. */
   mmc_status (*copy)(mmci_queue *queue, mmc_dtype dtype, int64_t rows, int64_t cols,
                      const void *from, const mmci_form *form, void *to, int64_t to_ld,
                      bool to_trans, mmci_error *error);
@@ -121,67 +124,69 @@ typedef struct mmci_device_async {
   void (*event_destroy)(mmci_event *event);
   mmc_status (*event_record)(mmci_queue *queue, mmci_event *event, mmci_error *error);
   mmc_status (*event_wait)(mmci_queue *queue, mmci_event *event, mmci_error *error);
-  /* Events that a time can be read off, by the device's clock (optional, both or none): between two
-   * of them that were recorded on one queue and waited for. */
+  /* (optional, both or none) Make events that a time can be read off, and read the seconds by the
+   * device's clock between two that were recorded on one queue and waited for. */
   mmc_status (*timer_create)(mmci_device *device, mmci_event **out, mmci_error *error);
   mmc_status (*seconds_between)(mmci_event *from, mmci_event *to, double *seconds,
                                 mmci_error *error);
 
-  /* Between begin and end, what this queue and those that wait for its events are given is recorded
-   * and not done. upload and download are not for captures. capture_end ends the capture on failure
-   * as well. A graph is launched on any queue of the device. */
+  /* What this queue, and those that wait for its events, are given between begin and end is
+   * recorded and not done. upload and download cannot be captured. capture_end ends the capture on
+   * failure as well. A graph is launched on any queue of the device. */
   mmc_status (*capture_begin)(mmci_queue *queue, mmci_error *error);
   mmc_status (*capture_end)(mmci_queue *queue, mmci_graph **out, mmci_error *error);
   void (*graph_destroy)(mmci_graph *graph);
   mmc_status (*graph_launch)(mmci_queue *queue, mmci_graph *graph, mmci_error *error);
-  /* Whether somebody is capturing this stream, as of queue_attach. */
+  /* Says whether somebody is capturing this stream, given as to queue_attach. */
   bool (*is_capturing)(mmci_device *device, void *stream);
 } mmci_device_async;
 
-/* Slots marked (optional) may be NULL: the device cannot do that. */
+/* Slots marked (optional) may be NULL, which means that the device cannot do that. */
 typedef struct mmci_device_ops {
   uint32_t abi, size; /* MMCI_DEVICE_ABI, sizeof(mmci_device_ops) */
   const char *name;   /* as the command and wisdom spell it */
 
-  /* How many there are; 0 is no error, then error's text says what is missing. */
+  /* Counts the devices. A count of 0 is no error; the error's text then says what is missing. */
   mmc_status (*probe)(int *count, mmci_error *error);
   mmc_status (*open)(int index, mmci_device **out, mmci_error *error);
   void (*close)(mmci_device *device);
-  /* Facts for people, one line: text of at most size bytes with the final NUL. */
+  /* Describes the device for people, in one line of at most size bytes with the final NUL. */
   void (*describe)(const mmci_device *device, char *text, size_t size);
   void (*identify)(const mmci_device *device, mmci_identity *out); /* (optional) */
-  /* (with products) What products and groups of this dtype and precision are taken to cost until
-   * they are measured. Facts that the driver knows are the device's own; the others may be those of
-   * one machine of the kind. */
+  /* (with products) Tells what products and groups of this dtype and precision are taken to cost
+   * until they are measured. Facts that the driver knows are the device's own; the others may be
+   * those of one machine of the kind. */
   void (*facts)(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                 mmci_facts *out);
 
-  /* Products (optional, all or none). supports: can, never should. prepare may allocate; enqueue
-   * and sync must not. C is written whole (zeros when k is 0) and may be read only to accumulate.
-   * Operands do not overlap C. */
+  /* Products (optional, all or none). supports says what the device can do, never what it should.
+   * prepare may allocate; enqueue and sync must not. C is written whole (zeros when k is 0) and is
+   * read only to accumulate. Operands do not overlap C. */
   bool (*supports)(const mmci_device *device, const mmci_gemm *gemm);
-  int (*variants)(mmci_device *device, const mmci_gemm *gemm); /* how many ways but the first */
+  int (*variants)(mmci_device *device,
+                  const mmci_gemm *gemm); /* how many variants there are besides the first */
   const char *(*kernel_name)(const mmci_device *device, const mmci_gemm *gemm); /* static text */
   mmc_status (*prepare)(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                         mmci_error *error);
-  /* Waits for what was enqueued with it where it holds memory. */
+  /* Releases a prepared product; where it holds memory, waits for what was enqueued with it. */
   void (*release)(mmci_kernel *kernel);
-  /* (optional) Bytes of the device's memory that the product holds from prepare to release, or less
-   * where prepare found none; without the slot none does. */
+  /* (optional) Returns how many bytes of the device's memory the product holds from prepare to
+   * release; prepare takes less where there is not so much. Without this slot no product holds
+   * any. */
   uint64_t (*scratch_bytes)(const mmci_device *device, const mmci_gemm *gemm);
   mmc_status (*queue_open)(mmci_device *device, mmci_queue **out, mmci_error *error);
   void (*queue_close)(mmci_queue *queue); /* waits for what is enqueued */
   mmc_status (*enqueue)(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
                         void *c, mmci_error *error);
   mmc_status (*sync)(mmci_queue *queue, mmci_error *error);
-  /* (optional) Of a product that prepare takes; executes nothing. */
+  /* (optional) Tells the facts of a product that prepare takes, and executes nothing. */
   mmc_status (*kernel_facts)(mmci_device *device, const mmci_gemm *gemm, mmci_kernel_facts *out,
                              mmci_error *error);
 
-  /* Groups (optional, all or none), by the rules of products. The group and what it points at need
-   * not outlive prepare, nor the n addresses in operands the call of enqueue. */
+  /* Groups (optional, all or none), by the rules of products. The group and what it points at may
+   * be released after prepare, and the n addresses in operands after enqueue has returned. */
   bool (*group_supports)(const mmci_device *device, const mmci_group *group);
-  int64_t group_side; /* no group that is supported has a larger dimension; 0: some may */
+  int64_t group_side; /* no group that is supported has a larger dimension; 0 means no limit */
   const char *(*group_name)(const mmci_device *device, const mmci_group *group);
   mmc_status (*group_prepare)(mmci_device *device, const mmci_group *group, mmci_group_kernel **out,
                               mmci_error *error);
@@ -191,13 +196,13 @@ typedef struct mmci_device_ops {
 
   mmc_status (*alloc)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
   void (*dealloc)(mmci_device *device, void *memory);
-  const mmci_device_async *async; /* NULL: operands are host memory and every call waits */
+  const mmci_device_async *async; /* NULL when operands are host memory and every call waits */
 
-  /* The ordering problem (optional). */
+  /* (optional) Solves the ordering problem. */
   mmc_status (*order)(mmci_device *device, mmci_device_order *order, mmci_error *error);
 } mmci_device_ops;
 
-/* What a module exports: const mmci_device_ops *mmci_module_entry(void). */
+/* A module exports one function: const mmci_device_ops *mmci_module_entry(void). */
 typedef const mmci_device_ops *(*mmci_module_entry_fn)(void);
 
 extern const mmci_device_ops mmci_device_ref;
@@ -208,23 +213,23 @@ extern const mmci_device_ops mmci_device_blas;
 /* A kind of device, as kinds.c lists it. */
 typedef struct mmci_device_kind {
   const char *name;           /* "cuda"; NULL ends the list */
-  const mmci_device_ops *ops; /* NULL: in the module mmchain-NAME.so, or not built */
+  const mmci_device_ops *ops; /* NULL when in the module mmchain-NAME.so, or not built */
   bool is_module;             /* its devices have numbers: "cuda:1" */
   const char *meter;          /* that reads its joules, by name: "nvml" */
-  const char *absent;         /* what to do when it is not here; NULL: it always is */
+  const char *absent;         /* what to do when it is not here; NULL when it always is */
 } mmci_device_kind;
 
 extern const mmci_device_kind mmci_device_kinds[];
 
-/* The kind of the device of a name, "cpu", "cuda" or "cuda:1", and its number, 0 where it has none;
- * NULL when there is no such name. */
+/* Returns the kind of the device of a name, "cpu", "cuda" or "cuda:1", and its number, 0 where the
+ * name has none; NULL when there is no such name. */
 const mmci_device_kind *mmci_device_kind_of(const char *name, int *index);
 
-/* The names that there may be, "cpu, blas, ref, cuda, cuda:N", in text of that size. */
+/* Writes the names that there may be, "cpu, blas, ref, cuda, cuda:N", at most size bytes. */
 void mmci_device_names(char *text, size_t size);
 
-/* Every kind of device, opened when first asked for, closed with the registry. Not locked: the
- * context is. */
+/* The registry holds every kind of device, each opened when first asked for and closed with the
+ * registry. It is not locked; the context that owns it is. */
 typedef struct mmci_registry mmci_registry;
 
 enum { MMCI_MODULE_PATH_SIZE = 4096 };
@@ -237,7 +242,8 @@ enum { MMCI_MODULE_PATH_SIZE = 4096 };
 mmc_status mmci_module_path(const char *given, const char *device, char path[MMCI_MODULE_PATH_SIZE],
                             mmci_error *error);
 
-/* module_dir: where mmchain-*.so lie; copied. NULL: as mmci_module_path() finds them. */
+/* Makes a registry. module_dir is the directory of mmchain-*.so and is copied; when it is NULL,
+ * mmci_module_path() finds them. */
 mmc_status mmci_registry_create(const char *module_dir, mmci_registry **out, mmci_error *error);
 void mmci_registry_destroy(mmci_registry *registry);
 
@@ -248,17 +254,18 @@ typedef struct mmci_opened {
 } mmci_opened;
 
 /* Opens "cpu" (blas when built with one, else ref), "ref", "blas", "cuda", "cuda:1" ...
- * Returns E_ARG (no such name, with those there are), E_UNSUPPORTED (known but not here: what is
- * missing), E_DEVICE, E_NOMEM. Everything belongs to the registry. */
+ * Returns E_ARG (no such name; the error lists those there are), E_UNSUPPORTED (the name is known
+ * but the device is not here; the error says what is missing), E_DEVICE, E_NOMEM. The registry owns
+ * what it opens. */
 mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_opened *out,
                               mmci_error *error);
 
-/* The facts that an opened device tells. Returns E_UNSUPPORTED when it does not multiply the dtype.
- */
+/* Tells the facts of an opened device. Returns E_UNSUPPORTED when it does not multiply the
+ * dtype. */
 mmc_status mmci_opened_facts(const mmci_opened *on, mmc_dtype dtype, mmci_precision precision,
                              mmci_facts *out, mmci_error *error);
 
-/* Entry index of the list that `mmchain info` shows; E_ARG past the last. */
+/* Describes entry index of the list that `mmchain info` shows. Returns E_ARG past the last one. */
 mmc_status mmci_registry_describe(mmci_registry *registry, int index, mmc_device_info *out,
                                   mmci_error *error);
 

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 
-/* There is nothing to open and nothing to wait for; the handles only have to be something. */
+/* There is nothing to open and nothing to wait for; the handles only have to point somewhere. */
 struct mmci_device {
   char nothing;
 };
@@ -44,7 +44,8 @@ int mmci_host_variants(mmci_device *device, const mmci_gemm *gemm) {
   return 0;
 }
 
-/* The system writes that file anew for every reader, which takes longer than planning a chain. */
+/* The text is kept, because the system writes /proc/cpuinfo anew for every reader, which takes
+ * longer than planning a chain. */
 static char model[192];
 
 static void find_model(void) {

@@ -1,12 +1,12 @@
-/* host.h: what devices that compute on the host's memory share: one is always there and can
- * multiply anything, in one way; products are done when enqueue returns; memory is the process's.
- */
+/* host.h: what devices that compute on the host's memory share. There is always one of them, which
+ * supports every product and has one variant; products are done when enqueue returns; memory is the
+ * process's. */
 #ifndef MMCI_HOST_H
 #define MMCI_HOST_H
 
 #include "device/device.h"
 
-/* Where matrix i of a batch begins. */
+/* Returns where matrix i of a batch begins. */
 static inline const void *mmci_batch_at(const void *data, const mmci_form *form, size_t element,
                                         int64_t i) {
   if (form->gathered) return ((const void *const *)data)[i];
@@ -22,7 +22,7 @@ mmc_status mmci_host_open(int index, mmci_device **out, mmci_error *error);
 void mmci_host_close(mmci_device *device);
 bool mmci_host_supports(const mmci_device *device, const mmci_gemm *gemm);
 int mmci_host_variants(mmci_device *device, const mmci_gemm *gemm);
-/* The processor as the kernel names it, and how many cores are online. */
+/* Writes the processor's model, as the system names it, and how many cores are online. */
 void mmci_host_model(char *text, size_t size);
 mmc_status mmci_host_queue_open(mmci_device *device, mmci_queue **out, mmci_error *error);
 void mmci_host_queue_close(mmci_queue *queue);

@@ -1,6 +1,6 @@
-/* kinds.c: every kind of device, in the order of `mmchain info`; "cpu" is the first that is
- * compiled in. A line here is all that the library knows of a device beside what it tells itself.
- */
+/* kinds.c: the list of every kind of device, in the order of `mmchain info`; "cpu" is the first
+ * that is compiled in. A line here is all that the library knows of a device beside what it tells
+ * itself. */
 #include "device/device.h"
 
 const mmci_device_kind mmci_device_kinds[] = {

@@ -18,7 +18,8 @@ void mmci_padding_bind(mmci_padding *padding, const mmci_gemm *gemm) {
     padding->copies[i] = moves[i] ? room : NULL;
 }
 
-/* As it lies: lines stay lines, and what is conjugated stays to be conjugated. */
+/* Describes the copy of an operand as it lies: lines stay lines, and conjugation is left to the
+ * product. */
 static mmci_resizing resizing_of(const mmci_gemm *gemm, const mmci_gemm *to, int operand) {
   const bool trans = operand == A ? gemm->a.trans : operand == B && gemm->b.trans;
   const int64_t rows = operand == B ? gemm->k : gemm->m, to_rows = operand == B ? to->k : to->m;

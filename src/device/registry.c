@@ -1,4 +1,4 @@
-/* registry.c: finds devices, compiled in or in modules, and opens each once. */
+/* registry.c: finds devices, compiled in or in modules, and opens each one once. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,13 +8,13 @@
 
 enum { NAME_SIZE = 32, TEXT_SIZE = 256 };
 
-/* Devices of one kind, once looked for. */
+/* The devices of one kind, after the first look for them. */
 typedef struct kind {
   bool probed;
-  const mmci_device_ops *ops; /* NULL: not here, for the reason in absent */
+  const mmci_device_ops *ops; /* NULL when not here, for the reason in absent */
   void *module;
   int count;
-  mmci_device **devices; /* count, each NULL until opened */
+  mmci_device **devices; /* count entries, each NULL until opened */
   char (*names)[NAME_SIZE];
   char (*texts)[TEXT_SIZE];
   char absent[TEXT_SIZE];
@@ -23,7 +23,7 @@ typedef struct kind {
 struct mmci_registry {
   char *module_dir; /* NULL: none was given */
   int kind_count;
-  kind kinds[]; /* as mmci_device_kinds */
+  kind kinds[]; /* in the order of mmci_device_kinds */
 };
 
 mmc_status mmci_registry_create(const char *module_dir, mmci_registry **out, mmci_error *error) {
@@ -71,7 +71,7 @@ static const mmci_device_ops *load_module(const mmci_registry *registry, int k, 
     snprintf(x->absent, sizeof x->absent, "%s (%.150s)", mmci_device_kinds[k].absent, dlerror());
     return NULL;
   }
-  /* POSIX: a pointer from dlsym() may be a function's; ISO C has no cast for it. */
+  /* By POSIX a pointer from dlsym() may be a function's; ISO C has no cast for that. */
   mmci_module_entry_fn entry;
   void *symbol = dlsym(x->module, "mmci_module_entry");
   memcpy(&entry, &symbol, sizeof entry);
@@ -83,7 +83,7 @@ static const mmci_device_ops *load_module(const mmci_registry *registry, int k, 
   return ops;
 }
 
-/* Finds out how many devices of kind k there are. Only lack of memory is a failure. */
+/* Counts the devices of kind k. Only lack of memory is a failure. */
 static mmc_status probe(mmci_registry *registry, int k, mmci_error *error) {
   kind *x = &registry->kinds[k];
   if (x->probed) return MMC_OK;
@@ -130,7 +130,8 @@ static mmc_status open_one(mmci_registry *registry, int k, int index, mmci_error
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* Reads ":1", which numbers a device of the kind. False when it is nothing like that. */
+/* Reads ":1", which numbers a device of the kind. Returns false when the text is nothing like
+ * that. */
 static bool read_index(const mmci_device_kind *x, const char *text, int *index) {
   char *end;
   if (text[0] == '\0') return true;
@@ -163,7 +164,7 @@ void mmci_device_names(char *text, size_t size) {
   }
 }
 
-/* Returns E_ARG: what there is, with "or" before the last. */
+/* Returns E_ARG, and lists the names there are, with "or" before the last. */
 static mmc_status fail_name(const char *name, mmci_error *error) {
   char names[TEXT_SIZE];
   mmci_device_names(names, sizeof names);

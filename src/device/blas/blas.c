@@ -1,9 +1,9 @@
 /* blas.c: the device "blas": products by any CBLAS, in the caller's process and threads.
  *
  * Matrices go to xGEMM or, small, to LIBXSMM, vectors to xGEMV and xDOT, f16 and bf16 to SGEMM in
- * panels. Of a batch, what takes one thread is shared out among several. What this CBLAS cannot
- * express goes to the plain loops of ref: sizes beyond its 32-bit integers, and conjugation
- * without transposition where it lacks OpenBLAS's extension for that.
+ * panels. The products of a batch that take one thread each are shared out among several. What this
+ * CBLAS cannot express goes to the plain loops of ref: sizes beyond its 32-bit integers, and
+ * conjugation without transposition where it lacks OpenBLAS's extension for that.
  *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
 #include <cblas.h>
@@ -27,10 +27,10 @@ enum { HAS_CONJ_NO_TRANS = 1, CONJ_NO_TRANS = CblasConjNoTrans };
 enum { HAS_CONJ_NO_TRANS = 0, CONJ_NO_TRANS = CblasNoTrans };
 #endif
 
-/* How a product is computed, by its shape and by how its operands lie. */
+/* How a product is computed, which its shape and the layout of its operands decide. */
 typedef enum method {
   NOTHING,       /* C has no elements, or nothing is added to them */
-  ZEROS,         /* k = 0: C is a sum of nothing */
+  ZEROS,         /* k = 0: C is a sum of no terms */
   LOOPS,         /* what this CBLAS cannot express */
   PANELS,        /* f16, bf16 */
   DOT,           /* row times column */
@@ -47,12 +47,12 @@ struct mmci_queue {
 
 struct mmci_kernel {
   mmci_gemm gemm;
-  mmci_small *small;     /* by LIBXSMM, or NULL */
-  mmci_blas_fn multiply; /* NULL: in panels */
+  mmci_small *small;     /* of LIBXSMM, or NULL */
+  mmci_blas_fn multiply; /* NULL when in panels */
   bool is_single;        /* one product whose operands are given by their addresses */
-  int threads;           /* that share a batch */
-  int64_t chunk;         /* products that a thread takes at a time */
-  int limit;             /* of OpenBLAS's threads; 0: as many as it takes */
+  int threads;           /* so many share a batch */
+  int64_t chunk;         /* so many products are taken by a thread at a time */
+  int limit;             /* of OpenBLAS's threads; 0 means as many as it takes */
 };
 
 static bool is_real(mmc_dtype dtype) {
@@ -86,7 +86,7 @@ static CBLAS_TRANSPOSE blas_op(bool trans, bool conj) {
   return conj ? (CBLAS_TRANSPOSE)CONJ_NO_TRANS : CblasNoTrans;
 }
 
-/* Steps along an operand that is one column, and one row. */
+/* Return the steps along an operand that is one column, and along one that is one row. */
 static int column_step(const mmci_form *x) {
   return x->trans ? 1 : (int)x->ld;
 }
@@ -96,7 +96,7 @@ static int row_step(const mmci_form *x) {
 
 #define PARAMETERS const mmci_gemm *gemm, const void *a, const void *b, void *c
 
-/* xGEMM, for any operands. one and beta are pointers for complex types. */
+/* Defines xGEMM, for any operands. one and beta are pointers for complex types. */
 #define GEMM(suffix, letter, one, beta)                                                      \
   static void gemm_##suffix(PARAMETERS) {                                                    \
     cblas_##letter##gemm(CblasRowMajor, blas_op(gemm->a.trans, gemm->a.conj),                \
@@ -105,7 +105,7 @@ static int row_step(const mmci_form *x) {
                          (int)gemm->ldc);                                                    \
   }
 
-/* xGEMV; of a vector and a matrix, it takes the transposed matrix first. */
+/* Defines xGEMV; for a vector times a matrix, it takes the transposed matrix first. */
 #define GEMV(suffix, letter, one, beta)                                                            \
   static void matrix_vector_##suffix(PARAMETERS) {                                                 \
     const mmci_form *x = &gemm->a;                                                                 \
@@ -184,11 +184,11 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
   double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
   switch (choose(gemm)) {
     case PANELS:
-      return false; /* they are the queue's */
+      return false; /* packed elements are the queue's */
     case DOT:
     case MATRIX_VECTOR:
     case VECTOR_MATRIX:
-      return terms < 9216; /* this and the next are OpenBLAS's thresholds */
+      return terms < 9216; /* this and the next number are OpenBLAS's thresholds */
     case MATRIX_MATRIX:
       return terms <= 64 * 64 * 64;
     default:
@@ -227,14 +227,15 @@ static const char *const fewer_threads[] = {"1 thread",   "2 threads",  "4 threa
                                             "64 threads", "128 threads"};
 enum { MOST_FEWER = sizeof fewer_threads / sizeof fewer_threads[0], MOST_ROWS = 64 };
 
-/* How many of fewer_threads are fewer than there are. */
+/* Counts the entries of fewer_threads that are below the number of threads. */
 static int fewer(void) {
   int threads = mmci_blas_threads(), count = 0;
   while (count < MOST_FEWER && 1 << count < threads) count++;
   return count;
 }
 
-/* A few rows times a matrix: a CBLAS packs the matrix before it reads it once, LIBXSMM does not. */
+/* Says whether a few rows are multiplied by a matrix: a CBLAS packs the matrix before it reads it
+ * once, LIBXSMM does not. */
 static bool may_skip_packing(const mmci_gemm *gemm) {
   return choose(gemm) == MATRIX_MATRIX && gemm->m <= MOST_ROWS && mmci_xsmm_can(gemm);
 }
@@ -246,7 +247,7 @@ static int variants(mmci_device *device, const mmci_gemm *gemm) {
   return fewer() + may_skip_packing(gemm);
 }
 
-/* A batch, which threads share. */
+/* A batch that threads share. */
 typedef struct batch {
   mmci_queue *queue;
   const mmci_kernel *kernel;
@@ -296,7 +297,7 @@ static void identify(const mmci_device *device, mmci_identity *out) {
   describe(device, out->blas, sizeof out->blas);
 }
 
-/* Per thread of a processor of two cores of 2022, which the rest was measured on. */
+/* The facts are for each thread, as measured on a processor of two cores of 2022. */
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
   static const double peaks[] = {[MMC_F32] = 5e10,    [MMC_F64] = 2.5e10, [MMC_C64] = 5e10,
@@ -379,7 +380,7 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm))
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
-  /* OpenBLAS must not have threads of its own beside these. */
+  /* OpenBLAS must not start threads of its own beside these. */
   if (kernel->threads > 1 && kernel->small == NULL) kernel->limit = 1;
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
   *out = kernel;

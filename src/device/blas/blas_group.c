@@ -1,8 +1,10 @@
-/* blas_group.c: chains of small factors, each from its factors to its result by one thread.
+/* blas_group.c: chains of small factors, each of which one thread computes from its factors to its
+ * result.
  *
  * A thread takes chains of the batch, or groups of products of a single long chain (phases.h). Its
- * intermediates have places in memory of its own, which it uses again as soon as what was there has
- * been read: they never leave its cache. What a group hands to another has a place that all see.
+ * intermediates have places in memory of its own, which are used again as soon as the result in
+ * them has been read: they never leave its cache. What a group hands to another has a place that
+ * all threads see.
  *
  * Chains of small factors wait for memory: of a batch, the factors of the next chain are asked for
  * while one is multiplied. */
@@ -20,10 +22,11 @@
 #include "device/host.h"
 #include "device/ref/ref.h"
 
-/* Where matrices begin: addresses that a thread knows. Factor f is FACTORS + f. */
+/* The memory in which a matrix lies; each thread knows the addresses where these begin. Factor f is
+ * FACTORS + f. */
 enum { OWN, SHARED, RESULT, FACTORS };
 
-/* Of a cache, and of the largest factor that is asked for ahead. */
+/* The bytes of a line of the cache, and of the largest factor that is asked for ahead. */
 enum { LINE_BYTES = 64, AHEAD_BYTES = 1024 };
 
 typedef struct place {
@@ -34,7 +37,7 @@ typedef struct place {
 typedef struct product {
   mmci_gemm gemm;
   place a, b, c;
-  mmci_small small; /* where it can; packs at the beginning of OWN */
+  mmci_small small; /* where it can be used; it packs at the beginning of OWN */
   mmci_blas_fn multiply;
 } product;
 
@@ -43,17 +46,17 @@ struct mmci_group_kernel {
   int64_t batch;
   int32_t n, count;
   mmci_form *forms;
-  size_t *ahead_bytes; /* of each factor of the next chain that are asked for */
+  size_t *ahead_bytes; /* for each factor, how many bytes of the next chain's are asked for */
   int64_t c_stride;
   bool c_gathered;
   product *products; /* in the order of the groups */
   mmci_phases groups;
   int threads;
-  bool calls_blas;    /* which must not have threads of its own beside these */
-  int64_t chunk;      /* chains that a thread takes at a time */
-  char *shared;       /* the results of groups */
-  char *arenas;       /* each thread's: the addresses, then OWN */
-  size_t arena_bytes; /* of one */
+  bool calls_blas;    /* OpenBLAS must not have threads of its own beside these */
+  int64_t chunk;      /* so many chains are taken by a thread at a time */
+  char *shared;       /* holds the results of groups */
+  char *arenas;       /* for each thread: the addresses, then OWN */
+  size_t arena_bytes; /* of one thread */
 };
 
 static bool is_slow(mmc_dtype dtype) {
@@ -107,19 +110,19 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
   if (out->multiply == NULL) out->multiply = mmci_ref_gemm;
 }
 
-/* Whether a product may be computed by several threads at a time, each its own. */
+/* Says whether several threads may compute this product at a time, each its own. */
 static bool is_serial(const product *x) {
   return x->small.can || x->multiply == mmci_ref_gemm || mmci_blas_is_serial(&x->gemm);
 }
 
-/* While places are given to the results. */
+/* State that lives while places are given to the results. */
 typedef struct places {
   const mmci_group *group;
   place *results;
-  int32_t *last_readers; /* in the order of execution; -1: none */
-  int32_t *idle;         /* own places that are free, the last one used first */
+  int32_t *last_readers; /* in the order of execution; -1 when nobody reads it */
+  int32_t *idle;         /* own places that are free; the last one is used first */
   int32_t idle_count, own_count;
-  size_t own_bytes, room_bytes, shared_bytes; /* own_bytes: of each */
+  size_t own_bytes, room_bytes, shared_bytes; /* own_bytes are those of each thread */
 } places;
 
 static place place_of(const places *p, int32_t number) {
@@ -131,11 +134,11 @@ static void let_go(places *p, int32_t number, int32_t reader) {
   int32_t s = number - p->group->n;
   if (s >= 0 && p->results[s].base == OWN && p->last_readers[s] == reader) {
     p->idle[p->idle_count++] = (int32_t)p->results[s].offset;
-    p->last_readers[s] = -1; /* once, though it may be both operands */
+    p->last_readers[s] = -1; /* counted once, though it may be both operands */
   }
 }
 
-/* Own places are numbered first; their offsets are known when the largest is. */
+/* Numbers own places first, because their offsets are known only when the largest is. */
 static void give_places(mmci_group_kernel *kernel, places *p) {
   const mmci_group *group = p->group;
   const mmci_phases *groups = &kernel->groups;
@@ -207,7 +210,7 @@ static mmc_status lay_out(mmci_group_kernel *kernel, const mmci_group *group, mm
   return MMC_OK;
 }
 
-/* Larger factors have the processor's own foresight, and no room in its nearest cache. */
+/* The processor prefetches larger factors by itself, and they have no room in its nearest cache. */
 static void look_ahead(mmci_group_kernel *kernel, const mmci_group *group) {
   for (int32_t s = 0; s < group->count; s++) {
     const mmci_group_product *x = &group->products[s];
@@ -229,7 +232,8 @@ static void look_ahead(mmci_group_kernel *kernel, const mmci_group *group) {
   }
 }
 
-/* Threads, and what each does: chains of a batch, groups of a single one. */
+/* Decides how many threads there are, and what each does: chains of the batch, or groups of a
+ * single one. */
 static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, mmci_error *error) {
   double *seconds = mmci_alloc_array((size_t)group->count, sizeof *seconds), all_s = 0;
   if (seconds == NULL) return mmci_fail_nomem(error, (size_t)group->count * sizeof *seconds);
@@ -314,7 +318,7 @@ static void multiply(const product *x, char *const *bases) {
     x->multiply(&x->gemm, a, b, c);
 }
 
-/* The addresses that a thread of number `thread` knows. */
+/* Returns the addresses that thread number `thread` knows. */
 static char **bases_of(const mmci_group_kernel *kernel, int thread) {
   return (char **)(kernel->arenas + (size_t)thread * kernel->arena_bytes);
 }
@@ -323,7 +327,7 @@ static void prefetch(const void *from, size_t bytes) {
   for (size_t t = 0; t < bytes; t += LINE_BYTES) __builtin_prefetch((const char *)from + t);
 }
 
-/* The addresses of chain i; the factors of the next one, if there is, are asked for. */
+/* Writes the addresses of chain i, and asks for the factors of the next one, if there is one. */
 static void bind(const mmci_group_kernel *x, const void *const *operands, void *c, int64_t i,
                  bool has_next, char **bases) {
   for (int32_t f = 0; f < x->n; f++) {
@@ -334,22 +338,22 @@ static void bind(const mmci_group_kernel *x, const void *const *operands, void *
   bases[RESULT] = mmci_batch_result_at(c, x->c_gathered, x->c_stride, x->element, i);
 }
 
-/* Group g of the chain that is bound. */
+/* Computes group g of the chain that is bound. */
 static void compute(const mmci_group_kernel *kernel, int32_t g, char **bases) {
   const mmci_phases *groups = &kernel->groups;
   for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++)
     multiply(&kernel->products[t], bases);
 }
 
-/* One execution, which threads share. */
+/* One execution that threads share. */
 typedef struct execution {
   const mmci_group_kernel *kernel;
   const void *const *operands;
   void *c;
-  atomic_llong computed; /* groups */
+  atomic_llong computed; /* how many groups are computed */
 } execution;
 
-/* A chunk of the batch. */
+/* Computes a chunk of the batch. */
 static void compute_chains(void *user, int worker, int64_t piece) {
   const execution *x = user;
   const mmci_group_kernel *kernel = x->kernel;
@@ -363,14 +367,15 @@ static void compute_chains(void *user, int worker, int64_t piece) {
   mmci_xsmm_leave();
 }
 
-/* The groups before the phase that group g is of. Whoever computes these has begun. */
+/* Returns how many groups precede the phase of group g; the threads that compute these have
+ * begun. */
 static int32_t groups_before(const mmci_phases *groups, int64_t g) {
   int32_t p = 0;
   while (groups->phases[p + 1] <= g) p++;
   return groups->phases[p];
 }
 
-/* A group of the one chain, once those of earlier phases are there. */
+/* Computes a group of the one chain, once those of earlier phases are there. */
 static void compute_group(void *user, int worker, int64_t piece) {
   execution *x = user;
   int32_t before = groups_before(&x->kernel->groups, piece);

@@ -1,11 +1,11 @@
-/* blas_group.h: whole chains, as device.h describes them, for the device "blas". One execution of a
- * kernel at a time. */
+/* blas_group.h: the group_* slots of device.h for the device "blas". A kernel does one execution at
+ * a time. */
 #ifndef MMCI_BLAS_GROUP_H
 #define MMCI_BLAS_GROUP_H
 
 #include "device/device.h"
 
-/* Factors and results of at most MMCI_GROUP_SIDE rows and columns, whose products stay in cache. */
+/* Factors and results have at most so many rows and columns, so that the products stay in cache. */
 enum { MMCI_GROUP_SIDE = 128 };
 
 bool mmci_blas_group_supports(const mmci_device *device, const mmci_group *group);

@@ -1,5 +1,5 @@
-/* half_gemm.c: panel by panel, factors are widened to f32, multiplied by SGEMM, and a panel of C is
- * rounded when it is complete. */
+/* half_gemm.c: multiplies panel by panel: factors are widened to f32 and multiplied by SGEMM, and a
+ * panel of C is rounded when it is complete. */
 #include "device/blas/half_gemm.h"
 
 #include <cblas.h>
@@ -28,7 +28,7 @@ static void round_off(mmc_dtype dtype, const float *from, int lines, int length,
       for (int j = 0; j < length; j++) to[j] = mmci_bf16_round(from[j]);
 }
 
-/* Widens rows x cols of an operand from (row, col) on, as they are stored. */
+/* Widens rows x cols of an operand from (row, col) on, in the layout in which they are stored. */
 static void widen_operand(mmc_dtype dtype, const uint16_t *data, const mmci_form *form, int64_t row,
                           int64_t col, int rows, int cols, float *to) {
   if (form->trans)

@@ -4,19 +4,19 @@
 
 #include "base/alloc.h"
 
-enum { GROUPS_A_THREAD = 4 }; /* of the first phase, so that threads come out even */
+enum { GROUPS_A_THREAD = 4 }; /* in the first phase, so that threads finish together */
 static const double worthwhile = 0.8;
 
 /* A product while groups are formed. */
 typedef struct node {
-  double seconds;  /* of the sub-tree, down to where groups end */
-  int32_t readers; /* products that read it */
-  int32_t reader;  /* the last of them; -1: none */
+  double seconds;  /* of the sub-tree, without the groups below it */
+  int32_t readers; /* how many products read it */
+  int32_t reader;  /* the last of them; -1 when there is none */
   int32_t phase, group;
-  bool is_last; /* of its group */
+  bool is_last; /* it is the last product of its group */
 } node;
 
-/* The products that product s reads, each once. */
+/* Lists the products that product s reads, each once. */
 static int children(const mmci_group *group, int32_t s, int32_t out[2]) {
   const mmci_group_product *x = &group->products[s];
   int count = 0;
@@ -25,7 +25,8 @@ static int children(const mmci_group *group, int32_t s, int32_t out[2]) {
   return count;
 }
 
-/* Cuts the tree into sub-trees of at most limit_s, and where a result has several readers. */
+/* Cuts the tree into sub-trees that take at most limit_s seconds, and where a result has several
+ * readers. */
 static void cut(const mmci_group *group, const double *seconds, double limit_s, node *nodes) {
   for (int32_t s = 0; s < group->count; s++) nodes[s] = (node){.seconds = seconds[s], .reader = -1};
   for (int32_t s = 0; s < group->count; s++) {
@@ -54,7 +55,7 @@ static void cut(const mmci_group *group, const double *seconds, double limit_s, 
     if (nodes[s].readers == 0) nodes[s].is_last = true;
 }
 
-/* What the phases take when their groups are shared out. */
+/* Estimates the seconds of the phases when their groups are shared out. */
 static double shared_s(const node *nodes, int32_t count, int threads, int32_t phase_count,
                        double *sums, double *longest) {
   for (int32_t p = 0; p < phase_count; p++) sums[p] = longest[p] = 0;

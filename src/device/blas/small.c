@@ -12,7 +12,8 @@ static bool within(const mmci_gemm *gemm, int64_t side) {
   return gemm->m <= side && gemm->k <= side && gemm->n <= side;
 }
 
-/* A complex left operand is read where it lies, unless transposed; a real one in any case. */
+/* Says whether A is packed: a complex left operand is read where it lies unless it is transposed, a
+ * real one in any case. */
 static bool packs_a(const mmci_gemm *gemm) {
   return mmci_dtype_is_complex(gemm->dtype) && gemm->a.trans;
 }
@@ -21,7 +22,7 @@ static bool packs_b(const mmci_gemm *gemm) {
   return mmci_dtype_is_complex(gemm->dtype) || gemm->b.trans;
 }
 
-/* The product that LIBXSMM is asked for, when no size is 0. */
+/* Returns the product that LIBXSMM is asked for, when no size is 0. */
 static mmci_gemm real_product(const mmci_gemm *gemm) {
   mmci_gemm real = *gemm;
   if (packs_a(gemm)) real.a = (mmci_form){.ld = gemm->k};
@@ -49,8 +50,8 @@ bool mmci_small_pays(const mmci_gemm *gemm) {
   return real_product(gemm).n > NARROW || gemm->m * gemm->k <= FEW;
 }
 
-/* How often a product must be computed for the code to be worth writing: that takes as long as some
- * fifty products, and the loops are half as fast or better. */
+/* Code is worth writing for a product that is computed so many times: writing takes as long as some
+ * fifty products, and the loops are at least half as fast. */
 enum { OFTEN = 32 };
 
 static void write_code(mmci_small *x) {
@@ -88,7 +89,8 @@ size_t mmci_small_room_bytes(const mmci_small *x) {
   return (x->packs_b ? bytes_of_b(&x->gemm) : 0) + (x->packs_a ? bytes_of_a : 0);
 }
 
-/* to (rows x cols) = the transposed of what lies at from; elements are `parts` numbers. */
+/* Copies the transposed of what lies at from to `to`, rows x cols elements of `parts` numbers
+ * each. */
 #define UPRIGHT(name, type, parts)                                                       \
   static void name(int64_t rows, int64_t cols, const void *from, int64_t ld, void *to) { \
     const type *x = from;                                                                \
@@ -99,8 +101,8 @@ size_t mmci_small_room_bytes(const mmci_small *x) {
           y[(r * cols + c) * (parts) + p] = x[(c * ld + r) * (parts) + p];               \
   }
 
-/* Each row of B, its imaginary parts times sign_b, then that row times i, and times sign_a; columns
- * from `first` on. A complex number is a vector, as stores are what this takes. */
+/* Copies each row of B, its imaginary parts times sign_b, then that row times i, and times sign_a;
+ * columns from `first` on. A complex number is one vector, because the time goes into stores. */
 #define SPREAD(name, type)                                                                \
   static void name(const mmci_gemm *gemm, const void *from, int64_t first, void *to) {    \
     typedef type number                                                                   \
@@ -128,7 +130,7 @@ SPREAD(spread_c128, double)
 #if defined(__x86_64__)
 #define AVX __attribute__((target("avx")))
 
-/* The same of columns that fill vectors and lie side by side; how many those are. */
+/* Does the same for columns that fill vectors and lie side by side; returns how many those are. */
 AVX static int64_t spread_c64_avx(const mmci_gemm *gemm, const void *from, void *to) {
   float a = gemm->a.conj ? -1 : 1, b = gemm->b.conj ? -1 : 1;
   __m256 signs_a = _mm256_setr_ps(-a, a, -a, a, -a, a, -a, a);
@@ -183,7 +185,7 @@ static void spread(const mmci_gemm *gemm, const void *from, void *to) {
 void mmci_small_pack(const mmci_small *x, const void **a, const void **b, void *room) {
   const mmci_gemm *gemm = &x->gemm;
   char *packed_a = (char *)room + bytes_of_b(gemm);
-  mmci_xsmm_leave(); /* another product may have gone before */
+  mmci_xsmm_leave(); /* code for another product may have run before */
   switch (gemm->dtype) {
     case MMC_F32:
       upright_f32(gemm->k, gemm->n, *b, gemm->b.ld, room);

@@ -6,28 +6,28 @@
 #define HERE __attribute__((target("avx2,fma")))
 #define TILE HERE static inline __attribute__((always_inline))
 
-/* Rows and vectors of a tile, whose sums stay in registers. */
+/* A tile has so many rows and vectors, whose sums stay in registers. */
 enum { ROWS = 4, VECTORS = 2 };
 
 bool mmci_small_loops_can(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-/* Where tile_*() begins; of the last vector only some columns are there when it is cut. */
+/* Where tile_*() begins, and how many columns of the last vector there are when it is cut. */
 typedef struct corner {
   int64_t row, col;
   bool cut;
   __m256i there;
 } corner;
 
-/* A mask of the first bytes of a vector. */
+/* Returns a mask of the first bytes of a vector. */
 TILE __m256i first_of(size_t bytes) {
   static const int64_t mask[8] = {-1, -1, -1, -1};
   return _mm256_loadu_si256((const void *)((const char *)mask + sizeof(__m256i) - bytes));
 }
 
-/* C of `rows` x `vectors` vectors at a corner. Called with constants, which makes the loops over
- * them straight code. */
+/* Defines the tile of C of `rows` x `vectors` vectors at a corner. It is called with constants,
+ * which makes the loops over them straight code. */
 #define LOOPS(suffix, type, vector, width, zero, load, store, load_some, store_some, spread, fma) \
   TILE vector load_##suffix(const type *from, bool cut, __m256i there) {                          \
     return cut ? load_some(from, there) : load(from);                                             \

@@ -5,7 +5,7 @@
 #include <cblas.h>
 #include <pthread.h>
 
-/* OpenBLAS has one number for the process, so there is one note of what it was: that of before the
+/* OpenBLAS has one number of threads for the process, so it is noted once: the number before the
  * first of the calls with fewer that are under way. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int limited, threads_before;

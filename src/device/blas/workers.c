@@ -1,6 +1,6 @@
-/* workers.c: helpers are threads that sleep until they are asked. Whoever asks takes them from a
- * list, and gives them back when they are idle again. A helper that is asked begins when the
- * system lets it run; until then whoever asked may take the word back. */
+/* workers.c: helpers are threads that sleep until they are asked to work. The asker takes them from
+ * a list, and gives them back when they are idle again. A helper that is asked begins when the
+ * system lets it run; until then the asker may withdraw. */
 #include "device/blas/workers.h"
 
 #include <pthread.h>
@@ -14,11 +14,12 @@
 #include <omp.h>
 #endif
 
-/* Waking a thread takes some microseconds, more when it sleeps. */
+/* Waking a thread takes some microseconds, more when it sleeps, so a share of work has at least so
+ * many seconds. */
 static const double least_s = 30e-6;
 
-/* A helper looks this often for the next job before it sleeps, some 50 microseconds; whoever waits
- * for a helper lets others run after as many looks. */
+/* A helper looks so often for the next job before it sleeps, some 50 microseconds; a thread that
+ * waits for a helper lets others run after as many looks. */
 enum { LOOKS = 1000 };
 
 typedef struct job {
@@ -28,8 +29,8 @@ typedef struct job {
   atomic_llong next; /* the first piece that nobody has taken */
 } job;
 
-/* What a helper is. Whoever asks writes ASKED, and IDLE where that has not been read; the helper
- * writes BUSY, and IDLE when it is done. */
+/* The state of a helper. The asker writes ASKED, and IDLE to withdraw while the helper has not read
+ * that; the helper writes BUSY, and IDLE when it is done. */
 enum { IDLE, ASKED, BUSY, ENDED };
 
 typedef struct helper {
@@ -107,7 +108,8 @@ static void destroy(helper *x) {
   free(x);
 }
 
-/* NULL when the system gives no more threads. Signals are for the program's own threads. */
+/* Starts a helper; returns NULL when the system gives no more threads. Signals are left to the
+ * program's own threads. */
 static helper *create(void) {
   helper *x = calloc(1, sizeof *x);
   if (x == NULL) return NULL;
@@ -127,7 +129,8 @@ static helper *create(void) {
 
 static void before_fork(void) {
 #ifdef _OPENMP
-  omp_pause_resource_all(omp_pause_hard); /* its threads, which the orders' tables are made by */
+  omp_pause_resource_all(
+      omp_pause_hard); /* ends OpenMP's threads, which fill the tables of orders */
 #endif
   pthread_mutex_lock(&lock);
 }
@@ -136,7 +139,7 @@ static void after_fork(void) {
   pthread_mutex_unlock(&lock);
 }
 
-/* The child has none of the helpers. */
+/* A child process has none of the helpers. */
 static void after_fork_in_child(void) {
   idle = NULL;
   helper_count = 0;
@@ -147,7 +150,7 @@ static void prepare_for_forks(void) {
   (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
-/* When the library is unloaded, or the program ends. */
+/* Runs when the library is unloaded, or the program ends. */
 __attribute__((destructor)) static void end_helpers(void) {
   while (idle != NULL) {
     helper *x = idle;
@@ -160,7 +163,7 @@ __attribute__((destructor)) static void end_helpers(void) {
 
 /* ---- sharing --------------------------------------------------------------------------------- */
 
-/* At most so many helpers, as a list. */
+/* Takes at most so many helpers, as a list. */
 static helper *take_helpers(int most) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, prepare_for_forks);

@@ -1,14 +1,14 @@
-/* workers.h: threads that share work with the thread that has it. */
+/* workers.h: threads that help the thread that has work. */
 #ifndef MMCI_WORKERS_H
 #define MMCI_WORKERS_H
 
 #include <stdint.h>
 
-/* Threads for work that takes one of them serial_s seconds and is made of so many pieces: as many
- * as OpenMP allows, but each with work worth waking it for; at least 1. */
+/* Returns how many threads to use for work that takes one of them serial_s seconds and has so many
+ * pieces: as many as OpenMP allows, but each with work worth waking it for; at least 1. */
 int mmci_workers(double serial_s, int64_t pieces);
 
-/* As many as OpenMP allows; without it, as there are processors. */
+/* Returns as many as OpenMP allows; without it, as many as there are processors. */
 int mmci_workers_most(void);
 
 /* Does one piece; worker is the number of the thread that does it. */

@@ -13,7 +13,7 @@ bool mmci_xsmm_can(const mmci_gemm *gemm) {
   return sizes && !gemm->b.trans && (gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64);
 }
 
-/* What the code depends on, mixed as by FNV (Fowler, Noll and Vo). */
+/* Hashes what the code depends on, as FNV does (Fowler, Noll and Vo). */
 static uint64_t hash_of(const mmci_gemm *gemm) {
   const int64_t parts[] = {gemm->dtype, gemm->m,   gemm->k,       gemm->n,         gemm->a.ld,
                            gemm->b.ld,  gemm->ldc, gemm->a.trans, gemm->accumulate};
@@ -23,7 +23,8 @@ static uint64_t hash_of(const mmci_gemm *gemm) {
   return hash ^ hash >> 32;
 }
 
-/* Of code that was written, by its lower bits: new ones make old ones forgotten. */
+/* Code that was written has so many places, chosen by the lower bits of its hash; new code replaces
+ * old. */
 enum { PLACES = 8192 };
 static atomic_uint_least64_t written[PLACES];
 

@@ -28,7 +28,8 @@ static int64_t place(const mmci_form *x, int64_t row, int64_t column) {
       }                                                                                   \
   }
 
-/* Real and imaginary parts by hand: C's complex product repairs some NaN, BLAS's does not. */
+/* The real and imaginary parts are written out: C's complex product repairs some NaN, BLAS's does
+ * not. */
 #define REF_COMPLEX(name, type)                                                              \
   static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {           \
     const type *x = a, *y = b;                                                               \
@@ -129,19 +130,19 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 /* ---- chains -----------------------------------------------------------------------------------
  */
 
-/* A result on its way: where it is, and how it lies. */
+/* A factor or result: where it is, and how it lies. */
 typedef struct value {
   const void *data;
   mmci_form form;
 } value;
 
-/* A kernel is enqueued by one queue at a time. */
+/* A kernel may be enqueued by one queue at a time. */
 struct mmci_group_kernel {
   mmci_group group; /* with arrays of its own */
   mmci_form *forms;
   mmci_group_product *products;
-  value *values;   /* n factors, count results */
-  char *workspace; /* every intermediate, one after the other */
+  value *values;   /* n factors, then count results */
+  char *workspace; /* holds every intermediate, one after the other */
 };
 
 static bool group_supports(const mmci_device *device, const mmci_group *group) {
@@ -226,7 +227,8 @@ static mmc_status group_enqueue(mmci_queue *queue, const mmci_group_kernel *kern
   return MMC_OK;
 }
 
-/* One core of a processor of 2022 with plain loops; of f16 and bf16 every element is converted. */
+/* The facts are those of one core of a processor of 2022 with plain loops, which convert every
+ * element of f16 and bf16. */
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
   const bool is_half = dtype == MMC_F16 || dtype == MMC_BF16;
