@@ -11,8 +11,7 @@ struct mmc_chain {
   int64_t batch; /* how many such chains are multiplied together; may be 0 */
   int64_t *dims; /* n+1 */
   mmc_op *ops;   /* n */
-  int32_t
-      *same; /* n: the first factor that is the same matrix with the same op; NULL when unknown */
+  int32_t *same; /* n: the first factor that is the same matrix and op; NULL when unknown */
 };
 
 /* Limits that keep every index in 32 bits and every product of two dims in 128. */

@@ -22,8 +22,8 @@ enum { MMCI_PAIR_GAINS = 2 };
 
 typedef struct mmci_facts {
   /* These describe a product as one call, by the roofline of cost/roofline.h. */
-  double flops_per_s; /* at the peak; 0: the device does not multiply this dtype */
-  double bytes_per_s; /* words move at this rate between its memory and its arithmetic */
+  double flops_per_s; /* at the peak; 0 means that it does not multiply this dtype */
+  double bytes_per_s; /* between its memory and its arithmetic */
   double launch_s;    /* every call takes so long besides */
   double half_mn;     /* the rows, and the columns, of a result at which the peak is halved */
   double half_k;      /* the terms of its sums at which the peak is halved */

@@ -53,8 +53,7 @@ typedef struct mmci_dp_run {
   mmci_u128 ceiling;       /* no entry is greater */
   atomic_bool stop;        /* set once, by the thread that sees a reason */
   atomic_bool interrupted; /* the reason is the progress callback */
-  atomic_flag
-      bad_price; /* the reason is a price; the first thread to set it writes the next lines */
+  atomic_flag bad_price;   /* the reason is a price; who sets it first writes the next lines */
   int32_t bad_i, bad_k, bad_j;
   double bad_value;
   double steps;             /* products of tiles in the whole sweep */

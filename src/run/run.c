@@ -21,8 +21,7 @@ struct mmci_run {
   mmci_run *separate;
   mmci_plan separate_plan;
 
-  mmci_resident
-      *resident; /* at most one of these; when none is set, the device works on host memory */
+  mmci_resident *resident; /* at most one of these; with none, the device uses host memory */
   mmci_batches *batches;
   mmci_streamed *streamed;
 

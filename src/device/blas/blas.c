@@ -184,7 +184,7 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
   double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
   switch (choose(gemm)) {
     case PANELS:
-      return false; /* packed elements are the queue's */
+      return false; /* the panels belong to the queue */
     case DOT:
     case MATRIX_VECTOR:
     case VECTOR_MATRIX:
