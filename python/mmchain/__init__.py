@@ -28,11 +28,12 @@ from ._bench import bench
 from ._einsum import register as _register_einsum
 from ._general import multiply as _multiply
 from ._info import clear_cache, info
-from ._plan import Plan, Step, plan
+from ._plan import Order, Plan, Step, order, plan
 from ._swap import numpy_multi_dot
 from ._tune import Tuned, Tuning, tune
 
 __all__ = [
+    "Order",
     "Plan",
     "Step",
     "Tuned",
@@ -42,6 +43,7 @@ __all__ = [
     "info",
     "multi_dot",
     "numpy_multi_dot",
+    "order",
     "plan",
     "tune",
 ]
@@ -61,8 +63,10 @@ def multi_dot(
     """The product of arrays, multiplied in the cheapest order.
 
     Like `numpy.linalg.multi_dot`: the first array may be a row vector of one dimension, the last a
-    column vector, and the result lacks the dimensions that they lack; dtypes are promoted; the
-    exceptions are the same. Beyond it, arrays of more than two dimensions are stacks of matrices,
+    column vector, and the result lacks the dimensions that they lack; dtypes are promoted; exceptions
+    are NumPy's, and floating-point errors are treated as `numpy.errstate` says. Of float32 and float64
+    together all products are of float64, where NumPy's are promoted pair by pair. Where integers are
+    mixed with others, and for types with `__array_function__`, NumPy multiplies. Beyond it, arrays of more than two dimensions are stacks of matrices,
     which broadcast as `numpy.matmul` has them (also of two arrays, where NumPy takes `dot`) and are
     multiplied together, in one call. The same array may occur several times, as in a power.
 

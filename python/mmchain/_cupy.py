@@ -73,7 +73,7 @@ def _dtype_for(plan: Any, arrays: List[Any]) -> Any:
     if plan is None:
         return dtype
     planned = _dtypes.get(plan.chain.partition(":")[0])
-    if planned is None or not cupy.can_cast(dtype, planned, "same_kind"):
+    if planned is None or not cupy.can_cast(dtype, planned, "safe"):
         raise TypeError(f"arrays: expected those planned for, {plan.chain}, got {dtype}")
     return planned
 

@@ -7,6 +7,7 @@ from typing import Any, List, Optional
 import numpy as np
 
 from . import _mmchain, _shapes
+from ._swap import theirs
 
 _direct = "efdFD"
 _plan_dtypes = {"f16": "e", "f32": "f", "f64": "d", "c64": "F", "c128": "D"}
@@ -24,16 +25,22 @@ def _dtype_for(plan: Optional[_mmchain.Plan], arrays: List[np.ndarray]) -> np.dt
     name = plan.chain.partition(":")[0]
     planned = dtype if name == "bf16" and _is_bf16(dtype) else np.dtype(_plan_dtypes.get(name, "V"))
     for array in arrays:
-        if not np.can_cast(array.dtype, planned, "same_kind"):
+        if not (array.dtype == planned or np.can_cast(array.dtype, planned, "safe")):
             raise TypeError(f"arrays: expected {name} as planned, got {array.dtype}")
     return planned
 
 
 def _by_numpy(pairs: Any, chain: _shapes.Chain, arrays: List[Any]) -> Any:
     """The planned order in NumPy's arithmetic: integers, objects, subclasses."""
-    product = np.matmul if chain.stack else np.dot
-    result = _shapes.multiply(pairs, chain.matrices(arrays), product)
-    return chain.squeeze(result)
+    if chain.stack:
+        return chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), np.matmul))
+    matrices = [np.atleast_2d(array) for array in arrays]
+    if not chain.column:
+        matrices[-1] = matrices[-1].T
+    result = _shapes.multiply(pairs, matrices, np.dot)
+    if not chain.row and not chain.column:
+        return result[0, 0]
+    return result if chain.row and chain.column else result.ravel()
 
 
 def _readable(array: np.ndarray, first: bool) -> np.ndarray:
@@ -42,8 +49,21 @@ def _readable(array: np.ndarray, first: bool) -> np.ndarray:
     return array if _mmchain.readable(probe, first) else np.array(array, order="C", copy=True)
 
 
+def _are_mixed_integers(arrays: List[Any]) -> bool:
+    """Whether it matters which are multiplied first: NumPy promotes pair by pair, and integers of a
+    pair may overflow."""
+    dtypes = {array.dtype for array in arrays}
+    return len(dtypes) > 1 and any(dtype.kind in "biu" for dtype in dtypes)
+
+
+def _dispatches(array: Any) -> bool:
+    """Whether its type says what NumPy's functions do with it, as those of units do."""
+    own = getattr(type(array), "__array_function__", None)
+    return own is not None and own is not np.ndarray.__array_function__
+
+
 def _is_direct(arrays: List[Any], dtype: np.dtype) -> bool:
-    """Whether mmchain multiplies them, and not NumPy: no subclass, no integer."""
+    """Whether mmchain multiplies them, and not NumPy: no subclass, no result of integers."""
     direct = dtype.char in _direct or _is_bf16(dtype)
     return direct and all(type(array) is np.ndarray for array in arrays)
 
@@ -106,10 +126,14 @@ def multiply(
 ) -> Any:
     if len(arrays) < 2 and plan is None:
         raise ValueError("Expecting at least two arrays.")
+    if plan is None and any(map(_dispatches, arrays)):
+        return theirs(arrays, out=out)
     arrays = [np.asanyarray(array) for array in arrays]
     if len(arrays) == 2 and plan is None and 0 in (arrays[0].ndim, arrays[1].ndim):
         return np.dot(arrays[0], arrays[1], out=out)  # a scalar scales
     chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
+    if plan is None and not chain.stack and _are_mixed_integers(arrays):
+        return theirs(arrays, out=out)
     dtype = _dtype_for(plan, arrays)
     if dtype.char in _direct:
         dtype = np.dtype(dtype.char)  # in native byte order

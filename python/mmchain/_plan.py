@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from functools import cached_property
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -56,7 +57,12 @@ class Plan(_mmchain.Plan):
     @property
     def order(self) -> str:
         """The parenthesization: "((A1 A2) A3)"."""
-        return self._facts["order"]
+        return self._order
+
+    @cached_property
+    def _order(self) -> str:
+        repeats = "=" in self.chain or "^" in self.chain
+        return self._facts["order"] if repeats else parenthesization(self.products())
 
     @property
     def flops(self) -> int:
@@ -78,7 +84,8 @@ class Plan(_mmchain.Plan):
     def execute(self, arrays: Sequence[Any], out: Optional[Any] = None) -> Any:
         """The product of arrays of the planned shapes, as `multi_dot` returns it.
 
-        The dtype is the planned one; arrays of another are converted where that is safe. A plan
+        The dtype is the planned one; arrays of another are converted where no value is lost by it,
+        and else refused. A plan
         for one chain takes stacks too: it is then made for as many chains, once.
 
         >>> p = mmchain.plan("f64:2x3x2")
@@ -100,10 +107,17 @@ class Plan(_mmchain.Plan):
         return _svg.tree(dims, _products(self.order), len(dims) - 1)
 
     def __repr__(self) -> str:
-        return f"mmchain.Plan({self.chain!r}, order={self.order!r}, device={self.device!r})"
+        chain = _short(self.chain)
+        if chain != self.chain:
+            return f"mmchain.Plan({chain!r}, device={self.device!r})"
+        return f"mmchain.Plan({chain!r}, order={_short(self.order)!r}, device={self.device!r})"
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return _plan_again, self._arguments
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 400 else f"{text[:200]} ... {text[-100:]}"
 
 
 def _products(order: str) -> List[Tuple[int, int]]:
@@ -181,12 +195,75 @@ def chain_text(
         if dtype is not None:
             raise TypeError("dtype: expected None, as the chain's text says it")
         return chain, None, False
-    arrays = list(chain)
-    if len(arrays) >= least and any(hasattr(array, "shape") for array in arrays):
-        return _chain_of(arrays, dtype)
-    dims = _shapes.check([tuple(shape) for shape in arrays], least).dims
+    items = chain if isinstance(chain, list) else list(chain)
+    if len(items) >= least and hasattr(items[0], "shape") and not _is_size(items[0]):
+        return _chain_of(items, dtype)
     name = dtype_name("float64" if dtype is None else dtype)
+    dims = _dims_of(items, least)
     return f"{name}:{'x'.join(map(str, dims))}", None, False
+
+
+def _dims_of(items: List[Any], least: int) -> List[int]:
+    """The dims, given as they are or by the shapes of the factors."""
+    if items and all(map(_is_size, items)):
+        if len(items) <= least:
+            raise ValueError(f"chain: expected at least {least + 1} dims, got {len(items)}")
+        return [operator.index(item) for item in items]
+    try:
+        shapes = list(map(tuple, items))
+    except TypeError:
+        kinds = ", ".join(sorted({type(item).__name__ for item in items}))
+        raise TypeError(
+            f"chain: expected a str, arrays, shapes or dims, as [10, 30, 5, 60], got {kinds}"
+        ) from None
+    return _shapes.check(shapes, least).dims
+
+
+def _is_size(item: Any) -> bool:
+    return type(item) is int or (hasattr(item, "__index__") and getattr(item, "shape", ()) == ())
+
+
+class Order(NamedTuple):
+    """An order and what it costs.
+
+    >>> str(mmchain.Order(4500, [(0, 1), (3, 2)]))
+    '((A1 A2) A3)'
+    """
+
+    multiplications: int
+    products: List[Tuple[int, int]]  # as of Plan.products()
+
+    def __str__(self) -> str:
+        return parenthesization(self.products)
+
+
+def parenthesization(products: Sequence[Tuple[int, int]]) -> str:
+    """ "((A1 A2) A3)" of pairs of operands: of n factors, n + t is the result of pair t."""
+    n = len(products) + 1
+    ends = [(i, i) for i in range(n)]
+    opened, closed = [0] * n, [0] * n
+    for left, right in products:
+        first, last = ends[left][0], ends[right][1]
+        ends.append((first, last))
+        opened[first] += 1
+        closed[last] += 1
+    return " ".join(f"{'(' * o}A{i}{')' * c}" for i, (o, c) in enumerate(zip(opened, closed), 1))
+
+
+def order(dims: Sequence[int]) -> Order:
+    """The cheapest order of a chain of any length by its dims alone: factor i is of dims[i] x
+    dims[i + 1].
+
+    >>> best = mmchain.order([30, 35, 15, 5, 10, 20, 25])
+    >>> best.multiplications, str(best)
+    (15125, '((A1 (A2 A3)) ((A4 A5) A6))')
+    """
+    sizes = [operator.index(dim) for dim in dims]
+    if len(sizes) < 2:
+        raise ValueError(f"dims: expected at least 2, got {len(sizes)}")
+    triples = _mmchain.order(sizes)
+    count = sum(sizes[first] * sizes[split] * sizes[last + 1] for first, split, last in triples)
+    return Order(count, _shapes.pairs_of(len(sizes) - 1, triples))
 
 
 def plan(
@@ -204,8 +281,8 @@ def plan(
 
     Parameters
     ----------
-    chain : str, or sequence of arrays or of shapes
-        "f32:10x30x5x60", [(10, 30), (30, 5), (5, 60)], or the arrays themselves. The plan for
+    chain : str, or sequence of arrays, of shapes or of dims
+        "f32:10x30x5x60", [(10, 30), (30, 5), (5, 60)], [10, 30, 5, 60], or the arrays. The plan for
         "f32:16x16x16@1000" or for such stacks multiplies 1000 chains together. In "f32:16x16^1000",
         and where the same array is given several times, one matrix stands there each time, and
         must in `execute`.

@@ -44,6 +44,10 @@ class Chain(NamedTuple):
         return product if self.column else product[..., 0]
 
 
+class StackError(LinAlgError, ValueError):
+    """Stacks that do not fit: multi_dot raises the one of them, matmul the other."""
+
+
 def _text(shape: Shape) -> str:
     return str(tuple(int(size) for size in shape)).replace(" ", "")
 
@@ -54,7 +58,7 @@ def _broadcast(stacks: Sequence[Shape], shapes: Sequence[Shape]) -> Shape:
     for stack in stacks:
         for d, size in enumerate(stack, ndim - len(stack)):
             if size != 1 and result[d] not in (1, size):
-                raise ValueError(
+                raise StackError(
                     "operands could not be broadcast together with shapes "
                     + " ".join(map(_text, shapes))
                 )
@@ -63,33 +67,37 @@ def _broadcast(stacks: Sequence[Shape], shapes: Sequence[Shape]) -> Shape:
     return tuple(result)
 
 
+def _misfit(shapes: Sequence[Shape], i: int, rows: int) -> Exception:
+    """For neighbours that do not fit."""
+    left, right = shapes[i], shapes[i + 1]
+    kind = StackError if any(len(shape) > 2 for shape in shapes) else ValueError
+    return kind(
+        f"shapes {_text(left)} and {_text(right)} not aligned: {left[-1]} "
+        f"(dim {len(left) - 1}) != {rows} (dim {max(len(right) - 2, 0)})"
+    )
+
+
 def check(shapes: Sequence[Shape], least: int = 2) -> Chain:
     """The chain of these shapes; raises what numpy.linalg.multi_dot raises when there is none."""
     shapes = [tuple(shape) for shape in shapes]
     last = len(shapes) - 1
     if last + 1 < least:
         raise ValueError("Expecting at least two arrays.")
-    for i, shape in enumerate(shapes):
-        if len(shape) == 0 or (len(shape) == 1 and (last == 0 or 0 < i < last)):
-            raise LinAlgError(
-                f"{len(shape)}-dimensional array given. Array must be two-dimensional"
-            )
-    row, column = len(shapes[0]) > 1, len(shapes[-1]) > 1
-    cores = [shape[-2:] for shape in shapes]
+    ndims = list(map(len, shapes))
+    if min(ndims, default=0) < 2:
+        for i, ndim in enumerate(ndims):
+            if ndim == 0 or (ndim == 1 and (last == 0 or 0 < i < last)):
+                raise LinAlgError(f"{ndim}-dimensional array given. Array must be two-dimensional")
+    row, column = ndims[0] > 1, ndims[-1] > 1
+    rows = [shape[-2] if len(shape) > 1 else shape[0] for shape in shapes]
+    dims = [*rows, shapes[-1][-1] if column else 1]
     if not row:
-        cores[0] = (1,) + cores[0]
-    if not column:
-        cores[-1] = cores[-1] + (1,)
-    for i in range(last):
-        if cores[i][1] != cores[i + 1][0]:
-            left, right = shapes[i], shapes[i + 1]
-            raise ValueError(
-                f"shapes {_text(left)} and {_text(right)} not aligned: {left[-1]} "
-                f"(dim {len(left) - 1}) != {cores[i + 1][0]} (dim {max(len(right) - 2, 0)})"
-            )
-    stack = _broadcast([shape[:-2] for shape in shapes], shapes)
-    dims = [int(core[0]) for core in cores] + [int(cores[-1][1])]
-    return Chain(dims, stack, row, column)
+        dims[0] = 1
+    if [shape[-1] for shape in shapes[:-1]] != rows[1:]:
+        i = next(i for i in range(last) if shapes[i][-1] != rows[i + 1])
+        raise _misfit(shapes, i, rows[i + 1])
+    stack = _broadcast([shape[:-2] for shape in shapes], shapes) if max(ndims) > 2 else ()
+    return Chain(list(map(int, dims)), stack, row, column)
 
 
 def once(convert: Callable[[Any], Any], arrays: Sequence[Any]) -> List[Any]:
@@ -124,11 +132,16 @@ def does_not_fit(plan: Any, chain: Chain) -> Exception:
 
 def products(dims: Sequence[int]) -> List[Tuple[int, int]]:
     """The cheapest order as pairs: a factor, or n plus an earlier product."""
-    made = {(i, i): i for i in range(len(dims) - 1)}
+    return pairs_of(len(dims) - 1, _mmchain.order(dims))
+
+
+def pairs_of(n: int, triples: Sequence[Tuple[int, int, int]]) -> List[Tuple[int, int]]:
+    """Such pairs of n factors from triples: of first to split - 1, and of split to last."""
+    made = {(i, i): i for i in range(n)}
     pairs = []
-    for first, split, last in _mmchain.order(dims):
+    for first, split, last in triples:
         pairs.append((made[first, split - 1], made[split, last]))
-        made[first, last] = len(dims) - 2 + len(pairs)
+        made[first, last] = n - 1 + len(pairs)
     return pairs
 
 

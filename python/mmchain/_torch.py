@@ -127,7 +127,7 @@ def _dtype_for(plan: Any, tensors: List[torch.Tensor]) -> torch.dtype:
     if plan is None:
         return dtype
     planned = _dtypes[plan.chain.partition(":")[0]]
-    if not torch.can_cast(dtype, planned):
+    if torch.promote_types(dtype, planned) != planned:
         raise TypeError(f"arrays: expected {planned} as planned, got {dtype}")
     return planned
 

@@ -1,6 +1,7 @@
 /* execute.c: see execute.h. */
 #include "execute.h"
 
+#include <fenv.h>
 #include <string.h>
 
 #include "plan.h"
@@ -28,6 +29,7 @@ typedef struct call {
   int64_t stack_shape[MAX_NDIM];
   int64_t stack_count;
   mmc_run *run;
+  int errors;     /* of floating point, as fetestexcept() has them, where the factors are NumPy's */
   bool on_stream; /* the work goes to stream and need not be done on return */
   void *stream;
 } call;
@@ -276,6 +278,22 @@ static int make_result(call *c, mmcp_want want, PyObject **array) {
   return mmcp_view_matrix(view, c->row, c->column, &c->matrices[c->n]);
 }
 
+static int report(const char *kind, PyObject *array) {
+  PyObject *module = PyImport_ImportModule("mmchain._errstate");
+  PyObject *done = module != NULL ? PyObject_CallMethod(module, "report", "sO", kind, array) : NULL;
+  Py_XDECREF(module);
+  Py_XDECREF(done);
+  return done != NULL ? 1 : -1;
+}
+
+/* Says what floating-point errors there were, as NumPy does. */
+static int report_errors(const call *c, PyObject *array) {
+  int done = 1;
+  if ((c->errors & FE_OVERFLOW) != 0) done = report("over", array);
+  if (done == 1 && (c->errors & FE_INVALID) != 0) done = report("invalid", array);
+  return done;
+}
+
 /* What the caller gets: a new reference. NumPy returns a scalar where nothing is left to index. */
 static PyObject *finish(call *c, PyObject *array) {
   mmcp_view *view = &c->views[c->n];
@@ -365,8 +383,14 @@ static int find_stream(call *c, PyObject *given) {
   return exchange->current_stream(DL_CUDA, c->device, &c->stream) == 0 ? 1 : -1;
 }
 
-static mmc_status execute_run(const call *c) {
+static mmc_status execute_run(call *c) {
   const mmc_matrix *out = &c->matrices[c->n];
+  if (c->views[0].is_numpy) {
+    feclearexcept(FE_INVALID | FE_OVERFLOW);
+    mmc_status status = mmc_execute(c->run, c->matrices, out);
+    c->errors = fetestexcept(FE_INVALID | FE_OVERFLOW);
+    return status;
+  }
   return c->on_stream ? mmc_enqueue(c->run, c->stream, c->matrices, out)
                       : mmc_execute(c->run, c->matrices, out);
 }
@@ -418,6 +442,7 @@ static int multiply(call *c, PyObject *const *items, PyObject *const *args, PyOb
   }
   if (done == 1) done = find_stream(c, args[STREAM]);
   if (done == 1) done = run_plan(c, plan);
+  if (done == 1 && c->errors != 0) done = report_errors(c, *array);
   Py_XDECREF(plan);
   return done;
 }
@@ -436,6 +461,7 @@ static bool call_open(call *c, Py_ssize_t n, few *room, char **block) {
   c->n = n;
   c->acquired = c->stack_ndim = 0;
   c->on_stream = false;
+  c->errors = 0;
   c->views = room->views;
   c->matrices = room->matrices;
   c->dims = room->dims;

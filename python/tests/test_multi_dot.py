@@ -1,5 +1,6 @@
 """multi_dot on NumPy arrays: values, dtypes, strides, stacks, out, exceptions."""
 
+import warnings
 from functools import reduce
 
 import numpy as np
@@ -504,3 +505,84 @@ def test_numpy_multi_dot(rng):
         assert np.linalg.multi_dot is not before
     assert np.linalg.multi_dot is before
     assert mmchain.info()["cache"]["plans"] == 1
+
+
+def test_matrices_with_vectors_at_the_ends():
+    m, v, w = np.matrix(np.ones((3, 5))), np.ones(3), np.ones(5)
+    for arrays in ([v, m, m.T, m], [m, m.T, v], [v, m, m.T, v], [m, m.T, m], [v, m], [m.T, m, w]):
+        expected, result = np.linalg.multi_dot(arrays), mmchain.multi_dot(arrays)
+        assert type(result) is type(expected) and result.shape == expected.shape
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_mixed_integers_are_numpys(rng):
+    dtypes = ["uint8", "int8", "uint16", "int64", "float32", "float64", "bool"]
+    for _ in range(200):
+        n = int(rng.integers(2, 6))
+        dims = rng.integers(1, 6, n + 1)
+        arrays = [
+            rng.integers(0, 120, shape).astype(rng.choice(dtypes)) for shape in zip(dims, dims[1:])
+        ]
+        if all(array.dtype.kind == "f" for array in arrays):
+            continue
+        expected, result = np.linalg.multi_dot(arrays), mmchain.multi_dot(arrays)
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)
+    with mmchain.numpy_multi_dot():
+        a, b = np.full((2, 2), 10, "f4"), np.full((2, 2), 99, "u1")
+        assert np.linalg.multi_dot([a, b, b])[0, 0] == 2920
+
+
+class Dispatched:
+    """Says what NumPy's functions do with it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __array_function__(self, function, types, args, kwargs):
+        if function is not numpy_dot:
+            return NotImplemented
+        return "ours", len(args[0])
+
+    def __array__(self, *args, **kwargs):
+        return np.asarray(self.value)
+
+
+def test_types_that_say_what_functions_do():
+    one = Dispatched(np.eye(2))
+    assert mmchain.multi_dot([one, one, np.eye(2)]) == ("ours", 3)
+    with mmchain.numpy_multi_dot():
+        assert mmchain.multi_dot([np.eye(2), one]) == ("ours", 2)
+
+
+def test_stacks_that_do_not_fit():
+    with pytest.raises(np.linalg.LinAlgError, match="not aligned"):
+        mmchain.multi_dot([np.ones((7, 2, 3)), np.ones((4, 5)), np.ones((5, 5))])
+    with pytest.raises(np.linalg.LinAlgError, match="broadcast"):
+        mmchain.multi_dot([np.ones((7, 2, 3)), np.ones((6, 3, 5))])
+
+
+def errors_of(function, mode):
+    """What NumPy says, or mmchain, by numpy.errstate's mode."""
+    seen = []
+    with np.errstate(all=mode, call=lambda kind, flag: seen.append((kind, flag))):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                function()
+            except FloatingPointError as error:
+                seen.append(("raised", str(error).partition(" encountered")[0]))
+    return seen + [str(warning.message).partition(" encountered")[0] for warning in caught]
+
+
+@pytest.mark.parametrize("mode", ["warn", "raise", "call", "ignore"])
+def test_floating_point_errors(mode):
+    large = np.full((3, 5), 1e300)
+    infinite = np.array([[np.inf, 1.0, 2.0], [1.0, 2.0, 3.0]])
+    zeros = np.zeros((3, 5))
+    quiet = np.full((2, 3), np.nan)
+    for arrays in ([large, large.T], [infinite, zeros], [infinite, large], [quiet, zeros]):
+        expected = errors_of(lambda: np.matmul(*arrays), mode)
+        mmchain.clear_cache()
+        for _ in range(2):
+            assert errors_of(lambda: mmchain.multi_dot(arrays), mode) == expected

@@ -9,7 +9,7 @@ import pytest
 
 import mmchain
 from mmchain import _mmchain, _plan
-from chains import assert_close, random_chain
+from chains import assert_close, random_chain, random_dims
 
 CLRS = "f64:30x35x15x5x10x20x25"
 
@@ -161,6 +161,39 @@ def test_execute(rng):
         p.execute(arrays[:2])
     with pytest.raises(ValueError, match="Expecting|at least"):
         p.execute([])
+
+
+def test_dims_and_orders(rng):
+    for n in (1, 2, 5, 40):
+        dims = random_dims(rng, n)
+        p = mmchain.plan(dims, objective="flops")
+        assert mmchain.plan(np.array(dims)[:], objective="flops").chain == p.chain
+        best = mmchain.order(dims)
+        assert best.multiplications == p.multiplications
+        assert str(best) == p.order == json.loads(p.explain("json"))["order"]
+    for wrong in ([10], [], ["a", "b"], [(2, 3), 4], [2.5, 3], 7):
+        with pytest.raises((TypeError, ValueError)):
+            mmchain.plan(wrong)
+    with pytest.raises(TypeError, match="shapes or dims"):
+        mmchain.plan([2.5, 3])
+    with pytest.raises(ValueError, match="at least 2"):
+        mmchain.order([3])
+
+
+def test_long_plans_are_shown_short(rng):
+    p = mmchain.plan(random_dims(rng, 20000), objective="flops")
+    assert len(repr(p)) < 500
+    assert p.order == json.loads(p.explain("json"))["order"]
+
+
+def test_no_value_is_lost_by_a_conversion():
+    ones = [np.ones((2, 3)), np.ones((3, 4))]
+    p = mmchain.plan("f32:2x3x4")
+    for dtype in ("float64", "complex64", "int64"):
+        with pytest.raises(TypeError, match=f"expected f32 as planned, got {dtype}"):
+            p.execute([a.astype(dtype) for a in ones])
+    for dtype in ("float32", "float16", "int16", "bool"):
+        assert p.execute([a.astype(dtype) for a in ones]).dtype == np.float32
 
 
 def test_chain_of_one(rng):

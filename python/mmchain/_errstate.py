@@ -1,0 +1,34 @@
+"""Floating-point errors, treated as numpy.errstate says."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+_messages = {"invalid": "invalid value", "over": "overflow", "divide": "divide by zero"}
+_bits = {"divide": 1, "over": 2, "invalid": 8}  # as NumPy numbers them for numpy.seterrcall
+
+
+def report(kind: str, result: Any) -> None:
+    """For the product of NumPy arrays during which the processor has seen such an error.
+
+    Vectors are computed whole, beyond the end of a row too: the error is the result's where that has
+    a NaN, or an infinity.
+    """
+    seen = np.isnan(result) if kind == "invalid" else np.isinf(result)
+    mode = np.geterr()[kind]
+    if mode == "ignore" or not seen.any():
+        return
+    message = f"{_messages[kind]} encountered in multi_dot"
+    if mode == "raise":
+        raise FloatingPointError(message)
+    if mode == "warn":
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+    elif mode == "print":
+        print(f"Warning: {message}")
+    elif mode == "call":
+        np.geterrcall()(_messages[kind], _bits[kind])
+    else:
+        np.geterrcall().write(f"Warning: {message}\n")
