@@ -1,4 +1,4 @@
-/* bench.c: `mmchain bench`: left to right against the order of fewest multiplications against ours.
+/* bench.c: `mmchain bench` compares left to right, the order of fewest multiplications, and ours.
  *
  * The methods take turns, so that what else the machine does hits them alike. Runs that are short
  * against the clock are timed several in a row. */
@@ -66,7 +66,7 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* solver NULL: ours. */
+/* The methods; a solver of NULL means ours. */
 static const struct {
   const char *name, *solver;
 } methods[] = {{"left-to-right", "left-to-right"}, {"flop-optimal", "auto"}, {"ours", NULL}};
@@ -77,14 +77,14 @@ enum { SEED = 1, ALIGNMENT = 256 };
 
 static const double sample_least_s = 20e-6, peak_run_most_s = 0.5, peak_search_s = 0.3;
 
-/* A measured peak, and the square that gave it; 0 before it is measured. */
+/* A measured peak, and the square that gave it; both are 0 before it is measured. */
 typedef struct peak {
   double flops_per_s;
   int n;
 } peak;
 
 typedef struct bench {
-  mmc_plan_options plan_options; /* but for the solver and what ours is for */
+  mmc_plan_options plan_options; /* all but the solver and the objective of ours */
   const char *objective;         /* "time" or "energy" */
   double max_slowdown;
   double seconds;
@@ -98,8 +98,8 @@ typedef struct measurement {
   mmc_plan *plan;
   mmc_run *run;
   double plan_s;
-  double predicted_s; /* NaN: the plan is for neither time nor energy */
-  double predicted_j; /* NaN: nor for energy */
+  double predicted_s; /* NaN when the plan is for neither time nor energy */
+  double predicted_j; /* NaN when the plan is not for energy */
   double *samples_s;
   size_t count, capacity;
   int runs_a_sample;
@@ -110,7 +110,7 @@ typedef struct measurement {
 typedef struct operands {
   mmc_matrix *factors;
   mmc_matrix result;
-  mmc_memory *memory; /* of all of them; NULL: the host's, each its own */
+  mmc_memory *memory; /* of all of them; NULL when each has host memory of its own */
 } operands;
 
 /* ---- operands -------------------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static void free_operands(operands *o, const mmc_chain *chain) {
   mmc_memory_destroy(o->memory);
 }
 
-/* The chain's text form; a string to free, or NULL. */
+/* Returns the chain's text form, a string to free, or NULL. */
 static char *chain_text(const mmc_chain *chain) {
   cli_buffer text = {0};
   if (mmc_chain_write(chain, cli_buffer_write, &text) == MMC_OK) return text.bytes;
@@ -139,7 +139,7 @@ static int fail_memory(cli_call *call, const mmc_chain *chain, double bytes) {
   return cli_fail_memory(call, what, bytes);
 }
 
-/* Bytes of all matrices. */
+/* Returns the bytes of all matrices. */
 static double operand_bytes(const mmc_chain *chain) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
@@ -151,8 +151,8 @@ static double operand_bytes(const mmc_chain *chain) {
   return bytes;
 }
 
-/* Moves a matrix to `offset` of the device's memory, and that behind it; the result is not copied.
- */
+/* Moves a matrix to `offset` of the device's memory, and the offset behind it; the result is not
+ * copied. */
 static int move_to_device(cli_call *call, const mmc_chain *chain, bool copied, mmc_matrix *matrix,
                           operands *o, size_t *offset) {
   size_t size = (size_t)mmc_chain_batch(chain) * (size_t)matrix->rows * (size_t)matrix->cols *
@@ -191,7 +191,7 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const bench *b,
   int64_t n = mmc_chain_length(chain);
   const int64_t *dims = mmc_chain_dims(chain);
   mmc_dtype dtype = mmc_chain_dtype(chain);
-  /* A system may promise memory that it has not got. */
+  /* A system may promise memory that it does not have. */
   double machine_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (!(bytes <= machine_bytes)) return fail_memory(call, chain, bytes);
   operands o = {.factors = calloc((size_t)n, sizeof *o.factors),
@@ -222,7 +222,7 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const bench *b,
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* Whether a plan for time, or for energy, rests on anything that was measured. */
+/* Says whether a plan for time, or for energy, rests on anything that was measured. */
 static bool is_informed(const mmc_plan *plan) {
   int64_t count = mmc_plan_step_count(plan);
   bool for_energy = !isnan(mmc_plan_predicted_joules(plan));
@@ -237,7 +237,7 @@ static bool is_informed(const mmc_plan *plan) {
   return false;
 }
 
-/* Plans as often as it takes to know how long that takes. */
+/* Plans as often as it takes to time planning. */
 static int plan_for(cli_call *call, const mmc_chain *chain, const mmc_plan_options *plan_options,
                     measurement *m) {
   m->plan_s = INFINITY;
@@ -253,7 +253,8 @@ static int plan_for(cli_call *call, const mmc_chain *chain, const mmc_plan_optio
   return CLI_DONE;
 }
 
-/* The plan of a method. solver NULL: for time or energy, where that rests on anything. */
+/* Makes the plan of a method. A solver of NULL means for time or energy, where such a plan rests on
+ * measurements. */
 static int plan(cli_call *call, const mmc_chain *chain, const bench *b, const char *solver,
                 measurement *m) {
   mmc_plan_options plan_options = b->plan_options;
@@ -275,7 +276,8 @@ static int plan(cli_call *call, const mmc_chain *chain, const bench *b, const ch
   return plan_for(call, chain, &plan_options, m);
 }
 
-/* Seconds a run, over runs_a_sample of them, which a device may begin before the last has ended. */
+/* Measures the seconds of a run, over runs_a_sample of them, which a device may begin before the
+ * last one has ended. */
 static int sample(cli_call *call, const measurement *m, const operands *o, double *out) {
   double start = cli_now_s();
   for (int r = 0; r < m->runs_a_sample; r++) {
@@ -318,7 +320,7 @@ static int compare_doubles(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* All methods in turn, for the time asked for. */
+/* Measures all methods in turn, for the time asked for. */
 static int measure(cli_call *call, const bench *b, const operands *o,
                    measurement all[METHOD_COUNT]) {
   int result = CLI_DONE;
@@ -345,7 +347,7 @@ static double median(const measurement *m) {
   return m->count % 2 != 0 ? m->samples_s[half] : (m->samples_s[half - 1] + m->samples_s[half]) / 2;
 }
 
-/* Real flops of a multiplication and its addition. */
+/* Returns the real flops of a multiplication and its addition. */
 static double flops_each(mmc_dtype dtype) {
   return dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 2;
 }
@@ -356,7 +358,7 @@ static double flops_of(mmc_dtype dtype, const mmc_plan *planned) {
 
 /* ---- the peak -------------------------------------------------------------------------------- */
 
-/* The shortest of some square products of n x n. */
+/* Measures the shortest seconds of some products of n x n. */
 static int time_square(cli_call *call, const bench *b, mmc_dtype dtype, int n, double *best_s) {
   int64_t dims[3] = {n, n, n};
   mmc_chain *chain;
@@ -420,14 +422,14 @@ static duration in_words(double seconds) {
   return d;
 }
 
-/* Whether a step is cut in parts. */
+/* Says whether a step is cut into parts. */
 static bool is_split(const mmc_plan *plan, int64_t step) {
   mmc_step_time time;
   return !isnan(mmc_plan_predicted_seconds(plan)) &&
          mmc_plan_step_time(plan, step, &time) == MMC_OK && time.split[0] != '\0';
 }
 
-/* Whether two plans multiply the same in the same order and way. */
+/* Says whether two plans multiply the same by the same kernels in the same order. */
 static bool same_plan(const mmc_plan *a, const mmc_plan *b) {
   int64_t count = mmc_plan_step_count(a);
   mmc_step x, y;
@@ -445,7 +447,7 @@ static void print_energy(cli_stream *out, const mmc_energy *energy) {
     cli_print(out, " %10s %8s", "-", "-");
 }
 
-/* The idle power, or why there are no joules. */
+/* Prints the idle power, or why there are no joules. */
 static void print_meter(cli_stream *out, const measurement all[METHOD_COUNT]) {
   for (int i = 0; i < METHOD_COUNT; i++) {
     const mmc_energy *energy = &all[i].energy;
@@ -541,7 +543,7 @@ static int bench_chain(cli_call *call, bench *b, const cli_suite_entry *entry) {
   if (result == CLI_DONE) result = measure(call, b, &o, all);
   if (result == CLI_DONE) {
     (b->json ? print_json : print_text)(call, b, entry, text, all);
-    /* What is measured is not lost when the rest is interrupted. */
+    /* Flushed, so that what was measured is not lost when the rest is interrupted. */
     cli_stream_flush(&call->out);
   }
   for (int m = 0; m < METHOD_COUNT; m++) {

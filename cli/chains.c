@@ -51,7 +51,7 @@ bool cli_word_is_factor(const char *word) {
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
-/* Parses the text form, naming the word in the message. */
+/* Parses the text form; the message names the word. */
 static int parse(cli_call *call, const char *where, const char *word, mmc_chain **out) {
   mmc_status status = mmc_chain_parse(call->context, word, out);
   if (status == MMC_OK) return CLI_DONE;
@@ -82,7 +82,8 @@ static int chain_of_dims(cli_call *call, const char *where, int count, char **wo
   return create(call, where, MMC_F64, count - 1, dims, NULL, 1, out);
 }
 
-/* Dims, ops, dtype and batch of one factor after another; each must fit the one before. */
+/* Joins the dims, ops, dtype and batch of one factor after another; each must fit the one
+ * before. */
 static int chain_of_factors(cli_call *call, const char *where, int count, char **words,
                             int64_t *dims, mmc_op *ops, mmc_chain **out) {
   mmc_dtype dtype = MMC_F64;
@@ -158,7 +159,7 @@ int cli_chain_of_words(cli_call *call, const char *where, int count, char **word
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* The only line of standard input that holds words. */
+/* Reads the only line of standard input that holds words. */
 static int read_line(cli_call *call, cli_words *out) {
   cli_words words = {0};
   char *line = NULL;
@@ -198,7 +199,7 @@ int cli_chain_of_arguments(cli_call *call, int count, char **arguments, mmc_chai
     cli_words_free(&words);
     return status;
   }
-  /* '10x30 30x5' in quotes is two factors too. */
+  /* '10x30 30x5' in quotes is two factors as well. */
   if (count == 1 && !cli_factor_is_file(arguments[0])) {
     if (!cli_words_split(arguments[0], &words))
       return cli_fail_memory(call, "the chain takes", (double)strlen(arguments[0]));

@@ -12,24 +12,24 @@
 
 #include "command.h"
 
-/* Words of a line; {0} is none. */
+/* The words of a line; {0} is none. */
 typedef struct cli_words {
-  char **words; /* count, in line */
+  char **words; /* count words, which point into line */
   int count;
   char *line;
 } cli_words;
 
-/* Splits a copy of line. False when memory is short. */
+/* Splits a copy of line. Returns false when memory is short. */
 bool cli_words_split(const char *line, cli_words *out);
 void cli_words_free(cli_words *words);
 
-/* Whether a word is one factor of several that make a chain: 10x30, or a .npy file. */
+/* Says whether a word is one factor of several that make a chain: 10x30, or a .npy file. */
 bool cli_word_is_factor(const char *word);
 
-/* The chain that the words make. where begins messages: "" or "suite.txt:3: ". Returns CLI_DONE,
- * or the exit status after saying why there is none. */
+/* Makes a chain of words. where begins messages: "" or "suite.txt:3: ". Returns CLI_DONE, or the
+ * exit status after saying why there is none. */
 int cli_chain_of_words(cli_call *call, const char *where, int count, char **words, mmc_chain **out);
-/* The chain that the arguments of a command make. */
+/* Makes the chain of a command's arguments. */
 int cli_chain_of_arguments(cli_call *call, int count, char **arguments, mmc_chain **out);
 
 #endif

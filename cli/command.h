@@ -1,8 +1,8 @@
 /* command.h: what a command of mmchain is given, and what it answers.
  *
  * A command file defines one cli_command; main.c tables them. Results go to call->out, everything
- * else to standard error. What went wrong is one line, written where it is found, by cli_fail() and
- * its kin, which return the exit status to hand on. */
+ * else to standard error. An error is one line, written where it is found by one of the cli_fail
+ * functions, which return the exit status to hand on. */
 #ifndef MMC_CLI_COMMAND_H
 #define MMC_CLI_COMMAND_H
 
@@ -19,15 +19,15 @@ enum cli_exit {
 typedef struct cli_command cli_command;
 
 typedef struct cli_call {
-  const cli_command *self; /* NULL before it is known which */
+  const cli_command *self; /* NULL before it is known which one runs */
   mmc_context *context;
   cli_stream out; /* standard output */
 } cli_call;
 
 struct cli_command {
   const char *name;
-  const char *summary; /* one line of `mmchain --help` */
-  const char *help;    /* `mmchain NAME --help` */
+  const char *summary; /* its line of `mmchain --help` */
+  const char *help;    /* the text of `mmchain NAME --help` */
   int (*run)(cli_call *call, int argc,
              char **argv); /* argv[0] is the name; returns the exit status */
 };
@@ -51,23 +51,24 @@ int cli_help(cli_call *call);
 int cli_fail(const cli_call *call, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same with the context's message for status, in which fields of the library's options are
- * called by the names of the command's options. where, "" or "suite.txt:3: ", goes before it.
- * Bad arguments, formats and inputs are CLI_BAD, everything else is CLI_FAILED. */
+/* Does the same with the context's message for status, in which fields of the library's options are
+ * called by the names of the command's options. where, "" or "suite.txt:3: ", goes before it. Bad
+ * arguments, formats and inputs are CLI_BAD, everything else is CLI_FAILED. */
 int cli_fail_status(const cli_call *call, mmc_status status, const char *where);
 
-/* The same for a call that was writing: CLI_BAD for an output that where names, else CLI_FAILED. */
+/* Does the same for a call that was writing: CLI_BAD for an output that where names, else
+ * CLI_FAILED. */
 int cli_fail_write(const cli_call *call, mmc_status status, const char *where);
 
-/* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not. Creates nothing:
- * this is for finding out before the work is done. option is "-o" or the like. */
+/* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not. It creates nothing,
+ * and is called to find out before the work is done. option is "-o" or the like. */
 int cli_check_output(const cli_call *call, const char *option, const char *path);
 /* Writes a batch of matrices as .npy of that shape to a file, as mmc_file_write_stack() does.
  * Returns CLI_DONE, or the exit status after saying what is wrong. */
 int cli_matrix_save(cli_call *call, const char *option, const char *path, mmc_dtype dtype,
                     const mmc_matrix *matrix, int64_t batch, int ndim, const int64_t *shape);
 
-/* Not enough memory for size bytes of what. */
+/* Says that there is not enough memory for size bytes of what. */
 int cli_fail_memory(const cli_call *call, const char *what, double size_bytes);
 
 #endif

@@ -65,8 +65,8 @@ int cli_dims_append(cli_call *call, const char *name, const char *text, cli_dims
   }
 }
 
-/* All of a file, with a final NUL. A NUL inside would end the numbers early, so it becomes one that
- * cannot be missed. */
+/* Reads all of a file, with a final NUL. A NUL inside would end the numbers early, so it becomes a
+ * character that is no number. */
 static int read_all(cli_call *call, const char *name, FILE *file, cli_buffer *out) {
   char bytes[1 << 14];
   size_t size;

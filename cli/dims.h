@@ -1,4 +1,4 @@
-/* dims.h: dims as a bare list of numbers, any amount of them.
+/* dims.h: dims as a bare list of numbers of any length.
  *
  * Numbers are separated by white space, commas or x; what follows a # is dropped up to the end of
  * the line. Messages give line and column. */
@@ -7,7 +7,7 @@
 
 #include "command.h"
 
-/* Starts as {0}; free(dims) ends it. */
+/* A list that starts as {0}; free(dims) ends it. */
 typedef struct cli_dims {
   int64_t *dims;
   int64_t count;
@@ -17,7 +17,7 @@ typedef struct cli_dims {
 /* Appends the numbers in text, which name calls "dims.txt" or "argument 2" in messages. Returns
  * CLI_DONE, or the exit status after saying what is wrong. */
 int cli_dims_append(cli_call *call, const char *name, const char *text, cli_dims *dims);
-/* Appends those in a file; "-" is standard input. */
+/* Appends the numbers in a file; "-" is standard input. */
 int cli_dims_read(cli_call *call, const char *path, cli_dims *dims);
 
 #endif

@@ -11,14 +11,14 @@ static const char extension[] = ".npy";
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* What "A.npy:T^8" says. */
+/* The parts of "A.npy:T^8". */
 typedef struct spec {
   size_t name_length;
   mmc_op op;
   int64_t times;
 } spec;
 
-/* What follows the last ".npy" of an argument; NULL when there is none. */
+/* Returns what follows the last ".npy" of an argument; NULL when there is none. */
 static const char *after_extension(const char *argument) {
   const char *found = NULL;
   for (const char *at = argument; (at = strstr(at, extension)) != NULL; at++) found = at;
@@ -30,10 +30,10 @@ bool cli_factor_is_file(const char *argument) {
   return after != NULL && (*after == '\0' || *after == ':' || *after == '^');
 }
 
-/* As of a chain's text with ^, see mmc_chain_parse(). */
+/* There are at most so many factors, as in a chain's text with ^: see mmc_chain_parse(). */
 enum { FACTORS_MAX = 1 << 17 };
 
-/* Reads op and power off the end. What is no op stays in the name. */
+/* Reads op and power off the end. A text that is no op stays in the name. */
 static int read_spec(cli_call *call, const char *argument, spec *out) {
   size_t length = strlen(argument);
   const char *power = strrchr(argument, '^');
@@ -119,7 +119,7 @@ static int stack_ndim(const mmc_file *file) {
   return ndim > 2 ? ndim - 2 : 0;
 }
 
-/* Broadcasts a file's stack into that of all, aligned at the last axis. */
+/* Broadcasts a file's stack with that of all, aligned at the last axis. */
 static int join_stack(cli_call *call, const char *argument, const mmc_file *file, stack *all) {
   int ndim = stack_ndim(file), added = ndim - all->ndim;
   if (added > 0) {
@@ -173,14 +173,14 @@ static int spread(cli_call *call, int i, const stack *all, int64_t batch, mmc_ma
 
 /* ---- the chain ------------------------------------------------------------------------------- */
 
-/* What one factor brings to the chain. */
+/* The place of one factor in the chain. */
 typedef struct place {
   mmc_op op;
   int64_t rows, cols; /* of op(A) */
 } place;
 
-/* Turns a vector the way that its place in the chain asks for: as it is stored, it is 1 x k, and
- * its elements may as well be taken for k x 1. */
+/* Turns a vector as its place in the chain asks: it is stored as 1 x k, and its elements are also
+ * those of k x 1. */
 static place place_vector(bool first, mmc_op op, mmc_matrix *matrix) {
   int64_t k = matrix->cols;
   if (!first) return (place){.op = op == MMC_OP_H ? MMC_OP_H : MMC_OP_T, .rows = k, .cols = 1};
@@ -197,7 +197,7 @@ static place place_matrix(mmc_op op, const mmc_matrix *matrix) {
                  .cols = turned ? matrix->rows : matrix->cols};
 }
 
-/* The factors one after the other, as they are put together. */
+/* The factors while they are put together, one after the other. */
 typedef struct assembly {
   spec *specs;   /* count */
   int64_t *from; /* n: the argument that a factor comes from */
@@ -208,7 +208,8 @@ typedef struct assembly {
   int vectors;
 } assembly;
 
-/* The first factor that comes from the same file with the same op; vectors are each their own. */
+/* Returns the first factor that comes from the same file with the same op; every vector stands for
+ * itself. */
 static int64_t first_same(const cli_factors *factors, const assembly *a, int64_t i) {
   const char *path = factors->paths[a->from[i]];
   for (int64_t j = 0; j < i; j++)
@@ -251,7 +252,7 @@ static void shape_result(cli_factors *factors, const assembly *a, const stack *a
   int64_t last = factors->n - 1;
   bool row = mmc_file_ndim(factors->files[0]) > 1;
   bool column = mmc_file_ndim(factors->files[a->from[last]]) > 1;
-  if (last == 0 && !row) column = true; /* a vector alone stays one */
+  if (last == 0 && !row) column = true; /* a vector alone stays a vector */
   memcpy(factors->result_shape, all->shape, (size_t)ndim * sizeof *all->shape);
   if (row) factors->result_shape[ndim++] = a->dims[0];
   if (column) factors->result_shape[ndim++] = a->dims[last + 1];

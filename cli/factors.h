@@ -9,28 +9,28 @@
 
 #include "command.h"
 
-enum { CLI_NDIM_MAX = 64 }; /* NumPy's */
+enum { CLI_NDIM_MAX = 64 }; /* as NumPy's */
 
 typedef struct cli_factors {
   int64_t n, count;     /* factors, and the arguments that name them */
   mmc_file **files;     /* count */
   char **paths;         /* count, without op and power */
-  cli_stamp *stamps;    /* count: as the files were when they were opened */
-  void ***addresses;    /* count: of a stack that no stride describes, or NULL */
+  cli_stamp *stamps;    /* count: how the files were when they were opened */
+  void ***addresses;    /* count: of a stack that no stride describes, else NULL */
   mmc_matrix *matrices; /* n, as mmc_execute() takes them */
-  int result_ndim;      /* of the stack, and 2, 1 or 0 of a matrix of it */
+  int result_ndim;      /* of the stack, plus 2, 1 or 0 of one of its matrices */
   int64_t result_shape[CLI_NDIM_MAX];
   mmc_chain *chain;
 } cli_factors;
 
-/* Whether an argument is a file: its name ends with .npy, an op and a power may follow. */
+/* Says whether an argument is a file: its name ends with .npy, and an op and a power may follow. */
 bool cli_factor_is_file(const char *argument);
 
 /* Opens the files. Returns CLI_DONE, or the exit status after saying what is wrong. */
 int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *out);
-/* After the last use of the matrices: whether the files still are what they were. A file that was
- * replaced is, as the old one stays open. Returns CLI_DONE, or CLI_BAD after saying which is not.
- */
+/* Is called after the last use of the matrices: checks that the files still are what they were. A
+ * file that was replaced is, because the old one stays open. Returns CLI_DONE, or CLI_BAD after
+ * saying which file is not. */
 int cli_factors_unchanged(cli_call *call, const cli_factors *factors);
 void cli_factors_close(cli_factors *factors);
 

@@ -1,4 +1,4 @@
-/* generate.c: `mmchain generate`: .npy factors to play with. */
+/* generate.c: `mmchain generate` makes .npy factors to play with. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,14 +52,14 @@ static int discard(void *user, const char *bytes, size_t size) {
   return 0;
 }
 
-/* Whether .npy files can hold the dtype, before anything is made for them. */
+/* Checks that .npy files can hold the dtype, before anything is made for them. */
 static int check_dtype(cli_call *call, mmc_dtype dtype) {
   mmc_matrix none = {0};
   mmc_status status = mmc_file_stream(call->context, dtype, &none, 2, discard, NULL);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
 }
 
-/* One buffer holds every factor in turn. */
+/* Allocates one buffer, which holds every factor in turn. */
 static int allocate(cli_call *call, const mmc_chain *chain, void **out) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
   mmc_matrix largest = {0};
@@ -87,7 +87,7 @@ static int write_factors(cli_call *call, const mmc_chain *chain, const char *dir
   const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
   int result = CLI_DONE;
   for (int64_t i = 0; i < n && result == CLI_DONE && call->out.error == 0; i++) {
-    if (mmc_chain_same(chain, i) != i) continue; /* is written already */
+    if (mmc_chain_same(chain, i) != i) continue; /* it is written already */
     mmc_matrix matrix = cli_stored_factor(chain, i);
     matrix.data = data;
     cli_random_fill_factor(chain, i, seed, data);

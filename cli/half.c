@@ -4,7 +4,7 @@
 
 enum { MAGNITUDE = 0x7fff, SIGN = 0x8000 };
 
-/* What IEEE 754 lays out: a sign, the exponent and its bias, the fraction. */
+/* The layout of IEEE 754: a sign, the exponent and its bias, the fraction. */
 static int fraction_bits_of(mmc_dtype dtype) {
   return dtype == MMC_F16 ? 10 : 7;
 }
@@ -40,7 +40,8 @@ uint16_t cli_half_round(mmc_dtype dtype, double value) {
     code |= 1 << (bits - 1);
   } else if (fabs(value) < ldexp(1, bias + 1)) {
     frexp(value, &exponent);
-    /* In last places of numbers of this size; a carry goes into the exponent by itself. */
+    /* The number is rounded in last places of its size; a carry goes into the exponent by
+     * itself. */
     exponent = exponent - 1 > 1 - bias ? exponent - 1 : 1 - bias;
     int places = (int)nearbyint(ldexp(fabs(value), bits - exponent));
     code = places + ((exponent + bias - 1) << bits);

@@ -1,4 +1,4 @@
-/* info.c: `mmchain info`: what is here, what is missing, and how to get it. */
+/* info.c: `mmchain info` says what is here, what is missing, and how to get it. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const struct {
 
 enum { PROGRAM_COUNT = sizeof programs / sizeof programs[0] };
 
-/* The processor as the kernel names it; a string to free, or NULL. */
+/* Returns the processor's model as the kernel names it, a string to free, or NULL. */
 static char *processor(void) {
   FILE *file = fopen("/proc/cpuinfo", "r");
   if (file == NULL) return NULL;
@@ -49,14 +49,14 @@ static char *processor(void) {
   return model;
 }
 
-/* Describes device index; false past the last. */
+/* Describes device index; returns false past the last one. */
 static bool device(cli_call *call, int index, mmc_device_info *out, int *result) {
   mmc_status status = mmc_device_describe(call->context, index, out);
   if (status != MMC_OK && status != MMC_E_ARG) *result = cli_fail_status(call, status, "");
   return status == MMC_OK;
 }
 
-/* Describes meter index; false past the last. */
+/* Describes meter index; returns false past the last one. */
 static bool meter(cli_call *call, int index, mmc_meter_info *out, int *result) {
   mmc_status status = mmc_meter_describe(call->context, index, out);
   if (status != MMC_OK && status != MMC_E_ARG) *result = cli_fail_status(call, status, "");
@@ -95,7 +95,7 @@ static int print_text(cli_call *call, const char *model, long cores) {
   return result;
 }
 
-/* Element index of an array. */
+/* Prints element index of an array. */
 static void print_described(cli_stream *out, int index, const char *name, bool available,
                             const char *description) {
   cli_print(out, "%s\n  {\"name\": ", index > 0 ? "," : "");

@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
   int status = run(&call, argc, argv);
   cli_stream_close(&call.out);
   if (call.out.error == 0) return status;
-  /* `mmchain ... | head` has what it wants. */
+  /* A reader that closed the pipe, as in `mmchain ... | head`, has what it wants. */
   if (call.out.error != EPIPE)
     cli_fail(&call, CLI_FAILED, "cannot write standard output: %s", strerror(call.out.error));
   return status == CLI_DONE ? CLI_FAILED : status;

@@ -1,4 +1,4 @@
-/* multiply.c: `mmchain multiply`: the product of .npy files, in the cheapest order.
+/* multiply.c: `mmchain multiply` multiplies .npy files in the cheapest order.
  *
  * Everything is computed and, with --check, verified before the result is written, in one piece. */
 #include <inttypes.h>
@@ -126,7 +126,7 @@ static int allocate_result(cli_call *call, multiplication *job) {
                                cli_matrix_bytes(dtype, batch, rows, cols));
 }
 
-/* How right the plan was. */
+/* Says how the predicted seconds compare with the measured ones. */
 static void tell_prediction(const multiplication *job) {
   double predicted_s = mmc_plan_predicted_seconds(job->plan);
   if (job->explain && !isnan(predicted_s))
@@ -210,7 +210,7 @@ static int write_result(cli_call *call, const multiplication *job) {
   return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
 }
 
-/* The plan's object with what was measured added at its end. */
+/* Prints the plan's object, with what was measured added at its end. */
 static int print_json(cli_call *call, const multiplication *job) {
   cli_buffer plan = {0};
   mmc_status status = mmc_plan_explain(job->plan, MMC_JSON, cli_buffer_write, &plan);

@@ -25,7 +25,7 @@ int cli_fail(const cli_call *call, int status, const char *format, ...) {
   return status;
 }
 
-/* How the library's messages begin, and what those things are called here. */
+/* The beginnings of the library's messages, and the names that the command has for those things. */
 static const struct {
   const char *field, *option;
 } fields[] = {
@@ -85,7 +85,7 @@ int cli_fail_status(const cli_call *call, mmc_status status, const char *where) 
 int cli_fail_write(const cli_call *call, mmc_status status, const char *where) {
   char text[MESSAGE_SIZE];
   read_message(call, status, text);
-  /* An output that the caller has named and that cannot be written is bad input. */
+  /* An output that the user has named and that cannot be written is bad input. */
   bool named = where[0] != '\0' && status == MMC_E_IO;
   return cli_fail(call, named ? CLI_BAD : CLI_FAILED, "%s%s", where, text);
 }
@@ -117,7 +117,7 @@ static const char *name_of(const struct option *options, int code) {
   return "";
 }
 
-/* The argument in which getopt_long() met a letter that is no option. */
+/* Returns the argument in which getopt_long() met a letter that is no option. */
 static const char *argument_of(int argc, char **argv, int letter) {
   const char *last = argv[optind - 1];
   if (last[0] == '-' && last[1] == letter && last[2] == '\0') return last;

@@ -6,7 +6,8 @@
 
 #include "command.h"
 
-/* Codes of options that several commands have. A command's own begin at CLI_OPTION_OWN. */
+/* These are codes of options that several commands have. A command's own begin at
+ * CLI_OPTION_OWN. */
 enum { CLI_OPTION_END = -1, CLI_OPTION_WRONG = '?', CLI_OPTION_HELP = 'h', CLI_OPTION_OUT = 'o' };
 enum {
   CLI_OPTION_ON = 256, /* past all letters */
@@ -23,19 +24,21 @@ enum {
   CLI_OPTION_OWN
 };
 
-/* The next option's code, its value in optarg; CLI_OPTION_END after the last, the other arguments
- * then being argv[optind] and after; CLI_OPTION_WRONG after saying what is wrong with it. */
+/* Returns the next option's code, with its value in optarg. After the last option it returns
+ * CLI_OPTION_END, and the other arguments begin at argv[optind]; on a wrong option it says what is
+ * wrong and returns CLI_OPTION_WRONG. */
 int cli_option_next(cli_call *call, int argc, char **argv, const struct option *options);
 
-/* Whole numbers from least to most, decimal digits alone. name, as in "--seed", begins the message.
- * False when text is something else, after saying so. */
+/* Reads a whole number from least to most, of decimal digits alone. name, as in "--seed", begins
+ * the message. Returns false when text is something else, after saying so. */
 bool cli_number(const cli_call *call, const char *name, const char *text, int64_t least,
                 int64_t most, int64_t *out);
-/* Seconds: a decimal number, 0 or more. */
+/* Reads seconds: a decimal number, 0 or more. */
 bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out);
-/* --max-slowdown: a decimal number, 1 or more. */
+/* Reads --max-slowdown: a decimal number, 1 or more. */
 bool cli_slowdown(const cli_call *call, const char *text, double *out);
-/* Bytes: a whole number with K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (of 1024). */
+/* Reads bytes: a whole number with K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (of
+ * 1024). */
 bool cli_size(const cli_call *call, const char *name, const char *text, uint64_t *out);
 
 /* The largest dim, 2^62. */

@@ -1,4 +1,4 @@
-/* order.c: `mmchain order`: the ordering problem itself, for any number of factors. */
+/* order.c: `mmchain order` solves the ordering problem itself, for any number of factors. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -123,7 +123,7 @@ static int read_option(cli_call *call, int code, problem *p) {
   }
 }
 
-/* Options that make sense only together. The library checks what each may be. */
+/* Checks options that make sense only together. The library checks the value of each. */
 static int check_options(cli_call *call, problem *p) {
   mmc_order_options *o = &p->order_options;
   bool on_device = o->device != NULL && strcmp(o->device, "cpu") != 0;
@@ -202,7 +202,7 @@ static int solve(cli_call *call, problem *p) {
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
 }
 
-/* Stops when it was interrupted. user is a cli_stream. */
+/* Writes until it is interrupted. user is a cli_stream. */
 static int write_unless_interrupted(void *user, const char *bytes, size_t size) {
   return cli_interrupted() ? EINTR : cli_stream_write(user, bytes, size);
 }
@@ -255,7 +255,7 @@ static char *entry_text(const mmc_order *order, bool m, int64_t i, int64_t j,
   return mmc_count_format(m ? e.m : (mmc_count){.lo = (uint64_t)e.s}, text);
 }
 
-/* Laid out as in Nishida, Ito and Nakano (2011), Figure 1. */
+/* Prints a table as Figure 1 of Nishida, Ito and Nakano (2011) lays it out. */
 static void print_table(cli_call *call, const mmc_order *order, bool m) {
   int64_t n = mmc_order_length(order);
   char text[MMC_COUNT_TEXT_SIZE];

@@ -92,7 +92,7 @@ void cli_buffer_free(cli_buffer *buffer) {
 
 enum { TEMPORARY_ROOM = 32, LINK_TRIES = 100 };
 
-/* Characters of path up to its last '/', with it. */
+/* Returns how many characters path has up to and with its last '/'. */
 static size_t directory_length(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash == NULL ? 0 : (size_t)(slash - path) + 1;
@@ -139,7 +139,7 @@ bool cli_stamp_changed(const char *path, const cli_stamp *stamp) {
          now.modified.tv_nsec != stamp->modified.tv_nsec;
 }
 
-/* Opens the temporary file; the name that it has or is to get is a template of mkostemp(). */
+/* Opens the temporary file; the name that it has or will get is a template of mkostemp(). */
 static int open_temporary(cli_file *file) {
   size_t stem = directory_length(file->target);
   int descriptor = -1;
@@ -180,7 +180,7 @@ bool cli_file_create(const char *path, cli_file *out) {
     if (file.target != NULL) file.temporary = malloc(strlen(file.target) + TEMPORARY_ROOM);
     if (file.temporary != NULL) descriptor = open_temporary(&file);
     if (descriptor >= 0 && (exists || file.named)) {
-      /* mkostemp() gives permissions to the owner alone. */
+      /* The permissions are set here, because mkostemp() gives them to the owner alone. */
       mode_t mask = umask(0);
       umask(mask);
       if (fchmod(descriptor, exists ? old.st_mode & 0777 : 0666 & ~mask) != 0) errno = 0;
@@ -220,21 +220,21 @@ void cli_file_sync(bool sync) {
   sync_wanted = sync;
 }
 
-/* Whether the descriptor's content is on the disk, or the file system keeps none. False with errno
- * set. */
+/* Says whether the descriptor's content is on the disk, or the file system keeps none. Returns
+ * false with errno set. */
 static bool reaches_disk(int descriptor) {
   return !sync_wanted || fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP ||
          errno == EROFS;
 }
 
-/* The same of the directory that path is in. */
+/* Does the same for the directory that path is in. */
 static bool directory_reaches_disk(const char *path) {
   size_t length = directory_length(path);
   char *directory = length == 0 ? strdup(".") : strndup(path, length);
   if (directory == NULL) return false;
   int descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   free(directory);
-  if (descriptor < 0) return errno == EACCES; /* one that may be written and not be read */
+  if (descriptor < 0) return errno == EACCES; /* a directory may allow writing and not reading */
   bool reached = reaches_disk(descriptor);
   int code = errno;
   close(descriptor);
@@ -242,7 +242,7 @@ static bool directory_reaches_disk(const char *path) {
   return reached;
 }
 
-/* Closes and renames what is flushed. Returns 0 or errno. */
+/* Closes and renames a file that is flushed. Returns 0 or errno. */
 static int settle(cli_file *file) {
   cli_stream *stream = &file->stream;
   if (stream->error == 0 && file->target != NULL && !file->named && !link_temporary(file))

@@ -1,5 +1,5 @@
-/* output.h: where a command's results go: standard output, memory, or a file that appears whole or
- * not at all. Each has a write function for the library to call. */
+/* output.h: where a command's results go: to standard output, to memory, or to a file that appears
+ * whole or not at all. Each has a write function for the library to call. */
 #ifndef MMC_CLI_OUTPUT_H
 #define MMC_CLI_OUTPUT_H
 
@@ -11,58 +11,58 @@
 
 /* ---- a stream -------------------------------------------------------------------------------- */
 
-/* Remembers the errno of its first failure and drops what comes after. */
+/* A stream that remembers the errno of its first failure and drops what comes after. */
 typedef struct cli_stream {
   FILE *file;
   int error;
 } cli_stream;
 
-/* user is a cli_stream. */
+/* Writes to a stream; user is a cli_stream. */
 int cli_stream_write(void *user, const char *bytes, size_t size);
 void cli_print(cli_stream *stream, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A JSON string with its quotes. */
+/* Prints a JSON string with its quotes. */
 void cli_print_json_string(cli_stream *stream, const char *text);
-/* A JSON number, or a string when it is above 2^53 and readers might round it. */
+/* Prints a JSON number, or a string when it is above 2^53 and readers might round it. */
 void cli_print_json_count(cli_stream *stream, mmc_count count);
-/* Hands on what is held back. */
+/* Writes what is buffered. */
 void cli_stream_flush(cli_stream *stream);
-/* Closes file. What failed is in stream->error. */
+/* Closes file. stream->error says what failed. */
 void cli_stream_close(cli_stream *stream);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Starts as {0}. */
+/* Memory that starts as {0}. */
 typedef struct cli_buffer {
   char *bytes; /* with a final NUL, unless NULL */
   size_t size, capacity;
 } cli_buffer;
 
-/* user is a cli_buffer. Fails when memory is short. */
+/* Appends to memory; user is a cli_buffer. It fails when memory is short. */
 int cli_buffer_write(void *user, const char *bytes, size_t size);
 void cli_buffer_free(cli_buffer *buffer);
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-/* Bytes go to a temporary file, without a name where the file system can, which takes the target's
- * place when it is complete. A target that is no regular file (a pipe, /dev/null) is written to
- * directly. */
+/* A file whose bytes go to a temporary file, without a name where the file system can, which takes
+ * the target's place when it is complete. A target that is no regular file (a pipe, /dev/null) is
+ * written to directly. */
 typedef struct cli_file {
   cli_stream stream;
-  char *target;    /* where the name leads; NULL: written to directly */
+  char *target;    /* where the name leads; NULL when written to directly */
   char *temporary; /* its name */
   bool named;      /* the temporary file has that name already */
 } cli_file;
 
-/* NULL, or why path cannot be written: text of strerror(). Creates nothing. */
+/* Returns NULL, or why path cannot be written, as strerror() says it. It creates nothing. */
 const char *cli_file_unwritable(const char *path);
-/* Whether both name one regular file. */
+/* Says whether both name one regular file. */
 bool cli_file_same(const char *a, const char *b);
 
-/* Whether a file and its directory reach the disk before cli_file_commit() returns, so that a power
- * failure leaves the old content or the new. On at first. */
+/* Sets whether a file and its directory reach the disk before cli_file_commit() returns, so that a
+ * power failure leaves the old content or the new. At first they do. */
 void cli_file_sync(bool sync);
 
-/* A regular file as it was at some time. */
+/* What identifies a regular file and its content at some time. */
 typedef struct cli_stamp {
   bool taken;
   dev_t device;
@@ -70,14 +70,14 @@ typedef struct cli_stamp {
   off_t size;
   struct timespec modified;
 } cli_stamp;
-/* Of what is no regular file nothing is taken, and nothing changes. */
+/* Takes the stamp of a file; one that is no regular file gets a stamp that never changes. */
 void cli_stamp_take(const char *path, cli_stamp *out);
-/* Whether that very file is of another size now, or was written to since. */
+/* Says whether that very file has another size now, or was written to since. */
 bool cli_stamp_changed(const char *path, const cli_stamp *stamp);
 
-/* False with errno set. */
+/* Creates a file. Returns false with errno set. */
 bool cli_file_create(const char *path, cli_file *out);
-/* Puts the file in place. False with errno set; then nothing is left. */
+/* Puts the file in place. Returns false with errno set; then nothing is left behind. */
 bool cli_file_commit(cli_file *file);
 /* Drops what was written. */
 void cli_file_discard(cli_file *file);

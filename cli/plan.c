@@ -1,4 +1,5 @@
-/* plan.c: `mmchain plan`: the order of a chain, its cost and its steps, without multiplying. */
+/* plan.c: `mmchain plan` shows the order of a chain, its cost and its steps, without
+ * multiplying. */
 #include <string.h>
 
 #include "chains.h"

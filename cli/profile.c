@@ -16,7 +16,7 @@ bool cli_profile_start(cli_buffer *csv) {
 
 enum { NAME_SIZE = 32, LINE_SIZE = 128 };
 
-/* One line of the CSV by itself: sscanf() measures all of the string that it is given. */
+/* A copy of one line of the CSV, because sscanf() measures the whole string that it is given. */
 typedef struct csv_line {
   char text[LINE_SIZE];
 } csv_line;
@@ -28,7 +28,7 @@ static csv_line copy_line(const char *line) {
   return copy;
 }
 
-/* The line after this one, or NULL. */
+/* Returns the line after this one, or NULL. */
 static const char *next_line(const char *line) {
   const char *end = strchr(line, '\n');
   return end == NULL || end[1] == '\0' ? NULL : end + 1;
@@ -52,7 +52,7 @@ void cli_profile_print_ranges(cli_call *call, const cli_buffer *csv) {
 
 enum { KERNELS_MAX = 16 };
 
-/* The names of the kernels, in the order in which they turn up. */
+/* Lists the names of the kernels, in the order in which they occur. */
 static int list_kernels(const cli_buffer *csv, char names[KERNELS_MAX][NAME_SIZE]) {
   int count = 0;
   for (const char *line = csv->bytes; line != NULL; line = next_line(line)) {
@@ -65,7 +65,7 @@ static int list_kernels(const cli_buffer *csv, char names[KERNELS_MAX][NAME_SIZE
   return count;
 }
 
-/* A block of data for each kernel, then the plot of all. */
+/* Prints a block of data for each kernel, then the plot of all. */
 static int print_script(const cli_buffer *csv, cli_buffer *script) {
   char names[KERNELS_MAX][NAME_SIZE];
   int count = list_kernels(csv, names);
@@ -97,7 +97,7 @@ static int print_script(const cli_buffer *csv, cli_buffer *script) {
   return stream.error;
 }
 
-/* path with .svg for .csv: a string to free, or NULL. */
+/* Returns path with .svg for .csv, a string to free, or NULL. */
 static char *picture_path(const char *path) {
   size_t length = strlen(path);
   if (length >= 4 && strcmp(path + length - 4, ".csv") == 0) length -= 4;

@@ -7,7 +7,7 @@
 
 #include "command.h"
 
-/* Starts a profile: the line of names. False when memory is short. */
+/* Starts a profile with the line of names. Returns false when memory is short. */
 bool cli_profile_start(cli_buffer *csv);
 /* Prints the ranges of diagonals and their kernels, if there are any. */
 void cli_profile_print_ranges(cli_call *call, const cli_buffer *csv);

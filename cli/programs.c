@@ -46,7 +46,7 @@ static int spawn(char *const argv[], pid_t *child, int *write_end, int *read_end
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-  /* It is us who ignore SIGPIPE. */
+  /* The program gets the default action of SIGPIPE, which this process ignores. */
   sigset_t defaults;
   sigemptyset(&defaults);
   sigaddset(&defaults, SIGPIPE);
@@ -67,8 +67,8 @@ static int spawn(char *const argv[], pid_t *child, int *write_end, int *read_end
   return 0;
 }
 
-/* Writes input and reads output, whichever is possible, until the output ends. Closes both. Returns
- * 0 or errno; a program that does not read all of its input is no failure yet. */
+/* Writes input and reads output, whichever is possible, until the output ends. It closes both.
+ * Returns 0 or errno; a program that does not read all of its input is no failure yet. */
 static int exchange(int write_end, int read_end, const cli_buffer *input, cli_buffer *out) {
   size_t written = 0;
   int code = 0;

@@ -1,4 +1,4 @@
-/* programs.h: Graphviz and gnuplot, when they are installed. */
+/* programs.h: runs Graphviz and gnuplot, when they are installed. */
 #ifndef MMC_CLI_PROGRAMS_H
 #define MMC_CLI_PROGRAMS_H
 
@@ -14,8 +14,8 @@ bool cli_program_find(const char *name, char path[PATH_MAX]);
 int cli_program_run(cli_call *call, const char *package, char *const argv[],
                     const cli_buffer *input, cli_buffer *out);
 
-/* Writes a file: all of it, or nothing. path "-" is standard output; option, as in "--svg", begins
- * the message of a failure. */
+/* Writes a file as a whole or not at all. A path of "-" is standard output; option, as in "--svg",
+ * begins the message of a failure. */
 int cli_buffer_save(cli_call *call, const char *option, const char *path, const cli_buffer *buffer);
 
 #endif

@@ -10,7 +10,7 @@
 
 static volatile sig_atomic_t interrupted = 0;
 
-/* Not every part of the work asks now and then whether to go on. */
+/* The alarm is for parts of the work that do not ask whether to go on. */
 static void on_alarm(int number) {
   (void)number;
   static const char message[] = "\nmmchain: interrupted\n";
@@ -21,18 +21,18 @@ static void on_alarm(int number) {
 }
 
 static void on_interrupt(int number) {
-  if (interrupted != 0) cli_signals_end(number); /* the second time at once */
+  if (interrupted != 0) cli_signals_end(number); /* the second time ends it at once */
   interrupted = 1;
   alarm(1);
 }
 
 void cli_interrupt_catch(void) {
-  /* No SA_RESTART: reading from a terminal must end too. */
+  /* Without SA_RESTART, reading from a terminal ends too. */
   struct sigaction action = {.sa_handler = on_interrupt};
   struct sigaction before;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &before);
-  if (before.sa_handler == SIG_IGN) { /* started in the background: Ctrl-C is not for us */
+  if (before.sa_handler == SIG_IGN) { /* in the background, Ctrl-C is not for us */
     sigaction(SIGINT, &before, NULL);
     return;
   }
@@ -58,7 +58,7 @@ int cli_progress_show_left(cli_progress *progress, double done, double left_s) {
   double now_s = cli_now_s();
   if (now_s < progress->next_s) return 0;
   progress->next_s = now_s + (progress->terminal ? bar_every_s : line_every_s);
-  double percent = done >= 0 && done <= 1 ? floor(100 * done) : 0; /* 100 is all */
+  double percent = done >= 0 && done <= 1 ? floor(100 * done) : 0; /* 100 stands for all */
   const char *name = progress->call->self->name;
   char left[40] = "";
   if (isfinite(left_s)) snprintf(left, sizeof left, ", %.0f s left", ceil(left_s));

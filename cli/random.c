@@ -65,7 +65,8 @@ void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double s
   }
   size_t begin = random->has_spare && count > 0 ? 1 : 0;
   fill(random, dtype, 0, begin, scale, data);
-  /* Every number takes one step of the state, so a block's first is known without those before. */
+  /* Every number takes one step of the state, so the first of a block is known without those
+   * before. */
   const cli_random start = *random;
   int64_t blocks = (int64_t)((count - begin + BLOCK - 1) / BLOCK);
 #pragma omp parallel for schedule(static) if (blocks > 1)
@@ -101,7 +102,7 @@ bool cli_matrix_allocate(mmc_dtype dtype, int64_t batch, mmc_matrix *matrix) {
   double bytes = cli_matrix_bytes(dtype, batch, matrix->rows, matrix->cols);
   if (bytes == 0) return true;
   matrix->stride = batch > 1 ? matrix->rows * matrix->cols : 0;
-  const double exact = 0x1p53; /* more than any machine has */
+  const double exact = 0x1p53; /* more bytes than any machine has */
   matrix->data = bytes < exact ? malloc((size_t)bytes) : NULL;
   return matrix->data != NULL;
 }

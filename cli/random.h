@@ -18,24 +18,25 @@ typedef struct cli_random {
 } cli_random;
 
 cli_random cli_random_start(uint64_t seed, uint64_t stream);
-/* Of mean 0 and variance 1. */
+/* Returns a normal number of mean 0 and variance 1. */
 double cli_random_normal(cli_random *random);
 
-/* Fills count elements of dtype with normal numbers times scale; both parts of complex ones, which
- * are scaled by 1/sqrt(2) more. */
+/* Fills count elements of dtype with normal numbers times scale; both parts of a complex element
+ * get such numbers, which are scaled by a further 1/sqrt(2). */
 void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double scale, void *data);
 
-/* Fills what is stored of factor i of a chain, of all chains of a batch one after the other,
- * dims[i] x dims[i+1] after its op, row by row: times 1/sqrt(dims[i+1]), which keeps the product of
- * a long chain near 1. */
+/* Fills factor i, as it is stored, of all chains of a batch one after the other, dims[i] x
+ * dims[i+1] after its op, row by row, with normal numbers times 1/sqrt(dims[i+1]), which keeps the
+ * product of a long chain near 1. */
 void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data);
 
-/* Factor i as it is stored, row-major, without data. */
+/* Returns factor i as it is stored, row-major, without data. */
 mmc_matrix cli_stored_factor(const mmc_chain *chain, int64_t i);
-/* Bytes of a batch of rows x cols elements: what does not fit the memory has a size too. */
+/* Returns the bytes of a batch of rows x cols elements as a double, because a batch that does not
+ * fit the memory has a size too. */
 double cli_matrix_bytes(mmc_dtype dtype, int64_t batch, int64_t rows, int64_t cols);
-/* Gives the matrix room for a batch of it, one behind the other, none when there are no elements.
- * False when memory is short. */
+/* Allocates memory for a batch of the matrix, one behind the other; none when there are no
+ * elements. Returns false when memory is short. */
 bool cli_matrix_allocate(mmc_dtype dtype, int64_t batch, mmc_matrix *matrix);
 
 #endif

@@ -17,7 +17,7 @@
 #include "half.h"
 #include "random.h"
 
-/* One entry of a vector. size is |re| + |im|. */
+/* One entry of a vector; size is |re| + |im|. */
 typedef struct entry {
   double re, im, noise_re, noise_im, size;
 } entry;
@@ -29,7 +29,7 @@ typedef struct piece {
   double re[PIECE], im[PIECE];
 } piece;
 
-/* Elements index and after. Returns whether all are finite. */
+/* Loads elements from index on. Returns whether all are finite. */
 static bool load(mmc_dtype dtype, bool conjugate, const void *data, int64_t index, int64_t count,
                  piece *out) {
   const uint16_t *halves = data;
@@ -61,12 +61,12 @@ static bool load(mmc_dtype dtype, bool conjugate, const void *data, int64_t inde
     }
     out->re[e] = re;
     out->im[e] = conjugate ? -im : im;
-    sum += 0 * re + 0 * im; /* NaN once anything is not finite */
+    sum += 0 * re + 0 * im; /* becomes NaN once anything is not finite */
   }
   return sum == 0;
 }
 
-/* y += a x, for values, noise and sizes; y.size gathers |a| |x|. */
+/* Computes y += a x, for values, noise and sizes; y.size gathers |a| |x|. */
 static inline void accumulate(double re, double im, const entry *x, entry *y) {
   y->re += re * x->re - im * x->im;
   y->im += re * x->im + im * x->re;
@@ -75,8 +75,8 @@ static inline void accumulate(double re, double im, const entry *x, entry *y) {
   y->size += (fabs(re) + fabs(im)) * x->size;
 }
 
-/* y = op(A) x. Passes over A as it lies: a line is a row of op(A), or a column. Returns whether all
- * of A is finite. */
+/* Computes y = op(A) x. It passes over A as it lies: a line is a row of op(A), or a column. Returns
+ * whether all of A is finite. */
 static bool multiply(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entry *x, entry *y) {
   bool by_rows = a->layout == MMC_ROW_MAJOR;
   int64_t lines = by_rows ? a->rows : a->cols, length = by_rows ? a->cols : a->rows;
@@ -109,7 +109,7 @@ static void add_noise(entry *y, int64_t m, int64_t k, cli_random *random) {
   }
 }
 
-/* The greater, or NaN when either is: fmax() would lose it. */
+/* Returns the greater, or NaN when either is: fmax() would lose it. */
 static double greater(double a, double b) {
   return a > b || isnan(a) ? a : b;
 }
@@ -136,7 +136,7 @@ static double tolerance_of(const mmc_chain *chain) {
   return (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 4) * rounding;
 }
 
-/* Matrix b of a batch. */
+/* Returns matrix b of a batch. */
 static mmc_matrix matrix_of(const mmc_matrix *matrix, mmc_dtype dtype, int64_t b) {
   mmc_matrix one = *matrix;
   if (matrix->addresses != NULL)
@@ -146,7 +146,8 @@ static mmc_matrix matrix_of(const mmc_matrix *matrix, mmc_dtype dtype, int64_t b
   return one;
 }
 
-/* The residual of chain b; false when a factor is not finite. vectors: three of the longest. */
+/* Computes the residual of chain b; returns false when a factor is not finite. vectors holds three
+ * of the longest. */
 static bool check_chain(const cli_factors *factors, const mmc_matrix *result, uint64_t seed,
                         int64_t b, entry *vectors[3], double *value) {
   const mmc_chain *chain = factors->chain;
@@ -177,8 +178,8 @@ static bool check_chain(const cli_factors *factors, const mmc_matrix *result, ui
   return finite;
 }
 
-/* How many chains have anything to look at; none where results are without elements, however many
- * they are. */
+/* Counts the chains that have results to check: none where results are without elements, however
+ * many chains there are. */
 static int64_t chains_with_elements(const mmc_chain *chain, const mmc_matrix *result) {
   return result->rows == 0 || result->cols == 0 ? 0 : mmc_chain_batch(chain);
 }

@@ -1,7 +1,7 @@
-/* residual.h: whether R is the product of a chain, by R t = A1 (A2 (... (An t))) for a random t;
- * and whether it has left the range of its dtype.
+/* residual.h: checks whether R is the product of a chain, by R t = A1 (A2 (... (An t))) for a
+ * random t, and whether it has left the range of its dtype.
  *
- * Costs a few passes over the factors, whatever the order of R was. */
+ * A check costs a few passes over the factors, whatever the order of R was. */
 #ifndef MMC_CLI_RESIDUAL_H
 #define MMC_CLI_RESIDUAL_H
 
@@ -9,18 +9,18 @@
 
 typedef struct cli_residual {
   double value;     /* relative to the right-hand side */
-  double tolerance; /* what rounding may account for */
-  bool meaningful;  /* false: a factor holds NaN or infinity */
-  /* Of a batch, value is the worst of the chains that are meaningful; the others are skipped. */
+  double tolerance; /* rounding accounts for no more */
+  bool meaningful;  /* false when a factor holds NaN or infinity */
+  /* For a batch, value is the worst of the chains that are meaningful; the others are skipped. */
   int64_t chains, skipped;
 } cli_residual;
 
-/* t is normal, from seed. Returns CLI_DONE, or the exit status after saying what is wrong. A
- * residual that is not `value <= tolerance` is the caller's to judge. */
+/* Computes the residual for a normal t from seed. Returns CLI_DONE, or the exit status after saying
+ * what is wrong. The caller judges a residual that is not `value <= tolerance`. */
 int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
                          uint64_t seed, cli_residual *out);
 
-/* How many chains have NaN or infinity in their result though their factors hold none. */
+/* Counts the chains that have NaN or infinity in their result though their factors hold none. */
 int64_t cli_count_overflows(const cli_factors *factors, const mmc_matrix *result);
 
 #endif

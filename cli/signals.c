@@ -1,5 +1,6 @@
-/* signals.c: handlers, which use nothing but what POSIX lets them. They read tables of fixed size;
- * what finds no room there is left out: a temporary file stays, a message names no file. */
+/* signals.c: handlers of signals, which call only what POSIX allows in them. They read tables of
+ * fixed size; what finds no room there is left out: a temporary file stays, a message names no
+ * file. */
 #include "signals.h"
 
 #include <string.h>
@@ -55,7 +56,7 @@ void cli_temporaries_remove(void) {
     if (temporaries[t] != NULL) unlink(temporaries[t]);
 }
 
-/* The signal comes again when this returns, and does what it does to others. */
+/* The signal is raised again when this returns, and then has its default action. */
 void cli_signals_end(int number) {
   cli_temporaries_remove();
   signal(number, SIG_DFL);
@@ -67,7 +68,7 @@ static void say(const char *text) {
   (void)written;
 }
 
-/* Any thread of a BLAS may be the one that reads. */
+/* Handles a read of a page that a file has lost, by whichever thread, even one of the BLAS. */
 static void on_lost_page(int number, siginfo_t *info, void *context) {
   (void)context;
   const char *address = info->si_addr, *path = NULL;
@@ -75,7 +76,7 @@ static void on_lost_page(int number, siginfo_t *info, void *context) {
     if (mappings[m].begin != NULL && address >= mappings[m].begin &&
         (size_t)(address - mappings[m].begin) < mappings[m].size)
       path = mappings[m].path;
-  if (info->si_code != BUS_ADRERR) { /* a fault of ours, and no file's */
+  if (info->si_code != BUS_ADRERR) { /* a fault of ours, not of a file */
     cli_signals_end(number);
     return;
   }

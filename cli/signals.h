@@ -1,5 +1,5 @@
-/* signals.h: what must be put in order when the process is ended, or loses a file under its hands.
- */
+/* signals.h: what is put in order when the process is ended, or when a file that it reads is cut
+ * off. */
 #ifndef MMC_CLI_SIGNALS_H
 #define MMC_CLI_SIGNALS_H
 
@@ -7,27 +7,27 @@
 #include <stddef.h>
 
 /* From now on SIGINT, SIGTERM and SIGHUP remove temporary files before they end the process, unless
- * whoever started it has them ignored; a write past the limit of a file's size, or to a pipe that
- * nobody reads, fails instead of ending it; and a file that is cut off while its mapping is read
- * ends it with status 2 and a message. */
+ * the parent process has set them to be ignored; a write past the limit of a file's size, or to a
+ * pipe that nobody reads, fails instead of ending the process; and a file that is cut off while its
+ * mapping is read ends it with status 2 and a message. */
 void cli_signals_catch(void);
 
-/* Blocks the signals that end the process, until before is restored. */
+/* Blocks the signals that end the process, until the caller restores before. */
 void cli_signals_hold(sigset_t *before);
 void cli_signals_release(const sigset_t *before);
 
-/* What those signals do, for a handler of another kind. */
+/* Does what those signals do, for a handler of another kind. */
 void cli_signals_end(int number);
 /* Removes the temporary files that are remembered. */
 void cli_temporaries_remove(void);
 
-/* A file to remove when a signal ends the process. name stays the caller's, and must live until it
- * is forgotten. With the signals held. */
+/* Adds a file that is removed when a signal ends the process. name stays the caller's, and must
+ * live until it is forgotten. The caller holds the signals. */
 void cli_temporary_remember(const char *name);
 void cli_temporary_forget(const char *name);
 
-/* Memory that is a file's: when reading it fails, the message names that file. path must live until
- * the memory is forgotten. */
+/* Adds memory that maps a file: when reading it fails, the message names that file. path must live
+ * until the memory is forgotten. */
 void cli_mapped_remember(const void *data, size_t size, const char *path);
 void cli_mapped_forget(const void *data);
 

@@ -7,7 +7,7 @@
 
 #include "chains.h"
 
-/* Takes the chain over; name is copied. */
+/* Appends the chain and takes it over; name is copied. */
 static int append(cli_call *call, const char *name, mmc_chain *chain, cli_suite *suite) {
   if (suite->count == suite->capacity) {
     int capacity = 2 * suite->capacity + 8;
@@ -28,7 +28,7 @@ static int append(cli_call *call, const char *name, mmc_chain *chain, cli_suite 
   return CLI_DONE;
 }
 
-/* A first word that ends with a colon is a name. */
+/* Reads a line, whose first word is a name when it ends with a colon. */
 static int append_line(cli_call *call, const char *where, const char *line, cli_suite *suite) {
   cli_words words;
   if (!cli_words_split(line, &words))

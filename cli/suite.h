@@ -8,11 +8,11 @@
 #include "command.h"
 
 typedef struct cli_suite_entry {
-  char *name; /* NULL: none */
+  char *name; /* NULL when it has none */
   mmc_chain *chain;
 } cli_suite_entry;
 
-/* Starts as {0}. */
+/* A list that starts as {0}. */
 typedef struct cli_suite {
   cli_suite_entry *entries;
   int count, capacity;

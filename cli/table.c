@@ -1,8 +1,8 @@
-/* table.c: for every product of an order the words of its sub-chain without fusion, with left fuse
- * and with right fuse, the choice, and its tile; then what the chain costs in order, in the order
- * of fewest multiplications (OP_Count), and with fusion (OP_DM_Fuse). As on the poster, the write
- * of a result is counted where it is used, so the last one is not, and the sides of tiles are
- * rounded down to multiples of 8. */
+/* table.c: prints, for every product of an order, the words of its sub-chain without fusion, with
+ * left fuse and with right fuse, the choice, and its tile; then what the chain costs in order, in
+ * the order of fewest multiplications (OP_Count), and with fusion (OP_DM_Fuse). As on the poster,
+ * the write of a result is counted where it is used, so the last one is not, and the sides of tiles
+ * are rounded down to multiples of 8. */
 #include "table.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static const char *const decisions[] = {
     [MMC_FUSION_RIGHT] = "right fuse",
 };
 
-/* One chain's plan, and what it costs otherwise. */
+/* The plan of one chain, and what the chain costs in other orders. */
 typedef struct table {
   const mmc_chain *chain;
   mmc_plan *plan;
@@ -34,7 +34,7 @@ static int64_t printed_side(int64_t side) {
   return side < 8 ? side : side / 8 * 8;
 }
 
-/* "A2", or "T1" for the result of a step. */
+/* Writes "A2", or "T1" for the result of a step. */
 static cell operand_name(const table *t, int64_t operand) {
   cell name;
   int64_t n = mmc_chain_length(t->chain);
@@ -43,7 +43,7 @@ static cell operand_name(const table *t, int64_t operand) {
   return name;
 }
 
-/* "(A4 A5) A6": the operands of a step as it was chosen, in a buffer of that size. */
+/* Writes the operands of a step as it was chosen, "(A4 A5) A6", into a buffer of that size. */
 static void name_operands(const table *t, const mmc_step *step, mmc_fusion chosen, char *text,
                           size_t size) {
   cell left = operand_name(t, step->left), right = operand_name(t, step->right);
@@ -151,7 +151,7 @@ static void print_json(cli_call *call, const table *t) {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* Plans the chain; words of its last node. */
+/* Plans the chain; words are those of its last node. */
 static int make_plan(cli_call *call, const mmc_chain *chain, const mmc_plan_options *options,
                      mmc_plan **out, mmc_count *words) {
   mmc_status status = mmc_plan_create(call->context, chain, options, out);
@@ -163,7 +163,7 @@ static int make_plan(cli_call *call, const mmc_chain *chain, const mmc_plan_opti
   return CLI_DONE;
 }
 
-/* What an order costs without fusion. */
+/* Counts what an order costs without fusion. */
 static int price_order(cli_call *call, const mmc_chain *chain, const mmc_plan_options *options,
                        const char *solver, mmc_count *words) {
   mmc_plan_options unfused = *options;

@@ -1,5 +1,5 @@
-/* table.h: `mmchain plan --table`: the fusion decisions of chains as the TEE-ACM2 poster tables
- * them. */
+/* table.h: `mmchain plan --table` prints the fusion decisions of chains as the TEE-ACM2 poster
+ * tables them. */
 #ifndef MMC_CLI_TABLE_H
 #define MMC_CLI_TABLE_H
 

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* Seconds since some moment, never backwards. */
+/* Returns the seconds since some moment, which never run backwards. */
 static inline double cli_now_s(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

@@ -1,4 +1,4 @@
-/* tune.c: `mmchain tune`: measures how products run best here, for plans for time and energy. */
+/* tune.c: `mmchain tune` measures how products run best here, for plans for time and energy. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

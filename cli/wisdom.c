@@ -1,4 +1,4 @@
-/* wisdom.c: `mmchain wisdom`: what was measured, and moving it between machines and files. */
+/* wisdom.c: `mmchain wisdom` shows what was measured, and moves it between machines and files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -50,11 +50,11 @@ static const struct option options[] = {
 typedef struct request {
   mmc_wisdom_filter filter;
   bool all, json;
-  const char *output; /* NULL: standard output */
+  const char *output; /* NULL means standard output */
   const char *input;
 } request;
 
-/* A store that cannot be read or written is no bad input. */
+/* Fails because of a store that cannot be read or written, which is no bad input. */
 static int fail_store(cli_call *call, mmc_status status) {
   return status == MMC_E_IO ? cli_fail_write(call, status, "") : cli_fail_status(call, status, "");
 }
@@ -135,7 +135,8 @@ static int forget(cli_call *call, const request *r) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* What each verb takes: j --json, o -o, f what forget chooses by, i a file to read. */
+/* The options that each verb takes: j --json, o -o, f those by which forget chooses, i a file to
+ * read. */
 static const struct {
   const char *name, *takes;
   int (*run)(cli_call *call, const request *r);
@@ -146,7 +147,7 @@ static const struct {
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
-/* Takes one option and says in given what it is. Returns false when it is wrong. */
+/* Takes one option and notes it in given. Returns false when it is wrong. */
 static bool read_option(int code, request *r, char *given) {
   switch (code) {
     case CLI_OPTION_JSON:
@@ -179,7 +180,7 @@ static bool read_option(int code, request *r, char *given) {
   return true;
 }
 
-/* A kind of device, whether it is here or not. */
+/* Checks that a name is a kind of device, whether it is here or not. */
 static int check_device(cli_call *call, const char *device) {
   char kinds[256] = "";
   const char *last = "";
@@ -197,7 +198,8 @@ static int check_device(cli_call *call, const char *device) {
                   comma + 1, device);
 }
 
-/* Whether --on and --dtype name what there could be: a slip must not pass for an empty store. */
+/* Checks that --on and --dtype name what there could be: a misspelt name must not pass for an empty
+ * store. */
 static int check_filter(cli_call *call, const request *r) {
   const char *dtype = r->filter.dtype, *device = r->filter.device;
   if (dtype != NULL) {

@@ -1,4 +1,4 @@
-/* experiment.c: the experiments there are, their options, and the run of one. */
+/* experiment.c: the list of experiments, their options, and the run of one. */
 #include "experiment.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ typedef struct run_state {
   const cli_experiment *experiment;
   const cli_experiment_options *options;
   cli_laboratory laboratory;
-  FILE *results; /* the lines of results.jsonl; NULL: not wanted */
+  FILE *results; /* of results.jsonl; NULL when not wanted */
   cli_buffer lines;
 } run_state;
 
@@ -66,7 +66,7 @@ static int try_all(run_state *x) {
   return result;
 }
 
-/* The device's model: its description up to the first comma. */
+/* Writes the device's model: its description up to the first comma. */
 static void name_machine(cli_laboratory *x) {
   mmc_device_info info;
   for (int d = 0; mmc_device_describe(x->call->context, d, &info) == MMC_OK; d++) {
@@ -90,7 +90,7 @@ static int make_directory(cli_call *call, const char *path) {
   return cli_fail(call, CLI_BAD, "-o: %s: cannot make this directory: %s", path, strerror(errno));
 }
 
-/* Writes results.jsonl and, of an experiment that was not interrupted, the figures. */
+/* Writes results.jsonl and, for an experiment that was not interrupted, the figures. */
 static int keep(run_state *x, bool interrupted) {
   const char *directory = x->options->directory;
   cli_call *call = x->laboratory.call;

@@ -1,4 +1,4 @@
-/* results.c: a trial as a line of JSON and as a line of text. */
+/* results.c: prints a trial as a line of JSON and as a line of text. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

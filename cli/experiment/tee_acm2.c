@@ -37,13 +37,13 @@ static const struct {
      {20000, 16000, 17000, 10000, 16000, 19000, 9000, 24000, 16000, 16000, 12000, 8000, 10000}},
 };
 
-/* kernel "": the device's own, one call a product. */
+/* The kernels; "" is the device's own, by one call a product. */
 static const struct {
   const char *name, *kernel, *precision;
 } families[] = {
     {"plain", "", "native"}, {"tee", "large_tile", "native"}, {"faithful", "emulated", "faithful"}};
 
-/* Products around a narrow intermediate; the wide side is divided on other devices than GPUs. */
+/* Products around a narrow intermediate; on devices other than GPUs the wide side is divided. */
 static const struct {
   const char *name;
   int order;
@@ -82,7 +82,7 @@ static bool add_single(cli_laboratory *x, const cli_experiment_options *options,
   return true;
 }
 
-/* Every kernel of the device whose name says a tile, and its plain one. */
+/* Adds a trial for every kernel of the device whose name says a tile, and for its plain one. */
 static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, int64_t n) {
   const mmc_tune_product product = {.dtype = MMC_F32, .m = n, .k = n, .n = n};
   mmc_kernel_info info;
@@ -90,7 +90,7 @@ static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, 
   for (int index = 0; index < KERNEL_COUNT_MAX; index++) {
     mmc_status status =
         mmc_kernel_describe(x->call->context, x->device, "native", &product, index, &info);
-    if (status == MMC_E_ARG) break; /* past the last */
+    if (status == MMC_E_ARG) break; /* there are no more kernels */
     if (status != MMC_OK) return cli_fail_status(x->call, status, "") == CLI_DONE;
     bool is_tee = strncmp(info.name, "large_tile", 10) == 0;
     if ((index > 0 && !is_tee) || !info.available) continue;
@@ -105,7 +105,7 @@ static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, 
   if (found > 0 || !cli_experiment_wants(options->kernel, "tee")) return true;
   cli_trial *t = add(x, "tiles", OP_COUNT, "tee", (int64_t[]){n, n, n}, 3);
   if (t == NULL) return false;
-  t->kernel = "large_tile"; /* planning it tells why there is none */
+  t->kernel = "large_tile"; /* planning it says why there is none */
   snprintf(t->name, sizeof t->name, "n=%" PRId64, n);
   return true;
 }
@@ -127,7 +127,8 @@ static bool add_fused(cli_laboratory *x, const cli_experiment_options *options, 
   return true;
 }
 
-/* In OP_DM_Fuse the device may run pairs as one call where it has its own choice. */
+/* Adds the chains. In OP_DM_Fuse the device may run pairs as one call where it has its own
+ * choice. */
 static bool add_chains(cli_laboratory *x, const cli_experiment_options *options, int64_t shrink) {
   for (size_t c = 0; c < sizeof chains / sizeof chains[0]; c++) {
     int64_t dims[14] = {0};

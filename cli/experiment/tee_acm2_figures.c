@@ -1,4 +1,4 @@
-/* tee_acm2_figures.c: the poster's figures from trials, by gnuplot: bars over groups. */
+/* tee_acm2_figures.c: draws the poster's figures from trials, by gnuplot, as bars in groups. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,11 +13,11 @@ typedef double (*value_fn)(const cli_trial *trial, const cli_trial *plain);
 
 typedef struct figure {
   int number;
-  const char *part;   /* of the trials in it */
-  const char *suffix; /* that their names end with; "": any */
+  const char *part;   /* of the experiment, whose trials are in it */
+  const char *suffix; /* of the names of its trials; "" means any */
   const char *title, *y;
-  value_fn value;  /* NaN: not known */
-  value_fn second; /* stacked on top; NULL: none */
+  value_fn value;  /* NaN when not known */
+  value_fn second; /* stacked on top; NULL when there is none */
   const char *stacked[2];
   bool plain_too; /* plain trials have bars of their own */
 } figure;
@@ -166,7 +166,7 @@ static bool same_group(const cli_trial *a, const cli_trial *b) {
   return strcmp(a->name, b->name) == 0 && strcmp(a->order, b->order) == 0;
 }
 
-/* The trial that t is compared with: NULL when there is none. */
+/* Returns the trial that t is compared with: NULL when there is none. */
 static const cli_trial *plain_of(const cli_trials *all, const cli_trial *t) {
   for (size_t i = 0; i < all->count; i++) {
     const cli_trial *p = &all->trials[i];
@@ -197,7 +197,7 @@ static void print_value(cli_stream *out, double value) {
     cli_print(out, " ?");
 }
 
-/* Text between double quotes of gnuplot. */
+/* Prints text that stands between double quotes of gnuplot. */
 static void print_label(cli_stream *out, const char *text) {
   cli_print(out, "\"");
   for (; *text != '\0'; text++)
@@ -213,7 +213,7 @@ static void print_group(cli_stream *out, const cli_trial *t, bool with_family) {
   print_label(out, label);
 }
 
-/* One line a trial: its label and the two parts of its bar. */
+/* Prints a line for each trial: its label and the two parts of its bar. */
 static void print_stacks(cli_stream *out, const cli_trials *all, const figure *f) {
   cli_print(out, "bar %s %s\n", f->stacked[0], f->stacked[1]);
   for (size_t i = 0; i < all->count; i++) {
@@ -228,7 +228,7 @@ static void print_stacks(cli_stream *out, const cli_trials *all, const figure *f
 
 enum { BARS_MAX = 32 };
 
-/* The ways that were measured, in that order. */
+/* Lists the families of kernels that were measured, in that order. */
 static int list_bars(const cli_trials *all, const figure *f, const char *bars[BARS_MAX]) {
   int count = 0;
   for (size_t i = 0; i < all->count; i++) {
@@ -240,7 +240,7 @@ static int list_bars(const cli_trials *all, const figure *f, const char *bars[BA
   return count;
 }
 
-/* One line a group: its label and a value a bar. */
+/* Prints a line for each group: its label and a value for each bar. */
 static int print_bars(cli_stream *out, const cli_trials *all, const figure *f) {
   const char *bars[BARS_MAX];
   int count = list_bars(all, f, bars);
@@ -307,7 +307,7 @@ static int print_script(const cli_trials *all, const figure *f, cli_buffer *scri
   return out.error;
 }
 
-/* The figure, or gnuplot's input where that is not installed. */
+/* Draws the figure, or writes gnuplot's input where that is not installed. */
 static int draw(cli_call *call, const char *directory, const cli_trials *all, const figure *f,
                 bool with_gnuplot) {
   char path[4096];

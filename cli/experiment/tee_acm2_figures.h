@@ -5,7 +5,8 @@
 #include "trials.h"
 
 /* Draws the figures for which something was measured into the directory, as figure-NN.svg with the
- * poster's numbers, and says on standard error which there are none of. Returns an exit status. */
+ * poster's numbers, and says on standard error for which figures there is nothing. Returns an exit
+ * status. */
 int cli_tee_acm2_draw(cli_call *call, const char *directory, const cli_trials *trials);
 
 #endif

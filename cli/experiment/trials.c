@@ -11,11 +11,11 @@
 
 enum { PLANNINGS = 5, SEED = 1, ALIGNMENT = 256, POOL = (1 << 22) - 3, KERNEL_COUNT_MAX = 64 };
 
-/* Every number is normal times this: near 1/sqrt(k) for the k here, so that long chains stay in
- * range. */
+/* Every number is a normal one times this: near 1/sqrt(k) for the k here, so that long chains stay
+ * in range. */
 static const double scale = 0x1p-7;
 static const double least_window_s = 1e-3;
-static const double write_bytes_per_s = 4e9, around_s = 0.3; /* for the estimate alone */
+static const double write_bytes_per_s = 4e9, around_s = 0.3; /* used for the estimate alone */
 
 cli_trial *cli_trial_add(cli_laboratory *x, const char *part, const char *order, const char *family,
                          const int64_t *dims, int count) {
@@ -58,8 +58,8 @@ static void free_operands(cli_laboratory *x) {
   x->chain[0] = '\0';
 }
 
-/* Seeded normal numbers, the same ones again and again. Their count is odd and large against a
- * row, so that no two rows of a matrix are the same. */
+/* Fills with seeded normal numbers, the same ones again and again. Their count is odd and large
+ * against a row, so that no two rows of a matrix are the same. */
 static mmc_status fill(cli_laboratory *x, size_t offset, size_t bytes, size_t *next) {
   while (bytes > 0) {
     size_t size = (POOL - *next) * sizeof *x->pool;
@@ -107,7 +107,7 @@ static mmc_status make_operands(cli_laboratory *x, const mmc_chain *chain, const
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-/* What a machine may lack is a reason; anything else ends the experiment. */
+/* Notes the reason for what a machine may lack; any other failure ends the experiment. */
 static int cannot(cli_laboratory *x, cli_trial *t, mmc_status status) {
   if (status != MMC_E_UNSUPPORTED && status != MMC_E_NOMEM && status != MMC_E_MEMORY_LIMIT)
     return cli_fail_status(x->call, status, "");
@@ -147,7 +147,7 @@ static bool same_plan(const mmc_plan *a, const mmc_plan *b) {
   return true;
 }
 
-/* An earlier trial whose measurement is this one's too; NULL: none. */
+/* Returns an earlier trial whose measurement is this one's too; NULL when there is none. */
 static const cli_trial *find_same(const cli_laboratory *x, const cli_trial *t) {
   for (const cli_trial *e = x->all.trials; e < t; e++)
     if (e->measured && e->part == t->part && e->measured_as == NULL &&
@@ -157,7 +157,7 @@ static const cli_trial *find_same(const cli_laboratory *x, const cli_trial *t) {
   return NULL;
 }
 
-/* What the plan and the kernel's name tell. */
+/* Reads what the plan and the kernel's name tell. */
 static void read_plan(const cli_laboratory *x, cli_trial *t) {
   int64_t count = mmc_plan_step_count(t->plan);
   mmc_step step;
@@ -185,7 +185,7 @@ static void read_plan(const cli_laboratory *x, cli_trial *t) {
   }
 }
 
-/* Seconds of one of `runs` executions. */
+/* Measures the seconds of one of `runs` executions. */
 static mmc_status time_runs(const cli_laboratory *x, mmc_run *run, int64_t n, int64_t runs,
                             double *seconds) {
   double start = cli_now_s();
@@ -197,8 +197,8 @@ static mmc_status time_runs(const cli_laboratory *x, mmc_run *run, int64_t n, in
   return status;
 }
 
-/* Joules where there is a meter, else seconds alone; after two executions, of which the first
- * prepares what the others find. */
+/* Measures joules where there is a meter, else seconds alone, after two executions, of which the
+ * first prepares what the others need. */
 static int measure(cli_laboratory *x, cli_trial *t, mmc_run *run, int64_t n) {
   double once_s;
   mmc_status status = time_runs(x, run, n, 1, &once_s);

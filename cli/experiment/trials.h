@@ -16,24 +16,25 @@ typedef struct cli_trial {
   char chain[CLI_TRIAL_TEXT]; /* text form */
   const char *order;          /* "in-order", "OP_Count", "OP_DM_Fuse" */
   char family[40];            /* "plain", "tee", "faithful", "fused", or the name of a kernel */
-  const char *solver;         /* of the plan; NULL: the planner's choice */
-  const char *objective;      /* of the plan; NULL: multiplications */
-  const char *kernel;         /* what to ask for; NULL: the plan's own choice */
+  const char *solver;         /* of the plan; NULL means the planner's choice */
+  const char *objective;      /* of the plan; NULL means multiplications */
+  const char *kernel;         /* what to ask for; NULL means the plan's own choice */
   const char *precision;
-  bool tells_kernel; /* the kernel's registers and on-chip memory are of interest */
+  bool tells_kernel; /* the experiment shows the kernel's registers and on-chip memory */
 
-  /* Answers. What is not known is NaN, 0 or "". */
+  /* The trial answers with these. What is not known is NaN, 0 or "". */
   bool measured;
   char reason[480]; /* why it was not */
   char kernel_name[64];
-  const char *measured_as; /* the order of an earlier trial whose plan is the same; NULL: itself */
+  const char *measured_as; /* the order of an earlier trial whose plan is the same; NULL when
+                              measured itself */
   mmc_plan *plan;
   mmc_kernel_info info;
-  int64_t tile[2]; /* of C that the kernel keeps on chip, as its name says */
-  double words;    /* that it loads, by the tile and the theorem */
-  int64_t pairs;   /* of products that OP_DM_Fuse puts in one kernel */
-  double plan_s;   /* shortest of several */
-  double create_s; /* of a run: workspace, kernels */
+  int64_t tile[2]; /* of C, kept on chip by the kernel, as its name says */
+  double words;    /* that the kernel loads, by the tile and the theorem */
+  int64_t pairs;   /* how many pairs of products OP_DM_Fuse puts in one kernel */
+  double plan_s;   /* the shortest of several */
+  double create_s; /* of a run: workspace and kernels */
   double seconds;  /* of one execution */
   mmc_energy energy;
 } cli_trial;
@@ -44,15 +45,15 @@ typedef struct cli_trials {
   char machine[128]; /* "NVIDIA H200" */
 } cli_trials;
 
-/* What trials are measured with. Starts as {0} but for call, device, window_s and energy. */
+/* What trials are measured with. It starts as {0} but for call, device, window_s and energy. */
 typedef struct cli_laboratory {
   cli_call *call;
   const char *device;
   bool is_gpu;
-  double window_s; /* that a measurement lasts */
+  double window_s; /* of a measurement */
   cli_energy energy;
   cli_trials all;
-  float *pool; /* seeded normal numbers that operands are filled with */
+  float *pool; /* seeded normal numbers that fill the operands */
   /* The operands of the trial before. */
   char chain[CLI_TRIAL_TEXT];
   mmc_memory *memory;
@@ -64,17 +65,17 @@ int cli_laboratory_open(cli_laboratory *laboratory);
 void cli_laboratory_close(cli_laboratory *laboratory);
 
 /* Adds a trial of the chain of these dims, in f32 and native precision, by the device's own
- * kernels. NULL: memory is short, and it has said so. */
+ * kernels. Returns NULL when memory is short, after saying so. */
 cli_trial *cli_trial_add(cli_laboratory *laboratory, const char *part, const char *order,
                          const char *family, const int64_t *dims, int count);
 /* Plans, executes and measures. A trial that the machine cannot run has a reason afterwards;
- * anything else that fails is an exit status. */
+ * anything else that fails returns an exit status. */
 int cli_trial_run(cli_laboratory *laboratory, cli_trial *trial);
-/* Seconds that the trial will take, about: what a plan for time predicts, for any order and kernel.
- */
+/* Estimates the seconds that the trial will take: what a plan for time predicts, for any order and
+ * kernel. */
 double cli_trial_estimate(const cli_laboratory *laboratory, const cli_trial *trial);
 
-/* One line of JSON, and one of text. */
+/* Print the trial as a line of JSON, and as a line of text. */
 void cli_trial_print_json(cli_stream *out, const cli_laboratory *laboratory, const char *experiment,
                           const cli_trial *trial);
 void cli_trial_print_heading(cli_stream *out, const cli_laboratory *laboratory,
