@@ -294,15 +294,20 @@ static mmci_operand alone(mmci_operand x) {
   return x;
 }
 
+/* Returns the place in the workspace, which a plan without intermediates does not have. */
+static char *place_in(char *workspace, uint64_t offset_bytes) {
+  return workspace != NULL ? workspace + offset_bytes : NULL;
+}
+
 /* Returns operand `number` of a step, a factor or an intermediate. */
 static mmci_operand operand(const mmci_actions *actions, const mmci_operand *operands,
-                            const char *workspace, int32_t number) {
+                            char *workspace, int32_t number) {
   const mmci_plan *plan = actions->plan;
   int32_t n = plan->chain->n;
   if (number < n) return actions->batch > 1 ? operands[number] : alone(operands[number]);
   const mmci_plan_step *step = &plan->steps[number - n];
   return (mmci_operand){
-      .data = workspace + step->offset_bytes,
+      .data = place_in(workspace, step->offset_bytes),
       .form = {.ld = step->n > 0 ? step->n : 1,
                .stride = actions->batch > 1 ? mmci_elements(step->m, step->n) : 0}};
 }
@@ -318,7 +323,7 @@ static mmci_target target_of(const mmci_actions *actions, int32_t s, char *works
   const mmci_plan_step *step = &actions->plan->steps[s];
   bool batch = actions->batch > 1;
   if (s < actions->plan->step_count - 1)
-    return (mmci_target){.data = workspace + step->offset_bytes,
+    return (mmci_target){.data = place_in(workspace, step->offset_bytes),
                          .ld = step->n > 0 ? step->n : 1,
                          .stride = batch ? mmci_elements(step->m, step->n) : 0};
   mmci_target x = *target;
@@ -329,7 +334,7 @@ static mmci_target target_of(const mmci_actions *actions, int32_t s, char *works
 }
 
 static mmc_status bind_group(mmci_actions *actions, mmci_action *x, const mmci_operand *operands,
-                             const char *workspace, const mmci_target *c, mmci_error *error) {
+                             char *workspace, const mmci_target *c, mmci_error *error) {
   const mmci_plan *plan = actions->plan;
   const mmci_plan_group *group = &plan->groups[plan->steps[x->step].group];
   mmci_group_problem *problem = &x->group->problem;
@@ -350,7 +355,7 @@ static mmc_status bind_group(mmci_actions *actions, mmci_action *x, const mmci_o
 }
 
 static mmc_status bind_product(mmci_actions *actions, mmci_action *x, const mmci_operand *operands,
-                               const char *workspace, const mmci_target *c, mmci_error *error) {
+                               char *workspace, const mmci_target *c, mmci_error *error) {
   const mmci_plan *plan = actions->plan;
   const mmci_plan_step *step = &plan->steps[x->step];
   mmci_operand a = operand(actions, operands, workspace, step->left);

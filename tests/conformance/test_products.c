@@ -5,7 +5,6 @@
  * before and guarded around. An element may be off by (k + 2) eps times the sum of the products'
  * absolute values, the bound for any order of summation (Higham 2002, section 3.1, with room for
  * complex products); f16 and bf16 are summed in f32 and then rounded. */
-#include <complex.h>
 #include <float.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +14,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../complex_number.h"
 #include "../random.h"
 #include "base/dtype.h"
 #include "base/half.h"

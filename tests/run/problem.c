@@ -1,6 +1,5 @@
 #include "problem.h"
 
-#include <complex.h>
 #include <float.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +9,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "../complex_number.h"
 #include "../random.h"
 #include "base/dtype.h"
 #include "base/half.h"
