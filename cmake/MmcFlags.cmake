@@ -22,6 +22,8 @@ set(mmc_cxx_warnings -Wall -Wextra -Wshadow=local)
 set(mmc_sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 if(MMC_SANITIZE STREQUAL "thread")
   set(mmc_sanitizers -fsanitize=thread -fno-omit-frame-pointer)
+elseif(MMC_FUZZ)
+  list(APPEND mmc_sanitizers -fsanitize=fuzzer-no-link)
 elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
   # Python, which is not sanitized, can load the runtime first only where it is a library of its own.
   list(APPEND mmc_sanitizers -shared-libasan)
