@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""Draws chains and times mmchain.multi_dot, untuned and tuned, beside what a peer does.
+
+    python3 bench/bench_fresh.py [--peer torch|numpy] [--seed N] [--cases N] [--seconds S]
+                                 [--lines FILE]
+
+The cases depend on the seed alone, which is printed: 2 to 20 factors, sides 1 to 1500, a quarter of
+them batches of up to 300,000, every dtype of the peer. torch is what torch.linalg.multi_dot, or for
+stacks torch.matmul from left to right, calls, captured once and replayed as a CUDA graph; numpy is
+numpy.linalg.multi_dot, or numpy.matmul from left to right. Everything takes turns: the peer,
+mmchain for time, mmchain for multiplications; times are medians in microseconds.
+
+Every answer is compared with float64 (complex128) arithmetic of the peer. The cases are timed in a
+wisdom store of their own that is empty; then products that are none of theirs are tuned, and all of
+them are timed again, again beside the peer.
+
+Printed are, by dtype and for chains and batches apart, the peer's time by ours: geometric mean,
+least, and how many cases are slower than the peer by more than 2 %; how far predictions are off;
+and the ten worst cases. Times below FLOOR_US count as that much, as the peer's least call does.
+--lines writes one JSON line a case. Exit status: 0 all answers right, 1 one was wrong.
+"""
+
+import argparse
+import collections
+import functools
+import json
+import math
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+
+FACTORS = [2, 3, 3, 4, 5, 6, 9, 20]
+LARGEST = [6, 16, 40, 100, 300, 1500]
+EQUAL = [2, 3, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 96, 128, 160]
+BATCHES = [1, 1, 1, 2, 16, 100, 1000, 20000, 300000]
+UNIT = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "c64": 2.0**-24, "f64": 2.0**-53, "c128": 2.0**-53}
+
+Case = collections.namedtuple("Case", "dtype dims batch")
+
+
+def name_of(case):
+    return f"{case.dtype}:{'x'.join(map(str, case.dims))}" + (f"@{case.batch}" if case.batch > 1 else "")
+
+
+def draw(choose, peer):
+    """A case that fits: few enough elements and multiplications."""
+    while True:
+        factors, largest = choose.choice(FACTORS), choose.choice(LARGEST)
+        dims = [max(1, round(math.exp(choose.uniform(0, math.log(largest))))) for _ in range(factors + 1)]
+        if choose.random() < 0.4:
+            dims = [choose.choice(EQUAL)] * (factors + 1)
+        case = Case(choose.choice(peer.dtypes), dims, choose.choice(BATCHES))
+        elements = sum(a * b for a, b in zip(dims, dims[1:])) * case.batch
+        work = sum(dims[0] * a * b for a, b in zip(dims[1:], dims[2:])) * case.batch
+        if elements <= peer.most_elements and work <= peer.most_work:
+            return case
+
+
+# ---- peers ---------------------------------------------------------------------------------------
+
+
+class Torch:
+    """torch's calls as a CUDA graph."""
+
+    dtypes = ["f32", "f32", "f64", "bf16", "c64", "f16"]
+    most_elements, most_work = 3e8, 2e11
+    floor_us, device = 4.0, "cuda"
+
+    def __init__(self, seed):
+        import torch
+
+        torch.manual_seed(seed)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        self.torch = torch
+        self.of = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32,
+                   "f64": torch.float64, "c64": torch.complex64, "c128": torch.complex128}
+
+    def __str__(self):
+        return f"torch {self.torch.__version__}, {self.torch.cuda.get_device_name()}"
+
+    def factors(self, case):
+        wide = self.torch.complex64 if case.dtype[0] == "c" else self.torch.float32
+        stack = (case.batch,) if case.batch > 1 else ()
+        return [self.torch.randn(*stack, m, n, device="cuda", dtype=wide).div_(m**0.5).to(self.of[case.dtype])
+                for m, n in zip(case.dims, case.dims[1:])]
+
+    def result(self, case, factors):
+        return self.torch.full((*factors[0].shape[:-1], case.dims[-1]), math.nan, device="cuda",
+                               dtype=self.of[case.dtype])
+
+    def call(self, case, factors):
+        torch = self.torch
+        flat = case.batch == 1 and case.dtype[0] != "c"
+        plain = (lambda: torch.linalg.multi_dot(factors)) if flat else (lambda: functools.reduce(torch.matmul, factors))
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            plain()
+            plain()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            plain()
+        return graph.replay
+
+    def repeats(self, call, target_us):
+        self.sample(call, 2)
+        return max(3, min(300, int(target_us / max(self.sample(call, 1), 2.0))))
+
+    def sample(self, call, repeats):
+        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(repeats):
+            call()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) * 1e3 / repeats
+
+    def exact(self, case, factors, chains):
+        wide = self.torch.complex128 if case.dtype[0] == "c" else self.torch.float64
+        cut = [f[:chains] if case.batch > 1 else f for f in factors]
+        product = functools.reduce(self.torch.matmul, (f.to(wide) for f in cut))
+        scale = functools.reduce(self.torch.matmul, (f.to(wide).abs() for f in cut))
+        return product, scale
+
+    def off(self, result, product, scale):
+        """The largest error in units of what its sums may be off by."""
+        return float(((result.to(product.dtype) - product).abs() / (scale.abs() + scale.abs().max() * 1e-3)).max())
+
+
+class NumPy:
+    """numpy.linalg.multi_dot; of stacks numpy.matmul from left to right."""
+
+    dtypes = ["f32", "f64", "f64", "c64", "c128"]
+    most_elements, most_work = 8e6, 1e9
+    floor_us, device = 0.0, "cpu"
+
+    def __init__(self, seed):
+        import numpy
+
+        self.numpy = numpy
+        self.random = numpy.random.default_rng(seed)
+        self.of = {"f32": "f4", "f64": "f8", "c64": "c8", "c128": "c16"}
+
+    def __str__(self):
+        return f"NumPy {self.numpy.__version__}"
+
+    def factors(self, case):
+        stack = (case.batch,) if case.batch > 1 else ()
+        made = []
+        for m, n in zip(case.dims, case.dims[1:]):
+            x = self.random.standard_normal((*stack, m, n))
+            if case.dtype[0] == "c":
+                x = x + 1j * self.random.standard_normal(x.shape)
+            made.append((x / m**0.5).astype(self.of[case.dtype]))
+        return made
+
+    def result(self, case, factors):
+        return self.numpy.full((*factors[0].shape[:-1], case.dims[-1]), math.nan, dtype=self.of[case.dtype])
+
+    def call(self, case, factors):
+        if case.batch == 1:
+            return lambda: self.numpy.linalg.multi_dot(factors)
+        return lambda: functools.reduce(self.numpy.matmul, factors)
+
+    def repeats(self, call, target_us):
+        call()
+        return max(1, min(2000, int(target_us / max(self.sample(call, 1), 0.5))))
+
+    def sample(self, call, repeats):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        return (time.perf_counter() - start) * 1e6 / repeats
+
+    def exact(self, case, factors, chains):
+        wide = "c16" if case.dtype[0] == "c" else "f8"
+        cut = [(f[:chains] if case.batch > 1 else f).astype(wide) for f in factors]
+        return functools.reduce(self.numpy.matmul, cut), functools.reduce(self.numpy.matmul, map(abs, cut))
+
+    def off(self, result, product, scale):
+        return float((abs(result - product) / (abs(scale) + abs(scale).max() * 1e-3)).max())
+
+
+PEERS = {"torch": Torch, "numpy": NumPy}
+
+
+# ---- cases ---------------------------------------------------------------------------------------
+
+
+def check(peer, case, factors, result):
+    """Whether the answer is right, by the first of its chains and their last."""
+    chains = min(case.batch, 64)
+    product, scale = peer.exact(case, factors, chains)
+    got = result[:chains] if case.batch > 1 else result
+    # Sums of k terms in any order, and a rounding of every intermediate.
+    tolerance = UNIT[case.dtype] * (4 + 2 * sum(math.sqrt(k) for k in case.dims[1:-1]) + 4 * len(case.dims))
+    off = peer.off(got, product, scale)
+    if case.batch > chains and not off > tolerance:
+        tail = [f[-chains:] for f in factors]
+        product, scale = peer.exact(case, tail, chains)
+        off = peer.off(result[-chains:], product, scale)
+    return off <= tolerance, off / tolerance
+
+
+def in_turns(peer, calls, rounds=5, target_us=4000.0):
+    repeats = [peer.repeats(call, target_us) for call in calls]
+    samples = [[] for _ in calls]
+    for _ in range(rounds):
+        for mine, call, count in zip(samples, calls, repeats):
+            mine.append(peer.sample(call, count))
+    return [statistics.median(mine) for mine in samples]
+
+
+def bench(mmchain, peer, case):
+    """One line: microseconds of peer, ours and flops; the prediction; whether the answer is right."""
+    factors = peer.factors(case)
+    result = peer.result(case, factors)
+    ours = functools.partial(mmchain.multi_dot, factors, out=result)
+    flops = functools.partial(mmchain.multi_dot, factors, out=result, objective="flops")
+    ours()
+    right, off = check(peer, case, factors, result)
+    theirs_us, ours_us, flops_us = in_turns(peer, [peer.call(case, factors), ours, flops])
+    plan = mmchain.plan(name_of(case), device=peer.device)
+    return {"case": name_of(case), "peer_us": theirs_us, "ours_us": ours_us, "flops_us": flops_us,
+            "predicted_us": plan.predicted_seconds * 1e6, "right": right, "error": off,
+            "kernels": [step.kernel for step in plan.steps]}
+
+
+def tune(mmchain, peer, choose, budget):
+    for dtype in ("f32", "f64"):
+        products = [tuple(choose.randint(50, 900) for _ in range(3)) for _ in range(3)]
+        mmchain.tune(set=products, dtype=dtype, device=peer.device, budget=budget / 2)
+    mmchain.clear_cache()
+
+
+# ---- what is printed -----------------------------------------------------------------------------
+
+
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def ratio(line, floor_us):
+    return max(line["peer_us"], floor_us) / max(line["ours_us"], floor_us, 1e-3)
+
+
+def summarize(title, lines, floor_us):
+    rows = collections.defaultdict(list)
+    for line in lines:
+        dtype, batch = line["case"].split(":")[0], "@" in line["case"]
+        rows[dtype, "batches" if batch else "chains"].append(ratio(line, floor_us))
+    print(f"{title}: peer / ours")
+    for (dtype, kind), ratios in sorted(rows.items()):
+        slow = sum(r < 0.98 for r in ratios)
+        print(f"  {dtype:5} {kind:8} {len(ratios):4} cases  geomean {geomean(ratios):6.2f}  least {min(ratios):5.2f}"
+              f"  below 0.98: {slow}")
+    off = sorted(abs(math.log(line["predicted_us"] / line["ours_us"])) for line in lines
+                 if line["predicted_us"] > 0)
+    if off:
+        print(f"  predictions: nine of ten within a factor of {math.exp(off[len(off) * 9 // 10]):.2f}")
+
+
+def worst(title, lines, key, count=10):
+    print(title)
+    for line in sorted(lines, key=key, reverse=True)[:count]:
+        print(f"  {key(line):6.2f}  {line['case']}  peer {line['peer_us']:.1f}  ours {line['ours_us']:.1f}"
+              f"  flops {line['flops_us']:.1f}  predicted {line['predicted_us']:.1f} us  {'+'.join(dict.fromkeys(line['kernels']))}")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer", choices=sorted(PEERS), default="torch")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 10**9)
+    parser.add_argument("--cases", type=int, default=400)
+    parser.add_argument("--seconds", type=float, default=60.0, help="at most, of each of the two passes")
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds of tuning between them; 0: no second pass")
+    parser.add_argument("--lines", help="a file for one JSON line a case")
+    return parser.parse_args()
+
+
+def one_pass(mmchain, peer, cases, seconds, when, out):
+    lines, start = [], time.monotonic()
+    for case in cases:
+        if time.monotonic() - start > seconds:
+            break
+        line = {"when": when, **bench(mmchain, peer, case)}
+        lines.append(line)
+        if not line["right"]:
+            print(f"WRONG: {line['case']} {when}: error {line['error']:.3g} of what is allowed")
+        if out is not None:
+            out.write(json.dumps(line) + "\n")
+    return lines
+
+
+def main():
+    args = arguments()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["MMCHAIN_WISDOM"] = os.path.join(folder, "wisdom.db")
+        import mmchain
+
+        choose, peer = random.Random(args.seed), PEERS[args.peer](args.seed)
+        cases = [draw(choose, peer) for _ in range(args.cases)]
+        print(f"seed {args.seed}, {peer}")
+        out = open(args.lines, "w") if args.lines else None
+        before = one_pass(mmchain, peer, cases, args.seconds, "untuned", out)
+        summarize(f"untuned, {len(before)} cases", before, peer.floor_us)
+        worst("worst ours / peer", before, lambda x: 1 / ratio(x, peer.floor_us))
+        worst("worst time / flops", before, lambda x: x["ours_us"] / x["flops_us"], 5)
+        after = []
+        if args.budget > 0:
+            tune(mmchain, peer, choose, args.budget)
+            after = one_pass(mmchain, peer, cases[: len(before)], args.seconds, "tuned", out)
+            summarize(f"after tuning products of no case, {len(after)} cases", after, peer.floor_us)
+            worst("worst ours / peer", after, lambda x: 1 / ratio(x, peer.floor_us))
+            worst("worst after / before", [{**b, "harm": b["ours_us"] / a["ours_us"]} for a, b in zip(before, after)],
+                  lambda x: x["harm"])
+            harms = [b["ours_us"] / a["ours_us"] for a, b in zip(before, after)]
+            print(f"after / before: geomean {geomean(harms):.3f}, more than 1.03: {sum(h > 1.03 for h in harms)}")
+        if out is not None:
+            out.close()
+        return 0 if all(line["right"] for line in before + after) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
