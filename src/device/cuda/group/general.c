@@ -156,10 +156,10 @@ static void fill_product(const layout *l, int s, mmci_general *steps) {
 }
 
 static bool may_be_wide(const layout *l, const mmci_form *form, int64_t length) {
+  /* Elements of 16 bytes in the arena, which are 8 as stored where they have two each. */
   const int64_t per_word = (int64_t)(16 / l->element_bytes);
-  return mmci_cuda_element_bytes(l->chain->dtype) == l->element_bytes && !form->trans &&
-         !form->conj && !form->gathered && length % per_word == 0 && form->ld % per_word == 0 &&
-         form->stride % per_word == 0;
+  return !form->trans && !form->conj && !form->gathered && length % per_word == 0 &&
+         form->ld % per_word == 0 && form->stride % per_word == 0;
 }
 
 /* The operand in that many parts; false when there are too many loads. */

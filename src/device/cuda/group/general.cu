@@ -54,11 +54,29 @@ static __device__ __forceinline__ void load_one(typename Element::Sum *to,
   }
 }
 
+/* Elements that become 16 bytes of the arena; those of two bytes are converted on the way. */
+template <typename Element>
+static __device__ __forceinline__ void load_word(typename Element::Sum *to,
+                                                 const typename Element::Stored *from, bool there) {
+  typedef typename Element::Stored Stored;
+  if constexpr (sizeof(Stored) == 2) {
+    Four<typename Element::Sum> values = {};
+    if (there) {
+      const Four<Stored> stored = *reinterpret_cast<const Four<Stored> *>(from);
+#pragma unroll
+      for (int q = 0; q < 4; q++) values.v[q] = Element::read(stored.v[q], false);
+    }
+    *reinterpret_cast<Four<typename Element::Sum> *>(to) = values;
+  } else {
+    mmci_copy_async_or_zero<16>(to, from, there);
+  }
+}
+
 template <typename Element>
 static __device__ __forceinline__ void load_part(const mmci_general_load &l, int64_t chain,
                                                  typename Element::Sum *arena, int lane) {
   typedef typename Element::Stored Stored;
-  constexpr uint32_t per_word = sizeof(Stored) < 16 ? 16 / (uint32_t)sizeof(Stored) : 1;
+  constexpr uint32_t per_word = 16 / (uint32_t)sizeof(typename Element::Sum);
   const Stored *from = l.gathered ? static_cast<const Stored *const *>(l.data)[chain]
                                   : static_cast<const Stored *>(l.data) + chain * l.stride;
   typename Element::Sum *to = arena + l.at;
@@ -66,11 +84,11 @@ static __device__ __forceinline__ void load_part(const mmci_general_load &l, int
   const uint32_t end = l.end, magic = l.magic, across = l.across, pitch = l.pitch, lines = l.lines,
                  length = l.length;
   if (l.wide) {
+#pragma unroll 4
     for (uint32_t x = l.begin + (uint32_t)lane * per_word; x < end; x += WARP * per_word) {
       const uint32_t line = quotient(x, magic), at = x - line * across;
       const bool there = line < lines && at < length;
-      mmci_copy_async_or_zero<16>(to + line * pitch + at, there ? from + line * ld + at : from,
-                                  there);
+      load_word<Element>(to + line * pitch + at, there ? from + line * ld + at : from, there);
     }
     return;
   }

@@ -51,7 +51,7 @@ typedef struct mmci_general_load {
   uint32_t at, begin, end; /* in elements: its place; which of lines * across, padded */
   uint16_t lines, length, across, pitch;
   uint8_t operand, trans, conj, gathered;
-  uint8_t wide; /* 16 bytes at once */
+  uint8_t wide; /* 16 bytes of the arena at once */
 } mmci_general_load;
 
 /* A product in the arena. Tiles of 1 x 4 or 4 x 4 elements, their sums over k by 2^split lanes. */
