@@ -10,11 +10,12 @@ typedef enum mmci_provenance {
   MMCI_MEASURED, /* the very thing was measured on this machine */
   MMCI_ARRAY,    /* an efficiency array that was measured here holds its neighbours */
   MMCI_MODELLED, /* a model whose parameters were fitted to measurements made here */
+  MMCI_SHIPPED,  /* formulas that the device brings, fitted to measurements on its kind */
   MMCI_ASSUMED   /* a model whose parameters are those of a kind of device */
 } mmci_provenance;
 
-/* Returns static text, as explain shows it: "", "measured", "array", "model", "model, not
- * calibrated". */
+/* Returns static text, as explain shows it: "", "measured", "array", "model", "shipped", "model,
+ * not calibrated". */
 const char *mmci_provenance_name(mmci_provenance provenance);
 
 /* Returns the provenance of what a model predicts. */
@@ -23,7 +24,7 @@ static inline mmci_provenance mmci_provenance_of_model(bool calibrated) {
 }
 
 static inline bool mmci_provenance_is_model(mmci_provenance provenance) {
-  return provenance == MMCI_MODELLED || provenance == MMCI_ASSUMED;
+  return provenance >= MMCI_MODELLED;
 }
 
 #endif

@@ -20,6 +20,16 @@ typedef struct mmci_pair_gain {
 
 enum { MMCI_PAIR_GAINS = 2 };
 
+/* How long a device itself says that a product takes, launch included, by formulas that were fitted
+ * to measurements on such a device. */
+typedef struct mmci_model {
+  const void *user;
+  /* NULL: it says nothing; NAN: nothing of this product. Variant 0. */
+  double (*seconds)(const void *user, const mmci_gemm *gemm);
+  double error;       /* of nine of ten products at most, relative */
+  const char *source; /* static text, for people: "shipped: NVIDIA H200, cuBLAS 13.1" */
+} mmci_model;
+
 typedef struct mmci_facts {
   /* These describe a product as one call, by the roofline of cost/roofline.h. */
   double flops_per_s; /* at the peak; 0 means that it does not multiply this dtype */
@@ -42,6 +52,8 @@ typedef struct mmci_facts {
    * bounds of pairs. 0 means that it holds for all. */
   int64_t modelled_side;
   mmci_pair_gain pairs[MMCI_PAIR_GAINS];
+
+  mmci_model model; /* takes the roofline's place where it knows */
 } mmci_facts;
 
 #endif

@@ -38,7 +38,8 @@ static inline double mmci_gemm_mkn(const mmci_gemm *gemm) {
   return mmci_mkn(gemm->m, gemm->k, gemm->n);
 }
 
-/* Returns the bytes of one passage over every matrix. */
+/* These return the flops, and the bytes of one passage over every matrix, of all the batch. */
+double mmci_gemm_flops(const mmci_gemm *gemm);
 double mmci_gemm_bytes(const mmci_gemm *gemm);
 
 /* Returns the form of an operand that is rows x cols after its op, without gaps. */

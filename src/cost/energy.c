@@ -22,8 +22,7 @@ double mmci_energy_of_work(const mmci_energy_model *model, double seconds, doubl
 }
 
 double mmci_energy_joules(const mmci_energy_model *model, const mmci_gemm *gemm, double seconds) {
-  return mmci_energy_of_work(model, seconds, mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n),
-                             mmci_gemm_bytes(gemm));
+  return mmci_energy_of_work(model, seconds, mmci_gemm_flops(gemm), mmci_gemm_bytes(gemm));
 }
 
 /* ---- fitted -------------------------------------------------------------------------------- */
@@ -35,7 +34,7 @@ enum { TERMS = 3 };
 static void shares_of(const mmci_energy_sample *sample, double shares[TERMS]) {
   const mmci_gemm *gemm = &sample->gemm;
   shares[0] = sample->seconds / sample->joules;
-  shares[1] = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / sample->joules;
+  shares[1] = mmci_gemm_flops(gemm) / sample->joules;
   shares[2] = mmci_gemm_bytes(gemm) / sample->joules;
 }
 

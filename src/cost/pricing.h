@@ -6,10 +6,9 @@
 #include "cost/recipe.h"
 
 typedef struct mmci_price {
-  double seconds; /* the product takes so many, at least 0, by the recipe */
+  double seconds; /* all of the batch takes so many, at least 0, as one call by the recipe */
   double plain_s; /* the plain call takes so many seconds; equals seconds if it is the recipe */
   double error;   /* seconds are thought to be off by this share of them at most */
-  bool of_batch;  /* seconds were measured for the whole batch as one call; else for one product */
   bool modelled;  /* a model gave them, so that errors of several products add up */
   mmci_provenance source;
   mmci_recipe recipe; /* it is the plain call unless something better is known */

@@ -15,13 +15,14 @@ mmci_roofline mmci_roofline_assumed(const mmci_facts *facts) {
                          .half_mn = facts->half_mn,
                          .half_k = facts->half_k,
                          .overlap = facts->overlap,
-                         .error = 0.5};
+                         .error = 0.5,
+                         .model = facts->model};
 }
 
 /* ---- predicted ----------------------------------------------------------------------------- */
 
 double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
-  double flops = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n);
+  double flops = mmci_gemm_flops(gemm);
   double compute = flops / r->flops_per_s, traffic = mmci_gemm_bytes(gemm) / r->bytes_per_s;
   if (flops > 0)
     compute *= (1 + r->half_mn / (double)gemm->m) * (1 + r->half_mn / (double)gemm->n) *
@@ -30,12 +31,15 @@ double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {
 }
 
 void mmci_roofline_price(const mmci_roofline *r, const mmci_gemm *gemm, mmci_price *out) {
-  double seconds = mmci_roofline_seconds(r, gemm);
+  const mmci_model *model = &r->model;
+  double told = model->seconds != NULL ? model->seconds(model->user, gemm) : (double)NAN;
+  bool known = isfinite(told);
+  double seconds = known ? told : mmci_roofline_seconds(r, gemm);
   *out = (mmci_price){.seconds = seconds,
                       .plain_s = seconds,
-                      .error = r->error,
+                      .error = known ? model->error : r->error,
                       .modelled = true,
-                      .source = mmci_provenance_of_model(r->calibrated),
+                      .source = known ? MMCI_SHIPPED : mmci_provenance_of_model(r->calibrated),
                       .recipe = mmci_recipe_whole(0)};
 }
 
@@ -91,7 +95,7 @@ static fit start_of(const mmci_sample *samples, int count, form form) {
   for (int s = 0; s < count; s++) {
     const mmci_gemm *gemm = &samples[s].gemm;
     double seconds = samples[s].seconds;
-    flops_per_s = fmax(flops_per_s, mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / seconds);
+    flops_per_s = fmax(flops_per_s, mmci_gemm_flops(gemm) / seconds);
     bytes_per_s = fmax(bytes_per_s, mmci_gemm_bytes(gemm) / seconds);
     launch_s = fmin(launch_s, seconds);
   }

@@ -7,7 +7,7 @@
  * the roofline of Williams, Waterman and Patterson (2009) with a time that every call takes, and an
  * efficiency that grows with the sizes: h and g are those at which an axis alone halves it. bytes
  * is one passage over every matrix; traffic hides behind arithmetic (overlap 1) or adds to it (0).
- */
+ * Flops and bytes are those of a whole batch, which is one call. */
 #ifndef MMCI_ROOFLINE_H
 #define MMCI_ROOFLINE_H
 
@@ -20,6 +20,7 @@ typedef struct mmci_roofline {
   double overlap;         /* 0 or 1 */
   double error;           /* nine of ten predictions are off by this share at most */
   bool calibrated;        /* false: by the facts that a device tells */
+  mmci_model model;       /* what it knows of a product takes the roofline's place */
 } mmci_roofline;
 
 /* Returns the roofline of a device that tells these facts and was not measured. It is taken to be

@@ -12,7 +12,7 @@
 #include "chain/group.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 9
+#define MMCI_DEVICE_ABI 10
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -193,6 +193,10 @@ typedef struct mmci_device_ops {
   void (*group_release)(mmci_group_kernel *kernel);
   mmc_status (*group_enqueue)(mmci_queue *queue, const mmci_group_kernel *kernel,
                               const void *const *operands, void *c, mmci_error *error);
+
+  /* (optional) How long the group takes, launch included, by formulas fitted as those
+   * of facts' model; NAN where there are none. */
+  double (*group_seconds)(const mmci_device *device, const mmci_group *group);
 
   mmc_status (*alloc)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
   void (*dealloc)(mmci_device *device, void *memory);

@@ -19,10 +19,9 @@ typedef struct covered {
   double best_s;         /* its sub-tree by the cheapest calls, */
   double call_s, call_j; /* and what the last of these takes, */
   double call_error;     /* which may be off by so much; < 0: modelled */
-  bool measured;         /* some of alone_s and sum_s */
-  double measured_s;     /* alone_s where that was measured, */
-  double modelled_s;     /* and what the model says of the same; 0, both, where it was not */
+  double modelled_s;     /* what the model says of alone_s */
   int32_t size;          /* of its sub-tree, in steps: the last so many up to this one */
+  int32_t asked;         /* of the largest sub-tree in it that was asked about as one call */
   choice choice;
   bool taken; /* the device takes its sub-tree as one call */
 } covered;
@@ -39,12 +38,6 @@ typedef struct search {
   mmci_error *error;
 } search;
 
-/* Of a batch each product takes what one call takes less its launch. */
-static double of_batch(const search *x, double seconds) {
-  double more = fmax(seconds - x->machine->facts.launch_s, 0);
-  return seconds + (double)(x->plan->chain->batch - 1) * more;
-}
-
 /* What a step takes by a call of its own. */
 static covered price_alone(const search *x, const mmci_plan_step *step) {
   const mmci_plan *plan = x->plan;
@@ -54,14 +47,14 @@ static covered price_alone(const search *x, const mmci_plan_step *step) {
   gemm.batch = plan->chain->batch;
   mmci_price price;
   machine->pricing->price(machine->pricing->user, &gemm, &price);
-  bool sure = !price.modelled && (price.of_batch || gemm.batch == 1);
-  covered out = {.alone_s = price.of_batch ? price.seconds : of_batch(x, price.seconds),
-                 .call_error = sure ? price.error : MODELLED,
-                 .measured = !price.modelled};
-  out.call_s = out.alone_s;
+  const double seconds = gemm.batch > 0 ? price.seconds : 0;
+  covered out = {.alone_s = seconds,
+                 .call_s = seconds,
+                 .modelled_s = seconds,
+                 .call_error = price.modelled ? MODELLED : price.error};
   if (price.modelled || machine->roofline == NULL) return out;
-  out.measured_s = out.alone_s;
-  out.modelled_s = of_batch(x, mmci_roofline_seconds(machine->roofline, &gemm));
+  mmci_roofline_price(machine->roofline, &gemm, &price);
+  out.modelled_s = price.seconds;
   return out;
 }
 
@@ -78,9 +71,18 @@ static int32_t part_of(const search *x, int32_t number) {
   return low < x->group.step_count && x->group.steps[low] == step ? low : -1;
 }
 
+/* By the device itself; NAN where it does not know. */
+static double told_seconds(search *x) {
+  const mmci_group_machine *machine = x->machine;
+  double seconds = (double)NAN;
+  if (machine->told != NULL && x->status == MMC_OK)
+    x->status = machine->told(machine->user, x->plan, &x->group, &seconds, x->error);
+  return seconds;
+}
+
 /* By the model. A call for which it does not hold is taken to be slower than its steps on their
- * own, by as much as the model may be wrong. */
-static double group_seconds(const search *x) {
+ * own, by as much as the model may be wrong. *doubt: see consider(). */
+static double group_seconds(search *x, double *doubt) {
   const mmci_plan *plan = x->plan;
   for (int32_t i = 0; i < x->group.step_count; i++) {
     const mmci_plan_step *s = &plan->steps[x->group.steps[i]];
@@ -88,17 +90,21 @@ static double group_seconds(const search *x) {
   }
   const mmci_chain_facts *facts = &x->machine->facts;
   const int64_t batch = plan->chain->batch;
-  double alone_s = 0, measured_s = 0, modelled_s = 0;
+  double alone_s = 0, modelled_s = 0;
   for (int32_t i = 0; i < x->group.step_count; i++) {
     alone_s += x->steps[x->group.steps[i]].alone_s;
-    measured_s += x->steps[x->group.steps[i]].measured_s;
     modelled_s += x->steps[x->group.steps[i]].modelled_s;
   }
   if (!mmci_chain_gains(facts, batch, x->parts, x->group.step_count))
     return alone_s * (1 + facts->error);
-  double seconds = mmci_chain_seconds(facts, plan->chain->dtype, batch, x->parts,
-                                      x->group.step_count, x->scratch);
-  return measured_s > modelled_s && modelled_s > 0 ? seconds * (measured_s / modelled_s) : seconds;
+  double seconds = told_seconds(x);
+  if (isfinite(seconds)) {
+    *doubt = x->machine->doubt;
+    return seconds;
+  }
+  seconds = mmci_chain_seconds(facts, plan->chain->dtype, batch, x->parts, x->group.step_count,
+                               x->scratch);
+  return alone_s > modelled_s && modelled_s > 0 ? seconds * (alone_s / modelled_s) : seconds;
 }
 
 static bool is_in_group(const void *user, int32_t step) {
@@ -115,12 +121,13 @@ static bool is_supported(search *x) {
 }
 
 /* What a call that the device takes takes. */
-static mmci_group_time group_time(search *x) {
+static mmci_group_time group_time(search *x, double *doubt) {
   const mmci_group_machine *machine = x->machine;
   mmci_group_time time = {.known = false};
+  *doubt = 0;
   if (machine->measured != NULL && x->status == MMC_OK)
     x->status = machine->measured(machine->user, x->plan, &x->group, &time, x->error);
-  if (!time.known) time.seconds = group_seconds(x);
+  if (!time.known) time.seconds = group_seconds(x, doubt);
   return time;
 }
 
@@ -136,11 +143,12 @@ static double best_of(const search *x, int32_t number) {
 }
 
 static void consider(search *x, covered *at, choice choice, double rest_s) {
-  const mmci_group_time time = group_time(x);
+  /* A call that was not measured must be faster by that share, whether or not its products were, so
+   * that to tune one does not end a group. */
+  double doubt;
+  const mmci_group_time time = group_time(x, &doubt);
   const double call_s = time.seconds;
-  /* What is modelled has to beat what was measured surely. */
-  double doubt = at->measured && !time.known ? 1 + x->machine->facts.error : 1;
-  if (!(call_s * doubt + rest_s < at->best_s)) return;
+  if (!(call_s * (1 + doubt) + rest_s < at->best_s)) return;
   const mmci_group_machine *machine = x->machine;
   double call_j = NAN;
   if (machine->spends != NULL &&
@@ -175,6 +183,14 @@ static void try_pair(search *x, int32_t s, choice side) {
              best_of(x, other) + best_of(x, child->left) + best_of(x, child->right));
 }
 
+/* Sub-trees of up to so many steps are all asked about, of larger ones those of twice the size. */
+enum { EVERY_SIZE = 64 };
+
+static int32_t most_asked(const covered *left, const covered *right) {
+  const int32_t a = left != NULL ? left->asked : 0, b = right != NULL ? right->asked : 0;
+  return a > b ? a : b;
+}
+
 /* The sub-tree of the step, whose steps stand in a row and whose operands are factors in a row. */
 static void try_whole(search *x, int32_t s, covered *at) {
   const mmci_plan_step *step = &x->plan->steps[s];
@@ -184,6 +200,11 @@ static void try_whole(search *x, int32_t s, covered *at) {
       (right != NULL && right->size > 1 && !right->taken))
     return;
   const int32_t size = step->last - step->first;
+  at->asked = most_asked(left, right);
+  at->taken = true;
+  /* To ask about every one of a long chain would take time quadratic in its length. */
+  if (size > EVERY_SIZE && size < 2 * at->asked && s < x->plan->step_count - 1) return;
+  at->asked = size;
   x->group.step_count = size;
   for (int32_t i = 0; i < size; i++) x->group.steps[i] = s - size + 1 + i;
   x->group.operand_count = step->last - step->first + 1;
@@ -208,8 +229,6 @@ static void cover_tree(search *x) {
     covered *at = &x->steps[s];
     *at = price_alone(x, step);
     at->size = step->last - step->first;
-    at->measured =
-        at->measured || (left != NULL && left->measured) || (right != NULL && right->measured);
     at->sum_s = at->alone_s + (left != NULL ? left->sum_s : 0) + (right != NULL ? right->sum_s : 0);
     at->best_s =
         at->alone_s + x->machine->handicap_s + best_of(x, step->left) + best_of(x, step->right);
@@ -227,16 +246,13 @@ static void cover_whole(search *x) {
   covered *at = &x->steps[last];
   x->group.step_count = plan->step_count;
   double sum_s = 0;
-  bool any_measured = false;
   for (int32_t s = 0; s <= last; s++) {
     x->steps[s] = price_alone(x, &plan->steps[s]);
-    any_measured = any_measured || x->steps[s].measured;
     x->group.steps[s] = s;
     sum_s += x->steps[s].alone_s;
   }
   at->sum_s = sum_s;
   at->best_s = sum_s + (double)plan->step_count * x->machine->handicap_s;
-  at->measured = any_measured;
   mmci_plan_find_operands(plan, &x->group, is_in_group, x, x->places);
   if (last > 0 && is_supported(x)) consider(x, at, WHOLE, 0);
 }

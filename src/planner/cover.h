@@ -6,8 +6,8 @@
 #include "cost/roofline.h"
 #include "plan/plan_groups.h"
 
-/* Plans of more steps have no groups: looking for them takes time quadratic in their number. */
-enum { MMCI_GROUPS_MOST_STEPS = 2048 };
+/* Plans of more steps have no groups. */
+enum { MMCI_GROUPS_MOST_STEPS = 1 << 20 };
 
 /* What a call was measured to take. */
 typedef struct mmci_group_time {
@@ -26,14 +26,21 @@ typedef struct mmci_group_machine {
    * without it, facts say. Returns E_NOMEM. */
   mmc_status (*measured)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                          mmci_group_time *out, mmci_error *error);
+  /* (optional) What the device itself says that such a call takes; NAN where it does not know, and
+   * facts say. Returns E_NOMEM. */
+  mmc_status (*told)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                     double *seconds, mmci_error *error);
+  /* By which share a call of which the device itself says what it takes must be faster than what it
+   * replaces: what both are thought to be off by. */
+  double doubt;
   int64_t side; /* it takes no steps with a larger dimension; 0: it may */
   mmci_chain_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */
-  /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where
+  /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where the
    * steps of a group were measured to take longer than it says, the machine is slower than
-   * modelled, for the one call as well: its price goes up by as much, before it is compared. Where
-   * they take less it does not go down: what makes a product fast need not be in the call of a
-   * group. */
+   * modelled, for the one call as well: what facts say of it goes up by as much, so that the same
+   * groups are formed as without measurements. Where they take less it does not go down: what makes
+   * a product fast need not be in the call of a group. */
   const mmci_roofline *roofline;
   mmci_precision precision;
   double handicap_s; /* that a step on its own counts more than its price, to prefer groups */
@@ -63,9 +70,10 @@ typedef struct mmci_cover {
 } mmci_cover;
 
 /* The cheapest cover. A call is one step; a step and the one that computes its left or its right
- * operand; or the whole sub-tree of a step. Of a plan for traffic it is one step or a pair that the
- * plan fuses; of a plan with results that are read several times, all of it or one step. With too
- * many steps there are no groups, and prices are 0. Returns E_NOMEM. */
+ * operand; or the whole sub-tree of a step, of a long chain some of these. Of a plan for traffic it
+ * is one step or a pair that the plan fuses; of a plan with results that are read several times,
+ * all of it or one step. With too many steps there are no groups, and prices are 0. Returns
+ * E_NOMEM. */
 mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *machine,
                            mmci_cover *out, mmci_error *error);
 void mmci_cover_destroy(mmci_cover *cover);

@@ -36,15 +36,14 @@ static int ways_of_gemm(const mmci_energy_offer *offer, const mmci_gemm *gemm,
   return count;
 }
 
-/* Of all chains, one after the other. */
+/* Of all chains, as one call. */
 static int ways_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_range r,
                    mmci_way ways[MMCI_WAYS], point points[MMCI_WAYS]) {
   mmci_gemm gemm = mmci_chain_product(chain, offer->precision, r.first, r.split, r.last);
+  gemm.batch = chain->batch;
   int count = ways_of_gemm(offer, &gemm, ways, points);
-  for (int i = 0; i < count; i++) {
-    points[i].seconds = ways[i].time.seconds *= (double)chain->batch;
-    points[i].joules = ways[i].joules *= (double)chain->batch;
-  }
+  for (int i = 0; i < count && chain->batch == 0; i++)
+    points[i].seconds = points[i].joules = ways[i].time.seconds = ways[i].joules = 0;
   return count;
 }
 
@@ -66,14 +65,11 @@ typedef struct spender {
   mmci_weights weights;
 } spender;
 
-/* Of one product of a batch, as joules are. */
 static void price_alone(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   const spender *x = user;
   mmci_way ways[MMCI_WAYS];
   point points[MMCI_WAYS];
-  mmci_gemm one = *gemm;
-  one.batch = 1;
-  int count = ways_of_gemm(x->offer, &one, ways, points);
+  int count = ways_of_gemm(x->offer, gemm, ways, points);
   *out = ways[pick(x->weights, points, count)].time;
 }
 
@@ -103,10 +99,10 @@ static bool spends(const void *user, const mmci_plan *plan, const mmci_plan_grou
     flops += mmci_flops(chain->dtype, step->m, step->k, step->n) * (double)chain->batch;
     separate_j += way.joules;
     if (way.modelled) continue;
-    mmci_gemm gemm = {.dtype = chain->dtype, .m = step->m, .k = step->k, .n = step->n};
-    double each_s = chain->batch > 0 ? way.time.seconds / (double)chain->batch : 0;
+    mmci_gemm gemm = {
+        .dtype = chain->dtype, .m = step->m, .k = step->k, .n = step->n, .batch = chain->batch};
     measured_j += way.joules;
-    model_j += mmci_energy_joules(model, &gemm, each_s) * (double)chain->batch;
+    model_j += mmci_energy_joules(model, &gemm, way.time.seconds);
   }
   *joules = mmci_energy_of_work(model, seconds, flops, group_bytes(plan, group));
   /* What the model is short of for its products it is short of for all of them, too. */
@@ -607,9 +603,9 @@ static void price_plain(const mmci_plan *plan, const mmci_energy_request *reques
     return;
   }
   mmci_gemm gemm = mmci_chain_product(plan->chain, offer->precision, r.first, r.split, r.last);
-  double batch = (double)plan->chain->batch, plain_s = ways[0].time.plain_s;
-  step->plain_s = plain_s * batch;
-  step->plain_j = mmci_energy_joules(&offer->pricing.model, &gemm, plain_s) * batch;
+  gemm.batch = plan->chain->batch;
+  step->plain_s = ways[0].time.plain_s;
+  step->plain_j = mmci_energy_joules(&offer->pricing.model, &gemm, step->plain_s);
 }
 
 mmc_status mmci_plan_group_for_energy(mmci_plan *plan, const mmci_energy_request *request,

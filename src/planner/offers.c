@@ -189,6 +189,9 @@ mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_p
 /* More than any product takes: groups that were asked for by name are taken where they can be. */
 static const double HANDICAP_S = 1e9;
 
+/* What a device says of its calls is off by a third for one of ten: so sure a gain must be. */
+static const double DOUBT = 0.3;
+
 static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                               bool *out, mmci_error *error) {
   const mmci_group_query *x = user;
@@ -224,6 +227,17 @@ static mmc_status group_measured(const void *user, const mmci_plan *plan,
   return MMC_OK;
 }
 
+static mmc_status group_told(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                             double *seconds, mmci_error *error) {
+  const mmci_group_query *x = user;
+  mmci_group_problem problem;
+  mmc_status status = mmci_group_problem_create(plan, group, x->precision, &problem, error);
+  if (status != MMC_OK) return status;
+  *seconds = x->on->ops->group_seconds(x->on->device, &problem.group);
+  mmci_group_problem_destroy(&problem);
+  return MMC_OK;
+}
+
 bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricing,
                            const mmci_roofline *roofline, mmci_group_machine *out) {
   if (x->on->ops->group_supports == NULL) return false;
@@ -233,6 +247,8 @@ bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricin
   *out = (mmci_group_machine){.user = x,
                               .supports = takes_group,
                               .measured = knows_groups ? group_measured : NULL,
+                              .told = x->on->ops->group_seconds != NULL ? group_told : NULL,
+                              .doubt = DOUBT,
                               .side = x->on->ops->group_side,
                               .facts = mmci_chain_facts_of(&facts, roofline),
                               .pricing = pricing,

@@ -22,9 +22,7 @@ static void price_product(const priced_chain *c, int64_t i, int64_t k, int64_t j
   mmci_gemm gemm = mmci_chain_product(c->chain, c->request->precision, i, k, j);
   gemm.batch = c->chain->batch;
   c->request->pricing->price(c->request->pricing->user, &gemm, out);
-  if (out->of_batch) return;
-  out->seconds *= (double)c->chain->batch; /* one after the other */
-  out->plain_s *= (double)c->chain->batch;
+  if (gemm.batch == 0) out->seconds = out->plain_s = 0;
 }
 
 static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {

@@ -97,7 +97,8 @@ static int add_measured(mmci_way *ways, int count, const mmci_recipe *recipe, do
 static const mmci_wisdom_product *find(const mmci_wisdom_energy *e, const mmci_gemm *gemm,
                                        mmci_wisdom_objective objective) {
   mmci_wisdom_key key = {.m = gemm->m, .k = gemm->k, .n = gemm->n, .objective = objective};
-  if (e->table == NULL || !mmci_form_op(&gemm->a, &key.op_a) || !mmci_form_op(&gemm->b, &key.op_b))
+  if (e->table == NULL || gemm->batch > 1 || !mmci_form_op(&gemm->a, &key.op_a) ||
+      !mmci_form_op(&gemm->b, &key.op_b))
     return NULL;
   return mmci_wisdom_find(e->table, &key);
 }

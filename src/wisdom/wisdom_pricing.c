@@ -73,13 +73,16 @@ static mmc_status restore(mmci_wisdom_pricing *p, const mmci_gemm *like, mmc_op 
   return status == MMC_E_FORMAT ? MMC_OK : status;
 }
 
+/* What the device says of its products stays. */
 static void calibrate(mmci_wisdom_pricing *p) {
   double facts[MMCI_ROOFLINE_FACTS];
   for (int f = 0; f < MMCI_ROOFLINE_FACTS; f++) {
     const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(p->table, mmci_roofline_names[f]);
     facts[f] = fact != NULL ? fact->number : (double)NAN;
   }
+  const mmci_model model = p->roofline.model;
   mmci_roofline_of_facts(facts, &p->roofline);
+  p->roofline.model = model;
 }
 
 static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_precision precision,
@@ -153,7 +156,7 @@ static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mm
   out->plain_s = found->plain_seconds;
   out->error = found->spread;
   out->source = MMCI_MEASURED;
-  out->modelled = out->of_batch = false;
+  out->modelled = false;
   return true;
 }
 
@@ -188,17 +191,18 @@ static bool find_batch(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmci
   char name[MMCI_BATCH_NAME_SIZE];
   if (gemm->batch <= 1 || !p->knows_batches) return false;
   mmci_batch_name(gemm, name);
-  *out = (mmci_price){.source = MMCI_MEASURED, .of_batch = true, .recipe = mmci_recipe_whole(0)};
+  *out = (mmci_price){.source = MMCI_MEASURED, .recipe = mmci_recipe_whole(0)};
   if (!mmci_wisdom_pricing_group(p, name, &out->seconds, &out->error)) return false;
   out->plain_s = out->seconds;
   return true;
 }
 
+/* What was measured of one product says nothing of a batch, which is another kernel's. */
 static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   const mmci_wisdom_pricing *p = user;
   mmc_op op_a, op_b;
   if (find_batch(p, gemm, out)) return;
-  if (mmci_form_op(&gemm->a, &op_a) && mmci_form_op(&gemm->b, &op_b) &&
+  if (gemm->batch <= 1 && mmci_form_op(&gemm->a, &op_a) && mmci_form_op(&gemm->b, &op_b) &&
       (find_product(p, gemm, op_a, op_b, out) || find_in_array(p, gemm, op_a, op_b, out)))
     return;
   mmci_roofline_price(&p->roofline, gemm, out);

@@ -357,8 +357,9 @@ static void price_measured(const void *user, const mmci_gemm *gemm, mmci_price *
   out->modelled = false;
 }
 
-/* The call of a whole chain is priced by the model, times what its measured steps take more than it
- * says, and never less than it; then it must be surely faster. */
+/* The call of a whole chain is priced by the model, times what its steps take more than it says,
+ * and never less than it; then it must be faster. On a slower machine the groups are
+ * those that the model alone would form. */
 static void what_is_measured_raises_the_price_of_groups(void **state) {
   (void)state;
   static const int64_t dims[] = {9, 20, 20, 20, 20};
@@ -380,32 +381,32 @@ static void what_is_measured_raises_the_price_of_groups(void **state) {
     mmci_plan plan = plan_of(&random, 4, dims);
     mmci_error error;
     bool all[64] = {true, true, true};
-    double measured_s = 0, modelled_s = 0, sum_s = 0, slow = 1;
+    double modelled_s = 0, sum_s = 0, slow = 1;
     for (int32_t s = 0; s < plan.step_count; s++) {
       const mmci_plan_step *x = &plan.steps[s];
       mmci_gemm gemm = {.dtype = MMC_F32, .m = x->m, .k = x->k, .n = x->n};
       double model_s = mmci_roofline_seconds(&m.roofline, &gemm);
       bool known = x->m < m.rows_below;
       sum_s += known ? m.times * model_s : model_s;
-      measured_s += known ? m.times * model_s : 0;
-      modelled_s += known ? model_s : 0;
+      modelled_s += model_s;
     }
-    if (measured_s > modelled_s) slow = measured_s / modelled_s;
+    if (sum_s > modelled_s) slow = sum_s / modelled_s;
     double want = slow * seconds_of(&plan, &machine, all);
     assert_int_equal(mmci_plan_choose_groups(&plan, &machine, UINT64_MAX, &error), MMC_OK);
     bool whole = plan.group_count == 1 && plan.groups[0].step_count == 3;
     if (whole && !(fabs(plan.groups[0].predicted_s - want) <= 1e-12 * want))
       fail_msg("seed %" PRIu64 ": %g s, not %g", seed, plan.groups[0].predicted_s, want);
-    if (whole && !(want * 1.5 < sum_s))
+    if (whole && !(want < sum_s))
       fail_msg("seed %" PRIu64 ": %g s is not surely less than %g", seed, want, sum_s);
-    if (plan.group_count == 0 && want * 1.5 < sum_s * (1 - 1e-12))
+    if (plan.group_count == 0 && want < sum_s * (1 - 1e-12))
       fail_msg("seed %" PRIu64 ": %g s is surely less than %g", seed, want, sum_s);
     formed += whole && slow > 1;
-    not_formed += !whole && slow > 1 && want / slow * 1.5 < sum_s;
+    not_formed += !whole && slow > 1;
+    if (slow > 1 && whole != (want / slow < modelled_s))
+      fail_msg("seed %" PRIu64 ": measurements change what is formed", seed);
     mmci_plan_destroy(&plan);
   }
-  printf("%" PRId64 " groups on slower machines, %" PRId64 " that only the model would form\n",
-         formed, not_formed);
+  printf("%" PRId64 " groups on slower machines, %" PRId64 " not formed\n", formed, not_formed);
   assert_true(formed > 5 && not_formed > 5);
 }
 

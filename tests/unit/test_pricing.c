@@ -1,17 +1,19 @@
 /* test_pricing.c: where prices come from: what was measured, else an array, else the model; and
  * nothing of another fingerprint or that does not make sense. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
 
 #include "../facts.h"
+#include "../random.h"
 #include "../wisdom_store.h"
 #include "cost/efficiency.h"
 #include "cost/roofline.h"
+#include "planner/time_order.h"
 #include "tune/journal.h"
 #include "wisdom/wisdom_pricing.h"
 
@@ -91,7 +93,14 @@ static void put_array(fixture *f, mmci_wisdom_journal *journal) {
 }
 
 static void put_roofline(fixture *f, mmci_wisdom_journal *journal) {
-  mmci_roofline r = {1e12, 2e11, 3e-6, 4, 5, 1, 0.125, true};
+  mmci_roofline r = {.flops_per_s = 1e12,
+                     .bytes_per_s = 2e11,
+                     .launch_s = 3e-6,
+                     .half_mn = 4,
+                     .half_k = 5,
+                     .overlap = 1,
+                     .error = 0.125,
+                     .calibrated = true};
   assert_int_equal(mmci_journal_roofline(journal, &r, &f->error), MMC_OK);
 }
 
@@ -299,15 +308,14 @@ static void calls_have_their_prices(void **state) {
     assert_false(mmci_wisdom_pricing_group(known, "call NTN", &found_s, &error));
     mmci_wisdom_pricing_destroy(known);
     mmci_price price = price_of(f, &gemm);
-    assert_int_equal(price.of_batch, after);
     assert_int_equal(price.source, after ? MMCI_MEASURED : MMCI_ASSUMED);
     if (after) {
       assert_true(price.seconds == 5e-6 && price.plain_s == 5e-6 && !price.modelled);
       assert_true(mmci_recipe_is_plain(&price.recipe));
       gemm.batch = 8;
-      assert_false(price_of(f, &gemm).of_batch);
+      assert_true(price_of(f, &gemm).modelled);
       gemm.batch = 1;
-      assert_false(price_of(f, &gemm).of_batch);
+      assert_true(price_of(f, &gemm).modelled);
       return;
     }
     f->journal.timed = hear;
@@ -335,6 +343,110 @@ static void units_that_are_none_are_measured_again(void **state) {
   }
 }
 
+/* ---- what tuning changes ------------------------------------------------------------------- */
+
+enum { SIDE = 40, CHAINS = 120 };
+
+static double told_product(const void *user, const mmci_gemm *gemm) {
+  (void)user;
+  return 3e-6 + mmci_gemm_flops(gemm) / 1e11;
+}
+
+static mmc_status takes_all(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                            bool *out, mmci_error *error) {
+  (void)user, (void)plan, (void)group, (void)error;
+  *out = true;
+  return MMC_OK;
+}
+
+/* A launch, and each product at a rate that makes some groups faster and others slower. */
+static mmc_status told_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                             double *seconds, mmci_error *error) {
+  (void)user, (void)error;
+  *seconds = 3e-6;
+  for (int32_t i = 0; i < group->step_count; i++) {
+    const mmci_plan_step *x = &plan->steps[group->steps[i]];
+    *seconds += mmci_flops(MMC_F32, x->m, x->k, x->n) * (double)plan->chain->batch / 4e10;
+  }
+  return MMC_OK;
+}
+
+/* The chain as the planner plans it by what the store holds now; facts: with a model or without. */
+static mmci_plan plan_of(fixture *f, const mmc_chain *chain, const mmci_facts *facts) {
+  mmci_wisdom_pricing *known;
+  assert_int_equal(mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, facts,
+                                              MMC_F32, MMCI_NATIVE, &known, &f->error),
+                   MMC_OK);
+  const mmci_pricing pricing = mmci_wisdom_pricing_of(known);
+  const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(known);
+  const mmci_group_machine machine = {.supports = takes_all,
+                                      .told = facts->model.seconds != NULL ? told_group : NULL,
+                                      .doubt = 0.3,
+                                      .facts = mmci_chain_facts_of(facts, roofline),
+                                      .pricing = &pricing,
+                                      .roofline = roofline};
+  const mmci_time_request request = {.pricing = &pricing, .notice = "", .machine = &machine};
+  mmci_plan plan;
+  if (mmci_plan_create_timed(chain, "auto", UINT64_MAX, &request, &plan, &f->error) != MMC_OK ||
+      mmci_plan_choose_groups(&plan, &machine, UINT64_MAX, &f->error) != MMC_OK ||
+      mmci_plan_price(&plan, &request, &f->error) != MMC_OK)
+    fail_msg("%s", f->error.text);
+  mmci_wisdom_pricing_destroy(known);
+  return plan;
+}
+
+static void expect_same(const mmci_plan *a, const mmci_plan *b) {
+  assert_int_equal(a->step_count, b->step_count);
+  assert_int_equal(a->group_count, b->group_count);
+  for (int32_t s = 0; s < a->step_count; s++) {
+    assert_int_equal(a->steps[s].left, b->steps[s].left);
+    assert_int_equal(a->steps[s].right, b->steps[s].right);
+    assert_int_equal(a->steps[s].group, b->steps[s].group);
+  }
+  assert_true(fabs(a->time->predicted_s - b->time->predicted_s) <= 1e-12 * a->time->predicted_s);
+}
+
+/* Between two plans of a chain products are tuned: larger ones than any of the chain's and, of a
+ * batch, single ones of the chain's own sizes. Neither says anything of it. */
+static void tuning_others_changes_no_plan(void **state) {
+  fixture *f = *state;
+  uint64_t random = 20261122;
+  int64_t groups = 0, separate = 0;
+  for (int c = 0; c < CHAINS; c++) {
+    mmci_facts facts = test_facts;
+    if (c % 2 == 0) facts.model = (mmci_model){.seconds = told_product, .error = 0.3, .source = ""};
+    static const int64_t batches[] = {1, 7, 1000};
+    const int32_t n = 2 + (int32_t)random_below(&random, 5);
+    int64_t dims[8];
+    for (int32_t i = 0; i <= n; i++) dims[i] = 1 + random_below(&random, SIDE);
+    mmc_chain *chain;
+    assert_int_equal(
+        mmci_chain_create_batch(MMC_F32, n, dims, NULL, batches[c % 3], NULL, &chain, &f->error),
+        MMC_OK);
+    mmci_plan before = plan_of(f, chain, &facts);
+    for (int t = 0; t < 3; t++) {
+      mmci_gemm other =
+          product(SIDE + 1 + random_below(&random, 500), 1 + random_below(&random, 500),
+                  1 + random_below(&random, 500), MMC_OP_N, MMC_OP_N);
+      put_product(f, &f->journal.fingerprint, &other, "whole");
+    }
+    for (int32_t i = 0; i + 2 <= n && chain->batch > 1; i++) {
+      mmci_gemm own = product(dims[i], dims[i + 1], dims[i + 2], MMC_OP_N, MMC_OP_N);
+      put_product(f, &f->journal.fingerprint, &own, "whole");
+    }
+    if (c == CHAINS / 2) put_roofline(f, &f->journal);
+    mmci_plan after = plan_of(f, chain, &facts);
+    expect_same(&before, &after);
+    groups += after.group_count > 0;
+    separate += after.group_count == 0 && after.step_count > 1;
+    mmci_plan_destroy(&before);
+    mmci_plan_destroy(&after);
+    mmc_chain_destroy(chain);
+  }
+  printf("%" PRId64 " plans with groups, %" PRId64 " without\n", groups, separate);
+  assert_true(groups > 10 && separate > 10);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -348,6 +460,7 @@ int main(void) {
       TEST(a_store_that_cannot_be_read_leaves_the_model),
       TEST(measurements_come_back_exactly),
       TEST(calls_have_their_prices),
+      TEST(tuning_others_changes_no_plan),
       TEST(units_that_are_none_are_measured_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

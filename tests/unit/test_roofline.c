@@ -112,7 +112,15 @@ static void one_sample_is_enough(void **state) {
 
 static void facts_are_kept_and_checked(void **state) {
   (void)state;
-  mmci_roofline r = {1e12, 2e11, 3e-6, 4, 5, 1, 0.25, true}, out;
+  mmci_roofline r = {.flops_per_s = 1e12,
+                     .bytes_per_s = 2e11,
+                     .launch_s = 3e-6,
+                     .half_mn = 4,
+                     .half_k = 5,
+                     .overlap = 1,
+                     .error = 0.25,
+                     .calibrated = true},
+                out;
   double facts[MMCI_ROOFLINE_FACTS], bad[MMCI_ROOFLINE_FACTS];
   mmci_roofline_facts(&r, facts);
   assert_true(mmci_roofline_of_facts(facts, &out));
