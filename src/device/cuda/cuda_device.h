@@ -94,6 +94,7 @@ static inline void mmci_cuda_ignore(cudaError_t code) {
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm);
 int mmci_cuda_variants(mmci_device *device, const mmci_gemm *gemm);
 const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm);
+double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm);
 mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                              mmci_error *error);
 void mmci_cuda_release(mmci_kernel *kernel);
@@ -110,6 +111,7 @@ size_t mmci_cuda_workspace_bytes(const mmci_device *device);
 
 bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain);
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain);
+double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chain);
 mmc_status mmci_cuda_chain_prepare(mmci_device *device, const mmci_group *chain,
                                    mmci_group_kernel **out, mmci_error *error);
 void mmci_cuda_chain_release(mmci_group_kernel *kernel);

@@ -11,6 +11,7 @@
 #include "device/cuda/architectures.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/facts.h"
+#include "device/cuda/model.h"
 #include "device/cuda/order/cuda_order.h"
 
 /* The oldest chips that the kernels are compiled for: Ampere. */
@@ -116,9 +117,18 @@ static void identify(const mmci_device *device, mmci_identity *out) {
     out->bus_id[0] = '\0';
 }
 
+static double product_seconds(const void *user, const mmci_gemm *gemm) {
+  return mmci_cuda_product_seconds(user, gemm);
+}
+
+/* Of the arithmetic of a dtype, not of faster ones, the model knows. */
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
   *out = mmci_cuda_facts_of(device->properties.multiProcessorCount, dtype, precision);
+  out->model = (mmci_model){.user = device,
+                            .seconds = product_seconds,
+                            .error = MMCI_CUDA_MODEL_ERROR,
+                            .source = mmci_cuda_model_of(device->properties.name)->source};
 }
 
 /* ---- the ordering problem -------------------------------------------------------------------- */
@@ -168,6 +178,7 @@ static const mmci_device_ops OPS = {
     .enqueue = mmci_cuda_enqueue,
     .sync = mmci_cuda_sync,
     .kernel_facts = mmci_cuda_kernel_facts,
+    .group_seconds = mmci_cuda_chain_seconds,
     .group_supports = mmci_cuda_chain_supports,
     .group_name = mmci_cuda_chain_name,
     .group_prepare = mmci_cuda_chain_prepare,

@@ -2,11 +2,15 @@
  * fused.h does them. */
 #include "device/cuda/group/group.h"
 
+#include <math.h>
 #include <stdint.h>
 
 #include "base/alloc.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/group/fused.h"
+#include "device/cuda/model.h"
+
+static const double FUSED_GAIN = 1.4;
 
 enum { VECTOR_BYTES = 16, HOPPER = 9, SQUARES_BATCH = 2, STATIC_SHARED_BYTES = 4096 };
 
@@ -134,6 +138,61 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
   if (kind == FUSED && mmci_fused_describe(chain, device->properties.multiProcessorCount, &fused))
     return mmci_fused_name(&fused);
   return NAMES[kind];
+}
+
+static double spines_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                        const mmci_group *chain) {
+  double *done = mmci_alloc_array((size_t)(chain->n + chain->count), sizeof *done);
+  const double us =
+      done != NULL ? mmci_cuda_model_spines_us(model, limits, chain, done) : (double)NAN;
+  free(done);
+  return us;
+}
+
+/* What the two products take, by the least that pairs were measured to gain (facts.c). */
+static double fused_us(const mmci_cuda_model *model, const mmci_group *chain) {
+  double us = 0;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    const mmci_gemm gemm = {.dtype = chain->dtype,
+                            .m = x->m,
+                            .k = x->k,
+                            .n = x->n,
+                            .a = {.ld = x->k},
+                            .b = {.ld = x->n},
+                            .batch = chain->batch};
+    us += mmci_cuda_model_product_us(model, &gemm);
+  }
+  return us / FUSED_GAIN;
+}
+
+double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chain) {
+  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
+  mmci_group_kernel kernel = {.limits = limits_of(device)};
+  double us = (double)NAN;
+  kernel.kind = NO_KERNEL;
+  if (is_sound(chain)) choose_kind(chain, &kernel);
+  switch (kernel.kind) {
+    case SQUARES:
+      us = mmci_cuda_model_squares_us(model, chain);
+      break;
+    case GENERAL:
+      us = mmci_cuda_model_general_us(model, &kernel.limits, chain, &kernel.general);
+      break;
+    case SINGLE:
+      us = mmci_cuda_model_single_us(model, chain, &kernel.single);
+      break;
+    case SPINES:
+      us = spines_us(model, &kernel.limits, chain);
+      break;
+    case FUSED:
+      us = fused_us(model, chain);
+      break;
+    case NOTHING:
+    case NO_KERNEL:
+      break;
+  }
+  return us * 1e-6;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
  * of sliced_k.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products
  * that are large enough go to emulated.c as variant 0. What cuBLAS cannot say goes to plain.cu.
  */
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 #include "device/cuda/emulated/emulated.h"
+#include "device/cuda/model.h"
 #include "device/cuda/product/large_tile.h"
 #include "device/cuda/product/sliced_k.h"
 
@@ -188,6 +190,18 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       break;
   }
   return kernel.arithmetic->name;
+}
+
+double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gemm) {
+  mmci_kernel kernel = {0};
+  mmci_gemm plain = *gemm;
+  plain.variant = 0;
+  choose_kind(device, &plain, &kernel);
+  const bool known = (kernel.kind == CUBLAS || kernel.kind == CUBLAS_BATCH) &&
+                     kernel.arithmetic == &NATIVE[gemm->dtype];
+  return known ? mmci_cuda_model_product_us(mmci_cuda_model_of(device->properties.name), &plain) *
+                     1e-6
+               : (double)NAN;
 }
 
 /* ---- cuBLASLt -------------------------------------------------------------------------------- */

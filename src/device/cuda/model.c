@@ -1,0 +1,221 @@
+/* model.c: the formulas of model.h. */
+#include "device/cuda/model.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "device/cuda/element_bytes.h"
+#include "device/cuda/kinds/h100.h"
+#include "device/cuda/kinds/h200.h"
+
+enum {
+  WARP = 32,
+  VECTOR_TILE = 64,
+  FIRST_TILE = 16,
+  K_STEP = 8, /* terms that tiles take at a time */
+  WORD_BYTES = 16,
+  SM_SHARED_BYTES = 227 * 1024, /* of a multiprocessor of sm_90; a block takes more than it asks */
+  BLOCK_SHARED_BYTES = 1724,
+  SM_THREADS = 2048,
+  SM_BLOCKS = 32,
+  SM_REGISTERS = 65536,
+  THREAD_REGISTERS = 64,
+};
+
+static const mmci_cuda_model *const MODELS[] = {&KIND_H200, &KIND_H100};
+
+const mmci_cuda_model *mmci_cuda_model_of(const char *kind) {
+  const size_t count = sizeof MODELS / sizeof *MODELS;
+  for (size_t m = 0; m < count; m++)
+    if (strncmp(kind, MODELS[m]->kind, strlen(MODELS[m]->kind)) == 0) return MODELS[m];
+  return MODELS[0];
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static double tiles_of(double length, double side) {
+  return ceil(length / side);
+}
+
+/* By the cheapest size of tiles. */
+static double tiled(const mmci_model_products *p, double m, double k, double n, double batch) {
+  double least = INFINITY, side = FIRST_TILE;
+  for (int t = 0; t < MMCI_MODEL_TILES; t++, side *= 2) {
+    const double count = tiles_of(m, side) * tiles_of(n, side) * batch;
+    least = fmin(least,
+                 p->tiles[t].fixed +
+                     count * (p->tiles[t].tile + p->tiles[t].term * tiles_of(k, K_STEP) * K_STEP));
+  }
+  return least;
+}
+
+static const mmci_model_products *products_of(const mmci_model_dtype *d, const mmci_gemm *gemm,
+                                              int64_t bytes) {
+  const int64_t a_line = gemm->a.trans ? gemm->m : gemm->k,
+                b_line = gemm->b.trans ? gemm->k : gemm->n;
+  if (gemm->m == 1 || gemm->n == 1) return &d->vector;
+  const bool whole = a_line * bytes % WORD_BYTES == 0 && b_line * bytes % WORD_BYTES == 0;
+  return whole && d->whole_words.launch > 0 ? &d->whole_words : &d->matrix;
+}
+
+double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm *gemm) {
+  const mmci_model_dtype *d = &model->dtypes[gemm->dtype];
+  const int64_t bytes = (int64_t)mmci_cuda_element_bytes(gemm->dtype);
+  const mmci_model_products *p = products_of(d, gemm, bytes);
+  const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n,
+               batch = gemm->batch > 1 ? (double)gemm->batch : 1;
+  const bool complex = gemm->dtype == MMC_C64 || gemm->dtype == MMC_C128;
+  const double traffic = (m * k + k * n + m * n) * (double)bytes * batch / p->bytes,
+               least = 2 * m * k * n * (complex ? 4 : 1) * batch / d->flops;
+  double tiles = p == &d->vector ? p->tiles[0].fixed + batch * tiles_of(fmax(m, n), VECTOR_TILE) *
+                                                           (p->tiles[0].tile + p->tiles[0].term * k)
+                                 : tiled(p, m, k, n, batch);
+  tiles = fmax(tiles, least);
+  return p->launch + p->term * k + sqrt(tiles * tiles + traffic * traffic);
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Of one passage over operands and result, all of the batch. */
+static double chain_bytes(const mmci_group *chain) {
+  double elements = 0;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    if (x->left < chain->n) elements += (double)x->m * (double)x->k;
+    if (x->right < chain->n) elements += (double)x->k * (double)x->n;
+    if (s == chain->count - 1) elements += (double)x->m * (double)x->n;
+  }
+  return elements * (double)mmci_cuda_element_bytes(chain->dtype) * (double)chain->batch;
+}
+
+/* Chains that the device works on at a time. */
+static double chains_at_once(const mmci_group_limits *limits, const mmci_general *g) {
+  const int threads = g->threads * g->groups;
+  int blocks = SM_SHARED_BYTES / (int)(g->arena_bytes * g->groups + BLOCK_SHARED_BYTES);
+  if (blocks > SM_THREADS / threads) blocks = SM_THREADS / threads;
+  if (blocks > SM_REGISTERS / (threads * THREAD_REGISTERS))
+    blocks = SM_REGISTERS / (threads * THREAD_REGISTERS);
+  if (blocks > SM_BLOCKS) blocks = SM_BLOCKS;
+  return (double)limits->multiprocessors * (blocks > 0 ? blocks : 1) * g->groups;
+}
+
+static double dot(const double *x, const double *y, int count) {
+  double sum = 0;
+  for (int i = 0; i < count; i++) sum += x[i] * y[i];
+  return sum;
+}
+
+/* What a chain's loads take, in warps' steps: all of them, and the longest. */
+static void count_loads(const mmci_general *g, size_t bytes, double *all, double *longest) {
+  int wide = 0;
+  uint32_t most = 0, sum = 0;
+  for (int l = 0; l < g->loads; l++) {
+    const uint32_t elements = g->load[l].end - g->load[l].begin;
+    sum += elements;
+    if (elements > most) most = elements;
+    wide += g->load[l].wide;
+  }
+  const double per = wide == g->loads ? WORD_BYTES / fmax((double)bytes, 4) : 1;
+  *all = sum / (WARP * per);
+  *longest = most / (WARP * per);
+}
+
+double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                  const mmci_group *chain, const mmci_general *g) {
+  const mmci_model_general *f = &model->dtypes[chain->dtype].general;
+  double delay[6] = {1, g->count}, warps = g->threads / (double)WARP, stages = 1,
+         busy[6] = {warps, g->count * warps};
+  for (int s = 0; s < g->count; s++) {
+    const mmci_general_product *p = &g->products[s];
+    const double rows = p->tall ? 4 : 1, rounds = ceil(p->work / (double)g->threads),
+                 steps = ceil(p->k4 / (double)(1 << p->split)),
+                 tiles = ceil(p->work / (double)WARP);
+    delay[2] += rounds * rows;
+    delay[p->tall ? 3 : 4] += rounds * steps;
+    busy[2] += tiles * rows;
+    busy[p->tall ? 3 : 4] += tiles * steps;
+    stages += p->loads > (s > 0 ? g->products[s - 1].loads : g->loads_first);
+  }
+  count_loads(g, mmci_cuda_element_bytes(chain->dtype), &busy[5], &delay[5]);
+  delay[5] *= stages;
+  const double batch = (double)chain->batch, one = dot(delay, f->delay, 6),
+               waves = ceil(batch / chains_at_once(limits, g));
+  double rest =
+      fmax(dot(busy, f->busy, 6) * batch / limits->multiprocessors, chain_bytes(chain) / f->bytes);
+  rest = fmax(rest, (waves - 1) * one * f->more_waves);
+  return f->launch + cbrt(one * one * one + rest * rest * rest);
+}
+
+/* Warps of a round wait for the slowest. */
+double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,
+                                 const mmci_single *single) {
+  const double per = WORD_BYTES / (double)mmci_cuda_element_bytes(chain->dtype);
+  double counts[5] = {1, single->rounds};
+  bool wide = true;
+  for (int l = 0; l < MMCI_SINGLE_WARPS; l++) {
+    counts[4] = fmax(counts[4], single->loads[l].end - single->loads[l].begin);
+    wide = wide && single->loads[l].wide;
+  }
+  counts[4] /= WARP * (wide ? per : 1);
+  for (int r = 0; r < single->rounds; r++) {
+    double steps = 0, rows = 0;
+    for (int w = 0; w < MMCI_SINGLE_WARPS; w++) {
+      const mmci_single_product *p = &single->products[single->turns[r][w]];
+      const int rounds = (p->work + p->threads - 1) / p->threads;
+      steps = fmax(steps, rounds * ((p->k4 + (1 << p->split) - 1) >> p->split));
+      rows = fmax(rows, rounds);
+    }
+    counts[2] += steps;
+    counts[3] += rows;
+  }
+  return dot(counts, model->dtypes[chain->dtype].single, 5);
+}
+
+double mmci_cuda_model_squares_us(const mmci_cuda_model *model, const mmci_group *chain) {
+  const mmci_model_squares *f = &model->dtypes[chain->dtype].squares;
+  const double side = (double)chain->products[0].m, count = chain->count,
+               traffic = chain_bytes(chain) / f->bytes,
+               work = 2 * side * side * side * count * (double)chain->batch / f->flops;
+  return f->launch + count * (f->product + f->element * side * side) +
+         sqrt(traffic * traffic + work * work);
+}
+
+/* The side that all matrices of the chain have, or the longest of any. */
+static int64_t side_of(const mmci_group *chain, bool *all, bool *whole) {
+  const int64_t per_word = WORD_BYTES / (int64_t)mmci_cuda_element_bytes(chain->dtype);
+  int64_t most = 0;
+  *whole = true;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    const int64_t sides[] = {x->m, x->k, x->n};
+    for (int t = 0; t < 3; t++) {
+      if (sides[t] > most) most = sides[t];
+      *whole = *whole && sides[t] % per_word == 0;
+    }
+  }
+  *all = true;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    *all = *all && x->m == most && x->k == most && x->n == most;
+  }
+  return most;
+}
+
+double mmci_cuda_model_spines_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                 const mmci_group *chain, double *done) {
+  const double *f = model->dtypes[chain->dtype].spines;
+  bool all, whole;
+  const int64_t most = side_of(chain, &all, &whole), side = most <= 32 ? 32 : most <= 64 ? 64 : 128;
+  const double product = all && most == side && side < 128 ? f[3] : whole ? f[2] : f[5];
+  double work = 0;
+  for (int32_t i = 0; i < chain->n; i++) done[i] = 0;
+  for (int32_t s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    const double right = done[x->right] + (x->right >= chain->n ? f[1] : 0),
+                 mine = product * (double)side / 32 + f[4] * (double)x->k / 32 +
+                        f[6] * (double)x->k * (double)x->n * 1e-3;
+    done[chain->n + s] = fmax(done[x->left], right) + mine;
+    work += mine;
+  }
+  return f[0] + fmax(done[chain->n + chain->count - 1], work / limits->multiprocessors);
+}
