@@ -224,17 +224,17 @@ mmc_status mmci_order_within(const mmci_order_problem *problem, size_t element_s
     status = mmci_fail_nomem(error, count * sizeof(frontier));
   for (int32_t i = 0; i < n && status == MMC_OK; i++)
     s.frontiers[index_of(&s, i, i + 1)] = (frontier){.options = &factor, .count = 1};
+  /* The search takes many times as long, and would be for nothing. */
+  uint64_t leanest = 0;
+  if (status == MMC_OK && n > 1) status = find_leanest(&s, &leanest, error);
+  if (status == MMC_OK && leanest > limit_bytes) {
+    *leanest_bytes = leanest;
+    status = MMC_E_MEMORY_LIMIT;
+  }
   for (int32_t length = 2; length <= n && status == MMC_OK; length++)
     for (int32_t i = 0; i + length <= n && status == MMC_OK; i++)
       status = solve_sub_chain(&s, i, i + length, error);
-  if (status == MMC_OK) {
-    if (n == 1 || s.frontiers[index_of(&s, 0, n)].count != 0) {
-      status = read_tree(&s, out, error);
-    } else {
-      status = find_leanest(&s, leanest_bytes, error);
-      if (status == MMC_OK) status = MMC_E_MEMORY_LIMIT;
-    }
-  }
+  if (status == MMC_OK) status = read_tree(&s, out, error);
   for (int32_t length = 2; s.frontiers != NULL && length <= n; length++)
     for (int32_t i = 0; i + length <= n; i++)
       free(s.frontiers[index_of(&s, i, i + length)].options);
