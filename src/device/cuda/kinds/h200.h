@@ -1,5 +1,6 @@
 /* h200.h: fitted to 5583 chains on one machine (CUDA 13.0, cuBLAS 13.1); microseconds, see model.h.
- * The constants of general.cu for 16 bits are those of the H100, whose multiprocessors are the same.
+ * The constants of general.cu for 16 bits are those of the H100, whose multiprocessors are the
+ * same.
  */
 #ifndef MMCI_CUDA_KIND_H200_H
 #define MMCI_CUDA_KIND_H200_H
