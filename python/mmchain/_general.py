@@ -10,6 +10,7 @@ from . import _mmchain
 # By the package that a type, or one that it inherits from, is defined in.
 _rooms = {"torch": "._torch", "cupy": "._cupy", "jax": "._jax", "jaxlib": "._jax"}
 _room_of_type: Dict[type, str] = {}
+_opened: Dict[str, Any] = {}
 
 
 def _room_of(array: Any) -> str:
@@ -49,8 +50,12 @@ def chain_of(arrays: List[Any]) -> Any:
 
 
 def _room(arrays: List[Any]) -> Any:
-    rooms = {_room_of(array) for array in arrays}
-    return import_module(rooms.pop() if len(rooms) == 1 else _mixed(rooms), __package__)
+    names = {_room_of(array) for array in arrays}
+    name = names.pop() if len(names) == 1 else _mixed(names)
+    room = _opened.get(name)
+    if room is None:
+        room = _opened[name] = import_module(name, __package__)
+    return room
 
 
 def _mixed(rooms: Any) -> str:

@@ -3,7 +3,7 @@
 A chain with gradients is multiplied product by product in the planned order. So PyTorch keeps the
 intermediate products, and the gradients go back through the same tree: dA = dC B^H and dB = A^H dC
 for each product C = A B, in all at most twice the products of the forward pass, and not a chain for
-each factor.
+each factor. On the CPU these products are PyTorch's own, whose records of gradients cost the least.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _names = {
 _dtypes = {name: dtype for dtype, name in _names.items()}
 _exact = (torch.Tensor, torch.nn.Parameter)
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+_is_any_autocast_enabled = getattr(torch._C, "_is_any_autocast_enabled", lambda: False)
 _has_exchange = "__dlpack_c_exchange_api__" in vars(torch.Tensor)
 
 
@@ -105,6 +106,45 @@ class _Product(torch.autograd.Function):
         return da, db, None
 
 
+# Dtypes in which PyTorch's products on the CPU are those of a BLAS.
+_plain_on_cpu = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+# For longer chains the order takes PyTorch longer to find than us.
+_most_by_torch = 32
+
+
+def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Optional[torch.Tensor]:
+    """The product by PyTorch, whose order is one of fewest multiplications too and whose records of
+    gradients cost least; None where it is more than a few plain matrices on the CPU."""
+    first = tensors[0]
+    if not first.is_cpu or first.dtype not in _plain_on_cpu or device not in (None, "cpu"):
+        return None
+    if not 2 <= len(tensors) <= _most_by_torch or _transforms_active():
+        return None
+    gradients = False
+    for tensor in tensors:
+        if type(tensor) not in _exact:
+            return None
+        gradients = gradients or tensor.requires_grad
+    try:
+        return torch.linalg.multi_dot(tensors) if gradients else None
+    except RuntimeError:
+        return None  # what does not fit is said in NumPy's words
+
+
+def _autocast_dtype(tensors: List[torch.Tensor]) -> Optional[torch.dtype]:
+    """What torch.autocast has products in, or None."""
+    kind = tensors[0].device.type
+    if not _is_any_autocast_enabled() or not torch.is_autocast_enabled(kind):
+        return None
+    return torch.get_autocast_dtype(kind)
+
+
+def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """As torch.autocast does, which leaves float64 and what is not real alone."""
+    lowers = tensor.is_floating_point() and tensor.dtype is not torch.float64
+    return tensor.to(dtype) if lowers else tensor
+
+
 def _in_order(plan: Any, chain: _shapes.Chain, tensors: List[torch.Tensor], product: Any) -> Any:
     pairs = _shapes.products(chain.dims) if plan is None else plan.products()
     return chain.squeeze(_shapes.multiply(pairs, chain.matrices(tensors), product))
@@ -161,6 +201,16 @@ def multiply(
     precision: str,
 ) -> torch.Tensor:
     options = (objective, device, precision)
+    lower = _autocast_dtype(tensors) if tensors else None
+    if lower is not None:
+        with torch.autocast(tensors[0].device.type, enabled=False):
+            if plan is None:  # which says itself what dtype its products have
+                tensors = _shapes.once(lambda tensor: _cast(tensor, lower), tensors)
+            return multiply(plan, tensors, out, objective, device, precision)
+    if plan is None and out is None and torch.is_grad_enabled():
+        result = _with_gradients(tensors, device)
+        if result is not None:
+            return result
     chain = _shapes.check([tensor.shape for tensor in tensors], 2 if plan is None else 1)
     _one_device(tensors)
     dtype = _dtype_for(plan, tensors)
@@ -174,6 +224,8 @@ def multiply(
     if plain and dtype in _names:
         if not gradients:
             return _direct(plan, tensors, out, options)
+        if tensors[0].is_cpu and dtype in _plain_on_cpu and device in (None, "cpu"):
+            return _in_order(plan, chain, tensors, torch.matmul)
         return _in_order(plan, chain, tensors, lambda a, b: _Product.apply(a, b, options))
     result = _in_order(plan, chain, tensors, torch.matmul)
     return result if out is None else out.copy_(result)

@@ -426,10 +426,19 @@ static int run_plan(call *c, mmcp_plan *plan) {
 
 enum { PLAN, ARRAYS, OUT, OBJECTIVE, DEVICE, PRECISION, STREAM, BF16, ARGUMENTS };
 
+/* A plan says itself what dtype its products have. */
+static int is_autocast(const call *c, PyObject *plan) {
+  return plan == Py_None && c->views[0].exchange != NULL ? mmcp_view_is_autocast() : 0;
+}
+
 static int multiply(call *c, PyObject *const *items, PyObject *const *args, PyObject **array) {
   bool bf16 = args[BF16] == Py_True;
   mmcp_plan *plan = NULL;
   int done = acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ);
+  if (done == 1) {
+    int cast = is_autocast(c, args[PLAN]);
+    done = cast < 0 ? -1 : !cast;
+  }
   if (done == 1) done = find_plan(c, args[PLAN], args + OBJECTIVE, &plan);
   if (done == 1) {
     mmcp_want want = bf16 ? MMCP_WRITE_BF16 : MMCP_WRITE;

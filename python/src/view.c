@@ -199,6 +199,20 @@ static const dl_exchange *find_exchange(PyTypeObject *type) {
   return exchange->borrow != NULL && exchange->allocate != NULL ? exchange : NULL;
 }
 
+int mmcp_view_is_autocast(void) {
+  static PyObject *asks;
+  if (asks == NULL) {
+    PyObject *torch = PyImport_ImportModule("torch._C");
+    asks = torch != NULL ? PyObject_GetAttrString(torch, "_is_any_autocast_enabled") : NULL;
+    Py_XDECREF(torch);
+    if (asks == NULL) {
+      PyErr_Clear();
+      asks = Py_NewRef(Py_None);
+    }
+  }
+  return asks != Py_None ? is_true(PyObject_CallNoArgs(asks)) : 0;
+}
+
 /* The type asked for last is remembered: a chain's factors are of one. */
 const dl_exchange *mmcp_exchange_of(PyObject *object) {
   static PyTypeObject *last_type;

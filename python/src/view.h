@@ -43,6 +43,10 @@ void mmcp_view_release(mmcp_view *view);
 /* The exchange functions of an object's type; NULL when it has none. */
 const dl_exchange *mmcp_exchange_of(PyObject *object);
 
+/* Whether torch.autocast may have products in other dtypes, which PyTorch's room sees to; -1 with
+ * an exception set. */
+int mmcp_view_is_autocast(void);
+
 /* The stride of a dimension in bytes. */
 int64_t mmcp_view_stride(const mmcp_view *view, int dimension);
 

@@ -216,15 +216,17 @@ def test_gradients_share_products(make, rng, monkeypatch):
         return real(plan, operands, out, options)
 
     monkeypatch.setattr(_torch, "_direct", counted)
-    result = mmchain.multi_dot(tensors)
+    # Left to itself, PyTorch multiplies on the CPU.
+    device = "blas" if tensors[0].is_cpu else None
+    result = mmchain.multi_dot(tensors, device=device)
     assert products == [2] * (n - 1)
     result.sum().backward()
     assert products == [2] * (3 * (n - 1))
     del products[:]
     only = [t.detach() for t in tensors]
     only[3].requires_grad_()
-    mmchain.multi_dot(only).sum().backward()
-    assert len(products) < 3 * (n - 1)
+    mmchain.multi_dot(only, device=device).sum().backward()
+    assert 0 < len(products) < 3 * (n - 1)
 
 
 def test_no_grad(make):
@@ -320,3 +322,36 @@ class TestCuda:
             finally:
                 os._exit(status)
         assert os.WEXITSTATUS(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_autocast_has_products_in_its_dtype():
+    rng = torch.Generator().manual_seed(7)
+    shapes = [(9, 20), (20, 4), (4, 30)]
+    for dtype in (torch.float32, torch.float64):
+        for gradients in (False, True):
+            factors = [torch.randn(s, generator=rng, dtype=dtype) for s in shapes]
+            factors = [f.requires_grad_(gradients) for f in factors]
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                expected = torch.linalg.multi_dot(factors)
+                result = mmchain.multi_dot(factors)
+                planned = mmchain.plan(factors).execute(factors)
+            assert result.dtype == expected.dtype and planned.dtype == dtype
+            error = torch.linalg.norm((result - expected).double())
+            assert error <= 0.03 * torch.linalg.norm(expected.double())
+            assert mmchain.multi_dot(factors).dtype == dtype
+
+
+def test_gradients_by_plain_products_are_torchs():
+    rng = torch.Generator().manual_seed(8)
+    for dtype in (torch.float32, torch.float64, torch.complex128):
+        for n in (2, 3, 6):
+            dims = torch.randint(1, 12, (n + 1,), generator=rng).tolist()
+            shapes = list(zip(dims, dims[1:]))
+            ours = [torch.randn(s, generator=rng, dtype=dtype).requires_grad_() for s in shapes]
+            theirs = [f.detach().clone().requires_grad_() for f in ours]
+            mmchain.multi_dot(ours).abs().sum().backward()
+            torch.linalg.multi_dot(theirs).abs().sum().backward()
+            for a, b in zip(ours, theirs):
+                torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
+        with pytest.raises(ValueError, match="not aligned"):
+            mmchain.multi_dot([ours[0], torch.ones(dims[1] + 1, 3, dtype=dtype)])
