@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
@@ -220,6 +221,11 @@ static mmc_status bytes_of(const mmci_gemm *gemm, int operand, size_t *bytes, mm
   return MMC_OK;
 }
 
+/* How many sets of so many bytes rotate. */
+static int sets_of(const mmci_bench *bench, double bytes) {
+  return (int)fmin(MOST_SETS, 1 + floor((double)bench->options.cold_bytes / fmax(1, bytes)));
+}
+
 /* Room for the operands, whose sizes are in set_bytes, as many sets as rotate. */
 static mmc_status use_sets(mmci_bench *bench, mmci_error *error) {
   mmc_status status = MMC_OK;
@@ -228,7 +234,7 @@ static mmc_status use_sets(mmci_bench *bench, mmci_error *error) {
     if (bench->ops->async == NULL) bench->set_bytes[i] += (size_t)PLACES * MMCI_ALIGNMENT;
     all += (double)bench->set_bytes[i];
   }
-  bench->sets = (int)fmin(MOST_SETS, 1 + floor((double)bench->options.cold_bytes / fmax(1, all)));
+  bench->sets = sets_of(bench, all);
   for (int i = 0; status == MMC_OK && i < OPERANDS; i++) {
     size_t bytes;
     if (__builtin_mul_overflow(bench->set_bytes[i], (size_t)bench->sets, &bytes))
@@ -238,8 +244,42 @@ static mmc_status use_sets(mmci_bench *bench, mmci_error *error) {
   return status;
 }
 
+/* Bytes that operands may take: the machine's memory or, of a device's own, what is free and what
+ * the bench holds already, less some that is left to the device's libraries. */
+static mmc_status room_for_operands(const mmci_bench *bench, double *bytes, mmci_error *error) {
+  const mmci_device_async *async = bench->ops->async;
+  if (async == NULL) {
+    *bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return MMC_OK;
+  }
+  uint64_t free_bytes, total_bytes;
+  mmc_status status = async->memory(bench->device, &free_bytes, &total_bytes, error);
+  if (status != MMC_OK) return status;
+  *bytes = (double)(free_bytes - free_bytes / 16);
+  for (int i = 0; i < OPERANDS; i++) *bytes += (double)bench->operands[i].size_bytes;
+  return MMC_OK;
+}
+
+/* Batches and groups that the machine has no room for are such as it does not take. To run out of
+ * memory where there is room is another matter, which ends the session. */
+static mmc_status check_room(const mmci_bench *bench, double set_bytes, mmci_error *error) {
+  double room, bytes = set_bytes * sets_of(bench, set_bytes);
+  mmc_status status = room_for_operands(bench, &room, error);
+  if (status != MMC_OK || bytes <= room) return status;
+  return mmci_fail(error, MMC_E_UNSUPPORTED,
+                   "device %s: the operands take %.3g bytes, and there is room for %.3g",
+                   bench->ops->name, bytes, room);
+}
+
+static double set_bytes_of_batch(const mmci_gemm *gemm) {
+  double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
+  return (m * k + k * n + m * n) * (double)gemm->batch * (double)mmc_dtype_size(gemm->dtype);
+}
+
 static mmc_status use_operands(mmci_bench *bench, const mmci_gemm *gemm, mmci_error *error) {
-  mmc_status status = use_dtype(bench, gemm->dtype, error);
+  mmc_status status = MMC_OK;
+  if (gemm->batch > 1) status = check_room(bench, set_bytes_of_batch(gemm), error);
+  if (status == MMC_OK) status = use_dtype(bench, gemm->dtype, error);
   for (int i = 0; status == MMC_OK && i < OPERANDS; i++)
     status = bytes_of(gemm, i, &bench->set_bytes[i], error);
   return status == MMC_OK ? use_sets(bench, error) : status;
@@ -512,6 +552,19 @@ static mmc_status bytes_in(const mmci_group *group, int32_t operand, size_t *byt
   return bytes_of(&as_result, C, bytes, error);
 }
 
+/* Bytes of one set of the group's operands and result; a double, as they may be more than there are
+ * numbers for. */
+static double set_bytes_of_group(const mmci_group *group) {
+  const mmci_group_product *last = &group->products[group->count - 1];
+  double elements = (double)last->m * (double)last->n;
+  for (int32_t o = 0; o < group->n; o++) {
+    int64_t rows, columns;
+    shape_in(group, o, &rows, &columns);
+    elements += (double)rows * (double)columns;
+  }
+  return elements * (double)group->batch * (double)mmc_dtype_size(group->dtype);
+}
+
 static mmc_status use_group_operands(mmci_bench *bench, const mmci_group *group, way *w,
                                      mmci_error *error) {
   size_t n = (size_t)group->n, size = n * (sizeof *w->offsets + sizeof *w->operands), bytes;
@@ -539,7 +592,8 @@ static mmc_status make_group_ready(mmci_bench *bench, const mmci_group *group, w
   if (ops->group_supports == NULL || !ops->group_supports(bench->device, group))
     return mmci_fail(error, MMC_E_UNSUPPORTED, "device %s: does not take this as one call",
                      ops->name);
-  mmc_status status = use_group_operands(bench, group, w, error);
+  mmc_status status = check_room(bench, set_bytes_of_group(group), error);
+  if (status == MMC_OK) status = use_group_operands(bench, group, w, error);
   if (status == MMC_OK) status = ops->group_prepare(bench->device, group, &w->group, error);
   if (status == MMC_OK)
     return plan_samples(bench, shorter * bench->options.sample_least_s, w, error);

@@ -363,7 +363,7 @@ static mmc_status measure(mmci_tuner *tuner, const asked *x, mmci_measured *out,
   double start_s = elapsed_s(tuner);
   status = ask_machine(&tuner->machine, x, &measured, error);
   mmci_work_add(&tuner->expected[tuner->stage], x->question, -1, x->mkn);
-  if (status == MMC_E_UNSUPPORTED || (status == MMC_E_NOMEM && x->group != NULL)) {
+  if (status == MMC_E_UNSUPPORTED) {
     double never = (double)INFINITY;
     *out = (mmci_measured){.seconds = {never, never, never}};
     return MMC_OK;

@@ -400,15 +400,31 @@ static void nothing_is_measured_twice(void **state) {
   mmc_chain_destroy(chain);
 }
 
-/* What the device refuses after all, and what memory is short for. */
+/* What the device refuses after all. */
 static void calls_that_cannot_be_made_are_passed_over(void **state) {
   (void)state;
   uint64_t random = first_seed;
-  fake = (machine){.salt = 1, .most = 20, .refused = 2, .no_memory = 3};
+  fake = (machine){.salt = 1, .most = 20, .refused = 5};
   mmc_chain *chain = chain_of(&random, 4, 1, 20);
   mmci_group_list calls = calls_of(chain);
   tune(&calls, (double)INFINITY, MMC_OK);
   assert_int_equal(fake.known_count, calls.count - 5);
+  mmci_group_list_destroy(&calls);
+  mmc_chain_destroy(chain);
+}
+
+/* A machine without memory has not said that it does not take a call: the next session asks again.
+ */
+static void out_of_memory_ends_the_session(void **state) {
+  (void)state;
+  uint64_t random = first_seed;
+  fake = (machine){.salt = 1, .most = 20, .no_memory = 1};
+  mmc_chain *chain = chain_of(&random, 4, 1, 20);
+  mmci_group_list calls = calls_of(chain);
+  tune(&calls, (double)INFINITY, MMC_E_NOMEM);
+  assert_int_equal(fake.known_count, 0);
+  tune(&calls, (double)INFINITY, MMC_OK);
+  assert_int_equal(fake.known_count, calls.count);
   mmci_group_list_destroy(&calls);
   mmc_chain_destroy(chain);
 }
@@ -596,6 +612,7 @@ int main(void) {
       cmocka_unit_test(what_plans_ask_for_is_listed),
       cmocka_unit_test(nothing_is_measured_twice),
       cmocka_unit_test(calls_that_cannot_be_made_are_passed_over),
+      cmocka_unit_test(out_of_memory_ends_the_session),
       cmocka_unit_test(plans_are_the_best_of_what_was_measured),
       cmocka_unit_test(what_is_not_measured_is_modelled),
       cmocka_unit_test(only_a_sure_gain_changes_the_order),

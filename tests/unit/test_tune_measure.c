@@ -196,6 +196,15 @@ static void dealloc_memory(mmci_device *device, void *memory) {
   free(memory);
 }
 
+enum { FREE_BYTES = 1 << 24 };
+
+static mmc_status memory(mmci_device *device, uint64_t *free_bytes, uint64_t *total_bytes,
+                         mmci_error *error) {
+  (void)device;
+  *free_bytes = *total_bytes = FREE_BYTES;
+  return call(error);
+}
+
 static mmc_status upload(mmci_queue *queue, const mmci_transfer *t, mmci_error *error) {
   (void)queue;
   assert_false(watch.capturing);
@@ -308,7 +317,7 @@ static mmc_status graph_launch(mmci_queue *queue, mmci_graph *graph, mmci_error 
 }
 
 #define SLOTS                                                                                 \
-  .queues = QUEUES, .upload = upload, .copy = copy, .resize = resize,                         \
+  .queues = QUEUES, .memory = memory, .upload = upload, .copy = copy, .resize = resize,       \
   .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record, \
   .event_wait = event_wait, .capture_begin = capture_begin, .capture_end = capture_end,       \
   .graph_destroy = graph_destroy, .graph_launch = graph_launch
@@ -495,9 +504,18 @@ static void calls_are_timed_and_may_fail(void **state) {
         status = machine.measure_group(machine.user, &chain, &measured, &error);
         assert_int_equal(status, MMC_E_UNSUPPORTED);
         chain.variant = 0;
-        chain.batch = INT64_MAX / 8;
-        status = machine.measure_group(machine.user, &chain, &measured, &error);
-        assert_int_equal(status, MMC_E_NOMEM);
+        watch.fail_at = 0;
+        const int64_t too_many[] = {INT64_MAX / 8, FREE_BYTES / 4 / (20 + 12 + 18 + 30) + 1};
+        for (int b = 0; b < 2; b++) {
+          chain.batch = too_many[b];
+          status = machine.measure_group(machine.user, &chain, &measured, &error);
+          assert_int_equal(status, MMC_E_UNSUPPORTED);
+          mmci_gemm gemm = product(MMC_F32, 4, 5, 6);
+          gemm.batch = too_many[b] * 2;
+          mmci_recipe whole = mmci_recipe_whole(0);
+          status = machine.measure(machine.user, &gemm, &whole, &measured, &error);
+          assert_int_equal(status, MMC_E_UNSUPPORTED);
+        }
       }
       mmci_bench_close(bench);
       all_is_released();
