@@ -16,8 +16,11 @@
  * Ownership   Who creates destroys. Every _destroy(NULL) is a no-op. Matrices stay the caller's.
  * Threads     A context locks itself. Chains, plans and orders never change and may be shared by
  *             threads. A run or a meter belongs to one thread at a time.
- * Options     An options struct begins with its size and has an _INIT; NULL means the defaults.
- * */
+ * Options     An options struct begins with its size and has an _INIT; NULL means the defaults. A
+ *             program that was built with an older mmchain.h has the defaults of the fields that
+ *             its struct lacks; one that was built with a newer one gets E_ARG only for fields that
+ *             it sets and this library does not know. New fields come last, and 0 is their default.
+ */
 #ifndef MMCHAIN_H
 #define MMCHAIN_H
 

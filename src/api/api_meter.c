@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "base/options.h"
 #include "meter/measure.h"
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -204,9 +205,6 @@ static bool is_duration(double seconds) {
 }
 
 static mmc_status check_options(const mmc_energy_options *options, mmci_error *error) {
-  if (options->size != sizeof *options)
-    return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *options,
-                     options->size);
   if (!is_duration(options->min_s) || options->min_s == 0)
     return mmci_fail(error, MMC_E_ARG, "min_s: expected seconds, more than 0, got %g",
                      options->min_s);
@@ -224,8 +222,10 @@ mmc_status mmc_meter_measure(mmc_meter *meter, const mmc_energy_options *options
   if (options == NULL || out == NULL)
     return mmci_report(meter->context,
                        mmci_fail(&error, MMC_E_ARG, "options and out: expected no NULL"), &error);
-  mmc_status status = check_options(options, &error);
-  if (status == MMC_OK) status = mmci_measure(meter->ops, meter->meter, options, NULL, out, &error);
+  mmc_energy_options read = MMC_ENERGY_OPTIONS_INIT;
+  mmc_status status = mmci_options_read("options", options, &read, sizeof read, &error);
+  if (status == MMC_OK) status = check_options(&read, &error);
+  if (status == MMC_OK) status = mmci_measure(meter->ops, meter->meter, &read, NULL, out, &error);
   if (status == MMC_E_INTERRUPTED) return status;
   return mmci_report(meter->context, status, &error);
 }

@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "base/options.h"
 
 struct mmc_order {
   mmc_context *context;
@@ -161,14 +162,13 @@ static mmc_status create_order(mmc_context *context, int64_t n, const int64_t *d
                                const mmc_order_options *options, mmc_order **out,
                                mmci_error *error) {
   if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
-  mmc_order_options defaults = MMC_ORDER_OPTIONS_INIT;
-  if (options == NULL) options = &defaults;
-  if (options->size != sizeof *options)
-    return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *options,
-                     options->size);
+  mmc_order_options read = MMC_ORDER_OPTIONS_INIT;
+  mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
+  if (status != MMC_OK) return status;
+  options = &read;
   if (options->threads < 0)
     return mmci_fail(error, MMC_E_ARG, "threads: expected 0 or more, got %d", options->threads);
-  mmc_status status = mmci_dims_check(n, dims, error);
+  status = mmci_dims_check(n, dims, error);
   if (status != MMC_OK) return status;
 
   size_t count = (size_t)n;

@@ -3,15 +3,13 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "base/options.h"
 #include "plan/predictions.h"
 #include "planner/planner.h"
 
 /* ---- options ------------------------------------------------------------------------------- */
 
 static mmc_status check_options(const mmc_plan_options *options, mmci_error *error) {
-  if (options->size != sizeof *options)
-    return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *options,
-                     options->size);
   if (options->location != MMC_HOST && options->location != MMC_DEVICE)
     return mmci_fail(error, MMC_E_ARG, "location: expected MMC_HOST or MMC_DEVICE, got number %d",
                      (int)options->location);
@@ -24,9 +22,10 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
                               const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
   if (chain == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected a chain, got NULL");
   if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
-  mmc_plan_options defaults = MMC_PLAN_OPTIONS_INIT;
-  if (options == NULL) options = &defaults;
-  mmc_status status = check_options(options, error);
+  mmc_plan_options read = MMC_PLAN_OPTIONS_INIT;
+  mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
+  options = &read;
+  if (status == MMC_OK) status = check_options(options, error);
   if (status != MMC_OK) return status;
   const char *device = options->device != NULL ? options->device : "cpu";
 

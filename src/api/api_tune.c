@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/options.h"
 #include "tune/array.h"
 #include "tune/session.h"
 
@@ -19,8 +20,6 @@ static mmc_status check_product(const mmc_tune_product *p, int64_t index, mmci_e
 }
 
 static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
-  if (o->size != sizeof *o)
-    return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *o, o->size);
   bool for_energy = o->objective != NULL && strcmp(o->objective, "energy") == 0;
   if (o->objective != NULL && !for_energy && strcmp(o->objective, "time") != 0)
     return mmci_fail(error, MMC_E_ARG, "objective: expected time or energy, got '%s'",
@@ -96,10 +95,12 @@ mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
   if (context == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   mmc_tune_report made = {0};
+  mmc_tune_options read = MMC_TUNE_OPTIONS_INIT;
   mmc_status status = options == NULL
                           ? mmci_fail(&error, MMC_E_ARG, "options: expected some, got NULL")
-                          : check_options(options, &error);
-  if (status == MMC_OK) status = tune(context, options, &made, &error);
+                          : mmci_options_read("options", options, &read, sizeof read, &error);
+  if (status == MMC_OK) status = check_options(&read, &error);
+  if (status == MMC_OK) status = tune(context, &read, &made, &error);
   if (report != NULL && (status == MMC_OK || status == MMC_E_INTERRUPTED)) *report = made;
   return mmci_report(context, status, &error);
 }

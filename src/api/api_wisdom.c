@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/options.h"
 #include "planner/offers.h"
 
 /* ---- fingerprints -------------------------------------------------------------------------- */
@@ -158,17 +159,16 @@ mmc_status mmc_wisdom_forget(mmc_context *context, const mmc_wisdom_filter *filt
                              int64_t *count) {
   if (context == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  if (filter != NULL && filter->size != sizeof *filter)
-    return mmci_report(context,
-                       mmci_fail(&error, MMC_E_ARG, "filter: expected size %zu, got %zu",
-                                 sizeof *filter, filter->size),
-                       &error);
-  forget_work work = {.context = context, .filter = filter};
+  mmc_wisdom_filter read = MMC_WISDOM_FILTER_INIT;
+  mmc_status status = mmci_options_read("filter", filter, &read, sizeof read, &error);
+  if (status != MMC_OK) return mmci_report(context, status, &error);
+  forget_work work = {.context = context, .filter = &read};
   mmci_wisdom_filter inner = {0};
-  if (filter != NULL && filter->progress) inner.kinds = 1u << MMCI_WISDOM_PROGRESS;
-  if (filter != NULL && (filter->device != NULL || filter->dtype != NULL || filter->foreign)) {
+  if (read.progress) inner.kinds = 1u << MMCI_WISDOM_PROGRESS;
+  if (read.device != NULL || read.dtype != NULL || read.foreign) {
     inner.matches = fits;
     inner.user = &work;
   }
-  return mmci_report(context, mmci_wisdom_forget(context->wisdom, &inner, count, &error), &error);
+  status = mmci_wisdom_forget(context->wisdom, &inner, count, &error);
+  return mmci_report(context, status, &error);
 }

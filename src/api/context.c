@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "base/options.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -22,15 +23,15 @@ mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error
 
 mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **out) {
   if (out == NULL) return MMC_E_ARG;
-  if (options != NULL && options->size != sizeof *options) return MMC_E_ARG;
-  const char *module_dir = options != NULL ? options->module_dir : NULL;
-  const char *wisdom_path = options != NULL ? options->wisdom_path : NULL;
+  mmc_context_options read = MMC_CONTEXT_OPTIONS_INIT;
+  mmci_error error;
+  mmc_status status = mmci_options_read("options", options, &read, sizeof read, &error);
+  if (status != MMC_OK) return status;
 
   mmc_context *context = mmci_alloc_zeroed(1, sizeof *context);
   if (context == NULL) return MMC_E_NOMEM;
-  mmci_error error;
-  mmc_status status = mmci_registry_create(module_dir, &context->registry, &error);
-  if (status == MMC_OK) status = mmci_wisdom_create(wisdom_path, &context->wisdom, &error);
+  status = mmci_registry_create(read.module_dir, &context->registry, &error);
+  if (status == MMC_OK) status = mmci_wisdom_create(read.wisdom_path, &context->wisdom, &error);
   if (status == MMC_OK && pthread_mutex_init(&context->lock, NULL) != 0) status = MMC_E_NOMEM;
   if (status != MMC_OK) {
     mmci_wisdom_destroy(context->wisdom);
@@ -91,13 +92,11 @@ mmc_status mmc_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n, co
 static mmc_status create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                                const mmc_chain_options *options, mmc_chain **out,
                                mmci_error *error) {
-  mmc_chain_options defaults = MMC_CHAIN_OPTIONS_INIT;
-  if (options == NULL) options = &defaults;
+  mmc_chain_options read = MMC_CHAIN_OPTIONS_INIT;
   if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
-  if (options->size != sizeof *options)
-    return mmci_fail(error, MMC_E_ARG, "options: expected size %zu, got %zu", sizeof *options,
-                     options->size);
-  return mmci_chain_create_batch(dtype, n, dims, ops, options->batch, options->same, out, error);
+  mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
+  if (status != MMC_OK) return status;
+  return mmci_chain_create_batch(dtype, n, dims, ops, read.batch, read.same, out, error);
 }
 
 mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype, int64_t n,

@@ -208,8 +208,11 @@ static void wrong_options_are_named(void **state) {
   mmc_plan *plan;
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
   options.size = 3;
-  char expected[64];
-  snprintf(expected, sizeof expected, "options: expected size %zu, got 3", sizeof options);
+  char expected[160];
+  snprintf(expected, sizeof expected,
+           "options: expected a size of %zu, as its _INIT sets it, or that of another version of "
+           "mmchain.h, got 3",
+           sizeof options);
   expect(f, mmc_plan_create(f->context, f->chain, &options, &plan), MMC_E_ARG, expected);
   options = (mmc_plan_options)MMC_PLAN_OPTIONS_INIT;
   options.precision = "exact";

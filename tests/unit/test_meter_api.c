@@ -227,7 +227,7 @@ static void wrong_options_are_named(void **state) {
   expect_message("work: expected a function, got NULL, or idle_s above 0");
   options.size--;
   assert_int_equal(mmc_meter_measure(meter, &options, &energy), MMC_E_ARG);
-  expect_message("options: expected size");
+  expect_message("options: expected a size of");
   assert_int_equal(mmc_meter_measure(meter, NULL, &energy), MMC_E_ARG);
   assert_int_equal(mmc_meter_measure(meter, &options, NULL), MMC_E_ARG);
   assert_int_equal(mmc_meter_measure(NULL, &options, &energy), MMC_E_ARG);
