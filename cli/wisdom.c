@@ -25,7 +25,7 @@ static const char help[] =
     "  --json         one object, or for forget the number of entries in one\n"
     "  -o FILE        the file to write; - , the default, for standard output\n"
     "  --on DEVICE    of a device: blas, ref, cuda\n"
-    "  --dtype TYPE   of a dtype: f32, f64, c64 or c128\n"
+    "  --dtype TYPE   of a dtype: f32, f64, c64, c128, f16 or bf16\n"
     "  --foreign      not of this machine\n"
     "  --progress     how far tuning is, and nothing else: it will start over\n"
     "  --all          everything\n"
@@ -207,7 +207,8 @@ static int check_filter(cli_call *call, const request *r) {
     while (mmc_dtype_name(d) != NULL && strcmp(mmc_dtype_name(d), dtype) != 0)
       d = (mmc_dtype)(d + 1);
     if (mmc_dtype_name(d) == NULL)
-      return cli_fail(call, CLI_BAD, "--dtype: expected f32, f64, c64 or c128, got '%s'", dtype);
+      return cli_fail(call, CLI_BAD, "--dtype: expected f32, f64, c64, c128, f16 or bf16, got '%s'",
+                      dtype);
   }
   return device != NULL ? check_device(call, device) : CLI_DONE;
 }

@@ -42,7 +42,7 @@ static void put_traffic(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "%" PRId32 " pair%s of steps, ", traffic->pairs,
                      traffic->pairs > 1 ? "s" : "");
   if (traffic->pairs > 0 && plan->group_count > 0)
-    mmci_text_printf(text, "%" PRId32 " of them executed by one kernel", plan->group_count);
+    mmci_text_printf(text, "%" PRId32 " of them executed as one call", plan->group_count);
   else if (traffic->pairs > 0)
     mmci_text_printf(text, "fused in the cost only: no fused kernel here");
 }
