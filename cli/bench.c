@@ -570,6 +570,23 @@ static bool parse_location(const cli_call *call, const char *text, mmc_location 
   return false;
 }
 
+/* Whether a device that is here is the one of that name; "cpu" is the first. */
+static bool is_meant(const mmc_device_info *info, const char *name, int index) {
+  if (name == NULL || strcmp(name, "cpu") == 0) return index == 0 && info->available;
+  size_t length = strlen(name);
+  return info->available && strncmp(info->name, name, length) == 0 &&
+         (info->name[length] == '\0' || strcmp(info->name + length, ":0") == 0);
+}
+
+/* Says on standard error what makes the device slower than it need be: figures are no good then. */
+static void tell_what_is_slow(cli_call *call, const char *device) {
+  mmc_device_info info;
+  for (int d = 0; mmc_device_describe(call->context, d, &info) == MMC_OK; d++) {
+    const char *slow = is_meant(&info, device, d) ? strstr(info.description, "; slow: ") : NULL;
+    if (slow != NULL) fprintf(stderr, "mmchain bench: %s is%s\n", info.name, slow + 1);
+  }
+}
+
 static int run(cli_call *call, int argc, char **argv) {
   if (cli_experiment_is_asked(argc, argv)) return cli_experiment_run(call, argc, argv);
   bench b = {.seconds = 1, .objective = "time", .plan_options = MMC_PLAN_OPTIONS_INIT};
@@ -628,6 +645,7 @@ static int run(cli_call *call, int argc, char **argv) {
   if (result == CLI_DONE && suite.count == 0)
     result =
         cli_fail(call, CLI_BAD, "expected chains, as in 10x30x5x60, or --suite FILE with some");
+  if (result == CLI_DONE) tell_what_is_slow(call, b.plan_options.device);
   for (int i = 0; i < suite.count && result == CLI_DONE && call->out.error == 0; i++)
     result = bench_chain(call, &b, &suite.entries[i]);
   cli_energy_close(&b.energy);

@@ -122,7 +122,8 @@ MMC_API char *mmc_context_message(mmc_context *context, char *text, size_t size)
 /* One device as `mmchain info` shows it. Strings live as long as the context. */
 typedef struct mmc_device_info {
   const char *name;        /* as options and the command spell it: "blas", "ref", "cuda:0" */
-  const char *description; /* "OpenBLAS 0.3.21 ..., 2 threads" */
+  const char *description; /* "OpenBLAS 0.3.21 ..., 2 threads"; where something makes the device
+                              slower than it need be, "; slow: " and what to do about it */
   bool available;          /* when false, description says what is missing and how to get it */
 } mmc_device_info;
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "device/blas/advice.h"
 #include "device/blas/blas.h"
 #include "device/blas/blas_group.h"
 #include "device/blas/half_gemm.h"
@@ -282,8 +283,8 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 
 /* ---- the device ---------------------------------------------------------------------------- */
 
-static void describe(const mmci_device *device, char *text, size_t size) {
-  (void)device;
+/* Which BLAS this is, as wisdom keeps it. */
+static void name_blas(char *text, size_t size) {
 #ifdef MMCI_OPENBLAS
   snprintf(text, size, "%s, %d threads", openblas_get_config(), mmci_blas_threads());
 #else
@@ -291,10 +292,22 @@ static void describe(const mmci_device *device, char *text, size_t size) {
 #endif
 }
 
+static void describe(const mmci_device *device, char *text, size_t size) {
+  (void)device;
+  name_blas(text, size);
+  size_t used = strlen(text);
+#ifdef MMCI_OPENBLAS
+  mmci_openblas_advice(openblas_get_config(), mmci_simd_of_processor(), text + used, size - used);
+#else
+  mmci_other_blas_advice(text + used, size - used);
+#endif
+}
+
 static void identify(const mmci_device *device, mmci_identity *out) {
   *out = (mmci_identity){0};
   mmci_host_model(out->model, sizeof out->model);
-  describe(device, out->blas, sizeof out->blas);
+  (void)device;
+  name_blas(out->blas, sizeof out->blas);
 }
 
 /* The facts are for each thread, as measured on a processor of two cores of 2022. */
