@@ -115,6 +115,13 @@ static void as_many_as_are_worth_waking(void **state) {
   assert_true(mmci_workers(1e9, 1 << 30) >= 1);
 }
 
+/* As preparing work does. Until then the caller works alone. */
+static int provide(void **state) {
+  (void)state;
+  if (!shares(WORKERS, PIECES)) return -1;
+  return mmci_workers_provide(WORKERS, NULL) == MMC_OK ? 0 : -1;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_piece_once),
@@ -123,5 +130,5 @@ int main(void) {
       cmocka_unit_test(a_child_shares_too),
       cmocka_unit_test(as_many_as_are_worth_waking),
   };
-  return cmocka_run_group_tests_name("workers", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("workers", tests, provide, NULL);
 }

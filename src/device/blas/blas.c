@@ -370,6 +370,12 @@ static mmc_status prepare_small(mmci_kernel *kernel, mmci_error *error) {
   return MMC_OK;
 }
 
+static void release(mmci_kernel *kernel) {
+  if (kernel == NULL) return;
+  free(kernel->small);
+  free(kernel);
+}
+
 static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                           mmci_error *error) {
   int count = gemm->variant != 0 ? variants(device, gemm) : 0;
@@ -383,27 +389,20 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
       (mmci_kernel){.gemm = *gemm, .threads = 1, .limit = is_fewer ? 1 << (gemm->variant - 1) : 0};
   kernel->multiply = mmci_blas_call(&kernel->gemm);
   if (gemm->batch == 0) kernel->gemm.batch = 1;
-  if (choose(gemm) == SMALL || gemm->variant > fewer()) {
-    mmc_status status = prepare_small(kernel, error);
-    if (status != MMC_OK) {
-      free(kernel);
-      return status;
-    }
-  }
+  mmc_status status = MMC_OK;
+  if (choose(gemm) == SMALL || gemm->variant > fewer()) status = prepare_small(kernel, error);
   kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm))
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
   /* OpenBLAS must not start threads of its own beside these. */
   if (kernel->threads > 1 && kernel->small == NULL) kernel->limit = 1;
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
-  *out = kernel;
-  return MMC_OK;
-}
-
-static void release(mmci_kernel *kernel) {
-  if (kernel == NULL) return;
-  free(kernel->small);
-  free(kernel);
+  if (status == MMC_OK) status = mmci_workers_provide(kernel->threads, error);
+  if (status == MMC_OK)
+    *out = kernel;
+  else
+    release(kernel);
+  return status;
 }
 
 static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *error) {

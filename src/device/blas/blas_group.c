@@ -259,7 +259,7 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
     choose_calls(group, kernel->groups.order[t], x);
     if (x->small.can) mmci_small_prepare(&x->small, group->batch);
   }
-  return MMC_OK;
+  return mmci_workers_provide(kernel->threads, error);
 }
 
 mmc_status mmci_blas_group_prepare(mmci_device *device, const mmci_group *group,

@@ -1,6 +1,6 @@
-/* workers.c: helpers are threads that sleep until they are asked to work. The asker takes them from
- * a list, and gives them back when they are idle again. A helper that is asked begins when the
- * system lets it run; until then the asker may withdraw. */
+/* workers.c: helpers are threads that sleep until they are asked to work. They are made when work
+ * is prepared. The asker takes them from a list, and gives them back when they are idle again. A
+ * helper that is asked begins when the system lets it run; until then the asker may withdraw. */
 #include "device/blas/workers.h"
 
 #include <pthread.h>
@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "base/alloc.h"
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -35,18 +37,20 @@ enum { IDLE, ASKED, BUSY, ENDED };
 
 typedef struct helper {
   pthread_t thread;
+  bool has_thread; /* false in a forked child, until the helper is taken */
   atomic_int state;
   job *job; /* valid while BUSY */
   int worker;
   atomic_bool asleep;
   pthread_mutex_t lock;
   pthread_cond_t asked;
-  struct helper *next; /* in a list */
+  struct helper *next; /* in a list of idle or of taken helpers */
+  struct helper *next_of_all;
 } helper;
 
-/* The helpers that nobody has taken, and how many there are in all. */
+/* The helpers that nobody has taken, and all of them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static helper *idle;
+static helper *idle, *all;
 static int helper_count;
 
 static void look_again(void) {
@@ -102,27 +106,30 @@ static void call(helper *x, int state) {
   pthread_mutex_unlock(&x->lock);
 }
 
+static void initialise(helper *x) {
+  pthread_mutex_init(&x->lock, NULL);
+  pthread_cond_init(&x->asked, NULL);
+  atomic_store(&x->state, IDLE);
+  atomic_store(&x->asleep, false);
+  x->has_thread = false;
+}
+
 static void destroy(helper *x) {
   pthread_cond_destroy(&x->asked);
   pthread_mutex_destroy(&x->lock);
   free(x);
 }
 
-/* Starts a helper; returns NULL when the system gives no more threads. Signals are left to the
- * program's own threads. */
-static helper *create(void) {
-  helper *x = calloc(1, sizeof *x);
-  if (x == NULL) return NULL;
-  pthread_mutex_init(&x->lock, NULL);
-  pthread_cond_init(&x->asked, NULL);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
-  int failed = pthread_create(&x->thread, NULL, help, x);
+/* Starts the helper's thread unless it runs; returns false when the system gives no more threads.
+ * Signals are left to the program's own threads. */
+static bool start(helper *x) {
+  if (x->has_thread) return true;
+  sigset_t signals, before;
+  sigfillset(&signals);
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
+  x->has_thread = pthread_create(&x->thread, NULL, help, x) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (!failed) return x;
-  destroy(x);
-  return NULL;
+  return x->has_thread;
 }
 
 /* ---- forks, and the end ---------------------------------------------------------------------- */
@@ -139,10 +146,13 @@ static void after_fork(void) {
   pthread_mutex_unlock(&lock);
 }
 
-/* A child process has none of the helpers. */
+/* A child process has the helpers without their threads. */
 static void after_fork_in_child(void) {
-  idle = NULL;
-  helper_count = 0;
+  for (helper *x = all; x != NULL; x = x->next_of_all) {
+    initialise(x);
+    x->next = x->next_of_all;
+  }
+  idle = all;
   pthread_mutex_unlock(&lock);
 }
 
@@ -155,29 +165,54 @@ __attribute__((destructor)) static void end_helpers(void) {
   while (idle != NULL) {
     helper *x = idle;
     idle = x->next;
-    call(x, ENDED);
-    pthread_join(x->thread, NULL);
+    if (x->has_thread) {
+      call(x, ENDED);
+      pthread_join(x->thread, NULL);
+    }
     destroy(x);
   }
 }
 
 /* ---- sharing --------------------------------------------------------------------------------- */
 
+/* Adds a helper to the list; *there says whether the system gave a thread for it. */
+static mmc_status add_helper(bool *there, mmci_error *error) {
+  helper *x = mmci_alloc_zeroed(1, sizeof *x);
+  *there = false;
+  if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
+  initialise(x);
+  if (!start(x)) {
+    destroy(x);
+    return MMC_OK;
+  }
+  x->next = idle;
+  x->next_of_all = all;
+  idle = all = x;
+  helper_count++;
+  *there = true;
+  return MMC_OK;
+}
+
+mmc_status mmci_workers_provide(int workers, mmci_error *error) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  mmc_status status = MMC_OK;
+  bool there = true;
+  if (workers < 2) return MMC_OK;
+  pthread_once(&once, prepare_for_forks);
+  pthread_mutex_lock(&lock);
+  while (helper_count < workers - 1 && there && status == MMC_OK)
+    status = add_helper(&there, error);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
 /* Takes at most so many helpers, as a list. */
 static helper *take_helpers(int most) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, prepare_for_forks);
   helper *team = NULL;
   pthread_mutex_lock(&lock);
-  for (int h = 0; h < most; h++) {
+  for (int h = 0; h < most && idle != NULL && start(idle); h++) {
     helper *x = idle;
-    if (x != NULL) {
-      idle = x->next;
-    } else if (helper_count >= most || (x = create()) == NULL) {
-      break;
-    } else {
-      helper_count++;
-    }
+    idle = x->next;
     x->next = team;
     team = x;
   }
