@@ -43,6 +43,10 @@ mmc_dtype random_dtype(uint64_t *random) {
   return dtypes[random_below(random, sizeof dtypes / sizeof dtypes[0])];
 }
 
+bool has_elements(const mmci_plan *plan) {
+  return plan->chain->dims[0] > 0 && plan->chain->dims[plan->chain->n] > 0;
+}
+
 static int32_t random_split(void *user, int32_t i, int32_t j) {
   return i + 1 + (int32_t)random_below(user, j - i - 1);
 }

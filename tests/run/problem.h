@@ -20,6 +20,8 @@ mmci_plan random_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_
 mmci_plan random_batch_plan(uint64_t *random, mmc_dtype dtype, int32_t n, const int64_t *dims,
                             int64_t batch);
 mmc_dtype random_dtype(uint64_t *random);
+/* Whether its result has elements; without any, nothing is asked of a device. */
+bool has_elements(const mmci_plan *plan);
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
