@@ -157,10 +157,10 @@ MMC_API size_t mmc_dtype_size(mmc_dtype dtype);
  * ld is the leading dimension in elements, at least cols (rows); 0 means just that. data must be
  * aligned to the real type, and may be NULL when rows or cols is 0.
  *
- * For a batch of chains it stands for as many matrices, all of that shape and ld: matrix i begins i
- * * stride elements after data (a factor with stride 0 is shared by all chains), or at addresses[i]
- * where addresses is not NULL. That table itself is host memory, wherever the matrices are, and may
- * be released when the call that it was given to has returned. */
+ * For a batch of chains it stands for as many matrices, all of that shape and ld: matrix i begins
+ * i * stride elements after data (a factor with stride 0 is shared by all chains), or at
+ * addresses[i] where addresses is not NULL. That table itself is host memory, wherever the matrices
+ * are, and may be released when the call that it was given to has returned. */
 typedef struct mmc_matrix {
   void *data;
   int64_t rows, cols, ld;
@@ -329,8 +329,7 @@ MMC_API const char *mmc_plan_device(const mmc_plan *plan);
 typedef struct mmc_step {
   int64_t m, k, n;
   int64_t left, right;
-  int64_t first,
-      last; /* this is the product of factors first..last, counted from 0, and of all like it */
+  int64_t first, last; /* factors first..last, counted from 0; C is their product */
 } mmc_step;
 
 /* Returns n-1 for a plan of n factors; steps are in the order in which they run. There are fewer
@@ -480,8 +479,7 @@ typedef struct mmc_order_options {
   const char *kernel;    /* "table" on CUDA: "auto", "tiled", "thread", "block", "blocks",
                             "paper"; on the CPU: "auto", "avx512", "avx2", "portable" */
   int threads;           /* on the CPU; 0 means as many as cores */
-  int threads_per_block; /* kernels thread, block, blocks: 32, 64, 128 or 256; 0 means the fastest
-                          */
+  int threads_per_block; /* of three kernels: 32, 64, 128 or 256; 0 means the fastest */
   int blocks_per_entry;  /* kernel blocks: 2, 4, 8 or 16; 0 means the fastest */
   mmc_price_fn price;    /* by solver "table" on the CPU; NULL means multiplications */
   void *price_user;
@@ -703,9 +701,8 @@ typedef struct mmc_tune_options {
   /* "time"; or "energy", which also measures the joules of known sizes, in windows of two seconds
    * each, and the facts of the model of energy. NULL means "time". */
   const char *objective;
-  const char
-      *meter; /* as mmc_meter_open() names it, for objective "energy"; NULL means the device's */
-  double budget_s; /* seconds to measure, all together; 0 means as long as it takes */
+  const char *meter; /* of joules, as mmc_meter_open() names it; NULL means the device's */
+  double budget_s;   /* seconds to measure, all together; 0 means as long as it takes */
   /* What to tune, any of these. Chains are known sizes: for chains of up to 6 factors, all products
    * that any order needs are tuned, for others those of the fewest multiplications, together with
    * the groups of them that a device takes as one call, and for a batch the products of all chains.

@@ -1,4 +1,4 @@
-/* explain.c: a plan in words, as JSON and as a graph. */
+/* explain.c: writes a plan in words, as JSON and as a graph. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 #include "plan/explain.h"
 
-/* Text for people shows this many steps at most, and writes orders of this many factors out. */
+/* Text for people shows at most so many steps, and writes out orders of so many factors. */
 enum { TEXT_STEPS = 100 };
 
 /* The largest integer up to which every JSON reader is exact. */
@@ -70,7 +70,7 @@ const mmci_step_traffic *mmci_fused_step(const mmci_plan *plan, int32_t s) {
   return &plan->traffic->steps[s];
 }
 
-/* In what the objective counts, or in multiplications. */
+/* Returns the cost of a step in what the objective counts, or in multiplications. */
 static mmci_u128 step_cost(const mmci_plan *plan, int32_t s) {
   return plan->explainer->step_cost != NULL ? plan->explainer->step_cost(plan, s)
                                             : mmci_plan_step_multiplications(plan, &plan->steps[s]);
@@ -81,7 +81,7 @@ static mmci_u128 plan_cost(const mmci_plan *plan) {
                                             : plan->multiplications;
 }
 
-/* A text of the explainer's, which may be NULL. */
+/* Returns a text of the explainer, which may be NULL. */
 static const char *words(const char *text, const char *otherwise) {
   return text != NULL ? text : otherwise;
 }
@@ -92,7 +92,7 @@ static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* "how it compares with multiplying from left to right". */
+/* Writes how the order compares with multiplying from left to right. */
 static void put_comparison(const mmci_plan *plan, mmci_text *text) {
   mmci_u128 left = mmci_plan_left_to_right(plan);
   if (left == MMCI_U128_MAX) {
@@ -107,7 +107,7 @@ static void put_comparison(const mmci_plan *plan, mmci_text *text) {
   }
 }
 
-/* "power by squaring: A1^1000 in 14 products". */
+/* Writes "power by squaring: A1^1000 in 14 products". */
 static void put_shared(const mmci_plan *plan, mmci_text *text) {
   const mmc_chain *chain = plan->chain;
   int32_t count = plan->step_count;
@@ -122,7 +122,7 @@ static void put_shared(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, " with %s multiplications", mmci_decimal(plan->tree_multiplications).text);
 }
 
-/* Why the plan has the order that it has, where the objective does not say it. */
+/* Writes why the plan has its order, where the objective does not say it. */
 static void put_plain_reason(const mmci_plan *plan, mmci_text *text) {
   if (!mmci_plan_is_tree(plan))
     put_shared(plan, text);
@@ -148,7 +148,7 @@ static void put_reason(const mmci_plan *plan, mmci_text *text) {
   if (x->put_afterword != NULL) x->put_afterword(plan, text);
 }
 
-/* How many chains, all of which multiplications are of. */
+/* Writes how many chains there are; the multiplications are those of all. */
 static void put_batch(const mmci_plan *plan, mmci_text *text) {
   int64_t batch = plan->chain->batch;
   if (batch == 1) return;
@@ -158,8 +158,8 @@ static void put_batch(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, "%s", words(plan->explainer->batch_note, ""));
 }
 
-/* How large the elements of the result may be when those of the factors are 1, by its inner dims:
- * as a power of ten, and the largest number of the dtype. */
+/* Returns how large the elements of the result may be when those of the factors are 1, by its inner
+ * dims, as a power of ten; and that of the largest number of the dtype. */
 static double largest_exponent(const mmc_chain *chain) {
   double exponent = 0;
   for (int32_t i = 1; i < chain->n; i++) exponent += log10((double)chain->dims[i]);
@@ -187,7 +187,7 @@ static void put_overflow(const mmc_chain *chain, mmci_text *text) {
                      largest_number(chain->dtype));
 }
 
-/* Where the matrices are, for a device with memory of its own. */
+/* Writes where the matrices are, for a device with memory of its own. */
 static void put_residence(const mmci_plan *plan, mmci_text *text) {
   if (plan->device_bytes == 0) return;
   if (plan->streamed || plan->chunk < plan->chain->batch)
@@ -202,7 +202,7 @@ static void put_residence(const mmci_plan *plan, mmci_text *text) {
                      plan->parallel ? ", sub-trees side by side" : "");
 }
 
-/* Which steps run as one call: "T1 T2 R" or, of many, "T1 ... R". */
+/* Writes which steps run as one call: "T1 T2 R" or, of many, "T1 ... R". */
 static void put_group_steps(const mmci_plan *plan, const mmci_plan_group *group, mmci_text *text) {
   int32_t n = plan->chain->n, count = group->step_count;
   for (int32_t i = 0; i < count; i++) {
@@ -214,7 +214,8 @@ static void put_group_steps(const mmci_plan *plan, const mmci_plan_group *group,
   }
 }
 
-/* What runs as one call, and why: what that takes, and what the steps take one by one. */
+/* Writes what runs as one call, and why: what the call takes, and what the steps take one by
+ * one. */
 static void put_groups(const mmci_plan *plan, mmci_text *text) {
   for (int32_t g = 0; g < plan->group_count && g < TEXT_STEPS; g++) {
     const mmci_plan_group *group = &plan->groups[g];
@@ -294,7 +295,7 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
 static mmci_u128 flops(const mmc_chain *chain, mmci_u128 multiplications) {
-  /* A complex multiplication and addition are four of each of the real ones. */
+  /* A complex multiplication and addition take eight real flops. */
   return mmci_u128_mul(multiplications, mmci_dtype_is_complex(chain->dtype) ? 8 : 2);
 }
 

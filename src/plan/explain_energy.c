@@ -1,4 +1,4 @@
-/* explain_energy.c: how plans for fewest joules are explained. */
+/* explain_energy.c: explains plans for fewest joules. */
 #include <inttypes.h>
 
 #include "plan/explain.h"
@@ -14,7 +14,7 @@ static void put_afterword(const mmci_plan *plan, mmci_text *text) {
   if (plan->energy->kept[0] != '\0') mmci_text_printf(text, "; %s", plan->energy->kept);
 }
 
-/* What the plan for time takes, and how good the model is. */
+/* Writes what the plan for time takes, and how good the model is. */
 static void put_energy(const mmci_plan_energy *energy, mmci_text *text) {
   const mmci_energy_model *model = &energy->model;
   mmci_text_printf(

@@ -1,11 +1,11 @@
-/* explain_time.c: how plans for least time are explained. */
+/* explain_time.c: explains plans for least time. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "cost/recipe.h"
 #include "plan/explain.h"
 
-/* "balanced tree, 10 levels". */
+/* Writes "balanced tree, 10 levels". */
 static void put_shape(const mmci_plan *plan, mmci_text *text) {
   int32_t segments = plan->time->segments;
   if (segments == INT32_MAX)

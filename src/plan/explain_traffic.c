@@ -1,4 +1,4 @@
-/* explain_traffic.c: how plans for least traffic are explained. */
+/* explain_traffic.c: explains plans for least traffic. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -47,7 +47,7 @@ static void put_traffic(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "fused in the cost only: no fused kernel here");
 }
 
-/* "218x300  left, with T3". */
+/* Writes "218x300 left, with T3". */
 static void put_tile(const mmci_plan *plan, int32_t s, mmci_text *text) {
   const mmci_step_traffic *step = &plan->traffic->steps[s];
   char tile[64];

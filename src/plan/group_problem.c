@@ -4,7 +4,7 @@
 
 /* ---- the products -------------------------------------------------------------------------- */
 
-/* A number of the plan as one of the problem; operands are few, or factors in a row. */
+/* Turns a number of the plan into one of the problem; operands are few, or factors in a row. */
 static int32_t number_in(const mmci_group_problem *problem, const mmci_plan *plan,
                          const mmci_plan_group *group, int32_t number) {
   int32_t n = problem->group.n, step = number - plan->chain->n, first = group->operands[0];
@@ -38,7 +38,7 @@ void mmci_group_problem_turn(mmci_group_problem *problem, const mmci_plan *plan,
 
 /* ---- made ---------------------------------------------------------------------------------- */
 
-/* An operand without gaps: a factor, with its op, or a result. */
+/* Returns the form of an operand without gaps: a factor, with its op, or a result. */
 static mmci_form form_of(const mmci_plan *plan, int32_t number) {
   const mmc_chain *chain = plan->chain;
   int32_t n = chain->n;

@@ -1,4 +1,4 @@
-/* group_problem.h: a group of a plan's steps as a problem for a device. */
+/* group_problem.h: turns a group of a plan's steps into a problem for a device. */
 #ifndef MMCI_GROUP_PROBLEM_H
 #define MMCI_GROUP_PROBLEM_H
 
@@ -11,10 +11,11 @@ typedef struct mmci_group_problem {
   mmci_form *forms;
   mmci_group_product *products;
   const void **data; /* room for the addresses of the operands */
-  bool transposed;   /* the transposed operands in reverse, for a result by columns */
+  bool transposed;   /* holds the transposed operands in reverse, for a result by columns */
 } mmci_group_problem;
 
-/* The group with its operands and result row-major, without gaps. Returns E_NOMEM. */
+/* Makes the problem of the group, with operands and result row-major, without gaps. Returns
+ * E_NOMEM. */
 mmc_status mmci_group_problem_create(const mmci_plan *plan, const mmci_plan_group *group,
                                      mmci_precision precision, mmci_group_problem *out,
                                      mmci_error *error);
@@ -23,7 +24,7 @@ void mmci_group_problem_destroy(mmci_group_problem *problem);
 /* Fills the products for the group or for its transpose. */
 void mmci_group_problem_turn(mmci_group_problem *problem, const mmci_plan *plan,
                              const mmci_plan_group *group, bool transposed);
-/* Where operand o of the group stands among those of the problem. */
+/* Returns where operand o of the group stands among those of the problem. */
 static inline int32_t mmci_group_problem_place(const mmci_group_problem *problem, int32_t o) {
   return problem->transposed ? problem->group.n - 1 - o : o;
 }

@@ -1,4 +1,5 @@
-/* layout.c: the sequence of a tree's products, and a place in the workspace for every result. */
+/* layout.c: finds the sequence of a tree's products, and a place in the workspace for every
+ * result. */
 #include "plan/layout.h"
 
 #include <math.h>
@@ -9,7 +10,8 @@
 /* Trees up to this many factors are laid out without allocating. */
 enum { SHORT = 32 };
 
-/* Where a product may work: bytes lo to hi of the workspace, its result at one end of them. */
+/* The region in which a product may work: bytes lo to hi of the workspace, with its result at one
+ * end. */
 typedef struct region {
   uint64_t lo, hi;
   bool result_high;
@@ -104,7 +106,7 @@ static void lay_out(const mmci_plan *plan, layout *layouts) {
   }
 }
 
-/* Needs when children that are both products may be computed at the same time. */
+/* Computes the needs when children that are both products may be computed at the same time. */
 static void parallel_needs(const mmci_plan *plan, layout *layouts) {
   const mmci_tree *tree = &plan->tree;
   int32_t n = tree->n;

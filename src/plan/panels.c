@@ -2,7 +2,7 @@
 
 #include "order/workspace.h"
 
-/* No edge is cut below this, a GPU's tile. */
+/* No edge is cut below so many elements, a GPU's tile. */
 enum { SHORTEST = 64 };
 
 uint64_t mmci_panels_bytes(const mmci_panels *p, size_t element_size) {
@@ -12,7 +12,7 @@ uint64_t mmci_panels_bytes(const mmci_panels *p, size_t element_size) {
   return mmci_bytes_add(one, one);
 }
 
-/* Half an edge, rounded up to whole tiles. */
+/* Returns half an edge, rounded up to whole tiles. */
 static int64_t half(int64_t edge) {
   int64_t tiles = edge / 2 / SHORTEST + (edge / 2 % SHORTEST != 0);
   return tiles * SHORTEST;

@@ -1,35 +1,35 @@
-/* place.c: places in the workspace by lifetime: the dynamic storage allocation problem, which is
- * NP-hard (Garey and Johnson 1979, SR2). Results are placed one after the other, each in the
- * smallest gap that takes it between those that live with it: in the order in which they are
- * written and, unless that takes no more than what lives at some time, again the largest first; the
- * smaller workspace of the two is taken. */
+/* place.c: finds places in the workspace by lifetime. This is the dynamic storage allocation
+ * problem, which is NP-hard (Garey and Johnson 1979, SR2). Results are placed one after the other,
+ * each in the smallest gap that takes it between those that live with it: in the order in which
+ * they are written and, unless that takes no more than what lives at some time, again the largest
+ * first; the smaller workspace of the two is taken. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "plan/layout.h"
 
-/* A result that takes room. Units are calls: groups, and steps of none. */
+/* A result that needs room. A unit is a call: a group, or a step outside groups. */
 typedef struct item {
-  int32_t unit, step, last; /* last: the last unit that reads it, -1: none */
-  int32_t turn;             /* which one is placed it is */
+  int32_t unit, step, last; /* last is the last unit that reads it, or -1 */
+  int32_t turn;             /* its number in the order of placing */
   uint64_t bytes, offset;
 } item;
 
 typedef struct placing {
   const mmci_plan *plan;
   int32_t unit_count, item_count;
-  int32_t *unit_of; /* of a step, -1: inside a group */
-  int32_t *readers; /* the units that read what unit u writes: from first_reader[u] on */
+  int32_t *unit_of; /* of each step; -1 when inside a group */
+  int32_t *readers; /* units that read the result of unit u, from first_reader[u] on */
   int32_t *first_reader;
-  item *items;  /* as they are written */
-  item **order; /* as they are placed */
-  item **met;   /* those that live with one, by rising offset */
-  /* Units at the same time: */
-  uint64_t *before; /* bit v of row u: unit u waits for unit v; NULL: one after the other */
+  item *items;  /* in the order in which they are written */
+  item **order; /* in the order in which they are placed */
+  item **met;   /* those that live with one item, by rising offset */
+  /* These are used when units run at the same time: */
+  uint64_t *before; /* bit v of row u: unit u waits for unit v; NULL when they run in turn */
   size_t row_words;
   item **placed; /* by rising offset */
-  /* Units one after the other: what is still to be read when item i is written, of the items before
-   * it: from first_living[i] on. */
+  /* These are used when units run one after the other: the items before item i that are still to be
+   * read when it is written are living[first_living[i]] and following. */
   int32_t *living, *first_living;
 } placing;
 
@@ -37,7 +37,8 @@ static bool waits_for(const placing *p, int32_t u, int32_t v) {
   return p->before[(size_t)u * p->row_words + (size_t)v / 64] >> (v % 64) & 1;
 }
 
-/* Whether some reader of the earlier result may still be at work when the later one is written. */
+/* Says whether some reader of the earlier result may still be at work when the later one is
+ * written. */
 static bool live_together(const placing *p, const item *x, const item *y) {
   const item *earlier = x->unit < y->unit ? x : y, *later = x->unit < y->unit ? y : x;
   for (int32_t r = p->first_reader[earlier->unit]; r < p->first_reader[earlier->unit + 1]; r++)
@@ -65,7 +66,7 @@ static void count_reader(placing *p, int32_t reader, int32_t writer) {
   p->first_reader[writer]++;
 }
 
-/* From the end of each writer's share to its begin. */
+/* Fills each writer's share from its end to its beginning. */
 static void note_reader(placing *p, int32_t reader, int32_t writer) {
   p->readers[--p->first_reader[writer]] = reader;
 }
@@ -97,7 +98,7 @@ static void find_lifetimes(placing *p) {
   }
 }
 
-/* Where units come one after the other. Those that live are kept in room. */
+/* Finds what lives, where units come one after the other. room holds the items that live. */
 static bool find_living(placing *p, int32_t *room) {
   for (int pass = 0; pass < 2; pass++) {
     int32_t count = 0, all = 0;
@@ -118,7 +119,7 @@ static bool find_living(placing *p, int32_t *room) {
   return true;
 }
 
-/* No way of placing takes less. */
+/* Returns the bytes below which no placing can come. */
 static uint64_t least_bytes(const placing *p) {
   uint64_t least = 0;
   for (int32_t i = 0; p->before == NULL && i < p->item_count; i++) {
@@ -138,7 +139,7 @@ static int largest_first(const void *a, const void *b) {
   return (x->unit > y->unit) - (x->unit < y->unit);
 }
 
-/* Puts y where it belongs by its offset; returns how many there are then. */
+/* Inserts y by its offset; returns how many there are then. */
 static int32_t insert(item **items, int32_t count, item *y) {
   int32_t at = count;
   for (; at > 0 && items[at - 1]->offset > y->offset; at--) items[at] = items[at - 1];
@@ -146,7 +147,7 @@ static int32_t insert(item **items, int32_t count, item *y) {
   return count + 1;
 }
 
-/* Those that were placed before x and live with it; how many. */
+/* Finds the items that were placed before x and live with it; returns how many there are. */
 static int32_t find_met(placing *p, const item *x) {
   int32_t count = 0;
   if (p->before != NULL) {
@@ -183,7 +184,7 @@ static uint64_t place(placing *p, item *x) {
   return mmci_bytes_add(x->offset, x->bytes);
 }
 
-/* Places all items in their order; returns the bytes that takes. */
+/* Places all items in their order; returns how many bytes they take. */
 static uint64_t place_all(placing *p) {
   uint64_t bytes = 0;
   for (int32_t i = 0; i < p->item_count; i++) p->order[i]->turn = i;

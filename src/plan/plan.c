@@ -39,7 +39,7 @@ mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *e
   plan->chunk = 1;
   mmc_status status = mmci_plan_lay_out(plan, plan->parallel, error);
   if (status != MMC_OK || plan->workspace_bytes > limit_bytes) return status;
-  /* Rounding up to whole cache lines, many take no more than as many times one. */
+  /* Each is rounded up to whole cache lines, so many take no more than as many times one. */
   uint64_t fit = limit_bytes / plan->workspace_bytes;
   return mmci_plan_set_chunk(plan, fit < (uint64_t)batch ? (int64_t)fit : batch, error);
 }

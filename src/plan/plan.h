@@ -11,80 +11,80 @@
 typedef struct mmci_plan_step {
   int64_t m, k, n;
   int32_t left, right;
-  int32_t first, last;   /* the factors it covers, counted from 0; where they come first */
+  int32_t first, last;   /* the factors that it covers, from 0, where they occur first */
   uint64_t offset_bytes; /* of the result in the workspace; unused by the last step */
-  const char *kernel;    /* static text: what the device will run; "" when not asked */
-  /* How the device is to compute it; NULL: by one plain call. The plan's. */
+  const char *kernel;    /* static text: what the device will run; "" when not asked for */
+  /* How the device computes it; NULL means by one plain call. The plan owns it. */
   const struct mmci_recipe *recipe;
-  uint64_t padding_offset_bytes; /* of the copies that the recipe wants, in the room for padding */
+  uint64_t padding_offset_bytes; /* of the copies that the recipe needs, in the room for padding */
   double predicted_s;            /* NaN when the objective is not time */
-  double plain_s;                /* the same of the plain call, where there is a recipe */
+  double plain_s;                /* of the plain call, where there is a recipe */
   mmci_provenance source;        /* of recipe and prediction */
-  double predicted_j;            /* of a plan for energy */
-  double plain_j;                /* likewise, of the plain call, where there is a recipe */
+  double predicted_j;            /* in a plan for energy */
+  double plain_j;                /* of the plain call, where there is a recipe */
   mmci_provenance joules_source; /* of predicted_j */
-  int32_t group;                 /* that it runs in; -1: none */
-  int32_t level; /* products on the longest way to it from a factor, itself included */
+  int32_t group;                 /* the group that it runs in; -1 when none */
+  int32_t level;                 /* products on the longest path to it from a factor, with itself */
 } mmci_plan_step;
 
 /* Steps that one call of the device executes, at the place of the last of them, whose result is the
  * group's. The results of the others never leave the device's call and take no workspace. */
 typedef struct mmci_plan_group {
   int32_t step_count, operand_count;
-  int32_t *steps;     /* rising; each but the last is read within the group alone */
+  int32_t *steps;     /* rising; each but the last is read only within the group */
   int32_t *operands;  /* what it reads from outside, numbered as in mmc_step, along the chain */
-  const char *kernel; /* static text: what the device will run; "" when not asked */
+  const char *kernel; /* static text: what the device will run; "" when not asked for */
   double predicted_s, separate_s; /* of the one call, and of calls of their own */
-  double predicted_j;             /* of the one call, of a plan for energy */
+  double predicted_j;             /* of the one call, in a plan for energy */
   mmci_provenance source;         /* of predicted_s: MMCI_MEASURED or MMCI_MODELLED */
 } mmci_plan_group;
 
-/* One way to multiply a chain: products in the order in which they run. tree is that order; what
- * repeats in it may be computed once, then steps are fewer than its products. Every sub-tree is
- * finished before another begins, the child first that makes the workspace smaller. A result lies
- * in the workspace, row-major without gaps, from its step to the last one that reads it; that of
- * the last step is the caller's. Results alternate between the two ends of the workspace, so that
- * what is free is always one piece and the workspace is no larger than the most that lives at once;
- * with groups or results that are read twice they lie where mmci_plan_place() finds room. Nothing
- * changes once a plan is made, so threads may share it. */
+/* A plan multiplies a chain by products in the order in which they run. tree is that order; what
+ * repeats in it may be computed once, then there are fewer steps than its products. Every sub-tree
+ * is finished before another begins, the child first that makes the workspace smaller. A result
+ * lies in the workspace, row-major without gaps, from its step to the last one that reads it; that
+ * of the last step is the caller's. Results alternate between the two ends of the workspace, so
+ * that what is free is always one piece and the workspace is no larger than the most that lives at
+ * once; with groups or results that are read twice they lie where mmci_plan_place() finds room.
+ * Nothing changes once a plan is made, so threads may share it. */
 typedef struct mmci_plan {
   mmc_chain *chain; /* its own copy */
   mmci_tree tree;
   mmci_plan_step *steps; /* step_count; every result but the last is read by a later step */
-  int32_t step_count;    /* n-1, fewer where results are read several times */
+  int32_t step_count;    /* n-1; fewer where results are read several times */
   int32_t group_count;
   mmci_plan_group *groups;
   mmci_u128 multiplications; /* of all chains of a batch */
-  int64_t chunk;             /* chains at a time: the batch, fewer when memory is short */
-  uint64_t workspace_bytes;  /* for so many */
-  const char *solver;        /* static text: who found the order */
+  int64_t chunk;             /* chains at a time: the batch, or fewer when memory is short */
+  uint64_t workspace_bytes;  /* for so many chains */
+  const char *solver;        /* static text: the solver that found the order */
   const char *device;        /* outlives the plan */
-  /* Set when a memory limit turned the cheapest order down. */
+  /* These are set when a memory limit turned the cheapest order down. */
   bool limited;
   mmci_u128 unlimited_multiplications;
   uint64_t unlimited_bytes, limit_bytes;
-  /* Of a plan that is no tree, see mmci_plan_is_tree(): the multiplications of the best one. */
+  /* When the plan is no tree, see mmci_plan_is_tree(): the multiplications of the best tree. */
   mmci_u128 tree_multiplications;
-  /* What computing once what repeats would have taken, where that is too much; 0: it is not. */
+  /* What computing once what repeats would have taken, where that is too much; else 0. */
   uint64_t shared_bytes;
-  /* For a device with memory of its own, see mmci_plan_fit(). */
-  bool parallel;           /* sub-trees share no memory and may be computed at the same time */
-  bool streamed;           /* intermediates are on the host, products pass the device in panels */
-  uint64_t resident_bytes; /* that everything would take there at once; 0: memory is the host's */
+  /* These are for a device with memory of its own, see mmci_plan_fit(). */
+  bool parallel; /* sub-trees share no memory and may be computed at the same time */
+  bool streamed; /* intermediates are on the host, products pass through the device in panels */
+  uint64_t resident_bytes; /* of everything there at once; 0 when memory is the host's */
   uint64_t device_bytes;   /* that the plan may take there */
-  uint64_t padding_bytes;  /* of resident_bytes: room for operands that recipes pad */
-  uint64_t scratch_bytes;  /* likewise: what prepared products hold for themselves */
+  uint64_t padding_bytes;  /* part of resident_bytes: room for operands that recipes pad */
+  uint64_t scratch_bytes;  /* part of resident_bytes: what prepared products hold for themselves */
   bool crowded;            /* these do not fit, and nothing else here counts them */
   const char *precision;   /* static text */
   struct mmci_recipe *kernel_recipes;     /* of the steps, when a kernel was asked for; else NULL */
   const struct mmci_explainer *explainer; /* of the objective, see explain.h */
-  /* What the objective asks for; NULL when it is flops. */
+  /* Predictions of the objective, see predictions.h; NULL when it is flops. */
   struct mmci_plan_traffic *traffic; /* see predictions.h */
-  struct mmci_plan_time *time;       /* likewise */
-  struct mmci_plan_energy *energy;   /* likewise; then time is there too */
+  struct mmci_plan_time *time;       /* also there with energy */
+  struct mmci_plan_energy *energy;   /* NULL unless the objective is energy */
 } mmci_plan;
 
-/* Multiplies fewer chains at a time where all take more workspace than limit_bytes: one at least,
+/* Multiplies fewer chains at a time where all take more workspace than limit_bytes: at least one,
  * and about the same number every time. */
 mmc_status mmci_plan_shrink(mmci_plan *plan, uint64_t limit_bytes, mmci_error *error);
 /* Plans this tree, which it takes over, on failure too. solver and device are left "". */
@@ -92,13 +92,13 @@ mmc_status mmci_plan_from_tree(const mmc_chain *chain, mmci_tree *tree, mmci_pla
                                mmci_error *error);
 void mmci_plan_destroy(mmci_plan *plan);
 
-/* Whether every result is read once. */
+/* Says whether every result is read once. */
 static inline bool mmci_plan_is_tree(const mmci_plan *plan) {
   return plan->step_count == plan->chain->n - 1;
 }
 
-/* The factors that a step covers and where it splits them, as of mmci_tree_ranges(). A factor that
- * repeats is an operand by the number of the first that is the same. */
+/* Returns the factors that a step covers and where it splits them, as mmci_tree_ranges() does. A
+ * factor that repeats is an operand by the number of the first that is the same. */
 static inline mmci_range mmci_plan_range(const mmci_plan *plan, const mmci_plan_step *step) {
   int32_t n = plan->chain->n;
   const mmci_plan_step *left = step->left < n ? NULL : &plan->steps[step->left - n];
@@ -106,19 +106,20 @@ static inline mmci_range mmci_plan_range(const mmci_plan *plan, const mmci_plan_
   return (mmci_range){step->first, step->first + length, step->last + 1};
 }
 
-/* Whether a step's result never leaves the call of its group. */
+/* Says whether a step's result never leaves the call of its group. */
 static inline bool mmci_plan_is_inside(const mmci_plan *plan, int32_t step) {
   int32_t group = plan->steps[step].group;
   return group >= 0 && plan->groups[group].steps[plan->groups[group].step_count - 1] != step;
 }
 
-/* How a step is computed by a call of its own; NULL: by one plain call, or in that of its group. */
+/* Returns the recipe of a step that is a call of its own; NULL means one plain call, or that of its
+ * group. */
 static inline const struct mmci_recipe *mmci_plan_recipe(const mmci_plan_step *step) {
   return step->group < 0 ? step->recipe : NULL;
 }
 
-/* What the call of step reads from outside: of its group, or both operands (from the step, so that
- * it must stay). *count: how many. */
+/* Returns what the call of a step reads from outside: the operands of its group, or both of its own
+ * (which lie in the step, so that it must stay). *count says how many. */
 static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_plan_step *step,
                                              int32_t *count) {
   const mmci_plan_group *group = step->group >= 0 ? &plan->groups[step->group] : NULL;
@@ -126,11 +127,11 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
   return group != NULL ? group->operands : &step->left;
 }
 
-/* Every step's mmci_plan_range(), in an array to be freed. Returns E_NOMEM. */
+/* Writes every step's mmci_plan_range() to an array that the caller frees. Returns E_NOMEM. */
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error);
-/* Multiplications of a step, for all chains. */
+/* Returns the multiplications of a step, for all chains. */
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
-/* Multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */
+/* Returns the multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan);
 
 mmc_status mmci_plan_explain(const mmci_plan *plan, mmc_format format, mmc_write_fn write,

@@ -9,7 +9,7 @@
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-/* Where an operand stands in the chain, above its number. */
+/* Returns where an operand stands in the chain, as the upper bits above its number. */
 static int64_t place_in_chain(const mmci_plan *plan, int32_t number) {
   int32_t n = plan->chain->n, first = number < n ? number : plan->steps[number - n].first;
   return (int64_t)first << 32 | number;
@@ -44,7 +44,7 @@ static bool is_labelled(const void *user, int32_t step) {
   return m->group_of[step] == m->group;
 }
 
-/* Groups and, behind them, their steps and operands. */
+/* Allocates groups and, behind them, their steps and operands. */
 static mmci_plan_group *allocate(int32_t groups, size_t steps, mmci_error *error) {
   size_t size = (size_t)groups * sizeof(mmci_plan_group) + 3 * steps * sizeof(int32_t);
   mmci_plan_group *out = mmci_alloc_zeroed(1, size);

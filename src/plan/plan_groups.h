@@ -1,4 +1,4 @@
-/* plan_groups.h: steps of a plan that run as one call of the device. */
+/* plan_groups.h: forms groups, steps of a plan that run as one call of the device. */
 #ifndef MMCI_PLAN_GROUPS_H
 #define MMCI_PLAN_GROUPS_H
 
@@ -10,13 +10,14 @@
 mmc_status mmci_plan_group_steps(mmci_plan *plan, const int32_t *group_of, mmci_error *error);
 /* Frees the groups; offsets and workspace are left as they are. */
 void mmci_plan_disband(mmci_plan *plan);
-/* The same plan with every step a call of its own. It has steps of its own, to be freed with
- * mmci_plan_separate_destroy(); all else is plan's, which must outlive it. Returns E_NOMEM. */
+/* Copies the plan with every step a call of its own. The copy has steps of its own, to be freed
+ * with mmci_plan_separate_destroy(); all else belongs to plan, which must outlive it. Returns
+ * E_NOMEM. */
 mmc_status mmci_plan_separate(const mmci_plan *plan, mmci_plan *out, mmci_error *error);
 void mmci_plan_separate_destroy(mmci_plan *separate);
 
-/* Fills the operands of a group whose steps are known; is_member says which those are. places has
- * room for two of each step. */
+/* Fills the operands of a group whose steps are known; is_member says which steps those are. places
+ * has room for two numbers for each step. */
 void mmci_plan_find_operands(const mmci_plan *plan, mmci_plan_group *group,
                              bool (*is_member)(const void *user, int32_t step), const void *user,
                              int64_t *places);

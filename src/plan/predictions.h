@@ -1,5 +1,4 @@
-/* predictions.h: what the objective of a plan has found about it, besides the order and the steps.
- */
+/* predictions.h: what the objective of a plan has predicted, besides the order and the steps. */
 #ifndef MMCI_PREDICTIONS_H
 #define MMCI_PREDICTIONS_H
 
@@ -9,7 +8,7 @@
 
 /* ---- traffic ------------------------------------------------------------------------------- */
 
-/* What is asked of a plan for traffic. */
+/* A request for a plan for traffic. */
 typedef struct mmci_traffic_request {
   const char *fuse; /* static text: as the option spells it */
   mmci_fuse_rule rule;
@@ -20,14 +19,15 @@ typedef struct mmci_traffic_request {
 typedef struct mmci_step_traffic {
   mmci_fusion choice; /* partner is a step, not a product of the tree */
   mmc_fusion fusion;  /* of the kernel that the step is in */
-  /* Of that kernel, with the write of its result; the earlier of two partners moves 0 words. */
+  /* The traffic of that kernel, with the write of its result; the earlier of two partners moves 0
+   * words. */
   mmci_traffic kernel;
 } mmci_step_traffic;
 
 typedef struct mmci_plan_traffic {
   mmci_traffic_request request;
   mmci_u128 words, unfused_words; /* of the plan, and of its order with a kernel for each step */
-  int32_t pairs;                  /* of steps that share a kernel */
+  int32_t pairs;                  /* how many pairs of steps share a kernel */
   mmci_step_traffic steps[];      /* n-1 */
 } mmci_plan_traffic;
 
@@ -37,8 +37,8 @@ typedef struct mmci_plan_time {
   double predicted_s;   /* of all calls, one after the other */
   bool by_time;         /* the order is not the one that the solver found, */
   double gain_s;        /* which is predicted to take so much longer */
-  int32_t segments;     /* > 0: a wide tree, see mmci_order_wide(); INT32_MAX: balanced */
-  const char *kept;     /* static text: why the order of fewest multiplications is kept; "" */
+  int32_t segments;     /* > 0 for a wide tree, see mmci_order_wide(); INT32_MAX when balanced */
+  const char *kept;     /* static text: why the order of fewest multiplications is kept, or "" */
   char notice[480];     /* why prices are of the model alone; "" when they are not */
   mmci_recipe *recipes; /* of the steps that are not one plain call */
 } mmci_plan_time;
@@ -46,36 +46,36 @@ typedef struct mmci_plan_time {
 /* ---- energy -------------------------------------------------------------------------------- */
 
 enum {
-  MMCI_ENERGY_CHOICES = 12, /* of a front */
+  MMCI_ENERGY_CHOICES = 12, /* at most so many choices of a front */
   MMCI_ENERGY_PRECISIONS = MMCI_FAST + 1,
   MMCI_ENERGY_CANDIDATES = 2 * MMCI_ENERGY_PRECISIONS * (MMCI_ENERGY_CHOICES + 1) + 2
 };
 
-/* What a sum of products is made as little as possible by. */
+/* The weighted sum of products that is made least. */
 typedef struct mmci_weights {
   double seconds, joules;
-  double max_slowdown; /* of each product against its first way; 0: no bound */
+  double max_slowdown; /* of each product against its first way; 0 means no bound */
 } mmci_weights;
 
-/* One way to multiply the chain. */
+/* One choice of how to multiply the chain. */
 typedef struct mmci_energy_choice {
   mmci_tree tree;
   int offer;             /* the number of a precision that may be taken, */
   const char *precision; /* whose name it is */
-  mmci_weights weights;  /* that the way of every product follows from */
+  mmci_weights weights;  /* from which the way of every product follows */
   double seconds, joules;
-  int32_t recipes;        /* products that are computed otherwise than by one plain call */
-  mmci_provenance source; /* the least sure of those of its joules */
+  int32_t recipes;        /* products that are not computed by one plain call */
+  mmci_provenance source; /* the least sure provenance of its joules */
 } mmci_energy_choice;
 
 typedef struct mmci_plan_energy {
   double joules;                    /* of all steps */
   double time_seconds, time_joules; /* of the plan for time */
-  double max_slowdown;              /* of the plan for time; 0: there was no bound */
+  double max_slowdown;              /* against the plan for time; 0 means that there was no bound */
   mmci_energy_model model;          /* of the precision that was chosen */
   mmci_energy_choice choices[MMCI_ENERGY_CANDIDATES];
-  int count, chosen; /* those that no other beats, by seconds; and which of them */
-  const char *kept;  /* static text: why the plan for time is kept; "" */
+  int count, chosen; /* choices that no other beats, by seconds; and the chosen one's number */
+  const char *kept;  /* static text: why the plan for time is kept, or "" */
 } mmci_plan_energy;
 
 void mmci_plan_energy_destroy(mmci_plan_energy *energy);

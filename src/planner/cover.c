@@ -15,7 +15,7 @@ static const double MODELLED = -1;
 
 /* What is known of a step while the cheapest cover is looked for. */
 typedef struct covered {
-  double alone_s, sum_s; /* its own call; all of its sub-tree by calls of their own */
+  double alone_s, sum_s; /* by its own call; its sub-tree by calls of their own */
   double best_s;         /* its sub-tree by the cheapest calls, */
   double call_s, call_j; /* and what the last of these takes, */
   double call_error;     /* which may be off by so much; < 0: modelled */
@@ -58,7 +58,7 @@ static covered price_alone(const search *x, const mmci_plan_step *step) {
   return out;
 }
 
-/* Which part of the group a number is, -1: none. Steps rise. */
+/* Returns which part of the group a number is, or -1. Steps rise. */
 static int32_t part_of(const search *x, int32_t number) {
   int32_t step = number - x->plan->chain->n, low = 0, high = x->group.step_count;
   while (low < high) {
@@ -161,13 +161,13 @@ static void consider(search *x, covered *at, choice choice, double rest_s) {
   at->choice = choice;
 }
 
-/* Whether the device may take the step in a call of several, as far as its size says. */
+/* Says whether the device may take the step in a call of several, as far as its size says. */
 static bool fits(const search *x, const mmci_plan_step *step) {
   const int64_t side = x->machine->side;
   return side == 0 || (step->m <= side && step->k <= side && step->n <= side);
 }
 
-/* The step and the one that computes its left or right operand. */
+/* Tries the step together with the one that computes its left or right operand. */
 static void try_pair(search *x, int32_t s, choice side) {
   const mmci_plan_step *step = &x->plan->steps[s];
   int32_t n = x->plan->chain->n, with = (side == WITH_LEFT ? step->left : step->right) - n;
@@ -213,7 +213,7 @@ static void try_whole(search *x, int32_t s, covered *at) {
   if (at->taken) consider(x, at, WHOLE, 0);
 }
 
-/* A pair of two factors and one is its sub-tree. */
+/* A pair of two factors and one is the sub-tree of its step, which is tried as such. */
 static bool is_candidate(const search *x, int32_t s, choice choice) {
   const mmci_plan_traffic *traffic = x->plan->traffic;
   if (traffic == NULL) return choice == WHOLE || x->steps[s].size > 2;
@@ -239,7 +239,7 @@ static void cover_tree(search *x) {
   }
 }
 
-/* All of it, where results are read several times. */
+/* Covers a plan whose results are read several times: by one call, or by single steps. */
 static void cover_whole(search *x) {
   const mmci_plan *plan = x->plan;
   int32_t last = plan->step_count - 1;
@@ -282,7 +282,7 @@ static void label(const search *x, mmci_cover *out) {
       out->group_of[(at->choice == WITH_LEFT ? step->left : step->right) - n] = out->groups;
     out->groups++;
   }
-  /* They were found from the last to the first. */
+  /* The groups were found from the last to the first. */
   for (int32_t s = 0; s < x->plan->step_count; s++)
     if (out->group_of[s] >= 0) out->group_of[s] = out->groups - 1 - out->group_of[s];
 }
@@ -342,7 +342,7 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
 
 /* ---- taken --------------------------------------------------------------------------------- */
 
-/* Forms the groups of the cover; *fits: whether there is room for what they need. */
+/* Forms the groups of the cover; *fits says whether there is room for what they need. */
 static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_bytes, bool *fits,
                        mmci_error *error) {
   uint64_t other_bytes = plan->resident_bytes - plan->workspace_bytes;
@@ -368,7 +368,7 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_
   return MMC_OK;
 }
 
-/* What groups must save in all. */
+/* Returns the seconds that groups must save in all. */
 static double least_saved_s(const mmci_plan *plan, const mmci_group_machine *machine) {
   if (!(machine->least_gain > 0)) return 0;
   const double multiplications = mmci_u128_to_double(plan->multiplications);
@@ -376,8 +376,8 @@ static double least_saved_s(const mmci_plan *plan, const mmci_group_machine *mac
          machine->roofline->flops_per_s;
 }
 
-/* No cover saves more than the calls that it replaces, which are few where most steps do not fit.
- */
+/* Says whether a cover could save so much: none saves more than the calls that it replaces, which
+ * are few where most steps do not fit. */
 static bool may_save(const mmci_plan *plan, const mmci_group_machine *machine, double least_s) {
   const search x = {.plan = plan, .machine = machine};
   const int32_t n = plan->chain->n;

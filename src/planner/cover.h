@@ -1,4 +1,4 @@
-/* cover.h: which steps of a plan run as one call of the device. */
+/* cover.h: decides which steps of a plan run as one call of the device. */
 #ifndef MMCI_COVER_H
 #define MMCI_COVER_H
 
@@ -9,7 +9,7 @@
 /* Plans of more steps have no groups. */
 enum { MMCI_GROUPS_MOST_STEPS = 1 << 20 };
 
-/* What a call was measured to take. */
+/* The time of a call, as it was measured. */
 typedef struct mmci_group_time {
   bool known;
   double seconds, error; /* as in mmci_price */
@@ -18,12 +18,13 @@ typedef struct mmci_group_time {
 /* What the planner has to know of a device that takes several products as one call. */
 typedef struct mmci_group_machine {
   const void *user;
-  /* Whether the device takes these steps of the plan (rising, the last their result) as one call.
-   * When it does not take a sub-tree, it takes none that holds that one. Returns E_NOMEM. */
+  /* Says whether the device takes these steps of the plan (rising, the last one their result) as
+   * one call. When it does not take a sub-tree, it takes none that holds that one. Returns
+   * E_NOMEM. */
   mmc_status (*supports)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                          bool *out, mmci_error *error);
-  /* (optional) What that call was measured to take, of one that the device takes; of others, and
-   * without it, facts say. Returns E_NOMEM. */
+  /* (optional) Tells what that call, which the device takes, was measured to take. The facts tell
+   * it of other calls, and where this slot is NULL. Returns E_NOMEM. */
   mmc_status (*measured)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                          mmci_group_time *out, mmci_error *error);
   /* (optional) What the device itself says that such a call takes; NAN where it does not know, and
@@ -43,29 +44,28 @@ typedef struct mmci_group_machine {
    * a product fast need not be in the call of a group. */
   const mmci_roofline *roofline;
   mmci_precision precision;
-  double handicap_s; /* that a step on its own counts more than its price, to prefer groups */
-  /* What groups must save in all, as a share of what the arithmetic of all products takes at the
-   * peak of roofline, which must be there then, and without a handicap: results lie elsewhere with
-   * groups, and to find out where takes longer than to plan hundreds of steps. 0: they are formed
-   * whatever they save. */
+  double handicap_s; /* added to the price of a step on its own, to prefer groups */
+  /* The share of all products' seconds at the peak that groups must save in all; 0 means that they
+   * are formed whatever they save. With it, roofline must be there and handicap_s be 0. Groups move
+   * results to other places, and finding these takes longer than planning hundreds of steps. */
   double least_gain;
-  /* (optional) Whether these steps may be one call of so many seconds, for what it takes in joules,
-   * which it says. */
+  /* (optional) Says whether the joules of these steps allow one call of so many seconds, and which
+   * joules it takes. */
   bool (*spends)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                  double seconds, double *joules);
   const void *spends_user;
 } mmci_group_machine;
 
-/* A cover of a plan's steps by calls: groups and steps of none. */
+/* A cover of a plan's steps by calls: groups, and single steps. */
 typedef struct mmci_cover {
   int32_t groups;
-  int32_t *group_of;          /* of a step, as of mmci_plan_group_steps() */
-  double *alone_s, *call_s;   /* of a step: by a call of its own; of the call that it ends */
-  double *call_j;             /* joules of that, when it is a group and the machine told them */
-  bool *measured;             /* of a step: whether call_s was, not modelled */
+  int32_t *group_of;        /* one for each step, as in mmci_plan_group_steps() */
+  double *alone_s, *call_s; /* for each step: by a call of its own; of the call that it ends */
+  double *call_j;           /* joules of that call, when it is a group and the machine told them */
+  bool *measured;           /* for each step: whether call_s was measured, not modelled */
   double seconds, separate_s; /* of all calls, and of all steps by calls of their own */
-  /* Errors of seconds: those of measurements are independent, whose squares add up; those of the
-   * model are not. */
+  /* The errors of seconds. Those of measurements are independent, so their squares add up; those of
+   * the model are not, so they add up themselves. */
   double squares, modelled;
 } mmci_cover;
 
@@ -78,9 +78,8 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
                            mmci_cover *out, mmci_error *error);
 void mmci_cover_destroy(mmci_cover *cover);
 
-/* Covers a plan whose steps are final, but not one that is streamed, nor where the groups would
- * need more workspace than limit_bytes, or than there is room for on the device. Returns E_NOMEM.
- */
+/* Covers a plan whose steps are final, unless it is streamed, or the groups would need more
+ * workspace than limit_bytes or than there is room for on the device. Returns E_NOMEM. */
 mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *machine,
                                    uint64_t limit_bytes, mmci_error *error);
 

@@ -11,7 +11,7 @@
 
 /* ---- ways ---------------------------------------------------------------------------------- */
 
-/* What a way takes, and nothing else of it. */
+/* The seconds and joules of a way. */
 typedef struct point {
   double seconds, joules;
 } point;
@@ -20,7 +20,8 @@ static double weigh(mmci_weights w, point p) {
   return w.seconds * p.seconds + (w.joules > 0 ? w.joules * p.joules : 0);
 }
 
-/* The way of least weighted sum, of equals the first; for time alone the plan for time's. */
+/* Returns the way of least weighted sum, of equals the first; for time alone, that of the plan for
+ * time. */
 static int pick(mmci_weights w, const point *points, int count) {
   double bound_s = w.max_slowdown > 0 ? w.max_slowdown * points[0].seconds : (double)INFINITY;
   int best = 0;
@@ -47,7 +48,7 @@ static int ways_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_
   return count;
 }
 
-/* How a product is computed for some weights: the number of the way. */
+/* Returns the number of the way in which a product is computed for some weights. */
 static int way_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_weights weights,
                   mmci_range r, mmci_way *out) {
   mmci_way ways[MMCI_WAYS];
@@ -59,7 +60,7 @@ static int way_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_w
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-/* By whose prices, and for which weights, groups are looked for. */
+/* Groups are looked for by these prices and weights. */
 typedef struct spender {
   const mmci_energy_offer *offer;
   mmci_weights weights;
@@ -73,7 +74,7 @@ static void price_alone(const void *user, const mmci_gemm *gemm, mmci_price *out
   *out = ways[pick(x->weights, points, count)].time;
 }
 
-/* What a group reads and writes, of all chains. */
+/* Returns the bytes that a group reads and writes, for all chains. */
 static double group_bytes(const mmci_plan *plan, const mmci_plan_group *group) {
   const mmc_chain *chain = plan->chain;
   const mmci_plan_step *last = &plan->steps[group->steps[group->step_count - 1]];
@@ -105,12 +106,14 @@ static bool spends(const void *user, const mmci_plan *plan, const mmci_plan_grou
     model_j += mmci_energy_joules(model, &gemm, way.time.seconds);
   }
   *joules = mmci_energy_of_work(model, seconds, flops, group_bytes(plan, group));
-  /* What the model is short of for its products it is short of for all of them, too. */
+  /* When the model gives too few joules for the products of a group, it gives too few for the
+   * group. */
   if (measured_j > model_j && model_j > 0) *joules *= measured_j / model_j;
   return x->weights.joules <= 0 || measured_j <= 0 || *joules * (1 + model->error) < separate_j;
 }
 
-/* The device of an offer, which has one, for these weights. All that is pointed at must stay. */
+/* Describes the device of an offer, which has one, for these weights. All that is pointed at must
+ * stay. */
 static mmci_group_machine machine_of(const spender *x, mmci_pricing *pricing) {
   *pricing = (mmci_pricing){.user = x, .price = price_alone};
   mmci_group_machine machine = *x->offer->machine;
@@ -122,7 +125,7 @@ static mmci_group_machine machine_of(const spender *x, mmci_pricing *pricing) {
 
 /* ---- a search ------------------------------------------------------------------------------ */
 
-/* What a step takes; of a group, its share of what the call takes. */
+/* What a step takes; a step of a group has its share of the call. */
 typedef struct taken {
   int way;
   double seconds, joules;
@@ -154,8 +157,8 @@ typedef struct search {
   uint64_t limit_bytes;
   const mmci_energy_request *request;
   const mmci_energy_offer *offer; /* whose choices are looked for, */
-  mmci_weights weights;           /* by these */
-  product *products;              /* of all orders, see at(); NULL: the order is given */
+  mmci_weights weights;           /* by these weights */
+  product *products;              /* of all orders, see at(); NULL when the order is given */
   candidate candidates[MMCI_ENERGY_CANDIDATES];
   int count;
   mmci_error *error;
@@ -165,7 +168,7 @@ static bool orders_are_free(const search *s) {
   return strcmp(s->solver, "auto") == 0 && s->chain->n <= MMCI_TIME_MOST_FACTORS;
 }
 
-/* Products (i, k, j), i < k < j, by the combinatorial number system. */
+/* Numbers the products (i, k, j), i < k < j, by the combinatorial number system. */
 static size_t at(int64_t i, int64_t k, int64_t j) {
   return (size_t)(j * (j - 1) * (j - 2) / 6 + k * (k - 1) / 2 + i);
 }
@@ -205,8 +208,8 @@ static void share_out(candidate *c, const mmci_plan_group *group, const mmci_ene
   }
 }
 
-/* Forms the groups that the candidate would have, sees what they take, and disbands them: they are
- * formed again when it is known where all lies. */
+/* Forms the groups that the candidate would have, notes what they take, and disbands them: they are
+ * formed again when it is known where every result lies. */
 static mmc_status group_up(const search *s, candidate *c) {
   const spender x = {&s->request->offers[c->choice.offer], c->choice.weights};
   if (x.offer->machine == NULL) return MMC_OK;
@@ -249,8 +252,8 @@ static mmc_status sum_up(const search *s, candidate *c) {
   return status;
 }
 
-/* The sum of joules of products that one choice has and the other has not, and of their errors:
- * those of measurements are independent, those of one model are not. */
+/* The joules of the products that one choice has and the other has not, and their errors: those of
+ * measurements are independent, those of one model are not. */
 typedef struct total {
   double joules, squares, modelled;
 } total;
@@ -259,8 +262,8 @@ static bool same_range(mmci_range a, mmci_range b) {
   return a.first == b.first && a.split == b.split && a.last == b.last;
 }
 
-/* Product t, or the place of the same one in ranges; -1 where there is none. Of a given order every
- * choice has each product in the same place. */
+/* Finds product t, or the place of the same one in ranges; returns -1 where there is none. In a
+ * given order every choice has each product in the same place. */
 static int32_t find_range(const mmci_range *ranges, int32_t count, mmci_range r, int32_t t) {
   if (t < count && same_range(ranges[t], r)) return t;
   for (int32_t u = 0; u < count; u++)
@@ -268,7 +271,8 @@ static int32_t find_range(const mmci_range *ranges, int32_t count, mmci_range r,
   return -1;
 }
 
-/* Steps that take as much the same way are the same, alone or in a call. */
+/* Adds up what differs. Steps that take as much by the same recipe are the same, alone or in a
+ * call. */
 static total total_of(const candidate *a, const mmci_range *my_ranges, const candidate *b,
                       const mmci_range *others) {
   total sum = {0};
@@ -289,7 +293,7 @@ static total total_of(const candidate *a, const mmci_range *my_ranges, const can
   return sum;
 }
 
-/* Whether b surely takes fewer joules than a. */
+/* Says whether b surely takes fewer joules than a. */
 static mmc_status compare(const search *s, const candidate *a, const candidate *b, bool *surely) {
   mmci_range *before_ranges, *after_ranges;
   mmc_status status = mmci_plan_ranges(&a->plan, &before_ranges, s->error);
@@ -308,8 +312,8 @@ static mmc_status compare(const search *s, const candidate *a, const candidate *
 
 /* ---- the front ----------------------------------------------------------------------------- */
 
-/* The choice of least weighted sum; of the order of fewest multiplications where it is given or
- * `fewest` is set. *made is false where its memory cannot be addressed. */
+/* Makes the choice of least weighted sum, in the order of fewest multiplications where it is given
+ * or `fewest` is set. *made is false where its memory cannot be addressed. */
 static mmc_status choose_by(search *s, mmci_weights weights, bool fewest, candidate *out,
                             bool *made) {
   candidate c = {.choice = {.offer = (int)(s->offer - s->request->offers), .weights = weights}};
@@ -332,7 +336,8 @@ static point point_of(const candidate *c) {
   return (point){c->choice.seconds, c->choice.joules};
 }
 
-/* The corner of the hull between candidates pair and pair + 1, put there. *found: there is one. */
+/* Finds the corner of the hull between candidates pair and pair + 1 and inserts it there. *found
+ * says whether there is one. */
 static mmc_status cut_corner(search *s, int pair, bool *found) {
   point a = point_of(&s->candidates[pair]), b = point_of(&s->candidates[pair + 1]);
   mmci_weights weights = {.seconds = a.joules - b.joules,
@@ -355,7 +360,7 @@ static mmc_status cut_corner(search *s, int pair, bool *found) {
   return MMC_OK;
 }
 
-/* The corners of the hull of one precision's front, by seconds, of ways within a bound. */
+/* Adds the corners of the hull of one precision's front, by seconds, of ways within a bound. */
 static mmc_status add_front(search *s, double max_slowdown) {
   int first = s->count;
   mmc_status status = MMC_OK;
@@ -365,7 +370,7 @@ static mmc_status add_front(search *s, double max_slowdown) {
     status = choose_by(s, weights, false, &s->candidates[s->count], &made);
     s->count += status == MMC_OK && made;
   }
-  /* Of a chain that is too long for that, the ends have to do. */
+  /* A chain that is too long for corners has the two ends alone. */
   if (s->count - first < 2 || s->chain->n > MMCI_TIME_MOST_FACTORS) return status;
   for (int c = first; status == MMC_OK && c + 1 < s->count;) {
     bool found = false;
@@ -375,7 +380,8 @@ static mmc_status add_front(search *s, double max_slowdown) {
   return status;
 }
 
-/* What repeats computed once, by the ways of fewest joules: no tree of the front is that. */
+/* Adds the plan in which what repeats is computed once, by the ways of fewest joules, because no
+ * tree of the front is that plan. */
 static mmc_status add_shared(search *s, double max_slowdown) {
   if (s->products == NULL || s->chain->same == NULL) return MMC_OK;
   candidate *c = &s->candidates[s->count];
@@ -419,11 +425,12 @@ static mmc_status copy_tree(const mmci_tree *from, mmci_tree *to, mmci_error *er
   return status;
 }
 
-/* The tree of the plan for time with such groups only as measured joules have nothing against. */
+/* Adds the tree of the plan for time, without the groups that measured joules speak against. */
 static mmc_status add_spared(search *s) {
   const mmci_plan *fastest = &s->candidates[0].plan;
   if (s->request->offers[0].machine == NULL || !mmci_plan_is_tree(fastest)) return MMC_OK;
-  /* A joule counts for next to nothing: for which ways, but not whether, it is looked at. */
+  /* The weight of a joule is next to nothing: it decides among ways, but does not keep joules from
+   * being looked at. */
   candidate c = {.choice = {.weights = {.seconds = 1, .joules = 1e-30}}};
   mmci_tree tree;
   mmc_status status = copy_tree(&fastest->tree, &tree, s->error);
@@ -445,11 +452,11 @@ static mmc_status add_spared(search *s) {
 
 /* ---- the choice ---------------------------------------------------------------------------- */
 
-/* Candidate 0 is the plan for time. */
+/* Chooses among the candidates, of which number 0 is the plan for time. */
 static mmc_status choose(const search *s, int *chosen, const char **kept) {
   const mmci_energy_choice *fastest = &s->candidates[0].choice;
   double bound = s->request->max_slowdown > 0 ? s->request->max_slowdown : (double)INFINITY;
-  bool fewer = false, beyond = false; /* choices of fewer joules, within the bound and not */
+  bool fewer = false, beyond = false; /* choices of fewer joules, within the bound and beyond it */
   *chosen = 0;
   for (int c = 1; c < s->count; c++) {
     const mmci_energy_choice *choice = &s->candidates[c].choice;
@@ -471,8 +478,8 @@ static mmc_status choose(const search *s, int *chosen, const char **kept) {
   return MMC_OK;
 }
 
-/* Whether a candidate is no slower and takes no more joules; of equals the first beats the second.
- */
+/* Says whether candidate a is no slower than b and takes no more joules; of equals the first beats
+ * the second. */
 static bool beats(const search *s, int a, int b) {
   point x = point_of(&s->candidates[a]), y = point_of(&s->candidates[b]);
   if (x.seconds == y.seconds && x.joules == y.joules) return a < b;
@@ -485,7 +492,7 @@ static bool is_on_front(const search *s, int c) {
   return true;
 }
 
-/* The next candidate after the choice last kept: by seconds, then by number. */
+/* Returns the next candidate after the choice that was kept last: by seconds, then by number. */
 static int next_of(const search *s, const bool *wanted) {
   int next = -1;
   for (int c = 0; c < s->count; c++)
@@ -587,7 +594,7 @@ static void way_of_step(const mmci_plan *plan, const mmci_energy_request *reques
          out);
 }
 
-/* What the plain call of a step takes, of all chains. */
+/* Prices the plain call of a step, for all chains. */
 static void price_plain(const mmci_plan *plan, const mmci_energy_request *request,
                         mmci_plan_step *step) {
   const mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
@@ -638,7 +645,7 @@ static void share_out_group(mmci_plan *plan, const mmci_plan_group *group) {
 mmc_status mmci_plan_price_energy(mmci_plan *plan, const mmci_energy_request *request,
                                   mmci_error *error) {
   mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
-  size_t recipes = (size_t)choice->recipes + 1; /* never 0 */
+  size_t recipes = (size_t)choice->recipes + 1; /* is never 0 */
   mmci_recipe *recipe = plan->time->recipes = mmci_alloc_array(recipes, sizeof *recipe);
   if (recipe == NULL) return mmci_fail_nomem(error, recipes * sizeof *recipe);
   for (int32_t t = 0; t < plan->step_count; t++) {
@@ -655,7 +662,7 @@ mmc_status mmci_plan_price_energy(mmci_plan *plan, const mmci_energy_request *re
     price_plain(plan, request, step);
     mmci_plan_place_padding(plan, step);
   }
-  choice->seconds = choice->joules = 0; /* again, in the order of the steps */
+  choice->seconds = choice->joules = 0; /* summed again, in the order of the steps */
   for (int32_t g = 0; g < plan->group_count; g++) share_out_group(plan, &plan->groups[g]);
   for (int32_t t = 0; t < plan->step_count; t++) {
     choice->seconds += plan->steps[t].predicted_s;

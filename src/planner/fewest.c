@@ -10,7 +10,7 @@
 #include "plan/explain.h"
 #include "plan/layout.h"
 
-/* The best order is too large: the cheapest that fits instead. */
+/* Replaces the best order, which is too large, by the cheapest that fits. */
 static mmc_status replace_within(const mmc_chain *chain, const mmci_order_problem *problem,
                                  uint64_t limit_bytes, mmci_plan *plan, mmci_error *error) {
   mmci_order_answer answer;

@@ -8,12 +8,12 @@
  * in their number. */
 enum { MMCI_SHARED_MOST_STEPS = 2048 };
 
-/* Plans the chain with the solver of that name. "auto" computes once what repeats, where the chain
- * knows of that, it takes fewer multiplications and its results fit within the limit. Returns what
- * mmc_plan_create() does. */
+/* Plans the chain with the solver of that name. "auto" computes once what repeats, when the chain
+ * says which factors are the same, that takes fewer multiplications and its results fit within the
+ * limit. Returns what mmc_plan_create() does. */
 mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                             mmci_plan *out, mmci_error *error);
-/* The same, always with n-1 steps. */
+/* Does the same, always with n-1 steps. */
 mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
                                  mmci_plan *out, mmci_error *error);
 

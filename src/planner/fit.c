@@ -8,7 +8,8 @@
 #include "plan/panels.h"
 #include "plan/predictions.h"
 
-/* Bytes of all matrices, each once, and the result of the chains that are multiplied together. */
+/* Returns the bytes of all factors, each once, and of the results of the chains that are multiplied
+ * together. */
 static uint64_t staged_bytes(const mmci_plan *plan) {
   const mmc_chain *chain = plan->chain;
   size_t size = mmci_plan_element_bytes(plan);
@@ -21,7 +22,7 @@ static uint64_t staged_bytes(const mmci_plan *plan) {
 
 /* ---- recipes that are given up -------------------------------------------------------------- */
 
-/* The step becomes one plain call. In a group it is none, whatever its recipe. */
+/* Makes the step one plain call. In a group it is none, whatever its recipe is. */
 static void make_plain(mmci_plan *plan, mmci_plan_step *step) {
   step->recipe = NULL;
   if (plan->time == NULL || step->group >= 0) return;
@@ -42,7 +43,8 @@ static uint64_t step_scratch(const mmci_plan *plan, const mmci_plan_machine *mac
   return machine->scratch_bytes != NULL ? machine->scratch_bytes(machine->user, plan, s) : 0;
 }
 
-/* Those of groups too: a device may refuse a group later. */
+/* Counts the scratch of all steps, those of groups too, because a device may refuse a group
+ * later. */
 static uint64_t scratch_of(const mmci_plan *plan, const mmci_plan_machine *machine) {
   uint64_t bytes = 0;
   for (int32_t s = 0; s < plan->step_count; s++)
@@ -50,7 +52,7 @@ static uint64_t scratch_of(const mmci_plan *plan, const mmci_plan_machine *machi
   return bytes;
 }
 
-/* Whether so much scratch fits, with all else that is there. */
+/* Says whether so much scratch fits, with all else that is there. */
 static bool has_room(const mmci_plan *plan, uint64_t scratch_bytes, uint64_t limit_bytes) {
   uint64_t others = plan->resident_bytes - plan->scratch_bytes;
   return scratch_bytes == 0 ||
@@ -82,7 +84,7 @@ void mmci_plan_fit_recipes(mmci_plan *plan, const mmci_plan_machine *machine,
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-/* Whether every product can pass in panels. */
+/* Checks that every product can pass in panels. */
 static mmc_status check_panels(const mmci_plan *plan, uint64_t memory_bytes, mmci_error *error) {
   size_t size = mmc_dtype_size(plan->chain->dtype);
   for (int32_t s = 0; s < plan->step_count; s++) {
@@ -99,8 +101,8 @@ static mmc_status check_panels(const mmci_plan *plan, uint64_t memory_bytes, mmc
   return MMC_OK;
 }
 
-/* Chains that are in memory at once, when all are not: those at work, and of the factors and
- * results those that come and go meanwhile. 0: not even one. */
+/* Finds how many chains are in memory at once, when not all are: those at work, and the factors and
+ * results of those that come and go meanwhile. 0 means not even one. */
 static mmc_status most_chains(mmci_plan *plan, const mmci_plan_machine *machine, int64_t *out,
                               mmci_error *error) {
   int64_t chunk = plan->chunk;
@@ -114,7 +116,8 @@ static mmc_status most_chains(mmci_plan *plan, const mmci_plan_machine *machine,
   return MMC_OK;
 }
 
-/* What does not fit all at once: fewer chains at a time or, where there is one only, panels. */
+/* Cuts up what does not fit at once: into fewer chains at a time or, where there is only one, into
+ * panels. */
 static mmc_status cut_up(mmci_plan *plan, const mmci_plan_machine *machine, mmci_error *error) {
   if (plan->chain->batch > 1) {
     int64_t most;

@@ -1,34 +1,36 @@
-/* fit.h: a plan and the memory of the device that will execute it. */
+/* fit.h: fits a plan to the memory of the device that will execute it. */
 #ifndef MMCI_FIT_H
 #define MMCI_FIT_H
 
 #include "plan/plan.h"
 
-/* What the planner has to know of a device with memory of its own. */
+/* A device with memory of its own, as the planner has to know it. */
 typedef struct mmci_plan_machine {
-  int queues;            /* products that may run side by side */
+  int queues;            /* how many products may run side by side */
   uint64_t memory_bytes; /* that the plan may take there */
   bool staged;           /* factors and result are on the host and need room there as well */
-  /* Bytes there that a step of the plan holds for itself while it is prepared; NULL: none does. */
+  /* Returns the bytes there that a step of the plan holds for itself while it is prepared; NULL
+   * means that none does. */
   uint64_t (*scratch_bytes)(const void *user, const mmci_plan *plan, int32_t step);
   const void *user;
 } mmci_plan_machine;
 
-/* Fits a plan to a device with memory of its own: sub-trees side by side when there is room for
- * that within limit_bytes of workspace, one after the other when not; when even that does not fit,
- * fewer chains of a batch at a time, and when one does not fit, products streamed in panels. What
- * steps hold for themselves counts as workspace; where that is too much, the plan is crowded, and
- * better made again for products that hold less.
- * Returns E_MEMORY_LIMIT when the smallest panels do not fit: how much is missing. */
+/* Fits a plan to a device with memory of its own. Sub-trees are side by side when there is room for
+ * that within limit_bytes of workspace, else one after the other; when even that does not fit,
+ * fewer chains of a batch are multiplied at a time, and when one does not fit, products are
+ * streamed in panels. What steps hold for themselves counts as workspace; where that is too much,
+ * the plan is crowded, and better made again for products that hold less.
+ * Returns E_MEMORY_LIMIT when the smallest panels do not fit; the error says how much is
+ * missing. */
 mmc_status mmci_plan_fit(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes,
                          mmci_error *error);
-/* Counts again what steps hold, when it has been said how each is computed. Of recipes that hold
- * more than there is room for, steps become plain calls and are priced as such. */
+/* Counts again what steps hold, once their recipes are chosen. Steps whose recipes hold more than
+ * there is room for become plain calls and are priced as such. */
 void mmci_plan_fit_recipes(mmci_plan *plan, const mmci_plan_machine *machine, uint64_t limit_bytes);
 
-/* Gives the copies of a step whose recipe pads their places, where the plan's share of the device's
- * memory has room for them after mmci_plan_fit(). Elsewhere, and on the host, the step becomes one
- * plain call and is priced as one. */
+/* Places the copies of a step whose recipe pads, when the plan's share of the device's memory has
+ * room for them after mmci_plan_fit(). Elsewhere, and on the host, the step becomes one plain call
+ * and is priced as one. */
 void mmci_plan_place_padding(mmci_plan *plan, mmci_plan_step *step);
 
 #endif

@@ -10,25 +10,25 @@
 #include "plan/predictions.h"
 #include "planner/offers.h"
 
-/* A plan in the making. */
+/* A plan while it is made. */
 typedef struct mmci_planning {
   const mmc_chain *chain;
-  const mmc_plan_options *options; /* whose values were checked */
+  const mmc_plan_options *options; /* their values have been checked */
   const char *solver;
   const struct mmci_opened *on;
   mmci_wisdom *wisdom;
-  mmci_traffic_request traffic; /* what the options say of fusion */
-  mmci_precision precision;     /* that is asked for and, after order(), that is used */
-  void *known;                  /* the objective's, from begin() to end() */
-  mmci_plan plan;               /* after order() */
+  mmci_traffic_request traffic; /* what the options say about fusion */
+  mmci_precision precision;     /* the one asked for; after order(), the one used */
+  void *known;                  /* the objective's own, from begin() to end() */
+  mmci_plan plan;               /* is there after order() */
 } mmci_planning;
 
 typedef struct mmci_objective {
   const char *name; /* as the option spells it */
-  /* Options that go with this objective; with others they are an error. */
+  /* These say which options go with this objective; the others are an error. */
   bool takes_fusion, takes_kernel, takes_slowdown;
-  /* (optional, both or none) Looks up what is known of the machine. end() follows on failure as
-   * well. Returns E_NOMEM. */
+  /* (optional, both or none) Looks up what is known of the machine. end() follows when begin() has
+   * failed, too. Returns E_NOMEM. */
   mmc_status (*begin)(mmci_planning *p, mmci_error *error);
   void (*end)(mmci_planning *p);
   /* Makes p->plan: the order, and its steps. */
@@ -44,9 +44,9 @@ extern const mmci_objective mmci_objective_traffic;
 extern const mmci_objective mmci_objective_time;
 extern const mmci_objective mmci_objective_energy;
 
-/* Groups by the model alone, for objectives that do not depend on what was measured, or every step
- * by the kernel that was asked for. least_gain: see mmci_group_machine; it counts where no kernel
- * was asked for. */
+/* Forms groups by the model alone, for objectives that do not depend on what was measured, or runs
+ * every step by the kernel that was asked for. least_gain is that of mmci_group_machine, and counts
+ * where no kernel was asked for. */
 mmc_status mmci_planning_group(mmci_planning *p, double least_gain, mmci_error *error);
 
 #endif

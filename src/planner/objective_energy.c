@@ -5,11 +5,12 @@
 #include "planner/objective.h"
 
 typedef struct known {
-  mmci_wisdom_energy *wisdom[MMCI_ENERGY_PRECISIONS]; /* the first of the precision asked for */
+  mmci_wisdom_energy
+      *wisdom[MMCI_ENERGY_PRECISIONS]; /* the first is that of the precision asked for */
   mmci_pricing pricing;
   mmci_group_query queries[MMCI_ENERGY_PRECISIONS];
   mmci_group_machine machines[MMCI_ENERGY_PRECISIONS];
-  mmci_energy_request request; /* points at the others */
+  mmci_energy_request request; /* points at the fields above */
 } known;
 
 static mmc_status look_up(mmci_planning *p, known *k, mmci_error *error) {

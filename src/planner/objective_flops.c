@@ -6,7 +6,8 @@ static mmc_status order(mmci_planning *p, mmci_error *error) {
   return mmci_plan_create(p->chain, p->solver, p->options->memory_limit_bytes, &p->plan, error);
 }
 
-/* Of the arithmetic's time: groups that save less are not worth a workspace laid out anew. */
+/* Groups must save a hundredth of the arithmetic's seconds; less is not worth placing the results
+ * anew. */
 static mmc_status group(mmci_planning *p, mmci_error *error) {
   const double least_gain = 0.01;
   return mmci_planning_group(p, least_gain, error);

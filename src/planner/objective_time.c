@@ -8,7 +8,7 @@ typedef struct known {
   mmci_pricing pricing;
   mmci_group_query query;
   mmci_group_machine machine;
-  mmci_time_request request; /* points at the others */
+  mmci_time_request request; /* points at the fields above */
 } known;
 
 static mmc_status begin(mmci_planning *p, mmci_error *error) {

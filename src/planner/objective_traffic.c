@@ -11,7 +11,7 @@ static mmc_status order(mmci_planning *p, mmci_error *error) {
              : mmci_plan_create_tree(p->chain, p->solver, limit_bytes, &p->plan, error);
 }
 
-/* Pairs that are fused are the groups that are asked for. */
+/* Makes groups of the pairs that are fused. */
 static mmc_status group(mmci_planning *p, mmci_error *error) {
   mmc_status status = mmci_plan_fuse(&p->plan, &p->traffic, error);
   return status == MMC_OK ? mmci_planning_group(p, 0, error) : status;

@@ -61,8 +61,8 @@ bool mmci_offers_queues(const mmci_opened *on) {
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* On host memory, intermediates of a batch that are more than this are read from memory again and
- * not from a cache. */
+/* On host memory, a batch is cut so that its intermediates have no more bytes than this, because
+ * more would be read from memory again and not from a cache. */
 static const uint64_t host_chunk_bytes = 1 << 20;
 
 static uint64_t step_scratch_bytes(const void *user, const mmci_plan *plan, int32_t step) {
@@ -121,7 +121,7 @@ mmc_status mmci_offers_product(const mmci_opened *on, const mmci_gemm *gemm, boo
   return status;
 }
 
-/* The first variant of that name; *found: whether there is one. */
+/* Finds the first variant of that name; *found says whether there is one. */
 static mmc_status find_variant(const mmci_opened *on, mmci_gemm *gemm, const char *kernel,
                                bool *found, mmci_error *error) {
   *found = kernel[0] == '\0'; /* the device's own choice, which prepare takes whatever it is */
@@ -186,7 +186,8 @@ mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_p
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-/* More than any product takes: groups that were asked for by name are taken where they can be. */
+/* Steps on their own cost more seconds than any product takes, so that groups of a kernel that was
+ * asked for are taken wherever they can be. */
 static const double HANDICAP_S = 1e9;
 
 /* What a device says of its calls is off by a third for one of ten: so sure a gain must be. */
@@ -205,7 +206,7 @@ static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmc
   return MMC_OK;
 }
 
-/* Calls of more products are measured only where they are all of a chain. */
+/* Calls of more products are measured only where they are all products of a chain. */
 enum { MOST_PRODUCTS = 64 };
 
 static bool is_measurable(const mmci_plan *plan, const mmci_plan_group *group) {
@@ -260,12 +261,12 @@ bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricin
 
 /* ---- what is asked about ------------------------------------------------------------------- */
 
-/* Notes every question of the planner. */
+/* A recorder notes every question that the planner asks. */
 typedef struct recorder {
-  mmci_group_query query; /* first: questions are passed on to it */
+  mmci_group_query query; /* comes first: questions are passed on to it */
   const mmci_pricing *pricing;
   mmci_group_list *list;
-  mmc_status status; /* of price(), which cannot fail */
+  mmc_status status; /* of price(), which has no status to return */
   mmci_error *error;
 } recorder;
 
@@ -299,7 +300,7 @@ static mmc_status add_group(mmci_group_list *list, const mmci_group *group, mmci
   return MMC_OK;
 }
 
-/* With the matrices of a batch one behind the other. */
+/* Lets the matrices of a batch follow each other. */
 static void spread(mmci_group_problem *problem) {
   mmci_group *x = &problem->group;
   if (x->batch <= 1) return;
@@ -316,7 +317,7 @@ static mmc_status record_group(const void *user, const mmci_plan *plan,
                                mmci_error *error) {
   const recorder *x = user;
   mmci_group_problem problem;
-  (void)out; /* as if it were not known */
+  (void)out; /* answers as if it were not known */
   if (!is_measurable(plan, group)) return MMC_OK;
   mmc_status status = mmci_group_problem_create(plan, group, x->query.precision, &problem, error);
   if (status != MMC_OK) return status;
@@ -326,7 +327,7 @@ static mmc_status record_group(const void *user, const mmci_plan *plan,
   return status;
 }
 
-/* Products of a batch. */
+/* Records the products of a batch. */
 static void record_product(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   recorder *x = (recorder *)user;
   x->pricing->price(x->pricing->user, gemm, out);

@@ -12,29 +12,30 @@ struct mmci_opened;
 
 /* ---- who the device is --------------------------------------------------------------------- */
 
-/* What wisdom measured by this device, dtype and precision ("native") is kept under. */
+/* Writes the fingerprint under which wisdom keeps what this device measured with a dtype and a
+ * precision ("native"). */
 void mmci_offers_fingerprint(const struct mmci_opened *on, mmc_dtype dtype, const char *precision,
                              mmci_fingerprint *out);
-/* What the device tells of itself. Returns what mmci_opened_facts() does. */
+/* Tells the device's facts. Returns what mmci_opened_facts() does. */
 mmc_status mmci_offers_facts(const struct mmci_opened *on, mmc_dtype dtype,
                              mmci_precision precision, mmci_facts *out, mmci_error *error);
-/* Prices by what wisdom knows of the device, and else by what it tells. Returns what
+/* Makes prices from what wisdom knows of the device, and else from its facts. Returns what
  * mmci_wisdom_pricing_create() does. */
 mmc_status mmci_offers_pricing(const struct mmci_opened *on, mmci_wisdom *wisdom, mmc_dtype dtype,
                                mmci_precision precision, mmci_wisdom_pricing **out,
                                mmci_error *error);
-/* The same of energy. */
+/* Makes the prices of time and energy in the same way. */
 mmc_status mmci_offers_energy(const struct mmci_opened *on, mmci_wisdom *wisdom, mmc_dtype dtype,
                               mmci_precision precision, mmci_wisdom_energy **out,
                               mmci_error *error);
-/* Whether every call waits, on host memory. */
+/* Says whether the device works on host memory, where every call waits. */
 bool mmci_offers_host_memory(const struct mmci_opened *on);
-/* Whether the device computes products of several queues side by side. */
+/* Says whether the device computes products of several queues side by side. */
 bool mmci_offers_queues(const struct mmci_opened *on);
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* What a device can hold of a plan. */
+/* How much of a plan fits into a device's memory. */
 typedef struct mmci_offers_memory {
   const struct mmci_opened *on;
   mmci_precision precision;
@@ -42,29 +43,30 @@ typedef struct mmci_offers_memory {
   mmci_plan_machine machine; /* all 0 on host memory; its user is this struct */
 } mmci_offers_memory;
 
-/* Fits a plan to the device's memory, of which no more than most_bytes may be used. memory: on,
- * precision and staged are given; it must stay where it is while its machine is used. Returns what
- * mmci_plan_fit() does, and E_DEVICE. */
+/* Fits a plan to the device's memory, of which no more than most_bytes may be used. The caller sets
+ * on, precision and staged of memory, which must stay where it is while its machine is used.
+ * Returns what mmci_plan_fit() does, and E_DEVICE. */
 mmc_status mmci_offers_fit(mmci_offers_memory *memory, uint64_t most_bytes, uint64_t limit_bytes,
                            mmci_plan *plan, mmci_error *error);
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-/* Which groups a device is asked to take. */
+/* What to ask a device about groups. */
 typedef struct mmci_group_query {
   const struct mmci_opened *on;
   mmc_dtype dtype;
   mmci_precision precision;
-  const char *kernel;                /* only by the kernel of this name, and then preferred; NULL */
-  const mmci_wisdom_pricing *wisdom; /* NULL: the model alone says what they take */
+  const char
+      *kernel; /* only groups by a kernel of this name, which are then preferred; may be NULL */
+  const mmci_wisdom_pricing *wisdom; /* NULL when the model alone says what they take */
 } mmci_group_query;
 
-/* What the planner has to know of the device, whose products keep to the roofline; false when it
- * takes one product at a time. All that is pointed at must stay. */
+/* Describes the device for mmci_plan_cover(); its products keep to the roofline. Returns false when
+ * it takes one product at a time. All that is pointed at must stay. */
 bool mmci_group_machine_of(const mmci_group_query *query, const mmci_pricing *pricing,
                            const mmci_roofline *roofline, mmci_group_machine *out);
 
-/* Groups, each once; starts as {0}. */
+/* A list of groups, each once; it starts as {0}. */
 typedef struct mmci_group_entry {
   mmci_group *group; /* in one allocation with what it points at */
   char name[MMCI_GROUP_NAME_SIZE];
@@ -84,22 +86,23 @@ mmc_status mmci_groups_of_chain(const struct mmci_opened *on, mmci_precision pre
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-/* Whether a kernel's name begins with what was asked for. */
+/* Says whether a kernel's name begins with what was asked for. */
 bool mmci_kernel_is_called(const char *name, const char *asked);
-/* The product of a step, with its matrices row-major, without gaps, and the variant of its recipe
- * when that is one call; of a batch, as the device is given it. */
+/* Returns the product of a step, with its matrices row-major, without gaps, and with the variant of
+ * its recipe when that is one call; of a batch, the product that the device is given. */
 mmci_gemm mmci_step_gemm(const mmci_plan *plan, const struct mmci_opened *on,
                          mmci_precision precision, int32_t step);
-/* Has every step computed by the device's first way whose kernel's name begins so. *found: whether
- * each has one; else the plan is as it was. Returns E_NOMEM, E_DEVICE. */
+/* Lets every step be computed by the device's first variant whose kernel's name begins so. *found
+ * says whether each has one; else the plan is as it was. Returns E_NOMEM, E_DEVICE. */
 mmc_status mmci_plan_by_kernel(mmci_plan *plan, const struct mmci_opened *on,
                                mmci_precision precision, const char *kernel, bool *found,
                                mmci_error *error);
-/* Says which kernel the device will run for every step and group, for whom the plan is explained
- * to; of a step in pieces, that of the plain call. Returns E_NOMEM. */
+/* Writes which kernel the device will run for every step and group, to explain the plan; for a step
+ * in pieces, that of the plain call. Returns E_NOMEM. */
 mmc_status mmci_plan_name_kernels(mmci_plan *plan, const struct mmci_opened *on,
                                   mmci_precision precision, mmci_error *error);
-/* Whether the device can prepare this product. Fails as prepare does, but for E_UNSUPPORTED. */
+/* Says whether the device can prepare this product. Fails as prepare does, but for
+ * E_UNSUPPORTED. */
 mmc_status mmci_offers_product(const struct mmci_opened *on, const mmci_gemm *gemm, bool *out,
                                mmci_error *error);
 

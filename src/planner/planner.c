@@ -80,13 +80,13 @@ mmc_status mmci_planning_group(mmci_planning *p, double least_gain, mmci_error *
 
 /* ---- the sequence -------------------------------------------------------------------------- */
 
-/* On host memory a batch without intermediates in memory need not be cut. */
+/* On host memory, a batch that keeps no intermediates in memory need not be cut. */
 static void keep_batch_whole(mmci_planning *p) {
   if (mmci_offers_host_memory(p->on) && p->plan.workspace_bytes == 0)
     p->plan.chunk = p->plan.chain->batch;
 }
 
-/* All that follows the order. */
+/* Does all that follows the order. */
 static mmc_status finish(const mmci_objective *objective, mmci_planning *p, mmci_error *error) {
   const mmc_plan_options *options = p->options;
   mmci_offers_memory memory = {
@@ -133,8 +133,8 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
       mmci_traffic_request_read(options->fuse, options->on_chip_words, &p.traffic, error);
   if (status == MMC_OK) status = make(objective, device, &p, error);
   if (status == MMC_OK && p.plan.crowded && p.precision != MMCI_NATIVE) {
-    /* Other arithmetic is allowed, never asked for: where what its products hold has no room, the
-     * plan is a native one. */
+    /* Other arithmetic is allowed, never demanded: where there is no room for what its products
+     * hold, the plan becomes a native one. */
     mmci_plan_destroy(&p.plan);
     p.precision = MMCI_NATIVE;
     status = make(objective, device, &p, error);

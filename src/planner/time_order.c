@@ -33,11 +33,11 @@ static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
 
 /* ---- two orders ---------------------------------------------------------------------------- */
 
-/* What an order takes. Errors of measurements are independent; those of one model are not. */
+/* The seconds of an order. Errors of measurements are independent; those of one model are not. */
 typedef struct total {
   double seconds;
-  double squares, modelled; /* of errors: the sum of squares, and the plain sum */
-  double hidden_s;          /* see find_beside(); 0 where not asked */
+  double squares, modelled; /* the sum of the errors' squares, and of the errors */
+  double hidden_s;          /* see find_beside(); 0 where not asked for */
 } total;
 
 /* The products of a plan's steps. */
@@ -54,7 +54,8 @@ static bool has_range(const products *p, mmci_range r) {
   return false;
 }
 
-/* Of the products that only mine has: what both have says nothing about which is faster. */
+/* Adds up the products that only mine has, because those that both have do not say which is
+ * faster. */
 static total total_of(const priced_chain *c, const products *mine, const products *others) {
   total sum = {0};
   for (int32_t t = 0; t < mine->count; t++) {
@@ -72,13 +73,14 @@ static total total_of(const priced_chain *c, const products *mine, const product
   return sum;
 }
 
-/* Two sub-trees of plain calls side by side take as long as the longer and half of the other, or as
- * their arithmetic by this share of the device's peak: two of 350x767x128 and 128x216x959 in FP32
- * take 10.7 us of 7.7 and 6.1 on an H200. Calls that use the chip otherwise gain nothing so: with
- * one by a kernel of ours the same two take longer than one after the other. */
+/* Two sub-trees of plain calls side by side take the longer one's seconds and this share of the
+ * shorter one's, or the seconds of their arithmetic at this share of the device's peak: two
+ * products of 350x767x128 and 128x216x959 in FP32, which take 7.7 and 6.1 us alone, take 10.7 us on
+ * an H200. Calls of other kernels gain nothing: with one of them by a kernel of ours the same two
+ * take longer than one after the other. */
 static const double of_the_shorter = 0.5, of_peak = 0.7;
 
-/* A step's sub-tree: what it takes at best and by plain calls, and its arithmetic alone. */
+/* A step's sub-tree: its seconds at best and by plain calls, and those of its arithmetic alone. */
 typedef struct subtree {
   double seconds, plain_s, least_s;
 } subtree;
@@ -88,8 +90,8 @@ static double beside_s(const subtree *x, const subtree *y) {
   return fmax(longer + of_the_shorter * shorter, (x->least_s + y->least_s) / of_peak);
 }
 
-/* beside: NULL, or of every step whether its two sub-trees are best computed by plain calls side by
- * side. *hidden_s: what that saves in all. */
+/* Finds the steps whose two sub-trees are best computed by plain calls side by side, and sets their
+ * entries in beside, unless that is NULL. *hidden_s is what that saves in all. */
 static mmc_status find_beside(const priced_chain *c, const mmci_plan *plan, bool *beside,
                               double *hidden_s, mmci_error *error) {
   const double rate = c->request->shared_flops_per_s;
@@ -125,12 +127,12 @@ static mmc_status find_beside(const priced_chain *c, const mmci_plan *plan, bool
   return MMC_OK;
 }
 
-/* What a plan saves less than another that is in its place, at most. */
+/* Returns the most that a plan saves less than another in its place. */
 static double less_hidden(double before_s, double after_s) {
   return fmax(0, before_s - after_s);
 }
 
-/* Whether plan b is surely faster than a. *gain_s: by how much. */
+/* Says whether plan b is surely faster than a. *gain_s is by how much. */
 static mmc_status compare(const priced_chain *c, const mmci_plan *a, const mmci_plan *b,
                           bool *surely, double *gain_s, mmci_error *error) {
   products x = {.count = a->step_count}, y = {.count = b->step_count};
@@ -214,7 +216,7 @@ static mmc_status try_price(priced_chain *c, uint64_t limit_bytes, mmci_plan *pl
 
 /* ---- trees by their calls ------------------------------------------------------------------ */
 
-/* What the plan takes by the cheapest calls. */
+/* Adds up what the plan takes by the cheapest calls. */
 static mmc_status total_by_calls(const priced_chain *c, const mmci_plan *plan, total *out,
                                  mmci_error *error) {
   mmci_cover cover;
@@ -226,7 +228,8 @@ static mmc_status total_by_calls(const priced_chain *c, const mmci_plan *plan, t
   return separate ? find_beside(c, plan, NULL, &out->hidden_s, error) : MMC_OK;
 }
 
-/* Of orders of as many multiplications the faster is taken, of others one that is surely faster. */
+/* Of two orders of as many multiplications the faster is better; else only one that is surely
+ * faster. */
 static bool is_better(const mmci_plan *a, const total *x, const mmci_plan *b, const total *y) {
   double gain_s = x->seconds - y->seconds - less_hidden(x->hidden_s, y->hidden_s);
   if (a->multiplications == b->multiplications) return gain_s > 0.01 * x->seconds;
@@ -242,8 +245,8 @@ typedef struct best {
   total total;
 } best;
 
-/* Replaces the plan where the tree, which it takes over, is better. segments: 0, or of a wide tree.
- */
+/* Replaces the plan where the tree, which it takes over, is better. segments is 0, or that of a
+ * wide tree. */
 static mmc_status try_tree(best *x, mmci_tree *tree, const char *solver, int32_t segments,
                            mmci_error *error) {
   mmci_plan plan;
@@ -279,7 +282,8 @@ static mmc_status try_wide(best *x, int32_t segments, mmci_error *error) {
   return try_tree(x, &tree, "wide", segments, error);
 }
 
-/* Where calls were measured, the order of fewest multiplications need not have the fastest. */
+/* Tries every order of a short chain, because where calls were measured, the order of fewest
+ * multiplications need not have the fastest. */
 static mmc_status try_every(best *x, mmci_error *error) {
   mmc_status status = MMC_OK;
   bool found = x->chain->request->machine->measured != NULL;
@@ -291,7 +295,7 @@ static mmc_status try_every(best *x, mmci_error *error) {
   return status;
 }
 
-/* As many segments as the device has workers, a balanced tree, and others. */
+/* Tries a tree with as many segments as the device has workers, a balanced tree, and others. */
 static mmc_status try_trees(const priced_chain *c, uint64_t limit_bytes, mmci_plan *plan,
                             mmci_plan_time *time, mmci_error *error) {
   const mmci_group_machine *machine = c->request->machine;
@@ -364,8 +368,8 @@ static void share_out(mmci_plan *plan, const mmci_plan_group *group) {
   plan->time->predicted_s += group->predicted_s;
 }
 
-/* Of every step whether it is in a sub-tree that plain calls compute beside another. beside: room
- * for as many, all false. */
+/* Finds the steps in sub-trees that plain calls compute beside another. beside has room for as many
+ * flags, all false. */
 static mmc_status find_plain(const mmci_plan *plan, const mmci_time_request *request, bool *beside,
                              bool *plain, mmci_error *error) {
   const priced_chain c = {plan->chain, request};
@@ -373,7 +377,7 @@ static mmc_status find_plain(const mmci_plan *plan, const mmci_time_request *req
   double hidden_s;
   if (!plan->parallel || plan->group_count > 0) return MMC_OK;
   mmc_status status = find_beside(&c, plan, beside, &hidden_s, error);
-  /* Readers come after what they read. */
+  /* Readers come after what they read, so the steps are gone through from the last. */
   for (int32_t s = plan->step_count - 1; s >= 0 && status == MMC_OK; s--) {
     const int32_t reads[] = {plan->steps[s].left, plan->steps[s].right};
     for (int o = 0; o < 2; o++)
@@ -382,7 +386,7 @@ static mmc_status find_plain(const mmci_plan *plan, const mmci_time_request *req
   return status;
 }
 
-/* Takes the recipes that the steps' prices come with, but not where steps are to be plain. */
+/* Takes the recipes that come with the steps' prices, except where steps are to be plain. */
 static mmc_status price_steps(mmci_plan *plan, const mmci_time_request *request, const bool *plain,
                               mmci_error *error) {
   int32_t count = plan->step_count;

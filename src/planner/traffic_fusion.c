@@ -47,10 +47,10 @@ static mmci_u128 result_words(const mmci_plan_step *step) {
   return (mmci_u128)step->m * (mmci_u128)step->n;
 }
 
-/* The fusions of one product after another become those of one step after another. */
+/* Turns the fusions of one product after another into those of one step after another. */
 static void take_fusions(const mmci_plan *plan, const mmci_fusion *fusions, const int32_t *step_of,
                          mmci_plan_traffic *traffic) {
-  for (int32_t t = plan->tree.n - 2; t >= 0; t--) { /* the later partner first */
+  for (int32_t t = plan->tree.n - 2; t >= 0; t--) { /* the later partner comes first */
     mmci_fusion choice = fusions[t];
     mmci_step_traffic *out = &traffic->steps[step_of[t]];
     if (choice.partner > t) {

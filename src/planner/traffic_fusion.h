@@ -1,6 +1,6 @@
 /* traffic_fusion.h: plans for least traffic: which steps share a kernel, and the words they move.
  *
- * A fusion is in the cost only, and steps and workspace are those of the same order without it,
+ * A fusion is in the cost alone, and steps and workspace are those of the same order without it,
  * until mmci_plan_choose_groups() makes one call of a pair. */
 #ifndef MMCI_TRAFFIC_FUSION_H
 #define MMCI_TRAFFIC_FUSION_H
@@ -14,8 +14,8 @@ mmc_status mmci_traffic_request_read(const char *fuse, int64_t on_chip_words,
 /* Chooses the fusions of a plan whose steps are final. Returns E_NOMEM, E_OVERFLOW. */
 mmc_status mmci_plan_fuse(mmci_plan *plan, const mmci_traffic_request *request, mmci_error *error);
 
-/* Plans the chain in the order of least traffic; mmci_plan_fuse() is still to come. Returns E_ARG
- * (too many factors), E_NOMEM, E_OVERFLOW, E_MEMORY_LIMIT. */
+/* Plans the chain in the order of least traffic; mmci_plan_fuse() must follow. Returns E_ARG (too
+ * many factors), E_NOMEM, E_OVERFLOW, E_MEMORY_LIMIT. */
 mmc_status mmci_plan_create_joint(const mmc_chain *chain, int64_t on_chip_words,
                                   uint64_t limit_bytes, mmci_plan *out, mmci_error *error);
 
