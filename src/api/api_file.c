@@ -1,4 +1,4 @@
-/* api_file.c: matrices in files. */
+/* api_file.c: the public calls about matrices in files. */
 #include "api/api.h"
 #include "base/alloc.h"
 #include "io/npy.h"

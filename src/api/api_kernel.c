@@ -1,4 +1,4 @@
-/* api_kernel.c: the ways of a device to compute a product, by name. */
+/* api_kernel.c: the public call that describes a device's kernels for a product. */
 #include "api/api.h"
 #include "planner/offers.h"
 

@@ -1,4 +1,4 @@
-/* api_memory.c: memory of a device. */
+/* api_memory.c: the public calls about memory of a device. */
 #include <string.h>
 
 #include "api/api.h"

@@ -1,4 +1,4 @@
-/* api_meter.c: energy meters by name. */
+/* api_meter.c: the public calls about energy meters, which are found by name. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* What a name asks for: a meter, and which of them; or that of a device. */
+/* What a name stands for: a meter and its number, or the meter of a device. */
 typedef struct wanted {
   const mmci_meter_ops *ops;
   int index;
@@ -24,7 +24,7 @@ static const mmci_meter_ops *meter_called(const char *name, size_t length) {
   return *m;
 }
 
-/* Reads what follows a meter's name. False: nothing that it takes. */
+/* Reads what follows a meter's name. Returns false when the meter does not take it. */
 static bool read_rest(const char *rest, wanted *out) {
   size_t count = rest[0] == ':' ? strspn(rest + 1, "0123456789") : 0;
   if (out->ops->plays_file) {
@@ -37,7 +37,7 @@ static bool read_rest(const char *rest, wanted *out) {
   return true;
 }
 
-/* False when there is no such name. */
+/* Reads a name; returns false when there is no such name. */
 static bool read_name(const char *name, wanted *out) {
   *out = (wanted){0};
   const mmci_device_kind *kind = mmci_device_kind_of(name, &out->index);
@@ -63,8 +63,8 @@ static mmc_status fail_name(const char *name, mmci_error *error) {
   return mmci_fail(error, MMC_E_ARG, "meter: expected %s, got '%.200s'", names, name);
 }
 
-/* Where number index of the meter is: the device that it reads knows, and where that is not here
- * the meter's own order has to do. */
+/* Finds the address of meter number index: from the device that it reads, or where that is not
+ * here, by the meter's own order. */
 static mmc_status locate(mmc_context *context, const mmci_meter_ops *ops, int index,
                          char address[MMCI_METER_ADDRESS_SIZE], mmci_error *error) {
   const mmci_device_kind *kind = mmci_device_kinds;
@@ -94,8 +94,8 @@ static mmc_status open_wanted(mmc_context *context, const wanted *x, mmci_meter 
   return status == MMC_OK ? x->ops->open(&source, out, error) : status;
 }
 
-/* Opens the meter of a name, or none for the reason that it is not here. A file that cannot be
- * played is a failure. */
+/* Opens the meter of a name, or the meter none with the reason why it is not here. A file that
+ * cannot be played is a failure. */
 static mmc_status open_named(mmc_meter *meter, const char *name, mmci_error *error) {
   wanted x;
   if (!read_name(name, &x)) return fail_name(name, error);
@@ -150,8 +150,8 @@ static mmc_status describe_found(const mmci_meter_ops *ops, const mmci_meter_sou
   return MMC_OK;
 }
 
-/* Describes a numbered meter. *found: whether there is that number; without any, number 0 says why
- * there is none. */
+/* Describes a numbered meter. *found says whether there is that number; when there are none, number
+ * 0 says why. */
 static mmc_status describe_number(mmc_context *context, const mmci_meter_ops *ops, int index,
                                   mmc_meter_info *out, bool *found, mmci_error *error) {
   char address[MMCI_METER_ADDRESS_SIZE];
@@ -166,7 +166,7 @@ static mmc_status describe_number(mmc_context *context, const mmci_meter_ops *op
   return describe_found(ops, &(mmci_meter_source){.address = address}, out, error);
 }
 
-/* Those that read this machine, each number of a numbered one. */
+/* Describes the meters that read this machine, each number of a numbered one. */
 static mmc_status describe_meter(mmc_context *context, int index, mmc_meter_info *out,
                                  mmci_error *error) {
   int left = index;

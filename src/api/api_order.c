@@ -1,4 +1,5 @@
-/* api_order.c: the ordering problem by itself, on the CPU's solvers or on a device's. */
+/* api_order.c: the public calls about the ordering problem by itself, on the CPU's solvers or on a
+ * device's. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* api_plan.c: plans and runs. */
+/* api_plan.c: the public calls about plans and runs. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* api_tune.c: measuring how products run best, for the wisdom store. */
+/* api_tune.c: the public call that measures how products run best, for the wisdom store. */
 #include <string.h>
 
 #include "api/api.h"
@@ -50,7 +50,7 @@ static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
   return status;
 }
 
-/* The meter of energy. One that is not here, which mmc_meter_open() allows, is a failure. */
+/* Opens the meter of energy. One that is not here, which mmc_meter_open() allows, is a failure. */
 static mmc_status open_meter(mmc_context *context, const char *name, mmc_meter **out,
                              mmci_error *error) {
   mmc_status status = mmc_meter_open(context, name, out);

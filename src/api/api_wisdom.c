@@ -1,4 +1,5 @@
-/* api_wisdom.c: the wisdom store, and which of it is this machine's. */
+/* api_wisdom.c: the public calls about the wisdom store, which know what of it is this
+ * machine's. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,9 @@ static mmc_status fingerprint_of(mmc_context *context, const char *device, mmc_d
   return status;
 }
 
-/* Whether a device that is here, of that name, has that identity. Several of a kind may differ. One
- * that is here and does not open makes no entry foreign: it is a failure. */
+/* Says whether a device that is here, of that name, has that identity; several of a kind may
+ * differ. A device that is here and does not open is a failure, as it does not make entries
+ * foreign. */
 static mmc_status is_here(void *user, const mmci_fingerprint *fingerprint, bool *here,
                           mmci_error *error) {
   mmc_context *context = user;
@@ -35,7 +37,8 @@ static mmc_status is_here(void *user, const mmci_fingerprint *fingerprint, bool 
     mmci_fingerprint mine;
     const char *precision = fingerprint->fields[MMCI_FINGERPRINT_PRECISION];
     mmc_status status = fingerprint_of(context, text, dtype, precision, &mine, error);
-    if (status == MMC_E_ARG || status == MMC_E_UNSUPPORTED) return MMC_OK; /* past the last */
+    if (status == MMC_E_ARG || status == MMC_E_UNSUPPORTED)
+      return MMC_OK; /* there are no more devices */
     if (status != MMC_OK) return status;
     *here = mmci_fingerprint_equal(&mine, fingerprint);
   }
@@ -48,7 +51,7 @@ typedef struct count_work {
   mmc_context *context;
   mmc_wisdom_info *info;
   mmci_fingerprint last;
-  bool here; /* last is this machine's */
+  bool here; /* last is one of this machine's */
 } count_work;
 
 static mmc_status count_record(void *user, const mmci_wisdom_record *record, mmci_error *error) {

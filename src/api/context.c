@@ -1,4 +1,4 @@
-/* context.c: contexts, devices, chains: the library's front door. */
+/* context.c: the public calls about contexts, devices and chains. */
 #include <stdio.h>
 #include <string.h>
 

@@ -17,11 +17,11 @@ static const double MODELLED = -1;
 typedef struct covered {
   double alone_s, sum_s; /* by its own call; its sub-tree by calls of their own */
   double best_s;         /* its sub-tree by the cheapest calls, */
-  double call_s, call_j; /* and what the last of these takes, */
-  double call_error;     /* which may be off by so much; < 0: modelled */
+  double call_s, call_j; /* and what the last of these calls takes, */
+  double call_error;     /* with this relative error; negative when modelled */
   double modelled_s;     /* what the model says of alone_s */
-  int32_t size;          /* of its sub-tree, in steps: the last so many up to this one */
-  int32_t asked;         /* of the largest sub-tree in it that was asked about as one call */
+  int32_t size;          /* of its sub-tree, in steps: the last ones up to this */
+  int32_t asked; /* of the largest sub-tree in it that the device was asked to take as one call */
   choice choice;
   bool taken; /* the device takes its sub-tree as one call */
 } covered;
@@ -38,7 +38,7 @@ typedef struct search {
   mmci_error *error;
 } search;
 
-/* What a step takes by a call of its own. */
+/* Prices a step as a call of its own. */
 static covered price_alone(const search *x, const mmci_plan_step *step) {
   const mmci_plan *plan = x->plan;
   const mmci_group_machine *machine = x->machine;
@@ -71,7 +71,7 @@ static int32_t part_of(const search *x, int32_t number) {
   return low < x->group.step_count && x->group.steps[low] == step ? low : -1;
 }
 
-/* By the device itself; NAN where it does not know. */
+/* Asks the device itself for the seconds of the group; returns NAN where it does not know. */
 static double told_seconds(search *x) {
   const mmci_group_machine *machine = x->machine;
   double seconds = (double)NAN;
@@ -80,8 +80,9 @@ static double told_seconds(search *x) {
   return seconds;
 }
 
-/* By the model. A call for which it does not hold is taken to be slower than its steps on their
- * own, by as much as the model may be wrong. *doubt: see consider(). */
+/* Returns the seconds of a call by the model. A call for which the model does not hold is taken to
+ * be slower than its steps on their own, by as much as the model may be wrong. *doubt is the share
+ * of consider(). */
 static double group_seconds(search *x, double *doubt) {
   const mmci_plan *plan = x->plan;
   for (int32_t i = 0; i < x->group.step_count; i++) {
@@ -120,7 +121,7 @@ static bool is_supported(search *x) {
   return x->status == MMC_OK && taken;
 }
 
-/* What a call that the device takes takes. */
+/* Returns the seconds of a call that the device takes. */
 static mmci_group_time group_time(search *x, double *doubt) {
   const mmci_group_machine *machine = x->machine;
   mmci_group_time time = {.known = false};
@@ -183,7 +184,8 @@ static void try_pair(search *x, int32_t s, choice side) {
              best_of(x, other) + best_of(x, child->left) + best_of(x, child->right));
 }
 
-/* Sub-trees of up to so many steps are all asked about, of larger ones those of twice the size. */
+/* The device is asked about all sub-trees of up to so many steps, and of larger ones about those of
+ * twice the size of the last. */
 enum { EVERY_SIZE = 64 };
 
 static int32_t most_asked(const covered *left, const covered *right) {
@@ -191,7 +193,8 @@ static int32_t most_asked(const covered *left, const covered *right) {
   return a > b ? a : b;
 }
 
-/* The sub-tree of the step, whose steps stand in a row and whose operands are factors in a row. */
+/* Tries the sub-tree of the step, whose steps stand in a row and whose operands are factors in a
+ * row. */
 static void try_whole(search *x, int32_t s, covered *at) {
   const mmci_plan_step *step = &x->plan->steps[s];
   const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
@@ -202,7 +205,7 @@ static void try_whole(search *x, int32_t s, covered *at) {
   const int32_t size = step->last - step->first;
   at->asked = most_asked(left, right);
   at->taken = true;
-  /* To ask about every one of a long chain would take time quadratic in its length. */
+  /* Asking about every sub-tree of a long chain would take time quadratic in its length. */
   if (size > EVERY_SIZE && size < 2 * at->asked && s < x->plan->step_count - 1) return;
   at->asked = size;
   x->group.step_count = size;

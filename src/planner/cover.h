@@ -27,21 +27,21 @@ typedef struct mmci_group_machine {
    * it of other calls, and where this slot is NULL. Returns E_NOMEM. */
   mmc_status (*measured)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                          mmci_group_time *out, mmci_error *error);
-  /* (optional) What the device itself says that such a call takes; NAN where it does not know, and
-   * facts say. Returns E_NOMEM. */
+  /* (optional) Tells what the device itself says that such a call takes; NAN where it does not
+   * know, and the facts tell. Returns E_NOMEM. */
   mmc_status (*told)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
                      double *seconds, mmci_error *error);
-  /* By which share a call of which the device itself says what it takes must be faster than what it
-   * replaces: what both are thought to be off by. */
+  /* The share by which a call whose time the device itself tells must be faster than what it
+   * replaces: the error that both are thought to have. */
   double doubt;
-  int64_t side; /* it takes no steps with a larger dimension; 0: it may */
+  int64_t side; /* no call has steps with a larger dimension; 0 means no limit */
   mmci_chain_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */
   /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where the
    * steps of a group were measured to take longer than it says, the machine is slower than
-   * modelled, for the one call as well: what facts say of it goes up by as much, so that the same
-   * groups are formed as without measurements. Where they take less it does not go down: what makes
-   * a product fast need not be in the call of a group. */
+   * modelled, for the one call as well: what the facts say of the call goes up by as much, so that
+   * the same groups are formed as without measurements. Where they take less, it does not go down,
+   * because what makes a product fast need not be in the call of a group. */
   const mmci_roofline *roofline;
   mmci_precision precision;
   double handicap_s; /* added to the price of a step on its own, to prefer groups */
@@ -69,11 +69,11 @@ typedef struct mmci_cover {
   double squares, modelled;
 } mmci_cover;
 
-/* The cheapest cover. A call is one step; a step and the one that computes its left or its right
- * operand; or the whole sub-tree of a step, of a long chain some of these. Of a plan for traffic it
- * is one step or a pair that the plan fuses; of a plan with results that are read several times,
- * all of it or one step. With too many steps there are no groups, and prices are 0. Returns
- * E_NOMEM. */
+/* Finds the cheapest cover. A call is one step; a step and the one that computes its left or its
+ * right operand; or the whole sub-tree of a step, in a long chain some of these. In a plan for
+ * traffic it is one step, or a pair that the plan fuses; in a plan with results that are read
+ * several times, one step or all of them. With too many steps there are no groups, and prices are
+ * 0. Returns E_NOMEM. */
 mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *machine,
                            mmci_cover *out, mmci_error *error);
 void mmci_cover_destroy(mmci_cover *cover);

@@ -37,7 +37,7 @@ static int ways_of_gemm(const mmci_energy_offer *offer, const mmci_gemm *gemm,
   return count;
 }
 
-/* Of all chains, as one call. */
+/* Lists the ways of a product, for all chains, as one call. */
 static int ways_of(const mmc_chain *chain, const mmci_energy_offer *offer, mmci_range r,
                    mmci_way ways[MMCI_WAYS], point points[MMCI_WAYS]) {
   mmci_gemm gemm = mmci_chain_product(chain, offer->precision, r.first, r.split, r.last);
@@ -157,7 +157,7 @@ typedef struct search {
   uint64_t limit_bytes;
   const mmci_energy_request *request;
   const mmci_energy_offer *offer; /* whose choices are looked for, */
-  mmci_weights weights;           /* by these weights */
+  mmci_weights weights;           /* by these */
   product *products;              /* of all orders, see at(); NULL when the order is given */
   candidate candidates[MMCI_ENERGY_CANDIDATES];
   int count;

@@ -9,11 +9,11 @@
 #include "base/wide.h"
 
 enum {
-  RUNS = 12,   /* of a product for a measurement of it, at most */
-  TRIES = 10,  /* random sizes for one that is predicted to gain by a cut */
-  TRUSTED = 20 /* cuts of which one may lose */
+  RUNS = 12,   /* of a product in one measurement of it, at most */
+  TRIES = 10,  /* random sizes that are tried for each predicted gain */
+  TRUSTED = 20 /* of so many cuts one may lose */
 };
-/* Of what is left of the budget, for the grid; the rest is for trying what it predicts. */
+/* The grid gets this share of the budget that is left; the rest is for trying what it predicts. */
 static const double grid_share = 0.7, half_spare_share = 0.55, spare_share = 0.1;
 
 mmci_array_options mmci_array_defaults(int64_t most) {
@@ -54,8 +54,9 @@ static mmc_status ask(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_measured *o
   return status;
 }
 
-/* A cliff is no ladder: where a device begins to use threads, say, one rise or two are larger than
- * all others. So none counts for more than the third. */
+/* Returns the third largest rise. Where a device begins to use threads, say, one rise or two are
+ * larger than all others: these are cliffs and no ladder, so no rise counts for more than the
+ * third. */
 static double third_largest(const double *rises, int64_t reach) {
   double largest[3] = {0};
   for (int64_t x = 1; x < reach; x++) {
@@ -79,16 +80,16 @@ static int64_t step_of(const double *rises, int64_t reach) {
   return 1;
 }
 
-/* One of the products that steps are found from. */
+/* Returns one of the products that steps are found from. */
 static mmci_gemm stair(const mmci_gemm *like, mmci_axis axis, int64_t x) {
   mmci_gemm resized = mmci_gemm_resized(like, axis, x);
   return product_of(like, resized.m, resized.k, resized.n);
 }
 
-/* *took_s: what measuring took, whenever that was. */
+/* Finds the step along axis. *took_s is what measuring took, whenever that was. */
 static mmc_status find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
                             int64_t *step, double *took_s, mmci_error *error) {
-  /* rises[x]: from x to x+1, as far as it is beyond the noise of both. */
+  /* rises[x] is how far the time rises from x to x+1, beyond the noise of both. */
   double *rises = mmci_alloc_zeroed((size_t)reach + 1, sizeof *rises);
   if (rises == NULL) return mmci_fail_nomem(error, ((uint64_t)reach + 1) * sizeof *rises);
   mmc_status status = MMC_OK;
@@ -116,10 +117,10 @@ mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis ax
 
 /* ---- the grid ------------------------------------------------------------------------------ */
 
-/* Multiples of step up to the one that holds most: all up to dense of them, then dense/2 from one
- * doubling to the next, but as many as make across over the whole axis where across is not 0. So
- * the values of a thinner grid are among those of a denser one. The last is what most is rounded up
- * to. False: more than fit. */
+/* Lists multiples of step up to the one that holds most: all up to dense of them, then dense/2 from
+ * one doubling to the next; where across is not 0, only as many as make across over the whole axis.
+ * So the values of a thinner grid are among those of a denser one. The last is what most is rounded
+ * up to. Returns false when there are more than fit. */
 static bool make_grid(int64_t step, int64_t most, int dense, int across, mmci_grid *grid) {
   int64_t last = (most + step - 1) / step, stride = 1, widest = across > 0 ? 1 : INT64_MAX;
   while (across > 0 && last / widest > across) widest *= 2;
@@ -141,7 +142,8 @@ static mmci_gemm grid_product(const mmci_array *array, int64_t at) {
 
 /* ---- measured ------------------------------------------------------------------------------ */
 
-/* Log-uniform from step to the last value: sizes of all orders are asked for. */
+/* Draws a size, log-uniform from step to the last value, because sizes of all orders are asked
+ * for. */
 static int64_t random_size(const mmci_grid *grid, uint64_t *state) {
   double share = (double)(mmci_random_bits(state) >> 11) * 0x1p-53;
   double span = log((double)grid->values[grid->count - 1] / (double)grid->step);
@@ -149,13 +151,14 @@ static int64_t random_size(const mmci_grid *grid, uint64_t *state) {
   return least(size, grid->values[grid->count - 1]);
 }
 
-/* Of random_size(). */
+/* Returns the mean of random_size(). */
 static double mean_size(const mmci_grid *grid) {
   double span = (double)grid->values[grid->count - 1] / (double)grid->step;
   return (double)grid->step * (span > 1 ? (span - 1) / log(span) : 1);
 }
 
-/* Gains of cuts as the array predicts and as they are, and errors of the times it predicts. */
+/* A trial compares the gain of a cut, or the time, that the array predicts with the measured
+ * one. */
 typedef struct trial {
   double predicted, gain;
 } trial;
@@ -166,7 +169,7 @@ typedef struct trials {
   double *errors;
 } trials;
 
-/* How many times its gain the cut was predicted to gain that was overstated most. */
+/* Returns the largest ratio of predicted to measured gain of all cuts that were tried. */
 static double most_overstated(const trials *t) {
   double most = 1;
   for (int c = 0; c < t->count; c++) most = fmax(most, t->cuts[c].predicted / t->cuts[c].gain);
@@ -178,7 +181,7 @@ static int by_prediction(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-/* A size that is tried: one that the grid value next to it stands for, or any. */
+/* Draws a size to try: one that the grid value next to it stands for, or any. */
 static int64_t tried_size(const mmci_grid *grid, bool on_grid, uint64_t *random) {
   int64_t size = random_size(grid, random);
   if (!on_grid) return size;
@@ -191,7 +194,7 @@ static bool is_enough(const trials *t) {
   return t->error_count == t->most && t->count == t->most;
 }
 
-/* What is tried next: false when nothing of it is to be measured. */
+/* Makes the next trial; returns false when nothing of it is to be measured. */
 static bool next_trial(const mmci_array *array, bool on_grid, const trials *t, uint64_t *random,
                        mmci_gemm *gemm, mmci_choice *choice, bool *is_cut) {
   int64_t size[3];
@@ -202,8 +205,8 @@ static bool next_trial(const mmci_array *array, bool on_grid, const trials *t, u
   return *is_cut || t->error_count < t->most;
 }
 
-/* A cut against the plain call; what is overstated more than any before once more, as a single
- * comparison may be disturbed. */
+/* Compares a cut with the plain call. A gain that is overstated more than any before is measured
+ * once more, since a single comparison may be disturbed. */
 static mmc_status try_cut(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_choice *choice,
                           const trials *t, mmci_measured *out, mmci_error *error) {
   mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_COMPARE, gemm, &choice->recipe, out, error);
@@ -216,7 +219,8 @@ static mmc_status try_cut(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_c
   return status;
 }
 
-/* One random size: how wrong its time is, and what the cut that is predicted to be best gains. */
+/* Tries one random size: how wrong its predicted time is, and what the cut that is predicted to be
+ * best gains. */
 static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, bool on_grid,
                            uint64_t *random, trials *t, mmci_error *error) {
   mmci_gemm gemm;
@@ -228,14 +232,14 @@ static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, bool on_g
                              : ask(tuner, &gemm, &measured, error);
   if (status != MMC_OK) return status;
   double plain_s = is_cut ? measured.plain_s : measured.seconds.value;
-  if (is_cut && !(plain_s > 0)) return MMC_OK; /* not supported */
+  if (is_cut && !(plain_s > 0)) return MMC_OK; /* the machine does not support it */
   if (t->error_count < t->most)
     t->errors[t->error_count++] = expm1(fabs(log(choice.plain_s / plain_s)));
   if (is_cut) t->cuts[t->count++] = (trial){choice.gain.value, measured.gain.value};
   return MMC_OK;
 }
 
-/* The array tells what will be tried. */
+/* Tells the tuner what will be tried, by what the array predicts. */
 static void expect_trials(mmci_tuner *tuner, mmci_stage stage, const mmci_array *array,
                           bool on_grid, const mmci_array_options *options) {
   uint64_t random = options->seed + on_grid;
@@ -254,7 +258,7 @@ static void expect_trials(mmci_tuner *tuner, mmci_stage stage, const mmci_array 
   }
 }
 
-/* As far as the array is measured: all of the m that are less than values[first]. */
+/* Tells it as far as the array is measured: for all m that are less than values[first]. */
 static void guess_trials(mmci_tuner *tuner, const mmci_array *array, int first,
                          const mmci_array_options *options) {
   mmci_array begun = *array;
@@ -288,7 +292,8 @@ static mmc_status measure_grid(mmci_tuner *tuner, mmci_array *array,
   return MMC_OK;
 }
 
-/* Random sizes until there are enough of both, or it takes too many, or spare_s are left. */
+/* Tries random sizes until there are enough of both kinds, or too many were tried, or spare_s are
+ * left. */
 static mmc_status try_sizes(mmci_tuner *tuner, const mmci_array *array, bool on_grid,
                             const mmci_array_options *options, double spare_s, trials *t,
                             mmci_error *error) {
@@ -301,9 +306,10 @@ static mmc_status try_sizes(mmci_tuner *tuner, const mmci_array *array, bool on_
   return status;
 }
 
-/* The least predicted gain from which on the cuts keep their promise: of those predicted to gain
- * as much or more, at most one in twenty loses more than a percent, and all together gain. Between
- * it and the next that was tried. When there is none, more than any that was tried. */
+/* Returns the least predicted gain from which on predictions hold: of the cuts predicted to gain as
+ * much or more, at most one in twenty loses more than a percent, and all together gain. It lies
+ * between that cut and the next that was tried; when no cut holds, it is more than any that was
+ * tried. */
 static double gain_to_trust(const trials *t, double least_gain) {
   qsort(t->cuts, (size_t)t->count, sizeof t->cuts[0], by_prediction);
   int kept = 0, lost = 0;
@@ -318,18 +324,18 @@ static double gain_to_trust(const trials *t, double least_gain) {
   return kept > 0 ? (t->cuts[kept - 1].predicted + next) / 2 : next;
 }
 
-/* A cut must have kept its promise, and gain even if it is overstated as much as any that was
- * tried: those of other sizes, in another state of the machine, are. */
+/* Returns the margin: a cut's predictions must hold, and it must gain even if it is overstated as
+ * much as any that was tried, because cuts of other sizes, in another state of the machine, are. */
 static double margin_of(const trials *t, double least_gain) {
   double doubt = most_overstated(t) * (1 + least_gain);
   return fmax(doubt, gain_to_trust(t, least_gain)) - 1;
 }
 
-/* What the trials say of cuts and of times. */
+/* Judges the trials: the margin of cuts, and the error of predicted times. */
 static void judge(const trials *t, double least_gain, double *margin, double *error_of_times) {
   qsort(t->errors, (size_t)t->error_count, sizeof *t->errors, mmci_ascending_doubles);
   *error_of_times = t->errors[t->error_count * 9 / 10];
-  /* Where no cut was predicted, nothing says that one would hold. */
+  /* Where no cut was predicted, nothing shows that one would gain. */
   *margin = t->count > 0 ? margin_of(t, least_gain) : fmax(*error_of_times, least_gain);
 }
 
@@ -362,7 +368,8 @@ static mmc_status find_trust(mmci_tuner *tuner, mmci_array *array,
   return status;
 }
 
-/* What measuring takes: of a small product, and what a product's flops add. */
+/* The seconds that measuring takes: those of a small product, and those that a product's flops
+ * add. */
 typedef struct pace {
   double least_s, s_per_mkn;
 } pace;
@@ -377,9 +384,9 @@ static double grid_s(const mmci_grid grid[3], const pace *p) {
   return p->least_s * count + p->s_per_mkn * sums[0] * sums[1] * sums[2];
 }
 
-/* The densest grid that the budget is thought to allow, or else the thinnest; what is dense along
- * the whole range comes before what is dense among small sizes. Without a budget, sizes are as
- * dense at all scales: evenly spaced ones take too long. */
+/* Chooses the densest grid that the budget is thought to allow, or else the thinnest; being dense
+ * along the whole range comes before being dense among small sizes. Without a budget, sizes are as
+ * dense at all scales, because evenly spaced ones take too long. */
 static mmc_status choose_grid(double left_s, const int64_t steps[3],
                               const mmci_array_options *options, const pace *p, mmci_grid grid[3],
                               mmci_error *error) {
@@ -399,7 +406,7 @@ static mmc_status choose_grid(double left_s, const int64_t steps[3],
                    MMCI_ARRAY_VALUES, options->most[0], options->most[1], options->most[2]);
 }
 
-/* A product that takes longer than measuring does: a quarter of all. */
+/* Returns a product that takes longer than measuring does: of a quarter of the largest size. */
 static mmci_gemm large_product(const mmci_gemm *like, const mmci_array_options *options) {
   int64_t size[3];
   for (int i = 0; i < 3; i++) {
@@ -418,7 +425,7 @@ static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
   return status;
 }
 
-/* By what was measured so far, before the large product is. */
+/* Returns seconds a multiplication by what was measured so far, before the large product is. */
 static double usual_s_per_mkn(const mmci_tuner *tuner) {
   mmci_work call = {0}, product = {0};
   mmci_work_add(&call, MMCI_ASK_TIME, 1, 0);
@@ -426,7 +433,7 @@ static double usual_s_per_mkn(const mmci_tuner *tuner) {
   return (mmci_tuner_work_s(tuner, &product) - mmci_tuner_work_s(tuner, &call)) * 1e-9;
 }
 
-/* Steps are looked for along axis with the other sizes in the middle. */
+/* Returns the product along whose axis steps are looked for, with the other sizes in the middle. */
 static mmci_gemm middle_product(const mmci_gemm *like, const mmci_array_options *options) {
   int64_t beside[3];
   for (int i = 0; i < 3; i++) beside[i] = least(options->beside, options->most[i]);
@@ -437,8 +444,8 @@ static int64_t reach_of(const mmci_array_options *options, int axis) {
   return least(options->reach, options->most[axis]);
 }
 
-/* Of the steps that are known, and of 8 where they are not: the grid that would be chosen now, and
- * trials of its mean product, of which some are of cuts. */
+/* Tells the tuner the grid that would be chosen now, with the steps that are known, and 8 for those
+ * that are not, and the trials of its mean product, some of them of cuts. */
 static void expect_grid(mmci_tuner *tuner, const mmci_array_options *options,
                         const int64_t steps[3], const pace *p) {
   double left_s = mmci_tuner_left_s(tuner);
@@ -481,7 +488,7 @@ void mmci_array_expect(mmci_tuner *tuner, const mmci_gemm *like,
       &(const pace){.least_s = mmci_tuner_writing_s(tuner), .s_per_mkn = usual_s_per_mkn(tuner)});
 }
 
-/* p->least_s: what a measurement for the steps took. */
+/* Finds the steps; p->least_s is what a measurement for them took. */
 static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
                              const mmci_array_options *options, int64_t steps[3], pace *p,
                              mmci_error *error) {

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* m, k, n: in the order of their flops. The skinny ones read or write as fast as the memory can. */
+/* m, k, n, in the order of their flops. The skinny ones read or write as fast as the memory can. */
 static const int64_t shapes[][3] = {
     {1, 1, 1},        {16, 16, 16},     {1, 1024, 64},      {64, 64, 64},       {1, 1024, 1024},
     {128, 128, 128},  {1024, 4, 1024},  {8, 1024, 1024},    {4096, 4096, 1},    {1, 4096, 4096},
@@ -13,7 +13,8 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static const double longest_s = 0.005;
 
-/* Flops a second of a sample; what is short says nothing of them, as it is mostly the call. */
+/* Returns flops a second of a sample. Short samples say nothing about them, as most of their time
+ * is the call. */
 static double pace_of(const mmci_sample *sample) {
   const mmci_gemm *gemm = &sample->gemm;
   if (sample->seconds < longest_s / 20) return 0;
@@ -35,7 +36,7 @@ mmc_status mmci_calibrate(mmci_tuner *tuner, mmc_dtype dtype, mmci_precision pre
     mmci_measured measured;
     mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_TIME, &gemm, &plain, &measured, error);
     if (status != MMC_OK) return status;
-    if (!isfinite(measured.seconds.value)) continue; /* not supported */
+    if (!isfinite(measured.seconds.value)) continue; /* the machine does not support it */
     samples[count++] = (mmci_sample){.gemm = gemm, .seconds = measured.seconds.value};
     best_pace = fmax(best_pace, pace_of(&samples[count - 1]));
   }

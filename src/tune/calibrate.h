@@ -1,4 +1,4 @@
-/* calibrate.h: the facts of a roofline, measured. */
+/* calibrate.h: measures the facts of a roofline. */
 #ifndef MMCI_CALIBRATE_H
 #define MMCI_CALIBRATE_H
 

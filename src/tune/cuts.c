@@ -7,12 +7,12 @@
 #include "tune/search.h"
 
 enum { MOST_CUTS = 4096, MOST_UNHURRIED = 64 };
-/* Of cuts that are compared, so many are worth asking again: 2354 of 3737 on an H200. */
+/* The share of compared cuts that are worth asking about again: 2354 of 3737 on an H200. */
 static const double usually_hold = 0.6;
-/* Of the budget that is left: estimates are estimates. */
+/* So much of the budget that is left is planned for, because estimates may be wrong. */
 static const double planned_share = 0.9;
 
-/* One of the array's sizes, and what its best cut is predicted to gain. */
+/* One of the array's sizes, and the predicted gain of its best cut. */
 typedef struct promise {
   int64_t size[3];
   double gain;
@@ -26,7 +26,7 @@ static int by_gain(const void *a, const void *b) {
   return 0;
 }
 
-/* The array's cuts, whatever it is worth. */
+/* Returns a copy of the array that predicts cuts whatever their margin. */
 static mmci_array trusting(const mmci_tuner *tuner, const mmci_array *array) {
   double least_gain = mmci_tuner_options(tuner)->least_gain;
   mmci_array open = *array;
@@ -34,7 +34,7 @@ static mmci_array trusting(const mmci_tuner *tuner, const mmci_array *array) {
   return open;
 }
 
-/* All sizes with a cut, the best promise first. */
+/* Lists all sizes with a cut, the largest predicted gain first. */
 static int64_t list_promises(const mmci_array *open, promise *out) {
   const mmci_grid *grid = open->grid;
   int64_t count = 0;
@@ -54,7 +54,7 @@ static int64_t list_promises(const mmci_array *open, promise *out) {
   return count;
 }
 
-/* Proving so many cuts of products of this size. */
+/* Returns the work of proving so many cuts of products of this size. */
 static mmci_work work_of(int64_t count, double mkn) {
   mmci_work work = {0};
   mmci_work_add(&work, MMCI_ASK_COMPARE, (double)count, mkn);
@@ -82,7 +82,7 @@ static bool is_known(const mmci_tuner *tuner, const mmci_array *array, const pro
   return journal->known != NULL && journal->known(journal->user, &gemm);
 }
 
-/* Leaves the first that are not known yet, as many as there is time for; what they take. */
+/* Keeps the first promises that are not known yet, as many as there is time for. */
 static int64_t fitting(const mmci_tuner *tuner, const mmci_array *array, promise *promises,
                        int64_t count, mmci_work *work) {
   double left_s = mmci_tuner_left_s(tuner);
@@ -99,7 +99,7 @@ static int64_t fitting(const mmci_tuner *tuner, const mmci_array *array, promise
   return fit;
 }
 
-/* What is worth trying, in out, which is to be freed. */
+/* Lists in out, which the caller frees, what is worth trying. */
 static mmc_status find_promises(const mmci_tuner *tuner, const mmci_array *array, promise **out,
                                 int64_t *count, mmci_work *work, mmci_error *error) {
   const mmci_array open = trusting(tuner, array);
@@ -119,7 +119,7 @@ void mmci_cuts_expect(mmci_tuner *tuner, const mmci_array *array, int64_t most) 
   if (array != NULL) {
     (void)find_promises(tuner, array, &promises, &count, &work, &ignored);
   } else {
-    /* With a budget sizes are evenly spaced, beside the small ones. */
+    /* With a budget, sizes are evenly spaced, besides the small ones. */
     const bool hurried = isfinite(mmci_tuner_left_s(tuner));
     const double mean = (double)most / (hurried ? 2.5 : log(fmax(3, (double)most)));
     work = work_of(hurried ? MOST_CUTS : MOST_UNHURRIED, mean * mean * mean);

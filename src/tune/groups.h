@@ -1,4 +1,4 @@
-/* groups.h: measures what groups take as one call of a device, and the products of a batch.
+/* groups.h: measures the seconds of groups as one call of a device, and of the products of a batch.
  *
  * A group is timed like a product that is computed by one plain call. Its seconds are kept as a
  * fact of the machine under mmci_group_name(). */

@@ -5,15 +5,15 @@
 #include <string.h>
 
 enum {
-  MOST_RECIPES = 64, /* that are timed */
-  CONFIRMED = 2      /* that have their joules measured again */
+  MOST_RECIPES = 64, /* so many recipes are timed */
+  CONFIRMED = 2      /* so many have their joules measured again */
 };
 static const double most_slowdown = 1.3;
 
 typedef struct contender {
   mmci_recipe recipe;
   double seconds;
-  mmci_estimate joules; /* of all rounds; 0: not measured */
+  mmci_estimate joules; /* over all rounds; 0 when not measured */
 } contender;
 
 typedef struct contest {
@@ -38,7 +38,7 @@ static bool same_recipe(const mmci_recipe *a, const mmci_recipe *b) {
   return mmci_recipe_format(a, x) && mmci_recipe_format(b, y) && strcmp(x, y) == 0;
 }
 
-/* Each once. */
+/* Adds a recipe unless it is there. */
 static mmc_status add(contest *c, const mmci_recipe *recipe) {
   double seconds;
   if (same_recipe(recipe, &c->plain.recipe)) return MMC_OK;
@@ -60,7 +60,8 @@ static int by_joules(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Leaves the fastest few that are not too slow, the one that is known to be fastest among them. */
+/* Drops all but the fastest few that are not too slow; the one that is known to be fastest
+ * stays. */
 static void drop_slow(contest *c, const mmci_recipe *fastest) {
   int finalists = mmci_tuner_options(c->tuner)->finalists;
   qsort(c->others, (size_t)c->count, sizeof c->others[0], by_seconds);
@@ -83,7 +84,7 @@ void mmci_joules_expect(mmci_tuner *tuner, mmci_stage stage, const mmci_gemm *ge
                 mkn);
 }
 
-/* The device's variants, and what is known to be fastest. */
+/* Gathers the device's variants, and the recipe that is known to be fastest. */
 static mmc_status gather(contest *c, const mmci_recipe *fastest) {
   const mmci_machine *machine = mmci_tuner_machine(c->tuner);
   int variants = machine->variants(machine->user, c->gemm);
@@ -105,7 +106,7 @@ static mmc_status gather(contest *c, const mmci_recipe *fastest) {
 
 /* ---- joules -------------------------------------------------------------------------------- */
 
-/* One round more of a contender. */
+/* Measures one more round of a contender. */
 static mmc_status meter(contest *c, mmci_question question, contender *one) {
   mmci_measured measured;
   mmc_status status =
@@ -134,7 +135,7 @@ static mmc_status first_round(contest *c) {
   return status;
 }
 
-/* Of those that took fewer joules than the plain call. */
+/* Measures those again that took fewer joules than the plain call. */
 static mmc_status second_round(contest *c) {
   int again = 0;
   while (again < c->count && again < CONFIRMED &&
@@ -201,7 +202,7 @@ mmc_status mmci_tune_joules(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci
 
 /* ---- the model ----------------------------------------------------------------------------- */
 
-/* m, k, n, the longest first. Some are all arithmetic, some all traffic, some mostly the call. */
+/* m, k, n, the longest first. Some products are mostly arithmetic, some traffic, some the call. */
 static const int64_t shapes[][3] = {
     {8192, 8192, 8192}, {4096, 4096, 4096}, {2048, 2048, 2048}, {16384, 16, 16384},
     {8, 16384, 16384},  {1024, 1024, 1024}, {8192, 8, 4096},    {1, 8192, 8192},
@@ -211,8 +212,8 @@ static const int64_t shapes[][3] = {
 enum { SHAPES = sizeof shapes / sizeof shapes[0], SAMPLES = 8 };
 static const double longest_s = 0.1;
 
-/* Those that do not take long by these prices, SAMPLES at most, evenly from the longest to the
- * shortest; how many. */
+/* Chooses the shapes that do not take long by these prices, SAMPLES at most, evenly from the
+ * longest to the shortest; returns how many. */
 static int choose_shapes(mmc_dtype dtype, mmci_precision precision, const mmci_pricing *pricing,
                          mmci_gemm out[SAMPLES]) {
   mmci_gemm fitting[SHAPES];
@@ -246,7 +247,7 @@ mmc_status mmci_calibrate_joules(mmci_tuner *tuner, mmc_dtype dtype, mmci_precis
     mmci_measured measured;
     mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_JOULES, &gemms[s], &plain, &measured, error);
     if (status != MMC_OK) return status;
-    if (!isfinite(measured.seconds.value)) continue; /* not supported */
+    if (!isfinite(measured.seconds.value)) continue; /* the machine does not support it */
     samples[count++] = (mmci_energy_sample){
         .gemm = gemms[s], .seconds = measured.seconds.value, .joules = measured.joules.value};
   }

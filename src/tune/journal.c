@@ -18,8 +18,8 @@ static int64_t now(void) {
 
 /* ---- measurements -------------------------------------------------------------------------- */
 
-/* A measurement as numbers: what was not compared has the first NUMBERS_ALONE of them only, or
- * after these its joules. */
+/* A measurement is kept as numbers: one that was not compared has only the first NUMBERS_ALONE of
+ * them, or behind these its joules. */
 enum { NUMBERS = 8, NUMBERS_ALONE = 4, NUMBERS_JOULES = 7 };
 
 static int to_numbers(const mmci_measured *measured, double numbers[NUMBERS]) {
@@ -63,7 +63,7 @@ static bool read_numbers(char *text, double numbers[NUMBERS], int *count) {
   return *count == NUMBERS || *count == NUMBERS_ALONE || *count == NUMBERS_JOULES;
 }
 
-/* The job of a key is what is measured, the unit the recipe, its last word. */
+/* The job of a key is what is measured; the unit is the recipe, its last word. */
 typedef struct place {
   char job[MMCI_TUNE_KEY_SIZE];
   const char *unit;
@@ -114,7 +114,7 @@ static bool key_of(const mmci_gemm *gemm, mmci_wisdom_objective objective, mmci_
   return mmci_form_op(&gemm->a, &key->op_a) && mmci_form_op(&gemm->b, &key->op_b);
 }
 
-/* The product is copied; its texts live as long as the table, which is to be released. */
+/* Finds a product and copies it; its texts live as long as the table, which the caller releases. */
 static mmc_status find_product(const mmci_wisdom_journal *journal, const mmci_wisdom_key *key,
                                mmci_wisdom_table **table, bool *found, mmci_wisdom_product *out,
                                mmci_error *error) {
@@ -133,7 +133,7 @@ static mmc_status put_product(const mmci_wisdom_journal *journal,
   return mmci_wisdom_put(journal->wisdom, &record, error);
 }
 
-/* What a recipe was measured to take in joules stays while the recipe does. */
+/* Keeps the measured joules of a recipe while the recipe stays the same. */
 static mmc_status keep_joules(const mmci_wisdom_journal *journal, mmci_wisdom_product *product,
                               mmci_error *error) {
   mmci_wisdom_table *table;
@@ -177,7 +177,7 @@ static mmc_status decided(void *user, const mmci_gemm *gemm, const mmci_choice *
   return journal->chosen != NULL ? journal->chosen(journal->user, gemm, choice, error) : MMC_OK;
 }
 
-/* The greatest that an estimate is off by. */
+/* Returns the largest distance of an estimate's bounds, as a share of it. */
 static double spread_of(const mmci_estimate *x) {
   return fmax(x->high - x->value, x->value - x->low) / x->value;
 }
@@ -198,7 +198,7 @@ mmc_status mmci_journal_fastest(mmci_wisdom_journal *journal, const mmci_gemm *g
   return MMC_OK;
 }
 
-/* Joules of time's recipe, in its record. */
+/* Writes the joules of the fastest recipe to the record for time. */
 static mmc_status put_fastest(const mmci_wisdom_journal *journal, const mmci_wisdom_key *key,
                               const mmci_saving *saving, mmci_error *error) {
   mmci_wisdom_table *table;
@@ -276,7 +276,7 @@ mmci_journal mmci_journal_of(mmci_wisdom_journal *journal) {
                         .time = keep_time};
 }
 
-/* The margins go first: without them an array is not used. */
+/* The margins are written first, because without them an array is not used. */
 mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *array, mmc_op op_a,
                               mmc_op op_b, mmci_error *error) {
   const mmci_grid *grid = array->grid;

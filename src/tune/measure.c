@@ -13,19 +13,19 @@
 #include "device/padding.h"
 
 enum {
-  NORMALS = 65537, /* of one block, of which all operands are copies; odd, so that lines differ */
+  NORMALS = 65537, /* in one block, of which all operands are copies; odd, so that lines differ */
   MOST_LANES = 8,
-  MOST_SETS = 64, /* of operands that rotate */
+  MOST_SETS = 64, /* of operands that take turns */
   MOST_RUNS = 1 << 20,
-  GRAPH_RUNS = 64, /* runs in one graph */
+  GRAPH_RUNS = 64, /* in one graph */
   SET_ALIGNMENT = 256,
-  PLACES = 1024,   /* of an operand on the host, a cache line from one to the next */
-  MOST_WAYS = 2,   /* in turns */
+  PLACES = 1024,   /* for an operand on the host, a cache line from one to the next */
+  MOST_WAYS = 2,   /* compared in turns */
   MOST_TIMED = 32, /* samples that are launched without waiting */
-  FEW_SAMPLES = 3, /* enough where they agree */
-  FEW_TURNS = 5,   /* after which a recipe is given up */
-  SURE_TURNS = 11, /* after which the bounds of its gain may be near enough */
-  PAD = 8          /* elements: what tensor cores want of 16-bit numbers */
+  FEW_SAMPLES = 3, /* these are enough where they agree */
+  FEW_TURNS = 5,   /* after these a recipe may be given up */
+  SURE_TURNS = 11, /* after these the bounds of a gain may be near enough */
+  PAD = 8          /* the multiple of elements that tensor cores want of 16-bit numbers */
 };
 
 /* Memory of the device, filled with normal numbers of a dtype. */
@@ -36,17 +36,18 @@ typedef struct buffer {
 
 enum { A, B, C, OPERANDS };
 
-/* Samples that differ by less agree, and a gain whose bounds are nearer is known. */
+/* Samples that differ by a smaller share agree, and a gain whose bounds are nearer is known. */
 static const double agreement = 0.01;
-/* On a GPU, where a launch takes 2 us, less is within what another place of the operands makes. */
+/* On a GPU, where a launch takes 2 us, a smaller gain could come from another place of the
+ * operands. */
 static const double least_gain_s = 5e-8;
-/* More than the largest cache of a GPU. */
+/* This is more than the largest cache of a GPU. */
 static const uint64_t beyond_caches_bytes = UINT64_C(128) << 20;
-/* Samples of times, of which there are many, are shorter on the device's clock. */
+/* Samples of times, of which there are many, are shorter by this factor on the device's clock. */
 static const double shorter = 0.5;
-/* Runs on the host that take less are preceded by one that is not timed. */
+/* A run on the host that takes less is preceded by one that is not timed. */
 static const double short_s = 1e-3;
-/* That a recipe is worth it and is given up. */
+/* The risk that a recipe is given up although it is worth it. */
 static const double risk_of_loss = 0.1;
 
 struct mmci_bench {
@@ -55,19 +56,19 @@ struct mmci_bench {
   mmci_measure_options options;
   int lanes;
   mmci_queue *queues[MOST_LANES];
-  mmci_event *events[MOST_LANES];     /* [0]: where lanes fork; others: where they have come to */
-  mmci_event *timers[MOST_TIMED + 1]; /* NULL without timers */
-  mmc_dtype dtype;                    /* of what is in the buffers */
-  void *block;                        /* NORMALS elements of it, on the host; NULL: none yet */
+  mmci_event *events[MOST_LANES]; /* [0]: where lanes fork; others: where each lane has come to */
+  mmci_event *timers[MOST_TIMED + 1]; /* NULL when the device has no timers */
+  mmc_dtype dtype;                    /* of the numbers in the buffers */
+  void *block; /* NORMALS elements of dtype, on the host; NULL when there are none yet */
   buffer operands[OPERANDS], padding;
   size_t set_bytes[OPERANDS];
   int sets;
-  int64_t turn; /* which set is next */
+  int64_t turn; /* the set that is next */
   uint64_t random;
-  size_t place_bytes[OPERANDS]; /* from where a set begins to where its operand does */
+  size_t place_bytes[OPERANDS]; /* from the beginning of a set to that of its operand */
 };
 
-/* One way of computing the product, ready to run. */
+/* The plain call, a recipe or a group, ready to run. */
 typedef struct way {
   mmci_gemm gemm;
   mmci_padding padding;
@@ -81,8 +82,8 @@ typedef struct way {
   const void **operands; /* room for their addresses */
   mmci_graph *graph;
   int graph_runs;
-  int64_t runs;  /* of a sample, with a graph a multiple of its */
-  bool is_short; /* one run, on the host */
+  int64_t runs;  /* in a sample; with a graph, a multiple of the graph's */
+  bool is_short; /* a sample is one run, on the host */
 } way;
 
 mmci_measure_options mmci_measure_defaults(void) {
@@ -105,11 +106,11 @@ static double now_s(void *user) {
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-static double uniform(uint64_t *state) { /* in (0, 1] */
+static double uniform(uint64_t *state) { /* returns a number in (0, 1] */
   return (double)((mmci_random_bits(state) >> 11) + 1) * 0x1p-53;
 }
 
-/* Box and Muller 1958. */
+/* Returns a normal number (Box and Muller 1958). */
 static double normal(uint64_t *state) {
   double radius = sqrt(-2 * log(uniform(state)));
   return radius * cos(2 * 3.14159265358979323846 * uniform(state));
@@ -153,7 +154,7 @@ static mmc_status use_dtype(mmci_bench *bench, mmc_dtype dtype, mmci_error *erro
   return MMC_OK;
 }
 
-/* size bytes to the device's memory, done on return. */
+/* Copies size bytes to the device's memory; they are there on return. */
 static mmc_status put_block(mmci_bench *bench, char *to, size_t size, mmci_error *error) {
   if (bench->ops->async == NULL) {
     memcpy(to, bench->block, size);
@@ -169,7 +170,7 @@ static mmc_status put_block(mmci_bench *bench, char *to, size_t size, mmci_error
   return status == MMC_OK ? bench->ops->sync(bench->queues[0], error) : status;
 }
 
-/* The first bytes of data again, behind what is filled. */
+/* Copies the first bytes of data behind what is filled. */
 static mmc_status repeat_block(mmci_bench *bench, char *data, size_t filled, size_t bytes,
                                mmci_error *error) {
   if (bench->ops->async == NULL) {
@@ -198,7 +199,7 @@ static mmc_status grow(mmci_bench *bench, buffer *b, size_t size, mmci_error *er
   return status;
 }
 
-/* Lines of an operand as it lies, and elements of one. */
+/* Returns how many lines an operand has as it lies, and how many elements a line has. */
 static void shape_of(const mmci_gemm *gemm, int operand, int64_t *lines, int64_t *length,
                      int64_t *ld) {
   bool trans = operand == A ? gemm->a.trans : operand == B && gemm->b.trans;
@@ -208,7 +209,7 @@ static void shape_of(const mmci_gemm *gemm, int operand, int64_t *lines, int64_t
   *ld = operand == A ? gemm->a.ld : operand == B ? gemm->b.ld : gemm->ldc;
 }
 
-/* Of a batch, matrices without gaps. */
+/* Returns the bytes of an operand; those of a batch are matrices without gaps. */
 static mmc_status bytes_of(const mmci_gemm *gemm, int operand, size_t *bytes, mmci_error *error) {
   int64_t lines, length, ld, size;
   shape_of(gemm, operand, &lines, &length, &ld);
@@ -221,12 +222,12 @@ static mmc_status bytes_of(const mmci_gemm *gemm, int operand, size_t *bytes, mm
   return MMC_OK;
 }
 
-/* How many sets of so many bytes rotate. */
+/* Returns how many sets of so many bytes take turns. */
 static int sets_of(const mmci_bench *bench, double bytes) {
   return (int)fmin(MOST_SETS, 1 + floor((double)bench->options.cold_bytes / fmax(1, bytes)));
 }
 
-/* Room for the operands, whose sizes are in set_bytes, as many sets as rotate. */
+/* Makes room for the operands, whose sizes are in set_bytes, for as many sets as take turns. */
 static mmc_status use_sets(mmci_bench *bench, mmci_error *error) {
   mmc_status status = MMC_OK;
   double all = 0;
@@ -244,8 +245,8 @@ static mmc_status use_sets(mmci_bench *bench, mmci_error *error) {
   return status;
 }
 
-/* Bytes that operands may take: the machine's memory or, of a device's own, what is free and what
- * the bench holds already, less some that is left to the device's libraries. */
+/* Returns the bytes that operands may take: the machine's memory or, on a device with its own, what
+ * is free and what the bench holds already, less some that is left to the device's libraries. */
 static mmc_status room_for_operands(const mmci_bench *bench, double *bytes, mmci_error *error) {
   const mmci_device_async *async = bench->ops->async;
   if (async == NULL) {
@@ -260,8 +261,8 @@ static mmc_status room_for_operands(const mmci_bench *bench, double *bytes, mmci
   return MMC_OK;
 }
 
-/* Batches and groups that the machine has no room for are such as it does not take. To run out of
- * memory where there is room is another matter, which ends the session. */
+/* Batches and groups that the machine has no room for count as not supported. Running out of memory
+ * where there is room is another matter, which ends the session. */
 static mmc_status check_room(const mmci_bench *bench, double set_bytes, mmci_error *error) {
   double room, bytes = set_bytes * sets_of(bench, set_bytes);
   mmc_status status = room_for_operands(bench, &room, error);
@@ -354,7 +355,7 @@ static mmc_status run_group(mmci_bench *bench, const way *w, mmci_error *error) 
   return bench->ops->group_enqueue(bench->queues[0], w->group, w->operands, c, error);
 }
 
-/* One product, or call of several, enqueued. */
+/* Enqueues one product, or one call of several. */
 static mmc_status run(mmci_bench *bench, const way *w, mmci_error *error) {
   if (w->group != NULL) return run_group(bench, w, error);
   size_t set = (size_t)(bench->turn++ % bench->sets), size = mmc_dtype_size(w->gemm.dtype);
@@ -387,7 +388,7 @@ static mmc_status run_times(mmci_bench *bench, const way *w, int64_t runs, mmci_
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
-/* Makes the way's graph anew, of so many runs. */
+/* Makes the graph anew, with so many runs. */
 static mmc_status capture(mmci_bench *bench, way *w, int runs, mmci_error *error) {
   const mmci_device_async *async = bench->ops->async;
   if (w->graph != NULL) async->graph_destroy(w->graph);
@@ -406,14 +407,15 @@ static mmc_status capture(mmci_bench *bench, way *w, int runs, mmci_error *error
   return status;
 }
 
-/* Moves the operands on the host. Where they lie decides which lines of a cache they share, and
- * small products differ by tens of percent with that alone: what holds in one place says little. */
+/* Moves the operands on the host. Their place decides which lines of a cache they share, and the
+ * times of small products differ by tens of percent with that alone: what holds in one place says
+ * little. */
 static void move(mmci_bench *bench) {
   for (int i = 0; bench->ops->async == NULL && i < OPERANDS; i++)
     bench->place_bytes[i] = (size_t)(mmci_random_bits(&bench->random) % PLACES) * MMCI_ALIGNMENT;
 }
 
-/* As many runs as a sample has. */
+/* Enqueues as many runs as a sample has. */
 static mmc_status enqueue_runs(mmci_bench *bench, const way *w, mmci_error *error) {
   if (w->graph == NULL) return run_times(bench, w, w->runs, error);
   mmc_status status = MMC_OK;
@@ -422,9 +424,9 @@ static mmc_status enqueue_runs(mmci_bench *bench, const way *w, mmci_error *erro
   return status;
 }
 
-/* Seconds of one run by the host's clock. Short ones are preceded by one that fetches the operands
- * to where this way wants them: after another, whose threads read other parts, they are in the
- * caches of other cores. */
+/* Measures the seconds of one run by the host's clock. Short runs are preceded by one that fetches
+ * the operands to the caches where this run wants them: after a run whose threads read other parts,
+ * they are in the caches of other cores. */
 static mmc_status sample(mmci_bench *bench, const way *w, double *seconds, mmci_error *error) {
   mmc_status status = MMC_OK;
   if (w->is_short) status = run(bench, w, error);
@@ -435,8 +437,8 @@ static mmc_status sample(mmci_bench *bench, const way *w, double *seconds, mmci_
   return status;
 }
 
-/* The same for ways one after the other by the device's clock. What is launched first keeps the
- * device busy while the rest is. */
+/* Measures several, one after the other, by the device's clock. What is launched first keeps the
+ * device busy while the rest is launched. */
 static mmc_status sample_timed(mmci_bench *bench, const way *const *ways, int count,
                                double *seconds, mmci_error *error) {
   const mmci_device_async *async = bench->ops->async;
@@ -455,8 +457,8 @@ static mmc_status sample_timed(mmci_bench *bench, const way *const *ways, int co
   return status;
 }
 
-/* turns times every way, in another order each time: of way w in turn t at seconds[t * count + w].
- */
+/* Times each `turns` times, in another order each time: number w in turn t goes to seconds[t *
+ * count + w]. */
 static mmc_status sample_turns(mmci_bench *bench, const way *const *ways, int count, int turns,
                                double *seconds, mmci_error *error) {
   bool timed = bench->timers[0] != NULL;
@@ -486,7 +488,7 @@ static mmc_status warm_up(mmci_bench *bench, const way *w, mmci_error *error) {
   return status == MMC_OK ? bench->ops->sync(bench->queues[0], error) : status;
 }
 
-/* Sets runs so that a sample is long enough, by doubling. */
+/* Doubles runs until a sample is long enough. */
 static mmc_status find_runs(mmci_bench *bench, way *w, mmci_error *error) {
   mmc_status status = MMC_OK;
   for (w->runs = 1; status == MMC_OK; w->runs *= 2) {
@@ -502,7 +504,8 @@ static mmc_status find_runs(mmci_bench *bench, way *w, mmci_error *error) {
   return status;
 }
 
-/* The same from the times of single runs, and one graph. The first has loaded the kernels. */
+/* Sets runs from the times of single runs, and makes one graph. The first run has loaded the
+ * kernels. */
 static mmc_status find_runs_timed(mmci_bench *bench, double least_s, way *w, mmci_error *error) {
   const way *const one[] = {w};
   double seconds;
@@ -514,7 +517,7 @@ static mmc_status find_runs_timed(mmci_bench *bench, double least_s, way *w, mmc
   return capture(bench, w, (int)w->runs, error);
 }
 
-/* Finds how long a sample of a prepared way is, or releases it. */
+/* Finds how long a sample is; on failure, releases what was prepared. */
 static mmc_status plan_samples(mmci_bench *bench, double least_s, way *w, mmci_error *error) {
   bool timed = bench->timers[0] != NULL;
   mmc_status status = MMC_OK;
@@ -534,7 +537,7 @@ static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmc
 
 /* ---- calls of several products ------------------------------------------------------------- */
 
-/* rows x columns of an operand: of its first product. */
+/* Returns the rows x columns of an operand, as its first product reads it. */
 static void shape_in(const mmci_group *group, int32_t operand, int64_t *rows, int64_t *columns) {
   const mmci_group_product *p = group->products;
   while (p->left != operand && p->right != operand) p++;
@@ -542,7 +545,8 @@ static void shape_in(const mmci_group *group, int32_t operand, int64_t *rows, in
   *columns = p->left == operand ? p->k : p->n;
 }
 
-/* A matrix for each of the batch, of one operand or, past the last, of the result. */
+/* Returns the bytes of one operand or, past the last, of the result, with a matrix for each chain
+ * of the batch. */
 static mmc_status bytes_in(const mmci_group *group, int32_t operand, size_t *bytes,
                            mmci_error *error) {
   const mmci_group_product *last = &group->products[group->count - 1];
@@ -552,8 +556,8 @@ static mmc_status bytes_in(const mmci_group *group, int32_t operand, size_t *byt
   return bytes_of(&as_result, C, bytes, error);
 }
 
-/* Bytes of one set of the group's operands and result; a double, as they may be more than there are
- * numbers for. */
+/* Returns the bytes of one set of the group's operands and result, as a double, because they may
+ * exceed 64 bits. */
 static double set_bytes_of_group(const mmci_group *group) {
   const mmci_group_product *last = &group->products[group->count - 1];
   double elements = (double)last->m * (double)last->n;
@@ -607,7 +611,7 @@ static bool agree(const mmci_estimate *x) {
   return x->high - x->low <= agreement * x->value;
 }
 
-/* The median of samples of a way that is ready, which is released. */
+/* Returns the median of samples, and releases what was prepared. */
 static mmc_status take_samples(mmci_bench *bench, way *w, mmci_measured *out, mmci_error *error) {
   int most = bench->options.samples;
   const way *const one[] = {w};
@@ -643,7 +647,8 @@ static mmc_status measure_group(void *user, const mmci_group *group, mmci_measur
   return status == MMC_OK ? take_samples(user, &w, out, error) : status;
 }
 
-/* Of so many turns of a plain call and a recipe; room: as many numbers, the gains in order then. */
+/* Sums up so many turns of a plain call and a recipe; room has space for as many numbers, and holds
+ * the sorted gains afterwards. */
 static mmci_measured of_turns(const mmci_bench *bench, const double *times, int turns,
                               double *room) {
   double risk = bench->options.risk;
@@ -657,7 +662,7 @@ static mmci_measured of_turns(const mmci_bench *bench, const double *times, int 
   return out;
 }
 
-/* Whether more turns would hardly change what is decided. */
+/* Says whether more turns would hardly change what is decided. */
 static bool is_settled(const mmci_bench *bench, const mmci_measured *so_far, int turns,
                        double *gains) {
   double worth_it = 1 + bench->options.least_gain;
@@ -701,7 +706,7 @@ static mmc_status compare(void *user, const mmci_gemm *gemm, const mmci_recipe *
   return status;
 }
 
-/* Samples for the meter. */
+/* The work of the meter: samples. */
 typedef struct metered {
   mmci_bench *bench;
   const way *way;

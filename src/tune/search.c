@@ -1,18 +1,20 @@
-/* search.c: predict, measure, confirm.
+/* search.c: decides products in four phases: predict, measure, confirm, and ask again later.
  *
  * Predict: every size along an axis that a cut at the grid can leave is timed alone, with leading
  * dimensions of its own so that products share the times. A table then finds the best composition
  * of the whole axis, in any number of parts; its parts are cut along the other axes in the same
- * way, until nothing improves.
+ * manner, until nothing improves.
  *
- * Measure: what is predicted best is run as it will be, in place, in turns with the plain call.
+ * Measure: the recipes predicted to be best are run as they will be, in place, in turns with the
+ * plain call.
  *
  * Confirm: the winner is measured against the plain call once more, in other circumstances where
- * the machine has some. The first comparison chose the luckiest of several.
+ * the machine has some, because the first comparison chose the luckiest of several.
  *
- * Later: when all products are decided, what was chosen is measured twice more. What else a machine
- * does changes within seconds and lasts longer than a comparison. The smallest of the gains is
- * promised; what does not gain each time, and by more than gains change, is not chosen. */
+ * Later: when all products are decided, each choice is measured twice more, because what else a
+ * machine does changes within seconds and lasts longer than a comparison. The smallest of its gains
+ * is kept as the gain; a recipe that does not gain each time, and by more than gains change, is not
+ * chosen. */
 #include "tune/search.h"
 
 #include <math.h>
@@ -23,31 +25,32 @@
 
 enum {
   MOST_CANDIDATES = 64,
-  PIECE_VARIANTS = 2, /* the whole's fastest, tried on pieces too */
-  LEAST_POINTS = 4,   /* of an axis, however short the budget */
-  CONFIRMATIONS = 3,  /* winners of the comparison that may fail to be confirmed */
-  TWO_WAY = 2,        /* plain two-way cuts of an axis that are compared in any case */
+  PIECE_VARIANTS = 2, /* the fastest of the whole, which are tried on pieces too */
+  LEAST_POINTS = 4,   /* of an axis, however short the budget is */
+  CONFIRMATIONS = 3,  /* winners that may fail to be confirmed */
+  TWO_WAY = 2,        /* two-way cuts of an axis that are compared in any case */
   NEIGHBOURS = 9,     /* products that tell how much gains change */
 };
-/* Cuts that are predicted to lose by less are compared: pieces that follow each other may share
- * what they have in the caches. */
+/* Cuts that are predicted to lose by less are compared, because pieces that follow each other may
+ * share what they have in the caches. */
 static const double worth_comparing = 1.05;
-/* Variants of the whole that are slower by more are not tried on pieces. */
+/* Variants of the whole that are slower by a larger factor are not tried on pieces. */
 static const double worth_cutting = 1.05;
-/* A product that is given a share of the budget looks for candidates in the first part of it and
- * compares them in the second. The rest is for confirming the winner. */
+/* A product with a share of the budget looks for candidates in the first part of it and compares
+ * them in the second. The rest is for confirming the winner. */
 static const double looking_share = 0.6, comparing_share = 0.9;
-/* A ladder that is not filled by then is left. */
+/* A ladder that is not filled after this part of the share is left. */
 static const double filling_share = 0.75;
-/* Times of the whole product that a point of all axes costs, for each variant: half for m and for
- * n, one for k, whose parts are timed twice, and what cutting the parts again adds. */
+/* A point on all axes costs so many times the time of the whole product, for each variant: half for
+ * m and for n each, one for k, whose parts are timed twice, and what cutting the parts again
+ * adds. */
 static const double point_price = 3;
-/* What cutting parts again multiplies the times along an axis by, before any was cut. */
+/* Cutting parts again is taken to multiply the times along an axis by this, before any was cut. */
 static const double second_sight = 2;
-/* Of the budget, at most, for asking again. */
+/* Asking again takes at most this share of the budget. */
 static const double most_later = 0.25;
-/* What a piece more must gain, in least gains: of recipes that noise alone tells apart the one with
- * fewer pieces is taken, and many small calls suffer most from what else a machine does. */
+/* A further piece must gain so many least gains: of recipes that only noise tells apart the one
+ * with fewer pieces is taken, and many small calls suffer most from what else a machine does. */
 static const double piece_price = 0.3;
 
 typedef struct candidate {
@@ -61,27 +64,27 @@ typedef struct search {
   mmci_tuner *tuner;
   const mmci_tune_options *options;
   mmci_gemm gemm;
-  const mmci_recipe *given; /* the only candidate; NULL: to be looked for */
-  double share_s, left_s;   /* of the budget, for this product; of all when it began */
-  int points;               /* sizes tried along an axis */
+  const mmci_recipe *given; /* the only candidate; NULL when they are looked for */
+  double share_s, left_s;   /* of the budget: for this product; in all when it began */
+  int points;               /* how many sizes are tried along an axis */
   int variants[PIECE_VARIANTS], variant_count;
   candidate candidates[MOST_CANDIDATES];
   int count;
   mmci_error *error;
 } search;
 
-/* A part of the product: the best that is known for it. */
+/* A part of the product, with the best recipe that is known for it. */
 typedef struct part {
   mmci_recipe recipe;
   double seconds;
 } part;
 
-/* Whether that part of the product's share is spent; never without a budget. */
+/* Says whether that part of the product's share is spent; it never is without a budget. */
 static bool is_spent(const search *s, double part) {
   return isfinite(s->share_s) && s->left_s - mmci_tuner_left_s(s->tuner) > part * s->share_s;
 }
 
-/* What is left of the budget when the product's share is spent. */
+/* Returns what is left of the budget when the product's share is spent. */
 static double spare_of(const search *s) {
   return isfinite(s->share_s) ? s->left_s - s->share_s : 0;
 }
@@ -90,7 +93,7 @@ static int64_t at_least_1(int64_t value) {
   return value > 1 ? value : 1;
 }
 
-/* The product with its matrices alone in memory. */
+/* Returns the product with its matrices alone in memory. */
 static mmci_gemm tight(const mmci_gemm *gemm) {
   mmci_gemm alone = *gemm;
   alone.a.ld = at_least_1(gemm->a.trans ? gemm->m : gemm->k);
@@ -112,7 +115,7 @@ static mmc_status time_whole(search *s, const mmci_gemm *gemm, int variant, doub
   return status;
 }
 
-/* One call, by the best of the variants in question. */
+/* Finds the best call of a part, among the variants that are tried on pieces. */
 static mmc_status find_leaf(search *s, const mmci_gemm *gemm, part *out) {
   out->seconds = (double)INFINITY;
   for (int v = 0; v < s->variant_count; v++) {
@@ -128,14 +131,14 @@ static mmc_status find_leaf(search *s, const mmci_gemm *gemm, part *out) {
 /* ---- one axis ------------------------------------------------------------------------------ */
 
 /* Sizes along an axis are multiples of the grid, and those that contain the end of it, which has
- * the rest. Along k, what is not the first part adds to C, which takes another time. */
+ * the rest. Along k, all parts but the first add to C, which takes another time. */
 enum { ON_GRID, WITH_REST, FAMILIES };
 enum { AS_PRODUCT, ADDING, STATES };
 
-/* One size: by one call, and composed. */
+/* One size: its time as one call, and composed. */
 typedef struct cell {
   double whole_s, seconds;
-  int cut; /* the first part, in grid steps; 0: one call is best */
+  int cut; /* the first part, in grid steps; 0 when one call is best */
   int pieces;
 } cell;
 
@@ -143,13 +146,13 @@ typedef struct ladder {
   mmci_gemm gemm;
   mmci_axis axis;
   int64_t grid, rest;
-  int count; /* whole grid steps in the axis */
+  int count; /* how many whole grid steps the axis has */
   bool is_filled;
   cell cells[FAMILIES][STATES][MMCI_TUNE_POINTS + 1];
 } ladder;
 
-/* The grid of an axis, thinned so that at most points sizes are tried: grids of any two numbers of
- * points are nested, so that products and calls share what is measured. */
+/* Returns the grid of an axis, thinned so that at most points sizes are tried. Grids of any two
+ * numbers of points are nested, so that products and calls share what is measured. */
 static ladder ladder_of(const mmci_tune_options *options, int points, const mmci_gemm *gemm,
                         mmci_axis axis) {
   int64_t size = mmci_gemm_size(gemm, axis), grid = at_least_1(options->grid[axis - MMCI_AXIS_M]);
@@ -165,8 +168,8 @@ static int last_state(const ladder *l) {
   return l->axis == MMCI_AXIS_K && !l->gemm.accumulate ? ADDING : AS_PRODUCT;
 }
 
-/* Whether a composition can contain the size in that state: along k the first part is on the grid
- * and all others add. */
+/* Says whether a composition can contain the size in that state: along k the first part is on the
+ * grid and all others add. */
 static bool is_needed(const ladder *l, int family, int state, int i) {
   if (last_state(l) == AS_PRODUCT) return state == AS_PRODUCT;
   if (family == last_family(l) && i == l->count) return state == AS_PRODUCT;
@@ -180,7 +183,7 @@ static mmci_gemm sized(const ladder *l, int family, int state, int i) {
   return gemm;
 }
 
-/* Calls visit with every size that filling the ladder times. */
+/* Calls visit with every size that is timed when the ladder is filled. */
 static void each_size(const ladder *l, void (*visit)(void *user, const mmci_gemm *gemm),
                       void *user) {
   for (int family = ON_GRID; family <= last_family(l); family++)
@@ -200,7 +203,7 @@ static void expect_leaf(void *user, const mmci_gemm *gemm) {
   }
 }
 
-/* The best composition of a cell of which all smaller ones are known. */
+/* Finds the best composition of a cell of which all smaller ones are known. */
 static void compose(const search *s, ladder *l, int family, int state, int i) {
   cell *whole = &l->cells[family][state][i];
   whole->seconds = whole->whole_s;
@@ -237,8 +240,8 @@ static mmc_status fill_ladder(search *s, ladder *l) {
 
 /* ---- what is expected ---------------------------------------------------------------------- */
 
-/* The axes that a product is cut along, a set of bits. Not along k for halves: each part of their
- * sums would be rounded. */
+/* Returns the axes that a product is cut along, a set of bits. Products of 16-bit elements are not
+ * cut along k, where each part of their sums would be rounded. */
 static int axes_of(const mmci_gemm *gemm) {
   bool half = gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16;
   return 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_N | (half ? 0 : 1 << MMCI_AXIS_K);
@@ -248,7 +251,7 @@ static void count_leaf(void *user, const mmci_gemm *gemm) {
   mmci_work_add(user, MMCI_ASK_TIME, 1, mmci_gemm_mkn(gemm));
 }
 
-/* Filling the ladder of an axis, with one variant. */
+/* Returns the work of filling the ladder of an axis, with one variant. */
 static mmci_work work_of_axis(const mmci_tune_options *options, int points, const mmci_gemm *gemm,
                               mmci_axis axis) {
   mmci_work work = {0};
@@ -258,7 +261,7 @@ static mmci_work work_of_axis(const mmci_tune_options *options, int points, cons
   return work;
 }
 
-/* Comparing the finalists and confirming one. */
+/* Returns the work of comparing the finalists and confirming one. */
 static mmci_work work_of_decision(const mmci_tune_options *options, const mmci_gemm *gemm) {
   mmci_work work = {0};
   mmci_work_add(&work, MMCI_ASK_COMPARE, options->finalists, mmci_gemm_mkn(gemm));
@@ -266,8 +269,8 @@ static mmci_work work_of_decision(const mmci_tune_options *options, const mmci_g
   return work;
 }
 
-/* What deciding a product takes at first sight: of variants and cuts only the first, of which none
- * is followed. */
+/* Returns the work that deciding a product is first expected to take: of variants and cuts only the
+ * first ones, none of which is cut further. */
 static mmci_work work_of_product(const mmci_tune_options *options, const mmci_gemm *gemm) {
   mmci_work work = work_of_decision(options, gemm);
   for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
@@ -281,7 +284,7 @@ static mmci_work work_of_product(const mmci_tune_options *options, const mmci_ge
 
 static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out);
 
-/* The recipe of a cell; its parts are cut along the other axes. */
+/* Builds the recipe of a cell; its parts are cut along the other axes. */
 static mmc_status build(search *s, const ladder *l, int family, int state, int i, int axes,
                         part *out) {
   const cell *whole = &l->cells[family][state][i];
@@ -295,12 +298,12 @@ static mmc_status build(search *s, const ladder *l, int family, int state, int i
   int64_t first = whole->cut * l->grid;
   int64_t sizes[2] = {first, mmci_gemm_size(&gemm, l->axis) - first};
   if (!mmci_recipe_split(l->axis, sizes, &parts[0].recipe, &parts[1].recipe, &out->recipe))
-    return find_leaf(s, &gemm, out); /* too many pieces */
+    return find_leaf(s, &gemm, out); /* there are too many pieces */
   out->seconds = parts[0].seconds + parts[1].seconds;
   return MMC_OK;
 }
 
-/* The first cuts of all parts of a cell along axes. */
+/* Tells the tuner the first cuts of all parts of a cell along axes. */
 static void expect_parts(search *s, const ladder *l, int family, int state, int i, int axes) {
   int cut = l->cells[family][state][i].cut, rest_state = state;
   if (l->axis == MMCI_AXIS_K) rest_state = last_state(l);
@@ -317,7 +320,7 @@ static void expect_parts(search *s, const ladder *l, int family, int state, int 
   }
 }
 
-/* The part by the best composition along one axis; untouched when none is better. */
+/* Improves the part by the best composition along one axis; leaves it when none is better. */
 static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
   mmc_status status = fill_ladder(s, l);
   if (status != MMC_OK || !l->is_filled) return status;
@@ -330,7 +333,7 @@ static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
   return status;
 }
 
-/* The best that is found for a part by cuts along axes, a set of bits. */
+/* Finds the best recipe for a part by cuts along axes, a set of bits. */
 static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out) {
   mmc_status status = find_leaf(s, gemm, out);
   for (mmci_axis axis = MMCI_AXIS_M; status == MMC_OK && axis <= MMCI_AXIS_N; axis++) {
@@ -354,7 +357,8 @@ static void add_candidate(search *s, const mmci_recipe *recipe, double predicted
   s->candidates[s->count++] = (candidate){.recipe = *recipe, .predicted_s = predicted_s};
 }
 
-/* The pieces at once, as if they did not hinder each other. Along k there is nothing to gain. */
+/* Adds the pieces on several lanes at once, predicted as if they did not hinder each other. Along k
+ * that gains nothing. */
 static void add_concurrent(search *s, const mmci_recipe *recipe, double predicted_s) {
   int lanes = mmci_tuner_machine(s->tuner)->lanes, pieces = mmci_recipe_count(recipe);
   if (lanes > pieces) lanes = pieces;
@@ -369,7 +373,7 @@ static void add_part(search *s, const part *p) {
   add_concurrent(s, &p->recipe, p->seconds);
 }
 
-/* The cut of the axis after first grid steps, each part by one call. */
+/* Cuts the axis after first grid steps, each part by one call. */
 static mmc_status cut_in_two(search *s, const ladder *l, int first, part *out) {
   int rest_state = l->axis == MMCI_AXIS_K ? last_state(l) : AS_PRODUCT;
   mmci_gemm gemms[2] = {sized(l, ON_GRID, AS_PRODUCT, first),
@@ -385,7 +389,7 @@ static mmc_status cut_in_two(search *s, const ladder *l, int first, part *out) {
   return MMC_OK;
 }
 
-/* The best two-way cuts of a filled ladder, and the middle one for pieces at once. */
+/* Adds the best two-way cuts of a filled ladder, and the middle one for pieces at once. */
 static mmc_status add_two_way(search *s, const ladder *l, double whole_s) {
   int best[TWO_WAY] = {0};
   double best_s[TWO_WAY] = {(double)INFINITY, (double)INFINITY};
@@ -427,7 +431,7 @@ static mmc_status add_cuts(search *s, mmci_axis axis) {
   return add_two_way(s, &l, whole.seconds);
 }
 
-/* A variant of the whole takes so long: it is among the fastest, or not. */
+/* Ranks a variant of the whole by its seconds among the fastest. */
 static void rank_variant(search *s, double best_s[PIECE_VARIANTS], int variant, double seconds) {
   int t = s->variant_count < PIECE_VARIANTS ? s->variant_count++ : PIECE_VARIANTS;
   for (; t > 0 && seconds < best_s[t - 1]; t--)
@@ -435,13 +439,13 @@ static void rank_variant(search *s, double best_s[PIECE_VARIANTS], int variant, 
   if (t < PIECE_VARIANTS) s->variants[t] = variant, best_s[t] = seconds;
 }
 
-/* As many points as the share of the budget is thought to allow. */
+/* Returns how many points the share of the budget is thought to allow. */
 static int points_of(const search *s, double cost_s) {
   double points = looking_share * s->share_s / (point_price * s->variant_count * cost_s);
   return (int)fmin(s->options->most_points, fmax(LEAST_POINTS, points));
 }
 
-/* The whole product by every variant; the fastest are tried on pieces. */
+/* Times the whole product by every variant; the fastest are tried on pieces. */
 static mmc_status add_variants(search *s) {
   const mmci_machine *machine = mmci_tuner_machine(s->tuner);
   int count = machine->variants(machine->user, &s->gemm);
@@ -464,8 +468,8 @@ static mmc_status add_variants(search *s) {
   return MMC_OK;
 }
 
-/* Copies with zeros around, where lines are no multiples already, by every variant that these have.
- */
+/* Adds copies with zeros around, where lines are not multiples already, by every variant that these
+ * have. */
 static mmc_status add_padding(search *s) {
   const mmci_machine *machine = mmci_tuner_machine(s->tuner);
   const mmci_gemm *gemm = &s->gemm;
@@ -505,12 +509,12 @@ static bool is_enough(const mmci_tuner *tuner, const mmci_measured *measured) {
          measured->plain_s - measured->seconds.value >= mmci_tuner_machine(tuner)->least_s;
 }
 
-/* Surely faster, and by enough. */
+/* Says whether a recipe is surely faster, and by enough. */
 static bool is_worth_it(const mmci_tuner *tuner, const mmci_measured *measured) {
   return measured->gain.low > 1 && is_enough(tuner, measured);
 }
 
-/* Whether a candidate is compared; those before it were asked. */
+/* Says whether a candidate is compared; those before it were asked about. */
 static bool is_finalist(const search *s, const candidate *c, int compared[2]) {
   return compared[c->recipe.lanes > 1]++ < s->options->finalists;
 }
@@ -588,8 +592,8 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
 enum { AXES = 3 };
 static const mmci_axis likeliest_first[AXES] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
 
-/* What is to be measured first along one axis; the others turn out to take so many times what they
- * do at first sight. */
+/* Tells the tuner what is measured first along one axis; the other axes are expected to take so
+ * many times their first estimate. */
 static void expect_cuts(search *s, int done, double times) {
   ladder l = ladder_of(s->options, s->points, &s->gemm, likeliest_first[done]);
   mmci_work rest = work_of_decision(s->options, &s->gemm);
@@ -611,7 +615,8 @@ static mmc_status add_all_cuts(search *s) {
     expect_cuts(s, i, times);
     status = add_cuts(s, likeliest_first[i]);
     mmci_work_join(&first, &cuts, s->variant_count);
-    /* As those so far, and one as usual. */
+    /* The other axes are expected to take as those so far did, weighed with one axis of the usual
+     * factor. */
     double first_s = mmci_tuner_work_s(s->tuner, &first), mean_s = first_s / (i + 1);
     double took_s = mmci_tuner_done_s(s->tuner) - began_s;
     if (first_s > 0) times = (took_s + second_sight * mean_s) / (first_s + mean_s);
@@ -639,7 +644,7 @@ static mmc_status decide(search *s, mmci_choice *choice) {
   return status;
 }
 
-/* Within about share_s, or in the time it takes when that is infinite. */
+/* Decides a product within about share_s, or in the time it takes when that is infinite. */
 static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_recipe *given,
                            double share_s, mmci_choice *choice, mmci_error *error) {
   if (gemm->m == 0 || gemm->k == 0 || gemm->n == 0) {
@@ -662,7 +667,7 @@ static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_
 
 /* ---- later --------------------------------------------------------------------------------- */
 
-/* Asking again whether a product's choice holds. */
+/* Returns the work of asking again whether a product's choice holds. */
 static mmci_work work_of_later(const mmci_gemm *gemm) {
   mmci_work work = {0};
   for (int q = MMCI_ASK_LATER; q <= MMCI_ASK_LATEST; q++)
@@ -678,14 +683,14 @@ static void choose_plain(mmci_choice *choice) {
                           .gain = {1, 1, 1}};
 }
 
-/* By how much, as an exponent, the gain of a choice has changed between two comparisons at most. */
+/* The largest change of a choice's gain between two comparisons, as a logarithm. */
 typedef struct drift {
   int64_t product;
   double plain_s, most;
 } drift;
 
-/* Leaves the plain call where it does not. That it is faster was proven: what is blurred now by
- * something else that the machine does is no proof that it is not. */
+/* Asks again, and leaves the plain call where the choice does not hold. That it is faster was
+ * proven: a comparison that something else on the machine blurs is no proof that it is not. */
 static mmc_status ask_later(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
                             mmci_choice *choice, drift *seen, mmci_error *error) {
   mmci_measured measured;
@@ -705,9 +710,9 @@ static int by_plain_time(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* What else a machine does changes gains from one second to the next, those of some products more
- * than those of others: a choice must gain more than the gains of products that take about as long
- * were seen to change, the median of them. */
+/* Drops choices whose gain may be chance. What else a machine does changes gains from one second to
+ * the next, those of some products more than those of others: a choice must gain more than the
+ * median change that was seen in the gains of products that take about as long. */
 static void judge_drifts(drift *drifts, int64_t count, mmci_choice *choices) {
   const int64_t near = count < NEIGHBOURS ? count : NEIGHBOURS;
   qsort(drifts, (size_t)count, sizeof *drifts, by_plain_time);
@@ -732,8 +737,8 @@ static void expect_later(mmci_tuner *tuner, int question, const mmci_gemm *gemms
         mmci_tuner_expect(tuner, MMCI_STAGE_LATER, (mmci_question)q, &gemms[g], &choices[g].recipe);
 }
 
-/* What was chosen for all products, one after the other, so that between two questions about one
- * time passes; as far as the budget goes. */
+/* Asks again about what was chosen for all products, one after the other, so that time passes
+ * between two questions about one product; as far as the budget goes. */
 static mmc_status ask_all_later(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
                                 mmci_choice *choices, mmci_error *error) {
   int64_t chosen = 0;
@@ -762,8 +767,8 @@ static mmc_status keep(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_choi
   return journal->choose != NULL ? journal->choose(journal->user, gemm, choice, error) : MMC_OK;
 }
 
-/* Tells all, and keeps those that are not as they were at first, of which that is their gain.
- * Whatever else has failed, of which error tells then. */
+/* Tells all choices, and keeps those that differ from the first ones, whose gain is now the
+ * smallest measured. It does so whatever else has failed, which error then tells. */
 static mmc_status tell_all(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
                            const mmci_choice *choices, const double *first, mmc_status so_far,
                            mmci_error *error) {
@@ -803,7 +808,8 @@ void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count) {
   expect_set(tuner, gemms, false, count);
 }
 
-/* Of a product, so many of which are left: what was chosen is to be measured again afterwards. */
+/* Returns the share of the budget of one product, so many of which are left, with time kept for
+ * measuring what was chosen again. */
 static double share_of(const mmci_tuner *tuner, const mmci_work *later, int64_t count) {
   double left_s = mmci_tuner_left_s(tuner), later_s = mmci_tuner_work_s(tuner, later);
   return (left_s - fmin(later_s, most_later * left_s)) / (double)count;
@@ -822,7 +828,8 @@ mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci
   mmci_work *others = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS), rest = *others;
   mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_LATER);
   double first_s = 0,
-         took_s = 0; /* products at first sight and as it was, the last weighing most */
+         took_s =
+             0; /* products by their first estimate and by their time, the last weighing most */
   mmc_status status = MMC_OK;
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
     double share_s = share_of(tuner, later, count - g);
@@ -836,7 +843,8 @@ mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci
     if (status != MMC_OK) break;
     ++*decided;
     first[g] = choices[g].gain.value;
-    status = keep(tuner, &gemms[g], &choices[g], error); /* it may be killed */
+    status = keep(tuner, &gemms[g], &choices[g],
+                  error); /* kept now, because the process may be killed */
     mmci_work again = work_of_later(&gemms[g]);
     if (mmci_recipe_is_plain(&choices[g].recipe)) mmci_work_join(later, &again, -1);
     first_s = (first_s + mmci_tuner_work_s(tuner, &one)) / 2;

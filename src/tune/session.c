@@ -18,9 +18,9 @@
 #include "tune/search.h"
 #include "wisdom/wisdom_energy.h"
 
-/* A chain of so many factors has all its products tuned, 35 at most. */
+/* A chain of at most so many factors has all its products tuned, at most 35. */
 enum { ALL_PRODUCTS = 6 };
-/* Groups of a chain that are measured at most. */
+/* So many groups of a chain are measured, at most. */
 enum { MOST_GROUPS = 96 };
 
 /* One call of mmc_tune(). */
@@ -34,15 +34,15 @@ typedef struct tuning {
   mmci_gemm *gemms; /* of the products of one dtype */
   mmci_choice *choices;
   mmci_group_list groups;      /* of all chains, those of a whole chain first */
-  const mmci_group **of_dtype; /* room for those of one dtype */
+  const mmci_group **of_dtype; /* room for the groups of one dtype */
   double start_s;
-  mmc_dtype dtype;       /* that is being tuned */
-  int session, sessions; /* dtypes with something to tune */
-  bool stopped;          /* by the caller */
+  mmc_dtype dtype;       /* the one that is being tuned */
+  int session, sessions; /* of dtypes with something to tune */
+  bool stopped;          /* the caller has stopped it */
   mmc_tune_report report;
 } tuning;
 
-/* What is tuned of one dtype. */
+/* The tuning of one dtype. */
 typedef struct session {
   tuning *tuning;
   mmc_dtype dtype;
@@ -53,7 +53,7 @@ typedef struct session {
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* Real numbers have no conjugates: T and H are one op. */
+/* Replaces H by T for real numbers, which have no conjugates. */
 static mmc_op plain_op(mmc_dtype dtype, mmc_op op) {
   return op == MMC_OP_H && !mmci_dtype_is_complex(dtype) ? MMC_OP_T : op;
 }
@@ -117,7 +117,7 @@ static mmc_status add_products(tuning *t, mmci_error *error) {
   mmc_status status = MMC_OK;
   for (int64_t c = 0; status == MMC_OK && c < o->chain_count; c++) {
     const mmc_chain *chain = o->chains[c];
-    status = add_fewest_of_chain(t, chain, error); /* the likeliest first */
+    status = add_fewest_of_chain(t, chain, error); /* the likeliest products come first */
     if (status == MMC_OK && chain->n <= ALL_PRODUCTS) status = add_all_of_chain(t, chain, error);
   }
   for (int64_t p = 0; status == MMC_OK && p < o->product_count; p++)
@@ -128,7 +128,7 @@ static mmc_status add_products(tuning *t, mmci_error *error) {
 
 /* ---- groups -------------------------------------------------------------------------------- */
 
-/* Moves those of so many products, from the first on, to the front. */
+/* Moves the groups of so many products, from group first on, to the front. */
 static void whole_first(mmci_group_list *groups, int first, int32_t products) {
   int front = first;
   for (int g = first; g < groups->count; g++) {
@@ -140,7 +140,7 @@ static void whole_first(mmci_group_list *groups, int first, int32_t products) {
   }
 }
 
-/* What plans for time of the chains would ask for. */
+/* Adds the groups that plans for time of the chains would ask for. */
 static mmc_status add_groups(tuning *t, mmci_error *error) {
   const mmc_tune_options *o = t->options;
   mmc_status status = MMC_OK;
@@ -163,17 +163,19 @@ static mmc_status add_groups(tuning *t, mmci_error *error) {
 
 /* ---- told to the caller -------------------------------------------------------------------- */
 
-/* What is left of the budget. */
+/* Returns what is left of the budget. */
 static double budget_left_s(const tuning *t) {
   if (t->options->budget_s == 0) return (double)INFINITY;
   return fmax(0, t->options->budget_s - (t->machine.now_s(t->machine.user) - t->start_s));
 }
 
-/* Of other dtypes nothing is known yet: as much as of this one. */
+/* Reports progress. Other dtypes are not known yet, and are expected to take as much as this
+ * one. */
 static int progress(void *user, double done, double left_s) {
   tuning *t = user;
   double all = (t->session + done) / t->sessions;
-  double others = (t->sessions - t->session - 1) / (1 - done); /* in terms of what is left here */
+  double others =
+      (t->sessions - t->session - 1) / (1 - done); /* as a multiple of what is left here */
   double all_left_s = fmin(left_s * (1 + others), budget_left_s(t));
   if (t->options->progress != NULL && t->options->progress(t->options->user, all, all_left_s) != 0)
     t->stopped = true;
@@ -246,7 +248,7 @@ static bool has_session(const tuning *t, mmc_dtype dtype) {
   return has_products(t, dtype) || (asked && dtype == t->options->dtype);
 }
 
-/* The facts of the model, where they are not known yet. */
+/* Measures the facts of the roofline, where they are not known yet. */
 static mmc_status calibrate(session *s, mmci_error *error) {
   tuning *t = s->tuning;
   mmci_wisdom_pricing *known;
@@ -262,7 +264,7 @@ static mmc_status calibrate(session *s, mmci_error *error) {
   return status;
 }
 
-/* The same of energy's, by what time takes. */
+/* Measures the facts of energy's model, by products chosen by their times. */
 static mmc_status calibrate_energy(session *s, mmci_error *error) {
   tuning *t = s->tuning;
   mmci_wisdom_energy *known;
@@ -303,7 +305,8 @@ static mmc_status tune_range(session *s, mmci_error *error) {
   return status;
 }
 
-/* With what is left of the budget. Of so many sizes only how many are cut is told. */
+/* Proves cuts with what is left of the budget. Of so many sizes, only the number of cut ones is
+ * told. */
 static mmc_status tune_cuts(session *s, mmci_error *error) {
   if (s->array == NULL) return MMC_OK;
   int64_t cut;
@@ -325,7 +328,7 @@ static mmc_status save_joules(session *s, const mmci_gemm *gemm, mmci_error *err
   return status == MMC_OK ? tell_saving(s->tuning, gemm, &saving, error) : status;
 }
 
-/* The products of the dtype, to gemms; how many. */
+/* Lists the products of the dtype in gemms; returns how many there are. */
 static int64_t list_products(const session *s) {
   const tuning *t = s->tuning;
   int64_t count = 0;
@@ -366,7 +369,7 @@ static mmc_status tune_groups(session *s, mmci_error *error) {
   return mmci_tune_groups(s->tuner, s->tuning->of_dtype, count, error);
 }
 
-/* All that is asked for, before any of it is measured. */
+/* Tells the tuner all that is asked for, before any of it is measured. */
 static void expect_all(session *s, int64_t count) {
   tuning *t = s->tuning;
   mmci_groups_expect(s->tuner, t->of_dtype, list_groups(s));

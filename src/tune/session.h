@@ -7,11 +7,11 @@
 #include "wisdom/wisdom.h"
 
 typedef struct mmci_tune_request {
-  const mmc_tune_options *options; /* whose values were checked */
+  const mmc_tune_options *options; /* their values have been checked */
   const mmci_opened *on;
   mmci_precision precision;
   bool for_energy;
-  const mmci_meter_ops *meter_ops; /* of energy, else NULL, as is meter */
+  const mmci_meter_ops *meter_ops; /* of energy; both are NULL without it */
   mmci_meter *meter;
   mmci_wisdom *wisdom;
 } mmci_tune_request;

@@ -9,13 +9,14 @@
 #include "base/hash.h"
 #include "base/wide.h"
 
-/* What was measured or recalled in this session, by key: open addressing, at most half full. */
+/* The measurements that were made or recalled in this session, by key: open addressing, at most
+ * half full. */
 typedef struct entry {
   char *key;
   mmci_measured measured;
 } entry;
 
-/* What the measurements of a question took: at least, and all. */
+/* The seconds of the measurements for a question: the least, and all together. */
 typedef struct pace {
   double count, mkn, least_s, all_s;
 } pace;
@@ -30,18 +31,19 @@ struct mmci_tuner {
   pace paces[MMCI_QUESTIONS];
   mmci_work expected[MMCI_STAGES];
   mmci_stage stage;
-  double spare_s;          /* of the budget, at the end of the stage */
-  double known, known_s;   /* measurements, whenever they were made, and what they took */
-  double fresh, writing_s; /* those of this session, and what else they took: the journal */
-  double share;            /* done, as it was told */
+  double spare_s;          /* of the budget that must be left at the end of the stage */
+  double known, known_s;   /* measurements, whenever made, and the seconds they took */
+  double fresh, writing_s; /* those of this session, and the seconds of writing the journal */
+  double share;            /* the share done, as it was told */
 };
 
-enum { FEW = 4 }; /* measurements that say less of others than what is usual */
-/* Of what is measured in turns, by what is timed alone; of joules, whose window is two seconds. */
+enum { FEW = 4 }; /* fewer measurements than these say less of others than what is usual */
+/* Before it is known, a measurement in turns is taken to cost so many times one that is timed
+ * alone, and one of joules the seconds of its window. */
 static const double turns_price = 6, joules_s = 2;
-/* For a journal to record a measurement, before one was. */
+/* The seconds that a journal is taken to need for a measurement, before it has recorded one. */
 static const double usual_writing_s = 5e-4;
-/* No measurement takes less, and before one not all is done. */
+/* No measurement takes fewer seconds, and the share done is at most this before the last one. */
 static const double tick_s = 1e-9, most_share = 1 - 1e-9;
 
 mmci_tune_options mmci_tune_defaults(void) {
@@ -51,7 +53,7 @@ mmci_tune_options mmci_tune_defaults(void) {
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Where key is, or would go. */
+/* Returns where key is, or would go. */
 static entry *slot_of(entry *entries, size_t capacity, const char *key) {
   size_t at = (size_t)mmci_hash_text(MMCI_HASH_START, key) & (capacity - 1);
   while (entries[at].key != NULL && strcmp(entries[at].key, key) != 0)
@@ -72,12 +74,12 @@ static mmc_status grow(mmci_tuner *tuner, mmci_error *error) {
   return MMC_OK;
 }
 
-/* What is asked: of a recipe, or of a call. */
+/* A question about a recipe, or about a call. */
 typedef struct asked {
   mmci_question question;
   const mmci_gemm *gemm;
   const mmci_recipe *recipe;
-  const mmci_group *group; /* NULL: of a recipe */
+  const mmci_group *group; /* NULL when it is about a recipe */
   double mkn;
   char key[MMCI_TUNE_KEY_SIZE];
 } asked;
@@ -130,7 +132,7 @@ static bool is_estimate(const mmci_estimate *x) {
   return x->low > 0 && x->low <= x->value && x->value <= x->high && isfinite(x->high);
 }
 
-/* The journal is a file that anything may have happened to. */
+/* Recalls a measurement from the journal, a file that anything may have happened to. */
 static bool recall_journal(const mmci_tuner *tuner, const asked *x, mmci_measured *out) {
   const mmci_journal *journal = &tuner->options.journal;
   mmci_measured found = {0};
@@ -270,14 +272,15 @@ void mmci_tuner_expect_group(mmci_tuner *tuner, mmci_stage stage, const mmci_gro
   expect(tuner, stage, &x);
 }
 
-/* Every measurement takes the least that one took, and what is beyond goes by m k n. */
+/* Returns the seconds that so many measurements are expected to take: each the least that one took,
+ * and the rest in proportion to m k n. */
 static double price_alone_s(const pace *p, double count, double mkn) {
   double beyond_s = p->all_s - p->count * p->least_s;
   return count * p->least_s + (p->mkn > 0 ? mkn * beyond_s / p->mkn : 0);
 }
 
-/* Those in turns go by what is timed alone, calls too until one was, those of joules by the window.
- */
+/* Returns the seconds of measurements for a question. Those in turns go by what is timed alone, so
+ * do calls until one was measured, and those of joules go by the window. */
 static double price_s(const mmci_tuner *tuner, mmci_question question, double count, double mkn) {
   const pace *p = &tuner->paces[question], *alone = &tuner->paces[MMCI_ASK_TIME];
   while (question > MMCI_ASK_COMPARE && question <= MMCI_ASK_LATEST && p->count == 0)
@@ -310,7 +313,7 @@ double mmci_tuner_work_s(const mmci_tuner *tuner, const mmci_work *work) {
   return seconds;
 }
 
-/* Seconds of all stages, where so much of the budget is left. */
+/* Returns the seconds of all stages that are ahead, where so much of the budget is left. */
 static double ahead_s(const mmci_tuner *tuner, double budget_left_s) {
   double ahead = 0;
   for (int stage = 0; stage < MMCI_STAGES; stage++) {
@@ -321,8 +324,8 @@ static double ahead_s(const mmci_tuner *tuner, double budget_left_s) {
   return ahead;
 }
 
-/* Before the answer to a question. What was expected may turn out to be too little, but what is
- * done does not become less. */
+/* Reports progress before the answer to a question. What was expected may turn out to be too
+ * little, but the share done never falls. */
 static mmc_status report(mmci_tuner *tuner, const asked *x, mmci_error *error) {
   double budget_left = mmci_tuner_left_s(tuner), left = budget_left;
   if (tuner->options.progress != NULL) {

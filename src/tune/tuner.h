@@ -1,8 +1,8 @@
-/* tuner.h: measuring within a budget, nothing twice.
+/* tuner.h: measures within a budget, and nothing twice.
  *
  * A search asks a tuner for times. The tuner knows what was measured in this session or, through
  * the journal, in an earlier one; else it asks the machine, and hands the answer to the journal
- * before anyone sees it. So a search that is stopped, in whatever way, and begun again goes on
+ * before anyone sees it. So a search that is stopped, however that happens, and begun again goes on
  * where it was. */
 #ifndef MMCI_TUNER_H
 #define MMCI_TUNER_H
@@ -10,36 +10,37 @@
 #include "device/device.h"
 #include "tune/estimate.h"
 
-/* One measurement: of a recipe, or of a recipe against the plain call, the two in turns. */
+/* One measurement: of a recipe alone, or of a recipe against the plain call, the two in turns. */
 typedef struct mmci_measured {
   mmci_estimate seconds;
-  mmci_estimate gain;   /* plain seconds by the recipe's, of each turn; 0 when not compared */
+  mmci_estimate gain; /* plain seconds divided by the recipe's, in each turn; 0 when not compared */
   mmci_estimate joules; /* of one run; 0 when not measured */
   double plain_s;       /* 0 when not compared */
-  double cost_s;        /* what measuring took, which the tuner fills in */
+  double cost_s;        /* the seconds of measuring, which the tuner fills in */
 } mmci_measured;
 
 /* What is measured on: a device (measure.h), or a formula in tests. */
 typedef struct mmci_machine {
   void *user;
-  int lanes;      /* more pieces than this at work together gain nothing; at least 1 */
-  int pad;        /* a multiple of elements that lines of operands may be better at; 0: none */
-  double least_s; /* that a recipe must gain in seconds: less depends on where operands lie */
+  int lanes; /* more pieces at work together than these gain nothing; at least 1 */
+  int pad;   /* lines of operands may be better at a multiple of so many elements; 0 means none */
+  double least_s; /* the seconds that a recipe must gain; less depends on where operands lie */
   double (*now_s)(void *user);
-  /* How many ways but the first there are. */
+  /* Returns how many variants there are besides the first. */
   int (*variants)(void *user, const mmci_gemm *gemm);
-  /* These return E_UNSUPPORTED where the machine cannot do it; other failures end the search. */
+  /* These functions measure. They return E_UNSUPPORTED where the machine cannot do it; other
+   * failures end the search. */
   mmc_status (*measure)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
   mmc_status (*compare)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
-  /* (optional) Several products as one call, with matrices as their forms say. */
+  /* (optional) Measures several products as one call, with matrices as their forms say. */
   mmc_status (*measure_group)(void *user, const mmci_group *group, mmci_measured *out,
                               mmci_error *error);
-  /* The same in other circumstances, in which what is chosen must gain as well. */
+  /* Compares again in other circumstances, in which what is chosen must gain as well. */
   mmc_status (*confirm)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                         mmci_measured *out, mmci_error *error);
-  /* (optional) Joules, and the seconds of the same runs; takes seconds. */
+  /* (optional) Measures joules, and the seconds of the same runs; it takes seconds. */
   mmc_status (*joules)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                        mmci_measured *out, mmci_error *error);
 } mmci_machine;
@@ -48,43 +49,45 @@ typedef struct mmci_machine {
  * the machine: "time f64 native NT 4x4096x64 4096 4096 64 n:32,32". */
 enum { MMCI_TUNE_KEY_SIZE = 512 };
 
-/* Where measurements outlive the session. All slots may be NULL. */
+/* Keeps measurements beyond the session. All slots may be NULL. */
 typedef struct mmci_journal {
   void *user;
-  /* Whether it was measured before, and how. What is no measurement (a NaN) is measured again. */
+  /* Says whether it was measured before, and recalls how. What is no measurement (a NaN) is
+   * measured again. */
   bool (*recall)(void *user, const char *key, mmci_measured *out);
   mmc_status (*record)(void *user, const char *key, const mmci_measured *measured,
                        mmci_error *error);
-  /* Keeps what was chosen for a product, once more when that has changed. */
+  /* Keeps what was chosen for a product, and again when that has changed. */
   mmc_status (*choose)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                        mmci_error *error);
-  /* Whether a choice is kept: what knows fewer candidates leaves it. */
+  /* Says whether a choice is kept; a search that knows fewer candidates leaves it. */
   bool (*known)(void *user, const mmci_gemm *gemm);
-  /* A product is decided for good. */
+  /* Is told that a product is decided for good. */
   mmc_status (*decided)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                         mmci_error *error);
-  /* What a call takes is known. */
+  /* Is told the seconds of a call. */
   mmc_status (*time)(void *user, const mmci_group *group, const mmci_estimate *seconds,
                      mmci_error *error);
 } mmci_journal;
 
-/* Told the share done, which does not fall, and the seconds that are left as far as is known, which
- * are no more than the budget's, before every measurement: so neither ever says that nothing is
- * left. What earlier sessions did is done. Returns 0, or anything else to stop with E_INTERRUPTED.
- */
+/* Is told before every measurement the share done, which does not fall, and an estimate of the
+ * seconds that are left, which are no more than the budget's; neither ever says that nothing is
+ * left. The share includes what earlier sessions did. Returns 0, or anything else to stop with
+ * E_INTERRUPTED. */
 typedef int (*mmci_tune_progress_fn)(void *user, double done, double left_s);
 
 enum { MMCI_TUNE_POINTS = 64 };
 
 typedef struct mmci_tune_options {
-  double budget_s; /* INFINITY: as long as it takes */
-  /* What a choice must gain besides being surely faster, and a cut to be followed: 0.01. */
+  double budget_s; /* INFINITY means as long as it takes */
+  /* The share that a choice must gain besides being surely faster, and a cut to be followed;
+   * 0.01. */
   double least_gain;
-  /* The natural grid: cuts are at multiples of these, by axis m, k, n, thinned to most_points; 0:
-   * not known, so thinned from 1. An array's steps, for one. */
+  /* The natural grid: cuts are at multiples of these, by axis m, k, n, thinned to most_points. They
+   * may be an array's steps; 0 means not known, so that the grid is thinned from 1. */
   int64_t grid[3];
-  int most_points; /* sizes tried along an axis, at most MMCI_TUNE_POINTS: 32 */
-  int finalists;   /* recipes of a product that are compared with the plain call: 8 */
+  int most_points; /* sizes tried along an axis, at most MMCI_TUNE_POINTS; 32 */
+  int finalists;   /* recipes of a product that are compared with the plain call; 8 */
   mmci_tune_progress_fn progress;
   void *progress_user;
   mmci_journal journal;
@@ -94,31 +97,30 @@ mmci_tune_options mmci_tune_defaults(void);
 
 typedef struct mmci_tuner mmci_tuner;
 
-/* Machine and options are copied; what they point to stays the caller's. The budget begins here.
- * Returns: E_ARG, E_NOMEM. A tuner belongs to one thread. */
+/* Makes a tuner, which belongs to one thread. Machine and options are copied; what they point to
+ * stays the caller's. The budget begins here. Returns: E_ARG, E_NOMEM. */
 mmc_status mmci_tuner_create(const mmci_machine *machine, const mmci_tune_options *options,
                              mmci_tuner **out, mmci_error *error);
 void mmci_tuner_destroy(mmci_tuner *tuner);
 
 const mmci_machine *mmci_tuner_machine(const mmci_tuner *tuner);
 const mmci_tune_options *mmci_tuner_options(const mmci_tuner *tuner);
-/* Whether the budget is spent: what failed with E_INTERRUPTED then was not stopped by the caller.
- */
+/* Says whether the budget is spent: then E_INTERRUPTED was not caused by the caller. */
 bool mmci_tuner_spent(const mmci_tuner *tuner);
-/* Seconds of the budget that are left. */
+/* Returns the seconds of the budget that are left. */
 double mmci_tuner_left_s(const mmci_tuner *tuner);
-/* Measurements by the machine so far: those recalled are not among them. */
+/* Counts the measurements by the machine so far, without those that were recalled. */
 int64_t mmci_tuner_measurements(const mmci_tuner *tuner);
 
 typedef enum mmci_question {
   MMCI_ASK_TIME,         /* seconds of the recipe alone */
-  MMCI_ASK_COMPARE,      /* against the plain call */
-  MMCI_ASK_CONFIRM,      /* the same, in the machine's other circumstances */
-  MMCI_ASK_LATER,        /* the same, when time has passed */
-  MMCI_ASK_LATEST,       /* and once more */
+  MMCI_ASK_COMPARE,      /* the recipe against the plain call */
+  MMCI_ASK_CONFIRM,      /* against it in the machine's other circumstances */
+  MMCI_ASK_LATER,        /* against it when time has passed */
+  MMCI_ASK_LATEST,       /* and against it once more */
   MMCI_ASK_GROUP,        /* seconds of several products as one call */
   MMCI_ASK_JOULES,       /* joules of the recipe alone */
-  MMCI_ASK_JOULES_AGAIN, /* the same, afresh */
+  MMCI_ASK_JOULES_AGAIN, /* joules of the recipe alone, measured afresh */
   MMCI_QUESTIONS
 } mmci_question;
 
@@ -127,23 +129,24 @@ typedef enum mmci_question {
  * and journal return. */
 mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
                           const mmci_recipe *recipe, mmci_measured *out, mmci_error *error);
-/* MMCI_ASK_GROUP. What there is no memory for is not supported. */
+/* Answers MMCI_ASK_GROUP in the same manner. */
 mmc_status mmci_tuner_ask_group(mmci_tuner *tuner, const mmci_group *group, mmci_measured *out,
                                 mmci_error *error);
 
 /* ---- what is to come ----------------------------------------------------------------------- */
 
-/* Measurements by question: how many, and the sum of their m k n. What they take is estimated from
- * what those before took. */
+/* Measurements by question: how many there are, and the sum of their m k n. Their seconds are
+ * estimated from what earlier ones took. */
 typedef struct mmci_work {
   double count[MMCI_QUESTIONS], mkn[MMCI_QUESTIONS];
 } mmci_work;
 
 void mmci_work_add(mmci_work *work, mmci_question question, double count, double mkn_each);
-/* Adds so many times other. */
+/* Adds other so many times. */
 void mmci_work_join(mmci_work *work, const mmci_work *other, double times);
 
-/* The parts of tuning, in their order. Those from the trials on do as much as the budget allows. */
+/* The stages of tuning, in their order. Those from the trials on do as much as the budget
+ * allows. */
 typedef enum mmci_stage {
   MMCI_STAGE_FACTS,
   MMCI_STAGE_GROUPS,
@@ -151,31 +154,32 @@ typedef enum mmci_stage {
   MMCI_STAGE_GRID,
   MMCI_STAGE_TRIALS,         /* of grid values */
   MMCI_STAGE_TRIALS_BETWEEN, /* of any sizes */
-  MMCI_STAGE_PRODUCT,        /* what is under way of the one that is being decided */
-  MMCI_STAGE_PRODUCT_REST,   /* what is left of it then */
-  MMCI_STAGE_PRODUCTS,       /* those after it */
-  MMCI_STAGE_LATER,          /* what was chosen, again */
-  MMCI_STAGE_CUTS,           /* what an array predicts for its sizes */
+  MMCI_STAGE_PRODUCT,        /* the part under way of the product that is being decided */
+  MMCI_STAGE_PRODUCT_REST,   /* the rest of that product */
+  MMCI_STAGE_PRODUCTS,       /* the products after it */
+  MMCI_STAGE_LATER,          /* what was chosen, measured again */
+  MMCI_STAGE_CUTS,           /* cuts that an array predicts for its sizes */
   MMCI_STAGES
 } mmci_stage;
 
-/* From here on all measurements are of that stage, which ends when spare_s of the budget are left,
- * if not before. Nothing is expected of it any more, nor of those before it. */
+/* Begins a stage, to which all measurements from here on belong, and which ends when spare_s of the
+ * budget are left, if not before. Nothing more is expected of it, nor of those before it. */
 void mmci_tuner_begin(mmci_tuner *tuner, mmci_stage stage, double spare_s);
-/* What is expected of a stage, to be changed as more is known; what is measured is taken off. */
+/* Returns the work that is expected of a stage, to be changed as more is known; what is measured is
+ * taken off. */
 mmci_work *mmci_tuner_expected(mmci_tuner *tuner, mmci_stage stage);
 /* Adds a question to what is expected, unless its answer is known. */
 void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question question,
                        const mmci_gemm *gemm, const mmci_recipe *recipe);
 void mmci_tuner_expect_group(mmci_tuner *tuner, mmci_stage stage, const mmci_group *group);
-/* Seconds that the work is thought to take; 0 before anything is known. */
+/* Estimates the seconds that the work takes; 0 before anything is known. */
 double mmci_tuner_work_s(const mmci_tuner *tuner, const mmci_work *work);
-/* What all measurements that are known took, whenever they were made. */
+/* Returns the seconds of all measurements that are known, whenever they were made. */
 double mmci_tuner_done_s(const mmci_tuner *tuner);
-/* Seconds of each that the journal takes. */
+/* Returns the seconds that the journal takes for each. */
 double mmci_tuner_writing_s(const mmci_tuner *tuner);
 
-/* The key of a question. */
+/* Writes the key of a question. */
 void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
                    char key[MMCI_TUNE_KEY_SIZE]);
 
