@@ -82,7 +82,8 @@ static bool is_known(const mmci_tuner *tuner, const mmci_array *array, const pro
   return journal->known != NULL && journal->known(journal->user, &gemm);
 }
 
-/* Keeps the first promises that are not known yet, as many as there is time for. */
+/* Keeps the first promises that are not known yet, as many as there is time for, and adds up their
+ * work. */
 static int64_t fitting(const mmci_tuner *tuner, const mmci_array *array, promise *promises,
                        int64_t count, mmci_work *work) {
   double left_s = mmci_tuner_left_s(tuner);

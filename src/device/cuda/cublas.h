@@ -33,25 +33,25 @@
 
 typedef struct mmci_cublas {
   void *library;
-  cublasLtHandle_t lt; /* knows no stream; threads share it */
+  cublasLtHandle_t lt; /* has no stream; threads share it */
 #define MMCI_CUBLAS_FIELD(name) __typeof__(&(name)) name;
   MMCI_CUBLAS_FUNCTIONS(MMCI_CUBLAS_FIELD)
 #undef MMCI_CUBLAS_FIELD
 } mmci_cublas;
 
-/* Loads the library for the current device. Returns E_UNSUPPORTED (not here: what to install),
- * E_NOMEM, E_DEVICE. */
+/* Loads the library for the current device. Returns E_UNSUPPORTED (it is not here; the error says
+ * what to install), E_NOMEM, E_DEVICE. */
 mmc_status mmci_cublas_load(mmci_cublas **out, mmci_error *error);
 void mmci_cublas_unload(mmci_cublas *cublas);
 
-/* Whether the library is there, and its version. */
+/* Says whether the library is there, and its version. */
 bool mmci_cublas_version(int version[3]);
 
-/* As mmci_cuda_check(). */
+/* Turns a code of cuBLAS into a status, as mmci_cuda_check() does. */
 mmc_status mmci_cublas_check(const mmci_cublas *cublas, cublasStatus_t code, const char *call,
                              mmci_error *error);
 
-/* Through this go all calls of cuBLAS that can fail; a test puts failures in their place. */
+/* All calls of cuBLAS that can fail go through this; a test puts failures in their place. */
 #ifndef MMCI_CUBLAS_CALL
 #define MMCI_CUBLAS_CALL(call) (call)
 #endif

@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 
-/* MMC_OK, or E_DEVICE (E_NOMEM when the device is out of memory) with the call and the runtime's
- * reason in error. The runtime forgets the failure, as far as it can. */
+/* Returns MMC_OK, or E_DEVICE (E_NOMEM when the device is out of memory) with the call and the
+ * runtime's reason in error. The runtime forgets the failure, as far as it can. */
 static inline mmc_status mmci_cuda_check(cudaError_t code, const char *call, mmci_error *error) {
   if (code == cudaSuccess) return MMC_OK;
   (void)cudaGetLastError();

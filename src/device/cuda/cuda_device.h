@@ -1,7 +1,7 @@
 /* cuda_device.h: what the files of the CUDA module share.
  *
  * Every slot of device.h begins with MMCI_CUDA_ON: the calling thread's current device is ours
- * until the function returns, by whatever way, and then again the caller's. */
+ * until the function returns, however it returns, and then again the caller's. */
 #ifndef MMCI_CUDA_DEVICE_H
 #define MMCI_CUDA_DEVICE_H
 
@@ -19,7 +19,7 @@ struct mmci_device {
   int index;
   int driver, runtime; /* versions: 1000 * major + 10 * minor */
   struct cudaDeviceProp properties;
-  /* Made when first asked for, under lock. */
+  /* These are made when first asked for, under the lock. */
   pthread_mutex_t lock;
   mmci_cublas *cublas;
   mmci_ring *ring;
@@ -28,13 +28,13 @@ struct mmci_device {
 struct mmci_queue {
   mmci_device *device;
   const mmci_cublas *cublas;
-  cudaStream_t own, stream; /* stream: where the work goes, its own or the caller's */
+  cudaStream_t own, stream; /* stream is where the work goes, its own or the caller's */
   cublasHandle_t handle;
   bool handle_elsewhere; /* the handle still works on another stream */
-  void *workspace;       /* of the products, which come one after another */
+  void *workspace;       /* of the products, which are computed one after another */
   size_t workspace_bytes;
-  atomic_int downloads; /* in the ring, on their way to the host's memory */
-  atomic_bool lost;     /* one of them failed where nobody could be told */
+  atomic_int downloads; /* how many are in the ring, on their way to the host's memory */
+  atomic_bool lost;     /* a download failed where nobody could be told */
 };
 
 struct mmci_event {
@@ -74,17 +74,17 @@ static inline void mmci_cuda_leave(const mmci_cuda_scope *scope) {
   __attribute__((cleanup(mmci_cuda_leave))) const mmci_cuda_scope scope_of_device = \
       mmci_cuda_enter((device), (error))
 
-/* The first statement of a function that returns mmc_status and has an error in scope. */
+/* Is the first statement of a function that returns mmc_status and has an error in scope. */
 #define MMCI_CUDA_ON(device)        \
   MMCI_CUDA_SCOPE((device), error); \
   if (scope_of_device.status != MMC_OK) return scope_of_device.status
 
-/* The first statement of a function that takes something apart. */
+/* Is the first statement of a function that destroys something. */
 #define MMCI_CUDA_ON_ANYHOW(device) \
   MMCI_CUDA_SCOPE((device), NULL);  \
   (void)scope_of_device
 
-/* For calls whose failure changes nothing: the runtime forgets it. */
+/* Ignores a failure that changes nothing; the runtime forgets it. */
 static inline void mmci_cuda_ignore(cudaError_t code) {
   if (code != cudaSuccess) (void)cudaGetLastError();
 }
@@ -102,9 +102,9 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
 mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                              const void *b, void *c, mmci_error *error);
 
-/* Loads device->cublas when it is not there yet; the device is the current one. */
+/* Loads device->cublas when it is not loaded yet; the device is the current one. */
 mmc_status mmci_cuda_find_cublas(mmci_device *device, mmci_error *error);
-/* Bytes of workspace that a queue offers to products. */
+/* Returns the bytes of workspace that a queue offers to products. */
 size_t mmci_cuda_workspace_bytes(const mmci_device *device);
 
 /* ---- group.c --------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ extern const mmci_device_async mmci_cuda_async;
 
 mmc_status mmci_cuda_upload(mmci_queue *queue, const mmci_transfer *transfer, mmci_error *error);
 mmc_status mmci_cuda_download(mmci_queue *queue, const mmci_transfer *transfer, mmci_error *error);
-/* Waits for the queue's downloads alone. */
+/* Waits for the queue's downloads only. */
 mmc_status mmci_cuda_drain(mmci_queue *queue, mmci_error *error);
 void mmci_cuda_ring_destroy(mmci_ring *ring);
 

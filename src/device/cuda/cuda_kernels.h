@@ -14,16 +14,16 @@
 extern "C" {
 #endif
 
-/* The product that gemm tells, whatever its forms. */
+/* Computes the product that gemm describes, whatever its forms. */
 mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                    const void *b, void *c, mmci_error *error);
 
-/* As the slot copy of device.h. */
+/* Does what the slot copy of device.h says. */
 mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype, int64_t rows, int64_t cols,
                                 const void *from, const mmci_form *form, void *to, int64_t to_ld,
                                 bool to_trans, mmci_error *error);
 
-/* As the slot resize of device.h, in one launch. */
+/* Does what the slot resize of device.h says, in one launch. */
 mmc_status mmci_cuda_resize(cudaStream_t stream, mmc_dtype dtype, const mmci_resizing *matrices,
                             int count, mmci_error *error);
 

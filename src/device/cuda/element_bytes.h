@@ -1,4 +1,5 @@
-/* element_bytes.h: the size of an element; the module has none of the library's own functions. */
+/* element_bytes.h: the size of an element, because the module has none of the library's
+ * functions. */
 #ifndef MMCI_CUDA_ELEMENT_BYTES_H
 #define MMCI_CUDA_ELEMENT_BYTES_H
 

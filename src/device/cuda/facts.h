@@ -1,5 +1,5 @@
-/* facts.h: what a CUDA device is taken to do until it is measured. Without CUDA's headers, so that
- * tests can plan for a GPU where there is none. */
+/* facts.h: what a CUDA device is taken to do until it is measured. It does not need CUDA's headers,
+ * so that tests can plan for a GPU where there is none. */
 #ifndef MMCI_CUDA_FACTS_H
 #define MMCI_CUDA_FACTS_H
 

@@ -54,13 +54,13 @@ static __device__ __forceinline__ void mmci_copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }
 
-/* An mbarrier used for one phase. */
+/* An mbarrier that is used for one phase. */
 struct mmci_gate {
   unsigned long long state;
   __device__ __forceinline__ unsigned address() const {
     return (unsigned)__cvta_generic_to_shared(&state);
   }
-  /* By one thread, a block's barrier before anything else. */
+  /* Is called by one thread, before a block's barrier and anything else. */
   __device__ __forceinline__ void close(unsigned count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address()), "r"(count) : "memory");
   }

@@ -1,10 +1,11 @@
-/* bytes.cuh: how an FP32 number becomes three signed bytes, and where they are enough.
+/* bytes.cuh: splits an FP32 number into three signed bytes, and tells where they are enough.
  *
  * A row of op(A), or a column of op(B), is scaled so that its largest element is MMCI_BYTES_TOP at
  * most, and rounded to integers: three digits of base 256, from -128 to 127. Scales are four bits
- * times a power of two, so that of elements of 11 bits the third digit is 0 and products are exact.
- * Unlike two FP16 parts, bytes hold small elements less well than large ones, so they are used
- * where rows have many large elements: docs/faithful.md. The same source serves the emulation. */
+ * times a power of two, so that for elements of 11 bits the third digit is 0 and products are
+ * exact. Unlike two FP16 parts, bytes hold small elements less well than large ones, so they are
+ * used where rows have many large elements: docs/faithful.md. The same source serves the
+ * emulation. */
 #ifndef MMCI_CUDA_EMULATED_BYTES_CUH
 #define MMCI_CUDA_EMULATED_BYTES_CUH
 
@@ -12,18 +13,19 @@
 
 enum {
   MMCI_BYTES = 3,
-  MMCI_BYTES_TOP = 8355584, /* what three digits can say, less 2^7 for rounding */
+  MMCI_BYTES_TOP = 8355584, /* the most that three digits hold, less 2^7 for rounding */
   MMCI_BYTES_BIAS = 0x808080,
   MMCI_BYTES_SMALL = 1 << 18, /* less is small: 2^-5 of the largest */
   MMCI_BYTES_FEW_SMALL = 4,   /* of a row's elements one in so many may be small */
-  MMCI_ROUGH = 64,            /* what a product's rows may be on average, each */
-  MMCI_ROUGH_MOST = 154,      /* and one of them */
+  MMCI_ROUGH = 64,            /* the roughness of a product's rows may be so large on average */
+  MMCI_ROUGH_MOST = 154,      /* and that of one row so large */
 };
 
-/* sqrt(k) times this is how often squares of a row must make up the largest one, on average. */
+/* The squares of a row must add up, on average, to at least sqrt(k) times this times the largest
+ * one. */
 static const float MMCI_BYTES_SPREAD = 2.1f;
 
-/* For an exponent e in the range of normal doubles. */
+/* Returns 2^e, for an exponent e in the range of normal doubles. */
 static __device__ __forceinline__ double mmci_double_power(int e) {
   const uint64_t bits = (uint64_t)(e + 1023) << 52;
   double x;
@@ -31,7 +33,7 @@ static __device__ __forceinline__ double mmci_double_power(int e) {
   return x;
 }
 
-/* By what the largest element, scaled to [2^14, 2^15), is multiplied: four bits. */
+/* Returns the factor, of four bits, for the largest element scaled to [2^14, 2^15). */
 static __device__ __forceinline__ float mmci_bytes_stretch(uint32_t most, mmci_scale scale) {
   const float largest = mmci_bits_float(most) * scale.first * scale.second;
   const int stretch = (int)((float)MMCI_BYTES_TOP / largest);
@@ -42,7 +44,8 @@ static __device__ __forceinline__ bool mmci_bytes_scalable(uint32_t most) {
   return most - 1 < 0x7f800000u - 1;
 }
 
-/* By which elements are multiplied, first * second; 0 for a row of zeros or not finite. */
+/* Returns the factor of the elements, first * second; 0 for a row of zeros or one that is not
+ * finite. */
 static __device__ __forceinline__ mmci_scale mmci_bytes_scale(uint32_t most) {
   if (!mmci_bytes_scalable(most)) return {0, 0};
   mmci_scale scale = mmci_parts_scale(mmci_parts_exponent(most));
@@ -50,7 +53,7 @@ static __device__ __forceinline__ mmci_scale mmci_bytes_scale(uint32_t most) {
   return scale;
 }
 
-/* What 1 of the scaled row stands for. */
+/* Returns what 1 of the scaled row stands for. */
 static __device__ __forceinline__ double mmci_bytes_unit(uint32_t most) {
   if (!mmci_bytes_scalable(most)) return 0;
   const int exponent = mmci_parts_exponent(most);
@@ -58,13 +61,13 @@ static __device__ __forceinline__ double mmci_bytes_unit(uint32_t most) {
          (double)mmci_bytes_stretch(most, mmci_parts_scale(exponent));
 }
 
-/* The nearest integer plus MMCI_BYTES_BIAS: its bytes are the digits plus 128. */
+/* Returns the nearest integer plus MMCI_BYTES_BIAS, whose bytes are the digits plus 128. */
 static __device__ __forceinline__ uint32_t mmci_bytes_of(float scaled) {
   const float half = mmci_bits_float((mmci_float_bits(scaled) & 0x80000000u) | 0x3f000000u);
   return (uint32_t)((int)(scaled + half) + MMCI_BYTES_BIAS);
 }
 
-/* Byte `which` of each of four. */
+/* Returns byte `which` of each of four. */
 static __device__ __forceinline__ uint32_t mmci_bytes_pick(const uint32_t (&x)[4], int which) {
 #ifdef MMCI_EMULATE_CUDA
   uint32_t picked = 0;
@@ -76,8 +79,8 @@ static __device__ __forceinline__ uint32_t mmci_bytes_pick(const uint32_t (&x)[4
 #endif
 }
 
-/* Four neighbours' digits, the first digits first. The facts' poor ones are the small ones, zeros
- * as well: bytes of the other operand that they meet do not count either. */
+/* Cuts four neighbours into digits, the first digits first. The facts' poor elements are the small
+ * ones, zeros as well, because bytes of the other operand that they meet do not count either. */
 static __device__ __forceinline__ void mmci_bytes_cut(const float (&x)[4], mmci_scale scale,
                                                       uint32_t (&words)[MMCI_BYTES],
                                                       mmci_row_facts &facts) {
@@ -94,7 +97,8 @@ static __device__ __forceinline__ void mmci_bytes_cut(const float (&x)[4], mmci_
     words[w] = mmci_bytes_pick(biased, MMCI_BYTES - 1 - w) ^ 0x80808080u;
 }
 
-/* How badly bytes hold a row: over the rows of an operand it may add up to MMCI_ROUGH each. */
+/* Returns how badly bytes hold a row; over the rows of an operand it may add up to MMCI_ROUGH
+ * each. */
 static __device__ __forceinline__ uint64_t mmci_bytes_roughness(uint32_t most, mmci_row_facts facts,
                                                                 int64_t k) {
   const float top = (float)MMCI_BYTES_TOP;

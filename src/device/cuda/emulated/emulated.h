@@ -1,5 +1,5 @@
-/* emulated.h: FP32 products on Hopper's tensor cores, with no more error than cuBLAS's FP32. How
- * and when: docs/faithful.md.
+/* emulated.h: FP32 products on Hopper's tensor cores, with no more error than cuBLAS's FP32;
+ * docs/faithful.md says how and when.
  *
  * Every number is split into three bytes, where all rows of op(A) and columns of op(B) are spread
  * evenly enough, or else into two FP16 parts. What those cannot hold as well as FP32 does (NaN,
@@ -13,35 +13,36 @@
 
 #include "device/cuda/emulated/emulated_kernels.h"
 
-/* A prepared product. It holds the parts, so what it is asked to do must follow each other: one
- * stream at a time, or streams that wait for each other. */
+/* A prepared product. It holds the parts, so its executions must follow each other: on one stream,
+ * or on streams that wait for each other. */
 typedef struct mmci_emulated mmci_emulated;
 
 const char *mmci_emulated_name(mmci_emulated_kind kind); /* as plans and explain show it */
 
-/* Whether there are kernels for it: one product of real FP32 matrices, compute capability 9.0, no
- * size 0. */
+/* Says whether there are kernels for it: one product of real FP32 matrices, compute capability 9.0,
+ * no size 0. */
 bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
-/* Whether it was measured to be faster than FP32 (docs/faithful.md), and sums are long enough for
- * it to be as accurate. */
+/* Says whether it was measured to be faster than FP32 (docs/faithful.md), and its sums are long
+ * enough for it to be as accurate. */
 bool mmci_emulated_pays(const mmci_gemm *gemm);
 
-/* Bytes of device memory that a prepared product holds: 4 for every element of A and B and 24 a row
- * of A and a column of B, with k rounded up to a multiple of 64 and those to one of 32. */
+/* Returns the bytes of device memory that a prepared product holds: 4 for every element of A and B
+ * and 24 for each row of A and column of B, with k rounded up to a multiple of 64 and those to one
+ * of 32. */
 uint64_t mmci_emulated_bytes(const mmci_gemm *gemm);
 
-/* For the current device, which has so many multiprocessors. Returns E_NOMEM, E_DEVICE,
- * E_UNSUPPORTED (the driver has no tensor maps). */
+/* Prepares a product for the current device, which has so many multiprocessors. Returns E_NOMEM,
+ * E_DEVICE, E_UNSUPPORTED (the driver has no tensor maps). */
 mmc_status mmci_emulated_prepare(const mmci_gemm *gemm, mmci_emulated_kind kind,
                                  int multiprocessors, mmci_emulated **out, mmci_error *error);
 void mmci_emulated_release(mmci_emulated *emulated);
 
-/* C = A B or C += A B, as prepared; addresses in device memory, aligned to 4 bytes. */
+/* Enqueues C = A B or C += A B, as prepared; addresses are in device memory, aligned to 4 bytes. */
 mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emulated, const float *a,
                                  const float *b, float *c, mmci_error *error);
 
-/* The kind that is likely the fastest: bytes for long sums and many of them, and else those tiles
- * that leave the fewest multiprocessors idle at the end. */
+/* Returns the kind that is likely the fastest: bytes for many long sums, else the tiles that leave
+ * the fewest multiprocessors idle at the end. */
 mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm, int multiprocessors);
 
 #endif

@@ -1,12 +1,12 @@
-/* left.cuh: by what C is computed: all of it by bytes, or what is not left to
- * rest.cu by FP16 parts. All kernels that write C follow it. */
+/* left.cuh: decides how C is computed: all of it by bytes, or what is not left to rest.cu by FP16
+ * parts. All kernels that write C follow it. */
 #ifndef MMCI_CUDA_EMULATED_LEFT_CUH
 #define MMCI_CUDA_EMULATED_LEFT_CUH
 
 #include "device/cuda/emulated/bytes.cuh"
 #include "device/cuda/emulated/emulated_kernels.h"
 
-/* Sums in device memory and what they may be; NULL where bytes are not tried. */
+/* Sums in device memory and their limits; NULL where bytes are not tried. */
 struct mmci_rough {
   const uint64_t *a, *b;
   uint64_t a_most, b_most;
@@ -35,7 +35,7 @@ static __device__ __forceinline__ bool mmci_left_is_nothing(mmci_left left) {
   return *left.rows == 0 && *left.cols == 0;
 }
 
-/* Then all of it is. */
+/* Says whether so much is left that all of it is. */
 static __device__ __forceinline__ bool mmci_left_is_most(mmci_left left, int64_t m, int64_t n) {
   return 2 * (*left.rows * n + *left.cols * m) >= m * n;
 }

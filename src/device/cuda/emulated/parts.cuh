@@ -1,4 +1,4 @@
-/* parts.cuh: how an FP32 number becomes two FP16 parts, and back.
+/* parts.cuh: splits an FP32 number into two FP16 parts, and puts them together again.
  *
  * A row of op(A), or a column of op(B), is scaled by a power of two that takes its largest element
  * to [2^14, 2^15). Then x = hi + lo / 2^11 with hi = f16(x), lo = f16((x - hi) 2^11). Both parts
@@ -14,11 +14,12 @@
 #include "device/cuda/elements.cuh"
 
 enum {
-  MMCI_PARTS_TOP = 14,      /* the largest element's exponent, scaled */
-  MMCI_PARTS_LO_BITS = 11,  /* lo is scaled by two to this */
-  MMCI_PARTS_POOR = -13,    /* elements below two to this keep fewer than 22 bits */
-  MMCI_PARTS_SPREAD = 16,   /* squares of a row must add up to so many times the largest one */
-  MMCI_PARTS_FEW_POOR = 12, /* of a row's elements one, and one in two to this, may be poor */
+  MMCI_PARTS_TOP = 14,     /* the largest element's exponent, scaled */
+  MMCI_PARTS_LO_BITS = 11, /* lo is scaled by two to the power of this */
+  MMCI_PARTS_POOR = -13,   /* elements below two to the power of this keep fewer than 22 bits */
+  MMCI_PARTS_SPREAD = 16,  /* squares of a row must add up to so many times the largest one */
+  MMCI_PARTS_FEW_POOR =
+      12, /* of a row's elements one, and one in two to the power of this, may be poor */
   MMCI_PARTS_LEFT = INT_MIN /* instead of an exponent: the row is left to FP64 */
 };
 
@@ -34,17 +35,19 @@ static __device__ __forceinline__ uint32_t mmci_float_bits(float x) {
   return bits;
 }
 
-/* Bits of |x|: their order is that of the numbers, infinity above all of them, NaN above it. */
+/* Returns the bits of |x|: their order is that of the numbers, infinity above all of them, NaN
+ * above infinity. */
 static __device__ __forceinline__ uint32_t mmci_magnitude(float x) {
   return mmci_float_bits(x) & 0x7fffffffu;
 }
 
-/* e from -126 to 127. */
+/* Returns 2^e, for e from -126 to 127. */
 static __device__ __forceinline__ float mmci_power(int e) {
   return mmci_bits_float((uint32_t)(e + 127) << 23);
 }
 
-/* The exponent of a row's scale, from -113 to 163, by the magnitude of its largest element. */
+/* Returns the exponent of a row's scale, from -113 to 163, by the magnitude of its largest
+ * element. */
 static __device__ __forceinline__ int mmci_parts_exponent(uint32_t most) {
   if (most == 0) return 0;
   int exponent = most >= 0x00800000u ? (int)(most >> 23) - 127 : -126;
@@ -61,8 +64,8 @@ static __device__ __forceinline__ mmci_scale mmci_parts_scale(int exponent) {
   return {mmci_power(first), mmci_power(exponent - first)};
 }
 
-/* A sum of products of parts, rid of both scales; what is too small to be a float underflows once.
- */
+/* Returns a sum of products of parts without both scales; a result that is too small for a float
+ * underflows once. */
 static __device__ __forceinline__ float mmci_parts_unscale(float sum, int exponents) {
   int e = exponents < 252 ? -exponents : -252, half = e / 2;
   return sum * mmci_power(half) * mmci_power(e - half);
@@ -80,10 +83,10 @@ static __device__ __forceinline__ mmci_parts mmci_parts_of(float scaled) {
   return parts;
 }
 
-/* What decides whether a row's parts are as good as FP32, gathered while it is split. */
+/* Facts that decide whether a row's parts are as good as FP32, gathered while it is split. */
 struct mmci_row_facts {
   float squares; /* of the scaled elements, added up */
-  int poor;      /* elements, not 0, that keep too few bits */
+  int poor;      /* how many elements, not 0, keep too few bits */
 };
 
 static __device__ __forceinline__ void mmci_row_facts_add(mmci_row_facts &facts, float scaled) {
@@ -92,8 +95,9 @@ static __device__ __forceinline__ void mmci_row_facts_add(mmci_row_facts &facts,
   facts.poor += mmci_magnitude(scaled) - 1 < least - 1; /* 0 wraps around */
 }
 
-/* The exponent of the row's scale, or MMCI_PARTS_LEFT: not finite, or a few elements outweigh all
- * others (then FP32 rounds sums but rarely), or many are far below the largest. */
+/* Returns the exponent of the row's scale, or MMCI_PARTS_LEFT when the row is not finite, when a
+ * few elements outweigh all others (FP32 then rounds its sums rarely), or when many are far below
+ * the largest. */
 static __device__ __forceinline__ int mmci_parts_judge(uint32_t most, mmci_row_facts facts,
                                                        int64_t k) {
   if (most == 0) return 0;

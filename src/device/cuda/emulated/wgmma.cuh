@@ -1,6 +1,6 @@
-/* wgmma.cuh: what gemm.cu uses of Hopper beyond CUDA C++: barriers in shared
- * memory, tensor copies, and a warpgroup's products of 64 x N x 16 halves with sums in FP32. PTX of
- * sm_90a. */
+/* wgmma.cuh: what gemm.cu uses of Hopper beyond CUDA C++, as PTX of sm_90a: barriers in shared
+ * memory, tensor copies, and a warpgroup's products of 64 x N x 16 16-bit numbers with sums in
+ * FP32. */
 #ifndef MMCI_CUDA_EMULATED_WGMMA_CUH
 #define MMCI_CUDA_EMULATED_WGMMA_CUH
 
@@ -38,15 +38,16 @@ static __device__ __forceinline__ void mmci_barrier_expect(uint32_t barrier, uin
                : "memory");
 }
 
-/* At the barrier in the same place of another block's shared memory. Reads of tensor cores are over
- * by then, so it needs no fence; .release.cluster would become one of the whole chip. */
+/* Arrives at the barrier in the same place of another block's shared memory. Reads of tensor cores
+ * are over by then, so it needs no fence; .release.cluster would become a fence of the whole
+ * chip. */
 static __device__ __forceinline__ void mmci_barrier_arrive(uint32_t barrier, uint32_t block) {
   uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(barrier), "r"(block));
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
 }
 
-/* An arrival that never comes ends as an error, not as a hang. */
+/* Waits at a barrier. An arrival that is missing ends as an error, not as a hang. */
 static __device__ __forceinline__ void mmci_barrier_wait(uint32_t barrier, uint32_t phase) {
   uint32_t done = 0;
   for (int tries = 0; done == 0; tries++) {
@@ -63,7 +64,8 @@ static __device__ __forceinline__ void mmci_barrier_wait(uint32_t barrier, uint3
 /* ---- tensor copies -----------------------------------------------------------------------------
  */
 
-/* A box of a map of lines (halves, row of 32, line, block of 32 rows) to shared memory. */
+/* Copies a box of a map of lines (FP16 numbers, row of 32, line, block of 32 rows) to shared
+ * memory. */
 static __device__ __forceinline__ void mmci_tensor_load(uint32_t to, const CUtensorMap *map,
                                                         uint32_t barrier, int line, int rows32) {
   asm volatile(
@@ -73,7 +75,7 @@ static __device__ __forceinline__ void mmci_tensor_load(uint32_t to, const CUten
       : "memory");
 }
 
-/* The same to the same place of every block of the cluster that `blocks` has a bit for. */
+/* Copies it to the same place of every block of the cluster that `blocks` has a bit for. */
 static __device__ __forceinline__ void mmci_tensor_load_all(uint32_t to, const CUtensorMap *map,
                                                             uint32_t barrier, int line, int rows32,
                                                             uint16_t blocks) {
@@ -112,18 +114,19 @@ static __device__ __forceinline__ void mmci_pin(int (&sums)[count]) {
   for (int i = 0; i < count; i++) asm volatile("" : "+r"(sums[i])::"memory");
 }
 
-/* Rows of 128 bytes with k along them, in 128-byte swizzle; the address is a multiple of 1024. 16
- * halves further along is + 2. */
+/* Returns the descriptor of rows of 128 bytes with k along them, in 128-byte swizzle; the address
+ * is a multiple of 1024. Adding 2 moves 16 FP16 numbers along k. */
 static __device__ __forceinline__ uint64_t mmci_matrix_at(uint32_t address) {
   return (uint64_t)((address & 0x3FFFF) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
 }
 
-/* Rows of 64 bytes, in 64-byte swizzle; 32 bytes further along is + 2. */
+/* Returns the descriptor of rows of 64 bytes, in 64-byte swizzle; adding 2 moves 32 bytes along
+ * k. */
 static __device__ __forceinline__ uint64_t mmci_byte_matrix_at(uint32_t address) {
   return (uint64_t)((address & 0x3FFFF) >> 4) | (1ull << 16) | (32ull << 32) | (2ull << 62);
 }
 
-/* d = a b^T, or += with keep: a 64 x 16, b N x 16. */
+/* Computes d = a b^T, or += with keep: a is 64 x 16, b is N x 16. */
 template <int N>
 struct mmci_products;
 
@@ -179,7 +182,7 @@ struct mmci_products<192> {
   "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), \
       "+r"(d[i + 6]), "+r"(d[i + 7])
 
-/* The same of bytes with exact sums: a 64 x 32, b 128 x 32. */
+/* Adds products of bytes with exact sums: a is 64 x 32, b is 128 x 32. */
 static __device__ __forceinline__ void mmci_byte_products_add(int (&d)[64], uint64_t a, uint64_t b,
                                                               int keep) {
   asm volatile(

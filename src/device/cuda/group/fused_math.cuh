@@ -10,7 +10,7 @@
 #ifndef MMCI_CUDA_GROUP_FUSED_MATH_CUH
 #define MMCI_CUDA_GROUP_FUSED_MATH_CUH
 
-/* FP32 by FFMA: PART_ROWS x PART_COLS sums a thread, multiples of 4. */
+/* Multiplies in FP32 by FFMA, PART_ROWS x PART_COLS sums a thread, both multiples of 4. */
 template <int ROWS_, int COLS_, int PART_ROWS, int PART_COLS>
 struct FusedFma {
   typedef float Element;
@@ -72,8 +72,9 @@ struct FusedFma {
   }
 };
 
-/* By tensor cores: WARPS_DOWN x WARPS_ACROSS warps, each a part of the tile in mma of ONE_ROWS x 8.
- * Lane l of a warp holds row l / 4 (and 8 further) and columns 2 (l % 4) and the next. */
+/* Multiplies by tensor cores: WARPS_DOWN x WARPS_ACROSS warps each compute a part of the tile by
+ * mma of ONE_ROWS x 8. Lane l of a warp holds row l / 4 (and the one 8 further) and columns 2 (l %
+ * 4) and the next. */
 template <typename Mma, int ROWS_, int COLS_, int WARPS_DOWN, int WARPS_ACROSS>
 struct FusedMma {
   typedef typename Mma::Element Element;
@@ -146,7 +147,7 @@ struct FusedMma {
   }
 };
 
-/* FP64: m8n8k4. */
+/* FP64, by m8n8k4. */
 struct FusedMmaF64 {
   typedef double Element, A, B;
   static constexpr int M = 8, K = 4, SUMS = 2, PAD = 4;
@@ -159,7 +160,7 @@ struct FusedMmaF64 {
   }
 };
 
-/* TF32: m16n8k8, operands rounded to nearest. */
+/* TF32, by m16n8k8, with operands rounded to nearest. */
 struct FusedMmaTf32 {
   typedef float Element;
   struct A {

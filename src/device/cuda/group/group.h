@@ -1,11 +1,11 @@
 /* group.h: chains of small factors in one launch: what group.c and its kernels share.
  *
- * general  any tree or DAG of up to MMCI_GENERAL_PRODUCTS products: a group of threads takes one
- *          chain of the batch, with operands and intermediates in shared memory (general.c,
+ * general takes any tree or DAG of up to MMCI_GENERAL_PRODUCTS products: a group of threads takes
+ *          one chain of the batch, with operands and intermediates in shared memory (general.c,
  *          general.cu)
- * single   one chain of a few factors, f32 or f64 (single.c, single.cu)
- * squares  f32 squares of a few sizes from left to right, for large batches (squares.cu)
- * spines   one chain of any length, its products on the whole device (spines.c, spines.cu) */
+ * single takes one chain of a few factors, f32 or f64 (single.c, single.cu)
+ * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
+ * spines takes one chain of any length, its products on the whole device (spines.c, spines.cu) */
 #ifndef MMCI_CUDA_GROUP_GROUP_H
 #define MMCI_CUDA_GROUP_GROUP_H
 
@@ -32,51 +32,53 @@ enum {
   MMCI_SINGLE_PRODUCTS = 7
 };
 
-/* What the device has for chains. */
+/* What the device can do for chains. */
 typedef struct mmci_group_limits {
   int multiprocessors;
-  size_t shared_bytes; /* that a block may have */
+  size_t shared_bytes; /* the most that a block may have */
   bool overlap;        /* a launch may begin while the one before it ends */
 } mmci_group_limits;
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* A part of an operand on its way to the arena, the chain's shared memory. As it is stored, the
+/* A part of an operand that is copied to the arena, the chain's shared memory. As it is stored, the
  * operand is lines x length; in the arena it has rows of pitch elements and zeros up to multiples
  * of four both ways. */
 typedef struct mmci_general_load {
   const void *data;
   int64_t ld, stride;
-  uint32_t magic;          /* for quotients by across */
+  uint32_t magic;          /* divides by across */
   uint32_t at, begin, end; /* in elements: its place; which of lines * across, padded */
   uint16_t lines, length, across, pitch;
   uint8_t operand, trans, conj, gathered;
-  uint8_t wide; /* 16 bytes of the arena at once */
+  uint8_t wide; /* writes 16 bytes of the arena at once */
 } mmci_general_load;
 
-/* A product in the arena. Tiles of 1 x 4 or 4 x 4 elements, their sums over k by 2^split lanes. */
+/* A product in the arena. It is computed in tiles of 1 x 4 or 4 x 4 elements, whose sums over k are
+ * shared by 2^split lanes. */
 typedef struct mmci_general_product {
-  uint32_t magic;    /* for quotients by tiles_across */
-  uint32_t a, b, to; /* places */
+  uint32_t magic;                                                    /* divides by tiles_across */
+  uint32_t a, b, to;                                                 /* places */
   uint16_t a_pitch, b_pitch, to_pitch, m, n, k4, tiles_across, work; /* k4: k / 4, padded */
   uint8_t tall, split;
-  uint8_t loads; /* so many are given by now: the next product's too, or, when late, its own */
+  uint8_t
+      loads; /* so many loads are issued by now, with the next product's or, when late, its own */
   uint8_t pad;
 } mmci_general_product;
 
 typedef struct mmci_general {
   int64_t batch, ldc, c_stride;
   void *c;
-  bool c_gathered, late; /* late: operands come when they are needed, not a product before */
+  bool c_gathered, late; /* late: operands are loaded when they are needed, not a product before */
   uint8_t count, loads_first, loads; /* products; loads before the first; all loads */
-  uint8_t groups;                    /* chains of a block at a time */
+  uint8_t groups;                    /* a block works on so many chains at a time */
   uint16_t threads;                  /* of a group, a multiple of 32 */
   uint32_t arena_bytes;              /* of a group */
   mmci_general_product products[MMCI_GENERAL_PRODUCTS];
   mmci_general_load load[MMCI_GENERAL_LOADS];
 } mmci_general;
 
-/* Lays the chain out; false when it does not fit. */
+/* Lays the chain out; returns false when it does not fit. */
 bool mmci_general_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_general *out);
 /* Makes the kernel ready for what steps asks. */
 mmc_status mmci_general_prepare(mmc_dtype dtype, const mmci_general *steps, mmci_error *error);
@@ -85,20 +87,20 @@ mmc_status mmci_general_launch(cudaStream_t stream, const mmci_group_limits *lim
 
 /* ---- alone ----------------------------------------------------------------------------------- */
 
-/* What a warp loads: elements begin to end of an operand, rows of across elements, into rows of
- * pitch in the arena, zeros beyond rows x cols. */
+/* What a warp loads: elements begin to end of an operand, in rows of across elements, into rows of
+ * pitch elements in the arena, with zeros beyond rows x cols. */
 typedef struct mmci_single_load {
   const void *data;
   int32_t ld;
-  uint32_t magic; /* for quotients by across */
+  uint32_t magic; /* divides by across */
   uint16_t at, begin, end;
   uint8_t rows, cols, across, pitch, operand, wide; /* wide: 16 bytes at once */
 } mmci_single_load;
 
-/* A product in the arena, by warps threads / 32 side by side. Tiles of 1 x 4 elements, their sums
- * over k by 2^split lanes. */
+/* A product in the arena, by warps of which threads / 32 work side by side. It is computed in tiles
+ * of 1 x 4 elements, whose sums over k are shared by 2^split lanes. */
 typedef struct mmci_single_product {
-  alignas(16) uint32_t magic; /* for quotients by tiles_across */
+  alignas(16) uint32_t magic; /* divides by tiles_across */
   uint16_t a, b, to, work, a_pitch, b_pitch, to_pitch, m, n, tiles_across, first, threads;
   uint8_t k4, split;
 } mmci_single_product;
@@ -113,7 +115,7 @@ typedef struct mmci_single {
   mmci_single_product products[MMCI_SINGLE_PRODUCTS];
 } mmci_single;
 
-/* Lays the chain out; false when the kernel does not take it. */
+/* Lays the chain out; returns false when the kernel does not take it. */
 bool mmci_single_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_single *out);
 mmc_status mmci_single_prepare(mmc_dtype dtype, const mmci_single *alone, mmci_error *error);
 mmc_status mmci_single_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
@@ -121,7 +123,7 @@ mmc_status mmci_single_launch(cudaStream_t stream, const mmci_group_limits *limi
 
 /* ---- equal ----------------------------------------------------------------------------------- */
 
-/* R = A1 ... An, all side x side and tight; strides in elements. */
+/* R = A1 ... An, all side x side and without gaps; strides are in elements. */
 typedef struct mmci_squares {
   const float *data[MMCI_SQUARES_FACTORS];
   int64_t stride[MMCI_SQUARES_FACTORS];
@@ -139,23 +141,25 @@ mmc_status mmci_squares_launch(cudaStream_t stream, const mmci_group_limits *lim
  */
 
 /* A spine is a run of products from left to right, x0 x1 ... xn, each of which reads the result of
- * the one before as its left operand and nothing else does; xi is an operand or the result of
- * another spine. Its rows are independent of each other, so a spine may be cut into pieces of rows;
- * a piece waits until the spines that it reads are whole. Any tree is cut into spines. What runs
- * well has few levels: a single spine from left to right; or, of n equal factors, runs that are
- * combined in runs and so on, one for every multiprocessor first, then a quarter as many, and fewer
- * still: 132, 33 and 5 of 1000 on 132. Trees of twos take a quarter as long again and more, their
- * levels being eight or ten. */
+ * the one before as its left operand and is its only reader; xi is an operand or the result of
+ * another spine. The rows of a spine are independent of each other, so it may be cut into pieces of
+ * rows; a piece waits until the spines that it reads are whole. Any tree can be cut into spines.
+ * Those with few levels run well: a single spine from left to right; or, for n equal factors, runs
+ * that are combined in runs and so on, one for every multiprocessor first, then a quarter as many,
+ * and fewer still: 132, 33 and 5 for 1000 factors on 132 multiprocessors. Balanced binary trees
+ * take a quarter more time and above, because they have eight or ten levels. */
 typedef struct mmci_spines mmci_spines;
 
-/* Whether the chain can be cut into spines, and whether it is one chain large enough to gain. */
+/* Say whether the chain can be cut into spines, and whether it is one chain that is large enough to
+ * gain. */
 bool mmci_spines_can(const mmci_group *chain);
 bool mmci_spines_suit(const mmci_group_limits *limits, const mmci_group *chain);
 
 mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_group *chain,
                               mmci_spines **out, mmci_error *error);
 void mmci_spines_destroy(mmci_spines *spines);
-/* Launches of the same spines follow each other: their intermediates lie in one place. */
+/* Launches the kernel. Launches of the same spines follow each other, because their intermediates
+ * lie in one place. */
 mmc_status mmci_spines_launch(cudaStream_t stream, const mmci_group_limits *limits,
                               const mmci_spines *spines, const void *const *operands, void *c,
                               mmci_error *error);

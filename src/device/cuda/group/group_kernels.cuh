@@ -1,4 +1,4 @@
-/* group_kernels.cuh: what the kernels of chains have in common. */
+/* group_kernels.cuh: what the kernels of groups have in common. */
 #ifndef MMCI_CUDA_GROUP_GROUP_KERNELS_CUH
 #define MMCI_CUDA_GROUP_GROUP_KERNELS_CUH
 
@@ -54,7 +54,7 @@ static __device__ __forceinline__ void mmci_follow_previous() {
 #endif
 }
 
-/* A launch of a kernel that begins with mmci_follow_previous(). */
+/* Launches a kernel that begins with mmci_follow_previous(). */
 template <typename... Parameters, typename... Arguments>
 static inline cudaError_t mmci_launch_overlapped(void (*kernel)(Parameters...), bool overlap,
                                                  dim3 grid, dim3 block, size_t shared_bytes,
@@ -76,7 +76,7 @@ static __device__ __forceinline__ unsigned mmci_shared_address(const void *share
   return (unsigned)__cvta_generic_to_shared(shared);
 }
 
-/* bytes from global memory, or zeros where there is nothing; 4 or 8 bytes, or 16 past L1. */
+/* Copies bytes from global memory, or zeros where there is nothing; 4 or 8 bytes, or 16 past L1. */
 template <int bytes>
 static __device__ __forceinline__ void mmci_copy_async_or_zero(void *shared, const void *global,
                                                                bool there) {
@@ -90,7 +90,7 @@ static __device__ __forceinline__ void mmci_copy_async_or_zero(void *shared, con
                  : "memory");
 }
 
-/* The threads of a group meet: a warp, or whole warps by a named barrier. */
+/* Waits for the other threads of a group: a warp, or whole warps by a named barrier. */
 static __device__ __forceinline__ void mmci_group_wait(int group, int threads) {
   if (threads == 32)
     __syncwarp();
@@ -98,7 +98,8 @@ static __device__ __forceinline__ void mmci_group_wait(int group, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(threads) : "memory");
 }
 
-/* A counter in global memory: what was written before a release is seen after the acquire of it. */
+/* These work on a counter in global memory: what was written before a release is seen after the
+ * acquire of it. */
 static __device__ __forceinline__ unsigned mmci_acquire(const unsigned *counter) {
   unsigned value;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
@@ -109,7 +110,7 @@ static __device__ __forceinline__ void mmci_release(unsigned *counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 
-/* Into L2. */
+/* Fetches a line into L2. */
 static __device__ __forceinline__ void mmci_prefetch(const void *global) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 }

@@ -10,15 +10,16 @@ extern "C" {
 
 enum {
   MMCI_SPINES_THREADS = 256,
-  MMCI_SPINES_GROUPS = 8,  /* pieces that a block works on side by side, at most */
-  MMCI_SPINES_LENGTH = 32, /* operands of a spine */
-  MMCI_SPINES_FEW = 16,    /* operands that may travel with the launch of a single spine */
-  MMCI_SPINES_FEW_ROWS = 2 /* of a block there */
+  MMCI_SPINES_GROUPS = 8,  /* so many pieces are worked on side by side by a block */
+  MMCI_SPINES_LENGTH = 32, /* most operands of a spine */
+  MMCI_SPINES_FEW = 16,    /* most operands that travel with the launch of a single spine */
+  MMCI_SPINES_FEW_ROWS = 2 /* most rows of a block there */
 };
 
 /* An operand of a spine, rows x cols. */
 typedef struct mmci_spine_operand {
-  alignas(16) const void *data; /* NULL: operand number source, at an address of the caller's */
+  alignas(16) const
+      void *data; /* NULL means operand number source, at an address of the caller's */
   int64_t ld;
   int32_t source;
   int16_t rows, cols;
@@ -26,25 +27,25 @@ typedef struct mmci_spine_operand {
   int16_t pad[3];
 } mmci_spine_operand;
 
-/* A spine that a piece waits for: its counter grows by this much a launch. */
+/* A spine that a piece waits for; its counter grows by this much with each launch. */
 typedef struct mmci_spine_wait {
   int32_t counter, pieces;
 } mmci_spine_wait;
 
-/* Rows row to row + rows of a spine. Beyond the operands' number lie none. */
+/* Rows row to row + rows of a spine. There are no pieces beyond the number of operands. */
 typedef struct mmci_spine_piece {
-  void *to; /* NULL: the chain's result */
+  void *to; /* NULL means the chain's result */
   int64_t ld;
   int32_t operands, waits, counter;
   int16_t row, rows;
 } mmci_spine_piece;
 
-/* Pieces that one block takes together: side by side, threads >> split each. It heads a record of
- * all that a block must know: for each piece, piece_bytes apart, the piece, its operands, its
- * waits. */
+/* Pieces that one block takes together, side by side, each by threads >> split threads. It heads a
+ * record of all that a block must know: for each piece, piece_bytes apart, the piece, its operands
+ * and its waits. */
 typedef struct mmci_spine_task {
   int32_t pieces, split;
-  int32_t group_elements; /* of each group's shared memory; 0: few rows, one group */
+  int32_t group_elements; /* of each group's shared memory; 0 means few rows, one group */
   int32_t piece_bytes;
 } mmci_spine_task;
 
@@ -55,20 +56,20 @@ enum {
   MMCI_SPINES_RECORD_BYTES = sizeof(mmci_spine_task) + MMCI_SPINES_GROUPS * MMCI_SPINES_PIECE_BYTES
 };
 
-/* What the kernel is told. The operands' addresses are spaced evenly, or travel with the launch
+/* The argument of the kernel. The operands' addresses are spaced evenly, or travel with the launch
  * when they are few, or are put into a table before. */
 typedef struct mmci_spines_call {
   const char *records; /* one for each task, record_bytes apart, multiples of 16 */
-  /* The launches so far in its upper half; in the lower, how many tasks blocks have drawn. NULL: a
-   * block has one task. */
+  /* Its upper half counts the launches so far, its lower half the tasks that blocks have drawn.
+   * NULL means that a block has one task. */
   unsigned long long *ticket;
   unsigned *counters;
   void *c;
   const void **table;
-  const char *base; /* not NULL: operand i is at base + i * step bytes */
+  const char *base; /* when not NULL, operand i is at base + i * step bytes */
   int64_t step;
   int32_t tasks_count, record_bytes;
-  int32_t depth; /* factors on their way where a piece has many rows: 1 to 3 */
+  int32_t depth; /* how many factors are fetched ahead where a piece has many rows: 1 to 3 */
 } mmci_spines_call;
 
 /* A chain that is one spine of few operands. */
@@ -76,18 +77,18 @@ typedef struct mmci_spine_alone {
   void *to;
   int64_t ld;
   int32_t operands, rows;
-  mmci_spine_operand list[MMCI_SPINES_FEW]; /* data given */
+  mmci_spine_operand list[MMCI_SPINES_FEW]; /* with their data */
 } mmci_spine_alone;
 
-/* What a kernel takes of shared memory and how long a piece may be. */
+/* The shared memory that a kernel takes, and the most rows of a piece. */
 typedef struct mmci_spines_facts {
-  int rows_most; /* up to so many rows the sums over k are shared by warps */
+  int rows_most; /* up to so many rows, warps share the sums over k */
   size_t rows_bytes;
 } mmci_spines_facts;
 
-/* Which kernel: dtype MMC_F32 or MMC_F64, side 32, 64 or 128. Even, of side 32 or 64: all matrices
- * are squares of that side, none transposed, rows and addresses in whole 16-byte words, rows so
- * near that 32 bits count the elements of a matrix. */
+/* Which kernel is meant: dtype MMC_F32 or MMC_F64, side 32, 64 or 128. It is even, of side 32 or
+ * 64, when all matrices are squares of that side, none transposed, rows and addresses in whole
+ * 16-byte words, and rows so near that 32 bits count the elements of a matrix. */
 typedef struct mmci_spines_kind {
   mmc_dtype dtype;
   int side;

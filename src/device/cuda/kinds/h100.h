@@ -1,5 +1,5 @@
-/* h100.h: fitted to 4998 chains on one machine (CUDA 13.0, cuBLAS 13.1); microseconds, see model.h.
- */
+/* h100.h: constants of model.h for the H100, in microseconds, fitted to 4998 chains on one machine
+ * (CUDA 13.0, cuBLAS 13.1). */
 #ifndef MMCI_CUDA_KIND_H100_H
 #define MMCI_CUDA_KIND_H100_H
 

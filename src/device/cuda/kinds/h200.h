@@ -1,7 +1,6 @@
-/* h200.h: fitted to 5583 chains on one machine (CUDA 13.0, cuBLAS 13.1); microseconds, see model.h.
- * The constants of general.cu for 16 bits are those of the H100, whose multiprocessors are the
- * same.
- */
+/* h200.h: constants of model.h for the H200, in microseconds, fitted to 5583 chains on one machine
+ * (CUDA 13.0, cuBLAS 13.1). Those of general.cu for 16 bits are the H100's, whose multiprocessors
+ * are the same. */
 #ifndef MMCI_CUDA_KIND_H200_H
 #define MMCI_CUDA_KIND_H200_H
 

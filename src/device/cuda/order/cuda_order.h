@@ -1,6 +1,6 @@
 /* cuda_order.h: the table solvers of the CUDA module. Each solves order on the current device,
- * fills splits, multiplications, seconds, kernel_used and, when asked, table; and releases all it
- * took, on failure too. */
+ * fills splits, multiplications, seconds, kernel_used and, when asked, table; and releases all that
+ * it took, on failure too. */
 #ifndef MMCI_CUDA_ORDER_CUDA_ORDER_H
 #define MMCI_CUDA_ORDER_CUDA_ORDER_H
 
@@ -14,10 +14,11 @@ extern "C" {
  * of least cost of (i, j), L the lightest (least dim, leftmost of equals) of i, j and K. The split
  * is L when it is in K, the greatest of K when L is i, the least of K when L is j. */
 
-/* Kernels "tiled" and "auto": ours, blocked (min,+) products. */
+/* Solves by the kernels "tiled" and "auto": ours, blocked (min,+) products. */
 mmc_status mmci_cuda_order_tiled(mmci_device_order *order, mmci_error *error);
 
-/* Kernels "thread", "block", "blocks" and "paper": Nishida, Ito and Nakano (2011), section IV. */
+/* Solves by the kernels "thread", "block", "blocks" and "paper": Nishida, Ito and Nakano (2011),
+ * section IV. */
 mmc_status mmci_cuda_order_paper(mmci_device_order *order, mmci_error *error);
 
 #ifdef __cplusplus

@@ -10,11 +10,11 @@
 enum mmci_paper_kernel { MMCI_PAPER_THREAD, MMCI_PAPER_BLOCK, MMCI_PAPER_BLOCKS };
 enum { MMCI_PAPER_KERNELS = 3 };
 
-/* One kernel with one setting: a cell of the paper's Table I. */
+/* One kernel with one setting, which is a cell of the paper's Table I. */
 struct mmci_paper_way {
   mmci_paper_kernel kernel;
-  int threads;      /* a block */
-  int blocks;       /* an entry; 0 where the kernel knows no such setting */
+  int threads;      /* in a block */
+  int blocks;       /* for an entry; 0 where the kernel has no such setting */
   const char *text; /* "blocks 8x64" */
 };
 enum {
@@ -25,7 +25,7 @@ enum {
 };
 extern const mmci_paper_way mmci_paper_ways[MMCI_PAPER_WAYS];
 
-/* A split k of some entry, and what the entry costs with it. */
+/* A split k of some entry, and the cost of the entry with it. */
 struct mmci_paper_candidate {
   uint64_t q;
   int32_t k;
@@ -40,19 +40,19 @@ struct mmci_paper_tables {
   uint64_t *m;
   int32_t *s;
   const uint64_t *p;           /* the n+1 dims */
-  mmci_paper_candidate *found; /* n * 16: what the blocks of an entry found */
+  mmci_paper_candidate *found; /* n * 16 entries: what the blocks of an entry found */
 };
 
-/* Each enqueues its kernels on the default stream and returns what launching gave. */
+/* Each function enqueues its kernels on the default stream and returns what launching gave. */
 
-/* Diagonal 1: cost 0, no split. */
+/* Fills diagonal 1 with cost 0 and no split. */
 cudaError_t mmci_paper_start(const mmci_paper_tables *tables);
-/* Diagonal l, 2 <= l <= n, when those before are done. Doing it again changes nothing. */
+/* Fills diagonal l, 2 <= l <= n, when those before are done. Doing it again changes nothing. */
 cudaError_t mmci_paper_diagonal(const mmci_paper_tables *tables, int32_t l,
                                 const mmci_paper_way *way);
 /* Walks the tree from (0, n) down and writes the n-1 splits, parents before children, right child
- * before left, of equally cheap ones that which mmc_order_create() promises. n >= 2; stack has
- * room for 2n numbers. */
+ * before left; of equally cheap ones it takes the one that mmc_order_create() states. n >= 2; stack
+ * has room for 2n numbers. */
 cudaError_t mmci_paper_trace(const mmci_paper_tables *tables, int32_t *stack, int32_t *splits);
 
 #endif

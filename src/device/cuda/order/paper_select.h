@@ -1,6 +1,6 @@
-/* paper_select.h: which diagonals to measure, and which kernel each diagonal gets.
+/* paper_select.h: chooses which diagonals to measure, and which kernel each diagonal gets.
  *
- * Plain arithmetic on measured times; nothing here touches a device. A way is one kernel with one
+ * It is arithmetic on measured times; nothing here touches a device. A way is one kernel with one
  * setting of threads and blocks; ways are numbered 0..ways-1. */
 #ifndef MMCI_CUDA_ORDER_PAPER_SELECT_H
 #define MMCI_CUDA_ORDER_PAPER_SELECT_H
@@ -11,12 +11,12 @@
 extern "C" {
 #endif
 
-/* At most this many diagonals are sampled, at any n. */
+/* At most so many diagonals are sampled, at any n. */
 enum { MMCI_PAPER_SAMPLES_MAX = 128 };
 
-/* Times of every way on some diagonals. seconds[s * ways + w] is what way w takes on diagonal
- * l[s]; l ascends. Between two samples a way's time is interpolated, outside them it is that of
- * the nearest. */
+/* The times of every way on some diagonals. seconds[s * ways + w] is what way w takes on diagonal
+ * l[s]; l ascends. Between two samples a way's time is interpolated, outside them it is that of the
+ * nearest. */
 typedef struct mmci_paper_times {
   int32_t count;
   int32_t ways;
@@ -29,12 +29,12 @@ typedef struct mmci_paper_times {
  * middle. */
 int32_t mmci_paper_samples(int32_t n, int32_t l[MMCI_PAPER_SAMPLES_MAX]);
 
-/* The time of way w on all diagonals 2..n. */
+/* Returns the seconds of way w on all diagonals 2..n. */
 double mmci_paper_total(const mmci_paper_times *times, int32_t n, int32_t w);
 
 /* Chooses a way for every diagonal 2..n, choice[l], so that the time of all diagonals is least,
- * where every change of way from one diagonal to the next is charged eight times what the
- * diagonal takes: noise makes no ranges. Only ways with allowed[w] are taken; at least one is.
+ * where every change of way from one diagonal to the next is charged eight times what the diagonal
+ * takes, so that noise makes no ranges. Only ways with allowed[w] are taken; at least one is.
  * Returns E_NOMEM. */
 mmc_status mmci_paper_choose(const mmci_paper_times *times, int32_t n, const bool *allowed,
                              uint8_t *choice, mmci_error *error);

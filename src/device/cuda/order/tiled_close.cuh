@@ -1,5 +1,5 @@
-/* tiled_close.cuh: the first diagonal of tiles, and the end of every other tile: the vertices
- * that lie in the tile's own rows and columns. */
+/* tiled_close.cuh: computes the first diagonal of tiles, and finishes every other tile by the
+ * vertices that lie in the tile's own rows and columns. */
 #ifndef MMCI_CUDA_ORDER_TILED_CLOSE_CUH
 #define MMCI_CUDA_ORDER_TILED_CLOSE_CUH
 
@@ -40,9 +40,9 @@ __global__ void __launch_bounds__(FIRST_THREADS) first_tiles(Table<Number> table
   for (int e = thread; e < TILE_ENTRIES; e += FIRST_THREADS) tile[e] = x[e / TILE][e % TILE];
 }
 
-/* A tile in shared memory, as blocks of 4 x 4 read row by row, 16 bytes at a time, by threads whose
- * blocks lie on one anti-diagonal: without bank conflicts. Values of 8 bytes lie in two planes, the
- * even and the odd pairs of columns, half the banks apart. */
+/* A tile in shared memory, whose blocks of 4 x 4 are read row by row, 16 bytes at a time, by
+ * threads whose blocks lie on one anti-diagonal, without bank conflicts. Values of 8 bytes lie in
+ * two planes, the even and the odd pairs of columns, half the banks apart. */
 template <typename Value>
 struct SharedTile {
   enum {
@@ -59,7 +59,7 @@ struct SharedTile {
   __device__ __forceinline__ Value &at(int row, int column) const {
     return word(column % 4 / PER_WORD, row, column / 4)[column % PER_WORD];
   }
-  /* The four entries of a row in block column C. */
+  /* Loads the four entries of a row in block column C. */
   __device__ __forceinline__ void load(Value *to, int row, int C) const {
 #pragma unroll
     for (int plane = 0; plane < PLANES; plane++)
@@ -72,8 +72,8 @@ struct SharedTile {
   }
 };
 
-/* x[i][j] takes the candidates of the four vertices of a block, whose dims are q:
- * left[i][k] + right[k][j]. */
+/* Lets x[i][j] take the candidates of the four vertices of a block, whose dims are q: left[i][k] +
+ * right[k][j]. */
 template <class Number, int ROWS>
 __device__ __forceinline__ void relax_block(typename Number::Value (&x)[ROWS][4],
                                             const typename Number::Value (&pq)[ROWS][4],
@@ -97,8 +97,8 @@ __device__ __forceinline__ void relax_block(typename Number::Value (&x)[ROWS][4]
   }
 }
 
-/* Finishes a 4 x 4 block whose candidates from other blocks are all in: the vertices of its own
- * rows and columns. Bottom left first; the operand that came last joins last. */
+/* Finishes a 4 x 4 block whose candidates from other blocks are all in, by the vertices of its own
+ * rows and columns, bottom left first; the operand that is ready last is used last. */
 template <class Number>
 __device__ __forceinline__ void finish_block(typename Number::Value (&x)[4][4],
                                              const typename Number::Value (&left)[4][4],
@@ -176,8 +176,8 @@ __global__ void __launch_bounds__(CLOSE_THREADS, 1) close_tiles(Table<Number> ta
     shared.column_dim[thread - TILE] = table.dim[J * TILE + thread - TILE];
   __syncthreads();
 
-  /* The thread's block (R, C) and its wave. Threads are sorted by wave, the last first, so that
-   * warps are busy or done as a whole. */
+  /* These are the thread's block (R, C) and its wave. Threads are sorted by wave, the last first,
+   * so that warps are busy or done as a whole. */
   const int half = thread % 2;
   int wave = CLOSE_WAVES - 1, blocks = 1, rank = thread / 2;
   while (rank >= blocks) {
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(CLOSE_THREADS, 1) close_tiles(Table<Number> ta
     }
     if (w == last_wave) break;
     shared.published[w].wait();
-    /* One body for both kinds of candidates, so that lanes with one kind each go together. */
+    /* One body serves both kinds of candidates, so that lanes with one kind each stay together. */
     const int below = C + 15 - w, beside = R - 15 + w;
     const bool takes_below = w < wave && below <= 15, takes_beside = w < wave && beside >= 0;
 #pragma unroll 1
@@ -237,7 +237,7 @@ __global__ void __launch_bounds__(CLOSE_THREADS, 1) close_tiles(Table<Number> ta
   }
   __syncthreads();
 
-  /* Costs, and the least excesses of groups. The triangles' memory is free now. */
+  /* Writes the costs, and the least excesses of groups. The triangles' memory is free now. */
   enum { LOW_PITCH = TILE + 4 };
   float *low = (float *)shared.left;
 #pragma unroll

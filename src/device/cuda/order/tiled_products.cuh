@@ -65,8 +65,8 @@ __global__ void __launch_bounds__(SEED_THREADS) seed_tiles(Table<Number> table, 
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-/* A warp's bounds on 4 ROWS rows of tile (I, J). A thread has ROWS of them, below each other, and
- * two runs of four columns, 32 apart, so that the warp reads whole lines. */
+/* Holds a warp's bounds on 4 ROWS rows of tile (I, J). A thread has ROWS of them, below each other,
+ * and two runs of four columns, 32 apart, so that the warp reads whole lines. */
 template <class Number, int ROWS>
 struct Bounds {
   typedef typename Number::Value Value;
@@ -86,7 +86,7 @@ struct Bounds {
     load_words<ROWS>(row_dim, table.dim_low + I * TILE + row);
   }
 
-  /* The limits that seed_tiles left. */
+  /* Loads the limits that seed_tiles left. */
   __device__ __forceinline__ void load_limits(const Table<Number> &table, int I) {
     const float *tile = table.limit + (size_t)I * TILE_ENTRIES + row * TILE + column;
 #pragma unroll
@@ -96,7 +96,7 @@ struct Bounds {
     }
   }
 
-  /* Limits from the present costs. */
+  /* Computes limits from the present costs. */
   __device__ __forceinline__ void compute_limits(const Table<Number> &table, int I, int J) {
     const Value *tile = table.cost_tile(I, J) + row * TILE + column;
 #pragma unroll
@@ -114,7 +114,8 @@ struct Bounds {
     }
   }
 
-  /* The operands of vertices of tile K: rows from the bounds of (I, K), columns from (K, J). */
+  /* Loads the operands of vertices of tile K: rows from the bounds of (I, K), columns from (K,
+   * J). */
   __device__ __forceinline__ void load(Group &group, const float *rows, const float *columns,
                                        float dim) const {
     load_words<ROWS>(group.rows, rows + row);
@@ -123,7 +124,7 @@ struct Bounds {
     group.dim = dim;
   }
 
-  /* Whether some entry of this thread may be lowered by a vertex of the group. */
+  /* Says whether some entry of this thread may be lowered by a vertex of the group. */
   __device__ __forceinline__ bool undecided(const Group &group) const {
     bool any = false;
 #pragma unroll
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(TEST_THREADS, 3) test_tiles(Table<Number> tabl
     auto load_tile = [&](typename Test::Group &group, int K) {
       test.load(group, table.bounds(I, K, false), table.bounds(K, J, true), table.dim_tile[K]);
     };
-    /* Pair after pair; the next one's operands are on their way while one is tested. */
+    /* Goes through the pairs; the next one's operands are fetched while one is tested. */
     const int K_end = I + 2 + first + count;
     for (int K = K_end - count; K < K_end; K += 2) {
       typename Test::Group even, odd;
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(TEST_THREADS, 3) test_tiles(Table<Number> tabl
         if (__any_sync(ALL_LANES, even_left || odd_left) || next == K) break;
         K = next;
       }
-      /* The groups of those tiles that are not decided. */
+      /* Lists the groups of those tiles that are not decided. */
       const bool left[2] = {__any_sync(ALL_LANES, even_left) != 0,
                             __any_sync(ALL_LANES, odd_left) != 0 && K + 1 < K_end};
       unsigned groups = 0;
@@ -211,7 +212,7 @@ __global__ void __launch_bounds__(TEST_THREADS, 3) test_tiles(Table<Number> tabl
 /* ---- exact costs ---------------------------------------------------------------------------- */
 
 enum { COMPUTE_THREADS = 64, COMPUTE_BLOCKS = 6, COMPUTE_ROWS = 8, COMPUTE_COLUMNS = 4 };
-enum { COMPUTE_RUN = 2 * GROUPS }; /* items at a time, as test_tiles lists them */
+enum { COMPUTE_RUN = 2 * GROUPS }; /* so many items at a time, as test_tiles lists them */
 
 template <class Number>
 struct Operands {
@@ -221,9 +222,10 @@ struct Operands {
   Value b[GROUP][TILE];      /* c[v][column] */
 };
 
-/* The costs at the 16 vertices of a group for half a tile of diagonal d. One block, a thread has 8
- * x 4 entries in registers: begin() and finish() for every half tile, between them for every group
- * fetch(), stage(), a barrier, run() and another barrier before the next stage(). */
+/* Computes the costs at the 16 vertices of a group for half a tile of diagonal d. A thread of the
+ * block has 8 x 4 entries in registers: begin() and finish() are called for every half tile, and
+ * between them for every group fetch(), stage(), a barrier, run() and another barrier before the
+ * next stage(). */
 template <class Number>
 struct Computation {
   typedef typename Number::Value Value;
@@ -231,7 +233,7 @@ struct Computation {
     PER_WORD = 16 / (int)sizeof(Value), /* values in 16 bytes */
     ACROSS = TILE / COMPUTE_COLUMNS,    /* threads */
     RUN_STEP = ACROSS * PER_WORD, /* a thread's columns lie in runs of 16 bytes, so far apart */
-    LAZY_ROWS = 4,                /* whose minima are taken together */
+    LAZY_ROWS = 4,                /* so many rows have their minima taken together */
     FETCH_A = GROUP * HALF / COMPUTE_THREADS,
     FETCH_B = GROUP * TILE / COMPUTE_THREADS
   };
@@ -272,7 +274,7 @@ struct Computation {
         load_values<PER_WORD>(&to[r][c], entries + r * TILE + c / PER_WORD * RUN_STEP);
   }
 
-  /* Global memory to registers: half a row of the left operand, words of the right one. */
+  /* Copies global memory to registers: half a row of the left operand, words of the right one. */
   __device__ __forceinline__ void fetch(Undecided item) {
     const int I = item.tile_half / 2, K = item.tile_group / GROUPS;
     const int v0 = item.tile_group % GROUPS * GROUP;
@@ -285,7 +287,7 @@ struct Computation {
       load_words<PER_WORD>(fetched_b + i, right + i * COMPUTE_THREADS);
   }
 
-  /* Registers to shared memory, the left operand transposed. */
+  /* Copies registers to shared memory, the left operand transposed. */
   __device__ __forceinline__ void stage(Undecided item) {
     const int first = thread / HALF * FETCH_A, left_row = thread % HALF;
     const Value row_dim = table.dim[item.tile_half * HALF + left_row];
@@ -320,7 +322,7 @@ struct Computation {
               relax<Number>(x[r + i][c], pq[r + i], q[c], a[r + i], b[c]);
           continue;
         }
-        /* Few candidates are lower: that much is found out without taking the minimum. */
+        /* Few candidates are lower, which is found out without taking the minimum. */
         Value cost[LAZY_ROWS][COMPUTE_COLUMNS];
         bool lower = false;
 #pragma unroll
@@ -339,8 +341,8 @@ struct Computation {
     }
   }
 
-  /* Lowers the entries of the table that were beaten. They are read all at once: atomics would keep
-   * the reads apart. */
+  /* Lowers the entries of the table that were beaten. They are read all at once, because atomics
+   * would keep the reads apart. */
   __device__ __forceinline__ void finish(int tile_half) {
     Value *entries = tile(tile_half), present[COMPUTE_ROWS][COMPUTE_COLUMNS];
     load(present, entries);

@@ -25,7 +25,7 @@
 namespace mmci_tiled {
 
 enum {
-  TILE = 64, /* entries along an edge of a tile */
+  TILE = 64, /* entries along the edge of a tile */
   TILE_ENTRIES = TILE * TILE,
   GROUP = 16,                        /* vertices that one coarse bound covers */
   GROUPS = TILE / GROUP,             /* in a tile */
@@ -37,7 +37,7 @@ const unsigned ALL_LANES = 0xffffffffu;
 
 /* ---- number types -------------------------------------------------------------------------- */
 
-/* Costs below 2^53. Whatever is rounded is above every cost, so minima are exact. */
+/* Holds costs below 2^53. Whatever is rounded is above every cost, so minima are exact. */
 struct NumberF64 {
   typedef double Value;
   static const uint64_t LIMIT = (uint64_t)1 << 53; /* of costs, and of W */
@@ -46,15 +46,15 @@ struct NumberF64 {
     return __longlong_as_double(0x7ff0000000000000ll);
   }
   static __device__ __forceinline__ Value product(Value p, Value q) { return p * q; }
-  /* a + b + pq r */
+  /* Returns a + b + pq r. */
   static __device__ __forceinline__ Value cost(Value pq, Value r, Value a, Value b) {
     return fma(pq, r, a) + b;
   }
-  /* Non-negative doubles are in the order of their bits. */
+  /* Lowers an entry; non-negative doubles are in the order of their bits. */
   static __device__ __forceinline__ void lower(Value *entry, Value cost) {
     atomicMin((unsigned long long *)entry, (unsigned long long)__double_as_longlong(cost));
   }
-  /* c - w rounded down and up. */
+  /* Return c - w, rounded down and up. */
   static __device__ __forceinline__ float excess_down(Value c, Value w) {
     return __double2float_rd(c - w);
   }
@@ -63,7 +63,7 @@ struct NumberF64 {
   }
 };
 
-/* Costs below 2^63; sums that do not fit stay at the top. */
+/* Holds costs below 2^63; sums that do not fit stay at the top. */
 struct NumberU64 {
   typedef unsigned long long Value;
   static const uint64_t LIMIT = (uint64_t)1 << 63;
@@ -85,7 +85,7 @@ struct NumberU64 {
   }
 };
 
-/* Every candidate below 2^32. */
+/* Holds costs when every candidate is below 2^32. */
 struct NumberU32 {
   typedef unsigned Value;
   static const uint64_t LIMIT = UINT32_MAX;
@@ -109,7 +109,7 @@ __device__ __forceinline__ Value least(Value a, Value b) {
   return b < a ? b : a;
 }
 
-/* x = min(x, a + b + pq r) */
+/* Computes x = min(x, a + b + pq r). */
 template <class Number>
 __device__ __forceinline__ void relax(typename Number::Value &x, typename Number::Value pq,
                                       typename Number::Value r, typename Number::Value a,
@@ -122,7 +122,7 @@ __device__ __forceinline__ void relax<NumberU32>(unsigned &x, unsigned pq, unsig
   x = __viaddmin_u32(pq * r + a, b, x);
 }
 
-/* count values of 8 or 4 bytes, read 16 bytes at a time through the L2 cache, where other blocks'
+/* Reads count values of 8 or 4 bytes, 16 bytes at a time, through the L2 cache, where other blocks'
  * atomic minima arrive. */
 template <int count, typename Value>
 __device__ __forceinline__ void load_values(Value *to, const Value *from) {
@@ -133,7 +133,7 @@ __device__ __forceinline__ void load_values(Value *to, const Value *from) {
   }
 }
 
-/* The same from shared memory, or through all caches; and back. */
+/* Read the same from shared memory, or through all caches; and write back. */
 template <int count, typename Value>
 __device__ __forceinline__ void load_words(Value *to, const Value *from) {
 #pragma unroll
@@ -177,9 +177,9 @@ struct Table {
   const float *dim_tile;  /* the least of each tile, rounded down */
   const float *dim_group; /* the least of each 16 */
   const int *least_dim; /* [level][i]: the leftmost position of the least of dims i..i+2^level-1 */
-  float *limit;         /* starting excesses of the tiles of the diagonal at hand, rounded up */
-  Undecided *undecided; /* those of the diagonal at hand, in no order */
-  unsigned *undecided_count; /* one a diagonal */
+  float *limit;         /* starting excesses of the tiles of the present diagonal, rounded up */
+  Undecided *undecided; /* those of the present diagonal, in no order */
+  unsigned *undecided_count; /* one for each diagonal */
 
   __device__ __forceinline__ Value *cost_tile(int I, int J) const {
     return cost + tile_index(I, J) * TILE_ENTRIES;
@@ -190,7 +190,7 @@ struct Table {
   __device__ __forceinline__ Value entry(int a, int b) const {
     return __ldcg(cost_tile(a / TILE, b / TILE) + a % TILE * TILE + b % TILE);
   }
-  /* The leftmost position of the least dim in first..last. */
+  /* Returns the leftmost position of the least dim in first..last. */
   __device__ __forceinline__ int least_vertex(int first, int last) const {
     int level = 31 - __clz(last - first + 1);
     const int *row = least_dim + (size_t)level * (size_t)(tiles * TILE);

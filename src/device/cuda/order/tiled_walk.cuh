@@ -1,11 +1,11 @@
-/* tiled_walk.cuh: the splits, found again in the finished table.
+/* tiled_walk.cuh: finds the splits again in the finished table.
  *
  * A split of (i, j) is a vertex k with c[i][k] + c[k][j] + p[i] p[k] p[j] = c[i][j]. Of several,
  * the one wins that goes_before() all others, the rule that all solvers of mmchain share. With v
  * the leftmost vertex of least dim in i..j it says where to look first:
  *
  *     v = i       the greatest split: from j-1 downwards, the first match ends the search
- *     v = j       the least split: from i+1 upwards, likewise
+ *     v = j       the least split: from i+1 upwards, the first match ends the search
  *     between     v itself, if it is a split; else all have to be seen
  *
  * Deep trees consist of fans: from i, the sub-chains (i, j), (i, j-1), ... whose splits are j-1,
@@ -23,18 +23,18 @@ namespace mmci_tiled {
 
 struct Walk {
   int products;  /* n - 1, at least 1 */
-  int4 *nodes;   /* {i, j, place} waiting, in the order of their tickets; the root is there */
-  int *ready;    /* one a ticket: the node has been written */
+  int4 *nodes;   /* {i, j, place} waiting, in the order of their tickets, the root first */
+  int *ready;    /* one for each ticket: the node has been written */
   int *counters; /* tickets given, nodes written, splits found, sub-chains without a split */
   int *splits;
 };
 enum { TICKETS, WRITTEN, FOUND, FAILED, COUNTERS };
 enum { WALK_THREADS = 256, WALK_AHEAD = 4, NO_SPLIT = -1 };
 
-/* Of two splits k and o of (i, j) that tie, whether k goes before o. Of two vertices the lighter is
+/* Says whether split k goes before split o of (i, j), when both tie. Of two vertices the lighter is
  * the one of smaller dim, of equal dims the one further left. Of the splits that tie, the lightest
- * wins if it is lighter than both ends; else the greatest, when i is the lighter end, or the least.
- */
+ * wins if it is lighter than both ends; else the greatest, when i is the lighter end, or the
+ * least. */
 template <typename Value>
 static __device__ __forceinline__ bool goes_before(const Value *dim, int i, int j, int k, int o) {
   const int end = dim[j] < dim[i] ? j : i;
@@ -49,8 +49,9 @@ static __device__ __forceinline__ int winner(const Value *dim, int i, int j, int
   return goes_before(dim, i, j, k, o) ? k : o;
 }
 
-/* The split of (i, j), j - i > 1, found by a whole block; the same answer to every thread. v is the
- * leftmost vertex of least dim. One word a warp in shared memory, twice. */
+/* Returns the split of (i, j), j - i > 1, which a whole block finds; every thread gets the same
+ * answer. v is the leftmost vertex of least dim. It uses one word for each warp in shared memory,
+ * twice. */
 template <class Number>
 static __device__ __forceinline__ int find_split(const Table<Number> &table, int i, int j, int v,
                                                  int (*shared)[WALK_THREADS / WARP]) {
@@ -85,9 +86,9 @@ static __device__ __forceinline__ int find_split(const Table<Number> &table, int
   return best;
 }
 
-/* How many sub-chains from (i, j) on, at most 256, belong to a fan from its least vertex v, i or j:
- * (i, j), (i, j-1), ... with splits j-1, j-2, ...; or (i, j), (i+1, j), ... with i+1, i+2, ...
- * Thread t writes the split of number t. The same answer to every thread. */
+/* Returns how many sub-chains from (i, j) on, at most 256, belong to a fan from its least vertex v,
+ * i or j: (i, j), (i, j-1), ... with splits j-1, j-2, ...; or (i, j), (i+1, j), ... with i+1, i+2,
+ * ... Thread t writes the split of number t. Every thread gets the same answer. */
 template <class Number>
 static __device__ __forceinline__ int find_fan(const Table<Number> &table, int i, int j, int v,
                                                int *splits, int *shared) {

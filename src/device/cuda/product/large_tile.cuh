@@ -24,15 +24,15 @@ extern "C" {
 
 /* ---- which part of C ------------------------------------------------------------------------- */
 
-/* Steps of k of one tile. */
+/* Some steps of k of one tile. */
 struct TeeItem {
   int row, col; /* of the tile, in tiles */
   int first, count;
-  bool is_partial; /* does not begin the tile */
+  bool is_partial; /* the item does not begin the tile */
 };
 
-/* Tiles side by side in groups of rows, so that what runs at the same time shares operands in L2.
- */
+/* Places tiles side by side in groups of rows, so that tiles at work at the same time share
+ * operands in L2. */
 static __device__ __forceinline__ void large_tile_place(const mmci_large_tile_work &w, int tile,
                                                         TeeItem *item) {
   const int across = w.tiles_across, per_group = MMCI_LARGE_TILE_GROUP * across;
@@ -43,13 +43,13 @@ static __device__ __forceinline__ void large_tile_place(const mmci_large_tile_wo
   item->col = rest / rows;
 }
 
-/* The first step of a share, counted from the first of the shared tiles. */
+/* Returns the first step of a share, counted from the first of the shared tiles. */
 static __device__ __forceinline__ unsigned large_tile_share_begin(const mmci_large_tile_work &w,
                                                                   unsigned share) {
   return share * w.share_steps + min(share, w.longer_shares);
 }
 
-/* Item number i of worker u; false when it has no more. */
+/* Writes item number i of worker u; returns false when there are no more. */
 static __device__ __forceinline__ bool large_tile_item(const mmci_large_tile_work &w, int u, int i,
                                                        TeeItem *item) {
   int tile = i * w.workers + u;
@@ -76,8 +76,8 @@ static __device__ __forceinline__ bool large_tile_item(const mmci_large_tile_wor
 /* ---- the FP32 tile of a warp ------------------------------------------------------------------
  */
 
-/* Lanes: 4 down, 8 across. A lane's rows are 4 neighbours in every 16, its columns 4 in every 32.
- */
+/* A warp has 4 lanes down and 8 across. A lane's rows are 4 neighbours in every 16, its columns 4
+ * in every 32. */
 enum { TEE_LANES_DOWN = 4, TEE_LANES_ACROSS = 8, TEE_QUAD = 4 };
 
 template <int GM, int GN>
@@ -87,7 +87,7 @@ struct TeeF32 {
     PAD = 0, /* elements between the lines of a step */
     ROWS = GM * TEE_LANES_DOWN * TEE_QUAD,
     COLS = GN * TEE_LANES_ACROSS * TEE_QUAD,
-    STAGED_BYTES = GN * 16 /* a thread, for leave() */
+    STAGED_BYTES = GN * 16 /* of a thread, for leave() */
   };
   float4 a[GM], b[2][GN];
   float sum[4 * GM][4 * GN];
@@ -120,7 +120,7 @@ struct TeeF32 {
     for (int g = 0; g < GM; g++) load_a(g, a_line);
     load_b(0, b_line);
   }
-  /* One line of k; its successor is loaded on the way: A as soon as rows are done, B beside. */
+  /* Multiplies one line of k, and loads its successor: A as soon as rows are done, B beside. */
   template <int turn>
   __device__ __forceinline__ void line(const float *next_a, const float *next_b) {
     load_b(turn ^ 1, next_b);
@@ -128,15 +128,15 @@ struct TeeF32 {
     for (int r = 0; r < 4 * GM; r++) {
 #pragma unroll
       for (int at = 0; at < 4 * GN; at++) {
-        /* To and fro: the last column of a row is the first of the next. */
+        /* Rows go to and fro: the last column of one is the first of the next. */
         const int c = r % 2 == 0 ? at : 4 * GN - 1 - at;
         sum[r][c] = fmaf(element(a[r / 4], r % 4), element(b[turn][c / 4], c % 4), sum[r][c]);
       }
       if (r % 4 == 3) load_a(r / 4, next_a);
     }
   }
-  /* UNROLL lines from a_line and b_line on, A's A_STRIDE elements apart; the last one is followed
-   * by those at next_a and next_b. */
+  /* Multiplies UNROLL lines from a_line and b_line on, A's A_STRIDE elements apart; the last one is
+   * followed by those at next_a and next_b. */
   template <int UNROLL, int A_STRIDE, int B_STRIDE>
   __device__ __forceinline__ void lines(const float *a_line, const float *b_line,
                                         const float *next_a, const float *next_b) {
@@ -149,13 +149,13 @@ struct TeeF32 {
         line<1>(a_line + (k + 2) * A_STRIDE, b_line + (k + 2) * B_STRIDE);
     }
   }
-  /* A step of DEPTH lines, UNROLL at a time. */
+  /* Multiplies a step of DEPTH lines, UNROLL at a time. */
   template <int DEPTH, int UNROLL, int A_STRIDE, int B_STRIDE>
   __device__ __forceinline__ void step(const float *a_line, const float *b_line) {
     begin(a_line, b_line);
 #pragma unroll 1
     for (int k = 0; k < DEPTH; k += UNROLL) {
-      /* What follows the last line is not used: the first one again. */
+      /* What follows the last line is not used, so the first one is loaded again. */
       const int next = k + UNROLL < DEPTH ? UNROLL : 0;
       lines<UNROLL, A_STRIDE, B_STRIDE>(a_line, b_line, a_line + next * A_STRIDE,
                                         b_line + next * B_STRIDE);
@@ -164,7 +164,7 @@ struct TeeF32 {
     }
   }
   /* Writes the lane's elements to c, where its first one goes, or adds them; rows and cols are what
-   * there is from there on. staged: the thread's first 16 bytes in shared memory, of which every
+   * there is from there on. staged is the thread's first 16 bytes in shared memory, of which every
    * thread of the block has GN, threads side by side. */
   __device__ __forceinline__ void leave(float *c, int64_t ldc, int64_t rows, int64_t cols,
                                         bool vectors, bool add, unsigned staged, int threads) {

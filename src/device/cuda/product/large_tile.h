@@ -28,15 +28,16 @@
 
 typedef struct mmci_large_tile mmci_large_tile;
 
-/* How many shapes there are for the dtype, on any device; 0: none. */
+/* Returns how many shapes there are for the dtype, on any device; 0 when there are none. */
 int mmci_large_tile_shapes(mmc_dtype dtype);
-/* Static text: "large_tile 256x192 1x2". */
+/* Returns static text: "large_tile 256x192 1x2". */
 const char *mmci_large_tile_name(mmc_dtype dtype, int shape);
-/* Whether a device of these properties can do the product in this shape. */
+/* Says whether a device of these properties can compute the product in this shape. */
 bool mmci_large_tile_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
                               int shape);
-/* Bytes of device memory that copies of its operands take; 0 when there is no such shape. Partial
- * tiles take some, too, at most a tile for each block that the device has room for. */
+/* Returns the bytes of device memory that copies of its operands take; 0 when there is no such
+ * shape. Partial tiles take some, too, at most a tile for each block that the device has room
+ * for. */
 uint64_t mmci_large_tile_bytes(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
                                int shape);
 
@@ -46,11 +47,11 @@ uint64_t mmci_large_tile_bytes(const struct cudaDeviceProp *device, const mmci_g
 mmc_status mmci_large_tile_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
                                    int shape, mmci_large_tile **out, mmci_error *error);
 void mmci_large_tile_release(mmci_large_tile *large);
-/* Whether operands at these addresses can be taken: those that are not copied must be at multiples
- * of 16 bytes. */
+/* Says whether operands at these addresses can be taken: those that are not copied must be at
+ * multiples of 16 bytes. */
 bool mmci_large_tile_takes(const mmci_large_tile *large, const void *a, const void *b);
-/* Addresses of device memory that it takes. Returns once the work is launched; allocates nothing.
- */
+/* Enqueues the product; all addresses are in device memory. Returns once the work is launched;
+ * allocates nothing. */
 mmc_status mmci_large_tile_enqueue(const mmci_large_tile *large, cudaStream_t stream, const void *a,
                                    const void *b, void *c, mmci_error *error);
 

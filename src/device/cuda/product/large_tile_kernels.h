@@ -1,6 +1,5 @@
 /* large_tile_kernels.h: the kernels large_tile as C sees them. Each works on a stream of the
- * current device and returns once it is launched. docs and reasons: large_tile.h, large_tile.cuh.
- */
+ * current device and returns once it is launched; large_tile.h and large_tile.cuh explain them. */
 #ifndef MMCI_CUDA_PRODUCT_LARGE_TILE_KERNELS_H
 #define MMCI_CUDA_PRODUCT_LARGE_TILE_KERNELS_H
 
@@ -13,24 +12,24 @@
 #include "mmchain.h"
 
 enum {
-  MMCI_LARGE_TILE_GROUP = 8, /* rows of tiles that are worked on side by side */
-  MMCI_LARGE_TILE_SHARE = 4  /* steps of k, at least, of whoever shares a tile */
+  MMCI_LARGE_TILE_GROUP = 8, /* so many rows of tiles are worked on side by side */
+  MMCI_LARGE_TILE_SHARE = 4  /* least steps of k of a worker that shares a tile */
 };
 
-/* Who computes what: workers take rounds tiles each, sharers of them the rest, shared_tiles:
- * share_steps steps of k each, the first longer_shares one more. A tile is what a worker, a block
- * or a cluster of blocks, has in registers. Fewer than 2^31 steps are shared. */
+/* Who computes what. Each worker, a block or a cluster of blocks, takes `rounds` whole tiles, which
+ * it keeps in registers. `sharers` of the workers take the remaining shared_tiles: share_steps
+ * steps of k each, and the first longer_shares one more. Fewer than 2^31 steps are shared. */
 typedef struct mmci_large_tile_work {
   int tiles_down, tiles_across, steps;
   int workers, rounds, sharers, shared_tiles;
   unsigned share_steps, longer_shares;
 } mmci_large_tile_work;
 
-/* C's side of a product. */
+/* C, as a product writes it. */
 typedef struct mmci_large_tile_result {
   void *c;
   int64_t ldc, m, n;
-  void *slots; /* a worker's tile each, for sharers */
+  void *slots; /* one worker's tile each, for sharers */
   bool accumulate;
   bool vectors; /* c and ldc are multiples of 16 bytes */
 } mmci_large_tile_result;
@@ -42,9 +41,9 @@ typedef struct mmci_large_tile_lines {
   int64_t ld, length, k;
 } mmci_large_tile_lines;
 
-/* A kernel. Arguments: with TMA two CUtensorMap (boxes of depth / cluster_cols lines of block_rows
- * elements of A, of depth / cluster_rows lines of block_cols of B), else two mmci_large_tile_lines;
- * then mmci_large_tile_work and mmci_large_tile_result. */
+/* A kernel. Its arguments are, with TMA, two CUtensorMap (boxes of depth / cluster_cols lines of
+ * block_rows elements of A, of depth / cluster_rows lines of block_cols of B), else two
+ * mmci_large_tile_lines; then mmci_large_tile_work and mmci_large_tile_result. */
 typedef struct mmci_large_tile_kernel {
   const void *function;
   int block_rows, block_cols; /* of C, in a block's registers */
@@ -56,11 +55,12 @@ typedef struct mmci_large_tile_kernel {
 extern "C" {
 #endif
 
-/* In the order of the shapes of large_tile.h; a function of NULL: there is no such kernel. */
+/* Listed in the order of the shapes of large_tile.h; a function of NULL means that there is no such
+ * kernel. */
 extern const mmci_large_tile_kernel mmci_large_tile_f32_tma[], mmci_large_tile_f32_async[],
     mmci_large_tile_f64_async[];
 
-/* Adds to C what sharers of its tiles have left in their slots. */
+/* Adds to C what the sharers of its tiles have left in their slots. */
 mmc_status mmci_large_tile_reduce(cudaStream_t stream, mmc_dtype dtype,
                                   const mmci_large_tile_kernel *kernel,
                                   const mmci_large_tile_work *work,

@@ -29,22 +29,22 @@ typedef struct mmci_sliced_k {
   mmci_sliced_k_job job; /* all but addresses */
 } mmci_sliced_k;
 
-/* How many shapes there are for the dtype; 0: none. */
+/* Returns how many shapes there are for the dtype; 0 when there are none. */
 int mmci_sliced_k_shapes(mmc_dtype dtype);
-/* Static text: "sliced_k 16x32 k8". */
+/* Returns static text: "sliced_k 16x32 k8". */
 const char *mmci_sliced_k_name(int shape);
-/* Whether a device of these properties can do the product, whose lines do not overlap, in this
- * shape.
- */
+/* Says whether a device of these properties can compute the product, whose lines do not overlap, in
+ * this shape. */
 bool mmci_sliced_k_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm, int shape);
-/* Whether the product is small enough that these kernels are worth trying. */
+/* Says whether the product is small enough that these kernels are worth trying. */
 bool mmci_sliced_k_may_pay(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
 
-/* For the current device, whose properties are given. Returns E_UNSUPPORTED (no such shape here),
- * E_DEVICE. Sizes of gemm are positive; its variant does not matter. */
+/* Prepares the product for the current device, whose properties are given. Returns E_UNSUPPORTED
+ * (no such shape here), E_DEVICE. Sizes of gemm are positive; its variant does not matter. */
 mmc_status mmci_sliced_k_prepare(const struct cudaDeviceProp *device, const mmci_gemm *gemm,
                                  int shape, mmci_sliced_k *out, mmci_error *error);
-/* Addresses of device memory. Returns once the work is launched; allocates nothing. */
+/* Enqueues the product; all addresses are in device memory. Returns once the work is launched;
+ * allocates nothing. */
 mmc_status mmci_sliced_k_enqueue(const mmci_sliced_k *product, cudaStream_t stream, const void *a,
                                  const void *b, void *c, mmci_error *error);
 

@@ -1,6 +1,5 @@
-/* sliced_k_kernels.h: the kernels sliced_k as C sees them. docs and reasons: sliced_k.h,
- * sliced_k.cu.
- */
+/* sliced_k_kernels.h: the kernels sliced_k as C sees them; sliced_k.h and sliced_k.cu explain
+ * them. */
 #ifndef MMCI_CUDA_PRODUCT_SLICED_K_KERNELS_H
 #define MMCI_CUDA_PRODUCT_SLICED_K_KERNELS_H
 
@@ -13,7 +12,8 @@ typedef struct mmci_sliced_k_operand {
   bool vectors; /* data and ld are multiples of 16 bytes */
 } mmci_sliced_k_operand;
 
-/* A product, the argument of every kernel. Sizes are below 2^30, tiles times parts below 2^31. */
+/* A product, which is the argument of every kernel. Sizes are below 2^30, tiles times parts below
+ * 2^31. */
 typedef struct mmci_sliced_k_job {
   mmci_sliced_k_operand a, b;
   void *c;
@@ -25,19 +25,19 @@ typedef struct mmci_sliced_k_job {
   bool vectors; /* c and ldc are multiples of 16 bytes */
 } mmci_sliced_k_job;
 
-/* A kernel for every pair of forms: of A as stored, transposed, then B likewise. */
+/* There is a kernel for every pair of forms: of A as stored or transposed, and of B likewise. */
 typedef struct mmci_sliced_k_kernel {
   const void *functions[2][2];
   int rows, cols, depth; /* of a tile, and of a step along k */
   int threads, shared_bytes;
-  int shared_by_parts; /* more bytes, when a tile has several */
+  int shared_by_parts; /* further bytes, when a tile has several parts */
 } mmci_sliced_k_kernel;
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* In the order of the shapes of sliced_k.h. */
+/* Listed in the order of the shapes of sliced_k.h. */
 extern const mmci_sliced_k_kernel mmci_sliced_k_f32[];
 
 #ifdef __cplusplus
