@@ -68,6 +68,6 @@ void mmci_other_blas_advice(char *text, size_t size) {
   for (size_t f = 0; f < sizeof fast / sizeof fast[0]; f++)
     if (dlsym(RTLD_DEFAULT, fast[f]) != NULL) return;
   snprintf(text, size,
-           "; slow: it seems to be the reference BLAS, some 20 times slower than OpenBLAS: install "
+           "; slow: it seems to be the reference BLAS, many times slower than OpenBLAS: install "
            "libopenblas-dev and build again");
 }
