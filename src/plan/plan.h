@@ -36,7 +36,7 @@ typedef struct mmci_plan_group {
   const char *kernel; /* static text: what the device will run; "" when not asked for */
   double predicted_s, separate_s; /* of the one call, and of calls of their own */
   double predicted_j;             /* of the one call, in a plan for energy */
-  mmci_provenance source;         /* of predicted_s: MMCI_MEASURED or MMCI_MODELLED */
+  mmci_provenance source;         /* of predicted_s: MMCI_MEASURED, MMCI_MODELLED or MMCI_SHIPPED */
 } mmci_plan_group;
 
 /* A plan multiplies a chain by products in the order in which they run. tree is that order; what

@@ -346,8 +346,8 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
 /* ---- taken --------------------------------------------------------------------------------- */
 
 /* Forms the groups of the cover; *fits says whether there is room for what they need. */
-static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_bytes, bool *fits,
-                       mmci_error *error) {
+static mmc_status take(mmci_plan *plan, const mmci_cover *cover, const mmci_group_machine *machine,
+                       uint64_t limit_bytes, bool *fits, mmci_error *error) {
   uint64_t other_bytes = plan->resident_bytes - plan->workspace_bytes;
   mmc_status status = mmci_plan_group_steps(plan, cover->group_of, error);
   if (status != MMC_OK) return status;
@@ -363,7 +363,9 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_
     const int32_t last = group->steps[group->step_count - 1];
     group->predicted_s = cover->call_s[last];
     group->predicted_j = cover->call_j[last];
-    group->source = cover->measured[last] ? MMCI_MEASURED : MMCI_MODELLED;
+    group->source = cover->measured[last]   ? MMCI_MEASURED
+                    : machine->told != NULL ? MMCI_SHIPPED
+                                            : MMCI_MODELLED;
     group->separate_s = 0;
     for (int32_t i = 0; i < group->step_count; i++)
       group->separate_s += cover->alone_s[group->steps[i]];
@@ -407,7 +409,7 @@ mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *ma
   uint64_t resident_bytes = plan->resident_bytes;
   bool fits = true;
   if (cover.groups > 0 && (!(least_s > 0) || cover.separate_s - cover.seconds >= least_s))
-    status = take(plan, &cover, limit_bytes, &fits, error);
+    status = take(plan, &cover, machine, limit_bytes, &fits, error);
   if (status == MMC_OK && !fits) {
     mmci_plan_disband(plan);
     plan->resident_bytes = resident_bytes;

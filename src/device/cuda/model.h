@@ -1,6 +1,5 @@
 /* model.h: how long products of cuBLAS and the kernels of groups take on a kind of GPU, by formulas
- * whose constants were fitted to measurements there (kinds/, bench/bench_facts.c). All times are
- * microseconds here. */
+ * whose constants were fitted to measurements there (kinds/). All times are microseconds here. */
 #ifndef MMCI_CUDA_MODEL_H
 #define MMCI_CUDA_MODEL_H
 
