@@ -1,4 +1,4 @@
-/* architectures.c: which cards a build of the kernels runs on. */
+/* architectures.c: tells which cards a build of the kernels runs on. */
 #include "device/cuda/architectures.h"
 
 #include <stdlib.h>

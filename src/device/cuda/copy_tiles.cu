@@ -32,7 +32,7 @@ static __device__ __forceinline__ Pair<Bits> conjugated(Pair<Bits> value, bool c
   return value;
 }
 
-/* to[r * to_ld + c] = from[r * ld + c], or from[c * ld + r] when trans. */
+/* Copies to[r * to_ld + c] = from[r * ld + c], or from[c * ld + r] when trans. */
 template <typename Element>
 __global__ void __launch_bounds__(THREADS)
     copy_tiles(int64_t rows, int64_t cols, const Element *from, int64_t ld, bool trans, bool conj,
@@ -84,7 +84,7 @@ extern "C" mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype,
                                            int64_t cols, const void *from, const mmci_form *form,
                                            void *to, int64_t to_ld, bool to_trans,
                                            mmci_error *error) {
-  /* What is written is row-major, of the transposed matrices when it is not. */
+  /* The result is written row-major; when it is not, the transposed matrices are copied. */
   const bool trans = form->trans != to_trans, conj = form->conj;
   const int64_t lines = to_trans ? cols : rows, length = to_trans ? rows : cols, ld = form->ld;
   switch (dtype) {

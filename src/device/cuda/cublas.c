@@ -11,12 +11,12 @@ static const char *const LIBRARIES[] = {"libcublas.so.13", "libcublas.so.12", "l
 static void *open_library(void) {
   void *library = NULL;
   for (size_t t = 0; library == NULL && t < sizeof LIBRARIES / sizeof *LIBRARIES; t++)
-    /* It stays in the process once it is there: it is not made to be taken out. */
+    /* The library stays in the process, because it is not made to be unloaded. */
     library = dlopen(LIBRARIES[t], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   return library;
 }
 
-/* The name of a function that is missing, or NULL. */
+/* Returns the name of a function that is missing, or NULL. */
 static const char *find_functions(mmci_cublas *cublas) {
   void *symbol;
 #define MMCI_CUBLAS_FIND(name)            \

@@ -1,10 +1,11 @@
-/* facts.c: those of a data centre's GPU of 2022 with the number of multiprocessors of this one. */
+/* facts.c: the facts of a data centre's GPU of 2022, with the number of multiprocessors of this
+ * one. */
 #include "device/cuda/facts.h"
 
 /* Groups of no larger dimension run in shared memory. */
 enum { SIDE = 128 };
 
-/* Of f32 and c64 that may be multiplied as TF32. */
+/* These are for f32 and c64 that may be multiplied as TF32. */
 static const double TF32_FLOPS_PER_S = 4e14, TF32_JOULES_PER_FLOP = 1e-12;
 
 static const double FLOPS_PER_S[] = {[MMC_F32] = 5e13,  [MMC_F64] = 5e13, [MMC_C64] = 5e13,

@@ -1,6 +1,6 @@
-/* kernel_facts.c: what the kernels of a product take of the chip, cuBLAS's as well as ours: the
- * product is captured into a graph, which is not executed, and the driver asked about its kernels.
- */
+/* kernel_facts.c: tells what the kernels of a product take of the chip, cuBLAS's as well as ours:
+ * the product is captured into a graph, which is not executed, and the driver is asked about its
+ * kernels. */
 #include <cudaTypedefs.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "device/cuda/cuda_device.h"
 
 enum {
-  PLACE_BYTES = 256, /* that stands for every operand: nothing is read or written */
+  PLACE_BYTES = 256, /* bytes that stand for every operand; nothing is read or written */
   WORD_BYTES = 4,    /* of a register */
   DRIVER_VERSION = 12000
 };
@@ -95,7 +95,7 @@ static mmc_status read_graph(cudaGraph_t graph, mmci_kernel_facts *out, mmci_err
 static mmc_status capture(mmci_queue *queue, const mmci_kernel *kernel, void *place,
                           mmci_kernel_facts *out, mmci_error *error) {
   cudaGraph_t graph = NULL;
-  /* Kernels may be loaded meanwhile, which the stricter modes forbid. */
+  /* Kernels may be loaded during the capture, which the stricter modes forbid. */
   MMCI_CUDA_TRY(cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeRelaxed));
   mmc_status status = mmci_cuda_enqueue(queue, kernel, place, place, place, error);
   mmc_status ended = mmci_cuda_check(cudaStreamEndCapture(queue->stream, &graph),

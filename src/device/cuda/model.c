@@ -37,7 +37,7 @@ static double tiles_of(double length, double side) {
   return ceil(length / side);
 }
 
-/* By the cheapest size of tiles. */
+/* Returns the time by the cheapest size of tiles. */
 static double tiled(const mmci_model_products *p, double m, double k, double n, double batch) {
   double least = INFINITY, side = FIRST_TILE;
   for (int t = 0; t < MMCI_MODEL_TILES; t++, side *= 2) {
@@ -76,7 +76,7 @@ double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm 
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Of one passage over operands and result, all of the batch. */
+/* Returns the bytes of one passage over operands and result, for all of the batch. */
 static double chain_bytes(const mmci_group *chain) {
   double elements = 0;
   for (int32_t s = 0; s < chain->count; s++) {
@@ -88,7 +88,7 @@ static double chain_bytes(const mmci_group *chain) {
   return elements * (double)mmci_cuda_element_bytes(chain->dtype) * (double)chain->batch;
 }
 
-/* Chains that the device works on at a time. */
+/* Returns how many chains the device works on at a time. */
 static double chains_at_once(const mmci_group_limits *limits, const mmci_general *g) {
   const int threads = g->threads * g->groups;
   int blocks = SM_SHARED_BYTES / (int)(g->arena_bytes * g->groups + BLOCK_SHARED_BYTES);
@@ -105,7 +105,7 @@ static double dot(const double *x, const double *y, int count) {
   return sum;
 }
 
-/* What a chain's loads take, in warps' steps: all of them, and the longest. */
+/* Counts what a chain's loads take, in steps of warps: all of them, and the longest. */
 static void count_loads(const mmci_general *g, size_t bytes, double *all, double *longest) {
   int wide = 0;
   uint32_t most = 0, sum = 0;
@@ -146,7 +146,7 @@ double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group
   return f->launch + cbrt(one * one * one + rest * rest * rest);
 }
 
-/* Warps of a round wait for the slowest. */
+/* The warps of a round wait for the slowest. */
 double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,
                                  const mmci_single *single) {
   const double per = WORD_BYTES / (double)mmci_cuda_element_bytes(chain->dtype);
@@ -180,7 +180,7 @@ double mmci_cuda_model_squares_us(const mmci_cuda_model *model, const mmci_group
          sqrt(traffic * traffic + work * work);
 }
 
-/* The side that all matrices of the chain have, or the longest of any. */
+/* Returns the side that all matrices of the chain have, or the longest of any. */
 static int64_t side_of(const mmci_group *chain, bool *all, bool *whole) {
   const int64_t per_word = WORD_BYTES / (int64_t)mmci_cuda_element_bytes(chain->dtype);
   int64_t most = 0;

@@ -14,7 +14,7 @@
 #include "device/cuda/model.h"
 #include "device/cuda/order/cuda_order.h"
 
-/* The oldest chips that the kernels are compiled for: Ampere. */
+/* Kernels are compiled for chips from Ampere on. */
 enum { COMPUTE_CAPABILITY_MIN = 8 };
 
 static mmc_status probe(int *count, mmci_error *error) {
@@ -75,7 +75,7 @@ static mmc_status open_device(int index, mmci_device **out, mmci_error *error) {
 
 static void close_device(mmci_device *device) {
   if (device == NULL) return;
-  /* Only what was used of the runtime need be taken apart, so that opening alone starts nothing. */
+  /* Only what was used of the runtime has to be released, so that opening alone starts nothing. */
   if (device->cublas != NULL || device->ring != NULL) {
     MMCI_CUDA_ON_ANYHOW(device);
     mmci_cuda_ring_destroy(device->ring);
@@ -121,7 +121,7 @@ static double product_seconds(const void *user, const mmci_gemm *gemm) {
   return mmci_cuda_product_seconds(user, gemm);
 }
 
-/* Of the arithmetic of a dtype, not of faster ones, the model knows. */
+/* Tells facts; the model has the arithmetic of a dtype, not the faster ones. */
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
   *out = mmci_cuda_facts_of(device->properties.multiProcessorCount, dtype, precision);

@@ -3,7 +3,7 @@
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/cuda_kernels.h"
 
-/* Of products too small for the whole chip, this many run beside each other. */
+/* So many products that are too small for the whole chip run beside each other. */
 enum { QUEUES = 4 };
 
 /* ---- queues ---------------------------------------------------------------------------------- */
@@ -11,14 +11,14 @@ enum { QUEUES = 4 };
 mmc_status mmci_cuda_bind_handle(mmci_queue *queue, mmci_error *error) {
   if (!queue->handle_elsewhere) return MMC_OK;
   MMCI_CUBLAS_TRY(queue->cublas, cublasSetStream_v2, (queue->handle, queue->stream));
-  /* A new stream takes cuBLAS back to a workspace of its own. */
+  /* On a new stream cuBLAS goes back to a workspace of its own. */
   MMCI_CUBLAS_TRY(queue->cublas, cublasSetWorkspace_v2,
                   (queue->handle, queue->workspace, queue->workspace_bytes));
   queue->handle_elsewhere = false;
   return MMC_OK;
 }
 
-/* Takes what a queue needs; what was taken is there on failure. */
+/* Takes what a queue needs; after a failure, what was taken is still there. */
 static mmc_status fill_queue(mmci_queue *queue, mmci_error *error) {
   mmci_device *device = queue->device;
   mmc_status status = mmci_cuda_find_cublas(device, error);
@@ -28,7 +28,7 @@ static mmc_status fill_queue(mmci_queue *queue, mmci_error *error) {
   MMCI_CUDA_TRY(cudaStreamCreateWithFlags(&queue->own, cudaStreamNonBlocking));
   MMCI_CUDA_TRY(cudaMalloc(&queue->workspace, queue->workspace_bytes));
   MMCI_CUBLAS_TRY(queue->cublas, cublasCreate_v2, (&queue->handle));
-  /* Partial sums of half types stay in f32. */
+  /* Partial sums of 16-bit types stay in f32. */
   MMCI_CUBLAS_TRY(
       queue->cublas, cublasSetMathMode,
       (queue->handle, (cublasMath_t)((int)CUBLAS_DEFAULT_MATH |

@@ -25,7 +25,7 @@ struct Part {
   Real *to;
   int64_t lines, length, ld, to_lines, to_length, to_ld;
   int64_t first_block, blocks_across;
-  int across; /* threads along a line */
+  int across; /* how many threads share a line */
 };
 
 template <typename Real>
@@ -35,7 +35,7 @@ struct Parts {
 };
 
 template <typename Real>
-constexpr int COUNT = PIECE_BYTES / sizeof(Real); /* of a piece */
+constexpr int COUNT = PIECE_BYTES / sizeof(Real); /* real numbers in a piece */
 
 struct Piece {
   uint32_t word[4];
@@ -61,15 +61,15 @@ __device__ __forceinline__ Real get(const Piece &piece, int i) {
   return (Real)(piece.word[i / 2] >> (16 * (i % 2)));
 }
 
-/* Where in a line the piece begins: before 0 in the first of a line that begins in the middle of
- * what is written at once. */
+/* Returns where in a line the piece begins: below 0 for the first piece of a line that begins in
+ * the middle of 16 bytes. */
 template <typename Real>
 __device__ __forceinline__ int64_t start_of(const Real *line, int64_t piece) {
   return piece * COUNT<Real> - (int64_t)((uintptr_t)line / sizeof(Real) % COUNT<Real>);
 }
 
-/* All of it lies within the line. Numbers of 16 bits that begin in the middle of a word are read
- * with those beside them, where there are some behind. */
+/* Reads a piece that lies within the line. Numbers of 16 bits that begin in the middle of a word
+ * are read with those beside them, where the line goes on. */
 template <typename Real>
 __device__ __forceinline__ void read_whole(const Real *from, bool more, Piece *out) {
   if (sizeof(Real) == 2 && (uintptr_t)from % 4 == 0) {

@@ -15,13 +15,13 @@
 #include "base/alloc.h"
 #include "device/cuda/cuda_device.h"
 
-/* Larger slots start later, smaller ones cost the device more pauses. */
+/* Larger slots start later, and smaller ones cost the device more pauses. */
 enum {
   SLOTS = 32,
   SLOT_BYTES = 2 << 20,
   PIECE_MIN_BYTES = 512 << 10,
-  RAMP = 16,  /* a piece is this part of what lies behind it or ahead, whichever is less */
-  AHEAD = 24, /* slots being filled; the others are being read by the device */
+  RAMP = 16,  /* a piece is so small a part of the less of what lies behind it and ahead */
+  AHEAD = 24, /* slots that are being filled; the device reads the others */
   WORKERS_MAX = 12,
 };
 
@@ -36,17 +36,17 @@ typedef struct piece {
 
 typedef struct slot {
   char *bytes;
-  cudaEvent_t event; /* the device is done with the slot */
+  cudaEvent_t event; /* recorded when the device is done with the slot */
   use use;
   mmci_queue *queue; /* of a download */
   piece piece;
-  task task; /* under pool_lock: to copy the piece between host and slot */
+  task task; /* under pool_lock: copies the piece between host and slot */
 } slot;
 
 struct mmci_ring {
   pthread_mutex_t lock;
   slot slots[SLOTS];
-  int next; /* the slot whose turn it is: the oldest */
+  int next; /* the slot whose turn it is, the oldest */
 
   pthread_mutex_t pool_lock;
   pthread_cond_t work, done;
@@ -70,7 +70,7 @@ static void copy_piece(const slot *s) {
   }
 }
 
-/* Does the slot's waiting task. pool_lock is held, but for while it copies. */
+/* Does the slot's waiting task. pool_lock is held, except while it copies. */
 static void run_task(mmci_ring *ring, slot *s) {
   s->task = RUNNING;
   pthread_mutex_unlock(&ring->pool_lock);
@@ -80,7 +80,7 @@ static void run_task(mmci_ring *ring, slot *s) {
   if (ring->awaited == s) pthread_cond_signal(&ring->done);
 }
 
-/* The waiting task at or after *turn, or NULL. */
+/* Returns the waiting task at or after *turn, or NULL. */
 static slot *next_task(mmci_ring *ring, int *turn) {
   for (int t = 0; t < SLOTS; t++) {
     slot *s = &ring->slots[(*turn + t) % SLOTS];
@@ -116,7 +116,7 @@ static void submit(mmci_ring *ring, slot *s) {
   pthread_mutex_unlock(&ring->pool_lock);
 }
 
-/* The slot's task is done on return, by this thread when no other has begun. */
+/* Finishes the slot's task; this thread does it when no other has begun. */
 static void finish(mmci_ring *ring, slot *s) {
   pthread_mutex_lock(&ring->pool_lock);
   if (s->task == WAITING) run_task(ring, s);
@@ -126,12 +126,12 @@ static void finish(mmci_ring *ring, slot *s) {
   pthread_mutex_unlock(&ring->pool_lock);
 }
 
-/* As many as there are cores for, the caller's left out; none is no error. */
+/* Starts as many threads as there are cores, without the caller's; none is no error. */
 static void start_workers(mmci_ring *ring) {
   cpu_set_t cores;
   int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) - 1 : 0;
   if (count > WORKERS_MAX) count = WORKERS_MAX;
-  /* The program's signals are not theirs. */
+  /* The program's signals are not for these threads. */
   sigset_t all, before;
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
@@ -193,7 +193,7 @@ static mmc_status find_ring(mmci_device *device, mmci_error *error) {
   return status;
 }
 
-/* Has the slot's download carried on once the device has written it. */
+/* Lets the slot's download go on once the device has written it. */
 static mmc_status begin_emptying(mmci_ring *ring, slot *s, mmci_error *error) {
   mmc_status status =
       mmci_cuda_check(cudaEventSynchronize(s->event), "cudaEventSynchronize", error);
@@ -214,7 +214,7 @@ static void end_emptying(mmci_ring *ring, slot *s) {
   atomic_fetch_sub(&s->queue->downloads, 1);
 }
 
-/* Has downloads that are there carried on beside the oldest, which is waited for. */
+/* Waits for the oldest download, and lets those that have arrived go on beside it. */
 static mmc_status empty_oldest(mmci_ring *ring, mmci_error *error) {
   for (int t = 0; t < SLOTS; t++) {
     slot *s = &ring->slots[(ring->next + t) % SLOTS];
@@ -232,7 +232,7 @@ static mmc_status empty_oldest(mmci_ring *ring, mmci_error *error) {
   return MMC_OK;
 }
 
-/* The next slot, free. */
+/* Returns the next slot, free. */
 static mmc_status take_slot(mmci_ring *ring, slot **out, mmci_error *error) {
   slot *s = &ring->slots[ring->next];
   mmc_status status = MMC_OK;
@@ -269,10 +269,10 @@ mmc_status mmci_cuda_drain(mmci_queue *queue, mmci_error *error) {
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* Where a transfer has got to. */
+/* How far a transfer has got. */
 typedef struct walk {
   piece whole;
-  int64_t line, byte;    /* the next: line, and byte in it */
+  int64_t line, byte;    /* the next one: line, and byte in it */
   int64_t behind, ahead; /* bytes */
   bool one_by_one;       /* the device cannot step over lines so far apart */
 } walk;
@@ -340,7 +340,7 @@ static mmc_status copy_lines(const mmci_queue *queue, void *to, int64_t to_pitch
   return MMC_OK;
 }
 
-/* The device reads or writes the memory by itself. */
+/* Finds out whether the device reads or writes the memory by itself. */
 static mmc_status is_direct(const piece *whole, bool *out, mmci_error *error) {
   const char *last = whole->host + (whole->lines - 1) * whole->host_pitch + whole->line_bytes - 1;
   struct cudaPointerAttributes first_is, last_is;
@@ -352,7 +352,7 @@ static mmc_status is_direct(const piece *whole, bool *out, mmci_error *error) {
 
 /* ---- uploads --------------------------------------------------------------------------------- */
 
-/* Has the device read a slot that was filled. */
+/* Lets the device read a slot that was filled. */
 static mmc_status send(mmci_ring *ring, slot *s, const mmci_queue *queue, mmci_error *error) {
   const piece *p = &s->piece;
   finish(ring, s);
@@ -390,14 +390,14 @@ static mmc_status upload_pieces(mmci_ring *ring, const mmci_queue *queue, walk *
       count--;
     }
   }
-  /* On failure the caller may take its memory away, and the slots are lent again. */
+  /* After a failure the caller may release its memory, and the slots are used again. */
   for (; count > 0; count--, first = (first + 1) % AHEAD) finish(ring, filling[first]);
   if (status != MMC_OK) mmci_cuda_ignore(cudaStreamSynchronize(queue->stream));
   return status;
 }
 
 mmc_status mmci_cuda_upload(mmci_queue *queue, const mmci_transfer *t, mmci_error *error) {
-  /* Nothing is written through host here. */
+  /* Nothing is written through this pointer to the host's memory. */
   const piece whole = {(char *)t->from, t->to, t->from_pitch, t->to_pitch, t->lines, t->line_bytes};
   MMCI_CUDA_ON(queue->device);
   walk w = begin_walk(queue->device, whole);

@@ -1,4 +1,4 @@
-/* emulated.c: what an emulated product holds, and the order of its kernels. */
+/* emulated.c: prepares an emulated product, and enqueues its kernels in order. */
 #include "device/cuda/emulated/emulated.h"
 
 #include "base/alloc.h"
@@ -6,22 +6,22 @@
 
 enum {
   HOPPER = 9,
-  LINES = 2,        /* of FP16 parts, a row in a block */
-  LINE_BYTES = 128, /* each */
+  LINES = 2,        /* of FP16 parts, for a row in a block */
+  LINE_BYTES = 128, /* of each line */
   DIGITS = 3,       /* lines of bytes */
   DIGIT_LINE_BYTES = 64,
-  OWN_LO_K_MIN = 1024, /* its error hardly depends on k, and FP32's grows */
-  K_MIN = 512,         /* of shorter sums FP32's error is the smaller one */
+  OWN_LO_K_MIN = 1024, /* from here its error hardly depends on k, while FP32's grows */
+  K_MIN = 512,         /* for shorter sums FP32's error is the smaller one */
   ROWS_MIN = 64,       /* fewer rows or columns leave most of a tile empty */
-  INT8_K_MIN = 2048,   /* the error of bytes hardly depends on k */
-  INT8_K_MAX = 1 << 15 /* 3 k products of two digits are an int */
+  INT8_K_MIN = 2048,   /* from here the error of bytes hardly depends on k */
+  INT8_K_MAX = 1 << 15 /* 3 k products of two digits fit an int */
 };
-/* Of smaller results cuBLAS cuts sums into pieces for want of tiles, which makes them more
+/* For smaller results cuBLAS cuts sums into pieces for want of tiles, which makes them more
  * accurate. */
 static const double ELEMENTS_MIN = 1 << 21, INT8_ELEMENTS_MIN = 1 << 23;
 static const int64_t LONGEST = 1 << 22;
 
-/* Both operands for the tensor cores. */
+/* Maps of both operands for the tensor cores. */
 typedef struct maps {
   CUtensorMap a, b;
 } maps;
@@ -31,8 +31,8 @@ struct mmci_emulated {
   mmci_emulated_kind halves_kind;
   int multiprocessors;
   unsigned char *memory; /* rows, counts, then parts */
-  size_t zeroed_bytes;   /* of it, at the beginning, before every product */
-  maps halves, bytes;    /* bytes where they are tried */
+  size_t zeroed_bytes;   /* bytes at the beginning that are zeroed before every product */
+  maps halves, bytes;    /* bytes are there where they are tried */
 };
 
 const char *mmci_emulated_name(mmci_emulated_kind kind) {
@@ -60,7 +60,8 @@ static mmci_emulated_operand operand_of(int64_t rows, int64_t k) {
   return (mmci_emulated_operand){.rows = rows, .k = k, .blocks = blocks_of(k, MMCI_DEPTH)};
 }
 
-/* What is zeroed of an operand: rows, a sum, a count for every 32 rows, one for all. */
+/* Returns the bytes of an operand that are zeroed: rows, a sum, a count for every 32 rows, one for
+ * all. */
 static uint64_t state_bytes(const mmci_emulated_operand *x) {
   uint64_t bytes = (uint64_t)x->rows * sizeof *x->row + sizeof *x->rough +
                    ((uint64_t)blocks_of(x->rows, MMCI_LINE_ROWS) + 1) * sizeof *x->arrived;
@@ -115,7 +116,7 @@ typedef CUresult (*encode_fn)(CUtensorMap *map, CUtensorMapDataType type, cuuint
                               CUtensorMapL2promotion promotion,
                               CUtensorMapFloatOOBfill take_memory);
 
-/* The driver's function, without linking the driver. */
+/* Finds the driver's function, without linking the driver. */
 static mmc_status find_encode(encode_fn *out, mmci_error *error) {
   enum cudaDriverEntryPointQueryResult found;
   void *function = NULL;
@@ -127,7 +128,7 @@ static mmc_status find_encode(encode_fn *out, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Dimensions: a line, 32 rows, lines, blocks of 32 rows. */
+/* Describes the dimensions: a line, 32 rows, lines, blocks of 32 rows. */
 static mmc_status describe_operand(const mmci_emulated_operand *x, bool bytes, int box_rows,
                                    CUtensorMap *out, mmci_error *error) {
   const uint32_t line_bytes = bytes ? DIGIT_LINE_BYTES : LINE_BYTES;
@@ -159,7 +160,7 @@ static mmc_status describe_operands(const mmci_emulated *x, mmci_emulated_kind k
   return describe_operand(&x->product.b, bytes, mmci_emulated_box_rows(kind), &out->b, error);
 }
 
-/* What is taken is there on failure. */
+/* Takes memory; after a failure, what was taken is still there. */
 static mmc_status take_memory(mmci_emulated *x, mmci_error *error) {
   mmci_emulated_operand *a = &x->product.a, *b = &x->product.b;
   MMCI_CUDA_TRY(cudaMalloc((void **)&x->memory, mmci_emulated_bytes(&x->product.gemm)));
@@ -197,8 +198,8 @@ void mmci_emulated_release(mmci_emulated *emulated) {
 
 /* ---- working --------------------------------------------------------------------------------- */
 
-/* Both operands into parts, then their product: nothing is done where the device finds that it need
- * not be. */
+/* Splits both operands, then multiplies: kernels do nothing where the device finds that nothing is
+ * to be done. */
 static mmc_status multiply_parts(cudaStream_t stream, const mmci_emulated *emulated,
                                  mmci_emulated_kind kind, const maps *as, const float *a,
                                  const float *b, float *c, mmci_error *error) {

@@ -1,13 +1,13 @@
-/* gemm.cu: products of operands in parts on Hopper's tensor cores. Of FP16 parts a few k's
- * at a time, added up in FP32 outside of them, where sums are rounded and not cut off. Of bytes all
- * of k, as sums of integers are exact.
+/* gemm.cu: multiplies operands in parts on Hopper's tensor cores. FP16 parts are multiplied a few
+ * k's at a time and added up in FP32 outside of the tensor cores, where sums are rounded and not
+ * truncated. Bytes are multiplied over all of k, because sums of integers are exact.
  *
- * Layout  parts as emulated_kernels.h says; C row-major, any size, edges guarded
- * Launch  as many clusters of two blocks as there is room for; 384 threads: one warpgroup copies,
+ * Layout parts as emulated_kernels.h says; C row-major, any size, edges guarded
+ * Launch as many clusters of two blocks as there is room for; 384 threads: one warpgroup copies,
  *         two multiply 64 rows each. The blocks of a cluster have tiles one below the other and
  *         share B
- * Traffic 6mkn flops; reads 4 bytes mk ceil(n/N) + kn ceil(m/256) times. Of bytes 12mkn, 3 bytes
- * Idea    hi hi', hi lo' and lo hi' come from the same tiles. MMCI_TURNS: 128 x 192 tiles; products
+ * Traffic 6mkn flops; reads 4 bytes mk ceil(n/N) + kn ceil(m/256) times. For bytes 12mkn, 3 bytes
+ * Idea hi hi', hi lo' and lo hi' come from the same tiles. MMCI_TURNS: 128 x 192 tiles; products
  *         with lo and those of hi take turns in the tensor cores' sums, every 64 k's. MMCI_OWN_LO:
  *         128 x 128 tiles; those with lo have sums of their own over all of k. MMCI_INT8: 128 x 128
  *         tiles; three sums, of the products of digits that count as much as the first two, the
@@ -26,7 +26,7 @@ extern "C" {
 #include "device/cuda/emulated/wgmma.cuh"
 
 enum {
-  BLOCKS = 2, /* a cluster */
+  BLOCKS = 2, /* in a cluster */
   WARPGROUP = 128,
   THREADS = 3 * WARPGROUP,
   GROUP_ROWS = 16, /* of tiles, whose columns are taken before the next ones' */
@@ -63,7 +63,7 @@ struct Memory {
   };
 };
 
-/* What the kernel is told. */
+/* The argument of the kernel. */
 struct Job {
   const mmci_emulated_row *a_rows, *b_rows;
   mmci_left left;
@@ -76,7 +76,7 @@ struct Job {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* Stages of shared memory, one after the other; phase is what the next wait is for. */
+/* Counts through the stages of shared memory; phase is what the next wait is for. */
 template <int STAGES>
 struct Ring {
   int stage;
@@ -106,7 +106,7 @@ struct Kernel {
   }
   __device__ __forceinline__ uint32_t empty(int stage) const { return full(stage) + 8 * STAGES; }
 
-  /* Where tile t of this block begins. */
+  /* Returns where tile t of this block begins. */
   __device__ __forceinline__ void place(int t, int &row, int &col) const {
     int group = t / (GROUP_ROWS / BLOCKS * across), first = group * (GROUP_ROWS / BLOCKS);
     int rows = min(down - first, GROUP_ROWS / BLOCKS);
@@ -140,7 +140,7 @@ struct Kernel {
         }
       }
     }
-    /* Until nobody will arrive at this block's barriers any more. */
+    /* Waits until nobody will arrive at this block's barriers any more. */
     for (int s = 0; s < STAGES; s++, ring.next()) mmci_barrier_wait(empty(ring.stage), ring.phase);
   }
 
@@ -173,7 +173,7 @@ struct Kernel {
     Products::add(d, a + HALF_LINE, b + HALF_LINE, 1);
   }
 
-  /* Two stages a turn; lines are an even number. */
+  /* Adds two stages a turn; lines are an even number. */
   __device__ __forceinline__ void take_turns(Ring<STAGES> &ring, int half,
                                              float (&sum)[SUMS]) const {
     float turn[SUMS];
@@ -240,7 +240,7 @@ struct Kernel {
     for (int i = 0; i < SUMS; i++) sum[i] = fmaf(lo[i], 1.0f / (1 << MMCI_PARTS_LO_BITS), sum[i]);
   }
 
-  /* Digits 0 and 0; 0 and 1; 1 and 1, 0 and 2. Others are left out. */
+  /* Multiplies digits 0 and 0; 0 and 1; 1 and 1, 0 and 2. Others are left out. */
   static __device__ __forceinline__ void byte_products(int (&d0)[SUMS], int (&d1)[SUMS],
                                                        int (&d2)[SUMS], uint64_t a, uint64_t b,
                                                        int keep) {
@@ -252,7 +252,7 @@ struct Kernel {
     add_bytes(d1, a + a_on, b, 1);
     add_bytes(d0, a, b, keep);
   }
-  /* A line is two products long. */
+  /* Adds a line, which is two products long. */
   static __device__ __forceinline__ void add_bytes(int (&d)[SUMS], uint64_t a, uint64_t b,
                                                    int keep) {
     mmci_byte_products_add(d, a, b, keep);
@@ -263,7 +263,7 @@ struct Kernel {
     return reinterpret_cast<double *>(aligned + At::UNITS) + (2 * half + tile % 2) * Shape::COLS;
   }
 
-  /* A tile by bytes, C and all; row and col are the tile's. */
+  /* Computes a tile by bytes, and its part of C; row and col are the tile's. */
   __device__ __forceinline__ void multiply_bytes(Ring<STAGES> &ring, int half, int tile, int row,
                                                  int col) const {
     int d0[SUMS], d1[SUMS], d2[SUMS], before = 0;
@@ -284,7 +284,7 @@ struct Kernel {
     units(half, tile)[thread] = unit;
     mmci_warpgroup_sync(1 + half);
     row += 64 * half + thread / 4 % 8 + 16 * (thread / 32);
-    /* The last of the sums is of products of 2^16. */
+    /* The last of the sums has products of 2^16. */
     const double above = row < job.m ? 0x1p16 * job.a_rows[row].unit : 0,
                  below = row + 8 < job.m ? 0x1p16 * job.a_rows[row + 8].unit : 0;
     mmci_products_wait<0>();
@@ -303,8 +303,8 @@ struct Kernel {
     }
   }
 
-  /* Less than 2^47 in magnitude. To double by its bits: added to 2^52 + 2^51 it is in the last
-   * ones, and conversions are slow. */
+  /* Returns a sum that is below 2^47 in magnitude as a double, by its bits: added to 2^52 + 2^51 it
+   * is in the last ones. Conversions would be slow. */
   static __device__ __forceinline__ double byte_sum(int d0, int d1, int d2) {
     const long long sum = ((long long)d0 << 16) + ((long long)d1 << 8) + d2;
     return __longlong_as_double(sum + 0x4338000000000000ll) - 0x1.8p52;
@@ -352,7 +352,7 @@ struct Kernel {
     }
   }
 
-  /* A tile by FP16 parts, C and all; row and col are the tile's. */
+  /* Computes a tile by FP16 parts, and its part of C; row and col are the tile's. */
   __device__ __forceinline__ void multiply_halves(Ring<STAGES> &ring, int half, int row,
                                                   int col) const {
     const int thread = (int)threadIdx.x % WARPGROUP;
@@ -404,7 +404,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   if (threadIdx.x == 0) {
     for (int s = 0; s < Tile<kind>::STAGES; s++) {
       mmci_barrier_init(kernel.full(s), 1);
-      mmci_barrier_init(kernel.empty(s), BLOCKS * 2 * 4); /* a warp, of two warpgroups a block */
+      mmci_barrier_init(kernel.empty(s),
+                        BLOCKS * 2 * 4); /* each warp of two warpgroups in each block arrives */
     }
     mmci_barrier_init_done();
   }

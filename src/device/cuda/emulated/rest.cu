@@ -1,8 +1,8 @@
-/* rest.cu: what of C is left, in FP64 on tensor cores, rounded once: no sum in FP32 is
- * more accurate. NaN and infinity pass through. Does nothing when nothing is left.
+/* rest.cu: computes what is left of C in FP64 on tensor cores, rounded once: no sum in FP32 is more
+ * accurate. NaN and infinity pass through. It does nothing when nothing is left.
  *
- * Layout  any forms and leading dimensions; edges guarded
- * Launch  blocks that stride over 128 x 128 tiles of C, eight warps, 64 x 32 elements each
+ * Layout any forms and leading dimensions; edges guarded
+ * Launch blocks that stride over 128 x 128 tiles of C, eight warps, 64 x 32 elements each
  * Traffic 2mkn flops; reads mk ceil(n/128) + kn ceil(m/128) elements */
 extern "C" {
 #include "base/status.h"
@@ -42,7 +42,7 @@ typedef float Staged[DEPTH][APART];
 
 #if __CUDA_ARCH__ >= 900
 
-/* One element to shared memory, 0 instead when not inside. */
+/* Copies one element to shared memory, or 0 when it is not inside. */
 static __device__ __forceinline__ void copy_one(float *to, const float *from, bool inside) {
   unsigned address = (unsigned)__cvta_generic_to_shared(to);
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from),
@@ -50,8 +50,8 @@ static __device__ __forceinline__ void copy_one(float *to, const float *from, bo
                : "memory");
 }
 
-/* TILE rows from first on, DEPTH k's from depth on; zeros outside. Threads side by side read side
- * by side. */
+/* Loads TILE rows from first on and DEPTH k's from depth on, with zeros outside. Neighbouring
+ * threads read neighbouring elements. */
 static __device__ __forceinline__ void stage_tile(Staged &tile, const float *x, int64_t ld,
                                                   bool across, int64_t rows, int64_t k,
                                                   int64_t first, int64_t depth) {
@@ -72,7 +72,7 @@ static __device__ __forceinline__ void stage_tile(Staged &tile, const float *x, 
   }
 }
 
-/* Whether one of TILE rows from first on is left. */
+/* Says whether one of TILE rows from first on is left. */
 static __device__ __forceinline__ bool any_left(const mmci_emulated_row *rows, int64_t first,
                                                 int64_t count) {
   int64_t r = first + threadIdx.x % TILE;
@@ -89,8 +89,8 @@ static __device__ __forceinline__ void store_tile(const Rest &s, bool all, int64
   *to = (float)(s.accumulate ? (double)*to + sum : sum);
 }
 
-/* sum += a b: of thread 4g + t, a has rows g and g + 8 at k t, b column g at k t, and sum columns
- * 2t and 2t + 1 of rows g and g + 8. */
+/* Computes sum += a b: thread 4g + t has rows g and g + 8 of a at k t, column g of b at k t, and
+ * columns 2t and 2t + 1 of rows g and g + 8 of sum. */
 static __device__ __forceinline__ void add_product(double (&sum)[4], const double (&a)[2],
                                                    double b) {
   asm volatile(
@@ -102,7 +102,7 @@ static __device__ __forceinline__ void add_product(double (&sum)[4], const doubl
 
 typedef double Sums[DOWN][ACROSS][4];
 
-/* What a warp has of the tiles' products; row and col are its thread's first in a and b. */
+/* Adds a warp's part of the tiles' products; row and col are its thread's first in a and b. */
 static __device__ __forceinline__ void add_products(Sums &sum, const Staged &a, const Staged &b,
                                                     int row, int col) {
 #pragma unroll

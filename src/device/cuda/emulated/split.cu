@@ -1,10 +1,10 @@
-/* split.cu: writes an operand in parts, bytes or FP16, and judges its rows: how badly
- * bytes hold them, which are left to FP64.
+/* split.cu: splits an operand into parts, bytes or FP16, and judges its rows: how badly bytes hold
+ * them, and which are left to FP64.
  *
  * Rows that lie along k are read once, by a block each, which keeps them in registers. Rows that
  * lie across are read twice: for the largest elements; then 128 rows x 128 k's a block, whose parts
- * are turned in shared memory, the last read first, as they may still be in L2. The last block that
- * is done with rows judges them. */
+ * are transposed in shared memory, those read last first, as they may still be in L2. The last
+ * block that is done with rows judges them. */
 extern "C" {
 #include "base/status.h"
 }
@@ -52,7 +52,7 @@ struct Halves {
       words[w + 2] = parts[2 * w].lo | (uint32_t)parts[2 * w + 1].lo << 16;
     }
   }
-  /* In a block of parts. */
+  /* Returns a place in a block of parts. */
   static __device__ __forceinline__ int place(int row, int quad, int word) {
     return (quad / 8 * MMCI_LINE_ROWS + row) * LINE_WORDS + word / 2 * 16 + quad % 8 * 2 + word % 2;
   }
@@ -88,7 +88,7 @@ struct Bytes {
 template <class Parts>
 struct Block {
   enum { WORDS = Parts::WORDS * QUADS * MMCI_LINE_ROWS };
-  /* The block of a row and a k. */
+  /* Returns the block of a row and a k. */
   static __device__ __forceinline__ uint32_t *at(const mmci_emulated_operand &to, int64_t row,
                                                  int64_t k) {
     return to.parts + (row / MMCI_LINE_ROWS * to.blocks + k / MMCI_DEPTH) * WORDS;
@@ -127,7 +127,7 @@ static __device__ __forceinline__ uint32_t most_of_block(uint32_t most) {
   return most;
 }
 
-/* Zeros from `count` on. */
+/* Fills with zeros from `count` on. */
 template <bool FOURS>
 static __device__ __forceinline__ void read_quad(float (&quad)[QUAD], const float *x, int64_t k,
                                                  int64_t count) {
@@ -161,7 +161,7 @@ static __device__ __forceinline__ void write_quad(const mmci_emulated_operand &t
     block[Parts::place((int)(row % MMCI_LINE_ROWS), (int)(k % MMCI_DEPTH) / QUAD, w)] = words[w];
 }
 
-/* FOURS: ld and the address are multiples of four elements, k too. */
+/* FOURS says that ld, the address and k are multiples of four elements. */
 template <class Parts, bool FOURS>
 __global__ void __launch_bounds__(THREADS)
     split_along(mmci_emulated_operand to, mmci_rough rough, const float *from, int64_t ld) {
@@ -199,7 +199,8 @@ __global__ void __launch_bounds__(THREADS)
 /* ---- rows across k -----------------------------------------------------------------------------
  */
 
-/* Thread x of 32 looks at rows x, x + 32, ..: neighbours read neighbours whatever the address. */
+/* Finds the largest elements. Thread x of 32 looks at rows x, x + 32, ..: neighbours read
+ * neighbours whatever the address is. */
 __global__ void __launch_bounds__(THREADS)
     find_most(mmci_emulated_operand to, const float *from, int64_t ld) {
   __shared__ uint32_t most[WARPS][ROWS];
@@ -224,8 +225,8 @@ __global__ void __launch_bounds__(THREADS)
   if (all > 0) atomicMax(&to.row[row + threadIdx.x].most, all);
 }
 
-/* Of 64 k's x 128 rows, thread (warp, lane) has rows lane, lane + 32, .., of each quads `warp`,
- * warp + 8; depth and rows are counted from its first ones. */
+/* Reads 64 k's x 128 rows: thread (warp, lane) has rows lane, lane + 32, .., and of each quads
+ * `warp`, warp + 8; depth and rows are counted from its first ones. */
 static __device__ __forceinline__ void read_turn(float (&mine)[EACH][AT_ONCE], const float *x,
                                                  int64_t ld, int depth, int rows) {
 #pragma unroll
@@ -237,7 +238,7 @@ static __device__ __forceinline__ void read_turn(float (&mine)[EACH][AT_ONCE], c
   }
 }
 
-/* The warps' facts of each row, which have room in shared memory, to the row. */
+/* Adds the warps' facts of each row, which have room in shared memory, to the row. */
 static __device__ __forceinline__ void give_facts(const mmci_emulated_operand &to, int64_t first,
                                                   const mmci_row_facts (&mine)[EACH],
                                                   mmci_row_facts (*all)[ROWS]) {
@@ -269,7 +270,7 @@ static __device__ __forceinline__ void judge_rows(const mmci_emulated_operand &t
   row->poor = 0;
 }
 
-/* The next elements are on their way while those at hand are turned. */
+/* The next elements are loaded while the present ones are transposed. */
 template <class Parts>
 __global__ void __launch_bounds__(THREADS)
     split_across(mmci_emulated_operand to, mmci_rough rough, const float *from, int64_t ld) {
@@ -362,7 +363,7 @@ extern "C" mmc_status mmci_emulated_split(cudaStream_t stream, const mmci_emulat
                                           const float *x, int64_t ld, bool across,
                                           mmci_error *error) {
   const mmci_emulated_operand to = *operand;
-  /* Whoever is the first to split looks for the largest elements. */
+  /* The first call to split looks for the largest elements. */
   if (across && bytes == product->bytes) {
     dim3 looks((unsigned)blocks_of(to.rows, ROWS), (unsigned)blocks_of(to.k, LOOK_DEPTH));
     MMCI_CUDA_TRY(mmci_launch(find_most, looks, dim3(THREADS), 0, stream, to, x, ld));

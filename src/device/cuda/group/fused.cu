@@ -26,7 +26,7 @@ struct FusedProblem {
   Element *d;
 };
 
-/* Copies one element on its own time; zero when there is none. */
+/* Copies one element asynchronously; zero when there is none. */
 template <typename Element>
 static __device__ __forceinline__ void copy_element(Element *to, const Element *from,
                                                     bool is_there) {
@@ -36,9 +36,9 @@ static __device__ __forceinline__ void copy_element(Element *to, const Element *
                : "memory");
 }
 
-/* Sends a DEPTH x WIDTH piece on its way to shared memory: element (k, x) from k * along + x *
- * across to k * ld + x; zeros outside. Threads side by side read what lies side by side: along k in
- * patches of 8 x 4 a warp, whole sectors of memory and as many banks as lanes. */
+/* Begins to copy a DEPTH x WIDTH piece to shared memory: element (k, x) goes from k * along + x *
+ * across to k * ld + x, with zeros outside. Neighbouring threads read neighbouring elements: along
+ * k in patches of 8 x 4 a warp, whole sectors of memory and as many banks as lanes. */
 template <int WIDTH, int THREADS, bool by_depth, typename Element>
 static __device__ __forceinline__ void copy_piece(Element *to, int ld, const Element *from,
                                                   int64_t along, int64_t across, int depth,
@@ -52,7 +52,7 @@ static __device__ __forceinline__ void copy_piece(Element *to, int ld, const Ele
   const int left = by_depth ? (k < depth ? width - x : 0) : (x < width ? depth - k : 0);
   int64_t further = NEXT * (by_depth ? across : along);
   const Element *source = from + k * along + x * across;
-  /* Else every element's address lives in registers of its own from step to step. */
+  /* Without this, every element's address would stay in registers of its own from step to step. */
   asm volatile("" : "+l"(source), "+l"(further));
   to += k * ld + x;
 #pragma unroll
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void copy_piece(Element *to, int ld, const Ele
     copy_piece<WIDTH, THREADS, false>(to, ld, from, along, across, depth, width);
 }
 
-/* Values that follow each other in D. */
+/* Holds values that follow each other in D. */
 template <typename Element, int COUNT>
 static __device__ __forceinline__ void write_values(Element *to, int64_t left,
                                                     const Element (&values)[COUNT]) {
@@ -94,7 +94,7 @@ static __device__ __forceinline__ void write_values(Element *to, int64_t left,
   }
 }
 
-/* What a block of these two holds. */
+/* Describes the shared memory of a block of these two. */
 template <typename First, typename Second>
 struct FusedBlock {
   typedef typename First::Element Element;
@@ -102,18 +102,19 @@ struct FusedBlock {
                        THREADS = First::THREADS;
   static_assert(Second::ROWS == ROWS && Second::THREADS == THREADS, "one block");
   static constexpr int A_LD = ROWS + First::PAD, B_LD = (WIDTH > COLS ? WIDTH : COLS) + First::PAD;
-  /* In elements: T, a column after the other; then the stages, a piece of A and one of B or C. */
+  /* The sizes are in elements: T, a column after the other; then the stages, each a piece of A and
+   * one of B or C. */
   static constexpr int T_SIZE = WIDTH * A_LD, STAGE_SIZE = DEPTH * (A_LD + B_LD);
   static constexpr int SHARED_BYTES = (T_SIZE + STAGES * STAGE_SIZE) * (int)sizeof(Element);
-  /* Blocks that share a multiprocessor: one computes while others wait for memory. */
+  /* So many blocks share a multiprocessor: one computes while others wait for memory. */
   static constexpr int BY_MEMORY = 220 * 1024 / SHARED_BYTES, BY_THREADS = MOST_THREADS / THREADS;
   static constexpr int FIT = BY_MEMORY < BY_THREADS ? BY_MEMORY : BY_THREADS,
                        BLOCKS = FIT < 1 ? 1 : FIT;
 };
 
-/* First: computes T, ROWS x WIDTH, and WIDTH is at least w. Second: COLS columns of D. The steps of
- * a block are those along k, a piece of A and of B each, then for each COLS columns of D those
- * along w, a piece of C each; then those of its next rows. */
+/* First computes T, ROWS x WIDTH, where WIDTH is at least w; Second computes COLS columns of D. The
+ * steps of a block are those along k, with a piece of A and one of B each, then for each COLS
+ * columns of D those along w, with a piece of C each; then those of its next rows. */
 template <typename First, typename Second>
 __global__ void __launch_bounds__(First::THREADS, (FusedBlock<First, Second>::BLOCKS))
     fused(const FusedProblem<typename First::Element> p) {
@@ -125,8 +126,8 @@ __global__ void __launch_bounds__(First::THREADS, (FusedBlock<First, Second>::BL
 
   const int64_t row_blocks = (p.m + ROWS - 1) / ROWS, tiles = row_blocks * p.batch;
 
-  /* What is copied next, some stages ahead of what is computed: at `depth` along k, or, from a
-   * column of D on, along w. */
+  /* These say what is copied next, some stages ahead of what is computed: at `depth` along k, or,
+   * from a column of D on, along w. */
   int64_t next_tile = blockIdx.x, next_depth = 0, next_col, next_rows;
   const Element *next_a, *next_b, *next_c;
   int next_stage = 0;
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(First::THREADS, (FusedBlock<First, Second>::BL
   int stage = 0;
   auto await_step = [&]() -> const Element * {
     mmci_copy_async_wait<STAGES - 2>();
-    __syncthreads(); /* everybody's copies are there, and everybody is done with the step before */
+    __syncthreads(); /* all copies are there, and all threads are done with the step before */
     copy_next();
     const Element *const pieces = stages + stage * Block::STAGE_SIZE;
     stage = stage + 1 < STAGES ? stage + 1 : 0;
@@ -187,8 +188,8 @@ __global__ void __launch_bounds__(First::THREADS, (FusedBlock<First, Second>::BL
         const Element *const pieces = await_step();
         first.template step<DEPTH>(pieces, pieces + DEPTH * A_LD, B_LD);
       }
-      /* Nobody reads the T of the rows before: a step along k lies between, or T is zeros.
-       * Infinities of A times what pads B are no part of T. */
+      /* No thread still reads the T of the rows before: a step along k lies between, or T is zeros.
+       * Infinities of A times what pads B are not part of T. */
       if (p.k == 0) __syncthreads();
       first.columns([&](int r, int c, const auto &values) {
 #pragma unroll
@@ -269,7 +270,7 @@ typedef struct tile {
         rows, width, Tile<__VA_ARGS__>::prepare, Tile<__VA_ARGS__>::launch                         \
   }
 
-/* Narrow ones first; of one width those of more rows, which read B and C less often, first. */
+/* Narrow tiles come first; of one width those of more rows, which read B and C less often. */
 static const tile F32[] = {
     TILE("f32", 128, 16, FusedFma<128, 16, 4, 4>, FusedFma<128, 16, 4, 4>),
     TILE("f32", 64, 16, FusedFma<64, 16, 4, 4>, FusedFma<64, 16, 4, 4>),
@@ -299,8 +300,8 @@ static const tile F64[] = {
     TILE("f64", 32, 64, FusedMma<FusedMmaF64, 32, 64, 2, 2>, FusedMma<FusedMmaF64, 32, 64, 2, 2>),
 };
 
-/* Of the narrowest that are wide enough the first that gives every multiprocessor a few sets of
- * rows, else the last. */
+/* Returns, of the narrowest tiles that are wide enough, the first that gives every multiprocessor a
+ * few sets of rows, else the last. */
 static const tile *choose_tile(const mmci_fused *f) {
   const tile *tiles = f->dtype == MMC_F64 ? F64 : f->tf32 ? TF32 : F32, *chosen = NULL;
   size_t count = f->dtype == MMC_F64 ? sizeof F64 / sizeof *F64

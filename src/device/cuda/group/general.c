@@ -1,4 +1,4 @@
-/* general.c: a chain laid out for general.cu: where its matrices lie in shared memory, when
+/* general.c: lays a chain out for general.cu: where its matrices lie in shared memory, when
  * operands are loaded, and how the products are spread over threads. */
 #include <string.h>
 
@@ -8,20 +8,20 @@
 enum {
   MATRICES = 2 * MMCI_GENERAL_PRODUCTS + 1,
   WARP = 32,
-  THREADS_ALONE = 256,      /* a single chain's */
-  EAGER_BYTES = 100 * 1024, /* beyond this an operand is loaded when it is needed */
-  BLOCK_BYTES = 48 * 1024,  /* that groups share a block */
+  THREADS_ALONE = 256,      /* of a single chain */
+  EAGER_BYTES = 100 * 1024, /* with more bytes, an operand is loaded when it is needed */
+  BLOCK_BYTES = 48 * 1024,  /* of the groups that share a block */
   SPLIT_MOST = 3,
 };
 
-/* A matrix in the arena: lives from product first to product last. */
+/* A matrix in the arena, which lives from product first to product last. */
 typedef struct place {
   int64_t rows, cols;
   uint32_t at, pitch;
   int first, last;
 } place;
 
-/* When operands are loaded: all at first; while the product before is computed; when needed. */
+/* Operands are loaded all at first; while the product before is computed; or when needed. */
 typedef enum hurry { EAGER, AHEAD, LATE } hurry;
 
 typedef struct layout {
@@ -39,7 +39,7 @@ static uint32_t up4(int64_t x) {
   return (uint32_t)((x + 3) / 4 * 4);
 }
 
-/* An odd number of 16-byte words, so that rows begin in different banks. */
+/* Returns an odd number of 16-byte words, in elements, so that rows begin in different banks. */
 static uint32_t pitch_of(const layout *l, int64_t cols) {
   uint32_t pitch = up4(cols), per_word = (uint32_t)(16 / l->element_bytes);
   return pitch / per_word % 2 == 0 ? pitch + per_word : pitch;
@@ -73,7 +73,7 @@ static bool meet(const place *a, const place *b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest place that no other matrix of the time has; those before i are placed. */
+/* Finds the lowest place that no other matrix has at the same time; those before i are placed. */
 static void find_place(layout *l, int i) {
   place *p = &l->places[i];
   const uint32_t size = up4(p->rows) * p->pitch;
@@ -156,13 +156,13 @@ static void fill_product(const layout *l, int s, mmci_general *steps) {
 }
 
 static bool may_be_wide(const layout *l, const mmci_form *form, int64_t length) {
-  /* Elements of 16 bytes in the arena, which are 8 as stored where they have two each. */
+  /* So many elements take 16 bytes in the arena, and 8 as stored where they have two bytes each. */
   const int64_t per_word = (int64_t)(16 / l->element_bytes);
   return !form->trans && !form->conj && !form->gathered && length % per_word == 0 &&
          form->ld % per_word == 0 && form->stride % per_word == 0;
 }
 
-/* The operand in that many parts; false when there are too many loads. */
+/* Loads the operand in so many parts; returns false when there are too many loads. */
 static bool fill_loads(const layout *l, int operand, uint32_t parts, mmci_general *steps) {
   const mmci_form *form = &l->chain->forms[operand];
   const place *p = &l->places[operand];
@@ -189,7 +189,7 @@ static bool fill_loads(const layout *l, int operand, uint32_t parts, mmci_genera
   return true;
 }
 
-/* Into how many parts each of the operands that are loaded before product first + 1 is cut, so that
+/* Returns into how many parts each operand that is loaded before product first + 1 is cut, so that
  * every warp of a group has about as much to do. */
 static uint32_t parts_of(const layout *l, int operand, uint32_t warps) {
   const place *p = &l->places[operand];
@@ -209,7 +209,7 @@ static bool fill_steps(const layout *l, mmci_general *steps) {
   for (int s = -1; s < chain->count; s++) {
     for (int i = 0; i < chain->n; i++) {
       if (l->places[i].first != s) continue;
-      /* A later load shares its turn with few others. */
+      /* A later load has few others beside it. */
       uint32_t parts = s < 0 && chain->n <= 8 ? parts_of(l, i, warps) : 1;
       if (parts > 4 && chain->n > 4) parts = 4;
       if (!fill_loads(l, i, parts, steps)) return false;

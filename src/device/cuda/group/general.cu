@@ -1,13 +1,13 @@
-/* general.cu: chains whose operands and intermediates fit in shared memory, any shapes, forms
- * and order: a group of threads takes a chain at a time, loads its operands while it multiplies,
- * and writes the result once.
+/* general.cu: computes chains whose operands and intermediates fit in shared memory, of any shapes,
+ * forms and order: a group of threads takes a chain at a time, loads its operands while it
+ * multiplies, and writes the result once.
  *
- * Layout  matrices in the arena have rows of an odd number of 16-byte words and zeros up to
+ * Layout matrices in the arena have rows of an odd number of 16-byte words and zeros up to
  *         multiples of four both ways, so products have no guards
- * Launch  a 1-D grid that strides over the batch; groups of whole warps
+ * Launch a 1-D grid that strides over the batch; groups of whole warps
  * Traffic each operand read once, the result written once
- * Idea    the list of products is read from shared memory; a warp reads of the parameters only the
- *         loads that it gives */
+ * Idea the list of products is read from shared memory; a warp reads only those loads from the
+ *         parameters that it issues */
 #include "device/cuda/group/group_kernels.cuh"
 
 #include "device/cuda/elements.cuh"
@@ -35,7 +35,7 @@ static __device__ __forceinline__ uint32_t quotient(uint32_t x, uint32_t magic) 
 
 /* ---- loads ----------------------------------------------------------------------------------- */
 
-/* One element, or zero; asynchronous where nothing is converted. */
+/* Copies one element, or zero; asynchronously where nothing is converted. */
 template <typename Element>
 static __device__ __forceinline__ void load_one(typename Element::Sum *to,
                                                 const typename Element::Stored *from, bool there,
@@ -54,7 +54,7 @@ static __device__ __forceinline__ void load_one(typename Element::Sum *to,
   }
 }
 
-/* Elements that become 16 bytes of the arena; those of two bytes are converted on the way. */
+/* Loads elements that become 16 bytes of the arena; those of two bytes are converted. */
 template <typename Element>
 static __device__ __forceinline__ void load_word(typename Element::Sum *to,
                                                  const typename Element::Stored *from, bool there) {
@@ -104,11 +104,11 @@ static __device__ __forceinline__ void load_part(const mmci_general_load &l, int
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* What a tile's sums become: an intermediate with zeros beyond m x n, or a part of the result. */
+/* Writes a tile's sums: to an intermediate with zeros beyond m x n, or to a part of the result. */
 template <typename Element>
 struct Target {
   typename Element::Sum *arena;
-  typename Element::Stored *c; /* NULL: an intermediate */
+  typename Element::Stored *c; /* NULL for an intermediate */
   int64_t ldc;
 
   __device__ __forceinline__ void put(const mmci_general_product &p, uint32_t row, uint32_t col,
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 
 template <typename Element>
 static mmc_status allow_arena(const mmci_general *steps, mmci_error *error) {
-  /* Greater than any before, so that kernels prepared earlier still fit. */
+  /* The limit is raised above any before, so that kernels prepared earlier still fit. */
   cudaFuncAttributes facts;
   MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, multiply_chains<Element>));
   const int bytes = (int)(steps->arena_bytes * steps->groups);
@@ -247,7 +247,7 @@ static mmc_status launch_general(cudaStream_t stream, const mmci_group_limits *l
   return MMC_OK;
 }
 
-/* CALL(Element), for the element of dtype. */
+/* Expands to CALL(Element), for the element of dtype. */
 #define FOR_ELEMENT(CALL)                        \
   switch (dtype) {                               \
     case MMC_F32:                                \

@@ -1,5 +1,5 @@
-/* group.c: several products as one launch on a CUDA device: which of the kernels of group.h and
- * fused.h does them. */
+/* group.c: several products as one launch on a CUDA device: chooses among the kernels of group.h
+ * and fused.h. */
 #include "device/cuda/group/group.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ enum { VECTOR_BYTES = 16, HOPPER = 9, SQUARES_BATCH = 2, STATIC_SHARED_BYTES = 4
 
 typedef enum kind { NOTHING, SQUARES, GENERAL, SPINES, SINGLE, FUSED, NO_KERNEL } kind;
 
-/* Variants that name a kernel; 0 takes the first that does the chain. */
+/* These variants name a kernel; 0 takes the first that computes the chain. */
 enum { VARIANT_GENERAL = 1, VARIANT_SPINES = 2, VARIANT_FUSED = 3, VARIANTS };
 
 struct mmci_group_kernel {
@@ -25,12 +25,12 @@ struct mmci_group_kernel {
   mmc_dtype dtype;
   kind kind;
   int32_t n;
-  int64_t side; /* SQUARES */
+  int64_t side; /* for SQUARES */
   mmci_squares squares;
-  mmci_general general; /* SQUARES and GENERAL */
-  mmci_single single;   /* SINGLE */
-  mmci_spines *spines;  /* SPINES */
-  mmci_fused fused;     /* FUSED */
+  mmci_general general; /* for SQUARES and GENERAL */
+  mmci_single single;   /* for SINGLE */
+  mmci_spines *spines;  /* for SPINES */
+  mmci_fused fused;     /* for FUSED */
 };
 
 static mmci_group_limits limits_of(const mmci_device *device) {
@@ -66,7 +66,7 @@ static bool is_small(const mmci_group *chain) {
   return true;
 }
 
-/* The side of equal squares that squares.cu takes, or 0. */
+/* Returns the side of equal squares that squares.cu takes, or 0. */
 static int64_t squares_side(const mmci_group *chain) {
   const int64_t side = chain->products[0].m, words = VECTOR_BYTES / (int64_t)sizeof(float);
   if (chain->dtype != MMC_F32 || chain->n > MMCI_SQUARES_FACTORS || chain->count != chain->n - 1 ||
@@ -149,7 +149,8 @@ static double spines_us(const mmci_cuda_model *model, const mmci_group_limits *l
   return us;
 }
 
-/* What the two products take, by the least that pairs were measured to gain (facts.c). */
+/* Returns the microseconds of the two products as two calls, divided by the least gain that was
+ * measured for pairs (facts.c). */
 static double fused_us(const mmci_cuda_model *model, const mmci_group *chain) {
   double us = 0;
   for (int32_t s = 0; s < chain->count; s++) {
@@ -214,7 +215,7 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
       fill_squares(chain, &kernel->squares);
       status = mmci_squares_prepare(kernel->side, error);
       if (status != MMC_OK) break;
-      /* Addresses that are not aligned go there. */
+      /* The general kernel takes over when addresses are not aligned. */
       status = mmci_general_prepare(kernel->dtype, &kernel->general, error);
       break;
     case GENERAL:

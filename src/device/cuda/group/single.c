@@ -1,4 +1,4 @@
-/* single.c: one small chain laid out for single.cu. */
+/* single.c: lays one small chain out for single.cu. */
 #include "device/cuda/group/group.h"
 
 enum { WARP = 32, ARENA_BYTES = 200 * 1024, SPLIT_MOST = 3 };
@@ -24,7 +24,7 @@ static uint32_t up4(int64_t x) {
   return (uint32_t)((x + 3) / 4 * 4);
 }
 
-/* Rows of an odd number of 16-byte words begin in different banks. */
+/* Adds a place; rows of an odd number of 16-byte words begin in different banks. */
 static void add_place(layout *l, int i, int64_t rows, int64_t cols) {
   const uint32_t per_word = (uint32_t)(16 / l->element_bytes), width = up4(cols),
                  pitch = width / per_word % 2 == 0 ? width + per_word : width;
@@ -43,7 +43,8 @@ static bool is_plain(const mmci_group *chain) {
   return true;
 }
 
-/* False when there is nothing to multiply, or an operand that no product reads. */
+/* Places all matrices; returns false when there is nothing to multiply, or an operand that no
+ * product reads. */
 static bool place_matrices(layout *l) {
   const mmci_group *chain = l->chain;
   for (int s = 0; s < chain->count; s++) {
@@ -64,7 +65,7 @@ static uint32_t words_of(const place *p) {
   return up4(p->rows) * up4(p->cols) / 4;
 }
 
-/* Each warp loads a part of one operand, more of them of the larger ones. */
+/* Gives each warp a part of one operand to load; larger operands have more parts. */
 static void fill_loads(const layout *l, mmci_single *out) {
   const int n = l->chain->n;
   uint32_t warps[MMCI_SINGLE_WARPS];
@@ -94,7 +95,8 @@ static void fill_loads(const layout *l, mmci_single *out) {
   }
 }
 
-/* Products that wait for none of each other share a round; returns how many rounds there are. */
+/* Puts products that do not wait for each other into the same round; returns how many rounds there
+ * are. */
 static int find_rounds(const mmci_group *chain, int *round) {
   int rounds = 0;
   for (int s = 0; s < chain->count; s++) {
@@ -107,7 +109,7 @@ static int find_rounds(const mmci_group *chain, int *round) {
   return rounds;
 }
 
-/* Multiplications, in words of four by four. */
+/* Returns the multiplications of a product, in words of four by four. */
 static uint32_t work_of(const mmci_group_product *step) {
   return up4(step->m) * (up4(step->n) / 4) * (up4(step->k) / 4);
 }
@@ -134,7 +136,7 @@ static void fill_turns(const mmci_group *chain, const int *round, int of, mmci_s
   }
 }
 
-/* Its threads are known. */
+/* Fills in a product whose threads are known. */
 static void fill_product(const layout *l, int s, mmci_single_product *p) {
   const mmci_group_product *step = &l->chain->products[s];
   const place *a = &l->places[step->left], *b = &l->places[step->right],

@@ -45,7 +45,7 @@ static __device__ __forceinline__ void load_part(const mmci_single_load &l, Real
   }
 }
 
-/* A tile of 1 x 4 and the lanes that share its sum over k. */
+/* Describes a tile of 1 x 4 and the lanes that share its sum over k. */
 struct Tile {
   uint32_t work, row, col, a, b;
 };
@@ -56,7 +56,7 @@ static __device__ __forceinline__ Tile tile_of(const mmci_single_product &p, uin
   return {work, row, col, p.a + row * p.a_pitch, p.b + col};
 }
 
-/* put(row, col, sums) by the first of a tile's lanes. */
+/* Calls put(row, col, sums) in the first of a tile's lanes. */
 template <typename Real, typename Put>
 static __device__ __forceinline__ void multiply_product(const mmci_single_product &p,
                                                         const Real *arena, Tile tile, Put put) {
@@ -111,13 +111,13 @@ __global__ void __launch_bounds__(THREADS)
   __syncthreads();
 #pragma unroll 1
   for (int r = 1;; r++) {
-    /* What comes next is found out on the way. */
+    /* The next product is found out meanwhile. */
     const int next = turns[(r < rounds ? r : 0) * MMCI_SINGLE_WARPS + warp];
     const mmci_single_product following = list[next];
     const Tile first = tile_of(following, (uint32_t)thread - following.first);
     multiply_product(p, arena, tile, [&](uint32_t row, uint32_t col, Four<Real> v) {
       if (product < last) {
-        /* Beyond m x n there are zeros, whatever infinity times zero says. */
+        /* Beyond m x n there must be zeros, although infinity times zero is NaN. */
 #pragma unroll
         for (uint32_t q = 0; q < 4; q++)
           if (row >= p.m || col + q >= p.n) v.v[q] = 0;
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(THREADS)
 
 template <typename Real>
 static mmc_status allow_arena(const mmci_single *alone, mmci_error *error) {
-  /* Greater than any before, so that kernels prepared earlier still fit. */
+  /* The limit is raised above any before, so that kernels prepared earlier still fit. */
   cudaFuncAttributes facts;
   MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, multiply_single<Real>));
   if ((int)alone->arena_bytes > facts.maxDynamicSharedSizeBytes)

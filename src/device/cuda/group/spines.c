@@ -1,5 +1,5 @@
-/* spines.c: a chain cut into spines (group.h), spines into pieces, pieces into tasks for
- * blocks.
+/* spines.c: cuts a chain into spines (group.h), spines into pieces, and gives blocks their tasks of
+ * pieces.
  *
  * A spine's level is one more than the highest of those that it reads. The spines of a level are
  * cut into as many rows as give every multiprocessor a piece; tasks are in the order of levels, so
@@ -18,7 +18,7 @@ enum {
   ROWS_LEAST = MMCI_SPINES_FEW_ROWS,
   EVEN_GROUPS = 2, /* where all matrices are squares */
   RESULT = -1,
-  ALONE_LEAST = 1 << 18, /* multiplications from which one chain gains from several blocks */
+  ALONE_LEAST = 1 << 18, /* multiplications from which one chain gains by several blocks */
 };
 
 /* A spine while it is laid out. */
@@ -45,7 +45,7 @@ typedef struct layout {
   mmci_group_limits limits;
   int side;
   size_t element_bytes;
-  int32_t *spine_of; /* of every product: the spine that it ends, or -1 */
+  int32_t *spine_of; /* for every product: the spine that it ends, or -1 */
   int32_t *lengths, *heights;
   spine *spines;
   mmci_spine_operand *operands;
@@ -54,7 +54,7 @@ typedef struct layout {
   piece *pieces;
   task *tasks;
   int32_t spines_count, operands_count, waits_count, pieces_count, tasks_count, levels;
-  int64_t scratch; /* elements */
+  int64_t scratch; /* in elements */
   int depth;
   bool even;
   size_t shared_bytes;
@@ -67,7 +67,7 @@ struct mmci_spines {
   int32_t n;
   void *memory;
   mmci_spines_call call;
-  mmci_spine_alone alone; /* no operands: otherwise */
+  mmci_spine_alone alone; /* has no operands where it is not used */
 };
 
 /* ---- which chains -----------------------------------------------------------------------------
@@ -116,7 +116,7 @@ static int side_of(const mmci_group *chain) {
 static void find_ends(layout *l) {
   const mmci_group *chain = l->chain;
   for (int s = 0; s < chain->count; s++) l->spine_of[s] = -1;
-  int32_t *readers = l->spine_of; /* first counts, by -1 - readers */
+  int32_t *readers = l->spine_of; /* holds counts at first, as -1 - readers */
   for (int s = 0; s < chain->count; s++) {
     const mmci_group_product *step = &chain->products[s];
     if (step->left >= chain->n) readers[step->left - chain->n]--;
@@ -127,7 +127,7 @@ static void find_ends(layout *l) {
     l->spine_of[s] = s == chain->count - 1 || readers[s] != -2 ? 0 : -1;
 }
 
-/* Operand number t of a spine: id as the products count, rows x cols. */
+/* Writes operand number t of a spine: id counts as the products do; it is rows x cols. */
 static void set_operand(layout *l, spine *sp, int32_t t, int32_t id, int64_t rows, int64_t cols) {
   const mmci_group *chain = l->chain;
   const int64_t per_word = (int64_t)(16 / l->element_bytes);
@@ -150,13 +150,13 @@ static void set_operand(layout *l, spine *sp, int32_t t, int32_t id, int64_t row
   sp->waits++;
 }
 
-/* The product before this one in its spine; -1: this is the first. */
+/* Returns the product before this one in its spine; -1 when this is the first. */
 static int32_t before(const layout *l, int32_t product) {
   const int32_t left = l->chain->products[product].left - l->chain->n;
   return left >= 0 && l->spine_of[left] < 0 ? left : -1;
 }
 
-/* The spine that ends with product top; those that it reads are there. */
+/* Adds the spine that ends with product top; those that it reads have been added. */
 static void add_spine(layout *l, int32_t top) {
   const mmci_group *chain = l->chain;
   const mmci_group_product *last = &chain->products[top];
@@ -185,12 +185,12 @@ static void add_spine(layout *l, int32_t top) {
   if (sp.level >= l->levels) l->levels = sp.level + 1;
 }
 
-/* Ends spines earlier, too: where they are too long, and before a product that waits for what takes
- * no less time than the products before it, which are better done meanwhile. */
+/* Ends spines earlier where they are too long, and before a product that waits for a result which
+ * takes no less time than the products before it: these are better computed meanwhile. */
 static void shorten(layout *l) {
   const mmci_group *chain = l->chain;
   int32_t *length = l->lengths; /* operands of the spine so far */
-  int32_t *height = l->heights; /* its level if it ended here */
+  int32_t *height = l->heights; /* the spine's level if it ended here */
   for (int32_t s = 0; s < chain->count; s++) {
     const int32_t left = chain->products[s].left - chain->n,
                   right = chain->products[s].right - chain->n;
@@ -229,7 +229,7 @@ static cut choose_cut(const layout *l, int64_t m, int64_t width, const mmci_spin
   int64_t rows = (m * width + multiprocessors - 1) / multiprocessors;
   cut c = {.rows = ROWS_LEAST, .groups = 1};
   while (c.rows < rows && c.rows < facts->rows_most) c.rows *= 2;
-  /* A little less than what all multiprocessors could do at once is better than many rows. */
+  /* Using not quite all multiprocessors is better than taking many rows. */
   if (rows * 2 <= c.rows * 3 || m <= c.rows) return c;
   c.rows = (int)up(rows < m ? rows : m, 4);
   while ((size_t)tile_elements(l, c.rows, l->depth) * l->element_bytes > l->limits.shared_bytes)
@@ -398,7 +398,8 @@ static void write_records(const layout *l, int32_t record_bytes, char *scratch, 
 /* ---- creation ---------------------------------------------------------------------------------
  */
 
-/* One spine of few rows a block needs nothing in the device's memory. */
+/* Fills the chain that is one spine of few rows a block, which needs nothing in the device's
+ * memory. */
 static bool fill_alone(mmci_spines *spines, const layout *l) {
   const spine *sp = &l->spines[0];
   if (l->spines_count > 1 || sp->operands > MMCI_SPINES_FEW || l->tasks[0].group_elements != 0 ||
@@ -434,7 +435,7 @@ static mmc_status write_spines(mmci_spines *spines, const layout *l, mmci_error 
   cudaError_t code = cudaMemcpy(at[RECORDS], written, records, cudaMemcpyHostToDevice);
   free(written);
   MMCI_CUDA_TRY(code);
-  /* Streams that wait for nothing read it. */
+  /* Streams that do not wait for others read it. */
   MMCI_CUDA_TRY(cudaStreamSynchronize(cudaStreamLegacy));
   spines->shared_bytes = l->shared_bytes + 2 * (size_t)record_bytes;
   spines->call = (mmci_spines_call){
@@ -448,7 +449,7 @@ static mmc_status write_spines(mmci_spines *spines, const layout *l, mmci_error 
   return MMC_OK;
 }
 
-/* Whether all matrices are squares of a side that has kernels of their own. */
+/* Says whether all matrices are squares of a side that has kernels of their own. */
 static bool are_even(const mmci_group *chain, int side, size_t element_bytes) {
   const int64_t per_word = (int64_t)(16 / element_bytes);
   const int64_t ld_most = INT32_MAX / 128;
@@ -478,7 +479,7 @@ mmc_status mmci_spines_create(const mmci_group_limits *limits, const mmci_group 
               .limits = *limits,
               .side = side_of(chain),
               .element_bytes = chain->dtype == MMC_F64 ? 8 : 4};
-  /* Two records lie beside a task's matrices; those of few rows leave room for theirs. */
+  /* Two records lie beside a task's matrices; tasks of few rows leave room for theirs. */
   l.limits.shared_bytes -= 2 * MMCI_SPINES_RECORD_BYTES;
   l.even = are_even(chain, l.side, l.element_bytes);
   l.depth = depth_of(&l);

@@ -54,7 +54,7 @@ struct Recorded {
   }
 };
 
-/* Operands that came with the launch. */
+/* Holds operands that came with the launch. */
 template <typename Real>
 struct Given {
   const mmci_spine_alone &alone;
@@ -63,8 +63,8 @@ struct Given {
   }
 };
 
-/* Rows first_row.. and all columns of a source into rows x cols elements of pitch, zeros outside,
- * by threads that count lanes. */
+/* Copies rows first_row.. and all columns of a source into rows x cols elements of pitch, with
+ * zeros outside, by threads that count lanes. */
 template <typename Real>
 static __device__ __forceinline__ void load(const Source<Real> &from, int first_row, int rows,
                                             int cols, Real *to, int pitch, int lane, int lanes) {
@@ -88,7 +88,7 @@ static __device__ __forceinline__ void load(const Source<Real> &from, int first_
   }
 }
 
-/* Where a piece's last product goes. */
+/* Describes where a piece's last product goes. */
 template <typename Real>
 struct Result {
   Real *to;
@@ -109,7 +109,7 @@ struct RowsShape {
   static constexpr int depth = SIDE / WARPS, /* of a warp */
       columns = SIDE / WARP,                 /* of a lane */
       pitch = SIDE + 16 / (int)sizeof(Real) * 2, factor = SIDE * SIDE;
-  /* Factors on their way, as many as there is room for. */
+  /* So many factors are loaded ahead, as there is room for. */
   static constexpr int bytes = factor * (int)sizeof(Real), ahead = bytes <= 16384   ? 7
                                                                    : bytes <= 32768 ? 2
                                                                                     : 1;
@@ -119,7 +119,8 @@ struct RowsShape {
   Real factors[ahead][factor];
 };
 
-/* ROWS rows from row on. meanwhile(f): what else is to be done during product f. */
+/* Computes ROWS rows from row on. meanwhile(f) does whatever else is to be done during product
+ * f. */
 template <typename Real, int SIDE, int ROWS, bool EVEN, typename Sources, typename Meanwhile>
 static __device__ __forceinline__ void multiply_rows(unsigned char *memory, const Sources &sources,
                                                      int operands, int row,
@@ -129,7 +130,7 @@ static __device__ __forceinline__ void multiply_rows(unsigned char *memory, cons
   Shape &shared = *reinterpret_cast<Shape *>(memory);
   constexpr int depth = Shape::depth, columns = Shape::columns, ahead = Shape::ahead,
                 per_word = 16 / (int)sizeof(Real);
-  /* Of the warp's ROWS x depth sums: so many a lane, by as many lanes each. */
+  /* The warp's ROWS x depth sums are added up, so many in a lane, by as many lanes each. */
   constexpr int at_once = ROWS < 4 || depth > 8 ? 2 : 4, sums = ROWS * depth,
                 each = sums >= WARP ? sums / WARP : 1, sharers = sums >= WARP ? 1 : WARP / sums;
   const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, k = warp * depth;
@@ -187,7 +188,7 @@ static __device__ __forceinline__ void multiply_rows(unsigned char *memory, cons
             from = lane * each / sums * (WARPS / sharers);
 #pragma unroll 1
   for (int f = 1; f < operands; f++) {
-    /* The next rows are asked for before sums are put where the compiler cannot tell them apart. */
+    /* The next rows are loaded before sums are stored where the compiler cannot tell them apart. */
     Several<Real, 4> x[2][at_once][depth / 4];
     auto get = [&](int i) {
 #pragma unroll
@@ -232,7 +233,7 @@ static __device__ __forceinline__ void multiply_rows(unsigned char *memory, cons
     for (int distance = WARP / 2; distance >= sums; distance /= 2)
       sum.v[0] += __shfl_xor_sync(~0u, sum.v[0], distance);
     if (!EVEN) {
-      /* Beyond the columns there are zeros, whatever infinity times zero says. */
+      /* Beyond the columns there must be zeros, although infinity times zero is NaN. */
 #pragma unroll
       for (int j = 0; j < each; j++)
         if (k + c + j >= cols) sum.v[j] = 0;
@@ -255,7 +256,8 @@ static __device__ __forceinline__ void multiply_rows(unsigned char *memory, cons
 /* ---- many rows --------------------------------------------------------------------------------
  */
 
-/* to = from (rows x 4 k4) factor (4 k4 x 8 across), tiles of 4 x 8; rows apart by down. */
+/* Computes to = from (rows x 4 k4) factor (4 k4 x 8 across), in tiles of 4 x 8 whose rows are apart
+ * by down. */
 template <typename Real, typename Put>
 static __device__ __forceinline__ void multiply_tile(const Real *from, int from_pitch,
                                                      const Real *factor, int factor_pitch, int down,
@@ -362,7 +364,7 @@ static __device__ __forceinline__ void multiply_tiles(Real *memory, const Source
 /* ---- squares ----------------------------------------------------------------------------------
  */
 
-/* All rows of a spine of squares, by a block or half of one. */
+/* Computes all rows of a spine of squares, by a block or half of one. */
 template <typename Real, int SIDE, int GROUP>
 struct SquaresShape {
   static constexpr int threads = GROUP, across = SIDE / 4, down = threads / across,
@@ -411,7 +413,7 @@ static __device__ __forceinline__ void multiply_squares(unsigned char *memory,
     else
       mmci_copy_async_wait<Shape::ahead - 2>();
     mmci_group_wait(group, Shape::threads);
-    /* Whoever comes here has done with the product before. */
+    /* A thread that comes here is done with the product before. */
     if (f > 1) ask(f + Shape::ahead - 1);
     meanwhile(f);
     const Real *left = shared.products[f & 1] + row * pitch,
@@ -449,7 +451,7 @@ static __device__ __forceinline__ void multiply_squares(unsigned char *memory,
 /* ---- pieces -----------------------------------------------------------------------------------
  */
 
-/* Addresses that travel with a launch. */
+/* So many addresses travel with a launch. */
 enum { FEW = 64, MANY = 480 };
 
 template <int COUNT>
@@ -517,14 +519,14 @@ __global__ void __launch_bounds__(THREADS, 1)
   auto draw = [&] {
     if (lane == 0) ticket = atomicAdd(call.ticket, 1ull);
   };
-  /* By the first warp: the record of what was drawn, asked for. */
+  /* The first warp asks for the record of what was drawn. */
   auto fetch = [&](int turn) {
     ticket = __shfl_sync(~0u, ticket, 0);
     const int number = (int)(unsigned)ticket;
     if (lane == 0) {
       drawn[turn] = number;
       launches = (unsigned)(ticket >> 32) + 1;
-      /* All others have drawn their last. */
+      /* All other blocks have drawn their last. */
       if (draws && number == call.tasks_count + (int)gridDim.x - 1)
         *call.ticket = (unsigned long long)launches << 32;
     }
@@ -563,8 +565,8 @@ __global__ void __launch_bounds__(THREADS, 1)
         while ((int)(mmci_acquire(call.counters + waits[w].counter) - goal) < 0) continue;
       }
       mmci_group_wait(group, threads);
-      /* The next task is drawn once all blocks must have drawn theirs, and its record asked for
-       * when the ticket must be there: the pieces' own copies bring it. */
+      /* The next task is drawn when all blocks must have drawn theirs, and its record is asked for
+       * when the ticket must have arrived: the pieces' own copies bring it. */
       const int asked = piece.operands - 1 < 3 ? piece.operands - 1 : 3;
       auto meanwhile = [&](int f) {
         if (!draws || warp != 0) return;
@@ -584,7 +586,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   }
 }
 
-/* A chain that is one spine: each block takes rows. */
+/* Computes a chain that is one spine: each block takes rows. */
 template <typename Real, int SIDE, bool EVEN>
 __global__ void __launch_bounds__(THREADS, 1)
     multiply_spine(const __grid_constant__ mmci_spine_alone alone) {
@@ -608,7 +610,7 @@ __global__ void put_addresses(const __grid_constant__ Addresses<MANY> addresses,
  */
 
 static mmc_status allow(const void *kernel, size_t shared_bytes, mmci_error *error) {
-  /* Greater than any before, so that kernels prepared earlier still fit. */
+  /* The limit is raised above any before, so that kernels prepared earlier still fit. */
   cudaFuncAttributes facts;
   MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, kernel));
   if ((int)shared_bytes > facts.maxDynamicSharedSizeBytes)
@@ -617,7 +619,7 @@ static mmc_status allow(const void *kernel, size_t shared_bytes, mmci_error *err
   return MMC_OK;
 }
 
-/* Where all is even, too, addresses may not be. */
+/* Even where all sizes are even, addresses may not be. */
 template <typename Real, int SIDE, bool EVEN>
 static mmc_status prepare(size_t shared_bytes, mmci_error *error) {
   const size_t alone_bytes = sizeof(RowsShape<Real, SIDE, MMCI_SPINES_FEW_ROWS>);
@@ -698,7 +700,7 @@ static mmci_spines_facts facts() {
   return {RowsShape<Real, SIDE>::rows, sizeof(RowsShape<Real, SIDE>)};
 }
 
-/* Returns CALL<Real, SIDE, EVEN> arguments. */
+/* Expands to CALL<Real, SIDE, EVEN> arguments. */
 #define FOR_REAL(CALL, SIDE, EVEN, arguments)                             \
   return kind.dtype == MMC_F64                 ? CALL<double, SIDE, EVEN> \
                                      arguments : CALL<float, SIDE, EVEN> arguments

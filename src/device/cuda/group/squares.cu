@@ -19,7 +19,7 @@ static __device__ __forceinline__ float part(const float4 &x, int q) {
   return q == 0 ? x.x : q == 1 ? x.y : q == 2 ? x.z : x.w;
 }
 
-/* How many factors; known to the compiler when FACTORS is not 0. */
+/* Holds how many factors there are; the compiler knows it when FACTORS is not 0. */
 template <int FACTORS>
 static __device__ __forceinline__ int factors_of(const mmci_squares &e) {
   return FACTORS != 0 ? FACTORS : e.n;
@@ -27,7 +27,7 @@ static __device__ __forceinline__ int factors_of(const mmci_squares &e) {
 
 /* ---- quad ------------------------------------------------------------------------------------ */
 
-/* The lane's row x times the 4 x 4 matrix whose rows the four lanes hold. */
+/* Multiplies the lane's row x by the 4 x 4 matrix whose rows the four lanes hold. */
 static __device__ __forceinline__ float4 times_quad(const float4 &x, const float4 &row) {
   float4 y = make_float4(0, 0, 0, 0);
 #pragma unroll
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(FOUR_CHAIN_THREADS)
     multiply_quads(const __grid_constant__ mmci_squares e) {
   const int n = factors_of<FACTORS>(e), row = (int)(threadIdx.x % 4);
   const int64_t chain = (int64_t)blockIdx.x * (FOUR_CHAIN_THREADS / 4) + threadIdx.x / 4;
-  /* All lanes of a warp shuffle, those past the end with the last chain. */
+  /* All lanes of a warp take part in shuffles, those past the end with the last chain. */
   const int64_t c = chain < e.batch ? chain : e.batch - 1;
   float4 v[MMCI_SQUARES_FACTORS];
   mmci_follow_previous();
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(FOUR_CHAIN_THREADS)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-enum { STAGES = 3 }; /* factors on their way or in use, besides the first */
+enum { STAGES = 3 }; /* factors that are being loaded or in use, besides the first */
 
 template <int SIDE, int HEIGHT, int WARPS>
 struct RowsShape {
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(WARPS *WARP)
     mmci_copy_async_commit();
   }
   const int row = lane % lanes;
-  float *chain = mine + lane / lanes * pitch; /* of stage 0; lanes past the last stay in there */
+  float *chain = mine + lane / lanes * pitch; /* of stage 0; lanes past the last stay within it */
   const bool works = lane / lanes < per_warp;
   if (!works) chain = mine;
   float x[HEIGHT][SIDE], y[HEIGHT][SIDE];
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(WARPS *WARP)
     }
     mmci_copy_async_commit();
   }
-  /* Through shared memory, so that lanes side by side write side by side. */
+  /* The result goes through shared memory, so that neighbouring lanes write neighbouring words. */
   if (works)
 #pragma unroll
     for (int i = 0; i < HEIGHT; i++)
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
     chain_wait<lanes>();
     const float *right = buffers + (f - 1) % BUFFERS * (SIDE * SIDE) + col * 4;
     const float *left = x + row * pitch;
-    /* What the even and odd columns of x meet: those of a product are swapped, the first factor's
+    /* These meet the even and odd columns of x: those of a product are swapped, the first factor's
      * are not. */
     const float *even = right + (f > 1 ? SIDE : 0), *odd = right + (f > 1 ? 0 : SIDE);
 #pragma unroll
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(TilesShape<SIDE, HEIGHT, WIDTH, PER_BLOCK, BUF
         for (int i = 0; i < HEIGHT; i++)
 #pragma unroll
           for (int at = 0; at < WIDTH; at++) {
-            /* To and fro: the last column of a row is the first of the next. */
+            /* Rows go to and fro: the last column of one is the first of the next. */
             const int j = i % 2 == 0 ? at : WIDTH - 1 - at;
             sums[i][j] += part(a[i], d) * part(b[j / 4], j % 4);
           }
@@ -271,7 +271,7 @@ typedef void (*kernel_fn)(mmci_squares);
 
 typedef struct variant {
   int side;
-  kernel_fn four, any; /* of four factors, of any number */
+  kernel_fn four, any; /* for four factors, for any number */
   int threads, per_block, shared_bytes;
 } variant;
 

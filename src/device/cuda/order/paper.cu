@@ -35,7 +35,7 @@ extern "C" {
 #include "device/cuda/order/paper.cuh"
 #include "device/cuda/order/paper_select.h"
 
-/* After the header of the emulation, where that stands in for the runtime. */
+/* It is included after the header of the emulation, where that stands in for the runtime. */
 #include "device/cuda/cuda_check.h"
 
 /* Leaves the calling function when a step of it fails. */
@@ -47,8 +47,8 @@ extern "C" {
 
 enum { LANES_MAX = MMCI_PAPER_KERNELS };
 
-/* Work that may wait on the device before the host looks again: so many intervals between marks,
- * and so many candidates, which the slowest setting gets through in a fraction of a second. */
+/* The host looks again at least after so many intervals between marks, and after so many
+ * candidates, which the slowest setting computes in a fraction of a second. */
 enum { RING = 256, IN_FLIGHT_MAX = 128 };
 static const double CELLS_IN_FLIGHT = 2.7e8;
 /* Where nobody asks for the time of a single diagonal, a mark is set after so many launches or
@@ -80,7 +80,7 @@ typedef struct paper_solve {
   mmci_paper_times times;
   double selection_seconds;
   /* What each diagonal gets: choice[l] for the solve, lanes[c][l] for kernel number c of the
-   * profile, and how long that took: seconds[l * lane_count + c]. */
+   * profile, and its time in seconds[l * lane_count + c]. */
   uint8_t *choice, *lanes[LANES_MAX];
   int lane_count;
   double *lane_seconds, *seconds;
@@ -103,7 +103,7 @@ static mmc_status mark(timeline *line, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Intervals that have been closed by a mark and not been read. */
+/* Counts the intervals that a mark has closed and that were not read. */
 static int64_t open_intervals(const timeline *line) {
   return line->marks - 1 - line->read;
 }
@@ -204,7 +204,7 @@ static mmc_status poll(const paper_solve *solver, double done, mmci_error *error
   return mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
 }
 
-/* The share of the work at which a pass begins and ends, and what it has got through. */
+/* The share of the work at which a pass begins and ends, and how far it is. */
 typedef struct share {
   double begin, end, cells_all, cells_done;
 } share;
@@ -223,7 +223,8 @@ static mmc_status settle(paper_solve *solver, const double *cells, share *done, 
 }
 
 /* Computes the table: diagonal l with the ways lanes[0][l] ... lanes[count-1][l], one after the
- * other. seconds, unless NULL, gets the time of each at [l * count + lane]; total of all. */
+ * other. seconds, unless it is NULL, gets the time of each at [l * count + lane]; total gets that
+ * of all. */
 static mmc_status pass(paper_solve *solver, uint8_t *const *lanes, int count, double begin,
                        double end, double *seconds, double *total, mmci_error *error) {
   timeline *line = &solver->line;
@@ -347,7 +348,7 @@ static mmc_status choose_by_profile(paper_solve *solver, mmci_error *error) {
 
 static const char *const KERNEL_NAMES[MMCI_PAPER_KERNELS] = {"thread", "block", "blocks"};
 
-/* A decimal point whatever the locale. */
+/* Writes seconds with a decimal point whatever the locale is. */
 static void write_seconds(mmci_text *text, double seconds) {
   long long nanoseconds = (long long)(seconds * 1e9 + 0.5);
   mmci_text_printf(text, "%lld.%09lld\n", nanoseconds / 1000000000, nanoseconds % 1000000000);
@@ -364,7 +365,7 @@ static void write_diagonals(const paper_solve *solver, mmci_text *text) {
   }
 }
 
-/* The ranges of equal kernel or, with settings, of equal way. */
+/* Writes the ranges of equal kernel or, with settings, of equal way. */
 static void write_ranges(const paper_solve *solver, bool settings, mmci_text *text) {
   int32_t n = solver->tables.n;
   for (int32_t first = 2, last; first <= n; first = last + 1) {
@@ -469,8 +470,8 @@ static mmc_status solve(paper_solve *solver, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Every product multiplies three different dims, so n - 1 times the product of the three greatest
- * bounds every cost that turns up. */
+/* Says whether costs fit: every product multiplies three different dims, so n - 1 times the product
+ * of the three greatest bounds every cost. */
 static bool fits(const mmci_device_order *order) {
   uint64_t top[3] = {1, 1, 1};
   for (int32_t t = 0; t <= order->n; t++) {

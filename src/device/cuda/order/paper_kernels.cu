@@ -18,7 +18,7 @@ static __device__ bool beats(const mmci_paper_candidate &a, const mmci_paper_can
   return a.q < b.q || (a.q == b.q && a.k < b.k);
 }
 
-/* The cost of entry (i, i + l) when it is split after a of its factors. */
+/* Returns the cost of entry (i, i + l) when it is split after a of its factors. */
 static __device__ uint64_t cost_of_split(const mmci_paper_tables &tables, int32_t l, int32_t i,
                                          int32_t a, uint64_t ends) {
   size_t n = (size_t)tables.n;
@@ -27,8 +27,8 @@ static __device__ uint64_t cost_of_split(const mmci_paper_tables &tables, int32_
   return left + right + ends * tables.p[i + a];
 }
 
-/* The best of the splits after first, first + step, ... factors of entry (i, i + l). Where there
- * are none, it costs more than all that exist. */
+/* Returns the best of the splits after first, first + step, ... factors of entry (i, i + l). Where
+ * there are none, it costs more than all that exist. */
 static __device__ mmci_paper_candidate best_split(const mmci_paper_tables &tables, int32_t l,
                                                   int32_t i, int32_t first, int32_t step) {
   uint64_t ends = tables.p[i] * tables.p[i + l];
@@ -43,8 +43,8 @@ static __device__ mmci_paper_candidate best_split(const mmci_paper_tables &table
   return best;
 }
 
-/* The best of what the threads of a block found, for all of them to see. The number of threads is
- * a power of two. */
+/* Returns, to all threads of a block, the best of what they found. The number of threads is a power
+ * of two. */
 static __device__ mmci_paper_candidate best_of_block(const mmci_paper_candidate &mine) {
   __shared__ mmci_paper_candidate found[MMCI_PAPER_THREADS_MAX];
   int32_t thread = (int32_t)threadIdx.x;
@@ -67,15 +67,15 @@ static __device__ void store(const mmci_paper_tables &tables, int32_t l, int32_t
 
 /* ---- the kernels --------------------------------------------------------------------------- */
 
-/* OneThreadPerOneEntry: neighbouring threads read neighbouring words of m. */
+/* This is OneThreadPerOneEntry: neighbouring threads read neighbouring words of m. */
 static __global__ void order_paper_thread(mmci_paper_tables tables, int32_t l) {
   int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
   if (i > tables.n - l) return;
   store(tables, l, i, best_split(tables, l, i, 1, 1));
 }
 
-/* OneBlockPerOneEntry: thread t takes the splits t, t + threads, ..., whose words of m are rows
- * apart. */
+/* This is OneBlockPerOneEntry: thread t takes the splits t, t + threads, ..., whose words of m are
+ * rows apart. */
 static __global__ void order_paper_block(mmci_paper_tables tables, int32_t l) {
   int32_t i = (int32_t)blockIdx.x;
   mmci_paper_candidate mine =
@@ -84,8 +84,8 @@ static __global__ void order_paper_block(mmci_paper_tables tables, int32_t l) {
   if (threadIdx.x == 0) store(tables, l, i, best);
 }
 
-/* BlocksPerOneEntry, its first kernel: the threads of all blocks of an entry share the splits, and
- * every block leaves the best it found. */
+/* This is the first kernel of BlocksPerOneEntry: the threads of all blocks of an entry share the
+ * splits, and every block leaves the best it found. */
 static __global__ void order_paper_blocks(mmci_paper_tables tables, int32_t l, int32_t blocks) {
   int32_t i = (int32_t)blockIdx.x / blocks, block = (int32_t)blockIdx.x % blocks;
   int32_t threads = (int32_t)blockDim.x;
@@ -95,8 +95,8 @@ static __global__ void order_paper_blocks(mmci_paper_tables tables, int32_t l, i
   if (threadIdx.x == 0) tables.found[blockIdx.x] = best;
 }
 
-/* BlocksPerOneEntry, its second kernel: one block takes the best of an entry, a thread for each
- * block of the first. */
+/* This is the second kernel of BlocksPerOneEntry: one block takes the best of an entry, a thread
+ * for each block of the first. */
 static __global__ void order_paper_blocks_end(mmci_paper_tables tables, int32_t l) {
   int32_t i = (int32_t)blockIdx.x;
   mmci_paper_candidate mine = tables.found[blockIdx.x * blockDim.x + threadIdx.x];
@@ -112,10 +112,10 @@ static __global__ void order_paper_start(mmci_paper_tables tables) {
 
 /* ---- the way back -------------------------------------------------------------------------- */
 
-/* Which of splits k and o mmchain takes when entry (i, j) costs the same with both; a negative one
- * is none. The lighter of two vertices is that of smaller dim, of equal dims the one further left.
- * A split lighter than both ends is taken before others, the lightest first; where none is, the
- * one furthest from the lighter end. */
+/* Returns which of splits k and o mmchain takes when entry (i, j) costs the same with both; a
+ * negative one is no split. The lighter of two vertices is that of smaller dim, of equal dims the
+ * one further left. A split lighter than both ends is taken before others, the lightest first;
+ * where none is, the one furthest from the lighter end. */
 static __device__ int32_t preferred(const uint64_t *p, int32_t i, int32_t j, int32_t k, int32_t o) {
   if (k < 0 || o < 0) return k < 0 ? o : k;
   int32_t end = p[j] < p[i] ? j : i;
@@ -124,8 +124,8 @@ static __device__ int32_t preferred(const uint64_t *p, int32_t i, int32_t j, int
   return (k > o) == (end == i) ? k : o;
 }
 
-/* One block: products wait for the product above them, but the threads share the search for ties,
- * which begins at the first split of least cost, kept in s. */
+/* Walks down by one block: products wait for the product above them, but the threads share the
+ * search for ties, which begins at the first split of least cost, kept in s. */
 static __global__ void order_paper_trace(mmci_paper_tables tables, int32_t *stack,
                                          int32_t *splits) {
   __shared__ int32_t found[MMCI_PAPER_TRACE_THREADS_MAX];

@@ -10,12 +10,12 @@
 
 #include "base/alloc.h"
 
-/* What a change of way costs, in times of the diagonal where it happens. */
+/* A change of way costs so many times the diagonal where it happens. */
 static const double CHANGE = 8.0;
 
 int32_t mmci_paper_samples(int32_t n, int32_t l[MMCI_PAPER_SAMPLES_MAX]) {
   if (n < 2) return 0;
-  /* Distances from the nearer end, up to the middle: 0, 1, 2, 3, 4, 6, 9, 13, 19 ... */
+  /* These are distances from the nearer end, up to the middle: 0, 1, 2, 3, 4, 6, 9, 13, 19 ... */
   int32_t distances[MMCI_PAPER_SAMPLES_MAX / 2], count = 0;
   int32_t middle = (n - 2) / 2;
   for (int32_t d = 0; d <= middle && count<MMCI_PAPER_SAMPLES_MAX / 2; d += d> 2 ? d / 2 : 1)
@@ -27,7 +27,7 @@ int32_t mmci_paper_samples(int32_t n, int32_t l[MMCI_PAPER_SAMPLES_MAX]) {
   return used;
 }
 
-/* Walks the diagonals in ascending order and gives each way's time there. */
+/* Walks the diagonals in ascending order and tells each way's time there. */
 typedef struct cursor {
   const mmci_paper_times *times;
   int32_t next; /* the first sample at or after the diagonal */
@@ -68,7 +68,7 @@ mmc_status mmci_paper_choose(const mmci_paper_times *times, int32_t n, const boo
     memset(choice, first, (size_t)n + 1);
     return MMC_OK;
   }
-  /* from[l * ways + w]: the way of diagonal l - 1 on the cheapest path to way w at l. */
+  /* from[l * ways + w] is the way of diagonal l - 1 on the cheapest path to way w at l. */
   size_t rows = (size_t)n + 1;
   uint8_t *from = mmci_alloc_array(rows * (size_t)ways, 1);
   double *cost = mmci_alloc_zeroed((size_t)ways, sizeof *cost);

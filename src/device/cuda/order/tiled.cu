@@ -28,7 +28,7 @@ extern "C" {
 #include "device/cuda/order/tiled_table.cuh"
 #include "device/cuda/order/tiled_walk.cuh"
 
-/* After launch.cuh, which may stand in for the runtime. */
+/* It is included after launch.cuh, which may stand in for the runtime. */
 #include "device/cuda/cuda_check.h"
 
 __extension__ typedef unsigned __int128 u128;
@@ -42,9 +42,9 @@ namespace mmci_tiled {
   } while (0)
 
 enum {
-  LEAD = 4,        /* diagonals that may be under way */
-  TEST_SHARE = 2,  /* pairs of tiles that a warp tests at least */
-  TEST_ROUNDS = 4, /* blocks of that kernel for each that fits at a time */
+  LEAD = 4,        /* so many diagonals may be under way */
+  TEST_SHARE = 2,  /* so many pairs of tiles are tested by a warp, at least */
+  TEST_ROUNDS = 4, /* so many blocks of that kernel for each that fits at a time */
   WALK_BLOCKS_PER_MULTIPROCESSOR = 8
 };
 
@@ -171,7 +171,7 @@ static mmc_status reduce_chain(const mmci_device_order *order, Reduced *chain, m
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* All that a solve holds; released by release(), whatever of it was taken. */
+/* All that a solve holds; release() releases whatever of it was taken. */
 template <class Number>
 struct Solver {
   typedef typename Number::Value Value;
@@ -227,7 +227,8 @@ static uint64_t lay_out(Solver<Number> *s, char *memory, uint64_t *upload) {
   s->table.cost = place<Value>(memory, &used, count * TILE_ENTRIES);
   s->table.bound = place<float>(memory, &used, count * 2 * TILE_BOUNDS);
   s->table.limit = place<float>(memory, &used, (uint64_t)s->tiles * TILE_ENTRIES);
-  /* (tiles - d) (d - 3) products of 2 * GROUPS items are on a diagonal, at most tiles^2 / 4. */
+  /* At most (tiles - d) (d - 3) products of 2 * GROUPS items are on a diagonal, which is at most
+   * tiles^2 / 4. */
   s->table.undecided =
       place<Undecided>(memory, &used, (uint64_t)s->tiles * (uint64_t)s->tiles * (2 * GROUPS / 4));
   return used;
@@ -328,7 +329,7 @@ static mmc_status open_solver(Solver<Number> *s, mmci_error *error) {
   return status;
 }
 
-/* What is under way is waited for: it uses the memory. */
+/* Work that is under way uses the memory, so it is waited for. */
 template <class Number>
 static void release(Solver<Number> *s) {
   if (s->closing != NULL) cudaStreamSynchronize(s->closing);
@@ -356,7 +357,7 @@ static mmc_status report(Solver<Number> *s, double done, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Waits for the event, the caller kept informed. */
+/* Waits for the event, and informs the caller. */
 template <class Number>
 static mmc_status wait_for(Solver<Number> *s, cudaEvent_t event, double done, mmci_error *error) {
   const double start = now_s();
@@ -375,7 +376,7 @@ static unsigned clamp_blocks(long long wanted, long long most) {
   return (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
-/* Tiles I+2..J-2 for diagonal d; they are known once diagonal d - 2 is finished. */
+/* Applies tiles I+2..J-2 to diagonal d; they are known once diagonal d - 2 is finished. */
 template <class Number>
 static mmc_status enqueue_middle(Solver<Number> *s, int d, mmci_error *error) {
   const int count = s->tiles - d;
@@ -395,7 +396,7 @@ static mmc_status enqueue_middle(Solver<Number> *s, int d, mmci_error *error) {
   return MMC_OK;
 }
 
-/* What is left of diagonal d: the outer tiles and the tiles' own vertices. */
+/* Finishes diagonal d: the outer tiles and the tiles' own vertices. */
 template <class Number>
 static mmc_status enqueue_end(Solver<Number> *s, int d, mmci_error *error) {
   const int count = s->tiles - d;
@@ -439,7 +440,7 @@ static mmc_status fill_table(Solver<Number> *s, mmci_error *error) {
 
 /* ---- the answers ---------------------------------------------------------------------------- */
 
-/* A cost of the reduced chain as one of the chain; all ones when it does not fit. */
+/* Turns a cost of the reduced chain into one of the chain; all ones when it does not fit. */
 template <typename Value>
 static mmc_count count_of(Value cost, uint64_t divisor) {
   u128 value = (u128)cost;

@@ -1,5 +1,5 @@
-/* large_tile.c: products by the kernels large_tile: who computes what, copies of operands, tensor
- * maps. */
+/* large_tile.c: prepares products by the kernels large_tile: who computes what, copies of operands,
+ * tensor maps. */
 #include "device/cuda/product/large_tile.h"
 
 #include <cudaTypedefs.h>
@@ -12,13 +12,13 @@
 #include "device/cuda/product/large_tile_kernels.h"
 
 enum {
-  LINE_BYTES = 16, /* what addresses and strides of lines are multiples of */
-  WITH_TMA = 9,    /* compute capability */
-  ALIGNED = 256,   /* parts of the scratch */
+  LINE_BYTES = 16, /* addresses and strides of lines are multiples of this */
+  WITH_TMA = 9,    /* compute capability from which there is TMA */
+  ALIGNED = 256,   /* parts of the scratch begin at multiples of this */
   ARGUMENTS = 4,
   WAYS_F32 = 6,
   WAYS_F64 = 2,
-  TENSOR_MAP_VERSION = 12000 /* of the driver that knows cuTensorMapEncodeTiled */
+  TENSOR_MAP_VERSION = 12000 /* of the driver that has cuTensorMapEncodeTiled */
 };
 static const int64_t MOST_LENGTH = INT64_C(1) << 30;
 
@@ -26,9 +26,9 @@ static const int64_t MOST_LENGTH = INT64_C(1) << 30;
 typedef struct operand {
   int64_t length, k, ld; /* k lines of length elements, ld apart */
   mmci_form form;
-  int64_t rows, cols; /* as the product has it */
-  void *copy;         /* NULL: read where it lies */
-  bool transposed;    /* by the copy */
+  int64_t rows, cols; /* in the product */
+  void *copy;         /* NULL when it is read where it lies */
+  bool transposed;    /* the copy transposes it */
 } operand;
 
 struct mmci_large_tile {
@@ -36,9 +36,9 @@ struct mmci_large_tile {
   const mmci_large_tile_kernel *kernel;
   mmci_large_tile_work work;
   operand a, b;
-  unsigned char *scratch; /* copies and slots */
+  unsigned char *scratch; /* holds copies and slots */
   void *slots;
-  PFN_cuTensorMapEncodeTiled_v12000 encode; /* with TMA */
+  PFN_cuTensorMapEncodeTiled_v12000 encode; /* used with TMA */
 };
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ const char *mmci_large_tile_name(mmc_dtype dtype, int shape) {
   return dtype == MMC_F64 ? F64[shape] : F32[shape];
 }
 
-/* NULL: no such shape on the device. */
+/* Returns NULL when there is no such shape on the device. */
 static const mmci_large_tile_kernel *find_kernel(const struct cudaDeviceProp *device,
                                                  mmc_dtype dtype, int shape) {
   if (shape < 0 || shape >= mmci_large_tile_shapes(dtype) || device->major < 8) return NULL;
@@ -72,7 +72,7 @@ static const mmci_large_tile_kernel *find_kernel(const struct cudaDeviceProp *de
   return kernel;
 }
 
-/* Lines that do not overlap; a single one has no distance to the next. */
+/* Says whether lines do not overlap; a single line has no distance to a next. */
 static bool lines_are_apart(const mmci_form *form, int64_t rows, int64_t cols) {
   int64_t length = form->trans ? rows : cols, lines = form->trans ? cols : rows;
   return form->ld >= length || lines == 1;
@@ -93,7 +93,7 @@ static int64_t quotient_up(int64_t x, int64_t y) {
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-/* Whole rounds, and then what is left in equal shares. */
+/* Plans whole rounds, and what is left in equal shares. */
 static mmci_large_tile_work plan_work(const mmci_large_tile_kernel *kernel, const mmci_gemm *gemm,
                                       int workers) {
   mmci_large_tile_work work = {
@@ -115,7 +115,8 @@ static mmci_large_tile_work plan_work(const mmci_large_tile_kernel *kernel, cons
   return work;
 }
 
-/* rows x cols of op, read as lines of its columns when by_columns, else of its rows. */
+/* Returns an operand of rows x cols, read as lines of its columns when by_columns, else of its
+ * rows. */
 static operand read_as(const mmci_form *form, int64_t rows, int64_t cols, bool by_columns) {
   operand x = {.length = by_columns ? rows : cols,
                .k = by_columns ? cols : rows,
@@ -131,7 +132,7 @@ static size_t aligned_up(size_t bytes) {
   return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
-/* Bytes of a copy, 0 when none is needed; ld becomes that of what the kernel reads. */
+/* Returns the bytes of a copy, 0 when none is needed; ld becomes that of what the kernel reads. */
 static size_t plan_copy(operand *x, bool lies_so, int64_t size) {
   const int64_t tight = quotient_up(x->length * size, LINE_BYTES) * LINE_BYTES / size;
   if (lies_so && x->k == 1) x->ld = tight;
@@ -140,7 +141,7 @@ static size_t plan_copy(operand *x, bool lies_so, int64_t size) {
   return aligned_up((size_t)(tight * x->k * size));
 }
 
-/* How the kernel reads A and B. */
+/* Decides how the kernel reads A and B. */
 static void plan_operands(const mmci_gemm *gemm, operand *a, operand *b, size_t *a_bytes,
                           size_t *b_bytes) {
   const int64_t size = element_bytes(gemm->dtype);
@@ -256,7 +257,7 @@ bool mmci_large_tile_takes(const mmci_large_tile *large, const void *a, const vo
   return (large->a.copy != NULL || is_aligned(a)) && (large->b.copy != NULL || is_aligned(b));
 }
 
-/* Where the kernel reads the operand; copies it there when it lies otherwise. */
+/* Returns where the kernel reads the operand, and copies it there when it lies otherwise. */
 static mmc_status place_operand(const operand *x, mmc_dtype dtype, cudaStream_t stream,
                                 const void *data, const void **out, mmci_error *error) {
   *out = x->copy != NULL ? x->copy : data;
@@ -265,10 +266,10 @@ static mmc_status place_operand(const operand *x, mmc_dtype dtype, cudaStream_t 
                               x->transposed, error);
 }
 
-/* Boxes of depth lines by width elements, zeros past the edges. */
+/* Maps boxes of depth lines by width elements, with zeros past the edges. */
 static mmc_status map_lines(const mmci_large_tile *large, const operand *x, const void *data,
                             int width, int depth, CUtensorMap *out, mmci_error *error) {
-  void *address; /* the driver's table takes what is only read as what is not */
+  void *address; /* the driver's table has no const */
   memcpy(&address, &data, sizeof address);
   const cuuint64_t dims[] = {(cuuint64_t)x->length, (cuuint64_t)x->k};
   const cuuint64_t strides[] = {(cuuint64_t)(x->ld * element_bytes(large->gemm.dtype))};

@@ -13,8 +13,8 @@
 /* ---- the FP64 tile of a warp ------------------------------------------------------------------
  */
 
-/* sum += a b of 16 x 8 and 8 x 8: lane 4 g + t has rows g and g + 8 of A and C, columns t and t + 4
- * of A, rows t and t + 4 and column g of B, columns 2 t and 2 t + 1 of C. */
+/* Computes sum += a b of 16 x 8 and 8 x 8: lane 4 g + t has rows g and g + 8 of A and C, columns t
+ * and t + 4 of A, rows t and t + 4 and column g of B, columns 2 t and 2 t + 1 of C. */
 static __device__ __forceinline__ void multiply_f64(double (&sum)[4], const double (&a)[2][2],
                                                     const double (&b)[2]) {
 #if __CUDA_ARCH__ >= 900
@@ -34,12 +34,12 @@ static __device__ __forceinline__ void multiply_f64(double (&sum)[4], const doub
 #endif
 }
 
-/* 16 GM x 8 GN elements. */
+/* Holds 16 GM x 8 GN elements. */
 template <int GM, int GN>
 struct TeeF64 {
   typedef double Element;
   enum {
-    PAD = 4, /* four lines of four elements then lie in different banks */
+    PAD = 4, /* so that four lines of four elements lie in different banks */
     ROWS = 16 * GM,
     COLS = 8 * GN,
     STAGED_BYTES = 0
@@ -54,7 +54,8 @@ struct TeeF64 {
   }
   template <int DEPTH, int, int A_STRIDE, int B_STRIDE>
   __device__ __forceinline__ void step(const double *a_lines, const double *b_lines) {
-    /* Both point where C's first element of the lane would; operands lie otherwise on lanes. */
+    /* Both point where the lane's first element of C would be; operands lie differently on
+     * lanes. */
     const int lane = (int)threadIdx.x % 32;
     a_lines += lane % 4 * A_STRIDE;
     b_lines += lane % 4 * B_STRIDE + lane / 4 - col_of_lane(lane);
@@ -108,7 +109,7 @@ struct Shape {
     WM = WM_,
     BK = BK_,
     STAGES = STAGES_,
-    BLOCKS = BLOCKS_, /* a multiprocessor */
+    BLOCKS = BLOCKS_, /* on a multiprocessor */
     THREADS = 32 * WM_ * WN_,
     BM = WM * Tile::ROWS,
     BN = WN_ * Tile::COLS,
@@ -125,7 +126,8 @@ static __device__ __forceinline__ void copy_16(void *to, const void *from, int b
                : "memory");
 }
 
-/* Lines line.. and elements first.. of an operand, WIDTH x DEPTH, zeros past its edges. */
+/* Loads lines line.. and elements first.. of an operand, WIDTH x DEPTH, with zeros past its
+ * edges. */
 template <int WIDTH, int DEPTH, int STRIDE, int THREADS, typename Element>
 static __device__ __forceinline__ void load_lines(Element *to, const mmci_large_tile_lines &from,
                                                   int64_t line, int64_t first) {
@@ -209,7 +211,7 @@ struct Blocks {
   int rows, cols, cluster_rows, cluster_cols;
 };
 
-/* Block x is one of a shared tile's, y a part of its rows. */
+/* Block x works on a shared tile, and y on a part of its rows. */
 template <typename Element>
 __global__ void __launch_bounds__(REDUCE_THREADS)
     large_tile_reduce(Blocks s, const __grid_constant__ mmci_large_tile_work w,
@@ -222,7 +224,7 @@ __global__ void __launch_bounds__(REDUCE_THREADS)
   const int64_t first_row = (int64_t)(item.row * s.cluster_rows + rank % s.cluster_rows) * s.rows;
   const int64_t first_col = (int64_t)(item.col * s.cluster_cols + rank / s.cluster_rows) * s.cols;
   const int64_t size = (int64_t)s.rows * s.cols;
-  /* Those that begin inside the tile. */
+  /* The shares that begin inside the tile. */
   unsigned from = begin / (w.share_steps + 1);
   while (large_tile_share_begin(w, from) <= begin) from++;
   unsigned to = from;

@@ -14,8 +14,8 @@
 /* ---- barriers, clusters and TMA ----------------------------------------------------------------
  */
 
-/* Multicast is told only for this architecture; elsewhere kernels are empty and take no memory, by
- * which large_tile.c knows them. */
+/* Multicast is compiled only for this architecture; elsewhere kernels are empty and take no memory,
+ * by which large_tile.c recognises them. */
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define MMCI_LARGE_TILE_TMA 1
 #else
@@ -45,7 +45,8 @@ static __device__ __forceinline__ void barrier_wait(unsigned barrier, int parity
       : "memory");
 }
 
-/* The same barrier of another block of the cluster. Only reads of ours come before it. */
+/* Arrives at the same barrier of another block of the cluster. Only reads of ours come before
+ * it. */
 static __device__ __forceinline__ void barrier_arrive_at(unsigned barrier, int block) {
   asm volatile(
       "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
@@ -65,7 +66,7 @@ static __device__ __forceinline__ int cluster_rank() {
   return rank;
 }
 
-/* A box of the matrix to the same place in every block of mask. */
+/* Copies a box of the matrix to the same place in every block of mask. */
 template <bool MULTICAST>
 static __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *map, int x, int y,
                                                 unsigned barrier, int mask) {
@@ -88,7 +89,8 @@ static __device__ __forceinline__ void load_box(unsigned to, const CUtensorMap *
 /* ---- the kernel
  * ---------------------------------------------------------------------------------- */
 
-/* What the loading thread remembers; in shared memory, because its registers are everybody's. */
+/* State of the loading thread; it is in shared memory, because registers are the same for all
+ * threads. */
 struct Loader {
   int item, x, y, line, left; /* left: steps of the item */
   int stage, parity;
@@ -105,7 +107,7 @@ struct Shape {
     STAGES = STAGES_,
     CM = CM_,
     CN = CN_,
-    UNROLL = UNROLL_, /* lines; what ptxas makes the fewest conflicts of */
+    UNROLL = UNROLL_, /* lines; ptxas makes the fewest conflicts with so many */
     THREADS = 32 * WM * WN,
     BM = WM * TeeF32<GM, GN>::ROWS,
     BN = WN * TeeF32<GM, GN>::COLS,
@@ -116,8 +118,9 @@ struct Shape {
 
 #if MMCI_LARGE_TILE_TMA
 
-/* One step of loads, when there is one left. The A of a block is that of its row of the cluster,
- * and every block of the row loads a part of it for all; B and columns likewise. */
+/* Issues one step of loads, when there is one left. The A of a block is that of its row of the
+ * cluster, and every block of the row loads a part of it for all; B is shared by columns in the
+ * same manner. */
 template <typename S>
 static __device__ __forceinline__ void load_step(const mmci_large_tile_work &work, Loader *loader,
                                                  const CUtensorMap *a, const CUtensorMap *b,
@@ -152,7 +155,7 @@ static __device__ __forceinline__ void load_step(const mmci_large_tile_work &wor
   loader->parity ^= stage + 1 == S::STAGES;
 }
 
-/* Where this block's part of an item goes. */
+/* Returns where this block's part of an item goes. */
 template <typename S>
 static __device__ __forceinline__ void leave_item(const mmci_large_tile_result &c,
                                                   const TeeItem &item, TeeF32<S::GM, S::GN> &tile,
@@ -193,14 +196,14 @@ __global__ void __launch_bounds__(S::THREADS, 1)
   }
   __syncthreads();
   cluster_sync();
-  /* Two stages stay out, so that the loading thread seldom waits for the other warps. */
+  /* Two stages are kept back, so that the loading thread seldom waits for the other warps. */
   if (thread == 0)
     for (int s = 0; s < S::STAGES - 2; s++)
       load_step<S>(work, &loader, &a, &b, shared_address(stages), full, empty);
   __syncwarp();
 
   TeeF32<S::GM, S::GN> tile;
-  /* Whose loads this lane says it has read: blocks of our row, then of our column. */
+  /* This lane tells one block that its loads were read: blocks of our row, then of our column. */
   const int rank = cluster_rank(), cm = rank % S::CM, cn = rank / S::CM;
   const int other = lane - S::CN < cm ? lane - S::CN : lane - S::CN + 1;
   const int source = lane < S::CN ? cm + S::CM * lane : cn * S::CM + other;
@@ -227,7 +230,7 @@ __global__ void __launch_bounds__(S::THREADS, 1)
     leave_item<S>(c, item, tile, row, col,
                   shared_address(stages) + S::STAGES * S::STAGE_BYTES + thread * 16);
   }
-  /* Blocks of the cluster may still arrive here. */
+  /* Blocks of the cluster may still arrive at barriers here. */
   cluster_sync();
 #endif
 }

@@ -1,9 +1,9 @@
-/* plain.cu: any product or batch of them, for what cuBLAS cannot say: conjugated and not
- * transposed, gathered, or at addresses that it does not take. One 64 x 64 tile of C per block,
+/* plain.cu: computes any product or batch that cuBLAS cannot express: conjugated and not
+ * transposed, gathered, or at addresses that it does not take. One 64 x 64 tile of C per block is
  * staged through shared memory.
  *
- * Layout  any forms, sizes and leading dimensions in 64 bits; edges guarded
- * Launch  a 1-D grid that strides over the tiles, 256 threads, 4 x 4 elements of C each
+ * Layout any forms, sizes and leading dimensions in 64 bits; edges guarded
+ * Launch a 1-D grid that strides over the tiles, 256 threads, 4 x 4 elements of C each
  * Traffic 2mkn flops; reads mk ceil(n/64) + kn ceil(m/64) elements */
 extern "C" {
 #include "base/status.h"
@@ -24,7 +24,7 @@ struct Shape {
   bool a_trans, a_conj, a_gathered, b_trans, b_conj, b_gathered, accumulate;
 };
 
-/* Matrix number i of an operand. */
+/* Returns matrix number i of an operand. */
 template <typename Stored>
 static __device__ __forceinline__ const Stored *matrix(const void *data, int64_t i, int64_t stride,
                                                        bool gathered) {
@@ -32,8 +32,8 @@ static __device__ __forceinline__ const Stored *matrix(const void *data, int64_t
                   : static_cast<const Stored *>(data) + i * stride;
 }
 
-/* Rows first_row.. and columns first_col.. of an operand of rows x cols into a HEIGHT x WIDTH tile;
- * zeros outside. Threads side by side read side by side. */
+/* Loads rows first_row.. and columns first_col.. of an operand of rows x cols into a HEIGHT x WIDTH
+ * tile, with zeros outside. Neighbouring threads read neighbouring elements. */
 template <typename Element, int HEIGHT, int WIDTH, typename Place>
 static __device__ __forceinline__ void stage_tile(const typename Element::Stored *from, int64_t ld,
                                                   bool trans, bool conj, int64_t rows, int64_t cols,
@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(THREADS)
     plain_product(Shape s, const void *all_a, const void *all_b, typename Element::Stored *all_c) {
   typedef typename Element::Sum Sum;
   typedef typename Element::Stored Stored;
-  /* One column of A, one row of B after the other. The odd width spreads columns over the banks. */
+  /* The tiles hold one column of A, and one row of B, after the other. The odd width spreads
+   * columns over the banks. */
   __shared__ Sum a_tile[DEPTH][TILE + 1], b_tile[DEPTH][TILE + 1];
   const int row = (int)threadIdx.x / SIDE, col = (int)threadIdx.x % SIDE;
   const int64_t across = (s.n + TILE - 1) / TILE, tiles = (s.m + TILE - 1) / TILE * across;

@@ -23,7 +23,8 @@ enum {
   VARIANTS_MAX = 24,
   FIRST_LARGE_TILE = VARIANTS_MAX + 1, /* variants are numbers that records keep */
   FIRST_SLICED_K =
-      FIRST_LARGE_TILE + 6, /* one more shape of large tiles needs a number behind these */
+      FIRST_LARGE_TILE +
+      6, /* cuBLASLt's algorithms are chosen for addresses at multiples of so many bytes */
   VECTOR_BYTES = 16, /* cuBLASLt's algorithms are asked for with addresses that are multiples */
   HOPPER = 9,
 };
@@ -101,7 +102,7 @@ static const arithmetic *find_arithmetic(const mmci_gemm *gemm) {
   return &NATIVE[gemm->dtype];
 }
 
-/* A row-major rows x cols operand; false when cuBLAS has no word for its form. */
+/* Expresses a row-major rows x cols operand; returns false when cuBLAS cannot express its form. */
 static bool express(const mmci_form *form, int64_t rows, int64_t cols, mmc_dtype dtype,
                     stored *out) {
   bool conj = form->conj && mmci_dtype_is_complex(dtype);
@@ -111,7 +112,7 @@ static bool express(const mmci_form *form, int64_t rows, int64_t cols, mmc_dtype
   out->cols = form->trans ? cols : rows;
   out->ld = form->ld;
   if (out->ld >= out->rows) return true;
-  /* A single line has no next one. */
+  /* A single line has no distance to a next. */
   out->ld = out->rows;
   return out->cols == 1;
 }
@@ -207,7 +208,7 @@ double mmci_cuda_product_seconds(const mmci_device *device, const mmci_gemm *gem
 /* ---- cuBLASLt -------------------------------------------------------------------------------- */
 
 size_t mmci_cuda_workspace_bytes(const mmci_device *device) {
-  /* Hopper's algorithms want more; these are PyTorch's numbers, so both choose alike. */
+  /* Hopper's algorithms need more; these are PyTorch's numbers, so that both choose alike. */
   return (size_t)(device->properties.major >= HOPPER ? 32 : 8) << 20;
 }
 
@@ -246,8 +247,8 @@ static mmc_status lt_describe(const mmci_cublas *cublas, mmci_kernel *kernel, mm
   return status;
 }
 
-/* What an algorithm may use: the queues' workspace, addresses as VECTOR_BYTES says, and for half
- * types no partial sums in the type of C, whatever it saves. */
+/* Says what an algorithm may use: the queues' workspace, addresses at multiples of VECTOR_BYTES,
+ * and for 16-bit types no partial sums in the type of C. */
 static mmc_status lt_prefer(const mmci_cublas *cublas, const mmci_kernel *kernel,
                             cublasLtMatmulPreference_t preference, mmci_error *error) {
   static const cublasLtMatmulPreferenceAttributes_t ALIGNMENTS[] = {
@@ -268,7 +269,7 @@ static mmc_status lt_prefer(const mmci_cublas *cublas, const mmci_kernel *kernel
   return MMC_OK;
 }
 
-/* The algorithms for a product that lt_describe() has described, best first. */
+/* Asks for the algorithms for a product that lt_describe() has described, best first. */
 static mmc_status lt_propose(const mmci_cublas *cublas, const mmci_kernel *kernel,
                              cublasLtMatmulHeuristicResult_t results[VARIANTS_MAX], int *count,
                              mmci_error *error) {
@@ -332,7 +333,8 @@ static mmc_status prepare_lt(mmci_kernel *kernel, mmci_error *error) {
   return status;
 }
 
-/* Faithful is allowed, never asked for: without memory for its parts cuBLAS does the product. */
+/* Prepares an emulated product. Faithful arithmetic is allowed, never demanded: without memory for
+ * its parts, cuBLAS computes the product. */
 static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
   mmc_status status = mmci_emulated_prepare(
       &kernel->gemm,
@@ -388,7 +390,7 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
              : 0;
 }
 
-/* cuBLAS wants whole elements aligned, where memory may be to their real type only. */
+/* cuBLAS needs whole elements aligned, where memory may be aligned to their real type only. */
 static kind kind_of_addresses(const mmci_kernel *kernel, const void *a, const void *b,
                               const void *c) {
   uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;

@@ -1,4 +1,5 @@
-/* sliced_k.c: products by the kernels sliced_k: which of them, and how many blocks share a tile. */
+/* sliced_k.c: prepares products by the kernels sliced_k: which kernel, and how many blocks share a
+ * tile. */
 #include "device/cuda/product/sliced_k.h"
 
 #include <limits.h>
@@ -6,11 +7,11 @@
 #include "device/cuda/cuda_check.h"
 
 enum {
-  WITH_CLUSTERS = 90, /* the architecture that code was compiled for */
-  MOST_PARTS = 8,     /* a cluster that every such device can hold */
-  LEAST_SAVED = 48,   /* lines of k that another part must save each: what a cluster costs */
+  WITH_CLUSTERS = 90, /* clusters need code for this architecture */
+  MOST_PARTS = 8,     /* every such device can hold a cluster of so many blocks */
+  LEAST_SAVED = 48,   /* another part must save so many lines of k each, the cost of a cluster */
   LINE_BYTES = 16,
-  TILES_PER_MULTIPROCESSOR = 8, /* of PAYING by PAYING elements: more never paid */
+  TILES_PER_MULTIPROCESSOR = 8, /* of PAYING by PAYING elements; with more the kernels never paid */
   PAYING = 32,
   SHAPES = 5
 };
@@ -58,13 +59,13 @@ bool mmci_sliced_k_may_pay(const struct cudaDeviceProp *device, const mmci_gemm 
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-/* As many parts as leave every block its place on the chip at once, clusters included, and save
+/* Returns as many parts as leave every block its place on the chip at once, with clusters, and save
  * enough of k. */
 static int choose_parts(const mmci_sliced_k_kernel *kernel, const struct cudaDeviceProp *device,
                         const mmci_gemm *gemm, int blocks) {
   const int64_t tiles = tiles_of(gemm, kernel->rows, kernel->cols),
                 steps = quotient_up(gemm->k, kernel->depth);
-  /* Two blocks of eight warps slow each other down; of smaller ones one place is left free. */
+  /* Two blocks of eight warps slow each other down; with smaller ones, one place is left free. */
   const int64_t room = (int64_t)device->multiProcessorCount * (blocks > 2 ? blocks - 1 : 1);
   int parts = 1;
   while (parts < MOST_PARTS && 2 * parts <= steps && tiles * 2 * parts <= room &&

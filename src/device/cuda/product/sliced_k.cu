@@ -17,8 +17,8 @@
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* Lanes of a warp: 4 down, 8 across. Neighbours of a pair have the same row, those of the next
- * level the same column: shared memory serves half a warp at once then. */
+/* A warp has 4 lanes down and 8 across. Neighbours of a pair have the same row, those of the next
+ * level the same column, so that shared memory serves half a warp at once. */
 enum {
   SLICED_DOWN = 4,
   SLICED_ACROSS = 8,
@@ -32,24 +32,24 @@ struct alignas(N * sizeof(float)) SlicedVector {
   float e[N];
 };
 
-/* GM, GN: groups of a lane's rows and columns, of 16 bytes each. */
+/* GM and GN count groups of a lane's rows and columns, of 16 bytes each. */
 template <int GM_, int GN_, int WM_, int WN_, int WK_, int STAGES_, int BLOCKS_, int CHUNK_,
           bool A_TRANS_, bool B_TRANS_>
 struct SlicedShape {
   static constexpr bool A_TRANS = A_TRANS_, B_TRANS = B_TRANS_;
   static constexpr int EACH = SLICED_EACH;
   static constexpr int GM = GM_, GN = GN_, WM = WM_, WN = WN_, WK = WK_, STAGES = STAGES_;
-  static constexpr int BLOCKS = BLOCKS_, /* a multiprocessor */
+  static constexpr int BLOCKS = BLOCKS_, /* on a multiprocessor */
       CHUNK = CHUNK_;                    /* lines of k in registers */
   static constexpr int LANE_ROWS = GM * EACH, LANE_COLS = GN * EACH;
   static constexpr int WARP_ROWS = LANE_ROWS * SLICED_DOWN, WARP_COLS = LANE_COLS * SLICED_ACROSS;
   static constexpr int ROWS = WM * WARP_ROWS, COLS = WN * WARP_COLS, DEPTH = WK * SLICED_SLICE;
   static constexpr int THREADS = 32 * WM * WN * WK;
-  /* Lines of k need no padding; the others are read by lanes on different ones. */
+  /* Lines of k need no padding; the others are read by lanes on different lines. */
   static constexpr int A_LD = A_TRANS ? ROWS : DEPTH + EACH, B_LD = B_TRANS ? DEPTH + EACH : COLS;
   static constexpr int A_SIZE = A_LD * (A_TRANS ? DEPTH : ROWS),
                        B_SIZE = B_LD * (B_TRANS ? COLS : DEPTH), STAGE = A_SIZE + B_SIZE;
-  /* Sums take the place of the stages. */
+  /* Sums replace the stages. */
   static constexpr int SUM_LD = COLS + EACH, SUMS = ROWS * SUM_LD;
   static constexpr int IN_STAGES = STAGES * STAGE, IN_SUMS = WK * SUMS;
   static constexpr int ELEMENTS = IN_STAGES > IN_SUMS ? IN_STAGES : IN_SUMS;
@@ -72,17 +72,17 @@ static __device__ __forceinline__ void sliced_copy(unsigned to, const void *from
                  : "memory");
 }
 
-/* A thread's share of the steps of an operand: LINES lines of LENGTH elements, LD apart in shared
- * memory. OF_K: the lines are those of k. */
+/* Loads a thread's share of the steps of an operand: LINES lines of LENGTH elements, LD apart in
+ * shared memory. OF_K says that the lines are those of k. */
 template <int LINES, int LENGTH, int LD, int THREADS, int DEPTH, bool OF_K>
 struct SlicedLoader {
-  const float *base, *from; /* base: some address that can be read */
+  const float *base, *from; /* base is some address that can be read */
   int64_t ld;
-  int line, lines, left; /* left: elements from here to the line's end */
+  int line, lines, left; /* left: elements from here to the end of the line */
   unsigned to;
   bool vectors;
 
-  /* The tile's first row or column of length in all, and its first k. */
+  /* Begins at the tile's first row or column of length in all, and its first k. */
   __device__ __forceinline__ SlicedLoader(const mmci_sliced_k_operand &x, int first, int length,
                                           int first_k, int k) {
     const int each = x.vectors ? SLICED_EACH : 1, across = LENGTH / each;
@@ -110,7 +110,7 @@ struct SlicedLoader {
                         bytes);
     }
   }
-  /* The next step. */
+  /* Loads the next step. */
   __device__ __forceinline__ void load(unsigned stage) {
     if (vectors)
       load_by<SLICED_EACH>(stage);
@@ -126,15 +126,15 @@ struct SlicedLoader {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Of a lane's elements the i-th, as rows or columns of the warp's. Lines of k are read by vectors;
- * of the others neighbouring lanes have neighbouring lines. */
+/* Returns the i-th of a lane's elements, as rows or columns of the warp's. Lines of k are read by
+ * vectors; of the others neighbouring lanes have neighbouring lines. */
 template <bool OF_K, int LANES>
 static __device__ __forceinline__ int sliced_place(int lane, int i) {
   constexpr int EACH = SLICED_EACH;
   return OF_K ? i / EACH * EACH * LANES + lane * EACH + i % EACH : lane + i * LANES;
 }
 
-/* CHUNK lines of k of a lane's COUNT elements. */
+/* Loads CHUNK lines of k of a lane's COUNT elements. */
 template <bool OF_K, int COUNT, int LANES, int LD, int CHUNK>
 static __device__ __forceinline__ void sliced_take(float (&x)[CHUNK][COUNT], const float *from,
                                                    int lane) {
@@ -188,7 +188,7 @@ static __device__ __forceinline__ void sliced_add(SlicedVector<N> &sum, const Sl
   for (int e = 0; e < N; e++) sum.e[e] += x.e[e];
 }
 
-/* Neighbours of a row to C. */
+/* Writes neighbours of a row to C. */
 template <int N>
 static __device__ __forceinline__ void sliced_write(const mmci_sliced_k_job &job, int row, int col,
                                                     SlicedVector<N> v) {
@@ -205,7 +205,8 @@ static __device__ __forceinline__ void sliced_write(const mmci_sliced_k_job &job
     if (col + e < job.n) to[e] = v.e[e] + (job.accumulate ? to[e] : 0.f);
 }
 
-/* Clusters; without them there is one part. Written before: seen by whoever waits after. */
+/* These are for clusters; without them there is one part. What was written before is seen by those
+ * who wait after. */
 static __device__ __forceinline__ void sliced_arrive() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -218,7 +219,7 @@ static __device__ __forceinline__ void sliced_wait() {
 #endif
 }
 
-/* 16 bytes to the same address of shared memory as ours in another block of the cluster. */
+/* Writes 16 bytes to the same address of shared memory as ours in another block of the cluster. */
 static __device__ __forceinline__ void sliced_send(unsigned address, int block,
                                                    const SlicedVector<SLICED_EACH> &v) {
 #if __CUDA_ARCH__ >= 900
@@ -231,7 +232,7 @@ static __device__ __forceinline__ void sliced_send(unsigned address, int block,
 #endif
 }
 
-/* A lane's sums to its warp's place in shared memory. */
+/* Writes a lane's sums to its warp's place in shared memory. */
 template <typename S>
 static __device__ __forceinline__ void sliced_leave(const float (&sum)[S::LANE_ROWS][S::LANE_COLS],
                                                     float *place, int down, int across) {
@@ -255,7 +256,7 @@ static __device__ __forceinline__ void sliced_leave(const float (&sum)[S::LANE_R
   }
 }
 
-/* From the sums of the block's slices to C. */
+/* Adds up the sums of the block's slices and writes them to C. */
 template <typename S>
 static __device__ __forceinline__ void sliced_finish(const mmci_sliced_k_job &job, float *shared,
                                                      int rank, int row, int col) {
@@ -306,7 +307,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
   const int warp_row = warp % S::WM * S::WARP_ROWS, warp_col = warp / S::WM % S::WN * S::WARP_COLS;
   const int rank = (int)blockIdx.x % job.parts, tile = (int)blockIdx.x / job.parts;
   if (job.parts > 1) sliced_arrive();
-  /* Rows of tiles in groups: neighbours share operands in L2. */
+  /* Rows of tiles are taken in groups, so that neighbours share operands in L2. */
   const int group = tile / (SLICED_GROUP * job.across) * SLICED_GROUP;
   const int rows = min(SLICED_GROUP, job.down - group), rest = tile - group * job.across;
   const int row = (group + rest % rows) * S::ROWS, col = rest / rows * S::COLS;
@@ -369,7 +370,7 @@ static mmci_sliced_k_kernel sliced_kernel() {
   typedef SlicedShape<GM, GN, WM, WN, WK, STAGES, BLOCKS, CHUNK, false, true> NT;
   typedef SlicedShape<GM, GN, WM, WN, WK, STAGES, BLOCKS, CHUNK, true, false> TN;
   typedef SlicedShape<GM, GN, WM, WN, WK, STAGES, BLOCKS, CHUNK, true, true> TT;
-  /* Padding is for lines that are no lines of k. */
+  /* Padding is only for lines that are not lines of k. */
   static_assert(NT::SHARED_BYTES >= NN::SHARED_BYTES && NT::SHARED_BYTES >= TN::SHARED_BYTES &&
                     NT::SHARED_BYTES >= TT::SHARED_BYTES,
                 "what the largest takes is enough");
@@ -383,8 +384,8 @@ static mmci_sliced_k_kernel sliced_kernel() {
           NN::SHARED_BY_PARTS};
 }
 
-/* Groups of a lane, down and across; warps down, across and behind one another; stages; blocks a
- * multiprocessor; lines of k in registers. */
+/* The numbers are groups of a lane, down and across; warps down, across and behind one another;
+ * stages; blocks of a multiprocessor; lines of k in registers. */
 const mmci_sliced_k_kernel mmci_sliced_k_f32[] = {
     sliced_kernel<1, 1, 1, 1, 8, 4, 2, 4>(), sliced_kernel<1, 1, 1, 1, 4, 4, 4, 4>(),
     sliced_kernel<2, 1, 1, 1, 8, 4, 2, 4>(), sliced_kernel<2, 1, 1, 1, 4, 4, 4, 4>(),
