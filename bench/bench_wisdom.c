@@ -259,14 +259,14 @@ static void bench_prices(void) {
   put_array(&journal);
   mmci_facts facts;
   mmci_device_ref.facts(NULL, MMC_F32, MMCI_NATIVE, &facts);
-  check(mmci_wisdom_pricing_create(journal.wisdom, &journal.fingerprint, &facts, MMC_F32,
-                                   MMCI_NATIVE, &known, &error),
+  check(mmci_wisdom_pricing_acquire(journal.wisdom, &journal.fingerprint, &facts, MMC_F32,
+                                    MMCI_NATIVE, &known, &error),
         &error);
   mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   bench_price(&pricing, MMCI_MEASURED, 0, MMC_OP_N);
   bench_price(&pricing, MMCI_ARRAY, 1280, MMC_OP_N);
   bench_price(&pricing, MMCI_ASSUMED, 1280, MMC_OP_T);
-  mmci_wisdom_pricing_destroy(known);
+  mmci_wisdom_pricing_release(known);
   mmci_wisdom_destroy(journal.wisdom);
   unlink(path);
   rmdir(directory);

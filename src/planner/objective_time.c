@@ -32,7 +32,7 @@ static mmc_status begin(mmci_planning *p, mmci_error *error) {
 
 static void end(mmci_planning *p) {
   known *k = p->known;
-  if (k != NULL) mmci_wisdom_pricing_destroy(k->wisdom);
+  if (k != NULL) mmci_wisdom_pricing_release(k->wisdom);
   free(k);
 }
 

@@ -37,7 +37,7 @@ mmc_status mmci_offers_pricing(const mmci_opened *on, mmci_wisdom *wisdom, mmc_d
   mmc_status status = mmci_opened_facts(on, dtype, precision, &facts, error);
   if (status != MMC_OK) return status;
   mmci_offers_fingerprint(on, dtype, mmci_precision_name(precision), &fingerprint);
-  return mmci_wisdom_pricing_create(wisdom, &fingerprint, &facts, dtype, precision, out, error);
+  return mmci_wisdom_pricing_acquire(wisdom, &fingerprint, &facts, dtype, precision, out, error);
 }
 
 mmc_status mmci_offers_energy(const mmci_opened *on, mmci_wisdom *wisdom, mmc_dtype dtype,

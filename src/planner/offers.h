@@ -20,7 +20,7 @@ void mmci_offers_fingerprint(const struct mmci_opened *on, mmc_dtype dtype, cons
 mmc_status mmci_offers_facts(const struct mmci_opened *on, mmc_dtype dtype,
                              mmci_precision precision, mmci_facts *out, mmci_error *error);
 /* Makes prices from what wisdom knows of the device, and else from its facts. Returns what
- * mmci_wisdom_pricing_create() does. */
+ * mmci_wisdom_pricing_acquire() does. */
 mmc_status mmci_offers_pricing(const struct mmci_opened *on, mmci_wisdom *wisdom, mmc_dtype dtype,
                                mmci_precision precision, mmci_wisdom_pricing **out,
                                mmci_error *error);

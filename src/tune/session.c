@@ -156,7 +156,7 @@ static mmc_status add_groups(tuning *t, mmci_error *error) {
                                   mmci_wisdom_pricing_roofline(known), &t->groups, error);
     whole_first(&t->groups, first, chain->n - 1);
     while (t->groups.count > first + MOST_GROUPS) free(t->groups.entries[--t->groups.count].group);
-    mmci_wisdom_pricing_destroy(known);
+    mmci_wisdom_pricing_release(known);
   }
   return status;
 }
@@ -256,7 +256,7 @@ static mmc_status calibrate(session *s, mmci_error *error) {
                                           t->request->precision, &known, error);
   if (status != MMC_OK) return status;
   bool calibrated = mmci_wisdom_pricing_calibrated(known);
-  mmci_wisdom_pricing_destroy(known);
+  mmci_wisdom_pricing_release(known);
   if (calibrated) return MMC_OK;
   mmci_roofline roofline;
   status = mmci_calibrate(s->tuner, s->dtype, t->request->precision, &roofline, error);

@@ -5,10 +5,12 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 
 #include "wisdom/place.h"
 #include "wisdom/record.h"
 #include "wisdom/table.h"
+#include "wisdom/wisdom_pricing.h"
 
 /* Statements are listed with what they are given and, behind the arrow, what they answer. Those
  * above the line exist for each kind of record. */
@@ -41,9 +43,10 @@ struct mmci_wisdom {
   bool corrupt;  /* the file was found corrupt and is still open */
   bool vanished; /* another process has moved a file away while it was being used */
   sqlite3_stmt *statements[MMCI_STATEMENTS];
-  uint64_t generation; /* counts our own changes and openings */
+  _Atomic uint64_t generation; /* counts our own changes and openings; read without the lock */
   mmci_table_cache tables;
   char notice[480];
+  mmci_pricing_cache pricings; /* locks itself */
 };
 
 /* Opens the file and checks all of it, unless it is open already; the error says what is wrong with

@@ -11,7 +11,9 @@
 
 static mmc_status create(mmci_place place, bool in_memory, mmci_wisdom **out, mmci_error *error) {
   mmci_wisdom *wisdom = mmci_alloc_zeroed(1, sizeof *wisdom);
-  if (wisdom == NULL || pthread_mutex_init(&wisdom->lock, NULL) != 0) {
+  const bool locks = wisdom != NULL && pthread_mutex_init(&wisdom->lock, NULL) == 0;
+  if (!locks || !mmci_pricing_cache_init(&wisdom->pricings)) {
+    if (locks) pthread_mutex_destroy(&wisdom->lock);
     free(wisdom);
     free(place.path);
     return mmci_fail_nomem(error, sizeof *wisdom);
@@ -36,6 +38,7 @@ mmc_status mmci_store_create_in_memory(mmci_wisdom **out, mmci_error *error) {
 
 void mmci_wisdom_destroy(mmci_wisdom *wisdom) {
   if (wisdom == NULL) return;
+  mmci_pricing_cache_end(&wisdom->pricings);
   mmci_database_close(wisdom);
   mmci_table_drop_all(&wisdom->tables);
   pthread_mutex_destroy(&wisdom->lock);
@@ -53,6 +56,14 @@ char *mmci_wisdom_notice(mmci_wisdom *wisdom, char *text, size_t size) {
   snprintf(text, size, "%s", wisdom->notice);
   pthread_mutex_unlock(&wisdom->lock);
   return text;
+}
+
+uint64_t mmci_wisdom_generation(const mmci_wisdom *wisdom) {
+  return wisdom->generation;
+}
+
+mmci_pricing_cache *mmci_wisdom_pricings(mmci_wisdom *wisdom) {
+  return &wisdom->pricings;
 }
 
 /* ---- putting ------------------------------------------------------------------------------- */

@@ -186,14 +186,18 @@ mmc_status mmci_wisdom_find_progress(mmci_wisdom *wisdom, const mmci_fingerprint
                                      const char *job, const char *unit, bool *found,
                                      char result[MMCI_WISDOM_TEXT_MAX + 1], mmci_error *error);
 
+/* Returns a number that has changed since the last call when this store has written, or opened
+ * another file. It takes no lock and does not look at the file. */
+uint64_t mmci_wisdom_generation(const mmci_wisdom *wisdom);
+
 /* ---- look-ups ------------------------------------------------------------------------------ */
 
 /* The products, arrays and facts of one fingerprint, in memory, which never change. */
 typedef struct mmci_wisdom_table mmci_wisdom_table;
 
 /* Returns the table of the file as it is now; a store that is not there gives an empty one. The
- * call costs a few microseconds unless the file has changed, so it is made once a plan. The caller
- * releases the table. */
+ * call costs a few microseconds unless the file has changed; plans take their prices from
+ * mmci_wisdom_pricing_acquire(), which makes it now and then. The caller releases the table. */
 mmc_status mmci_wisdom_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
                                mmci_wisdom_table **out, mmci_error *error);
 void mmci_wisdom_release(mmci_wisdom_table *table);

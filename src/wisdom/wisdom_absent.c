@@ -4,9 +4,10 @@
 
 #include "base/alloc.h"
 #include "wisdom/store.h"
+#include "wisdom/wisdom_pricing.h"
 
 struct mmci_wisdom {
-  char nothing;
+  mmci_pricing_cache pricings;
 };
 
 static mmc_status absent(mmci_error *error) {
@@ -17,13 +18,27 @@ static mmc_status absent(mmci_error *error) {
 mmc_status mmci_wisdom_create(const char *path, mmci_wisdom **out, mmci_error *error) {
   (void)path;
   mmci_wisdom *wisdom = mmci_alloc_zeroed(1, sizeof *wisdom);
-  if (wisdom == NULL) return mmci_fail_nomem(error, sizeof *wisdom);
+  if (wisdom == NULL || !mmci_pricing_cache_init(&wisdom->pricings)) {
+    free(wisdom);
+    return mmci_fail_nomem(error, sizeof *wisdom);
+  }
   *out = wisdom;
   return MMC_OK;
 }
 
 void mmci_wisdom_destroy(mmci_wisdom *wisdom) {
+  if (wisdom == NULL) return;
+  mmci_pricing_cache_end(&wisdom->pricings);
   free(wisdom);
+}
+
+uint64_t mmci_wisdom_generation(const mmci_wisdom *wisdom) {
+  (void)wisdom;
+  return 0;
+}
+
+mmci_pricing_cache *mmci_wisdom_pricings(mmci_wisdom *wisdom) {
+  return &wisdom->pricings;
 }
 
 const char *mmci_wisdom_path(const mmci_wisdom *wisdom) {

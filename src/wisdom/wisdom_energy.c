@@ -7,7 +7,7 @@
 
 struct mmci_wisdom_energy {
   mmci_wisdom_pricing *time;
-  mmci_wisdom_table *table; /* NULL when there is no store */
+  const mmci_wisdom_table *table; /* the pricing's; NULL when there is no store */
   mmci_energy_model model;
 };
 
@@ -30,27 +30,20 @@ mmc_status mmci_wisdom_energy_create(mmci_wisdom *wisdom, const mmci_fingerprint
   if (e == NULL) return mmci_fail_nomem(error, sizeof *e);
   e->model = mmci_energy_assumed(facts);
   mmc_status status =
-      mmci_wisdom_pricing_create(wisdom, fingerprint, facts, dtype, precision, &e->time, error);
-  /* When the store cannot be read, the pricing has said why already. */
-  if (status == MMC_OK && mmci_wisdom_pricing_notice(e->time)[0] == '\0') {
-    status = mmci_wisdom_acquire(wisdom, fingerprint, &e->table, error);
-    if (status == MMC_OK)
-      calibrate(e);
-    else if (status != MMC_E_NOMEM)
-      status = MMC_OK;
-  }
+      mmci_wisdom_pricing_acquire(wisdom, fingerprint, facts, dtype, precision, &e->time, error);
   if (status != MMC_OK) {
-    mmci_wisdom_energy_destroy(e);
+    free(e);
     return status;
   }
+  e->table = mmci_wisdom_pricing_table(e->time);
+  if (e->table != NULL) calibrate(e);
   *out = e;
   return MMC_OK;
 }
 
 void mmci_wisdom_energy_destroy(mmci_wisdom_energy *e) {
   if (e == NULL) return;
-  mmci_wisdom_release(e->table);
-  mmci_wisdom_pricing_destroy(e->time);
+  mmci_wisdom_pricing_release(e->time);
   free(e);
 }
 

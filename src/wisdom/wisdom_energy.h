@@ -11,7 +11,7 @@
 
 typedef struct mmci_wisdom_energy mmci_wisdom_energy;
 
-/* Makes them as mmci_wisdom_pricing_create() does. */
+/* Makes them as mmci_wisdom_pricing_acquire() does. */
 mmc_status mmci_wisdom_energy_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
                                      const mmci_facts *facts, mmc_dtype dtype,
                                      mmci_precision precision, mmci_wisdom_energy **out,

@@ -2,8 +2,10 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "chain/group.h"
@@ -14,11 +16,18 @@
 enum { OPS = MMC_OP_H + 1 };
 
 struct mmci_wisdom_pricing {
+  atomic_long references;
+  mmci_fingerprint fingerprint; /* with the facts, what the prices are of */
+  mmci_facts facts;
   mmci_wisdom_table *table; /* NULL when there is no store */
   mmci_array *arrays[OPS][OPS];
   mmci_roofline roofline;
   bool knows_groups, knows_batches;
   char notice[sizeof((mmci_error *)0)->text];
+  /* The cache's lock guards these. */
+  mmci_wisdom_pricing *next;
+  double looked_s;     /* when the file was last found to be the table's, by the monotonic clock */
+  uint64_t generation; /* of the store, at that time */
 };
 
 /* ---- made ---------------------------------------------------------------------------------- */
@@ -99,34 +108,125 @@ static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_preci
   return MMC_OK;
 }
 
-mmc_status mmci_wisdom_pricing_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
-                                      const mmci_facts *facts, mmc_dtype dtype,
-                                      mmci_precision precision, mmci_wisdom_pricing **out,
-                                      mmci_error *error) {
-  mmci_wisdom_pricing *p = mmci_alloc_zeroed(1, sizeof *p);
-  if (p == NULL) return mmci_fail_nomem(error, sizeof *p);
-  p->roofline = mmci_roofline_assumed(facts);
-  mmc_status status = mmci_wisdom_acquire(wisdom, fingerprint, &p->table, error);
-  if (status == MMC_OK) {
-    status = read_table(p, dtype, precision, error);
-  } else if (status != MMC_E_NOMEM) {
-    snprintf(p->notice, sizeof p->notice, "%s", error->text);
-    status = MMC_OK;
-  }
-  if (status != MMC_OK) {
-    mmci_wisdom_pricing_destroy(p);
-    return status;
-  }
-  *out = p;
-  return MMC_OK;
-}
-
-void mmci_wisdom_pricing_destroy(mmci_wisdom_pricing *p) {
-  if (p == NULL) return;
+void mmci_wisdom_pricing_release(mmci_wisdom_pricing *p) {
+  if (p == NULL || atomic_fetch_sub(&p->references, 1) != 1) return;
   mmci_wisdom_release(p->table);
   for (int a = 0; a < OPS; a++)
     for (int b = 0; b < OPS; b++) mmci_array_destroy(p->arrays[a][b]);
   free(p);
+}
+
+/* Makes the prices of a table, whose reference goes to them even when that fails. */
+static mmc_status create(mmci_wisdom_table *table, const mmci_fingerprint *fingerprint,
+                         const mmci_facts *facts, mmc_dtype dtype, mmci_precision precision,
+                         mmci_wisdom_pricing **out, mmci_error *error) {
+  mmci_wisdom_pricing *p = mmci_alloc_zeroed(1, sizeof *p);
+  if (p == NULL) {
+    mmci_wisdom_release(table);
+    return mmci_fail_nomem(error, sizeof *p);
+  }
+  atomic_init(&p->references, 1);
+  p->fingerprint = *fingerprint;
+  p->facts = *facts;
+  p->table = table;
+  p->roofline = mmci_roofline_assumed(facts);
+  mmc_status status = table != NULL ? read_table(p, dtype, precision, error) : MMC_OK;
+  if (status == MMC_OK)
+    *out = p;
+  else
+    mmci_wisdom_pricing_release(p);
+  return status;
+}
+
+/* ---- kept ---------------------------------------------------------------------------------- */
+
+bool mmci_pricing_cache_init(mmci_pricing_cache *cache) {
+  return pthread_mutex_init(&cache->lock, NULL) == 0;
+}
+
+void mmci_pricing_cache_end(mmci_pricing_cache *cache) {
+  while (cache->first != NULL) {
+    mmci_wisdom_pricing *p = cache->first;
+    cache->first = p->next;
+    mmci_wisdom_pricing_release(p);
+  }
+  pthread_mutex_destroy(&cache->lock);
+}
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static mmci_wisdom_pricing **place_of(mmci_pricing_cache *cache,
+                                      const mmci_fingerprint *fingerprint) {
+  mmci_wisdom_pricing **at = &cache->first;
+  while (*at != NULL && !mmci_fingerprint_equal(&(*at)->fingerprint, fingerprint))
+    at = &(*at)->next;
+  return at;
+}
+
+/* Puts a pricing, whose reference goes to the cache, in place of the one that is there. */
+static void replace(mmci_wisdom_pricing **at, mmci_wisdom_pricing *fresh) {
+  mmci_wisdom_pricing *old = *at;
+  fresh->next = old != NULL ? old->next : NULL;
+  *at = fresh;
+  mmci_wisdom_pricing_release(old);
+}
+
+/* Looks at the file, and makes new prices where the kept ones are not those of its table. */
+static mmc_status refresh(mmci_wisdom *wisdom, mmci_wisdom_pricing **at,
+                          const mmci_fingerprint *fingerprint, const mmci_facts *facts,
+                          mmc_dtype dtype, mmci_precision precision, mmci_error *error) {
+  const uint64_t generation = mmci_wisdom_generation(wisdom);
+  const double looked_s = now_s();
+  mmci_wisdom_table *table = NULL;
+  mmc_status status = mmci_wisdom_acquire(wisdom, fingerprint, &table, error);
+  if (status == MMC_E_NOMEM) return status;
+  mmci_wisdom_pricing *kept = *at;
+  if (status == MMC_OK && kept != NULL && kept->table == table &&
+      memcmp(&kept->facts, facts, sizeof *facts) == 0) {
+    mmci_wisdom_release(table);
+  } else {
+    const bool unread = status != MMC_OK;
+    mmci_wisdom_pricing *fresh;
+    status = create(table, fingerprint, facts, dtype, precision, &fresh, error);
+    if (status != MMC_OK) return status;
+    if (unread) snprintf(fresh->notice, sizeof fresh->notice, "%s", error->text);
+    replace(at, fresh);
+  }
+  (*at)->looked_s = looked_s;
+  (*at)->generation = generation;
+  return MMC_OK;
+}
+
+static bool is_fresh(const mmci_wisdom_pricing *p, mmci_wisdom *wisdom, const mmci_facts *facts) {
+  return p != NULL && p->generation == mmci_wisdom_generation(wisdom) &&
+         now_s() - p->looked_s < MMCI_PRICING_FRESH_S &&
+         memcmp(&p->facts, facts, sizeof *facts) == 0;
+}
+
+mmc_status mmci_wisdom_pricing_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
+                                       const mmci_facts *facts, mmc_dtype dtype,
+                                       mmci_precision precision, mmci_wisdom_pricing **out,
+                                       mmci_error *error) {
+  mmci_pricing_cache *cache = mmci_wisdom_pricings(wisdom);
+  pthread_mutex_lock(&cache->lock);
+  mmci_wisdom_pricing **at = place_of(cache, fingerprint);
+  mmc_status status = MMC_OK;
+  if (!is_fresh(*at, wisdom, facts))
+    status = refresh(wisdom, at, fingerprint, facts, dtype, precision, error);
+  if (status == MMC_OK) {
+    *out = *at;
+    atomic_fetch_add(&(*out)->references, 1);
+  }
+  pthread_mutex_unlock(&cache->lock);
+  return status;
+}
+
+const mmci_wisdom_table *mmci_wisdom_pricing_table(const mmci_wisdom_pricing *p) {
+  return p->table;
 }
 
 const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *p) {

@@ -9,27 +9,37 @@
  * A batch that was measured as one call has that price; any other takes one product's price for
  * each chain.
  *
- * A look-up takes less than a microsecond from memory and allocates nothing. */
+ * A look-up takes less than a microsecond from memory and allocates nothing. A pricing never
+ * changes, and the store keeps it for the next plan. */
 #ifndef MMCI_WISDOM_PRICING_H
 #define MMCI_WISDOM_PRICING_H
+
+#include <pthread.h>
 
 #include "cost/roofline.h"
 #include "wisdom/wisdom.h"
 
 typedef struct mmci_wisdom_pricing mmci_wisdom_pricing;
 
-/* Makes the prices of this fingerprint, whose dtype and precision are given; the facts, which the
- * device tells of them, stand in for what was not calibrated. A store that cannot be read is no
- * failure: prices then come from the model, and mmci_wisdom_pricing_notice() says why.
- * Returns: E_NOMEM. The store may be destroyed before the pricing. */
-mmc_status mmci_wisdom_pricing_create(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
-                                      const mmci_facts *facts, mmc_dtype dtype,
-                                      mmci_precision precision, mmci_wisdom_pricing **out,
-                                      mmci_error *error);
-void mmci_wisdom_pricing_destroy(mmci_wisdom_pricing *pricing);
+/* Returns the prices of this fingerprint, whose dtype and precision are given; the facts, which the
+ * device tells of them, stand in for what was not calibrated. What was put through this store
+ * before the call is in the prices; what other processes wrote is in them MMCI_PRICING_FRESH_S
+ * later at most. A store that cannot be read is no failure: prices then come from the model, and
+ * mmci_wisdom_pricing_notice() says why.
+ * Returns: E_NOMEM. The caller releases the pricing, before or after the store is destroyed. */
+mmc_status mmci_wisdom_pricing_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
+                                       const mmci_facts *facts, mmc_dtype dtype,
+                                       mmci_precision precision, mmci_wisdom_pricing **out,
+                                       mmci_error *error);
+void mmci_wisdom_pricing_release(mmci_wisdom_pricing *pricing);
+
+/* The file is looked at for the writes of others when so many seconds have gone by. */
+#define MMCI_PRICING_FRESH_S 0.05
 
 /* The result is valid while the pricing is there. */
 mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *pricing);
+/* Returns the table that the prices are from; NULL when the store could not be read. */
+const mmci_wisdom_table *mmci_wisdom_pricing_table(const mmci_wisdom_pricing *pricing);
 /* Says why the store was not used; "" when it was. */
 const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *pricing);
 /* Returns the model, which the pricing owns. */
@@ -49,5 +59,17 @@ bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 enum { MMCI_MARGIN_NAME_SIZE = 20 };
 void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
                             char name[MMCI_MARGIN_NAME_SIZE]);
+
+/* The pricings that a store keeps, one for each fingerprint. It locks itself, and locks the store
+ * under its own lock. */
+typedef struct mmci_pricing_cache {
+  pthread_mutex_t lock;
+  struct mmci_wisdom_pricing *first;
+} mmci_pricing_cache;
+
+bool mmci_pricing_cache_init(mmci_pricing_cache *cache);
+void mmci_pricing_cache_end(mmci_pricing_cache *cache);
+/* Returns the cache of a store, which the store's files define. */
+mmci_pricing_cache *mmci_wisdom_pricings(mmci_wisdom *wisdom);
 
 #endif

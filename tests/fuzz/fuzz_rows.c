@@ -90,8 +90,8 @@ static void ask_prices(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint)
   mmci_wisdom_pricing *known;
   mmci_error error;
   const mmci_facts facts = {0};
-  MUST(mmci_wisdom_pricing_create(wisdom, fingerprint, &facts, MMC_F32, MMCI_NATIVE, &known,
-                                  &error) == MMC_OK);
+  MUST(mmci_wisdom_pricing_acquire(wisdom, fingerprint, &facts, MMC_F32, MMCI_NATIVE, &known,
+                                   &error) == MMC_OK);
   mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   for (int i = 0; i < SIZES * SIZES * SIZES; i++) {
     int64_t m = sizes[i % SIZES], k = sizes[i / SIZES % SIZES], n = sizes[i / SIZES / SIZES];
@@ -106,7 +106,7 @@ static void ask_prices(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint)
     for (int p = 0; p < count; p++) sum += pieces[p].gemm.m * pieces[p].gemm.k * pieces[p].gemm.n;
     MUST(sum == (price.recipe.pad == 0 ? m * k * n : sum) && padded.m >= m);
   }
-  mmci_wisdom_pricing_destroy(known);
+  mmci_wisdom_pricing_release(known);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {

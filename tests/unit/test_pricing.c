@@ -1,9 +1,11 @@
 /* test_pricing.c: where prices come from: what was measured, else an array, else the model; and
  * nothing of another fingerprint or that does not make sense. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <time.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
@@ -48,13 +50,13 @@ static mmci_gemm product(int64_t m, int64_t k, int64_t n, mmc_op op_a, mmc_op op
 
 static mmci_price price_of(fixture *f, const mmci_gemm *gemm) {
   mmci_wisdom_pricing *known;
-  if (mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, &test_facts, MMC_F32,
-                                 MMCI_NATIVE, &known, &f->error) != MMC_OK)
+  if (mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, &test_facts, MMC_F32,
+                                  MMCI_NATIVE, &known, &f->error) != MMC_OK)
     fail_msg("%s", f->error.text);
   mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   mmci_price price;
   pricing.price(pricing.user, gemm, &price);
-  mmci_wisdom_pricing_destroy(known);
+  mmci_wisdom_pricing_release(known);
   return price;
 }
 
@@ -232,9 +234,10 @@ static void a_store_that_cannot_be_read_leaves_the_model(void **state) {
   for (int i = 0; i < 3000; i++) fputc('a' + i % 26, file);
   fclose(file);
   mmci_wisdom_pricing *known;
-  assert_int_equal(mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint,
-                                              &test_facts, MMC_F32, MMCI_NATIVE, &known, &f->error),
-                   MMC_OK);
+  assert_int_equal(
+      mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, &test_facts, MMC_F32,
+                                  MMCI_NATIVE, &known, &f->error),
+      MMC_OK);
   assert_non_null(strstr(mmci_wisdom_pricing_notice(known), "wisdom.db"));
   assert_false(mmci_wisdom_pricing_calibrated(known));
   mmci_pricing pricing = mmci_wisdom_pricing_of(known);
@@ -242,7 +245,128 @@ static void a_store_that_cannot_be_read_leaves_the_model(void **state) {
   mmci_price price;
   pricing.price(pricing.user, &gemm, &price);
   assert_int_equal(price.source, MMCI_ASSUMED);
-  mmci_wisdom_pricing_destroy(known);
+  mmci_wisdom_pricing_release(known);
+}
+
+/* ---- kept for the next plan ---------------------------------------------------------------- */
+
+static mmci_wisdom_pricing *acquire(fixture *f, const mmci_facts *facts) {
+  mmci_wisdom_pricing *known;
+  if (mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, facts, MMC_F32,
+                                  MMCI_NATIVE, &known, &f->error) != MMC_OK)
+    fail_msg("%s", f->error.text);
+  return known;
+}
+
+static bool knows(const mmci_wisdom_pricing *known, const mmci_gemm *gemm) {
+  mmci_pricing pricing = mmci_wisdom_pricing_of(known);
+  mmci_price price;
+  pricing.price(pricing.user, gemm, &price);
+  return price.source == MMCI_MEASURED;
+}
+
+/* Says whether a new pricing knows the product, which another store has written, in time. */
+static bool is_seen_soon(fixture *f, const mmci_gemm *gemm) {
+  struct timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    mmci_wisdom_pricing *known = acquire(f, &test_facts);
+    bool seen = knows(known, gemm);
+    mmci_wisdom_pricing_release(known);
+    if (seen) return true;
+  } while ((double)(now.tv_sec - begin.tv_sec) + 1e-9 * (double)(now.tv_nsec - begin.tv_nsec) <=
+           MMCI_PRICING_FRESH_S);
+  return false;
+}
+
+/* The same pricing is returned until something is written: by this store, which is seen at once, or
+ * by another. Those who hold the old one keep it, even when the store is gone. */
+static void pricings_are_kept_until_the_file_changes(void **state) {
+  fixture *f = *state;
+  mmci_gemm mine = product(64, 8, 8, MMC_OP_N, MMC_OP_N),
+            others = product(65, 8, 8, MMC_OP_N, MMC_OP_N);
+  put_product(f, &f->there, &others, "whole"); /* makes the file */
+  mmci_wisdom_pricing_release(acquire(f, &test_facts));
+  mmci_wisdom_pricing *a = acquire(f, &test_facts), *b = acquire(f, &test_facts);
+  assert_ptr_equal(a, b);
+  assert_false(knows(a, &mine));
+  mmci_wisdom_pricing_release(b);
+
+  put_product(f, &f->journal.fingerprint, &mine, "whole");
+  b = acquire(f, &test_facts);
+  assert_ptr_not_equal(a, b);
+  assert_true(knows(b, &mine) && !knows(a, &mine));
+  mmci_wisdom_pricing_release(a);
+
+  mmci_wisdom *wisdom = f->journal.wisdom;
+  assert_int_equal(mmci_wisdom_create(f->path, &f->journal.wisdom, NULL), MMC_OK);
+  put_product(f, &f->journal.fingerprint, &others, "whole");
+  mmci_wisdom_destroy(f->journal.wisdom);
+  f->journal.wisdom = wisdom;
+  assert_true(is_seen_soon(f, &others));
+  assert_false(knows(b, &others));
+
+  assert_int_equal(mmci_wisdom_forget(wisdom, NULL, NULL, &f->error), MMC_OK);
+  a = acquire(f, &test_facts);
+  assert_false(knows(a, &mine));
+  mmci_wisdom_destroy(wisdom);
+  f->journal.wisdom = NULL;
+  assert_true(knows(b, &mine));
+  mmci_wisdom_pricing_release(a);
+  mmci_wisdom_pricing_release(b);
+}
+
+/* A device that tells other facts has other prices. */
+static void pricings_follow_the_facts(void **state) {
+  fixture *f = *state;
+  mmci_facts twice = test_facts;
+  twice.flops_per_s *= 2;
+  mmci_wisdom_pricing *a = acquire(f, &test_facts), *b = acquire(f, &twice);
+  assert_true(mmci_wisdom_pricing_roofline(b)->flops_per_s == twice.flops_per_s);
+  assert_true(mmci_wisdom_pricing_roofline(a)->flops_per_s == test_facts.flops_per_s);
+  mmci_wisdom_pricing_release(a);
+  mmci_wisdom_pricing_release(b);
+}
+
+typedef struct thread_work {
+  fixture *f;
+  int number;
+  bool failed;
+} thread_work;
+
+enum { THREADS = 4, ROUNDS = 25 };
+
+/* Puts products of its own, and asks each time for prices, which must know the last one. */
+static void *put_and_price(void *user) {
+  thread_work *work = user;
+  fixture *f = work->f;
+  for (int64_t r = 1; r <= ROUNDS && !work->failed; r++) {
+    mmci_wisdom_record record = test_product(&f->journal.fingerprint, work->number * ROUNDS + r);
+    record.product.recipe = "whole";
+    const mmci_wisdom_key *key = &record.product.key;
+    mmci_gemm gemm = product(key->m, key->k, key->n, key->op_a, key->op_b);
+    mmci_wisdom_pricing *known;
+    work->failed =
+        (r % 5 == 0 && mmci_wisdom_put(f->journal.wisdom, &record, NULL) != MMC_OK) ||
+        mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, &test_facts,
+                                    MMC_F32, MMCI_NATIVE, &known, NULL) != MMC_OK;
+    if (work->failed) break;
+    work->failed = knows(known, &gemm) != (r % 5 == 0);
+    mmci_wisdom_pricing_release(known);
+  }
+  return NULL;
+}
+
+static void threads_share_pricings(void **state) {
+  thread_work works[THREADS];
+  pthread_t threads[THREADS];
+  for (int t = 0; t < THREADS; t++) {
+    works[t] = (thread_work){.f = *state, .number = t};
+    assert_int_equal(pthread_create(&threads[t], NULL, put_and_price, &works[t]), 0);
+  }
+  for (int t = 0; t < THREADS; t++) assert_int_equal(pthread_join(threads[t], NULL), 0);
+  for (int t = 0; t < THREADS; t++) assert_false(works[t].failed);
 }
 
 /* ---- the journal --------------------------------------------------------------------------- */
@@ -298,15 +422,15 @@ static void calls_have_their_prices(void **state) {
   for (int after = 0; after < 2; after++) {
     mmci_wisdom_pricing *known;
     assert_int_equal(
-        mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, &test_facts, MMC_F32,
-                                   MMCI_NATIVE, &known, &f->error),
+        mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, &test_facts,
+                                    MMC_F32, MMCI_NATIVE, &known, &f->error),
         MMC_OK);
     double found_s = 0, error = 0;
     assert_int_equal(mmci_wisdom_pricing_knows_groups(known), after);
     assert_int_equal(mmci_wisdom_pricing_group(known, name, &found_s, &error), after);
     if (after) assert_true(found_s == 5e-6 && fabs(error - 0.2) < 1e-12);
     assert_false(mmci_wisdom_pricing_group(known, "call NTN", &found_s, &error));
-    mmci_wisdom_pricing_destroy(known);
+    mmci_wisdom_pricing_release(known);
     mmci_price price = price_of(f, &gemm);
     assert_int_equal(price.source, after ? MMCI_MEASURED : MMCI_ASSUMED);
     if (after) {
@@ -374,8 +498,8 @@ static mmc_status told_group(const void *user, const mmci_plan *plan, const mmci
 /* The chain as the planner plans it by what the store holds now; facts: with a model or without. */
 static mmci_plan plan_of(fixture *f, const mmc_chain *chain, const mmci_facts *facts) {
   mmci_wisdom_pricing *known;
-  assert_int_equal(mmci_wisdom_pricing_create(f->journal.wisdom, &f->journal.fingerprint, facts,
-                                              MMC_F32, MMCI_NATIVE, &known, &f->error),
+  assert_int_equal(mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, facts,
+                                               MMC_F32, MMCI_NATIVE, &known, &f->error),
                    MMC_OK);
   const mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(known);
@@ -391,7 +515,7 @@ static mmci_plan plan_of(fixture *f, const mmc_chain *chain, const mmci_facts *f
       mmci_plan_choose_groups(&plan, &machine, UINT64_MAX, &f->error) != MMC_OK ||
       mmci_plan_price(&plan, &request, &f->error) != MMC_OK)
     fail_msg("%s", f->error.text);
-  mmci_wisdom_pricing_destroy(known);
+  mmci_wisdom_pricing_release(known);
   return plan;
 }
 
@@ -458,6 +582,9 @@ int main(void) {
       TEST(arrays_that_are_none_are_not_used),
       TEST(facts_that_are_none_are_not_used),
       TEST(a_store_that_cannot_be_read_leaves_the_model),
+      TEST(pricings_are_kept_until_the_file_changes),
+      TEST(pricings_follow_the_facts),
+      TEST(threads_share_pricings),
       TEST(measurements_come_back_exactly),
       TEST(calls_have_their_prices),
       TEST(tuning_others_changes_no_plan),
