@@ -570,7 +570,7 @@ static bool parse_location(const cli_call *call, const char *text, mmc_location 
   return false;
 }
 
-/* Whether a device that is here is the one of that name; "cpu" is the first. */
+/* Says whether a device that is here is the one of that name; "cpu" is the first. */
 static bool is_meant(const mmc_device_info *info, const char *name, int index) {
   if (name == NULL || strcmp(name, "cpu") == 0) return index == 0 && info->available;
   size_t length = strlen(name);

@@ -4,7 +4,8 @@
 
 enum { MAGNITUDE = 0x7fff, SIGN = 0x8000 };
 
-/* The layout of IEEE 754: a sign, the exponent and its bias, the fraction. */
+/* Returns the bits of the fraction; IEEE 754 has a sign, the exponent and its bias, and the
+ * fraction. */
 static int fraction_bits_of(mmc_dtype dtype) {
   return dtype == MMC_F16 ? 10 : 7;
 }

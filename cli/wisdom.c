@@ -88,7 +88,7 @@ static int export(cli_call *call, const request *r) {
   return status == MMC_OK || call->out.error != 0 ? CLI_DONE : fail_store(call, status);
 }
 
-/* user is a FILE. */
+/* Reads from a FILE, which is user. */
 static ptrdiff_t read_file(void *user, char *bytes, size_t size) {
   FILE *file = user;
   errno = 0;

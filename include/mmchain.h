@@ -102,7 +102,7 @@ typedef struct mmc_context mmc_context;
 
 typedef struct mmc_context_options {
   size_t size;
-  const char *module_dir;  /* where mmchain-*.so lie; NULL: MMCHAIN_MODULE_DIR, else beside us */
+  const char *module_dir;  /* of mmchain-*.so; NULL means MMCHAIN_MODULE_DIR, else beside us */
   const char *wisdom_path; /* "" means no wisdom store; NULL means MMCHAIN_WISDOM, else
                               mmchain/wisdom.db under XDG_CACHE_HOME, else under ~/.cache */
 } mmc_context_options;
@@ -484,7 +484,7 @@ typedef struct mmc_order_options {
   mmc_price_fn price;    /* by solver "table" on the CPU; NULL means multiplications */
   void *price_user;
   bool keep_table;          /* keeps the tables m and s for mmc_order_entry() */
-  mmc_progress_fn progress; /* NULL: none */
+  mmc_progress_fn progress; /* may be NULL */
   void *progress_user;
   mmc_write_fn profile; /* kernels thread, block, blocks, paper: takes CSV lines
                            "l,kernel,seconds", the time of each kernel on each diagonal */

@@ -266,7 +266,7 @@ mmc_status mmc_order_product(const mmc_order *order, int64_t t, int64_t *first, 
   return MMC_OK;
 }
 
-/* The split of the sub-chain (i, j) that attains its entry. */
+/* Returns the split of the sub-chain (i, j) that attains its entry. */
 static int32_t find_split(const mmc_order *order, int32_t i, int32_t j) {
   const mmci_order_table *table = order->table;
   mmci_u128 least = table->entry(table, i, j);

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Where the first byte that is not 0 is, from one place to another; the end when there is none. */
+/* Returns where the first byte that is not 0 lies between two places; the end when there is
+ * none. */
 static size_t find_set(const unsigned char *bytes, size_t from, size_t end) {
   while (from < end && bytes[from] == 0) from++;
   return from;

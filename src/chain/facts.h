@@ -24,7 +24,7 @@ enum { MMCI_PAIR_GAINS = 2 };
  * to measurements on such a device. */
 typedef struct mmci_model {
   const void *user;
-  /* NULL: it says nothing; NAN: nothing of this product. Variant 0. */
+  /* Returns the seconds of a product of variant 0; NAN when not known. The slot may be NULL. */
   double (*seconds)(const void *user, const mmci_gemm *gemm);
   double error;       /* of nine of ten products at most, relative */
   const char *source; /* static text, for people: "shipped: NVIDIA H200, cuBLAS 13.1" */

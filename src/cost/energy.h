@@ -14,7 +14,7 @@
 typedef struct mmci_energy_model {
   double static_w, joules_per_flop, joules_per_byte;
   double error;    /* nine of ten predictions are off by this share at most */
-  bool calibrated; /* false: by the facts that a device tells */
+  bool calibrated; /* false when by the facts that a device tells */
 } mmci_energy_model;
 
 /* Returns the model of a device that tells these facts and was not measured. It is taken to be off
@@ -52,19 +52,19 @@ bool mmci_energy_of_facts(const double facts[MMCI_ENERGY_FACTS], mmci_energy_mod
 typedef struct mmci_way {
   mmci_price time; /* and the recipe */
   double joules;
-  double error;           /* that joules are thought to be off by at most, relative */
-  bool modelled;          /* joules' errors are of one kind: those of several products add up */
+  double error;  /* the relative error that joules are thought to have at most */
+  bool modelled; /* errors of joules come from one model, so those of several products add up */
   mmci_provenance source; /* of joules */
 } mmci_way;
 
-/* A plan for time's, the one of fewest joules, and the plain call. */
+/* The three ways are that of a plan for time, the one of fewest joules, and the plain call. */
 enum { MMCI_WAYS = 3 };
 
-/* Where ways come from. Immutable, so threads may share it. */
+/* A source of ways. It never changes, so threads may share it. */
 typedef struct mmci_energy_pricing {
   const void *user;
-  /* Writes the ways, the first as a plan for time does it, and returns how many, at least 1. gemm:
-   * variant 0, not accumulating. */
+  /* Writes the ways, the first as a plan for time does it, and returns how many there are, at least
+   * 1. gemm has variant 0 and does not accumulate. */
   int (*ways)(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]);
   mmci_energy_model model; /* of what was not measured */
 } mmci_energy_pricing;

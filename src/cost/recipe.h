@@ -34,36 +34,37 @@ enum {
 typedef enum mmci_axis { MMCI_PIECE, MMCI_AXIS_M, MMCI_AXIS_K, MMCI_AXIS_N } mmci_axis;
 
 typedef struct mmci_recipe_node {
-  mmci_axis axis;   /* MMCI_PIECE: not cut */
+  mmci_axis axis;   /* MMCI_PIECE when it is not cut */
   int variant;      /* of a piece */
   int64_t sizes[2]; /* of the parts, along axis */
 } mmci_recipe_node;
 
 /* A split's first part follows it, and the second follows the whole of the first. */
 typedef struct mmci_recipe {
-  int pad;   /* 0: operands as they are */
-  int lanes; /* 1: one piece after the other */
+  int pad;   /* 0 means that the operands stay as they are */
+  int lanes; /* 1 means one piece after the other */
   int count;
   mmci_recipe_node nodes[MMCI_RECIPE_NODES];
 } mmci_recipe;
 
-/* One call, by the device's variant. */
+/* Returns the recipe of one call, by the device's variant. */
 mmci_recipe mmci_recipe_whole(int variant);
-/* One call of variant 0 on the operands as they lie. */
+/* Says whether a recipe is one call of variant 0 on the operands as they lie. */
 bool mmci_recipe_is_plain(const mmci_recipe *recipe);
-/* The number of calls. */
+/* Returns the number of calls. */
 int mmci_recipe_count(const mmci_recipe *recipe);
 /* Cuts along axis into parts of these sizes, computed as first and second say, whose pad and lanes
- * are dropped. False when those were too many pieces or too long a text; out is then untouched. */
+ * are dropped. Returns false, with out as it was, when there are too many pieces or the text is too
+ * long. */
 bool mmci_recipe_split(mmci_axis axis, const int64_t sizes[2], const mmci_recipe *first,
                        const mmci_recipe *second, mmci_recipe *out);
 
-/* The same cuts of the transposed product, C' = B' A'. */
+/* Returns the same cuts of the transposed product, C' = B' A'. */
 mmci_recipe mmci_recipe_transposed(const mmci_recipe *recipe);
 
-/* The size of the product along axis. */
+/* Returns the size of the product along axis. */
 int64_t mmci_gemm_size(const mmci_gemm *gemm, mmci_axis axis);
-/* The same product with another size along axis, its forms as they are. */
+/* Returns the same product with another size along axis, and with its forms as they are. */
 mmci_gemm mmci_gemm_resized(const mmci_gemm *gemm, mmci_axis axis, int64_t size);
 
 /* Reads text, which may come from anywhere, as a recipe for an m x k by k x n product: parts are
@@ -71,19 +72,20 @@ mmci_gemm mmci_gemm_resized(const mmci_gemm *gemm, mmci_axis axis, int64_t size)
  * Returns: E_FORMAT, with the place and what was expected there. */
 mmc_status mmci_recipe_parse(const char *text, int64_t m, int64_t k, int64_t n, mmci_recipe *out,
                              mmci_error *error);
-/* Writes the text; false, and "" there, when it does not fit. What was parsed fits. */
+/* Writes the text; returns false, with "" there, when it does not fit. A recipe that was parsed
+ * fits. */
 bool mmci_recipe_format(const mmci_recipe *recipe, char text[MMCI_RECIPE_TEXT_SIZE]);
 
-/* One call: offsets of its operands from those of the product, in elements. Pieces of one lane run
- * in the order of the list; those of different lanes touch different parts of C. */
+/* One call; the offsets of its operands from those of the product are in elements. Pieces of one
+ * lane run in the order of the list; those of different lanes touch different parts of C. */
 typedef struct mmci_piece {
   mmci_gemm gemm;
   int64_t a, b, c;
   int lane; /* 0 to lanes-1 */
 } mmci_piece;
 
-/* The product as its pieces see it: with pad, mmci_gemm_padded(), whose operands whoever runs it
- * makes before and copies back after. Parts of sizes that it is cut into leave the zeros out. */
+/* Returns the product as its pieces see it: with pad, mmci_gemm_padded(), whose operands the run
+ * copies before and back after. The parts that it is cut into do not contain the zeros. */
 mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm);
 /* Fills pieces with the calls that make the (padded) product, and returns how many. The recipe must
  * be one for the product's sizes. */

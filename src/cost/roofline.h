@@ -19,7 +19,7 @@ typedef struct mmci_roofline {
   double half_mn, half_k; /* h and g; 0 stands for the same efficiency at all sizes */
   double overlap;         /* 0 or 1 */
   double error;           /* nine of ten predictions are off by this share at most */
-  bool calibrated;        /* false: by the facts that a device tells */
+  bool calibrated;        /* false when by the facts that a device tells */
   mmci_model model;       /* what it knows of a product takes the roofline's place */
 } mmci_roofline;
 

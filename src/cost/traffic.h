@@ -20,18 +20,19 @@
 #include "base/wide.h"
 
 typedef struct mmci_traffic {
-  mmci_u128 words; /* without the one write of the result, which whoever uses it pays for */
+  mmci_u128 words; /* without the write of the result, which is charged to its reader */
   int64_t x, y;    /* the tile; 0 when nothing is moved */
 } mmci_traffic;
 
-/* P0 x P1 by P1 x P2. In all of them 0 <= dims <= 2^62 and 1 <= on_chip_words <= 2^62. */
+/* Returns the traffic of P0 x P1 by P1 x P2. For all of these functions 0 <= dims <= 2^62 and 1 <=
+ * on_chip_words <= 2^62. */
 mmci_traffic mmci_traffic_product(int64_t p0, int64_t p1, int64_t p2, int64_t on_chip_words);
-/* (A1 A2) A3 of dims p[0..3]; the tile is one of A1 A2. */
+/* Returns the traffic of (A1 A2) A3 with dims p[0..3]; the tile is one of A1 A2. */
 mmci_traffic mmci_traffic_left(const int64_t p[4], int64_t on_chip_words);
-/* A1 (A2 A3); the tile is one of A2 A3. */
+/* Returns the traffic of A1 (A2 A3); the tile is one of A2 A3. */
 mmci_traffic mmci_traffic_right(const int64_t p[4], int64_t on_chip_words);
-/* The same as the poster's table has it: with P0 P2 P3 multiplications for the second product,
- * where A1 (A2 A3) has P0 P1 P3. */
+/* Returns the same as the poster's table has it: with P0 P2 P3 multiplications for the second
+ * product, where A1 (A2 A3) has P0 P1 P3. */
 mmci_traffic mmci_traffic_right_as_printed(const int64_t p[4], int64_t on_chip_words);
 
 #endif

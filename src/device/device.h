@@ -194,7 +194,7 @@ typedef struct mmci_device_ops {
   mmc_status (*group_enqueue)(mmci_queue *queue, const mmci_group_kernel *kernel,
                               const void *const *operands, void *c, mmci_error *error);
 
-  /* (optional) How long the group takes, launch included, by formulas fitted as those
+  /* (optional) Returns how long the group takes, launch included, by formulas fitted as those
    * of facts' model; NAN where there are none. */
   double (*group_seconds)(const mmci_device *device, const mmci_group *group);
 

@@ -1,4 +1,4 @@
-/* module_dir.c: where the modules of devices lie, and whether that place may be trusted. */
+/* module_dir.c: finds where the modules of devices lie, and whether that place may be trusted. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,22 +9,23 @@
 
 #include "device/device.h"
 
-/* Whether nobody but root and the user of this process can have put something there. What does not
- * exist is trusted: opening it says so better. */
+/* Says whether nobody but root and the user of this process can have put something there. A place
+ * that does not exist is trusted, because opening it gives a better message. */
 static bool trusted(const char *path) {
   struct stat facts;
   if (stat(path, &facts) != 0) return true;
   return (facts.st_uid == 0 || facts.st_uid == geteuid()) && (facts.st_mode & S_IWOTH) == 0;
 }
 
-/* The path of DIR/mmchain-DEVICE.so. Returns whether it fits. */
+/* Writes the path of DIR/mmchain-DEVICE.so; returns whether it fits. */
 static bool join(const char *dir, const char *device, char path[MMCI_MODULE_PATH_SIZE]) {
   int length = snprintf(path, MMCI_MODULE_PATH_SIZE, "%s/mmchain-%s.so", dir, device);
   return length >= 0 && length < MMCI_MODULE_PATH_SIZE;
 }
 
-/* The folder of the file that this function is in: the shared library, or the program or extension
- * module that has the static one inside. The main program may be known by a relative name only. */
+/* Writes the folder of the file that this function is in: the shared library, or the program or
+ * extension module that has the static one inside. The main program may be known only by a relative
+ * name. */
 static bool own_folder(char folder[PATH_MAX]) {
   static const char here;
   Dl_info info;
@@ -35,8 +36,9 @@ static bool own_folder(char folder[PATH_MAX]) {
   return true;
 }
 
-/* An installed or a built tree may be moved: the folder beside the library, then the one that lies
- * to a program as it does when both are installed, then the one that was configured. */
+/* Looks in three folders, because an installed or a built tree may be moved: the one beside the
+ * library, the one that lies to a program as it does when both are installed, and the one that was
+ * configured. */
 static bool find(const char *device, char path[MMCI_MODULE_PATH_SIZE]) {
   static const char *const beside[] = {"mmchain", MMCI_MODULE_FROM_BIN};
   char folder[PATH_MAX], dir[PATH_MAX + 64];

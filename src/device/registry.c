@@ -21,7 +21,7 @@ typedef struct kind {
 } kind;
 
 struct mmci_registry {
-  char *module_dir; /* NULL: none was given */
+  char *module_dir; /* NULL when none was given */
   int kind_count;
   kind kinds[]; /* in the order of mmci_device_kinds */
 };

@@ -98,7 +98,7 @@ typedef struct mmci_order_answer {
 /* A solver file defines one of these; solvers.c tables them. */
 typedef struct mmci_solver {
   const char *name;
-  /* Whether this solver can answer the problem; reason gets static text when not. */
+  /* Says whether this solver can answer the problem; when not, reason gets static text. */
   bool (*applicable)(const mmci_order_problem *problem, const char **reason);
   mmc_status (*solve)(const mmci_order_problem *problem, bool keep_table, mmci_order_answer *out,
                       mmci_error *error);

@@ -56,8 +56,7 @@ typedef struct mmci_group_query {
   const struct mmci_opened *on;
   mmc_dtype dtype;
   mmci_precision precision;
-  const char
-      *kernel; /* only groups by a kernel of this name, which are then preferred; may be NULL */
+  const char *kernel; /* groups by a kernel of this name only, and preferred; may be NULL */
   const mmci_wisdom_pricing *wisdom; /* NULL when the model alone says what they take */
 } mmci_group_query;
 

@@ -7,8 +7,8 @@
 
 /* ---- OpenBLAS -------------------------------------------------------------------------------- */
 
-/* OpenBLAS's names of x86-64 cores; those of AMD whose wider instructions gain little are not among
- * the older ones. */
+/* OpenBLAS's names of x86-64 cores; cores of AMD whose wider instructions gain little do not count
+ * as older. */
 static const struct {
   const char *core;
   mmci_simd simd;

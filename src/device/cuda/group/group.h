@@ -61,8 +61,7 @@ typedef struct mmci_general_product {
   uint32_t a, b, to;                                                 /* places */
   uint16_t a_pitch, b_pitch, to_pitch, m, n, k4, tiles_across, work; /* k4: k / 4, padded */
   uint8_t tall, split;
-  uint8_t
-      loads; /* so many loads are issued by now, with the next product's or, when late, its own */
+  uint8_t loads; /* issued by now, with the next product's or, when late, its own */
   uint8_t pad;
 } mmci_general_product;
 
