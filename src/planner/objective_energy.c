@@ -5,8 +5,7 @@
 #include "planner/objective.h"
 
 typedef struct known {
-  mmci_wisdom_energy
-      *wisdom[MMCI_ENERGY_PRECISIONS]; /* the first is that of the precision asked for */
+  mmci_wisdom_energy *wisdom[MMCI_ENERGY_PRECISIONS]; /* the first: the precision asked for */
   mmci_pricing pricing;
   mmci_group_query queries[MMCI_ENERGY_PRECISIONS];
   mmci_group_machine machines[MMCI_ENERGY_PRECISIONS];

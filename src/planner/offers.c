@@ -190,8 +190,8 @@ mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_p
  * asked for are taken wherever they can be. */
 static const double HANDICAP_S = 1e9;
 
-/* One in ten of the times that a device tells for its calls is off by more than a third, so a gain
- * must be as sure as this share. */
+/* One in ten of the times that a device tells for its calls is off by a third or more, so a call
+ * must gain this share. */
 static const double DOUBT = 0.3;
 
 static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,

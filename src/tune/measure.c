@@ -75,8 +75,7 @@ typedef struct way {
   int lanes, count;
   mmci_piece pieces[MMCI_RECIPE_PIECES];
   mmci_kernel *kernels[MMCI_RECIPE_PIECES];
-  mmci_group_kernel
-      *group; /* several products as one, instead of all of the above but gemm.dtype */
+  mmci_group_kernel *group; /* a group, instead of all of the above but gemm.dtype */
   int32_t operand_count;
   size_t *offsets;       /* of the call's operands, which follow each other in those of A */
   const void **operands; /* room for their addresses */

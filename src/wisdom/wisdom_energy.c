@@ -69,7 +69,7 @@ static void model_joules(const mmci_wisdom_energy *e, const mmci_gemm *gemm, mmc
   way->source = mmci_provenance_of_model(e->model.calibrated);
 }
 
-/* A way that was measured, in place of the same that was not. */
+/* Adds a way that was measured, in place of the same one that was not. */
 static int add_measured(mmci_way *ways, int count, const mmci_recipe *recipe, double seconds,
                         double joules, double error) {
   mmci_way way = {.time = {.seconds = seconds, .source = MMCI_MEASURED, .recipe = *recipe},

@@ -82,7 +82,7 @@ static mmc_status restore(mmci_wisdom_pricing *p, const mmci_gemm *like, mmc_op 
   return status == MMC_E_FORMAT ? MMC_OK : status;
 }
 
-/* What the device says of its products stays. */
+/* The model that the device has of its products stays. */
 static void calibrate(mmci_wisdom_pricing *p) {
   double facts[MMCI_ROOFLINE_FACTS];
   for (int f = 0; f < MMCI_ROOFLINE_FACTS; f++) {
@@ -297,7 +297,7 @@ static bool find_batch(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmci
   return true;
 }
 
-/* What was measured of one product says nothing of a batch, which is another kernel's. */
+/* A measurement of one product does not price a batch, which another kernel computes. */
 static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {
   const mmci_wisdom_pricing *p = user;
   mmc_op op_a, op_b;
