@@ -120,38 +120,49 @@ static void count_loads(const mmci_general *g, size_t bytes, double *all, double
   *longest = most / (WARP * per);
 }
 
-double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
-                                  const mmci_group *chain, const mmci_general *g) {
-  const mmci_model_general *f = &model->dtypes[chain->dtype].general;
-  double delay[6] = {1, g->count}, warps = g->threads / (double)WARP, stages = 1,
-         busy[6] = {warps, g->count * warps};
+mmci_model_counts mmci_cuda_model_general_counts(const mmci_group_limits *limits,
+                                                 const mmci_group *chain, const mmci_general *g) {
+  const double warps = g->threads / (double)WARP;
+  double stages = 1;
+  mmci_model_counts out = {.delay = {1, g->count},
+                           .busy = {warps, g->count * warps},
+                           .at_once = chains_at_once(limits, g),
+                           .bytes = chain_bytes(chain)};
   for (int s = 0; s < g->count; s++) {
     const mmci_general_product *p = &g->products[s];
     const double rows = p->tall ? 4 : 1, rounds = ceil(p->work / (double)g->threads),
                  steps = ceil(p->k4 / (double)(1 << p->split)),
                  tiles = ceil(p->work / (double)WARP);
-    delay[2] += rounds * rows;
-    delay[p->tall ? 3 : 4] += rounds * steps;
-    busy[2] += tiles * rows;
-    busy[p->tall ? 3 : 4] += tiles * steps;
+    out.delay[2] += rounds * rows;
+    out.delay[p->tall ? 3 : 4] += rounds * steps;
+    out.busy[2] += tiles * rows;
+    out.busy[p->tall ? 3 : 4] += tiles * steps;
     stages += p->loads > (s > 0 ? g->products[s - 1].loads : g->loads_first);
   }
-  count_loads(g, mmci_cuda_element_bytes(chain->dtype), &busy[5], &delay[5]);
-  delay[5] *= stages;
-  const double batch = (double)chain->batch, one = dot(delay, f->delay, 6),
-               waves = ceil(batch / chains_at_once(limits, g));
-  double rest =
-      fmax(dot(busy, f->busy, 6) * batch / limits->multiprocessors, chain_bytes(chain) / f->bytes);
+  count_loads(g, mmci_cuda_element_bytes(chain->dtype), &out.busy[5], &out.delay[5]);
+  out.delay[5] *= stages;
+  return out;
+}
+
+double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                  const mmci_group *chain, const mmci_general *g) {
+  const mmci_model_general *f = &model->dtypes[chain->dtype].general;
+  const mmci_model_counts c = mmci_cuda_model_general_counts(limits, chain, g);
+  const double batch = (double)chain->batch, one = dot(c.delay, f->delay, 6),
+               waves = ceil(batch / c.at_once);
+  double rest = fmax(dot(c.busy, f->busy, 6) * batch / limits->multiprocessors, c.bytes / f->bytes);
   rest = fmax(rest, (waves - 1) * one * f->more_waves);
   return f->launch + cbrt(one * one * one + rest * rest * rest);
 }
 
 /* The warps of a round wait for the slowest. */
-double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,
-                                 const mmci_single *single) {
+void mmci_cuda_model_single_counts(const mmci_group *chain, const mmci_single *single,
+                                   double counts[5]) {
   const double per = WORD_BYTES / (double)mmci_cuda_element_bytes(chain->dtype);
-  double counts[5] = {1, single->rounds};
   bool wide = true;
+  counts[0] = 1;
+  counts[1] = single->rounds;
+  counts[2] = counts[3] = counts[4] = 0;
   for (int l = 0; l < MMCI_SINGLE_WARPS; l++) {
     counts[4] = fmax(counts[4], single->loads[l].end - single->loads[l].begin);
     wide = wide && single->loads[l].wide;
@@ -168,6 +179,12 @@ double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group 
     counts[2] += steps;
     counts[3] += rows;
   }
+}
+
+double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,
+                                 const mmci_single *single) {
+  double counts[5];
+  mmci_cuda_model_single_counts(chain, single, counts);
   return dot(counts, model->dtypes[chain->dtype].single, 5);
 }
 

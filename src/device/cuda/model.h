@@ -1,5 +1,6 @@
 /* model.h: how long products of cuBLAS and the kernels of groups take on a kind of GPU, by formulas
- * whose constants were fitted to measurements there (kinds/). All times are microseconds here. */
+ * whose constants were fitted to measurements there (kinds/): bench/bench_facts.c gathers them, and
+ * bench/fit_facts.py fits. All times are microseconds here. */
 #ifndef MMCI_CUDA_MODEL_H
 #define MMCI_CUDA_MODEL_H
 
@@ -58,6 +59,21 @@ typedef struct mmci_cuda_model {
 
 /* Returns the model of the kind, or of the kind that is nearest. */
 const mmci_cuda_model *mmci_cuda_model_of(const char *kind);
+
+/* What a chain by general.cu does, as often as it does it: its time is these counts by the
+ * constants of mmci_model_general. */
+typedef struct mmci_model_counts {
+  double delay[6], busy[6];
+  double at_once; /* chains of the batch that the device works on together */
+  double bytes;   /* of one passage over operands and results, those of the whole batch */
+} mmci_model_counts;
+
+mmci_model_counts mmci_cuda_model_general_counts(const mmci_group_limits *limits,
+                                                 const mmci_group *chain,
+                                                 const mmci_general *general);
+/* Writes the counts of a chain by single.cu, one for each constant of mmci_model_dtype's single. */
+void mmci_cuda_model_single_counts(const mmci_group *chain, const mmci_single *single,
+                                   double counts[5]);
 
 double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm *gemm);
 double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,

@@ -12,7 +12,15 @@ enum {
   EAGER_BYTES = 100 * 1024, /* with more bytes, an operand is loaded when it is needed */
   BLOCK_BYTES = 48 * 1024,  /* of the groups that share a block */
   SPLIT_MOST = 3,
+  STATIC_SHARED_BYTES = 4096, /* what a block has besides the chains' */
+  HOPPER = 9,
 };
+
+mmci_group_limits mmci_group_limits_of(int multiprocessors, size_t shared_bytes, int major) {
+  return (mmci_group_limits){.multiprocessors = multiprocessors,
+                             .shared_bytes = shared_bytes - STATIC_SHARED_BYTES,
+                             .overlap = major >= HOPPER};
+}
 
 /* A matrix in the arena, which lives from product first to product last. */
 typedef struct place {

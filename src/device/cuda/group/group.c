@@ -12,7 +12,7 @@
 
 static const double FUSED_GAIN = 1.4;
 
-enum { VECTOR_BYTES = 16, HOPPER = 9, SQUARES_BATCH = 2, STATIC_SHARED_BYTES = 4096 };
+enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2 };
 
 typedef enum kind { NOTHING, SQUARES, GENERAL, SPINES, SINGLE, FUSED, NO_KERNEL } kind;
 
@@ -34,10 +34,8 @@ struct mmci_group_kernel {
 };
 
 static mmci_group_limits limits_of(const mmci_device *device) {
-  return (mmci_group_limits){
-      .multiprocessors = device->properties.multiProcessorCount,
-      .shared_bytes = device->properties.sharedMemPerBlockOptin - STATIC_SHARED_BYTES,
-      .overlap = device->properties.major >= HOPPER};
+  const struct cudaDeviceProp *p = &device->properties;
+  return mmci_group_limits_of(p->multiProcessorCount, p->sharedMemPerBlockOptin, p->major);
 }
 
 /* ---- what is asked --------------------------------------------------------------------------- */

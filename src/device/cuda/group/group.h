@@ -39,6 +39,10 @@ typedef struct mmci_group_limits {
   bool overlap;        /* a launch may begin while the one before it ends */
 } mmci_group_limits;
 
+/* Returns the limits of a device of so many multiprocessors, whose blocks may have so many bytes of
+ * shared memory, and whose compute capability is major.x. */
+mmci_group_limits mmci_group_limits_of(int multiprocessors, size_t shared_bytes, int major);
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* A part of an operand that is copied to the arena, the chain's shared memory. As it is stored, the

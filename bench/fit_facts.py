@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""Fits the constants of src/device/cuda/model.h to what bench_facts measured, and writes kinds/NAME.h.
+
+    python3 bench/fit_facts.py LINES.jsonl [--out FOLDER] [--held-out SHARE] [--seed N]
+
+The constants of each part are those of least error, by steps along one constant at a time, in
+logarithms, that are halved nine times. A share of the chains, drawn by the seed, is held out: for
+both shares the half and nine tenths of the errors are printed (1.10 means off by a tenth), and
+beside them those of the constants in FOLDER/NAME.h, where it is there. FOLDER is
+src/device/cuda/kinds. All times are microseconds here. Needs NumPy.
+"""
+import argparse
+import json
+import pathlib
+import random
+import re
+import sys
+
+import numpy as np
+
+BYTES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "f16": 2, "bf16": 2}
+GENERAL, SINGLE, SPINES, SQUARES = ("chain in steps", "chain alone", "chain in spines",
+                                    "chain of equal squares")
+LEAST, MOST = 1e-8, 1e10
+
+
+def descend(loss, start, bounds, halvings=9):
+    """Returns the constants of least loss; bounds holds the least and most of each."""
+    low, high = np.log(bounds).T
+    at = np.log(start)
+    best, step = loss(np.exp(at)), 1.0
+    for _ in range(halvings):
+        for _ in range(40):
+            before = best
+            for i in np.flatnonzero(high > low):
+                for sign in (1, -1):
+                    trial = at.copy()
+                    trial[i] = np.clip(at[i] + sign * step, low[i], high[i])
+                    value = loss(np.exp(trial))
+                    if value < best:
+                        best, at = value, trial
+                        break
+            if before - best < 1e-6:
+                break
+        step /= 2
+    return np.exp(at)
+
+
+class Part:
+    """A formula of model.h: constants in the order of the header, and what it is fitted to."""
+    power = 1.3
+    weights = 1.0
+
+    def bounds(self):
+        return np.tile([LEAST, MOST], (len(self.start), 1))
+
+    def errors(self, constants):
+        return np.abs(np.log(self.predict(constants) / self.us))
+
+    def fit(self):
+        loss = lambda c: np.mean(self.weights * self.errors(c)**self.power)
+        return descend(loss, np.array(self.start), self.bounds())
+
+
+class Products(Part):
+    """Products of one class of a dtype: rows of m, k, n, batch, microseconds."""
+
+    def __init__(self, dtype, rows, name, flops, _):
+        self.m, self.k, self.n, self.batch, self.us = np.array(rows, float).T
+        self.vector, self.real = name == "vector", dtype[0] != "c"
+        self.traffic = (self.m * self.k + self.k * self.n + self.m * self.n) * self.batch * BYTES[dtype]
+        self.flops_us = 2 * self.m * self.k * self.n * self.batch * (1 if self.real else 4) / flops
+        self.weights = np.where(self.batch == 1, 1.5, 1.0)
+        rate = 2e8 if BYTES[dtype] == 2 else 3e7
+        self.start = [3.9e6, 1.9, 2e-3]
+        if self.vector:
+            self.start += [0.2, 3e-4, 1e-5]
+        else:
+            for side in (16, 32, 64, 128):
+                self.start += [0.1, side**2 / 1024e3, 2 * side**2 * (1 if self.real else 4) / rate]
+
+    def bounds(self):
+        out = super().bounds()
+        out[0] = 2.5e6, 4.6e6
+        out[3::3, 0] = 3e-4
+        out[4:, 0] = np.maximum(out[4:, 0], 3e-7)
+        return out
+
+    def tiles(self, c):
+        if self.vector:
+            longest = np.ceil(np.maximum(self.m, self.n) / 64)
+            return c[3] + self.batch * longest * (c[4] + c[5] * self.k)
+        return np.min([
+            fixed + np.ceil(self.m / side) * np.ceil(self.n / side) * self.batch *
+            (tile + term * np.ceil(self.k / 8) * 8)
+            for side, fixed, tile, term in zip((16, 32, 64, 128), c[3::3], c[4::3], c[5::3])
+        ], axis=0)
+
+    def predict(self, c):
+        tiles = np.maximum(self.tiles(c), self.flops_us)
+        return c[1] + c[2] * self.k + np.hypot(tiles, self.traffic / c[0])
+
+    def text(self, c):
+        tiles = ", ".join("{%s}" % numbers(c[i:i + 3]) for i in range(3, len(c), 3))
+        return ".bytes = %s, .launch = %s, .term = %s, .tiles = {%s}" % (*map(number, c[:3]), tiles)
+
+
+class General(Part):
+    power = 1.5
+    start = [4e6, 1, 0.7, .5, .2, .05, .05, .03, .02, .01, .01, .01, .01, .01, .005]
+
+    def __init__(self, dtype, lines, name, flops, multiprocessors):
+        groups = [line["groups"][GENERAL] for line in lines]
+        self.us = np.array([g["seconds"] * 1e6 for g in groups])
+        self.delay, self.busy = (np.array([g[key] for g in groups]) for key in ("delay", "busy"))
+        self.traffic = np.array([g["bytes"] for g in groups])
+        self.batch = np.array([line["batch"] for line in lines], float)
+        self.waves = np.ceil(self.batch / np.array([g["at_once"] for g in groups]))
+        self.multiprocessors = multiprocessors
+
+    def bounds(self):
+        out = super().bounds()
+        out[0], out[1] = (3.4e6, 4.6e6), (1, 1)
+        return out
+
+    def predict(self, c):
+        one = self.delay @ c[3:9]
+        rest = np.maximum(self.busy @ c[9:] * self.batch / self.multiprocessors, self.traffic / c[0])
+        rest = np.maximum(rest, (self.waves - 1) * one * c[2])
+        return c[1] + np.cbrt(one**3 + rest**3)
+
+    def text(self, c):
+        return ".bytes = %s, .launch = %s, .more_waves = %s, .delay = {%s}, .busy = {%s}" % (
+            *map(number, c[:3]), numbers(c[3:9]), numbers(c[9:]))
+
+
+class Single(Part):
+    start = [1.2, 0.2, 0.03, 0.03, 0.02]
+
+    def __init__(self, dtype, lines, name, flops, multiprocessors):
+        groups = [line["groups"][SINGLE] for line in lines]
+        self.us = np.array([g["seconds"] * 1e6 for g in groups])
+        self.counts = np.array([g["counts"] for g in groups], float)
+
+    def predict(self, c):
+        return self.counts @ c
+
+    def text(self, c):
+        return numbers(c)
+
+
+class Spines(Part):
+    start = [2, 1, 0.5, 0.5, 0.1, 0.5, 0.02]
+    text = Single.text
+
+    def __init__(self, dtype, lines, name, flops, multiprocessors):
+        self.us = np.array([line["groups"][SPINES]["seconds"] * 1e6 for line in lines])
+        self.multiprocessors = multiprocessors
+        n, count = (np.array([len(line[key]) for line in lines]) for key in ("dims", "steps"))
+        self.n, self.last, self.width = n - 1, n - 1 + count - 1, int(np.max(n + count))
+        most = np.array([max(line["dims"]) for line in lines])
+        self.side = np.select([most <= 32, most <= 64], [32, 64], 128)
+        even = np.array([len(set(line["dims"])) == 1 for line in lines]) & (most == self.side)
+        whole = np.array([all(d % (16 // BYTES[dtype]) == 0 for d in line["dims"]) for line in lines])
+        self.product = np.select([even & (self.side < 128), whole], [3, 2], 5)
+        # Lines of fewer products get products of no time.
+        self.steps = np.array([line["steps"] + [[0] * 5] * (max(count) - len(line["steps"]))
+                               for line in lines])
+
+    def predict(self, c):
+        row, work = np.arange(len(self.us)), np.zeros(len(self.us))
+        done = np.zeros((len(self.us), self.width))
+        for s in range(self.steps.shape[1]):
+            m, k, n, left, right = self.steps[:, s].T
+            mine = c[self.product] * self.side / 32 + c[4] * k / 32 + c[6] * k * n * 1e-3
+            mine = np.where(m > 0, mine, 0)
+            handed = done[row, right] + np.where(right >= self.n, c[1], 0)
+            done[row, np.minimum(self.n + s, self.width - 1)] = np.maximum(done[row, left], handed) + mine
+            work += mine
+        return c[0] + np.maximum(done[row, self.last], work / self.multiprocessors)
+
+
+class Squares(Part):
+    start = [3.9e6, 0.8, 0.35, 7e-4, 3e7]
+
+    def __init__(self, dtype, lines, name, flops, multiprocessors):
+        self.us = np.array([line["groups"][SQUARES]["seconds"] * 1e6 for line in lines])
+        self.side = np.array([line["dims"][0] for line in lines], float)
+        self.count = np.array([len(line["steps"]) for line in lines], float)
+        batch = np.array([line["batch"] for line in lines], float)
+        self.traffic = (self.count + 2) * self.side**2 * BYTES[dtype] * batch
+        self.flops = 2 * self.side**3 * self.count * batch
+
+    def bounds(self):
+        out = super().bounds()
+        out[0] = 2.5e6, 4.6e6
+        return out
+
+    def predict(self, c):
+        return (c[1] + self.count * (c[2] + c[3] * self.side**2) +
+                np.hypot(self.traffic / c[0], self.flops / c[4]))
+
+    def text(self, c):
+        return ".bytes = %s, .launch = %s, .product = %s, .element = %s, .flops = %s" % tuple(
+            map(number, c))
+
+
+GROUPS = {"general": (General, GENERAL), "single": (Single, SINGLE), "spines": (Spines, SPINES),
+          "squares": (Squares, SQUARES)}
+
+
+def number(value):
+    return "%.4g" % value
+
+
+def numbers(values):
+    return ", ".join(map(number, values))
+
+
+def read_lines(path):
+    """Returns what was measured on, and the chains by dtype with their groups by kernel."""
+    with open(path, encoding="utf-8") as file:
+        device, *lines = map(json.loads, file)
+    chains = {}
+    for line in lines:
+        line["groups"] = {group["kernel"]: group for group in line["groups"]}
+        chains.setdefault(line["dtype"], []).append(line)
+    return device, chains
+
+
+def product_rows(line):
+    return [(m, k, n, line["batch"], seconds * 1e6)
+            for (m, k, n, _, _), seconds in zip(line["steps"], line["products"])]
+
+
+def product_class(dtype, row):
+    m, k, n = row[:3]
+    if m == 1 or n == 1:
+        return "vector"
+    return "whole_words" if BYTES[dtype] == 2 and k % 8 == 0 and n % 8 == 0 else "matrix"
+
+
+def fastest(dtype, lines):
+    """Returns the most flops in a microsecond of any product."""
+    return max(2 * m * k * n * batch * (4 if dtype[0] == "c" else 1) / us
+               for line in lines for m, k, n, batch, us in product_rows(line))
+
+
+def parts_of(dtype, lines):
+    """Returns for each part of a dtype its class and the rows or chains that it is fitted to."""
+    parts = {}
+    for line in lines:
+        for row in product_rows(line):
+            parts.setdefault(product_class(dtype, row), (Products, []))[1].append(row)
+        for name, (part, kernel) in GROUPS.items():
+            if kernel in line["groups"]:
+                parts.setdefault(name, (part, []))[1].append(line)
+    order = ["vector", "matrix", "whole_words", *GROUPS]
+    return {name: parts[name] for name in order if name in parts}
+
+
+def constants_of(header, dtype, name):
+    """Returns the constants of a part in a header, or None."""
+    block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
+    text = block and re.search(
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|general|single|spines|squares) =|$)" % name,
+        block[1], re.S)
+    return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?", text[1]), float)
+
+
+def quantiles(errors):
+    return "%.2f %.2f" % tuple(np.exp(np.quantile(errors, [0.5, 0.9])))
+
+
+def fit_part(dtype, name, part, fitted, held, flops, multiprocessors, header):
+    rows = part(dtype, fitted, name, flops, multiprocessors)
+    constants = rows.fit()
+    other = part(dtype, held, name, flops, multiprocessors) if held else None
+    present = constants_of(header, dtype, name)
+    said = ["%-5s %-12s %5d fitted: %s" % (dtype, name, len(rows.us), quantiles(rows.errors(constants)))]
+    if other:
+        said.append("%5d held out: %s" % (len(other.us), quantiles(other.errors(constants))))
+    if present is not None:
+        said.append("the header's: " + quantiles(rows.errors(present)))
+    print("   ".join(said), flush=True)
+    return "{%s}" % rows.text(constants)
+
+
+def fit_dtype(dtype, lines, held, device, header):
+    flops = fastest(dtype, lines + held)
+    kept, spare = parts_of(dtype, lines), parts_of(dtype, held)
+    texts = [".flops = " + number(flops)]
+    for name, (part, fitted) in kept.items():
+        out = spare.get(name, (part, []))[1]
+        texts.append(".%s = %s" % (name, fit_part(dtype, name, part, fitted, out, flops,
+                                                  device["multiprocessors"], header)))
+    return "[MMC_%s] = {%s}" % (dtype.upper(), ",\n".join(texts))
+
+
+def header_text(name, kind, library, count, dtypes):
+    upper = name.upper()
+    return f"""/* {name}.h: constants of model.h for the {upper}, in microseconds, fitted by bench/fit_facts.py to
+ * {count} chains on one machine ({library}). */
+#ifndef MMCI_CUDA_KIND_{upper}_H
+#define MMCI_CUDA_KIND_{upper}_H
+
+#include "device/cuda/model.h"
+
+static const mmci_cuda_model KIND_{upper} = {{.kind = "{kind}",
+.source = "shipped: {kind}, {library}",
+.dtypes = {{{", ".join(dtypes)}}}}};
+
+#endif
+"""
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("lines")
+    parser.add_argument("--out", type=pathlib.Path, default=here / "src/device/cuda/kinds")
+    parser.add_argument("--held-out", type=float, default=0.1)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    device, chains = read_lines(options.lines)
+    kind = " ".join(device["kind"].split()[:2])
+    name = kind.split()[-1].lower()
+    path = options.out / (name + ".h")
+    header = path.read_text() if path.exists() else ""
+    draw = random.Random(options.seed)
+    print(f"{device['kind']}, {device['blas']}: {sum(map(len, chains.values()))} chains, "
+          f"seed {options.seed}; errors: half and nine tenths are within")
+    dtypes = []
+    for dtype in [d for d in BYTES if d in chains]:
+        held = [draw.random() < options.held_out for _ in chains[dtype]]
+        split = [[line for line, out in zip(chains[dtype], held) if out == which]
+                 for which in (False, True)]
+        dtypes.append(fit_dtype(dtype, *split, device, header))
+    library = re.sub(r"(\d+\.\d+)\.\d+", r"\1", device["blas"])
+    count = sum(map(len, chains.values()))
+    path.write_text(header_text(name, kind, library, count, dtypes))
+    print(f"{path} is written; scripts/check-format --fix lays it out")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
