@@ -14,7 +14,7 @@
  *     part   = "whole" | variant | split
  *     split  = ("m" | "k" | "n") ":" sized "," sized
  *     sized  = number [ variant | "(" split ")" ]
- *     variant = "v" number             one of the device's other ways
+ *     variant = "v" number             one of the device's variants
  *
  * "n:96,32" cuts n = 128; "lanes2/n:64,64"; "n:96v1,32(m:2,2v3)". Numbers have no leading zeros,
  * pad and lanes are at least 2 and come in this order, variants at least 1: every recipe has one

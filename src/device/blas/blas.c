@@ -221,7 +221,7 @@ static void multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, const v
            mmci_batch_result_at(c, false, gemm->c_stride, size, i));
 }
 
-/* ---- other ways ---------------------------------------------------------------------------- */
+/* ---- variants ------------------------------------------------------------------------------ */
 
 static const char *const fewer_threads[] = {"1 thread",   "2 threads",  "4 threads",
                                             "8 threads",  "16 threads", "32 threads",
