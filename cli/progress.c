@@ -53,29 +53,33 @@ cli_progress cli_progress_start(const cli_call *call) {
                         .next_s = cli_now_s() + (terminal ? patience_s : line_every_s)};
 }
 
-int cli_progress_show_left(cli_progress *progress, double done, double left_s) {
+int cli_progress_show_words(cli_progress *progress, double done, const char *words) {
   if (cli_interrupted()) return 1;
   double now_s = cli_now_s();
   if (now_s < progress->next_s) return 0;
   progress->next_s = now_s + (progress->terminal ? bar_every_s : line_every_s);
   double percent = done >= 0 && done <= 1 ? floor(100 * done) : 0; /* 100 stands for all */
   const char *name = progress->call->self->name;
-  char left[40] = "";
-  if (isfinite(left_s)) snprintf(left, sizeof left, ", %.0f s left", ceil(left_s));
   if (progress->terminal) {
     char bar[41] = {0};
     memset(bar, '.', sizeof bar - 1);
     memset(bar, '#', (size_t)(percent / 100 * (double)(sizeof bar - 1)));
-    fprintf(stderr, "\rmmchain %s [%s] %3.0f %%%s\033[K", name, bar, percent, left);
+    fprintf(stderr, "\rmmchain %s [%s] %3.0f %% %s\033[K", name, bar, percent, words);
     progress->drawn = true;
   } else {
-    fprintf(stderr, "mmchain %s: %.0f %% done%s\n", name, percent, left);
+    fprintf(stderr, "mmchain %s: %.0f %% %s\n", name, percent, words);
   }
   return 0;
 }
 
+int cli_progress_show_left(cli_progress *progress, double done, double left_s) {
+  char words[40] = "done";
+  if (isfinite(left_s)) snprintf(words, sizeof words, "done, %.0f s left", ceil(left_s));
+  return cli_progress_show_words(progress, done, words);
+}
+
 int cli_progress_show(void *user, double done) {
-  return cli_progress_show_left(user, done, (double)INFINITY);
+  return cli_progress_show_words(user, done, "done");
 }
 
 void cli_progress_end(cli_progress *progress) {

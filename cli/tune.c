@@ -202,9 +202,16 @@ static int list_chains(tuning *t) {
 
 /* ---- what is told ---------------------------------------------------------------------------- */
 
-static int show_progress(void *user, double done, double left_s) {
+/* The bar is of the budget where there is one, else of what is under way. */
+static int show_progress(void *user, const mmc_tune_progress *now) {
   tuning *t = user;
-  return cli_progress_show_left(&t->progress, done, left_s);
+  char words[120];
+  bool has_budget = !isnan(now->spent);
+  snprintf(words, sizeof words, "%s, %" PRId64 " of %" PRId64 " %s of %s",
+           has_budget ? "of the budget" : "done", now->decided, now->count, now->unit,
+           mmc_dtype_name(now->dtype));
+  double share = has_budget ? now->spent : (double)now->decided / (double)now->count;
+  return cli_progress_show_words(&t->progress, share, words);
 }
 
 static int show_decided(void *user, const mmc_tuned *tuned) {

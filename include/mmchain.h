@@ -694,6 +694,18 @@ typedef struct mmc_timed {
   double seconds, low, high; /* the median, and its bounds */
 } mmc_timed;
 
+/* How far mmc_tune() is. */
+typedef struct mmc_tune_progress {
+  double spent; /* the share of the budget that is spent, 0 to 1; NaN without a budget */
+  /* What is being measured of dtype, one after the other: "samples" for the facts of the model,
+   * "calls" of several products, of a range "sizes along m", "k" and "n", "grid points",
+   * "trials" of what they predict and "trials between" them, "products", then "confirmations" of
+   * what was chosen, and "cuts" of the range's sizes. It lives until the callback returns. */
+  const char *unit;
+  int64_t decided, count; /* how many of these are decided, fewer than there are */
+  mmc_dtype dtype;
+} mmc_tune_progress;
+
 typedef struct mmc_tune_options {
   size_t size;
   const char *device;    /* as in mmc_plan_options */
@@ -719,12 +731,10 @@ typedef struct mmc_tune_options {
    * measured in any case where they are not known. */
   bool calibrate;
   /* These functions get user, and must not use the context; each may be NULL, and returns 0, or
-   * anything else to stop. progress is told, before every measurement, the share done of all that
-   * is asked for, with what earlier calls did, which never falls and is less than 1, and an
-   * estimate of the seconds left of this call, infinite where nothing is known. decided is told of
-   * every product; for time, when all of a dtype are decided, since each choice is measured again
-   * after the others. */
-  int (*progress)(void *user, double done, double left_s);
+   * anything else to stop. progress is told before every measurement; what earlier calls measured
+   * is decided. decided is told of every product; for time, when all of a dtype are decided, since
+   * each choice is measured again after the others. */
+  int (*progress)(void *user, const mmc_tune_progress *progress);
   int (*decided)(void *user, const mmc_tuned *tuned);
   int (*timed)(void *user, const mmc_timed *timed);
   void *user;

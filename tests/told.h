@@ -1,54 +1,57 @@
-/* told.h: what a search tells of its progress, against what a synthetic machine's clock says. */
+/* told.h: what a search tells of its progress. */
 #ifndef MMC_TEST_TOLD_H
 #define MMC_TEST_TOLD_H
 
-#include <stdio.h>
+#include <string.h>
 
 #include "synthetic.h"
 
 enum { TOLD = 40000 };
 
+typedef struct told_report {
+  const char *unit;
+  int64_t decided, count;
+} told_report;
+
 typedef struct told {
   const synthetic *s;
   double stop_s; /* the clock at which to stop; 0: never */
   int count;
-  struct {
-    double at_s, done, left_s;
-  } reports[TOLD];
+  told_report reports[TOLD];
 } told;
 
-static inline int told_listen(void *user, double done, double left_s) {
+static inline int told_listen(void *user, const char *unit, int64_t decided, int64_t count) {
   told *t = (told *)user;
   if (t->count == TOLD) return 1;
-  t->reports[t->count].at_s = t->s->clock_s;
-  t->reports[t->count].done = done;
-  t->reports[t->count++].left_s = left_s;
+  t->reports[t->count++] = (told_report){unit, decided, count};
   return t->stop_s > 0 && t->s->clock_s >= t->stop_s;
 }
 
-/* What is wrong with the reports of a session that began with earlier_s of measuring behind it, or
- * NULL: the share done falls, is all or is far from the truth, or the seconds left are none, exceed
- * the budget or are wrong by more than a factor from the middle to nine tenths of the time. */
-static inline const char *told_wrong(const told *t, double began_s, double earlier_s,
-                                     double budget_s, double factor, double share_off) {
-  static char text[200];
-  double end_s = t->s->clock_s, all_s = earlier_s + end_s - began_s, before = 0;
+/* Of each unit the count stays and what is decided grows but is never all; units follow each other
+ * in the order given, some left out. */
+static inline void told_expect_order(const told *t, const char *const *units, int unit_count) {
+  int at = 0;
+  assert_true(t->count > 0 && t->count < TOLD);
   for (int r = 0; r < t->count; r++) {
-    double at_s = t->reports[r].at_s, done = t->reports[r].done, left_s = t->reports[r].left_s;
-    double truth_s = end_s - at_s, share = 1 - truth_s / all_s;
-    const char *what = NULL;
-    if (!(done >= before && done < 1)) what = "share";
-    if (!(left_s > 0 && left_s <= budget_s - (at_s - began_s) + 1e-12 * budget_s)) what = "seconds";
-    if (share >= 0.5 && share < 0.9 && !(left_s <= factor * truth_s && left_s >= truth_s / factor))
-      what = "seconds from the middle on";
-    if (share >= 0.5 && !(fabs(done - share) <= share_off)) what = "share from the middle on";
-    before = done;
-    if (what == NULL) continue;
-    snprintf(text, sizeof text, "%s: told %g and %g s at %g of %g s; report %d of %d", what, done,
-             left_s, all_s - truth_s, all_s, r, t->count);
-    return text;
+    const told_report *now = &t->reports[r], *before = r > 0 ? now - 1 : now;
+    while (at < unit_count && strcmp(now->unit, units[at]) != 0) at++;
+    bool same = strcmp(now->unit, before->unit) == 0;
+    if (at == unit_count || !(now->decided >= 0 && now->decided < now->count) ||
+        (same && (now->count != before->count || now->decided < before->decided)))
+      fail_msg("report %d of %d: %lld of %lld %s", r, t->count, (long long)now->decided,
+               (long long)now->count, now->unit);
   }
-  return t->count > 0 ? NULL : "nothing was told";
+}
+
+/* Every number from 0 to below count is told of the unit. */
+static inline void told_expect_all(const told *t, const char *unit, int64_t count) {
+  int64_t next = 0;
+  for (int r = 0; r < t->count; r++) {
+    if (strcmp(t->reports[r].unit, unit) != 0) continue;
+    assert_int_equal(t->reports[r].count, count);
+    next += t->reports[r].decided == next;
+  }
+  assert_int_equal(next, count);
 }
 
 #endif

@@ -65,7 +65,7 @@ def tune(
     precision: Optional[str],
     objective: Optional[str],
     budget: float,
-    progress: Optional[Callable[[float, Optional[float]], Any]],
+    progress: Optional[Callable[[Optional[float], int, int, str], Any]],
     /,
 ) -> Tuple[List[Tuple[Any, ...]], int, bool]: ...
 def devices() -> List[Tuple[str, str, bool]]: ...

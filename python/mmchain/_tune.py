@@ -82,7 +82,7 @@ def tune(
     precision: str = "native",
     objective: str = "time",
     budget: Optional[float] = None,
-    progress: Optional[Callable[[float, Optional[float]], Any]] = None,
+    progress: Optional[Callable[[Optional[float], int, int, str], Any]] = None,
 ) -> Tuning:
     """Measures how products run best on this machine, for `multi_dot` and plans for time.
 
@@ -110,8 +110,10 @@ def tune(
     budget : float, optional
         Seconds to measure at most; as long as it takes when it is None.
     progress : callable, optional
-        Called between measurements with the share done and the seconds left, None when that is not
-        known. An exception that it raises stops tuning and is raised here.
+        Called between measurements with the share of the budget that is spent, or None without one,
+        and with how many of what is measured now are decided, how many there are and what these
+        are: ``progress(0.25, 3, 35, "products")``. An exception that it raises stops tuning and is
+        raised here.
 
     Returns
     -------

@@ -35,17 +35,18 @@ static int release_gil(tuning *t) {
   return stop;
 }
 
-static void call_progress(const tuning *t, double done, double left_s) {
+static void call_progress(const tuning *t, const mmc_tune_progress *now) {
   if (PyErr_CheckSignals() < 0 || t->progress == Py_None) return;
-  PyObject *left = isfinite(left_s) ? PyFloat_FromDouble(left_s) : Py_NewRef(Py_None);
-  if (left == NULL) return;
-  Py_XDECREF(PyObject_CallFunction(t->progress, "dN", done, left));
+  PyObject *spent = isnan(now->spent) ? Py_NewRef(Py_None) : PyFloat_FromDouble(now->spent);
+  if (spent == NULL) return;
+  Py_XDECREF(PyObject_CallFunction(t->progress, "NLLs", spent, (long long)now->decided,
+                                   (long long)now->count, now->unit));
 }
 
-static int progress(void *user, double done, double left_s) {
+static int progress(void *user, const mmc_tune_progress *now) {
   tuning *t = user;
   take_gil(t);
-  call_progress(t, done, left_s);
+  call_progress(t, now);
   return release_gil(t);
 }
 

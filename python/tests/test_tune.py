@@ -92,8 +92,10 @@ def test_a_range():
         range=8, device="ref", dtype="f64", budget=1, progress=lambda *got: seen.append(got)
     )
     assert list(result) == [] and result.measurements > 0
-    assert seen and all(0 <= done <= 1 for done, _ in seen)
-    assert all(left is None or left >= 0 for _, left in seen)
+    assert all(0 <= spent <= 1 for spent, _, _, _ in seen)
+    assert all(0 <= decided < count for _, decided, count, _ in seen)
+    assert {"sizes along m", "grid points"} <= {unit for _, _, _, unit in seen}
+    assert sorted(spent for spent, _, _, _ in seen) == [spent for spent, _, _, _ in seen]
 
 
 @needs_store
@@ -103,8 +105,9 @@ def test_an_exception_in_progress_stops_and_what_was_measured_stays(kind):
     calls = []
     before = kept_measurements()
 
-    def progress(done, left_s):
-        calls.append(done)
+    def progress(spent, decided, count, unit):
+        assert spent is None
+        calls.append(unit)
         if len(calls) == 4:
             raise kind("enough")
 
@@ -145,7 +148,7 @@ def test_other_threads_run_meanwhile_and_only_one_tunes(rng):
         except RuntimeError as error:
             errors.append(str(error))
 
-    def progress(done, left_s):
+    def progress(*now):
         if not errors:
             thread = threading.Thread(target=other)
             thread.start()
@@ -161,7 +164,7 @@ def test_other_threads_run_meanwhile_and_only_one_tunes(rng):
 def test_a_callback_may_fork():
     statuses = []
 
-    def progress(done, left_s):
+    def progress(*now):
         if not statuses:
             child = os.fork()
             if child == 0:

@@ -89,6 +89,7 @@ static mmci_gemm stair(const mmci_gemm *like, mmci_axis axis, int64_t x) {
 /* Finds the step along axis. *took_s is what measuring took, whenever that was. */
 static mmc_status find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
                             int64_t *step, double *took_s, mmci_error *error) {
+  static const char *const units[] = {"sizes along m", "sizes along k", "sizes along n"};
   /* rises[x] is how far the time rises from x to x+1, beyond the noise of both. */
   double *rises = mmci_alloc_zeroed((size_t)reach + 1, sizeof *rises);
   if (rises == NULL) return mmci_fail_nomem(error, ((uint64_t)reach + 1) * sizeof *rises);
@@ -98,6 +99,7 @@ static mmc_status find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis 
   for (int64_t x = 1; status == MMC_OK && x <= reach; x++) {
     mmci_gemm gemm = stair(like, axis, x);
     mmci_measured measured;
+    mmci_tuner_reached(tuner, units[axis - MMCI_AXIS_M], x - 1, reach);
     status = ask(tuner, &gemm, &measured, error);
     if (status != MMC_OK) break;
     rises[x - 1] = fmax(0, measured.seconds.low - before.high);
@@ -149,12 +151,6 @@ static int64_t random_size(const mmci_grid *grid, uint64_t *state) {
   double span = log((double)grid->values[grid->count - 1] / (double)grid->step);
   int64_t size = (int64_t)llround((double)grid->step * exp(share * span));
   return least(size, grid->values[grid->count - 1]);
-}
-
-/* Returns the mean of random_size(). */
-static double mean_size(const mmci_grid *grid) {
-  double span = (double)grid->values[grid->count - 1] / (double)grid->step;
-  return (double)grid->step * (span > 1 ? (span - 1) / log(span) : 1);
 }
 
 /* A trial compares the gain of a cut, or the time, that the array predicts with the measured
@@ -239,52 +235,12 @@ static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, bool on_g
   return MMC_OK;
 }
 
-/* Tells the tuner what will be tried, by what the array predicts. */
-static void expect_trials(mmci_tuner *tuner, mmci_stage stage, const mmci_array *array,
-                          bool on_grid, const mmci_array_options *options) {
-  uint64_t random = options->seed + on_grid;
-  trials t = {.most = options->checks};
-  *mmci_tuner_expected(tuner, stage) = (mmci_work){0};
-  for (int c = 0; c < options->checks * TRIES && !is_enough(&t); c++) {
-    mmci_gemm gemm;
-    mmci_choice choice;
-    bool is_cut;
-    if (!next_trial(array, on_grid, &t, &random, &gemm, &choice, &is_cut)) continue;
-    mmci_recipe plain = mmci_recipe_whole(0);
-    mmci_tuner_expect(tuner, stage, is_cut ? MMCI_ASK_COMPARE : MMCI_ASK_TIME, &gemm,
-                      is_cut ? &choice.recipe : &plain);
-    t.error_count += t.error_count < t.most;
-    t.count += is_cut;
-  }
-}
-
-/* Tells it as far as the array is measured: for all m that are less than values[first]. */
-static void guess_trials(mmci_tuner *tuner, const mmci_array *array, int first,
-                         const mmci_array_options *options) {
-  mmci_array begun = *array;
-  begun.grid[0].count = first;
-  double larger = mean_size(&array->grid[0]) / mean_size(&begun.grid[0]);
-  for (int on_grid = 0; on_grid < 2; on_grid++) {
-    mmci_stage stage = on_grid ? MMCI_STAGE_TRIALS : MMCI_STAGE_TRIALS_BETWEEN;
-    mmci_work *work = mmci_tuner_expected(tuner, stage);
-    expect_trials(tuner, stage, &begun, on_grid, options);
-    for (int q = 0; q < MMCI_QUESTIONS; q++) work->mkn[q] *= larger;
-  }
-}
-
-static mmc_status measure_grid(mmci_tuner *tuner, mmci_array *array,
-                               const mmci_array_options *options, mmci_error *error) {
-  int64_t count = mmci_array_count(array), of_m = count / array->grid[0].count;
-  mmci_recipe plain = mmci_recipe_whole(0);
-  mmci_tuner_begin(tuner, MMCI_STAGE_GRID, 0);
+static mmc_status measure_grid(mmci_tuner *tuner, mmci_array *array, mmci_error *error) {
+  int64_t count = mmci_array_count(array);
   for (int64_t at = 0; at < count; at++) {
-    mmci_gemm gemm = grid_product(array, at);
-    mmci_tuner_expect(tuner, MMCI_STAGE_GRID, MMCI_ASK_TIME, &gemm, &plain);
-  }
-  for (int64_t at = 0; at < count; at++) {
-    if (at > 0 && at % of_m == 0) guess_trials(tuner, array, (int)(at / of_m), options);
     mmci_gemm gemm = grid_product(array, at);
     mmci_measured measured;
+    mmci_tuner_reached(tuner, "grid points", at, count);
     mmc_status status = ask(tuner, &gemm, &measured, error);
     if (status != MMC_OK) return status;
     array->seconds[at] = measured.seconds.value;
@@ -301,6 +257,8 @@ static mmc_status try_sizes(mmci_tuner *tuner, const mmci_array *array, bool on_
   mmc_status status = MMC_OK;
   for (int c = 0; status == MMC_OK && c < options->checks * TRIES && !is_enough(t); c++) {
     if (t->error_count > 0 && mmci_tuner_left_s(tuner) < spare_s) break;
+    mmci_tuner_reached(tuner, on_grid ? "trials" : "trials between", t->error_count + t->count,
+                       2 * (int64_t)t->most);
     status = try_size(tuner, array, on_grid, &random, t, error);
   }
   return status;
@@ -353,10 +311,6 @@ static mmc_status find_trust(mmci_tuner *tuner, mmci_array *array,
   mmci_trust trust = {0};
   for (int on_grid = 1; status == MMC_OK && on_grid >= 0; on_grid--) {
     double spare_s = isfinite(left_s) ? left_s * (on_grid ? half_spare_share : spare_share) : 0;
-    mmci_stage stage = on_grid ? MMCI_STAGE_TRIALS : MMCI_STAGE_TRIALS_BETWEEN;
-    mmci_tuner_begin(tuner, stage, spare_s);
-    expect_trials(tuner, stage, array, on_grid, options);
-    if (on_grid) expect_trials(tuner, MMCI_STAGE_TRIALS_BETWEEN, array, false, options);
     t.count = t.error_count = 0;
     status = try_sizes(tuner, array, on_grid, options, spare_s, &t, error);
     if (status == MMC_OK)
@@ -425,14 +379,6 @@ static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
   return status;
 }
 
-/* Returns seconds a multiplication by what was measured so far, before the large product is. */
-static double usual_s_per_mkn(const mmci_tuner *tuner) {
-  mmci_work call = {0}, product = {0};
-  mmci_work_add(&call, MMCI_ASK_TIME, 1, 0);
-  mmci_work_add(&product, MMCI_ASK_TIME, 1, 1e9);
-  return (mmci_tuner_work_s(tuner, &product) - mmci_tuner_work_s(tuner, &call)) * 1e-9;
-}
-
 /* Returns the product along whose axis steps are looked for, with the other sizes in the middle. */
 static mmci_gemm middle_product(const mmci_gemm *like, const mmci_array_options *options) {
   int64_t beside[3];
@@ -442,50 +388,6 @@ static mmci_gemm middle_product(const mmci_gemm *like, const mmci_array_options 
 
 static int64_t reach_of(const mmci_array_options *options, int axis) {
   return least(options->reach, options->most[axis]);
-}
-
-/* Tells the tuner the grid that would be chosen now, with the steps that are known, and 8 for those
- * that are not, and the trials of its mean product, some of them of cuts. */
-static void expect_grid(mmci_tuner *tuner, const mmci_array_options *options,
-                        const int64_t steps[3], const pace *p) {
-  double left_s = mmci_tuner_left_s(tuner);
-  left_s -= mmci_tuner_work_s(tuner, mmci_tuner_expected(tuner, MMCI_STAGE_STEPS));
-  int64_t guess[3];
-  mmci_grid grid[3];
-  mmci_error ignored;
-  for (int i = 0; i < 3; i++) guess[i] = steps[i] > 0 ? steps[i] : least(8, options->most[i]);
-  if (choose_grid(left_s, guess, options, p, grid, &ignored) != MMC_OK) return;
-  double count = 1, sums = 1, mean = 1;
-  for (int i = 0; i < 3; i++) {
-    double sum = 0;
-    for (int j = 0; j < grid[i].count; j++) sum += (double)grid[i].values[j];
-    count *= grid[i].count;
-    sums *= sum;
-    mean *= mean_size(&grid[i]);
-  }
-  mmci_work points = {0}, trials = {0};
-  mmci_work_add(&points, MMCI_ASK_TIME, count, sums / count);
-  mmci_work_add(&trials, MMCI_ASK_TIME, options->checks, mean);
-  mmci_work_add(&trials, MMCI_ASK_COMPARE, options->checks / 4.0, mean);
-  *mmci_tuner_expected(tuner, MMCI_STAGE_GRID) = points;
-  *mmci_tuner_expected(tuner, MMCI_STAGE_TRIALS) = trials;
-  *mmci_tuner_expected(tuner, MMCI_STAGE_TRIALS_BETWEEN) = trials;
-}
-
-void mmci_array_expect(mmci_tuner *tuner, const mmci_gemm *like,
-                       const mmci_array_options *options) {
-  mmci_gemm middle = middle_product(like, options), large = large_product(like, options);
-  mmci_recipe plain = mmci_recipe_whole(0);
-  *mmci_tuner_expected(tuner, MMCI_STAGE_STEPS) = (mmci_work){0};
-  for (int i = 0; i < 3; i++)
-    for (int64_t x = 1; x <= reach_of(options, i); x++) {
-      mmci_gemm gemm = stair(&middle, (mmci_axis)(MMCI_AXIS_M + i), x);
-      mmci_tuner_expect(tuner, MMCI_STAGE_STEPS, MMCI_ASK_TIME, &gemm, &plain);
-    }
-  mmci_tuner_expect(tuner, MMCI_STAGE_STEPS, MMCI_ASK_TIME, &large, &plain);
-  expect_grid(
-      tuner, options, (const int64_t[3]){0},
-      &(const pace){.least_s = mmci_tuner_writing_s(tuner), .s_per_mkn = usual_s_per_mkn(tuner)});
 }
 
 /* Finds the steps; p->least_s is what a measurement for them took. */
@@ -502,10 +404,8 @@ static mmc_status find_steps(mmci_tuner *tuner, const mmci_gemm *like,
     if (status != MMC_OK) return status;
     all_s += took_s;
     count += (double)reach;
-    *p = (pace){.least_s = all_s / count + mmci_tuner_writing_s(tuner),
-                .s_per_mkn = usual_s_per_mkn(tuner)};
-    expect_grid(tuner, options, steps, p);
   }
+  p->least_s = all_s / count + mmci_tuner_writing_s(tuner);
   return MMC_OK;
 }
 
@@ -523,8 +423,6 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
   pace p = {0};
   mmci_grid grid[3];
   mmci_array *array;
-  mmci_tuner_begin(tuner, MMCI_STAGE_STEPS, 0);
-  mmci_array_expect(tuner, like, options);
   mmc_status status = find_steps(tuner, like, options, steps, &p, error);
   if (status == MMC_OK) status = find_pace(tuner, like, options, &p, error);
   if (status == MMC_OK)
@@ -533,7 +431,7 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
   if (status != MMC_OK) return status;
   double least_gain = mmci_tuner_options(tuner)->least_gain;
   array->trust = (mmci_trust){.margin = least_gain, .between = least_gain};
-  status = measure_grid(tuner, array, options, error);
+  status = measure_grid(tuner, array, error);
   if (status == MMC_OK) status = find_trust(tuner, array, options, error);
   if (status != MMC_OK) {
     mmci_array_destroy(array);

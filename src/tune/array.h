@@ -26,9 +26,6 @@ mmci_array_options mmci_array_defaults(int64_t most);
 mmc_status mmci_find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis axis, int64_t reach,
                           int64_t *step, mmci_error *error);
 
-/* Tells the tuner what mmci_tune_array() will ask for, as far as is known before. */
-void mmci_array_expect(mmci_tuner *tuner, const mmci_gemm *like, const mmci_array_options *options);
-
 /* Finds the steps and measures the array for products like the given one. Without a budget the grid
  * has all multiples of a step up to 8 of them and is thinned above; with one it is as fine as the
  * budget is thought to allow. Then random sizes are measured: nine of ten times are wrong by less

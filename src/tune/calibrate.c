@@ -27,13 +27,13 @@ mmc_status mmci_calibrate(mmci_tuner *tuner, mmc_dtype dtype, mmci_precision pre
   mmci_recipe plain = mmci_recipe_whole(0);
   int count = 0;
   double best_pace = 0;
-  mmci_tuner_begin(tuner, MMCI_STAGE_FACTS, 0);
   for (int s = 0; s < SHAPES; s++) {
     mmci_gemm gemm = mmci_gemm_tight(dtype, precision, shapes[s][0], shapes[s][1], shapes[s][2],
                                      MMC_OP_N, MMC_OP_N);
     double flops = mmci_flops(dtype, gemm.m, gemm.k, gemm.n);
     if (best_pace > 0 && flops > longest_s * best_pace) continue;
     mmci_measured measured;
+    mmci_tuner_reached(tuner, "samples", s, SHAPES);
     mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_TIME, &gemm, &plain, &measured, error);
     if (status != MMC_OK) return status;
     if (!isfinite(measured.seconds.value)) continue; /* the machine does not support it */

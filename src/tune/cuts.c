@@ -54,13 +54,13 @@ static int64_t list_promises(const mmci_array *open, promise *out) {
   return count;
 }
 
-/* Returns the work of proving so many cuts of products of this size. */
-static mmci_work work_of(int64_t count, double mkn) {
-  mmci_work work = {0};
-  mmci_work_add(&work, MMCI_ASK_COMPARE, (double)count, mkn);
+/* Estimates the seconds of proving so many cuts, where mkn is the sum of their m k n. */
+static double proving_s(const mmci_tuner *tuner, double count, double mkn) {
+  double seconds = mmci_tuner_turns_s(tuner, MMCI_ASK_COMPARE, count, mkn);
   for (int q = MMCI_ASK_CONFIRM; q <= MMCI_ASK_LATEST; q++)
-    mmci_work_add(&work, (mmci_question)q, usually_hold * (double)count, mkn);
-  return work;
+    seconds +=
+        mmci_tuner_turns_s(tuner, (mmci_question)q, usually_hold * count, usually_hold * mkn);
+  return seconds;
 }
 
 static double mkn_of(const promise *p) {
@@ -82,19 +82,16 @@ static bool is_known(const mmci_tuner *tuner, const mmci_array *array, const pro
   return journal->known != NULL && journal->known(journal->user, &gemm);
 }
 
-/* Keeps the first promises that are not known yet, as many as there is time for, and adds up their
- * work. */
+/* Keeps the first promises that are not known yet, as many as there is time for, and counts them.
+ */
 static int64_t fitting(const mmci_tuner *tuner, const mmci_array *array, promise *promises,
-                       int64_t count, mmci_work *work) {
-  double left_s = mmci_tuner_left_s(tuner);
+                       int64_t count) {
+  double left_s = mmci_tuner_left_s(tuner), mkn = 0;
   int64_t most = isfinite(left_s) ? MOST_CUTS : MOST_UNHURRIED, fit = 0;
-  *work = (mmci_work){0};
   for (int64_t p = 0; p < count && fit < most; p++) {
     if (is_known(tuner, array, &promises[p])) continue;
-    mmci_work one = work_of(1, mkn_of(&promises[p])), all = *work;
-    mmci_work_join(&all, &one, 1);
-    if (mmci_tuner_work_s(tuner, &all) > planned_share * left_s) break;
-    *work = all;
+    mkn += mkn_of(&promises[p]);
+    if (proving_s(tuner, (double)fit + 1, mkn) > planned_share * left_s) break;
     promises[fit++] = promises[p];
   }
   return fit;
@@ -102,41 +99,22 @@ static int64_t fitting(const mmci_tuner *tuner, const mmci_array *array, promise
 
 /* Lists in out, which the caller frees, what is worth trying. */
 static mmc_status find_promises(const mmci_tuner *tuner, const mmci_array *array, promise **out,
-                                int64_t *count, mmci_work *work, mmci_error *error) {
+                                int64_t *count, mmci_error *error) {
   const mmci_array open = trusting(tuner, array);
   const size_t all = (size_t)mmci_array_count(array);
   promise *promises = mmci_alloc_array(all, sizeof *promises);
   if (promises == NULL) return mmci_fail_nomem(error, all * sizeof *promises);
-  *count = fitting(tuner, array, promises, list_promises(&open, promises), work);
+  *count = fitting(tuner, array, promises, list_promises(&open, promises));
   *out = promises;
   return MMC_OK;
-}
-
-void mmci_cuts_expect(mmci_tuner *tuner, const mmci_array *array, int64_t most) {
-  mmci_work work = {0};
-  promise *promises = NULL;
-  int64_t count;
-  mmci_error ignored;
-  if (array != NULL) {
-    (void)find_promises(tuner, array, &promises, &count, &work, &ignored);
-  } else {
-    /* With a budget, sizes are evenly spaced, besides the small ones. */
-    const bool hurried = isfinite(mmci_tuner_left_s(tuner));
-    const double mean = (double)most / (hurried ? 2.5 : log(fmax(3, (double)most)));
-    work = work_of(hurried ? MOST_CUTS : MOST_UNHURRIED, mean * mean * mean);
-  }
-  free(promises);
-  *mmci_tuner_expected(tuner, MMCI_STAGE_CUTS) = work;
 }
 
 mmc_status mmci_tune_cuts(mmci_tuner *tuner, const mmci_array *array, int64_t *cut,
                           mmci_error *error) {
   promise *promises;
   int64_t count, decided = 0;
-  mmci_work work;
   *cut = 0;
-  *mmci_tuner_expected(tuner, MMCI_STAGE_CUTS) = (mmci_work){0};
-  mmc_status status = find_promises(tuner, array, &promises, &count, &work, error);
+  mmc_status status = find_promises(tuner, array, &promises, &count, error);
   if (status != MMC_OK) return status;
   const size_t room = (size_t)count + 1;
   mmci_gemm *gemms = mmci_alloc_array(room, sizeof *gemms);

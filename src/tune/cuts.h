@@ -10,10 +10,6 @@
 #include "cost/efficiency.h"
 #include "tune/tuner.h"
 
-/* Tells the tuner what mmci_tune_cuts() will ask for; while there is no array yet, a guess for
- * products as large as the mean one of sizes up to most. */
-void mmci_cuts_expect(mmci_tuner *tuner, const mmci_array *array, int64_t most);
-
 /* Decides as many of the array's sizes as the budget is thought to allow, at most 4096; without a
  * budget 64. Sizes for which a choice is kept are left out. *cut counts those for which a cut was
  * chosen. A budget that ends meanwhile is no failure. Returns: E_INTERRUPTED (progress), E_NOMEM,

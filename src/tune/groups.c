@@ -2,19 +2,6 @@
 
 #include <math.h>
 
-void mmci_groups_expect(mmci_tuner *tuner, const mmci_group *const *groups, int count) {
-  mmci_recipe plain = mmci_recipe_whole(0);
-  *mmci_tuner_expected(tuner, MMCI_STAGE_GROUPS) = (mmci_work){0};
-  for (int g = 0; g < count; g++) {
-    if (groups[g]->count > 1) {
-      mmci_tuner_expect_group(tuner, MMCI_STAGE_GROUPS, groups[g]);
-      continue;
-    }
-    mmci_gemm gemm = mmci_group_gemm(groups[g]);
-    mmci_tuner_expect(tuner, MMCI_STAGE_GROUPS, MMCI_ASK_TIME, &gemm, &plain);
-  }
-}
-
 static mmc_status ask(mmci_tuner *tuner, const mmci_group *group, mmci_measured *out,
                       mmci_error *error) {
   if (group->count > 1) return mmci_tuner_ask_group(tuner, group, out, error);
@@ -27,12 +14,11 @@ mmc_status mmci_tune_groups(mmci_tuner *tuner, const mmci_group *const *groups, 
                             mmci_error *error) {
   const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
   const double spare_s = mmci_tuner_left_s(tuner) / 2;
-  mmci_tuner_begin(tuner, MMCI_STAGE_GROUPS, 0);
-  mmci_groups_expect(tuner, groups, count);
   mmc_status status = MMC_OK;
   for (int g = 0; status == MMC_OK && g < count; g++) {
     if (isfinite(spare_s) && mmci_tuner_left_s(tuner) < spare_s) break;
     mmci_measured measured;
+    mmci_tuner_reached(tuner, "calls", g, count);
     status = ask(tuner, groups[g], &measured, error);
     if (status == MMC_OK && isfinite(measured.seconds.value) && journal->time != NULL)
       status = journal->time(journal->user, groups[g], &measured.seconds, error);

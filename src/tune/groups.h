@@ -13,7 +13,4 @@
 mmc_status mmci_tune_groups(mmci_tuner *tuner, const mmci_group *const *groups, int count,
                             mmci_error *error);
 
-/* Tells the tuner what mmci_tune_groups() will ask for. */
-void mmci_groups_expect(mmci_tuner *tuner, const mmci_group *const *groups, int count);
-
 #endif

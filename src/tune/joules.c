@@ -73,23 +73,10 @@ static void drop_slow(contest *c, const mmci_recipe *fastest) {
   if (c->count > finalists) c->count = finalists;
 }
 
-void mmci_joules_expect(mmci_tuner *tuner, mmci_stage stage, const mmci_gemm *gemm, double count) {
-  const mmci_machine *machine = mmci_tuner_machine(tuner);
-  int variants = machine->variants(machine->user, gemm);
-  int finalists = mmci_tuner_options(tuner)->finalists;
-  mmci_work *work = mmci_tuner_expected(tuner, stage);
-  double mkn = mmci_gemm_mkn(gemm);
-  mmci_work_add(work, MMCI_ASK_TIME, count * (variants + 1), mkn);
-  mmci_work_add(work, MMCI_ASK_JOULES, count * (1 + (variants < finalists ? variants : finalists)),
-                mkn);
-}
-
 /* Gathers the device's variants, and the recipe that is known to be fastest. */
 static mmc_status gather(contest *c, const mmci_recipe *fastest) {
   const mmci_machine *machine = mmci_tuner_machine(c->tuner);
   int variants = machine->variants(machine->user, c->gemm);
-  mmci_tuner_begin(c->tuner, MMCI_STAGE_PRODUCT, 0);
-  mmci_joules_expect(c->tuner, MMCI_STAGE_PRODUCT, c->gemm, 1);
   c->plain.recipe = mmci_recipe_whole(0);
   mmc_status status = time_one(c, &c->plain.recipe, &c->plain.seconds);
   if (status == MMC_OK && !isfinite(c->plain.seconds))
@@ -120,15 +107,7 @@ static mmc_status meter(contest *c, mmci_question question, contender *one) {
   return MMC_OK;
 }
 
-static void expect(contest *c, mmci_question question, int count) {
-  mmci_tuner_begin(c->tuner, MMCI_STAGE_PRODUCT, 0);
-  mmci_tuner_expect(c->tuner, MMCI_STAGE_PRODUCT, question, c->gemm, &c->plain.recipe);
-  for (int i = 0; i < count; i++)
-    mmci_tuner_expect(c->tuner, MMCI_STAGE_PRODUCT, question, c->gemm, &c->others[i].recipe);
-}
-
 static mmc_status first_round(contest *c) {
-  expect(c, MMCI_ASK_JOULES, c->count);
   mmc_status status = meter(c, MMCI_ASK_JOULES, &c->plain);
   for (int i = 0; status == MMC_OK && i < c->count; i++)
     status = meter(c, MMCI_ASK_JOULES, &c->others[i]);
@@ -141,7 +120,6 @@ static mmc_status second_round(contest *c) {
   while (again < c->count && again < CONFIRMED &&
          c->others[again].joules.value < c->plain.joules.value)
     again++;
-  if (again > 0) expect(c, MMCI_ASK_JOULES_AGAIN, again);
   mmc_status status = again > 0 ? meter(c, MMCI_ASK_JOULES_AGAIN, &c->plain) : MMC_OK;
   for (int i = 0; status == MMC_OK && i < again; i++)
     status = meter(c, MMCI_ASK_JOULES_AGAIN, &c->others[i]);
@@ -240,11 +218,9 @@ mmc_status mmci_calibrate_joules(mmci_tuner *tuner, mmc_dtype dtype, mmci_precis
   mmci_energy_sample samples[SAMPLES];
   mmci_recipe plain = mmci_recipe_whole(0);
   int asked = choose_shapes(dtype, precision, pricing, gemms), count = 0;
-  mmci_tuner_begin(tuner, MMCI_STAGE_FACTS, 0);
-  for (int s = 0; s < asked; s++)
-    mmci_tuner_expect(tuner, MMCI_STAGE_FACTS, MMCI_ASK_JOULES, &gemms[s], &plain);
   for (int s = 0; s < asked; s++) {
     mmci_measured measured;
+    mmci_tuner_reached(tuner, "samples", s, asked);
     mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_JOULES, &gemms[s], &plain, &measured, error);
     if (status != MMC_OK) return status;
     if (!isfinite(measured.seconds.value)) continue; /* the machine does not support it */

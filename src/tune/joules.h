@@ -26,9 +26,6 @@ typedef struct mmci_saving {
 mmc_status mmci_tune_joules(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_recipe *fastest,
                             mmci_saving *out, mmci_error *error);
 
-/* Adds to a stage the work that so many products like this one are expected to take at first. */
-void mmci_joules_expect(mmci_tuner *tuner, mmci_stage stage, const mmci_gemm *gemm, double count);
-
 /* Measures some products, large, small and skinny, but none that takes long by these prices, and
  * fits the model to them. Returns: what mmci_tuner_ask() does. */
 mmc_status mmci_calibrate_joules(mmci_tuner *tuner, mmc_dtype dtype, mmci_precision precision,

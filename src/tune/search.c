@@ -45,8 +45,6 @@ static const double filling_share = 0.75;
  * m and for n each, one for k, whose parts are timed twice, and what cutting the parts again
  * adds. */
 static const double point_price = 3;
-/* Cutting parts again is taken to multiply the times along an axis by this, before any was cut. */
-static const double second_sight = 2;
 /* Asking again takes at most this share of the budget. */
 static const double most_later = 0.25;
 /* A further piece must gain so many least gains: of recipes that only noise tells apart the one
@@ -82,11 +80,6 @@ typedef struct part {
 /* Says whether that part of the product's share is spent; it never is without a budget. */
 static bool is_spent(const search *s, double part) {
   return isfinite(s->share_s) && s->left_s - mmci_tuner_left_s(s->tuner) > part * s->share_s;
-}
-
-/* Returns what is left of the budget when the product's share is spent. */
-static double spare_of(const search *s) {
-  return isfinite(s->share_s) ? s->left_s - s->share_s : 0;
 }
 
 static int64_t at_least_1(int64_t value) {
@@ -183,26 +176,6 @@ static mmci_gemm sized(const ladder *l, int family, int state, int i) {
   return gemm;
 }
 
-/* Calls visit with every size that is timed when the ladder is filled. */
-static void each_size(const ladder *l, void (*visit)(void *user, const mmci_gemm *gemm),
-                      void *user) {
-  for (int family = ON_GRID; family <= last_family(l); family++)
-    for (int i = family == ON_GRID ? 1 : 0; i <= l->count; i++)
-      for (int state = AS_PRODUCT; state <= last_state(l); state++) {
-        mmci_gemm gemm = sized(l, family, state, i);
-        if (is_needed(l, family, state, i)) visit(user, &gemm);
-      }
-}
-
-static void expect_leaf(void *user, const mmci_gemm *gemm) {
-  search *s = (search *)user;
-  mmci_gemm alone = tight(gemm);
-  for (int v = 0; v < s->variant_count; v++) {
-    mmci_recipe recipe = mmci_recipe_whole(s->variants[v]);
-    mmci_tuner_expect(s->tuner, MMCI_STAGE_PRODUCT, MMCI_ASK_TIME, &alone, &recipe);
-  }
-}
-
 /* Finds the best composition of a cell of which all smaller ones are known. */
 static void compose(const search *s, ladder *l, int family, int state, int i) {
   cell *whole = &l->cells[family][state][i];
@@ -238,7 +211,7 @@ static mmc_status fill_ladder(search *s, ladder *l) {
   return MMC_OK;
 }
 
-/* ---- what is expected ---------------------------------------------------------------------- */
+/* ---- all axes ------------------------------------------------------------------------------ */
 
 /* Returns the axes that a product is cut along, a set of bits. Products of 16-bit elements are not
  * cut along k, where each part of their sums would be rounded. */
@@ -246,41 +219,6 @@ static int axes_of(const mmci_gemm *gemm) {
   bool half = gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16;
   return 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_N | (half ? 0 : 1 << MMCI_AXIS_K);
 }
-
-static void count_leaf(void *user, const mmci_gemm *gemm) {
-  mmci_work_add(user, MMCI_ASK_TIME, 1, mmci_gemm_mkn(gemm));
-}
-
-/* Returns the work of filling the ladder of an axis, with one variant. */
-static mmci_work work_of_axis(const mmci_tune_options *options, int points, const mmci_gemm *gemm,
-                              mmci_axis axis) {
-  mmci_work work = {0};
-  if ((axes_of(gemm) >> axis & 1) == 0) return work;
-  ladder l = ladder_of(options, points, gemm, axis);
-  each_size(&l, count_leaf, &work);
-  return work;
-}
-
-/* Returns the work of comparing the finalists and confirming one. */
-static mmci_work work_of_decision(const mmci_tune_options *options, const mmci_gemm *gemm) {
-  mmci_work work = {0};
-  mmci_work_add(&work, MMCI_ASK_COMPARE, options->finalists, mmci_gemm_mkn(gemm));
-  mmci_work_add(&work, MMCI_ASK_CONFIRM, 1, mmci_gemm_mkn(gemm));
-  return work;
-}
-
-/* Returns the work that deciding a product is first expected to take: of variants and cuts only the
- * first ones, none of which is cut further. */
-static mmci_work work_of_product(const mmci_tune_options *options, const mmci_gemm *gemm) {
-  mmci_work work = work_of_decision(options, gemm);
-  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
-    mmci_work cuts = work_of_axis(options, options->most_points, gemm, axis);
-    mmci_work_join(&work, &cuts, second_sight);
-  }
-  return work;
-}
-
-/* ---- all axes ------------------------------------------------------------------------------ */
 
 static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out);
 
@@ -303,23 +241,6 @@ static mmc_status build(search *s, const ladder *l, int family, int state, int i
   return MMC_OK;
 }
 
-/* Tells the tuner the first cuts of all parts of a cell along axes. */
-static void expect_parts(search *s, const ladder *l, int family, int state, int i, int axes) {
-  int cut = l->cells[family][state][i].cut, rest_state = state;
-  if (l->axis == MMCI_AXIS_K) rest_state = last_state(l);
-  if (cut != 0) {
-    expect_parts(s, l, ON_GRID, state, cut, axes);
-    expect_parts(s, l, family, rest_state, i - cut, axes);
-    return;
-  }
-  mmci_gemm gemm = sized(l, family, state, i);
-  for (mmci_axis axis = MMCI_AXIS_M; axis <= MMCI_AXIS_N; axis++) {
-    if ((axes >> axis & 1) == 0) continue;
-    ladder part = ladder_of(s->options, s->points, &gemm, axis);
-    each_size(&part, expect_leaf, s);
-  }
-}
-
 /* Improves the part by the best composition along one axis; leaves it when none is better. */
 static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
   mmc_status status = fill_ladder(s, l);
@@ -327,7 +248,6 @@ static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
   if (l->cells[last_family(l)][AS_PRODUCT][l->count].cut == 0) return MMC_OK;
   part made;
   int others = axes & ~(1 << l->axis);
-  expect_parts(s, l, last_family(l), AS_PRODUCT, l->count, others);
   status = build(s, l, last_family(l), AS_PRODUCT, l->count, others, &made);
   if (status == MMC_OK && made.seconds < out->seconds) *out = made;
   return status;
@@ -450,8 +370,6 @@ static mmc_status add_variants(search *s) {
   const mmci_machine *machine = mmci_tuner_machine(s->tuner);
   int count = machine->variants(machine->user, &s->gemm);
   double best_s[PIECE_VARIANTS], cost_s = 0;
-  mmci_work_add(mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT), MMCI_ASK_TIME, count + 1,
-                mmci_gemm_mkn(&s->gemm));
   s->variant_count = 0;
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST; v++) {
     mmci_measured measured;
@@ -480,8 +398,6 @@ static mmc_status add_padding(search *s) {
   const mmci_gemm padded = mmci_recipe_padded(&recipe, gemm);
   if (mmci_gemm_lies_as(gemm, &padded)) return MMC_OK;
   int count = machine->variants(machine->user, &padded);
-  mmci_work_add(mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT), MMCI_ASK_TIME, count + 1,
-                mmci_gemm_mkn(gemm));
   for (int v = 0; v <= count && v <= MMCI_RECIPE_MOST && !is_spent(s, looking_share); v++) {
     mmci_measured measured;
     recipe.nodes[0].variant = v;
@@ -519,23 +435,10 @@ static bool is_finalist(const search *s, const candidate *c, int compared[2]) {
   return compared[c->recipe.lanes > 1]++ < s->options->finalists;
 }
 
-static void expect_comparisons(search *s) {
-  int compared[2] = {0, 0};
-  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
-  for (int c = 0; c < s->count; c++)
-    if (is_finalist(s, &s->candidates[c], compared))
-      mmci_tuner_expect(s->tuner, MMCI_STAGE_PRODUCT, MMCI_ASK_COMPARE, &s->gemm,
-                        &s->candidates[c].recipe);
-  mmci_work *rest = mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST);
-  *rest = (mmci_work){0};
-  if (s->count > 0) mmci_work_add(rest, MMCI_ASK_CONFIRM, 1, mmci_gemm_mkn(&s->gemm));
-}
-
 /* Compares the best predictions; those of pieces at once are of another kind and have places of
  * their own. Leaves in candidates those that are surely faster, the best first. */
 static mmc_status compare(search *s) {
   qsort(s->candidates, (size_t)s->count, sizeof s->candidates[0], by_prediction);
-  expect_comparisons(s);
   int compared[2] = {0, 0}, kept = 0;
   for (int c = 0; c < s->count; c++) {
     candidate finalist = s->candidates[c];
@@ -564,7 +467,6 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   mmci_gemm alone = tight(&s->gemm);
   mmci_recipe plain = mmci_recipe_whole(0);
   mmci_measured measured;
-  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT_REST, 0);
   mmc_status status = mmci_tuner_ask(s->tuner, MMCI_ASK_TIME, &alone, &plain, &measured, s->error);
   if (status != MMC_OK) return status;
   *choice = (mmci_choice){.recipe = plain,
@@ -589,47 +491,11 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   return MMC_OK;
 }
 
-enum { AXES = 3 };
-static const mmci_axis likeliest_first[AXES] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
-
-/* Tells the tuner what is measured first along one axis; the other axes are expected to take so
- * many times their first estimate. */
-static void expect_cuts(search *s, int done, double times) {
-  ladder l = ladder_of(s->options, s->points, &s->gemm, likeliest_first[done]);
-  mmci_work rest = work_of_decision(s->options, &s->gemm);
-  for (int i = done + 1; i < AXES; i++) {
-    mmci_work cuts = work_of_axis(s->options, s->points, &s->gemm, likeliest_first[i]);
-    mmci_work_join(&rest, &cuts, times * s->variant_count);
-  }
-  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
-  *mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST) = rest;
-  if ((axes_of(&s->gemm) >> l.axis & 1) != 0) each_size(&l, expect_leaf, s);
-}
-
-static mmc_status add_all_cuts(search *s) {
-  double began_s = mmci_tuner_done_s(s->tuner), times = second_sight;
-  mmci_work first = {0};
-  mmc_status status = MMC_OK;
-  for (int i = 0; status == MMC_OK && i < AXES; i++) {
-    mmci_work cuts = work_of_axis(s->options, s->points, &s->gemm, likeliest_first[i]);
-    expect_cuts(s, i, times);
-    status = add_cuts(s, likeliest_first[i]);
-    mmci_work_join(&first, &cuts, s->variant_count);
-    /* The other axes are expected to take as those so far did, weighed with one axis of the usual
-     * factor. */
-    double first_s = mmci_tuner_work_s(s->tuner, &first), mean_s = first_s / (i + 1);
-    double took_s = mmci_tuner_done_s(s->tuner) - began_s;
-    if (first_s > 0) times = (took_s + second_sight * mean_s) / (first_s + mean_s);
-  }
-  return status;
-}
-
 static mmc_status look(search *s) {
-  mmci_tuner_begin(s->tuner, MMCI_STAGE_PRODUCT, spare_of(s));
-  *mmci_tuner_expected(s->tuner, MMCI_STAGE_PRODUCT_REST) = work_of_product(s->options, &s->gemm);
+  static const mmci_axis likeliest_first[] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
   mmc_status status = add_variants(s);
   if (status == MMC_OK) status = add_padding(s);
-  if (status == MMC_OK) status = add_all_cuts(s);
+  for (int i = 0; status == MMC_OK && i < 3; i++) status = add_cuts(s, likeliest_first[i]);
   return status;
 }
 
@@ -666,14 +532,6 @@ static mmc_status tune_one(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_
 }
 
 /* ---- later --------------------------------------------------------------------------------- */
-
-/* Returns the work of asking again whether a product's choice holds. */
-static mmci_work work_of_later(const mmci_gemm *gemm) {
-  mmci_work work = {0};
-  for (int q = MMCI_ASK_LATER; q <= MMCI_ASK_LATEST; q++)
-    mmci_work_add(&work, (mmci_question)q, 1, mmci_gemm_mkn(gemm));
-  return work;
-}
 
 static void choose_plain(mmci_choice *choice) {
   *choice = (mmci_choice){.recipe = mmci_recipe_whole(0),
@@ -728,15 +586,6 @@ static void judge_drifts(drift *drifts, int64_t count, mmci_choice *choices) {
   }
 }
 
-static void expect_later(mmci_tuner *tuner, int question, const mmci_gemm *gemms, int64_t count,
-                         const mmci_choice *choices) {
-  mmci_tuner_begin(tuner, MMCI_STAGE_LATER, 0);
-  for (int q = question; q <= MMCI_ASK_LATEST; q++)
-    for (int64_t g = 0; g < count; g++)
-      if (!mmci_recipe_is_plain(&choices[g].recipe))
-        mmci_tuner_expect(tuner, MMCI_STAGE_LATER, (mmci_question)q, &gemms[g], &choices[g].recipe);
-}
-
 /* Asks again about what was chosen for all products, one after the other, so that time passes
  * between two questions about one product; as far as the budget goes. */
 static mmc_status ask_all_later(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
@@ -749,10 +598,10 @@ static mmc_status ask_all_later(mmci_tuner *tuner, const mmci_gemm *gemms, int64
       drifts[chosen++] = (drift){.product = g, .plain_s = choices[g].plain_s};
   mmc_status status = MMC_OK;
   for (int q = MMCI_ASK_LATER; status == MMC_OK && q <= MMCI_ASK_LATEST; q++) {
-    expect_later(tuner, q, gemms, count, choices);
     for (int64_t d = 0; status == MMC_OK && d < chosen && !mmci_tuner_spent(tuner); d++) {
       int64_t g = drifts[d].product;
       if (mmci_recipe_is_plain(&choices[g].recipe)) continue;
+      mmci_tuner_reached(tuner, "confirmations", (q - MMCI_ASK_LATER) * chosen + d, 2 * chosen);
       status = ask_later(tuner, (mmci_question)q, &gemms[g], &choices[g], &drifts[d], error);
     }
   }
@@ -783,35 +632,22 @@ static mmc_status tell_all(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t co
   return so_far == MMC_OK ? status : so_far;
 }
 
-/* ---- sets ---------------------------------------------------------------------------------- */
+/* The products that are asked about again when all are decided: how many, the sum of their mkn. */
+typedef struct again {
+  double count, mkn;
+} again;
 
-static mmci_work work_of(const mmci_tuner *tuner, const mmci_gemm *gemm, bool is_given) {
-  if (!is_given) return work_of_product(mmci_tuner_options(tuner), gemm);
-  mmci_work work = {0};
-  mmci_work_add(&work, MMCI_ASK_COMPARE, 1, mmci_gemm_mkn(gemm));
-  mmci_work_add(&work, MMCI_ASK_CONFIRM, 1, mmci_gemm_mkn(gemm));
-  return work;
+static void add_again(again *x, const mmci_gemm *gemm, double times) {
+  x->count += times;
+  x->mkn = fmax(0, x->mkn + times * mmci_gemm_mkn(gemm));
 }
 
-static void expect_set(mmci_tuner *tuner, const mmci_gemm *gemms, bool are_given, int64_t count) {
-  mmci_work *work = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS);
-  mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_LATER);
-  *work = *later = (mmci_work){0};
-  for (int64_t g = 0; g < count; g++) {
-    mmci_work one = work_of(tuner, &gemms[g], are_given), again = work_of_later(&gemms[g]);
-    mmci_work_join(work, &one, 1);
-    mmci_work_join(later, &again, 1);
-  }
-}
-
-void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count) {
-  expect_set(tuner, gemms, false, count);
-}
-
-/* Returns the share of the budget of one product, so many of which are left, with time kept for
- * measuring what was chosen again. */
-static double share_of(const mmci_tuner *tuner, const mmci_work *later, int64_t count) {
-  double left_s = mmci_tuner_left_s(tuner), later_s = mmci_tuner_work_s(tuner, later);
+/* Returns a product's share of the budget, in seconds, where count are left; a part is kept for
+ * what is asked again. */
+static double share_of(const mmci_tuner *tuner, const again *x, int64_t count) {
+  double left_s = mmci_tuner_left_s(tuner), later_s = 0;
+  for (int q = MMCI_ASK_LATER; q <= MMCI_ASK_LATEST; q++)
+    later_s += mmci_tuner_turns_s(tuner, (mmci_question)q, x->count, x->mkn);
   return (left_s - fmin(later_s, most_later * left_s)) / (double)count;
 }
 
@@ -824,31 +660,19 @@ mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci
       return mmci_fail(error, MMC_E_ARG, "product: expected variant 0, got %d", gemms[g].variant);
   double *first = mmci_alloc_array((size_t)count + 1, sizeof *first);
   if (first == NULL) return mmci_fail_nomem(error, ((uint64_t)count + 1) * sizeof *first);
-  expect_set(tuner, gemms, given != NULL, count);
-  mmci_work *others = mmci_tuner_expected(tuner, MMCI_STAGE_PRODUCTS), rest = *others;
-  mmci_work *later = mmci_tuner_expected(tuner, MMCI_STAGE_LATER);
-  double first_s = 0,
-         took_s =
-             0; /* products by their first estimate and by their time, the last weighing most */
+  again later = {0};
+  for (int64_t g = 0; g < count; g++) add_again(&later, &gemms[g], 1);
   mmc_status status = MMC_OK;
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
-    double share_s = share_of(tuner, later, count - g);
-    mmci_work one = work_of(tuner, &gemms[g], given != NULL);
-    double one_s = mmci_tuner_work_s(tuner, &one), began_s = mmci_tuner_done_s(tuner);
-    mmci_work_join(&rest, &one, -1);
-    *others = (mmci_work){0};
-    mmci_work_join(others, &rest, one_s > 0 ? (took_s + one_s) / (first_s + one_s) : 1);
+    double share_s = share_of(tuner, &later, count - g);
     const mmci_recipe *recipe = given != NULL ? &given[g] : NULL;
+    mmci_tuner_reached(tuner, given != NULL ? "cuts" : "products", g, count);
     status = tune_one(tuner, &gemms[g], recipe, share_s, &choices[g], error);
     if (status != MMC_OK) break;
     ++*decided;
     first[g] = choices[g].gain.value;
-    status = keep(tuner, &gemms[g], &choices[g],
-                  error); /* kept now, because the process may be killed */
-    mmci_work again = work_of_later(&gemms[g]);
-    if (mmci_recipe_is_plain(&choices[g].recipe)) mmci_work_join(later, &again, -1);
-    first_s = (first_s + mmci_tuner_work_s(tuner, &one)) / 2;
-    took_s = (took_s + mmci_tuner_done_s(tuner) - began_s) / 2;
+    status = keep(tuner, &gemms[g], &choices[g], error); /* it may be killed */
+    if (mmci_recipe_is_plain(&choices[g].recipe)) add_again(&later, &gemms[g], -1);
   }
   if (status == MMC_OK) status = ask_all_later(tuner, gemms, count, choices, error);
   status = tell_all(tuner, gemms, *decided, choices, first, status, error);

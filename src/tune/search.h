@@ -23,9 +23,6 @@ mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci
                            int64_t count, mmci_choice *choices, int64_t *decided,
                            mmci_error *error);
 
-/* Tells the tuner what mmci_tune_set() will ask for, as far as is known before. */
-void mmci_set_expect(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count);
-
 /* Decides a set of one. */
 mmc_status mmci_tune_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,
                              mmci_error *error);

@@ -36,9 +36,8 @@ typedef struct tuning {
   mmci_group_list groups;      /* of all chains, those of a whole chain first */
   const mmci_group **of_dtype; /* room for the groups of one dtype */
   double start_s;
-  mmc_dtype dtype;       /* the one that is being tuned */
-  int session, sessions; /* of dtypes with something to tune */
-  bool stopped;          /* the caller has stopped it */
+  mmc_dtype dtype; /* the one that is being tuned */
+  bool stopped;    /* the caller has stopped it */
   mmc_tune_report report;
 } tuning;
 
@@ -169,15 +168,16 @@ static double budget_left_s(const tuning *t) {
   return fmax(0, t->options->budget_s - (t->machine.now_s(t->machine.user) - t->start_s));
 }
 
-/* Reports progress. Other dtypes are not known yet, and are expected to take as much as this
- * one. */
-static int progress(void *user, double done, double left_s) {
+/* Returns the share of the budget that is spent, NaN without one. */
+static double budget_spent(const tuning *t) {
+  if (t->options->budget_s == 0) return (double)NAN;
+  return 1 - budget_left_s(t) / t->options->budget_s;
+}
+
+static int progress(void *user, const char *unit, int64_t decided, int64_t count) {
   tuning *t = user;
-  double all = (t->session + done) / t->sessions;
-  double others =
-      (t->sessions - t->session - 1) / (1 - done); /* as a multiple of what is left here */
-  double all_left_s = fmin(left_s * (1 + others), budget_left_s(t));
-  if (t->options->progress != NULL && t->options->progress(t->options->user, all, all_left_s) != 0)
+  const mmc_tune_progress now = {budget_spent(t), unit, decided, count, t->dtype};
+  if (t->options->progress != NULL && t->options->progress(t->options->user, &now) != 0)
     t->stopped = true;
   return t->stopped;
 }
@@ -301,7 +301,6 @@ static mmc_status tune_range(session *s, mmci_error *error) {
   if (status == MMC_OK)
     status = mmci_journal_array(&s->journal, s->array, plain_op(s->dtype, o->op_a),
                                 plain_op(s->dtype, o->op_b), error);
-  if (status == MMC_OK) mmci_cuts_expect(s->tuner, s->array, o->range);
   return status;
 }
 
@@ -348,7 +347,7 @@ static mmc_status tune_products(session *s, int64_t count, mmci_error *error) {
     return mmci_tune_set(s->tuner, t->gemms, count, t->choices, &decided, error);
   mmc_status status = MMC_OK;
   for (int64_t p = 0; status == MMC_OK && p < count; p++) {
-    mmci_joules_expect(s->tuner, MMCI_STAGE_PRODUCTS, &t->gemms[p], -1);
+    mmci_tuner_reached(s->tuner, "products", p, count);
     status = save_joules(s, &t->gemms[p], error);
   }
   return status;
@@ -369,21 +368,6 @@ static mmc_status tune_groups(session *s, mmci_error *error) {
   return mmci_tune_groups(s->tuner, s->tuning->of_dtype, count, error);
 }
 
-/* Tells the tuner all that is asked for, before any of it is measured. */
-static void expect_all(session *s, int64_t count) {
-  tuning *t = s->tuning;
-  mmci_groups_expect(s->tuner, t->of_dtype, list_groups(s));
-  if (has_range(s)) {
-    mmci_gemm like = like_range(s);
-    mmci_array_options options = mmci_array_defaults(t->options->range);
-    mmci_array_expect(s->tuner, &like, &options);
-    mmci_cuts_expect(s->tuner, NULL, t->options->range);
-  }
-  if (!t->request->for_energy) mmci_set_expect(s->tuner, t->gemms, count);
-  for (int64_t p = 0; t->request->for_energy && p < count; p++)
-    mmci_joules_expect(s->tuner, MMCI_STAGE_PRODUCTS, &t->gemms[p], 1);
-}
-
 static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
   t->dtype = dtype;
   session s = {
@@ -400,7 +384,6 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
   mmc_status status = mmci_tuner_create(&t->machine, &options, &s.tuner, error);
   if (status != MMC_OK) return status;
   int64_t count = list_products(&s);
-  expect_all(&s, count);
   status = calibrate(&s, error);
   if (status == MMC_OK && t->request->for_energy) status = calibrate_energy(&s, error);
   if (status == MMC_OK) status = tune_groups(&s, error);
@@ -440,12 +423,8 @@ static mmc_status open(tuning *t, mmci_error *error) {
 static mmc_status tune(tuning *t, mmci_error *error) {
   mmc_status status = open(t, error);
   if (status != MMC_OK) return status;
-  for (int d = 0; d < MMCI_DTYPES; d++) t->sessions += has_session(t, (mmc_dtype)d);
-  for (int d = 0; status == MMC_OK && d < MMCI_DTYPES; d++) {
-    if (!has_session(t, (mmc_dtype)d)) continue;
-    status = tune_dtype(t, (mmc_dtype)d, error);
-    t->session++;
-  }
+  for (int d = 0; status == MMC_OK && d < MMCI_DTYPES; d++)
+    if (has_session(t, (mmc_dtype)d)) status = tune_dtype(t, (mmc_dtype)d, error);
   t->report.complete = status == MMC_OK;
   return status == MMC_E_INTERRUPTED && !t->stopped ? MMC_OK : status;
 }

@@ -29,23 +29,16 @@ struct mmci_tuner {
   double start_s;
   int64_t measurements;
   pace paces[MMCI_QUESTIONS];
-  mmci_work expected[MMCI_STAGES];
-  mmci_stage stage;
-  double spare_s;          /* of the budget that must be left at the end of the stage */
-  double known, known_s;   /* measurements, whenever made, and the seconds they took */
-  double fresh, writing_s; /* those of this session, and the seconds of writing the journal */
-  double share;            /* the share done, as it was told */
+  double fresh, writing_s; /* measurements of this session, and what the journal took for them */
+  const char *unit;        /* what is under way, and how much of it is decided */
+  int64_t decided, unit_count;
 };
 
 enum { FEW = 4 }; /* fewer measurements than these say less of others than what is usual */
-/* Before it is known, a measurement in turns is taken to cost so many times one that is timed
- * alone, and one of joules the seconds of its window. */
-static const double turns_price = 6, joules_s = 2;
+/* What is measured in turns takes so many times what is timed alone, before any turns were. */
+static const double turns_price = 6;
 /* The seconds that a journal is taken to need for a measurement, before it has recorded one. */
 static const double usual_writing_s = 5e-4;
-/* No measurement takes fewer seconds, and the share done is at most this before the last one. */
-static const double tick_s = 1e-9, most_share = 1 - 1e-9;
-
 mmci_tune_options mmci_tune_defaults(void) {
   return (mmci_tune_options){
       .budget_s = (double)INFINITY, .least_gain = 0.01, .most_points = 32, .finalists = 8};
@@ -102,8 +95,6 @@ static void add_pace(mmci_tuner *tuner, mmci_question question, double mkn, doub
   p->count++;
   p->mkn += mkn;
   p->all_s += cost_s;
-  tuner->known++;
-  tuner->known_s += cost_s;
 }
 
 static mmc_status remember(mmci_tuner *tuner, const asked *x, const mmci_measured *measured,
@@ -169,6 +160,7 @@ mmc_status mmci_tuner_create(const mmci_machine *machine, const mmci_tune_option
   if (tuner == NULL) return mmci_fail_nomem(error, sizeof *tuner);
   tuner->machine = *machine;
   tuner->options = *options;
+  mmci_tuner_reached(tuner, "measurements", 0, 1);
   tuner->start_s = machine->now_s(machine->user);
   *out = tuner;
   return MMC_OK;
@@ -229,71 +221,16 @@ void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_rec
 
 /* ---- what is to come ----------------------------------------------------------------------- */
 
-void mmci_work_add(mmci_work *work, mmci_question question, double count, double mkn_each) {
-  work->count[question] = fmax(0, work->count[question] + count);
-  work->mkn[question] = fmax(0, work->mkn[question] + count * mkn_each);
+void mmci_tuner_reached(mmci_tuner *tuner, const char *unit, int64_t decided, int64_t count) {
+  tuner->unit = unit;
+  tuner->decided = decided;
+  tuner->unit_count = count;
 }
 
-void mmci_work_join(mmci_work *work, const mmci_work *other, double times) {
-  for (int q = 0; q < MMCI_QUESTIONS; q++) {
-    work->count[q] = fmax(0, work->count[q] + times * other->count[q]);
-    work->mkn[q] = fmax(0, work->mkn[q] + times * other->mkn[q]);
-  }
-}
-
-void mmci_tuner_begin(mmci_tuner *tuner, mmci_stage stage, double spare_s) {
-  tuner->stage = stage;
-  tuner->spare_s = spare_s;
-  memset(tuner->expected, 0, ((size_t)stage + 1) * sizeof tuner->expected[0]);
-}
-
-mmci_work *mmci_tuner_expected(mmci_tuner *tuner, mmci_stage stage) {
-  return &tuner->expected[stage];
-}
-
-static void expect(mmci_tuner *tuner, mmci_stage stage, const asked *x) {
-  mmci_measured known;
-  mmci_error ignored;
-  if (recall_here(tuner, x->key, &known)) return;
-  if (recall_journal(tuner, x, &known))
-    remember(tuner, x, &known, &ignored);
-  else
-    mmci_work_add(&tuner->expected[stage], x->question, 1, x->mkn);
-}
-
-void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question question,
-                       const mmci_gemm *gemm, const mmci_recipe *recipe) {
-  asked x = ask_recipe(question, gemm, recipe);
-  expect(tuner, stage, &x);
-}
-
-void mmci_tuner_expect_group(mmci_tuner *tuner, mmci_stage stage, const mmci_group *group) {
-  asked x = ask_group(group);
-  expect(tuner, stage, &x);
-}
-
-/* Returns the seconds that so many measurements are expected to take: each the least that one took,
- * and the rest in proportion to m k n. */
+/* Every measurement takes the least that one took, and what is beyond goes by m k n. */
 static double price_alone_s(const pace *p, double count, double mkn) {
   double beyond_s = p->all_s - p->count * p->least_s;
   return count * p->least_s + (p->mkn > 0 ? mkn * beyond_s / p->mkn : 0);
-}
-
-/* Returns the seconds of measurements for a question. Those in turns go by what is timed alone, so
- * do calls until one was measured, and those of joules go by the window. */
-static double price_s(const mmci_tuner *tuner, mmci_question question, double count, double mkn) {
-  const pace *p = &tuner->paces[question], *alone = &tuner->paces[MMCI_ASK_TIME];
-  while (question > MMCI_ASK_COMPARE && question <= MMCI_ASK_LATEST && p->count == 0)
-    p = &tuner->paces[--question];
-  if (question == MMCI_ASK_JOULES_AGAIN && p->count == 0) p = &tuner->paces[MMCI_ASK_JOULES];
-  double alone_s = price_alone_s(alone, count, mkn);
-  if (question == MMCI_ASK_TIME) return alone_s;
-  if (question >= MMCI_ASK_GROUP)
-    return p->count > 0                 ? price_alone_s(p, count, mkn)
-           : question == MMCI_ASK_GROUP ? alone_s
-                                        : joules_s * count + alone_s;
-  double same_s = price_alone_s(alone, p->count, p->mkn), few_s = FEW * alone_s / fmax(count, 1);
-  return few_s > 0 ? alone_s * (p->all_s + turns_price * few_s) / (same_s + few_s) : 0;
 }
 
 double mmci_tuner_writing_s(const mmci_tuner *tuner) {
@@ -301,48 +238,27 @@ double mmci_tuner_writing_s(const mmci_tuner *tuner) {
   return tuner->fresh > 0 ? tuner->writing_s / tuner->fresh : usual_writing_s;
 }
 
-double mmci_tuner_done_s(const mmci_tuner *tuner) {
-  return tuner->known_s + tuner->known * mmci_tuner_writing_s(tuner);
+/* The estimate goes by what is timed alone, in the ratio that measurements by this question had,
+ * or by the one before it where it was not asked yet. */
+double mmci_tuner_turns_s(const mmci_tuner *tuner, mmci_question question, double count,
+                          double mkn) {
+  const pace *p = &tuner->paces[question], *alone = &tuner->paces[MMCI_ASK_TIME];
+  while (question > MMCI_ASK_COMPARE && p->count == 0) p = &tuner->paces[--question];
+  double alone_s = price_alone_s(alone, count, mkn), few_s = FEW * alone_s / fmax(count, 1);
+  double same_s = price_alone_s(alone, p->count, p->mkn);
+  double turns_s = few_s > 0 ? alone_s * (p->all_s + turns_price * few_s) / (same_s + few_s) : 0;
+  return turns_s + count * mmci_tuner_writing_s(tuner);
 }
 
-double mmci_tuner_work_s(const mmci_tuner *tuner, const mmci_work *work) {
-  double seconds = 0, writing_s = mmci_tuner_writing_s(tuner);
-  for (int q = 0; q < MMCI_QUESTIONS; q++)
-    seconds +=
-        price_s(tuner, (mmci_question)q, work->count[q], work->mkn[q]) + writing_s * work->count[q];
-  return seconds;
-}
-
-/* Returns the seconds of all stages that are ahead, where so much of the budget is left. */
-static double ahead_s(const mmci_tuner *tuner, double budget_left_s) {
-  double ahead = 0;
-  for (int stage = 0; stage < MMCI_STAGES; stage++) {
-    double seconds = mmci_tuner_work_s(tuner, &tuner->expected[stage]);
-    double most_s = budget_left_s - ahead - (stage == (int)tuner->stage ? tuner->spare_s : 0);
-    ahead += stage >= MMCI_STAGE_TRIALS ? fmin(seconds, fmax(0, most_s)) : seconds;
-  }
-  return ahead;
-}
-
-/* Reports progress before the answer to a question. What was expected may turn out to be too
- * little, but the share done never falls. */
-static mmc_status report(mmci_tuner *tuner, const asked *x, mmci_error *error) {
-  double budget_left = mmci_tuner_left_s(tuner), left = budget_left;
-  if (tuner->options.progress != NULL) {
-    if (tuner->known > 0) {
-      double done_s = mmci_tuner_done_s(tuner);
-      double this_s = fmax(tick_s, price_s(tuner, x->question, 1, x->mkn));
-      left = fmax(this_s, ahead_s(tuner, budget_left));
-      double share = fmin(done_s / (done_s + left), most_share);
-      tuner->share = fmax(tuner->share, share);
-    }
-    if (tuner->options.progress(tuner->options.progress_user, tuner->share,
-                                fmin(left, budget_left)) != 0)
-      return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the progress callback");
-  }
-  if (budget_left > 0) return MMC_OK;
+/* Reports progress before the machine is asked, and ends what the caller or the budget ends. */
+static mmc_status report(const mmci_tuner *tuner, mmci_error *error) {
+  const mmci_tune_options *options = &tuner->options;
+  if (options->progress != NULL && options->progress(options->progress_user, tuner->unit,
+                                                     tuner->decided, tuner->unit_count) != 0)
+    return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the progress callback");
+  if (!mmci_tuner_spent(tuner)) return MMC_OK;
   return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: the budget of %g s is spent",
-                   tuner->options.budget_s);
+                   options->budget_s);
 }
 
 /* ---- answers ------------------------------------------------------------------------------- */
@@ -360,12 +276,11 @@ static mmc_status ask_machine(const mmci_machine *machine, const asked *x, mmci_
 
 static mmc_status measure(mmci_tuner *tuner, const asked *x, mmci_measured *out,
                           mmci_error *error) {
-  mmc_status status = report(tuner, x, error);
+  mmc_status status = report(tuner, error);
   if (status != MMC_OK) return status;
   mmci_measured measured = {0};
   double start_s = elapsed_s(tuner);
   status = ask_machine(&tuner->machine, x, &measured, error);
-  mmci_work_add(&tuner->expected[tuner->stage], x->question, -1, x->mkn);
   if (status == MMC_E_UNSUPPORTED) {
     double never = (double)INFINITY;
     *out = (mmci_measured){.seconds = {never, never, never}};

@@ -70,11 +70,9 @@ typedef struct mmci_journal {
                      mmci_error *error);
 } mmci_journal;
 
-/* Is told before every measurement the share done, which does not fall, and an estimate of the
- * seconds that are left, which are no more than the budget's; neither ever says that nothing is
- * left. The share includes what earlier sessions did. Returns 0, or anything else to stop with
- * E_INTERRUPTED. */
-typedef int (*mmci_tune_progress_fn)(void *user, double done, double left_s);
+/* Is told before every measurement how many units of what is under way are decided, of how many;
+ * there are always fewer than count. Returns 0, or anything else to stop with E_INTERRUPTED. */
+typedef int (*mmci_tune_progress_fn)(void *user, const char *unit, int64_t decided, int64_t count);
 
 enum { MMCI_TUNE_POINTS = 64 };
 
@@ -133,50 +131,15 @@ mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_
 mmc_status mmci_tuner_ask_group(mmci_tuner *tuner, const mmci_group *group, mmci_measured *out,
                                 mmci_error *error);
 
-/* ---- what is to come ----------------------------------------------------------------------- */
+/* Sets the progress that is reported from here on: so many units of count are decided, fewer than
+ * all. The text of unit outlives the tuner. */
+void mmci_tuner_reached(mmci_tuner *tuner, const char *unit, int64_t decided, int64_t count);
 
-/* Measurements by question: how many there are, and the sum of their m k n. Their seconds are
- * estimated from what earlier ones took. */
-typedef struct mmci_work {
-  double count[MMCI_QUESTIONS], mkn[MMCI_QUESTIONS];
-} mmci_work;
-
-void mmci_work_add(mmci_work *work, mmci_question question, double count, double mkn_each);
-/* Adds other so many times. */
-void mmci_work_join(mmci_work *work, const mmci_work *other, double times);
-
-/* The stages of tuning, in their order. Those from the trials on do as much as the budget
- * allows. */
-typedef enum mmci_stage {
-  MMCI_STAGE_FACTS,
-  MMCI_STAGE_GROUPS,
-  MMCI_STAGE_STEPS,
-  MMCI_STAGE_GRID,
-  MMCI_STAGE_TRIALS,         /* of grid values */
-  MMCI_STAGE_TRIALS_BETWEEN, /* of any sizes */
-  MMCI_STAGE_PRODUCT,        /* the part under way of the product that is being decided */
-  MMCI_STAGE_PRODUCT_REST,   /* the rest of that product */
-  MMCI_STAGE_PRODUCTS,       /* the products after it */
-  MMCI_STAGE_LATER,          /* what was chosen, measured again */
-  MMCI_STAGE_CUTS,           /* cuts that an array predicts for its sizes */
-  MMCI_STAGES
-} mmci_stage;
-
-/* Begins a stage, to which all measurements from here on belong, and which ends when spare_s of the
- * budget are left, if not before. Nothing more is expected of it, nor of those before it. */
-void mmci_tuner_begin(mmci_tuner *tuner, mmci_stage stage, double spare_s);
-/* Returns the work that is expected of a stage, to be changed as more is known; what is measured is
- * taken off. */
-mmci_work *mmci_tuner_expected(mmci_tuner *tuner, mmci_stage stage);
-/* Adds a question to what is expected, unless its answer is known. */
-void mmci_tuner_expect(mmci_tuner *tuner, mmci_stage stage, mmci_question question,
-                       const mmci_gemm *gemm, const mmci_recipe *recipe);
-void mmci_tuner_expect_group(mmci_tuner *tuner, mmci_stage stage, const mmci_group *group);
-/* Estimates the seconds that the work takes; 0 before anything is known. */
-double mmci_tuner_work_s(const mmci_tuner *tuner, const mmci_work *work);
-/* Returns the seconds of all measurements that are known, whenever they were made. */
-double mmci_tuner_done_s(const mmci_tuner *tuner);
-/* Returns the seconds that the journal takes for each. */
+/* Estimates the seconds of count comparisons by a question from MMCI_ASK_COMPARE to
+ * MMCI_ASK_LATEST, with the journal's; mkn is the sum of their m k n. */
+double mmci_tuner_turns_s(const mmci_tuner *tuner, mmci_question question, double count,
+                          double mkn);
+/* Returns the seconds that the journal takes for a measurement. */
 double mmci_tuner_writing_s(const mmci_tuner *tuner);
 
 /* Writes the key of a question. */

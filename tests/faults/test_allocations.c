@@ -505,8 +505,8 @@ end:
 }
 
 /* Stops after a few measurements. */
-static int few(void *user, double done, double left_s) {
-  (void)done, (void)left_s;
+static int few(void *user, const mmc_tune_progress *now) {
+  (void)now;
   return ++*(int *)user > 4;
 }
 

@@ -43,9 +43,9 @@ typedef struct stop {
   int64_t calls, at;
 } stop;
 
-static int stops(void *user, double done, double left_s) {
+static int stops(void *user, const char *unit, int64_t decided_count, int64_t count) {
   stop *s = user;
-  assert_true(done >= 0 && done < 1 && left_s >= 0);
+  assert_true(decided_count >= 0 && decided_count < count && unit[0] != '\0');
   return ++s->calls == s->at;
 }
 

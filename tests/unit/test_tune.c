@@ -23,9 +23,13 @@ typedef struct fixture {
   int64_t timed;
 } fixture;
 
-static int progress(void *user, double done, double left_s) {
+static int progress(void *user, const mmc_tune_progress *now) {
   fixture *f = user;
-  assert_true(done >= 0 && done <= 1 && left_s >= 0);
+  assert_true(now->decided >= 0 && now->decided < now->count && now->unit[0] != '\0');
+  if (f->options.budget_s > 0)
+    assert_true(now->spent >= 0 && now->spent <= 1);
+  else
+    assert_true(isnan(now->spent));
   return ++f->reported == f->stop_after;
 }
 
