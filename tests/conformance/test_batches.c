@@ -20,7 +20,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "../gpu/gpu_elements.h"
+#include "../elements.h"
 #include "../random.h"
 #include "base/dtype.h"
 #include "device/device.h"

@@ -1,7 +1,7 @@
 /* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
  * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
  * group.c chooses among on a device is asked for here by name: squares, general, single and spines.
- * Chains and what is expected of them: gpu/small_chains.h. As blocks run one after another, the
+ * Chains and what is expected of them: group_trials.h. As blocks run one after another, the
  * first draws all tickets of spines; none ever waits for another.
  *
  *     test_chains [SEED] */
@@ -15,7 +15,7 @@ extern "C" {
 
 #include "device/cuda/group/group.h"
 
-#include "../gpu/small_chains.h"
+#include "../group_trials.h"
 
 enum Kind { SQUARES, GENERAL, SINGLE, SPINES };
 static const char *const KINDS[] = {"squares", "general", "single", "spines"};

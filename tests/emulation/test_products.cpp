@@ -16,7 +16,7 @@ extern "C" {
 
 #include "device/cuda/cuda_kernels.h"
 
-#include "../gpu/gpu_elements.h"
+#include "../elements.h"
 #include "../random.h"
 
 enum { CASES = 600 };

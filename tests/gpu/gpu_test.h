@@ -11,9 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../expect.h"
 #include "device/device.h"
-
-enum { GPU_SKIPPED = 77 };
 
 typedef struct target {
   const mmci_device_ops *ops;
@@ -24,29 +23,6 @@ typedef struct target {
   bool small, race; /* race is small, too */
 } target;
 
-static int failures = 0, checks = 0;
-
-static inline bool expect(bool held, const char *what) {
-  checks++;
-  if (held) return true;
-  failures++;
-  printf("FAILED: %s\n", what);
-  return false;
-}
-
-static inline bool expect_ok(mmc_status status, const mmci_error *error, const char *what) {
-  if (!expect(status == MMC_OK, what)) printf("  status %d: %s\n", (int)status, error->text);
-  return status == MMC_OK;
-}
-
-/* Ends the context of device 0, which is when tools count what is left in it. */
-static inline void gpu_end_context(void) {
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  int (*reset)(int device) = NULL;
-  if (driver != NULL) *(void **)&reset = dlsym(driver, "cuDevicePrimaryCtxReset_v2");
-  if (reset != NULL) expect(reset(0) == 0, "the context ends");
-}
-
 static inline int gpu_test_run(target *on, void (*tests)(const target *on)) {
   mmci_error error = {MMC_OK, ""};
   if (on->ops->abi != MMCI_DEVICE_ABI || on->ops->size != sizeof *on->ops ||
@@ -56,7 +32,7 @@ static inline int gpu_test_run(target *on, void (*tests)(const target *on)) {
   }
   if (on->count == 0) {
     printf("skipped: no CUDA device (%s)\n", error.text);
-    return GPU_SKIPPED;
+    return TEST_SKIPPED;
   }
   if (on->ops->open(0, &on->device, &error) != MMC_OK) {
     printf("FAILED: %s\n", error.text);
@@ -67,9 +43,8 @@ static inline int gpu_test_run(target *on, void (*tests)(const target *on)) {
   printf("%s\n", facts);
   tests(on);
   on->ops->close(on->device);
-  if (on->small) gpu_end_context();
-  printf("%d checks, %d failed\n", checks, failures);
-  return failures == 0 ? 0 : 1;
+  if (on->small) expect_context_ends();
+  return expect_summary();
 }
 
 /* What main returns. */

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../elements.h"
 #include "../random.h"
-#include "gpu_elements.h"
 #include "gpu_test.h"
 
 typedef struct setting {
@@ -1320,12 +1320,12 @@ int main(int argc, char **argv) {
     bool sound = !on.own_memory || module_is_sound(argv[1], why);
     if (sound) printf("skipped: %s: %s\n", on.device, why);
     mmc_context_destroy(on.context);
-    return sound ? GPU_SKIPPED : 1;
+    return sound ? TEST_SKIPPED : 1;
   }
   printf("%s: %s\nseed %" PRIu64 "\n", on.device, why, SEED);
   test_all(&on, SEED);
   mmc_context_destroy(on.context);
-  if (on.small && on.own_memory) gpu_end_context();
+  if (on.small && on.own_memory) expect_context_ends();
   printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../elements.h"
 #include "../random.h"
-#include "gpu_elements.h"
 #include "gpu_test.h"
 
 static const int64_t MIB = (int64_t)1 << 20;

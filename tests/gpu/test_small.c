@@ -1,9 +1,9 @@
 /* test_small.c: the CUDA module's chains of small factors on a device: every way, shape, form,
- * order and layout of a batch, as small_chains.h says. */
+ * order and layout of a batch, as group_trials.h says. */
 #include <stdlib.h>
 
+#include "../group_trials.h"
 #include "gpu_test.h"
-#include "small_chains.h"
 
 enum { CHECKED = 6 };
 enum { WAY_ANY, WAY_STEPS, WAY_SPINES, WAY_FUSED }; /* variants of the module */

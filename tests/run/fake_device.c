@@ -13,6 +13,7 @@
 enum { STREAMS_MAX = 32 };
 
 typedef struct fake_stream {
+  bool is_free;      /* its queue was closed */
   uint64_t last;     /* node that the next one comes after */
   bool capturing;    /* part of the device's capture */
   uint64_t recorded; /* last, in the capture */
@@ -291,6 +292,11 @@ static void dealloc_pinned(mmci_device *device, void *memory) {
 /* ---- queues ---------------------------------------------------------------------------------- */
 
 static fake_stream *take_stream(mmci_device *device) {
+  for (int s = 1; s < device->stream_count; s++)
+    if (device->streams[s].is_free) {
+      device->streams[s] = (fake_stream){.is_free = false};
+      return &device->streams[s];
+    }
   if (device->stream_count == STREAMS_MAX) abort();
   return &device->streams[device->stream_count++];
 }
@@ -313,6 +319,7 @@ static void queue_close(mmci_queue *queue) {
   if (queue->stream != queue->own) fake_blame(&device->work, "queue_close of an attached queue");
   if (queue->own->capturing) (void)spoil(device, "queue_close", NULL);
   fake_work_await(&device->work, queue->own->last, queue);
+  queue->own->is_free = true;
   device->queues_alive--;
   free(queue);
 }
@@ -464,12 +471,14 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
                           mmci_error *error) {
   if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "prepare");
   bool fine = gemm->m >= 0 && gemm->k >= 0 && gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 &&
-              gemm->ldc >= 1 && gemm->variant == 0 && gemm->batch >= 0;
+              gemm->ldc >= 1 && gemm->batch >= 0;
   if (gemm->batch <= 1)
     fine = fine && gemm->a.stride == 0 && gemm->b.stride == 0 && gemm->c_stride == 0 &&
            !gemm->a.gathered && !gemm->b.gathered;
   if (!fine || !supports(device, gemm))
     fake_blame(&device->work, "prepare: a product out of bounds");
+  if (gemm->variant != 0)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0, got %d", gemm->variant);
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) abort();
   *kernel = (mmci_kernel){.device = device, .gemm = *gemm, .scratch = take_scratch(device, gemm)};
@@ -543,7 +552,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 
 static bool group_supports(const mmci_device *device, const mmci_group *chain) {
   (void)device;
-  return chain->n < FAKE_ACCESSES;
+  return chain->n < FAKE_ACCESSES && plain_chain_fault(chain) == NULL;
 }
 
 static const char *group_name(const mmci_device *device, const mmci_group *chain) {
@@ -708,14 +717,20 @@ static mmc_status probe(int *count, mmci_error *error) {
   return MMC_OK;
 }
 
+enum { QUEUES_OF_KIND = 3 };
+
 static mmc_status open_default(int index, mmci_device **out, mmci_error *error) {
   (void)index, (void)error;
-  *out = fake_open(&(fake_options){.seed = 1});
+  *out = fake_open(&(fake_options){.seed = 1, .queues = QUEUES_OF_KIND, .scratch = true});
   return MMC_OK;
 }
 
+/* Nobody is left to be told of a fault. */
 static void device_close(mmci_device *device) {
-  (void)fake_close(device);
+  const char *fault = fake_close(device);
+  if (fault[0] == '\0') return;
+  fprintf(stderr, "the fake device was closed with a fault: %s\n", fault);
+  abort();
 }
 
 static void describe(const mmci_device *device, char *text, size_t size) {
@@ -724,7 +739,7 @@ static void describe(const mmci_device *device, char *text, size_t size) {
 }
 
 static const mmci_device_async fake_async = {
-    .queues = 1,
+    .queues = QUEUES_OF_KIND,
     .memory = device_memory,
     .alloc_pinned = alloc_pinned,
     .dealloc_pinned = dealloc_pinned,
@@ -751,7 +766,7 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
   *out = test_facts;
 }
 
-static const mmci_device_ops fake_device_ops = {
+const mmci_device_ops mmci_device_fake = {
     .abi = MMCI_DEVICE_ABI,
     .size = sizeof(mmci_device_ops),
     .name = "fake",
@@ -765,6 +780,7 @@ static const mmci_device_ops fake_device_ops = {
     .kernel_name = kernel_name,
     .prepare = prepare,
     .release = release,
+    .scratch_bytes = scratch_bytes,
     .queue_open = queue_open,
     .queue_close = queue_close,
     .enqueue = enqueue,
@@ -776,12 +792,13 @@ static const mmci_device_ops fake_device_ops = {
     .group_enqueue = group_enqueue,
     .alloc = device_alloc,
     .dealloc = device_dealloc,
+    .async = &fake_async,
 };
 
 mmci_device *fake_open(const fake_options *options) {
   mmci_device *device = calloc(1, sizeof *device);
   if (device == NULL) abort();
-  device->ops = fake_device_ops;
+  device->ops = mmci_device_fake;
   device->async = fake_async;
   device->async.queues = options->queues > 0 ? options->queues : 1;
   device->ops.async = &device->async;

@@ -31,6 +31,7 @@ static bool fits(int64_t size, int64_t wanted) {
 const char *plain_chain_fault(const mmci_group *x) {
   if (x->n < 1 || x->count < 1 || x->batch != 1) return "a chain of nothing, or a batch";
   bool read[256] = {false};
+  if (x->n + x->count > 256) return "more than fit";
   for (int32_t p = 0; p < x->count; p++) {
     const mmci_group_product *s = &x->products[p];
     if (s->left < 0 || s->right < 0 || s->left >= x->n + p || s->right >= x->n + p)

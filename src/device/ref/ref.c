@@ -105,6 +105,8 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
 static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                           mmci_error *error) {
   (void)device;
+  if (gemm->variant != 0)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0, got %d", gemm->variant);
   mmci_kernel *kernel = malloc(sizeof *kernel);
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->gemm = *gemm;

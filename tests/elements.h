@@ -1,6 +1,6 @@
-/* gpu_elements.h: elements of every dtype on the host, as pairs of doubles. */
-#ifndef GPU_ELEMENTS_H
-#define GPU_ELEMENTS_H
+/* elements.h: elements of every dtype on the host, as pairs of doubles. */
+#ifndef MMC_TEST_ELEMENTS_H
+#define MMC_TEST_ELEMENTS_H
 
 #include <stdint.h>
 #include <string.h>
