@@ -1,59 +1,44 @@
-/* test_batches.c: every device's batches of products and whole chains against sums in float64.
+/* test_batches.c: batches of products and groups of any sizes on a device, as one call and product
+ * by product, against sums in float64.
  *
  * A problem is a chain, or a chain with repeats, of random sizes; its factors lie with gaps, apart
  * by odd strides, all in one place or scattered; so does the result, poisoned before and guarded
- * around. It is computed as one call, where the device has that, and product by product. An element
- * may be off by the bound for any order of summation (Higham 2002, section 3.1): what the absolute
- * values multiply to, times an epsilon for every term summed on the way. One factor of one chain of
- * a batch may be NaN, and no other chain may know.
- *
- * A device that is not here is passed over, in words. */
-#include <setjmp.h>
+ * around. An element may be off by the bound for any order of summation (Higham 2002, section 3.1):
+ * what the absolute values multiply to, times an epsilon for every term summed on the way. One
+ * factor of one chain of a batch may be NaN, and no other chain may know. */
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-// clang-format off
-#include <cmocka.h>
-// clang-format on
 
 #include "../elements.h"
 #include "../random.h"
-#include "base/dtype.h"
-#include "device/device.h"
+#include "product_case.h"
 
 static const uint64_t seed = 515151;
-static const char *const devices[] = {"ref", "cpu", "cuda"};
-enum { DEVICE_COUNT = 3, MOST_FACTORS = 64, MOST_BATCH = 500, GUARD = 256, POISON = 0xff };
+enum { MOST_FACTORS = 64, MOST_BATCH = 500, GUARD = 256, POISON = 0xff };
 
-static mmci_registry *registry;
-
-static int open_registry(void **state) {
-  (void)state;
-  mmci_error error;
-  const char *modules = getenv("MMCHAIN_MODULE_DIR");
-  print_message("seed %llu\n", (unsigned long long)seed);
-  return mmci_registry_create(modules != NULL ? modules : "", &registry, &error) != MMC_OK;
+/* What does not hold ends the test. */
+__attribute__((format(printf, 1, 2), noreturn)) static void stop(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  printf("FAILED: ");
+  vprintf(format, arguments);
+  va_end(arguments);
+  printf("\n");
+  exit(1);
 }
 
-static int close_registry(void **state) {
-  (void)state;
-  mmci_registry_destroy(registry);
-  return 0;
+static void must(bool held, const char *what) {
+  if (!expect(held, what)) stop("seed %llu", (unsigned long long)seed);
 }
 
-static bool open_device(int d, mmci_opened *out) {
-  mmci_error error;
-  mmc_status status = mmci_registry_open(registry, devices[d], out, &error);
-  if (status != MMC_OK) print_message("%s is not here: %s\n", devices[d], error.text);
-  return status == MMC_OK;
-}
+#define MUST(held) must(held, #held)
 
 static void ok(mmc_status status, const mmci_error *error) {
-  if (status != MMC_OK) fail_msg("status %d: %s", (int)status, error->text);
+  must(status == MMC_OK, status == MMC_OK ? "" : error->text);
 }
 
 /* ---- memory that the device sees --------------------------------------------------------------
@@ -68,18 +53,18 @@ typedef struct block {
 
 static block block_make(size_t bytes) {
   unsigned char *memory = malloc(bytes + 2 * GUARD);
-  assert_non_null(memory);
+  MUST(NULL != memory);
   memset(memory, POISON, bytes + 2 * GUARD);
   return (block){.bytes = bytes, .host = memory + GUARD, .device = memory + GUARD};
 }
 
-static void block_free(const mmci_opened *on, block *x) {
+static void block_free(const subject *on, block *x) {
   if (x->device != x->host) on->ops->dealloc(on->device, x->device - GUARD);
   free(x->host - GUARD);
 }
 
 /* Sends it, or brings it back. */
-static void block_move(const mmci_opened *on, mmci_queue *queue, const block *x, bool there) {
+static void block_move(const subject *on, mmci_queue *queue, const block *x, bool there) {
   mmci_error error;
   if (on->ops->async == NULL) return;
   int64_t bytes = (int64_t)x->bytes + 2 * GUARD;
@@ -96,7 +81,7 @@ static void block_move(const mmci_opened *on, mmci_queue *queue, const block *x,
   ok(on->ops->sync(queue, &error), &error);
 }
 
-static void block_place(const mmci_opened *on, mmci_queue *queue, block *x) {
+static void block_place(const subject *on, mmci_queue *queue, block *x) {
   mmci_error error;
   void *memory;
   if (on->ops->async == NULL) return;
@@ -185,7 +170,7 @@ static void read_matrix(mmc_dtype dtype, const matrices *x, int64_t i, element *
     }
 }
 
-static void matrices_place(const mmci_opened *on, mmci_queue *queue, mmc_dtype dtype, int64_t batch,
+static void matrices_place(const subject *on, mmci_queue *queue, mmc_dtype dtype, int64_t batch,
                            matrices *x) {
   block_place(on, queue, &x->data);
   for (int64_t i = 0; i < batch; i++) {
@@ -199,7 +184,7 @@ static const void *matrices_address(const matrices *x) {
   return x->form.gathered ? (const void *)x->table.device : x->data.device;
 }
 
-static void matrices_free(const mmci_opened *on, matrices *x) {
+static void matrices_free(const subject *on, matrices *x) {
   block_free(on, &x->data);
   block_free(on, &x->table);
 }
@@ -230,7 +215,7 @@ static void add(problem *p, int32_t left, int32_t right) {
   *x = (mmci_group_product){.left = left, .right = right};
   sizes_of(p, left, &x->m, &x->k);
   sizes_of(p, right, &rows, &x->n);
-  assert_int_equal(rows, x->k);
+  MUST(rows == x->k);
 }
 
 /* Neighbours at random. */
@@ -265,7 +250,7 @@ typedef struct request {
 
 static problem *problem_make(const request *q, uint64_t *random) {
   problem *p = calloc(1, sizeof *p);
-  assert_non_null(p);
+  MUST(NULL != p);
   p->dtype = q->dtype;
   p->precision = q->precision;
   p->batch = q->batch;
@@ -301,7 +286,7 @@ static problem *problem_make(const request *q, uint64_t *random) {
   return p;
 }
 
-static void problem_free(const mmci_opened *on, problem *p) {
+static void problem_free(const subject *on, problem *p) {
   for (int32_t f = 0; f < p->n; f++) matrices_free(on, &p->factors[f]);
   matrices_free(on, &p->result);
   free(p);
@@ -326,7 +311,7 @@ static void multiply(const mmci_group_product *x, const element *a, const elemen
 
 static element *made(int64_t rows, int64_t cols) {
   element *elements = calloc((size_t)(rows * cols) + 1, sizeof *elements);
-  assert_non_null(elements);
+  MUST(NULL != elements);
   return elements;
 }
 
@@ -362,7 +347,7 @@ static bool is_near(double got, double want, double bound) {
 }
 
 /* Compares what came back, and wipes it for the next one. */
-static void check_result(const mmci_opened *on, const problem *p, const char *how) {
+static void check_result(const subject *on, const problem *p, const char *how) {
   const matrices *c = &p->result;
   size_t size = dtype_facts[p->dtype].size;
   /* Intermediates of f16 and bf16 are rounded, and among f16 there are denormal ones. */
@@ -381,13 +366,13 @@ static void check_result(const mmci_opened *on, const problem *p, const char *ho
         double bound = relative * magnitude[row * c->cols + col].re + least;
         bool real = !mmci_dtype_is_complex(p->dtype);
         if (!is_near(got.re, w.re, bound) || (!real && !is_near(got.im, w.im, bound)))
-          fail_msg(
+          stop(
               "%s %s, %s: chain %lld of %lld, %lldx%lld, element (%lld, %lld) is %g%+gi, not "
               "%g%+gi, bound %g; seed %llu",
               on->name, dtype_facts[p->dtype].name, how, (long long)i, (long long)p->batch,
               (long long)c->rows, (long long)c->cols, (long long)row, (long long)col, got.re,
               got.im, w.re, w.im, bound, (unsigned long long)seed);
-        if (i != p->nan_chain) assert_false(isnan(w.re));
+        if (i != p->nan_chain) MUST(!isnan(w.re));
         memset(place, POISON, size);
       }
     free(want);
@@ -395,14 +380,14 @@ static void check_result(const mmci_opened *on, const problem *p, const char *ho
   }
   for (size_t t = 0; t < c->data.bytes + 2 * GUARD; t++)
     if (c->data.host[t - GUARD] != POISON)
-      fail_msg("%s %s, %s: byte %lld around the results was written; seed %llu", on->name,
-               dtype_facts[p->dtype].name, how, (long long)t - GUARD, (unsigned long long)seed);
+      stop("%s %s, %s: byte %lld around the results was written; seed %llu", on->name,
+           dtype_facts[p->dtype].name, how, (long long)t - GUARD, (unsigned long long)seed);
 }
 
 /* ---- the two ways ------------------------------------------------------------------------------
  */
 
-static void run_chain(const mmci_opened *on, mmci_queue *queue, const problem *p) {
+static void run_chain(const subject *on, mmci_queue *queue, const problem *p) {
   mmci_error error;
   mmci_form forms[MOST_FACTORS];
   const void *operands[MOST_FACTORS];
@@ -422,8 +407,8 @@ static void run_chain(const mmci_opened *on, mmci_queue *queue, const problem *p
                       .c_gathered = p->result.form.gathered};
   if (on->ops->group_supports == NULL || !on->ops->group_supports(on->device, &chain)) return;
   for (int32_t s = 0; on->ops->group_side > 0 && s < p->count; s++)
-    assert_true(p->products[s].m <= on->ops->group_side &&
-                p->products[s].k <= on->ops->group_side && p->products[s].n <= on->ops->group_side);
+    MUST(p->products[s].m <= on->ops->group_side && p->products[s].k <= on->ops->group_side &&
+         p->products[s].n <= on->ops->group_side);
   mmci_group_kernel *kernel;
   ok(on->ops->group_prepare(on->device, &chain, &kernel, &error), &error);
   memset(forms, 0, sizeof forms); /* it need not outlive prepare */
@@ -439,7 +424,7 @@ static void run_chain(const mmci_opened *on, mmci_queue *queue, const problem *p
 }
 
 /* Each product for the whole batch. */
-static void run_products(const mmci_opened *on, mmci_queue *queue, const problem *p) {
+static void run_products(const subject *on, mmci_queue *queue, const problem *p) {
   mmci_error error;
   matrices *results = calloc((size_t)p->count, sizeof *results);
   mmci_kernel *kernels[MOST_FACTORS];
@@ -467,7 +452,7 @@ static void run_products(const mmci_opened *on, mmci_queue *queue, const problem
                       .ldc = c->form.ld,
                       .c_stride = c->form.stride,
                       .batch = p->batch == 1 && s % 2 == 0 ? 0 : p->batch};
-    if (!on->ops->supports(on->device, &gemm)) fail_msg("%s cannot multiply a batch", on->name);
+    if (!on->ops->supports(on->device, &gemm)) stop("%s cannot multiply a batch", on->name);
     ok(on->ops->prepare(on->device, &gemm, &kernels[s], &error), &error);
     ok(on->ops->enqueue(queue, kernels[s], matrices_address(a), matrices_address(b), c->data.device,
                         &error),
@@ -483,8 +468,10 @@ static void run_products(const mmci_opened *on, mmci_queue *queue, const problem
   free(results);
 }
 
-static void run_both(const mmci_opened *on, mmci_queue *queue, const request *q, uint64_t *random) {
-  problem *p = problem_make(q, random);
+static void run_both(const subject *on, mmci_queue *queue, const request *q, uint64_t *random) {
+  request asked = *q;
+  if (on->is_fake && asked.batch == 1) asked.batch = 2; /* a single product has no strides there */
+  problem *p = problem_make(&asked, random);
   for (int32_t f = 0; f < p->n; f++) matrices_place(on, queue, p->dtype, p->batch, &p->factors[f]);
   matrices_place(on, queue, p->dtype, p->batch, &p->result);
   run_chain(on, queue, p);
@@ -495,19 +482,17 @@ static void run_both(const mmci_opened *on, mmci_queue *queue, const request *q,
 /* ---- the tests ---------------------------------------------------------------------------------
  */
 
-typedef void (*on_device)(const mmci_opened *on, mmci_queue *queue, uint64_t *random);
+typedef void (*on_device)(const subject *on, mmci_queue *queue, uint64_t *random);
 
-static void on_each_device(on_device test, uint64_t stream) {
-  for (int d = 0; d < DEVICE_COUNT; d++) {
-    mmci_opened on;
-    mmci_error error;
-    mmci_queue *queue;
-    uint64_t random = seed + stream;
-    if (!open_device(d, &on)) continue;
-    ok(on.ops->queue_open(on.device, &queue, &error), &error);
-    test(&on, queue, &random);
-    on.ops->queue_close(queue);
-  }
+/* The toy device takes no batches. */
+static void run_test(const subject *on, on_device test, uint64_t stream) {
+  uint64_t random = seed + stream;
+  if (strcmp(on->name, "toy") != 0) test(on, on->queue, &random);
+}
+
+/* Of so many rounds, tools that check every access take a part. */
+static int rounds(const subject *on, int count) {
+  return on->race ? (count + 59) / 60 : on->small ? (count + 11) / 12 : count;
 }
 
 static int64_t some_batch(uint64_t *random) {
@@ -515,8 +500,8 @@ static int64_t some_batch(uint64_t *random) {
   return batches[random_below(random, 7)];
 }
 
-static void small_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random) {
-  for (int round = 0; round < 360; round++)
+static void small_ones(const subject *on, mmci_queue *queue, uint64_t *random) {
+  for (int round = 0; round < rounds(on, 360); round++)
     run_both(on, queue,
              &(request){.dtype = (mmc_dtype)(round % DTYPES),
                         .precision = (mmci_precision)random_below(random, 3),
@@ -528,13 +513,12 @@ static void small_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *rando
              random);
 }
 
-static void any_chain(void **state) {
-  (void)state;
-  on_each_device(small_ones, 1);
+static void any_chain(const subject *on) {
+  run_test(on, small_ones, 1);
 }
 
-static void large_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random) {
-  for (int round = 0; round < 3 * DTYPES; round++)
+static void large_ones(const subject *on, mmci_queue *queue, uint64_t *random) {
+  for (int round = 0; round < rounds(on, 3 * DTYPES); round++)
     run_both(on, queue,
              &(request){.dtype = (mmc_dtype)(round % DTYPES),
                         .most_factors = 3,
@@ -545,14 +529,13 @@ static void large_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *rando
              random);
 }
 
-static void up_to_129(void **state) {
-  (void)state;
-  on_each_device(large_ones, 2);
+static void up_to_129(const subject *on) {
+  run_test(on, large_ones, 2);
 }
 
 /* Enough of them for several threads or blocks. */
-static void many_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random) {
-  for (int round = 0; round < 2 * DTYPES; round++)
+static void many_ones(const subject *on, mmci_queue *queue, uint64_t *random) {
+  for (int round = 0; round < rounds(on, 2 * DTYPES); round++)
     run_both(on, queue,
              &(request){.dtype = (mmc_dtype)(round % DTYPES),
                         .most_factors = 4,
@@ -563,15 +546,14 @@ static void many_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random
              random);
 }
 
-static void many_chains(void **state) {
-  (void)state;
-  on_each_device(many_ones, 3);
+static void many_chains(const subject *on) {
+  run_test(on, many_ones, 3);
 }
 
 /* Small enough that the next chain's factors are asked for ahead; where there is none, nothing may
  * be read beyond. */
-static void tiny_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random) {
-  for (int round = 0; round < 10 * DTYPES; round++)
+static void tiny_ones(const subject *on, mmci_queue *queue, uint64_t *random) {
+  for (int round = 0; round < rounds(on, 10 * DTYPES); round++)
     run_both(on, queue,
              &(request){.dtype = (mmc_dtype)(round % DTYPES),
                         .most_factors = 5,
@@ -581,14 +563,13 @@ static void tiny_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random
              random);
 }
 
-static void tiny_chains(void **state) {
-  (void)state;
-  on_each_device(tiny_ones, 7);
+static void tiny_chains(const subject *on) {
+  run_test(on, tiny_ones, 7);
 }
 
 /* One chain of which threads take parts. */
-static void long_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random) {
-  for (int round = 0; round < 2 * DTYPES; round++)
+static void long_ones(const subject *on, mmci_queue *queue, uint64_t *random) {
+  for (int round = 0; round < rounds(on, 2 * DTYPES); round++)
     run_both(on, queue,
              &(request){.dtype = (mmc_dtype)(round % DTYPES),
                         .most_factors = MOST_FACTORS,
@@ -598,14 +579,13 @@ static void long_ones(const mmci_opened *on, mmci_queue *queue, uint64_t *random
              random);
 }
 
-static void long_chains(void **state) {
-  (void)state;
-  on_each_device(long_ones, 4);
+static void long_chains(const subject *on) {
+  run_test(on, long_ones, 4);
 }
 
 /* Matrices gigabytes apart, in memory of which only they are touched. */
-static void far_apart(void **state) {
-  (void)state;
+static void far_apart(const subject *on) {
+  if (has_own_memory(on) || on->ops->group_supports == NULL) return;
   enum { SIDE = 8, BATCH = 3 };
   const int64_t stride = INT64_C(600000001);
   size_t bytes = (size_t)(BATCH * stride) * sizeof(float);
@@ -613,138 +593,117 @@ static void far_apart(void **state) {
   for (int x = 0; x < 3; x++) {
     memory[x] = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory[x] == MAP_FAILED) skip();
+    if (memory[x] == MAP_FAILED) { /* nothing to test */
+      while (x-- > 0) munmap(memory[x], bytes);
+      return;
+    }
   }
-  for (int d = 0; d < 2; d++) {
-    mmci_opened on;
-    mmci_error error;
-    mmci_queue *queue;
-    if (!open_device(d, &on)) continue;
-    ok(on.ops->queue_open(on.device, &queue, &error), &error);
+  mmci_error error = {MMC_OK, ""};
+  for (int64_t i = 0; i < BATCH; i++)
+    for (int64_t t = 0; t < (int64_t)SIDE * SIDE; t++) {
+      memory[0][i * stride + t] = (float)(i + 1);
+      memory[1][i * stride + t] = (float)(10 * i + 1);
+    }
+  mmci_form form = {.ld = SIDE, .stride = stride}, forms[2] = {form, form};
+  mmci_group_product product = {.m = SIDE, .k = SIDE, .n = SIDE, .left = 0, .right = 1};
+  for (int as_chain = 0; as_chain < 2; as_chain++) {
+    for (int64_t i = 0; i < BATCH; i++)
+      memset(memory[2] + i * stride, POISON, (size_t)SIDE * SIDE * sizeof(float));
+    if (as_chain) {
+      mmci_group chain = {.dtype = MMC_F32,
+                          .batch = BATCH,
+                          .n = 2,
+                          .count = 1,
+                          .forms = forms,
+                          .products = &product,
+                          .ldc = SIDE,
+                          .c_stride = stride};
+      const void *operands[2] = {memory[0], memory[1]};
+      mmci_group_kernel *kernel;
+      ok(on->ops->group_prepare(on->device, &chain, &kernel, &error), &error);
+      ok(on->ops->group_enqueue(on->queue, kernel, operands, memory[2], &error), &error);
+      on->ops->group_release(kernel);
+    } else {
+      mmci_gemm gemm = {.dtype = MMC_F32,
+                        .m = SIDE,
+                        .k = SIDE,
+                        .n = SIDE,
+                        .a = form,
+                        .b = form,
+                        .ldc = SIDE,
+                        .c_stride = stride,
+                        .batch = BATCH};
+      mmci_kernel *kernel;
+      ok(on->ops->prepare(on->device, &gemm, &kernel, &error), &error);
+      ok(on->ops->enqueue(on->queue, kernel, memory[0], memory[1], memory[2], &error), &error);
+      on->ops->release(kernel);
+    }
     for (int64_t i = 0; i < BATCH; i++)
       for (int64_t t = 0; t < (int64_t)SIDE * SIDE; t++) {
-        memory[0][i * stride + t] = (float)(i + 1);
-        memory[1][i * stride + t] = (float)(10 * i + 1);
+        double want = SIDE * (double)(i + 1) * (double)(10 * i + 1);
+        MUST((double)memory[2][i * stride + t] == want);
       }
-    mmci_form form = {.ld = SIDE, .stride = stride}, forms[2] = {form, form};
-    mmci_group_product product = {.m = SIDE, .k = SIDE, .n = SIDE, .left = 0, .right = 1};
-    for (int as_chain = 0; as_chain < 2; as_chain++) {
-      for (int64_t i = 0; i < BATCH; i++)
-        memset(memory[2] + i * stride, POISON, (size_t)SIDE * SIDE * sizeof(float));
-      if (as_chain) {
-        mmci_group chain = {.dtype = MMC_F32,
-                            .batch = BATCH,
-                            .n = 2,
-                            .count = 1,
-                            .forms = forms,
-                            .products = &product,
-                            .ldc = SIDE,
-                            .c_stride = stride};
-        const void *operands[2] = {memory[0], memory[1]};
-        mmci_group_kernel *kernel;
-        ok(on.ops->group_prepare(on.device, &chain, &kernel, &error), &error);
-        ok(on.ops->group_enqueue(queue, kernel, operands, memory[2], &error), &error);
-        on.ops->group_release(kernel);
-      } else {
-        mmci_gemm gemm = {.dtype = MMC_F32,
-                          .m = SIDE,
-                          .k = SIDE,
-                          .n = SIDE,
-                          .a = form,
-                          .b = form,
-                          .ldc = SIDE,
-                          .c_stride = stride,
-                          .batch = BATCH};
-        mmci_kernel *kernel;
-        ok(on.ops->prepare(on.device, &gemm, &kernel, &error), &error);
-        ok(on.ops->enqueue(queue, kernel, memory[0], memory[1], memory[2], &error), &error);
-        on.ops->release(kernel);
-      }
-      for (int64_t i = 0; i < BATCH; i++)
-        for (int64_t t = 0; t < (int64_t)SIDE * SIDE; t++) {
-          double want = SIDE * (double)(i + 1) * (double)(10 * i + 1);
-          assert_true((double)memory[2][i * stride + t] == want);
-        }
-    }
-    on.ops->queue_close(queue);
   }
   for (int x = 0; x < 3; x++) munmap(memory[x], bytes);
 }
 
-/* Accumulating, each product adds to its own. */
-static void accumulating(void **state) {
-  (void)state;
-  enum { BATCH = 400, SIDE = 12 };
-  for (int d = 0; d < DEVICE_COUNT; d++) {
-    mmci_opened on;
-    mmci_error error;
-    mmci_queue *queue;
-    mmci_kernel *kernel;
-    if (!open_device(d, &on)) continue;
-    ok(on.ops->queue_open(on.device, &queue, &error), &error);
-    mmci_form form = {.ld = SIDE, .stride = (int64_t)SIDE * SIDE};
-    mmci_gemm gemm = {.dtype = MMC_F64,
-                      .m = SIDE,
-                      .k = SIDE,
-                      .n = SIDE,
-                      .a = form,
-                      .b = form,
-                      .ldc = SIDE,
-                      .c_stride = form.stride,
-                      .batch = BATCH,
-                      .accumulate = true};
-    block x[3];
-    for (int t = 0; t < 3; t++) {
-      x[t] = block_make((size_t)(BATCH * form.stride) * sizeof(double));
-      for (int64_t i = 0; i < BATCH * form.stride; i++)
-        ((double *)x[t].host)[i] = (double)(t == 2 ? i : i / form.stride);
-      block_place(&on, queue, &x[t]);
+/* Products of a batch that lie apart, share operands or are scattered, alone and added to their
+ * own. */
+static void batches_of_products(const subject *on) {
+  uint64_t random = seed + 6;
+  if (strcmp(on->name, "toy") == 0) return; /* takes no batches */
+  for (int t = 0; t < rounds(on, 40 * DTYPES); t++) {
+    const int64_t most = t % 2 == 0 ? 20 : 60, m = 1 + random_below(&random, most),
+                  k = 1 + random_below(&random, most), n = 1 + random_below(&random, most);
+    product_case x = random_case((mmc_dtype)(t % DTYPES), m, k, n, &random);
+    mmci_gemm *g = &x.gemm;
+    mmci_form *forms[] = {&g->a, &g->b};
+    const int64_t lines[] = {g->a.trans ? k : m, g->b.trans ? n : k};
+    g->batch = t % 10 == 9 ? 400 : 2 + random_below(&random, 8);
+    for (int o = 0; o < 2; o++) {
+      const int64_t kind = random_below(&random, 4);
+      forms[o]->stride =
+          lines[o] * forms[o]->ld + random_below(&random, 2) * random_below(&random, 50);
+      if (kind == 0) forms[o]->stride = 0;
+      forms[o]->gathered = kind == 1;
     }
-    ok(on.ops->prepare(on.device, &gemm, &kernel, &error), &error);
-    ok(on.ops->enqueue(queue, kernel, x[0].device, x[1].device, x[2].device, &error), &error);
-    ok(on.ops->sync(queue, &error), &error);
-    block_move(&on, queue, &x[2], false);
-    for (int64_t i = 0; i < BATCH * form.stride; i++) {
-      int64_t entry = i / form.stride;
-      assert_true(((double *)x[2].host)[i] == (double)(i + SIDE * entry * entry));
-    }
-    on.ops->release(kernel);
-    for (int t = 0; t < 3; t++) block_free(&on, &x[t]);
-    on.ops->queue_close(queue);
+    g->c_stride = m * g->ldc + random_below(&random, 2) * 3;
+    if (on->is_cuda) expect(on->ops->variants(on->device, g) == 0, "a batch has no variants");
+    try_product(on, &x);
   }
 }
 
 /* After threads have worked here, a child has to find its own. */
-static void in_a_forked_child(void **state) {
-  (void)state;
-  mmci_opened on;
-  mmci_error error;
-  mmci_queue *queue;
+static void in_a_forked_child(const subject *on) {
   uint64_t random = seed + 5;
-  request many = {.dtype = MMC_F64, .most_factors = 3, .largest = 50, .batch = MOST_BATCH};
-  if (!open_device(1, &on)) skip();
-  ok(on.ops->queue_open(on.device, &queue, &error), &error);
-  run_both(&on, queue, &many, &random);
-  pid_t child = fork();
-  assert_true(child >= 0);
+  const request many = {.dtype = MMC_F64, .most_factors = 3, .largest = 50, .batch = MOST_BATCH};
+  if (!on->is_blas) return;
+  run_both(on, on->queue, &many, &random);
+  fflush(stdout);
+  const pid_t child = fork();
+  MUST(child >= 0);
   if (child == 0) {
     alarm(60);
-    run_both(&on, queue, &many, &random);
+    run_both(on, on->queue, &many, &random);
     _exit(0);
   }
   int status = -1;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_int_equal(status, 0);
-  run_both(&on, queue, &many, &random);
-  on.ops->queue_close(queue);
+  MUST(waitpid(child, &status, 0) == child);
+  MUST(status == 0);
+  run_both(on, on->queue, &many, &random);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(any_chain),    cmocka_unit_test(up_to_129),
-      cmocka_unit_test(many_chains),  cmocka_unit_test(long_chains),
-      cmocka_unit_test(tiny_chains),  cmocka_unit_test(far_apart),
-      cmocka_unit_test(accumulating), cmocka_unit_test(in_a_forked_child),
+int main(int argc, char **argv) {
+  static const conformance_test tests[] = {
+      {"any chain", any_chain, true},
+      {"up to 129", up_to_129, false},
+      {"many chains", many_chains, false},
+      {"long chains", long_chains, false},
+      {"tiny chains", tiny_chains, false},
+      {"batches of products", batches_of_products, true},
+      {"far apart", far_apart, false},
+      {"in a forked child", in_a_forked_child, false},
+      {.name = NULL},
   };
-  return cmocka_run_group_tests(tests, open_registry, close_registry);
+  return conformance_main(argc, argv, tests);
 }

@@ -416,43 +416,6 @@ static void test_beside(const target *on, mmci_queue *queue, uint64_t *random) {
   free(s);
 }
 
-/* Batches of one product, which cuBLAS or the plain kernel does. */
-static void test_products(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
-  setup *s = calloc(1, sizeof *s);
-  if (s == NULL) return;
-  for (int k = 0; k < (on->small ? 4 : 40); k++) {
-    int64_t dims[3];
-    for (int i = 0; i < 3; i++) dims[i] = 1 + random_below(random, k % 2 == 0 ? 20 : 60);
-    begin(&t, dtype, 2, 1 + random_below(random, 9), random_bits(random));
-    set_shapes(&t, dims);
-    add_product(&t, 0, 1);
-    finish_random(&t, random);
-    t.chain.c_gathered = false;
-    const mmci_gemm gemm = {.dtype = dtype,
-                            .m = dims[0],
-                            .k = dims[1],
-                            .n = dims[2],
-                            .a = t.forms[0],
-                            .b = t.forms[1],
-                            .ldc = t.chain.ldc,
-                            .c_stride = t.chain.c_stride,
-                            .batch = t.chain.batch};
-    mmci_kernel *kernel = NULL;
-    mmci_error error = {MMC_OK, ""};
-    expect(gemm.batch == 1 || on->ops->variants(on->device, &gemm) == 0, "a batch has no variants");
-    mmc_status status = on->ops->prepare(on->device, &gemm, &kernel, &error);
-    bool right = expect_ok(status, &error, "prepare") && setup_create(s, &t, on, queue) &&
-                 upload_all(s, &t, on, queue);
-    if (right) status = on->ops->enqueue(queue, kernel, s->data[0], s->data[1], s->result, &error);
-    right = right && expect_ok(status, &error, "a batch of products") &&
-            download_result(s, on, queue) && result_is_right(s, &t);
-    if (!right) describe_trial(&t);
-    setup_destroy(s, on);
-    on->ops->release(kernel);
-  }
-  free(s);
-}
-
 /* Chains more than 2^31 elements apart. */
 static void test_far(const target *on, mmci_queue *queue, int64_t side, uint64_t *random) {
   enum { MOST = 32 * 32 };
@@ -578,7 +541,6 @@ static void tests(const target *on) {
   for (int dtype = 0; dtype < DTYPES; dtype++) {
     test_any(on, queue, (mmc_dtype)dtype, &random);
     test_shared(on, queue, (mmc_dtype)dtype, &random);
-    test_products(on, queue, (mmc_dtype)dtype, &random);
   }
   for (int dtype = MMC_F32; dtype <= MMC_F64; dtype++) {
     test_alone(on, queue, (mmc_dtype)dtype, &random);

@@ -10,7 +10,7 @@
 #include "fake_work.h"
 #include "plain_chain.h"
 
-enum { STREAMS_MAX = 32 };
+enum { STREAMS_MAX = 128 };
 
 typedef struct fake_stream {
   bool is_free;      /* its queue was closed */
@@ -721,7 +721,8 @@ enum { QUEUES_OF_KIND = 3 };
 
 static mmc_status open_default(int index, mmci_device **out, mmci_error *error) {
   (void)index, (void)error;
-  *out = fake_open(&(fake_options){.seed = 1, .queues = QUEUES_OF_KIND, .scratch = true});
+  *out = fake_open(&(fake_options){
+      .seed = 1, .queues = QUEUES_OF_KIND, .memory_bytes = UINT64_C(1) << 34, .scratch = true});
   return MMC_OK;
 }
 

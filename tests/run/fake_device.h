@@ -19,8 +19,8 @@ typedef struct fake_options {
 } fake_options;
 
 mmci_device *fake_open(const fake_options *options);
-/* As a kind of device for the registry: with three queues and scratch. When the library closes one
- * that has found a fault, it prints the fault and aborts. */
+/* As a kind of device for the registry: with three queues, 16 GiB and scratch. When the library
+ * closes one that has found a fault, it prints the fault and aborts. */
 extern const mmci_device_ops mmci_device_fake;
 /* Closes the device and gives its first fault: "" or, until the next is closed, its text. */
 const char *fake_close(mmci_device *device);
