@@ -152,8 +152,8 @@ static void consider(search *x, covered *at, choice choice, double rest_s) {
   if (!(call_s * (1 + doubt) + rest_s < at->best_s)) return;
   const mmci_group_machine *machine = x->machine;
   double call_j = NAN;
-  if (machine->spends != NULL &&
-      !machine->spends(machine->spends_user, x->plan, &x->group, call_s, &call_j))
+  if (machine->joules_allow != NULL &&
+      !machine->joules_allow(machine->joules_user, x->plan, &x->group, call_s, &call_j))
     return;
   at->best_s = call_s + rest_s;
   at->call_s = call_s;

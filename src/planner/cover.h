@@ -51,9 +51,9 @@ typedef struct mmci_group_machine {
   double least_gain;
   /* (optional) Says whether the joules of these steps allow one call of so many seconds, and which
    * joules it takes. */
-  bool (*spends)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                 double seconds, double *joules);
-  const void *spends_user;
+  bool (*joules_allow)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
+                       double seconds, double *joules);
+  const void *joules_user;
 } mmci_group_machine;
 
 /* A cover of a plan's steps by calls: groups, and single steps. */

@@ -13,13 +13,13 @@ static const double usually_hold = 0.6;
 static const double planned_share = 0.9;
 
 /* One of the array's sizes, and the predicted gain of its best cut. */
-typedef struct promise {
+typedef struct predicted_cut {
   int64_t size[3];
   double gain;
-} promise;
+} predicted_cut;
 
 static int by_gain(const void *a, const void *b) {
-  const promise *x = a, *y = b;
+  const predicted_cut *x = a, *y = b;
   if (x->gain != y->gain) return (x->gain < y->gain) - (x->gain > y->gain);
   for (int i = 0; i < 3; i++)
     if (x->size[i] != y->size[i]) return (x->size[i] > y->size[i]) - (x->size[i] < y->size[i]);
@@ -35,15 +35,15 @@ static mmci_array trusting(const mmci_tuner *tuner, const mmci_array *array) {
 }
 
 /* Lists all sizes with a cut, the largest predicted gain first. */
-static int64_t list_promises(const mmci_array *open, promise *out) {
+static int64_t list_cuts(const mmci_array *open, predicted_cut *out) {
   const mmci_grid *grid = open->grid;
   int64_t count = 0;
   for (int i = 0; i < grid[0].count; i++)
     for (int j = 0; j < grid[1].count; j++)
       for (int l = 0; l < grid[2].count; l++) {
-        promise *p = &out[count];
+        predicted_cut *p = &out[count];
         mmci_choice choice;
-        *p = (promise){.size = {grid[0].values[i], grid[1].values[j], grid[2].values[l]}};
+        *p = (predicted_cut){.size = {grid[0].values[i], grid[1].values[j], grid[2].values[l]}};
         if (!mmci_array_choose(open, p->size[0], p->size[1], p->size[2], &choice) ||
             choice.recipe.count == 1)
           continue;
@@ -63,11 +63,11 @@ static double proving_s(const mmci_tuner *tuner, double count, double mkn) {
   return seconds;
 }
 
-static double mkn_of(const promise *p) {
+static double mkn_of(const predicted_cut *p) {
   return mmci_mkn(p->size[0], p->size[1], p->size[2]);
 }
 
-static mmci_gemm product_of(const mmci_array *array, const promise *p) {
+static mmci_gemm product_of(const mmci_array *array, const predicted_cut *p) {
   const mmci_gemm *like = &array->like;
   mmc_op op_a, op_b;
   mmci_form_op(&like->a, &op_a);
@@ -76,45 +76,44 @@ static mmci_gemm product_of(const mmci_array *array, const promise *p) {
                          op_b);
 }
 
-static bool is_known(const mmci_tuner *tuner, const mmci_array *array, const promise *p) {
+static bool is_known(const mmci_tuner *tuner, const mmci_array *array, const predicted_cut *p) {
   const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
   const mmci_gemm gemm = product_of(array, p);
   return journal->known != NULL && journal->known(journal->user, &gemm);
 }
 
-/* Keeps the first promises that are not known yet, as many as there is time for, and counts them.
- */
-static int64_t fitting(const mmci_tuner *tuner, const mmci_array *array, promise *promises,
+/* Keeps the first cuts that are not known yet, as many as there is time for, and counts them. */
+static int64_t fitting(const mmci_tuner *tuner, const mmci_array *array, predicted_cut *cuts,
                        int64_t count) {
   double left_s = mmci_tuner_left_s(tuner), mkn = 0;
   int64_t most = isfinite(left_s) ? MOST_CUTS : MOST_UNHURRIED, fit = 0;
   for (int64_t p = 0; p < count && fit < most; p++) {
-    if (is_known(tuner, array, &promises[p])) continue;
-    mkn += mkn_of(&promises[p]);
+    if (is_known(tuner, array, &cuts[p])) continue;
+    mkn += mkn_of(&cuts[p]);
     if (proving_s(tuner, (double)fit + 1, mkn) > planned_share * left_s) break;
-    promises[fit++] = promises[p];
+    cuts[fit++] = cuts[p];
   }
   return fit;
 }
 
 /* Lists in out, which the caller frees, what is worth trying. */
-static mmc_status find_promises(const mmci_tuner *tuner, const mmci_array *array, promise **out,
-                                int64_t *count, mmci_error *error) {
+static mmc_status find_cuts(const mmci_tuner *tuner, const mmci_array *array, predicted_cut **out,
+                            int64_t *count, mmci_error *error) {
   const mmci_array open = trusting(tuner, array);
   const size_t all = (size_t)mmci_array_count(array);
-  promise *promises = mmci_alloc_array(all, sizeof *promises);
-  if (promises == NULL) return mmci_fail_nomem(error, all * sizeof *promises);
-  *count = fitting(tuner, array, promises, list_promises(&open, promises));
-  *out = promises;
+  predicted_cut *cuts = mmci_alloc_array(all, sizeof *cuts);
+  if (cuts == NULL) return mmci_fail_nomem(error, all * sizeof *cuts);
+  *count = fitting(tuner, array, cuts, list_cuts(&open, cuts));
+  *out = cuts;
   return MMC_OK;
 }
 
 mmc_status mmci_tune_cuts(mmci_tuner *tuner, const mmci_array *array, int64_t *cut,
                           mmci_error *error) {
-  promise *promises;
+  predicted_cut *cuts;
   int64_t count, decided = 0;
   *cut = 0;
-  mmc_status status = find_promises(tuner, array, &promises, &count, error);
+  mmc_status status = find_cuts(tuner, array, &cuts, &count, error);
   if (status != MMC_OK) return status;
   const size_t room = (size_t)count + 1;
   mmci_gemm *gemms = mmci_alloc_array(room, sizeof *gemms);
@@ -124,16 +123,16 @@ mmc_status mmci_tune_cuts(mmci_tuner *tuner, const mmci_array *array, int64_t *c
     status = mmci_fail_nomem(error, room * (sizeof *gemms + sizeof *recipes + sizeof *choices));
   const mmci_array open = trusting(tuner, array);
   for (int64_t p = 0; status == MMC_OK && p < count; p++) {
-    const int64_t *size = promises[p].size;
+    const int64_t *size = cuts[p].size;
     mmci_choice choice;
     (void)mmci_array_choose(&open, size[0], size[1], size[2], &choice);
-    gemms[p] = product_of(array, &promises[p]);
+    gemms[p] = product_of(array, &cuts[p]);
     recipes[p] = choice.recipe;
   }
   if (status == MMC_OK)
     status = mmci_tune_given(tuner, gemms, recipes, count, choices, &decided, error);
   for (int64_t p = 0; p < decided; p++) *cut += choices[p].recipe.count > 1;
-  free(promises);
+  free(cuts);
   free(gemms);
   free(recipes);
   free(choices);

@@ -10,21 +10,21 @@ enum {
 };
 static const double most_slowdown = 1.3;
 
-typedef struct contender {
+typedef struct candidate {
   mmci_recipe recipe;
   double seconds;
   mmci_estimate joules; /* over all rounds; 0 when not measured */
-} contender;
+} candidate;
 
 typedef struct contest {
   mmci_tuner *tuner;
   const mmci_gemm *gemm;
-  contender plain, others[MOST_RECIPES];
+  candidate plain, others[MOST_RECIPES];
   int count;
   mmci_error *error;
 } contest;
 
-/* ---- contenders ---------------------------------------------------------------------------- */
+/* ---- candidates ---------------------------------------------------------------------------- */
 
 static mmc_status time_one(contest *c, const mmci_recipe *recipe, double *seconds) {
   mmci_measured measured;
@@ -46,17 +46,17 @@ static mmc_status add(contest *c, const mmci_recipe *recipe) {
     if (same_recipe(recipe, &c->others[i].recipe)) return MMC_OK;
   mmc_status status = time_one(c, recipe, &seconds);
   if (status == MMC_OK && isfinite(seconds) && c->count < MOST_RECIPES)
-    c->others[c->count++] = (contender){.recipe = *recipe, .seconds = seconds};
+    c->others[c->count++] = (candidate){.recipe = *recipe, .seconds = seconds};
   return status;
 }
 
 static int by_seconds(const void *a, const void *b) {
-  double x = ((const contender *)a)->seconds, y = ((const contender *)b)->seconds;
+  double x = ((const candidate *)a)->seconds, y = ((const candidate *)b)->seconds;
   return (x > y) - (x < y);
 }
 
 static int by_joules(const void *a, const void *b) {
-  double x = ((const contender *)a)->joules.value, y = ((const contender *)b)->joules.value;
+  double x = ((const candidate *)a)->joules.value, y = ((const candidate *)b)->joules.value;
   return (x > y) - (x < y);
 }
 
@@ -93,8 +93,8 @@ static mmc_status gather(contest *c, const mmci_recipe *fastest) {
 
 /* ---- joules -------------------------------------------------------------------------------- */
 
-/* Measures one more round of a contender. */
-static mmc_status meter(contest *c, mmci_question question, contender *one) {
+/* Measures one more round of a candidate. */
+static mmc_status meter(contest *c, mmci_question question, candidate *one) {
   mmci_measured measured;
   mmc_status status =
       mmci_tuner_ask(c->tuner, question, c->gemm, &one->recipe, &measured, c->error);
@@ -127,7 +127,7 @@ static mmc_status second_round(contest *c) {
   return status;
 }
 
-static bool surely_saves(const contest *c, const contender *one) {
+static bool surely_saves(const contest *c, const candidate *one) {
   double least_gain = mmci_tuner_options(c->tuner)->least_gain;
   return one->joules.high < c->plain.joules.low &&
          one->joules.value * (1 + least_gain) <= c->plain.joules.value;
@@ -141,7 +141,7 @@ static double joules_of(const contest *c, const mmci_recipe *recipe) {
 }
 
 static void settle(const contest *c, mmci_saving *out) {
-  const contender *best = &c->plain;
+  const candidate *best = &c->plain;
   for (int i = 0; i < c->count; i++)
     if (surely_saves(c, &c->others[i]) && c->others[i].joules.value < best->joules.value)
       best = &c->others[i];
