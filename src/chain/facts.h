@@ -42,7 +42,7 @@ typedef struct mmci_facts {
   /* These describe energy, by the model of cost/energy.h. */
   double static_w, joules_per_flop, joules_per_byte;
 
-  /* These describe several products as one call, by the model of cost/chain_time.h. */
+  /* These describe several products as one call, by the model of cost/group_time.h. */
   double group_share; /* of the peak that such a call reaches, in small tiles */
   double product_s;   /* each of its products takes so long besides its flops */
   double handover_s;  /* until a worker has the result of another */

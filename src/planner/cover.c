@@ -30,7 +30,7 @@ typedef struct search {
   const mmci_plan *plan;
   const mmci_group_machine *machine;
   covered *steps;
-  mmci_part *parts;
+  mmci_group_part *parts;
   mmci_plan_group group; /* with room for all steps and their operands */
   int64_t *places;
   void *scratch;
@@ -87,23 +87,23 @@ static double group_seconds(search *x, double *doubt) {
   const mmci_plan *plan = x->plan;
   for (int32_t i = 0; i < x->group.step_count; i++) {
     const mmci_plan_step *s = &plan->steps[x->group.steps[i]];
-    x->parts[i] = (mmci_part){s->m, s->k, s->n, part_of(x, s->left), part_of(x, s->right)};
+    x->parts[i] = (mmci_group_part){s->m, s->k, s->n, part_of(x, s->left), part_of(x, s->right)};
   }
-  const mmci_chain_facts *facts = &x->machine->facts;
+  const mmci_group_facts *facts = &x->machine->facts;
   const int64_t batch = plan->chain->batch;
   double alone_s = 0, modelled_s = 0;
   for (int32_t i = 0; i < x->group.step_count; i++) {
     alone_s += x->steps[x->group.steps[i]].alone_s;
     modelled_s += x->steps[x->group.steps[i]].modelled_s;
   }
-  if (!mmci_chain_gains(facts, batch, x->parts, x->group.step_count))
+  if (!mmci_group_gains(facts, batch, x->parts, x->group.step_count))
     return alone_s * (1 + facts->error);
   double seconds = told_seconds(x);
   if (isfinite(seconds)) {
     *doubt = x->machine->doubt;
     return seconds;
   }
-  seconds = mmci_chain_seconds(facts, plan->chain->dtype, batch, x->parts, x->group.step_count,
+  seconds = mmci_group_seconds(facts, plan->chain->dtype, batch, x->parts, x->group.step_count,
                                x->scratch);
   return alone_s > modelled_s && modelled_s > 0 ? seconds * (alone_s / modelled_s) : seconds;
 }
@@ -316,7 +316,7 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
   x.parts = mmci_alloc_array(count, sizeof *x.parts);
   x.group.steps = mmci_alloc_array(3 * count, sizeof *x.group.steps);
   x.places = mmci_alloc_array(2 * count, sizeof *x.places);
-  x.scratch = malloc(mmci_chain_scratch_bytes(&machine->facts, plan->step_count));
+  x.scratch = malloc(mmci_group_scratch_bytes(&machine->facts, plan->step_count));
   if (x.steps != NULL && x.parts != NULL && x.group.steps != NULL && x.places != NULL &&
       x.scratch != NULL) {
     x.group.operands = x.group.steps + count;

@@ -2,7 +2,7 @@
 #ifndef MMCI_COVER_H
 #define MMCI_COVER_H
 
-#include "cost/chain_time.h"
+#include "cost/group_time.h"
 #include "cost/roofline.h"
 #include "plan/plan_groups.h"
 
@@ -35,7 +35,7 @@ typedef struct mmci_group_machine {
    * replaces: the error that both are thought to have. */
   double doubt;
   int64_t side; /* no call has steps with a larger dimension; 0 means no limit */
-  mmci_chain_facts facts;
+  mmci_group_facts facts;
   const mmci_pricing *pricing; /* of steps on their own */
   /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where the
    * steps of a group were measured to take longer than it says, the machine is slower than

@@ -252,7 +252,7 @@ bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricin
                               .told = x->on->ops->group_seconds != NULL ? group_told : NULL,
                               .doubt = DOUBT,
                               .side = x->on->ops->group_side,
-                              .facts = mmci_chain_facts_of(&facts, roofline),
+                              .facts = mmci_group_facts_of(&facts, roofline),
                               .pricing = pricing,
                               .roofline = roofline,
                               .precision = x->precision,

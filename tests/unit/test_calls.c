@@ -555,7 +555,7 @@ static void what_is_not_measured_is_modelled(void **state) {
     double sum = 0;
     for (int32_t s = 0; s < 2; s++)
       sum += product_seconds(plan.steps[s].m, plan.steps[s].k, plan.steps[s].n, 1);
-    p.machine.facts = (mmci_chain_facts){.launch_s = modelled[c] * sum,
+    p.machine.facts = (mmci_group_facts){.launch_s = modelled[c] * sum,
                                          .bytes_per_s = 1e30,
                                          .flops_per_s = 1e30,
                                          .width = 1,

@@ -237,19 +237,19 @@ static mmci_group_machine machine_of(judge *j, int32_t width) {
 
 /* Of the steps marked, the last of which is the result. */
 static double seconds_of(const mmci_plan *plan, const mmci_group_machine *m, const bool *marked) {
-  mmci_part parts[64];
+  mmci_group_part parts[64];
   int32_t place[64], count = 0, n = plan->chain->n;
   for (int32_t s = 0; s < plan->step_count; s++) {
     if (!marked[s]) continue;
     const mmci_plan_step *x = &plan->steps[s];
     bool left = x->left >= n && marked[x->left - n], right = x->right >= n && marked[x->right - n];
-    parts[count] = (mmci_part){x->m, x->k, x->n, left ? place[x->left - n] : -1,
-                               right ? place[x->right - n] : -1};
+    parts[count] = (mmci_group_part){x->m, x->k, x->n, left ? place[x->left - n] : -1,
+                                     right ? place[x->right - n] : -1};
     place[s] = count++;
   }
   char scratch[4096];
-  assert_true(mmci_chain_scratch_bytes(&m->facts, count) <= sizeof scratch);
-  return mmci_chain_seconds(&m->facts, plan->chain->dtype, 1, parts, count, scratch);
+  assert_true(mmci_group_scratch_bytes(&m->facts, count) <= sizeof scratch);
+  return mmci_group_seconds(&m->facts, plan->chain->dtype, 1, parts, count, scratch);
 }
 
 static void mark(const mmci_plan *plan, int32_t s, bool *marked) {
@@ -645,11 +645,11 @@ static void time_plans_take_wide_trees(void **state) {
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
-static double price_chain(const mmci_chain_facts *f, int64_t batch, const mmci_part *parts,
+static double price_chain(const mmci_group_facts *f, int64_t batch, const mmci_group_part *parts,
                           int32_t count) {
   char scratch[16384];
-  assert_true(mmci_chain_scratch_bytes(f, count) <= sizeof scratch);
-  return mmci_chain_seconds(f, MMC_F32, batch, parts, count, scratch);
+  assert_true(mmci_group_scratch_bytes(f, count) <= sizeof scratch);
+  return mmci_group_seconds(f, MMC_F32, batch, parts, count, scratch);
 }
 
 static bool near(double x, double y) {
@@ -659,19 +659,20 @@ static bool near(double x, double y) {
 static void one_call_takes_what_it_must(void **state) {
   (void)state;
   /* A product of 10x10 takes a worker 2 us of arithmetic and 1 us besides. */
-  mmci_chain_facts f = {.launch_s = 5e-6,
+  mmci_group_facts f = {.launch_s = 5e-6,
                         .bytes_per_s = 1e12,
                         .flops_per_s = 4e9,
                         .product_s = 1e-6,
                         .handover_s = 0.5e-6,
                         .width = 4,
                         .tile = 64};
-  const mmci_part skewed[] = {{10, 10, 10, -1, -1}, {10, 10, 10, 0, -1}, {10, 10, 10, 1, -1}};
-  const mmci_part balanced[] = {{10, 10, 10, -1, -1}, {10, 10, 10, -1, -1}, {10, 10, 10, 0, 1}};
+  const mmci_group_part skewed[] = {{10, 10, 10, -1, -1}, {10, 10, 10, 0, -1}, {10, 10, 10, 1, -1}};
+  const mmci_group_part balanced[] = {
+      {10, 10, 10, -1, -1}, {10, 10, 10, -1, -1}, {10, 10, 10, 0, 1}};
   assert_true(near(price_chain(&f, 1, skewed, 3), 5e-6 + 3 * 3e-6));
   assert_true(near(price_chain(&f, 1, balanced, 3), 5e-6 + 2 * 3e-6 + 0.5e-6));
   /* Of one worker the shape does not matter. */
-  mmci_chain_facts one = f;
+  mmci_group_facts one = f;
   one.width = 1;
   one.flops_per_s = 1e9;
   assert_true(near(price_chain(&one, 1, balanced, 3), price_chain(&one, 1, skewed, 3)));
@@ -683,7 +684,7 @@ static void one_call_takes_what_it_must(void **state) {
   f.bytes_per_s = 1e6;
   assert_true(near(price_chain(&f, 2, skewed, 3), 5e-6 + 2 * 5 * 400e-6));
   /* A product of many tiles has several workers. */
-  const mmci_part large = {128, 10, 128, -1, -1};
+  const mmci_group_part large = {128, 10, 128, -1, -1};
   f.bytes_per_s = 1e15;
   assert_true(near(price_chain(&f, 1, &large, 1), 5e-6 + 1e-6 + 2 * 128 * 128 * 10 / 4e9));
 }
@@ -711,13 +712,13 @@ static void a_gpu_gains_by_the_pairs_that_were_measured(void **state) {
     const mmc_dtype dtype = random_below(&random, 2) ? MMC_F32 : MMC_F64;
     const bool fast = random_below(&random, 2), right = random_below(&random, 2);
     const mmci_facts told = mmci_cuda_facts_of(132, dtype, fast ? MMCI_FAST : MMCI_NATIVE);
-    const mmci_chain_facts facts = mmci_chain_facts_of(&told, &roofline);
+    const mmci_group_facts facts = mmci_group_facts_of(&told, &roofline);
     const int64_t m = rows[random_below(&random, 7)], batch = 1 + random_below(&random, 3),
                   k = sides[random_below(&random, 8)], w = sides[random_below(&random, 8)],
                   n = sides[random_below(&random, 8)];
-    const mmci_part left[] = {{m, k, w, -1, -1}, {m, w, n, 0, -1}},
-                    mirrored[] = {{w, k, m, -1, -1}, {n, w, m, -1, 0}};
-    const bool gains = mmci_chain_gains(&facts, batch, right ? mirrored : left, 2);
+    const mmci_group_part left[] = {{m, k, w, -1, -1}, {m, w, n, 0, -1}},
+                          mirrored[] = {{w, k, m, -1, -1}, {n, w, m, -1, 0}};
+    const bool gains = mmci_group_gains(&facts, batch, right ? mirrored : left, 2);
     if (gains != pair_gains(dtype, fast && dtype == MMC_F32, right, m * batch, k, w, n))
       fail_msg("%s%s %s: %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " @%" PRId64 ": %d",
                mmc_dtype_name(dtype), fast ? " fast" : "", right ? "right" : "left", m, k, w, n,
@@ -727,15 +728,15 @@ static void a_gpu_gains_by_the_pairs_that_were_measured(void **state) {
   assert_true(gaining > 500);
   /* Small groups are modelled, whatever their shape; other dtypes and more products do not gain. */
   mmci_facts told = mmci_cuda_facts_of(132, MMC_F32, MMCI_NATIVE);
-  mmci_chain_facts facts = mmci_chain_facts_of(&told, &roofline);
-  const mmci_part three[] = {{128, 9, 9, -1, -1}, {128, 9, 9, 0, -1}, {128, 9, 9, 1, -1}};
-  const mmci_part tall[] = {{3000, 9, 9, -1, -1}, {3000, 9, 9, 0, -1}, {3000, 9, 9, 1, -1}};
-  assert_true(mmci_chain_gains(&facts, 1, three, 3));
-  assert_true(mmci_chain_gains(&facts, 1, tall, 2));
-  assert_false(mmci_chain_gains(&facts, 1, tall, 3));
+  mmci_group_facts facts = mmci_group_facts_of(&told, &roofline);
+  const mmci_group_part three[] = {{128, 9, 9, -1, -1}, {128, 9, 9, 0, -1}, {128, 9, 9, 1, -1}};
+  const mmci_group_part tall[] = {{3000, 9, 9, -1, -1}, {3000, 9, 9, 0, -1}, {3000, 9, 9, 1, -1}};
+  assert_true(mmci_group_gains(&facts, 1, three, 3));
+  assert_true(mmci_group_gains(&facts, 1, tall, 2));
+  assert_false(mmci_group_gains(&facts, 1, tall, 3));
   told = mmci_cuda_facts_of(132, MMC_C64, MMCI_NATIVE);
-  facts = mmci_chain_facts_of(&told, &roofline);
-  assert_false(mmci_chain_gains(&facts, 1, tall, 2));
+  facts = mmci_group_facts_of(&told, &roofline);
+  assert_false(mmci_group_gains(&facts, 1, tall, 2));
 }
 
 /* What the device can do and the model favours is not done beyond the bounds, unless it was

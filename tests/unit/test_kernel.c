@@ -157,7 +157,7 @@ static void handicap_prefers_groups(void **state) {
   const mmci_pricing pricing = {.price = nothing};
   mmci_roofline roofline = mmci_roofline_assumed(&test_facts);
   mmci_group_machine machine = {.supports = takes_pairs,
-                                .facts = mmci_chain_facts_of(&test_facts, &roofline),
+                                .facts = mmci_group_facts_of(&test_facts, &roofline),
                                 .pricing = &pricing};
   mmci_plan plan = plan_of((int64_t[]){9, 3, 4, 5, 6}, 4);
   assert_int_equal(mmci_plan_choose_groups(&plan, &machine, MMC_NO_LIMIT, &error), MMC_OK);

@@ -506,7 +506,7 @@ static mmci_plan plan_of(fixture *f, const mmc_chain *chain, const mmci_facts *f
   const mmci_group_machine machine = {.supports = takes_all,
                                       .told = facts->model.seconds != NULL ? told_group : NULL,
                                       .doubt = 0.3,
-                                      .facts = mmci_chain_facts_of(facts, roofline),
+                                      .facts = mmci_group_facts_of(facts, roofline),
                                       .pricing = &pricing,
                                       .roofline = roofline};
   const mmci_time_request request = {.pricing = &pricing, .notice = "", .machine = &machine};

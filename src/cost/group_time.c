@@ -1,12 +1,12 @@
-#include "cost/chain_time.h"
+#include "cost/group_time.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-mmci_chain_facts mmci_chain_facts_of(const mmci_facts *facts, const mmci_roofline *roofline) {
-  return (mmci_chain_facts){.launch_s = roofline->launch_s,
+mmci_group_facts mmci_group_facts_of(const mmci_facts *facts, const mmci_roofline *roofline) {
+  return (mmci_group_facts){.launch_s = roofline->launch_s,
                             .bytes_per_s = roofline->bytes_per_s,
                             .flops_per_s = roofline->flops_per_s * facts->group_share,
                             .product_s = facts->product_s,
@@ -18,18 +18,19 @@ mmci_chain_facts mmci_chain_facts_of(const mmci_facts *facts, const mmci_rooflin
                             .pairs = {facts->pairs[0], facts->pairs[1]}};
 }
 
-static bool is_modelled(const mmci_chain_facts *facts, const mmci_part *parts, int32_t count) {
+static bool is_modelled(const mmci_group_facts *facts, const mmci_group_part *parts,
+                        int32_t count) {
   const int64_t side = facts->modelled_side;
   for (int32_t i = 0; side > 0 && i < count; i++)
     if (parts[i].m > side || parts[i].k > side || parts[i].n > side) return false;
   return true;
 }
 
-bool mmci_chain_gains(const mmci_chain_facts *facts, int64_t batch, const mmci_part *parts,
+bool mmci_group_gains(const mmci_group_facts *facts, int64_t batch, const mmci_group_part *parts,
                       int32_t count) {
   if (is_modelled(facts, parts, count)) return true;
   if (count != 2) return false;
-  const mmci_part *inner = &parts[0], *outer = &parts[1];
+  const mmci_group_part *inner = &parts[0], *outer = &parts[1];
   /* Transposed, A (B C) is a pair (C' B') A', so both kinds are judged alike. */
   const bool is_left = outer->left == 0;
   const int64_t rows = is_left ? inner->m : inner->n, width = is_left ? inner->n : inner->m,
@@ -46,13 +47,13 @@ bool mmci_chain_gains(const mmci_chain_facts *facts, int64_t batch, const mmci_p
 /* ---- the schedule -------------------------------------------------------------------------- */
 
 typedef struct schedule {
-  const mmci_chain_facts *facts;
+  const mmci_group_facts *facts;
   double *done_s;  /* when a product is done */
   double *free_s;  /* when a worker has done what it was given */
   int32_t *worker; /* which worker a product is done by */
 } schedule;
 
-size_t mmci_chain_scratch_bytes(const mmci_chain_facts *facts, int32_t count) {
+size_t mmci_group_scratch_bytes(const mmci_group_facts *facts, int32_t count) {
   size_t workers = (size_t)facts->width, products = (size_t)count;
   return (products + workers) * sizeof(double) + products * sizeof(int32_t);
 }
@@ -62,7 +63,8 @@ static double tiles(int64_t length, int32_t tile) {
 }
 
 /* Returns the seconds that a product takes the workers that share it. */
-static double product_seconds(const mmci_chain_facts *f, mmc_dtype dtype, const mmci_part *x) {
+static double product_seconds(const mmci_group_facts *f, mmc_dtype dtype,
+                              const mmci_group_part *x) {
   double helpers = fmin(fmax(tiles(x->m, f->tile) * tiles(x->n, f->tile), 1), f->width);
   double rate = f->flops_per_s / f->width * helpers;
   return f->product_s + mmci_flops(dtype, x->m, x->k, x->n) / rate;
@@ -81,7 +83,7 @@ static double arrives(const schedule *s, int32_t operand, int32_t worker) {
   return s->done_s[operand] + (s->worker[operand] != worker ? s->facts->handover_s : 0);
 }
 
-static void assign(schedule *s, const mmci_part *x, int32_t index, double seconds) {
+static void assign(schedule *s, const mmci_group_part *x, int32_t index, double seconds) {
   int32_t late = x->left;
   if (late < 0 || (x->right >= 0 && s->done_s[x->right] > s->done_s[late])) late = x->right;
   int32_t worker = late >= 0 ? s->worker[late] : idlest(s);
@@ -91,15 +93,15 @@ static void assign(schedule *s, const mmci_part *x, int32_t index, double second
   s->done_s[index] = s->free_s[worker] = start + seconds;
 }
 
-double mmci_chain_seconds(const mmci_chain_facts *f, mmc_dtype dtype, int64_t batch,
-                          const mmci_part *parts, int32_t count, void *scratch) {
+double mmci_group_seconds(const mmci_group_facts *f, mmc_dtype dtype, int64_t batch,
+                          const mmci_group_part *parts, int32_t count, void *scratch) {
   schedule s = {.facts = f, .done_s = scratch};
   s.free_s = s.done_s + count;
   s.worker = (int32_t *)(s.free_s + f->width);
   memset(s.free_s, 0, (size_t)f->width * sizeof *s.free_s);
   double work = 0, elements = (double)parts[count - 1].m * (double)parts[count - 1].n;
   for (int32_t i = 0; i < count; i++) {
-    const mmci_part *x = &parts[i];
+    const mmci_group_part *x = &parts[i];
     assign(&s, x, i, product_seconds(f, dtype, x));
     work += f->product_s + mmci_flops(dtype, x->m, x->k, x->n) / (f->flops_per_s / f->width);
     if (x->left < 0) elements += (double)x->m * (double)x->k;
