@@ -255,7 +255,7 @@ static mmc_status room_for_operands(const mmci_bench *bench, double *bytes, mmci
   uint64_t free_bytes, total_bytes;
   mmc_status status = async->memory(bench->device, &free_bytes, &total_bytes, error);
   if (status != MMC_OK) return status;
-  *bytes = (double)(free_bytes - free_bytes / 16);
+  *bytes = 15. / 16 * (double)free_bytes;
   for (int i = 0; i < OPERANDS; i++) *bytes += (double)bench->operands[i].size_bytes;
   return MMC_OK;
 }

@@ -140,7 +140,7 @@ const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *ch
 
 static double spines_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                         const mmci_group *chain) {
-  double *done = mmci_alloc_array((size_t)(chain->n + chain->count), sizeof *done);
+  double *done = mmci_alloc_array((size_t)chain->n + (size_t)chain->count, sizeof *done);
   const double us =
       done != NULL ? mmci_cuda_model_spines_us(model, limits, chain, done) : (double)NAN;
   free(done);
