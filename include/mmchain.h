@@ -288,20 +288,24 @@ typedef struct mmc_plan_options {
    * kernel, pairs of products are one call wherever the device takes them by a kernel of that name,
    * whatever that is predicted to take. NULL means as the objective says. */
   const char *kernel;
+  mmc_progress_fn progress; /* asked while orders are searched through; NULL: none */
+  void *progress_user;
 } mmc_plan_options;
 #define MMC_PLAN_OPTIONS_INIT                                                                     \
   {                                                                                               \
     sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
-        0, 0, NULL                                                                                \
+        0, 0, NULL, NULL, NULL                                                                    \
   }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
  * intermediate. The chain is copied; the context must outlive the plan.
- * Cost:    O(n log n) time. A memory limit that turns the best order down costs O(n^3) and more,
+ * Cost:    O(n log n) time. A memory limit that turns the best order down costs O(n^3); the
+ *          order is the best that fits for at most 128 factors, and one near it for more.
  *          fuse "joint" O(n^4).
  * Returns: E_ARG, E_NOMEM, E_UNSUPPORTED (no such device or kernel here), E_OVERFLOW (the count of
  *          multiplications exceeds 128 bits, or an intermediate the address space),
- *          E_MEMORY_LIMIT (the message says what the leanest order needs), E_DEVICE. */
+ *          E_MEMORY_LIMIT (the message says what the leanest order needs), E_DEVICE,
+ *          E_INTERRUPTED (progress). */
 MMC_API mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,
                                    const mmc_plan_options *options, mmc_plan **out);
 MMC_API void mmc_plan_destroy(mmc_plan *plan);

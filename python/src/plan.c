@@ -32,11 +32,25 @@ int mmcp_check_device(const char *device) {
   return -1;
 }
 
-static mmc_status create_plan(const mmcp_plan *self, const mmc_plan_options *options,
-                              mmc_plan **out) {
-  PyThreadState *thread = mmcp_enter();
+/* Lets Ctrl-C end long planning. No fork may come in between. user is where the thread is kept. */
+static int check_signals(void *user, double done) {
+  (void)done;
+  PyThreadState **thread = user;
+  PyEval_RestoreThread(*thread);
+  int stop = PyErr_CheckSignals();
+  *thread = PyEval_SaveThread();
+  return stop;
+}
+
+/* Sets an exception where it fails. */
+static mmc_status create_plan(const mmcp_plan *self, mmc_plan_options *options, mmc_plan **out) {
+  PyThreadState *thread;
+  options->progress = check_signals;
+  options->progress_user = &thread;
+  thread = mmcp_enter();
   mmc_status status = mmc_plan_create(mmcp.context, self->chain, options, out);
   mmcp_leave(thread);
+  if (status != MMC_OK && !PyErr_Occurred()) mmcp_raise(status);
   return status;
 }
 
@@ -54,8 +68,7 @@ int mmcp_plan_ensure(mmcp_plan *self) {
     return -1;
   if (options.device != NULL && mmcp_check_device(options.device) < 0) return -1;
   mmc_plan *plan;
-  mmc_status status = create_plan(self, &options, &plan);
-  if (status != MMC_OK) return mmcp_raise(status);
+  if (create_plan(self, &options, &plan) != MMC_OK) return -1;
   if (is_current(self)) {
     /* Another thread was faster. */
     mmc_plan_destroy(plan);

@@ -78,6 +78,18 @@ typedef struct mmci_order_problem {
   void *progress_user;
 } mmci_order_problem;
 
+/* What a search for an order may take: the workspace of the order, and whom to ask whether to go
+ * on. */
+typedef struct mmci_bounds {
+  uint64_t limit_bytes;
+  mmc_progress_fn progress; /* may be NULL */
+  void *progress_user;
+} mmci_bounds;
+
+static inline mmci_bounds mmci_within(uint64_t limit_bytes) {
+  return (mmci_bounds){.limit_bytes = limit_bytes};
+}
+
 /* The triangular table of least costs, kept when asked for. entry() gives the least multiplications
  * of the sub-chain (i, j), i < j, exactly. */
 typedef struct mmci_order_table mmci_order_table;

@@ -1,5 +1,7 @@
 #include "order/workspace.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 
 static uint64_t max(uint64_t a, uint64_t b) {
@@ -48,13 +50,23 @@ typedef struct frontier {
   int32_t count;
 } frontier;
 
+/* What no option of a sub-chain is below. */
+typedef struct bound {
+  mmci_u128 multiplications;
+  uint64_t need_bytes, result_bytes; /* the result of a factor takes none */
+} bound;
+
 typedef struct search {
   const mmci_order_problem *problem;
   size_t element_size;
   uint64_t limit_bytes;
-  frontier *frontiers; /* sub-chain (i, j) at index(i, j) */
+  int32_t most_options; /* of a sub-chain */
+  frontier *frontiers;  /* sub-chain (i, j) at index_of(i, j) */
+  bound *bounds;        /* sub-chain (i, j) at (i, j) and at (j, i) of a square of n+1 */
   option *scratch;
   int32_t scratch_count, scratch_size;
+  int64_t splits; /* seen by both passes */
+  int64_t work;   /* splits and pairs of options since the progress callback was called */
 } search;
 
 static size_t index_of(const search *s, int32_t i, int32_t j) {
@@ -62,9 +74,36 @@ static size_t index_of(const search *s, int32_t i, int32_t j) {
   return (size_t)i * (2 * n - (size_t)i + 1) / 2 + (size_t)(j - i - 1);
 }
 
-static uint64_t result_bytes(const search *s, int32_t i, int32_t j) {
-  if (j - i == 1) return 0; /* a factor */
-  return mmci_result_bytes(s->problem->dims[i], s->problem->dims[j], s->element_size);
+static bound *row_of_bounds(const search *s, int32_t i) {
+  return &s->bounds[(size_t)i * ((size_t)s->problem->n + 1)];
+}
+
+static void set_bound(search *s, int32_t i, int32_t j, bound x) {
+  row_of_bounds(s, i)[j] = row_of_bounds(s, j)[i] = x;
+}
+
+static bool is_whole(const search *s, int32_t i, int32_t j) {
+  return j - i == s->problem->n;
+}
+
+/* Asks the caller whether to go on, every few milliseconds. Both passes see every split once. */
+static mmc_status go_on(search *s, int32_t splits, mmci_error *error) {
+  const int64_t ask_every = 1 << 20;
+  s->splits += splits;
+  s->work += splits;
+  if (s->problem->progress == NULL || s->work < ask_every) return MMC_OK;
+  s->work = 0;
+  double n = s->problem->n, all = n * (n * n - 1) / 3;
+  if (s->problem->progress(s->problem->progress_user, (double)s->splits / all) == 0) return MMC_OK;
+  return mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
+}
+
+/* Says whether an option among the scratch ones takes fewer multiplications than these and no more
+ * memory. */
+static bool is_beaten(const search *s, mmci_u128 multiplications, uint64_t need_bytes) {
+  int32_t at = 0;
+  while (at < s->scratch_count && s->scratch[at].multiplications < multiplications) at++;
+  return at > 0 && s->scratch[at - 1].need_bytes <= need_bytes;
 }
 
 /* Puts x among the scratch options unless one there is as good in both; drops those it beats. */
@@ -110,62 +149,115 @@ static mmci_u128 cost_of(const mmci_order_problem *problem, int32_t i, int32_t k
   return price < 0x1p120 ? (mmci_u128)price : (mmci_u128)1 << 120;
 }
 
-static mmc_status solve_sub_chain(search *s, int32_t i, int32_t j, mmci_error *error) {
-  bool root = j - i == s->problem->n;
-  uint64_t result = root ? 0 : result_bytes(s, i, j);
-  s->scratch_count = 0;
-  for (int32_t k = i + 1; k < j; k++) {
-    const frontier *left = &s->frontiers[index_of(s, i, k)];
-    const frontier *right = &s->frontiers[index_of(s, k, j)];
-    uint64_t left_result = result_bytes(s, i, k), right_result = result_bytes(s, k, j);
-    mmci_u128 product = cost_of(s->problem, i, k, j);
+/* Offers the product of option a of (i, k) and option b of (k, j), unless it is beyond the limit.
+ */
+static mmc_status offer_product(search *s, int32_t i, int32_t k, int32_t j, int32_t a, int32_t b,
+                                mmci_u128 product, mmci_error *error) {
+  const option *left = &s->frontiers[index_of(s, i, k)].options[a];
+  const option *right = &s->frontiers[index_of(s, k, j)].options[b];
+  const bound *row = row_of_bounds(s, i);
+  uint64_t result = is_whole(s, i, j) ? 0 : row[j].result_bytes;
+  mmci_need need = mmci_product_need(left->need_bytes, row[k].result_bytes, right->need_bytes,
+                                     row_of_bounds(s, j)[k].result_bytes, result);
+  s->work++;
+  if (need.bytes > s->limit_bytes) return MMC_OK;
+  option x = {
+      .multiplications =
+          mmci_u128_add(mmci_u128_add(left->multiplications, right->multiplications), product),
+      .need_bytes = need.bytes,
+      .split = k,
+      .left = a,
+      .right = b,
+  };
+  return offer(s, &x, i, j, error);
+}
+
+/* Offers the products of every option of (i, k) and every option of (k, j); in long chains, begins
+ * with the two cheapest and goes on from the one that needs more to its next leaner one. */
+static mmc_status offer_products(search *s, int32_t i, int32_t k, int32_t j, mmci_u128 product,
+                                 mmci_error *error) {
+  const frontier *left = &s->frontiers[index_of(s, i, k)];
+  const frontier *right = &s->frontiers[index_of(s, k, j)];
+  mmc_status status = MMC_OK;
+  if (s->problem->n <= MMCI_WITHIN_ALL_PAIRS) {
     for (int32_t a = 0; a < left->count; a++)
-      for (int32_t b = 0; b < right->count; b++) {
-        mmci_need need = mmci_product_need(left->options[a].need_bytes, left_result,
-                                           right->options[b].need_bytes, right_result, result);
-        if (need.bytes > s->limit_bytes) continue;
-        option x = {
-            .multiplications = mmci_u128_add(
-                mmci_u128_add(left->options[a].multiplications, right->options[b].multiplications),
-                product),
-            .need_bytes = need.bytes,
-            .split = k,
-            .left = a,
-            .right = b,
-        };
-        mmc_status status = offer(s, &x, i, j, error);
-        if (status != MMC_OK) return status;
-      }
+      for (int32_t b = 0; b < right->count && status == MMC_OK; b++)
+        status = offer_product(s, i, k, j, a, b, product, error);
+    return status;
   }
+  for (int32_t a = 0, b = 0; a < left->count && b < right->count && status == MMC_OK;) {
+    status = offer_product(s, i, k, j, a, b, product, error);
+    bool left_needs_more = left->options[a].need_bytes >= right->options[b].need_bytes;
+    *(left_needs_more ? &a : &b) += 1;
+  }
+  return status;
+}
+
+/* Keeps the cheapest of the scratch options, the leanest, and so many evenly between them. */
+static void thin_out(search *s) {
+  const int64_t most = s->most_options, last = s->scratch_count - 1;
+  if (last < most) return;
+  for (int64_t t = 1; t < most; t++) s->scratch[t] = s->scratch[t * last / (most - 1)];
+  s->scratch_count = (int32_t)most;
+}
+
+static mmc_status keep_options(search *s, int32_t i, int32_t j, mmci_error *error) {
+  thin_out(s);
   frontier *f = &s->frontiers[index_of(s, i, j)];
   size_t count = (size_t)s->scratch_count;
   f->options = mmci_alloc_array(count, sizeof *f->options);
   if (f->options == NULL) return mmci_fail_nomem(error, count * sizeof *f->options);
   for (size_t t = 0; t < count; t++) f->options[t] = s->scratch[t];
   f->count = s->scratch_count;
+  bound x = row_of_bounds(s, i)[j];
+  if (count > 0) x.multiplications = s->scratch[0].multiplications;
+  set_bound(s, i, j, x);
   return MMC_OK;
 }
 
-/* Finds the least bytes that any order of the chain needs, by max and min only, so one number for
- * each sub-chain is enough. */
-static mmc_status find_leanest(const search *s, uint64_t *leanest_bytes, mmci_error *error) {
+static mmc_status solve_sub_chain(search *s, int32_t i, int32_t j, mmci_error *error) {
+  const bound *left = row_of_bounds(s, i), *right = row_of_bounds(s, j);
+  uint64_t result = is_whole(s, i, j) ? 0 : left[j].result_bytes;
+  s->scratch_count = 0;
+  mmc_status status = go_on(s, j - i - 1, error);
+  bool possible = left[j].need_bytes <= s->limit_bytes;
+  for (int32_t k = i + 1; possible && k < j && status == MMC_OK; k++) {
+    if (left[k].need_bytes > s->limit_bytes || right[k].need_bytes > s->limit_bytes) continue;
+    mmci_need need = mmci_product_need(left[k].need_bytes, left[k].result_bytes,
+                                       right[k].need_bytes, right[k].result_bytes, result);
+    if (need.bytes > s->limit_bytes) continue;
+    mmci_u128 product = cost_of(s->problem, i, k, j);
+    mmci_u128 least =
+        mmci_u128_add(mmci_u128_add(left[k].multiplications, right[k].multiplications), product);
+    if (!is_beaten(s, least, need.bytes)) status = offer_products(s, i, k, j, product, error);
+    if (s->scratch_count / 4 >= s->most_options) thin_out(s);
+  }
+  return status == MMC_OK ? keep_options(s, i, j, error) : status;
+}
+
+/* Finds the least bytes that any order of every sub-chain needs, by max and min only, so one number
+ * for each is enough. */
+static mmc_status find_leanest(search *s, mmci_error *error) {
+  const int64_t *dims = s->problem->dims;
   int32_t n = s->problem->n;
-  size_t count = (size_t)n * ((size_t)n + 1) / 2;
-  uint64_t *least = mmci_alloc_zeroed(count, sizeof *least);
-  if (least == NULL) return mmci_fail_nomem(error, count * sizeof *least);
+  for (int32_t i = 0; i < n; i++) set_bound(s, i, i + 1, (bound){0});
   for (int32_t length = 2; length <= n; length++)
     for (int32_t i = 0; i + length <= n; i++) {
       int32_t j = i + length;
-      uint64_t result = length == n ? 0 : result_bytes(s, i, j), best = UINT64_MAX;
+      const bound *left = row_of_bounds(s, i), *right = row_of_bounds(s, j);
+      bound x = {.need_bytes = UINT64_MAX,
+                 .result_bytes = mmci_result_bytes(dims[i], dims[j], s->element_size)};
+      uint64_t result = is_whole(s, i, j) ? 0 : x.result_bytes;
       for (int32_t k = i + 1; k < j; k++) {
-        mmci_need need = mmci_product_need(least[index_of(s, i, k)], result_bytes(s, i, k),
-                                           least[index_of(s, k, j)], result_bytes(s, k, j), result);
-        if (need.bytes < best) best = need.bytes;
+        if (left[k].need_bytes >= x.need_bytes || right[k].need_bytes >= x.need_bytes) continue;
+        mmci_need need = mmci_product_need(left[k].need_bytes, left[k].result_bytes,
+                                           right[k].need_bytes, right[k].result_bytes, result);
+        if (need.bytes < x.need_bytes) x.need_bytes = need.bytes;
       }
-      least[index_of(s, i, j)] = best;
+      set_bound(s, i, j, x);
+      mmc_status status = go_on(s, length - 1, error);
+      if (status != MMC_OK) return status;
     }
-  *leanest_bytes = least[index_of(s, 0, n)];
-  free(least);
   return MMC_OK;
 }
 
@@ -205,40 +297,58 @@ static mmc_status read_tree(const search *s, mmci_order_answer *out, mmci_error 
   return MMC_OK;
 }
 
+/* Returns how many options of a sub-chain are kept, so that n^3/6 splits have about 2^24 of them;
+ * two are the cheapest and the leanest. */
+static int32_t most_options(int32_t n) {
+  const double options = 0x1p24;
+  double splits = (double)n * n * n / 6;
+  return n <= MMCI_WITHIN_ALL_PAIRS ? INT32_MAX : (int32_t)fmax(2, options / splits);
+}
+
+/* Fills the table of frontiers, after the leanest have been found: the search takes many times as
+ * long, and would be for nothing. */
+static mmc_status fill(search *s, uint64_t *leanest_bytes, mmci_error *error) {
+  int32_t n = s->problem->n;
+  mmc_status status = find_leanest(s, error);
+  if (status != MMC_OK) return status;
+  *leanest_bytes = row_of_bounds(s, 0)[n].need_bytes;
+  if (*leanest_bytes > s->limit_bytes) return MMC_E_MEMORY_LIMIT;
+  for (int32_t length = 2; length <= n; length++)
+    for (int32_t i = 0; i + length <= n; i++) {
+      status = solve_sub_chain(s, i, i + length, error);
+      if (status != MMC_OK) return status;
+    }
+  return MMC_OK;
+}
+
 mmc_status mmci_order_within(const mmci_order_problem *problem, size_t element_size,
                              uint64_t limit_bytes, uint64_t *leanest_bytes, mmci_order_answer *out,
                              mmci_error *error) {
   int32_t n = problem->n;
-  size_t count = (size_t)n * ((size_t)n + 1) / 2;
+  size_t count = (size_t)n * ((size_t)n + 1) / 2, square = ((size_t)n + 1) * ((size_t)n + 1);
   search s = {
       .problem = problem,
       .element_size = element_size,
       .limit_bytes = limit_bytes,
+      .most_options = most_options(n),
       .frontiers = mmci_alloc_zeroed(count, sizeof(frontier)),
+      .bounds = mmci_alloc_zeroed(square, sizeof(bound)),
       .scratch_size = 64,
   };
   option factor = {.multiplications = 0};
   mmc_status status = MMC_OK;
   s.scratch = mmci_alloc_array((size_t)s.scratch_size, sizeof *s.scratch);
-  if (s.frontiers == NULL || s.scratch == NULL)
-    status = mmci_fail_nomem(error, count * sizeof(frontier));
+  if (s.frontiers == NULL || s.bounds == NULL || s.scratch == NULL)
+    status = mmci_fail_nomem(error, count * sizeof(frontier) + square * sizeof(bound));
   for (int32_t i = 0; i < n && status == MMC_OK; i++)
     s.frontiers[index_of(&s, i, i + 1)] = (frontier){.options = &factor, .count = 1};
-  /* The search takes many times as long, and would be for nothing. */
-  uint64_t leanest = 0;
-  if (status == MMC_OK && n > 1) status = find_leanest(&s, &leanest, error);
-  if (status == MMC_OK && leanest > limit_bytes) {
-    *leanest_bytes = leanest;
-    status = MMC_E_MEMORY_LIMIT;
-  }
-  for (int32_t length = 2; length <= n && status == MMC_OK; length++)
-    for (int32_t i = 0; i + length <= n && status == MMC_OK; i++)
-      status = solve_sub_chain(&s, i, i + length, error);
+  if (status == MMC_OK) status = fill(&s, leanest_bytes, error);
   if (status == MMC_OK) status = read_tree(&s, out, error);
   for (int32_t length = 2; s.frontiers != NULL && length <= n; length++)
     for (int32_t i = 0; i + length <= n; i++)
       free(s.frontiers[index_of(&s, i, i + length)].options);
   free(s.frontiers);
+  free(s.bounds);
   free(s.scratch);
   return status;
 }

@@ -27,12 +27,18 @@ mmci_need mmci_product_need(uint64_t left, uint64_t left_result, uint64_t right,
 void mmci_tree_needs(const mmci_tree *tree, const mmci_range *ranges, const int64_t *dims,
                      size_t element_size, mmci_need *needs);
 
+/* Up to so many factors, every order is weighed. */
+enum { MMCI_WITHIN_ALL_PAIRS = 128 };
+
 /* Finds the order of fewest multiplications, or of least price when the problem has one, among
- * those that need at most limit_bytes. It is exact among postorders: it keeps for every sub-chain
- * all pairs (cost, need) that no other beats in both. An answer by price has no valid
- * multiplications.
- * O(n^3 f^2) time, O(n^2 f) memory for f such pairs, a handful in practice.
- * Returns E_MEMORY_LIMIT, with *leanest_bytes the least that any order needs; E_NOMEM. */
+ * those that need at most limit_bytes. For every sub-chain it keeps the pairs (cost, need) that no
+ * other beats in both, which makes it exact among postorders up to MMCI_WITHIN_ALL_PAIRS factors.
+ * Of longer chains it keeps at most 2^24 / (n^3/6) pairs a sub-chain and never fewer than two, 48
+ * for 128 factors and 2 from 323 on, and pairs them in one walk; the leanest is always among them,
+ * so that an order is found whenever there is one. An answer by price has no valid multiplications.
+ * The problem's progress callback is asked every few milliseconds. O(n^3) time beyond 128 factors,
+ * O(n^2 f) memory for f pairs. Returns E_MEMORY_LIMIT, with *leanest_bytes the least that any order
+ * needs; E_NOMEM, E_INTERRUPTED. */
 mmc_status mmci_order_within(const mmci_order_problem *problem, size_t element_size,
                              uint64_t limit_bytes, uint64_t *leanest_bytes, mmci_order_answer *out,
                              mmci_error *error);

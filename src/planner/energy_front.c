@@ -154,7 +154,7 @@ typedef struct product {
 typedef struct search {
   const mmc_chain *chain;
   const char *solver;
-  uint64_t limit_bytes;
+  mmci_bounds bounds;
   const mmci_energy_request *request;
   const mmci_energy_offer *offer; /* whose choices are looked for, */
   mmci_weights weights;           /* by these */
@@ -215,7 +215,7 @@ static mmc_status group_up(const search *s, candidate *c) {
   if (x.offer->machine == NULL) return MMC_OK;
   mmci_pricing pricing;
   mmci_group_machine machine = machine_of(&x, &pricing);
-  mmc_status status = mmci_plan_choose_groups(&c->plan, &machine, s->limit_bytes, s->error);
+  mmc_status status = mmci_plan_choose_groups(&c->plan, &machine, s->bounds.limit_bytes, s->error);
   if (status != MMC_OK || c->plan.group_count == 0) return status;
   for (int32_t g = 0; g < c->plan.group_count; g++)
     share_out(c, &c->plan.groups[g], &x.offer->pricing.model);
@@ -318,10 +318,9 @@ static mmc_status choose_by(search *s, mmci_weights weights, bool fewest, candid
                             bool *made) {
   candidate c = {.choice = {.offer = (int)(s->offer - s->request->offers), .weights = weights}};
   s->weights = weights;
-  mmc_status status =
-      s->products != NULL && !fewest
-          ? mmci_plan_by_price(s->chain, price, s, s->limit_bytes, &c.plan, s->error)
-          : mmci_plan_create(s->chain, s->solver, s->limit_bytes, &c.plan, s->error);
+  mmc_status status = s->products != NULL && !fewest
+                          ? mmci_plan_by_price(s->chain, price, s, s->bounds, &c.plan, s->error)
+                          : mmci_plan_create(s->chain, s->solver, s->bounds, &c.plan, s->error);
   if (status != MMC_OK) return status;
   *made = c.plan.workspace_bytes != UINT64_MAX && c.plan.multiplications != MMCI_U128_MAX;
   if (*made) status = sum_up(s, &c);
@@ -445,7 +444,7 @@ static mmc_status add_spared(search *s) {
   c.plan.limit_bytes = fastest->limit_bytes;
   c.plan.unlimited_bytes = fastest->unlimited_bytes;
   c.plan.unlimited_multiplications = fastest->unlimited_multiplications;
-  status = mmci_plan_shrink(&c.plan, s->limit_bytes, s->error);
+  status = mmci_plan_shrink(&c.plan, s->bounds.limit_bytes, s->error);
   if (status == MMC_OK) status = sum_up(s, &c);
   if (status == MMC_OK && c.choice.joules < s->candidates[0].choice.joules)
     s->candidates[s->count++] = c;
@@ -563,20 +562,20 @@ static mmc_status take_best(search *s, mmci_plan *out, mmci_precision *precision
 }
 
 mmc_status mmci_plan_create_energetic(const mmc_chain *chain, const char *solver,
-                                      uint64_t limit_bytes, const mmci_energy_request *request,
+                                      mmci_bounds bounds, const mmci_energy_request *request,
                                       mmci_plan *out, mmci_precision *precision,
                                       mmci_error *error) {
   search *s = mmci_alloc_zeroed(1, sizeof *s);
   if (s == NULL) return mmci_fail_nomem(error, sizeof *s);
   s->chain = chain;
   s->solver = solver;
-  s->limit_bytes = limit_bytes;
+  s->bounds = bounds;
   s->request = request;
   s->error = error;
   candidate *fastest = &s->candidates[0];
   fastest->choice.weights.seconds = 1;
   mmc_status status =
-      mmci_plan_create_timed(chain, solver, limit_bytes, &request->time, &fastest->plan, error);
+      mmci_plan_create_timed(chain, solver, bounds, &request->time, &fastest->plan, error);
   if (status == MMC_OK) {
     s->count = 1;
     status = sum_up(s, fastest);

@@ -42,7 +42,7 @@ typedef struct mmci_energy_request {
  * any other solver's order stays. *precision is the one to be used. mmci_plan_group_for_energy()
  * and mmci_plan_price_energy() must follow. Returns what mmci_plan_create() does. */
 mmc_status mmci_plan_create_energetic(const mmc_chain *chain, const char *solver,
-                                      uint64_t limit_bytes, const mmci_energy_request *request,
+                                      mmci_bounds bounds, const mmci_energy_request *request,
                                       mmci_plan *out, mmci_precision *precision, mmci_error *error);
 
 /* Forms groups of the plan's steps, as mmci_plan_choose_groups() does. */

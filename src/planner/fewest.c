@@ -40,9 +40,12 @@ static mmc_status replace_within(const mmc_chain *chain, const mmci_order_proble
   return MMC_OK;
 }
 
-mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                                  mmci_plan *out, mmci_error *error) {
-  mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
+  mmci_order_problem problem = {.n = chain->n,
+                                .dims = chain->dims,
+                                .progress = bounds.progress,
+                                .progress_user = bounds.progress_user};
   mmci_order_answer answer;
   const mmci_solver *used;
   mmc_status status = mmci_order_solve(solver, &problem, false, &used, &answer, error);
@@ -54,9 +57,9 @@ mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, uin
   if (chain->batch > 1 && plan.multiplications == MMCI_U128_MAX)
     status = mmci_fail(error, MMC_E_OVERFLOW,
                        "batch: the number of multiplications does not fit 128 bits");
-  if (status == MMC_OK) status = mmci_plan_shrink(&plan, limit_bytes, error);
-  if (status == MMC_OK && plan.workspace_bytes > limit_bytes)
-    status = replace_within(chain, &problem, limit_bytes, &plan, error);
+  if (status == MMC_OK) status = mmci_plan_shrink(&plan, bounds.limit_bytes, error);
+  if (status == MMC_OK && plan.workspace_bytes > bounds.limit_bytes)
+    status = replace_within(chain, &problem, bounds.limit_bytes, &plan, error);
   if (status == MMC_OK && plan.workspace_bytes == UINT64_MAX)
     status = mmci_fail(error, MMC_E_OVERFLOW, "dims: the intermediates exceed the address space");
   if (status != MMC_OK) {
@@ -136,12 +139,12 @@ static mmc_status share_repeats(const mmc_chain *chain, uint64_t limit_bytes, mm
   return status;
 }
 
-mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                             mmci_plan *out, mmci_error *error) {
   mmci_plan plan;
-  mmc_status status = mmci_plan_create_tree(chain, solver, limit_bytes, &plan, error);
+  mmc_status status = mmci_plan_create_tree(chain, solver, bounds, &plan, error);
   if (status == MMC_OK && strcmp(solver, "auto") == 0 && has_repeats(chain)) {
-    status = share_repeats(chain, limit_bytes, &plan, error);
+    status = share_repeats(chain, bounds.limit_bytes, &plan, error);
     if (status != MMC_OK) mmci_plan_destroy(&plan);
   }
   if (status == MMC_OK) *out = plan;

@@ -11,10 +11,10 @@ enum { MMCI_SHARED_MOST_STEPS = 2048 };
 /* Plans the chain with the solver of that name. "auto" computes once what repeats, when the chain
  * says which factors are the same, that takes fewer multiplications and its results fit within the
  * limit. Returns what mmc_plan_create() does. */
-mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                             mmci_plan *out, mmci_error *error);
 /* Does the same, always with n-1 steps. */
-mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                                  mmci_plan *out, mmci_error *error);
 
 #endif

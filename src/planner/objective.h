@@ -39,6 +39,13 @@ typedef struct mmci_objective {
   mmc_status (*price)(mmci_planning *p, mmci_error *error);
 } mmci_objective;
 
+/* Returns what the options say about the search for an order. */
+static inline mmci_bounds mmci_planning_bounds(const mmci_planning *p) {
+  return (mmci_bounds){.limit_bytes = p->options->memory_limit_bytes,
+                       .progress = p->options->progress,
+                       .progress_user = p->options->progress_user};
+}
+
 extern const mmci_objective mmci_objective_flops;
 extern const mmci_objective mmci_objective_traffic;
 extern const mmci_objective mmci_objective_time;

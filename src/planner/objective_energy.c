@@ -60,8 +60,8 @@ static void end(mmci_planning *p) {
 
 static mmc_status order(mmci_planning *p, mmci_error *error) {
   const known *k = p->known;
-  return mmci_plan_create_energetic(p->chain, p->solver, p->options->memory_limit_bytes,
-                                    &k->request, &p->plan, &p->precision, error);
+  return mmci_plan_create_energetic(p->chain, p->solver, mmci_planning_bounds(p), &k->request,
+                                    &p->plan, &p->precision, error);
 }
 
 static mmc_status group(mmci_planning *p, mmci_error *error) {

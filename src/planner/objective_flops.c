@@ -3,7 +3,7 @@
 #include "planner/objective.h"
 
 static mmc_status order(mmci_planning *p, mmci_error *error) {
-  return mmci_plan_create(p->chain, p->solver, p->options->memory_limit_bytes, &p->plan, error);
+  return mmci_plan_create(p->chain, p->solver, mmci_planning_bounds(p), &p->plan, error);
 }
 
 /* Groups must save a hundredth of the arithmetic's seconds; less is not worth placing the results

@@ -38,8 +38,8 @@ static void end(mmci_planning *p) {
 
 static mmc_status order(mmci_planning *p, mmci_error *error) {
   const known *k = p->known;
-  return mmci_plan_create_timed(p->chain, p->solver, p->options->memory_limit_bytes, &k->request,
-                                &p->plan, error);
+  return mmci_plan_create_timed(p->chain, p->solver, mmci_planning_bounds(p), &k->request, &p->plan,
+                                error);
 }
 
 static mmc_status group(mmci_planning *p, mmci_error *error) {

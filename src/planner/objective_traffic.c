@@ -4,11 +4,10 @@
 #include "planner/traffic_fusion.h"
 
 static mmc_status order(mmci_planning *p, mmci_error *error) {
-  const uint64_t limit_bytes = p->options->memory_limit_bytes;
+  const mmci_bounds bounds = mmci_planning_bounds(p);
   return p->traffic.joint
-             ? mmci_plan_create_joint(p->chain, p->traffic.on_chip_words, limit_bytes, &p->plan,
-                                      error)
-             : mmci_plan_create_tree(p->chain, p->solver, limit_bytes, &p->plan, error);
+             ? mmci_plan_create_joint(p->chain, p->traffic.on_chip_words, bounds, &p->plan, error)
+             : mmci_plan_create_tree(p->chain, p->solver, bounds, &p->plan, error);
 }
 
 /* Makes groups of the pairs that are fused. */

@@ -364,7 +364,8 @@ mmc_status mmci_groups_of_chain(const mmci_opened *on, mmci_precision precision,
   const mmci_time_request request = {
       .pricing = pricing, .precision = precision, .notice = "", .machine = &machine};
   mmci_plan plan;
-  mmc_status status = mmci_plan_create_timed(chain, "auto", UINT64_MAX, &request, &plan, error);
+  mmc_status status =
+      mmci_plan_create_timed(chain, "auto", mmci_within(UINT64_MAX), &request, &plan, error);
   if (status != MMC_OK) return status;
   mmci_cover cover;
   status = mmci_plan_cover(&plan, &machine, &cover, error); /* what is not ordered was not asked */

@@ -155,9 +155,14 @@ static mmc_status compare(const priced_chain *c, const mmci_plan *a, const mmci_
 /* ---- the order ----------------------------------------------------------------------------- */
 
 mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *user,
-                              uint64_t limit_bytes, mmci_plan *out, mmci_error *error) {
-  mmci_order_problem problem = {
-      .n = chain->n, .dims = chain->dims, .price = price, .price_user = user, .threads = 1};
+                              mmci_bounds bounds, mmci_plan *out, mmci_error *error) {
+  mmci_order_problem problem = {.n = chain->n,
+                                .dims = chain->dims,
+                                .price = price,
+                                .price_user = user,
+                                .threads = 1,
+                                .progress = bounds.progress,
+                                .progress_user = bounds.progress_user};
   mmci_order_answer answer;
   const mmci_solver *used;
   mmci_plan plan;
@@ -165,23 +170,23 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
   if (status == MMC_OK) status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
   if (status != MMC_OK) return status;
   uint64_t unlimited_bytes = plan.workspace_bytes, leanest_bytes;
-  status = mmci_plan_shrink(&plan, limit_bytes, error);
+  status = mmci_plan_shrink(&plan, bounds.limit_bytes, error);
   if (status != MMC_OK) {
     mmci_plan_destroy(&plan);
     return status;
   }
-  if (plan.workspace_bytes > limit_bytes) {
+  if (plan.workspace_bytes > bounds.limit_bytes) {
     mmci_u128 unlimited = plan.multiplications;
     mmci_plan_destroy(&plan);
-    status = mmci_order_within(&problem, mmc_dtype_size(chain->dtype), limit_bytes, &leanest_bytes,
-                               &answer, error);
+    status = mmci_order_within(&problem, mmc_dtype_size(chain->dtype), bounds.limit_bytes,
+                               &leanest_bytes, &answer, error);
     if (status == MMC_OK) status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
     if (status != MMC_OK) return status;
     plan.limited = true;
-    plan.limit_bytes = limit_bytes;
+    plan.limit_bytes = bounds.limit_bytes;
     plan.unlimited_multiplications = unlimited;
     plan.unlimited_bytes = unlimited_bytes;
-    status = mmci_plan_shrink(&plan, limit_bytes, error);
+    status = mmci_plan_shrink(&plan, bounds.limit_bytes, error);
     if (status != MMC_OK) {
       mmci_plan_destroy(&plan);
       return status;
@@ -193,10 +198,10 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
 }
 
 /* Replaces the plan of fewest multiplications where another is surely faster. */
-static mmc_status try_price(priced_chain *c, uint64_t limit_bytes, mmci_plan *plan,
+static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan,
                             mmci_plan_time *time, mmci_error *error) {
   mmci_plan by_price;
-  mmc_status status = mmci_plan_by_price(c->chain, seconds_of, c, limit_bytes, &by_price, error);
+  mmc_status status = mmci_plan_by_price(c->chain, seconds_of, c, bounds, &by_price, error);
   if (status != MMC_OK) return status;
   bool surely = false, possible = by_price.workspace_bytes != UINT64_MAX &&
                                   by_price.multiplications != MMCI_U128_MAX;
@@ -307,33 +312,32 @@ static mmc_status try_trees(const priced_chain *c, uint64_t limit_bytes, mmci_pl
   return status == MMC_OK ? try_every(&x, error) : status;
 }
 
-static mmc_status choose_order(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+static mmc_status choose_order(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                                const mmci_time_request *request, mmci_plan *plan,
                                mmci_plan_time *time, mmci_error *error) {
   priced_chain c = {.chain = chain, .request = request};
   if (strcmp(solver, "auto") != 0 || chain->n < 3) return MMC_OK;
   mmc_status status = MMC_OK;
   if (chain->n <= MMCI_TIME_MOST_FACTORS)
-    status = try_price(&c, limit_bytes, plan, time, error);
+    status = try_price(&c, bounds, plan, time, error);
   else
     time->kept = "longer chains than of 64 factors are not ordered by time";
-  return status == MMC_OK ? try_trees(&c, limit_bytes, plan, time, error) : status;
+  return status == MMC_OK ? try_trees(&c, bounds.limit_bytes, plan, time, error) : status;
 }
 static_assert(MMCI_TIME_MOST_FACTORS == 64, "the text of choose_order()");
 
-mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                                   const mmci_time_request *request, mmci_plan *out,
                                   mmci_error *error) {
   mmci_plan plan;
-  mmc_status status = mmci_plan_create(chain, solver, limit_bytes, &plan, error);
+  mmc_status status = mmci_plan_create(chain, solver, bounds, &plan, error);
   if (status != MMC_OK) return status;
   mmci_plan_time *time = mmci_alloc_zeroed(1, sizeof *time);
   if (time == NULL)
     status = mmci_fail_nomem(error, sizeof *time);
   else
     *time = (mmci_plan_time){.kept = ""};
-  if (status == MMC_OK)
-    status = choose_order(chain, solver, limit_bytes, request, &plan, time, error);
+  if (status == MMC_OK) status = choose_order(chain, solver, bounds, request, &plan, time, error);
   if (status != MMC_OK) {
     free(time);
     mmci_plan_destroy(&plan);

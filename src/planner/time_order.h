@@ -21,7 +21,7 @@ typedef struct mmci_time_request {
 /* Plans the chain in the order of least price within the limit. Returns what mmci_plan_create()
  * does. */
 mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *user,
-                              uint64_t limit_bytes, mmci_plan *out, mmci_error *error);
+                              mmci_bounds bounds, mmci_plan *out, mmci_error *error);
 
 /* Plans the chain. Solver "auto" looks for the order of least predicted time, but keeps that of
  * fewest multiplications unless the gain is more than the predictions may be off by, and than what
@@ -29,7 +29,7 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
  * steps can run as one call, wide trees are tried as well, and of orders of as many multiplications
  * the one of least predicted time is taken. mmci_plan_choose_groups() and mmci_plan_price() must
  * follow. Returns what mmci_plan_create() does. */
-mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, uint64_t limit_bytes,
+mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                                   const mmci_time_request *request, mmci_plan *out,
                                   mmci_error *error);
 

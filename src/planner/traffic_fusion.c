@@ -127,8 +127,8 @@ static mmc_status check_joint(const mmci_plan *plan, uint64_t limit_bytes, mmci_
   return MMC_OK;
 }
 
-mmc_status mmci_plan_create_joint(const mmc_chain *chain, int64_t on_chip_words,
-                                  uint64_t limit_bytes, mmci_plan *out, mmci_error *error) {
+mmc_status mmci_plan_create_joint(const mmc_chain *chain, int64_t on_chip_words, mmci_bounds bounds,
+                                  mmci_plan *out, mmci_error *error) {
   if (chain->n > MMCI_JOINT_MOST_FACTORS)
     return mmci_fail(error, MMC_E_ARG, "fuse: 'joint' takes at most %d factors, got %" PRId32,
                      MMCI_JOINT_MOST_FACTORS, chain->n);
@@ -139,8 +139,8 @@ mmc_status mmci_plan_create_joint(const mmc_chain *chain, int64_t on_chip_words,
   mmci_plan plan;
   status = mmci_plan_from_tree(chain, &tree, &plan, error);
   if (status != MMC_OK) return status;
-  status = mmci_plan_shrink(&plan, limit_bytes, error);
-  if (status == MMC_OK) status = check_joint(&plan, limit_bytes, error);
+  status = mmci_plan_shrink(&plan, bounds.limit_bytes, error);
+  if (status == MMC_OK) status = check_joint(&plan, bounds.limit_bytes, error);
   if (status != MMC_OK) {
     mmci_plan_destroy(&plan);
     return status;

@@ -16,7 +16,7 @@ mmc_status mmci_plan_fuse(mmci_plan *plan, const mmci_traffic_request *request, 
 
 /* Plans the chain in the order of least traffic; mmci_plan_fuse() must follow. Returns E_ARG (too
  * many factors), E_NOMEM, E_OVERFLOW, E_MEMORY_LIMIT. */
-mmc_status mmci_plan_create_joint(const mmc_chain *chain, int64_t on_chip_words,
-                                  uint64_t limit_bytes, mmci_plan *out, mmci_error *error);
+mmc_status mmci_plan_create_joint(const mmc_chain *chain, int64_t on_chip_words, mmci_bounds bounds,
+                                  mmci_plan *out, mmci_error *error);
 
 #endif

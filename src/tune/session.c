@@ -101,7 +101,7 @@ static mmc_status add_all_of_chain(tuning *t, const mmc_chain *chain, mmci_error
 
 static mmc_status add_fewest_of_chain(tuning *t, const mmc_chain *chain, mmci_error *error) {
   mmci_plan plan;
-  mmc_status status = mmci_plan_create(chain, "auto", UINT64_MAX, &plan, error);
+  mmc_status status = mmci_plan_create(chain, "auto", mmci_within(UINT64_MAX), &plan, error);
   if (status != MMC_OK) return status;
   for (int32_t s = 0; status == MMC_OK && s < plan.step_count; s++) {
     mmci_range r = mmci_plan_range(&plan, &plan.steps[s]);

@@ -17,8 +17,7 @@ static mmc_status order(mmci_planning *p, mmci_error *error) {
   mmc_status status = mmci_order_wide(&problem, INT32_MAX, &tree, &found, error);
   if (status != MMC_OK) return status;
   if (!found)
-    return mmci_plan_create_tree(p->chain, p->solver, p->options->memory_limit_bytes, &p->plan,
-                                 error);
+    return mmci_plan_create_tree(p->chain, p->solver, mmci_planning_bounds(p), &p->plan, error);
   status = mmci_plan_from_tree(p->chain, &tree, &p->plan, error);
   if (status == MMC_OK) p->plan.solver = "wide";
   return status;

@@ -58,7 +58,8 @@ static bench open_bench(uint64_t seed, bool on_host, int64_t most_batch) {
   mmci_error error;
   for (bool tree = true; tree;) {
     mmc_chain *chain = random_chain(&b.random, most_batch);
-    assert_int_equal(mmci_plan_create(chain, "auto", UINT64_MAX, &b.plan, &error), MMC_OK);
+    assert_int_equal(mmci_plan_create(chain, "auto", mmci_within(UINT64_MAX), &b.plan, &error),
+                     MMC_OK);
     mmc_chain_destroy(chain);
     tree = mmci_plan_is_tree(&b.plan);
     if (tree) mmci_plan_destroy(&b.plan);

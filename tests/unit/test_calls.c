@@ -236,8 +236,9 @@ static mmci_plan plan_for_time(planner *p, const mmc_chain *chain) {
   mmci_time_request request = {.pricing = &p->pricing, .notice = "", .machine = &p->machine};
   mmci_plan plan;
   mmci_error error;
-  assert_int_equal(mmci_plan_create_timed(chain, "auto", UINT64_MAX, &request, &plan, &error),
-                   MMC_OK);
+  assert_int_equal(
+      mmci_plan_create_timed(chain, "auto", mmci_within(UINT64_MAX), &request, &plan, &error),
+      MMC_OK);
   assert_int_equal(mmci_plan_choose_groups(&plan, &p->machine, UINT64_MAX, &error), MMC_OK);
   assert_int_equal(mmci_plan_price(&plan, &request, &error), MMC_OK);
   return plan;
@@ -551,7 +552,8 @@ static void what_is_not_measured_is_modelled(void **state) {
     planner p;
     set_planner(&p);
     mmci_plan plan;
-    assert_int_equal(mmci_plan_create(chain, "auto", UINT64_MAX, &plan, &error), MMC_OK);
+    assert_int_equal(mmci_plan_create(chain, "auto", mmci_within(UINT64_MAX), &plan, &error),
+                     MMC_OK);
     double sum = 0;
     for (int32_t s = 0; s < 2; s++)
       sum += product_seconds(plan.steps[s].m, plan.steps[s].k, plan.steps[s].n, 1);

@@ -189,8 +189,8 @@ static mmci_plan plan(context *c, const char *solver, uint64_t limit) {
   mmci_plan out;
   mmci_error error;
   mmci_precision precision;
-  if (mmci_plan_create_energetic(c->chain, solver, limit, &c->request, &out, &precision, &error) !=
-          MMC_OK ||
+  if (mmci_plan_create_energetic(c->chain, solver, mmci_within(limit), &c->request, &out,
+                                 &precision, &error) != MMC_OK ||
       mmci_plan_group_for_energy(&out, &c->request, limit, &error) != MMC_OK ||
       mmci_plan_price_energy(&out, &c->request, &error) != MMC_OK)
     fail_msg("%s", error.text);
@@ -425,8 +425,8 @@ static void a_precision_of_fewer_joules_is_taken(void **state) {
     mmci_plan out;
     mmci_precision precision;
     mmci_error error;
-    assert_int_equal(mmci_plan_create_energetic(c.chain, "auto", UINT64_MAX, &c.request, &out,
-                                                &precision, &error),
+    assert_int_equal(mmci_plan_create_energetic(c.chain, "auto", mmci_within(UINT64_MAX),
+                                                &c.request, &out, &precision, &error),
                      MMC_OK);
     assert_int_equal(precision, MMCI_NATIVE);
     assert_string_equal(chosen_of(&out)->precision, "less");
@@ -508,8 +508,8 @@ static void padding_has_a_place(void **state) {
     mmci_plan out;
     mmci_error error;
     mmci_precision precision;
-    assert_int_equal(mmci_plan_create_energetic(c.chain, "auto", UINT64_MAX, &c.request, &out,
-                                                &precision, &error),
+    assert_int_equal(mmci_plan_create_energetic(c.chain, "auto", mmci_within(UINT64_MAX),
+                                                &c.request, &out, &precision, &error),
                      MMC_OK);
     mmci_plan_machine machine = {.queues = 1, .memory_bytes = has_room ? 1 << 20 : 64};
     assert_int_equal(mmci_plan_fit(&out, &machine, UINT64_MAX, &error), MMC_OK);
@@ -539,8 +539,8 @@ static void a_memory_limit_holds(void **state) {
     uint64_t limit = free_of.workspace_bytes - free_of.workspace_bytes / (2 + seed % 5);
     mmci_error error;
     mmci_precision precision;
-    mmc_status status =
-        mmci_plan_create_energetic(c.chain, "auto", limit, &c.request, &out, &precision, &error);
+    mmc_status status = mmci_plan_create_energetic(c.chain, "auto", mmci_within(limit), &c.request,
+                                                   &out, &precision, &error);
     if (status != MMC_E_MEMORY_LIMIT) {
       assert_int_equal(status, MMC_OK);
       assert_true(out.workspace_bytes <= limit);
@@ -565,7 +565,8 @@ static void long_chains_have_their_ways_chosen(void **state) {
     random_dims(&random, 0, n, dims);
     set_chain(&c, &m, n, dims);
     mmci_plan out = plan(&c, "auto", UINT64_MAX), fewest;
-    assert_int_equal(mmci_plan_create(c.chain, "auto", UINT64_MAX, &fewest, NULL), MMC_OK);
+    assert_int_equal(mmci_plan_create(c.chain, "auto", mmci_within(UINT64_MAX), &fewest, NULL),
+                     MMC_OK);
     assert_string_equal(out.solver, n > MMCI_TIME_MOST_FACTORS ? "hu-shing" : "table");
     if (n > MMCI_TIME_MOST_FACTORS)
       assert_memory_equal(out.tree.products, fewest.tree.products,
@@ -733,9 +734,9 @@ static void bounds_hold_with_groups(void **state) {
     g.c.request.max_slowdown = 1 + fabs(random_unit(&random));
     mmci_plan out = plan(&g.c, "auto", UINT64_MAX), timed;
     mmci_error error;
-    assert_int_equal(
-        mmci_plan_create_timed(g.c.chain, "auto", UINT64_MAX, &g.c.request.time, &timed, &error),
-        MMC_OK);
+    assert_int_equal(mmci_plan_create_timed(g.c.chain, "auto", mmci_within(UINT64_MAX),
+                                            &g.c.request.time, &timed, &error),
+                     MMC_OK);
     assert_int_equal(mmci_plan_choose_groups(&timed, &g.machine, UINT64_MAX, &error), MMC_OK);
     assert_int_equal(mmci_plan_price(&timed, &g.c.request.time, &error), MMC_OK);
     if (!(fabs(out.energy->time_seconds - timed.time->predicted_s) <=

@@ -417,7 +417,7 @@ static mmci_plan simple_plan(const char *text) {
   mmci_plan plan;
   mmci_error error;
   assert_int_equal(mmci_chain_parse(text, &chain, &error), MMC_OK);
-  assert_int_equal(mmci_plan_create(chain, "auto", UINT64_MAX, &plan, &error), MMC_OK);
+  assert_int_equal(mmci_plan_create(chain, "auto", mmci_within(UINT64_MAX), &plan, &error), MMC_OK);
   mmc_chain_destroy(chain);
   return plan;
 }
@@ -623,8 +623,9 @@ static void time_plans_take_wide_trees(void **state) {
     mmci_plan plan;
     mmci_error error;
     assert_int_equal(mmci_chain_parse(dims, &chain, &error), MMC_OK);
-    assert_int_equal(mmci_plan_create_timed(chain, "auto", UINT64_MAX, &request, &plan, &error),
-                     MMC_OK);
+    assert_int_equal(
+        mmci_plan_create_timed(chain, "auto", mmci_within(UINT64_MAX), &request, &plan, &error),
+        MMC_OK);
     assert_int_equal(mmci_plan_choose_groups(&plan, &m, UINT64_MAX, &error), MMC_OK);
     assert_int_equal(mmci_plan_price(&plan, &request, &error), MMC_OK);
     assert_int_equal(plan.group_count, 1);

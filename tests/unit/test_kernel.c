@@ -71,7 +71,8 @@ static mmci_plan plan_of(const int64_t *dims, int32_t n) {
   mmci_plan plan;
   mmci_error error;
   assert_int_equal(mmci_chain_create(MMC_F32, n, dims, NULL, &chain, &error), MMC_OK);
-  assert_int_equal(mmci_plan_create(chain, "left-to-right", MMC_NO_LIMIT, &plan, &error), MMC_OK);
+  assert_int_equal(
+      mmci_plan_create(chain, "left-to-right", mmci_within(MMC_NO_LIMIT), &plan, &error), MMC_OK);
   mmc_chain_destroy(chain);
   return plan;
 }

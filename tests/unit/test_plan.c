@@ -24,7 +24,7 @@ static mmci_plan make_plan(const char *text, uint64_t limit_bytes) {
   mmci_plan plan;
   mmci_error error;
   assert_int_equal(mmci_chain_parse(text, &chain, &error), MMC_OK);
-  if (mmci_plan_create(chain, "auto", limit_bytes, &plan, &error) != MMC_OK)
+  if (mmci_plan_create(chain, "auto", mmci_within(limit_bytes), &plan, &error) != MMC_OK)
     fail_msg("%s", error.text);
   mmc_chain_destroy(chain);
   return plan;
@@ -100,12 +100,13 @@ static void results_never_collide(void **state) {
     assert_int_equal(mmci_chain_create((mmc_dtype)(round % 4), n, dims, NULL, &chain, &error),
                      MMC_OK);
     const char *solver = round % 3 == 0 ? "left-to-right" : "hu-shing";
-    assert_int_equal(mmci_plan_create(chain, solver, UINT64_MAX, &plan, &error), MMC_OK);
+    assert_int_equal(mmci_plan_create(chain, solver, mmci_within(UINT64_MAX), &plan, &error),
+                     MMC_OK);
     check_lifetimes(&plan);
     if (n <= 12 && plan.workspace_bytes > 64) {
       mmci_plan smaller;
       uint64_t limit = plan.workspace_bytes - 64;
-      if (mmci_plan_create(chain, solver, limit, &smaller, &error) == MMC_OK) {
+      if (mmci_plan_create(chain, solver, mmci_within(limit), &smaller, &error) == MMC_OK) {
         assert_true(smaller.workspace_bytes <= limit);
         assert_true(smaller.limited);
         check_lifetimes(&smaller);
@@ -132,10 +133,61 @@ static void memory_limits_are_kept(void **state) {
   mmc_chain *chain;
   mmci_error error;
   assert_int_equal(mmci_chain_parse("f64:28x6x13x5x15", &chain, &error), MMC_OK);
-  assert_int_equal(mmci_plan_create(chain, "auto", 1, &plan, &error), MMC_E_MEMORY_LIMIT);
+  assert_int_equal(mmci_plan_create(chain, "auto", mmci_within(1), &plan, &error),
+                   MMC_E_MEMORY_LIMIT);
   assert_string_equal(error.text,
                       "memory limit: no order fits in 1 bytes of workspace; the leanest needs "
                       "1024, the cheapest 1408");
+  mmc_chain_destroy(chain);
+}
+
+/* A chain that many orders suit, and a limit that some of them keep. */
+static mmc_chain *long_chain(int32_t n, int64_t least, int64_t most) {
+  uint64_t random = seed + 5;
+  int64_t dims[1001];
+  for (int32_t i = 0; i <= n; i++) dims[i] = least + random_below(&random, most - least);
+  mmc_chain *chain;
+  mmci_error error;
+  assert_int_equal(mmci_chain_create(MMC_F64, n, dims, NULL, &chain, &error), MMC_OK);
+  return chain;
+}
+
+typedef struct asked {
+  int times, stop_at;
+  double done;
+} asked;
+
+static int count_up(void *user, double done) {
+  asked *a = user;
+  assert_true(done >= a->done && done <= 1);
+  a->done = done;
+  return ++a->times == a->stop_at;
+}
+
+/* 300 factors of about 100 rows: the cheapest order takes 359488 bytes or so, the leanest half. */
+static void planning_within_a_limit_is_interrupted(void **state) {
+  (void)state;
+  mmc_chain *chain = long_chain(300, 90, 110);
+  mmci_plan plan;
+  mmci_error error;
+  assert_int_equal(mmci_plan_create(chain, "auto", mmci_within(UINT64_MAX), &plan, &error), MMC_OK);
+  mmci_bounds bounds = mmci_within(plan.workspace_bytes - 64);
+  mmci_u128 fewest = plan.multiplications;
+  mmci_plan_destroy(&plan);
+  asked all = {0};
+  bounds.progress = count_up;
+  bounds.progress_user = &all;
+  assert_int_equal(mmci_plan_create(chain, "auto", bounds, &plan, &error), MMC_OK);
+  assert_true(plan.limited && plan.workspace_bytes <= bounds.limit_bytes);
+  assert_true(plan.multiplications >= fewest && plan.multiplications < fewest + fewest / 10);
+  mmci_plan_destroy(&plan);
+  assert_true(all.times > 2);
+  for (int stop = 1; stop <= all.times; stop += 1 + all.times / 4) {
+    asked some = {.stop_at = stop};
+    bounds.progress_user = &some;
+    assert_int_equal(mmci_plan_create(chain, "auto", bounds, &plan, &error), MMC_E_INTERRUPTED);
+    assert_int_equal(some.times, stop);
+  }
   mmc_chain_destroy(chain);
 }
 
@@ -146,9 +198,9 @@ static void absurd_sizes_are_errors(void **state) {
   mmci_error error;
   assert_int_equal(mmci_chain_parse("f64:4000000000x1x4000000000x4000000000x1", &chain, &error),
                    MMC_OK);
-  assert_int_equal(mmci_plan_create(chain, "left-to-right", UINT64_MAX, &plan, &error),
+  assert_int_equal(mmci_plan_create(chain, "left-to-right", mmci_within(UINT64_MAX), &plan, &error),
                    MMC_E_OVERFLOW);
-  assert_int_equal(mmci_plan_create(chain, "auto", UINT64_MAX, &plan, &error), MMC_OK);
+  assert_int_equal(mmci_plan_create(chain, "auto", mmci_within(UINT64_MAX), &plan, &error), MMC_OK);
   mmci_plan_destroy(&plan);
   mmc_chain_destroy(chain);
 }
@@ -387,10 +439,15 @@ static void panels_fit_and_cover(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(steps_follow_the_order),         cmocka_unit_test(results_never_collide),
-      cmocka_unit_test(memory_limits_are_kept),         cmocka_unit_test(absurd_sizes_are_errors),
-      cmocka_unit_test(parallel_results_never_collide), cmocka_unit_test(plans_fit_to_the_byte),
-      cmocka_unit_test(one_factor_always_fits),         cmocka_unit_test(panels_fit_and_cover),
+      cmocka_unit_test(steps_follow_the_order),
+      cmocka_unit_test(results_never_collide),
+      cmocka_unit_test(memory_limits_are_kept),
+      cmocka_unit_test(absurd_sizes_are_errors),
+      cmocka_unit_test(planning_within_a_limit_is_interrupted),
+      cmocka_unit_test(parallel_results_never_collide),
+      cmocka_unit_test(plans_fit_to_the_byte),
+      cmocka_unit_test(one_factor_always_fits),
+      cmocka_unit_test(panels_fit_and_cover),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

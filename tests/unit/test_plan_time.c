@@ -85,7 +85,8 @@ static double price_of(context *c, const mmci_tree *tree) {
 static mmci_plan plan(context *c, const char *solver, uint64_t limit) {
   mmci_plan out;
   mmci_error error;
-  if (mmci_plan_create_timed(c->chain, solver, limit, &c->request, &out, &error) != MMC_OK ||
+  if (mmci_plan_create_timed(c->chain, solver, mmci_within(limit), &c->request, &out, &error) !=
+          MMC_OK ||
       mmci_plan_price(&out, &c->request, &error) != MMC_OK)
     fail_msg("%s", error.text);
   return out;
@@ -138,7 +139,8 @@ static void only_a_sure_gain_changes_the_order(void **state) {
     context c;
     random_chain(&c, &vague, &random, 3 + random_below(&random, 6));
     mmci_plan fewest, best, out = plan(&c, "auto", UINT64_MAX);
-    assert_int_equal(mmci_plan_create(c.chain, "auto", UINT64_MAX, &fewest, NULL), MMC_OK);
+    assert_int_equal(mmci_plan_create(c.chain, "auto", mmci_within(UINT64_MAX), &fewest, NULL),
+                     MMC_OK);
     c.pricing.user = &exact;
     best = plan(&c, "auto", UINT64_MAX);
     mmci_range a[16], b[16];
@@ -249,7 +251,8 @@ static void a_memory_limit_holds(void **state) {
     every e = {.c = &c, .limit = limit, .least = (double)INFINITY};
     extend(&e);
     mmci_error error;
-    mmc_status status = mmci_plan_create_timed(c.chain, "auto", limit, &c.request, &out, &error);
+    mmc_status status =
+        mmci_plan_create_timed(c.chain, "auto", mmci_within(limit), &c.request, &out, &error);
     if (status == MMC_E_MEMORY_LIMIT) {
       assert_true(isinf(e.least));
       refused++;
@@ -329,8 +332,9 @@ static void recipes_that_are_given_up_are_plain(void **state) {
     c.pricing.price = price_padded;
     mmci_plan out;
     mmci_error error;
-    assert_int_equal(mmci_plan_create_timed(c.chain, "auto", UINT64_MAX, &c.request, &out, &error),
-                     MMC_OK);
+    assert_int_equal(
+        mmci_plan_create_timed(c.chain, "auto", mmci_within(UINT64_MAX), &c.request, &out, &error),
+        MMC_OK);
     mmci_plan_machine machine = {.queues = 1, .memory_bytes = room[i]};
     if (i > 0) assert_int_equal(mmci_plan_fit(&out, &machine, UINT64_MAX, &error), MMC_OK);
     assert_int_equal(mmci_plan_price(&out, &c.request, &error), MMC_OK);
@@ -359,7 +363,8 @@ static void a_named_solver_keeps_its_order(void **state) {
   set_chain(&c, &m, 5, dims, NULL);
   mmci_plan out = plan(&c, "left-to-right", UINT64_MAX), other;
   assert_false(out.time->by_time);
-  assert_int_equal(mmci_plan_create(c.chain, "left-to-right", UINT64_MAX, &other, NULL), MMC_OK);
+  assert_int_equal(
+      mmci_plan_create(c.chain, "left-to-right", mmci_within(UINT64_MAX), &other, NULL), MMC_OK);
   assert_memory_equal(out.tree.products, other.tree.products, 4 * sizeof *other.tree.products);
   mmci_plan_destroy(&other);
   mmci_plan_destroy(&out);
@@ -417,8 +422,9 @@ static void side_by_side_or_cut(void **state) {
     set_chain(&c, &m, 4, balanced, NULL);
     c.pricing.price = price_of_latency;
     c.request.shared_flops_per_s = shared ? 1e15 : 0;
-    assert_int_equal(
-        mmci_plan_create_timed(c.chain, "hu-shing", UINT64_MAX, &c.request, &out, NULL), MMC_OK);
+    assert_int_equal(mmci_plan_create_timed(c.chain, "hu-shing", mmci_within(UINT64_MAX),
+                                            &c.request, &out, NULL),
+                     MMC_OK);
     out.parallel = parallel;
     assert_int_equal(mmci_plan_price(&out, &c.request, NULL), MMC_OK);
     bool plain = parallel && shared && t < 4;

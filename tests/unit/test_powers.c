@@ -23,7 +23,7 @@ static mmci_plan make_plan(const char *text, const char *solver, uint64_t limit_
   mmci_plan plan;
   mmci_error error;
   assert_int_equal(mmci_chain_parse(text, &chain, &error), MMC_OK);
-  if (mmci_plan_create(chain, solver, limit_bytes, &plan, &error) != MMC_OK)
+  if (mmci_plan_create(chain, solver, mmci_within(limit_bytes), &plan, &error) != MMC_OK)
     fail_msg("%s: %s", text, error.text);
   mmc_chain_destroy(chain);
   return plan;
@@ -122,8 +122,10 @@ static void plans_are_right_and_no_dearer_than_trees(void **state) {
     mmc_chain *chain = random_chain(&random);
     mmci_plan plan, tree;
     mmci_error error;
-    assert_int_equal(mmci_plan_create(chain, "auto", UINT64_MAX, &plan, &error), MMC_OK);
-    assert_int_equal(mmci_plan_create_tree(chain, "auto", UINT64_MAX, &tree, &error), MMC_OK);
+    assert_int_equal(mmci_plan_create(chain, "auto", mmci_within(UINT64_MAX), &plan, &error),
+                     MMC_OK);
+    assert_int_equal(mmci_plan_create_tree(chain, "auto", mmci_within(UINT64_MAX), &tree, &error),
+                     MMC_OK);
     assert_true(mmci_plan_is_tree(&tree));
     if (mmci_plan_is_tree(&plan)) {
       assert_true(plan.multiplications == tree.multiplications);
@@ -233,8 +235,8 @@ static mmci_plan plan_by_energy(const char *text, const made_up *m) {
   mmci_precision precision;
   mmci_error error;
   assert_int_equal(mmci_chain_parse(text, &chain, &error), MMC_OK);
-  if (mmci_plan_create_energetic(chain, "auto", UINT64_MAX, &request, &plan, &precision, &error) !=
-          MMC_OK ||
+  if (mmci_plan_create_energetic(chain, "auto", mmci_within(UINT64_MAX), &request, &plan,
+                                 &precision, &error) != MMC_OK ||
       mmci_plan_price_energy(&plan, &request, &error) != MMC_OK)
     fail_msg("%s: %s", text, error.text);
   mmc_chain_destroy(chain);
@@ -248,7 +250,8 @@ static mmci_plan plan_by_time(const char *text, const made_up *m) {
   mmci_plan plan;
   mmci_error error;
   assert_int_equal(mmci_chain_parse(text, &chain, &error), MMC_OK);
-  if (mmci_plan_create_timed(chain, "auto", UINT64_MAX, &request, &plan, &error) != MMC_OK ||
+  if (mmci_plan_create_timed(chain, "auto", mmci_within(UINT64_MAX), &request, &plan, &error) !=
+          MMC_OK ||
       mmci_plan_price(&plan, &request, &error) != MMC_OK)
     fail_msg("%s: %s", text, error.text);
   mmc_chain_destroy(chain);

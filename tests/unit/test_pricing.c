@@ -511,7 +511,8 @@ static mmci_plan plan_of(fixture *f, const mmc_chain *chain, const mmci_facts *f
                                       .roofline = roofline};
   const mmci_time_request request = {.pricing = &pricing, .notice = "", .machine = &machine};
   mmci_plan plan;
-  if (mmci_plan_create_timed(chain, "auto", UINT64_MAX, &request, &plan, &f->error) != MMC_OK ||
+  if (mmci_plan_create_timed(chain, "auto", mmci_within(UINT64_MAX), &request, &plan, &f->error) !=
+          MMC_OK ||
       mmci_plan_choose_groups(&plan, &machine, UINT64_MAX, &f->error) != MMC_OK ||
       mmci_plan_price(&plan, &request, &f->error) != MMC_OK)
     fail_msg("%s", f->error.text);
