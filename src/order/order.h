@@ -87,7 +87,7 @@ typedef struct mmci_bounds {
 } mmci_bounds;
 
 static inline mmci_bounds mmci_within(uint64_t limit_bytes) {
-  return (mmci_bounds){.limit_bytes = limit_bytes};
+  return (mmci_bounds){.limit_bytes = limit_bytes, .progress = NULL, .progress_user = NULL};
 }
 
 /* The triangular table of least costs, kept when asked for. entry() gives the least multiplications
