@@ -65,6 +65,7 @@ mmci_small mmci_small_make(const mmci_gemm *gemm) {
                   .can = true,
                   .packs_a = packs_a(gemm),
                   .packs_b = packs_b(gemm)};
+  x.tried = mmci_small_loops_can() && !mmci_xsmm_in_order(&x.real);
   if (mmci_small_loops_can()) return x;
   write_code(&x);
   x.can = x.code != NULL;

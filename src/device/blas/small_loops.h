@@ -3,7 +3,8 @@
  * Writing code for a size takes LIBXSMM as long as some fifty such products. Until a product has
  * been executed as often, these loops compute it. Every element is summed in the same order, from
  * the first term to the last in one accumulator, and each term is added by one FMA: the bits are
- * the same, so a result does not change when the code has been written. */
+ * the same where mmci_xsmm_in_order(), so a result does not change when the code has been written.
+ * Elsewhere no code is taken. */
 #ifndef MMCI_SMALL_LOOPS_H
 #define MMCI_SMALL_LOOPS_H
 

@@ -13,6 +13,16 @@ bool mmci_xsmm_can(const mmci_gemm *gemm) {
   return sizes && !gemm->b.trans && (gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64);
 }
 
+/* A block of columns is up to four vectors wide. Narrow blocks of many rows have sums enough. */
+bool mmci_xsmm_in_order(const mmci_gemm *gemm) {
+  enum { VECTORS = 4, ROWS = 12 };
+  if (libxsmm_get_target_archid() < LIBXSMM_X86_AVX512) return true;
+  int64_t width = gemm->dtype == MMC_F32 ? 16 : 8;
+  int64_t last = gemm->n % (VECTORS * width);
+  bool is_narrow = last > 0 && last <= width;
+  return !is_narrow || (gemm->n <= width && gemm->m >= ROWS);
+}
+
 /* Hashes what the code depends on, as FNV does (Fowler, Noll and Vo). */
 static uint64_t hash_of(const mmci_gemm *gemm) {
   const int64_t parts[] = {gemm->dtype, gemm->m,   gemm->k,       gemm->n,         gemm->a.ld,
@@ -53,6 +63,11 @@ mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {
 bool mmci_xsmm_can(const mmci_gemm *gemm) {
   (void)gemm;
   return false;
+}
+
+bool mmci_xsmm_in_order(const mmci_gemm *gemm) {
+  (void)gemm;
+  return true;
 }
 
 bool mmci_xsmm_has(const mmci_gemm *gemm) {

@@ -18,6 +18,11 @@ bool mmci_xsmm_can(const mmci_gemm *gemm);
  * or no room for it. */
 mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm);
 
+/* Says whether that code sums every element from the first term to the last in one accumulator. On
+ * a processor with AVX-512, LIBXSMM 1.17 keeps several sums of an element where its last block of
+ * columns is one vector wide, which hides the latency of an FMA and changes the bits. */
+bool mmci_xsmm_in_order(const mmci_gemm *gemm);
+
 /* Says whether the code of a product has been written, as far as is remembered, which is what was
  * written lately. */
 bool mmci_xsmm_has(const mmci_gemm *gemm);
