@@ -12,8 +12,8 @@ static volatile sig_atomic_t interrupted = 0;
 
 /* The alarm is for parts of the work that do not ask whether to go on. */
 static void on_alarm(int number) {
-  (void)number;
   static const char message[] = "\nmmchain: interrupted\n";
+  if (cli_signals_pass(number)) return;
   cli_temporaries_remove();
   ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
   (void)written;
@@ -21,6 +21,7 @@ static void on_alarm(int number) {
 }
 
 static void on_interrupt(int number) {
+  if (cli_signals_pass(number)) return;
   if (interrupted != 0) cli_signals_end(number); /* the second time ends it at once */
   interrupted = 1;
   alarm(1);

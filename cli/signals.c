@@ -3,6 +3,7 @@
  * file. */
 #include "signals.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,11 +57,21 @@ void cli_temporaries_remove(void) {
     if (temporaries[t] != NULL) unlink(temporaries[t]);
 }
 
+static pthread_t main_thread;
+
+bool cli_signals_pass(int number) {
+  return !pthread_equal(pthread_self(), main_thread) && pthread_kill(main_thread, number) == 0;
+}
+
 /* The signal is raised again when this returns, and then has its default action. */
 void cli_signals_end(int number) {
   cli_temporaries_remove();
   signal(number, SIG_DFL);
   raise(number);
+}
+
+static void on_end(int number) {
+  if (!cli_signals_pass(number)) cli_signals_end(number);
 }
 
 static void say(const char *text) {
@@ -89,7 +100,8 @@ static void on_lost_page(int number, siginfo_t *info, void *context) {
 
 void cli_signals_catch(void) {
   static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-  struct sigaction action = {.sa_handler = cli_signals_end}, before;
+  struct sigaction action = {.sa_handler = on_end}, before;
+  main_thread = pthread_self();
   sigemptyset(&action.sa_mask);
   for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
     sigaction(ends[e], &action, &before);

@@ -4,6 +4,7 @@
 #define MMC_CLI_SIGNALS_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* From now on SIGINT, SIGTERM and SIGHUP remove temporary files before they end the process, unless
@@ -12,9 +13,14 @@
  * mapping is read ends it with status 2 and a message. */
 void cli_signals_catch(void);
 
-/* Blocks the signals that end the process, until the caller restores before. */
+/* Holds the signals that end the process back, until they are released. The main thread alone may
+ * call this. */
 void cli_signals_hold(sigset_t *before);
 void cli_signals_release(const sigset_t *before);
+
+/* Passes a signal on to the main thread when another thread took it, and says whether it did. Every
+ * handler that removes files begins with it: a thread of the BLAS holds no signal back. */
+bool cli_signals_pass(int number);
 
 /* Does what those signals do, for a handler of another kind. */
 void cli_signals_end(int number);

@@ -582,7 +582,9 @@ def test_floating_point_errors(mode):
     zeros = np.zeros((3, 5))
     quiet = np.full((2, 3), np.nan)
     for arrays in ([large, large.T], [infinite, zeros], [infinite, large], [quiet, zeros]):
-        expected = errors_of(lambda: np.matmul(*arrays), mode)
+        expected = [errors_of(lambda: np.matmul(*arrays), mode)]
+        if arrays[0] is infinite and arrays[1] is large:  # some kernels of OpenBLAS add 0 * inf, which C has not
+            expected.append([])
         mmchain.clear_cache()
         for _ in range(2):
-            assert errors_of(lambda: mmchain.multi_dot(arrays), mode) == expected
+            assert errors_of(lambda: mmchain.multi_dot(arrays), mode) in expected
