@@ -36,6 +36,8 @@ void mmci_tree_needs(const mmci_tree *tree, const mmci_range *ranges, const int6
 
 /* ---- orders within a limit ----------------------------------------------------------------- */
 
+enum { FEWEST_OPTIONS = 2 }; /* The cheapest and the leanest. */
+
 /* One option to multiply a sub-chain: no other takes both fewer multiplications and less memory. */
 typedef struct option {
   mmci_u128 multiplications;
@@ -98,12 +100,19 @@ static mmc_status go_on(search *s, int32_t splits, mmci_error *error) {
   return mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
 }
 
-/* Says whether an option among the scratch ones takes fewer multiplications than these and no more
- * memory. */
-static bool is_beaten(const search *s, mmci_u128 multiplications, uint64_t need_bytes) {
+/* Says whether nothing that takes at least so many multiplications and so much memory would be kept
+ * of a sub-chain whose leanest order needs leanest_bytes. Where only two options are kept, what is
+ * neither the cheapest so far nor one of the leanest need not be looked at. */
+static bool is_useless(const search *s, mmci_u128 multiplications, uint64_t need_bytes,
+                       uint64_t leanest_bytes) {
+  const option *options = s->scratch;
+  const int32_t count = s->scratch_count;
+  if (count == 0) return false;
+  if (s->most_options == FEWEST_OPTIONS && need_bytes > leanest_bytes)
+    return options[0].multiplications <= multiplications;
   int32_t at = 0;
-  while (at < s->scratch_count && s->scratch[at].multiplications < multiplications) at++;
-  return at > 0 && s->scratch[at - 1].need_bytes <= need_bytes;
+  while (at < count && options[at].multiplications < multiplications) at++;
+  return at > 0 && options[at - 1].need_bytes <= need_bytes;
 }
 
 /* Puts x among the scratch options unless one there is as good in both; drops those it beats. */
@@ -229,7 +238,8 @@ static mmc_status solve_sub_chain(search *s, int32_t i, int32_t j, mmci_error *e
     mmci_u128 product = cost_of(s->problem, i, k, j);
     mmci_u128 least =
         mmci_u128_add(mmci_u128_add(left[k].multiplications, right[k].multiplications), product);
-    if (!is_beaten(s, least, need.bytes)) status = offer_products(s, i, k, j, product, error);
+    if (!is_useless(s, least, need.bytes, left[j].need_bytes))
+      status = offer_products(s, i, k, j, product, error);
     if (s->scratch_count / 4 >= s->most_options) thin_out(s);
   }
   return status == MMC_OK ? keep_options(s, i, j, error) : status;
@@ -297,12 +307,11 @@ static mmc_status read_tree(const search *s, mmci_order_answer *out, mmci_error 
   return MMC_OK;
 }
 
-/* Returns how many options of a sub-chain are kept, so that n^3/6 splits have about 2^24 of them;
- * two are the cheapest and the leanest. */
+/* Returns how many options of a sub-chain are kept, so that n^3/6 splits have about 2^24 of them. */
 static int32_t most_options(int32_t n) {
   const double options = 0x1p24;
   double splits = (double)n * n * n / 6;
-  return n <= MMCI_WITHIN_ALL_PAIRS ? INT32_MAX : (int32_t)fmax(2, options / splits);
+  return n <= MMCI_WITHIN_ALL_PAIRS ? INT32_MAX : (int32_t)fmax(FEWEST_OPTIONS, options / splits);
 }
 
 /* Fills the table of frontiers, after the leanest have been found: the search takes many times as
