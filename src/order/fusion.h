@@ -44,8 +44,10 @@ enum { MMCI_JOINT_MOST_FACTORS = 200 };
 
 /* Finds the tree of least traffic when fused by MMCI_FUSE_EXACT, of all trees. Of equals it is the
  * first found: not fused before fused, small splits first. n <= MMCI_JOINT_MOST_FACTORS; O(n^4)
- * time, O(n^2) memory. *words is without the write of the result. Returns E_NOMEM. */
-mmc_status mmci_order_joint(int32_t n, const int64_t *dims, int64_t on_chip_words, mmci_tree *out,
-                            mmci_u128 *words, mmci_error *error);
+ * time, O(n^2) memory. *words is without the write of the result. The callback of bounds is asked
+ * every few milliseconds; their limit does not count. Returns E_NOMEM, E_INTERRUPTED. */
+mmc_status mmci_order_joint(int32_t n, const int64_t *dims, int64_t on_chip_words,
+                            const mmci_bounds *bounds, mmci_tree *out, mmci_u128 *words,
+                            mmci_error *error);
 
 #endif

@@ -122,19 +122,41 @@ static int32_t read_split(void *user, int32_t i, int32_t j) {
   return x.split;
 }
 
-mmc_status mmci_order_joint(int32_t n, const int64_t *dims, int64_t on_chip_words, mmci_tree *out,
-                            mmci_u128 *words, mmci_error *error) {
+/* Fills the table, shortest sub-chains first. One of length l is priced in some l^2 / 2 steps; the
+ * callback is asked after 2^18 of them. */
+static mmc_status fill(const table *t, const mmci_bounds *bounds, mmci_error *error) {
+  const double ask_every = 0x1p18, n = t->n;
+  double steps = 0, asked = 0;
+  mmc_status status = MMC_OK;
+  for (int32_t length = 2; length <= t->n && status == MMC_OK; length++)
+    for (int32_t i = 0; i + length <= t->n && status == MMC_OK; i++) {
+      solve_sub_chain(t, i, i + length);
+      steps += 0.5 * length * length;
+      if (steps - asked < ask_every) continue;
+      asked = steps;
+      double done = steps / (n * (n + 1) * (n + 1) * (n + 2) / 24);
+      status = mmci_ask_progress(bounds->progress, bounds->progress_user, fmin(done, 1), error);
+    }
+  return status;
+}
+
+mmc_status mmci_order_joint(int32_t n, const int64_t *dims, int64_t on_chip_words,
+                            const mmci_bounds *bounds, mmci_tree *out, mmci_u128 *words,
+                            mmci_error *error) {
   table t = {.n = n, .dims = dims, .on_chip_words = on_chip_words};
   size_t count = ((size_t)n + 1) * ((size_t)n + 1);
   t.entries = mmci_alloc_zeroed(count, sizeof *t.entries);
   if (t.entries == NULL) return mmci_fail_nomem(error, count * sizeof *t.entries);
-  for (int32_t length = 2; length <= n; length++)
-    for (int32_t i = 0; i + length <= n; i++) solve_sub_chain(&t, i, i + length);
+  mmc_status status = fill(&t, bounds, error);
+  if (status != MMC_OK) {
+    free(t.entries);
+    return status;
+  }
   mmci_u128 least = n > 1 ? at(&t, 0, n)->stored : 0;
   if (n > 1 && least != MMCI_U128_MAX) least -= area(dims[0], dims[n]);
 
   mmci_tree tree;
-  mmc_status status = mmci_tree_create(n, &tree, error);
+  status = mmci_tree_create(n, &tree, error);
   if (status == MMC_OK) {
     status = mmci_tree_from_splits(&tree, read_split, &t, error);
     if (status != MMC_OK) mmci_tree_destroy(&tree);

@@ -90,6 +90,14 @@ static inline mmci_bounds mmci_within(uint64_t limit_bytes) {
   return (mmci_bounds){.limit_bytes = limit_bytes, .progress = NULL, .progress_user = NULL};
 }
 
+/* Asks a progress callback, which may be NULL, whether to go on; done is the share of the search
+ * that is over. Returns E_INTERRUPTED. */
+static inline mmc_status mmci_ask_progress(mmc_progress_fn progress, void *user, double done,
+                                           mmci_error *error) {
+  if (progress == NULL || progress(user, done) == 0) return MMC_OK;
+  return mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
+}
+
 /* The triangular table of least costs, kept when asked for. entry() gives the least multiplications
  * of the sub-chain (i, j), i < j, exactly. */
 typedef struct mmci_order_table mmci_order_table;

@@ -37,6 +37,7 @@ typedef struct digram {
 } digram;
 
 typedef struct search {
+  const mmci_bounds *bounds;
   grammar grammar;
   sequence now, trial, best;
   int32_t best_count; /* how many symbols the best program had before the rest was ordered */
@@ -133,7 +134,9 @@ static mmc_status price(search *s, const sequence *x, mmci_u128 *out, mmci_error
   grammar *g = &s->grammar;
   int32_t count = g->count, root;
   mmci_u128 multiplications = g->multiplications;
-  mmc_status status = add_order(s, x, &root, error);
+  mmc_status status = mmci_ask_progress(s->bounds->progress, s->bounds->progress_user,
+                                        s->work < WORK ? (double)s->work / WORK : 1, error);
+  if (status == MMC_OK) status = add_order(s, x, &root, error);
   *out = g->multiplications;
   forget(g, count, multiplications);
   return status;
@@ -346,10 +349,11 @@ static mmc_status search_create(int32_t n, const int64_t *dims, const int32_t *l
 }
 
 mmc_status mmci_repeats_solve(int32_t n, const int64_t *dims, const int32_t *labels,
-                              mmci_program *out, mmci_error *error) {
+                              const mmci_bounds *bounds, mmci_program *out, mmci_error *error) {
   search s;
   mmc_status status = search_create(n, dims, labels, &s, error);
   if (status != MMC_OK) return status;
+  s.bounds = bounds;
   status = price(&s, &s.now, &s.best_multiplications, error);
   bool found = true;
   for (int round = 0; round < ROUNDS && found && s.work < WORK && status == MMC_OK; round++)

@@ -31,9 +31,11 @@ typedef struct mmci_program {
 /* Finds a program for n >= 2 factors. labels has n entries; two factors are the same matrix, with
  * the same op, when their labels are equal. A label is the number of the first such factor. It
  * takes O(n log n) time a round, of which there are some log2 n where a power is found, and none
- * without repeats. Returns: E_NOMEM, and what mmci_order_solve() does with "auto". */
+ * without repeats. The callback of bounds is asked before every program that is tried, of which
+ * each takes some milliseconds for 10^5 factors; their limit does not count. Returns: E_NOMEM,
+ * E_INTERRUPTED, and what mmci_order_solve() does with "auto". */
 mmc_status mmci_repeats_solve(int32_t n, const int64_t *dims, const int32_t *labels,
-                              mmci_program *out, mmci_error *error);
+                              const mmci_bounds *bounds, mmci_program *out, mmci_error *error);
 /* Writes the order in which a program multiplies, with what is computed once written out. Returns
  * E_NOMEM. */
 mmc_status mmci_program_tree(const mmci_program *program, mmci_tree *out, mmci_error *error);

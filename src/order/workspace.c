@@ -93,11 +93,11 @@ static mmc_status go_on(search *s, int32_t splits, mmci_error *error) {
   const int64_t ask_every = 1 << 20;
   s->splits += splits;
   s->work += splits;
-  if (s->problem->progress == NULL || s->work < ask_every) return MMC_OK;
+  if (s->work < ask_every) return MMC_OK;
   s->work = 0;
   double n = s->problem->n, all = n * (n * n - 1) / 3;
-  if (s->problem->progress(s->problem->progress_user, (double)s->splits / all) == 0) return MMC_OK;
-  return mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
+  return mmci_ask_progress(s->problem->progress, s->problem->progress_user, (double)s->splits / all,
+                           error);
 }
 
 /* Says whether nothing that takes at least so many multiplications and so much memory would be kept
@@ -307,7 +307,8 @@ static mmc_status read_tree(const search *s, mmci_order_answer *out, mmci_error 
   return MMC_OK;
 }
 
-/* Returns how many options of a sub-chain are kept, so that n^3/6 splits have about 2^24 of them. */
+/* Returns how many options of a sub-chain are kept, so that n^3/6 splits have about 2^24 of them.
+ */
 static int32_t most_options(int32_t n) {
   const double options = 0x1p24;
   double splits = (double)n * n * n / 6;

@@ -119,10 +119,12 @@ static bool has_repeats(const mmc_chain *chain) {
 }
 
 /* Replaces a tree by a plan in which what repeats is computed once. */
-static mmc_status share_repeats(const mmc_chain *chain, uint64_t limit_bytes, mmci_plan *plan,
+static mmc_status share_repeats(const mmc_chain *chain, const mmci_bounds *bounds, mmci_plan *plan,
                                 mmci_error *error) {
+  const uint64_t limit_bytes = bounds->limit_bytes;
   mmci_program program;
-  mmc_status status = mmci_repeats_solve(chain->n, chain->dims, chain->same, &program, error);
+  mmc_status status =
+      mmci_repeats_solve(chain->n, chain->dims, chain->same, bounds, &program, error);
   if (status != MMC_OK) return status;
   mmci_plan shared;
   mmci_u128 multiplications = mmci_u128_mul(program.multiplications, (uint64_t)chain->batch);
@@ -144,7 +146,7 @@ mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, mmci_bou
   mmci_plan plan;
   mmc_status status = mmci_plan_create_tree(chain, solver, bounds, &plan, error);
   if (status == MMC_OK && strcmp(solver, "auto") == 0 && has_repeats(chain)) {
-    status = share_repeats(chain, bounds.limit_bytes, &plan, error);
+    status = share_repeats(chain, &bounds, &plan, error);
     if (status != MMC_OK) mmci_plan_destroy(&plan);
   }
   if (status == MMC_OK) *out = plan;

@@ -134,7 +134,8 @@ mmc_status mmci_plan_create_joint(const mmc_chain *chain, int64_t on_chip_words,
                      MMCI_JOINT_MOST_FACTORS, chain->n);
   mmci_tree tree;
   mmci_u128 words;
-  mmc_status status = mmci_order_joint(chain->n, chain->dims, on_chip_words, &tree, &words, error);
+  mmc_status status =
+      mmci_order_joint(chain->n, chain->dims, on_chip_words, &bounds, &tree, &words, error);
   if (status != MMC_OK) return status;
   mmci_plan plan;
   status = mmci_plan_from_tree(chain, &tree, &plan, error);

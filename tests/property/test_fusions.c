@@ -13,6 +13,7 @@
 
 enum { CHAINS = 10000, SHORT_CHAINS = 2000, MOST_FACTORS = 24, SHORT = 7 };
 static const uint64_t seed = 2022;
+static const mmci_bounds no_bounds = {.limit_bytes = UINT64_MAX};
 
 static int64_t random_words(uint64_t *random) {
   return 1 + random_below(random, (int64_t)1 << (1 + random_below(random, 24)));
@@ -126,7 +127,7 @@ static void nothing_beats_them(void **state) {
     mmci_u128 least = least_way(&p, n, &count), words;
     assert_int_equal(count, all_ways[n]);
     mmci_tree tree;
-    assert_int_equal(mmci_order_joint(n, dims, m, &tree, &words, NULL), MMC_OK);
+    assert_int_equal(mmci_order_joint(n, dims, m, &no_bounds, &tree, &words, NULL), MMC_OK);
     if (words != least || fuse_tree(&tree, dims, MMCI_FUSE_EXACT, m) != least)
       fail_chain("joint is not the least of all ways", n, dims, m);
     mmci_tree_destroy(&tree);
@@ -158,7 +159,7 @@ static void joint_is_never_above_exact_nor_exact_above_none(void **state) {
     mmci_u128 none = fuse_tree(&tree, dims, MMCI_FUSE_NONE, m);
     mmci_u128 exact = fuse_tree(&tree, dims, MMCI_FUSE_EXACT, m);
     mmci_u128 poster = fuse_tree(&tree, dims, MMCI_FUSE_POSTER, m), words;
-    assert_int_equal(mmci_order_joint(n, dims, m, &joint, &words, NULL), MMC_OK);
+    assert_int_equal(mmci_order_joint(n, dims, m, &no_bounds, &joint, &words, NULL), MMC_OK);
     if (words != fuse_tree(&joint, dims, MMCI_FUSE_EXACT, m))
       fail_chain("joint's words are not its tree's", n, dims, m);
     if (!(words <= exact && exact <= none && poster <= none))
@@ -185,7 +186,7 @@ static void more_room_never_costs_more(void **state) {
       mmci_u128 now[4];
       for (int rule = MMCI_FUSE_NONE; rule <= MMCI_FUSE_EXACT; rule++)
         now[rule] = fuse_tree(&tree, dims, (mmci_fuse_rule)rule, m);
-      assert_int_equal(mmci_order_joint(n, dims, m, &joint, &now[3], NULL), MMC_OK);
+      assert_int_equal(mmci_order_joint(n, dims, m, &no_bounds, &joint, &now[3], NULL), MMC_OK);
       mmci_tree_destroy(&joint);
       for (int r = 0; r < 4; r++)
         if (now[r] > before[r]) fail_chain("more room costs more", n, dims, m);

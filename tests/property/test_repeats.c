@@ -14,6 +14,7 @@
 
 enum { CHAINS = 20000, SHORT_CHAINS = 3000, MOST_FACTORS = 40, SHORT = 7 };
 static const uint64_t seed = 1893;
+static const mmci_bounds no_bounds = {.limit_bytes = UINT64_MAX};
 
 typedef struct chain {
   int32_t n;
@@ -92,7 +93,7 @@ static void check_program(const chain *c, const mmci_program *p) {
 
 static mmci_program solve(const chain *c) {
   mmci_program p;
-  assert_int_equal(mmci_repeats_solve(c->n, c->dims, c->labels, &p, NULL), MMC_OK);
+  assert_int_equal(mmci_repeats_solve(c->n, c->dims, c->labels, &no_bounds, &p, NULL), MMC_OK);
   check_program(c, &p);
   return p;
 }
@@ -207,7 +208,7 @@ static void powers_take_as_many_products_as_squaring(void **state) {
   for (int i = 0; i <= MOST; i++) dims[i] = 64;
   for (int32_t p = 2; p <= MOST; p++) {
     mmci_program program;
-    assert_int_equal(mmci_repeats_solve(p, dims, labels, &program, NULL), MMC_OK);
+    assert_int_equal(mmci_repeats_solve(p, dims, labels, &no_bounds, &program, NULL), MMC_OK);
     int32_t squarings = 31 - __builtin_clz((unsigned)p), ones = __builtin_popcount((unsigned)p);
     if (program.count > squarings + ones - 1)
       fail_msg("A^%d takes %d products, squaring %d", p, program.count, squarings + ones - 1);
@@ -221,7 +222,7 @@ static void a_vector_goes_through_a_power_when_that_is_cheaper(void **state) {
   const int64_t few[] = {1, 64, 64, 64, 64};
   const int32_t few_labels[] = {0, 1, 1, 1};
   mmci_program p;
-  assert_int_equal(mmci_repeats_solve(4, few, few_labels, &p, NULL), MMC_OK);
+  assert_int_equal(mmci_repeats_solve(4, few, few_labels, &no_bounds, &p, NULL), MMC_OK);
   assert_int_equal(p.count, 3);
   assert_true(p.multiplications == 3 * 64 * 64);
   mmci_program_destroy(&p);
@@ -230,7 +231,7 @@ static void a_vector_goes_through_a_power_when_that_is_cheaper(void **state) {
   static int32_t labels[1001];
   for (int i = 0; i <= 1001; i++) dims[i] = i == 0 ? 1 : 4;
   for (int i = 0; i <= 1000; i++) labels[i] = i > 0;
-  assert_int_equal(mmci_repeats_solve(1001, dims, labels, &p, NULL), MMC_OK);
+  assert_int_equal(mmci_repeats_solve(1001, dims, labels, &no_bounds, &p, NULL), MMC_OK);
   assert_true(p.multiplications < 1000 && p.count < 20);
   mmci_program_destroy(&p);
 }
@@ -240,7 +241,7 @@ static void chains_without_repeats_are_trees(void **state) {
   const int64_t dims[] = {30, 35, 15, 5, 10, 20, 25};
   const int32_t labels[] = {0, 1, 2, 3, 4, 5};
   mmci_program p;
-  assert_int_equal(mmci_repeats_solve(6, dims, labels, &p, NULL), MMC_OK);
+  assert_int_equal(mmci_repeats_solve(6, dims, labels, &no_bounds, &p, NULL), MMC_OK);
   assert_int_equal(p.count, 5);
   assert_true(p.multiplications == 15125);
   mmci_program_destroy(&p);

@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "planner/fewest.h"
 #include "planner/fit.h"
+#include "planner/traffic_fusion.h"
 
 static const uint64_t seed = 99;
 
@@ -188,6 +189,50 @@ static void planning_within_a_limit_is_interrupted(void **state) {
     assert_int_equal(mmci_plan_create(chain, "auto", bounds, &plan, &error), MMC_E_INTERRUPTED);
     assert_int_equal(some.times, stop);
   }
+  mmc_chain_destroy(chain);
+}
+
+typedef mmc_status planning(const mmc_chain *chain, mmci_bounds bounds, mmci_plan *out,
+                            mmci_error *error);
+
+static mmc_status plan_with_repeats(const mmc_chain *chain, mmci_bounds bounds, mmci_plan *out,
+                                    mmci_error *error) {
+  return mmci_plan_create(chain, "auto", bounds, out, error);
+}
+
+static mmc_status plan_joint(const mmc_chain *chain, mmci_bounds bounds, mmci_plan *out,
+                             mmci_error *error) {
+  return mmci_plan_create_joint(chain, 100, bounds, out, error);
+}
+
+/* The callback is asked more than twice, and each of five answers of it ends the search. */
+static void expect_interruptions(const mmc_chain *chain, planning *plan_it) {
+  mmci_plan plan;
+  mmci_error error;
+  asked all = {0};
+  mmci_bounds bounds = mmci_within(UINT64_MAX);
+  bounds.progress = count_up;
+  bounds.progress_user = &all;
+  assert_int_equal(plan_it(chain, bounds, &plan, &error), MMC_OK);
+  mmci_plan_destroy(&plan);
+  assert_true(all.times > 2);
+  for (int stop = 1; stop <= all.times; stop += 1 + all.times / 4) {
+    asked some = {.stop_at = stop};
+    bounds.progress_user = &some;
+    assert_int_equal(plan_it(chain, bounds, &plan, &error), MMC_E_INTERRUPTED);
+    assert_int_equal(some.times, stop);
+  }
+}
+
+static void searches_without_a_limit_are_interrupted(void **state) {
+  (void)state;
+  mmc_chain *chain;
+  mmci_error error;
+  assert_int_equal(mmci_chain_parse("f64:8x8^30000", &chain, &error), MMC_OK);
+  expect_interruptions(chain, plan_with_repeats);
+  mmc_chain_destroy(chain);
+  chain = long_chain(MMCI_JOINT_MOST_FACTORS / 2, 10, 1000);
+  expect_interruptions(chain, plan_joint);
   mmc_chain_destroy(chain);
 }
 
@@ -444,6 +489,7 @@ int main(void) {
       cmocka_unit_test(memory_limits_are_kept),
       cmocka_unit_test(absurd_sizes_are_errors),
       cmocka_unit_test(planning_within_a_limit_is_interrupted),
+      cmocka_unit_test(searches_without_a_limit_are_interrupted),
       cmocka_unit_test(parallel_results_never_collide),
       cmocka_unit_test(plans_fit_to_the_byte),
       cmocka_unit_test(one_factor_always_fits),
