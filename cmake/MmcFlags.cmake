@@ -4,6 +4,11 @@
 # that mmci_fail() never returns MMC_OK and warns of what is set on success only
 # (-Wno-maybe-uninitialized); the sanitizers and valgrind find the true ones. clang does not know
 # these two.
+#
+# Where memory is written past its end, the process ends: return addresses are guarded
+# (-fstack-protector-strong), functions of libc check the sizes that the compiler knows
+# (_FORTIFY_SOURCE, which needs optimization), and what the linker resolves is read-only before
+# main() begins (relro, now). Sanitizers have checks of their own instead.
 
 set(mmc_c_warnings
     -Wall
@@ -29,17 +34,27 @@ elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
   list(APPEND mmc_sanitizers -shared-libasan)
 endif()
 
+set(mmc_guards "")
+set(mmc_link_guards "")
+if(NOT MMC_SANITIZE)
+  set(mmc_guards -fstack-protector-strong
+                 "$<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+  set(mmc_link_guards -Wl,-z,relro -Wl,-z,now)
+endif()
+
 function(mmc_target_flags target)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
   target_compile_options(
     ${target}
     PRIVATE "$<$<COMPILE_LANGUAGE:C>:${mmc_c_warnings}>"
+            "$<$<COMPILE_LANGUAGE:C,CXX>:${mmc_guards}>"
             "$<$<COMPILE_LANGUAGE:CXX>:${mmc_cxx_warnings}>"
             "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
   if(CMAKE_C_COMPILER_ID MATCHES "Clang")
     target_compile_options(${target}
                            PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:-Wno-unknown-warning-option>")
   endif()
+  target_link_options(${target} PRIVATE ${mmc_link_guards})
   if(MMC_DEVELOPER)
     target_compile_options(
       ${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:-Werror>"
