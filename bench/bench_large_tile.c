@@ -23,7 +23,7 @@
 enum {
   VARIANTS = 64,
   FIRST_LARGE_TILE = 25,
-  TEES = 6,
+  SHAPES = 6,
   ROWS = 3,
   NORMALS = 1 << 24,
   SKIPPED = 77,
@@ -192,7 +192,7 @@ static void print(const bench *x, const measured *m, const measured *first) {
                 {"joules_ratio", m->joules / first->joules},
                 {"tflops", 2e-12 * (double)g->m * (double)g->k * (double)g->n / m->seconds},
                 {"error", m->error}};
-  printf("{\"bench\": \"tee\", \"dtype\": \"%s\", \"m\": %" PRId64 ", \"k\": %" PRId64
+  printf("{\"bench\": \"large_tile\", \"dtype\": \"%s\", \"m\": %" PRId64 ", \"k\": %" PRId64
          ", \"n\": %" PRId64 ", \"ops\": \"%c%c\", \"variant\": %d, \"kernel\": \"%s\"",
          mmc_dtype_name(g->dtype), g->m, g->k, g->n, g->a.trans ? 'T' : 'N', g->b.trans ? 'T' : 'N',
          g->variant, x->on.ops->kernel_name(x->on.device, g));
@@ -264,7 +264,7 @@ static mmc_status bench_size(bench *x, int64_t m, int64_t k, int64_t n) {
 static bool read_options(options *o, int argc, char **argv, int *first) {
   *o = (options){.dtype = MMC_F32, .seconds = 2, .turns = 5};
   o->variants[o->count++] = 0;
-  for (int v = FIRST_LARGE_TILE; v < FIRST_LARGE_TILE + TEES; v++) o->variants[o->count++] = v;
+  for (int v = FIRST_LARGE_TILE; v < FIRST_LARGE_TILE + SHAPES; v++) o->variants[o->count++] = v;
   int at = 1;
   for (; at + 1 < argc && argv[at][0] == '-'; at += 2) {
     const char *value = argv[at + 1];

@@ -93,11 +93,11 @@ static int variant_of(const mmci_plan *plan, int32_t s) {
 
 static void names_begin_so(void **state) {
   (void)state;
-  assert_true(mmci_kernel_is_called("tee 256x192", "tee"));
-  assert_true(mmci_kernel_is_called("tee", "tee"));
-  assert_true(mmci_kernel_is_called("tee", ""));
-  assert_false(mmci_kernel_is_called("tee", "tee "));
-  assert_false(mmci_kernel_is_called("a tee", "tee"));
+  assert_true(mmci_kernel_is_called("tile 256x192", "tile"));
+  assert_true(mmci_kernel_is_called("tile", "tile"));
+  assert_true(mmci_kernel_is_called("tile", ""));
+  assert_false(mmci_kernel_is_called("tile", "tile "));
+  assert_false(mmci_kernel_is_called("a tile", "tile"));
 }
 
 static void first_way_that_can_is_taken(void **state) {
@@ -220,9 +220,9 @@ static void plans_take_the_kernel_asked_for(void **state) {
   assert_string_equal(mmc_plan_step_kernel(plan, 2), "");
   assert_string_equal(mmc_plan_step_kernel(plan, -1), "");
   mmc_plan_destroy(plan);
-  options.kernel = "tee";
+  options.kernel = "tile";
   expect(context, mmc_plan_create(context, chain, &options, &plan), MMC_E_UNSUPPORTED,
-         "kernel: device 'ref' has none called 'tee' for these products");
+         "kernel: device 'ref' has none called 'tile' for these products");
   options.objective = "time";
   expect(context, mmc_plan_create(context, chain, &options, &plan), MMC_E_ARG,
          "kernel: expected objective flops or traffic with it");

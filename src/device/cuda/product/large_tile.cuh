@@ -25,7 +25,7 @@ extern "C" {
 /* ---- which part of C ------------------------------------------------------------------------- */
 
 /* Some steps of k of one tile. */
-struct TeeItem {
+struct LargeTileItem {
   int row, col; /* of the tile, in tiles */
   int first, count;
   bool is_partial; /* the item does not begin the tile */
@@ -34,7 +34,7 @@ struct TeeItem {
 /* Places tiles side by side in groups of rows, so that tiles at work at the same time share
  * operands in L2. */
 static __device__ __forceinline__ void large_tile_place(const mmci_large_tile_work &w, int tile,
-                                                        TeeItem *item) {
+                                                        LargeTileItem *item) {
   const int across = w.tiles_across, per_group = MMCI_LARGE_TILE_GROUP * across;
   const int group = tile / per_group, first = group * MMCI_LARGE_TILE_GROUP;
   const int rows = min(MMCI_LARGE_TILE_GROUP, w.tiles_down - first),
@@ -51,7 +51,7 @@ static __device__ __forceinline__ unsigned large_tile_share_begin(const mmci_lar
 
 /* Writes item number i of worker u; returns false when there are no more. */
 static __device__ __forceinline__ bool large_tile_item(const mmci_large_tile_work &w, int u, int i,
-                                                       TeeItem *item) {
+                                                       LargeTileItem *item) {
   int tile = i * w.workers + u;
   item->first = 0;
   item->count = w.steps;
@@ -78,15 +78,15 @@ static __device__ __forceinline__ bool large_tile_item(const mmci_large_tile_wor
 
 /* A warp has 4 lanes down and 8 across. A lane's rows are 4 neighbours in every 16, its columns 4
  * in every 32. */
-enum { TEE_LANES_DOWN = 4, TEE_LANES_ACROSS = 8, TEE_QUAD = 4 };
+enum { LANES_DOWN = 4, LANES_ACROSS = 8, QUAD = 4 };
 
 template <int GM, int GN>
-struct TeeF32 {
+struct LargeTileF32 {
   typedef float Element;
   enum {
     PAD = 0, /* elements between the lines of a step */
-    ROWS = GM * TEE_LANES_DOWN * TEE_QUAD,
-    COLS = GN * TEE_LANES_ACROSS * TEE_QUAD,
+    ROWS = GM * LANES_DOWN * QUAD,
+    COLS = GN * LANES_ACROSS * QUAD,
     STAGED_BYTES = GN * 16 /* of a thread, for leave() */
   };
   float4 a[GM], b[2][GN];
@@ -95,12 +95,8 @@ struct TeeF32 {
   static __device__ __forceinline__ float element(const float4 &v, int e) {
     return e == 0 ? v.x : e == 1 ? v.y : e == 2 ? v.z : v.w;
   }
-  static __device__ __forceinline__ int row_of_lane(int lane) {
-    return lane / TEE_LANES_ACROSS * TEE_QUAD;
-  }
-  static __device__ __forceinline__ int col_of_lane(int lane) {
-    return lane % TEE_LANES_ACROSS * TEE_QUAD;
-  }
+  static __device__ __forceinline__ int row_of_lane(int lane) { return lane / LANES_ACROSS * QUAD; }
+  static __device__ __forceinline__ int col_of_lane(int lane) { return lane % LANES_ACROSS * QUAD; }
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int r = 0; r < 4 * GM; r++)
@@ -108,12 +104,12 @@ struct TeeF32 {
       for (int c = 0; c < 4 * GN; c++) sum[r][c] = 0;
   }
   __device__ __forceinline__ void load_a(int g, const float *line) {
-    a[g] = *reinterpret_cast<const float4 *>(line + g * TEE_LANES_DOWN * TEE_QUAD);
+    a[g] = *reinterpret_cast<const float4 *>(line + g * LANES_DOWN * QUAD);
   }
   __device__ __forceinline__ void load_b(int turn, const float *line) {
 #pragma unroll
     for (int g = 0; g < GN; g++)
-      b[turn][g] = *reinterpret_cast<const float4 *>(line + g * TEE_LANES_ACROSS * TEE_QUAD);
+      b[turn][g] = *reinterpret_cast<const float4 *>(line + g * LANES_ACROSS * QUAD);
   }
   __device__ __forceinline__ void begin(const float *a_line, const float *b_line) {
 #pragma unroll
@@ -177,18 +173,18 @@ struct TeeF32 {
                      "f"(s[1]), "f"(s[0]), "f"(s[3]), "f"(s[2])
                      : "memory");
       }
-      const int row = r / 4 * TEE_LANES_DOWN * TEE_QUAD + r % 4;
+      const int row = r / 4 * LANES_DOWN * QUAD + r % 4;
       if (row >= rows) continue;
       float *line = c + row * ldc;
 #pragma unroll 1
       for (int g = 0; g < GN; g++) {
-        const int col = g * TEE_LANES_ACROSS * TEE_QUAD;
+        const int col = g * LANES_ACROSS * QUAD;
         float4 v;
         asm volatile("ld.shared.v4.f32 {%1, %0, %3, %2}, [%4];"
                      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
                      : "r"(staged + g * threads * 16)
                      : "memory");
-        if (vectors && col + TEE_QUAD <= cols) {
+        if (vectors && col + QUAD <= cols) {
           float4 *to = reinterpret_cast<float4 *>(line + col);
           if (add) {
             float4 was = *to;
@@ -197,7 +193,7 @@ struct TeeF32 {
           *to = v;
         } else {
 #pragma unroll
-          for (int e = 0; e < TEE_QUAD; e++)
+          for (int e = 0; e < QUAD; e++)
             if (col + e < cols) line[col + e] = element(v, e) + (add ? line[col + e] : 0.f);
         }
       }

@@ -36,7 +36,7 @@ static __device__ __forceinline__ void multiply_f64(double (&sum)[4], const doub
 
 /* Holds 16 GM x 8 GN elements. */
 template <int GM, int GN>
-struct TeeF64 {
+struct LargeTileF64 {
   typedef double Element;
   enum {
     PAD = 4, /* so that four lines of four elements lie in different banks */
@@ -147,7 +147,7 @@ template <typename S>
 static __device__ __forceinline__ void load_step(typename S::Element *stages,
                                                  const mmci_large_tile_lines &a,
                                                  const mmci_large_tile_lines &b,
-                                                 const TeeItem &item, int step) {
+                                                 const LargeTileItem &item, int step) {
   if (step < item.count) {
     typename S::Element *to = stages + step % S::STAGES * S::STAGE;
     const int64_t line = (int64_t)(item.first + step) * S::BK;
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
   typename S::Tile tile;
   const int row = warp % S::WM * S::Tile::ROWS + tile.row_of_lane(lane);
   const int col = warp / S::WM * S::Tile::COLS + tile.col_of_lane(lane);
-  TeeItem item;
+  LargeTileItem item;
 #pragma unroll 1
   for (int i = 0; large_tile_item(work, (int)blockIdx.x, i, &item); i++) {
     tile.clear();
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(REDUCE_THREADS)
   const int cluster = s.cluster_rows * s.cluster_cols;
   const int shared = (int)blockIdx.x / cluster, rank = (int)blockIdx.x % cluster;
   const unsigned steps = (unsigned)w.steps, begin = (unsigned)shared * steps;
-  TeeItem item;
+  LargeTileItem item;
   large_tile_place(w, w.rounds * w.workers + shared, &item);
   const int64_t first_row = (int64_t)(item.row * s.cluster_rows + rank % s.cluster_rows) * s.rows;
   const int64_t first_col = (int64_t)(item.col * s.cluster_cols + rank / s.cluster_rows) * s.cols;
@@ -276,13 +276,13 @@ static mmci_large_tile_kernel kernel_of() {
 const mmci_large_tile_kernel mmci_large_tile_f32_async[] = {
     {},
     {},
-    kernel_of<Shape<TeeF32<4, 2>, 4, 2, 16, 3, 1>>(),
-    kernel_of<Shape<TeeF32<2, 2>, 4, 2, 16, 3, 2>>(),
+    kernel_of<Shape<LargeTileF32<4, 2>, 4, 2, 16, 3, 1>>(),
+    kernel_of<Shape<LargeTileF32<2, 2>, 4, 2, 16, 3, 2>>(),
     {},
     {},
 };
 
 const mmci_large_tile_kernel mmci_large_tile_f64_async[] = {
-    kernel_of<Shape<TeeF64<2, 8>, 4, 2, 16, 3, 1>>(),
-    kernel_of<Shape<TeeF64<2, 4>, 4, 2, 16, 3, 2>>(),
+    kernel_of<Shape<LargeTileF64<2, 8>, 4, 2, 16, 3, 1>>(),
+    kernel_of<Shape<LargeTileF64<2, 4>, 4, 2, 16, 3, 2>>(),
 };

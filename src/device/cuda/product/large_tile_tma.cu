@@ -109,10 +109,10 @@ struct Shape {
     CN = CN_,
     UNROLL = UNROLL_, /* lines; ptxas makes the fewest conflicts with so many */
     THREADS = 32 * WM * WN,
-    BM = WM * TeeF32<GM, GN>::ROWS,
-    BN = WN * TeeF32<GM, GN>::COLS,
+    BM = WM * LargeTileF32<GM, GN>::ROWS,
+    BN = WN * LargeTileF32<GM, GN>::COLS,
     STAGE_BYTES = BK * (BM + BN) * 4,
-    SHARED_BYTES = STAGES * STAGE_BYTES + THREADS * TeeF32<GM, GN>::STAGED_BYTES
+    SHARED_BYTES = STAGES * STAGE_BYTES + THREADS * LargeTileF32<GM, GN>::STAGED_BYTES
   };
 };
 
@@ -127,7 +127,7 @@ static __device__ __forceinline__ void load_step(const mmci_large_tile_work &wor
                                                  unsigned stages, unsigned full, unsigned empty) {
   const int rank = cluster_rank(), cm = rank % S::CM, cn = rank / S::CM;
   if (loader->left == 0) {
-    TeeItem item;
+    LargeTileItem item;
     if (!large_tile_item(work, (int)blockIdx.x / (S::CM * S::CN), loader->item, &item)) return;
     loader->item++;
     loader->x = (item.row * S::CM + cm) * S::BM;
@@ -158,8 +158,9 @@ static __device__ __forceinline__ void load_step(const mmci_large_tile_work &wor
 /* Returns where this block's part of an item goes. */
 template <typename S>
 static __device__ __forceinline__ void leave_item(const mmci_large_tile_result &c,
-                                                  const TeeItem &item, TeeF32<S::GM, S::GN> &tile,
-                                                  int row, int col, unsigned staged) {
+                                                  const LargeTileItem &item,
+                                                  LargeTileF32<S::GM, S::GN> &tile, int row,
+                                                  int col, unsigned staged) {
   const int rank = cluster_rank();
   if (item.is_partial) {
     float *slot = (float *)c.slots + (int64_t)blockIdx.x * S::BM * S::BN;
@@ -202,7 +203,7 @@ __global__ void __launch_bounds__(S::THREADS, 1)
       load_step<S>(work, &loader, &a, &b, shared_address(stages), full, empty);
   __syncwarp();
 
-  TeeF32<S::GM, S::GN> tile;
+  LargeTileF32<S::GM, S::GN> tile;
   /* This lane tells one block that its loads were read: blocks of our row, then of our column. */
   const int rank = cluster_rank(), cm = rank % S::CM, cn = rank / S::CM;
   const int other = lane - S::CN < cm ? lane - S::CN : lane - S::CN + 1;
@@ -210,7 +211,7 @@ __global__ void __launch_bounds__(S::THREADS, 1)
   const int row = warp % S::WM * tile.ROWS + tile.row_of_lane(lane);
   const int col = warp / S::WM * tile.COLS + tile.col_of_lane(lane);
   int stage = 0, parity = 0;
-  TeeItem item;
+  LargeTileItem item;
 #pragma unroll 1
   for (int i = 0; large_tile_item(work, (int)blockIdx.x / (S::CM * S::CN), i, &item); i++) {
     tile.clear();
