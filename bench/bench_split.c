@@ -156,7 +156,7 @@ static void report(const machines *m, const series *s, const tried *x, tally *t)
     same = over_passes(x->same, m->passes);
   }
   char text[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&x->choice.recipe, text);
+  mmci_recipe_format(&x->choice.recipe, NULL, text);
   printf("{\"bench\":\"split\",\"device\":\"%s\",\"series\":\"%s\",\"method\":\"%s\",\"m\":%" PRId64
          ",\"k\":%" PRId64 ",\"n\":%" PRId64
          ",\"recipe\":\"%s\",\"promised\":%.4f,\"plain_s\":%.4g,\"chosen_s\":%.4g,"

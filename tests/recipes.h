@@ -23,14 +23,14 @@ static inline mmci_recipe random_part(uint64_t *state, const mmci_gemm *gemm, in
   return made;
 }
 
-/* With lanes and, every fourth time, with pad. */
+/* With queues and, every fourth time, with pad. */
 static inline mmci_recipe random_recipe(uint64_t *state, const mmci_gemm *gemm, int variants) {
   int pieces = 1 + (int)random_below(state, MMCI_RECIPE_PIECES);
   mmci_recipe recipe = random_part(state, gemm, pieces, variants);
-  recipe.lanes = 1 + (int)random_below(state, mmci_recipe_count(&recipe));
+  recipe.queues = 1 + (int)random_below(state, mmci_recipe_count(&recipe));
   if (random_below(state, 4) == 0) recipe.pad = 2 + (int)random_below(state, 8);
   char text[MMCI_RECIPE_TEXT_SIZE];
-  if (!mmci_recipe_format(&recipe, text)) recipe.pad = 0, recipe.lanes = 1;
+  if (!mmci_recipe_format(&recipe, NULL, text)) recipe.pad = 0, recipe.queues = 1;
   return recipe;
 }
 

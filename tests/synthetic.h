@@ -13,9 +13,9 @@ typedef struct synthetic {
   /* Seconds of one call, in truth. */
   double (*seconds)(const struct synthetic *s, const mmci_gemm *gemm);
   const void *user;
-  int variants, lanes, pad;
+  int variants, queues, pad;
   double least_s;      /* as the machine's */
-  double lane_s;       /* what lanes cost: forking and joining them */
+  double queue_s;      /* what queues cost: forking and joining them */
   double noise, drift; /* relative, of a sample; and how far the whole machine strays, slowly */
   uint64_t random;
   /* What happened. */
@@ -28,15 +28,15 @@ static inline double synthetic_normal(synthetic *s) {
   return radius * cos(3.14159265358979323846 * random_unit(&s->random));
 }
 
-/* In truth: the longest lane. */
+/* In truth: the longest queue. */
 static inline double synthetic_truth(const synthetic *s, const mmci_gemm *gemm,
                                      const mmci_recipe *recipe) {
   mmci_piece pieces[MMCI_RECIPE_PIECES];
-  double lanes[MMCI_RECIPE_PIECES] = {0}, longest = 0;
+  double queues[MMCI_RECIPE_PIECES] = {0}, longest = 0;
   int count = mmci_recipe_pieces(recipe, gemm, pieces);
-  for (int i = 0; i < count; i++) lanes[pieces[i].lane] += s->seconds(s, &pieces[i].gemm);
-  for (int i = 0; i < recipe->lanes; i++) longest = fmax(longest, lanes[i]);
-  return longest + (recipe->lanes > 1 ? s->lane_s : 0);
+  for (int i = 0; i < count; i++) queues[pieces[i].queue] += s->seconds(s, &pieces[i].gemm);
+  for (int i = 0; i < recipe->queues; i++) longest = fmax(longest, queues[i]);
+  return longest + (recipe->queues > 1 ? s->queue_s : 0);
 }
 
 static inline double synthetic_sample(synthetic *s, double truth) {
@@ -91,7 +91,7 @@ static inline int synthetic_variants(void *user, const mmci_gemm *gemm) {
 
 static inline mmci_machine synthetic_machine(synthetic *s) {
   return (mmci_machine){.user = s,
-                        .lanes = s->lanes > 1 ? s->lanes : 1,
+                        .queues = s->queues > 1 ? s->queues : 1,
                         .pad = s->pad,
                         .least_s = s->least_s,
                         .now_s = synthetic_now,

@@ -131,7 +131,8 @@ mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time
   const mmci_plan_step *step = &plan->plan.steps[index];
   mmc_step_time time = {.predicted_s = step->predicted_s,
                         .source = mmci_provenance_name(step->source)};
-  if (mmci_plan_recipe(step) != NULL) mmci_recipe_format(step->recipe, time.split);
+  if (mmci_plan_recipe(step) != NULL)
+    mmci_recipe_format(step->recipe, &plan->plan.variants, time.split);
   *out = time;
   return MMC_OK;
 }

@@ -8,6 +8,11 @@
 
 #include "chain/gemm.h"
 
+/* Returns what variant 1, 2 ... of products of a dtype is called, as kernel_name() of device.h
+ * calls it: static text of letters, digits, '_', '.' and blanks, none twice; "" where this dtype
+ * does not have the variant, and NULL past the last. Texts that are kept name a variant so. */
+typedef const char *(*mmci_variant_name_fn)(mmc_dtype dtype, int variant);
+
 /* Pairs of products, (A B) C or A (B C), gain by being one call when they are within all of these
  * bounds, as was measured. The rows that count are those of A in (A B) C and the columns of C in A
  * (B C), times the batch. */
@@ -54,6 +59,8 @@ typedef struct mmci_facts {
   mmci_pair_gain pairs[MMCI_PAIR_GAINS];
 
   mmci_model model; /* takes the roofline's place where it knows */
+
+  mmci_variant_name_fn variant_name; /* NULL means that variants have no names */
 } mmci_facts;
 
 #endif

@@ -10,20 +10,31 @@
 #include "base/alloc.h"
 
 /* The text of so many nodes fits whatever the numbers are: four splits "n:" of two numbers of 19
- * digits with a comma and parentheses, five variants, "pad9999/lanes9999/". */
+ * digits with a comma and parentheses, the numbers of five variants, "pad9999/queues9999/". */
 enum { ALWAYS_FIT = 9 };
-static_assert(4 * (2 + 2 * 19 + 1 + 2) + 5 * 5 + 18 < MMCI_RECIPE_TEXT_SIZE, "text of 9 nodes");
+static_assert(4 * (2 + 2 * 19 + 1 + 2) + 5 * 5 + 19 < MMCI_RECIPE_TEXT_SIZE, "text of 9 nodes");
 
 /* ---- made ---------------------------------------------------------------------------------- */
 
 mmci_recipe mmci_recipe_whole(int variant) {
-  mmci_recipe recipe = {.lanes = 1, .count = 1};
+  mmci_recipe recipe = {.queues = 1, .count = 1};
   recipe.nodes[0].variant = variant;
   return recipe;
 }
 
 bool mmci_recipe_is_plain(const mmci_recipe *recipe) {
   return recipe->pad == 0 && recipe->count == 1 && recipe->nodes[0].variant == 0;
+}
+
+bool mmci_recipe_equal(const mmci_recipe *a, const mmci_recipe *b) {
+  if (a->pad != b->pad || a->queues != b->queues || a->count != b->count) return false;
+  for (int i = 0; i < a->count; i++) {
+    const mmci_recipe_node *x = &a->nodes[i], *y = &b->nodes[i];
+    bool same = x->axis == MMCI_PIECE ? x->variant == y->variant
+                                      : x->sizes[0] == y->sizes[0] && x->sizes[1] == y->sizes[1];
+    if (x->axis != y->axis || !same) return false;
+  }
+  return true;
 }
 
 int mmci_recipe_count(const mmci_recipe *recipe) {
@@ -33,13 +44,13 @@ int mmci_recipe_count(const mmci_recipe *recipe) {
 bool mmci_recipe_split(mmci_axis axis, const int64_t sizes[2], const mmci_recipe *first,
                        const mmci_recipe *second, mmci_recipe *out) {
   if (first->count + second->count + 1 > MMCI_RECIPE_NODES) return false;
-  mmci_recipe made = {.lanes = 1, .count = 1 + first->count + second->count};
+  mmci_recipe made = {.queues = 1, .count = 1 + first->count + second->count};
   made.nodes[0] = (mmci_recipe_node){.axis = axis, .sizes = {sizes[0], sizes[1]}};
   memcpy(made.nodes + 1, first->nodes, (size_t)first->count * sizeof made.nodes[0]);
   memcpy(made.nodes + 1 + first->count, second->nodes,
          (size_t)second->count * sizeof made.nodes[0]);
   char text[MMCI_RECIPE_TEXT_SIZE];
-  if (made.count > ALWAYS_FIT && !mmci_recipe_format(&made, text)) return false;
+  if (made.count > ALWAYS_FIT && !mmci_recipe_format(&made, NULL, text)) return false;
   *out = made;
   return true;
 }
@@ -69,6 +80,7 @@ mmci_gemm mmci_gemm_resized(const mmci_gemm *gemm, mmci_axis axis, int64_t size)
 /* What still fits goes behind text[used]; used grows past the size when something did not fit. */
 typedef struct writer {
   const mmci_recipe *recipe;
+  const mmci_variants *variants; /* NULL means that variants are written by their numbers */
   char *text;
   size_t used;
 } writer;
@@ -83,6 +95,27 @@ __attribute__((format(printf, 2, 3))) static void put(writer *w, const char *for
 
 static const char axis_letters[] = " mkn";
 
+/* Returns what a variant is called; "" where it has no name, and NULL past the last. */
+static const char *name_of(const mmci_variants *variants, int variant) {
+  return variants != NULL && variants->name != NULL ? variants->name(variants->dtype, variant)
+                                                    : NULL;
+}
+
+/* A name is one word in a recipe. */
+static char in_word(char letter) {
+  return letter == ' ' ? '-' : letter;
+}
+
+static void put_variant(writer *w, int variant) {
+  const char *name = variant != 0 ? name_of(w->variants, variant) : NULL;
+  if (name == NULL || name[0] == '\0') {
+    if (variant != 0) put(w, "v%d", variant);
+    return;
+  }
+  put(w, "@");
+  for (; *name != '\0'; name++) put(w, "%c", in_word(*name));
+}
+
 /* Writes the split at node and returns the node behind it. */
 static int put_split(writer *w, int node) {
   const mmci_recipe_node *split = &w->recipe->nodes[node++];
@@ -95,32 +128,48 @@ static int put_split(writer *w, int node) {
       node = put_split(w, node);
       put(w, ")");
     } else {
-      if (below->variant != 0) put(w, "v%d", below->variant);
+      put_variant(w, below->variant);
       node++;
     }
   }
   return node;
 }
 
-bool mmci_recipe_format(const mmci_recipe *recipe, char text[MMCI_RECIPE_TEXT_SIZE]) {
-  writer w = {.recipe = recipe, .text = text};
+/* Writes the text with this word for queues. */
+static bool put_recipe(const mmci_recipe *recipe, const mmci_variants *variants, const char *queues,
+                       char text[MMCI_RECIPE_TEXT_SIZE]) {
+  writer w = {.recipe = recipe, .variants = variants, .text = text};
+  const int variant = recipe->nodes[0].variant;
+  const char *name = name_of(variants, variant);
+  const bool is_named = variant == 0 || (name != NULL && name[0] != '\0');
   if (recipe->pad != 0) put(&w, "pad%d/", recipe->pad);
-  if (recipe->lanes != 1) put(&w, "lanes%d/", recipe->lanes);
-  if (recipe->count > 1)
+  if (recipe->queues != 1) put(&w, "%s%d/", queues, recipe->queues);
+  if (recipe->count > 1) {
     put_split(&w, 0);
-  else if (recipe->nodes[0].variant != 0)
-    put(&w, "v%d", recipe->nodes[0].variant);
-  else
-    put(&w, "whole");
+  } else {
+    if (is_named) put(&w, "whole");
+    put_variant(&w, variant);
+  }
   if (w.used < MMCI_RECIPE_TEXT_SIZE) return true;
   text[0] = '\0';
   return false;
+}
+
+bool mmci_recipe_format(const mmci_recipe *recipe, const mmci_variants *variants,
+                        char text[MMCI_RECIPE_TEXT_SIZE]) {
+  return put_recipe(recipe, variants, "queues", text) ||
+         (variants != NULL && put_recipe(recipe, NULL, "queues", text));
+}
+
+bool mmci_recipe_format_old(const mmci_recipe *recipe, char text[MMCI_RECIPE_TEXT_SIZE]) {
+  return put_recipe(recipe, NULL, "lanes", text);
 }
 
 /* ---- read ---------------------------------------------------------------------------------- */
 
 typedef struct reader {
   const char *text, *at;
+  const mmci_variants *variants;
   mmci_recipe recipe;
   int pieces;
   mmci_error *error;
@@ -165,11 +214,38 @@ static mmc_status take_int(reader *r, int least, int *out) {
   return status;
 }
 
+static bool is_letter_of_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '-';
+}
+
+/* Says whether the word of so many letters is a name. */
+static bool is_name(const char *word, size_t length, const char *name) {
+  for (size_t i = 0; i < length; i++)
+    if (name[i] == '\0' || word[i] != in_word(name[i])) return false;
+  return name[length] == '\0';
+}
+
+/* Reads the name of a variant. */
+static mmc_status take_name(reader *r, int *out) {
+  size_t length = 0;
+  while (is_letter_of_name(r->at[length])) length++;
+  const char *name;
+  for (int v = 1; length > 0 && (name = name_of(r->variants, v)) != NULL; v++)
+    if (is_name(r->at, length, name)) {
+      r->at += length;
+      *out = v;
+      return MMC_OK;
+    }
+  return expected(r, "the name of a kernel of the device");
+}
+
 /* Reads a piece, whose variant may be spelled out. Every split adds one piece, which bounds the
  * depth. */
 static mmc_status take_piece(reader *r) {
   mmci_recipe_node *node = &r->recipe.nodes[r->recipe.count++];
   *node = (mmci_recipe_node){.axis = MMCI_PIECE};
+  if (take(r, "@")) return take_name(r, &node->variant);
   return take(r, "v") ? take_int(r, 1, &node->variant) : MMC_OK;
 }
 
@@ -217,8 +293,8 @@ static mmc_status take_options(reader *r) {
     status = take_int(r, 2, &r->recipe.pad);
     if (status == MMC_OK && !take(r, "/")) status = expected(r, "\"/\"");
   }
-  if (status == MMC_OK && take(r, "lanes")) {
-    status = take_int(r, 2, &r->recipe.lanes);
+  if (status == MMC_OK && (take(r, "queues") || take(r, "lanes"))) {
+    status = take_int(r, 2, &r->recipe.queues);
     if (status == MMC_OK && !take(r, "/")) status = expected(r, "\"/\"");
   }
   return status;
@@ -227,27 +303,43 @@ static mmc_status take_options(reader *r) {
 static mmc_status take_recipe(reader *r, const int64_t sizes[4]) {
   mmc_status status = take_options(r);
   if (status != MMC_OK) return status;
-  if (take(r, "whole"))
+  bool whole = take(r, "whole");
+  if (whole && *r->at != '@')
     r->recipe.nodes[r->recipe.count++] = (mmci_recipe_node){.axis = MMCI_PIECE};
   else
-    status = *r->at == 'v' ? take_piece(r) : take_split(r, sizes);
+    status = whole || *r->at == 'v' ? take_piece(r) : take_split(r, sizes);
   if (status != MMC_OK) return status;
   if (*r->at != '\0') return expected(r, "the end");
-  if (r->recipe.lanes > r->pieces)
-    return mmci_fail(r->error, MMC_E_FORMAT, "recipe: expected at most %d lanes, got %d", r->pieces,
-                     r->recipe.lanes);
+  if (r->recipe.queues > r->pieces)
+    return mmci_fail(r->error, MMC_E_FORMAT, "recipe: expected at most %d queues, got %d",
+                     r->pieces, r->recipe.queues);
   return MMC_OK;
 }
 
-mmc_status mmci_recipe_parse(const char *text, int64_t m, int64_t k, int64_t n, mmci_recipe *out,
-                             mmci_error *error) {
-  if (strnlen(text, MMCI_RECIPE_TEXT_SIZE) == MMCI_RECIPE_TEXT_SIZE)
-    return mmci_fail(error, MMC_E_FORMAT, "recipe: expected at most %d characters, got more",
-                     MMCI_RECIPE_TEXT_SIZE - 1);
-  reader r = {.text = text, .at = text, .recipe = {.lanes = 1}, .pieces = 1, .error = error};
+static mmc_status too_long(mmci_error *error) {
+  return mmci_fail(error, MMC_E_FORMAT, "recipe: expected at most %d characters, got more",
+                   MMCI_RECIPE_TEXT_SIZE - 1);
+}
+
+mmc_status mmci_recipe_parse(const char *text, int64_t m, int64_t k, int64_t n,
+                             const mmci_variants *variants, mmci_recipe *out, mmci_error *error) {
+  const size_t length = strnlen(text, MMCI_RECIPE_TEXT_SIZE);
+  if (length == MMCI_RECIPE_TEXT_SIZE) return too_long(error);
+  reader r = {.text = text,
+              .at = text,
+              .variants = variants,
+              .recipe = {.queues = 1},
+              .pieces = 1,
+              .error = error};
   mmc_status status = take_recipe(&r, (const int64_t[4]){0, m, k, n});
-  if (status == MMC_OK) *out = r.recipe;
-  return status;
+  if (status != MMC_OK) return status;
+  /* An old text may grow, and so may names in place of which numbers are written. */
+  char again[MMCI_RECIPE_TEXT_SIZE];
+  if (length + 4 * MMCI_RECIPE_PIECES >= MMCI_RECIPE_TEXT_SIZE &&
+      !mmci_recipe_format(&r.recipe, variants, again))
+    return too_long(error);
+  *out = r.recipe;
+  return MMC_OK;
 }
 
 /* ---- taken apart --------------------------------------------------------------------------- */
@@ -256,7 +348,7 @@ typedef struct cutter {
   const mmci_recipe *recipe;
   mmci_piece *pieces;
   int count;
-  double load[MMCI_RECIPE_PIECES]; /* multiplications of each lane */
+  double load[MMCI_RECIPE_PIECES]; /* multiplications of each queue */
 } cutter;
 
 mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm) {
@@ -284,18 +376,18 @@ static mmci_piece part_of(const mmci_piece *piece, mmci_axis axis, int64_t start
 
 static int least_loaded(const cutter *cut) {
   int least = 0;
-  for (int lane = 1; lane < cut->recipe->lanes; lane++)
-    if (cut->load[lane] < cut->load[least]) least = lane;
+  for (int queue = 1; queue < cut->recipe->queues; queue++)
+    if (cut->load[queue] < cut->load[least]) least = queue;
   return least;
 }
 
-/* Cuts piece as node says and returns the node behind. A piece without a lane takes the one with
+/* Cuts piece as node says and returns the node behind. A piece without a queue takes the one with
  * the least to do; parts along k share it, since they write the same C one after the other. */
 static int cut_piece(cutter *cut, int node, mmci_piece piece) {
   const mmci_recipe_node *how = &cut->recipe->nodes[node++];
-  if (piece.lane < 0 && (how->axis == MMCI_PIECE || how->axis == MMCI_AXIS_K)) {
-    piece.lane = least_loaded(cut);
-    cut->load[piece.lane] += (double)piece.gemm.m * (double)piece.gemm.k * (double)piece.gemm.n;
+  if (piece.queue < 0 && (how->axis == MMCI_PIECE || how->axis == MMCI_AXIS_K)) {
+    piece.queue = least_loaded(cut);
+    cut->load[piece.queue] += (double)piece.gemm.m * (double)piece.gemm.k * (double)piece.gemm.n;
   }
   if (how->axis == MMCI_PIECE) {
     piece.gemm.variant = how->variant;
@@ -310,6 +402,6 @@ static int cut_piece(cutter *cut, int node, mmci_piece piece) {
 int mmci_recipe_pieces(const mmci_recipe *recipe, const mmci_gemm *gemm,
                        mmci_piece pieces[MMCI_RECIPE_PIECES]) {
   cutter cut = {.recipe = recipe, .pieces = pieces};
-  cut_piece(&cut, 0, (mmci_piece){.gemm = mmci_recipe_padded(recipe, gemm), .lane = -1});
+  cut_piece(&cut, 0, (mmci_piece){.gemm = mmci_recipe_padded(recipe, gemm), .queue = -1});
   return cut.count;
 }

@@ -10,19 +10,21 @@
  *
  *     recipe = { option "/" } part
  *     option = "pad" number            lines of the operands made multiples of so many elements
- *            | "lanes" number          pieces at work together at most
- *     part   = "whole" | variant | split
+ *            | "queues" number         pieces at work together at most
+ *     part   = "whole" [ kernel ] | split
  *     split  = ("m" | "k" | "n") ":" sized "," sized
- *     sized  = number [ variant | "(" split ")" ]
- *     variant = "v" number             one of the device's variants
+ *     sized  = number [ kernel | "(" split ")" ]
+ *     kernel = "@" name                the device's variant that is called so, blanks as '-'
  *
- * "n:96,32" cuts n = 128; "lanes2/n:64,64"; "n:96v1,32(m:2,2v3)". Numbers have no leading zeros,
- * pad and lanes are at least 2 and come in this order, variants at least 1: every recipe has one
- * text. */
+ * "n:96,32" cuts n = 128; "queues2/n:64,64"; "whole@libxsmm"; "n:96@2-threads,32(m:2,2)". Numbers
+ * have no leading zeros, pad and queues are at least 2 and come in this order: every recipe has one
+ * text. A variant without a name is written by its number, "v3", and so are all where the text
+ * would be too long with names. Texts of earlier versions are read as well: they have numbers, "v3"
+ * in place of "whole@name" too, and "lanes" in place of "queues". */
 #ifndef MMCI_RECIPE_H
 #define MMCI_RECIPE_H
 
-#include "chain/gemm.h"
+#include "chain/facts.h"
 
 enum {
   MMCI_RECIPE_PIECES = 16,
@@ -41,19 +43,27 @@ typedef struct mmci_recipe_node {
 
 /* A split's first part follows it, and the second follows the whole of the first. */
 typedef struct mmci_recipe {
-  int pad;   /* 0 means that the operands stay as they are */
-  int lanes; /* 1 means one piece after the other */
+  int pad;    /* 0 means that the operands stay as they are */
+  int queues; /* 1 means one piece after the other */
   int count;
   mmci_recipe_node nodes[MMCI_RECIPE_NODES];
 } mmci_recipe;
+
+/* What the variants are called in texts of recipes for products of a dtype. */
+typedef struct mmci_variants {
+  mmci_variant_name_fn name; /* as in mmci_facts; NULL means that they have no names */
+  mmc_dtype dtype;
+} mmci_variants;
 
 /* Returns the recipe of one call, by the device's variant. */
 mmci_recipe mmci_recipe_whole(int variant);
 /* Says whether a recipe is one call of variant 0 on the operands as they lie. */
 bool mmci_recipe_is_plain(const mmci_recipe *recipe);
+/* Says whether two recipes are the same. */
+bool mmci_recipe_equal(const mmci_recipe *a, const mmci_recipe *b);
 /* Returns the number of calls. */
 int mmci_recipe_count(const mmci_recipe *recipe);
-/* Cuts along axis into parts of these sizes, computed as first and second say, whose pad and lanes
+/* Cuts along axis into parts of these sizes, computed as first and second say, whose pad and queues
  * are dropped. Returns false, with out as it was, when there are too many pieces or the text is too
  * long. */
 bool mmci_recipe_split(mmci_axis axis, const int64_t sizes[2], const mmci_recipe *first,
@@ -68,20 +78,24 @@ int64_t mmci_gemm_size(const mmci_gemm *gemm, mmci_axis axis);
 mmci_gemm mmci_gemm_resized(const mmci_gemm *gemm, mmci_axis axis, int64_t size);
 
 /* Reads text, which may come from anywhere, as a recipe for an m x k by k x n product: parts are
- * positive and add up, at most MMCI_RECIPE_PIECES of them, no more lanes than pieces.
+ * positive and add up, at most MMCI_RECIPE_PIECES of them, no more queues than pieces. variants may
+ * be NULL; then no name is known.
  * Returns: E_FORMAT, with the place and what was expected there. */
-mmc_status mmci_recipe_parse(const char *text, int64_t m, int64_t k, int64_t n, mmci_recipe *out,
-                             mmci_error *error);
+mmc_status mmci_recipe_parse(const char *text, int64_t m, int64_t k, int64_t n,
+                             const mmci_variants *variants, mmci_recipe *out, mmci_error *error);
 /* Writes the text; returns false, with "" there, when it does not fit. A recipe that was parsed
- * fits. */
-bool mmci_recipe_format(const mmci_recipe *recipe, char text[MMCI_RECIPE_TEXT_SIZE]);
+ * fits. variants may be NULL. */
+bool mmci_recipe_format(const mmci_recipe *recipe, const mmci_variants *variants,
+                        char text[MMCI_RECIPE_TEXT_SIZE]);
+/* Writes the text as earlier versions spelled it, with "" when that does not fit. */
+bool mmci_recipe_format_old(const mmci_recipe *recipe, char text[MMCI_RECIPE_TEXT_SIZE]);
 
 /* One call; the offsets of its operands from those of the product are in elements. Pieces of one
- * lane run in the order of the list; those of different lanes touch different parts of C. */
+ * queue run in the order of the list; those of different queues touch different parts of C. */
 typedef struct mmci_piece {
   mmci_gemm gemm;
   int64_t a, b, c;
-  int lane; /* 0 to lanes-1 */
+  int queue; /* 0 to queues-1 */
 } mmci_piece;
 
 /* Returns the product as its pieces see it: with pad, mmci_gemm_padded(), whose operands the run

@@ -301,7 +301,7 @@ static mmci_u128 flops(const mmc_chain *chain, mmci_u128 multiplications) {
 
 static void put_json_split(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
   char recipe[MMCI_RECIPE_TEXT_SIZE];
-  if (mmci_plan_recipe(step) != NULL && mmci_recipe_format(step->recipe, recipe))
+  if (mmci_plan_recipe(step) != NULL && mmci_recipe_format(step->recipe, &plan->variants, recipe))
     mmci_text_printf(text, ", \"split\": \"%s\"", recipe);
   else
     mmci_text_printf(text, ", \"split\": null");

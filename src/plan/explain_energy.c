@@ -37,7 +37,7 @@ static void put_step(const mmci_plan *plan, int32_t s, mmci_text *text) {
   const mmci_plan_step *step = &plan->steps[s];
   mmci_text_printf(text, " %12s  %-21s", mmci_in_units(step->predicted_j, "J").text,
                    mmci_provenance_name(step->joules_source));
-  mmci_put_step_time(step, text);
+  mmci_put_step_time(plan, step, text);
 }
 
 static void put_group(const mmci_plan *plan, const mmci_plan_group *group, mmci_text *text) {

@@ -48,9 +48,9 @@ static void put_summary(const mmci_plan *plan, mmci_text *text) {
   mmci_put_wisdom_notice(plan, text);
 }
 
-void mmci_put_step_time(const mmci_plan_step *step, mmci_text *text) {
+void mmci_put_step_time(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
   char recipe[MMCI_RECIPE_TEXT_SIZE] = "";
-  if (mmci_plan_recipe(step) != NULL) mmci_recipe_format(step->recipe, recipe);
+  if (mmci_plan_recipe(step) != NULL) mmci_recipe_format(step->recipe, &plan->variants, recipe);
   mmci_text_printf(text, " %12s  %s%s%s", mmci_in_units(step->predicted_s, "s").text,
                    mmci_provenance_name(step->source), mmci_plan_recipe(step) != NULL ? "  " : "",
                    recipe);
@@ -58,7 +58,7 @@ void mmci_put_step_time(const mmci_plan_step *step, mmci_text *text) {
 
 static void put_step(const mmci_plan *plan, int32_t s, mmci_text *text) {
   const mmci_plan_step *step = &plan->steps[s];
-  mmci_put_step_time(step, text);
+  mmci_put_step_time(plan, step, text);
   if (mmci_plan_recipe(step) != NULL && step->plain_s > 0)
     mmci_text_printf(text, ", gain %.4g", step->plain_s / step->predicted_s);
 }

@@ -5,6 +5,7 @@
 
 #include "base/provenance.h"
 #include "chain/chain.h"
+#include "cost/recipe.h"
 #include "order/order.h"
 
 /* One product. Operands are numbered as in mmc_step. */
@@ -15,7 +16,7 @@ typedef struct mmci_plan_step {
   uint64_t offset_bytes; /* of the result in the workspace; unused by the last step */
   const char *kernel;    /* static text: what the device will run; "" when not asked for */
   /* How the device computes it; NULL means by one plain call. The plan owns it. */
-  const struct mmci_recipe *recipe;
+  const mmci_recipe *recipe;
   uint64_t padding_offset_bytes; /* of the copies that the recipe needs, in the room for padding */
   double predicted_s;            /* NaN when the objective is not time */
   double plain_s;                /* of the plain call, where there is a recipe */
@@ -76,7 +77,8 @@ typedef struct mmci_plan {
   uint64_t scratch_bytes;  /* part of resident_bytes: what prepared products hold for themselves */
   bool crowded;            /* these do not fit, and nothing else here counts them */
   const char *precision;   /* static text */
-  struct mmci_recipe *kernel_recipes;     /* of the steps, when a kernel was asked for; else NULL */
+  mmci_variants variants;  /* what the recipes' texts call the device's variants */
+  mmci_recipe *kernel_recipes;            /* of the steps, when a kernel was asked for; else NULL */
   const struct mmci_explainer *explainer; /* of the objective, see explain.h */
   /* Predictions of the objective, see predictions.h; NULL when it is flops. */
   struct mmci_plan_traffic *traffic; /* see predictions.h */
@@ -114,7 +116,7 @@ static inline bool mmci_plan_is_inside(const mmci_plan *plan, int32_t step) {
 
 /* Returns the recipe of a step that is a call of its own; NULL means one plain call, or that of its
  * group. */
-static inline const struct mmci_recipe *mmci_plan_recipe(const mmci_plan_step *step) {
+static inline const mmci_recipe *mmci_plan_recipe(const mmci_plan_step *step) {
   return step->group < 0 ? step->recipe : NULL;
 }
 

@@ -161,6 +161,10 @@ mmc_status mmci_plan_by_kernel(mmci_plan *plan, const mmci_opened *on, mmci_prec
 
 mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
                                   mmci_error *error) {
+  mmci_facts facts;
+  mmc_status status = mmci_opened_facts(on, plan->chain->dtype, precision, &facts, error);
+  if (status != MMC_OK) return status;
+  plan->variants = (mmci_variants){.name = facts.variant_name, .dtype = plan->chain->dtype};
   for (int32_t s = 0; s < plan->step_count; s++) {
     mmci_plan_step *step = &plan->steps[s];
     mmci_gemm gemm = mmci_step_gemm(plan, on, precision, s);
@@ -174,7 +178,7 @@ mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_p
   for (int32_t g = 0; g < plan->group_count; g++) {
     mmci_plan_group *group = &plan->groups[g];
     mmci_group_problem problem;
-    mmc_status status = mmci_group_problem_create(plan, group, precision, &problem, error);
+    status = mmci_group_problem_create(plan, group, precision, &problem, error);
     if (status != MMC_OK) return status;
     group->kernel = on->ops->group_name(on->device, &problem.group);
     for (int32_t i = 0; i < group->step_count; i++)

@@ -33,7 +33,7 @@ static mmc_status create_group(const mmci_actions *actions, const mmci_plan_grou
 /* Makes room for the calls of the action of a step. */
 static mmc_status create_action(const mmci_actions *actions, mmci_action *x, mmci_error *error) {
   const mmci_plan_step *step = &actions->plan->steps[x->step];
-  x->lanes = 1;
+  x->queues = 1;
   if (step->group >= 0)
     return create_group(actions, &actions->plan->groups[step->group], &x->group, error);
   const mmci_recipe *recipe = step->recipe;
@@ -41,7 +41,7 @@ static mmc_status create_action(const mmci_actions *actions, mmci_action *x, mmc
   x->calls = count == 1 ? &x->whole : mmci_alloc_zeroed((size_t)count, sizeof *x->calls);
   if (x->calls == NULL) return mmci_fail_nomem(error, (size_t)count * sizeof *x->calls);
   x->call_count = count;
-  x->lanes = recipe != NULL ? recipe->lanes : 1;
+  x->queues = recipe != NULL ? recipe->queues : 1;
   return MMC_OK;
 }
 
@@ -91,10 +91,10 @@ void mmci_actions_destroy(mmci_actions *actions) {
   free(actions->actions);
 }
 
-int mmci_actions_lanes(const mmci_actions *actions) {
+int mmci_actions_queues(const mmci_actions *actions) {
   int most = 1;
   for (int32_t s = 0; s < actions->count; s++)
-    if (actions->actions[s].lanes > most) most = actions->actions[s].lanes;
+    if (actions->actions[s].queues > most) most = actions->actions[s].queues;
   return most;
 }
 
@@ -187,7 +187,7 @@ static mmc_status prepare_calls(mmci_actions *actions, mmci_action *x, const mmc
     call->a = pieces[c].a * size;
     call->b = pieces[c].b * size;
     call->c = pieces[c].c * size;
-    call->lane = pieces[c].lane;
+    call->queue = pieces[c].queue;
     status = prepare_call(actions, x, true, &pieces[c].gemm, call, error);
   }
   return status;

@@ -32,7 +32,7 @@ typedef struct mmci_call {
   bool looped; /* the device cannot do all chains at once: gemm is of one, and called for each */
   mmci_kernel *kernel; /* for gemm; NULL before it is prepared */
   int64_t a, b, c;
-  int lane; /* calls of one lane follow each other; others need not */
+  int queue; /* calls of one queue follow each other; others need not */
 } mmci_call;
 
 /* Several products that are executed by one call. */
@@ -53,7 +53,7 @@ typedef struct mmci_action {
   mmci_group_action *group; /* NULL when it is one product */
   mmci_gemm gemm;           /* the whole product */
   mmci_call *calls;         /* call_count; one of them is in the action itself */
-  int call_count, lanes;
+  int call_count, queues;
   mmci_call whole;
   mmci_padding padding;
   const void *a, *b;
@@ -81,8 +81,8 @@ mmc_status mmci_actions_create(const mmci_plan *plan, const mmci_device_ops *ops
                                mmci_actions *out, mmci_error *error);
 void mmci_actions_destroy(mmci_actions *actions);
 
-/* Returns the largest number of lanes that an action has. */
-int mmci_actions_lanes(const mmci_actions *actions);
+/* Returns the largest number of queues that an action has. */
+int mmci_actions_queues(const mmci_actions *actions);
 
 /* Points the actions at n operands, the workspace and the result, and prepares those that have
  * changed. Returns E_UNSUPPORTED, for groups when the plan has such, and what prepare does. */

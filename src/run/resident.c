@@ -42,9 +42,9 @@ struct mmci_resident {
   mmci_device *device;
 
   mmci_schedule schedule;
-  mmci_queue **queues; /* schedule.queues */
-  mmci_queue **lanes;  /* lane_count queues for products in pieces */
-  int lane_count;
+  mmci_queue **queues;       /* schedule.queues */
+  mmci_queue **piece_queues; /* piece_queue_count queues for products in pieces */
+  int piece_queue_count;
   mmci_queue *uploads, *downloads;   /* NULL until matrices are on the host */
   mmci_event *start, *done, *copied; /* copied is for waits that follow at once */
   mmci_event **step_done;            /* one for each step; NULL where nobody waits */
@@ -67,15 +67,15 @@ struct mmci_resident {
 static mmc_status open_queues(mmci_resident *r, mmci_error *error) {
   r->queues = mmci_alloc_zeroed((size_t)r->schedule.queues, sizeof *r->queues);
   if (r->queues == NULL) return mmci_fail_nomem(error, sizeof *r->queues);
-  int lanes = mmci_actions_lanes(r->actions) - 1;
-  r->lanes = mmci_alloc_zeroed((size_t)lanes, sizeof *r->lanes);
-  if (r->lanes == NULL) return mmci_fail_nomem(error, sizeof *r->lanes);
-  r->lane_count = lanes;
+  int count = mmci_actions_queues(r->actions) - 1;
+  r->piece_queues = mmci_alloc_zeroed((size_t)count, sizeof *r->piece_queues);
+  if (r->piece_queues == NULL) return mmci_fail_nomem(error, sizeof *r->piece_queues);
+  r->piece_queue_count = count;
   mmc_status status = MMC_OK;
   for (int q = 0; q < r->schedule.queues && status == MMC_OK; q++)
     status = r->ops->queue_open(r->device, &r->queues[q], error);
-  for (int l = 0; l < lanes && status == MMC_OK; l++)
-    status = r->ops->queue_open(r->device, &r->lanes[l], error);
+  for (int l = 0; l < count && status == MMC_OK; l++)
+    status = r->ops->queue_open(r->device, &r->piece_queues[l], error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->start, error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->done, error);
   if (status == MMC_OK) status = r->async->event_create(r->device, &r->copied, error);
@@ -124,8 +124,8 @@ void mmci_resident_destroy(mmci_resident *r) {
   if (r->downloads != NULL) r->ops->queue_close(r->downloads);
   for (int q = 0; r->queues != NULL && q < r->schedule.queues; q++)
     if (r->queues[q] != NULL) r->ops->queue_close(r->queues[q]);
-  for (int l = 0; l < r->lane_count; l++)
-    if (r->lanes[l] != NULL) r->ops->queue_close(r->lanes[l]);
+  for (int l = 0; l < r->piece_queue_count; l++)
+    if (r->piece_queues[l] != NULL) r->ops->queue_close(r->piece_queues[l]);
   mmci_graphs_clear(&r->graphs);
   mmci_event *events[] = {r->start, r->done, r->copied};
   for (int e = 0; e < 3; e++)
@@ -139,7 +139,7 @@ void mmci_resident_destroy(mmci_resident *r) {
   if (r->workspace != NULL) r->ops->dealloc(r->device, r->workspace);
   mmci_schedule_destroy(&r->schedule);
   free(r->queues);
-  free(r->lanes);
+  free(r->piece_queues);
   free(r->step_done);
   free(r->operands);
   free(r->cuts);
@@ -330,26 +330,26 @@ static mmc_status upload_operands(mmci_resident *r, int32_t s, mmci_error *error
   return status == MMC_OK && any ? order(r, r->uploads, queue_of(r, s), error) : status;
 }
 
-/* Enqueues the calls of a product, those of all lanes but the first beside the queue. */
+/* Enqueues the calls of a product, those of all queues but the first beside the queue. */
 static mmc_status enqueue_calls(mmci_resident *r, mmci_queue *queue, const mmci_action *x,
                                 mmci_error *error) {
   if (x->group != NULL) return mmci_actions_enqueue_group(r->actions, x, queue, error);
   const void *a = x->a, *b = x->b;
   void *result = x->c;
   mmc_status status = mmci_padding_begin(&x->padding, r->ops, queue, &a, &b, &result, error);
-  for (int l = 1; l < x->lanes && status == MMC_OK; l++)
-    status = order(r, queue, r->lanes[l - 1], error);
+  for (int l = 1; l < x->queues && status == MMC_OK; l++)
+    status = order(r, queue, r->piece_queues[l - 1], error);
   for (int c = 0; c < x->call_count && status == MMC_OK; c++) {
     const mmci_call *call = &x->calls[c];
-    mmci_queue *lane = call->lane == 0 ? queue : r->lanes[call->lane - 1];
+    mmci_queue *queue_of_call = call->queue == 0 ? queue : r->piece_queues[call->queue - 1];
     /* Batches are not padded. */
     status = x->padding.multiple == 0
-                 ? mmci_call_enqueue(r->actions, lane, x, call, error)
-                 : r->ops->enqueue(lane, call->kernel, (const char *)a + call->a,
+                 ? mmci_call_enqueue(r->actions, queue_of_call, x, call, error)
+                 : r->ops->enqueue(queue_of_call, call->kernel, (const char *)a + call->a,
                                    (const char *)b + call->b, (char *)result + call->c, error);
   }
-  for (int l = 1; l < x->lanes && status == MMC_OK; l++)
-    status = order(r, r->lanes[l - 1], queue, error);
+  for (int l = 1; l < x->queues && status == MMC_OK; l++)
+    status = order(r, r->piece_queues[l - 1], queue, error);
   return status == MMC_OK ? mmci_padding_end(&x->padding, r->ops, queue, x->c, error) : status;
 }
 
@@ -487,7 +487,7 @@ static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_erro
 static void settle(mmci_resident *r) {
   mmci_error ignored;
   for (int q = 0; q < r->schedule.queues; q++) (void)r->ops->sync(r->queues[q], &ignored);
-  for (int l = 0; l < r->lane_count; l++) (void)r->ops->sync(r->lanes[l], &ignored);
+  for (int l = 0; l < r->piece_queue_count; l++) (void)r->ops->sync(r->piece_queues[l], &ignored);
   if (r->uploads != NULL) (void)r->ops->sync(r->uploads, &ignored);
   if (r->downloads != NULL) (void)r->ops->sync(r->downloads, &ignored);
 }

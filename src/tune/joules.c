@@ -33,17 +33,12 @@ static mmc_status time_one(contest *c, const mmci_recipe *recipe, double *second
   return status;
 }
 
-static bool same_recipe(const mmci_recipe *a, const mmci_recipe *b) {
-  char x[MMCI_RECIPE_TEXT_SIZE], y[MMCI_RECIPE_TEXT_SIZE];
-  return mmci_recipe_format(a, x) && mmci_recipe_format(b, y) && strcmp(x, y) == 0;
-}
-
 /* Adds a recipe unless it is there. */
 static mmc_status add(contest *c, const mmci_recipe *recipe) {
   double seconds;
-  if (same_recipe(recipe, &c->plain.recipe)) return MMC_OK;
+  if (mmci_recipe_equal(recipe, &c->plain.recipe)) return MMC_OK;
   for (int i = 0; i < c->count; i++)
-    if (same_recipe(recipe, &c->others[i].recipe)) return MMC_OK;
+    if (mmci_recipe_equal(recipe, &c->others[i].recipe)) return MMC_OK;
   mmc_status status = time_one(c, recipe, &seconds);
   if (status == MMC_OK && isfinite(seconds) && c->count < MOST_RECIPES)
     c->others[c->count++] = (candidate){.recipe = *recipe, .seconds = seconds};
@@ -69,7 +64,7 @@ static void drop_slow(contest *c, const mmci_recipe *fastest) {
   if (c->count > 0) least_s = fmin(least_s, c->others[0].seconds);
   while (c->count > 0 && c->others[c->count - 1].seconds > most_slowdown * least_s) c->count--;
   for (int i = finalists; fastest != NULL && i < c->count; i++)
-    if (same_recipe(fastest, &c->others[i].recipe)) c->others[finalists - 1] = c->others[i];
+    if (mmci_recipe_equal(fastest, &c->others[i].recipe)) c->others[finalists - 1] = c->others[i];
   if (c->count > finalists) c->count = finalists;
 }
 
@@ -134,9 +129,9 @@ static bool surely_saves(const contest *c, const candidate *one) {
 }
 
 static double joules_of(const contest *c, const mmci_recipe *recipe) {
-  if (same_recipe(recipe, &c->plain.recipe)) return c->plain.joules.value;
+  if (mmci_recipe_equal(recipe, &c->plain.recipe)) return c->plain.joules.value;
   for (int i = 0; i < c->count; i++)
-    if (same_recipe(recipe, &c->others[i].recipe)) return c->others[i].joules.value;
+    if (mmci_recipe_equal(recipe, &c->others[i].recipe)) return c->others[i].joules.value;
   return (double)NAN;
 }
 

@@ -133,15 +133,27 @@ static mmc_status put_product(const mmci_wisdom_journal *journal,
   return mmci_wisdom_put(journal->wisdom, &record, error);
 }
 
+/* Says whether the text of a product, which may be spelled as by earlier versions, is this
+ * recipe. */
+static bool has_recipe(const mmci_wisdom_journal *journal, const mmci_wisdom_product *product,
+                       const mmci_recipe *recipe) {
+  const mmci_wisdom_key *key = &product->key;
+  mmci_recipe kept;
+  mmci_error none;
+  return mmci_recipe_parse(product->recipe, key->m, key->k, key->n, &journal->variants, &kept,
+                           &none) == MMC_OK &&
+         mmci_recipe_equal(&kept, recipe);
+}
+
 /* Keeps the measured joules of a recipe while the recipe stays the same. */
-static mmc_status keep_joules(const mmci_wisdom_journal *journal, mmci_wisdom_product *product,
-                              mmci_error *error) {
+static mmc_status keep_joules(const mmci_wisdom_journal *journal, const mmci_recipe *recipe,
+                              mmci_wisdom_product *product, mmci_error *error) {
   mmci_wisdom_table *table;
   mmci_wisdom_product before;
   bool found;
   mmc_status status = find_product(journal, &product->key, &table, &found, &before, error);
   if (status != MMC_OK) return status;
-  if (found && strcmp(before.recipe, product->recipe) == 0) {
+  if (found && has_recipe(journal, &before, recipe)) {
     product->joules = before.joules;
     product->plain_joules = before.plain_joules;
     product->watts = before.watts;
@@ -156,7 +168,7 @@ static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *c
   mmci_wisdom_key key;
   if (!key_of(gemm, MMCI_WISDOM_TIME, &key)) return MMC_OK;
   char recipe[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&choice->recipe, recipe);
+  mmci_recipe_format(&choice->recipe, &journal->variants, recipe);
   mmci_wisdom_product product = {.key = key,
                                  .recipe = recipe,
                                  .seconds = choice->seconds,
@@ -167,7 +179,7 @@ static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *c
                                  .watts = (double)NAN,
                                  .source = mmci_provenance_name(MMCI_MEASURED),
                                  .measured_at = now()};
-  mmc_status status = keep_joules(journal, &product, error);
+  mmc_status status = keep_joules(journal, &choice->recipe, &product, error);
   return status == MMC_OK ? put_product(journal, &product, error) : status;
 }
 
@@ -192,8 +204,8 @@ mmc_status mmci_journal_fastest(mmci_wisdom_journal *journal, const mmci_gemm *g
   mmc_status status = find_product(journal, &key, &table, found, &product, error);
   if (status != MMC_OK) return status;
   mmci_error none;
-  *found = *found &&
-           mmci_recipe_parse(product.recipe, gemm->m, gemm->k, gemm->n, recipe, &none) == MMC_OK;
+  *found = *found && mmci_recipe_parse(product.recipe, gemm->m, gemm->k, gemm->n,
+                                       &journal->variants, recipe, &none) == MMC_OK;
   mmci_wisdom_release(table);
   return MMC_OK;
 }
@@ -222,7 +234,7 @@ mmc_status mmci_journal_saving(mmci_wisdom_journal *journal, const mmci_gemm *ge
   mmci_wisdom_key key, time;
   if (!key_of(gemm, MMCI_WISDOM_ENERGY, &key)) return MMC_OK;
   char recipe[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&saving->recipe, recipe);
+  mmci_recipe_format(&saving->recipe, &journal->variants, recipe);
   const mmci_estimate *joules = &saving->joules, *plain = &saving->plain_joules;
   mmci_wisdom_product product = {.key = key,
                                  .recipe = recipe,

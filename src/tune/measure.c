@@ -14,7 +14,7 @@
 
 enum {
   NORMALS = 65537, /* in one block, of which all operands are copies; odd, so that lines differ */
-  MOST_LANES = 8,
+  MOST_QUEUES = 8,
   MOST_SETS = 64, /* of operands that take turns */
   MOST_RUNS = 1 << 20,
   GRAPH_RUNS = 64, /* in one graph */
@@ -54,9 +54,10 @@ struct mmci_bench {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_measure_options options;
-  int lanes;
-  mmci_queue *queues[MOST_LANES];
-  mmci_event *events[MOST_LANES]; /* [0]: where lanes fork; others: where each lane has come to */
+  int queue_count;
+  mmci_queue *queues[MOST_QUEUES];
+  mmci_event
+      *events[MOST_QUEUES]; /* [0]: where queues fork; others: where each queue has come to */
   mmci_event *timers[MOST_TIMED + 1]; /* NULL when the device has no timers */
   mmc_dtype dtype;                    /* of the numbers in the buffers */
   void *block; /* NORMALS elements of dtype, on the host; NULL when there are none yet */
@@ -72,7 +73,7 @@ struct mmci_bench {
 typedef struct way {
   mmci_gemm gemm;
   mmci_padding padding;
-  int lanes, count;
+  int queues, count;
   mmci_piece pieces[MMCI_RECIPE_PIECES];
   mmci_kernel *kernels[MMCI_RECIPE_PIECES];
   mmci_group_kernel *group; /* a group, instead of all of the above but gemm.dtype */
@@ -309,8 +310,8 @@ static mmc_status use_padding(mmci_bench *bench, const mmci_recipe *recipe, way 
 
 static mmc_status prepare(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
                           way *w, mmci_error *error) {
-  *w = (way){.gemm = *gemm, .lanes = recipe->lanes};
-  if (w->lanes > bench->lanes) w->lanes = bench->lanes;
+  *w = (way){.gemm = *gemm, .queues = recipe->queues};
+  if (w->queues > bench->queue_count) w->queues = bench->queue_count;
   mmc_status status = recipe->pad != 0 ? use_padding(bench, recipe, w, error) : MMC_OK;
   int count = status == MMC_OK ? mmci_recipe_pieces(recipe, gemm, w->pieces) : 0;
   for (int i = 0; status == MMC_OK && i < count; i++) {
@@ -327,21 +328,21 @@ static mmc_status prepare(mmci_bench *bench, const mmci_gemm *gemm, const mmci_r
   return status;
 }
 
-static mmc_status fork_lanes(mmci_bench *bench, int lanes, mmci_error *error) {
-  if (lanes == 1) return MMC_OK;
+static mmc_status fork_queues(mmci_bench *bench, int queues, mmci_error *error) {
+  if (queues == 1) return MMC_OK;
   const mmci_device_async *async = bench->ops->async;
   mmc_status status = async->event_record(bench->queues[0], bench->events[0], error);
-  for (int lane = 1; status == MMC_OK && lane < lanes; lane++)
-    status = async->event_wait(bench->queues[lane], bench->events[0], error);
+  for (int queue = 1; status == MMC_OK && queue < queues; queue++)
+    status = async->event_wait(bench->queues[queue], bench->events[0], error);
   return status;
 }
 
-static mmc_status join_lanes(mmci_bench *bench, int lanes, mmci_error *error) {
+static mmc_status join_queues(mmci_bench *bench, int queues, mmci_error *error) {
   mmc_status status = MMC_OK;
-  for (int lane = 1; status == MMC_OK && lane < lanes; lane++) {
-    status = bench->ops->async->event_record(bench->queues[lane], bench->events[lane], error);
+  for (int queue = 1; status == MMC_OK && queue < queues; queue++) {
+    status = bench->ops->async->event_record(bench->queues[queue], bench->events[queue], error);
     if (status == MMC_OK)
-      status = bench->ops->async->event_wait(bench->queues[0], bench->events[lane], error);
+      status = bench->ops->async->event_wait(bench->queues[0], bench->events[queue], error);
   }
   return status;
 }
@@ -365,15 +366,15 @@ static mmc_status run(mmci_bench *bench, const way *w, mmci_error *error) {
   void *c = own[C];
   mmc_status status =
       mmci_padding_begin(&w->padding, bench->ops, bench->queues[0], &a, &b, &c, error);
-  if (status == MMC_OK) status = fork_lanes(bench, w->lanes, error);
+  if (status == MMC_OK) status = fork_queues(bench, w->queues, error);
   for (int i = 0; status == MMC_OK && i < w->count; i++) {
     const mmci_piece *piece = &w->pieces[i];
-    status = bench->ops->enqueue(bench->queues[piece->lane % w->lanes], w->kernels[i],
+    status = bench->ops->enqueue(bench->queues[piece->queue % w->queues], w->kernels[i],
                                  (const char *)a + (size_t)piece->a * size,
                                  (const char *)b + (size_t)piece->b * size,
                                  (char *)c + (size_t)piece->c * size, error);
   }
-  if (status == MMC_OK) status = join_lanes(bench, w->lanes, error);
+  if (status == MMC_OK) status = join_queues(bench, w->queues, error);
   return status == MMC_OK
              ? mmci_padding_end(&w->padding, bench->ops, bench->queues[0], own[C], error)
              : status;
@@ -591,7 +592,7 @@ static mmc_status use_group_operands(mmci_bench *bench, const mmci_group *group,
 static mmc_status make_group_ready(mmci_bench *bench, const mmci_group *group, way *w,
                                    mmci_error *error) {
   const mmci_device_ops *ops = bench->ops;
-  *w = (way){.gemm = {.dtype = group->dtype}, .lanes = 1};
+  *w = (way){.gemm = {.dtype = group->dtype}, .queues = 1};
   if (ops->group_supports == NULL || !ops->group_supports(bench->device, group))
     return mmci_fail(error, MMC_E_UNSUPPORTED, "device %s: does not take this as one call",
                      ops->name);
@@ -776,7 +777,7 @@ static int variants(void *user, const mmci_gemm *gemm) {
 
 mmci_machine mmci_bench_machine(mmci_bench *bench) {
   return (mmci_machine){.user = bench,
-                        .lanes = bench->lanes,
+                        .queues = bench->queue_count,
                         .pad = bench->ops->async != NULL ? PAD : 0,
                         .least_s = bench->ops->async != NULL ? least_gain_s : 0,
                         .now_s = now_s,
@@ -793,10 +794,10 @@ mmci_machine mmci_bench_machine(mmci_bench *bench) {
 static mmc_status open_queues(mmci_bench *bench, mmci_error *error) {
   const mmci_device_async *async = bench->ops->async;
   mmc_status status = MMC_OK;
-  for (int lane = 0; status == MMC_OK && lane < bench->lanes; lane++) {
-    status = bench->ops->queue_open(bench->device, &bench->queues[lane], error);
+  for (int queue = 0; status == MMC_OK && queue < bench->queue_count; queue++) {
+    status = bench->ops->queue_open(bench->device, &bench->queues[queue], error);
     if (status == MMC_OK && async != NULL)
-      status = async->event_create(bench->device, &bench->events[lane], error);
+      status = async->event_create(bench->device, &bench->events[queue], error);
   }
   for (int t = 0; async != NULL && async->timer_create != NULL && t <= MOST_TIMED; t++)
     if (status == MMC_OK) status = async->timer_create(bench->device, &bench->timers[t], error);
@@ -826,9 +827,9 @@ mmc_status mmci_bench_open(const mmci_device_ops *ops, mmci_device *device,
     if (ops->async != NULL && options->cold_bytes < beyond_caches_bytes)
       bench->options.confirm_cold_bytes = beyond_caches_bytes;
   }
-  bench->lanes = ops->async == NULL                ? 1
-                 : ops->async->queues < MOST_LANES ? ops->async->queues
-                                                   : MOST_LANES;
+  bench->queue_count = ops->async == NULL                 ? 1
+                       : ops->async->queues < MOST_QUEUES ? ops->async->queues
+                                                          : MOST_QUEUES;
   mmc_status status = open_queues(bench, error);
   if (status != MMC_OK) {
     mmci_bench_close(bench);
@@ -840,9 +841,9 @@ mmc_status mmci_bench_open(const mmci_device_ops *ops, mmci_device *device,
 
 void mmci_bench_close(mmci_bench *bench) {
   if (bench == NULL) return;
-  for (int lane = 0; lane < bench->lanes; lane++) {
-    if (bench->events[lane] != NULL) bench->ops->async->event_destroy(bench->events[lane]);
-    if (bench->queues[lane] != NULL) bench->ops->queue_close(bench->queues[lane]);
+  for (int queue = 0; queue < bench->queue_count; queue++) {
+    if (bench->events[queue] != NULL) bench->ops->async->event_destroy(bench->events[queue]);
+    if (bench->queues[queue] != NULL) bench->ops->queue_close(bench->queues[queue]);
   }
   for (int t = 0; t <= MOST_TIMED; t++)
     if (bench->timers[t] != NULL) bench->ops->async->event_destroy(bench->timers[t]);

@@ -13,7 +13,7 @@
  * operands may be in a cache or not.
  *
  * A device with memory of its own runs a sample as one captured graph, its calls as they would be
- * in the graph of a chain: the time of launching calls one by one is not in it. Lanes are its
+ * in the graph of a chain: the time of launching calls one by one is not in it. Queues are its
  * queues. Where it has timers, turns are launched without waiting between them, and its own clock
  * is read afterwards.
  *

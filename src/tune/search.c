@@ -268,24 +268,20 @@ static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out)
 
 static void add_candidate(search *s, const mmci_recipe *recipe, double predicted_s) {
   if (s->count == MOST_CANDIDATES || !isfinite(predicted_s)) return;
-  char text[MMCI_RECIPE_TEXT_SIZE], other[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(recipe, text);
-  for (int c = 0; c < s->count; c++) {
-    mmci_recipe_format(&s->candidates[c].recipe, other);
-    if (strcmp(text, other) == 0) return;
-  }
+  for (int c = 0; c < s->count; c++)
+    if (mmci_recipe_equal(recipe, &s->candidates[c].recipe)) return;
   s->candidates[s->count++] = (candidate){.recipe = *recipe, .predicted_s = predicted_s};
 }
 
-/* Adds the pieces on several lanes at once, predicted as if they did not hinder each other. Along k
- * that gains nothing. */
+/* Adds the pieces on several queues at once, predicted as if they did not hinder each other. Along
+ * k that gains nothing. */
 static void add_concurrent(search *s, const mmci_recipe *recipe, double predicted_s) {
-  int lanes = mmci_tuner_machine(s->tuner)->lanes, pieces = mmci_recipe_count(recipe);
-  if (lanes > pieces) lanes = pieces;
-  if (lanes < 2) return;
+  int queues = mmci_tuner_machine(s->tuner)->queues, pieces = mmci_recipe_count(recipe);
+  if (queues > pieces) queues = pieces;
+  if (queues < 2) return;
   mmci_recipe concurrent = *recipe;
-  concurrent.lanes = lanes;
-  add_candidate(s, &concurrent, predicted_s / lanes);
+  concurrent.queues = queues;
+  add_candidate(s, &concurrent, predicted_s / queues);
 }
 
 static void add_part(search *s, const part *p) {
@@ -432,7 +428,7 @@ static bool is_worth_it(const mmci_tuner *tuner, const mmci_measured *measured) 
 
 /* Says whether a candidate is compared; those before it were asked about. */
 static bool is_finalist(const search *s, const candidate *c, int compared[2]) {
-  return compared[c->recipe.lanes > 1]++ < s->options->finalists;
+  return compared[c->recipe.queues > 1]++ < s->options->finalists;
 }
 
 /* Compares the best predictions; those of pieces at once are of another kind and have places of

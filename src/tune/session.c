@@ -36,8 +36,9 @@ typedef struct tuning {
   mmci_group_list groups;      /* of all chains, those of a whole chain first */
   const mmci_group **of_dtype; /* room for the groups of one dtype */
   double start_s;
-  mmc_dtype dtype; /* the one that is being tuned */
-  bool stopped;    /* the caller has stopped it */
+  mmc_dtype dtype;        /* the one that is being tuned */
+  mmci_variants variants; /* of products of this dtype */
+  bool stopped;           /* the caller has stopped it */
   mmc_tune_report report;
 } tuning;
 
@@ -197,8 +198,9 @@ static mmc_status tell_tuned(tuning *t, const mmci_gemm *gemm, mmc_tuned *tuned,
 
 static mmc_status tell(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                        mmci_error *error) {
+  tuning *t = user;
   char recipe[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&choice->recipe, recipe);
+  mmci_recipe_format(&choice->recipe, &t->variants, recipe);
   mmc_tuned tuned = {.recipe = recipe,
                      .plain_joules = (double)NAN,
                      .joules = (double)NAN,
@@ -207,7 +209,7 @@ static mmc_status tell(void *user, const mmci_gemm *gemm, const mmci_choice *cho
                      .gain = choice->gain.value,
                      .gain_low = choice->gain.low,
                      .gain_high = choice->gain.high};
-  return tell_tuned(user, gemm, &tuned, error);
+  return tell_tuned(t, gemm, &tuned, error);
 }
 
 static mmc_status tell_group(void *user, const char *name, const mmci_estimate *seconds,
@@ -223,7 +225,7 @@ static mmc_status tell_group(void *user, const char *name, const mmci_estimate *
 static mmc_status tell_saving(tuning *t, const mmci_gemm *gemm, const mmci_saving *saving,
                               mmci_error *error) {
   char recipe[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&saving->recipe, recipe);
+  mmci_recipe_format(&saving->recipe, &t->variants, recipe);
   mmc_tuned tuned = {.recipe = recipe,
                      .plain_s = saving->plain_s,
                      .seconds = saving->seconds,
@@ -369,11 +371,20 @@ static mmc_status tune_groups(session *s, mmci_error *error) {
 }
 
 static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
+  mmci_facts facts;
+  mmc_status status =
+      mmci_offers_facts(t->request->on, dtype, t->request->precision, &facts, error);
+  if (status != MMC_OK) return status;
   t->dtype = dtype;
-  session s = {
-      .tuning = t,
-      .dtype = dtype,
-      .journal = {.wisdom = t->request->wisdom, .chosen = tell, .timed = tell_group, .user = t}};
+  t->variants = (mmci_variants){.name = facts.variant_name, .dtype = dtype};
+  t->machine.variant_name = facts.variant_name;
+  session s = {.tuning = t,
+               .dtype = dtype,
+               .journal = {.wisdom = t->request->wisdom,
+                           .variants = t->variants,
+                           .chosen = tell,
+                           .timed = tell_group,
+                           .user = t}};
   mmci_offers_fingerprint(t->request->on, dtype, mmci_precision_name(t->request->precision),
                           &s.journal.fingerprint);
   mmci_tune_options options = mmci_tune_defaults();
@@ -381,7 +392,7 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
   options.progress = progress;
   options.progress_user = t;
   options.journal = mmci_journal_of(&s.journal);
-  mmc_status status = mmci_tuner_create(&t->machine, &options, &s.tuner, error);
+  status = mmci_tuner_create(&t->machine, &options, &s.tuner, error);
   if (status != MMC_OK) return status;
   int64_t count = list_products(&s);
   status = calibrate(&s, error);

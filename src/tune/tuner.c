@@ -77,9 +77,13 @@ typedef struct asked {
   char key[MMCI_TUNE_KEY_SIZE];
 } asked;
 
-static asked ask_recipe(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe) {
+static asked ask_recipe(const mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
+                        const mmci_recipe *recipe) {
   asked x = {.question = question, .gemm = gemm, .recipe = recipe, .mkn = mmci_gemm_mkn(gemm)};
-  mmci_tune_key(question, gemm, recipe, x.key);
+  const mmci_variants variants = {.name = tuner->machine.variant_name, .dtype = gemm->dtype};
+  char text[MMCI_RECIPE_TEXT_SIZE];
+  mmci_recipe_format(recipe, &variants, text);
+  mmci_tune_key(question, gemm, text, x.key);
   return x;
 }
 
@@ -123,11 +127,21 @@ static bool is_estimate(const mmci_estimate *x) {
   return x->low > 0 && x->low <= x->value && x->value <= x->high && isfinite(x->high);
 }
 
+/* Asks the journal, and asks it again for the key that earlier versions wrote. */
+static bool ask_journal(const mmci_journal *journal, const asked *x, mmci_measured *out) {
+  if (journal->recall(journal->user, x->key, out)) return true;
+  if (x->recipe == NULL) return false;
+  char text[MMCI_RECIPE_TEXT_SIZE], key[MMCI_TUNE_KEY_SIZE];
+  mmci_recipe_format_old(x->recipe, text);
+  mmci_tune_key(x->question, x->gemm, text, key);
+  return strcmp(key, x->key) != 0 && journal->recall(journal->user, key, out);
+}
+
 /* Recalls a measurement from the journal, a file that anything may have happened to. */
 static bool recall_journal(const mmci_tuner *tuner, const asked *x, mmci_measured *out) {
   const mmci_journal *journal = &tuner->options.journal;
   mmci_measured found = {0};
-  if (journal->recall == NULL || !journal->recall(journal->user, x->key, &found)) return false;
+  if (journal->recall == NULL || !ask_journal(journal, x, &found)) return false;
   if (!is_estimate(&found.seconds) || !(found.cost_s >= 0) || !isfinite(found.cost_s)) return false;
   if (x->question >= MMCI_ASK_JOULES && !is_estimate(&found.joules)) return false;
   if (x->question >= MMCI_ASK_COMPARE && x->question <= MMCI_ASK_LATEST &&
@@ -203,20 +217,19 @@ static char op_letter(const mmci_form *form) {
   return "NTCH"[2 * form->conj + form->trans];
 }
 
-void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
+void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const char *recipe,
                    char key[MMCI_TUNE_KEY_SIZE]) {
   static const char *const questions[MMCI_QUESTIONS] = {
       "time", "compare", "confirm", "later", "latest", "call", "joules", "joules-again"};
   static const char *const precisions[] = {"native", "faithful", "fast"};
-  char text[MMCI_RECIPE_TEXT_SIZE], batch[24] = "";
-  mmci_recipe_format(recipe, text);
+  char batch[24] = "";
   if (gemm->batch > 1) snprintf(batch, sizeof batch, " @%" PRId64, gemm->batch);
   snprintf(key, MMCI_TUNE_KEY_SIZE,
            "%s %s %s %c%c %" PRId64 "x%" PRId64 "x%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
            "%s%s %s",
            questions[question], mmc_dtype_name(gemm->dtype), precisions[gemm->precision],
            op_letter(&gemm->a), op_letter(&gemm->b), gemm->m, gemm->k, gemm->n, gemm->a.ld,
-           gemm->b.ld, gemm->ldc, gemm->accumulate ? " add" : "", batch, text);
+           gemm->b.ld, gemm->ldc, gemm->accumulate ? " add" : "", batch, recipe);
 }
 
 /* ---- what is to come ----------------------------------------------------------------------- */
@@ -311,7 +324,7 @@ static mmc_status answer(mmci_tuner *tuner, const asked *x, mmci_measured *out, 
 
 mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
                           const mmci_recipe *recipe, mmci_measured *out, mmci_error *error) {
-  asked x = ask_recipe(question, gemm, recipe);
+  asked x = ask_recipe(tuner, question, gemm, recipe);
   return answer(tuner, &x, out, error);
 }
 

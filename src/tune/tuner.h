@@ -22,12 +22,13 @@ typedef struct mmci_measured {
 /* What is measured on: a device (measure.h), or a formula in tests. */
 typedef struct mmci_machine {
   void *user;
-  int lanes; /* more pieces at work together than these gain nothing; at least 1 */
-  int pad;   /* lines of operands may be better at a multiple of so many elements; 0 means none */
+  int queues; /* more pieces at work together than these gain nothing; at least 1 */
+  int pad;    /* lines of operands may be better at a multiple of so many elements; 0 means none */
   double least_s; /* the seconds that a recipe must gain; less depends on where operands lie */
   double (*now_s)(void *user);
   /* Returns how many variants there are besides the first. */
   int (*variants)(void *user, const mmci_gemm *gemm);
+  mmci_variant_name_fn variant_name; /* as in mmci_facts */
   /* These functions measure. They return E_UNSUPPORTED where the machine cannot do it; other
    * failures end the search. */
   mmc_status (*measure)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
@@ -142,8 +143,8 @@ double mmci_tuner_turns_s(const mmci_tuner *tuner, mmci_question question, doubl
 /* Returns the seconds that the journal takes for a measurement. */
 double mmci_tuner_writing_s(const mmci_tuner *tuner);
 
-/* Writes the key of a question. */
-void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const mmci_recipe *recipe,
+/* Writes the key of a question. recipe is the recipe's text. */
+void mmci_tune_key(mmci_question question, const mmci_gemm *gemm, const char *recipe,
                    char key[MMCI_TUNE_KEY_SIZE]);
 
 #endif

@@ -57,11 +57,6 @@ bool mmci_wisdom_energy_calibrated(const mmci_wisdom_energy *e) {
 
 /* ---- looked up ----------------------------------------------------------------------------- */
 
-static bool same_recipe(const mmci_recipe *a, const mmci_recipe *b) {
-  char x[MMCI_RECIPE_TEXT_SIZE], y[MMCI_RECIPE_TEXT_SIZE];
-  return mmci_recipe_format(a, x) && mmci_recipe_format(b, y) && strcmp(x, y) == 0;
-}
-
 static void model_joules(const mmci_wisdom_energy *e, const mmci_gemm *gemm, mmci_way *way) {
   way->joules = mmci_energy_joules(&e->model, gemm, way->time.seconds);
   way->error = e->model.error;
@@ -77,7 +72,7 @@ static int add_measured(mmci_way *ways, int count, const mmci_recipe *recipe, do
                   .error = error,
                   .source = MMCI_MEASURED};
   for (int w = 0; w < count; w++) {
-    if (!same_recipe(&ways[w].time.recipe, recipe)) continue;
+    if (!mmci_recipe_equal(&ways[w].time.recipe, recipe)) continue;
     /* A time that was measured for itself is a better one. */
     if (ways[w].time.source == MMCI_MEASURED) way.time = ways[w].time;
     ways[w] = way;
@@ -108,7 +103,8 @@ static int ways(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]
   mmci_recipe recipe, plain = mmci_recipe_whole(0);
   mmci_error error;
   if (least == NULL || !isfinite(least->joules) || !isfinite(least->plain_joules) ||
-      mmci_recipe_parse(least->recipe, gemm->m, gemm->k, gemm->n, &recipe, &error) != MMC_OK)
+      mmci_recipe_parse(least->recipe, gemm->m, gemm->k, gemm->n,
+                        mmci_wisdom_pricing_variants(e->time), &recipe, &error) != MMC_OK)
     return 1;
   double spread = least->spread;
   int count = 1;

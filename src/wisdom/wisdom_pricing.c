@@ -19,6 +19,7 @@ struct mmci_wisdom_pricing {
   atomic_long references;
   mmci_fingerprint fingerprint; /* with the facts, what the prices are of */
   mmci_facts facts;
+  mmci_variants variants;
   mmci_wisdom_table *table; /* NULL when there is no store */
   mmci_array *arrays[OPS][OPS];
   mmci_roofline roofline;
@@ -128,6 +129,7 @@ static mmc_status create(mmci_wisdom_table *table, const mmci_fingerprint *finge
   atomic_init(&p->references, 1);
   p->fingerprint = *fingerprint;
   p->facts = *facts;
+  p->variants = (mmci_variants){.name = facts->variant_name, .dtype = dtype};
   p->table = table;
   p->roofline = mmci_roofline_assumed(facts);
   mmc_status status = table != NULL ? read_table(p, dtype, precision, error) : MMC_OK;
@@ -237,6 +239,10 @@ bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *p) {
   return p->roofline.calibrated;
 }
 
+const mmci_variants *mmci_wisdom_pricing_variants(const mmci_wisdom_pricing *p) {
+  return &p->variants;
+}
+
 const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *p) {
   return &p->roofline;
 }
@@ -249,8 +255,8 @@ static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mm
   mmci_wisdom_key key = {gemm->m, gemm->k, gemm->n, op_a, op_b, MMCI_WISDOM_TIME};
   const mmci_wisdom_product *found = mmci_wisdom_find(p->table, &key);
   mmci_error error;
-  if (found == NULL ||
-      mmci_recipe_parse(found->recipe, gemm->m, gemm->k, gemm->n, &out->recipe, &error) != MMC_OK)
+  if (found == NULL || mmci_recipe_parse(found->recipe, gemm->m, gemm->k, gemm->n, &p->variants,
+                                         &out->recipe, &error) != MMC_OK)
     return false;
   out->seconds = found->seconds;
   out->plain_s = found->plain_seconds;

@@ -42,6 +42,8 @@ mmci_pricing mmci_wisdom_pricing_of(const mmci_wisdom_pricing *pricing);
 const mmci_wisdom_table *mmci_wisdom_pricing_table(const mmci_wisdom_pricing *pricing);
 /* Says why the store was not used; "" when it was. */
 const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *pricing);
+/* Returns what variants are called in recipes of these products; the pricing owns it. */
+const mmci_variants *mmci_wisdom_pricing_variants(const mmci_wisdom_pricing *pricing);
 /* Returns the model, which the pricing owns. */
 const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *pricing);
 /* Tells what a group takes as one call, found by its mmci_group_name(); returns false when it was

@@ -80,16 +80,16 @@ static void multiply(const mmci_device_ops *ops, mmci_device *device, const mmci
   ops->queue_close(queue);
 }
 
-/* Lanes may run in any order: those with higher numbers go first here. */
+/* Queues may run in any order: those with higher numbers go first here. */
 static void multiply_pieces(const mmci_device_ops *ops, mmci_device *device,
                             const mmci_recipe *recipe, const mmci_gemm *gemm, const char *a,
                             const char *b, char *c) {
   mmci_piece pieces[MMCI_RECIPE_PIECES];
   int count = mmci_recipe_pieces(recipe, gemm, pieces);
   int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
-  for (int lane = recipe->lanes - 1; lane >= 0; lane--)
+  for (int queue = recipe->queues - 1; queue >= 0; queue--)
     for (int p = 0; p < count; p++)
-      if (pieces[p].lane == lane)
+      if (pieces[p].queue == queue)
         multiply(ops, device, &pieces[p].gemm, a + pieces[p].a * size, b + pieces[p].b * size,
                  c + pieces[p].c * size);
 }
@@ -129,7 +129,7 @@ static void check_case(const mmci_device_ops *ops, mmci_device *device, mmc_dtyp
   double epsilon = dtype == MMC_F64 || dtype == MMC_C128 ? DBL_EPSILON : (double)FLT_EPSILON;
   double bound = integers ? 0 : 2 * (double)(gemm.k + 2) * epsilon * 2 * (double)(gemm.k + 1);
   char text[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&recipe, text);
+  mmci_recipe_format(&recipe, NULL, text);
   for (int64_t i = 0; i < gemm.m; i++)
     for (int64_t j = 0; j < gemm.n * parts(dtype); j++) {
       int64_t at = i * gemm.ldc * parts(dtype) + j;

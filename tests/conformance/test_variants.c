@@ -1,4 +1,5 @@
-/* test_variants.c: the products that a device multiplies in several ways, each way by its number.
+/* test_variants.c: the products that a device computes in several ways, its variants, each by its
+ * number.
  *
  * A kernel whose name tells its tile, as "large_tile 256x192 1x2", is run at the tile's edges. */
 #include <inttypes.h>
@@ -26,8 +27,8 @@ static product_case variant_case(mmc_dtype dtype, int variant, int64_t m, int64_
   return x;
 }
 
-/* Numbers stay what they are, so there may be fewer ways than numbers. */
-static bool is_a_way(const subject *on, const mmci_gemm *gemm) {
+/* Numbers stay what they are, so there may be fewer variants than numbers. */
+static bool is_a_variant(const subject *on, const mmci_gemm *gemm) {
   mmci_kernel *kernel = NULL;
   mmci_error error = {MMC_OK, ""};
   const mmc_status status = on->ops->prepare(on->device, gemm, &kernel, &error);
@@ -37,7 +38,7 @@ static bool is_a_way(const subject *on, const mmci_gemm *gemm) {
 }
 
 static void try_variant(const subject *on, const product_case *x) {
-  if (is_a_way(on, &x->gemm)) try_product(on, x);
+  if (is_a_variant(on, &x->gemm)) try_product(on, x);
 }
 
 /* A number past the last is none, where there is anything to compute. */
@@ -48,6 +49,31 @@ static void test_no_variant(const subject *on, mmci_gemm gemm) {
   expect(
       on->ops->prepare(on->device, &gemm, &kernel, &error) == MMC_E_UNSUPPORTED && kernel == NULL,
       "a variant that is none is E_UNSUPPORTED");
+}
+
+/* Every variant that there is has a name, which no other has and the kernel has, too. */
+static void test_names(const subject *on, mmc_dtype dtype, mmci_gemm gemm) {
+  mmci_facts facts = {0};
+  on->ops->facts(on->device, dtype, gemm.precision, &facts);
+  const int count = on->ops->variants(on->device, &gemm);
+  for (int v = 1; v <= count; v++) {
+    const char *name = facts.variant_name != NULL ? facts.variant_name(dtype, v) : NULL;
+    gemm.variant = v;
+    expect(name != NULL, "a variant has a name");
+    if (name == NULL || !is_a_variant(on, &gemm)) continue;
+    expect(name[0] != '\0' &&
+               strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_. ") ==
+                   strlen(name),
+           "a variant's name has letters, digits, '_', '.' and blanks");
+    expect(strcmp(on->ops->kernel_name(on->device, &gemm), name) == 0,
+           "a variant is called as its kernel");
+    for (int other = 1; other < v; other++)
+      expect(strcmp(facts.variant_name(dtype, other), name) != 0, "no two variants share a name");
+  }
+  if (facts.variant_name == NULL) return;
+  int named = 1;
+  while (named < 1000 && facts.variant_name(dtype, named) != NULL) named++;
+  expect(named > count && named < 1000, "names end");
 }
 
 /* Every number at a few shapes, in any precision. */
@@ -63,6 +89,7 @@ static void test_numbers(const subject *on, mmc_dtype dtype, uint64_t *random) {
       expect(count >= 0 && count <= 48 && (x.gemm.k > 0 || count == 0),
              "the count of variants is sound");
       if (x.gemm.k > 0) test_no_variant(on, x.gemm);
+      test_names(on, dtype, x.gemm);
       for (x.gemm.variant = 1; x.gemm.variant <= count; x.gemm.variant++) try_variant(on, &x);
     }
 }
@@ -124,7 +151,7 @@ static void each_tile(const subject *on, mmc_dtype dtype, uint64_t *random) {
   for (int v = 1; v <= count; v++) {
     int64_t rows, cols;
     gemm.variant = v;
-    if (!is_a_way(on, &gemm)) continue;
+    if (!is_a_variant(on, &gemm)) continue;
     const char *name = on->ops->kernel_name(on->device, &gemm);
     const bool tiled = tile_of(name, &rows, &cols);
     if (!on->race) test_values(on, dtype, v, random);

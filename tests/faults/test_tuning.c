@@ -138,7 +138,7 @@ static mmc_status bench(mmci_error *error) {
     mmci_machine machine = mmci_bench_machine(made);
     mmci_recipe recipe;
     mmci_measured measured;
-    status = mmci_recipe_parse(recipes[i], 4, 4, 9, &recipe, error);
+    status = mmci_recipe_parse(recipes[i], 4, 4, 9, NULL, &recipe, error);
     if (status == MMC_OK) status = machine.measure(machine.user, &gemm, &recipe, &measured, error);
     if (status == MMC_OK) status = machine.compare(machine.user, &gemm, &recipe, &measured, error);
   }

@@ -59,12 +59,16 @@ static bool is_emulated(const mmci_gemm *gemm) {
          gemm->m >= EMULATED_SIDE && gemm->k >= EMULATED_SIDE && gemm->n >= EMULATED_SIDE;
 }
 
+static const char *variant_name(mmc_dtype dtype, int variant) {
+  static const char *const names[] = {"golden tile", "golden slices"};
+  return dtype == MMC_F32 && variant <= 2 ? names[variant - 1] : NULL;
+}
+
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
-  static const char *const names[] = {"golden gemm", "golden tile", "golden slices"};
   (void)device;
   if (gemm->variant == 0 && is_emulated(gemm)) return "golden emulated";
   if (gemm->variant == 0 && gemm->precision == MMCI_FAST) return "golden tf32";
-  return names[gemm->variant];
+  return gemm->variant > 0 ? variant_name(gemm->dtype, gemm->variant) : "golden gemm";
 }
 
 static uint64_t scratch_bytes(const mmci_device *device, const mmci_gemm *gemm) {
@@ -147,6 +151,7 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
   (void)device;
   *out = mmci_cuda_facts_of(132, dtype, precision);
   out->modelled_side = 0;
+  out->variant_name = variant_name;
 }
 
 static void shut(mmci_device *device) {

@@ -157,7 +157,7 @@ static bool find(const char *name, double *seconds) {
 
 static mmci_tuner *open_tuner(double budget_s) {
   mmci_machine m = {.user = &fake,
-                    .lanes = 1,
+                    .queues = 1,
                     .now_s = now_s,
                     .measure = measure,
                     .measure_group = measure_group};

@@ -76,7 +76,7 @@ static mmci_saving decide(synthetic *s, known *k, const mmci_recipe *fastest) {
 
 static void expect_recipe(const mmci_recipe *recipe, const char *expected) {
   char text[MMCI_RECIPE_TEXT_SIZE];
-  assert_true(mmci_recipe_format(recipe, text));
+  assert_true(mmci_recipe_format(recipe, NULL, text));
   assert_string_equal(text, expected);
 }
 
@@ -141,7 +141,7 @@ static void a_split_that_is_fastest_takes_part(void **state) {
   known k = plain_machine();
   synthetic s = {.random = 1};
   mmci_recipe fastest;
-  assert_int_equal(mmci_recipe_parse("n:100,200", 100, 200, 300, &fastest, NULL), MMC_OK);
+  assert_int_equal(mmci_recipe_parse("n:100,200", 100, 200, 300, NULL, &fastest, NULL), MMC_OK);
   mmci_saving saving = decide(&s, &k, &fastest);
   expect_recipe(&saving.recipe, "whole");
   assert_true(saving.fastest_joules > 0);
@@ -247,8 +247,9 @@ static int ways_of(fixture *f, const mmci_gemm *gemm, mmci_way ways[MMCI_WAYS]) 
 
 static void choose_time(fixture *f, const mmci_gemm *gemm, const char *recipe, double seconds) {
   mmci_choice choice = {.plain_s = 2e-6, .seconds = seconds, .spread = 0.01, .gain = {1, 1, 1}};
-  assert_int_equal(mmci_recipe_parse(recipe, gemm->m, gemm->k, gemm->n, &choice.recipe, &f->error),
-                   MMC_OK);
+  assert_int_equal(
+      mmci_recipe_parse(recipe, gemm->m, gemm->k, gemm->n, NULL, &choice.recipe, &f->error),
+      MMC_OK);
   mmci_journal journal = mmci_journal_of(&f->journal);
   assert_int_equal(journal.choose(journal.user, gemm, &choice, &f->error), MMC_OK);
 }
@@ -260,8 +261,9 @@ static void save(fixture *f, const mmci_gemm *gemm, const char *recipe, double f
                         .joules = {2e-4, 1.96e-4, 2.02e-4},
                         .gain = {2, 1.9, 2.1},
                         .fastest_joules = fastest_joules};
-  assert_int_equal(mmci_recipe_parse(recipe, gemm->m, gemm->k, gemm->n, &saving.recipe, &f->error),
-                   MMC_OK);
+  assert_int_equal(
+      mmci_recipe_parse(recipe, gemm->m, gemm->k, gemm->n, NULL, &saving.recipe, &f->error),
+      MMC_OK);
   if (mmci_journal_saving(&f->journal, gemm, &saving, &f->error) != MMC_OK)
     fail_msg("%s", f->error.text);
 }
@@ -325,6 +327,34 @@ static void joules_stay_with_their_recipe(void **state) {
   assert_true(ways[0].modelled && ways[0].time.seconds == 0.9e-6);
 }
 
+static const char *variant_name(mmc_dtype dtype, int variant) {
+  static const char *const names[] = {"small tile", "big tile"};
+  (void)dtype;
+  return variant <= 2 ? names[variant - 1] : NULL;
+}
+
+/* A recipe that an earlier version stored is the same recipe: its joules stay, and from now on it
+ * is stored by name. */
+static void old_spellings_keep_their_joules(void **state) {
+  fixture *f = *state;
+  mmci_gemm gemm = product(10);
+  choose_time(f, &gemm, "v2", 1e-6);
+  save(f, &gemm, "v1", 3e-4);
+  f->journal.variants = (mmci_variants){.name = variant_name, .dtype = MMC_F32};
+  for (int again = 0; again < 2; again++) {
+    choose_time(f, &gemm, again ? "n:10,20" : "v2", 1.1e-6);
+    mmci_wisdom_table *table;
+    const mmci_wisdom_key key = {10, 20, 30, MMC_OP_N, MMC_OP_T, MMCI_WISDOM_TIME};
+    assert_int_equal(
+        mmci_wisdom_acquire(f->journal.wisdom, &f->journal.fingerprint, &table, &f->error), MMC_OK);
+    const mmci_wisdom_product *kept = mmci_wisdom_find(table, &key);
+    assert_non_null(kept);
+    assert_string_equal(kept->recipe, again ? "n:10,20" : "whole@big-tile");
+    assert_true(again ? isnan(kept->joules) : kept->joules == 3e-4);
+    mmci_wisdom_release(table);
+  }
+}
+
 /* Of facts that are none, and of recipes that are none, nothing is used. */
 static void what_makes_no_sense_is_not_used(void **state) {
   fixture *f = *state;
@@ -381,7 +411,7 @@ static void a_recording_gives_its_joules(void **state) {
   for (int r = 0; r < 2; r++) {
     mmci_recipe recipe;
     mmci_measured out;
-    assert_int_equal(mmci_recipe_parse(recipes[r], 31, 32, 33, &recipe, &f->error), MMC_OK);
+    assert_int_equal(mmci_recipe_parse(recipes[r], 31, 32, 33, NULL, &recipe, &f->error), MMC_OK);
     if (machine.joules(machine.user, &gemm, &recipe, &out, &f->error) != MMC_OK)
       fail_msg("%s", f->error.text);
     assert_true(out.joules.low <= out.joules.value && out.joules.value <= out.joules.high);
@@ -435,6 +465,7 @@ int main(void) {
       TEST(a_second_search_measures_nothing),
       TEST(measured_goes_before_the_model),
       TEST(joules_stay_with_their_recipe),
+      TEST(old_spellings_keep_their_joules),
       TEST(what_makes_no_sense_is_not_used),
       TEST(a_recording_gives_its_joules),
       TEST(a_meter_that_fails_is_told),

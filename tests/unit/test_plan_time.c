@@ -295,8 +295,8 @@ static void steps_have_their_own_prices(void **state) {
       assert_true(expected.seconds == step->predicted_s);
       assert_int_equal(step->source, MMCI_ARRAY);
       char text[MMCI_RECIPE_TEXT_SIZE] = "whole", wanted[MMCI_RECIPE_TEXT_SIZE];
-      if (step->recipe != NULL) assert_true(mmci_recipe_format(step->recipe, text));
-      mmci_recipe_format(&expected.recipe, wanted);
+      if (step->recipe != NULL) assert_true(mmci_recipe_format(step->recipe, NULL, text));
+      mmci_recipe_format(&expected.recipe, NULL, wanted);
       assert_string_equal(text, wanted);
       sum += step->predicted_s;
     }

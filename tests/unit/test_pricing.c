@@ -64,7 +64,7 @@ static void expect_source(fixture *f, const mmci_gemm *gemm, const char *source,
                           const char *recipe) {
   mmci_price price = price_of(f, gemm);
   char text[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&price.recipe, text);
+  mmci_recipe_format(&price.recipe, NULL, text);
   assert_string_equal(mmci_provenance_name(price.source), source);
   assert_string_equal(text, recipe);
   assert_true(price.seconds > 0 && isfinite(price.seconds) && price.error >= 0);
@@ -177,6 +177,61 @@ static void recipes_that_are_none_are_not_used(void **state) {
   }
   put_array(f, &f->journal);
   expect_source(f, &gemm, "array", "n:32,32");
+}
+
+static const char *first_names(mmc_dtype dtype, int variant) {
+  static const char *const names[] = {"1 thread", "big_tile 16x32"};
+  (void)dtype;
+  return variant <= 2 ? names[variant - 1] : NULL;
+}
+
+/* A later version has a variant more, and a variant less. */
+static const char *later_names(mmc_dtype dtype, int variant) {
+  static const char *const names[] = {"another", "", "big_tile 16x32"};
+  (void)dtype;
+  return variant <= 3 ? names[variant - 1] : NULL;
+}
+
+static mmci_price price_with_names(fixture *f, const mmci_gemm *gemm, mmci_variant_name_fn name) {
+  mmci_facts facts = test_facts;
+  mmci_wisdom_pricing *known;
+  mmci_price price;
+  facts.variant_name = name;
+  assert_int_equal(mmci_wisdom_pricing_acquire(f->journal.wisdom, &f->journal.fingerprint, &facts,
+                                               MMC_F32, MMCI_NATIVE, &known, &f->error),
+                   MMC_OK);
+  mmci_pricing pricing = mmci_wisdom_pricing_of(known);
+  pricing.price(pricing.user, gemm, &price);
+  mmci_wisdom_pricing_release(known);
+  return price;
+}
+
+/* Stored recipes name variants, and are found under whatever number these have now; those that an
+ * earlier version stored have numbers. */
+static void variants_are_found_by_name(void **state) {
+  fixture *f = *state;
+  static const struct {
+    const char *stored, *first, *later; /* as read, with numbers; NULL means not used */
+  } recipes[] = {
+      {"v2", "v2", "v2"},
+      {"whole@big_tile-16x32", "v2", "v3"},
+      {"whole@1-thread", "v1", NULL},
+      {"lanes2/n:32v1,32", "queues2/n:32v1,32", "queues2/n:32v1,32"},
+      {"queues2/n:32@big_tile-16x32,32", "queues2/n:32v2,32", "queues2/n:32v3,32"},
+      {"pad8/whole@another", NULL, "pad8/v1"},
+  };
+  mmci_gemm gemm = product(64, 64, 64, MMC_OP_N, MMC_OP_T);
+  for (size_t r = 0; r < sizeof recipes / sizeof recipes[0]; r++) {
+    put_product(f, &f->journal.fingerprint, &gemm, recipes[r].stored);
+    for (int later = 0; later < 2; later++) {
+      const char *expected = later ? recipes[r].later : recipes[r].first;
+      mmci_price price = price_with_names(f, &gemm, later ? later_names : first_names);
+      char text[MMCI_RECIPE_TEXT_SIZE];
+      mmci_recipe_format(&price.recipe, NULL, text);
+      assert_int_equal(price.source, expected != NULL ? MMCI_MEASURED : MMCI_ASSUMED);
+      assert_string_equal(text, expected != NULL ? expected : "whole");
+    }
+  }
 }
 
 /* An array of the store, changed. */
@@ -386,13 +441,12 @@ static void measurements_come_back_exactly(void **state) {
         product(INT64_C(1) << 62, INT64_C(1) << 62, INT64_C(1) << 62, MMC_OP_N, MMC_OP_N);
     gemm.m -= (int64_t)seed;
     gemm.accumulate = true;
-    mmci_recipe whole = mmci_recipe_whole(0);
-    mmci_tune_key(MMCI_ASK_COMPARE, &gemm, &whole, key);
+    mmci_tune_key(MMCI_ASK_COMPARE, &gemm, "whole", key);
     assert_false(journal.recall(journal.user, key, &got));
     assert_int_equal(journal.record(journal.user, key, &put, &f->error), MMC_OK);
     assert_true(journal.recall(journal.user, key, &got));
     assert_memory_equal(&put, &got, sizeof put);
-    mmci_tune_key(MMCI_ASK_TIME, &gemm, &whole, key);
+    mmci_tune_key(MMCI_ASK_TIME, &gemm, "whole", key);
     assert_false(journal.recall(journal.user, key, &got));
   }
 }
@@ -580,6 +634,7 @@ int main(void) {
       TEST(keys_are_sizes_and_ops),
       TEST(another_fingerprint_is_never_used),
       TEST(recipes_that_are_none_are_not_used),
+      TEST(variants_are_found_by_name),
       TEST(arrays_that_are_none_are_not_used),
       TEST(facts_that_are_none_are_not_used),
       TEST(a_store_that_cannot_be_read_leaves_the_model),

@@ -13,22 +13,20 @@
 
 static const uint64_t seed = 4711;
 
-static bool same(const mmci_recipe *a, const mmci_recipe *b) {
-  if (a->pad != b->pad || a->lanes != b->lanes || a->count != b->count) return false;
-  for (int i = 0; i < a->count; i++) {
-    const mmci_recipe_node *x = &a->nodes[i], *y = &b->nodes[i];
-    if (x->axis != y->axis || x->variant != y->variant || x->sizes[0] != y->sizes[0] ||
-        x->sizes[1] != y->sizes[1])
-      return false;
-  }
-  return true;
+/* The third is one that the dtype does not have. */
+static const char *variant_name(mmc_dtype dtype, int variant) {
+  static const char *const names[] = {"1 thread", "big_tile 16x32 k8", "", "libx.2", "2"};
+  (void)dtype;
+  return variant <= 5 ? names[variant - 1] : NULL;
 }
+
+static const mmci_variants variants = {.name = variant_name, .dtype = MMC_F32};
 
 static void texts_that_are_recipes(void **state) {
   (void)state;
   static const struct {
     const char *text;
-    int pieces, lanes, pad;
+    int pieces, queues, pad;
   } good[] = {
       {"whole", 1, 1, 0},
       {"v1", 1, 1, 0},
@@ -37,24 +35,109 @@ static void texts_that_are_recipes(void **state) {
       {"m:1,3", 2, 1, 0},
       {"k:4095,1", 2, 1, 0},
       {"n:96v1,32(m:2,2v3)", 3, 1, 0},
-      {"lanes2/n:64,64", 2, 2, 0},
+      {"queues2/n:64,64", 2, 2, 0},
       {"pad8/whole", 1, 1, 8},
-      {"pad8/lanes3/n:64(n:32,32),64", 3, 3, 8},
+      {"pad8/queues3/n:64(n:32,32),64", 3, 3, 8},
       {"k:2048(n:64,64),2048(n:64,64)", 4, 1, 0},
   };
   for (size_t t = 0; t < sizeof good / sizeof good[0]; t++) {
     mmci_error error = {0};
     mmci_recipe recipe;
     char text[MMCI_RECIPE_TEXT_SIZE];
-    if (mmci_recipe_parse(good[t].text, 4, 4096, 128, &recipe, &error) != MMC_OK)
+    if (mmci_recipe_parse(good[t].text, 4, 4096, 128, NULL, &recipe, &error) != MMC_OK)
       fail_msg("%s: %s", good[t].text, error.text);
     assert_int_equal(mmci_recipe_count(&recipe), good[t].pieces);
-    assert_int_equal(recipe.lanes, good[t].lanes);
+    assert_int_equal(recipe.queues, good[t].queues);
     assert_int_equal(recipe.pad, good[t].pad);
-    assert_true(mmci_recipe_format(&recipe, text));
+    assert_true(mmci_recipe_format(&recipe, NULL, text));
     assert_string_equal(text, good[t].text);
     assert_int_equal(mmci_recipe_is_plain(&recipe), t == 0);
   }
+}
+
+/* Recipes as they are written with names, with numbers, and as earlier versions wrote them. */
+static void texts_with_names(void **state) {
+  (void)state;
+  static const struct {
+    const char *named, *numbered, *old;
+  } texts[] = {
+      {"whole", "whole", "whole"},
+      {"whole@1-thread", "v1", "v1"},
+      {"whole@big_tile-16x32-k8", "v2", "v2"},
+      {"v3", "v3", "v3"},
+      {"whole@2", "v5", "v5"},
+      {"v6", "v6", "v6"},
+      {"pad8/whole@libx.2", "pad8/v4", "pad8/v4"},
+      {"n:96@1-thread,32(m:2,2@big_tile-16x32-k8)", "n:96v1,32(m:2,2v2)", "n:96v1,32(m:2,2v2)"},
+      {"queues2/n:64@2,64", "queues2/n:64v5,64", "lanes2/n:64v5,64"},
+      {"pad8/queues3/n:64(n:32v3,32),64@libx.2", "pad8/queues3/n:64(n:32v3,32),64v4",
+       "pad8/lanes3/n:64(n:32v3,32),64v4"},
+  };
+  for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+    const char *const spellings[] = {texts[t].named, texts[t].numbered, texts[t].old};
+    mmci_recipe recipes[3];
+    char text[MMCI_RECIPE_TEXT_SIZE];
+    for (int i = 0; i < 3; i++) {
+      mmci_error error = {0};
+      if (mmci_recipe_parse(spellings[i], 4, 4096, 128, &variants, &recipes[i], &error) != MMC_OK)
+        fail_msg("%s: %s", spellings[i], error.text);
+      assert_true(mmci_recipe_equal(&recipes[i], &recipes[0]));
+    }
+    assert_true(mmci_recipe_format(&recipes[0], &variants, text));
+    assert_string_equal(text, texts[t].named);
+    assert_true(mmci_recipe_format(&recipes[0], NULL, text));
+    assert_string_equal(text, texts[t].numbered);
+    assert_true(mmci_recipe_format_old(&recipes[0], text));
+    assert_string_equal(text, texts[t].old);
+  }
+}
+
+/* Where names make a text too long, all variants are written by their numbers. */
+static void long_names(void **state) {
+  (void)state;
+  char text[MMCI_RECIPE_TEXT_SIZE];
+  bool named = true;
+  mmci_recipe one = mmci_recipe_whole(2), recipe = one, back;
+  int64_t n = 100;
+  for (int count = 2; count <= MMCI_RECIPE_PIECES; count++, n++) {
+    assert_true(mmci_recipe_split(MMCI_AXIS_N, (int64_t[2]){n, 1}, &recipe, &one, &recipe));
+    assert_true(mmci_recipe_format(&recipe, &variants, text));
+    const bool has_names = strchr(text, '@') != NULL;
+    assert_true(has_names != (strchr(text, 'v') != NULL));
+    assert_true(named || !has_names);
+    named = has_names;
+    assert_int_equal(mmci_recipe_parse(text, 1, 1, n + 1, &variants, &back, NULL), MMC_OK);
+    assert_true(mmci_recipe_equal(&back, &recipe));
+  }
+  assert_false(named);
+}
+
+/* An old text of the greatest length has no room for the longer word, and is turned down. */
+static void longest_old_texts(void **state) {
+  (void)state;
+  int longest = 0;
+  for (int pieces = 3; pieces <= MMCI_RECIPE_PIECES; pieces++)
+    for (int64_t size = 1000; size < INT64_C(1000000000000000000); size *= 10) {
+      mmci_recipe recipe = mmci_recipe_whole(0), one = recipe, back;
+      int64_t n = size;
+      char text[MMCI_RECIPE_TEXT_SIZE], now[MMCI_RECIPE_TEXT_SIZE];
+      mmci_error error = {0};
+      bool made = true;
+      for (int p = 1; made && p < pieces; p++, n++)
+        made = mmci_recipe_split(MMCI_AXIS_N, (int64_t[2]){n, 1}, &recipe, &one, &recipe);
+      recipe.queues = 2;
+      for (recipe.pad = 8; made && recipe.pad < 9999; recipe.pad *= 10) {
+        if (!mmci_recipe_format_old(&recipe, text)) continue;
+        const bool fits = mmci_recipe_format(&recipe, NULL, now);
+        const mmc_status status = mmci_recipe_parse(text, 1, 1, n, NULL, &back, &error);
+        assert_int_equal(status, fits ? MMC_OK : MMC_E_FORMAT);
+        if (fits) continue;
+        assert_int_equal(strlen(text), 255);
+        assert_string_equal(error.text, "recipe: expected at most 255 characters, got more");
+        longest++;
+      }
+    }
+  assert_true(longest > 0);
 }
 
 static void texts_that_are_not(void **state) {
@@ -70,6 +153,14 @@ static void texts_that_are_not(void **state) {
       {"v01", "expected a number from 1 to 9999"},
       {"v10000", "expected a number from 1 to 9999"},
       {"v-1", "expected a number from 1 to 9999"},
+      {"@1-thread", "expected \"m:\""},
+      {"whole@", "expected the name of a kernel of the device at character 7, got \"\""},
+      {"whole@1", "expected the name of a kernel of the device at character 7, got \"1\""},
+      {"whole@1 thread", "expected the name of a kernel of the device at character 7"},
+      {"whole@1-threads", "expected the name of a kernel of the device"},
+      {"n:96@big_tile,32", "expected the name of a kernel of the device at character 6"},
+      {"n:96@2v1,32", "expected the name of a kernel of the device at character 6"},
+      {"n:96@2@2,32", "expected \",\" at character 7"},
       {"n:0,128", "expected a number from 1 to 127 at character 3"},
       {"n:128,0", "expected a number from 1 to 127"},
       {"n:-1,129", "expected a number from 1 to 127"},
@@ -89,10 +180,12 @@ static void texts_that_are_not(void **state) {
       {"n64,64", "expected \"m:\""},
       {"pad8", "expected \"/\""},
       {"pad1/whole", "expected a number from 2 to 9999"},
-      {"lanes2/pad8/n:64,64", "expected \"m:\""},
-      {"lanes1/n:64,64", "expected a number from 2 to 9999"},
-      {"lanes3/n:64,64", "expected at most 2 lanes, got 3"},
-      {"lanes2/whole", "expected at most 1 lanes, got 2"},
+      {"queues2/pad8/n:64,64", "expected \"m:\""},
+      {"queues1/n:64,64", "expected a number from 2 to 9999"},
+      {"queues3/n:64,64", "expected at most 2 queues, got 3"},
+      {"lanes3/n:64,64", "expected at most 2 queues, got 3"},
+      {"queues2/lanes2/n:64,64", "expected \"m:\""},
+      {"queues2/whole", "expected at most 1 queues, got 2"},
       {"m:1(m:1,1),3", "expected a number from 1 to 0"},
       {"n:1,127(n:1,126(n:1,125(n:1,124(n:1,123(n:1,122(n:1,121(n:1,120(n:1,119(n:1,118(n:1,117("
        "n:1,116(n:1,115(n:1,114(n:1,113(n:1,112))))))))))))))))",
@@ -100,29 +193,31 @@ static void texts_that_are_not(void **state) {
   };
   for (size_t t = 0; t < sizeof bad / sizeof bad[0]; t++) {
     mmci_error error = {0};
-    mmci_recipe recipe = {.lanes = 77};
-    assert_int_equal(mmci_recipe_parse(bad[t].text, 4, 4096, 128, &recipe, &error), MMC_E_FORMAT);
+    mmci_recipe recipe = {.queues = 77};
+    assert_int_equal(mmci_recipe_parse(bad[t].text, 4, 4096, 128, &variants, &recipe, &error),
+                     MMC_E_FORMAT);
     if (strstr(error.text, bad[t].message) == NULL)
       fail_msg("\"%s\": \"%s\" does not say \"%s\"", bad[t].text, error.text, bad[t].message);
-    assert_int_equal(recipe.lanes, 77);
+    assert_int_equal(recipe.queues, 77);
   }
   mmci_recipe recipe;
   char *endless = malloc(1 << 20);
   memset(endless, '(', 1 << 20);
   memcpy(endless, "n:64", 4);
   endless[(1 << 20) - 1] = '\0';
-  assert_int_equal(mmci_recipe_parse(endless, 4, 4096, 128, &recipe, NULL), MMC_E_FORMAT);
+  assert_int_equal(mmci_recipe_parse(endless, 4, 4096, 128, NULL, &recipe, NULL), MMC_E_FORMAT);
   endless[255] = '\0';
-  assert_int_equal(mmci_recipe_parse(endless, 4, 4096, 128, &recipe, NULL), MMC_E_FORMAT);
+  assert_int_equal(mmci_recipe_parse(endless, 4, 4096, 128, NULL, &recipe, NULL), MMC_E_FORMAT);
   free(endless);
   int64_t top = INT64_C(1) << 62;
   char text[MMCI_RECIPE_TEXT_SIZE];
-  assert_int_equal(mmci_recipe_parse("m:1,4611686018427387903", top, 1, 1, &recipe, NULL), MMC_OK);
-  assert_true(mmci_recipe_format(&recipe, text));
+  assert_int_equal(mmci_recipe_parse("m:1,4611686018427387903", top, 1, 1, NULL, &recipe, NULL),
+                   MMC_OK);
+  assert_true(mmci_recipe_format(&recipe, NULL, text));
   assert_string_equal(text, "m:1,4611686018427387903");
-  assert_int_equal(mmci_recipe_parse("m:1,4611686018427387904", top, 1, 1, &recipe, NULL),
+  assert_int_equal(mmci_recipe_parse("m:1,4611686018427387904", top, 1, 1, NULL, &recipe, NULL),
                    MMC_E_FORMAT);
-  assert_int_equal(mmci_recipe_parse("m:1,0", 0, 1, 1, &recipe, NULL), MMC_E_FORMAT);
+  assert_int_equal(mmci_recipe_parse("m:1,0", 0, 1, 1, NULL, &recipe, NULL), MMC_E_FORMAT);
 }
 
 static mmci_gemm random_gemm(uint64_t *random, int64_t most) {
@@ -141,23 +236,24 @@ static void round_trip(void **state) {
   uint64_t random = seed;
   for (int round = 0; round < 20000; round++) {
     mmci_gemm gemm = random_gemm(&random, round % 5 == 0 ? INT64_C(1) << 40 : 200);
-    mmci_recipe recipe = random_recipe(&random, &gemm, 3), back;
+    mmci_recipe recipe = random_recipe(&random, &gemm, 6), back;
+    const mmci_variants *names = round % 2 == 0 ? &variants : NULL;
     char text[MMCI_RECIPE_TEXT_SIZE];
     mmci_error error = {0};
-    assert_true(mmci_recipe_format(&recipe, text));
-    if (mmci_recipe_parse(text, gemm.m, gemm.k, gemm.n, &back, &error) != MMC_OK ||
-        !same(&recipe, &back))
+    assert_true(mmci_recipe_format(&recipe, names, text));
+    if (mmci_recipe_parse(text, gemm.m, gemm.k, gemm.n, names, &back, &error) != MMC_OK ||
+        !mmci_recipe_equal(&recipe, &back))
       fail_msg("\"%s\" (%s), round %d, seed %llu", text, error.text, round,
                (unsigned long long)seed);
   }
 }
 
-/* What is accepted is spelled in the one way in which it is written. */
+/* What is accepted is spelled as it is written, unless it is spelled as by earlier versions. */
 static void any_text(void **state) {
   (void)state;
-  static const char letters[] = "mkn:,()/v0123456789padlnesw ";
+  static const char letters[] = "mkn:,()/v@-0123456789padlnesw ";
   uint64_t random = seed + 1;
-  int accepted = 0;
+  int accepted = 0, old = 0;
   for (int round = 0; round < 300000; round++) {
     mmci_gemm gemm = random_gemm(&random, 12);
     char text[MMCI_RECIPE_TEXT_SIZE] = "", back[MMCI_RECIPE_TEXT_SIZE];
@@ -167,7 +263,7 @@ static void any_text(void **state) {
         text[i] = letters[random_below(&random, (int64_t)sizeof letters - 1)];
     } else {
       mmci_recipe recipe = random_recipe(&random, &gemm, 2);
-      mmci_recipe_format(&recipe, text);
+      mmci_recipe_format(&recipe, round % 8 == 2 ? &variants : NULL, text);
       for (int64_t i = random_below(&random, 3); i > 0; i--)
         text[random_below(&random, (int64_t)strlen(text))] =
             random_below(&random, 30) == 0
@@ -175,18 +271,25 @@ static void any_text(void **state) {
                 : letters[random_below(&random, (int64_t)sizeof letters - 1)];
     }
     mmci_recipe recipe;
-    if (mmci_recipe_parse(text, gemm.m, gemm.k, gemm.n, &recipe, NULL) != MMC_OK) continue;
+    const mmci_variants *names = round % 2 == 0 ? &variants : NULL;
+    if (mmci_recipe_parse(text, gemm.m, gemm.k, gemm.n, names, &recipe, NULL) != MMC_OK) continue;
     accepted++;
-    assert_true(mmci_recipe_format(&recipe, back));
-    if (strcmp(text, back) != 0)
+    assert_true(mmci_recipe_format(&recipe, names, back));
+    if (strstr(text, "lanes") != NULL || (names != NULL && strchr(text, 'v') != NULL)) {
+      mmci_recipe again;
+      assert_int_equal(mmci_recipe_parse(back, gemm.m, gemm.k, gemm.n, names, &again, NULL),
+                       MMC_OK);
+      assert_true(mmci_recipe_equal(&recipe, &again));
+      old++;
+    } else if (strcmp(text, back) != 0)
       fail_msg("\"%s\" was read as \"%s\", round %d, seed %llu", text, back, round,
                (unsigned long long)(seed + 1));
   }
-  assert_true(accepted > 30000);
+  assert_true(accepted > 30000 && old > 3000);
 }
 
 /* Every multiplication is in one piece; the first to reach an element of C writes it, later ones
- * add, and all of them are in one lane. */
+ * add, and all of them are in one queue. */
 static void pieces_cover(void **state) {
   (void)state;
   uint64_t random = seed + 2;
@@ -206,12 +309,12 @@ static void pieces_cover(void **state) {
       assert_in_range(padded.m, gemm.m, gemm.m + recipe.pad - 1);
       assert_in_range(padded.k, gemm.k, gemm.k + recipe.pad - 1);
     }
-    int covered[BEYOND][BEYOND][BEYOND] = {0}, lane[BEYOND][BEYOND];
-    memset(lane, -1, sizeof lane);
+    int covered[BEYOND][BEYOND][BEYOND] = {0}, queue[BEYOND][BEYOND];
+    memset(queue, -1, sizeof queue);
     for (int p = 0; p < count; p++) {
       const mmci_piece *piece = &pieces[p];
       const mmci_gemm *g = &piece->gemm;
-      assert_in_range(piece->lane, 0, recipe.lanes - 1);
+      assert_in_range(piece->queue, 0, recipe.queues - 1);
       assert_true(g->a.ld == padded.a.ld && g->b.ld == padded.b.ld && g->ldc == padded.ldc);
       /* Where in the product the offsets are. */
       int64_t lines[2] = {piece->a / padded.a.ld, piece->a % padded.a.ld};
@@ -225,9 +328,9 @@ static void pieces_cover(void **state) {
         for (int64_t j = column; j < column + g->n; j++) {
           /* What is beyond the product is nobody's. */
           if (i < gemm.m && j < gemm.n)
-            assert_int_equal(g->accumulate, gemm.accumulate || lane[i][j] >= 0);
-          assert_true(lane[i][j] < 0 || lane[i][j] == piece->lane);
-          lane[i][j] = piece->lane;
+            assert_int_equal(g->accumulate, gemm.accumulate || queue[i][j] >= 0);
+          assert_true(queue[i][j] < 0 || queue[i][j] == piece->queue);
+          queue[i][j] = piece->queue;
           for (int64_t l = inner; l < inner + g->k; l++) covered[i][l][j]++;
         }
     }
@@ -258,12 +361,15 @@ static void splits_are_bounded(void **state) {
     size += size > 0;
   assert_in_range(made, 4, 8);
   char text[MMCI_RECIPE_TEXT_SIZE];
-  assert_true(mmci_recipe_format(&recipe, text));
+  assert_true(mmci_recipe_format(&recipe, NULL, text));
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(texts_that_are_recipes),
+      cmocka_unit_test(texts_with_names),
+      cmocka_unit_test(long_names),
+      cmocka_unit_test(longest_old_texts),
       cmocka_unit_test(texts_that_are_not),
       cmocka_unit_test(round_trip),
       cmocka_unit_test(any_text),

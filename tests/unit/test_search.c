@@ -85,7 +85,7 @@ static void one_axis_is_optimal(void **state) {
     double truth = synthetic_truth(&s, &gemm, &choice.recipe);
     if (!(fabs(truth - best) <= 1e-12 * best)) {
       char text[MMCI_RECIPE_TEXT_SIZE];
-      mmci_recipe_format(&choice.recipe, text);
+      mmci_recipe_format(&choice.recipe, NULL, text);
       fail_msg("%s takes %g, the best %g; round %d, seed %llu", text, truth, best, round,
                (unsigned long long)seed);
     }
@@ -230,7 +230,7 @@ static void gains_are_found_in_noise(void **state) {
   assert_true(found >= rounds * 95 / 100);
 }
 
-/* ---- variants, lanes ----------------------------------------------------------------------- */
+/* ---- variants, queues ----------------------------------------------------------------------- */
 
 static double variant_seconds(const synthetic *s, const mmci_gemm *gemm) {
   static const double shares[] = {1, 1.5, 0.8, 0.9};
@@ -244,21 +244,21 @@ static void variants_are_found(void **state) {
   mmci_gemm gemm = synthetic_gemm(16, 16, 16);
   mmci_choice choice = tuned(&s, &options, &gemm);
   char text[MMCI_RECIPE_TEXT_SIZE];
-  mmci_recipe_format(&choice.recipe, text);
+  mmci_recipe_format(&choice.recipe, NULL, text);
   assert_string_equal(text, "v2");
   assert_true(fabs(choice.gain.value - 1.25) < 1e-9);
 }
 
-/* The k parts of C are one after the other, so only m and n have use for lanes. */
-static void lanes_are_found(void **state) {
+/* The k parts of C are one after the other, so only m and n have use for queues. */
+static void queues_are_found(void **state) {
   (void)state;
-  synthetic s = {.seconds = fair_seconds, .lanes = 4, .lane_s = 1e-7};
+  synthetic s = {.seconds = fair_seconds, .queues = 4, .queue_s = 1e-7};
   mmci_tune_options options = mmci_tune_defaults();
   mmci_gemm gemm = synthetic_gemm(32, 32, 32);
   mmci_choice choice = tuned(&s, &options, &gemm);
-  assert_true(choice.recipe.lanes >= 2);
+  assert_true(choice.recipe.queues >= 2);
   assert_true(choice.gain.value > 1.9);
-  s.lane_s = 1;
+  s.queue_s = 1;
   choice = tuned(&s, &options, &gemm);
   assert_true(mmci_recipe_is_plain(&choice.recipe));
 }
@@ -279,7 +279,7 @@ static void padding_is_found(void **state) {
   mmci_gemm odd = synthetic_gemm(32, 33, 35), even = synthetic_gemm(32, 32, 40);
   char text[MMCI_RECIPE_TEXT_SIZE];
   mmci_choice choice = tuned(&s, &options, &odd);
-  assert_true(mmci_recipe_format(&choice.recipe, text));
+  assert_true(mmci_recipe_format(&choice.recipe, NULL, text));
   assert_string_equal(text, "pad8/v1");
   assert_true(fabs(choice.gain.value - 2 * (33.0 * 35) / (40 * 40)) <= 1e-9);
   choice = tuned(&s, &options, &even);
@@ -401,6 +401,67 @@ static mmci_tune_options journal_options(void) {
   options.journal =
       (mmci_journal){.user = &pages, .recall = recall, .record = record, .decided = decided};
   return options;
+}
+
+static const char *variant_name(mmc_dtype dtype, int variant) {
+  static const char *const names[] = {"quick 8x8", "quick 16x16", "slow"};
+  (void)dtype;
+  return variant <= 3 ? names[variant - 1] : NULL;
+}
+
+/* Spells the keys as earlier versions did. */
+static void spell_as_before(journal *j) {
+  for (int i = 0; i < j->count; i++) {
+    char *word = strstr(j->keys[i], " queues");
+    if (word == NULL) continue;
+    memmove(word + strlen(" lanes"), word + strlen(" queues"),
+            strlen(word + strlen(" queues")) + 1);
+    memcpy(word, " lanes", strlen(" lanes"));
+  }
+}
+
+/* What was measured before variants had names in recipes is not measured again. */
+static void old_journals_are_read(void **state) {
+  (void)state;
+  synthetic s = {.seconds = variant_seconds, .variants = 3, .queues = 4, .queue_s = 1e-7};
+  mmci_gemm gemm = synthetic_gemm(32, 32, 32);
+  mmci_tune_options options = journal_options();
+  mmci_choice before, after;
+  int64_t decided;
+  for (int named = 0; named < 2; named++) {
+    mmci_machine machine = synthetic_machine(&s);
+    mmci_tuner *tuner;
+    machine.variant_name = named ? variant_name : NULL;
+    assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, NULL), MMC_OK);
+    mmci_choice *choice = named ? &after : &before;
+    assert_int_equal(mmci_tune_set(tuner, &gemm, 1, choice, &decided, NULL), MMC_OK);
+    assert_int_equal(mmci_tuner_measurements(tuner) > 0, !named);
+    mmci_tuner_destroy(tuner);
+    spell_as_before(&pages);
+  }
+  assert_true(before.recipe.queues > 1 && before.recipe.nodes[1].variant == 2);
+  assert_true(mmci_recipe_equal(&before.recipe, &after.recipe));
+  int numbered = 0, lanes = 0;
+  for (int i = 0; i < pages.count; i++) {
+    numbered += strstr(pages.keys[i], " v2") != NULL;
+    lanes += strstr(pages.keys[i], " lanes") != NULL;
+  }
+  assert_true(numbered > 0 && lanes > 0);
+  /* A new journal has names. */
+  forget(&pages);
+  mmci_machine machine = synthetic_machine(&s);
+  mmci_tuner *tuner;
+  machine.variant_name = variant_name;
+  assert_int_equal(mmci_tuner_create(&machine, &options, &tuner, NULL), MMC_OK);
+  assert_int_equal(mmci_tune_set(tuner, &gemm, 1, &after, &decided, NULL), MMC_OK);
+  mmci_tuner_destroy(tuner);
+  int named = 0;
+  for (int i = 0; i < pages.count; i++) {
+    named += strstr(pages.keys[i], " whole@quick-16x16") != NULL;
+    assert_null(strstr(pages.keys[i], " v2"));
+  }
+  assert_true(named > 0);
+  forget(&pages);
 }
 
 typedef struct watch {
@@ -694,15 +755,25 @@ static void bad_options(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_axis_is_optimal),      cmocka_unit_test(all_axes_are_optimal),
-      cmocka_unit_test(two_way_at_least),         cmocka_unit_test(noise_is_not_a_gain),
-      cmocka_unit_test(gains_are_found_in_noise), cmocka_unit_test(variants_are_found),
-      cmocka_unit_test(lanes_are_found),          cmocka_unit_test(padding_is_found),
-      cmocka_unit_test(gains_of_no_time),         cmocka_unit_test(what_is_unsupported_is_left_out),
-      cmocka_unit_test(nothing_to_multiply),      cmocka_unit_test(sets_share),
-      cmocka_unit_test(what_holds_later),         cmocka_unit_test(what_wanders),
-      cmocka_unit_test(stopped_and_resumed),      cmocka_unit_test(progress_counts),
-      cmocka_unit_test(spoilt_journals),          cmocka_unit_test(bad_options),
+      cmocka_unit_test(one_axis_is_optimal),
+      cmocka_unit_test(all_axes_are_optimal),
+      cmocka_unit_test(two_way_at_least),
+      cmocka_unit_test(noise_is_not_a_gain),
+      cmocka_unit_test(gains_are_found_in_noise),
+      cmocka_unit_test(variants_are_found),
+      cmocka_unit_test(queues_are_found),
+      cmocka_unit_test(padding_is_found),
+      cmocka_unit_test(gains_of_no_time),
+      cmocka_unit_test(what_is_unsupported_is_left_out),
+      cmocka_unit_test(nothing_to_multiply),
+      cmocka_unit_test(sets_share),
+      cmocka_unit_test(what_holds_later),
+      cmocka_unit_test(what_wanders),
+      cmocka_unit_test(stopped_and_resumed),
+      cmocka_unit_test(progress_counts),
+      cmocka_unit_test(old_journals_are_read),
+      cmocka_unit_test(spoilt_journals),
+      cmocka_unit_test(bad_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

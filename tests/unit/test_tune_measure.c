@@ -390,12 +390,12 @@ static mmci_measure_options quick(void) {
 static const char *const recipes[] = {
     "whole",
     "n:3,4",
-    "lanes2/n:3,4",
-    "lanes3/n:3(m:2,3),4(k:1,5)",
-    "lanes2/k:2(n:1,6),4",
+    "queues2/n:3,4",
+    "queues3/n:3(m:2,3),4(k:1,5)",
+    "queues2/k:2(n:1,6),4",
     "pad8/whole",
-    "pad8/lanes2/m:2,3",
-    "lanes5/m:1,4(m:1,3(m:1,2(m:1,1)))",
+    "pad8/queues2/m:2,3",
+    "queues5/m:1,4(m:1,3(m:1,2(m:1,1)))",
     "k:2(m:1v1,4),4",
 };
 
@@ -413,17 +413,17 @@ static void work_is_ordered(void **state) {
       mmci_gemm gemm = product(MMC_F32, 5, 6, 7);
       gemm.accumulate = adding;
       mmci_recipe recipe;
-      assert_int_equal(mmci_recipe_parse(recipes[r], 5, 6, 7, &recipe, &error), MMC_OK);
+      assert_int_equal(mmci_recipe_parse(recipes[r], 5, 6, 7, NULL, &recipe, &error), MMC_OK);
       assert_int_equal(mmci_bench_open(&ops, &device, &options, &bench, &error), MMC_OK);
       mmci_machine machine = mmci_bench_machine(bench);
-      assert_int_equal(machine.lanes, QUEUES);
+      assert_int_equal(machine.queues, QUEUES);
       mmci_measured measured;
       assert_int_equal(machine.measure(machine.user, &gemm, &recipe, &measured, &error), MMC_OK);
       assert_true(measured.seconds.value > 0 && measured.seconds.low <= measured.seconds.high);
       assert_true(watch.captures > 0);
-      /* All but "lanes2/k:...", whose parts follow each other, have use for their lanes. */
-      int lanes = recipe.nodes[0].axis == MMCI_AXIS_K ? 1 : recipe.lanes;
-      assert_int_equal(watch.used_queues, lanes < QUEUES ? lanes : QUEUES);
+      /* All but "queues2/k:...", whose parts follow each other, have use for their queues. */
+      int queues = recipe.nodes[0].axis == MMCI_AXIS_K ? 1 : recipe.queues;
+      assert_int_equal(watch.used_queues, queues < QUEUES ? queues : QUEUES);
       /* 6 and 7 are no multiples of 8: A, B and C are copied, C before only when it is added to. */
       assert_int_equal(watch.copies > 0, recipe.pad != 0);
       assert_int_equal(machine.compare(machine.user, &gemm, &recipe, &measured, &error), MMC_OK);
@@ -436,9 +436,9 @@ static void work_is_ordered(void **state) {
 /* Device call number k fails, for every k: its error comes back, and nothing is left behind. */
 static void every_call_may_fail(void **state) {
   (void)state;
-  static const int with_lanes_and_pad[] = {3, 6};
+  static const int with_queues_and_pad[] = {3, 6};
   for (int i = 0; i < 4; i++) {
-    int r = with_lanes_and_pad[i % 2];
+    int r = with_queues_and_pad[i % 2];
     mmci_device_ops ops = watching(i >= 2);
     bool failed = true;
     for (int64_t fail_at = 1; failed && fail_at < 400; fail_at++) {
@@ -452,7 +452,7 @@ static void every_call_may_fail(void **state) {
       mmci_recipe recipe;
       mmci_measured measured;
       mmci_error error = {0};
-      mmci_recipe_parse(recipes[r], 5, 6, 7, &recipe, &error);
+      mmci_recipe_parse(recipes[r], 5, 6, 7, NULL, &recipe, &error);
       mmc_status status = mmci_bench_open(&ops, &device, &options, &bench, &error);
       assert_int_equal(status == MMC_OK, bench != NULL);
       if (status == MMC_OK) {
@@ -731,7 +731,7 @@ static void host_devices(void **state) {
     for (mmc_dtype dtype = MMC_F32; dtype <= MMC_BF16; dtype++) {
       mmci_bench *bench = open_host(registry, names[d], true, dtype % 2 == 0 ? 0 : 1 << 16);
       mmci_machine machine = mmci_bench_machine(bench);
-      assert_int_equal(machine.lanes, 1);
+      assert_int_equal(machine.queues, 1);
       mmci_recipe whole = mmci_recipe_whole(0);
       mmci_gemm gemms[] = {product(dtype, 4, 4, 4), product(dtype, 96, 96, 96)};
       for (int g = 0; g < 2; g++) {
@@ -748,7 +748,7 @@ static void host_devices(void **state) {
         mmci_recipe recipe;
         mmci_measured measured;
         if (strchr(recipes[r], 'v') != NULL) continue;
-        assert_int_equal(mmci_recipe_parse(recipes[r], 5, 6, 7, &recipe, &error), MMC_OK);
+        assert_int_equal(mmci_recipe_parse(recipes[r], 5, 6, 7, NULL, &recipe, &error), MMC_OK);
         mmc_status status = machine.compare(machine.user, &gemm, &recipe, &measured, &error);
         if (recipe.pad != 0) {
           assert_int_equal(status, MMC_E_UNSUPPORTED);

@@ -235,6 +235,12 @@ static int fewer(void) {
   return count;
 }
 
+static const char *variant_name(mmc_dtype dtype, int variant) {
+  (void)dtype;
+  if (variant <= fewer()) return fewer_threads[variant - 1];
+  return variant == fewer() + 1 ? "libxsmm" : NULL;
+}
+
 /* Says whether a few rows are multiplied by a matrix: a CBLAS packs the matrix before it reads it
  * once, LIBXSMM does not. */
 static bool may_skip_packing(const mmci_gemm *gemm) {
@@ -330,13 +336,13 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
                       .product_s = 3e-8,
                       .handover_s = 1e-6,
                       .workers = threads,
-                      .tile = 128};
+                      .tile = 128,
+                      .variant_name = variant_name};
 }
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
-  if (gemm->variant > 0)
-    return gemm->variant <= fewer() ? fewer_threads[gemm->variant - 1] : "libxsmm";
+  if (gemm->variant > 0) return variant_name(gemm->dtype, gemm->variant);
   switch (choose(gemm)) {
     case NOTHING:
       return "nothing";

@@ -129,6 +129,7 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
                             .seconds = product_seconds,
                             .error = MMCI_CUDA_MODEL_ERROR,
                             .source = mmci_cuda_model_of(device->properties.name)->source};
+  out->variant_name = mmci_cuda_variant_name;
 }
 
 /* ---- the ordering problem -------------------------------------------------------------------- */

@@ -21,7 +21,7 @@
 
 enum {
   VARIANTS_MAX = 24,
-  FIRST_LARGE_TILE = VARIANTS_MAX + 1, /* variants are numbers that records keep */
+  FIRST_LARGE_TILE = VARIANTS_MAX + 1, /* variants are numbers that old records keep */
   FIRST_SLICED_K =
       FIRST_LARGE_TILE +
       6, /* cuBLASLt's algorithms are chosen for addresses at multiples of so many bytes */
@@ -162,9 +162,18 @@ bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
          gemm->a.stride >= 0 && gemm->b.stride >= 0;
 }
 
+const char *mmci_cuda_variant_name(mmc_dtype dtype, int variant) {
+  const int tile = variant - FIRST_LARGE_TILE, slice = variant - FIRST_SLICED_K;
+  if (tile < 0) return VARIANT_NAMES[variant - 1];
+  if (slice < 0)
+    return tile < mmci_large_tile_shapes(dtype) ? mmci_large_tile_name(dtype, tile) : "";
+  return slice < mmci_sliced_k_shapes(dtype) ? mmci_sliced_k_name(slice) : NULL;
+}
+
 const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   mmci_kernel kernel = {0};
   choose_kind(device, gemm, &kernel);
+  const char *name = gemm->variant > 0 ? mmci_cuda_variant_name(gemm->dtype, gemm->variant) : NULL;
   switch (kernel.kind) {
     case NOTHING:
       return "nothing";
@@ -172,19 +181,12 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return "zeros";
     case PLAIN:
       return "plain";
-    case CUBLASLT:
-      if (gemm->variant > 0 && gemm->variant <= VARIANTS_MAX)
-        return VARIANT_NAMES[gemm->variant - 1];
-      break;
     case EMULATED:
       return mmci_emulated_name(mmci_emulated_choose(gemm, device->properties.multiProcessorCount));
+    case CUBLASLT:
     case LARGE_TILE:
-      if (gemm->variant - FIRST_LARGE_TILE < mmci_large_tile_shapes(gemm->dtype))
-        return mmci_large_tile_name(gemm->dtype, gemm->variant - FIRST_LARGE_TILE);
-      break;
     case SLICED_K:
-      if (gemm->variant - FIRST_SLICED_K < mmci_sliced_k_shapes(gemm->dtype))
-        return mmci_sliced_k_name(gemm->variant - FIRST_SLICED_K);
+      if (name != NULL && name[0] != '\0') return name;
       break;
     case CUBLAS:
     case CUBLAS_BATCH:
