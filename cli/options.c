@@ -30,6 +30,7 @@ static const struct {
   const char *field, *option;
 } fields[] = {
     {"solver: ", "--solver: "},
+    {"order: ", "--order: "},
     {"device: ", "--on: "},
     {"device '", "--on: device '"},
     {"kernel: ", "--kernel: "},

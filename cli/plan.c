@@ -22,6 +22,7 @@ static const char help[] =
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
+    "  --order ORDER        the order itself, as plan prints it: '((A1 A2) (A3 A4))'\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
     "  --device-memory BYTES\n"
     "                       what the chain may take of a GPU's memory; what does not fit is\n"
@@ -48,6 +49,7 @@ static const struct option options[] = {
     {"for", required_argument, NULL, CLI_OPTION_FOR},
     {"on", required_argument, NULL, CLI_OPTION_ON},
     {"solver", required_argument, NULL, CLI_OPTION_SOLVER},
+    {"order", required_argument, NULL, CLI_OPTION_ORDER},
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
@@ -94,6 +96,9 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_SOLVER:
         plan_options.solver = optarg;
+        break;
+      case CLI_OPTION_ORDER:
+        plan_options.order = optarg;
         break;
       case CLI_OPTION_MEMORY_LIMIT:
         if (!cli_size(call, "--memory-limit", optarg, &plan_options.memory_limit_bytes))

@@ -290,11 +290,16 @@ typedef struct mmc_plan_options {
   const char *kernel;
   mmc_progress_fn progress; /* asked while orders are searched through; NULL: none */
   void *progress_user;
+  /* The order itself, as mmc_order_write() and plans write it: "((A1 A2) (A3 A4))" or "[[1, 2], [3,
+   * 4]]", factors in their order, two operands in a bracket. It is kept whatever it costs; the
+   * objective chooses how its products are computed. Then solver is "auto" or NULL. NULL: solver
+   * finds the order. */
+  const char *order;
 } mmc_plan_options;
 #define MMC_PLAN_OPTIONS_INIT                                                                     \
   {                                                                                               \
     sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
-        0, 0, NULL, NULL, NULL                                                                    \
+        0, 0, NULL, NULL, NULL, NULL                                                              \
   }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every

@@ -48,6 +48,12 @@ mmc_status mmci_tree_multiplications(const mmci_tree *tree, const int64_t *dims,
 mmc_status mmci_tree_write(const mmci_tree *tree, mmc_order_format format, mmc_write_fn write,
                            void *user, mmci_error *error);
 
+/* Reads a tree of n factors, n >= 1, as mmci_tree_write() writes it: ((A1 (A2 A3)) A4) or [[1, [2,
+ * 3]], 4]. Factors stand in their order, a bracket holds two operands, or one; between them there
+ * may be spaces, commas and asterisks, and the outermost bracket may be left out. Returns E_ARG,
+ * with what was expected and where; E_NOMEM. */
+mmc_status mmci_tree_read(const char *text, int32_t n, mmci_tree *out, mmci_error *error);
+
 /* ---- ties ---------------------------------------------------------------------------------- */
 
 /* Says whether split k goes before split o when the sub-chain (i, j) costs the same with both. All
@@ -74,20 +80,23 @@ typedef struct mmci_order_problem {
   void *price_user;
   int threads;              /* 0 means as many as cores */
   const char *kernel;       /* of interval_dp; NULL means the best that the machine has */
+  const mmci_tree *given;   /* the order to be taken, whatever solver is named; NULL: any */
   mmc_progress_fn progress; /* may be NULL */
   void *progress_user;
 } mmci_order_problem;
 
-/* What a search for an order may take: the workspace of the order, and whom to ask whether to go
- * on. */
+/* What a search for an order may take: the workspace of the order, the order itself where the
+ * caller gives one, and whom to ask whether to go on. */
 typedef struct mmci_bounds {
   uint64_t limit_bytes;
+  const mmci_tree *given;   /* NULL: any order */
   mmc_progress_fn progress; /* may be NULL */
   void *progress_user;
 } mmci_bounds;
 
 static inline mmci_bounds mmci_within(uint64_t limit_bytes) {
-  return (mmci_bounds){.limit_bytes = limit_bytes, .progress = NULL, .progress_user = NULL};
+  return (mmci_bounds){
+      .limit_bytes = limit_bytes, .given = NULL, .progress = NULL, .progress_user = NULL};
 }
 
 /* Asks a progress callback, which may be NULL, whether to go on; done is the share of the search
@@ -128,6 +137,7 @@ extern const mmci_solver mmci_solver_hu_shing;
 extern const mmci_solver mmci_solver_interval_dp;
 extern const mmci_solver mmci_solver_brute;
 extern const mmci_solver mmci_solver_left_to_right;
+extern const mmci_solver mmci_solver_given;
 
 /* Solves with the solver of that name, or for "auto" with the first that is applicable, and says
  * which it was. Returns E_ARG (no such solver, or not applicable, with the reason), and what the

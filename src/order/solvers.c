@@ -26,8 +26,8 @@ static mmc_status unknown(const char *name, mmci_error *error) {
 
 mmc_status mmci_order_solve(const char *name, const mmci_order_problem *problem, bool keep_table,
                             const mmci_solver **used, mmci_order_answer *out, mmci_error *error) {
-  bool automatic = strcmp(name, "auto") == 0, known = automatic;
-  const mmci_solver *solver = NULL;
+  bool automatic = strcmp(name, "auto") == 0, known = automatic || problem->given != NULL;
+  const mmci_solver *solver = problem->given != NULL ? &mmci_solver_given : NULL;
   const char *reason = "";
   for (size_t s = 0; s < SOLVER_COUNT && solver == NULL; s++) {
     if (!automatic && strcmp(name, solvers[s]->name) != 0) continue;

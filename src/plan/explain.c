@@ -135,6 +135,8 @@ static void put_plain_reason(const mmci_plan *plan, mmci_text *text) {
                      plan->unlimited_bytes);
   else if (strcmp(plan->solver, "left-to-right") == 0)
     mmci_text_printf(text, "left to right, as asked");
+  else if (strcmp(plan->solver, "given") == 0)
+    mmci_text_printf(text, "as given");
   else
     mmci_text_printf(text, "the fewest multiplications of all orders");
 }

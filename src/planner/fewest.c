@@ -10,9 +10,15 @@
 #include "plan/explain.h"
 #include "plan/layout.h"
 
-/* Replaces the best order, which is too large, by the cheapest that fits. */
+/* Replaces the best order, which is too large, by the cheapest that fits. An order that was given
+ * is kept, or it is an error. */
 static mmc_status replace_within(const mmc_chain *chain, const mmci_order_problem *problem,
                                  uint64_t limit_bytes, mmci_plan *plan, mmci_error *error) {
+  if (problem->given != NULL)
+    return mmci_fail(error, MMC_E_MEMORY_LIMIT,
+                     "memory limit: the order given needs %" PRIu64
+                     " bytes of workspace, more than %" PRIu64,
+                     plan->workspace_bytes, limit_bytes);
   mmci_order_answer answer;
   uint64_t leanest_bytes = 0;
   mmc_status status = mmci_order_within(problem, mmc_dtype_size(chain->dtype), limit_bytes,
@@ -44,6 +50,7 @@ mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, mmc
                                  mmci_plan *out, mmci_error *error) {
   mmci_order_problem problem = {.n = chain->n,
                                 .dims = chain->dims,
+                                .given = bounds.given,
                                 .progress = bounds.progress,
                                 .progress_user = bounds.progress_user};
   mmci_order_answer answer;

@@ -15,6 +15,7 @@ typedef struct mmci_planning {
   const mmc_chain *chain;
   const mmc_plan_options *options; /* their values have been checked */
   const char *solver;
+  mmci_tree given; /* the order that the options give; without products: none */
   const struct mmci_opened *on;
   mmci_wisdom *wisdom;
   mmci_traffic_request traffic; /* what the options say about fusion */
@@ -42,6 +43,7 @@ typedef struct mmci_objective {
 /* Returns what the options say about the search for an order. */
 static inline mmci_bounds mmci_planning_bounds(const mmci_planning *p) {
   return (mmci_bounds){.limit_bytes = p->options->memory_limit_bytes,
+                       .given = p->given.n > 0 ? &p->given : NULL,
                        .progress = p->options->progress,
                        .progress_user = p->options->progress_user};
 }

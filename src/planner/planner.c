@@ -21,6 +21,7 @@ mmc_status mmci_objective_read(const char *name, const mmci_objective **out, mmc
 }
 
 static const char *solver_of(const mmc_plan_options *options) {
+  if (options->order != NULL) return "given";
   return options->solver != NULL ? options->solver : "auto";
 }
 
@@ -32,6 +33,9 @@ mmc_status mmci_planner_check(const mmci_objective *objective, const mmc_plan_op
     return mmci_fail(error, MMC_E_ARG, "kernel: expected objective flops or traffic with it");
   if (!objective->takes_fusion && options->on_chip_words != 0)
     return mmci_fail(error, MMC_E_ARG, "on_chip_words: expected objective traffic with it");
+  if (options->order != NULL && options->solver != NULL && strcmp(options->solver, "auto") != 0)
+    return mmci_fail(error, MMC_E_ARG, "solver: expected auto with an order, got '%s'",
+                     options->solver);
   double slowdown = options->max_slowdown;
   if (slowdown != 0 && !(slowdown >= 1 && isfinite(slowdown)))
     return mmci_fail(error, MMC_E_ARG,
@@ -42,8 +46,9 @@ mmc_status mmci_planner_check(const mmci_objective *objective, const mmc_plan_op
   mmc_status status =
       mmci_traffic_request_read(options->fuse, options->on_chip_words, &traffic, error);
   if (status == MMC_OK && traffic.joint && strcmp(solver_of(options), "auto") != 0)
-    return mmci_fail(error, MMC_E_ARG, "solver: expected auto with fuse joint, got '%s'",
-                     options->solver);
+    return mmci_fail(error, MMC_E_ARG, "%s: expected auto with fuse joint, got '%s'",
+                     options->order != NULL ? "order" : "solver",
+                     options->order != NULL ? options->order : options->solver);
   return status;
 }
 
@@ -131,6 +136,8 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
                      .precision = *precision};
   mmc_status status =
       mmci_traffic_request_read(options->fuse, options->on_chip_words, &p.traffic, error);
+  if (status == MMC_OK && options->order != NULL)
+    status = mmci_tree_read(options->order, chain->n, &p.given, error);
   if (status == MMC_OK) status = make(objective, device, &p, error);
   if (status == MMC_OK && p.plan.crowded && p.precision != MMCI_NATIVE) {
     /* Other arithmetic is allowed, never demanded: where there is no room for what its products
@@ -139,6 +146,7 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
     p.precision = MMCI_NATIVE;
     status = make(objective, device, &p, error);
   }
+  mmci_tree_destroy(&p.given);
   if (status != MMC_OK) return status;
   *precision = p.precision;
   *out = p.plan;

@@ -32,6 +32,9 @@ check multiply_json_unchecked 0 multiply clrs/A1.npy clrs/A2.npy -o R.npy --json
 holds multiply_json_unchecked_valid is_json said/multiply_json_unchecked.stdout
 check multiply_explain 0 multiply clrs/A*.npy -o R.npy --explain --on ref
 check multiply_left_to_right 0 multiply clrs/A*.npy -o L.npy --check --solver left-to-right
+check multiply_order 0 multiply clrs/A*.npy -o L.npy --check --explain --order '(A1 ((A2 (A3 A4)) (A5 A6)))'
+holds multiply_order_said grep -q '^order  *(A1 ((A2 (A3 A4)) (A5 A6)))$' said/multiply_order.stderr
+check multiply_order_short 2 multiply clrs/A*.npy -o L.npy --order '(A1 (A2 (A3 A4)))'
 check multiply_limit 0 multiply clrs/A*.npy -o L.npy --check --memory-limit 4K
 for dtype in f32 f64 c64 c128 f16; do
   check generate_$dtype 0 generate $dtype:20x30x5x8x1x9:NTHTN -o $dtype
