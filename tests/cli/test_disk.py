@@ -353,14 +353,15 @@ def main():
     draw = random.Random(SEED)
     print(f"seed {SEED}")
     errors = (EIO, ENOSPC) if THOROUGH else (EIO,)
+    befores = (b"the old content", None) if THOROUGH else (b"the old content",)
     for name, command in WRITERS.items():
-        for before in (b"the old content", None):
+        for before in befores:
             for error in errors:
                 failed = each_call_fails(name, command, before, error)
             print(f"{name}: {len(failed)} calls failed, one by one: {', '.join(sorted(set(failed)))}")
     made = 0
     for name, command in WRITERS.items():
-        for before in (b"the old content", None):
+        for before in befores:
             count = max(20, CRASHES // 4 // len(WRITERS))
             seen = power_fails(name, command, before, count, draw)
             made += sum(seen.values())
@@ -372,7 +373,7 @@ def main():
     texts, files = stores(folder_of("store", TEXTS))
     for step in range(len(IMPORTS)):
         for error in errors:
-            stride = 1 if THOROUGH else 9
+            stride = 1 if THOROUGH else 13
             failed = each_call_of_the_store_fails(texts, files, step, error, stride)
             print(f"import {step + 1}: {len(failed)} calls failed: {', '.join(sorted(set(failed)))}")
     lines, seen = power_fails_under_the_store(texts, max(CRASHES - made, 60), draw)
