@@ -122,8 +122,8 @@ static bool name_of(pid_t id, int at, uint64_t address, char name[PATH_MAX]) {
   const char *rest = parent + directory_length;
   if (rest[0] != '\0' && rest[0] != '/') return false;
   if (rest[0] == '/') rest++;
-  int length = snprintf(name, PATH_MAX, "%s%s%s", rest,
-                        rest[0] != '\0' && last[0] != '\0' ? "/" : "", last);
+  int length =
+      snprintf(name, PATH_MAX, "%s%s%s", rest, rest[0] != '\0' && last[0] != '\0' ? "/" : "", last);
   return length < PATH_MAX;
 }
 
