@@ -239,7 +239,7 @@ static void measure(int64_t m, int64_t k, int64_t n, double seconds) {
   fill_product(&p, 1);
   for (int kind = 0; kind < KINDS; kind++) energies[kind] = measure_energy(&p, kind, seconds);
   printf("{\"bench\": \"faithful\", \"m\": %" PRId64 ", \"k\": %" PRId64 ", \"n\": %" PRId64
-         ", \"way\": \"%s\"",
+         ", \"kernel\": \"%s\"",
          m, k, n, on.ops->kernel_name(on.device, &gemm));
   print_number("native_s", energies[0].seconds);
   print_number("seconds", energies[1].seconds);

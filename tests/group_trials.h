@@ -13,11 +13,11 @@
 
 enum { OPERANDS = 200, PRODUCTS = 400, NODES = OPERANDS + PRODUCTS };
 
-/* ---- a chain ----------------------------------------------------------------------------------
+/* ---- a group ----------------------------------------------------------------------------------
  */
 
 typedef struct trial {
-  mmci_group chain;
+  mmci_group group;
   mmci_form forms[OPERANDS];
   mmci_group_product products[PRODUCTS];
   int64_t rows[NODES], cols[NODES];
@@ -27,7 +27,7 @@ typedef struct trial {
 } trial;
 
 static inline void describe_trial(const trial *t) {
-  const mmci_group *c = &t->chain;
+  const mmci_group *c = &t->group;
   printf("  %s, batch %" PRId64 ", %d operands, variant %d, ldc %" PRId64 "%s, seed %" PRIu64 "\n",
          dtype_facts[c->dtype].name, c->batch, c->n, c->variant, c->ldc,
          c->c_gathered ? ", C gathered" : "", t->seed);
@@ -43,16 +43,16 @@ static inline void describe_trial(const trial *t) {
 
 static inline void begin(trial *t, mmc_dtype dtype, int32_t n, int64_t batch, uint64_t seed) {
   memset(t, 0, sizeof *t);
-  t->chain.dtype = dtype;
-  t->chain.batch = batch;
-  t->chain.n = n;
-  t->chain.forms = t->forms;
-  t->chain.products = t->products;
+  t->group.dtype = dtype;
+  t->group.batch = batch;
+  t->group.n = n;
+  t->group.forms = t->forms;
+  t->group.products = t->products;
   t->seed = seed;
 }
 
 static inline int32_t add_product(trial *t, int32_t left, int32_t right) {
-  const int32_t s = t->chain.count++, node = t->chain.n + s;
+  const int32_t s = t->group.count++, node = t->group.n + s;
   t->products[s] = (mmci_group_product){t->rows[left], t->cols[left], t->cols[right], left, right};
   t->rows[node] = t->rows[left];
   t->cols[node] = t->cols[right];
@@ -73,7 +73,7 @@ static inline int32_t add_tree(trial *t, int32_t first, int32_t last, int kind, 
 }
 
 static inline void set_shapes(trial *t, const int64_t *dims) {
-  for (int i = 0; i < t->chain.n; i++) {
+  for (int i = 0; i < t->group.n; i++) {
     t->rows[i] = dims[i];
     t->cols[i] = dims[i + 1];
   }
@@ -81,18 +81,18 @@ static inline void set_shapes(trial *t, const int64_t *dims) {
 
 /* Tight forms; after the products. */
 static inline void finish_tight(trial *t) {
-  for (int i = 0; i < t->chain.n; i++) {
+  for (int i = 0; i < t->group.n; i++) {
     t->forms[i].ld = t->cols[i] > 0 ? t->cols[i] : 1;
     t->forms[i].stride = t->rows[i] * t->cols[i];
   }
-  const int last = t->chain.n + t->chain.count - 1;
-  t->chain.ldc = t->cols[last] > 0 ? t->cols[last] : 1;
-  t->chain.c_stride = t->rows[last] * t->cols[last];
+  const int last = t->group.n + t->group.count - 1;
+  t->group.ldc = t->cols[last] > 0 ? t->cols[last] : 1;
+  t->group.c_stride = t->rows[last] * t->cols[last];
 }
 
 static inline void finish_random(trial *t, uint64_t *random) {
   finish_tight(t);
-  for (int i = 0; i < t->chain.n; i++) {
+  for (int i = 0; i < t->group.n; i++) {
     mmci_form *f = &t->forms[i];
     f->trans = random_below(random, 2) == 0;
     f->conj = random_below(random, 3) == 0;
@@ -100,15 +100,15 @@ static inline void finish_random(trial *t, uint64_t *random) {
                   length = f->trans ? t->rows[i] : t->cols[i];
     f->ld = (length > 0 ? length : 1) + random_below(random, 2) * random_below(random, 9);
     f->stride = lines * f->ld + random_below(random, 2) * random_below(random, 50);
-    const int64_t kind = t->chain.batch > 1 ? random_below(random, 6) : 2;
+    const int64_t kind = t->group.batch > 1 ? random_below(random, 6) : 2;
     f->gathered = kind == 0;
     if (kind == 1) f->stride = 0;
     t->shift[i] = random_below(random, 3) == 0 ? (int)random_below(random, 5) : 0;
   }
-  const int last = t->chain.n + t->chain.count - 1;
-  t->chain.ldc += random_below(random, 2) * random_below(random, 9);
-  t->chain.c_stride = t->rows[last] * t->chain.ldc + random_below(random, 2) * 3;
-  t->chain.c_gathered = t->chain.batch > 1 && random_below(random, 6) == 0;
+  const int last = t->group.n + t->group.count - 1;
+  t->group.ldc += random_below(random, 2) * random_below(random, 9);
+  t->group.c_stride = t->rows[last] * t->group.ldc + random_below(random, 2) * 3;
+  t->group.c_gathered = t->group.batch > 1 && random_below(random, 6) == 0;
   t->shift[OPERANDS] = random_below(random, 3) == 0 ? (int)random_below(random, 5) : 0;
 }
 
@@ -126,9 +126,9 @@ static inline double size_of(element x) {
 }
 
 static inline void exact_product(exact a, exact b, const mmci_group_product *p,
-                                 const mmci_group *chain, exact c) {
-  const struct dtype_facts *facts = &dtype_facts[chain->dtype];
-  const double of_tf32 = chain->precision == MMCI_FAST ? 0x1p-10 : 0; /* both operands rounded */
+                                 const mmci_group *group, exact c) {
+  const struct dtype_facts *facts = &dtype_facts[group->dtype];
+  const double of_tf32 = group->precision == MMCI_FAST ? 0x1p-10 : 0; /* both operands rounded */
   const double epsilon = facts->sum_epsilon * ((double)p->k + 8) * 2 + of_tf32;
   for (int64_t r = 0; r < p->m; r++)
     for (int64_t q = 0; q < p->n; q++) {
@@ -146,12 +146,12 @@ static inline void exact_product(exact a, exact b, const mmci_group_product *p,
     }
 }
 
-/* Chain number i of the batch in x, whose matrices lie in value and off. */
-static inline bool compare_chain(const trial *t, const stack *operands, const stack *c, int64_t i,
+/* Compares number i of the batch in x, whose matrices lie in value and off. */
+static inline bool compare_group(const trial *t, const stack *operands, const stack *c, int64_t i,
                                  element *value, double *off) {
-  const mmci_group *chain = &t->chain;
+  const mmci_group *group = &t->group;
   int64_t first[NODES];
-  const int nodes = chain->n + chain->count;
+  const int nodes = group->n + group->count;
   for (int64_t node = 0, at = 0; node < nodes; node++) {
     first[node] = at;
     at += t->rows[node] * t->cols[node];
@@ -162,9 +162,9 @@ static inline bool compare_chain(const trial *t, const stack *operands, const st
   }
   for (int node = 0; node < nodes; node++) {
     const int64_t cols = t->cols[node], size = t->rows[node] * cols;
-    if (node >= chain->n) {
-      const mmci_group_product *p = &chain->products[node - chain->n];
-      exact_product(AT(p->left), AT(p->right), p, chain, AT(node));
+    if (node >= group->n) {
+      const mmci_group_product *p = &group->products[node - group->n];
+      exact_product(AT(p->left), AT(p->right), p, group, AT(node));
       continue;
     }
     for (int64_t at = 0; at < size; at++)
@@ -185,14 +185,14 @@ static inline bool compare_chain(const trial *t, const stack *operands, const st
   return true;
 }
 
-static inline bool chain_is_right(const trial *t, const stack *operands, const stack *c,
+static inline bool group_is_right(const trial *t, const stack *operands, const stack *c,
                                   int64_t i) {
   size_t size = 1;
-  for (int node = 0; node < t->chain.n + t->chain.count; node++)
+  for (int node = 0; node < t->group.n + t->group.count; node++)
     size += (size_t)(t->rows[node] * t->cols[node]);
   element *value = (element *)calloc(size, sizeof *value);
   double *off = (double *)calloc(size, sizeof *off);
-  const bool right = value != NULL && off != NULL && compare_chain(t, operands, c, i, value, off);
+  const bool right = value != NULL && off != NULL && compare_group(t, operands, c, i, value, off);
   free(value);
   free(off);
   return right;

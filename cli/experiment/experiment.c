@@ -135,7 +135,8 @@ static int start(run_state *x) {
   result = cli_laboratory_open(lab);
   if (result == CLI_DONE && !x->experiment->list(lab, o)) result = CLI_FAILED;
   if (result == CLI_DONE && lab->all.count == 0)
-    result = cli_fail(call, CLI_BAD, "--way: no trial of '%s'", o->kernel != NULL ? o->kernel : "");
+    result =
+        cli_fail(call, CLI_BAD, "--family: no trial of '%s'", o->kernel != NULL ? o->kernel : "");
   return result == CLI_DONE ? cli_energy_open(call, &lab->energy, lab->device) : result;
 }
 
@@ -171,7 +172,7 @@ enum {
   OPTION_WINDOW,
   OPTION_QUICK,
   OPTION_ONLY,
-  OPTION_WAY,
+  OPTION_FAMILY,
   OPTION_SIZES
 };
 
@@ -184,7 +185,7 @@ static const struct option long_options[] = {
     {"window", required_argument, NULL, OPTION_WINDOW},
     {"quick", no_argument, NULL, OPTION_QUICK},
     {"only", required_argument, NULL, OPTION_ONLY},
-    {"way", required_argument, NULL, OPTION_WAY},
+    {"family", required_argument, NULL, OPTION_FAMILY},
     {"sizes", required_argument, NULL, OPTION_SIZES},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
@@ -208,7 +209,7 @@ static int print_help(cli_call *call) {
       "  --window S   measure each trial for S seconds; 2 when left out\n"
       "  --quick      smaller sizes, and windows of 0.5 s\n"
       "  --only PART  one part of the experiment\n"
-      "  --way NAME   only trials by plain, tee, faithful or fused kernels, or by the kernel of\n"
+      "  --family F   only trials by plain, tee, faithful or fused kernels, or by the kernel of\n"
       "               this whole name\n"
       "  --sizes LIST n of single products, as in 4096,8192\n"
       "  --json       one object a line for every trial\n"
@@ -281,7 +282,7 @@ int cli_experiment_run(cli_call *call, int argc, char **argv) {
       case OPTION_ONLY:
         o.part = optarg;
         break;
-      case OPTION_WAY:
+      case OPTION_FAMILY:
         o.kernel = optarg;
         break;
       case OPTION_SIZES:

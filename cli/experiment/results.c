@@ -39,7 +39,7 @@ void cli_trial_print_json(cli_stream *out, const cli_laboratory *x, const char *
   print_text_field(out, "name", t->name);
   print_text_field(out, "chain", t->chain);
   print_text_field(out, "order", t->order);
-  print_text_field(out, "way", t->family);
+  print_text_field(out, "family", t->family);
   print_text_field(out, "kernel", t->kernel_name);
   print_text_field(out, "precision", t->precision);
   cli_print(out, ", \"measured\": %s", t->measured ? "true" : "false");
@@ -81,7 +81,7 @@ void cli_trial_print_heading(cli_stream *out, const cli_laboratory *x, const cha
     cli_print(out, "no joules: %s\n", x->energy.idle.reason);
   cli_print(out, "global loads: hardware counters are not readable here\n\n");
   cli_print(out, "%-7s %-12s %-11s %-16s %-18s %10s %10s %10s %9s %10s %8s\n", "part", "name",
-            "order", "way", "kernel", "planned s", "created s", "seconds", "GFLOP/s", "J", "W");
+            "order", "family", "kernel", "planned s", "created s", "seconds", "GFLOP/s", "J", "W");
 }
 
 void cli_trial_print_text(cli_stream *out, const cli_trial *t) {

@@ -19,13 +19,13 @@ enum {
   MOST_RUNS = 1 << 20,
   GRAPH_RUNS = 64, /* in one graph */
   SET_ALIGNMENT = 256,
-  PLACES = 1024,   /* for an operand on the host, a cache line from one to the next */
-  MOST_WAYS = 2,   /* compared in turns */
-  MOST_TIMED = 32, /* samples that are launched without waiting */
-  FEW_SAMPLES = 3, /* these are enough where they agree */
-  FEW_TURNS = 5,   /* after these a recipe may be given up */
-  SURE_TURNS = 11, /* after these the bounds of a gain may be near enough */
-  PAD = 8          /* the multiple of elements that tensor cores want of 16-bit numbers */
+  PLACES = 1024,     /* for an operand on the host, a cache line from one to the next */
+  MOST_COMPARED = 2, /* compared in turns */
+  MOST_TIMED = 32,   /* samples that are launched without waiting */
+  FEW_SAMPLES = 3,   /* these are enough where they agree */
+  FEW_TURNS = 5,     /* after these a recipe may be given up */
+  SURE_TURNS = 11,   /* after these the bounds of a gain may be near enough */
+  PAD = 8            /* the multiple of elements that tensor cores want of 16-bit numbers */
 };
 
 /* Memory of the device, filled with normal numbers of a dtype. */
@@ -69,8 +69,8 @@ struct mmci_bench {
   size_t place_bytes[OPERANDS]; /* from the beginning of a set to that of its operand */
 };
 
-/* The plain call, a recipe or a group, ready to run. */
-typedef struct way {
+/* A task is the plain call, a recipe or a group, ready to run. */
+typedef struct task {
   mmci_gemm gemm;
   mmci_padding padding;
   int queues, count;
@@ -84,7 +84,7 @@ typedef struct way {
   int graph_runs;
   int64_t runs;  /* in a sample; with a graph, a multiple of the graph's */
   bool is_short; /* a sample is one run, on the host */
-} way;
+} task;
 
 mmci_measure_options mmci_measure_defaults(void) {
   return (mmci_measure_options){.samples = 9,
@@ -286,45 +286,45 @@ static mmc_status use_operands(mmci_bench *bench, const mmci_gemm *gemm, mmci_er
   return status == MMC_OK ? use_sets(bench, error) : status;
 }
 
-/* ---- ways ---------------------------------------------------------------------------------- */
+/* ---- tasks --------------------------------------------------------------------------------- */
 
-static void unprepare(mmci_bench *bench, way *w) {
-  for (int i = 0; i < w->count; i++) bench->ops->release(w->kernels[i]);
-  if (w->graph != NULL) bench->ops->async->graph_destroy(w->graph);
-  if (w->group != NULL) bench->ops->group_release(w->group);
-  free(w->offsets);
-  *w = (way){0};
+static void release_task(mmci_bench *bench, task *t) {
+  for (int i = 0; i < t->count; i++) bench->ops->release(t->kernels[i]);
+  if (t->graph != NULL) bench->ops->async->graph_destroy(t->graph);
+  if (t->group != NULL) bench->ops->group_release(t->group);
+  free(t->offsets);
+  *t = (task){0};
 }
 
-static mmc_status use_padding(mmci_bench *bench, const mmci_recipe *recipe, way *w,
+static mmc_status use_padding(mmci_bench *bench, const mmci_recipe *recipe, task *t,
                               mmci_error *error) {
-  const mmci_gemm *gemm = &w->gemm;
+  const mmci_gemm *gemm = &t->gemm;
   if (bench->ops->async == NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "device %s: cannot pad operands", bench->ops->name);
   uint64_t bytes = mmci_padding_bytes(recipe->pad, gemm->dtype, gemm->m, gemm->k, gemm->n);
   mmc_status status = grow(bench, &bench->padding, (size_t)bytes, error);
-  w->padding = (mmci_padding){.multiple = recipe->pad, .room = bench->padding.data};
-  if (status == MMC_OK) mmci_padding_bind(&w->padding, gemm);
+  t->padding = (mmci_padding){.multiple = recipe->pad, .room = bench->padding.data};
+  if (status == MMC_OK) mmci_padding_bind(&t->padding, gemm);
   return status;
 }
 
 static mmc_status prepare(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
-                          way *w, mmci_error *error) {
-  *w = (way){.gemm = *gemm, .queues = recipe->queues};
-  if (w->queues > bench->queue_count) w->queues = bench->queue_count;
-  mmc_status status = recipe->pad != 0 ? use_padding(bench, recipe, w, error) : MMC_OK;
-  int count = status == MMC_OK ? mmci_recipe_pieces(recipe, gemm, w->pieces) : 0;
+                          task *t, mmci_error *error) {
+  *t = (task){.gemm = *gemm, .queues = recipe->queues};
+  if (t->queues > bench->queue_count) t->queues = bench->queue_count;
+  mmc_status status = recipe->pad != 0 ? use_padding(bench, recipe, t, error) : MMC_OK;
+  int count = status == MMC_OK ? mmci_recipe_pieces(recipe, gemm, t->pieces) : 0;
   for (int i = 0; status == MMC_OK && i < count; i++) {
-    const mmci_gemm *piece = &w->pieces[i].gemm;
+    const mmci_gemm *piece = &t->pieces[i].gemm;
     if (!bench->ops->supports(bench->device, piece))
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
                          "device %s: cannot multiply %" PRId64 "x%" PRId64 "x%" PRId64,
                          bench->ops->name, piece->m, piece->k, piece->n);
     else
-      status = bench->ops->prepare(bench->device, piece, &w->kernels[i], error);
-    if (status == MMC_OK) w->count++;
+      status = bench->ops->prepare(bench->device, piece, &t->kernels[i], error);
+    if (status == MMC_OK) t->count++;
   }
-  if (status != MMC_OK) unprepare(bench, w);
+  if (status != MMC_OK) release_task(bench, t);
   return status;
 }
 
@@ -347,62 +347,62 @@ static mmc_status join_queues(mmci_bench *bench, int queues, mmci_error *error) 
   return status;
 }
 
-static mmc_status run_group(mmci_bench *bench, const way *w, mmci_error *error) {
+static mmc_status run_group(mmci_bench *bench, const task *t, mmci_error *error) {
   size_t set = (size_t)(bench->turn++ % bench->sets);
   const char *a = bench->operands[A].data + set * bench->set_bytes[A] + bench->place_bytes[A];
   char *c = bench->operands[C].data + set * bench->set_bytes[C] + bench->place_bytes[C];
-  for (int32_t o = 0; o < w->operand_count; o++) w->operands[o] = a + w->offsets[o];
-  return bench->ops->group_enqueue(bench->queues[0], w->group, w->operands, c, error);
+  for (int32_t o = 0; o < t->operand_count; o++) t->operands[o] = a + t->offsets[o];
+  return bench->ops->group_enqueue(bench->queues[0], t->group, t->operands, c, error);
 }
 
 /* Enqueues one product, or one call of several. */
-static mmc_status run(mmci_bench *bench, const way *w, mmci_error *error) {
-  if (w->group != NULL) return run_group(bench, w, error);
-  size_t set = (size_t)(bench->turn++ % bench->sets), size = mmc_dtype_size(w->gemm.dtype);
+static mmc_status run(mmci_bench *bench, const task *t, mmci_error *error) {
+  if (t->group != NULL) return run_group(bench, t, error);
+  size_t set = (size_t)(bench->turn++ % bench->sets), size = mmc_dtype_size(t->gemm.dtype);
   char *own[OPERANDS];
   for (int i = 0; i < OPERANDS; i++)
     own[i] = bench->operands[i].data + set * bench->set_bytes[i] + bench->place_bytes[i];
   const void *a = own[A], *b = own[B];
   void *c = own[C];
   mmc_status status =
-      mmci_padding_begin(&w->padding, bench->ops, bench->queues[0], &a, &b, &c, error);
-  if (status == MMC_OK) status = fork_queues(bench, w->queues, error);
-  for (int i = 0; status == MMC_OK && i < w->count; i++) {
-    const mmci_piece *piece = &w->pieces[i];
-    status = bench->ops->enqueue(bench->queues[piece->queue % w->queues], w->kernels[i],
+      mmci_padding_begin(&t->padding, bench->ops, bench->queues[0], &a, &b, &c, error);
+  if (status == MMC_OK) status = fork_queues(bench, t->queues, error);
+  for (int i = 0; status == MMC_OK && i < t->count; i++) {
+    const mmci_piece *piece = &t->pieces[i];
+    status = bench->ops->enqueue(bench->queues[piece->queue % t->queues], t->kernels[i],
                                  (const char *)a + (size_t)piece->a * size,
                                  (const char *)b + (size_t)piece->b * size,
                                  (char *)c + (size_t)piece->c * size, error);
   }
-  if (status == MMC_OK) status = join_queues(bench, w->queues, error);
+  if (status == MMC_OK) status = join_queues(bench, t->queues, error);
   return status == MMC_OK
-             ? mmci_padding_end(&w->padding, bench->ops, bench->queues[0], own[C], error)
+             ? mmci_padding_end(&t->padding, bench->ops, bench->queues[0], own[C], error)
              : status;
 }
 
-static mmc_status run_times(mmci_bench *bench, const way *w, int64_t runs, mmci_error *error) {
+static mmc_status run_times(mmci_bench *bench, const task *t, int64_t runs, mmci_error *error) {
   mmc_status status = MMC_OK;
-  for (int64_t r = 0; status == MMC_OK && r < runs; r++) status = run(bench, w, error);
+  for (int64_t r = 0; status == MMC_OK && r < runs; r++) status = run(bench, t, error);
   return status;
 }
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
 /* Makes the graph anew, with so many runs. */
-static mmc_status capture(mmci_bench *bench, way *w, int runs, mmci_error *error) {
+static mmc_status capture(mmci_bench *bench, task *t, int runs, mmci_error *error) {
   const mmci_device_async *async = bench->ops->async;
-  if (w->graph != NULL) async->graph_destroy(w->graph);
-  w->graph = NULL;
-  w->graph_runs = runs;
+  if (t->graph != NULL) async->graph_destroy(t->graph);
+  t->graph = NULL;
+  t->graph_runs = runs;
   mmc_status status = async->capture_begin(bench->queues[0], error);
   if (status != MMC_OK) return status;
   mmci_error ignored;
-  status = run_times(bench, w, runs, error);
+  status = run_times(bench, t, runs, error);
   mmci_graph *graph = NULL;
   mmc_status end =
       async->capture_end(bench->queues[0], &graph, status == MMC_OK ? error : &ignored);
   if (status == MMC_OK) status = end;
-  if (end == MMC_OK && status == MMC_OK) w->graph = graph;
+  if (end == MMC_OK && status == MMC_OK) t->graph = graph;
   if (end == MMC_OK && status != MMC_OK) async->graph_destroy(graph);
   return status;
 }
@@ -416,62 +416,62 @@ static void move(mmci_bench *bench) {
 }
 
 /* Enqueues as many runs as a sample has. */
-static mmc_status enqueue_runs(mmci_bench *bench, const way *w, mmci_error *error) {
-  if (w->graph == NULL) return run_times(bench, w, w->runs, error);
+static mmc_status enqueue_runs(mmci_bench *bench, const task *t, mmci_error *error) {
+  if (t->graph == NULL) return run_times(bench, t, t->runs, error);
   mmc_status status = MMC_OK;
-  for (int64_t r = 0; status == MMC_OK && r < w->runs; r += w->graph_runs)
-    status = bench->ops->async->graph_launch(bench->queues[0], w->graph, error);
+  for (int64_t r = 0; status == MMC_OK && r < t->runs; r += t->graph_runs)
+    status = bench->ops->async->graph_launch(bench->queues[0], t->graph, error);
   return status;
 }
 
 /* Measures the seconds of one run by the host's clock. Short runs are preceded by one that fetches
  * the operands to the caches where this run wants them: after a run whose threads read other parts,
  * they are in the caches of other cores. */
-static mmc_status sample(mmci_bench *bench, const way *w, double *seconds, mmci_error *error) {
+static mmc_status sample(mmci_bench *bench, const task *t, double *seconds, mmci_error *error) {
   mmc_status status = MMC_OK;
-  if (w->is_short) status = run(bench, w, error);
+  if (t->is_short) status = run(bench, t, error);
   double start_s = now_s(bench);
-  if (status == MMC_OK) status = enqueue_runs(bench, w, error);
+  if (status == MMC_OK) status = enqueue_runs(bench, t, error);
   if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
-  *seconds = (now_s(bench) - start_s) / (double)w->runs;
+  *seconds = (now_s(bench) - start_s) / (double)t->runs;
   return status;
 }
 
 /* Measures several, one after the other, by the device's clock. What is launched first keeps the
  * device busy while the rest is launched. */
-static mmc_status sample_timed(mmci_bench *bench, const way *const *ways, int count,
+static mmc_status sample_timed(mmci_bench *bench, const task *const *tasks, int count,
                                double *seconds, mmci_error *error) {
   const mmci_device_async *async = bench->ops->async;
   mmci_queue *queue = bench->queues[0];
-  mmc_status status = enqueue_runs(bench, ways[count - 1], error);
+  mmc_status status = enqueue_runs(bench, tasks[count - 1], error);
   if (status == MMC_OK) status = async->event_record(queue, bench->timers[0], error);
   for (int i = 0; status == MMC_OK && i < count; i++) {
-    status = enqueue_runs(bench, ways[i], error);
+    status = enqueue_runs(bench, tasks[i], error);
     if (status == MMC_OK) status = async->event_record(queue, bench->timers[i + 1], error);
   }
   if (status == MMC_OK) status = bench->ops->sync(queue, error);
   for (int i = 0; status == MMC_OK && i < count; i++) {
     status = async->seconds_between(bench->timers[i], bench->timers[i + 1], &seconds[i], error);
-    seconds[i] /= (double)ways[i]->runs;
+    seconds[i] /= (double)tasks[i]->runs;
   }
   return status;
 }
 
 /* Times each `turns` times, in another order each time: number w in turn t goes to seconds[t *
  * count + w]. */
-static mmc_status sample_turns(mmci_bench *bench, const way *const *ways, int count, int turns,
+static mmc_status sample_turns(mmci_bench *bench, const task *const *tasks, int count, int turns,
                                double *seconds, mmci_error *error) {
   bool timed = bench->timers[0] != NULL;
   int at_once = timed ? MOST_TIMED / count : 1;
   mmc_status status = MMC_OK;
   for (int done = 0, now; status == MMC_OK && done < turns; done += now) {
-    const way *order[MOST_TIMED];
+    const task *order[MOST_TIMED];
     int places[MOST_TIMED];
     double times[MOST_TIMED];
     now = turns - done < at_once ? turns - done : at_once;
     for (int i = 0; i < now * count; i++) {
       int turn = done + i / count, w = turn % 2 == 0 ? i % count : count - 1 - i % count;
-      order[i] = ways[w];
+      order[i] = tasks[w];
       places[i] = turn * count + w;
     }
     move(bench);
@@ -483,22 +483,22 @@ static mmc_status sample_turns(mmci_bench *bench, const way *const *ways, int co
   return status;
 }
 
-static mmc_status warm_up(mmci_bench *bench, const way *w, mmci_error *error) {
-  mmc_status status = run(bench, w, error);
+static mmc_status warm_up(mmci_bench *bench, const task *t, mmci_error *error) {
+  mmc_status status = run(bench, t, error);
   return status == MMC_OK ? bench->ops->sync(bench->queues[0], error) : status;
 }
 
 /* Doubles runs until a sample is long enough. */
-static mmc_status find_runs(mmci_bench *bench, way *w, mmci_error *error) {
+static mmc_status find_runs(mmci_bench *bench, task *t, mmci_error *error) {
   mmc_status status = MMC_OK;
-  for (w->runs = 1; status == MMC_OK; w->runs *= 2) {
-    if (bench->ops->async != NULL && w->runs <= GRAPH_RUNS)
-      status = capture(bench, w, (int)w->runs, error);
+  for (t->runs = 1; status == MMC_OK; t->runs *= 2) {
+    if (bench->ops->async != NULL && t->runs <= GRAPH_RUNS)
+      status = capture(bench, t, (int)t->runs, error);
     double seconds;
-    if (status == MMC_OK) status = sample(bench, w, &seconds, error);
-    w->is_short = bench->ops->async == NULL && seconds < short_s;
-    if (status != MMC_OK || w->runs >= MOST_RUNS ||
-        seconds * (double)w->runs >= bench->options.sample_least_s)
+    if (status == MMC_OK) status = sample(bench, t, &seconds, error);
+    t->is_short = bench->ops->async == NULL && seconds < short_s;
+    if (status != MMC_OK || t->runs >= MOST_RUNS ||
+        seconds * (double)t->runs >= bench->options.sample_least_s)
       break;
   }
   return status;
@@ -506,33 +506,33 @@ static mmc_status find_runs(mmci_bench *bench, way *w, mmci_error *error) {
 
 /* Sets runs from the times of single runs, and makes one graph. The first run has loaded the
  * kernels. */
-static mmc_status find_runs_timed(mmci_bench *bench, double least_s, way *w, mmci_error *error) {
-  const way *const one[] = {w};
+static mmc_status find_runs_timed(mmci_bench *bench, double least_s, task *t, mmci_error *error) {
+  const task *const one[] = {t};
   double seconds;
-  w->runs = 1;
+  t->runs = 1;
   mmc_status status = sample_timed(bench, one, 1, &seconds, error);
   if (status != MMC_OK) return status;
   double runs = ceil(least_s / fmax(seconds, 1e-9));
-  w->runs = (int64_t)fmax(1, fmin(runs, GRAPH_RUNS));
-  return capture(bench, w, (int)w->runs, error);
+  t->runs = (int64_t)fmax(1, fmin(runs, GRAPH_RUNS));
+  return capture(bench, t, (int)t->runs, error);
 }
 
 /* Finds how long a sample is; on failure, releases what was prepared. */
-static mmc_status plan_samples(mmci_bench *bench, double least_s, way *w, mmci_error *error) {
+static mmc_status plan_samples(mmci_bench *bench, double least_s, task *t, mmci_error *error) {
   bool timed = bench->timers[0] != NULL;
   mmc_status status = MMC_OK;
-  if (!timed) status = warm_up(bench, w, error); /* a timed sample begins with one that is not */
+  if (!timed) status = warm_up(bench, t, error); /* a timed sample begins with one that is not */
   if (status == MMC_OK)
-    status = timed ? find_runs_timed(bench, least_s, w, error) : find_runs(bench, w, error);
-  if (status != MMC_OK) unprepare(bench, w);
+    status = timed ? find_runs_timed(bench, least_s, t, error) : find_runs(bench, t, error);
+  if (status != MMC_OK) release_task(bench, t);
   return status;
 }
 
 static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
-                             double least_s, way *w, mmci_error *error) {
+                             double least_s, task *t, mmci_error *error) {
   mmc_status status = use_operands(bench, gemm, error);
-  if (status == MMC_OK) status = prepare(bench, gemm, recipe, w, error);
-  return status == MMC_OK ? plan_samples(bench, least_s, w, error) : status;
+  if (status == MMC_OK) status = prepare(bench, gemm, recipe, t, error);
+  return status == MMC_OK ? plan_samples(bench, least_s, t, error) : status;
 }
 
 /* ---- calls of several products ------------------------------------------------------------- */
@@ -569,39 +569,39 @@ static double set_bytes_of_group(const mmci_group *group) {
   return elements * (double)group->batch * (double)mmc_dtype_size(group->dtype);
 }
 
-static mmc_status use_group_operands(mmci_bench *bench, const mmci_group *group, way *w,
+static mmc_status use_group_operands(mmci_bench *bench, const mmci_group *group, task *t,
                                      mmci_error *error) {
-  size_t n = (size_t)group->n, size = n * (sizeof *w->offsets + sizeof *w->operands), bytes;
+  size_t n = (size_t)group->n, size = n * (sizeof *t->offsets + sizeof *t->operands), bytes;
   mmc_status status = use_dtype(bench, group->dtype, error);
   if (status != MMC_OK) return status;
-  w->offsets = malloc(size);
-  if (w->offsets == NULL) return mmci_fail_nomem(error, size);
-  w->operands = (const void **)(w->offsets + n);
-  w->operand_count = group->n;
+  t->offsets = malloc(size);
+  if (t->offsets == NULL) return mmci_fail_nomem(error, size);
+  t->operands = (const void **)(t->offsets + n);
+  t->operand_count = group->n;
   bench->set_bytes[A] = bench->set_bytes[B] = 0;
   for (int32_t o = 0; status == MMC_OK && o < group->n; o++) {
-    w->offsets[o] = bench->set_bytes[A];
+    t->offsets[o] = bench->set_bytes[A];
     status = bytes_in(group, o, &bytes, error);
-    if (status == MMC_OK && __builtin_add_overflow(w->offsets[o], bytes, &bench->set_bytes[A]))
+    if (status == MMC_OK && __builtin_add_overflow(t->offsets[o], bytes, &bench->set_bytes[A]))
       status = mmci_fail_nomem(error, UINT64_MAX);
   }
   if (status == MMC_OK) status = bytes_in(group, group->n, &bench->set_bytes[C], error);
   return status == MMC_OK ? use_sets(bench, error) : status;
 }
 
-static mmc_status make_group_ready(mmci_bench *bench, const mmci_group *group, way *w,
+static mmc_status make_group_ready(mmci_bench *bench, const mmci_group *group, task *t,
                                    mmci_error *error) {
   const mmci_device_ops *ops = bench->ops;
-  *w = (way){.gemm = {.dtype = group->dtype}, .queues = 1};
+  *t = (task){.gemm = {.dtype = group->dtype}, .queues = 1};
   if (ops->group_supports == NULL || !ops->group_supports(bench->device, group))
     return mmci_fail(error, MMC_E_UNSUPPORTED, "device %s: does not take this as one call",
                      ops->name);
   mmc_status status = check_room(bench, set_bytes_of_group(group), error);
-  if (status == MMC_OK) status = use_group_operands(bench, group, w, error);
-  if (status == MMC_OK) status = ops->group_prepare(bench->device, group, &w->group, error);
+  if (status == MMC_OK) status = use_group_operands(bench, group, t, error);
+  if (status == MMC_OK) status = ops->group_prepare(bench->device, group, &t->group, error);
   if (status == MMC_OK)
-    return plan_samples(bench, shorter * bench->options.sample_least_s, w, error);
-  unprepare(bench, w);
+    return plan_samples(bench, shorter * bench->options.sample_least_s, t, error);
+  release_task(bench, t);
   return status;
 }
 
@@ -612,9 +612,9 @@ static bool agree(const mmci_estimate *x) {
 }
 
 /* Returns the median of samples, and releases what was prepared. */
-static mmc_status take_samples(mmci_bench *bench, way *w, mmci_measured *out, mmci_error *error) {
+static mmc_status take_samples(mmci_bench *bench, task *t, mmci_measured *out, mmci_error *error) {
   int most = bench->options.samples;
-  const way *const one[] = {w};
+  const task *const one[] = {t};
   mmc_status status = MMC_OK;
   double *samples = mmci_alloc_array((size_t)most, sizeof *samples);
   if (samples == NULL) status = mmci_fail_nomem(error, (uint64_t)most * sizeof *samples);
@@ -627,24 +627,24 @@ static mmc_status take_samples(mmci_bench *bench, way *w, mmci_measured *out, mm
     if (agree(&out->seconds)) break;
   }
   free(samples);
-  unprepare(bench, w);
+  release_task(bench, t);
   return status;
 }
 
 static mmc_status measure(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                           mmci_measured *out, mmci_error *error) {
   mmci_bench *bench = user;
-  way w;
+  task t;
   mmc_status status =
-      make_ready(bench, gemm, recipe, shorter * bench->options.sample_least_s, &w, error);
-  return status == MMC_OK ? take_samples(bench, &w, out, error) : status;
+      make_ready(bench, gemm, recipe, shorter * bench->options.sample_least_s, &t, error);
+  return status == MMC_OK ? take_samples(bench, &t, out, error) : status;
 }
 
 static mmc_status measure_group(void *user, const mmci_group *group, mmci_measured *out,
                                 mmci_error *error) {
-  way w;
-  mmc_status status = make_group_ready(user, group, &w, error);
-  return status == MMC_OK ? take_samples(user, &w, out, error) : status;
+  task t;
+  mmc_status status = make_group_ready(user, group, &t, error);
+  return status == MMC_OK ? take_samples(user, &t, out, error) : status;
 }
 
 /* Sums up so many turns of a plain call and a recipe; room has space for as many numbers, and holds
@@ -670,9 +670,9 @@ static bool is_settled(const mmci_bench *bench, const mmci_measured *so_far, int
   return turns >= SURE_TURNS && so_far->gain.low > 1 && agree(&so_far->gain);
 }
 
-static mmc_status take_turns(mmci_bench *bench, const way *plain, const way *recipe,
+static mmc_status take_turns(mmci_bench *bench, const task *plain, const task *recipe,
                              mmci_measured *out, mmci_error *error) {
-  const way *const ways[MOST_WAYS] = {plain, recipe};
+  const task *const tasks[MOST_COMPARED] = {plain, recipe};
   const int most = bench->options.turns, ends[] = {FEW_TURNS, SURE_TURNS, most};
   double *times = mmci_alloc_array(3 * (size_t)most, sizeof *times);
   if (times == NULL) return mmci_fail_nomem(error, 3 * (uint64_t)most * sizeof *times);
@@ -680,7 +680,7 @@ static mmc_status take_turns(mmci_bench *bench, const way *plain, const way *rec
   mmc_status status = MMC_OK;
   for (int e = 0, done = 0; status == MMC_OK && done < most; e++) {
     int end = ends[e] < most ? ends[e] : most;
-    status = sample_turns(bench, ways, MOST_WAYS, end - done, times + 2 * done, error);
+    status = sample_turns(bench, tasks, MOST_COMPARED, end - done, times + 2 * done, error);
     if (status != MMC_OK) break;
     done = end;
     *out = of_turns(bench, times, done, room);
@@ -694,29 +694,29 @@ static mmc_status compare(void *user, const mmci_gemm *gemm, const mmci_recipe *
                           mmci_measured *out, mmci_error *error) {
   mmci_bench *bench = user;
   mmci_recipe whole = mmci_recipe_whole(0);
-  way plain, other;
+  task plain, other;
   mmc_status status = make_ready(bench, gemm, &whole, bench->options.sample_least_s, &plain, error);
   if (status != MMC_OK) return status;
   status = make_ready(bench, gemm, recipe, bench->options.sample_least_s, &other, error);
   if (status == MMC_OK) {
     status = take_turns(bench, &plain, &other, out, error);
-    unprepare(bench, &other);
+    release_task(bench, &other);
   }
-  unprepare(bench, &plain);
+  release_task(bench, &plain);
   return status;
 }
 
 /* The work of the meter: samples. */
 typedef struct metered {
   mmci_bench *bench;
-  const way *way;
+  const task *task;
   mmc_status status;
   mmci_error *error;
 } metered;
 
 static int work(void *user) {
   metered *m = user;
-  m->status = enqueue_runs(m->bench, m->way, m->error);
+  m->status = enqueue_runs(m->bench, m->task, m->error);
   return m->status != MMC_OK;
 }
 
@@ -729,10 +729,10 @@ static int await(void *user) {
 static mmc_status joules(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
                          mmci_measured *out, mmci_error *error) {
   mmci_bench *bench = user;
-  way w;
-  mmc_status status = make_ready(bench, gemm, recipe, bench->options.sample_least_s, &w, error);
+  task t;
+  mmc_status status = make_ready(bench, gemm, recipe, bench->options.sample_least_s, &t, error);
   if (status != MMC_OK) return status;
-  metered m = {.bench = bench, .way = &w, .error = error};
+  metered m = {.bench = bench, .task = &t, .error = error};
   mmc_energy_options options = MMC_ENERGY_OPTIONS_INIT;
   options.min_s = bench->options.window_s;
   options.idle_s = 0;
@@ -750,13 +750,13 @@ static mmc_status joules(void *user, const mmci_gemm *gemm, const mmci_recipe *r
   else if (!energy.measured)
     status = mmci_fail(error, MMC_E_DEVICE, "meter: no joules: %s", energy.reason);
   if (status == MMC_OK) {
-    double runs = (double)w.runs, seconds = energy.seconds / runs, value = energy.joules / runs;
+    double runs = (double)t.runs, seconds = energy.seconds / runs, value = energy.joules / runs;
     *out = (mmci_measured){.seconds = {seconds, seconds, seconds},
                            .joules = {.value = value,
                                       .low = value * fmax(0, 1 - energy.tick_error),
                                       .high = value * (1 + energy.tick_error)}};
   }
-  unprepare(bench, &w);
+  release_task(bench, &t);
   return status;
 }
 

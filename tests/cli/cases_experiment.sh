@@ -8,7 +8,7 @@ check experiment_help 0 bench --experiment help
 check experiment_chain 2 bench --experiment tee-acm2 $clrs
 check experiment_suite 2 bench --experiment tee-acm2 --suite FILE
 check experiment_part 2 bench --experiment tee-acm2 --only figures
-check experiment_way 2 bench --experiment tee-acm2 --on ref --way fast
+check experiment_family 2 bench --experiment tee-acm2 --on ref --family fast
 check experiment_sizes 2 bench --experiment tee-acm2 --sizes 16,0
 check experiment_sizes_words 2 bench --experiment tee-acm2 --sizes 16,x
 check experiment_window 2 bench --experiment tee-acm2 --window -1
@@ -34,13 +34,13 @@ experiment experiment_plain --meter none --window 0
 holds experiment_plain_lines python3 "$here/check_experiment.py" experiment_plain "$suite" none
 holds experiment_plain_told grep -qE '^mmchain bench: 70 trials on .*, about [0-9]+ s at most$' \
   said/experiment_plain.stderr
-run bench --experiment tee-acm2 --on ref --only single --sizes 8,9 --way plain --window 0 \
+run bench --experiment tee-acm2 --on ref --only single --sizes 8,9 --family plain --window 0 \
   --meter none >said/experiment_text 2>/dev/null
 holds experiment_text [ "$(grep -c '^single .* plain .* loops ' said/experiment_text)" = 2 ]
 holds experiment_text_why grep -qx 'no joules: no meter is asked for' said/experiment_text
 run bench --experiment tee-acm2 --only fused --quick --window 0 --meter none --json \
   >said/experiment_cpu 2>/dev/null
-holds experiment_cpu [ "$(grep -c '"way": "plain".*"measured": true' said/experiment_cpu)" = 4 ]
+holds experiment_cpu [ "$(grep -c '"family": "plain".*"measured": true' said/experiment_cpu)" = 4 ]
 
 # ---- with a meter --------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ experiment experiment_metered --meter replay:long --only chains --window 0.05
 holds experiment_metered_lines python3 "$here/check_experiment.py" experiment_metered "$suite" 200
 # What was measured is kept when it is interrupted.
 env "${environment[@]}" timeout --foreground -s INT 2 "${wrapper[@]}" "$mmchain" bench --experiment tee-acm2 --on ref \
-  --meter replay:long --only single --way plain --sizes 8,9,10 --window 0.4 -o stopped --json \
+  --meter replay:long --only single --family plain --sizes 8,9,10 --window 0.4 -o stopped --json \
   >said/experiment_stopped 2>said/experiment_stopped.stderr
 holds experiment_stopped_said grep -qx 'mmchain bench: interrupted' said/experiment_stopped.stderr
 holds experiment_stopped_kept cmp said/experiment_stopped stopped/results.jsonl

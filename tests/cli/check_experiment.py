@@ -7,7 +7,7 @@ import json
 import sys
 
 SHRINK = 400
-WAYS = ["plain", "tee", "faithful"]
+FAMILIES = ["plain", "tee", "faithful"]
 ORDERS = ["in-order", "OP_Count", "OP_DM_Fuse"]
 
 
@@ -37,10 +37,10 @@ def check_line(line, watts):
     assert line["global_load_bytes"] is None and "not readable here" in line["global_load_reason"]
     assert line["registers_per_thread"] is None, line
     if not line["measured"]:
-        assert line["way"] != "plain" and "has none called" in line["reason"], line
+        assert line["family"] != "plain" and "has none called" in line["reason"], line
         assert line["seconds"] is None and line["joules"] is None, line
         return
-    assert line["way"] in ("plain", "loops") and line["kernel"] == "loops", line
+    assert line["family"] in ("plain", "loops") and line["kernel"] == "loops", line
     assert line["reason"] is None, line
     assert line["seconds"] > 0 and line["plan_s"] > 0 and line["create_s"] > 0, line
     product = fewest if line["order"] != "in-order" else in_order
@@ -62,8 +62,8 @@ def check_chains(lines, suite):
             if not text.startswith("#"):
                 name, dims = text.split(":")
                 named[name] = [int(dim) // SHRINK for dim in dims.split()]
-    found = [(line["name"], line["way"], line["order"]) for line in lines]
-    assert found == [(name, way, order) for name in named for way in WAYS for order in ORDERS]
+    found = [(line["name"], line["family"], line["order"]) for line in lines]
+    assert found == [(name, family, order) for name in named for family in FAMILIES for order in ORDERS]
     measured = {}
     for line in lines:
         assert dims_of(line) == named[line["name"]], line

@@ -384,7 +384,7 @@ static void check_result(const subject *on, const problem *p, const char *how) {
            dtype_facts[p->dtype].name, how, (long long)t - GUARD, (unsigned long long)seed);
 }
 
-/* ---- the two ways ------------------------------------------------------------------------------
+/* ---- as one group, and product by product ------------------------------------------------------
  */
 
 static void run_chain(const subject *on, mmci_queue *queue, const problem *p) {

@@ -132,10 +132,10 @@ static void test_precision(const setting *on, uint64_t *random) {
 
 /* ---- wrong arguments ------------------------------------------------------------------------- */
 
-/* Spoils the matrices in one way of several, and says what the message must name; NULL past the
- * last. */
-static const char *spoil(int way, const problem *p, mmc_matrix *factors, mmc_matrix *out) {
-  switch (way) {
+/* Spoils the matrices as one of several cases does, and says what the message must name; NULL past
+ * the last. */
+static const char *spoil(int which, const problem *p, mmc_matrix *factors, mmc_matrix *out) {
+  switch (which) {
     case 0:
       factors[1].rows++;
       return "factors[1]";
@@ -189,11 +189,11 @@ static void test_wrong_matrices(const setting *on, where where, uint64_t *random
   job j = {0};
   mmc_plan_options options = options_for(on);
   bool right = problem_create(on, &s, &p) && problem_know(&p) && job_create(&p, &options, &j);
-  for (int way = 0; right; way++) {
+  for (int which = 0; right; which++) {
     mmc_matrix factors[FACTORS_MAX], out = p.out;
     char message[512] = "";
     memcpy(factors, p.factors, sizeof factors);
-    const char *name = spoil(way, &p, factors, &out);
+    const char *name = spoil(which, &p, factors, &out);
     if (name == NULL) break;
     for (int enqueue = 0; enqueue < 2; enqueue++) {
       mmc_status status = enqueue == 1 ? mmc_enqueue(j.run, NULL, factors, &out)
@@ -201,7 +201,7 @@ static void test_wrong_matrices(const setting *on, where where, uint64_t *random
       mmc_context_message(on->context, message, sizeof message);
       if (expect(status == MMC_E_ARG && strstr(message, name) != NULL, "wrong matrices are E_ARG"))
         continue;
-      printf("  way %d, status %d: %s\n", way, (int)status, message);
+      printf("  case %d, status %d: %s\n", which, (int)status, message);
     }
     right = execute(&p, &j);
   }

@@ -29,16 +29,16 @@ static void test_shapes_and_forms(const subject *on, mmc_dtype dtype, uint64_t *
   const int kinds = mmci_dtype_is_complex(dtype) ? 4 : 2;
   for (int s = 0; s < SHAPES; s++)
     for (int form = 0; form < kinds * kinds; form++)
-      for (int way = 0; way < 4; way++) {
-        const int64_t m = shapes[s][0], k = shapes[s][1], n = shapes[s][2], gap = way % 2 * 5;
+      for (int turn = 0; turn < 4; turn++) {
+        const int64_t m = shapes[s][0], k = shapes[s][1], n = shapes[s][2], gap = turn % 2 * 5;
         product_case x = random_case(dtype, m, k, n, random);
         if ((m * k * n >= 30000 && form % 5 != 0) ||
-            is_left_out(on, s * 7 + form * 3 + way + (int)dtype, 41))
+            is_left_out(on, s * 7 + form * 3 + turn + (int)dtype, 41))
           continue;
         x.gemm.a = form_of(form % kinds, m, k, gap);
         x.gemm.b = form_of(form / kinds, k, n, 2 * gap);
         x.gemm.ldc = (n > 0 ? n : 1) + 3 * gap;
-        x.gemm.accumulate = way / 2 == 1;
+        x.gemm.accumulate = turn / 2 == 1;
         x.gemm.precision = MMCI_NATIVE;
         try_product(on, &x);
       }

@@ -49,18 +49,18 @@ struct Setup {
   void *result;
 
   explicit Setup(const trial &t) {
-    const mmci_group &chain = t.chain;
-    const int last = chain.n + chain.count - 1;
+    const mmci_group &group = t.group;
+    const int last = group.n + group.count - 1;
     uint64_t random = t.seed;
-    for (int i = 0; i < chain.n; i++) {
+    for (int i = 0; i < group.n; i++) {
       operands.push_back(lay_out(t, i, t.forms[i], t.shift[i]));
       stack_fill(&operands.back(), t.positive, &random);
       data.push_back(address_of(operands.back()));
     }
     mmci_form form = {};
-    form.ld = chain.ldc;
-    form.stride = chain.c_stride;
-    form.gathered = chain.c_gathered;
+    form.ld = group.ldc;
+    form.stride = group.c_stride;
+    form.gathered = group.c_gathered;
     c = lay_out(t, last, form, t.shift[OPERANDS]);
     result = address_of(c);
   }
@@ -77,7 +77,7 @@ struct Setup {
  private:
   static stack lay_out(const trial &t, int node, mmci_form form, int shift) {
     stack x;
-    if (!stack_lay_out(&x, t.chain.dtype, t.rows[node], t.cols[node], t.chain.batch, form, shift))
+    if (!stack_lay_out(&x, t.group.dtype, t.rows[node], t.cols[node], t.group.batch, form, shift))
       mmci_emulation_stop("out of memory");
     x.device = x.host;
     return x;
@@ -96,11 +96,11 @@ static bool is_aligned(const void *address) {
 
 static mmc_status run_squares(const trial &t, Setup &s, mmci_error *error) {
   mmci_squares squares = {};
-  squares.n = t.chain.n;
-  squares.batch = t.chain.batch;
+  squares.n = t.group.n;
+  squares.batch = t.group.batch;
   squares.c = (float *)s.result;
-  squares.c_stride = t.chain.c_stride;
-  for (int i = 0; i < t.chain.n; i++) {
+  squares.c_stride = t.group.c_stride;
+  for (int i = 0; i < t.group.n; i++) {
     squares.data[i] = (const float *)s.data[(size_t)i];
     squares.stride[i] = t.forms[i].stride;
   }
@@ -118,9 +118,9 @@ static mmc_status run_general(const mmci_general &plan, const trial &t, Setup &s
     load.wide = load.wide && is_aligned(load.data);
   }
   general.c = s.result;
-  const mmc_status status = mmci_general_prepare(t.chain.dtype, &general, error);
+  const mmc_status status = mmci_general_prepare(t.group.dtype, &general, error);
   return status != MMC_OK ? status
-                          : mmci_general_launch(nullptr, &LIMITS, t.chain.dtype, &general, error);
+                          : mmci_general_launch(nullptr, &LIMITS, t.group.dtype, &general, error);
 }
 
 static mmc_status run_single(const mmci_single &plan, const trial &t, Setup &s, mmci_error *error) {
@@ -130,16 +130,16 @@ static mmc_status run_single(const mmci_single &plan, const trial &t, Setup &s, 
     load.wide = load.wide && is_aligned(load.data);
   }
   single.c = s.result;
-  const mmc_status status = mmci_single_prepare(t.chain.dtype, &single, error);
+  const mmc_status status = mmci_single_prepare(t.group.dtype, &single, error);
   return status != MMC_OK ? status
-                          : mmci_single_launch(nullptr, &LIMITS, t.chain.dtype, &single, error);
+                          : mmci_single_launch(nullptr, &LIMITS, t.group.dtype, &single, error);
 }
 
 /* Twice: a launch leaves its counters to the next. */
 static mmc_status run_spines(const mmci_group_limits &limits, const trial &t, Setup &s,
                              mmci_error *error) {
   mmci_spines *spines = nullptr;
-  mmc_status status = mmci_spines_create(&limits, &t.chain, &spines, error);
+  mmc_status status = mmci_spines_create(&limits, &t.group, &spines, error);
   for (int k = 0; k < 2 && status == MMC_OK; k++) {
     memset(s.c.host, 0xff, s.c.bytes);
     status = mmci_spines_launch(nullptr, &limits, spines, s.data.data(), s.result, error);
@@ -160,9 +160,9 @@ struct Plan {
     kind = kind_;
     limits = limits_;
     return kind == SQUARES   ? mmci_squares_has(t.rows[0])
-           : kind == GENERAL ? mmci_general_plan(&limits, &t.chain, &general)
-           : kind == SINGLE  ? mmci_single_plan(&limits, &t.chain, &single)
-                             : mmci_spines_can(&t.chain);
+           : kind == GENERAL ? mmci_general_plan(&limits, &t.group, &general)
+           : kind == SINGLE  ? mmci_single_plan(&limits, &t.group, &single)
+                             : mmci_spines_can(&t.group);
   }
   mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
     return kind == SQUARES   ? run_squares(t, s, error)
@@ -187,8 +187,8 @@ static void try_plan(const Plan &plan, const trial &t) {
   for (const stack &x : s.operands) before.emplace_back(x.host, x.host + x.bytes);
   if (!launch(plan, t, s)) return;
   bool right = true, kept = true;
-  for (int64_t i = 0; i < t.chain.batch; i++)
-    right = right && chain_is_right(&t, s.operands.data(), &s.c, i);
+  for (int64_t i = 0; i < t.group.batch; i++)
+    right = right && group_is_right(&t, s.operands.data(), &s.c, i);
   for (size_t i = 0; i < before.size(); i++)
     kept = kept && memcmp(before[i].data(), s.operands[i].host, before[i].size()) == 0;
   expect(right, "elements are right", t, plan.kind);
@@ -226,12 +226,12 @@ static void test_squares() {
         if (batch < 1) continue;
         /* Four factors have kernels of their own. */
         begin_squares(x.side, k % 2 == 0 ? 4 : 2 + (int32_t)below(7), batch);
-        for (int i = 0; i < t.chain.n; i++) {
+        for (int i = 0; i < t.group.n; i++) {
           const int64_t kind = below(4);
           if (kind == 0) t.forms[i].stride += 4 * below(5);
           if (kind == 1) t.forms[i].stride = 0;
         }
-        t.chain.c_stride += below(2) * 4 * below(5);
+        t.group.c_stride += below(2) * 4 * below(5);
         try_kind(SQUARES);
       }
   for (int64_t side : {3, 5, 20, 24, 48, 128})
@@ -373,7 +373,7 @@ static void test_spines(mmc_dtype dtype) {
 /* A NaN in one chain of a batch reaches no other. */
 static void test_nan(Kind kind, int64_t side, mmc_dtype dtype) {
   begin_squares(side, 3, 21);
-  t.chain.dtype = dtype;
+  t.group.dtype = dtype;
   if (!expect(plan.make(t, kind), "a plan", t, kind)) return;
   const int64_t marked = below(21);
   Setup s(t);
@@ -381,7 +381,7 @@ static void test_nan(Kind kind, int64_t side, mmc_dtype dtype) {
   if (!launch(plan, t, s)) return;
   bool right = isnan(stack_read(&s.c, marked, side - 1, side - 1).re);
   for (int64_t i = 0; i < 21; i++)
-    right = right && (i == marked || chain_is_right(&t, s.operands.data(), &s.c, i));
+    right = right && (i == marked || group_is_right(&t, s.operands.data(), &s.c, i));
   expect(right, "a NaN reaches no other chain", t, kind);
   expect(rest_is_left_alone(&s.c), "what is beside C is left alone", t, kind);
 }

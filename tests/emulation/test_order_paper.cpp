@@ -68,10 +68,10 @@ static void test_answers(uint64_t seed) {
         expect(false, "out of memory");
         return;
       }
-      for (const mmci_paper_way &way : mmci_paper_ways) {
+      for (const mmci_paper_config &config : mmci_paper_configs) {
         int every = n <= 2 ? 1 : n <= 9 ? 11 : 23;
         if (++turn % every == 0)
-          compare(book, dims, family, KERNEL_NAMES[way.kernel], way.threads, way.blocks);
+          compare(book, dims, family, KERNEL_NAMES[config.kernel], config.threads, config.blocks);
       }
       if (n <= 9 && (family + n) % 6 == 0) compare(book, dims, family, "paper", 0, 0);
       if (n <= 12 || (n <= 25 && family % 3 == 0)) compare(book, dims, family, "paper", 32, 2);
@@ -125,7 +125,7 @@ static void test_samples() {
 }
 
 static void test_choice() {
-  /* Three ways on diagonals 2..1000: cheap first, in the middle, last; noise of 5 %. */
+  /* Three configs on diagonals 2..1000: cheap first, in the middle, last; noise of 5 %. */
   const int32_t n = 1000;
   std::vector<int32_t> l;
   std::vector<double> seconds;
@@ -150,7 +150,7 @@ static void test_choice() {
          "ranges end where the times cross");
   expect(mmci_paper_choose(&times, n, two, choice.data(), nullptr) == MMC_OK, "choosing works");
   for (int32_t d = 2; d <= n; d++) changes += choice[d] == 1;
-  expect(changes == 2 && choice[2] == 0 && choice[n] == 2, "a way not allowed is not taken");
+  expect(changes == 2 && choice[2] == 0 && choice[n] == 2, "a config not allowed is not taken");
 
   /* Two samples: the times between them lie on a line, and cross in the middle. */
   const int32_t ends[2] = {2, n};

@@ -1,4 +1,4 @@
-/* test_small.c: the CUDA module's chains of small factors on a device: every way, shape, form,
+/* test_small.c: the CUDA module's chains of small factors on a device: every variant, shape, form,
  * order and layout of a batch, as group_trials.h says. */
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 #include "gpu_test.h"
 
 enum { CHECKED = 6 };
-enum { WAY_ANY, WAY_STEPS, WAY_SPINES, WAY_FUSED }; /* variants of the module */
+enum { VARIANT_ANY, VARIANT_STEPS, VARIANT_SPINES, VARIANT_FUSED }; /* variants of the module */
 
 /* ---- on the device ------------------------------------------------------------------------ */
 
@@ -55,15 +55,15 @@ typedef struct setup {
 } setup;
 
 static bool setup_create(setup *s, const trial *t, const target *on, mmci_queue *queue) {
-  const mmci_group *chain = &t->chain;
-  const int last = chain->n + chain->count - 1;
+  const mmci_group *group = &t->group;
+  const int last = group->n + group->count - 1;
   uint64_t random = t->seed;
   mmci_error error = {MMC_OK, ""};
   memset(s, 0, sizeof *s);
   bool right = true;
-  for (int i = 0; right && i < chain->n; i++) {
-    right = stack_create(&s->operands[i], on, queue, chain->dtype, t->rows[i], t->cols[i],
-                         chain->batch, t->forms[i], t->shift[i]);
+  for (int i = 0; right && i < group->n; i++) {
+    right = stack_create(&s->operands[i], on, queue, group->dtype, t->rows[i], t->cols[i],
+                         group->batch, t->forms[i], t->shift[i]);
     if (!right) break;
     stack_fill(&s->operands[i], t->positive, &random);
     s->data[i] = t->forms[i].gathered
@@ -71,13 +71,13 @@ static bool setup_create(setup *s, const trial *t, const target *on, mmci_queue 
                      : (unsigned char *)s->operands[i].device + s->operands[i].first;
   }
   const mmci_form form = {
-      .ld = chain->ldc, .stride = chain->c_stride, .gathered = chain->c_gathered};
-  right = right && stack_create(&s->c, on, queue, chain->dtype, t->rows[last], t->cols[last],
-                                chain->batch, form, t->shift[OPERANDS]);
+      .ld = group->ldc, .stride = group->c_stride, .gathered = group->c_gathered};
+  right = right && stack_create(&s->c, on, queue, group->dtype, t->rows[last], t->cols[last],
+                                group->batch, form, t->shift[OPERANDS]);
   if (!right) return false;
-  s->result = chain->c_gathered ? s->c.table : (void *)((unsigned char *)s->c.device + s->c.first);
-  return expect(on->ops->group_supports(on->device, chain), "a chain is supported") &&
-         expect_ok(on->ops->group_prepare(on->device, chain, &s->kernel, &error), &error,
+  s->result = group->c_gathered ? s->c.table : (void *)((unsigned char *)s->c.device + s->c.first);
+  return expect(on->ops->group_supports(on->device, group), "a chain is supported") &&
+         expect_ok(on->ops->group_prepare(on->device, group, &s->kernel, &error), &error,
                    "group_prepare");
 }
 
@@ -90,7 +90,7 @@ static void setup_destroy(setup *s, const target *on) {
 static bool upload_all(setup *s, const trial *t, const target *on, mmci_queue *queue) {
   mmci_error error = {MMC_OK, ""};
   mmc_status status = MMC_OK;
-  for (int i = 0; status == MMC_OK && i < t->chain.n; i++)
+  for (int i = 0; status == MMC_OK && i < t->group.n; i++)
     status = move(on, queue, s->operands[i].device, s->operands[i].host, s->operands[i].bytes, true,
                   &error);
   memset(s->c.host, 0xff, s->c.bytes);
@@ -105,7 +105,7 @@ static bool download_result(setup *s, const target *on, mmci_queue *queue) {
   return expect_ok(status, &error, "a chain");
 }
 
-static bool run_chain(setup *s, const target *on, mmci_queue *queue, int times) {
+static bool run_group(setup *s, const target *on, mmci_queue *queue, int times) {
   mmci_error error = {MMC_OK, ""};
   mmc_status status = MMC_OK;
   for (int k = 0; status == MMC_OK && k < times; k++)
@@ -114,20 +114,20 @@ static bool run_chain(setup *s, const target *on, mmci_queue *queue, int times) 
 }
 
 static bool result_is_right(const setup *s, const trial *t) {
-  const int64_t batch = t->chain.batch;
+  const int64_t batch = t->group.batch;
   bool right = true;
   for (int64_t i = 0; right && i < batch; i++)
     if (batch <= CHECKED || i % (batch / (CHECKED - 1)) == 0 || i == batch - 1)
-      right = chain_is_right(t, s->operands, &s->c, i);
+      right = group_is_right(t, s->operands, &s->c, i);
   return expect(right, "elements are right") &&
          expect(rest_is_left_alone(&s->c), "what is beside C is left alone");
 }
 
-static void try_chain(const target *on, mmci_queue *queue, const trial *t) {
+static void try_group(const target *on, mmci_queue *queue, const trial *t) {
   setup *s = calloc(1, sizeof *s);
   if (s == NULL ||
       !(setup_create(s, t, on, queue) && upload_all(s, t, on, queue) &&
-        run_chain(s, on, queue, 1) && download_result(s, on, queue) && result_is_right(s, t)))
+        run_group(s, on, queue, 1) && download_result(s, on, queue) && result_is_right(s, t)))
     describe_trial(t);
   if (s != NULL) setup_destroy(s, on);
   free(s);
@@ -139,7 +139,7 @@ static void try_chain(const target *on, mmci_queue *queue, const trial *t) {
 static trial t; /* too large for a stack */
 
 static void expect_name(const target *on, const char *name) {
-  const char *got = on->ops->group_name(on->device, &t.chain);
+  const char *got = on->ops->group_name(on->device, &t.group);
   if (!expect(strcmp(got, name) == 0, name)) {
     printf("  it is \"%s\"\n", got);
     describe_trial(&t);
@@ -163,9 +163,9 @@ static void test_equal(const target *on, mmci_queue *queue, uint64_t *random) {
       if (random_below(random, 3) == 0) t.forms[random_below(random, n)].stride = 0;
       const bool fast = SIDES[k] % 4 == 0 && SIDES[k] != 24 && SIDES[k] != 48 && n <= 8;
       if (BATCHES[b] > 1) expect_name(on, fast ? "chain of equal squares" : "chain in steps");
-      try_chain(on, queue, &t);
+      try_group(on, queue, &t);
       t.shift[random_below(random, n)] = 1;
-      try_chain(on, queue, &t);
+      try_group(on, queue, &t);
     }
 }
 
@@ -185,8 +185,8 @@ static void test_any(const target *on, mmci_queue *queue, mmc_dtype dtype, uint6
     add_tree(&t, 0, n - 1, k / 2 % 4, random);
     finish_random(&t, random);
     /* Where the largest do not fit, saying so is right. */
-    if (most > 40 && !on->ops->group_supports(on->device, &t.chain)) continue;
-    try_chain(on, queue, &t);
+    if (most > 40 && !on->ops->group_supports(on->device, &t.group)) continue;
+    try_group(on, queue, &t);
   }
 }
 
@@ -198,9 +198,9 @@ static void test_sizes(const target *on, mmci_queue *queue, uint64_t *random) {
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, (int)(side % 2), random);
     finish_random(&t, random);
-    const bool can = on->ops->group_supports(on->device, &t.chain);
+    const bool can = on->ops->group_supports(on->device, &t.group);
     expect(can == (side <= 128), "sizes to 128 are supported");
-    if (can) try_chain(on, queue, &t);
+    if (can) try_group(on, queue, &t);
   }
 }
 
@@ -219,9 +219,9 @@ static void test_shared(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
       y = z;
     }
     finish_random(&t, random);
-    for (int way = 0; way < 3; way++) {
-      t.chain.variant = way;
-      if (on->ops->group_supports(on->device, &t.chain)) try_chain(on, queue, &t);
+    for (int variant = 0; variant < 3; variant++) {
+      t.group.variant = variant;
+      if (on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
     }
   }
 }
@@ -245,7 +245,7 @@ static void test_alone(const target *on, mmci_queue *queue, mmc_dtype dtype, uin
       t.forms[i].ld = t.cols[i] + random_below(random, 9);
       t.forms[i].stride = t.rows[i] * t.forms[i].ld;
     }
-    if (on->ops->group_supports(on->device, &t.chain)) try_chain(on, queue, &t);
+    if (on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
   }
 }
 
@@ -267,9 +267,9 @@ static void test_long(const target *on, mmci_queue *queue, mmc_dtype dtype, uint
     else
       finish_random(&t, random);
     if (k % 8 == 2) t.shift[random_below(random, n)] = 1;
-    t.chain.variant = WAY_SPINES;
-    if (expect(on->ops->group_supports(on->device, &t.chain), "a long chain is supported"))
-      try_chain(on, queue, &t);
+    t.group.variant = VARIANT_SPINES;
+    if (expect(on->ops->group_supports(on->device, &t.group), "a long chain is supported"))
+      try_group(on, queue, &t);
   }
 }
 
@@ -294,8 +294,8 @@ static void test_levels(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
       count = kept;
     }
     finish_tight(&t);
-    t.chain.variant = WAY_SPINES;
-    try_chain(on, queue, &t);
+    t.group.variant = VARIANT_SPINES;
+    try_group(on, queue, &t);
   }
 }
 
@@ -314,11 +314,11 @@ static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *rando
       for (int i = 0; i < 3; i++)
         element_write(MMC_F32, s->operands[i].host + place(&s->operands[i], 10, a - 1, a - 1),
                       (element){NAN, 0});
-      if (upload_all(s, &t, on, queue) && run_chain(s, on, queue, 1) &&
+      if (upload_all(s, &t, on, queue) && run_group(s, on, queue, 1) &&
           download_result(s, on, queue)) {
         bool right = isnan(stack_read(&s->c, 10, a - 1, a - 1).re);
         for (int64_t i = 0; i < 21; i++)
-          right = right && (i == 10 || chain_is_right(&t, s->operands, &s->c, i));
+          right = right && (i == 10 || group_is_right(&t, s->operands, &s->c, i));
         if (!expect(right, "a NaN reaches no other chain")) describe_trial(&t);
       }
     }
@@ -331,11 +331,11 @@ static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *rando
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, k / 2 % 2, random);
     finish_tight(&t);
-    t.chain.variant = k % 3 == 0 ? WAY_SPINES : k % 3 == 1 ? WAY_STEPS : WAY_ANY;
+    t.group.variant = k % 3 == 0 ? VARIANT_SPINES : k % 3 == 1 ? VARIANT_STEPS : VARIANT_ANY;
     if (setup_create(s, &t, on, queue)) {
-      element_write(t.chain.dtype, s->operands[2].host + place(&s->operands[2], 0, a - 1, 1),
+      element_write(t.group.dtype, s->operands[2].host + place(&s->operands[2], 0, a - 1, 1),
                     (element){INFINITY, 0});
-      if (upload_all(s, &t, on, queue) && run_chain(s, on, queue, 1) &&
+      if (upload_all(s, &t, on, queue) && run_group(s, on, queue, 1) &&
           download_result(s, on, queue)) {
         bool right = true;
         for (int64_t r = 0; r < a; r++)
@@ -352,30 +352,30 @@ static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *rando
 }
 
 /* Many launches without a wait between, and graphs of them, launched again. */
-static void test_again(const target *on, mmci_queue *queue, int way, uint64_t *random) {
+static void test_again(const target *on, mmci_queue *queue, int variant, uint64_t *random) {
   const mmci_device_async *async = on->ops->async;
   mmci_error error = {MMC_OK, ""};
   setup *s = calloc(1, sizeof *s);
   if (s == NULL) return;
   const int64_t dims[] = {64, 64, 64, 64, 64, 64, 64, 64, 64};
-  begin(&t, MMC_F32, 8, way == WAY_SPINES ? 1 : 50, random_bits(random));
+  begin(&t, MMC_F32, 8, variant == VARIANT_SPINES ? 1 : 50, random_bits(random));
   set_shapes(&t, dims);
-  add_tree(&t, 0, 7, way == WAY_SPINES ? 2 : 0, random);
+  add_tree(&t, 0, 7, variant == VARIANT_SPINES ? 2 : 0, random);
   finish_tight(&t);
-  t.chain.variant = way;
+  t.group.variant = variant;
   if (setup_create(s, &t, on, queue) && upload_all(s, &t, on, queue) &&
-      run_chain(s, on, queue, on->small ? 3 : 300) && download_result(s, on, queue) &&
+      run_group(s, on, queue, on->small ? 3 : 300) && download_result(s, on, queue) &&
       result_is_right(s, &t) && upload_all(s, &t, on, queue)) {
     mmci_graph *graph = NULL;
     mmc_status status = on->ops->sync(queue, &error);
     if (status == MMC_OK) status = async->capture_begin(queue, &error);
     if (status == MMC_OK) {
-      run_chain(s, on, queue, 3);
+      run_group(s, on, queue, 3);
       status = async->capture_end(queue, &graph, &error);
     }
     for (int k = 0; status == MMC_OK && k < (on->small ? 2 : 20); k++)
       status = async->graph_launch(queue, graph, &error);
-    if (expect_ok(status, &error, "a graph") && run_chain(s, on, queue, 2) &&
+    if (expect_ok(status, &error, "a graph") && run_group(s, on, queue, 2) &&
         download_result(s, on, queue))
       result_is_right(s, &t);
     async->graph_destroy(graph);
@@ -406,7 +406,7 @@ static void test_beside(const target *on, mmci_queue *queue, uint64_t *random) {
   right = right && upload_all(&s[0], &t, on, queue) && upload_all(&s[1], &t, on, queue) &&
           expect_ok(on->ops->sync(queue, &error), &error, "sync");
   for (int k = 0; right && k < (on->small ? 2 : 50); k++)
-    right = run_chain(&s[0], on, queue, 1) && run_chain(&s[1], on, other, 1);
+    right = run_group(&s[0], on, queue, 1) && run_group(&s[1], on, other, 1);
   right = right && download_result(&s[0], on, queue) && download_result(&s[1], on, other) &&
           result_is_right(&s[0], &t) && result_is_right(&s[1], &t);
   if (!right) describe_trial(&t);
@@ -433,14 +433,14 @@ static void test_far(const target *on, mmci_queue *queue, int64_t side, uint64_t
   set_shapes(&t, dims);
   add_product(&t, 0, 1);
   finish_tight(&t);
-  t.forms[0].stride = t.chain.c_stride = far;
+  t.forms[0].stride = t.group.c_stride = far;
   mmci_group_kernel *kernel = NULL;
   mmc_status status = on->ops->alloc(on->device, apart + bytes, (void **)&far_a, &error);
   if (status == MMC_OK) status = on->ops->alloc(on->device, apart + bytes, (void **)&far_c, &error);
   if (status == MMC_E_NOMEM) printf("skipped: no memory for a batch with large strides\n");
   const bool skipped = status == MMC_E_NOMEM;
   if (status == MMC_OK) status = on->ops->alloc(on->device, 2 * bytes, (void **)&near_b, &error);
-  if (status == MMC_OK) status = on->ops->group_prepare(on->device, &t.chain, &kernel, &error);
+  if (status == MMC_OK) status = on->ops->group_prepare(on->device, &t.group, &kernel, &error);
   for (size_t i = 0; i < 2 && status == MMC_OK; i++) {
     status = move(on, queue, far_a + i * apart, a[i], bytes, true, &error);
     if (status == MMC_OK) status = move(on, queue, near_b + i * bytes, b[i], bytes, true, &error);
@@ -485,14 +485,14 @@ static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, boo
       dims[3] = rows;
     }
     begin(&t, dtype, 3, 1 + random_below(random, 3), random_bits(random));
-    t.chain.precision = fast ? MMCI_FAST : MMCI_NATIVE;
-    t.chain.variant = WAY_FUSED;
+    t.group.precision = fast ? MMCI_FAST : MMCI_NATIVE;
+    t.group.variant = VARIANT_FUSED;
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, right ? 1 : 0, random);
     finish_random(&t, random);
     for (int i = 0; i < 3; i++) t.forms[i].gathered = t.forms[i].conj = false;
-    t.chain.c_gathered = false;
-    try_chain(on, queue, &t);
+    t.group.c_gathered = false;
+    try_group(on, queue, &t);
   }
   const int64_t tall[] = {3000, 13, 16, 11}, wide[] = {300, 200, 100, 300};
   begin(&t, dtype, 3, 1, random_bits(random));
@@ -500,12 +500,12 @@ static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, boo
   add_tree(&t, 0, 2, 0, random);
   finish_tight(&t);
   if (!fast) expect_name(on, dtype == MMC_F32 ? "fused left f32 64x16" : "fused left f64 32x16");
-  if (!fast && !on->small) try_chain(on, queue, &t);
+  if (!fast && !on->small) try_group(on, queue, &t);
   begin(&t, dtype, 3, 1, random_bits(random));
   set_shapes(&t, wide);
   add_tree(&t, 0, 2, 0, random);
   finish_tight(&t);
-  expect(!on->ops->group_supports(on->device, &t.chain), "what is too wide is not fused");
+  expect(!on->ops->group_supports(on->device, &t.group), "what is too wide is not fused");
 }
 
 /* What no kernel can do is said before. */
@@ -519,12 +519,12 @@ static void test_unsupported(const target *on) {
     if (k == 0) t.rows[0] = 129;
     add_product(&t, 0, 1);
     finish_tight(&t);
-    if (k == 1) t.chain.batch = 0;
-    if (k == 2) t.chain.variant = 4;
+    if (k == 1) t.group.batch = 0;
+    if (k == 2) t.group.variant = 4;
     if (k == 3) t.products[0].right = 2;
-    if (k == 4) t.chain.variant = WAY_SPINES; /* for one chain alone */
-    expect(!on->ops->group_supports(on->device, &t.chain), "supports says no");
-    expect(on->ops->group_prepare(on->device, &t.chain, &kernel, &error) == MMC_E_UNSUPPORTED &&
+    if (k == 4) t.group.variant = VARIANT_SPINES; /* for one chain alone */
+    expect(!on->ops->group_supports(on->device, &t.group), "supports says no");
+    expect(on->ops->group_prepare(on->device, &t.group, &kernel, &error) == MMC_E_UNSUPPORTED &&
                kernel == NULL,
            "prepare says no");
   }
@@ -551,7 +551,8 @@ static void tests(const target *on) {
   test_fused(on, queue, MMC_F64, false, &random);
   test_fused(on, queue, MMC_F32, true, &random);
   test_not_finite(on, queue, &random);
-  for (int way = WAY_ANY; way <= WAY_SPINES; way++) test_again(on, queue, way, &random);
+  for (int variant = VARIANT_ANY; variant <= VARIANT_SPINES; variant++)
+    test_again(on, queue, variant, &random);
   if (!on->race) test_beside(on, queue, &random);
   if (!on->small) {
     test_far(on, queue, 16, &random);

@@ -15,23 +15,23 @@ static const struct {
   mmc_dtype dtype;
   int variant;
   const char *name;
-} ways[] = {{MMC_F32, FIRST_LARGE_TILE, "large_tile 256x192 1x2"},
-            {MMC_F32, FIRST_LARGE_TILE + 1, "large_tile 192x256 2x1"},
-            {MMC_F32, FIRST_LARGE_TILE + 2, "large_tile 256x128"},
-            {MMC_F32, FIRST_LARGE_TILE + 3, "large_tile 128x128"},
-            {MMC_F32, FIRST_LARGE_TILE + 4, "large_tile 256x192 2x1"},
-            {MMC_F32, FIRST_LARGE_TILE + 5, "large_tile 192x256 1x2"},
-            {MMC_F64, FIRST_LARGE_TILE, "large_tile 128x128"},
-            {MMC_F64, FIRST_LARGE_TILE + 1, "large_tile 128x64"},
-            {MMC_F32, FIRST_SLICED_K, "sliced_k 16x32 k8"},
-            {MMC_F32, FIRST_SLICED_K + 1, "sliced_k 16x32 k4"},
-            {MMC_F32, FIRST_SLICED_K + 2, "sliced_k 32x32 k8"},
-            {MMC_F32, FIRST_SLICED_K + 3, "sliced_k 32x32 k4"},
-            {MMC_F32, FIRST_SLICED_K + 4, "sliced_k 64x64 k2"}};
-enum { WAYS = sizeof ways / sizeof *ways };
+} known[] = {{MMC_F32, FIRST_LARGE_TILE, "large_tile 256x192 1x2"},
+             {MMC_F32, FIRST_LARGE_TILE + 1, "large_tile 192x256 2x1"},
+             {MMC_F32, FIRST_LARGE_TILE + 2, "large_tile 256x128"},
+             {MMC_F32, FIRST_LARGE_TILE + 3, "large_tile 128x128"},
+             {MMC_F32, FIRST_LARGE_TILE + 4, "large_tile 256x192 2x1"},
+             {MMC_F32, FIRST_LARGE_TILE + 5, "large_tile 192x256 1x2"},
+             {MMC_F64, FIRST_LARGE_TILE, "large_tile 128x128"},
+             {MMC_F64, FIRST_LARGE_TILE + 1, "large_tile 128x64"},
+             {MMC_F32, FIRST_SLICED_K, "sliced_k 16x32 k8"},
+             {MMC_F32, FIRST_SLICED_K + 1, "sliced_k 16x32 k4"},
+             {MMC_F32, FIRST_SLICED_K + 2, "sliced_k 32x32 k8"},
+             {MMC_F32, FIRST_SLICED_K + 3, "sliced_k 32x32 k4"},
+             {MMC_F32, FIRST_SLICED_K + 4, "sliced_k 64x64 k2"}};
+enum { KNOWN = sizeof known / sizeof *known };
 
-/* Whether the device has this way; a test without any would not fail. */
-static bool is_a_way(const subject *on, const mmci_gemm *gemm) {
+/* Says whether the device has this variant; a test without any would not fail. */
+static bool is_a_variant(const subject *on, const mmci_gemm *gemm) {
   mmci_kernel *kernel = NULL;
   mmci_error error = {MMC_OK, ""};
   const mmc_status status = on->ops->prepare(on->device, gemm, &kernel, &error);
@@ -40,15 +40,15 @@ static bool is_a_way(const subject *on, const mmci_gemm *gemm) {
   return status == MMC_OK;
 }
 
-static product_case way_case(int way, int64_t m, int64_t k, int64_t n, uint64_t *random) {
+static product_case variant_case(int at, int64_t m, int64_t k, int64_t n, uint64_t *random) {
   static const int64_t gaps[] = {0, 0, 4, 8, 1, 3, 17};
-  product_case x = random_case(ways[way].dtype, m, k, n, random);
+  product_case x = random_case(known[at].dtype, m, k, n, random);
   x.gemm.a = form_of((int)random_below(random, 2), m, k, gaps[random_below(random, 7)]);
   x.gemm.b = form_of((int)random_below(random, 2), k, n, gaps[random_below(random, 7)]);
   x.gemm.ldc = n + gaps[random_below(random, 7)];
   x.gemm.precision = MMCI_NATIVE;
-  x.gemm.variant = ways[way].variant;
-  x.kernel = ways[way].name;
+  x.gemm.variant = known[at].variant;
+  x.kernel = known[at].name;
   x.twice = true;
   for (int o = 0; o < 3; o++)
     x.shifts[o] = random_below(random, 4) == 0 ? (int)random_below(random, 5) : 0;
@@ -56,20 +56,20 @@ static product_case way_case(int way, int64_t m, int64_t k, int64_t n, uint64_t 
 }
 
 /* Shapes that are shared along k by many, or take more than one round. */
-static void test_work(const subject *on, int way, uint64_t *random) {
+static void test_work(const subject *on, int at, uint64_t *random) {
   static const int64_t shapes[][3] = {{5, 70001, 7},    {257, 5003, 193}, {1, 4096, 1},
                                       {600, 1009, 701}, {300, 3, 2000},   {3001, 17, 3},
                                       {8705, 33, 769},  {6145, 40, 1025}};
-  product_case x = way_case(way, 65, 300, 130, random);
+  product_case x = variant_case(at, 65, 300, 130, random);
   try_product(on, &x);
   if (on->small) return;
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-    x = way_case(way, shapes[s][0], shapes[s][1], shapes[s][2], random);
+    x = variant_case(at, shapes[s][0], shapes[s][1], shapes[s][2], random);
     try_product(on, &x);
   }
   for (int s = 0; s < 30; s++) {
-    x = way_case(way, 1 + random_below(random, 700), 1 + random_below(random, 700),
-                 1 + random_below(random, 700), random);
+    x = variant_case(at, 1 + random_below(random, 700), 1 + random_below(random, 700),
+                     1 + random_below(random, 700), random);
     try_product(on, &x);
   }
 }
@@ -78,17 +78,17 @@ static void numbers_stay(const subject *on) {
   uint64_t random = seed;
   int tried = 0;
   printf("seed %" PRIu64 "\n", seed);
-  for (int way = 0; way < WAYS; way++) {
-    const product_case x = way_case(way, 64, 64, 64, &random);
-    if (!is_a_way(on, &x.gemm)) {
-      printf("skipped: %s is not on this device\n", ways[way].name);
+  for (int at = 0; at < KNOWN; at++) {
+    const product_case x = variant_case(at, 64, 64, 64, &random);
+    if (!is_a_variant(on, &x.gemm)) {
+      printf("skipped: %s is not on this device\n", known[at].name);
       continue;
     }
     expect(on->ops->variants(on->device, &x.gemm) >= x.gemm.variant, "variants counts it");
-    test_work(on, way, &random);
+    test_work(on, at, &random);
     tried++;
   }
-  expect(tried > 0, "there is a way");
+  expect(tried > 0, "there is a variant");
 }
 
 /* What a kernel takes of the chip is known, and possible. */
@@ -110,7 +110,7 @@ static int check_variants(const subject *on, mmci_gemm gemm) {
   if (gemm.k > 0) check_facts(on, &gemm);
   for (gemm.variant = 1; gemm.variant <= count; gemm.variant++) {
     char name[32];
-    if (!is_a_way(on, &gemm)) continue;
+    if (!is_a_variant(on, &gemm)) continue;
     check_facts(on, &gemm);
     snprintf(name, sizeof name, "cublaslt %d", gemm.variant);
     if (gemm.variant <= CUBLASLT_VARIANTS)
@@ -144,7 +144,7 @@ static void refusals(const subject *on) {
     const char *what;
   } cases[] = {{MMC_C64, FIRST_LARGE_TILE, "no large tiles of complex elements"},
                {MMC_C64, FIRST_SLICED_K, "no sliced sums of complex elements"},
-               {MMC_F32, FIRST_LARGE_TILE + 1000, "no such way"}};
+               {MMC_F32, FIRST_LARGE_TILE + 1000, "no such variant"}};
   for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
     mmci_error error = {MMC_OK, ""};
     mmci_kernel *kernel = NULL;

@@ -1,5 +1,5 @@
-/* test_fusions.c: fusions are the best there are: against every way to fuse every order of a short
- * chain, and in the inequalities that must hold for any. */
+/* test_fusions.c: fusions are the best there are: against every choice of fusions for every order
+ * of a short chain, and in the inequalities that must hold for any. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,15 +44,15 @@ static mmci_tree op_count_tree(int32_t n, const int64_t *dims) {
   return answer.tree;
 }
 
-/* ---- every way ----------------------------------------------------------------------------- */
+/* ---- every choice --------------------------------------------------------------------------- */
 
-/* The words of each way to compute sub-chain (i, j), the write of its result included: every order,
+/* The words of each choice for sub-chain (i, j), the write of its result included: every order,
  * or that of the tree, with every set of pairs that share a kernel. Nothing is left out because
  * something else is better. */
-typedef struct ways {
+typedef struct choices {
   int count;
   mmci_u128 words[2000]; /* 1608 for 7 factors */
-} ways;
+} choices;
 
 typedef struct problem {
   const int64_t *dims;
@@ -64,7 +64,8 @@ static bool may_split(const problem *p, int i, int k, int j) {
   return p->splits == NULL || p->splits[i][j] == k;
 }
 
-static void cross(ways *out, const ways *a, const ways *b, const ways *c, mmci_u128 kernel) {
+static void cross(choices *out, const choices *a, const choices *b, const choices *c,
+                  mmci_u128 kernel) {
   for (int x = 0; x < a->count; x++)
     for (int y = 0; y < b->count; y++)
       for (int z = 0; z < c->count; z++) {
@@ -73,10 +74,10 @@ static void cross(ways *out, const ways *a, const ways *b, const ways *c, mmci_u
       }
 }
 
-static void list_ways(const problem *p, ways (*table)[SHORT + 1], int i, int j) {
-  static const ways nothing = {.count = 1};
+static void list_choices(const problem *p, choices (*table)[SHORT + 1], int i, int j) {
+  static const choices nothing = {.count = 1};
   const int64_t *dims = p->dims;
-  ways *out = &table[i][j];
+  choices *out = &table[i][j];
   out->count = 0;
   if (j - i == 1) *out = nothing;
   mmci_u128 result = (mmci_u128)dims[i] * (mmci_u128)dims[j];
@@ -95,11 +96,11 @@ static void list_ways(const problem *p, ways (*table)[SHORT + 1], int i, int j) 
   }
 }
 
-/* The least of all ways, the write of the result not counted. */
-static mmci_u128 least_way(const problem *p, int n, int *count) {
-  static ways table[SHORT + 1][SHORT + 1];
+/* The least of all choices, the write of the result not counted. */
+static mmci_u128 least_choice(const problem *p, int n, int *count) {
+  static choices table[SHORT + 1][SHORT + 1];
   for (int length = 1; length <= n; length++)
-    for (int i = 0; i + length <= n; i++) list_ways(p, table, i, i + length);
+    for (int i = 0; i + length <= n; i++) list_choices(p, table, i, i + length);
   mmci_u128 least = MMCI_U128_MAX;
   for (int w = 0; w < table[0][n].count; w++)
     if (table[0][n].words[w] < least) least = table[0][n].words[w];
@@ -116,7 +117,7 @@ static void read_splits(const mmci_tree *tree, int8_t splits[SHORT + 1][SHORT + 
 
 static void nothing_beats_them(void **state) {
   (void)state;
-  static const int all_ways[] = {0, 1, 1, 4, 15, 68, 322, 1608};
+  static const int all_choices[] = {0, 1, 1, 4, 15, 68, 322, 1608};
   uint64_t random = seed;
   for (int round = 0; round < SHORT_CHAINS; round++) {
     int32_t n = 1 + (int32_t)random_below(&random, SHORT);
@@ -124,12 +125,12 @@ static void nothing_beats_them(void **state) {
     random_dims(&random, round % DIMS_FAMILIES, n, dims);
     problem p = {.dims = dims, .m = m};
     int count;
-    mmci_u128 least = least_way(&p, n, &count), words;
-    assert_int_equal(count, all_ways[n]);
+    mmci_u128 least = least_choice(&p, n, &count), words;
+    assert_int_equal(count, all_choices[n]);
     mmci_tree tree;
     assert_int_equal(mmci_order_joint(n, dims, m, &no_bounds, &tree, &words, NULL), MMC_OK);
     if (words != least || fuse_tree(&tree, dims, MMCI_FUSE_EXACT, m) != least)
-      fail_chain("joint is not the least of all ways", n, dims, m);
+      fail_chain("joint is not the least of all choices", n, dims, m);
     mmci_tree_destroy(&tree);
 
     /* Any tree: that of other dims. */
@@ -139,7 +140,7 @@ static void nothing_beats_them(void **state) {
     int8_t splits[SHORT + 1][SHORT + 1] = {{0}};
     read_splits(&tree, splits);
     p.splits = splits;
-    if (fuse_tree(&tree, dims, MMCI_FUSE_EXACT, m) != least_way(&p, n, &count))
+    if (fuse_tree(&tree, dims, MMCI_FUSE_EXACT, m) != least_choice(&p, n, &count))
       fail_chain("exact is not the least of all fusions of the order", n, dims, m);
     mmci_tree_destroy(&tree);
   }

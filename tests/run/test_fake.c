@@ -170,34 +170,34 @@ static void addresses_are_checked(void **state) {
       "outside any block",
       "expected memory of the host",
   };
-  for (int way = 0; way < 8; way++) {
+  for (int which = 0; which < 8; which++) {
     bench b;
     open_bench(&b, 5);
     char *a = b.a, *c = b.c;
-    if (way == 0) multiply(&b, b.first, a, b.b, c);
-    if (way == 1) multiply(&b, b.first, b.host, b.b, c);
-    if (way == 2) multiply(&b, b.first, a + 8, b.b, c);
-    if (way == 3) multiply(&b, b.first, c, b.b, c);
-    if (way == 4) multiply(&b, b.first, a, c, c);
-    if (way == 5) multiply(&b, b.first, a, b.b, c + 4);
-    if (way == 6) multiply(&b, b.first, a, b.b, c + BYTES);
+    if (which == 0) multiply(&b, b.first, a, b.b, c);
+    if (which == 1) multiply(&b, b.first, b.host, b.b, c);
+    if (which == 2) multiply(&b, b.first, a + 8, b.b, c);
+    if (which == 3) multiply(&b, b.first, c, b.b, c);
+    if (which == 4) multiply(&b, b.first, a, c, c);
+    if (which == 5) multiply(&b, b.first, a, b.b, c + 4);
+    if (which == 6) multiply(&b, b.first, a, b.b, c + BYTES);
     mmci_transfer t = transfer(b.a, b.b);
-    if (way == 7) assert_int_equal(b.async->upload(b.first, &t, NULL), MMC_OK);
-    close_bench(&b, faults[way]);
+    if (which == 7) assert_int_equal(b.async->upload(b.first, &t, NULL), MMC_OK);
+    close_bench(&b, faults[which]);
   }
 }
 
 static void freed_memory_is_not_used(void **state) {
   (void)state;
-  for (int way = 0; way < 3; way++) {
+  for (int which = 0; which < 3; which++) {
     bench b;
     open_bench(&b, 6);
     void *a = b.a;
     b.a = NULL;
-    if (way == 1) multiply(&b, b.first, a, b.b, b.c);
+    if (which == 1) multiply(&b, b.first, a, b.b, b.c);
     b.ops->dealloc(b.device, a);
-    if (way == 2) multiply(&b, b.first, a, b.b, b.c);
-    close_bench(&b, way == 0 ? "" : way == 1 ? "in use" : "was freed");
+    if (which == 2) multiply(&b, b.first, a, b.b, b.c);
+    close_bench(&b, which == 0 ? "" : which == 1 ? "in use" : "was freed");
   }
 }
 
@@ -254,7 +254,7 @@ static void captures_forbid(void **state) {
   (void)state;
   static const char *const faults[] = {"",         "sync in",    "upload in", "download in",
                                        "alloc in", "dealloc in", "a wait for"};
-  for (int way = 0; way < 7; way++) {
+  for (int which = 0; which < 7; which++) {
     bench b;
     mmci_graph *graph;
     void *memory;
@@ -263,18 +263,18 @@ static void captures_forbid(void **state) {
     record(&b, b.second);
     assert_int_equal(b.async->capture_begin(b.first, NULL), MMC_OK);
     mmc_status status = MMC_OK;
-    if (way == 1) status = b.ops->sync(b.first, NULL);
-    if (way == 2) status = b.async->upload(b.first, &up, NULL);
-    if (way == 3) status = b.async->download(b.first, &down, NULL);
-    if (way == 4) status = b.ops->alloc(b.device, 8, &memory, NULL);
-    if (way == 5) b.ops->dealloc(b.device, b.a);
-    if (way == 5) b.a = NULL;
-    if (way == 6) status = wait_for(&b, b.first);
-    assert_int_equal(status, way == 0 || way == 5 ? MMC_OK : MMC_E_DEVICE);
+    if (which == 1) status = b.ops->sync(b.first, NULL);
+    if (which == 2) status = b.async->upload(b.first, &up, NULL);
+    if (which == 3) status = b.async->download(b.first, &down, NULL);
+    if (which == 4) status = b.ops->alloc(b.device, 8, &memory, NULL);
+    if (which == 5) b.ops->dealloc(b.device, b.a);
+    if (which == 5) b.a = NULL;
+    if (which == 6) status = wait_for(&b, b.first);
+    assert_int_equal(status, which == 0 || which == 5 ? MMC_OK : MMC_E_DEVICE);
     status = b.async->capture_end(b.first, &graph, NULL);
-    assert_int_equal(status, way == 0 ? MMC_OK : MMC_E_DEVICE);
-    if (way == 0) b.async->graph_destroy(graph);
-    close_bench(&b, faults[way]);
+    assert_int_equal(status, which == 0 ? MMC_OK : MMC_E_DEVICE);
+    if (which == 0) b.async->graph_destroy(graph);
+    close_bench(&b, faults[which]);
   }
 }
 

@@ -204,8 +204,8 @@ static bool fail_once(const scenario *s, const failure *f) {
 }
 
 static void fail_each(const scenario *s) {
-  for (int way = 0; way < 4; way++) {
-    failure f = {.call = 1, .for_good = way & 1, .late = way & 2};
+  for (int which = 0; which < 4; which++) {
+    failure f = {.call = 1, .for_good = which & 1, .late = which & 2};
     while (fail_once(s, &f)) f.call++;
     assert_true(f.call > 10);
   }

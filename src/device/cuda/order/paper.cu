@@ -5,9 +5,9 @@
  * first timed with each of them (section V's Table I, without the wait), on a table of zeros:
  * the time of a diagonal hardly depends on what stands in it. From that follows which kernel and
  * setting each diagonal gets (Table II). Then the diagonals are computed, and last the splits are
- * read off table s. Kernel "paper" may change both kernel and setting along the way; "thread",
- * "block" and "blocks" keep one setting, that of least estimated time. `seconds` counts the
- * diagonals, not the measuring, as the paper does.
+ * read off table s. Kernel "paper" may change both kernel and setting along the diagonals;
+ * "thread", "block" and "blocks" keep one setting, that of least estimated time. `seconds` counts
+ * the diagonals, not the measuring, as the paper does.
  *
  * With a profile, "paper" computes the table twice: once doing every diagonal with each of the
  * three kernels in its best setting, from which the final choice is made, and once as chosen. The
@@ -45,8 +45,6 @@ extern "C" {
     if (status_of_step != MMC_OK) return status_of_step; \
   } while (0)
 
-enum { LANES_MAX = MMCI_PAPER_KERNELS };
-
 /* The host looks again at least after so many intervals between marks, and after so many
  * candidates, which the slowest setting computes in a fraction of a second. */
 enum { RING = 256, IN_FLIGHT_MAX = 128 };
@@ -72,18 +70,18 @@ typedef struct paper_solve {
   mmci_paper_tables tables;
   uint64_t *dims;
   int32_t *stack, *splits;
-  bool allowed[MMCI_PAPER_WAYS];
+  bool allowed[MMCI_PAPER_CONFIGS];
   timeline line;
   /* The sample. */
   int32_t sample_l[MMCI_PAPER_SAMPLES_MAX];
-  double sample_seconds[MMCI_PAPER_SAMPLES_MAX * MMCI_PAPER_WAYS];
+  double sample_seconds[MMCI_PAPER_SAMPLES_MAX * MMCI_PAPER_CONFIGS];
   mmci_paper_times times;
   double selection_seconds;
-  /* What each diagonal gets: choice[l] for the solve, lanes[c][l] for kernel number c of the
-   * profile, and its time in seconds[l * lane_count + c]. */
-  uint8_t *choice, *lanes[LANES_MAX];
-  int lane_count;
-  double *lane_seconds, *seconds;
+  /* What each diagonal gets: choice[l] for the solve, of_kernel[c][l] for kernel number c of the
+   * profile, and its time in seconds[l * kernel_count + c]. */
+  uint8_t *choice, *of_kernel[MMCI_PAPER_KERNELS];
+  int kernel_count;
+  double *kernel_seconds, *seconds;
 } paper_solve;
 
 /* ---- the time line --------------------------------------------------------------------------- */
@@ -165,14 +163,14 @@ static mmc_status create(paper_solve *solver, mmci_error *error) {
     wanted += rows * sizeof(double);
   }
   if (profile && paper) {
-    solver->lane_count = MMCI_PAPER_KERNELS;
-    solver->lane_seconds = (double *)mmci_alloc_zeroed(rows * LANES_MAX, sizeof(double));
-    have = have && solver->lane_seconds != NULL;
-    for (int c = 0; c < LANES_MAX; c++) {
-      solver->lanes[c] = (uint8_t *)mmci_alloc_zeroed(rows, 1);
-      have = have && solver->lanes[c] != NULL;
+    solver->kernel_count = MMCI_PAPER_KERNELS;
+    solver->kernel_seconds = (double *)mmci_alloc_zeroed(rows * MMCI_PAPER_KERNELS, sizeof(double));
+    have = have && solver->kernel_seconds != NULL;
+    for (int c = 0; c < MMCI_PAPER_KERNELS; c++) {
+      solver->of_kernel[c] = (uint8_t *)mmci_alloc_zeroed(rows, 1);
+      have = have && solver->of_kernel[c] != NULL;
     }
-    wanted += rows * LANES_MAX * (1 + sizeof(double));
+    wanted += rows * MMCI_PAPER_KERNELS * (1 + sizeof(double));
   }
   return have ? MMC_OK : mmci_fail_nomem(error, wanted);
 }
@@ -185,8 +183,8 @@ static void destroy(paper_solve *solver) {
   cudaFree(solver->dims);
   cudaFree(solver->stack);
   cudaFree(solver->splits);
-  for (int c = 0; c < LANES_MAX; c++) free(solver->lanes[c]);
-  free(solver->lane_seconds);
+  for (int c = 0; c < MMCI_PAPER_KERNELS; c++) free(solver->of_kernel[c]);
+  free(solver->kernel_seconds);
   free(solver->seconds);
   free(solver->choice);
   free(solver);
@@ -222,10 +220,10 @@ static mmc_status settle(paper_solve *solver, const double *cells, share *done, 
               error);
 }
 
-/* Computes the table: diagonal l with the ways lanes[0][l] ... lanes[count-1][l], one after the
- * other. seconds, unless it is NULL, gets the time of each at [l * count + lane]; total gets that
+/* Computes the table: diagonal l with the configs chosen[0][l] ... chosen[count-1][l], one after
+ * the other. seconds, unless it is NULL, gets the time of each at [l * count + c]; total gets that
  * of all. */
-static mmc_status pass(paper_solve *solver, uint8_t *const *lanes, int count, double begin,
+static mmc_status pass(paper_solve *solver, uint8_t *const *chosen, int count, double begin,
                        double end, double *seconds, double *total, mmci_error *error) {
   timeline *line = &solver->line;
   int32_t n = solver->tables.n;
@@ -233,7 +231,7 @@ static mmc_status pass(paper_solve *solver, uint8_t *const *lanes, int count, do
   double cells[RING]; /* of the open intervals */
   double cells_open = 0, cells_since = 0;
   int launches_since = 0;
-  /* Interval 0 is the first lane of diagonal 2. */
+  /* Interval 0 is the first config of diagonal 2. */
   double *first = seconds == NULL ? NULL : seconds + (size_t)2 * count;
   *total = 0;
   clear(line);
@@ -241,7 +239,7 @@ static mmc_status pass(paper_solve *solver, uint8_t *const *lanes, int count, do
   TRY(mark(line, error));
   for (int32_t l = 2; l <= n; l++)
     for (int c = 0; c < count; c++) {
-      MMCI_CUDA_TRY(mmci_paper_diagonal(&solver->tables, l, &mmci_paper_ways[lanes[c][l]]));
+      MMCI_CUDA_TRY(mmci_paper_diagonal(&solver->tables, l, &mmci_paper_configs[chosen[c][l]]));
       cells_since += cells_of(n, l);
       launches_since++;
       bool last = l == n && c == count - 1;
@@ -264,20 +262,20 @@ static mmc_status pass(paper_solve *solver, uint8_t *const *lanes, int count, do
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-/* Times diagonal sample_l[s] with every allowed way. */
+/* Times diagonal sample_l[s] with every allowed config. */
 static mmc_status time_sample(paper_solve *solver, int32_t s, double *sum, mmci_error *error) {
   int32_t n = solver->tables.n, l = solver->sample_l[s];
-  double *best = &solver->sample_seconds[(size_t)s * MMCI_PAPER_WAYS];
+  double *best = &solver->sample_seconds[(size_t)s * MMCI_PAPER_CONFIGS];
   int rounds = cells_of(n, l) < CELLS_TIMED_ONCE ? 2 : 1;
   for (int round = 0; round < rounds; round++) {
     clear(&solver->line);
     TRY(mark(&solver->line, error));
-    for (int w = 0; w < MMCI_PAPER_WAYS; w++) {
+    for (int w = 0; w < MMCI_PAPER_CONFIGS; w++) {
       if (!solver->allowed[w]) continue;
-      MMCI_CUDA_TRY(mmci_paper_diagonal(&solver->tables, l, &mmci_paper_ways[w]));
+      MMCI_CUDA_TRY(mmci_paper_diagonal(&solver->tables, l, &mmci_paper_configs[w]));
       TRY(mark(&solver->line, error));
     }
-    for (int w = 0; w < MMCI_PAPER_WAYS; w++) {
+    for (int w = 0; w < MMCI_PAPER_CONFIGS; w++) {
       if (!solver->allowed[w]) continue;
       double seconds;
       TRY(read_interval(&solver->line, &seconds, error));
@@ -291,7 +289,7 @@ static mmc_status time_sample(paper_solve *solver, int32_t s, double *sum, mmci_
 
 static mmc_status measure(paper_solve *solver, mmci_error *error) {
   mmci_paper_times *times = &solver->times;
-  times->ways = MMCI_PAPER_WAYS;
+  times->configs = MMCI_PAPER_CONFIGS;
   times->l = solver->sample_l;
   times->seconds = solver->sample_seconds;
   int32_t count = mmci_paper_samples(solver->tables.n, solver->sample_l);
@@ -305,11 +303,11 @@ static mmc_status measure(paper_solve *solver, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Gives every diagonal the way that computes them all fastest. */
+/* Gives every diagonal the config that computes them all fastest. */
 static void choose_one(paper_solve *solver) {
   int best = -1;
   double least = 0;
-  for (int w = 0; w < MMCI_PAPER_WAYS; w++) {
+  for (int w = 0; w < MMCI_PAPER_CONFIGS; w++) {
     if (!solver->allowed[w]) continue;
     double total = mmci_paper_total(&solver->times, solver->tables.n, w);
     if (best >= 0 && !(total < least)) continue;
@@ -322,25 +320,25 @@ static void choose_one(paper_solve *solver) {
 /* Computes the table with all three kernels, each in its best settings, and chooses among them. */
 static mmc_status choose_by_profile(paper_solve *solver, mmci_error *error) {
   int32_t n = solver->tables.n;
-  for (int c = 0; c < solver->lane_count; c++) {
-    bool allowed[MMCI_PAPER_WAYS];
-    for (int w = 0; w < MMCI_PAPER_WAYS; w++)
-      allowed[w] = solver->allowed[w] && mmci_paper_ways[w].kernel == (mmci_paper_kernel)c;
-    TRY(mmci_paper_choose(&solver->times, n, allowed, solver->lanes[c], error));
+  for (int c = 0; c < solver->kernel_count; c++) {
+    bool allowed[MMCI_PAPER_CONFIGS];
+    for (int w = 0; w < MMCI_PAPER_CONFIGS; w++)
+      allowed[w] = solver->allowed[w] && mmci_paper_configs[w].kernel == (mmci_paper_kernel)c;
+    TRY(mmci_paper_choose(&solver->times, n, allowed, solver->of_kernel[c], error));
   }
   double total;
-  TRY(pass(solver, solver->lanes, solver->lane_count, 0, 0.75, solver->lane_seconds, &total,
+  TRY(pass(solver, solver->of_kernel, solver->kernel_count, 0, 0.75, solver->kernel_seconds, &total,
            error));
   /* Every diagonal is a sample. */
   int32_t *l = (int32_t *)mmci_alloc_array((size_t)n, sizeof *l);
   if (l == NULL) return mmci_fail_nomem(error, (uint64_t)n * sizeof *l);
   for (int32_t s = 0; s < n - 1; s++) l[s] = s + 2;
-  mmci_paper_times times = {n - 1, solver->lane_count, l,
-                            solver->lane_seconds + (size_t)2 * solver->lane_count};
-  const bool all[LANES_MAX] = {true, true, true};
+  mmci_paper_times times = {n - 1, solver->kernel_count, l,
+                            solver->kernel_seconds + (size_t)2 * solver->kernel_count};
+  const bool all[MMCI_PAPER_KERNELS] = {true, true, true};
   mmc_status status = mmci_paper_choose(&times, n, all, solver->choice, error);
   free(l);
-  for (int32_t d = 0; d <= n; d++) solver->choice[d] = solver->lanes[solver->choice[d]][d];
+  for (int32_t d = 0; d <= n; d++) solver->choice[d] = solver->of_kernel[solver->choice[d]][d];
   return status;
 }
 
@@ -356,27 +354,27 @@ static void write_seconds(mmci_text *text, double seconds) {
 
 static void write_diagonals(const paper_solve *solver, mmci_text *text) {
   for (int32_t l = 2; l <= solver->tables.n; l++) {
-    for (int c = 0; c < solver->lane_count; c++) {
+    for (int c = 0; c < solver->kernel_count; c++) {
       mmci_text_printf(text, "%d,%s,", l, KERNEL_NAMES[c]);
-      write_seconds(text, solver->lane_seconds[(size_t)l * solver->lane_count + c]);
+      write_seconds(text, solver->kernel_seconds[(size_t)l * solver->kernel_count + c]);
     }
     mmci_text_printf(text, "%d,%s,", l, solver->kernel);
     write_seconds(text, solver->seconds[l]);
   }
 }
 
-/* Writes the ranges of equal kernel or, with settings, of equal way. */
+/* Writes the ranges of equal kernel or, with settings, of equal config. */
 static void write_ranges(const paper_solve *solver, bool settings, mmci_text *text) {
   int32_t n = solver->tables.n;
   for (int32_t first = 2, last; first <= n; first = last + 1) {
-    const mmci_paper_way *way = &mmci_paper_ways[solver->choice[first]];
+    const mmci_paper_config *config = &mmci_paper_configs[solver->choice[first]];
     for (last = first; last < n; last++) {
-      const mmci_paper_way *next = &mmci_paper_ways[solver->choice[last + 1]];
-      if (settings ? next != way : next->kernel != way->kernel) break;
+      const mmci_paper_config *next = &mmci_paper_configs[solver->choice[last + 1]];
+      if (settings ? next != config : next->kernel != config->kernel) break;
     }
     mmci_text_printf(text, "# %s,%d,%d,%s", settings ? "setting" : "range", first, last,
-                     KERNEL_NAMES[way->kernel]);
-    if (settings) mmci_text_printf(text, ",%d,%d", way->threads, way->blocks);
+                     KERNEL_NAMES[config->kernel]);
+    if (settings) mmci_text_printf(text, ",%d,%d", config->threads, config->blocks);
     mmci_text_printf(text, "\n");
   }
 }
@@ -387,11 +385,11 @@ static mmc_status write_profile(const paper_solve *solver, mmci_error *error) {
   write_diagonals(solver, &text);
   write_ranges(solver, false, &text);
   write_ranges(solver, true, &text);
-  for (int w = 0; w < MMCI_PAPER_WAYS && solver->times.count > 0; w++) {
+  for (int w = 0; w < MMCI_PAPER_CONFIGS && solver->times.count > 0; w++) {
     if (!solver->allowed[w]) continue;
-    const mmci_paper_way *way = &mmci_paper_ways[w];
-    mmci_text_printf(&text, "# sweep,%s,%d,%d,", KERNEL_NAMES[way->kernel], way->threads,
-                     way->blocks);
+    const mmci_paper_config *config = &mmci_paper_configs[w];
+    mmci_text_printf(&text, "# sweep,%s,%d,%d,", KERNEL_NAMES[config->kernel], config->threads,
+                     config->blocks);
     write_seconds(&text, mmci_paper_total(&solver->times, solver->tables.n, w));
   }
   if (solver->times.count > 0) {
@@ -451,22 +449,22 @@ static mmc_status solve(paper_solve *solver, mmci_error *error) {
   mmci_device_order *order = solver->order;
   bool paper = strcmp(solver->kernel, "paper") == 0;
   TRY(create(solver, error));
-  int ways = 0;
-  for (int w = 0; w < MMCI_PAPER_WAYS; w++) ways += solver->allowed[w];
-  solver->times.ways = MMCI_PAPER_WAYS;
-  if (ways > 1) TRY(measure(solver, error));
+  int configs = 0;
+  for (int w = 0; w < MMCI_PAPER_CONFIGS; w++) configs += solver->allowed[w];
+  solver->times.configs = MMCI_PAPER_CONFIGS;
+  if (configs > 1) TRY(measure(solver, error));
   if (!paper)
     choose_one(solver);
-  else if (solver->lane_count > 0)
+  else if (solver->kernel_count > 0)
     TRY(choose_by_profile(solver, error));
   else
     TRY(mmci_paper_choose(&solver->times, order->n, solver->allowed, solver->choice, error));
-  TRY(pass(solver, &solver->choice, 1, solver->lane_count > 0 ? 0.75 : 0, 1, solver->seconds,
+  TRY(pass(solver, &solver->choice, 1, solver->kernel_count > 0 ? 0.75 : 0, 1, solver->seconds,
            &order->seconds, error));
   TRY(answer(solver, error));
   if (order->table != NULL) TRY(answer_table(solver, error));
   if (order->profile != NULL) TRY(write_profile(solver, error));
-  order->kernel_used = paper ? "paper" : mmci_paper_ways[solver->choice[order->n]].text;
+  order->kernel_used = paper ? "paper" : mmci_paper_configs[solver->choice[order->n]].text;
   return MMC_OK;
 }
 
@@ -490,7 +488,7 @@ static bool fits(const mmci_device_order *order) {
          bound < (uint64_t)1 << 63;
 }
 
-/* Marks the ways that the kernel and the settings allow; E_ARG when they make no sense. */
+/* Marks the configs that the kernel and the settings allow; E_ARG when they make no sense. */
 static mmc_status allow(paper_solve *solver, mmci_error *error) {
   const mmci_device_order *order = solver->order;
   int kernel = -1, threads = order->threads_per_block, blocks = order->blocks_per_entry;
@@ -507,11 +505,11 @@ static mmc_status allow(paper_solve *solver, mmci_error *error) {
     return mmci_fail(error, MMC_E_ARG,
                      "kernel %s takes no blocks per entry: that is a setting of kernel blocks",
                      solver->kernel);
-  for (int w = 0; w < MMCI_PAPER_WAYS; w++) {
-    const mmci_paper_way *way = &mmci_paper_ways[w];
-    solver->allowed[w] = (kernel < 0 || way->kernel == (mmci_paper_kernel)kernel) &&
-                         (threads == 0 || way->threads == threads) &&
-                         (blocks == 0 || way->blocks == 0 || way->blocks == blocks);
+  for (int w = 0; w < MMCI_PAPER_CONFIGS; w++) {
+    const mmci_paper_config *config = &mmci_paper_configs[w];
+    solver->allowed[w] = (kernel < 0 || config->kernel == (mmci_paper_kernel)kernel) &&
+                         (threads == 0 || config->threads == threads) &&
+                         (blocks == 0 || config->blocks == 0 || config->blocks == blocks);
   }
   return MMC_OK;
 }

@@ -11,19 +11,19 @@ enum mmci_paper_kernel { MMCI_PAPER_THREAD, MMCI_PAPER_BLOCK, MMCI_PAPER_BLOCKS 
 enum { MMCI_PAPER_KERNELS = 3 };
 
 /* One kernel with one setting, which is a cell of the paper's Table I. */
-struct mmci_paper_way {
+struct mmci_paper_config {
   mmci_paper_kernel kernel;
   int threads;      /* in a block */
   int blocks;       /* for an entry; 0 where the kernel has no such setting */
   const char *text; /* "blocks 8x64" */
 };
 enum {
-  MMCI_PAPER_WAYS = 24,
+  MMCI_PAPER_CONFIGS = 24,
   MMCI_PAPER_BLOCKS_MAX = 16,
   MMCI_PAPER_THREADS_MAX = 256,
   MMCI_PAPER_TRACE_THREADS_MAX = 1024
 };
-extern const mmci_paper_way mmci_paper_ways[MMCI_PAPER_WAYS];
+extern const mmci_paper_config mmci_paper_configs[MMCI_PAPER_CONFIGS];
 
 /* A split k of some entry, and the cost of the entry with it. */
 struct mmci_paper_candidate {
@@ -49,7 +49,7 @@ struct mmci_paper_tables {
 cudaError_t mmci_paper_start(const mmci_paper_tables *tables);
 /* Fills diagonal l, 2 <= l <= n, when those before are done. Doing it again changes nothing. */
 cudaError_t mmci_paper_diagonal(const mmci_paper_tables *tables, int32_t l,
-                                const mmci_paper_way *way);
+                                const mmci_paper_config *config);
 /* Walks the tree from (0, n) down and writes the n-1 splits, parents before children, right child
  * before left; of equally cheap ones it takes the one that mmc_order_create() states. n >= 2; stack
  * has room for 2n numbers. */

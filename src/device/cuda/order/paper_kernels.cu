@@ -167,7 +167,7 @@ static __global__ void order_paper_trace(mmci_paper_tables tables, int32_t *stac
 
 /* ---- launching ----------------------------------------------------------------------------- */
 
-const mmci_paper_way mmci_paper_ways[MMCI_PAPER_WAYS] = {
+const mmci_paper_config mmci_paper_configs[MMCI_PAPER_CONFIGS] = {
     {MMCI_PAPER_THREAD, 32, 0, "thread 32"},     {MMCI_PAPER_THREAD, 64, 0, "thread 64"},
     {MMCI_PAPER_THREAD, 128, 0, "thread 128"},   {MMCI_PAPER_THREAD, 256, 0, "thread 256"},
     {MMCI_PAPER_BLOCK, 32, 0, "block 32"},       {MMCI_PAPER_BLOCK, 64, 0, "block 64"},
@@ -189,16 +189,16 @@ cudaError_t mmci_paper_start(const mmci_paper_tables *tables) {
 }
 
 cudaError_t mmci_paper_diagonal(const mmci_paper_tables *tables, int32_t l,
-                                const mmci_paper_way *way) {
+                                const mmci_paper_config *config) {
   unsigned entries = (unsigned)(tables->n - l + 1);
-  unsigned threads = (unsigned)way->threads, blocks = (unsigned)way->blocks;
-  if (way->kernel == MMCI_PAPER_THREAD)
+  unsigned threads = (unsigned)config->threads, blocks = (unsigned)config->blocks;
+  if (config->kernel == MMCI_PAPER_THREAD)
     return mmci_launch(order_paper_thread, (entries + threads - 1) / threads, threads, 0, 0,
                        *tables, l);
-  if (way->kernel == MMCI_PAPER_BLOCK)
+  if (config->kernel == MMCI_PAPER_BLOCK)
     return mmci_launch(order_paper_block, entries, threads, 0, 0, *tables, l);
   cudaError_t code =
-      mmci_launch(order_paper_blocks, entries * blocks, threads, 0, 0, *tables, l, way->blocks);
+      mmci_launch(order_paper_blocks, entries * blocks, threads, 0, 0, *tables, l, config->blocks);
   if (code != cudaSuccess) return code;
   return mmci_launch(order_paper_blocks_end, entries, blocks, 0, 0, *tables, l);
 }

@@ -2,7 +2,8 @@
  *
  * The paper gives each range of diagonals the kernel that was fastest there. Taken diagonal by
  * diagonal, noise would chop the ranges up wherever two kernels are about as fast. So the choice is
- * the cheapest path through the diagonals, one way at each, with a charge for changing the way. */
+ * the cheapest path through the diagonals, one config at each, with a charge for changing the
+ * config. */
 #include "device/cuda/order/paper_select.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 #include "base/alloc.h"
 
-/* A change of way costs so many times the diagonal where it happens. */
+/* A change of config costs so many times the diagonal where it happens. */
 static const double CHANGE = 8.0;
 
 int32_t mmci_paper_samples(int32_t n, int32_t l[MMCI_PAPER_SAMPLES_MAX]) {
@@ -27,7 +28,7 @@ int32_t mmci_paper_samples(int32_t n, int32_t l[MMCI_PAPER_SAMPLES_MAX]) {
   return used;
 }
 
-/* Walks the diagonals in ascending order and tells each way's time there. */
+/* Walks the diagonals in ascending order and tells each config's time there. */
 typedef struct cursor {
   const mmci_paper_times *times;
   int32_t next; /* the first sample at or after the diagonal */
@@ -41,8 +42,8 @@ static double time_of(const cursor *at, int32_t l, int32_t w) {
   const mmci_paper_times *times = at->times;
   int32_t after = at->next < times->count ? at->next : times->count - 1;
   int32_t before = times->l[after] > l && after > 0 ? after - 1 : after;
-  double low = times->seconds[(size_t)before * times->ways + w];
-  double high = times->seconds[(size_t)after * times->ways + w];
+  double low = times->seconds[(size_t)before * times->configs + w];
+  double high = times->seconds[(size_t)after * times->configs + w];
   if (before == after) return low;
   double share = (double)(l - times->l[before]) / (double)(times->l[after] - times->l[before]);
   return low + (high - low) * share;
@@ -61,46 +62,46 @@ double mmci_paper_total(const mmci_paper_times *times, int32_t n, int32_t w) {
 
 mmc_status mmci_paper_choose(const mmci_paper_times *times, int32_t n, const bool *allowed,
                              uint8_t *choice, mmci_error *error) {
-  int32_t ways = times->ways;
+  int32_t configs = times->configs;
   if (times->count == 0) {
     int32_t first = 0;
     while (!allowed[first]) first++;
     memset(choice, first, (size_t)n + 1);
     return MMC_OK;
   }
-  /* from[l * ways + w] is the way of diagonal l - 1 on the cheapest path to way w at l. */
+  /* from[l * configs + w] is the config of diagonal l - 1 on the cheapest path to config w at l. */
   size_t rows = (size_t)n + 1;
-  uint8_t *from = mmci_alloc_array(rows * (size_t)ways, 1);
-  double *cost = mmci_alloc_zeroed((size_t)ways, sizeof *cost);
+  uint8_t *from = mmci_alloc_array(rows * (size_t)configs, 1);
+  double *cost = mmci_alloc_zeroed((size_t)configs, sizeof *cost);
   mmc_status status = MMC_OK;
   if (from == NULL || cost == NULL) {
-    status = mmci_fail_nomem(error, rows * (uint64_t)ways + (uint64_t)ways * sizeof *cost);
+    status = mmci_fail_nomem(error, rows * (uint64_t)configs + (uint64_t)configs * sizeof *cost);
   } else {
     cursor at = {times, 0};
     for (int32_t l = 2; l <= n; l++) {
       advance(&at, l);
       int32_t cheapest = -1;
       double least = INFINITY;
-      for (int32_t w = 0; w < ways; w++) {
+      for (int32_t w = 0; w < configs; w++) {
         if (!allowed[w]) continue;
         double seconds = time_of(&at, l, w);
         if (seconds < least) least = seconds;
         if (cheapest < 0 || cost[w] < cost[cheapest]) cheapest = w;
       }
       double changed = cost[cheapest] + (l > 2 ? CHANGE * least : 0);
-      for (int32_t w = 0; w < ways; w++) {
+      for (int32_t w = 0; w < configs; w++) {
         if (!allowed[w]) continue;
         bool change = changed < cost[w];
-        from[(size_t)l * ways + w] = (uint8_t)(change ? cheapest : w);
+        from[(size_t)l * configs + w] = (uint8_t)(change ? cheapest : w);
         cost[w] = (change ? changed : cost[w]) + time_of(&at, l, w);
       }
     }
     int32_t best = -1;
-    for (int32_t w = 0; w < ways; w++)
+    for (int32_t w = 0; w < configs; w++)
       if (allowed[w] && (best < 0 || cost[w] < cost[best])) best = w;
     for (int32_t l = n; l >= 2; l--) {
       choice[l] = (uint8_t)best;
-      best = from[(size_t)l * ways + best];
+      best = from[(size_t)l * configs + best];
     }
   }
   free(from);

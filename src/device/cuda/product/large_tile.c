@@ -16,8 +16,8 @@ enum {
   WITH_TMA = 9,    /* compute capability from which there is TMA */
   ALIGNED = 256,   /* parts of the scratch begin at multiples of this */
   ARGUMENTS = 4,
-  WAYS_F32 = 6,
-  WAYS_F64 = 2,
+  SHAPES_F32 = 6,
+  SHAPES_F64 = 2,
   TENSOR_MAP_VERSION = 12000 /* of the driver that has cuTensorMapEncodeTiled */
 };
 static const int64_t MOST_LENGTH = INT64_C(1) << 30;
@@ -48,7 +48,7 @@ static int64_t element_bytes(mmc_dtype dtype) {
 }
 
 int mmci_large_tile_shapes(mmc_dtype dtype) {
-  return dtype == MMC_F32 ? WAYS_F32 : dtype == MMC_F64 ? WAYS_F64 : 0;
+  return dtype == MMC_F32 ? SHAPES_F32 : dtype == MMC_F64 ? SHAPES_F64 : 0;
 }
 
 const char *mmci_large_tile_name(mmc_dtype dtype, int shape) {
