@@ -61,6 +61,7 @@ typedef struct mmci_facts {
   mmci_model model; /* takes the roofline's place where it knows */
 
   mmci_variant_name_fn variant_name; /* NULL means that variants have no names */
+  int64_t threads; /* with which one product is computed, where that may change; else 0 */
 } mmci_facts;
 
 #endif

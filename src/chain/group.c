@@ -1,7 +1,6 @@
 #include "chain/group.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,17 +48,23 @@ typedef struct writer {
   uint64_t hash;
 } writer;
 
-static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(writer *w, const char *format, ...) {
-  char piece[128];
-  va_list arguments;
-  va_start(arguments, format);
-  int length = vsnprintf(piece, sizeof piece, format, arguments);
-  va_end(arguments);
-  for (int i = 0; i < length; i++, w->used++) {
-    w->hash = mmci_hash_byte(w->hash, (unsigned char)piece[i]);
-    if (w->used < w->size) w->text[w->used] = piece[i];
-  }
+static void put_byte(writer *w, char byte) {
+  w->hash = mmci_hash_byte(w->hash, (unsigned char)byte);
+  if (w->used < w->size) w->text[w->used] = byte;
+  w->used++;
+}
+
+/* Writes a sign and a number that is not negative. Names are looked up while plans are made, and
+ * printf takes ten times as long. */
+static void put_number(writer *w, char sign, int64_t number) {
+  char digits[20];
+  int count = 0;
+  put_byte(w, sign);
+  do {
+    digits[count++] = (char)('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  while (count > 0) put_byte(w, digits[--count]);
 }
 
 static char op_letter(const mmci_form *form) {
@@ -72,13 +77,17 @@ enum { TEXT_SIZE = MMCI_GROUP_NAME_SIZE - (sizeof word - 1) };
 
 static void put_group(const mmci_group *group, char text[TEXT_SIZE]) {
   writer w = {.text = text, .size = TEXT_SIZE, .hash = MMCI_HASH_START};
-  for (int32_t o = 0; o < group->n; o++) put(&w, "%c", op_letter(&group->forms[o]));
+  for (int32_t o = 0; o < group->n; o++) put_byte(&w, op_letter(&group->forms[o]));
   for (int32_t p = 0; p < group->count; p++) {
     const mmci_group_product *x = &group->products[p];
-    put(&w, " %" PRId64 "x%" PRId64 "x%" PRId64 ":%" PRId32 "*%" PRId32, x->m, x->k, x->n, x->left,
-        x->right);
+    put_number(&w, ' ', x->m);
+    put_number(&w, 'x', x->k);
+    put_number(&w, 'x', x->n);
+    put_number(&w, ':', x->left);
+    put_number(&w, '*', x->right);
   }
-  put(&w, " @%" PRId64, group->batch);
+  put_byte(&w, ' ');
+  put_number(&w, '@', group->batch);
   if (w.used < TEXT_SIZE)
     text[w.used] = '\0';
   else
@@ -94,6 +103,18 @@ void mmci_group_name(const mmci_group *group, char name[MMCI_GROUP_NAME_SIZE]) {
   }
   memcpy(name, word, sizeof word - 1);
   put_group(group, name + sizeof word - 1);
+}
+
+bool mmci_group_name_result(const char *name, int64_t *rows, int64_t *cols) {
+  const char *end = strrchr(name, '@'), *at = end;
+  if (strncmp(name, word, sizeof word - 1) != 0 || end == NULL || end - name < 2) return false;
+  for (at -= 2; at > name && *at != ' ';) at--;
+  long long m, k, n;
+  int length = 0;
+  if (sscanf(at, " %lldx%lldx%lld:%n", &m, &k, &n, &length) != 3 || length == 0) return false;
+  *rows = m;
+  *cols = n;
+  return true;
 }
 
 void mmci_group_key(const mmci_group *group, char key[MMCI_GROUP_KEY_SIZE]) {

@@ -45,6 +45,9 @@ mmci_group *mmci_group_copy(const mmci_group *group);
  * rest. A group of one product has mmci_batch_name(). */
 enum { MMCI_GROUP_NAME_SIZE = 192 };
 void mmci_group_name(const mmci_group *group, char name[MMCI_GROUP_NAME_SIZE]);
+/* Reads off such a name how many rows and columns the group's result has; returns false for other
+ * names, and those with a hash. */
+bool mmci_group_name_result(const char *name, int64_t *rows, int64_t *cols);
 /* Writes the same with dtype and precision, "call f64 native NTN ...", also for a group of one
  * product. */
 enum { MMCI_GROUP_KEY_SIZE = MMCI_GROUP_NAME_SIZE + 16 };

@@ -14,6 +14,16 @@ typedef struct mmci_price {
   mmci_recipe recipe; /* it is the plain call unless something better is known */
 } mmci_price;
 
+/* Writes the price of a plain call that was measured. Of the recipe only what is read is written:
+ * it has room for many pieces, and plans ask for hundreds of prices. */
+static inline void mmci_price_plain(mmci_price *out, double seconds, double error) {
+  out->seconds = out->plain_s = seconds;
+  out->error = error;
+  out->modelled = false;
+  out->source = MMCI_MEASURED;
+  mmci_recipe_set_whole(&out->recipe, 0);
+}
+
 /* A source of prices. It does not change once made, so threads may share it. */
 typedef struct mmci_pricing {
   const void *user;

@@ -57,6 +57,12 @@ typedef struct mmci_variants {
 
 /* Returns the recipe of one call, by the device's variant. */
 mmci_recipe mmci_recipe_whole(int variant);
+/* Writes it, without the nodes that it does not have. */
+static inline void mmci_recipe_set_whole(mmci_recipe *out, int variant) {
+  out->pad = 0;
+  out->queues = out->count = 1;
+  out->nodes[0] = (mmci_recipe_node){.variant = variant};
+}
 /* Says whether a recipe is one call of variant 0 on the operands as they lie. */
 bool mmci_recipe_is_plain(const mmci_recipe *recipe);
 /* Says whether two recipes are the same. */

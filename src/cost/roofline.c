@@ -35,12 +35,9 @@ void mmci_roofline_price(const mmci_roofline *r, const mmci_gemm *gemm, mmci_pri
   double told = model->seconds != NULL ? model->seconds(model->user, gemm) : (double)NAN;
   bool known = isfinite(told);
   double seconds = known ? told : mmci_roofline_seconds(r, gemm);
-  *out = (mmci_price){.seconds = seconds,
-                      .plain_s = seconds,
-                      .error = known ? model->error : r->error,
-                      .modelled = true,
-                      .source = known ? MMCI_SHIPPED : mmci_provenance_of_model(r->calibrated),
-                      .recipe = mmci_recipe_whole(0)};
+  mmci_price_plain(out, seconds, known ? model->error : r->error);
+  out->modelled = true;
+  out->source = known ? MMCI_SHIPPED : mmci_provenance_of_model(r->calibrated);
 }
 
 static void price(const void *user, const mmci_gemm *gemm, mmci_price *out) {

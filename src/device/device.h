@@ -12,7 +12,7 @@
 #include "chain/group.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 11
+#define MMCI_DEVICE_ABI 12
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -152,7 +152,8 @@ typedef struct mmci_device_ops {
   void (*close)(mmci_device *device);
   /* Describes the device for people, in one line of at most size bytes with the final NUL. */
   void (*describe)(const mmci_device *device, char *text, size_t size);
-  void (*identify)(const mmci_device *device, mmci_identity *out); /* (optional) */
+  /* (optional) Says the same again as long as the facts are the same. */
+  void (*identify)(const mmci_device *device, mmci_identity *out);
   /* (with products) Tells what products and groups of this dtype and precision are taken to cost
    * until they are measured. Facts that the driver knows are the device's own; the others may be
    * those of one machine of the kind. */
@@ -195,7 +196,7 @@ typedef struct mmci_device_ops {
                               const void *const *operands, void *c, mmci_error *error);
 
   /* (optional) Returns how long the group takes, launch included, by formulas fitted as those
-   * of facts' model; NAN where there are none. */
+   * of facts' model; NAN where there are none, and for every group that is not supported. */
   double (*group_seconds)(const mmci_device *device, const mmci_group *group);
 
   mmc_status (*alloc)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);

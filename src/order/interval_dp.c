@@ -190,6 +190,8 @@ static mmc_status solve(const mmci_order_problem *problem, bool keep_table, mmci
   mmci_dp_run run = {.problem = problem, .bad_price = ATOMIC_FLAG_INIT};
   mmci_tree tree;
   mmc_status status = choose_kernel(&run, error);
+  if (status == MMC_OK && problem->price != NULL && problem->n <= MMCI_DP_SMALL)
+    return mmci_dp_solve_small(problem, out, error);
   if (status == MMC_OK) status = mmci_dp_table_create(problem->n, run.kernel, &run.table, error);
   if (status == MMC_OK) status = fill_table(&run, error);
   if (status == MMC_OK) status = mmci_dp_trace(&run, &tree, error);

@@ -15,7 +15,8 @@
  *     interval_dp_table.c   the memory
  *     interval_dp_body.h    the arithmetic on tiles, included by the kernels for counts of
  *                           multiplications: interval_dp_<instruction set>_<cell type>.c
- *     interval_dp_price.c   the kernel for a price of the caller's */
+ *     interval_dp_price.c   the kernel for a price of the caller's
+ *     interval_dp_small.c   such a price and few factors, without all this */
 #ifndef MMCI_INTERVAL_DP_H
 #define MMCI_INTERVAL_DP_H
 
@@ -115,6 +116,11 @@ void mmci_dp_table_destroy(mmci_dp_table *table);
 
 /* Fills the table (interval_dp_sweep.c). Returns E_NOMEM, E_INTERRUPTED, E_ARG (a bad price). */
 mmc_status mmci_dp_sweep(mmci_dp_run *run, mmci_error *error);
+
+/* Solves with a price and at most so many factors, 0 < n (interval_dp_small.c). */
+enum { MMCI_DP_SMALL = 64 };
+mmc_status mmci_dp_solve_small(const mmci_order_problem *problem, mmci_order_answer *out,
+                               mmci_error *error);
 
 /* Finds the order that order.h's rule takes among those of least cost (interval_dp_trace.c). */
 mmc_status mmci_dp_trace(mmci_dp_run *run, mmci_tree *out, mmci_error *error);

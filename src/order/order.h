@@ -154,6 +154,8 @@ mmc_status mmci_order_solve(const char *solver, const mmci_order_problem *proble
  * E_OVERFLOW. */
 mmc_status mmci_order_wide(const mmci_order_problem *problem, int32_t segments, mmci_tree *out,
                            bool *found, mmci_error *error);
+/* Returns how many factors are in such runs. */
+int32_t mmci_order_in_runs(const mmci_order_problem *problem);
 
 /* Makes tree number `number`, counted from 0, of all trees of a chain of at most MMCI_EVERY_MOST
  * factors, n >= 1; of a longer chain there are two, from left to right and from right to left.

@@ -44,6 +44,18 @@ static int32_t find_runs(const int64_t *dims, wide *w) {
   return count;
 }
 
+int32_t mmci_order_in_runs(const mmci_order_problem *problem) {
+  int32_t count = 0;
+  for (int32_t i = 0, end; i < problem->n; i = end) {
+    end = run_from(problem->dims, problem->n, i);
+    if (end - i >= LEAST_FACTORS)
+      count += end - i;
+    else
+      end = i + 1;
+  }
+  return count;
+}
+
 /* Splits a run into segments that are multiplied from left to right, and their results four and
  * four in the same way, because handing a result over takes as long as a product or two. Without
  * segments it splits two and two, for the least depth. */

@@ -8,15 +8,8 @@
 static int32_t number_in(const mmci_group_problem *problem, const mmci_plan *plan,
                          const mmci_plan_group *group, int32_t number) {
   int32_t n = problem->group.n, step = number - plan->chain->n, first = group->operands[0];
-  int32_t low = 0, high = group->step_count;
-  while (step >= 0 && low < high) {
-    int32_t middle = low + (high - low) / 2;
-    if (group->steps[middle] < step)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  if (step >= 0 && low < group->step_count && group->steps[low] == step) return n + low;
+  int32_t member = mmci_plan_group_place(group, step);
+  if (member >= 0) return n + member;
   int32_t o = number - first;
   if (o < 0 || o >= n || group->operands[o] != number)
     for (o = 0; group->operands[o] != number;) o++;
@@ -49,13 +42,14 @@ static mmci_form form_of(const mmci_plan *plan, int32_t number) {
   return (mmci_form){.ld = cols > 0 ? cols : 1};
 }
 
-mmc_status mmci_group_problem_create(const mmci_plan *plan, const mmci_plan_group *group,
-                                     mmci_precision precision, mmci_group_problem *out,
-                                     mmci_error *error) {
+size_t mmci_group_problem_bytes(size_t operands, size_t steps) {
+  return operands * (sizeof(mmci_form) + sizeof(void *)) + steps * sizeof(mmci_group_product);
+}
+
+void mmci_group_problem_write(const mmci_plan *plan, const mmci_plan_group *group,
+                              mmci_precision precision, void *memory, mmci_group_problem *out) {
   size_t n = (size_t)group->operand_count, count = (size_t)group->step_count;
-  size_t size = n * (sizeof *out->forms + sizeof *out->data) + count * sizeof *out->products;
-  mmci_group_problem problem = {.forms = malloc(size)};
-  if (problem.forms == NULL) return mmci_fail_nomem(error, size);
+  mmci_group_problem problem = {.forms = memory};
   problem.products = (mmci_group_product *)(problem.forms + n);
   problem.data = (const void **)(problem.products + count);
   const mmci_plan_step *last = &plan->steps[group->steps[count - 1]];
@@ -70,6 +64,15 @@ mmc_status mmci_group_problem_create(const mmci_plan *plan, const mmci_plan_grou
   for (size_t o = 0; o < n; o++) problem.forms[o] = form_of(plan, group->operands[o]);
   mmci_group_problem_turn(&problem, plan, group, false);
   *out = problem;
+}
+
+mmc_status mmci_group_problem_create(const mmci_plan *plan, const mmci_plan_group *group,
+                                     mmci_precision precision, mmci_group_problem *out,
+                                     mmci_error *error) {
+  size_t size = mmci_group_problem_bytes((size_t)group->operand_count, (size_t)group->step_count);
+  void *memory = malloc(size);
+  if (memory == NULL) return mmci_fail_nomem(error, size);
+  mmci_group_problem_write(plan, group, precision, memory, out);
   return MMC_OK;
 }
 

@@ -14,8 +14,13 @@ typedef struct mmci_group_problem {
   bool transposed;   /* holds the transposed operands in reverse, for a result by columns */
 } mmci_group_problem;
 
-/* Makes the problem of the group, with operands and result row-major, without gaps. Returns
- * E_NOMEM. */
+/* Returns the bytes that the arrays of a problem take. */
+size_t mmci_group_problem_bytes(size_t operands, size_t steps);
+/* Makes the problem of the group in memory of so many bytes, which must stay, with operands and
+ * result row-major, without gaps. */
+void mmci_group_problem_write(const mmci_plan *plan, const mmci_plan_group *group,
+                              mmci_precision precision, void *memory, mmci_group_problem *out);
+/* Makes it in memory of its own. Returns E_NOMEM. */
 mmc_status mmci_group_problem_create(const mmci_plan *plan, const mmci_plan_group *group,
                                      mmci_precision precision, mmci_group_problem *out,
                                      mmci_error *error);

@@ -114,6 +114,22 @@ static inline bool mmci_plan_is_inside(const mmci_plan *plan, int32_t step) {
   return group >= 0 && plan->groups[group].steps[plan->groups[group].step_count - 1] != step;
 }
 
+/* Returns which of the group's steps, which rise, a step is, or -1. */
+static inline int32_t mmci_plan_group_place(const mmci_plan_group *group, int32_t step) {
+  const int32_t *steps = group->steps, count = group->step_count, last = steps[count - 1];
+  int32_t low = 0, high = count;
+  if (step < steps[0] || step > last) return -1;
+  if (last - steps[0] == count - 1) return step - steps[0]; /* the steps are in a row */
+  while (low < high) {
+    int32_t middle = low + (high - low) / 2;
+    if (steps[middle] < step)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return steps[low] == step ? low : -1;
+}
+
 /* Returns the recipe of a step that is a call of its own; NULL means one plain call, or that of its
  * group. */
 static inline const mmci_recipe *mmci_plan_recipe(const mmci_plan_step *step) {

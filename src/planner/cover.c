@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "plan/group_problem.h"
 #include "plan/layout.h"
 #include "plan/predictions.h"
 
@@ -11,19 +12,18 @@
 
 typedef enum choice { ALONE, WITH_LEFT, WITH_RIGHT, WHOLE } choice;
 
-static const double MODELLED = -1;
-
 /* What is known of a step while the cheapest cover is looked for. */
 typedef struct covered {
   double alone_s, sum_s; /* by its own call; its sub-tree by calls of their own */
   double best_s;         /* its sub-tree by the cheapest calls, */
   double call_s, call_j; /* and what the last of these calls takes, */
-  double call_error;     /* with this relative error; negative when modelled */
+  double call_error;     /* with this relative error where it was measured */
   double modelled_s;     /* what the model says of alone_s */
   int32_t size;          /* of its sub-tree, in steps: the last ones up to this */
   int32_t asked; /* of the largest sub-tree in it that the device was asked to take as one call */
   choice choice;
-  bool taken; /* the device takes its sub-tree as one call */
+  mmci_provenance source; /* of call_s, as in mmci_cover */
+  bool taken;             /* the device takes its sub-tree as one call */
 } covered;
 
 typedef struct search {
@@ -31,9 +31,11 @@ typedef struct search {
   const mmci_group_machine *machine;
   covered *steps;
   mmci_group_part *parts;
-  mmci_plan_group group; /* with room for all steps and their operands */
+  mmci_plan_group group;      /* with room for all steps and their operands */
+  mmci_group_problem problem; /* of the group, in room */
+  double told_s;              /* what the device says that it takes, or NAN */
   int64_t *places;
-  void *scratch;
+  void *room, *scratch;
   mmc_status status; /* of asking the device */
   mmci_error *error;
 } search;
@@ -51,33 +53,17 @@ static covered price_alone(const search *x, const mmci_plan_step *step) {
   covered out = {.alone_s = seconds,
                  .call_s = seconds,
                  .modelled_s = seconds,
-                 .call_error = price.modelled ? MODELLED : price.error};
+                 .call_error = price.error,
+                 .source = price.modelled ? MMCI_MODELLED : MMCI_MEASURED};
   if (price.modelled || machine->roofline == NULL) return out;
   mmci_roofline_price(machine->roofline, &gemm, &price);
   out.modelled_s = price.seconds;
   return out;
 }
 
-/* Returns which part of the group a number is, or -1. Steps rise. */
+/* Returns which part of the group a number is, or -1. */
 static int32_t part_of(const search *x, int32_t number) {
-  int32_t step = number - x->plan->chain->n, low = 0, high = x->group.step_count;
-  while (low < high) {
-    int32_t middle = low + (high - low) / 2;
-    if (x->group.steps[middle] < step)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < x->group.step_count && x->group.steps[low] == step ? low : -1;
-}
-
-/* Asks the device itself for the seconds of the group; returns NAN where it does not know. */
-static double told_seconds(search *x) {
-  const mmci_group_machine *machine = x->machine;
-  double seconds = (double)NAN;
-  if (machine->told != NULL && x->status == MMC_OK)
-    x->status = machine->told(machine->user, x->plan, &x->group, &seconds, x->error);
-  return seconds;
+  return mmci_plan_group_place(&x->group, number - x->plan->chain->n);
 }
 
 /* Returns the seconds of a call by the model. A call for which the model does not hold is taken to
@@ -98,13 +84,12 @@ static double group_seconds(search *x, double *doubt) {
   }
   if (!mmci_group_gains(facts, batch, x->parts, x->group.step_count))
     return alone_s * (1 + facts->error);
-  double seconds = told_seconds(x);
-  if (isfinite(seconds)) {
+  if (isfinite(x->told_s)) {
     *doubt = x->machine->doubt;
-    return seconds;
+    return x->told_s;
   }
-  seconds = mmci_group_seconds(facts, plan->chain->dtype, batch, x->parts, x->group.step_count,
-                               x->scratch);
+  double seconds = mmci_group_seconds(facts, plan->chain->dtype, batch, x->parts,
+                                      x->group.step_count, x->scratch);
   return alone_s > modelled_s && modelled_s > 0 ? seconds * (alone_s / modelled_s) : seconds;
 }
 
@@ -113,12 +98,21 @@ static bool is_in_group(const void *user, int32_t step) {
   return part_of(x, x->plan->chain->n + step) >= 0;
 }
 
+/* Asks the device about the group. */
 static bool is_supported(search *x) {
-  mmci_plan_group group = x->group;
+  const mmci_group_machine *machine = x->machine;
   bool taken = false;
-  if (x->status == MMC_OK)
-    x->status = x->machine->supports(x->machine->user, x->plan, &group, &taken, x->error);
+  if (x->status != MMC_OK) return false;
+  mmci_group_problem_write(x->plan, &x->group, machine->precision, x->room, &x->problem);
+  x->status = machine->supports(machine->user, &x->problem.group, &taken, &x->told_s, x->error);
   return x->status == MMC_OK && taken;
+}
+
+/* Calls of more products are measured only where they are all products of a chain. */
+enum { MOST_PRODUCTS = 64 };
+
+static bool is_measurable(const search *x) {
+  return x->group.step_count <= MOST_PRODUCTS || x->group.step_count == x->plan->step_count;
 }
 
 /* Returns the seconds of a call that the device takes. */
@@ -126,8 +120,8 @@ static mmci_group_time group_time(search *x, double *doubt) {
   const mmci_group_machine *machine = x->machine;
   mmci_group_time time = {.known = false};
   *doubt = 0;
-  if (machine->measured != NULL && x->status == MMC_OK)
-    x->status = machine->measured(machine->user, x->plan, &x->group, &time, x->error);
+  if (machine->measured != NULL && x->status == MMC_OK && is_measurable(x))
+    x->status = machine->measured(machine->user, &x->problem.group, &time, x->error);
   if (!time.known) time.seconds = group_seconds(x, doubt);
   return time;
 }
@@ -157,7 +151,8 @@ static void consider(search *x, covered *at, choice choice, double rest_s) {
     return;
   at->best_s = call_s + rest_s;
   at->call_s = call_s;
-  at->call_error = time.known ? time.error : MODELLED;
+  at->call_error = time.error;
+  at->source = time.known ? MMCI_MEASURED : isfinite(x->told_s) ? MMCI_SHIPPED : MMCI_MODELLED;
   at->call_j = call_j;
   at->choice = choice;
 }
@@ -175,10 +170,12 @@ static void try_pair(search *x, int32_t s, choice side) {
   int32_t other = side == WITH_LEFT ? step->right : step->left;
   if (with < 0 || !fits(x, step) || !fits(x, &x->plan->steps[with])) return;
   const mmci_plan_step *child = &x->plan->steps[with];
+  const int32_t pair[] = {with, s}, left[] = {child->left, child->right, other},
+                right[] = {other, child->left, child->right};
+  memcpy(x->group.steps, pair, sizeof pair);
+  memcpy(x->group.operands, side == WITH_LEFT ? left : right, sizeof left);
   x->group.step_count = 2;
-  x->group.steps[0] = with;
-  x->group.steps[1] = s;
-  mmci_plan_find_operands(x->plan, &x->group, is_in_group, x, x->places);
+  x->group.operand_count = 3;
   if (is_supported(x))
     consider(x, &x->steps[s], side,
              best_of(x, other) + best_of(x, child->left) + best_of(x, child->right));
@@ -271,8 +268,8 @@ static void label(const search *x, mmci_cover *out) {
     if (out->group_of[s] >= 0) continue;
     out->call_s[s] = at->call_s;
     out->call_j[s] = at->call_j;
-    out->measured[s] = at->call_error >= 0;
-    if (out->measured[s])
+    out->source[s] = at->source;
+    if (at->source == MMCI_MEASURED)
       out->squares += pow(at->call_s * at->call_error, 2);
     else
       out->modelled += at->call_s * x->machine->facts.error;
@@ -295,38 +292,57 @@ void mmci_cover_destroy(mmci_cover *cover) {
   *cover = (mmci_cover){0};
 }
 
+/* Gives the search its arrays, in memory that the caller frees; NULL when there is none. */
+static void *open_search(search *x) {
+  const size_t count = (size_t)x->plan->step_count;
+  size_t bytes[] = {count * sizeof *x->steps,
+                    mmci_group_problem_bytes(2 * count, count),
+                    2 * count * sizeof *x->places,
+                    mmci_group_scratch_bytes(&x->machine->facts, x->plan->step_count),
+                    count * sizeof *x->parts,
+                    3 * count * sizeof *x->group.steps};
+  enum { ARRAYS = sizeof bytes / sizeof bytes[0], WORD = sizeof(int64_t) };
+  size_t begin[ARRAYS], all = 0;
+  for (int a = 0; a < ARRAYS; a++) {
+    begin[a] = all;
+    all += (bytes[a] + WORD - 1) / WORD * WORD;
+  }
+  char *memory = malloc(all);
+  if (memory == NULL) return NULL;
+  x->steps = (covered *)(void *)memory;
+  x->room = memory + begin[1];
+  x->places = (int64_t *)(void *)(memory + begin[2]);
+  x->scratch = memory + begin[3];
+  x->parts = (mmci_group_part *)(void *)(memory + begin[4]);
+  x->group.steps = (int32_t *)(void *)(memory + begin[5]);
+  x->group.operands = x->group.steps + count;
+  return memory;
+}
+
 mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *machine,
                            mmci_cover *out, mmci_error *error) {
   size_t count = (size_t)plan->step_count;
   mmci_cover cover = {
       .alone_s = mmci_alloc_zeroed(
-          count, 3 * sizeof *cover.alone_s + sizeof *cover.group_of + sizeof *cover.measured)};
+          count, 3 * sizeof *cover.alone_s + sizeof *cover.group_of + sizeof *cover.source)};
   if (cover.alone_s == NULL) return mmci_fail_nomem(error, 3 * count * sizeof *cover.alone_s);
   cover.call_s = cover.alone_s + count;
   cover.call_j = cover.call_s + count;
   cover.group_of = (int32_t *)(cover.call_j + count);
-  cover.measured = (bool *)(cover.group_of + count);
+  cover.source = (mmci_provenance *)(cover.group_of + count);
   for (size_t s = 0; s < count; s++) cover.group_of[s] = -1;
   if (count == 0 || count > MMCI_GROUPS_MOST_STEPS) {
     *out = cover;
     return MMC_OK;
   }
   search x = {.plan = plan, .machine = machine, .error = error};
-  x.steps = mmci_alloc_zeroed(count, sizeof *x.steps);
-  x.parts = mmci_alloc_array(count, sizeof *x.parts);
-  x.group.steps = mmci_alloc_array(3 * count, sizeof *x.group.steps);
-  x.places = mmci_alloc_array(2 * count, sizeof *x.places);
-  x.scratch = malloc(mmci_group_scratch_bytes(&machine->facts, plan->step_count));
-  if (x.steps != NULL && x.parts != NULL && x.group.steps != NULL && x.places != NULL &&
-      x.scratch != NULL) {
-    x.group.operands = x.group.steps + count;
-    if (mmci_plan_is_tree(plan))
-      cover_tree(&x);
-    else
-      cover_whole(&x);
-  } else {
+  void *memory = open_search(&x);
+  if (memory == NULL)
     x.status = mmci_fail_nomem(error, count * (sizeof *x.steps + sizeof *x.parts));
-  }
+  else if (mmci_plan_is_tree(plan))
+    cover_tree(&x);
+  else
+    cover_whole(&x);
   if (x.status == MMC_OK) {
     label(&x, &cover);
     cover.seconds = x.steps[count - 1].best_s;
@@ -335,19 +351,15 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
   } else {
     mmci_cover_destroy(&cover);
   }
-  free(x.steps);
-  free(x.parts);
-  free(x.group.steps);
-  free(x.places);
-  free(x.scratch);
+  free(memory);
   return x.status;
 }
 
 /* ---- taken --------------------------------------------------------------------------------- */
 
 /* Forms the groups of the cover; *fits says whether there is room for what they need. */
-static mmc_status take(mmci_plan *plan, const mmci_cover *cover, const mmci_group_machine *machine,
-                       uint64_t limit_bytes, bool *fits, mmci_error *error) {
+static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_bytes, bool *fits,
+                       mmci_error *error) {
   uint64_t other_bytes = plan->resident_bytes - plan->workspace_bytes;
   mmc_status status = mmci_plan_group_steps(plan, cover->group_of, error);
   if (status != MMC_OK) return status;
@@ -363,9 +375,7 @@ static mmc_status take(mmci_plan *plan, const mmci_cover *cover, const mmci_grou
     const int32_t last = group->steps[group->step_count - 1];
     group->predicted_s = cover->call_s[last];
     group->predicted_j = cover->call_j[last];
-    group->source = cover->measured[last]   ? MMCI_MEASURED
-                    : machine->told != NULL ? MMCI_SHIPPED
-                                            : MMCI_MODELLED;
+    group->source = cover->source[last];
     group->separate_s = 0;
     for (int32_t i = 0; i < group->step_count; i++)
       group->separate_s += cover->alone_s[group->steps[i]];
@@ -409,7 +419,7 @@ mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *ma
   uint64_t resident_bytes = plan->resident_bytes;
   bool fits = true;
   if (cover.groups > 0 && (!(least_s > 0) || cover.separate_s - cover.seconds >= least_s))
-    status = take(plan, &cover, machine, limit_bytes, &fits, error);
+    status = take(plan, &cover, limit_bytes, &fits, error);
   if (status == MMC_OK && !fits) {
     mmci_plan_disband(plan);
     plan->resident_bytes = resident_bytes;

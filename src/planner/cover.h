@@ -2,6 +2,7 @@
 #ifndef MMCI_COVER_H
 #define MMCI_COVER_H
 
+#include "chain/group.h"
 #include "cost/group_time.h"
 #include "cost/roofline.h"
 #include "plan/plan_groups.h"
@@ -18,19 +19,15 @@ typedef struct mmci_group_time {
 /* What the planner has to know of a device that takes several products as one call. */
 typedef struct mmci_group_machine {
   const void *user;
-  /* Says whether the device takes these steps of the plan (rising, the last one their result) as
-   * one call. When it does not take a sub-tree, it takes none that holds that one. Returns
-   * E_NOMEM. */
-  mmc_status (*supports)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                         bool *out, mmci_error *error);
+  /* Says whether the device takes these products of a plan as one call, and how many seconds the
+   * device itself says that this takes; NAN where it does not know, and the facts tell. When it
+   * does not take a sub-tree, it takes none that holds that one. Returns E_NOMEM. */
+  mmc_status (*supports)(const void *user, const mmci_group *group, bool *out, double *seconds,
+                         mmci_error *error);
   /* (optional) Tells what that call, which the device takes, was measured to take. The facts tell
    * it of other calls, and where this slot is NULL. Returns E_NOMEM. */
-  mmc_status (*measured)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                         mmci_group_time *out, mmci_error *error);
-  /* (optional) Tells what the device itself says that such a call takes; NAN where it does not
-   * know, and the facts tell. Returns E_NOMEM. */
-  mmc_status (*told)(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                     double *seconds, mmci_error *error);
+  mmc_status (*measured)(const void *user, const mmci_group *group, mmci_group_time *out,
+                         mmci_error *error);
   /* The share by which a call whose time the device itself tells must be faster than what it
    * replaces: the error that both are thought to have. */
   double doubt;
@@ -62,7 +59,7 @@ typedef struct mmci_cover {
   int32_t *group_of;        /* one for each step, as in mmci_plan_group_steps() */
   double *alone_s, *call_s; /* for each step: by a call of its own; of the call that it ends */
   double *call_j;           /* joules of that call, when it is a group and the machine told them */
-  bool *measured;           /* for each step: whether call_s was measured, not modelled */
+  mmci_provenance *source;  /* of call_s: MMCI_MEASURED, MMCI_SHIPPED or MMCI_MODELLED */
   double seconds, separate_s; /* of all calls, and of all steps by calls of their own */
   /* The errors of seconds. Those of measurements are independent, so their squares add up; those of
    * the model are not, so they add up themselves. */

@@ -28,8 +28,11 @@ static void offer(mmci_planning *p, known *k, int o) {
   *out = (mmci_energy_offer){.precision = precision,
                              .name = mmci_precision_name(precision),
                              .pricing = mmci_wisdom_energy_of(k->wisdom[o])};
-  k->queries[o] = (mmci_group_query){
-      .on = p->on, .dtype = p->chain->dtype, .precision = precision, .wisdom = time};
+  k->queries[o] = (mmci_group_query){.on = p->on,
+                                     .dtype = p->chain->dtype,
+                                     .precision = precision,
+                                     .wisdom = time,
+                                     .chain = p->chain};
   if (mmci_group_machine_of(&k->queries[o], &k->pricing, roofline, &k->machines[o]))
     out->machine = &k->machines[o];
 }

@@ -19,8 +19,11 @@ static mmc_status begin(mmci_planning *p, mmci_error *error) {
   if (status != MMC_OK) return status;
   const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(k->wisdom);
   k->pricing = mmci_wisdom_pricing_of(k->wisdom);
-  k->query = (mmci_group_query){
-      .on = p->on, .dtype = dtype, .precision = p->precision, .wisdom = k->wisdom};
+  k->query = (mmci_group_query){.on = p->on,
+                                .dtype = dtype,
+                                .precision = p->precision,
+                                .wisdom = k->wisdom,
+                                .chain = p->chain};
   k->request = (mmci_time_request){.pricing = &k->pricing,
                                    .precision = p->precision,
                                    .notice = mmci_wisdom_pricing_notice(k->wisdom)};

@@ -1,5 +1,6 @@
 #include "planner/offers.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -36,8 +37,12 @@ mmc_status mmci_offers_pricing(const mmci_opened *on, mmci_wisdom *wisdom, mmc_d
   mmci_fingerprint fingerprint;
   mmc_status status = mmci_opened_facts(on, dtype, precision, &facts, error);
   if (status != MMC_OK) return status;
+  const mmci_pricing_owner owner = {on->ops, on->device, dtype, precision};
+  if (mmci_wisdom_pricing_kept(wisdom, &owner, &facts, out)) return MMC_OK;
   mmci_offers_fingerprint(on, dtype, mmci_precision_name(precision), &fingerprint);
-  return mmci_wisdom_pricing_acquire(wisdom, &fingerprint, &facts, dtype, precision, out, error);
+  status = mmci_wisdom_pricing_acquire(wisdom, &fingerprint, &facts, dtype, precision, out, error);
+  if (status == MMC_OK) mmci_wisdom_pricing_keep(wisdom, *out, &owner);
+  return status;
 }
 
 mmc_status mmci_offers_energy(const mmci_opened *on, mmci_wisdom *wisdom, mmc_dtype dtype,
@@ -198,49 +203,23 @@ static const double HANDICAP_S = 1e9;
  * must gain this share. */
 static const double DOUBT = 0.3;
 
-static mmc_status takes_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                              bool *out, mmci_error *error) {
+static mmc_status takes_group(const void *user, const mmci_group *group, bool *out, double *seconds,
+                              mmci_error *error) {
+  (void)error;
   const mmci_group_query *x = user;
-  mmci_group_problem problem;
-  mmc_status status = mmci_group_problem_create(plan, group, x->precision, &problem, error);
-  if (status != MMC_OK) return status;
-  *out = x->on->ops->group_supports(x->on->device, &problem.group);
+  const mmci_device_ops *ops = x->on->ops;
+  *seconds = ops->group_seconds != NULL ? ops->group_seconds(x->on->device, group) : (double)NAN;
+  *out = isfinite(*seconds) || ops->group_supports(x->on->device, group);
   if (*out && x->kernel != NULL)
-    *out = mmci_kernel_is_called(x->on->ops->group_name(x->on->device, &problem.group), x->kernel);
-  mmci_group_problem_destroy(&problem);
+    *out = mmci_kernel_is_called(ops->group_name(x->on->device, group), x->kernel);
   return MMC_OK;
 }
 
-/* Calls of more products are measured only where they are all products of a chain. */
-enum { MOST_PRODUCTS = 64 };
-
-static bool is_measurable(const mmci_plan *plan, const mmci_plan_group *group) {
-  return group->step_count <= MOST_PRODUCTS || group->step_count == plan->step_count;
-}
-
-static mmc_status group_measured(const void *user, const mmci_plan *plan,
-                                 const mmci_plan_group *group, mmci_group_time *out,
+static mmc_status group_measured(const void *user, const mmci_group *group, mmci_group_time *out,
                                  mmci_error *error) {
+  (void)error;
   const mmci_group_query *x = user;
-  mmci_group_problem problem;
-  if (!is_measurable(plan, group)) return MMC_OK;
-  mmc_status status = mmci_group_problem_create(plan, group, x->precision, &problem, error);
-  if (status != MMC_OK) return status;
-  char name[MMCI_GROUP_NAME_SIZE];
-  mmci_group_name(&problem.group, name);
-  out->known = mmci_wisdom_pricing_group(x->wisdom, name, &out->seconds, &out->error);
-  mmci_group_problem_destroy(&problem);
-  return MMC_OK;
-}
-
-static mmc_status group_told(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                             double *seconds, mmci_error *error) {
-  const mmci_group_query *x = user;
-  mmci_group_problem problem;
-  mmc_status status = mmci_group_problem_create(plan, group, x->precision, &problem, error);
-  if (status != MMC_OK) return status;
-  *seconds = x->on->ops->group_seconds(x->on->device, &problem.group);
-  mmci_group_problem_destroy(&problem);
+  out->known = mmci_wisdom_pricing_group(x->wisdom, group, &out->seconds, &out->error);
   return MMC_OK;
 }
 
@@ -249,11 +228,10 @@ bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricin
   if (x->on->ops->group_supports == NULL) return false;
   mmci_facts facts;
   x->on->ops->facts(x->on->device, x->dtype, x->precision, &facts);
-  bool knows_groups = x->wisdom != NULL && mmci_wisdom_pricing_knows_groups(x->wisdom);
+  bool knows_groups = x->wisdom != NULL && mmci_wisdom_pricing_knows_groups(x->wisdom, x->chain);
   *out = (mmci_group_machine){.user = x,
                               .supports = takes_group,
                               .measured = knows_groups ? group_measured : NULL,
-                              .told = x->on->ops->group_seconds != NULL ? group_told : NULL,
                               .doubt = DOUBT,
                               .side = x->on->ops->group_side,
                               .facts = mmci_group_facts_of(&facts, roofline),
@@ -306,29 +284,26 @@ static mmc_status add_group(mmci_group_list *list, const mmci_group *group, mmci
 }
 
 /* Lets the matrices of a batch follow each other. */
-static void spread(mmci_group_problem *problem) {
-  mmci_group *x = &problem->group;
-  if (x->batch <= 1) return;
+static void spread(mmci_group *x) {
+  mmci_form *forms = (mmci_form *)x->forms; /* of a copy */
   for (int32_t p = 0; p < x->count; p++) {
     const mmci_group_product *step = &x->products[p];
-    if (step->left < x->n) problem->forms[step->left].stride = mmci_elements(step->m, step->k);
-    if (step->right < x->n) problem->forms[step->right].stride = mmci_elements(step->k, step->n);
+    if (step->left < x->n) forms[step->left].stride = mmci_elements(step->m, step->k);
+    if (step->right < x->n) forms[step->right].stride = mmci_elements(step->k, step->n);
     x->c_stride = mmci_elements(step->m, step->n);
   }
 }
 
-static mmc_status record_group(const void *user, const mmci_plan *plan,
-                               const mmci_plan_group *group, mmci_group_time *out,
+static mmc_status record_group(const void *user, const mmci_group *group, mmci_group_time *out,
                                mmci_error *error) {
   const recorder *x = user;
-  mmci_group_problem problem;
   (void)out; /* answers as if it were not known */
-  if (!is_measurable(plan, group)) return MMC_OK;
-  mmc_status status = mmci_group_problem_create(plan, group, x->query.precision, &problem, error);
-  if (status != MMC_OK) return status;
-  spread(&problem);
-  status = add_group(x->list, &problem.group, error);
-  mmci_group_problem_destroy(&problem);
+  if (group->batch <= 1) return add_group(x->list, group, error);
+  mmci_group *all = mmci_group_copy(group);
+  if (all == NULL) return mmci_fail_nomem(error, sizeof *all);
+  spread(all);
+  mmc_status status = add_group(x->list, all, error);
+  free(all);
   return status;
 }
 

@@ -58,6 +58,7 @@ typedef struct mmci_group_query {
   mmci_precision precision;
   const char *kernel; /* groups by a kernel of this name only, and preferred; may be NULL */
   const mmci_wisdom_pricing *wisdom; /* NULL when the model alone says what they take */
+  const mmc_chain *chain;            /* whose groups they are; there with wisdom */
 } mmci_group_query;
 
 /* Describes the device for mmci_plan_cover(); its products keep to the roofline. Returns false when

@@ -247,6 +247,7 @@ typedef struct best {
   uint64_t limit_bytes;
   mmci_plan *plan;
   mmci_plan_time *time;
+  bool totalled; /* total is known, which it is when a tree is there to be compared with it */
   total total;
 } best;
 
@@ -258,7 +259,9 @@ static mmc_status try_tree(best *x, mmci_tree *tree, const char *solver, int32_t
   mmc_status status = mmci_plan_from_tree(x->chain->chain, tree, &plan, error);
   if (status != MMC_OK) return status;
   total taken;
-  status = total_by_calls(x->chain, &plan, &taken, error);
+  if (!x->totalled) status = total_by_calls(x->chain, x->plan, &x->total, error);
+  x->totalled = true;
+  if (status == MMC_OK) status = total_by_calls(x->chain, &plan, &taken, error);
   bool fits = plan.workspace_bytes <= x->limit_bytes && plan.workspace_bytes != UINT64_MAX &&
               plan.multiplications != MMCI_U128_MAX;
   if (status != MMC_OK || !fits || !is_better(x->plan, &x->total, &plan, &taken)) {
@@ -277,6 +280,9 @@ static mmc_status try_tree(best *x, mmci_tree *tree, const char *solver, int32_t
   return MMC_OK;
 }
 
+/* Tries the wide tree of so many segments. One of other multiplications must be faster by all that
+ * both may be off, so it is not tried where most factors are in no run, and most products theirs
+ * both. */
 static mmc_status try_wide(best *x, int32_t segments, mmci_error *error) {
   const mmc_chain *chain = x->chain->chain;
   mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
@@ -284,7 +290,14 @@ static mmc_status try_wide(best *x, int32_t segments, mmci_error *error) {
   bool found;
   mmc_status status = mmci_order_wide(&problem, segments, &tree, &found, error);
   if (status != MMC_OK || !found) return status;
-  return try_tree(x, &tree, "wide", segments, error);
+  mmci_u128 multiplications;
+  status = mmci_tree_multiplications(&tree, chain->dims, &multiplications, error);
+  const bool other =
+      mmci_u128_mul(multiplications, (uint64_t)chain->batch) != x->plan->multiplications;
+  if (status == MMC_OK && !(other && mmci_order_in_runs(&problem) < chain->n / 2))
+    return try_tree(x, &tree, "wide", segments, error);
+  mmci_tree_destroy(&tree);
+  return status;
 }
 
 /* Tries every order of a short chain, because where calls were measured, the order of fewest
@@ -306,8 +319,7 @@ static mmc_status try_trees(const priced_chain *c, uint64_t limit_bytes, mmci_pl
   const mmci_group_machine *machine = c->request->machine;
   if (machine == NULL || c->chain->n - 1 > MMCI_GROUPS_MOST_STEPS) return MMC_OK;
   best x = {.chain = c, .limit_bytes = limit_bytes, .plan = plan, .time = time};
-  mmc_status status = total_by_calls(c, plan, &x.total, error);
-  if (status == MMC_OK) status = try_wide(&x, machine->facts.width, error);
+  mmc_status status = try_wide(&x, machine->facts.width, error);
   if (status == MMC_OK) status = try_wide(&x, INT32_MAX, error);
   return status == MMC_OK ? try_every(&x, error) : status;
 }

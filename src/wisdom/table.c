@@ -185,12 +185,23 @@ const mmci_wisdom_fact *mmci_wisdom_find_fact(const mmci_wisdom_table *table, co
   return NULL;
 }
 
-bool mmci_wisdom_has_facts(const mmci_wisdom_table *table, const char *beginning) {
+void mmci_wisdom_each_fact(const mmci_wisdom_table *table, const char *beginning,
+                           void (*visit)(void *user, const mmci_wisdom_fact *fact), void *user) {
   size_t length = strlen(beginning);
   for (size_t l = 0; l < FACT_LISTS; l++)
     for (const fact_entry *e = table->facts[l]; e != NULL; e = e->next)
-      if (strncmp(e->fact.name, beginning, length) == 0) return true;
-  return false;
+      if (strncmp(e->fact.name, beginning, length) == 0) visit(user, &e->fact);
+}
+
+static void note(void *user, const mmci_wisdom_fact *fact) {
+  (void)fact;
+  *(bool *)user = true;
+}
+
+bool mmci_wisdom_has_facts(const mmci_wisdom_table *table, const char *beginning) {
+  bool found = false;
+  mmci_wisdom_each_fact(table, beginning, note, &found);
+  return found;
 }
 
 /* ---- tables -------------------------------------------------------------------------------- */

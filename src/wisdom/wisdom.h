@@ -208,6 +208,9 @@ const mmci_wisdom_product *mmci_wisdom_find(const mmci_wisdom_table *table,
 const mmci_wisdom_array *mmci_wisdom_find_array(const mmci_wisdom_table *table, mmc_op op_a,
                                                 mmc_op op_b, mmci_wisdom_objective objective);
 const mmci_wisdom_fact *mmci_wisdom_find_fact(const mmci_wisdom_table *table, const char *name);
+/* Calls visit for every fact whose name begins so, in any order. */
+void mmci_wisdom_each_fact(const mmci_wisdom_table *table, const char *beginning,
+                           void (*visit)(void *user, const mmci_wisdom_fact *fact), void *user);
 /* Says whether any fact has a name that begins so. */
 bool mmci_wisdom_has_facts(const mmci_wisdom_table *table, const char *beginning);
 

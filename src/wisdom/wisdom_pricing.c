@@ -15,6 +15,14 @@
 
 enum { OPS = MMC_OP_H + 1 };
 
+/* Which calls of several products may have been measured: bits by a hash of the rows and columns of
+ * their results. Plans ask for many that were not. */
+enum { FILTER_WORDS = 512 };
+typedef struct call_filter {
+  bool any, other; /* there are some; there are some whose names do not tell */
+  uint64_t words[FILTER_WORDS];
+} call_filter;
+
 struct mmci_wisdom_pricing {
   atomic_long references;
   mmci_fingerprint fingerprint; /* with the facts, what the prices are of */
@@ -23,12 +31,14 @@ struct mmci_wisdom_pricing {
   mmci_wisdom_table *table; /* NULL when there is no store */
   mmci_array *arrays[OPS][OPS];
   mmci_roofline roofline;
-  bool knows_groups, knows_batches;
+  bool knows_batches;
+  call_filter calls;
   char notice[sizeof((mmci_error *)0)->text];
   /* The cache's lock guards these. */
   mmci_wisdom_pricing *next;
   double looked_s;     /* when the file was last found to be the table's, by the monotonic clock */
   uint64_t generation; /* of the store, at that time */
+  mmci_pricing_owner owner;
 };
 
 /* ---- made ---------------------------------------------------------------------------------- */
@@ -95,10 +105,33 @@ static void calibrate(mmci_wisdom_pricing *p) {
   p->roofline.model = model;
 }
 
+/* The finalizer of splitmix64 (Steele, Lea and Flood 2014) mixes all bits. */
+static uint32_t bit_of(int64_t rows, int64_t cols) {
+  uint64_t hash = (uint64_t)rows * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)cols;
+  hash = (hash ^ hash >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+  hash = (hash ^ hash >> 27) * UINT64_C(0x94D049BB133111EB);
+  return (uint32_t)(hash >> 49); /* of FILTER_WORDS * 64 = 2^15 */
+}
+
+static void add_call(void *user, const mmci_wisdom_fact *fact) {
+  call_filter *calls = user;
+  int64_t rows, cols;
+  calls->any = true;
+  if (mmci_group_name_result(fact->name, &rows, &cols))
+    calls->words[bit_of(rows, cols) / 64] |= UINT64_C(1) << bit_of(rows, cols) % 64;
+  else
+    calls->other = true;
+}
+
+static bool may_know(const call_filter *calls, int64_t rows, int64_t cols) {
+  const uint32_t bit = bit_of(rows, cols);
+  return calls->other || (calls->words[bit / 64] >> bit % 64 & 1) != 0;
+}
+
 static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_precision precision,
                              mmci_error *error) {
   calibrate(p);
-  p->knows_groups = mmci_wisdom_has_facts(p->table, "call ");
+  mmci_wisdom_each_fact(p->table, "call ", add_call, &p->calls);
   p->knows_batches = mmci_wisdom_has_facts(p->table, "batch ");
   for (int a = 0; a < OPS; a++)
     for (int b = 0; b < OPS; b++) {
@@ -227,6 +260,34 @@ mmc_status mmci_wisdom_pricing_acquire(mmci_wisdom *wisdom, const mmci_fingerpri
   return status;
 }
 
+static bool is_owner(const mmci_pricing_owner *a, const mmci_pricing_owner *b) {
+  return a->ops == b->ops && a->device == b->device && a->dtype == b->dtype &&
+         a->precision == b->precision;
+}
+
+bool mmci_wisdom_pricing_kept(mmci_wisdom *wisdom, const mmci_pricing_owner *owner,
+                              const mmci_facts *facts, mmci_wisdom_pricing **out) {
+  mmci_pricing_cache *cache = mmci_wisdom_pricings(wisdom);
+  pthread_mutex_lock(&cache->lock);
+  mmci_wisdom_pricing *p = cache->first;
+  while (p != NULL && !is_owner(&p->owner, owner)) p = p->next;
+  const bool kept = is_fresh(p, wisdom, facts);
+  if (kept) {
+    atomic_fetch_add(&p->references, 1);
+    *out = p;
+  }
+  pthread_mutex_unlock(&cache->lock);
+  return kept;
+}
+
+void mmci_wisdom_pricing_keep(mmci_wisdom *wisdom, mmci_wisdom_pricing *pricing,
+                              const mmci_pricing_owner *owner) {
+  mmci_pricing_cache *cache = mmci_wisdom_pricings(wisdom);
+  pthread_mutex_lock(&cache->lock);
+  pricing->owner = *owner;
+  pthread_mutex_unlock(&cache->lock);
+}
+
 const mmci_wisdom_table *mmci_wisdom_pricing_table(const mmci_wisdom_pricing *p) {
   return p->table;
 }
@@ -255,15 +316,12 @@ static bool find_product(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mm
   mmci_wisdom_key key = {gemm->m, gemm->k, gemm->n, op_a, op_b, MMCI_WISDOM_TIME};
   const mmci_wisdom_product *found = mmci_wisdom_find(p->table, &key);
   mmci_error error;
-  if (found == NULL || mmci_recipe_parse(found->recipe, gemm->m, gemm->k, gemm->n, &p->variants,
-                                         &out->recipe, &error) != MMC_OK)
-    return false;
-  out->seconds = found->seconds;
+  if (found == NULL) return false;
+  mmci_price_plain(out, found->seconds, found->spread);
   out->plain_s = found->plain_seconds;
-  out->error = found->spread;
-  out->source = MMCI_MEASURED;
-  out->modelled = false;
-  return true;
+  return strcmp(found->recipe, "whole") == 0 ||
+         mmci_recipe_parse(found->recipe, gemm->m, gemm->k, gemm->n, &p->variants, &out->recipe,
+                           &error) == MMC_OK;
 }
 
 static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmc_op op_a,
@@ -279,9 +337,8 @@ static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, m
   return true;
 }
 
-bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *p, const char *name, double *seconds,
-                               double *error) {
-  if (p->table == NULL) return false;
+static bool find_call(const mmci_wisdom_pricing *p, const char *name, double *seconds,
+                      double *error) {
   const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(p->table, name);
   if (fact == NULL || !(fact->number > 0)) return false;
   *seconds = fact->number;
@@ -289,17 +346,31 @@ bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *p, const char *name, d
   return true;
 }
 
-bool mmci_wisdom_pricing_knows_groups(const mmci_wisdom_pricing *p) {
-  return p->knows_groups;
+bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *p, const mmci_group *group,
+                               double *seconds, double *error) {
+  const mmci_group_product *last = &group->products[group->count - 1];
+  char name[MMCI_GROUP_NAME_SIZE];
+  if (!p->calls.any || !may_know(&p->calls, last->m, last->n)) return false;
+  mmci_group_name(group, name);
+  return find_call(p, name, seconds, error);
+}
+
+bool mmci_wisdom_pricing_knows_groups(const mmci_wisdom_pricing *p, const mmc_chain *chain) {
+  enum { MOST_FACTORS = 64 }; /* to ask for every sub-chain of longer ones takes long */
+  if (!p->calls.any || p->calls.other || chain->n > MOST_FACTORS) return p->calls.any;
+  for (int32_t i = 0; i < chain->n; i++)
+    for (int32_t j = i + 3; j <= chain->n; j++)
+      if (may_know(&p->calls, chain->dims[i], chain->dims[j])) return true;
+  return false;
 }
 
 static bool find_batch(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, mmci_price *out) {
   char name[MMCI_BATCH_NAME_SIZE];
   if (gemm->batch <= 1 || !p->knows_batches) return false;
   mmci_batch_name(gemm, name);
-  *out = (mmci_price){.source = MMCI_MEASURED, .recipe = mmci_recipe_whole(0)};
-  if (!mmci_wisdom_pricing_group(p, name, &out->seconds, &out->error)) return false;
-  out->plain_s = out->seconds;
+  double seconds, error;
+  if (!find_call(p, name, &seconds, &error)) return false;
+  mmci_price_plain(out, seconds, error);
   return true;
 }
 

@@ -16,6 +16,8 @@
 
 #include <pthread.h>
 
+#include "chain/chain.h"
+#include "chain/group.h"
 #include "cost/roofline.h"
 #include "wisdom/wisdom.h"
 
@@ -33,6 +35,21 @@ mmc_status mmci_wisdom_pricing_acquire(mmci_wisdom *wisdom, const mmci_fingerpri
                                        mmci_error *error);
 void mmci_wisdom_pricing_release(mmci_wisdom_pricing *pricing);
 
+/* Whose prices they are: an opened device, as long as its facts are the same. To compare addresses
+ * takes less time than to write a fingerprint. */
+typedef struct mmci_pricing_owner {
+  const void *ops, *device;
+  mmc_dtype dtype;
+  mmci_precision precision;
+} mmci_pricing_owner;
+/* Returns, in *out, what mmci_wisdom_pricing_acquire() would, where the store keeps it as this
+ * owner's; the caller releases it. Returns false, with *out as it was, where it does not. */
+bool mmci_wisdom_pricing_kept(mmci_wisdom *wisdom, const mmci_pricing_owner *owner,
+                              const mmci_facts *facts, mmci_wisdom_pricing **out);
+/* Says that what was acquired is this owner's. */
+void mmci_wisdom_pricing_keep(mmci_wisdom *wisdom, mmci_wisdom_pricing *pricing,
+                              const mmci_pricing_owner *owner);
+
 /* The file is looked at for the writes of others when so many seconds have gone by. */
 #define MMCI_PRICING_FRESH_S 0.05
 
@@ -46,12 +63,13 @@ const char *mmci_wisdom_pricing_notice(const mmci_wisdom_pricing *pricing);
 const mmci_variants *mmci_wisdom_pricing_variants(const mmci_wisdom_pricing *pricing);
 /* Returns the model, which the pricing owns. */
 const mmci_roofline *mmci_wisdom_pricing_roofline(const mmci_wisdom_pricing *pricing);
-/* Tells what a group takes as one call, found by its mmci_group_name(); returns false when it was
- * not measured. */
-bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *pricing, const char *name,
+/* Tells what a group of several products takes as one call; returns false when it was not
+ * measured. */
+bool mmci_wisdom_pricing_group(const mmci_wisdom_pricing *pricing, const mmci_group *group,
                                double *seconds, double *error);
-/* Says whether any group was measured. */
-bool mmci_wisdom_pricing_knows_groups(const mmci_wisdom_pricing *pricing);
+/* Says whether any group of the chain's products may have been measured, so that a plan is the same
+ * whatever was measured of others. */
+bool mmci_wisdom_pricing_knows_groups(const mmci_wisdom_pricing *pricing, const mmc_chain *chain);
 /* Says whether the roofline was calibrated here. */
 bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 

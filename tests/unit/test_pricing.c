@@ -473,6 +473,9 @@ static void calls_have_their_prices(void **state) {
   const mmci_estimate seconds = {5e-6, 4e-6, 5.5e-6};
   mmci_gemm gemm = product(10, 30, 5, MMC_OP_N, MMC_OP_T);
   gemm.batch = 7;
+  mmc_chain *its, *others;
+  assert_int_equal(mmci_chain_parse("f32:9x10x30x5x60x7", &its, &f->error), MMC_OK);
+  assert_int_equal(mmci_chain_parse("f32:9x10x30x5x61x7", &others, &f->error), MMC_OK);
   for (int after = 0; after < 2; after++) {
     mmci_wisdom_pricing *known;
     assert_int_equal(
@@ -480,10 +483,15 @@ static void calls_have_their_prices(void **state) {
                                     MMC_F32, MMCI_NATIVE, &known, &f->error),
         MMC_OK);
     double found_s = 0, error = 0;
-    assert_int_equal(mmci_wisdom_pricing_knows_groups(known), after);
-    assert_int_equal(mmci_wisdom_pricing_group(known, name, &found_s, &error), after);
+    assert_int_equal(mmci_wisdom_pricing_knows_groups(known, its), after);
+    assert_false(mmci_wisdom_pricing_knows_groups(known, others));
+    call.n = 3;
+    call.count = 2;
+    assert_int_equal(mmci_wisdom_pricing_group(known, &call, &found_s, &error), after);
     if (after) assert_true(found_s == 5e-6 && fabs(error - 0.2) < 1e-12);
-    assert_false(mmci_wisdom_pricing_group(known, "call NTN", &found_s, &error));
+    products[1].k = 6; /* the result is of the same shape */
+    assert_false(mmci_wisdom_pricing_group(known, &call, &found_s, &error));
+    products[1].k = 5;
     mmci_wisdom_pricing_release(known);
     mmci_price price = price_of(f, &gemm);
     assert_int_equal(price.source, after ? MMCI_MEASURED : MMCI_ASSUMED);
@@ -494,6 +502,8 @@ static void calls_have_their_prices(void **state) {
       assert_true(price_of(f, &gemm).modelled);
       gemm.batch = 1;
       assert_true(price_of(f, &gemm).modelled);
+      mmc_chain_destroy(its);
+      mmc_chain_destroy(others);
       return;
     }
     f->journal.timed = hear;
@@ -521,6 +531,33 @@ static void units_that_are_none_are_measured_again(void **state) {
   }
 }
 
+/* A device that is asked again is known by its address, until its facts change or the store does.
+ */
+static void prices_are_kept_for_a_device(void **state) {
+  fixture *f = *state;
+  mmci_wisdom *wisdom = f->journal.wisdom;
+  mmci_facts facts = test_facts;
+  const mmci_pricing_owner owner = {&facts, f, MMC_F32, MMCI_NATIVE},
+                           other = {&facts, &owner, MMC_F32, MMCI_NATIVE};
+  mmci_wisdom_pricing *first, *again;
+  assert_false(mmci_wisdom_pricing_kept(wisdom, &owner, &facts, &again));
+  assert_int_equal(mmci_wisdom_pricing_acquire(wisdom, &f->journal.fingerprint, &facts, MMC_F32,
+                                               MMCI_NATIVE, &first, &f->error),
+                   MMC_OK);
+  mmci_wisdom_pricing_keep(wisdom, first, &owner);
+  assert_true(mmci_wisdom_pricing_kept(wisdom, &owner, &facts, &again));
+  assert_ptr_equal(again, first);
+  mmci_wisdom_pricing_release(again);
+  assert_false(mmci_wisdom_pricing_kept(wisdom, &other, &facts, &again));
+  facts.threads++;
+  assert_false(mmci_wisdom_pricing_kept(wisdom, &owner, &facts, &again));
+  facts.threads--;
+  mmci_wisdom_record unit = test_progress(&f->journal.fingerprint, "time this", "whole");
+  assert_int_equal(mmci_wisdom_put(wisdom, &unit, &f->error), MMC_OK);
+  assert_false(mmci_wisdom_pricing_kept(wisdom, &owner, &facts, &again));
+  mmci_wisdom_pricing_release(first);
+}
+
 /* ---- what tuning changes ------------------------------------------------------------------- */
 
 enum { SIDE = 40, CHAINS = 120 };
@@ -530,21 +567,23 @@ static double told_product(const void *user, const mmci_gemm *gemm) {
   return 3e-6 + mmci_gemm_flops(gemm) / 1e11;
 }
 
-static mmc_status takes_all(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                            bool *out, mmci_error *error) {
-  (void)user, (void)plan, (void)group, (void)error;
+static mmc_status takes_all(const void *user, const mmci_group *group, bool *out, double *seconds,
+                            mmci_error *error) {
+  (void)user, (void)group, (void)error;
+  *seconds = (double)NAN;
   *out = true;
   return MMC_OK;
 }
 
 /* A launch, and each product at a rate that makes some groups faster and others slower. */
-static mmc_status told_group(const void *user, const mmci_plan *plan, const mmci_plan_group *group,
-                             double *seconds, mmci_error *error) {
+static mmc_status tells_all(const void *user, const mmci_group *group, bool *out, double *seconds,
+                            mmci_error *error) {
   (void)user, (void)error;
+  *out = true;
   *seconds = 3e-6;
-  for (int32_t i = 0; i < group->step_count; i++) {
-    const mmci_plan_step *x = &plan->steps[group->steps[i]];
-    *seconds += mmci_flops(MMC_F32, x->m, x->k, x->n) * (double)plan->chain->batch / 4e10;
+  for (int32_t i = 0; i < group->count; i++) {
+    const mmci_group_product *x = &group->products[i];
+    *seconds += mmci_flops(MMC_F32, x->m, x->k, x->n) * (double)group->batch / 4e10;
   }
   return MMC_OK;
 }
@@ -557,12 +596,12 @@ static mmci_plan plan_of(fixture *f, const mmc_chain *chain, const mmci_facts *f
                    MMC_OK);
   const mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(known);
-  const mmci_group_machine machine = {.supports = takes_all,
-                                      .told = facts->model.seconds != NULL ? told_group : NULL,
-                                      .doubt = 0.3,
-                                      .facts = mmci_group_facts_of(facts, roofline),
-                                      .pricing = &pricing,
-                                      .roofline = roofline};
+  const mmci_group_machine machine = {
+      .supports = facts->model.seconds != NULL ? tells_all : takes_all,
+      .doubt = 0.3,
+      .facts = mmci_group_facts_of(facts, roofline),
+      .pricing = &pricing,
+      .roofline = roofline};
   const mmci_time_request request = {.pricing = &pricing, .notice = "", .machine = &machine};
   mmci_plan plan;
   if (mmci_plan_create_timed(chain, "auto", mmci_within(UINT64_MAX), &request, &plan, &f->error) !=
@@ -643,6 +682,7 @@ int main(void) {
       TEST(threads_share_pricings),
       TEST(measurements_come_back_exactly),
       TEST(calls_have_their_prices),
+      TEST(prices_are_kept_for_a_device),
       TEST(tuning_others_changes_no_plan),
       TEST(units_that_are_none_are_measured_again),
   };

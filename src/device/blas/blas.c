@@ -337,7 +337,8 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
                       .handover_s = 1e-6,
                       .workers = threads,
                       .tile = 128,
-                      .variant_name = variant_name};
+                      .variant_name = variant_name,
+                      .threads = mmci_blas_threads()};
 }
 
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
