@@ -1,7 +1,7 @@
 # Finds LIBXSMM, which writes code for small products. Defines
 #
 #   MMC_XSMM_FOUND     whether; then PkgConfig::MMC_XSMM is the target to link, before the CBLAS,
-#                      whose Fortran functions it names
+#                      whose Fortran functions it names; where none is linked, libxsmmnoblas stands in
 #   MMC_XSMM_SUMMARY   one line for people
 #   MMC_XSMM_LINK      what a linker line needs, for mmchain.pc
 #
@@ -16,10 +16,14 @@ elseif(NOT MMC_BLAS_FOUND)
 else()
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND)
-    pkg_check_modules(MMC_XSMM QUIET IMPORTED_TARGET libxsmm>=1.16 libxsmm<2)
+    if(MMC_BLAS_LINKED)
+      pkg_check_modules(MMC_XSMM QUIET IMPORTED_TARGET libxsmm>=1.16 libxsmm<2)
+    else()
+      pkg_check_modules(MMC_XSMM QUIET IMPORTED_TARGET libxsmm>=1.16 libxsmm<2 libxsmmnoblas)
+    endif()
   endif()
   if(MMC_XSMM_FOUND)
-    mmc_blas_links(
+    mmc_links(
       MMC_XSMM_LINKS "PkgConfig::MMC_XSMM;mmc_blas" ""
       "return libxsmm_dmmdispatch(4, 4, 4, 0, 0, 0, 0, 0, 0, 0) == 0;" "libxsmm.h")
     if(NOT MMC_XSMM_LINKS)

@@ -102,16 +102,21 @@ typedef struct mmc_context mmc_context;
 
 typedef struct mmc_context_options {
   size_t size;
-  const char *module_dir;  /* of mmchain-*.so; NULL means MMCHAIN_MODULE_DIR, else beside us */
-  const char *wisdom_path; /* "" means no wisdom store; NULL means MMCHAIN_WISDOM, else
-                              mmchain/wisdom.db under XDG_CACHE_HOME, else under ~/.cache */
+  const char *module_dir;   /* of mmchain-*.so; NULL means MMCHAIN_MODULE_DIR, else beside us */
+  const char *wisdom_path;  /* "" means no wisdom store; NULL means MMCHAIN_WISDOM, else
+                               mmchain/wisdom.db under XDG_CACHE_HOME, else under ~/.cache */
+  const char *blas_library; /* the OpenBLAS or other CBLAS that device "blas" loads, by its absolute
+                               path or a name that dlopen() looks for; "own" means the one that the
+                               library was linked with, else an OpenBLAS that dlopen() finds; NULL
+                               means MMCHAIN_BLAS, which may say the same or "none", else "own". A
+                               process has one: once it is loaded, later contexts have it too */
 } mmc_context_options;
 #define MMC_CONTEXT_OPTIONS_INIT \
-  { sizeof(mmc_context_options), NULL, NULL }
+  { sizeof(mmc_context_options), NULL, NULL, NULL }
 
 /* CONSTRUCTOR. Makes a context without opening any device or store: each is opened when first asked
  * for.
- * Returns: E_ARG, E_NOMEM. */
+ * Returns: E_ARG, E_NOMEM, E_UNSUPPORTED (blas_library is no CBLAS). */
 MMC_API mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **out);
 /* DESTRUCTOR. Its chains, plans, runs, orders and files must have been destroyed. */
 MMC_API void mmc_context_destroy(mmc_context *context);

@@ -23,7 +23,7 @@ import glob
 import os
 from typing import Any, Optional, Sequence
 
-from . import _mmchain
+from . import _blas, _mmchain
 from ._bench import bench
 from ._einsum import register as _register_einsum
 from ._general import multiply as _multiply
@@ -112,8 +112,10 @@ def multi_dot(
 
 
 _package = os.path.dirname(os.path.abspath(__file__))
-if "MMCHAIN_MODULE_DIR" not in os.environ and glob.glob(os.path.join(_package, "mmchain-*.so")):
-    _mmchain.configure(_package)
+_has_modules = bool(glob.glob(os.path.join(_package, "mmchain-*.so")))
+_by_package = _has_modules and "MMCHAIN_MODULE_DIR" not in os.environ
+_mmchain.configure(_package if _by_package else None, _blas.paths())
+_blas.check()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_mmchain.before_fork,

@@ -1,7 +1,6 @@
 /* _mmchain.c: the extension module of the Python package: what there is, and forks. */
 #include <time.h>
 
-#include "blas.h"
 #include "execute.h"
 #include "memory.h"
 #include "plan.h"
@@ -15,7 +14,14 @@ int mmcp_context_ensure(void) {
   if (mmcp.context != NULL) return 0;
   mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
   if (mmcp.module_dir != NULL) options.module_dir = PyBytes_AS_STRING(mmcp.module_dir);
-  mmc_status status = mmc_context_create(&options, &mmcp.context);
+  mmc_status status = MMC_E_UNSUPPORTED;
+  Py_ssize_t count = mmcp.blas_paths != NULL ? PyList_GET_SIZE(mmcp.blas_paths) : 0;
+  for (Py_ssize_t i = 0; i < count && status == MMC_E_UNSUPPORTED; i++) {
+    options.blas_library = PyBytes_AS_STRING(PyList_GET_ITEM(mmcp.blas_paths, i));
+    status = mmc_context_create(&options, &mmcp.context);
+  }
+  options.blas_library = NULL;
+  if (status == MMC_E_UNSUPPORTED) status = mmc_context_create(&options, &mmcp.context);
   return status == MMC_OK ? 0 : mmcp_raise(status);
 }
 
@@ -44,13 +50,46 @@ int mmcp_text(PyObject *object, const char *argument, const char **out) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static PyObject *configure(PyObject *module, PyObject *path) {
+/* The paths as bytes, as the system has them. */
+static PyObject *paths_of(PyObject *sequence) {
+  PyObject *list = PySequence_List(sequence);
+  for (Py_ssize_t i = 0; list != NULL && i < PyList_GET_SIZE(list); i++) {
+    PyObject *bytes;
+    if (!PyUnicode_FSConverter(PyList_GET_ITEM(list, i), &bytes))
+      Py_CLEAR(list);
+    else
+      PyList_SetItem(list, i, bytes);
+  }
+  return list;
+}
+
+static PyObject *configure(PyObject *module, PyObject *args) {
   (void)module;
-  PyObject *bytes;
-  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
-  Py_XDECREF(mmcp.module_dir);
-  mmcp.module_dir = bytes;
+  PyObject *module_dir, *blas_paths, *dir = NULL;
+  if (!PyArg_ParseTuple(args, "OO:configure", &module_dir, &blas_paths)) return NULL;
+  if (module_dir != Py_None && !PyUnicode_FSConverter(module_dir, &dir)) return NULL;
+  PyObject *paths = paths_of(blas_paths);
+  if (paths == NULL) {
+    Py_XDECREF(dir);
+    return NULL;
+  }
+  Py_XSETREF(mmcp.module_dir, dir);
+  Py_XSETREF(mmcp.blas_paths, paths);
   Py_RETURN_NONE;
+}
+
+/* The first device that the library lists is the one that a CBLAS multiplies on. */
+static PyObject *blas(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  mmc_device_info info;
+  if (mmcp_context_ensure() < 0) return NULL;
+  mmc_status status = mmc_device_describe(mmcp.context, 0, &info);
+  if (status != MMC_OK) {
+    mmcp_raise(status);
+    return NULL;
+  }
+  return Py_BuildValue("sO", info.description, info.available ? Py_True : Py_False);
 }
 
 static PyObject *devices(PyObject *module, PyObject *unused) {
@@ -205,7 +244,10 @@ static PyMethodDef functions[] = {
      "tune(chains, like, range, device, precision, objective, budget, progress): what was decided, "
      "how much was measured, whether all was."},
     {"devices", devices, METH_NOARGS, "Triples (name, description, available)."},
-    {"configure", configure, METH_O, "configure(path): where device modules lie."},
+    {"configure", configure, METH_VARARGS,
+     "configure(module_dir, blas_paths): where device modules lie, or None, and the files of BLAS "
+     "libraries of which the first that can be is used. Before anything else."},
+    {"blas", blas, METH_NOARGS, "A pair (description, available) of the device blas."},
     {"clear_cache", clear_cache, METH_NOARGS, "Forgets all cached plans."},
     {"cache_info", cache_info, METH_NOARGS, "What the cache holds."},
     {"cached_plan", cached_plan, METH_NOARGS, "The cached plan that was used last, or None."},
@@ -261,9 +303,6 @@ PyMODINIT_FUNC PyInit__mmchain(void);
 PyMODINIT_FUNC PyInit__mmchain(void) {
   mmcp.cache = PyDict_New();
   if (mmcp.cache == NULL || find_numpy() < 0 || intern_names() < 0) return NULL;
-#ifdef MMCP_OPENBLAS
-  mmcp_blas_find();
-#endif
   PyObject *module = PyModule_Create(&definition);
   if (module != NULL && add_types(module) < 0) Py_CLEAR(module);
   return module;

@@ -20,6 +20,7 @@ enum { MMCP_DTYPES = 6 };
 typedef struct mmcp_state {
   mmc_context *context; /* made when first needed */
   PyObject *module_dir; /* a path as bytes, or NULL: where the library looks by itself */
+  PyObject *blas_paths; /* a list of paths as bytes, of which the first that is a BLAS is taken */
   /* Counts forks: what an earlier generation made belongs to threads that this process lacks. */
   uint64_t generation;
   bool cuda_used; /* by this process or one it was forked from */

@@ -87,6 +87,33 @@ def test_not_when_it_lacks_something():
     assert calls == [0, 0, 0]
 
 
+def python(*arguments, **environment):
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(mmchain.__file__)), **environment}
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
+
+
+def test_without_any_it_is_an_error():
+    done = python("-c", "import mmchain", MMCHAIN_BLAS="/nowhere/libopenblas.so")
+    assert done.returncode != 0
+    assert "ImportError: mmchain has no BLAS" in done.stderr
+    assert "/nowhere/libopenblas.so" in done.stderr and "pip install scipy-openblas64" in done.stderr
+
+
+def test_plain_loops_when_asked_for():
+    done = python("-c", "import mmchain; print(mmchain.plan([3, 4, 5]).device)", MMCHAIN_BLAS="none")
+    assert (done.returncode, done.stdout) == (0, "ref\n"), done.stderr
+
+
+@pytest.mark.parametrize("module", ["mmchain", "_mmchain_command"])
+def test_the_command(module):
+    done = python("-m", module, "--version")
+    assert (done.returncode, done.stdout) == (0, f"mmchain {mmchain.__version__}\n"), done.stderr
+    assert python("-m", module, "plan", "3x").returncode == 2
+    if openblas():
+        description = openblas()[0]["description"]
+        assert description in python("-m", module, "info").stdout
+
+
 @needs_openblas
 @pytest.mark.skipif(not WHEEL, reason="this NumPy brought no OpenBLAS of 64-bit integers")
 def test_the_wheels_own():

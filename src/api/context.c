@@ -30,7 +30,8 @@ mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **
 
   mmc_context *context = mmci_alloc_zeroed(1, sizeof *context);
   if (context == NULL) return MMC_E_NOMEM;
-  status = mmci_registry_create(read.module_dir, &context->registry, &error);
+  if (read.blas_library != NULL) status = mmci_devices_choose_blas(read.blas_library, &error);
+  if (status == MMC_OK) status = mmci_registry_create(read.module_dir, &context->registry, &error);
   if (status == MMC_OK) status = mmci_wisdom_create(read.wisdom_path, &context->wisdom, &error);
   if (status == MMC_OK && pthread_mutex_init(&context->lock, NULL) != 0) status = MMC_E_NOMEM;
   if (status != MMC_OK) {

@@ -213,6 +213,12 @@ typedef const mmci_device_ops *(*mmci_module_entry_fn)(void);
 extern const mmci_device_ops mmci_device_ref;
 extern const mmci_device_ops mmci_device_blas;
 
+/* Loads the CBLAS of mmci_device_blas for the whole process: a file by its absolute path, a name
+ * that dlopen() looks for, or "own", which means what the library finds by itself. It does nothing
+ * once there is one, or after the device was looked for. Returns: E_UNSUPPORTED, where that file is
+ * no CBLAS. */
+mmc_status mmci_cblas_choose(const char *path, mmci_error *error);
+
 /* ---- the registry -------------------------------------------------------------------------- */
 
 /* A kind of device, as kinds.c lists it. */
@@ -222,9 +228,14 @@ typedef struct mmci_device_kind {
   bool is_module;             /* its devices have numbers: "cuda:1" */
   const char *meter;          /* that reads its joules, by name: "nvml" */
   const char *absent;         /* what to do when it is not here; NULL when it always is */
+  /* (optional) Loads the library that does its products, for the whole process. */
+  mmc_status (*choose_library)(const char *path, mmci_error *error);
 } mmci_device_kind;
 
 extern const mmci_device_kind mmci_device_kinds[];
+
+/* Has every kind that multiplies by a CBLAS load this one, as mmci_cblas_choose() does. */
+mmc_status mmci_devices_choose_blas(const char *path, mmci_error *error);
 
 /* Returns the kind of the device of a name, "cpu", "cuda" or "cuda:1", and its number, 0 where the
  * name has none; NULL when there is no such name. */
@@ -247,6 +258,10 @@ enum { MMCI_MODULE_PATH_SIZE = 4096 };
 mmc_status mmci_module_path(const char *given, const char *device, char path[MMCI_MODULE_PATH_SIZE],
                             mmci_error *error);
 
+/* Says whether nobody but root and the user of this process can have put something at path. A place
+ * that does not exist is trusted, because opening it gives a better message. */
+bool mmci_path_trusted(const char *path);
+
 /* Makes a registry. module_dir is the directory of mmchain-*.so and is copied; when it is NULL,
  * mmci_module_path() finds them. */
 mmc_status mmci_registry_create(const char *module_dir, mmci_registry **out, mmci_error *error);
@@ -258,7 +273,7 @@ typedef struct mmci_opened {
   const char *name; /* "blas", "cuda:0" */
 } mmci_opened;
 
-/* Opens "cpu" (blas when built with one, else ref), "ref", "blas", "cuda", "cuda:1" ...
+/* Opens "cpu" (blas where a CBLAS is found, else ref), "ref", "blas", "cuda", "cuda:1" ...
  * Returns E_ARG (no such name; the error lists those there are), E_UNSUPPORTED (the name is known
  * but the device is not here; the error says what is missing), E_DEVICE, E_NOMEM. The registry owns
  * what it opens. */

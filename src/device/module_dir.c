@@ -9,9 +9,7 @@
 
 #include "device/device.h"
 
-/* Says whether nobody but root and the user of this process can have put something there. A place
- * that does not exist is trusted, because opening it gives a better message. */
-static bool trusted(const char *path) {
+bool mmci_path_trusted(const char *path) {
   struct stat facts;
   if (stat(path, &facts) != 0) return true;
   return (facts.st_uid == 0 || facts.st_uid == geteuid()) && (facts.st_mode & S_IWOTH) == 0;
@@ -61,7 +59,7 @@ mmc_status mmci_module_path(const char *given, const char *device, char path[MMC
   if (dir[0] != '/')
     return mmci_fail(error, MMC_E_ARG, "%s: expected an absolute path, got '%.100s'", variable,
                      dir);
-  if (!trusted(dir) || !trusted(path))
+  if (!mmci_path_trusted(dir) || !mmci_path_trusted(path))
     return mmci_fail(error, MMC_E_ARG,
                      "%s: expected what belongs to you or root and not all may write to, got "
                      "'%.100s'",

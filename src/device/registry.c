@@ -57,6 +57,13 @@ void mmci_registry_destroy(mmci_registry *registry) {
   free(registry);
 }
 
+mmc_status mmci_devices_choose_blas(const char *path, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (const mmci_device_kind *x = mmci_device_kinds; x->name != NULL && status == MMC_OK; x++)
+    if (x->choose_library != NULL) status = x->choose_library(path, error);
+  return status;
+}
+
 /* ---- looking for a kind -------------------------------------------------------------------- */
 
 static const mmci_device_ops *load_module(const mmci_registry *registry, int k, kind *x) {
@@ -142,11 +149,18 @@ static bool read_index(const mmci_device_kind *x, const char *text, int *index) 
   return true;
 }
 
+/* Says whether a device that is compiled in can work here. */
+static bool is_here(const mmci_device_kind *x) {
+  int count = 0;
+  mmci_error reason;
+  return x->ops != NULL && x->ops->probe(&count, &reason) == MMC_OK && count > 0;
+}
+
 const mmci_device_kind *mmci_device_kind_of(const char *name, int *index) {
   *index = 0;
   for (const mmci_device_kind *x = mmci_device_kinds; x->name != NULL; x++) {
     size_t length = strlen(x->name);
-    if (x->ops != NULL && strcmp(name, "cpu") == 0) return x;
+    if (strcmp(name, "cpu") == 0 && is_here(x)) return x;
     if (strncmp(name, x->name, length) == 0 && (name[length] == '\0' || name[length] == ':'))
       return read_index(x, name + length, index) ? x : NULL;
   }

@@ -6,7 +6,6 @@
  * conjugation without transposition where it lacks OpenBLAS's extension for that.
  *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
-#include <cblas.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,18 +14,13 @@
 #include "device/blas/advice.h"
 #include "device/blas/blas.h"
 #include "device/blas/blas_group.h"
+#include "device/blas/cblas_table.h"
 #include "device/blas/half_gemm.h"
 #include "device/blas/small.h"
 #include "device/blas/threads.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
-
-#ifdef MMCI_OPENBLAS
-enum { HAS_CONJ_NO_TRANS = 1, CONJ_NO_TRANS = CblasConjNoTrans };
-#else
-enum { HAS_CONJ_NO_TRANS = 0, CONJ_NO_TRANS = CblasNoTrans };
-#endif
 
 /* How a product is computed, which its shape and the layout of its operands decide. */
 typedef enum method {
@@ -61,7 +55,7 @@ static bool is_real(mmc_dtype dtype) {
 }
 
 static bool has_op(bool trans, bool conj) {
-  return trans || !conj || HAS_CONJ_NO_TRANS;
+  return trans || !conj || mmci_blas.is_openblas;
 }
 
 static method choose(const mmci_gemm *gemm) {
@@ -82,51 +76,50 @@ static method choose(const mmci_gemm *gemm) {
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-static CBLAS_TRANSPOSE blas_op(bool trans, bool conj) {
-  if (trans) return conj ? CblasConjTrans : CblasTrans;
-  return conj ? (CBLAS_TRANSPOSE)CONJ_NO_TRANS : CblasNoTrans;
+static int blas_op(bool trans, bool conj) {
+  if (trans) return conj ? MMCI_CBLAS_H : MMCI_CBLAS_T;
+  return conj ? MMCI_CBLAS_CONJ_N : MMCI_CBLAS_N;
 }
 
 /* Return the steps along an operand that is one column, and along one that is one row. */
-static int column_step(const mmci_form *x) {
-  return x->trans ? 1 : (int)x->ld;
+static int64_t column_step(const mmci_form *x) {
+  return x->trans ? 1 : x->ld;
 }
-static int row_step(const mmci_form *x) {
-  return x->trans ? (int)x->ld : 1;
+static int64_t row_step(const mmci_form *x) {
+  return x->trans ? x->ld : 1;
 }
 
 #define PARAMETERS const mmci_gemm *gemm, const void *a, const void *b, void *c
 
 /* Defines xGEMM, for any operands. one and beta are pointers for complex types. */
-#define GEMM(suffix, letter, one, beta)                                                      \
-  static void gemm_##suffix(PARAMETERS) {                                                    \
-    cblas_##letter##gemm(CblasRowMajor, blas_op(gemm->a.trans, gemm->a.conj),                \
-                         blas_op(gemm->b.trans, gemm->b.conj), (int)gemm->m, (int)gemm->n,   \
-                         (int)gemm->k, one, a, (int)gemm->a.ld, b, (int)gemm->b.ld, beta, c, \
-                         (int)gemm->ldc);                                                    \
+#define GEMM(suffix, letter, one, beta)                                                          \
+  static void gemm_##suffix(PARAMETERS) {                                                        \
+    mmci_blas.letter##gemm(MMCI_CBLAS_ROW_MAJOR, blas_op(gemm->a.trans, gemm->a.conj),           \
+                           blas_op(gemm->b.trans, gemm->b.conj), gemm->m, gemm->n, gemm->k, one, \
+                           a, gemm->a.ld, b, gemm->b.ld, beta, c, gemm->ldc);                    \
   }
 
 /* Defines xGEMV; for a vector times a matrix, it takes the transposed matrix first. */
-#define GEMV(suffix, letter, one, beta)                                                            \
-  static void matrix_vector_##suffix(PARAMETERS) {                                                 \
-    const mmci_form *x = &gemm->a;                                                                 \
-    int m = (int)gemm->m, k = (int)gemm->k;                                                        \
-    cblas_##letter##gemv(CblasRowMajor, blas_op(x->trans, x->conj), x->trans ? k : m,              \
-                         x->trans ? m : k, one, a, (int)x->ld, b, column_step(&gemm->b), beta, c,  \
-                         (int)gemm->ldc);                                                          \
-  }                                                                                                \
-  static void vector_matrix_##suffix(PARAMETERS) {                                                 \
-    const mmci_form *x = &gemm->b;                                                                 \
-    int n = (int)gemm->n, k = (int)gemm->k;                                                        \
-    cblas_##letter##gemv(CblasRowMajor, blas_op(!x->trans, x->conj), x->trans ? n : k,             \
-                         x->trans ? k : n, one, b, (int)x->ld, a, row_step(&gemm->a), beta, c, 1); \
+#define GEMV(suffix, letter, one, beta)                                                         \
+  static void matrix_vector_##suffix(PARAMETERS) {                                              \
+    const mmci_form *x = &gemm->a;                                                              \
+    int64_t m = gemm->m, k = gemm->k;                                                           \
+    mmci_blas.letter##gemv(MMCI_CBLAS_ROW_MAJOR, blas_op(x->trans, x->conj), x->trans ? k : m,  \
+                           x->trans ? m : k, one, a, x->ld, b, column_step(&gemm->b), beta, c,  \
+                           gemm->ldc);                                                          \
+  }                                                                                             \
+  static void vector_matrix_##suffix(PARAMETERS) {                                              \
+    const mmci_form *x = &gemm->b;                                                              \
+    int64_t n = gemm->n, k = gemm->k;                                                           \
+    mmci_blas.letter##gemv(MMCI_CBLAS_ROW_MAJOR, blas_op(!x->trans, x->conj), x->trans ? n : k, \
+                           x->trans ? k : n, one, b, x->ld, a, row_step(&gemm->a), beta, c, 1); \
   }
 
-#define DOT_PRODUCT(suffix, letter, type)                                                   \
-  static void dot_##suffix(PARAMETERS) {                                                    \
-    type product =                                                                          \
-        cblas_##letter##dot((int)gemm->k, a, row_step(&gemm->a), b, column_step(&gemm->b)); \
-    *(type *)c = gemm->accumulate ? *(type *)c + product : product;                         \
+#define DOT_PRODUCT(suffix, letter, type)                                                \
+  static void dot_##suffix(PARAMETERS) {                                                 \
+    type product =                                                                       \
+        mmci_blas.letter##dot(gemm->k, a, row_step(&gemm->a), b, column_step(&gemm->b)); \
+    *(type *)c = gemm->accumulate ? *(type *)c + product : product;                      \
   }
 
 static const float c64[][2] = {{0, 0}, {1, 0}};
@@ -291,22 +284,21 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
 
 /* Which BLAS this is, as wisdom keeps it. */
 static void name_blas(char *text, size_t size) {
-#ifdef MMCI_OPENBLAS
-  snprintf(text, size, "%s, %d threads", openblas_get_config(), mmci_blas_threads());
-#else
-  snprintf(text, size, "a CBLAS that does not say which");
-#endif
+  if (mmci_blas.is_openblas)
+    snprintf(text, size, "%s, %d threads", mmci_blas.get_config(), mmci_blas_threads());
+  else
+    snprintf(text, size, "a CBLAS that does not say which");
 }
 
 static void describe(const mmci_device *device, char *text, size_t size) {
   (void)device;
   name_blas(text, size);
   size_t used = strlen(text);
-#ifdef MMCI_OPENBLAS
-  mmci_openblas_advice(openblas_get_config(), mmci_simd_of_processor(), text + used, size - used);
-#else
-  mmci_other_blas_advice(text + used, size - used);
-#endif
+  if (mmci_blas.is_openblas)
+    mmci_openblas_advice(mmci_blas.get_config(), mmci_simd_of_processor(), text + used,
+                         size - used);
+  else
+    mmci_other_blas_advice(text + used, size - used);
 }
 
 static void identify(const mmci_device *device, mmci_identity *out) {
@@ -412,6 +404,17 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   return status;
 }
 
+static mmc_status probe(int *count, mmci_error *error) {
+  *count = 0;
+  mmc_status status = mmci_cblas_find(error);
+  return status == MMC_OK ? mmci_host_probe(count, error) : status;
+}
+
+static mmc_status open_device(int index, mmci_device **out, mmci_error *error) {
+  mmc_status status = mmci_cblas_find(error);
+  return status == MMC_OK ? mmci_host_open(index, out, error) : status;
+}
+
 static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *error) {
   (void)device;
   mmci_queue *queue = malloc(sizeof *queue);
@@ -428,8 +431,8 @@ const mmci_device_ops mmci_device_blas = {
     .abi = MMCI_DEVICE_ABI,
     .size = sizeof(mmci_device_ops),
     .name = "blas",
-    .probe = mmci_host_probe,
-    .open = mmci_host_open,
+    .probe = probe,
+    .open = open_device,
     .close = mmci_host_close,
     .describe = describe,
     .identify = identify,

@@ -2,9 +2,8 @@
  * panel of C is rounded when it is complete. */
 #include "device/blas/half_gemm.h"
 
-#include <cblas.h>
-
 #include "base/half.h"
+#include "device/blas/cblas_table.h"
 
 static int least(int64_t rest) {
   return rest < MMCI_HALF_PANEL ? (int)rest : MMCI_HALF_PANEL;
@@ -39,8 +38,8 @@ static void widen_operand(mmc_dtype dtype, const uint16_t *data, const mmci_form
 
 void mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c,
                     mmci_half_panels *panels) {
-  CBLAS_TRANSPOSE a_op = gemm->a.trans ? CblasTrans : CblasNoTrans;
-  CBLAS_TRANSPOSE b_op = gemm->b.trans ? CblasTrans : CblasNoTrans;
+  int a_op = gemm->a.trans ? MMCI_CBLAS_T : MMCI_CBLAS_N;
+  int b_op = gemm->b.trans ? MMCI_CBLAS_T : MMCI_CBLAS_N;
   for (int64_t i = 0; i < gemm->m; i += MMCI_HALF_PANEL)
     for (int64_t j = 0; j < gemm->n; j += MMCI_HALF_PANEL) {
       int m = least(gemm->m - i), n = least(gemm->n - j);
@@ -50,9 +49,9 @@ void mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c
         int k = least(gemm->k - l);
         widen_operand(gemm->dtype, a, &gemm->a, i, l, m, k, panels->a);
         widen_operand(gemm->dtype, b, &gemm->b, l, j, k, n, panels->b);
-        cblas_sgemm(CblasRowMajor, a_op, b_op, m, n, k, 1, panels->a, gemm->a.trans ? m : k,
-                    panels->b, gemm->b.trans ? k : n, l > 0 || gemm->accumulate ? 1 : 0, panels->c,
-                    n);
+        mmci_blas.sgemm(MMCI_CBLAS_ROW_MAJOR, a_op, b_op, m, n, k, 1, panels->a,
+                        gemm->a.trans ? m : k, panels->b, gemm->b.trans ? k : n,
+                        l > 0 || gemm->accumulate ? 1 : 0, panels->c, n);
       }
       round_off(gemm->dtype, panels->c, m, n, corner, gemm->ldc);
     }
