@@ -25,7 +25,6 @@ static const struct option options[] = {
 static const struct {
   const char *program, *draws, *package;
 } programs[] = {
-    {"dot", "plan --svg", "graphviz"},
     {"gnuplot", "order --profile", "gnuplot-nox"},
 };
 

@@ -39,8 +39,7 @@ static const char help[] =
     "  --table              with --for traffic, the poster's fusion table of one chain or several\n"
     "  --json               one object, with --table one a chain\n"
     "  --dot                the tree for Graphviz\n"
-    "  --svg FILE           the tree drawn by Graphviz; with --json or --dot those are printed "
-    "too\n"
+    "  --svg FILE           a picture of the tree; with --json or --dot those are printed too\n"
     "  -h, --help           this text\n";
 
 enum { OPTION_DOT = CLI_OPTION_OWN, OPTION_SVG, OPTION_FUSE, OPTION_ON_CHIP, OPTION_TABLE };
@@ -65,13 +64,13 @@ static const struct option options[] = {
 };
 
 static int draw(cli_call *call, const mmc_plan *plan, const char *path) {
-  char *const dot[] = {"dot", "-Tsvg", NULL};
-  cli_buffer graph = {0}, picture = {0};
-  mmc_status status = mmc_plan_explain(plan, MMC_DOT, cli_buffer_write, &graph);
-  int result = status == MMC_OK ? cli_program_run(call, "graphviz", dot, &graph, &picture)
+  cli_buffer picture = {0};
+  static const char declaration[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+  mmc_status status = MMC_E_NOMEM;
+  if (cli_buffer_write(&picture, declaration, sizeof declaration - 1) == 0)
+    status = mmc_plan_explain(plan, MMC_SVG, cli_buffer_write, &picture);
+  int result = status == MMC_OK ? cli_buffer_save(call, "--svg", path, &picture)
                                 : cli_fail_write(call, status, "");
-  if (result == CLI_DONE) result = cli_buffer_save(call, "--svg", path, &picture);
-  cli_buffer_free(&graph);
   cli_buffer_free(&picture);
   return result;
 }

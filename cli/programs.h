@@ -1,4 +1,4 @@
-/* programs.h: runs Graphviz and gnuplot, when they are installed. */
+/* programs.h: runs other programs, such as gnuplot, when they are installed. */
 #ifndef MMC_CLI_PROGRAMS_H
 #define MMC_CLI_PROGRAMS_H
 

@@ -323,7 +323,8 @@ MMC_API void mmc_plan_destroy(mmc_plan *plan);
 typedef enum mmc_format {
   MMC_TEXT, /* for people */
   MMC_JSON, /* one object with the members of docs/json.md */
-  MMC_DOT   /* the graph of the steps, for Graphviz */
+  MMC_DOT,  /* the graph of the steps, for Graphviz */
+  MMC_SVG   /* a picture of the tree, at most 2000 pixels wide and 200 kB, for any chain */
 } mmc_format;
 
 /* METHOD. Says what the plan does and why. Returns: E_ARG, E_NOMEM, E_IO. */

@@ -54,6 +54,21 @@ void mmci_text_json_string(mmci_text *text, const char *string) {
   mmci_text_bytes(text, "\"", 1);
 }
 
+void mmci_text_xml(mmci_text *text, const char *string) {
+  for (const unsigned char *c = (const unsigned char *)string; *c != '\0'; c++) {
+    if (*c == '&')
+      mmci_text_bytes(text, "&amp;", 5);
+    else if (*c == '<')
+      mmci_text_bytes(text, "&lt;", 4);
+    else if (*c == '>')
+      mmci_text_bytes(text, "&gt;", 4);
+    else if (*c == '"')
+      mmci_text_bytes(text, "&quot;", 6);
+    else
+      mmci_text_bytes(text, *c < 0x20 || *c == 0x7f ? "?" : (const char *)c, 1);
+  }
+}
+
 mmc_status mmci_text_finish(mmci_text *text, mmci_error *error) {
   flush(text);
   if (text->failed) return mmci_fail(error, MMC_E_IO, "the write callback failed");

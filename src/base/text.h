@@ -21,6 +21,9 @@ void mmci_text_printf(mmci_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Writes a JSON string with its quotes. */
 void mmci_text_json_string(mmci_text *text, const char *string);
+/* Writes text of an XML document, in which characters that mean something are escaped and those
+ * that may not stand there become "?". */
+void mmci_text_xml(mmci_text *text, const char *string);
 /* Hands on what is left. Returns E_IO when the write function failed at any time. */
 mmc_status mmci_text_finish(mmci_text *text, mmci_error *error);
 

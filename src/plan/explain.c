@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "plan/explain.h"
+#include "plan/picture.h"
 
 /* Text for people shows at most so many steps, and writes out orders of so many factors. */
 enum { TEXT_STEPS = 100 };
@@ -70,13 +71,12 @@ const mmci_step_traffic *mmci_fused_step(const mmci_plan *plan, int32_t s) {
   return &plan->traffic->steps[s];
 }
 
-/* Returns the cost of a step in what the objective counts, or in multiplications. */
-static mmci_u128 step_cost(const mmci_plan *plan, int32_t s) {
+mmci_u128 mmci_plan_step_cost(const mmci_plan *plan, int32_t s) {
   return plan->explainer->step_cost != NULL ? plan->explainer->step_cost(plan, s)
                                             : mmci_plan_step_multiplications(plan, &plan->steps[s]);
 }
 
-static mmci_u128 plan_cost(const mmci_plan *plan) {
+mmci_u128 mmci_plan_cost(const mmci_plan *plan) {
   return plan->explainer->plan_cost != NULL ? plan->explainer->plan_cost(plan)
                                             : plan->multiplications;
 }
@@ -92,8 +92,7 @@ static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* Writes how the order compares with multiplying from left to right. */
-static void put_comparison(const mmci_plan *plan, mmci_text *text) {
+void mmci_put_comparison(const mmci_plan *plan, mmci_text *text) {
   mmci_u128 left = mmci_plan_left_to_right(plan);
   if (left == MMCI_U128_MAX) {
     mmci_text_printf(text, " (left to right: more than 2^128)");
@@ -244,7 +243,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
   int32_t count = plan->step_count;
   if (count == 0) return;
   const mmci_explainer *x = plan->explainer;
-  mmci_u128 total = plan_cost(plan);
+  mmci_u128 total = mmci_plan_cost(plan);
   mmci_text_printf(text, "\n%-24s %10s %10s %10s %8s %16s %7s%s\n", "step", "m", "k", "n", "kernel",
                    words(x->cost, "multiplications"), "share", words(x->columns, ""));
   for (int32_t s = 0; s < count && s < TEXT_STEPS; s++) {
@@ -253,7 +252,7 @@ static void put_steps(const mmci_plan *plan, mmci_text *text) {
     snprintf(product, sizeof product, "%s = %s %s",
              mmci_operand_name(plan, plan->chain->n + s).text,
              mmci_operand_name(plan, step->left).text, mmci_operand_name(plan, step->right).text);
-    mmci_u128 cost = step_cost(plan, s);
+    mmci_u128 cost = mmci_plan_step_cost(plan, s);
     double share = total != 0 ? 100 * (double)cost / (double)total : 0;
     mmci_text_printf(text, "%-24s %10" PRId64 " %10" PRId64 " %10" PRId64 " %8s %16s %5.1f %%",
                      product, step->m, step->k, step->n, step->kernel, mmci_decimal(cost).text,
@@ -280,7 +279,7 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   put_reason(plan, text);
   mmci_text_printf(text, "\nsolver           %s\nmultiplications  %s", plan->solver,
                    mmci_decimal(plan->multiplications).text);
-  put_comparison(plan, text);
+  mmci_put_comparison(plan, text);
   put_overflow(plan->chain, text);
   if (plan->explainer->put_summary != NULL) plan->explainer->put_summary(plan, text);
   mmci_text_printf(text, "\nworkspace        %" PRIu64 " bytes\ndevice           %s\n",
@@ -406,7 +405,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     else
       mmci_text_printf(text, ", \"group\": null");
     mmci_text_printf(text, ", \"cost\": ");
-    mmci_put_json_count(text, step_cost(plan, s));
+    mmci_put_json_count(text, mmci_plan_step_cost(plan, s));
     mmci_text_printf(text, "}");
   }
   mmci_text_printf(text, "%s]}\n", plan->step_count > 0 ? "\n" : "");
@@ -431,7 +430,7 @@ static void explain_dot(const mmci_plan *plan, mmci_text *text) {
     const mmci_step_traffic *fused = mmci_fused_step(plan, s);
     bool inside = mmci_plan_is_inside(plan, s) || (fused != NULL && fused->choice.partner > s);
     mmci_text_printf(text, "  %s [label=\"%s\\n%" PRId64 " x %" PRId64 "\\n%s%s\"%s];\n", name.text,
-                     name.text, step->m, step->n, mmci_decimal(step_cost(plan, s)).text,
+                     name.text, step->m, step->n, mmci_decimal(mmci_plan_step_cost(plan, s)).text,
                      words(plan->explainer->cost_mark, ""), inside ? ", style=dashed" : "");
     for (int side = 0; side < 2; side++) {
       int32_t operand = side == 0 ? step->left : step->right;
@@ -463,8 +462,11 @@ mmc_status mmci_plan_explain(const mmci_plan *plan, mmc_format format, mmc_write
     case MMC_DOT:
       explain_dot(plan, &text);
       break;
+    case MMC_SVG:
+      status = mmci_plan_draw(plan, &text, error);
+      break;
     default:
-      return mmci_fail(error, MMC_E_ARG, "format: expected MMC_TEXT, MMC_JSON or MMC_DOT");
+      return mmci_fail(error, MMC_E_ARG, "format: expected MMC_TEXT, MMC_JSON, MMC_DOT or MMC_SVG");
   }
   return status != MMC_OK ? status : mmci_text_finish(&text, error);
 }

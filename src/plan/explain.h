@@ -52,6 +52,13 @@ typedef struct mmci_quantity {
 /* Returns "1.5 ms". */
 mmci_quantity mmci_in_units(double value, const char *unit);
 
+/* Returns the cost of a step, and of all, in what the objective counts, or in multiplications. */
+mmci_u128 mmci_plan_step_cost(const mmci_plan *plan, int32_t step);
+mmci_u128 mmci_plan_cost(const mmci_plan *plan);
+/* Writes how the order compares with multiplying from left to right, " (left to right: 40500, 2.68
+ * times)". */
+void mmci_put_comparison(const mmci_plan *plan, mmci_text *text);
+
 /* This is a write function for an mmci_text. */
 int mmci_write_to_text(void *text, const char *bytes, size_t size);
 /* Writes a number, as a string where not every JSON reader is exact. */

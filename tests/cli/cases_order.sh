@@ -135,4 +135,4 @@ check info_argument 2 info cpu
 environment=(PATH=/nonexistent)
 run info >info.txt
 environment=()
-holds info_no_graphviz grep -q '^  dot      missing  for plan --svg: install graphviz$' info.txt
+holds info_no_gnuplot grep -q '^  gnuplot  missing  for order --profile: install gnuplot-nox$' info.txt

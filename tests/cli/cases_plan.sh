@@ -67,16 +67,12 @@ check plan_files_mismatch 2 plan A.npy B.npy
 
 # ---- plan: pictures ------------------------------------------------------------------------------
 
-if command -v dot >/dev/null; then
-  check plan_svg 0 plan $clrs --svg tree.svg
-  holds plan_svg_whole sh -c 'head -1 tree.svg | grep -q "<?xml" && tail -1 tree.svg | grep -q "</svg>"'
-  check plan_svg_and_json 0 plan 10x30x5 --svg tree2.svg --json --on ref
-  holds plan_svg_and_json_whole test -s tree2.svg
-fi
-environment=(PATH=/nonexistent)
-check plan_svg_no_graphviz 1 plan $clrs --svg absent.svg
-environment=()
-absent plan_svg_no_graphviz_left absent.svg
+check plan_svg 0 plan $clrs --svg tree.svg
+holds plan_svg_whole sh -c 'head -1 tree.svg | grep -q "<?xml" && tail -1 tree.svg | grep -q "</svg>"'
+check plan_svg_and_json 0 plan 10x30x5 --svg tree2.svg --json --on ref
+holds plan_svg_and_json_whole test -s tree2.svg
+check plan_svg_no_chain 2 plan --svg absent.svg
+absent plan_svg_no_chain_left absent.svg
 check plan_svg_unwritable 2 plan $clrs --svg no/such/directory/tree.svg
 check plan_svg_directory 2 plan $clrs --svg said
 temporaries plan_svg_temporaries .

@@ -112,7 +112,7 @@ static mmc_status multiply(const char *text, const char *solver, const char *dev
   options.device = device;
   if (limited) options.memory_limit_bytes = 1407;
   TRY(mmc_plan_create(context, chain, &options, &plan), plan, mmc_plan);
-  for (int format = MMC_TEXT; format <= MMC_DOT; format++) {
+  for (int format = MMC_TEXT; format <= MMC_SVG; format++) {
     status = mmc_plan_explain(plan, (mmc_format)format, ignore, NULL);
     if (status != MMC_OK) goto end;
   }
@@ -270,7 +270,7 @@ static mmc_status plan_traffic(const char *fuse) {
   options.fuse = fuse;
   options.on_chip_words = 100;
   TRY(mmc_plan_create(context, chain, &options, &plan), plan, mmc_plan);
-  for (int format = MMC_TEXT; format <= MMC_DOT; format++) {
+  for (int format = MMC_TEXT; format <= MMC_SVG; format++) {
     status = mmc_plan_explain(plan, (mmc_format)format, ignore, NULL);
     if (status != MMC_OK) goto end;
   }
