@@ -46,8 +46,7 @@ assert np.array_equal(out, product)
 # A notebook shows the tree when a cell ends in `plan`; a script writes it.
 
 # %%
-with open("tree.svg", "w", encoding="utf-8") as file:
-    file.write(plan._repr_svg_())
+plan.save("tree.svg")
 plan
 
 # %% [markdown]

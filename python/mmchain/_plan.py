@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import operator
-import re
+import os
+import tempfile
 from functools import cached_property
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _mmchain, _shapes, _svg
+from . import _mmchain, _shapes
 from ._general import chain_of, multiply
 
 _names = {
@@ -78,8 +79,38 @@ class Plan(_mmchain.Plan):
         ]
 
     def explain(self, format: str = "text") -> str:
-        """The plan and its reasons for people ("text"), programs ("json") or Graphviz ("dot")."""
+        """The plan and its reasons: for people ("text"), programs ("json") or Graphviz ("dot"), or
+        as a picture ("svg")."""
         return self.describe(format)
+
+    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes the picture of the tree to a file that ends in .svg; in .json, .dot or .txt, what
+        `explain` says. The file appears whole or not at all.
+
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mmchain.plan("f64:10x30x5x60").save(os.path.join(folder, "plan.svg"))
+        """
+        name = os.fspath(path)
+        formats = {".svg": "svg", ".json": "json", ".dot": "dot", ".txt": "text"}
+        end = os.path.splitext(name)[1]
+        if end not in formats:
+            raise ValueError(f"path: expected a name that ends in {', '.join(formats)}, got {name!r}")
+        text = self.describe(formats[end])
+        folder = os.path.dirname(os.path.abspath(name))
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".mmchain-")
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
+            os.replace(temporary, name)
+        except BaseException:
+            os.unlink(temporary)
+            raise
 
     def execute(self, arrays: Sequence[Any], out: Optional[Any] = None) -> Any:
         """The product of arrays of the planned shapes, as `multi_dot` returns it.
@@ -99,12 +130,8 @@ class Plan(_mmchain.Plan):
         return multiply(self, arrays, out, "", None, "")
 
     def _repr_svg_(self) -> str:
-        """The tree of the order, as notebooks show it."""
-        dims: List[int] = []
-        for part in re.split("[@:=]", self.chain.partition(":")[2])[0].split("x"):
-            dim, _, power = part.partition("^")
-            dims += [int(dim)] * int(power or 1)
-        return _svg.tree(dims, _products(self.order), len(dims) - 1)
+        """The tree, as notebooks show it."""
+        return self.describe("svg")
 
     def __repr__(self) -> str:
         chain = _short(self.chain)
@@ -118,21 +145,6 @@ class Plan(_mmchain.Plan):
 
 def _short(text: str) -> str:
     return text if len(text) <= 400 else f"{text[:200]} ... {text[-100:]}"
-
-
-def _products(order: str) -> List[Tuple[int, int]]:
-    """The pairs of "((A1 A2) A3)": of a factor, from 0, or n plus a product."""
-    n = order.count("A")
-    pairs: List[Tuple[int, int]] = []
-    open_: List[int] = []
-    for token in re.findall(r"A\d+|\)", order):
-        if token == ")":
-            right, left = open_.pop(), open_.pop()
-            pairs.append((left, right))
-            open_.append(n + len(pairs) - 1)
-        else:
-            open_.append(int(token[1:]) - 1)
-    return pairs
 
 
 def dtype_name(dtype: Any) -> str:

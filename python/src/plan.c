@@ -428,7 +428,7 @@ static PyObject *plan_describe(mmcp_plan *self, PyObject *argument) {
   static const struct {
     const char *name;
     mmc_format format;
-  } formats[] = {{"text", MMC_TEXT}, {"json", MMC_JSON}, {"dot", MMC_DOT}};
+  } formats[] = {{"text", MMC_TEXT}, {"json", MMC_JSON}, {"dot", MMC_DOT}, {"svg", MMC_SVG}};
   const char *name = PyUnicode_AsUTF8(argument);
   if (name == NULL || mmcp_plan_ensure(self) < 0) return NULL;
   for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
@@ -436,7 +436,7 @@ static PyObject *plan_describe(mmcp_plan *self, PyObject *argument) {
     growing text = {NULL, 0, 0};
     return grown(&text, mmc_plan_explain(self->plan, formats[f].format, grow, &text));
   }
-  return PyErr_Format(PyExc_ValueError, "format: expected text, json or dot, got '%s'", name);
+  return PyErr_Format(PyExc_ValueError, "format: expected text, json, dot or svg, got '%s'", name);
 }
 
 static PyObject *plan_products(mmcp_plan *self, PyObject *unused) {
