@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from . import _mmchain
 
@@ -11,6 +11,9 @@ from . import _mmchain
 _rooms = {"torch": "._torch", "cupy": "._cupy", "jax": "._jax", "jaxlib": "._jax"}
 _room_of_type: Dict[type, str] = {}
 _opened: Dict[str, Any] = {}
+
+# By the exact type of the first array: what multiplies a list of such arrays at once, or returns None.
+shortcuts: Dict[type, Callable[[List[Any], Optional[str]], Any]] = {}
 
 
 def _room_of(array: Any) -> str:
@@ -38,6 +41,11 @@ def multiply(
     precision: str,
 ) -> Any:
     """multi_dot, or the product by a plan, of any arrays."""
+    if plan is None and out is None and type(arrays) is list and arrays:
+        shortcut = shortcuts.get(type(arrays[0]))
+        result = None if shortcut is None else shortcut(arrays, device)
+        if result is not None:
+            return result
     if not hasattr(arrays, "__len__"):
         len(arrays)  # NumPy's exception for an iterator
     arrays = list(arrays)

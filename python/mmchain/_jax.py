@@ -1,12 +1,16 @@
 """JAX arrays.
 
 They cannot be written, so results come in memory of ours (CUDA) or NumPy's (CPU) that JAX takes
-over. Tracers (under jit, grad, vmap) and sharded arrays are multiplied by jax.numpy.matmul in the
-planned order.
+over. Under jit and vmap a chain is one call of ours where XLA compiles for the CPU (a foreign
+function, src/xla.c); everywhere else, where it is differentiated and for sharded arrays, it is
+multiplied by jax.numpy.matmul in the planned order.
 """
 
 from __future__ import annotations
 
+import os
+import re
+from functools import lru_cache, partial
 from typing import Any, List, Optional
 
 import jax
@@ -23,6 +27,68 @@ _names = {
     "complex64": "c64",
     "complex128": "c128",
 }
+
+
+# ---- under jit ------------------------------------------------------------------------------------
+
+_target = "mmchain_chain"
+_objectives = ("time", "energy", "flops")
+_precisions = ("native", "faithful", "fast")
+
+
+@lru_cache(None)
+def _is_registered() -> bool:
+    """Registers our function with XLA; False where this JAX has another interface for such."""
+    try:
+        header = os.path.join(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
+        with open(header) as text:
+            numbers = re.findall(r"^#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", text.read(), re.M)
+        version = {name: int(number) for name, number in numbers}
+        if version["MAJOR"] != 0:
+            return False
+        capsule = _mmchain.xla_target(version["MINOR"])
+        jax.ffi.register_ffi_target(_target, capsule, platform="cpu")
+        return True
+    except Exception:  # what an older or a newer JAX lacks; its own products are there
+        return False
+
+
+def _by_xla(*matrices: Any) -> Any:
+    """The product in the planned order by XLA's own products."""
+    pairs = _shapes.products(_shapes.check([matrix.shape for matrix in matrices]).dims)
+    return _shapes.multiply(pairs, matrices, jnp.matmul)
+
+
+def _by_us(number: int, *matrices: Any) -> Any:
+    chain = _shapes.check([matrix.shape for matrix in matrices])
+    result = jax.ShapeDtypeStruct(chain.result, matrices[0].dtype)
+    call = jax.ffi.ffi_call(_target, result, vmap_method="expand_dims")
+    return call(*matrices, options=np.int64(number))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _chain(number: int, *matrices: Any) -> Any:
+    """One call of ours on the CPU. Differentiated, it is a tree of XLA's products: they keep the
+    intermediate ones, so that gradients go back through the planned order."""
+    return jax.lax.platform_dependent(*matrices, cpu=partial(_by_us, number), default=_by_xla)
+
+
+@_chain.defjvp
+def _chain_jvp(number: int, primals: Any, tangents: Any) -> Any:
+    return jax.jvp(_by_xla, primals, tangents)
+
+
+def _number_of(arrays: List[Any], options: _shapes.Options) -> Optional[int]:
+    """The options as a number for our function; None where the chain is not for it."""
+    objective, device, precision = options
+    if device not in (None, "cpu") or objective not in _objectives or precision not in _precisions:
+        return None
+    if not any(isinstance(array, jax.core.Tracer) for array in arrays) or not _is_registered():
+        return None
+    return 3 * _objectives.index(objective) + _precisions.index(precision)
+
+
+# ---- arrays with memory ---------------------------------------------------------------------------
 
 
 def _platform(arrays: List[Any]) -> str:
@@ -95,5 +161,8 @@ def multiply(
             return _on_cpu(plan, arrays, options)
         if platform == "gpu":
             return _on_cuda(plan, chain, arrays, dtype, options)
+        number = _number_of(arrays, options) if plan is None else None
+        if number is not None:
+            return chain.squeeze(_chain(number, *chain.matrices(arrays)))
     pairs = _shapes.products(chain.dims) if plan is None else plan.products()
     return chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), jnp.matmul))

@@ -13,7 +13,7 @@ from typing import Any, List, Optional
 
 import torch
 
-from . import _mmchain, _shapes
+from . import _general, _mmchain, _shapes
 
 _names = {
     torch.float16: "f16",
@@ -110,25 +110,32 @@ class _Product(torch.autograd.Function):
 _plain_on_cpu = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 # For longer chains the order takes PyTorch longer to find than us.
 _most_by_torch = 32
+_multi_dot = torch.linalg.multi_dot
 
 
 def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Optional[torch.Tensor]:
     """The product by PyTorch, whose order is one of fewest multiplications too and whose records of
     gradients cost least; None where it is more than a few plain matrices on the CPU."""
-    first = tensors[0]
-    if not first.is_cpu or first.dtype not in _plain_on_cpu or device not in (None, "cpu"):
-        return None
-    if not 2 <= len(tensors) <= _most_by_torch or _transforms_active():
-        return None
     gradients = False
     for tensor in tensors:
         if type(tensor) not in _exact:
             return None
         gradients = gradients or tensor.requires_grad
+    if not gradients or not torch.is_grad_enabled() or device not in (None, "cpu"):
+        return None
+    first = tensors[0]
+    if not first.is_cpu or first.dtype not in _plain_on_cpu or not 2 <= len(tensors) <= _most_by_torch:
+        return None
+    if _transforms_active() or _is_any_autocast_enabled():
+        return None
     try:
-        return torch.linalg.multi_dot(tensors) if gradients else None
+        return _multi_dot(tensors)
     except RuntimeError:
         return None  # what does not fit is said in NumPy's words
+
+
+for _kind in _exact:
+    _general.shortcuts[_kind] = _with_gradients
 
 
 def _autocast_dtype(tensors: List[torch.Tensor]) -> Optional[torch.dtype]:
@@ -207,7 +214,7 @@ def multiply(
             if plan is None:  # which says itself what dtype its products have
                 tensors = _shapes.once(lambda tensor: _cast(tensor, lower), tensors)
             return multiply(plan, tensors, out, objective, device, precision)
-    if plan is None and out is None and torch.is_grad_enabled():
+    if plan is None and out is None:
         result = _with_gradients(tensors, device)
         if result is not None:
             return result

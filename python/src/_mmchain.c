@@ -5,6 +5,7 @@
 #include "memory.h"
 #include "plan.h"
 #include "tune.h"
+#include "xla.h"
 
 mmcp_state mmcp;
 
@@ -243,6 +244,9 @@ static PyMethodDef functions[] = {
     {"tune", mmcp_tune, METH_VARARGS,
      "tune(chains, like, range, device, precision, objective, budget, progress): what was decided, "
      "how much was measured, whether all was."},
+    {"xla_target", mmcp_xla_target, METH_O,
+     "xla_target(minor): a capsule of the foreign function of XLA that multiplies a chain on the "
+     "CPU, by version 0.minor of that interface."},
     {"devices", devices, METH_NOARGS, "Triples (name, description, available)."},
     {"configure", configure, METH_VARARGS,
      "configure(module_dir, blas_paths): where device modules lie, or None, and the files of BLAS "

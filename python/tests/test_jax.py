@@ -1,5 +1,9 @@
 """JAX arrays, where JAX is installed."""
 
+import importlib
+import os
+import threading
+
 import numpy as np
 import pytest
 
@@ -55,6 +59,111 @@ def test_transformations(rng):
     stack = jnp.stack([arrays[0], 2 * arrays[0]])
     mapped = jax.vmap(lambda x: mmchain.multi_dot([x, *arrays[1:]]))(stack)
     np.testing.assert_allclose(mapped[1], 2 * plain)
+
+
+ours_under_jit = pytest.mark.skipif(
+    jax.default_backend() != "cpu" or not importlib.import_module("mmchain._jax")._is_registered(),
+    reason="this JAX has no foreign functions of version 0, or no CPU first",
+)
+
+
+def compiled(arrays, **options):
+    """The product under jit, and whether it was a call of ours."""
+    function = jax.jit(lambda x: mmchain.multi_dot(x, **options))
+    text = function.lower(arrays).compile().as_text()
+    return function(arrays), "mmchain_chain" in text
+
+
+@ours_under_jit
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("dims", [[4, 3, 5, 2], [1, 70, 1], [3, 0, 4], [80, 70, 90, 75]])
+def test_jit_is_one_call_of_ours(rng, dtype, dims):
+    arrays = [jnp.asarray(a).astype(dtype) for a in random_chain(rng, dims)]
+    result, is_ours = compiled(arrays)
+    assert is_ours and result.dtype == dtype and result.shape == (dims[0], dims[-1])
+    eps = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float64": 1e-14, "complex128": 1e-14}.get(dtype, 1e-6)
+    assert_close(np.asarray(result), [np.asarray(a) for a in arrays], eps=eps)
+
+
+@ours_under_jit
+def test_jit_of_vectors_stacks_and_powers(rng):
+    a, b, c = [jnp.asarray(x) for x in random_chain(rng, [4, 3, 5, 2])]
+    stack = jnp.stack([jnp.stack([a, 2 * a, 3 * a])] * 2)
+    column = jnp.stack([b, -b])[:, None]
+    square = jnp.asarray(rng.standard_normal((6, 6)))
+    for arrays in (
+        [a[0], b, c[:, 0]],
+        [a, b, c[:, 0]],
+        [stack, b, c],
+        [stack, column, c],  # which broadcast across each other
+        [square] * 5,
+    ):
+        result, is_ours = compiled(arrays)
+        expected = mmchain.multi_dot([np.asarray(x) for x in arrays])
+        assert is_ours and result.shape == expected.shape
+        np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+
+
+@ours_under_jit
+def test_jit_with_transformations(rng):
+    arrays = [jnp.asarray(x) for x in random_chain(rng, [4, 3, 5, 2])]
+    stack = jnp.stack([arrays[0], 2 * arrays[0]])
+    mapped = jax.jit(jax.vmap(lambda x: mmchain.multi_dot([x, *arrays[1:]])))
+    assert "mmchain_chain" in mapped.lower(stack).compile().as_text()
+    np.testing.assert_allclose(mapped(stack)[1], 2 * mmchain.multi_dot(arrays))
+    twice = jax.jit(jax.vmap(jax.vmap(lambda x, y: mmchain.multi_dot([x, y, arrays[2]]), (0, None)), (None, 0)))
+    other = jnp.stack([arrays[1], -arrays[1], 3 * arrays[1]])
+    np.testing.assert_allclose(twice(stack, other), stack[None] @ other[:, None] @ arrays[2], rtol=1e-12)
+
+    def squares(product):
+        return lambda x: (product(x) ** 2).sum()
+
+    ours, theirs = squares(mmchain.multi_dot), squares(lambda x: x[0] @ x[1] @ x[2])
+    for a, b in zip(jax.jit(jax.grad(ours))(arrays), jax.grad(theirs)(arrays)):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+    directions = [jnp.ones_like(x) for x in arrays]
+    for a, b in zip(jax.jvp(ours, (arrays,), (directions,)), jax.jvp(theirs, (arrays,), (directions,))):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+    first = jax.hessian(lambda x: ours([x, *arrays[1:]]))(arrays[0])
+    np.testing.assert_allclose(first, jax.hessian(lambda x: theirs([x, *arrays[1:]]))(arrays[0]), rtol=1e-9, atol=1e-9)
+
+
+@ours_under_jit
+def test_jit_in_many_threads(rng):
+    chains = [[jnp.asarray(x) for x in random_chain(rng, [d, 70, d + 1, 3])] for d in range(60, 68)]
+    function = jax.jit(lambda x: mmchain.multi_dot(x))
+    expected = [np.asarray(function(x)) for x in chains]
+    failures = []
+
+    def work(t):
+        for i in range(60):
+            c = (t + i) % len(chains)
+            if not np.allclose(function(chains[c]), expected[c], rtol=1e-12):
+                failures.append((t, i))
+
+    threads = [threading.Thread(target=work, args=(t,)) for t in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@ours_under_jit
+@pytest.mark.skipif(not os.environ.get("MMCHAIN_TEST_LONG"), reason="compiling takes half a minute")
+def test_jit_of_more_chains_than_are_remembered(rng):
+    a = jnp.asarray(rng.standard_normal((300, 3)))
+    for n in range(1, 290):
+        result = importlib.import_module("mmchain._jax")._chain(0, a[:n], a[:3])
+        if n % 40 == 1:
+            np.testing.assert_allclose(result, a[:n] @ a[:3], rtol=1e-12, atol=1e-12)
+
+
+def test_jit_by_xla_where_options_ask_for_it(rng):
+    arrays = [jnp.asarray(x) for x in random_chain(rng, [4, 3, 5, 2])]
+    result, is_ours = compiled(arrays, device="ref")
+    assert not is_ours
+    np.testing.assert_allclose(result, mmchain.multi_dot(arrays), rtol=1e-12)
 
 
 def test_exceptions(rng):
