@@ -70,7 +70,7 @@ static int64_t pick(const int *list, int count) {
 /* ---- device ---------------------------------------------------------------------------------- */
 
 static void open_device(void) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_registry *registry;
   struct cudaDeviceProp properties;
   check(mmci_registry_create(NULL, &registry, &error), &error);
@@ -81,9 +81,11 @@ static void open_device(void) {
   check(ops->alloc(on.device, MEMORY_BYTES, (void **)&memory, &error), &error);
   check(async->timer_create(on.device, &begin, &error), &error);
   check(async->timer_create(on.device, &end, &error), &error);
-  check(mmc_context_create(NULL, &context), &(mmci_error){MMC_E_NOMEM, "no memory for a context"});
+  check(mmc_context_create(NULL, &context),
+        &(mmci_error){.status = MMC_E_NOMEM, .text = "no memory for a context"});
   if (cudaGetDeviceProperties(&properties, 0) != cudaSuccess)
-    check(MMC_E_DEVICE, &(mmci_error){MMC_E_DEVICE, "cudaGetDeviceProperties failed"});
+    check(MMC_E_DEVICE,
+          &(mmci_error){.status = MMC_E_DEVICE, .text = "cudaGetDeviceProperties failed"});
   limits = mmci_group_limits_of(properties.multiProcessorCount, properties.sharedMemPerBlockOptin,
                                 properties.major);
 }
@@ -103,7 +105,7 @@ static void put_number(mmc_dtype dtype, double value, void *pattern, size_t inde
 static void fill_memory(mmc_dtype dtype) {
   const bool complex = dtype == MMC_C64 || dtype == MMC_C128;
   const size_t size = mmc_dtype_size(dtype) / (complex ? 2 : 1);
-  mmci_error error = {MMC_E_NOMEM, "no memory for operands"};
+  mmci_error error = {.status = MMC_E_NOMEM, .text = "no memory for operands"};
   void *pattern = malloc(PATTERN_BYTES);
   if (pattern == NULL) check(MMC_E_NOMEM, &error);
   for (size_t i = 0; i < PATTERN_BYTES / size; i++)
@@ -129,14 +131,14 @@ typedef struct call {
 } call;
 
 static void enqueue(const call *c) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   check(c->group != NULL ? ops->group_enqueue(queue, c->group, c->operands, c->c, &error)
                          : ops->enqueue(queue, c->product, c->a, c->b, c->c, &error),
         &error);
 }
 
 static double seconds_of_graph(mmci_graph *graph, int launches) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   double seconds;
   check(async->event_record(queue, begin, &error), &error);
   for (int l = 0; l < launches; l++) check(async->graph_launch(queue, graph, &error), &error);
@@ -147,7 +149,7 @@ static double seconds_of_graph(mmci_graph *graph, int launches) {
 }
 
 static mmci_graph *graph_of(const call *one, int calls) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_graph *graph;
   check(async->capture_begin(queue, &error), &error);
   for (int c = 0; c < calls; c++) enqueue(one);
@@ -157,7 +159,7 @@ static mmci_graph *graph_of(const call *one, int calls) {
 
 /* Returns whether a call takes long enough that a graph need hold only one. */
 static bool is_long(const call *one) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   double start = 0;
   for (int r = 0; r < 2; r++) {
     start = now();
@@ -210,7 +212,7 @@ static void order_chain(chain *c, const char *solver) {
   mmc_chain *dims;
   mmc_plan *plan;
   mmc_step step;
-  mmci_error error = {MMC_E_NOMEM, "no plan of a chain"};
+  mmci_error error = {.status = MMC_E_NOMEM, .text = "no plan of a chain"};
   options.solver = solver;
   check(mmc_chain_create(context, c->dtype, c->n, c->dims, NULL, &dims), &error);
   check(mmc_plan_create(context, dims, &options, &plan), &error);
@@ -243,7 +245,7 @@ static void print_chain(const chain *c) {
 static double product_seconds(const chain *c, int32_t s) {
   const mmci_group_product *p = &c->products[s];
   mmci_gemm gemm = mmci_gemm_tight(c->dtype, MMCI_NATIVE, p->m, p->k, p->n, MMC_OP_N, MMC_OP_N);
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_kernel *kernel;
   if (c->batch > 1) mmci_gemm_spread(&gemm, c->batch);
   check(ops->prepare(on.device, &gemm, &kernel, &error), &error);
@@ -281,7 +283,7 @@ static bool is_modelled(const char *kernel) {
 
 static void measure_group(const chain *c, const mmci_group *group, const char *between) {
   const char *kernel = ops->group_name(on.device, group);
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_group_kernel *prepared;
   check(ops->group_prepare(on.device, group, &prepared, &error), &error);
   const double seconds = seconds_of(

@@ -61,21 +61,21 @@ static void fill(float *to, int64_t count) {
 /* ---- the device ------------------------------------------------------------------------------ */
 
 static void *device_take(size_t bytes) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   void *memory = NULL;
   check(on.ops->alloc(on.device, bytes, &memory, &error), &error);
   return memory;
 }
 
 static void copy_bytes(void *to, const void *from, size_t bytes, bool up) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const mmci_transfer all = {to, from, (int64_t)bytes, (int64_t)bytes, 1, (int64_t)bytes};
   check((up ? on.ops->async->upload : on.ops->async->download)(queue, &all, &error), &error);
   check(on.ops->sync(queue, &error), &error);
 }
 
 static mmci_kernel *prepare(const mmci_gemm *gemm) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_kernel *kernel = NULL;
   check(on.ops->prepare(on.device, gemm, &kernel, &error), &error);
   return kernel;
@@ -106,7 +106,7 @@ static mmci_gemm gemm_of(const product *p, mmci_precision precision) {
 
 /* The sample of A B in f64, or of |A| |B|. */
 static void multiply_wide(const product *p, bool absolute, double *to) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const int64_t rows = sample_of(p), most = (rows > p->n ? rows : p->n) * p->k;
   double *wide = take((size_t)most * sizeof *wide);
   const mmci_gemm gemm =
@@ -125,7 +125,7 @@ static void multiply_wide(const product *p, bool absolute, double *to) {
 }
 
 static errors measure_errors(const product *p, int kind) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const int64_t count = sample_of(p) * p->n;
   errors e = {0, 0};
   double off = 0, all = 0;
@@ -199,7 +199,7 @@ static int wait_for_all(void *user) {
 }
 
 static mmc_energy measure_energy(const product *p, int kind, double seconds) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   work what = {p, kind};
   mmc_energy energy;
   mmc_energy_options options = MMC_ENERGY_OPTIONS_INIT;
@@ -268,7 +268,7 @@ static bool read_size(const char *text, int64_t size[3]) {
 }
 
 static void open_all(const char *device, mmci_registry **registry) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_identity who = {.bus_id = ""};
   check(mmci_registry_create(getenv("MMCHAIN_MODULE_DIR"), registry, &error), &error);
   check(mmci_registry_open(*registry, device, &on, &error), &error);

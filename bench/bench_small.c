@@ -62,7 +62,7 @@ static void *find(void *library, const char *name) {
 }
 
 static void open_all(const char *module) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_module_entry_fn entry;
   *(void **)&entry = find(dlopen(module, RTLD_NOW | RTLD_LOCAL), "mmci_module_entry");
   ops = entry();
@@ -250,7 +250,7 @@ static int64_t aligned_words(const setting *s, int32_t x) {
 }
 
 static void fill(setting *s) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   uint64_t state = 7;
   s->sets = (int)fmin(SETS_MOST, ceil(L2_BYTES / bytes_of(s)));
   /* Of a set the operands lie one after the other, each aligned to 256 bytes; the peer's
@@ -292,7 +292,7 @@ static void empty(setting *s) {
 
 static void ours(void *what, int turn) {
   setting *s = what;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const int set = turn % s->sets;
   check(ops->group_enqueue(queue, s->kernel, s->operands[set], s->c[set], &error), &error);
 }
@@ -362,7 +362,7 @@ static void measure(setting *s, const char *name, bool joules) {
  * row of many, and of a graph that holds one. */
 static void compare(setting *s, const char *name) {
   enum { TURNS = 7, GENERAL = 1 };
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   double seconds[4][TURNS];
   printf("{\"bench\": \"kernels\", \"chain\": \"%s\", \"dtype\": \"f32\", ", name);
   fill(s);

@@ -18,8 +18,11 @@ enum cli_exit {
 
 typedef struct cli_command cli_command;
 
+struct option; /* of getopt.h */
+
 typedef struct cli_call {
-  const cli_command *self; /* NULL before it is known which one runs */
+  const cli_command *self;      /* NULL before it is known which one runs */
+  const struct option *options; /* of the command, once it has read one; else NULL */
   mmc_context *context;
   cli_stream out; /* standard output */
 } cli_call;
@@ -51,9 +54,10 @@ int cli_help(cli_call *call);
 int cli_fail(const cli_call *call, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Does the same with the context's message for status, in which fields of the library's options are
- * called by the names of the command's options. where, "" or "suite.txt:3: ", goes before it. Bad
- * arguments, formats and inputs are CLI_BAD, everything else is CLI_FAILED. */
+/* Does the same with the context's message for status. Where the message is about an argument of
+ * the library that an option of the command sets, it names the option instead. where, "" or
+ * "suite.txt:3: ", goes before it. Bad arguments, formats and inputs are CLI_BAD, everything else
+ * is CLI_FAILED. */
 int cli_fail_status(const cli_call *call, mmc_status status, const char *where);
 
 /* Does the same for a call that was writing: CLI_BAD for an output that where names, else

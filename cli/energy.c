@@ -13,13 +13,18 @@ static mmc_energy unknown(const char *reason) {
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
+/* Messages about the name say that they are about the meter, those about its file do not. */
+static int fail_meter(cli_call *call, mmc_status status) {
+  char argument[8];
+  mmc_context_argument(call->context, argument, sizeof argument);
+  return cli_fail_status(call, status, argument[0] != '\0' ? "" : "--meter: ");
+}
+
 int cli_energy_open(cli_call *call, cli_energy *energy, const char *device) {
   if (!energy->wanted || energy->meter != NULL) return CLI_DONE;
   const char *name = energy->meter_name != NULL ? energy->meter_name : device;
   mmc_status status = mmc_meter_open(call->context, name, &energy->meter);
-  /* A name that is none is called so in the message itself. */
-  if (status != MMC_OK)
-    return cli_fail_status(call, status, status == MMC_E_ARG ? "" : "--meter: ");
+  if (status != MMC_OK) return fail_meter(call, status);
   mmc_energy_options options = MMC_ENERGY_OPTIONS_INIT;
   status = mmc_meter_measure(energy->meter, &options, &energy->idle);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");

@@ -10,7 +10,7 @@
 
 /* ---- what went wrong ------------------------------------------------------------------------- */
 
-enum { MESSAGE_SIZE = 1024 };
+enum { MESSAGE_SIZE = 1024, ARGUMENT_SIZE = 64 };
 
 int cli_fail(const cli_call *call, int status, const char *format, ...) {
   char message[MESSAGE_SIZE];
@@ -25,28 +25,44 @@ int cli_fail(const cli_call *call, int status, const char *format, ...) {
   return status;
 }
 
-/* The beginnings of the library's messages, and the names that the command has for those things. */
+/* The arguments of the library, as its messages name them, that options of the command set. */
 static const struct {
-  const char *field, *option;
-} fields[] = {
-    {"solver: ", "--solver: "},
-    {"order: ", "--order: "},
-    {"device: ", "--on: "},
-    {"device '", "--on: device '"},
-    {"kernel: ", "--kernel: "},
-    {"kernel ", "--kernel: "},
-    {"threads: ", "--threads: "},
-    {"memory limit: ", "--memory-limit: "},
-    {"device memory: ", "--device-memory: "},
-    {"precision: ", "--precision: "},
-    {"objective: ", "--for: "},
-    {"fuse: ", "--fuse: "},
-    {"on_chip_words: ", "--on-chip: "},
-    {"meter: ", "--meter: "},
-    {"budget: ", "--budget: "},
-    {"range: ", "--range: "},
-    {"max_slowdown: ", "--max-slowdown: "},
+  const char *argument, *option;
+} settings[] = {
+    {"solver", "solver"},
+    {"order", "order"},
+    {"device", "on"},
+    {"kernel", "kernel"},
+    {"threads", "threads"},
+    {"threads_per_block", "threads-per-block"},
+    {"blocks_per_entry", "blocks-per-entry"},
+    {"memory limit", "memory-limit"},
+    {"device memory", "device-memory"},
+    {"precision", "precision"},
+    {"objective", "for"},
+    {"fuse", "fuse"},
+    {"on_chip_words", "on-chip"},
+    {"meter", "meter"},
+    {"budget", "budget"},
+    {"range", "range"},
+    {"max_slowdown", "max-slowdown"},
 };
+
+static bool has_option(const cli_call *call, const char *name) {
+  for (const struct option *o = call->options; o != NULL && o->name != NULL; o++)
+    if (strcmp(o->name, name) == 0) return true;
+  return false;
+}
+
+/* Returns the command's option that sets the argument which the context's message is about; NULL
+ * when there is none. */
+static const char *option_of_message(const cli_call *call, char argument[ARGUMENT_SIZE]) {
+  mmc_context_argument(call->context, argument, ARGUMENT_SIZE);
+  for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++)
+    if (strcmp(settings[s].argument, argument) == 0 && has_option(call, settings[s].option))
+      return settings[s].option;
+  return NULL;
+}
 
 static void read_message(const cli_call *call, mmc_status status, char text[MESSAGE_SIZE]) {
   mmc_context_message(call->context, text, MESSAGE_SIZE);
@@ -71,16 +87,13 @@ static int exit_of(mmc_status status) {
 }
 
 int cli_fail_status(const cli_call *call, mmc_status status, const char *where) {
-  char text[MESSAGE_SIZE];
+  char text[MESSAGE_SIZE], argument[ARGUMENT_SIZE];
   read_message(call, status, text);
-  const char *option = "", *rest = text;
-  for (size_t f = 0; f < sizeof fields / sizeof fields[0] && rest == text; f++) {
-    size_t length = strlen(fields[f].field);
-    if (strncmp(text, fields[f].field, length) != 0) continue;
-    option = fields[f].option;
-    rest = text + length;
-  }
-  return cli_fail(call, exit_of(status), "%s%s%s", where, option, rest);
+  const char *option = option_of_message(call, argument);
+  if (option == NULL) return cli_fail(call, exit_of(status), "%s%s", where, text);
+  /* The message begins with the argument's name, a colon and a blank. */
+  return cli_fail(call, exit_of(status), "%s--%s: %s", where, option,
+                  text + strlen(argument) + strlen(": "));
 }
 
 int cli_fail_write(const cli_call *call, mmc_status status, const char *where) {
@@ -144,6 +157,7 @@ static void say_unknown(const cli_call *call, int argc, char **argv, const struc
 
 int cli_option_next(cli_call *call, int argc, char **argv, const struct option *options) {
   bool writes = name_of(options, CLI_OPTION_OUT)[0] != '\0';
+  call->options = options;
   opterr = 0;
   int code;
   while ((code = getopt_long(argc, argv, writes ? ":ho:" : ":h", options, NULL)) ==

@@ -123,6 +123,10 @@ MMC_API void mmc_context_destroy(mmc_context *context);
 /* METHOD. Copies the message of the last call on this context that failed, at most size bytes with
  * a final NUL; "" when none has failed. Returns text. */
 MMC_API char *mmc_context_message(mmc_context *context, char *text, size_t size);
+/* METHOD. Copies, in the same manner, the name of the argument or of the option that this message
+ * is about, "solver" or "memory limit"; the message then begins with the name, a colon and a blank.
+ * "" means that it is about none. Returns text. */
+MMC_API char *mmc_context_argument(mmc_context *context, char *text, size_t size);
 
 /* One device as `mmchain info` shows it. Strings live as long as the context. */
 typedef struct mmc_device_info {

@@ -11,10 +11,11 @@
 #include "wisdom/wisdom.h"
 
 struct mmc_context {
-  pthread_mutex_t lock; /* guards registry and message */
+  pthread_mutex_t lock; /* guards registry, message and argument */
   mmci_registry *registry;
   mmci_wisdom *wisdom; /* locks itself */
   char message[480];
+  char argument[32]; /* what the message is about */
 };
 
 /* Keeps the message on the context, which may be NULL, and returns the status. */
@@ -29,6 +30,10 @@ struct mmc_meter {
   const mmci_meter_ops *ops;
   mmci_meter *meter;
 };
+
+/* Opens a meter as mmc_meter_open() does. */
+mmc_status mmci_meter_open(mmc_context *context, const char *device, mmc_meter **out,
+                           mmci_error *error);
 
 struct mmc_plan {
   mmc_context *context;

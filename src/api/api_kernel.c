@@ -26,7 +26,8 @@ static mmc_status describe(mmc_context *context, const char *device, const char 
   if (status == MMC_OK)
     status = mmci_context_open_device(context, device != NULL ? device : "cpu", &on, error);
   if (status == MMC_OK && on.ops->prepare == NULL)
-    status = mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' cannot multiply", on.name);
+    status =
+        mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' cannot multiply", on.name);
   if (status != MMC_OK) return status;
   mmci_gemm gemm = mmci_gemm_tight(p->dtype, precision, p->m, p->k, p->n, p->op_a, p->op_b);
   int count = on.ops->variants(on.device, &gemm);

@@ -17,8 +17,8 @@ static mmc_status create(mmc_memory *memory, const char *device, mmci_error *err
                                                &memory->on, error);
   if (status != MMC_OK) return status;
   if (memory->on.ops->alloc == NULL)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' has no memory for matrices",
-                     memory->on.name);
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' has no memory for matrices",
+                              memory->on.name);
   status = memory->on.ops->queue_open(memory->on.device, &memory->queue, error);
   if (status != MMC_OK || memory->size_bytes == 0) return status;
   void *address = NULL;

@@ -60,7 +60,7 @@ static mmc_status fail_name(const char *name, mmci_error *error) {
     length += (size_t)snprintf(names + length, sizeof names - length, "%s%s%s",
                                m[1] == NULL ? " or " : ", ", (*m)->name, rest);
   }
-  return mmci_fail(error, MMC_E_ARG, "meter: expected %s, got '%.200s'", names, name);
+  return mmci_fail_argument(error, MMC_E_ARG, "meter", "expected %s, got '%.200s'", names, name);
 }
 
 /* Finds the address of meter number index: from the device that it reads, or where that is not
@@ -108,22 +108,25 @@ static mmc_status open_named(mmc_meter *meter, const char *name, mmci_error *err
   return mmci_meter_none.open(&(mmci_meter_source){.reason = reason}, &meter->meter, error);
 }
 
+mmc_status mmci_meter_open(mmc_context *context, const char *device, mmc_meter **out,
+                           mmci_error *error) {
+  if (device == NULL || out == NULL)
+    return mmci_fail(error, MMC_E_ARG, "device and out: expected no NULL");
+  mmc_meter *meter = malloc(sizeof *meter);
+  if (meter == NULL) return mmci_fail_nomem(error, sizeof *meter);
+  meter->context = context;
+  mmc_status status = open_named(meter, device, error);
+  if (status == MMC_OK)
+    *out = meter;
+  else
+    free(meter);
+  return status;
+}
+
 mmc_status mmc_meter_open(mmc_context *context, const char *device, mmc_meter **out) {
   if (context == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  if (device == NULL || out == NULL)
-    return mmci_report(context, mmci_fail(&error, MMC_E_ARG, "device and out: expected no NULL"),
-                       &error);
-  mmc_meter *meter = malloc(sizeof *meter);
-  if (meter == NULL) return mmci_report(context, mmci_fail_nomem(&error, sizeof *meter), &error);
-  meter->context = context;
-  mmc_status status = open_named(meter, device, &error);
-  if (status != MMC_OK) {
-    free(meter);
-    return mmci_report(context, status, &error);
-  }
-  *out = meter;
-  return MMC_OK;
+  return mmci_report(context, mmci_meter_open(context, device, out, &error), &error);
 }
 
 void mmc_meter_destroy(mmc_meter *meter) {

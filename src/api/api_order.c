@@ -74,15 +74,15 @@ static mmc_status solve_on_device(mmc_context *context, const mmc_order_options 
   mmc_status status = mmci_context_open_device(context, options->device, &on, error);
   if (status != MMC_OK) return status;
   if (on.ops->order == NULL)
-    return mmci_fail(error, MMC_E_UNSUPPORTED,
-                     "device: expected one that solves the ordering problem, as cpu does, got '%s'",
-                     options->device);
+    return mmci_fail_argument(
+        error, MMC_E_UNSUPPORTED, "device",
+        "expected one that solves the ordering problem, as cpu does, got '%s'", options->device);
   if (options->price != NULL)
     return mmci_fail(error, MMC_E_ARG, "price: only the CPU's table takes one");
   const char *solver = options->solver != NULL ? options->solver : "table";
   if (strcmp(solver, "table") != 0 && strcmp(solver, "auto") != 0)
-    return mmci_fail(error, MMC_E_ARG, "solver: expected table on device '%s', got '%s'",
-                     options->device, solver);
+    return mmci_fail_argument(error, MMC_E_ARG, "solver", "expected table on device '%s', got '%s'",
+                              options->device, solver);
 
   mmci_order_answer answer = {0};
   device_table *table = NULL;
@@ -168,7 +168,8 @@ static mmc_status create_order(mmc_context *context, int64_t n, const int64_t *d
   if (status != MMC_OK) return status;
   options = &read;
   if (options->threads < 0)
-    return mmci_fail(error, MMC_E_ARG, "threads: expected 0 or more, got %d", options->threads);
+    return mmci_fail_argument(error, MMC_E_ARG, "threads", "expected 0 or more, got %d",
+                              options->threads);
   status = mmci_dims_check(n, dims, error);
   if (status != MMC_OK) return status;
 

@@ -34,7 +34,7 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   plan->context = context;
   status = mmci_context_open_device(context, device, &plan->on, error);
   if (status == MMC_OK && plan->on.ops->enqueue == NULL)
-    status = mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' cannot multiply", device);
+    status = mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' cannot multiply", device);
   const mmci_objective *objective;
   if (status == MMC_OK) status = mmci_objective_read(options->objective, &objective, error);
   if (status == MMC_OK) status = mmci_planner_check(objective, options, error);

@@ -22,23 +22,24 @@ static mmc_status check_product(const mmc_tune_product *p, int64_t index, mmci_e
 static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
   bool for_energy = o->objective != NULL && strcmp(o->objective, "energy") == 0;
   if (o->objective != NULL && !for_energy && strcmp(o->objective, "time") != 0)
-    return mmci_fail(error, MMC_E_ARG, "objective: expected time or energy, got '%s'",
-                     o->objective);
+    return mmci_fail_argument(error, MMC_E_ARG, "objective", "expected time or energy, got '%s'",
+                              o->objective);
   if (o->meter != NULL && !for_energy)
-    return mmci_fail(error, MMC_E_ARG, "meter: expected objective energy with it");
+    return mmci_fail_argument(error, MMC_E_ARG, "meter", "expected objective energy with it");
   if (o->range > 0 && for_energy)
-    return mmci_fail(error, MMC_E_ARG,
-                     "range: expected objective time with it; of other sizes than those of chains "
-                     "and products a model gives the joules");
+    return mmci_fail_argument(
+        error, MMC_E_ARG, "range",
+        "expected objective time with it; of other sizes than those of chains "
+        "and products a model gives the joules");
   if (!(o->budget_s >= 0))
-    return mmci_fail(error, MMC_E_ARG, "budget: expected seconds, or 0 for no end, got %g",
-                     o->budget_s);
+    return mmci_fail_argument(error, MMC_E_ARG, "budget",
+                              "expected seconds, or 0 for no end, got %g", o->budget_s);
   if (o->chain_count < 0 || (o->chain_count > 0 && o->chains == NULL) || o->product_count < 0 ||
       (o->product_count > 0 && o->products == NULL))
     return mmci_fail(error, MMC_E_ARG, "chains and products: expected as many as are counted");
   if (o->range < 0 || o->range > MMCI_ARRAY_MOST)
-    return mmci_fail(error, MMC_E_ARG, "range: expected sizes from 1 to %lld, got %lld",
-                     (long long)MMCI_ARRAY_MOST, (long long)o->range);
+    return mmci_fail_argument(error, MMC_E_ARG, "range", "expected sizes from 1 to %lld, got %lld",
+                              (long long)MMCI_ARRAY_MOST, (long long)o->range);
   if (mmc_dtype_name(o->dtype) == NULL || (unsigned)o->op_a > MMC_OP_H ||
       (unsigned)o->op_b > MMC_OP_H)
     return mmci_fail(error, MMC_E_ARG, "dtype and ops: expected those of mmc_dtype and mmc_op");
@@ -53,16 +54,12 @@ static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
 /* Opens the meter of energy. One that is not here, which mmc_meter_open() allows, is a failure. */
 static mmc_status open_meter(mmc_context *context, const char *name, mmc_meter **out,
                              mmci_error *error) {
-  mmc_status status = mmc_meter_open(context, name, out);
-  if (status != MMC_OK) {
-    error->status = status;
-    mmc_context_message(context, error->text, sizeof error->text);
-    return status;
-  }
-  if ((*out)->ops != &mmci_meter_none) return MMC_OK;
+  mmc_status status = mmci_meter_open(context, name, out, error);
+  if (status != MMC_OK || (*out)->ops != &mmci_meter_none) return status;
   char reason[sizeof error->text];
   (*out)->ops->describe((*out)->meter, reason, sizeof reason);
-  return mmci_fail(error, MMC_E_UNSUPPORTED, "meter: nothing measures joules here: %s", reason);
+  return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "meter", "nothing measures joules here: %s",
+                            reason);
 }
 
 static mmc_status tune(mmc_context *context, const mmc_tune_options *options,

@@ -17,6 +17,8 @@ mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error
   if (status == MMC_OK || context == NULL) return status;
   pthread_mutex_lock(&context->lock);
   snprintf(context->message, sizeof context->message, "%s", error->text);
+  snprintf(context->argument, sizeof context->argument, "%s",
+           error->argument != NULL ? error->argument : "");
   pthread_mutex_unlock(&context->lock);
   return status;
 }
@@ -52,14 +54,23 @@ void mmc_context_destroy(mmc_context *context) {
   free(context);
 }
 
-char *mmc_context_message(mmc_context *context, char *text, size_t size) {
+/* Copies a text of the context. */
+static char *copy_text(mmc_context *context, const char *kept, char *text, size_t size) {
   if (text == NULL || size == 0) return text;
   text[0] = '\0';
   if (context == NULL) return text;
   pthread_mutex_lock(&context->lock);
-  snprintf(text, size, "%s", context->message);
+  snprintf(text, size, "%s", kept);
   pthread_mutex_unlock(&context->lock);
   return text;
+}
+
+char *mmc_context_message(mmc_context *context, char *text, size_t size) {
+  return copy_text(context, context != NULL ? context->message : NULL, text, size);
+}
+
+char *mmc_context_argument(mmc_context *context, char *text, size_t size) {
+  return copy_text(context, context != NULL ? context->argument : NULL, text, size);
 }
 
 mmc_status mmci_context_open_device(mmc_context *context, const char *name, mmci_opened *out,

@@ -14,6 +14,6 @@ mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error
     *out = p;
     return MMC_OK;
   }
-  return mmci_fail(error, MMC_E_ARG, "precision: expected native, faithful or fast, got '%s'",
-                   name);
+  return mmci_fail_argument(error, MMC_E_ARG, "precision",
+                            "expected native, faithful or fast, got '%s'", name);
 }

@@ -10,11 +10,16 @@
 typedef struct mmci_error {
   mmc_status status;
   char text[480];
+  const char *argument; /* static text: what the message is about and begins with; or NULL */
 } mmci_error;
 
 /* Formats the message into error, when there is one, and returns status. */
 mmc_status mmci_fail(mmci_error *error, mmc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Does the same for a message about an argument or an option, whose name, a static text, and ": "
+ * go before it. */
+mmc_status mmci_fail_argument(mmci_error *error, mmc_status status, const char *argument,
+                              const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Writes the message that every failed allocation gives. */
 mmc_status mmci_fail_nomem(mmci_error *error, uint64_t size_bytes);

@@ -183,8 +183,8 @@ static mmc_status fail_name(const char *name, mmci_error *error) {
   char names[TEXT_SIZE];
   mmci_device_names(names, sizeof names);
   char *last = strrchr(names, ',');
-  return mmci_fail(error, MMC_E_ARG, "device: expected %.*s or%s, got '%s'", (int)(last - names),
-                   names, last + 1, name);
+  return mmci_fail_argument(error, MMC_E_ARG, "device", "expected %.*s or%s, got '%s'",
+                            (int)(last - names), names, last + 1, name);
 }
 
 mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_opened *out,
@@ -197,10 +197,11 @@ mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_op
   if (status != MMC_OK) return status;
   kind *x = &registry->kinds[k];
   if (x->count == 0)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' is not here: %s", name, x->absent);
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' is not here: %s", name,
+                              x->absent);
   if (index >= x->count)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' is not here: the last is %s", name,
-                     x->names[x->count - 1]);
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
+                              "'%s' is not here: the last is %s", name, x->names[x->count - 1]);
   status = open_one(registry, k, index, error);
   if (status != MMC_OK) return status;
   *out = (mmci_opened){.ops = x->ops, .device = x->devices[index], .name = x->names[index]};
@@ -212,8 +213,9 @@ mmc_status mmci_opened_facts(const mmci_opened *on, mmc_dtype dtype, mmci_precis
   *out = (mmci_facts){0};
   if (on->ops->facts != NULL) on->ops->facts(on->device, dtype, precision, out);
   if (out->flops_per_s > 0) return MMC_OK;
-  return mmci_fail(error, MMC_E_UNSUPPORTED, "device '%s' does not multiply matrices of %s",
-                   on->name, mmc_dtype_name(dtype));
+  return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
+                            "'%s' does not multiply matrices of %s", on->name,
+                            mmc_dtype_name(dtype));
 }
 
 mmc_status mmci_registry_describe(mmci_registry *registry, int index, mmc_device_info *out,

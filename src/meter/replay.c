@@ -138,7 +138,7 @@ static void replay_close(mmci_meter *meter) {
 static mmc_status replay_open(const mmci_meter_source *source, mmci_meter **out,
                               mmci_error *error) {
   if (source->recording == NULL || source->recording[0] == '\0')
-    return mmci_fail(error, MMC_E_ARG, "meter: expected a file, as in replay:FILE");
+    return mmci_fail_argument(error, MMC_E_ARG, "meter", "expected a file, as in replay:FILE");
   FILE *file = fopen(source->recording, "re");
   if (file == NULL)
     return mmci_fail(error, MMC_E_IO, "%.200s: cannot open: %s", source->recording,

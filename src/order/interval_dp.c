@@ -123,8 +123,8 @@ static mmc_status find_set(const char *name, int *out, mmci_error *error) {
     strcat(strcat(there, ", "), kernel->set);
   }
   if (found < 0)
-    return mmci_fail(error, MMC_E_ARG, "kernel: %s '%s'; there are %s",
-                     known ? "this CPU cannot run" : "no such kernel:", name, there);
+    return mmci_fail_argument(error, MMC_E_ARG, "kernel", "%s '%s'; there are %s",
+                              known ? "this CPU cannot run" : "no such kernel:", name, there);
   *out = found;
   return MMC_OK;
 }

@@ -21,7 +21,7 @@ static mmc_status unknown(const char *name, mmci_error *error) {
     snprintf(names + used, sizeof names - used, "%s%s", s + 1 < SOLVER_COUNT ? ", " : " or ",
              solvers[s]->name);
   }
-  return mmci_fail(error, MMC_E_ARG, "solver: expected %s, got '%s'", names, name);
+  return mmci_fail_argument(error, MMC_E_ARG, "solver", "expected %s, got '%s'", names, name);
 }
 
 mmc_status mmci_order_solve(const char *name, const mmci_order_problem *problem, bool keep_table,
@@ -36,7 +36,8 @@ mmc_status mmci_order_solve(const char *name, const mmci_order_problem *problem,
   }
   if (!known) return unknown(name, error);
   if (solver == NULL)
-    return mmci_fail(error, MMC_E_ARG, "solver: '%s' cannot solve this: %s", name, reason);
+    return mmci_fail_argument(error, MMC_E_ARG, "solver", "'%s' cannot solve this: %s", name,
+                              reason);
 
   mmci_order_answer answer;
   mmc_status status = solver->solve(problem, keep_table, &answer, error);

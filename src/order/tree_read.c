@@ -31,10 +31,11 @@ static int64_t position(const reading *r) {
 /* Says what stands where something else was expected. */
 static mmc_status expected(const reading *r, const char *what) {
   if (*r->at == '\0')
-    return mmci_fail(r->error, MMC_E_ARG, "order: expected %s at the end, character %" PRId64, what,
-                     position(r));
-  return mmci_fail(r->error, MMC_E_ARG, "order: expected %s at character %" PRId64 ", got '%c'",
-                   what, position(r), *r->at >= ' ' && *r->at <= '~' ? *r->at : '?');
+    return mmci_fail_argument(r->error, MMC_E_ARG, "order",
+                              "expected %s at the end, character %" PRId64, what, position(r));
+  return mmci_fail_argument(r->error, MMC_E_ARG, "order",
+                            "expected %s at character %" PRId64 ", got '%c'", what, position(r),
+                            *r->at >= ' ' && *r->at <= '~' ? *r->at : '?');
 }
 
 static mmc_status expected_factor(const reading *r) {

@@ -15,19 +15,20 @@
 static mmc_status replace_within(const mmc_chain *chain, const mmci_order_problem *problem,
                                  uint64_t limit_bytes, mmci_plan *plan, mmci_error *error) {
   if (problem->given != NULL)
-    return mmci_fail(error, MMC_E_MEMORY_LIMIT,
-                     "memory limit: the order given needs %" PRIu64
-                     " bytes of workspace, more than %" PRIu64,
-                     plan->workspace_bytes, limit_bytes);
+    return mmci_fail_argument(error, MMC_E_MEMORY_LIMIT, "memory limit",
+                              "the order given needs %" PRIu64
+                              " bytes of workspace, more than %" PRIu64,
+                              plan->workspace_bytes, limit_bytes);
   mmci_order_answer answer;
   uint64_t leanest_bytes = 0;
   mmc_status status = mmci_order_within(problem, mmc_dtype_size(chain->dtype), limit_bytes,
                                         &leanest_bytes, &answer, error);
   if (status == MMC_E_MEMORY_LIMIT)
-    return mmci_fail(error, status,
-                     "memory limit: no order fits in %" PRIu64
-                     " bytes of workspace; the leanest needs %" PRIu64 ", the cheapest %" PRIu64,
-                     limit_bytes, leanest_bytes, plan->workspace_bytes);
+    return mmci_fail_argument(error, status, "memory limit",
+                              "no order fits in %" PRIu64
+                              " bytes of workspace; the leanest needs %" PRIu64
+                              ", the cheapest %" PRIu64,
+                              limit_bytes, leanest_bytes, plan->workspace_bytes);
   if (status != MMC_OK) return status;
   mmci_plan smaller;
   status = mmci_plan_from_tree(chain, &answer.tree, &smaller, error);

@@ -92,11 +92,11 @@ static mmc_status check_panels(const mmci_plan *plan, uint64_t memory_bytes, mmc
     mmci_panels panels;
     if (mmci_panels_choose(step->m, step->k, step->n, size, memory_bytes, &panels)) continue;
     uint64_t least = mmci_panels_bytes(&panels, size);
-    return mmci_fail(error, MMC_E_MEMORY_LIMIT,
-                     "device memory: the smallest panels of a %" PRId64 "x%" PRId64 " by %" PRId64
-                     "x%" PRId64 " product need %" PRIu64 " bytes; %" PRIu64
-                     " may be used, %" PRIu64 " are missing",
-                     step->m, step->k, step->k, step->n, least, memory_bytes, least - memory_bytes);
+    return mmci_fail_argument(
+        error, MMC_E_MEMORY_LIMIT, "device memory",
+        "the smallest panels of a %" PRId64 "x%" PRId64 " by %" PRId64 "x%" PRId64
+        " product need %" PRIu64 " bytes; %" PRIu64 " may be used, %" PRIu64 " are missing",
+        step->m, step->k, step->k, step->n, least, memory_bytes, least - memory_bytes);
   }
   return MMC_OK;
 }

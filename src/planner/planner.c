@@ -16,8 +16,8 @@ mmc_status mmci_objective_read(const char *name, const mmci_objective **out, mmc
     *out = objectives[o];
     return MMC_OK;
   }
-  return mmci_fail(error, MMC_E_ARG, "objective: expected flops, traffic, time or energy, got '%s'",
-                   name);
+  return mmci_fail_argument(error, MMC_E_ARG, "objective",
+                            "expected flops, traffic, time or energy, got '%s'", name);
 }
 
 static const char *solver_of(const mmc_plan_options *options) {
@@ -28,27 +28,30 @@ static const char *solver_of(const mmc_plan_options *options) {
 mmc_status mmci_planner_check(const mmci_objective *objective, const mmc_plan_options *options,
                               mmci_error *error) {
   if (!objective->takes_fusion && options->fuse != NULL)
-    return mmci_fail(error, MMC_E_ARG, "fuse: expected objective traffic with it");
+    return mmci_fail_argument(error, MMC_E_ARG, "fuse", "expected objective traffic with it");
   if (!objective->takes_kernel && options->kernel != NULL)
-    return mmci_fail(error, MMC_E_ARG, "kernel: expected objective flops or traffic with it");
+    return mmci_fail_argument(error, MMC_E_ARG, "kernel",
+                              "expected objective flops or traffic with it");
   if (!objective->takes_fusion && options->on_chip_words != 0)
-    return mmci_fail(error, MMC_E_ARG, "on_chip_words: expected objective traffic with it");
+    return mmci_fail_argument(error, MMC_E_ARG, "on_chip_words",
+                              "expected objective traffic with it");
   if (options->order != NULL && options->solver != NULL && strcmp(options->solver, "auto") != 0)
-    return mmci_fail(error, MMC_E_ARG, "solver: expected auto with an order, got '%s'",
-                     options->solver);
+    return mmci_fail_argument(error, MMC_E_ARG, "solver", "expected auto with an order, got '%s'",
+                              options->solver);
   double slowdown = options->max_slowdown;
   if (slowdown != 0 && !(slowdown >= 1 && isfinite(slowdown)))
-    return mmci_fail(error, MMC_E_ARG,
-                     "max_slowdown: expected a number from 1, or 0 for no bound, got %g", slowdown);
+    return mmci_fail_argument(error, MMC_E_ARG, "max_slowdown",
+                              "expected a number from 1, or 0 for no bound, got %g", slowdown);
   if (!objective->takes_slowdown && slowdown != 0)
-    return mmci_fail(error, MMC_E_ARG, "max_slowdown: expected objective energy with it");
+    return mmci_fail_argument(error, MMC_E_ARG, "max_slowdown",
+                              "expected objective energy with it");
   mmci_traffic_request traffic;
   mmc_status status =
       mmci_traffic_request_read(options->fuse, options->on_chip_words, &traffic, error);
   if (status == MMC_OK && traffic.joint && strcmp(solver_of(options), "auto") != 0)
-    return mmci_fail(error, MMC_E_ARG, "%s: expected auto with fuse joint, got '%s'",
-                     options->order != NULL ? "order" : "solver",
-                     options->order != NULL ? options->order : options->solver);
+    return mmci_fail_argument(error, MMC_E_ARG, options->order != NULL ? "order" : "solver",
+                              "expected auto with fuse joint, got '%s'",
+                              options->order != NULL ? options->order : options->solver);
   return status;
 }
 
@@ -78,9 +81,9 @@ mmc_status mmci_planning_group(mmci_planning *p, double least_gain, mmci_error *
   if (status != MMC_OK || found) return status;
   status = group_by_model(p, least_gain, error);
   if (status != MMC_OK || p->plan.group_count > 0) return status;
-  return mmci_fail(error, MMC_E_UNSUPPORTED,
-                   "kernel: device '%s' has none called '%s' for these products", p->plan.device,
-                   kernel);
+  return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "kernel",
+                            "device '%s' has none called '%s' for these products", p->plan.device,
+                            kernel);
 }
 
 /* ---- the sequence -------------------------------------------------------------------------- */

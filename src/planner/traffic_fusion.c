@@ -18,12 +18,12 @@ mmc_status mmci_traffic_request_read(const char *fuse, int64_t on_chip_words,
   for (size_t k = 0; k < sizeof kinds / sizeof kinds[0] && kind == NULL; k++)
     if (strcmp(fuse, kinds[k].fuse) == 0) kind = &kinds[k];
   if (kind == NULL)
-    return mmci_fail(error, MMC_E_ARG, "fuse: expected none, poster, exact or joint, got '%s'",
-                     fuse);
+    return mmci_fail_argument(error, MMC_E_ARG, "fuse",
+                              "expected none, poster, exact or joint, got '%s'", fuse);
   if (on_chip_words < 0 || on_chip_words > MMCI_MAX_DIM)
-    return mmci_fail(error, MMC_E_ARG,
-                     "on_chip_words: expected 1 to 2^62 words, or 0 for %d, got %" PRId64,
-                     MMC_ON_CHIP_WORDS, on_chip_words);
+    return mmci_fail_argument(error, MMC_E_ARG, "on_chip_words",
+                              "expected 1 to 2^62 words, or 0 for %d, got %" PRId64,
+                              MMC_ON_CHIP_WORDS, on_chip_words);
   *out = *kind;
   out->on_chip_words = on_chip_words != 0 ? on_chip_words : MMC_ON_CHIP_WORDS;
   return MMC_OK;
@@ -118,10 +118,11 @@ static mmc_status check_joint(const mmci_plan *plan, uint64_t limit_bytes, mmci_
     return mmci_fail(error, MMC_E_OVERFLOW,
                      "dims: the number of multiplications does not fit 128 bits");
   if (plan->workspace_bytes > limit_bytes)
-    return mmci_fail(error, MMC_E_MEMORY_LIMIT,
-                     "memory limit: the order of least traffic needs %" PRIu64
-                     " bytes of workspace, got %" PRIu64 "; fuse 'exact' looks for orders that fit",
-                     plan->workspace_bytes, limit_bytes);
+    return mmci_fail_argument(error, MMC_E_MEMORY_LIMIT, "memory limit",
+                              "the order of least traffic needs %" PRIu64
+                              " bytes of workspace, got %" PRIu64
+                              "; fuse 'exact' looks for orders that fit",
+                              plan->workspace_bytes, limit_bytes);
   if (plan->workspace_bytes == UINT64_MAX)
     return mmci_fail(error, MMC_E_OVERFLOW, "dims: the intermediates exceed the address space");
   return MMC_OK;
@@ -130,8 +131,9 @@ static mmc_status check_joint(const mmci_plan *plan, uint64_t limit_bytes, mmci_
 mmc_status mmci_plan_create_joint(const mmc_chain *chain, int64_t on_chip_words, mmci_bounds bounds,
                                   mmci_plan *out, mmci_error *error) {
   if (chain->n > MMCI_JOINT_MOST_FACTORS)
-    return mmci_fail(error, MMC_E_ARG, "fuse: 'joint' takes at most %d factors, got %" PRId32,
-                     MMCI_JOINT_MOST_FACTORS, chain->n);
+    return mmci_fail_argument(error, MMC_E_ARG, "fuse",
+                              "'joint' takes at most %d factors, got %" PRId32,
+                              MMCI_JOINT_MOST_FACTORS, chain->n);
   mmci_tree tree;
   mmci_u128 words;
   mmc_status status =

@@ -126,9 +126,9 @@ mmc_status mmci_actions_prepare(mmci_actions *actions, const mmci_gemm *gemm, mm
                                 mmci_kernel **kernel, mmci_error *error) {
   if (*kernel != NULL && mmci_gemm_same(gemm, before)) return MMC_OK;
   if (!actions->ops->supports(actions->device, gemm))
-    return mmci_fail(
-        error, MMC_E_UNSUPPORTED,
-        "device '%s' cannot multiply %s %" PRId64 "x%" PRId64 " by %" PRId64 "x%" PRId64,
+    return mmci_fail_argument(
+        error, MMC_E_UNSUPPORTED, "device",
+        "'%s' cannot multiply %s %" PRId64 "x%" PRId64 " by %" PRId64 "x%" PRId64,
         actions->ops->name, mmc_dtype_name(gemm->dtype), gemm->m, gemm->k, gemm->k, gemm->n);
   let_go(actions, before, kernel);
   mmci_kernel *prepared;

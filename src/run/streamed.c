@@ -59,7 +59,8 @@ static mmc_status choose(const mmci_streamed *x, int64_t m, int64_t k, int64_t n
   const mmci_plan *plan = x->actions->plan;
   if (mmci_panels_choose(m, k, n, mmc_dtype_size(plan->chain->dtype), plan->device_bytes, out))
     return MMC_OK;
-  return mmci_fail(error, MMC_E_MEMORY_LIMIT, "device memory: no panel of a product fits");
+  return mmci_fail_argument(error, MMC_E_MEMORY_LIMIT, "device memory",
+                            "no panel of a product fits");
 }
 
 static mmc_status take_panels(mmci_streamed *x, mmci_error *error) {

@@ -354,10 +354,10 @@ static mmc_status choose_grid(double left_s, const int64_t steps[3],
     }
     if (across == 0) break;
   }
-  return mmci_fail(error, MMC_E_ARG,
-                   "range: expected sizes of which %d suffice, got %" PRId64 "x%" PRId64
-                   "x%" PRId64,
-                   MMCI_ARRAY_VALUES, options->most[0], options->most[1], options->most[2]);
+  return mmci_fail_argument(
+      error, MMC_E_ARG, "range",
+      "expected sizes of which %d suffice, got %" PRId64 "x%" PRId64 "x%" PRId64, MMCI_ARRAY_VALUES,
+      options->most[0], options->most[1], options->most[2]);
 }
 
 /* Returns a product that takes longer than measuring does: of a quarter of the largest size. */
@@ -413,12 +413,13 @@ mmc_status mmci_tune_array(mmci_tuner *tuner, const mmci_gemm *like,
                            const mmci_array_options *options, mmci_array **out, mmci_error *error) {
   for (int i = 0; i < 3; i++)
     if (options->most[i] < 1 || options->most[i] > MMCI_ARRAY_MOST)
-      return mmci_fail(error, MMC_E_ARG,
-                       "range: expected sizes from 1 to %" PRId64 ", got %" PRId64, MMCI_ARRAY_MOST,
-                       options->most[i]);
+      return mmci_fail_argument(error, MMC_E_ARG, "range",
+                                "expected sizes from 1 to %" PRId64 ", got %" PRId64,
+                                MMCI_ARRAY_MOST, options->most[i]);
   if (options->reach < 1 || options->beside < 1 || options->dense < 2 || options->checks < 1 ||
       options->across < 0)
-    return mmci_fail(error, MMC_E_ARG, "range: expected counts of at least 1, dense at least 2");
+    return mmci_fail_argument(error, MMC_E_ARG, "range",
+                              "expected counts of at least 1, dense at least 2");
   int64_t steps[3] = {0};
   pace p = {0};
   mmci_grid grid[3];

@@ -41,8 +41,8 @@ mmc_status mmci_calibrate(mmci_tuner *tuner, mmc_dtype dtype, mmci_precision pre
     best_pace = fmax(best_pace, pace_of(&samples[count - 1]));
   }
   if (count == 0)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "device: expected one that multiplies %s",
-                     mmc_dtype_name(dtype));
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "expected one that multiplies %s",
+                              mmc_dtype_name(dtype));
   *out = mmci_roofline_fit(samples, count);
   return MMC_OK;
 }

@@ -75,8 +75,8 @@ static mmc_status gather(contest *c, const mmci_recipe *fastest) {
   c->plain.recipe = mmci_recipe_whole(0);
   mmc_status status = time_one(c, &c->plain.recipe, &c->plain.seconds);
   if (status == MMC_OK && !isfinite(c->plain.seconds))
-    status = mmci_fail(c->error, MMC_E_UNSUPPORTED, "device: expected one that multiplies %s",
-                       mmc_dtype_name(c->gemm->dtype));
+    status = mmci_fail_argument(c->error, MMC_E_UNSUPPORTED, "device",
+                                "expected one that multiplies %s", mmc_dtype_name(c->gemm->dtype));
   if (status == MMC_OK && fastest != NULL) status = add(c, fastest);
   for (int v = 1; status == MMC_OK && v <= variants && v <= MMCI_RECIPE_MOST; v++) {
     mmci_recipe recipe = mmci_recipe_whole(v);
@@ -223,8 +223,8 @@ mmc_status mmci_calibrate_joules(mmci_tuner *tuner, mmc_dtype dtype, mmci_precis
         .gemm = gemms[s], .seconds = measured.seconds.value, .joules = measured.joules.value};
   }
   if (count == 0)
-    return mmci_fail(error, MMC_E_UNSUPPORTED, "device: expected one that multiplies %s",
-                     mmc_dtype_name(dtype));
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "expected one that multiplies %s",
+                              mmc_dtype_name(dtype));
   *out = mmci_energy_fit(samples, count);
   return MMC_OK;
 }

@@ -748,7 +748,7 @@ static mmc_status joules(void *user, const mmci_gemm *gemm, const mmci_recipe *r
   else if (status != MMC_OK)
     *error = stopped;
   else if (!energy.measured)
-    status = mmci_fail(error, MMC_E_DEVICE, "meter: no joules: %s", energy.reason);
+    status = mmci_fail_argument(error, MMC_E_DEVICE, "meter", "no joules: %s", energy.reason);
   if (status == MMC_OK) {
     double runs = (double)t.runs, seconds = energy.seconds / runs, value = energy.joules / runs;
     *out = (mmci_measured){.seconds = {seconds, seconds, seconds},

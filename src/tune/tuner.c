@@ -156,7 +156,8 @@ static bool recall_journal(const mmci_tuner *tuner, const asked *x, mmci_measure
 mmc_status mmci_tuner_create(const mmci_machine *machine, const mmci_tune_options *options,
                              mmci_tuner **out, mmci_error *error) {
   if (!(options->budget_s >= 0))
-    return mmci_fail(error, MMC_E_ARG, "budget: expected seconds >= 0, got %g", options->budget_s);
+    return mmci_fail_argument(error, MMC_E_ARG, "budget", "expected seconds >= 0, got %g",
+                              options->budget_s);
   if (!(options->least_gain >= 0))
     return mmci_fail(error, MMC_E_ARG, "least gain: expected a share >= 0, got %g",
                      options->least_gain);

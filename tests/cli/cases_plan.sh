@@ -108,7 +108,7 @@ environment=(MMCHAIN_MODULE_DIR=/nonexistent)
 run plan $clrs --on cuda >/dev/null 2>said/absent
 verdict plan_absent_device_status "$([ $? = 1 ] || echo "expected exit status 1")"
 environment=()
-holds plan_absent_device_message grep -q "^mmchain plan: --on: device 'cuda' is not here: " said/absent
+holds plan_absent_device_message grep -q "^mmchain plan: --on: 'cuda' is not here: " said/absent
 check plan_bad_objective 2 plan $clrs --for joules
 check plan_bad_limit 2 plan $clrs --memory-limit 12Q
 check plan_negative_limit 2 plan $clrs --memory-limit -5

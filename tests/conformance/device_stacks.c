@@ -31,7 +31,7 @@ static mmc_status make_table(stack *x, const subject *on, mmci_error *error) {
 
 bool device_stack_create(stack *x, const subject *on, mmc_dtype dtype, int64_t rows, int64_t cols,
                          int64_t batch, mmci_form form, int shift) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   if (!stack_lay_out(x, dtype, rows, cols, batch, form, shift))
     return expect(false, "the test is out of memory");
   mmc_status status = place_bytes(on, x->host, x->bytes, &x->device, &error);

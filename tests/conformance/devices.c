@@ -51,7 +51,7 @@ static void run_tests(const subject *on, const conformance_test *tests) {
 /* Runs the tests on an opened device, with a queue of its own. */
 static bool run_on(const mmci_opened *opened, subject *on, const conformance_test *tests) {
   char text[256];
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   on->ops = opened->ops;
   on->device = opened->device;
   on->name = opened->name;
@@ -72,7 +72,7 @@ static int test_device(const char *name, const char *module_dir, subject *on,
                        const conformance_test *tests) {
   mmci_registry *registry;
   mmci_opened opened;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   if (!expect_ok(mmci_registry_create(module_dir, &registry, &error), &error, "a registry"))
     return 1;
   mmc_status status = mmci_registry_open(registry, name, &opened, &error);

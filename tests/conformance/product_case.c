@@ -265,7 +265,7 @@ static mmc_status multiply(product *p, const subject *on, const mmci_kernel *ker
 }
 
 static bool compute(product *p, const subject *on, const product_case *x) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_kernel *kernel = NULL;
   mmc_status status = on->ops->prepare(on->device, &x->gemm, &kernel, &error);
   if (!expect_ok(status, &error, "prepare")) return false;

@@ -598,7 +598,7 @@ static void far_apart(const subject *on) {
       return;
     }
   }
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   for (int64_t i = 0; i < BATCH; i++)
     for (int64_t t = 0; t < (int64_t)SIDE * SIDE; t++) {
       memory[0][i * stride + t] = (float)(i + 1);

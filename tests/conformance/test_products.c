@@ -185,7 +185,7 @@ static void try_rounding(const subject *on, const rounding *r) {
   mmci_gemm gemm = mmci_gemm_tight(r->dtype, MMCI_NATIVE, 1, 2, 1, MMC_OP_N, MMC_OP_N);
   stack a, b, c;
   mmci_kernel *kernel = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const bool made = device_stack_create(&a, on, r->dtype, 1, 2, 1, gemm.a, 0) &
                     device_stack_create(&b, on, r->dtype, 2, 1, 1, gemm.b, 0) &
                     device_stack_create(&c, on, r->dtype, 1, 1, 1, (mmci_form){.ld = 1}, 0);

@@ -30,7 +30,7 @@ static product_case variant_case(mmc_dtype dtype, int variant, int64_t m, int64_
 /* Numbers stay what they are, so there may be fewer variants than numbers. */
 static bool is_a_variant(const subject *on, const mmci_gemm *gemm) {
   mmci_kernel *kernel = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const mmc_status status = on->ops->prepare(on->device, gemm, &kernel, &error);
   if (status == MMC_OK) on->ops->release(kernel);
   if (status != MMC_E_UNSUPPORTED) expect_ok(status, &error, "prepare");
@@ -44,7 +44,7 @@ static void try_variant(const subject *on, const product_case *x) {
 /* A number past the last is none, where there is anything to compute. */
 static void test_no_variant(const subject *on, mmci_gemm gemm) {
   mmci_kernel *kernel = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   gemm.variant = on->ops->variants(on->device, &gemm) + 1;
   expect(
       on->ops->prepare(on->device, &gemm, &kernel, &error) == MMC_E_UNSUPPORTED && kernel == NULL,
@@ -177,7 +177,7 @@ static void tiles(const subject *on) {
 
 /* Kernels come and go, and leave nothing. */
 static void many_kernels(const subject *on) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmc_status status = MMC_OK;
   uint64_t random = 3;
   for (int t = 0; t < 1000 && status == MMC_OK; t++) {

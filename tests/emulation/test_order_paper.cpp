@@ -174,7 +174,7 @@ static void test_profiles() {
       std::vector<int32_t> splits((size_t)n);
       textbook_fill(dims.data(), n, 0, 5);
       profile_text text = {};
-      mmci_error error = {MMC_OK, ""};
+      mmci_error error = {};
       mmci_device_order order = {};
       order.n = n;
       order.dims = dims.data();
@@ -200,7 +200,7 @@ static void test_refusals() {
   std::vector<int32_t> splits((size_t)n);
   std::vector<mmc_count> table((size_t)n * (n + 1) / 2);
   textbook_fill(dims.data(), n, 0, 5);
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {};
   mmci_device_order plain = {}, order;
   plain.n = n;
   plain.dims = dims.data();
@@ -285,7 +285,7 @@ static void test_failures() {
   int failed = 0;
   for (bool more = true; more; failed++) {
     profile_text text = {};
-    mmci_error error = {MMC_OK, ""};
+    mmci_error error = {};
     mmci_device_order order = {};
     order.n = n;
     order.dims = dims.data();
@@ -309,7 +309,7 @@ static void test_failures() {
   machine.fail_call = -1;
   expect(failed > 100, "the solve makes many calls");
 
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {};
   mmci_device_order order = {};
   order.n = n;
   order.dims = dims.data();

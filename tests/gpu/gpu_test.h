@@ -24,7 +24,7 @@ typedef struct target {
 } target;
 
 static inline int gpu_test_run(target *on, void (*tests)(const target *on)) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   if (on->ops->abi != MMCI_DEVICE_ABI || on->ops->size != sizeof *on->ops ||
       on->ops->probe(&on->count, &error) != MMC_OK) {
     printf("FAILED: the module is of another build, or its probe fails: %s\n", error.text);

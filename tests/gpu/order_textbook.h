@@ -169,7 +169,8 @@ static inline bool textbook_compare(const textbook *book, const int64_t *dims,
                                     const char *what) {
   int32_t n = book->n;
   size_t entries = (size_t)n * ((size_t)n + 1) / 2;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error;
+  error.text[0] = '\0';
   bool right = false;
   order->n = n;
   order->dims = dims;

@@ -175,7 +175,7 @@ static void test_all(const target *on) {
     return;
   }
   for (int t = 0; t < SIZE * SIZE; t++) ones[t] = 1;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   bool right = false;
   int seen = 0, total = 0;
   (void)fault_at(0);

@@ -143,7 +143,7 @@ static void describe_trial(const trial *t) {
 
 /* C's buffer afterwards; NULL on failure. */
 static float *compute(const bench *with, const trial *t) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_emulated *emulated = NULL;
   float *got = malloc(t->c.bytes);
   if (got == NULL || !matrix_up(&t->a) || !matrix_up(&t->b) || !matrix_up(&t->c)) {
@@ -434,7 +434,7 @@ static void test_exact(const bench *with, mmci_emulated_kind kind, uint64_t *ran
 
 /* Captured, launched twice, on data that is split the first time and left the second. */
 static void test_graph(const bench *with, mmci_emulated_kind kind, uint64_t *random) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_emulated *emulated = NULL;
   cudaGraph_t recorded = NULL;
   cudaGraphExec_t graph = NULL;
@@ -480,7 +480,7 @@ typedef struct errors {
 static bool by_module(const bench *with, const mmci_gemm *gemm, const void *a, const void *b,
                       void *c) {
   const mmci_device_ops *ops = with->on->ops;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_queue *queue = NULL;
   mmci_kernel *kernel = NULL;
   mmc_status status = ops->queue_open(with->on->device, &queue, &error);

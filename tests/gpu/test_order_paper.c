@@ -90,7 +90,7 @@ static void test_profiles(const target *on, int32_t n) {
     textbook_fill(dims, n, 0, 7);
     for (size_t s = 0; s < sizeof MEASURED / sizeof *MEASURED; s++) {
       profile_text text = {NULL, 0, 0, 0, 0};
-      mmci_error error = {MMC_OK, ""};
+      mmci_error error = {0};
       mmci_device_order order = {.n = n,
                                  .dims = dims,
                                  .kernel = MEASURED[s].kernel,
@@ -106,7 +106,7 @@ static void test_profiles(const target *on, int32_t n) {
       free(text.bytes);
     }
     profile_text full = {NULL, 0, 0, 0, 1};
-    mmci_error error = {MMC_OK, ""};
+    mmci_error error = {0};
     mmci_device_order order = {.n = n,
                                .dims = dims,
                                .kernel = "paper",
@@ -134,7 +134,7 @@ static void test_refusals(const target *on) {
   enum { N = 300 };
   static int64_t dims[N + 1];
   static int32_t splits[N];
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   textbook_fill(dims, N, 0, 11);
   const mmci_device_order plain = {
       .n = N, .dims = dims, .kernel = "paper", .splits = splits, .table = NULL};

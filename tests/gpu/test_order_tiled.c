@@ -103,7 +103,7 @@ static void test_long(const target *on, int32_t n, int family, uint64_t seed) {
     expect(false, "out of memory");
   } else {
     textbook_fill(dims, n, family, seed);
-    mmci_error error = {MMC_OK, ""};
+    mmci_error error = {0};
     mmci_device_order order = {.n = n, .dims = dims, .kernel = "tiled", .splits = splits};
     bool right = solve((void *)on, &order, &error) == MMC_OK;
     uint64_t sum = 0;
@@ -141,7 +141,7 @@ static void test_refusals(const target *on) {
   enum { N = 300 };
   static int64_t dims[N + 1];
   static int32_t splits[N];
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   textbook_fill(dims, N, 0, 11);
   const mmci_device_order plain = {.n = N, .dims = dims, .kernel = "tiled", .splits = splits};
   mmci_device_order order = plain;

@@ -38,7 +38,7 @@ typedef struct region {
 
 static void *host_alloc(const target *on, bool pinned, int64_t bytes) {
   void *memory = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   if (!pinned) return malloc((size_t)bytes);
   expect_ok(on->ops->async->alloc_pinned(on->device, (size_t)bytes, &memory, &error), &error,
             "alloc_pinned");
@@ -63,7 +63,7 @@ static void try_transfer(const target *on, mmci_queue *queue, const region *x, b
   unsigned char *back = host_alloc(on, pinned, host_bytes), *whole = malloc((size_t)device_bytes);
   void *device = NULL;
   uint64_t random = seed;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   if (from == NULL || back == NULL || whole == NULL) {
     expect(false, "out of memory");
   } else {
@@ -128,7 +128,7 @@ static void test_outstanding(const target *on, mmci_queue *queue) {
   enum { COUNT = 50, BYTES = 10000 };
   static unsigned char from[COUNT][BYTES], to[COUNT][BYTES];
   void *device = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmc_status status = on->ops->alloc(on->device, (size_t)COUNT * BYTES, &device, &error);
   memset(to, 0, sizeof to);
   for (int t = 0; t < COUNT; t++) memset(from[t], t + 1, BYTES);
@@ -161,7 +161,7 @@ static void try_copy(const target *on, mmci_queue *queue, mmc_dtype dtype, int64
   unsigned char *expected = malloc((size_t)to_bytes);
   void *device_from = NULL, *device_to = NULL;
   uint64_t random = seed;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   if (from == NULL || to == NULL || expected == NULL) {
     expect(false, "out of memory");
   } else {
@@ -261,7 +261,7 @@ static void try_resize(const target *on, mmci_queue *queue, mmc_dtype dtype, uin
   resized all[MMCI_RESIZED] = {0};
   mmci_resizing matrices[MMCI_RESIZED];
   uint64_t random = seed;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const int count = 1 + (int)random_below(&random, MMCI_RESIZED);
   bool made = true;
   for (int i = 0; i < count && made; i++) {
@@ -302,7 +302,7 @@ static void test_far(const target *on, mmci_queue *queue) {
   void *a = NULL, *b = NULL, *near = NULL, *result = NULL;
   uint64_t free_bytes = 0, total_bytes = 0, random = 9;
   mmci_kernel *kernel = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmc_status status = on->ops->async->memory(on->device, &free_bytes, &total_bytes, &error);
   if (status == MMC_OK && free_bytes < (uint64_t)a_bytes + (uint64_t)(100 * MIB)) {
     printf("skipped: lines far apart need %" PRId64 " MiB\n", a_bytes / MIB);
@@ -425,7 +425,7 @@ static void test_events(const target *on, mmci_queue *queue, mmci_queue *other) 
   doubling d;
   mmci_event *computed = NULL, *copied = NULL;
   void *away = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const int64_t rows = on->small ? 128 : 2048;
   const mmci_form form = {.ld = rows, .trans = true};
   mmc_status status = doubling_create(&d, on, queue, rows, &error);
@@ -484,7 +484,7 @@ static void test_graphs(const target *on, mmci_queue *queue, mmci_queue *other) 
   mmci_event *events[2] = {NULL, NULL};
   mmci_graph *graph = NULL, *none = NULL;
   void *away = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const int64_t rows = on->small ? 64 : 600;
   mmc_status status = doubling_create(&d, on, queue, rows, &error);
   if (status == MMC_OK)
@@ -547,7 +547,7 @@ static void test_streams(const target *on, mmci_queue *queue) {
   doubling d;
   void *stream = NULL;
   mmci_graph *graph = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmc_status status = doubling_create(&d, on, queue, on->small ? 64 : 1500, &error);
   expect_ok(status, &error, "work for a stream");
   if (status == MMC_OK && expect(stream_create(&stream, 1) == 0, "cuStreamCreate")) {
@@ -595,7 +595,7 @@ static void *work(void *user) {
   void *device = NULL;
   doubling d = {0};
   unsigned char *from = malloc(BYTES), *to = malloc(BYTES);
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmc_status status = on->ops->queue_open(on->device, &queue, &error);
   if (status == MMC_OK) status = on->ops->alloc(on->device, BYTES, &device, &error);
   if (status == MMC_OK) status = doubling_create(&d, on, queue, 200, &error);
@@ -631,7 +631,7 @@ static void test_two(const target *first, const target *second, const char *what
 
 static void test_devices(const target *on) {
   target second = *on;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   if (on->count < 2) {
     printf("one device: two are not tested\n");
     return;
@@ -653,7 +653,7 @@ static void test_many(const target *on, mmci_queue *queue, mmci_queue *other, in
                       int graphs) {
   const mmci_device_async *async = on->ops->async;
   uint64_t before = 0, after = 0, total = 0;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   doubling d;
   void *away = NULL;
   mmc_status status = doubling_create(&d, on, queue, 64, &error);
@@ -698,7 +698,7 @@ static void print_speed(const target *on, mmci_queue *queue, bool pinned, int64_
   const int64_t pitch = line_bytes + gap, bytes = lines * line_bytes;
   unsigned char *host = host_alloc(on, pinned, lines * pitch);
   void *device = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmc_status status = on->ops->alloc(on->device, (size_t)bytes, &device, &error);
   if (host != NULL) memset(host, 1, (size_t)(lines * pitch));
   double best[2] = {1e9, 1e9};
@@ -735,7 +735,7 @@ static void test_speed(const target *on, mmci_queue *queue) {
 }
 
 static void test_all(const target *on) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_queue *queue = NULL, *other = NULL;
   if (!expect_ok(on->ops->queue_open(on->device, &queue, &error), &error, "queue_open")) return;
   if (!expect_ok(on->ops->queue_open(on->device, &other, &error), &error, "queue_open")) return;

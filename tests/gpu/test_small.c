@@ -20,7 +20,7 @@ static mmc_status move(const target *on, mmci_queue *queue, void *device, void *
 
 static bool stack_create(stack *x, const target *on, mmci_queue *queue, mmc_dtype dtype,
                          int64_t rows, int64_t cols, int64_t batch, mmci_form form, int shift) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   void **table = malloc((size_t)batch * sizeof *table);
   if (!stack_lay_out(x, dtype, rows, cols, batch, form, shift) || table == NULL) {
     free(table);
@@ -58,7 +58,7 @@ static bool setup_create(setup *s, const trial *t, const target *on, mmci_queue 
   const mmci_group *group = &t->group;
   const int last = group->n + group->count - 1;
   uint64_t random = t->seed;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   memset(s, 0, sizeof *s);
   bool right = true;
   for (int i = 0; right && i < group->n; i++) {
@@ -88,7 +88,7 @@ static void setup_destroy(setup *s, const target *on) {
 }
 
 static bool upload_all(setup *s, const trial *t, const target *on, mmci_queue *queue) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmc_status status = MMC_OK;
   for (int i = 0; status == MMC_OK && i < t->group.n; i++)
     status = move(on, queue, s->operands[i].device, s->operands[i].host, s->operands[i].bytes, true,
@@ -99,14 +99,14 @@ static bool upload_all(setup *s, const trial *t, const target *on, mmci_queue *q
 }
 
 static bool download_result(setup *s, const target *on, mmci_queue *queue) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmc_status status = move(on, queue, s->c.device, s->c.host, s->c.bytes, false, &error);
   if (status == MMC_OK) status = on->ops->sync(queue, &error);
   return expect_ok(status, &error, "a chain");
 }
 
 static bool run_group(setup *s, const target *on, mmci_queue *queue, int times) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmc_status status = MMC_OK;
   for (int k = 0; status == MMC_OK && k < times; k++)
     status = on->ops->group_enqueue(queue, s->kernel, s->data, s->result, &error);
@@ -354,7 +354,7 @@ static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *rando
 /* Many launches without a wait between, and graphs of them, launched again. */
 static void test_again(const target *on, mmci_queue *queue, int variant, uint64_t *random) {
   const mmci_device_async *async = on->ops->async;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   setup *s = calloc(1, sizeof *s);
   if (s == NULL) return;
   const int64_t dims[] = {64, 64, 64, 64, 64, 64, 64, 64, 64};
@@ -388,7 +388,7 @@ static void test_again(const target *on, mmci_queue *queue, int variant, uint64_
 
 /* Two such kernels at once, on two queues. */
 static void test_beside(const target *on, mmci_queue *queue, uint64_t *random) {
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_queue *other = NULL;
   setup *s = calloc(2, sizeof *s);
   if (s == NULL ||
@@ -423,7 +423,7 @@ static void test_far(const target *on, mmci_queue *queue, int64_t side, uint64_t
   const size_t bytes = (size_t)words * 4, apart = (size_t)far * 4;
   float a[2][MOST], b[2][MOST], got[2][MOST];
   char *far_a = NULL, *far_c = NULL, *near_b = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   for (int i = 0; i < 2; i++)
     for (int64_t w = 0; w < words; w++) {
       a[i][w] = (float)random_unit(random);
@@ -511,7 +511,7 @@ static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, boo
 /* What no kernel can do is said before. */
 static void test_unsupported(const target *on) {
   const int64_t dims[] = {16, 16, 16};
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   mmci_group_kernel *kernel = NULL;
   for (int k = 0; k < 5; k++) {
     begin(&t, MMC_F32, 2, 3, 1);
@@ -532,7 +532,7 @@ static void test_unsupported(const target *on) {
 
 static void tests(const target *on) {
   mmci_queue *queue = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   uint64_t random = 20261121;
   if (!expect_ok(on->ops->queue_open(on->device, &queue, &error), &error, "queue_open")) return;
   test_unsupported(on);

@@ -33,7 +33,7 @@ enum { KNOWN = sizeof known / sizeof *known };
 /* Says whether the device has this variant; a test without any would not fail. */
 static bool is_a_variant(const subject *on, const mmci_gemm *gemm) {
   mmci_kernel *kernel = NULL;
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   const mmc_status status = on->ops->prepare(on->device, gemm, &kernel, &error);
   if (status == MMC_OK) on->ops->release(kernel);
   if (status != MMC_OK && status != MMC_E_UNSUPPORTED) expect_ok(status, &error, "prepare");
@@ -94,7 +94,7 @@ static void numbers_stay(const subject *on) {
 /* What a kernel takes of the chip is known, and possible. */
 static void check_facts(const subject *on, const mmci_gemm *gemm) {
   mmci_kernel_facts facts = {0};
-  mmci_error error = {MMC_OK, ""};
+  mmci_error error = {0};
   expect(on->ops->kernel_facts(on->device, gemm, &facts, &error) == MMC_OK, error.text);
   expect(facts.registers_per_thread > 0 && facts.registers_per_thread <= 255 &&
              facts.threads_per_block > 0 && facts.threads_per_block <= 1024 &&
@@ -146,7 +146,7 @@ static void refusals(const subject *on) {
                {MMC_C64, FIRST_SLICED_K, "no sliced sums of complex elements"},
                {MMC_F32, FIRST_LARGE_TILE + 1000, "no such variant"}};
   for (size_t t = 0; t < sizeof cases / sizeof *cases; t++) {
-    mmci_error error = {MMC_OK, ""};
+    mmci_error error = {0};
     mmci_kernel *kernel = NULL;
     mmci_gemm gemm = mmci_gemm_tight(cases[t].dtype, MMCI_NATIVE, 9, 9, 9, MMC_OP_N, MMC_OP_N);
     gemm.variant = cases[t].variant;

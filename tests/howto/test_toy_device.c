@@ -81,7 +81,7 @@ static void other_dtypes_are_turned_away(void **state) {
   mmc_plan *plan;
   for (int o = 0; o < 4; o++) {
     assert_int_equal(try_plan("f32:2x3x4x5", "toy", objectives[o], &plan), MMC_E_UNSUPPORTED);
-    expect_message("device 'toy' does not multiply matrices of f32");
+    expect_message("device: 'toy' does not multiply matrices of f32");
   }
   assert_int_equal(try_plan("f64:2x3x4", "cuda", "flops", &plan), MMC_E_ARG);
   expect_message("device: expected cpu, ref or toy, got 'cuda'");

@@ -52,6 +52,56 @@ static void expect(fixture *f, mmc_status got, mmc_status status, const char *me
   char text[512];
   assert_int_equal(got, status);
   assert_string_equal(mmc_context_message(f->context, text, sizeof text), message);
+  /* A message that is about an argument begins with its name. */
+  char argument[64];
+  mmc_context_argument(f->context, argument, sizeof argument);
+  const size_t length = strlen(argument);
+  if (length == 0) return;
+  assert_memory_equal(text, argument, length);
+  assert_memory_equal(text + length, ": ", 2);
+}
+
+/* A message says what it is about, and the next message what that is about. */
+static void messages_name_their_argument(void **state) {
+  fixture *f = *state;
+  static const struct {
+    mmc_plan_options options;
+    const char *argument;
+  } cases[] = {
+      {{.size = sizeof(mmc_plan_options), .solver = "foo"}, "solver"},
+      {{.size = sizeof(mmc_plan_options), .device = "abacus"}, "device"},
+      {{.size = sizeof(mmc_plan_options), .device = "cuda:999"}, "device"},
+      {{.size = sizeof(mmc_plan_options), .objective = "joules"}, "objective"},
+      {{.size = sizeof(mmc_plan_options), .precision = "rough"}, "precision"},
+      {{.size = sizeof(mmc_plan_options), .fuse = "none"}, "fuse"},
+      {{.size = sizeof(mmc_plan_options), .objective = "traffic", .fuse = "both"}, "fuse"},
+      {{.size = sizeof(mmc_plan_options), .on_chip_words = 5}, "on_chip_words"},
+      {{.size = sizeof(mmc_plan_options), .max_slowdown = 2}, "max_slowdown"},
+      {{.size = sizeof(mmc_plan_options), .kernel = "none such"}, "kernel"},
+      {{.size = 3}, ""},
+  };
+  mmc_chain *chain;
+  mmc_plan *plan;
+  char argument[64];
+  assert_int_equal(mmc_chain_parse(f->context, "f64:2x3x4x5", &chain), MMC_OK);
+  for (int pass = 0; pass < 2; pass++)
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+      char text[512], start[80];
+      mmc_plan_options options = cases[c].options;
+      if (options.memory_limit_bytes == 0) options.memory_limit_bytes = MMC_NO_LIMIT;
+      assert_int_not_equal(mmc_plan_create(f->context, chain, &options, &plan), MMC_OK);
+      mmc_context_argument(f->context, argument, sizeof argument);
+      assert_string_equal(argument, cases[c].argument);
+      snprintf(start, sizeof start, "%s: ", argument);
+      mmc_context_message(f->context, text, sizeof text);
+      if (argument[0] != '\0') assert_memory_equal(text, start, strlen(start));
+    }
+  mmc_plan_options small = MMC_PLAN_OPTIONS_INIT;
+  small.memory_limit_bytes = 1;
+  assert_int_equal(mmc_plan_create(f->context, chain, &small, &plan), MMC_E_MEMORY_LIMIT);
+  assert_string_equal(mmc_context_argument(f->context, argument, sizeof argument), "memory limit");
+  assert_string_equal(mmc_context_argument(f->context, argument, 4), "mem");
+  mmc_chain_destroy(chain);
 }
 
 static void version_is_the_headers(void **state) {
@@ -308,7 +358,7 @@ static void orders_are_checked(void **state) {
   bool blas = strcmp(mmc_plan_device(f->plan), "blas") == 0;
   expect(f, mmc_order_create(f->context, 6, dims, &options, &order), MMC_E_UNSUPPORTED,
          blas ? "device: expected one that solves the ordering problem, as cpu does, got 'blas'"
-              : "device 'blas' is not here: built without a CBLAS: install libopenblas-dev and "
+              : "device: 'blas' is not here: built without a CBLAS: install libopenblas-dev and "
                 "build again");
 }
 
@@ -341,7 +391,7 @@ static void missing_modules_are_explained(void **state) {
   assert_int_equal(mmc_plan_create(context, chain, &plan_options, &plan), MMC_E_UNSUPPORTED);
   char text[512];
   mmc_context_message(context, text, sizeof text);
-  assert_non_null(strstr(text, "device 'cuda' is not here: needs the module mmchain-cuda.so"));
+  assert_non_null(strstr(text, "device: 'cuda' is not here: needs the module mmchain-cuda.so"));
   mmc_chain_destroy(chain);
   mmc_context_destroy(context);
 }
@@ -381,12 +431,19 @@ static void threads_share_a_plan(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(version_is_the_headers),     TEST(destroying_nothing_does_nothing),
-      TEST(wrong_matrices_are_named),   TEST(matrices_may_change_between_calls),
-      TEST(empty_results_take_no_time), TEST(wrong_options_are_named),
-      TEST(memory_is_copied),           TEST(orders_are_checked),
-      TEST(devices_are_described),      TEST(missing_modules_are_explained),
-      TEST(threads_share_a_plan),       TEST(wisdom_without_a_store_says_so),
+      TEST(version_is_the_headers),
+      TEST(destroying_nothing_does_nothing),
+      TEST(wrong_matrices_are_named),
+      TEST(matrices_may_change_between_calls),
+      TEST(empty_results_take_no_time),
+      TEST(wrong_options_are_named),
+      TEST(memory_is_copied),
+      TEST(orders_are_checked),
+      TEST(messages_name_their_argument),
+      TEST(devices_are_described),
+      TEST(missing_modules_are_explained),
+      TEST(threads_share_a_plan),
+      TEST(wisdom_without_a_store_says_so),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,6 +104,9 @@ static void contexts(fixture *f) {
   assert_null(mmc_context_message(f->context, NULL, 4));
   assert_ptr_equal(mmc_context_message(f->context, text, 0), text);
   IS_EMPTY(mmc_context_message(NULL, text, sizeof text));
+  assert_null(mmc_context_argument(f->context, NULL, 4));
+  assert_ptr_equal(mmc_context_argument(f->context, text, 0), text);
+  IS_EMPTY(mmc_context_argument(NULL, text, sizeof text));
 }
 
 static void devices(fixture *f) {
@@ -451,7 +454,7 @@ static const struct {
     {version, " mmc_version "},
     {status_string, " mmc_status_string "},
     {counts, " mmc_count_format mmc_count_to_double "},
-    {contexts, " mmc_context_create mmc_context_destroy mmc_context_message "},
+    {contexts, " mmc_context_create mmc_context_destroy mmc_context_message mmc_context_argument "},
     {devices, " mmc_device_describe "},
     {dtypes, " mmc_dtype_name mmc_dtype_size "},
     {stacks, " mmc_matrix_stack "},

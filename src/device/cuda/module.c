@@ -150,10 +150,9 @@ static mmc_status order_chain(mmci_device *device, mmci_device_order *order, mmc
   if (order->kernel == NULL) order->kernel = "auto";
   for (size_t k = 0; k < sizeof KERNELS / sizeof *KERNELS; k++)
     if (strcmp(order->kernel, KERNELS[k].name) == 0) return KERNELS[k].solve(order, error);
-  return mmci_fail(error, MMC_E_ARG,
-                   "no kernel %s on device cuda: there are auto, tiled, thread, block, blocks and "
-                   "paper",
-                   order->kernel);
+  return mmci_fail_argument(error, MMC_E_ARG, "kernel",
+                            "expected auto, tiled, thread, block, blocks or paper, got '%s'",
+                            order->kernel);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -134,11 +134,11 @@ static mmc_status create(paper_solve *solver, mmci_error *error) {
   size_t free_bytes = 0, all_bytes = 0;
   MMCI_CUDA_TRY(cudaMemGetInfo(&free_bytes, &all_bytes));
   if (needed > free_bytes)
-    return mmci_fail(error, MMC_E_NOMEM,
-                     "kernel %s keeps tables m and s whole: n = %d needs %llu bytes, the device "
-                     "has %llu free; kernel tiled needs about a third",
-                     solver->kernel, order->n, (unsigned long long)needed,
-                     (unsigned long long)free_bytes);
+    return mmci_fail_argument(error, MMC_E_NOMEM, "kernel",
+                              "%s keeps tables m and s whole: n = %d needs %llu bytes, the device "
+                              "has %llu free; kernel tiled needs about a third",
+                              solver->kernel, order->n, (unsigned long long)needed,
+                              (unsigned long long)free_bytes);
   mmci_paper_tables *tables = &solver->tables;
   tables->n = order->n;
   TRY(take((void **)&tables->m, entries, sizeof *tables->m, error));
@@ -495,16 +495,17 @@ static mmc_status allow(paper_solve *solver, mmci_error *error) {
   for (int k = 0; k < MMCI_PAPER_KERNELS; k++)
     if (strcmp(solver->kernel, KERNEL_NAMES[k]) == 0) kernel = k;
   if (kernel < 0 && strcmp(solver->kernel, "paper") != 0)
-    return mmci_fail(error, MMC_E_ARG, "no kernel %s among thread, block, blocks and paper",
-                     solver->kernel);
+    return mmci_fail_argument(error, MMC_E_ARG, "kernel",
+                              "expected thread, block, blocks or paper, got '%s'", solver->kernel);
   if (threads != 0 && threads != 32 && threads != 64 && threads != 128 && threads != 256)
-    return mmci_fail(error, MMC_E_ARG, "%d threads per block: must be 32, 64, 128 or 256", threads);
+    return mmci_fail_argument(error, MMC_E_ARG, "threads_per_block",
+                              "expected 32, 64, 128 or 256, got %d", threads);
   if (blocks != 0 && blocks != 2 && blocks != 4 && blocks != 8 && blocks != 16)
-    return mmci_fail(error, MMC_E_ARG, "%d blocks per entry: must be 2, 4, 8 or 16", blocks);
+    return mmci_fail_argument(error, MMC_E_ARG, "blocks_per_entry",
+                              "expected 2, 4, 8 or 16, got %d", blocks);
   if (blocks != 0 && (kernel == MMCI_PAPER_THREAD || kernel == MMCI_PAPER_BLOCK))
-    return mmci_fail(error, MMC_E_ARG,
-                     "kernel %s takes no blocks per entry: that is a setting of kernel blocks",
-                     solver->kernel);
+    return mmci_fail_argument(error, MMC_E_ARG, "blocks_per_entry",
+                              "expected kernel blocks or paper with it, got '%s'", solver->kernel);
   for (int w = 0; w < MMCI_PAPER_CONFIGS; w++) {
     const mmci_paper_config *config = &mmci_paper_configs[w];
     solver->allowed[w] = (kernel < 0 || config->kernel == (mmci_paper_kernel)kernel) &&
@@ -516,10 +517,11 @@ static mmc_status allow(paper_solve *solver, mmci_error *error) {
 
 extern "C" mmc_status mmci_cuda_order_paper(mmci_device_order *order, mmci_error *error) {
   if (!fits(order))
-    return mmci_fail(error, MMC_E_UNSUPPORTED,
-                     "kernel %s counts in 64 bits and these dims may need more; kernel tiled, the "
-                     "CPU's table and solver hu-shing count further",
-                     order->kernel);
+    return mmci_fail_argument(
+        error, MMC_E_UNSUPPORTED, "kernel",
+        "%s counts in 64 bits and these dims may need more; kernel tiled, the "
+        "CPU's table and solver hu-shing count further",
+        order->kernel);
   paper_solve *state = (paper_solve *)mmci_alloc_zeroed(1, sizeof *state);
   if (state == NULL) return mmci_fail_nomem(error, sizeof *state);
   state->order = order;
