@@ -223,7 +223,7 @@ static void put_groups(const mmci_plan *plan, mmci_text *text) {
     bool all = group->step_count == plan->step_count;
     mmci_text_printf(text, g > 0 ? "                 " : "calls            ");
     if (all)
-      mmci_text_printf(text, "one launch");
+      mmci_text_printf(text, "one call");
     else
       mmci_text_printf(text, "group %" PRId32, g + 1);
     mmci_text_printf(text, " of %" PRId32 " steps:", group->step_count);

@@ -24,6 +24,40 @@ static void put_afterword(const mmci_plan *plan, mmci_text *text) {
     mmci_text_printf(text, "; in that order the fusions of least traffic");
 }
 
+/* Says why pairs are executed one by one. */
+static void put_why_apart(const mmci_plan *plan, mmci_text *text) {
+  const mmci_plan_traffic *traffic = plan->traffic;
+  const int32_t apart = traffic->pairs - traffic->executed, offered = traffic->offered;
+  if (plan->streamed)
+    mmci_text_printf(text, "the plan is streamed");
+  else if (offered == 0)
+    mmci_text_printf(text, "device %s takes %s as one call", plan->device,
+                     apart > 1 ? "none of them" : "no such pair");
+  else if (offered == apart)
+    mmci_text_printf(text, "not predicted to be faster as one call");
+  else
+    mmci_text_printf(text,
+                     "device %s takes %" PRId32 " of them as one call, not predicted to be faster",
+                     plan->device, offered);
+}
+
+/* Says how many pairs of steps share a kernel in the cost, and which of them one call executes. */
+static void put_pairs(const mmci_plan *plan, mmci_text *text) {
+  const mmci_plan_traffic *traffic = plan->traffic;
+  const int32_t apart = traffic->pairs - traffic->executed;
+  mmci_text_printf(text, "%" PRId32 " pair%s of steps, ", traffic->pairs,
+                   traffic->pairs > 1 ? "s" : "");
+  if (apart == 0) {
+    mmci_text_printf(text, "%sexecuted in one call", traffic->pairs > 1 ? "each " : "");
+    return;
+  }
+  if (traffic->executed > 0)
+    mmci_text_printf(text, "%" PRId32 " executed in one call, %" PRId32 " ", traffic->executed,
+                     apart);
+  mmci_text_printf(text, "fused in the cost only: ");
+  put_why_apart(plan, text);
+}
+
 static void put_traffic(const mmci_plan *plan, mmci_text *text) {
   const mmci_plan_traffic *traffic = plan->traffic;
   int32_t last = plan->step_count - 1;
@@ -39,12 +73,7 @@ static void put_traffic(const mmci_plan *plan, mmci_text *text) {
   if (traffic->pairs == 0)
     mmci_text_printf(text, traffic->request.rule == MMCI_FUSE_NONE ? "as asked" : "none pays");
   else
-    mmci_text_printf(text, "%" PRId32 " pair%s of steps, ", traffic->pairs,
-                     traffic->pairs > 1 ? "s" : "");
-  if (traffic->pairs > 0 && plan->group_count > 0)
-    mmci_text_printf(text, "%" PRId32 " of them executed as one call", plan->group_count);
-  else if (traffic->pairs > 0)
-    mmci_text_printf(text, "fused in the cost only: no fused kernel here");
+    put_pairs(plan, text);
 }
 
 /* Writes "218x300 left, with T3". */

@@ -614,8 +614,7 @@ static void put_legend(const picture *p, legend *l) {
   put_legend_groups(p, l);
   if (l->fused) {
     put_swatch(p, l->y, "fused");
-    words w = {.text =
-                   "two steps whose kernels are fused in the cost; they are executed one by one"};
+    words w = {.text = "two steps that are fused in the cost only; they are executed one by one"};
     w.used = strlen(w.text);
     put_legend_words(p, l->y, w);
     l->y += 20;

@@ -27,7 +27,9 @@ typedef struct mmci_step_traffic {
 typedef struct mmci_plan_traffic {
   mmci_traffic_request request;
   mmci_u128 words, unfused_words; /* of the plan, and of its order with a kernel for each step */
-  int32_t pairs;                  /* how many pairs of steps share a kernel */
+  int32_t pairs;                  /* how many pairs of steps share a kernel in the cost, */
+  int32_t executed;               /* how many of them one call of the device executes, */
+  int32_t offered;                /* and how many more it would take as one call */
   mmci_step_traffic steps[];      /* n-1 */
 } mmci_plan_traffic;
 

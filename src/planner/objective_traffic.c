@@ -1,6 +1,7 @@
 /* objective_traffic.c: plans of fewest words between the chip and its memory. */
 #include "planner/fewest.h"
 #include "planner/objective.h"
+#include "planner/offers.h"
 #include "planner/traffic_fusion.h"
 
 static mmc_status order(mmci_planning *p, mmci_error *error) {
@@ -13,7 +14,8 @@ static mmc_status order(mmci_planning *p, mmci_error *error) {
 /* Makes groups of the pairs that are fused. */
 static mmc_status group(mmci_planning *p, mmci_error *error) {
   mmc_status status = mmci_plan_fuse(&p->plan, &p->traffic, error);
-  return status == MMC_OK ? mmci_planning_group(p, 0, error) : status;
+  if (status == MMC_OK) status = mmci_planning_group(p, 0, error);
+  return status == MMC_OK ? mmci_plan_count_pairs(&p->plan, p->on, p->precision, error) : status;
 }
 
 const mmci_objective mmci_objective_traffic = {

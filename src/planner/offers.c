@@ -6,6 +6,8 @@
 #include "base/alloc.h"
 #include "device/device.h"
 #include "plan/group_problem.h"
+#include "plan/plan_groups.h"
+#include "plan/predictions.h"
 #include "planner/time_order.h"
 #include "run/scratch.h"
 
@@ -191,6 +193,45 @@ mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_p
     mmci_group_problem_destroy(&problem);
   }
   return MMC_OK;
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+static bool is_in_pair(const void *user, int32_t step) {
+  const int32_t *steps = user;
+  return step == steps[0] || step == steps[1];
+}
+
+/* Asks whether the device takes two steps, the earlier first, as one call. */
+static mmc_status ask_pair(const mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
+                           int32_t earlier, int32_t later, bool *out, mmci_error *error) {
+  int32_t steps[] = {earlier, later}, operands[4];
+  int64_t places[4];
+  mmci_plan_group pair = {.step_count = 2, .steps = steps, .operands = operands};
+  mmci_plan_find_operands(plan, &pair, is_in_pair, steps, places);
+  mmci_group_problem problem;
+  mmc_status status = mmci_group_problem_create(plan, &pair, precision, &problem, error);
+  if (status != MMC_OK) return status;
+  *out = on->ops->group_supports(on->device, &problem.group);
+  mmci_group_problem_destroy(&problem);
+  return MMC_OK;
+}
+
+mmc_status mmci_plan_count_pairs(mmci_plan *plan, const mmci_opened *on, mmci_precision precision,
+                                 mmci_error *error) {
+  mmci_plan_traffic *traffic = plan->traffic;
+  mmc_status status = MMC_OK;
+  for (int32_t s = 0; s < plan->step_count && status == MMC_OK; s++) {
+    const int32_t partner = traffic->steps[s].choice.partner;
+    if (partner <= s) continue;
+    bool offered = false;
+    if (plan->steps[s].group >= 0 && plan->steps[s].group == plan->steps[partner].group)
+      traffic->executed++;
+    else if (on->ops->group_supports != NULL)
+      status = ask_pair(plan, on, precision, s, partner, &offered, error);
+    traffic->offered += offered;
+  }
+  return status;
 }
 
 /* ---- groups -------------------------------------------------------------------------------- */

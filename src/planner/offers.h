@@ -92,6 +92,11 @@ bool mmci_kernel_is_called(const char *name, const char *asked);
  * its recipe when that is one call; of a batch, the product that the device is given. */
 mmci_gemm mmci_step_gemm(const mmci_plan *plan, const struct mmci_opened *on,
                          mmci_precision precision, int32_t step);
+/* Counts the pairs that a plan for traffic fuses, by whether one call executes them and whether the
+ * device would take them as one. Returns E_NOMEM. */
+mmc_status mmci_plan_count_pairs(mmci_plan *plan, const struct mmci_opened *on,
+                                 mmci_precision precision, mmci_error *error);
+
 /* Lets every step be computed by the device's first variant whose kernel's name begins so. *found
  * says whether each has one; else the plan is as it was. Returns E_NOMEM, E_DEVICE. */
 mmc_status mmci_plan_by_kernel(mmci_plan *plan, const struct mmci_opened *on,

@@ -344,8 +344,73 @@ static void a_plan_for_flops_has_no_traffic(void **state) {
   mmc_chain_destroy(chain);
 }
 
+#ifdef GOLDEN_MODULES
+
+static int collect(void *user, const char *bytes, size_t size) {
+  char *text = user;
+  strncat(text, bytes, size);
+  return 0;
+}
+
+/* What is said about the pairs says what the device does with them. */
+static void pairs_are_told_by_device(void **state) {
+  (void)state;
+  static const char pair[] = "f32:10x30x5x60", wide[] = "f32:5120x20x400x30",
+                    several[] = "f32:20x20x20x20x4096x16x4096x16";
+  static const struct {
+    const char *device, *chain, *expected;
+  } cases[] = {
+      {"ref", pair, "1 pair of steps, executed in one call\n"},
+      {"ref", several, "3 pairs of steps, each executed in one call\n"},
+      {"blas", wide,
+       "1 pair of steps, fused in the cost only: device blas takes no such pair as one call\n"},
+      {"blas", several,
+       "3 pairs of steps, fused in the cost only: device blas takes 1 of them as one call, not "
+       "predicted to be faster\n"},
+      {"cuda:0", pair, "1 pair of steps, executed in one call\n"},
+      {"cuda:0", several,
+       "3 pairs of steps, 1 executed in one call, 2 fused in the cost only: not predicted to be "
+       "faster as one call\n"},
+      {"cuda:1", wide, "1 pair of steps, fused in the cost only: the plan is streamed\n"},
+      {"cuda:2", pair,
+       "1 pair of steps, fused in the cost only: device cuda:2 takes no such pair as one call\n"},
+      {"cuda:2", several,
+       "3 pairs of steps, fused in the cost only: device cuda:2 takes none of them as one call\n"},
+  };
+  mmc_context_options modules = MMC_CONTEXT_OPTIONS_INIT;
+  mmc_context *context;
+  modules.module_dir = GOLDEN_MODULES;
+  assert_int_equal(mmc_context_create(&modules, &context), MMC_OK);
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    mmc_chain *chain;
+    mmc_plan *plan;
+    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+    options.objective = "traffic";
+    options.on_chip_words = 5000;
+    options.device = cases[c].device;
+    assert_int_equal(mmc_chain_parse(context, cases[c].chain, &chain), MMC_OK);
+    assert_int_equal(mmc_plan_create(context, chain, &options, &plan), MMC_OK);
+    char *text = calloc(1, 1 << 16), *line;
+    assert_int_equal(mmc_plan_explain(plan, MMC_TEXT, collect, text), MMC_OK);
+    line = strstr(text, "fusion           exact: ");
+    assert_non_null(line);
+    line += strlen("fusion           exact: ");
+    line[strcspn(line, "\n") + 1] = '\0';
+    assert_string_equal(line, cases[c].expected);
+    free(text);
+    mmc_plan_destroy(plan);
+    mmc_chain_destroy(chain);
+  }
+  mmc_context_destroy(context);
+}
+
+#endif
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+#ifdef GOLDEN_MODULES
+      cmocka_unit_test(pairs_are_told_by_device),
+#endif
       cmocka_unit_test_setup_teardown(the_posters_table, set_up, tear_down),
       cmocka_unit_test_setup_teardown(the_table_with_a_true_mirror_image, set_up, tear_down),
       cmocka_unit_test_setup_teardown(the_printed_last_size_is_wrong, set_up, tear_down),

@@ -636,7 +636,7 @@ static void time_plans_take_wide_trees(void **state) {
     assert_true(width == 1 || plan.steps[998].level <= 16);
     text[0] = '\0';
     assert_int_equal(mmci_plan_explain(&plan, MMC_TEXT, append, text, &error), MMC_OK);
-    assert_non_null(strstr(text, "one launch of 999 steps"));
+    assert_non_null(strstr(text, "one call of 999 steps"));
     assert_int_equal(strstr(text, " levels: the least predicted time") != NULL, width > 1);
     mmci_plan_destroy(&plan);
     mmc_chain_destroy(chain);
