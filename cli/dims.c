@@ -45,12 +45,12 @@ int cli_dims_append(cli_call *call, const char *name, const char *text, cli_dims
     uint64_t dim = 0;
     cli_digits digits = cli_digits_read(&at, CLI_DIM_MAX, &dim);
     bool whole = *at == '\0' || is_separator(*at) || *at == '#';
-    if (!whole || digits == CLI_DIGITS_NONE || (digits == CLI_DIGITS_FINE && dim == 0)) {
+    if (!whole || digits == CLI_DIGITS_NONE) {
       int length = 0;
       while (length < SHOWN && start[length] != '\0' && !is_separator(start[length])) length++;
       return cli_fail(call, CLI_BAD,
-                      "%s, line %" PRId64 ", column %td: expected a positive integer, got '%.*s'",
-                      name, line, start - line_start + 1, length, start);
+                      "%s, line %" PRId64 ", column %td: expected a whole number, got '%.*s'", name,
+                      line, start - line_start + 1, length, start);
     }
     if (digits == CLI_DIGITS_TOO_LARGE)
       return cli_fail(call, CLI_BAD,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nearest.h"
 #include "options.h"
 #include "signals.h"
 
@@ -74,6 +75,11 @@ static int open_one(cli_call *call, int i, const char *argument, const spec *s,
   if (is_standard_input(path)) path = "/dev/stdin";
   cli_stamp_take(path, &factors->stamps[i]);
   mmc_status status = mmc_file_open(call->context, path, &factors->files[i]);
+  if (status == MMC_E_IO) {
+    char message[512], hint[CLI_HINT_SIZE];
+    mmc_context_message(call->context, message, sizeof message);
+    return cli_fail(call, CLI_BAD, "%s%s", message, cli_file_hint(path, hint));
+  }
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   const mmc_file *file = factors->files[i];
   double bytes = (double)mmc_dtype_size(mmc_file_dtype(file));

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "nearest.h"
 #include "options.h"
 #include "signals.h"
 
@@ -19,7 +20,8 @@ static void print_help(cli_call *call) {
   for (int c = 0; c < COMMAND_COUNT; c++)
     cli_print(&call->out, "  %-10s %s\n", commands[c]->name, commands[c]->summary);
   cli_print(&call->out,
-            "\nmmchain COMMAND --help tells more, mmchain --version the version.\n\n"
+            "\nmmchain COMMAND --help or mmchain help COMMAND tells more, mmchain --version the "
+            "version.\n\n"
             "A chain is written\n"
             "  f32:10x30x5x60     the dims, after a dtype: f32, f64 (the default), c64, c128,\n"
             "                     f16, bf16\n"
@@ -42,23 +44,44 @@ static void tell_notice(cli_call *call) {
   if (notice[0] != '\0') cli_fail(call, CLI_DONE, "%s", notice);
 }
 
-/* Runs what the arguments ask for. */
-static int run(cli_call *call, int argc, char **argv) {
-  static const char expected[] = "plan, multiply, generate, bench, info, order, tune or wisdom";
-  if (argc < 2) return cli_fail(call, CLI_BAD, "expected a command: %s (see --help)", expected);
-  const char *name = argv[1];
-  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+static const char expected[] = "plan, multiply, generate, bench, info, order, tune or wisdom";
+
+/* Returns the command of that name; NULL after saying that there is none. */
+static const cli_command *find_command(const cli_call *call, const char *name) {
+  char hint[CLI_HINT_SIZE];
+  cli_nearest search = cli_nearest_start(name);
+  for (int c = 0; c < COMMAND_COUNT; c++) {
+    if (strcmp(name, commands[c]->name) == 0) return commands[c];
+    cli_nearest_consider(&search, commands[c]->name);
+  }
+  cli_fail(call, CLI_BAD, "command: expected %s, got '%s'%s", expected, name,
+           cli_nearest_hint(&search, hint));
+  return NULL;
+}
+
+static int help(cli_call *call, int argc, char **argv) {
+  if (argc < 3) {
     print_help(call);
     return CLI_DONE;
   }
-  if (strcmp(name, "--version") == 0) {
+  const cli_command *command = find_command(call, argv[2]);
+  if (command == NULL) return CLI_BAD;
+  cli_print(&call->out, "%s", command->help);
+  return CLI_DONE;
+}
+
+/* Runs what the arguments ask for. */
+static int run(cli_call *call, int argc, char **argv) {
+  if (argc < 2) return cli_fail(call, CLI_BAD, "expected a command: %s (see --help)", expected);
+  const char *name = argv[1];
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+    return help(call, strcmp(name, "help") == 0 ? argc : 1, argv);
+  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
     cli_print(&call->out, "mmchain %s\n", mmc_version());
     return CLI_DONE;
   }
-  for (int c = 0; c < COMMAND_COUNT && call->self == NULL; c++)
-    if (strcmp(name, commands[c]->name) == 0) call->self = commands[c];
-  if (call->self == NULL)
-    return cli_fail(call, CLI_BAD, "command: expected %s, got '%s'", expected, name);
+  call->self = find_command(call, name);
+  if (call->self == NULL) return CLI_BAD;
 
   mmc_status status = mmc_context_create(NULL, &call->context);
   if (status != MMC_OK) return cli_fail(call, CLI_FAILED, "%s", mmc_status_string(status));

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nearest.h"
+
 /* ---- what went wrong ------------------------------------------------------------------------- */
 
 enum { MESSAGE_SIZE = 1024, ARGUMENT_SIZE = 64 };
@@ -141,8 +143,16 @@ static const char *argument_of(int argc, char **argv, int letter) {
 static void say_unknown(const cli_call *call, int argc, char **argv, const struct option *options) {
   const char *argument = argv[optind - 1];
   if (optopt == 0) {
-    cli_fail(call, CLI_BAD, "%s: no such option (see mmchain %s --help)", argument,
-             call->self->name);
+    char name[64], hint[CLI_HINT_SIZE];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
+    cli_nearest search = cli_nearest_start(name);
+    for (const struct option *o = options; o->name != NULL; o++) {
+      char candidate[64];
+      snprintf(candidate, sizeof candidate, "--%s", o->name);
+      cli_nearest_consider(&search, candidate);
+    }
+    cli_fail(call, CLI_BAD, "%s: no such option%s (see mmchain %s --help)", argument,
+             cli_nearest_hint(&search, hint), call->self->name);
   } else if (strncmp(argument, "--", 2) == 0 && strchr(argument, '=') != NULL) {
     cli_fail(call, CLI_BAD, "--%s: takes no value", name_of(options, optopt));
   } else {

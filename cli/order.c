@@ -16,7 +16,7 @@ static const char help[] =
     "\n"
     "Finds the order of fewest multiplications for a chain of any length, on the CPU or a GPU.\n"
     "\n"
-    "  DIMS                   30x35x15 or 30 35 15: positive, two at least\n"
+    "  DIMS                   30x35x15 or 30 35 15: two at least\n"
     "  --dims FILE            read them from a file, - for standard input: numbers separated by\n"
     "                         white space, commas or x; # begins a comment\n"
     "  --solver NAME          auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"

@@ -163,6 +163,8 @@ check multiply_mismatch_vector 2 multiply P.npy u.npy -o R.npy
 check multiply_vector_inside 2 multiply P.npy w.npy P.npy -o R.npy
 check multiply_mixed_dtypes 2 multiply P.npy A.npy -o R.npy
 check multiply_missing 2 multiply P.npy missing.npy -o R.npy
+cp P.npy pressure.npy
+check multiply_misspelt 2 multiply presure.npy Q.npy -o R.npy
 check multiply_directory 2 multiply P.npy said -o R.npy
 check multiply_bad_op 2 multiply P.npy Q.npy:X -o R.npy
 check multiply_standard_input_twice 2 multiply - - -o R.npy

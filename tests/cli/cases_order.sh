@@ -16,6 +16,8 @@ for solver in auto hu-shing brute left-to-right; do
   check order_solver_$solver 0 order $figure --solver $solver --json --threads 1
 done
 check order_one 0 order 7x9
+check order_zero 0 order 2x0x3
+check order_zeros_json 0 order 2x0x3x0 --json --kernel portable
 check order_one_tables 0 order 7x9 --tables --kernel portable
 check order_huge_json 0 order 4611686018427387904x4611686018427387904x5 --json --kernel portable
 holds order_huge_json_valid is_json said/order_huge_json.stdout
@@ -44,7 +46,6 @@ holds order_hundred_tree_valid is_json hundred.json
 
 check order_nothing 2 order
 check order_one_dim 2 order 30
-check order_zero 2 order 30x0x15
 check order_negative 2 order 30 35 -- -15
 check order_negative_option 2 order 30 -35 15
 check order_word 2 order 30x35xten
@@ -59,7 +60,7 @@ check order_file_letter 2 order --dims letters.txt
 printf '30 35\n\n  -5\n' >negative.txt
 check order_file_negative 2 order --dims negative.txt
 printf '30 35\n 0 4\n' >zero.txt
-check order_file_zero 2 order --dims zero.txt
+check order_file_zero 0 order --dims zero.txt
 printf '30\0 35' >nul.txt
 check order_file_nul 2 order --dims nul.txt
 printf '# nothing\n' >nothing.txt

@@ -6,6 +6,12 @@ check version 0 --version
 check help 0 --help
 check no_command 2
 check bad_command 2 plam
+check bad_command_far 2 xyz
+check help_of_nothing 2 help multply
+verdict help_word "$(run help | diff - <(run --help))"
+verdict help_command "$(run help plan | diff - <(run plan --help))"
+verdict version_letter "$(run -V | diff - <(run --version))"
+check plan_misspelt_option 2 plan 10x30 --slover table
 for command in plan multiply generate bench info order tune wisdom; do
   check help_$command 0 $command --help
 done
