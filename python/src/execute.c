@@ -262,10 +262,9 @@ static int make_result(call *c, mmcp_want want, PyObject **array) {
     *array = new_numpy_array(c);
     if (*array == NULL) return -1;
     c->acquired++;
-    if (mmcp_view_acquire(*array, want, view) != 1) {
-      PyErr_SetString(PyExc_BufferError, "numpy.empty: expected a writable array");
-      return -1;
-    }
+    int got = mmcp_view_acquire(*array, want, view);
+    if (got == 0) PyErr_SetString(PyExc_BufferError, "numpy.empty: expected a writable array");
+    if (got != 1) return -1;
   } else if (c->views[0].exchange != NULL) {
     int64_t shape[MAX_NDIM];
     int ndim = result_shape(c, shape);

@@ -55,9 +55,9 @@ static bool is_aligned(const mmcp_view *view) {
 static int acquire_buffer(PyObject *array, mmcp_want want, mmcp_view *out) {
   bool write = want == MMCP_WRITE || want == MMCP_WRITE_BF16;
   if (PyObject_GetBuffer(array, &out->buffer, write ? PyBUF_RECORDS : PyBUF_RECORDS_RO) != 0) {
-    /* Read-only, or a dtype that no buffer has. */
     out->buffer.obj = NULL;
-    PyErr_Clear();
+    if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
+    PyErr_Clear(); /* it is read-only, or of a dtype that no buffer has */
     return 0;
   }
   bool bf16 = want == MMCP_READ_BF16 || want == MMCP_WRITE_BF16;
@@ -137,8 +137,8 @@ static int is_plain(PyObject *object, mmc_dtype dtype) {
 
 static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp_view *out) {
   if (exchange->borrow(object, &out->tensor) != 0) {
-    /* A tensor without memory: another way must be found for it. */
-    PyErr_Clear();
+    if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
+    PyErr_Clear(); /* of a tensor without memory: another way must be found for it */
     return 0;
   }
   Py_INCREF(object);
