@@ -1,0 +1,95 @@
+"""Every allocation of Python's fails once: what is asked for is right, or MemoryError is raised."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import mmchain
+from mmchain import _mmchain
+
+capi = pytest.importorskip("_testcapi", reason="Python was built without its tests")
+
+rng = np.random.default_rng(5)
+A, B, C = (rng.standard_normal(shape) for shape in [(3, 4), (4, 5), (5, 2)])
+STACK = rng.standard_normal((6, 3, 4))
+OUT = np.empty((3, 2))
+EXPECTED = A @ B @ C
+
+
+def execute(arrays, out=None):
+    return _mmchain.execute(None, arrays, out, "time", None, "native", None, False)
+
+
+def planned_again():
+    mmchain.clear_cache()
+    return execute([A, B, C])
+
+
+def by_plan():
+    plan = _mmchain.Plan("f64:3x4x5x2", "time", None, "native", "auto", None, None, False)
+    return _mmchain.execute(plan, [A, B, C], None, "", None, "", None, False)
+
+
+def described():
+    plan = _mmchain.Plan("f64:3x4x5x2", "flops", "ref", "native", "auto", None, None, False)
+    return plan.describe("json"), plan.products(), plan.chain, plan._arguments, plan.multiplications
+
+
+def exported():
+    array = _mmchain.Array("cpu", "f64", (3, 4))
+    return repr(array.__dlpack_device__()), array.__dlpack__() is not None
+
+
+def near(result, expected):
+    return np.allclose(result, expected) if isinstance(expected, np.ndarray) else result == expected
+
+
+WORK = {
+    "execute": lambda: execute([A, B, C]),
+    "execute, planned again": planned_again,
+    "execute into": lambda: execute([A, B, C], OUT),
+    "execute views": lambda: execute([A.T.copy().T, B, C.T.copy().T]),
+    "execute a stack": lambda: execute([STACK, B, C]),
+    "execute vectors": lambda: execute([A[0], B, C]),
+    "execute float16": lambda: execute([A.astype("f2"), B.astype("f2")]),
+    "multi_dot of views": lambda: mmchain.multi_dot([A, B[::-1], C[:, ::-1]]),
+    "multi_dot mixed": lambda: mmchain.multi_dot([A.astype("f4"), B]),
+    "execute by a plan": by_plan,
+    "describe": described,
+    "order": lambda: _mmchain.order([30, 35, 15, 5, 10, 20, 25]),
+    "chain": lambda: _mmchain.chain_of([A, B, C, C.T, C], False),
+    "memory": exported,
+    "multi_dot": lambda: mmchain.multi_dot([A, B, C]),
+    "plan": lambda: mmchain.plan([A, B, C]).order,
+}
+
+
+# So many allocations after the last one that was refused are none that matters.
+QUIET = 60
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_each_allocation(name):
+    """The extension may also leave the work to Python's code, by NotImplemented."""
+    work = WORK[name]
+    expected = work()
+    assert expected is not NotImplemented
+    gc.collect()
+    number = last = 0
+    while number - last < QUIET:
+        number += 1
+        result = error = None
+        capi.set_nomemory(number, number + 1)
+        try:
+            result = work()
+        except MemoryError as caught:
+            error = caught
+        finally:
+            capi.remove_mem_hooks()
+        if error is not None or result is NotImplemented:
+            last = number
+        else:
+            assert near(result, expected), number
+    assert last > 0
+    assert near(work(), expected)
