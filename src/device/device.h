@@ -166,7 +166,8 @@ typedef struct mmci_device_ops {
   bool (*supports)(const mmci_device *device, const mmci_gemm *gemm);
   int (*variants)(mmci_device *device,
                   const mmci_gemm *gemm); /* how many variants there are besides the first */
-  const char *(*kernel_name)(const mmci_device *device, const mmci_gemm *gemm); /* static text */
+  /* Returns static text; may return NULL for a variant that does not exist. */
+  const char *(*kernel_name)(const mmci_device *device, const mmci_gemm *gemm);
   mmc_status (*prepare)(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                         mmci_error *error);
   /* Releases a prepared product; where it holds memory, waits for what was enqueued with it. */

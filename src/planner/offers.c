@@ -181,6 +181,9 @@ mmc_status mmci_plan_name_kernels(mmci_plan *plan, const mmci_opened *on, mmci_p
       gemm.variant = recipe->nodes[0].variant;
     }
     step->kernel = on->ops->kernel_name(on->device, &gemm);
+    if (step->kernel != NULL) continue;
+    gemm.variant = 0; /* a run takes the device's own choice where it has no such variant */
+    step->kernel = on->ops->kernel_name(on->device, &gemm);
   }
   for (int32_t g = 0; g < plan->group_count; g++) {
     mmci_plan_group *group = &plan->groups[g];
