@@ -43,7 +43,16 @@ bool mmci_xsmm_has(const mmci_gemm *gemm) {
   return atomic_load_explicit(&written[hash % PLACES], memory_order_relaxed) == hash;
 }
 
+/* LIBXSMM keeps the code of a product, some 6 KB, to the end of the process. After so many others
+ * there is no new code, and loops compute what is asked for. */
+enum { MOST_WRITTEN = 1 << 14 };
+static atomic_int written_count;
+
 mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {
+  if (!mmci_xsmm_has(gemm)) {
+    if (atomic_load_explicit(&written_count, memory_order_relaxed) >= MOST_WRITTEN) return NULL;
+    atomic_fetch_add_explicit(&written_count, 1, memory_order_relaxed);
+  }
   int m = (int)gemm->n, n = (int)gemm->m, k = (int)gemm->k;
   int lda = (int)gemm->b.ld, ldb = (int)gemm->a.ld, ldc = (int)gemm->ldc;
   int flags = gemm->a.trans ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
