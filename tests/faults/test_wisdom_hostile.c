@@ -20,8 +20,8 @@
 
 /* The chain that is planned, whose products the rows are about. */
 enum { FACTORS = 4 };
-static const int64_t dims[FACTORS + 1] = {12, 8, 20, 9, 16};
-static const char chain_text[] = "f32:12x8x20x9x16";
+static const int64_t dims[FACTORS + 1] = {60, 40, 100, 45, 80};
+static const char chain_text[] = "f32:60x40x100x45x80";
 
 typedef struct fixture {
   char directory[64], path[96], good[96];
@@ -120,28 +120,28 @@ static double any_figure(uint64_t *random) {
 static const char *any_recipe(uint64_t *random) {
   static const char *const recipes[] = {
       "whole",
-      "n:8,8",
-      "n:10,10",
-      "m:6,6",
-      "k:4,4",
-      "k:10,10",
-      "m:4,8(n:4,5)",
+      "n:40,40",
+      "n:50,50",
+      "m:30,30",
+      "k:20,20",
+      "k:50,50",
+      "m:20,40(n:40,40)",
       "n:1000000000000000000,1",
-      "n:-4,24",
-      "n:0,20",
-      "pad64/m:6,6",
-      "queues2/n:10,10",
-      "queues9999/n:10,10",
+      "n:-4,104",
+      "n:0,100",
+      "pad64/m:30,30",
+      "queues2/n:50,50",
+      "queues9999/n:50,50",
       "pad9999/whole",
       "whole@none",
       "v9999",
       "v77",
-      "n:10v1,10v2",
+      "n:50v1,50v2",
       "n:5,5(n:5,5)",
       "((((((((((",
       "n:10,10(n:5,5(n:2,3(n:1,1)))",
       "whole@libxsmm",
-      "k:1,7(k:1,6(k:1,5(k:1,4)))",
+      "k:1,39(k:1,38(k:1,37(k:1,36)))",
       " ",
       "n:9999999999999999999999,1",
       "m:6,6/pad2",
@@ -168,11 +168,11 @@ static const char *any_fact(uint64_t *random, memory *m) {
       "model_error",
       "array NN margin",
       "array NN between",
-      "call NN 12x8x20:0*1 @1",
-      "call NN 8x20x9:0*1 @1",
-      "call NNNN 12x8x20:0*1 12x20x9:4*2 12x9x16:5*3 @1",
-      "call NNNN 1000000000000000000x8x20:0*1 @1",
-      "batch NN 12x8x20 @7",
+      "call NN 60x40x100:0*1 @1",
+      "call NN 40x100x45:0*1 @1",
+      "call NNNN 60x40x100:0*1 60x100x45:4*2 60x45x80:5*3 @1",
+      "call NNNN 1000000000000000000x40x100:0*1 @1",
+      "batch NN 60x40x100 @7",
       "static_watts",
       "joules_per_flop",
   };
@@ -269,8 +269,8 @@ static void put_hostile(fixture *f, uint64_t *random, int rows) {
 
 /* Multiplies by the plan; no element may be further off than rounding puts it. */
 static void expect_right(const mmc_plan *plan, uint64_t seed) {
-  static float numbers[FACTORS][20 * 20], result[12 * 16];
-  static double product[20 * 20], next[20 * 20], most[20 * 20], next_most[20 * 20];
+  static float numbers[FACTORS][100 * 100], result[60 * 80];
+  static double product[100 * 100], next[100 * 100], most[100 * 100], next_most[100 * 100];
   mmc_matrix factors[FACTORS], out = {.data = result, .rows = dims[0], .cols = dims[FACTORS]};
   uint64_t random = seed;
   for (int f = 0; f < FACTORS; f++) {
@@ -278,7 +278,7 @@ static void expect_right(const mmc_plan *plan, uint64_t seed) {
       numbers[f][e] = (float)random_below(&random, 2001) / 1000 - 1;
     factors[f] = (mmc_matrix){.data = numbers[f], .rows = dims[f], .cols = dims[f + 1]};
   }
-  for (int e = 0; e < 12 * 16; e++) result[e] = NAN;
+  for (int e = 0; e < 60 * 80; e++) result[e] = NAN;
   mmc_run *run;
   assert_int_equal(mmc_run_create(plan, &run), MMC_OK);
   assert_int_equal(mmc_execute(run, factors, &out), MMC_OK);
@@ -302,7 +302,7 @@ static void expect_right(const mmc_plan *plan, uint64_t seed) {
     memcpy(product, next, sizeof next);
     memcpy(most, next_most, sizeof most);
   }
-  for (int e = 0; e < 12 * 16; e++) {
+  for (int e = 0; e < 60 * 80; e++) {
     double error = fabs((double)result[e] - product[e]);
     if (!(error <= 0x1p-22 * (double)inner * most[e]))
       fail_msg("seed %d: element %d is off by %g", (int)seed, e, error);
