@@ -8,15 +8,16 @@
 #include "options.h"
 #include "signals.h"
 
-static const char extension[] = ".npy";
+static const char extension[] = ".npy", each_word[] = ":each";
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* The parts of "A.npy:T^8". */
+/* The parts of "A.npy:T^8" and "A.npy:each". */
 typedef struct spec {
   size_t name_length;
   mmc_op op;
   int64_t times;
+  bool each; /* the matrices of the file's last stack axis are so many factors in a row */
 } spec;
 
 /* Returns what follows the last ".npy" of an argument; NULL when there is none. */
@@ -49,6 +50,12 @@ static int read_spec(cli_call *call, const char *argument, spec *out) {
     s.times = (int64_t)times;
     length = (size_t)(power - argument);
   }
+  const size_t each_length = sizeof each_word - 1;
+  if (power == NULL && after != NULL && length > each_length &&
+      strcmp(argument + length - each_length, each_word) == 0) {
+    s.each = true;
+    length -= each_length;
+  }
   const char *end = argument + length;
   if (length >= 2 && end[-2] == ':' && strchr("NTH", end[-1]) != NULL) {
     s.op = end[-1] == 'T' ? MMC_OP_T : end[-1] == 'H' ? MMC_OP_H : MMC_OP_N;
@@ -69,9 +76,12 @@ static int open_one(cli_call *call, int i, const char *argument, const spec *s,
   if (factors->paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
   const char *path = factors->paths[i];
   const char *wrong_op = strstr(path, ".npy:");
+  if (wrong_op != NULL && strcmp(wrong_op + sizeof extension - 1, each_word) == 0)
+    return cli_fail(call, CLI_BAD, "%s: expected no power of a stack that is taken apart",
+                    argument);
   if (wrong_op != NULL && cli_factor_is_file(argument))
-    return cli_fail(call, CLI_BAD, "%s: expected N, T or H after the colon, got '%s'", argument,
-                    wrong_op + sizeof extension);
+    return cli_fail(call, CLI_BAD, "%s: expected N, T, H or each after the colon, got '%s'",
+                    argument, wrong_op + sizeof extension);
   if (is_standard_input(path)) path = "/dev/stdin";
   cli_stamp_take(path, &factors->stamps[i]);
   mmc_status status = mmc_file_open(call->context, path, &factors->files[i]);
@@ -120,14 +130,15 @@ typedef struct stack {
   int64_t shape[CLI_NDIM_MAX];
 } stack;
 
-static int stack_ndim(const mmc_file *file) {
-  int ndim = mmc_file_ndim(file);
-  return ndim > 2 ? ndim - 2 : 0;
+static int stack_ndim(const mmc_file *file, bool each) {
+  const int ndim = mmc_file_ndim(file) - (each ? 3 : 2);
+  return ndim > 0 ? ndim : 0;
 }
 
 /* Broadcasts a file's stack with that of all, aligned at the last axis. */
-static int join_stack(cli_call *call, const char *argument, const mmc_file *file, stack *all) {
-  int ndim = stack_ndim(file), added = ndim - all->ndim;
+static int join_stack(cli_call *call, const char *argument, const mmc_file *file, bool each,
+                      stack *all) {
+  int ndim = stack_ndim(file, each), added = ndim - all->ndim;
   if (added > 0) {
     memmove(all->shape + added, all->shape, (size_t)all->ndim * sizeof *all->shape);
     for (int d = 0; d < added; d++) all->shape[d] = 1;
@@ -157,23 +168,33 @@ static bool count_batch(const stack *all, int64_t *out) {
   return none || fits;
 }
 
-/* Makes the file's matrix stand for the batch. */
-static int spread(cli_call *call, int i, const stack *all, int64_t batch, mmc_matrix *matrix,
-                  cli_factors *factors) {
+/* Makes the file's matrix stand for the batch: for :each, matrix number t of the chain's axis. The
+ * matrix is the file's own at first. */
+static int spread(cli_call *call, int i, const spec *s, int64_t t, const stack *all, int64_t batch,
+                  mmc_matrix *matrix, cli_factors *factors) {
   const mmc_file *file = factors->files[i];
-  int ndim = stack_ndim(file);
+  const mmc_dtype dtype = mmc_file_dtype(file);
+  int ndim = stack_ndim(file, s->each);
   int64_t strides[CLI_NDIM_MAX] = {0}, step = matrix->stride;
+  if (s->each) {
+    if (matrix->data != NULL)
+      matrix->data = (char *)matrix->data + t * step * (int64_t)mmc_dtype_size(dtype);
+    step *= s->times;
+  }
   for (int d = ndim - 1; d >= 0; d--) {
     int64_t size = mmc_file_shape(file)[d];
     strides[all->ndim - ndim + d] = size == 1 ? 0 : step;
     step *= size;
   }
-  mmc_dtype dtype = mmc_file_dtype(file);
   if (mmc_matrix_stack(matrix, dtype, all->ndim, all->shape, strides, NULL)) return CLI_DONE;
-  factors->addresses[i] = calloc((size_t)batch + 1, sizeof *factors->addresses[i]);
+  const int64_t tables = s->each ? s->times : 1;
   if (factors->addresses[i] == NULL)
-    return cli_fail_memory(call, "a table of addresses takes", 8 * (double)batch);
-  mmc_matrix_stack(matrix, dtype, all->ndim, all->shape, strides, factors->addresses[i]);
+    factors->addresses[i] =
+        calloc((size_t)batch * (size_t)tables + 1, sizeof *factors->addresses[i]);
+  if (factors->addresses[i] == NULL)
+    return cli_fail_memory(call, "a table of addresses takes", 8 * (double)batch * (double)tables);
+  mmc_matrix_stack(matrix, dtype, all->ndim, all->shape, strides,
+                   factors->addresses[i] + t * batch);
   return CLI_DONE;
 }
 
@@ -214,12 +235,14 @@ typedef struct assembly {
   int vectors;
 } assembly;
 
-/* Returns the first factor that comes from the same file with the same op; every vector stands for
- * itself. */
+/* Returns the first factor that comes from the same file with the same op; every vector, and every
+ * matrix of :each, stands for itself. */
 static int64_t first_same(const cli_factors *factors, const assembly *a, int64_t i) {
   const char *path = factors->paths[a->from[i]];
+  if (a->specs[a->from[i]].each) return i;
   for (int64_t j = 0; j < i; j++)
-    if (a->same[j] == j && a->ops[j] == a->ops[i] && strcmp(factors->paths[a->from[j]], path) == 0)
+    if (a->same[j] == j && a->ops[j] == a->ops[i] && !a->specs[a->from[j]].each &&
+        strcmp(factors->paths[a->from[j]], path) == 0)
       return j;
   return i;
 }
@@ -270,15 +293,18 @@ static int assemble(cli_call *call, char **arguments, cli_factors *factors, asse
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
   int result = CLI_DONE;
   for (int f = 0; f < factors->count && result == CLI_DONE; f++)
-    result = join_stack(call, arguments[f], factors->files[f], &all);
+    result = join_stack(call, arguments[f], factors->files[f], a->specs[f].each, &all);
   if (result == CLI_DONE && !count_batch(&all, &options.batch))
     result = cli_fail(call, CLI_BAD, "%s: more chains than can be counted", arguments[0]);
   for (int64_t i = 0, f = 0; f < factors->count && result == CLI_DONE; f++) {
     mmc_matrix stored = mmc_file_matrix(factors->files[f]);
-    result = spread(call, (int)f, &all, options.batch, &stored, factors);
     for (int64_t t = 0; t < a->specs[f].times && result == CLI_DONE; t++, i++) {
+      if (t == 0 || a->specs[f].each) {
+        stored = mmc_file_matrix(factors->files[f]);
+        result = spread(call, (int)f, &a->specs[f], t, &all, options.batch, &stored, factors);
+      }
       a->from[i] = f;
-      result = add_factor(call, arguments, i, &stored, factors, a);
+      if (result == CLI_DONE) result = add_factor(call, arguments, i, &stored, factors, a);
     }
   }
   if (result != CLI_DONE) return result;
@@ -300,46 +326,72 @@ static void free_assembly(assembly *a) {
   free(a->same);
 }
 
-static bool allocate(int count, int64_t n, cli_factors *factors, assembly *a) {
-  size_t f = (size_t)count, i = (size_t)n + 1;
-  *factors = (cli_factors){.n = n,
-                           .count = count,
+/* Makes room for so many files. */
+static bool allocate_files(int count, cli_factors *factors) {
+  size_t f = (size_t)count;
+  *factors = (cli_factors){.count = count,
                            .files = calloc(f, sizeof *factors->files),
                            .paths = calloc(f, sizeof *factors->paths),
                            .stamps = calloc(f, sizeof *factors->stamps),
-                           .addresses = calloc(f, sizeof *factors->addresses),
-                           .matrices = calloc(i, sizeof *factors->matrices)};
-  a->from = calloc(i, sizeof *a->from);
-  a->ops = calloc(i, sizeof *a->ops);
-  a->dims = calloc(i, sizeof *a->dims);
-  a->same = calloc(i, sizeof *a->same);
+                           .addresses = calloc(f, sizeof *factors->addresses)};
   if (factors->files != NULL && factors->paths != NULL && factors->stamps != NULL &&
-      factors->addresses != NULL && factors->matrices != NULL && a->from != NULL &&
-      a->ops != NULL && a->dims != NULL && a->same != NULL)
+      factors->addresses != NULL)
     return true;
   factors->count = 0;
   return false;
 }
 
+/* Makes room for so many factors. */
+static bool allocate_chain(int64_t n, cli_factors *factors, assembly *a) {
+  size_t i = (size_t)n + 1;
+  factors->n = n;
+  factors->matrices = calloc(i, sizeof *factors->matrices);
+  a->from = calloc(i, sizeof *a->from);
+  a->ops = calloc(i, sizeof *a->ops);
+  a->dims = calloc(i, sizeof *a->dims);
+  a->same = calloc(i, sizeof *a->same);
+  return factors->matrices != NULL && a->from != NULL && a->ops != NULL && a->dims != NULL &&
+         a->same != NULL;
+}
+
+/* Finds how many factors :each makes of a file. */
+static int count_each(cli_call *call, const char *argument, const mmc_file *file, spec *s) {
+  const int ndim = mmc_file_ndim(file);
+  if (!s->each) return CLI_DONE;
+  if (ndim < 3)
+    return cli_fail(call, CLI_BAD,
+                    "%s: expected a stack, of three dimensions or more, whose matrices are the "
+                    "factors, got %d",
+                    argument, ndim);
+  s->times = mmc_file_shape(file)[ndim - 3];
+  if (s->times > 0) return CLI_DONE;
+  return cli_fail(call, CLI_BAD, "%s: expected at least one matrix in the stack, got 0", argument);
+}
+
 int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *out) {
   assembly a = {.specs = calloc((size_t)count + 1, sizeof *a.specs)};
   if (a.specs == NULL) return cli_fail_memory(call, "the list of factors takes", (double)count);
+  cli_factors factors = {0};
   int64_t n = 0;
   int status = CLI_DONE;
-  for (int i = 0; i < count && status == CLI_DONE; i++) {
-    status = read_spec(call, arguments[i], &a.specs[i]);
-    n += a.specs[i].times;
-  }
-  cli_factors factors = {0};
-  if (status == CLI_DONE && n > FACTORS_MAX)
-    status = cli_fail(call, CLI_BAD, "%s: expected at most %d factors in all, got %" PRId64,
-                      arguments[0], FACTORS_MAX, n);
-  if (status == CLI_DONE && !allocate(count, n, &factors, &a))
-    status = cli_fail_memory(call, "the list of factors takes", (double)n * sizeof(mmc_matrix));
-  if (status == CLI_DONE) status = check_standard_input(call, count, arguments, a.specs);
   for (int i = 0; i < count && status == CLI_DONE; i++)
-    status = open_one(call, i, arguments[i], &a.specs[i], &factors);
+    status = read_spec(call, arguments[i], &a.specs[i]);
+  if (status == CLI_DONE) status = check_standard_input(call, count, arguments, a.specs);
+  if (status == CLI_DONE && !allocate_files(count, &factors))
+    status = cli_fail_memory(call, "the list of files takes", (double)count);
+  for (int i = 0; i < count && status == CLI_DONE; i++) {
+    if (n + a.specs[i].times <= FACTORS_MAX)
+      status = open_one(call, i, arguments[i], &a.specs[i], &factors);
+    if (status == CLI_DONE && factors.files[i] != NULL)
+      status = count_each(call, arguments[i], factors.files[i], &a.specs[i]);
+    n += a.specs[i].times;
+    if (status == CLI_DONE && n > FACTORS_MAX)
+      status = cli_fail(call, CLI_BAD, "%s: expected at most %d factors in all, got %" PRId64,
+                        arguments[i], FACTORS_MAX, n);
+  }
   if (status == CLI_DONE) status = check_dtypes(call, count, arguments, &factors);
+  if (status == CLI_DONE && !allocate_chain(n, &factors, &a))
+    status = cli_fail_memory(call, "the list of factors takes", (double)n * sizeof(mmc_matrix));
   if (status == CLI_DONE) status = assemble(call, arguments, &factors, &a);
   free_assembly(&a);
   if (status == CLI_DONE)

@@ -1,9 +1,10 @@
 /* factors.h: a chain whose factors are .npy files.
  *
  * A.npy:T is transposed, A.npy:H conjugated too; nothing is copied for it. A.npy^8 is the factor
- * eight times in a row. A 1-D array is a row at the beginning of a chain and a column at its end,
- * and the result loses those dimensions, as in NumPy. Dimensions before the last two are stacks,
- * which broadcast as NumPy's do. "-" is standard input. */
+ * eight times in a row, and A.npy:each the matrices of a stack, one after the other along its last
+ * axis; of more axes, those before are a stack as ever. A 1-D array is a row at the beginning of a
+ * chain and a column at its end, and the result loses those dimensions, as in NumPy. Dimensions
+ * before the last two are stacks, which broadcast as NumPy's do. "-" is standard input. */
 #ifndef MMC_CLI_FACTORS_H
 #define MMC_CLI_FACTORS_H
 

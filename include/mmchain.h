@@ -187,6 +187,13 @@ typedef struct mmc_matrix {
 MMC_API bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64_t *shape,
                               const int64_t *strides, void **addresses);
 
+/* Takes apart a stack of n matrices that is the chain itself: factor i begins i * step elements
+ * after the stack's data and else lies as it does; of a batch, its stride is that of every factor.
+ * Writes n matrices to factors, for mmc_execute() and mmc_enqueue(). Returns false for NULL, n < 1,
+ * an unknown dtype or layout, a table of addresses, and steps beyond the address space. */
+MMC_API bool mmc_matrix_chain(const mmc_matrix *stack, mmc_dtype dtype, int64_t n, int64_t step,
+                              mmc_matrix *factors);
+
 /* ---- chain -------------------------------------------------------------------------------- */
 
 /* A product of n factors, or a batch of such products, of which each factor stands for one matrix a

@@ -68,7 +68,9 @@ def multi_dot(
     together all products are of float64, where NumPy's are promoted pair by pair. Where integers are
     mixed with others, and for types with `__array_function__`, NumPy multiplies. Beyond it, arrays of more than two dimensions are stacks of matrices,
     which broadcast as `numpy.matmul` has them (also of two arrays, where NumPy takes `dot`) and are
-    multiplied together, in one call. The same array may occur several times, as in a power.
+    multiplied together, in one call. The same array may occur several times, as in a power. One array of
+    three dimensions or more, given alone, is the chain itself: its last three are the factors in a row, their
+    rows and their columns.
 
     Arrays are read where they lie, C-ordered, Fortran-ordered or with a stride between rows or
     columns; others are copied. A plan is made once for each list of shapes and remembered. Arrays
@@ -77,7 +79,7 @@ def multi_dot(
 
     Parameters
     ----------
-    arrays : sequence of at least two arrays of one kind
+    arrays : sequence of at least two arrays of one kind, or one array of their stack
         NumPy arrays or what becomes one, or PyTorch, CuPy or JAX arrays. Gradients of PyTorch go
         through the planned order backwards, so that its intermediate products are shared.
     out : array, optional
@@ -104,6 +106,9 @@ def multi_dot(
     array([12., 12.])
     >>> mmchain.multi_dot([np.ones((7, 2, 3)), b, np.ones((4, 5))]).shape
     (7, 2, 5)
+    >>> mmchain.multi_dot(np.full((1000, 2, 2), 0.5))
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
     """
     result = _execute(None, arrays, out, objective, device, precision, None, False)
     if result is not NotImplemented:

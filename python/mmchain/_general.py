@@ -46,10 +46,19 @@ def multiply(
         result = None if shortcut is None else shortcut(arrays, device)
         if result is not None:
             return result
+    arrays = factors_of(arrays)
+    return _room(arrays).multiply(plan, arrays, out, objective, device, precision)
+
+
+def factors_of(arrays: Any) -> List[Any]:
+    """The factors, one by one, also of a stack that is the chain."""
+    if isinstance(arrays, (list, tuple)):
+        return list(arrays)
+    if getattr(arrays, "ndim", 0) > 2:
+        return [arrays[..., i, :, :] for i in range(arrays.shape[-3])]
     if not hasattr(arrays, "__len__"):
         len(arrays)  # NumPy's exception for an iterator
-    arrays = list(arrays)
-    return _room(arrays).multiply(plan, arrays, out, objective, device, precision)
+    return list(arrays)
 
 
 def chain_of(arrays: List[Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import _mmchain, _shapes
-from ._general import chain_of, multiply
+from ._general import chain_of, factors_of, multiply
 
 _names = {
     "float16": "f16",
@@ -187,9 +187,10 @@ def _text_of(arrays: List[Any], dtype: Any) -> str:
     return f"{name}:{_shapes.text(chain)}{_shapes.repeats(arrays)}"
 
 
-def _chain_of(arrays: List[Any], dtype: Any) -> Tuple[str, Optional[str], bool]:
+def _chain_of(arrays: Any, dtype: Any) -> Tuple[str, Optional[str], bool]:
     found = _mmchain.chain_of(arrays, False)
     if found is NotImplemented:
+        arrays = factors_of(arrays)
         found = chain_of(arrays)
     if found is NotImplemented:
         return (_text_of(arrays, dtype), *_device_of(arrays))
@@ -207,6 +208,8 @@ def chain_text(
         if dtype is not None:
             raise TypeError("dtype: expected None, as the chain's text says it")
         return chain, None, False
+    if getattr(chain, "ndim", 0) > 2:
+        return _chain_of(chain, dtype)
     items = chain if isinstance(chain, list) else list(chain)
     if len(items) >= least and hasattr(items[0], "shape") and not _is_size(items[0]):
         return _chain_of(items, dtype)

@@ -14,20 +14,25 @@ static const double gil_multiplications = 32768;
 
 typedef struct call {
   int64_t n;
-  mmcp_view *views;     /* the factors, then the result */
-  mmc_matrix *matrices; /* likewise, of the stack's first product */
+  mmcp_view *views;     /* the factors, then the result; of a stack that is the chain the first */
+  mmcp_view *result;    /* the last of views */
+  mmc_matrix *matrices; /* the factors, then the result, of the stack's first product */
   int64_t *dims;
   int64_t *same; /* of every factor: the first that is the same array, when repeats */
   bool repeats;
   int64_t *seen; /* the different factors, by address: 2^seen_bits places, at least half are -1 */
   int seen_bits;
   int acquired;     /* views that hold something */
+  bool is_chain;    /* one stack is the chain */
+  mmcp_view stack;  /* that stack, with all of its axes */
+  int64_t step;     /* from one factor of it to the next, in elements */
   bool row, column; /* whether the result has these dimensions: its end is no vector */
   mmc_dtype dtype;
   int device;
   int stack_ndim;
   int64_t stack_shape[MAX_NDIM];
   int64_t stack_count;
+  int64_t shape[MAX_NDIM], strides[MAX_NDIM]; /* of a factor of the stack that is the chain */
   mmc_run *run;
   int errors;     /* of floating point, as fetestexcept() has them, where the factors are NumPy's */
   bool on_stream; /* the work goes to stream and need not be done on return */
@@ -39,11 +44,16 @@ typedef struct call {
 
 /* ---- the factors ---------------------------------------------------------------------------- */
 
+/* The view of a factor, or of the result. */
+static const mmcp_view *view_of(const call *c, int64_t i) {
+  return i == c->n ? c->result : &c->views[c->is_chain ? 0 : i];
+}
+
 static int64_t stack_ndim(const call *c, int64_t i) {
   int64_t core = 2;
   if (i == 0 || i == c->n) core -= !c->row;
   if (i == c->n - 1 || i == c->n) core -= !c->column;
-  return c->views[i].ndim - core;
+  return view_of(c, i)->ndim - core;
 }
 
 /* Broadcasts one factor's stack into the call's, aligned at the right. */
@@ -131,8 +141,45 @@ static int acquire_factors(call *c, PyObject *const *items, mmcp_want want) {
   return 1;
 }
 
+/* Reads the factors off one array of three dimensions and more, whose last three are the factors in
+ * a row, their rows and their columns. */
+static int read_chain(call *c) {
+  const mmcp_view *all = &c->stack;
+  mmcp_view *view = &c->views[0];
+  const int ndim = all->ndim - 1, axis = ndim - 2;
+  if (ndim > MAX_NDIM - 2) return 0;
+  for (int d = 0; d < ndim; d++) {
+    const int from = d < axis ? d : d + 1;
+    c->shape[d] = all->shape[from];
+    c->strides[d] = mmcp_view_stride(all, from);
+  }
+  const int64_t element = (int64_t)mmc_dtype_size(all->dtype), step = mmcp_view_stride(all, axis);
+  if (step % element != 0) return 0;
+  c->step = step / element;
+  *view = *all;
+  view->buffer.obj = view->owner = NULL; /* the stack holds them */
+  view->managed = NULL;
+  view->ndim = ndim;
+  view->shape = c->shape;
+  view->strides = c->strides;
+  view->stride_bytes = 1;
+  c->row = c->column = true;
+  c->stack_count = 1;
+  c->repeats = c->n > 1 && step == 0;
+  for (int64_t i = 0; c->repeats && i < c->n; i++) c->same[i] = 0;
+  if (read_factor(c, 0) != 1 || join_stack(c, 0) != 1) return 0;
+  for (int d = 0; d < c->stack_ndim; d++) c->stack_count *= c->stack_shape[d];
+  return 1;
+}
+
 /* The dims of the chain, when neighbours fit. */
 static int find_dims(call *c) {
+  if (c->is_chain) {
+    if (c->n > 1 && c->matrices[0].rows != c->matrices[0].cols) return 0;
+    for (int64_t i = 0; i <= c->n; i++)
+      c->dims[i] = i < c->n ? c->matrices[0].rows : c->matrices[0].cols;
+    return 1;
+  }
   c->dims[0] = c->matrices[0].rows;
   for (int64_t i = 0; i < c->n; i++) {
     if (c->dims[i] != c->matrices[i].rows) return 0;
@@ -222,7 +269,7 @@ static int result_shape(const call *c, int64_t *shape) {
 
 /* out as the caller gave it: of the right kind and shape, apart from all factors. */
 static int take_result(call *c, PyObject *out, mmcp_want want) {
-  mmcp_view *view = &c->views[c->n];
+  mmcp_view *view = c->result;
   int got = mmcp_view_acquire(out, want, view);
   c->acquired++;
   if (got != 1) return got;
@@ -232,7 +279,8 @@ static int take_result(call *c, PyObject *out, mmcp_want want) {
   if (!is_of_one_library(c, view)) return 0;
   if (ndim > 0 && memcmp(view->shape, shape, (size_t)ndim * sizeof *shape) != 0) return 0;
   if ((view->is_numpy || c->stack_ndim > 0) && !mmcp_view_is_contiguous(view)) return 0;
-  for (int64_t i = 0; i < c->n; i++)
+  if (c->is_chain && mmcp_view_overlap(view, &c->stack)) return 0;
+  for (int64_t i = 0; !c->is_chain && i < c->n; i++)
     if (mmcp_view_overlap(view, &c->views[i])) return 0;
   return mmcp_view_matrix(view, c->row, c->column, &c->matrices[c->n]);
 }
@@ -257,7 +305,7 @@ static PyObject *new_numpy_array(const call *c) {
 
 /* A new result. NumPy's is *array; another library's is held by its view until it is finished. */
 static int make_result(call *c, mmcp_want want, PyObject **array) {
-  mmcp_view *view = &c->views[c->n];
+  mmcp_view *view = c->result;
   if (c->views[0].is_numpy) {
     *array = new_numpy_array(c);
     if (*array == NULL) return -1;
@@ -295,7 +343,7 @@ static int report_errors(const call *c, PyObject *array) {
 
 /* What the caller gets: a new reference. NumPy returns a scalar where nothing is left to index. */
 static PyObject *finish(call *c, PyObject *array) {
-  mmcp_view *view = &c->views[c->n];
+  mmcp_view *view = c->result;
   if (view->managed != NULL) {
     dl_managed_versioned *managed = view->managed;
     void *object = NULL;
@@ -313,7 +361,7 @@ static PyObject *finish(call *c, PyObject *array) {
 
 /* Points matrix i at the element of the stack at index. */
 static void seek(call *c, int64_t i, const int64_t *index) {
-  const mmcp_view *view = &c->views[i];
+  const mmcp_view *view = view_of(c, i);
   int ndim = (int)stack_ndim(c, i);
   int64_t offset = 0;
   for (int d = 0; d < ndim; d++)
@@ -328,7 +376,7 @@ static void advance(const call *c, int64_t *index) {
 /* Makes matrix i stand for its stack, broadcast. Returns false when a table of addresses, which the
  * caller frees, does not fit into memory. */
 static bool spread(call *c, int64_t i) {
-  const mmcp_view *view = &c->views[i];
+  const mmcp_view *view = view_of(c, i);
   mmc_matrix *matrix = &c->matrices[i];
   int ndim = (int)stack_ndim(c, i);
   int64_t strides[MAX_NDIM] = {0}, element = (int64_t)mmc_dtype_size(c->dtype);
@@ -409,7 +457,29 @@ static int execute_plan(call *c, mmcp_plan *plan) {
   return status == MMC_OK ? 1 : mmcp_raise(status);
 }
 
+/* Executes a plan for a stack that is the chain. */
+static int run_chain(call *c, mmcp_plan *plan) {
+  mmc_matrix first = c->matrices[0], *result = &c->matrices[c->n];
+  int done = 1;
+  if (c->stack_ndim > 0) {
+    if (!spread(c, 0)) {
+      PyErr_NoMemory();
+      return -1;
+    }
+    first = c->matrices[0];
+    if (!spread(c, c->n)) done = -1;
+  }
+  /* Where the stacks lie unevenly, the factors are given one by one. */
+  if (done == 1 && !mmc_matrix_chain(&first, c->dtype, c->n, c->step, c->matrices)) done = 0;
+  if (done == 1) done = execute_plan(c, plan);
+  if (done < 0 && !PyErr_Occurred()) PyErr_NoMemory();
+  free((void *)first.addresses);
+  free((void *)result->addresses);
+  return done;
+}
+
 static int run_plan(call *c, mmcp_plan *plan) {
+  if (c->is_chain) return run_chain(c, plan);
   bool spreads = c->stack_ndim > 0;
   if (spreads && !spread_all(c)) {
     free_addresses(c);
@@ -433,7 +503,8 @@ static int is_autocast(const call *c, PyObject *plan) {
 static int multiply(call *c, PyObject *const *items, PyObject *const *args, PyObject **array) {
   bool bf16 = args[BF16] == Py_True;
   mmcp_plan *plan = NULL;
-  int done = acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ);
+  int done =
+      c->is_chain ? read_chain(c) : acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ);
   if (done == 1) {
     int cast = is_autocast(c, args[PLAN]);
     done = cast < 0 ? -1 : !cast;
@@ -465,8 +536,9 @@ typedef struct few {
 } few;
 
 /* Room for n factors: in `room`, or in *block, which call_close() frees. False: out of memory. */
-static bool call_open(call *c, Py_ssize_t n, few *room, char **block) {
+static bool call_open(call *c, Py_ssize_t n, bool is_chain, few *room, char **block) {
   c->n = n;
+  c->is_chain = is_chain;
   c->acquired = c->stack_ndim = 0;
   c->on_stream = false;
   c->errors = 0;
@@ -476,15 +548,18 @@ static bool call_open(call *c, Py_ssize_t n, few *room, char **block) {
   c->same = room->same;
   c->seen = room->seen;
   c->seen_bits = FEW_BITS;
+  c->result = &c->views[is_chain ? 1 : n];
   *block = NULL;
   if (n <= FEW) return true;
   size_t count = (size_t)n + 1;
   while ((size_t)n > (size_t)1 << (c->seen_bits - 1)) c->seen_bits++;
-  *block = malloc(count * (sizeof *c->views + sizeof *c->matrices + 2 * sizeof *c->dims) +
-                  ((size_t)1 << c->seen_bits) * sizeof *c->seen);
+  const size_t views = is_chain ? 2 : count, seen = is_chain ? 0 : (size_t)1 << c->seen_bits;
+  *block = malloc(views * sizeof *c->views + count * (sizeof *c->matrices + 2 * sizeof *c->dims) +
+                  seen * sizeof *c->seen);
   if (*block == NULL) return false;
   c->views = (mmcp_view *)(void *)*block;
-  c->matrices = (mmc_matrix *)(c->views + count);
+  c->result = &c->views[views - 1];
+  c->matrices = (mmc_matrix *)(c->views + views);
   c->dims = (int64_t *)(c->matrices + count);
   c->same = c->dims + count;
   c->seen = c->same + count;
@@ -492,15 +567,23 @@ static bool call_open(call *c, Py_ssize_t n, few *room, char **block) {
 }
 
 static void call_close(call *c, char *block) {
-  for (int v = 0; v < c->acquired; v++) mmcp_view_release(&c->views[v]);
+  /* Of a stack that is the chain, views begin with what the stack holds. */
+  if (c->is_chain) mmcp_view_release(&c->stack);
+  for (int v = 0; v < c->acquired; v++) mmcp_view_release(&c->views[c->is_chain ? v + 1 : v]);
   free(block);
 }
 
-static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, PyObject *const *args) {
+/* Multiplies n arrays, or those of a stack, which is taken over. */
+static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
+                               PyObject *const *args) {
   call c;
   few room;
   char *block;
-  if (!call_open(&c, n, &room, &block)) return PyErr_NoMemory();
+  if (!call_open(&c, n, stack != NULL, &room, &block)) {
+    if (stack != NULL) mmcp_view_release(stack);
+    return PyErr_NoMemory();
+  }
+  if (stack != NULL) c.stack = *stack;
   PyObject *array = NULL, *result = NULL;
   int done = multiply(&c, items, args, &array);
   if (done == 1) result = args[OUT] != Py_None ? Py_NewRef(args[OUT]) : finish(&c, array);
@@ -508,6 +591,24 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, PyObject *c
   call_close(&c, block);
   Py_XDECREF(array);
   return result;
+}
+
+/* Looks at an array whose matrices are the chain. Returns how many they are, and holds the array in
+ * *out; 0 when it is none, and -1 with an exception set. */
+static Py_ssize_t acquire_chain(PyObject *array, mmcp_want want, mmcp_view *out) {
+  int got = mmcp_view_acquire(array, want, out);
+  const int64_t n = got == 1 && out->ndim > 2 ? out->shape[out->ndim - 3] : 0;
+  if (n < 1) mmcp_view_release(out);
+  return got < 0 ? -1 : (Py_ssize_t)n;
+}
+
+/* Multiplies the matrices of one array, which is the chain. */
+static PyObject *execute_chain(PyObject *array, PyObject *const *args) {
+  mmcp_view stack;
+  Py_ssize_t n = acquire_chain(array, args[BF16] == Py_True ? MMCP_READ_BF16 : MMCP_READ, &stack);
+  if (n > 1 || (n == 1 && args[PLAN] != Py_None)) return execute_items(NULL, n, &stack, args);
+  if (n == 1) mmcp_view_release(&stack);
+  return n < 0 ? NULL : Py_NewRef(Py_NotImplemented);
 }
 
 PyObject *mmcp_execute(PyObject *module, PyObject *const *args, Py_ssize_t count) {
@@ -519,12 +620,12 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *args, Py_ssize_t count
     return PyErr_Format(PyExc_TypeError, "plan: expected a Plan, got %s",
                         Py_TYPE(args[PLAN])->tp_name);
   if (!PyList_CheckExact(args[ARRAYS]) && !PyTuple_CheckExact(args[ARRAYS]))
-    return Py_NewRef(Py_NotImplemented);
+    return execute_chain(args[ARRAYS], args);
   PyObject *items = PySequence_Tuple(args[ARRAYS]); /* a list may change meanwhile */
   if (items == NULL) return NULL;
   Py_ssize_t n = PyTuple_GET_SIZE(items), least = args[PLAN] == Py_None ? 2 : 1;
   PyObject *result = n < least ? Py_NewRef(Py_NotImplemented)
-                               : execute_items(&PyTuple_GET_ITEM(items, 0), n, args);
+                               : execute_items(&PyTuple_GET_ITEM(items, 0), n, NULL, args);
   Py_DECREF(items);
   return result;
 }
@@ -540,27 +641,41 @@ static PyObject *describe(const call *c) {
                                 : Py_BuildValue("Ni", text, c->device);
 }
 
+/* What chain_of() says of n arrays, or of those of a stack, which is taken over. */
+static PyObject *describe_items(PyObject *const *items, Py_ssize_t n, mmcp_view *stack,
+                                mmcp_want want) {
+  call c;
+  few room;
+  char *block;
+  if (!call_open(&c, n, stack != NULL, &room, &block)) {
+    if (stack != NULL) mmcp_view_release(stack);
+    return PyErr_NoMemory();
+  }
+  if (stack != NULL) c.stack = *stack;
+  PyObject *result = NULL;
+  int done = stack != NULL ? read_chain(&c) : n > 0 ? acquire_factors(&c, items, want) : 0;
+  if (done == 1) done = find_dims(&c);
+  if (done == 1) result = describe(&c);
+  if (done == 0) result = Py_NewRef(Py_NotImplemented);
+  call_close(&c, block);
+  return result;
+}
+
 PyObject *mmcp_chain_of(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   (void)module;
   if (count != 2)
     return PyErr_Format(PyExc_TypeError, "chain_of: expected 2 arguments, got %zd", count);
+  mmcp_want want = args[1] == Py_True ? MMCP_READ_BF16 : MMCP_READ;
+  if (!PyList_CheckExact(args[0]) && !PyTuple_CheckExact(args[0])) {
+    mmcp_view stack;
+    Py_ssize_t n = acquire_chain(args[0], want, &stack);
+    if (n > 0) return describe_items(NULL, n, &stack, want);
+    return n < 0 ? NULL : Py_NewRef(Py_NotImplemented);
+  }
   PyObject *items = PySequence_Tuple(args[0]);
   if (items == NULL) return NULL;
-  call c;
-  few room;
-  char *block;
-  Py_ssize_t n = PyTuple_GET_SIZE(items);
-  PyObject *result = NULL;
-  if (call_open(&c, n, &room, &block)) {
-    mmcp_want want = args[1] == Py_True ? MMCP_READ_BF16 : MMCP_READ;
-    int done = n > 0 ? acquire_factors(&c, &PyTuple_GET_ITEM(items, 0), want) : 0;
-    if (done == 1) done = find_dims(&c);
-    if (done == 1) result = describe(&c);
-    if (done == 0) result = Py_NewRef(Py_NotImplemented);
-    call_close(&c, block);
-  } else {
-    PyErr_NoMemory();
-  }
+  PyObject *result =
+      describe_items(&PyTuple_GET_ITEM(items, 0), PyTuple_GET_SIZE(items), NULL, want);
   Py_DECREF(items);
   return result;
 }

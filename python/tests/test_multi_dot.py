@@ -334,6 +334,57 @@ def test_a_stack_in_one_call(rng):
         mmchain.plan("f64:3x4x5x2@200").execute([x[0] for x in arrays[:2]] + arrays[2:])
 
 
+def factors_of(stack):
+    return [stack[..., i, :, :] for i in range(stack.shape[-3])]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3), (7, 4, 4), (100, 5, 5), (6, 7, 3, 3), (2, 3, 4, 5, 5)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "float16", "int64"])
+def test_one_stack_is_the_chain(rng, shape, dtype):
+    scale = 2 if dtype == "int64" else 1 / shape[-1] ** 0.5
+    a = (scale * rng.standard_normal(shape)).astype(dtype)
+    tolerance = {"float16": 0.05, "float32": 1e-4}.get(dtype, 1e-12)
+    layouts = [a, np.asfortranarray(a), a[..., ::-1, :, :], a.swapaxes(-1, -2), a[..., :1, :, :].repeat(4, -3)]
+    for x in layouts:
+        expected = reduce(np.matmul, factors_of(x))
+        result = mmchain.multi_dot(x)
+        assert result.shape == expected.shape and result.dtype == expected.dtype
+        scale = np.abs(expected).max() + 1e-300
+        least = 1e-5 if dtype == "float16" else 0  # subnormal there
+        assert np.abs(result - expected).max() <= tolerance * scale + least
+        if dtype != "int64":
+            np.testing.assert_array_equal(mmchain.plan(x).execute(x), result)
+        out = np.full(expected.shape, 7, dtype)
+        assert mmchain.multi_dot(x, out=out) is out
+        np.testing.assert_array_equal(out, result)
+
+
+def test_a_stack_is_not_taken_apart(rng):
+    a = rng.random((1000, 2, 2)) / 2
+    execute = _mmchain.execute
+    assert execute(None, a, None, "time", None, "native", None, False) is not NotImplemented
+    assert execute(None, a[:, :, ::2], None, "time", None, "native", None, False) is NotImplemented
+    np.testing.assert_array_equal(mmchain.multi_dot(a), mmchain.multi_dot(list(a)))
+    p = np.broadcast_to(rng.random((3, 3)) / 2, (50, 3, 3))
+    assert mmchain.plan(p).chain == "f64:3x3^50"
+    np.testing.assert_allclose(mmchain.multi_dot(p), np.linalg.matrix_power(p[0], 50), rtol=1e-12)
+    # Where one of several stacks is broadcast unevenly, factors are given one by one.
+    b = np.broadcast_to(rng.random((2, 1, 4, 3, 3)), (2, 5, 4, 3, 3))
+    np.testing.assert_allclose(mmchain.multi_dot(b), reduce(np.matmul, factors_of(b)), rtol=1e-12)
+    one = rng.random((1, 2, 3))
+    np.testing.assert_array_equal(mmchain.plan(one).execute(one), one[0])
+    np.testing.assert_array_equal(mmchain.multi_dot(np.ones((4, 0, 0))), np.ones((0, 0)))
+    assert mmchain.multi_dot(np.ones((0, 4, 2, 2))).shape == (0, 2, 2)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 3), (0, 3, 3), (3, 2, 3), (3, 3)])
+def test_stacks_that_are_no_chain(shape):
+    with pytest.raises((ValueError, np.linalg.LinAlgError)):
+        mmchain.multi_dot(np.ones(shape))
+    with pytest.raises(ValueError, match="out"):
+        mmchain.multi_dot(np.ones((3, 2, 2)), out=np.empty((2, 3)))
+
+
 def test_mixed_broadcasting(rng):
     a, b, c = rng.random((6, 1, 3, 4)), rng.random((5, 4, 2)), rng.random((6, 5, 2, 3))
     views = [a, a[::-1], np.broadcast_to(a, (6, 5, 3, 4)), a[:, :, ::-1].copy()]

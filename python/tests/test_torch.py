@@ -117,6 +117,26 @@ def test_strides_views_stacks_vectors(make):
     assert mmchain.multi_dot([a[0], b, c[:, 0]]).shape == ()
 
 
+def test_one_stack_is_the_chain(make):
+    for shape in [(50, 4, 4), (3, 20, 5, 5)]:
+        a = make(shape, "float64") / 2
+        expected = a[..., 0, :, :]
+        for i in range(1, shape[-3]):
+            expected = expected @ a[..., i, :, :]
+        found = mmchain.multi_dot(a)
+        assert type(found) is torch.Tensor and found.device == a.device
+        assert torch.allclose(found, expected, rtol=1e-10)
+        assert torch.equal(mmchain.plan(a).execute(a), found)
+        x = a.clone().requires_grad_()
+        mmchain.multi_dot(x).sum().backward()
+        y = a.clone().requires_grad_()
+        product = y[..., 0, :, :]
+        for i in range(1, shape[-3]):
+            product = product @ y[..., i, :, :]
+        product.sum().backward()
+        assert torch.allclose(x.grad, y.grad, rtol=1e-8)
+
+
 def test_lazy_conjugates_and_negatives(make):
     a, b, c = make([4, 3, 5, 2], torch.complex128)
     check(mmchain.multi_dot([a.conj(), b, c]), [a.conj().resolve_conj(), b, c])

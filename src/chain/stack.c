@@ -1,4 +1,5 @@
-/* stack.c: turns stacks of matrices with several axes into one stride or a table of addresses. */
+/* stack.c: turns stacks of matrices with several axes into one stride or a table of addresses, and
+ * those that are chains into factors. */
 #include "mmchain.h"
 
 /* Says whether all steps along the axes, the last fastest, have one length. */
@@ -45,5 +46,21 @@ bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64
     addresses[i++] = (char *)matrix->data + offset * size;
   } while (advance(ndim, shape, index));
   matrix->addresses = addresses;
+  return true;
+}
+
+bool mmc_matrix_chain(const mmc_matrix *stack, mmc_dtype dtype, int64_t n, int64_t step,
+                      mmc_matrix *factors) {
+  const int64_t size = (int64_t)mmc_dtype_size(dtype);
+  int64_t bytes, all;
+  if (stack == NULL || factors == NULL || n < 1 || size == 0 || stack->addresses != NULL ||
+      (stack->layout != MMC_ROW_MAJOR && stack->layout != MMC_COL_MAJOR) ||
+      __builtin_mul_overflow(step, size, &bytes) || __builtin_mul_overflow(bytes, n, &all))
+    return false;
+  char *data = stack->data;
+  for (int64_t i = 0; i < n; i++) {
+    factors[i] = *stack;
+    if (data != NULL) factors[i].data = data + i * bytes;
+  }
   return true;
 }

@@ -118,6 +118,16 @@ says multiply_power_values R.npy "f8 (3, 2) 199 290 3275 3814 13775 15146"
 check multiply_power_json 0 multiply X.npy:T^4 -o R.npy --check --json --on ref
 check multiply_power_limit 0 multiply X.npy^5 -o R.npy --check --memory-limit 128
 check multiply_stack_limit 0 multiply X.npy X.npy:T X.npy -o L.npy --check --explain --memory-limit 64 --on ref
+# A stack whose matrices are the factors. Z is two stacks of three, all of 2x2.
+make_npy Z.npy '<f8' 2x3x2x2
+check multiply_each 0 multiply X.npy:each -o R.npy --check
+says multiply_each_values R.npy "f8 (2, 2) 413 454 937 1030"
+check multiply_each_transposed 0 multiply u.npy X.npy:T:each P.npy -o R.npy --check
+says multiply_each_transposed_values R.npy "f8 (3,) 11957 16483 21009"
+check multiply_each_stack 0 multiply W.npy Z.npy:each -o R.npy --check --explain --on ref
+says multiply_each_stack_values R.npy "f8 (2, 2, 1, 2) 2287 2514 72667 75966 4987 5482 167383 174982"
+check multiply_each_vector 2 multiply u.npy:each -o R.npy
+check multiply_each_power 2 multiply X.npy:each^2 -o R.npy
 rotation() { python3 "$here/rotation.py" "$@"; }
 rotation make turn.npy 0.001
 rotation make back.npy -0.001

@@ -138,6 +138,18 @@ static void stacks(fixture *f) {
   assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, shape, strides, NULL));
   assert_false(mmc_matrix_stack(&matrix, MMC_F64, 2, negative, strides, addresses));
   assert_true(mmc_matrix_stack(&matrix, MMC_F64, 0, NULL, NULL, NULL));
+  mmc_matrix factors[2];
+  assert_false(mmc_matrix_chain(NULL, MMC_F64, 2, 4, factors));
+  assert_false(mmc_matrix_chain(&matrix, MMC_F64, 2, 4, NULL));
+  assert_false(mmc_matrix_chain(&matrix, MMC_F64, 0, 4, factors));
+  assert_false(mmc_matrix_chain(&matrix, MMC_F64, -1, 4, factors));
+  assert_false(mmc_matrix_chain(&matrix, (mmc_dtype)BAD, 2, 4, factors));
+  assert_false(mmc_matrix_chain(&matrix, MMC_F64, 2, INT64_MAX / 2, factors));
+  matrix.layout = (mmc_layout)BAD;
+  assert_false(mmc_matrix_chain(&matrix, MMC_F64, 2, 4, factors));
+  matrix.layout = MMC_ROW_MAJOR;
+  matrix.addresses = addresses;
+  assert_false(mmc_matrix_chain(&matrix, MMC_F64, 2, 4, factors));
 }
 
 static void chains(fixture *f) {
@@ -457,7 +469,7 @@ static const struct {
     {contexts, " mmc_context_create mmc_context_destroy mmc_context_message mmc_context_argument "},
     {devices, " mmc_device_describe "},
     {dtypes, " mmc_dtype_name mmc_dtype_size "},
-    {stacks, " mmc_matrix_stack "},
+    {stacks, " mmc_matrix_stack mmc_matrix_chain "},
     {chains, " mmc_chain_create mmc_chain_create_batch mmc_chain_parse "},
     {chain_values,
      " mmc_chain_destroy mmc_chain_dtype mmc_chain_length mmc_chain_dims "

@@ -213,6 +213,33 @@ static void batches_and_repeats_are_checked(void **state) {
 }
 
 /* Against the addresses of a plain loop over the axes. */
+/* A stack that is the chain: what is asked of each factor is there, and of a batch too. */
+static void a_stack_may_be_the_chain(void **state) {
+  (void)state;
+  enum { FACTORS = 3, BATCH = 2, SIDE = 2, STEP = SIDE * SIDE };
+  double data[BATCH * FACTORS * STEP];
+  const mmc_matrix stack = {.data = data,
+                            .rows = SIDE,
+                            .cols = SIDE,
+                            .ld = SIDE,
+                            .layout = MMC_COL_MAJOR,
+                            .stride = FACTORS * STEP};
+  mmc_matrix factors[FACTORS];
+  assert_true(mmc_matrix_chain(&stack, MMC_F64, FACTORS, STEP, factors));
+  for (int i = 0; i < FACTORS; i++) {
+    assert_ptr_equal(factors[i].data, data + i * STEP);
+    assert_true(factors[i].rows == SIDE && factors[i].cols == SIDE && factors[i].ld == SIDE);
+    assert_true(factors[i].layout == MMC_COL_MAJOR && factors[i].stride == FACTORS * STEP);
+    assert_true(factors[i].location == MMC_HOST && factors[i].addresses == NULL);
+  }
+  assert_true(mmc_matrix_chain(&stack, MMC_F64, FACTORS, -STEP, factors));
+  assert_true((uintptr_t)factors[1].data == (uintptr_t)data - sizeof(double) * STEP);
+  assert_true(mmc_matrix_chain(&stack, MMC_F64, FACTORS, 0, factors)); /* a power */
+  assert_ptr_equal(factors[2].data, data);
+  assert_true(mmc_matrix_chain(&(mmc_matrix){.cols = 3}, MMC_F32, FACTORS, 0, factors));
+  assert_null(factors[2].data);
+}
+
 static void stacks_are_strides_or_tables(void **state) {
   (void)state;
   enum { ROOM = 4 * 4 * 4 };
@@ -287,6 +314,7 @@ int main(void) {
       cmocka_unit_test(bad_text_is_named),
       cmocka_unit_test(batches_and_repeats_are_checked),
       cmocka_unit_test(stacks_are_strides_or_tables),
+      cmocka_unit_test(a_stack_may_be_the_chain),
       cmocka_unit_test(bad_arguments_are_named),
       cmocka_unit_test(random_text_never_surprises),
   };
