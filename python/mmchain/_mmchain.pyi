@@ -13,6 +13,7 @@ class Plan:
         memory_limit: Optional[int],
         max_slowdown: Optional[float],
         on_device: bool,
+        order: Optional[str] = None,
     ) -> Any: ...
     @property
     def chain(self) -> str: ...

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import _mmchain, _shapes
 from ._general import chain_of, factors_of, multiply
+from ._orders import order_text, parenthesization
 
 _names = {
     "float16": "f16",
@@ -252,19 +253,6 @@ class Order(NamedTuple):
         return parenthesization(self.products)
 
 
-def parenthesization(products: Sequence[Tuple[int, int]]) -> str:
-    """ "((A1 A2) A3)" of pairs of operands: of n factors, n + t is the result of pair t."""
-    n = len(products) + 1
-    ends = [(i, i) for i in range(n)]
-    opened, closed = [0] * n, [0] * n
-    for left, right in products:
-        first, last = ends[left][0], ends[right][1]
-        ends.append((first, last))
-        opened[first] += 1
-        closed[last] += 1
-    return " ".join(f"{'(' * o}A{i}{')' * c}" for i, (o, c) in enumerate(zip(opened, closed), 1))
-
-
 def order(dims: Sequence[int]) -> Order:
     """The cheapest order of a chain of any length by its dims alone: factor i is of dims[i] x
     dims[i + 1].
@@ -291,6 +279,7 @@ def plan(
     solver: str = "auto",
     memory_limit: Optional[int] = None,
     max_slowdown: Optional[float] = None,
+    order: Any = None,
 ) -> Plan:
     """Plans a chain.
 
@@ -311,15 +300,23 @@ def plan(
     max_slowdown : float, optional
         For objective "energy", at most so many times the predicted seconds of the plan for time,
         from 1; None for no bound.
+    order : optional
+        The order itself, kept whatever it costs: "((A1 A2) (A3 A4))", [[1, 2], [3, 4]], an `Order`, or
+        a path of opt_einsum or cotengra, [(0, 1), (0, 1), (0, 1)].
 
     Examples
     --------
     >>> mmchain.plan([(30, 35), (35, 15), (15, 5), (5, 10), (10, 20), (20, 25)]).order
     '((A1 (A2 A3)) ((A4 A5) A6))'
+    >>> mmchain.plan([10, 30, 5, 60], order="A1 (A2 A3)").multiplications
+    27000
     >>> p = mmchain.plan("f32:10x30x5x60", objective="energy", max_slowdown=1.1)
     >>> p.predicted_seconds > 0 and p.predicted_joules > 0
     True
     """
     text, here, on_device = chain_text(chain, dtype)
     device = here if device is None else device
-    return Plan(text, objective, device, precision, solver, memory_limit, max_slowdown, on_device)
+    given = None if order is None else order_text(order)
+    return Plan(
+        text, objective, device, precision, solver, memory_limit, max_slowdown, on_device, given
+    )

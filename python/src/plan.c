@@ -64,7 +64,8 @@ int mmcp_plan_ensure(mmcp_plan *self) {
       mmcp_text(self->objective, "objective", &options.objective) < 0 ||
       mmcp_text(self->device, "device", &options.device) < 0 ||
       mmcp_text(self->precision, "precision", &options.precision) < 0 ||
-      mmcp_text(self->solver, "solver", &options.solver) < 0)
+      mmcp_text(self->solver, "solver", &options.solver) < 0 ||
+      mmcp_text(self->order, "order", &options.order) < 0)
     return -1;
   if (options.device != NULL && mmcp_check_device(options.device) < 0) return -1;
   mmc_plan *plan;
@@ -85,7 +86,8 @@ int mmcp_plan_ensure(mmcp_plan *self) {
 }
 
 static mmcp_plan *plan_new(PyTypeObject *type, mmc_chain *chain, PyObject *objective,
-                           PyObject *device, PyObject *precision, PyObject *solver) {
+                           PyObject *device, PyObject *precision, PyObject *solver,
+                           PyObject *order) {
   mmcp_plan *self = (mmcp_plan *)type->tp_alloc(type, 0);
   if (self == NULL) {
     mmc_chain_destroy(chain);
@@ -96,6 +98,7 @@ static mmcp_plan *plan_new(PyTypeObject *type, mmc_chain *chain, PyObject *objec
   self->device = Py_NewRef(device);
   self->precision = Py_NewRef(precision);
   self->solver = Py_NewRef(solver);
+  self->order = Py_NewRef(order);
   self->memory_limit_bytes = MMC_NO_LIMIT;
   return self;
 }
@@ -111,6 +114,7 @@ static void plan_dealloc(mmcp_plan *self) {
   Py_XDECREF(self->asked_device);
   Py_XDECREF(self->precision);
   Py_XDECREF(self->solver);
+  Py_XDECREF(self->order);
   Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -127,12 +131,13 @@ static int check_ops(const mmc_chain *chain) {
 
 static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"chain",        "objective",    "device",    "precision", "solver",
-                          "memory_limit", "max_slowdown", "on_device", NULL};
+                          "memory_limit", "max_slowdown", "on_device", "order",     NULL};
   const char *text;
-  PyObject *objective, *device, *precision, *solver, *limit, *slowdown;
+  PyObject *objective, *device, *precision, *solver, *limit, *slowdown, *order = Py_None;
   int on_device;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOOOOOOp:Plan", names, &text, &objective, &device,
-                                   &precision, &solver, &limit, &slowdown, &on_device))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOOOOOOp|O:Plan", names, &text, &objective,
+                                   &device, &precision, &solver, &limit, &slowdown, &on_device,
+                                   &order))
     return NULL;
   double max_slowdown = slowdown != Py_None ? PyFloat_AsDouble(slowdown) : 0;
   if (PyErr_Occurred()) return NULL;
@@ -152,7 +157,7 @@ static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     mmc_chain_destroy(chain);
     return NULL;
   }
-  mmcp_plan *self = plan_new(type, chain, objective, device, precision, solver);
+  mmcp_plan *self = plan_new(type, chain, objective, device, precision, solver, order);
   if (self == NULL) return NULL;
   self->memory_limit_bytes = limit_bytes;
   self->max_slowdown = max_slowdown;
@@ -197,7 +202,7 @@ mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch) {
   mmc_chain *chain = chain_stacked(self->chain, batch);
   if (chain == NULL) return NULL;
   mmcp_plan *stacked = plan_new(&mmcp_plan_type, chain, self->objective, self->device,
-                                self->precision, self->solver);
+                                self->precision, self->solver, self->order);
   if (stacked == NULL) return NULL;
   stacked->memory_limit_bytes = self->memory_limit_bytes;
   stacked->max_slowdown = self->max_slowdown;
@@ -355,8 +360,8 @@ static mmcp_plan *create_cached(const mmcp_problem *x, const mmcp_options *optio
     mmc_chain_destroy(chain);
     return NULL;
   }
-  mmcp_plan *plan =
-      plan_new(&mmcp_plan_type, chain, options->objective, device, options->precision, Py_None);
+  mmcp_plan *plan = plan_new(&mmcp_plan_type, chain, options->objective, device, options->precision,
+                             Py_None, Py_None);
   Py_DECREF(device);
   if (plan == NULL) return NULL;
   plan->asked_device = Py_NewRef(options->device);
@@ -516,9 +521,9 @@ static PyObject *plan_arguments(mmcp_plan *self, void *unused) {
     Py_XDECREF(slowdown);
     return NULL;
   }
-  return Py_BuildValue("NOOOONNO", chain, self->objective, self->device, self->precision,
+  return Py_BuildValue("NOOOONNOO", chain, self->objective, self->device, self->precision,
                        self->solver, limit, slowdown,
-                       self->location == MMC_DEVICE ? Py_True : Py_False);
+                       self->location == MMC_DEVICE ? Py_True : Py_False, self->order);
 }
 
 static PyMethodDef plan_methods[] = {

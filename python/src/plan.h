@@ -8,10 +8,10 @@
  * a forked process. Runs serve one execution at a time; idle ones wait here for the next. */
 typedef struct mmcp_plan {
   PyObject_HEAD mmc_chain *chain;
-  PyObject *objective, *device, *precision, *solver; /* str, or None for the default */
-  PyObject *asked_device;                            /* in the cache's key; or NULL */
-  int array_device;                                  /* likewise */
-  bool repeats;                                      /* likewise: which factors are the same */
+  PyObject *objective, *device, *precision, *solver, *order; /* str, or None for the default */
+  PyObject *asked_device;                                    /* in the cache's key; or NULL */
+  int array_device;                                          /* likewise */
+  bool repeats; /* likewise: which factors are the same */
   uint64_t memory_limit_bytes;
   double max_slowdown;   /* see mmc_plan_options */
   mmc_location location; /* of the arrays, most likely */

@@ -324,3 +324,75 @@ def test_dtype_names():
     assert _plan.dtype_name("torch.bfloat16") == "bf16"
     with pytest.raises(TypeError, match="float32"):
         _plan.dtype_name("float33")
+
+
+def test_order_of_the_caller():
+    dims = [30, 20, 500, 3, 40]
+    rng = np.random.default_rng(7)
+    arrays = [rng.standard_normal((a, b)) for a, b in zip(dims, dims[1:])]
+    text = "(A1 ((A2 A3) A4))"
+    path = [(1, 2), (1, 2), (0, 1)]  # of three: A1, A4, A2 A3
+    ways = [text, "A1 ((A2 A3) A4)", [1, [[2, 3], 4]], (np.int64(1), ((2, 3), 4)), path]
+    ways.append(mmchain.plan(dims, order=text))
+    ways.append(mmchain.Order(0, [(1, 2), (4, 3), (0, 5)]))
+    for order in ways:
+        for objective in ("flops", "time", "energy", "traffic"):
+            p = mmchain.plan(arrays, order=order, objective=objective)
+            assert p.order == text
+            assert p.multiplications == 20 * 500 * 3 + 20 * 3 * 40 + 30 * 20 * 40
+        np.testing.assert_allclose(p.execute(arrays), np.linalg.multi_dot(arrays), rtol=1e-10)
+        assert pickle.loads(pickle.dumps(p)).order == text
+    stacks = [np.stack([a] * 3) for a in arrays]
+    stacked = mmchain.plan(stacks, order=text)
+    assert stacked.order == text
+    np.testing.assert_allclose(stacked.execute(stacks)[1], np.linalg.multi_dot(arrays), rtol=1e-10)
+
+
+def test_paths_of_other_libraries():
+    """Random paths as opt_einsum writes them: the same tree, whatever the order of the pairs."""
+    rng = np.random.default_rng()
+    for _ in range(200):
+        n = int(rng.integers(2, 12))
+        there, path, texts = [(i, i + 1) for i in range(n)], [], {}
+        for i in range(n):
+            texts[i, i + 1] = f"A{i + 1}"
+        while len(there) > 1:
+            pairs = [
+                (i, j)
+                for i in range(len(there))
+                for j in range(len(there))
+                if i < j and (there[i][1] == there[j][0] or there[j][1] == there[i][0])
+            ]
+            i, j = pairs[rng.integers(len(pairs))]
+            path.append((i, j) if rng.random() < 0.5 else (j, i))
+            second, first = there.pop(j), there.pop(i)
+            first, second = sorted((first, second))
+            there.append((first[0], second[1]))
+            texts[there[-1]] = f"({texts[first]} {texts[second]})"
+        assert mmchain.plan([3] * (n + 1), order=path).order == texts[0, n]
+
+
+@pytest.mark.parametrize(
+    "order, error, match",
+    [
+        ("(A1 A2)", ValueError, "order: expected A3 at the end"),
+        ([[1, 3], 2], ValueError, "order: expected A2 at character"),
+        ([1, 2, 3], ValueError, "two operands in a bracket"),
+        ([(0, 2), (0, 1)], ValueError, "no neighbours"),
+        ([(0, 3), (0, 1)], ValueError, "positions 0 to 2"),
+        ([(0, 1, 2), (0, 1)], ValueError, "pairs of positions"),
+        ([1.5, 2], TypeError, "numbers of factors"),
+        (7, TypeError, "order: expected a str"),
+        ([], ValueError, "order: expected A1"),
+    ],
+)
+def test_bad_orders(order, error, match):
+    with pytest.raises(error, match=match):
+        mmchain.plan([2, 3, 4, 5], order=order)
+
+
+def test_an_order_and_a_solver():
+    with pytest.raises(ValueError, match="solver: expected auto with an order"):
+        mmchain.plan([2, 3, 4], order="A1 A2", solver="hu-shing")
+    with pytest.raises(MemoryError, match="the order given needs"):
+        mmchain.plan([30, 20, 500, 3, 40], order="((A1 A2) (A3 A4))", memory_limit=1000)
