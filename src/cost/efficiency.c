@@ -160,6 +160,96 @@ double mmci_array_efficiency(const mmci_array *array, int64_t m, int64_t k, int6
   return mmci_flops(array->like.dtype, m, k, n) / mmci_array_seconds(array, m, k, n);
 }
 
+/* ---- two arrays ---------------------------------------------------------------------------- */
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+static bool has_value(const mmci_grid *grid, int64_t value) {
+  for (int i = 0; i < grid->count; i++)
+    if (grid->values[i] == value) return true;
+  return false;
+}
+
+/* Makes the lines of both along an axis, up to `from` those of a alone; returns false when they are
+ * too many. */
+static bool join_lines(const mmci_grid *a, const mmci_grid *b, int64_t from, mmci_grid *out) {
+  *out = (mmci_grid){.step = common_divisor(a->step, b->step)};
+  for (int i = 0, j = 0; i < a->count || j < b->count;) {
+    const int64_t x = i < a->count ? a->values[i] : INT64_MAX,
+                  y = j < b->count ? b->values[j] : INT64_MAX, least = x < y ? x : y;
+    i += x == least;
+    j += y == least;
+    if (least <= from && x != least) continue;
+    if (out->count == MMCI_ARRAY_VALUES) return false;
+    out->values[out->count++] = least;
+  }
+  return true;
+}
+
+/* Makes the lines of both or, where they are too many, those of the smaller range and those of the
+ * other behind it. */
+static bool join_grids(const mmci_grid *a, const mmci_grid *b, mmci_grid *out) {
+  const int64_t a_last = a->values[a->count - 1], b_last = b->values[b->count - 1];
+  if (join_lines(a, b, 0, out)) return true;
+  return a_last <= b_last ? join_lines(a, b, a_last, out) : join_lines(b, a, b_last, out);
+}
+
+static bool has_point(const mmci_array *array, const int64_t sizes[3]) {
+  return has_value(&array->grid[0], sizes[0]) && has_value(&array->grid[1], sizes[1]) &&
+         has_value(&array->grid[2], sizes[2]);
+}
+
+static double range_of(const mmci_array *array) {
+  double range = 1;
+  for (int d = 0; d < 3; d++) range *= (double)array->grid[d].values[array->grid[d].count - 1];
+  return range;
+}
+
+/* Returns what a point of the joined array takes; NaN when it is in neither. */
+static double joined_seconds(const mmci_array *kept, const mmci_array *fresh,
+                             const int64_t sizes[3]) {
+  const bool measured = has_point(fresh, sizes) || has_point(kept, sizes);
+  const bool first = measured ? has_point(fresh, sizes) : range_of(fresh) <= range_of(kept);
+  const mmci_array *order[] = {first ? fresh : kept, first ? kept : fresh};
+  const double seconds = mmci_array_seconds(order[0], sizes[0], sizes[1], sizes[2]);
+  return isnan(seconds) ? mmci_array_seconds(order[1], sizes[0], sizes[1], sizes[2]) : seconds;
+}
+
+mmc_status mmci_array_join(const mmci_array *kept, const mmci_array *fresh, mmci_array **out,
+                           mmci_error *error) {
+  mmci_grid grid[3];
+  *out = NULL;
+  for (int d = 0; d < 3; d++)
+    if (!join_grids(&kept->grid[d], &fresh->grid[d], &grid[d])) return MMC_OK;
+  mmci_array *joined;
+  mmc_status status = mmci_array_create(&fresh->like, grid, &joined, error);
+  if (status != MMC_OK) return status;
+  joined->trust = (mmci_trust){fmax(kept->trust.margin, fresh->trust.margin),
+                               fmax(kept->trust.between, fresh->trust.between),
+                               fmax(kept->trust.error, fresh->trust.error)};
+  bool whole = true;
+  double *at = joined->seconds;
+  for (int i = 0; i < grid[0].count; i++)
+    for (int j = 0; j < grid[1].count; j++)
+      for (int l = 0; l < grid[2].count; l++, at++) {
+        const int64_t sizes[] = {grid[0].values[i], grid[1].values[j], grid[2].values[l]};
+        *at = joined_seconds(kept, fresh, sizes);
+        whole = whole && !isnan(*at);
+      }
+  if (whole)
+    *out = joined;
+  else
+    mmci_array_destroy(joined);
+  return MMC_OK;
+}
+
 /* ---- the online search --------------------------------------------------------------------- */
 
 typedef struct cut {

@@ -50,6 +50,13 @@ mmc_status mmci_array_restore(const mmci_gemm *like, const mmci_grid grid[3], co
                               const mmci_trust *trust, mmci_array **out, mmci_error *error);
 void mmci_array_destroy(mmci_array *array);
 
+/* Makes one array of two of the same ops, of which one may reach further: on the lines of both,
+ * with what was measured last; between them, the times of the one of the smaller range that holds
+ * the point. Its margins and its error are the larger ones. *out is NULL where the lines of both
+ * are too many, or some point is in neither. Returns E_NOMEM. */
+mmc_status mmci_array_join(const mmci_array *kept, const mmci_array *fresh, mmci_array **out,
+                           mmci_error *error);
+
 /* Counts the values in the array. */
 int64_t mmci_array_count(const mmci_array *array);
 /* Predicts the seconds of a product; NaN outside of the array. */

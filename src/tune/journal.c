@@ -289,8 +289,8 @@ mmci_journal mmci_journal_of(mmci_wisdom_journal *journal) {
 }
 
 /* The margins are written first, because without them an array is not used. */
-mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *array, mmc_op op_a,
-                              mmc_op op_b, mmci_error *error) {
+static mmc_status put_array(mmci_wisdom_journal *journal, const mmci_array *array, mmc_op op_a,
+                            mmc_op op_b, mmci_error *error) {
   const mmci_grid *grid = array->grid;
   size_t count = (size_t)mmci_array_count(array);
   double *values = mmci_alloc_array(count, sizeof *values);
@@ -322,6 +322,23 @@ mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *ar
   }
   if (status == MMC_OK) status = mmci_wisdom_put(journal->wisdom, &record, error);
   free(values);
+  return status;
+}
+
+/* Joins the array with the one that is kept, so that neither range is lost. */
+mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *array, mmc_op op_a,
+                              mmc_op op_b, mmci_error *error) {
+  mmci_wisdom_table *table;
+  mmci_array *kept = NULL, *joined = NULL;
+  mmc_status status = mmci_wisdom_acquire(journal->wisdom, &journal->fingerprint, &table, error);
+  if (status != MMC_OK) return status;
+  status = mmci_wisdom_array_restore(table, &array->like, op_a, op_b, &kept, error);
+  mmci_wisdom_release(table);
+  if (status == MMC_OK && kept != NULL) status = mmci_array_join(kept, array, &joined, error);
+  if (status == MMC_OK)
+    status = put_array(journal, joined != NULL ? joined : array, op_a, op_b, error);
+  mmci_array_destroy(kept);
+  mmci_array_destroy(joined);
   return status;
 }
 

@@ -25,7 +25,8 @@ typedef struct mmci_wisdom_journal {
 /* The journal must stay. Its slots return what mmci_wisdom_put() does. */
 mmci_journal mmci_journal_of(mmci_wisdom_journal *journal);
 
-/* Keeps an array of these ops, which mmci_wisdom_pricing will find. */
+/* Keeps an array of these ops, which mmci_wisdom_pricing will find, together with the one that is
+ * kept already (mmci_array_join()). */
 mmc_status mmci_journal_array(mmci_wisdom_journal *journal, const mmci_array *array, mmc_op op_a,
                               mmc_op op_b, mmci_error *error);
 /* Keeps the joules of a product: in the record for energy and, where that still has the same

@@ -49,11 +49,11 @@ void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
            between ? "between" : "margin");
 }
 
-static const mmci_wisdom_fact *find_margin(const mmci_wisdom_pricing *p, mmc_op op_a, mmc_op op_b,
+static const mmci_wisdom_fact *find_margin(const mmci_wisdom_table *table, mmc_op op_a, mmc_op op_b,
                                            bool between) {
   char name[MMCI_MARGIN_NAME_SIZE];
   mmci_array_margin_name(op_a, op_b, between, name);
-  return mmci_wisdom_find_fact(p->table, name);
+  return mmci_wisdom_find_fact(table, name);
 }
 
 /* Reads the grids of an array, whose first value is the step. Returns false when there are more
@@ -67,14 +67,14 @@ static bool grids_of(const mmci_wisdom_grid *kept, mmci_grid grids[3]) {
   return true;
 }
 
-/* Restores the array that was kept, or leaves NULL where none was kept or where it makes no
- * sense. */
-static mmc_status restore(mmci_wisdom_pricing *p, const mmci_gemm *like, mmc_op op_a, mmc_op op_b,
-                          mmci_error *error) {
-  const mmci_wisdom_array *kept = mmci_wisdom_find_array(p->table, op_a, op_b, MMCI_WISDOM_TIME);
-  const mmci_wisdom_fact *margin = find_margin(p, op_a, op_b, false),
-                         *between = find_margin(p, op_a, op_b, true);
+mmc_status mmci_wisdom_array_restore(const mmci_wisdom_table *table, const mmci_gemm *like,
+                                     mmc_op op_a, mmc_op op_b, mmci_array **out,
+                                     mmci_error *error) {
+  const mmci_wisdom_array *kept = mmci_wisdom_find_array(table, op_a, op_b, MMCI_WISDOM_TIME);
+  const mmci_wisdom_fact *margin = find_margin(table, op_a, op_b, false),
+                         *between = find_margin(table, op_a, op_b, true);
   mmci_grid grids[3];
+  *out = NULL;
   if (kept == NULL || margin == NULL || between == NULL || !grids_of(&kept->grid, grids))
     return MMC_OK;
   mmci_array *array;
@@ -88,7 +88,7 @@ static mmc_status restore(mmci_wisdom_pricing *p, const mmci_gemm *like, mmc_op 
             mmci_flops(like->dtype, grids[0].values[i], grids[1].values[j], grids[2].values[l]) /
             kept->grid.values[at];
   mmci_trust trust = {margin->number, between->number, between->spread};
-  status = mmci_array_restore(like, grids, array->seconds, &trust, &p->arrays[op_a][op_b], error);
+  status = mmci_array_restore(like, grids, array->seconds, &trust, out, error);
   mmci_array_destroy(array);
   return status == MMC_E_FORMAT ? MMC_OK : status;
 }
@@ -136,7 +136,8 @@ static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_preci
   for (int a = 0; a < OPS; a++)
     for (int b = 0; b < OPS; b++) {
       mmci_gemm like = mmci_gemm_tight(dtype, precision, 1, 1, 1, (mmc_op)a, (mmc_op)b);
-      mmc_status status = restore(p, &like, (mmc_op)a, (mmc_op)b, error);
+      mmc_status status =
+          mmci_wisdom_array_restore(p->table, &like, (mmc_op)a, (mmc_op)b, &p->arrays[a][b], error);
       if (status != MMC_OK) return status;
     }
   return MMC_OK;

@@ -18,6 +18,7 @@
 
 #include "chain/chain.h"
 #include "chain/group.h"
+#include "cost/efficiency.h"
 #include "cost/roofline.h"
 #include "wisdom/wisdom.h"
 
@@ -79,6 +80,11 @@ bool mmci_wisdom_pricing_calibrated(const mmci_wisdom_pricing *pricing);
 enum { MMCI_MARGIN_NAME_SIZE = 20 };
 void mmci_array_margin_name(mmc_op op_a, mmc_op op_b, bool between,
                             char name[MMCI_MARGIN_NAME_SIZE]);
+
+/* Restores the array of these ops, and of like's dtype, that a table holds; *out is NULL where it
+ * holds none, or one that makes no sense. Returns E_NOMEM. */
+mmc_status mmci_wisdom_array_restore(const mmci_wisdom_table *table, const mmci_gemm *like,
+                                     mmc_op op_a, mmc_op op_b, mmci_array **out, mmci_error *error);
 
 /* The pricings that a store keeps, one for each fingerprint. It locks itself, and locks the store
  * under its own lock. */

@@ -558,6 +558,61 @@ static void prices_are_kept_for_a_device(void **state) {
   mmci_wisdom_pricing_release(first);
 }
 
+/* An array of f32 along all axes, whose products take so many seconds a multiplication. */
+static void put_range(fixture *f, int64_t step, int count, double rate, double margin) {
+  mmci_gemm like = product(1, 1, 1, MMC_OP_N, MMC_OP_N);
+  mmci_grid axis = {.step = step, .count = count}, grid[3];
+  for (int i = 0; i < count; i++) axis.values[i] = step * (i + 1);
+  for (int d = 0; d < 3; d++) grid[d] = axis;
+  mmci_array *array;
+  assert_int_equal(mmci_array_create(&like, grid, &array, &f->error), MMC_OK);
+  int64_t at = 0;
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < count; j++)
+      for (int l = 0; l < count; l++)
+        array->seconds[at++] =
+            rate * (double)axis.values[i] * (double)axis.values[j] * (double)axis.values[l];
+  array->trust = (mmci_trust){margin, margin, margin};
+  assert_int_equal(mmci_journal_array(&f->journal, array, MMC_OP_N, MMC_OP_N, &f->error), MMC_OK);
+  mmci_array_destroy(array);
+}
+
+static double rate_of(fixture *f, int64_t m, int64_t k, int64_t n) {
+  mmci_gemm gemm = product(m, k, n, MMC_OP_N, MMC_OP_N);
+  mmci_price price = price_of(f, &gemm);
+  assert_int_equal(price.source, MMCI_ARRAY);
+  return price.plain_s / ((double)m * (double)k * (double)n);
+}
+
+static bool is_near(double x, double y) {
+  return fabs(x - y) < 1e-9 * fabs(y);
+}
+
+/* A smaller range after a larger one, and the other way around, and one of them again: both stay,
+ * and what was measured last holds on its lines. */
+static void ranges_stay(void **state) {
+  fixture *f = *state;
+  put_range(f, 64, 8, 1e-9, 1); /* to 512 */
+  put_range(f, 8, 8, 2e-9, 2);  /* to 64 */
+  assert_true(is_near(rate_of(f, 8, 24, 64), 2e-9));
+  assert_true(is_near(rate_of(f, 64, 64, 64), 2e-9));
+  assert_true(is_near(rate_of(f, 512, 448, 128), 1e-9));
+  assert_true(is_near(rate_of(f, 128, 64, 64), 1e-9));
+  mmci_gemm gemm = product(512, 512, 512, MMC_OP_N, MMC_OP_N);
+  assert_true(price_of(f, &gemm).error == 2); /* the less certain of both */
+  put_range(f, 64, 8, 3e-9, 1);               /* to 512 again */
+  assert_true(is_near(rate_of(f, 512, 448, 128), 3e-9));
+  assert_true(is_near(rate_of(f, 8, 24, 64), 2e-9));
+  put_range(f, 8, 8, 4e-9, 1);
+  assert_true(is_near(rate_of(f, 8, 24, 64), 4e-9));
+  assert_true(is_near(rate_of(f, 512, 448, 128), 3e-9));
+  put_range(f, 1, 56, 6e-9, 1); /* with many lines: those of the larger range that lie behind */
+  assert_true(is_near(rate_of(f, 8, 23, 56), 6e-9));
+  assert_true(is_near(rate_of(f, 512, 448, 128), 3e-9));
+  put_range(f, 1, 64, 5e-9, 1); /* with too many lines for one array: the last stays alone */
+  assert_true(is_near(rate_of(f, 7, 33, 64), 5e-9));
+}
+
 /* ---- what tuning changes ------------------------------------------------------------------- */
 
 enum { SIDE = 40, CHAINS = 120 };
@@ -683,6 +738,7 @@ int main(void) {
       TEST(measurements_come_back_exactly),
       TEST(calls_have_their_prices),
       TEST(prices_are_kept_for_a_device),
+      TEST(ranges_stay),
       TEST(tuning_others_changes_no_plan),
       TEST(units_that_are_none_are_measured_again),
   };
