@@ -9,6 +9,8 @@
 #include "mmchain.h"
 #include "output.h"
 
+enum { CLI_NDIM_MAX = 64 }; /* as NumPy's */
+
 enum cli_exit {
   CLI_DONE = 0,
   CLI_FAILED = 1, /* the work failed */
@@ -67,9 +69,13 @@ int cli_fail_write(const cli_call *call, mmc_status status, const char *where);
 /* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not. It creates nothing,
  * and is called to find out before the work is done. option is "-o" or the like. */
 int cli_check_output(const cli_call *call, const char *option, const char *path);
-/* Writes a batch of matrices as .npy of that shape to a file, as mmc_file_write_stack() does.
+/* Does the same for a matrix of so many dimensions, in the format of its name: a file with other
+ * members is not replaced, and not every format has every dtype. */
+int cli_check_matrix_output(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
+                            int ndim);
+/* Writes a batch of matrices as an array of that shape to a file, as mmc_file_write_stack() does.
  * Returns CLI_DONE, or the exit status after saying what is wrong. */
-int cli_matrix_save(cli_call *call, const char *option, const char *path, mmc_dtype dtype,
+int cli_matrix_save(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
                     const mmc_matrix *matrix, int64_t batch, int ndim, const int64_t *shape);
 
 /* Says that there is not enough memory for size bytes of what. */

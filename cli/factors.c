@@ -8,7 +8,7 @@
 #include "options.h"
 #include "signals.h"
 
-static const char extension[] = ".npy", each_word[] = ":each";
+static const char each_word[] = ":each";
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
@@ -20,16 +20,51 @@ typedef struct spec {
   bool each; /* the matrices of the file's last stack axis are so many factors in a row */
 } spec;
 
-/* Returns what follows the last ".npy" of an argument; NULL when there is none. */
-static const char *after_extension(const char *argument) {
-  const char *found = NULL;
-  for (const char *at = argument; (at = strstr(at, extension)) != NULL; at++) found = at;
+/* Returns the length of an argument without the op, and the word each, that may end its first
+ * length characters. */
+static size_t without_op(const char *argument, size_t length, mmc_op *op, bool *each) {
+  const size_t each_length = sizeof each_word - 1;
+  *each = argument[0] != '-' && length > each_length &&
+          memcmp(argument + length - each_length, each_word, each_length) == 0;
+  if (*each) length -= each_length;
+  const char *end = argument + length;
+  *op = MMC_OP_N;
+  if (length < 2 || end[-2] != ':' || strchr("NTH", end[-1]) == NULL) return length;
+  *op = end[-1] == 'T' ? MMC_OP_T : end[-1] == 'H' ? MMC_OP_H : MMC_OP_N;
+  return length - 2;
+}
+
+/* Says whether so many characters are the name of a file, by their ending; "-" is none. */
+static bool is_name(const char *argument, size_t length) {
+  char *name = strndup(argument, length);
+  bool known = name != NULL && mmc_file_format(name, NULL) != NULL;
+  free(name);
+  return known;
+}
+
+/* Returns the ^ before a power; NULL when there is none. */
+static const char *power_of(const char *argument) {
+  const char *power = strrchr(argument, '^');
+  mmc_op op;
+  bool each;
+  if (power == NULL || argument[0] == '-') return power;
+  size_t length = without_op(argument, (size_t)(power - argument), &op, &each);
+  return is_name(argument, length) ? power : NULL;
+}
+
+/* Returns what follows ".npy:" where something does. */
+static const char *op_of_npy(const char *argument) {
+  static const char extension[] = ".npy:";
+  const char *found = strstr(argument, extension);
   return found != NULL ? found + sizeof extension - 1 : NULL;
 }
 
 bool cli_factor_is_file(const char *argument) {
-  const char *after = after_extension(argument);
-  return after != NULL && (*after == '\0' || *after == ':' || *after == '^');
+  const char *power = power_of(argument);
+  mmc_op op;
+  bool each;
+  size_t length = power != NULL ? (size_t)(power - argument) : strlen(argument);
+  return is_name(argument, without_op(argument, length, &op, &each)) || op_of_npy(argument) != NULL;
 }
 
 /* There are at most so many factors, as in a chain's text with ^: see mmc_chain_parse(). */
@@ -38,10 +73,9 @@ enum { FACTORS_MAX = 1 << 17 };
 /* Reads op and power off the end. A text that is no op stays in the name. */
 static int read_spec(cli_call *call, const char *argument, spec *out) {
   size_t length = strlen(argument);
-  const char *power = strrchr(argument, '^');
-  spec s = {.op = MMC_OP_N, .times = 1};
-  const char *after = after_extension(argument);
-  if (power != NULL && (after != NULL ? power >= after : argument[0] == '-')) {
+  const char *power = power_of(argument);
+  spec s = {.times = 1};
+  if (power != NULL) {
     uint64_t times;
     const char *at = power + 1;
     if (cli_digits_read(&at, INT32_MAX, &times) != CLI_DIGITS_FINE || *at != '\0' || times == 0)
@@ -50,18 +84,10 @@ static int read_spec(cli_call *call, const char *argument, spec *out) {
     s.times = (int64_t)times;
     length = (size_t)(power - argument);
   }
-  const size_t each_length = sizeof each_word - 1;
-  if (power == NULL && after != NULL && length > each_length &&
-      strcmp(argument + length - each_length, each_word) == 0) {
-    s.each = true;
-    length -= each_length;
-  }
-  const char *end = argument + length;
-  if (length >= 2 && end[-2] == ':' && strchr("NTH", end[-1]) != NULL) {
-    s.op = end[-1] == 'T' ? MMC_OP_T : end[-1] == 'H' ? MMC_OP_H : MMC_OP_N;
-    length -= 2;
-  }
-  s.name_length = length;
+  s.name_length = without_op(argument, length, &s.op, &s.each);
+  if (power != NULL && s.each)
+    return cli_fail(call, CLI_BAD, "%s: expected no power of a stack that is taken apart",
+                    argument);
   *out = s;
   return CLI_DONE;
 }
@@ -74,21 +100,19 @@ static int open_one(cli_call *call, int i, const char *argument, const spec *s,
                     cli_factors *factors) {
   factors->paths[i] = strndup(argument, s->name_length);
   if (factors->paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
-  const char *path = factors->paths[i];
-  const char *wrong_op = strstr(path, ".npy:");
-  if (wrong_op != NULL && strcmp(wrong_op + sizeof extension - 1, each_word) == 0)
-    return cli_fail(call, CLI_BAD, "%s: expected no power of a stack that is taken apart",
-                    argument);
-  if (wrong_op != NULL && cli_factor_is_file(argument))
+  const char *name = factors->paths[i], *wrong_op = op_of_npy(name);
+  if (wrong_op != NULL && mmc_file_format(name, NULL) == NULL)
     return cli_fail(call, CLI_BAD, "%s: expected N, T, H or each after the colon, got '%s'",
-                    argument, wrong_op + sizeof extension);
-  if (is_standard_input(path)) path = "/dev/stdin";
-  cli_stamp_take(path, &factors->stamps[i]);
-  mmc_status status = mmc_file_open(call->context, path, &factors->files[i]);
+                    argument, wrong_op);
+  if (is_standard_input(name)) name = "/dev/stdin";
+  factors->file_paths[i] = cli_file_part(name);
+  if (factors->file_paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  cli_stamp_take(factors->file_paths[i], &factors->stamps[i]);
+  mmc_status status = mmc_file_open(call->context, name, &factors->files[i]);
   if (status == MMC_E_IO) {
     char message[512], hint[CLI_HINT_SIZE];
     mmc_context_message(call->context, message, sizeof message);
-    return cli_fail(call, CLI_BAD, "%s%s", message, cli_file_hint(path, hint));
+    return cli_fail(call, CLI_BAD, "%s%s", message, cli_file_hint(factors->file_paths[i], hint));
   }
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   const mmc_file *file = factors->files[i];
@@ -100,7 +124,7 @@ static int open_one(cli_call *call, int i, const char *argument, const spec *s,
 
 int cli_factors_unchanged(cli_call *call, const cli_factors *factors) {
   for (int64_t i = 0; i < factors->count; i++)
-    if (cli_stamp_changed(factors->paths[i], &factors->stamps[i]))
+    if (cli_stamp_changed(factors->file_paths[i], &factors->stamps[i]))
       return cli_fail(call, CLI_BAD, "%s: changed while being read", factors->paths[i]);
   return CLI_DONE;
 }
@@ -332,10 +356,11 @@ static bool allocate_files(int count, cli_factors *factors) {
   *factors = (cli_factors){.count = count,
                            .files = calloc(f, sizeof *factors->files),
                            .paths = calloc(f, sizeof *factors->paths),
+                           .file_paths = calloc(f, sizeof *factors->file_paths),
                            .stamps = calloc(f, sizeof *factors->stamps),
                            .addresses = calloc(f, sizeof *factors->addresses)};
-  if (factors->files != NULL && factors->paths != NULL && factors->stamps != NULL &&
-      factors->addresses != NULL)
+  if (factors->files != NULL && factors->paths != NULL && factors->file_paths != NULL &&
+      factors->stamps != NULL && factors->addresses != NULL)
     return true;
   factors->count = 0;
   return false;
@@ -407,11 +432,13 @@ void cli_factors_close(cli_factors *factors) {
     cli_mapped_forget(mmc_file_matrix(factors->files[i]).data);
     mmc_file_destroy(factors->files[i]);
     free(factors->paths[i]);
+    free(factors->file_paths[i]);
     free(factors->addresses[i]);
   }
   free(factors->files);
   free(factors->stamps);
   free(factors->paths);
+  free(factors->file_paths);
   free(factors->addresses);
   free(factors->matrices);
   *factors = (cli_factors){0};

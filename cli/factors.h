@@ -1,4 +1,4 @@
-/* factors.h: a chain whose factors are .npy files.
+/* factors.h: a chain whose factors are in files, of a format that mmc_file_open() knows.
  *
  * A.npy:T is transposed, A.npy:H conjugated too; nothing is copied for it. A.npy^8 is the factor
  * eight times in a row, and A.npy:each the matrices of a stack, one after the other along its last
@@ -10,12 +10,11 @@
 
 #include "command.h"
 
-enum { CLI_NDIM_MAX = 64 }; /* as NumPy's */
-
 typedef struct cli_factors {
   int64_t n, count;     /* factors, and the arguments that name them */
   mmc_file **files;     /* count */
   char **paths;         /* count, without op and power */
+  char **file_paths;    /* count: of the files alone, without a member */
   cli_stamp *stamps;    /* count: how the files were when they were opened */
   void ***addresses;    /* count: of a stack that no stride describes, else NULL */
   mmc_matrix *matrices; /* n, as mmc_execute() takes them */
@@ -24,7 +23,9 @@ typedef struct cli_factors {
   mmc_chain *chain;
 } cli_factors;
 
-/* Says whether an argument is a file: its name ends with .npy, and an op and a power may follow. */
+/* Says whether an argument is a file: its name has the ending of a format, and a member, an op and
+ * a power may follow. What ends with :N, :T or :H ends with an op; a member of such a name is
+ * followed by an op as well, w.npz:T:N. */
 bool cli_factor_is_file(const char *argument);
 
 /* Opens the files. Returns CLI_DONE, or the exit status after saying what is wrong. */

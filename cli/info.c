@@ -10,8 +10,9 @@
 static const char help[] =
     "usage: mmchain info [--json]\n"
     "\n"
-    "Lists the version, the devices, the energy meters, the wisdom store and the programs for\n"
-    "pictures: what is here, what is missing, and how to get it.\n"
+    "Lists the version, the devices, the energy meters, the wisdom store, the formats of files "
+    "and\n"
+    "the programs for pictures: what is here, what is missing, and how to get it.\n"
     "\n"
     "  --json      one object\n"
     "  -h, --help  this text\n";
@@ -62,6 +63,13 @@ static bool meter(cli_call *call, int index, mmc_meter_info *out, int *result) {
   return status == MMC_OK;
 }
 
+/* Describes format index; returns false past the last one. */
+static bool format(cli_call *call, int index, mmc_file_format_info *out, int *result) {
+  mmc_status status = mmc_file_format_describe(call->context, index, out);
+  if (status != MMC_OK && status != MMC_E_ARG) *result = cli_fail_status(call, status, "");
+  return status == MMC_OK;
+}
+
 static int print_text(cli_call *call, const char *model, long cores) {
   int result = CLI_DONE;
   cli_stream *out = &call->out;
@@ -81,6 +89,11 @@ static int print_text(cli_call *call, const char *model, long cores) {
   if (status != MMC_OK) return cli_fail_status(call, status, "");
   cli_print(out, "\nwisdom\n  %s%s%s\n", wisdom.available ? wisdom.path : "",
             wisdom.available ? ": " : "", wisdom.description);
+  cli_print(out, "\nformats\n");
+  mmc_file_format_info format_info;
+  for (int i = 0; format(call, i, &format_info, &result); i++)
+    cli_print(out, "  %-14s %-14s %-8s %s\n", format_info.name, format_info.extensions,
+              format_info.available ? "here" : "missing", format_info.description);
   cli_print(out, "\nprograms\n");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     char path[PATH_MAX];
@@ -127,7 +140,11 @@ static int print_json(cli_call *call, const char *model, long cores) {
             ", \"damaged\": %" PRId64 ", \"description\": ",
             wisdom.available ? "true" : "false", wisdom.entries, wisdom.foreign, wisdom.damaged);
   cli_print_json_string(out, wisdom.description);
-  cli_print(out, "}, \"programs\": [");
+  cli_print(out, "}, \"formats\": [");
+  mmc_file_format_info format_info;
+  for (int i = 0; format(call, i, &format_info, &result); i++)
+    print_described(out, i, format_info.name, format_info.available, format_info.description);
+  cli_print(out, "\n], \"programs\": [");
   for (int p = 0; p < PROGRAM_COUNT; p++) {
     char path[PATH_MAX];
     cli_print(out, "%s\n  {\"name\": \"%s\", \"package\": \"%s\", \"path\": ", p > 0 ? "," : "",
@@ -166,7 +183,8 @@ static int run(cli_call *call, int argc, char **argv) {
 
 const cli_command cli_info = {
     .name = "info",
-    .summary = "devices, meters, wisdom, programs: what is here, what is missing, how to get it",
+    .summary =
+        "devices, meters, wisdom, formats, programs: what is here, what is missing, how to get it",
     .help = help,
     .run = run,
 };

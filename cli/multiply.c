@@ -26,7 +26,16 @@ static const char help[] =
     "float16, float32, float64, complex64 or complex128. - is standard input; with one factor the\n"
     "result is a copy.\n"
     "\n"
-    "  -o FILE              where the result goes; - is standard output\n"
+    "Factors and the result may be in files of other formats, see mmchain info: .npz, "
+    ".safetensors,\n"
+    ".h5 or .hdf5, .mat, .mtx. Of a file with several arrays a colon and a name say which, as in\n"
+    "w.npz:w1 and data.h5:/layer/w:T. A name that ends with :N, :T or :H ends with an op, so an "
+    "array\n"
+    "T is w.npz:T:N.\n"
+    "\n"
+    "  -o FILE              where the result goes, in the format of its name; - is standard "
+    "output,\n"
+    "                       as .npy\n"
     "  --for OBJECTIVE      flops (the default), traffic, time or energy; see mmchain plan --help\n"
     "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
     "time\n"
@@ -97,13 +106,17 @@ static int check_output(cli_call *call, const multiplication *job) {
       return cli_fail(call, CLI_BAD, "-o: expected a file, as standard output takes --json");
     return CLI_DONE;
   }
-  int result = cli_check_output(call, "-o", job->output);
+  char *path = cli_file_part(job->output);
+  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  int result = CLI_DONE;
+  for (int64_t i = 0; i < job->factors.count && result == CLI_DONE; i++)
+    if (cli_file_same(path, job->factors.file_paths[i]))
+      result = cli_fail(call, CLI_BAD, "-o: %s is the same file as the factor %s", job->output,
+                        job->factors.paths[i]);
+  free(path);
   if (result != CLI_DONE) return result;
-  for (int64_t i = 0; i < job->factors.count; i++)
-    if (cli_file_same(job->output, job->factors.paths[i]))
-      return cli_fail(call, CLI_BAD, "-o: %s is the same file as the factor %s", job->output,
-                      job->factors.paths[i]);
-  return CLI_DONE;
+  return cli_check_matrix_output(call, "-o", job->output, mmc_chain_dtype(job->factors.chain),
+                                 job->factors.result_ndim);
 }
 
 /* ---- the work -------------------------------------------------------------------------------- */

@@ -114,6 +114,12 @@ const char *cli_file_unwritable(const char *path) {
   return reason;
 }
 
+char *cli_file_part(const char *name) {
+  size_t length;
+  mmc_file_format(name, &length);
+  return strndup(name, length);
+}
+
 bool cli_file_same(const char *a, const char *b) {
   struct stat first, second;
   return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode) &&
@@ -280,17 +286,43 @@ void cli_file_discard(cli_file *file) {
   *file = (cli_file){0};
 }
 
-int cli_matrix_save(cli_call *call, const char *option, const char *path, mmc_dtype dtype,
+static int discard(void *user, const char *bytes, size_t size) {
+  (void)user, (void)bytes, (void)size;
+  return 0;
+}
+
+int cli_check_matrix_output(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
+                            int ndim) {
+  char *path = cli_file_part(name), where[16];
+  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  int result = cli_check_output(call, option, path);
+  free(path);
+  if (result != CLI_DONE) return result;
+  /* An array without elements says whether the format has such a dtype and shape. */
+  const mmc_matrix none = {0};
+  const int64_t shape[CLI_NDIM_MAX] = {0};
+  snprintf(where, sizeof where, "%s: ", option);
+  mmc_status status = mmc_file_check_output(call->context, name);
+  if (status == MMC_OK && ndim > 0)
+    status = mmc_file_stream_as(call->context, name, dtype, &none, 0, ndim, shape, discard, NULL);
+  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, where);
+}
+
+int cli_matrix_save(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
                     const mmc_matrix *matrix, int64_t batch, int ndim, const int64_t *shape) {
   cli_file file;
-  if (cli_file_create(path, &file)) {
-    mmc_status status = mmc_file_stream_stack(call->context, dtype, matrix, batch, ndim, shape,
-                                              cli_stream_write, &file.stream);
+  char *path = cli_file_part(name);
+  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  bool created = cli_file_create(path, &file);
+  free(path);
+  if (created) {
+    mmc_status status = mmc_file_stream_as(call->context, name, dtype, matrix, batch, ndim, shape,
+                                           cli_stream_write, &file.stream);
     if (status != MMC_OK && file.stream.error == 0) {
       cli_file_discard(&file);
       return cli_fail_write(call, status, "-o: ");
     }
     if (cli_file_commit(&file)) return CLI_DONE;
   }
-  return cli_fail(call, CLI_BAD, "%s: %s: cannot write: %s", option, path, strerror(errno));
+  return cli_fail(call, CLI_BAD, "%s: %s: cannot write: %s", option, name, strerror(errno));
 }

@@ -55,6 +55,9 @@ typedef struct cli_file {
 
 /* Returns NULL, or why path cannot be written, as strerror() says it. It creates nothing. */
 const char *cli_file_unwritable(const char *path);
+/* Returns the part of a matrix's name that is the file's, without a member; NULL when memory is
+ * short. It is released with free(). */
+char *cli_file_part(const char *name);
 /* Says whether both name one regular file. */
 bool cli_file_same(const char *a, const char *b);
 

@@ -44,7 +44,7 @@ set(pc_dir "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig")
 file(RELATIVE_PATH prefix_from_pc "${pc_dir}" "${CMAKE_INSTALL_PREFIX}")
 file(RELATIVE_PATH include_from_pc "${pc_dir}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
-string(JOIN " " private_libraries ${MMC_XSMM_LINK} ${MMC_BLAS_LINK} ${MMC_SQLITE_LINK} ${OpenMP_C_FLAGS} -lpthread -lm -ldl)
+string(JOIN " " private_libraries ${MMC_XSMM_LINK} ${MMC_BLAS_LINK} ${MMC_SQLITE_LINK} ${MMC_FORMATS_LINK} ${OpenMP_C_FLAGS} -lpthread -lm -ldl)
 configure_file("${PROJECT_SOURCE_DIR}/cmake/mmchain.pc.in" "${PROJECT_BINARY_DIR}/mmchain.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/mmchain.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -807,16 +807,41 @@ MMC_API mmc_status mmc_kernel_describe(mmc_context *context, const char *device,
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* A matrix read from an .npy file (NumPy format versions 1 to 3, C or Fortran order, either byte
- * order; float16, float32, float64, complex64, complex128; one dimension or more). It is mapped,
- * not copied, when its byte order and alignment are the machine's; a stack in Fortran order is
- * copied. A mapped file must not be cut off while it is open: reading what is gone raises SIGBUS,
- * for which the library has no handler. The command has one, and checks that a file is as it
- * was. */
+/* A matrix in a file. The ending of the file's name says the format (mmc_file_format_describe()
+ * lists them): .npy, .npz, .safetensors, .h5, .hdf5, .mat, .mtx; without one of these it is .npy.
+ * Files of some formats have members, arrays with names, which follow a colon: "w.npz:w1",
+ * "d.h5:/layer/w".
+ *
+ * Elements are of a dtype of mmchain; a file of others (integers, bool, objects) is refused. Where
+ * byte order and alignment are the machine's, .npy, .safetensors, members of .npz that are not
+ * compressed and datasets of HDF5 in one piece are mapped, not copied; all else is copied into
+ * memory. A mapped file must not be cut off while it is open: reading what is gone raises SIGBUS,
+ * for which the library has no handler. The command has one, and checks that a file is as it was.
+ */
 typedef struct mmc_file mmc_file;
 
-/* CONSTRUCTOR. Opens a file. Returns: E_IO (missing, unreadable), E_FORMAT (not npy, truncated, a
- * dtype or number of dimensions that no factor can have; the message says which work), E_NOMEM. */
+/* A format, as `mmchain info` shows it. */
+typedef struct mmc_file_format_info {
+  const char *name;      /* "hdf5"; always there */
+  char extensions[32];   /* ".h5 .hdf5" */
+  bool has_members;      /* a name of the file may be followed by a colon and one of a member */
+  bool available;        /* when false, description says what is missing */
+  char description[256]; /* one line */
+} mmc_file_format_info;
+
+/* METHOD. Describes format index, counted from 0. Returns: E_ARG (also past the last one). */
+MMC_API mmc_status mmc_file_format_describe(mmc_context *context, int index,
+                                            mmc_file_format_info *out);
+/* Returns the name of the format that the ending of a name says, and NULL when it says none.
+ * *path_length, unless NULL, becomes the bytes of the name that are the file's, without a member.
+ */
+MMC_API const char *mmc_file_format(const char *name, size_t *path_length);
+
+/* CONSTRUCTOR. Opens a matrix by its name. A member that is not said is the only one in the file.
+ * Returns: E_ARG (no such member, or several; the message lists them), E_IO (missing, unreadable),
+ * E_FORMAT (damaged, a dtype or number of dimensions that no factor can have; the message says
+ * which work), E_UNSUPPORTED (built without the format's library; the message names it), E_NOMEM.
+ */
 MMC_API mmc_status mmc_file_open(mmc_context *context, const char *path, mmc_file **out);
 MMC_API void mmc_file_destroy(mmc_file *file);
 MMC_API mmc_dtype mmc_file_dtype(const mmc_file *file);
@@ -827,24 +852,32 @@ MMC_API const int64_t *mmc_file_shape(const mmc_file *file); /* ndim numbers, ow
  * each other, stride elements apart. */
 MMC_API mmc_matrix mmc_file_matrix(const mmc_file *file);
 
-/* Writes matrix as .npy (version 1.0, C order) to path: to a temporary file beside it, renamed when
- * complete, so that path holds the old content or the new and never a part. Both are on the disk on
- * return, so that the same holds where the power fails. An ndim of 2 writes a matrix, 1 drops the
- * dimension that is 1, and 0 writes a 1 x 1 matrix as a scalar.
- * Returns: E_ARG, E_IO, E_NOMEM. */
-MMC_API mmc_status mmc_file_write(mmc_context *context, const char *path, mmc_dtype dtype,
+/* Writes matrix, whatever its layout, as the only array of a file in the format of the name: to a
+ * temporary file beside it, renamed when complete, so that path holds the old content or the new
+ * and never a part. Both are on the disk on return, so that the same holds where the power fails.
+ * An ndim of 2 writes a matrix, 1 drops the dimension that is 1, and 0 writes a 1 x 1 matrix as a
+ * scalar. A member that is not said is called "result". Returns: E_ARG (also what the format cannot
+ * hold, and a file with other members, which would be lost), E_UNSUPPORTED, E_IO, E_NOMEM. */
+MMC_API mmc_status mmc_file_write(mmc_context *context, const char *name, mmc_dtype dtype,
                                   const mmc_matrix *matrix, int ndim);
-/* Writes the same bytes to a callback. */
+/* Writes a matrix as .npy (version 1.0, C order) to a callback. */
 MMC_API mmc_status mmc_file_stream(mmc_context *context, mmc_dtype dtype, const mmc_matrix *matrix,
                                    int ndim, mmc_write_fn write, void *user);
-/* Writes a stack in the same format: batch matrices one after the other, as an array of ndim
- * dimensions, 0 to 64, whose shape has as many elements as they have together. */
-MMC_API mmc_status mmc_file_write_stack(mmc_context *context, const char *path, mmc_dtype dtype,
+/* Writes a stack likewise: batch matrices one after the other, as an array of ndim dimensions, 0 to
+ * 64, whose shape has as many elements as they have together. */
+MMC_API mmc_status mmc_file_write_stack(mmc_context *context, const char *name, mmc_dtype dtype,
                                         const mmc_matrix *matrix, int64_t batch, int ndim,
                                         const int64_t *shape);
 MMC_API mmc_status mmc_file_stream_stack(mmc_context *context, mmc_dtype dtype,
                                          const mmc_matrix *matrix, int64_t batch, int ndim,
                                          const int64_t *shape, mmc_write_fn write, void *user);
+/* Writes a stack to a callback in the format of a name, which is not opened. */
+MMC_API mmc_status mmc_file_stream_as(mmc_context *context, const char *name, mmc_dtype dtype,
+                                      const mmc_matrix *matrix, int64_t batch, int ndim,
+                                      const int64_t *shape, mmc_write_fn write, void *user);
+/* Says, before anything is computed, whether mmc_file_write() would refuse the name.
+ * Returns: E_ARG (the file has other members), E_UNSUPPORTED, E_NOMEM. */
+MMC_API mmc_status mmc_file_check_output(mmc_context *context, const char *name);
 
 #ifdef __cplusplus
 }

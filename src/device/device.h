@@ -249,24 +249,12 @@ void mmci_device_names(char *text, size_t size);
  * registry. It is not locked; the context that owns it is. */
 typedef struct mmci_registry mmci_registry;
 
-enum { MMCI_MODULE_PATH_SIZE = 4096 };
-
-/* Writes the path of mmchain-DEVICE.so to path: in the folder given; when that is NULL, in the one
- * that the environment's MMCHAIN_MODULE_DIR names, which is ignored where privileges are raised;
- * without one, beside the library. Returns E_ARG, with what was expected in error, when the name is
- * too long or the environment names a relative path or a place that is not trusted: one that
- * belongs neither to root nor to the user, or that all may write to. */
-mmc_status mmci_module_path(const char *given, const char *device, char path[MMCI_MODULE_PATH_SIZE],
-                            mmci_error *error);
-
-/* Says whether nobody but root and the user of this process can have put something at path. A place
- * that does not exist is trusted, because opening it gives a better message. */
-bool mmci_path_trusted(const char *path);
-
 /* Makes a registry. module_dir is the directory of mmchain-*.so and is copied; when it is NULL,
  * mmci_module_path() finds them. */
 mmc_status mmci_registry_create(const char *module_dir, mmci_registry **out, mmci_error *error);
 void mmci_registry_destroy(mmci_registry *registry);
+/* Returns the directory that was given, which may be NULL. */
+const char *mmci_registry_module_dir(const mmci_registry *registry);
 
 typedef struct mmci_opened {
   const mmci_device_ops *ops;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/module_dir.h"
 #include "device/device.h"
 
 enum { NAME_SIZE = 32, TEXT_SIZE = 256 };
@@ -62,6 +63,10 @@ mmc_status mmci_devices_choose_blas(const char *path, mmci_error *error) {
   for (const mmci_device_kind *x = mmci_device_kinds; x->name != NULL && status == MMC_OK; x++)
     if (x->choose_library != NULL) status = x->choose_library(path, error);
   return status;
+}
+
+const char *mmci_registry_module_dir(const mmci_registry *registry) {
+  return registry->module_dir;
 }
 
 /* ---- looking for a kind -------------------------------------------------------------------- */

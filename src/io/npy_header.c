@@ -36,7 +36,7 @@ mmc_status mmci_npy_prelude_parse(const unsigned char *bytes, size_t size, size_
   size_t compared = size < MMCI_NPY_MAGIC_SIZE ? size : MMCI_NPY_MAGIC_SIZE;
   if (memcmp(bytes, MMCI_NPY_MAGIC, compared) != 0) {
     if (size >= 4 && memcmp(bytes, "PK\x03\x04", 4) == 0)
-      return mmci_fail(error, MMC_E_FORMAT, "a zip or .npz archive: unpack the .npy files in it");
+      return mmci_fail(error, MMC_E_FORMAT, "a zip archive: expected the name to end with .npz");
     return mmci_fail(error, MMC_E_FORMAT,
                      "not an .npy file: these begin with the byte 0x93 and NUMPY");
   }

@@ -379,11 +379,10 @@ static mmc_status order_left(void) {
   return solve_order("left-to-right", 100, 0, NULL);
 }
 
-static mmc_status files(void) {
+static mmc_status files_of(char *path) {
   mmc_status status;
   mmc_context *context = NULL;
   mmc_file *file = NULL;
-  char path[] = "test_allocations.npy";
   double numbers[6] = {1, 2, 3, 4, 5, 6};
   mmc_matrix matrix = {.data = numbers, .rows = 2, .cols = 3, .layout = MMC_COL_MAJOR};
   TRY(mmc_context_create(NULL, &context), context, mmc_context);
@@ -397,6 +396,23 @@ end:
   mmc_context_destroy(context);
   unlink(path);
   return status;
+}
+static mmc_status files(void) {
+  char path[] = "test_allocations.npy";
+  return files_of(path);
+}
+static mmc_status files_mtx(void) {
+  char path[] = "test_allocations.mtx";
+  return files_of(path);
+}
+static mmc_status files_npz(void) {
+  char path[] = "test_allocations.npz";
+#ifdef MMCI_ZLIB
+  return files_of(path);
+#else
+  (void)path;
+  return MMC_OK;
+#endif
 }
 
 /* ---- energy -------------------------------------------------------------------------------- */
@@ -555,6 +571,8 @@ SCENARIO(order_price)
 SCENARIO(order_brute)
 SCENARIO(order_left)
 SCENARIO(files)
+SCENARIO(files_mtx)
+SCENARIO(files_npz)
 SCENARIO(traffic_exact)
 SCENARIO(traffic_joint)
 SCENARIO(meters)
@@ -584,6 +602,8 @@ int main(void) {
       cmocka_unit_test(fail_order_brute),
       cmocka_unit_test(fail_order_left),
       cmocka_unit_test(fail_files),
+      cmocka_unit_test(fail_files_mtx),
+      cmocka_unit_test(fail_files_npz),
       cmocka_unit_test(fail_traffic_exact),
       cmocka_unit_test(fail_traffic_joint),
       cmocka_unit_test(fail_meters),

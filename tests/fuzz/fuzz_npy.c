@@ -5,19 +5,19 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   char path[FUZZ_PATH_SIZE];
   int descriptor = fuzz_file(bytes, size, path);
-  mmci_npy *npy;
+  mmci_file_array *npy;
   mmci_error error;
   if (mmci_npy_open(path, &npy, &error) == MMC_OK) {
-    const int64_t *shape = mmci_npy_shape(npy);
+    const int64_t *shape = npy->shape;
     size_t count = 1;
-    for (int d = 0; d < mmci_npy_ndim(npy); d++) count *= (size_t)shape[d];
-    size_t all = count * mmc_dtype_size(mmci_npy_dtype(npy));
-    const volatile unsigned char *data = mmci_npy_matrix(npy).data;
+    for (int d = 0; d < npy->ndim; d++) count *= (size_t)shape[d];
+    size_t all = count * mmc_dtype_size(npy->dtype);
+    const volatile unsigned char *data = npy->matrix.data;
     unsigned sum = 0;
     for (size_t i = 0; i < all; i++) sum += data[i];
     MUST(all == 0 || data != NULL);
     (void)sum;
-    mmci_npy_close(npy);
+    mmci_file_array_destroy(npy);
   } else {
     MUST(error.text[0] != '\0');
   }

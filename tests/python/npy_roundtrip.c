@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../npy_output.h"
 #include "io/npy.h"
 
 static const char *const dtype_names[] = {"float32", "float64", "complex64", "complex128",
@@ -52,28 +53,28 @@ static mmc_matrix lay_out(const mmc_matrix *m, int64_t batch, mmc_layout layout,
 
 static mmc_status run(mmc_layout layout, int64_t gap, int ndim, const char *in, const char *out,
                       mmci_error *error) {
-  mmci_npy *npy = NULL;
+  mmci_file_array *npy = NULL;
   mmc_status status = mmci_npy_open(in, &npy, error);
   if (status != MMC_OK) return status;
-  mmc_dtype dtype = mmci_npy_dtype(npy);
-  mmc_matrix m = mmci_npy_matrix(npy);
+  mmc_dtype dtype = npy->dtype;
+  mmc_matrix m = npy->matrix;
   size_t size = dtype_sizes[dtype];
   int64_t batch = 1;
-  for (int d = 0; d < mmci_npy_ndim(npy) - 2; d++) batch *= mmci_npy_shape(npy)[d];
+  for (int d = 0; d < npy->ndim - 2; d++) batch *= npy->shape[d];
   uint32_t sum = checksum(m.data, (size_t)batch * (size_t)m.rows * (size_t)m.cols * size);
 
   mmc_matrix copy = lay_out(&m, batch, layout, gap, size);
   if (copy.data == NULL)
     status = mmci_fail(error, MMC_E_NOMEM, "out of memory");
   else if (ndim > 2)
-    status = mmci_npy_write_stack(out, dtype, &copy, batch, ndim, mmci_npy_shape(npy), error);
+    status = npy_write_stack(out, dtype, &copy, batch, ndim, npy->shape, error);
   else
-    status = mmci_npy_write(out, dtype, &copy, ndim, error);
+    status = npy_write(out, dtype, &copy, ndim, error);
   if (status == MMC_OK)
-    printf("%s\t%d\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu32 "\n", dtype_names[dtype],
-           mmci_npy_ndim(npy), m.rows, m.cols, m.layout == MMC_ROW_MAJOR ? "row" : "column", sum);
+    printf("%s\t%d\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu32 "\n", dtype_names[dtype], npy->ndim,
+           m.rows, m.cols, m.layout == MMC_ROW_MAJOR ? "row" : "column", sum);
   free(copy.data);
-  mmci_npy_close(npy);
+  mmci_file_array_destroy(npy);
   return status;
 }
 

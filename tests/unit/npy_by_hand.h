@@ -75,9 +75,9 @@ static inline bool is_mapped(const void *data, size_t offset) {
   return (uintptr_t)data % page == offset % page;
 }
 
-static inline mmci_npy *open_ok(const char *path) {
+static inline mmci_file_array *open_ok(const char *path) {
   mmci_error error = {.text = ""};
-  mmci_npy *npy = NULL;
+  mmci_file_array *npy = NULL;
   if (mmci_npy_open(path, &npy, &error) != MMC_OK) fail_msg("%s", error.text);
   assert_non_null(npy);
   return npy;
@@ -86,7 +86,7 @@ static inline mmci_npy *open_ok(const char *path) {
 /* Opening must fail with that status, and a one-line message that names the path and holds text. */
 static inline void assert_fails(const char *path, mmc_status expected, const char *text) {
   mmci_error error = {.text = ""};
-  mmci_npy *npy = (mmci_npy *)&error;
+  mmci_file_array *npy = (mmci_file_array *)&error;
   mmc_status status = mmci_npy_open(path, &npy, &error);
   if (status != expected) fail_msg("%s: status %d, %s", path, (int)status, error.text);
   assert_int_equal(error.status, expected);

@@ -30,7 +30,7 @@ static inline void *feed(void *argument) {
 
 /* Opens "/dev/stdin" while these bytes come from a pipe or a socket. */
 static inline mmc_status open_stdin(const unsigned char *bytes, size_t size, size_t piece,
-                                    bool socket, mmci_npy **out, mmci_error *error) {
+                                    bool socket, mmci_file_array **out, mmci_error *error) {
   signal(SIGPIPE, SIG_IGN); /* whoever reads may stop early */
   int ends[2];
   assert_int_equal(socket ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends), 0);

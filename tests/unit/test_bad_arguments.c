@@ -425,6 +425,15 @@ static void files(fixture *f) {
   mmc_file *file;
   IS_ARG(mmc_file_open(f->context, NULL, &file));
   IS_ARG(mmc_file_open(f->context, "/dev/null", NULL));
+  mmc_file_format_info info;
+  IS_ARG(mmc_file_format_describe(NULL, 0, &info));
+  IS_ARG(mmc_file_format_describe(f->context, 0, NULL));
+  IS_ARG(mmc_file_format_describe(f->context, -1, &info));
+  IS_ARG(mmc_file_format_describe(f->context, BAD, &info));
+  size_t length = BAD;
+  assert_null(mmc_file_format(NULL, &length));
+  IS_ZERO(length);
+  assert_string_equal(mmc_file_format("a.npy", NULL), "npy");
   mmc_file_destroy(NULL);
   IS_ZERO(mmc_file_dtype(NULL));
   IS_ZERO(mmc_file_ndim(NULL));
@@ -451,6 +460,10 @@ static void file_output(fixture *f) {
   IS_ARG(mmc_file_write_stack(c, "/dev/null", MMC_F64, m, -1, 3, shape));
   IS_ARG(mmc_file_write_stack(c, "/dev/null", MMC_F64, m, 1, 65, shape));
   IS_ARG(mmc_file_write_stack(c, "/dev/null", MMC_F64, m, 1, 3, wrong));
+  IS_ARG(mmc_file_stream_as(c, NULL, MMC_F64, m, 1, 3, shape, write_nowhere, NULL));
+  IS_ARG(mmc_file_stream_as(c, "a.npy", MMC_F64, NULL, 1, 3, shape, write_nowhere, NULL));
+  IS_ARG(mmc_file_stream_as(c, "a.npy", MMC_F64, m, 1, 3, shape, NULL, NULL));
+  IS_ARG(mmc_file_check_output(c, NULL));
   IS_ARG(mmc_file_stream_stack(c, MMC_F64, NULL, 1, 3, shape, write_nowhere, NULL));
   IS_ARG(mmc_file_stream_stack(c, MMC_F64, m, 1, 3, NULL, write_nowhere, NULL));
   IS_ARG(mmc_file_stream_stack(c, MMC_F64, m, 1, 3, shape, NULL, NULL));
@@ -497,8 +510,10 @@ static const struct {
     {kernels, " mmc_kernel_describe "},
     {files,
      " mmc_file_open mmc_file_destroy mmc_file_dtype mmc_file_ndim mmc_file_shape "
-     "mmc_file_matrix "},
-    {file_output, " mmc_file_write mmc_file_stream mmc_file_write_stack mmc_file_stream_stack "},
+     "mmc_file_matrix mmc_file_format_describe mmc_file_format "},
+    {file_output,
+     " mmc_file_write mmc_file_stream mmc_file_write_stack mmc_file_stream_stack "
+     "mmc_file_stream_as mmc_file_check_output "},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };

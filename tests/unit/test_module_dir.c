@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "device/device.h"
+#include "base/module_dir.h"
 
 static char path[MMCI_MODULE_PATH_SIZE];
 static char folder[64];

@@ -40,10 +40,10 @@ static void test_every_kind(void **state) {
                 const char *path = scratch("kind.npy");
                 put_file(path, bytes, offset + size);
 
-                mmci_npy *npy = open_ok(path);
-                mmc_matrix m = mmci_npy_matrix(npy);
-                assert_int_equal(mmci_npy_dtype(npy), dtypes[type]);
-                assert_int_equal(mmci_npy_ndim(npy), ndim);
+                mmci_file_array *npy = open_ok(path);
+                mmc_matrix m = npy->matrix;
+                assert_int_equal(npy->dtype, dtypes[type]);
+                assert_int_equal(npy->ndim, ndim);
                 assert_int_equal(m.rows, ndim == 1 ? 1 : ROWS);
                 assert_int_equal(m.cols, ndim == 1 ? ROWS * COLS : COLS);
                 bool by_cols = fortran && ndim == 2;
@@ -52,7 +52,7 @@ static void test_every_kind(void **state) {
                 assert_reals(m.data, size / real_size, real_size);
                 if (big == host_is_big_endian() && offset % real_size == 0)
                   assert_true(is_mapped(m.data, offset));
-                mmci_npy_close(npy);
+                mmci_file_array_destroy(npy);
                 files++;
               }
   assert_int_equal(files, DTYPE_COUNT * 5 * 3 * 2 * 2 * 2 * 9);
@@ -69,10 +69,10 @@ static void test_headers_that_work(void **state) {
     if (!empty) put_reals(bytes + offset, 6, 8, host_is_big_endian());
     put_file(path, bytes, offset + (empty ? 0 : 48));
 
-    mmci_npy *npy = open_ok(path);
-    mmc_matrix m = mmci_npy_matrix(npy);
-    assert_int_equal(mmci_npy_dtype(npy), MMC_F64);
-    assert_int_equal(mmci_npy_ndim(npy), headers_that_work[i].ndim);
+    mmci_file_array *npy = open_ok(path);
+    mmc_matrix m = npy->matrix;
+    assert_int_equal(npy->dtype, MMC_F64);
+    assert_int_equal(npy->ndim, headers_that_work[i].ndim);
     assert_int_equal(m.rows, headers_that_work[i].rows);
     assert_int_equal(m.cols, headers_that_work[i].cols);
     assert_int_equal(m.layout, headers_that_work[i].fortran_order ? MMC_COL_MAJOR : MMC_ROW_MAJOR);
@@ -80,7 +80,7 @@ static void test_headers_that_work(void **state) {
       assert_null(m.data);
     else
       assert_true(is_mapped(m.data, offset) || host_is_big_endian());
-    mmci_npy_close(npy);
+    mmci_file_array_destroy(npy);
   }
 }
 
@@ -94,9 +94,9 @@ static void test_trailing_bytes(void **state) {
   const char *path = scratch("trailing.npy");
   for (size_t extra = 0; extra < 40; extra++) {
     put_file(path, bytes, offset + 16 + extra);
-    mmci_npy *npy = open_ok(path);
-    assert_reals(mmci_npy_matrix(npy).data, 4, 4);
-    mmci_npy_close(npy);
+    mmci_file_array *npy = open_ok(path);
+    assert_reals(npy->matrix.data, 4, 4);
+    mmci_file_array_destroy(npy);
   }
 }
 
@@ -110,12 +110,12 @@ static void test_specials_pass_through(void **state) {
   size_t offset = put_header(bytes, 1, dictionary, padding_for(1, dictionary, 64, 0));
   memcpy(bytes + offset, specials, sizeof specials);
   put_file(scratch("special.npy"), bytes, offset + sizeof specials);
-  mmci_npy *npy = open_ok(scratch("special.npy"));
+  mmci_file_array *npy = open_ok(scratch("special.npy"));
   uint64_t bits[2];
-  memcpy(bits, mmci_npy_matrix(npy).data, sizeof bits);
+  memcpy(bits, npy->matrix.data, sizeof bits);
   assert_true(bits[0] == UINT64_C(0x7ff0000000000000));
   assert_true(bits[1] == UINT64_C(0x7ff8000000000007));
-  mmci_npy_close(npy);
+  mmci_file_array_destroy(npy);
 }
 
 /* A terabyte, most of it a hole: more than memory, open at once. */
@@ -141,12 +141,12 @@ static void test_larger_than_memory(void **state) {
   }
   munmap(probe, (size_t)data_size);
 
-  mmci_npy *npy = open_ok(path);
-  mmc_matrix m = mmci_npy_matrix(npy);
+  mmci_file_array *npy = open_ok(path);
+  mmc_matrix m = npy->matrix;
   assert_true(is_mapped(m.data, offset));
   const double *last = (const double *)m.data + (m.rows * m.ld - 1);
   assert_true(*last == 0.0);
-  mmci_npy_close(npy);
+  mmci_file_array_destroy(npy);
 
   assert_int_equal(truncate(path, (off_t)offset + data_size - 1), 0);
   assert_fails(path, MMC_E_FORMAT, "truncated: 1099511627903 bytes are there, 1099511627904");
@@ -176,13 +176,13 @@ static void test_stdin(void **state) {
           const char *dictionary = cases[i].dictionary;
           size_t offset = put_header(bytes, 2, dictionary, padding_for(2, dictionary, 64, shift));
           put_reals(bytes + offset, cases[i].reals, 8, dictionary[11] == '>');
-          mmci_npy *npy = NULL;
+          mmci_file_array *npy = NULL;
           mmci_error error;
           assert_int_equal(
               open_stdin(bytes, offset + cases[i].reals * 8, pieces[p], socket, &npy, &error),
               MMC_OK);
-          assert_reals(mmci_npy_matrix(npy).data, cases[i].reals, 8);
-          mmci_npy_close(npy);
+          assert_reals(npy->matrix.data, cases[i].reals, 8);
+          mmci_file_array_destroy(npy);
         }
   free(bytes);
 }
@@ -203,17 +203,17 @@ static void test_fifo(void **state) {
   feeder f = {descriptor, bytes, offset + 40000, 1000};
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, feed, &f), 0);
-  mmci_npy *npy = open_ok(path);
+  mmci_file_array *npy = open_ok(path);
   assert_int_equal(pthread_join(thread, NULL), 0);
   close(kept);
-  assert_reals(mmci_npy_matrix(npy).data, 10000, 4);
-  mmci_npy_close(npy);
+  assert_reals(npy->matrix.data, 10000, 4);
+  mmci_file_array_destroy(npy);
   free(bytes);
 }
 
 static void test_close_null(void **state) {
   (void)state;
-  mmci_npy_close(NULL);
+  mmci_file_array_destroy(NULL);
 }
 
 int main(void) {

@@ -158,7 +158,7 @@ static void test_fuzz_file(void **state) {
     size = mutate(&random, bytes, size, sizeof bytes);
     put_file(path, bytes, size);
     mmci_error error = {.text = ""};
-    mmci_npy *npy = NULL;
+    mmci_file_array *npy = NULL;
     mmc_status status = mmci_npy_open(path, &npy, &error);
     if (status != MMC_OK) {
       assert_int_equal(status, MMC_E_FORMAT);
@@ -167,9 +167,9 @@ static void test_fuzz_file(void **state) {
       continue;
     }
     accepted++;
-    mmc_matrix m = mmci_npy_matrix(npy);
-    size_t data_size = element_size_of(mmci_npy_dtype(npy));
-    for (int d = 0; d < mmci_npy_ndim(npy); d++) data_size *= (size_t)mmci_npy_shape(npy)[d];
+    mmc_matrix m = npy->matrix;
+    size_t data_size = element_size_of(npy->dtype);
+    for (int d = 0; d < npy->ndim; d++) data_size *= (size_t)npy->shape[d];
     assert_true(data_size <= size);
     if (data_size == 0) {
       assert_null(m.data);
@@ -178,7 +178,7 @@ static void test_fuzz_file(void **state) {
       const volatile unsigned char *data = m.data; /* volatile, so that the reads happen */
       for (size_t i = 0; i < data_size; i++) (void)data[i];
     }
-    mmci_npy_close(npy);
+    mmci_file_array_destroy(npy);
   }
   print_message("%d of 20000 accepted\n", accepted);
   assert_in_range(accepted, 200, 19800);

@@ -2,6 +2,7 @@
  */
 #include <signal.h>
 
+#include "../npy_output.h"
 #include "io/npy.h"
 #include "npy_scratch.h"
 
@@ -48,7 +49,7 @@ static bool is_c_order(const unsigned char *data, mmc_dtype dtype, int64_t rows,
 
 static void write_ok(const char *path, mmc_dtype dtype, const mmc_matrix *matrix, int ndim) {
   mmci_error error = {.text = ""};
-  if (mmci_npy_write(path, dtype, matrix, ndim, &error) != MMC_OK) fail_msg("%s", error.text);
+  if (npy_write(path, dtype, matrix, ndim, &error) != MMC_OK) fail_msg("%s", error.text);
 }
 
 /* ---- bytes --------------------------------------------------------------------------------- */
@@ -151,7 +152,7 @@ static void test_round_trips(void **state) {
           unsigned char *bytes = get_file(path, &size);
           collector c = {.bytes = malloc(size), .room = size};
           assert_non_null(c.bytes);
-          assert_int_equal(mmci_npy_stream(dtypes[d], &m, ndim, collect, &c, NULL), MMC_OK);
+          assert_int_equal(npy_stream(dtypes[d], &m, ndim, collect, &c, NULL), MMC_OK);
           assert_int_equal(c.size, size);
           assert_memory_equal(c.bytes, bytes, size);
           free(c.bytes);
@@ -162,16 +163,16 @@ static void test_round_trips(void **state) {
           free(m.data);
 
           if (ndim == 0) continue;
-          mmci_npy *npy = NULL;
+          mmci_file_array *npy = NULL;
           assert_int_equal(mmci_npy_open(path, &npy, NULL), MMC_OK);
-          mmc_matrix back = mmci_npy_matrix(npy);
-          assert_int_equal(mmci_npy_dtype(npy), dtypes[d]);
-          assert_int_equal(mmci_npy_ndim(npy), ndim);
+          mmc_matrix back = npy->matrix;
+          assert_int_equal(npy->dtype, dtypes[d]);
+          assert_int_equal(npy->ndim, ndim);
           assert_int_equal(back.rows, ndim == 1 ? 1 : rows);
           assert_int_equal(back.cols, ndim == 1 ? rows * cols : cols);
           assert_int_equal(back.layout, MMC_ROW_MAJOR);
           assert_true(data_size == 0 || is_c_order(back.data, dtypes[d], rows, cols));
-          mmci_npy_close(npy);
+          mmci_file_array_destroy(npy);
         }
   scratch_clear();
 }
@@ -182,12 +183,12 @@ static void test_stream_stops(void **state) {
   mmc_matrix m = make_matrix(MMC_C128, 500, 400, MMC_COL_MAJOR, 0);
   collector whole = {.bytes = malloc(1 << 22), .room = 1 << 22};
   assert_non_null(whole.bytes);
-  assert_int_equal(mmci_npy_stream(MMC_C128, &m, 2, collect, &whole, NULL), MMC_OK);
+  assert_int_equal(npy_stream(MMC_C128, &m, 2, collect, &whole, NULL), MMC_OK);
   assert_true(whole.calls > 3);
   for (int k = 1; k <= whole.calls; k++) {
     collector c = {.bytes = whole.bytes, .room = whole.room, .fails_at = k};
     mmci_error error = {.text = ""};
-    assert_int_equal(mmci_npy_stream(MMC_C128, &m, 2, collect, &c, &error), MMC_E_IO);
+    assert_int_equal(npy_stream(MMC_C128, &m, 2, collect, &c, &error), MMC_E_IO);
     assert_int_equal(c.calls, k);
     assert_int_equal(error.status, MMC_E_IO);
     assert_holds(error.text, "callback");
@@ -236,15 +237,14 @@ static void test_bad_arguments(void **state) {
                     .layout = (mmc_layout)cases[i].layout};
     mmc_dtype dtype = (mmc_dtype)cases[i].dtype;
     mmci_error error = {.text = ""};
-    assert_int_equal(mmci_npy_write(scratch("bad.npy"), dtype, &m, cases[i].ndim, &error),
-                     MMC_E_ARG);
+    assert_int_equal(npy_write(scratch("bad.npy"), dtype, &m, cases[i].ndim, &error), MMC_E_ARG);
     assert_holds(error.text, cases[i].message);
     collector c = {0};
-    assert_int_equal(mmci_npy_stream(dtype, &m, cases[i].ndim, collect, &c, &error), MMC_E_ARG);
+    assert_int_equal(npy_stream(dtype, &m, cases[i].ndim, collect, &c, &error), MMC_E_ARG);
     assert_holds(error.text, cases[i].message);
     assert_int_equal(c.calls, 0);
   }
-  assert_int_equal(mmci_npy_write(scratch("bad.npy"), MMC_F64, NULL, 2, NULL), MMC_E_ARG);
+  assert_int_equal(npy_write(scratch("bad.npy"), MMC_F64, NULL, 2, NULL), MMC_E_ARG);
   assert_int_equal(entries_in(scratch_directory), 0);
   /* A single line may claim any leading dimension: nothing lies behind it. */
   mmc_matrix line = {.data = data, .rows = 1, .cols = 6, .ld = INT64_MAX};
@@ -260,12 +260,12 @@ static void test_replaced_while_mapped(void **state) {
   mmc_matrix m = make_matrix(MMC_F64, 40, 30, MMC_ROW_MAJOR, 0);
   write_ok(path, MMC_F64, &m, 2);
   free(m.data);
-  mmci_npy *npy = NULL;
+  mmci_file_array *npy = NULL;
   assert_int_equal(mmci_npy_open(path, &npy, NULL), MMC_OK);
   double one = 1;
   write_ok(path, MMC_F64, &(mmc_matrix){.data = &one, .rows = 1, .cols = 1}, 2);
-  assert_true(is_c_order(mmci_npy_matrix(npy).data, MMC_F64, 40, 30));
-  mmci_npy_close(npy);
+  assert_true(is_c_order(npy->matrix.data, MMC_F64, 40, 30));
+  mmci_file_array_destroy(npy);
 }
 
 /* A full disk fails at every size short of the whole, in the header and in the data; leaves the old
@@ -282,7 +282,7 @@ static void test_full_disk(void **state) {
       limit_files(limits[i]);
       mmc_matrix m = make_matrix(MMC_F64, 64, 128, MMC_COL_MAJOR, 0);
       mmci_error error = {.text = ""};
-      mmc_status status = mmci_npy_write(path, MMC_F64, &m, 2, &error);
+      mmc_status status = npy_write(path, MMC_F64, &m, 2, &error);
       limit_files(RLIM_INFINITY);
       free(m.data);
       assert_int_equal(status, MMC_E_IO);
@@ -294,7 +294,7 @@ static void test_full_disk(void **state) {
   }
   limit_files(65664); /* just enough */
   mmc_matrix m = make_matrix(MMC_F64, 64, 128, MMC_COL_MAJOR, 0);
-  mmc_status status = mmci_npy_write(path, MMC_F64, &m, 2, NULL);
+  mmc_status status = npy_write(path, MMC_F64, &m, 2, NULL);
   limit_files(RLIM_INFINITY);
   free(m.data);
   assert_int_equal(status, MMC_OK);
@@ -306,8 +306,8 @@ static void test_full_device(void **state) {
   mmc_matrix m = make_matrix(MMC_F64, 64, 128, MMC_COL_MAJOR, 0);
   bool dropped = drop_privileges();
   mmci_error error = {.text = ""};
-  mmc_status full = dropped ? mmci_npy_write("/dev/full", MMC_F64, &m, 2, &error) : MMC_OK;
-  mmc_status null = dropped ? mmci_npy_write("/dev/null", MMC_F64, &m, 2, NULL) : MMC_OK;
+  mmc_status full = dropped ? npy_write("/dev/full", MMC_F64, &m, 2, &error) : MMC_OK;
+  mmc_status null = dropped ? npy_write("/dev/null", MMC_F64, &m, 2, NULL) : MMC_OK;
   restore_privileges();
   free(m.data);
   if (!dropped) skip();

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/module_dir.h"
+
 #ifdef MMCI_BLAS_LINKED
 #include <cblas.h>
 #endif

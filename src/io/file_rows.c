@@ -1,33 +1,19 @@
-/* npy_write.c: writes a matrix as .npy, whatever its layout: rows that lie in one piece are written
- * as they are, others through a buffer, a block of rows at a time. */
+#include "io/file_rows.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/npy.h"
-#include "io/npy_header.h"
-#include "io/output_file.h"
 
 /* Rows of a column-major matrix are gathered in a buffer of so many bytes, several from each
  * column. */
 enum { BUFFER_BYTES = 1 << 20 };
 
-/* What is written: a matrix, or a batch of matrices, that passed check(), with its ld filled in. */
-typedef struct array {
-  const mmci_npy_type *type;
-  mmc_matrix matrix;
-  int64_t batch;
-  int ndim;
-  int64_t shape[MMCI_NPY_NDIM_MAX];
-} array;
-
 /* Checks type and matrix. */
-static mmc_status check_matrix(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, array *out,
-                               mmci_error *error) {
-  const mmci_npy_type *type = mmci_npy_type_of(dtype);
-  if (dtype == MMC_BF16)
-    return mmci_fail(error, MMC_E_ARG, "npy has no bf16: f16, f32, f64, c64, c128 can be written");
-  if (type == NULL) return mmci_fail(error, MMC_E_ARG, "%d is no dtype", (int)dtype);
+static mmc_status check_matrix(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch,
+                               mmci_file_rows *out, mmci_error *error) {
+  size_t element_size = mmc_dtype_size(dtype);
+  if (element_size == 0) return mmci_fail(error, MMC_E_ARG, "%d is no dtype", (int)dtype);
   if (matrix == NULL) return mmci_fail(error, MMC_E_ARG, "no matrix");
   mmc_matrix m = *matrix;
   if (m.layout != MMC_ROW_MAJOR && m.layout != MMC_COL_MAJOR)
@@ -46,18 +32,18 @@ static mmc_status check_matrix(mmc_dtype dtype, const mmc_matrix *matrix, int64_
   size_t size;
   if (!empty && (__builtin_mul_overflow(m.ld, lines - 1, &size) ||
                  __builtin_add_overflow(size, line, &size) ||
-                 __builtin_mul_overflow(size, type->size, &size) || size > PTRDIFF_MAX))
+                 __builtin_mul_overflow(size, element_size, &size) || size > PTRDIFF_MAX))
     return mmci_fail(error, MMC_E_ARG,
                      "a matrix of %" PRId64 "x%" PRId64 " exceeds the address space", m.rows,
                      m.cols);
 
-  *out = (array){.type = type, .matrix = m, .batch = batch};
+  *out =
+      (mmci_file_rows){.dtype = dtype, .element_size = element_size, .matrix = m, .batch = batch};
   return MMC_OK;
 }
 
-/* Checks one matrix as an array of at most two dimensions. */
-static mmc_status check(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, array *out,
-                        mmci_error *error) {
+mmc_status mmci_file_rows_of_matrix(mmc_dtype dtype, const mmc_matrix *matrix, int ndim,
+                                    mmci_file_rows *out, mmci_error *error) {
   mmc_status status = check_matrix(dtype, matrix, 1, out, error);
   if (status != MMC_OK) return status;
   const mmc_matrix *m = &out->matrix;
@@ -90,15 +76,15 @@ static int64_t product_of(int count, const int64_t *numbers) {
   return fits ? product : -1;
 }
 
-/* Checks a batch as an array of the given shape. */
-static mmc_status check_stack(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, int ndim,
-                              const int64_t *shape, array *out, mmci_error *error) {
+mmc_status mmci_file_rows_of_stack(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch,
+                                   int ndim, const int64_t *shape, mmci_file_rows *out,
+                                   mmci_error *error) {
   if (batch < 0) return mmci_fail(error, MMC_E_ARG, "a batch of %" PRId64, batch);
   mmc_status status = check_matrix(dtype, matrix, batch, out, error);
   if (status != MMC_OK) return status;
-  if (ndim < 0 || ndim > MMCI_NPY_NDIM_MAX)
+  if (ndim < 0 || ndim > MMCI_NDIM_MAX)
     return mmci_fail(error, MMC_E_ARG, "%d dimensions: 0 to %d can be written", ndim,
-                     MMCI_NPY_NDIM_MAX);
+                     MMCI_NDIM_MAX);
   const int64_t elements[] = {batch, matrix->rows, matrix->cols};
   int64_t wanted = product_of(3, elements), got = product_of(ndim, shape);
   if (wanted < 0 || got != wanted)
@@ -139,9 +125,9 @@ static inline void transpose(const mmc_matrix *m, block b, unsigned char *to, si
     }
 }
 
-static void gather(const array *a, block b, unsigned char *to) {
+static void gather(const mmci_file_rows *a, block b, unsigned char *to) {
   const mmc_matrix *m = &a->matrix;
-  size_t size = a->type->size;
+  size_t size = a->element_size;
   if (m->layout == MMC_ROW_MAJOR) {
     const unsigned char *data = m->data;
     for (size_t r = 0; r < b.rows; r++)
@@ -160,9 +146,9 @@ static void gather(const array *a, block b, unsigned char *to) {
 }
 
 /* Sends as many whole rows at a time as the buffer takes; of a longer row, a part. */
-static mmc_status send_blocks(const array *a, mmc_write_fn write, void *user,
+static mmc_status send_blocks(const mmci_file_rows *a, mmc_write_fn write, void *user,
                               unsigned char *buffer) {
-  size_t size = a->type->size, rows = (size_t)a->matrix.rows, cols = (size_t)a->matrix.cols;
+  size_t size = a->element_size, rows = (size_t)a->matrix.rows, cols = (size_t)a->matrix.cols;
   size_t block_cols = least(cols, BUFFER_BYTES / size);
   size_t block_rows = block_cols < cols ? 1 : BUFFER_BYTES / (cols * size);
   for (size_t r = 0; r < rows; r += block_rows)
@@ -175,7 +161,7 @@ static mmc_status send_blocks(const array *a, mmc_write_fn write, void *user,
 }
 
 /* Sends a matrix of the batch; the buffer is allocated when it is first needed. */
-static mmc_status send_matrix(const array *a, mmc_write_fn write, void *user,
+static mmc_status send_matrix(const mmci_file_rows *a, mmc_write_fn write, void *user,
                               unsigned char **buffer, mmci_error *error) {
   const mmc_matrix *m = &a->matrix;
   bool by_rows = m->layout == MMC_ROW_MAJOR;
@@ -184,8 +170,8 @@ static mmc_status send_matrix(const array *a, mmc_write_fn write, void *user,
   bool one_piece =
       by_rows ? lines == 1 || m->ld == line : (lines == 1 || (line == 1 && m->ld == 1));
   if (one_piece)
-    return write(user, m->data, (size_t)line * (size_t)lines * a->type->size) != 0 ? MMC_E_IO
-                                                                                   : MMC_OK;
+    return write(user, m->data, (size_t)line * (size_t)lines * a->element_size) != 0 ? MMC_E_IO
+                                                                                     : MMC_OK;
   if (*buffer == NULL) *buffer = mmci_alloc_array(BUFFER_BYTES, 1);
   if (*buffer == NULL) return mmci_fail_nomem(error, BUFFER_BYTES);
   return send_blocks(a, write, user, *buffer);
@@ -193,88 +179,41 @@ static mmc_status send_matrix(const array *a, mmc_write_fn write, void *user,
 
 /* Says whether all matrices lie row by row, one behind the other: then they are one matrix of as
  * many rows. */
-static bool is_one(const array *a) {
+static bool is_one(const mmci_file_rows *a) {
   const mmc_matrix *m = &a->matrix;
   return m->layout == MMC_ROW_MAJOR && m->addresses == NULL && (m->ld == m->cols || m->rows == 1) &&
          m->stride == m->rows * m->cols;
 }
 
-/* Sends the header and the data. The callback writes the message of E_IO. */
-static mmc_status send(const array *a, mmc_write_fn write, void *user, mmci_error *error) {
-  char header[MMCI_NPY_HEADER_SIZE];
-  if (write(user, header, mmci_npy_header_format(a->type, a->ndim, a->shape, header)) != 0)
-    return MMC_E_IO;
+mmc_status mmci_file_rows_send(const mmci_file_rows *a, mmc_write_fn write, void *user,
+                               mmci_error *error) {
   if (a->matrix.rows == 0 || a->matrix.cols == 0) return MMC_OK;
-
   unsigned char *buffer = NULL;
   mmc_status status = MMC_OK;
-  array one = *a;
+  mmci_file_rows one = *a;
   bool at_once = is_one(a) && a->batch > 1;
   if (at_once) one.matrix.rows *= a->batch;
   if (at_once) one.matrix.ld = one.matrix.cols;
   for (int64_t i = 0; i < (at_once ? 1 : a->batch) && status == MMC_OK; i++) {
-    one.matrix.data = a->matrix.addresses != NULL
-                          ? a->matrix.addresses[i]
-                          : (char *)a->matrix.data + i * a->matrix.stride * (int64_t)a->type->size;
+    one.matrix.data =
+        a->matrix.addresses != NULL
+            ? a->matrix.addresses[i]
+            : (char *)a->matrix.data + i * a->matrix.stride * (int64_t)a->element_size;
     status = send_matrix(&one, write, user, &buffer, error);
   }
   free(buffer);
   return status;
 }
 
-static mmc_status stream(const array *a, mmc_write_fn write, void *user, mmci_error *error) {
-  mmc_status status = send(a, write, user, error);
-  if (status == MMC_E_IO) return mmci_fail(error, status, "the write callback failed");
-  return status;
+uint64_t mmci_file_rows_bytes(const mmci_file_rows *a) {
+  return (uint64_t)a->batch * (uint64_t)a->matrix.rows * (uint64_t)a->matrix.cols * a->element_size;
 }
 
-mmc_status mmci_npy_stream(mmc_dtype dtype, const mmc_matrix *matrix, int ndim, mmc_write_fn write,
-                           void *user, mmci_error *error) {
-  array a = {0};
-  mmc_status status = check(dtype, matrix, ndim, &a, error);
-  return status == MMC_OK ? stream(&a, write, user, error) : status;
-}
-
-mmc_status mmci_npy_stream_stack(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, int ndim,
-                                 const int64_t *shape, mmc_write_fn write, void *user,
-                                 mmci_error *error) {
-  array a = {0};
-  mmc_status status = check_stack(dtype, matrix, batch, ndim, shape, &a, error);
-  return status == MMC_OK ? stream(&a, write, user, error) : status;
-}
-
-/* ---- file ---------------------------------------------------------------------------------- */
-
-typedef struct file_writer {
-  mmci_output_file *file;
-  mmci_error *error;
-} file_writer;
-
-static int write_to_file(void *user, const char *bytes, size_t size) {
-  file_writer *writer = user;
-  return mmci_output_file_write(writer->file, bytes, size, writer->error) != MMC_OK;
-}
-
-static mmc_status write_array(const char *path, const array *a, mmci_error *error) {
-  file_writer writer = {.error = error};
-  mmc_status status = mmci_output_file_create(path, &writer.file, error);
-  if (status != MMC_OK) return status;
-  status = send(a, write_to_file, &writer, error);
-  if (status == MMC_OK) return mmci_output_file_commit(writer.file, error);
-  mmci_output_file_discard(writer.file);
-  return status;
-}
-
-mmc_status mmci_npy_write(const char *path, mmc_dtype dtype, const mmc_matrix *matrix, int ndim,
-                          mmci_error *error) {
-  array a = {0};
-  mmc_status status = check(dtype, matrix, ndim, &a, error);
-  return status == MMC_OK ? write_array(path, &a, error) : status;
-}
-
-mmc_status mmci_npy_write_stack(const char *path, mmc_dtype dtype, const mmc_matrix *matrix,
-                                int64_t batch, int ndim, const int64_t *shape, mmci_error *error) {
-  array a = {0};
-  mmc_status status = check_stack(dtype, matrix, batch, ndim, shape, &a, error);
-  return status == MMC_OK ? write_array(path, &a, error) : status;
+mmci_file_rows mmci_file_rows_turned(const mmci_file_rows *a) {
+  mmci_file_rows turned = *a;
+  mmc_matrix *m = &turned.matrix;
+  m->rows = a->matrix.cols;
+  m->cols = a->matrix.rows;
+  m->layout = a->matrix.layout == MMC_ROW_MAJOR ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
+  return turned;
 }

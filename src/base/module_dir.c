@@ -1,4 +1,5 @@
-/* module_dir.c: finds where the modules of devices lie, and whether that place may be trusted. */
+#include "base/module_dir.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,17 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/device.h"
-
 bool mmci_path_trusted(const char *path) {
   struct stat facts;
   if (stat(path, &facts) != 0) return true;
   return (facts.st_uid == 0 || facts.st_uid == geteuid()) && (facts.st_mode & S_IWOTH) == 0;
 }
 
-/* Writes the path of DIR/mmchain-DEVICE.so; returns whether it fits. */
-static bool join(const char *dir, const char *device, char path[MMCI_MODULE_PATH_SIZE]) {
-  int length = snprintf(path, MMCI_MODULE_PATH_SIZE, "%s/mmchain-%s.so", dir, device);
+/* Writes the path of DIR/mmchain-NAME.so; returns whether it fits. */
+static bool join(const char *dir, const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
+  int length = snprintf(path, MMCI_MODULE_PATH_SIZE, "%s/mmchain-%s.so", dir, name);
   return length >= 0 && length < MMCI_MODULE_PATH_SIZE;
 }
 
@@ -28,8 +27,8 @@ static bool own_folder(char folder[PATH_MAX]) {
   static const char here;
   Dl_info info;
   if (dladdr(&here, &info) == 0 || info.dli_fname == NULL) return false;
-  const char *name = info.dli_fname[0] == '/' ? info.dli_fname : "/proc/self/exe";
-  if (realpath(name, folder) == NULL) return false;
+  const char *file = info.dli_fname[0] == '/' ? info.dli_fname : "/proc/self/exe";
+  if (realpath(file, folder) == NULL) return false;
   *strrchr(folder, '/') = '\0';
   return true;
 }
@@ -37,23 +36,23 @@ static bool own_folder(char folder[PATH_MAX]) {
 /* Looks in three folders, because an installed or a built tree may be moved: the one beside the
  * library, the one that lies to a program as it does when both are installed, and the one that was
  * configured. */
-static bool find(const char *device, char path[MMCI_MODULE_PATH_SIZE]) {
+static bool find(const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
   static const char *const beside[] = {"mmchain", MMCI_MODULE_FROM_BIN};
   char folder[PATH_MAX], dir[PATH_MAX + 64];
   bool known = own_folder(folder);
   for (int i = 0; known && i < 2; i++) {
     snprintf(dir, sizeof dir, "%s/%s", folder, beside[i]);
-    if (join(dir, device, path) && access(path, F_OK) == 0) return true;
+    if (join(dir, name, path) && access(path, F_OK) == 0) return true;
   }
-  return join(MMCI_MODULE_DIR, device, path);
+  return join(MMCI_MODULE_DIR, name, path);
 }
 
-mmc_status mmci_module_path(const char *given, const char *device, char path[MMCI_MODULE_PATH_SIZE],
+mmc_status mmci_module_path(const char *given, const char *name, char path[MMCI_MODULE_PATH_SIZE],
                             mmci_error *error) {
   static const char variable[] = "MMCHAIN_MODULE_DIR";
   const char *dir = given;
   if (dir == NULL) dir = secure_getenv(variable);
-  bool fits = dir != NULL ? join(dir, device, path) : find(device, path);
+  bool fits = dir != NULL ? join(dir, name, path) : find(name, path);
   if (!fits) return mmci_fail(error, MMC_E_ARG, "the module directory's name is too long");
   if (given != NULL || dir == NULL) return MMC_OK;
   if (dir[0] != '/')

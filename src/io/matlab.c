@@ -1,0 +1,240 @@
+/* matlab.c: the module of MATLAB's .mat files, which matio reads and writes: those of version 5,
+ * and of 7.3 where matio has HDF5. Matrices are column-major in them. */
+#include <limits.h>
+#include <matio.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "io/format.h"
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static mmc_status damaged(const mmci_source *s, const char *what, mmci_error *error) {
+  return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
+}
+
+/* matio says nothing of why; that the file can be read is found out before. */
+static mmc_status open_file(const char *path, mmci_source *s, mat_t **out, mmci_error *error) {
+  mmc_status status = mmci_source_open(path, s, error);
+  if (status != MMC_OK) return status;
+  *out = s->have > 0 ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
+  return *out != NULL ? MMC_OK : damaged(s, "no MATLAB file, or a damaged one", error);
+}
+
+static mmc_status describe(const matvar_t *variable, mmci_file_array *array, mmci_error *error) {
+  const mmci_source *s = &array->source;
+  bool is_double = variable->class_type == MAT_C_DOUBLE, is_complex = variable->isComplex != 0;
+  if (variable->class_type == MAT_C_SPARSE)
+    return damaged(s, "a sparse matrix: expected a full one, full(A) in MATLAB", error);
+  if ((!is_double && variable->class_type != MAT_C_SINGLE) || variable->isLogical)
+    return damaged(s, "the variable's class: double and single work", error);
+  if (variable->rank != 2 || variable->dims == NULL)
+    return damaged(s, "expected a matrix, of two dimensions: MATLAB's pages come last", error);
+  array->dtype = is_double ? (is_complex ? MMC_C128 : MMC_F64) : is_complex ? MMC_C64 : MMC_F32;
+  array->fortran_order = true;
+  array->ndim = 2;
+  for (int d = 0; d < 2; d++) {
+    /* matio counts in int. */
+    if (variable->dims[d] > INT_MAX) return damaged(s, "a dimension above 2^31 - 1", error);
+    array->shape[d] = (int64_t)variable->dims[d];
+  }
+  return MMC_OK;
+}
+
+/* Reads all elements to where data points: an array or, of complex numbers, two. */
+static mmc_status read_data(mat_t *mat, matvar_t *variable, void *data, const mmci_source *s,
+                            mmci_error *error) {
+  int start[2] = {0, 0}, stride[2] = {1, 1};
+  int edge[2] = {(int)variable->dims[0], (int)variable->dims[1]};
+  if (Mat_VarReadData(mat, variable, data, start, stride, edge) == 0) return MMC_OK;
+  return damaged(s, "matio cannot read the variable", error);
+}
+
+/* Puts real and imaginary parts, which lie apart, together. */
+static mmc_status read_complex(mat_t *mat, matvar_t *variable, mmci_file_array *array, size_t count,
+                               mmci_error *error) {
+  size_t real_size = mmc_dtype_size(array->dtype) / 2;
+  unsigned char *parts = mmci_alloc_zeroed(2 * count, real_size), *to = array->copy;
+  if (parts == NULL) return mmci_fail_nomem(error, 2 * count * real_size);
+  mat_complex_split_t split = {parts, parts + count * real_size};
+  mmc_status status = read_data(mat, variable, &split, &array->source, error);
+  for (size_t i = 0; i < count && status == MMC_OK; i++) {
+    memcpy(to + 2 * i * real_size, parts + i * real_size, real_size);
+    memcpy(to + (2 * i + 1) * real_size, parts + (count + i) * real_size, real_size);
+  }
+  free(parts);
+  return status;
+}
+
+static mmc_status read_variable(mat_t *mat, const char *name, mmci_file_array *array,
+                                mmci_error *error) {
+  matvar_t *variable = Mat_VarReadInfo(mat, name);
+  if (variable == NULL) return MMC_E_ARG;
+  mmc_status status = describe(variable, array, error);
+  if (status == MMC_OK) status = mmci_file_array_allocate(array, array->source.have, error);
+  if (status == MMC_OK && array->copy != NULL) {
+    size_t count = (size_t)array->shape[0] * (size_t)array->shape[1];
+    memset(array->copy, 0, count * mmc_dtype_size(array->dtype));
+    status = variable->isComplex ? read_complex(mat, variable, array, count, error)
+                                 : read_data(mat, variable, array->copy, &array->source, error);
+  }
+  Mat_VarFree(variable);
+  return status;
+}
+
+static mmc_status open_variable(const mmci_file_name *name, mmci_file_array **out,
+                                mmci_error *error) {
+  mmci_file_array *array;
+  mat_t *mat = NULL;
+  mmc_status status = mmci_file_array_create(&array, error);
+  if (status != MMC_OK) return status;
+  status = open_file(name->path, &array->source, &mat, error);
+  if (status == MMC_OK) status = read_variable(mat, name->member, array, error);
+  if (mat != NULL) Mat_Close(mat);
+  mmci_source_release(&array->source);
+  if (status != MMC_OK) {
+    mmci_file_array_destroy(array);
+    return status;
+  }
+  *out = array;
+  return MMC_OK;
+}
+
+static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_error *error) {
+  mmci_source s;
+  mat_t *mat = NULL;
+  mmc_status status = open_file(path, &s, &mat, error);
+  for (bool on = true; status == MMC_OK && on;) {
+    matvar_t *variable = Mat_VarReadNextInfo(mat);
+    if (variable == NULL) break;
+    on = variable->name == NULL || tell(user, variable->name);
+    Mat_VarFree(variable);
+  }
+  if (mat != NULL) Mat_Close(mat);
+  mmci_source_release(&s);
+  return status;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+/* The elements while they are collected column by column, complex numbers in two parts. */
+typedef struct columns {
+  unsigned char *bytes;
+  size_t have;  /* elements so far */
+  size_t count; /* elements in all */
+  size_t real_size;
+  bool is_complex;
+} columns;
+
+static int collect(void *user, const char *bytes, size_t size) {
+  columns *c = user;
+  if (!c->is_complex) {
+    memcpy(c->bytes + c->have * c->real_size, bytes, size);
+    c->have += size / c->real_size;
+    return 0;
+  }
+  for (size_t i = 0; i < size / (2 * c->real_size); i++, c->have++) {
+    memcpy(c->bytes + c->have * c->real_size, bytes + 2 * i * c->real_size, c->real_size);
+    memcpy(c->bytes + (c->count + c->have) * c->real_size, bytes + (2 * i + 1) * c->real_size,
+           c->real_size);
+  }
+  return 0;
+}
+
+static bool is_identifier(const char *name) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  enum { LENGTH_MAX = 63 }; /* namelengthmax in MATLAB */
+  size_t length = strlen(name);
+  return length <= LENGTH_MAX && strspn(name, letters) > 0 &&
+         strspn(name, "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == length;
+}
+
+static mmc_status check(const mmci_file_rows *rows, const char *member, mmci_error *error) {
+  const uint64_t most = (uint64_t)INT_MAX - 4096; /* sizes in a file of version 5 have 32 bits */
+  if (rows->dtype == MMC_F16 || rows->dtype == MMC_BF16)
+    return mmci_fail(error, MMC_E_ARG, "matlab has no %s: f32, f64, c64, c128 can be written",
+                     mmc_dtype_name(rows->dtype));
+  if (rows->ndim > 2)
+    return mmci_fail(error, MMC_E_ARG, "matlab: a matrix can be written, no stack of them");
+  if (!is_identifier(member))
+    return mmci_fail(error, MMC_E_ARG,
+                     "'%.60s': expected a variable of MATLAB: letters, digits and _, at most 63",
+                     member);
+  if (mmci_file_rows_bytes(rows) > most || rows->matrix.rows > INT_MAX ||
+      rows->matrix.cols > INT_MAX)
+    return mmci_fail(error, MMC_E_ARG, "a .mat file holds at most 2 GiB: .h5 has no limit");
+  return MMC_OK;
+}
+
+/* Writes the variable to a file that is made anew. */
+static bool write_variable(const char *path, const mmci_file_rows *rows, const char *member,
+                           const columns *c) {
+  size_t dims[2] = {(size_t)rows->matrix.rows, (size_t)rows->matrix.cols};
+  mat_complex_split_t split = {c->bytes, c->bytes + c->count * c->real_size};
+  bool is_double = c->real_size == sizeof(double);
+  mat_t *mat = Mat_CreateVer(path, "MATLAB 5.0 MAT-file, written by mmchain", MAT_FT_MAT5);
+  if (mat == NULL) return false;
+  matvar_t *variable = Mat_VarCreate(member, is_double ? MAT_C_DOUBLE : MAT_C_SINGLE,
+                                     is_double ? MAT_T_DOUBLE : MAT_T_SINGLE, 2, dims,
+                                     c->is_complex ? (void *)&split : c->bytes,
+                                     MAT_F_DONT_COPY_DATA | (c->is_complex ? MAT_F_COMPLEX : 0));
+  bool written = variable != NULL && Mat_VarWrite(mat, variable, MAT_COMPRESSION_NONE) == 0;
+  Mat_VarFree(variable);
+  return Mat_Close(mat) == 0 && written;
+}
+
+/* Sends a file that lies in memory. */
+static mmc_status send_file(int descriptor, mmc_write_fn write, void *user) {
+  char bytes[1 << 16];
+  for (off_t at = 0;;) {
+    ssize_t got = pread(descriptor, bytes, sizeof bytes, at);
+    if (got <= 0) return MMC_OK;
+    if (write(user, bytes, (size_t)got) != 0) return MMC_E_IO;
+    at += got;
+  }
+}
+
+static mmc_status write_columns(const mmci_file_rows *rows, const char *member, const columns *c,
+                                mmc_write_fn write, void *user, mmci_error *error) {
+  char path[32];
+  int descriptor = memfd_create("mmchain-matlab", MFD_CLOEXEC);
+  if (descriptor < 0) return mmci_fail_nomem(error, 1);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+  mmc_status status = write_variable(path, rows, member, c)
+                          ? send_file(descriptor, write, user)
+                          : mmci_fail(error, MMC_E_NOMEM, "matio cannot make the file in memory");
+  close(descriptor);
+  return status;
+}
+
+static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
+                             void *user, mmci_error *error) {
+  mmc_status status = check(rows, member, error);
+  if (status != MMC_OK) return status;
+  columns c = {.count = (size_t)(mmci_file_rows_bytes(rows) / rows->element_size),
+               .is_complex = mmci_dtype_is_complex(rows->dtype)};
+  c.real_size = c.is_complex ? rows->element_size / 2 : rows->element_size;
+  c.bytes = mmci_alloc_array(c.count, rows->element_size);
+  if (c.bytes == NULL) return mmci_fail_nomem(error, mmci_file_rows_bytes(rows));
+  mmci_file_rows turned = mmci_file_rows_turned(rows);
+  status = mmci_file_rows_send(&turned, collect, &c, error);
+  if (status == MMC_OK) status = write_columns(rows, member, &c, write, user, error);
+  free(c.bytes);
+  return status;
+}
+
+const mmci_format mmci_format_matlab = {.abi = MMCI_FORMAT_ABI,
+                                        .size = sizeof(mmci_format),
+                                        .open = open_variable,
+                                        .list = list,
+                                        .write = write_file};
+
+MMC_API const mmci_format *mmci_module_entry(void);
+
+const mmci_format *mmci_module_entry(void) {
+  return &mmci_format_matlab;
+}

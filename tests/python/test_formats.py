@@ -1,0 +1,433 @@
+"""Files of every format: what NumPy, h5py, SciPy and safetensors write we read, and they read what we
+write, to the last bit. What no factor can be is refused with a reason.
+
+    python3 test_formats.py PATH/TO/mmchain [--all]
+
+A library that is missing is told and left out; with --all that is a failure.
+Exit status: 0 all as it should be, 1 not, 77 without NumPy.
+"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("SKIPPED: python3-numpy is not installed")
+    sys.exit(77)
+
+SEED = int(os.environ.get("MMC_TEST_SEED", "7"), 0)
+random = np.random.default_rng(SEED)
+mmchain = os.path.realpath(sys.argv[1])
+ENVIRONMENT = {**os.environ, "MMCHAIN_WISDOM": ""}
+ALL = ("float16", "float32", "float64", "complex64", "complex128")
+WIDE = ALL[1:]
+LONG = "MMCHAIN_TEST_LONG" in os.environ or "--all" in sys.argv
+SHAPES = ((3, 5), (0, 4)) + ((1, 7), (7, 1), (1, 1), (300, 41)) * LONG
+
+
+def run(*arguments):
+    return subprocess.run([mmchain, *arguments], capture_output=True, text=True, env=ENVIRONMENT)
+
+
+def here():
+    """The formats that the command can read."""
+    return {f["name"] for f in json.loads(run("info", "--json").stdout)["formats"] if f["available"]}
+
+
+def convert(source, target):
+    """Copies by `multiply` of one factor."""
+    done = run("multiply", source, "-o", target, "--on", "ref", "--no-sync")
+    assert done.returncode == 0, (source, target, done.stderr)
+
+
+def read(source):
+    """What the command reads, as NumPy's array."""
+    convert(source, "read.npy")
+    return np.load("read.npy")
+
+
+def refused(source, text, status=2, target="refused.npy"):
+    done = run("multiply", source, "-o", target, "--on", "ref", "--no-sync")
+    assert done.returncode == status and text in done.stderr, (source, target, done)
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def array(dtype, shape):
+    values = random.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * random.standard_normal(shape)
+    values = np.asarray(values).astype(dtype)
+    if values.size > 3:
+        values.flat[0], values.flat[1], values.flat[2] = np.nan, -np.inf, -0.0
+    return values
+
+
+def same(got, wanted):
+    wanted = np.ascontiguousarray(wanted)
+    assert got.dtype == wanted.dtype.newbyteorder("="), (got.dtype, wanted.dtype)
+    assert got.shape == wanted.shape, (got.shape, wanted.shape)
+    native = wanted.astype(got.dtype)
+    nan = np.isnan(got) & np.isnan(native) if got.dtype.kind in "fc" else np.zeros(got.shape, bool)
+    bits = [np.where(nan, 0, x).astype(got.dtype).tobytes() for x in (got, native)]
+    assert bits[0] == bits[1], (got, native)
+
+
+def file_of(values, name="written.npy"):
+    np.save(name, values)
+    return name
+
+
+# ---- NumPy's archives ------------------------------------------------------------------------
+
+
+def test_npz():
+    for dtype in ALL:
+        for shape in SHAPES + ((6,), (2, 3, 4)):
+            a, b = array(dtype, shape), array(dtype, shape)
+            for save in (np.savez, np.savez_compressed):
+                save("a.npz", w=a, other=b)
+                same(read("a.npz:w"), a)
+                same(read("a.npz:other.npy"), b)
+            convert(file_of(a), "b.npz:w")
+            with zipfile.ZipFile("b.npz") as archive:
+                assert archive.testzip() is None
+            with np.load("b.npz") as back:
+                assert back.files == ["w"]
+                same(back["w"], a)
+            same(read("b.npz"), a)
+    a = np.asfortranarray(array("float64", (5, 4)))
+    np.savez("a.npz", T=a, big=a.astype(">f8"))
+    same(read("a.npz:big"), a)
+    same(read("a.npz:T:N"), a)  # what ends with :T ends with an op
+    same(read("a.npz:T:T"), a.T)
+    np.savez("one.npz", a)
+    same(read("one.npz:T"), a.T)
+
+
+def test_npz_refused():
+    a = array("float64", (3, 4))
+    np.savez("a.npz", x=a, y=a, whole=np.arange(4))
+    refused("a.npz", "it holds x, y, whole: say which, as in a.npz:x")
+    refused("a.npz:z", "no 'z' in it: it holds x, y, whole")
+    refused("a.npz:whole", "int64")
+    refused("none.npz", "No such file")
+    open("text.npz", "w").write("no archive, but long enough to be one of some kind")
+    refused("text.npz:x", "not an .npz file")
+    with zipfile.ZipFile("z.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.write(file_of(a), "x.npy")
+    refused("z.npz", "compression method 12")
+    np.savez_compressed("c.npz", x=np.zeros((500, 500)))
+    whole = bytearray(open("c.npz", "rb").read())
+    for cut in (1, 10, 30, len(whole) // 2, len(whole) - 10):
+        open("cut.npz", "wb").write(whole[:-cut])
+        assert run("multiply", "cut.npz:x", "-o", "refused.npy").returncode == 2
+    at = whole.find(b"PK\1\2") + 16  # the checksum in the directory
+    whole[at] ^= 1
+    open("sum.npz", "wb").write(whole)
+    refused("sum.npz:x", "damaged zip archive")
+    # A result would replace what else is in the file.
+    refused(file_of(a), "it holds y, whole, and", target="a.npz:x")
+    convert(file_of(a), "one.npz:x")
+    convert(file_of(2 * a), "one.npz:x")
+    same(read("one.npz"), 2 * a)
+    refused("one.npz:x", "the same file", target="one.npz:x")
+
+
+# ---- safetensors -----------------------------------------------------------------------------
+
+
+def safetensors_bytes(header, data, length=None):
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def test_safetensors():
+    codes = {"float16": "F16", "float32": "F32", "float64": "F64", "complex64": "C64"}
+    for dtype, code in codes.items():
+        for shape in SHAPES + ((6,), (2, 3, 4)):
+            a = array(dtype, shape)
+            header = {"__metadata__": {"a": "b"},
+                      "first": {"dtype": "I8", "shape": [3], "data_offsets": [0, 3]},
+                      "w": {"dtype": code, "shape": list(shape), "data_offsets": [3, 3 + a.nbytes]}}
+            open("a.safetensors", "wb").write(safetensors_bytes(header, b"abc" + a.tobytes()))
+            same(read("a.safetensors:w"), a)
+            convert(file_of(a), "b.safetensors:w")
+            same(read("b.safetensors"), a)
+    # bfloat16 is the upper half of float32.
+    whole = array("float32", (4, 6)).view(np.uint32) & 0xFFFF0000
+    header = {"w": {"dtype": "BF16", "shape": [4, 6], "data_offsets": [0, 48]}}
+    open("a.safetensors", "wb").write(
+        safetensors_bytes(header, (whole >> 16).astype("<u2").tobytes()))
+    convert("a.safetensors", "b.safetensors:w")
+    data = open("b.safetensors", "rb").read()
+    assert data.endswith((whole >> 16).astype("<u2").tobytes()) and b"BF16" in data
+    refused("a.safetensors", "npy has no bf16", target="bf16.npy")
+
+
+def test_safetensors_refused():
+    def bad(header, data, text, length=None):
+        content = header if isinstance(header, bytes) else safetensors_bytes(header, data, length)
+        open("bad.safetensors", "wb").write(content)
+        refused("bad.safetensors:w", text)
+
+    def tensor(**changes):
+        return {"w": {"dtype": "F64", "shape": [2, 2], "data_offsets": [0, 32], **changes}}
+
+    data = bytes(32)
+    bad(b"", data, "8 bytes")
+    bad(struct.pack("<Q", 2**63), data, "longer than it")
+    bad(tensor(), data, "no JSON object", length=20)
+    bad(tensor(dtype="I64"), data, "F16, BF16, F32, F64, C64 work")
+    bad(tensor(dtype=7), data, "F16, BF16")
+    bad(tensor(shape=[2, 3]), data, "do not fit the shape")
+    bad(tensor(shape=[-2, -2]), data, "0 to 2^62")
+    bad(tensor(shape=[2**40, 2**40]), data, "more than a file can hold")
+    bad(tensor(shape=[]), data, "0 dimensions")
+    bad(tensor(shape="no"), data, "no shape")
+    bad(tensor(data_offsets=[8, 40]), data, "truncated")
+    bad(tensor(data_offsets=[-8, 24]), data, "do not fit the shape")
+    bad(tensor(data_offsets=[2**62, 2**62 + 32]), data, "truncated")
+    bad(tensor(data_offsets=[0]), data, "no data_offsets")
+    bad({"__metadata__": {}, "x": tensor()["w"]}, data, "no 'w' in it: it holds x")
+    refused(file_of(array("complex128", (2, 2))), "safetensors has no c128", target="c.safetensors")
+
+
+def test_safetensors_peer():
+    from safetensors.numpy import load_file, save_file
+    for dtype in ("float16", "float32", "float64", "complex64"):
+        for shape in SHAPES + ((6,), (2, 3, 4)):
+            a = array(dtype, shape)
+            save_file({"w": a, "other": array(dtype, (2,))}, "p.safetensors")
+            same(read("p.safetensors:w"), a)
+            convert(file_of(a), "q.safetensors:layer.w")
+            back = load_file("q.safetensors")
+            assert list(back) == ["layer.w"]
+            same(back["layer.w"], a)
+
+
+# ---- HDF5 ------------------------------------------------------------------------------------
+
+
+def test_hdf5():
+    for dtype in ALL:
+        for shape in SHAPES + ((6,), (2, 3, 4)):
+            a = array(dtype, shape)
+            convert(file_of(a), "a.h5:/layer/w")
+            same(read("a.h5:/layer/w"), a)
+            same(read("a.h5"), a)
+    convert(file_of(a), "a.hdf5")
+    same(read("a.hdf5:result"), a)
+    refused("a.hdf5:w", "it holds result")
+    refused(file_of(a), "it holds result", target="a.hdf5:w")
+    open("text.h5", "w").write("no HDF5 file")
+    refused("text.h5:x", "no HDF5 file")
+    refused("none.h5:x", "No such file")
+    whole = open("a.h5", "rb").read()
+    for cut in (1, 100, len(whole) // 2):
+        open("cut.h5", "wb").write(whole[:-cut])
+        assert run("multiply", "cut.h5:/layer/w", "-o", "refused.npy").returncode == 2
+
+
+def test_hdf5_peer():
+    import h5py
+    for dtype in ALL:
+        for shape in SHAPES + ((6,), (2, 3, 4)):
+            a = array(dtype, shape)
+            with h5py.File("p.h5", "w", userblock_size=512) as file:
+                group = file.create_group("deep/er")
+                group["plain"] = a
+                group["big"] = a.astype(a.dtype.newbyteorder(">"))
+                if a.size > 0:
+                    group.create_dataset("chunked", data=a, chunks=True)
+                    group.create_dataset("zipped", data=a, compression="gzip", shuffle=True)
+            for name in ("plain", "big") + (("chunked", "zipped") if a.size > 0 else ()):
+                same(read(f"p.h5:/deep/er/{name}"), a)
+            convert(file_of(a), "q.h5:/layer/w")
+            with h5py.File("q.h5") as file:
+                same(file["layer/w"][...], a)
+    with h5py.File("bad.h5", "w") as file:
+        file["whole"] = np.arange(6).reshape(2, 3)
+        file["flag"] = np.ones((2, 2), bool)
+        file["scalar"] = 1.5
+        file["text"] = "text"
+        file.create_dataset("huge", shape=(10**7, 10**7), dtype="f8", chunks=(100, 100))
+        file.create_dataset("empty", data=h5py.Empty("f8"))
+    refused("bad.h5:whole", "float16, float32, float64, complex64, complex128 work")
+    refused("bad.h5:flag", "complex128 work")
+    refused("bad.h5:text", "complex128 work")
+    refused("bad.h5:scalar", "0 dimensions")
+    refused("bad.h5:empty", "0 dimensions")
+    refused("bad.h5:huge", "stored bytes cannot be")
+    refused("bad.h5", "it holds empty, flag, huge, scalar, text, whole: say which")
+
+
+# ---- MATLAB ----------------------------------------------------------------------------------
+
+
+def test_matlab():
+    for dtype in WIDE:
+        for shape in SHAPES:
+            a = array(dtype, shape)
+            convert(file_of(a), "a.mat:w")
+            same(read("a.mat"), a)
+    convert(file_of(array("float64", (6,))), "a.mat:w")
+    assert read("a.mat:w").shape == (1, 6)
+    refused(file_of(array("float16", (2, 2))), "matlab has no f16", target="h.mat")
+    refused(file_of(array("float64", (2, 2, 2))), "no stack", target="h.mat")
+    refused(file_of(array("float64", (2, 2))), "expected a variable", target="h.mat:1w")
+    refused("a.mat:v", "it holds w")
+    open("text.mat", "w").write("no MATLAB file")
+    refused("text.mat:x", "text.mat")
+    refused("none.mat:x", "No such file")
+
+
+def test_matlab_peer():
+    import scipy.io
+    import scipy.sparse
+    for dtype in WIDE:
+        for shape in SHAPES:
+            a = array(dtype, shape)
+            for zipped in (False, True):
+                scipy.io.savemat("p.mat", {"w": a, "other": a}, do_compression=zipped)
+                same(read("p.mat:w"), a)
+            convert(file_of(a), "q.mat:w")
+            same(scipy.io.loadmat("q.mat")["w"], a)
+    scipy.io.savemat("p.mat", {"whole": np.arange(6).reshape(2, 3), "text": "text",
+                               "sparse": scipy.sparse.eye(3).tocsc(), "flag": np.ones((2, 2), bool),
+                               "pages": np.zeros((2, 3, 4))})
+    refused("p.mat:whole", "double and single work")
+    refused("p.mat:text", "double and single work")
+    refused("p.mat:flag", "double and single work")
+    refused("p.mat:sparse", "full(A)")
+    refused("p.mat:pages", "of two dimensions")
+
+
+# ---- Matrix Market ---------------------------------------------------------------------------
+
+
+def test_matrix_market():
+    for dtype in WIDE:
+        wide = "complex128" if dtype.startswith("c") else "float64"
+        for shape in SHAPES:
+            a = array(dtype, shape)
+            convert(file_of(a), "a.mtx")
+            same(read("a.mtx"), a.astype(wide))
+
+    def text(lines, wanted):
+        open("t.mtx", "w").write(lines)
+        same(read("t.mtx"), np.array(wanted))
+
+    head = "%%MatrixMarket matrix "
+    text(head + "array real general\n% a comment\n2 2\n1\n2\n3 4\n", [[1.0, 3.0], [2.0, 4.0]])
+    text(head + "array integer symmetric\n2 2\n1\n2\n3", [[1.0, 2.0], [2.0, 3.0]])
+    text(head + "array real skew-symmetric\n2 2\n5\n", [[0.0, -5.0], [5.0, 0.0]])
+    text(head + "array complex hermitian\n2 2\n1 0\n2 3\n4 0\n", [[1, 2 - 3j], [2 + 3j, 4]])
+    text(head + "coordinate pattern general\n2 3 2\n1 3\n2 1\n", [[0.0, 0, 1], [1, 0, 0]])
+    text(head + "coordinate real symmetric\n2 2 3\n1 1 1\n2 1 2.5e1\n2 1 1\n", [[1.0, 26], [26, 0]])
+
+    def bad(lines, message):
+        open("t.mtx", "w").write(lines)
+        refused("t.mtx", message)
+
+    bad("", "line 1: no Matrix Market file")
+    bad(head + "array real\n2 2\n", "line 1: general")
+    bad(head + "array pattern general\n2 2\n", "line 1: the field")
+    bad(head + "array real hermitian\n2 2\n", "line 1: general")
+    bad(head + "array real symmetric\n2 3\n", "not square")
+    bad(head + "array real general\n", "sizes were expected")
+    bad(head + "array real general\n2 2\n1\n2\nx\n4\n", "line 5: a number")
+    bad(head + "array real general\n2 2\n1\n2\n3\n", "it ends before")
+    bad(head + "array real general\n1000000000 1000000000\n1\n", "too short for so many")
+    bad(head + "array real general\n4000000000000000000 9\n1\n", "more than a file can hold")
+    bad(head + "coordinate real general\n2 2 9000000000\n1 1 1\n", "too short for so many")
+    bad(head + "coordinate real general\n2 2 1\n3 1 1\n", "none that is too large")
+    bad(head + "coordinate real general\n2 2 1\n0 1 1\n", "count from 1")
+    bad(head + "coordinate real general\n100000000 100000000 1\n1 1 1\n", "this machine's memory")
+    refused(file_of(array("float64", (2, 2, 2))), "no stacks", target="t.mtx")
+
+
+def test_matrix_market_peer():
+    import scipy.io
+    import scipy.sparse
+    for dtype in WIDE:
+        wide = "complex128" if dtype.startswith("c") else "float64"
+        for shape in SHAPES:
+            if 0 in shape:  # SciPy's reader divides by it
+                continue
+            a = np.nan_to_num(array(dtype, shape), posinf=1, neginf=1) + 0  # SciPy drops the sign of 0
+            scipy.io.mmwrite("p.mtx", a.astype(wide), precision=17)
+            same(read("p.mtx"), a.astype(wide))
+            convert(file_of(a), "q.mtx")
+            same(np.asarray(scipy.io.mmread("q.mtx")), a.astype(wide))
+    sparse = scipy.sparse.random(40, 30, 0.1, random_state=SEED)
+    scipy.io.mmwrite("s.mtx", sparse, precision=17)
+    same(read("s.mtx"), sparse.toarray())
+
+
+# ---- chains of them --------------------------------------------------------------------------
+
+
+def test_chain():
+    a, b, c = array("float64", (30, 4)), array("float64", (30, 5)), array("float64", (5, 5))
+    a, b, c = (np.nan_to_num(x, neginf=1) for x in (a, b, c))
+    np.savez("w.npz", a=a, T=b)
+    convert(file_of(c), "c.mtx")
+    done = run("multiply", "w.npz:a:T", "w.npz:T:N", "c.mtx^3", "-o", "r.npz:p", "--check")
+    assert done.returncode == 0, done.stderr
+    with np.load("r.npz") as result:
+        wanted = a.T @ b @ c @ c @ c
+        assert np.abs(result["p"] - wanted).max() <= 1e-12 * np.abs(wanted).max()
+    told = run("plan", "w.npz:a:T", "w.npz:T:N", "c.mtx^3").stdout
+    assert "f64:4x30x5x5^3:TNN" in told, told
+
+
+TESTS = (
+    ("npz", None, test_npz), ("npz", None, test_npz_refused),
+    ("safetensors", None, test_safetensors), ("safetensors", None, test_safetensors_refused),
+    ("safetensors", "safetensors", test_safetensors_peer),
+    ("hdf5", None, test_hdf5), ("hdf5", "h5py", test_hdf5_peer),
+    ("matlab", None, test_matlab), ("matlab", "scipy", test_matlab_peer),
+    ("matrix-market", None, test_matrix_market), ("matrix-market", "scipy", test_matrix_market_peer),
+    ("npz", None, test_chain),
+)
+
+
+def main():
+    formats = here()
+    missing = failed = 0
+    print(f"MMC_TEST_SEED={SEED}")
+    with tempfile.TemporaryDirectory() as directory:
+        os.chdir(directory)
+        for number, (name, peer, test) in enumerate(TESTS):
+            if name not in formats:
+                print(f"left out {test.__name__}: built without {name}")
+                missing += 1
+                continue
+            if peer is not None:
+                try:
+                    __import__(peer)
+                except ImportError:
+                    print(f"left out {test.__name__}: no {peer} here")
+                    missing += 1
+                    continue
+            os.mkdir(str(number))
+            os.chdir(str(number))
+            try:
+                test()
+                print(f"ok       {test.__name__}")
+            except Exception as error:
+                failed += 1
+                print(f"FAILED   {test.__name__}: {type(error).__name__}: {error}")
+            os.chdir(directory)
+        os.chdir("/")
+    return 1 if failed or (missing and "--all" in sys.argv) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
