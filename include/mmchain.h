@@ -398,6 +398,16 @@ MMC_API mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index,
  * objectives. */
 MMC_API double mmc_plan_predicted_seconds(const mmc_plan *plan);
 
+/* What single products are predicted by where they were not measured: the peak and the bandwidth
+ * that bound them, and how long a call takes besides. */
+typedef struct mmc_roofline {
+  double flops_per_s, bytes_per_s, launch_s;
+  bool calibrated; /* measured by mmc_tune() on this machine; else as the device tells */
+} mmc_roofline;
+/* Writes the roofline that a plan for "time" or "energy" was predicted by. Returns: E_ARG for other
+ * objectives. */
+MMC_API mmc_status mmc_plan_roofline(const mmc_plan *plan, mmc_roofline *out);
+
 enum { MMC_SPLIT_SIZE = 256 };
 
 /* How step index of a plan for "time" or "energy" is computed, and why. */

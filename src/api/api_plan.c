@@ -117,6 +117,17 @@ double mmc_plan_predicted_seconds(const mmc_plan *plan) {
   return plan != NULL && plan->plan.time != NULL ? plan->plan.time->predicted_s : (double)NAN;
 }
 
+mmc_status mmc_plan_roofline(const mmc_plan *plan, mmc_roofline *out) {
+  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  if (plan->plan.time == NULL)
+    return mmci_report(
+        plan->context,
+        mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective time or energy"), &error);
+  *out = plan->plan.time->roofline;
+  return MMC_OK;
+}
+
 mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
   mmci_error error = {0};

@@ -19,6 +19,13 @@ mmci_roofline mmci_roofline_assumed(const mmci_facts *facts) {
                          .model = facts->model};
 }
 
+mmc_roofline mmci_roofline_public(const mmci_roofline *r) {
+  return (mmc_roofline){.flops_per_s = r->flops_per_s,
+                        .bytes_per_s = r->bytes_per_s,
+                        .launch_s = r->launch_s,
+                        .calibrated = r->calibrated};
+}
+
 /* ---- predicted ----------------------------------------------------------------------------- */
 
 double mmci_roofline_seconds(const mmci_roofline *r, const mmci_gemm *gemm) {

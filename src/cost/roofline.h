@@ -27,6 +27,9 @@ typedef struct mmci_roofline {
  * off by half at most. */
 mmci_roofline mmci_roofline_assumed(const mmci_facts *facts);
 
+/* Returns what callers of the library are told of a roofline. */
+mmc_roofline mmci_roofline_public(const mmci_roofline *roofline);
+
 /* Predicts the seconds of a product by one plain call. */
 double mmci_roofline_seconds(const mmci_roofline *roofline, const mmci_gemm *gemm);
 

@@ -43,6 +43,7 @@ typedef struct mmci_plan_time {
   const char *kept;     /* static text: why the order of fewest multiplications is kept, or "" */
   char notice[480];     /* why prices are of the model alone; "" when they are not */
   mmci_recipe *recipes; /* of the steps that are not one plain call */
+  mmc_roofline roofline;
 } mmci_plan_time;
 
 /* ---- energy -------------------------------------------------------------------------------- */

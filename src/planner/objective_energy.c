@@ -73,7 +73,11 @@ static mmc_status group(mmci_planning *p, mmci_error *error) {
 }
 
 static mmc_status price(mmci_planning *p, mmci_error *error) {
-  return mmci_plan_price_energy(&p->plan, &((const known *)p->known)->request, error);
+  const known *k = p->known;
+  const mmci_wisdom_pricing *time =
+      mmci_wisdom_energy_time(k->wisdom[k->request.count - 1 - (int)p->precision]);
+  p->plan.time->roofline = mmci_roofline_public(mmci_wisdom_pricing_roofline(time));
+  return mmci_plan_price_energy(&p->plan, &k->request, error);
 }
 
 const mmci_objective mmci_objective_energy = {.name = "energy",

@@ -52,7 +52,9 @@ static mmc_status group(mmci_planning *p, mmci_error *error) {
 }
 
 static mmc_status price(mmci_planning *p, mmci_error *error) {
-  return mmci_plan_price(&p->plan, &((const known *)p->known)->request, error);
+  const known *k = p->known;
+  p->plan.time->roofline = mmci_roofline_public(mmci_wisdom_pricing_roofline(k->wisdom));
+  return mmci_plan_price(&p->plan, &k->request, error);
 }
 
 const mmci_objective mmci_objective_time = {

@@ -247,6 +247,10 @@ static void plan_values(fixture *f) {
   IS_EMPTY(mmc_plan_step_kernel(NULL, 0));
   IS_ARG(mmc_plan_step_traffic(NULL, 0, &traffic));
   IS_ARG(mmc_plan_step_traffic(f->plan, 0, NULL));
+  mmc_roofline roofline;
+  IS_ARG(mmc_plan_roofline(NULL, &roofline));
+  IS_ARG(mmc_plan_roofline(f->plan, NULL));
+  IS_ARG(mmc_plan_roofline(f->plan, &roofline)); /* of another objective */
   IS_ARG(mmc_plan_step_time(NULL, 0, &time));
   IS_ARG(mmc_plan_step_time(f->plan, 0, NULL));
   IS_ARG(mmc_plan_step_energy(NULL, 0, &energy));
@@ -492,6 +496,7 @@ static const struct {
      " mmc_plan_multiplications mmc_plan_workspace_bytes mmc_plan_device "
      "mmc_plan_step_count mmc_plan_step mmc_plan_step_kernel mmc_plan_traffic_words "
      "mmc_plan_step_traffic mmc_plan_predicted_seconds mmc_plan_step_time "
+     "mmc_plan_roofline "
      "mmc_plan_predicted_joules mmc_plan_step_energy "},
     {runs, " mmc_run_create mmc_run_destroy mmc_execute mmc_enqueue mmc_wait "},
     {memories,

@@ -124,6 +124,11 @@ static void expect_sources(fixture *f, const char *source, int count, const char
     assert_int_equal(mmc_plan_step_time(p, 0, &step), MMC_OK);
     assert_string_equal(step.source, source);
     assert_true(step.predicted_s == mmc_plan_predicted_seconds(p));
+    mmc_roofline roofline;
+    assert_int_equal(mmc_plan_roofline(p, &roofline), MMC_OK);
+    assert_true(roofline.flops_per_s > 0 && roofline.bytes_per_s > 0 && roofline.launch_s > 0);
+    if (strncmp(source, "model", 5) == 0)
+      assert_int_equal(roofline.calibrated, strcmp(source, "model") == 0);
     mmc_plan_destroy(p);
     mmc_chain_destroy(f->chain);
   }
