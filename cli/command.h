@@ -43,6 +43,7 @@ extern const cli_command cli_generate;
 extern const cli_command cli_bench;
 extern const cli_command cli_info;
 extern const cli_command cli_order;
+extern const cli_command cli_report;
 extern const cli_command cli_tune;
 extern const cli_command cli_wisdom;
 

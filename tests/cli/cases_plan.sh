@@ -12,7 +12,7 @@ verdict help_word "$(run help | diff - <(run --help))"
 verdict help_command "$(run help plan | diff - <(run plan --help))"
 verdict version_letter "$(run -V | diff - <(run --version))"
 check plan_misspelt_option 2 plan 10x30 --slover table
-for command in plan multiply generate bench info order tune wisdom; do
+for command in plan multiply generate bench info order report tune wisdom; do
   check help_$command 0 $command --help
 done
 

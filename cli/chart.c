@@ -1,0 +1,277 @@
+#include "chart.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "xml.h"
+
+enum {
+  HUES = 7,
+  MARGIN = 12,
+  ROW = 22,        /* from bar to bar */
+  BAR = 16,        /* a bar's height */
+  HEADING = 24,    /* of a group */
+  CHARACTER = 7,   /* about the width of one */
+  NAMES_MOST = 190 /* the width that names may take */
+};
+
+static const char *const light[HUES] = {"#0072b2", "#e69f00", "#009e73", "#d55e00",
+                                        "#cc79a7", "#56b4e9", "#6b7280"};
+static const char *const dark[HUES] = {"#4a9fd8", "#e69f00", "#2fbf95", "#f0803c",
+                                       "#dd94ba", "#8fd0f5", "#a3acb8"};
+
+static void print_hues(cli_stream *out, const char *const hues[HUES]) {
+  for (int h = 0; h < HUES; h++)
+    cli_print(out, ".mmchain-chart .hue%d{fill:%s;stroke:%s}", h, hues[h], hues[h]);
+}
+
+void cli_chart_style(cli_stream *out) {
+  cli_print(out,
+            "<style>.mmchain-chart text{font:12px system-ui,-apple-system,\"Segoe UI\","
+            "\"DejaVu Sans\",sans-serif;fill:#16191d}"
+            ".mmchain-chart .title{font-size:14px;font-weight:600}"
+            ".mmchain-chart .group{font-weight:600}.mmchain-chart .soft{fill:#4d5763}"
+            ".mmchain-chart .end{text-anchor:end}.mmchain-chart .middle{text-anchor:middle}"
+            ".mmchain-chart .small{font-size:11px}"
+            ".mmchain-chart .page{fill:#fff;stroke:none}"
+            ".mmchain-chart .grid{stroke:#dde1e6;fill:none}"
+            ".mmchain-chart .axis{stroke:#5a6472;fill:none}"
+            ".mmchain-chart .roof{stroke:#16191d;stroke-width:2;fill:none}"
+            ".mmchain-chart .spread{stroke:#16191d;stroke-width:1.5;fill:none}"
+            ".mmchain-chart .faint{fill-opacity:.35;stroke-dasharray:4 2}"
+            ".mmchain-chart .second{fill-opacity:.5}");
+  print_hues(out, light);
+  cli_print(out,
+            "@media (prefers-color-scheme:dark){.mmchain-chart text{fill:#eceff3}"
+            ".mmchain-chart .soft{fill:#aab4bf}.mmchain-chart .page{fill:#14181d}"
+            ".mmchain-chart .grid{stroke:#2c343d}.mmchain-chart .axis{stroke:#9aa5b1}"
+            ".mmchain-chart .roof,.mmchain-chart .spread{stroke:#eceff3}");
+  print_hues(out, dark);
+  cli_print(out, "}</style>\n");
+}
+
+static void begin(cli_stream *out, const char *title, int width, int height, bool alone) {
+  if (alone) cli_print(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+  cli_print(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"mmchain-chart\" role=\"img\" "
+            "width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n<title>",
+            width, height, width, height);
+  cli_print_xml(out, title);
+  cli_print(out, "</title>\n");
+  if (alone) {
+    cli_chart_style(out);
+    cli_print(out, "<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n", width, height);
+  }
+}
+
+/* Prints a line of text at a place; class is "" or names of classes. */
+static void put_text(cli_stream *out, const char *class, double x, double y, const char *text) {
+  cli_print(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class, x, y);
+  cli_print_xml(out, text);
+  cli_print(out, "</text>\n");
+}
+
+/* ---- bars ------------------------------------------------------------------------------------ */
+
+typedef struct bar_layout {
+  int names;    /* the width of the column of names */
+  int from, to; /* where bars begin and where the longest ends */
+  double most;  /* the value of the longest */
+  int height;
+} bar_layout;
+
+static bool begins_group(const cli_bars *c, int b) {
+  return c->bars[b].group[0] != '\0' &&
+         (b == 0 || strcmp(c->bars[b].group, c->bars[b - 1].group) != 0);
+}
+
+static double length_of(const cli_bar *bar) {
+  double value = isfinite(bar->value) ? fabs(bar->value) : 0;
+  if (isfinite(bar->more)) value += fabs(bar->more);
+  return isfinite(bar->high) ? fmax(value, fabs(bar->high)) : value;
+}
+
+static cli_quantity value_of(const cli_bars *c, const cli_bar *bar) {
+  cli_quantity q;
+  snprintf(q.text, sizeof q.text, "%s", bar->text != NULL ? bar->text : "");
+  if (bar->text != NULL) return q;
+  return cli_in_units(bar->value + (isfinite(bar->more) ? bar->more : 0), c->unit);
+}
+
+static bar_layout lay_out(const cli_bars *c) {
+  bar_layout l = {.height = MARGIN + 22 + (c->subtitle[0] != '\0' ? 18 : 0)};
+  size_t name = 0, value = 0;
+  for (int b = 0; b < c->count; b++) {
+    const cli_bar *bar = &c->bars[b];
+    size_t behind = strlen(value_of(c, bar).text) + strlen(bar->note) + 1;
+    if (strlen(bar->name) > name) name = strlen(bar->name);
+    if (behind > value) value = behind;
+    l.most = fmax(l.most, length_of(bar));
+    l.height += ROW + (begins_group(c, b) ? HEADING : 0);
+  }
+  l.names = (int)name * CHARACTER + 8;
+  if (l.names > NAMES_MOST) l.names = NAMES_MOST;
+  l.from = MARGIN + l.names;
+  l.to = c->width - MARGIN - (int)value * CHARACTER - 10;
+  if (l.to < l.from + 60) l.to = l.from + 60;
+  l.height += (c->parts[0] != NULL ? ROW : 0) + MARGIN;
+  return l;
+}
+
+static void put_bar(cli_stream *out, const cli_bars *c, const bar_layout *l, const cli_bar *bar,
+                    int y) {
+  double scale = l->most > 0 ? (l->to - l->from) / l->most : 0;
+  char name[64];
+  snprintf(name, sizeof name, "%.*s", NAMES_MOST / CHARACTER, bar->name);
+  put_text(out, "", MARGIN, y + BAR - 4, name);
+  double first = isfinite(bar->value) ? scale * fabs(bar->value) : 0;
+  double second = isfinite(bar->more) ? scale * fabs(bar->more) : 0;
+  const char *faint = bar->faint ? " faint" : "";
+  if (isfinite(bar->value))
+    cli_print(out, "<rect class=\"bar hue%d%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n",
+              bar->hue % HUES, faint, l->from, y, fmax(first, 1), BAR);
+  if (second > 0)
+    cli_print(out,
+              "<rect class=\"hue%d second\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n",
+              bar->hue % HUES, l->from + first, y, second, BAR);
+  double end = first + second;
+  if (isfinite(bar->low) && isfinite(bar->high)) {
+    double low = l->from + scale * bar->low, high = l->from + scale * bar->high;
+    cli_print(out, "<path class=\"spread\" d=\"M%.1f %dv6M%.1f %dh%.1fM%.1f %dv6\"/>\n", low, y + 5,
+              low, y + 8, high - low, high, y + 5);
+    end = fmax(end, scale * bar->high);
+  }
+  char behind[160];
+  snprintf(behind, sizeof behind, "%s%s%.100s", value_of(c, bar).text,
+           bar->note[0] != '\0' ? " " : "", bar->note);
+  put_text(out, "value", l->from + end + 6, y + BAR - 4, behind);
+}
+
+/* Says what the two parts of stacked bars are. */
+static void put_parts(cli_stream *out, const cli_bars *c, int y) {
+  int x = MARGIN;
+  for (int part = 0; part < 2; part++) {
+    cli_print(out, "<rect class=\"hue0%s\" x=\"%d\" y=\"%d\" width=\"16\" height=\"12\"/>\n",
+              part == 1 ? " second" : "", x, y);
+    put_text(out, "", x + 22, y + 10, c->parts[part]);
+    x += 40 + (int)strlen(c->parts[part]) * (CHARACTER + 1);
+  }
+}
+
+void cli_chart_bars(cli_stream *out, const cli_bars *c, bool alone) {
+  bar_layout l = lay_out(c);
+  begin(out, c->title, c->width, l.height, alone);
+  int y = MARGIN + 14;
+  put_text(out, "title", MARGIN, y, c->title);
+  if (c->subtitle[0] != '\0') put_text(out, "soft", MARGIN, y += 18, c->subtitle);
+  y += 10;
+  for (int b = 0; b < c->count; b++) {
+    if (begins_group(c, b)) {
+      put_text(out, "group", MARGIN, y + 16, c->bars[b].group);
+      y += HEADING;
+    }
+    put_bar(out, c, &l, &c->bars[b], y);
+    y += ROW;
+  }
+  if (c->parts[0] != NULL) put_parts(out, c, y + 4);
+  cli_print(out, "</svg>\n");
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+/* The plane's place in the picture, and what its edges stand for, as powers of ten. */
+typedef struct plane_layout {
+  double left, right, top, bottom;
+  double x_low, x_high, y_low, y_high;
+} plane_layout;
+
+static void widen(double value, double *low, double *high) {
+  if (!(value > 0) || !isfinite(value)) return;
+  *low = fmin(*low, floor(log10(value)));
+  *high = fmax(*high, ceil(log10(value)));
+}
+
+static plane_layout lay_out_plane(const cli_plane *c) {
+  plane_layout l = {.left = 76,
+                    .right = c->width - 20,
+                    .top = 48,
+                    .bottom = c->height - 48,
+                    .x_low = (double)INFINITY,
+                    .x_high = -(double)INFINITY,
+                    .y_low = (double)INFINITY,
+                    .y_high = -(double)INFINITY};
+  for (int i = 0; i < c->count; i++) {
+    widen(c->points[i].x, &l.x_low, &l.x_high);
+    widen(c->points[i].y, &l.y_low, &l.y_high);
+  }
+  if (c->roof.slope > 0 && c->roof.flat > 0) {
+    widen(c->roof.flat, &l.y_low, &l.y_high);
+    widen(4 * c->roof.flat / c->roof.slope, &l.x_low, &l.x_high);
+  }
+  if (!(l.x_low < l.x_high)) l.x_high = l.x_low + 1;
+  if (!(l.y_low < l.y_high)) l.y_high = l.y_low + 1;
+  if (!isfinite(l.x_low)) l.x_low = 0, l.x_high = 1;
+  if (!isfinite(l.y_low)) l.y_low = 0, l.y_high = 1;
+  return l;
+}
+
+static double x_of(const plane_layout *l, double x) {
+  return l->left + (l->right - l->left) * (log10(x) - l->x_low) / (l->x_high - l->x_low);
+}
+
+static double y_of(const plane_layout *l, double y) {
+  return l->bottom - (l->bottom - l->top) * (log10(y) - l->y_low) / (l->y_high - l->y_low);
+}
+
+/* Prints a line across at each power of ten, or at some where there are many. */
+static void put_grid(cli_stream *out, const cli_plane *c, const plane_layout *l) {
+  int x_step = (int)ceil((l->x_high - l->x_low) / 8),
+      y_step = (int)ceil((l->y_high - l->y_low) / 8);
+  for (int e = (int)l->x_low; e <= (int)l->x_high; e += x_step) {
+    double x = x_of(l, pow(10, e));
+    cli_print(out, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", x, l->top, l->bottom);
+    put_text(out, "small middle", x, l->bottom + 16, cli_in_units(pow(10, e), c->x_unit).text);
+  }
+  for (int e = (int)l->y_low; e <= (int)l->y_high; e += y_step) {
+    double y = y_of(l, pow(10, e));
+    cli_print(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>\n", l->left, y, l->right);
+    put_text(out, "small end", l->left - 6, y + 4, cli_in_units(pow(10, e), c->y_unit).text);
+  }
+  cli_print(out, "<path class=\"axis\" d=\"M%.1f %.1fV%.1fH%.1f\"/>\n", l->left, l->top, l->bottom,
+            l->right);
+  put_text(out, "middle", (l->left + l->right) / 2, l->bottom + 36, c->x_name);
+  put_text(out, "", MARGIN, l->top - 12, c->y_name);
+}
+
+static void put_roof(cli_stream *out, const cli_roof *roof, const plane_layout *l) {
+  if (!(roof->slope > 0) || !(roof->flat > 0)) return;
+  double ridge = roof->flat / roof->slope;
+  double start = pow(10, fmax(l->x_low, l->y_low - log10(roof->slope)));
+  double y = y_of(l, roof->flat), x = x_of(l, ridge);
+  cli_print(out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1fH%.1f\"/>\n", x_of(l, start),
+            y_of(l, roof->slope * start), x, y, l->right);
+  put_text(out, "small end", l->right - 4, y - 6, roof->flat_name);
+  put_text(out, "small", x_of(l, start) + 8, l->bottom - 8, roof->slope_name);
+}
+
+static void put_point(cli_stream *out, const cli_point *p, const plane_layout *l) {
+  if (!(p->x > 0) || !(p->y > 0) || !isfinite(p->x) || !isfinite(p->y)) return;
+  double x = x_of(l, p->x), y = y_of(l, p->y), radius = 4 + 12 * sqrt(fmin(fmax(p->share, 0), 1));
+  cli_print(out,
+            "<circle class=\"hue%d%s\" style=\"fill-opacity:%s\" cx=\"%.1f\" cy=\"%.1f\" "
+            "r=\"%.1f\"><title>",
+            p->hue % HUES, p->faint ? " faint" : "", p->faint ? ".15" : ".5", x, y, radius);
+  cli_print_xml(out, p->label);
+  cli_print(out, "</title></circle>\n");
+  if (p->mark[0] != '\0') put_text(out, "small", x + radius + 2, y + 4, p->mark);
+}
+
+void cli_chart_plane(cli_stream *out, const cli_plane *c, bool alone) {
+  plane_layout l = lay_out_plane(c);
+  begin(out, c->title, c->width, c->height, alone);
+  put_text(out, "title", MARGIN, MARGIN + 8, c->title);
+  put_grid(out, c, &l);
+  put_roof(out, &c->roof, &l);
+  for (int i = 0; i < c->count; i++) put_point(out, &c->points[i], &l);
+  cli_print(out, "</svg>\n");
+}

@@ -1,0 +1,67 @@
+/* chart.h: charts as SVG, in one style: bars with their values on them, and points in a plane of
+ * two logarithmic axes. Hues are those of Okabe and Ito (2008), which colour-blind people tell
+ * apart, and no chart needs them to be read. */
+#ifndef MMC_CLI_CHART_H
+#define MMC_CLI_CHART_H
+
+#include "output.h"
+
+/* The rules of all charts, to be written once into a page; a picture of its own holds them too. */
+void cli_chart_style(cli_stream *out);
+
+/* ---- bars ------------------------------------------------------------------------------------ */
+
+/* One bar, with a row of its own. */
+typedef struct cli_bar {
+  const char *group; /* a heading where it differs from the row before; "" means none */
+  const char *name;
+  const char *text; /* stands behind the bar; NULL means the value in units */
+  const char *note; /* stands behind the value: "predicted"; "" means none */
+  int hue;          /* any number from 0; equal hues mean the same kind of thing */
+  double value;     /* NaN means that it is not known; the note says why */
+  double more;      /* a second part that is stacked on it; NaN means none */
+  double low, high; /* how far values spread; NaN means unknown */
+  bool faint;       /* of what was not measured */
+} cli_bar;
+
+typedef struct cli_bars {
+  const char *title, *subtitle; /* subtitle may be "" */
+  const char *unit;             /* "s", "J"; "" for ratios */
+  const char *parts[2];         /* the names of the two parts of stacked bars; NULL for others */
+  const cli_bar *bars;
+  int count;
+  int width; /* in pixels; 360 at least */
+} cli_bars;
+
+/* Writes one picture. alone says that it is a document of its own. */
+void cli_chart_bars(cli_stream *out, const cli_bars *chart, bool alone);
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+typedef struct cli_point {
+  const char *label; /* what it says when it is pointed at */
+  const char *mark;  /* a short name that stands beside it; "" means none */
+  double x, y;       /* above 0 */
+  double share;      /* of something, 0 to 1: its area */
+  int hue;
+  bool faint; /* of what was not measured */
+} cli_point;
+
+/* A roof over the points: y = min(slope x, flat). */
+typedef struct cli_roof {
+  double slope, flat;
+  const char *slope_name, *flat_name;
+} cli_roof;
+
+typedef struct cli_plane {
+  const char *title, *x_name, *y_name;
+  const char *x_unit, *y_unit; /* as in cli_in_units() */
+  cli_roof roof;
+  const cli_point *points;
+  int count;
+  int width, height;
+} cli_plane;
+
+void cli_chart_plane(cli_stream *out, const cli_plane *chart, bool alone);
+
+#endif
