@@ -15,8 +15,11 @@ install(
   TARGETS mmchain_static
   EXPORT mmchainStaticTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(document IN ITEMS README.md CHANGELOG.md LICENSE)
-  install(FILES "${PROJECT_SOURCE_DIR}/${document}" DESTINATION ${CMAKE_INSTALL_DOCDIR})
+foreach(document IN ITEMS README.md CHANGELOG.md LICENSE SECURITY.md CITATION.cff docs)
+  file(GLOB files "${PROJECT_SOURCE_DIR}/${document}" "${PROJECT_SOURCE_DIR}/${document}/*.md")
+  list(FILTER files EXCLUDE REGEX "/docs$")
+  string(REGEX REPLACE "^[^d].*" "" folder "${document}")
+  install(FILES ${files} DESTINATION "${CMAKE_INSTALL_DOCDIR}/${folder}")
 endforeach()
 
 # ---- CMake package ---------------------------------------------------------------------------

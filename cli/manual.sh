@@ -1,0 +1,291 @@
+#!/bin/sh
+# manual.sh MMCHAIN HEADER FOLDER: writes what is installed beside the command, from what it says of
+# itself with --help: manual pages of it and of each of its commands, and completions for bash, zsh
+# and fish; and a manual page of the library from HEADER.
+#
+# The build runs it, so that text stands in one place. The form of --help is what is relied upon:
+# usage, paragraphs, and terms that are indented by two spaces with their text beside or below them.
+set -eu
+export LC_ALL=C
+mmchain=$1
+header=$2
+folder=$3
+mkdir -p "$folder/man1" "$folder/man3"
+version=$("$mmchain" --version | awk '{print $2}')
+seconds=${SOURCE_DATE_EPOCH:-$(date +%s)}
+day=$(date -u -d "@$seconds" '+%B %-d, %Y' 2>/dev/null || date -u '+%B %d, %Y')
+commands=$("$mmchain" --help | awk '/^  [a-z]+ / {print $1} /^A chain/ {exit}')
+summary() { "$mmchain" --help | awk -v name="$1" '$1 == name {sub(/^ *[a-z]+ +/, ""); print; exit}'; }
+
+# Awk functions of both kinds of pages: text as mdoc takes it, without a backslash, a line that begins
+# like a macro, a second sentence in a line, or a line of more than 80 characters.
+# shellcheck disable=SC2016 # awk expands it
+text_functions='
+  function plain(text) {
+    gsub(/\\/, "\\e", text)
+    gsub(/-/, "\\-", text)
+    gsub(/\(\)/, "\\\\\\&()", text)
+    sub(/ +$/, "", text)
+    return text ~ /^[.\047]/ ? "\\&" text : text
+  }
+  function add(text) { words = words (words == "" ? "" : " ") text }
+  function flush(   count, word, w, line) {
+    count = split(words, word, / +/)
+    line = ""
+    for (w = 1; w <= count; w++) {
+      if (line != "" && (length(plain(line " " word[w])) > 78 || line ~ /[.!?][)\047"]?$/)) {
+        print plain(line)
+        line = ""
+      }
+      line = line (line == "" ? "" : " ") word[w]
+    }
+    if (line != "") print plain(line)
+    words = ""
+  }'
+
+# ---- manual pages ----------------------------------------------------------------------------
+
+# page NAME TITLE SUMMARY: the manual page of the --help on standard input.
+page() {
+  awk -v name="$1" -v title="$2" -v summary="$3" -v version="$version" -v day="$day" \
+    -v commands="$(echo "$commands" | sort)" "$text_functions"'
+    function close_list() {
+      flush()
+      if (listing) print ".El"
+      listing = 0
+    }
+    function paragraph() {
+      flush()
+      if (pending) print ".Pp"
+      pending = 0
+    }
+    BEGIN {
+      printf ".Dd %s\n.Dt %s 1\n.Os mmchain %s\n.Sh NAME\n.Nm %s\n.Nd %s\n.Sh SYNOPSIS\n", day,
+        title, version, name, plain(summary)
+      print ".Bd -literal -compact"
+    }
+    /^usage: / || (usage && /^  +mmchain /) {
+      sub(/^(usage:)? +/, "")
+      print plain($0)
+      usage = 1
+      next
+    }
+    usage {
+      print ".Ed\n.Sh DESCRIPTION"
+      usage = 0
+      fresh = 1
+      next
+    }
+    # A term and its text are two spaces apart; a term too long stands alone.
+    /^  [^ ]/ {
+      line = substr($0, 3)
+      at = match(line, /  +/)
+      term = at ? substr(line, 1, at - 1) : line
+      text = at ? substr(line, at + RLENGTH) : ""
+      if (!at && match(line, /^(-[^ ]* [A-Z]+|[^- ][^ ]*) [a-z]/)) {
+        term = substr(line, 1, RLENGTH - 2)
+        text = substr(line, RLENGTH)
+      }
+      flush()
+      if (!listing) print ".Bl -tag -width Ds"
+      listing = 1
+      pending = fresh = 0
+      print ".It " plain(term)
+      if (text != "") add(text)
+      next
+    }
+    /^   +/ && listing { sub(/^ +/, ""); add($0); next }
+    /^$/ { close_list(); pending = !fresh; next }
+    {
+      if (listing) {
+        close_list()
+        pending = 1
+      }
+      if (pending) paragraph()
+      fresh = 0
+      add($0)
+    }
+    END {
+      close_list()
+      print ".Sh SEE ALSO"
+      count = split(commands, other, "\n")
+      if (name != "mmchain") print ".Xr mmchain 1 ,"
+      for (c = 1; c <= count; c++)
+        if ("mmchain-" other[c] != name) print ".Xr mmchain-" other[c] " 1 ,"
+      print ".Xr mmchain 3"
+    }'
+}
+
+"$mmchain" --help | page mmchain MMCHAIN "multiply a chain of matrices in the cheapest order" \
+  >"$folder/man1/mmchain.1"
+for command in $commands; do
+  title=$(echo "mmchain-$command" | tr '[:lower:]' '[:upper:]')
+  "$mmchain" "$command" --help | page "mmchain-$command" "$title" "$(summary "$command")" \
+    >"$folder/man1/mmchain-$command.1"
+done
+
+# The header is the manual of the library: its comments, with the declarations that they are about.
+awk -v version="$version" -v day="$day" "$text_functions"'
+  # Lines that are indented stay as they are.
+  function tell(   lines, count, l, kept) {
+    count = split(comment, lines, "\n")
+    for (l = 1; l <= count; l++) {
+      if (lines[l] ~ /^ +[^ ]|[^.!?]  +[^ ]/ && !kept) {
+        flush()
+        print ".Bd -literal"
+        kept = 1
+      }
+      if (kept && lines[l] !~ /^ +[^ ]|[^.!?]  +[^ ]/) {
+        print ".Ed"
+        kept = 0
+      }
+      if (kept) print plain(lines[l])
+      else if (lines[l] != "") add(lines[l])
+      else if (l < count) {
+        flush()
+        print ".Pp"
+      }
+    }
+    flush()
+    if (kept) print ".Ed"
+    comment = ""
+  }
+  function literal() { if (!coding) print ".Bd -literal"; coding = 1 }
+  function text() { if (coding) print ".Ed"; if (coding) print ".Pp"; coding = 0 }
+  BEGIN {
+    printf ".Dd %s\n.Dt MMCHAIN 3\n.Os mmchain %s\n.Sh NAME\n.Nm mmchain\n", day, version
+    print ".Nd library that multiplies a chain of matrices in the cheapest order"
+    print ".Sh LIBRARY\nlibmmchain (\\-lmmchain)\n.Sh SYNOPSIS\n.In mmchain.h\n.Sh DESCRIPTION"
+  }
+  /^#ifndef MMC_API/ { skip = 1 }
+  /^#endif/ { skip = 0; next }
+  skip || /^#(ifdef|ifndef|include|endif|undef|define MMCHAIN_H)/ || /^extern "C"/ || /^}$/ && !open_type { next }
+  /^\/\* ---- / {
+    text()
+    name = $3
+    for (f = 4; f <= NF && $f !~ /^-+$/; f++) name = name " " $f
+    print ".Ss " plain(name)
+    next
+  }
+  # A comment of its own.
+  /^\/\*/ || in_comment {
+    line = $0
+    in_comment = line !~ /\*\/$/
+    sub(/ ?\*\/$/, "", line)
+    sub(/^ ?\/?\*+ ?/, "", line)
+    comment = comment (comment == "" ? "" : "\n") line
+    if (!in_comment) {
+      text()
+      tell()
+    }
+    next
+  }
+  /^$/ { next }
+  {
+    literal()
+    line = $0
+    sub(/^MMC_API /, "", line)
+    print plain(line)
+    open_type = (open_type || $0 ~ /\{$/) && $0 !~ /^}/
+  }
+  END { text(); print ".Sh SEE ALSO\n.Xr mmchain 1" }' "$header" |
+  awk '
+    NF == 0 || ($0 == ".Pp" && held) { next }
+    $0 == ".Pp" { held = 1; next }
+    held && !/^\.(Bd|Ss|Sh)/ && !fresh { print ".Pp" }
+    { print; held = 0; fresh = /^\.(Ss|Sh)/ }' >"$folder/man3/mmchain.3"
+
+# ---- completions -----------------------------------------------------------------------------
+
+# options COMMAND: its options, one a line, with a tab and the beginning of what they are.
+options() {
+  "$mmchain" "$1" --help | awk '
+    /^  -/ {
+      at = match($0, /  +[^ -][^ ]* *[^ ]*/)
+      text = $0
+      sub(/^  -[^ ]*(, -[^ ]*)?( [A-Z][A-Za-z.]*)?( \.\.\.)? */, "", text)
+      gsub(/[\047"\\$`:\[\]]/, "", text)
+      for (f = 1; f <= NF && $f ~ /^-/; f++) { gsub(/,/, "", $f); print $f "\t" text }
+    }'
+}
+# values OPTION: the words that may follow it, where they are few; nothing for files and numbers.
+values() {
+  case $1 in
+  --on) echo cpu blas ref cuda ;;
+  --for) echo flops traffic time energy ;;
+  --precision) echo native faithful fast ;;
+  --solver) echo auto hu-shing table brute left-to-right ;;
+  --fuse) echo exact none poster joint ;;
+  --location) echo device host ;;
+  --dtype) echo f32 f64 c64 c128 f16 bf16 ;;
+  esac
+}
+valued='--on --for --precision --solver --fuse --location --dtype'
+names=$(echo "$commands" | tr '\n' ' ')
+
+{
+  echo "# bash completion of mmchain; made from mmchain --help."
+  echo '_mmchain() {'
+  # shellcheck disable=SC2016 # what is printed is expanded later
+  echo '  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words='
+  # shellcheck disable=SC2016
+  echo '  if [ "$COMP_CWORD" = 1 ]; then'
+  echo "    words='${names}help --help --version'"
+  echo '  else'
+  # shellcheck disable=SC2016
+  echo '    case $before in'
+  for option in $valued; do echo "    $option) words='$(values "$option")' ;;"; done
+  echo '    esac'
+  # shellcheck disable=SC2016
+  echo '    if [ -z "$words" ]; then case ${COMP_WORDS[1]}:$word in'
+  for command in $commands; do
+    echo "    $command:-*) words='$(options "$command" | cut -f 1 | tr '\n' ' ')' ;;"
+  done
+  echo "    help:*) words='$names' ;;"
+  echo '    esac; fi'
+  echo '  fi'
+  # shellcheck disable=SC2016
+  echo '  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")'
+  echo '}'
+  echo 'complete -o default -F _mmchain mmchain'
+} >"$folder/mmchain.bash"
+
+{
+  echo '#compdef mmchain'
+  echo '# zsh completion of mmchain; made from mmchain --help.'
+  echo 'local -a commands'
+  echo 'commands=('
+  for command in $commands; do echo "  '$command:$(summary "$command" | tr -d "':")'"; done
+  echo ')'
+  echo 'if (( CURRENT == 2 )); then'
+  echo '  _describe command commands'
+  echo '  return'
+  echo 'fi'
+  # shellcheck disable=SC2016
+  echo 'case $words[2] in'
+  for command in $commands; do
+    echo "$command) _arguments -s \\"
+    options "$command" | while IFS="$(printf '\t')" read -r option text; do
+      words=$(values "$option")
+      echo "  '*${option}[$text]${words:+:value:($words)}' \\"
+    done
+    echo "  '*:file:_files' ;;"
+  done
+  echo 'esac'
+} >"$folder/_mmchain"
+
+{
+  echo '# fish completion of mmchain; made from mmchain --help.'
+  for command in $commands; do
+    echo "complete -c mmchain -n __fish_use_subcommand -f -a $command -d '$(summary "$command" | tr -d "'")'"
+    options "$command" | while IFS="$(printf '\t')" read -r option text; do
+      words=$(values "$option")
+      case $option in
+      --*) kind="-l ${option#--}" ;;
+      *) kind="-s ${option#-}" ;;
+      esac
+      [ -z "$words" ] || kind="$kind -x -a '$words'"
+      echo "complete -c mmchain -n '__fish_seen_subcommand_from $command' $kind -d '$text'"
+    done
+  done
+} >"$folder/mmchain.fish"
