@@ -72,8 +72,8 @@ const mmci_step_traffic *mmci_fused_step(const mmci_plan *plan, int32_t step);
  * a step. */
 bool mmci_put_time_reason(const mmci_plan *plan, mmci_text *text);
 void mmci_put_time_afterword(const mmci_plan *plan, mmci_text *text);
-void mmci_put_wisdom_notice(const mmci_plan *plan, mmci_text *text);
-void mmci_put_json_notice(const mmci_plan *plan, mmci_text *text);
+void mmci_put_sources(const mmci_plan *plan, mmci_text *text);
+void mmci_put_json_sources(const mmci_plan *plan, mmci_text *text);
 /* Writes " 1.2 ms measured n:96,32". */
 void mmci_put_step_time(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text);
 void mmci_put_json_step_time(const mmci_plan_step *step, mmci_text *text);

@@ -30,7 +30,7 @@ static void put_energy(const mmci_plan_energy *energy, mmci_text *text) {
 static void put_summary(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, "\npredicted        %s", mmci_in_units(plan->time->predicted_s, "s").text);
   put_energy(plan->energy, text);
-  mmci_put_wisdom_notice(plan, text);
+  mmci_put_sources(plan, text);
 }
 
 static void put_step(const mmci_plan *plan, int32_t s, mmci_text *text) {
@@ -98,7 +98,7 @@ static mmc_status put_choices_json(const mmci_plan_energy *energy, mmci_text *te
 static mmc_status put_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   mmci_text_printf(text, ", \"predicted_seconds\": %.6g", plan->time->predicted_s);
   mmc_status status = put_choices_json(plan->energy, text, error);
-  mmci_put_json_notice(plan, text);
+  mmci_put_json_sources(plan, text);
   return status;
 }
 

@@ -34,8 +34,20 @@ void mmci_put_time_afterword(const mmci_plan *plan, mmci_text *text) {
   if (plan->time->kept[0] != '\0') mmci_text_printf(text, "; %s", plan->time->kept);
 }
 
-void mmci_put_wisdom_notice(const mmci_plan *plan, mmci_text *text) {
-  const char *notice = plan->time->notice;
+/* Returns what the formulas were fitted to that some price of the plan is from; NULL when none is.
+ */
+static const char *shipped_facts(const mmci_plan *plan) {
+  bool shipped = false;
+  for (int32_t s = 0; s < plan->step_count; s++)
+    shipped = shipped || plan->steps[s].source == MMCI_SHIPPED;
+  for (int32_t g = 0; g < plan->group_count; g++)
+    shipped = shipped || plan->groups[g].source == MMCI_SHIPPED;
+  return shipped ? plan->time->facts : NULL;
+}
+
+void mmci_put_sources(const mmci_plan *plan, mmci_text *text) {
+  const char *notice = plan->time->notice, *facts = shipped_facts(plan);
+  if (facts != NULL) mmci_text_printf(text, "\nprices           %s", facts);
   if (notice[0] != '\0') mmci_text_printf(text, "\nwisdom           none: %s", notice);
 }
 
@@ -45,7 +57,7 @@ static void put_summary(const mmci_plan *plan, mmci_text *text) {
   if (time->by_time)
     mmci_text_printf(text, " (the order of fewest multiplications: %s)",
                      mmci_in_units(time->predicted_s + time->gain_s, "s").text);
-  mmci_put_wisdom_notice(plan, text);
+  mmci_put_sources(plan, text);
 }
 
 void mmci_put_step_time(const mmci_plan *plan, const mmci_plan_step *step, mmci_text *text) {
@@ -65,7 +77,13 @@ static void put_step(const mmci_plan *plan, int32_t s, mmci_text *text) {
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-void mmci_put_json_notice(const mmci_plan *plan, mmci_text *text) {
+void mmci_put_json_sources(const mmci_plan *plan, mmci_text *text) {
+  const char *facts = shipped_facts(plan);
+  mmci_text_printf(text, ", \"shipped_facts\": ");
+  if (facts != NULL)
+    mmci_text_json_string(text, facts);
+  else
+    mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"wisdom_notice\": ");
   if (plan->time->notice[0] != '\0')
     mmci_text_json_string(text, plan->time->notice);
@@ -78,7 +96,7 @@ static mmc_status put_json(const mmci_plan *plan, mmci_text *text, mmci_error *e
   (void)error;
   mmci_text_printf(text, ", \"predicted_seconds\": %.6g, \"fewest_multiplications_seconds\": %.6g",
                    time->predicted_s, time->predicted_s + (time->by_time ? time->gain_s : 0));
-  mmci_put_json_notice(plan, text);
+  mmci_put_json_sources(plan, text);
   return MMC_OK;
 }
 

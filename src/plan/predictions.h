@@ -36,12 +36,13 @@ typedef struct mmci_plan_traffic {
 /* ---- time ---------------------------------------------------------------------------------- */
 
 typedef struct mmci_plan_time {
-  double predicted_s;   /* of all calls, one after the other */
-  bool by_time;         /* the order is not the one that the solver found, */
-  double gain_s;        /* which is predicted to take so much longer */
-  int32_t segments;     /* > 0 for a wide tree, see mmci_order_wide(); INT32_MAX when balanced */
-  const char *kept;     /* static text: why the order of fewest multiplications is kept, or "" */
-  char notice[480];     /* why prices are of the model alone; "" when they are not */
+  double predicted_s; /* of all calls, one after the other */
+  bool by_time;       /* the order is not the one that the solver found, */
+  double gain_s;      /* which is predicted to take so much longer */
+  int32_t segments;   /* > 0 for a wide tree, see mmci_order_wide(); INT32_MAX when balanced */
+  const char *kept;   /* static text: why the order of fewest multiplications is kept, or "" */
+  char notice[480];   /* why prices are of the model alone; "" when they are not */
+  const char *facts;  /* what the device's own formulas were fitted to, for people; NULL without */
   mmci_recipe *recipes; /* of the steps that are not one plain call */
   mmc_roofline roofline;
 } mmci_plan_time;

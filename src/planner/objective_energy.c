@@ -44,11 +44,13 @@ static mmc_status begin(mmci_planning *p, mmci_error *error) {
   if (status != MMC_OK) return status;
   const mmci_wisdom_pricing *time = mmci_wisdom_energy_time(k->wisdom[0]);
   k->pricing = mmci_wisdom_pricing_of(time);
-  k->request = (mmci_energy_request){.count = (int)p->precision + 1,
-                                     .time = {.pricing = &k->pricing,
-                                              .precision = p->precision,
-                                              .notice = mmci_wisdom_pricing_notice(time)},
-                                     .max_slowdown = p->options->max_slowdown};
+  k->request =
+      (mmci_energy_request){.count = (int)p->precision + 1,
+                            .time = {.pricing = &k->pricing,
+                                     .precision = p->precision,
+                                     .notice = mmci_wisdom_pricing_notice(time),
+                                     .facts = mmci_wisdom_pricing_roofline(time)->model.source},
+                            .max_slowdown = p->options->max_slowdown};
   for (int o = 0; o < k->request.count; o++) offer(p, k, o);
   k->request.time.machine = k->request.offers[0].machine;
   return MMC_OK;

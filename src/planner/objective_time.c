@@ -26,7 +26,8 @@ static mmc_status begin(mmci_planning *p, mmci_error *error) {
                                 .chain = p->chain};
   k->request = (mmci_time_request){.pricing = &k->pricing,
                                    .precision = p->precision,
-                                   .notice = mmci_wisdom_pricing_notice(k->wisdom)};
+                                   .notice = mmci_wisdom_pricing_notice(k->wisdom),
+                                   .facts = roofline->model.source};
   if (mmci_group_machine_of(&k->query, &k->pricing, roofline, &k->machine))
     k->request.machine = &k->machine;
   if (mmci_offers_queues(p->on)) k->request.shared_flops_per_s = roofline->flops_per_s;

@@ -356,6 +356,7 @@ mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, mm
     return status;
   }
   snprintf(time->notice, sizeof time->notice, "%s", request->notice);
+  time->facts = request->facts;
   plan.time = time;
   plan.explainer = &mmci_explain_time;
   *out = plan;

@@ -14,6 +14,7 @@ typedef struct mmci_time_request {
   const mmci_pricing *pricing;
   mmci_precision precision;
   const char *notice; /* why prices are of the model alone; "" when they are not; copied */
+  const char *facts;  /* the device's mmci_model.source, static text, or NULL */
   const mmci_group_machine *machine; /* NULL when every step is a call of its own */
   double shared_flops_per_s;         /* of a device that runs sub-trees side by side; else 0 */
 } mmci_time_request;

@@ -657,7 +657,8 @@ static mmci_plan plan_of(fixture *f, const mmc_chain *chain, const mmci_facts *f
       .facts = mmci_group_facts_of(facts, roofline),
       .pricing = &pricing,
       .roofline = roofline};
-  const mmci_time_request request = {.pricing = &pricing, .notice = "", .machine = &machine};
+  const mmci_time_request request = {
+      .pricing = &pricing, .notice = "", .facts = roofline->model.source, .machine = &machine};
   mmci_plan plan;
   if (mmci_plan_create_timed(chain, "auto", mmci_within(UINT64_MAX), &request, &plan, &f->error) !=
           MMC_OK ||
@@ -666,6 +667,31 @@ static mmci_plan plan_of(fixture *f, const mmc_chain *chain, const mmci_facts *f
     fail_msg("%s", f->error.text);
   mmci_wisdom_pricing_release(known);
   return plan;
+}
+
+/* A plan says whose measurements its shipped prices were fitted to, and others say nothing. */
+static void plans_name_shipped_facts(void **state) {
+  fixture *f = *state;
+  mmc_chain *chain;
+  assert_int_equal(mmci_chain_parse("f32:68x76x94x8", &chain, &f->error), MMC_OK);
+  for (int shipped = 0; shipped < 2; shipped++) {
+    mmci_facts facts = test_facts;
+    if (shipped)
+      facts.model = (mmci_model){
+          .seconds = told_product, .error = 0.3, .source = "shipped: a card, a library"};
+    mmci_plan plan = plan_of(f, chain, &facts);
+    text_buffer text = {0}, json = {0};
+    assert_int_equal(mmci_plan_explain(&plan, MMC_TEXT, text_write, &text, &f->error), MMC_OK);
+    assert_int_equal(mmci_plan_explain(&plan, MMC_JSON, text_write, &json, &f->error), MMC_OK);
+    assert_int_equal(strstr(text.bytes, "\nprices           shipped: a card, a library\n") != NULL,
+                     shipped);
+    assert_non_null(strstr(json.bytes, shipped ? "\"shipped_facts\": \"shipped: a card, a library\""
+                                               : "\"shipped_facts\": null"));
+    free(text.bytes);
+    free(json.bytes);
+    mmci_plan_destroy(&plan);
+  }
+  mmc_chain_destroy(chain);
 }
 
 static void expect_same(const mmci_plan *a, const mmci_plan *b) {
@@ -739,6 +765,7 @@ int main(void) {
       TEST(calls_have_their_prices),
       TEST(prices_are_kept_for_a_device),
       TEST(ranges_stay),
+      TEST(plans_name_shipped_facts),
       TEST(tuning_others_changes_no_plan),
       TEST(units_that_are_none_are_measured_again),
   };
