@@ -461,8 +461,15 @@ MMC_API void mmc_run_destroy(mmc_run *run);
  * stride is at least what one of them extends over. Chains have nothing to do with each other: one
  * that holds NaN does not touch its neighbours. A batch of 0 does nothing. Allocates nothing when
  * the matrices lie as in the execution before. Returns: E_ARG (the message names the factor),
- * E_DEVICE, E_NOMEM. */
+ * E_DEVICE, E_NOMEM, E_INTERRUPTED (mmc_run_progress). */
 MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
+
+/* METHOD. Has later calls of mmc_execute() on this run ask progress between products on the host,
+ * and in the midst of large ones, some 20 times a second; NULL has them ask no more. What it stops
+ * returns MMC_E_INTERRUPTED and leaves out undefined; the run may execute again. Large products are
+ * then computed in pieces of a fifth of a second or so, whose sums may be rounded otherwise.
+ * Products on a GPU do not ask. A run of NULL is a no-op. */
+MMC_API void mmc_run_progress(mmc_run *run, mmc_progress_fn progress, void *user);
 
 /* METHOD. Does what mmc_execute() does, ordered like a kernel on the caller's stream, a
  * cudaStream_t (NULL is CUDA's default stream), and without waiting when all matrices are on the

@@ -442,18 +442,32 @@ static mmc_status execute_run(call *c) {
                       : mmc_execute(c->run, c->matrices, out);
 }
 
+/* Lets Python's signal handlers run, as that of Ctrl-C, while no product is under way. What they
+ * call may multiply or fork. */
+static int check_signals(void *user, double done) {
+  PyThreadState **thread = user;
+  (void)done;
+  mmcp_leave(*thread);
+  int stop = PyErr_CheckSignals();
+  *thread = mmcp_enter();
+  return stop;
+}
+
 static int execute_plan(call *c, mmcp_plan *plan) {
   c->run = mmcp_plan_take_run(plan);
   if (c->run == NULL) return -1;
   mmc_status status;
   if (plan->asynchronous || plan->multiplications > gil_multiplications) {
     PyThreadState *thread = mmcp_enter();
+    mmc_run_progress(c->run, check_signals, &thread);
     status = execute_run(c);
+    mmc_run_progress(c->run, NULL, NULL);
     mmcp_leave(thread);
   } else {
     status = execute_run(c);
   }
   mmcp_plan_give_run(plan, c->run);
+  if (status == MMC_E_INTERRUPTED) return -1; /* with the exception of the signal's handler */
   return status == MMC_OK ? 1 : mmcp_raise(status);
 }
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
@@ -165,3 +166,27 @@ def test_memory_of_the_parent_stays_the_parents():
 
     assert in_child(work, array) == 0
     assert array.__dlpack_device__() == (1, 0)
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals go to another thread")
+@pytest.mark.parametrize("dims", [[4500, 4500, 4500], [2000] * 40])
+def test_control_c(dims):
+    a = np.ones((dims[0], dims[0]))
+    arrays = [a, a] if len(dims) == 3 else [a + i for i in range(2)] * (len(dims) // 2)
+    before = mmchain.multi_dot([np.ones((300, 300))] * 3)
+    sent = []
+
+    def send():
+        time.sleep(0.3)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        mmchain.multi_dot(arrays)
+    waited = time.monotonic() - sent[0]
+    thread.join()
+    print(f"stopped after {waited:.2f} s")
+    assert waited < 5  # 0.2 s on two idle cores; the whole takes many seconds
+    np.testing.assert_array_equal(mmchain.multi_dot([np.ones((300, 300))] * 3), before)

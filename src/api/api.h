@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/interrupt.h"
 #include "device/device.h"
 #include "meter/meter.h"
 #include "plan/plan.h"
@@ -45,6 +46,7 @@ struct mmc_plan {
 struct mmc_run {
   const mmc_plan *plan;
   mmci_run *run;
+  mmci_interrupt interrupt; /* of executions on the host */
 };
 
 #endif

@@ -229,8 +229,16 @@ void mmc_run_destroy(mmc_run *run) {
 mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out) {
   if (run == NULL) return MMC_E_ARG;
   mmci_error error;
+  mmci_interrupt *before = mmci_interrupt_begin(&run->interrupt);
   mmc_status status = mmci_run_execute(run->run, factors, out, &error);
+  mmci_interrupt_end(before);
   return status == MMC_OK ? MMC_OK : mmci_report(run->plan->context, status, &error);
+}
+
+void mmc_run_progress(mmc_run *run, mmc_progress_fn progress, void *user) {
+  if (run == NULL) return;
+  run->interrupt.ask = progress;
+  run->interrupt.user = user;
 }
 
 mmc_status mmc_enqueue(mmc_run *run, void *stream, const mmc_matrix *factors,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "run/matrices.h"
 
 static void destroy_group(mmci_group_action *group, const mmci_device_ops *ops) {
@@ -247,9 +248,12 @@ mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, 
   mmc_status status = MMC_OK;
   for (int32_t s = 0; s < actions->count && status == MMC_OK; s++) {
     const mmci_action *x = &actions->actions[s];
+    mmci_interrupt_done((double)s / actions->count);
     if (x->group != NULL) status = mmci_actions_enqueue_group(actions, x, queue, error);
     for (int c = 0; c < x->call_count && status == MMC_OK; c++)
       status = mmci_call_enqueue(actions, queue, x, &x->calls[c], error);
+    if (status == MMC_OK && mmci_interrupted())
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped between products");
   }
   return status;
 }

@@ -283,6 +283,7 @@ static void runs(fixture *f) {
   bad.layout = (mmc_layout)-1;
   IS_ARG(mmc_execute(f->run, factors, &bad));
   IS_ARG(mmc_wait(NULL));
+  mmc_run_progress(NULL, NULL, NULL);
 }
 
 static void memories(fixture *f) {
@@ -498,7 +499,7 @@ static const struct {
      "mmc_plan_step_traffic mmc_plan_predicted_seconds mmc_plan_step_time "
      "mmc_plan_roofline "
      "mmc_plan_predicted_joules mmc_plan_step_energy "},
-    {runs, " mmc_run_create mmc_run_destroy mmc_execute mmc_enqueue mmc_wait "},
+    {runs, " mmc_run_create mmc_run_destroy mmc_run_progress mmc_execute mmc_enqueue mmc_wait "},
     {memories,
      " mmc_memory_create mmc_memory_destroy mmc_memory_address mmc_memory_write "
      "mmc_memory_read "},

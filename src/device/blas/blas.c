@@ -7,10 +7,12 @@
  *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "device/blas/advice.h"
 #include "device/blas/blas.h"
 #include "device/blas/blas_group.h"
@@ -253,31 +255,89 @@ typedef struct batch {
   const mmci_kernel *kernel;
   const void *a, *b;
   void *c;
+  atomic_bool stopped;
 } batch;
 
 static void multiply_chunk(void *user, int worker, int64_t piece) {
-  (void)worker;
-  const batch *x = user;
+  batch *x = user;
   const mmci_kernel *kernel = x->kernel;
+  /* The caller is worker 0, whose work can be stopped. */
+  if (worker == 0 && mmci_interrupted()) atomic_store(&x->stopped, true);
+  if (atomic_load_explicit(&x->stopped, memory_order_relaxed)) return;
   int64_t begin = piece * kernel->chunk, left = kernel->gemm.batch - begin;
   int64_t end = left < kernel->chunk ? kernel->gemm.batch : begin + kernel->chunk;
   for (int64_t i = begin; i < end; i++) multiply_entry(x->queue, kernel, x->a, x->b, x->c, i);
 }
 
+/* ---- in pieces ----------------------------------------------------------------------------- */
+
+/* Products of more operations, a fifth of a second or more of two cores, can be stopped between
+ * pieces. These are so large that a CBLAS, which packs its operands in smaller blocks, takes hardly
+ * longer for them: along k OpenBLAS's have 256 or 384 rows. */
+static const double stoppable_flops = 8e9;
+enum { PIECE_SIDE = 2048, PIECE_K = 768 };
+
+static bool is_stoppable(const mmci_kernel *kernel) {
+  const mmci_gemm *gemm = &kernel->gemm;
+  return mmci_interrupt_is_wanted() && kernel->small == NULL && choose(gemm) == MATRIX_MATRIX &&
+         mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) > stoppable_flops;
+}
+
+/* Returns where element (row, col) of an operand lies, which is stored transposed or not. */
+static const char *element(const void *data, const mmci_form *form, int64_t row, int64_t col,
+                           size_t size) {
+  int64_t index = form->trans ? col * form->ld + row : row * form->ld + col;
+  return (const char *)data + index * (int64_t)size;
+}
+
+static int64_t at_most(int64_t rest, int64_t most) {
+  return rest < most ? rest : most;
+}
+
+/* Returns the size of pieces of about the same size, at most `most`, which is a multiple of 32. */
+static int64_t even(int64_t size, int64_t most) {
+  int64_t pieces = (size + most - 1) / most;
+  return ((size + pieces - 1) / pieces + 31) / 32 * 32;
+}
+
+/* Multiplies piece by piece. Returns false when it was stopped. */
+static bool multiply_in_pieces(const mmci_kernel *kernel, const void *a, const void *b, void *c) {
+  const mmci_gemm *whole = &kernel->gemm;
+  const size_t size = mmc_dtype_size(whole->dtype);
+  const int64_t m = even(whole->m, PIECE_SIDE), n = even(whole->n, PIECE_SIDE);
+  mmci_gemm piece = *whole;
+  for (int64_t i = 0; i < whole->m; i += m)
+    for (int64_t j = 0; j < whole->n; j += n)
+      for (int64_t l = 0; l < whole->k; l += PIECE_K) {
+        piece.m = at_most(whole->m - i, m);
+        piece.n = at_most(whole->n - j, n);
+        piece.k = at_most(whole->k - l, PIECE_K);
+        piece.accumulate = whole->accumulate || l > 0;
+        kernel->multiply(&piece, element(a, &whole->a, i, l, size),
+                         element(b, &whole->b, l, j, size),
+                         (char *)c + (i * whole->ldc + j) * (int64_t)size);
+        if (mmci_interrupted()) return false;
+      }
+  return true;
+}
+
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
-  (void)error;
+  bool stopped = false;
   if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
   if (kernel->small != NULL) mmci_small_execute(kernel->small);
-  if (kernel->is_single) {
+  if (kernel->is_single && is_stoppable(kernel)) {
+    stopped = !multiply_in_pieces(kernel, a, b, c);
+  } else if (kernel->is_single) {
     multiply(queue, kernel, a, b, c);
   } else {
-    batch x = {queue, kernel, a, b, c};
+    batch x = {queue, kernel, a, b, c, false};
     int64_t chunks = (kernel->gemm.batch + kernel->chunk - 1) / kernel->chunk;
     mmci_share(kernel->threads, chunks, multiply_chunk, &x);
+    stopped = atomic_load(&x.stopped);
   }
   if (kernel->limit > 0) mmci_blas_threads_restore();
-  return MMC_OK;
+  return stopped ? mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product") : MMC_OK;
 }
 
 /* ---- the device ---------------------------------------------------------------------------- */

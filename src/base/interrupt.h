@@ -1,0 +1,31 @@
+/* interrupt.h: lets work on the host be stopped from within, by a callback of the caller's.
+ *
+ * What may be asked belongs to the thread that executes: so products and pieces of them can ask
+ * without being told whom. */
+#ifndef MMCI_INTERRUPT_H
+#define MMCI_INTERRUPT_H
+
+#include "mmchain.h"
+
+typedef struct mmci_interrupt {
+  mmc_progress_fn ask; /* NULL means that nothing can stop the work */
+  void *user;
+  double done;    /* the share of the work that is done, 0 to 1 */
+  double asked_s; /* when it was asked, by the monotonic clock */
+  bool stopped;
+} mmci_interrupt;
+
+/* Has this thread's work ask `of` until mmci_interrupt_end(), which takes what this returns. */
+mmci_interrupt *mmci_interrupt_begin(mmci_interrupt *of);
+void mmci_interrupt_end(mmci_interrupt *before);
+
+/* Says whether this thread's work can be stopped at all. */
+bool mmci_interrupt_is_wanted(void);
+
+/* Notes the share of the work that is done. */
+void mmci_interrupt_done(double share);
+
+/* Asks, at most some 20 times a second, and says whether the work must stop. */
+bool mmci_interrupted(void);
+
+#endif

@@ -1,0 +1,148 @@
+/* test_interrupt.c: executions that are stopped by the callback of mmc_run_progress(), and what
+ * they leave: a run that executes again, and products in pieces that are right. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "base/interrupt.h"
+
+/* What the callback was told, and after how many calls it stops. */
+typedef struct told {
+  int calls, stop_at;
+  double last;
+} told;
+
+static int ask(void *user, double done) {
+  told *x = user;
+  assert_true(done >= x->last && done <= 1);
+  x->last = done;
+  return ++x->calls >= x->stop_at;
+}
+
+typedef struct problem {
+  mmc_context *context;
+  mmc_chain *chain;
+  mmc_plan *plan;
+  mmc_run *run;
+  mmc_matrix matrices[3], out;
+} problem;
+
+static void fill(mmc_matrix *matrix, int64_t rows, int64_t cols) {
+  double *data = malloc((size_t)(rows * cols) * sizeof *data);
+  assert_non_null(data);
+  for (int64_t i = 0; i < rows * cols; i++) data[i] = (double)(i * 7919 % 13) - 6;
+  *matrix = (mmc_matrix){.data = data, .rows = rows, .cols = cols};
+}
+
+static problem make(const char *text) {
+  problem x = {0};
+  mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
+  mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
+  options.wisdom_path = "";
+  assert_int_equal(mmc_context_create(&options, &x.context), MMC_OK);
+  assert_int_equal(mmc_chain_parse(x.context, text, &x.chain), MMC_OK);
+  assert_int_equal(mmc_plan_create(x.context, x.chain, &plan_options, &x.plan), MMC_OK);
+  assert_int_equal(mmc_run_create(x.plan, &x.run), MMC_OK);
+  const int64_t *dims = mmc_chain_dims(x.chain), n = mmc_chain_length(x.chain);
+  for (int64_t i = 0; i < n; i++) fill(&x.matrices[i], dims[i], dims[i + 1]);
+  fill(&x.out, dims[0], dims[n]);
+  return x;
+}
+
+static void destroy(problem *x) {
+  for (int i = 0; i < 3; i++) free(x->matrices[i].data);
+  free(x->out.data);
+  mmc_run_destroy(x->run);
+  mmc_plan_destroy(x->plan);
+  mmc_chain_destroy(x->chain);
+  mmc_context_destroy(x->context);
+}
+
+/* Sums of whole numbers are exact, in pieces too: these are the elements of the first and last rows
+ * and columns, of each piece's corners, and some between. */
+static void assert_right(const problem *x) {
+  const mmc_matrix *a = &x->matrices[0], *b = &x->matrices[1];
+  const double *p = a->data, *q = b->data, *r = x->out.data;
+  for (int64_t i = 0; i < a->rows; i = i + 1 < a->rows && i + 97 >= a->rows ? a->rows - 1 : i + 97)
+    for (int64_t j = 0; j < b->cols;
+         j = j + 1 < b->cols && j + 89 >= b->cols ? b->cols - 1 : j + 89) {
+      double sum = 0;
+      for (int64_t l = 0; l < a->cols; l++) sum += p[i * a->cols + l] * q[l * b->cols + j];
+      if (r[i * b->cols + j] != sum)
+        fail_msg("(%d, %d): expected %g, got %g", (int)i, (int)j, sum, r[i * b->cols + j]);
+    }
+}
+
+/* 8.2e9 operations: two pieces along k, two along n. */
+static const char large[] = "f64:1500x1300x2100";
+
+static void pieces_are_right(void **state) {
+  (void)state;
+  problem x = make(large);
+  told never = {.stop_at = 1 << 30};
+  mmc_run_progress(x.run, ask, &never);
+  assert_int_equal(mmc_execute(x.run, x.matrices, &x.out), MMC_OK);
+  assert_right(&x);
+  destroy(&x);
+}
+
+static void stopped_within_a_product(void **state) {
+  (void)state;
+  problem x = make(large);
+  told once = {.stop_at = 1};
+  mmc_run_progress(x.run, ask, &once);
+  mmc_status status = mmc_execute(x.run, x.matrices, &x.out);
+  /* A machine that takes less than a twentieth of a second for all is not asked. */
+  if (once.calls > 0) assert_int_equal(status, MMC_E_INTERRUPTED);
+  assert_true(once.calls <= 1);
+  mmc_run_progress(x.run, NULL, NULL);
+  assert_int_equal(mmc_execute(x.run, x.matrices, &x.out), MMC_OK);
+  assert_right(&x);
+  destroy(&x);
+}
+
+/* Work that asks belongs to the thread and to the innermost execution. */
+static void asking(void **state) {
+  (void)state;
+  told outer_told = {.stop_at = 1}, inner_told = {.stop_at = 1 << 30};
+  mmci_interrupt outer = {.ask = ask, .user = &outer_told};
+  mmci_interrupt inner = {.ask = ask, .user = &inner_told}, none = {0};
+  assert_false(mmci_interrupt_is_wanted());
+  assert_false(mmci_interrupted());
+  mmci_interrupt *before = mmci_interrupt_begin(&outer);
+  assert_null(before);
+  assert_true(mmci_interrupt_is_wanted());
+  assert_false(mmci_interrupted()); /* it was not long ago */
+  mmci_interrupt *first = mmci_interrupt_begin(&inner);
+  inner.asked_s -= 1;
+  mmci_interrupt_done(0.5);
+  assert_false(mmci_interrupted());
+  assert_int_equal(inner_told.calls, 1);
+  assert_true(inner_told.last == 0.5);
+  mmci_interrupt_end(first);
+  first = mmci_interrupt_begin(&none);
+  assert_false(mmci_interrupt_is_wanted());
+  mmci_interrupt_end(first);
+  outer.asked_s -= 1;
+  assert_true(mmci_interrupted());
+  assert_true(mmci_interrupted()); /* once stopped it is not asked again */
+  assert_int_equal(outer_told.calls, 1);
+  mmci_interrupt_end(before);
+  assert_false(mmci_interrupted());
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(asking),
+      cmocka_unit_test(pieces_are_right),
+      cmocka_unit_test(stopped_within_a_product),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
