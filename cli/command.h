@@ -26,7 +26,8 @@ typedef struct cli_call {
   const cli_command *self;      /* NULL before it is known which one runs */
   const struct option *options; /* of the command, once it has read one; else NULL */
   mmc_context *context;
-  cli_stream out; /* standard output */
+  cli_stream out;          /* standard output */
+  struct cli_stage *stage; /* of work that shows how far it is, see progress.h; usually NULL */
 } cli_call;
 
 struct cli_command {

@@ -7,6 +7,7 @@
 
 #include "chains.h"
 #include "options.h"
+#include "progress.h"
 #include "random.h"
 
 static const char help[] =
@@ -77,9 +78,41 @@ static int allocate(cli_call *call, const mmc_chain *chain, void **out) {
   return CLI_DONE;
 }
 
+/* Returns the bytes of factor i of all chains; 0 when it is the same as an earlier one. */
+static double factor_bytes(const mmc_chain *chain, int64_t i) {
+  const int64_t *dims = mmc_chain_dims(chain);
+  return mmc_chain_same(chain, i) != i
+             ? 0
+             : cli_matrix_bytes(mmc_chain_dtype(chain), mmc_chain_batch(chain), dims[i],
+                                dims[i + 1]);
+}
+
+/* Fills a factor and writes it; from and to say which share of the work that is. */
+static int write_factor(cli_call *call, const mmc_chain *chain, int64_t i, const char *path,
+                        uint64_t seed, void *data, cli_stage *stage, double from, double to) {
+  int64_t batch = mmc_chain_batch(chain);
+  mmc_matrix matrix = cli_stored_factor(chain, i);
+  matrix.data = data;
+  matrix.stride = batch > 1 ? matrix.rows * matrix.cols : 0;
+  char words[40];
+  snprintf(words, sizeof words, "A%" PRId64 " made", i + 1);
+  cli_stage_begin(call, stage, from, (from + to) / 2, words);
+  cli_random_fill_factor(chain, i, seed, data, cli_stage_show, call);
+  snprintf(words, sizeof words, "A%" PRId64 " written", i + 1);
+  cli_stage_begin(call, stage, (from + to) / 2, to, words);
+  int64_t shape[] = {batch, matrix.rows, matrix.cols};
+  int result = cli_matrix_save(call, "-o", path, mmc_chain_dtype(chain), &matrix, batch,
+                               batch != 1 ? 3 : 2, batch != 1 ? shape : shape + 1);
+  cli_stage_end(call);
+  return result;
+}
+
 static int write_factors(cli_call *call, const mmc_chain *chain, const char *directory,
                          uint64_t seed, void *data) {
-  int64_t n = mmc_chain_length(chain), batch = mmc_chain_batch(chain);
+  int64_t n = mmc_chain_length(chain);
+  double total = 0, done = 0;
+  for (int64_t i = 0; i < n; i++) total += factor_bytes(chain, i);
+  cli_stage stage = {0};
   int width = snprintf(NULL, 0, "%" PRId64, n);
   size_t size = strlen(directory) + 64;
   char *path = malloc(size);
@@ -88,16 +121,14 @@ static int write_factors(cli_call *call, const mmc_chain *chain, const char *dir
   int result = CLI_DONE;
   for (int64_t i = 0; i < n && result == CLI_DONE && call->out.error == 0; i++) {
     if (mmc_chain_same(chain, i) != i) continue; /* it is written already */
-    mmc_matrix matrix = cli_stored_factor(chain, i);
-    matrix.data = data;
-    cli_random_fill_factor(chain, i, seed, data);
+    double after = done + factor_bytes(chain, i);
     snprintf(path, size, "%s%sA%0*" PRId64 ".npy", directory, slash, width, i + 1);
-    int64_t shape[] = {batch, matrix.rows, matrix.cols};
-    matrix.stride = batch > 1 ? matrix.rows * matrix.cols : 0;
-    result = cli_matrix_save(call, "-o", path, mmc_chain_dtype(chain), &matrix, batch,
-                             batch != 1 ? 3 : 2, batch != 1 ? shape : shape + 1);
+    result = write_factor(call, chain, i, path, seed, data, &stage, total > 0 ? done / total : 0,
+                          total > 0 ? after / total : 1);
+    done = after;
     if (result == CLI_DONE) cli_print(&call->out, "%s\n", path);
   }
+  call->stage = NULL;
   free(path);
   return result;
 }

@@ -119,7 +119,7 @@ static int make_operands(cli_call *call, const mmc_chain *chain, const cli_conte
     }
     o.factors[i] = cli_stored_factor(chain, i);
     done = cli_matrix_allocate(dtype, mmc_chain_batch(chain), &o.factors[i]);
-    if (done) cli_random_fill_factor(chain, i, SEED, o.factors[i].data);
+    if (done) cli_random_fill_factor(chain, i, SEED, o.factors[i].data, NULL, NULL);
   }
   if (!done) {
     free_operands(&o, chain);

@@ -9,6 +9,7 @@
 #include "energy.h"
 #include "factors.h"
 #include "options.h"
+#include "progress.h"
 #include "random.h"
 #include "residual.h"
 #include "timing.h"
@@ -94,6 +95,7 @@ typedef struct multiplication {
   cli_energy energy;
   mmc_energy joules;
   cli_residual residual;
+  cli_stage stage;
 } multiplication;
 
 /* ---- before ---------------------------------------------------------------------------------- */
@@ -143,6 +145,25 @@ static int allocate_result(cli_call *call, multiplication *job) {
                                cli_matrix_bytes(dtype, batch, rows, cols));
 }
 
+/* Returns the seconds that executing is predicted to take; NaN when there is little to do, or when
+ * it cannot be said. */
+static double predict(cli_call *call, const multiplication *job) {
+  const double much = 1e9; /* multiplications */
+  double predicted_s = mmc_plan_predicted_seconds(job->plan);
+  if (!isnan(predicted_s) || mmc_count_to_double(mmc_plan_multiplications(job->plan)) < much)
+    return predicted_s;
+  mmc_plan_options options_for_time = job->plan_options;
+  options_for_time.objective = "time";
+  options_for_time.fuse = NULL;
+  options_for_time.on_chip_words = 0;
+  mmc_plan *plan;
+  if (mmc_plan_create(call->context, job->factors.chain, &options_for_time, &plan) == MMC_OK) {
+    predicted_s = mmc_plan_predicted_seconds(plan);
+    mmc_plan_destroy(plan);
+  }
+  return predicted_s;
+}
+
 /* Says how the predicted seconds compare with the measured ones. */
 static void tell_prediction(const multiplication *job) {
   double predicted_s = mmc_plan_predicted_seconds(job->plan);
@@ -156,9 +177,14 @@ static int execute(cli_call *call, multiplication *job) {
   if (result != CLI_DONE) return result;
   mmc_status status = mmc_run_create(job->plan, &run);
   if (status != MMC_OK) return cli_fail_status(call, status, "");
+  double predicted_s = predict(call, job);
+  cli_stage_begin(call, &job->stage, 0, 1, "executed");
+  cli_watch *watch = cli_watch_begin(call, predicted_s);
   double start = cli_now_s();
   status = mmc_execute(run, job->factors.matrices, &job->result);
   job->seconds = cli_now_s() - start;
+  cli_watch_end(watch);
+  cli_stage_end(call);
   tell_prediction(job);
   result = status == MMC_OK ? cli_energy_measure(call, &job->energy, CLI_ENERGY_WINDOW_S, run,
                                                  job->factors.matrices, &job->result, &job->joules)
@@ -190,7 +216,9 @@ static void tell_overflow(const multiplication *job) {
 }
 
 static int check_result(cli_call *call, multiplication *job) {
+  cli_stage_begin(call, &job->stage, 0, 1, "checked");
   int result = cli_residual_compute(call, &job->factors, &job->result, CHECK_SEED, &job->residual);
+  cli_stage_end(call);
   if (result != CLI_DONE) return result;
   if (!job->residual.meaningful) {
     fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");
@@ -214,13 +242,17 @@ static int check_result(cli_call *call, multiplication *job) {
 
 /* ---- after ----------------------------------------------------------------------------------- */
 
-static int write_result(cli_call *call, const multiplication *job) {
+static int write_result(cli_call *call, multiplication *job) {
   mmc_dtype dtype = mmc_chain_dtype(job->factors.chain);
   int64_t batch = mmc_chain_batch(job->factors.chain);
   int ndim = job->factors.result_ndim;
   const int64_t *shape = job->factors.result_shape;
-  if (strcmp(job->output, "-") != 0)
-    return cli_matrix_save(call, "-o", job->output, dtype, &job->result, batch, ndim, shape);
+  if (strcmp(job->output, "-") != 0) {
+    cli_stage_begin(call, &job->stage, 0, 1, "written");
+    int result = cli_matrix_save(call, "-o", job->output, dtype, &job->result, batch, ndim, shape);
+    cli_stage_end(call);
+    return result;
+  }
   mmc_status status = mmc_file_stream_stack(call->context, dtype, &job->result, batch, ndim, shape,
                                             cli_stream_write, &call->out);
   if (call->out.error != 0) return CLI_DONE; /* main() says why */
@@ -323,6 +355,7 @@ static int run(cli_call *call, int argc, char **argv) {
     }
   }
   int result = work(call, &job, argc - optind, argv + optind);
+  call->stage = NULL;
   free(job.result.data);
   cli_energy_close(&job.energy);
   mmc_plan_destroy(job.plan);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "progress.h"
+#include "random.h"
 #include "signals.h"
 
 /* ---- a stream -------------------------------------------------------------------------------- */
@@ -308,6 +311,25 @@ int cli_check_matrix_output(cli_call *call, const char *option, const char *name
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, where);
 }
 
+/* A matrix on its way to a file, which tells how much of it is written. */
+typedef struct counted {
+  cli_call *call;
+  cli_stream *stream;
+  double written, total;
+} counted;
+
+static int write_counted(void *user, const char *bytes, size_t size) {
+  enum { PIECE = 1 << 23 };
+  counted *c = user;
+  for (size_t at = 0; at < size && c->stream->error == 0; at += PIECE) {
+    size_t piece = size - at < PIECE ? size - at : PIECE;
+    cli_stream_write(c->stream, bytes + at, piece);
+    c->written += (double)piece;
+    cli_stage_show(c->call, c->total > 0 ? fmin(c->written / c->total, 1) : 1);
+  }
+  return c->stream->error;
+}
+
 int cli_matrix_save(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
                     const mmc_matrix *matrix, int64_t batch, int ndim, const int64_t *shape) {
   cli_file file;
@@ -316,8 +338,11 @@ int cli_matrix_save(cli_call *call, const char *option, const char *name, mmc_dt
   bool created = cli_file_create(path, &file);
   free(path);
   if (created) {
+    counted to = {.call = call,
+                  .stream = &file.stream,
+                  .total = cli_matrix_bytes(dtype, batch, matrix->rows, matrix->cols)};
     mmc_status status = mmc_file_stream_as(call->context, name, dtype, matrix, batch, ndim, shape,
-                                           cli_stream_write, &file.stream);
+                                           write_counted, &to);
     if (status != MMC_OK && file.stream.error == 0) {
       cli_file_discard(&file);
       return cli_fail_write(call, status, "-o: ");

@@ -31,4 +31,30 @@ int cli_progress_show_left(cli_progress *progress, double done, double left_s);
 /* Wipes the bar. */
 void cli_progress_end(cli_progress *progress);
 
+/* ---- work in stages -------------------------------------------------------------------------- */
+
+/* One stage after the other of a command's work: what is read, executed, checked, written.
+ * Functions that may take long tell call->stage how far they are, where there is one. */
+typedef struct cli_stage {
+  cli_progress progress;
+  char words[64];  /* what is done: "checked" */
+  double from, to; /* the shares of the work where the stage begins and ends */
+} cli_stage;
+
+/* Begins a stage, the first one with a stage of {0}. Words are cut to 63 characters. */
+void cli_stage_begin(cli_call *call, cli_stage *stage, double from, double to, const char *words);
+/* Tells that a share of the stage is done; it does nothing without a stage. It is an
+ * mmc_progress_fn whose user is a cli_call. */
+int cli_stage_show(void *call, double done);
+/* Wipes the bar until the next stage. */
+void cli_stage_end(cli_call *call);
+
+/* Work that cannot tell how far it is: another thread shows how long it has taken, as a share of
+ * what it was predicted to take. */
+typedef struct cli_watch cli_watch;
+/* predicted_s is NaN when it is not known. Returns NULL when there is no stage, or no thread: then
+ * nothing is shown. */
+cli_watch *cli_watch_begin(cli_call *call, double predicted_s);
+void cli_watch_end(cli_watch *watch);
+
 #endif

@@ -86,12 +86,19 @@ mmc_matrix cli_stored_factor(const mmc_chain *chain, int64_t i) {
       .rows = dims[turned ? i + 1 : i], .cols = dims[turned ? i : i + 1], .layout = MMC_ROW_MAJOR};
 }
 
-void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data) {
+void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data,
+                            mmc_progress_fn progress, void *user) {
+  enum { PART = 1 << 24 }; /* elements; even, as numbers come in pairs */
   const int64_t *dims = mmc_chain_dims(chain);
+  mmc_dtype dtype = mmc_chain_dtype(chain);
   size_t count = (size_t)mmc_chain_batch(chain) * (size_t)dims[i] * (size_t)dims[i + 1];
-  if (count == 0) return;
   cli_random random = cli_random_start(seed, (uint64_t)i);
-  cli_random_fill(&random, mmc_chain_dtype(chain), count, 1 / sqrt((double)dims[i + 1]), data);
+  for (size_t begin = 0; begin < count; begin += PART) {
+    size_t part = count - begin < PART ? count - begin : PART;
+    cli_random_fill(&random, dtype, part, 1 / sqrt((double)dims[i + 1]),
+                    (char *)data + begin * mmc_dtype_size(dtype));
+    if (progress != NULL && progress(user, (double)(begin + part) / (double)count) != 0) return;
+  }
 }
 
 double cli_matrix_bytes(mmc_dtype dtype, int64_t batch, int64_t rows, int64_t cols) {

@@ -27,8 +27,10 @@ void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double s
 
 /* Fills factor i, as it is stored, of all chains of a batch one after the other, dims[i] x
  * dims[i+1] after its op, row by row, with normal numbers times 1/sqrt(dims[i+1]), which keeps the
- * product of a long chain near 1. */
-void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data);
+ * product of a long chain near 1. progress, unless it is NULL, is told how far that is; when it
+ * stops, the rest is left as it was. */
+void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, void *data,
+                            mmc_progress_fn progress, void *user);
 
 /* Returns factor i as it is stored, row-major, without data. */
 mmc_matrix cli_stored_factor(const mmc_chain *chain, int64_t i);

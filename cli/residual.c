@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "half.h"
+#include "progress.h"
 #include "random.h"
 
 /* One entry of a vector; size is |re| + |im|. */
@@ -75,9 +76,24 @@ static inline void accumulate(double re, double im, const entry *x, entry *y) {
   y->size += (fabs(re) + fabs(im)) * x->size;
 }
 
+/* How many elements were read, of how many. */
+typedef struct tally {
+  cli_call *call;
+  double read, total, told;
+} tally;
+
+static void count(tally *t, int64_t elements) {
+  const double step = 0x1p20;
+  t->read += (double)elements;
+  if (t->read < t->told + step) return;
+  t->told = t->read;
+  cli_stage_show(t->call, t->read / t->total);
+}
+
 /* Computes y = op(A) x. It passes over A as it lies: a line is a row of op(A), or a column. Returns
  * whether all of A is finite. */
-static bool multiply(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entry *x, entry *y) {
+static bool multiply(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entry *x, entry *y,
+                     tally *t) {
   bool by_rows = a->layout == MMC_ROW_MAJOR;
   int64_t lines = by_rows ? a->rows : a->cols, length = by_rows ? a->cols : a->rows;
   int64_t ld = a->ld != 0 ? a->ld : length;
@@ -86,11 +102,11 @@ static bool multiply(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entr
   bool finite = true;
   for (int64_t i = 0; i < m; i++) y[i] = (entry){0};
   piece p;
-  for (int64_t l = 0; l < lines; l++)
+  for (int64_t l = 0; l < lines; l++, count(t, length))
     for (int64_t begin = 0; begin < length; begin += PIECE) {
-      int64_t count = length - begin < PIECE ? length - begin : PIECE;
-      if (!load(dtype, op == MMC_OP_H, a->data, l * ld + begin, count, &p)) finite = false;
-      for (int64_t e = 0; e < count; e++)
+      int64_t taken = length - begin < PIECE ? length - begin : PIECE;
+      if (!load(dtype, op == MMC_OP_H, a->data, l * ld + begin, taken, &p)) finite = false;
+      for (int64_t e = 0; e < taken; e++)
         if (line_is_row)
           accumulate(p.re[e], p.im[e], &x[begin + e], &y[l]);
         else
@@ -149,7 +165,7 @@ static mmc_matrix matrix_of(const mmc_matrix *matrix, mmc_dtype dtype, int64_t b
 /* Computes the residual of chain b; returns false when a factor is not finite. vectors holds three
  * of the longest. */
 static bool check_chain(const cli_factors *factors, const mmc_matrix *result, uint64_t seed,
-                        int64_t b, entry *vectors[3], double *value) {
+                        int64_t b, entry *vectors[3], double *value, tally *read) {
   const mmc_chain *chain = factors->chain;
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain);
@@ -169,11 +185,11 @@ static bool check_chain(const cli_factors *factors, const mmc_matrix *result, ui
     y = x;
     x = before;
     mmc_matrix factor = matrix_of(&factors->matrices[i], dtype, b);
-    if (!multiply(dtype, &factor, mmc_chain_ops(chain)[i], x, y)) finite = false;
+    if (!multiply(dtype, &factor, mmc_chain_ops(chain)[i], x, y, read)) finite = false;
     add_noise(y, dims[i], dims[i + 1], &random);
   }
   mmc_matrix product = matrix_of(result, dtype, b);
-  multiply(dtype, &product, MMC_OP_N, t, x);
+  multiply(dtype, &product, MMC_OP_N, t, x, read);
   *value = relative(x, y, dims[0]);
   return finite;
 }
@@ -182,6 +198,14 @@ static bool check_chain(const cli_factors *factors, const mmc_matrix *result, ui
  * many chains there are. */
 static int64_t chains_with_elements(const mmc_chain *chain, const mmc_matrix *result) {
   return result->rows == 0 || result->cols == 0 ? 0 : mmc_chain_batch(chain);
+}
+
+/* Returns how many elements the factors and the results have. */
+static double elements_of(const mmc_chain *chain) {
+  const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
+  double elements = (double)dims[0] * (double)dims[n];
+  for (int64_t i = 0; i < n; i++) elements += (double)dims[i] * (double)dims[i + 1];
+  return elements * (double)mmc_chain_batch(chain);
 }
 
 int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
@@ -197,9 +221,10 @@ int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_m
                            3 * sizeof(entry) * (double)longest);
   entry *vectors[] = {memory, memory + longest, memory + 2 * longest};
   cli_residual residual = {.tolerance = tolerance_of(chain), .chains = batch};
+  tally read = {.call = call, .total = elements_of(chain)};
   for (int64_t b = 0; b < batch; b++) {
     double value;
-    if (check_chain(factors, result, seed, b, vectors, &value))
+    if (check_chain(factors, result, seed, b, vectors, &value, &read))
       residual.value = greater(residual.value, value);
     else
       residual.skipped++;

@@ -45,7 +45,7 @@ static product make(const char *chain_text) {
     p.factors.matrices[i] = cli_stored_factor(chain, i);
     assert_true(cli_matrix_allocate(mmc_chain_dtype(chain), mmc_chain_batch(chain),
                                     &p.factors.matrices[i]));
-    cli_random_fill_factor(chain, i, SEED, p.factors.matrices[i].data);
+    cli_random_fill_factor(chain, i, SEED, p.factors.matrices[i].data, NULL, NULL);
   }
   p.result = (mmc_matrix){.rows = dims[0], .cols = dims[n], .layout = MMC_ROW_MAJOR};
   assert_true(cli_matrix_allocate(mmc_chain_dtype(chain), mmc_chain_batch(chain), &p.result));
