@@ -1,9 +1,31 @@
 #!/usr/bin/env bash
-# test_readme.sh MMCHAIN README: what the README shows of `mmchain plan` is what it prints.
+# test_readme.sh MMCHAIN README: what the README shows of `mmchain plan` is what it prints, and the
+# commands of its tour work one after the other in an empty folder, but for those that measure or need
+# a GPU. The large matrices are multiplied with MMCHAIN_TEST_LONG=1.
 set -euo pipefail
 
-command=$(sed -n 's/^\$ mmchain \(plan [^ ]*\)$/\1/p' "$2")
-shown=$(sed -n "/^\\$ mmchain $command\$/,/^\`\`\`/p" "$2" | sed '1d;$d')
-[ -n "$shown" ] || { echo "FAILED: $2 shows no plan" >&2; exit 1; }
+mmchain=$(realpath "$1")
+readme=$(realpath "$2")
+command=$(sed -n 's/^\$ mmchain \(plan [^ ]*\)$/\1/p' "$readme")
+shown=$(sed -n "/^\\$ mmchain $command\$/,/^\`\`\`/p" "$readme" | sed '1d;$d')
+[ -n "$shown" ] || { echo "FAILED: $readme shows no plan" >&2; exit 1; }
 # shellcheck disable=SC2086
-diff <(echo "$shown") <("$1" $command)
+diff <(echo "$shown") <("$mmchain" $command)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin" "$work/docs"
+ln -s "$mmchain" "$work/bin/mmchain"
+export PATH=$work/bin:$PATH
+cd "$work"
+left_out='--on cuda|mmchain (bench|tune|report)'
+[ -n "${MMCHAIN_TEST_LONG:-}" ] || left_out+='|factors'
+mapfile -t tour < <(sed -n 's/^\$ \(.*\)/\1/p' "$readme" | grep -vE -- "$left_out")
+[ ${#tour[@]} -ge 8 ] || { echo "FAILED: a tour of ${#tour[@]} commands" >&2; exit 1; }
+for line in "${tour[@]}"; do
+  case $line in
+  *.mat*) "$mmchain" info | grep -qE '^ +matlab .* here ' || continue ;;
+  esac
+  bash -c "$line" >said 2>&1 || { echo "FAILED: $line"; cat said; exit 1; } >&2
+done
+echo "${#tour[@]} commands of the tour"
