@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "base/alloc.h"
 #include "base/options.h"
 #include "plan/predictions.h"
 #include "planner/planner.h"
@@ -207,7 +208,7 @@ mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index, mmc_step_t
 mmc_status mmc_run_create(const mmc_plan *plan, mmc_run **out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  mmc_run *run = malloc(sizeof *run);
+  mmc_run *run = mmci_alloc_zeroed(1, sizeof *run);
   if (run == NULL) return mmci_report(plan->context, mmci_fail_nomem(&error, sizeof *run), &error);
   run->plan = plan;
   mmc_status status = mmci_run_create(&plan->plan, plan->on.ops, plan->on.device, plan->precision,
