@@ -1,10 +1,10 @@
-/* tee_acm2_figures.c: draws the poster's figures from trials, by gnuplot, as bars in groups. */
+/* tee_acm2_figures.c: draws the poster's figures from trials, as bars in groups. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../programs.h"
+#include "../chart.h"
 #include "tee_acm2_figures.h"
 
 /* Where a trial stands in a figure: its group, its bar in that, and how high it is; a plain trial
@@ -188,158 +188,107 @@ static bool is_known(const cli_trials *all, const figure *f) {
   return false;
 }
 
-/* ---- scripts --------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
-static void print_value(cli_stream *out, double value) {
-  if (isfinite(value))
-    cli_print(out, " %.6g", value);
-  else
-    cli_print(out, " ?");
-}
+enum { BARS_MAX = 32, WIDTH = 760 };
 
-/* Prints text that stands between double quotes of gnuplot. */
-static void print_label(cli_stream *out, const char *text) {
-  cli_print(out, "\"");
-  for (; *text != '\0'; text++)
-    if (*text != '"' && *text != '\\') cli_print(out, "%c", *text);
-  cli_print(out, "\"");
-}
+/* What a bar says, and the heading of its group. */
+typedef struct labels {
+  char group[96], value[48];
+} labels;
 
-static void print_group(cli_stream *out, const cli_trial *t, bool with_family) {
-  char label[128];
-  bool ordered = strcmp(t->part, "chains") == 0;
-  snprintf(label, sizeof label, "%s%s%s%s%s", t->name, ordered ? " " : "", ordered ? t->order : "",
-           with_family ? " " : "", with_family ? t->family : "");
-  print_label(out, label);
-}
-
-/* Prints a line for each trial: its label and the two parts of its bar. */
-static void print_stacks(cli_stream *out, const cli_trials *all, const figure *f) {
-  cli_print(out, "bar %s %s\n", f->stacked[0], f->stacked[1]);
-  for (size_t i = 0; i < all->count; i++) {
-    const cli_trial *t = &all->trials[i];
-    if (!is_in(f, t) || !t->measured) continue;
-    print_group(out, t, true);
-    print_value(out, value_of(all, t, f->value));
-    print_value(out, value_of(all, t, f->second));
-    cli_print(out, "\n");
-  }
-}
-
-enum { BARS_MAX = 32 };
-
-/* Lists the families of kernels that were measured, in that order. */
-static int list_bars(const cli_trials *all, const figure *f, const char *bars[BARS_MAX]) {
+/* Returns the hue of a family: families have them in the order in which they were measured. */
+static int hue_of(const cli_trials *all, const figure *f, const char *family) {
+  const char *families[BARS_MAX];
   int count = 0;
-  for (size_t i = 0; i < all->count; i++) {
+  for (size_t i = 0; i < all->count && count < BARS_MAX; i++) {
     if (!is_in(f, &all->trials[i]) || !all->trials[i].measured) continue;
     int b = 0;
-    while (b < count && strcmp(bars[b], all->trials[i].family) != 0) b++;
-    if (b == count && count < BARS_MAX) bars[count++] = all->trials[i].family;
+    while (b < count && strcmp(families[b], all->trials[i].family) != 0) b++;
+    if (b == count) families[count++] = all->trials[i].family;
   }
-  return count;
+  for (int b = 0; b < count; b++)
+    if (strcmp(families[b], family) == 0) return b;
+  return 0;
 }
 
-/* Prints a line for each group: its label and a value for each bar. */
-static int print_bars(cli_stream *out, const cli_trials *all, const figure *f) {
-  const char *bars[BARS_MAX];
-  int count = list_bars(all, f, bars);
-  cli_print(out, "group");
-  for (int b = 0; b < count; b++) {
-    cli_print(out, " ");
-    print_label(out, bars[b]);
-  }
-  cli_print(out, "\n");
+static cli_bar bar_of(const cli_trials *all, const figure *f, const cli_trial *t, labels *words) {
+  bool ordered = strcmp(t->part, "chains") == 0,
+       scaled = strcmp(f->y, "s") == 0 || strcmp(f->y, "J") == 0;
+  bool ratio = strcmp(f->y, "power") == 0 || strcmp(f->y, "energy") == 0;
+  cli_bar bar = {.group = words->group,
+                 .name = t->family,
+                 .note = "",
+                 .hue = hue_of(all, f, t->family),
+                 .value = value_of(all, t, f->value),
+                 .more = f->second != NULL ? value_of(all, t, f->second) : (double)NAN,
+                 .low = NAN,
+                 .high = NAN};
+  snprintf(words->group, sizeof words->group, "%s%s%s", t->name, ordered ? " " : "",
+           ordered ? t->order : "");
+  snprintf(words->value, sizeof words->value, "%.3g%s%s", bar.value, ratio ? "" : " ",
+           ratio ? "" : f->y);
+  if (!scaled) bar.text = words->value;
+  return bar;
+}
+
+/* Collects the bars of a figure, those of a group one after the other. Returns how many. */
+static int collect(const cli_trials *all, const figure *f, cli_bar *bars, labels *words) {
+  int count = 0;
   for (size_t i = 0; i < all->count; i++) {
     const cli_trial *t = &all->trials[i];
     if (!is_in(f, t)) continue;
     size_t first = 0;
     while (!is_in(f, &all->trials[first]) || !same_group(&all->trials[first], t)) first++;
     if (first != i) continue;
-    print_group(out, t, false);
-    for (int b = 0; b < count; b++) {
-      double value = NAN;
-      for (size_t j = i; j < all->count; j++) {
-        const cli_trial *u = &all->trials[j];
-        if (is_in(f, u) && same_group(u, t) && strcmp(u->family, bars[b]) == 0 && u->measured)
-          value = value_of(all, u, f->value);
-      }
-      print_value(out, value);
+    for (size_t j = i; j < all->count; j++) {
+      const cli_trial *u = &all->trials[j];
+      if (!is_in(f, u) || !same_group(u, t) || !u->measured ||
+          !isfinite(value_of(all, u, f->value)))
+        continue;
+      bars[count] = bar_of(all, f, u, &words[count]);
+      count++;
     }
-    cli_print(out, "\n");
   }
   return count;
 }
 
-static int print_script(const cli_trials *all, const figure *f, cli_buffer *script) {
-  cli_stream out = {.file = open_memstream(&script->bytes, &script->size)};
-  if (out.file == NULL) return errno;
-  int columns = 2;
-  cli_print(&out, "$data << END_OF_DATA\n");
-  if (f->second != NULL)
-    print_stacks(&out, all, f);
-  else
-    columns = print_bars(&out, all, f);
-  cli_print(&out,
-            "END_OF_DATA\n"
-            "set terminal svg size 1000,560 font 'sans-serif' background 'white' noenhanced\n"
-            "set datafile missing '?'\n"
-            "set style data histogram\n"
-            "set style histogram %s\n"
-            "set style fill solid 0.8 border -1\n"
-            "set boxwidth 0.9\n"
-            "set key outside right top\n"
-            "set grid ytics\n"
-            "set yrange [*<0:*]\n"
-            "set xtics rotate by -45 nomirror\n"
-            "set ylabel '%s'\n"
-            "set title ",
-            f->second != NULL ? "rowstacked" : "clustered gap 1", f->y);
-  char title[256];
-  snprintf(title, sizeof title, "Figure %d: %s (%s)", f->number, f->title, all->machine);
-  print_label(&out, title);
-  cli_print(&out, "\nplot");
-  for (int c = 0; c < columns; c++)
-    cli_print(&out, "%s $data using %d%s title columnheader", c > 0 ? "," : "", c + 2,
-              c == 0 ? ":xtic(1)" : "");
-  cli_print(&out, "\n");
-  cli_stream_close(&out);
-  return out.error;
-}
-
-/* Draws the figure, or writes gnuplot's input where that is not installed. */
-static int draw(cli_call *call, const char *directory, const cli_trials *all, const figure *f,
-                bool with_gnuplot) {
-  char path[4096];
-  char *const gnuplot[] = {"gnuplot", NULL};
-  cli_buffer script = {0}, drawing = {0};
-  int length = snprintf(path, sizeof path, "%s/figure-%02d.%s", directory, f->number,
-                        with_gnuplot ? "svg" : "gp");
-  int result = CLI_DONE;
-  if (length < 0 || (size_t)length >= sizeof path)
+static int draw(cli_call *call, const char *directory, const cli_trials *all, const figure *f) {
+  char path[4096], title[128];
+  cli_bar *bars = calloc(all->count, sizeof *bars);
+  labels *words = calloc(all->count, sizeof *words);
+  int length = snprintf(path, sizeof path, "%s/figure-%02d.svg", directory, f->number),
+      result = CLI_DONE;
+  cli_file file;
+  if (bars == NULL || words == NULL) {
+    result = cli_fail_memory(call, "the figure takes", (double)all->count * sizeof *bars);
+  } else if (length < 0 || (size_t)length >= sizeof path) {
     result = cli_fail(call, CLI_BAD, "-o: expected a shorter name");
-  else if (print_script(all, f, &script) != 0)
-    result = cli_fail_memory(call, "the plot takes", 1 << 16);
-  if (result == CLI_DONE && with_gnuplot)
-    result = cli_program_run(call, "gnuplot-nox", gnuplot, &script, &drawing);
-  if (result == CLI_DONE)
-    result = cli_buffer_save(call, "-o", path, with_gnuplot ? &drawing : &script);
-  cli_buffer_free(&script);
-  cli_buffer_free(&drawing);
+  } else if (cli_file_create(path, &file)) {
+    snprintf(title, sizeof title, "Figure %d: %s", f->number, f->title);
+    cli_bars chart = {.title = title,
+                      .subtitle = all->machine,
+                      .unit = f->y,
+                      .parts = {f->stacked[0], f->stacked[1]},
+                      .bars = bars,
+                      .count = collect(all, f, bars, words),
+                      .width = WIDTH};
+    cli_chart_bars(&file.stream, &chart, true);
+    if (!cli_file_commit(&file))
+      result = cli_fail(call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
+  } else {
+    result = cli_fail(call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
+  }
+  free(bars);
+  free(words);
   return result;
 }
 
 int cli_tee_acm2_draw(cli_call *call, const char *directory, const cli_trials *trials) {
-  char found[PATH_MAX];
-  bool with_gnuplot = cli_program_find("gnuplot", found);
   int result = CLI_DONE;
-  if (!with_gnuplot)
-    fprintf(stderr,
-            "mmchain bench: figures as gnuplot's input, figure-NN.gp: install "
-            "gnuplot-nox for pictures\n");
   for (size_t f = 0; f < sizeof figures / sizeof figures[0] && result == CLI_DONE; f++) {
     if (is_known(trials, &figures[f]))
-      result = draw(call, directory, trials, &figures[f], with_gnuplot);
+      result = draw(call, directory, trials, &figures[f]);
     else
       fprintf(stderr, "mmchain bench: no figure %d: nothing of it was measured\n",
               figures[f].number);

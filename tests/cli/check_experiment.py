@@ -4,7 +4,9 @@ to say, with chains as in SUITE, at WATTS or, where that is "none", without joul
 check_experiment.py --figures DIR NUMBER...: whether DIR has these figures and no others."""
 import glob
 import json
+import re
 import sys
+from xml.etree import ElementTree
 
 SHRINK = 400
 FAMILIES = ["plain", "tee", "faithful"]
@@ -98,9 +100,13 @@ def check_figures(directory, numbers):
     assert found == [f"{directory}/figure-{number}.svg" for number in numbers], found
     for number in numbers:
         with open(f"{directory}/figure-{number}.svg", encoding="utf-8") as file:
-            picture = file.read()
-        assert picture.rstrip().endswith("</svg>"), number
-        assert f"Figure {number}: " in picture and "best-" in picture, number
+            picture = ElementTree.fromstring(file.read())
+        texts = ["".join(text.itertext()) for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+        assert any(text.startswith(f"Figure {number}: ") for text in texts), texts
+        assert any(text.startswith("best-") for text in texts), texts
+        bars = [rect for rect in picture.iter("{http://www.w3.org/2000/svg}rect") if (rect.get("class") or "").startswith("bar")]
+        values = [text for text in texts if re.fullmatch(r"[\d.]+ (n|\u00b5|m|k)?[sJ] ?", text)]
+        assert len(bars) == len(values) > 0, (bars, values)
 
 
 if sys.argv[1] == "--figures":
