@@ -88,6 +88,10 @@ static int print_script(const cli_buffer *csv, cli_buffer *script) {
             "set yrange [0:*]\n"
             "set key left top\n"
             "set grid\n"
+            "set linetype 1 lw 2 lc rgb '#0072b2'\n" /* the hues of chart.c */
+            "set linetype 2 lw 2 lc rgb '#e69f00'\n"
+            "set linetype 3 lw 2 lc rgb '#009e73'\n"
+            "set linetype 4 lw 2 lc rgb '#d55e00'\n"
             "plot");
   for (int k = 0; k < count; k++)
     cli_print(&stream, "%s $kernel%d using 1:($2 * 1000) with lines title '%s'", k > 0 ? "," : "",
