@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, overload
 
 from . import _blas, _mmchain
 from ._bench import bench
@@ -31,6 +31,7 @@ from ._info import clear_cache, info
 from ._plan import Order, Plan, Step, order, plan
 from ._swap import numpy_multi_dot
 from ._tune import Tuned, Tuning, tune
+from ._types import Array, Device, Objective, Precision
 
 __all__ = [
     "Order",
@@ -52,13 +53,31 @@ __version__: str = _mmchain.version
 _execute = _mmchain.execute
 
 
+@overload
+def multi_dot(
+    arrays: Sequence[Array],
+    *,
+    out: Optional[Array] = None,
+    objective: Objective = "time",
+    device: Optional[Device] = None,
+    precision: Precision = "native",
+) -> Array: ...
+@overload
 def multi_dot(
     arrays: Sequence[Any],
     *,
     out: Optional[Any] = None,
-    objective: str = "time",
-    device: Optional[str] = None,
-    precision: str = "native",
+    objective: Objective = "time",
+    device: Optional[Device] = None,
+    precision: Precision = "native",
+) -> Any: ...
+def multi_dot(
+    arrays: Sequence[Any],
+    *,
+    out: Optional[Any] = None,
+    objective: Objective = "time",
+    device: Optional[Device] = None,
+    precision: Precision = "native",
 ) -> Any:
     """The product of arrays, multiplied in the cheapest order.
 

@@ -1,5 +1,7 @@
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
+from typing_extensions import Self
+
 version: str
 
 class Plan:
@@ -14,7 +16,7 @@ class Plan:
         max_slowdown: Optional[float],
         on_device: bool,
         order: Optional[str] = None,
-    ) -> Any: ...
+    ) -> Self: ...
     @property
     def chain(self) -> str: ...
     @property

@@ -7,12 +7,13 @@ import operator
 import os
 import tempfile
 from functools import cached_property
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
 
 from . import _mmchain, _shapes
 from ._general import chain_of, factors_of, multiply
+from ._types import Array, Device, Format, PlanObjective, Precision, Solver
 from ._orders import order_text, parenthesization
 
 _names = {
@@ -54,7 +55,8 @@ class Plan(_mmchain.Plan):
 
     @cached_property
     def _facts(self) -> Dict[str, Any]:
-        return json.loads(self.describe("json"))
+        facts: Dict[str, Any] = json.loads(self.describe("json"))
+        return facts
 
     @property
     def order(self) -> str:
@@ -79,7 +81,7 @@ class Plan(_mmchain.Plan):
             for s in self._facts["steps"]
         ]
 
-    def explain(self, format: str = "text") -> str:
+    def explain(self, format: Format = "text") -> str:
         """The plan and its reasons: for people ("text"), programs ("json") or Graphviz ("dot"), or
         as a picture ("svg")."""
         return self.describe(format)
@@ -113,6 +115,10 @@ class Plan(_mmchain.Plan):
             os.unlink(temporary)
             raise
 
+    @overload
+    def execute(self, arrays: Sequence[Array], out: Optional[Array] = None) -> Array: ...
+    @overload
+    def execute(self, arrays: Sequence[Any], out: Optional[Any] = None) -> Any: ...
     def execute(self, arrays: Sequence[Any], out: Optional[Any] = None) -> Any:
         """The product of arrays of the planned shapes, as `multi_dot` returns it.
 
@@ -273,10 +279,10 @@ def plan(
     chain: Union[str, Sequence[Any]],
     *,
     dtype: Any = None,
-    objective: str = "time",
-    device: Optional[str] = None,
-    precision: str = "native",
-    solver: str = "auto",
+    objective: PlanObjective = "time",
+    device: Optional[Device] = None,
+    precision: Precision = "native",
+    solver: Solver = "auto",
     memory_limit: Optional[int] = None,
     max_slowdown: Optional[float] = None,
     order: Any = None,

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    List,
+    Literal,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from . import _mmchain
 from ._plan import chain_text, dtype_name
+from ._types import Device, Precision
 
 
 class Tuned(NamedTuple):
@@ -78,9 +90,9 @@ def tune(
     range: Optional[int] = None,
     dtype: Any = None,
     ops: str = "NN",
-    device: Optional[str] = None,
-    precision: str = "native",
-    objective: str = "time",
+    device: Optional[Device] = None,
+    precision: Precision = "native",
+    objective: Literal["time", "energy"] = "time",
     budget: Optional[float] = None,
     progress: Optional[Callable[[Optional[float], int, int, str], Any]] = None,
 ) -> Tuning:
