@@ -210,7 +210,7 @@ mmc_status mmc_run_create(const mmc_plan *plan, mmc_run **out) {
   mmci_error error = {0};
   mmc_run *run = mmci_alloc_zeroed(1, sizeof *run);
   if (run == NULL) return mmci_report(plan->context, mmci_fail_nomem(&error, sizeof *run), &error);
-  run->plan = plan;
+  *run = (mmc_run){.plan = plan};
   mmc_status status = mmci_run_create(&plan->plan, plan->on.ops, plan->on.device, plan->precision,
                                       &run->run, &error);
   if (status != MMC_OK) {

@@ -41,6 +41,18 @@ static void fill(mmc_matrix *matrix, int64_t rows, int64_t cols) {
   *matrix = (mmc_matrix){.data = data, .rows = rows, .cols = cols};
 }
 
+/* Leaves nothing of use in the memory that the next objects get. */
+static void spoil_heap(void) {
+  enum { SIZES = 16 };
+  void *blocks[SIZES];
+  for (int i = 0; i < SIZES; i++) {
+    size_t size = 16 * ((size_t)i + 1);
+    blocks[i] = malloc(size);
+    if (blocks[i] != NULL) memset(blocks[i], 0xA5, size);
+  }
+  for (int i = 0; i < SIZES; i++) free(blocks[i]);
+}
+
 static problem make(const char *text) {
   problem x = {0};
   mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
@@ -49,6 +61,7 @@ static problem make(const char *text) {
   assert_int_equal(mmc_context_create(&options, &x.context), MMC_OK);
   assert_int_equal(mmc_chain_parse(x.context, text, &x.chain), MMC_OK);
   assert_int_equal(mmc_plan_create(x.context, x.chain, &plan_options, &x.plan), MMC_OK);
+  spoil_heap();
   assert_int_equal(mmc_run_create(x.plan, &x.run), MMC_OK);
   const int64_t *dims = mmc_chain_dims(x.chain), n = mmc_chain_length(x.chain);
   for (int64_t i = 0; i < n; i++) fill(&x.matrices[i], dims[i], dims[i + 1]);
@@ -88,6 +101,14 @@ static void pieces_are_right(void **state) {
   problem x = make(large);
   told never = {.stop_at = 1 << 30};
   mmc_run_progress(x.run, ask, &never);
+  assert_int_equal(mmc_execute(x.run, x.matrices, &x.out), MMC_OK);
+  assert_right(&x);
+  destroy(&x);
+}
+
+static void nothing_is_asked_of_a_new_run(void **state) {
+  (void)state;
+  problem x = make(large);
   assert_int_equal(mmc_execute(x.run, x.matrices, &x.out), MMC_OK);
   assert_right(&x);
   destroy(&x);
@@ -141,6 +162,7 @@ static void asking(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(asking),
+      cmocka_unit_test(nothing_is_asked_of_a_new_run),
       cmocka_unit_test(pieces_are_right),
       cmocka_unit_test(stopped_within_a_product),
   };
