@@ -117,7 +117,7 @@ static void copy_reals(void *to, const unsigned char *from, size_t count, size_t
 /* Reverses the order of the dimensions: the first runs fastest in from, the last in to. */
 static void to_c_order(const mmci_file_array *array, const unsigned char *from, size_t count,
                        unsigned char *to) {
-  size_t size = mmc_dtype_size(array->dtype), steps[MMCI_NDIM_MAX], step = 1, place = 0;
+  size_t size = mmc_dtype_size(array->dtype), steps[MMCI_NDIM_MAX] = {0}, step = 1, place = 0;
   int64_t index[MMCI_NDIM_MAX] = {0};
   for (int d = 0; d < array->ndim; d++) {
     steps[d] = step;

@@ -202,8 +202,9 @@ typedef struct inflater {
   uint32_t checksum, expected;
 } inflater;
 
-static ptrdiff_t more_of_member(void *user, unsigned char *bytes, size_t size, mmci_error *error) {
-  inflater *x = user;
+static ptrdiff_t more_of_member(mmci_origin origin, unsigned char *bytes, size_t size,
+                                mmci_error *error) {
+  inflater *x = origin.state;
   const uint64_t most = 1 << 30;
   x->stream.next_out = bytes;
   x->stream.avail_out = (uInt)(size < most ? size : most);
@@ -232,8 +233,8 @@ static ptrdiff_t more_of_member(void *user, unsigned char *bytes, size_t size, m
   return got;
 }
 
-static void close_member(void *user) {
-  inflater *x = user;
+static void close_member(mmci_origin origin) {
+  inflater *x = origin.state;
   inflateEnd(&x->stream);
   mmci_source_release(&x->archive);
   free(x);
@@ -259,7 +260,7 @@ static mmc_status inflate_member(mmci_source *s, const entry *e, uint64_t begin,
   s->have = s->capacity = 0;
   s->more = more_of_member;
   s->more_close = close_member;
-  s->more_user = x;
+  s->origin.state = x;
   return MMC_OK;
 }
 

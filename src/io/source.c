@@ -14,15 +14,10 @@ static mmc_status fail(const mmci_source *s, int code, mmci_error *error) {
 
 /* ---- a descriptor -------------------------------------------------------------------------- */
 
-/* A descriptor is kept as a pointer. */
-static int descriptor_of(const void *user) {
-  return (int)(intptr_t)user;
-}
-
-static ptrdiff_t more_of_descriptor(void *user, unsigned char *bytes, size_t size,
+static ptrdiff_t more_of_descriptor(mmci_origin origin, unsigned char *bytes, size_t size,
                                     mmci_error *error) {
   for (;;) {
-    ssize_t got = read(descriptor_of(user), bytes, size);
+    ssize_t got = read(origin.descriptor, bytes, size);
     if (got >= 0) return got;
     if (errno == EINTR) continue;
     mmci_fail(error, MMC_E_IO, "cannot read: %s", strerror(errno));
@@ -30,14 +25,14 @@ static ptrdiff_t more_of_descriptor(void *user, unsigned char *bytes, size_t siz
   }
 }
 
-static void close_descriptor(void *user) {
-  close(descriptor_of(user));
+static void close_descriptor(mmci_origin origin) {
+  close(origin.descriptor);
 }
 
 /* ---- the source ---------------------------------------------------------------------------- */
 
 void mmci_source_finish(mmci_source *s) {
-  if (s->more != NULL) s->more_close(s->more_user);
+  if (s->more != NULL) s->more_close(s->origin);
   s->more = NULL;
 }
 
@@ -62,7 +57,7 @@ mmc_status mmci_source_open(const char *path, mmci_source *out, mmci_error *erro
   if (descriptor < 0) return fail(out, errno, error);
   out->more = more_of_descriptor;
   out->more_close = close_descriptor;
-  out->more_user = (void *)(intptr_t)descriptor;
+  out->origin.descriptor = descriptor;
 
   struct stat status;
   if (fstat(descriptor, &status) != 0) return fail(out, errno, error);
@@ -95,7 +90,7 @@ mmc_status mmci_source_fetch(mmci_source *s, size_t size, mmci_error *error) {
     }
     size_t end = size < s->capacity ? size : s->capacity;
     mmci_error reason = {0};
-    ptrdiff_t got = s->more(s->more_user, s->bytes + s->have, end - s->have, &reason);
+    ptrdiff_t got = s->more(s->origin, s->bytes + s->have, end - s->have, &reason);
     if (got < 0) return mmci_fail(error, reason.status, "%s: %.200s", s->shown, reason.text);
     if (got == 0) mmci_source_finish(s);
     s->have += (size_t)got;

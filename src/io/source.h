@@ -8,9 +8,16 @@
 #include "base/path_text.h"
 #include "base/status.h"
 
+/* Where bytes come from. */
+typedef union mmci_origin {
+  int descriptor;
+  void *state;
+} mmci_origin;
+
 /* Puts at most size bytes into bytes and returns how many, 0 at the end; less than 0 on failure,
  * with the reason in error. */
-typedef ptrdiff_t (*mmci_more_fn)(void *user, unsigned char *bytes, size_t size, mmci_error *error);
+typedef ptrdiff_t (*mmci_more_fn)(mmci_origin origin, unsigned char *bytes, size_t size,
+                                  mmci_error *error);
 
 typedef struct mmci_source {
   unsigned char *bytes; /* all of them when the file is mapped, else as many as were fetched */
@@ -19,8 +26,8 @@ typedef struct mmci_source {
   void *mapping;   /* NULL when not mapped */
   size_t mapping_size;
   mmci_more_fn more; /* more bytes come from there; NULL when there are no more */
-  void *more_user;
-  void (*more_close)(void *user);
+  void (*more_close)(mmci_origin origin);
+  mmci_origin origin;
   char shown[MMCI_PATH_TEXT_SIZE]; /* the file in messages */
 } mmci_source;
 
