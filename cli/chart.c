@@ -8,11 +8,12 @@
 enum {
   HUES = 7,
   MARGIN = 12,
-  ROW = 22,        /* from bar to bar */
-  BAR = 16,        /* a bar's height */
-  HEADING = 24,    /* of a group */
-  CHARACTER = 7,   /* about the width of one */
-  NAMES_MOST = 190 /* the width that names may take */
+  ROW = 22,         /* from bar to bar */
+  BAR = 16,         /* a bar's height */
+  HEADING = 24,     /* of a group */
+  CHARACTER = 7,    /* about the width of one */
+  NAMES_MOST = 190, /* the width that names may take */
+  MARKS_MOST = 64   /* names beside points */
 };
 
 static const char *const light[HUES] = {"#0072b2", "#e69f00", "#009e73", "#d55e00",
@@ -205,8 +206,10 @@ static plane_layout lay_out_plane(const cli_plane *c) {
     widen(c->points[i].y, &l.y_low, &l.y_high);
   }
   if (c->roof.slope > 0 && c->roof.flat > 0) {
-    widen(c->roof.flat, &l.y_low, &l.y_high);
-    widen(4 * c->roof.flat / c->roof.slope, &l.x_low, &l.x_high);
+    double ridge = c->roof.flat / c->roof.slope; /* is not to lie at the edge */
+    widen(2 * c->roof.flat, &l.y_low, &l.y_high);
+    widen(ridge / 2, &l.x_low, &l.x_high);
+    widen(4 * ridge, &l.x_low, &l.x_high);
   }
   if (!(l.x_low < l.x_high)) l.x_high = l.x_low + 1;
   if (!(l.y_low < l.y_high)) l.y_high = l.y_low + 1;
@@ -254,7 +257,23 @@ static void put_roof(cli_stream *out, const cli_roof *roof, const plane_layout *
   put_text(out, "small", x_of(l, start) + 8, l->bottom - 8, roof->slope_name);
 }
 
-static void put_point(cli_stream *out, const cli_point *p, const plane_layout *l) {
+/* The places of the names that stand beside points. */
+typedef struct marks {
+  double x[MARKS_MOST], y[MARKS_MOST];
+  int count;
+} marks;
+
+/* Says whether a name has room at a place, and takes it. */
+static bool take_place(marks *m, double x, double y) {
+  for (int i = 0; i < m->count; i++)
+    if (fabs(m->x[i] - x) < 30 && fabs(m->y[i] - y) < 12) return false;
+  if (m->count == MARKS_MOST) return false;
+  m->x[m->count] = x;
+  m->y[m->count++] = y;
+  return true;
+}
+
+static void put_point(cli_stream *out, const cli_point *p, const plane_layout *l, marks *m) {
   if (!(p->x > 0) || !(p->y > 0) || !isfinite(p->x) || !isfinite(p->y)) return;
   double x = x_of(l, p->x), y = y_of(l, p->y), radius = 4 + 12 * sqrt(fmin(fmax(p->share, 0), 1));
   cli_print(out,
@@ -263,7 +282,8 @@ static void put_point(cli_stream *out, const cli_point *p, const plane_layout *l
             p->hue % HUES, p->faint ? " faint" : "", p->faint ? ".15" : ".5", x, y, radius);
   cli_print_xml(out, p->label);
   cli_print(out, "</title></circle>\n");
-  if (p->mark[0] != '\0') put_text(out, "small", x + radius + 2, y + 4, p->mark);
+  if (p->mark[0] != '\0' && take_place(m, x + radius, y))
+    put_text(out, "small", x + radius + 2, y + 4, p->mark);
 }
 
 void cli_chart_plane(cli_stream *out, const cli_plane *c, bool alone) {
@@ -272,6 +292,7 @@ void cli_chart_plane(cli_stream *out, const cli_plane *c, bool alone) {
   put_text(out, "title", MARGIN, MARGIN + 8, c->title);
   put_grid(out, c, &l);
   put_roof(out, &c->roof, &l);
-  for (int i = 0; i < c->count; i++) put_point(out, &c->points[i], &l);
+  marks m = {.count = 0};
+  for (int i = 0; i < c->count; i++) put_point(out, &c->points[i], &l, &m);
   cli_print(out, "</svg>\n");
 }

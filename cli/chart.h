@@ -40,7 +40,7 @@ void cli_chart_bars(cli_stream *out, const cli_bars *chart, bool alone);
 
 typedef struct cli_point {
   const char *label; /* what it says when it is pointed at */
-  const char *mark;  /* a short name that stands beside it; "" means none */
+  const char *mark;  /* a short name that stands beside it where there is room; "" means none */
   double x, y;       /* above 0 */
   double share;      /* of something, 0 to 1: its area */
   int hue;

@@ -25,7 +25,7 @@ enum {
   LINE = 15,         /* from line to line in a box */
   GAP = 28,          /* from level to level, between boxes */
   MARGIN = 24,       /* around everything */
-  LEAST_WIDTH = 640, /* so that the heading has room */
+  LEAST_WIDTH = 700, /* so that the heading has room */
   HUES = 5,          /* of groups */
   LEGEND_GROUPS = 6, /* groups that the legend tells about */
   HALO = 6,          /* a group's outline lies so far outside its boxes */
@@ -221,7 +221,7 @@ static void head(picture *p) {
   p->heading[0] = collect(p, put_chain);
   p->heading[1] = collect(p, put_cost);
   p->heading[2] = collect(p, put_machine);
-  for (int i = 0; i < 3; i++) fit(&p->heading[i], p->width - 2 * MARGIN, i == 0 ? 92 : 80);
+  for (int i = 0; i < 3; i++) fit(&p->heading[i], p->width - 2 * MARGIN, i == 0 ? 88 : 76);
   p->top = MARGIN + 3 * 20 + 12;
 }
 
@@ -540,7 +540,7 @@ static legend plan_legend(const picture *p) {
 }
 
 static void put_legend_words(const picture *p, int y, words w) {
-  fit(&w, p->width - 2 * MARGIN - 36, 70);
+  fit(&w, p->width - 2 * MARGIN - 36, 66);
   mmci_text_printf(p->out, "<text class=\"left\" x=\"%d\" y=\"%d\">", MARGIN + 36, y + 4);
   mmci_text_xml(p->out, w.text);
   mmci_text_printf(p->out, "</text>\n");
@@ -626,7 +626,7 @@ static void put_legend(const picture *p, legend *l) {
     words w = {0};
     snprintf(w.text, sizeof w.text,
              "%" PRId32 " of %" PRId32
-             " steps are shown, %.1f %% of the cost; a box with a shadow stands for several",
+             " steps are shown, %.1f %% of the cost; a shadow means several",
              p->fold.steps, p->plan->step_count, 100 * share_of(p, cost));
     w.used = strlen(w.text);
     mmci_text_printf(
