@@ -314,16 +314,15 @@ bool mmci_array_choose(const mmci_array *array, int64_t m, int64_t k, int64_t n,
   time_line(&v, p, 2, line);
   best_on_line(array, line, MMCI_AXIS_N, n, least_s, on_grid, &best);
 
-  mmci_recipe plain = mmci_recipe_whole(0);
-  *choice = (mmci_choice){.recipe = plain,
-                          .plain_s = plain_s,
-                          .seconds = plain_s,
-                          .spread = array->trust.error,
-                          .gain = {1, 1, 1}};
-  int64_t sizes[2] = {best.first, best.second};
-  if (best.axis == MMCI_PIECE ||
-      !mmci_recipe_split(best.axis, sizes, &plain, &plain, &choice->recipe))
-    return true;
+  /* Of the recipe only what is read is written, as plans ask for hundreds of prices. */
+  mmci_recipe_set_whole(&choice->recipe, 0);
+  choice->plain_s = choice->seconds = plain_s;
+  choice->spread = array->trust.error;
+  choice->gain = (mmci_estimate){1, 1, 1};
+  if (best.axis == MMCI_PIECE) return true;
+  const mmci_recipe plain = mmci_recipe_whole(0);
+  const int64_t sizes[2] = {best.first, best.second};
+  if (!mmci_recipe_split(best.axis, sizes, &plain, &plain, &choice->recipe)) return true;
   double gain = plain_s / best.seconds;
   choice->seconds = best.seconds;
   choice->gain = (mmci_estimate){gain, gain / (1 + best.margin), gain * (1 + best.margin)};

@@ -330,11 +330,10 @@ static bool find_in_array(const mmci_wisdom_pricing *p, const mmci_gemm *gemm, m
   const mmci_array *array = p->arrays[op_a][op_b];
   mmci_choice choice;
   if (array == NULL || !mmci_array_choose(array, gemm->m, gemm->k, gemm->n, &choice)) return false;
-  *out = (mmci_price){.seconds = choice.seconds,
-                      .plain_s = choice.plain_s,
-                      .error = choice.spread,
-                      .source = MMCI_ARRAY,
-                      .recipe = choice.recipe};
+  mmci_price_plain(out, choice.seconds, choice.spread);
+  out->plain_s = choice.plain_s;
+  out->source = MMCI_ARRAY;
+  if (!mmci_recipe_is_plain(&choice.recipe)) out->recipe = choice.recipe;
   return true;
 }
 
