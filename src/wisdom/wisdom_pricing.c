@@ -211,6 +211,12 @@ static void replace(mmci_wisdom_pricing **at, mmci_wisdom_pricing *fresh) {
   mmci_wisdom_pricing_release(old);
 }
 
+/* Says whether facts are the same, bit for bit: of others only the prices are made again. */
+static bool same_facts(const mmci_facts *a, const mmci_facts *b) {
+  const void *x = a, *y = b;
+  return memcmp(x, y, sizeof *a) == 0;
+}
+
 /* Looks at the file, and makes new prices where the kept ones are not those of its table. */
 static mmc_status refresh(mmci_wisdom *wisdom, mmci_wisdom_pricing **at,
                           const mmci_fingerprint *fingerprint, const mmci_facts *facts,
@@ -221,8 +227,7 @@ static mmc_status refresh(mmci_wisdom *wisdom, mmci_wisdom_pricing **at,
   mmc_status status = mmci_wisdom_acquire(wisdom, fingerprint, &table, error);
   if (status == MMC_E_NOMEM) return status;
   mmci_wisdom_pricing *kept = *at;
-  if (status == MMC_OK && kept != NULL && kept->table == table &&
-      memcmp(&kept->facts, facts, sizeof *facts) == 0) {
+  if (status == MMC_OK && kept != NULL && kept->table == table && same_facts(&kept->facts, facts)) {
     mmci_wisdom_release(table);
   } else {
     const bool unread = status != MMC_OK;
@@ -239,8 +244,7 @@ static mmc_status refresh(mmci_wisdom *wisdom, mmci_wisdom_pricing **at,
 
 static bool is_fresh(const mmci_wisdom_pricing *p, mmci_wisdom *wisdom, const mmci_facts *facts) {
   return p != NULL && p->generation == mmci_wisdom_generation(wisdom) &&
-         now_s() - p->looked_s < MMCI_PRICING_FRESH_S &&
-         memcmp(&p->facts, facts, sizeof *facts) == 0;
+         now_s() - p->looked_s < MMCI_PRICING_FRESH_S && same_facts(&p->facts, facts);
 }
 
 mmc_status mmci_wisdom_pricing_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,
