@@ -62,8 +62,8 @@ static int parse(cli_call *call, const char *where, const char *word, mmc_chain 
   return cli_fail_status(call, status, before);
 }
 
-static int create(cli_call *call, const char *where, mmc_dtype dtype, int64_t n,
-                  const int64_t *dims, const mmc_op *ops, int64_t batch, mmc_chain **out) {
+static int create_chain(cli_call *call, const char *where, mmc_dtype dtype, int64_t n,
+                        const int64_t *dims, const mmc_op *ops, int64_t batch, mmc_chain **out) {
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
   options.batch = batch;
   mmc_status status = mmc_chain_create_batch(call->context, dtype, n, dims, ops, &options, out);
@@ -79,7 +79,7 @@ static int chain_of_dims(cli_call *call, const char *where, int count, char **wo
       return cli_fail(call, CLI_BAD, "%s%s: expected a dim of 0 to 2^62", where, words[i]);
     dims[i] = (int64_t)dim;
   }
-  return create(call, where, MMC_F64, count - 1, dims, NULL, 1, out);
+  return create_chain(call, where, MMC_F64, count - 1, dims, NULL, 1, out);
 }
 
 /* Joins the dims, ops, dtype and batch of one factor after another; each must fit the one
@@ -123,7 +123,7 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     dims[i] = rows;
     dims[i + 1] = cols;
   }
-  return create(call, where, dtype, count, dims, ops, batch, out);
+  return create_chain(call, where, dtype, count, dims, ops, batch, out);
 }
 
 int cli_chain_of_words(cli_call *call, const char *where, int count, char **words,

@@ -13,7 +13,7 @@ static bool is_separator(char c) {
   return isspace((unsigned char)c) || c == ',' || c == 'x';
 }
 
-static int append(cli_call *call, int64_t dim, cli_dims *dims) {
+static int append_dim(cli_call *call, int64_t dim, cli_dims *dims) {
   if (dims->count == dims->capacity) {
     int64_t capacity = 2 * dims->capacity + 16;
     int64_t *grown = realloc(dims->dims, (size_t)capacity * sizeof *grown);
@@ -60,7 +60,7 @@ int cli_dims_append(cli_call *call, const char *name, const char *text, cli_dims
                       name, line, start - line_start + 1,
                       at - start > SHOWN ? SHOWN : (int)(at - start), start,
                       at - start > SHOWN ? "..." : "");
-    int status = append(call, (int64_t)dim, dims);
+    int status = append_dim(call, (int64_t)dim, dims);
     if (status != CLI_DONE) return status;
   }
 }

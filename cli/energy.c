@@ -5,7 +5,7 @@
 
 #include "progress.h"
 
-static mmc_energy unknown(const char *reason) {
+static mmc_energy unknown_energy(const char *reason) {
   mmc_energy energy = {.joules = NAN, .watts = NAN, .idle_watts = NAN};
   snprintf(energy.reason, sizeof energy.reason, "%s", reason);
   return energy;
@@ -41,14 +41,14 @@ typedef struct execution {
   mmc_status status;
 } execution;
 
-static int execute(void *user) {
+static int execute_once(void *user) {
   execution *e = user;
   if (cli_interrupted()) return 1;
   e->status = mmc_enqueue(e->run, NULL, e->factors, e->result);
   return e->status != MMC_OK;
 }
 
-static int await(void *user) {
+static int await_execution(void *user) {
   execution *e = user;
   e->status = mmc_wait(e->run);
   return e->status != MMC_OK;
@@ -57,7 +57,7 @@ static int await(void *user) {
 int cli_energy_measure(cli_call *call, const cli_energy *energy, double window_s, mmc_run *run,
                        const mmc_matrix *factors, const mmc_matrix *result, mmc_energy *out) {
   if (energy->meter == NULL) {
-    *out = unknown("not asked for: see --energy");
+    *out = unknown_energy("not asked for: see --energy");
     return CLI_DONE;
   }
   if (!energy->idle.measured) {
@@ -69,8 +69,8 @@ int cli_energy_measure(cli_call *call, const cli_energy *energy, double window_s
   options.min_s = window_s;
   options.warm_s = window_s / 4;
   options.idle_s = 0;
-  options.work = execute;
-  options.wait = await;
+  options.work = execute_once;
+  options.wait = await_execution;
   options.user = &e;
   mmc_status status = mmc_meter_measure(energy->meter, &options, out);
   if (status == MMC_E_INTERRUPTED && cli_interrupted())

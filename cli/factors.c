@@ -194,8 +194,8 @@ static bool count_batch(const stack *all, int64_t *out) {
 
 /* Makes the file's matrix stand for the batch: for :each, matrix number t of the chain's axis. The
  * matrix is the file's own at first. */
-static int spread(cli_call *call, int i, const spec *s, int64_t t, const stack *all, int64_t batch,
-                  mmc_matrix *matrix, cli_factors *factors) {
+static int spread_factor(cli_call *call, int i, const spec *s, int64_t t, const stack *all,
+                         int64_t batch, mmc_matrix *matrix, cli_factors *factors) {
   const mmc_file *file = factors->files[i];
   const mmc_dtype dtype = mmc_file_dtype(file);
   int ndim = stack_ndim(file, s->each);
@@ -325,7 +325,8 @@ static int assemble(cli_call *call, char **arguments, cli_factors *factors, asse
     for (int64_t t = 0; t < a->specs[f].times && result == CLI_DONE; t++, i++) {
       if (t == 0 || a->specs[f].each) {
         stored = mmc_file_matrix(factors->files[f]);
-        result = spread(call, (int)f, &a->specs[f], t, &all, options.batch, &stored, factors);
+        result =
+            spread_factor(call, (int)f, &a->specs[f], t, &all, options.batch, &stored, factors);
       }
       a->from[i] = f;
       if (result == CLI_DONE) result = add_factor(call, arguments, i, &stored, factors, a);

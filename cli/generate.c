@@ -61,7 +61,7 @@ static int check_dtype(cli_call *call, mmc_dtype dtype) {
 }
 
 /* Allocates one buffer, which holds every factor in turn. */
-static int allocate(cli_call *call, const mmc_chain *chain, void **out) {
+static int allocate_buffer(cli_call *call, const mmc_chain *chain, void **out) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
   mmc_matrix largest = {0};
   double most = 0;
@@ -157,7 +157,7 @@ static int run(cli_call *call, int argc, char **argv) {
   if (result != CLI_DONE) return result;
   void *data = NULL;
   result = check_dtype(call, mmc_chain_dtype(chain));
-  if (result == CLI_DONE) result = allocate(call, chain, &data);
+  if (result == CLI_DONE) result = allocate_buffer(call, chain, &data);
   if (result == CLI_DONE) result = make_directory(call, directory);
   if (result == CLI_DONE) result = write_factors(call, chain, directory, (uint64_t)seed, data);
   free(data);

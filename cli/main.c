@@ -72,7 +72,7 @@ static int help(cli_call *call, int argc, char **argv) {
 }
 
 /* Runs what the arguments ask for. */
-static int run(cli_call *call, int argc, char **argv) {
+static int run_command(cli_call *call, int argc, char **argv) {
   if (argc < 2) return cli_fail(call, CLI_BAD, "expected a command: %s (see --help)", expected);
   const char *name = argv[1];
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
@@ -96,7 +96,7 @@ static int run(cli_call *call, int argc, char **argv) {
 int main(int argc, char **argv) {
   cli_call call = {.out = {.file = stdout}};
   cli_signals_catch();
-  int status = run(&call, argc, argv);
+  int status = run_command(&call, argc, argv);
   cli_stream_close(&call.out);
   if (call.out.error == 0) return status;
   /* A reader that closed the pipe, as in `mmchain ... | head`, has what it wants. */

@@ -171,7 +171,7 @@ static void tell_prediction(const multiplication *job) {
     fprintf(stderr, "predicted %.4g s, took %.4g s\n", predicted_s, job->seconds);
 }
 
-static int execute(cli_call *call, multiplication *job) {
+static int execute_job(cli_call *call, multiplication *job) {
   mmc_run *run;
   int result = cli_energy_open(call, &job->energy, mmc_plan_device(job->plan));
   if (result != CLI_DONE) return result;
@@ -283,13 +283,13 @@ static int print_json(cli_call *call, const multiplication *job) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int work(cli_call *call, multiplication *job, int count, char **arguments) {
+static int multiply_files(cli_call *call, multiplication *job, int count, char **arguments) {
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
   int result = cli_factors_open(call, count, arguments, &job->factors);
   if (result == CLI_DONE) result = check_output(call, job);
   if (result == CLI_DONE) result = make_plan(call, job);
   if (result == CLI_DONE) result = allocate_result(call, job);
-  if (result == CLI_DONE) result = execute(call, job);
+  if (result == CLI_DONE) result = execute_job(call, job);
   if (result == CLI_DONE && job->energy.wanted) tell_energy(job);
   if (result == CLI_DONE) tell_overflow(job);
   if (result == CLI_DONE && job->check) result = check_result(call, job);
@@ -354,7 +354,7 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
-  int result = work(call, &job, argc - optind, argv + optind);
+  int result = multiply_files(call, &job, argc - optind, argv + optind);
   call->stage = NULL;
   free(job.result.data);
   cli_energy_close(&job.energy);

@@ -184,7 +184,7 @@ static int read_dims(cli_call *call, int count, char **arguments, problem *p) {
 
 /* ---- solving and writing --------------------------------------------------------------------- */
 
-static int solve(cli_call *call, problem *p) {
+static int solve_problem(cli_call *call, problem *p) {
   cli_progress progress = cli_progress_start(call);
   mmc_order_options *o = &p->order_options;
   o->progress = cli_progress_show;
@@ -354,10 +354,10 @@ static int print_json(cli_call *call, const problem *p) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int work(cli_call *call, int count, char **arguments, problem *p) {
+static int order_dims(cli_call *call, int count, char **arguments, problem *p) {
   int result = check_options(call, p);
   if (result == CLI_DONE) result = read_dims(call, count, arguments, p);
-  if (result == CLI_DONE) result = solve(call, p);
+  if (result == CLI_DONE) result = solve_problem(call, p);
   if (result == CLI_DONE && p->output != NULL) result = write_tree(call, p);
   if (result == CLI_DONE && p->profile_path != NULL)
     result = cli_profile_write(call, p->profile_path, &p->profile);
@@ -373,7 +373,7 @@ static int run(cli_call *call, int argc, char **argv) {
     if (result != CLI_DONE) return result;
   }
   cli_interrupt_catch();
-  int result = work(call, argc - optind, argv + optind, &p);
+  int result = order_dims(call, argc - optind, argv + optind, &p);
   mmc_order_destroy(p.order);
   free(p.dims.dims);
   cli_buffer_free(&p.profile);

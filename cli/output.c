@@ -252,7 +252,7 @@ static bool directory_reaches_disk(const char *path) {
 }
 
 /* Closes and renames a file that is flushed. Returns 0 or errno. */
-static int settle(cli_file *file) {
+static int settle_file(cli_file *file) {
   cli_stream *stream = &file->stream;
   if (stream->error == 0 && file->target != NULL && !file->named && !link_temporary(file))
     remember(stream);
@@ -275,7 +275,7 @@ bool cli_file_commit(cli_file *file) {
   /* A signal that ends the process must not find the temporary file with a name. */
   sigset_t before;
   cli_signals_hold(&before);
-  int code = settle(file);
+  int code = settle_file(file);
   if (code == 0 && file->target != NULL && !directory_reaches_disk(file->target)) code = errno;
   cli_file_discard(file);
   cli_signals_release(&before);

@@ -63,7 +63,7 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int draw(cli_call *call, const mmc_plan *plan, const char *path) {
+static int draw_tree(cli_call *call, const mmc_plan *plan, const char *path) {
   cli_buffer picture = {0};
   static const char declaration[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   mmc_status status = MMC_E_NOMEM;
@@ -75,7 +75,7 @@ static int draw(cli_call *call, const mmc_plan *plan, const char *path) {
   return result;
 }
 
-static int show(cli_call *call, const mmc_plan *plan, mmc_format format) {
+static int show_plan(cli_call *call, const mmc_plan *plan, mmc_format format) {
   mmc_status status = mmc_plan_explain(plan, format, cli_stream_write, &call->out);
   /* main() says why standard output failed. */
   return status == MMC_OK || call->out.error != 0 ? CLI_DONE : cli_fail_status(call, status, "");
@@ -157,9 +157,9 @@ static int run(cli_call *call, int argc, char **argv) {
   mmc_plan *plan = NULL;
   mmc_status status = mmc_plan_create(call->context, chain, &plan_options, &plan);
   if (status != MMC_OK) result = cli_fail_status(call, status, "");
-  if (result == CLI_DONE && svg != NULL) result = draw(call, plan, svg);
+  if (result == CLI_DONE && svg != NULL) result = draw_tree(call, plan, svg);
   if (result == CLI_DONE && (svg == NULL || json || dot))
-    result = show(call, plan, json ? MMC_JSON : dot ? MMC_DOT : MMC_TEXT);
+    result = show_plan(call, plan, json ? MMC_JSON : dot ? MMC_DOT : MMC_TEXT);
   mmc_plan_destroy(plan);
   mmc_chain_destroy(chain);
   return result;

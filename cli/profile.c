@@ -112,7 +112,7 @@ static char *picture_path(const char *path) {
   return out;
 }
 
-static int draw(cli_call *call, const char *path, const cli_buffer *csv) {
+static int draw_profile(cli_call *call, const char *path, const cli_buffer *csv) {
   char found[PATH_MAX];
   if (!cli_program_find("gnuplot", found)) {
     fprintf(stderr, "mmchain order: no plot of the profile: install gnuplot-nox\n");
@@ -134,5 +134,5 @@ static int draw(cli_call *call, const char *path, const cli_buffer *csv) {
 
 int cli_profile_write(cli_call *call, const char *path, const cli_buffer *csv) {
   int result = cli_buffer_save(call, "--profile", path, csv);
-  return result == CLI_DONE ? draw(call, path, csv) : result;
+  return result == CLI_DONE ? draw_profile(call, path, csv) : result;
 }

@@ -41,8 +41,8 @@ double cli_random_normal(cli_random *random) {
 /* Numbers that a thread makes in a row; even, as they come in pairs. */
 enum { BLOCK = 1 << 16 };
 
-static void fill(cli_random *random, mmc_dtype dtype, size_t begin, size_t end, double scale,
-                 void *data) {
+static void fill_elements(cli_random *random, mmc_dtype dtype, size_t begin, size_t end,
+                          double scale, void *data) {
   bool is_single = dtype == MMC_F32 || dtype == MMC_C64, is_half = cli_is_half(dtype);
   uint16_t *halves = data;
   float *singles = data;
@@ -64,7 +64,7 @@ void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double s
     scale *= sqrt(0.5);
   }
   size_t begin = random->has_spare && count > 0 ? 1 : 0;
-  fill(random, dtype, 0, begin, scale, data);
+  fill_elements(random, dtype, 0, begin, scale, data);
   /* Every number takes one step of the state, so the first of a block is known without those
    * before. */
   const cli_random start = *random;
@@ -74,7 +74,7 @@ void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double s
     cli_random own = start;
     size_t first = begin + (size_t)b * BLOCK;
     own.state += (first - begin) * STEP;
-    fill(&own, dtype, first, b == blocks - 1 ? count : first + BLOCK, scale, data);
+    fill_elements(&own, dtype, first, b == blocks - 1 ? count : first + BLOCK, scale, data);
     if (b == blocks - 1) *random = own;
   }
 }

@@ -31,8 +31,8 @@ typedef struct piece {
 } piece;
 
 /* Loads elements from index on. Returns whether all are finite. */
-static bool load(mmc_dtype dtype, bool conjugate, const void *data, int64_t index, int64_t count,
-                 piece *out) {
+static bool load_elements(mmc_dtype dtype, bool conjugate, const void *data, int64_t index,
+                          int64_t count, piece *out) {
   const uint16_t *halves = data;
   const float *singles = data;
   const double *doubles = data;
@@ -92,8 +92,8 @@ static void count(tally *t, int64_t elements) {
 
 /* Computes y = op(A) x. It passes over A as it lies: a line is a row of op(A), or a column. Returns
  * whether all of A is finite. */
-static bool multiply(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entry *x, entry *y,
-                     tally *t) {
+static bool multiply_vector(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entry *x,
+                            entry *y, tally *t) {
   bool by_rows = a->layout == MMC_ROW_MAJOR;
   int64_t lines = by_rows ? a->rows : a->cols, length = by_rows ? a->cols : a->rows;
   int64_t ld = a->ld != 0 ? a->ld : length;
@@ -105,7 +105,7 @@ static bool multiply(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entr
   for (int64_t l = 0; l < lines; l++, count(t, length))
     for (int64_t begin = 0; begin < length; begin += PIECE) {
       int64_t taken = length - begin < PIECE ? length - begin : PIECE;
-      if (!load(dtype, op == MMC_OP_H, a->data, l * ld + begin, taken, &p)) finite = false;
+      if (!load_elements(dtype, op == MMC_OP_H, a->data, l * ld + begin, taken, &p)) finite = false;
       for (int64_t e = 0; e < taken; e++)
         if (line_is_row)
           accumulate(p.re[e], p.im[e], &x[begin + e], &y[l]);
@@ -115,7 +115,7 @@ static bool multiply(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entr
   return finite;
 }
 
-/* Turns what multiply() has gathered in size into noise. */
+/* Turns what multiply_vector() has gathered in size into noise. */
 static void add_noise(entry *y, int64_t m, int64_t k, cli_random *random) {
   double scale = k > 0 ? 1 / sqrt((double)k) : 0;
   for (int64_t i = 0; i < m; i++) {
@@ -185,11 +185,11 @@ static bool check_chain(const cli_factors *factors, const mmc_matrix *result, ui
     y = x;
     x = before;
     mmc_matrix factor = matrix_of(&factors->matrices[i], dtype, b);
-    if (!multiply(dtype, &factor, mmc_chain_ops(chain)[i], x, y, read)) finite = false;
+    if (!multiply_vector(dtype, &factor, mmc_chain_ops(chain)[i], x, y, read)) finite = false;
     add_noise(y, dims[i], dims[i + 1], &random);
   }
   mmc_matrix product = matrix_of(result, dtype, b);
-  multiply(dtype, &product, MMC_OP_N, t, x, read);
+  multiply_vector(dtype, &product, MMC_OP_N, t, x, read);
   *value = relative(x, y, dims[0]);
   return finite;
 }
@@ -246,7 +246,7 @@ static bool is_finite(mmc_dtype dtype, const mmc_matrix *matrix) {
   for (int64_t l = 0; l < lines; l++)
     for (int64_t begin = 0; begin < length; begin += PIECE) {
       int64_t count = length - begin < PIECE ? length - begin : PIECE;
-      if (!load(dtype, false, matrix->data, l * ld + begin, count, &p)) return false;
+      if (!load_elements(dtype, false, matrix->data, l * ld + begin, count, &p)) return false;
     }
   return true;
 }

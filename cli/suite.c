@@ -8,7 +8,7 @@
 #include "chains.h"
 
 /* Appends the chain and takes it over; name is copied. */
-static int append(cli_call *call, const char *name, mmc_chain *chain, cli_suite *suite) {
+static int append_chain(cli_call *call, const char *name, mmc_chain *chain, cli_suite *suite) {
   if (suite->count == suite->capacity) {
     int capacity = 2 * suite->capacity + 8;
     cli_suite_entry *grown = realloc(suite->entries, (size_t)capacity * sizeof *grown);
@@ -41,7 +41,7 @@ static int append_line(cli_call *call, const char *where, const char *line, cli_
     if (named) name[length - 1] = '\0';
     mmc_chain *chain;
     result = cli_chain_of_words(call, where, words.count - named, words.words + named, &chain);
-    if (result == CLI_DONE) result = append(call, named ? name : NULL, chain, suite);
+    if (result == CLI_DONE) result = append_chain(call, named ? name : NULL, chain, suite);
   }
   cli_words_free(&words);
   return result;
@@ -75,7 +75,7 @@ int cli_suite_of_arguments(cli_call *call, int count, char **arguments, cli_suit
   for (int i = 0; i < count; i++) {
     mmc_chain *chain;
     int result = cli_chain_of_arguments(call, together ? count : 1, arguments + i, &chain);
-    if (result == CLI_DONE) result = append(call, NULL, chain, suite);
+    if (result == CLI_DONE) result = append_chain(call, NULL, chain, suite);
     if (result != CLI_DONE || together) return result;
   }
   return CLI_DONE;

@@ -29,7 +29,7 @@ bool cli_experiment_wants(const char *asked, const char *name) {
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-static void tell(run_state *x, const cli_trial *t) {
+static void tell_trial(run_state *x, const cli_trial *t) {
   cli_stream *out = &x->laboratory.call->out;
   if (x->options->json)
     cli_trial_print_json(out, &x->laboratory, x->experiment->name, t);
@@ -60,7 +60,7 @@ static int try_all(run_state *x) {
     done_s += cli_trial_estimate(lab, &lab->all.trials[i]);
     result = cli_trial_run(lab, &lab->all.trials[i]);
     cli_progress_end(&progress);
-    if (result == CLI_DONE) tell(x, &lab->all.trials[i]);
+    if (result == CLI_DONE) tell_trial(x, &lab->all.trials[i]);
   }
   cli_progress_end(&progress);
   return result;
@@ -91,7 +91,7 @@ static int make_directory(cli_call *call, const char *path) {
 }
 
 /* Writes results.jsonl and, for an experiment that was not interrupted, the figures. */
-static int keep(run_state *x, bool interrupted) {
+static int keep_results(run_state *x, bool interrupted) {
   const char *directory = x->options->directory;
   cli_call *call = x->laboratory.call;
   if (directory == NULL) return CLI_DONE;
@@ -119,7 +119,7 @@ static int check_part(const cli_call *call, const cli_experiment *experiment, co
   return cli_fail(call, CLI_BAD, "--only: expected one of %s, got '%s'", names, part);
 }
 
-static int start(run_state *x) {
+static int start_experiment(run_state *x) {
   const cli_experiment_options *o = x->options;
   cli_laboratory *lab = &x->laboratory;
   cli_call *call = lab->call;
@@ -140,8 +140,8 @@ static int start(run_state *x) {
   return result == CLI_DONE ? cli_energy_open(call, &lab->energy, lab->device) : result;
 }
 
-static int run(cli_call *call, const cli_experiment *experiment,
-               const cli_experiment_options *options) {
+static int run_experiment(cli_call *call, const cli_experiment *experiment,
+                          const cli_experiment_options *options) {
   run_state x = {.experiment = experiment,
                  .options = options,
                  .laboratory = {.call = call,
@@ -151,11 +151,11 @@ static int run(cli_call *call, const cli_experiment *experiment,
                                                                    : 2,
                                 .energy = {.wanted = true, .meter_name = options->meter}}};
   cli_interrupt_catch();
-  int result = start(&x);
+  int result = start_experiment(&x);
   if (result == CLI_DONE) {
     result = try_all(&x);
     if (result == CLI_DONE || result == CLI_INTERRUPTED) {
-      int kept = keep(&x, result == CLI_INTERRUPTED);
+      int kept = keep_results(&x, result == CLI_INTERRUPTED);
       if (result == CLI_DONE) result = kept;
     }
   }
@@ -303,5 +303,5 @@ int cli_experiment_run(cli_call *call, int argc, char **argv) {
   if (optind < argc)
     return cli_fail(call, CLI_BAD, "--experiment: expected no chains with it, got '%s'",
                     argv[optind]);
-  return run(call, experiment, &o);
+  return run_experiment(call, experiment, &o);
 }

@@ -56,8 +56,8 @@ static const struct {
 };
 
 /* Adds a trial of this order; NULL when memory is short. */
-static cli_trial *add(cli_laboratory *x, const char *part, int order, const char *family,
-                      const int64_t *dims, int count) {
+static cli_trial *add_trial(cli_laboratory *x, const char *part, int order, const char *family,
+                            const int64_t *dims, int count) {
   cli_trial *t = cli_trial_add(x, part, orders[order].name, family, dims, count);
   if (t == NULL) return NULL;
   t->solver = orders[order].solver;
@@ -70,8 +70,8 @@ static bool add_single(cli_laboratory *x, const cli_experiment_options *options,
   for (int s = 0; s < size_count; s++) {
     for (size_t w = 0; w < sizeof families / sizeof families[0]; w++) {
       if (!cli_experiment_wants(options->kernel, families[w].name)) continue;
-      cli_trial *t = add(x, "single", OP_COUNT, families[w].name,
-                         (int64_t[]){sizes[s], sizes[s], sizes[s]}, 3);
+      cli_trial *t = add_trial(x, "single", OP_COUNT, families[w].name,
+                               (int64_t[]){sizes[s], sizes[s], sizes[s]}, 3);
       if (t == NULL) return false;
       t->kernel = families[w].kernel;
       t->precision = families[w].precision;
@@ -95,7 +95,7 @@ static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, 
     bool is_tee = strncmp(info.name, "large_tile", 10) == 0;
     if ((index > 0 && !is_tee) || !info.available) continue;
     if (!cli_experiment_wants(options->kernel, info.name)) continue;
-    cli_trial *t = add(x, "tiles", OP_COUNT, info.name, (int64_t[]){n, n, n}, 3);
+    cli_trial *t = add_trial(x, "tiles", OP_COUNT, info.name, (int64_t[]){n, n, n}, 3);
     if (t == NULL) return false;
     t->kernel = info.name;
     t->tells_kernel = true;
@@ -103,7 +103,7 @@ static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, 
     snprintf(t->name, sizeof t->name, "n=%" PRId64, n);
   }
   if (found > 0 || !cli_experiment_wants(options->kernel, "tee")) return true;
-  cli_trial *t = add(x, "tiles", OP_COUNT, "tee", (int64_t[]){n, n, n}, 3);
+  cli_trial *t = add_trial(x, "tiles", OP_COUNT, "tee", (int64_t[]){n, n, n}, 3);
   if (t == NULL) return false;
   t->kernel = "large_tile"; /* planning it says why there is none */
   snprintf(t->name, sizeof t->name, "n=%" PRId64, n);
@@ -118,7 +118,7 @@ static bool add_fused(cli_laboratory *x, const cli_experiment_options *options, 
       dims[d] = pairs[p].dims[d] > 64 ? pairs[p].dims[d] / shrink : pairs[p].dims[d];
     for (int k = 0; k < 2; k++) {
       if (!cli_experiment_wants(options->kernel, kernels[k][0])) continue;
-      cli_trial *t = add(x, "fused", pairs[p].order, kernels[k][0], dims, 4);
+      cli_trial *t = add_trial(x, "fused", pairs[p].order, kernels[k][0], dims, 4);
       if (t == NULL) return false;
       t->kernel = kernels[k][1];
       snprintf(t->name, sizeof t->name, "%s", pairs[p].name);
@@ -140,7 +140,7 @@ static bool add_chains(cli_laboratory *x, const cli_experiment_options *options,
     for (size_t w = 0; w < sizeof families / sizeof families[0]; w++) {
       if (!cli_experiment_wants(options->kernel, families[w].name)) continue;
       for (int o = 0; o < ORDER_COUNT; o++) {
-        cli_trial *t = add(x, "chains", o, families[w].name, dims, count);
+        cli_trial *t = add_trial(x, "chains", o, families[w].name, dims, count);
         if (t == NULL) return false;
         t->kernel = o == OP_DM_FUSE && w == 0 ? NULL : families[w].kernel;
         t->precision = families[w].precision;

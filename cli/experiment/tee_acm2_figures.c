@@ -253,7 +253,8 @@ static int collect(const cli_trials *all, const figure *f, cli_bar *bars, labels
   return count;
 }
 
-static int draw(cli_call *call, const char *directory, const cli_trials *all, const figure *f) {
+static int draw_figure(cli_call *call, const char *directory, const cli_trials *all,
+                       const figure *f) {
   char path[4096], title[128];
   cli_bar *bars = calloc(all->count, sizeof *bars);
   labels *words = calloc(all->count, sizeof *words);
@@ -288,7 +289,7 @@ int cli_tee_acm2_draw(cli_call *call, const char *directory, const cli_trials *t
   int result = CLI_DONE;
   for (size_t f = 0; f < sizeof figures / sizeof figures[0] && result == CLI_DONE; f++) {
     if (is_known(trials, &figures[f]))
-      result = draw(call, directory, trials, &figures[f]);
+      result = draw_figure(call, directory, trials, &figures[f]);
     else
       fprintf(stderr, "mmchain bench: no figure %d: nothing of it was measured\n",
               figures[f].number);

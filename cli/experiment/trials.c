@@ -60,7 +60,7 @@ static void free_operands(cli_laboratory *x) {
 
 /* Fills with seeded normal numbers, the same ones again and again. Their count is odd and large
  * against a row, so that no two rows of a matrix are the same. */
-static mmc_status fill(cli_laboratory *x, size_t offset, size_t bytes, size_t *next) {
+static mmc_status fill_normals(cli_laboratory *x, size_t offset, size_t bytes, size_t *next) {
   while (bytes > 0) {
     size_t size = (POOL - *next) * sizeof *x->pool;
     if (size > bytes) size = bytes;
@@ -95,7 +95,7 @@ static mmc_status make_operands(cli_laboratory *x, const mmc_chain *chain, const
     mmc_matrix *m = &x->matrices[i];
     size_t size = (size_t)cli_matrix_bytes(MMC_F32, 1, m->rows, m->cols);
     m->data = (char *)mmc_memory_address(x->memory) + offset;
-    if (i < n) status = fill(x, offset, size, &next);
+    if (i < n) status = fill_normals(x, offset, size, &next);
     offset = (offset + size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   }
   if (status == MMC_OK)
@@ -199,7 +199,7 @@ static mmc_status time_runs(const cli_laboratory *x, mmc_run *run, int64_t n, in
 
 /* Measures joules where there is a meter, else seconds alone, after two executions, of which the
  * first prepares what the others need. */
-static int measure(cli_laboratory *x, cli_trial *t, mmc_run *run, int64_t n) {
+static int measure_trial(cli_laboratory *x, cli_trial *t, mmc_run *run, int64_t n) {
   double once_s;
   mmc_status status = time_runs(x, run, n, 1, &once_s);
   if (status == MMC_OK) status = time_runs(x, run, n, 1, &once_s);
@@ -231,7 +231,7 @@ static int try_plan(cli_laboratory *x, cli_trial *t, const mmc_chain *chain) {
   const cli_trial *same = find_same(x, t);
   int result = CLI_DONE;
   if (same == NULL) {
-    result = measure(x, t, run, mmc_chain_length(chain));
+    result = measure_trial(x, t, run, mmc_chain_length(chain));
   } else {
     t->measured = true;
     t->measured_as = same->order;

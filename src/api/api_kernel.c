@@ -16,9 +16,9 @@ static mmc_status check_product(const mmc_tune_product *p, mmci_error *error) {
   return MMC_OK;
 }
 
-static mmc_status describe(mmc_context *context, const char *device, const char *precision_name,
-                           const mmc_tune_product *p, int index, mmc_kernel_info *out,
-                           mmci_error *error) {
+static mmc_status describe_kernel(mmc_context *context, const char *device,
+                                  const char *precision_name, const mmc_tune_product *p, int index,
+                                  mmc_kernel_info *out, mmci_error *error) {
   mmci_opened on;
   mmci_precision precision;
   mmc_status status = check_product(p, error);
@@ -52,8 +52,8 @@ mmc_status mmc_kernel_describe(mmc_context *context, const char *device, const c
                                const mmc_tune_product *product, int index, mmc_kernel_info *out) {
   if (context == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  mmc_status status = out == NULL
-                          ? mmci_fail(&error, MMC_E_ARG, "out: expected an address, got NULL")
-                          : describe(context, device, precision, product, index, out, &error);
+  mmc_status status =
+      out == NULL ? mmci_fail(&error, MMC_E_ARG, "out: expected an address, got NULL")
+                  : describe_kernel(context, device, precision, product, index, out, &error);
   return mmci_report(context, status, &error);
 }

@@ -12,7 +12,7 @@ struct mmc_memory {
   size_t size_bytes;
 };
 
-static mmc_status create(mmc_memory *memory, const char *device, mmci_error *error) {
+static mmc_status create_memory(mmc_memory *memory, const char *device, mmci_error *error) {
   mmc_status status = mmci_context_open_device(memory->context, device != NULL ? device : "cpu",
                                                &memory->on, error);
   if (status != MMC_OK) return status;
@@ -35,7 +35,7 @@ mmc_status mmc_memory_create(mmc_context *context, const char *device, size_t si
   if (memory == NULL) return mmci_report(context, mmci_fail_nomem(&error, sizeof *memory), &error);
   memory->context = context;
   memory->size_bytes = size_bytes;
-  mmc_status status = create(memory, device, &error);
+  mmc_status status = create_memory(memory, device, &error);
   if (status == MMC_OK)
     *out = memory;
   else
@@ -56,8 +56,8 @@ void *mmc_memory_address(const mmc_memory *memory) {
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
-static mmc_status check(const mmc_memory *memory, size_t offset, const void *host, size_t size,
-                        mmci_error *error) {
+static mmc_status check_range(const mmc_memory *memory, size_t offset, const void *host,
+                              size_t size, mmci_error *error) {
   if (offset > memory->size_bytes || size > memory->size_bytes - offset)
     return mmci_fail(error, MMC_E_ARG, "size: expected at most %zu bytes from offset %zu, got %zu",
                      memory->size_bytes - (offset < memory->size_bytes ? offset : 0), offset, size);
@@ -70,7 +70,7 @@ mmc_status mmc_memory_write(mmc_memory *memory, size_t offset, const void *from,
   if (memory == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   const mmci_device_async *async = memory->on.ops->async;
-  mmc_status status = check(memory, offset, from, size, &error);
+  mmc_status status = check_range(memory, offset, from, size, &error);
   if (status == MMC_OK && size > 0 && async == NULL) memcpy(memory->address + offset, from, size);
   if (status == MMC_OK && size > 0 && async != NULL) {
     mmci_transfer all = {
@@ -85,7 +85,7 @@ mmc_status mmc_memory_read(mmc_memory *memory, size_t offset, void *to, size_t s
   if (memory == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   const mmci_device_async *async = memory->on.ops->async;
-  mmc_status status = check(memory, offset, to, size, &error);
+  mmc_status status = check_range(memory, offset, to, size, &error);
   if (status == MMC_OK && size > 0 && async == NULL) memcpy(to, memory->address + offset, size);
   if (status == MMC_OK && size > 0 && async != NULL) {
     mmci_transfer all = {

@@ -124,7 +124,7 @@ static mmc_status solve_on_device(mmc_context *context, const mmc_order_options 
 
 /* ---- on the CPU ---------------------------------------------------------------------------- */
 
-static double now(void) {
+static double now_s(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -146,9 +146,9 @@ static mmc_status solve_on_cpu(const mmc_order_options *options, int32_t n, cons
   const char *name = options->solver != NULL ? options->solver : "auto";
   if (options->keep_table && strcmp(name, "auto") == 0) name = "table";
   const mmci_solver *used;
-  double start = now();
+  double start = now_s();
   mmc_status status = mmci_order_solve(name, &problem, options->keep_table, &used, out, error);
-  *seconds = now() - start;
+  *seconds = now_s() - start;
   if (status == MMC_OK) *solver = used->name;
   return status;
 }

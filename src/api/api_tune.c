@@ -62,8 +62,8 @@ static mmc_status open_meter(mmc_context *context, const char *name, mmc_meter *
                             reason);
 }
 
-static mmc_status tune(mmc_context *context, const mmc_tune_options *options,
-                       mmc_tune_report *report, mmci_error *error) {
+static mmc_status tune_device(mmc_context *context, const mmc_tune_options *options,
+                              mmc_tune_report *report, mmci_error *error) {
   mmci_opened on;
   mmc_meter *meter = NULL;
   mmci_tune_request request = {
@@ -97,7 +97,7 @@ mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
                           ? mmci_fail(&error, MMC_E_ARG, "options: expected some, got NULL")
                           : mmci_options_read("options", options, &read, sizeof read, &error);
   if (status == MMC_OK) status = check_options(&read, &error);
-  if (status == MMC_OK) status = tune(context, &read, &made, &error);
+  if (status == MMC_OK) status = tune_device(context, &read, &made, &error);
   if (report != NULL && (status == MMC_OK || status == MMC_E_INTERRUPTED)) *report = made;
   return mmci_report(context, status, &error);
 }

@@ -68,7 +68,7 @@ static mmc_status count_record(void *user, const mmci_wisdom_record *record, mmc
   return MMC_OK;
 }
 
-static void describe(mmc_wisdom_info *info) {
+static void describe_store(mmc_wisdom_info *info) {
   char *text = info->description;
   size_t size = sizeof info->description;
   int length = snprintf(text, size, "%" PRId64 " %s", info->entries,
@@ -91,7 +91,7 @@ mmc_status mmc_wisdom_describe(mmc_context *context, mmc_wisdom_info *out) {
   if (status == MMC_E_NOMEM) return mmci_report(context, status, &error);
   info.available = status == MMC_OK;
   if (info.available)
-    describe(&info);
+    describe_store(&info);
   else
     snprintf(info.description, sizeof info.description, "%s", error.text);
   mmci_wisdom_notice(context->wisdom, info.notice, sizeof info.notice);

@@ -15,7 +15,7 @@ bool mmci_path_trusted(const char *path) {
 }
 
 /* Writes the path of DIR/mmchain-NAME.so; returns whether it fits. */
-static bool join(const char *dir, const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
+static bool join_module(const char *dir, const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
   int length = snprintf(path, MMCI_MODULE_PATH_SIZE, "%s/mmchain-%s.so", dir, name);
   return length >= 0 && length < MMCI_MODULE_PATH_SIZE;
 }
@@ -36,15 +36,15 @@ static bool own_folder(char folder[PATH_MAX]) {
 /* Looks in three folders, because an installed or a built tree may be moved: the one beside the
  * library, the one that lies to a program as it does when both are installed, and the one that was
  * configured. */
-static bool find(const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
+static bool find_module(const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
   static const char *const beside[] = {"mmchain", MMCI_MODULE_FROM_BIN};
   char folder[PATH_MAX], dir[PATH_MAX + 64];
   bool known = own_folder(folder);
   for (int i = 0; known && i < 2; i++) {
     snprintf(dir, sizeof dir, "%s/%s", folder, beside[i]);
-    if (join(dir, name, path) && access(path, F_OK) == 0) return true;
+    if (join_module(dir, name, path) && access(path, F_OK) == 0) return true;
   }
-  return join(MMCI_MODULE_DIR, name, path);
+  return join_module(MMCI_MODULE_DIR, name, path);
 }
 
 mmc_status mmci_module_path(const char *given, const char *name, char path[MMCI_MODULE_PATH_SIZE],
@@ -52,7 +52,7 @@ mmc_status mmci_module_path(const char *given, const char *name, char path[MMCI_
   static const char variable[] = "MMCHAIN_MODULE_DIR";
   const char *dir = given;
   if (dir == NULL) dir = secure_getenv(variable);
-  bool fits = dir != NULL ? join(dir, name, path) : find(name, path);
+  bool fits = dir != NULL ? join_module(dir, name, path) : find_module(name, path);
   if (!fits) return mmci_fail(error, MMC_E_ARG, "the module directory's name is too long");
   if (given != NULL || dir == NULL) return MMC_OK;
   if (dir[0] != '/')

@@ -4,7 +4,7 @@ typedef struct wide256 {
   mmci_u128 hi, lo;
 } wide256;
 
-static wide256 multiply(mmci_u128 a, mmci_u128 b) {
+static wide256 multiply_wide(mmci_u128 a, mmci_u128 b) {
   const mmci_u128 mask = UINT64_MAX;
   mmci_u128 low = (a & mask) * (b & mask);
   mmci_u128 mid1 = (a >> 64) * (b & mask);
@@ -15,7 +15,7 @@ static wide256 multiply(mmci_u128 a, mmci_u128 b) {
 }
 
 int mmci_ratio_compare(mmci_u128 a, mmci_u128 b, mmci_u128 c, mmci_u128 d) {
-  wide256 x = multiply(a, d), y = multiply(c, b);
+  wide256 x = multiply_wide(a, d), y = multiply_wide(c, b);
   if (x.hi != y.hi) return x.hi < y.hi ? -1 : 1;
   return x.lo == y.lo ? 0 : x.lo < y.lo ? -1 : 1;
 }

@@ -29,8 +29,8 @@ mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error) {
 }
 
 /* Makes a chain with room for n factors; the caller fills dims, ops and, if any, same. */
-static mmc_status allocate(mmc_dtype dtype, int64_t n, bool has_same, mmc_chain **out,
-                           mmci_error *error) {
+static mmc_status allocate_chain(mmc_dtype dtype, int64_t n, bool has_same, mmc_chain **out,
+                                 mmci_error *error) {
   size_t count = (size_t)n, bytes = sizeof(mmc_chain) + (count + 1) * sizeof(int64_t) +
                                     count * (sizeof(mmc_op) + (has_same ? sizeof(int32_t) : 0));
   mmc_chain *chain = malloc(bytes);
@@ -83,7 +83,7 @@ mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *di
   if (status == MMC_OK) status = check_ops(n, ops, error);
   if (status == MMC_OK) status = check_same(n, dims, ops, same, error);
   mmc_chain *chain;
-  if (status == MMC_OK) status = allocate(dtype, n, same != NULL, &chain, error);
+  if (status == MMC_OK) status = allocate_chain(dtype, n, same != NULL, &chain, error);
   if (status != MMC_OK) return status;
   chain->batch = batch;
   memcpy(chain->dims, dims, (size_t)(n + 1) * sizeof *dims);
@@ -101,7 +101,7 @@ mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, co
 mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *error) {
   size_t n = (size_t)chain->n;
   mmc_chain *copy;
-  mmc_status status = allocate(chain->dtype, chain->n, chain->same != NULL, &copy, error);
+  mmc_status status = allocate_chain(chain->dtype, chain->n, chain->same != NULL, &copy, error);
   if (status != MMC_OK) return status;
   copy->batch = chain->batch;
   memcpy(copy->dims, chain->dims, (n + 1) * sizeof *copy->dims);
@@ -322,7 +322,7 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
                      MMCI_MAX_FACTORS_OF_POWERS, n);
   mmc_status status = check_length(n, error);
   mmc_chain *chain;
-  if (status == MMC_OK) status = allocate(dtype, n, repeats, &chain, error);
+  if (status == MMC_OK) status = allocate_chain(dtype, n, repeats, &chain, error);
   if (status != MMC_OK) return status;
   status = read_chain(&(reader){text, at, chain, error});
   if (status == MMC_OK)

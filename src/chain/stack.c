@@ -18,7 +18,7 @@ static bool one_stride(int ndim, const int64_t *shape, const int64_t *strides, i
 }
 
 /* Counts the index on by one, the last axis fastest; returns false past the end. */
-static bool advance(int ndim, const int64_t *shape, int64_t *index) {
+static bool advance_index(int ndim, const int64_t *shape, int64_t *index) {
   for (int d = ndim - 1; d >= 0; d--) {
     if (++index[d] < shape[d]) return true;
     index[d] = 0;
@@ -44,7 +44,7 @@ bool mmc_matrix_stack(mmc_matrix *matrix, mmc_dtype dtype, int ndim, const int64
     int64_t offset = 0;
     for (int d = 0; d < ndim; d++) offset += index[d] * strides[d];
     addresses[i++] = (char *)matrix->data + offset * size;
-  } while (advance(ndim, shape, index));
+  } while (advance_index(ndim, shape, index));
   matrix->addresses = addresses;
   return true;
 }

@@ -76,7 +76,7 @@ typedef struct place {
 } place;
 
 /* Finds the place of a size; returns false when it is not within the grid. */
-static bool find_place(const mmci_grid *grid, int64_t size, place *out) {
+static bool find_in_grid(const mmci_grid *grid, int64_t size, place *out) {
   if (size < 1 || size > grid->values[grid->count - 1]) return false;
   int64_t up = (size + grid->step - 1) / grid->step * grid->step;
   int low = 0, high = grid->count - 1; /* ends at the first value that is not below up */
@@ -145,8 +145,8 @@ static double interpolated(const view *v, const place p[3]) {
 }
 
 static bool find_places(const mmci_array *array, int64_t m, int64_t k, int64_t n, place p[3]) {
-  return find_place(&array->grid[0], m, &p[0]) && find_place(&array->grid[1], k, &p[1]) &&
-         find_place(&array->grid[2], n, &p[2]);
+  return find_in_grid(&array->grid[0], m, &p[0]) && find_in_grid(&array->grid[1], k, &p[1]) &&
+         find_in_grid(&array->grid[2], n, &p[2]);
 }
 
 double mmci_array_seconds(const mmci_array *array, int64_t m, int64_t k, int64_t n) {

@@ -64,7 +64,7 @@ static equations equations_of(const mmci_energy_sample *samples, int count) {
 /* Solves for the terms in support, a set of bits; the others are 0. Returns false when the samples
  * do not tell them apart. Otherwise the matrix is positive definite, so elimination exchanges no
  * rows. */
-static bool solve(const equations *e, unsigned support, double terms[TERMS]) {
+static bool solve_terms(const equations *e, unsigned support, double terms[TERMS]) {
   const double least_pivot = 1e-9;
   double rows[TERMS][TERMS + 1];
   for (int t = 0; t < TERMS; t++) {
@@ -118,7 +118,7 @@ mmci_energy_model mmci_energy_fit(const mmci_energy_sample *samples, int count) 
   mmci_energy_model best = {.calibrated = true, .error = 1};
   double least = (double)INFINITY, terms[TERMS];
   for (unsigned support = 1; support < 1u << TERMS; support++) {
-    if (!solve(&e, support, terms)) continue;
+    if (!solve_terms(&e, support, terms)) continue;
     if (terms[0] < 0 || terms[1] < 0 || terms[2] < 0) continue;
     mmci_energy_model model = model_of(&e, terms);
     double loss = 0;

@@ -83,7 +83,7 @@ static double arrives(const schedule *s, int32_t operand, int32_t worker) {
   return s->done_s[operand] + (s->worker[operand] != worker ? s->facts->handover_s : 0);
 }
 
-static void assign(schedule *s, const mmci_group_part *x, int32_t index, double seconds) {
+static void assign_worker(schedule *s, const mmci_group_part *x, int32_t index, double seconds) {
   int32_t late = x->left;
   if (late < 0 || (x->right >= 0 && s->done_s[x->right] > s->done_s[late])) late = x->right;
   int32_t worker = late >= 0 ? s->worker[late] : idlest(s);
@@ -102,7 +102,7 @@ double mmci_group_seconds(const mmci_group_facts *f, mmc_dtype dtype, int64_t ba
   double work = 0, elements = (double)parts[count - 1].m * (double)parts[count - 1].n;
   for (int32_t i = 0; i < count; i++) {
     const mmci_group_part *x = &parts[i];
-    assign(&s, x, i, product_seconds(f, dtype, x));
+    assign_worker(&s, x, i, product_seconds(f, dtype, x));
     work += f->product_s + mmci_flops(dtype, x->m, x->k, x->n) / (f->flops_per_s / f->width);
     if (x->left < 0) elements += (double)x->m * (double)x->k;
     if (x->right < 0) elements += (double)x->k * (double)x->n;

@@ -180,7 +180,7 @@ static mmc_status expected(const reader *r, const char *what) {
                    what, r->at - r->text + 1, r->at);
 }
 
-static bool take(reader *r, const char *word) {
+static bool take_word(reader *r, const char *word) {
   size_t length = strlen(word);
   if (strncmp(r->at, word, length) != 0) return false;
   r->at += length;
@@ -245,8 +245,8 @@ static mmc_status take_name(reader *r, int *out) {
 static mmc_status take_piece(reader *r) {
   mmci_recipe_node *node = &r->recipe.nodes[r->recipe.count++];
   *node = (mmci_recipe_node){.axis = MMCI_PIECE};
-  if (take(r, "@")) return take_name(r, &node->variant);
-  return take(r, "v") ? take_int(r, 1, &node->variant) : MMC_OK;
+  if (take_word(r, "@")) return take_name(r, &node->variant);
+  return take_word(r, "v") ? take_int(r, 1, &node->variant) : MMC_OK;
 }
 
 static mmci_axis take_axis(reader *r) {
@@ -268,17 +268,17 @@ static mmc_status take_split(reader *r, const int64_t sizes[4]) {
   mmci_recipe_node *node = &r->recipe.nodes[r->recipe.count++];
   *node = (mmci_recipe_node){.axis = axis};
   for (int part = 0; part < 2; part++) {
-    if (part == 1 && !take(r, ",")) return expected(r, "\",\"");
+    if (part == 1 && !take_word(r, ",")) return expected(r, "\",\"");
     /* The second part must be what the first leaves. */
     int64_t rest = sizes[axis] - node->sizes[0];
     mmc_status status = part == 0 ? take_number(r, 1, rest - 1, &node->sizes[0])
                                   : take_number(r, rest, rest, &node->sizes[1]);
     if (status != MMC_OK) return status;
-    if (take(r, "(")) {
+    if (take_word(r, "(")) {
       int64_t below[4] = {0, sizes[1], sizes[2], sizes[3]};
       below[axis] = node->sizes[part];
       status = take_split(r, below);
-      if (status == MMC_OK && !take(r, ")")) status = expected(r, "\")\"");
+      if (status == MMC_OK && !take_word(r, ")")) status = expected(r, "\")\"");
     } else {
       status = take_piece(r);
     }
@@ -289,13 +289,13 @@ static mmc_status take_split(reader *r, const int64_t sizes[4]) {
 
 static mmc_status take_options(reader *r) {
   mmc_status status = MMC_OK;
-  if (take(r, "pad")) {
+  if (take_word(r, "pad")) {
     status = take_int(r, 2, &r->recipe.pad);
-    if (status == MMC_OK && !take(r, "/")) status = expected(r, "\"/\"");
+    if (status == MMC_OK && !take_word(r, "/")) status = expected(r, "\"/\"");
   }
-  if (status == MMC_OK && (take(r, "queues") || take(r, "lanes"))) {
+  if (status == MMC_OK && (take_word(r, "queues") || take_word(r, "lanes"))) {
     status = take_int(r, 2, &r->recipe.queues);
-    if (status == MMC_OK && !take(r, "/")) status = expected(r, "\"/\"");
+    if (status == MMC_OK && !take_word(r, "/")) status = expected(r, "\"/\"");
   }
   return status;
 }
@@ -303,7 +303,7 @@ static mmc_status take_options(reader *r) {
 static mmc_status take_recipe(reader *r, const int64_t sizes[4]) {
   mmc_status status = take_options(r);
   if (status != MMC_OK) return status;
-  bool whole = take(r, "whole");
+  bool whole = take_word(r, "whole");
   if (whole && *r->at != '@')
     r->recipe.nodes[r->recipe.count++] = (mmci_recipe_node){.axis = MMCI_PIECE};
   else

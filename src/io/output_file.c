@@ -31,7 +31,7 @@ struct mmci_output_file {
   char shown[MMCI_PATH_TEXT_SIZE];
 };
 
-static mmc_status fail(const mmci_output_file *file, int code, mmci_error *error) {
+static mmc_status fail_writing(const mmci_output_file *file, int code, mmci_error *error) {
   return mmci_fail(error, MMC_E_IO, "%s: cannot write: %s", file->shown, strerror(code));
 }
 
@@ -145,12 +145,12 @@ static mmc_status open_beside(mmci_output_file *file, const char *path, const st
   file->target = follow_links(path);
   if (file->target == NULL) {
     if (errno == ENOMEM) return mmci_fail_nomem(error, PATH_MAX);
-    return fail(file, errno, error);
+    return fail_writing(file, errno, error);
   }
   size_t stem = directory_length(file->target);
-  if (file->target[stem] == '\0') return fail(file, ENOENT, error);
+  if (file->target[stem] == '\0') return fail_writing(file, ENOENT, error);
   if (old != NULL && faccessat(AT_FDCWD, file->target, W_OK, AT_EACCESS) != 0)
-    return fail(file, errno, error);
+    return fail_writing(file, errno, error);
 
   file->temporary = mmci_alloc_array(stem + TEMPORARY_NAME_SIZE, 1);
   if (file->temporary == NULL) return mmci_fail_nomem(error, stem + TEMPORARY_NAME_SIZE);
@@ -163,7 +163,7 @@ static mmc_status open_beside(mmci_output_file *file, const char *path, const st
   if (old != NULL && fstat(file->descriptor, &made) == 0 &&
       (made.st_mode & permissions) != (old->st_mode & permissions) &&
       fchmod(file->descriptor, old->st_mode & permissions) != 0)
-    return fail(file, errno, error);
+    return fail_writing(file, errno, error);
   return MMC_OK;
 }
 
@@ -171,16 +171,16 @@ static mmc_status open_path(mmci_output_file *file, const char *path, mmci_error
   if (strcmp(path, "/dev/stdout") == 0) {
     /* If it were opened by name, a regular file would be emptied and a socket would not open. */
     file->descriptor = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-    return file->descriptor < 0 ? fail(file, errno, error) : MMC_OK;
+    return file->descriptor < 0 ? fail_writing(file, errno, error) : MMC_OK;
   }
 
   struct stat old;
   bool exists = stat(path, &old) == 0;
-  if (!exists && errno != ENOENT) return fail(file, errno, error);
+  if (!exists && errno != ENOENT) return fail_writing(file, errno, error);
   if (!exists || S_ISREG(old.st_mode)) return open_beside(file, path, exists ? &old : NULL, error);
 
   file->descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-  return file->descriptor < 0 ? fail(file, errno, error) : MMC_OK;
+  return file->descriptor < 0 ? fail_writing(file, errno, error) : MMC_OK;
 }
 
 mmc_status mmci_output_file_create(const char *path, mmci_output_file **out, mmci_error *error) {
@@ -205,7 +205,7 @@ mmc_status mmci_output_file_write(mmci_output_file *file, const void *bytes, siz
   while (size != 0) {
     ssize_t written = write(file->descriptor, next, size < most ? size : most);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return fail(file, written < 0 ? errno : EIO, error);
+    if (written <= 0) return fail_writing(file, written < 0 ? errno : EIO, error);
     next += written;
     size -= (size_t)written;
   }
@@ -235,21 +235,22 @@ static bool directory_reaches_disk(mmci_output_file *file) {
 
 mmc_status mmci_output_file_commit(mmci_output_file *file, mmci_error *error) {
   mmc_status status = MMC_OK;
-  if (file->target != NULL && !reaches_disk(file->descriptor)) status = fail(file, errno, error);
+  if (file->target != NULL && !reaches_disk(file->descriptor))
+    status = fail_writing(file, errno, error);
   if (status == MMC_OK && file->target != NULL && !file->named && !link_name(file))
-    status = fail(file, errno, error);
+    status = fail_writing(file, errno, error);
 
   /* A network file system may report a full disk only now. */
   int descriptor = file->descriptor;
   file->descriptor = -1;
-  if (close(descriptor) != 0 && status == MMC_OK) status = fail(file, errno, error);
+  if (close(descriptor) != 0 && status == MMC_OK) status = fail_writing(file, errno, error);
 
   if (status == MMC_OK && file->target != NULL) {
     if (rename(file->temporary, file->target) != 0) {
-      status = fail(file, errno, error);
+      status = fail_writing(file, errno, error);
     } else {
       file->named = false;
-      if (!directory_reaches_disk(file)) status = fail(file, errno, error);
+      if (!directory_reaches_disk(file)) status = fail_writing(file, errno, error);
     }
   }
   mmci_output_file_discard(file);

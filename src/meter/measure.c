@@ -51,7 +51,7 @@ typedef struct sampler {
   double joules;
 } sampler;
 
-static double now(const sampler *s) {
+static double now_s(const sampler *s) {
   return s->clock->now(s->clock->user);
 }
 
@@ -60,9 +60,9 @@ static double now(const sampler *s) {
 static void poll_meter(sampler *s) {
   mmci_error error;
   mmci_meter_state state;
-  double before_s = now(s), joules = NAN;
+  double before_s = now_s(s), joules = NAN;
   mmc_status status = s->ops->joules(s->meter, before_s, &joules, &error);
-  double took_s = now(s) - before_s, time_s = before_s + took_s / 2;
+  double took_s = now_s(s) - before_s, time_s = before_s + took_s / 2;
   bool with_state = status == MMC_OK && s->ops->state != NULL &&
                     (s->polls++ % STATE_EVERY == 0 || joules != s->joules);
   if (with_state) s->ops->state(s->meter, time_s, &state);
@@ -92,7 +92,7 @@ static void *sample_until_stopped(void *user) {
 }
 
 /* Starts with a window that has not begun. */
-static mmc_status start(sampler *s, mmci_error *error) {
+static mmc_status start_sampler(sampler *s, mmci_error *error) {
   if (pthread_mutex_init(&s->lock, NULL) != 0) return mmci_fail_nomem(error, sizeof s->lock);
   s->window.phase = MMCI_WINDOW_CLOSED;
   poll_meter(s);
@@ -108,7 +108,7 @@ static mmc_status start(sampler *s, mmci_error *error) {
   return mmci_fail(error, MMC_E_NOMEM, "no thread can be started to read the meter");
 }
 
-static void stop(sampler *s) {
+static void stop_sampler(sampler *s) {
   if (s->threaded) {
     pthread_mutex_lock(&s->lock);
     s->stop = true;
@@ -125,7 +125,7 @@ static void begin_window(sampler *s, double least_s) {
 }
 
 /* Returns the phase of the window, after a sample where no thread takes them. */
-static mmci_window_phase look(sampler *s) {
+static mmci_window_phase look_at_window(sampler *s) {
   if (!s->threaded) poll_meter(s);
   pthread_mutex_lock(&s->lock);
   mmci_window_phase phase = s->window.phase;
@@ -139,7 +139,7 @@ static mmci_window_phase look(sampler *s) {
 static bool measure_idle(sampler *s, double idle_s, mmc_energy *out) {
   begin_window(s, idle_s);
   mmci_window_phase phase;
-  while ((phase = look(s)) != MMCI_WINDOW_CLOSED && phase != MMCI_WINDOW_FAILED)
+  while ((phase = look_at_window(s)) != MMCI_WINDOW_CLOSED && phase != MMCI_WINDOW_FAILED)
     s->clock->rest(s->clock->user, sample_s);
   if (phase == MMCI_WINDOW_FAILED) return false;
   pthread_mutex_lock(&s->lock);
@@ -181,15 +181,15 @@ static mmc_status run_batch(const mmc_energy_options *options, int runs, mmci_er
  * kept. */
 static mmc_status work_through_window(sampler *s, const mmc_energy_options *options, batches *kept,
                                       mmci_error *error) {
-  double start_s = now(s);
+  double start_s = now_s(s);
   bool warm = false;
   for (int runs = 1;;) {
-    mmci_batch batch = {.begin_s = now(s), .runs = runs};
+    mmci_batch batch = {.begin_s = now_s(s), .runs = runs};
     mmc_status status = run_batch(options, runs, error);
-    batch.end_s = now(s);
+    batch.end_s = now_s(s);
     if (status == MMC_OK && warm) status = keep_batch(kept, &batch, error);
     if (status != MMC_OK) return status;
-    mmci_window_phase phase = look(s);
+    mmci_window_phase phase = look_at_window(s);
     if (phase == MMCI_WINDOW_FAILED || (warm && phase == MMCI_WINDOW_CLOSED)) return MMC_OK;
     double taken_s = batch.end_s - batch.begin_s;
     if (taken_s < batch_least_s && runs < BATCH_MOST) runs *= 2;
@@ -202,7 +202,7 @@ static mmc_status work_through_window(sampler *s, const mmc_energy_options *opti
 }
 
 /* Writes what the window says of a run; a window in which no run fell has failed. */
-static void tell(mmci_window *window, const batches *kept, mmc_energy *out) {
+static void tell_energy(mmci_window *window, const batches *kept, mmc_energy *out) {
   double seconds = mmci_window_seconds(window);
   double runs = mmci_batches_within(kept->all, kept->count, window->begin_s, window->end_s);
   if (!(runs > 0)) {
@@ -268,14 +268,14 @@ mmc_status mmci_measure(const mmci_meter_ops *ops, mmci_meter *meter,
   };
   batches kept = {0};
   mmc_energy energy = nothing_known(ops->name);
-  mmc_status status = start(&s, error);
+  mmc_status status = start_sampler(&s, error);
   if (status != MMC_OK) return status;
   if ((options->idle_s <= 0 || measure_idle(&s, options->idle_s, &energy)) &&
-      look(&s) != MMCI_WINDOW_FAILED && options->work != NULL)
+      look_at_window(&s) != MMCI_WINDOW_FAILED && options->work != NULL)
     status = work_through_window(&s, options, &kept, error);
-  stop(&s);
+  stop_sampler(&s);
   if (status == MMC_OK && s.window.phase == MMCI_WINDOW_CLOSED && options->work != NULL)
-    tell(&s.window, &kept, &energy);
+    tell_energy(&s.window, &kept, &energy);
   energy.measured = s.window.phase == MMCI_WINDOW_CLOSED;
   if (status == MMC_OK && s.window.error.status == MMC_E_NOMEM)
     status = mmci_fail(error, MMC_E_NOMEM, "%s", s.window.error.text);

@@ -61,7 +61,7 @@ static int read_numbers(const char *text, locale_t c, double out[COLUMNS]) {
   }
 }
 
-static mmc_status append(mmci_meter *meter, const moment *m, mmci_error *error) {
+static mmc_status append_moment(mmci_meter *meter, const moment *m, mmci_error *error) {
   if (meter->count == meter->capacity) {
     size_t capacity = 2 * meter->capacity + 64;
     moment *grown = realloc(meter->moments, capacity * sizeof *grown);
@@ -101,7 +101,7 @@ static mmc_status read_moment(mmci_meter *meter, const char *text, const place *
               .throttle = isfinite(numbers[6]) ? (int64_t)numbers[6] : -1,
           },
   };
-  return append(meter, &m, error);
+  return append_moment(meter, &m, error);
 }
 
 static mmc_status read_moments(mmci_meter *meter, FILE *file, place *from, mmci_error *error) {

@@ -10,7 +10,7 @@
 /* ---- numbers ------------------------------------------------------------------------------- */
 
 /* Keeps a number unless it is NaN. Returns false when memory is short. */
-static bool keep(mmci_numbers *numbers, double value) {
+static bool keep_number(mmci_numbers *numbers, double value) {
   if (!isfinite(value)) return true;
   if (numbers->count == numbers->capacity) {
     size_t capacity = 2 * numbers->capacity + 64;
@@ -67,7 +67,8 @@ void mmci_window_fail(mmci_window *window, const mmci_error *error) {
   window->error = *error;
 }
 
-static void fail(mmci_window *window, mmc_status status, const char *what, double a, double b) {
+static void fail_window(mmci_window *window, mmc_status status, const char *what, double a,
+                        double b) {
   window->phase = MMCI_WINDOW_FAILED;
   mmci_fail(&window->error, status, "%s: from %.17g to %.17g", what, a, b);
 }
@@ -111,7 +112,7 @@ static void add_state(mmci_window *w, double time_s, const mmci_meter_state *sta
   w->power_watts = state->watts;
   w->celsius_max = fmax(w->celsius_max, state->celsius);
   if (state->throttle >= 0) w->throttle = (w->throttle >= 0 ? w->throttle : 0) | state->throttle;
-  if (!keep(&w->sm_mhz, state->sm_mhz) || !keep(&w->memory_mhz, state->memory_mhz)) {
+  if (!keep_number(&w->sm_mhz, state->sm_mhz) || !keep_number(&w->memory_mhz, state->memory_mhz)) {
     w->phase = MMCI_WINDOW_FAILED;
     mmci_fail_nomem(&w->error, 2 * sizeof(double) * w->sm_mhz.count);
   }
@@ -121,13 +122,13 @@ void mmci_window_add(mmci_window *w, double time_s, double took_s, double joules
                      const mmci_meter_state *state) {
   if (w->phase == MMCI_WINDOW_CLOSED || w->phase == MMCI_WINDOW_FAILED) return;
   if (!isfinite(joules)) {
-    fail(w, MMC_E_DEVICE, "the counter is no number", w->seen_joules, joules);
+    fail_window(w, MMC_E_DEVICE, "the counter is no number", w->seen_joules, joules);
   } else if (isnan(w->seen_s)) {
     w->changed_s = time_s;
   } else if (!(time_s >= w->seen_s)) {
-    fail(w, MMC_E_DEVICE, "the clock went back", w->seen_s, time_s);
+    fail_window(w, MMC_E_DEVICE, "the clock went back", w->seen_s, time_s);
   } else if (joules < w->seen_joules) {
-    fail(w, MMC_E_DEVICE, "the energy counter fell", w->seen_joules, joules);
+    fail_window(w, MMC_E_DEVICE, "the energy counter fell", w->seen_joules, joules);
   } else if (joules > w->seen_joules) {
     w->changed_s = time_s;
     tick(w, time_s, took_s, joules);

@@ -37,7 +37,7 @@ static mmci_traffic fuse_with_child(const fusing *f, int32_t t, mmc_fusion choic
                                   : mmci_traffic_right(dims, on_chip_words);
 }
 
-static void choose(const fusing *f, int32_t t, mmci_fuse_rule rule, int64_t on_chip_words) {
+static void choose_fusion(const fusing *f, int32_t t, mmci_fuse_rule rule, int64_t on_chip_words) {
   mmci_range range = f->ranges[t];
   mmci_product p = f->tree->products[t];
   mmci_traffic plain = mmci_traffic_product(f->dims[range.first], f->dims[range.split],
@@ -66,7 +66,7 @@ void mmci_fuse(const mmci_tree *tree, const mmci_range *ranges, const int64_t *d
                mmci_fuse_rule rule, int64_t on_chip_words, mmci_fusion *fusions) {
   fusing f = {.tree = tree, .ranges = ranges, .dims = dims, .fusions = fusions};
   int32_t n = tree->n;
-  for (int32_t t = 0; t < n - 1; t++) choose(&f, t, rule, on_chip_words);
+  for (int32_t t = 0; t < n - 1; t++) choose_fusion(&f, t, rule, on_chip_words);
   for (int32_t t = n - 2; t >= 0; t--) { /* parents have greater numbers than their children */
     mmci_fusion *fusion = &fusions[t];
     if (fusion->partner >= 0 || fusion->chosen == MMC_FUSION_NONE) continue;

@@ -184,7 +184,7 @@ static int32_t heap_pop(polygon *g, int32_t top) {
 
 /* ---- which arcs are present ---------------------------------------------------------------- */
 
-static void drop(polygon *g, int32_t x) {
+static void drop_vertex(polygon *g, int32_t x) {
   g->arcs[x].present = false;
   for (int32_t t = g->arcs[x].held; t != NONE; t = g->arcs[t].held_next) g->arcs[t].present = false;
 }
@@ -237,7 +237,7 @@ static void choose_arcs(polygon *g) {
     }
     while (heap != NONE && support_at_least_weight(&g->arcs[heap], a->weight)) {
       a->denominator += g->arcs[heap].denominator;
-      drop(g, heap);
+      drop_vertex(g, heap);
       heap = heap_pop(g, heap);
     }
     if (x == g->arc_count - 1) break; /* the whole polygon is no arc */
@@ -334,7 +334,7 @@ static int32_t lightest_dim(const int64_t *dims, int32_t n) {
   return least;
 }
 
-static void lay_out(polygon *g, const int64_t *dims, void *scratch) {
+static void lay_out_polygon(polygon *g, const int64_t *dims, void *scratch) {
   size_t n = (size_t)g->n;
   g->arcs = scratch;
   g->boundary = (mmci_u128 *)(g->arcs + n - 1); /* at most n-2 arcs and the whole polygon */
@@ -365,7 +365,7 @@ static mmc_status solve(const mmci_order_problem *problem, bool keep_table, mmci
     return mmci_fail_nomem(error, bytes);
   }
   if (g.n >= 3) {
-    lay_out(&g, problem->dims, scratch);
+    lay_out_polygon(&g, problem->dims, scratch);
     if (g.weight[0] != 0) {
       find_arcs(&g);
       choose_arcs(&g);

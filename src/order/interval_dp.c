@@ -55,7 +55,7 @@ typedef struct run_of_vertices {
   int32_t first;
 } run_of_vertices;
 
-static run_of_vertices join(const int64_t *dims, run_of_vertices left, run_of_vertices right) {
+static run_of_vertices join_runs(const int64_t *dims, run_of_vertices left, run_of_vertices right) {
   mmci_u128 side = mmci_multiplications(dims[right.first - 1], dims[right.first], 1);
   run_of_vertices both = left;
   both.sides = mmci_u128_add(mmci_u128_add(left.sides, right.sides), side);
@@ -90,9 +90,9 @@ static mmc_status bound_entries(const mmci_order_problem *problem, mmci_u128 *ou
         mmci_u128 cost = fan(heavier);
         if (cost > greatest) greatest = cost;
         if (top == 0 || stack[top - 1].weight < weight) break;
-        heavier = join(problem->dims, stack[--top], heavier);
+        heavier = join_runs(problem->dims, stack[--top], heavier);
       }
-      next = join(problem->dims, heavier, next);
+      next = join_runs(problem->dims, heavier, next);
       next.weight = weight;
     }
     stack[top++] = next;
@@ -100,7 +100,7 @@ static mmc_status bound_entries(const mmci_order_problem *problem, mmci_u128 *ou
   while (top > 0) {
     mmci_u128 cost = fan(stack[top - 1]);
     if (cost > greatest) greatest = cost;
-    if (top >= 2) stack[top - 2] = join(problem->dims, stack[top - 2], stack[top - 1]);
+    if (top >= 2) stack[top - 2] = join_runs(problem->dims, stack[top - 2], stack[top - 1]);
     top--;
   }
   free(stack);

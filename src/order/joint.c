@@ -26,7 +26,7 @@ typedef struct table {
   entry *entries;
 } table;
 
-static entry *at(const table *t, int32_t i, int32_t j) {
+static entry *entry_at(const table *t, int32_t i, int32_t j) {
   return &t->entries[(size_t)i * (size_t)(t->n + 1) + (size_t)j];
 }
 
@@ -39,7 +39,7 @@ static mmci_u128 try_products(const table *t, int32_t i, int32_t j, entry *best)
   mmci_u128 least = MMCI_U128_MAX;
   best->split = (int16_t)(i + 1);
   for (int32_t k = i + 1; k < j; k++) {
-    mmci_u128 operands = mmci_u128_add(at(t, i, k)->stored, at(t, k, j)->stored);
+    mmci_u128 operands = mmci_u128_add(entry_at(t, i, k)->stored, entry_at(t, k, j)->stored);
     if (operands >= least) continue;
     mmci_traffic product =
         mmci_traffic_product(t->dims[i], t->dims[k], t->dims[j], t->on_chip_words);
@@ -93,12 +93,12 @@ static void solve_sub_chain(const table *t, int32_t i, int32_t j) {
   entry best = {0};
   mmci_u128 least = try_products(t, i, j, &best);
   for (int32_t h = i + 1; h < j - 1; h++) {
-    mmci_u128 first = at(t, i, h)->stored;
+    mmci_u128 first = entry_at(t, i, h)->stored;
     if (first >= least) continue;
     mmci_u128 read_first = area(dims[i], dims[h]);
     for (int32_t k = h + 1; k < j; k++) {
       mmci_u128 operands =
-          mmci_u128_add(first, mmci_u128_add(at(t, h, k)->stored, at(t, k, j)->stored));
+          mmci_u128_add(first, mmci_u128_add(entry_at(t, h, k)->stored, entry_at(t, k, j)->stored));
       /* Each operand is read at least once. Where there is nothing to compute, that does not hold,
        * but there splits without fusion cost no more. */
       mmci_u128 read = read_first + area(dims[h], dims[k]) + area(dims[k], dims[j]);
@@ -107,15 +107,15 @@ static void solve_sub_chain(const table *t, int32_t i, int32_t j) {
     }
   }
   best.stored = mmci_u128_add(least, area(dims[i], dims[j]));
-  *at(t, i, j) = best;
+  *entry_at(t, i, j) = best;
 }
 
 /* Reads a split; the child of a fused product has the split that the fusion chose. */
 static int32_t read_split(void *user, int32_t i, int32_t j) {
   const table *t = user;
-  entry x = *at(t, i, j);
+  entry x = *entry_at(t, i, j);
   if (x.inner != 0) {
-    entry *child = x.inner < x.split ? at(t, i, x.split) : at(t, x.split, j);
+    entry *child = x.inner < x.split ? entry_at(t, i, x.split) : entry_at(t, x.split, j);
     child->split = x.inner;
     child->inner = 0;
   }
@@ -124,7 +124,7 @@ static int32_t read_split(void *user, int32_t i, int32_t j) {
 
 /* Fills the table, shortest sub-chains first. One of length l is priced in some l^2 / 2 steps; the
  * callback is asked after 2^18 of them. */
-static mmc_status fill(const table *t, const mmci_bounds *bounds, mmci_error *error) {
+static mmc_status fill_joint(const table *t, const mmci_bounds *bounds, mmci_error *error) {
   const double ask_every = 0x1p18, n = t->n;
   double steps = 0, asked = 0;
   mmc_status status = MMC_OK;
@@ -147,12 +147,12 @@ mmc_status mmci_order_joint(int32_t n, const int64_t *dims, int64_t on_chip_word
   size_t count = ((size_t)n + 1) * ((size_t)n + 1);
   t.entries = mmci_alloc_zeroed(count, sizeof *t.entries);
   if (t.entries == NULL) return mmci_fail_nomem(error, count * sizeof *t.entries);
-  mmc_status status = fill(&t, bounds, error);
+  mmc_status status = fill_joint(&t, bounds, error);
   if (status != MMC_OK) {
     free(t.entries);
     return status;
   }
-  mmci_u128 least = n > 1 ? at(&t, 0, n)->stored : 0;
+  mmci_u128 least = n > 1 ? entry_at(&t, 0, n)->stored : 0;
   if (n > 1 && least != MMCI_U128_MAX) least -= area(dims[0], dims[n]);
 
   mmci_tree tree;

@@ -92,7 +92,7 @@ static int32_t product_of(grammar *g, int32_t left, int32_t right) {
 }
 
 /* Forgets the symbols from count on. The last one goes first, so that no probe breaks. */
-static void forget(grammar *g, int32_t count, mmci_u128 multiplications) {
+static void forget_symbols(grammar *g, int32_t count, mmci_u128 multiplications) {
   while (g->count > count) {
     const symbol *s = &g->symbols[g->count - 1];
     g->table[slot_of(g, s->left, s->right)] = -1;
@@ -130,7 +130,7 @@ static mmc_status add_order(search *s, const sequence *x, int32_t *root, mmci_er
 }
 
 /* Counts the multiplications of a program that orders this sequence. */
-static mmc_status price(search *s, const sequence *x, mmci_u128 *out, mmci_error *error) {
+static mmc_status price_sequence(search *s, const sequence *x, mmci_u128 *out, mmci_error *error) {
   grammar *g = &s->grammar;
   int32_t count = g->count, root;
   mmci_u128 multiplications = g->multiplications;
@@ -138,7 +138,7 @@ static mmc_status price(search *s, const sequence *x, mmci_u128 *out, mmci_error
                                         s->work < WORK ? (double)s->work / WORK : 1, error);
   if (status == MMC_OK) status = add_order(s, x, &root, error);
   *out = g->multiplications;
-  forget(g, count, multiplications);
+  forget_symbols(g, count, multiplications);
   return status;
 }
 
@@ -198,7 +198,7 @@ static void merge(const sequence *x, const digram *d, int32_t merged, sequence *
   }
 }
 
-static void copy(const sequence *from, sequence *to) {
+static void copy_sequence(const sequence *from, sequence *to) {
   memcpy(to->symbols, from->symbols, (size_t)from->length * sizeof *from->symbols);
   to->length = from->length;
 }
@@ -214,8 +214,8 @@ static mmc_status merge_best(search *s, bool *found, mmci_error *error) {
     int32_t symbols = g->count;
     mmci_u128 multiplications = g->multiplications, whole;
     merge(&s->now, &digrams[d], product_of(g, digrams[d].left, digrams[d].right), &s->trial);
-    mmc_status status = price(s, &s->trial, &whole, error);
-    forget(g, symbols, multiplications);
+    mmc_status status = price_sequence(s, &s->trial, &whole, error);
+    forget_symbols(g, symbols, multiplications);
     if (status != MMC_OK) return status;
     if (whole < least) chosen = d;
     if (whole < least) least = whole;
@@ -224,9 +224,9 @@ static mmc_status merge_best(search *s, bool *found, mmci_error *error) {
   if (!*found) return MMC_OK;
   merge(&s->now, &digrams[chosen], product_of(g, digrams[chosen].left, digrams[chosen].right),
         &s->trial);
-  copy(&s->trial, &s->now);
+  copy_sequence(&s->trial, &s->now);
   if (least >= s->best_multiplications) return MMC_OK;
-  copy(&s->now, &s->best);
+  copy_sequence(&s->now, &s->best);
   s->best_count = g->count;
   s->best_multiplications = least;
   return MMC_OK;
@@ -276,7 +276,7 @@ static mmc_status write_program(search *s, mmci_program *out, mmci_error *error)
   for (int32_t t = g->n; t < s->best_count; t++)
     multiplications =
         mmci_u128_add(multiplications, cost_of(g, g->symbols[t].left, g->symbols[t].right));
-  forget(g, s->best_count, multiplications);
+  forget_symbols(g, s->best_count, multiplications);
   mmc_status status = add_order(s, &s->best, &root, error);
   if (status != MMC_OK) return status;
   size_t count = (size_t)(g->count - g->n);
@@ -343,7 +343,7 @@ static mmc_status search_create(int32_t n, const int64_t *dims, const int32_t *l
         (symbol){.left = -1, .right = -1, .rows = dims[i], .cols = dims[i + 1], .length = 1};
     s.now.symbols[i] = labels[i];
   }
-  copy(&s.now, &s.best);
+  copy_sequence(&s.now, &s.best);
   *out = s;
   return MMC_OK;
 }
@@ -354,7 +354,7 @@ mmc_status mmci_repeats_solve(int32_t n, const int64_t *dims, const int32_t *lab
   mmc_status status = search_create(n, dims, labels, &s, error);
   if (status != MMC_OK) return status;
   s.bounds = bounds;
-  status = price(&s, &s.now, &s.best_multiplications, error);
+  status = price_sequence(&s, &s.now, &s.best_multiplications, error);
   bool found = true;
   for (int round = 0; round < ROUNDS && found && s.work < WORK && status == MMC_OK; round++)
     status = merge_best(&s, &found, error);

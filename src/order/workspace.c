@@ -116,7 +116,8 @@ static bool is_useless(const search *s, mmci_u128 multiplications, uint64_t need
 }
 
 /* Puts x among the scratch options unless one there is as good in both; drops those it beats. */
-static mmc_status offer(search *s, const option *x, int32_t i, int32_t j, mmci_error *error) {
+static mmc_status offer_option(search *s, const option *x, int32_t i, int32_t j,
+                               mmci_error *error) {
   int32_t at = 0, count = s->scratch_count;
   while (at < count && s->scratch[at].multiplications < x->multiplications) at++;
   if (at > 0 && s->scratch[at - 1].need_bytes <= x->need_bytes) return MMC_OK;
@@ -178,7 +179,7 @@ static mmc_status offer_product(search *s, int32_t i, int32_t k, int32_t j, int3
       .left = a,
       .right = b,
   };
-  return offer(s, &x, i, j, error);
+  return offer_option(s, &x, i, j, error);
 }
 
 /* Offers the products of every option of (i, k) and every option of (k, j); in long chains, begins
@@ -317,7 +318,7 @@ static int32_t most_options(int32_t n) {
 
 /* Fills the table of frontiers, after the leanest have been found: the search takes many times as
  * long, and would be for nothing. */
-static mmc_status fill(search *s, uint64_t *leanest_bytes, mmci_error *error) {
+static mmc_status fill_frontiers(search *s, uint64_t *leanest_bytes, mmci_error *error) {
   int32_t n = s->problem->n;
   mmc_status status = find_leanest(s, error);
   if (status != MMC_OK) return status;
@@ -352,7 +353,7 @@ mmc_status mmci_order_within(const mmci_order_problem *problem, size_t element_s
     status = mmci_fail_nomem(error, count * sizeof(frontier) + square * sizeof(bound));
   for (int32_t i = 0; i < n && status == MMC_OK; i++)
     s.frontiers[index_of(&s, i, i + 1)] = (frontier){.options = &factor, .count = 1};
-  if (status == MMC_OK) status = fill(&s, leanest_bytes, error);
+  if (status == MMC_OK) status = fill_frontiers(&s, leanest_bytes, error);
   if (status == MMC_OK) status = read_tree(&s, out, error);
   for (int32_t length = 2; s.frontiers != NULL && length <= n; length++)
     for (int32_t i = 0; i + length <= n; i++)

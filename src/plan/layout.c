@@ -62,7 +62,7 @@ static void place_apart(const mmci_plan *plan, layout *x, layout *left, layout *
 
 /* Fills the steps from the last to the first: a sub-tree of c products takes c steps in a row, its
  * root the last of them. */
-static void lay_out(const mmci_plan *plan, layout *layouts) {
+static void lay_out_steps(const mmci_plan *plan, layout *layouts) {
   const mmci_tree *tree = &plan->tree;
   const int64_t *dims = plan->chain->dims;
   int32_t n = tree->n;
@@ -171,7 +171,7 @@ mmc_status mmci_plan_lay_out(mmci_plan *plan, bool parallel, mmci_error *error) 
   for (size_t t = 0; t < count; t++) layouts[t] = (layout){.range = ranges[t], .need = needs[t]};
   if (parallel) parallel_needs(plan, layouts);
   plan->workspace_bytes = layouts[count - 1].need.bytes;
-  lay_out(plan, layouts);
+  lay_out_steps(plan, layouts);
   mmci_plan_count_levels(plan);
   free(memory);
   return MMC_OK;

@@ -164,7 +164,7 @@ static bool kernels_differ(const mmci_plan *plan) {
 }
 
 /* Gives every node its place; children come before parents, the row from left to right. */
-static mmc_status place(picture *p, mmci_error *error) {
+static mmc_status place_nodes(picture *p, mmci_error *error) {
   size_t count = (size_t)p->fold.count;
   p->x = mmci_alloc_zeroed(2 * count, sizeof *p->x);
   if (p->x == NULL) return mmci_fail_nomem(error, 2 * count * sizeof *p->x);
@@ -720,7 +720,7 @@ static void put_document(picture *p) {
 mmc_status mmci_plan_draw(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   picture p = {.plan = plan, .out = text};
   mmc_status status = mmci_picture_fold_create(plan, COLUMNS, &p.fold, error);
-  if (status == MMC_OK) status = place(&p, error);
+  if (status == MMC_OK) status = place_nodes(&p, error);
   if (status == MMC_OK) status = find_powers(&p, error);
   if (status == MMC_OK) {
     head(&p);

@@ -163,7 +163,7 @@ static void keep_hidden(folding *f, int32_t hole) {
 
 /* Returns the step to be shown next, so that no hole gets two shown steps below it; -1 when there
  * is none. */
-static int32_t choose(folding *f) {
+static int32_t choose_step(folding *f) {
   int32_t s;
   /* Steps that are alike are only worth a box when they cost something. */
   while ((s = costliest(f)) >= 0 && is_alike(f, f->top[s]) &&
@@ -181,7 +181,7 @@ static void choose_all(folding *f, int columns) {
   memset(f->state, all ? SHOWN : HIDDEN, (size_t)f->count);
   f->state[f->count - 1] = SHOWN;
   find_holes(f);
-  for (int32_t s; (s = choose(f)) >= 0;) {
+  for (int32_t s; (s = choose_step(f)) >= 0;) {
     int32_t hole = f->top[s];
     f->state[s] = SHOWN;
     find_holes(f);
@@ -194,29 +194,29 @@ static void choose_all(folding *f, int columns) {
 
 /* ---- boxes ---------------------------------------------------------------------------------- */
 
-static int32_t add(folding *f, const mmci_shown *node) {
+static int32_t add_node(folding *f, const mmci_shown *node) {
   f->nodes[f->node_count] = *node;
   return f->node_count++;
 }
 
 static int32_t add_operand(folding *f, int32_t operand) {
-  return add(f, &(mmci_shown){.kind = operand < f->n ? MMCI_SHOWN_FACTOR : MMCI_SHOWN_AGAIN,
-                              .operand = operand,
-                              .last = operand,
-                              .step = -1,
-                              .group = -1});
+  return add_node(f, &(mmci_shown){.kind = operand < f->n ? MMCI_SHOWN_FACTOR : MMCI_SHOWN_AGAIN,
+                                   .operand = operand,
+                                   .last = operand,
+                                   .step = -1,
+                                   .group = -1});
 }
 
 /* Adds the operands from low to high, without high, as a child of node, if there are any. */
 static void add_side(folding *f, int32_t low, int32_t high, mmci_shown *node) {
   if (low == high) return;
   int32_t at = high - low == 1 ? add_operand(f, f->row[low])
-                               : add(f, &(mmci_shown){.kind = MMCI_SHOWN_OPERANDS,
-                                                      .operand = f->row[low],
-                                                      .last = f->row[high - 1],
-                                                      .hidden = high - low,
-                                                      .step = -1,
-                                                      .group = -1});
+                               : add_node(f, &(mmci_shown){.kind = MMCI_SHOWN_OPERANDS,
+                                                           .operand = f->row[low],
+                                                           .last = f->row[high - 1],
+                                                           .hidden = high - low,
+                                                           .step = -1,
+                                                           .group = -1});
   node->children[node->child_count++] = at;
 }
 
@@ -242,7 +242,7 @@ static int32_t add_hole(folding *f, int32_t hole) {
     node.children[node.child_count++] = add_step(f, bottom);
     add_side(f, f->low[bottom] + f->leaves[bottom], high, &node);
   }
-  return add(f, &node);
+  return add_node(f, &node);
 }
 
 /* Adds a shown step and all below it. It calls itself no deeper than the picture is high. */
@@ -263,7 +263,7 @@ static int32_t add_step(folding *f, int32_t s) {
       continue;
     node.children[node.child_count++] = at;
   }
-  return add(f, &node);
+  return add_node(f, &node);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */

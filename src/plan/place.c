@@ -166,7 +166,7 @@ static int32_t find_met(placing *p, const item *x) {
 }
 
 /* Puts x into the smallest gap, or behind all that live with it; returns where it ends. */
-static uint64_t place(placing *p, item *x) {
+static uint64_t place_item(placing *p, item *x) {
   uint64_t free_from = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
   const int32_t count = find_met(p, x);
   for (int32_t t = 0; t < count; t++) {
@@ -189,13 +189,13 @@ static uint64_t place_all(placing *p) {
   uint64_t bytes = 0;
   for (int32_t i = 0; i < p->item_count; i++) p->order[i]->turn = i;
   for (int32_t i = 0; i < p->item_count; i++) {
-    uint64_t end = place(p, p->order[i]);
+    uint64_t end = place_item(p, p->order[i]);
     if (end > bytes) bytes = end;
   }
   return bytes;
 }
 
-static void keep(const placing *p, mmci_plan *plan, uint64_t bytes) {
+static void keep_places(const placing *p, mmci_plan *plan, uint64_t bytes) {
   for (int32_t i = 0; i < p->item_count; i++)
     plan->steps[p->items[i].step].offset_bytes = p->items[i].offset;
   plan->workspace_bytes = bytes;
@@ -204,11 +204,11 @@ static void keep(const placing *p, mmci_plan *plan, uint64_t bytes) {
 static void place_best(placing *p, mmci_plan *plan) {
   for (int32_t i = 0; i < p->item_count; i++) p->order[i] = &p->items[i];
   uint64_t as_written = place_all(p);
-  keep(p, plan, as_written);
+  keep_places(p, plan, as_written);
   if (as_written <= least_bytes(p)) return;
   qsort(p->order, (size_t)p->item_count, sizeof(item *), largest_first);
   uint64_t by_size = place_all(p);
-  if (by_size < as_written) keep(p, plan, by_size);
+  if (by_size < as_written) keep_places(p, plan, by_size);
 }
 
 mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error) {

@@ -45,7 +45,7 @@ static bool is_labelled(const void *user, int32_t step) {
 }
 
 /* Allocates groups and, behind them, their steps and operands. */
-static mmci_plan_group *allocate(int32_t groups, size_t steps, mmci_error *error) {
+static mmci_plan_group *allocate_groups(int32_t groups, size_t steps, mmci_error *error) {
   size_t size = (size_t)groups * sizeof(mmci_plan_group) + 3 * steps * sizeof(int32_t);
   mmci_plan_group *out = mmci_alloc_zeroed(1, size);
   if (out == NULL) (void)mmci_fail_nomem(error, size);
@@ -56,7 +56,7 @@ mmc_status mmci_plan_group_steps(mmci_plan *plan, const int32_t *group_of, mmci_
   int32_t count = plan->step_count, groups = 0;
   for (int32_t s = 0; s < count; s++)
     if (group_of[s] >= groups) groups = group_of[s] + 1;
-  mmci_plan_group *made = allocate(groups, (size_t)count, error);
+  mmci_plan_group *made = allocate_groups(groups, (size_t)count, error);
   int64_t *places = mmci_alloc_array(2 * (size_t)count, sizeof *places);
   if (made == NULL || places == NULL) {
     free(made);

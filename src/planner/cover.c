@@ -158,7 +158,7 @@ static void consider(search *x, covered *at, choice choice, double rest_s) {
 }
 
 /* Says whether the device may take the step in a call of several, as far as its size says. */
-static bool fits(const search *x, const mmci_plan_step *step) {
+static bool may_take(const search *x, const mmci_plan_step *step) {
   const int64_t side = x->machine->side;
   return side == 0 || (step->m <= side && step->k <= side && step->n <= side);
 }
@@ -168,7 +168,7 @@ static void try_pair(search *x, int32_t s, choice side) {
   const mmci_plan_step *step = &x->plan->steps[s];
   int32_t n = x->plan->chain->n, with = (side == WITH_LEFT ? step->left : step->right) - n;
   int32_t other = side == WITH_LEFT ? step->right : step->left;
-  if (with < 0 || !fits(x, step) || !fits(x, &x->plan->steps[with])) return;
+  if (with < 0 || !may_take(x, step) || !may_take(x, &x->plan->steps[with])) return;
   const mmci_plan_step *child = &x->plan->steps[with];
   const int32_t pair[] = {with, s}, left[] = {child->left, child->right, other},
                 right[] = {other, child->left, child->right};
@@ -195,7 +195,7 @@ static int32_t most_asked(const covered *left, const covered *right) {
 static void try_whole(search *x, int32_t s, covered *at) {
   const mmci_plan_step *step = &x->plan->steps[s];
   const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
-  if (!fits(x, step)) return;
+  if (!may_take(x, step)) return;
   if ((left != NULL && left->size > 1 && !left->taken) ||
       (right != NULL && right->size > 1 && !right->taken))
     return;
@@ -358,8 +358,8 @@ mmc_status mmci_plan_cover(const mmci_plan *plan, const mmci_group_machine *mach
 /* ---- taken --------------------------------------------------------------------------------- */
 
 /* Forms the groups of the cover; *fits says whether there is room for what they need. */
-static mmc_status take(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_bytes, bool *fits,
-                       mmci_error *error) {
+static mmc_status take_cover(mmci_plan *plan, const mmci_cover *cover, uint64_t limit_bytes,
+                             bool *fits, mmci_error *error) {
   uint64_t other_bytes = plan->resident_bytes - plan->workspace_bytes;
   mmc_status status = mmci_plan_group_steps(plan, cover->group_of, error);
   if (status != MMC_OK) return status;
@@ -401,7 +401,7 @@ static bool may_save(const mmci_plan *plan, const mmci_group_machine *machine, d
     const mmci_plan_step *step = &plan->steps[s];
     const int32_t reads[] = {step->left, step->right};
     for (int o = 0; o < 2; o++)
-      if (reads[o] >= n && fits(&x, step) && fits(&x, &plan->steps[reads[o] - n]))
+      if (reads[o] >= n && may_take(&x, step) && may_take(&x, &plan->steps[reads[o] - n]))
         most_s +=
             price_alone(&x, step).alone_s + price_alone(&x, &plan->steps[reads[o] - n]).alone_s;
   }
@@ -419,7 +419,7 @@ mmc_status mmci_plan_choose_groups(mmci_plan *plan, const mmci_group_machine *ma
   uint64_t resident_bytes = plan->resident_bytes;
   bool fits = true;
   if (cover.groups > 0 && (!(least_s > 0) || cover.separate_s - cover.seconds >= least_s))
-    status = take(plan, &cover, limit_bytes, &fits, error);
+    status = take_cover(plan, &cover, limit_bytes, &fits, error);
   if (status == MMC_OK && !fits) {
     mmci_plan_disband(plan);
     plan->resident_bytes = resident_bytes;

@@ -158,7 +158,7 @@ typedef struct search {
   const mmci_energy_request *request;
   const mmci_energy_offer *offer; /* whose choices are looked for, */
   mmci_weights weights;           /* by these */
-  product *products;              /* of all orders, see at(); NULL when the order is given */
+  product *products; /* of all orders, see product_number(); NULL when the order is given */
   candidate candidates[MMCI_ENERGY_CANDIDATES];
   int count;
   mmci_error *error;
@@ -169,7 +169,7 @@ static bool orders_are_free(const search *s) {
 }
 
 /* Numbers the products (i, k, j), i < k < j, by the combinatorial number system. */
-static size_t at(int64_t i, int64_t k, int64_t j) {
+static size_t product_number(int64_t i, int64_t k, int64_t j) {
   return (size_t)(j * (j - 1) * (j - 2) / 6 + k * (k - 1) / 2 + i);
 }
 
@@ -178,14 +178,14 @@ static void fill_products(search *s) {
   for (int32_t j = 2; j <= s->chain->n; j++)
     for (int32_t k = 1; k < j; k++)
       for (int32_t i = 0; i < k; i++) {
-        product *p = &s->products[at(i, k, j)];
+        product *p = &s->products[product_number(i, k, j)];
         p->count = ways_of(s->chain, s->offer, (mmci_range){i, k, j}, ways, p->points);
       }
 }
 
 static double price(void *user, int64_t i, int64_t k, int64_t j) {
   const search *s = user;
-  const product *p = &s->products[at(i, k, j)];
+  const product *p = &s->products[product_number(i, k, j)];
   return weigh(s->weights, p->points[pick(s->weights, p->points, p->count)]);
 }
 
@@ -294,7 +294,8 @@ static total total_of(const candidate *a, const mmci_range *my_ranges, const can
 }
 
 /* Says whether b surely takes fewer joules than a. */
-static mmc_status compare(const search *s, const candidate *a, const candidate *b, bool *surely) {
+static mmc_status compare_joules(const search *s, const candidate *a, const candidate *b,
+                                 bool *surely) {
   mmci_range *before_ranges, *after_ranges;
   mmc_status status = mmci_plan_ranges(&a->plan, &before_ranges, s->error);
   if (status != MMC_OK) return status;
@@ -398,7 +399,7 @@ static mmc_status add_shared(search *s, double max_slowdown) {
 static mmc_status add_fronts(search *s) {
   if (s->chain->n < 2) return MMC_OK;
   if (orders_are_free(s)) {
-    size_t count = at(0, 0, s->chain->n + 1);
+    size_t count = product_number(0, 0, s->chain->n + 1);
     s->products = mmci_alloc_array(count, sizeof *s->products);
     if (s->products == NULL) return mmci_fail_nomem(s->error, count * sizeof *s->products);
   }
@@ -456,7 +457,7 @@ static mmc_status add_spared(search *s) {
 /* ---- the choice ---------------------------------------------------------------------------- */
 
 /* Chooses among the candidates, of which number 0 is the plan for time. */
-static mmc_status choose(const search *s, int *chosen, const char **kept) {
+static mmc_status choose_candidate(const search *s, int *chosen, const char **kept) {
   const mmci_energy_choice *fastest = &s->candidates[0].choice;
   double bound = s->request->max_slowdown > 0 ? s->request->max_slowdown : (double)INFINITY;
   bool fewer = false, beyond = false; /* choices of fewer joules, within the bound and beyond it */
@@ -470,7 +471,7 @@ static mmc_status choose(const search *s, int *chosen, const char **kept) {
     if (!within) continue;
     if (!(choice->joules < s->candidates[*chosen].choice.joules)) continue;
     bool surely;
-    mmc_status status = compare(s, &s->candidates[0], &s->candidates[c], &surely);
+    mmc_status status = compare_joules(s, &s->candidates[0], &s->candidates[c], &surely);
     if (status != MMC_OK) return status;
     if (surely) *chosen = c;
   }
@@ -533,7 +534,7 @@ static mmc_status take_best(search *s, mmci_plan *out, mmci_precision *precision
   if (energy == NULL) return mmci_fail_nomem(s->error, sizeof *energy);
   const mmci_energy_choice *fastest = &s->candidates[0].choice;
   int chosen = 0;
-  mmc_status status = choose(s, &chosen, &energy->kept);
+  mmc_status status = choose_candidate(s, &chosen, &energy->kept);
   if (status == MMC_OK) status = keep_choices(s, chosen, energy);
   if (status != MMC_OK) {
     mmci_plan_energy_destroy(energy);

@@ -20,7 +20,7 @@ static mmc_status look_up(mmci_planning *p, known *k, mmci_error *error) {
   return status;
 }
 
-static void offer(mmci_planning *p, known *k, int o) {
+static void offer_precision(mmci_planning *p, known *k, int o) {
   const mmci_precision precision = (mmci_precision)(p->precision - o);
   const mmci_wisdom_pricing *time = mmci_wisdom_energy_time(k->wisdom[o]);
   const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(time);
@@ -51,7 +51,7 @@ static mmc_status begin(mmci_planning *p, mmci_error *error) {
                                      .notice = mmci_wisdom_pricing_notice(time),
                                      .facts = mmci_wisdom_pricing_roofline(time)->model.source},
                             .max_slowdown = p->options->max_slowdown};
-  for (int o = 0; o < k->request.count; o++) offer(p, k, o);
+  for (int o = 0; o < k->request.count; o++) offer_precision(p, k, o);
   k->request.time.machine = k->request.offers[0].machine;
   return MMC_OK;
 }

@@ -328,7 +328,7 @@ static mmc_status add_group(mmci_group_list *list, const mmci_group *group, mmci
 }
 
 /* Lets the matrices of a batch follow each other. */
-static void spread(mmci_group *x) {
+static void spread_batch(mmci_group *x) {
   mmci_form *forms = (mmci_form *)x->forms; /* of a copy */
   for (int32_t p = 0; p < x->count; p++) {
     const mmci_group_product *step = &x->products[p];
@@ -345,7 +345,7 @@ static mmc_status record_group(const void *user, const mmci_group *group, mmci_g
   if (group->batch <= 1) return add_group(x->list, group, error);
   mmci_group *all = mmci_group_copy(group);
   if (all == NULL) return mmci_fail_nomem(error, sizeof *all);
-  spread(all);
+  spread_batch(all);
   mmc_status status = add_group(x->list, all, error);
   free(all);
   return status;

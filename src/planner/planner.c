@@ -95,7 +95,8 @@ static void keep_batch_whole(mmci_planning *p) {
 }
 
 /* Does all that follows the order. */
-static mmc_status finish(const mmci_objective *objective, mmci_planning *p, mmci_error *error) {
+static mmc_status finish_plan(const mmci_objective *objective, mmci_planning *p,
+                              mmci_error *error) {
   const mmc_plan_options *options = p->options;
   mmci_offers_memory memory = {
       .on = p->on, .precision = p->precision, .staged = options->location == MMC_HOST};
@@ -120,7 +121,7 @@ static mmc_status make(const mmci_objective *objective, const char *device, mmci
   if (status == MMC_OK) {
     p->plan.device = device;
     p->plan.precision = mmci_precision_name(p->precision);
-    status = finish(objective, p, error);
+    status = finish_plan(objective, p, error);
     if (status != MMC_OK) mmci_plan_destroy(&p->plan);
   }
   if (objective->end != NULL) objective->end(p);

@@ -133,8 +133,8 @@ static double less_hidden(double before_s, double after_s) {
 }
 
 /* Says whether plan b is surely faster than a. *gain_s is by how much. */
-static mmc_status compare(const priced_chain *c, const mmci_plan *a, const mmci_plan *b,
-                          bool *surely, double *gain_s, mmci_error *error) {
+static mmc_status compare_plans(const priced_chain *c, const mmci_plan *a, const mmci_plan *b,
+                                bool *surely, double *gain_s, mmci_error *error) {
   products x = {.count = a->step_count}, y = {.count = b->step_count};
   double hidden_a, hidden_b;
   mmc_status status = mmci_plan_ranges(a, &x.ranges, error);
@@ -205,7 +205,7 @@ static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan
   if (status != MMC_OK) return status;
   bool surely = false, possible = by_price.workspace_bytes != UINT64_MAX &&
                                   by_price.multiplications != MMCI_U128_MAX;
-  if (possible) status = compare(c, plan, &by_price, &surely, &time->gain_s, error);
+  if (possible) status = compare_plans(c, plan, &by_price, &surely, &time->gain_s, error);
   if (status != MMC_OK) {
     mmci_plan_destroy(&by_price);
     return status;

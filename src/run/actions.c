@@ -114,7 +114,7 @@ bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y) {
 }
 
 /* Releases what was prepared for `before`, if anything was. */
-static void let_go(mmci_actions *actions, const mmci_gemm *before, mmci_kernel **kernel) {
+static void release_kernel(mmci_actions *actions, const mmci_gemm *before, mmci_kernel **kernel) {
   const mmci_device_ops *ops = actions->ops;
   if (*kernel == NULL) return;
   actions->replaced +=
@@ -131,7 +131,7 @@ mmc_status mmci_actions_prepare(mmci_actions *actions, const mmci_gemm *gemm, mm
         error, MMC_E_UNSUPPORTED, "device",
         "'%s' cannot multiply %s %" PRId64 "x%" PRId64 " by %" PRId64 "x%" PRId64,
         actions->ops->name, mmc_dtype_name(gemm->dtype), gemm->m, gemm->k, gemm->k, gemm->n);
-  let_go(actions, before, kernel);
+  release_kernel(actions, before, kernel);
   mmci_kernel *prepared;
   mmc_status status = actions->ops->prepare(actions->device, gemm, &prepared, error);
   if (status == MMC_E_UNSUPPORTED && gemm->variant != 0) {
@@ -217,8 +217,8 @@ static mmc_status prepare_group(mmci_actions *actions, mmci_group_action *x, mmc
 /* ---- enqueueing ------------------------------------------------------------------------------ */
 
 /* Returns where chain i has its matrix. */
-static const char *place(const void *data, int64_t stride_bytes, void *const *addresses,
-                         int64_t i) {
+static const char *address_of(const void *data, int64_t stride_bytes, void *const *addresses,
+                              int64_t i) {
   return addresses != NULL ? addresses[i] : (const char *)data + i * stride_bytes;
 }
 
@@ -232,9 +232,9 @@ mmc_status mmci_call_enqueue(const mmci_actions *actions, mmci_queue *queue, con
   mmc_status status = MMC_OK;
   for (int64_t i = 0; i < g->batch && status == MMC_OK; i++)
     status = actions->ops->enqueue(
-        queue, call->kernel, place(x->a, g->a.stride * size, x->a_addresses, i) + call->a,
-        place(x->b, g->b.stride * size, x->b_addresses, i) + call->b,
-        (char *)place(x->c, g->c_stride * size, x->c_addresses, i) + call->c, error);
+        queue, call->kernel, address_of(x->a, g->a.stride * size, x->a_addresses, i) + call->a,
+        address_of(x->b, g->b.stride * size, x->b_addresses, i) + call->b,
+        (char *)address_of(x->c, g->c_stride * size, x->c_addresses, i) + call->c, error);
   return status;
 }
 

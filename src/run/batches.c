@@ -106,7 +106,8 @@ static size_t element_bytes(const mmci_batches *x) {
 }
 
 /* Takes the next bytes for count matrices. */
-static uint64_t take(uint64_t *bytes, int64_t rows, int64_t cols, int64_t count, size_t size) {
+static uint64_t take_matrices(uint64_t *bytes, int64_t rows, int64_t cols, int64_t count,
+                              size_t size) {
   uint64_t offset = *bytes;
   *bytes = mmci_bytes_add(offset, mmci_result_bytes(rows, cols, (size_t)count * size));
   return offset;
@@ -121,8 +122,8 @@ static int32_t first_same(const mmc_chain *chain, const mmc_matrix *factors, int
 
 /* Gives everything that is on the host, and tables, a place, and counts the bytes that these
  * take. */
-static void arrange(mmci_batches *x, const mmc_matrix *factors, const mmc_matrix *out,
-                    uint64_t *shared_bytes, uint64_t *half_bytes) {
+static void arrange_halves(mmci_batches *x, const mmc_matrix *factors, const mmc_matrix *out,
+                           uint64_t *shared_bytes, uint64_t *half_bytes) {
   size_t size = element_bytes(x);
   int64_t chunk = x->whole->batch;
   *shared_bytes = *half_bytes = 0;
@@ -137,14 +138,14 @@ static void arrange(mmci_batches *x, const mmc_matrix *factors, const mmc_matrix
     if (p->same != i)
       p->offset_bytes = x->places[p->same].offset_bytes;
     else if (p->kind == SHARED)
-      p->offset_bytes = take(shared_bytes, m->rows, m->cols, 1, size);
+      p->offset_bytes = take_matrices(shared_bytes, m->rows, m->cols, 1, size);
     else if (p->kind == STACK)
-      p->offset_bytes = take(half_bytes, m->rows, m->cols, chunk, size);
+      p->offset_bytes = take_matrices(half_bytes, m->rows, m->cols, chunk, size);
     else if (p->kind == TABLE)
-      p->offset_bytes = take(half_bytes, 1, 1, chunk, sizeof(void *));
+      p->offset_bytes = take_matrices(half_bytes, 1, 1, chunk, sizeof(void *));
   }
   x->result_offset_bytes = *half_bytes;
-  if (out->location == MMC_HOST) (void)take(half_bytes, out->rows, out->cols, chunk, size);
+  if (out->location == MMC_HOST) (void)take_matrices(half_bytes, out->rows, out->cols, chunk, size);
 }
 
 static mmc_status take_room(mmci_batches *x, uint64_t shared_bytes, uint64_t half_bytes,
@@ -193,8 +194,8 @@ static mmc_status upload_table(mmci_batches *x, const mmc_matrix *factor, int64_
 }
 
 /* Uploads what chains begin to end need, once the half is no longer read. */
-static mmc_status fill(mmci_batches *x, half *h, const mmc_matrix *factors, int64_t begin,
-                       int64_t end, mmci_error *error) {
+static mmc_status fill_half(mmci_batches *x, half *h, const mmc_matrix *factors, int64_t begin,
+                            int64_t end, mmci_error *error) {
   const mmc_chain *chain = x->whole->plan->chain;
   mmc_status status = MMC_OK;
   if (h->in_use) status = x->async->event_wait(x->uploads, h->multiplied, error);
@@ -239,8 +240,8 @@ static mmci_target target_in(const mmci_batches *x, const half *h, const mmc_mat
 }
 
 /* Downloads the results of chains begin to end to the host. */
-static mmc_status fetch(mmci_batches *x, half *h, const mmc_matrix *out, int64_t begin, int64_t end,
-                        mmci_error *error) {
+static mmc_status fetch_results(mmci_batches *x, half *h, const mmc_matrix *out, int64_t begin,
+                                int64_t end, mmci_error *error) {
   mmc_status status = x->async->event_wait(x->downloads, h->multiplied, error);
   if (status == MMC_OK)
     status = mmci_stack_download(x->ops, x->downloads, x->whole->plan->chain->dtype, out, begin,
@@ -253,7 +254,7 @@ static mmc_status multiply_chunk(mmci_batches *x, half *h, const mmc_matrix *fac
                                  mmci_error *error) {
   mmci_actions *actions = end - begin == x->whole->batch ? x->whole : x->rest;
   bool goes = out->location == MMC_HOST;
-  mmc_status status = fill(x, h, factors, begin, end, error);
+  mmc_status status = fill_half(x, h, factors, begin, end, error);
   if (status == MMC_OK && h->in_use && goes)
     status = x->async->event_wait(x->compute, h->fetched, error);
   for (int32_t i = 0; i < actions->plan->chain->n; i++)
@@ -263,15 +264,15 @@ static mmc_status multiply_chunk(mmci_batches *x, half *h, const mmc_matrix *fac
     status = mmci_actions_bind(actions, x->operands, x->workspace, &target, error);
   if (status == MMC_OK) status = mmci_actions_enqueue(actions, x->compute, error);
   if (status == MMC_OK) status = x->async->event_record(x->compute, h->multiplied, error);
-  if (status == MMC_OK && goes) status = fetch(x, h, out, begin, end, error);
+  if (status == MMC_OK && goes) status = fetch_results(x, h, out, begin, end, error);
   h->in_use = true;
   return status;
 }
 
 /* ---- execution ------------------------------------------------------------------------------- */
 
-static mmc_status multiply(mmci_batches *x, const mmc_matrix *factors, const mmc_matrix *out,
-                           mmci_error *error) {
+static mmc_status multiply_part(mmci_batches *x, const mmc_matrix *factors, const mmc_matrix *out,
+                                mmci_error *error) {
   int64_t batch = x->whole->plan->chain->batch, chunk = x->whole->batch;
   mmc_status status = upload_shared(x, factors, error);
   int turn = 0;
@@ -292,9 +293,9 @@ mmc_status mmci_batches_execute(mmci_batches *x, const mmc_matrix *factors, cons
   mmc_status status = mmci_matrices_check(x->whole->plan->chain, factors, out, error);
   if (status != MMC_OK) return status;
   uint64_t shared_bytes, half_bytes;
-  arrange(x, factors, out, &shared_bytes, &half_bytes);
+  arrange_halves(x, factors, out, &shared_bytes, &half_bytes);
   status = take_room(x, shared_bytes, half_bytes, error);
-  return status == MMC_OK ? multiply(x, factors, out, error) : status;
+  return status == MMC_OK ? multiply_part(x, factors, out, error) : status;
 }
 
 mmc_status mmci_batches_enqueue(mmci_batches *x, void *stream, const mmc_matrix *factors,

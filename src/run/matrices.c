@@ -183,7 +183,7 @@ typedef struct places {
   int64_t count;
 } places;
 
-static int compare(const void *a, const void *b) {
+static int compare_addresses(const void *a, const void *b) {
   uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
   return (x > y) - (x < y);
 }
@@ -192,7 +192,7 @@ static mmc_status sort_places(const mmc_matrix *out, places *x, mmci_error *erro
   x->sorted = mmci_alloc_array((size_t)x->count, sizeof *x->sorted);
   if (x->sorted == NULL) return mmci_fail_nomem(error, (size_t)x->count * sizeof *x->sorted);
   for (int64_t i = 0; i < x->count; i++) x->sorted[i] = (uintptr_t)out->addresses[i];
-  qsort(x->sorted, (size_t)x->count, sizeof *x->sorted, compare);
+  qsort(x->sorted, (size_t)x->count, sizeof *x->sorted, compare_addresses);
   for (int64_t i = 1; i < x->count; i++)
     if (x->sorted[i] - x->sorted[i - 1] < x->one)
       return fail_matrix(-1, "addresses: two results overlap", error);

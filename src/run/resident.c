@@ -245,8 +245,8 @@ static mmc_status send_tables(mmci_resident *r, mmci_error *error) {
 
 /* Points everything at the matrices. Where tables are staged, nothing may be under way that reads
  * the old ones. */
-static mmc_status bind(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
-                       mmci_error *error) {
+static mmc_status bind_matrices(mmci_resident *r, const mmc_matrix *factors, const mmc_matrix *out,
+                                mmci_error *error) {
   r->bound = false;
   const uint64_t replaced = r->actions->replaced;
   mmc_status status = MMC_OK;
@@ -484,7 +484,7 @@ static mmc_status enqueue_all(mmci_resident *r, const mmc_matrix *out, mmci_erro
 /* ---- execution ------------------------------------------------------------------------------- */
 
 /* Waits for everything, whatever failed. */
-static void settle(mmci_resident *r) {
+static void wait_for_all(mmci_resident *r) {
   mmci_error ignored;
   for (int q = 0; q < r->schedule.queues; q++) (void)r->ops->sync(r->queues[q], &ignored);
   for (int l = 0; l < r->piece_queue_count; l++) (void)r->ops->sync(r->piece_queues[l], &ignored);
@@ -501,8 +501,8 @@ static mmc_status await_all(mmci_resident *r, mmci_error *error) {
 
 /* Captures what the first execution enqueued; during that, the queues stand for their own
  * streams. */
-static mmc_status capture(mmci_resident *r, mmci_captured *entry, const mmc_matrix *out,
-                          mmci_error *error) {
+static mmc_status capture_chain(mmci_resident *r, mmci_captured *entry, const mmc_matrix *out,
+                                mmci_error *error) {
   mmc_status status = r->async->capture_begin(r->queues[0], error);
   if (status != MMC_OK) return status;
   mmc_status enqueued = enqueue_all(r, out, error);
@@ -558,19 +558,19 @@ static mmc_status prepare_for(mmci_resident *r, manner *how, const mmc_matrix *f
                      "stream: a stream that is being captured cannot take matrices at addresses");
   if (on_host && how->on_stream) status = mmci_resident_await_stream(r, how->stream, error);
   how->waits = how->waits || on_host;
-  return status == MMC_OK && !bound ? bind(r, factors, out, error) : status;
+  return status == MMC_OK && !bound ? bind_matrices(r, factors, out, error) : status;
 }
 
 /* Enqueues the chain, from the second time on as a graph. */
-static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors,
-                        const mmc_matrix *out, mmci_error *error) {
+static mmc_status start_chain(mmci_resident *r, manner *how, const mmc_matrix *factors,
+                              const mmc_matrix *out, mmci_error *error) {
   mmci_captured *entry = NULL;
   if (factors != NULL && out != NULL && !how->capturing)
     entry = mmci_graphs_find(&r->graphs, factors, out);
   mmc_status status = MMC_OK;
   if (entry == NULL || entry->graph == NULL) status = prepare_for(r, how, factors, out, error);
   if (status == MMC_OK && entry != NULL && entry->graph == NULL)
-    status = capture(r, entry, out, error);
+    status = capture_chain(r, entry, out, error);
   if (status != MMC_OK) return status;
 
   bool follows = how->on_stream && how->stream == r->stream;
@@ -588,7 +588,7 @@ static mmc_status start(mmci_resident *r, manner *how, const mmc_matrix *factors
 }
 
 /* Leaves the work to the stream, or waits for it. */
-static mmc_status finish(mmci_resident *r, const manner *how, mmci_error *error) {
+static mmc_status finish_chain(mmci_resident *r, const manner *how, mmci_error *error) {
   if (how->waits) {
     r->pending = false;
     return await_all(r, error);
@@ -600,13 +600,13 @@ static mmc_status finish(mmci_resident *r, const manner *how, mmci_error *error)
   return r->async->event_record(r->queues[0], r->done, error);
 }
 
-static mmc_status execute(mmci_resident *r, manner *how, const mmc_matrix *factors,
-                          const mmc_matrix *out, mmci_error *error) {
-  mmc_status status = start(r, how, factors, out, error);
-  if (status == MMC_OK) status = finish(r, how, error);
+static mmc_status execute_chain(mmci_resident *r, manner *how, const mmc_matrix *factors,
+                                const mmc_matrix *out, mmci_error *error) {
+  mmc_status status = start_chain(r, how, factors, out, error);
+  if (status == MMC_OK) status = finish_chain(r, how, error);
   if (status != MMC_OK && status != MMC_E_ARG) {
     /* What was captured is not under way, and the capture belongs to the caller. */
-    if (!how->capturing) settle(r);
+    if (!how->capturing) wait_for_all(r);
     mmci_graphs_clear(&r->graphs);
   }
   if (how->on_stream) r->async->queue_detach(r->queues[0]);
@@ -616,7 +616,7 @@ static mmc_status execute(mmci_resident *r, manner *how, const mmc_matrix *facto
 mmc_status mmci_resident_execute(mmci_resident *resident, const mmc_matrix *factors,
                                  const mmc_matrix *out, mmci_error *error) {
   manner how = {.waits = true};
-  return execute(resident, &how, factors, out, error);
+  return execute_chain(resident, &how, factors, out, error);
 }
 
 mmc_status mmci_resident_enqueue(mmci_resident *resident, void *stream, const mmc_matrix *factors,
@@ -624,7 +624,7 @@ mmc_status mmci_resident_enqueue(mmci_resident *resident, void *stream, const mm
   manner how = {.on_stream = true,
                 .stream = stream,
                 .capturing = resident->async->is_capturing(resident->device, stream)};
-  return execute(resident, &how, factors, out, error);
+  return execute_chain(resident, &how, factors, out, error);
 }
 
 mmc_status mmci_resident_wait(mmci_resident *resident, mmci_error *error) {

@@ -74,7 +74,7 @@ static mmc_status create_actions(mmci_run *run, mmci_error *error) {
 }
 
 /* Takes what executing run->plan needs. */
-static mmc_status start(mmci_run *run, mmci_error *error) {
+static mmc_status start_run(mmci_run *run, mmci_error *error) {
   const mmci_plan *plan = run->plan;
   size_t count = (size_t)plan->chain->n + 1;
   run->even = mmci_alloc_array(count, sizeof *run->even);
@@ -89,8 +89,8 @@ static mmc_status start(mmci_run *run, mmci_error *error) {
   return mmci_resident_create(&run->actions, &run->resident, error);
 }
 
-/* Gives back what start() took, and leaves an empty run. */
-static void stop(mmci_run *run) {
+/* Gives back what start_run() took, and leaves an empty run. */
+static void stop_run(mmci_run *run) {
   mmci_resident_destroy(run->resident);
   mmci_batches_destroy(run->batches);
   mmci_streamed_destroy(run->streamed);
@@ -123,14 +123,14 @@ static mmc_status separate(mmci_run *run, mmci_error *error) {
                   .ops = run->ops,
                   .device = run->device,
                   .precision = run->precision};
-  if (status == MMC_OK) status = start(x, error);
+  if (status == MMC_OK) status = start_run(x, error);
   if (status != MMC_OK) {
-    stop(x);
+    stop_run(x);
     free(x);
     mmci_plan_separate_destroy(&run->separate_plan);
     return status;
   }
-  stop(run);
+  stop_run(run);
   run->separate = x;
   return MMC_OK;
 }
@@ -140,7 +140,7 @@ mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mm
   mmci_run *run = mmci_alloc_zeroed(1, sizeof *run);
   if (run == NULL) return mmci_fail_nomem(error, sizeof *run);
   *run = (mmci_run){.plan = plan, .ops = ops, .device = device, .precision = precision};
-  mmc_status status = start(run, error);
+  mmc_status status = start_run(run, error);
   if (is_group_refused(run, status)) status = separate(run, error);
   if (status != MMC_OK) {
     mmci_run_destroy(run);
@@ -152,8 +152,8 @@ mmc_status mmci_run_create(const mmci_plan *plan, const mmci_device_ops *ops, mm
 
 void mmci_run_destroy(mmci_run *run) {
   if (run == NULL) return;
-  stop(run);
-  if (run->separate != NULL) stop(run->separate);
+  stop_run(run);
+  if (run->separate != NULL) stop_run(run->separate);
   free(run->separate);
   mmci_plan_separate_destroy(&run->separate_plan);
   free(run);
@@ -180,8 +180,8 @@ static mmc_status point(mmci_run *run, mmci_actions *actions, const mmc_matrix *
 }
 
 /* Checks the matrices and points the actions at them. */
-static mmc_status bind(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
-                       mmci_error *error) {
+static mmc_status bind_run(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                           mmci_error *error) {
   const mmc_chain *chain = run->plan->chain;
   run->bound = false;
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
@@ -197,7 +197,7 @@ static mmc_status bind(mmci_run *run, const mmc_matrix *factors, const mmc_matri
 static mmc_status multiply_on_host(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                                    mmci_error *error) {
   if (!is_bound_to(run, factors, out)) {
-    mmc_status status = bind(run, factors, out, error);
+    mmc_status status = bind_run(run, factors, out, error);
     if (status != MMC_OK) return status;
   }
   mmc_status status = mmci_actions_enqueue(&run->actions, run->queue, error);
@@ -254,8 +254,8 @@ static void even_out(const mmci_run *run, const mmc_matrix **factors, const mmc_
   *out = &run->even[chain->n];
 }
 
-static mmc_status execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
-                          mmci_error *error) {
+static mmc_status execute_run(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                              mmci_error *error) {
   mmc_status status;
   if (is_nothing(run, factors, out, &status, error)) return status;
   even_out(run, &factors, &out);
@@ -286,12 +286,12 @@ static mmc_status enqueue(mmci_run *run, void *stream, const mmc_matrix *factors
 
 mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                             mmci_error *error) {
-  if (run->separate != NULL) return execute(run->separate, factors, out, error);
-  mmc_status status = execute(run, factors, out, error);
+  if (run->separate != NULL) return execute_run(run->separate, factors, out, error);
+  mmc_status status = execute_run(run, factors, out, error);
   if (!is_group_refused(run, status)) return status;
   status = mmci_run_wait(run, error);
   if (status == MMC_OK) status = separate(run, error);
-  return status == MMC_OK ? execute(run->separate, factors, out, error) : status;
+  return status == MMC_OK ? execute_run(run->separate, factors, out, error) : status;
 }
 
 mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,

@@ -50,8 +50,8 @@ static bool all_are_plain(const mmci_plan *plan, const int32_t *reads, int32_t c
 }
 
 /* Goes through the steps from the last, because readers come after what they read. */
-static void assign(const mmci_plan *plan, int most_queues, const subtree *trees,
-                   mmci_schedule *out) {
+static void assign_queues(const mmci_plan *plan, int most_queues, const subtree *trees,
+                          mmci_schedule *out) {
   int32_t n = plan->chain->n, last = plan->step_count - 1, count;
   int next = 0;
   out->queue[last] = 0;
@@ -91,7 +91,7 @@ mmc_status mmci_schedule_create(const mmci_plan *plan, int most_queues, mmci_sch
   if (done && count > 0) {
     sum_subtrees(plan, trees);
     memset(schedule.queue, NOWHERE, count);
-    assign(plan, most_queues, trees, &schedule);
+    assign_queues(plan, most_queues, trees, &schedule);
   }
   free(trees);
   if (!done) {

@@ -22,7 +22,7 @@ static int64_t count_of(const mmci_actions *actions, const mmc_matrix *matrix) {
 }
 
 /* Takes the next bytes of the room for count matrices. */
-static uint64_t take(uint64_t *bytes, const mmc_matrix *matrix, int64_t count, size_t size) {
+static uint64_t take_room(uint64_t *bytes, const mmc_matrix *matrix, int64_t count, size_t size) {
   uint64_t offset = *bytes;
   *bytes =
       mmci_bytes_add(offset, mmci_result_bytes(matrix->rows, matrix->cols, (size_t)count * size));
@@ -30,8 +30,8 @@ static uint64_t take(uint64_t *bytes, const mmc_matrix *matrix, int64_t count, s
 }
 
 /* Gives everything on the host, and tables, an offset; returns how many bytes these take. */
-static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
-                        const mmc_matrix *factors, const mmc_matrix *out) {
+static uint64_t arrange_room(mmci_staging *staging, const mmci_actions *actions,
+                             const mmc_matrix *factors, const mmc_matrix *out) {
   size_t size = element_bytes(actions);
   uint64_t bytes = 0;
   staging->factors_on_host = 0;
@@ -52,13 +52,13 @@ static uint64_t arrange(mmci_staging *staging, const mmci_actions *actions,
     x->same = first_same(actions->plan->chain, factors, i);
     x->offset_bytes = staging->factors[x->same].offset_bytes;
     x->shared = staging->factors[x->same].shared = x->same != i || staging->factors[x->same].shared;
-    if (x->same == i) x->offset_bytes = take(&bytes, &factors[i], x->count, size);
+    if (x->same == i) x->offset_bytes = take_room(&bytes, &factors[i], x->count, size);
   }
   staging->result = *out;
   staging->results = actions->batch;
   staging->result_on_host = out->location == MMC_HOST;
   staging->result_offset_bytes = bytes;
-  if (staging->result_on_host) (void)take(&bytes, out, actions->batch, size);
+  if (staging->result_on_host) (void)take_room(&bytes, out, actions->batch, size);
   return bytes;
 }
 
@@ -85,7 +85,7 @@ mmc_status mmci_staging_bind(mmci_staging *staging, const mmci_actions *actions,
     if (staging->factors == NULL)
       return mmci_fail_nomem(error, (size_t)chain->n * sizeof *staging->factors);
   }
-  uint64_t bytes = arrange(staging, actions, factors, out);
+  uint64_t bytes = arrange_room(staging, actions, factors, out);
   if (bytes > staging->room_bytes) {
     if (staging->room != NULL) actions->ops->dealloc(actions->device, staging->room);
     staging->room = NULL;

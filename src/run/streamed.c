@@ -54,8 +54,8 @@ struct mmci_streamed {
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static mmc_status choose(const mmci_streamed *x, int64_t m, int64_t k, int64_t n, mmci_panels *out,
-                         mmci_error *error) {
+static mmc_status choose_panels(const mmci_streamed *x, int64_t m, int64_t k, int64_t n,
+                                mmci_panels *out, mmci_error *error) {
   const mmci_plan *plan = x->actions->plan;
   if (mmci_panels_choose(m, k, n, mmc_dtype_size(plan->chain->dtype), plan->device_bytes, out))
     return MMC_OK;
@@ -68,7 +68,7 @@ static mmc_status take_panels(mmci_streamed *x, mmci_error *error) {
   for (int32_t s = 0; s < x->actions->count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     mmci_panels panels;
-    mmc_status status = choose(x, step->m, step->k, step->n, &panels, error);
+    mmc_status status = choose_panels(x, step->m, step->k, step->n, &panels, error);
     if (status != MMC_OK) return status;
     uint64_t bytes = mmci_panels_bytes(&panels, mmc_dtype_size(plan->chain->dtype));
     if (bytes > x->panels_bytes) x->panels_bytes = bytes;
@@ -147,7 +147,7 @@ static int64_t element_bytes(const mmci_streamed *x) {
 }
 
 /* Returns the address of element (row, column). */
-static char *place(const mmci_streamed *x, const side *s, int64_t row, int64_t column) {
+static char *address_of(const mmci_streamed *x, const side *s, int64_t row, int64_t column) {
   int64_t at = s->form.trans ? column * s->form.ld + row : row * s->form.ld + column;
   return s->data + at * element_bytes(x);
 }
@@ -166,10 +166,10 @@ static mmci_transfer transfer(const mmci_streamed *x, const side *s, int64_t row
 }
 
 /* Fetches the panel of an operand from (row, column) on, as the product is to read it. */
-static mmc_status fetch(mmci_streamed *x, slots *pair, const side *s, int64_t row, int64_t column,
-                        int64_t rows, int64_t cols, const void **data, mmci_form *form,
-                        slot **taken, mmci_error *error) {
-  char *from = place(x, s, row, column);
+static mmc_status fetch_panel(mmci_streamed *x, slots *pair, const side *s, int64_t row,
+                              int64_t column, int64_t rows, int64_t cols, const void **data,
+                              mmci_form *form, slot **taken, mmci_error *error) {
+  char *from = address_of(x, s, row, column);
   *data = from;
   *form = s->form;
   *taken = NULL;
@@ -202,8 +202,8 @@ static mmc_status leave(mmci_streamed *x, slot *taken, mmci_error *error) {
 }
 
 /* Returns a prepared product, from among those of the step if it is there. */
-static mmc_status prepare(mmci_streamed *x, int32_t step, const mmci_gemm *gemm, mmci_kernel **out,
-                          mmci_error *error) {
+static mmc_status prepare_product(mmci_streamed *x, int32_t step, const mmci_gemm *gemm,
+                                  mmci_kernel **out, mmci_error *error) {
   prepared *kernels = x->kernels + (size_t)step * MOST_KERNELS, *taken = NULL;
   for (int k = 0; k < MOST_KERNELS && taken == NULL; k++)
     if (kernels[k].kernel == NULL || mmci_gemm_same(&kernels[k].gemm, gemm)) taken = &kernels[k];
@@ -244,9 +244,10 @@ static mmc_status add_panels(mmci_streamed *x, const passage *p, int64_t i, int6
   const void *a, *b;
   slot *a_slot, *b_slot;
   mmci_kernel *kernel;
-  mmc_status status = fetch(x, &x->a, &p->a, i, l, m, k, &a, &gemm.a, &a_slot, error);
-  if (status == MMC_OK) status = fetch(x, &x->b, &p->b, l, j, k, n, &b, &gemm.b, &b_slot, error);
-  if (status == MMC_OK) status = prepare(x, p->step, &gemm, &kernel, error);
+  mmc_status status = fetch_panel(x, &x->a, &p->a, i, l, m, k, &a, &gemm.a, &a_slot, error);
+  if (status == MMC_OK)
+    status = fetch_panel(x, &x->b, &p->b, l, j, k, n, &b, &gemm.b, &b_slot, error);
+  if (status == MMC_OK) status = prepare_product(x, p->step, &gemm, &kernel, error);
   if (status == MMC_OK) status = x->ops->enqueue(x->compute, kernel, a, b, c, error);
   if (status == MMC_OK) status = leave(x, a_slot, error);
   if (status == MMC_OK) status = leave(x, b_slot, error);
@@ -257,7 +258,7 @@ static mmc_status add_panels(mmci_streamed *x, const passage *p, int64_t i, int6
 static mmc_status compute_panel(mmci_streamed *x, const passage *p, int64_t i, int64_t j,
                                 mmci_error *error) {
   int64_t m = least(p->panels.m, p->gemm->m - i), n = least(p->panels.n, p->gemm->n - j);
-  char *home = place(x, &p->c, i, j), *c = home;
+  char *home = address_of(x, &p->c, i, j), *c = home;
   int64_t ldc = p->c.form.ld;
   slot *taken = NULL;
   mmc_status status = MMC_OK;
@@ -303,7 +304,7 @@ static void place_slots(mmci_streamed *x, const mmci_panels *panels) {
 static mmc_status compute_step(mmci_streamed *x, passage *p, mmci_error *error) {
   const mmci_gemm *g = p->gemm;
   if (g->m == 0 || g->n == 0) return MMC_OK;
-  mmc_status status = choose(x, g->m, g->k, g->n, &p->panels, error);
+  mmc_status status = choose_panels(x, g->m, g->k, g->n, &p->panels, error);
   if (status != MMC_OK) return status;
   place_slots(x, &p->panels);
   for (int64_t i = 0; i < g->m && status == MMC_OK; i += p->panels.m)
@@ -324,7 +325,7 @@ static side operand_side(const mmci_streamed *x, int32_t number, const void *dat
                 .on_host = !factor || x->factors[number].location == MMC_HOST};
 }
 
-static mmc_status compute(mmci_streamed *x, mmci_error *error) {
+static mmc_status compute_steps(mmci_streamed *x, mmci_error *error) {
   mmci_actions *actions = x->actions;
   mmc_status status = MMC_OK;
   for (int32_t s = 0; s < actions->count && status == MMC_OK; s++) {
@@ -345,13 +346,13 @@ static mmc_status compute(mmci_streamed *x, mmci_error *error) {
 }
 
 /* Multiplies one chain of a batch. */
-static mmc_status multiply(mmci_streamed *x, int64_t chain_number, mmci_error *error) {
+static mmc_status multiply_chain(mmci_streamed *x, int64_t chain_number, mmci_error *error) {
   const mmc_chain *chain = x->actions->plan->chain;
   for (int32_t i = 0; i < chain->n; i++)
     x->operands[i] = mmci_operand_of(chain, i, &x->factors[i], chain_number);
   mmci_target target = mmci_target_of(chain, x->out, chain_number);
   mmc_status status = mmci_actions_bind(x->actions, x->operands, x->workspace, &target, error);
-  return status == MMC_OK ? compute(x, error) : status;
+  return status == MMC_OK ? compute_steps(x, error) : status;
 }
 
 mmc_status mmci_streamed_execute(mmci_streamed *x, const mmc_matrix *factors, const mmc_matrix *out,
@@ -361,7 +362,8 @@ mmc_status mmci_streamed_execute(mmci_streamed *x, const mmc_matrix *factors, co
   if (status != MMC_OK) return status;
   x->factors = factors;
   x->out = out;
-  for (int64_t i = 0; i < chain->batch && status == MMC_OK; i++) status = multiply(x, i, error);
+  for (int64_t i = 0; i < chain->batch && status == MMC_OK; i++)
+    status = multiply_chain(x, i, error);
   if (status == MMC_OK) return status;
   mmci_error ignored;
   (void)x->ops->sync(x->uploads, &ignored);

@@ -43,8 +43,8 @@ static mmci_gemm product_of(const mmci_gemm *like, int64_t m, int64_t k, int64_t
   return gemm;
 }
 
-static mmc_status ask(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_measured *out,
-                      mmci_error *error) {
+static mmc_status ask_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_measured *out,
+                              mmci_error *error) {
   mmci_recipe plain = mmci_recipe_whole(0);
   mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_TIME, gemm, &plain, out, error);
   if (status == MMC_OK && !isfinite(out->seconds.value))
@@ -100,7 +100,7 @@ static mmc_status find_step(mmci_tuner *tuner, const mmci_gemm *like, mmci_axis 
     mmci_gemm gemm = stair(like, axis, x);
     mmci_measured measured;
     mmci_tuner_reached(tuner, units[axis - MMCI_AXIS_M], x - 1, reach);
-    status = ask(tuner, &gemm, &measured, error);
+    status = ask_product(tuner, &gemm, &measured, error);
     if (status != MMC_OK) break;
     rises[x - 1] = fmax(0, measured.seconds.low - before.high);
     before = measured.seconds;
@@ -225,7 +225,7 @@ static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, bool on_g
   if (!next_trial(array, on_grid, t, random, &gemm, &choice, &is_cut)) return MMC_OK;
   mmci_measured measured = {0};
   mmc_status status = is_cut ? try_cut(tuner, &gemm, &choice, t, &measured, error)
-                             : ask(tuner, &gemm, &measured, error);
+                             : ask_product(tuner, &gemm, &measured, error);
   if (status != MMC_OK) return status;
   double plain_s = is_cut ? measured.plain_s : measured.seconds.value;
   if (is_cut && !(plain_s > 0)) return MMC_OK; /* the machine does not support it */
@@ -241,7 +241,7 @@ static mmc_status measure_grid(mmci_tuner *tuner, mmci_array *array, mmci_error 
     mmci_gemm gemm = grid_product(array, at);
     mmci_measured measured;
     mmci_tuner_reached(tuner, "grid points", at, count);
-    mmc_status status = ask(tuner, &gemm, &measured, error);
+    mmc_status status = ask_product(tuner, &gemm, &measured, error);
     if (status != MMC_OK) return status;
     array->seconds[at] = measured.seconds.value;
   }
@@ -374,7 +374,7 @@ static mmc_status find_pace(mmci_tuner *tuner, const mmci_gemm *like,
                             const mmci_array_options *options, pace *p, mmci_error *error) {
   mmci_gemm large = large_product(like, options);
   mmci_measured measured;
-  mmc_status status = ask(tuner, &large, &measured, error);
+  mmc_status status = ask_product(tuner, &large, &measured, error);
   if (status == MMC_OK) p->s_per_mkn = RUNS * measured.seconds.value / mmci_gemm_mkn(&large);
   return status;
 }

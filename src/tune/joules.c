@@ -34,7 +34,7 @@ static mmc_status time_one(contest *c, const mmci_recipe *recipe, double *second
 }
 
 /* Adds a recipe unless it is there. */
-static mmc_status add(contest *c, const mmci_recipe *recipe) {
+static mmc_status add_recipe(contest *c, const mmci_recipe *recipe) {
   double seconds;
   if (mmci_recipe_equal(recipe, &c->plain.recipe)) return MMC_OK;
   for (int i = 0; i < c->count; i++)
@@ -69,7 +69,7 @@ static void drop_slow(contest *c, const mmci_recipe *fastest) {
 }
 
 /* Gathers the device's variants, and the recipe that is known to be fastest. */
-static mmc_status gather(contest *c, const mmci_recipe *fastest) {
+static mmc_status gather_recipes(contest *c, const mmci_recipe *fastest) {
   const mmci_machine *machine = mmci_tuner_machine(c->tuner);
   int variants = machine->variants(machine->user, c->gemm);
   c->plain.recipe = mmci_recipe_whole(0);
@@ -77,10 +77,10 @@ static mmc_status gather(contest *c, const mmci_recipe *fastest) {
   if (status == MMC_OK && !isfinite(c->plain.seconds))
     status = mmci_fail_argument(c->error, MMC_E_UNSUPPORTED, "device",
                                 "expected one that multiplies %s", mmc_dtype_name(c->gemm->dtype));
-  if (status == MMC_OK && fastest != NULL) status = add(c, fastest);
+  if (status == MMC_OK && fastest != NULL) status = add_recipe(c, fastest);
   for (int v = 1; status == MMC_OK && v <= variants && v <= MMCI_RECIPE_MOST; v++) {
     mmci_recipe recipe = mmci_recipe_whole(v);
-    status = add(c, &recipe);
+    status = add_recipe(c, &recipe);
   }
   if (status == MMC_OK) drop_slow(c, fastest);
   return status;
@@ -135,7 +135,7 @@ static double joules_of(const contest *c, const mmci_recipe *recipe) {
   return (double)NAN;
 }
 
-static void settle(const contest *c, mmci_saving *out) {
+static void settle_saving(const contest *c, mmci_saving *out) {
   const candidate *best = &c->plain;
   for (int i = 0; i < c->count; i++)
     if (surely_saves(c, &c->others[i]) && c->others[i].joules.value < best->joules.value)
@@ -158,7 +158,7 @@ mmc_status mmci_tune_joules(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci
   if (c == NULL) return mmci_fail_nomem(error, sizeof *c);
   *c = (contest){.tuner = tuner, .gemm = gemm, .error = error};
   mmci_saving saving = {.fastest_joules = (double)NAN};
-  mmc_status status = gather(c, fastest);
+  mmc_status status = gather_recipes(c, fastest);
   if (status == MMC_OK) status = first_round(c);
   if (status == MMC_OK) {
     if (fastest != NULL) saving.fastest_joules = joules_of(c, fastest);
@@ -166,7 +166,7 @@ mmc_status mmci_tune_joules(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci
     status = second_round(c);
   }
   if (status == MMC_OK) {
-    settle(c, &saving);
+    settle_saving(c, &saving);
     *out = saving;
   }
   free(c);

@@ -11,7 +11,7 @@
 #include "wisdom/number.h"
 #include "wisdom/wisdom_pricing.h"
 
-static int64_t now(void) {
+static int64_t date_now(void) {
   time_t seconds = time(NULL);
   return seconds > 0 ? (int64_t)seconds : 0;
 }
@@ -69,7 +69,7 @@ typedef struct place {
   const char *unit;
 } place;
 
-static void find_place(const char *key, place *out) {
+static void split_key(const char *key, place *out) {
   snprintf(out->job, sizeof out->job, "%s", key);
   char *space = strrchr(out->job, ' ');
   *space = '\0';
@@ -82,7 +82,7 @@ static bool recall(void *user, const char *key, mmci_measured *out) {
   double numbers[NUMBERS] = {0};
   bool found = false;
   place at;
-  find_place(key, &at);
+  split_key(key, &at);
   mmc_status status = mmci_wisdom_find_progress(journal->wisdom, &journal->fingerprint, at.job,
                                                 at.unit, &found, result, NULL);
   int count;
@@ -99,11 +99,11 @@ static mmc_status record(void *user, const char *key, const mmci_measured *measu
   int count = to_numbers(measured, numbers);
   write_numbers(numbers, count, result, sizeof result);
   place at;
-  find_place(key, &at);
+  split_key(key, &at);
   mmci_wisdom_record unit = {
       .kind = MMCI_WISDOM_PROGRESS,
       .fingerprint = &journal->fingerprint,
-      .progress = {.job = at.job, .unit = at.unit, .result = result, .measured_at = now()}};
+      .progress = {.job = at.job, .unit = at.unit, .result = result, .measured_at = date_now()}};
   return mmci_wisdom_put(journal->wisdom, &unit, error);
 }
 
@@ -178,7 +178,7 @@ static mmc_status choose(void *user, const mmci_gemm *gemm, const mmci_choice *c
                                  .plain_joules = (double)NAN,
                                  .watts = (double)NAN,
                                  .source = mmci_provenance_name(MMCI_MEASURED),
-                                 .measured_at = now()};
+                                 .measured_at = date_now()};
   mmc_status status = keep_joules(journal, &choice->recipe, &product, error);
   return status == MMC_OK ? put_product(journal, &product, error) : status;
 }
@@ -222,7 +222,7 @@ static mmc_status put_fastest(const mmci_wisdom_journal *journal, const mmci_wis
     product.joules = saving->fastest_joules;
     product.plain_joules = saving->plain_joules.value;
     product.watts = product.joules / product.seconds;
-    product.measured_at = now();
+    product.measured_at = date_now();
     status = put_product(journal, &product, error);
   }
   mmci_wisdom_release(table);
@@ -245,7 +245,7 @@ mmc_status mmci_journal_saving(mmci_wisdom_journal *journal, const mmci_gemm *ge
                                  .plain_joules = plain->value,
                                  .watts = joules->value / saving->seconds,
                                  .source = mmci_provenance_name(MMCI_MEASURED),
-                                 .measured_at = now()};
+                                 .measured_at = date_now()};
   mmc_status status = put_product(journal, &product, error);
   if (status != MMC_OK || !isfinite(saving->fastest_joules)) return status;
   key_of(gemm, MMCI_WISDOM_TIME, &time);
@@ -257,7 +257,7 @@ static mmc_status put_fact(const mmci_wisdom_journal *journal, const char *name,
   mmci_wisdom_record fact = {
       .kind = MMCI_WISDOM_FACT,
       .fingerprint = &journal->fingerprint,
-      .fact = {.name = name, .number = number, .spread = spread, .measured_at = now()}};
+      .fact = {.name = name, .number = number, .spread = spread, .measured_at = date_now()}};
   return mmci_wisdom_put(journal->wisdom, &fact, error);
 }
 
@@ -311,7 +311,7 @@ static mmc_status put_array(mmci_wisdom_journal *journal, const mmci_array *arra
                 .grid = {.count = {grid[0].count, grid[1].count, grid[2].count},
                          .axis = {grid[0].values, grid[1].values, grid[2].values},
                          .values = values},
-                .measured_at = now()}};
+                .measured_at = date_now()}};
   const mmci_trust *trust = &array->trust;
   mmc_status status = MMC_OK;
   for (int between = 0; status == MMC_OK && between < 2; between++) {

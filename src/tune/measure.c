@@ -138,14 +138,14 @@ static void put_normals(mmc_dtype dtype, int64_t count, uint64_t seed, void *out
   }
 }
 
-static void drop(mmci_bench *bench, buffer *b) {
+static void drop_buffer(mmci_bench *bench, buffer *b) {
   if (b->data != NULL) bench->ops->dealloc(bench->device, b->data);
   *b = (buffer){0};
 }
 
 static mmc_status use_dtype(mmci_bench *bench, mmc_dtype dtype, mmci_error *error) {
   if (bench->block != NULL && bench->dtype == dtype) return MMC_OK;
-  for (int i = 0; i < OPERANDS; i++) drop(bench, &bench->operands[i]);
+  for (int i = 0; i < OPERANDS; i++) drop_buffer(bench, &bench->operands[i]);
   free(bench->block);
   bench->block = mmci_alloc_aligned(NORMALS, mmc_dtype_size(dtype));
   if (bench->block == NULL) return mmci_fail_nomem(error, NORMALS * mmc_dtype_size(dtype));
@@ -182,9 +182,9 @@ static mmc_status repeat_block(mmci_bench *bench, char *data, size_t filled, siz
                                  &(mmci_form){.ld = count}, data + filled, count, false, error);
 }
 
-static mmc_status grow(mmci_bench *bench, buffer *b, size_t size, mmci_error *error) {
+static mmc_status grow_buffer(mmci_bench *bench, buffer *b, size_t size, mmci_error *error) {
   if (b->size_bytes >= size) return MMC_OK;
-  drop(bench, b);
+  drop_buffer(bench, b);
   void *data;
   mmc_status status = bench->ops->alloc(bench->device, size, &data, error);
   if (status != MMC_OK) return status;
@@ -195,7 +195,7 @@ static mmc_status grow(mmci_bench *bench, buffer *b, size_t size, mmci_error *er
     more = filled < size - filled ? filled : size - filled;
     status = repeat_block(bench, b->data, filled, more, error);
   }
-  if (status != MMC_OK) drop(bench, b); /* what is half filled must not look full */
+  if (status != MMC_OK) drop_buffer(bench, b); /* what is half filled must not look full */
   return status;
 }
 
@@ -240,7 +240,7 @@ static mmc_status use_sets(mmci_bench *bench, mmci_error *error) {
     size_t bytes;
     if (__builtin_mul_overflow(bench->set_bytes[i], (size_t)bench->sets, &bytes))
       return mmci_fail_nomem(error, UINT64_MAX);
-    status = grow(bench, &bench->operands[i], bytes, error);
+    status = grow_buffer(bench, &bench->operands[i], bytes, error);
   }
   return status;
 }
@@ -302,14 +302,14 @@ static mmc_status use_padding(mmci_bench *bench, const mmci_recipe *recipe, task
   if (bench->ops->async == NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "device %s: cannot pad operands", bench->ops->name);
   uint64_t bytes = mmci_padding_bytes(recipe->pad, gemm->dtype, gemm->m, gemm->k, gemm->n);
-  mmc_status status = grow(bench, &bench->padding, (size_t)bytes, error);
+  mmc_status status = grow_buffer(bench, &bench->padding, (size_t)bytes, error);
   t->padding = (mmci_padding){.multiple = recipe->pad, .room = bench->padding.data};
   if (status == MMC_OK) mmci_padding_bind(&t->padding, gemm);
   return status;
 }
 
-static mmc_status prepare(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
-                          task *t, mmci_error *error) {
+static mmc_status prepare_task(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
+                               task *t, mmci_error *error) {
   *t = (task){.gemm = *gemm, .queues = recipe->queues};
   if (t->queues > bench->queue_count) t->queues = bench->queue_count;
   mmc_status status = recipe->pad != 0 ? use_padding(bench, recipe, t, error) : MMC_OK;
@@ -356,7 +356,7 @@ static mmc_status run_group(mmci_bench *bench, const task *t, mmci_error *error)
 }
 
 /* Enqueues one product, or one call of several. */
-static mmc_status run(mmci_bench *bench, const task *t, mmci_error *error) {
+static mmc_status run_task(mmci_bench *bench, const task *t, mmci_error *error) {
   if (t->group != NULL) return run_group(bench, t, error);
   size_t set = (size_t)(bench->turn++ % bench->sets), size = mmc_dtype_size(t->gemm.dtype);
   char *own[OPERANDS];
@@ -382,14 +382,14 @@ static mmc_status run(mmci_bench *bench, const task *t, mmci_error *error) {
 
 static mmc_status run_times(mmci_bench *bench, const task *t, int64_t runs, mmci_error *error) {
   mmc_status status = MMC_OK;
-  for (int64_t r = 0; status == MMC_OK && r < runs; r++) status = run(bench, t, error);
+  for (int64_t r = 0; status == MMC_OK && r < runs; r++) status = run_task(bench, t, error);
   return status;
 }
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
 /* Makes the graph anew, with so many runs. */
-static mmc_status capture(mmci_bench *bench, task *t, int runs, mmci_error *error) {
+static mmc_status capture_runs(mmci_bench *bench, task *t, int runs, mmci_error *error) {
   const mmci_device_async *async = bench->ops->async;
   if (t->graph != NULL) async->graph_destroy(t->graph);
   t->graph = NULL;
@@ -410,7 +410,7 @@ static mmc_status capture(mmci_bench *bench, task *t, int runs, mmci_error *erro
 /* Moves the operands on the host. Their place decides which lines of a cache they share, and the
  * times of small products differ by tens of percent with that alone: what holds in one place says
  * little. */
-static void move(mmci_bench *bench) {
+static void move_operands(mmci_bench *bench) {
   for (int i = 0; bench->ops->async == NULL && i < OPERANDS; i++)
     bench->place_bytes[i] = (size_t)(mmci_random_bits(&bench->random) % PLACES) * MMCI_ALIGNMENT;
 }
@@ -427,9 +427,10 @@ static mmc_status enqueue_runs(mmci_bench *bench, const task *t, mmci_error *err
 /* Measures the seconds of one run by the host's clock. Short runs are preceded by one that fetches
  * the operands to the caches where this run wants them: after a run whose threads read other parts,
  * they are in the caches of other cores. */
-static mmc_status sample(mmci_bench *bench, const task *t, double *seconds, mmci_error *error) {
+static mmc_status sample_task(mmci_bench *bench, const task *t, double *seconds,
+                              mmci_error *error) {
   mmc_status status = MMC_OK;
-  if (t->is_short) status = run(bench, t, error);
+  if (t->is_short) status = run_task(bench, t, error);
   double start_s = now_s(bench);
   if (status == MMC_OK) status = enqueue_runs(bench, t, error);
   if (status == MMC_OK) status = bench->ops->sync(bench->queues[0], error);
@@ -474,17 +475,17 @@ static mmc_status sample_turns(mmci_bench *bench, const task *const *tasks, int 
       order[i] = tasks[w];
       places[i] = turn * count + w;
     }
-    move(bench);
+    move_operands(bench);
     if (timed) status = sample_timed(bench, order, now * count, times, error);
     for (int i = 0; !timed && status == MMC_OK && i < count; i++)
-      status = sample(bench, order[i], &times[i], error);
+      status = sample_task(bench, order[i], &times[i], error);
     for (int i = 0; status == MMC_OK && i < now * count; i++) seconds[places[i]] = times[i];
   }
   return status;
 }
 
 static mmc_status warm_up(mmci_bench *bench, const task *t, mmci_error *error) {
-  mmc_status status = run(bench, t, error);
+  mmc_status status = run_task(bench, t, error);
   return status == MMC_OK ? bench->ops->sync(bench->queues[0], error) : status;
 }
 
@@ -493,9 +494,9 @@ static mmc_status find_runs(mmci_bench *bench, task *t, mmci_error *error) {
   mmc_status status = MMC_OK;
   for (t->runs = 1; status == MMC_OK; t->runs *= 2) {
     if (bench->ops->async != NULL && t->runs <= GRAPH_RUNS)
-      status = capture(bench, t, (int)t->runs, error);
+      status = capture_runs(bench, t, (int)t->runs, error);
     double seconds;
-    if (status == MMC_OK) status = sample(bench, t, &seconds, error);
+    if (status == MMC_OK) status = sample_task(bench, t, &seconds, error);
     t->is_short = bench->ops->async == NULL && seconds < short_s;
     if (status != MMC_OK || t->runs >= MOST_RUNS ||
         seconds * (double)t->runs >= bench->options.sample_least_s)
@@ -514,7 +515,7 @@ static mmc_status find_runs_timed(mmci_bench *bench, double least_s, task *t, mm
   if (status != MMC_OK) return status;
   double runs = ceil(least_s / fmax(seconds, 1e-9));
   t->runs = (int64_t)fmax(1, fmin(runs, GRAPH_RUNS));
-  return capture(bench, t, (int)t->runs, error);
+  return capture_runs(bench, t, (int)t->runs, error);
 }
 
 /* Finds how long a sample is; on failure, releases what was prepared. */
@@ -531,7 +532,7 @@ static mmc_status plan_samples(mmci_bench *bench, double least_s, task *t, mmci_
 static mmc_status make_ready(mmci_bench *bench, const mmci_gemm *gemm, const mmci_recipe *recipe,
                              double least_s, task *t, mmci_error *error) {
   mmc_status status = use_operands(bench, gemm, error);
-  if (status == MMC_OK) status = prepare(bench, gemm, recipe, t, error);
+  if (status == MMC_OK) status = prepare_task(bench, gemm, recipe, t, error);
   return status == MMC_OK ? plan_samples(bench, least_s, t, error) : status;
 }
 
@@ -720,7 +721,7 @@ static int work(void *user) {
   return m->status != MMC_OK;
 }
 
-static int await(void *user) {
+static int await_runs(void *user) {
   metered *m = user;
   m->status = m->bench->ops->sync(m->bench->queues[0], m->error);
   return m->status != MMC_OK;
@@ -737,7 +738,7 @@ static mmc_status joules(void *user, const mmci_gemm *gemm, const mmci_recipe *r
   options.min_s = bench->options.window_s;
   options.idle_s = 0;
   options.work = work;
-  options.wait = await;
+  options.wait = await_runs;
   options.user = &m;
   mmc_energy energy;
   mmci_error stopped;
@@ -847,8 +848,8 @@ void mmci_bench_close(mmci_bench *bench) {
   }
   for (int t = 0; t <= MOST_TIMED; t++)
     if (bench->timers[t] != NULL) bench->ops->async->event_destroy(bench->timers[t]);
-  for (int i = 0; i < OPERANDS; i++) drop(bench, &bench->operands[i]);
-  drop(bench, &bench->padding);
+  for (int i = 0; i < OPERANDS; i++) drop_buffer(bench, &bench->operands[i]);
+  drop_buffer(bench, &bench->padding);
   free(bench->block);
   free(bench);
 }

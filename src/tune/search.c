@@ -220,14 +220,14 @@ static int axes_of(const mmci_gemm *gemm) {
   return 1 << MMCI_AXIS_M | 1 << MMCI_AXIS_N | (half ? 0 : 1 << MMCI_AXIS_K);
 }
 
-static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out);
+static mmc_status improve_part(search *s, const mmci_gemm *gemm, int axes, part *out);
 
 /* Builds the recipe of a cell; its parts are cut along the other axes. */
 static mmc_status build(search *s, const ladder *l, int family, int state, int i, int axes,
                         part *out) {
   const cell *whole = &l->cells[family][state][i];
   mmci_gemm gemm = sized(l, family, state, i);
-  if (whole->cut == 0) return improve(s, &gemm, axes, out);
+  if (whole->cut == 0) return improve_part(s, &gemm, axes, out);
   part parts[2];
   int rest_state = l->axis == MMCI_AXIS_K ? last_state(l) : state;
   mmc_status status = build(s, l, ON_GRID, state, whole->cut, axes, &parts[0]);
@@ -254,7 +254,7 @@ static mmc_status improve_along(search *s, ladder *l, int axes, part *out) {
 }
 
 /* Finds the best recipe for a part by cuts along axes, a set of bits. */
-static mmc_status improve(search *s, const mmci_gemm *gemm, int axes, part *out) {
+static mmc_status improve_part(search *s, const mmci_gemm *gemm, int axes, part *out) {
   mmc_status status = find_leaf(s, gemm, out);
   for (mmci_axis axis = MMCI_AXIS_M; status == MMC_OK && axis <= MMCI_AXIS_N; axis++) {
     if ((axes >> axis & 1) == 0 || is_spent(s, looking_share)) continue;
@@ -433,7 +433,7 @@ static bool is_finalist(const search *s, const candidate *c, int compared[2]) {
 
 /* Compares the best predictions; those of pieces at once are of another kind and have places of
  * their own. Leaves in candidates those that are surely faster, the best first. */
-static mmc_status compare(search *s) {
+static mmc_status compare_candidates(search *s) {
   qsort(s->candidates, (size_t)s->count, sizeof s->candidates[0], by_prediction);
   int compared[2] = {0, 0}, kept = 0;
   for (int c = 0; c < s->count; c++) {
@@ -487,7 +487,7 @@ static mmc_status confirm(search *s, mmci_choice *choice) {
   return MMC_OK;
 }
 
-static mmc_status look(search *s) {
+static mmc_status look_for_cuts(search *s) {
   static const mmci_axis likeliest_first[] = {MMCI_AXIS_N, MMCI_AXIS_M, MMCI_AXIS_K};
   mmc_status status = add_variants(s);
   if (status == MMC_OK) status = add_padding(s);
@@ -500,8 +500,8 @@ static mmc_status decide(search *s, mmci_choice *choice) {
   if (s->given != NULL)
     add_candidate(s, s->given, 0);
   else
-    status = look(s);
-  if (status == MMC_OK) status = compare(s);
+    status = look_for_cuts(s);
+  if (status == MMC_OK) status = compare_candidates(s);
   if (status == MMC_OK) status = confirm(s, choice);
   return status;
 }
@@ -606,8 +606,8 @@ static mmc_status ask_all_later(mmci_tuner *tuner, const mmci_gemm *gemms, int64
   return status;
 }
 
-static mmc_status keep(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_choice *choice,
-                       mmci_error *error) {
+static mmc_status keep_choice(mmci_tuner *tuner, const mmci_gemm *gemm, const mmci_choice *choice,
+                              mmci_error *error) {
   const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
   return journal->choose != NULL ? journal->choose(journal->user, gemm, choice, error) : MMC_OK;
 }
@@ -621,7 +621,8 @@ static mmc_status tell_all(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t co
   mmci_error ignored, *told = so_far == MMC_OK ? error : &ignored;
   mmc_status status = MMC_OK;
   for (int64_t g = 0; status == MMC_OK && g < count; g++) {
-    if (choices[g].gain.value != first[g]) status = keep(tuner, &gemms[g], &choices[g], told);
+    if (choices[g].gain.value != first[g])
+      status = keep_choice(tuner, &gemms[g], &choices[g], told);
     if (status == MMC_OK && journal->decided != NULL)
       status = journal->decided(journal->user, &gemms[g], &choices[g], told);
   }
@@ -667,7 +668,7 @@ mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci
     if (status != MMC_OK) break;
     ++*decided;
     first[g] = choices[g].gain.value;
-    status = keep(tuner, &gemms[g], &choices[g], error); /* it may be killed */
+    status = keep_choice(tuner, &gemms[g], &choices[g], error); /* it may be killed */
     if (mmci_recipe_is_plain(&choices[g].recipe)) add_again(&later, &gemms[g], -1);
   }
   if (status == MMC_OK) status = ask_all_later(tuner, gemms, count, choices, error);

@@ -196,8 +196,8 @@ static mmc_status tell_tuned(tuning *t, const mmci_gemm *gemm, mmc_tuned *tuned,
   return mmci_fail(error, MMC_E_INTERRUPTED, "tuning: stopped by the callback decided");
 }
 
-static mmc_status tell(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
-                       mmci_error *error) {
+static mmc_status tell_choice(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
+                              mmci_error *error) {
   tuning *t = user;
   char recipe[MMCI_RECIPE_TEXT_SIZE];
   mmci_recipe_format(&choice->recipe, &t->variants, recipe);
@@ -251,7 +251,7 @@ static bool has_session(const tuning *t, mmc_dtype dtype) {
 }
 
 /* Measures the facts of the roofline, where they are not known yet. */
-static mmc_status calibrate(session *s, mmci_error *error) {
+static mmc_status calibrate_time(session *s, mmci_error *error) {
   tuning *t = s->tuning;
   mmci_wisdom_pricing *known;
   mmc_status status = mmci_offers_pricing(t->request->on, t->request->wisdom, s->dtype,
@@ -382,7 +382,7 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
                .dtype = dtype,
                .journal = {.wisdom = t->request->wisdom,
                            .variants = t->variants,
-                           .chosen = tell,
+                           .chosen = tell_choice,
                            .timed = tell_group,
                            .user = t}};
   mmci_offers_fingerprint(t->request->on, dtype, mmci_precision_name(t->request->precision),
@@ -395,7 +395,7 @@ static mmc_status tune_dtype(tuning *t, mmc_dtype dtype, mmci_error *error) {
   status = mmci_tuner_create(&t->machine, &options, &s.tuner, error);
   if (status != MMC_OK) return status;
   int64_t count = list_products(&s);
-  status = calibrate(&s, error);
+  status = calibrate_time(&s, error);
   if (status == MMC_OK && t->request->for_energy) status = calibrate_energy(&s, error);
   if (status == MMC_OK) status = tune_groups(&s, error);
   if (status == MMC_OK) status = tune_range(&s, error);
@@ -431,7 +431,7 @@ static mmc_status open(tuning *t, mmci_error *error) {
 }
 
 /* A budget that is spent is no failure. */
-static mmc_status tune(tuning *t, mmci_error *error) {
+static mmc_status tune_dtypes(tuning *t, mmci_error *error) {
   mmc_status status = open(t, error);
   if (status != MMC_OK) return status;
   for (int d = 0; status == MMC_OK && d < MMCI_DTYPES; d++)
@@ -443,7 +443,7 @@ static mmc_status tune(tuning *t, mmci_error *error) {
 mmc_status mmci_tune_session(const mmci_tune_request *request, mmc_tune_report *report,
                              mmci_error *error) {
   tuning t = {.request = request, .options = request->options};
-  mmc_status status = tune(&t, error);
+  mmc_status status = tune_dtypes(&t, error);
   mmci_bench_close(t.bench);
   free(t.gemms);
   free(t.choices);

@@ -54,7 +54,7 @@ static entry *slot_of(entry *entries, size_t capacity, const char *key) {
   return &entries[at];
 }
 
-static mmc_status grow(mmci_tuner *tuner, mmci_error *error) {
+static mmc_status grow_entries(mmci_tuner *tuner, mmci_error *error) {
   size_t capacity = tuner->capacity != 0 ? 2 * tuner->capacity : 1024;
   entry *entries = mmci_alloc_zeroed(capacity, sizeof *entries);
   if (entries == NULL) return mmci_fail_nomem(error, capacity * sizeof *entries);
@@ -101,10 +101,10 @@ static void add_pace(mmci_tuner *tuner, mmci_question question, double mkn, doub
   p->all_s += cost_s;
 }
 
-static mmc_status remember(mmci_tuner *tuner, const asked *x, const mmci_measured *measured,
-                           mmci_error *error) {
+static mmc_status remember_answer(mmci_tuner *tuner, const asked *x, const mmci_measured *measured,
+                                  mmci_error *error) {
   if (2 * (tuner->count + 1) > tuner->capacity) {
-    mmc_status status = grow(tuner, error);
+    mmc_status status = grow_entries(tuner, error);
     if (status != MMC_OK) return status;
   }
   char *copy = strdup(x->key);
@@ -265,7 +265,7 @@ double mmci_tuner_turns_s(const mmci_tuner *tuner, mmci_question question, doubl
 }
 
 /* Reports progress before the machine is asked, and ends what the caller or the budget ends. */
-static mmc_status report(const mmci_tuner *tuner, mmci_error *error) {
+static mmc_status report_progress(const mmci_tuner *tuner, mmci_error *error) {
   const mmci_tune_options *options = &tuner->options;
   if (options->progress != NULL && options->progress(options->progress_user, tuner->unit,
                                                      tuner->decided, tuner->unit_count) != 0)
@@ -288,9 +288,9 @@ static mmc_status ask_machine(const mmci_machine *machine, const asked *x, mmci_
               : machine->joules)(machine->user, x->gemm, x->recipe, out, error);
 }
 
-static mmc_status measure(mmci_tuner *tuner, const asked *x, mmci_measured *out,
-                          mmci_error *error) {
-  mmc_status status = report(tuner, error);
+static mmc_status measure_asked(mmci_tuner *tuner, const asked *x, mmci_measured *out,
+                                mmci_error *error) {
+  mmc_status status = report_progress(tuner, error);
   if (status != MMC_OK) return status;
   mmci_measured measured = {0};
   double start_s = elapsed_s(tuner);
@@ -311,12 +311,13 @@ static mmc_status measure(mmci_tuner *tuner, const asked *x, mmci_measured *out,
   return status;
 }
 
-static mmc_status answer(mmci_tuner *tuner, const asked *x, mmci_measured *out, mmci_error *error) {
+static mmc_status answer_asked(mmci_tuner *tuner, const asked *x, mmci_measured *out,
+                               mmci_error *error) {
   if (!recall_here(tuner, x->key, out)) {
     mmci_measured answer;
     mmc_status status = MMC_OK;
-    if (!recall_journal(tuner, x, &answer)) status = measure(tuner, x, &answer, error);
-    if (status == MMC_OK) status = remember(tuner, x, &answer, error);
+    if (!recall_journal(tuner, x, &answer)) status = measure_asked(tuner, x, &answer, error);
+    if (status == MMC_OK) status = remember_answer(tuner, x, &answer, error);
     if (status != MMC_OK) return status;
     *out = answer;
   }
@@ -326,11 +327,11 @@ static mmc_status answer(mmci_tuner *tuner, const asked *x, mmci_measured *out, 
 mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
                           const mmci_recipe *recipe, mmci_measured *out, mmci_error *error) {
   asked x = ask_recipe(tuner, question, gemm, recipe);
-  return answer(tuner, &x, out, error);
+  return answer_asked(tuner, &x, out, error);
 }
 
 mmc_status mmci_tuner_ask_group(mmci_tuner *tuner, const mmci_group *group, mmci_measured *out,
                                 mmci_error *error) {
   asked x = ask_group(group);
-  return answer(tuner, &x, out, error);
+  return answer_asked(tuner, &x, out, error);
 }

@@ -38,10 +38,10 @@ static const char *column_type(mmci_field_type type) {
   }
 }
 
-static void append(char *sql, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append_sql(char *sql, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends to sql, which holds SQL_SIZE bytes. All of it fits, since the shapes are known. */
-static void append(char *sql, const char *format, ...) {
+static void append_sql(char *sql, const char *format, ...) {
   size_t used = strlen(sql);
   va_list args;
   va_start(args, format);
@@ -52,18 +52,18 @@ static void append(char *sql, const char *format, ...) {
 /* Appends the names of the first fields with commas between them, each followed by an ending. */
 static void append_names(char *sql, const mmci_record_shape *shape, int count, const char *ending) {
   for (int f = 0; f < count; f++)
-    append(sql, "%s%s%s", f > 0 ? ", " : "", shape->fields[f].name, ending);
+    append_sql(sql, "%s%s%s", f > 0 ? ", " : "", shape->fields[f].name, ending);
 }
 
 static void create_sql(int kind, char sql[SQL_SIZE]) {
   const mmci_record_shape *shape = &mmci_record_shapes[kind];
   snprintf(sql, SQL_SIZE, "CREATE TABLE %s(fingerprint INTEGER", shape->name);
   for (int f = 0; f < shape->count; f++) {
-    append(sql, ", %s %s", shape->fields[f].name, column_type(shape->fields[f].type));
+    append_sql(sql, ", %s %s", shape->fields[f].name, column_type(shape->fields[f].type));
   }
-  append(sql, ", checksum INTEGER, PRIMARY KEY(fingerprint, ");
+  append_sql(sql, ", checksum INTEGER, PRIMARY KEY(fingerprint, ");
   append_names(sql, shape, shape->keys, "");
-  append(sql, ")) WITHOUT ROWID");
+  append_sql(sql, ")) WITHOUT ROWID");
 }
 
 static void record_sql(int kind, mmci_query query, char sql[SQL_SIZE]) {
@@ -71,25 +71,25 @@ static void record_sql(int kind, mmci_query query, char sql[SQL_SIZE]) {
   sql[0] = '\0';
   switch (query) {
     case MMCI_QUERY_INSERT:
-      append(sql, "INSERT OR REPLACE INTO %s VALUES(?, ?", shape->name);
-      for (int f = 0; f < shape->count; f++) append(sql, ", ?");
-      append(sql, ")");
+      append_sql(sql, "INSERT OR REPLACE INTO %s VALUES(?, ?", shape->name);
+      for (int f = 0; f < shape->count; f++) append_sql(sql, ", ?");
+      append_sql(sql, ")");
       return;
     case MMCI_QUERY_SELECT:
     case MMCI_QUERY_SELECT_DOWN:
     case MMCI_QUERY_FIND:
-      append(sql, "SELECT ");
+      append_sql(sql, "SELECT ");
       append_names(sql, shape, shape->count, "");
-      append(sql, ", checksum FROM %s WHERE fingerprint = ?", shape->name);
+      append_sql(sql, ", checksum FROM %s WHERE fingerprint = ?", shape->name);
       for (int f = 0; f < shape->keys && query == MMCI_QUERY_FIND; f++)
-        append(sql, " AND %s = ?", shape->fields[f].name);
+        append_sql(sql, " AND %s = ?", shape->fields[f].name);
       if (query == MMCI_QUERY_FIND) return;
-      append(sql, " ORDER BY ");
+      append_sql(sql, " ORDER BY ");
       append_names(sql, shape, shape->keys, query == MMCI_QUERY_SELECT ? "" : " DESC");
       return;
     default:
-      append(sql, "DELETE FROM %s WHERE fingerprint = ?1%s", shape->name,
-             kind == MMCI_WISDOM_PROGRESS ? " AND (?2 IS NULL OR job = ?2)" : "");
+      append_sql(sql, "DELETE FROM %s WHERE fingerprint = ?1%s", shape->name,
+                 kind == MMCI_WISDOM_PROGRESS ? " AND (?2 IS NULL OR job = ?2)" : "");
   }
 }
 
@@ -106,8 +106,8 @@ static void other_sql(int statement, char sql[SQL_SIZE]) {
   };
   snprintf(sql, SQL_SIZE, "%s", texts[statement - MMCI_STATEMENT_FINGERPRINT_INSERT]);
   for (int k = 0; k < MMCI_WISDOM_KINDS && statement == MMCI_STATEMENT_FINGERPRINT_PRUNE; k++)
-    append(sql, " AND NOT EXISTS (SELECT 1 FROM %s WHERE fingerprint = id)",
-           mmci_record_shapes[k].name);
+    append_sql(sql, " AND NOT EXISTS (SELECT 1 FROM %s WHERE fingerprint = id)",
+               mmci_record_shapes[k].name);
 }
 
 static const char fingerprint_table[] =
@@ -159,7 +159,7 @@ mmc_status mmci_database_fail(mmci_wisdom *wisdom, int code, mmci_error *error) 
   }
 }
 
-static mmc_status execute(mmci_wisdom *wisdom, const char *sql, mmci_error *error) {
+static mmc_status execute_sql(mmci_wisdom *wisdom, const char *sql, mmci_error *error) {
   int code = sqlite3_exec(wisdom->db, sql, NULL, NULL, NULL);
   return code == SQLITE_OK ? MMC_OK : mmci_database_fail(wisdom, code, error);
 }
@@ -173,7 +173,8 @@ static mmc_status roll_back(mmci_wisdom *wisdom, mmci_error *error) {
 }
 
 /* Writes the first column of the first row to out, an integer. */
-static mmc_status ask(mmci_wisdom *wisdom, const char *sql, int64_t *out, mmci_error *error) {
+static mmc_status ask_integer(mmci_wisdom *wisdom, const char *sql, int64_t *out,
+                              mmci_error *error) {
   sqlite3_stmt *statement;
   int code = sqlite3_prepare_v2(wisdom->db, sql, -1, &statement, NULL);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
@@ -228,8 +229,8 @@ static mmc_status check_schema(mmci_wisdom *wisdom, bool *empty, mmci_error *err
 static mmc_status check_file(mmci_wisdom *wisdom, bool *empty, mmci_error *error) {
   int64_t id, version;
   char shown[MMCI_PATH_TEXT_SIZE];
-  mmc_status status = ask(wisdom, "PRAGMA application_id", &id, error);
-  if (status == MMC_OK) status = ask(wisdom, "PRAGMA user_version", &version, error);
+  mmc_status status = ask_integer(wisdom, "PRAGMA application_id", &id, error);
+  if (status == MMC_OK) status = ask_integer(wisdom, "PRAGMA user_version", &version, error);
   if (status != MMC_OK) return status;
   if (id == APPLICATION_ID && version > SCHEMA_VERSION)
     return mmci_fail(error, MMC_E_FORMAT,
@@ -243,7 +244,7 @@ static mmc_status check_file(mmci_wisdom *wisdom, bool *empty, mmci_error *error
                      mmci_path_text(wisdom->place.path, shown), SCHEMA_VERSION);
   }
   int64_t objects = 1;
-  status = ask(wisdom, "SELECT count(*) FROM sqlite_master", &objects, error);
+  status = ask_integer(wisdom, "SELECT count(*) FROM sqlite_master", &objects, error);
   *empty = objects == 0 && id == 0 && version == 0;
   if (status != MMC_OK || *empty) return status;
   return mmci_fail(error, MMC_E_FORMAT,
@@ -255,7 +256,7 @@ static mmc_status check_file(mmci_wisdom *wisdom, bool *empty, mmci_error *error
 /* Does check_file() in a transaction, so that all of it looks at one state of the file, which
  * another process may be making. */
 static mmc_status check_state(mmci_wisdom *wisdom, bool *empty, int *code, mmci_error *error) {
-  mmc_status status = execute(wisdom, "BEGIN", error);
+  mmc_status status = execute_sql(wisdom, "BEGIN", error);
   if (status == MMC_OK) status = check_file(wisdom, empty, error);
   *code = sqlite3_errcode(wisdom->db) & 0xFF;
   mmc_status ended = roll_back(wisdom, status == MMC_OK ? error : NULL);
@@ -286,17 +287,17 @@ static mmc_status check_pages(mmci_wisdom *wisdom, mmci_error *error) {
 
 /* Makes the tables, unless another process has made them first. */
 static mmc_status make_tables(mmci_wisdom *wisdom, mmci_error *error) {
-  mmc_status status = execute(wisdom, "BEGIN IMMEDIATE", error);
+  mmc_status status = execute_sql(wisdom, "BEGIN IMMEDIATE", error);
   if (status != MMC_OK) return status;
   bool empty = false;
   status = check_file(wisdom, &empty, error);
   char sql[SQL_SIZE];
   for (int s = 0; empty && status == MMC_OK && schema_sql(s, sql); s++)
-    status = execute(wisdom, sql, error);
+    status = execute_sql(wisdom, sql, error);
   snprintf(sql, sizeof sql, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
            SCHEMA_VERSION);
-  if (empty && status == MMC_OK) status = execute(wisdom, sql, error);
-  if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
+  if (empty && status == MMC_OK) status = execute_sql(wisdom, sql, error);
+  if (status == MMC_OK) status = execute_sql(wisdom, "COMMIT", error);
   if (status != MMC_OK)
     roll_back(wisdom, NULL); /* open_file() explains when the file is closed already */
   return status;
@@ -428,7 +429,7 @@ static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error
      * cannot do that, or another process at this very moment, keeps the other journal, which is
      * slower and no less safe. */
     if (writing) sqlite3_exec(wisdom->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
-    return execute(wisdom, "PRAGMA synchronous = NORMAL", error);
+    return execute_sql(wisdom, "PRAGMA synchronous = NORMAL", error);
   }
   if (!wisdom->corrupt) mmci_database_close(wisdom);
   return status;
@@ -437,7 +438,7 @@ static mmc_status open_file(mmci_wisdom *wisdom, bool writing, mmci_error *error
 /* Does the work between begin and COMMIT; when it fails, nothing of it stays. */
 static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database_work work,
                            void *user, mmci_error *error) {
-  mmc_status status = execute(wisdom, begin, error);
+  mmc_status status = execute_sql(wisdom, begin, error);
   if (status != MMC_OK) return status;
   status = work(wisdom, user, error);
   for (int s = 0; s < MMCI_STATEMENTS; s++) {
@@ -445,7 +446,7 @@ static mmc_status transact(mmci_wisdom *wisdom, const char *begin, mmci_database
     sqlite3_reset(wisdom->statements[s]);
     sqlite3_clear_bindings(wisdom->statements[s]);
   }
-  if (status == MMC_OK) status = execute(wisdom, "COMMIT", error);
+  if (status == MMC_OK) status = execute_sql(wisdom, "COMMIT", error);
   if (status != MMC_OK && roll_back(wisdom, NULL) != MMC_OK) mmci_database_close(wisdom);
   return status;
 }

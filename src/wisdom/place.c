@@ -17,7 +17,7 @@ enum { MOST_ASIDE = 1000 };
 /* ---- finding ------------------------------------------------------------------------------- */
 
 /* Returns a new string, directory/name, or NULL when memory is short. */
-static char *join(const char *directory, const char *name) {
+static char *join_path(const char *directory, const char *name) {
   char *path;
   return asprintf(&path, "%s/%s", directory, name) >= 0 ? path : NULL;
 }
@@ -32,14 +32,14 @@ static const char *directory_from(const char *variable) {
  * none. */
 static char *usual_path(void) {
   const char *cache = directory_from("XDG_CACHE_HOME"), *home = directory_from("HOME");
-  if (cache != NULL) return join(cache, "mmchain/wisdom.db");
-  return home != NULL ? join(home, ".cache/mmchain/wisdom.db") : strdup("");
+  if (cache != NULL) return join_path(cache, "mmchain/wisdom.db");
+  return home != NULL ? join_path(home, ".cache/mmchain/wisdom.db") : strdup("");
 }
 
 static char *absolute(const char *path) {
   if (path[0] == '/' || path[0] == '\0') return strdup(path);
   char here[PATH_MAX];
-  return join(getcwd(here, sizeof here) != NULL ? here : ".", path);
+  return join_path(getcwd(here, sizeof here) != NULL ? here : ".", path);
 }
 
 mmc_status mmci_place_find(const char *path, mmci_place *out, mmci_error *error) {

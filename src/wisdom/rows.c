@@ -163,8 +163,8 @@ void mmci_row_release(mmci_row *row) {
   free(row->memory);
 }
 
-static int bind(sqlite3_stmt *statement, int64_t fingerprint_id, const mmci_wisdom_record *record,
-                int fields) {
+static int bind_record(sqlite3_stmt *statement, int64_t fingerprint_id,
+                       const mmci_wisdom_record *record, int fields) {
   const mmci_record_shape *shape = &mmci_record_shapes[record->kind];
   int code = sqlite3_bind_int64(statement, 1, fingerprint_id);
   for (int f = 0; f < fields && code == SQLITE_OK; f++)
@@ -175,14 +175,14 @@ static int bind(sqlite3_stmt *statement, int64_t fingerprint_id, const mmci_wisd
 int mmci_row_bind_all(sqlite3_stmt *statement, int64_t fingerprint_id,
                       const mmci_wisdom_record *record) {
   int fields = mmci_record_shapes[record->kind].count;
-  int code = bind(statement, fingerprint_id, record, fields);
+  int code = bind_record(statement, fingerprint_id, record, fields);
   if (code != SQLITE_OK) return code;
   return sqlite3_bind_int64(statement, fields + 2, (int64_t)mmci_record_checksum(record));
 }
 
 int mmci_row_bind_key(sqlite3_stmt *statement, int64_t fingerprint_id,
                       const mmci_wisdom_record *record) {
-  return bind(statement, fingerprint_id, record, mmci_record_shapes[record->kind].keys);
+  return bind_record(statement, fingerprint_id, record, mmci_record_shapes[record->kind].keys);
 }
 
 /* ---- fingerprints -------------------------------------------------------------------------- */

@@ -9,7 +9,8 @@
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-static mmc_status create(mmci_place place, bool in_memory, mmci_wisdom **out, mmci_error *error) {
+static mmc_status create_store(mmci_place place, bool in_memory, mmci_wisdom **out,
+                               mmci_error *error) {
   mmci_wisdom *wisdom = mmci_alloc_zeroed(1, sizeof *wisdom);
   const bool locks = wisdom != NULL && pthread_mutex_init(&wisdom->lock, NULL) == 0;
   if (!locks || !mmci_pricing_cache_init(&wisdom->pricings)) {
@@ -27,13 +28,13 @@ static mmc_status create(mmci_place place, bool in_memory, mmci_wisdom **out, mm
 mmc_status mmci_wisdom_create(const char *path, mmci_wisdom **out, mmci_error *error) {
   mmci_place place;
   mmc_status status = mmci_place_find(path, &place, error);
-  return status == MMC_OK ? create(place, false, out, error) : status;
+  return status == MMC_OK ? create_store(place, false, out, error) : status;
 }
 
 mmc_status mmci_store_create_in_memory(mmci_wisdom **out, mmci_error *error) {
   mmci_place place;
   mmc_status status = mmci_place_find("", &place, error);
-  return status == MMC_OK ? create(place, true, out, error) : status;
+  return status == MMC_OK ? create_store(place, true, out, error) : status;
 }
 
 void mmci_wisdom_destroy(mmci_wisdom *wisdom) {
@@ -421,8 +422,8 @@ static mmc_status is_wanted(void *user, const mmci_fingerprint *fingerprint, boo
 }
 
 /* Loads a table while the caller holds the lock. */
-static mmc_status load(mmci_wisdom *wisdom, mmci_fingerprint *fingerprint, mmci_table_stamp stamp,
-                       mmci_wisdom_table **out, mmci_error *error) {
+static mmc_status load_table(mmci_wisdom *wisdom, mmci_fingerprint *fingerprint,
+                             mmci_table_stamp stamp, mmci_wisdom_table **out, mmci_error *error) {
   mmci_wisdom_table *table;
   mmc_status status = mmci_table_create(fingerprint, stamp, &table, error);
   if (status != MMC_OK) return status;
@@ -453,7 +454,7 @@ mmc_status mmci_wisdom_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fing
   stamp.generation = wisdom->generation;
   mmci_wisdom_table *table = NULL;
   if (status == MMC_OK) table = mmci_table_cached(&wisdom->tables, fingerprint, stamp);
-  if (status == MMC_OK && table == NULL) status = load(wisdom, &wanted, stamp, &table, error);
+  if (status == MMC_OK && table == NULL) status = load_table(wisdom, &wanted, stamp, &table, error);
   pthread_mutex_unlock(&wisdom->lock);
   if (status == MMC_OK) *out = table;
   return status;

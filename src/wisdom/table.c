@@ -46,7 +46,7 @@ struct mmci_wisdom_table {
 enum { BLOCK_SIZE = 1 << 16 };
 
 /* Returns memory aligned for anything; NULL when there is none. */
-static void *take(mmci_wisdom_table *table, size_t size) {
+static void *take_memory(mmci_wisdom_table *table, size_t size) {
   size = (size + 15) & ~(size_t)15;
   if (size > table->left) {
     size_t room = size > BLOCK_SIZE ? size : BLOCK_SIZE;
@@ -64,7 +64,7 @@ static void *take(mmci_wisdom_table *table, size_t size) {
 }
 
 static void *take_copy(mmci_wisdom_table *table, const void *bytes, size_t size) {
-  void *copy = take(table, size);
+  void *copy = take_memory(table, size);
   if (copy != NULL) memcpy(copy, bytes, size);
   return copy;
 }
@@ -99,7 +99,7 @@ static mmci_wisdom_product *seek(const mmci_wisdom_table *table, const mmci_wisd
   return &table->products[slot];
 }
 
-static mmc_status grow(mmci_wisdom_table *table, mmci_error *error) {
+static mmc_status grow_slots(mmci_wisdom_table *table, mmci_error *error) {
   mmci_wisdom_table grown = {.slots = table->slots == 0 ? 16 : 2 * table->slots};
   grown.products = mmci_alloc_zeroed(grown.slots, sizeof *grown.products);
   if (grown.products == NULL)
@@ -115,7 +115,7 @@ static mmc_status grow(mmci_wisdom_table *table, mmci_error *error) {
 
 static mmc_status add_product(mmci_wisdom_table *table, const mmci_wisdom_product *product,
                               mmci_error *error) {
-  mmc_status status = 2 * (table->count + 1) >= table->slots ? grow(table, error) : MMC_OK;
+  mmc_status status = 2 * (table->count + 1) >= table->slots ? grow_slots(table, error) : MMC_OK;
   if (status != MMC_OK) return status;
   mmci_wisdom_product copy = *product;
   copy.recipe = take_text(table, product->recipe);
@@ -137,7 +137,7 @@ const mmci_wisdom_product *mmci_wisdom_find(const mmci_wisdom_table *table,
 
 static mmc_status add_array(mmci_wisdom_table *table, const mmci_wisdom_array *array,
                             mmci_error *error) {
-  array_entry *entry = take(table, sizeof *entry);
+  array_entry *entry = take_memory(table, sizeof *entry);
   if (entry == NULL) return mmci_fail_nomem(error, BLOCK_SIZE);
   *entry = (array_entry){.next = table->arrays, .array = *array};
   mmci_wisdom_grid *grid = &entry->array.grid;
@@ -169,7 +169,7 @@ static size_t list_of(const char *name) {
 
 static mmc_status add_fact(mmci_wisdom_table *table, const mmci_wisdom_fact *fact,
                            mmci_error *error) {
-  fact_entry *entry = take(table, sizeof *entry);
+  fact_entry *entry = take_memory(table, sizeof *entry);
   char *name = take_text(table, fact->name);
   if (entry == NULL || name == NULL) return mmci_fail_nomem(error, BLOCK_SIZE);
   fact_entry **list = &table->facts[list_of(name)];
@@ -243,7 +243,8 @@ mmc_status mmci_table_add(void *user, const mmci_wisdom_record *record, mmci_err
 
 /* ---- the cache ----------------------------------------------------------------------------- */
 
-static mmci_wisdom_table **place_of(mmci_table_cache *cache, const mmci_fingerprint *fingerprint) {
+static mmci_wisdom_table **place_of_table(mmci_table_cache *cache,
+                                          const mmci_fingerprint *fingerprint) {
   mmci_wisdom_table **at = &cache->first;
   while (*at != NULL && !mmci_fingerprint_equal(&(*at)->fingerprint, fingerprint))
     at = &(*at)->next;
@@ -252,7 +253,7 @@ static mmci_wisdom_table **place_of(mmci_table_cache *cache, const mmci_fingerpr
 
 mmci_wisdom_table *mmci_table_cached(mmci_table_cache *cache, const mmci_fingerprint *fingerprint,
                                      mmci_table_stamp stamp) {
-  mmci_wisdom_table *table = *place_of(cache, fingerprint);
+  mmci_wisdom_table *table = *place_of_table(cache, fingerprint);
   if (table == NULL || table->stamp.generation != stamp.generation ||
       table->stamp.data_version != stamp.data_version)
     return NULL;
@@ -261,7 +262,7 @@ mmci_wisdom_table *mmci_table_cached(mmci_table_cache *cache, const mmci_fingerp
 }
 
 void mmci_table_keep(mmci_table_cache *cache, mmci_wisdom_table *table) {
-  mmci_wisdom_table **at = place_of(cache, &table->fingerprint), *old = *at;
+  mmci_wisdom_table **at = place_of_table(cache, &table->fingerprint), *old = *at;
   atomic_fetch_add(&table->references, 1);
   table->next = old != NULL ? old->next : NULL;
   *at = table;

@@ -13,7 +13,7 @@ struct mmci_wisdom_energy {
 
 /* ---- made ---------------------------------------------------------------------------------- */
 
-static void calibrate(mmci_wisdom_energy *e) {
+static void take_model(mmci_wisdom_energy *e) {
   double facts[MMCI_ENERGY_FACTS];
   for (int f = 0; f < MMCI_ENERGY_FACTS; f++) {
     const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(e->table, mmci_energy_names[f]);
@@ -36,7 +36,7 @@ mmc_status mmci_wisdom_energy_create(mmci_wisdom *wisdom, const mmci_fingerprint
     return status;
   }
   e->table = mmci_wisdom_pricing_table(e->time);
-  if (e->table != NULL) calibrate(e);
+  if (e->table != NULL) take_model(e);
   *out = e;
   return MMC_OK;
 }
@@ -82,8 +82,8 @@ static int add_measured(mmci_way *ways, int count, const mmci_recipe *recipe, do
   return count + 1;
 }
 
-static const mmci_wisdom_product *find(const mmci_wisdom_energy *e, const mmci_gemm *gemm,
-                                       mmci_wisdom_objective objective) {
+static const mmci_wisdom_product *find_record(const mmci_wisdom_energy *e, const mmci_gemm *gemm,
+                                              mmci_wisdom_objective objective) {
   mmci_wisdom_key key = {.m = gemm->m, .k = gemm->k, .n = gemm->n, .objective = objective};
   if (e->table == NULL || gemm->batch > 1 || !mmci_form_op(&gemm->a, &key.op_a) ||
       !mmci_form_op(&gemm->b, &key.op_b))
@@ -98,8 +98,8 @@ static int ways(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]
   mmci_pricing pricing = mmci_wisdom_pricing_of(e->time);
   pricing.price(pricing.user, gemm, &out[0].time);
   model_joules(e, gemm, &out[0]);
-  const mmci_wisdom_product *least = find(e, gemm, MMCI_WISDOM_ENERGY);
-  const mmci_wisdom_product *fastest = find(e, gemm, MMCI_WISDOM_TIME);
+  const mmci_wisdom_product *least = find_record(e, gemm, MMCI_WISDOM_ENERGY);
+  const mmci_wisdom_product *fastest = find_record(e, gemm, MMCI_WISDOM_TIME);
   mmci_recipe recipe, plain = mmci_recipe_whole(0);
   mmci_error error;
   if (least == NULL || !isfinite(least->joules) || !isfinite(least->plain_joules) ||

@@ -41,7 +41,7 @@ static mmc_status bad(reader *r, const char *format, ...) {
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
-static mmc_status fill(reader *r) {
+static mmc_status fill_buffer(reader *r) {
   ptrdiff_t got = r->read(r->user, r->input, sizeof r->input);
   if (got < 0 || (size_t)got > sizeof r->input)
     return mmci_fail(r->error, MMC_E_IO, "the read callback failed");
@@ -58,7 +58,7 @@ static mmc_status next_line(reader *r, bool *end) {
   *end = false;
   for (;;) {
     if (r->used == r->filled) {
-      mmc_status status = fill(r);
+      mmc_status status = fill_buffer(r);
       if (status != MMC_OK) return status;
       *end = r->filled == 0;
       if (*end && length > 0) return bad(r, "cut off: expected the line to end");

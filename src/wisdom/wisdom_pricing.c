@@ -94,7 +94,7 @@ mmc_status mmci_wisdom_array_restore(const mmci_wisdom_table *table, const mmci_
 }
 
 /* The model that the device has of its products stays. */
-static void calibrate(mmci_wisdom_pricing *p) {
+static void take_roofline(mmci_wisdom_pricing *p) {
   double facts[MMCI_ROOFLINE_FACTS];
   for (int f = 0; f < MMCI_ROOFLINE_FACTS; f++) {
     const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(p->table, mmci_roofline_names[f]);
@@ -130,7 +130,7 @@ static bool may_know(const call_filter *calls, int64_t rows, int64_t cols) {
 
 static mmc_status read_table(mmci_wisdom_pricing *p, mmc_dtype dtype, mmci_precision precision,
                              mmci_error *error) {
-  calibrate(p);
+  take_roofline(p);
   mmci_wisdom_each_fact(p->table, "call ", add_call, &p->calls);
   p->knows_batches = mmci_wisdom_has_facts(p->table, "batch ");
   for (int a = 0; a < OPS; a++)
@@ -152,9 +152,9 @@ void mmci_wisdom_pricing_release(mmci_wisdom_pricing *p) {
 }
 
 /* Makes the prices of a table, whose reference goes to them even when that fails. */
-static mmc_status create(mmci_wisdom_table *table, const mmci_fingerprint *fingerprint,
-                         const mmci_facts *facts, mmc_dtype dtype, mmci_precision precision,
-                         mmci_wisdom_pricing **out, mmci_error *error) {
+static mmc_status create_pricing(mmci_wisdom_table *table, const mmci_fingerprint *fingerprint,
+                                 const mmci_facts *facts, mmc_dtype dtype, mmci_precision precision,
+                                 mmci_wisdom_pricing **out, mmci_error *error) {
   mmci_wisdom_pricing *p = mmci_alloc_zeroed(1, sizeof *p);
   if (p == NULL) {
     mmci_wisdom_release(table);
@@ -195,8 +195,8 @@ static double now_s(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static mmci_wisdom_pricing **place_of(mmci_pricing_cache *cache,
-                                      const mmci_fingerprint *fingerprint) {
+static mmci_wisdom_pricing **place_of_pricing(mmci_pricing_cache *cache,
+                                              const mmci_fingerprint *fingerprint) {
   mmci_wisdom_pricing **at = &cache->first;
   while (*at != NULL && !mmci_fingerprint_equal(&(*at)->fingerprint, fingerprint))
     at = &(*at)->next;
@@ -232,7 +232,7 @@ static mmc_status refresh(mmci_wisdom *wisdom, mmci_wisdom_pricing **at,
   } else {
     const bool unread = status != MMC_OK;
     mmci_wisdom_pricing *fresh;
-    status = create(table, fingerprint, facts, dtype, precision, &fresh, error);
+    status = create_pricing(table, fingerprint, facts, dtype, precision, &fresh, error);
     if (status != MMC_OK) return status;
     if (unread) snprintf(fresh->notice, sizeof fresh->notice, "%s", error->text);
     replace(at, fresh);
@@ -253,7 +253,7 @@ mmc_status mmci_wisdom_pricing_acquire(mmci_wisdom *wisdom, const mmci_fingerpri
                                        mmci_error *error) {
   mmci_pricing_cache *cache = mmci_wisdom_pricings(wisdom);
   pthread_mutex_lock(&cache->lock);
-  mmci_wisdom_pricing **at = place_of(cache, fingerprint);
+  mmci_wisdom_pricing **at = place_of_pricing(cache, fingerprint);
   mmc_status status = MMC_OK;
   if (!is_fresh(*at, wisdom, facts))
     status = refresh(wisdom, at, fingerprint, facts, dtype, precision, error);

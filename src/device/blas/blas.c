@@ -60,7 +60,7 @@ static bool has_op(bool trans, bool conj) {
   return trans || !conj || mmci_blas.is_openblas;
 }
 
-static method choose(const mmci_gemm *gemm) {
+static method choose_method(const mmci_gemm *gemm) {
   int64_t m = gemm->m, k = gemm->k, n = gemm->n;
   bool real = is_real(gemm->dtype), a_conj = !real && gemm->a.conj, b_conj = !real && gemm->b.conj;
   if (m == 0 || n == 0 || (k == 0 && gemm->accumulate)) return NOTHING;
@@ -164,21 +164,21 @@ static const mmci_blas_fn calls[][METHOD_COUNT] = {
 };
 
 mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
-  method method = choose(gemm);
+  method method = choose_method(gemm);
   /* CBLAS has no conjugate of real numbers. */
   if (is_real(gemm->dtype)) gemm->a.conj = gemm->b.conj = false;
   return calls[gemm->dtype][method == SMALL ? MATRIX_MATRIX : method];
 }
 
 double mmci_blas_serial_s(const mmci_gemm *gemm) {
-  method method = choose(gemm);
+  method method = choose_method(gemm);
   double rate = method == LOOPS || method == PANELS ? 1e9 : 4e10;
   return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
 }
 
 bool mmci_blas_is_serial(const mmci_gemm *gemm) {
   double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
-  switch (choose(gemm)) {
+  switch (choose_method(gemm)) {
     case PANELS:
       return false; /* the panels belong to the queue */
     case DOT:
@@ -198,8 +198,8 @@ static void multiply_small(const mmci_small *small, const void *a, const void *b
   mmci_xsmm_leave();
 }
 
-static void multiply(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
-                     void *c) {
+static void multiply_one(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
+                         void *c) {
   if (kernel->small != NULL)
     multiply_small(kernel->small, a, b, c);
   else if (kernel->multiply != NULL)
@@ -212,8 +212,9 @@ static void multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, const v
                            const void *b, void *c, int64_t i) {
   const mmci_gemm *gemm = &kernel->gemm;
   size_t size = mmc_dtype_size(gemm->dtype);
-  multiply(queue, kernel, mmci_batch_at(a, &gemm->a, size, i), mmci_batch_at(b, &gemm->b, size, i),
-           mmci_batch_result_at(c, false, gemm->c_stride, size, i));
+  multiply_one(queue, kernel, mmci_batch_at(a, &gemm->a, size, i),
+               mmci_batch_at(b, &gemm->b, size, i),
+               mmci_batch_result_at(c, false, gemm->c_stride, size, i));
 }
 
 /* ---- variants ------------------------------------------------------------------------------ */
@@ -239,12 +240,12 @@ static const char *variant_name(mmc_dtype dtype, int variant) {
 /* Says whether a few rows are multiplied by a matrix: a CBLAS packs the matrix before it reads it
  * once, LIBXSMM does not. */
 static bool may_skip_packing(const mmci_gemm *gemm) {
-  return choose(gemm) == MATRIX_MATRIX && gemm->m <= MOST_ROWS && mmci_xsmm_can(gemm);
+  return choose_method(gemm) == MATRIX_MATRIX && gemm->m <= MOST_ROWS && mmci_xsmm_can(gemm);
 }
 
 static int variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
-  method how = choose(gemm);
+  method how = choose_method(gemm);
   if (how == NOTHING || how == ZEROS || how == LOOPS) return 0;
   return fewer() + may_skip_packing(gemm);
 }
@@ -279,7 +280,8 @@ enum { PIECE_SIDE = 2048, PIECE_K = 768 };
 
 static bool is_stoppable(const mmci_kernel *kernel) {
   const mmci_gemm *gemm = &kernel->gemm;
-  return mmci_interrupt_is_wanted() && kernel->small == NULL && choose(gemm) == MATRIX_MATRIX &&
+  return mmci_interrupt_is_wanted() && kernel->small == NULL &&
+         choose_method(gemm) == MATRIX_MATRIX &&
          mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) > stoppable_flops;
 }
 
@@ -329,7 +331,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   if (kernel->is_single && is_stoppable(kernel)) {
     stopped = !multiply_in_pieces(kernel, a, b, c);
   } else if (kernel->is_single) {
-    multiply(queue, kernel, a, b, c);
+    multiply_one(queue, kernel, a, b, c);
   } else {
     batch x = {queue, kernel, a, b, c, false};
     int64_t chunks = (kernel->gemm.batch + kernel->chunk - 1) / kernel->chunk;
@@ -396,7 +398,7 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
 static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   if (gemm->variant > 0) return variant_name(gemm->dtype, gemm->variant);
-  switch (choose(gemm)) {
+  switch (choose_method(gemm)) {
     case NOTHING:
       return "nothing";
     case ZEROS:
@@ -449,7 +451,8 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   kernel->multiply = mmci_blas_call(&kernel->gemm);
   if (gemm->batch == 0) kernel->gemm.batch = 1;
   mmc_status status = MMC_OK;
-  if (choose(gemm) == SMALL || gemm->variant > fewer()) status = prepare_small(kernel, error);
+  if (choose_method(gemm) == SMALL || gemm->variant > fewer())
+    status = prepare_small(kernel, error);
   kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm))
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);

@@ -130,7 +130,7 @@ static place place_of(const places *p, int32_t number) {
   return p->results[number - p->group->n];
 }
 
-static void let_go(places *p, int32_t number, int32_t reader) {
+static void let_go_value(places *p, int32_t number, int32_t reader) {
   int32_t s = number - p->group->n;
   if (s >= 0 && p->results[s].base == OWN && p->last_readers[s] == reader) {
     p->idle[p->idle_count++] = (int32_t)p->results[s].offset;
@@ -157,8 +157,8 @@ static void give_places(mmci_group_kernel *kernel, places *p) {
         p->results[s] = (place){.base = OWN, .offset = own};
         if (bytes > p->own_bytes) p->own_bytes = bytes;
       }
-      let_go(p, x->left, t);
-      let_go(p, x->right, t);
+      let_go_value(p, x->left, t);
+      let_go_value(p, x->right, t);
       const mmci_small *small = &kernel->products[t].small;
       size_t room = small->can ? mmci_small_room_bytes(small) : 0;
       if (room > p->room_bytes) p->room_bytes = room;
@@ -175,7 +175,8 @@ static void give_places(mmci_group_kernel *kernel, places *p) {
   }
 }
 
-static mmc_status lay_out(mmci_group_kernel *kernel, const mmci_group *group, mmci_error *error) {
+static mmc_status lay_out_values(mmci_group_kernel *kernel, const mmci_group *group,
+                                 mmci_error *error) {
   size_t count = (size_t)group->count;
   places p = {.group = group,
               .results = mmci_alloc_array(count, sizeof *p.results),
@@ -286,7 +287,7 @@ mmc_status mmci_blas_group_prepare(mmci_device *device, const mmci_group *group,
   if (status == MMC_OK) {
     for (int32_t i = 0; i < group->n; i++) kernel->forms[i] = group->forms[i];
     look_ahead(kernel, group);
-    status = lay_out(kernel, group, error);
+    status = lay_out_values(kernel, group, error);
   }
   if (status != MMC_OK) {
     mmci_blas_group_release(kernel);
@@ -309,7 +310,7 @@ void mmci_blas_group_release(mmci_group_kernel *kernel) {
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-static void multiply(const product *x, char *const *bases) {
+static void multiply_product(const product *x, char *const *bases) {
   const char *a = bases[x->a.base] + x->a.offset, *b = bases[x->b.base] + x->b.offset;
   char *c = bases[x->c.base] + x->c.offset;
   if (x->small.can)
@@ -328,8 +329,8 @@ static void prefetch(const void *from, size_t bytes) {
 }
 
 /* Writes the addresses of chain i, and asks for the factors of the next one, if there is one. */
-static void bind(const mmci_group_kernel *x, const void *const *operands, void *c, int64_t i,
-                 bool has_next, char **bases) {
+static void bind_chain(const mmci_group_kernel *x, const void *const *operands, void *c, int64_t i,
+                       bool has_next, char **bases) {
   for (int32_t f = 0; f < x->n; f++) {
     bases[FACTORS + f] = (char *)mmci_batch_at(operands[f], &x->forms[f], x->element, i);
     if (has_next)
@@ -339,10 +340,10 @@ static void bind(const mmci_group_kernel *x, const void *const *operands, void *
 }
 
 /* Computes group g of the chain that is bound. */
-static void compute(const mmci_group_kernel *kernel, int32_t g, char **bases) {
+static void compute_products(const mmci_group_kernel *kernel, int32_t g, char **bases) {
   const mmci_phases *groups = &kernel->groups;
   for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++)
-    multiply(&kernel->products[t], bases);
+    multiply_product(&kernel->products[t], bases);
 }
 
 /* One execution that threads share. */
@@ -361,8 +362,8 @@ static void compute_chains(void *user, int worker, int64_t piece) {
   int64_t begin = piece * kernel->chunk, left = kernel->batch - begin;
   int64_t end = left < kernel->chunk ? kernel->batch : begin + kernel->chunk;
   for (int64_t i = begin; i < end; i++) {
-    bind(kernel, x->operands, x->c, i, i + 1 < end, bases);
-    compute(kernel, 0, bases);
+    bind_chain(kernel, x->operands, x->c, i, i + 1 < end, bases);
+    compute_products(kernel, 0, bases);
   }
   mmci_xsmm_leave();
 }
@@ -380,9 +381,9 @@ static void compute_group(void *user, int worker, int64_t piece) {
   execution *x = user;
   int32_t before = groups_before(&x->kernel->groups, piece);
   char **bases = bases_of(x->kernel, worker);
-  bind(x->kernel, x->operands, x->c, 0, false, bases);
+  bind_chain(x->kernel, x->operands, x->c, 0, false, bases);
   while (atomic_load(&x->computed) < before) sched_yield();
-  compute(x->kernel, (int32_t)piece, bases);
+  compute_products(x->kernel, (int32_t)piece, bases);
   mmci_xsmm_leave();
   atomic_fetch_add(&x->computed, 1);
 }

@@ -174,7 +174,7 @@ static int64_t spread_vectors(const mmci_gemm *gemm, const void *from, void *to)
 }
 #endif
 
-static void spread(const mmci_gemm *gemm, const void *from, void *to) {
+static void spread_rows(const mmci_gemm *gemm, const void *from, void *to) {
   int64_t done = spread_vectors(gemm, from, to);
   if (done == gemm->n) return;
   if (gemm->dtype == MMC_C64)
@@ -195,11 +195,11 @@ void mmci_small_pack(const mmci_small *x, const void **a, const void **b, void *
       upright_f64(gemm->k, gemm->n, *b, gemm->b.ld, room);
       break;
     case MMC_C64:
-      spread(gemm, *b, room);
+      spread_rows(gemm, *b, room);
       if (x->packs_a) upright_c64(gemm->m, gemm->k, *a, gemm->a.ld, packed_a);
       break;
     default:
-      spread(gemm, *b, room);
+      spread_rows(gemm, *b, room);
       if (x->packs_a) upright_c128(gemm->m, gemm->k, *a, gemm->a.ld, packed_a);
       break;
   }

@@ -122,7 +122,7 @@ static void destroy(helper *x) {
 
 /* Starts the helper's thread unless it runs; returns false when the system gives no more threads.
  * Signals are left to the program's own threads. */
-static bool start(helper *x) {
+static bool start_helper(helper *x) {
   if (x->has_thread) return true;
   sigset_t signals, before;
   sigfillset(&signals);
@@ -181,7 +181,7 @@ static mmc_status add_helper(bool *there, mmci_error *error) {
   *there = false;
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   initialise(x);
-  if (!start(x)) {
+  if (!start_helper(x)) {
     destroy(x);
     return MMC_OK;
   }
@@ -210,7 +210,7 @@ mmc_status mmci_workers_provide(int workers, mmci_error *error) {
 static helper *take_helpers(int most) {
   helper *team = NULL;
   pthread_mutex_lock(&lock);
-  for (int h = 0; h < most && idle != NULL && start(idle); h++) {
+  for (int h = 0; h < most && idle != NULL && start_helper(idle); h++) {
     helper *x = idle;
     idle = x->next;
     x->next = team;

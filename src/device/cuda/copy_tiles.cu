@@ -68,9 +68,9 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename Element>
-static mmc_status copy(cudaStream_t stream, int64_t rows, int64_t cols, const void *from,
-                       int64_t ld, bool trans, bool conj, void *to, int64_t to_ld,
-                       mmci_error *error) {
+static mmc_status copy_matrix(cudaStream_t stream, int64_t rows, int64_t cols, const void *from,
+                              int64_t ld, bool trans, bool conj, void *to, int64_t to_ld,
+                              mmci_error *error) {
   int64_t tiles = (rows + TILE - 1) / TILE * ((cols + TILE - 1) / TILE);
   if (tiles == 0) return MMC_OK;
   unsigned blocks = (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS);
@@ -90,15 +90,17 @@ extern "C" mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype,
   switch (dtype) {
     case MMC_F16:
     case MMC_BF16:
-      return copy<uint16_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
+      return copy_matrix<uint16_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
     case MMC_F32:
-      return copy<uint32_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
+      return copy_matrix<uint32_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
     case MMC_F64:
-      return copy<uint64_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
+      return copy_matrix<uint64_t>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
     case MMC_C64:
-      return copy<Pair<uint32_t>>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
+      return copy_matrix<Pair<uint32_t>>(stream, lines, length, from, ld, trans, conj, to, to_ld,
+                                         error);
     case MMC_C128:
-      return copy<Pair<uint64_t>>(stream, lines, length, from, ld, trans, conj, to, to_ld, error);
+      return copy_matrix<Pair<uint64_t>>(stream, lines, length, from, ld, trans, conj, to, to_ld,
+                                         error);
   }
   return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)dtype);
 }

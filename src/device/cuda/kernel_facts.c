@@ -21,7 +21,7 @@ typedef struct driver {
   PFN_cuFuncGetAttribute_v2020 function_attribute;
 } driver;
 
-static mmc_status find(const char *name, void *out, mmci_error *error) {
+static mmc_status find_symbol(const char *name, void *out, mmci_error *error) {
   enum cudaDriverEntryPointQueryResult found;
   void *entry = NULL;
   MMCI_CUDA_TRY(
@@ -33,9 +33,9 @@ static mmc_status find(const char *name, void *out, mmci_error *error) {
 }
 
 static mmc_status find_driver(driver *out, mmci_error *error) {
-  mmc_status status = find("cuGraphKernelNodeGetParams", &out->node_params, error);
-  if (status == MMC_OK) status = find("cuKernelGetFunction", &out->kernel_function, error);
-  if (status == MMC_OK) status = find("cuFuncGetAttribute", &out->function_attribute, error);
+  mmc_status status = find_symbol("cuGraphKernelNodeGetParams", &out->node_params, error);
+  if (status == MMC_OK) status = find_symbol("cuKernelGetFunction", &out->kernel_function, error);
+  if (status == MMC_OK) status = find_symbol("cuFuncGetAttribute", &out->function_attribute, error);
   return status;
 }
 
@@ -92,8 +92,8 @@ static mmc_status read_graph(cudaGraph_t graph, mmci_kernel_facts *out, mmci_err
 
 /* ---- capture ------------------------------------------------------------------------------- */
 
-static mmc_status capture(mmci_queue *queue, const mmci_kernel *kernel, void *place,
-                          mmci_kernel_facts *out, mmci_error *error) {
+static mmc_status capture_kernel(mmci_queue *queue, const mmci_kernel *kernel, void *place,
+                                 mmci_kernel_facts *out, mmci_error *error) {
   cudaGraph_t graph = NULL;
   /* Kernels may be loaded during the capture, which the stricter modes forbid. */
   MMCI_CUDA_TRY(cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeRelaxed));
@@ -116,7 +116,7 @@ mmc_status mmci_cuda_kernel_facts(mmci_device *device, const mmci_gemm *gemm,
   if (status == MMC_OK) status = mmci_cuda_prepare(device, gemm, &kernel, error);
   if (status == MMC_OK)
     status = mmci_cuda_check(cudaMalloc(&place, PLACE_BYTES), "cudaMalloc", error);
-  if (status == MMC_OK) status = capture(queue, kernel, place, out, error);
+  if (status == MMC_OK) status = capture_kernel(queue, kernel, place, out, error);
   if (place != NULL) mmci_cuda_ignore(cudaFree(place));
   mmci_cuda_release(kernel);
   if (queue != NULL) mmci_cuda_queue_close(queue);

@@ -91,7 +91,7 @@ static slot *next_task(mmci_ring *ring, int *turn) {
   return NULL;
 }
 
-static void *work(void *user) {
+static void *work_on_slots(void *user) {
   mmci_ring *ring = user;
   int turn = 0;
   pthread_mutex_lock(&ring->pool_lock);
@@ -117,7 +117,7 @@ static void submit(mmci_ring *ring, slot *s) {
 }
 
 /* Finishes the slot's task; this thread does it when no other has begun. */
-static void finish(mmci_ring *ring, slot *s) {
+static void finish_slot(mmci_ring *ring, slot *s) {
   pthread_mutex_lock(&ring->pool_lock);
   if (s->task == WAITING) run_task(ring, s);
   ring->awaited = s;
@@ -136,7 +136,7 @@ static void start_workers(mmci_ring *ring) {
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
   while (ring->workers < count &&
-         pthread_create(&ring->threads[ring->workers], NULL, work, ring) == 0)
+         pthread_create(&ring->threads[ring->workers], NULL, work_on_slots, ring) == 0)
     ring->workers++;
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -209,7 +209,7 @@ static mmc_status begin_emptying(mmci_ring *ring, slot *s, mmci_error *error) {
 }
 
 static void end_emptying(mmci_ring *ring, slot *s) {
-  finish(ring, s);
+  finish_slot(ring, s);
   s->use = FREE;
   atomic_fetch_sub(&s->queue->downloads, 1);
 }
@@ -353,9 +353,9 @@ static mmc_status is_direct(const piece *whole, bool *out, mmci_error *error) {
 /* ---- uploads --------------------------------------------------------------------------------- */
 
 /* Lets the device read a slot that was filled. */
-static mmc_status send(mmci_ring *ring, slot *s, const mmci_queue *queue, mmci_error *error) {
+static mmc_status send_slot(mmci_ring *ring, slot *s, const mmci_queue *queue, mmci_error *error) {
   const piece *p = &s->piece;
-  finish(ring, s);
+  finish_slot(ring, s);
   mmc_status status = copy_lines(queue, p->device, p->device_pitch, s->bytes, p->line_bytes,
                                  p->lines, p->line_bytes, cudaMemcpyHostToDevice, error);
   if (status == MMC_OK)
@@ -385,13 +385,13 @@ static mmc_status upload_pieces(mmci_ring *ring, const mmci_queue *queue, walk *
       else
         copy_piece(s);
     } else {
-      status = send(ring, filling[first], queue, error);
+      status = send_slot(ring, filling[first], queue, error);
       first = (first + 1) % AHEAD;
       count--;
     }
   }
   /* After a failure the caller may release its memory, and the slots are used again. */
-  for (; count > 0; count--, first = (first + 1) % AHEAD) finish(ring, filling[first]);
+  for (; count > 0; count--, first = (first + 1) % AHEAD) finish_slot(ring, filling[first]);
   if (status != MMC_OK) mmci_cuda_ignore(cudaStreamSynchronize(queue->stream));
   return status;
 }

@@ -10,44 +10,46 @@
 
 /* ---- the product --------------------------------------------------------------------------- */
 
-static int64_t place(const mmci_form *x, int64_t row, int64_t column) {
+static int64_t place_of_element(const mmci_form *x, int64_t row, int64_t column) {
   return x->trans ? column * x->ld + row : row * x->ld + column;
 }
 
 /* Elements are stored as type; load and store turn them into doubles and back. */
-#define REF_REAL(name, type, load, store)                                                 \
-  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {        \
-    const type *x = a, *y = b;                                                            \
-    for (int64_t i = 0; i < gemm->m; i++)                                                 \
-      for (int64_t j = 0; j < gemm->n; j++) {                                             \
-        type *z = (type *)c + i * gemm->ldc + j;                                          \
-        double sum = gemm->accumulate ? load(*z) : 0;                                     \
-        for (int64_t l = 0; l < gemm->k; l++)                                             \
-          sum += (double)load(x[place(&gemm->a, i, l)]) * load(y[place(&gemm->b, l, j)]); \
-        *z = store(sum);                                                                  \
-      }                                                                                   \
+#define REF_REAL(name, type, load, store)                                          \
+  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) { \
+    const type *x = a, *y = b;                                                     \
+    for (int64_t i = 0; i < gemm->m; i++)                                          \
+      for (int64_t j = 0; j < gemm->n; j++) {                                      \
+        type *z = (type *)c + i * gemm->ldc + j;                                   \
+        double sum = gemm->accumulate ? load(*z) : 0;                              \
+        for (int64_t l = 0; l < gemm->k; l++)                                      \
+          sum += (double)load(x[place_of_element(&gemm->a, i, l)]) *               \
+                 load(y[place_of_element(&gemm->b, l, j)]);                        \
+        *z = store(sum);                                                           \
+      }                                                                            \
   }
 
 /* The real and imaginary parts are written out: C's complex product repairs some NaN, BLAS's does
  * not. */
-#define REF_COMPLEX(name, type)                                                              \
-  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {           \
-    const type *x = a, *y = b;                                                               \
-    double sign_a = gemm->a.conj ? -1 : 1, sign_b = gemm->b.conj ? -1 : 1;                   \
-    for (int64_t i = 0; i < gemm->m; i++)                                                    \
-      for (int64_t j = 0; j < gemm->n; j++) {                                                \
-        type *z = (type *)c + 2 * (i * gemm->ldc + j);                                       \
-        double re = gemm->accumulate ? z[0] : 0, im = gemm->accumulate ? z[1] : 0;           \
-        for (int64_t l = 0; l < gemm->k; l++) {                                              \
-          const type *p = x + 2 * place(&gemm->a, i, l), *q = y + 2 * place(&gemm->b, l, j); \
-          double pr = p[0], pi = sign_a * (double)p[1];                                      \
-          double qr = q[0], qi = sign_b * (double)q[1];                                      \
-          re += pr * qr - pi * qi;                                                           \
-          im += pr * qi + pi * qr;                                                           \
-        }                                                                                    \
-        z[0] = (type)re;                                                                     \
-        z[1] = (type)im;                                                                     \
-      }                                                                                      \
+#define REF_COMPLEX(name, type)                                                    \
+  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) { \
+    const type *x = a, *y = b;                                                     \
+    double sign_a = gemm->a.conj ? -1 : 1, sign_b = gemm->b.conj ? -1 : 1;         \
+    for (int64_t i = 0; i < gemm->m; i++)                                          \
+      for (int64_t j = 0; j < gemm->n; j++) {                                      \
+        type *z = (type *)c + 2 * (i * gemm->ldc + j);                             \
+        double re = gemm->accumulate ? z[0] : 0, im = gemm->accumulate ? z[1] : 0; \
+        for (int64_t l = 0; l < gemm->k; l++) {                                    \
+          const type *p = x + 2 * place_of_element(&gemm->a, i, l),                \
+                     *q = y + 2 * place_of_element(&gemm->b, l, j);                \
+          double pr = p[0], pi = sign_a * (double)p[1];                            \
+          double qr = q[0], qi = sign_b * (double)q[1];                            \
+          re += pr * qr - pi * qi;                                                 \
+          im += pr * qi + pi * qr;                                                 \
+        }                                                                          \
+        z[0] = (type)re;                                                           \
+        z[1] = (type)im;                                                           \
+      }                                                                            \
   }
 
 REF_REAL(gemm_f32, float, (double), (float))

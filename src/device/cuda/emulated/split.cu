@@ -342,8 +342,9 @@ static int64_t blocks_of(int64_t count, int64_t each) {
 }
 
 template <class Parts>
-static mmc_status split(cudaStream_t stream, const mmci_emulated_operand &to, mmci_rough rough,
-                        const float *x, int64_t ld, bool across, mmci_error *error) {
+static mmc_status split_operand(cudaStream_t stream, const mmci_emulated_operand &to,
+                                mmci_rough rough, const float *x, int64_t ld, bool across,
+                                mmci_error *error) {
   const int64_t rows = blocks_of(to.rows, MMCI_LINE_ROWS) * MMCI_LINE_ROWS;
   const dim3 block(THREADS);
   if (across) {
@@ -368,6 +369,6 @@ extern "C" mmc_status mmci_emulated_split(cudaStream_t stream, const mmci_emulat
     dim3 looks((unsigned)blocks_of(to.rows, ROWS), (unsigned)blocks_of(to.k, LOOK_DEPTH));
     MMCI_CUDA_TRY(mmci_launch(find_most, looks, dim3(THREADS), 0, stream, to, x, ld));
   }
-  return bytes ? split<Bytes>(stream, to, {}, x, ld, across, error)
-               : split<Halves>(stream, to, mmci_rough_of(product), x, ld, across, error);
+  return bytes ? split_operand<Bytes>(stream, to, {}, x, ld, across, error)
+               : split_operand<Halves>(stream, to, mmci_rough_of(product), x, ld, across, error);
 }

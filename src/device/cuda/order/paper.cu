@@ -86,7 +86,7 @@ typedef struct paper_solve {
 
 /* ---- the time line --------------------------------------------------------------------------- */
 
-static void clear(timeline *line) {
+static void clear_timeline(timeline *line) {
   line->marks = line->read = 0;
 }
 
@@ -120,12 +120,12 @@ static mmc_status read_interval(timeline *line, double *seconds, mmci_error *err
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static mmc_status take(void **memory, size_t count, size_t size, mmci_error *error) {
+static mmc_status take_memory(void **memory, size_t count, size_t size, mmci_error *error) {
   MMCI_CUDA_TRY(cudaMalloc(memory, count * size));
   return MMC_OK;
 }
 
-static mmc_status create(paper_solve *solver, mmci_error *error) {
+static mmc_status create_tables(paper_solve *solver, mmci_error *error) {
   const mmci_device_order *order = solver->order;
   size_t n = (size_t)order->n, entries = n * n, founds = n * MMCI_PAPER_BLOCKS_MAX;
   uint64_t needed = (uint64_t)entries * (sizeof(uint64_t) + sizeof(int32_t)) +
@@ -141,12 +141,12 @@ static mmc_status create(paper_solve *solver, mmci_error *error) {
                               (unsigned long long)free_bytes);
   mmci_paper_tables *tables = &solver->tables;
   tables->n = order->n;
-  TRY(take((void **)&tables->m, entries, sizeof *tables->m, error));
-  TRY(take((void **)&tables->s, entries, sizeof *tables->s, error));
-  TRY(take((void **)&tables->found, founds, sizeof *tables->found, error));
-  TRY(take((void **)&solver->dims, n + 1, sizeof *solver->dims, error));
-  TRY(take((void **)&solver->stack, 2 * n, sizeof *solver->stack, error));
-  TRY(take((void **)&solver->splits, n, sizeof *solver->splits, error));
+  TRY(take_memory((void **)&tables->m, entries, sizeof *tables->m, error));
+  TRY(take_memory((void **)&tables->s, entries, sizeof *tables->s, error));
+  TRY(take_memory((void **)&tables->found, founds, sizeof *tables->found, error));
+  TRY(take_memory((void **)&solver->dims, n + 1, sizeof *solver->dims, error));
+  TRY(take_memory((void **)&solver->stack, 2 * n, sizeof *solver->stack, error));
+  TRY(take_memory((void **)&solver->splits, n, sizeof *solver->splits, error));
   tables->p = solver->dims;
   /* No dim is negative, so they are the same numbers unsigned. */
   MMCI_CUDA_TRY(cudaMemcpy(solver->dims, order->dims, (n + 1) * sizeof *solver->dims,
@@ -208,8 +208,8 @@ typedef struct share {
 } share;
 
 /* Reads the first open interval, adds it up, notes it in seconds (unless NULL), and polls. */
-static mmc_status settle(paper_solve *solver, const double *cells, share *done, double *seconds,
-                         double *total, mmci_error *error) {
+static mmc_status settle_interval(paper_solve *solver, const double *cells, share *done,
+                                  double *seconds, double *total, mmci_error *error) {
   int64_t interval = solver->line.read;
   double length;
   TRY(read_interval(&solver->line, &length, error));
@@ -223,8 +223,9 @@ static mmc_status settle(paper_solve *solver, const double *cells, share *done, 
 /* Computes the table: diagonal l with the configs chosen[0][l] ... chosen[count-1][l], one after
  * the other. seconds, unless it is NULL, gets the time of each at [l * count + c]; total gets that
  * of all. */
-static mmc_status pass(paper_solve *solver, uint8_t *const *chosen, int count, double begin,
-                       double end, double *seconds, double *total, mmci_error *error) {
+static mmc_status compute_table(paper_solve *solver, uint8_t *const *chosen, int count,
+                                double begin, double end, double *seconds, double *total,
+                                mmci_error *error) {
   timeline *line = &solver->line;
   int32_t n = solver->tables.n;
   share done = {begin, end, count * ((double)n * n * n - n) / 6, 0};
@@ -234,7 +235,7 @@ static mmc_status pass(paper_solve *solver, uint8_t *const *chosen, int count, d
   /* Interval 0 is the first config of diagonal 2. */
   double *first = seconds == NULL ? NULL : seconds + (size_t)2 * count;
   *total = 0;
-  clear(line);
+  clear_timeline(line);
   MMCI_CUDA_TRY(mmci_paper_start(&solver->tables));
   TRY(mark(line, error));
   for (int32_t l = 2; l <= n; l++)
@@ -254,7 +255,7 @@ static mmc_status pass(paper_solve *solver, uint8_t *const *chosen, int count, d
       while (open_intervals(line) > 0 &&
              (last || open_intervals(line) > IN_FLIGHT_MAX || cells_open > CELLS_IN_FLIGHT)) {
         cells_open -= cells[line->read % RING];
-        TRY(settle(solver, cells, &done, first, total, error));
+        TRY(settle_interval(solver, cells, &done, first, total, error));
       }
     }
   return MMC_OK;
@@ -268,7 +269,7 @@ static mmc_status time_sample(paper_solve *solver, int32_t s, double *sum, mmci_
   double *best = &solver->sample_seconds[(size_t)s * MMCI_PAPER_CONFIGS];
   int rounds = cells_of(n, l) < CELLS_TIMED_ONCE ? 2 : 1;
   for (int round = 0; round < rounds; round++) {
-    clear(&solver->line);
+    clear_timeline(&solver->line);
     TRY(mark(&solver->line, error));
     for (int w = 0; w < MMCI_PAPER_CONFIGS; w++) {
       if (!solver->allowed[w]) continue;
@@ -287,7 +288,7 @@ static mmc_status time_sample(paper_solve *solver, int32_t s, double *sum, mmci_
   return MMC_OK;
 }
 
-static mmc_status measure(paper_solve *solver, mmci_error *error) {
+static mmc_status measure_samples(paper_solve *solver, mmci_error *error) {
   mmci_paper_times *times = &solver->times;
   times->configs = MMCI_PAPER_CONFIGS;
   times->l = solver->sample_l;
@@ -327,8 +328,8 @@ static mmc_status choose_by_profile(paper_solve *solver, mmci_error *error) {
     TRY(mmci_paper_choose(&solver->times, n, allowed, solver->of_kernel[c], error));
   }
   double total;
-  TRY(pass(solver, solver->of_kernel, solver->kernel_count, 0, 0.75, solver->kernel_seconds, &total,
-           error));
+  TRY(compute_table(solver, solver->of_kernel, solver->kernel_count, 0, 0.75,
+                    solver->kernel_seconds, &total, error));
   /* Every diagonal is a sample. */
   int32_t *l = (int32_t *)mmci_alloc_array((size_t)n, sizeof *l);
   if (l == NULL) return mmci_fail_nomem(error, (uint64_t)n * sizeof *l);
@@ -401,7 +402,7 @@ static mmc_status write_profile(const paper_solve *solver, mmci_error *error) {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static mmc_status answer(paper_solve *solver, mmci_error *error) {
+static mmc_status answer_order(paper_solve *solver, mmci_error *error) {
   mmci_device_order *order = solver->order;
   const mmci_paper_tables *tables = &solver->tables;
   size_t n = (size_t)order->n;
@@ -445,23 +446,23 @@ static mmc_status answer_table(paper_solve *solver, mmci_error *error) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static mmc_status solve(paper_solve *solver, mmci_error *error) {
+static mmc_status solve_paper(paper_solve *solver, mmci_error *error) {
   mmci_device_order *order = solver->order;
   bool paper = strcmp(solver->kernel, "paper") == 0;
-  TRY(create(solver, error));
+  TRY(create_tables(solver, error));
   int configs = 0;
   for (int w = 0; w < MMCI_PAPER_CONFIGS; w++) configs += solver->allowed[w];
   solver->times.configs = MMCI_PAPER_CONFIGS;
-  if (configs > 1) TRY(measure(solver, error));
+  if (configs > 1) TRY(measure_samples(solver, error));
   if (!paper)
     choose_one(solver);
   else if (solver->kernel_count > 0)
     TRY(choose_by_profile(solver, error));
   else
     TRY(mmci_paper_choose(&solver->times, order->n, solver->allowed, solver->choice, error));
-  TRY(pass(solver, &solver->choice, 1, solver->kernel_count > 0 ? 0.75 : 0, 1, solver->seconds,
-           &order->seconds, error));
-  TRY(answer(solver, error));
+  TRY(compute_table(solver, &solver->choice, 1, solver->kernel_count > 0 ? 0.75 : 0, 1,
+                    solver->seconds, &order->seconds, error));
+  TRY(answer_order(solver, error));
   if (order->table != NULL) TRY(answer_table(solver, error));
   if (order->profile != NULL) TRY(write_profile(solver, error));
   order->kernel_used = paper ? "paper" : mmci_paper_configs[solver->choice[order->n]].text;
@@ -470,7 +471,7 @@ static mmc_status solve(paper_solve *solver, mmci_error *error) {
 
 /* Says whether costs fit: every product multiplies three different dims, so n - 1 times the product
  * of the three greatest bounds every cost. */
-static bool fits(const mmci_device_order *order) {
+static bool costs_fit(const mmci_device_order *order) {
   uint64_t top[3] = {1, 1, 1};
   for (int32_t t = 0; t <= order->n; t++) {
     uint64_t dim = (uint64_t)order->dims[t];
@@ -516,7 +517,7 @@ static mmc_status allow(paper_solve *solver, mmci_error *error) {
 }
 
 extern "C" mmc_status mmci_cuda_order_paper(mmci_device_order *order, mmci_error *error) {
-  if (!fits(order))
+  if (!costs_fit(order))
     return mmci_fail_argument(
         error, MMC_E_UNSUPPORTED, "kernel",
         "%s counts in 64 bits and these dims may need more; kernel tiled, the "
@@ -527,7 +528,7 @@ extern "C" mmc_status mmci_cuda_order_paper(mmci_device_order *order, mmci_error
   state->order = order;
   state->kernel = order->kernel;
   mmc_status status = allow(state, error);
-  if (status == MMC_OK) status = solve(state, error);
+  if (status == MMC_OK) status = solve_paper(state, error);
   destroy(state);
   return status;
 }

@@ -58,8 +58,8 @@ static __device__ mmci_paper_candidate best_of_block(const mmci_paper_candidate 
   return found[0];
 }
 
-static __device__ void store(const mmci_paper_tables &tables, int32_t l, int32_t i,
-                             const mmci_paper_candidate &best) {
+static __device__ void store_entry(const mmci_paper_tables &tables, int32_t l, int32_t i,
+                                   const mmci_paper_candidate &best) {
   size_t entry = (size_t)(l - 1) * (size_t)tables.n + (size_t)i;
   tables.m[entry] = best.q;
   tables.s[entry] = best.k;
@@ -71,7 +71,7 @@ static __device__ void store(const mmci_paper_tables &tables, int32_t l, int32_t
 static __global__ void order_paper_thread(mmci_paper_tables tables, int32_t l) {
   int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
   if (i > tables.n - l) return;
-  store(tables, l, i, best_split(tables, l, i, 1, 1));
+  store_entry(tables, l, i, best_split(tables, l, i, 1, 1));
 }
 
 /* This is OneBlockPerOneEntry: thread t takes the splits t, t + threads, ..., whose words of m are
@@ -81,7 +81,7 @@ static __global__ void order_paper_block(mmci_paper_tables tables, int32_t l) {
   mmci_paper_candidate mine =
       best_split(tables, l, i, 1 + (int32_t)threadIdx.x, (int32_t)blockDim.x);
   mmci_paper_candidate best = best_of_block(mine);
-  if (threadIdx.x == 0) store(tables, l, i, best);
+  if (threadIdx.x == 0) store_entry(tables, l, i, best);
 }
 
 /* This is the first kernel of BlocksPerOneEntry: the threads of all blocks of an entry share the
@@ -101,13 +101,13 @@ static __global__ void order_paper_blocks_end(mmci_paper_tables tables, int32_t 
   int32_t i = (int32_t)blockIdx.x;
   mmci_paper_candidate mine = tables.found[blockIdx.x * blockDim.x + threadIdx.x];
   mmci_paper_candidate best = best_of_block(mine);
-  if (threadIdx.x == 0) store(tables, l, i, best);
+  if (threadIdx.x == 0) store_entry(tables, l, i, best);
 }
 
 static __global__ void order_paper_start(mmci_paper_tables tables) {
   int32_t i = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x);
   mmci_paper_candidate none = {0, i};
-  if (i < tables.n) store(tables, 1, i, none);
+  if (i < tables.n) store_entry(tables, 1, i, none);
 }
 
 /* ---- the way back -------------------------------------------------------------------------- */

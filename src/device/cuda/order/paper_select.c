@@ -34,7 +34,7 @@ typedef struct cursor {
   int32_t next; /* the first sample at or after the diagonal */
 } cursor;
 
-static void advance(cursor *at, int32_t l) {
+static void advance_cursor(cursor *at, int32_t l) {
   while (at->next < at->times->count && at->times->l[at->next] < l) at->next++;
 }
 
@@ -54,7 +54,7 @@ double mmci_paper_total(const mmci_paper_times *times, int32_t n, int32_t w) {
   cursor at = {times, 0};
   double total = 0;
   for (int32_t l = 2; l <= n; l++) {
-    advance(&at, l);
+    advance_cursor(&at, l);
     total += time_of(&at, l, w);
   }
   return total;
@@ -79,7 +79,7 @@ mmc_status mmci_paper_choose(const mmci_paper_times *times, int32_t n, const boo
   } else {
     cursor at = {times, 0};
     for (int32_t l = 2; l <= n; l++) {
-      advance(&at, l);
+      advance_cursor(&at, l);
       int32_t cheapest = -1;
       double least = INFINITY;
       for (int32_t w = 0; w < configs; w++) {

@@ -171,7 +171,7 @@ static mmc_status reduce_chain(const mmci_device_order *order, Reduced *chain, m
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* All that a solve holds; release() releases whatever of it was taken. */
+/* All that a solve holds; release_solver() releases whatever of it was taken. */
 template <class Number>
 struct Solver {
   typedef typename Number::Value Value;
@@ -195,7 +195,7 @@ static double now_s() {
 
 /* Takes count objects of T from the layout that begins at *used bytes. */
 template <typename T>
-static T *place(char *memory, uint64_t *used, uint64_t count) {
+static T *place_array(char *memory, uint64_t *used, uint64_t count) {
   uint64_t start = (*used + 255) / 256 * 256;
   *used = start + count * sizeof(T);
   return (T *)(memory + start);
@@ -204,33 +204,33 @@ static T *place(char *memory, uint64_t *used, uint64_t count) {
 /* Lays the table out from memory on and returns the bytes it takes. The host's data come first, in
  * one piece of *upload bytes. */
 template <class Number>
-static uint64_t lay_out(Solver<Number> *s, char *memory, uint64_t *upload) {
+static uint64_t lay_out_tables(Solver<Number> *s, char *memory, uint64_t *upload) {
   typedef typename Number::Value Value;
   const uint64_t vertices = (uint64_t)s->tiles * TILE;
   const uint64_t count = (uint64_t)s->tiles * ((uint64_t)s->tiles + 1) / 2;
   const uint64_t products = s->chain->n > 1 ? (uint64_t)s->chain->n - 1 : 1;
   uint64_t used = 0;
   s->table.tiles = s->tiles;
-  s->table.dim = place<Value>(memory, &used, vertices);
-  s->table.base = place<Value>(memory, &used, vertices);
-  s->table.dim_low = place<float>(memory, &used, vertices);
-  s->table.dim_tile = place<float>(memory, &used, vertices / TILE);
-  s->table.dim_group = place<float>(memory, &used, vertices / GROUP);
-  s->table.least_dim = place<int>(memory, &used, vertices * (uint64_t)s->levels);
-  s->table.undecided_count = place<unsigned>(memory, &used, (uint64_t)s->tiles);
+  s->table.dim = place_array<Value>(memory, &used, vertices);
+  s->table.base = place_array<Value>(memory, &used, vertices);
+  s->table.dim_low = place_array<float>(memory, &used, vertices);
+  s->table.dim_tile = place_array<float>(memory, &used, vertices / TILE);
+  s->table.dim_group = place_array<float>(memory, &used, vertices / GROUP);
+  s->table.least_dim = place_array<int>(memory, &used, vertices * (uint64_t)s->levels);
+  s->table.undecided_count = place_array<unsigned>(memory, &used, (uint64_t)s->tiles);
   s->walk.products = (int)products;
-  s->walk.counters = place<int>(memory, &used, COUNTERS);
-  s->walk.ready = place<int>(memory, &used, products);
+  s->walk.counters = place_array<int>(memory, &used, COUNTERS);
+  s->walk.ready = place_array<int>(memory, &used, products);
   *upload = used;
-  s->walk.nodes = place<int4>(memory, &used, products);
-  s->walk.splits = place<int>(memory, &used, products);
-  s->table.cost = place<Value>(memory, &used, count * TILE_ENTRIES);
-  s->table.bound = place<float>(memory, &used, count * 2 * TILE_BOUNDS);
-  s->table.limit = place<float>(memory, &used, (uint64_t)s->tiles * TILE_ENTRIES);
+  s->walk.nodes = place_array<int4>(memory, &used, products);
+  s->walk.splits = place_array<int>(memory, &used, products);
+  s->table.cost = place_array<Value>(memory, &used, count * TILE_ENTRIES);
+  s->table.bound = place_array<float>(memory, &used, count * 2 * TILE_BOUNDS);
+  s->table.limit = place_array<float>(memory, &used, (uint64_t)s->tiles * TILE_ENTRIES);
   /* At most (tiles - d) (d - 3) products of 2 * GROUPS items are on a diagonal, which is at most
    * tiles^2 / 4. */
-  s->table.undecided =
-      place<Undecided>(memory, &used, (uint64_t)s->tiles * (uint64_t)s->tiles * (2 * GROUPS / 4));
+  s->table.undecided = place_array<Undecided>(
+      memory, &used, (uint64_t)s->tiles * (uint64_t)s->tiles * (2 * GROUPS / 4));
   return used;
 }
 
@@ -283,7 +283,7 @@ static void fill_upload(const Solver<Number> *s) {
 template <class Number>
 static mmc_status take_memory(Solver<Number> *s, char **staging, mmci_error *error) {
   size_t free_bytes, total_bytes;
-  uint64_t upload, needed = lay_out(s, (char *)NULL, &upload);
+  uint64_t upload, needed = lay_out_tables(s, (char *)NULL, &upload);
   MMCI_CUDA_TRY(cudaMemGetInfo(&free_bytes, &total_bytes));
   if (needed > free_bytes)
     return mmci_fail(error, MMC_E_NOMEM,
@@ -292,9 +292,9 @@ static mmc_status take_memory(Solver<Number> *s, char **staging, mmci_error *err
   MMCI_CUDA_TRY(cudaMalloc(&s->memory, needed));
   *staging = (char *)mmci_alloc_array(upload, 1);
   if (*staging == NULL) return mmci_fail_nomem(error, upload);
-  lay_out(s, *staging, &upload);
+  lay_out_tables(s, *staging, &upload);
   fill_upload(s);
-  lay_out(s, s->memory, &upload);
+  lay_out_tables(s, s->memory, &upload);
   MMCI_CUDA_TRY(cudaMemcpyAsync(s->memory, *staging, upload, cudaMemcpyHostToDevice, s->closing));
   MMCI_CUDA_TRY(cudaStreamSynchronize(s->closing));
   return MMC_OK;
@@ -331,7 +331,7 @@ static mmc_status open_solver(Solver<Number> *s, mmci_error *error) {
 
 /* Work that is under way uses the memory, so it is waited for. */
 template <class Number>
-static void release(Solver<Number> *s) {
+static void release_solver(Solver<Number> *s) {
   if (s->closing != NULL) cudaStreamSynchronize(s->closing);
   if (s->middle != NULL) cudaStreamSynchronize(s->middle);
   for (int i = 0; i < LEAD; i++) {
@@ -349,7 +349,7 @@ static void release(Solver<Number> *s) {
 
 /* Tells the caller how far the work is, several times a second. */
 template <class Number>
-static mmc_status report(Solver<Number> *s, double done, mmci_error *error) {
+static mmc_status report_progress(Solver<Number> *s, double done, mmci_error *error) {
   if (s->order->progress == NULL || now_s() < s->next_progress) return MMC_OK;
   s->next_progress = now_s() + 0.1;
   if (s->order->progress(s->order->progress_user, done) != 0)
@@ -363,9 +363,9 @@ static mmc_status wait_for(Solver<Number> *s, cudaEvent_t event, double done, mm
   const double start = now_s();
   for (;;) {
     cudaError_t code = cudaEventQuery(event);
-    if (code == cudaSuccess) return report(s, done, error);
+    if (code == cudaSuccess) return report_progress(s, done, error);
     if (code != cudaErrorNotReady) return mmci_cuda_check(code, "solving on the device", error);
-    TRY(report(s, done, error));
+    TRY(report_progress(s, done, error));
     if (now_s() - start < 0.002) continue;
     struct timespec pause = {0, 50000};
     nanosleep(&pause, NULL);
@@ -490,7 +490,7 @@ static mmc_status copy_table(Solver<Number> *s, mmci_error *error) {
         cudaMemcpy(column, s->table.cost + tile_index(0, J) * TILE_ENTRIES,
                    sizeof(Value) * TILE_ENTRIES * (size_t)(J + 1), cudaMemcpyDeviceToHost),
         "copying the table from the device", error);
-    if (status == MMC_OK) status = report(s, 1, error);
+    if (status == MMC_OK) status = report_progress(s, 1, error);
     const int64_t b_end = (J + 1) * TILE <= n ? (J + 1) * TILE : n + 1;
     for (int64_t i = 0; i < b_end && status == MMC_OK; i++) {
       const Value *row = column + i / TILE * TILE_ENTRIES + i % TILE * TILE;
@@ -504,7 +504,7 @@ static mmc_status copy_table(Solver<Number> *s, mmci_error *error) {
 }
 
 template <class Number>
-static mmc_status answer(Solver<Number> *s, mmci_error *error) {
+static mmc_status answer_order(Solver<Number> *s, mmci_error *error) {
   typedef typename Number::Value Value;
   TRY(open_solver(s, error));
   TRY(fill_table(s, error));
@@ -521,15 +521,15 @@ static mmc_status answer(Solver<Number> *s, mmci_error *error) {
 }
 
 template <class Number>
-static mmc_status solve(const Reduced *chain, mmci_device_order *order, mmci_error *error) {
+static mmc_status solve_on_card(const Reduced *chain, mmci_device_order *order, mmci_error *error) {
   Solver<Number> s;
   memset((void *)&s, 0, sizeof s);
   s.chain = chain;
   s.order = order;
   s.tiles = chain->n / TILE + 1;
   for (s.levels = 1; (int64_t)1 << s.levels <= (int64_t)s.tiles * TILE; s.levels++) continue;
-  mmc_status status = answer(&s, error);
-  release(&s);
+  mmc_status status = answer_order(&s, error);
+  release_solver(&s);
   return status;
 }
 
@@ -537,15 +537,15 @@ static mmc_status solve_reduced(const Reduced *chain, mmci_device_order *order, 
   /* Dims beside a 0 may be larger than every cost. */
   if (chain->candidate_max < NumberU32::LIMIT && chain->most < NumberU32::LIMIT) {
     order->kernel_used = "tiled u32";
-    return solve<NumberU32>(chain, order, error);
+    return solve_on_card<NumberU32>(chain, order, error);
   }
   if (chain->entry_max < NumberF64::LIMIT && chain->most < NumberF64::LIMIT) {
     order->kernel_used = "tiled f64";
-    return solve<NumberF64>(chain, order, error);
+    return solve_on_card<NumberF64>(chain, order, error);
   }
   if (chain->entry_max < NumberU64::LIMIT) {
     order->kernel_used = "tiled u64";
-    return solve<NumberU64>(chain, order, error);
+    return solve_on_card<NumberU64>(chain, order, error);
   }
   return mmci_fail(
       error, MMC_E_UNSUPPORTED,
