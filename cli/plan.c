@@ -81,6 +81,23 @@ static int show_plan(cli_call *call, const mmc_plan *plan, mmc_format format) {
   return status == MMC_OK || call->out.error != 0 ? CLI_DONE : cli_fail_status(call, status, "");
 }
 
+/* Plans the chain of the arguments, and shows the plan. */
+static int plan_chain(cli_call *call, int count, char **arguments,
+                      const mmc_plan_options *plan_options, const char *svg, bool json, bool dot) {
+  mmc_chain *chain;
+  int result = cli_chain_of_arguments(call, count, arguments, &chain);
+  if (result != CLI_DONE) return result;
+  mmc_plan *plan = NULL;
+  mmc_status status = mmc_plan_create(call->context, chain, plan_options, &plan);
+  if (status != MMC_OK) result = cli_fail_status(call, status, "");
+  if (result == CLI_DONE && svg != NULL) result = draw_tree(call, plan, svg);
+  if (result == CLI_DONE && (svg == NULL || json || dot))
+    result = show_plan(call, plan, json ? MMC_JSON : dot ? MMC_DOT : MMC_TEXT);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  return result;
+}
+
 static int run(cli_call *call, int argc, char **argv) {
   mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
   bool json = false, dot = false, table = false;
@@ -150,19 +167,7 @@ static int run(cli_call *call, int argc, char **argv) {
                     json ? "--json" : "--dot");
   int result = svg != NULL && !drawn_to_output ? cli_check_output(call, "--svg", svg) : CLI_DONE;
   if (result != CLI_DONE) return result;
-
-  mmc_chain *chain;
-  result = cli_chain_of_arguments(call, argc - optind, argv + optind, &chain);
-  if (result != CLI_DONE) return result;
-  mmc_plan *plan = NULL;
-  mmc_status status = mmc_plan_create(call->context, chain, &plan_options, &plan);
-  if (status != MMC_OK) result = cli_fail_status(call, status, "");
-  if (result == CLI_DONE && svg != NULL) result = draw_tree(call, plan, svg);
-  if (result == CLI_DONE && (svg == NULL || json || dot))
-    result = show_plan(call, plan, json ? MMC_JSON : dot ? MMC_DOT : MMC_TEXT);
-  mmc_plan_destroy(plan);
-  mmc_chain_destroy(chain);
-  return result;
+  return plan_chain(call, argc - optind, argv + optind, &plan_options, svg, json, dot);
 }
 
 const cli_command cli_plan = {

@@ -342,19 +342,9 @@ static void put_json_groups(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, "]");
 }
 
-static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
+static void put_json_counts(const mmci_plan *plan, mmci_text *text) {
   const mmc_chain *chain = plan->chain;
-  mmci_text_printf(text, "{\"chain\": \"");
-  mmc_chain_write(chain, mmci_write_to_text, text);
-  mmci_text_printf(text, "\", \"batch\": %" PRId64 ", \"chains_at_a_time\": %" PRId64, chain->batch,
-                   plan->chunk);
-  mmci_text_printf(text, ", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
-                   plan->explainer->objective, plan->solver);
-  mmci_text_json_string(text, plan->device);
-  mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
-  mmc_status status = put_order(plan, text, error);
-  if (status != MMC_OK) return status;
-  mmci_text_printf(text, "\", \"multiplications\": ");
+  mmci_text_printf(text, ", \"multiplications\": ");
   mmci_put_json_count(text, plan->multiplications);
   mmci_text_printf(text, ", \"flops\": ");
   mmci_put_json_count(text, flops(chain, plan->multiplications));
@@ -370,6 +360,9 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   }
   if (may_overflow(chain))
     mmci_text_printf(text, ", \"overflow_exponent\": %.0f", floor(largest_exponent(chain)));
+}
+
+static void put_json_memory(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, ", \"peak_workspace_bytes\": %" PRIu64 ", \"memory_limit_bytes\": ",
                    plan->workspace_bytes);
   if (plan->limited)
@@ -378,20 +371,20 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"device_memory_bytes\": ");
   if (plan->device_bytes > 0)
-    mmci_text_printf(
-        text, "%" PRIu64,
-        plan->streamed || plan->chunk < chain->batch ? plan->device_bytes : plan->resident_bytes);
+    mmci_text_printf(text, "%" PRIu64,
+                     plan->streamed || plan->chunk < plan->chain->batch ? plan->device_bytes
+                                                                        : plan->resident_bytes);
   else
     mmci_text_printf(text, "null");
   mmci_text_printf(text, ", \"streamed\": %s", plan->streamed ? "true" : "false");
-  if (plan->explainer->put_json != NULL) status = plan->explainer->put_json(plan, text, error);
-  if (status != MMC_OK) return status;
-  put_json_groups(plan, text);
+}
+
+static void put_json_steps(const mmci_plan *plan, mmci_text *text) {
   mmci_text_printf(text, ", \"steps\": [");
   for (int32_t s = 0; s < plan->step_count; s++) {
     const mmci_plan_step *step = &plan->steps[s];
     mmci_text_printf(text, "%s\n  {\"product\": \"%s = %s %s\", ", s > 0 ? "," : "",
-                     mmci_operand_name(plan, chain->n + s).text,
+                     mmci_operand_name(plan, plan->chain->n + s).text,
                      mmci_operand_name(plan, step->left).text,
                      mmci_operand_name(plan, step->right).text);
     mmci_text_printf(text, "\"m\": %" PRId64 ", \"k\": %" PRId64 ", \"n\": %" PRId64 ", ", step->m,
@@ -408,7 +401,29 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
     mmci_put_json_count(text, mmci_plan_step_cost(plan, s));
     mmci_text_printf(text, "}");
   }
-  mmci_text_printf(text, "%s]}\n", plan->step_count > 0 ? "\n" : "");
+  mmci_text_printf(text, "%s]", plan->step_count > 0 ? "\n" : "");
+}
+
+static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
+  const mmc_chain *chain = plan->chain;
+  mmci_text_printf(text, "{\"chain\": \"");
+  mmc_chain_write(chain, mmci_write_to_text, text);
+  mmci_text_printf(text, "\", \"batch\": %" PRId64 ", \"chains_at_a_time\": %" PRId64, chain->batch,
+                   plan->chunk);
+  mmci_text_printf(text, ", \"objective\": \"%s\", \"solver\": \"%s\", \"device\": ",
+                   plan->explainer->objective, plan->solver);
+  mmci_text_json_string(text, plan->device);
+  mmci_text_printf(text, ", \"precision\": \"%s\", \"order\": \"", plan->precision);
+  mmc_status status = put_order(plan, text, error);
+  if (status != MMC_OK) return status;
+  mmci_text_printf(text, "\"");
+  put_json_counts(plan, text);
+  put_json_memory(plan, text);
+  if (plan->explainer->put_json != NULL) status = plan->explainer->put_json(plan, text, error);
+  if (status != MMC_OK) return status;
+  put_json_groups(plan, text);
+  put_json_steps(plan, text);
+  mmci_text_printf(text, "}\n");
   return MMC_OK;
 }
 
