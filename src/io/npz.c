@@ -320,7 +320,7 @@ typedef struct record {
 } record;
 
 static void put(record *r, uint64_t number, int size) {
-  for (int b = 0; b < size; b++) r->bytes[r->size++] = (unsigned char)(number >> (8 * b));
+  for (int b = 0; b < size; b++, number >>= 8) r->bytes[r->size++] = (unsigned char)number;
 }
 
 static void put_text(record *r, const char *text) {
