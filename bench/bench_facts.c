@@ -24,7 +24,7 @@
 enum {
   FACTORS = 20,
   MATRICES = 2 * FACTORS,
-  VARIANTS = 4,
+  VARIANTS = 8,
   RUNS = 3,
   ALIGNMENT = 256,
   LARGE = 8192
@@ -261,15 +261,33 @@ static void measure_products(const chain *c) {
   printf("]");
 }
 
+static void print_model_counts(const mmci_model_counts *c) {
+  print_counts("delay", c->delay, 6);
+  print_counts("busy", c->busy, 6);
+  printf(", \"at_once\": %.6g, \"bytes\": %.6g", c->at_once, c->bytes);
+}
+
 static void print_group_counts(const mmci_group *group, const char *kernel) {
   mmci_general general;
+  mmci_packs packs;
+  mmci_tensor tensor;
+  mmci_tiles tiles;
   mmci_single single;
+  mmci_model_counts c;
   double counts[5];
   if (strcmp(kernel, "chain in steps") == 0 && mmci_general_plan(&limits, group, &general)) {
-    const mmci_model_counts c = mmci_cuda_model_general_counts(&limits, group, &general);
-    print_counts("delay", c.delay, 6);
-    print_counts("busy", c.busy, 6);
-    printf(", \"at_once\": %.6g, \"bytes\": %.6g", c.at_once, c.bytes);
+    c = mmci_cuda_model_general_counts(&limits, group, &general);
+    print_model_counts(&c);
+  } else if (strcmp(kernel, "chain in packs") == 0 && mmci_packs_plan(&limits, group, &packs)) {
+    c = mmci_cuda_model_packs_counts(&limits, group, &packs);
+    print_model_counts(&c);
+  } else if (strcmp(kernel, "chain in tiles") == 0 && mmci_tiles_plan(group, &tiles)) {
+    c = mmci_cuda_model_tiles_counts(&limits, group, &tiles);
+    print_model_counts(&c);
+  } else if (strcmp(kernel, "chain by tensor cores") == 0 &&
+             mmci_tensor_plan(&limits, group, &tensor)) {
+    c = mmci_cuda_model_tensor_counts(&limits, group, &tensor);
+    print_model_counts(&c);
   } else if (strcmp(kernel, "chain alone") == 0 && mmci_single_plan(&limits, group, &single)) {
     mmci_cuda_model_single_counts(group, &single, counts);
     print_counts("counts", counts, 5);

@@ -19,8 +19,9 @@ import sys
 import numpy as np
 
 BYTES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16, "f16": 2, "bf16": 2}
-GENERAL, SINGLE, SPINES, SQUARES = ("chain in steps", "chain alone", "chain in spines",
-                                    "chain of equal squares")
+GENERAL, PACKS, TENSOR, TILES = ("chain in steps", "chain in packs", "chain by tensor cores",
+                                 "chain in tiles")
+SINGLE, SPINES, SQUARES = "chain alone", "chain in spines", "chain of equal squares"
 LEAST, MOST = 1e-8, 1e10
 
 
@@ -106,11 +107,12 @@ class Products(Part):
 
 
 class General(Part):
+    kernel = GENERAL
     power = 1.5
     start = [4e6, 1, 0.7, .5, .2, .05, .05, .03, .02, .01, .01, .01, .01, .01, .005]
 
     def __init__(self, dtype, lines, name, flops, multiprocessors):
-        groups = [line["groups"][GENERAL] for line in lines]
+        groups = [line["groups"][self.kernel] for line in lines]
         self.us = np.array([g["seconds"] * 1e6 for g in groups])
         self.delay, self.busy = (np.array([g[key] for g in groups]) for key in ("delay", "busy"))
         self.traffic = np.array([g["bytes"] for g in groups])
@@ -132,6 +134,18 @@ class General(Part):
     def text(self, c):
         return ".bytes = %s, .launch = %s, .more_waves = %s, .delay = {%s}, .busy = {%s}" % (
             *map(number, c[:3]), numbers(c[3:9]), numbers(c[9:]))
+
+
+class Packs(General):
+    kernel = PACKS
+
+
+class Tensor(General):
+    kernel = TENSOR
+
+
+class Tiles(General):
+    kernel = TILES
 
 
 class Single(Part):
@@ -205,7 +219,9 @@ class Squares(Part):
             map(number, c))
 
 
-GROUPS = {"general": (General, GENERAL), "single": (Single, SINGLE), "spines": (Spines, SPINES),
+GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
+          "tiles": (Tiles, TILES),
+          "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}
 
 
@@ -263,7 +279,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|general|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|general|packs|tensor|tiles|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?", text[1]), float)
 

@@ -1,8 +1,8 @@
 /* test_chains.cpp: the CUDA module's kernels for chains of small factors, run by the CPU: every
  * thread of a block is a fiber, and the order in which they run is shuffled at every barrier. What
- * group.c chooses among on a device is asked for here by name: squares, general, single and spines.
- * Chains and what is expected of them: group_trials.h. As blocks run one after another, the
- * first draws all tickets of spines; none ever waits for another.
+ * group.c chooses among on a device is asked for here by name: squares, general, single, spines,
+ * packs, tensor and tiles. Chains and what is expected of them: group_trials.h. As blocks run one
+ * after another, the first draws all tickets of spines; none ever waits for another.
  *
  *     test_chains [SEED] */
 #include <algorithm>
@@ -17,10 +17,11 @@ extern "C" {
 
 #include "../group_trials.h"
 
-enum Kind { SQUARES, GENERAL, SINGLE, SPINES };
-static const char *const KINDS[] = {"squares", "general", "single", "spines"};
+enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES };
+static const char *const KINDS[] = {"squares", "general", "single", "spines",
+                                    "packs",   "tensor",  "tiles"};
 
-static const mmci_group_limits LIMITS = {2, 223 * 1024, true};
+static const mmci_group_limits LIMITS = {2, 223 * 1024, true, true};
 
 static int failures = 0, checks = 0;
 static uint64_t random_state;
@@ -49,8 +50,8 @@ struct Setup {
   void *result;
 
   explicit Setup(const trial &t) {
-    const mmci_group &group = t.group;
-    const int last = group.n + group.count - 1;
+    const mmci_group &chain = t.chain;
+    const int last = chain.n + chain.count - 1;
     uint64_t random = t.seed;
     for (int i = 0; i < group.n; i++) {
       operands.push_back(lay_out(t, i, t.forms[i], t.shift[i]));
@@ -148,12 +149,39 @@ static mmc_status run_spines(const mmci_group_limits &limits, const trial &t, Se
   return status;
 }
 
+static mmc_status run_packs(const mmci_packs &plan, const trial &t, Setup &s, mmci_error *error) {
+  mmci_packs packs = plan;
+  for (int l = 0; l < packs.loads; l++) packs.load[l].data = s.data[packs.load[l].operand];
+  packs.c = s.result;
+  const mmc_status status = mmci_packs_prepare(t.group.dtype, &packs, error);
+  return status != MMC_OK ? status
+                          : mmci_packs_launch(nullptr, &LIMITS, t.group.dtype, &packs, error);
+}
+
+static mmc_status run_tensor(const mmci_tensor &plan, const trial &t, Setup &s, mmci_error *error) {
+  mmci_tensor tensor = plan;
+  mmci_tensor_bind(&tensor, s.data.data(), s.result);
+  const mmc_status status = mmci_tensor_prepare(t.group.dtype, &tensor, error);
+  return status != MMC_OK ? status
+                          : mmci_tensor_launch(nullptr, &LIMITS, t.group.dtype, &tensor, error);
+}
+
+static mmc_status run_tiles(const mmci_tiles &plan, Setup &s, mmci_error *error) {
+  mmci_tiles tiles = plan;
+  mmci_tiles_bind(&tiles, s.data.data(), s.result);
+  const mmc_status status = mmci_tiles_prepare(&tiles, error);
+  return status != MMC_OK ? status : mmci_tiles_launch(nullptr, &LIMITS, &tiles, error);
+}
+
 /* Which kernel, and how it was laid out. */
 struct Plan {
   Kind kind;
   mmci_group_limits limits;
   mmci_general general;
   mmci_single single;
+  mmci_packs packs;
+  mmci_tensor tensor;
+  mmci_tiles tiles;
 
   /* False when the chain does not suit the kernel. */
   bool make(const trial &t, Kind kind_, const mmci_group_limits &limits_ = LIMITS) {
@@ -162,12 +190,18 @@ struct Plan {
     return kind == SQUARES   ? mmci_squares_has(t.rows[0])
            : kind == GENERAL ? mmci_general_plan(&limits, &t.group, &general)
            : kind == SINGLE  ? mmci_single_plan(&limits, &t.group, &single)
+           : kind == PACKS   ? mmci_packs_plan(&limits, &t.group, &packs)
+           : kind == TENSOR  ? mmci_tensor_plan(&limits, &t.group, &tensor)
+           : kind == TILES   ? mmci_tiles_plan(&t.group, &tiles)
                              : mmci_spines_can(&t.group);
   }
   mmc_status run(const trial &t, Setup &s, mmci_error *error) const {
     return kind == SQUARES   ? run_squares(t, s, error)
            : kind == GENERAL ? run_general(general, t, s, error)
            : kind == SINGLE  ? run_single(single, t, s, error)
+           : kind == PACKS   ? run_packs(packs, t, s, error)
+           : kind == TENSOR  ? run_tensor(tensor, t, s, error)
+           : kind == TILES   ? run_tiles(tiles, s, error)
                              : run_spines(limits, t, s, error);
   }
 };
@@ -238,6 +272,10 @@ static void test_squares() {
     expect(!mmci_squares_has(side), "other sides have none", t, SQUARES);
 }
 
+static bool is_half(mmc_dtype dtype) {
+  return dtype == MMC_F16 || dtype == MMC_BF16;
+}
+
 /* Any shapes, forms and order in every dtype, and a product of zeros. */
 static void test_general(mmc_dtype dtype) {
   static const int64_t MOST[] = {5, 9, 20, 40, 40, 90};
@@ -255,19 +293,121 @@ static void test_general(mmc_dtype dtype) {
     finish_random(&t, &random_state);
     /* The largest do not always fit. */
     if (most <= 40 || plan.make(t, GENERAL)) try_kind(GENERAL);
+    if (most <= 20 || plan.make(t, PACKS)) try_kind(PACKS);
+    if (is_half(dtype)) try_kind(TENSOR);
   }
 }
 
 /* Sizes around multiples of what loads and tiles come in; all are 128 at most. */
-static void test_edges() {
+static void test_edges(Kind kind, mmc_dtype even, mmc_dtype odd) {
   for (int64_t side : {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 63, 65, 127, 128}) {
     const int64_t dims[] = {side, side > 64 ? 9 : side, side, side > 64 ? 5 : side};
-    begin(&t, side % 2 == 0 ? MMC_F32 : MMC_F64, 3, side > 64 ? 1 : 3, random_bits(&random_state));
+    begin(&t, side % 2 == 0 ? even : odd, 3, side > 64 ? 1 : 3, random_bits(&random_state));
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, (int)(side / 2 % 2), &random_state);
     finish_random(&t, &random_state);
-    try_kind(GENERAL);
+    if (kind != PACKS || plan.make(t, PACKS)) try_kind(kind);
   }
+}
+
+/* Very many chains of very small matrices without gaps, so that warps hold several, and the last
+ * not as many. */
+static void test_packs(mmc_dtype dtype) {
+  for (int k = 0; k < 24; k++) {
+    const int64_t most = 2 + k % 6;
+    const int32_t n = 2 + (int32_t)below(k % 4 == 3 ? 18 : 4);
+    int64_t dims[MMCI_PACKS_PRODUCTS + 2];
+    for (int i = 0; i <= n; i++) dims[i] = 1 + below(most);
+    begin(&t, dtype, n, 90 + below(300), random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k % 4, &random_state);
+    finish_tight(&t);
+    if (k % 3 == 0) t.shift[below(n)] = 1;
+    mmci_group_limits limits = LIMITS;
+    limits.multiprocessors = 1 + (int)below(3);
+    try_kind(PACKS, limits);
+  }
+  for (int64_t side : {9, 21}) {
+    begin_squares(side, 4, 5);
+    t.group.dtype = dtype;
+    try_kind(PACKS);
+  }
+}
+
+/* Shapes in and at the edges of every square. */
+static void test_tiles() {
+  static const int64_t SIDES[] = {1, 3, 8, 23, 24, 25, 31, 32, 33, 39, 40, 41, 47, 48, 49, 64, 70};
+  for (int64_t side : SIDES)
+    for (int k = 0; k < 4; k++) {
+      const int32_t n = 2 + (int32_t)below(k == 3 ? 7 : 3);
+      int64_t dims[MMCI_TILES_FACTORS + 1];
+      for (int i = 0; i <= n; i++)
+        dims[i] = i > 0 && i < n && below(30) == 0 ? 0 : k % 2 == 0 ? side : 1 + below(side);
+      begin(&t, MMC_F32, n, 1 + below(side > 48 ? 2 : 9), random_bits(&random_state));
+      set_shapes(&t, dims);
+      add_tree(&t, 0, n - 1, 0, &random_state);
+      if (k < 2)
+        finish_tight(&t);
+      else
+        finish_random(&t, &random_state);
+      for (int i = 0; i < n; i++) {
+        mmci_form &form = t.forms[i];
+        if (form.trans) form.stride = t.rows[i] * (form.ld = t.cols[i] + below(3));
+        form.trans = false;
+      }
+      if (k == 1) t.shift[below(n)] = 1 + (int)below(3);
+      try_kind(TILES);
+    }
+  const int64_t dims[] = {128, 100, 128, 5, 128};
+  begin(&t, MMC_F32, 4, 1, random_bits(&random_state));
+  set_shapes(&t, dims);
+  add_tree(&t, 0, 3, 0, &random_state);
+  finish_tight(&t);
+  try_kind(TILES);
+  begin_squares(129, 3, 1);
+  expect(!plan.make(t, TILES), "larger matrices have none", t, TILES);
+}
+
+/* Whole words of every size, where addresses allow them, and all operands in either form. */
+static void test_tensor(mmc_dtype dtype) {
+  for (int k = 0; k < 40; k++) {
+    const int64_t unit = INT64_C(1) << k % 5, batch = 1 + below(k % 2 == 0 ? 9 : 1);
+    const int32_t n = 2 + (int32_t)below(k % 4 == 3 ? 18 : 4);
+    int64_t dims[MMCI_TENSOR_PRODUCTS + 2];
+    for (int i = 0; i <= n; i++) dims[i] = unit * (1 + below((k % 7 == 6 ? 128 : 48) / unit));
+    begin(&t, dtype, n, batch, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k % 4, &random_state);
+    finish_tight(&t);
+    for (int i = 0; i < n; i++)
+      if (k % 3 == 1 && below(2) == 0) {
+        t.forms[i].trans = true;
+        t.forms[i].ld = t.rows[i];
+      }
+    if (k % 4 == 0) t.shift[below(n)] = 1 + (int)below(4);
+    if (k % 5 == 0) t.shift[OPERANDS] = 1;
+    if (plan.make(t, TENSOR)) try_plan(plan, t);
+  }
+  /* With little memory operands come a product before they are needed, and when they are. */
+  for (int k = 0; k < 4; k++) {
+    int64_t dims[6];
+    for (int i = 0; i < 6; i++) dims[i] = 100 + below(29);
+    begin(&t, dtype, 5, 1 + k % 2, random_bits(&random_state));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 4, 0, &random_state);
+    finish_random(&t, &random_state);
+    if (!expect(plan.make(t, TENSOR), "a plan", t, TENSOR)) continue;
+    expect(!plan.tensor.late && plan.tensor.loads_first < plan.tensor.loads, "loads ahead", t,
+           TENSOR);
+    try_plan(plan, t);
+    mmci_group_limits tight = LIMITS;
+    tight.shared_bytes = plan.tensor.arena_bytes - 16;
+    if (expect(plan.make(t, TENSOR, tight) && plan.tensor.late, "late loads", t, TENSOR))
+      try_plan(plan, t);
+  }
+  begin_squares(129, 3, 1);
+  t.group.dtype = dtype;
+  expect(!plan.make(t, TENSOR), "larger matrices have none", t, TENSOR);
 }
 
 /* Operands that come a product before they are needed, and when they are. */
@@ -307,6 +447,8 @@ static void test_shared(mmc_dtype dtype) {
     }
     finish_random(&t, &random_state);
     try_kind(GENERAL);
+    if (plan.make(t, PACKS)) try_plan(plan, t);
+    if (plan.make(t, TENSOR)) try_plan(plan, t);
     if (plan.make(t, SINGLE)) try_plan(plan, t);
     if (plan.make(t, SPINES)) try_plan(plan, t);
   }
@@ -410,17 +552,26 @@ static void test_infinity(Kind kind, int64_t side, mmc_dtype dtype, int tree, bo
 
 static void test_not_finite() {
   for (const auto &x : SQUARE_SIDES) test_nan(SQUARES, x.side, MMC_F32);
-  for (int dtype = 0; dtype < DTYPES; dtype++) test_nan(GENERAL, 1 + below(20), (mmc_dtype)dtype);
+  for (int64_t side : {5, 24, 33, 48, 50}) test_nan(TILES, side, MMC_F32);
+  for (int64_t side : {5, 22, 33, 45, 50})
+    for (int k = 0; k < 2; k++) test_infinity(TILES, side, MMC_F32, 0, k == 0);
+  for (int dtype = 0; dtype < DTYPES; dtype++)
+    for (Kind kind : {GENERAL, PACKS}) test_nan(kind, 1 + below(20), (mmc_dtype)dtype);
+  for (mmc_dtype dtype : {MMC_F16, MMC_BF16}) test_nan(TENSOR, 1 + below(40), dtype);
+  for (int64_t side : {2, 15, 17, 31})
+    for (int k = 0; k < 8; k++)
+      test_infinity(TENSOR, side, k / 4 == 0 ? MMC_F16 : MMC_BF16, k % 2, k / 2 % 2 == 1);
   for (int64_t side : {2, 5, 8, 15})
     for (int k = 0; k < 8; k++)
-      for (Kind kind : {GENERAL, SINGLE, SPINES})
+      for (Kind kind : {GENERAL, SINGLE, SPINES, PACKS})
         test_infinity(kind, side, k / 4 == 0 ? MMC_F32 : MMC_F64, k % 2, k / 2 % 2 == 1);
 }
 
 /* Each call of the runtime fails once, which is said. */
 static void test_failures() {
-  for (Kind kind : {SQUARES, GENERAL, SINGLE, SPINES}) {
+  for (Kind kind : {SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES}) {
     begin_squares(64, 3, kind == SINGLE || kind == SPINES ? 1 : 2);
+    if (kind == TENSOR) t.group.dtype = MMC_F16;
     if (!expect(plan.make(t, kind), "a plan", t, kind)) continue;
     mmci_emulation_machine &m = mmci_emulation();
     long calls = 1;
@@ -447,8 +598,14 @@ int main(int argc, char **argv) {
   for (int dtype = 0; dtype < DTYPES; dtype++) {
     test_general((mmc_dtype)dtype);
     test_shared((mmc_dtype)dtype);
+    test_packs((mmc_dtype)dtype);
   }
-  test_edges();
+  test_edges(GENERAL, MMC_F32, MMC_F64);
+  test_edges(PACKS, MMC_F32, MMC_C64);
+  test_edges(TENSOR, MMC_F16, MMC_BF16);
+  test_tiles();
+  test_tensor(MMC_F16);
+  test_tensor(MMC_BF16);
   test_hurry();
   test_single(MMC_F32);
   test_single(MMC_F64);

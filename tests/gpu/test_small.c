@@ -6,7 +6,18 @@
 #include "gpu_test.h"
 
 enum { CHECKED = 6 };
-enum { VARIANT_ANY, VARIANT_STEPS, VARIANT_SPINES, VARIANT_FUSED }; /* variants of the module */
+/* Variants of the module. */
+enum {
+  VARIANT_ANY,
+  VARIANT_STEPS,
+  VARIANT_SPINES,
+  VARIANT_FUSED,
+  VARIANT_TENSOR,
+  VARIANT_PACKS,
+  VARIANT_SQUARES,
+  VARIANT_TILES,
+  VARIANTS
+};
 
 /* ---- on the device ------------------------------------------------------------------------ */
 
@@ -162,7 +173,9 @@ static void test_equal(const target *on, mmci_queue *queue, uint64_t *random) {
       finish_tight(&t);
       if (random_below(random, 3) == 0) t.forms[random_below(random, n)].stride = 0;
       const bool fast = SIDES[k] % 4 == 0 && SIDES[k] != 24 && SIDES[k] != 48 && n <= 8;
-      if (BATCHES[b] > 1) expect_name(on, fast ? "chain of equal squares" : "chain in steps");
+      if (BATCHES[b] > 1 && fast) t.group.variant = VARIANT_SQUARES;
+      if (BATCHES[b] > 1 && !fast)
+        t.group.variant = k % 2 == 0 ? VARIANT_STEPS : n <= 8 ? VARIANT_TILES : VARIANT_PACKS;
       try_group(on, queue, &t);
       t.shift[random_below(random, n)] = 1;
       try_group(on, queue, &t);
@@ -185,8 +198,30 @@ static void test_any(const target *on, mmci_queue *queue, mmc_dtype dtype, uint6
     add_tree(&t, 0, n - 1, k / 2 % 4, random);
     finish_random(&t, random);
     /* Where the largest do not fit, saying so is right. */
-    if (most > 40 && !on->ops->group_supports(on->device, &t.group)) continue;
-    try_group(on, queue, &t);
+    for (int variant = 0; variant < VARIANTS; variant++) {
+      t.group.variant = variant;
+      const bool must = most <= 40 && (variant == VARIANT_ANY || variant == VARIANT_STEPS);
+      if (must || on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
+    }
+  }
+}
+
+/* Very many chains of small matrices without gaps, several of which a warp takes. */
+static void test_many(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
+  for (int k = 0; k < (on->small ? 4 : 40); k++) {
+    const int64_t most = 2 + random_below(random, k % 2 == 0 ? 6 : 20);
+    const int32_t n = 2 + (int32_t)random_below(random, k % 4 == 3 ? 18 : 5);
+    int64_t dims[OPERANDS + 1];
+    for (int i = 0; i <= n; i++) dims[i] = 1 + random_below(random, most);
+    begin(&t, dtype, n, 1 + random_below(random, on->small ? 70 : 20000), random_bits(random));
+    set_shapes(&t, dims);
+    add_tree(&t, 0, n - 1, k % 4, random);
+    finish_tight(&t);
+    if (k % 3 == 0) t.shift[random_below(random, n)] = 1;
+    for (int variant = 0; variant < VARIANTS; variant++) {
+      t.group.variant = variant;
+      if (on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
+    }
   }
 }
 
@@ -196,11 +231,18 @@ static void test_sizes(const target *on, mmci_queue *queue, uint64_t *random) {
     const int64_t dims[] = {side, side, side, side};
     begin(&t, MMC_F32, 3, 2, random_bits(random));
     set_shapes(&t, dims);
-    add_tree(&t, 0, 2, (int)(side % 2), random);
+    add_tree(&t, 0, 2, (int)(side / 2 % 2), random);
     finish_random(&t, random);
     const bool can = on->ops->group_supports(on->device, &t.group);
     expect(can == (side <= 128), "sizes to 128 are supported");
     if (can) try_group(on, queue, &t);
+    for (int i = 0; i < 3; i++)
+      if (t.forms[i].trans) t.forms[i] = (mmci_form){.ld = side, .stride = side * side};
+    t.group.variant = VARIANT_TILES;
+    if (on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
+    t.group.dtype = side % 2 == 0 ? MMC_F16 : MMC_BF16;
+    t.group.variant = VARIANT_TENSOR;
+    if (on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
   }
 }
 
@@ -219,7 +261,7 @@ static void test_shared(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
       y = z;
     }
     finish_random(&t, random);
-    for (int variant = 0; variant < 3; variant++) {
+    for (int variant = 0; variant < VARIANTS; variant++) {
       t.group.variant = variant;
       if (on->ops->group_supports(on->device, &t.group)) try_group(on, queue, &t);
     }
@@ -302,17 +344,19 @@ static void test_levels(const target *on, mmci_queue *queue, mmc_dtype dtype, ui
 /* A NaN in one chain of a batch reaches no other; an infinity stays one. */
 static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *random) {
   static const int64_t SIDES[] = {4, 8, 12, 16, 32, 64, 7, 13};
+  static const int LAST_VARIANTS[] = {VARIANT_SPINES, VARIANT_STEPS, VARIANT_ANY, VARIANT_PACKS};
   setup *s = calloc(1, sizeof *s);
   if (s == NULL) return;
   for (int k = 0; k < 8; k++) {
     const int64_t a = SIDES[k], dims[] = {a, a, a, a};
-    begin(&t, MMC_F32, 3, 21, random_bits(random));
+    begin(&t, k % 3 == 2 ? MMC_F16 : MMC_F32, 3, 21, random_bits(random));
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, 0, random);
     finish_tight(&t);
+    t.group.variant = k % 3 == 2 ? VARIANT_TENSOR : k % 3 == 1 && a <= 32 ? VARIANT_PACKS : VARIANT_TILES;
     if (setup_create(s, &t, on, queue)) {
       for (int i = 0; i < 3; i++)
-        element_write(MMC_F32, s->operands[i].host + place(&s->operands[i], 10, a - 1, a - 1),
+        element_write(t.group.dtype, s->operands[i].host + place(&s->operands[i], 10, a - 1, a - 1),
                       (element){NAN, 0});
       if (upload_all(s, &t, on, queue) && run_group(s, on, queue, 1) &&
           download_result(s, on, queue)) {
@@ -331,7 +375,7 @@ static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *rando
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, k / 2 % 2, random);
     finish_tight(&t);
-    t.group.variant = k % 3 == 0 ? VARIANT_SPINES : k % 3 == 1 ? VARIANT_STEPS : VARIANT_ANY;
+    t.group.variant = LAST_VARIANTS[k % 4];
     if (setup_create(s, &t, on, queue)) {
       element_write(t.group.dtype, s->operands[2].host + place(&s->operands[2], 0, a - 1, 1),
                     (element){INFINITY, 0});
@@ -520,7 +564,7 @@ static void test_unsupported(const target *on) {
     add_product(&t, 0, 1);
     finish_tight(&t);
     if (k == 1) t.group.batch = 0;
-    if (k == 2) t.group.variant = 4;
+    if (k == 2) t.group.variant = VARIANTS;
     if (k == 3) t.products[0].right = 2;
     if (k == 4) t.group.variant = VARIANT_SPINES; /* for one chain alone */
     expect(!on->ops->group_supports(on->device, &t.group), "supports says no");
@@ -540,6 +584,7 @@ static void tests(const target *on) {
   test_sizes(on, queue, &random);
   for (int dtype = 0; dtype < DTYPES; dtype++) {
     test_any(on, queue, (mmc_dtype)dtype, &random);
+    test_many(on, queue, (mmc_dtype)dtype, &random);
     test_shared(on, queue, (mmc_dtype)dtype, &random);
   }
   for (int dtype = MMC_F32; dtype <= MMC_F64; dtype++) {
@@ -551,7 +596,7 @@ static void tests(const target *on) {
   test_fused(on, queue, MMC_F64, false, &random);
   test_fused(on, queue, MMC_F32, true, &random);
   test_not_finite(on, queue, &random);
-  for (int variant = VARIANT_ANY; variant <= VARIANT_SPINES; variant++)
+  for (int variant = VARIANT_ANY; way <= VARIANT_SPINES; variant++)
     test_again(on, queue, variant, &random);
   if (!on->race) test_beside(on, queue, &random);
   if (!on->small) {

@@ -20,6 +20,7 @@ enum {
   SM_BLOCKS = 32,
   SM_REGISTERS = 65536,
   THREAD_REGISTERS = 64,
+  TENSOR_REGISTERS = 104, /* of a thread of tensor.cu */
 };
 
 static const mmci_cuda_model *const MODELS[] = {&KIND_H200, &KIND_H100};
@@ -88,15 +89,14 @@ static double chain_bytes(const mmci_group *chain) {
   return elements * (double)mmci_cuda_element_bytes(chain->dtype) * (double)chain->batch;
 }
 
-/* Returns how many chains the device works on at a time. */
-static double chains_at_once(const mmci_group_limits *limits, const mmci_general *g) {
-  const int threads = g->threads * g->groups;
-  int blocks = SM_SHARED_BYTES / (int)(g->arena_bytes * g->groups + BLOCK_SHARED_BYTES);
+/* Returns how many blocks the device works on at a time. */
+static double blocks_at_once(const mmci_group_limits *limits, int threads, int registers,
+                             size_t shared_bytes) {
+  int blocks = (int)(SM_SHARED_BYTES / (shared_bytes + BLOCK_SHARED_BYTES));
   if (blocks > SM_THREADS / threads) blocks = SM_THREADS / threads;
-  if (blocks > SM_REGISTERS / (threads * THREAD_REGISTERS))
-    blocks = SM_REGISTERS / (threads * THREAD_REGISTERS);
+  if (blocks > SM_REGISTERS / (threads * registers)) blocks = SM_REGISTERS / (threads * registers);
   if (blocks > SM_BLOCKS) blocks = SM_BLOCKS;
-  return (double)limits->multiprocessors * (blocks > 0 ? blocks : 1) * g->groups;
+  return (double)limits->multiprocessors * (blocks > 0 ? blocks : 1);
 }
 
 static double dot(const double *x, const double *y, int count) {
@@ -124,10 +124,12 @@ mmci_model_counts mmci_cuda_model_general_counts(const mmci_group_limits *limits
                                                  const mmci_group *chain, const mmci_general *g) {
   const double warps = g->threads / (double)WARP;
   double stages = 1;
-  mmci_model_counts out = {.delay = {1, g->count},
-                           .busy = {warps, g->count * warps},
-                           .at_once = chains_at_once(limits, g),
-                           .bytes = chain_bytes(chain)};
+  mmci_model_counts out = {
+      .delay = {1, g->count},
+      .busy = {warps, g->count * warps},
+      .at_once = g->groups * blocks_at_once(limits, g->threads * g->groups, THREAD_REGISTERS,
+                                            (size_t)g->arena_bytes * g->groups),
+      .bytes = chain_bytes(chain)};
   for (int s = 0; s < g->count; s++) {
     const mmci_general_product *p = &g->products[s];
     const double rows = p->tall ? 4 : 1, rounds = ceil(p->work / (double)g->threads),
@@ -144,15 +146,114 @@ mmci_model_counts mmci_cuda_model_general_counts(const mmci_group_limits *limits
   return out;
 }
 
-double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
-                                  const mmci_group *chain, const mmci_general *g) {
-  const mmci_model_general *f = &model->dtypes[chain->dtype].general;
-  const mmci_model_counts c = mmci_cuda_model_general_counts(limits, chain, g);
-  const double batch = (double)chain->batch, one = dot(c.delay, f->delay, 6),
-               waves = ceil(batch / c.at_once);
-  double rest = fmax(dot(c.busy, f->busy, 6) * batch / limits->multiprocessors, c.bytes / f->bytes);
+/* A product of packs.cu takes rounds of tiles: their rows, what they read, and what they multiply.
+ */
+mmci_model_counts mmci_cuda_model_packs_counts(const mmci_group_limits *limits,
+                                               const mmci_group *chain, const mmci_packs *p) {
+  const double per_warp = WARP / p->lanes;
+  const size_t bytes = mmci_cuda_element_bytes(chain->dtype),
+               part_bytes = p->chain_elements * (bytes < 4 ? 4 : bytes);
+  mmci_model_counts out = {.delay = {1, p->count},
+                           .at_once = per_warp * p->warps *
+                                      blocks_at_once(limits, WARP * p->warps, THREAD_REGISTERS,
+                                                     (size_t)(per_warp * p->warps) * part_bytes),
+                           .bytes = chain_bytes(chain)};
+  for (int s = 0; s < p->count; s++) {
+    const mmci_packs_product *x = &p->products[s];
+    const double rounds = ceil(x->tiles / (double)p->lanes), height = x->height, width = x->width;
+    out.delay[2] += rounds * height;
+    out.delay[3] += rounds * x->k * (height + width);
+    out.delay[4] += rounds * x->k * height * width;
+  }
+  out.delay[5] = out.bytes / ((double)bytes * (double)chain->batch * p->lanes);
+  for (int i = 0; i < 6; i++) out.busy[i] = out.delay[i] / per_warp;
+  return out;
+}
+
+/* A product of tensor.cu takes rounds of strips, and in them tiles that are read. */
+mmci_model_counts mmci_cuda_model_tensor_counts(const mmci_group_limits *limits,
+                                                const mmci_group *chain, const mmci_tensor *t) {
+  const double warps = t->threads / (double)WARP;
+  mmci_model_counts out = {
+      .delay = {1, t->count},
+      .busy = {warps, t->count * warps},
+      .at_once = t->groups * blocks_at_once(limits, t->threads * t->groups, TENSOR_REGISTERS,
+                                            (size_t)t->arena_bytes * t->groups),
+      .bytes = chain_bytes(chain)};
+  for (int s = 0; s < t->count; s++) {
+    const mmci_tensor_product *p = &t->products[s];
+    const double rounds = ceil(p->units / warps), tiles = p->k16 * (1.0 + p->width);
+    out.delay[2] += rounds;
+    out.delay[3] += rounds * tiles;
+    out.busy[2] += p->units;
+    out.busy[3] += p->units * tiles;
+  }
+  for (int l = 0; l < t->loads; l++) {
+    out.delay[4] += ceil(t->load[l].words / (double)t->threads);
+    out.busy[4] += ceil(t->load[l].words / (double)WARP);
+  }
+  out.delay[5] = ceil(t->c_words / (double)t->threads);
+  out.busy[5] = ceil(t->c_words / (double)WARP);
+  return out;
+}
+
+/* A product of tiles.cu takes its terms, each by a whole square. */
+mmci_model_counts mmci_cuda_model_tiles_counts(const mmci_group_limits *limits,
+                                               const mmci_group *chain, const mmci_tiles *e) {
+  mmci_tiles_size size = {.side = 1, .threads = WARP, .together = 1};
+  (void)mmci_tiles_size_of(e->size, &size);
+  const double warps = size.threads / (double)WARP,
+               tile = (double)size.side * size.side / size.threads;
+  mmci_model_counts out = {.delay = {1, chain->count},
+                           .busy = {warps, chain->count * warps},
+                           .at_once = (double)size.together * limits->multiprocessors,
+                           .bytes = chain_bytes(chain)};
+  for (int f = 1; f < e->n; f++) {
+    const double terms = ceil(e->factors[f].rows / 4.0);
+    out.delay[2] += tile;
+    out.delay[3] += terms * sqrt(tile);
+    out.delay[4] += terms * tile;
+  }
+  for (int f = 0; f < e->n; f++) out.delay[5] += ceil(e->factors[f].words / (double)size.threads);
+  out.delay[5] += ceil(e->c_words / (double)size.threads);
+  for (int i = 2; i < 6; i++) out.busy[i] = out.delay[i] * warps;
+  return out;
+}
+
+/* Returns the time of so many chains by the constants of their kernel, which has none where nothing
+ * was measured. */
+static double counted_us(const mmci_model_general *f, const mmci_model_counts *c,
+                         const mmci_group_limits *limits, double batch) {
+  const double one = dot(c->delay, f->delay, 6), waves = ceil(batch / c->at_once);
+  if (!(f->bytes > 0)) return (double)NAN;
+  double rest =
+      fmax(dot(c->busy, f->busy, 6) * batch / limits->multiprocessors, c->bytes / f->bytes);
   rest = fmax(rest, (waves - 1) * one * f->more_waves);
   return f->launch + cbrt(one * one * one + rest * rest * rest);
+}
+
+double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                  const mmci_group *chain, const mmci_general *g) {
+  const mmci_model_counts c = mmci_cuda_model_general_counts(limits, chain, g);
+  return counted_us(&model->dtypes[chain->dtype].general, &c, limits, (double)chain->batch);
+}
+
+double mmci_cuda_model_packs_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                const mmci_group *chain, const mmci_packs *packs) {
+  const mmci_model_counts c = mmci_cuda_model_packs_counts(limits, chain, packs);
+  return counted_us(&model->dtypes[chain->dtype].packs, &c, limits, (double)chain->batch);
+}
+
+double mmci_cuda_model_tiles_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                const mmci_group *chain, const mmci_tiles *tiles) {
+  const mmci_model_counts c = mmci_cuda_model_tiles_counts(limits, chain, tiles);
+  return counted_us(&model->dtypes[chain->dtype].tiles, &c, limits, (double)chain->batch);
+}
+
+double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                 const mmci_group *chain, const mmci_tensor *tensor) {
+  const mmci_model_counts c = mmci_cuda_model_tensor_counts(limits, chain, tensor);
+  return counted_us(&model->dtypes[chain->dtype].tensor, &c, limits, (double)chain->batch);
 }
 
 /* The warps of a round wait for the slowest. */

@@ -22,11 +22,12 @@ typedef struct mmci_model_products {
   } tiles[MMCI_MODEL_TILES];
 } mmci_model_products;
 
-/* A chain by general.cu. Its delay from the first load to the last store grows with the chain, the
- * product, the row of a thread's tiles, the steps of tall and flat tiles along k, and the load; the
- * time that a multiprocessor is busy grows with the warp, the warp and product, the row, the tall
- * and flat steps of warps, and the load. more_waves is the share of its delay for every further
- * chain on the same threads. */
+/* A chain by general.cu, or by packs.cu, tensor.cu and tiles.cu, whose counts model.c lists. Its
+ * delay from the first load to the last store grows with the chain, the product, the row of a
+ * thread's tiles, the steps of tall and flat tiles along k, and the load; the time that a
+ * multiprocessor is busy grows with the warp, the warp and product, the row, the tall and flat
+ * steps of warps, and the load. more_waves is the share of its delay for every further chain on the
+ * same threads. */
 typedef struct mmci_model_general {
   double bytes, launch, more_waves;
   double delay[6], busy[6];
@@ -43,9 +44,10 @@ typedef struct mmci_model_dtype {
   /* vector is for one row or column, whole_words for elements of two bytes whose lines are
    * multiples of 16 bytes. A launch of 0 means as matrix. */
   mmci_model_products vector, matrix, whole_words;
-  mmci_model_general general;
-  mmci_model_squares squares; /* f32 */
-  double single[5];           /* f32 and f64: launch, round, step, row, load */
+  mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
+  mmci_model_general tiles;                  /* f32 */
+  mmci_model_squares squares;                /* f32 */
+  double single[5];                          /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are
    * squares of 32 or 64, 32 terms, product without whole words, 1000 elements. */
   double spines[7];
@@ -71,6 +73,12 @@ typedef struct mmci_model_counts {
 mmci_model_counts mmci_cuda_model_general_counts(const mmci_group_limits *limits,
                                                  const mmci_group *chain,
                                                  const mmci_general *general);
+mmci_model_counts mmci_cuda_model_packs_counts(const mmci_group_limits *limits,
+                                               const mmci_group *chain, const mmci_packs *packs);
+mmci_model_counts mmci_cuda_model_tensor_counts(const mmci_group_limits *limits,
+                                                const mmci_group *chain, const mmci_tensor *tensor);
+mmci_model_counts mmci_cuda_model_tiles_counts(const mmci_group_limits *limits,
+                                               const mmci_group *chain, const mmci_tiles *tiles);
 /* Writes the counts of a chain by single.cu, one for each constant of mmci_model_dtype's single. */
 void mmci_cuda_model_single_counts(const mmci_group *chain, const mmci_single *single,
                                    double counts[5]);
@@ -78,6 +86,12 @@ void mmci_cuda_model_single_counts(const mmci_group *chain, const mmci_single *s
 double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm *gemm);
 double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                   const mmci_group *chain, const mmci_general *general);
+double mmci_cuda_model_packs_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                const mmci_group *chain, const mmci_packs *packs);
+double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                 const mmci_group *chain, const mmci_tensor *tensor);
+double mmci_cuda_model_tiles_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
+                                const mmci_group *chain, const mmci_tiles *tiles);
 double mmci_cuda_model_single_us(const mmci_cuda_model *model, const mmci_group *chain,
                                  const mmci_single *single);
 double mmci_cuda_model_squares_us(const mmci_cuda_model *model, const mmci_group *chain);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device/cuda/element_bytes.h"
+#include "device/cuda/group/arena.h"
 #include "device/cuda/group/group.h"
 
 enum {
@@ -13,38 +14,26 @@ enum {
   BLOCK_BYTES = 48 * 1024,  /* of the groups that share a block */
   SPLIT_MOST = 3,
   STATIC_SHARED_BYTES = 4096, /* what a block has besides the chains' */
+  AMPERE = 8,
   HOPPER = 9,
 };
 
 mmci_group_limits mmci_group_limits_of(int multiprocessors, size_t shared_bytes, int major) {
   return (mmci_group_limits){.multiprocessors = multiprocessors,
                              .shared_bytes = shared_bytes - STATIC_SHARED_BYTES,
-                             .overlap = major >= HOPPER};
+                             .overlap = major >= HOPPER,
+                             .tensor = major >= AMPERE};
 }
-
-/* A matrix in the arena, which lives from product first to product last. */
-typedef struct place {
-  int64_t rows, cols;
-  uint32_t at, pitch;
-  int first, last;
-} place;
-
-/* Operands are loaded all at first; while the product before is computed; or when needed. */
-typedef enum hurry { EAGER, AHEAD, LATE } hurry;
 
 typedef struct layout {
   const mmci_group *chain;
   size_t element_bytes; /* in the arena */
-  place places[MATRICES];
+  mmci_place places[MATRICES];
   uint32_t size; /* in elements */
 } layout;
 
-static uint32_t magic_of(uint32_t divisor) {
-  return divisor > 1 ? (uint32_t)((((uint64_t)1 << 32) + divisor - 1) / divisor) : 0;
-}
-
 static uint32_t up4(int64_t x) {
-  return (uint32_t)((x + 3) / 4 * 4);
+  return mmci_arena_up(x, 4);
 }
 
 /* Returns an odd number of 16-byte words, in elements, so that rows begin in different banks. */
@@ -53,64 +42,17 @@ static uint32_t pitch_of(const layout *l, int64_t cols) {
   return pitch / per_word % 2 == 0 ? pitch + per_word : pitch;
 }
 
-/* ---- who lives when -------------------------------------------------------------------------- */
-
-static void find_lives(layout *l, hurry when) {
-  const mmci_group *chain = l->chain;
-  for (int i = 0; i < chain->n + chain->count; i++)
-    l->places[i] = (place){.first = i < chain->n ? chain->count : i - chain->n,
-                           .last = i < chain->n ? -1 : i - chain->n};
-  for (int s = 0; s < chain->count; s++) {
-    const mmci_group_product *step = &chain->products[s];
-    place *left = &l->places[step->left], *right = &l->places[step->right],
-          *result = &l->places[chain->n + s];
-    left->rows = step->m;
-    left->cols = right->rows = step->k;
-    right->cols = result->cols = step->n;
-    result->rows = step->m;
-    place *both[] = {left, right};
-    for (int t = 0; t < 2; t++) {
-      both[t]->last = s;
-      if (both[t] < l->places + chain->n && both[t]->first == chain->count)
-        both[t]->first = when == EAGER ? -1 : when == AHEAD ? s - 1 : s;
-    }
-  }
-}
-
-static bool meet(const place *a, const place *b) {
-  return a->first <= b->last && b->first <= a->last;
-}
-
-/* Finds the lowest place that no other matrix has at the same time; those before i are placed. */
-static void find_place(layout *l, int i) {
-  place *p = &l->places[i];
-  const uint32_t size = up4(p->rows) * p->pitch;
-  p->at = 0;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int j = 0; j < i; j++) {
-      const place *other = &l->places[j];
-      const uint32_t other_size = up4(other->rows) * other->pitch;
-      if (other_size == 0 || !meet(p, other) || p->at + size <= other->at ||
-          other->at + other_size <= p->at)
-        continue;
-      p->at = other->at + other_size;
-      moved = true;
-    }
-  }
-  if (p->at + size > l->size) l->size = p->at + size;
-}
-
-static void place_matrices(layout *l, hurry when) {
+static void place_matrices(layout *l, mmci_hurry when) {
   const int count = l->chain->n + l->chain->count;
-  find_lives(l, when);
-  l->size = 0;
+  mmci_arena_find_lives(l->chain, when, l->places);
   for (int i = 0; i < count; i++) {
-    l->places[i].pitch = pitch_of(l, l->places[i].cols);
+    mmci_place *p = &l->places[i];
+    p->pitch = pitch_of(l, p->cols);
     /* The result goes to global memory. */
-    if (i == count - 1) l->places[i].rows = 0;
-    find_place(l, i);
+    if (i == count - 1) p->rows = 0;
+    p->size = up4(p->rows) * p->pitch;
   }
+  l->size = mmci_arena_lay_out(count, l->places);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -141,8 +83,8 @@ static void choose_threads(const layout *l, mmci_general *steps) {
 
 static void fill_product(const layout *l, int s, mmci_general *steps) {
   const mmci_group_product *step = &l->chain->products[s];
-  const place *a = &l->places[step->left], *b = &l->places[step->right],
-              *to = &l->places[l->chain->n + s];
+  const mmci_place *a = &l->places[step->left], *b = &l->places[step->right],
+                   *to = &l->places[l->chain->n + s];
   mmci_general_product *p = &steps->products[s];
   const uint32_t threads = steps->threads, k4 = up4(step->k) / 4;
   *p = (mmci_general_product){.a = a->at, .b = b->at, .to = to->at};
@@ -153,7 +95,7 @@ static void fill_product(const layout *l, int s, mmci_general *steps) {
   p->n = (uint16_t)step->n;
   p->k4 = (uint16_t)k4;
   p->tiles_across = (uint16_t)(up4(step->n) / 4);
-  p->magic = magic_of(p->tiles_across);
+  p->magic = mmci_arena_magic(p->tiles_across);
   p->tall = tiles_of(step, false) > threads;
   uint32_t work = tiles_of(step, p->tall);
   while (!p->tall && p->split < SPLIT_MOST && work * 2 <= threads && (2u << p->split) <= k4) {
@@ -173,14 +115,15 @@ static bool may_be_wide(const layout *l, const mmci_form *form, int64_t length) 
 /* Loads the operand in so many parts; returns false when there are too many loads. */
 static bool fill_loads(const layout *l, int operand, uint32_t parts, mmci_general *steps) {
   const mmci_form *form = &l->chain->forms[operand];
-  const place *p = &l->places[operand];
+  const mmci_place *p = &l->places[operand];
   const int64_t lines = form->trans ? p->cols : p->rows, length = form->trans ? p->rows : p->cols;
   const bool complex = l->chain->dtype == MMC_C64 || l->chain->dtype == MMC_C128;
   const uint32_t across = up4(length), all = up4(lines) * across;
   for (uint32_t t = 0; t < parts; t++) {
     if (steps->loads == MMCI_GENERAL_LOADS) return false;
     mmci_general_load *load = &steps->load[steps->loads++];
-    *load = (mmci_general_load){.ld = form->ld, .stride = form->stride, .magic = magic_of(across)};
+    *load = (mmci_general_load){
+        .ld = form->ld, .stride = form->stride, .magic = mmci_arena_magic(across)};
     load->at = p->at;
     load->begin = all / 4 * t / parts * 4;
     load->end = all / 4 * (t + 1) / parts * 4;
@@ -200,7 +143,7 @@ static bool fill_loads(const layout *l, int operand, uint32_t parts, mmci_genera
 /* Returns into how many parts each operand that is loaded before product first + 1 is cut, so that
  * every warp of a group has about as much to do. */
 static uint32_t parts_of(const layout *l, int operand, uint32_t warps) {
-  const place *p = &l->places[operand];
+  const mmci_place *p = &l->places[operand];
   uint64_t mine = (uint64_t)up4(p->rows) * up4(p->cols), all = 0;
   for (int i = 0; i < l->chain->n; i++)
     if (l->places[i].first == p->first)
@@ -237,17 +180,17 @@ bool mmci_general_plan(const mmci_group_limits *limits, const mmci_group *chain,
     return false;
   const size_t bytes = mmci_cuda_element_bytes(chain->dtype);
   layout l = {.chain = chain, .element_bytes = bytes < 4 ? 4 : bytes};
-  hurry when = EAGER;
+  mmci_hurry when = MMCI_EAGER;
   place_matrices(&l, when);
-  while (when < LATE &&
-         l.size * l.element_bytes > (when == EAGER ? EAGER_BYTES : limits->shared_bytes))
-    place_matrices(&l, when = (hurry)(when + 1));
+  while (when < MMCI_LATE &&
+         l.size * l.element_bytes > (when == MMCI_EAGER ? EAGER_BYTES : limits->shared_bytes))
+    place_matrices(&l, when = (mmci_hurry)(when + 1));
   if (l.size * l.element_bytes > limits->shared_bytes) return false;
   *out = (mmci_general){.batch = chain->batch,
                         .ldc = chain->ldc,
                         .c_stride = chain->c_stride,
                         .c_gathered = chain->c_gathered,
-                        .late = when == LATE,
+                        .late = when == MMCI_LATE,
                         .count = (uint8_t)chain->count};
   choose_threads(&l, out);
   for (int s = 0; s < chain->count; s++) fill_product(&l, s, out);

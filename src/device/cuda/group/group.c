@@ -14,10 +14,30 @@ static const double FUSED_GAIN = 1.4;
 
 enum { VECTOR_BYTES = 16, SQUARES_BATCH = 2 };
 
-typedef enum kind { NOTHING, SQUARES, GENERAL, SPINES, SINGLE, FUSED, NO_KERNEL } kind;
+typedef enum kind {
+  NOTHING,
+  SQUARES,
+  GENERAL,
+  SPINES,
+  SINGLE,
+  FUSED,
+  TENSOR,
+  PACKS,
+  TILES,
+  NO_KERNEL
+} kind;
 
-/* These variants name a kernel; 0 takes the first that computes the chain. */
-enum { VARIANT_GENERAL = 1, VARIANT_SPINES = 2, VARIANT_FUSED = 3, VARIANTS };
+/* These variants name a kernel; 0 takes the one that the model says is fastest. */
+enum {
+  VARIANT_GENERAL = 1,
+  VARIANT_SPINES = 2,
+  VARIANT_FUSED = 3,
+  VARIANT_TENSOR = 4,
+  VARIANT_PACKS = 5,
+  VARIANT_SQUARES = 6,
+  VARIANT_TILES = 7,
+  VARIANTS
+};
 
 struct mmci_group_kernel {
   mmci_device *device;
@@ -31,6 +51,9 @@ struct mmci_group_kernel {
   mmci_single single;   /* for SINGLE */
   mmci_spines *spines;  /* for SPINES */
   mmci_fused fused;     /* for FUSED */
+  mmci_tensor tensor;   /* for TENSOR */
+  mmci_packs packs;     /* for PACKS */
+  mmci_tiles tiles;     /* for TILES */
 };
 
 static mmci_group_limits limits_of(const mmci_device *device) {
@@ -84,59 +107,7 @@ static int64_t squares_side(const mmci_group *chain) {
   return side;
 }
 
-/* Fills in the kind, and general where it is used. */
-static void choose_kind(const mmci_group *chain, mmci_group_kernel *kernel) {
-  const mmci_group_product *last = &chain->products[chain->count - 1];
-  kernel->dtype = chain->dtype;
-  kernel->n = chain->n;
-  if (last->m == 0 || last->n == 0) {
-    kernel->kind = NOTHING;
-    return;
-  }
-  if (chain->variant == VARIANT_FUSED || !is_small(chain)) {
-    const bool asked = chain->variant == VARIANT_FUSED || chain->variant == 0;
-    kernel->kind =
-        asked && mmci_fused_describe(chain, kernel->limits.multiprocessors, &kernel->fused)
-            ? FUSED
-            : NO_KERNEL;
-    return;
-  }
-  const bool is_suited = chain->batch == 1 && mmci_spines_suit(&kernel->limits, chain);
-  if (chain->variant == VARIANT_SPINES || (chain->variant == 0 && is_suited)) {
-    kernel->kind = mmci_spines_can(chain) ? SPINES : NO_KERNEL;
-  } else if (chain->variant == 0 && mmci_single_plan(&kernel->limits, chain, &kernel->single)) {
-    kernel->kind = SINGLE;
-  } else if (mmci_general_plan(&kernel->limits, chain, &kernel->general)) {
-    kernel->side = chain->variant == 0 ? squares_side(chain) : 0;
-    kernel->kind = kernel->side != 0 ? SQUARES : GENERAL;
-  } else {
-    kernel->kind = chain->variant == 0 && mmci_spines_can(chain) ? SPINES : NO_KERNEL;
-  }
-}
-
-static kind kind_of(const mmci_device *device, const mmci_group *chain) {
-  mmci_group_kernel kernel = {.limits = limits_of(device)};
-  if (!is_sound(chain)) return NO_KERNEL;
-  choose_kind(chain, &kernel);
-  return kernel.kind;
-}
-
-bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain) {
-  return kind_of(device, chain) != NO_KERNEL;
-}
-
-const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain) {
-  static const char *const NAMES[] = {
-      [NOTHING] = "nothing",        [SQUARES] = "chain of equal squares",
-      [GENERAL] = "chain in steps", [SPINES] = "chain in spines",
-      [SINGLE] = "chain alone",     [FUSED] = "fused",
-      [NO_KERNEL] = "none"};
-  mmci_fused fused;
-  const kind kind = kind_of(device, chain);
-  if (kind == FUSED && mmci_fused_describe(chain, device->properties.multiProcessorCount, &fused))
-    return mmci_fused_name(&fused);
-  return NAMES[kind];
-}
+/* ---- predicted ------------------------------------------------------------------------------- */
 
 static double spines_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                         const mmci_group *chain) {
@@ -165,33 +136,144 @@ static double fused_us(const mmci_cuda_model *model, const mmci_group *chain) {
   return us / FUSED_GAIN;
 }
 
-double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chain) {
-  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
-  mmci_group_kernel kernel = {.limits = limits_of(device)};
-  double us = (double)NAN;
-  kernel.kind = NO_KERNEL;
-  if (is_sound(chain)) choose_kind(chain, &kernel);
-  switch (kernel.kind) {
+/* Returns the microseconds of a kernel by the model, or NAN where it says nothing. */
+static double predicted_us(const mmci_cuda_model *model, const mmci_group *chain,
+                           const mmci_group_kernel *kernel) {
+  switch (kernel->kind) {
     case SQUARES:
-      us = mmci_cuda_model_squares_us(model, chain);
-      break;
+      return mmci_cuda_model_squares_us(model, chain);
     case GENERAL:
-      us = mmci_cuda_model_general_us(model, &kernel.limits, chain, &kernel.general);
-      break;
+      return mmci_cuda_model_general_us(model, &kernel->limits, chain, &kernel->general);
     case SINGLE:
-      us = mmci_cuda_model_single_us(model, chain, &kernel.single);
-      break;
+      return mmci_cuda_model_single_us(model, chain, &kernel->single);
     case SPINES:
-      us = spines_us(model, &kernel.limits, chain);
-      break;
+      return spines_us(model, &kernel->limits, chain);
     case FUSED:
-      us = fused_us(model, chain);
-      break;
+      return fused_us(model, chain);
+    case TENSOR:
+      return mmci_cuda_model_tensor_us(model, &kernel->limits, chain, &kernel->tensor);
+    case PACKS:
+      return mmci_cuda_model_packs_us(model, &kernel->limits, chain, &kernel->packs);
+    case TILES:
+      return mmci_cuda_model_tiles_us(model, &kernel->limits, chain, &kernel->tiles);
     case NOTHING:
     case NO_KERNEL:
       break;
   }
-  return us * 1e-6;
+  return (double)NAN;
+}
+
+/* ---- chosen ---------------------------------------------------------------------------------- */
+
+/* Fills in the kind among the older kernels, whose order says which is faster, and what it needs.
+ */
+static void choose_first(const mmci_group *chain, mmci_group_kernel *kernel) {
+  const bool is_suited = chain->batch == 1 && mmci_spines_suit(&kernel->limits, chain);
+  if (chain->variant == VARIANT_SPINES || (chain->variant == 0 && is_suited)) {
+    kernel->kind = mmci_spines_can(chain) ? SPINES : NO_KERNEL;
+  } else if (chain->variant == 0 && mmci_single_plan(&kernel->limits, chain, &kernel->single)) {
+    kernel->kind = SINGLE;
+  } else if (mmci_general_plan(&kernel->limits, chain, &kernel->general)) {
+    const bool asked = chain->variant == 0 || chain->variant == VARIANT_SQUARES;
+    kernel->side = asked ? squares_side(chain) : 0;
+    kernel->kind = kernel->side != 0 ? SQUARES : GENERAL;
+  } else {
+    kernel->kind = chain->variant == 0 && mmci_spines_can(chain) ? SPINES : NO_KERNEL;
+  }
+}
+
+static bool plan_tensor(const mmci_group *chain, mmci_group_kernel *kernel) {
+  return kernel->limits.tensor && mmci_tensor_plan(&kernel->limits, chain, &kernel->tensor);
+}
+
+/* Takes the kind where it is predicted to be faster than the one before. */
+static void consider(const mmci_cuda_model *model, const mmci_group *chain, kind kind, double *us,
+                     mmci_group_kernel *kernel) {
+  const enum kind before = kernel->kind;
+  kernel->kind = kind;
+  const double mine = predicted_us(model, chain, kernel);
+  if (mine < *us || (before == NO_KERNEL && isfinite(mine)))
+    *us = mine;
+  else
+    kernel->kind = before;
+}
+
+/* Fills in the kind, and what it needs. */
+static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
+                        mmci_group_kernel *kernel) {
+  const mmci_group_product *last = &chain->products[chain->count - 1];
+  kernel->dtype = chain->dtype;
+  kernel->n = chain->n;
+  if (last->m == 0 || last->n == 0) {
+    kernel->kind = NOTHING;
+    return;
+  }
+  if (chain->variant == VARIANT_FUSED || !is_small(chain)) {
+    const bool asked = chain->variant == VARIANT_FUSED || chain->variant == 0;
+    kernel->kind =
+        asked && mmci_fused_describe(chain, kernel->limits.multiprocessors, &kernel->fused)
+            ? FUSED
+            : NO_KERNEL;
+    return;
+  }
+  if (chain->variant == VARIANT_TENSOR) {
+    kernel->kind = plan_tensor(chain, kernel) ? TENSOR : NO_KERNEL;
+    return;
+  }
+  if (chain->variant == VARIANT_PACKS) {
+    kernel->kind = mmci_packs_plan(&kernel->limits, chain, &kernel->packs) ? PACKS : NO_KERNEL;
+    return;
+  }
+  if (chain->variant == VARIANT_TILES) {
+    kernel->kind = mmci_tiles_plan(chain, &kernel->tiles) ? TILES : NO_KERNEL;
+    return;
+  }
+  choose_first(chain, kernel);
+  if (chain->variant == VARIANT_SQUARES && kernel->kind != SQUARES) kernel->kind = NO_KERNEL;
+  if (chain->variant != 0) return;
+  double us = predicted_us(model, chain, kernel);
+  if (plan_tensor(chain, kernel)) consider(model, chain, TENSOR, &us, kernel);
+  if (chain->batch > 1 && mmci_tiles_plan(chain, &kernel->tiles))
+    consider(model, chain, TILES, &us, kernel);
+  if (chain->batch > 1 && mmci_packs_plan(&kernel->limits, chain, &kernel->packs))
+    consider(model, chain, PACKS, &us, kernel);
+}
+
+static kind kind_of(const mmci_device *device, const mmci_group *chain) {
+  mmci_group_kernel kernel = {.limits = limits_of(device)};
+  if (!is_sound(chain)) return NO_KERNEL;
+  choose_kind(mmci_cuda_model_of(device->properties.name), chain, &kernel);
+  return kernel.kind;
+}
+
+bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain) {
+  return kind_of(device, chain) != NO_KERNEL;
+}
+
+const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain) {
+  static const char *const NAMES[] = {[NOTHING] = "nothing",
+                                      [SQUARES] = "chain of equal squares",
+                                      [GENERAL] = "chain in steps",
+                                      [SPINES] = "chain in spines",
+                                      [SINGLE] = "chain alone",
+                                      [FUSED] = "fused",
+                                      [TENSOR] = "chain by tensor cores",
+                                      [PACKS] = "chain in packs",
+                                      [TILES] = "chain in tiles",
+                                      [NO_KERNEL] = "none"};
+  mmci_fused fused;
+  const kind kind = kind_of(device, chain);
+  if (kind == FUSED && mmci_fused_describe(chain, device->properties.multiProcessorCount, &fused))
+    return mmci_fused_name(&fused);
+  return NAMES[kind];
+}
+
+double mmci_cuda_chain_seconds(const mmci_device *device, const mmci_group *chain) {
+  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
+  mmci_group_kernel kernel = {.limits = limits_of(device)};
+  if (!is_sound(chain)) return (double)NAN;
+  choose_kind(model, chain, &kernel);
+  return predicted_us(model, chain, &kernel) * 1e-6;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -205,7 +287,8 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
                                  mmci_error *error) {
   mmc_status status = MMC_OK;
   kernel->kind = NO_KERNEL;
-  if (is_sound(chain)) choose_kind(chain, kernel);
+  if (is_sound(chain))
+    choose_kind(mmci_cuda_model_of(kernel->device->properties.name), chain, kernel);
   switch (kernel->kind) {
     case NOTHING:
       break;
@@ -227,6 +310,15 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
       break;
     case SINGLE:
       status = mmci_single_prepare(kernel->dtype, &kernel->single, error);
+      break;
+    case TENSOR:
+      status = mmci_tensor_prepare(kernel->dtype, &kernel->tensor, error);
+      break;
+    case PACKS:
+      status = mmci_packs_prepare(kernel->dtype, &kernel->packs, error);
+      break;
+    case TILES:
+      status = mmci_tiles_prepare(&kernel->tiles, error);
       break;
     case NO_KERNEL:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
@@ -304,6 +396,28 @@ static mmc_status enqueue_single(mmci_queue *queue, const mmci_group_kernel *ker
   return mmci_single_launch(queue->stream, &kernel->limits, kernel->dtype, &single, error);
 }
 
+static mmc_status enqueue_tensor(mmci_queue *queue, const mmci_group_kernel *kernel,
+                                 const void *const *operands, void *c, mmci_error *error) {
+  mmci_tensor tensor = kernel->tensor;
+  mmci_tensor_bind(&tensor, operands, c);
+  return mmci_tensor_launch(queue->stream, &kernel->limits, kernel->dtype, &tensor, error);
+}
+
+static mmc_status enqueue_packs(mmci_queue *queue, const mmci_group_kernel *kernel,
+                                const void *const *operands, void *c, mmci_error *error) {
+  mmci_packs packs = kernel->packs;
+  for (int l = 0; l < packs.loads; l++) packs.load[l].data = operands[packs.load[l].operand];
+  packs.c = c;
+  return mmci_packs_launch(queue->stream, &kernel->limits, kernel->dtype, &packs, error);
+}
+
+static mmc_status enqueue_tiles(mmci_queue *queue, const mmci_group_kernel *kernel,
+                                const void *const *operands, void *c, mmci_error *error) {
+  mmci_tiles tiles = kernel->tiles;
+  mmci_tiles_bind(&tiles, operands, c);
+  return mmci_tiles_launch(queue->stream, &kernel->limits, &tiles, error);
+}
+
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error) {
   MMCI_CUDA_ON(queue->device);
@@ -316,6 +430,12 @@ mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *k
       return enqueue_general(queue, kernel, operands, c, error);
     case SINGLE:
       return enqueue_single(queue, kernel, operands, c, error);
+    case TENSOR:
+      return enqueue_tensor(queue, kernel, operands, c, error);
+    case PACKS:
+      return enqueue_packs(queue, kernel, operands, c, error);
+    case TILES:
+      return enqueue_tiles(queue, kernel, operands, c, error);
     case SPINES:
       return mmci_spines_launch(queue->stream, &kernel->limits, kernel->spines, operands, c, error);
     case FUSED:

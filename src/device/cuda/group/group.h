@@ -3,6 +3,11 @@
  * general takes any tree or DAG of up to MMCI_GENERAL_PRODUCTS products: a group of threads takes
  *          one chain of the batch, with operands and intermediates in shared memory (general.c,
  *          general.cu)
+ * packs  takes small chains of a batch, several to a warp, whole products in registers of few lanes
+ *        (packs.c, packs.cu)
+ * tensor takes what general does in f16 and bf16, by tensor cores (tensor.c, tensor.cu)
+ * tiles  takes f32 from left to right, any shapes in squares of a few sizes, by large tiles in
+ *        registers (tiles.c, tiles.cu)
  * single takes one chain of a few factors, f32 or f64 (single.c, single.cu)
  * squares takes f32 squares of a few sizes from left to right, for large batches (squares.cu)
  * spines takes one chain of any length, its products on the whole device (spines.c, spines.cu) */
@@ -27,7 +32,10 @@ enum {
   MMCI_GROUP_SIDE = 128, /* no dimension exceeds this */
   MMCI_GENERAL_PRODUCTS = 16,
   MMCI_GENERAL_LOADS = 32,
+  MMCI_PACKS_PRODUCTS = 20,
+  MMCI_TENSOR_PRODUCTS = 20,
   MMCI_SQUARES_FACTORS = 8,
+  MMCI_TILES_FACTORS = 8,
   MMCI_SINGLE_WARPS = 8, /* and operands at most */
   MMCI_SINGLE_PRODUCTS = 7
 };
@@ -37,6 +45,7 @@ typedef struct mmci_group_limits {
   int multiprocessors;
   size_t shared_bytes; /* the most that a block may have */
   bool overlap;        /* a launch may begin while the one before it ends */
+  bool tensor;         /* has tensor cores for f16 and bf16 with sums in f32 */
 } mmci_group_limits;
 
 /* Returns the limits of a device of so many multiprocessors, whose blocks may have so many bytes of
@@ -87,6 +96,141 @@ bool mmci_general_plan(const mmci_group_limits *limits, const mmci_group *chain,
 mmc_status mmci_general_prepare(mmc_dtype dtype, const mmci_general *steps, mmci_error *error);
 mmc_status mmci_general_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                mmc_dtype dtype, const mmci_general *steps, mmci_error *error);
+
+/* ---- packs ----------------------------------------------------------------------------------- */
+
+/* An operand that is copied to a chain's part of the arena; as it is stored, it is lines x length.
+ */
+typedef struct mmci_packs_load {
+  const void *data;
+  int64_t ld, stride;
+  uint32_t line_magic, matrix_magic; /* divide by length, and by lines * length */
+  uint32_t at;                       /* its place in a chain's part, in elements */
+  uint16_t lines, length, pitch;
+  uint8_t operand, trans, conj, gathered;
+  uint8_t tight; /* the matrices of the batch follow each other without gaps */
+} mmci_packs_load;
+
+/* A product of a chain by all lanes that share the chain, in tiles of height x width. */
+typedef struct mmci_packs_product {
+  uint32_t magic;    /* divides by across */
+  uint32_t a, b, to; /* places */
+  uint16_t m, n, k, a_pitch, b_pitch, to_pitch, across, tiles;
+  uint8_t height, width;
+  uint8_t loads; /* issued by now, with the next product's */
+} mmci_packs_product;
+
+typedef struct mmci_packs {
+  int64_t batch, ldc, c_stride;
+  void *c;
+  uint32_t c_magic, c_line_magic; /* divide by m * n and n of the result */
+  uint32_t chain_elements;        /* of a chain's part of the arena */
+  uint16_t m, n;                  /* of the result */
+  bool c_gathered, c_tight;
+  uint8_t count, loads_first, loads;
+  uint8_t lanes; /* that share a chain: 1 to 32, a power of two */
+  uint8_t warps; /* of a block */
+  mmci_packs_product products[MMCI_PACKS_PRODUCTS];
+  mmci_packs_load load[MMCI_PACKS_PRODUCTS + 1];
+} mmci_packs;
+
+/* Lays the chain out; returns false when the kernel does not take it. */
+bool mmci_packs_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_packs *out);
+mmc_status mmci_packs_prepare(mmc_dtype dtype, const mmci_packs *packs, mmci_error *error);
+mmc_status mmci_packs_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
+                             const mmci_packs *packs, mmci_error *error);
+
+/* ---- tensor ---------------------------------------------------------------------------------- */
+
+/* An operand that is copied to the arena as it is stored, lines x length, with zeros up to
+ * multiples of 16 both ways, so many elements at once; single ones are written eight at once. */
+typedef struct mmci_tensor_load {
+  const void *data;
+  int64_t ld, stride;
+  uint32_t magic;                        /* divides by across */
+  uint32_t at, words;                    /* its place, in elements; how many words are written */
+  uint16_t lines, length, across, pitch; /* across: words of a line, padded */
+  uint8_t operand, gathered, word;       /* word: 8, 4, 2 or 1 elements */
+} mmci_tensor_load;
+
+/* Where an operand of a product lies: so many elements from one 16 rows (of A) or columns (of B) to
+ * the next 16, and from 16 terms to the next. */
+typedef struct mmci_tensor_side {
+  uint32_t at, step, k_step;
+  uint16_t pitch;
+  uint16_t trans;
+} mmci_tensor_side;
+
+/* A product in the arena by strips of 16 rows and 16 * width columns, a warp each. */
+typedef struct mmci_tensor_product {
+  mmci_tensor_side a, b;
+  uint32_t to, magic; /* magic: divides by strips */
+  uint16_t to_pitch, m, n;
+  uint8_t k16, n16, strips, width; /* strips: of a row */
+  uint16_t units;                  /* strips in all */
+  uint8_t loads;                   /* issued by now, with the next product's */
+} mmci_tensor_product;
+
+typedef struct mmci_tensor {
+  int64_t batch, ldc, c_stride;
+  void *c;
+  uint32_t c_at, c_magic, c_words; /* where the result lies; c_magic divides by c_across */
+  uint16_t c_pitch, c_across;      /* words of a line */
+  bool c_gathered, late;           /* late: operands are loaded when they are needed */
+  uint8_t c_word;                  /* elements that are written at once: 8 or 1 */
+  uint8_t count, loads_first, loads;
+  uint8_t groups;   /* a block works on so many chains at a time */
+  uint16_t threads; /* of a group, a multiple of 32 */
+  uint32_t arena_bytes;
+  mmci_tensor_product products[MMCI_TENSOR_PRODUCTS];
+  mmci_tensor_load load[MMCI_TENSOR_PRODUCTS + 1];
+} mmci_tensor;
+
+/* Lays the chain out; returns false when the kernel does not take it. */
+bool mmci_tensor_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_tensor *out);
+/* Lets words be so small that the addresses of operands and result are whole words. */
+void mmci_tensor_bind(mmci_tensor *tensor, const void *const *operands, void *c);
+mmc_status mmci_tensor_prepare(mmc_dtype dtype, const mmci_tensor *tensor, mmci_error *error);
+mmc_status mmci_tensor_launch(cudaStream_t stream, const mmci_group_limits *limits, mmc_dtype dtype,
+                              const mmci_tensor *tensor, mmci_error *error);
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+/* A factor, rows x cols, of which word elements are copied at once: 4, 2 or 1. */
+typedef struct mmci_tiles_factor {
+  const void *data;
+  int64_t ld, stride;
+  uint32_t magic, words; /* magic divides by across; both are of what is copied, padded */
+  uint16_t rows, cols, across;
+  uint8_t word, gathered;
+} mmci_tiles_factor;
+
+typedef struct mmci_tiles {
+  mmci_tiles_factor factors[MMCI_TILES_FACTORS];
+  void *c;
+  int64_t ldc, c_stride, batch;
+  uint32_t c_magic, c_words;
+  uint16_t c_across;
+  uint8_t c_word; /* elements that are written at once: 4 or 1 */
+  bool c_gathered;
+  uint8_t n, size; /* size: one of those that tiles.cu has, by number */
+} mmci_tiles;
+
+/* Says how large the squares of size number i are, and how many chains a multiprocessor works on
+ * together; false where there is no such size. */
+typedef struct mmci_tiles_size {
+  int side, threads; /* of a chain */
+  int together;
+} mmci_tiles_size;
+bool mmci_tiles_size_of(int i, mmci_tiles_size *out);
+
+/* Lays the chain out; returns false when the kernel does not take it. */
+bool mmci_tiles_plan(const mmci_group *chain, mmci_tiles *out);
+/* Lets words be so small that the addresses of operands and result are whole words. */
+void mmci_tiles_bind(mmci_tiles *tiles, const void *const *operands, void *c);
+mmc_status mmci_tiles_prepare(const mmci_tiles *tiles, mmci_error *error);
+mmc_status mmci_tiles_launch(cudaStream_t stream, const mmci_group_limits *limits,
+                             const mmci_tiles *tiles, mmci_error *error);
 
 /* ---- alone ----------------------------------------------------------------------------------- */
 

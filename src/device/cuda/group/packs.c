@@ -1,0 +1,207 @@
+/* packs.c: lays chains out for packs.cu: how many lanes share a chain, the tiles of every product,
+ * and where matrices lie. Rows have no gaps, so sizes need not be multiples of anything; a chain's
+ * part has an odd number of elements, so that the same elements of neighbouring chains lie in
+ * different banks. */
+#include <math.h>
+#include <string.h>
+
+#include "device/cuda/element_bytes.h"
+#include "device/cuda/group/arena.h"
+#include "device/cuda/group/group.h"
+
+enum {
+  MATRICES = 2 * MMCI_PACKS_PRODUCTS + 1,
+  WARP = 32,
+  WARPS = 4,               /* of a block */
+  BLOCK_BYTES = 96 * 1024, /* at most */
+  SM_BYTES = 220 * 1024,
+  SM_WARPS = 32,
+  EAGER_FACTORS = 6, /* with more, operands are loaded a product before they are needed */
+  WIDTH_MOST = 4,
+  SLACK = WIDTH_MOST - 1, /* a tile at the right edge reads so many elements beyond */
+};
+
+/* Instructions of a warp, about, for a tile, for a line of one, and for an element that is loaded
+ * or stored; warps that keep a multiprocessor busy. */
+static const double OF_TILE = 30, OF_ROW = 6, OF_LOAD = 10, BUSY_WARPS = 12;
+
+static int heights_of(mmc_dtype dtype) {
+  return dtype == MMC_F32 || dtype == MMC_F16 || dtype == MMC_BF16 ? 4 : 2;
+}
+
+static int widths_of(mmc_dtype dtype) {
+  return dtype == MMC_C128 ? 2 : WIDTH_MOST;
+}
+
+static int64_t parts(int64_t length, int64_t part) {
+  return (length + part - 1) / part;
+}
+
+/* Returns the instructions of a lane for a product in tiles of height x width. */
+static double tile_cost(const mmci_group_product *x, int lanes, int height, int width) {
+  const int64_t rounds = parts(parts(x->m, height) * parts(x->n, width), lanes);
+  return (double)rounds *
+         ((double)x->k * (height + width + height * width) + OF_TILE + OF_ROW * height);
+}
+
+/* Returns the cost of the cheapest tiles, and says which they are. */
+static double choose_tiles(mmc_dtype dtype, const mmci_group_product *x, int lanes, int *height,
+                           int *width) {
+  double least = INFINITY;
+  for (int h = 1; h <= heights_of(dtype); h *= 2)
+    for (int w = 1; w <= widths_of(dtype); w++) {
+      const double cost = tile_cost(x, lanes, h, w);
+      if (!(cost < least)) continue;
+      least = cost;
+      *height = h;
+      *width = w;
+    }
+  return least;
+}
+
+/* Returns the instructions of the device's multiprocessors for the batch. */
+static double cost_of(const mmci_group_limits *limits, const mmci_group *chain, int lanes,
+                      uint32_t chain_bytes) {
+  double cost = 0, elements = 0;
+  int h, w;
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    cost += choose_tiles(chain->dtype, x, lanes, &h, &w);
+    if (x->left < chain->n) elements += (double)(x->m * x->k);
+    if (x->right < chain->n) elements += (double)(x->k * x->n);
+    if (s == chain->count - 1) elements += (double)(x->m * x->n);
+  }
+  const double per_warp = WARP / lanes, warp_bytes = per_warp * chain_bytes,
+               warps = ceil((double)chain->batch / per_warp);
+  const double fit = fmin(SM_WARPS, floor(SM_BYTES / warp_bytes)),
+               there = fmin(fit, ceil(warps / limits->multiprocessors));
+  const double waves = ceil(warps / (there * limits->multiprocessors));
+  return waves * (cost + OF_LOAD * ceil(elements / lanes)) * fmax(there, BUSY_WARPS);
+}
+
+typedef struct layout {
+  const mmci_group *chain;
+  mmci_place places[MATRICES];
+  uint32_t size; /* in elements */
+} layout;
+
+static void place_matrices(layout *l) {
+  const mmci_group *chain = l->chain;
+  const int count = chain->n + chain->count;
+  mmci_arena_find_lives(chain, chain->n <= EAGER_FACTORS ? MMCI_EAGER : MMCI_AHEAD, l->places);
+  for (int i = 0; i < count; i++) {
+    mmci_place *p = &l->places[i];
+    p->pitch = (uint32_t)p->cols;
+    p->size = (uint32_t)(p->rows * p->cols) + SLACK;
+  }
+  /* The result is copied from the arena after the last product. */
+  l->places[count - 1].last = chain->count;
+  l->size = mmci_arena_lay_out(count, l->places) | 1;
+}
+
+static void fill_product(const layout *l, int s, mmci_packs *out) {
+  const mmci_group *chain = l->chain;
+  const mmci_group_product *x = &chain->products[s];
+  const mmci_place *a = &l->places[x->left], *b = &l->places[x->right],
+                   *to = &l->places[chain->n + s];
+  int height = 1, width = 1;
+  (void)choose_tiles(chain->dtype, x, out->lanes, &height, &width);
+  const int64_t across = parts(x->n, width);
+  out->products[s] = (mmci_packs_product){.magic = mmci_arena_magic((uint32_t)across),
+                                          .a = a->at,
+                                          .b = b->at,
+                                          .to = to->at,
+                                          .m = (uint16_t)x->m,
+                                          .n = (uint16_t)x->n,
+                                          .k = (uint16_t)x->k,
+                                          .a_pitch = (uint16_t)a->pitch,
+                                          .b_pitch = (uint16_t)b->pitch,
+                                          .to_pitch = (uint16_t)to->pitch,
+                                          .across = (uint16_t)across,
+                                          .tiles = (uint16_t)(parts(x->m, height) * across),
+                                          .height = (uint8_t)height,
+                                          .width = (uint8_t)width};
+}
+
+static void fill_load(const layout *l, int operand, mmci_packs *out) {
+  const mmci_group *chain = l->chain;
+  const mmci_form *form = &chain->forms[operand];
+  const mmci_place *p = &l->places[operand];
+  const int64_t lines = form->trans ? p->cols : p->rows, length = form->trans ? p->rows : p->cols;
+  const bool complex = chain->dtype == MMC_C64 || chain->dtype == MMC_C128;
+  out->load[out->loads++] =
+      (mmci_packs_load){.ld = form->ld,
+                        .stride = form->stride,
+                        .line_magic = mmci_arena_magic((uint32_t)length),
+                        .matrix_magic = mmci_arena_magic((uint32_t)(lines * length)),
+                        .at = p->at,
+                        .lines = (uint16_t)lines,
+                        .length = (uint16_t)length,
+                        .pitch = (uint16_t)p->pitch,
+                        .operand = (uint8_t)operand,
+                        .trans = form->trans,
+                        .conj = form->conj && complex,
+                        .gathered = form->gathered,
+                        .tight = !form->gathered && form->stride == lines * length &&
+                                 (form->ld == length || lines == 1)};
+}
+
+static void fill_steps(const layout *l, mmci_packs *out) {
+  const mmci_group *chain = l->chain;
+  for (int s = 0; s < chain->count; s++) fill_product(l, s, out);
+  for (int s = -1; s < chain->count; s++) {
+    for (int i = 0; i < chain->n; i++)
+      if (l->places[i].first == s) fill_load(l, i, out);
+    if (s < 0)
+      out->loads_first = out->loads;
+    else
+      out->products[s].loads = out->loads;
+  }
+}
+
+static bool is_taken(const mmci_group *chain) {
+  if (chain->count < 1 || chain->count > MMCI_PACKS_PRODUCTS || chain->n > MMCI_PACKS_PRODUCTS + 1)
+    return false;
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    if (x->m > MMCI_GROUP_SIDE || x->k > MMCI_GROUP_SIDE || x->n > MMCI_GROUP_SIDE) return false;
+  }
+  return true;
+}
+
+bool mmci_packs_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_packs *out) {
+  if (!is_taken(chain)) return false;
+  const size_t stored = mmci_cuda_element_bytes(chain->dtype), bytes = stored < 4 ? 4 : stored;
+  layout l = {.chain = chain};
+  place_matrices(&l);
+  const size_t most = limits->shared_bytes < BLOCK_BYTES ? limits->shared_bytes : BLOCK_BYTES,
+               chain_bytes = l.size * bytes;
+  int lanes = 0;
+  double least = INFINITY;
+  for (int x = 1; x <= WARP; x *= 2) {
+    const double cost = cost_of(limits, chain, x, (uint32_t)chain_bytes);
+    if (chain_bytes * (size_t)(WARP / x) > most || !(cost < least)) continue;
+    least = cost;
+    lanes = x;
+  }
+  if (lanes == 0) return false;
+  const mmci_group_product *last = &chain->products[chain->count - 1];
+  *out = (mmci_packs){.batch = chain->batch,
+                      .ldc = chain->ldc,
+                      .c_stride = chain->c_stride,
+                      .c_magic = mmci_arena_magic((uint32_t)(last->m * last->n)),
+                      .c_line_magic = mmci_arena_magic((uint32_t)last->n),
+                      .chain_elements = l.size,
+                      .m = (uint16_t)last->m,
+                      .n = (uint16_t)last->n,
+                      .c_gathered = chain->c_gathered,
+                      .c_tight = !chain->c_gathered && chain->c_stride == last->m * last->n &&
+                                 (chain->ldc == last->n || last->m == 1),
+                      .count = (uint8_t)chain->count,
+                      .lanes = (uint8_t)lanes,
+                      .warps = WARPS};
+  while (out->warps > 1 && (size_t)(WARP / lanes) * chain_bytes * out->warps > most)
+    out->warps /= 2;
+  fill_steps(&l, out);
+  return true;
+}
