@@ -220,7 +220,7 @@ class Squares(Part):
 
 
 GROUPS = {"general": (General, GENERAL), "packs": (Packs, PACKS), "tensor": (Tensor, TENSOR),
-          "tiles": (Tiles, TILES),
+          "tiled": (Tiles, TILES),
           "single": (Single, SINGLE), "spines": (Spines, SPINES),
           "squares": (Squares, SQUARES)}
 
@@ -279,7 +279,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|general|packs|tensor|tiles|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|general|packs|tensor|tiled|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?", text[1]), float)
 
@@ -289,28 +289,38 @@ def quantiles(errors):
 
 
 def fit_part(dtype, name, part, fitted, held, flops, multiprocessors, header):
+    """Returns the text of a part's constants, and by which shares what was fitted is off."""
     rows = part(dtype, fitted, name, flops, multiprocessors)
     constants = rows.fit()
+    errors = rows.errors(constants)
     other = part(dtype, held, name, flops, multiprocessors) if held else None
     present = constants_of(header, dtype, name)
-    said = ["%-5s %-12s %5d fitted: %s" % (dtype, name, len(rows.us), quantiles(rows.errors(constants)))]
+    said = ["%-5s %-12s %5d fitted: %s" % (dtype, name, len(rows.us), quantiles(errors))]
     if other:
         said.append("%5d held out: %s" % (len(other.us), quantiles(other.errors(constants))))
-    if present is not None:
+    if present is not None and len(present) == len(constants):
         said.append("the header's: " + quantiles(rows.errors(present)))
     print("   ".join(said), flush=True)
-    return "{%s}" % rows.text(constants)
+    return "{%s}" % rows.text(constants), errors
+
+
+def nine_tenths(errors):
+    """The share that nine of ten are off by at most."""
+    return float(np.expm1(np.quantile(np.concatenate(errors), 0.9))) if errors else 0.0
 
 
 def fit_dtype(dtype, lines, held, device, header):
     flops = fastest(dtype, lines + held)
     kept, spare = parts_of(dtype, lines), parts_of(dtype, held)
-    texts = [".flops = " + number(flops)]
+    texts, errors = [], {True: [], False: []}
     for name, (part, fitted) in kept.items():
         out = spare.get(name, (part, []))[1]
-        texts.append(".%s = %s" % (name, fit_part(dtype, name, part, fitted, out, flops,
-                                                  device["multiprocessors"], header)))
-    return "[MMC_%s] = {%s}" % (dtype.upper(), ",\n".join(texts))
+        text, off = fit_part(dtype, name, part, fitted, out, flops, device["multiprocessors"], header)
+        texts.append(".%s = %s" % (name, text))
+        errors[part is Products].append(off)
+    first = [".flops = " + number(flops), ".product_error = " + number(nine_tenths(errors[True])),
+             ".group_error = " + number(nine_tenths(errors[False]))]
+    return "[MMC_%s] = {%s}" % (dtype.upper(), ",\n".join(first + texts))
 
 
 def header_text(name, kind, library, count, dtypes):

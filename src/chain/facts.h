@@ -32,6 +32,7 @@ typedef struct mmci_model {
   /* Returns the seconds of a product of variant 0; NAN when not known. The slot may be NULL. */
   double (*seconds)(const void *user, const mmci_gemm *gemm);
   double error;       /* of nine of ten products at most, relative */
+  double group_error; /* of nine of ten groups at most, relative; 0 means that it is not known */
   const char *source; /* static text, for people: "shipped: NVIDIA H200, cuBLAS 13.1" */
 } mmci_model;
 

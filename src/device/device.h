@@ -12,7 +12,7 @@
 #include "chain/group.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 12
+#define MMCI_DEVICE_ABI 13
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 

@@ -243,8 +243,8 @@ mmc_status mmci_plan_count_pairs(mmci_plan *plan, const mmci_opened *on, mmci_pr
  * asked for are taken wherever they can be. */
 static const double HANDICAP_S = 1e9;
 
-/* One in ten of the times that a device tells for its calls is off by a third or more, so a call
- * must gain this share. */
+/* A call must gain the share by which nine of ten of the times are off that the device tells; this
+ * one where the device does not know it. */
 static const double DOUBT = 0.3;
 
 static mmc_status takes_group(const void *user, const mmci_group *group, bool *out, double *seconds,
@@ -273,16 +273,17 @@ bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricin
   mmci_facts facts;
   x->on->ops->facts(x->on->device, x->dtype, x->precision, &facts);
   bool knows_groups = x->wisdom != NULL && mmci_wisdom_pricing_knows_groups(x->wisdom, x->chain);
-  *out = (mmci_group_machine){.user = x,
-                              .supports = takes_group,
-                              .measured = knows_groups ? group_measured : NULL,
-                              .doubt = DOUBT,
-                              .side = x->on->ops->group_side,
-                              .facts = mmci_group_facts_of(&facts, roofline),
-                              .pricing = pricing,
-                              .roofline = roofline,
-                              .precision = x->precision,
-                              .handicap_s = x->kernel != NULL ? HANDICAP_S : 0};
+  *out =
+      (mmci_group_machine){.user = x,
+                           .supports = takes_group,
+                           .measured = knows_groups ? group_measured : NULL,
+                           .doubt = facts.model.group_error > 0 ? facts.model.group_error : DOUBT,
+                           .side = x->on->ops->group_side,
+                           .facts = mmci_group_facts_of(&facts, roofline),
+                           .pricing = pricing,
+                           .roofline = roofline,
+                           .precision = x->precision,
+                           .handicap_s = x->kernel != NULL ? HANDICAP_S : 0};
   return true;
 }
 

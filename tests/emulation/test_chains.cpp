@@ -50,8 +50,8 @@ struct Setup {
   void *result;
 
   explicit Setup(const trial &t) {
-    const mmci_group &chain = t.chain;
-    const int last = chain.n + chain.count - 1;
+    const mmci_group &group = t.group;
+    const int last = group.n + group.count - 1;
     uint64_t random = t.seed;
     for (int i = 0; i < group.n; i++) {
       operands.push_back(lay_out(t, i, t.forms[i], t.shift[i]));

@@ -353,7 +353,9 @@ static void test_not_finite(const target *on, mmci_queue *queue, uint64_t *rando
     set_shapes(&t, dims);
     add_tree(&t, 0, 2, 0, random);
     finish_tight(&t);
-    t.group.variant = k % 3 == 2 ? VARIANT_TENSOR : k % 3 == 1 && a <= 32 ? VARIANT_PACKS : VARIANT_TILES;
+    t.group.variant = k % 3 == 2              ? VARIANT_TENSOR
+                      : k % 3 == 1 && a <= 32 ? VARIANT_PACKS
+                                              : VARIANT_TILES;
     if (setup_create(s, &t, on, queue)) {
       for (int i = 0; i < 3; i++)
         element_write(t.group.dtype, s->operands[i].host + place(&s->operands[i], 10, a - 1, a - 1),
@@ -596,7 +598,7 @@ static void tests(const target *on) {
   test_fused(on, queue, MMC_F64, false, &random);
   test_fused(on, queue, MMC_F32, true, &random);
   test_not_finite(on, queue, &random);
-  for (int variant = VARIANT_ANY; way <= VARIANT_SPINES; variant++)
+  for (int variant = VARIANT_ANY; variant <= VARIANT_SPINES; variant++)
     test_again(on, queue, variant, &random);
   if (!on->race) test_beside(on, queue, &random);
   if (!on->small) {

@@ -20,8 +20,11 @@ enum {
   SM_BLOCKS = 32,
   SM_REGISTERS = 65536,
   THREAD_REGISTERS = 64,
-  TENSOR_REGISTERS = 104, /* of a thread of tensor.cu */
+  TENSOR_REGISTERS = 104, /* of a thread of tensor.cu, but for small chains */
 };
+
+/* The share that times are thought to be off by where it was not fitted. */
+static const double UNKNOWN_ERROR = 0.35;
 
 static const mmci_cuda_model *const MODELS[] = {&KIND_H200, &KIND_H100};
 
@@ -30,6 +33,16 @@ const mmci_cuda_model *mmci_cuda_model_of(const char *kind) {
   for (size_t m = 0; m < count; m++)
     if (strncmp(kind, MODELS[m]->kind, strlen(MODELS[m]->kind)) == 0) return MODELS[m];
   return MODELS[0];
+}
+
+double mmci_cuda_model_product_error(const mmci_cuda_model *model, mmc_dtype dtype) {
+  const double error = model->dtypes[dtype].product_error;
+  return error > 0 ? error : UNKNOWN_ERROR;
+}
+
+double mmci_cuda_model_group_error(const mmci_cuda_model *model, mmc_dtype dtype) {
+  const double error = model->dtypes[dtype].group_error;
+  return error > 0 ? error : UNKNOWN_ERROR;
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -177,7 +190,8 @@ mmci_model_counts mmci_cuda_model_tensor_counts(const mmci_group_limits *limits,
   mmci_model_counts out = {
       .delay = {1, t->count},
       .busy = {warps, t->count * warps},
-      .at_once = t->groups * blocks_at_once(limits, t->threads * t->groups, TENSOR_REGISTERS,
+      .at_once = t->groups * blocks_at_once(limits, t->threads * t->groups,
+                                            t->small ? THREAD_REGISTERS : TENSOR_REGISTERS,
                                             (size_t)t->arena_bytes * t->groups),
       .bytes = chain_bytes(chain)};
   for (int s = 0; s < t->count; s++) {
@@ -247,7 +261,7 @@ double mmci_cuda_model_packs_us(const mmci_cuda_model *model, const mmci_group_l
 double mmci_cuda_model_tiles_us(const mmci_cuda_model *model, const mmci_group_limits *limits,
                                 const mmci_group *chain, const mmci_tiles *tiles) {
   const mmci_model_counts c = mmci_cuda_model_tiles_counts(limits, chain, tiles);
-  return counted_us(&model->dtypes[chain->dtype].tiles, &c, limits, (double)chain->batch);
+  return counted_us(&model->dtypes[chain->dtype].tiled, &c, limits, (double)chain->batch);
 }
 
 double mmci_cuda_model_tensor_us(const mmci_cuda_model *model, const mmci_group_limits *limits,

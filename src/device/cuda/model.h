@@ -8,9 +8,6 @@
 
 enum { MMCI_MODEL_TILES = 4 };
 
-/* Nine of ten modelled times are off by at most this share. */
-#define MMCI_CUDA_MODEL_ERROR 0.35
-
 /* A product takes launch + term k + the square root of (tiles^2 + traffic^2). traffic is one
  * passage over its matrices at so many bytes; tiles is, for the cheapest of several sizes of tiles,
  * fixed + N (tile + term k) with the N tiles of the whole batch. A vector has tiles of 64 elements,
@@ -41,11 +38,14 @@ typedef struct mmci_model_squares {
 
 typedef struct mmci_model_dtype {
   double flops; /* the peak, of large products */
+  /* Nine of ten modelled times of products, and of groups, are off by at most these shares; 0 means
+   * that this is not known. */
+  double product_error, group_error;
   /* vector is for one row or column, whole_words for elements of two bytes whose lines are
    * multiples of 16 bytes. A launch of 0 means as matrix. */
   mmci_model_products vector, matrix, whole_words;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
-  mmci_model_general tiles;                  /* f32 */
+  mmci_model_general tiled;                  /* by tiles.cu, f32 */
   mmci_model_squares squares;                /* f32 */
   double single[5];                          /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are
@@ -82,6 +82,10 @@ mmci_model_counts mmci_cuda_model_tiles_counts(const mmci_group_limits *limits,
 /* Writes the counts of a chain by single.cu, one for each constant of mmci_model_dtype's single. */
 void mmci_cuda_model_single_counts(const mmci_group *chain, const mmci_single *single,
                                    double counts[5]);
+
+/* Return by which share nine of ten modelled times of products, and of groups, are off at most. */
+double mmci_cuda_model_product_error(const mmci_cuda_model *model, mmc_dtype dtype);
+double mmci_cuda_model_group_error(const mmci_cuda_model *model, mmc_dtype dtype);
 
 double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm *gemm);
 double mmci_cuda_model_general_us(const mmci_cuda_model *model, const mmci_group_limits *limits,

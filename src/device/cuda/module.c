@@ -125,10 +125,12 @@ static double product_seconds(const void *user, const mmci_gemm *gemm) {
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
   *out = mmci_cuda_facts_of(device->properties.multiProcessorCount, dtype, precision);
+  const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
   out->model = (mmci_model){.user = device,
                             .seconds = product_seconds,
-                            .error = MMCI_CUDA_MODEL_ERROR,
-                            .source = mmci_cuda_model_of(device->properties.name)->source};
+                            .error = mmci_cuda_model_product_error(model, dtype),
+                            .group_error = mmci_cuda_model_group_error(model, dtype),
+                            .source = model->source};
   out->variant_name = mmci_cuda_variant_name;
 }
 

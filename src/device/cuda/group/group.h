@@ -34,6 +34,8 @@ enum {
   MMCI_GENERAL_LOADS = 32,
   MMCI_PACKS_PRODUCTS = 20,
   MMCI_TENSOR_PRODUCTS = 20,
+  MMCI_TENSOR_THREADS = 512,       /* of a block, at most */
+  MMCI_TENSOR_SMALL_THREADS = 256, /* where chains are small */
   MMCI_SQUARES_FACTORS = 8,
   MMCI_TILES_FACTORS = 8,
   MMCI_SINGLE_WARPS = 8, /* and operands at most */
@@ -177,6 +179,7 @@ typedef struct mmci_tensor {
   uint32_t c_at, c_magic, c_words; /* where the result lies; c_magic divides by c_across */
   uint16_t c_pitch, c_across;      /* words of a line */
   bool c_gathered, late;           /* late: operands are loaded when they are needed */
+  bool small;                      /* no strip is wider than two tiles */
   uint8_t c_word;                  /* elements that are written at once: 8 or 1 */
   uint8_t count, loads_first, loads;
   uint8_t groups;   /* a block works on so many chains at a time */

@@ -18,7 +18,6 @@ enum {
   WIDTH_MOST = 4,
   EAGER_BYTES = 100 * 1024, /* with more bytes, an operand is loaded when it is needed */
   BLOCK_BYTES = 48 * 1024,  /* of the groups that share a block */
-  BLOCK_THREADS = 256,      /* of the groups that share a block */
 };
 
 /* A strip costs so many more tiles of 16 x 16 x 16: its operand A, and its end. */
@@ -91,7 +90,8 @@ static void choose_threads(const layout *l, mmci_tensor *out) {
   out->threads = (uint16_t)threads;
   out->arena_bytes = l->size * ELEMENT_BYTES;
   out->groups = 1;
-  while (l->chain->batch > 1 && out->groups < 8 && out->groups * 2u * threads <= BLOCK_THREADS &&
+  while (l->chain->batch > 1 && out->groups < 8 &&
+         out->groups * 2u * threads <= MMCI_TENSOR_SMALL_THREADS &&
          out->groups * 2u * out->arena_bytes <= BLOCK_BYTES)
     out->groups *= 2;
 }
@@ -169,7 +169,11 @@ static void set_c_word(mmci_tensor *out, int word) {
 
 static void fill_steps(const layout *l, mmci_tensor *out) {
   const mmci_group *chain = l->chain;
-  for (int s = 0; s < chain->count; s++) fill_product(l, s, out);
+  out->small = out->threads * out->groups <= MMCI_TENSOR_SMALL_THREADS;
+  for (int s = 0; s < chain->count; s++) {
+    fill_product(l, s, out);
+    out->small = out->small && out->products[s].width <= 2;
+  }
   for (int s = -1; s < chain->count; s++) {
     for (int i = 0; i < chain->n; i++)
       if (l->places[i].first == s) fill_load(l, i, out);

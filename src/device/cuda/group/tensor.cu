@@ -10,7 +10,7 @@
  *        it reads them; a warp computes a strip of 16 rows and up to 64 columns */
 #include "device/cuda/group/tensor_math.cuh"
 
-enum { WARP = 32, BLOCK_THREADS = 512, TILE = 16, HALF = 8 };
+enum { WARP = 32, TILE = 16, HALF = 8 };
 
 static __device__ __forceinline__ uint32_t quotient(uint32_t x, uint32_t magic) {
   return magic != 0 ? __umulhi(x, magic) : x;
@@ -178,7 +178,7 @@ static __device__ __forceinline__ void multiply_strip(const mmci_tensor_product 
 }
 
 /* The last strip of a row may be narrower. */
-template <typename Element, bool A_TRANS, bool B_TRANS>
+template <typename Element, int WIDEST, bool A_TRANS, bool B_TRANS>
 static __device__ __forceinline__ void multiply_strips(const mmci_tensor_product &p,
                                                        uint16_t *arena, uint32_t warp,
                                                        uint32_t warps, uint32_t lane) {
@@ -191,41 +191,39 @@ static __device__ __forceinline__ void multiply_strips(const mmci_tensor_product
                    left = p.n16 - first, row = line * TILE + lane / 4,
                    col = first * TILE + lane % 4 * 2;
     const mmci_tile_row a = a_first + line * p.a.step, b = b_first + first * p.b.step;
-    switch (left < p.width ? left : p.width) {
-      case 1:
-        multiply_strip<Element, A_TRANS, B_TRANS, 1>(p, arena, a, b, row, col);
-        break;
-      case 2:
-        multiply_strip<Element, A_TRANS, B_TRANS, 2>(p, arena, a, b, row, col);
-        break;
-      case 3:
-        multiply_strip<Element, A_TRANS, B_TRANS, 3>(p, arena, a, b, row, col);
-        break;
-      default:
-        multiply_strip<Element, A_TRANS, B_TRANS, 4>(p, arena, a, b, row, col);
-        break;
-    }
+    const uint32_t width = left < p.width ? left : p.width;
+    if (width == 1)
+      multiply_strip<Element, A_TRANS, B_TRANS, 1>(p, arena, a, b, row, col);
+    else if (WIDEST == 2 || width == 2)
+      multiply_strip<Element, A_TRANS, B_TRANS, 2>(p, arena, a, b, row, col);
+    else if (width == 3)
+      multiply_strip<Element, A_TRANS, B_TRANS, 3>(p, arena, a, b, row, col);
+    else
+      multiply_strip<Element, A_TRANS, B_TRANS, 4>(p, arena, a, b, row, col);
   }
 }
 
-template <typename Element>
+template <typename Element, int WIDEST>
 static __device__ __forceinline__ void multiply_product(const mmci_tensor_product &p,
                                                         uint16_t *arena, uint32_t warp,
                                                         uint32_t warps, uint32_t lane) {
   switch (p.a.trans * 2 + p.b.trans) {
     case 0:
-      return multiply_strips<Element, false, false>(p, arena, warp, warps, lane);
+      return multiply_strips<Element, WIDEST, false, false>(p, arena, warp, warps, lane);
     case 1:
-      return multiply_strips<Element, false, true>(p, arena, warp, warps, lane);
+      return multiply_strips<Element, WIDEST, false, true>(p, arena, warp, warps, lane);
     case 2:
-      return multiply_strips<Element, true, false>(p, arena, warp, warps, lane);
+      return multiply_strips<Element, WIDEST, true, false>(p, arena, warp, warps, lane);
     default:
-      return multiply_strips<Element, true, true>(p, arena, warp, warps, lane);
+      return multiply_strips<Element, WIDEST, true, true>(p, arena, warp, warps, lane);
   }
 }
 
-template <typename Element>
-__global__ void __launch_bounds__(BLOCK_THREADS)
+/* Small chains have strips of at most two tiles: fewer registers, so that more of them are worked
+ * on together. */
+template <typename Element, int WIDEST>
+__global__ void __launch_bounds__(WIDEST == 2 ? MMCI_TENSOR_SMALL_THREADS : MMCI_TENSOR_THREADS,
+                                  WIDEST == 2 ? 4 : 1)
     multiply_by_tensor_cores(const __grid_constant__ mmci_tensor t) {
   MMCI_DYNAMIC_SHARED(memory);
   const uint32_t threads = t.threads, group = threadIdx.x / threads, thread = threadIdx.x % threads,
@@ -248,7 +246,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         mmci_copy_async_wait<0>();
         mmci_group_wait((int)group, (int)threads);
       }
-      multiply_product<Element>(p, arena, warp, warps, lane);
+      multiply_product<Element, WIDEST>(p, arena, warp, warps, lane);
     }
     mmci_group_wait((int)group, (int)threads);
     store_result(t, chain, arena, thread, threads);
@@ -258,39 +256,35 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 
 /* ---- on the host ----------------------------------------------------------------------------- */
 
-template <typename Element>
-static mmc_status allow_arena(const mmci_tensor *tensor, mmci_error *error) {
-  /* The limit is raised above any before, so that kernels prepared earlier still fit. */
-  cudaFuncAttributes facts;
-  MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, multiply_by_tensor_cores<Element>));
-  const int bytes = (int)(tensor->arena_bytes * tensor->groups);
-  if (bytes > facts.maxDynamicSharedSizeBytes)
-    MMCI_CUDA_TRY(cudaFuncSetAttribute(multiply_by_tensor_cores<Element>,
-                                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  return MMC_OK;
-}
+typedef void (*kernel_fn)(mmci_tensor);
 
-template <typename Element>
-static mmc_status launch_tensor(cudaStream_t stream, const mmci_group_limits *limits,
-                                const mmci_tensor *tensor, mmci_error *error) {
-  const int64_t most = INT32_MAX, blocks = (tensor->batch - 1) / tensor->groups + 1;
-  MMCI_CUDA_TRY(mmci_launch_overlapped(multiply_by_tensor_cores<Element>, limits->overlap,
-                                       dim3((unsigned)(blocks < most ? blocks : most)),
-                                       dim3((unsigned)tensor->threads * tensor->groups),
-                                       (size_t)tensor->arena_bytes * tensor->groups, stream,
-                                       *tensor));
-  return MMC_OK;
+static kernel_fn kernel_of(mmc_dtype dtype, const mmci_tensor *tensor) {
+  if (dtype == MMC_F16)
+    return tensor->small ? multiply_by_tensor_cores<mmci_f16_element, 2>
+                         : multiply_by_tensor_cores<mmci_f16_element, 4>;
+  return tensor->small ? multiply_by_tensor_cores<mmci_bf16_element, 2>
+                       : multiply_by_tensor_cores<mmci_bf16_element, 4>;
 }
 
 extern "C" mmc_status mmci_tensor_prepare(mmc_dtype dtype, const mmci_tensor *tensor,
                                           mmci_error *error) {
-  return dtype == MMC_F16 ? allow_arena<mmci_f16_element>(tensor, error)
-                          : allow_arena<mmci_bf16_element>(tensor, error);
+  /* The limit is raised above any before, so that kernels prepared earlier still fit. */
+  cudaFuncAttributes facts;
+  const kernel_fn kernel = kernel_of(dtype, tensor);
+  MMCI_CUDA_TRY(cudaFuncGetAttributes(&facts, kernel));
+  const int bytes = (int)(tensor->arena_bytes * tensor->groups);
+  if (bytes > facts.maxDynamicSharedSizeBytes)
+    MMCI_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  return MMC_OK;
 }
 
 extern "C" mmc_status mmci_tensor_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                          mmc_dtype dtype, const mmci_tensor *tensor,
                                          mmci_error *error) {
-  return dtype == MMC_F16 ? launch_tensor<mmci_f16_element>(stream, limits, tensor, error)
-                          : launch_tensor<mmci_bf16_element>(stream, limits, tensor, error);
+  const int64_t most = INT32_MAX, blocks = (tensor->batch - 1) / tensor->groups + 1;
+  MMCI_CUDA_TRY(mmci_launch_overlapped(
+      kernel_of(dtype, tensor), limits->overlap, dim3((unsigned)(blocks < most ? blocks : most)),
+      dim3((unsigned)tensor->threads * tensor->groups),
+      (size_t)tensor->arena_bytes * tensor->groups, stream, *tensor));
+  return MMC_OK;
 }

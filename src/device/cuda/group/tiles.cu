@@ -201,8 +201,8 @@ static constexpr variant variant_of() {
 
 /* In the order of tiles.c. */
 static const variant VARIANTS[] = {
-    variant_of<TilesShape<3, 6, 2, 8, 4, 2, 2>, 8, 1>(),
-    variant_of<TilesShape<4, 8, 4, 8, 4, 2, 2>, 8, 1>(),
+    variant_of<TilesShape<3, 6, 2, 8, 4, 2, 2>, 8, 2>(),
+    variant_of<TilesShape<4, 8, 4, 8, 4, 2, 2>, 8, 2>(),
     variant_of<TilesShape<5, 10, 2, 8, 4, 2, 2>, 5, 1>(),
     variant_of<TilesShape<6, 12, 4, 8, 4, 2, 2>, 4, 1>(),
     variant_of<TilesShape<8, 4, 4, 8, 16, 1, 2>, 4, 1>(),

@@ -1,5 +1,6 @@
 /* h100.h: constants of model.h for the H100, in microseconds, fitted to 4998 chains on one machine
- * (CUDA 13.0, cuBLAS 13.1). */
+ * (CUDA 13.0, cuBLAS 13.1). Those of packs.cu, tensor.cu and
+ * tiles.cu are the H200's, whose multiprocessors are the same, by this memory's bandwidth. */
 #ifndef MMCI_CUDA_KIND_H100_H
 #define MMCI_CUDA_KIND_H100_H
 
@@ -12,18 +13,33 @@ static const mmci_cuda_model
                      {
                          [MMC_F32] =
                              {
+                                 .packs =
+                                     {
+                                         .bytes = 3e+06,
+                                         .launch = 1,
+                                         .more_waves = 1.398,
+                                         .delay = {0.06982, 0.5208, 0.02783, 0.0001642, 0.003089,
+                                                   0.0476},
+                                         .busy = {0.01432, 0.03518, 6.109e-07, 0.000837, 0.0001567, 0.003971}},
+                                 .tiled = {.bytes = 3e+06,
+                                           .launch = 1,
+                                           .more_waves = 1.488,
+                                           .delay = {0.0005351, 0.06647, 0.005879, 0.002745, 0.004803, 0.04152},
+                                           .busy = {0.02951, 7.908e-05, 0.0006468, 1e-08, 0.0009448, 0.003894}},
+
                                  .flops = 5.0e7,
                                  .vector = {.bytes = 2.5e+06,
                                             .launch = 1.9,
                                             .term = 0.001711,
                                             .tiles = {{0.1271, 0.0007631, 1.165e-05}}},
-                                 .matrix = {.bytes = 3.249e+06,
-                                            .launch = 1.9,
-                                            .term = 0.01585,
-                                            .tiles = {{2.223, 0.002646, 1.115e-05},
-                                                      {0.6521, 0.001501, 4.975e-05},
-                                                      {0.6781, 0.001399, 0.0001998},
-                                                      {3.312, 0.07171, 0.0006625}}},
+                                 .matrix =
+                                     {.bytes = 3.249e+06,
+                                      .launch = 1.9,
+                                      .term = 0.01585,
+                                      .tiles = {{2.223, 0.002646, 1.115e-05},
+                                                {0.6521, 0.001501, 4.975e-05},
+                                                {0.6781, 0.001399, 0.0001998},
+                                                {3.312, 0.07171, 0.0006625}}},
                                  .general =
                                      {.bytes = 4e+06,
                                       .launch = 1,
@@ -41,6 +57,14 @@ static const mmci_cuda_model
                              },
                          [MMC_F64] =
                              {
+                                 .packs = {.bytes = 3e+06,
+                                           .launch = 1,
+                                           .more_waves = 1.272,
+                                           .delay = {0.1151, 0.404, 0.101, 0.006137, 0.0002273,
+                                                     0.04723},
+                                           .busy = {0.01997, 0.03658, 1.031e-06, 0.0003788,
+                                                    0.001237, 0.004464}},
+
                                  .flops = 5.5e7,
                                  .vector = {.bytes = 2.62e+06,
                                             .launch = 1.9,
@@ -66,6 +90,14 @@ static const mmci_cuda_model
                              },
                          [MMC_C64] =
                              {
+                                 .packs = {.bytes = 3e+06,
+                                           .launch = 1,
+                                           .more_waves = 1.2,
+                                           .delay = {0.1221, 0.442, 0.09125, 0.001582, 0.00471,
+                                                     0.06089},
+                                           .busy = {0.01169, 0.03818, 0.005229, 0.0002837,
+                                                    0.001071, 0.006915}},
+
                                  .flops = 4.8e7,
                                  .vector = {.bytes = 2.833e+06,
                                             .launch = 1.9,
@@ -88,6 +120,16 @@ static const mmci_cuda_model
                              },
                          [MMC_C128] =
                              {
+                                 .packs =
+                                     {
+                                         .bytes = 3e+06,
+                                         .launch = 1,
+                                         .more_waves = 1.248,
+                                         .delay = {0.1525, 0.3722, 0.07134, 0.002348, 0.01255,
+                                                   0.07174},
+                                         .busy = {2.547e-05, 0.03587, 0.02193, 1.06e-06,
+                                                  0.00305, 0.005364}},
+
                                  .flops = 5.5e7,
                                  .vector = {.bytes = 2.911e+06,
                                             .launch = 1.9,
@@ -109,6 +151,21 @@ static const mmci_cuda_model
                              },
                          [MMC_F16] =
                              {
+                                 .packs = {.bytes = 3e+06,
+                                           .launch = 1,
+                                           .more_waves = 1.895,
+                                           .delay = {0.02223, 0.6185, 0.004153, 0.0009412,
+                                                     0.002492, 0.1567},
+                                           .busy = {0.0002634, 0.05513, 1.491e-07, 0.0006318,
+                                                    0.000891, 0.001156}},
+                                 .tensor = {.bytes = 3e+06,
+                                            .launch = 1,
+                                            .more_waves = 1.602,
+                                            .delay = {0.5119, 0.4234, 0.1589, 0.056, 0.03244,
+                                                      1.68e-05},
+                                            .busy = {0.08605, 0.03909, 0.007402, 0.005229, 0.004234,
+                                                     6.925e-06}},
+
                                  .flops = 7.0e8,
                                  .vector = {.bytes = 2.5e+06,
                                             .launch = 1.9,
@@ -131,13 +188,28 @@ static const mmci_cuda_model
                                  .general = {.bytes = 4e+06,
                                              .launch = 1,
                                              .more_waves = 2.207,
-                                             .delay = {0.1898, 0.442, 0.4122, 0.03864, 0.04646,
-                                                       0.1943},
+                                             .delay = {0.1898, 0.442, 0.4122,
+                                                       0.03864, 0.04646, 0.1943},
                                              .busy = {0.0319, 0.03601, 0.01537, 0.02227, 0.001046,
                                                       0.008116}},
                              },
                          [MMC_BF16] =
                              {
+                                 .packs = {.bytes = 3e+06,
+                                           .launch = 1,
+                                           .more_waves = 2.01,
+                                           .delay = {0.02275, 0.6112, 0.0007387,
+                                                     0.006407, 0.0003046, 0.1388},
+                                           .busy = {0.03545, 0.03215, 1.039e-08, 0.0009522,
+                                                    0.000622, 0.002316}},
+                                 .tensor = {.bytes = 3e+06,
+                                            .launch = 1,
+                                            .more_waves = 1.529,
+                                            .delay = {0.5666, 0.5437, 0.04535, 0.05449, 0.03321,
+                                                      0.0001645},
+                                            .busy = {0.06598, 0.04517, 0.007345, 0.00495, 0.003003,
+                                                     0.009089}},
+
                                  .flops = 7.0e8,
                                  .vector = {.bytes = 2.5e+06,
                                             .launch = 1.907,
