@@ -9,6 +9,8 @@ them batches of up to 300,000, every dtype of the peer. torch is what torch.lina
 stacks torch.matmul from left to right, calls, captured once and replayed as a CUDA graph; numpy is
 numpy.linalg.multi_dot, or numpy.matmul from left to right. Everything takes turns: the peer,
 mmchain for time, mmchain for multiplications; times are medians in microseconds.
+After the tuning, a plan that is another than before is timed in turns with the one before; where it
+is the same, nothing has changed.
 
 Every answer is compared with float64 (complex128) arithmetic of the peer. The cases are timed in a
 wisdom store of their own that is empty; then products that are none of theirs are tuned, and all of
@@ -214,8 +216,14 @@ def in_turns(peer, calls, rounds=5, target_us=4000.0):
     return [statistics.median(mine) for mine in samples]
 
 
-def bench(mmchain, peer, case):
-    """One line: microseconds of peer, ours and flops; the prediction; whether the answer is right."""
+def same_work(plan, other):
+    """Whether two plans make the same calls."""
+    return plan.order == other.order and [s.kernel for s in plan.steps] == [s.kernel for s in other.steps]
+
+
+def bench(mmchain, peer, case, before):
+    """One line: microseconds of peer, ours and flops; the prediction; whether the answer is right;
+    and how much longer it takes than by the plan before, if that is another. And the plan."""
     factors = peer.factors(case)
     result = peer.result(case, factors)
     ours = functools.partial(mmchain.multi_dot, factors, out=result)
@@ -223,10 +231,14 @@ def bench(mmchain, peer, case):
     ours()
     right, off = check(peer, case, factors, result)
     theirs_us, ours_us, flops_us = in_turns(peer, [peer.call(case, factors), ours, flops])
-    plan = mmchain.plan(name_of(case), device=peer.device)
-    return {"case": name_of(case), "peer_us": theirs_us, "ours_us": ours_us, "flops_us": flops_us,
+    plan, harm = mmchain.plan(name_of(case), device=peer.device), 1.0
+    if before is not None and not same_work(before, plan):
+        was_us, is_us = in_turns(peer, [lambda: before.execute(factors, result), lambda: plan.execute(factors, result)])
+        harm = is_us / was_us
+    line = {"case": name_of(case), "peer_us": theirs_us, "ours_us": ours_us, "flops_us": flops_us,
             "predicted_us": plan.predicted_seconds * 1e6, "right": right, "error": off,
-            "kernels": [step.kernel for step in plan.steps]}
+            "kernels": [step.kernel for step in plan.steps], "harm": harm}
+    return line, plan
 
 
 def tune(mmchain, peer, choose, budget):
@@ -257,8 +269,8 @@ def summarize(title, lines, floor_us):
         slow = sum(r < 0.98 for r in ratios)
         print(f"  {dtype:5} {kind:8} {len(ratios):4} cases  geomean {geomean(ratios):6.2f}  least {min(ratios):5.2f}"
               f"  below 0.98: {slow}")
-    off = sorted(abs(math.log(line["predicted_us"] / line["ours_us"])) for line in lines
-                 if line["predicted_us"] > 0)
+    off = sorted(abs(math.log(max(line["predicted_us"], floor_us) / max(line["ours_us"], floor_us)))
+                 for line in lines if line["predicted_us"] > 0)
     if off:
         print(f"  predictions: nine of ten within a factor of {math.exp(off[len(off) * 9 // 10]):.2f}")
 
@@ -281,18 +293,20 @@ def arguments():
     return parser.parse_args()
 
 
-def one_pass(mmchain, peer, cases, seconds, when, out):
-    lines, start = [], time.monotonic()
-    for case in cases:
+def one_pass(mmchain, peer, cases, seconds, when, out, before):
+    lines, plans, start = [], [], time.monotonic()
+    for case, plan in zip(cases, before or [None] * len(cases)):
         if time.monotonic() - start > seconds:
             break
-        line = {"when": when, **bench(mmchain, peer, case)}
+        line, plan = bench(mmchain, peer, case, plan)
+        line["when"] = when
         lines.append(line)
+        plans.append(plan)
         if not line["right"]:
             print(f"WRONG: {line['case']} {when}: error {line['error']:.3g} of what is allowed")
         if out is not None:
             out.write(json.dumps(line) + "\n")
-    return lines
+    return lines, plans
 
 
 def main():
@@ -305,20 +319,20 @@ def main():
         cases = [draw(choose, peer) for _ in range(args.cases)]
         print(f"seed {args.seed}, {peer}")
         out = open(args.lines, "w") if args.lines else None
-        before = one_pass(mmchain, peer, cases, args.seconds, "untuned", out)
+        before, plans = one_pass(mmchain, peer, cases, args.seconds, "untuned", out, None)
         summarize(f"untuned, {len(before)} cases", before, peer.floor_us)
         worst("worst ours / peer", before, lambda x: 1 / ratio(x, peer.floor_us))
         worst("worst time / flops", before, lambda x: x["ours_us"] / x["flops_us"], 5)
         after = []
         if args.budget > 0:
             tune(mmchain, peer, choose, args.budget)
-            after = one_pass(mmchain, peer, cases[: len(before)], args.seconds, "tuned", out)
+            after, _ = one_pass(mmchain, peer, cases[: len(before)], args.seconds, "tuned", out, plans)
             summarize(f"after tuning products of no case, {len(after)} cases", after, peer.floor_us)
             worst("worst ours / peer", after, lambda x: 1 / ratio(x, peer.floor_us))
-            worst("worst after / before", [{**b, "harm": b["ours_us"] / a["ours_us"]} for a, b in zip(before, after)],
-                  lambda x: x["harm"])
-            harms = [b["ours_us"] / a["ours_us"] for a, b in zip(before, after)]
-            print(f"after / before: geomean {geomean(harms):.3f}, more than 1.03: {sum(h > 1.03 for h in harms)}")
+            worst("worst after / before", [x for x in after if x["harm"] != 1], lambda x: x["harm"])
+            harms = [x["harm"] for x in after]
+            print(f"after / before: geomean {geomean(harms):.3f}, more than 1.03: {sum(h > 1.03 for h in harms)},"
+                  f" other plans: {sum(h != 1 for h in harms)}")
         if out is not None:
             out.close()
         return 0 if all(line["right"] for line in before + after) else 1

@@ -253,7 +253,10 @@ def product_class(dtype, row):
     m, k, n = row[:3]
     if m == 1 or n == 1:
         return "vector"
-    return "whole_words" if BYTES[dtype] == 2 and k % 8 == 0 and n % 8 == 0 else "matrix"
+    word = 16 // BYTES[dtype]
+    if word > 1 and k % word == 0 and n % word == 0:
+        return "whole_words"
+    return "pairs" if word == 8 and k % 2 == 0 and n % 2 == 0 else "matrix"
 
 
 def fastest(dtype, lines):
@@ -271,7 +274,7 @@ def parts_of(dtype, lines):
         for name, (part, kernel) in GROUPS.items():
             if kernel in line["groups"]:
                 parts.setdefault(name, (part, []))[1].append(line)
-    order = ["vector", "matrix", "whole_words", *GROUPS]
+    order = ["vector", "matrix", "whole_words", "pairs", *GROUPS]
     return {name: parts[name] for name in order if name in parts}
 
 
@@ -279,7 +282,7 @@ def constants_of(header, dtype, name):
     """Returns the constants of a part in a header, or None."""
     block = re.search(r"\[MMC_%s\] =(.*?)(?=\[MMC_|#endif)" % dtype.upper(), header, re.S)
     text = block and re.search(
-        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|general|packs|tensor|tiled|single|spines|squares) =|$)" % name,
+        r"\.%s =(.*?)(?=\.(vector|matrix|whole_words|pairs|general|packs|tensor|tiled|single|spines|squares) =|$)" % name,
         block[1], re.S)
     return text and np.array(re.findall(r"(?<![\w.])\d+\.?\d*(?:e[+-]?\d+)?", text[1]), float)
 

@@ -16,6 +16,7 @@ typedef enum choice { ALONE, WITH_LEFT, WITH_RIGHT, WHOLE } choice;
 typedef struct covered {
   double alone_s, sum_s; /* by its own call; its sub-tree by calls of their own */
   double best_s;         /* its sub-tree by the cheapest calls, */
+  double judged_s;       /* with the doubts that there are of these, by which they were chosen, */
   double call_s, call_j; /* and what the last of these calls takes, */
   double call_error;     /* with this relative error where it was measured */
   double modelled_s;     /* what the model says of alone_s */
@@ -137,19 +138,37 @@ static double best_of(const search *x, int32_t number) {
   return operand != NULL ? operand->best_s : 0;
 }
 
-static void consider(search *x, covered *at, choice choice, double rest_s) {
+static double judged_of(const search *x, int32_t number) {
+  const covered *operand = operand_of(x, number);
+  return operand != NULL ? operand->judged_s : 0;
+}
+
+/* What else is to be computed for a call, by the cheapest calls. */
+typedef struct rest {
+  double seconds, judged_s;
+} rest;
+
+static void add_rest(const search *x, int32_t number, rest *out) {
+  out->seconds += best_of(x, number);
+  out->judged_s += judged_of(x, number);
+}
+
+static void consider(search *x, covered *at, choice choice, const rest *rest) {
   /* A call that was not measured must be faster by that share, whether or not its products were, so
-   * that to tune one does not end a group. */
+   * that to tune one does not end a group. The same holds for calls in the rest, or a call of a
+   * part of the steps would keep out one of all. */
   double doubt;
   const mmci_group_time time = group_time(x, &doubt);
   const double call_s = time.seconds;
-  if (!(call_s * (1 + doubt) + rest_s < at->best_s)) return;
+  const double judged_s = call_s * (1 + doubt) + rest->judged_s;
+  if (!(judged_s < at->judged_s)) return;
   const mmci_group_machine *machine = x->machine;
   double call_j = NAN;
   if (machine->joules_allow != NULL &&
       !machine->joules_allow(machine->joules_user, x->plan, &x->group, call_s, &call_j))
     return;
-  at->best_s = call_s + rest_s;
+  at->best_s = call_s + rest->seconds;
+  at->judged_s = judged_s;
   at->call_s = call_s;
   at->call_error = time.error;
   at->source = time.known ? MMCI_MEASURED : isfinite(x->told_s) ? MMCI_SHIPPED : MMCI_MODELLED;
@@ -176,9 +195,10 @@ static void try_pair(search *x, int32_t s, choice side) {
   memcpy(x->group.operands, side == WITH_LEFT ? left : right, sizeof left);
   x->group.step_count = 2;
   x->group.operand_count = 3;
-  if (is_supported(x))
-    consider(x, &x->steps[s], side,
-             best_of(x, other) + best_of(x, child->left) + best_of(x, child->right));
+  if (!is_supported(x)) return;
+  rest rest = {0};
+  for (int o = 0; o < 3; o++) add_rest(x, left[o], &rest);
+  consider(x, &x->steps[s], side, &rest);
 }
 
 /* The device is asked about all sub-trees of up to so many steps, and of larger ones about those of
@@ -210,7 +230,7 @@ static void try_whole(search *x, int32_t s, covered *at) {
   x->group.operand_count = step->last - step->first + 1;
   for (int32_t i = 0; i < x->group.operand_count; i++) x->group.operands[i] = step->first + i;
   at->taken = is_supported(x);
-  if (at->taken) consider(x, at, WHOLE, 0);
+  if (at->taken) consider(x, at, WHOLE, &(rest){0});
 }
 
 /* A pair of two factors and one is the sub-tree of its step, which is tried as such. */
@@ -232,6 +252,8 @@ static void cover_tree(search *x) {
     at->sum_s = at->alone_s + (left != NULL ? left->sum_s : 0) + (right != NULL ? right->sum_s : 0);
     at->best_s =
         at->alone_s + x->machine->handicap_s + best_of(x, step->left) + best_of(x, step->right);
+    at->judged_s =
+        at->alone_s + x->machine->handicap_s + judged_of(x, step->left) + judged_of(x, step->right);
     if (at->size == 1) continue;
     if (is_candidate(x, s, WITH_LEFT)) try_pair(x, s, WITH_LEFT);
     if (is_candidate(x, s, WITH_RIGHT)) try_pair(x, s, WITH_RIGHT);
@@ -252,9 +274,9 @@ static void cover_whole(search *x) {
     sum_s += x->steps[s].alone_s;
   }
   at->sum_s = sum_s;
-  at->best_s = sum_s + (double)plan->step_count * x->machine->handicap_s;
+  at->best_s = at->judged_s = sum_s + (double)plan->step_count * x->machine->handicap_s;
   mmci_plan_find_operands(plan, &x->group, is_in_group, x, x->places);
-  if (last > 0 && is_supported(x)) consider(x, at, WHOLE, 0);
+  if (last > 0 && is_supported(x)) consider(x, at, WHOLE, &(rest){0});
 }
 
 /* Reads the calls off the choices, parents before children. */

@@ -14,6 +14,7 @@ enum {
   FIRST_TILE = 16,
   K_STEP = 8, /* terms that tiles take at a time */
   WORD_BYTES = 16,
+  PAIR_BYTES = 4,
   SM_SHARED_BYTES = 227 * 1024, /* of a multiprocessor of sm_90; a block takes more than it asks */
   BLOCK_SHARED_BYTES = 1724,
   SM_THREADS = 2048,
@@ -68,8 +69,10 @@ static const mmci_model_products *products_of(const mmci_model_dtype *d, const m
   const int64_t a_line = gemm->a.trans ? gemm->m : gemm->k,
                 b_line = gemm->b.trans ? gemm->k : gemm->n;
   if (gemm->m == 1 || gemm->n == 1) return &d->vector;
-  const bool whole = a_line * bytes % WORD_BYTES == 0 && b_line * bytes % WORD_BYTES == 0;
-  return whole && d->whole_words.launch > 0 ? &d->whole_words : &d->matrix;
+  const int64_t both = a_line * bytes | b_line * bytes; /* has the low bits of either */
+  if (both % WORD_BYTES == 0 && d->whole_words.launch > 0) return &d->whole_words;
+  return both % PAIR_BYTES == 0 && bytes < PAIR_BYTES && d->pairs.launch > 0 ? &d->pairs
+                                                                             : &d->matrix;
 }
 
 double mmci_cuda_model_product_us(const mmci_cuda_model *model, const mmci_gemm *gemm) {

@@ -41,9 +41,10 @@ typedef struct mmci_model_dtype {
   /* Nine of ten modelled times of products, and of groups, are off by at most these shares; 0 means
    * that this is not known. */
   double product_error, group_error;
-  /* vector is for one row or column, whole_words for elements of two bytes whose lines are
-   * multiples of 16 bytes. A launch of 0 means as matrix. */
-  mmci_model_products vector, matrix, whole_words;
+  /* vector is for one row or column, whole_words for matrices whose lines are multiples of 16
+   * bytes, pairs for elements of two bytes whose lines are multiples of four. A launch of 0 means
+   * as matrix. */
+  mmci_model_products vector, matrix, whole_words, pairs;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
   mmci_model_general tiled;                  /* by tiles.cu, f32 */
   mmci_model_squares squares;                /* f32 */
