@@ -18,7 +18,7 @@ typedef struct covered {
   double best_s;         /* its sub-tree by the cheapest calls, */
   double judged_s;       /* with the doubts that there are of these, by which they were chosen, */
   double call_s, call_j; /* and what the last of these calls takes, */
-  double call_error;     /* with this relative error where it was measured */
+  double call_error;     /* with this relative error where it was measured or is shipped */
   double modelled_s;     /* what the model says of alone_s */
   int32_t size;          /* of its sub-tree, in steps: the last ones up to this */
   int32_t asked; /* of the largest sub-tree in it that the device was asked to take as one call */
@@ -55,7 +55,9 @@ static covered price_alone(const search *x, const mmci_plan_step *step) {
                  .call_s = seconds,
                  .modelled_s = seconds,
                  .call_error = price.error,
-                 .source = price.modelled ? MMCI_MODELLED : MMCI_MEASURED};
+                 .source = !price.modelled                ? MMCI_MEASURED
+                           : price.source == MMCI_SHIPPED ? MMCI_SHIPPED
+                                                          : MMCI_MODELLED};
   if (price.modelled || machine->roofline == NULL) return out;
   mmci_roofline_price(machine->roofline, &gemm, &price);
   out.modelled_s = price.seconds;
@@ -170,7 +172,7 @@ static void consider(search *x, covered *at, choice choice, const rest *rest) {
   at->best_s = call_s + rest->seconds;
   at->judged_s = judged_s;
   at->call_s = call_s;
-  at->call_error = time.error;
+  at->call_error = time.known ? time.error : doubt;
   at->source = time.known ? MMCI_MEASURED : isfinite(x->told_s) ? MMCI_SHIPPED : MMCI_MODELLED;
   at->call_j = call_j;
   at->choice = choice;
@@ -294,7 +296,8 @@ static void label(const search *x, mmci_cover *out) {
     if (at->source == MMCI_MEASURED)
       out->squares += pow(at->call_s * at->call_error, 2);
     else
-      out->modelled += at->call_s * x->machine->facts.error;
+      out->modelled +=
+          at->call_s * (at->source == MMCI_SHIPPED ? at->call_error : x->machine->facts.error);
     if (at->choice == ALONE) continue;
     out->group_of[s] = out->groups;
     int32_t size = tree ? at->size : s + 1;

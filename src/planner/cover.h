@@ -29,7 +29,7 @@ typedef struct mmci_group_machine {
   mmc_status (*measured)(const void *user, const mmci_group *group, mmci_group_time *out,
                          mmci_error *error);
   /* The share by which a call whose time the device itself tells must be faster than what it
-   * replaces: the error that both are thought to have. */
+   * replaces: the error that both are thought to have. 0 where it tells none. */
   double doubt;
   int64_t side; /* no call has steps with a larger dimension; 0 means no limit */
   mmci_group_facts facts;

@@ -273,17 +273,18 @@ bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricin
   mmci_facts facts;
   x->on->ops->facts(x->on->device, x->dtype, x->precision, &facts);
   bool knows_groups = x->wisdom != NULL && mmci_wisdom_pricing_knows_groups(x->wisdom, x->chain);
-  *out =
-      (mmci_group_machine){.user = x,
-                           .supports = takes_group,
-                           .measured = knows_groups ? group_measured : NULL,
-                           .doubt = facts.model.group_error > 0 ? facts.model.group_error : DOUBT,
-                           .side = x->on->ops->group_side,
-                           .facts = mmci_group_facts_of(&facts, roofline),
-                           .pricing = pricing,
-                           .roofline = roofline,
-                           .precision = x->precision,
-                           .handicap_s = x->kernel != NULL ? HANDICAP_S : 0};
+  *out = (mmci_group_machine){.user = x,
+                              .supports = takes_group,
+                              .measured = knows_groups ? group_measured : NULL,
+                              .doubt = x->on->ops->group_seconds == NULL ? 0
+                                       : facts.model.group_error > 0     ? facts.model.group_error
+                                                                         : DOUBT,
+                              .side = x->on->ops->group_side,
+                              .facts = mmci_group_facts_of(&facts, roofline),
+                              .pricing = pricing,
+                              .roofline = roofline,
+                              .precision = x->precision,
+                              .handicap_s = x->kernel != NULL ? HANDICAP_S : 0};
   return true;
 }
 
