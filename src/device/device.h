@@ -102,7 +102,7 @@ typedef struct mmci_device_async {
   void (*dealloc_pinned)(mmci_device *device, void *memory);
 
   /* Lets the queue stand for the caller's stream from now on (a cudaStream_t; NULL is CUDA's
-   * default stream), or for its own again. */
+   * default stream, which is there as long as the device), or for its own again. */
   void (*queue_attach)(mmci_queue *queue, void *stream);
   void (*queue_detach)(mmci_queue *queue);
 

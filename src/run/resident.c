@@ -57,8 +57,9 @@ struct mmci_resident {
   cut *cuts;  /* one for each action */
 
   mmci_graphs graphs;
-  /* The last execution was left to a stream and may be under way. */
-  bool pending;
+  /* The last execution was left to a stream and may be under way; done says when it ends, once it
+   * is recorded. */
+  bool pending, recorded;
   void *stream;
 };
 
@@ -561,6 +562,16 @@ static mmc_status prepare_for(mmci_resident *r, manner *how, const mmc_matrix *f
   return status == MMC_OK && !bound ? bind_matrices(r, factors, out, error) : status;
 }
 
+/* Records the end of what was left to a stream, unless that is done. */
+static mmc_status record_end(mmci_resident *r, mmci_error *error) {
+  if (r->recorded) return MMC_OK;
+  r->async->queue_attach(r->queues[0], r->stream);
+  mmc_status status = r->async->event_record(r->queues[0], r->done, error);
+  r->async->queue_detach(r->queues[0]);
+  r->recorded = status == MMC_OK;
+  return status;
+}
+
 /* Enqueues the chain, from the second time on as a graph. */
 static mmc_status start_chain(mmci_resident *r, manner *how, const mmc_matrix *factors,
                               const mmc_matrix *out, mmci_error *error) {
@@ -574,6 +585,8 @@ static mmc_status start_chain(mmci_resident *r, manner *how, const mmc_matrix *f
   if (status != MMC_OK) return status;
 
   bool follows = how->on_stream && how->stream == r->stream;
+  if (r->pending && !how->capturing && !follows) status = record_end(r, error);
+  if (status != MMC_OK) return status;
   if (how->on_stream) r->async->queue_attach(r->queues[0], how->stream);
   if (r->pending && !how->capturing && !follows && status == MMC_OK)
     status = r->async->event_wait(r->queues[0], r->done, error);
@@ -587,7 +600,9 @@ static mmc_status start_chain(mmci_resident *r, manner *how, const mmc_matrix *f
   return status;
 }
 
-/* Leaves the work to the stream, or waits for it. */
+/* Leaves the work to the stream, or waits for it. The default stream is there as long as the
+ * device, so its end is recorded only when somebody waits for it: that takes a tenth of a short
+ * call. Another stream may be gone by then. */
 static mmc_status finish_chain(mmci_resident *r, const manner *how, mmci_error *error) {
   if (how->waits) {
     r->pending = false;
@@ -596,8 +611,8 @@ static mmc_status finish_chain(mmci_resident *r, const manner *how, mmci_error *
   if (how->capturing) return MMC_OK;
   r->pending = true;
   r->stream = how->stream;
-  /* The event is recorded now, because the stream may be gone when somebody waits. */
-  return r->async->event_record(r->queues[0], r->done, error);
+  r->recorded = how->stream != NULL;
+  return r->recorded ? r->async->event_record(r->queues[0], r->done, error) : MMC_OK;
 }
 
 static mmc_status execute_chain(mmci_resident *r, manner *how, const mmc_matrix *factors,
@@ -629,7 +644,9 @@ mmc_status mmci_resident_enqueue(mmci_resident *resident, void *stream, const mm
 
 mmc_status mmci_resident_wait(mmci_resident *resident, mmci_error *error) {
   if (!resident->pending) return MMC_OK;
-  mmc_status status = resident->async->event_wait(resident->queues[0], resident->done, error);
+  mmc_status status = record_end(resident, error);
+  if (status == MMC_OK)
+    status = resident->async->event_wait(resident->queues[0], resident->done, error);
   if (status == MMC_OK) status = resident->ops->sync(resident->queues[0], error);
   if (status == MMC_OK) resident->pending = false;
   return status;
