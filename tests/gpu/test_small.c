@@ -185,7 +185,7 @@ static void test_equal(const target *on, mmci_queue *queue, uint64_t *random) {
 /* Sizes from 1 to 128 in every dtype, order and layout. */
 static void test_any(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
   static const int64_t MOST[] = {5, 9, 20, 40, 70, 128};
-  const int count = on->small ? 12 : 200;
+  const int count = on->small ? 12 : 120;
   for (int k = 0; k < count; k++) {
     const int64_t most = MOST[k % (on->small ? 4 : 6)],
                   batch = k % 3 == 0 ? 1 : 1 + random_below(random, most > 40 ? 7 : 70);
@@ -208,12 +208,12 @@ static void test_any(const target *on, mmci_queue *queue, mmc_dtype dtype, uint6
 
 /* Very many chains of small matrices without gaps, several of which a warp takes. */
 static void test_many(const target *on, mmci_queue *queue, mmc_dtype dtype, uint64_t *random) {
-  for (int k = 0; k < (on->small ? 4 : 40); k++) {
+  for (int k = 0; k < (on->small ? 4 : 24); k++) {
     const int64_t most = 2 + random_below(random, k % 2 == 0 ? 6 : 20);
     const int32_t n = 2 + (int32_t)random_below(random, k % 4 == 3 ? 18 : 5);
     int64_t dims[OPERANDS + 1];
     for (int i = 0; i <= n; i++) dims[i] = 1 + random_below(random, most);
-    begin(&t, dtype, n, 1 + random_below(random, on->small ? 70 : 20000), random_bits(random));
+    begin(&t, dtype, n, 1 + random_below(random, on->small ? 70 : 3000), random_bits(random));
     set_shapes(&t, dims);
     add_tree(&t, 0, n - 1, k % 4, random);
     finish_tight(&t);
