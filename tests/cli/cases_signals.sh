@@ -5,6 +5,11 @@ run generate f64:400x400x400x400 -o moving --no-sync >said/moving
 run generate f64:3000x1x3000 -o long --no-sync >said/long
 printf 'what was there before' >old.txt
 
+# begin_second: writes more of the second factor than a pipe holds, and so waits until it is being read, when the first
+# has been opened. end_second: writes the rest.
+begin_second() { head -c 200000 moving/A2.npy >&8; }
+end_second() { tail -c +200001 moving/A2.npy >&8; }
+
 # moves NAME HOW...: HOW changes the first factor after it was opened, while the second, a pipe, is awaited.
 moves() {
   local name=$1 status
@@ -15,10 +20,9 @@ moves() {
   run multiply first.npy - moving/A3.npy -o result.npy <pipe >said/moves.stdout 2>said/moves.stderr &
   local command=$!
   exec 8>pipe
-  head -c 1000 moving/A2.npy >&8
-  sleep 0.2 # both are open
+  begin_second
   "$@"
-  tail -c +1001 moving/A2.npy >&8
+  end_second
   exec 8>&-
   wait $command
   status=$?
@@ -44,11 +48,10 @@ mkfifo pipe
 run multiply first.npy - moving/A3.npy -o result.npy <pipe 2>said/replaced &
 replaced=$!
 exec 8>pipe
-head -c 1000 moving/A2.npy >&8
-sleep 0.2
+begin_second
 cp moving/A3.npy other.npy
 mv other.npy first.npy
-tail -c +1001 moving/A2.npy >&8
+end_second
 exec 8>&-
 wait $replaced
 verdict moved_replaced "$([ $? = 0 ] || cat said/replaced)"
@@ -61,7 +64,7 @@ holds moved_replaced_result cmp result.npy expected.npy
 if [ -n "${MMC_WITHOUT_UNNAMED:-}" ] && "$MMC_WITHOUT_UNNAMED" /bin/true && [ ${#wrapper[@]} = 0 ]; then
   for signal in INT TERM HUP; do
     hits=0
-    for _ in {1..20}; do
+    for _ in {1..200}; do
       cp old.txt result.npy
       # A shell that is not interactive has SIGINT ignored by what it starts behind itself.
       env --default-signal=INT "$MMC_WITHOUT_UNNAMED" "$mmchain" multiply long/A1.npy long/A2.npy -o result.npy 2>said/signal &
