@@ -134,7 +134,7 @@ int cli_chain_of_words(cli_call *call, const char *where, int count, char **word
   for (int i = 0; i < count; i++) files += cli_factor_is_file(words[i]);
   if (files > 0) {
     cli_factors factors;
-    int status = cli_factors_open(call, count, words, &factors);
+    int status = cli_factors_open(call, count, words, false, &factors);
     if (status != CLI_DONE) return status;
     *out = factors.chain;
     factors.chain = NULL;

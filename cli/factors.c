@@ -6,6 +6,7 @@
 
 #include "nearest.h"
 #include "options.h"
+#include "promote.h"
 #include "signals.h"
 
 static const char each_word[] = ":each";
@@ -136,14 +137,48 @@ static int check_standard_input(cli_call *call, int count, char **arguments, con
   return cli_fail(call, CLI_BAD, "-: standard input can be only one of the factors");
 }
 
-static int check_dtypes(cli_call *call, int count, char **arguments, const cli_factors *factors) {
-  mmc_dtype dtype = mmc_file_dtype(factors->files[0]);
-  for (int i = 1; i < count; i++)
-    if (mmc_file_dtype(factors->files[i]) != dtype)
-      return cli_fail(call, CLI_BAD, "%s is %s and %s is %s: expected the same dtype everywhere",
-                      arguments[0], mmc_dtype_name(dtype), arguments[i],
-                      mmc_dtype_name(mmc_file_dtype(factors->files[i])));
+/* ---- dtypes ---------------------------------------------------------------------------------- */
+
+static bool is_tight(const mmc_matrix *x) {
+  return x->ld == 0 || x->ld == (x->layout == MMC_COL_MAJOR ? x->rows : x->cols);
+}
+
+/* Converts the elements of a file, which lie one after the other. */
+static int promote_one(cli_call *call, const char *argument, int i, cli_factors *factors) {
+  const mmc_file *file = factors->files[i];
+  const mmc_dtype from = mmc_file_dtype(file);
+  const mmc_matrix matrix = mmc_file_matrix(file);
+  size_t count = 1, bytes;
+  for (int d = 0; d < mmc_file_ndim(file); d++) count *= (size_t)mmc_file_shape(file)[d];
+  if (count == 0) return CLI_DONE;
+  if (!is_tight(&matrix))
+    return cli_fail(call, CLI_BAD, "%s: expected %s, as the others, got %s", argument,
+                    mmc_dtype_name(factors->dtype), mmc_dtype_name(from));
+  if (__builtin_mul_overflow(count, mmc_dtype_size(factors->dtype), &bytes) ||
+      (factors->promoted[i] = malloc(bytes)) == NULL)
+    return cli_fail_memory(call, "a factor in another dtype takes",
+                           (double)count * (double)mmc_dtype_size(factors->dtype));
+  cli_promote(from, matrix.data, count, factors->dtype, factors->promoted[i]);
   return CLI_DONE;
+}
+
+static int promote(cli_call *call, int count, char **arguments, bool promotes,
+                   cli_factors *factors) {
+  factors->dtype = mmc_file_dtype(factors->files[0]);
+  for (int i = 1; i < count; i++)
+    factors->dtype = cli_promoted(factors->dtype, mmc_file_dtype(factors->files[i]));
+  int result = CLI_DONE;
+  for (int i = 0; promotes && i < count && result == CLI_DONE; i++)
+    if (mmc_file_dtype(factors->files[i]) != factors->dtype)
+      result = promote_one(call, arguments[i], i, factors);
+  return result;
+}
+
+/* Returns a file's matrix in the dtype of all. */
+static mmc_matrix stored_matrix(const cli_factors *factors, int64_t f) {
+  mmc_matrix matrix = mmc_file_matrix(factors->files[f]);
+  if (factors->promoted[f] != NULL) matrix.data = factors->promoted[f];
+  return matrix;
 }
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
@@ -197,7 +232,7 @@ static bool count_batch(const stack *all, int64_t *out) {
 static int spread_factor(cli_call *call, int i, const spec *s, int64_t t, const stack *all,
                          int64_t batch, mmc_matrix *matrix, cli_factors *factors) {
   const mmc_file *file = factors->files[i];
-  const mmc_dtype dtype = mmc_file_dtype(file);
+  const mmc_dtype dtype = factors->dtype;
   int ndim = stack_ndim(file, s->each);
   int64_t strides[CLI_NDIM_MAX] = {0}, step = matrix->stride;
   if (s->each) {
@@ -321,10 +356,10 @@ static int assemble(cli_call *call, char **arguments, cli_factors *factors, asse
   if (result == CLI_DONE && !count_batch(&all, &options.batch))
     result = cli_fail(call, CLI_BAD, "%s: more chains than can be counted", arguments[0]);
   for (int64_t i = 0, f = 0; f < factors->count && result == CLI_DONE; f++) {
-    mmc_matrix stored = mmc_file_matrix(factors->files[f]);
+    mmc_matrix stored = stored_matrix(factors, f);
     for (int64_t t = 0; t < a->specs[f].times && result == CLI_DONE; t++, i++) {
       if (t == 0 || a->specs[f].each) {
-        stored = mmc_file_matrix(factors->files[f]);
+        stored = stored_matrix(factors, f);
         result =
             spread_factor(call, (int)f, &a->specs[f], t, &all, options.batch, &stored, factors);
       }
@@ -335,9 +370,8 @@ static int assemble(cli_call *call, char **arguments, cli_factors *factors, asse
   if (result != CLI_DONE) return result;
   shape_result(factors, a, &all);
   if (a->repeats) options.same = a->same;
-  mmc_status status =
-      mmc_chain_create_batch(call->context, mmc_file_dtype(factors->files[0]), factors->n, a->dims,
-                             a->ops, &options, &factors->chain);
+  mmc_status status = mmc_chain_create_batch(call->context, factors->dtype, factors->n, a->dims,
+                                             a->ops, &options, &factors->chain);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
 }
 
@@ -359,9 +393,10 @@ static bool allocate_files(int count, cli_factors *factors) {
                            .paths = calloc(f, sizeof *factors->paths),
                            .file_paths = calloc(f, sizeof *factors->file_paths),
                            .stamps = calloc(f, sizeof *factors->stamps),
-                           .addresses = calloc(f, sizeof *factors->addresses)};
+                           .addresses = calloc(f, sizeof *factors->addresses),
+                           .promoted = calloc(f, sizeof *factors->promoted)};
   if (factors->files != NULL && factors->paths != NULL && factors->file_paths != NULL &&
-      factors->stamps != NULL && factors->addresses != NULL)
+      factors->stamps != NULL && factors->addresses != NULL && factors->promoted != NULL)
     return true;
   factors->count = 0;
   return false;
@@ -394,7 +429,7 @@ static int count_each(cli_call *call, const char *argument, const mmc_file *file
   return cli_fail(call, CLI_BAD, "%s: expected at least one matrix in the stack, got 0", argument);
 }
 
-int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *out) {
+int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes, cli_factors *out) {
   assembly a = {.specs = calloc((size_t)count + 1, sizeof *a.specs)};
   if (a.specs == NULL) return cli_fail_memory(call, "the list of factors takes", (double)count);
   cli_factors factors = {0};
@@ -415,7 +450,7 @@ int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *o
       status = cli_fail(call, CLI_BAD, "%s: expected at most %d factors in all, got %" PRId64,
                         arguments[i], FACTORS_MAX, n);
   }
-  if (status == CLI_DONE) status = check_dtypes(call, count, arguments, &factors);
+  if (status == CLI_DONE) status = promote(call, count, arguments, promotes, &factors);
   if (status == CLI_DONE && !allocate_chain(n, &factors, &a))
     status = cli_fail_memory(call, "the list of factors takes", (double)n * sizeof(mmc_matrix));
   if (status == CLI_DONE) status = assemble(call, arguments, &factors, &a);
@@ -435,12 +470,14 @@ void cli_factors_close(cli_factors *factors) {
     free(factors->paths[i]);
     free(factors->file_paths[i]);
     free(factors->addresses[i]);
+    free(factors->promoted[i]);
   }
   free(factors->files);
   free(factors->stamps);
   free(factors->paths);
   free(factors->file_paths);
   free(factors->addresses);
+  free(factors->promoted);
   free(factors->matrices);
   *factors = (cli_factors){0};
 }

@@ -17,6 +17,8 @@ typedef struct cli_factors {
   char **file_paths;    /* count: of the files alone, without a member */
   cli_stamp *stamps;    /* count: how the files were when they were opened */
   void ***addresses;    /* count: of a stack that no stride describes, else NULL */
+  mmc_dtype dtype;      /* which all have, or are promoted to */
+  void **promoted;      /* count: the elements of a file of another dtype, else NULL */
   mmc_matrix *matrices; /* n, as mmc_execute() takes them */
   int result_ndim;      /* of the stack, plus 2, 1 or 0 of one of its matrices */
   int64_t result_shape[CLI_NDIM_MAX];
@@ -28,8 +30,10 @@ typedef struct cli_factors {
  * followed by an op as well, w.npz:T:N. */
 bool cli_factor_is_file(const char *argument);
 
-/* Opens the files. Returns CLI_DONE, or the exit status after saying what is wrong. */
-int cli_factors_open(cli_call *call, int count, char **arguments, cli_factors *out);
+/* Opens the files. Of those of another dtype than the one that all are promoted to, the elements
+ * are converted where promotes says so; else their matrices are not to be multiplied. Returns
+ * CLI_DONE, or the exit status after saying what is wrong. */
+int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes, cli_factors *out);
 /* Is called after the last use of the matrices: checks that the files still are what they were. A
  * file that was replaced is, because the old one stays open. Returns CLI_DONE, or CLI_BAD after
  * saying which file is not. */

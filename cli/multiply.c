@@ -23,9 +23,9 @@ static const char help[] =
     "row at the beginning, a column at the end. Arrays of more dimensions are stacks of matrices,\n"
     "multiplied together and broadcast as numpy.matmul does; of a stack A.npy:each the matrices "
     "are\n"
-    "the factors, one after the other. All files must have the same dtype:\n"
-    "float16, float32, float64, complex64 or complex128. - is standard input; with one factor the\n"
-    "result is a copy.\n"
+    "the factors, one after the other. Elements are float16, float32, float64, complex64 or\n"
+    "complex128; of several, all are promoted to the one that numpy.result_type() says. - is\n"
+    "standard input; with one factor the result is a copy.\n"
     "\n"
     "Factors and the result may be in files of other formats, see mmchain info: .npz, "
     ".safetensors,\n"
@@ -285,7 +285,7 @@ static int print_json(cli_call *call, const multiplication *job) {
 
 static int multiply_files(cli_call *call, multiplication *job, int count, char **arguments) {
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
-  int result = cli_factors_open(call, count, arguments, &job->factors);
+  int result = cli_factors_open(call, count, arguments, true, &job->factors);
   if (result == CLI_DONE) result = check_output(call, job);
   if (result == CLI_DONE) result = make_plan(call, job);
   if (result == CLI_DONE) result = allocate_result(call, job);

@@ -171,7 +171,11 @@ check multiply_mismatch 2 multiply P.npy P.npy -o R.npy
 check multiply_mismatch_third 2 multiply P.npy Q.npy:N Q.npy -o R.npy
 check multiply_mismatch_vector 2 multiply P.npy u.npy -o R.npy
 check multiply_vector_inside 2 multiply P.npy w.npy P.npy -o R.npy
-check multiply_mixed_dtypes 2 multiply P.npy A.npy -o R.npy
+check multiply_mixed_dtypes 0 multiply P.npy Q16.npy -o R.npy --check
+says multiply_mixed_dtypes_values R.npy "f8 (2, 2) 22 28 49 64"
+check multiply_mixed_complex 0 multiply P16.npy Q.npy C.npy -o R.npy --check
+verdict plan_mixed_files "$(run plan P16.npy Q.npy C.npy | head -n 1 | diff - <(echo 'chain            c128:2x3x2x2'))"
+rm R.npy
 check multiply_missing 2 multiply P.npy missing.npy -o R.npy
 cp P.npy pressure.npy
 check multiply_misspelt 2 multiply presure.npy Q.npy -o R.npy

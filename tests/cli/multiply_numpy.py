@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """multiply_numpy.py MMCHAIN: `mmchain multiply` on files that NumPy wrote gives NumPy's own answer.
 
-Chains of every dtype and length, stored in C and in Fortran order, in either byte order, in .npy
+Chains of every dtype and length, also of several dtypes at once, stored in C and in Fortran order, in either byte order, in .npy
 versions 1 to 3, sliced out of larger arrays, with ops, with 1-D arrays at the ends, with empty
 dims. The answer has NumPy's shape and dtype and differs from NumPy's by rounding alone.
 """
@@ -69,7 +69,7 @@ def make_chain(random, folder, dtype):
             shape = (dims[i + 1] if i == 0 else dims[i],)
         else:
             shape = (dims[i + 1], dims[i]) if op in ("T", "H") else (dims[i], dims[i + 1])
-        stored = normal(random, dtype, shape)
+        stored = normal(random, DTYPES[random.integers(len(DTYPES))] if dtype == "mixed" else dtype, shape)
         path = os.path.join(folder, f"A{i + 1}.npy")
         store(random, stored, path)
         arguments.append(path + (":" + op if op else ""))
@@ -88,7 +88,7 @@ def product_in(precision, arrays):
 
 def compare(arrays, result):
     """What is wrong with the result; None when nothing is."""
-    own = product_in(arrays[0].dtype, arrays)
+    own = product_in(np.result_type(*arrays), arrays)
     if result.shape != np.shape(own) or result.dtype != own.dtype:
         return f"{result.shape} {result.dtype}, NumPy gives {np.shape(own)} {own.dtype}"
     if result.size == 0:
@@ -109,7 +109,7 @@ def compare(arrays, result):
 def check_random_chains(mmchain, folder):
     random = np.random.default_rng(SEED)
     for turn in range(ROUNDS):
-        dtype = DTYPES[turn % len(DTYPES)]
+        dtype = [*DTYPES, "mixed"][turn % (len(DTYPES) + 1)]
         arguments, arrays = make_chain(random, folder, dtype)
         output = os.path.join(folder, "R.npy")
         device = ["cpu", "ref"][turn % 2]
