@@ -90,7 +90,7 @@ static mmc_status read_next(reading *r) {
   if (next != ')' && next != ']') return read_factor(r);
   if (r->depth == 0 || next != r->open[r->depth].closed_by)
     return expected(r, "the bracket that is open to be closed");
-  int32_t product;
+  int32_t product = 0;
   mmc_status status = close(r, &product);
   if (status != MMC_OK) return status;
   r->depth--;
