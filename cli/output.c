@@ -54,8 +54,7 @@ void cli_print_json_string(cli_stream *stream, const char *text) {
 
 void cli_print_json_count(cli_stream *stream, mmc_count count) {
   char digits[MMC_COUNT_TEXT_SIZE];
-  bool exact = count.hi == 0 && count.lo <= (uint64_t)1 << 53;
-  cli_print(stream, exact ? "%s" : "\"%s\"", mmc_count_format(count, digits));
+  cli_print(stream, "%s", mmc_count_format(count, digits));
 }
 
 void cli_stream_flush(cli_stream *stream) {

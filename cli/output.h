@@ -22,7 +22,7 @@ int cli_stream_write(void *user, const char *bytes, size_t size);
 void cli_print(cli_stream *stream, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints a JSON string with its quotes. */
 void cli_print_json_string(cli_stream *stream, const char *text);
-/* Prints a JSON number, or a string when it is above 2^53 and readers might round it. */
+/* Prints a JSON number with all of its digits. */
 void cli_print_json_count(cli_stream *stream, mmc_count count);
 /* Writes what is buffered. */
 void cli_stream_flush(cli_stream *stream);

@@ -12,9 +12,6 @@
 /* Text for people shows at most so many steps, and writes out orders of so many factors. */
 enum { TEXT_STEPS = 100 };
 
-/* The largest integer up to which every JSON reader is exact. */
-#define JSON_EXACT ((mmci_u128)1 << 53)
-
 const mmci_explainer mmci_explain_flops = {.objective = "flops"};
 
 /* ---- words --------------------------------------------------------------------------------- */
@@ -55,7 +52,7 @@ int mmci_write_to_text(void *text, const char *bytes, size_t size) {
 }
 
 void mmci_put_json_count(mmci_text *text, mmci_u128 value) {
-  mmci_text_printf(text, value <= JSON_EXACT ? "%s" : "\"%s\"", mmci_decimal(value).text);
+  mmci_text_printf(text, "%s", mmci_decimal(value).text);
 }
 
 int32_t mmci_plan_levels(const mmci_plan *plan) {

@@ -61,7 +61,7 @@ void mmci_put_comparison(const mmci_plan *plan, mmci_text *text);
 
 /* This is a write function for an mmci_text. */
 int mmci_write_to_text(void *text, const char *bytes, size_t size);
-/* Writes a number, as a string where not every JSON reader is exact. */
+/* Writes a JSON number with all of its digits. */
 void mmci_put_json_count(mmci_text *text, mmci_u128 value);
 /* Counts the products on the longest path from a factor to the result. */
 int32_t mmci_plan_levels(const mmci_plan *plan);

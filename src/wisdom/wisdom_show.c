@@ -162,10 +162,8 @@ static mmc_status write_text(mmci_wisdom *wisdom, show_work *work, mmci_error *e
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-/* Prints an integer, as a string above 2^53, where readers might round it. */
 static void json_integer(mmci_text *text, int64_t value) {
-  const char *quote = value > (int64_t)1 << 53 ? "\"" : "";
-  mmci_text_printf(text, "%s%" PRId64 "%s", quote, value, quote);
+  mmci_text_printf(text, "%" PRId64, value);
 }
 
 static void json_number(mmci_text *text, double value) {
