@@ -9,6 +9,7 @@
 
 #include "../random.h"
 #include "chain/chain.h"
+#include "chain/group.h"
 
 static const uint64_t seed = 31;
 
@@ -306,8 +307,67 @@ static void random_text_never_surprises(void **state) {
   }
 }
 
+/* Two products lie alike when all sizes and leading dimensions are the same. */
+static void products_are_compared(void **state) {
+  (void)state;
+  const mmci_gemm gemm = mmci_gemm_tight(MMC_F64, MMCI_NATIVE, 3, 4, 5, MMC_OP_N, MMC_OP_N);
+  assert_true(mmci_gemm_lies_as(&gemm, &gemm));
+  for (int field = 0; field < 6; field++) {
+    mmci_gemm other = gemm;
+    int64_t *const fields[] = {&other.m, &other.k, &other.n, &other.a.ld, &other.b.ld, &other.ldc};
+    ++*fields[field];
+    assert_false(mmci_gemm_lies_as(&gemm, &other));
+  }
+}
+
+/* Sizes that no memory has are a quarter of the most, so that sums of them do not wrap. */
+static void padded_sizes_do_not_wrap(void **state) {
+  (void)state;
+  const int64_t huge = (int64_t)1 << 62;
+  const uint64_t most = UINT64_MAX / 4;
+  assert_true(mmci_padded_bytes(8, MMC_F64, 3, 5) == 8 * 8 * sizeof(double));
+  assert_true(mmci_padded_bytes(8, MMC_F64, huge, huge) == most);
+  assert_true(mmci_padded_bytes(8, MMC_F64, huge, 1) == most);
+  assert_true(mmci_padded_bytes(1, MMC_F32, huge / 4, 1) == most);
+  assert_true(mmci_padding_bytes(8, MMC_F64, huge, huge, huge) == most);
+  assert_true(mmci_padding_bytes(8, MMC_F64, 8, 8, 8) == 3 * 8 * 8 * sizeof(double));
+  assert_int_equal(mmci_elements(3, 4), 12);
+  assert_int_equal(mmci_elements(huge, huge), 0);
+  mmci_gemm empty = mmci_gemm_tight(MMC_F64, MMCI_NATIVE, 3, 0, 5, MMC_OP_N, MMC_OP_N);
+  assert_int_equal(mmci_gemm_padded(8, &empty).a.ld, 8);
+}
+
+/* The name of a group that somebody has written need not be one. */
+static void names_of_groups_are_read(void **state) {
+  (void)state;
+  int64_t rows = 0, cols = 0;
+  assert_true(mmci_group_name_result("call NNN 10x30x5:0*1 10x5x60:3*2 @1", &rows, &cols));
+  assert_true(rows == 10 && cols == 60);
+  static const char *const bad[] = {
+      "",
+      "call ",
+      "call @1",
+      "call NNN 10x30x5:0*1",
+      "group NN 1x2x3:0*1 @1",
+      "call @",
+      "call NN 1x2 @1",
+      "call NN x @1",
+      "call NN 1x2x3 @1",
+      "call NN 1x2x3;0*1 @1",
+      "call NN @",
+      "@",
+      "call  @1",
+      "call N @1",
+  };
+  for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++)
+    if (mmci_group_name_result(bad[b], &rows, &cols)) fail_msg("'%s' was read", bad[b]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products_are_compared),
+      cmocka_unit_test(padded_sizes_do_not_wrap),
+      cmocka_unit_test(names_of_groups_are_read),
       cmocka_unit_test(text_round_trips),
       cmocka_unit_test(dtypes_have_names_and_sizes),
       cmocka_unit_test(parts_are_read),
