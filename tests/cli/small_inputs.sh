@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# small_inputs.sh MMCHAIN: whatever is said in less than 1 KiB takes at most a second of a processor and 100 MB of
+# memory, or ends with an error: texts of chains, orders, wisdom and recordings, files of dims and matrices
+# whose headers promise more than there is.
+#
+# What is meant to take long is left out: `multiply`, `bench` and `generate` of the large matrices that they were
+# asked for. A program that exceeds its limits is killed, which is a failure here. Exit status 77 without
+# a limit on memory, as under the sanitizers. MMCHAIN_TEST_LONG plans every text in every way.
+set -u
+export LC_ALL=C MMCHAIN_WISDOM='' OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+mmchain=$(realpath "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+cases=0
+
+# brief ARGUMENT...: the command ends in time, with status 0 to 2. The address space holds the libraries,
+# and memory that is promised and not used, beside what is resident.
+brief() {
+  local status seconds kilobytes
+  cases=$((cases + 1))
+  read -r status seconds kilobytes < <(measure "$@")
+  if [ "$status" -lt 0 ] || [ "$status" -gt 2 ] ||
+    awk -v s="$seconds" -v m="$kilobytes" 'BEGIN {exit !(s > 1 || m > 100 * 1024)}'; then
+    printf 'FAIL status %s, %s s, %s KiB: %.200s\n' "$status" "$seconds" "$kilobytes" "$*"
+    failures=$((failures + 1))
+  fi
+}
+
+# measure ARGUMENT...: the status, processor seconds and resident KiB at most.
+measure() {
+  python3 -S - "$mmchain" "$@" <<'PYTHON'
+import resource, subprocess, sys
+def limit():
+    resource.setrlimit(resource.RLIMIT_CPU, (2, 2))
+    resource.setrlimit(resource.RLIMIT_AS, (700 << 20, 700 << 20))
+nothing = subprocess.DEVNULL
+done = subprocess.run(sys.argv[1:], stdin=nothing, stdout=nothing, stderr=nothing, preexec_fn=limit)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(f"{done.returncode} {used.ru_utime + used.ru_stime:.2f} {used.ru_maxrss}")
+PYTHON
+}
+
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+(ulimit -v 700000 && "$mmchain" --version >/dev/null 2>&1) || { echo "no limit on memory can be set"; exit 77; }
+
+# join N TEXT: TEXT so often, with x between.
+join() { yes "$2" | head -n "$1" | paste -sd x; }
+
+long=$(join 340 97)
+wide=$(join 45 4611686018427387904)
+uneven=$(seq 1 330 | awk '{print 10 + $1 * $1 % 89}' | paste -sd x)
+limit=$("$mmchain" plan "$uneven" --memory-limit 1 2>&1 | grep -oE 'leanest needs [0-9]+' | grep -oE '[0-9]+')
+all_options=("--for time")
+[ -n "${MMCHAIN_TEST_LONG:-}" ] && all_options+=("" "--memory-limit 100K" "--for energy" "--for traffic" "--for traffic --fuse joint"
+  "--solver table" "--solver brute" "--json" "--dot")
+for chain in "$long" "$wide" "$uneven" 'f16:64x64^131072' 'f16:4^1000611686018427387904' '64x64^1000000000' \
+  "1x1^131072" "f32:3x3^100x3^100x3^100x3^100:TTTT" '0x4x5@1000000000' '3x4x5@4611686018427387904' \
+  "$(join 100 2)=$(seq 1 99 | paste -sd ,)" "f64:8x9x8x9x8=1,2,1,2" "$(head -c 1000 /dev/zero | tr '\0' '(')" \
+  "$(join 120 9999999)" 'f64:x' '' '@' '^' "2x2^131072:$(head -c 900 /dev/zero | tr '\0' T)"; do
+  for options in "${all_options[@]}"; do
+    # shellcheck disable=SC2086 # options are words
+    brief plan "$chain" $options
+  done
+done
+brief plan "$uneven" --memory-limit "${limit:-1}"
+brief plan "$uneven" --memory-limit $((${limit:-1} * 3 / 2))
+brief plan "$uneven" --memory-limit "${limit:-1}" --for time
+printf '%s' "$(seq 1 250 | tr '\n' ' ')" >dims
+for solver in auto table hu-shing left-to-right brute; do brief order --dims dims --solver $solver; done
+brief order --dims dims --tables --solver table
+
+# Matrices whose headers promise more than there is, or nothing in many parts.
+npy() { # npy FILE SHAPE BYTES
+  local header="{'descr': '<f8', 'fortran_order': False, 'shape': ($2), }"
+  header=$(printf '%-117s' "$header")
+  printf '\x93NUMPY\x01\x00\x76\x00%s\n' "$header" >"$1"
+  head -c "$3" /dev/zero >>"$1"
+}
+npy huge.npy '1099511627776, 1099511627776' 0
+npy none.npy '1099511627776, 0, 3' 0
+npy stack.npy '4611686018427387904, 0, 0' 0
+npy small.npy '3, 3' 72
+npy row.npy '0, 4611686018427387904' 0
+npy column.npy '4611686018427387904, 0' 0
+for files in 'huge.npy small.npy' 'none.npy small.npy' 'stack.npy stack.npy' 'row.npy column.npy' 'column.npy row.npy' \
+  'small.npy^131072' 'small.npy^1000000000' 'small.npy small.npy:T small.npy:H' 'none.npy small.npy^1000'; do
+  # shellcheck disable=SC2086 # files are words
+  brief multiply $files -o R.npy
+  # shellcheck disable=SC2086
+  brief plan $files
+done
+
+# Other texts.
+printf 'mmchain wisdom 1\nfingerprint "a" "b" "" "" "0" "f32" "native"\narray N N time 1024 1024 1024 1\n' >wisdom
+export MMCHAIN_WISDOM=$work/wisdom.db
+brief wisdom import wisdom
+head -c 1000 /dev/zero >zeros
+brief wisdom import zeros
+head -c 1000 /dev/urandom >noise
+brief wisdom import noise
+brief wisdom export
+brief multiply small.npy small.npy -o R.npy --meter replay:noise
+brief multiply noise small.npy -o R.npy
+brief bench --suite noise
+echo "$cases cases, $failures failed"
+[ $failures = 0 ]
