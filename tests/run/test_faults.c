@@ -1,10 +1,16 @@
 /* test_faults.c: everything a run does, once with each call of the device failing: for once or for
  * good, at once or after the work was done. A failure must be told, with a message; nothing may be
- * left under way or behind; and when the device works again, so must the run. */
+ * left under way or behind; and when the device works again, so must the run. The same with each
+ * allocation of the library's failing once.
+ *
+ * Linked with a copy of the library that calls failing_malloc() and so on: tests/CMakeLists.txt. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
@@ -16,6 +22,44 @@
 #include "run/run.h"
 
 static const uint64_t seed = 808;
+
+/* ---- the allocator that fails ---------------------------------------------------------------- */
+
+static long allocations_left = -1; /* until one fails; negative: none does */
+static bool allocation_failed;
+
+static bool fails(void) {
+  if (allocations_left < 0 || allocations_left-- > 0) return false;
+  allocation_failed = true;
+  errno = ENOMEM;
+  return true;
+}
+
+void *failing_malloc(size_t size);
+void *failing_calloc(size_t count, size_t size);
+void *failing_realloc(void *old, size_t size);
+void *failing_aligned_alloc(size_t alignment, size_t size);
+char *failing_strdup(const char *string);
+void *failing_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
+
+void *failing_malloc(size_t size) {
+  return fails() ? NULL : malloc(size);
+}
+void *failing_calloc(size_t count, size_t size) {
+  return fails() ? NULL : calloc(count, size);
+}
+void *failing_realloc(void *old, size_t size) {
+  return fails() ? NULL : realloc(old, size);
+}
+void *failing_aligned_alloc(size_t alignment, size_t size) {
+  return fails() ? NULL : aligned_alloc(alignment, size);
+}
+char *failing_strdup(const char *string) {
+  return fails() ? NULL : strdup(string);
+}
+void *failing_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
+  return fails() ? MAP_FAILED : mmap(address, size, protection, flags, file, offset);
+}
 
 typedef struct scenario {
   int32_t n;
@@ -211,6 +255,58 @@ static void fail_each(const scenario *s) {
   }
 }
 
+/* ---- no memory ------------------------------------------------------------------------------- */
+
+/* All deeds, with the library's allocation number `number`, from 0, failing; returns whether it was
+ * reached. What it was for fails, and succeeds when it is asked for again. */
+static bool fail_allocation(const scenario *s, long number) {
+  bench b;
+  bool computed[2] = {false, false};
+  open_bench(&b, s, &(failure){0});
+  allocation_failed = false;
+  long left = number;
+  for (int d = 0; d < DEEDS; d++) {
+    mmci_error error = {0};
+    allocations_left = allocation_failed || deeds[d] == LOOK ? -1 : left;
+    mmc_status status = deeds[d] == LOOK ? MMC_OK : do_deed(&b, deeds[d], &error);
+    if (!allocation_failed && deeds[d] != LOOK) left = allocations_left;
+    allocations_left = -1;
+    if (status != MMC_OK) {
+      if (status != MMC_E_NOMEM)
+        fail_msg("allocation %ld, deed %d: %s", number, (int)deeds[d], error.text);
+      assert_true(allocation_failed && error.text[0] != '\0');
+      if (deeds[d] == CREATE) assert_null(b.run);
+      if (deeds[d] != WAIT) sync_streams(&b);
+      expect_no_fault(fake_fault(b.device), seed);
+    }
+    if (status != MMC_OK || deeds[d] == LOOK)
+      assert_true(try_deed(&b, deeds[d], computed));
+    else if (deeds[d] == EXECUTE_FIRST || deeds[d] == ENQUEUE_FIRST)
+      computed[0] = true;
+    else if (deeds[d] == EXECUTE_SECOND || deeds[d] == ENQUEUE_SECOND ||
+             deeds[d] == ENQUEUE_SECOND_AGAIN ||
+             (deeds[d] == CAPTURE_SECOND && can_be_captured(&b)))
+      computed[1] = true;
+  }
+  close_bench(&b);
+  return allocation_failed;
+}
+
+static void of_memory(void **state) {
+  (void)state;
+  static const scenario scenarios[] = {
+      {.n = 6, .where = ON_DEVICE},
+      {.n = 8, .where = ANYWHERE},
+      {.n = 4, .where = ANYWHERE, .streamed = true},
+      {.n = 4, .where = ANYWHERE, .batch = 5, .chunk = 2},
+  };
+  for (size_t s = 0; s < sizeof scenarios / sizeof scenarios[0]; s++) {
+    long number = 0;
+    while (fail_allocation(&scenarios[s], number)) number++;
+    assert_true(number > 3);
+  }
+}
+
 /* ---- the tests ------------------------------------------------------------------------------- */
 
 static void on_the_device(void **state) {
@@ -253,6 +349,7 @@ int main(void) {
       cmocka_unit_test(streamed),
       cmocka_unit_test(of_a_batch),
       cmocka_unit_test(of_a_batch_in_chunks),
+      cmocka_unit_test(of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
