@@ -38,7 +38,7 @@ endif()
 
 set(mmc_guards "")
 set(mmc_link_guards "")
-if(NOT MMC_SANITIZE)
+if(NOT MMC_SANITIZE AND NOT MMC_FUZZ)
   set(mmc_guards -fstack-protector-strong
                  "$<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
   set(mmc_link_guards -Wl,-z,relro -Wl,-z,now)
