@@ -542,6 +542,9 @@ mmc_status mmci_database_ready(mmci_wisdom *wisdom, bool writing, mmci_error *er
   mmci_error mending;
   if (!writing && wisdom->corrupt && mmci_database_ready(wisdom, true, &mending) == MMC_OK)
     return MMC_OK;
+  /* What was set aside needs a new file, which an earlier call may not have come to make. */
+  if (status == MMC_OK && wisdom->aside != NULL && wisdom->db == NULL)
+    status = ready_once(wisdom, true, error);
   if (status == MMC_OK && wisdom->aside != NULL && wisdom->writable)
     status = salvage(wisdom, error);
   return status;

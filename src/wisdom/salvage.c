@@ -70,7 +70,12 @@ mmc_status mmci_salvage(mmci_wisdom *wisdom, void *user, mmci_error *error) {
   salvage_work work = {.from = {.place = {.path = wisdom->aside}}, .into = wisdom};
   mmc_status status = MMC_OK;
   bool whole = false;
-  if (mmci_database_open_aside(&work.from, NULL) == MMC_OK) {
+  mmci_error unreadable = {0};
+  const mmc_status opened = mmci_database_open_aside(&work.from, &unreadable);
+  if (opened == MMC_E_NOMEM) { /* the file may be readable when there is memory again */
+    if (error != NULL) *error = unreadable;
+    status = opened;
+  } else if (opened == MMC_OK) {
     status = keep_all(&work, MMCI_STATEMENT_FINGERPRINT_SELECT, &whole, error);
     if (status == MMC_OK && !whole) {
       work.kept = 0; /* the table is read from its beginning, without the index */

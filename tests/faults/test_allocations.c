@@ -520,6 +520,104 @@ end:
   return status;
 }
 
+enum { SALVAGED = 200, STORE_PAGE = 4096 };
+
+/* Makes a store of many records and of every kind, and damages one of its pages. */
+static void make_corrupt_store(const char *path) {
+  static char form[40000];
+  size_t used =
+      (size_t)snprintf(form, sizeof form,
+                       "mmchain wisdom 1\n"
+                       "fingerprint \"ref\" \"m\" \"\" \"\" \"0.1.0\" \"f32\" \"native\"\n"
+                       "array N N time 1 1 2 5\n m 1\n k 1\n n 1 2\n E 1 2\n"
+                       "fact \"launch_s\" 1e-6 0.5 1\n");
+  for (int m = 1; m <= SALVAGED; m++)
+    used += (size_t)snprintf(form + used, sizeof form - used,
+                             "product %d 2 3 N N time \"r\" 1 0 1 - - - \"measured\" 1\n", m);
+  snprintf(form + used, sizeof form - used, "end %d\n", SALVAGED + 2);
+  wisdom_text text = {.bytes = form, .left = strlen(form)};
+  mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
+  mmc_context *context;
+  options.wisdom_path = path;
+  assert_int_equal(mmc_context_create(&options, &context), MMC_OK);
+  mmc_status status = mmc_wisdom_import(context, read_text, &text);
+  assert_true(status == MMC_OK || status == MMC_E_UNSUPPORTED);
+  mmc_context_destroy(context);
+  FILE *file = fopen(path, "r+b");
+  if (file == NULL) return; /* built without SQLite */
+  assert_int_equal(fseek(file, -2 * STORE_PAGE, SEEK_END), 0);
+  assert_int_equal(fputc(0, file), 0);
+  fclose(file);
+}
+
+static void remove_stores(void) {
+  static const char *const endings[] = {"", "-wal", "-shm"};
+  char name[64];
+  for (int n = 0; n <= 3; n++)
+    for (int e = 0; e < 3; e++) {
+      snprintf(name, sizeof name,
+               n > 0 ? "test_allocations.db.corrupt-%d%s" : "test_allocations.db", n, endings[e]);
+      unlink(name);
+    }
+}
+
+static int count_products(void *user, const char *bytes, size_t size) {
+  for (size_t b = 0; b + 8 <= size; b++) *(int *)user += memcmp(bytes + b, "product ", 8) == 0;
+  return 0;
+}
+
+/* Exports a store, and once more with no allocation failing when that fails; says how many products
+ * there are in the end. Returns what the first attempt did. */
+static mmc_status export_store(int *products) {
+  mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
+  mmc_context *context = NULL;
+  options.wisdom_path = "test_allocations.db";
+  mmc_status status = mmc_context_create(&options, &context);
+  *products = 0;
+  if (status == MMC_OK) status = mmc_wisdom_export(context, count_products, products);
+  allocations_left = -1;
+  if (status != MMC_OK && context == NULL)
+    assert_int_equal(mmc_context_create(&options, &context), MMC_OK);
+  if (status != MMC_OK) {
+    *products = 0;
+    mmc_status again = mmc_wisdom_export(context, count_products, products);
+    char text[512];
+    if (again == MMC_E_UNSUPPORTED)
+      status = again;
+    else if (again != MMC_OK)
+      fail_msg("after %s, the second time: %s", mmc_status_string(status),
+               mmc_context_message(context, text, sizeof text));
+  }
+  mmc_context_destroy(context);
+  return status;
+}
+
+/* A corrupt store is set aside and read from both ends, with each allocation failing once. Where
+ * memory is short, that is said, and done by the next call. */
+static void fail_salvage(void **state) {
+  (void)state;
+  int expected = 0, products;
+  make_corrupt_store("test_allocations.db");
+  mmc_status status = export_store(&expected);
+  remove_stores();
+  if (status == MMC_E_UNSUPPORTED) return; /* built without SQLite */
+  assert_int_equal(status, MMC_OK);
+  assert_true(expected > SALVAGED / 4 && expected < SALVAGED);
+  long k = 0;
+  for (failures = 1; failures > 0; k++) {
+    make_corrupt_store("test_allocations.db");
+    failures = 0;
+    allocations_left = k;
+    status = export_store(&products);
+    assert_true(status == MMC_OK || status == MMC_E_NOMEM || status == MMC_E_FORMAT);
+    if (failures == 0) assert_int_equal(status, MMC_OK);
+    if (products != expected)
+      fail_msg("allocation %ld: %s, %d products", k, mmc_status_string(status), products);
+    remove_stores();
+  }
+  assert_true(k > 5);
+}
+
 /* Stops after a few measurements. */
 static int few(void *user, const mmc_tune_progress *now) {
   (void)now;
@@ -609,6 +707,7 @@ int main(void) {
       cmocka_unit_test(fail_meters),
       cmocka_unit_test(fail_measuring),
       cmocka_unit_test(fail_wisdom),
+      cmocka_unit_test(fail_salvage),
       cmocka_unit_test(fail_plan_time),
       cmocka_unit_test(fail_plan_energy),
       cmocka_unit_test(fail_tuning),
