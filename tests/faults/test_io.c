@@ -20,7 +20,6 @@
 // clang-format on
 
 #include "../unit/npy_scratch.h"
-#include "io/npy.h"
 #include "io/output_file.h"
 #include "wisdom/place.h"
 
@@ -208,12 +207,14 @@ static void each_write(void **state) {
   }
 }
 
+static mmc_context *context;
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static void write_npy(mmc_dtype dtype) {
   double numbers[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   mmc_matrix matrix = {.data = numbers, .rows = 2, .cols = 3};
-  assert_int_equal(mmci_npy_write(scratch("a.npy"), dtype, &matrix, 2, NULL), MMC_OK);
+  assert_int_equal(mmc_file_write(NULL, scratch("a.npy"), dtype, &matrix, 2), MMC_OK);
 }
 
 static void each_read(void **state) {
@@ -223,25 +224,29 @@ static void each_read(void **state) {
     int after, code;
     mmc_status expected;
   } cases[] = {
-      {"open", 0, EIO, MMC_E_IO},         {"fstat", 0, EIO, MMC_E_IO},
-      {"mmap", 0, ENODEV, MMC_OK},        {"mmap", 0, ENOMEM, MMC_E_NOMEM},
+      {"open", 0, EIO, MMC_E_IO},
+      {"fstat", 0, EIO, MMC_E_IO},
+      {"mmap", 0, ENODEV, MMC_OK},
+      {"mmap", 0, ENOMEM, MMC_E_NOMEM},
   };
   scratch_clear();
   fail_calls("", 0, 0, 0);
   write_npy(MMC_F64);
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
   for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-    mmci_npy *npy = NULL;
+    mmc_file *npy = NULL;
     fail_calls(cases[c].name, cases[c].after, 1, cases[c].code);
-    mmc_status status = mmci_npy_open(scratch("a.npy"), &npy, NULL);
+    mmc_status status = mmc_file_open(context, scratch("a.npy"), &npy);
     fault.name = NULL;
     if (status != cases[c].expected)
       fail_msg("%s, error %d: %s", cases[c].name, cases[c].code, mmc_status_string(status));
     if (status == MMC_OK) {
-      mmc_matrix matrix = mmci_npy_matrix(npy);
+      mmc_matrix matrix = mmc_file_matrix(npy);
       assert_true(((const double *)matrix.data)[5] == 6);
     }
-    mmci_npy_close(npy);
+    mmc_file_destroy(npy);
   }
+  mmc_context_destroy(context);
 }
 
 /* What cannot be mapped is read: interrupted, failing, and without memory. */
@@ -254,6 +259,7 @@ static void each_read_of_a_pipe(void **state) {
   } cases[] = {{"read", EINTR, MMC_OK}, {"read", EIO, MMC_E_IO}, {"realloc", ENOMEM, MMC_E_NOMEM}};
   scratch_clear();
   write_npy(MMC_F64);
+  assert_int_equal(mmc_context_create(NULL, &context), MMC_OK);
   char bytes[1000];
   int file = open(scratch("a.npy"), O_RDONLY);
   ssize_t size = read(file, bytes, sizeof bytes);
@@ -266,15 +272,16 @@ static void each_read_of_a_pipe(void **state) {
     assert_int_equal(write(ends[1], bytes, (size_t)size), size);
     close(ends[1]);
     snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
-    mmci_npy *npy = NULL;
+    mmc_file *npy = NULL;
     fail_calls(cases[c].name, 0, 1, cases[c].code);
-    mmc_status status = mmci_npy_open(path, &npy, NULL);
+    mmc_status status = mmc_file_open(context, path, &npy);
     assert_int_equal(fault.failed, 1);
     fault.name = NULL;
     assert_int_equal(status, cases[c].expected);
-    mmci_npy_close(npy);
+    mmc_file_destroy(npy);
     close(ends[0]);
   }
+  mmc_context_destroy(context);
 }
 
 /* ---- the place of the store ------------------------------------------------------------------ */

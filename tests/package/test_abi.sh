@@ -24,8 +24,8 @@ baseline=$kept/mmchain-$(number MAJOR).$(number MINOR).abi
 # A library of the header's functions, empty, has the types that the library's programs see.
 {
   echo "#include \"$header\""
-  tr '\n' ' ' <<<"$(sed -n '/^MMC_API /,/;/p' "$header" | sed 's|/\*.*\*/||')" | sed 's/; */;\n/g' |
-    sed -nE 's/^ *MMC_API (.*\)).*;$/\1 { __builtin_trap(); }/p'
+  "$compiler" -E -P -DMMC_API=MMC_DECLARED "$header" | tr '\n' ' ' | sed 's/[;}] */&\n/g' |
+    sed -nE 's/^ *MMC_DECLARED (.*\)) *;.*$/__attribute__((visibility("default"))) \1 { __builtin_trap(); }/p'
 } >"$work/stub.c"
 count=$(grep -c __builtin_trap "$work/stub.c")
 [ "$count" -gt 50 ] || { echo "only $count functions were found in $header"; exit 1; }
