@@ -94,7 +94,7 @@ bool mmci_tiles_plan(const mmci_group *chain, mmci_tiles *out) {
 }
 
 static int word_at(const void *address, int most) {
-  while ((uintptr_t)address % (uintptr_t)(most * ELEMENT_BYTES) != 0) most /= 2;
+  while (most > 1 && (uintptr_t)address % (uintptr_t)(most * ELEMENT_BYTES) != 0) most /= 2;
   return most;
 }
 
