@@ -300,7 +300,7 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
   const char *at = text, *colon = strchr(text, ':');
   if (*at < '0' || *at > '9') {
     size_t length = colon != NULL ? (size_t)(colon - text) : 0;
-    if (!mmci_dtype_read(text, length, &dtype))
+    if (colon == NULL || !mmci_dtype_read(text, length, &dtype))
       return fail_at(text, at,
                      "f32:, f64:, c64:, c128:, f16:, bf16: or a dim, as in f64:10x30x5x60", error);
     at = colon + 1;

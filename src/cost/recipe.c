@@ -95,10 +95,11 @@ __attribute__((format(printf, 2, 3))) static void put(writer *w, const char *for
 
 static const char axis_letters[] = " mkn";
 
-/* Returns what a variant is called; "" where it has no name, and NULL past the last. */
+/* Returns what a variant is called; "" where it has no name, and NULL past the last and of 0, which
+ * is the device's own choice. */
 static const char *name_of(const mmci_variants *variants, int variant) {
-  return variants != NULL && variants->name != NULL ? variants->name(variants->dtype, variant)
-                                                    : NULL;
+  if (variant == 0 || variants == NULL || variants->name == NULL) return NULL;
+  return variants->name(variants->dtype, variant);
 }
 
 /* A name is one word in a recipe. */
@@ -107,7 +108,7 @@ static char in_word(char letter) {
 }
 
 static void put_variant(writer *w, int variant) {
-  const char *name = variant != 0 ? name_of(w->variants, variant) : NULL;
+  const char *name = name_of(w->variants, variant);
   if (name == NULL || name[0] == '\0') {
     if (variant != 0) put(w, "v%d", variant);
     return;

@@ -71,7 +71,8 @@ static double cost_of(const mmci_group_limits *limits, const mmci_group *chain, 
     if (x->right < chain->n) elements += (double)(x->k * x->n);
     if (s == chain->count - 1) elements += (double)(x->m * x->n);
   }
-  const double per_warp = (double)(WARP / lanes), warp_bytes = per_warp * chain_bytes,
+  const int per_warp = WARP / lanes;
+  const double warp_bytes = (double)per_warp * chain_bytes,
                warps = ceil((double)chain->batch / per_warp);
   const double fit = fmin(SM_WARPS, floor(SM_BYTES / warp_bytes)),
                there = fmin(fit, ceil(warps / limits->multiprocessors));
