@@ -12,18 +12,14 @@
 
 enum { MOST_BYTES = 1 << 16 };
 
-/* What the target was given, for whom it ends. */
-static struct {
-  char name[300];
-  uint64_t seed;
-  int change;
-} now;
+static uint64_t seed = 1;
+
+/* What the target is given, as text for whom it ends: a handler of signals may not format it. */
+static char given[400];
+static size_t given_length;
 
 static void on_abort(int number) {
-  char text[400];
-  int length = snprintf(text, sizeof text, "input %s, change %d of seed %llu\n", now.name,
-                        now.change, (unsigned long long)now.seed);
-  ssize_t written = write(STDERR_FILENO, text, (size_t)length);
+  ssize_t written = write(STDERR_FILENO, given, given_length);
   (void)written;
   signal(number, SIG_DFL);
   raise(number);
@@ -78,11 +74,13 @@ static void run_file(const char *directory, const char *name, int changes) {
   MUST(file != NULL);
   size_t size = fread(bytes, 1, sizeof bytes, file);
   fclose(file);
-  snprintf(now.name, sizeof now.name, "%s", name);
-  uint64_t random = now.seed;
-  for (now.change = 0; now.change <= changes; now.change++) {
+  uint64_t random = seed;
+  for (int c = 0; c <= changes; c++) {
+    int length = snprintf(given, sizeof given, "input %.300s, change %d of seed %llu\n", name, c,
+                          (unsigned long long)seed);
+    given_length = (size_t)length;
     memcpy(changed, bytes, size);
-    run(changed, now.change == 0 ? size : change(&random, changed, size));
+    run(changed, c == 0 ? size : change(&random, changed, size));
   }
 }
 
@@ -95,8 +93,8 @@ int main(int argc, char **argv) {
   if (argc < 2) return 2;
   int changes = argc > 2 ? atoi(argv[2]) : 0;
   if (getenv("MMCHAIN_TEST_LONG") != NULL) changes *= 100;
-  const char *seed = getenv("MMCHAIN_TEST_SEED");
-  now.seed = seed != NULL ? strtoull(seed, NULL, 10) : 1;
+  const char *asked = getenv("MMCHAIN_TEST_SEED");
+  if (asked != NULL) seed = strtoull(asked, NULL, 10);
   signal(SIGABRT, on_abort);
   signal(SIGSEGV, on_abort);
   int count = scandir(argv[1], &entries, is_entry, alphasort);
@@ -109,7 +107,6 @@ int main(int argc, char **argv) {
     free(entries[e]);
   }
   free(entries);
-  printf("%d inputs, each changed %d times, seed %llu\n", count, changes,
-         (unsigned long long)now.seed);
+  printf("%d inputs, each changed %d times, seed %llu\n", count, changes, (unsigned long long)seed);
   return 0;
 }

@@ -43,9 +43,9 @@ bool mmci_xsmm_has(const mmci_gemm *gemm) {
   return atomic_load_explicit(&written[hash % PLACES], memory_order_relaxed) == hash;
 }
 
-/* LIBXSMM keeps the code of a product, some 6 KB, to the end of the process. After so many others
+/* LIBXSMM keeps the code of a product, some 12 KB, to the end of the process. After so many others
  * there is no new code, and loops compute what is asked for. */
-enum { MOST_WRITTEN = 1 << 14 };
+enum { MOST_WRITTEN = 1 << 13 };
 static atomic_int written_count;
 
 mmci_xsmm_fn mmci_xsmm_code(const mmci_gemm *gemm) {

@@ -166,14 +166,15 @@ mmci_model_counts mmci_cuda_model_general_counts(const mmci_group_limits *limits
  */
 mmci_model_counts mmci_cuda_model_packs_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_packs *p) {
-  const double per_warp = WARP / p->lanes;
+  const int chains = WARP / p->lanes * (int)p->warps; /* of a block */
+  const double per_warp = chains / (double)p->warps;
   const size_t bytes = mmci_cuda_element_bytes(chain->dtype),
                part_bytes = p->chain_elements * (bytes < 4 ? 4 : bytes);
-  mmci_model_counts out = {.delay = {1, p->count},
-                           .at_once = per_warp * p->warps *
-                                      blocks_at_once(limits, WARP * p->warps, THREAD_REGISTERS,
-                                                     (size_t)(per_warp * p->warps) * part_bytes),
-                           .bytes = chain_bytes(chain)};
+  mmci_model_counts out = {
+      .delay = {1, p->count},
+      .at_once = (double)chains * blocks_at_once(limits, WARP * p->warps, THREAD_REGISTERS,
+                                                 (size_t)chains * part_bytes),
+      .bytes = chain_bytes(chain)};
   for (int s = 0; s < p->count; s++) {
     const mmci_packs_product *x = &p->products[s];
     const double rounds = ceil(x->tiles / (double)p->lanes), height = x->height, width = x->width;
