@@ -34,10 +34,16 @@ elseif(MMC_FUZZ)
 elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
   # Python, which is not sanitized, can load the runtime first only where it is a library of its own.
   list(APPEND mmc_sanitizers -shared-libasan)
+  execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so
+                  OUTPUT_VARIABLE mmc_asan_runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+  get_filename_component(mmc_asan_folder "${mmc_asan_runtime}" DIRECTORY)
 endif()
 
 set(mmc_guards "")
 set(mmc_link_guards "")
+if(mmc_asan_folder)
+  list(APPEND mmc_link_guards "-Wl,-rpath,${mmc_asan_folder}") # the loader does not look there
+endif()
 if(NOT MMC_SANITIZE AND NOT MMC_FUZZ)
   set(mmc_guards -fstack-protector-strong
                  "$<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")

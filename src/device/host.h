@@ -4,17 +4,18 @@
 #ifndef MMCI_HOST_H
 #define MMCI_HOST_H
 
+#include "base/address.h"
 #include "device/device.h"
 
 /* Returns where matrix i of a batch begins. */
 static inline const void *mmci_batch_at(const void *data, const mmci_form *form, size_t element,
                                         int64_t i) {
   if (form->gathered) return ((const void *const *)data)[i];
-  return (const char *)data + i * form->stride * (int64_t)element;
+  return mmci_address(data, i * form->stride * (int64_t)element);
 }
 static inline void *mmci_batch_result_at(void *c, bool gathered, int64_t stride, size_t element,
                                          int64_t i) {
-  return gathered ? ((void **)c)[i] : (char *)c + i * stride * (int64_t)element;
+  return gathered ? ((void **)c)[i] : mmci_address(c, i * stride * (int64_t)element);
 }
 
 mmc_status mmci_host_probe(int *count, mmci_error *error);

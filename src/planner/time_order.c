@@ -442,8 +442,9 @@ static mmc_status price_steps(mmci_plan *plan, const mmci_time_request *request,
 
 mmc_status mmci_plan_price(mmci_plan *plan, const mmci_time_request *request, mmci_error *error) {
   size_t count = (size_t)plan->step_count;
-  bool *beside = mmci_alloc_zeroed(2 * count + 1, sizeof *beside), *plain = beside + count;
+  bool *beside = mmci_alloc_zeroed(2 * count + 1, sizeof *beside);
   if (beside == NULL) return mmci_fail_nomem(error, 2 * count + 1);
+  bool *plain = beside + count;
   mmc_status status = find_plain(plan, request, beside, plain, error);
   if (status == MMC_OK) status = price_steps(plan, request, plain, error);
   free(beside);

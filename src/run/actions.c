@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/interrupt.h"
 #include "run/matrices.h"
@@ -219,22 +220,23 @@ static mmc_status prepare_group(mmci_actions *actions, mmci_group_action *x, mmc
 /* Returns where chain i has its matrix. */
 static const char *address_of(const void *data, int64_t stride_bytes, void *const *addresses,
                               int64_t i) {
-  return addresses != NULL ? addresses[i] : (const char *)data + i * stride_bytes;
+  return addresses != NULL ? addresses[i] : mmci_address(data, i * stride_bytes);
 }
 
 mmc_status mmci_call_enqueue(const mmci_actions *actions, mmci_queue *queue, const mmci_action *x,
                              const mmci_call *call, mmci_error *error) {
   if (!call->looped)
-    return actions->ops->enqueue(queue, call->kernel, (const char *)x->a + call->a,
-                                 (const char *)x->b + call->b, (char *)x->c + call->c, error);
+    return actions->ops->enqueue(queue, call->kernel, mmci_address(x->a, call->a),
+                                 mmci_address(x->b, call->b), mmci_address(x->c, call->c), error);
   const mmci_gemm *g = &x->gemm;
   int64_t size = (int64_t)mmc_dtype_size(g->dtype);
   mmc_status status = MMC_OK;
   for (int64_t i = 0; i < g->batch && status == MMC_OK; i++)
     status = actions->ops->enqueue(
-        queue, call->kernel, address_of(x->a, g->a.stride * size, x->a_addresses, i) + call->a,
-        address_of(x->b, g->b.stride * size, x->b_addresses, i) + call->b,
-        (char *)address_of(x->c, g->c_stride * size, x->c_addresses, i) + call->c, error);
+        queue, call->kernel,
+        mmci_address(address_of(x->a, g->a.stride * size, x->a_addresses, i), call->a),
+        mmci_address(address_of(x->b, g->b.stride * size, x->b_addresses, i), call->b),
+        mmci_address(address_of(x->c, g->c_stride * size, x->c_addresses, i), call->c), error);
   return status;
 }
 

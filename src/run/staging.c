@@ -1,5 +1,6 @@
 #include "run/staging.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "run/matrices.h"
 #include "run/stacks.h"
@@ -99,7 +100,7 @@ mmc_status mmci_staging_bind(mmci_staging *staging, const mmci_actions *actions,
   for (int32_t i = 0; i < chain->n; i++) {
     mmci_staged *x = &staging->factors[i];
     bool staged = x->on_host || x->has_table;
-    if (staged) x->device = staging->room + x->offset_bytes;
+    if (staged) x->device = mmci_address(staging->room, (int64_t)x->offset_bytes);
     operands[i] = staged ? staged_operand(x, chain, i) : mmci_operand_of(chain, i, &factors[i], 0);
   }
   *target = mmci_target_of(chain, out, 0);

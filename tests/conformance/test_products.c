@@ -186,9 +186,11 @@ static void try_rounding(const subject *on, const rounding *r) {
   stack a, b, c;
   mmci_kernel *kernel = NULL;
   mmci_error error = {0};
-  const bool made = device_stack_create(&a, on, r->dtype, 1, 2, 1, gemm.a, 0) &
-                    device_stack_create(&b, on, r->dtype, 2, 1, 1, gemm.b, 0) &
-                    device_stack_create(&c, on, r->dtype, 1, 1, 1, (mmci_form){.ld = 1}, 0);
+  /* All are made, so that all can be destroyed. */
+  const bool has_a = device_stack_create(&a, on, r->dtype, 1, 2, 1, gemm.a, 0);
+  const bool has_b = device_stack_create(&b, on, r->dtype, 2, 1, 1, gemm.b, 0);
+  const bool has_c = device_stack_create(&c, on, r->dtype, 1, 1, 1, (mmci_form){.ld = 1}, 0);
+  const bool made = has_a && has_b && has_c;
   if (made) {
     element_write(r->dtype, a.host + place(&a, 0, 0, 0), (element){r->x, 0});
     element_write(r->dtype, a.host + place(&a, 0, 0, 1), (element){r->z, 0});
@@ -252,18 +254,22 @@ static void kernels_by_shape(const subject *on) {
       {{.dtype = MMC_F64, .m = 8, .k = 64, .n = 64}, small},
       {{.dtype = MMC_F32, .m = 4, .k = 4, .n = 2}, small},
       {{.dtype = MMC_F32, .m = 40, .k = 4, .n = 2}, "gemm"},
-      {{.dtype = MMC_F32, .m = 8, .k = 8, .n = 8, .b = {8, true}}, small},
-      {{.dtype = MMC_F32, .m = 8, .k = 8, .n = 8, .a = {8, true}}, small},
+      {{.dtype = MMC_F32, .m = 8, .k = 8, .n = 8, .b = {.ld = 8, .trans = true}}, small},
+      {{.dtype = MMC_F32, .m = 8, .k = 8, .n = 8, .a = {.ld = 8, .trans = true}}, small},
       {{.dtype = MMC_C64, .m = 8, .k = 8, .n = 8}, small},
-      {{.dtype = MMC_C128, .m = 32, .k = 32, .n = 32, .b = {32, true, true}}, small},
+      {{.dtype = MMC_C128, .m = 32, .k = 32, .n = 32, .b = {.ld = 32, .trans = true, .conj = true}},
+       small},
       {{.dtype = MMC_C128, .m = 32, .k = 33, .n = 32}, "gemm"},
-      {{.dtype = MMC_C64, .m = 8, .k = 9, .n = 2, .a = {8, true, true}}, "gemm"},
+      {{.dtype = MMC_C64, .m = 8, .k = 9, .n = 2, .a = {.ld = 8, .trans = true, .conj = true}},
+       "gemm"},
       {{.dtype = MMC_F64, .m = 8, .k = 8, .n = 1}, "gemv"},
       {{.dtype = MMC_F32, .m = 1, .k = 8, .n = 8}, "gemv"},
       {{.dtype = MMC_F64, .m = 1, .k = 8, .n = 1}, "dot"},
       {{.dtype = MMC_C128, .m = 1, .k = 8, .n = 1}, "gemv"},
-      {{.dtype = MMC_C128, .m = 8, .k = 8, .n = 1, .b = {1, true, true}}, small},
-      {{.dtype = MMC_F64, .m = 8, .k = 8, .n = 1, .b = {1, true, true}}, "gemv"},
+      {{.dtype = MMC_C128, .m = 8, .k = 8, .n = 1, .b = {.ld = 1, .trans = true, .conj = true}},
+       small},
+      {{.dtype = MMC_F64, .m = 8, .k = 8, .n = 1, .b = {.ld = 1, .trans = true, .conj = true}},
+       "gemv"},
       {{.dtype = MMC_F64, .m = 3, .k = 0, .n = 3}, "zeros"},
       {{.dtype = MMC_F64, .m = 3, .k = 0, .n = 3, .accumulate = true}, "nothing"},
       {{.dtype = MMC_F64, .m = 0, .k = 3, .n = 3}, "nothing"},

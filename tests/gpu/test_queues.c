@@ -315,7 +315,7 @@ static void test_far(const target *on, mmci_queue *queue) {
   for (int64_t t = 0; t < k * n; t++)
     element_write(MMC_C64, ones + (size_t)t * size, (element){1, 0});
   const mmci_gemm gemm = {
-      .dtype = MMC_C64, .m = m, .k = k, .n = n, .a = far_apart, .b = {n, false, false}, .ldc = n};
+      .dtype = MMC_C64, .m = m, .k = k, .n = n, .a = far_apart, .b = {.ld = n}, .ldc = n};
   const int64_t line = k * (int64_t)size, pitch = far_apart.ld * (int64_t)size;
   if (status == MMC_OK) status = on->ops->alloc(on->device, (size_t)a_bytes, &a, &error);
   if (status == MMC_OK) status = on->ops->alloc(on->device, sizeof ones, &b, &error);

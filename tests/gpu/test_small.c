@@ -448,7 +448,9 @@ static void test_beside(const target *on, mmci_queue *queue, uint64_t *random) {
   set_shapes(&t, dims);
   add_tree(&t, 0, 99, 2, random);
   finish_tight(&t);
-  bool right = setup_create(&s[0], &t, on, queue) & setup_create(&s[1], &t, on, queue);
+  const bool first = setup_create(&s[0], &t, on, queue),
+             second = setup_create(&s[1], &t, on, queue);
+  bool right = first && second;
   right = right && upload_all(&s[0], &t, on, queue) && upload_all(&s[1], &t, on, queue) &&
           expect_ok(on->ops->sync(queue, &error), &error, "sync");
   for (int k = 0; right && k < (on->small ? 2 : 50); k++)

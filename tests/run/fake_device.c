@@ -1,4 +1,5 @@
 #include "fake_device.h"
+#include "base/address.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -501,10 +502,10 @@ static void release(mmci_kernel *kernel) {
 /* The bytes of operand i of a batch, or of its place in the table. */
 static fake_span span_of_operand(const void *data, int64_t rows, int64_t cols,
                                  const mmci_form *form, int64_t i, size_t size) {
-  const char *at = data;
   if (form->gathered)
-    return span_of(at + i * (int64_t)sizeof(void *), rows > 0 && cols > 0, 1, 1, sizeof(void *));
-  return span_of_form(at + i * form->stride * (int64_t)size, rows, cols, form, size);
+    return span_of(mmci_address(data, i * (int64_t)sizeof(void *)), rows > 0 && cols > 0, 1, 1,
+                   sizeof(void *));
+  return span_of_form(mmci_address(data, i * form->stride * (int64_t)size), rows, cols, form, size);
 }
 
 /* Product i of a batch. */
@@ -518,7 +519,7 @@ static void put_one(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
   fake_span spans[] = {
       span_of_operand(a, empty ? 0 : g->m, g->k, &g->a, i, size),
       span_of_operand(b, g->k, empty ? 0 : g->n, &g->b, i, size),
-      span_of((char *)c + i * g->c_stride * (int64_t)size, g->m, g->n, g->ldc, size)};
+      span_of(mmci_address(c, i * g->c_stride * (int64_t)size), g->m, g->n, g->ldc, size)};
   for (int o = 0; o < 2; o++)
     if (fake_spans_meet(&spans[o], &spans[2]))
       fake_blame(&device->work, "product: operand %d overlaps C", o);

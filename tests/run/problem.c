@@ -244,7 +244,7 @@ enum { BAND_BYTES = 192, NAN_BYTE = 0xff };
  * anywhere; results in different places. */
 static size_t spread(held *h, int64_t batch, size_t bytes, size_t size, bool result,
                      uint64_t *random) {
-  enum { SHARED, FORWARDS, BACKWARDS, ANYHOW, KINDS } kind = random_below(random, KINDS);
+  enum { SHARED, FORWARDS, BACKWARDS, ANYHOW, KINDS } kind = (int)random_below(random, KINDS);
   if (result && kind != ANYHOW) kind = FORWARDS;
   int64_t step = (int64_t)(bytes + (size_t)random_below(random, 4) * size);
   h->at = allocate((size_t)batch * sizeof *h->at);

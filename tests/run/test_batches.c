@@ -90,8 +90,8 @@ static void any_batch_any_matrices(void **state) {
     bench b;
     open_plan(&b, first_seed + round, 7, 10);
     int queues = 1 + (int)random_below(&b.random, 4);
-    b.device = fake_open(
-        &(fake_options){.seed = b.seed, .queues = queues, .batches = random_below(&b.random, 3)});
+    b.device = fake_open(&(fake_options){
+        .seed = b.seed, .queues = queues, .batches = (int)random_below(&b.random, 3)});
     mmci_plan_machine machine = {.queues = queues, .memory_bytes = UINT64_MAX - 1, .staged = true};
     mmci_error error;
     assert_int_equal(mmci_plan_fit(&b.plan, &machine, UINT64_MAX, &error), MMC_OK);
@@ -175,7 +175,8 @@ static void chunks_of_any_matrices(void **state) {
     if (b.plan.chain->n > 1 && b.plan.chunk > 0)
       assert_int_equal(
           mmci_plan_set_chunk(&b.plan, 1 + random_below(&b.random, b.plan.chunk), &error), MMC_OK);
-    b.device = fake_open(&(fake_options){.seed = b.seed, .batches = random_below(&b.random, 3)});
+    b.device =
+        fake_open(&(fake_options){.seed = b.seed, .batches = (int)random_below(&b.random, 3)});
     start_run(&b, fake_ops(b.device));
     execute_some(&b, (where)random_below(&b.random, 3));
     close_bench(&b);

@@ -126,8 +126,8 @@ static void on_a_device(void **state) {
     bench b = open_bench(first_seed + 1000 + round, false, round % 2 == 0 ? 1 : 7);
     mmci_error error;
     int queues = 1 + (int)random_below(&b.random, 4);
-    b.device = fake_open(
-        &(fake_options){.seed = b.seed, .queues = queues, .batches = random_below(&b.random, 3)});
+    b.device = fake_open(&(fake_options){
+        .seed = b.seed, .queues = queues, .batches = (int)random_below(&b.random, 3)});
     mmci_plan_machine machine = {.queues = queues, .memory_bytes = UINT64_MAX - 1, .staged = true};
     assert_int_equal(mmci_plan_fit(&b.plan, &machine, UINT64_MAX, &error), MMC_OK);
     assert_false(mmci_plan_is_tree(&b.plan));

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "device/blas/blas.h"
 #include "device/blas/phases.h"
@@ -311,8 +312,9 @@ void mmci_blas_group_release(mmci_group_kernel *kernel) {
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
 static void multiply_product(const product *x, char *const *bases) {
-  const char *a = bases[x->a.base] + x->a.offset, *b = bases[x->b.base] + x->b.offset;
-  char *c = bases[x->c.base] + x->c.offset;
+  const char *a = mmci_address(bases[x->a.base], (int64_t)x->a.offset),
+             *b = mmci_address(bases[x->b.base], (int64_t)x->b.offset);
+  char *c = mmci_address(bases[x->c.base], (int64_t)x->c.offset);
   if (x->small.can)
     mmci_small_multiply(&x->small, a, b, c, bases[OWN]);
   else
