@@ -466,9 +466,8 @@ MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mm
 
 /* METHOD. Has later calls of mmc_execute() on this run ask progress between products on the host,
  * and in the midst of large ones, some 20 times a second; NULL has them ask no more. What it stops
- * returns MMC_E_INTERRUPTED and leaves out undefined; the run may execute again. Large products are
- * then computed in pieces of a fifth of a second or so, whose sums may be rounded otherwise.
- * Products on a GPU do not ask. A run of NULL is a no-op. */
+ * returns MMC_E_INTERRUPTED and leaves out undefined; the run may execute again. Asking changes no
+ * bit of what is computed. Products on a GPU do not ask. A run of NULL is a no-op. */
 MMC_API void mmc_run_progress(mmc_run *run, mmc_progress_fn progress, void *user);
 
 /* METHOD. Does what mmc_execute() does, ordered like a kernel on the caller's stream, a

@@ -26,10 +26,6 @@ void mmci_interrupt_end(mmci_interrupt *before) {
   current = before;
 }
 
-bool mmci_interrupt_is_wanted(void) {
-  return current != NULL;
-}
-
 void mmci_interrupt_done(double share) {
   if (current != NULL) current->done = share;
 }

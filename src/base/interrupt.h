@@ -19,9 +19,6 @@ typedef struct mmci_interrupt {
 mmci_interrupt *mmci_interrupt_begin(mmci_interrupt *of);
 void mmci_interrupt_end(mmci_interrupt *before);
 
-/* Says whether this thread's work can be stopped at all. */
-bool mmci_interrupt_is_wanted(void);
-
 /* Notes the share of the work that is done. */
 void mmci_interrupt_done(double share);
 

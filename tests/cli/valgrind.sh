@@ -75,7 +75,7 @@ products() (
   clean 0 multiply c128/A1.npy c128/A2.npy:T c128/A3.npy:H -o R.npy --check --on ref
   clean 0 multiply f16/A1.npy f16/A2.npy:T f16/A3.npy:H -o R.npy --check
   clean 0 multiply f32/A1.npy -o -
-  clean 2 multiply f32/A1.npy c128/A2.npy:T -o R.npy
+  clean 0 multiply f32/A1.npy c128/A2.npy:T -o R.npy --check
   clean 2 multiply f32/A1.npy integers.npy -o R.npy
   clean 2 multiply f32/A1.npy f32/A3.npy -o R.npy
   clean 2 multiply f32/A1.npy missing.npy -o R.npy
@@ -107,7 +107,7 @@ stores() (
   clean "$store" wisdom show --json
   clean 0 info
   [ "$store" = 0 ] && truncate -s 8192 wisdom.db
-  clean $((store ? 1 : 2)) wisdom show
+  clean "$store" wisdom show
   clean "$store" wisdom forget --all
   [ $failures = 0 ]
 )

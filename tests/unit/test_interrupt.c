@@ -93,24 +93,59 @@ static void assert_right(const problem *x) {
     }
 }
 
-/* 8.2e9 operations: two pieces along k, two along n. */
-static const char large[] = "f64:1500x1300x2100";
+/* 1.3e10 operations: with one thread, which this test is given, two pieces of rows or of columns.
+ */
+static const char large[] = "f64:1600x1300x3200", wide[] = "f64:700x1500x6400";
 
-static void pieces_are_right(void **state) {
-  (void)state;
-  problem x = make(large);
+static void executes_right(const char *text, mmc_progress_fn progress) {
+  problem x = make(text);
   told never = {.stop_at = 1 << 30};
-  mmc_run_progress(x.run, ask, &never);
+  mmc_run_progress(x.run, progress, &never);
   assert_int_equal(mmc_execute(x.run, x.matrices, &x.out), MMC_OK);
   assert_right(&x);
+  if (progress == NULL) assert_int_equal(never.calls, 0);
   destroy(&x);
+}
+
+static void rows_are_right(void **state) {
+  (void)state;
+  executes_right(large, ask);
+}
+
+static void columns_are_right(void **state) {
+  (void)state;
+  executes_right(wide, ask);
 }
 
 static void nothing_is_asked_of_a_new_run(void **state) {
   (void)state;
+  executes_right(large, NULL);
+}
+
+/* Fills with numbers between -1 and 1 whose sums are rounded. */
+static void fill_rounded(mmc_matrix *matrix, uint64_t seed) {
+  double *data = matrix->data;
+  for (int64_t i = 0; i < matrix->rows * matrix->cols; i++) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    data[i] = (double)(int64_t)seed * 0x1p-63;
+  }
+}
+
+/* Whether somebody may stop the work changes no bit of the result. */
+static void asking_changes_no_bit(void **state) {
+  (void)state;
   problem x = make(large);
+  const size_t bytes = (size_t)(x.out.rows * x.out.cols) * sizeof(double);
+  for (int i = 0; i < 2; i++) fill_rounded(&x.matrices[i], (uint64_t)i + 41);
   assert_int_equal(mmc_execute(x.run, x.matrices, &x.out), MMC_OK);
-  assert_right(&x);
+  void *unasked = malloc(bytes);
+  assert_non_null(unasked);
+  memcpy(unasked, x.out.data, bytes);
+  told never = {.stop_at = 1 << 30};
+  mmc_run_progress(x.run, ask, &never);
+  assert_int_equal(mmc_execute(x.run, x.matrices, &x.out), MMC_OK);
+  assert_memory_equal(unasked, x.out.data, bytes);
+  free(unasked);
   destroy(&x);
 }
 
@@ -135,11 +170,9 @@ static void asking(void **state) {
   told outer_told = {.stop_at = 1}, inner_told = {.stop_at = 1 << 30};
   mmci_interrupt outer = {.ask = ask, .user = &outer_told};
   mmci_interrupt inner = {.ask = ask, .user = &inner_told}, none = {0};
-  assert_false(mmci_interrupt_is_wanted());
   assert_false(mmci_interrupted());
   mmci_interrupt *before = mmci_interrupt_begin(&outer);
   assert_null(before);
-  assert_true(mmci_interrupt_is_wanted());
   assert_false(mmci_interrupted()); /* it was not long ago */
   mmci_interrupt *first = mmci_interrupt_begin(&inner);
   inner.asked_s -= 1;
@@ -149,7 +182,7 @@ static void asking(void **state) {
   assert_true(inner_told.last == 0.5);
   mmci_interrupt_end(first);
   first = mmci_interrupt_begin(&none);
-  assert_false(mmci_interrupt_is_wanted());
+  assert_false(mmci_interrupted());
   mmci_interrupt_end(first);
   outer.asked_s -= 1;
   assert_true(mmci_interrupted());
@@ -163,7 +196,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(asking),
       cmocka_unit_test(nothing_is_asked_of_a_new_run),
-      cmocka_unit_test(pieces_are_right),
+      cmocka_unit_test(rows_are_right),
+      cmocka_unit_test(columns_are_right),
+      cmocka_unit_test(asking_changes_no_bit),
       cmocka_unit_test(stopped_within_a_product),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

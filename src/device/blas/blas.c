@@ -7,6 +7,7 @@
  *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
 #include <limits.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,8 +43,15 @@ struct mmci_queue {
   mmci_half_panels panels;
 };
 
+/* How a product is cut, so that it can be stopped in between. */
+typedef struct pieces {
+  bool along_n; /* columns of the result are cut instead of rows */
+  int64_t size; /* rows or columns of a piece; 0 where the product is not cut */
+} pieces;
+
 struct mmci_kernel {
   mmci_gemm gemm;
+  pieces pieces;
   mmci_small *small;     /* of LIBXSMM, or NULL */
   mmci_blas_fn multiply; /* NULL when in panels */
   bool is_single;        /* one product whose operands are given by their addresses */
@@ -272,17 +280,26 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
 
 /* ---- in pieces ----------------------------------------------------------------------------- */
 
-/* Products of more operations, a fifth of a second or more of two cores, can be stopped between
- * pieces. These are so large that a CBLAS, which packs its operands in smaller blocks, takes hardly
- * longer for them: along k OpenBLAS's have 256 or 384 rows. */
-static const double stoppable_flops = 8e9;
-enum { PIECE_SIDE = 2048, PIECE_K = 768 };
+/* A product that takes longer than a piece and a half is cut by its shape and number of threads
+ * alone, also where nobody would stop it: how a CBLAS rounds depends on where its operands begin
+ * and end, and every entrance is to give the same bits. A thread takes some 0.2 s for so many
+ * operations in 64 bits, and for twice as many in 32 bits. */
+static const double piece_flops = 8e9;
 
-static bool is_stoppable(const mmci_kernel *kernel) {
-  const mmci_gemm *gemm = &kernel->gemm;
-  return mmci_interrupt_is_wanted() && kernel->small == NULL &&
-         choose_method(gemm) == MATRIX_MATRIX &&
-         mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) > stoppable_flops;
+/* For each piece the other operand is packed again, which takes as long as a few of these rows or
+ * columns. Multiples of 96 are multiples of OpenBLAS's tiles. */
+enum { LEAST_ROWS = 384, LEAST_COLUMNS = 1536, PIECE_UNIT = 96 };
+
+static pieces choose_pieces(const mmci_gemm *gemm, int threads) {
+  const bool is_single_precision = gemm->dtype == MMC_F32 || gemm->dtype == MMC_C64;
+  const bool along_n = gemm->m < 2 * LEAST_ROWS;
+  const int64_t all = along_n ? gemm->n : gemm->m, least = along_n ? LEAST_COLUMNS : LEAST_ROWS;
+  const double count = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) /
+                       (piece_flops * threads * (is_single_precision ? 2 : 1));
+  if (count < 1.5 || all < 2 * least) return (pieces){false, 0};
+  int64_t size = (int64_t)((double)all / round(count));
+  if (size < least) size = least;
+  return (pieces){along_n, (size + PIECE_UNIT - 1) / PIECE_UNIT * PIECE_UNIT};
 }
 
 /* Returns where element (row, col) of an operand lies, which is stored transposed or not. */
@@ -292,34 +309,22 @@ static const char *element(const void *data, const mmci_form *form, int64_t row,
   return (const char *)data + index * (int64_t)size;
 }
 
-static int64_t at_most(int64_t rest, int64_t most) {
-  return rest < most ? rest : most;
-}
-
-/* Returns the size of pieces of about the same size, at most `most`, which is a multiple of 32. */
-static int64_t even(int64_t size, int64_t most) {
-  int64_t pieces = (size + most - 1) / most;
-  return ((size + pieces - 1) / pieces + 31) / 32 * 32;
-}
-
 /* Multiplies piece by piece. Returns false when it was stopped. */
 static bool multiply_in_pieces(const mmci_kernel *kernel, const void *a, const void *b, void *c) {
   const mmci_gemm *whole = &kernel->gemm;
+  const pieces cut = kernel->pieces;
   const size_t size = mmc_dtype_size(whole->dtype);
-  const int64_t m = even(whole->m, PIECE_SIDE), n = even(whole->n, PIECE_SIDE);
   mmci_gemm piece = *whole;
-  for (int64_t i = 0; i < whole->m; i += m)
-    for (int64_t j = 0; j < whole->n; j += n)
-      for (int64_t l = 0; l < whole->k; l += PIECE_K) {
-        piece.m = at_most(whole->m - i, m);
-        piece.n = at_most(whole->n - j, n);
-        piece.k = at_most(whole->k - l, PIECE_K);
-        piece.accumulate = whole->accumulate || l > 0;
-        kernel->multiply(&piece, element(a, &whole->a, i, l, size),
-                         element(b, &whole->b, l, j, size),
-                         (char *)c + (i * whole->ldc + j) * (int64_t)size);
-        if (mmci_interrupted()) return false;
-      }
+  int64_t *const piece_size = cut.along_n ? &piece.n : &piece.m;
+  const int64_t all = *piece_size;
+  for (int64_t begin = 0; begin < all; begin += cut.size) {
+    const int64_t row = cut.along_n ? 0 : begin, col = begin - row;
+    *piece_size = all - begin < cut.size ? all - begin : cut.size;
+    kernel->multiply(&piece, element(a, &whole->a, row, 0, size),
+                     element(b, &whole->b, 0, col, size),
+                     (char *)c + (row * whole->ldc + col) * (int64_t)size);
+    if (mmci_interrupted()) return false;
+  }
   return true;
 }
 
@@ -328,7 +333,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   bool stopped = false;
   if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
   if (kernel->small != NULL) mmci_small_execute(kernel->small);
-  if (kernel->is_single && is_stoppable(kernel)) {
+  if (kernel->pieces.size > 0) {
     stopped = !multiply_in_pieces(kernel, a, b, c);
   } else if (kernel->is_single) {
     multiply_one(queue, kernel, a, b, c);
@@ -456,6 +461,8 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm))
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
+  if (kernel->is_single && kernel->small == NULL && choose_method(gemm) == MATRIX_MATRIX)
+    kernel->pieces = choose_pieces(gemm, kernel->limit > 0 ? kernel->limit : mmci_blas_threads());
   /* OpenBLAS must not start threads of its own beside these. */
   if (kernel->threads > 1 && kernel->small == NULL) kernel->limit = 1;
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
