@@ -482,6 +482,69 @@ MMC_API mmc_status mmc_enqueue(mmc_run *run, void *stream, const mmc_matrix *fac
 /* METHOD. Waits until what mmc_enqueue() was given is done. Returns: E_DEVICE. */
 MMC_API mmc_status mmc_wait(mmc_run *run);
 
+/* ---- ranges: products of parts of a row that changes ------------------------------------------
+ */
+
+/* A row of n x n matrices, of which the product of any range can be asked for while factors are
+ * changed, appended at its end and taken from its front (docs/running.md). The factors are copied.
+ * Products of 2, 4, 8, ... neighbours are kept, some 2 matrices for each factor, and computed when
+ * they are first needed: after one of T factors has changed, the product of all takes at most
+ * log2(T) + 1 products of two matrices, rounded up, and that of another range at most twice as
+ * many. Changes between two products are computed together, as batches.
+ *
+ * A range is multiplied in an order that its factors' places since the first one was appended
+ * decide, and a memory limit; never what was asked for or changed before.
+ *
+ * A mmc_ranges belongs to one thread at a time. */
+typedef struct mmc_ranges mmc_ranges;
+
+typedef struct mmc_ranges_options {
+  size_t size;
+  /* As in mmc_plan_options; one whose memory is the host's. NULL means "cpu". */
+  const char *device;
+  int64_t batch; /* so many rows are multiplied at once: every factor stands for as many matrices */
+  /* How many bytes may be held, factors included, or MMC_NO_LIMIT. Where it is less than all
+   * products take, those of 2, 4, ... factors are not kept and computed when they are needed, which
+   * takes as many products more. While the row outgrows its memory, there are two of them. */
+  uint64_t memory_limit_bytes;
+} mmc_ranges_options;
+#define MMC_RANGES_OPTIONS_INIT \
+  { sizeof(mmc_ranges_options), NULL, 1, MMC_NO_LIMIT }
+
+/* CONSTRUCTOR. Makes a row without factors. n is from 0 to 2^31. The context must outlive it.
+ * Returns: E_ARG, E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (no such device, or one with memory of its
+ * own), E_DEVICE. */
+MMC_API mmc_status mmc_ranges_create(mmc_context *context, mmc_dtype dtype, int64_t n,
+                                     const mmc_ranges_options *options, mmc_ranges **out);
+MMC_API void mmc_ranges_destroy(mmc_ranges *ranges);
+
+/* METHODS. Append count factors at the end; put count others in place of those with these indices,
+ * from 0, where of an index that is given several times the last counts; take count factors from
+ * the front. factors are count matrices, n x n, on the host, in any layout and ld (see
+ * mmc_matrix_chain() for those of one array). Nothing is multiplied yet, and on failure nothing
+ * changes. Return: E_ARG (the message names the argument), E_NOMEM, E_MEMORY_LIMIT and E_OVERFLOW
+ * (append). */
+MMC_API mmc_status mmc_ranges_append(mmc_ranges *ranges, int64_t count, const mmc_matrix *factors);
+MMC_API mmc_status mmc_ranges_update(mmc_ranges *ranges, int64_t count, const int64_t *indices,
+                                     const mmc_matrix *factors);
+MMC_API mmc_status mmc_ranges_pop_front(mmc_ranges *ranges, int64_t count);
+
+/* METHOD. out = the product of factors first, first + 1, ... end - 1, where 0 <= first <= end <=
+ * the length; of none, the identity. out is n x n, in any layout and ld. NaN and Inf pass through
+ * as in IEEE arithmetic, and never from a factor outside the range. It is complete on return.
+ * Returns: E_ARG (the message names the argument), E_DEVICE, E_NOMEM. */
+MMC_API mmc_status mmc_ranges_product(mmc_ranges *ranges, int64_t first, int64_t end,
+                                      const mmc_matrix *out);
+
+typedef struct mmc_ranges_info {
+  int64_t length;   /* of the row, in factors */
+  int64_t block;    /* of so many neighbours is the shortest product that is kept */
+  int64_t products; /* of two matrices, each a batch, that were computed so far */
+  uint64_t bytes;   /* that are held */
+} mmc_ranges_info;
+/* METHOD. Describes the row. Returns: E_ARG. */
+MMC_API mmc_status mmc_ranges_describe(const mmc_ranges *ranges, mmc_ranges_info *out);
+
 /* ---- memory of a device -----------------------------------------------------------------------
  */
 

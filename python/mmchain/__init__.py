@@ -9,7 +9,8 @@
     ((A1 A2) A3)
 
 `multi_dot` takes NumPy, PyTorch, CuPy and JAX arrays, on the CPU and on CUDA devices, and returns
-the caller's kind. `plan` says what it does and why, and is for repeated use. `tune` measures what
+the caller's kind. `plan` says what it does and why, and is for repeated use. `Ranges` keeps products of a
+row of matrices that changes. `tune` measures what
 runs best on this machine, which plans then use.
 
 Threads may call everything at once; the interpreter's lock is released while work is done that
@@ -29,6 +30,7 @@ from ._einsum import register as _register_einsum
 from ._general import multiply as _multiply
 from ._info import clear_cache, info
 from ._plan import Order, Plan, Step, order, plan
+from ._ranges import Ranges
 from ._swap import numpy_multi_dot
 from ._tune import Tuned, Tuning, tune
 from ._types import Array, Device, Objective, Precision
@@ -36,6 +38,7 @@ from ._types import Array, Device, Objective, Precision
 __all__ = [
     "Order",
     "Plan",
+    "Ranges",
     "Step",
     "Tuned",
     "Tuning",

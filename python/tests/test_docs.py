@@ -49,6 +49,11 @@ def test_example(capsys, tmp_path, monkeypatch):
     assert "<svg" in (tmp_path / "tree.svg").read_text()
 
 
+def test_example_of_a_sliding_window(capsys):
+    runpy.run_path(os.path.join(EXAMPLES, "sliding_window.py"), run_name="__main__")
+    assert "after half an hour" in capsys.readouterr().out
+
+
 def test_example_of_stacks(capsys):
     runpy.run_path(os.path.join(EXAMPLES, "stacks.py"), run_name="__main__")
     said = capsys.readouterr().out

@@ -45,7 +45,21 @@ def near(result, expected):
     return np.allclose(result, expected) if isinstance(expected, np.ndarray) else result == expected
 
 
+ROW = rng.standard_normal((1, 3, 3, 3))
+PRODUCT = np.empty((1, 1, 3, 3))
+
+
+def ranged():
+    ranges = _mmchain.Ranges("f64", 3, 1, None, None)
+    for _ in range(2):
+        ranges.append(ROW, 3)
+    ranges.update(ROW[:, :1], [5])
+    ranges.product(0, 6, PRODUCT)
+    return PRODUCT.copy()
+
+
 WORK = {
+    "ranges": ranged,
     "execute": lambda: execute([A, B, C]),
     "execute, planned again": planned_again,
     "execute into": lambda: execute([A, B, C], OUT),

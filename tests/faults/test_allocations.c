@@ -520,6 +520,45 @@ end:
   return status;
 }
 
+/* A row that grows twice and is multiplied as one batch, or in blocks. */
+static mmc_status ranges_within(uint64_t limit) {
+  enum { COUNT = 40 };
+  static double numbers[COUNT * 4], result[4];
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_ranges *ranges = NULL;
+  mmc_matrix factors[COUNT], out = {.data = result, .rows = 2, .cols = 2};
+  int64_t indices[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    indices[i] = i;
+    factors[i] = (mmc_matrix){.data = numbers + 4 * i, .rows = 2, .cols = 2};
+    for (int e = 0; e < 4; e++) numbers[4 * i + e] = e % 3 == 0;
+  }
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  mmc_ranges_options options = MMC_RANGES_OPTIONS_INIT;
+  options.memory_limit_bytes = limit;
+  TRY(mmc_ranges_create(context, MMC_F64, 2, &options, &ranges), ranges, mmc_ranges);
+  status = mmc_ranges_append(ranges, 3, factors);
+  if (status == MMC_OK) status = mmc_ranges_product(ranges, 0, 3, &out);
+  if (status == MMC_OK) status = mmc_ranges_append(ranges, COUNT - 3, factors);
+  if (status == MMC_OK) status = mmc_ranges_update(ranges, COUNT, indices, factors);
+  if (status == MMC_OK) status = mmc_ranges_product(ranges, 1, COUNT, &out);
+  long before = allocations_left;
+  if (status == MMC_OK) status = mmc_ranges_update(ranges, COUNT, indices, factors);
+  if (status == MMC_OK) status = mmc_ranges_product(ranges, 1, COUNT, &out);
+  assert_true(status != MMC_OK || allocations_left == before);
+end:
+  mmc_ranges_destroy(ranges);
+  mmc_context_destroy(context);
+  return status;
+}
+static mmc_status ranges(void) {
+  return ranges_within(MMC_NO_LIMIT);
+}
+static mmc_status ranges_in_blocks(void) {
+  return ranges_within(8000);
+}
+
 enum { SALVAGED = 200, STORE_PAGE = 4096 };
 
 /* Makes a store of many records and of every kind, and damages one of its pages. */
@@ -662,6 +701,8 @@ SCENARIO(long_chain)
 SCENARIO(table_chain)
 SCENARIO(limited_chain)
 SCENARIO(power)
+SCENARIO(ranges)
+SCENARIO(ranges_in_blocks)
 SCENARIO(devices)
 SCENARIO(order_hu_shing)
 SCENARIO(order_table)
@@ -693,6 +734,8 @@ int main(void) {
       cmocka_unit_test(fail_table_chain),
       cmocka_unit_test(fail_limited_chain),
       cmocka_unit_test(fail_power),
+      cmocka_unit_test(fail_ranges),
+      cmocka_unit_test(fail_ranges_in_blocks),
       cmocka_unit_test(fail_devices),
       cmocka_unit_test(fail_order_hu_shing),
       cmocka_unit_test(fail_order_table),

@@ -304,6 +304,56 @@ static void memories(fixture *f) {
   IS_ARG(mmc_memory_read(f->memory, 8, bytes, 1));
 }
 
+static void ranges(fixture *f) {
+  mmc_context *c = f->context;
+  mmc_ranges *r;
+  mmc_ranges_info info;
+  mmc_ranges_options options = MMC_RANGES_OPTIONS_INIT;
+  double one = 1, out;
+  const int64_t index = 0;
+  const mmc_matrix a = {.data = &one, .rows = 1, .cols = 1};
+  mmc_matrix bad = a, to = a;
+  to.data = &out;
+  IS_ARG(mmc_ranges_create(NULL, MMC_F64, 1, NULL, &r));
+  IS_ARG(mmc_ranges_create(c, MMC_F64, 1, NULL, NULL));
+  IS_ARG(mmc_ranges_create(c, (mmc_dtype)BAD, 1, NULL, &r));
+  IS_ARG(mmc_ranges_create(c, MMC_F64, INT64_MIN, NULL, &r));
+  IS_ARG(mmc_ranges_create(c, MMC_F64, INT64_MAX, NULL, &r));
+  options.device = "abacus";
+  IS_ARG(mmc_ranges_create(c, MMC_F64, 1, &options, &r));
+  options.size = BAD;
+  IS_ARG(mmc_ranges_create(c, MMC_F64, 1, &options, &r));
+  assert_int_equal(mmc_ranges_create(c, MMC_F64, 1, NULL, &r), MMC_OK);
+  IS_ARG(mmc_ranges_append(NULL, 1, &a));
+  IS_ARG(mmc_ranges_append(r, 1, NULL));
+  IS_ARG(mmc_ranges_append(r, INT64_MIN, &a));
+  assert_int_equal(mmc_ranges_append(r, 1, &a), MMC_OK);
+  IS_ARG(mmc_ranges_update(NULL, 1, &index, &a));
+  IS_ARG(mmc_ranges_update(r, 1, NULL, &a));
+  IS_ARG(mmc_ranges_update(r, 1, &index, NULL));
+  IS_ARG(mmc_ranges_update(r, -1, &index, &a));
+  bad.layout = (mmc_layout)BAD;
+  IS_ARG(mmc_ranges_update(r, 1, &index, &bad));
+  bad = a;
+  bad.location = (mmc_location)BAD;
+  IS_ARG(mmc_ranges_update(r, 1, &index, &bad));
+  bad = a;
+  bad.ld = -1;
+  IS_ARG(mmc_ranges_update(r, 1, &index, &bad));
+  bad.ld = INT64_MAX;
+  IS_ARG(mmc_ranges_update(r, 1, &index, &bad));
+  IS_ARG(mmc_ranges_pop_front(NULL, 0));
+  IS_ARG(mmc_ranges_pop_front(r, INT64_MAX));
+  IS_ARG(mmc_ranges_product(NULL, 0, 1, &to));
+  IS_ARG(mmc_ranges_product(r, 0, 1, NULL));
+  IS_ARG(mmc_ranges_product(r, INT64_MIN, 1, &to));
+  IS_ARG(mmc_ranges_product(r, 0, INT64_MAX, &to));
+  IS_ARG(mmc_ranges_describe(NULL, &info));
+  IS_ARG(mmc_ranges_describe(r, NULL));
+  mmc_ranges_destroy(NULL);
+  mmc_ranges_destroy(r);
+}
+
 static void orders(fixture *f) {
   const int64_t dims[] = {2, 3, 4}, wrong[] = {2, INT64_MIN, 4};
   mmc_order *order;
@@ -503,6 +553,10 @@ static const struct {
     {memories,
      " mmc_memory_create mmc_memory_destroy mmc_memory_address mmc_memory_write "
      "mmc_memory_read "},
+    {ranges,
+     " mmc_ranges_create mmc_ranges_destroy mmc_ranges_append mmc_ranges_update "
+     "mmc_ranges_pop_front "
+     "mmc_ranges_product mmc_ranges_describe "},
     {orders, " mmc_order_create mmc_order_destroy "},
     {order_values,
      " mmc_order_length mmc_order_multiplications mmc_order_price mmc_order_seconds "

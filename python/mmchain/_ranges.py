@@ -1,0 +1,259 @@
+"""Products of ranges of a row of matrices that changes."""
+
+from __future__ import annotations
+
+import operator
+import sys
+import threading
+from math import prod
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _mmchain
+from ._types import Device
+
+_names = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "complex128": "c128",
+}
+
+
+class _Kind:
+    """A library of arrays: how its arrays become NumPy's, and results its own."""
+
+    def __init__(self, array: Any):
+        package = type(array).__module__.partition(".")[0]
+        self.torch = sys.modules["torch"] if package == "torch" else None
+        self.jax = sys.modules["jax"] if package in ("jax", "jaxlib") else None
+        if package == "cupy":
+            raise TypeError("ranges: expected arrays in the host's memory, got CuPy's")
+        self.bf16: Any = None  # NumPy's type for bfloat16, which it has of ml_dtypes
+
+    def to_numpy(self, array: Any) -> np.ndarray:
+        torch = self.torch
+        if torch is not None and isinstance(array, torch.Tensor):
+            if array.device.type != "cpu":
+                raise TypeError(f"ranges: expected tensors on the CPU, got one on {array.device}")
+            array = array.detach().resolve_conj().resolve_neg()
+            if array.dtype is torch.bfloat16:
+                return array.contiguous().view(torch.int16).numpy().view(_bits)
+            return array.numpy()
+        if self.jax is not None and isinstance(array, self.jax.Array):
+            if any(device.platform != "cpu" for device in array.devices()):
+                raise TypeError("ranges: expected arrays on the CPU, got one on another device")
+        array = np.asarray(array)
+        if array.dtype.name == "bfloat16":
+            self.bf16 = array.dtype
+            return array.view(_bits)
+        return array
+
+    def from_numpy(self, array: np.ndarray) -> Any:
+        if self.torch is not None:
+            if array.dtype == _bits:
+                return self.torch.from_numpy(array["b"].view(np.int16)).view(self.torch.bfloat16)
+            return self.torch.from_numpy(array)
+        if array.dtype == _bits and self.bf16 is not None:
+            array = array.view(self.bf16)
+        return array if self.jax is None else self.jax.device_put(array, self.jax.devices("cpu")[0])
+
+
+# What stands for bfloat16, whose bits the library reads: a type that is no number's.
+_bits = np.dtype([("b", np.uint16)])
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    return array["b"] if array.dtype == _bits else array
+
+
+def _name_of(dtype: np.dtype) -> str:
+    name = "bfloat16" if dtype == _bits else dtype.name
+    if name not in _names:
+        raise TypeError(f"dtype: expected one of {', '.join(_names)}, got {name}")
+    return _names[name]
+
+
+class Ranges:
+    """A row of n x n matrices, of which the product of any range can be asked for while factors
+    are changed, appended and taken from the front.
+
+    Products of neighbours are kept in a tree, so that one factor of 1000 changed takes at most 11
+    products of two matrices until the product of all is there again. Nothing is multiplied before
+    a product is asked for; many changes are computed together.
+
+    Parameters
+    ----------
+    stack : array of at least three dimensions, or sequence of arrays of two or more
+        The factors, which are copied: the last three dimensions of an array are the factors in a
+        row, their rows and their columns; those before them are a batch of rows. An array of no
+        factors, shape (0, n, n), makes an empty row. NumPy's, PyTorch's or JAX's, in the
+        host's memory; products are of the same kind.
+    device : str, optional
+        "cpu", "blas" or "ref".
+    memory_limit : int, optional
+        Bytes that may be held, factors included. All that makes updates fast takes twice what the
+        factors take; with less, more products are computed.
+
+    Several threads may use one; their calls wait for each other.
+
+    Examples
+    --------
+    >>> import numpy as np, mmchain
+    >>> r = mmchain.Ranges(np.full((1000, 2, 2), 0.5))
+    >>> r.product(10, 20)
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    >>> r.update(15, np.eye(2))
+    >>> r.append(np.zeros((2, 2)))
+    >>> r.pop_front()
+    >>> len(r), bool(r.product().any())
+    (1000, False)
+    """
+
+    def __init__(
+        self,
+        stack: Any,
+        *,
+        device: Optional[Device] = None,
+        memory_limit: Optional[int] = None,
+    ):
+        if isinstance(stack, (list, tuple)):
+            if not stack:
+                raise ValueError("stack: expected factors, or an array of shape (0, n, n)")
+            self._kind = _Kind(stack[0])
+            factors = self._stacked(stack)
+        else:
+            self._kind = _Kind(stack)
+            factors = self._kind.to_numpy(stack)
+        if factors.ndim < 3 or factors.shape[-1] != factors.shape[-2]:
+            raise ValueError(
+                f"stack: expected factors of shape (..., T, n, n), got {tuple(factors.shape)}"
+            )
+        if factors.dtype != _bits:
+            factors = factors.astype(factors.dtype.newbyteorder("="), copy=False)
+        self._dtype = factors.dtype
+        self._count = prod(factors.shape[:-3])
+        self._batch: Tuple[int, ...] = tuple(map(int, factors.shape[:-3]))
+        self._side = int(factors.shape[-1])
+        self._lock = threading.Lock()
+        if self._count == 0:
+            raise ValueError(f"stack: expected a batch of 1 or more, got {tuple(factors.shape)}")
+        limit = None if memory_limit is None else operator.index(memory_limit)
+        name = _name_of(self._dtype)
+        self._row = _mmchain.Ranges(name, self._side, self._count, device, limit)
+        self._give(self._row.append, factors, int(factors.shape[-3]))
+
+    def _stacked(self, factors: Sequence[Any]) -> np.ndarray:
+        arrays = [self._kind.to_numpy(factor) for factor in factors]
+        if min(array.ndim for array in arrays) < 2:
+            raise ValueError("stack: expected factors of two dimensions or more")
+        return np.stack(arrays, axis=-3)
+
+    def _read(self, name: str, array: Any, ndim: int) -> np.ndarray:
+        """The array, of so many dimensions besides the batch's, in the row's dtype."""
+        read = self._kind.to_numpy(array)
+        shape, one = read.shape, (self._side, self._side)
+        if len(shape) != len(self._batch) + ndim or shape != self._batch + shape[-ndim:-2] + one:
+            text = ", ".join(map(str, self._batch + ("k",) * (ndim - 2) + one))
+            raise ValueError(f"{name}: expected shape ({text}), got {shape}")
+        if read.dtype != self._dtype:
+            if _bits in (read.dtype, self._dtype) or not np.can_cast(read.dtype, self._dtype, "safe"):
+                expected_name = "bfloat16" if self._dtype == _bits else self._dtype.name
+                raise TypeError(f"{name}: expected {expected_name}, got {read.dtype.name}")
+            read = read.astype(self._dtype)
+        return read
+
+    def _give(self, method: Any, factors: np.ndarray, *arguments: Any) -> None:
+        """Calls append or update of C with what lies as it can be read."""
+        shape = (self._count, *factors.shape[-3:])
+        plain = _plain(factors).reshape(shape)
+        with self._lock:
+            if method(plain, *arguments) is NotImplemented:
+                method(np.array(plain, order="C", copy=True), *arguments)
+
+    def __len__(self) -> int:
+        return self._describe()[0]
+
+    def _describe(self) -> Tuple[int, int, int, int]:
+        with self._lock:
+            return self._row.describe()
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """The shape of the stack that the row is."""
+        return (*self._batch, len(self), self._side, self._side)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: factors, products and tables."""
+        return self._describe()[3]
+
+    @property
+    def products(self) -> int:
+        """How many products of two matrices were computed so far; a batch counts as one."""
+        return self._describe()[2]
+
+    def product(self, i: int = 0, j: Optional[int] = None) -> Any:
+        """The product of factors i, i + 1, ... j - 1, as in a slice; of all without i and j, and
+        the identity where there are none. 0 <= i <= j <= len; anything else is an IndexError."""
+        first = operator.index(i)
+        out = np.empty((*self._batch, self._side, self._side), self._dtype)
+        view = _plain(out).reshape((self._count, 1, self._side, self._side))
+        with self._lock:
+            length = self._row.describe()[0]
+            end = length if j is None else operator.index(j)
+            if not 0 <= first <= end <= length:
+                raise IndexError(f"i, j: expected 0 <= i <= j <= {length}, got {first} and {end}")
+            if self._row.product(first, end, view) is NotImplemented:
+                raise BufferError("product: numpy.empty() made an array that cannot be written")
+        return self._kind.from_numpy(out)
+
+    def update(self, i: Union[int, Sequence[int]], a: Any) -> None:
+        """Puts a in place of factor i; or, where i are several numbers, the stack a, shape
+        (..., k, n, n), in place of these. Of a number that occurs twice the last one counts.
+        IndexError: a number is not in 0 <= i < len; then nothing is changed."""
+        indices: List[int]
+        if np.ndim(i) == 0:
+            indices = [operator.index(i)]  # type: ignore[arg-type]
+            factors = self._read("a", a, 2)[..., None, :, :]
+        else:
+            indices = [operator.index(number) for number in i]  # type: ignore[union-attr]
+            factors = self._read("a", a, 3)
+            if factors.shape[-3] != len(indices):
+                raise ValueError(f"a: expected {len(indices)} factors, got {factors.shape[-3]}")
+        length = len(self)
+        for number in indices:
+            if not 0 <= number < length:
+                raise IndexError(f"i: expected 0 <= i < {length}, got {number}")
+        self._give(self._row.update, factors, indices)
+
+    def append(self, a: Any) -> None:
+        """Adds a factor at the end."""
+        self._give(self._row.append, self._read("a", a, 2)[..., None, :, :], 1)
+
+    def extend(self, stack: Any) -> None:
+        """Adds the factors of a stack, shape (..., k, n, n), at the end, or those of a sequence."""
+        if isinstance(stack, (list, tuple)):
+            for factor in stack:
+                self._read("stack", factor, 2)
+            if not stack:
+                return
+            stack = self._stacked(stack)
+        factors = self._read("stack", stack, 3)
+        self._give(self._row.append, factors, int(factors.shape[-3]))
+
+    def pop_front(self, count: int = 1) -> None:
+        """Takes so many factors from the front. IndexError: the row has fewer."""
+        number = operator.index(count)
+        with self._lock:
+            length = self._row.describe()[0]
+            if not 0 <= number <= length:
+                raise IndexError(f"count: expected 0 to {length}, got {number}")
+            self._row.pop_front(number)
+
+    def __repr__(self) -> str:
+        return f"mmchain.Ranges(shape={self.shape}, dtype={_name_of(self._dtype)!r})"

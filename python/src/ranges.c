@@ -1,0 +1,228 @@
+/* ranges.c: see ranges.h. Arrays are NumPy's, of four dimensions: batch, factors, rows, columns. */
+#include "ranges.h"
+
+#include <string.h>
+
+#include "view.h"
+
+typedef struct ranges {
+  PyObject_HEAD mmc_ranges *ranges;
+  uint64_t generation;
+  mmc_dtype dtype;
+  int64_t side, batch;
+  bool at_work; /* of some thread, without the GIL */
+} ranges;
+
+static void ranges_dealloc(ranges *self) {
+  /* What was made before a fork belongs to the parent. */
+  if (self->generation == mmcp.generation) mmc_ranges_destroy(self->ranges);
+  Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static bool dtype_of_name(const char *name, mmc_dtype *out) {
+  for (int d = 0; d < MMCP_DTYPES; d++) {
+    if (strcmp(name, mmc_dtype_name((mmc_dtype)d)) != 0) continue;
+    *out = (mmc_dtype)d;
+    return true;
+  }
+  return false;
+}
+
+static PyObject *ranges_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"dtype", "n", "batch", "device", "memory_limit", NULL};
+  const char *dtype_name;
+  long long side, batch;
+  PyObject *device, *limit;
+  mmc_dtype dtype;
+  mmc_ranges_options options = MMC_RANGES_OPTIONS_INIT;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sLLOO:Ranges", names, &dtype_name, &side, &batch,
+                                   &device, &limit))
+    return NULL;
+  if (!dtype_of_name(dtype_name, &dtype))
+    return PyErr_Format(PyExc_ValueError,
+                        "dtype: expected f32, f64, c64, c128, f16 or bf16, got %s", dtype_name);
+  if (mmcp_text(device, "device", &options.device) < 0) return NULL;
+  if (limit != Py_None) {
+    options.memory_limit_bytes = PyLong_AsUnsignedLongLong(limit);
+    if (PyErr_Occurred()) return NULL;
+  }
+  options.batch = batch;
+  if (mmcp_context_ensure() < 0) return NULL;
+  ranges *self = (ranges *)type->tp_alloc(type, 0);
+  if (self == NULL) return NULL;
+  self->generation = mmcp.generation;
+  self->dtype = dtype;
+  self->side = side;
+  self->batch = batch;
+  mmc_status status = mmc_ranges_create(mmcp.context, dtype, side, &options, &self->ranges);
+  if (status == MMC_OK) return (PyObject *)self;
+  mmcp_raise(status);
+  Py_DECREF(self);
+  return NULL;
+}
+
+/* ---- one call at a time -------------------------------------------------------------------- */
+
+/* Raises where the row is not to be used now. The caller has a lock, so that none is at work but in
+ * a thread that the lock does not know. */
+static int check_free(const ranges *self) {
+  if (self->generation != mmcp.generation)
+    PyErr_SetString(PyExc_RuntimeError,
+                    "ranges: expected one made in this process, which was forked since");
+  else if (self->at_work)
+    PyErr_SetString(PyExc_RuntimeError, "ranges: another thread is at work with it");
+  else
+    return 0;
+  return -1;
+}
+
+static int finish(mmc_status status) {
+  return status == MMC_OK ? 0 : mmcp_raise(status);
+}
+
+/* The matrices of count factors of an array, to be freed. NULL with an exception set, or without
+ * one when the array cannot be read where it lies. */
+static mmc_matrix *matrices_of(const ranges *self, const mmcp_view *view, int64_t count) {
+  const int64_t element = (int64_t)mmc_dtype_size(self->dtype);
+  mmc_matrix first;
+  if (view->ndim != 4 || view->dtype != self->dtype || view->device != MMCP_HOST) return NULL;
+  if (view->shape[0] != self->batch || view->shape[1] != count) return NULL;
+  if (!mmcp_view_matrix(view, true, true, &first)) return NULL;
+  const int64_t batch = mmcp_view_stride(view, 0), step = mmcp_view_stride(view, 1);
+  if (self->batch > 1 && batch % element != 0) return NULL;
+  first.stride = self->batch > 1 ? batch / element : 0;
+  mmc_matrix *matrices = malloc(((size_t)count + 1) * sizeof *matrices);
+  if (matrices == NULL) return (mmc_matrix *)PyErr_NoMemory();
+  for (int64_t i = 0; i < count; i++) {
+    matrices[i] = first;
+    if (first.data != NULL) matrices[i].data = (char *)first.data + i * step;
+  }
+  return matrices;
+}
+
+/* Looks at an array of count factors; 1, 0 when it must be copied first, -1 with an exception. */
+static int acquire(const ranges *self, PyObject *array, bool writes, int64_t count, mmcp_view *view,
+                   mmc_matrix **out) {
+  const bool bf16 = self->dtype == MMC_BF16;
+  const mmcp_want want =
+      writes ? (bf16 ? MMCP_WRITE_BF16 : MMCP_WRITE) : (bf16 ? MMCP_READ_BF16 : MMCP_READ);
+  *out = NULL;
+  int got = mmcp_view_acquire(array, want, view);
+  if (got != 1) return got;
+  *out = matrices_of(self, view, count);
+  if (*out != NULL) return 1;
+  mmcp_view_release(view);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+/* ---- methods ------------------------------------------------------------------------------- */
+
+static PyObject *ranges_append(ranges *self, PyObject *args) {
+  PyObject *array;
+  long long count;
+  mmcp_view view;
+  mmc_matrix *factors;
+  if (!PyArg_ParseTuple(args, "OL:append", &array, &count) || check_free(self) < 0) return NULL;
+  int done = acquire(self, array, false, count, &view, &factors);
+  if (done == 0) return Py_NewRef(Py_NotImplemented);
+  if (done < 0) return NULL;
+  self->at_work = true;
+  PyThreadState *thread = mmcp_enter();
+  mmc_status status = mmc_ranges_append(self->ranges, count, factors);
+  mmcp_leave(thread);
+  self->at_work = false;
+  done = finish(status);
+  free(factors);
+  mmcp_view_release(&view);
+  return done == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *ranges_update(ranges *self, PyObject *args) {
+  PyObject *array, *list;
+  mmcp_view view;
+  mmc_matrix *factors;
+  if (!PyArg_ParseTuple(args, "OO!:update", &array, &PyList_Type, &list) || check_free(self) < 0)
+    return NULL;
+  const int64_t count = PyList_GET_SIZE(list);
+  int64_t *indices = malloc(((size_t)count + 1) * sizeof *indices);
+  if (indices == NULL) return PyErr_NoMemory();
+  for (int64_t i = 0; i < count; i++) {
+    indices[i] = PyLong_AsLongLong(PyList_GET_ITEM(list, (Py_ssize_t)i));
+    if (indices[i] != -1 || !PyErr_Occurred()) continue;
+    free(indices);
+    return NULL;
+  }
+  int done = acquire(self, array, false, count, &view, &factors);
+  if (done == 1) {
+    self->at_work = true;
+    PyThreadState *thread = mmcp_enter();
+    mmc_status status = mmc_ranges_update(self->ranges, count, indices, factors);
+    mmcp_leave(thread);
+    self->at_work = false;
+    if (finish(status) < 0) done = -1;
+    free(factors);
+    mmcp_view_release(&view);
+  }
+  free(indices);
+  if (done < 0) return NULL;
+  return Py_NewRef(done == 1 ? Py_None : Py_NotImplemented);
+}
+
+static PyObject *ranges_pop_front(ranges *self, PyObject *args) {
+  long long count;
+  if (!PyArg_ParseTuple(args, "L:pop_front", &count) || check_free(self) < 0) return NULL;
+  return finish(mmc_ranges_pop_front(self->ranges, count)) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *ranges_product(ranges *self, PyObject *args) {
+  PyObject *array;
+  long long first, end;
+  mmcp_view view;
+  mmc_matrix *out;
+  if (!PyArg_ParseTuple(args, "LLO:product", &first, &end, &array) || check_free(self) < 0)
+    return NULL;
+  int done = acquire(self, array, true, 1, &view, &out);
+  if (done == 0) return Py_NewRef(Py_NotImplemented);
+  if (done < 0) return NULL;
+  self->at_work = true;
+  PyThreadState *thread = mmcp_enter();
+  mmc_status status = mmc_ranges_product(self->ranges, first, end, out);
+  mmcp_leave(thread);
+  self->at_work = false;
+  done = finish(status);
+  free(out);
+  mmcp_view_release(&view);
+  return done == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *ranges_describe(ranges *self, PyObject *unused) {
+  (void)unused;
+  mmc_ranges_info info;
+  if (check_free(self) < 0 || finish(mmc_ranges_describe(self->ranges, &info)) < 0) return NULL;
+  return Py_BuildValue("LLLK", (long long)info.length, (long long)info.block,
+                       (long long)info.products, (unsigned long long)info.bytes);
+}
+
+static PyMethodDef ranges_methods[] = {
+    {"append", (PyCFunction)ranges_append, METH_VARARGS,
+     "append(array, count): adds factors, or returns NotImplemented when the array must be copied "
+     "first."},
+    {"update", (PyCFunction)ranges_update, METH_VARARGS,
+     "update(array, indices): changes factors, or returns NotImplemented likewise."},
+    {"pop_front", (PyCFunction)ranges_pop_front, METH_VARARGS, "pop_front(count)"},
+    {"product", (PyCFunction)ranges_product, METH_VARARGS,
+     "product(first, end, out): writes the product to an array of one factor's shape."},
+    {"describe", (PyCFunction)ranges_describe, METH_NOARGS,
+     "The length, the least number of factors whose product is kept, how many products were "
+     "computed, and bytes held."},
+    {NULL, NULL, 0, NULL},
+};
+
+PyTypeObject mmcp_ranges_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mmchain._mmchain.Ranges",
+    .tp_basicsize = sizeof(ranges),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = ranges_new,
+    .tp_dealloc = (destructor)ranges_dealloc,
+    .tp_methods = ranges_methods,
+};

@@ -1,0 +1,254 @@
+"""Products of ranges of a row that changes, against NumPy's from left to right."""
+
+import os
+import subprocess
+import sys
+import threading
+from functools import reduce
+
+import numpy as np
+import pytest
+
+import mmchain
+
+
+def orthogonal(rng, *shape, dtype=np.float64):
+    """Of which products of any length have elements of the size of 1."""
+    n = shape[-1]
+    drawn = rng.standard_normal(shape)
+    if np.issubdtype(dtype, np.complexfloating):
+        drawn = drawn + 1j * rng.standard_normal(shape)
+    return np.linalg.qr(drawn)[0].astype(dtype) if n else drawn.astype(dtype)
+
+
+def product(factors, n, dtype=np.float64):
+    return reduce(np.matmul, factors, np.eye(n, dtype=dtype))
+
+
+def near(got, expected, count, eps=np.finfo(float).eps):
+    n = expected.shape[-1]
+    tolerance = 4 * (count + 1) * n * max(n, 1) ** 0.5 * eps
+    return bool(np.all(np.abs(np.asarray(got, dtype=expected.dtype) - expected) <= tolerance))
+
+
+def test_random_order(rng):
+    n, row = 4, []
+    ranges = mmchain.Ranges(np.empty((0, n, n)))
+    for _ in range(2000):
+        kind = rng.integers(7)
+        if kind == 0:
+            row.append(orthogonal(rng, n, n))
+            ranges.append(row[-1])
+        elif kind == 1:
+            added = orthogonal(rng, int(rng.integers(20)), n, n)
+            row += list(added)
+            ranges.extend(added)
+        elif kind == 2 and row:
+            i = int(rng.integers(len(row)))
+            row[i] = orthogonal(rng, n, n)
+            ranges.update(i, row[i])
+        elif kind == 3 and row:
+            indices = rng.integers(len(row), size=int(rng.integers(1, 10)))
+            changed = orthogonal(rng, len(indices), n, n)
+            for i, a in zip(indices, changed):
+                row[i] = a
+            ranges.update(indices, changed)
+        elif kind == 4 and row:
+            row.pop(0)
+            ranges.pop_front()
+        elif kind == 5:
+            count = int(rng.integers(len(row) // 2 + 1))
+            del row[:count]
+            ranges.pop_front(count)
+        i, j = sorted(rng.integers(len(row) + 1, size=2))
+        assert near(ranges.product(i, j), product(row[i:j], n), j - i)
+        assert len(ranges) == len(row)
+    assert near(ranges.product(), product(row, n), len(row))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+def test_dtypes(rng, dtype):
+    factors = orthogonal(rng, 9, 3, 3, dtype=np.dtype(dtype))
+    ranges = mmchain.Ranges(factors)
+    wide = np.complex128 if np.dtype(dtype).kind == "c" else np.float64
+    got = ranges.product(2, 8)
+    assert got.dtype == dtype
+    eps = float(np.finfo(dtype).eps)
+    assert near(got, product(factors[2:8].astype(wide), 3, wide), 6, eps)
+    assert (ranges.product(4, 4) == np.eye(3)).all()
+
+
+def test_batches(rng):
+    factors = orthogonal(rng, 2, 3, 7, 5, 5)
+    ranges = mmchain.Ranges(factors)
+    assert len(ranges) == 7 and ranges.shape == (2, 3, 7, 5, 5)
+    changed = orthogonal(rng, 2, 3, 5, 5)
+    ranges.update(2, changed)
+    factors[:, :, 2] = changed
+    added = orthogonal(rng, 2, 3, 2, 5, 5)
+    ranges.extend(added)
+    factors = np.concatenate([factors, added], axis=2)
+    got = ranges.product(1, 9)
+    expected = product(np.moveaxis(factors, 2, 0)[1:9], 5)
+    assert got.shape == (2, 3, 5, 5) and near(got, expected, 8)
+
+
+def test_what_lies_otherwise(rng):
+    factors = orthogonal(rng, 6, 4, 4)
+    expected = product(factors, 4)
+    wide = np.zeros((6, 8, 12))
+    wide[:, ::2, ::3] = factors
+    big_endian = factors.astype(">f8")
+    by_factors = np.asfortranarray(factors)
+    for stack in (factors.transpose(0, 2, 1).copy().transpose(0, 2, 1), wide[:, ::2, ::3], big_endian, by_factors):
+        assert near(mmchain.Ranges(stack).product(), expected, 6)
+    assert near(mmchain.Ranges(list(factors)).product(), expected, 6)
+    narrow = mmchain.Ranges(factors)
+    narrow.update(0, factors[0].astype(np.float32))  # no value is lost
+    factors.flags.writeable = False
+    before = mmchain.Ranges(factors)
+    assert near(before.product(), expected, 6)
+
+
+def test_copies(rng):
+    factors = orthogonal(rng, 6, 4, 4)
+    ranges = mmchain.Ranges(factors)
+    expected = product(factors, 4)
+    factors[:] = np.nan
+    assert near(ranges.product(), expected, 6)
+
+
+def test_poison(rng):
+    factors = orthogonal(rng, 17, 3, 3)
+    factors[6] = np.nan
+    ranges = mmchain.Ranges(factors)
+    for i in range(18):
+        for j in range(i, 18):
+            assert np.isnan(ranges.product(i, j)).all() == np.isnan(ranges.product(i, j)).any()
+            assert np.isnan(ranges.product(i, j)).any() == (i <= 6 < j)
+
+
+def test_few_products(rng):
+    ranges = mmchain.Ranges(orthogonal(rng, 1000, 2, 2))
+    ranges.product()
+    for i in (0, 1, 499, 500, 999):
+        before = ranges.products
+        ranges.update(i, np.eye(2))
+        ranges.product()
+        assert 0 < ranges.products - before <= 11
+
+
+def test_memory_limit(rng):
+    factors = orthogonal(rng, 1000, 8, 8)
+    whole = mmchain.Ranges(factors)
+    limit = whole.nbytes * 3 // 4
+    tight = mmchain.Ranges(factors, memory_limit=limit)
+    assert factors.nbytes < tight.nbytes <= limit
+    assert near(tight.product(3, 998), product(factors[3:998], 8), 995)
+    with pytest.raises(MemoryError, match="memory limit"):
+        mmchain.Ranges(factors, memory_limit=factors.nbytes)
+
+
+def test_errors(rng):
+    ranges = mmchain.Ranges(orthogonal(rng, 5, 3, 3))
+    for i, j in [(-1, 2), (0, 6), (4, 3), (6, 6), (2**70, 2**70)]:
+        with pytest.raises((IndexError, OverflowError), match="i, j|int"):
+            ranges.product(i, j)
+    for i in (-1, 5, 10**30):
+        with pytest.raises(IndexError, match="0 <= i < 5"):
+            ranges.update(i, np.eye(3))
+    with pytest.raises(IndexError, match="0 <= i < 5, got 7"):
+        ranges.update([0, 7], np.zeros((2, 3, 3)))
+    for count in (-1, 6):
+        with pytest.raises(IndexError, match="count"):
+            ranges.pop_front(count)
+    with pytest.raises(ValueError, match="a: expected shape"):
+        ranges.update(0, np.eye(4))
+    with pytest.raises(ValueError, match="a: expected 2 factors, got 3"):
+        ranges.update([0, 1], np.zeros((3, 3, 3)))
+    with pytest.raises(ValueError, match="stack: expected shape"):
+        ranges.extend(np.eye(3))
+    with pytest.raises(TypeError, match="a: expected float64, got complex128"):
+        ranges.append(np.eye(3, dtype=complex))
+    with pytest.raises(TypeError, match="dtype"):
+        mmchain.Ranges(np.zeros((2, 3, 3), dtype=int))
+    with pytest.raises(ValueError, match="stack: expected factors of shape"):
+        mmchain.Ranges(np.zeros((2, 3, 4)))
+    with pytest.raises(ValueError, match="stack"):
+        mmchain.Ranges([])
+    with pytest.raises(ValueError, match="device"):
+        mmchain.Ranges(np.zeros((2, 3, 3)), device="abacus")
+    with pytest.raises(TypeError):
+        ranges.product(0.5)
+    assert near(ranges.product(2, 2), np.eye(3), 0)
+
+
+def test_threads(rng):
+    factors = orthogonal(rng, 200, 6, 6)
+    ranges = mmchain.Ranges(factors)
+    expected = product(factors, 6)
+    wrong = []
+
+    def work(seed):
+        draw = np.random.default_rng(seed)
+        for _ in range(100):
+            i = int(draw.integers(200))
+            ranges.update(i, factors[i])
+            if not near(ranges.product(), expected, 200):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork():
+    program = """
+import os, numpy as np, mmchain
+ranges = mmchain.Ranges(np.ones((9, 2, 2)))
+ranges.product()
+child = os.fork()
+if child == 0:
+    try:
+        ranges.product()
+    except RuntimeError as error:
+        mine = mmchain.Ranges(np.full((9, 2, 2), 0.5)).product()
+        os._exit(0 if "forked" in str(error) and mine[0, 0] == 0.5 else 2)
+    os._exit(1)
+assert os.waitpid(child, 0)[1] == 0
+assert ranges.product(0, 2)[0, 0] == 2
+"""
+    path = os.pathsep.join(sys.path)
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": path})
+
+
+def test_torch(rng):
+    torch = pytest.importorskip("torch")
+    factors = torch.from_numpy(orthogonal(rng, 7, 4, 4))
+    ranges = mmchain.Ranges(factors)
+    ranges.update(3, factors[3].mT)
+    got = ranges.product(1, 6)
+    expected = factors[1] @ factors[2] @ factors[3].mT @ factors[4] @ factors[5]
+    assert isinstance(got, torch.Tensor) and near(got.numpy(), expected.numpy(), 5)
+    halves = mmchain.Ranges(factors.to(torch.bfloat16))
+    got = halves.product(1, 6)
+    halves.append(factors[0].to(torch.bfloat16))
+    expected = torch.linalg.multi_dot([a.to(torch.bfloat16).double() for a in factors[1:6]])
+    assert got.dtype is torch.bfloat16 and near(got.double().numpy(), expected.numpy(), 5, 2.0**-8)
+    with pytest.raises(TypeError, match="bfloat16, got float64"):
+        halves.append(factors[0])
+
+
+def test_jax(rng):
+    jax = pytest.importorskip("jax")
+    factors = orthogonal(rng, 7, 4, 4, dtype=np.float32)
+    ranges = mmchain.Ranges(jax.numpy.asarray(factors))
+    got = ranges.product(1, 6)
+    assert isinstance(got, jax.Array)
+    assert near(got, product(factors[1:6].astype(float), 4), 5, 2.0**-23)
+    halves = mmchain.Ranges(jax.numpy.asarray(factors).astype("bfloat16"))
+    assert halves.product(0, 3).dtype == "bfloat16"

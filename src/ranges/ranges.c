@@ -1,0 +1,191 @@
+/* ranges.c: the row of factors: made, appended to, changed, cut. */
+#include "ranges/ranges.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "ranges/ranges_tree.h"
+#include "run/copy.h"
+#include "run/matrices.h"
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+static mmc_status check_problem(const mmci_ranges_problem *x, mmci_error *error) {
+  if (mmc_dtype_name(x->dtype) == NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, "dtype", "number %d is none", (int)x->dtype);
+  if (x->side < 0 || x->side > INT64_C(1) << 31)
+    return mmci_fail_argument(error, MMC_E_ARG, "n", "expected 0 to 2^31, got %" PRId64, x->side);
+  if (x->batch < 1)
+    return mmci_fail_argument(error, MMC_E_ARG, "batch", "expected 1 or more, got %" PRId64,
+                              x->batch);
+  return MMC_OK;
+}
+
+static mmc_status open_ranges(mmci_ranges *ranges, mmci_error *error) {
+  const mmci_ranges_problem *x = &ranges->problem;
+  const mmci_device_ops *ops = ranges->ops;
+  int64_t elements;
+  if (__builtin_mul_overflow(x->side * x->side, x->batch, &elements))
+    return mmci_fail_argument(error, MMC_E_OVERFLOW, "batch",
+                              "%" PRId64 " matrices exceed the address space", x->batch);
+  ranges->element = mmc_dtype_size(x->dtype);
+  const uint64_t bytes = mmci_result_bytes(elements, 1, ranges->element);
+  if (bytes > SIZE_MAX / 2)
+    return mmci_fail_argument(error, MMC_E_OVERFLOW, "batch",
+                              "%" PRId64 " matrices exceed the address space", x->batch);
+  ranges->value_bytes = (size_t)bytes;
+  mmci_gemm gemm =
+      mmci_gemm_tight(x->dtype, MMCI_NATIVE, x->side, x->side, x->side, MMC_OP_N, MMC_OP_N);
+  mmci_gemm_spread(&gemm, x->batch);
+  if (!ops->supports(ranges->device, &gemm))
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' has no such product",
+                              ops->name);
+  mmc_status status = ops->queue_open(ranges->device, &ranges->queue, error);
+  if (status == MMC_OK) status = ops->prepare(ranges->device, &gemm, &ranges->one, error);
+  return status;
+}
+
+mmc_status mmci_ranges_create(const mmci_ranges_problem *problem, const mmci_device_ops *ops,
+                              mmci_device *device, mmci_ranges **out, mmci_error *error) {
+  mmc_status status = check_problem(problem, error);
+  if (status != MMC_OK) return status;
+  if (ops->enqueue == NULL || ops->async != NULL)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
+                              "expected one that multiplies in the host's memory, got '%s'",
+                              ops->name);
+  mmci_ranges *ranges = mmci_alloc_zeroed(1, sizeof *ranges);
+  if (ranges == NULL) return mmci_fail_nomem(error, sizeof *ranges);
+  ranges->problem = *problem;
+  ranges->ops = ops;
+  ranges->device = device;
+  status = open_ranges(ranges, error);
+  if (status == MMC_OK)
+    *out = ranges;
+  else
+    mmci_ranges_destroy(ranges);
+  return status;
+}
+
+void mmci_ranges_destroy(mmci_ranges *ranges) {
+  if (ranges == NULL) return;
+  mmci_ranges_tree_free(&ranges->tree);
+  for (int i = 0; i < MMCI_RANGES_BATCHES; i++)
+    if (ranges->many[i] != NULL) ranges->ops->group_release(ranges->many[i]);
+  if (ranges->one != NULL) ranges->ops->release(ranges->one);
+  if (ranges->queue != NULL) ranges->ops->queue_close(ranges->queue);
+  free(ranges);
+}
+
+/* ---- factors ------------------------------------------------------------------------------- */
+
+static mmc_status fail_matrix(const char *name, int64_t i, const char *what, mmci_error *error) {
+  if (i < 0) return mmci_fail_argument(error, MMC_E_ARG, name, "%s", what);
+  return mmci_fail_argument(error, MMC_E_ARG, name, "number %" PRId64 ": %s", i, what);
+}
+
+mmc_status mmci_ranges_check(const mmci_ranges *ranges, const char *name, int64_t i,
+                             const mmc_matrix *matrix, mmci_error *error) {
+  const int64_t side = ranges->problem.side;
+  int64_t bytes;
+  if (matrix == NULL) return fail_matrix(name, i, "expected matrices, got NULL", error);
+  if (matrix->rows != side || matrix->cols != side) {
+    char what[160];
+    snprintf(what, sizeof what, "expected %" PRId64 " x %" PRId64 ", got %" PRId64 " x %" PRId64,
+             side, side, matrix->rows, matrix->cols);
+    return fail_matrix(name, i, what, error);
+  }
+  if (matrix->layout != MMC_ROW_MAJOR && matrix->layout != MMC_COL_MAJOR)
+    return fail_matrix(name, i, "expected layout MMC_ROW_MAJOR or MMC_COL_MAJOR", error);
+  if (matrix->location != MMC_HOST && matrix->location != MMC_DEVICE)
+    return fail_matrix(name, i, "expected location MMC_HOST or MMC_DEVICE", error);
+  if (matrix->ld != 0 && matrix->ld < side)
+    return fail_matrix(name, i, "ld is less than the length of a row (column)", error);
+  if (side == 0) return MMC_OK;
+  if (__builtin_mul_overflow(side, mmci_matrix_ld(matrix), &bytes) ||
+      __builtin_mul_overflow(bytes, (int64_t)ranges->element, &bytes))
+    return fail_matrix(name, i, "ld exceeds the address space", error);
+  for (int64_t t = 0; t < ranges->problem.batch; t++) {
+    const mmc_matrix one = mmci_matrix_of_batch(matrix, ranges->problem.dtype, t);
+    if (one.data == NULL) return fail_matrix(name, i, "data is NULL", error);
+    if (matrix->addresses == NULL) break;
+  }
+  return MMC_OK;
+}
+
+static mmc_status check_factors(const mmci_ranges *ranges, int64_t count, const mmc_matrix *factors,
+                                mmci_error *error) {
+  if (count < 0)
+    return mmci_fail_argument(error, MMC_E_ARG, "count", "expected 0 or more, got %" PRId64, count);
+  mmc_status status = MMC_OK;
+  for (int64_t i = 0; i < count && status == MMC_OK; i++)
+    status = mmci_ranges_check(ranges, "factors", i, factors != NULL ? &factors[i] : NULL, error);
+  return status;
+}
+
+static void write_factor(mmci_ranges *ranges, int64_t position, const mmc_matrix *factor) {
+  const mmci_ranges_problem *x = &ranges->problem;
+  char *to = mmci_ranges_value(ranges, 0, position);
+  const mmci_form form = {.ld = mmci_matrix_ld(factor), .trans = factor->layout == MMC_COL_MAJOR};
+  for (int64_t t = 0; t < x->batch; t++) {
+    const mmc_matrix from = mmci_matrix_of_batch(factor, x->dtype, t);
+    mmci_copy(x->dtype, x->side, x->side, from.data, &form, to, x->side, false);
+    to += (size_t)x->side * (size_t)x->side * ranges->element;
+  }
+}
+
+mmc_status mmci_ranges_append(mmci_ranges *ranges, int64_t count, const mmc_matrix *factors,
+                              mmci_error *error) {
+  const int64_t length = ranges->row.end - ranges->row.first;
+  mmc_status status = check_factors(ranges, count, factors, error);
+  if (status == MMC_OK && count > INT64_MAX - length)
+    status = mmci_fail_argument(
+        error, MMC_E_OVERFLOW, "count",
+        "the row has %" PRId64 " factors, and %" PRId64 " more are too many", length, count);
+  if (status == MMC_OK) status = mmci_ranges_reserve(ranges, length + count, error);
+  for (int64_t i = 0; i < count && status == MMC_OK; i++)
+    write_factor(ranges, ranges->row.end++, &factors[i]);
+  return status;
+}
+
+/* Nodes that hold a product with this factor hold nothing from now on. */
+static void forget_products(mmci_ranges *ranges, int64_t position) {
+  const mmci_ranges_tree *tree = &ranges->tree;
+  for (int l = tree->block; l <= tree->top; l++)
+    tree->levels[l].spans[(position >> l) % tree->levels[l].slots] = (mmci_span){-1, -1};
+}
+
+mmc_status mmci_ranges_update(mmci_ranges *ranges, int64_t count, const int64_t *indices,
+                              const mmc_matrix *factors, mmci_error *error) {
+  const int64_t length = ranges->row.end - ranges->row.first;
+  mmc_status status = check_factors(ranges, count, factors, error);
+  if (status != MMC_OK) return status;
+  if (indices == NULL && count > 0)
+    return mmci_fail_argument(error, MMC_E_ARG, "indices", "expected numbers, got NULL");
+  for (int64_t i = 0; i < count; i++)
+    if (indices[i] < 0 || indices[i] >= length)
+      return mmci_fail_argument(error, MMC_E_ARG, "indices",
+                                "expected numbers from 0 to less than %" PRId64 ", got %" PRId64,
+                                length, indices[i]);
+  for (int64_t i = 0; i < count; i++) {
+    write_factor(ranges, ranges->row.first + indices[i], &factors[i]);
+    forget_products(ranges, ranges->row.first + indices[i]);
+  }
+  return MMC_OK;
+}
+
+mmc_status mmci_ranges_pop_front(mmci_ranges *ranges, int64_t count, mmci_error *error) {
+  const int64_t length = ranges->row.end - ranges->row.first;
+  if (count < 0 || count > length)
+    return mmci_fail_argument(error, MMC_E_ARG, "count", "expected 0 to %" PRId64 ", got %" PRId64,
+                              length, count);
+  ranges->row.first += count;
+  return MMC_OK;
+}
+
+void mmci_ranges_describe(const mmci_ranges *ranges, mmc_ranges_info *out) {
+  *out = (mmc_ranges_info){.length = ranges->row.end - ranges->row.first,
+                           .block = INT64_C(1) << ranges->tree.block,
+                           .products = ranges->products,
+                           .bytes = ranges->tree.bytes};
+}
