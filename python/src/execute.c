@@ -550,7 +550,7 @@ typedef struct few {
 } few;
 
 /* Room for n factors: in `room`, or in *block, which call_close() frees. False: out of memory. */
-static bool call_open(call *c, Py_ssize_t n, bool is_chain, few *room, char **block) {
+static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **block) {
   c->n = n;
   c->is_chain = is_chain;
   c->acquired = c->stack_ndim = 0;
@@ -580,6 +580,17 @@ static bool call_open(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   return true;
 }
 
+/* Begins a call for n arrays, or for those of a stack, which it takes over. False: an exception. */
+static bool call_open(call *c, Py_ssize_t n, mmcp_view *stack, few *room, char **block) {
+  if (!make_room(c, n, stack != NULL, room, block)) {
+    if (stack != NULL) mmcp_view_release(stack);
+    PyErr_NoMemory();
+    return false;
+  }
+  if (stack != NULL) c->stack = *stack;
+  return true;
+}
+
 static void call_close(call *c, char *block) {
   /* Of a stack that is the chain, views begin with what the stack holds. */
   if (c->is_chain) mmcp_view_release(&c->stack);
@@ -593,11 +604,7 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
   call c;
   few room;
   char *block;
-  if (!call_open(&c, n, stack != NULL, &room, &block)) {
-    if (stack != NULL) mmcp_view_release(stack);
-    return PyErr_NoMemory();
-  }
-  if (stack != NULL) c.stack = *stack;
+  if (!call_open(&c, n, stack, &room, &block)) return NULL;
   PyObject *array = NULL, *result = NULL;
   int done = multiply(&c, items, args, &array);
   if (done == 1) result = args[OUT] != Py_None ? Py_NewRef(args[OUT]) : finish(&c, array);
@@ -661,11 +668,7 @@ static PyObject *describe_items(PyObject *const *items, Py_ssize_t n, mmcp_view 
   call c;
   few room;
   char *block;
-  if (!call_open(&c, n, stack != NULL, &room, &block)) {
-    if (stack != NULL) mmcp_view_release(stack);
-    return PyErr_NoMemory();
-  }
-  if (stack != NULL) c.stack = *stack;
+  if (!call_open(&c, n, stack, &room, &block)) return NULL;
   PyObject *result = NULL;
   int done = stack != NULL ? read_chain(&c) : n > 0 ? acquire_factors(&c, items, want) : 0;
   if (done == 1) done = find_dims(&c);

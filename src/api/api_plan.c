@@ -118,28 +118,36 @@ double mmc_plan_predicted_seconds(const mmc_plan *plan) {
   return plan != NULL && plan->plan.time != NULL ? plan->plan.time->predicted_s : (double)NAN;
 }
 
+/* Reports that a plan lacks what plans for other objectives have, which `has` says. */
+static mmc_status check_objective(const mmc_plan *plan, bool has, const char *objective) {
+  mmci_error error = {0};
+  if (has) return MMC_OK;
+  return mmci_report(plan->context,
+                     mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective %s", objective),
+                     &error);
+}
+
+static mmc_status check_step(const mmc_plan *plan, int64_t index) {
+  mmci_error error = {0};
+  if (index >= 0 && index < mmc_plan_step_count(plan)) return MMC_OK;
+  return mmci_report(
+      plan->context,
+      mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
+}
+
 mmc_status mmc_plan_roofline(const mmc_plan *plan, mmc_roofline *out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
-  mmci_error error = {0};
-  if (plan->plan.time == NULL)
-    return mmci_report(
-        plan->context,
-        mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective time or energy"), &error);
+  mmc_status status = check_objective(plan, plan->plan.time != NULL, "time or energy");
+  if (status != MMC_OK) return status;
   *out = plan->plan.time->roofline;
   return MMC_OK;
 }
 
 mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
-  mmci_error error = {0};
-  if (plan->plan.time == NULL)
-    return mmci_report(
-        plan->context,
-        mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective time or energy"), &error);
-  if (index < 0 || index >= mmc_plan_step_count(plan))
-    return mmci_report(
-        plan->context,
-        mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
+  mmc_status status = check_objective(plan, plan->plan.time != NULL, "time or energy");
+  if (status == MMC_OK) status = check_step(plan, index);
+  if (status != MMC_OK) return status;
   const mmci_plan_step *step = &plan->plan.steps[index];
   mmc_step_time time = {.predicted_s = step->predicted_s,
                         .source = mmci_provenance_name(step->source)};
@@ -155,15 +163,9 @@ double mmc_plan_predicted_joules(const mmc_plan *plan) {
 
 mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_energy *out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
-  mmci_error error = {0};
-  if (plan->plan.energy == NULL)
-    return mmci_report(plan->context,
-                       mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective energy"),
-                       &error);
-  if (index < 0 || index >= mmc_plan_step_count(plan))
-    return mmci_report(
-        plan->context,
-        mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
+  mmc_status status = check_objective(plan, plan->plan.energy != NULL, "energy");
+  if (status == MMC_OK) status = check_step(plan, index);
+  if (status != MMC_OK) return status;
   const mmci_plan_step *step = &plan->plan.steps[index];
   *out = (mmc_step_energy){.predicted_j = step->predicted_j,
                            .source = mmci_provenance_name(step->joules_source)};
@@ -176,15 +178,9 @@ mmc_count mmc_plan_traffic_words(const mmc_plan *plan) {
 
 mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index, mmc_step_traffic *out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
-  mmci_error error = {0};
-  if (plan->plan.traffic == NULL)
-    return mmci_report(plan->context,
-                       mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective traffic"),
-                       &error);
-  if (index < 0 || index >= mmc_plan_step_count(plan))
-    return mmci_report(
-        plan->context,
-        mmci_fail(&error, MMC_E_ARG, "index: the plan has no step %lld", (long long)index), &error);
+  mmc_status status = check_objective(plan, plan->plan.traffic != NULL, "traffic");
+  if (status == MMC_OK) status = check_step(plan, index);
+  if (status != MMC_OK) return status;
   const mmci_step_traffic *step = &plan->plan.traffic->steps[index];
   const mmci_fusion *choice = &step->choice;
   mmc_step_traffic traffic = {

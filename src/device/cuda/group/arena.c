@@ -1,5 +1,20 @@
 #include "device/cuda/group/arena.h"
 
+#include "device/cuda/group/group.h"
+
+bool mmci_arena_is_small(const mmci_group *chain) {
+  for (int s = 0; s < chain->count; s++) {
+    const mmci_group_product *x = &chain->products[s];
+    if (x->m > MMCI_GROUP_SIDE || x->k > MMCI_GROUP_SIDE || x->n > MMCI_GROUP_SIDE) return false;
+  }
+  return true;
+}
+
+bool mmci_arena_takes(const mmci_group *chain, int most) {
+  return chain->count >= 1 && chain->count <= most && chain->n <= most + 1 &&
+         mmci_arena_is_small(chain);
+}
+
 void mmci_arena_find_lives(const mmci_group *chain, mmci_hurry when, mmci_place *places) {
   for (int i = 0; i < chain->n + chain->count; i++)
     places[i] = (mmci_place){.first = i < chain->n ? chain->count : i - chain->n,

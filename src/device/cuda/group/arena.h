@@ -19,6 +19,10 @@ typedef struct mmci_place {
 /* Operands are loaded all at first; while the product before is computed; or when needed. */
 typedef enum mmci_hurry { MMCI_EAGER, MMCI_AHEAD, MMCI_LATE } mmci_hurry;
 
+/* Says whether no dimension of a product exceeds MMCI_GROUP_SIDE. */
+bool mmci_arena_is_small(const mmci_group *chain);
+/* Says whether a chain is small and has 1 to `most` products, and no factors beside theirs. */
+bool mmci_arena_takes(const mmci_group *chain, int most);
 /* Finds the sizes and lives of operands and results; the last result lives until its product. */
 void mmci_arena_find_lives(const mmci_group *chain, mmci_hurry when, mmci_place *places);
 /* Gives each of the matrices the lowest place that no other has at the same time. Returns how many

@@ -175,9 +175,7 @@ static bool fill_steps(const layout *l, mmci_general *steps) {
 
 bool mmci_general_plan(const mmci_group_limits *limits, const mmci_group *chain,
                        mmci_general *out) {
-  if (chain->count < 1 || chain->count > MMCI_GENERAL_PRODUCTS ||
-      chain->n > MMCI_GENERAL_PRODUCTS + 1)
-    return false;
+  if (!mmci_arena_takes(chain, MMCI_GENERAL_PRODUCTS)) return false;
   const size_t bytes = mmci_cuda_element_bytes(chain->dtype);
   layout l = {.chain = chain, .element_bytes = bytes < 4 ? 4 : bytes};
   mmci_hurry when = MMCI_EAGER;

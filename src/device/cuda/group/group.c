@@ -78,15 +78,6 @@ static bool is_sound(const mmci_group *chain) {
   return true;
 }
 
-static bool is_small(const mmci_group *chain) {
-  for (int s = 0; s < chain->count; s++) {
-    const mmci_group_product *step = &chain->products[s];
-    if (step->m > MMCI_GROUP_SIDE || step->k > MMCI_GROUP_SIDE || step->n > MMCI_GROUP_SIDE)
-      return false;
-  }
-  return true;
-}
-
 /* Returns the side of equal squares that squares.cu takes, or 0. */
 static int64_t squares_side(const mmci_group *chain) {
   const int64_t side = chain->products[0].m, words = VECTOR_BYTES / (int64_t)sizeof(float);
@@ -208,7 +199,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
     kernel->kind = NOTHING;
     return;
   }
-  if (chain->variant == VARIANT_FUSED || !is_small(chain)) {
+  if (chain->variant == VARIANT_FUSED || !mmci_arena_is_small(chain)) {
     const bool asked = chain->variant == VARIANT_FUSED || chain->variant == 0;
     kernel->kind =
         asked && mmci_fused_describe(chain, kernel->limits.multiprocessors, &kernel->fused)

@@ -160,18 +160,8 @@ static void fill_steps(const layout *l, mmci_packs *out) {
   }
 }
 
-static bool is_taken(const mmci_group *chain) {
-  if (chain->count < 1 || chain->count > MMCI_PACKS_PRODUCTS || chain->n > MMCI_PACKS_PRODUCTS + 1)
-    return false;
-  for (int s = 0; s < chain->count; s++) {
-    const mmci_group_product *x = &chain->products[s];
-    if (x->m > MMCI_GROUP_SIDE || x->k > MMCI_GROUP_SIDE || x->n > MMCI_GROUP_SIDE) return false;
-  }
-  return true;
-}
-
 bool mmci_packs_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_packs *out) {
-  if (!is_taken(chain)) return false;
+  if (!mmci_arena_takes(chain, MMCI_PACKS_PRODUCTS)) return false;
   const size_t stored = mmci_cuda_element_bytes(chain->dtype), bytes = stored < 4 ? 4 : stored;
   layout l = {.chain = chain};
   place_matrices(&l);

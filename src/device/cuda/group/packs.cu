@@ -231,33 +231,15 @@ static mmc_status launch_packs(cudaStream_t stream, const mmci_group_limits *lim
   return MMC_OK;
 }
 
-/* Expands to CALL(Element), for the element of dtype. */
-#define FOR_ELEMENT(CALL)                        \
-  switch (dtype) {                               \
-    case MMC_F32:                                \
-      return CALL(mmci_real_element<float>);     \
-    case MMC_F64:                                \
-      return CALL(mmci_real_element<double>);    \
-    case MMC_C64:                                \
-      return CALL(mmci_complex_element<float>);  \
-    case MMC_C128:                               \
-      return CALL(mmci_complex_element<double>); \
-    case MMC_F16:                                \
-      return CALL(mmci_f16_element);             \
-    case MMC_BF16:                               \
-      return CALL(mmci_bf16_element);            \
-  }                                              \
-  return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)dtype)
-
 extern "C" mmc_status mmci_packs_prepare(mmc_dtype dtype, const mmci_packs *packs,
                                          mmci_error *error) {
 #define PREPARE(Element) allow_arena<Element>(packs, error)
-  FOR_ELEMENT(PREPARE);
+  MMCI_FOR_ELEMENT(dtype, error, PREPARE);
 }
 
 extern "C" mmc_status mmci_packs_launch(cudaStream_t stream, const mmci_group_limits *limits,
                                         mmc_dtype dtype, const mmci_packs *packs,
                                         mmci_error *error) {
 #define LAUNCH(Element) launch_packs<Element>(stream, limits, packs, error)
-  FOR_ELEMENT(LAUNCH);
+  MMCI_FOR_ELEMENT(dtype, error, LAUNCH);
 }

@@ -190,20 +190,11 @@ static void fill_steps(const layout *l, mmci_tensor *out) {
   set_c_word(out, wide ? WORD : 1);
 }
 
-static bool is_taken(const mmci_group *chain) {
-  if (mmci_cuda_element_bytes(chain->dtype) != ELEMENT_BYTES || chain->count < 1 ||
-      chain->count > MMCI_TENSOR_PRODUCTS || chain->n > MMCI_TENSOR_PRODUCTS + 1)
-    return false;
-  for (int s = 0; s < chain->count; s++) {
-    const mmci_group_product *x = &chain->products[s];
-    if (x->m > MMCI_GROUP_SIDE || x->k > MMCI_GROUP_SIDE || x->n > MMCI_GROUP_SIDE) return false;
-  }
-  return true;
-}
-
 bool mmci_tensor_plan(const mmci_group_limits *limits, const mmci_group *chain, mmci_tensor *out) {
   layout l = {.chain = chain};
-  if (!is_taken(chain)) return false;
+  if (mmci_cuda_element_bytes(chain->dtype) != ELEMENT_BYTES ||
+      !mmci_arena_takes(chain, MMCI_TENSOR_PRODUCTS))
+    return false;
   mmci_hurry when = MMCI_EAGER;
   place_matrices(&l, when);
   while (when < MMCI_LATE &&
