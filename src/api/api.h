@@ -46,7 +46,7 @@ struct mmc_plan {
 struct mmc_run {
   const mmc_plan *plan;
   mmci_run *run;
-  mmci_interrupt interrupt; /* of executions on the host */
+  mmci_interrupt interrupt; /* stops executions on the host */
 };
 
 #endif

@@ -14,7 +14,7 @@
 typedef struct wanted {
   const mmci_meter_ops *ops;
   int index;
-  const char *file; /* of a meter that plays one */
+  const char *file; /* the file that a replaying meter reads; NULL for any other */
 } wanted;
 
 static const mmci_meter_ops *meter_called(const char *name, size_t length) {

@@ -31,16 +31,17 @@ typedef struct mmci_model {
   const void *user;
   /* Returns the seconds of a product of variant 0; NAN when not known. The slot may be NULL. */
   double (*seconds)(const void *user, const mmci_gemm *gemm);
-  double error;       /* of nine of ten products at most, relative */
-  double group_error; /* of nine of ten groups at most, relative; 0 means that it is not known */
+  double error; /* relative error of nine of ten products at most */
+  /* Relative error of nine of ten groups at most; 0 means that groups are not known. */
+  double group_error;
   const char *source; /* static text, for people: "shipped: NVIDIA H200, cuBLAS 13.1" */
 } mmci_model;
 
 typedef struct mmci_facts {
   /* These describe a product as one call, by the roofline of cost/roofline.h. */
-  double flops_per_s; /* at the peak; 0 means that it does not multiply this dtype */
-  double bytes_per_s; /* between its memory and its arithmetic */
-  double launch_s;    /* every call takes so long besides */
+  double flops_per_s; /* flops per second at the peak; 0 means that the dtype is not multiplied */
+  double bytes_per_s; /* bytes per second between memory and arithmetic */
+  double launch_s;    /* seconds that every call takes besides */
   double half_mn;     /* the rows, and the columns, of a result at which the peak is halved */
   double half_k;      /* the terms of its sums at which the peak is halved */
   double overlap;     /* 1 when traffic hides behind arithmetic; 0 when it adds to it */
@@ -49,9 +50,9 @@ typedef struct mmci_facts {
   double static_w, joules_per_flop, joules_per_byte;
 
   /* These describe several products as one call, by the model of cost/group_time.h. */
-  double group_share; /* of the peak that such a call reaches, in small tiles */
-  double product_s;   /* each of its products takes so long besides its flops */
-  double handover_s;  /* until a worker has the result of another */
+  double group_share; /* share of the peak that such a call reaches, in small tiles */
+  double product_s;   /* seconds that each of its products takes besides its flops */
+  double handover_s;  /* seconds until a worker has the result of another */
   int32_t workers;    /* threads of a processor, multiprocessors of a GPU */
   int32_t tile;       /* rows and columns of a result that keep one worker busy */
   /* The model holds for groups without a larger dimension than this; others gain only within the
@@ -62,7 +63,7 @@ typedef struct mmci_facts {
   mmci_model model; /* takes the roofline's place where it knows */
 
   mmci_variant_name_fn variant_name; /* NULL means that variants have no names */
-  int64_t threads; /* with which one product is computed, where that may change; else 0 */
+  int64_t threads; /* threads that compute one product, where that may change; else 0 */
 } mmci_facts;
 
 #endif

@@ -38,7 +38,9 @@ typedef struct mmci_array {
   mmci_gemm like;    /* dtype, precision and ops; its sizes mean nothing */
   mmci_grid grid[3]; /* along m, k, n */
   mmci_trust trust;
-  double *seconds; /* of value (i, j, l): at (i * grid[1].count + j) * grid[2].count + l */
+  /* Seconds of a product; that of grid values (i, j, l) is at (i * grid[1].count + j) *
+   * grid[2].count + l. */
+  double *seconds;
 } mmci_array;
 
 /* Makes an array whose seconds the caller fills in. Returns E_NOMEM. */

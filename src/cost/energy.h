@@ -50,11 +50,11 @@ bool mmci_energy_of_facts(const double facts[MMCI_ENERGY_FACTS], mmci_energy_mod
 
 /* One way to compute a product. */
 typedef struct mmci_way {
-  mmci_price time; /* and the recipe */
+  mmci_price time; /* seconds of the product, and its recipe */
   double joules;
   double error;  /* the relative error that joules are thought to have at most */
   bool modelled; /* errors of joules come from one model, so those of several products add up */
-  mmci_provenance source; /* of joules */
+  mmci_provenance source; /* source of joules */
 } mmci_way;
 
 /* The three ways are that of a plan for time, the one of fewest joules, and the plain call. */
@@ -66,7 +66,7 @@ typedef struct mmci_energy_pricing {
   /* Writes the ways, the first as a plan for time does it, and returns how many there are, at least
    * 1. gemm has variant 0 and does not accumulate. */
   int (*ways)(const void *user, const mmci_gemm *gemm, mmci_way out[MMCI_WAYS]);
-  mmci_energy_model model; /* of what was not measured */
+  mmci_energy_model model; /* gives the joules of what was not measured */
 } mmci_energy_pricing;
 
 #endif

@@ -48,9 +48,9 @@ bool mmci_group_gains(const mmci_group_facts *facts, int64_t batch, const mmci_g
 
 typedef struct schedule {
   const mmci_group_facts *facts;
-  double *done_s;  /* when a product is done */
-  double *free_s;  /* when a worker has done what it was given */
-  int32_t *worker; /* which worker a product is done by */
+  double *done_s;  /* when a product is done, in seconds */
+  double *free_s;  /* when a worker is free again, in seconds */
+  int32_t *worker; /* the worker that does a product */
 } schedule;
 
 size_t mmci_group_scratch_bytes(const mmci_group_facts *facts, int32_t count) {

@@ -21,11 +21,11 @@ typedef struct mmci_group_part {
 } mmci_group_part;
 
 typedef struct mmci_group_facts {
-  double launch_s, bytes_per_s, flops_per_s; /* of the whole device, in small tiles */
+  double launch_s, bytes_per_s, flops_per_s; /* rates of the whole device, in small tiles */
   double product_s, handover_s;
   int32_t width, tile;   /* workers; the rows and columns that keep one busy */
   double error;          /* the relative error that seconds are thought to have at most */
-  int64_t modelled_side; /* and the larger pairs that gain: see mmci_facts */
+  int64_t modelled_side; /* sizes for which one call gains, see mmci_facts */
   mmci_pair_gain pairs[MMCI_PAIR_GAINS];
 } mmci_group_facts;
 

@@ -6,12 +6,12 @@
 #include "cost/recipe.h"
 
 typedef struct mmci_price {
-  double seconds; /* all of the batch takes so many, at least 0, as one call by the recipe */
-  double plain_s; /* the plain call takes so many seconds; equals seconds if it is the recipe */
-  double error;   /* seconds are thought to be off by this share of them at most */
+  double seconds; /* seconds of the whole batch as one call by the recipe, at least 0 */
+  double plain_s; /* seconds of the plain call; equals seconds if that is the recipe */
+  double error;   /* the relative error that seconds are thought to have at most */
   bool modelled;  /* a model gave them, so that errors of several products add up */
   mmci_provenance source;
-  mmci_recipe recipe; /* it is the plain call unless something better is known */
+  mmci_recipe recipe; /* the plain call unless something better is known */
 } mmci_price;
 
 /* Writes the price of a plain call that was measured. Of the recipe only what is read is written:

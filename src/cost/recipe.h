@@ -29,16 +29,16 @@
 enum {
   MMCI_RECIPE_PIECES = 16,
   MMCI_RECIPE_NODES = 2 * MMCI_RECIPE_PIECES - 1,
-  MMCI_RECIPE_TEXT_SIZE = 256, /* with the final NUL */
-  MMCI_RECIPE_MOST = 9999      /* pad and variants */
+  MMCI_RECIPE_TEXT_SIZE = 256, /* bytes of a text with its final NUL at most */
+  MMCI_RECIPE_MOST = 9999      /* the greatest pad and variant */
 };
 
 typedef enum mmci_axis { MMCI_PIECE, MMCI_AXIS_M, MMCI_AXIS_K, MMCI_AXIS_N } mmci_axis;
 
 typedef struct mmci_recipe_node {
   mmci_axis axis;   /* MMCI_PIECE when it is not cut */
-  int variant;      /* of a piece */
-  int64_t sizes[2]; /* of the parts, along axis */
+  int variant;      /* variant of a piece */
+  int64_t sizes[2]; /* sizes of the two parts along axis */
 } mmci_recipe_node;
 
 /* A split's first part follows it, and the second follows the whole of the first. */
@@ -51,7 +51,7 @@ typedef struct mmci_recipe {
 
 /* What the variants are called in texts of recipes for products of a dtype. */
 typedef struct mmci_variants {
-  mmci_variant_name_fn name; /* as in mmci_facts; NULL means that they have no names */
+  mmci_variant_name_fn name; /* gives names as in mmci_facts; NULL means that variants have none */
   mmc_dtype dtype;
 } mmci_variants;
 

@@ -5,7 +5,8 @@
 static const int32_t trees_of[MMCI_EVERY_MOST + 1] = {0, 1, 1, 2, 5, 14}; /* Catalan numbers */
 
 typedef struct numbered {
-  int32_t number[MMCI_EVERY_MOST + 1][MMCI_EVERY_MOST + 1]; /* of each interval (i, j) */
+  /* The number of the tree of each interval (i, j). */
+  int32_t number[MMCI_EVERY_MOST + 1][MMCI_EVERY_MOST + 1];
 } numbered;
 
 static int32_t split(void *user, int32_t i, int32_t j) {

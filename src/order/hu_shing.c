@@ -47,7 +47,7 @@ typedef struct arc {
   mmci_u128 numerator;   /* cost of the partition below, with what is condensed into it */
   mmci_u128 denominator; /* base(), less the denominators of the other arcs present below */
   double support;        /* numerator / denominator, rounded */
-  int64_t weight;        /* of the lighter end */
+  int64_t weight;        /* weight of the lighter end */
   int32_t u, v;
   int32_t heap;             /* the arcs present below it and it: the one of greatest S */
   int32_t child, sibling;   /* in a pairing heap */
@@ -67,8 +67,8 @@ typedef struct polygon {
   int32_t lightest; /* vertex 0 of the polygon is this one of the chain */
   int32_t arc_count, triangle_count;
   arc *arcs;           /* children before parents; the whole polygon, (0, n), last */
-  mmci_u128 *boundary; /* boundary[t] = sum of weight[s] * weight[s+1] over s < t; n+1 */
-  int64_t *weight;     /* from the lightest on; weight[n] = weight[0]; n+1 */
+  mmci_u128 *boundary; /* n+1 sums: boundary[t] adds weight[s] * weight[s+1] over s < t */
+  int64_t *weight;     /* weights of the n+1 vertices from the lightest on; weight[n] = weight[0] */
   triangle *triangles; /* n-2 */
   int32_t *from, *to;  /* the youngest arc present that starts (ends) at a vertex; n+1 */
   int32_t *stack;      /* n+1 */
@@ -225,7 +225,7 @@ static void set_support(arc *a) {
 
 static void choose_arcs(polygon *g) {
   for (int32_t t = 0; t <= g->n; t++) g->from[t] = g->to[t] = NONE;
-  int32_t top = 0; /* of the stack of finished arcs without a parent */
+  int32_t top = 0; /* height of the stack of finished arcs without a parent */
   for (int32_t x = 0; x < g->arc_count; x++) {
     arc *a = &g->arcs[x];
     int32_t heap = NONE;
@@ -337,7 +337,8 @@ static int32_t lightest_dim(const int64_t *dims, int32_t n) {
 static void lay_out_polygon(polygon *g, const int64_t *dims, void *scratch) {
   size_t n = (size_t)g->n;
   g->arcs = scratch;
-  g->boundary = (mmci_u128 *)(g->arcs + n - 1); /* at most n-2 arcs and the whole polygon */
+  /* There are at most n-2 arcs and the whole polygon. */
+  g->boundary = (mmci_u128 *)(g->arcs + n - 1);
   g->weight = (int64_t *)(g->boundary + n + 1);
   g->triangles = (triangle *)(g->weight + n + 1);
   g->from = (int32_t *)(g->triangles + n);

@@ -65,9 +65,9 @@ typedef struct mmci_dp_run {
 typedef struct mmci_dp_work {
   mmci_dp_run *run;
   unsigned char *columns; /* the kernel's state of each column of tiles in the strip at hand */
-  int32_t first_column;   /* of the strip */
+  int32_t first_column;   /* the strip's first column of tiles */
   bool is_caller;         /* the thread that may call the caller's progress function */
-  double next_report;     /* seconds */
+  double next_report;     /* when to report next, in seconds of the monotonic clock */
 } mmci_dp_work;
 
 /* Says whether to stop. On the caller's thread it also reports progress when it is time; it costs

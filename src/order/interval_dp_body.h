@@ -42,7 +42,7 @@ typedef struct bound {
 /* What belongs to one column J of tiles. */
 typedef struct column {
   _Alignas(MMCI_ALIGNMENT) cell base[MMCI_DP_TILE];
-  cell top[MMCI_DP_TILE];  /* of the tile (I, J) at hand */
+  cell top[MMCI_DP_TILE];  /* top[] of the tile (I, J) at hand */
   cell span[MMCI_DP_TILE]; /* the sum of dim times next dim from vertex span_from to b */
   /* These describe the split of (a, b) at the lightest vertex v of block J before b, the nearest of
    * several: */
@@ -54,7 +54,7 @@ typedef struct column {
   int32_t span_from;
   int32_t renewed; /* the row of tiles at which base and m were chosen last */
   int32_t hub;     /* the lightest vertex of the finished tiles between I and J */
-  _Alignas(MMCI_ALIGNMENT) bound bounds[]; /* of the tiles (K, J) */
+  _Alignas(MMCI_ALIGNMENT) bound bounds[]; /* rest and gain of the tiles (K, J) */
 } column;
 
 /* The same base and m serve for so many rows of tiles. */
@@ -413,7 +413,8 @@ static void finish(mmci_dp_work *work, int32_t I, int32_t J) {
   bound *limit_left = &col->bounds[I];
   const bound *limit_right = &col->bounds[J];
   set_gains(run, col, I);
-  for (int v = 0; v < MMCI_DP_TILE; v++) limit_left->rest[v] = 0; /* until row v is final */
+  /* A cell of rest stays 0 until its row is final. */
+  for (int v = 0; v < MMCI_DP_TILE; v++) limit_left->rest[v] = 0;
   for (int a = MMCI_DP_TILE - 1; a >= 0; a--) {
     cell *row = tile + a * MMCI_DP_TILE, top = col->top[a];
     const cell *left = corner_left + a * MMCI_DP_TILE;

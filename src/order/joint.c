@@ -15,8 +15,8 @@
 /* The best computation of the sub-chain (i, j). */
 typedef struct entry {
   mmci_u128 stored; /* s(i, j) */
-  int16_t split;    /* of its last product */
-  int16_t inner;    /* of the product fused with that; 0 when none is */
+  int16_t split;    /* where its last product splits it */
+  int16_t inner;    /* where the product that is fused with that one splits; 0 when none is */
 } entry;
 
 typedef struct table {

@@ -78,9 +78,9 @@ typedef struct mmci_order_problem {
   const int64_t *dims; /* n+1 */
   mmc_price_fn price;  /* NULL means multiplications */
   void *price_user;
-  int threads;              /* 0 means as many as cores */
-  const char *kernel;       /* of interval_dp; NULL means the best that the machine has */
-  const mmci_tree *given;   /* the order to be taken, whatever solver is named; NULL: any */
+  int threads;            /* 0 means as many as cores */
+  const char *kernel;     /* the kernel of interval_dp; NULL means the best that the machine has */
+  const mmci_tree *given; /* the order to be taken, whatever solver is named; NULL: any */
   mmc_progress_fn progress; /* may be NULL */
   void *progress_user;
 } mmci_order_problem;
@@ -118,8 +118,8 @@ struct mmci_order_table {
 /* What a solver answers. tree is owned by the caller afterwards. */
 typedef struct mmci_order_answer {
   mmci_tree tree;
-  mmci_u128 multiplications; /* of the tree, when the problem has no price */
-  double price;              /* of the tree, when the problem has a price */
+  mmci_u128 multiplications; /* multiplications of the tree, when the problem has no price */
+  double price;              /* price of the tree, when the problem has one */
   const char *kernel;        /* static text; "" when there is only one */
   mmci_order_table *table;   /* NULL unless keep_table */
 } mmci_order_answer;

@@ -22,7 +22,7 @@ typedef struct grammar {
   symbol *symbols;
   int32_t *table; /* size entries; linear probing, -1 means free */
   uint32_t size;
-  mmci_u128 multiplications; /* of all products among the symbols */
+  mmci_u128 multiplications; /* multiplications of all products among the symbols */
 } grammar;
 
 typedef struct sequence {

@@ -4,14 +4,14 @@
 #include "order/order.h"
 
 enum {
-  LEAST_FACTORS = 4, /* of a run, whose dims are within a quarter of each other */
-  TOGETHER = 4       /* so many results are multiplied from left to right */
+  LEAST_FACTORS = 4, /* factors of a run at least; its dims are within a quarter of each other */
+  TOGETHER = 4       /* results that are multiplied from left to right */
 };
 
 typedef struct wide {
   int32_t n, segments;
   int32_t *run_begin, *run_end; /* the vertices of the run that factor i is in */
-  mmci_range *ranges;           /* of the products among runs, in vertices of the whole chain */
+  mmci_range *ranges;           /* products among runs, in vertices of the whole chain */
   int32_t next;                 /* the next range, counted down */
 } wide;
 

@@ -20,7 +20,7 @@ typedef struct reading {
   mmci_tree tree;
   int32_t factors, products; /* how many there have been */
   open_bracket *open;
-  size_t depth; /* of the bracket that is open; open[0] is the text itself */
+  size_t depth; /* how many brackets are open; open[0] is the text itself */
   mmci_error *error;
 } reading;
 

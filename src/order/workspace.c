@@ -43,7 +43,7 @@ typedef struct option {
   mmci_u128 multiplications;
   uint64_t need_bytes;
   int32_t split;
-  int32_t left, right; /* which options of the left and the right part */
+  int32_t left, right; /* the options taken for the left and the right part */
 } option;
 
 /* The options of a sub-chain, multiplications rising and needs falling. */
@@ -62,7 +62,7 @@ typedef struct search {
   const mmci_order_problem *problem;
   size_t element_size;
   uint64_t limit_bytes;
-  int32_t most_options; /* of a sub-chain */
+  int32_t most_options; /* options that are kept for a sub-chain at most */
   frontier *frontiers;  /* sub-chain (i, j) at index_of(i, j) */
   bound *bounds;        /* sub-chain (i, j) at (i, j) and at (j, i) of a square of n+1 */
   option *scratch;
@@ -131,7 +131,8 @@ static mmc_status offer_option(search *s, const option *x, int32_t i, int32_t j,
   }
   int32_t end = at;
   while (end < count && s->scratch[end].need_bytes >= x->need_bytes) end++;
-  if (end == at) { /* it beats none: make room */
+  /* No option is beaten, so the table needs room for one more. */
+  if (end == at) {
     if (count == s->scratch_size) {
       size_t size = 2 * (size_t)s->scratch_size;
       option *larger = realloc(s->scratch, size * sizeof *larger);
@@ -275,7 +276,7 @@ static mmc_status find_leanest(search *s, mmci_error *error) {
 /* While the tree is read off: which option is chosen for every sub-chain of the answer. */
 typedef struct reading {
   const search *search;
-  int32_t *chosen; /* at index_of(); set before the sub-chain is visited */
+  int32_t *chosen; /* the option of a sub-chain, at index_of(), set before it is visited */
 } reading;
 
 static int32_t read_split(void *user, int32_t i, int32_t j) {

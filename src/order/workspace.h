@@ -12,7 +12,7 @@
 
 /* What computing one product needs. */
 typedef struct mmci_need {
-  uint64_t bytes;   /* at the worst moment, with its own result unless it is the root */
+  uint64_t bytes;   /* bytes at the worst moment, with its own result unless it is the root */
   bool right_first; /* the right child is computed before the left */
 } mmci_need;
 

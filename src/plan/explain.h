@@ -18,8 +18,10 @@ typedef struct mmci_explainer {
   /* Writes why the plan has this order; returns false, with nothing written, when it is that of
    * fewest multiplications, or when explain.c can tell it by itself. */
   bool (*put_reason)(const mmci_plan *plan, mmci_text *text);
-  void (*put_afterword)(const mmci_plan *plan, mmci_text *text); /* behind the reason */
-  void (*put_summary)(const mmci_plan *plan, mmci_text *text);   /* lines about the whole plan */
+  /* Writes what follows the reason. */
+  void (*put_afterword)(const mmci_plan *plan, mmci_text *text);
+  /* Writes lines about the whole plan. */
+  void (*put_summary)(const mmci_plan *plan, mmci_text *text);
   void (*put_step)(const mmci_plan *plan, int32_t step, mmci_text *text);
   void (*put_group)(const mmci_plan *plan, const mmci_plan_group *group, mmci_text *text);
   mmc_status (*put_choices)(const mmci_plan *plan, bool with_orders, mmci_text *text,

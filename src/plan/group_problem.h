@@ -10,7 +10,7 @@ typedef struct mmci_group_problem {
   mmci_group group;
   mmci_form *forms;
   mmci_group_product *products;
-  const void **data; /* room for the addresses of the operands */
+  const void **data; /* addresses of the operands, which the caller sets */
   bool transposed;   /* holds the transposed operands in reverse, for a result by columns */
 } mmci_group_problem;
 

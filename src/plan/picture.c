@@ -20,13 +20,13 @@
 
 enum {
   COLUMNS = 20,      /* boxes in the row at most */
-  COLUMN = 96,       /* from box to box in the row */
-  BOX_WIDTH = 84,    /* of a box */
-  LINE = 15,         /* from line to line in a box */
-  GAP = 28,          /* from level to level, between boxes */
+  COLUMN = 96,       /* pixels from box to box in the row */
+  BOX_WIDTH = 84,    /* pixels */
+  LINE = 15,         /* pixels from line to line in a box */
+  GAP = 28,          /* pixels between the boxes of two levels */
   MARGIN = 24,       /* around everything */
-  LEAST_WIDTH = 700, /* so that the heading has room */
-  HUES = 5,          /* of groups */
+  LEAST_WIDTH = 700, /* pixels, so that the heading has room */
+  HUES = 5,          /* colours of groups */
   LEGEND_GROUPS = 6, /* groups that the legend tells about */
   HALO = 6,          /* a group's outline lies so far outside its boxes */
   PORT = 9           /* lines from the left and the right meet a box so far from its middle */
@@ -42,13 +42,13 @@ typedef struct picture {
   const mmci_plan *plan;
   mmci_text *out;
   mmci_picture_fold fold;
-  int *x, *level;             /* of the nodes: the middle, and the level above the row */
+  int *x, *level;             /* for each node: its middle in pixels, and its level above the row */
   int columns, levels, lines; /* lines of text in a box */
   int left, top;              /* where the row and the uppermost level begin */
   int width, height;
   bool kernels_differ;
-  bool single;          /* all factors are one matrix */
-  struct power *powers; /* of the steps; NULL when no factor repeats */
+  bool single;          /* whether all factors are one matrix */
+  struct power *powers; /* the power that each step is; NULL when no factor repeats */
   words heading[3];
 } picture;
 
@@ -439,7 +439,7 @@ static void put_lines(const picture *p) {
     const mmci_shown *node = &p->fold.nodes[i];
     for (int c = 0; c < node->child_count; c++) {
       if (node->kind == MMCI_SHOWN_STEP &&
-          mmci_step_squares(p->plan, node->step)) { /* it is read twice */
+          mmci_step_squares(p->plan, node->step)) { /* a square reads its operand twice */
         int below = box_top(p, p->level[i]) + box_height(p);
         for (int side = -1; side <= 1; side += 2)
           mmci_text_printf(p->out, "<path d=\"M%d %dV%d\"/>", p->x[i] + side * PORT,

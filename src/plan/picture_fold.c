@@ -17,11 +17,11 @@ typedef struct folding {
   int32_t n, count;
   int32_t *owner;  /* the step that a result is drawn under; -1 of the last one */
   int32_t *leaves; /* how many operands of the row are below a step */
-  int32_t *low;    /* where they begin in the row */
+  int32_t *low;    /* the first operand in the row below a step */
   int32_t *row;    /* the operands of the row, factors and results that are drawn elsewhere */
   int32_t *top;    /* the hole that a hidden step is in */
-  int32_t *bottom; /* of a hole: the shown step below it, or -1 */
-  uint8_t *state;  /* a visibility */
+  int32_t *bottom; /* the shown step below a hole; -1 when there is none */
+  uint8_t *state;  /* the visibility of each step */
   mmci_shown *nodes;
   int32_t node_count;
 } folding;

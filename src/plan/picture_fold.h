@@ -40,10 +40,10 @@ typedef struct mmci_shown {
   int32_t step;        /* the step, or the uppermost of those that are hidden; else -1 */
   int32_t hidden;      /* how many steps a run or tree hides */
   bool alike;          /* each step of a run takes one operand of the row, or each none */
-  mmci_u128 cost;      /* of the step, or of all that are hidden */
+  mmci_u128 cost;      /* cost of the step, or of all that are hidden */
   int32_t group;       /* the group that all of its steps are in; -1 when none */
   int child_count;     /* 0 to 3 */
-  int32_t children[3]; /* from left to right; a step that squares has one */
+  int32_t children[3]; /* nodes from left to right; a step that squares has one */
 } mmci_shown;
 
 typedef struct mmci_picture_fold {

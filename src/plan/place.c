@@ -18,7 +18,7 @@ typedef struct item {
 typedef struct placing {
   const mmci_plan *plan;
   int32_t unit_count, item_count;
-  int32_t *unit_of; /* of each step; -1 when inside a group */
+  int32_t *unit_of; /* the unit of each step; -1 when it is inside a group */
   int32_t *readers; /* units that read the result of unit u, from first_reader[u] on */
   int32_t *first_reader;
   item *items;  /* in the order in which they are written */
@@ -27,7 +27,7 @@ typedef struct placing {
   /* These are used when units run at the same time: */
   uint64_t *before; /* bit v of row u: unit u waits for unit v; NULL when they run in turn */
   size_t row_words;
-  item **placed; /* by rising offset */
+  item **placed; /* items that have their place, by rising offset */
   /* These are used when units run one after the other: the items before item i that are still to be
    * read when it is written are living[first_living[i]] and following. */
   int32_t *living, *first_living;

@@ -13,17 +13,18 @@ typedef struct mmci_plan_step {
   int64_t m, k, n;
   int32_t left, right;
   int32_t first, last;   /* the factors that it covers, from 0, where they occur first */
-  uint64_t offset_bytes; /* of the result in the workspace; unused by the last step */
+  uint64_t offset_bytes; /* where the result lies in the workspace; the last step's does not */
   const char *kernel;    /* static text: what the device will run; "" when not asked for */
   /* How the device computes it; NULL means by one plain call. The plan owns it. */
   const mmci_recipe *recipe;
-  uint64_t padding_offset_bytes; /* of the copies that the recipe needs, in the room for padding */
-  double predicted_s;            /* NaN when the objective is not time */
-  double plain_s;                /* of the plain call, where there is a recipe */
-  mmci_provenance source;        /* of recipe and prediction */
-  double predicted_j;            /* in a plan for energy */
-  double plain_j;                /* of the plain call, where there is a recipe */
-  mmci_provenance joules_source; /* of predicted_j */
+  /* Where the copies that the recipe needs lie in the room for padding. */
+  uint64_t padding_offset_bytes;
+  double predicted_s;            /* seconds; NaN when the objective is neither time nor energy */
+  double plain_s;                /* seconds of the plain call, where there is a recipe */
+  mmci_provenance source;        /* source of recipe and predicted_s */
+  double predicted_j;            /* joules; set in a plan for energy */
+  double plain_j;                /* joules of the plain call, where there is a recipe */
+  mmci_provenance joules_source; /* source of predicted_j */
   int32_t group;                 /* the group that it runs in; -1 when none */
   int32_t level;                 /* products on the longest path to it from a factor, with itself */
 } mmci_plan_step;
@@ -35,9 +36,10 @@ typedef struct mmci_plan_group {
   int32_t *steps;     /* rising; each but the last is read only within the group */
   int32_t *operands;  /* what it reads from outside, numbered as in mmc_step, along the chain */
   const char *kernel; /* static text: what the device will run; "" when not asked for */
-  double predicted_s, separate_s; /* of the one call, and of calls of their own */
-  double predicted_j;             /* of the one call, in a plan for energy */
-  mmci_provenance source;         /* of predicted_s: MMCI_MEASURED, MMCI_MODELLED or MMCI_SHIPPED */
+  double predicted_s, separate_s; /* seconds of the one call, and of a call for each step */
+  double predicted_j;             /* joules of the one call, in a plan for energy */
+  /* Source of predicted_s: MMCI_MEASURED, MMCI_MODELLED or MMCI_SHIPPED. */
+  mmci_provenance source;
 } mmci_plan_group;
 
 /* A plan multiplies a chain by products in the order in which they run. tree is that order; what
@@ -55,9 +57,9 @@ typedef struct mmci_plan {
   int32_t step_count;    /* n-1; fewer where results are read several times */
   int32_t group_count;
   mmci_plan_group *groups;
-  mmci_u128 multiplications; /* of all chains of a batch */
+  mmci_u128 multiplications; /* multiplications of all chains of the batch */
   int64_t chunk;             /* chains at a time: the batch, or fewer when memory is short */
-  uint64_t workspace_bytes;  /* for so many chains */
+  uint64_t workspace_bytes;  /* bytes for the chains of one chunk */
   const char *solver;        /* static text: the solver that found the order */
   const char *device;        /* outlives the plan */
   /* These are set when a memory limit turned the cheapest order down. */
@@ -71,18 +73,19 @@ typedef struct mmci_plan {
   /* These are for a device with memory of its own, see mmci_plan_fit(). */
   bool parallel; /* sub-trees share no memory and may be computed at the same time */
   bool streamed; /* intermediates are on the host, products pass through the device in panels */
-  uint64_t resident_bytes; /* of everything there at once; 0 when memory is the host's */
-  uint64_t device_bytes;   /* that the plan may take there */
-  uint64_t padding_bytes;  /* part of resident_bytes: room for operands that recipes pad */
-  uint64_t scratch_bytes;  /* part of resident_bytes: what prepared products hold for themselves */
-  bool crowded;            /* these do not fit, and nothing else here counts them */
-  const char *precision;   /* static text */
-  mmci_variants variants;  /* what the recipes' texts call the device's variants */
-  mmci_recipe *kernel_recipes;            /* of the steps, when a kernel was asked for; else NULL */
-  const struct mmci_explainer *explainer; /* of the objective, see explain.h */
+  /* Bytes of all that is there at once; 0 when memory is the host's. */
+  uint64_t resident_bytes;
+  uint64_t device_bytes;  /* bytes of the device's memory that the plan may take */
+  uint64_t padding_bytes; /* part of resident_bytes: room for operands that recipes pad */
+  uint64_t scratch_bytes; /* part of resident_bytes: what prepared products hold for themselves */
+  bool crowded;           /* scratch_bytes do not fit and are in no other number here */
+  const char *precision;  /* static text */
+  mmci_variants variants; /* what the recipes' texts call the device's variants */
+  mmci_recipe *kernel_recipes; /* the steps' recipes, when a kernel was asked for; else NULL */
+  const struct mmci_explainer *explainer; /* what the objective explains, see explain.h */
   /* Predictions of the objective, see predictions.h; NULL when it is flops. */
-  struct mmci_plan_traffic *traffic; /* see predictions.h */
-  struct mmci_plan_time *time;       /* also there with energy */
+  struct mmci_plan_traffic *traffic; /* NULL unless the objective is traffic */
+  struct mmci_plan_time *time;       /* NULL unless the objective is time or energy */
   struct mmci_plan_energy *energy;   /* NULL unless the objective is energy */
 } mmci_plan;
 

@@ -14,16 +14,20 @@ typedef enum choice { ALONE, WITH_LEFT, WITH_RIGHT, WHOLE } choice;
 
 /* What is known of a step while the cheapest cover is looked for. */
 typedef struct covered {
-  double alone_s, sum_s; /* by its own call; its sub-tree by calls of their own */
-  double best_s;         /* its sub-tree by the cheapest calls, */
-  double judged_s;       /* with the doubts that there are of these, by which they were chosen, */
-  double call_s, call_j; /* and what the last of these calls takes, */
-  double call_error;     /* with this relative error where it was measured or is shipped */
-  double modelled_s;     /* what the model says of alone_s */
-  int32_t size;          /* of its sub-tree, in steps: the last ones up to this */
-  int32_t asked; /* of the largest sub-tree in it that the device was asked to take as one call */
+  /* The step's own call takes alone_s seconds; a call for each step of its sub-tree takes sum_s. */
+  double alone_s, sum_s;
+  double best_s; /* seconds of its sub-tree by the cheapest calls found */
+  /* Seconds of its sub-tree with each call's doubt added; the calls that make this least are
+   * chosen. */
+  double judged_s;
+  double call_s, call_j; /* seconds and joules of the call that ends here */
+  double call_error;     /* relative error of call_s when it was measured or is shipped */
+  double modelled_s;     /* seconds of the step's own call by the model */
+  int32_t size;          /* steps of its sub-tree, which are the last ones up to this */
+  /* Steps of the largest sub-tree in it that the device was asked to take as one call. */
+  int32_t asked;
   choice choice;
-  mmci_provenance source; /* of call_s, as in mmci_cover */
+  mmci_provenance source; /* source of call_s, as in mmci_cover */
   bool taken;             /* the device takes its sub-tree as one call */
 } covered;
 
@@ -32,12 +36,12 @@ typedef struct search {
   const mmci_group_machine *machine;
   covered *steps;
   mmci_group_part *parts;
-  mmci_plan_group group;      /* with room for all steps and their operands */
-  mmci_group_problem problem; /* of the group, in room */
-  double told_s;              /* what the device says that it takes, or NAN */
+  mmci_plan_group group;      /* the call at hand; it has room for all steps and operands */
+  mmci_group_problem problem; /* the problem of group, which lies in room */
+  double told_s;              /* seconds of group as the device tells them; NAN when it does not */
   int64_t *places;
   void *room, *scratch;
-  mmc_status status; /* of asking the device */
+  mmc_status status; /* what the device answered last */
   mmci_error *error;
 } search;
 

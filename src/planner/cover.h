@@ -13,7 +13,7 @@ enum { MMCI_GROUPS_MOST_STEPS = 1 << 20 };
 /* The time of a call, as it was measured. */
 typedef struct mmci_group_time {
   bool known;
-  double seconds, error; /* as in mmci_price */
+  double seconds, error; /* seconds and their relative error */
 } mmci_group_time;
 
 /* What the planner has to know of a device that takes several products as one call. */
@@ -33,7 +33,7 @@ typedef struct mmci_group_machine {
   double doubt;
   int64_t side; /* no call has steps with a larger dimension; 0 means no limit */
   mmci_group_facts facts;
-  const mmci_pricing *pricing; /* of steps on their own */
+  const mmci_pricing *pricing; /* prices steps on their own */
   /* The model of steps on their own, of the same launch, bandwidth and peak as the facts. Where the
    * steps of a group were measured to take longer than it says, the machine is slower than
    * modelled, for the one call as well: what the facts say of the call goes up by as much, so that
@@ -56,11 +56,12 @@ typedef struct mmci_group_machine {
 /* A cover of a plan's steps by calls: groups, and single steps. */
 typedef struct mmci_cover {
   int32_t groups;
-  int32_t *group_of;        /* one for each step, as in mmci_plan_group_steps() */
-  double *alone_s, *call_s; /* for each step: by a call of its own; of the call that it ends */
-  double *call_j;           /* joules of that call, when it is a group and the machine told them */
-  mmci_provenance *source;  /* of call_s: MMCI_MEASURED, MMCI_SHIPPED or MMCI_MODELLED */
-  double seconds, separate_s; /* of all calls, and of all steps by calls of their own */
+  int32_t *group_of; /* one for each step, as in mmci_plan_group_steps() */
+  /* For each step: seconds of a call of its own, and seconds of the call that it ends. */
+  double *alone_s, *call_s;
+  double *call_j;          /* joules of that call, when it is a group and the machine told them */
+  mmci_provenance *source; /* source of call_s: MMCI_MEASURED, MMCI_SHIPPED or MMCI_MODELLED */
+  double seconds, separate_s; /* seconds of all calls, and of a call for each step */
   /* The errors of seconds. Those of measurements are independent, so their squares add up; those of
    * the model are not, so they add up themselves. */
   double squares, modelled;

@@ -129,7 +129,7 @@ static mmci_group_machine machine_of(const weighed_offer *x, mmci_pricing *prici
 typedef struct taken {
   int way;
   double seconds, joules;
-  double error; /* of joules; see mmci_way */
+  double error; /* relative error of joules, see mmci_way */
   bool modelled;
   mmci_provenance source;
 } taken;
@@ -156,9 +156,10 @@ typedef struct search {
   const char *solver;
   mmci_bounds bounds;
   const mmci_energy_request *request;
-  const mmci_energy_offer *offer; /* whose choices are looked for, */
-  mmci_weights weights;           /* by these */
-  product *products; /* of all orders, see product_number(); NULL when the order is given */
+  const mmci_energy_offer *offer; /* the offer whose choices are looked for */
+  mmci_weights weights;           /* weights of seconds and joules in the sum that is made least */
+  /* Products of all orders, see product_number(); NULL when the order is given. */
+  product *products;
   candidate candidates[MMCI_ENERGY_CANDIDATES];
   int count;
   mmci_error *error;
@@ -649,7 +650,7 @@ static void share_out_group(mmci_plan *plan, const mmci_plan_group *group) {
 mmc_status mmci_plan_price_energy(mmci_plan *plan, const mmci_energy_request *request,
                                   mmci_error *error) {
   mmci_energy_choice *choice = &plan->energy->choices[plan->energy->chosen];
-  size_t recipes = (size_t)choice->recipes + 1; /* is never 0 */
+  size_t recipes = (size_t)choice->recipes + 1; /* one more, so that the size is never 0 */
   mmci_recipe *recipe = plan->time->recipes = mmci_alloc_array(recipes, sizeof *recipe);
   if (recipe == NULL) return mmci_fail_nomem(error, recipes * sizeof *recipe);
   for (int32_t t = 0; t < plan->step_count; t++) {

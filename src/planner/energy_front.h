@@ -33,7 +33,7 @@ typedef struct mmci_energy_offer {
 typedef struct mmci_energy_request {
   mmci_energy_offer offers[MMCI_ENERGY_PRECISIONS]; /* the first is the one asked for */
   int count;
-  mmci_time_request time; /* of the first offer */
+  mmci_time_request time; /* the request for a plan for time of the first offer */
   double max_slowdown;    /* the most times the seconds of the plan for time; 0 means no bound */
 } mmci_energy_request;
 

@@ -7,7 +7,7 @@
 /* A device with memory of its own, as the planner has to know it. */
 typedef struct mmci_plan_machine {
   int queues;            /* how many products may run side by side */
-  uint64_t memory_bytes; /* that the plan may take there */
+  uint64_t memory_bytes; /* bytes of its memory that a plan may take */
   bool staged;           /* factors and result are on the host and need room there as well */
   /* Returns the bytes there that a step of the plan holds for itself while it is prepared; NULL
    * means that none does. */

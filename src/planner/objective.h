@@ -21,11 +21,11 @@ typedef struct mmci_planning {
   mmci_traffic_request traffic; /* what the options say about fusion */
   mmci_precision precision;     /* the one asked for; after order(), the one used */
   void *known;                  /* the objective's own, from begin() to end() */
-  mmci_plan plan;               /* is there after order() */
+  mmci_plan plan;               /* the plan, which is there after order() */
 } mmci_planning;
 
 typedef struct mmci_objective {
-  const char *name; /* as the option spells it */
+  const char *name; /* the objective's name, as the option spells it */
   /* These say which options go with this objective; the others are an error. */
   bool takes_fusion, takes_kernel, takes_slowdown;
   /* (optional, both or none) Looks up what is known of the machine. end() follows when begin() has

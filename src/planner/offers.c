@@ -295,7 +295,7 @@ typedef struct recorder {
   mmci_group_query query; /* comes first: questions are passed on to it */
   const mmci_pricing *pricing;
   mmci_group_list *list;
-  mmc_status status; /* of price(), which has no status to return */
+  mmc_status status; /* the first failure of price(), which cannot return one */
   mmci_error *error;
 } recorder;
 
@@ -331,7 +331,7 @@ static mmc_status add_group(mmci_group_list *list, const mmci_group *group, mmci
 
 /* Lets the matrices of a batch follow each other. */
 static void spread_batch(mmci_group *x) {
-  mmci_form *forms = (mmci_form *)x->forms; /* of a copy */
+  mmci_form *forms = (mmci_form *)x->forms; /* the copy owns its forms */
   for (int32_t p = 0; p < x->count; p++) {
     const mmci_group_product *step = &x->products[p];
     if (step->left < x->n) forms[step->left].stride = mmci_elements(step->m, step->k);

@@ -40,7 +40,7 @@ typedef struct mmci_offers_memory {
   const struct mmci_opened *on;
   mmci_precision precision;
   bool staged;               /* factors and result are on the host */
-  mmci_plan_machine machine; /* all 0 on host memory; its user is this struct */
+  mmci_plan_machine machine; /* zeros on host memory; its user is this struct */
 } mmci_offers_memory;
 
 /* Fits a plan to the device's memory, of which no more than most_bytes may be used. The caller sets
@@ -58,7 +58,7 @@ typedef struct mmci_group_query {
   mmci_precision precision;
   const char *kernel; /* groups by a kernel of this name only, and preferred; may be NULL */
   const mmci_wisdom_pricing *wisdom; /* NULL when the model alone says what they take */
-  const mmc_chain *chain;            /* whose groups they are; there with wisdom */
+  const mmc_chain *chain;            /* the chain of the groups; not NULL when wisdom is not */
 } mmci_group_query;
 
 /* Describes the device for mmci_plan_cover(); its products keep to the roofline. Returns false when

@@ -16,7 +16,8 @@ typedef struct mmci_time_request {
   const char *notice; /* why prices are of the model alone; "" when they are not; copied */
   const char *facts;  /* the device's mmci_model.source, static text, or NULL */
   const mmci_group_machine *machine; /* NULL when every step is a call of its own */
-  double shared_flops_per_s;         /* of a device that runs sub-trees side by side; else 0 */
+  /* Flops per second of a device that runs sub-trees side by side; 0 for any other. */
+  double shared_flops_per_s;
 } mmci_time_request;
 
 /* Plans the chain in the order of least price within the limit. Returns what mmci_plan_create()

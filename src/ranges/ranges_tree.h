@@ -15,7 +15,7 @@ typedef struct mmci_span {
 typedef struct mmci_ranges_level {
   int64_t slots;
   char *values;     /* slots times value_bytes */
-  mmci_span *spans; /* of every slot: what its matrix is the product of; level 0 has none */
+  mmci_span *spans; /* the factors whose product each slot holds; level 0 has none */
   int64_t *stale;   /* the nodes that are to be computed; level 0 has none */
   int64_t stale_count;
 } mmci_ranges_level;
@@ -25,16 +25,16 @@ enum { MMCI_RANGES_LEVELS = 42 };
 
 /* What depends on how many factors there is room for. */
 typedef struct mmci_ranges_tree {
-  int64_t capacity; /* of the row, in factors; 0 has nothing */
+  int64_t capacity; /* factors that there is room for; 0 means that nothing is allocated */
   int block;        /* the lowest level above the factors that is stored */
   int top;          /* the level of which any row touches at most two nodes */
   mmci_ranges_level levels[MMCI_RANGES_LEVELS];
   /* Matrices for intermediate results: MMCI_RANGES_TEMPORARIES, then lanes. */
   char *scratch;
-  int64_t lanes;   /* so many blocks of more than two factors are computed at a time */
-  uint64_t bytes;  /* all together */
-  void **tables;   /* three tables of addresses, of the operands and the result, */
-  int64_t entries; /* each of so many: a power of two */
+  int64_t lanes;   /* blocks of more than two factors that are computed at a time */
+  uint64_t bytes;  /* bytes of all that is allocated here */
+  void **tables;   /* three tables of addresses: the two operands and the result */
+  int64_t entries; /* addresses in each table, a power of two */
 } mmci_ranges_tree;
 
 /* Two to compute what is left of the middle of a range, two for what is right of it. */
@@ -45,12 +45,13 @@ struct mmci_ranges {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_queue *queue;
-  size_t element;     /* bytes */
-  size_t value_bytes; /* of a node's matrices, of the whole batch, rounded to the alignment */
-  mmci_span row;      /* the positions that are in the row */
+  size_t element; /* bytes of an element */
+  /* Bytes of a node's matrices, one for each chain of the batch, rounded to the alignment. */
+  size_t value_bytes;
+  mmci_span row; /* the positions that are in the row */
   mmci_ranges_tree tree;
-  mmci_kernel *one; /* of the batch of one node */
-  /* Of 2^i matrices at addresses, made when first needed. */
+  mmci_kernel *one; /* multiplies the batch of one node */
+  /* The kernel at i multiplies 2^i matrices at addresses; it is made when first needed. */
   mmci_group_kernel *many[MMCI_RANGES_BATCHES];
   int64_t products; /* how many nodes were multiplied since the tree was made */
 };

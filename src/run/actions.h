@@ -30,7 +30,7 @@ typedef struct mmci_target {
 typedef struct mmci_call {
   mmci_gemm gemm;
   bool looped; /* the device cannot do all chains at once: gemm is of one, and called for each */
-  mmci_kernel *kernel; /* for gemm; NULL before it is prepared */
+  mmci_kernel *kernel; /* the kernel of gemm; NULL before it is prepared */
   int64_t a, b, c;
   int queue; /* calls of one queue follow each other; others need not */
 } mmci_call;
@@ -49,7 +49,7 @@ typedef struct mmci_group_action {
  * column-major result is the transposed product of the transposed operands: then a and b have
  * changed places. */
 typedef struct mmci_action {
-  int32_t step;             /* of the plan; of a group the last one */
+  int32_t step;             /* step of the plan; the last one of a group */
   mmci_group_action *group; /* NULL when it is one product */
   mmci_gemm gemm;           /* the whole product */
   mmci_call *calls;         /* call_count; one of them is in the action itself */

@@ -31,7 +31,7 @@ typedef struct prepared {
 typedef enum piece { FIRST, NEXT, REST, PIECES } piece;
 typedef struct cut {
   mmci_axis axis;          /* MMCI_PIECE when it is not cut */
-  int64_t length;          /* of a piece, in rows or summands */
+  int64_t length;          /* rows or summands of a piece */
   prepared pieces[PIECES]; /* the rest is shorter; along m the first serves for the next ones too */
 } cut;
 
@@ -519,7 +519,7 @@ static mmc_status capture_chain(mmci_resident *r, mmci_captured *entry, const mm
 
 /* How an execution is to be done. */
 typedef struct manner {
-  bool on_stream; /* on the caller's stream */
+  bool on_stream; /* work goes on the caller's stream */
   void *stream;
   bool capturing; /* the caller captures that stream */
   bool waits;     /* the host waits for the end */

@@ -21,14 +21,14 @@ struct mmci_run {
   mmci_run *separate;
   mmci_plan separate_plan;
 
-  mmci_resident *resident; /* at most one of these; with none, the device uses host memory */
+  mmci_resident *resident; /* one of three at most; without any, the device uses host memory */
   mmci_batches *batches;
   mmci_streamed *streamed;
 
   mmci_queue *queue;
   char *workspace;
-  mmci_actions actions; /* for the plan's chunk of chains */
-  mmci_actions rest;    /* for the chains that are left at the end of a batch, if any */
+  mmci_actions actions; /* actions for one chunk of chains */
+  mmci_actions rest;    /* actions for the chains left at the end of a batch, if any */
   mmci_operand *operands;
   mmc_matrix *even; /* n + 1, for addresses that are evenly spaced */
   /* The matrices of the execution before. Most callers give the same ones again, and then neither

@@ -43,10 +43,10 @@ struct mmci_streamed {
   const mmci_device_ops *ops;
   const mmci_device_async *async;
   mmci_queue *compute, *uploads, *downloads;
-  char *panels; /* on the device, for the largest step */
+  char *panels; /* panels on the device, of the size that the largest step needs */
   uint64_t panels_bytes;
   slots a, b, c;
-  char *workspace; /* on the host */
+  char *workspace; /* the plan's workspace, on the host */
   mmci_operand *operands;
   const mmc_matrix *factors, *out; /* during an execution */
   prepared *kernels;               /* MOST_KERNELS for each step, the oldest first */

@@ -9,9 +9,9 @@
 #include "base/wide.h"
 
 enum {
-  RUNS = 12,   /* of a product in one measurement of it, at most */
+  RUNS = 12,   /* runs of a product in one measurement at most */
   TRIES = 10,  /* random sizes that are tried for each predicted gain */
-  TRUSTED = 20 /* of so many cuts one may lose */
+  TRUSTED = 20 /* one cut in so many may be slower than the plain call */
 };
 /* The grid gets this share of the budget that is left; the rest is for trying what it predicts. */
 static const double grid_share = 0.7, half_spare_share = 0.55, spare_share = 0.1;

@@ -10,11 +10,12 @@ typedef struct mmci_array_options {
   int64_t most[3]; /* MAX, by axis, at most MMCI_ARRAY_MOST: the array holds sizes up to it */
   int64_t reach;   /* steps are looked for among sizes up to this; 256 */
   int64_t beside;  /* the other two sizes while looking, at most MAX; 256 */
-  int dense;       /* so many multiples of a step are all in the grid, at least 2; 8 */
-  int across; /* with a budget, as many evenly spaced values over the whole range as it allows, at
-                 most this; 32; 0 means as without a budget */
-  int checks; /* random sizes on which times are checked, and as many cuts; 64 */
-  uint64_t seed; /* of the random sizes */
+  int dense;       /* the grid has all of a step's first multiples, so many, at least 2; 8 */
+  /* With a budget, the grid has as many evenly spaced values over the whole range as the budget
+   * allows, at most this many; 32. 0 means that the grid is the one without a budget. */
+  int across;
+  int checks;    /* random sizes on which times are checked, and as many cuts; 64 */
+  uint64_t seed; /* seed of the random sizes */
 } mmci_array_options;
 
 /* Returns the defaults, with the same MAX along all axes. */

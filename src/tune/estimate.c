@@ -7,7 +7,8 @@
 
 mmci_estimate mmci_estimate_median(double *samples, int count, double risk) {
   qsort(samples, (size_t)count, sizeof *samples, mmci_ascending_doubles);
-  double chance = ldexp(1, -count), below = chance; /* of exactly j heads, and of at most j */
+  /* The chances of exactly j heads and of at most j among count tosses. */
+  double chance = ldexp(1, -count), below = chance;
   int outside = 0; /* how many samples are outside on either side of the bounds */
   for (int j = 0; 2 * below <= risk && j < (count - 1) / 2; j++) {
     outside = j;

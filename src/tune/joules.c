@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-  MOST_RECIPES = 64, /* so many recipes are timed */
-  CONFIRMED = 2      /* so many have their joules measured again */
+  MOST_RECIPES = 64, /* recipes that are timed at most */
+  CONFIRMED = 2      /* recipes whose joules are measured again */
 };
 static const double most_slowdown = 1.3;
 

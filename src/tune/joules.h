@@ -15,10 +15,10 @@
 /* What was decided about a product. */
 typedef struct mmci_saving {
   mmci_recipe recipe;
-  double plain_s, seconds;            /* each was timed alone */
-  mmci_estimate plain_joules, joules; /* of the plain call, and of the recipe */
+  double plain_s, seconds;            /* seconds of the plain call, and of the recipe; each alone */
+  mmci_estimate plain_joules, joules; /* joules of the plain call, and of the recipe */
   mmci_estimate gain;    /* plain joules divided by the recipe's; all 1 for the plain call */
-  double fastest_joules; /* of the fastest recipe; NaN when not measured */
+  double fastest_joules; /* joules of the fastest recipe; NaN when not measured */
 } mmci_saving;
 
 /* Decides a product, whose gemm has variant 0. fastest is the recipe that is known to be fastest,

@@ -13,18 +13,18 @@
 #include "device/padding.h"
 
 enum {
-  NORMALS = 65537, /* in one block, of which all operands are copies; odd, so that lines differ */
+  NORMALS = 65537, /* numbers in the block that operands are copies of; odd, so that lines differ */
   MOST_QUEUES = 8,
-  MOST_SETS = 64, /* of operands that take turns */
+  MOST_SETS = 64, /* sets of operands that take turns at most */
   MOST_RUNS = 1 << 20,
-  GRAPH_RUNS = 64, /* in one graph */
+  GRAPH_RUNS = 64, /* runs in one graph at most */
   SET_ALIGNMENT = 256,
-  PLACES = 1024,     /* for an operand on the host, a cache line from one to the next */
-  MOST_COMPARED = 2, /* compared in turns */
-  MOST_TIMED = 32,   /* samples that are launched without waiting */
-  FEW_SAMPLES = 3,   /* these are enough where they agree */
-  FEW_TURNS = 5,     /* after these a recipe may be given up */
-  SURE_TURNS = 11,   /* after these the bounds of a gain may be near enough */
+  PLACES = 1024,     /* places of an operand on the host, a cache line apart */
+  MOST_COMPARED = 2, /* tasks that are compared in turns at most */
+  MOST_TIMED = 32,   /* samples that are launched without waiting in between */
+  FEW_SAMPLES = 3,   /* samples that are enough when they agree */
+  FEW_TURNS = 5,     /* turns after which a recipe may be given up */
+  SURE_TURNS = 11,   /* turns after which the bounds of a gain may be near enough */
   PAD = 8            /* the multiple of elements that tensor cores want of 16-bit numbers */
 };
 
@@ -56,17 +56,17 @@ struct mmci_bench {
   mmci_measure_options options;
   int queue_count;
   mmci_queue *queues[MOST_QUEUES];
-  mmci_event
-      *events[MOST_QUEUES]; /* [0]: where queues fork; others: where each queue has come to */
+  /* The first event is where queues fork; each other one is how far its queue has come. */
+  mmci_event *events[MOST_QUEUES];
   mmci_event *timers[MOST_TIMED + 1]; /* NULL when the device has no timers */
-  mmc_dtype dtype;                    /* of the numbers in the buffers */
+  mmc_dtype dtype;                    /* dtype of the numbers in the buffers */
   void *block; /* NORMALS elements of dtype, on the host; NULL when there are none yet */
   buffer operands[OPERANDS], padding;
   size_t set_bytes[OPERANDS];
   int sets;
-  int64_t turn; /* the set that is next */
+  int64_t turn; /* number of the set that is used next */
   uint64_t random;
-  size_t place_bytes[OPERANDS]; /* from the beginning of a set to that of its operand */
+  size_t place_bytes[OPERANDS]; /* bytes from a set's beginning to that of its operand */
 };
 
 /* A task is the plain call, a recipe or a group, ready to run. */
@@ -78,8 +78,9 @@ typedef struct task {
   mmci_kernel *kernels[MMCI_RECIPE_PIECES];
   mmci_group_kernel *group; /* a group, instead of all of the above but gemm.dtype */
   int32_t operand_count;
-  size_t *offsets;       /* of the call's operands, which follow each other in those of A */
-  const void **operands; /* room for their addresses */
+  /* Bytes from A to each operand of the group; all of them lie in A's buffer. */
+  size_t *offsets;
+  const void **operands; /* room for the addresses of the operands */
   mmci_graph *graph;
   int graph_runs;
   int64_t runs;  /* in a sample; with a graph, a multiple of the graph's */

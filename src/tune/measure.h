@@ -29,10 +29,10 @@
 typedef struct mmci_measure_options {
   double sample_least_s; /* 0 means 50 us on the host, 1 ms on a device with memory of its own, 0.2
                             ms where that has timers */
-  int samples;           /* of a time, at most; 9 */
-  int turns;             /* of a comparison, at most; 31 */
+  int samples;           /* samples of a time at most; 9 */
+  int turns;             /* turns of a comparison at most; 31 */
   double least_gain;     /* the share that a recipe must gain to be worth it; 0.01 */
-  double risk;           /* that a true median is outside of its bounds; 0.001 */
+  double risk;           /* chance that a true median is outside of its bounds; 0.001 */
   uint64_t cold_bytes;
   uint64_t confirm_cold_bytes; /* UINT64_MAX means cold_bytes on the host, and 128 MiB on a device
                                   with memory of its own, if that is more */

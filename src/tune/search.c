@@ -25,8 +25,8 @@
 
 enum {
   MOST_CANDIDATES = 64,
-  PIECE_VARIANTS = 2, /* the fastest of the whole, which are tried on pieces too */
-  LEAST_POINTS = 4,   /* of an axis, however short the budget is */
+  PIECE_VARIANTS = 2, /* the fastest variants of the whole, which are tried on pieces too */
+  LEAST_POINTS = 4,   /* sizes tried along an axis at least, however short the budget is */
   CONFIRMATIONS = 3,  /* winners that may fail to be confirmed */
   TWO_WAY = 2,        /* two-way cuts of an axis that are compared in any case */
   NEIGHBOURS = 9,     /* products that tell how much gains change */
@@ -63,8 +63,9 @@ typedef struct search {
   const mmci_tune_options *options;
   mmci_gemm gemm;
   const mmci_recipe *given; /* the only candidate; NULL when they are looked for */
-  double share_s, left_s;   /* of the budget: for this product; in all when it began */
-  int points;               /* how many sizes are tried along an axis */
+  /* Seconds of the budget: this product's share, and all that was left when its search began. */
+  double share_s, left_s;
+  int points; /* how many sizes are tried along an axis */
   int variants[PIECE_VARIANTS], variant_count;
   candidate candidates[MOST_CANDIDATES];
   int count;
@@ -668,7 +669,8 @@ mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci
     if (status != MMC_OK) break;
     ++*decided;
     first[g] = choices[g].gain.value;
-    status = keep_choice(tuner, &gemms[g], &choices[g], error); /* it may be killed */
+    /* The choice is kept at once, since the process may be killed. */
+    status = keep_choice(tuner, &gemms[g], &choices[g], error);
     if (mmci_recipe_is_plain(&choices[g].recipe)) add_again(&later, &gemms[g], -1);
   }
   if (status == MMC_OK) status = ask_all_later(tuner, gemms, count, choices, error);

@@ -26,19 +26,19 @@ enum { MOST_GROUPS = 96 };
 /* One call of mmc_tune(). */
 typedef struct tuning {
   const mmci_tune_request *request;
-  const mmc_tune_options *options; /* the request's */
+  const mmc_tune_options *options; /* the options of the request */
   mmci_bench *bench;
   mmci_machine machine;
-  mmc_tune_product *products; /* of all chains and of the caller's list, each once */
+  mmc_tune_product *products; /* products of all chains and of the caller's list, each once */
   int64_t count, capacity;
-  mmci_gemm *gemms; /* of the products of one dtype */
+  mmci_gemm *gemms; /* products of the dtype being tuned */
   mmci_choice *choices;
-  mmci_group_list groups;      /* of all chains, those of a whole chain first */
-  const mmci_group **of_dtype; /* room for the groups of one dtype */
+  mmci_group_list groups;      /* groups of all chains, those of a whole chain first */
+  const mmci_group **of_dtype; /* groups of the dtype being tuned */
   double start_s;
-  mmc_dtype dtype;        /* the one that is being tuned */
-  mmci_variants variants; /* of products of this dtype */
-  bool stopped;           /* the caller has stopped it */
+  mmc_dtype dtype;        /* the dtype being tuned */
+  mmci_variants variants; /* names of the variants for that dtype */
+  bool stopped;           /* the caller has stopped the tuning */
   mmc_tune_report report;
 } tuning;
 
@@ -48,7 +48,7 @@ typedef struct session {
   mmc_dtype dtype;
   mmci_wisdom_journal journal;
   mmci_tuner *tuner;
-  mmci_array *array; /* of the range, when it is measured */
+  mmci_array *array; /* seconds over the range of sizes, when that is measured */
 } session;
 
 /* ---- products ------------------------------------------------------------------------------ */

@@ -11,7 +11,7 @@ typedef struct mmci_tune_request {
   const mmci_opened *on;
   mmci_precision precision;
   bool for_energy;
-  const mmci_meter_ops *meter_ops; /* of energy; both are NULL without it */
+  const mmci_meter_ops *meter_ops; /* the meter of joules; this and meter are NULL without one */
   mmci_meter *meter;
   mmci_wisdom *wisdom;
 } mmci_tune_request;

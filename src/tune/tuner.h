@@ -14,8 +14,8 @@
 typedef struct mmci_measured {
   mmci_estimate seconds;
   mmci_estimate gain; /* plain seconds divided by the recipe's, in each turn; 0 when not compared */
-  mmci_estimate joules; /* of one run; 0 when not measured */
-  double plain_s;       /* 0 when not compared */
+  mmci_estimate joules; /* joules of one run; 0 when not measured */
+  double plain_s;       /* seconds of the plain call; 0 when not compared */
   double cost_s;        /* the seconds of measuring, which the tuner fills in */
 } mmci_measured;
 
@@ -28,7 +28,7 @@ typedef struct mmci_machine {
   double (*now_s)(void *user);
   /* Returns how many variants there are besides the first. */
   int (*variants)(void *user, const mmci_gemm *gemm);
-  mmci_variant_name_fn variant_name; /* as in mmci_facts */
+  mmci_variant_name_fn variant_name; /* names of the variants, as in mmci_facts */
   /* These functions measure. They return E_UNSUPPORTED where the machine cannot do it; other
    * failures end the search. */
   mmc_status (*measure)(void *user, const mmci_gemm *gemm, const mmci_recipe *recipe,
@@ -112,13 +112,13 @@ double mmci_tuner_left_s(const mmci_tuner *tuner);
 int64_t mmci_tuner_measurements(const mmci_tuner *tuner);
 
 typedef enum mmci_question {
-  MMCI_ASK_TIME,         /* seconds of the recipe alone */
-  MMCI_ASK_COMPARE,      /* the recipe against the plain call */
-  MMCI_ASK_CONFIRM,      /* against it in the machine's other circumstances */
-  MMCI_ASK_LATER,        /* against it when time has passed */
-  MMCI_ASK_LATEST,       /* and against it once more */
-  MMCI_ASK_GROUP,        /* seconds of several products as one call */
-  MMCI_ASK_JOULES,       /* joules of the recipe alone */
+  MMCI_ASK_TIME,    /* seconds of the recipe alone */
+  MMCI_ASK_COMPARE, /* the recipe against the plain call */
+  MMCI_ASK_CONFIRM, /* the recipe against the plain call in the machine's other circumstances */
+  MMCI_ASK_LATER,   /* the recipe against the plain call when time has passed */
+  MMCI_ASK_LATEST,  /* the recipe against the plain call when more time has passed */
+  MMCI_ASK_GROUP,   /* seconds of several products as one call */
+  MMCI_ASK_JOULES,  /* joules of the recipe alone */
   MMCI_ASK_JOULES_AGAIN, /* joules of the recipe alone, measured afresh */
   MMCI_QUESTIONS
 } mmci_question;
