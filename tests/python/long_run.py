@@ -10,6 +10,9 @@ killed at any moment. Then and now:
 - the store can be read, is not set aside, and has every entry that an import which ended has put there;
 - the memory of the process, once warm, does not grow: the slope of a line through its resident bytes.
 
+Three things grow to a bound in any process and are brought there first, or drawn from so few that they soon are: the code that
+LIBXSMM writes (8192 products), the plans that the package keeps (512), and what is tuned, which lies in memory as in the store.
+
 Prints a line a minute. Exit status: 1 when something was wrong.
 """
 
@@ -37,7 +40,10 @@ draw = random.Random(seed)
 rng = np.random.default_rng(seed)
 counts = dict.fromkeys(["products", "plans", "tunes", "imports", "commands", "killed"], 0)
 put = set()  # sizes m of the entries that imports which ended have put into the store
-MOST_SLOPE = 1 << 20  # bytes a minute; what is tuned is kept in memory
+MOST_SLOPE = 64 << 10  # bytes a minute: a byte or two a product
+CODES = 10000  # more products than LIBXSMM writes code for
+sizes = [tuple(draw.randint(1, 64) for _ in range(3)) for _ in range(100)]  # those that are tuned
+IMPORTS = 500  # texts that are imported
 
 
 def resident_bytes():
@@ -71,9 +77,20 @@ def plan():
 
 
 def tune():
-    size = tuple(draw.randint(1, 64) for _ in range(3))
-    mmchain.tune(set=[size], budget=0.05)
+    mmchain.tune(set=[draw.choice(sizes)], budget=0.05)
     counts["tunes"] += 1
+
+
+def fill_code():
+    """Multiplies batches, for which code is always written, of so many shapes that no more is written."""
+    stack = np.ones((40, 64, 64))
+    shapes = set()
+    while len(shapes) < CODES:
+        m, k, n = shape = tuple(draw.randint(1, 64) for _ in range(3))
+        if shape not in shapes:
+            mmchain.multi_dot([stack[:, :m, :k], stack[:, :k, :n]], objective="flops")
+            shapes.add(shape)
+    mmchain.clear_cache()
 
 
 def wisdom_text(first, count):
@@ -100,7 +117,7 @@ def command(arguments, kill):
 def use_command():
     kill = draw.random() < 0.5
     if draw.random() < 0.5:
-        first = draw.randrange(100000) * 10 + 1
+        first = draw.randrange(IMPORTS) * 10 + 1
         with open(os.path.join(folder, "text"), "w") as file:
             file.write(wisdom_text(first, 10))
         status, _ = command(["wisdom", "import", "text"], kill)
@@ -129,8 +146,7 @@ def check_store():
 
 
 def slope(samples):
-    """Bytes a minute, by least squares, of the second half: the first warms up, and the code that LIBXSMM
-    writes grows for some minutes to its bound."""
+    """Bytes a minute, by least squares, of the second half; the first warms up."""
     late = samples[len(samples) // 2 :]
     if len(late) < 4:
         return float("nan")
@@ -140,6 +156,9 @@ def slope(samples):
 
 def main():
     print(f"seed {seed}, {folder}", flush=True)
+    fill_code()
+    for size in sizes:
+        mmchain.tune(set=[size], budget=0.05)
     began, told, samples = time.monotonic(), 0, []
     while (now := time.monotonic() - began) < 60 * minutes:
         for _ in range(50):

@@ -1,0 +1,11 @@
+# CMake generated Testfile for 
+# Source directory: /tmp/w/hard
+# Build directory: /tmp/w/hard/bfn
+# 
+# This file includes the relevant testing commands required for 
+# testing this directory and lists subdirectories to be tested as well.
+subdirs("src")
+subdirs("cli")
+subdirs("examples")
+subdirs("bench")
+subdirs("tests")
