@@ -19,6 +19,10 @@
 #include "device/device.h"
 #include "meter/measure.h"
 #include "mmchain.h"
+#ifdef MMCI_SQLITE
+#include "wisdom/table.h"
+#include "wisdom/wisdom_pricing.h"
+#endif
 
 /* ---- the allocator that fails -------------------------------------------------------------- */
 
@@ -559,6 +563,86 @@ static mmc_status ranges_in_blocks(void) {
   return ranges_within(8000);
 }
 
+#ifdef MMCI_SQLITE
+/* A table in memory whose texts and grids fill a block each, so that any of them may be the one
+ * that there is no memory for; more products than the first hash table has room for. */
+static mmc_status table_of_records(void) {
+  enum { LONG = 1 << 16, PRODUCTS = 20 };
+  static char texts[3][LONG + 1];
+  static double values[LONG / 8];
+  static int64_t points[LONG / 8];
+  for (int t = 0; t < 3; t++) memset(texts[t], 'a' + t, LONG);
+  for (int p = 0; p < LONG / 8; p++) points[p] = p + 1;
+  mmci_error error;
+  mmci_fingerprint here;
+  for (int f = 0; f < MMCI_FINGERPRINT_FIELDS; f++)
+    mmci_fingerprint_set(&here, (mmci_fingerprint_field)f, "x");
+  mmci_wisdom_table *table = NULL;
+  mmc_status status = mmci_table_create(&here, (mmci_table_stamp){0}, &table, &error);
+  mmci_wisdom_record record = {.kind = MMCI_WISDOM_FACT, .fact = {.name = texts[0], .number = 1}};
+  if (status == MMC_OK) status = mmci_table_add(table, &record, &error);
+  record = (mmci_wisdom_record){
+      .kind = MMCI_WISDOM_ARRAY,
+      .array.grid = {
+          .count = {1, 1, LONG / 8}, .axis = {points, points, points}, .values = values}};
+  if (status == MMC_OK) status = mmci_table_add(table, &record, &error);
+  record = (mmci_wisdom_record){.kind = MMCI_WISDOM_PROGRESS}; /* tables have none */
+  if (status == MMC_OK) status = mmci_table_add(table, &record, &error);
+  for (int m = 1; m <= PRODUCTS && status == MMC_OK; m++) {
+    record = (mmci_wisdom_record){
+        .kind = MMCI_WISDOM_PRODUCT,
+        .product = {.key = {.m = m}, .recipe = m == 3 ? texts[1] : "r", .source = texts[2]}};
+    status = mmci_table_add(table, &record, &error);
+  }
+  for (int m = 0; m <= PRODUCTS + 1 && status == MMC_OK; m++) {
+    const mmci_wisdom_product *found = mmci_wisdom_find(table, &(mmci_wisdom_key){.m = m});
+    assert_true((found != NULL) == (m >= 1 && m <= PRODUCTS));
+  }
+  mmci_wisdom_release(table);
+  return status;
+}
+
+/* What is priced by records: calls of groups, batches, and arrays with what is needed to trust
+ * them. */
+static mmc_status pricing(void) {
+  static const int64_t points[] = {64, 128, 192, 256};
+  static double values[64];
+  static const char *const facts[] = {"call f32:3x4x5",  "array NN margin",  "array NN between",
+                                      "array NT margin", "array NT between", "batch x"};
+  for (int v = 0; v < 64; v++) values[v] = 1e9;
+  mmci_error error;
+  mmci_fingerprint here;
+  mmci_wisdom *store = NULL;
+  mmci_wisdom_pricing *known = NULL;
+  for (int f = 0; f < MMCI_FINGERPRINT_FIELDS; f++)
+    mmci_fingerprint_set(&here, (mmci_fingerprint_field)f, "x");
+  mmc_status status = mmci_wisdom_create("test_allocations.db", &store, &error);
+  for (size_t f = 0; f < sizeof facts / sizeof facts[0] && status == MMC_OK; f++) {
+    mmci_wisdom_record record = {.kind = MMCI_WISDOM_FACT,
+                                 .fingerprint = &here,
+                                 .fact = {.name = facts[f], .number = 0.5, .spread = 0.1}};
+    status = mmci_wisdom_put(store, &record, &error);
+  }
+  for (int op = 0; op < 2 && status == MMC_OK; op++) {
+    mmci_wisdom_record record = {
+        .kind = MMCI_WISDOM_ARRAY,
+        .fingerprint = &here,
+        .array = {
+            .op_b = (mmc_op)op,
+            .grid = {.count = {4, 4, 4}, .axis = {points, points, points}, .values = values}}};
+    status = mmci_wisdom_put(store, &record, &error);
+  }
+  const mmci_facts of_device = {0};
+  if (status == MMC_OK)
+    status =
+        mmci_wisdom_pricing_acquire(store, &here, &of_device, MMC_F32, MMCI_NATIVE, &known, &error);
+  mmci_wisdom_pricing_release(known);
+  mmci_wisdom_destroy(store);
+  unlink("test_allocations.db");
+  return status;
+}
+#endif
+
 enum { SALVAGED = 200, STORE_PAGE = 4096 };
 
 /* Makes a store of many records and of every kind, and damages one of its pages. */
@@ -717,6 +801,10 @@ SCENARIO(traffic_joint)
 SCENARIO(meters)
 SCENARIO(measuring)
 SCENARIO(wisdom)
+#ifdef MMCI_SQLITE
+SCENARIO(table_of_records)
+SCENARIO(pricing)
+#endif
 SCENARIO(plan_time)
 SCENARIO(plan_energy)
 SCENARIO(tuning)
@@ -750,6 +838,10 @@ int main(void) {
       cmocka_unit_test(fail_meters),
       cmocka_unit_test(fail_measuring),
       cmocka_unit_test(fail_wisdom),
+#ifdef MMCI_SQLITE
+      cmocka_unit_test(fail_table_of_records),
+      cmocka_unit_test(fail_pricing),
+#endif
       cmocka_unit_test(fail_salvage),
       cmocka_unit_test(fail_plan_time),
       cmocka_unit_test(fail_plan_energy),

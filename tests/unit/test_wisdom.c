@@ -289,6 +289,136 @@ static void progress_is_found_by_job_and_unit(void **state) {
 #undef FIND
 }
 
+/* ---- walks that end, and what is shown ------------------------------------------------------ */
+
+static mmc_status never(void *user, const mmci_fingerprint *fingerprint, bool *meant,
+                        mmci_error *error) {
+  (void)user, (void)fingerprint, (void)meant;
+  return mmci_fail(error, MMC_E_DEVICE, "the device is gone");
+}
+
+static mmc_status stop(void *user, const mmci_wisdom_record *record, mmci_error *error) {
+  (void)record;
+  return --*(int *)user > 0 ? MMC_OK : mmci_fail(error, MMC_E_INTERRUPTED, "enough");
+}
+
+static void walking_follows_the_filter(void **state) {
+  fixture *f = *state;
+  put(f, test_product(&f->here, 1));
+  put(f, test_fact(&f->here, "x", 1));
+  put(f, test_progress(&f->here, "one", "a"));
+  put(f, test_progress(&f->here, "one", "b"));
+  put(f, test_progress(&f->there, "two", "a"));
+  const struct {
+    mmci_wisdom_filter filter;
+    int64_t expected;
+  } cases[] = {
+      {{.job = "one"}, 2},
+      {{.job = "two"}, 1},
+      {{.job = "three"}, 0},
+      {{.kinds = 1u << MMCI_WISDOM_FACT}, 1},
+      {{.matches = is_there, .user = &f->there}, 1},
+      {{.matches = is_there, .user = &f->there, .job = "one"}, 0},
+  };
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    int64_t count = 0;
+    assert_int_equal(
+        mmci_wisdom_walk(f->wisdom, &cases[c].filter, count_one, &count, NULL, &f->error), MMC_OK);
+    assert_int_equal(count, cases[c].expected);
+  }
+}
+
+static void what_a_callback_says_ends_the_call(void **state) {
+  fixture *f = *state;
+  const mmci_wisdom_filter filter = {.matches = never};
+  int64_t count = -1;
+  for (int64_t m = 1; m <= 4; m++) put(f, test_product(&f->here, m));
+  put(f, test_fact(&f->here, "x", 1));
+  for (int left = 1; left <= 5; left++) {
+    int visits = left;
+    assert_int_equal(mmci_wisdom_walk(f->wisdom, NULL, stop, &visits, NULL, &f->error),
+                     MMC_E_INTERRUPTED);
+    assert_int_equal(visits, 0);
+    assert_string_equal(f->error.text, "enough");
+  }
+  assert_int_equal(mmci_wisdom_walk(f->wisdom, &filter, count_one, &count, NULL, &f->error),
+                   MMC_E_DEVICE);
+  assert_int_equal(mmci_wisdom_forget(f->wisdom, &filter, &count, &f->error), MMC_E_DEVICE);
+  assert_int_equal(count, -1);
+  for (int format = MMC_TEXT; format <= MMC_JSON; format++) {
+    text_buffer text = {0};
+    assert_int_equal(
+        mmci_wisdom_write(f->wisdom, (mmc_format)format, never, NULL, text_write, &text, &f->error),
+        MMC_E_DEVICE);
+    free(text.bytes);
+  }
+  assert_int_equal(mmci_wisdom_write(f->wisdom, MMC_SVG, NULL, NULL, text_write, NULL, &f->error),
+                   MMC_E_ARG);
+  assert_int_equal(count_records(f->wisdom), 5); /* and the store is as it was */
+}
+
+static int refuse(void *user, const char *bytes, size_t size) {
+  (void)bytes, (void)size;
+  return (*(int *)user)-- <= 0;
+}
+
+/* Enough records for the text to be written in more than one piece. */
+static void output_that_fails_is_told(void **state) {
+  fixture *f = *state;
+  for (int64_t m = 1; m <= 400; m++) put(f, test_product(&f->here, m));
+  put(f, test_array(&f->here));
+  for (int format = -1; format <= MMC_JSON; format++) {
+    int pieces = 0;
+    for (mmc_status status = MMC_E_IO; status != MMC_OK; pieces++) {
+      int left = pieces;
+      status = format < 0 ? mmci_wisdom_export(f->wisdom, refuse, &left, &f->error)
+                          : mmci_wisdom_write(f->wisdom, (mmc_format)format, NULL, NULL, refuse,
+                                              &left, &f->error);
+      if (status != MMC_OK && status != MMC_E_IO) fail_msg("%s", f->error.text);
+    }
+    assert_true(pieces > 2);
+  }
+}
+
+/* Shows the store as text, to be freed. */
+static char *shown(fixture *f, const mmci_fingerprint *here) {
+  text_buffer text = {0};
+  mmci_fingerprint mine = here != NULL ? *here : f->here;
+  if (mmci_wisdom_write(f->wisdom, MMC_TEXT, here != NULL ? is_there : NULL, &mine, text_write,
+                        &text, &f->error) != MMC_OK)
+    fail_msg("%s", f->error.text);
+  return text.bytes;
+}
+
+/* Jobs count by their first word, for each fingerprint; seconds have the prefix that fits. */
+static void what_is_shown_is_summed_up(void **state) {
+  fixture *f = *state;
+  const char *const jobs[][2] = {
+      {"batch 1", "a"}, {"batch 2", "a"}, {"batch 2", "b"}, {"batches 1", "a"}, {"size", "x"}};
+  for (int j = 0; j < 5; j++) put(f, test_progress(&f->here, jobs[j][0], jobs[j][1]));
+  put(f, test_progress(&f->there, "size", "x"));
+  mmci_wisdom_record product = test_product(&f->here, 1);
+  product.product.seconds = 2.5e-10;
+  product.product.plain_seconds = 1e-12;
+  product.product.joules = 3;
+  product.product.plain_joules = 0.004;
+  product.product.watts = 150;
+  product.product.measured_at = INT64_C(1)
+                                << 53; /* no year that a date has room for, or a far one */
+  put(f, product);
+  char *text = shown(f, &f->here);
+  const char *const expected[] = {
+      "  progress batch: 3 units done\n",    "  progress batches: 1 unit done\n",
+      "  progress size: 1 unit done\n",      ", foreign: measured elsewhere, not used here\n",
+      ": split m 2, 0.25 ns +- 1 %, plain ", "plain 0.001 ns, 3 J, plain 4 mJ, 150 W, measured"};
+  for (size_t e = 0; e < sizeof expected / sizeof expected[0]; e++)
+    if (strstr(text, expected[e]) == NULL) fail_msg("no '%s' in:\n%s", expected[e], text);
+  free(text);
+  text = shown(f, NULL); /* nobody says what is foreign */
+  assert_null(strstr(text, "foreign"));
+  free(text);
+}
+
 /* ---- look-ups ------------------------------------------------------------------------------ */
 
 static void look_ups_find_what_is_there_among_many(void **state) {
@@ -475,6 +605,10 @@ int main(void) {
       TEST(fingerprints_hold_printable_text_only),
       TEST(forgetting_follows_the_filter),
       TEST(progress_is_found_by_job_and_unit),
+      TEST(walking_follows_the_filter),
+      TEST(what_a_callback_says_ends_the_call),
+      TEST(output_that_fails_is_told),
+      TEST(what_is_shown_is_summed_up),
       TEST(look_ups_find_what_is_there_among_many),
       TEST(tables_follow_the_file),
       TEST(threads_share_a_store),

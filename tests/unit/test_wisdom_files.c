@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 // clang-format on
 
 #include "../wisdom_store.h"
+#include "wisdom/place.h"
 
 enum { PRODUCTS = 200 };
 
@@ -184,6 +186,16 @@ static void a_store_without_tables_is_set_aside(void **state) {
   sql(f,
       "DROP TABLE product; DROP TABLE fact; DROP TABLE progress; DROP TABLE array;"
       "DROP TABLE fingerprint");
+  expect_set_aside(f);
+}
+
+/* The tables of a store whose version is not what it says, one table too few. */
+static void a_store_of_no_version_is_set_aside(void **state) {
+  fixture *f = *state;
+  make_store(f);
+  sql(f, "PRAGMA user_version = 0");
+  expect_set_aside(f);
+  sql(f, "PRAGMA user_version = 1; DROP TABLE array");
   expect_set_aside(f);
 }
 
@@ -396,6 +408,88 @@ static void rows_out_of_range_are_passed_over(void **state) {
 
 /* ---- files that are not ours --------------------------------------------------------------- */
 
+/* Columns of other types than theirs, and grids whose words do not add up. */
+static void rows_of_other_types_are_passed_over(void **state) {
+  fixture *f = *state;
+  static const char *const grids[] = {"NULL",
+                                      "x''",
+                                      "zeroblob(25)",
+                                      "zeroblob(24)",
+                                      "x'0100000000000000' || x'0000000000000080' || zeroblob(40)",
+                                      "grid || zeroblob(8)"};
+  enum { GRIDS = sizeof grids / sizeof grids[0] };
+  for (int g = 0; g < GRIDS; g++) {
+    char change[200];
+    make_store(f);
+    snprintf(change, sizeof change, "UPDATE array SET grid = CAST(%s AS BLOB)", grids[g]);
+    sql(f, change);
+    sql(f,
+        "UPDATE product SET op_a = x'4E' WHERE m = 1; UPDATE product SET op_b = 5 WHERE m = 2;"
+        "UPDATE product SET objective = 1.5 WHERE m = 3;"
+        "UPDATE product SET objective = 'beauty' WHERE m = 4;"
+        "UPDATE product SET source = NULL WHERE m = 5;"
+        "UPDATE product SET measured_at = 'then' WHERE m = 6;"
+        "UPDATE product SET measured_at = -1 WHERE m = 7;"
+        "INSERT INTO fingerprint VALUES(77, 'blas', NULL, '', '', '1', 'f32', 'native');"
+        "INSERT INTO fingerprint VALUES(78, 'blas', hex(zeroblob(80)), '', '', '1', 'f32', '');"
+        "INSERT INTO fingerprint VALUES(79, 'blas', x'00', '', '', '1', 'f32', 'native');");
+    mmci_wisdom *wisdom = store(f);
+    int64_t count = 0, damaged = 0;
+    assert_int_equal(mmci_wisdom_walk(wisdom, NULL, count_one, &count, &damaged, &f->error),
+                     MMC_OK);
+    assert_int_equal(count, PRODUCTS - 7 + 1);
+    assert_int_equal(damaged, 7 + 1 + 3);
+    text_buffer text = {0};
+    assert_int_equal(mmci_wisdom_write(wisdom, MMC_TEXT, NULL, NULL, text_write, &text, NULL),
+                     MMC_OK);
+    assert_non_null(strstr(text.bytes, "\n11 damaged records passed over\n"));
+    free(text.bytes);
+    mmci_wisdom_destroy(wisdom);
+    assert_int_equal(unlink(f->path), 0);
+  }
+  make_store(f);
+  sql(f, "UPDATE fact SET number = 5");
+  mmci_wisdom *wisdom = store(f);
+  text_buffer text = {0};
+  assert_int_equal(mmci_wisdom_write(wisdom, MMC_TEXT, NULL, NULL, text_write, &text, NULL),
+                   MMC_OK);
+  assert_non_null(strstr(text.bytes, "\n1 damaged record passed over\n"));
+  free(text.bytes);
+  mmci_wisdom_destroy(wisdom);
+}
+
+/* A thousand names are tried; one that is too long for a name beside it is none. */
+static void a_corrupt_store_that_cannot_be_set_aside_stays(void **state) {
+  fixture *f = *state;
+  enum { NAMES = 1000 };
+  char name[128];
+  make_store(f);
+  assert_int_equal(truncate(f->path, 8192), 0);
+  for (int n = 1; n <= NAMES; n++) {
+    snprintf(name, sizeof name, "%s.corrupt-%d", f->path, n);
+    write_file(name, "", 0);
+  }
+  mmci_wisdom *wisdom = store(f);
+  assert_int_equal(put(f, wisdom, 1), MMC_E_IO);
+  assert_non_null(strstr(f->error.text, "no name is left for setting it aside"));
+  mmci_wisdom_destroy(wisdom);
+  size_t size;
+  free(read_file(f->path, &size));
+  assert_int_equal(size, 8192);
+  snprintf(name, sizeof name, "%s.corrupt-%d", f->path, NAMES / 2);
+  assert_int_equal(unlink(name), 0);
+  wisdom = store(f);
+  assert_int_equal(put(f, wisdom, 1), MMC_OK);
+  assert_int_equal(access(name, F_OK), 0);
+  mmci_wisdom_destroy(wisdom);
+  static char longest[PATH_MAX];
+  memset(longest, 'x', sizeof longest - 10);
+  longest[0] = '/';
+  int number = 0;
+  assert_int_equal(mmci_place_set_aside(longest, &number, &f->error), MMC_E_IO);
+  assert_int_equal(number, 0);
+}
+
 static void text_in_a_given_place_is_left_alone(void **state) {
   fixture *f = *state;
   static const char thesis[] = "Chapter 1. It was a dark and stormy night, and all chains hung.\n";
@@ -409,7 +503,10 @@ static void the_database_of_another_is_left_alone(void **state) {
   sql(f, "CREATE TABLE precious(x); INSERT INTO precious VALUES(1)");
   expect_left_alone(f, MMC_E_FORMAT, "the database of another program",
                     "the database of another program");
-  sql(f, "PRAGMA application_id = 5; DROP TABLE precious");
+  sql(f, "DROP TABLE precious; PRAGMA user_version = 7");
+  expect_left_alone(f, MMC_E_FORMAT, "the database of another program",
+                    "the database of another program");
+  sql(f, "PRAGMA application_id = 5; PRAGMA user_version = 0");
   expect_left_alone(f, MMC_E_FORMAT, "the database of another program",
                     "the database of another program");
 }
@@ -608,6 +705,7 @@ int main(void) {
       TEST(a_store_cut_inside_a_page_is_set_aside),
       TEST(a_store_with_other_tables_is_set_aside),
       TEST(a_store_without_tables_is_set_aside),
+      TEST(a_store_of_no_version_is_set_aside),
       TEST(a_view_for_a_table_is_set_aside),
       TEST(garbage_in_the_usual_place_is_set_aside),
       TEST(forgetting_sets_a_corrupt_store_aside),
@@ -615,6 +713,8 @@ int main(void) {
       TEST(what_is_set_aside_already_is_not_again),
       TEST(changed_bytes_never_give_wrong_records),
       TEST(rows_out_of_range_are_passed_over),
+      TEST(rows_of_other_types_are_passed_over),
+      TEST(a_corrupt_store_that_cannot_be_set_aside_stays),
       TEST(text_in_a_given_place_is_left_alone),
       TEST(the_database_of_another_is_left_alone),
       TEST(a_store_of_the_future_is_left_alone),
