@@ -17,12 +17,25 @@ static mmc_status damaged(const mmci_source *s, const char *what, mmci_error *er
   return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
 }
 
+/* Says whether the file has the header of version 5 or 7.3: 124 bytes of text, the version, and
+ * "MI" as a machine of either byte order writes it. matio tries version 4 otherwise, and takes up
+ * to 2 GiB for a name whose length any bytes say. */
+static bool has_header(const mmci_source *s) {
+  enum { SIZE = 128, VERSION = 124, ORDER = 126 };
+  if (s->have < SIZE) return false;
+  bool is_little = memcmp(s->bytes + ORDER, "IM", 2) == 0;
+  if (!is_little && memcmp(s->bytes + ORDER, "MI", 2) != 0) return false;
+  unsigned char major = s->bytes[VERSION + is_little], minor = s->bytes[VERSION + !is_little];
+  return minor == 0 && (major == 1 || major == 2);
+}
+
 /* matio says nothing of why; that the file can be read is found out before. */
 static mmc_status open_file(const char *path, mmci_source *s, mat_t **out, mmci_error *error) {
   mmc_status status = mmci_source_open(path, s, error);
   if (status != MMC_OK) return status;
-  *out = s->have > 0 ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
-  return *out != NULL ? MMC_OK : damaged(s, "no MATLAB file, or a damaged one", error);
+  *out = has_header(s) ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
+  return *out != NULL ? MMC_OK
+                      : damaged(s, "no MATLAB file of version 5 or 7.3, or a damaged one", error);
 }
 
 static mmc_status describe(const matvar_t *variable, mmci_file_array *array, mmci_error *error) {

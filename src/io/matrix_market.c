@@ -234,6 +234,8 @@ static mmc_status read_elements(reader *r, const banner *b, mmci_file_array *arr
   array->shape[1] = b->cols;
   mmc_status status = mmci_file_array_measure(array, &size, r->error);
   if (status == MMC_OK) status = check_sizes(r, b, size);
+  if (status == MMC_OK && size == 0 && b->entries > 0)
+    status = fail(r, "a matrix without elements has no entries");
   if (status != MMC_OK || size == 0) return status;
   array->copy = calloc(size, 1); /* zeros that are not touched take no memory */
   if (array->copy == NULL) return mmci_fail_nomem(r->error, size);

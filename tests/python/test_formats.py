@@ -13,7 +13,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
+import zlib
 
 try:
     import numpy as np
@@ -139,6 +141,91 @@ def test_npz_refused():
     refused("one.npz:x", "the same file", target="one.npz:x")
 
 
+ELSEWHERE = 2**32 - 1  # "the extra field has it"
+
+
+def zip_bytes(data, flags=0, method=0, extra=None, at=0, sizes=None, mark=b"PK\1\2", end64=None):
+    """An archive of the one member w.npy, by hand. extra is the directory's field with what has no room,
+    end64 makes the ZIP64 records at the end, whose place and mark it says."""
+    name, sizes = b"w.npy", sizes or (len(data), len(data))
+    facts = struct.pack("<HHHHHIIIH", 45, flags, method, 0, 33, zlib.crc32(data), *sizes, len(name))
+    local = b"PK\3\4" + facts + struct.pack("<H", 0) + name
+    extra = extra or b""
+    entry = mark + struct.pack("<H", 45) + facts
+    entry += struct.pack("<HHHHII", len(extra), 0, 0, 0, 0, at) + name + extra
+    begin = len(local) + len(data)
+    end, far = b"", (len(entry), begin)
+    if end64 is not None:
+        place, end_mark = end64
+        end = end_mark + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, 1, 1, len(entry), begin)
+        end += b"PK\6\7" + struct.pack("<IQI", 0, begin + len(entry) + place, 1)
+        far = (ELSEWHERE, ELSEWHERE)
+    end += b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, *far, 0)
+    return local + data + entry + end
+
+
+def piped(name, content, wanted=None, refusal=None):
+    """What comes from a pipe is read as the file is, or refused."""
+    os.mkfifo(name)
+    writer = threading.Thread(target=lambda: open(name, "wb").write(content))
+    writer.start()
+    if refusal is None:
+        same(read(name + ":w"), wanted)
+    else:
+        refused(name + ":w", refusal)
+    writer.join()
+    os.unlink(name)
+
+
+def test_npz_by_hand():
+    a = array("float64", (30, 4))
+    data = open(file_of(a), "rb").read()
+    size = struct.pack("<QQ", len(data), len(data))
+
+    def good(**changes):
+        open("z.npz", "wb").write(zip_bytes(data, **changes))
+        same(read("z.npz:w"), a)
+
+    def bad(text, **changes):
+        open("z.npz", "wb").write(zip_bytes(data, **changes))
+        refused("z.npz:w", text)
+
+    far = (ELSEWHERE, ELSEWHERE)
+    good()
+    good(extra=b"??\2\0xy")
+    good(sizes=far, extra=b"??\2\0xy" + b"\1\0\x10\0" + size)
+    good(sizes=far, at=ELSEWHERE, extra=b"\1\0\x18\0" + size + bytes(8))
+    good(end64=(0, b"PK\6\6"))
+    bad("cut off", sizes=far, extra=b"\1\0\x08\0" + size[:8])
+    bad("cut off", sizes=far, extra=b"\1\0\xff\0" + size)
+    bad("cut off", mark=b"PK\1\3")
+    bad("lies outside", sizes=far, extra=b"\1\0\x10\0" + struct.pack("<QQ", 2**63, 2**63))
+    bad("lies outside", at=7)
+    bad("lies outside", at=2**31)
+    bad("the end of its directory lies outside", end64=(2**40, b"PK\6\6"))
+    bad("the end of its directory lies outside", end64=(0, b"PK\6\5"))
+    bad("an encrypted member", flags=1)
+    whole = zip_bytes(data)
+    open("z.npz", "wb").write(whole[:-22] + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, 2**30, 0, 0))
+    refused("z.npz:w", "its directory lies outside")
+    open("z.npz", "wb").write(b"PK\5\6" + bytes(18))
+    refused("z.npz", "it holds no arrays")
+    refused("z.npz:w", "no 'w' in it: it holds no arrays")
+    open("z.npz", "wb").write(whole[:21])
+    refused("z.npz:w", "not an .npz file")
+    open("z.npz", "wb").write(whole[:-22] + bytes(22))
+    refused("z.npz:w", "no directory at its end")
+    piped("pipe.npz", whole, a)
+    piped("pipe.npz", whole[:-1], refusal="no directory")
+    with zipfile.ZipFile("z.npz", "w") as archive:
+        archive.writestr("readme.txt", "no array")
+        archive.write(file_of(a), "w.npy")
+        for n in range(40):
+            archive.write(file_of(a), f"a long name {n}.npy")
+    refused("z.npz:v", ", ...")
+    refused(file_of(a), "expected at most", target="n.npz:" + 600 * "x")
+
+
 # ---- safetensors -----------------------------------------------------------------------------
 
 
@@ -195,6 +282,27 @@ def test_safetensors_refused():
     bad(tensor(data_offsets=[2**62, 2**62 + 32]), data, "truncated")
     bad(tensor(data_offsets=[0]), data, "no data_offsets")
     bad({"__metadata__": {}, "x": tensor()["w"]}, data, "no 'w' in it: it holds x")
+    refused("bad.safetensors:__metadata__", "no '__metadata__' in it: it holds x")
+    bad(b"\2" + bytes(7) + b"[]", data, "no JSON object")
+    bad(b"\4" + bytes(7) + b"{\"a\"", data, "no JSON object")
+    bad(tensor(shape=["2", 2]), data, "0 to 2^62")
+    bad(tensor(shape=[2**63 - 1, 0]), data, "0 to 2^62")
+    bad(tensor(shape=[1] * 100), data, "100 dimensions")
+    bad(tensor(data_offsets=["0", 32]), data, "no data_offsets")
+    bad(tensor(data_offsets=[0, None]), data, "no data_offsets")
+    bad(tensor(data_offsets=[32, 0]), data, "do not fit the shape")
+    bad(tensor(data_offsets=[2**63 - 33, 2**63 - 1]), data, "do not fit the shape")
+    bad({f"a long name {n}": tensor()["w"] for n in range(40)}, data, ", ...")
+    whole = safetensors_bytes(tensor(), data)
+    piped("pipe.safetensors", whole, np.zeros((2, 2)))
+    piped("pipe.safetensors", whole[:40], refusal="its header is cut off")
+    piped("pipe.safetensors", whole[:-1], refusal="truncated")
+    piped("pipe.safetensors", struct.pack("<Q", 2**40), refusal="longer than it")
+    for length in range(1, 65):  # one of these needs no spaces behind the header
+        convert(file_of(np.ones((1, 1))), f"pad.safetensors:{'w' * length}")
+        same(read("pad.safetensors"), np.ones((1, 1)))
+        os.unlink("pad.safetensors")
+    refused(file_of(np.ones((1, 1))), "expected UTF-8", target=b"u.safetensors:\xff")
     refused(file_of(array("complex128", (2, 2))), "safetensors has no c128", target="c.safetensors")
 
 
@@ -284,6 +392,9 @@ def test_matlab():
     refused("a.mat:v", "it holds w")
     open("text.mat", "w").write("no MATLAB file")
     refused("text.mat:x", "text.mat")
+    # Version 4 begins with sizes and the length of a name, which matio takes 2 GB for here.
+    open("old.mat", "wb").write(struct.pack("<5i", 0, 1, 1, 0, 0x7FFD7A7A) + b"w" * 128)
+    refused("old.mat:w", "version 5 or 7.3")
     refused("none.mat:x", "No such file")
 
 
@@ -347,6 +458,22 @@ def test_matrix_market():
     bad(head + "array real general\n4000000000000000000 9\n1\n", "more than a file can hold")
     bad(head + "coordinate real general\n2 2 9000000000\n1 1 1\n", "too short for so many")
     bad(head + "coordinate real general\n2 2 1\n3 1 1\n", "none that is too large")
+    bad(head + "coordinate real general\n2 2 -1\n", "none that is too large")
+    bad(head + "coordinate real general\n2 99999999999999999999 1\n", "none that is too large")
+    bad(head + "coordinate real general\n2 2 1x\n", "none that is too large")
+    bad(head + "array real general\n1 1\n" + 5000 * "1" + "\n", "a word is too long")
+    bad(head + "array " + 5000 * "real", "a word is too long")
+    bad(head + "array real general\n1 1\n\0\n", "text was expected")
+    bad(head + "array real general\n1 \0 1\n", "text was expected")
+    bad(head + "table real general\n1 1\n1\n", "the format")
+    bad(head + "array complex general\n1 1\n1\n", "it ends before")
+    text(head + "array double general\n1 1\n1.5", [[1.5]])
+    text(head + "coordinate complex general\n1 2 3\n1 1 1 2\n1 1 3 4\n1 2 0 1\n", [[4 + 6j, 1j]])
+    text(head + "coordinate complex hermitian\n2 2 2\n1 1 1 0\n2 1 0 1\n", [[1, complex(0, -1)], [1j, 0]])
+    text(head + "coordinate real skew-symmetric\n2 2 1\n2 1 3\n", [[0.0, -3], [3, 0]])
+    text(head + "coordinate real general\n0 2 0\n", np.zeros((0, 2)))
+    bad(head + "coordinate real general\n0 2 1\n1 1 1\n", "has no entries")
+    refused(file_of(array("float16", (2, 2))), "no f16", target="t.mtx")
     bad(head + "coordinate real general\n2 2 1\n0 1 1\n", "count from 1")
     bad(head + "coordinate real general\n100000000 100000000 1\n1 1 1\n", "this machine's memory")
     refused(file_of(array("float64", (2, 2, 2))), "no stacks", target="t.mtx")
@@ -388,7 +515,7 @@ def test_chain():
 
 
 TESTS = (
-    ("npz", None, test_npz), ("npz", None, test_npz_refused),
+    ("npz", None, test_npz), ("npz", None, test_npz_refused), ("npz", None, test_npz_by_hand),
     ("safetensors", None, test_safetensors), ("safetensors", None, test_safetensors_refused),
     ("safetensors", "safetensors", test_safetensors_peer),
     ("hdf5", None, test_hdf5), ("hdf5", "h5py", test_hdf5_peer),
