@@ -8,11 +8,11 @@
 enum {
   HUES = 7,
   MARGIN = 12,
-  ROW = 22,         /* from bar to bar */
-  BAR = 16,         /* a bar's height */
-  HEADING = 24,     /* of a group */
-  CHARACTER = 7,    /* about the width of one */
-  NAMES_MOST = 190, /* the width that names may take */
+  ROW = 22,         /* pixels from bar to bar */
+  BAR = 16,         /* pixels of a bar's height */
+  HEADING = 24,     /* pixels of a group's heading */
+  CHARACTER = 7,    /* pixels of a character's width, about */
+  NAMES_MOST = 190, /* pixels that names may take */
   MARKS_MOST = 64   /* names beside points */
 };
 
@@ -206,7 +206,8 @@ static plane_layout lay_out_plane(const cli_plane *c) {
     widen(c->points[i].y, &l.y_low, &l.y_high);
   }
   if (c->roof.slope > 0 && c->roof.flat > 0) {
-    double ridge = c->roof.flat / c->roof.slope; /* is not to lie at the edge */
+    /* The ridge of the roof must not lie at the edge. */
+    double ridge = c->roof.flat / c->roof.slope;
     widen(2 * c->roof.flat, &l.y_low, &l.y_high);
     widen(ridge / 2, &l.x_low, &l.x_high);
     widen(4 * ridge, &l.x_low, &l.x_high);

@@ -21,7 +21,7 @@ typedef struct cli_bar {
   double value;     /* NaN means that it is not known; the note says why */
   double more;      /* a second part that is stacked on it; NaN means none */
   double low, high; /* how far values spread; NaN means unknown */
-  bool faint;       /* of what was not measured */
+  bool faint;       /* drawn faintly, as what was not measured */
 } cli_bar;
 
 typedef struct cli_bars {
@@ -42,9 +42,9 @@ typedef struct cli_point {
   const char *label; /* what it says when it is pointed at */
   const char *mark;  /* a short name that stands beside it where there is room; "" means none */
   double x, y;       /* above 0 */
-  double share;      /* of something, 0 to 1: its area */
+  double share;      /* the point's area, as a share from 0 to 1 of the largest */
   int hue;
-  bool faint; /* of what was not measured */
+  bool faint; /* drawn faintly, as what was not measured */
 } cli_point;
 
 /* A roof over the points: y = min(slope x, flat). */
@@ -55,7 +55,7 @@ typedef struct cli_roof {
 
 typedef struct cli_plane {
   const char *title, *x_name, *y_name;
-  const char *x_unit, *y_unit; /* as in cli_in_units() */
+  const char *x_unit, *y_unit; /* units, as cli_in_units() takes them */
   cli_roof roof;
   const cli_point *points;
   int count;

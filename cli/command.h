@@ -9,7 +9,7 @@
 #include "mmchain.h"
 #include "output.h"
 
-enum { CLI_NDIM_MAX = 64 }; /* as NumPy's */
+enum { CLI_NDIM_MAX = 64 }; /* dimensions of an array at most, as in NumPy */
 
 enum cli_exit {
   CLI_DONE = 0,
@@ -20,14 +20,15 @@ enum cli_exit {
 
 typedef struct cli_command cli_command;
 
-struct option; /* of getopt.h */
+struct option; /* declared by getopt.h */
 
 typedef struct cli_call {
   const cli_command *self;      /* NULL before it is known which one runs */
-  const struct option *options; /* of the command, once it has read one; else NULL */
+  const struct option *options; /* options of the command once it has read one; else NULL */
   mmc_context *context;
-  cli_stream out;          /* standard output */
-  struct cli_stage *stage; /* of work that shows how far it is, see progress.h; usually NULL */
+  cli_stream out; /* standard output */
+  /* Work that shows how far it is, see progress.h; NULL for most. */
+  struct cli_stage *stage;
 } cli_call;
 
 struct cli_command {

@@ -262,7 +262,7 @@ static int spread_factor(cli_call *call, int i, const spec *s, int64_t t, const 
 /* The place of one factor in the chain. */
 typedef struct place {
   mmc_op op;
-  int64_t rows, cols; /* of op(A) */
+  int64_t rows, cols; /* rows and columns of op(A) */
 } place;
 
 /* Turns a vector as its place in the chain asks: it is stored as 1 x k, and its elements are also

@@ -17,10 +17,10 @@ typedef struct cli_factors {
   char **file_paths;    /* count: of the files alone, without a member */
   cli_stamp *stamps;    /* count: how the files were when they were opened */
   void ***addresses;    /* count: of a stack that no stride describes, else NULL */
-  mmc_dtype dtype;      /* which all have, or are promoted to */
+  mmc_dtype dtype;      /* dtype that all have or are promoted to */
   void **promoted;      /* count: the elements of a file of another dtype, else NULL */
   mmc_matrix *matrices; /* n, as mmc_execute() takes them */
-  int result_ndim;      /* of the stack, plus 2, 1 or 0 of one of its matrices */
+  int result_ndim;      /* dimensions of the stack, plus 2, 1 or 0 of one of its matrices */
   int64_t result_shape[CLI_NDIM_MAX];
   mmc_chain *chain;
 } cli_factors;

@@ -120,7 +120,8 @@ static int write_factors(cli_call *call, const mmc_chain *chain, const char *dir
   const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
   int result = CLI_DONE;
   for (int64_t i = 0; i < n && result == CLI_DONE && call->out.error == 0; i++) {
-    if (mmc_chain_same(chain, i) != i) continue; /* it is written already */
+    /* A factor that repeats is written already. */
+    if (mmc_chain_same(chain, i) != i) continue;
     double after = done + factor_bytes(chain, i);
     snprintf(path, size, "%s%sA%0*" PRId64 ".npy", directory, slash, width, i + 1);
     result = write_factor(call, chain, i, path, seed, data, &stage, total > 0 ? done / total : 0,

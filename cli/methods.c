@@ -26,7 +26,7 @@ static const double sample_least_s = 20e-6, peak_run_most_s = 0.5, peak_search_s
 typedef struct operands {
   mmc_matrix *factors;
   mmc_matrix result;
-  mmc_memory *memory; /* of all of them; NULL when each has host memory of its own */
+  mmc_memory *memory; /* memory of all operands; NULL when each has host memory of its own */
 } operands;
 
 char *cli_chain_text(const mmc_chain *chain) {

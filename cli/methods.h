@@ -19,7 +19,7 @@ typedef struct cli_peak {
 /* How to measure. It starts as {.seconds = 1, .objective = "time", .plan_options =
  * MMC_PLAN_OPTIONS_INIT}. */
 typedef struct cli_contest {
-  mmc_plan_options plan_options; /* all but the solver and the objective of ours */
+  mmc_plan_options plan_options; /* options of our plans, but for solver and objective */
   const char *objective;         /* "time" or "energy" */
   double max_slowdown;
   double seconds; /* how long to measure a chain */

@@ -10,7 +10,7 @@ enum { CLI_HINT_SIZE = 320 };
 typedef struct cli_nearest {
   const char *word;
   char best[256];
-  size_t distance; /* of best; SIZE_MAX while there is none */
+  size_t distance; /* edits from the word to best; SIZE_MAX while there is none */
 } cli_nearest;
 
 /* Begins a search for a word, which must stay where it is. */

@@ -33,7 +33,7 @@ void cli_stream_close(cli_stream *stream);
 
 /* Memory that starts as {0}. */
 typedef struct cli_buffer {
-  char *bytes; /* with a final NUL, unless NULL */
+  char *bytes; /* text with a final NUL, or NULL */
   size_t size, capacity;
 } cli_buffer;
 

@@ -30,7 +30,7 @@ void cli_page_pictures_end(cli_stream *out);
 
 typedef struct cli_column {
   const char *name;
-  bool number; /* it is sorted as numbers and stands right */
+  bool number; /* the column is sorted as numbers and aligned to the right */
 } cli_column;
 
 /* A table has rows of count cells each. A click on a column's name sorts by it. */

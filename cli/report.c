@@ -57,8 +57,8 @@ static const struct option options[] = {
 };
 
 enum {
-  ROWS_MOST = 300,    /* of the table of steps */
-  PRODUCTS_MOST = 16, /* that are measured by themselves */
+  ROWS_MOST = 300,    /* rows of the table of steps at most */
+  PRODUCTS_MOST = 16, /* products that are measured by themselves at most */
   MARKED_MOST = 8,    /* points of the roofline that have names */
   ORDER_MOST = 20,    /* factors of an order that is written out */
   DATA_MOST = 300000, /* bytes of the plan as data in the page */
@@ -98,7 +98,7 @@ typedef struct report {
   bool measured;
   cli_contest contest;
   mmc_chain *chain;
-  char *text; /* of the chain */
+  char *text; /* text form of the chain */
   mmc_plan *plans[WAYS];
   char failures[WAYS][256];         /* why there is no such plan */
   int ours;                         /* a way */

@@ -84,8 +84,8 @@ typedef struct tuning {
   mmc_tune_options options;
   const char *set_path;
   cli_suite chains;
-  const mmc_chain **chain_list; /* of chains */
-  mmc_tune_product *products;   /* of the set */
+  const mmc_chain **chain_list; /* the chains of the suite, as mmc_tune() takes them */
+  mmc_tune_product *products;   /* products of the set */
   int64_t capacity;
   bool json;
   cli_progress progress;

@@ -102,7 +102,8 @@ typedef struct mmc_context mmc_context;
 
 typedef struct mmc_context_options {
   size_t size;
-  const char *module_dir;   /* of mmchain-*.so; NULL means MMCHAIN_MODULE_DIR, else beside us */
+  /* The folder of mmchain-*.so; NULL means MMCHAIN_MODULE_DIR, else the library's own. */
+  const char *module_dir;
   const char *wisdom_path;  /* "" means no wisdom store; NULL means MMCHAIN_WISDOM, else
                                mmchain/wisdom.db under XDG_CACHE_HOME, else under ~/.cache */
   const char *blas_library; /* the OpenBLAS or other CBLAS that device "blas" loads, by its absolute
@@ -130,7 +131,7 @@ MMC_API char *mmc_context_argument(mmc_context *context, char *text, size_t size
 
 /* One device as `mmchain info` shows it. Strings live as long as the context. */
 typedef struct mmc_device_info {
-  const char *name;        /* as options and the command spell it: "blas", "ref", "cuda:0" */
+  const char *name;        /* the name that options and the command take: "blas", "ref", "cuda:0" */
   const char *description; /* "OpenBLAS 0.3.21 ..., 2 threads"; where something makes the device
                               slower than it need be, "; slow: " and what to do about it */
   bool available;          /* when false, description says what is missing and how to get it */
@@ -149,7 +150,8 @@ typedef enum mmc_dtype {
   MMC_F16, /* IEEE binary16; sums in f32, intermediates rounded to f16 */
   MMC_BF16 /* the upper half of an f32; summed and rounded as f16 is */
 } mmc_dtype;
-typedef enum mmc_op { MMC_OP_N, MMC_OP_T, MMC_OP_H } mmc_op; /* as is, transposed, conjugated too */
+/* The matrix as it is, transposed, or transposed and conjugated. */
+typedef enum mmc_op { MMC_OP_N, MMC_OP_T, MMC_OP_H } mmc_op;
 typedef enum mmc_layout { MMC_ROW_MAJOR, MMC_COL_MAJOR } mmc_layout;
 typedef enum mmc_location {
   MMC_HOST,
@@ -332,7 +334,7 @@ MMC_API mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,
 MMC_API void mmc_plan_destroy(mmc_plan *plan);
 
 typedef enum mmc_format {
-  MMC_TEXT, /* for people */
+  MMC_TEXT, /* text for people */
   MMC_JSON, /* one object with the members of docs/json.md */
   MMC_DOT,  /* the graph of the steps, for Graphviz */
   MMC_SVG   /* a picture of the tree, at most 2000 pixels wide and 200 kB, for any chain */
@@ -373,10 +375,13 @@ typedef enum mmc_fusion { MMC_FUSION_NONE, MMC_FUSION_LEFT, MMC_FUSION_RIGHT } m
 
 /* The words that step index of a plan for "traffic" moves, and what it was chosen from. */
 typedef struct mmc_step_traffic {
-  mmc_fusion fusion; /* with its left or its right operand, or as the operand of its partner */
-  int64_t partner;   /* the step in the same kernel, or -1; the later of the two is charged */
-  int64_t tile[2];   /* rows and columns that the kernel keeps on chip; 0 when it moves nothing */
-  mmc_count words;   /* of the kernel, with the write of its result; they add up to the plan's */
+  /* The fusion of the step's kernel, whose later step takes its left or right operand from the
+   * earlier. */
+  mmc_fusion fusion;
+  int64_t partner; /* the step in the same kernel, or -1; the later of the two is charged */
+  int64_t tile[2]; /* rows and columns that the kernel keeps on chip; 0 when it moves nothing */
+  /* Words of the kernel with the write of its result; the words of all steps are the plan's. */
+  mmc_count words;
   /* The choices that OP_DM_Fuse had at this product, whether or not the plan uses them: for each
    * mmc_fusion, the words of the whole sub-chain without the write of its result. possible is false
    * where the operand is a factor, or where the words exceed 128 bits. */
@@ -502,7 +507,7 @@ typedef struct mmc_ranges_options {
   size_t size;
   /* As in mmc_plan_options; one whose memory is the host's. NULL means "cpu". */
   const char *device;
-  int64_t batch; /* so many rows are multiplied at once: every factor stands for as many matrices */
+  int64_t batch; /* rows that are multiplied at once: every factor stands for as many matrices */
   /* How many bytes may be held, factors included, or MMC_NO_LIMIT. Where it is less than all
    * products take, those of 2, 4, ... factors are not kept and computed when they are needed, which
    * takes as many products more. While the row outgrows its memory, there are two of them. */
@@ -537,10 +542,10 @@ MMC_API mmc_status mmc_ranges_product(mmc_ranges *ranges, int64_t first, int64_t
                                       const mmc_matrix *out);
 
 typedef struct mmc_ranges_info {
-  int64_t length;   /* of the row, in factors */
-  int64_t block;    /* of so many neighbours is the shortest product that is kept */
-  int64_t products; /* of two matrices, each a batch, that were computed so far */
-  uint64_t bytes;   /* that are held */
+  int64_t length;   /* factors in the row */
+  int64_t block;    /* factors of the shortest product that is kept */
+  int64_t products; /* products of two matrices, each a batch, that were computed so far */
+  uint64_t bytes;   /* bytes that are held */
 } mmc_ranges_info;
 /* METHOD. Describes the row. Returns: E_ARG. */
 MMC_API mmc_status mmc_ranges_describe(const mmc_ranges *ranges, mmc_ranges_info *out);
@@ -579,14 +584,15 @@ typedef double (*mmc_price_fn)(void *user, int64_t i, int64_t k, int64_t j);
 
 typedef struct mmc_order_options {
   size_t size;
-  const char *solver;    /* as in mmc_plan_options */
-  const char *device;    /* "cpu"; "cuda" or "cuda:i" for solver "table" */
-  const char *kernel;    /* "table" on CUDA: "auto", "tiled", "thread", "block", "blocks",
-                            "paper"; on the CPU: "auto", "avx512", "avx2", "portable" */
-  int threads;           /* on the CPU; 0 means as many as cores */
-  int threads_per_block; /* of three kernels: 32, 64, 128 or 256; 0 means the fastest */
-  int blocks_per_entry;  /* kernel blocks: 2, 4, 8 or 16; 0 means the fastest */
-  mmc_price_fn price;    /* by solver "table" on the CPU; NULL means multiplications */
+  const char *solver; /* name of the solver, as in mmc_plan_options */
+  const char *device; /* "cpu"; "cuda" or "cuda:i" for solver "table" */
+  const char *kernel; /* "table" on CUDA: "auto", "tiled", "thread", "block", "blocks",
+                         "paper"; on the CPU: "auto", "avx512", "avx2", "portable" */
+  int threads;        /* threads on the CPU; 0 means as many as cores */
+  /* "thread", "block", "blocks" take 32, 64, 128 or 256; 0 means the fastest. */
+  int threads_per_block;
+  int blocks_per_entry; /* kernel "blocks" takes 2, 4, 8 or 16; 0 means the fastest */
+  mmc_price_fn price;   /* taken by solver "table" on the CPU; NULL means multiplications */
   void *price_user;
   bool keep_table;          /* keeps the tables m and s for mmc_order_entry() */
   mmc_progress_fn progress; /* may be NULL */
@@ -615,10 +621,11 @@ MMC_API mmc_status mmc_order_create(mmc_context *context, int64_t n, const int64
                                     const mmc_order_options *options, mmc_order **out);
 MMC_API void mmc_order_destroy(mmc_order *order);
 
-MMC_API int64_t mmc_order_length(const mmc_order *order);            /* n */
-MMC_API mmc_count mmc_order_multiplications(const mmc_order *order); /* of this order */
-MMC_API double mmc_order_price(const mmc_order *order);              /* in units of options.price */
-MMC_API double mmc_order_seconds(const mmc_order *order);            /* that solving took */
+MMC_API int64_t mmc_order_length(const mmc_order *order); /* n */
+/* Multiplications of this order. */
+MMC_API mmc_count mmc_order_multiplications(const mmc_order *order);
+MMC_API double mmc_order_price(const mmc_order *order);       /* in units of options.price */
+MMC_API double mmc_order_seconds(const mmc_order *order);     /* seconds that solving took */
 MMC_API const char *mmc_order_solver(const mmc_order *order); /* the solver that ran: "hu-shing" */
 MMC_API const char *mmc_order_device(const mmc_order *order); /* "cpu", "cuda:0" */
 MMC_API const char *mmc_order_kernel(const mmc_order *order); /* "avx2", "tiled"; "" */
@@ -648,7 +655,7 @@ MMC_API mmc_status mmc_order_write(const mmc_order *order, mmc_order_format form
 
 /* One meter as `mmchain info` shows it. */
 typedef struct mmc_meter_info {
-  char name[32];         /* as mmc_meter_open() and the command spell it: "rapl", "nvml:0" */
+  char name[32];         /* the name that mmc_meter_open() and the command take: "rapl", "nvml:0" */
   char description[480]; /* what it reads */
   bool available;        /* when false, description says what is missing and how to get it */
 } mmc_meter_info;
@@ -693,12 +700,12 @@ typedef struct mmc_energy {
   bool measured;    /* when false, reason says why not */
   char reason[480]; /* "" when measured */
   char meter[16];   /* "rapl", "nvml", "replay", "none" */
-  double joules;    /* of one run, idle power included */
-  double seconds;   /* of one run, in the window */
+  double joules;    /* joules of one run, idle power included */
+  double seconds;   /* seconds of one run in the window */
   double watts, watts_min, watts_max;
   double idle_watts, idle_watts_min, idle_watts_max;
-  double window_s;   /* from tick to tick of the energy counter */
-  double runs;       /* in the window; those that it cuts count by the part within */
+  double window_s;   /* seconds from tick to tick of the energy counter */
+  double runs;       /* runs in the window; those that it cuts count by the part within */
   int64_t ticks;     /* steps of the counter in the window */
   double tick_error; /* the most, relative, that seeing ticks late puts joules and watts off */
   double crosscheck; /* mean power as sampled divided by that of the counter, less 1 */
@@ -735,11 +742,11 @@ MMC_API mmc_status mmc_meter_measure(mmc_meter *meter, const mmc_energy_options 
 typedef struct mmc_wisdom_info {
   const char *path;      /* lives as long as the context; "" when there is no store */
   bool available;        /* when false, description says what is wrong */
-  int64_t entries;       /* of this machine's fingerprints */
-  int64_t foreign;       /* of others */
-  int64_t damaged;       /* passed over */
+  int64_t entries;       /* entries of this machine's fingerprints */
+  int64_t foreign;       /* entries of other fingerprints */
+  int64_t damaged;       /* entries that cannot be read and are passed over */
   char description[512]; /* one line */
-  char notice[512];      /* that a file was corrupt, and what it is called now; usually "" */
+  char notice[512];      /* says that a file was corrupt and what it is called now; usually "" */
 } mmc_wisdom_info;
 
 /* METHOD. Describes the store. What is wrong with it is no failure here. Returns: E_ARG,
@@ -760,7 +767,7 @@ MMC_API mmc_status mmc_wisdom_import(mmc_context *context, mmc_read_fn read, voi
 /* Chooses the entries to forget: those that fit every field. */
 typedef struct mmc_wisdom_filter {
   size_t size;
-  const char *device; /* as in fingerprints: "blas", "cuda"; NULL means any */
+  const char *device; /* kind of device, as in fingerprints: "blas", "cuda"; NULL means any */
   const char *dtype;  /* "f32"; NULL means any */
   bool foreign;       /* only those of other fingerprints than this machine's */
   bool progress;      /* only how far tuning is: it starts over, and what it found stays */
@@ -813,12 +820,12 @@ typedef struct mmc_tune_progress {
 
 typedef struct mmc_tune_options {
   size_t size;
-  const char *device;    /* as in mmc_plan_options */
-  const char *precision; /* as in mmc_plan_options */
+  const char *device;    /* name of the device, as in mmc_plan_options */
+  const char *precision; /* name of the precision, as in mmc_plan_options */
   /* "time"; or "energy", which also measures the joules of known sizes, in windows of two seconds
    * each, and the facts of the model of energy. NULL means "time". */
   const char *objective;
-  const char *meter; /* of joules, as mmc_meter_open() names it; NULL means the device's */
+  const char *meter; /* meter of joules, as mmc_meter_open() names it; NULL means the device's */
   double budget_s;   /* seconds to measure, all together; 0 means as long as it takes */
   /* What to tune, any of these. Chains are known sizes: for chains of up to 6 factors, all products
    * that any order needs are tuned, for others those of the fewest multiplications, together with
@@ -851,8 +858,8 @@ typedef struct mmc_tune_options {
   }
 
 typedef struct mmc_tune_report {
-  int64_t measurements;      /* made in this call, without those of earlier calls */
-  int64_t products, decided; /* of known sizes, each once */
+  int64_t measurements;      /* measurements of this call, without those of earlier calls */
+  int64_t products, decided; /* products of known sizes, each once */
   int64_t calls;             /* how many calls of several products were timed */
   int64_t cut;               /* how many sizes of the range are proven to gain by a cut in two */
   bool complete;             /* false when the budget is spent */
@@ -872,7 +879,7 @@ MMC_API mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *option
 /* One variant by which a device computes a product, and what a block of its threads takes of the
  * chip; where a variant has several kernels, those of the largest. What is not known is 0. */
 typedef struct mmc_kernel_info {
-  const char *name; /* as the device calls it: "cublas sgemm"; lives as long as the context */
+  const char *name; /* the device's name of it: "cublas sgemm"; lives as long as the context */
   bool available;   /* false when it does not compute this product */
   int64_t registers_per_thread, threads_per_block, shared_bytes_per_block;
 } mmc_kernel_info;

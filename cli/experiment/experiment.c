@@ -19,7 +19,7 @@ typedef struct run_state {
   const cli_experiment *experiment;
   const cli_experiment_options *options;
   cli_laboratory laboratory;
-  FILE *results; /* of results.jsonl; NULL when not wanted */
+  FILE *results; /* results.jsonl; NULL when it is not wanted */
   cli_buffer lines;
 } run_state;
 

@@ -13,8 +13,8 @@ typedef double (*value_fn)(const cli_trial *trial, const cli_trial *plain);
 
 typedef struct figure {
   int number;
-  const char *part;   /* of the experiment, whose trials are in it */
-  const char *suffix; /* of the names of its trials; "" means any */
+  const char *part;   /* the part of the experiment whose trials are shown */
+  const char *suffix; /* how the names of its trials end; "" means any */
   const char *title, *y;
   value_fn value;  /* NaN when not known */
   value_fn second; /* stacked on top; NULL when there is none */

@@ -16,9 +16,9 @@ typedef struct cli_trial {
   char chain[CLI_TRIAL_TEXT]; /* text form */
   const char *order;          /* "in-order", "OP_Count", "OP_DM_Fuse" */
   char family[40];            /* "plain", "tee", "faithful", "fused", or the name of a kernel */
-  const char *solver;         /* of the plan; NULL means the planner's choice */
-  const char *objective;      /* of the plan; NULL means multiplications */
-  const char *kernel;         /* what to ask for; NULL means the plan's own choice */
+  const char *solver;         /* solver of the plan; NULL means the planner's choice */
+  const char *objective;      /* objective of the plan; NULL means multiplications */
+  const char *kernel;         /* the kernel to ask for; NULL means the plan's own choice */
   const char *precision;
   bool tells_kernel; /* the experiment shows the kernel's registers and on-chip memory */
 
@@ -30,12 +30,12 @@ typedef struct cli_trial {
                               measured itself */
   mmc_plan *plan;
   mmc_kernel_info info;
-  int64_t tile[2]; /* of C, kept on chip by the kernel, as its name says */
-  double words;    /* that the kernel loads, by the tile and the theorem */
+  int64_t tile[2]; /* rows and columns of C that the kernel keeps on chip, as its name says */
+  double words;    /* words that the kernel loads, by the tile and the theorem */
   int64_t pairs;   /* how many pairs of products OP_DM_Fuse puts in one kernel */
-  double plan_s;   /* the shortest of several */
-  double create_s; /* of a run: workspace and kernels */
-  double seconds;  /* of one execution */
+  double plan_s;   /* seconds of planning, the shortest of several */
+  double create_s; /* seconds of making a run: workspace and kernels */
+  double seconds;  /* seconds of one execution */
   mmc_energy energy;
 } cli_trial;
 
@@ -50,7 +50,7 @@ typedef struct cli_laboratory {
   cli_call *call;
   const char *device;
   bool is_gpu;
-  double window_s; /* of a measurement */
+  double window_s; /* seconds of a measurement */
   cli_energy energy;
   cli_trials all;
   float *pool; /* seeded normal numbers that fill the operands */

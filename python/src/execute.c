@@ -18,23 +18,25 @@ typedef struct call {
   mmcp_view *result;    /* the last of views */
   mmc_matrix *matrices; /* the factors, then the result, of the stack's first product */
   int64_t *dims;
-  int64_t *same; /* of every factor: the first that is the same array, when repeats */
+  int64_t *same; /* each factor's first one that is the same array, when repeats */
   bool repeats;
   int64_t *seen; /* the different factors, by address: 2^seen_bits places, at least half are -1 */
   int seen_bits;
   int acquired;     /* views that hold something */
   bool is_chain;    /* one stack is the chain */
-  mmcp_view stack;  /* that stack, with all of its axes */
-  int64_t step;     /* from one factor of it to the next, in elements */
+  mmcp_view stack;  /* the stack that is the chain, with all of its axes */
+  int64_t step;     /* elements from one factor of that stack to the next */
   bool row, column; /* whether the result has these dimensions: its end is no vector */
   mmc_dtype dtype;
   int device;
   int stack_ndim;
   int64_t stack_shape[MAX_NDIM];
   int64_t stack_count;
-  int64_t shape[MAX_NDIM], strides[MAX_NDIM]; /* of a factor of the stack that is the chain */
+  /* Shape and strides of a factor of the stack that is the chain. */
+  int64_t shape[MAX_NDIM], strides[MAX_NDIM];
   mmc_run *run;
-  int errors;     /* of floating point, as fetestexcept() has them, where the factors are NumPy's */
+  /* Floating-point exceptions, as fetestexcept() has them, when the factors are NumPy's. */
+  int errors;
   bool on_stream; /* the work goes to stream and need not be done on return */
   void *stream;
 } call;
@@ -467,7 +469,8 @@ static int execute_plan(call *c, mmcp_plan *plan) {
     status = execute_run(c);
   }
   mmcp_plan_give_run(plan, c->run);
-  if (status == MMC_E_INTERRUPTED) return -1; /* with the exception of the signal's handler */
+  /* The handler of the signal has set an exception. */
+  if (status == MMC_E_INTERRUPTED) return -1;
   return status == MMC_OK ? 1 : mmcp_raise(status);
 }
 

@@ -334,7 +334,8 @@ void mmcp_cache_clear(void) {
   PyObject *key, *value;
   Py_ssize_t position = 0;
   while (PyDict_Next(mmcp.cache, &position, &key, &value)) uncache((mmcp_plan *)value);
-  Py_CLEAR(last); /* also one whose place in the cache another thread's took */
+  /* The last plan may be one whose place in the cache another thread's plan took. */
+  Py_CLEAR(last);
   PyDict_Clear(mmcp.cache);
 }
 

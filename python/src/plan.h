@@ -9,16 +9,16 @@
 typedef struct mmcp_plan {
   PyObject_HEAD mmc_chain *chain;
   PyObject *objective, *device, *precision, *solver, *order; /* str, or None for the default */
-  PyObject *asked_device;                                    /* in the cache's key; or NULL */
-  int array_device;                                          /* likewise */
-  bool repeats; /* likewise: which factors are the same */
+  PyObject *asked_device; /* the device in the cache's key, or NULL */
+  int array_device;       /* the arrays' device in the cache's key */
+  bool repeats;           /* whether factors are the same, which the cache's key tells too */
   uint64_t memory_limit_bytes;
   double max_slowdown;   /* see mmc_plan_options */
-  mmc_location location; /* of the arrays, most likely */
+  mmc_location location; /* where the arrays are, most likely */
 
-  struct mmcp_plan *stacked; /* made of the same options for the last stack, or NULL */
+  struct mmcp_plan *stacked; /* the plan for the last stack, with the same options; or NULL */
 
-  mmc_plan *plan; /* of this generation, or NULL */
+  mmc_plan *plan; /* the plan, when it is of this generation; else NULL */
   uint64_t generation;
   bool asynchronous; /* runs may still be at work when they are idle */
   double multiplications;

@@ -10,7 +10,7 @@ typedef struct ranges {
   uint64_t generation;
   mmc_dtype dtype;
   int64_t side, batch;
-  bool at_work; /* of some thread, without the GIL */
+  bool at_work; /* whether a thread works on it without the GIL */
 } ranges;
 
 static void ranges_dealloc(ranges *self) {

@@ -23,12 +23,12 @@ typedef struct mmcp_state {
   PyObject *blas_paths; /* a list of paths as bytes, of which the first that is a BLAS is taken */
   /* Counts forks: what an earlier generation made belongs to threads that this process lacks. */
   uint64_t generation;
-  bool cuda_used; /* by this process or one it was forked from */
-  bool cuda_lost; /* by a fork */
+  bool cuda_used; /* whether this process, or one it was forked from, used CUDA */
+  bool cuda_lost; /* whether a fork lost CUDA */
   /* A fork waits until no thread works without the GIL: the child would inherit the locks that the
    * BLAS holds meanwhile. */
   int64_t working, forking;
-  bool tuning; /* by some thread */
+  bool tuning; /* whether some thread tunes */
 
   PyObject *cache;     /* dict: key as bytes -> plan */
   uint64_t idle_bytes; /* workspace of idle runs of cached plans */

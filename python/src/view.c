@@ -57,7 +57,8 @@ static int acquire_buffer(PyObject *array, mmcp_want want, mmcp_view *out) {
   if (PyObject_GetBuffer(array, &out->buffer, write ? PyBUF_RECORDS : PyBUF_RECORDS_RO) != 0) {
     out->buffer.obj = NULL;
     if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
-    PyErr_Clear(); /* it is read-only, or of a dtype that no buffer has */
+    /* The array is read-only, or of a dtype that no buffer has. */
+    PyErr_Clear();
     return 0;
   }
   bool bf16 = want == MMCP_READ_BF16 || want == MMCP_WRITE_BF16;
@@ -138,7 +139,8 @@ static int is_plain(PyObject *object, mmc_dtype dtype) {
 static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp_view *out) {
   if (exchange->borrow(object, &out->tensor) != 0) {
     if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
-    PyErr_Clear(); /* of a tensor without memory: another way must be found for it */
+    /* A tensor without memory is no error: another way is found for it. */
+    PyErr_Clear();
     return 0;
   }
   Py_INCREF(object);

@@ -35,7 +35,7 @@ typedef struct mmci_device_order {
   int blocks_per_entry;  /* 0 means the fastest */
   mmc_progress_fn progress;
   void *progress_user;
-  mmc_write_fn profile; /* as in mmc_order_options */
+  mmc_write_fn profile; /* writes a profile, as in mmc_order_options */
   void *profile_user;
   /* The device answers with these. */
   int32_t *splits;  /* n-1, from the caller: the split of every product, parents before
@@ -43,7 +43,7 @@ typedef struct mmci_device_order {
   mmc_count *table; /* NULL, or n(n+1)/2 from the caller: the least multiplications of the
                        sub-chain (i, j), i < j, at i*n - i(i-1)/2 + j-i-1 */
   mmc_count multiplications;
-  double seconds;          /* of the solve, by the device's own clock */
+  double seconds;          /* seconds of the solve by the device's own clock */
   const char *kernel_used; /* static text: "tiled f64" */
 } mmci_device_order;
 
@@ -63,9 +63,11 @@ typedef struct mmci_kernel_facts {
  * say. */
 typedef struct mmci_identity {
   char model[160];  /* the model of the processor or the card */
-  char driver[160]; /* and the version of its runtime */
-  char blas[160];   /* its build, and how many threads it runs */
-  char bus_id[32];  /* on the PCI bus, as its driver spells it; not part of the key of wisdom */
+  char driver[160]; /* the driver and the version of its runtime */
+  char blas[160];   /* the BLAS's build, and how many threads it runs */
+  /* The card's place on the PCI bus, as its driver spells it; it is no part of the key of
+   * wisdom. */
+  char bus_id[32];
 } mmci_identity;
 
 /* ---- the contract -------------------------------------------------------------------------- */
@@ -86,7 +88,7 @@ typedef struct mmci_resizing {
   int64_t lines, length, ld, to_lines, to_length, to_ld;
 } mmci_resizing;
 
-enum { MMCI_RESIZED = 3 }; /* so many matrices are copied at once, at most */
+enum { MMCI_RESIZED = 3 }; /* matrices that are copied at once at most */
 
 /* What a device with memory of its own can do besides, without waiting for any of it. Its products
  * take addresses of its own memory only. No function here but create, capture_end and memory
@@ -144,7 +146,7 @@ typedef struct mmci_device_async {
 /* Slots marked (optional) may be NULL, which means that the device cannot do that. */
 typedef struct mmci_device_ops {
   uint32_t abi, size; /* MMCI_DEVICE_ABI, sizeof(mmci_device_ops) */
-  const char *name;   /* as the command and wisdom spell it */
+  const char *name;   /* the device's name, as the command and wisdom spell it */
 
   /* Counts the devices. A count of 0 is no error; the error's text then says what is missing. */
   mmc_status (*probe)(int *count, mmci_error *error);
@@ -227,7 +229,7 @@ typedef struct mmci_device_kind {
   const char *name;           /* "cuda"; NULL ends the list */
   const mmci_device_ops *ops; /* NULL when in the module mmchain-NAME.so, or not built */
   bool is_module;             /* its devices have numbers: "cuda:1" */
-  const char *meter;          /* that reads its joules, by name: "nvml" */
+  const char *meter;          /* name of the meter that reads its joules: "nvml" */
   const char *absent;         /* what to do when it is not here; NULL when it always is */
   /* (optional) Loads the library that does its products, for the whole process. */
   mmc_status (*choose_library)(const char *path, mmci_error *error);

@@ -23,7 +23,7 @@ void mmci_file_array_destroy(mmci_file_array *array) {
 /* ---- how large ----------------------------------------------------------------------------- */
 
 static mmc_matrix matrix_of(const mmci_file_array *array) {
-  const int64_t *core = array->shape + array->ndim - 2; /* with two dimensions or more */
+  const int64_t *core = array->shape + array->ndim - 2; /* rows and columns, if ndim is 2 or more */
   if (array->ndim == 1)
     return (mmc_matrix){
         .rows = 1, .cols = array->shape[0], .ld = array->shape[0], .layout = MMC_ROW_MAJOR};

@@ -14,7 +14,7 @@
 
 #include "io/source.h"
 
-enum { MMCI_NDIM_MAX = 64 }; /* as NumPy's */
+enum { MMCI_NDIM_MAX = 64 }; /* dimensions of an array at most, as in NumPy */
 
 typedef struct mmci_file_array {
   mmc_dtype dtype;
@@ -23,7 +23,7 @@ typedef struct mmci_file_array {
   int ndim;                     /* 1 to MMCI_NDIM_MAX */
   int64_t shape[MMCI_NDIM_MAX]; /* ndim numbers, each 0..2^62 */
   mmci_source source;
-  void *copy; /* of the elements, when they had to be copied; released with free() */
+  void *copy; /* a copy of the elements, when one was needed; released with free() */
   /* The matrix as it is stored: row-major, or column-major from Fortran order. An array of one
    * dimension of length k is 1 x k, row-major; one of more than two dimensions is a stack in C
    * order, row-major, with a stride in elements. The matrix is read-only; its data are NULL when

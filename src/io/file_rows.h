@@ -13,7 +13,7 @@ typedef struct mmci_file_rows {
   mmc_matrix matrix;
   int64_t batch; /* matrices, at the matrix's stride or addresses */
   int ndim;
-  int64_t shape[MMCI_NDIM_MAX]; /* of the array in the file */
+  int64_t shape[MMCI_NDIM_MAX]; /* shape of the array in the file */
 } mmci_file_rows;
 
 /* Checks a matrix. An ndim of 2 is a matrix, 1 drops the dimension that is 1, and 0 is a 1 x 1

@@ -17,7 +17,7 @@ enum { MMCI_FORMAT_ABI = 1 };
 
 /* The parts of a name. */
 typedef struct mmci_file_name {
-  const char *path;   /* of the file alone */
+  const char *path;   /* the file's path, without the member */
   const char *member; /* NULL when none is said */
 } mmci_file_name;
 
@@ -25,7 +25,7 @@ typedef struct mmci_file_name {
 typedef bool (*mmci_member_fn)(void *user, const char *member);
 
 typedef struct mmci_format {
-  uint32_t abi, size; /* of a module's: MMCI_FORMAT_ABI and sizeof(mmci_format) */
+  uint32_t abi, size; /* MMCI_FORMAT_ABI and sizeof(mmci_format), set in modules */
   /* Opens an array; *out is written on success only. member is not NULL where the format has
    * members. What the file says is checked against its size before anything is allocated for it.
    * Returns: E_ARG (no such member, without a message), E_IO, E_FORMAT, E_NOMEM. */

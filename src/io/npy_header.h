@@ -15,8 +15,8 @@ enum {
   MMCI_NPY_MAGIC_SIZE = 6,
   MMCI_NPY_PRELUDE_MAX = 12,         /* the most bytes of magic, version and length */
   MMCI_NPY_DICTIONARY_MAX = 1 << 20, /* the most bytes of a dictionary; NumPy stops at 10000 */
-  MMCI_NPY_NDIM_MAX = 64,            /* as NumPy's */
-  MMCI_NPY_HEADER_SIZE = 2048        /* room for every header that we write */
+  MMCI_NPY_NDIM_MAX = 64,            /* dimensions of an array at most, as in NumPy */
+  MMCI_NPY_HEADER_SIZE = 2048        /* bytes that hold every header that we write */
 };
 
 /* An element type as files name it. */
@@ -25,7 +25,7 @@ typedef struct mmci_npy_type {
   char code[4];     /* "f8" */
   char name[12];    /* "float64" */
   size_t size;      /* bytes of an element */
-  size_t real_size; /* of its real type, which byte order and alignment are about */
+  size_t real_size; /* bytes of its real type, which byte order and alignment are about */
 } mmci_npy_type;
 
 /* Returns the type of a dtype; NULL for values that are no dtype. */

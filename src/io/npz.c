@@ -23,7 +23,7 @@ enum {
   STORED = 0,
   DEFLATED = 8,
   ENCRYPTED = 1,      /* a flag */
-  NAME_MAX_SIZE = 512 /* of a member that is written */
+  NAME_MAX_SIZE = 512 /* bytes that hold the name of any member that is written */
 };
 static const uint32_t local_mark = 0x04034b50, central_mark = 0x02014b50, end_mark = 0x06054b50,
                       locator_mark = 0x07064b50, end_64_mark = 0x06064b50;

@@ -17,8 +17,8 @@
 #include "base/path_text.h"
 
 enum {
-  MAX_LINKS = 40,  /* as many symbolic links are followed as the kernel does */
-  MAX_NAMES = 100, /* so many temporary names are tried */
+  MAX_LINKS = 40,  /* symbolic links that are followed at most, as many as Linux follows */
+  MAX_NAMES = 100, /* temporary names that are tried */
   TEMPORARY_NAME_SIZE = sizeof ".mmchain-0123456789abcdef.tmp",
   DESCRIPTOR_PATH_SIZE = 32
 };
@@ -26,7 +26,7 @@ enum {
 struct mmci_output_file {
   int descriptor;
   char *target;    /* the name in the end; NULL when written to directly */
-  char *temporary; /* room for a name beside target; NULL when target is */
+  char *temporary; /* holds a name beside target; NULL when target is */
   bool named;      /* a file of that name exists and is ours */
   char shown[MMCI_PATH_TEXT_SIZE];
 };

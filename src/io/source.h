@@ -20,9 +20,9 @@ typedef ptrdiff_t (*mmci_more_fn)(mmci_origin origin, unsigned char *bytes, size
                                   mmci_error *error);
 
 typedef struct mmci_source {
-  unsigned char *bytes; /* all of them when the file is mapped, else as many as were fetched */
+  unsigned char *bytes; /* the file's bytes: all when it is mapped, else as many as were fetched */
   size_t have;
-  size_t capacity; /* of bytes, when they were allocated */
+  size_t capacity; /* how many bytes are allocated; 0 when the file is mapped */
   void *mapping;   /* NULL when not mapped */
   size_t mapping_size;
   mmci_more_fn more; /* more bytes come from there; NULL when there are no more */

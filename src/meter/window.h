@@ -47,10 +47,11 @@ typedef struct mmci_window {
   double watts_min, watts_max;
   /* The sampled power, integrated by the trapezoidal rule over the time where it is known. */
   double sampled_joules, sampled_s;
-  double power_s, power_watts; /* of the last sample; watts are NaN when unknown */
+  /* Seconds and watts of the last sample; watts are NaN when unknown. */
+  double power_s, power_watts;
   mmci_numbers sm_mhz, memory_mhz;
   double celsius_max; /* NaN when unknown */
-  int64_t throttle;   /* all bits that were seen; -1 when unknown */
+  int64_t throttle;   /* bits of all reasons for throttling that were seen; -1 when unknown */
   /* The last sample, NaN before the first one, and when the counter last changed. */
   double seen_s, seen_took_s, seen_joules, changed_s;
 } mmci_window;

@@ -67,7 +67,7 @@ typedef struct mmci_wisdom_product {
   mmci_wisdom_key key;
   const char *recipe;          /* text that tune wrote; the store does not read it */
   double seconds;              /* the time of the recipe */
-  double spread;               /* of what the objective makes least: seconds or joules */
+  double spread;               /* the spread of what the objective makes least, seconds or joules */
   double plain_seconds;        /* the time of one plain call */
   double joules, plain_joules; /* (may be NaN) */
   double watts;                /* (may be NaN) */

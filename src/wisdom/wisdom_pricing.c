@@ -25,7 +25,7 @@ typedef struct call_filter {
 
 struct mmci_wisdom_pricing {
   atomic_long references;
-  mmci_fingerprint fingerprint; /* with the facts, what the prices are of */
+  mmci_fingerprint fingerprint; /* the device of the prices, with its facts */
   mmci_facts facts;
   mmci_variants variants;
   mmci_wisdom_table *table; /* NULL when there is no store */
@@ -37,7 +37,7 @@ struct mmci_wisdom_pricing {
   /* The cache's lock guards these. */
   mmci_wisdom_pricing *next;
   double looked_s;     /* when the file was last found to be the table's, by the monotonic clock */
-  uint64_t generation; /* of the store, at that time */
+  uint64_t generation; /* the store's generation at looked_s */
   mmci_pricing_owner owner;
 };
 
@@ -110,7 +110,7 @@ static uint32_t bit_of(int64_t rows, int64_t cols) {
   uint64_t hash = (uint64_t)rows * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)cols;
   hash = (hash ^ hash >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
   hash = (hash ^ hash >> 27) * UINT64_C(0x94D049BB133111EB);
-  return (uint32_t)(hash >> 49); /* of FILTER_WORDS * 64 = 2^15 */
+  return (uint32_t)(hash >> 49); /* the number of one of FILTER_WORDS * 64 = 2^15 bits */
 }
 
 static void add_call(void *user, const mmci_wisdom_fact *fact) {

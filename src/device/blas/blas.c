@@ -34,7 +34,7 @@ typedef enum method {
   DOT,           /* row times column */
   MATRIX_VECTOR, /* n = 1 */
   VECTOR_MATRIX, /* m = 1 */
-  SMALL,         /* by LIBXSMM */
+  SMALL,         /* a product of small matrices, see small.h */
   MATRIX_MATRIX,
   METHOD_COUNT
 } method;
@@ -52,12 +52,12 @@ typedef struct pieces {
 struct mmci_kernel {
   mmci_gemm gemm;
   pieces pieces;
-  mmci_small *small;     /* of LIBXSMM, or NULL */
+  mmci_small *small;     /* what small.h computes, or NULL */
   mmci_blas_fn multiply; /* NULL when in panels */
   bool is_single;        /* one product whose operands are given by their addresses */
-  int threads;           /* so many share a batch */
-  int64_t chunk;         /* so many products are taken by a thread at a time */
-  int limit;             /* of OpenBLAS's threads; 0 means as many as it takes */
+  int threads;           /* threads that share a batch */
+  int64_t chunk;         /* products that a thread takes at a time */
+  int limit;             /* threads of OpenBLAS; 0 means as many as it takes */
 };
 
 static bool is_real(mmc_dtype dtype) {

@@ -47,17 +47,17 @@ struct mmci_group_kernel {
   int64_t batch;
   int32_t n, count;
   mmci_form *forms;
-  size_t *ahead_bytes; /* for each factor, how many bytes of the next chain's are asked for */
+  size_t *ahead_bytes; /* bytes of each factor of the next chain that are prefetched */
   int64_t c_stride;
   bool c_gathered;
   product *products; /* in the order of the groups */
   mmci_phases groups;
   int threads;
   bool calls_blas;    /* OpenBLAS must not have threads of its own beside these */
-  int64_t chunk;      /* so many chains are taken by a thread at a time */
+  int64_t chunk;      /* chains that a thread takes at a time */
   char *shared;       /* holds the results of groups */
-  char *arenas;       /* for each thread: the addresses, then OWN */
-  size_t arena_bytes; /* of one thread */
+  char *arenas;       /* each thread's arena: the addresses, then OWN */
+  size_t arena_bytes; /* bytes of one thread's arena */
 };
 
 static bool is_slow(mmc_dtype dtype) {

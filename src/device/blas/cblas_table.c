@@ -130,7 +130,7 @@ static bool take_file(const char *path, mmci_error *error) {
 static const char variable[] = "MMCHAIN_BLAS";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool looked;
-static mmci_error outcome; /* of the look */
+static mmci_error outcome; /* what the search for a CBLAS ended with */
 
 static mmc_status find_own(mmci_error *error) {
   static const char *const names[] = {"libopenblas.so.0", "libopenblas.so", "libopenblas64.so.0",

@@ -57,7 +57,7 @@ enum {
 
 typedef struct mmci_cblas {
   MMCI_CBLAS_FUNCTIONS(MMCI_CBLAS_FIELD, int64_t, int64_t)
-  MMCI_OPENBLAS_FUNCTIONS(MMCI_CBLAS_FIELD) /* all NULL for a CBLAS that is no OpenBLAS */
+  MMCI_OPENBLAS_FUNCTIONS(MMCI_CBLAS_FIELD) /* each is NULL for a CBLAS that is no OpenBLAS */
   bool is_openblas;
 } mmci_cblas;
 

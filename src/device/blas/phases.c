@@ -4,16 +4,17 @@
 
 #include "base/alloc.h"
 
-enum { GROUPS_A_THREAD = 4 }; /* in the first phase, so that threads finish together */
+/* Groups for each thread in the first phase, so that all finish together. */
+enum { GROUPS_A_THREAD = 4 };
 static const double worthwhile = 0.8;
 
 /* A product while groups are formed. */
 typedef struct node {
-  double seconds;  /* of the sub-tree, without the groups below it */
-  int32_t readers; /* how many products read it */
-  int32_t reader;  /* the last of them; -1 when there is none */
+  double seconds;  /* seconds of the sub-tree, without the groups below it */
+  int32_t readers; /* how many products read the result */
+  int32_t reader;  /* the last product that reads the result; -1 when there is none */
   int32_t phase, group;
-  bool is_last; /* it is the last product of its group */
+  bool is_last; /* whether it is the last product of its group */
 } node;
 
 /* Lists the products that product s reads, each once. */

@@ -14,11 +14,11 @@
 #include "device/blas/xsmm.h"
 
 typedef struct mmci_small {
-  mmci_gemm gemm, real; /* as asked for, and as a real product */
+  mmci_gemm gemm, real; /* the product as asked for, and as a real product */
   bool can;             /* false when this machine has neither code nor loops for it */
-  mmci_xsmm_fn code;    /* of the real product; while it is NULL, the loops compute it */
+  mmci_xsmm_fn code;    /* code for the real product; while it is NULL, the loops compute it */
   bool tried;           /* no code will be written any more: that was tried, or its bits differ */
-  int executions;       /* how many there were without code */
+  int executions;       /* executions so far without code */
   bool packs_a, packs_b;
 } mmci_small;
 

@@ -31,7 +31,7 @@ struct mmci_queue {
   cudaStream_t own, stream; /* stream is where the work goes, its own or the caller's */
   cublasHandle_t handle;
   bool handle_elsewhere; /* the handle still works on another stream */
-  void *workspace;       /* of the products, which are computed one after another */
+  void *workspace;       /* workspace of all products, which are computed one after another */
   size_t workspace_bytes;
   atomic_int downloads; /* how many are in the ring, on their way to the host's memory */
   atomic_bool lost;     /* a download failed where nobody could be told */

@@ -10,7 +10,7 @@
 
 enum {
   PLACE_BYTES = 256, /* bytes that stand for every operand; nothing is read or written */
-  WORD_BYTES = 4,    /* of a register */
+  WORD_BYTES = 4,    /* bytes of a register */
   DRIVER_VERSION = 12000
 };
 

@@ -15,13 +15,14 @@ enum {
   K_STEP = 8, /* terms that tiles take at a time */
   WORD_BYTES = 16,
   PAIR_BYTES = 4,
-  SM_SHARED_BYTES = 227 * 1024, /* of a multiprocessor of sm_90; a block takes more than it asks */
+  /* Bytes of a multiprocessor of sm_90; a block takes more than it asks for. */
+  SM_SHARED_BYTES = 227 * 1024,
   BLOCK_SHARED_BYTES = 1724,
   SM_THREADS = 2048,
   SM_BLOCKS = 32,
   SM_REGISTERS = 65536,
   THREAD_REGISTERS = 64,
-  TENSOR_REGISTERS = 104, /* of a thread of tensor.cu, but for small chains */
+  TENSOR_REGISTERS = 104, /* registers of a thread of tensor.cu, but for small chains */
 };
 
 /* The share that times are thought to be off by where it was not fitted. */
@@ -166,7 +167,7 @@ mmci_model_counts mmci_cuda_model_general_counts(const mmci_group_limits *limits
  */
 mmci_model_counts mmci_cuda_model_packs_counts(const mmci_group_limits *limits,
                                                const mmci_group *chain, const mmci_packs *p) {
-  const int chains = WARP / p->lanes * (int)p->warps; /* of a block */
+  const int chains = WARP / p->lanes * (int)p->warps; /* chains of a block */
   const double per_warp = chains / (double)p->warps;
   const size_t bytes = mmci_cuda_element_bytes(chain->dtype),
                part_bytes = p->chain_elements * (bytes < 4 ? 4 : bytes);

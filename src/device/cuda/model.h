@@ -46,7 +46,7 @@ typedef struct mmci_model_dtype {
    * as matrix. */
   mmci_model_products vector, matrix, whole_words, pairs;
   mmci_model_general general, packs, tensor; /* tensor: f16 and bf16 */
-  mmci_model_general tiled;                  /* by tiles.cu, f32 */
+  mmci_model_general tiled;                  /* groups by tiles.cu, f32 */
   mmci_model_squares squares;                /* f32 */
   double single[5];                          /* f32 and f64: launch, round, step, row, load */
   /* For f32 and f64: launch, hand-over, product for every 32 of side with whole words where all are
@@ -55,7 +55,7 @@ typedef struct mmci_model_dtype {
 } mmci_model_dtype;
 
 typedef struct mmci_cuda_model {
-  const char *kind;   /* as the driver spells it, or begins to */
+  const char *kind;   /* the driver's name of the device, or the beginning of it */
   const char *source; /* static text, for people */
   mmci_model_dtype dtypes[MMC_BF16 + 1];
 } mmci_cuda_model;
@@ -68,7 +68,7 @@ const mmci_cuda_model *mmci_cuda_model_of(const char *kind);
 typedef struct mmci_model_counts {
   double delay[6], busy[6];
   double at_once; /* chains of the batch that the device works on together */
-  double bytes;   /* of one passage over operands and results, those of the whole batch */
+  double bytes;   /* bytes of all operands and results of the batch, each counted once */
 } mmci_model_counts;
 
 mmci_model_counts mmci_cuda_model_general_counts(const mmci_group_limits *limits,

@@ -38,9 +38,9 @@ typedef struct slot {
   char *bytes;
   cudaEvent_t event; /* recorded when the device is done with the slot */
   use use;
-  mmci_queue *queue; /* of a download */
+  mmci_queue *queue; /* the queue of a download */
   piece piece;
-  task task; /* under pool_lock: copies the piece between host and slot */
+  task task; /* state of the copy between host and slot; guarded by pool_lock */
 } slot;
 
 struct mmci_ring {

@@ -142,7 +142,7 @@ typedef struct value {
 
 /* A kernel may be enqueued by one queue at a time. */
 struct mmci_group_kernel {
-  mmci_group group; /* with arrays of its own */
+  mmci_group group; /* the group, with arrays of its own */
   mmci_form *forms;
   mmci_group_product *products;
   value *values;   /* n factors, then count results */

@@ -15,10 +15,10 @@ enum {
   MMCI_BYTES = 3,
   MMCI_BYTES_TOP = 8355584, /* the most that three digits hold, less 2^7 for rounding */
   MMCI_BYTES_BIAS = 0x808080,
-  MMCI_BYTES_SMALL = 1 << 18, /* less is small: 2^-5 of the largest */
-  MMCI_BYTES_FEW_SMALL = 4,   /* of a row's elements one in so many may be small */
-  MMCI_ROUGH = 64,            /* the roughness of a product's rows may be so large on average */
-  MMCI_ROUGH_MOST = 154,      /* and that of one row so large */
+  MMCI_BYTES_SMALL = 1 << 18, /* a smaller number is small: below 2^-5 of the largest */
+  MMCI_BYTES_FEW_SMALL = 4,   /* one of so many elements of a row may be small */
+  MMCI_ROUGH = 64,            /* the greatest mean roughness of a product's rows */
+  MMCI_ROUGH_MOST = 154,      /* the greatest roughness of one row */
 };
 
 /* The squares of a row must add up, on average, to at least sqrt(k) times this times the largest

@@ -6,14 +6,14 @@
 
 enum {
   HOPPER = 9,
-  LINES = 2,        /* of FP16 parts, for a row in a block */
-  LINE_BYTES = 128, /* of each line */
-  DIGITS = 3,       /* lines of bytes */
+  LINES = 2,        /* lines of FP16 parts for a row in a block */
+  LINE_BYTES = 128, /* bytes of a line of FP16 parts */
+  DIGITS = 3,       /* lines of bytes for a row in a block */
   DIGIT_LINE_BYTES = 64,
-  OWN_LO_K_MIN = 1024, /* from here its error hardly depends on k, while FP32's grows */
-  K_MIN = 512,         /* for shorter sums FP32's error is the smaller one */
+  OWN_LO_K_MIN = 1024, /* k from which the error of MMCI_OWN_LO hardly grows, while FP32's does */
+  K_MIN = 512,         /* for a smaller k FP32's error is the smaller one */
   ROWS_MIN = 64,       /* fewer rows or columns leave most of a tile empty */
-  INT8_K_MIN = 2048,   /* from here the error of bytes hardly depends on k */
+  INT8_K_MIN = 2048,   /* k from which the error of bytes hardly depends on k */
   INT8_K_MAX = 1 << 15 /* 3 k products of two digits fit an int */
 };
 /* For smaller results cuBLAS cuts sums into pieces for want of tiles, which makes them more

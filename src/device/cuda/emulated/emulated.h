@@ -17,7 +17,8 @@
  * or on streams that wait for each other. */
 typedef struct mmci_emulated mmci_emulated;
 
-const char *mmci_emulated_name(mmci_emulated_kind kind); /* as plans and explain show it */
+/* Returns the kernel's name, as plans and explain show it. */
+const char *mmci_emulated_name(mmci_emulated_kind kind);
 
 /* Says whether there are kernels for it: one product of real FP32 matrices, compute capability 9.0,
  * no size 0. */

@@ -15,7 +15,7 @@ extern "C" {
 enum {
   MMCI_LINE_ROWS = 32,  /* lines of so many rows lie side by side */
   MMCI_DEPTH = 64,      /* k is padded with zeros to a multiple of this */
-  MMCI_TILE_ROWS = 128, /* of C, in a block */
+  MMCI_TILE_ROWS = 128, /* rows of C in a block */
 };
 
 /* A row of op(A) or a column of op(B). It is all zeros before it is split. */
@@ -23,7 +23,7 @@ typedef struct mmci_emulated_row {
   uint32_t most; /* magnitude of its largest element */
   float squares;
   int32_t poor;
-  int32_t exponent; /* of its scale, or MMCI_PARTS_LEFT */
+  int32_t exponent; /* exponent of its scale, or MMCI_PARTS_LEFT */
   double unit;      /* what 1 stands for, in bytes */
 } mmci_emulated_row;
 
@@ -36,7 +36,7 @@ typedef struct mmci_emulated_operand {
   uint32_t *parts;         /* FP16 parts replace bytes when those are not enough */
   mmci_emulated_row *row;  /* one for each row, then what follows, zeroed with them */
   uint64_t *rough;         /* the roughness of the rows, added up */
-  int32_t *arrived;        /* for few rows: how many blocks of threads are done with them */
+  int32_t *arrived;        /* blocks of threads that are done, when there are few rows */
   int32_t *left;           /* how many rows are left to rest.cu */
 } mmci_emulated_operand;
 

@@ -26,13 +26,13 @@ extern "C" {
 #include "device/cuda/emulated/wgmma.cuh"
 
 enum {
-  BLOCKS = 2, /* in a cluster */
+  BLOCKS = 2, /* blocks in a cluster */
   WARPGROUP = 128,
   THREADS = 3 * WARPGROUP,
-  GROUP_ROWS = 16, /* of tiles, whose columns are taken before the next ones' */
+  GROUP_ROWS = 16, /* rows of tiles that are worked on before the next ones */
   RUN = 8,         /* stages after which MMCI_OWN_LO adds up */
   LO = 4,          /* a descriptor's step from hi to lo */
-  HALF_LINE = 2,   /* and by 16 halves */
+  HALF_LINE = 2,   /* a descriptor's step by 16 halves */
 };
 
 template <mmci_emulated_kind kind>
@@ -58,8 +58,10 @@ struct Memory {
     A = Tile<kind>::PIECES * A_PIECE,
     STAGE = A + Tile<kind>::PIECES * B_PIECE,
     BARRIERS = Tile<kind>::STAGES * STAGE,
-    UNITS = BARRIERS + Tile<kind>::STAGES * 16, /* of columns: two tiles', for each warpgroup */
-    BYTES = UNITS + (kind == MMCI_INT8 ? 4 * Tile<kind>::COLS * 8 : 0) + 1024 /* to align */
+    /* Units of the columns of two tiles for each warpgroup. */
+    UNITS = BARRIERS + Tile<kind>::STAGES * 16,
+    /* 1024 bytes to align with. */
+    BYTES = UNITS + (kind == MMCI_INT8 ? 4 * Tile<kind>::COLS * 8 : 0) + 1024
   };
 };
 

@@ -19,7 +19,7 @@ enum {
   MMCI_PARTS_POOR = -13,   /* elements below two to the power of this keep fewer than 22 bits */
   MMCI_PARTS_SPREAD = 16,  /* squares of a row must add up to so many times the largest one */
   MMCI_PARTS_FEW_POOR =
-      12, /* of a row's elements one, and one in two to the power of this, may be poor */
+      12, /* a row may have one poor element, and one in two to the power of this */
   MMCI_PARTS_LEFT = INT_MIN /* instead of an exponent: the row is left to FP64 */
 };
 
@@ -85,7 +85,7 @@ static __device__ __forceinline__ mmci_parts mmci_parts_of(float scaled) {
 
 /* Facts that decide whether a row's parts are as good as FP32, gathered while it is split. */
 struct mmci_row_facts {
-  float squares; /* of the scaled elements, added up */
+  float squares; /* squares of the scaled elements, added up */
   int poor;      /* how many elements, not 0, keep too few bits */
 };
 

@@ -22,7 +22,7 @@ enum {
   APART = TILE + 8,              /* lines of a tile, so that a warp's reads hit all banks */
   WARP_ROWS = 64,
   WARP_COLS = 32,
-  ROWS = 16, /* of a product of the tensor cores, 16 x 8 x 4 */
+  ROWS = 16, /* rows of a product of the tensor cores, 16 x 8 x 4 */
   COLS = 8,
   STEP = 4,
   DOWN = WARP_ROWS / ROWS,

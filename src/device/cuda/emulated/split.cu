@@ -19,14 +19,14 @@ enum {
   THREADS = 256,
   WARPS = THREADS / 32,
   QUAD = 4,                     /* neighbours along k */
-  QUADS = MMCI_DEPTH / QUAD,    /* of a block of parts */
+  QUADS = MMCI_DEPTH / QUAD,    /* quads in a block of parts */
   KEPT = 8,                     /* quads of a row that a thread keeps in registers */
-  ROWS = 128,                   /* of a block of threads, across */
-  LOOK_DEPTH = 128,             /* k's of one that looks for the largest elements */
-  SPLIT_DEPTH = 2 * MMCI_DEPTH, /* and of one that splits */
+  ROWS = 128,                   /* rows across that a block of threads has */
+  LOOK_DEPTH = 128,             /* k's of a block that looks for the largest elements */
+  SPLIT_DEPTH = 2 * MMCI_DEPTH, /* k's of a block that splits */
   EACH = ROWS / MMCI_LINE_ROWS, /* rows of a thread */
-  EACH_QUADS = QUADS / WARPS,   /* and its quads of each */
-  AT_ONCE = EACH_QUADS * QUAD,  /* elements of a row that it has at a time */
+  EACH_QUADS = QUADS / WARPS,   /* quads of each row that a thread has */
+  AT_ONCE = EACH_QUADS * QUAD,  /* elements of a row that a thread has at a time */
 };
 
 /* ---- parts: quads as words, and what a row's facts say

@@ -172,7 +172,8 @@ __global__ void __launch_bounds__(First::THREADS, (FusedBlock<First, Second>::BL
   int stage = 0;
   auto await_step = [&]() -> const Element * {
     mmci_copy_async_wait<STAGES - 2>();
-    __syncthreads(); /* all copies are there, and all threads are done with the step before */
+    /* Now all copies are there, and all threads are done with the step before. */
+    __syncthreads();
     copy_next();
     const Element *const pieces = stages + stage * Block::STAGE_SIZE;
     stage = stage + 1 < STAGES ? stage + 1 : 0;
@@ -258,7 +259,7 @@ struct Tile {
 
 typedef struct tile {
   const char *left, *right; /* names */
-  int rows, width;          /* of T in a block */
+  int rows, width;          /* rows and columns of T in a block */
   mmc_status (*prepare)(mmci_error *error);
   mmc_status (*launch)(cudaStream_t stream, const mmci_fused *f, const void *const *operands,
                        void *out, mmci_error *error);

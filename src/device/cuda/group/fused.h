@@ -34,9 +34,9 @@ typedef struct mmci_fused {
   bool right;                /* the operands have changed places */
   int64_t m, k, w, n;        /* A m x k, B k x w, C w x n */
   int64_t batch;             /* >= 1 */
-  mmci_fused_place place[4]; /* of A, B, C and D */
+  mmci_fused_place place[4]; /* where A, B, C and D lie */
   int first, last;           /* the operands of the chain that are A and C */
-  int multiprocessors;       /* of the device */
+  int multiprocessors;       /* multiprocessors of the device */
 } mmci_fused;
 
 /* Says whether the kernel can compute the chain: two products of three operands, f32 (TF32 when

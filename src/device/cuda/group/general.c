@@ -9,9 +9,9 @@
 enum {
   MATRICES = 2 * MMCI_GENERAL_PRODUCTS + 1,
   WARP = 32,
-  THREADS_ALONE = 256,      /* of a single chain */
-  EAGER_BYTES = 100 * 1024, /* with more bytes, an operand is loaded when it is needed */
-  BLOCK_BYTES = 48 * 1024,  /* of the groups that share a block */
+  THREADS_ALONE = 256,      /* threads that compute a single chain */
+  EAGER_BYTES = 100 * 1024, /* bytes above which operands are loaded only when they are needed */
+  BLOCK_BYTES = 48 * 1024,  /* bytes of all groups that share a block, at most */
   SPLIT_MOST = 3,
   STATIC_SHARED_BYTES = 4096, /* what a block has besides the chains' */
   AMPERE = 8,

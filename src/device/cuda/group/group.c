@@ -45,15 +45,15 @@ struct mmci_group_kernel {
   mmc_dtype dtype;
   kind kind;
   int32_t n;
-  int64_t side; /* for SQUARES */
+  int64_t side; /* the squares' side, when kind is SQUARES */
   mmci_squares squares;
-  mmci_general general; /* for SQUARES and GENERAL */
-  mmci_single single;   /* for SINGLE */
-  mmci_spines *spines;  /* for SPINES */
-  mmci_fused fused;     /* for FUSED */
-  mmci_tensor tensor;   /* for TENSOR */
-  mmci_packs packs;     /* for PACKS */
-  mmci_tiles tiles;     /* for TILES */
+  mmci_general general; /* set when kind is SQUARES or GENERAL */
+  mmci_single single;   /* set when kind is SINGLE */
+  mmci_spines *spines;  /* set when kind is SPINES */
+  mmci_fused fused;     /* set when kind is FUSED */
+  mmci_tensor tensor;   /* set when kind is TENSOR */
+  mmci_packs packs;     /* set when kind is PACKS */
+  mmci_tiles tiles;     /* set when kind is TILES */
 };
 
 static mmci_group_limits limits_of(const mmci_device *device) {

@@ -34,11 +34,11 @@ enum {
   MMCI_GENERAL_LOADS = 32,
   MMCI_PACKS_PRODUCTS = 20,
   MMCI_TENSOR_PRODUCTS = 20,
-  MMCI_TENSOR_THREADS = 512,       /* of a block, at most */
-  MMCI_TENSOR_SMALL_THREADS = 256, /* where chains are small */
+  MMCI_TENSOR_THREADS = 512,       /* threads of a block at most */
+  MMCI_TENSOR_SMALL_THREADS = 256, /* threads of a block at most when chains are small */
   MMCI_SQUARES_FACTORS = 8,
   MMCI_TILES_FACTORS = 8,
-  MMCI_SINGLE_WARPS = 8, /* and operands at most */
+  MMCI_SINGLE_WARPS = 8, /* warps of a block, and operands of a group at most */
   MMCI_SINGLE_PRODUCTS = 7
 };
 
@@ -86,8 +86,8 @@ typedef struct mmci_general {
   bool c_gathered, late; /* late: operands are loaded when they are needed, not a product before */
   uint8_t count, loads_first, loads; /* products; loads before the first; all loads */
   uint8_t groups;                    /* a block works on so many chains at a time */
-  uint16_t threads;                  /* of a group, a multiple of 32 */
-  uint32_t arena_bytes;              /* of a group */
+  uint16_t threads;                  /* threads of a group, a multiple of 32 */
+  uint32_t arena_bytes;              /* bytes of a group's arena */
   mmci_general_product products[MMCI_GENERAL_PRODUCTS];
   mmci_general_load load[MMCI_GENERAL_LOADS];
 } mmci_general;
@@ -126,12 +126,12 @@ typedef struct mmci_packs {
   int64_t batch, ldc, c_stride;
   void *c;
   uint32_t c_magic, c_line_magic; /* divide by m * n and n of the result */
-  uint32_t chain_elements;        /* of a chain's part of the arena */
-  uint16_t m, n;                  /* of the result */
+  uint32_t chain_elements;        /* elements of a chain's part of the arena */
+  uint16_t m, n;                  /* rows and columns of the result */
   bool c_gathered, c_tight;
   uint8_t count, loads_first, loads;
-  uint8_t lanes; /* that share a chain: 1 to 32, a power of two */
-  uint8_t warps; /* of a block */
+  uint8_t lanes; /* lanes that share a chain: 1 to 32, a power of two */
+  uint8_t warps; /* warps of a block */
   mmci_packs_product products[MMCI_PACKS_PRODUCTS];
   mmci_packs_load load[MMCI_PACKS_PRODUCTS + 1];
 } mmci_packs;
@@ -183,7 +183,7 @@ typedef struct mmci_tensor {
   uint8_t c_word;                  /* elements that are written at once: 8 or 1 */
   uint8_t count, loads_first, loads;
   uint8_t groups;   /* a block works on so many chains at a time */
-  uint16_t threads; /* of a group, a multiple of 32 */
+  uint16_t threads; /* threads of a group, a multiple of 32 */
   uint32_t arena_bytes;
   mmci_tensor_product products[MMCI_TENSOR_PRODUCTS];
   mmci_tensor_load load[MMCI_TENSOR_PRODUCTS + 1];
@@ -222,7 +222,7 @@ typedef struct mmci_tiles {
 /* Says how large the squares of size number i are, and how many chains a multiprocessor works on
  * together; false where there is no such size. */
 typedef struct mmci_tiles_size {
-  int side, threads; /* of a chain */
+  int side, threads; /* the squares' side, and the threads of a chain */
   int together;
 } mmci_tiles_size;
 bool mmci_tiles_size_of(int i, mmci_tiles_size *out);

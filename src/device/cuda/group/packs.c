@@ -12,11 +12,13 @@
 enum {
   MATRICES = 2 * MMCI_PACKS_PRODUCTS + 1,
   WARP = 32,
-  WARPS = 4,               /* of a block */
-  BLOCK_BYTES = 96 * 1024, /* at most */
+  WARPS = 4,               /* warps of a block */
+  BLOCK_BYTES = 96 * 1024, /* bytes of a block's shared memory at most */
   SM_BYTES = 220 * 1024,
   SM_WARPS = 32,
-  EAGER_FACTORS = 6, /* with more, operands are loaded a product before they are needed */
+  /* Factors up to which operands are loaded before the first product; with more, each is loaded
+   * a product before it is needed. */
+  EAGER_FACTORS = 6,
   WIDTH_MOST = 4,
   SLACK = WIDTH_MOST - 1, /* a tile at the right edge reads so many elements beyond */
 };

@@ -45,11 +45,12 @@ typedef struct layout {
   mmci_group_limits limits;
   int side;
   size_t element_bytes;
-  int32_t *spine_of; /* for every product: the spine that it ends, or -1 */
+  int32_t *spine_of; /* the spine that a product ends; -1 when it ends none */
   int32_t *lengths, *heights;
   spine *spines;
   mmci_spine_operand *operands;
-  int64_t *places; /* of operands: in the scratch, in elements, or -1 */
+  /* An operand's place in the scratch, in elements; -1 when it is not there. */
+  int64_t *places;
   mmci_spine_wait *waits;
   piece *pieces;
   task *tasks;

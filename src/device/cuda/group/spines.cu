@@ -106,8 +106,8 @@ struct alignas(COUNT * sizeof(Real) < 16 ? COUNT * sizeof(Real) : 16) Several {
 
 template <typename Real, int SIDE, int ROWS = ROWS_MOST>
 struct RowsShape {
-  static constexpr int depth = SIDE / WARPS, /* of a warp */
-      columns = SIDE / WARP,                 /* of a lane */
+  static constexpr int depth = SIDE / WARPS, /* how much of k a warp takes */
+      columns = SIDE / WARP,                 /* columns of a lane */
       pitch = SIDE + 16 / (int)sizeof(Real) * 2, factor = SIDE * SIDE;
   /* So many factors are loaded ahead, as there is room for. */
   static constexpr int bytes = factor * (int)sizeof(Real), ahead = bytes <= 16384   ? 7

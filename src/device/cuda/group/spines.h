@@ -10,7 +10,7 @@ extern "C" {
 
 enum {
   MMCI_SPINES_THREADS = 256,
-  MMCI_SPINES_GROUPS = 8,  /* so many pieces are worked on side by side by a block */
+  MMCI_SPINES_GROUPS = 8,  /* pieces that a block works on side by side */
   MMCI_SPINES_LENGTH = 32, /* most operands of a spine */
   MMCI_SPINES_FEW = 16,    /* most operands that travel with the launch of a single spine */
   MMCI_SPINES_FEW_ROWS = 2 /* most rows of a block there */
@@ -45,7 +45,8 @@ typedef struct mmci_spine_piece {
  * and its waits. */
 typedef struct mmci_spine_task {
   int32_t pieces, split;
-  int32_t group_elements; /* of each group's shared memory; 0 means few rows, one group */
+  /* Elements of each group's shared memory; 0 means that there are few rows, and one group. */
+  int32_t group_elements;
   int32_t piece_bytes;
 } mmci_spine_task;
 
@@ -77,7 +78,7 @@ typedef struct mmci_spine_alone {
   void *to;
   int64_t ld;
   int32_t operands, rows;
-  mmci_spine_operand list[MMCI_SPINES_FEW]; /* with their data */
+  mmci_spine_operand list[MMCI_SPINES_FEW]; /* operands with their data */
 } mmci_spine_alone;
 
 /* The shared memory that a kernel takes, and the most rows of a piece. */

@@ -102,7 +102,8 @@ __global__ void __launch_bounds__(WARPS *WARP)
     mmci_copy_async_commit();
   }
   const int row = lane % lanes;
-  float *chain = mine + lane / lanes * pitch; /* of stage 0; lanes past the last stay within it */
+  /* The chain's place in stage 0; lanes past the last chain stay within it. */
+  float *chain = mine + lane / lanes * pitch;
   const bool works = lane / lanes < per_warp;
   if (!works) chain = mine;
   float x[HEIGHT][SIDE], y[HEIGHT][SIDE];
@@ -271,7 +272,7 @@ typedef void (*kernel_fn)(mmci_squares);
 
 typedef struct variant {
   int side;
-  kernel_fn four, any; /* for four factors, for any number */
+  kernel_fn four, any; /* kernels for four factors, and for any number */
   int threads, per_block, shared_bytes;
 } variant;
 

@@ -16,8 +16,8 @@ enum {
   WORD = 8, /* elements of 16 bytes */
   WARPS_MOST = 16,
   WIDTH_MOST = 4,
-  EAGER_BYTES = 100 * 1024, /* with more bytes, an operand is loaded when it is needed */
-  BLOCK_BYTES = 48 * 1024,  /* of the groups that share a block */
+  EAGER_BYTES = 100 * 1024, /* bytes above which operands are loaded only when they are needed */
+  BLOCK_BYTES = 48 * 1024,  /* bytes of all groups that share a block, at most */
 };
 
 /* A strip costs so many more tiles of 16 x 16 x 16: its operand A, and its end. */

@@ -229,7 +229,7 @@ static mmc_status compute_table(paper_solve *solver, uint8_t *const *chosen, int
   timeline *line = &solver->line;
   int32_t n = solver->tables.n;
   share done = {begin, end, count * ((double)n * n * n - n) / 6, 0};
-  double cells[RING]; /* of the open intervals */
+  double cells[RING]; /* cells of each open interval */
   double cells_open = 0, cells_since = 0;
   int launches_since = 0;
   /* Interval 0 is the first config of diagonal 2. */

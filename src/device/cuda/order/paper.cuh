@@ -13,8 +13,8 @@ enum { MMCI_PAPER_KERNELS = 3 };
 /* One kernel with one setting, which is a cell of the paper's Table I. */
 struct mmci_paper_config {
   mmci_paper_kernel kernel;
-  int threads;      /* in a block */
-  int blocks;       /* for an entry; 0 where the kernel has no such setting */
+  int threads;      /* threads in a block */
+  int blocks;       /* blocks for an entry; 0 when the kernel has no such setting */
   const char *text; /* "blocks 8x64" */
 };
 enum {

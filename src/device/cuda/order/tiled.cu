@@ -42,9 +42,9 @@ namespace mmci_tiled {
   } while (0)
 
 enum {
-  LEAD = 4,        /* so many diagonals may be under way */
-  TEST_SHARE = 2,  /* so many pairs of tiles are tested by a warp, at least */
-  TEST_ROUNDS = 4, /* so many blocks of that kernel for each that fits at a time */
+  LEAD = 4,        /* diagonals that may be under way */
+  TEST_SHARE = 2,  /* pairs of tiles that a warp tests at least */
+  TEST_ROUNDS = 4, /* blocks that test, for each that fits at a time, at most */
   WALK_BLOCKS_PER_MULTIPROCESSOR = 8
 };
 
@@ -424,7 +424,8 @@ static mmc_status fill_table(Solver<Number> *s, mmci_error *error) {
   MMCI_CUDA_TRY(cudaEventRecord(s->closed[0], s->closing));
   for (int d = 1; d < tiles; d++) {
     if (d >= LEAD) {
-      TRY(wait_for(s, s->closed[d % LEAD], work / work_total, error)); /* of diagonal d - LEAD */
+      /* Waits for diagonal d - LEAD. */
+      TRY(wait_for(s, s->closed[d % LEAD], work / work_total, error));
       work += (double)(tiles - d + LEAD) * (d - LEAD + 1);
     }
     if (d >= 4) TRY(enqueue_middle(s, d, error));

@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(CLOSE_THREADS, 1) close_tiles(Table<Number> ta
     for (int j = 0; j < 4; j++)
       pq[i][j] = Number::product(shared.row_dim[row + i], shared.column_dim[4 * C + j]);
   }
-  const int last_wave = __shfl_sync(ALL_LANES, wave, 0); /* of this warp */
+  const int last_wave = __shfl_sync(ALL_LANES, wave, 0); /* the last wave of this warp */
 #pragma unroll 1
   for (int w = 0; w <= last_wave; w++) {
     if (w == wave && half == 1) {

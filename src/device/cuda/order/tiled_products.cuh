@@ -212,7 +212,8 @@ __global__ void __launch_bounds__(TEST_THREADS, 3) test_tiles(Table<Number> tabl
 /* ---- exact costs ---------------------------------------------------------------------------- */
 
 enum { COMPUTE_THREADS = 64, COMPUTE_BLOCKS = 6, COMPUTE_ROWS = 8, COMPUTE_COLUMNS = 4 };
-enum { COMPUTE_RUN = 2 * GROUPS }; /* so many items at a time, as test_tiles lists them */
+/* Items that a block takes at a time, as test_tiles lists them. */
+enum { COMPUTE_RUN = 2 * GROUPS };
 
 template <class Number>
 struct Operands {
@@ -233,7 +234,7 @@ struct Computation {
     PER_WORD = 16 / (int)sizeof(Value), /* values in 16 bytes */
     ACROSS = TILE / COMPUTE_COLUMNS,    /* threads */
     RUN_STEP = ACROSS * PER_WORD, /* a thread's columns lie in runs of 16 bytes, so far apart */
-    LAZY_ROWS = 4,                /* so many rows have their minima taken together */
+    LAZY_ROWS = 4,                /* rows whose minima are taken together */
     FETCH_A = GROUP * HALF / COMPUTE_THREADS,
     FETCH_B = GROUP * TILE / COMPUTE_THREADS
   };

@@ -28,8 +28,8 @@ enum {
   TILE = 64, /* entries along the edge of a tile */
   TILE_ENTRIES = TILE * TILE,
   GROUP = 16,                        /* vertices that one coarse bound covers */
-  GROUPS = TILE / GROUP,             /* in a tile */
-  TILE_BOUNDS = (1 + GROUPS) * TILE, /* of rows, or of columns */
+  GROUPS = TILE / GROUP,             /* groups in a tile */
+  TILE_BOUNDS = (1 + GROUPS) * TILE, /* bounds of a tile's rows, or of its columns */
   HALF = TILE / 2,                   /* rows that products are split into */
   WARP = 32
 };
@@ -40,7 +40,7 @@ const unsigned ALL_LANES = 0xffffffffu;
 /* Holds costs below 2^53. Whatever is rounded is above every cost, so minima are exact. */
 struct NumberF64 {
   typedef double Value;
-  static const uint64_t LIMIT = (uint64_t)1 << 53; /* of costs, and of W */
+  static const uint64_t LIMIT = (uint64_t)1 << 53; /* costs and W stay below this */
   enum { MINIMUM_IS_DEAR = 1 };                    /* a comparison costs less than a minimum */
   static __device__ __forceinline__ Value infinity() {
     return __longlong_as_double(0x7ff0000000000000ll);

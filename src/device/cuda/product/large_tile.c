@@ -18,7 +18,7 @@ enum {
   ARGUMENTS = 4,
   SHAPES_F32 = 6,
   SHAPES_F64 = 2,
-  TENSOR_MAP_VERSION = 12000 /* of the driver that has cuTensorMapEncodeTiled */
+  TENSOR_MAP_VERSION = 12000 /* version of the driver that has cuTensorMapEncodeTiled */
 };
 static const int64_t MOST_LENGTH = INT64_C(1) << 30;
 

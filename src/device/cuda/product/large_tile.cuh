@@ -26,7 +26,7 @@ extern "C" {
 
 /* Some steps of k of one tile. */
 struct LargeTileItem {
-  int row, col; /* of the tile, in tiles */
+  int row, col; /* row and column of the tile, in tiles */
   int first, count;
   bool is_partial; /* the item does not begin the tile */
 };
@@ -87,7 +87,7 @@ struct LargeTileF32 {
     PAD = 0, /* elements between the lines of a step */
     ROWS = GM * LANES_DOWN * QUAD,
     COLS = GN * LANES_ACROSS * QUAD,
-    STAGED_BYTES = GN * 16 /* of a thread, for leave() */
+    STAGED_BYTES = GN * 16 /* bytes of a thread for leave() */
   };
   float4 a[GM], b[2][GN];
   float sum[4 * GM][4 * GN];

@@ -39,7 +39,7 @@ template <int GM, int GN>
 struct LargeTileF64 {
   typedef double Element;
   enum {
-    PAD = 4, /* so that four lines of four elements lie in different banks */
+    PAD = 4, /* elements between lines, so that four lines of four lie in different banks */
     ROWS = 16 * GM,
     COLS = 8 * GN,
     STAGED_BYTES = 0
@@ -109,7 +109,7 @@ struct Shape {
     WM = WM_,
     BK = BK_,
     STAGES = STAGES_,
-    BLOCKS = BLOCKS_, /* on a multiprocessor */
+    BLOCKS = BLOCKS_, /* blocks on a multiprocessor */
     THREADS = 32 * WM_ * WN_,
     BM = WM * Tile::ROWS,
     BN = WN_ * Tile::COLS,

@@ -12,7 +12,7 @@
 #include "mmchain.h"
 
 enum {
-  MMCI_LARGE_TILE_GROUP = 8, /* so many rows of tiles are worked on side by side */
+  MMCI_LARGE_TILE_GROUP = 8, /* rows of tiles that are worked on side by side */
   MMCI_LARGE_TILE_SHARE = 4  /* least steps of k of a worker that shares a tile */
 };
 
@@ -46,7 +46,7 @@ typedef struct mmci_large_tile_lines {
  * mmci_large_tile_lines; then mmci_large_tile_work and mmci_large_tile_result. */
 typedef struct mmci_large_tile_kernel {
   const void *function;
-  int block_rows, block_cols; /* of C, in a block's registers */
+  int block_rows, block_cols; /* rows and columns of C in a block's registers */
   int cluster_rows, cluster_cols, depth, threads, shared_bytes;
   bool tma;
 } mmci_large_tile_kernel;

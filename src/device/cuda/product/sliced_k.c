@@ -11,7 +11,8 @@ enum {
   MOST_PARTS = 8,     /* every such device can hold a cluster of so many blocks */
   LEAST_SAVED = 48,   /* another part must save so many lines of k each, the cost of a cluster */
   LINE_BYTES = 16,
-  TILES_PER_MULTIPROCESSOR = 8, /* of PAYING by PAYING elements; with more the kernels never paid */
+  /* Tiles of PAYING by PAYING elements at most; with more the kernels never paid. */
+  TILES_PER_MULTIPROCESSOR = 8,
   PAYING = 32,
   SHAPES = 5
 };

@@ -39,7 +39,7 @@ struct SlicedShape {
   static constexpr bool A_TRANS = A_TRANS_, B_TRANS = B_TRANS_;
   static constexpr int EACH = SLICED_EACH;
   static constexpr int GM = GM_, GN = GN_, WM = WM_, WN = WN_, WK = WK_, STAGES = STAGES_;
-  static constexpr int BLOCKS = BLOCKS_, /* on a multiprocessor */
+  static constexpr int BLOCKS = BLOCKS_, /* blocks on a multiprocessor */
       CHUNK = CHUNK_;                    /* lines of k in registers */
   static constexpr int LANE_ROWS = GM * EACH, LANE_COLS = GN * EACH;
   static constexpr int WARP_ROWS = LANE_ROWS * SLICED_DOWN, WARP_COLS = LANE_COLS * SLICED_ACROSS;
@@ -53,7 +53,7 @@ struct SlicedShape {
   static constexpr int SUM_LD = COLS + EACH, SUMS = ROWS * SUM_LD;
   static constexpr int IN_STAGES = STAGES * STAGE, IN_SUMS = WK * SUMS;
   static constexpr int ELEMENTS = IN_STAGES > IN_SUMS ? IN_STAGES : IN_SUMS;
-  static constexpr int VECTORS = ROWS * COLS / EACH; /* of the tile */
+  static constexpr int VECTORS = ROWS * COLS / EACH; /* vectors of the tile */
   static constexpr int SHARED_BYTES = ELEMENTS * (int)sizeof(float),
                        SHARED_BY_PARTS = ROWS * COLS * (int)sizeof(float);
   static_assert(SLICED_SLICE % CHUNK == 0, "a slice is whole chunks");
@@ -265,7 +265,7 @@ static __device__ __forceinline__ void sliced_finish(const mmci_sliced_k_job &jo
   float *received = shared + S::ELEMENTS;
   const unsigned address = (unsigned)__cvta_generic_to_shared(received);
   const int each = S::VECTORS / job.parts;
-  if (job.parts > 1) sliced_wait(); /* until all are there */
+  if (job.parts > 1) sliced_wait(); /* waits until all parts are there */
 #pragma unroll
   for (int at = (int)threadIdx.x; at < S::VECTORS; at += S::THREADS) {
     const int r = at / ACROSS, c = at % ACROSS * S::EACH;

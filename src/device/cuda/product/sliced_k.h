@@ -26,7 +26,7 @@
 typedef struct mmci_sliced_k {
   const mmci_sliced_k_kernel *kernel;
   const void *function;
-  mmci_sliced_k_job job; /* all but addresses */
+  mmci_sliced_k_job job; /* the job without its addresses */
 } mmci_sliced_k;
 
 /* Returns how many shapes there are for the dtype; 0 when there are none. */

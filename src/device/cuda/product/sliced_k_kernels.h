@@ -28,7 +28,7 @@ typedef struct mmci_sliced_k_job {
 /* There is a kernel for every pair of forms: of A as stored or transposed, and of B likewise. */
 typedef struct mmci_sliced_k_kernel {
   const void *functions[2][2];
-  int rows, cols, depth; /* of a tile, and of a step along k */
+  int rows, cols, depth; /* rows and columns of a tile, depth of a step along k */
   int threads, shared_bytes;
   int shared_by_parts; /* further bytes, when a tile has several parts */
 } mmci_sliced_k_kernel;
