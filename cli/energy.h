@@ -7,7 +7,7 @@
 /* It starts as {0}; wanted and meter_name come from the options. */
 typedef struct cli_energy {
   bool wanted;
-  const char *meter_name; /* NULL means the device's */
+  const char *meter_name; /* name of the meter; NULL means the device's */
   mmc_meter *meter;
   mmc_energy idle; /* the device's idle power */
 } cli_energy;

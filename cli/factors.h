@@ -12,14 +12,14 @@
 
 typedef struct cli_factors {
   int64_t n, count;     /* factors, and the arguments that name them */
-  mmc_file **files;     /* count */
-  char **paths;         /* count, without op and power */
-  char **file_paths;    /* count: of the files alone, without a member */
-  cli_stamp *stamps;    /* count: how the files were when they were opened */
-  void ***addresses;    /* count: of a stack that no stride describes, else NULL */
+  mmc_file **files;     /* count files */
+  char **paths;         /* count paths, without op and power */
+  char **file_paths;    /* count paths of the files alone, without a member */
+  cli_stamp *stamps;    /* count stamps, of the files as they were opened */
+  void ***addresses;    /* count tables, of a stack that no stride describes, else NULL */
   mmc_dtype dtype;      /* dtype that all have or are promoted to */
-  void **promoted;      /* count: the elements of a file of another dtype, else NULL */
-  mmc_matrix *matrices; /* n, as mmc_execute() takes them */
+  void **promoted;      /* count pointers to the elements of a file of another dtype, else NULL */
+  mmc_matrix *matrices; /* n matrices, as mmc_execute() takes them */
   int result_ndim;      /* dimensions of the stack, plus 2, 1 or 0 of one of its matrices */
   int64_t result_shape[CLI_NDIM_MAX];
   mmc_chain *chain;

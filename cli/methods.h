@@ -34,7 +34,7 @@ typedef struct cli_measurement {
   double plan_s;
   double predicted_s; /* NaN when the plan is for neither time nor energy */
   double predicted_j; /* NaN when the plan is not for energy */
-  double *samples_s;  /* count, rising */
+  double *samples_s;  /* count samples in seconds, rising */
   size_t count, capacity;
   int runs_a_sample;
   mmc_energy energy;

@@ -17,7 +17,7 @@ static size_t least(size_t a, size_t b) {
 /* Returns the distance of words of at most LONGEST letters; SIZE_MAX for longer ones. */
 static size_t distance(const char *a, const char *b) {
   const size_t m = strlen(a), n = strlen(b);
-  size_t rows[3][LONGEST + 1]; /* those of i - 2, i - 1 and i letters of a, modulo 3 */
+  size_t rows[3][LONGEST + 1]; /* rows for i - 2, i - 1 and i letters of a, modulo 3 */
   if (m > LONGEST || n > LONGEST) return SIZE_MAX;
   for (size_t j = 0; j <= n; j++) rows[0][j] = j;
   for (size_t i = 1; i <= m; i++) {

@@ -49,7 +49,7 @@ void cli_buffer_free(cli_buffer *buffer);
 typedef struct cli_file {
   cli_stream stream;
   char *target;    /* where the name leads; NULL when written to directly */
-  char *temporary; /* its name */
+  char *temporary; /* name of the temporary file */
   bool named;      /* the temporary file has that name already */
 } cli_file;
 

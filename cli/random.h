@@ -13,7 +13,7 @@
 
 typedef struct cli_random {
   uint64_t state;
-  double spare; /* the second number of a pair */
+  double spare; /* the second number of a pair, kept for the next call */
   bool has_spare;
 } cli_random;
 

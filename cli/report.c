@@ -101,11 +101,11 @@ typedef struct report {
   char *text; /* text form of the chain */
   mmc_plan *plans[WAYS];
   char failures[WAYS][256];         /* why there is no such plan */
-  int ours;                         /* a way */
+  int ours;                         /* number of a way */
   cli_measurement all[CLI_METHODS]; /* their plans are among those above */
   mmc_roofline roofline;
   bool split;         /* some step is cut into parts */
-  report_step *steps; /* step_count */
+  report_step *steps; /* step_count entries */
   int64_t step_count;
   char title[128];
 } report;

@@ -8,8 +8,8 @@
 #include "factors.h"
 
 typedef struct cli_residual {
-  double value;     /* relative to the right-hand side */
-  double tolerance; /* rounding accounts for no more */
+  double value;     /* the error relative to the right-hand side */
+  double tolerance; /* the error that rounding accounts for at most */
   bool meaningful;  /* false when a factor holds NaN or infinity */
   /* For a batch, value is the worst of the chains that are meaningful; the others are skipped. */
   int64_t chains, skipped;

@@ -8,7 +8,7 @@
 #include "command.h"
 
 typedef struct cli_suite_entry {
-  char *name; /* NULL when it has none */
+  char *name; /* name of the chain; NULL when it has none */
   mmc_chain *chain;
 } cli_suite_entry;
 

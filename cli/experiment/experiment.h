@@ -20,7 +20,7 @@ typedef struct cli_experiment_options {
   const char *kernel;    /* only trials by this kernel family or kernel; NULL means all */
   double window_s;       /* seconds of a measurement; negative means 2, or 0.5 when quick */
   int64_t sizes[CLI_EXPERIMENT_SIZES]; /* n of single products */
-  int size_count;                      /* 0 means as the device and quick say */
+  int size_count;                      /* how many sizes; 0 means as the device and quick say */
   bool quick, json;
 } cli_experiment_options;
 

@@ -13,18 +13,18 @@ enum { CLI_EXPERIMENT_SIZES = 16, CLI_TRIAL_TEXT = 160 };
 typedef struct cli_trial {
   const char *part;           /* "single", "tiles", "fused", "chains" */
   char name[40];              /* "n=8192", "best-6" */
-  char chain[CLI_TRIAL_TEXT]; /* text form */
+  char chain[CLI_TRIAL_TEXT]; /* text form of the chain */
   const char *order;          /* "in-order", "OP_Count", "OP_DM_Fuse" */
   char family[40];            /* "plain", "tee", "faithful", "fused", or the name of a kernel */
   const char *solver;         /* solver of the plan; NULL means the planner's choice */
   const char *objective;      /* objective of the plan; NULL means multiplications */
   const char *kernel;         /* the kernel to ask for; NULL means the plan's own choice */
   const char *precision;
-  bool tells_kernel; /* the experiment shows the kernel's registers and on-chip memory */
+  bool tells_kernel; /* whether the experiment shows the kernel's registers and on-chip memory */
 
   /* The trial answers with these. What is not known is NaN, 0 or "". */
   bool measured;
-  char reason[480]; /* why it was not */
+  char reason[480]; /* why the trial was not measured */
   char kernel_name[64];
   const char *measured_as; /* the order of an earlier trial whose plan is the same; NULL when
                               measured itself */

@@ -11,7 +11,7 @@ typedef struct array {
   dl_device device;
   dl_dtype dtype;
   int ndim;
-  int64_t *shape; /* ndim sizes, then ndim strides */
+  int64_t *shape; /* ndim sizes, then ndim strides in elements */
 } array;
 
 static void array_dealloc(array *self) {

@@ -13,7 +13,7 @@ typedef struct mmcp_plan {
   int array_device;       /* the arrays' device in the cache's key */
   bool repeats;           /* whether factors are the same, which the cache's key tells too */
   uint64_t memory_limit_bytes;
-  double max_slowdown;   /* see mmc_plan_options */
+  double max_slowdown;   /* the most times the least seconds, as in mmc_plan_options */
   mmc_location location; /* where the arrays are, most likely */
 
   struct mmcp_plan *stacked; /* the plan for the last stack, with the same options; or NULL */
@@ -27,7 +27,7 @@ typedef struct mmcp_plan {
   size_t idle_count, idle_capacity;
 
   bool cached;
-  bool touched; /* since the cache looked last */
+  bool touched; /* whether the plan was used since the cache looked last */
 } mmcp_plan;
 
 extern PyTypeObject mmcp_plan_type;

@@ -10,7 +10,7 @@
 typedef struct tuning {
   mmc_chain **chains;
   Py_ssize_t count;
-  mmc_chain *like;    /* a product: its dtype and ops are those of the range */
+  mmc_chain *like;    /* a product whose dtype and ops are those of the range */
   PyObject *progress; /* a callable, or None */
   PyObject *decided;  /* list of tuples */
   PyThreadState *thread;

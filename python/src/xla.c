@@ -26,13 +26,13 @@ typedef struct entry {
   mmc_plan *plan;
   mmc_run **idle;
   size_t idle_count, idle_capacity;
-  int64_t users; /* calls that have it now */
+  int64_t users; /* calls that use the plan now */
   struct entry *next;
 } entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mmc_context *context;
-static entry *entries; /* the one used last comes first */
+static entry *entries; /* the plan that was used last comes first */
 static int32_t version_minor;
 
 /* ---- plans ----------------------------------------------------------------------------------- */

@@ -10,8 +10,8 @@
 typedef struct mmci_interrupt {
   mmc_progress_fn ask; /* NULL means that nothing can stop the work */
   void *user;
-  double done;    /* the share of the work that is done, 0 to 1 */
-  double asked_s; /* when it was asked, by the monotonic clock */
+  double done;    /* share of the work that is done, 0 to 1 */
+  double asked_s; /* when the caller was last asked, in seconds of the monotonic clock */
   bool stopped;
 } mmci_interrupt;
 

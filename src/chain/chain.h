@@ -9,9 +9,10 @@ struct mmc_chain {
   mmc_dtype dtype;
   int32_t n;
   int64_t batch; /* how many such chains are multiplied together; may be 0 */
-  int64_t *dims; /* n+1 */
-  mmc_op *ops;   /* n */
-  int32_t *same; /* n: the first factor that is the same matrix and op; NULL when unknown */
+  int64_t *dims; /* n+1 dims */
+  mmc_op *ops;   /* n ops */
+  /* For each of n factors, the first that is the same matrix and op; NULL when unknown. */
+  int32_t *same;
 };
 
 /* Limits that keep every index in 32 bits and every product of two dims in 128. */

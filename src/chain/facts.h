@@ -17,10 +17,10 @@ typedef const char *(*mmci_variant_name_fn)(mmc_dtype dtype, int variant);
  * bounds, as was measured. The rows that count are those of A in (A B) C and the columns of C in A
  * (B C), times the batch. */
 typedef struct mmci_pair_gain {
-  int64_t rows;                  /* the least */
-  int64_t width;                 /* the most of the intermediate's short side; 0 means no pairs */
-  int64_t left_side, right_side; /* the other two sides are at most so long, in (A B) C and in
-                                    A (B C) */
+  int64_t rows;  /* the least rows */
+  int64_t width; /* the greatest short side of the intermediate; 0 means no pairs */
+  /* The greatest of the other two sides, in (A B) C and in A (B C). */
+  int64_t left_side, right_side;
 } mmci_pair_gain;
 
 enum { MMCI_PAIR_GAINS = 2 };

@@ -24,7 +24,7 @@ typedef struct mmci_gemm {
   int64_t m, k, n;
   mmci_form a, b;
   int64_t ldc, c_stride;
-  int64_t batch; /* how many products; 0 stands for 1 */
+  int64_t batch; /* products of the batch; 0 stands for 1 */
   bool accumulate;
   int variant; /* 0 is the device's own choice; 1 to variants() are others for the same result;
                   prepare returns E_UNSUPPORTED where there is no such variant */

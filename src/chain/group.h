@@ -17,10 +17,10 @@ typedef struct mmci_group_product {
 typedef struct mmci_group {
   mmc_dtype dtype;
   mmci_precision precision;
-  int64_t batch; /* >= 1 */
+  int64_t batch; /* chains of the batch, at least 1 */
   int32_t n, count;
-  const mmci_form *forms;             /* n */
-  const mmci_group_product *products; /* count */
+  const mmci_form *forms;             /* n forms */
+  const mmci_group_product *products; /* count products */
   int64_t ldc, c_stride;
   bool c_gathered;
   int variant; /* number of the variant, as in mmci_gemm */

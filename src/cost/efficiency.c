@@ -256,7 +256,7 @@ typedef struct cut {
   mmci_axis axis;
   int64_t first, second;
   double seconds;
-  double margin; /* the share that it had to gain */
+  double margin; /* the share that the cut had to gain */
 } cut;
 
 /* Writes the times along an axis up to the size itself, with the other two sizes fixed: E(*, n, k)

@@ -80,7 +80,7 @@ mmci_gemm mmci_gemm_resized(const mmci_gemm *gemm, mmci_axis axis, int64_t size)
 /* What still fits goes behind text[used]; used grows past the size when something did not fit. */
 typedef struct writer {
   const mmci_recipe *recipe;
-  const mmci_variants *variants; /* NULL means that variants are written by their numbers */
+  const mmci_variants *variants; /* names of the variants; NULL means that numbers are written */
   char *text;
   size_t used;
 } writer;
@@ -349,7 +349,7 @@ typedef struct cutter {
   const mmci_recipe *recipe;
   mmci_piece *pieces;
   int count;
-  double load[MMCI_RECIPE_PIECES]; /* multiplications of each queue */
+  double load[MMCI_RECIPE_PIECES]; /* multiplications that each queue has */
 } cutter;
 
 mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm) {

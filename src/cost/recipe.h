@@ -43,8 +43,8 @@ typedef struct mmci_recipe_node {
 
 /* A split's first part follows it, and the second follows the whole of the first. */
 typedef struct mmci_recipe {
-  int pad;    /* 0 means that the operands stay as they are */
-  int queues; /* 1 means one piece after the other */
+  int pad;    /* lines are padded to a multiple of this; 0 means that they stay as they are */
+  int queues; /* pieces at work together; 1 means one after the other */
   int count;
   mmci_recipe_node nodes[MMCI_RECIPE_NODES];
 } mmci_recipe;

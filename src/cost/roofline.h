@@ -17,7 +17,7 @@
 typedef struct mmci_roofline {
   double flops_per_s, bytes_per_s, launch_s;
   double half_mn, half_k; /* h and g; 0 stands for the same efficiency at all sizes */
-  double overlap;         /* 0 or 1 */
+  double overlap;         /* 1 when traffic hides behind arithmetic, 0 when it adds to it */
   double error;           /* nine of ten predictions are off by this share at most */
   bool calibrated;        /* false when by the facts that a device tells */
   mmci_model model;       /* what it knows of a product takes the roofline's place */

@@ -21,7 +21,7 @@
 
 typedef struct mmci_traffic {
   mmci_u128 words; /* without the write of the result, which is charged to its reader */
-  int64_t x, y;    /* the tile; 0 when nothing is moved */
+  int64_t x, y;    /* rows and columns of the tile; 0 when nothing is moved */
 } mmci_traffic;
 
 /* Returns the traffic of P0 x P1 by P1 x P2. For all of these functions 0 <= dims <= 2^62 and 1 <=

@@ -5,13 +5,13 @@
 
 #include "device/device.h"
 
-enum { MMCI_PADDED_OPERANDS = 3 }; /* A, B, C */
+enum { MMCI_PADDED_OPERANDS = 3 }; /* copies of A, B and C */
 
 typedef struct mmci_padding {
-  int multiple; /* in elements; 0 means that there are no copies */
+  int multiple; /* the multiple of elements that lines get; 0 means that there are no copies */
   char *room;   /* mmci_padding_bytes() bytes in the device's memory */
   mmci_gemm gemm, padded;
-  void *copies[MMCI_PADDED_OPERANDS]; /* NULL where the operand is used as it lies */
+  void *copies[MMCI_PADDED_OPERANDS]; /* the copy; NULL where the operand is used as it lies */
 } mmci_padding;
 
 /* Sees which operands of gemm need copies, and writes the product of the copies to padding->padded.

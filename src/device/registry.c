@@ -15,14 +15,14 @@ typedef struct kind {
   const mmci_device_ops *ops; /* NULL when not here, for the reason in absent */
   void *module;
   int count;
-  mmci_device **devices; /* count entries, each NULL until opened */
+  mmci_device **devices; /* count devices, each NULL until it is opened */
   char (*names)[NAME_SIZE];
   char (*texts)[TEXT_SIZE];
   char absent[TEXT_SIZE];
 } kind;
 
 struct mmci_registry {
-  char *module_dir; /* NULL when none was given */
+  char *module_dir; /* the folder of modules; NULL when none was given */
   int kind_count;
   kind kinds[]; /* in the order of mmci_device_kinds */
 };

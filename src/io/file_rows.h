@@ -9,9 +9,9 @@
 /* What is written, after it was checked: the matrix has its leading dimension. */
 typedef struct mmci_file_rows {
   mmc_dtype dtype;
-  size_t element_size; /* bytes */
+  size_t element_size; /* bytes of an element */
   mmc_matrix matrix;
-  int64_t batch; /* matrices, at the matrix's stride or addresses */
+  int64_t batch; /* how many matrices there are, at the matrix's stride or addresses */
   int ndim;
   int64_t shape[MMCI_NDIM_MAX]; /* shape of the array in the file */
 } mmci_file_rows;

@@ -22,7 +22,7 @@ enum {
   COMMENT_MAX = 65535,
   STORED = 0,
   DEFLATED = 8,
-  ENCRYPTED = 1,      /* a flag */
+  ENCRYPTED = 1,      /* a flag of a member */
   NAME_MAX_SIZE = 512 /* bytes that hold the name of any member that is written */
 };
 static const uint32_t local_mark = 0x04034b50, central_mark = 0x02014b50, end_mark = 0x06054b50,

@@ -8,7 +8,8 @@
 #include "base/alloc.h"
 #include "io/format.h"
 
-enum { LENGTH_SIZE = 8, HEADER_MAX = 100000000 }; /* the most bytes, as its own reader has it */
+/* Bytes of a header at most, as the format's own reader has it. */
+enum { LENGTH_SIZE = 8, HEADER_MAX = 100000000 };
 
 static const struct {
   const char *name;

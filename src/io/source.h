@@ -28,7 +28,7 @@ typedef struct mmci_source {
   mmci_more_fn more; /* more bytes come from there; NULL when there are no more */
   void (*more_close)(mmci_origin origin);
   mmci_origin origin;
-  char shown[MMCI_PATH_TEXT_SIZE]; /* the file in messages */
+  char shown[MMCI_PATH_TEXT_SIZE]; /* name of the file in messages */
 } mmci_source;
 
 /* Opens a file and maps it where that is possible. On failure *out is to be released too.

@@ -42,7 +42,7 @@ extern const mmci_meter_state mmci_meter_state_unknown;
 
 enum { MMCI_METER_ADDRESS_SIZE = 32 };
 
-typedef struct mmci_meter mmci_meter; /* each implementation's own */
+typedef struct mmci_meter mmci_meter; /* an open meter; each implementation has its own */
 
 /* time_s is the moment of the call by the clock of the measurement; only replay looks at it. */
 typedef struct mmci_meter_ops {

@@ -26,7 +26,7 @@ typedef struct domain {
 struct mmci_meter {
   domain *domains;
   size_t count;
-  double joules; /* the sum of all domains since the meter was opened */
+  double joules; /* joules of all domains since the meter was opened */
 };
 
 /* ---- files --------------------------------------------------------------------------------- */

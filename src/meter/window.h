@@ -22,7 +22,7 @@ typedef enum mmci_window_phase {
   MMCI_WINDOW_WAITING, /* waits for the first tick */
   MMCI_WINDOW_OPEN,
   MMCI_WINDOW_CLOSED,
-  MMCI_WINDOW_FAILED /* failed for good, for the reason in error */
+  MMCI_WINDOW_FAILED /* the window failed for good, for the reason in error */
 } mmci_window_phase;
 
 /* Numbers that are kept to be sorted. */
@@ -38,9 +38,9 @@ typedef struct mmci_window {
   double least_s;
   double begin_s, begin_joules;
   double end_s, end_joules; /* the last tick so far */
-  double begin_late_s;      /* the most that the first tick may have been seen late */
-  double late_s;            /* the same for the first and the last together */
-  int64_t ticks;            /* intervals between ticks */
+  double begin_late_s;      /* seconds that the first tick may have been seen late, at most */
+  double late_s; /* seconds that the first and the last tick may have been seen late together */
+  int64_t ticks; /* intervals between ticks */
   /* The power of slices, in watts. */
   int64_t slices;
   double slice_s, slice_joules; /* the time and the counter at which the slice began */

@@ -21,8 +21,8 @@ typedef struct mmci_fusion {
   /* For each mmc_fusion, the words of the sub-chain without the write of its result. MMCI_U128_MAX
    * means that there is no such choice, as the operand is a factor, or too many words. */
   mmci_u128 words[3];
-  mmc_fusion chosen;   /* the one of fewest words; of equals the first */
-  mmci_traffic kernel; /* the kernel of what was chosen */
+  mmc_fusion chosen;   /* the choice of fewest words; of equals the first */
+  mmci_traffic kernel; /* the kernel of the choice */
   /* The product that it shares a kernel with; -1 when there is none. Where the partner is the
    * greater number, this product is computed inside the partner's kernel and its own choice means
    * nothing. */

@@ -49,29 +49,30 @@ typedef struct arc {
   double support;        /* numerator / denominator, rounded */
   int64_t weight;        /* weight of the lighter end */
   int32_t u, v;
-  int32_t heap;             /* the arcs present below it and it: the one of greatest S */
-  int32_t child, sibling;   /* in a pairing heap */
+  int32_t heap; /* the arc of greatest S among those present below this one, and this one */
+  int32_t child, sibling;   /* the first child and the next sibling in a pairing heap */
   int32_t below_u, below_v; /* the arc present before it that starts at u, that ends at v */
   int32_t held, held_last;  /* list of the arcs condensed into it */
-  int32_t held_next;        /* in the list of the arc that it is condensed into */
+  int32_t held_next;        /* the next arc in the list of the arc that it is condensed into */
   bool u_lighter, present;
 } arc;
 
 typedef struct triangle {
-  int32_t first, split, last; /* in the chain's numbering, ascending */
-  int32_t next;               /* in a list of those with the same last, then the same first */
+  int32_t first, split, last; /* vertices in the chain's numbering, ascending */
+  int32_t next;               /* the next triangle with the same last, then with the same first */
 } triangle;
 
 typedef struct polygon {
-  int32_t n;        /* vertices */
+  int32_t n;        /* how many vertices there are */
   int32_t lightest; /* vertex 0 of the polygon is this one of the chain */
   int32_t arc_count, triangle_count;
   arc *arcs;           /* children before parents; the whole polygon, (0, n), last */
   mmci_u128 *boundary; /* n+1 sums: boundary[t] adds weight[s] * weight[s+1] over s < t */
   int64_t *weight;     /* weights of the n+1 vertices from the lightest on; weight[n] = weight[0] */
-  triangle *triangles; /* n-2 */
-  int32_t *from, *to;  /* the youngest arc present that starts (ends) at a vertex; n+1 */
-  int32_t *stack;      /* n+1 */
+  triangle *triangles; /* n-2 triangles */
+  /* For each of n+1 vertices, the youngest arc present that starts (ends) there. */
+  int32_t *from, *to;
+  int32_t *stack; /* n+1 entries */
 } polygon;
 
 /* ---- the potential h-arcs ------------------------------------------------------------------ */

@@ -49,7 +49,7 @@ enum { SETS = sizeof kernels_f64 / sizeof kernels_f64[0] };
 
 /* A run of vertices whose first one's left neighbour is lighter than all of them. */
 typedef struct run_of_vertices {
-  int64_t weight; /* the least weight in it */
+  int64_t weight; /* the least weight in the run */
   int64_t greatest, second;
   mmci_u128 sides; /* sum of dim times next dim inside the run */
   int32_t first;

@@ -35,7 +35,7 @@ typedef struct mmci_dp_table {
   const mmci_dp_kernel *kernel;
   unsigned char *cells;
   size_t size_bytes;
-  int32_t n, tiles; /* factors; tiles along a side */
+  int32_t n, tiles; /* factors in the chain, and tiles along a side of the table */
 } mmci_dp_table;
 
 static inline void *mmci_dp_tile(const mmci_dp_table *table, int32_t I, int32_t J,
@@ -51,14 +51,14 @@ typedef struct mmci_dp_run {
   mmci_dp_table *table;
   void *chain;             /* the dims as the kernel wants them */
   int32_t *lightest;       /* the leftmost vertex of least dim in each block */
-  mmci_u128 ceiling;       /* no entry is greater */
+  mmci_u128 ceiling;       /* an upper bound of all entries */
   atomic_bool stop;        /* set once, by the thread that sees a reason */
   atomic_bool interrupted; /* the reason is the progress callback */
   atomic_flag bad_price;   /* the reason is a price; who sets it first writes the next lines */
   int32_t bad_i, bad_k, bad_j;
   double bad_value;
   double steps;             /* products of tiles in the whole sweep */
-  atomic_ullong steps_done; /* how many of them are done */
+  atomic_ullong steps_done; /* products of tiles that are done */
 } mmci_dp_run;
 
 /* What one thread has of its own. */

@@ -14,7 +14,7 @@
 
 /* The best computation of the sub-chain (i, j). */
 typedef struct entry {
-  mmci_u128 stored; /* s(i, j) */
+  mmci_u128 stored; /* s(i, j), in words */
   int16_t split;    /* where its last product splits it */
   int16_t inner;    /* where the product that is fused with that one splits; 0 when none is */
 } entry;

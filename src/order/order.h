@@ -75,12 +75,12 @@ static inline bool mmci_tie_goes_before(const int64_t *dims, int32_t i, int32_t 
 /* What a solver is asked. dims are checked already: n >= 1, 0 <= dim <= 2^62. */
 typedef struct mmci_order_problem {
   int32_t n;
-  const int64_t *dims; /* n+1 */
+  const int64_t *dims; /* n+1 numbers */
   mmc_price_fn price;  /* NULL means multiplications */
   void *price_user;
-  int threads;            /* 0 means as many as cores */
+  int threads;            /* how many threads may work; 0 means as many as cores */
   const char *kernel;     /* the kernel of interval_dp; NULL means the best that the machine has */
-  const mmci_tree *given; /* the order to be taken, whatever solver is named; NULL: any */
+  const mmci_tree *given; /* the order to be taken, whatever solver is named; NULL means any */
   mmc_progress_fn progress; /* may be NULL */
   void *progress_user;
 } mmci_order_problem;
@@ -89,7 +89,7 @@ typedef struct mmci_order_problem {
  * caller gives one, and whom to ask whether to go on. */
 typedef struct mmci_bounds {
   uint64_t limit_bytes;
-  const mmci_tree *given;   /* NULL: any order */
+  const mmci_tree *given;   /* the order to be taken; NULL means any */
   mmc_progress_fn progress; /* may be NULL */
   void *progress_user;
 } mmci_bounds;

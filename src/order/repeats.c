@@ -13,7 +13,7 @@ enum { ROUNDS = 64, TRIALS = 4, WORK = 1 << 22 };
 typedef struct symbol {
   int32_t left, right;
   int64_t rows, cols;
-  int32_t length; /* how many factors are in it */
+  int32_t length; /* factors in the symbol */
 } symbol;
 
 /* The symbols so far, and which product of two of them there is already. */
@@ -43,8 +43,8 @@ typedef struct search {
   int32_t best_count; /* how many symbols the best program had before the rest was ordered */
   mmci_u128 best_multiplications;
   int64_t work;
-  int64_t *dims;    /* n+1, scratch */
-  int32_t *numbers; /* 2n + ROUNDS, scratch */
+  int64_t *dims;    /* scratch of n+1 entries */
+  int32_t *numbers; /* scratch of 2n + ROUNDS entries */
   struct tally *tallies;
 } search;
 

@@ -10,7 +10,7 @@
 /* A bracket that is open, or the text itself: the operands in it so far, as mmci_product counts
  * them. */
 typedef struct open_bracket {
-  char closed_by; /* ')', ']' or '\0' */
+  char closed_by; /* what closes the bracket: ')', ']' or '\0' */
   int count;
   int32_t operands[2];
 } open_bracket;
@@ -18,7 +18,7 @@ typedef struct open_bracket {
 typedef struct reading {
   const char *text, *at;
   mmci_tree tree;
-  int32_t factors, products; /* how many there have been */
+  int32_t factors, products; /* factors and products that were read so far */
   open_bracket *open;
   size_t depth; /* how many brackets are open; open[0] is the text itself */
   mmci_error *error;

@@ -55,7 +55,7 @@ typedef struct frontier {
 /* What no option of a sub-chain is below. */
 typedef struct bound {
   mmci_u128 multiplications;
-  uint64_t need_bytes, result_bytes; /* the result of a factor takes none */
+  uint64_t need_bytes, result_bytes; /* a factor's result takes no memory */
 } bound;
 
 typedef struct search {

@@ -8,10 +8,10 @@
 
 /* What an objective adds to an explanation. */
 typedef struct mmci_explainer {
-  const char *objective;  /* its name */
+  const char *objective;  /* name of the objective */
   const char *cost;       /* what the cost of a step counts: "multiplications", "words" */
   const char *cost_mark;  /* stands behind a cost in a picture: " words" */
-  const char *batch_note; /* stands behind the size of a batch */
+  const char *batch_note; /* text that stands behind the size of a batch */
   const char *columns;    /* the head of the columns that put_step writes */
   mmci_u128 (*plan_cost)(const mmci_plan *plan);
   mmci_u128 (*step_cost)(const mmci_plan *plan, int32_t step);

@@ -24,12 +24,12 @@ enum {
   BOX_WIDTH = 84,    /* pixels */
   LINE = 15,         /* pixels from line to line in a box */
   GAP = 28,          /* pixels between the boxes of two levels */
-  MARGIN = 24,       /* around everything */
+  MARGIN = 24,       /* pixels around everything */
   LEAST_WIDTH = 700, /* pixels, so that the heading has room */
   HUES = 5,          /* colours of groups */
   LEGEND_GROUPS = 6, /* groups that the legend tells about */
-  HALO = 6,          /* a group's outline lies so far outside its boxes */
-  PORT = 9           /* lines from the left and the right meet a box so far from its middle */
+  HALO = 6,          /* pixels from a group's boxes to its outline */
+  PORT = 9 /* pixels from a box's middle to where lines from the left and the right meet it */
 };
 
 /* A line of text of bounded length. */

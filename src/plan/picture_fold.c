@@ -15,7 +15,7 @@ typedef enum visibility { HIDDEN, KEPT_HIDDEN, SHOWN } visibility;
 typedef struct folding {
   const mmci_plan *plan;
   int32_t n, count;
-  int32_t *owner;  /* the step that a result is drawn under; -1 of the last one */
+  int32_t *owner;  /* the step that a result is drawn under; -1 for the last result */
   int32_t *leaves; /* how many operands of the row are below a step */
   int32_t *low;    /* the first operand in the row below a step */
   int32_t *row;    /* the operands of the row, factors and results that are drawn elsewhere */

@@ -26,7 +26,7 @@ static inline bool mmci_step_squares(const mmci_plan *plan, int32_t step) {
 typedef enum mmci_shown_kind {
   MMCI_SHOWN_FACTOR,   /* one factor */
   MMCI_SHOWN_AGAIN,    /* a result that is drawn elsewhere */
-  MMCI_SHOWN_OPERANDS, /* several of these side by side, which join a run */
+  MMCI_SHOWN_OPERANDS, /* several operands side by side, which join a run */
   MMCI_SHOWN_STEP,
   MMCI_SHOWN_RUN, /* hidden steps between a shown step and one above */
   MMCI_SHOWN_TREE /* hidden steps with all that is below them */
@@ -42,13 +42,13 @@ typedef struct mmci_shown {
   bool alike;          /* each step of a run takes one operand of the row, or each none */
   mmci_u128 cost;      /* cost of the step, or of all that are hidden */
   int32_t group;       /* the group that all of its steps are in; -1 when none */
-  int child_count;     /* 0 to 3 */
+  int child_count;     /* how many children there are, 0 to 3 */
   int32_t children[3]; /* nodes from left to right; a step that squares has one */
 } mmci_shown;
 
 typedef struct mmci_picture_fold {
-  mmci_shown *nodes; /* count, children before parents, those of the row from left to right */
-  int32_t count;     /* the last one is the result */
+  mmci_shown *nodes; /* count nodes, children before parents, those of the row from left to right */
+  int32_t count;     /* how many nodes there are; the last one is the result */
   int32_t steps;     /* how many steps are shown by themselves */
 } mmci_picture_fold;
 

@@ -10,8 +10,8 @@
 
 /* A result that needs room. A unit is a call: a group, or a step outside groups. */
 typedef struct item {
-  int32_t unit, step, last; /* last is the last unit that reads it, or -1 */
-  int32_t turn;             /* its number in the order of placing */
+  int32_t unit, step, last; /* last is the last unit that reads the item, or -1 */
+  int32_t turn;             /* number in the order of placing */
   uint64_t bytes, offset;
 } item;
 
@@ -21,9 +21,9 @@ typedef struct placing {
   int32_t *unit_of; /* the unit of each step; -1 when it is inside a group */
   int32_t *readers; /* units that read the result of unit u, from first_reader[u] on */
   int32_t *first_reader;
-  item *items;  /* in the order in which they are written */
-  item **order; /* in the order in which they are placed */
-  item **met;   /* those that live with one item, by rising offset */
+  item *items;  /* items in the order in which they are written */
+  item **order; /* items in the order in which they are placed */
+  item **met;   /* items that live at the same time as another one, by rising offset */
   /* These are used when units run at the same time: */
   uint64_t *before; /* bit v of row u: unit u waits for unit v; NULL when they run in turn */
   size_t row_words;

@@ -12,7 +12,7 @@
 typedef struct mmci_plan_step {
   int64_t m, k, n;
   int32_t left, right;
-  int32_t first, last;   /* the factors that it covers, from 0, where they occur first */
+  int32_t first, last;   /* the factors that the step covers, from 0, where they occur first */
   uint64_t offset_bytes; /* where the result lies in the workspace; the last step's does not */
   const char *kernel;    /* static text: what the device will run; "" when not asked for */
   /* How the device computes it; NULL means by one plain call. The plan owns it. */
@@ -25,7 +25,7 @@ typedef struct mmci_plan_step {
   double predicted_j;            /* joules; set in a plan for energy */
   double plain_j;                /* joules of the plain call, where there is a recipe */
   mmci_provenance joules_source; /* source of predicted_j */
-  int32_t group;                 /* the group that it runs in; -1 when none */
+  int32_t group;                 /* the group that the step runs in; -1 when it is in none */
   int32_t level;                 /* products on the longest path to it from a factor, with itself */
 } mmci_plan_step;
 
@@ -33,9 +33,10 @@ typedef struct mmci_plan_step {
  * group's. The results of the others never leave the device's call and take no workspace. */
 typedef struct mmci_plan_group {
   int32_t step_count, operand_count;
-  int32_t *steps;     /* rising; each but the last is read only within the group */
-  int32_t *operands;  /* what it reads from outside, numbered as in mmc_step, along the chain */
-  const char *kernel; /* static text: what the device will run; "" when not asked for */
+  int32_t *steps; /* step_count steps, rising; each but the last is read only within the group */
+  /* What the group reads from outside, numbered as in mmc_step, along the chain. */
+  int32_t *operands;
+  const char *kernel;             /* static text: what the device will run; "" when not asked for */
   double predicted_s, separate_s; /* seconds of the one call, and of a call for each step */
   double predicted_j;             /* joules of the one call, in a plan for energy */
   /* Source of predicted_s: MMCI_MEASURED, MMCI_MODELLED or MMCI_SHIPPED. */
@@ -51,17 +52,17 @@ typedef struct mmci_plan_group {
  * once; with groups or results that are read twice they lie where mmci_plan_place() finds room.
  * Nothing changes once a plan is made, so threads may share it. */
 typedef struct mmci_plan {
-  mmc_chain *chain; /* its own copy */
+  mmc_chain *chain; /* the plan's own copy */
   mmci_tree tree;
-  mmci_plan_step *steps; /* step_count; every result but the last is read by a later step */
-  int32_t step_count;    /* n-1; fewer where results are read several times */
+  mmci_plan_step *steps; /* step_count steps; every result but the last is read by a later step */
+  int32_t step_count;    /* n-1 steps, or fewer where results are read several times */
   int32_t group_count;
   mmci_plan_group *groups;
   mmci_u128 multiplications; /* multiplications of all chains of the batch */
   int64_t chunk;             /* chains at a time: the batch, or fewer when memory is short */
   uint64_t workspace_bytes;  /* bytes for the chains of one chunk */
   const char *solver;        /* static text: the solver that found the order */
-  const char *device;        /* outlives the plan */
+  const char *device;        /* name of the device; it outlives the plan */
   /* These are set when a memory limit turned the cheapest order down. */
   bool limited;
   mmci_u128 unlimited_multiplications;

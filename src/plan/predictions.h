@@ -31,7 +31,7 @@ typedef struct mmci_plan_traffic {
   int32_t pairs;             /* pairs of steps that share a kernel in the cost */
   int32_t executed;          /* pairs among them that one call of the device executes */
   int32_t offered;           /* pairs besides that the device would take as one call */
-  mmci_step_traffic steps[]; /* n-1 */
+  mmci_step_traffic steps[]; /* one for each product of the tree, n-1 */
 } mmci_plan_traffic;
 
 /* ---- time ---------------------------------------------------------------------------------- */

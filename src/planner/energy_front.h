@@ -24,14 +24,15 @@
 /* A precision that may be taken, and what is known of it. */
 typedef struct mmci_energy_offer {
   mmci_precision precision;
-  const char *name; /* static text, of the precision */
+  const char *name; /* static text: the precision's name */
   mmci_energy_pricing pricing;
   const mmci_group_machine *machine; /* NULL when every step is a call of its own */
 } mmci_energy_offer;
 
 /* A request for a plan for energy. */
 typedef struct mmci_energy_request {
-  mmci_energy_offer offers[MMCI_ENERGY_PRECISIONS]; /* the first is the one asked for */
+  /* Offers; the first is of the precision asked for. */
+  mmci_energy_offer offers[MMCI_ENERGY_PRECISIONS];
   int count;
   mmci_time_request time; /* the request for a plan for time of the first offer */
   double max_slowdown;    /* the most times the seconds of the plan for time; 0 means no bound */

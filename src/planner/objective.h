@@ -19,8 +19,8 @@ typedef struct mmci_planning {
   const struct mmci_opened *on;
   mmci_wisdom *wisdom;
   mmci_traffic_request traffic; /* what the options say about fusion */
-  mmci_precision precision;     /* the one asked for; after order(), the one used */
-  void *known;                  /* the objective's own, from begin() to end() */
+  mmci_precision precision;     /* the precision asked for; after order(), the precision used */
+  void *known;                  /* what the objective keeps from begin() to end() */
   mmci_plan plan;               /* the plan, which is there after order() */
 } mmci_planning;
 

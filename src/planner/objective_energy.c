@@ -5,7 +5,8 @@
 #include "planner/objective.h"
 
 typedef struct known {
-  mmci_wisdom_energy *wisdom[MMCI_ENERGY_PRECISIONS]; /* the first: the precision asked for */
+  /* What is known of each precision; the first one is the precision asked for. */
+  mmci_wisdom_energy *wisdom[MMCI_ENERGY_PRECISIONS];
   mmci_pricing pricing;
   mmci_group_query queries[MMCI_ENERGY_PRECISIONS];
   mmci_group_machine machines[MMCI_ENERGY_PRECISIONS];

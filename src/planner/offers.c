@@ -343,7 +343,7 @@ static void spread_batch(mmci_group *x) {
 static mmc_status record_group(const void *user, const mmci_group *group, mmci_group_time *out,
                                mmci_error *error) {
   const recorder *x = user;
-  (void)out; /* answers as if it were not known */
+  (void)out; /* the recorder answers as if the group were not known */
   if (group->batch <= 1) return add_group(x->list, group, error);
   mmci_group *all = mmci_group_copy(group);
   if (all == NULL) return mmci_fail_nomem(error, sizeof *all);

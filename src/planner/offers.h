@@ -68,7 +68,7 @@ bool mmci_group_machine_of(const mmci_group_query *query, const mmci_pricing *pr
 
 /* A list of groups, each once; it starts as {0}. */
 typedef struct mmci_group_entry {
-  mmci_group *group; /* in one allocation with what it points at */
+  mmci_group *group; /* the group, in one allocation with what it points at */
   char name[MMCI_GROUP_NAME_SIZE];
 } mmci_group_entry;
 typedef struct mmci_group_list {

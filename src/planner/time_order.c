@@ -36,8 +36,8 @@ static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
 /* The seconds of an order. Errors of measurements are independent; those of one model are not. */
 typedef struct total {
   double seconds;
-  double squares, modelled; /* the sum of the errors' squares, and of the errors */
-  double hidden_s;          /* see find_beside(); 0 where not asked for */
+  double squares, modelled; /* sums of the errors' squares, and of the errors */
+  double hidden_s;          /* seconds that find_beside() saves; 0 when it was not asked */
 } total;
 
 /* The products of a plan's steps. */

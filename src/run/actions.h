@@ -52,15 +52,15 @@ typedef struct mmci_action {
   int32_t step;             /* step of the plan; the last one of a group */
   mmci_group_action *group; /* NULL when it is one product */
   mmci_gemm gemm;           /* the whole product */
-  mmci_call *calls;         /* call_count; one of them is in the action itself */
+  mmci_call *calls;         /* call_count calls; one of them lies in the action itself */
   int call_count, queues;
   mmci_call whole;
   mmci_padding padding;
   const void *a, *b;
   void *c;
-  void *const *a_addresses, *const *b_addresses,
-                                *const *c_addresses; /* NULL when they lie at strides */
-  int32_t a_number, b_number;                        /* their numbers as operands of a step */
+  /* Addresses of the matrices of a batch; NULL when they lie at strides. */
+  void *const *a_addresses, *const *b_addresses, *const *c_addresses;
+  int32_t a_number, b_number; /* numbers of the operands, as operands of a step */
 } mmci_action;
 
 typedef struct mmci_actions {
@@ -68,10 +68,10 @@ typedef struct mmci_actions {
   const mmci_device_ops *ops;
   mmci_device *device;
   mmci_precision precision;
-  int64_t batch; /* how many chains they multiply */
-  int32_t count; /* how many groups, and steps outside groups */
+  int64_t batch; /* chains that the actions multiply */
+  int32_t count; /* how many groups there are, and steps outside groups */
   mmci_action *actions;
-  void *padding_room; /* in the device's memory; NULL when there is none */
+  void *padding_room; /* padding in the device's memory; NULL when there is none */
   uint64_t replaced;  /* how many kernels with memory of their own made way for others; graphs
                          captured before that must not be launched */
 } mmci_actions;

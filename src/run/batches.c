@@ -17,7 +17,7 @@ typedef struct half {
 /* Where a factor is on the device. */
 typedef struct place {
   enum { AS_IT_LIES, SHARED, STACK, TABLE } kind;
-  uint64_t offset_bytes; /* in the shared room, or in a half */
+  uint64_t offset_bytes; /* bytes from the beginning of the shared room, or of a half */
   int32_t same;          /* the first factor that is the same matrix */
 } place;
 

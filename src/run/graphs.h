@@ -10,8 +10,9 @@
 enum { MMCI_GRAPHS = 4 };
 
 typedef struct mmci_captured {
-  mmc_matrix *matrices; /* n factors and the result; NULL when the entry is free */
-  mmci_graph *graph;    /* NULL when executed once and not captured yet */
+  /* The n factors and the result that the graph is for; NULL when the entry is free. */
+  mmc_matrix *matrices;
+  mmci_graph *graph; /* the graph; NULL when they were executed once and not captured yet */
   uint64_t last_used;
 } mmci_captured;
 

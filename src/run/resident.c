@@ -54,7 +54,7 @@ struct mmci_resident {
   mmci_operand *operands;
   mmci_target target;
   bool bound; /* everything here points at the staging's matrices */
-  cut *cuts;  /* one for each action */
+  cut *cuts;  /* as many entries as actions */
 
   mmci_graphs graphs;
   /* The last execution was left to a stream and may be under way; done says when it ends, once it

@@ -30,7 +30,7 @@ struct mmci_run {
   mmci_actions actions; /* actions for one chunk of chains */
   mmci_actions rest;    /* actions for the chains left at the end of a batch, if any */
   mmci_operand *operands;
-  mmc_matrix *even; /* n + 1, for addresses that are evenly spaced */
+  mmc_matrix *even; /* n + 1 matrices, for addresses that are evenly spaced */
   /* The matrices of the execution before. Most callers give the same ones again, and then neither
    * checks nor operands have to be made anew. */
   bool bound;

@@ -5,9 +5,9 @@
 #include "plan/plan.h"
 
 typedef struct mmci_schedule {
-  int queues;          /* how many are used, at least 1; the last step is on queue 0 */
-  uint8_t *queue;      /* one for each step but those inside a group */
-  bool *is_waited_for; /* one for each step: a step on another queue waits for it */
+  int queues;          /* queues that are used, at least 1; the last step is on queue 0 */
+  uint8_t *queue;      /* the queue of each step but those inside a group */
+  bool *is_waited_for; /* whether a step on another queue waits for this one */
 } mmci_schedule;
 
 /* Gives steps their queues. Of sub-trees that meet in a call, the one of most multiplications goes

@@ -9,22 +9,22 @@
 typedef struct mmci_staged {
   bool on_host;   /* one matrix that all chains share, or a stack of them */
   bool has_table; /* its matrices are on the device, at addresses, whose table is staged */
-  bool uploaded;  /* in the execution that is under way */
+  bool uploaded;  /* whether the execution that is under way has uploaded it */
   bool shared;    /* another factor is the same matrix */
   int32_t same;   /* the first factor that is the same matrix, itself when none is */
-  int64_t count;  /* how many matrices of a batch */
-  char *device;   /* its address there, set with the room */
+  int64_t count;  /* matrices in a batch */
+  char *device;   /* its address on the device, set with the room */
   uint64_t offset_bytes;
-  mmc_matrix matrix; /* the caller's */
+  mmc_matrix matrix; /* the caller's matrix */
 } mmci_staged;
 
 typedef struct mmci_staging {
-  char *room; /* in the device's memory */
+  char *room; /* room in the device's memory for factors, tables and result */
   uint64_t room_bytes;
   mmci_staged *factors;
   int32_t factors_on_host;
-  mmc_matrix result; /* the caller's */
-  int64_t results;   /* how many results of a batch */
+  mmc_matrix result; /* the caller's matrix */
+  int64_t results;   /* results in a batch */
   bool result_on_host;
   uint64_t result_offset_bytes;
 } mmci_staging;

@@ -18,9 +18,9 @@ typedef struct side {
 /* Room for one panel on the device. */
 typedef struct slot {
   char *memory;
-  mmci_event *filled, *used; /* recorded after a transfer, after a product */
+  mmci_event *filled, *used; /* events: one recorded after a transfer, one after a product */
   bool in_use;               /* the event used was recorded */
-  const char *holds;         /* the address its panel came from; NULL when empty */
+  const char *holds; /* the address that the slot's panel came from; NULL when the slot is empty */
 } slot;
 
 /* Panels take turns between two slots. */
@@ -48,8 +48,8 @@ struct mmci_streamed {
   slots a, b, c;
   char *workspace; /* the plan's workspace, on the host */
   mmci_operand *operands;
-  const mmc_matrix *factors, *out; /* during an execution */
-  prepared *kernels;               /* MOST_KERNELS for each step, the oldest first */
+  const mmc_matrix *factors, *out; /* the caller's matrices, during an execution */
+  prepared *kernels;               /* MOST_KERNELS kernels for each step, the oldest first */
 };
 
 /* ---- creation -------------------------------------------------------------------------------- */

@@ -228,7 +228,7 @@ static mmc_status try_size(mmci_tuner *tuner, const mmci_array *array, bool on_g
                              : ask_product(tuner, &gemm, &measured, error);
   if (status != MMC_OK) return status;
   double plain_s = is_cut ? measured.plain_s : measured.seconds.value;
-  if (is_cut && !(plain_s > 0)) return MMC_OK; /* the machine does not support it */
+  if (is_cut && !(plain_s > 0)) return MMC_OK; /* the machine does not support the measurement */
   if (t->error_count < t->most)
     t->errors[t->error_count++] = expm1(fabs(log(choice.plain_s / plain_s)));
   if (is_cut) t->cuts[t->count++] = (trial){choice.gain.value, measured.gain.value};

@@ -36,7 +36,8 @@ mmc_status mmci_calibrate(mmci_tuner *tuner, mmc_dtype dtype, mmci_precision pre
     mmci_tuner_reached(tuner, "samples", s, SHAPES);
     mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_TIME, &gemm, &plain, &measured, error);
     if (status != MMC_OK) return status;
-    if (!isfinite(measured.seconds.value)) continue; /* the machine does not support it */
+    /* The machine does not support the measurement. */
+    if (!isfinite(measured.seconds.value)) continue;
     samples[count++] = (mmci_sample){.gemm = gemm, .seconds = measured.seconds.value};
     best_pace = fmax(best_pace, pace_of(&samples[count - 1]));
   }

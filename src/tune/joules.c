@@ -13,7 +13,7 @@ static const double most_slowdown = 1.3;
 typedef struct candidate {
   mmci_recipe recipe;
   double seconds;
-  mmci_estimate joules; /* over all rounds; 0 when not measured */
+  mmci_estimate joules; /* joules over all rounds; 0 when not measured */
 } candidate;
 
 typedef struct contest {
@@ -218,7 +218,8 @@ mmc_status mmci_calibrate_joules(mmci_tuner *tuner, mmc_dtype dtype, mmci_precis
     mmci_tuner_reached(tuner, "samples", s, asked);
     mmc_status status = mmci_tuner_ask(tuner, MMCI_ASK_JOULES, &gemms[s], &plain, &measured, error);
     if (status != MMC_OK) return status;
-    if (!isfinite(measured.seconds.value)) continue; /* the machine does not support it */
+    /* The machine does not support the measurement. */
+    if (!isfinite(measured.seconds.value)) continue;
     samples[count++] = (mmci_energy_sample){
         .gemm = gemms[s], .seconds = measured.seconds.value, .joules = measured.joules.value};
   }

@@ -12,7 +12,7 @@
 typedef struct mmci_wisdom_journal {
   mmci_wisdom *wisdom;
   mmci_fingerprint fingerprint;
-  mmci_variants variants; /* what the texts of recipes call them */
+  mmci_variants variants; /* names of the variants in texts of recipes */
   /* Is told every choice that was kept; any status but MMC_OK ends the search. It may be NULL. */
   mmc_status (*chosen)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                        mmci_error *error);

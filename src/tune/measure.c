@@ -83,7 +83,7 @@ typedef struct task {
   const void **operands; /* room for the addresses of the operands */
   mmci_graph *graph;
   int graph_runs;
-  int64_t runs;  /* in a sample; with a graph, a multiple of the graph's */
+  int64_t runs;  /* runs in a sample; with a graph, a multiple of the graph's */
   bool is_short; /* a sample is one run, on the host */
 } task;
 

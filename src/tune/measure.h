@@ -37,9 +37,9 @@ typedef struct mmci_measure_options {
   uint64_t confirm_cold_bytes; /* UINT64_MAX means cold_bytes on the host, and 128 MiB on a device
                                   with memory of its own, if that is more */
   uint64_t seed;
-  const mmci_meter_ops *meter_ops; /* NULL means no joules */
-  mmci_meter *meter;               /* must stay */
-  double window_s;                 /* in which joules are measured, at least; 2 */
+  const mmci_meter_ops *meter_ops; /* meter of joules; NULL means that none are measured */
+  mmci_meter *meter;               /* the meter; it must stay while anything is measured */
+  double window_s;                 /* seconds in which joules are measured, at least; 2 */
   double (*now_s)(void *user);     /* the host's clock; NULL means the monotonic one */
   void *clock_user;
 } mmci_measure_options;

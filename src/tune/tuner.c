@@ -30,7 +30,7 @@ struct mmci_tuner {
   int64_t measurements;
   pace paces[MMCI_QUESTIONS];
   double fresh, writing_s; /* measurements of this session, and what the journal took for them */
-  const char *unit;        /* what is under way, and how much of it is decided */
+  const char *unit;        /* the work that is under way, and how much of it is decided */
   int64_t decided, unit_count;
 };
 
@@ -72,7 +72,7 @@ typedef struct asked {
   mmci_question question;
   const mmci_gemm *gemm;
   const mmci_recipe *recipe;
-  const mmci_group *group; /* NULL when it is about a recipe */
+  const mmci_group *group; /* the group; NULL when the question is about a recipe */
   double mkn;
   char key[MMCI_TUNE_KEY_SIZE];
 } asked;

@@ -78,7 +78,7 @@ typedef int (*mmci_tune_progress_fn)(void *user, const char *unit, int64_t decid
 enum { MMCI_TUNE_POINTS = 64 };
 
 typedef struct mmci_tune_options {
-  double budget_s; /* INFINITY means as long as it takes */
+  double budget_s; /* seconds to measure; INFINITY means as long as it takes */
   /* The share that a choice must gain besides being surely faster, and a cut to be followed;
    * 0.01. */
   double least_gain;

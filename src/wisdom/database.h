@@ -46,7 +46,7 @@ struct mmci_wisdom {
   _Atomic uint64_t generation; /* counts our own changes and openings; read without the lock */
   mmci_table_cache tables;
   char notice[480];
-  mmci_pricing_cache pricings; /* locks itself */
+  mmci_pricing_cache pricings; /* a cache that locks itself */
 };
 
 /* Opens the file and checks all of it, unless it is open already; the error says what is wrong with

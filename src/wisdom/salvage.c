@@ -7,7 +7,7 @@
 #include "wisdom/store.h"
 
 typedef struct salvage_work {
-  mmci_wisdom from; /* the file that was set aside */
+  mmci_wisdom from; /* the store in the file that was set aside */
   mmci_wisdom *into;
   int64_t kept;
 } salvage_work;

@@ -35,7 +35,7 @@ struct mmci_wisdom_table {
   size_t count, slots;           /* slots is 0 or a power of two above 2 * count */
   mmci_wisdom_product *products; /* a slot without a recipe is free */
   array_entry *arrays;
-  fact_entry *facts[FACT_LISTS]; /* lists of facts, chosen by the hash of their names */
+  fact_entry *facts[FACT_LISTS]; /* heads of lists of facts, chosen by the hash of their names */
   block *blocks;
   size_t left; /* bytes free at the end of the first block */
   char *top;   /* the address at which the free bytes begin */

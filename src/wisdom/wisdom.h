@@ -27,7 +27,7 @@ typedef enum mmci_fingerprint_field {
   MMCI_FINGERPRINT_DEVICE,    /* "blas", "cuda" */
   MMCI_FINGERPRINT_MODEL,     /* the model of the processor or the card */
   MMCI_FINGERPRINT_DRIVER,    /* "" when there is no driver */
-  MMCI_FINGERPRINT_BLAS,      /* its build and number of threads; "" when there is no BLAS */
+  MMCI_FINGERPRINT_BLAS,      /* the BLAS's build and number of threads; "" when there is no BLAS */
   MMCI_FINGERPRINT_LIBRARY,   /* mmc_version() */
   MMCI_FINGERPRINT_DTYPE,     /* "f32" */
   MMCI_FINGERPRINT_PRECISION, /* "native" */
@@ -66,9 +66,9 @@ typedef struct mmci_wisdom_key {
 typedef struct mmci_wisdom_product {
   mmci_wisdom_key key;
   const char *recipe;          /* text that tune wrote; the store does not read it */
-  double seconds;              /* the time of the recipe */
+  double seconds;              /* seconds of the recipe */
   double spread;               /* the spread of what the objective makes least, seconds or joules */
-  double plain_seconds;        /* the time of one plain call */
+  double plain_seconds;        /* seconds of one plain call */
   double joules, plain_joules; /* (may be NaN) */
   double watts;                /* (may be NaN) */
   const char *source;          /* "measured" */

@@ -7,7 +7,7 @@
 
 struct mmci_wisdom_energy {
   mmci_wisdom_pricing *time;
-  const mmci_wisdom_table *table; /* the pricing's; NULL when there is no store */
+  const mmci_wisdom_table *table; /* the table of the pricing; NULL when there is no store */
   mmci_energy_model model;
 };
 

@@ -19,7 +19,7 @@ enum { OPS = MMC_OP_H + 1 };
  * their results. Plans ask for many that were not. */
 enum { FILTER_WORDS = 512 };
 typedef struct call_filter {
-  bool any, other; /* there are some; there are some whose names do not tell */
+  bool any, other; /* whether there are any, and whether there are some whose names do not tell */
   uint64_t words[FILTER_WORDS];
 } call_filter;
 

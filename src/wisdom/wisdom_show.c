@@ -11,7 +11,7 @@
 
 typedef struct show_work {
   mmci_text text;
-  mmci_wisdom_match_fn here; /* NULL means that all are */
+  mmci_wisdom_match_fn here; /* says which records are this machine's; NULL means that all are */
   void *here_user;
   bool begun; /* fingerprint is that of the records so far, and kind that of the last one */
   mmci_fingerprint fingerprint;

@@ -30,10 +30,10 @@ typedef enum method {
   NOTHING,       /* C has no elements, or nothing is added to them */
   ZEROS,         /* k = 0: C is a sum of no terms */
   LOOPS,         /* what this CBLAS cannot express */
-  PANELS,        /* f16, bf16 */
-  DOT,           /* row times column */
-  MATRIX_VECTOR, /* n = 1 */
-  VECTOR_MATRIX, /* m = 1 */
+  PANELS,        /* f16 and bf16, widened panel by panel */
+  DOT,           /* a row times a column */
+  MATRIX_VECTOR, /* a product with n = 1 */
+  VECTOR_MATRIX, /* a product with m = 1 */
   SMALL,         /* a product of small matrices, see small.h */
   MATRIX_MATRIX,
   METHOD_COUNT
@@ -53,7 +53,7 @@ struct mmci_kernel {
   mmci_gemm gemm;
   pieces pieces;
   mmci_small *small;     /* what small.h computes, or NULL */
-  mmci_blas_fn multiply; /* NULL when in panels */
+  mmci_blas_fn multiply; /* multiplies a piece; NULL when the product is done in panels */
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* threads that share a batch */
   int64_t chunk;         /* products that a thread takes at a time */

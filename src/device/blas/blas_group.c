@@ -32,13 +32,13 @@ enum { LINE_BYTES = 64, AHEAD_BYTES = 1024 };
 
 typedef struct place {
   int32_t base;
-  int64_t offset; /* in bytes */
+  int64_t offset; /* bytes from the beginning of the base */
 } place;
 
 typedef struct product {
   mmci_gemm gemm;
   place a, b, c;
-  mmci_small small; /* where it can be used; it packs at the beginning of OWN */
+  mmci_small small; /* used where it can be; it packs at the beginning of OWN */
   mmci_blas_fn multiply;
 } product;
 
@@ -50,7 +50,7 @@ struct mmci_group_kernel {
   size_t *ahead_bytes; /* bytes of each factor of the next chain that are prefetched */
   int64_t c_stride;
   bool c_gathered;
-  product *products; /* in the order of the groups */
+  product *products; /* products, in the order of the groups */
   mmci_phases groups;
   int threads;
   bool calls_blas;    /* OpenBLAS must not have threads of its own beside these */
@@ -135,7 +135,7 @@ static void let_go_value(places *p, int32_t number, int32_t reader) {
   int32_t s = number - p->group->n;
   if (s >= 0 && p->results[s].base == OWN && p->last_readers[s] == reader) {
     p->idle[p->idle_count++] = (int32_t)p->results[s].offset;
-    p->last_readers[s] = -1; /* counted once, though it may be both operands */
+    p->last_readers[s] = -1; /* a reader counts once, though it may read both operands */
   }
 }
 

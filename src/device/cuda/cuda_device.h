@@ -17,7 +17,7 @@ typedef struct mmci_ring mmci_ring;
 
 struct mmci_device {
   int index;
-  int driver, runtime; /* versions: 1000 * major + 10 * minor */
+  int driver, runtime; /* versions, 1000 * major + 10 * minor each */
   struct cudaDeviceProp properties;
   /* These are made when first asked for, under the lock. */
   pthread_mutex_t lock;
@@ -33,7 +33,7 @@ struct mmci_queue {
   bool handle_elsewhere; /* the handle still works on another stream */
   void *workspace;       /* workspace of all products, which are computed one after another */
   size_t workspace_bytes;
-  atomic_int downloads; /* how many are in the ring, on their way to the host's memory */
+  atomic_int downloads; /* downloads that are in the ring, on their way to the host's memory */
   atomic_bool lost;     /* a download failed where nobody could be told */
 };
 

@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 enum {
-  MMCI_LINE_ROWS = 32,  /* lines of so many rows lie side by side */
-  MMCI_DEPTH = 64,      /* k is padded with zeros to a multiple of this */
+  MMCI_LINE_ROWS = 32,  /* rows whose lines lie side by side */
+  MMCI_DEPTH = 64,      /* k is padded with zeros to a multiple of this number */
   MMCI_TILE_ROWS = 128, /* rows of C in a block */
 };
 
@@ -24,7 +24,7 @@ typedef struct mmci_emulated_row {
   float squares;
   int32_t poor;
   int32_t exponent; /* exponent of its scale, or MMCI_PARTS_LEFT */
-  double unit;      /* what 1 stands for, in bytes */
+  double unit;      /* what 1 stands for in parts of bytes */
 } mmci_emulated_row;
 
 /* An operand in parts. They lie in blocks of MMCI_LINE_ROWS rows x MMCI_DEPTH k's, those of the
