@@ -33,6 +33,8 @@ environment = dict(
     os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MMCHAIN_WISDOM="", LD_LIBRARY_PATH=""
 )
 del environment["LD_LIBRARY_PATH"]
+# Leaks cannot be looked for in a process that is traced.
+environment["ASAN_OPTIONS"] = environment.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
 work = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
 log_path = os.path.join(work, "log")
 

@@ -332,7 +332,9 @@ static void begin_call(thread *t, const struct ptrace_syscall_info *call) {
     case SYS_openat:
       note_open(t, (int)a[0], a[1], a[2]);
       break;
-    case SYS_open:
+    case SYS_open: /* glibc's own open() is openat(2); sanitizers call this one */
+      note_open(t, AT_FDCWD, a[0], a[1]);
+      break;
     case SYS_creat:
     case SYS_link:
     case SYS_truncate:
