@@ -10,7 +10,7 @@
 
 enum { LONGEST = 63 };
 
-static size_t least(size_t a, size_t b) {
+static size_t fewer_edits(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
@@ -25,9 +25,10 @@ static size_t distance(const char *a, const char *b) {
     const size_t *two_above = rows[(i + 1) % 3];
     row[0] = i;
     for (size_t j = 1; j <= n; j++) {
-      row[j] = least(least(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+      row[j] =
+          fewer_edits(fewer_edits(above[j], row[j - 1]) + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = least(row[j], two_above[j - 2] + 1);
+        row[j] = fewer_edits(row[j], two_above[j - 2] + 1);
     }
   }
   return rows[m % 3][n];

@@ -124,7 +124,7 @@ static int read_option(cli_call *call, int code, problem *p) {
 }
 
 /* Checks options that make sense only together. The library checks the value of each. */
-static int check_options(cli_call *call, problem *p) {
+static int check_order_options(cli_call *call, problem *p) {
   mmc_order_options *o = &p->order_options;
   bool on_device = o->device != NULL && strcmp(o->device, "cpu") != 0;
   if (!on_device && o->threads_per_block != 0)
@@ -355,7 +355,7 @@ static int print_json(cli_call *call, const problem *p) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int order_dims(cli_call *call, int count, char **arguments, problem *p) {
-  int result = check_options(call, p);
+  int result = check_order_options(call, p);
   if (result == CLI_DONE) result = read_dims(call, count, arguments, p);
   if (result == CLI_DONE) result = solve_problem(call, p);
   if (result == CLI_DONE && p->output != NULL) result = write_tree(call, p);

@@ -744,7 +744,7 @@ static void clear(report *r) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int check(cli_call *call, const report *r, const char *path) {
+static int check_report(cli_call *call, const report *r, const char *path) {
   if (strcmp(r->objective, "time") != 0 && strcmp(r->objective, "energy") != 0)
     return cli_fail(call, CLI_BAD, "--for: expected time or energy, got '%s'", r->objective);
   if (r->max_slowdown > 0 && strcmp(r->objective, "energy") != 0)
@@ -800,7 +800,7 @@ static int run(cli_call *call, int argc, char **argv) {
   }
   if (path == NULL)
     return cli_fail(call, CLI_BAD, "-o: expected where the page goes, as in -o report.html");
-  int result = check(call, &r, path);
+  int result = check_report(call, &r, path);
   if (result == CLI_DONE)
     result = cli_chain_of_arguments(call, argc - optind, argv + optind, &r.chain);
   if (result == CLI_DONE) result = work(call, &r, path);

@@ -202,7 +202,7 @@ static mmcp_problem problem_of(const call *c) {
 }
 
 /* Whether a plan is for the device that the arrays lie on. */
-static int is_here(const call *c, const mmcp_plan *plan) {
+static int runs_beside_arrays(const call *c, const mmcp_plan *plan) {
   char here[32];
   snprintf(here, sizeof here, "cuda:%d", c->device);
   return c->device == MMCP_HOST || strcmp(mmc_plan_device(plan->plan), here) == 0;
@@ -219,7 +219,7 @@ static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
   if (!stacks && mmc_chain_batch(given->chain) != c->stack_count) return 0;
   mmcp_plan *plan =
       stacks ? mmcp_plan_stacked(given, c->stack_count) : (mmcp_plan *)Py_NewRef((PyObject *)given);
-  int fits = plan != NULL && mmcp_plan_ensure(plan) == 0 ? is_here(c, plan) : -1;
+  int fits = plan != NULL && mmcp_plan_ensure(plan) == 0 ? runs_beside_arrays(c, plan) : -1;
   if (fits == 1) *out = (mmcp_plan *)Py_NewRef((PyObject *)plan);
   Py_XDECREF(plan);
   return fits;
@@ -517,7 +517,8 @@ static int is_autocast(const call *c, PyObject *plan) {
   return plan == Py_None && c->views[0].exchange != NULL ? mmcp_view_is_autocast() : 0;
 }
 
-static int multiply(call *c, PyObject *const *items, PyObject *const *args, PyObject **array) {
+static int multiply_arrays(call *c, PyObject *const *items, PyObject *const *args,
+                           PyObject **array) {
   bool bf16 = args[BF16] == Py_True;
   mmcp_plan *plan = NULL;
   int done =
@@ -609,7 +610,7 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
   char *block;
   if (!call_open(&c, n, stack, &room, &block)) return NULL;
   PyObject *array = NULL, *result = NULL;
-  int done = multiply(&c, items, args, &array);
+  int done = multiply_arrays(&c, items, args, &array);
   if (done == 1) result = args[OUT] != Py_None ? Py_NewRef(args[OUT]) : finish(&c, array);
   if (done == 0) result = Py_NewRef(Py_NotImplemented);
   call_close(&c, block);

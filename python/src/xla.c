@@ -236,7 +236,8 @@ static mmc_status read_call(const xla_call *call, int64_t *key, mmc_matrix *matr
   return MMC_OK;
 }
 
-static void *multiply(const xla_call *call, int64_t *key, size_t length, mmc_matrix *matrices) {
+static void *multiply_matrices(const xla_call *call, int64_t *key, size_t length,
+                               mmc_matrix *matrices) {
   const int64_t n = call->arguments.count;
   char message[512] = "";
   entry *x = NULL;
@@ -270,7 +271,7 @@ static void *chain(xla_call *call) {
   void *error;
   if (key != NULL && matrices != NULL) {
     key[KEY_OPTIONS] = options;
-    error = multiply(call, key, length, matrices);
+    error = multiply_matrices(call, key, length, matrices);
   } else {
     error = fail(call, XLA_RESOURCE_EXHAUSTED, "mmchain: out of memory");
   }

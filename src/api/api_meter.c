@@ -207,7 +207,7 @@ static bool is_duration(double seconds) {
   return isfinite(seconds) && seconds >= 0;
 }
 
-static mmc_status check_options(const mmc_energy_options *options, mmci_error *error) {
+static mmc_status check_energy_options(const mmc_energy_options *options, mmci_error *error) {
   if (!is_duration(options->min_s) || options->min_s == 0)
     return mmci_fail(error, MMC_E_ARG, "min_s: expected seconds, more than 0, got %g",
                      options->min_s);
@@ -227,7 +227,7 @@ mmc_status mmc_meter_measure(mmc_meter *meter, const mmc_energy_options *options
                        mmci_fail(&error, MMC_E_ARG, "options and out: expected no NULL"), &error);
   mmc_energy_options read = MMC_ENERGY_OPTIONS_INIT;
   mmc_status status = mmci_options_read("options", options, &read, sizeof read, &error);
-  if (status == MMC_OK) status = check_options(&read, &error);
+  if (status == MMC_OK) status = check_energy_options(&read, &error);
   if (status == MMC_OK) status = mmci_measure(meter->ops, meter->meter, &read, NULL, out, &error);
   if (status == MMC_E_INTERRUPTED) return status;
   return mmci_report(meter->context, status, &error);

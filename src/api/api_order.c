@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "base/monotonic.h"
 #include "base/options.h"
 
 struct mmc_order {
@@ -124,12 +124,6 @@ static mmc_status solve_on_device(mmc_context *context, const mmc_order_options 
 
 /* ---- on the CPU ---------------------------------------------------------------------------- */
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static mmc_status solve_on_cpu(const mmc_order_options *options, int32_t n, const int64_t *dims,
                                const char **solver, mmci_order_answer *out, double *seconds,
                                mmci_error *error) {
@@ -146,9 +140,9 @@ static mmc_status solve_on_cpu(const mmc_order_options *options, int32_t n, cons
   const char *name = options->solver != NULL ? options->solver : "auto";
   if (options->keep_table && strcmp(name, "auto") == 0) name = "table";
   const mmci_solver *used;
-  double start = now_s();
+  double start = mmci_now_s();
   mmc_status status = mmci_order_solve(name, &problem, options->keep_table, &used, out, error);
-  *seconds = now_s() - start;
+  *seconds = mmci_now_s() - start;
   if (status == MMC_OK) *solver = used->name;
   return status;
 }

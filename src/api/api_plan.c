@@ -10,7 +10,7 @@
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static mmc_status check_options(const mmc_plan_options *options, mmci_error *error) {
+static mmc_status check_plan_options(const mmc_plan_options *options, mmci_error *error) {
   if (options->location != MMC_HOST && options->location != MMC_DEVICE)
     return mmci_fail(error, MMC_E_ARG, "location: expected MMC_HOST or MMC_DEVICE, got number %d",
                      (int)options->location);
@@ -26,7 +26,7 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   mmc_plan_options read = MMC_PLAN_OPTIONS_INIT;
   mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
   options = &read;
-  if (status == MMC_OK) status = check_options(options, error);
+  if (status == MMC_OK) status = check_plan_options(options, error);
   if (status != MMC_OK) return status;
   const char *device = options->device != NULL ? options->device : "cpu";
 

@@ -19,7 +19,7 @@ static mmc_status check_product(const mmc_tune_product *p, int64_t index, mmci_e
   return MMC_OK;
 }
 
-static mmc_status check_options(const mmc_tune_options *o, mmci_error *error) {
+static mmc_status check_tune_options(const mmc_tune_options *o, mmci_error *error) {
   bool for_energy = o->objective != NULL && strcmp(o->objective, "energy") == 0;
   if (o->objective != NULL && !for_energy && strcmp(o->objective, "time") != 0)
     return mmci_fail_argument(error, MMC_E_ARG, "objective", "expected time or energy, got '%s'",
@@ -96,7 +96,7 @@ mmc_status mmc_tune(mmc_context *context, const mmc_tune_options *options,
   mmc_status status = options == NULL
                           ? mmci_fail(&error, MMC_E_ARG, "options: expected some, got NULL")
                           : mmci_options_read("options", options, &read, sizeof read, &error);
-  if (status == MMC_OK) status = check_options(&read, &error);
+  if (status == MMC_OK) status = check_tune_options(&read, &error);
   if (status == MMC_OK) status = tune_device(context, &read, &made, &error);
   if (report != NULL && (status == MMC_OK || status == MMC_E_INTERRUPTED)) *report = made;
   return mmci_report(context, status, &error);

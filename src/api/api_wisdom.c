@@ -21,8 +21,8 @@ static mmc_status fingerprint_of(mmc_context *context, const char *device, mmc_d
 /* Says whether a device that is here, of that name, has that identity; several of a kind may
  * differ. A device that is here and does not open is a failure, as it does not make entries
  * foreign. */
-static mmc_status is_here(void *user, const mmci_fingerprint *fingerprint, bool *here,
-                          mmci_error *error) {
+static mmc_status is_fingerprint_here(void *user, const mmci_fingerprint *fingerprint, bool *here,
+                                      mmci_error *error) {
   mmc_context *context = user;
   mmc_dtype dtype = MMC_F32;
   const char *wanted = fingerprint->fields[MMCI_FINGERPRINT_DTYPE], *name;
@@ -57,7 +57,7 @@ typedef struct count_work {
 static mmc_status count_record(void *user, const mmci_wisdom_record *record, mmci_error *error) {
   count_work *work = user;
   if (!mmci_fingerprint_equal(&work->last, record->fingerprint)) {
-    mmc_status status = is_here(work->context, record->fingerprint, &work->here, error);
+    mmc_status status = is_fingerprint_here(work->context, record->fingerprint, &work->here, error);
     if (status != MMC_OK) return status;
     work->last = *record->fingerprint;
   }
@@ -109,10 +109,10 @@ mmc_status mmc_wisdom_write(mmc_context *context, mmc_format format, mmc_write_f
                             void *user) {
   if (context == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  mmc_status status =
-      write == NULL
-          ? mmci_fail(&error, MMC_E_ARG, "write: expected a function, got NULL")
-          : mmci_wisdom_write(context->wisdom, format, is_here, context, write, user, &error);
+  mmc_status status = write == NULL
+                          ? mmci_fail(&error, MMC_E_ARG, "write: expected a function, got NULL")
+                          : mmci_wisdom_write(context->wisdom, format, is_fingerprint_here, context,
+                                              write, user, &error);
   return mmci_report(context, status, &error);
 }
 
@@ -153,7 +153,7 @@ static mmc_status fits(void *user, const mmci_fingerprint *fingerprint, bool *me
            (filter->dtype == NULL || strcmp(filter->dtype, dtype) == 0);
   if (!*meant || !filter->foreign) return MMC_OK;
   bool here = false;
-  mmc_status status = is_here(work->context, fingerprint, &here, error);
+  mmc_status status = is_fingerprint_here(work->context, fingerprint, &here, error);
   *meant = !here;
   return status;
 }

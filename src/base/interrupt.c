@@ -1,24 +1,19 @@
 #include "base/interrupt.h"
 
 #include <stddef.h>
-#include <time.h>
+
+#include "base/monotonic.h"
 
 static const double ASK_EVERY_S = 0.05;
 
 static _Thread_local mmci_interrupt *current;
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 mmci_interrupt *mmci_interrupt_begin(mmci_interrupt *of) {
   mmci_interrupt *before = current;
   current = of->ask != NULL ? of : NULL;
   of->done = 0;
   of->stopped = false;
-  if (current != NULL) of->asked_s = now_s();
+  if (current != NULL) of->asked_s = mmci_now_s();
   return before;
 }
 
@@ -33,10 +28,10 @@ void mmci_interrupt_done(double share) {
 bool mmci_interrupted(void) {
   mmci_interrupt *x = current;
   if (x == NULL || x->stopped) return x != NULL;
-  double now = now_s();
+  double now = mmci_now_s();
   if (now - x->asked_s < ASK_EVERY_S) return false;
   /* The callback may execute another run. */
   x->stopped = x->ask(x->user, x->done) != 0;
-  x->asked_s = now_s();
+  x->asked_s = mmci_now_s();
   return x->stopped;
 }

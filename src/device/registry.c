@@ -155,7 +155,7 @@ static bool read_index(const mmci_device_kind *x, const char *text, int *index) 
 }
 
 /* Says whether a device that is compiled in can work here. */
-static bool is_here(const mmci_device_kind *x) {
+static bool is_kind_here(const mmci_device_kind *x) {
   int count = 0;
   mmci_error reason;
   return x->ops != NULL && x->ops->probe(&count, &reason) == MMC_OK && count > 0;
@@ -165,7 +165,7 @@ const mmci_device_kind *mmci_device_kind_of(const char *name, int *index) {
   *index = 0;
   for (const mmci_device_kind *x = mmci_device_kinds; x->name != NULL; x++) {
     size_t length = strlen(x->name);
-    if (strcmp(name, "cpu") == 0 && is_here(x)) return x;
+    if (strcmp(name, "cpu") == 0 && is_kind_here(x)) return x;
     if (strncmp(name, x->name, length) == 0 && (name[length] == '\0' || name[length] == ':'))
       return read_index(x, name + length, index) ? x : NULL;
   }

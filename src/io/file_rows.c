@@ -66,7 +66,7 @@ mmc_status mmci_file_rows_of_matrix(mmc_dtype dtype, const mmc_matrix *matrix, i
 
 /* Returns the product of count numbers; a negative number when one of them is negative or the
  * product is too large. */
-static int64_t product_of(int count, const int64_t *numbers) {
+static int64_t product_of_numbers(int count, const int64_t *numbers) {
   int64_t product = 1;
   bool fits = true;
   for (int i = 0; i < count; i++) {
@@ -86,7 +86,7 @@ mmc_status mmci_file_rows_of_stack(mmc_dtype dtype, const mmc_matrix *matrix, in
     return mmci_fail(error, MMC_E_ARG, "%d dimensions: 0 to %d can be written", ndim,
                      MMCI_NDIM_MAX);
   const int64_t elements[] = {batch, matrix->rows, matrix->cols};
-  int64_t wanted = product_of(3, elements), got = product_of(ndim, shape);
+  int64_t wanted = product_of_numbers(3, elements), got = product_of_numbers(ndim, shape);
   if (wanted < 0 || got != wanted)
     return mmci_fail(error, MMC_E_ARG,
                      "shape: expected the elements of %" PRId64 " matrices of %" PRId64 "x%" PRId64,
@@ -104,7 +104,7 @@ typedef struct block {
   size_t first_row, rows, first_col, cols;
 } block;
 
-static size_t least(size_t a, size_t b) {
+static size_t smaller_size(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
@@ -116,7 +116,7 @@ static inline void transpose(const mmc_matrix *m, block b, unsigned char *to, si
   const unsigned char *data = m->data;
   for (size_t c0 = 0; c0 < b.cols; c0 += TILE_COLS)
     for (size_t r0 = 0; r0 < b.rows; r0 += TILE_ROWS) {
-      size_t c1 = least(c0 + TILE_COLS, b.cols), r1 = least(r0 + TILE_ROWS, b.rows);
+      size_t c1 = smaller_size(c0 + TILE_COLS, b.cols), r1 = smaller_size(r0 + TILE_ROWS, b.rows);
       for (size_t c = c0; c < c1; c++) {
         const unsigned char *from = data + ((b.first_col + c) * (size_t)m->ld + b.first_row) * size;
         for (size_t r = r0; r < r1; r++)
@@ -149,11 +149,11 @@ static void gather(const mmci_file_rows *a, block b, unsigned char *to) {
 static mmc_status send_blocks(const mmci_file_rows *a, mmc_write_fn write, void *user,
                               unsigned char *buffer) {
   size_t size = a->element_size, rows = (size_t)a->matrix.rows, cols = (size_t)a->matrix.cols;
-  size_t block_cols = least(cols, BUFFER_BYTES / size);
+  size_t block_cols = smaller_size(cols, BUFFER_BYTES / size);
   size_t block_rows = block_cols < cols ? 1 : BUFFER_BYTES / (cols * size);
   for (size_t r = 0; r < rows; r += block_rows)
     for (size_t c = 0; c < cols; c += block_cols) {
-      block b = {r, least(rows - r, block_rows), c, least(cols - c, block_cols)};
+      block b = {r, smaller_size(rows - r, block_rows), c, smaller_size(cols - c, block_cols)};
       gather(a, b, buffer);
       if (write(user, (const char *)buffer, b.rows * b.cols * size) != 0) return MMC_E_IO;
     }

@@ -133,7 +133,8 @@ static mmc_status split(const char *name, parts *out, mmci_error *error) {
 /* ---- what is here -------------------------------------------------------------------------- */
 
 /* Returns the format of a module, which stays loaded; NULL after saying why there is none. */
-static const mmci_format *load(const char *module_dir, const row *r, char *why, size_t why_size) {
+static const mmci_format *load_module(const char *module_dir, const row *r, char *why,
+                                      size_t why_size) {
   char path[MMCI_MODULE_PATH_SIZE];
   mmci_error reason;
   if (mmci_module_path(module_dir, r->name, path, &reason) != MMC_OK) {
@@ -157,8 +158,9 @@ static const mmci_format *load(const char *module_dir, const row *r, char *why, 
   return NULL;
 }
 
-static const mmci_format *find(const char *module_dir, const row *r, char *why, size_t why_size) {
-  if (r->is_module) return load(module_dir, r, why, why_size);
+static const mmci_format *find_format(const char *module_dir, const row *r, char *why,
+                                      size_t why_size) {
+  if (r->is_module) return load_module(module_dir, r, why, why_size);
   if (r->format == NULL) snprintf(why, why_size, "%s", r->absent);
   return r->format;
 }
@@ -171,7 +173,7 @@ mmc_status mmci_file_format_describe(const char *module_dir, int index, mmc_file
   *out = (mmc_file_format_info){.name = r->name, .has_members = r->has_members};
   snprintf(out->extensions, sizeof out->extensions, "%s%s%s", r->extensions[0],
            r->extensions[1] != NULL ? " " : "", r->extensions[1] != NULL ? r->extensions[1] : "");
-  out->available = find(module_dir, r, out->description, sizeof out->description) != NULL;
+  out->available = find_format(module_dir, r, out->description, sizeof out->description) != NULL;
   if (out->available) snprintf(out->description, sizeof out->description, "%s", r->holds);
   return MMC_OK;
 }
@@ -182,7 +184,7 @@ static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 static mmc_status acquire(const char *module_dir, const parts *p, const mmci_format **out,
                           mmci_error *error) {
   char why[256], shown[MMCI_PATH_TEXT_SIZE];
-  *out = find(module_dir, p->row, why, sizeof why);
+  *out = find_format(module_dir, p->row, why, sizeof why);
   if (*out == NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "%.180s: %s files: %s",
                      mmci_path_text(p->name.path, shown), p->row->name, why);

@@ -106,7 +106,7 @@ static void close_handles(handles *h) {
   *h = (handles){0};
 }
 
-static mmc_status damaged(const mmci_source *s, const char *what, mmci_error *error) {
+static mmc_status refuse_file(const mmci_source *s, const char *what, mmci_error *error) {
   return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
 }
 
@@ -118,7 +118,7 @@ static mmc_status open_file(const char *path, const mmci_source *s, hid_t *out, 
   for (size_t at = 0; !marked && at + sizeof mark <= s->have; at = at == 0 ? 512 : 2 * at)
     marked = memcmp(s->bytes + at, mark, sizeof mark - 1) == 0;
   *out = marked ? H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT) : -1;
-  return *out >= 0 ? MMC_OK : damaged(s, "no HDF5 file, or a damaged one", error);
+  return *out >= 0 ? MMC_OK : refuse_file(s, "no HDF5 file, or a damaged one", error);
 }
 
 /* Describes the dataset of a name. Returns also: E_ARG, without a message, when there is none. */
@@ -131,10 +131,10 @@ static mmc_status describe(handles *h, const char *name, mmci_file_array *array,
   h->space = H5Dget_space(h->dataset);
   h->properties = H5Dget_create_plist(h->dataset);
   if (h->type < 0 || h->space < 0 || h->properties < 0)
-    return damaged(s, "a damaged HDF5 file", error);
+    return refuse_file(s, "a damaged HDF5 file", error);
   if (!read_dtype(h->type, array))
-    return damaged(s, "the dataset's type: float16, float32, float64, complex64, complex128 work",
-                   error);
+    return refuse_file(
+        s, "the dataset's type: float16, float32, float64, complex64, complex128 work", error);
   hsize_t dims[H5S_MAX_RANK];
   array->ndim = H5Sget_simple_extent_ndims(h->space);
   if (array->ndim < 1 || array->ndim > H5S_MAX_RANK ||
@@ -143,7 +143,7 @@ static mmc_status describe(handles *h, const char *name, mmci_file_array *array,
                      s->shown, array->ndim < 0 ? 0 : array->ndim, H5S_MAX_RANK);
   H5Sget_simple_extent_dims(h->space, dims, NULL);
   for (int d = 0; d < array->ndim; d++) {
-    if (dims[d] > (hsize_t)1 << 62) return damaged(s, "a dimension above 2^62", error);
+    if (dims[d] > (hsize_t)1 << 62) return refuse_file(s, "a dimension above 2^62", error);
     array->shape[d] = (int64_t)dims[d];
   }
   return MMC_OK;
@@ -180,7 +180,7 @@ static mmc_status read_elements(const handles *h, mmci_file_array *array, mmci_e
   }
   herr_t code = H5Dread(h->dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, array->copy);
   H5Tclose(type);
-  return code >= 0 ? MMC_OK : damaged(&array->source, "libhdf5 cannot read the dataset", error);
+  return code >= 0 ? MMC_OK : refuse_file(&array->source, "libhdf5 cannot read the dataset", error);
 }
 
 static mmc_status read_dataset(const mmci_file_name *name, mmci_file_array *array,
@@ -260,7 +260,7 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
   if (status == MMC_OK) status = open_file(path, &s, &file, error);
   if (status == MMC_OK) {
     if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &l) < 0)
-      status = damaged(&s, "a damaged HDF5 file", error);
+      status = refuse_file(&s, "a damaged HDF5 file", error);
     H5Fclose(file);
   }
   end_silence(&said);

@@ -13,7 +13,7 @@
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static mmc_status damaged(const mmci_source *s, const char *what, mmci_error *error) {
+static mmc_status refuse_file(const mmci_source *s, const char *what, mmci_error *error) {
   return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
 }
 
@@ -34,25 +34,26 @@ static mmc_status open_file(const char *path, mmci_source *s, mat_t **out, mmci_
   mmc_status status = mmci_source_open(path, s, error);
   if (status != MMC_OK) return status;
   *out = has_header(s) ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
-  return *out != NULL ? MMC_OK
-                      : damaged(s, "no MATLAB file of version 5 or 7.3, or a damaged one", error);
+  return *out != NULL
+             ? MMC_OK
+             : refuse_file(s, "no MATLAB file of version 5 or 7.3, or a damaged one", error);
 }
 
 static mmc_status describe(const matvar_t *variable, mmci_file_array *array, mmci_error *error) {
   const mmci_source *s = &array->source;
   bool is_double = variable->class_type == MAT_C_DOUBLE, is_complex = variable->isComplex != 0;
   if (variable->class_type == MAT_C_SPARSE)
-    return damaged(s, "a sparse matrix: expected a full one, full(A) in MATLAB", error);
+    return refuse_file(s, "a sparse matrix: expected a full one, full(A) in MATLAB", error);
   if ((!is_double && variable->class_type != MAT_C_SINGLE) || variable->isLogical)
-    return damaged(s, "the variable's class: double and single work", error);
+    return refuse_file(s, "the variable's class: double and single work", error);
   if (variable->rank != 2 || variable->dims == NULL)
-    return damaged(s, "expected a matrix, of two dimensions: MATLAB's pages come last", error);
+    return refuse_file(s, "expected a matrix, of two dimensions: MATLAB's pages come last", error);
   array->dtype = is_double ? (is_complex ? MMC_C128 : MMC_F64) : is_complex ? MMC_C64 : MMC_F32;
   array->fortran_order = true;
   array->ndim = 2;
   for (int d = 0; d < 2; d++) {
     /* matio counts in int. */
-    if (variable->dims[d] > INT_MAX) return damaged(s, "a dimension above 2^31 - 1", error);
+    if (variable->dims[d] > INT_MAX) return refuse_file(s, "a dimension above 2^31 - 1", error);
     array->shape[d] = (int64_t)variable->dims[d];
   }
   return MMC_OK;
@@ -64,7 +65,7 @@ static mmc_status read_data(mat_t *mat, matvar_t *variable, void *data, const mm
   int start[2] = {0, 0}, stride[2] = {1, 1};
   int edge[2] = {(int)variable->dims[0], (int)variable->dims[1]};
   if (Mat_VarReadData(mat, variable, data, start, stride, edge) == 0) return MMC_OK;
-  return damaged(s, "matio cannot read the variable", error);
+  return refuse_file(s, "matio cannot read the variable", error);
 }
 
 /* Puts real and imaginary parts, which lie apart, together. */
@@ -166,7 +167,7 @@ static bool is_identifier(const char *name) {
          strspn(name, "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == length;
 }
 
-static mmc_status check(const mmci_file_rows *rows, const char *member, mmci_error *error) {
+static mmc_status check_rows(const mmci_file_rows *rows, const char *member, mmci_error *error) {
   const uint64_t most = (uint64_t)INT_MAX - 4096; /* sizes in a file of version 5 have 32 bits */
   if (rows->dtype == MMC_F16 || rows->dtype == MMC_BF16)
     return mmci_fail(error, MMC_E_ARG, "matlab has no %s: f32, f64, c64, c128 can be written",
@@ -226,7 +227,7 @@ static mmc_status write_columns(const mmci_file_rows *rows, const char *member, 
 
 static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
                              void *user, mmci_error *error) {
-  mmc_status status = check(rows, member, error);
+  mmc_status status = check_rows(rows, member, error);
   if (status != MMC_OK) return status;
   columns c = {.count = (size_t)(mmci_file_rows_bytes(rows) / rows->element_size),
                .is_complex = mmci_dtype_is_complex(rows->dtype)};

@@ -149,7 +149,7 @@ typedef struct filling {
 } filling;
 
 /* Entries of one place are added up, to the zero that is there. */
-static void store(const filling *f, int64_t row, int64_t col, double re, double im) {
+static void store_element(const filling *f, int64_t row, int64_t col, double re, double im) {
   size_t at = (size_t)(col * f->rows + row);
   double *real = f->reals + (f->banner->complex_numbers ? 2 * at : at);
   bool adds = f->banner->coordinate;
@@ -159,10 +159,10 @@ static void store(const filling *f, int64_t row, int64_t col, double re, double 
 
 /* Stores an element and the one that follows from the symmetry. */
 static void store_both(const filling *f, int64_t row, int64_t col, double re, double im) {
-  store(f, row, col, re, im);
+  store_element(f, row, col, re, im);
   if (row == col || f->banner->symmetry == GENERAL) return;
   bool skew = f->banner->symmetry == SKEW_SYMMETRIC, conjugate = f->banner->symmetry == HERMITIAN;
-  store(f, col, row, skew ? -re : re, skew || conjugate ? -im : im);
+  store_element(f, col, row, skew ? -re : re, skew || conjugate ? -im : im);
 }
 
 static mmc_status next_value(reader *r, const banner *b, double *re, double *im) {
@@ -177,7 +177,7 @@ static mmc_status read_array(reader *r, const filling *f) {
   const banner *b = f->banner;
   for (int64_t col = 0; col < b->cols; col++) {
     int64_t first = b->symmetry == GENERAL ? 0 : b->symmetry == SKEW_SYMMETRIC ? col + 1 : col;
-    if (b->symmetry == SKEW_SYMMETRIC) store(f, col, col, 0, 0);
+    if (b->symmetry == SKEW_SYMMETRIC) store_element(f, col, col, 0, 0);
     for (int64_t row = first; row < b->rows; row++) {
       double re, im;
       mmc_status status = next_value(r, b, &re, &im);

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/monotonic.h"
 #include "meter/window.h"
 
 static const double sample_s = 0.002, batch_least_s = 0.025, batch_most_s = 0.1;
@@ -21,9 +22,7 @@ enum { STATE_EVERY = 4, BATCH_MOST = 1 << 20 };
 
 static double machine_now(void *user) {
   (void)user;
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+  return mmci_now_s();
 }
 
 /* Sleeps for less than a second. */

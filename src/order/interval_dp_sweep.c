@@ -10,12 +10,12 @@
  * Wide strips read the tiles of row I once for several columns; narrow ones keep more threads busy.
  */
 #include <sched.h>
-#include <time.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
 #include "base/alloc.h"
+#include "base/monotonic.h"
 #include "order/interval_dp.h"
 
 enum { MAX_STRIP = 8, MAX_THREADS = 256 };
@@ -26,16 +26,10 @@ typedef struct strips {
   atomic_int *finished; /* in strip s the rows from finished[s] on are finished */
 } strips;
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 bool mmci_dp_should_stop(mmci_dp_work *work) {
   mmci_dp_run *run = work->run;
   if (work->is_caller && run->problem->progress != NULL) {
-    double time_s = now_s();
+    double time_s = mmci_now_s();
     if (time_s >= work->next_report) {
       work->next_report = time_s + 0.1;
       double done = run->steps > 0 ? (double)atomic_load(&run->steps_done) / run->steps : 0;

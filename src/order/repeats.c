@@ -77,7 +77,7 @@ static mmci_u128 cost_of(const grammar *g, int32_t left, int32_t right) {
 }
 
 /* Returns the symbol of a product, a new one unless it is known. */
-static int32_t product_of(grammar *g, int32_t left, int32_t right) {
+static int32_t symbol_of_product(grammar *g, int32_t left, int32_t right) {
   uint32_t slot = slot_of(g, left, right);
   if (g->table[slot] >= 0) return g->table[slot];
   const symbol *a = &g->symbols[left], *b = &g->symbols[right];
@@ -122,7 +122,7 @@ static mmc_status add_order(search *s, const sequence *x, int32_t *root, mmci_er
   for (int32_t i = 0; i < x->length; i++) s->numbers[i] = x->symbols[i];
   for (int32_t t = 0; t < x->length - 1; t++) {
     mmci_product p = answer.tree.products[t];
-    s->numbers[x->length + t] = product_of(g, s->numbers[p.left], s->numbers[p.right]);
+    s->numbers[x->length + t] = symbol_of_product(g, s->numbers[p.left], s->numbers[p.right]);
   }
   *root = s->numbers[2 * x->length - 2];
   mmci_tree_destroy(&answer.tree);
@@ -213,7 +213,7 @@ static mmc_status merge_best(search *s, bool *found, mmci_error *error) {
   for (int d = 0; d < count && s->work < WORK; d++) {
     int32_t symbols = g->count;
     mmci_u128 multiplications = g->multiplications, whole;
-    merge(&s->now, &digrams[d], product_of(g, digrams[d].left, digrams[d].right), &s->trial);
+    merge(&s->now, &digrams[d], symbol_of_product(g, digrams[d].left, digrams[d].right), &s->trial);
     mmc_status status = price_sequence(s, &s->trial, &whole, error);
     forget_symbols(g, symbols, multiplications);
     if (status != MMC_OK) return status;
@@ -222,8 +222,8 @@ static mmc_status merge_best(search *s, bool *found, mmci_error *error) {
   }
   if (least == MMCI_U128_MAX) *found = false;
   if (!*found) return MMC_OK;
-  merge(&s->now, &digrams[chosen], product_of(g, digrams[chosen].left, digrams[chosen].right),
-        &s->trial);
+  merge(&s->now, &digrams[chosen],
+        symbol_of_product(g, digrams[chosen].left, digrams[chosen].right), &s->trial);
   copy_sequence(&s->trial, &s->now);
   if (least >= s->best_multiplications) return MMC_OK;
   copy_sequence(&s->now, &s->best);

@@ -67,7 +67,7 @@ static double mkn_of(const predicted_cut *p) {
   return mmci_mkn(p->size[0], p->size[1], p->size[2]);
 }
 
-static mmci_gemm product_of(const mmci_array *array, const predicted_cut *p) {
+static mmci_gemm gemm_of_cut(const mmci_array *array, const predicted_cut *p) {
   const mmci_gemm *like = &array->like;
   mmc_op op_a, op_b;
   mmci_form_op(&like->a, &op_a);
@@ -78,7 +78,7 @@ static mmci_gemm product_of(const mmci_array *array, const predicted_cut *p) {
 
 static bool is_known(const mmci_tuner *tuner, const mmci_array *array, const predicted_cut *p) {
   const mmci_journal *journal = &mmci_tuner_options(tuner)->journal;
-  const mmci_gemm gemm = product_of(array, p);
+  const mmci_gemm gemm = gemm_of_cut(array, p);
   return journal->known != NULL && journal->known(journal->user, &gemm);
 }
 
@@ -126,7 +126,7 @@ mmc_status mmci_tune_cuts(mmci_tuner *tuner, const mmci_array *array, int64_t *c
     const int64_t *size = cuts[p].size;
     mmci_choice choice;
     (void)mmci_array_choose(&open, size[0], size[1], size[2], &choice);
-    gemms[p] = product_of(array, &cuts[p]);
+    gemms[p] = gemm_of_cut(array, &cuts[p]);
     recipes[p] = choice.recipe;
   }
   if (status == MMC_OK)

@@ -3,12 +3,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/half.h"
+#include "base/monotonic.h"
 #include "base/random.h"
 #include "device/padding.h"
 
@@ -100,9 +100,7 @@ mmci_measure_options mmci_measure_defaults(void) {
 static double now_s(void *user) {
   const mmci_measure_options *options = &((const mmci_bench *)user)->options;
   if (options->now_s != NULL) return options->now_s(options->clock_user);
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+  return mmci_now_s();
 }
 
 /* ---- operands ------------------------------------------------------------------------------ */

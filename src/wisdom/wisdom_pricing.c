@@ -5,9 +5,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/monotonic.h"
 #include "chain/group.h"
 #include "cost/efficiency.h"
 #include "cost/roofline.h"
@@ -189,12 +189,6 @@ void mmci_pricing_cache_end(mmci_pricing_cache *cache) {
   pthread_mutex_destroy(&cache->lock);
 }
 
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static mmci_wisdom_pricing **place_of_pricing(mmci_pricing_cache *cache,
                                               const mmci_fingerprint *fingerprint) {
   mmci_wisdom_pricing **at = &cache->first;
@@ -222,7 +216,7 @@ static mmc_status refresh(mmci_wisdom *wisdom, mmci_wisdom_pricing **at,
                           const mmci_fingerprint *fingerprint, const mmci_facts *facts,
                           mmc_dtype dtype, mmci_precision precision, mmci_error *error) {
   const uint64_t generation = mmci_wisdom_generation(wisdom);
-  const double looked_s = now_s();
+  const double looked_s = mmci_now_s();
   mmci_wisdom_table *table = NULL;
   mmc_status status = mmci_wisdom_acquire(wisdom, fingerprint, &table, error);
   if (status == MMC_E_NOMEM) return status;
@@ -244,7 +238,7 @@ static mmc_status refresh(mmci_wisdom *wisdom, mmci_wisdom_pricing **at,
 
 static bool is_fresh(const mmci_wisdom_pricing *p, mmci_wisdom *wisdom, const mmci_facts *facts) {
   return p != NULL && p->generation == mmci_wisdom_generation(wisdom) &&
-         now_s() - p->looked_s < MMCI_PRICING_FRESH_S && same_facts(&p->facts, facts);
+         mmci_now_s() - p->looked_s < MMCI_PRICING_FRESH_S && same_facts(&p->facts, facts);
 }
 
 mmc_status mmci_wisdom_pricing_acquire(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint,

@@ -20,8 +20,8 @@ typedef struct show_work {
   int64_t units;
 } show_work;
 
-static mmc_status is_here(const show_work *work, const mmci_fingerprint *fingerprint, bool *here,
-                          mmci_error *error) {
+static mmc_status is_record_here(const show_work *work, const mmci_fingerprint *fingerprint,
+                                 bool *here, mmci_error *error) {
   *here = true;
   if (work->here == NULL) return MMC_OK;
   return work->here(work->here_user, fingerprint, here, error);
@@ -123,7 +123,7 @@ static mmc_status print_record(void *user, const mmci_wisdom_record *record, mmc
   if (!same_job) print_job(work);
   if (!work->begun || !mmci_fingerprint_equal(&work->fingerprint, record->fingerprint)) {
     bool here;
-    mmc_status status = is_here(work, record->fingerprint, &here, error);
+    mmc_status status = is_record_here(work, record->fingerprint, &here, error);
     if (status != MMC_OK) return status;
     work->begun = true;
     work->fingerprint = *record->fingerprint;
@@ -225,7 +225,7 @@ static mmc_status json_record(void *user, const mmci_wisdom_record *record, mmci
   bool same = work->begun && mmci_fingerprint_equal(&work->fingerprint, record->fingerprint);
   if (!same) {
     bool here;
-    mmc_status status = is_here(work, record->fingerprint, &here, error);
+    mmc_status status = is_record_here(work, record->fingerprint, &here, error);
     if (status != MMC_OK) return status;
     mmci_text_printf(text, "%s\n  {", work->begun ? "\n   ]}," : "");
     for (int f = 0; f < MMCI_FINGERPRINT_FIELDS; f++) {

@@ -5,7 +5,7 @@
 #include "base/half.h"
 #include "device/blas/cblas_table.h"
 
-static int least(int64_t rest) {
+static int panel_length(int64_t rest) {
   return rest < MMCI_HALF_PANEL ? (int)rest : MMCI_HALF_PANEL;
 }
 
@@ -42,11 +42,11 @@ void mmci_half_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c
   int b_op = gemm->b.trans ? MMCI_CBLAS_T : MMCI_CBLAS_N;
   for (int64_t i = 0; i < gemm->m; i += MMCI_HALF_PANEL)
     for (int64_t j = 0; j < gemm->n; j += MMCI_HALF_PANEL) {
-      int m = least(gemm->m - i), n = least(gemm->n - j);
+      int m = panel_length(gemm->m - i), n = panel_length(gemm->n - j);
       uint16_t *corner = (uint16_t *)c + i * gemm->ldc + j;
       if (gemm->accumulate) widen(gemm->dtype, corner, gemm->ldc, m, n, panels->c);
       for (int64_t l = 0; l < gemm->k; l += MMCI_HALF_PANEL) {
-        int k = least(gemm->k - l);
+        int k = panel_length(gemm->k - l);
         widen_operand(gemm->dtype, a, &gemm->a, i, l, m, k, panels->a);
         widen_operand(gemm->dtype, b, &gemm->b, l, j, k, n, panels->b);
         mmci_blas.sgemm(MMCI_CBLAS_ROW_MAJOR, a_op, b_op, m, n, k, 1, panels->a,
