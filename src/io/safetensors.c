@@ -1,11 +1,11 @@
 /* safetensors.c: .safetensors files: the length of a header (8 bytes, little-endian), the header in
- * JSON, read and written by Jansson, and the elements of all tensors.
+ * JSON, read by Jansson, and the elements of all tensors.
  * (github.com/huggingface/safetensors, README.md, "Format") */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/text.h"
 #include "io/format.h"
 
 /* Bytes of a header at most, as the format's own reader has it. */
@@ -39,11 +39,12 @@ static mmc_status read_header(mmci_source *s, json_t **out, size_t *begin, mmci_
   status = mmci_source_fetch(s, LENGTH_SIZE + length, error);
   if (status != MMC_OK) return status;
   if (s->have < LENGTH_SIZE + length) return damaged(s, "its header is cut off", error);
-  json_error_t reason;
+  json_error_t reason = {.text = ""};
   json_t *header =
       json_loadb((const char *)s->bytes + LENGTH_SIZE, length, JSON_REJECT_DUPLICATES, &reason);
-  if (header == NULL && json_error_code(&reason) == json_error_out_of_memory)
-    return mmci_fail_nomem(error, length);
+  /* Of a text that is wrong Jansson says why, of memory that is short mostly nothing. */
+  bool is_short = reason.text[0] == '\0' || json_error_code(&reason) == json_error_out_of_memory;
+  if (header == NULL && is_short) return mmci_fail_nomem(error, length);
   if (header == NULL || !json_is_object(header)) {
     json_decref(header);
     return damaged(s, "its header is no JSON object", error);
@@ -149,16 +150,43 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Returns the header's text, to be released with free(); NULL when memory is short or the name is
- * no UTF-8. */
-static char *header_of(const mmci_file_rows *rows, const char *member, const char *dtype) {
-  json_t *shape = json_array();
-  for (int d = 0; d < rows->ndim; d++) json_array_append_new(shape, json_integer(rows->shape[d]));
-  json_t *header = json_pack("{s:{s:s, s:o, s:[i, I]}}", member, "dtype", dtype, "shape", shape,
-                             "data_offsets", 0, (json_int_t)mmci_file_rows_bytes(rows));
-  char *text = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
-  json_decref(header);
-  return text;
+/* Says whether text is UTF-8 (RFC 3629, section 4). */
+static bool is_utf8(const char *text) {
+  const unsigned char *at = (const unsigned char *)text;
+  while (*at != 0) {
+    int more = *at < 0x80   ? 0
+               : *at < 0xC2 ? -1
+               : *at < 0xE0 ? 1
+               : *at < 0xF0 ? 2
+               : *at < 0xF5 ? 3
+                            : -1;
+    if (more < 0) return false;
+    uint32_t code = more == 0 ? *at : *at & (0x3Fu >> more);
+    for (int m = 1; m <= more; m++) {
+      if ((at[m] & 0xC0) != 0x80) return false;
+      code = code << 6 | (at[m] & 0x3F);
+    }
+    bool is_long = (more == 2 && code < 0x800) || (more == 3 && code < 0x10000);
+    if (is_long || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
+    at += more + 1;
+  }
+  return true;
+}
+
+static void write_header(mmci_text *text, const mmci_file_rows *rows, const char *member,
+                         const char *dtype) {
+  mmci_text_bytes(text, "{", 1);
+  mmci_text_json_string(text, member);
+  mmci_text_printf(text, ":{\"dtype\":\"%s\",\"shape\":[", dtype);
+  for (int d = 0; d < rows->ndim; d++)
+    mmci_text_printf(text, "%s%" PRId64, d > 0 ? "," : "", rows->shape[d]);
+  mmci_text_printf(text, "],\"data_offsets\":[0,%" PRIu64 "]}}", mmci_file_rows_bytes(rows));
+}
+
+static int add_size(void *user, const char *bytes, size_t size) {
+  (void)bytes;
+  *(uint64_t *)user += size;
+  return 0;
 }
 
 static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
@@ -175,18 +203,22 @@ static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc
                      mmc_dtype_name(rows->dtype));
   if (host_is_foreign)
     return mmci_fail(error, MMC_E_ARG, "safetensors are little-endian and this machine is not");
-  char *text = header_of(rows, member, dtype);
-  if (text == NULL)
-    return mmci_fail(error, MMC_E_ARG, "the name of a tensor: expected UTF-8, and memory for it");
+  if (!is_utf8(member)) return mmci_fail(error, MMC_E_ARG, "the name of a tensor: expected UTF-8");
+  mmci_text text;
+  uint64_t length = 0;
+  mmci_text_start(&text, add_size, &length);
+  write_header(&text, rows, member, dtype);
+  if (mmci_text_finish(&text, NULL) != MMC_OK) return MMC_E_IO;
   /* Spaces behind the header align the elements. */
-  size_t length = strlen(text);
-  size_t padding = (ALIGNMENT - (LENGTH_SIZE + length) % ALIGNMENT) % ALIGNMENT;
+  uint64_t padding = (ALIGNMENT - (LENGTH_SIZE + length) % ALIGNMENT) % ALIGNMENT;
   char size[LENGTH_SIZE];
   for (int b = 0; b < LENGTH_SIZE; b++) size[b] = (char)((length + padding) >> (8 * b));
-  bool failed = write(user, size, sizeof size) != 0 || write(user, text, length) != 0 ||
-                (padding > 0 && write(user, spaces, padding) != 0);
-  free(text);
-  return failed ? MMC_E_IO : mmci_file_rows_send(rows, write, user, error);
+  mmci_text_start(&text, write, user);
+  mmci_text_bytes(&text, size, sizeof size);
+  write_header(&text, rows, member, dtype);
+  mmci_text_bytes(&text, spaces, padding);
+  if (mmci_text_finish(&text, NULL) != MMC_OK) return MMC_E_IO;
+  return mmci_file_rows_send(rows, write, user, error);
 }
 
 const mmci_format mmci_format_safetensors = {

@@ -66,7 +66,7 @@ static mmc_status read_factor(reading *r) {
 }
 
 /* Makes the product of what a bracket, or the text, has; one operand alone is that operand. */
-static mmc_status close(reading *r, int32_t *out) {
+static mmc_status close_bracket(reading *r, int32_t *out) {
   const open_bracket *open = &r->open[r->depth];
   if (open->count == 0) return expected_factor(r);
   *out = open->operands[0];
@@ -91,7 +91,7 @@ static mmc_status read_next(reading *r) {
   if (r->depth == 0 || next != r->open[r->depth].closed_by)
     return expected(r, "the bracket that is open to be closed");
   int32_t product = 0;
-  mmc_status status = close(r, &product);
+  mmc_status status = close_bracket(r, &product);
   if (status != MMC_OK) return status;
   r->depth--;
   status = add_operand(r, product);
@@ -105,7 +105,7 @@ static mmc_status read_all(reading *r) {
   if (status != MMC_OK) return status;
   if (r->depth > 0) return expected(r, r->open[r->depth].closed_by == ')' ? "')'" : "']'");
   int32_t root;
-  status = close(r, &root);
+  status = close_bracket(r, &root);
   if (status == MMC_OK && r->factors < r->tree.n) status = expected_factor(r);
   return status;
 }

@@ -2,7 +2,6 @@
  * fails must say MMC_E_NOMEM, leave *out alone, and lose nothing (the sanitizers look for leaks).
  *
  * Linked with a copy of the library that calls failing_malloc() and so on: tests/CMakeLists.txt. */
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
 
+#include "../failing_allocations.h"
 #include "device/device.h"
 #include "meter/measure.h"
 #include "mmchain.h"
@@ -23,63 +22,6 @@
 #include "wisdom/table.h"
 #include "wisdom/wisdom_pricing.h"
 #endif
-
-/* ---- the allocator that fails -------------------------------------------------------------- */
-
-static long allocations_left = -1; /* until one fails; negative: none does */
-static long failures;
-
-static int fails(void) {
-  if (allocations_left < 0) return 0;
-  if (allocations_left-- > 0) return 0;
-  allocations_left = -1;
-  failures++;
-  errno = ENOMEM;
-  return 1;
-}
-
-void *failing_malloc(size_t size);
-void *failing_calloc(size_t count, size_t size);
-void *failing_realloc(void *old, size_t size);
-void *failing_aligned_alloc(size_t alignment, size_t size);
-char *failing_strdup(const char *string);
-void *failing_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
-
-void *failing_malloc(size_t size) {
-  return fails() ? NULL : malloc(size);
-}
-void *failing_calloc(size_t count, size_t size) {
-  return fails() ? NULL : calloc(count, size);
-}
-void *failing_realloc(void *old, size_t size) {
-  return fails() ? NULL : realloc(old, size);
-}
-void *failing_aligned_alloc(size_t alignment, size_t size) {
-  return fails() ? NULL : aligned_alloc(alignment, size);
-}
-char *failing_strdup(const char *string) {
-  return fails() ? NULL : strdup(string);
-}
-void *failing_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
-  return fails() ? MAP_FAILED : mmap(address, size, protection, flags, file, offset);
-}
-
-/* Runs the scenario with the first, the second, ... allocation failing until none does. */
-static void fail_each(mmc_status (*scenario)(void)) {
-  for (long k = 0;; k++) {
-    failures = 0;
-    allocations_left = k;
-    mmc_status status = scenario();
-    allocations_left = -1;
-    if (failures == 0) {
-      assert_int_equal(status, MMC_OK);
-      assert_true(k > 0);
-      return;
-    }
-    if (status != MMC_E_NOMEM)
-      fail_msg("allocation %ld failed and the status was: %s", k, mmc_status_string(status));
-  }
-}
 
 /* ---- scenarios ----------------------------------------------------------------------------- */
 
@@ -727,13 +669,13 @@ static void fail_salvage(void **state) {
   assert_int_equal(status, MMC_OK);
   assert_true(expected > SALVAGED / 4 && expected < SALVAGED);
   long k = 0;
-  for (failures = 1; failures > 0; k++) {
+  for (allocation_failures = 1; allocation_failures > 0; k++) {
     make_corrupt_store("test_allocations.db");
-    failures = 0;
+    allocation_failures = 0;
     allocations_left = k;
     status = export_store(&products);
     assert_true(status == MMC_OK || status == MMC_E_NOMEM || status == MMC_E_FORMAT);
-    if (failures == 0) assert_int_equal(status, MMC_OK);
+    if (allocation_failures == 0) assert_int_equal(status, MMC_OK);
     if (products != expected)
       fail_msg("allocation %ld: %s, %d products", k, mmc_status_string(status), products);
     remove_stores();
@@ -772,9 +714,9 @@ end:
   return status;
 }
 
-#define SCENARIO(name)                    \
-  static void fail_##name(void **state) { \
-    (void)state, fail_each(name);         \
+#define SCENARIO(name)                                        \
+  static void fail_##name(void **state) {                     \
+    (void)state, assert_true(fail_each_allocation(name) > 0); \
   }
 SCENARIO(batch)
 SCENARIO(short_chain)

@@ -302,7 +302,13 @@ def test_safetensors_refused():
         convert(file_of(np.ones((1, 1))), f"pad.safetensors:{'w' * length}")
         same(read("pad.safetensors"), np.ones((1, 1)))
         os.unlink("pad.safetensors")
-    refused(file_of(np.ones((1, 1))), "expected UTF-8", target=b"u.safetensors:\xff")
+    for name in (b"\xff", b"\x80", b"\xc1\x81", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf0\x80\x80\x80",
+                 b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"a\xc3", b"\xe2\x82"):
+        refused(file_of(np.ones((1, 1))), "expected UTF-8", target=b"u.safetensors:" + name)
+    for name in ("\x7f", "\x80", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff"):
+        convert(file_of(np.ones((1, 1))), f"u.safetensors:{name}".encode())
+        same(read("u.safetensors"), np.ones((1, 1)))
+        os.unlink("u.safetensors")
     refused(file_of(array("complex128", (2, 2))), "safetensors has no c128", target="c.safetensors")
 
 

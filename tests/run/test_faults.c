@@ -4,17 +4,16 @@
  * allocation of the library's failing once.
  *
  * Linked with a copy of the library that calls failing_malloc() and so on: tests/CMakeLists.txt. */
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 // clang-format off
 #include <cmocka.h>
 // clang-format on
 
+#include "../failing_allocations.h"
 #include "../random.h"
 #include "plan/layout.h"
 #include "planner/fit.h"
@@ -22,44 +21,6 @@
 #include "run/run.h"
 
 static const uint64_t seed = 808;
-
-/* ---- the allocator that fails ---------------------------------------------------------------- */
-
-static long allocations_left = -1; /* until one fails; negative: none does */
-static bool allocation_failed;
-
-static bool fails(void) {
-  if (allocations_left < 0 || allocations_left-- > 0) return false;
-  allocation_failed = true;
-  errno = ENOMEM;
-  return true;
-}
-
-void *failing_malloc(size_t size);
-void *failing_calloc(size_t count, size_t size);
-void *failing_realloc(void *old, size_t size);
-void *failing_aligned_alloc(size_t alignment, size_t size);
-char *failing_strdup(const char *string);
-void *failing_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
-
-void *failing_malloc(size_t size) {
-  return fails() ? NULL : malloc(size);
-}
-void *failing_calloc(size_t count, size_t size) {
-  return fails() ? NULL : calloc(count, size);
-}
-void *failing_realloc(void *old, size_t size) {
-  return fails() ? NULL : realloc(old, size);
-}
-void *failing_aligned_alloc(size_t alignment, size_t size) {
-  return fails() ? NULL : aligned_alloc(alignment, size);
-}
-char *failing_strdup(const char *string) {
-  return fails() ? NULL : strdup(string);
-}
-void *failing_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
-  return fails() ? MAP_FAILED : mmap(address, size, protection, flags, file, offset);
-}
 
 typedef struct scenario {
   int32_t n;
@@ -263,18 +224,18 @@ static bool fail_allocation(const scenario *s, long number) {
   bench b;
   bool computed[2] = {false, false};
   open_bench(&b, s, &(failure){0});
-  allocation_failed = false;
+  allocation_failures = 0;
   long left = number;
   for (int d = 0; d < DEEDS; d++) {
     mmci_error error = {0};
-    allocations_left = allocation_failed || deeds[d] == LOOK ? -1 : left;
+    allocations_left = allocation_failures > 0 || deeds[d] == LOOK ? -1 : left;
     mmc_status status = deeds[d] == LOOK ? MMC_OK : do_deed(&b, deeds[d], &error);
-    if (!allocation_failed && deeds[d] != LOOK) left = allocations_left;
+    if (allocation_failures == 0 && deeds[d] != LOOK) left = allocations_left;
     allocations_left = -1;
     if (status != MMC_OK) {
       if (status != MMC_E_NOMEM)
         fail_msg("allocation %ld, deed %d: %s", number, (int)deeds[d], error.text);
-      assert_true(allocation_failed && error.text[0] != '\0');
+      assert_true(allocation_failures > 0 && error.text[0] != '\0');
       if (deeds[d] == CREATE) assert_null(b.run);
       if (deeds[d] != WAIT) sync_streams(&b);
       expect_no_fault(fake_fault(b.device), seed);
@@ -289,7 +250,7 @@ static bool fail_allocation(const scenario *s, long number) {
       computed[1] = true;
   }
   close_bench(&b);
-  return allocation_failed;
+  return allocation_failures > 0;
 }
 
 static void of_memory(void **state) {
