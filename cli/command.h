@@ -59,21 +59,22 @@ int cli_help(cli_call *call);
 int cli_fail(const cli_call *call, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Does the same with the context's message for status. Where the message is about an argument of
+/* Writes the context's message for status as an error, and returns CLI_BAD for bad arguments,
+ * formats and inputs, CLI_FAILED for everything else. Where the message is about an argument of
  * the library that an option of the command sets, it names the option instead. where, "" or
- * "suite.txt:3: ", goes before it. Bad arguments, formats and inputs are CLI_BAD, everything else
- * is CLI_FAILED. */
+ * "suite.txt:3: ", goes before it. */
 int cli_fail_status(const cli_call *call, mmc_status status, const char *where);
 
-/* Does the same for a call that was writing: CLI_BAD for an output that where names, else
- * CLI_FAILED. */
+/* Writes the context's message for the status of a call that was writing, and returns CLI_BAD
+ * for an output that where names, else CLI_FAILED. */
 int cli_fail_write(const cli_call *call, mmc_status status, const char *where);
 
 /* Returns CLI_DONE when path may be written, else CLI_BAD after saying why not. It creates nothing,
  * and is called to find out before the work is done. option is "-o" or the like. */
 int cli_check_output(const cli_call *call, const char *option, const char *path);
-/* Does the same for a matrix of so many dimensions, in the format of its name: a file with other
- * members is not replaced, and not every format has every dtype. */
+/* Returns CLI_DONE when a matrix of so many dimensions may be written in the format of its name,
+ * else CLI_BAD after saying why not: a file with other members is not replaced, and not every
+ * format has every dtype. */
 int cli_check_matrix_output(cli_call *call, const char *option, const char *name, mmc_dtype dtype,
                             int ndim);
 /* Writes a batch of matrices as an array of that shape to a file, as mmc_file_write_stack() does.

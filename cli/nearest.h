@@ -23,7 +23,8 @@ void cli_nearest_consider(cli_nearest *search, const char *candidate);
 /* Writes "; did you mean 'best'?", or nothing where no candidate was near. Returns text. */
 char *cli_nearest_hint(const cli_nearest *search, char text[CLI_HINT_SIZE]);
 
-/* Does the same for the files in the folder of a path, or for nothing when the path is there. */
+/* Writes "; did you mean 'best'?" for the files in the folder of a path, or nothing when the
+ * path is there or no file's name is near. Returns text. */
 char *cli_file_hint(const char *path, char text[CLI_HINT_SIZE]);
 
 #endif

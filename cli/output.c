@@ -235,7 +235,7 @@ static bool reaches_disk(int descriptor) {
          errno == EROFS;
 }
 
-/* Does the same for the directory that path is in. */
+/* Says whether the directory that path is in is on the disk. Returns false with errno set. */
 static bool directory_reaches_disk(const char *path) {
   size_t length = directory_length(path);
   char *directory = length == 0 ? strdup(".") : strndup(path, length);

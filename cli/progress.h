@@ -24,9 +24,11 @@ cli_progress cli_progress_start(const cli_call *call);
 /* Shows progress; it is an mmc_progress_fn whose user is a cli_progress, and stops the work when it
  * was interrupted. */
 int cli_progress_show(void *user, double done);
-/* Does the same with words behind the percents, as in "done". */
+/* Shows progress with words behind the percents, as in "done". Returns what cli_progress_show()
+ * does. */
 int cli_progress_show_words(cli_progress *progress, double done, const char *words);
-/* Does the same, with the seconds that are left, which are not finite when unknown. */
+/* Shows progress with the seconds that are left, which are not finite when unknown. Returns what
+ * cli_progress_show() does. */
 int cli_progress_show_left(cli_progress *progress, double done, double left_s);
 /* Wipes the bar. */
 void cli_progress_end(cli_progress *progress);

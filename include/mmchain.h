@@ -124,9 +124,9 @@ MMC_API void mmc_context_destroy(mmc_context *context);
 /* METHOD. Copies the message of the last call on this context that failed, at most size bytes with
  * a final NUL; "" when none has failed. Returns text. */
 MMC_API char *mmc_context_message(mmc_context *context, char *text, size_t size);
-/* METHOD. Copies, in the same manner, the name of the argument or of the option that this message
- * is about, "solver" or "memory limit"; the message then begins with the name, a colon and a blank.
- * "" means that it is about none. Returns text. */
+/* METHOD. Copies the name of the argument or of the option that the message of the last failure
+ * is about, "solver" or "memory limit", at most size bytes with a final NUL; the message then
+ * begins with the name, a colon and a blank. "" means that it is about none. Returns text. */
 MMC_API char *mmc_context_argument(mmc_context *context, char *text, size_t size);
 
 /* One device as `mmchain info` shows it. Strings live as long as the context. */
@@ -250,8 +250,8 @@ MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, v
 typedef struct mmc_plan mmc_plan;
 
 #define MMC_NO_LIMIT UINT64_MAX
-/* As many as on the poster: 256 KiB of single precision, the registers of a GPU's
- * multiprocessor. */
+/* The chip is taken to hold as many words as on the poster: 256 KiB of single precision, the
+ * registers of a GPU's multiprocessor. */
 #define MMC_ON_CHIP_WORDS 65536
 
 typedef struct mmc_plan_options {
@@ -505,7 +505,7 @@ typedef struct mmc_ranges mmc_ranges;
 
 typedef struct mmc_ranges_options {
   size_t size;
-  /* As in mmc_plan_options; one whose memory is the host's. NULL means "cpu". */
+  /* Name of the device, as in mmc_plan_options; its memory must be the host's. NULL means "cpu". */
   const char *device;
   int64_t batch; /* rows that are multiplied at once: every factor stands for as many matrices */
   /* How many bytes may be held, factors included, or MMC_NO_LIMIT. Where it is less than all
@@ -946,18 +946,23 @@ MMC_API mmc_matrix mmc_file_matrix(const mmc_file *file);
  * hold, and a file with other members, which would be lost), E_UNSUPPORTED, E_IO, E_NOMEM. */
 MMC_API mmc_status mmc_file_write(mmc_context *context, const char *name, mmc_dtype dtype,
                                   const mmc_matrix *matrix, int ndim);
-/* Writes a matrix as .npy (version 1.0, C order) to a callback. */
+/* Writes a matrix as .npy (version 1.0, C order) to a callback. Returns: E_ARG, E_IO (write
+ * failed), E_NOMEM. */
 MMC_API mmc_status mmc_file_stream(mmc_context *context, mmc_dtype dtype, const mmc_matrix *matrix,
                                    int ndim, mmc_write_fn write, void *user);
-/* Writes a stack likewise: batch matrices one after the other, as an array of ndim dimensions, 0 to
- * 64, whose shape has as many elements as they have together. */
+/* Writes a stack as mmc_file_write() writes a matrix: batch matrices one after the other, as an
+ * array of ndim dimensions, 0 to 64, whose shape has as many elements as they have together.
+ * Returns: what mmc_file_write() does. */
 MMC_API mmc_status mmc_file_write_stack(mmc_context *context, const char *name, mmc_dtype dtype,
                                         const mmc_matrix *matrix, int64_t batch, int ndim,
                                         const int64_t *shape);
+/* Writes a stack as .npy to a callback. Returns: what mmc_file_stream() does. */
 MMC_API mmc_status mmc_file_stream_stack(mmc_context *context, mmc_dtype dtype,
                                          const mmc_matrix *matrix, int64_t batch, int ndim,
                                          const int64_t *shape, mmc_write_fn write, void *user);
-/* Writes a stack to a callback in the format of a name, which is not opened. */
+/* Writes a stack to a callback in the format of a name, which is not opened. Returns: E_ARG
+ * (also what the format cannot hold), E_UNSUPPORTED (the format is not built in), E_IO (write
+ * failed), E_NOMEM. */
 MMC_API mmc_status mmc_file_stream_as(mmc_context *context, const char *name, mmc_dtype dtype,
                                       const mmc_matrix *matrix, int64_t batch, int ndim,
                                       const int64_t *shape, mmc_write_fn write, void *user);

@@ -21,7 +21,7 @@ static const struct {
 
 /* ---- what is tried --------------------------------------------------------------------------- */
 
-/* As bench/chains/tee-acm2.txt has them. */
+/* The chains are those of bench/chains/tee-acm2.txt. */
 static const struct {
   const char *name;
   int64_t dims[14];

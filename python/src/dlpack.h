@@ -31,7 +31,7 @@ typedef struct dl_tensor {
   uint64_t byte_offset;
 } dl_tensor;
 
-/* In a capsule named "dltensor". */
+/* A capsule named "dltensor" holds this tensor of version 0.x. */
 typedef struct dl_managed {
   dl_tensor tensor;
   void *manager;
@@ -42,7 +42,7 @@ typedef struct dl_version {
   uint32_t major, minor;
 } dl_version;
 
-/* In a capsule named "dltensor_versioned". */
+/* A capsule named "dltensor_versioned" holds this tensor of version 1.x. */
 typedef struct dl_managed_versioned {
   dl_version version;
   void *manager;

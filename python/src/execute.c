@@ -553,7 +553,8 @@ typedef struct few {
   int64_t dims[FEW + 1], same[FEW], seen[1 << FEW_BITS];
 } few;
 
-/* Room for n factors: in `room`, or in *block, which call_close() frees. False: out of memory. */
+/* Gives the call room for n factors, in `room` or in *block, which call_close() frees. Returns
+ * false when there is no memory. */
 static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **block) {
   c->n = n;
   c->is_chain = is_chain;
@@ -596,7 +597,7 @@ static bool call_open(call *c, Py_ssize_t n, mmcp_view *stack, few *room, char *
 }
 
 static void call_close(call *c, char *block) {
-  /* Of a stack that is the chain, views begin with what the stack holds. */
+  /* When a stack is the chain, views begin with what the stack holds. */
   if (c->is_chain) mmcp_view_release(&c->stack);
   for (int v = 0; v < c->acquired; v++) mmcp_view_release(&c->views[c->is_chain ? v + 1 : v]);
   free(block);

@@ -110,7 +110,7 @@ static void delete_versioned(dl_managed_versioned *managed) {
   free(managed);
 }
 
-/* Of capsules that nobody consumed. */
+/* Frees the tensor of a capsule that nobody consumed. */
 static void free_capsule(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor"))
     delete_managed(PyCapsule_GetPointer(capsule, "dltensor"));

@@ -180,7 +180,7 @@ mmc_chain *mmcp_chain_new(const mmcp_problem *x) {
   return NULL;
 }
 
-/* The same chain, as many times. */
+/* Returns a batch of such chains, or NULL with an exception set. */
 static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch) {
   int64_t n = mmc_chain_length(chain);
   int64_t *same = malloc((size_t)n * sizeof *same);

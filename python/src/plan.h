@@ -47,16 +47,16 @@ typedef struct mmcp_problem {
   int array_device; /* MMCP_HOST or a CUDA device's number */
 } mmcp_problem;
 
-/* The chain, or NULL with an exception set; its text, likewise. */
+/* Return the problem's chain, and a chain's text; NULL with an exception set on failure. */
 mmc_chain *mmcp_chain_new(const mmcp_problem *problem);
 PyObject *mmcp_chain_text(const mmc_chain *chain);
 
-/* A plan by the options of one for a single chain, for a batch of such chains. A new reference, or
- * NULL with an exception set. */
+/* Returns a plan for a batch of chains by the options of one for a single chain, as a new
+ * reference; NULL with an exception set on failure. */
 mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch);
 
-/* The plan for a chain from the cache, made when it is not there. A new reference, or NULL with an
- * exception set. */
+/* Returns the cache's plan for a chain, made when it is not there, as a new reference; NULL with
+ * an exception set on failure. */
 mmcp_plan *mmcp_plan_cached(const mmcp_problem *problem, const mmcp_options *options);
 
 /* Takes an idle run or makes one; gives it back. The first returns NULL with an exception set. */

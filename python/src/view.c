@@ -178,7 +178,8 @@ void mmcp_view_release(mmcp_view *view) {
 
 /* ---- exchange functions ---------------------------------------------------------------------- */
 
-/* Of the type itself: an inherited table knows nothing of what a subclass makes of its memory. */
+/* Returns the capsule of the type itself, since an inherited table knows nothing of what a
+ * subclass makes of its memory; NULL when there is none. */
 static PyObject *own_capsule(PyTypeObject *type) {
   PyObject *names = PyObject_GetAttrString((PyObject *)type, "__dict__");
   if (names == NULL) return NULL;
@@ -229,7 +230,7 @@ const dl_exchange *mmcp_exchange_of(PyObject *object) {
   return found;
 }
 
-/* Called by the exchange functions with or without the GIL. */
+/* Sets an exception; the exchange functions call it with or without the GIL. */
 static void set_error(void *context, const char *kind, const char *message) {
   (void)context;
   PyGILState_STATE gil = PyGILState_Ensure();

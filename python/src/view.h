@@ -16,14 +16,15 @@ typedef struct mmcp_view {
   mmc_dtype dtype;
   int device; /* MMCP_HOST, or the number of a CUDA device */
   bool read_only;
-  /* Whose it is: numpy.ndarray, a library with exchange functions, or neither: a capsule. */
+  /* These say whose the array is: NumPy's, that of a library with exchange functions, or, when
+   * neither is set, a capsule's. */
   bool is_numpy;
   const dl_exchange *exchange;
 
-  /* What keeps it: one of these. */
+  /* One of these keeps the memory. */
   Py_buffer buffer;              /* buffer.obj is NULL when none */
-  PyObject *owner;               /* or NULL */
-  dl_managed_versioned *managed; /* or NULL */
+  PyObject *owner;               /* the object whose memory it is, or NULL */
+  dl_managed_versioned *managed; /* the tensor of DLPack, or NULL */
   dl_tensor tensor;
 } mmcp_view;
 
@@ -35,12 +36,12 @@ typedef enum mmcp_want { MMCP_READ, MMCP_WRITE, MMCP_READ_BF16, MMCP_WRITE_BF16 
  * Returns 1; 0 when it is none of these, of another dtype or not aligned; -1 with an exception set.
  */
 int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out);
-/* A new tensor of the exchange functions' library. Returns 0, or -1 with an exception set. */
+/* Makes a new tensor of the exchange functions' library. Returns 0, or -1 with an exception set. */
 int mmcp_view_allocate(const dl_exchange *exchange, mmc_dtype dtype, int device, int ndim,
                        int64_t *shape, mmcp_view *out);
 void mmcp_view_release(mmcp_view *view);
 
-/* The exchange functions of an object's type; NULL when it has none. */
+/* Returns the exchange functions of an object's type; NULL when it has none. */
 const dl_exchange *mmcp_exchange_of(PyObject *object);
 
 /* Whether torch.autocast may have products in other dtypes, which PyTorch's room sees to; -1 with

@@ -12,9 +12,10 @@ enum { MMCI_ALIGNMENT = 64 };
 /* Returns count * size bytes, uninitialised; NULL when they overflow or there is no memory. It is
  * never NULL for a count of 0. Release with free(). */
 void *mmci_alloc_array(size_t count, size_t size);
-/* Does the same, with zeros. */
+/* Returns count * size bytes of zeros, as mmci_alloc_array() does. */
 void *mmci_alloc_zeroed(size_t count, size_t size);
-/* Does the same, aligned to MMCI_ALIGNMENT. */
+/* Returns count * size bytes, uninitialised and aligned to MMCI_ALIGNMENT, as mmci_alloc_array()
+ * does. */
 void *mmci_alloc_aligned(size_t count, size_t size);
 
 /* Returns the bytes of a rows x cols result, rounded up so that the next one is aligned; UINT64_MAX

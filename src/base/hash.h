@@ -19,7 +19,7 @@ static inline uint64_t mmci_hash_bytes(uint64_t hash, const void *bytes, size_t 
   return hash;
 }
 
-/* Mixes the text without its final NUL. */
+/* Returns the hash of what was hashed before and of the text without its final NUL. */
 static inline uint64_t mmci_hash_text(uint64_t hash, const char *text) {
   return mmci_hash_bytes(hash, text, strlen(text));
 }

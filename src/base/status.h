@@ -16,8 +16,8 @@ typedef struct mmci_error {
 /* Formats the message into error, when there is one, and returns status. */
 mmc_status mmci_fail(mmci_error *error, mmc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Does the same for a message about an argument or an option, whose name, a static text, and ": "
- * go before it. */
+/* Fails with a message about an argument or an option, whose name, a static text, and ": " go
+ * before it. Returns status. */
 mmc_status mmci_fail_argument(mmci_error *error, mmc_status status, const char *argument,
                               const char *format, ...) __attribute__((format(printf, 4, 5)));
 

@@ -33,7 +33,7 @@ static inline mmci_u128 mmci_multiplications(int64_t m, int64_t k, int64_t n) {
   return mmci_u128_mul(mk, (uint64_t)n);
 }
 
-/* Returns the same, rounded. */
+/* Returns the multiplications of one product, rounded. */
 static inline double mmci_mkn(int64_t m, int64_t k, int64_t n) {
   return (double)m * (double)k * (double)n;
 }

@@ -25,7 +25,7 @@ enum { MMCI_MAX_FACTORS_OF_POWERS = 1 << 17 };
 
 mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                              mmc_chain **out, mmci_error *error);
-/* Does the same for a batch, as mmc_chain_options says. */
+/* Makes a chain for a batch, with the batch and same of mmc_chain_options. */
 mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims,
                                    const mmc_op *ops, int64_t batch, const int64_t *same,
                                    mmc_chain **out, mmci_error *error);

@@ -75,12 +75,12 @@ int mmci_recipe_count(const mmci_recipe *recipe);
 bool mmci_recipe_split(mmci_axis axis, const int64_t sizes[2], const mmci_recipe *first,
                        const mmci_recipe *second, mmci_recipe *out);
 
-/* Returns the same cuts of the transposed product, C' = B' A'. */
+/* Returns the recipe that cuts the transposed product, C' = B' A', in the same places. */
 mmci_recipe mmci_recipe_transposed(const mmci_recipe *recipe);
 
 /* Returns the size of the product along axis. */
 int64_t mmci_gemm_size(const mmci_gemm *gemm, mmci_axis axis);
-/* Returns the same product with another size along axis, and with its forms as they are. */
+/* Returns gemm with another size along axis, and with its forms as they are. */
 mmci_gemm mmci_gemm_resized(const mmci_gemm *gemm, mmci_axis axis, int64_t size);
 
 /* Reads text, which may come from anywhere, as a recipe for an m x k by k x n product: parts are

@@ -31,8 +31,8 @@ mmci_traffic mmci_traffic_product(int64_t p0, int64_t p1, int64_t p2, int64_t on
 mmci_traffic mmci_traffic_left(const int64_t p[4], int64_t on_chip_words);
 /* Returns the traffic of A1 (A2 A3); the tile is one of A2 A3. */
 mmci_traffic mmci_traffic_right(const int64_t p[4], int64_t on_chip_words);
-/* Returns the same as the poster's table has it: with P0 P2 P3 multiplications for the second
- * product, where A1 (A2 A3) has P0 P1 P3. */
+/* Returns the traffic of A1 (A2 A3) as the poster's table has it: with P0 P2 P3 multiplications
+ * for the second product, where A1 (A2 A3) has P0 P1 P3. */
 mmci_traffic mmci_traffic_right_as_printed(const int64_t p[4], int64_t on_chip_words);
 
 #endif

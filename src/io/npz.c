@@ -14,11 +14,11 @@
 #include "io/npy_header.h"
 
 enum {
-  LOCAL_SIZE = 30,   /* 4.3.7, without name and extra field */
-  CENTRAL_SIZE = 46, /* 4.3.12, likewise */
-  END_SIZE = 22,     /* 4.3.16, without comment */
-  LOCATOR_SIZE = 20, /* 4.3.15 */
-  END_64_SIZE = 56,  /* 4.3.14 */
+  LOCAL_SIZE = 30,   /* bytes of a local header (4.3.7), without name and extra field */
+  CENTRAL_SIZE = 46, /* bytes of an entry of the directory (4.3.12), without name and extra field */
+  END_SIZE = 22,     /* bytes of the end of the directory (4.3.16), without comment */
+  LOCATOR_SIZE = 20, /* bytes of the locator of the ZIP64 end (4.3.15) */
+  END_64_SIZE = 56,  /* bytes of the ZIP64 end (4.3.14) */
   COMMENT_MAX = 65535,
   STORED = 0,
   DEFLATED = 8,

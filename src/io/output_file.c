@@ -218,8 +218,8 @@ static bool reaches_disk(int descriptor) {
   return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS;
 }
 
-/* Does the same for the target's directory; file->temporary, which is no file's name any more, is
- * overwritten. */
+/* Says whether the target's directory is on the disk. It overwrites file->temporary, which is no
+ * file's name any more. */
 static bool directory_reaches_disk(mmci_output_file *file) {
   size_t stem = directory_length(file->target);
   memcpy(file->temporary, file->target, stem);

@@ -137,7 +137,8 @@ static void improve_row(cell *row, const cell *left, cell pa, const cell *right,
   }
 }
 
-/* Does the same for one v of block J itself, b > v: the rest of the row that v's entry begins. */
+/* Improves a row by one v of block J itself, for b > v: the rest of the row that v's entry
+ * begins. */
 static void improve_right(cell *row, int v, const cell *corner, cell pa, const cell *pb) {
   vec before = splat(row[v]), area = multiply(splat(pa), splat(pb[v]));
   const cell *after = corner + v * MMCI_DP_TILE;
@@ -146,7 +147,7 @@ static void improve_right(cell *row, int v, const cell *corner, cell pa, const c
           least(load(row + b), add(multiply_add(area, load(pb + b), before), load(after + b))));
 }
 
-/* Does the same for GROUP rows and every v. */
+/* Improves GROUP rows by every v. */
 static void improve_group(cell *rows, const cell *left, const cell *pa, const cell *right,
                           const cell *pv, const cell *pb) {
   for (int b0 = 0; b0 < MMCI_DP_TILE; b0 += PANEL * LANES) {

@@ -25,11 +25,11 @@ typedef struct mmci_tree {
 mmc_status mmci_tree_create(int32_t n, mmci_tree *out, mmci_error *error);
 void mmci_tree_destroy(mmci_tree *tree);
 
-/* Answers the split k of the sub-chain (i, j), i < k < j, when j - i >= 2. Called once for every
- * product of the tree, parents before children, right before left. */
+/* Returns the split k of the sub-chain (i, j), i < k < j, when j - i >= 2. It is called once for
+ * every product of the tree, parents before children, right before left. */
 typedef int32_t (*mmci_split_fn)(void *user, int32_t i, int32_t j);
 
-/* Fills tree->products from the splits. O(n) time and memory. */
+/* Fills tree->products from the splits. It takes O(n) time and memory. */
 mmc_status mmci_tree_from_splits(mmci_tree *tree, mmci_split_fn split, void *user,
                                  mmci_error *error);
 

@@ -13,7 +13,8 @@ enum { MMCI_SHARED_MOST_STEPS = 2048 };
  * limit. Returns what mmc_plan_create() does. */
 mmc_status mmci_plan_create(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                             mmci_plan *out, mmci_error *error);
-/* Does the same, always with n-1 steps. */
+/* Plans the chain as mmci_plan_create() does, but never computes once what repeats: the plan has
+ * n-1 steps. */
 mmc_status mmci_plan_create_tree(const mmc_chain *chain, const char *solver, mmci_bounds bounds,
                                  mmci_plan *out, mmci_error *error);
 

@@ -18,7 +18,7 @@
 
 typedef struct mmci_ranges mmci_ranges;
 
-/* As mmc_ranges_options has them; batch is at least 0. */
+/* The fields are those of mmc_ranges_options; batch is at least 0. */
 typedef struct mmci_ranges_problem {
   mmc_dtype dtype;
   int64_t side, batch;

@@ -37,7 +37,8 @@ typedef struct mmci_ranges_tree {
   int64_t entries; /* addresses in each table, a power of two */
 } mmci_ranges_tree;
 
-/* Two to compute what is left of the middle of a range, two for what is right of it. */
+/* Two temporary matrices are for what is left of the middle of a range, two for what is right of
+ * it. */
 enum { MMCI_RANGES_TEMPORARIES = 4, MMCI_RANGES_BATCHES = 13 };
 
 struct mmci_ranges {

@@ -89,8 +89,8 @@ int mmci_actions_queues(const mmci_actions *actions);
 mmc_status mmci_actions_bind(mmci_actions *actions, const mmci_operand *operands, char *workspace,
                              const mmci_target *target, mmci_error *error);
 
-/* Does the same for the matrices that most callers give, row-major without gaps. It fills n
- * operands, without addresses. */
+/* Points the actions at the matrices that most callers give, row-major without gaps, and
+ * prepares those that have changed. It fills n operands, without addresses. */
 mmc_status mmci_actions_expect(mmci_actions *actions, mmci_operand *operands, char *workspace,
                                mmci_error *error);
 

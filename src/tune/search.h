@@ -17,13 +17,13 @@
 mmc_status mmci_tune_set(mmci_tuner *tuner, const mmci_gemm *gemms, int64_t count,
                          mmci_choice *choices, int64_t *decided, mmci_error *error);
 
-/* Does the same with one candidate for each product, beside the plain call, instead of what a
+/* Decides a set with one candidate for each product, beside the plain call, instead of what a
  * search finds; given may be NULL, which means a search. */
 mmc_status mmci_tune_given(mmci_tuner *tuner, const mmci_gemm *gemms, const mmci_recipe *given,
                            int64_t count, mmci_choice *choices, int64_t *decided,
                            mmci_error *error);
 
-/* Decides a set of one. */
+/* Decides one product, as mmci_tune_set() does. */
 mmc_status mmci_tune_product(mmci_tuner *tuner, const mmci_gemm *gemm, mmci_choice *choice,
                              mmci_error *error);
 

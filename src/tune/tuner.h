@@ -63,10 +63,10 @@ typedef struct mmci_journal {
                        mmci_error *error);
   /* Says whether a choice is kept; a search that knows fewer candidates leaves it. */
   bool (*known)(void *user, const mmci_gemm *gemm);
-  /* Is told that a product is decided for good. */
+  /* Takes note that a product is decided for good. */
   mmc_status (*decided)(void *user, const mmci_gemm *gemm, const mmci_choice *choice,
                         mmci_error *error);
-  /* Is told the seconds of a call. */
+  /* Takes note of the seconds of a group. */
   mmc_status (*time)(void *user, const mmci_group *group, const mmci_estimate *seconds,
                      mmci_error *error);
 } mmci_journal;
@@ -128,7 +128,7 @@ typedef enum mmci_question {
  * and journal return. */
 mmc_status mmci_tuner_ask(mmci_tuner *tuner, mmci_question question, const mmci_gemm *gemm,
                           const mmci_recipe *recipe, mmci_measured *out, mmci_error *error);
-/* Answers MMCI_ASK_GROUP in the same manner. */
+/* Answers MMCI_ASK_GROUP as mmci_tuner_ask() answers the other questions. */
 mmc_status mmci_tuner_ask_group(mmci_tuner *tuner, const mmci_group *group, mmci_measured *out,
                                 mmci_error *error);
 

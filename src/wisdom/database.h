@@ -17,7 +17,7 @@
 typedef enum mmci_query {
   MMCI_QUERY_INSERT,      /* given fingerprint, fields, checksum; replaces an old record */
   MMCI_QUERY_SELECT,      /* fingerprint -> fields, checksum; sorted by key */
-  MMCI_QUERY_SELECT_DOWN, /* the same, sorted the other way */
+  MMCI_QUERY_SELECT_DOWN, /* fingerprint -> fields, checksum; sorted by key, downwards */
   MMCI_QUERY_FIND,        /* fingerprint, keys -> fields, checksum */
   MMCI_QUERY_DELETE,      /* given a fingerprint, and for progress the job or NULL */
   MMCI_QUERIES
@@ -27,7 +27,7 @@ enum {
   MMCI_STATEMENT_FINGERPRINT_INSERT = MMCI_WISDOM_KINDS * MMCI_QUERIES,
   MMCI_STATEMENT_FINGERPRINT_FIND,   /* fields -> id */
   MMCI_STATEMENT_FINGERPRINT_SELECT, /* -> id, fields; sorted */
-  MMCI_STATEMENT_FINGERPRINT_SCAN,   /* the same, read without the index */
+  MMCI_STATEMENT_FINGERPRINT_SCAN,   /* -> id, fields; sorted, and read without the index */
   MMCI_STATEMENT_FINGERPRINT_PRUNE,  /* deletes those without records */
   MMCI_STATEMENT_DATA_VERSION,       /* -> a number that changes when another connection commits */
   MMCI_STATEMENTS

@@ -17,7 +17,7 @@ mmc_status mmci_row_read(sqlite3_stmt *statement, mmci_wisdom_kind kind,
                          const mmci_fingerprint *fingerprint, mmci_row *out, mmci_error *error);
 void mmci_row_release(mmci_row *row);
 
-/* Bind the parameters of MMCI_QUERY_INSERT and _FIND. Return what SQLite answers. */
+/* These bind the parameters of MMCI_QUERY_INSERT and _FIND. They return what SQLite answers. */
 int mmci_row_bind_all(sqlite3_stmt *statement, int64_t fingerprint_id,
                       const mmci_wisdom_record *record);
 int mmci_row_bind_key(sqlite3_stmt *statement, int64_t fingerprint_id,

@@ -66,8 +66,8 @@ typedef struct naming {
   const char *prefix, *suffix;
 } naming;
 
-/* Those of the wheels of NumPy since 2.0 and of scipy-openblas64, of NumPy's since 1.22, of
- * scipy-openblas32, and of everything else. */
+/* The wheels of NumPy since 2.0 and scipy-openblas64 have the first names, NumPy's since 1.22
+ * the second, scipy-openblas32 the third, everything else the last. */
 static const naming namings[] = {{"scipy_", "64_"}, {"", "64_"}, {"scipy_", ""}, {"", ""}};
 
 enum { NAMINGS = sizeof namings / sizeof namings[0] };

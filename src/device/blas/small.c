@@ -131,7 +131,7 @@ SPREAD(spread_c128, double)
 #if defined(__x86_64__)
 #define AVX __attribute__((target("avx")))
 
-/* Does the same for columns that fill vectors and lie side by side; returns how many those are. */
+/* Spreads the columns that fill vectors and lie side by side; returns how many those are. */
 AVX static int64_t spread_c64_avx(const mmci_gemm *gemm, const void *from, void *to) {
   float a = gemm->a.conj ? -1 : 1, b = gemm->b.conj ? -1 : 1;
   __m256 signs_a = _mm256_setr_ps(-a, a, -a, a, -a, a, -a, a);

@@ -79,7 +79,7 @@ static inline void mmci_cuda_leave(const mmci_cuda_scope *scope) {
   MMCI_CUDA_SCOPE((device), error); \
   if (scope_of_device.status != MMC_OK) return scope_of_device.status
 
-/* Is the first statement of a function that destroys something. */
+/* A function that destroys something begins with this statement. */
 #define MMCI_CUDA_ON_ANYHOW(device) \
   MMCI_CUDA_SCOPE((device), NULL);  \
   (void)scope_of_device

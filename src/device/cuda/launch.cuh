@@ -60,7 +60,7 @@ struct mmci_gate {
   __device__ __forceinline__ unsigned address() const {
     return (unsigned)__cvta_generic_to_shared(&state);
   }
-  /* Is called by one thread, before a block's barrier and anything else. */
+  /* One thread calls this before a block's barrier and anything else. */
   __device__ __forceinline__ void close(unsigned count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address()), "r"(count) : "memory");
   }

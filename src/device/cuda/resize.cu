@@ -18,7 +18,7 @@ namespace {
 
 enum { THREADS = 256, LEAST_ACROSS = 32, MOST_ACROSS = 128, DEEP = 2, PIECE_BYTES = 16 };
 
-/* In real numbers. */
+/* One matrix of a launch; lengths and places are in real numbers. */
 template <typename Real>
 struct Part {
   const Real *from;

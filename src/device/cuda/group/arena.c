@@ -40,7 +40,7 @@ static bool meet(const mmci_place *a, const mmci_place *b) {
   return a->first <= b->last && b->first <= a->last;
 }
 
-/* Those before i are placed. */
+/* Places matrix i, when those before it have their places. */
 static void find_place(mmci_place *places, int i) {
   mmci_place *p = &places[i];
   p->at = 0;

@@ -199,7 +199,7 @@ static constexpr variant variant_of() {
           Shape::SHARED_BYTES};
 }
 
-/* In the order of tiles.c. */
+/* The variants are in the order of the sizes of tiles.c. */
 static const variant VARIANTS[] = {
     variant_of<TilesShape<3, 6, 2, 8, 4, 2, 2>, 8, 2>(),
     variant_of<TilesShape<4, 8, 4, 8, 4, 2, 2>, 8, 2>(),

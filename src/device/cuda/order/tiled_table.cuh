@@ -133,7 +133,8 @@ __device__ __forceinline__ void load_values(Value *to, const Value *from) {
   }
 }
 
-/* Read the same from shared memory, or through all caches; and write back. */
+/* These read count values from shared memory or through all caches, and write them back, 16
+ * bytes at a time. */
 template <int count, typename Value>
 __device__ __forceinline__ void load_words(Value *to, const Value *from) {
 #pragma unroll

@@ -25,7 +25,8 @@ typedef struct mmci_sliced_k_job {
   bool vectors; /* c and ldc are multiples of 16 bytes */
 } mmci_sliced_k_job;
 
-/* There is a kernel for every pair of forms: of A as stored or transposed, and of B likewise. */
+/* There is a kernel for every pair of forms, A as stored or transposed and B as stored or
+ * transposed. */
 typedef struct mmci_sliced_k_kernel {
   const void *functions[2][2];
   int rows, cols, depth; /* rows and columns of a tile, depth of a step along k */
@@ -37,7 +38,7 @@ typedef struct mmci_sliced_k_kernel {
 extern "C" {
 #endif
 
-/* Listed in the order of the shapes of sliced_k.h. */
+/* The kernels are in the order of the shapes of sliced_k.h. */
 extern const mmci_sliced_k_kernel mmci_sliced_k_f32[];
 
 #ifdef __cplusplus
