@@ -8,15 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../../bench/faithful_data.h"
 #include "../random.h"
 #include "device/cuda/emulated/emulated.h"
 #include "gpu_test.h"
 
-enum { GUARD = 40, KINDS = 3 };
-
-typedef enum distribution { UNIFORM, NORMAL, WIDE, DISTRIBUTIONS } distribution;
-
-static const char *const DISTRIBUTION_NAMES[] = {"uniform", "normal", "exp(4N)"};
+enum { GUARD = 40, KINDS = 2, TABLE = 1 << 16 };
 
 /* The device's, for all of the tests. */
 typedef struct bench {
@@ -62,17 +59,21 @@ static void matrix_destroy(matrix *x) {
   cuda_ok(cudaFree(x->device), "cudaFree");
 }
 
-static double random_normal(uint64_t *random) { /* Box and Muller 1958 */
-  double u = (random_unit(random) + 1) / 2, v = random_unit(random);
-  return sqrt(-2 * log(u)) * cos(3.14159265358979323846 * v);
-}
-
-static void matrix_fill(matrix *x, distribution how, uint64_t *random) {
+/* Fills op(A), or with `across` op(B), whose columns have the grades of rows. A large one gets
+ * numbers from a table. */
+static void matrix_fill(matrix *x, faithful_data data, bool across, uint64_t *random) {
+  static float table[TABLE];
+  const bool large = x->rows * x->cols > TABLE;
+  for (int t = 0; large && t < TABLE; t++) table[t] = (float)faithful_draw(data, random);
   for (int64_t r = 0; r < x->rows; r++)
     for (int64_t c = 0; c < x->cols; c++) {
-      double value = how == UNIFORM ? random_unit(random) : random_normal(random);
-      if (how == WIDE) value = exp(4 * value) * (random_below(random, 2) == 0 ? 1 : -1);
-      *at(x, r, c) = (float)value;
+      const double down = (double)r / (double)x->rows, along = (double)c / (double)x->cols;
+      const float drawn =
+          large ? table[random_bits(random) % TABLE] : (float)faithful_draw(data, random);
+      *at(x, r, c) = data != FAITHFUL_GRADED_ROWS && data != FAITHFUL_GRADED_K
+                         ? drawn
+                         : drawn * (float)(faithful_grade_row(data, across ? along : down) *
+                                           faithful_grade_k(data, across ? down : along));
     }
 }
 
@@ -98,8 +99,21 @@ static mmci_form form_of(bool trans, int64_t rows, int64_t cols, int64_t gap) {
   return (mmci_form){.ld = (trans ? rows : cols) + gap, .trans = trans};
 }
 
+/* Makes matrices as the product says, off their alignment by so many elements. */
+static bool trial_fill(trial *t, const int shifts[3], faithful_data how, uint64_t *random) {
+  const mmci_gemm *g = &t->gemm;
+  if (!matrix_create(&t->a, g->m, g->k, g->a, shifts[0]) ||
+      !matrix_create(&t->b, g->k, g->n, g->b, shifts[1]) ||
+      !matrix_create(&t->c, g->m, g->n, (mmci_form){.ld = g->ldc}, shifts[2]))
+    return false;
+  matrix_fill(&t->a, how, false, random);
+  matrix_fill(&t->b, how, true, random);
+  if (g->accumulate) matrix_fill(&t->c, FAITHFUL_NORMAL, false, random);
+  return true;
+}
+
 /* Forms, gaps, addresses and the rest at random when ragged. */
-static bool trial_create(trial *t, int64_t m, int64_t k, int64_t n, bool ragged, distribution how,
+static bool trial_create(trial *t, int64_t m, int64_t k, int64_t n, bool ragged, faithful_data how,
                          uint64_t seed) {
   uint64_t random = seed;
   int shifts[3] = {0, 0, 0};
@@ -116,14 +130,18 @@ static bool trial_create(trial *t, int64_t m, int64_t k, int64_t n, bool ragged,
     g->accumulate = random_below(&random, 3) == 0;
     for (int x = 0; x < 3; x++) shifts[x] = (int)random_below(&random, 5);
   }
-  if (!matrix_create(&t->a, m, k, g->a, shifts[0]) ||
-      !matrix_create(&t->b, k, n, g->b, shifts[1]) ||
-      !matrix_create(&t->c, m, n, (mmci_form){.ld = g->ldc}, shifts[2]))
-    return false;
-  matrix_fill(&t->a, how, &random);
-  matrix_fill(&t->b, how, &random);
-  if (g->accumulate) matrix_fill(&t->c, NORMAL, &random);
-  return true;
+  return trial_fill(t, shifts, how, &random);
+}
+
+/* Without gaps. */
+static bool trial_create_tight(trial *t, const int64_t shape[3], faithful_data how, bool a_trans,
+                               bool b_trans, uint64_t seed) {
+  static const int none[3] = {0, 0, 0};
+  uint64_t random = seed;
+  *t = (trial){.seed = seed};
+  t->gemm = mmci_gemm_tight(MMC_F32, MMCI_FAITHFUL, shape[0], shape[1], shape[2],
+                            a_trans ? MMC_OP_T : MMC_OP_N, b_trans ? MMC_OP_T : MMC_OP_N);
+  return trial_fill(t, none, how, &random);
 }
 
 static void trial_destroy(trial *t) {
@@ -255,7 +273,7 @@ static void test_shapes(const bench *with, uint64_t *random) {
     trial t;
     if (trial_create(&t, SIZES[random_below(random, COUNT)], SIZES[random_below(random, COUNT)],
                      SIZES[random_below(random, COUNT)], true,
-                     (distribution)random_below(random, DISTRIBUTIONS), random_bits(random)))
+                     (faithful_data)random_below(random, FAITHFUL_DATA), random_bits(random)))
       check_trial(with, &t);
     trial_destroy(&t);
   }
@@ -266,7 +284,7 @@ static void test_long(const bench *with, uint64_t *random) {
       {3, 20011, 5}, {1, 11000, 300}, {300, 10241, 1}, {67, 3001, 91}};
   for (size_t s = 0; s < sizeof SHAPES / sizeof *SHAPES; s++) {
     trial t;
-    if (trial_create(&t, SHAPES[s][0], SHAPES[s][1], SHAPES[s][2], true, NORMAL,
+    if (trial_create(&t, SHAPES[s][0], SHAPES[s][1], SHAPES[s][2], true, FAITHFUL_NORMAL,
                      random_bits(random)))
       check_trial(with, &t);
     trial_destroy(&t);
@@ -279,7 +297,7 @@ static void test_long(const bench *with, uint64_t *random) {
 static void test_scales(const bench *with, uint64_t *random) {
   for (int s = 0; s < (with->on->small ? 2 : 12); s++) {
     trial t;
-    if (trial_create(&t, 150, 300, 140, true, NORMAL, random_bits(random))) {
+    if (trial_create(&t, 150, 300, 140, true, FAITHFUL_NORMAL, random_bits(random))) {
       for (int64_t r = 0; r < t.gemm.m; r++) {
         int exponent = s % 3 == 0 ? -140 : (int)random_below(random, 260) - 140;
         for (int64_t d = 0; d < t.gemm.k; d++) *at(&t.a, r, d) = ldexpf(*at(&t.a, r, d), exponent);
@@ -299,7 +317,7 @@ static void test_left(const bench *with, uint64_t *random) {
   static const float VALUES[] = {NAN, INFINITY, -INFINITY, 1e38f, 1e30f, -3e38f};
   for (int s = 0; s < (with->on->small ? 2 : 18); s++) {
     trial t;
-    if (trial_create(&t, 200, 310, 270, true, NORMAL, random_bits(random))) {
+    if (trial_create(&t, 200, 310, 270, true, FAITHFUL_NORMAL, random_bits(random))) {
       const int64_t row = random_below(random, t.gemm.m), col = random_below(random, t.gemm.n),
                     deep = random_below(random, t.gemm.k);
       *at(&t.a, row, deep) = VALUES[s % 6];
@@ -339,11 +357,10 @@ static void fill_row(const matrix *x, int64_t r, row_data data, float unit, uint
 static bool from_bytes(const bench *with, trial *t, bool *right) {
   t->kind = MMCI_INT8;
   float *ours = compute(with, t);
-  mmci_gemm small = t->gemm;
-  t->kind = mmci_emulated_choose(&small, with->multiprocessors);
+  t->kind = MMCI_HALVES;
   float *halves = compute(with, t);
   bool same = false;
-  *right = ours != NULL && halves != NULL && t->kind != MMCI_INT8;
+  *right = ours != NULL && halves != NULL;
   if (*right) {
     same = memcmp(ours, halves, t->c.bytes) == 0;
     *right = expect(elements_are_right(t, ours), "elements are right") &&
@@ -376,7 +393,8 @@ static void test_tiers(const bench *with, uint64_t *random) {
   for (size_t s = 0; s < sizeof CASES / sizeof *CASES; s++)
     for (int side = 0; side < (with->on->small ? 1 : 4); side++) {
       trial t;
-      bool right = trial_create(&t, TIER_M, TIER_K, TIER_N, true, UNIFORM, random_bits(random));
+      bool right =
+          trial_create(&t, TIER_M, TIER_K, TIER_N, true, FAITHFUL_UNIFORM, random_bits(random));
       if (side >= 2) t.gemm.accumulate = false; /* so small products would not show in C */
       /* The columns of B as rows. */
       matrix b = t.b, *of = side % 2 == 0 ? &t.a : &b;
@@ -408,7 +426,7 @@ static void test_tiers(const bench *with, uint64_t *random) {
 /* Floats of 11 bits have products and sums that FP32 has exactly, and so has this. */
 static void test_exact(const bench *with, mmci_emulated_kind kind, uint64_t *random) {
   trial t;
-  bool right = trial_create(&t, 130, 500, 200, true, UNIFORM, random_bits(random));
+  bool right = trial_create(&t, 130, 500, 200, true, FAITHFUL_UNIFORM, random_bits(random));
   t.kind = kind;
   if (right) {
     for (int64_t r = 0; r < t.gemm.m; r++)
@@ -440,7 +458,7 @@ static void test_graph(const bench *with, mmci_emulated_kind kind, uint64_t *ran
   cudaGraphExec_t graph = NULL;
   trial t;
   /* Uniform: split into bytes the first time, if so prepared. */
-  if (!trial_create(&t, 257, 320, 129, false, UNIFORM, random_bits(random))) return;
+  if (!trial_create(&t, 257, 320, 129, false, FAITHFUL_UNIFORM, random_bits(random))) return;
   t.kind = kind;
   float *got = malloc(t.c.bytes);
   mmc_status status =
@@ -543,9 +561,9 @@ static errors errors_of(const trial *t, const float *got, const double *exact, c
   return e;
 }
 
-static void compare_errors(const bench *with, trial *t, distribution how) {
-  const mmci_gemm native =
-      mmci_gemm_tight(MMC_F32, MMCI_NATIVE, t->gemm.m, t->gemm.k, t->gemm.n, MMC_OP_N, MMC_OP_N);
+static void compare_errors(const bench *with, trial *t, faithful_data how) {
+  mmci_gemm native = t->gemm;
+  native.precision = MMCI_NATIVE;
   double *exact = exact_product(with, t, false), *sums = exact_product(with, t, true);
   float *theirs = malloc(t->c.bytes);
   bool right = exact != NULL && sums != NULL && theirs != NULL && matrix_up(&t->a) &&
@@ -554,9 +572,7 @@ static void compare_errors(const bench *with, trial *t, distribution how) {
                matrix_down(&t->c, theirs);
   for (int kind = 0; right && kind < KINDS; kind++) {
     /* Not chosen for short sums, or few. */
-    if (kind == MMCI_OWN_LO && t->gemm.k < 1024) continue;
-    if (kind == MMCI_INT8 && mmci_emulated_choose(&t->gemm, with->multiprocessors) != MMCI_INT8)
-      continue;
+    if (kind == MMCI_INT8 && mmci_emulated_choose(&t->gemm) != MMCI_INT8) continue;
     t->kind = (mmci_emulated_kind)kind;
     float *ours = compute(with, t);
     if (ours == NULL) break;
@@ -564,7 +580,7 @@ static void compare_errors(const bench *with, trial *t, distribution how) {
     printf("%" PRId64 " x %" PRId64 " x %" PRId64
            ", %s, kind %d: norm %.3e (cuBLAS FP32 %.3e), "
            "component %.3e (%.3e)\n",
-           t->gemm.m, t->gemm.k, t->gemm.n, DISTRIBUTION_NAMES[how], kind, mine.norm, other.norm,
+           t->gemm.m, t->gemm.k, t->gemm.n, faithful_data_name(how), kind, mine.norm, other.norm,
            mine.component, other.component);
     right = expect(mine.norm <= other.norm, "no more error than cuBLAS's FP32, in norm") &&
             expect(mine.component <= other.component, "nor of any element");
@@ -576,18 +592,24 @@ static void compare_errors(const bench *with, trial *t, distribution how) {
   free(theirs);
 }
 
+static void test_errors_of(const bench *with, const int64_t shape[3], faithful_data how,
+                           bool a_trans, bool b_trans, uint64_t *random) {
+  trial t;
+  if (trial_create_tight(&t, shape, how, a_trans, b_trans, random_bits(random)))
+    compare_errors(with, &t, how);
+  trial_destroy(&t);
+}
+
+/* All kinds of data by both kinds of arithmetic, all ops; bench_faithful --table has more. */
 static void test_errors(const bench *with, uint64_t *random) {
-  static const int64_t SHAPES[][3] = {{1536, 512, 1536},  {1500, 1024, 1500}, {2048, 2048, 2048},
-                                      {1777, 3001, 1301}, {1500, 6000, 1500}, {3001, 2048, 2803},
-                                      {2900, 4100, 3000}};
+  static const int64_t SHAPES[][3] = {{2048, 520, 2048}, {2900, 2100, 2950}},
+                       LONG[] = {1950, 4100, 2000};
   for (size_t s = 0; s < sizeof SHAPES / sizeof *SHAPES; s++)
-    for (int how = 0; how < DISTRIBUTIONS; how++) {
-      trial t;
-      if (trial_create(&t, SHAPES[s][0], SHAPES[s][1], SHAPES[s][2], false, (distribution)how,
-                       random_bits(random)))
-        compare_errors(with, &t, (distribution)how);
-      trial_destroy(&t);
+    for (int how = 0; how < FAITHFUL_DATA; how++) {
+      const int ops = (how + (int)s) % 4;
+      test_errors_of(with, SHAPES[s], (faithful_data)how, ops % 2 == 1, ops >= 2, random);
     }
+  test_errors_of(with, LONG, FAITHFUL_EXPONENTIAL, false, false, random);
 }
 
 /* ---- the module's choice --------------------------------------------------------------------- */
@@ -600,7 +622,9 @@ static void test_choice(const bench *with) {
     int64_t size;
     const char *name;
   } CASES[] = {{MMC_F32, MMCI_FAITHFUL, 8192, mmci_emulated_name(MMCI_INT8)},
-               {MMC_F32, MMCI_FAITHFUL, 1536, mmci_emulated_name(MMCI_OWN_LO)},
+               {MMC_F32, MMCI_FAITHFUL, 2048, mmci_emulated_name(MMCI_HALVES)},
+               {MMC_F32, MMCI_FAITHFUL, 1536, "cublas sgemm"},
+               {MMC_F32, MMCI_FAITHFUL, 2304, "cublas sgemm"},
                {MMC_F32, MMCI_FAITHFUL, 128, "cublas sgemm"},
                {MMC_F32, MMCI_FAST, 8192, "cublas tf32"},
                {MMC_F32, MMCI_NATIVE, 8192, "cublas sgemm"},

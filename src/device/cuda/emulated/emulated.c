@@ -10,15 +10,14 @@ enum {
   LINE_BYTES = 128, /* bytes of a line of FP16 parts */
   DIGITS = 3,       /* lines of bytes for a row in a block */
   DIGIT_LINE_BYTES = 64,
-  OWN_LO_K_MIN = 1024, /* k from which the error of MMCI_OWN_LO hardly grows, while FP32's does */
   K_MIN = 512,         /* for a smaller k FP32's error is the smaller one */
-  ROWS_MIN = 64,       /* fewer rows or columns leave most of a tile empty */
+  ROWS_MIN = 128,      /* fewer rows or columns leave most of a tile empty */
   INT8_K_MIN = 2048,   /* k from which the error of bytes hardly depends on k */
   INT8_K_MAX = 1 << 15 /* 3 k products of two digits fit an int */
 };
-/* For smaller results cuBLAS cuts sums into pieces for want of tiles, which makes them more
- * accurate. */
-static const double ELEMENTS_MIN = 1 << 21, INT8_ELEMENTS_MIN = 1 << 23;
+/* Smaller results are native, but for those of nearly two tiles a multiprocessor: for want of tiles
+ * cuBLAS cuts their sums into pieces, which makes them more accurate. */
+static const double ELEMENTS_MIN = 1 << 23;
 static const int64_t LONGEST = 1 << 22;
 
 /* Maps of both operands for the tensor cores. */
@@ -28,7 +27,6 @@ typedef struct maps {
 
 struct mmci_emulated {
   mmci_emulated_product product;
-  mmci_emulated_kind halves_kind;
   int multiprocessors;
   unsigned char *memory; /* rows, counts, then parts */
   size_t zeroed_bytes;   /* bytes at the beginning that are zeroed before every product */
@@ -45,15 +43,17 @@ bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm
          gemm->n > 0 && gemm->m <= LONGEST && gemm->k <= LONGEST && gemm->n <= LONGEST;
 }
 
-bool mmci_emulated_pays(const mmci_gemm *gemm) {
-  const double elements = (double)gemm->m * (double)gemm->n;
-  return gemm->k >= K_MIN && gemm->m >= ROWS_MIN && gemm->n >= ROWS_MIN && elements >= ELEMENTS_MIN;
-}
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static int64_t blocks_of(int64_t count, int64_t each) {
   return (count + each - 1) / each;
+}
+
+bool mmci_emulated_pays(const mmci_gemm *gemm, int multiprocessors) {
+  if (gemm->k < K_MIN || gemm->m < ROWS_MIN || gemm->n < ROWS_MIN) return false;
+  if ((double)gemm->m * (double)gemm->n >= ELEMENTS_MIN) return true;
+  const int64_t tiles = blocks_of(gemm->m, MMCI_TILE_ROWS) * blocks_of(gemm->n, MMCI_TILE_COLS);
+  return 3 * tiles >= 5 * (int64_t)multiprocessors && tiles <= 2 * (int64_t)multiprocessors;
 }
 
 static mmci_emulated_operand operand_of(int64_t rows, int64_t k) {
@@ -88,25 +88,10 @@ uint64_t mmci_emulated_bytes(const mmci_gemm *gemm) {
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
-static mmci_emulated_kind choose_halves(const mmci_gemm *gemm, int multiprocessors) {
-  double best = 0;
-  mmci_emulated_kind kind = MMCI_TURNS;
-  for (int w = MMCI_TURNS; w <= (gemm->k < OWN_LO_K_MIN ? MMCI_TURNS : MMCI_OWN_LO); w++) {
-    int cols = mmci_emulated_tile_cols((mmci_emulated_kind)w);
-    int64_t pairs = blocks_of(gemm->m, 2 * MMCI_TILE_ROWS) * blocks_of(gemm->n, cols);
-    double waves = (double)blocks_of(pairs, multiprocessors / 2);
-    double used = (double)gemm->n * (double)gemm->m / (waves * cols);
-    if (used <= best) continue;
-    best = used;
-    kind = (mmci_emulated_kind)w;
-  }
-  return kind;
-}
-
-mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm, int multiprocessors) {
+mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm) {
   bool bytes = gemm->k >= INT8_K_MIN && gemm->k <= INT8_K_MAX &&
-               (double)gemm->m * (double)gemm->n >= INT8_ELEMENTS_MIN;
-  return bytes ? MMCI_INT8 : choose_halves(gemm, multiprocessors);
+               (double)gemm->m * (double)gemm->n >= ELEMENTS_MIN;
+  return bytes ? MMCI_INT8 : MMCI_HALVES;
 }
 
 typedef CUresult (*encode_fn)(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
@@ -157,7 +142,7 @@ static mmc_status describe_operands(const mmci_emulated *x, mmci_emulated_kind k
   const bool bytes = kind == MMCI_INT8;
   mmc_status status = describe_operand(&x->product.a, bytes, MMCI_TILE_ROWS, &out->a, error);
   if (status != MMC_OK) return status;
-  return describe_operand(&x->product.b, bytes, mmci_emulated_box_rows(kind), &out->b, error);
+  return describe_operand(&x->product.b, bytes, MMCI_BOX_COLS, &out->b, error);
 }
 
 /* Takes memory; after a failure, what was taken is still there. */
@@ -168,7 +153,7 @@ static mmc_status take_memory(mmci_emulated *x, mmci_error *error) {
   x->zeroed_bytes = (size_t)(at - x->memory);
   a->parts = (uint32_t *)at;
   b->parts = (uint32_t *)(at + parts_bytes(a));
-  mmc_status status = describe_operands(x, x->halves_kind, &x->halves, error);
+  mmc_status status = describe_operands(x, MMCI_HALVES, &x->halves, error);
   if (status != MMC_OK || !x->product.bytes) return status;
   return describe_operands(x, MMCI_INT8, &x->bytes, error);
 }
@@ -180,7 +165,6 @@ mmc_status mmci_emulated_prepare(const mmci_gemm *gemm, mmci_emulated_kind kind,
   x->product = (mmci_emulated_product){*gemm, operand_of(gemm->m, gemm->k),
                                        operand_of(gemm->n, gemm->k), kind == MMCI_INT8};
   x->multiprocessors = multiprocessors;
-  x->halves_kind = kind == MMCI_INT8 ? choose_halves(gemm, multiprocessors) : kind;
   mmc_status status = take_memory(x, error);
   if (status == MMC_OK)
     *out = x;
@@ -220,8 +204,7 @@ mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emula
   mmc_status status = MMC_OK;
   MMCI_CUDA_TRY(cudaMemsetAsync(x->memory, 0, x->zeroed_bytes, stream));
   if (x->product.bytes) status = multiply_parts(stream, x, MMCI_INT8, &x->bytes, a, b, c, error);
-  if (status == MMC_OK)
-    status = multiply_parts(stream, x, x->halves_kind, &x->halves, a, b, c, error);
+  if (status == MMC_OK) status = multiply_parts(stream, x, MMCI_HALVES, &x->halves, a, b, c, error);
   if (status == MMC_OK)
     status = mmci_emulated_rest(stream, &x->product, x->multiprocessors, a, b, c, error);
   return status;

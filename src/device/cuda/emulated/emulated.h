@@ -23,9 +23,9 @@ const char *mmci_emulated_name(mmci_emulated_kind kind);
 /* Says whether there are kernels for it: one product of real FP32 matrices, compute capability 9.0,
  * no size 0. */
 bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm *gemm);
-/* Says whether it was measured to be faster than FP32 (docs/faithful.md), and its sums are long
- * enough for it to be as accurate. */
-bool mmci_emulated_pays(const mmci_gemm *gemm);
+/* Says whether it was measured to be faster than FP32 and as accurate on a device of so many
+ * multiprocessors (docs/faithful.md). */
+bool mmci_emulated_pays(const mmci_gemm *gemm, int multiprocessors);
 
 /* Returns the bytes of device memory that a prepared product holds: 4 for every element of A and B
  * and 24 for each row of A and column of B, with k rounded up to a multiple of 64 and those to one
@@ -42,8 +42,7 @@ void mmci_emulated_release(mmci_emulated *emulated);
 mmc_status mmci_emulated_enqueue(cudaStream_t stream, const mmci_emulated *emulated, const float *a,
                                  const float *b, float *c, mmci_error *error);
 
-/* Returns the kind that is likely the fastest: bytes for many long sums, else the tiles that leave
- * the fewest multiprocessors idle at the end. */
-mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm, int multiprocessors);
+/* Returns the kind that is likely the fastest: bytes for many long sums, else FP16 parts. */
+mmci_emulated_kind mmci_emulated_choose(const mmci_gemm *gemm);
 
 #endif

@@ -16,6 +16,8 @@ enum {
   MMCI_LINE_ROWS = 32,  /* rows whose lines lie side by side */
   MMCI_DEPTH = 64,      /* k is padded with zeros to a multiple of this number */
   MMCI_TILE_ROWS = 128, /* rows of C in a block */
+  MMCI_TILE_COLS = 128, /* columns of C in a block */
+  MMCI_BOX_COLS = 64,   /* columns of B whose parts one transfer brings */
 };
 
 /* A row of op(A) or a column of op(B). It is all zeros before it is split. */
@@ -55,18 +57,13 @@ mmc_status mmci_emulated_split(cudaStream_t stream, const mmci_emulated_product 
 
 /* How the tensor cores are used. */
 typedef enum mmci_emulated_kind {
-  MMCI_TURNS,  /* 128 x 192 tiles: products of lo parts and of hi parts take turns in the sums */
-  MMCI_OWN_LO, /* 128 x 128 tiles: products of lo parts have sums of their own */
-  MMCI_INT8,   /* 128 x 128 tiles of bytes, where those are enough; else one of the others */
+  MMCI_HALVES, /* FP16 parts; products of lo parts have sums of their own */
+  MMCI_INT8,   /* bytes, where those are enough; else FP16 parts */
 } mmci_emulated_kind;
-
-/* Return the columns of a tile, and how many rows of B's parts one transfer brings. */
-int mmci_emulated_tile_cols(mmci_emulated_kind kind);
-int mmci_emulated_box_rows(mmci_emulated_kind kind);
 
 /* Multiplies all of C by bytes, if they are enough; if not, by FP16 parts, C where neither the row
  * nor the column is left. The maps are of a's parts in boxes of MMCI_TILE_ROWS rows and of b's in
- * boxes of mmci_emulated_box_rows(). It needs compute capability 9.0. */
+ * boxes of MMCI_BOX_COLS columns. It needs compute capability 9.0. */
 mmc_status mmci_emulated_multiply(cudaStream_t stream, const mmci_emulated_product *product,
                                   mmci_emulated_kind kind, const CUtensorMap *a,
                                   const CUtensorMap *b, int multiprocessors, float *c,

@@ -6,13 +6,12 @@
  * Launch as many clusters of two blocks as there is room for; 384 threads: one warpgroup copies,
  *         two multiply 64 rows each. The blocks of a cluster have tiles one below the other and
  *         share B
- * Traffic 6mkn flops; reads 4 bytes mk ceil(n/N) + kn ceil(m/256) times. For bytes 12mkn, 3 bytes
- * Idea hi hi', hi lo' and lo hi' come from the same tiles. MMCI_TURNS: 128 x 192 tiles; products
- *         with lo and those of hi take turns in the tensor cores' sums, every 64 k's. MMCI_OWN_LO:
- *         128 x 128 tiles; those with lo have sums of their own over all of k. MMCI_INT8: 128 x 128
- *         tiles; three sums, of the products of digits that count as much as the first two, the
- *         first and the second, and the next. Tiles are taken in groups of 16 rows of tiles, so
- *         that operands stay in L2. */
+ * Traffic 6mkn flops; reads 4 bytes mk ceil(n/128) + kn ceil(m/256) times. For bytes 12mkn, 3 bytes
+ * Idea hi hi', hi lo' and lo hi' come from the same tiles of 128 x 128; those with lo, which are of
+ *         both signs and small, have sums of their own over all of k, and go on in the tensor cores
+ *         while those of hi are added up. MMCI_INT8: three sums, of the products of digits that
+ *         count as much as the first two, the first and the second, and the next. Tiles are taken
+ *         in groups of 16 rows of tiles, so that operands stay in L2. */
 extern "C" {
 #include "base/status.h"
 }
@@ -26,11 +25,10 @@ extern "C" {
 #include "device/cuda/emulated/wgmma.cuh"
 
 enum {
-  BLOCKS = 2, /* blocks in a cluster */
+  BLOCKS = MMCI_TILE_COLS / MMCI_BOX_COLS, /* blocks in a cluster */
   WARPGROUP = 128,
   THREADS = 3 * WARPGROUP,
   GROUP_ROWS = 16, /* rows of tiles that are worked on before the next ones */
-  RUN = 8,         /* stages after which MMCI_OWN_LO adds up */
   LO = 4,          /* a descriptor's step from hi to lo */
   HALF_LINE = 2,   /* a descriptor's step by 16 halves */
 };
@@ -38,16 +36,12 @@ enum {
 template <mmci_emulated_kind kind>
 struct Tile;
 template <>
-struct Tile<MMCI_TURNS> {
-  enum { COLS = 192, STAGES = 5, PIECES = 1, LINE_BYTES = 128 };
-};
-template <>
-struct Tile<MMCI_OWN_LO> {
-  enum { COLS = 128, STAGES = 7, PIECES = 1, LINE_BYTES = 128 };
+struct Tile<MMCI_HALVES> {
+  enum { COLS = MMCI_TILE_COLS, STAGES = 7, PIECES = 1, LINE_BYTES = 128 };
 };
 template <>
 struct Tile<MMCI_INT8> {
-  enum { COLS = 128, STAGES = 4, PIECES = MMCI_BYTES, LINE_BYTES = 64 };
+  enum { COLS = MMCI_TILE_COLS, STAGES = 4, PIECES = MMCI_BYTES, LINE_BYTES = 64 };
 };
 
 template <mmci_emulated_kind kind>
@@ -96,7 +90,6 @@ struct Kernel {
   typedef Tile<kind> Shape;
   typedef Memory<kind> At;
   enum { SUMS = Shape::COLS / 2, STAGES = Shape::STAGES };
-  typedef mmci_products<Shape::COLS> Products;
 
   const Job &job;
   unsigned char *aligned; /* shared memory, at base */
@@ -135,10 +128,10 @@ struct Kernel {
         for (int p = 0; p < Shape::PIECES; p++) {
           const int from = line * Shape::PIECES + p;
           mmci_tensor_load(to + p * At::A_PIECE, a, barrier, from, row / MMCI_LINE_ROWS);
-          mmci_tensor_load_all(
-              to + At::A + p * At::B_PIECE + rank * (At::B_PIECE / BLOCKS), b, barrier, from,
-              col / MMCI_LINE_ROWS + (int)rank * (Shape::COLS / BLOCKS / MMCI_LINE_ROWS),
-              (1 << BLOCKS) - 1);
+          mmci_tensor_load_all(to + At::A + p * At::B_PIECE + rank * (At::B_PIECE / BLOCKS), b,
+                               barrier, from,
+                               col / MMCI_LINE_ROWS + (int)rank * (MMCI_BOX_COLS / MMCI_LINE_ROWS),
+                               (1 << BLOCKS) - 1);
         }
       }
     }
@@ -164,74 +157,36 @@ struct Kernel {
 
   static __device__ __forceinline__ void lo_products(float (&d)[SUMS], uint64_t a, uint64_t b,
                                                      int keep) {
-    Products::add(d, a, b + LO, keep);
-    Products::add(d, a + HALF_LINE, b + LO + HALF_LINE, 1);
-    Products::add(d, a + LO, b, 1);
-    Products::add(d, a + LO + HALF_LINE, b + HALF_LINE, 1);
+    mmci_half_products_add(d, a, b + LO, keep);
+    mmci_half_products_add(d, a + HALF_LINE, b + LO + HALF_LINE, 1);
+    mmci_half_products_add(d, a + LO, b, 1);
+    mmci_half_products_add(d, a + LO + HALF_LINE, b + HALF_LINE, 1);
   }
-  static __device__ __forceinline__ void hi_products(float (&d)[SUMS], uint64_t a, uint64_t b,
-                                                     int keep) {
-    Products::add(d, a, b, keep);
-    Products::add(d, a + HALF_LINE, b + HALF_LINE, 1);
+  static __device__ __forceinline__ void hi_products(float (&d)[SUMS], uint64_t a, uint64_t b) {
+    mmci_half_products_add(d, a, b, 0);
+    mmci_half_products_add(d, a + HALF_LINE, b + HALF_LINE, 1);
   }
 
-  /* Adds two stages a turn; lines are an even number. */
-  __device__ __forceinline__ void take_turns(Ring<STAGES> &ring, int half,
+  /* Sums of hi leave the tensor cores, which truncate, after every line; meanwhile those go on with
+   * products of lo. */
+  __device__ __forceinline__ void add_halves(Ring<STAGES> &ring, int half,
                                              float (&sum)[SUMS]) const {
-    float turn[SUMS];
-    for (int line = 0; line < job.lines; line += 2) {
-      const int first = ring.stage;
-      const uint64_t a = a_at(first, half), b = b_at(first);
-      mmci_barrier_wait(full(first), ring.phase);
-      mmci_products_begin();
-      lo_products(turn, a, b, 0);
-      ring.next();
-      const int second = ring.stage;
-      const uint64_t a2 = a_at(second, half), b2 = b_at(second);
-      mmci_barrier_wait(full(second), ring.phase);
-      ring.next();
-      mmci_products_begin();
-      lo_products(turn, a2, b2, 1);
-      mmci_products_commit();
-      mmci_products_wait<0>();
-      mmci_pin(turn);
-#pragma unroll
-      for (int i = 0; i < SUMS; i++)
-        sum[i] = fmaf(turn[i], 1.0f / (1 << MMCI_PARTS_LO_BITS), sum[i]);
-      mmci_pin(turn);
-      mmci_products_begin();
-      hi_products(turn, a, b, 0);
-      hi_products(turn, a2, b2, 1);
-      mmci_products_commit();
-      mmci_products_wait<0>();
-      mmci_pin(turn);
-      release(first);
-      release(second);
-#pragma unroll
-      for (int i = 0; i < SUMS; i++) sum[i] += turn[i];
-    }
-  }
-
-  __device__ __forceinline__ void keep_lo(Ring<STAGES> &ring, int half, float (&sum)[SUMS]) const {
+    static_assert(MMCI_PARTS_RUN == 32, "a line is a run");
     float run[SUMS], lo[SUMS];
     int before = 0;
-    for (int line = 0; line < job.lines;) {
-      const int first = line, end = min(line + RUN, job.lines);
-      for (; line < end; line++) {
-        const uint64_t a = a_at(ring.stage, half), b = b_at(ring.stage);
-        mmci_barrier_wait(full(ring.stage), ring.phase);
-        mmci_products_begin();
-        hi_products(run, a, b, line > first);
-        mmci_products_commit();
-        lo_products(lo, a, b, line > 0);
-        mmci_products_commit();
-        mmci_products_wait<2>();
-        if (line > 0) release(before);
-        before = ring.stage;
-        ring.next();
-      }
+    for (int line = 0; line < job.lines; line++) {
+      const uint64_t a = a_at(ring.stage, half), b = b_at(ring.stage);
+      mmci_barrier_wait(full(ring.stage), ring.phase);
+      mmci_products_begin();
+      hi_products(run, a, b);
+      mmci_products_commit();
+      lo_products(lo, a, b, line > 0);
+      mmci_products_commit();
       mmci_products_wait<1>();
       mmci_pin(run);
+      if (line > 0) release(before);
+      before = ring.stage;
+      ring.next();
 #pragma unroll
       for (int i = 0; i < SUMS; i++) sum[i] += run[i];
     }
@@ -361,10 +316,7 @@ struct Kernel {
     float sum[SUMS];
 #pragma unroll
     for (int i = 0; i < SUMS; i++) sum[i] = 0;
-    if constexpr (kind == MMCI_TURNS)
-      take_turns(ring, half, sum);
-    else
-      keep_lo(ring, half, sum);
+    add_halves(ring, half, sum);
     row += 64 * half + thread / 4 % 8 + 16 * (thread / 32);
     col += 2 * (thread % 4);
     store_row(row, col, sum, 0);
@@ -427,15 +379,6 @@ __global__ void __launch_bounds__(THREADS, 1)
 /* ---- launching ---------------------------------------------------------------------------------
  */
 
-extern "C" int mmci_emulated_tile_cols(mmci_emulated_kind kind) {
-  static_assert((int)Tile<MMCI_INT8>::COLS == (int)Tile<MMCI_OWN_LO>::COLS, "not those of turns");
-  return kind == MMCI_TURNS ? (int)Tile<MMCI_TURNS>::COLS : (int)Tile<MMCI_OWN_LO>::COLS;
-}
-
-extern "C" int mmci_emulated_box_rows(mmci_emulated_kind kind) {
-  return mmci_emulated_tile_cols(kind) / BLOCKS;
-}
-
 template <mmci_emulated_kind kind>
 static mmc_status launch_gemm(cudaStream_t stream, const Job &job, const CUtensorMap *a,
                               const CUtensorMap *b, int multiprocessors, mmci_error *error) {
@@ -475,13 +418,6 @@ extern "C" mmc_status mmci_emulated_multiply(cudaStream_t stream,
                    (int)product->a.blocks * (kind == MMCI_INT8 ? 1 : 2),
                    g->accumulate,
                    g->ldc % 2 == 0 && reinterpret_cast<uintptr_t>(c) % sizeof(float2) == 0};
-  switch (kind) {
-    case MMCI_TURNS:
-      return launch_gemm<MMCI_TURNS>(stream, job, a, b, multiprocessors, error);
-    case MMCI_OWN_LO:
-      return launch_gemm<MMCI_OWN_LO>(stream, job, a, b, multiprocessors, error);
-    case MMCI_INT8:
-      break;
-  }
-  return launch_gemm<MMCI_INT8>(stream, job, a, b, multiprocessors, error);
+  return kind == MMCI_INT8 ? launch_gemm<MMCI_INT8>(stream, job, a, b, multiprocessors, error)
+                           : launch_gemm<MMCI_HALVES>(stream, job, a, b, multiprocessors, error);
 }

@@ -17,6 +17,7 @@ enum {
   MMCI_PARTS_TOP = 14,     /* the largest element's exponent, scaled */
   MMCI_PARTS_LO_BITS = 11, /* lo is scaled by two to the power of this */
   MMCI_PARTS_POOR = -13,   /* elements below two to the power of this keep fewer than 22 bits */
+  MMCI_PARTS_RUN = 32,     /* k's after which sums leave the tensor cores, which truncate */
   MMCI_PARTS_SPREAD = 16,  /* squares of a row must add up to so many times the largest one */
   MMCI_PARTS_FEW_POOR =
       12, /* a row may have one poor element, and one in two to the power of this */

@@ -1,5 +1,5 @@
 /* wgmma.cuh: what gemm.cu uses of Hopper beyond CUDA C++, as PTX of sm_90a: barriers in shared
- * memory, tensor copies, and a warpgroup's products of 64 x N x 16 16-bit numbers with sums in
+ * memory, tensor copies, and a warpgroup's products of 64 x 128 x 16 16-bit numbers with sums in
  * FP32. */
 #ifndef MMCI_CUDA_EMULATED_WGMMA_CUH
 #define MMCI_CUDA_EMULATED_WGMMA_CUH
@@ -126,10 +126,6 @@ static __device__ __forceinline__ uint64_t mmci_byte_matrix_at(uint32_t address)
   return (uint64_t)((address & 0x3FFFF) >> 4) | (1ull << 16) | (32ull << 32) | (2ull << 62);
 }
 
-/* Computes d = a b^T, or += with keep: a is 64 x 16, b is N x 16. */
-template <int N>
-struct mmci_products;
-
 #define MMCI_R8(a, b, c, d, e, f, g, h) \
   "%" #a ",%" #b ",%" #c ",%" #d ",%" #e ",%" #f ",%" #g ",%" #h
 #define MMCI_D8(d, i)                                                                         \
@@ -150,33 +146,16 @@ struct mmci_products;
   MMCI_D8(d, 0), MMCI_D8(d, 8), MMCI_D8(d, 16), MMCI_D8(d, 24), MMCI_D8(d, 32), MMCI_D8(d, 40), \
       MMCI_D8(d, 48), MMCI_D8(d, 56)
 
-template <>
-struct mmci_products<128> {
-  static __device__ __forceinline__ void add(float (&d)[64], uint64_t a, uint64_t b, int keep) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0; "
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" MMCI_R64
-        "}, %64, %65, p, 1, 1, 0, 0; }"
-        : MMCI_D64(d)
-        : "l"(a), "l"(b), "r"(keep));
-  }
-};
-
-template <>
-struct mmci_products<192> {
-  static __device__ __forceinline__ void add(float (&d)[96], uint64_t a, uint64_t b, int keep) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %98, 0; "
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {" MMCI_R64
-        "," MMCI_R8(64, 65, 66, 67, 68, 69, 70, 71) "," MMCI_R8(
-            72, 73, 74, 75, 76, 77, 78,
-            79) "," MMCI_R8(80, 81, 82, 83, 84, 85, 86,
-                            87) "," MMCI_R8(88, 89, 90, 91, 92, 93, 94,
-                                            95) "}, %96, %97, p, 1, 1, 0, 0; }"
-        : MMCI_D64(d), MMCI_D8(d, 64), MMCI_D8(d, 72), MMCI_D8(d, 80), MMCI_D8(d, 88)
-        : "l"(a), "l"(b), "r"(keep));
-  }
-};
+/* Computes d = a b^T, or += with keep: a is 64 x 16, b is 128 x 16. */
+static __device__ __forceinline__ void mmci_half_products_add(float (&d)[64], uint64_t a,
+                                                              uint64_t b, int keep) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %66, 0; "
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" MMCI_R64
+      "}, %64, %65, p, 1, 1, 0, 0; }"
+      : MMCI_D64(d)
+      : "l"(a), "l"(b), "r"(keep));
+}
 
 #define MMCI_I8(d, i)                                                                         \
   "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), \

@@ -128,7 +128,7 @@ static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
            : gemm->variant < FIRST_SLICED_K ? LARGE_TILE
                                             : SLICED_K;
   return gemm->precision == MMCI_FAITHFUL && mmci_emulated_supports(&device->properties, gemm) &&
-                 mmci_emulated_pays(gemm)
+                 mmci_emulated_pays(gemm, device->properties.multiProcessorCount)
              ? EMULATED
              : CUBLAS;
 }
@@ -182,7 +182,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
     case PLAIN:
       return "plain";
     case EMULATED:
-      return mmci_emulated_name(mmci_emulated_choose(gemm, device->properties.multiProcessorCount));
+      return mmci_emulated_name(mmci_emulated_choose(gemm));
     case CUBLASLT:
     case LARGE_TILE:
     case SLICED_K:
@@ -338,10 +338,9 @@ static mmc_status prepare_lt(mmci_kernel *kernel, mmci_error *error) {
 /* Prepares an emulated product. Faithful arithmetic is allowed, never demanded: without memory for
  * its parts, cuBLAS computes the product. */
 static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
-  mmc_status status = mmci_emulated_prepare(
-      &kernel->gemm,
-      mmci_emulated_choose(&kernel->gemm, kernel->device->properties.multiProcessorCount),
-      kernel->device->properties.multiProcessorCount, &kernel->emulated, error);
+  mmc_status status = mmci_emulated_prepare(&kernel->gemm, mmci_emulated_choose(&kernel->gemm),
+                                            kernel->device->properties.multiProcessorCount,
+                                            &kernel->emulated, error);
   if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
   kernel->kind = CUBLAS;
   return MMC_OK;
