@@ -285,11 +285,11 @@ static place place_matrix(mmc_op op, const mmc_matrix *matrix) {
 
 /* The factors while they are put together, one after the other. */
 typedef struct assembly {
-  spec *specs;   /* count */
-  int64_t *from; /* n: the argument that a factor comes from */
-  mmc_op *ops;   /* n */
-  int64_t *dims; /* n + 1 */
-  int64_t *same; /* n */
+  spec *specs;   /* count specs */
+  int64_t *from; /* the argument that each of n factors comes from */
+  mmc_op *ops;   /* n ops */
+  int64_t *dims; /* n + 1 dims */
+  int64_t *same; /* for each of n factors, the first that is the same */
   bool repeats;
   int vectors;
 } assembly;

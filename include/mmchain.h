@@ -176,7 +176,7 @@ typedef struct mmc_matrix {
   void *data;
   int64_t rows, cols, ld;
   mmc_layout layout;
-  mmc_location location; /* 0 means MMC_HOST */
+  mmc_location location; /* where the elements are; 0 means MMC_HOST */
   int64_t stride;
   void *const *addresses;
 } mmc_matrix;
@@ -238,7 +238,8 @@ MMC_API mmc_dtype mmc_chain_dtype(const mmc_chain *chain);
 MMC_API int64_t mmc_chain_length(const mmc_chain *chain);      /* n, the number of factors */
 MMC_API const int64_t *mmc_chain_dims(const mmc_chain *chain); /* n+1 numbers, owned by the chain */
 MMC_API const mmc_op *mmc_chain_ops(const mmc_chain *chain);   /* n ops, owned by the chain */
-MMC_API int64_t mmc_chain_batch(const mmc_chain *chain);       /* how many chains */
+/* Returns how many chains there are in the batch. */
+MMC_API int64_t mmc_chain_batch(const mmc_chain *chain);
 /* Returns the first factor that is known to be the same matrix as factor i, 0 <= i < n; i itself
  * for most. */
 MMC_API int64_t mmc_chain_same(const mmc_chain *chain, int64_t i);
@@ -595,7 +596,7 @@ typedef struct mmc_order_options {
   mmc_price_fn price;   /* taken by solver "table" on the CPU; NULL means multiplications */
   void *price_user;
   bool keep_table;          /* keeps the tables m and s for mmc_order_entry() */
-  mmc_progress_fn progress; /* may be NULL */
+  mmc_progress_fn progress; /* told how far solving is; may be NULL */
   void *progress_user;
   mmc_write_fn profile; /* kernels thread, block, blocks, paper: takes CSV lines
                            "l,kernel,seconds", the time of each kernel on each diagonal */
@@ -745,7 +746,7 @@ typedef struct mmc_wisdom_info {
   int64_t entries;       /* entries of this machine's fingerprints */
   int64_t foreign;       /* entries of other fingerprints */
   int64_t damaged;       /* entries that cannot be read and are passed over */
-  char description[512]; /* one line */
+  char description[512]; /* what the store is, in one line */
   char notice[512];      /* says that a file was corrupt and what it is called now; usually "" */
 } mmc_wisdom_info;
 
@@ -912,7 +913,7 @@ typedef struct mmc_file_format_info {
   char extensions[32];   /* ".h5 .hdf5" */
   bool has_members;      /* a name of the file may be followed by a colon and one of a member */
   bool available;        /* when false, description says what is missing */
-  char description[256]; /* one line */
+  char description[256]; /* what the format is, in one line */
 } mmc_file_format_info;
 
 /* METHOD. Describes format index, counted from 0. Returns: E_ARG (also past the last one). */

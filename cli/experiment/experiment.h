@@ -13,10 +13,10 @@ enum { CLI_EXPERIMENT_PARTS = 8 };
 
 /* Options that every experiment takes. */
 typedef struct cli_experiment_options {
-  const char *device;    /* NULL means "cpu" */
+  const char *device;    /* name of the device; NULL means "cpu" */
   const char *meter;     /* NULL means the device's */
   const char *directory; /* the folder for figures and results.jsonl; NULL means none */
-  const char *part;      /* NULL means all */
+  const char *part;      /* the part of the experiment to run; NULL means all */
   const char *kernel;    /* only trials by this kernel family or kernel; NULL means all */
   double window_s;       /* seconds of a measurement; negative means 2, or 0.5 when quick */
   int64_t sizes[CLI_EXPERIMENT_SIZES]; /* n of single products */

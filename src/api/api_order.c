@@ -11,14 +11,14 @@
 
 struct mmc_order {
   mmc_context *context;
-  int64_t *dims; /* n+1 */
+  int64_t *dims; /* n+1 dims */
   mmci_tree tree;
-  mmci_range *ranges; /* n-1 */
+  mmci_range *ranges; /* n-1 products */
   mmci_u128 multiplications;
   double price, seconds;
-  const char *solver, *kernel; /* static text */
+  const char *solver, *kernel; /* static texts: the names of the solver and its kernel */
   char device[32];
-  mmci_order_table *table; /* NULL unless kept */
+  mmci_order_table *table; /* the solver's table; NULL unless it is kept */
 };
 
 /* ---- on a device --------------------------------------------------------------------------- */

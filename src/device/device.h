@@ -29,10 +29,10 @@ typedef struct mmci_transfer {
  * for multiplications. */
 typedef struct mmci_device_order {
   int32_t n;
-  const int64_t *dims;   /* n+1 */
+  const int64_t *dims;   /* n+1 dims */
   const char *kernel;    /* "auto", "tiled", "thread", "block", "blocks", "paper" */
-  int threads_per_block; /* 0 means the fastest */
-  int blocks_per_entry;  /* 0 means the fastest */
+  int threads_per_block; /* how many threads a block has; 0 means the fastest */
+  int blocks_per_entry;  /* how many blocks work on an entry; 0 means the fastest */
   mmc_progress_fn progress;
   void *progress_user;
   mmc_write_fn profile; /* writes a profile, as in mmc_order_options */
@@ -226,11 +226,12 @@ mmc_status mmci_cblas_choose(const char *path, mmci_error *error);
 
 /* A kind of device, as kinds.c lists it. */
 typedef struct mmci_device_kind {
-  const char *name;           /* "cuda"; NULL ends the list */
-  const mmci_device_ops *ops; /* NULL when in the module mmchain-NAME.so, or not built */
-  bool is_module;             /* its devices have numbers: "cuda:1" */
-  const char *meter;          /* name of the meter that reads its joules: "nvml" */
-  const char *absent;         /* what to do when it is not here; NULL when it always is */
+  const char *name; /* "cuda"; NULL ends the list */
+  /* The table of the kind; NULL when it is in the module mmchain-NAME.so, or was not built. */
+  const mmci_device_ops *ops;
+  bool is_module;     /* whether its devices are in a module and have numbers: "cuda:1" */
+  const char *meter;  /* name of the meter that reads its joules: "nvml" */
+  const char *absent; /* what to do when it is not here; NULL when it always is */
   /* (optional) Loads the library that does its products, for the whole process. */
   mmc_status (*choose_library)(const char *path, mmci_error *error);
 } mmci_device_kind;

@@ -18,7 +18,7 @@ enum { MMCI_FORMAT_ABI = 1 };
 /* The parts of a name. */
 typedef struct mmci_file_name {
   const char *path;   /* the file's path, without the member */
-  const char *member; /* NULL when none is said */
+  const char *member; /* the member; NULL when none is said */
 } mmci_file_name;
 
 /* Is told of a member; returns whether to go on. */

@@ -27,7 +27,7 @@ typedef struct row {
   const char *name;
   const char *extensions[EXTENSIONS];
   bool has_members;
-  const mmci_format *format; /* NULL when in a module, or not built */
+  const mmci_format *format; /* NULL when the format is in a module, or was not built */
   bool is_module;
   const char *holds;  /* what it is, for people */
   const char *absent; /* what to do when it is not here */

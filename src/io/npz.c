@@ -50,7 +50,7 @@ static uint32_t number32(const unsigned char *bytes) {
 
 /* A member as the directory tells it. */
 typedef struct entry {
-  const char *name; /* not terminated */
+  const char *name; /* the name, without a final NUL */
   size_t name_length;
   uint32_t flags, method, checksum;
   uint64_t stored_bytes, size_bytes, offset;

@@ -23,7 +23,7 @@ typedef struct mmci_source {
   unsigned char *bytes; /* the file's bytes: all when it is mapped, else as many as were fetched */
   size_t have;
   size_t capacity; /* how many bytes are allocated; 0 when the file is mapped */
-  void *mapping;   /* NULL when not mapped */
+  void *mapping;   /* the mapping; NULL when the file is not mapped */
   size_t mapping_size;
   mmci_more_fn more; /* more bytes come from there; NULL when there are no more */
   void (*more_close)(mmci_origin origin);

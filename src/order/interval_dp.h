@@ -31,7 +31,7 @@ typedef struct mmci_dp_kernel mmci_dp_kernel;
 /* The tiles, one column of tiles after the other. A table that the caller keeps outlives the
  * solve. */
 typedef struct mmci_dp_table {
-  mmci_order_table base; /* entry() and destroy() */
+  mmci_order_table base; /* the functions entry() and destroy() */
   const mmci_dp_kernel *kernel;
   unsigned char *cells;
   size_t size_bytes;

@@ -81,7 +81,7 @@ typedef struct mmci_order_problem {
   int threads;            /* how many threads may work; 0 means as many as cores */
   const char *kernel;     /* the kernel of interval_dp; NULL means the best that the machine has */
   const mmci_tree *given; /* the order to be taken, whatever solver is named; NULL means any */
-  mmc_progress_fn progress; /* may be NULL */
+  mmc_progress_fn progress; /* told how far solving is; may be NULL */
   void *progress_user;
 } mmci_order_problem;
 
@@ -90,7 +90,7 @@ typedef struct mmci_order_problem {
 typedef struct mmci_bounds {
   uint64_t limit_bytes;
   const mmci_tree *given;   /* the order to be taken; NULL means any */
-  mmc_progress_fn progress; /* may be NULL */
+  mmc_progress_fn progress; /* told how far solving is; may be NULL */
   void *progress_user;
 } mmci_bounds;
 
@@ -121,7 +121,7 @@ typedef struct mmci_order_answer {
   mmci_u128 multiplications; /* multiplications of the tree, when the problem has no price */
   double price;              /* price of the tree, when the problem has one */
   const char *kernel;        /* static text; "" when there is only one */
-  mmci_order_table *table;   /* NULL unless keep_table */
+  mmci_order_table *table;   /* the table; NULL unless keep_table */
 } mmci_order_answer;
 
 /* A solver file defines one of these; solvers.c tables them. */

@@ -80,7 +80,7 @@ typedef struct mmci_plan {
   uint64_t padding_bytes; /* part of resident_bytes: room for operands that recipes pad */
   uint64_t scratch_bytes; /* part of resident_bytes: what prepared products hold for themselves */
   bool crowded;           /* scratch_bytes do not fit and are in no other number here */
-  const char *precision;  /* static text */
+  const char *precision;  /* static text: the precision's name */
   mmci_variants variants; /* what the recipes' texts call the device's variants */
   mmci_recipe *kernel_recipes; /* the steps' recipes, when a kernel was asked for; else NULL */
   const struct mmci_explainer *explainer; /* what the objective explains, see explain.h */

@@ -35,7 +35,7 @@ enum { MOST_KERNELS = 16 };
 
 typedef struct prepared {
   mmci_gemm gemm;
-  mmci_kernel *kernel; /* NULL when it is free */
+  mmci_kernel *kernel; /* the kernel; NULL when the entry is free */
 } prepared;
 
 struct mmci_streamed {

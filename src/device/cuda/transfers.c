@@ -272,8 +272,8 @@ mmc_status mmci_cuda_drain(mmci_queue *queue, mmci_error *error) {
 /* How far a transfer has got. */
 typedef struct walk {
   piece whole;
-  int64_t line, byte;    /* the next one: line, and byte in it */
-  int64_t behind, ahead; /* bytes */
+  int64_t line, byte;    /* the next line, and the next byte in it */
+  int64_t behind, ahead; /* bytes that are behind, and bytes that lie ahead */
   bool one_by_one;       /* the device cannot step over lines so far apart */
 } walk;
 

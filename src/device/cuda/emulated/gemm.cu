@@ -92,7 +92,7 @@ struct Kernel {
   enum { SUMS = Shape::COLS / 2, STAGES = Shape::STAGES };
 
   const Job &job;
-  unsigned char *aligned; /* shared memory, at base */
+  unsigned char *aligned; /* the shared memory that begins at base */
   uint32_t base, rank;
   int down, across; /* tiles of clusters */
 

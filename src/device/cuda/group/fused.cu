@@ -258,7 +258,7 @@ struct Tile {
 };
 
 typedef struct tile {
-  const char *left, *right; /* names */
+  const char *left, *right; /* names of the kernel in a left and in a right fuse */
   int rows, width;          /* rows and columns of T in a block */
   mmc_status (*prepare)(mmci_error *error);
   mmc_status (*launch)(cudaStream_t stream, const mmci_fused *f, const void *const *operands,

@@ -27,9 +27,9 @@ mmci_group_limits mmci_group_limits_of(int multiprocessors, size_t shared_bytes,
 
 typedef struct layout {
   const mmci_group *chain;
-  size_t element_bytes; /* in the arena */
+  size_t element_bytes; /* bytes of an element in the arena */
   mmci_place places[MATRICES];
-  uint32_t size; /* in elements */
+  uint32_t size; /* elements of the arena */
 } layout;
 
 static uint32_t up4(int64_t x) {

@@ -62,21 +62,23 @@ mmci_group_limits mmci_group_limits_of(int multiprocessors, size_t shared_bytes,
 typedef struct mmci_general_load {
   const void *data;
   int64_t ld, stride;
-  uint32_t magic;          /* divides by across */
-  uint32_t at, begin, end; /* in elements: its place; which of lines * across, padded */
+  uint32_t magic; /* the magic number that divides by across */
+  /* The operand's place, in elements, and which of its lines * across elements, padded, a group
+   * loads. */
+  uint32_t at, begin, end;
   uint16_t lines, length, across, pitch;
   uint8_t operand, trans, conj, gathered;
-  uint8_t wide; /* writes 16 bytes of the arena at once */
+  uint8_t wide; /* whether 16 bytes of the arena are written at once */
 } mmci_general_load;
 
 /* A product in the arena. It is computed in tiles of 1 x 4 or 4 x 4 elements, whose sums over k are
  * shared by 2^split lanes. */
 typedef struct mmci_general_product {
-  uint32_t magic;                                                    /* divides by tiles_across */
-  uint32_t a, b, to;                                                 /* places */
+  uint32_t magic;    /* the magic number that divides by tiles_across */
+  uint32_t a, b, to; /* places of the operands and the result, in elements */
   uint16_t a_pitch, b_pitch, to_pitch, m, n, k4, tiles_across, work; /* k4: k / 4, padded */
   uint8_t tall, split;
-  uint8_t loads; /* issued by now, with the next product's or, when late, its own */
+  uint8_t loads; /* loads issued by now, with the next product's or, when late, its own */
   uint8_t pad;
 } mmci_general_product;
 
@@ -106,8 +108,8 @@ mmc_status mmci_general_launch(cudaStream_t stream, const mmci_group_limits *lim
 typedef struct mmci_packs_load {
   const void *data;
   int64_t ld, stride;
-  uint32_t line_magic, matrix_magic; /* divide by length, and by lines * length */
-  uint32_t at;                       /* its place in a chain's part, in elements */
+  uint32_t line_magic, matrix_magic; /* magic numbers that divide by length and by lines * length */
+  uint32_t at;                       /* the operand's place in a chain's part, in elements */
   uint16_t lines, length, pitch;
   uint8_t operand, trans, conj, gathered;
   uint8_t tight; /* the matrices of the batch follow each other without gaps */
@@ -115,11 +117,11 @@ typedef struct mmci_packs_load {
 
 /* A product of a chain by all lanes that share the chain, in tiles of height x width. */
 typedef struct mmci_packs_product {
-  uint32_t magic;    /* divides by across */
-  uint32_t a, b, to; /* places */
+  uint32_t magic;    /* the magic number that divides by across */
+  uint32_t a, b, to; /* places of the operands and the result, in elements */
   uint16_t m, n, k, a_pitch, b_pitch, to_pitch, across, tiles;
   uint8_t height, width;
-  uint8_t loads; /* issued by now, with the next product's */
+  uint8_t loads; /* loads issued by now, with the next product's */
 } mmci_packs_product;
 
 typedef struct mmci_packs {
@@ -149,8 +151,8 @@ mmc_status mmci_packs_launch(cudaStream_t stream, const mmci_group_limits *limit
 typedef struct mmci_tensor_load {
   const void *data;
   int64_t ld, stride;
-  uint32_t magic;                        /* divides by across */
-  uint32_t at, words;                    /* its place, in elements; how many words are written */
+  uint32_t magic;     /* the magic number that divides by across */
+  uint32_t at, words; /* the operand's place in elements, and how many words are written */
   uint16_t lines, length, across, pitch; /* across: words of a line, padded */
   uint8_t operand, gathered, word;       /* word: 8, 4, 2 or 1 elements */
 } mmci_tensor_load;
@@ -166,11 +168,11 @@ typedef struct mmci_tensor_side {
 /* A product in the arena by strips of 16 rows and 16 * width columns, a warp each. */
 typedef struct mmci_tensor_product {
   mmci_tensor_side a, b;
-  uint32_t to, magic; /* magic: divides by strips */
+  uint32_t to, magic; /* magic is the number that divides by strips */
   uint16_t to_pitch, m, n;
-  uint8_t k16, n16, strips, width; /* strips: of a row */
+  uint8_t k16, n16, strips, width; /* strips counts those of a row */
   uint16_t units;                  /* strips in all */
-  uint8_t loads;                   /* issued by now, with the next product's */
+  uint8_t loads;                   /* loads issued by now, with the next product's */
 } mmci_tensor_product;
 
 typedef struct mmci_tensor {
@@ -242,7 +244,7 @@ mmc_status mmci_tiles_launch(cudaStream_t stream, const mmci_group_limits *limit
 typedef struct mmci_single_load {
   const void *data;
   int32_t ld;
-  uint32_t magic; /* divides by across */
+  uint32_t magic; /* the magic number that divides by across */
   uint16_t at, begin, end;
   uint8_t rows, cols, across, pitch, operand, wide; /* wide: 16 bytes at once */
 } mmci_single_load;
@@ -250,7 +252,7 @@ typedef struct mmci_single_load {
 /* A product in the arena, by warps of which threads / 32 work side by side. It is computed in tiles
  * of 1 x 4 elements, whose sums over k are shared by 2^split lanes. */
 typedef struct mmci_single_product {
-  alignas(16) uint32_t magic; /* divides by tiles_across */
+  alignas(16) uint32_t magic; /* the magic number that divides by tiles_across */
   uint16_t a, b, to, work, a_pitch, b_pitch, to_pitch, m, n, tiles_across, first, threads;
   uint8_t k4, split;
 } mmci_single_product;

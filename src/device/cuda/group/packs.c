@@ -85,7 +85,7 @@ static double cost_of(const mmci_group_limits *limits, const mmci_group *chain, 
 typedef struct layout {
   const mmci_group *chain;
   mmci_place places[MATRICES];
-  uint32_t size; /* in elements */
+  uint32_t size; /* elements of a chain's part of the arena */
 } layout;
 
 static void place_matrices(layout *l) {

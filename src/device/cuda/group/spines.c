@@ -23,10 +23,10 @@ enum {
 
 /* A spine while it is laid out. */
 typedef struct spine {
-  int32_t first, operands; /* in the list of operands */
+  int32_t first, operands; /* the spine's first operand in the list, and how many it has */
   int32_t first_wait, waits;
   int32_t level, pieces;
-  int64_t m, n, ld, to; /* to: in the scratch, in elements, or RESULT */
+  int64_t m, n, ld, to; /* to is the result's place in the scratch, in elements, or RESULT */
 } spine;
 
 /* Rows of a spine. */
@@ -55,7 +55,7 @@ typedef struct layout {
   piece *pieces;
   task *tasks;
   int32_t spines_count, operands_count, waits_count, pieces_count, tasks_count, levels;
-  int64_t scratch; /* in elements */
+  int64_t scratch; /* elements of the scratch */
   int depth;
   bool even;
   size_t shared_bytes;

@@ -505,7 +505,7 @@ __global__ void __launch_bounds__(THREADS, 1)
                     const __grid_constant__ Addresses<FEW> addresses) {
   MMCI_DYNAMIC_SHARED(memory);
   __shared__ int drawn[2];
-  __shared__ unsigned launches; /* this one included */
+  __shared__ unsigned launches; /* launches so far, with this one */
   const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
   const bool draws = call.ticket != nullptr;
   unsigned long long ticket = blockIdx.x;

@@ -26,7 +26,7 @@ static const int64_t OF_A = 1, OF_STRIP = 3;
 typedef struct layout {
   const mmci_group *chain;
   mmci_place places[MATRICES];
-  uint32_t size; /* in elements */
+  uint32_t size; /* elements of the arena */
 } layout;
 
 static uint32_t up16(int64_t x) {

@@ -64,12 +64,12 @@ static u128 saturating_product(u128 a, u128 b) {
 /* The chain with its dims divided by their greatest common divisor. */
 struct Reduced {
   int32_t n;
-  uint64_t *dims;   /* n+1 */
+  uint64_t *dims;   /* n+1 dims */
   uint64_t divisor; /* 1 when all dims are 0 */
   uint64_t least, most;
-  u128 sides;         /* the sum of p[i] p[i+1] */
-  u128 entry_max;     /* no entry of the table is larger */
-  u128 candidate_max; /* nor a candidate */
+  u128 sides;         /* the sum of all p[i] p[i+1] */
+  u128 entry_max;     /* an upper bound of all entries of the table */
+  u128 candidate_max; /* an upper bound of all candidates */
 };
 
 /* No entry costs more than the fan at its least vertex v: p[v] times the sum of p[i] p[i+1] over
@@ -178,12 +178,12 @@ struct Solver {
   const Reduced *chain;
   mmci_device_order *order;
   int tiles, levels, multiprocessors, test_blocks, compute_blocks;
-  Table<Number> table; /* pointers into memory */
+  Table<Number> table; /* the table, whose pointers lead into memory */
   Walk walk;
-  char *memory; /* one allocation on the device */
+  char *memory; /* the solver's one allocation on the device */
   cudaStream_t closing, middle;
   cudaEvent_t started, finished;
-  cudaEvent_t closed[LEAD], applied[LEAD]; /* diagonal d at d % LEAD */
+  cudaEvent_t closed[LEAD], applied[LEAD]; /* events of diagonal d, at d % LEAD */
   double next_progress;
 };
 

@@ -232,7 +232,7 @@ struct Computation {
   typedef typename Number::Value Value;
   enum {
     PER_WORD = 16 / (int)sizeof(Value), /* values in 16 bytes */
-    ACROSS = TILE / COMPUTE_COLUMNS,    /* threads */
+    ACROSS = TILE / COMPUTE_COLUMNS,    /* threads across a tile */
     RUN_STEP = ACROSS * PER_WORD, /* a thread's columns lie in runs of 16 bytes, so far apart */
     LAZY_ROWS = 4,                /* rows whose minima are taken together */
     FETCH_A = GROUP * HALF / COMPUTE_THREADS,

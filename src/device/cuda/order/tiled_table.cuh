@@ -169,18 +169,18 @@ struct Undecided {
 template <class Number>
 struct Table {
   typedef typename Number::Value Value;
-  int tiles; /* along an edge */
+  int tiles; /* tiles along an edge of the table */
   Value *cost;
   float *bound;
-  const Value *dim;       /* 64 tiles of them */
+  const Value *dim;       /* 64 dims for each tile */
   const Value *base;      /* W */
   const float *dim_low;   /* dims rounded down */
-  const float *dim_tile;  /* the least of each tile, rounded down */
-  const float *dim_group; /* the least of each 16 */
+  const float *dim_tile;  /* the least dim of each tile, rounded down */
+  const float *dim_group; /* the least dim of each 16 */
   const int *least_dim; /* [level][i]: the leftmost position of the least of dims i..i+2^level-1 */
   float *limit;         /* starting excesses of the tiles of the present diagonal, rounded up */
-  Undecided *undecided; /* those of the present diagonal, in no order */
-  unsigned *undecided_count; /* one for each diagonal */
+  Undecided *undecided; /* undecided groups of the present diagonal, in no order */
+  unsigned *undecided_count; /* how many groups of each diagonal are undecided */
 
   __device__ __forceinline__ Value *cost_tile(int I, int J) const {
     return cost + tile_index(I, J) * TILE_ENTRIES;

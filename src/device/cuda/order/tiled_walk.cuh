@@ -22,9 +22,9 @@
 namespace mmci_tiled {
 
 struct Walk {
-  int products;  /* n - 1, at least 1 */
-  int4 *nodes;   /* {i, j, place} waiting, in the order of their tickets, the root first */
-  int *ready;    /* one for each ticket: the node has been written */
+  int products;  /* n - 1 products, at least 1 */
+  int4 *nodes;   /* nodes {i, j, place} that wait, in the order of their tickets, the root first */
+  int *ready;    /* for each ticket, whether the node has been written */
   int *counters; /* tickets given, nodes written, splits found, sub-chains without a split */
   int *splits;
 };

@@ -26,8 +26,8 @@ static const int64_t MOST_LENGTH = INT64_C(1) << 30;
 typedef struct operand {
   int64_t length, k, ld; /* k lines of length elements, ld apart */
   mmci_form form;
-  int64_t rows, cols; /* in the product */
-  void *copy;         /* NULL when it is read where it lies */
+  int64_t rows, cols; /* rows and columns in the product */
+  void *copy;         /* the operand's copy; NULL when it is read where it lies */
   bool transposed;    /* the copy transposes it */
 } operand;
 
@@ -38,7 +38,7 @@ struct mmci_large_tile {
   operand a, b;
   unsigned char *scratch; /* holds copies and slots */
   void *slots;
-  PFN_cuTensorMapEncodeTiled_v12000 encode; /* used with TMA */
+  PFN_cuTensorMapEncodeTiled_v12000 encode; /* encodes tensor maps, for kernels with TMA */
 };
 
 /* ---- shapes ---------------------------------------------------------------------------------- */

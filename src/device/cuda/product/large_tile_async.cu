@@ -115,7 +115,7 @@ struct Shape {
     BN = WN_ * Tile::COLS,
     A_STRIDE = BM + Tile::PAD,
     B_STRIDE = BN + Tile::PAD,
-    STAGE = BK * (A_STRIDE + B_STRIDE), /* elements */
+    STAGE = BK * (A_STRIDE + B_STRIDE), /* elements of a stage */
     SHARED_BYTES = STAGES * STAGE * (int)sizeof(Element) + THREADS * Tile::STAGED_BYTES
   };
 };
