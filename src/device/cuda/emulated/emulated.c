@@ -43,8 +43,6 @@ bool mmci_emulated_supports(const struct cudaDeviceProp *device, const mmci_gemm
          gemm->n > 0 && gemm->m <= LONGEST && gemm->k <= LONGEST && gemm->n <= LONGEST;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
 static int64_t blocks_of(int64_t count, int64_t each) {
   return (count + each - 1) / each;
 }
@@ -55,6 +53,8 @@ bool mmci_emulated_pays(const mmci_gemm *gemm, int multiprocessors) {
   const int64_t tiles = blocks_of(gemm->m, MMCI_TILE_ROWS) * blocks_of(gemm->n, MMCI_TILE_COLS);
   return 3 * tiles >= 5 * (int64_t)multiprocessors && tiles <= 2 * (int64_t)multiprocessors;
 }
+
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static mmci_emulated_operand operand_of(int64_t rows, int64_t k) {
   return (mmci_emulated_operand){.rows = rows, .k = k, .blocks = blocks_of(k, MMCI_DEPTH)};
