@@ -61,10 +61,16 @@ static __device__ __forceinline__ double mmci_bytes_unit(uint32_t most) {
          (double)mmci_bytes_stretch(most, mmci_parts_scale(exponent));
 }
 
-/* Returns the nearest integer plus MMCI_BYTES_BIAS, whose bytes are the digits plus 128. */
+/* Returns the nearest integer plus MMCI_BYTES_BIAS, whose bytes are the digits plus 128. Half
+ * of the largest floats lie in the middle of two integers: they go to the even one, so that sums of
+ * one sign do not grow. */
 static __device__ __forceinline__ uint32_t mmci_bytes_of(float scaled) {
-  const float half = mmci_bits_float((mmci_float_bits(scaled) & 0x80000000u) | 0x3f000000u);
-  return (uint32_t)((int)(scaled + half) + MMCI_BYTES_BIAS);
+#ifdef MMCI_EMULATE_CUDA
+  const int nearest = (int)lrintf(scaled);
+#else
+  const int nearest = __float2int_rn(scaled);
+#endif
+  return (uint32_t)(nearest + MMCI_BYTES_BIAS);
 }
 
 /* Returns byte `which` of each of four. */
