@@ -98,8 +98,8 @@ static void print_meter(cli_stream *out, const cli_measurement all[CLI_METHODS])
   cli_print(out, "joules by %s, %.4g W when idle\n", all[0].energy.meter, all[0].energy.idle_watts);
 }
 
-static void print_text(cli_call *call, const cli_contest *b, const cli_suite_entry *entry,
-                       const char *text, const cli_measurement all[CLI_METHODS]) {
+static void print_bench_text(cli_call *call, const cli_contest *b, const cli_suite_entry *entry,
+                             const char *text, const cli_measurement all[CLI_METHODS]) {
   const cli_peak *p = &b->peaks[mmc_chain_dtype(entry->chain)];
   cli_stream *out = &call->out;
   if (entry->name != NULL) cli_print(out, "name    %s\n", entry->name);
@@ -129,8 +129,8 @@ static void print_text(cli_call *call, const cli_contest *b, const cli_suite_ent
   cli_print(out, "\n");
 }
 
-static void print_json(cli_call *call, const cli_contest *b, const cli_suite_entry *entry,
-                       const char *text, const cli_measurement all[CLI_METHODS]) {
+static void print_bench_json(cli_call *call, const cli_contest *b, const cli_suite_entry *entry,
+                             const char *text, const cli_measurement all[CLI_METHODS]) {
   const cli_peak *p = &b->peaks[mmc_chain_dtype(entry->chain)];
   cli_stream *out = &call->out;
   for (int i = 0; i < CLI_METHODS; i++) {
@@ -177,7 +177,7 @@ static int bench_chain(cli_call *call, cli_contest *b, const cli_suite_entry *en
   if (n < 2) result = cli_fail(call, CLI_BAD, "%s: expected a chain of two factors at least", text);
   if (result == CLI_DONE) result = cli_contest_run(call, b, chain, all);
   if (result == CLI_DONE) {
-    (json ? print_json : print_text)(call, b, entry, text, all);
+    (json ? print_bench_json : print_bench_text)(call, b, entry, text, all);
     /* Flushed, so that what was measured is not lost when the rest is interrupted. */
     cli_stream_flush(&call->out);
   }

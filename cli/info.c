@@ -70,7 +70,7 @@ static bool format(cli_call *call, int index, mmc_file_format_info *out, int *re
   return status == MMC_OK;
 }
 
-static int print_text(cli_call *call, const char *model, long cores) {
+static int print_info_text(cli_call *call, const char *model, long cores) {
   int result = CLI_DONE;
   cli_stream *out = &call->out;
   cli_print(out, "mmchain %s\n\nprocessor\n  %s, %ld core%s\n\ndevices\n", mmc_version(), model,
@@ -117,7 +117,7 @@ static void print_described(cli_stream *out, int index, const char *name, bool a
   cli_print(out, "}");
 }
 
-static int print_json(cli_call *call, const char *model, long cores) {
+static int print_info_json(cli_call *call, const char *model, long cores) {
   int result = CLI_DONE;
   cli_stream *out = &call->out;
   cli_print(out, "{\"version\": \"%s\", \"processor\": {\"model\": ", mmc_version());
@@ -176,7 +176,7 @@ static int run(cli_call *call, int argc, char **argv) {
   char *found = processor();
   const char *model = found != NULL ? found : "unknown";
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  int result = json ? print_json(call, model, cores) : print_text(call, model, cores);
+  int result = json ? print_info_json(call, model, cores) : print_info_text(call, model, cores);
   free(found);
   return result;
 }

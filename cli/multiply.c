@@ -260,7 +260,7 @@ static int write_result(cli_call *call, multiplication *job) {
 }
 
 /* Prints the plan's object, with what was measured added at its end. */
-static int print_json(cli_call *call, const multiplication *job) {
+static int print_multiply_json(cli_call *call, const multiplication *job) {
   cli_buffer plan = {0};
   mmc_status status = mmc_plan_explain(job->plan, MMC_JSON, cli_buffer_write, &plan);
   char *brace = status == MMC_OK ? strrchr(plan.bytes, '}') : NULL;
@@ -295,7 +295,7 @@ static int multiply_files(cli_call *call, multiplication *job, int count, char *
   if (result == CLI_DONE && job->check) result = check_result(call, job);
   if (result == CLI_DONE) result = cli_factors_unchanged(call, &job->factors);
   if (result == CLI_DONE) result = write_result(call, job);
-  if (result == CLI_DONE && job->json) result = print_json(call, job);
+  if (result == CLI_DONE && job->json) result = print_multiply_json(call, job);
   return result;
 }
 

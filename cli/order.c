@@ -277,7 +277,7 @@ static void print_table(cli_call *call, const mmc_order *order, bool m) {
   }
 }
 
-static int print_text(cli_call *call, const problem *p) {
+static int print_order_text(cli_call *call, const problem *p) {
   const mmc_order *order = p->order;
   int64_t n = mmc_order_length(order);
   char count[MMC_COUNT_TEXT_SIZE];
@@ -323,7 +323,7 @@ static void print_json_table(cli_call *call, const mmc_order *order, bool m) {
   cli_print(&call->out, "]");
 }
 
-static int print_json(cli_call *call, const problem *p) {
+static int print_order_json(cli_call *call, const problem *p) {
   const mmc_order *order = p->order;
   int64_t n = mmc_order_length(order);
   cli_stream *out = &call->out;
@@ -362,7 +362,7 @@ static int order_dims(cli_call *call, int count, char **arguments, problem *p) {
   if (result == CLI_DONE && p->profile_path != NULL)
     result = cli_profile_write(call, p->profile_path, &p->profile);
   if (result != CLI_DONE || (p->output != NULL && strcmp(p->output, "-") == 0)) return result;
-  return p->json ? print_json(call, p) : print_text(call, p);
+  return p->json ? print_order_json(call, p) : print_order_text(call, p);
 }
 
 static int run(cli_call *call, int argc, char **argv) {

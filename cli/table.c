@@ -87,7 +87,7 @@ static void print_row(cli_call *call, const table *t, int64_t s) {
       decision, printed_side(traffic.chosen_tile[0]), printed_side(traffic.chosen_tile[1]));
 }
 
-static void print_text(cli_call *call, const table *t) {
+static void print_table_text(cli_call *call, const table *t) {
   cell text;
   cli_print(&call->out, "chain       ");
   mmc_chain_write(t->chain, cli_stream_write, &call->out);
@@ -133,7 +133,7 @@ static void print_json_row(cli_call *call, const table *t, int64_t s) {
             printed_side(traffic.chosen_tile[1]));
 }
 
-static void print_json(cli_call *call, const table *t) {
+static void print_table_json(cli_call *call, const table *t) {
   cli_print(&call->out, "{\"chain\": \"");
   mmc_chain_write(t->chain, cli_stream_write, &call->out);
   cli_print(&call->out,
@@ -188,9 +188,9 @@ static int show_chain(cli_call *call, const mmc_chain *chain, const mmc_plan_opt
   if (result == CLI_DONE) result = make_plan(call, chain, options, &t.plan, &t.op_dm_fuse);
   if (result != CLI_DONE) return result;
   if (json)
-    print_json(call, &t);
+    print_table_json(call, &t);
   else
-    print_text(call, &t);
+    print_table_text(call, &t);
   mmc_plan_destroy(t.plan);
   return CLI_DONE;
 }

@@ -67,9 +67,9 @@ mmc_matrix mmc_file_matrix(const mmc_file *file) {
 /* ---- writing ------------------------------------------------------------------------------- */
 
 /* Checks what is to be written: a matrix when shape is NULL, else a stack. */
-static mmc_status check_matrix(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, int ndim,
-                               const int64_t *shape, bool is_stack, mmci_file_rows *out,
-                               mmci_error *error) {
+static mmc_status check_written(mmc_dtype dtype, const mmc_matrix *matrix, int64_t batch, int ndim,
+                                const int64_t *shape, bool is_stack, mmci_file_rows *out,
+                                mmci_error *error) {
   if (matrix == NULL || (is_stack && shape == NULL && ndim > 0))
     return mmci_fail(error, MMC_E_ARG, "matrix and shape: expected no NULL");
   return is_stack ? mmci_file_rows_of_stack(dtype, matrix, batch, ndim, shape, out, error)
@@ -96,7 +96,7 @@ mmc_status mmc_file_write(mmc_context *context, const char *name, mmc_dtype dtyp
                           const mmc_matrix *matrix, int ndim) {
   mmci_error error = {0};
   mmci_file_rows rows;
-  mmc_status status = check_matrix(dtype, matrix, 1, ndim, NULL, false, &rows, &error);
+  mmc_status status = check_written(dtype, matrix, 1, ndim, NULL, false, &rows, &error);
   if (status == MMC_OK) status = write_rows(context, name, &rows, &error);
   return mmci_report(context, status, &error);
 }
@@ -105,7 +105,7 @@ mmc_status mmc_file_stream(mmc_context *context, mmc_dtype dtype, const mmc_matr
                            int ndim, mmc_write_fn write, void *user) {
   mmci_error error = {0};
   mmci_file_rows rows;
-  mmc_status status = check_matrix(dtype, matrix, 1, ndim, NULL, false, &rows, &error);
+  mmc_status status = check_written(dtype, matrix, 1, ndim, NULL, false, &rows, &error);
   if (status == MMC_OK) status = stream_rows(context, no_name, &rows, write, user, &error);
   return mmci_report(context, status, &error);
 }
@@ -115,7 +115,7 @@ mmc_status mmc_file_write_stack(mmc_context *context, const char *name, mmc_dtyp
                                 const int64_t *shape) {
   mmci_error error = {0};
   mmci_file_rows rows;
-  mmc_status status = check_matrix(dtype, matrix, batch, ndim, shape, true, &rows, &error);
+  mmc_status status = check_written(dtype, matrix, batch, ndim, shape, true, &rows, &error);
   if (status == MMC_OK) status = write_rows(context, name, &rows, &error);
   return mmci_report(context, status, &error);
 }
@@ -131,7 +131,7 @@ mmc_status mmc_file_stream_as(mmc_context *context, const char *name, mmc_dtype 
                               const int64_t *shape, mmc_write_fn write, void *user) {
   mmci_error error = {0};
   mmci_file_rows rows;
-  mmc_status status = check_matrix(dtype, matrix, batch, ndim, shape, true, &rows, &error);
+  mmc_status status = check_written(dtype, matrix, batch, ndim, shape, true, &rows, &error);
   if (status == MMC_OK) status = stream_rows(context, name, &rows, write, user, &error);
   return mmci_report(context, status, &error);
 }

@@ -111,7 +111,8 @@ static mmc_status refuse_file(const mmci_source *s, const char *what, mmci_error
 }
 
 /* Opens the file, of which the source has been opened, so that it is there. */
-static mmc_status open_file(const char *path, const mmci_source *s, hid_t *out, mmci_error *error) {
+static mmc_status open_hdf5_file(const char *path, const mmci_source *s, hid_t *out,
+                                 mmci_error *error) {
   static const char mark[] = "\x89HDF\r\n\x1a\n";
   /* The mark stands at 0, or at 512 and its doubles behind a block of the user's. */
   bool marked = false;
@@ -187,7 +188,7 @@ static mmc_status read_dataset(const mmci_file_name *name, mmci_file_array *arra
                                mmci_error *error) {
   handles h = {0};
   size_t offset;
-  mmc_status status = open_file(name->path, &array->source, &h.file, error);
+  mmc_status status = open_hdf5_file(name->path, &array->source, &h.file, error);
   if (status == MMC_OK) status = describe(&h, name->member, array, error);
   if (status == MMC_OK && is_one_piece(&h, &offset)) {
     close_handles(&h);
@@ -257,7 +258,7 @@ static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_e
   listing l = {tell, user};
   mmc_status status = mmci_source_open(path, &s, error);
   begin_silence(&said);
-  if (status == MMC_OK) status = open_file(path, &s, &file, error);
+  if (status == MMC_OK) status = open_hdf5_file(path, &s, &file, error);
   if (status == MMC_OK) {
     if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &l) < 0)
       status = refuse_file(&s, "a damaged HDF5 file", error);

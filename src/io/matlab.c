@@ -30,7 +30,7 @@ static bool has_header(const mmci_source *s) {
 }
 
 /* matio says nothing of why; that the file can be read is found out before. */
-static mmc_status open_file(const char *path, mmci_source *s, mat_t **out, mmci_error *error) {
+static mmc_status open_mat_file(const char *path, mmci_source *s, mat_t **out, mmci_error *error) {
   mmc_status status = mmci_source_open(path, s, error);
   if (status != MMC_OK) return status;
   *out = has_header(s) ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
@@ -106,7 +106,7 @@ static mmc_status open_variable(const mmci_file_name *name, mmci_file_array **ou
   mat_t *mat = NULL;
   mmc_status status = mmci_file_array_create(&array, error);
   if (status != MMC_OK) return status;
-  status = open_file(name->path, &array->source, &mat, error);
+  status = open_mat_file(name->path, &array->source, &mat, error);
   if (status == MMC_OK) status = read_variable(mat, name->member, array, error);
   if (mat != NULL) Mat_Close(mat);
   mmci_source_release(&array->source);
@@ -121,7 +121,7 @@ static mmc_status open_variable(const mmci_file_name *name, mmci_file_array **ou
 static mmc_status list(const char *path, mmci_member_fn tell, void *user, mmci_error *error) {
   mmci_source s;
   mat_t *mat = NULL;
-  mmc_status status = open_file(path, &s, &mat, error);
+  mmc_status status = open_mat_file(path, &s, &mat, error);
   for (bool on = true; status == MMC_OK && on;) {
     matvar_t *variable = Mat_VarReadNextInfo(mat);
     if (variable == NULL) break;

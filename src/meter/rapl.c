@@ -52,7 +52,7 @@ static bool read_number(int file, uint64_t *out) {
 }
 
 /* Opens ROOT/DOMAIN/NAME. Returns -1 with errno set. */
-static int open_file(const char *root, const char *name, const char *file) {
+static int open_domain_file(const char *root, const char *name, const char *file) {
   char path[PATH_SIZE];
   int length = snprintf(path, sizeof path, "%s/%s/%s", root, name, file);
   if (length < 0 || (size_t)length >= sizeof path) {
@@ -68,7 +68,7 @@ static bool is_package(const char *root, const char *entry, char out[NAME_SIZE])
   if (strncmp(entry, prefix, strlen(prefix)) != 0) return false;
   const char *digits = entry + strlen(prefix);
   if (*digits == '\0' || digits[strspn(digits, "0123456789")] != '\0') return false;
-  int file = open_file(root, entry, "name");
+  int file = open_domain_file(root, entry, "name");
   if (file < 0) return false;
   bool read = read_line(file, out, NAME_SIZE);
   close(file);
@@ -101,12 +101,12 @@ static mmc_status add_domain(mmci_meter *meter, const char *root, const char *en
   if (grown == NULL) return mmci_fail_nomem(error, size);
   meter->domains = grown;
   domain *d = &grown[meter->count];
-  *d = (domain){.file = open_file(root, entry, "energy_uj")};
+  *d = (domain){.file = open_domain_file(root, entry, "energy_uj")};
   if (d->file < 0) return fail_file(root, entry, "energy_uj", errno, error);
   meter->count++;
   snprintf(d->name, sizeof d->name, "%s", name);
   if (!read_number(d->file, &d->last_uj)) return fail_file(root, entry, "energy_uj", errno, error);
-  int range = open_file(root, entry, "max_energy_range_uj");
+  int range = open_domain_file(root, entry, "max_energy_range_uj");
   bool read = range >= 0 && read_number(range, &d->range_uj);
   int code = errno;
   if (range >= 0) close(range);
