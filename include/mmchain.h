@@ -551,6 +551,47 @@ typedef struct mmc_ranges_info {
 /* METHOD. Describes the row. Returns: E_ARG. */
 MMC_API mmc_status mmc_ranges_describe(const mmc_ranges *ranges, mmc_ranges_info *out);
 
+/* ---- gradients --------------------------------------------------------------------------------
+ */
+
+/* The gradients of all factors of a chain, from the cotangent of its product: where C = op(A) B and
+ * dC is the gradient of a number by C, that by op(A) is dC B^H, and B's is op(A)^H dC. They go back
+ * through the chain's tree, in at most 2 (n - 1) products (docs/running.md).
+ *
+ * A mmc_gradients belongs to one thread at a time. */
+typedef struct mmc_gradients mmc_gradients;
+
+/* CONSTRUCTOR. Prepares the gradients of those factors i for which wanted[i] is true, of n; NULL
+ * means all. The plan says the chain, the device and the order; where its order was not given and
+ * another takes as many multiplications, whose products wait less for one another, that is taken.
+ * The plan must outlive it. Returns: E_ARG, E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (a device with
+ * memory of its own; a plan that computes once what repeats, see mmc_chain_options). */
+MMC_API mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted,
+                                        mmc_gradients **out);
+MMC_API void mmc_gradients_destroy(mmc_gradients *gradients);
+
+/* Returns the bytes of the memory that the two methods below work in: about those of all
+ * gradients. */
+MMC_API uint64_t mmc_gradients_bytes(const mmc_gradients *gradients);
+/* Returns where in that memory the gradient of factor i begins, in bytes; UINT64_MAX when it is not
+ * wanted. It is as large as the factor as stored, in rows without gaps; of a batch, one follows the
+ * other. Where the factor is transposed by its op, so is its gradient. */
+MMC_API uint64_t mmc_gradients_offset(const mmc_gradients *gradients, int64_t i);
+
+/* METHOD. out = the product, as by mmc_execute(), with the results that the gradients need kept in
+ * memory: mmc_gradients_bytes() of them, aligned to 64, the caller's. factors and out are as for
+ * mmc_execute(). Returns: E_ARG (the message names the argument), E_DEVICE, E_NOMEM. */
+MMC_API mmc_status mmc_gradients_forward(mmc_gradients *gradients, const mmc_matrix *factors,
+                                         void *memory, const mmc_matrix *out);
+/* METHOD. Puts the gradients into memory, in place of what mmc_gradients_forward() has kept there:
+ * each cotangent is good for one call, and before another the way forward is gone again. factors
+ * hold what they held then. cotangent is dims[0] x dims[n]; of a batch, stride 0 shares one.
+ * copies, unless NULL, are n matrices as factors are, of which those that are wanted get copies;
+ * they must not overlap anything else. Returns: as mmc_gradients_forward(). */
+MMC_API mmc_status mmc_gradients_backward(mmc_gradients *gradients, const mmc_matrix *factors,
+                                          void *memory, const mmc_matrix *cotangent,
+                                          const mmc_matrix *copies);
+
 /* ---- memory of a device -----------------------------------------------------------------------
  */
 

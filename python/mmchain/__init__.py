@@ -28,6 +28,7 @@ from . import _blas, _mmchain
 from ._bench import bench
 from ._einsum import register as _register_einsum
 from ._general import multiply as _multiply
+from ._gradients import gradients
 from ._info import clear_cache, info
 from ._plan import Order, Plan, Step, order, plan
 from ._ranges import Ranges
@@ -44,6 +45,7 @@ __all__ = [
     "Tuning",
     "bench",
     "clear_cache",
+    "gradients",
     "info",
     "multi_dot",
     "numpy_multi_dot",

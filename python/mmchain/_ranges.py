@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 import threading
 from math import prod
 from typing import Any, List, Optional, Sequence, Tuple, Union
@@ -11,71 +10,8 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import _mmchain
+from ._host import Kind, bits, name_of, plain
 from ._types import Device
-
-_names = {
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "complex64": "c64",
-    "complex128": "c128",
-}
-
-
-class _Kind:
-    """A library of arrays: how its arrays become NumPy's, and results its own."""
-
-    def __init__(self, array: Any):
-        package = type(array).__module__.partition(".")[0]
-        self.torch = sys.modules["torch"] if package == "torch" else None
-        self.jax = sys.modules["jax"] if package in ("jax", "jaxlib") else None
-        if package == "cupy":
-            raise TypeError("ranges: expected arrays in the host's memory, got CuPy's")
-        self.bf16: Any = None  # NumPy's type for bfloat16, which it has of ml_dtypes
-
-    def to_numpy(self, array: Any) -> np.ndarray:
-        torch = self.torch
-        if torch is not None and isinstance(array, torch.Tensor):
-            if array.device.type != "cpu":
-                raise TypeError(f"ranges: expected tensors on the CPU, got one on {array.device}")
-            array = array.detach().resolve_conj().resolve_neg()
-            if array.dtype is torch.bfloat16:
-                return array.contiguous().view(torch.int16).numpy().view(_bits)
-            return array.numpy()
-        if self.jax is not None and isinstance(array, self.jax.Array):
-            if any(device.platform != "cpu" for device in array.devices()):
-                raise TypeError("ranges: expected arrays on the CPU, got one on another device")
-        array = np.asarray(array)
-        if array.dtype.name == "bfloat16":
-            self.bf16 = array.dtype
-            return array.view(_bits)
-        return array
-
-    def from_numpy(self, array: np.ndarray) -> Any:
-        if self.torch is not None:
-            if array.dtype == _bits:
-                return self.torch.from_numpy(array["b"].view(np.int16)).view(self.torch.bfloat16)
-            return self.torch.from_numpy(array)
-        if array.dtype == _bits and self.bf16 is not None:
-            array = array.view(self.bf16)
-        return array if self.jax is None else self.jax.device_put(array, self.jax.devices("cpu")[0])
-
-
-# What stands for bfloat16, whose bits the library reads: a type that is no number's.
-_bits = np.dtype([("b", np.uint16)])
-
-
-def _plain(array: np.ndarray) -> np.ndarray:
-    return array["b"] if array.dtype == _bits else array
-
-
-def _name_of(dtype: np.dtype) -> str:
-    name = "bfloat16" if dtype == _bits else dtype.name
-    if name not in _names:
-        raise TypeError(f"dtype: expected one of {', '.join(_names)}, got {name}")
-    return _names[name]
-
 
 class Ranges:
     """A row of n x n matrices, of which the product of any range can be asked for while factors
@@ -124,16 +60,16 @@ class Ranges:
         if isinstance(stack, (list, tuple)):
             if not stack:
                 raise ValueError("stack: expected factors, or an array of shape (0, n, n)")
-            self._kind = _Kind(stack[0])
+            self._kind = Kind(stack[0])
             factors = self._stacked(stack)
         else:
-            self._kind = _Kind(stack)
+            self._kind = Kind(stack)
             factors = self._kind.to_numpy(stack)
         if factors.ndim < 3 or factors.shape[-1] != factors.shape[-2]:
             raise ValueError(
                 f"stack: expected factors of shape (..., T, n, n), got {tuple(factors.shape)}"
             )
-        if factors.dtype != _bits:
+        if factors.dtype != bits:
             factors = factors.astype(factors.dtype.newbyteorder("="), copy=False)
         self._dtype = factors.dtype
         self._count = prod(factors.shape[:-3])
@@ -143,7 +79,7 @@ class Ranges:
         if self._count == 0:
             raise ValueError(f"stack: expected a batch of 1 or more, got {tuple(factors.shape)}")
         limit = None if memory_limit is None else operator.index(memory_limit)
-        name = _name_of(self._dtype)
+        name = name_of(self._dtype)
         self._row = _mmchain.Ranges(name, self._side, self._count, device, limit)
         self._give(self._row.append, factors, int(factors.shape[-3]))
 
@@ -161,8 +97,8 @@ class Ranges:
             text = ", ".join(map(str, self._batch + ("k",) * (ndim - 2) + one))
             raise ValueError(f"{name}: expected shape ({text}), got {shape}")
         if read.dtype != self._dtype:
-            if _bits in (read.dtype, self._dtype) or not np.can_cast(read.dtype, self._dtype, "safe"):
-                expected_name = "bfloat16" if self._dtype == _bits else self._dtype.name
+            if bits in (read.dtype, self._dtype) or not np.can_cast(read.dtype, self._dtype, "safe"):
+                expected_name = "bfloat16" if self._dtype == bits else self._dtype.name
                 raise TypeError(f"{name}: expected {expected_name}, got {read.dtype.name}")
             read = read.astype(self._dtype)
         return read
@@ -170,10 +106,10 @@ class Ranges:
     def _give(self, method: Any, factors: np.ndarray, *arguments: Any) -> None:
         """Calls append or update of C with what lies as it can be read."""
         shape = (self._count, *factors.shape[-3:])
-        plain = _plain(factors).reshape(shape)
+        array = plain(factors).reshape(shape)
         with self._lock:
-            if method(plain, *arguments) is NotImplemented:
-                method(np.array(plain, order="C", copy=True), *arguments)
+            if method(array, *arguments) is NotImplemented:
+                method(np.array(array, order="C", copy=True), *arguments)
 
     def __len__(self) -> int:
         return self._describe()[0]
@@ -202,7 +138,7 @@ class Ranges:
         the identity where there are none. 0 <= i <= j <= len; anything else is an IndexError."""
         first = operator.index(i)
         out = np.empty((*self._batch, self._side, self._side), self._dtype)
-        view = _plain(out).reshape((self._count, 1, self._side, self._side))
+        view = plain(out).reshape((self._count, 1, self._side, self._side))
         with self._lock:
             length = self._row.describe()[0]
             end = length if j is None else operator.index(j)
@@ -256,4 +192,4 @@ class Ranges:
             self._row.pop_front(number)
 
     def __repr__(self) -> str:
-        return f"mmchain.Ranges(shape={self.shape}, dtype={_name_of(self._dtype)!r})"
+        return f"mmchain.Ranges(shape={self.shape}, dtype={name_of(self._dtype)!r})"

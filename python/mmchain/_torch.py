@@ -3,17 +3,20 @@
 A chain with gradients is multiplied product by product in the planned order. So PyTorch keeps the
 intermediate products, and the gradients go back through the same tree: dA = dC B^H and dB = A^H dC
 for each product C = A B, in all at most twice the products of the forward pass, and not a chain for
-each factor. On the CPU these products are PyTorch's own, whose records of gradients cost the least.
+each factor. On the CPU these products are PyTorch's own, whose records of gradients cost the least,
+for few factors; many matrices are one function, whose gradients the library computes in one call.
 """
 
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence
 
 import torch
+from torch.autograd import forward_ad
 
 from . import _general, _mmchain, _shapes
+from ._gradients import Prepared
 
 _names = {
     torch.float16: "f16",
@@ -106,11 +109,96 @@ class _Product(torch.autograd.Function):
         return da, db, None
 
 
+class _Chain(torch.autograd.Function):
+    """The product of many matrices on the CPU. The gradients take the place of what was kept for
+    them, in one piece of memory, so that they are good once; when they are asked for again, the
+    product is computed again first."""
+
+    @staticmethod
+    def forward(ctx: Any, dims: List[int], *matrices: torch.Tensor) -> torch.Tensor:
+        ctx.chain = _names[matrices[0].dtype], dims, 1, ctx.needs_input_grad[1:]
+        ctx.save_for_backward(*matrices)
+        out = matrices[0].new_empty((dims[0], dims[-1]))
+        ctx.memory = _Chain._go_forward(ctx.chain, matrices, out)
+        return out
+
+    @staticmethod
+    def _go_forward(chain: Any, matrices: Sequence[torch.Tensor], out: torch.Tensor) -> torch.Tensor:
+        with Prepared(*chain) as work:
+            memory = out.new_empty(work.places()[1])
+            factors = tuple(map(_handed, matrices))
+            if work.forward(factors, _handed(memory), _handed(out)) is NotImplemented:
+                factors = tuple(_handed(matrix.contiguous()) for matrix in matrices)
+                work.forward(factors, _handed(memory), _handed(out))
+        return memory
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        matrices, (_, dims, _, wanted) = ctx.saved_tensors, ctx.chain
+        if torch.is_grad_enabled():  # gradients of gradients
+            pairs = _shapes.products(dims)
+            product = _shapes.multiply(pairs, matrices, torch.matmul)
+            inputs = [matrix for matrix, is_wanted in zip(matrices, wanted) if is_wanted]
+            made = iter(torch.autograd.grad(product, inputs, gradients, create_graph=True))
+            return (None, *(next(made) if is_wanted else None for is_wanted in wanted))
+        memory, ctx.memory = ctx.memory, None
+        if memory is None:
+            out = torch.empty_like(gradients[0], memory_format=torch.contiguous_format)
+            memory = _Chain._go_forward(ctx.chain, matrices, out)
+        cotangent = gradients[0].resolve_conj().resolve_neg()
+        with Prepared(*ctx.chain) as work:
+            factors = tuple(map(_handed, matrices))
+            if work.backward(factors, _handed(memory), _handed(cotangent)) is NotImplemented:
+                factors = tuple(_handed(matrix.contiguous()) for matrix in matrices)
+                work.backward(factors, _handed(memory), _handed(cotangent.contiguous()))
+            places, _ = work.places()
+        return (None, *_parts(memory, places, dims))
+
+
+def _handed(tensor: torch.Tensor) -> Any:
+    """As the library takes it."""
+    return tensor.detach() if _has_exchange else _capsule(tensor.detach())
+
+
+def _parts(memory: torch.Tensor, places: List[Optional[int]], dims: List[int]) -> List[Any]:
+    """The gradients in the memory, each of which begins at a multiple of 64 bytes."""
+    if len(set(dims)) == 1 and dims[0] > 0:
+        side, line = dims[0], 64 // memory.element_size()
+        one = -(-side * side // line) * line
+        parts = memory.as_strided((len(memory) // one, side, side), (one, side, 1)).unbind()
+        return [None if place is None else parts[place // one] for place in places]
+    return [
+        None if place is None else memory.as_strided((rows, cols), (cols, 1), place)
+        for place, rows, cols in zip(places, dims, dims[1:])
+    ]
+
+
 # Dtypes in which PyTorch's products on the CPU are those of a BLAS.
 _plain_on_cpu = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 # For longer chains the order takes PyTorch longer to find than us.
 _most_by_torch = 32
+# From so many small matrices on, one call for all gradients is faster than PyTorch's records of each.
+# Larger products take most of the time themselves, and PyTorch's threads are at work already.
+_least_by_us, _largest_by_us = 16, 64
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _multi_dot = torch.linalg.multi_dot
+
+
+def _by_us(tensors: List[torch.Tensor]) -> Optional[torch.Tensor]:
+    """The product as one function; None where they are no matrices of one dtype that lie on the CPU
+    and fit together, or tangents are wanted."""
+    kinds = {(tensor.dtype, tensor.layout, tensor.is_cpu, tensor.is_neg()) for tensor in tensors}
+    if kinds != {(tensors[0].dtype, torch.strided, True, False)}:
+        return None
+    shapes = [tensor.shape for tensor in tensors]
+    if set(map(len, shapes)) != {2} or getattr(forward_ad, "_current_level", -1) >= 0:
+        return None
+    dims = [*(rows for rows, _ in shapes), shapes[-1][1]]
+    if [cols for _, cols in shapes] != dims[1:] or max(dims) > _largest_by_us:
+        return None
+    if tensors[0].is_complex():
+        tensors = [tensor.resolve_conj() for tensor in tensors]
+    return _Chain.apply(dims, *tensors)
 
 
 def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Optional[torch.Tensor]:
@@ -124,9 +212,15 @@ def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Optio
     if not gradients or not torch.is_grad_enabled() or device not in (None, "cpu"):
         return None
     first = tensors[0]
-    if not first.is_cpu or first.dtype not in _plain_on_cpu or not 2 <= len(tensors) <= _most_by_torch:
+    if not first.is_cpu or first.dtype not in _plain_on_cpu or len(tensors) < 2:
         return None
     if _transforms_active() or _is_any_autocast_enabled():
+        return None
+    if len(tensors) >= _least_by_us and not _is_compiling():
+        result = _by_us(tensors)
+        if result is not None:
+            return result
+    if len(tensors) > _most_by_torch:
         return None
     try:
         return _multi_dot(tensors)

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "execute.h"
+#include "gradients.h"
 #include "memory.h"
 #include "plan.h"
 #include "ranges.h"
@@ -291,12 +292,14 @@ static int intern_names(void) {
 
 static int add_types(PyObject *module) {
   if (PyType_Ready(&mmcp_plan_type) < 0 || PyType_Ready(&mmcp_array_type) < 0 ||
-      PyType_Ready(&mmcp_ranges_type) < 0)
+      PyType_Ready(&mmcp_ranges_type) < 0 || PyType_Ready(&mmcp_gradients_type) < 0)
     return -1;
   Py_INCREF(&mmcp_plan_type);
   if (PyModule_AddObject(module, "Plan", (PyObject *)&mmcp_plan_type) < 0) return -1;
   Py_INCREF(&mmcp_array_type);
   if (PyModule_AddObject(module, "Array", (PyObject *)&mmcp_array_type) < 0) return -1;
+  Py_INCREF(&mmcp_gradients_type);
+  if (PyModule_AddObject(module, "Gradients", (PyObject *)&mmcp_gradients_type) < 0) return -1;
   Py_INCREF(&mmcp_ranges_type);
   if (PyModule_AddObject(module, "Ranges", (PyObject *)&mmcp_ranges_type) < 0) return -1;
   return PyModule_AddStringConstant(module, "version", mmc_version());

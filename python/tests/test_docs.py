@@ -54,6 +54,11 @@ def test_example_of_a_sliding_window(capsys):
     assert "after half an hour" in capsys.readouterr().out
 
 
+def test_example_of_a_robot_arm(capsys):
+    runpy.run_path(os.path.join(EXAMPLES, "robot_arm.py"), run_name="__main__")
+    assert "the hand is at [0.4 0.3 0.6]" in capsys.readouterr().out
+
+
 def test_example_of_stacks(capsys):
     runpy.run_path(os.path.join(EXAMPLES, "stacks.py"), run_name="__main__")
     said = capsys.readouterr().out

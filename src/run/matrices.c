@@ -285,3 +285,15 @@ mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors
   free(places.sorted);
   return status;
 }
+
+mmc_status mmci_matrix_check(const mmc_chain *chain, const char *name, const mmc_matrix *matrix,
+                             int64_t rows, int64_t cols, mmci_error *error) {
+  if (matrix == NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, name, "expected a matrix, got NULL");
+  mmci_error found = {0};
+  extent bytes;
+  mmc_status status = check_matrix(chain, matrix, -1, rows, cols, &bytes, &found);
+  if (status == MMC_OK) return MMC_OK;
+  const size_t skipped = sizeof "out: " - 1;
+  return mmci_fail_argument(error, status, name, "%s", found.text + skipped);
+}

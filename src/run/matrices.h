@@ -10,6 +10,11 @@
 mmc_status mmci_matrices_check(const mmc_chain *chain, const mmc_matrix *factors,
                                const mmc_matrix *out, mmci_error *error);
 
+/* Checks one matrix of the chain's batch and dtype, that is read, against its size as stored; the
+ * message begins with its name, a static text. */
+mmc_status mmci_matrix_check(const mmc_chain *chain, const char *name, const mmc_matrix *matrix,
+                             int64_t rows, int64_t cols, mmci_error *error);
+
 /* Fills n + 1 matrices, the result last, with factors and out; addresses that are evenly spaced
  * become strides. */
 void mmci_matrices_even_out(const mmc_chain *chain, const mmc_matrix *factors,

@@ -498,6 +498,39 @@ end:
   mmc_context_destroy(context);
   return status;
 }
+/* The gradients of a batch, whose matrices lie otherwise the second time. */
+static mmc_status gradients(void) {
+  enum { N = 9, BATCH = 2 };
+  static double numbers[16], result[BATCH * 16];
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  mmc_gradients *made = NULL;
+  void *memory = NULL;
+  mmc_matrix factors[N], out = {.data = result, .rows = 4, .cols = 4, .stride = 16};
+  for (int i = 0; i < N; i++) factors[i] = (mmc_matrix){.data = numbers, .rows = 4, .cols = 4};
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_parse(context, "4x4x4x4x4x4x4x4x4x4@2", &chain), chain, mmc_chain);
+  TRY(mmc_plan_create(context, chain, NULL, &plan), plan, mmc_plan);
+  TRY(mmc_gradients_create(plan, NULL, &made), made, mmc_gradients);
+  memory = malloc((size_t)mmc_gradients_bytes(made));
+  assert_non_null(memory);
+  for (int t = 0; t < 3 && status == MMC_OK; t++) {
+    const long before = allocations_left;
+    factors[3].layout = t > 0 ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
+    status = mmc_gradients_forward(made, factors, memory, &out);
+    if (status == MMC_OK) status = mmc_gradients_backward(made, factors, memory, &out, NULL);
+    assert_true(t < 2 || status != MMC_OK || allocations_left == before);
+  }
+end:
+  free(memory);
+  mmc_gradients_destroy(made);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
 static mmc_status ranges(void) {
   return ranges_within(MMC_NO_LIMIT);
 }
@@ -727,6 +760,7 @@ SCENARIO(long_chain)
 SCENARIO(table_chain)
 SCENARIO(limited_chain)
 SCENARIO(power)
+SCENARIO(gradients)
 SCENARIO(ranges)
 SCENARIO(ranges_in_blocks)
 SCENARIO(devices)
@@ -764,6 +798,7 @@ int main(void) {
       cmocka_unit_test(fail_table_chain),
       cmocka_unit_test(fail_limited_chain),
       cmocka_unit_test(fail_power),
+      cmocka_unit_test(fail_gradients),
       cmocka_unit_test(fail_ranges),
       cmocka_unit_test(fail_ranges_in_blocks),
       cmocka_unit_test(fail_devices),

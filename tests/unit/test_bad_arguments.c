@@ -304,6 +304,36 @@ static void memories(fixture *f) {
   IS_ARG(mmc_memory_read(f->memory, 8, bytes, 1));
 }
 
+static void gradients(fixture *f) {
+  mmc_gradients *g;
+  double b[12] = {0}, c[8];
+  mmc_matrix factors[] = {f->matrix, {.data = b, .rows = 3, .cols = 4}};
+  mmc_matrix out = {.data = c, .rows = 2, .cols = 4}, bad = out;
+  static _Alignas(64) char memory[1024];
+  IS_ARG(mmc_gradients_create(NULL, NULL, &g));
+  IS_ARG(mmc_gradients_create(f->plan, NULL, NULL));
+  mmc_gradients_destroy(NULL);
+  IS_ZERO(mmc_gradients_bytes(NULL));
+  assert_true(mmc_gradients_offset(NULL, 0) == UINT64_MAX);
+  assert_int_equal(mmc_gradients_create(f->plan, NULL, &g), MMC_OK);
+  assert_true(mmc_gradients_bytes(g) <= sizeof memory);
+  assert_true(mmc_gradients_offset(g, INT64_MIN) == UINT64_MAX);
+  IS_ARG(mmc_gradients_forward(NULL, factors, memory, &out));
+  IS_ARG(mmc_gradients_forward(g, NULL, memory, &out));
+  IS_ARG(mmc_gradients_forward(g, factors, NULL, &out));
+  IS_ARG(mmc_gradients_forward(g, factors, memory, NULL));
+  bad.layout = (mmc_layout)BAD;
+  IS_ARG(mmc_gradients_forward(g, factors, memory, &bad));
+  IS_ARG(mmc_gradients_backward(g, factors, memory, &bad, NULL));
+  IS_ARG(mmc_gradients_backward(NULL, factors, memory, &out, NULL));
+  IS_ARG(mmc_gradients_backward(g, NULL, memory, &out, NULL));
+  IS_ARG(mmc_gradients_backward(g, factors, NULL, &out, NULL));
+  IS_ARG(mmc_gradients_backward(g, factors, memory, NULL, NULL));
+  factors[1].ld = -1;
+  IS_ARG(mmc_gradients_backward(g, factors, memory, &out, NULL));
+  mmc_gradients_destroy(g);
+}
+
 static void ranges(fixture *f) {
   mmc_context *c = f->context;
   mmc_ranges *r;
@@ -553,6 +583,9 @@ static const struct {
     {memories,
      " mmc_memory_create mmc_memory_destroy mmc_memory_address mmc_memory_write "
      "mmc_memory_read "},
+    {gradients,
+     " mmc_gradients_create mmc_gradients_destroy mmc_gradients_bytes mmc_gradients_offset "
+     "mmc_gradients_forward mmc_gradients_backward "},
     {ranges,
      " mmc_ranges_create mmc_ranges_destroy mmc_ranges_append mmc_ranges_update "
      "mmc_ranges_pop_front "

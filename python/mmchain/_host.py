@@ -1,0 +1,71 @@
+"""Arrays in the host's memory as NumPy's, and results as those of the caller's library."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+names = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "complex64": "c64",
+    "complex128": "c128",
+}
+
+
+# What stands for bfloat16, whose bits the library reads: a type that is no number's.
+bits = np.dtype([("b", np.uint16)])
+
+
+class Kind:
+    """A library of arrays: how its arrays become NumPy's, and results its own."""
+
+    def __init__(self, array: Any):
+        package = type(array).__module__.partition(".")[0]
+        self.torch = sys.modules["torch"] if package == "torch" else None
+        self.jax = sys.modules["jax"] if package in ("jax", "jaxlib") else None
+        if package == "cupy":
+            raise TypeError("arrays: expected arrays in the host's memory, got CuPy's")
+        self.bf16: Any = None  # NumPy's type for bfloat16, which it has of ml_dtypes
+
+    def to_numpy(self, array: Any) -> np.ndarray:
+        torch = self.torch
+        if torch is not None and isinstance(array, torch.Tensor):
+            if array.device.type != "cpu":
+                raise TypeError(f"arrays: expected tensors on the CPU, got one on {array.device}")
+            array = array.detach().resolve_conj().resolve_neg()
+            if array.dtype is torch.bfloat16:
+                return array.contiguous().view(torch.int16).numpy().view(bits)
+            return array.numpy()
+        if self.jax is not None and isinstance(array, self.jax.Array):
+            if any(device.platform != "cpu" for device in array.devices()):
+                raise TypeError("arrays: expected arrays on the CPU, got one on another device")
+        array = np.asarray(array)
+        if array.dtype.name == "bfloat16":
+            self.bf16 = array.dtype
+            return array.view(bits)
+        return array
+
+    def from_numpy(self, array: np.ndarray) -> Any:
+        if self.torch is not None:
+            if array.dtype == bits:
+                return self.torch.from_numpy(array["b"].view(np.int16)).view(self.torch.bfloat16)
+            return self.torch.from_numpy(array)
+        if array.dtype == bits and self.bf16 is not None:
+            array = array.view(self.bf16)
+        return array if self.jax is None else self.jax.device_put(array, self.jax.devices("cpu")[0])
+
+
+def plain(array: np.ndarray) -> np.ndarray:
+    return array["b"] if array.dtype == bits else array
+
+
+def name_of(dtype: np.dtype) -> str:
+    name = "bfloat16" if dtype == bits else dtype.name
+    if name not in names:
+        raise TypeError(f"dtype: expected one of {', '.join(names)}, got {name}")
+    return names[name]

@@ -1,0 +1,58 @@
+/* api_gradients.c: the public calls about gradients. */
+#include "api/api.h"
+#include "base/alloc.h"
+#include "gradients/gradients.h"
+
+struct mmc_gradients {
+  mmc_context *context;
+  mmci_gradients *gradients;
+};
+
+mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted, mmc_gradients **out) {
+  if (plan == NULL || out == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  mmc_gradients *gradients = mmci_alloc_zeroed(1, sizeof *gradients);
+  if (gradients == NULL)
+    return mmci_report(plan->context, mmci_fail_nomem(&error, sizeof *gradients), &error);
+  gradients->context = plan->context;
+  mmc_status status = mmci_gradients_create(&plan->plan, wanted, plan->on.ops, plan->on.device,
+                                            &gradients->gradients, &error);
+  if (status == MMC_OK)
+    *out = gradients;
+  else
+    free(gradients);
+  return mmci_report(plan->context, status, &error);
+}
+
+void mmc_gradients_destroy(mmc_gradients *gradients) {
+  if (gradients == NULL) return;
+  mmci_gradients_destroy(gradients->gradients);
+  free(gradients);
+}
+
+uint64_t mmc_gradients_bytes(const mmc_gradients *gradients) {
+  return gradients != NULL ? mmci_gradients_bytes(gradients->gradients) : 0;
+}
+
+uint64_t mmc_gradients_offset(const mmc_gradients *gradients, int64_t i) {
+  return gradients != NULL ? mmci_gradients_offset(gradients->gradients, i) : UINT64_MAX;
+}
+
+mmc_status mmc_gradients_forward(mmc_gradients *gradients, const mmc_matrix *factors, void *memory,
+                                 const mmc_matrix *out) {
+  if (gradients == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  return mmci_report(gradients->context,
+                     mmci_gradients_forward(gradients->gradients, factors, memory, out, &error),
+                     &error);
+}
+
+mmc_status mmc_gradients_backward(mmc_gradients *gradients, const mmc_matrix *factors, void *memory,
+                                  const mmc_matrix *cotangent, const mmc_matrix *copies) {
+  if (gradients == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  return mmci_report(
+      gradients->context,
+      mmci_gradients_backward(gradients->gradients, factors, memory, cotangent, copies, &error),
+      &error);
+}
