@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 
 /* So many products on the way back are computed at a time, at least; their results need places
- * while what they are computed from still has its own. An eighth of the factors are enough for the cores to share. */
+ * while what they are computed from still has its own. An eighth of the factors are enough for the
+ * cores to share. */
 enum { LEAST_TOGETHER = 8, SHARE_TOGETHER = 8 };
 
 /* ---- places in the memory ------------------------------------------------------------------ */
