@@ -1,4 +1,4 @@
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from typing_extensions import Self
 
@@ -7,7 +7,7 @@ version: str
 class Plan:
     def __new__(
         cls,
-        chain: str,
+        chain: Union[str, Tuple[str, Sequence[int]]],
         objective: Optional[str],
         device: Optional[str],
         precision: Optional[str],

@@ -207,10 +207,10 @@ def _chain_of(arrays: Any, dtype: Any) -> Tuple[str, Optional[str], bool]:
     return text, None if number is None else f"cuda:{number}", number is not None
 
 
-def chain_text(
+def chain_of_any(
     chain: Union[str, Sequence[Any]], dtype: Any = None, least: int = 1
-) -> Tuple[str, Optional[str], bool]:
-    """The text of a chain of at least so many factors, and `_device_of` its arrays."""
+) -> Tuple[Union[str, Tuple[str, List[int]]], Optional[str], bool]:
+    """A chain of at least so many factors, as text or as dtype and dims, and `_device_of` its arrays."""
     if isinstance(chain, str):
         if dtype is not None:
             raise TypeError("dtype: expected None, as the chain's text says it")
@@ -221,16 +221,24 @@ def chain_text(
     if len(items) >= least and hasattr(items[0], "shape") and not _is_size(items[0]):
         return _chain_of(items, dtype)
     name = dtype_name("float64" if dtype is None else dtype)
-    dims = _dims_of(items, least)
-    return f"{name}:{'x'.join(map(str, dims))}", None, False
+    return (name, _dims_of(items, least)), None, False
+
+
+def chain_text(
+    chain: Union[str, Sequence[Any]], dtype: Any = None, least: int = 1
+) -> Tuple[str, Optional[str]]:
+    """The text of a chain of at least so many factors, and the device that its arrays lie on."""
+    found, device, _ = chain_of_any(chain, dtype, least)
+    return found if isinstance(found, str) else f"{found[0]}:{'x'.join(map(str, found[1]))}", device
 
 
 def _dims_of(items: List[Any], least: int) -> List[int]:
     """The dims, given as they are or by the shapes of the factors."""
-    if items and all(map(_is_size, items)):
+    exact = set(map(type, items)) == {int}
+    if items and (exact or all(map(_is_size, items))):
         if len(items) <= least:
             raise ValueError(f"chain: expected at least {least + 1} dims, got {len(items)}")
-        return [operator.index(item) for item in items]
+        return items if exact else [operator.index(item) for item in items]
     try:
         shapes = list(map(tuple, items))
     except TypeError:
@@ -320,9 +328,9 @@ def plan(
     >>> p.predicted_seconds > 0 and p.predicted_joules > 0
     True
     """
-    text, here, on_device = chain_text(chain, dtype)
+    source, here, on_device = chain_of_any(chain, dtype)
     device = here if device is None else device
     given = None if order is None else order_text(order)
     return Plan(
-        text, objective, device, precision, solver, memory_limit, max_slowdown, on_device, given
+        source, objective, device, precision, solver, memory_limit, max_slowdown, on_device, given
     )

@@ -75,7 +75,7 @@ def _chain_texts(chains: Sequence[Any], dtype: Any) -> Tuple[List[str], Optional
         raise TypeError("chains: expected a sequence of chains; of one, [chain]")
     texts, devices = [], []
     for chain in chains:
-        text, device, _ = chain_text(chain, dtype, least=2)
+        text, device = chain_text(chain, dtype, least=2)
         texts.append(text)
         devices.append(device)
     if any(device != devices[0] for device in devices):

@@ -110,24 +110,6 @@ static PyObject *devices(PyObject *module, PyObject *unused) {
   return list;
 }
 
-/* The dims of a chain from a sequence of int, to be freed; NULL with an exception set. */
-static int64_t *read_dims(PyObject *object, int64_t *n) {
-  PyObject *sequence = PySequence_Fast(object, "dims: expected a sequence of int");
-  if (sequence == NULL) return NULL;
-  Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
-  int64_t *dims = malloc((size_t)(count + 1) * sizeof *dims);
-  if (dims == NULL) PyErr_NoMemory();
-  for (Py_ssize_t d = 0; dims != NULL && d < count; d++) {
-    dims[d] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(sequence, d));
-    if (dims[d] != -1 || !PyErr_Occurred()) continue;
-    free(dims);
-    dims = NULL;
-  }
-  Py_DECREF(sequence);
-  *n = (int64_t)count - 1;
-  return dims;
-}
-
 static PyObject *splits_of(const mmc_order *found) {
   int64_t count = mmc_order_length(found) - 1;
   PyObject *list = PyList_New((Py_ssize_t)count);
@@ -147,7 +129,7 @@ static PyObject *order(PyObject *module, PyObject *object) {
   (void)module;
   if (mmcp_context_ensure() < 0) return NULL;
   int64_t n;
-  int64_t *dims = read_dims(object, &n);
+  int64_t *dims = mmcp_read_dims(object, &n);
   if (dims == NULL) return NULL;
   mmc_order *found = NULL;
   PyThreadState *thread = mmcp_enter();

@@ -129,13 +129,59 @@ static int check_ops(const mmc_chain *chain) {
   return 0;
 }
 
+int64_t *mmcp_read_dims(PyObject *object, int64_t *n) {
+  PyObject *sequence = PySequence_Fast(object, "dims: expected a sequence of int");
+  if (sequence == NULL) return NULL;
+  Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
+  int64_t *dims = malloc((size_t)(count + 1) * sizeof *dims);
+  if (dims == NULL) PyErr_NoMemory();
+  for (Py_ssize_t d = 0; dims != NULL && d < count; d++) {
+    dims[d] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(sequence, d));
+    if (dims[d] != -1 || !PyErr_Occurred()) continue;
+    free(dims);
+    dims = NULL;
+  }
+  Py_DECREF(sequence);
+  *n = (int64_t)count - 1;
+  return dims;
+}
+
+/* The chain of a dtype's name and dims, or NULL with an exception set. */
+static mmc_chain *chain_of_dims(const char *name, PyObject *sizes) {
+  int dtype = 0;
+  while (dtype < MMCP_DTYPES && strcmp(mmc_dtype_name((mmc_dtype)dtype), name) != 0) dtype++;
+  int64_t n;
+  int64_t *dims = mmcp_read_dims(sizes, &n);
+  if (dims == NULL) return NULL;
+  const mmcp_problem problem = {.dtype = (mmc_dtype)dtype, .n = n, .dims = dims, .batch = 1};
+  mmc_chain *chain = mmcp_chain_new(&problem);
+  free(dims);
+  return chain;
+}
+
+/* The chain of a text, or of a pair of a dtype's name and dims, which spares the text of a long
+ * chain. NULL with an exception set. */
+static mmc_chain *read_chain(PyObject *object) {
+  const char *text;
+  PyObject *sizes = NULL;
+  if (PyTuple_Check(object)) {
+    if (!PyArg_ParseTuple(object, "sO:chain", &text, &sizes)) return NULL;
+    return chain_of_dims(text, sizes);
+  }
+  if (mmcp_text(object, "chain", &text) < 0 || mmcp_context_ensure() < 0) return NULL;
+  mmc_chain *chain;
+  mmc_status status = mmc_chain_parse(mmcp.context, text != NULL ? text : "", &chain);
+  if (status == MMC_OK) return chain;
+  mmcp_raise(status);
+  return NULL;
+}
+
 static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"chain",        "objective",    "device",    "precision", "solver",
                           "memory_limit", "max_slowdown", "on_device", "order",     NULL};
-  const char *text;
-  PyObject *objective, *device, *precision, *solver, *limit, *slowdown, *order = Py_None;
+  PyObject *source, *objective, *device, *precision, *solver, *limit, *slowdown, *order = Py_None;
   int on_device;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOOOOOOp|O:Plan", names, &text, &objective,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOOOOOp|O:Plan", names, &source, &objective,
                                    &device, &precision, &solver, &limit, &slowdown, &on_device,
                                    &order))
     return NULL;
@@ -146,13 +192,8 @@ static PyObject *plan_type_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     limit_bytes = PyLong_AsUnsignedLongLong(limit);
     if (PyErr_Occurred()) return NULL;
   }
-  if (mmcp_context_ensure() < 0) return NULL;
-  mmc_chain *chain;
-  mmc_status status = mmc_chain_parse(mmcp.context, text, &chain);
-  if (status != MMC_OK) {
-    mmcp_raise(status);
-    return NULL;
-  }
+  mmc_chain *chain = read_chain(source);
+  if (chain == NULL) return NULL;
   if (check_ops(chain) < 0) {
     mmc_chain_destroy(chain);
     return NULL;

@@ -51,6 +51,10 @@ typedef struct mmcp_problem {
 mmc_chain *mmcp_chain_new(const mmcp_problem *problem);
 PyObject *mmcp_chain_text(const mmc_chain *chain);
 
+/* Returns the dims of a chain of *n factors from a sequence of int, which the caller frees; NULL
+ * with an exception set on failure. */
+int64_t *mmcp_read_dims(PyObject *sequence, int64_t *n);
+
 /* Returns a plan for a batch of chains by the options of one for a single chain, as a new
  * reference; NULL with an exception set on failure. */
 mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch);

@@ -189,6 +189,17 @@ def test_long_plans_are_shown_short(rng):
     assert p.order == json.loads(p.explain("json"))["order"]
 
 
+def test_a_million_factors(rng):
+    dims = rng.integers(1, 1000, 10**6 + 1).tolist()
+    plans = [mmchain.plan(dims, objective=objective) for objective in ("flops", "time")]
+    assert len(repr(plans[0])) < 1000
+    assert plans[0].multiplications <= plans[1].multiplications
+    assert plans[0].workspace_bytes > 0 and len(plans[0].products()) == 10**6 - 1
+    # Where one result waits for many others, each was compared with all of them.
+    shapes = list(zip(dims[:1001], dims[1:1002]))
+    assert mmchain.plan(shapes).chain == mmchain.plan(dims[:1002]).chain
+
+
 def test_no_value_is_lost_by_a_conversion():
     ones = [np.ones((2, 3)), np.ones((3, 4))]
     p = mmchain.plan("f32:2x3x4")

@@ -33,7 +33,7 @@ static mmc_status allocate_chain(mmc_dtype dtype, int64_t n, bool has_same, mmc_
                                  mmci_error *error) {
   size_t count = (size_t)n, bytes = sizeof(mmc_chain) + (count + 1) * sizeof(int64_t) +
                                     count * (sizeof(mmc_op) + (has_same ? sizeof(int32_t) : 0));
-  mmc_chain *chain = malloc(bytes);
+  mmc_chain *chain = mmci_alloc_array(1, bytes);
   if (chain == NULL) return mmci_fail_nomem(error, bytes);
   chain->dtype = dtype;
   chain->n = (int32_t)n;

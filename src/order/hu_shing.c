@@ -42,8 +42,6 @@ enum { NONE = -1 };
 
 /* A potential h-arc between vertices u < v, numbered around the polygon from V1 = 0. */
 typedef struct arc {
-  mmci_u128 base;        /* boundary products between u and v, less ends */
-  mmci_u128 ends;        /* weight of u times weight of v */
   mmci_u128 numerator;   /* cost of the partition below, with what is condensed into it */
   mmci_u128 denominator; /* base(), less the denominators of the other arcs present below */
   double support;        /* numerator / denominator, rounded */
@@ -361,7 +359,7 @@ static mmc_status solve(const mmci_order_problem *problem, bool keep_table, mmci
   _Alignas(mmci_u128) char small[SHORT * 256];
   polygon g = {.n = problem->n + 1, .lightest = lightest_dim(problem->dims, problem->n)};
   size_t bytes = scratch_bytes((size_t)g.n + 1);
-  void *scratch = bytes <= sizeof small ? small : malloc(bytes);
+  void *scratch = bytes <= sizeof small ? small : mmci_alloc_array(1, bytes);
   if (scratch == NULL) {
     mmci_tree_destroy(&tree);
     return mmci_fail_nomem(error, bytes);

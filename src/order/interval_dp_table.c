@@ -32,7 +32,7 @@ mmc_status mmci_dp_table_create(int32_t n, const mmci_dp_kernel *kernel, mmci_dp
                                 mmci_error *error) {
   int32_t tiles = n / MMCI_DP_TILE + 1;
   size_t bytes = (size_t)tiles * ((size_t)tiles + 1) / 2 * MMCI_DP_CELLS * kernel->cell_bytes;
-  mmc_status status = check_memory(bytes, n, error);
+  mmc_status status = bytes >= mapped_bytes ? check_memory(bytes, n, error) : MMC_OK;
   if (status != MMC_OK) return status;
 
   mmci_dp_table *table = mmci_alloc_array(1, sizeof *table);

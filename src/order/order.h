@@ -154,6 +154,9 @@ mmc_status mmci_order_solve(const char *solver, const mmci_order_problem *proble
  * E_OVERFLOW. */
 mmc_status mmci_order_wide(const mmci_order_problem *problem, int32_t segments, mmci_tree *out,
                            bool *found, mmci_error *error);
+/* Makes the trees of count numbers of segments, for little more than what one takes. */
+mmc_status mmci_order_wide_trees(const mmci_order_problem *problem, const int32_t *segments,
+                                 int count, mmci_tree *out, bool *found, mmci_error *error);
 /* Returns how many factors are in such runs. */
 int32_t mmci_order_in_runs(const mmci_order_problem *problem);
 

@@ -102,28 +102,44 @@ static mmc_status order_runs(const mmci_order_problem *problem, wide *w, int32_t
   return status;
 }
 
-mmc_status mmci_order_wide(const mmci_order_problem *problem, int32_t segments, mmci_tree *out,
-                           bool *found, mmci_error *error) {
+/* Makes the tree of so many segments in each run; w->next is that of order_runs(). */
+static mmc_status wide_tree(wide *w, int32_t segments, mmci_tree *out, mmci_error *error) {
+  mmci_tree tree;
+  mmc_status status = mmci_tree_create(w->n, &tree, error);
+  if (status != MMC_OK) return status;
+  const int32_t next = w->next;
+  w->segments = segments;
+  status = mmci_tree_from_splits(&tree, split, w, error);
+  w->next = next;
+  if (status == MMC_OK)
+    *out = tree;
+  else
+    mmci_tree_destroy(&tree);
+  return status;
+}
+
+mmc_status mmci_order_wide_trees(const mmci_order_problem *problem, const int32_t *segments,
+                                 int count, mmci_tree *out, bool *found, mmci_error *error) {
   int32_t n = problem->n;
-  size_t count = (size_t)n, size = 2 * sizeof(int32_t) + sizeof(mmci_range);
-  wide w = {.n = n, .segments = segments, .run_begin = mmci_alloc_array(count, size)};
-  if (w.run_begin == NULL) return mmci_fail_nomem(error, count * size);
+  size_t size = 2 * sizeof(int32_t) + sizeof(mmci_range);
+  wide w = {.n = n, .run_begin = mmci_alloc_array((size_t)n, size)};
+  if (w.run_begin == NULL) return mmci_fail_nomem(error, (size_t)n * size);
   w.run_end = w.run_begin + n;
   w.ranges = (mmci_range *)(w.run_end + n);
   int32_t runs = find_runs(problem->dims, &w);
   *found = runs < n;
   mmc_status status = *found ? order_runs(problem, &w, runs, error) : MMC_OK;
-  mmci_tree tree;
-  if (status == MMC_OK && *found) {
-    status = mmci_tree_create(n, &tree, error);
-    if (status == MMC_OK) {
-      status = mmci_tree_from_splits(&tree, split, &w, error);
-      if (status == MMC_OK)
-        *out = tree;
-      else
-        mmci_tree_destroy(&tree);
-    }
+  int made = 0;
+  while (*found && status == MMC_OK && made < count) {
+    status = wide_tree(&w, segments[made], &out[made], error);
+    if (status == MMC_OK) made++;
   }
+  while (status != MMC_OK && made > 0) mmci_tree_destroy(&out[--made]);
   free(w.run_begin);
   return status;
+}
+
+mmc_status mmci_order_wide(const mmci_order_problem *problem, int32_t segments, mmci_tree *out,
+                           bool *found, mmci_error *error) {
+  return mmci_order_wide_trees(problem, &segments, 1, out, found, error);
 }

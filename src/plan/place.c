@@ -1,8 +1,8 @@
 /* place.c: finds places in the workspace by lifetime. This is the dynamic storage allocation
  * problem, which is NP-hard (Garey and Johnson 1979, SR2). Results are placed one after the other,
  * each in the smallest gap that takes it between those that live with it: in the order in which
- * they are written and, unless that takes no more than what lives at some time, again the largest
- * first; the smaller workspace of the two is taken. */
+ * they are written and, unless that takes no more than what lives at some time or they are very
+ * many, again the largest first; the smaller workspace of the two is taken. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,9 +21,10 @@ typedef struct placing {
   int32_t *unit_of; /* the unit of each step; -1 when it is inside a group */
   int32_t *readers; /* units that read the result of unit u, from first_reader[u] on */
   int32_t *first_reader;
-  item *items;  /* items in the order in which they are written */
-  item **order; /* items in the order in which they are placed */
-  item **met;   /* items that live at the same time as another one, by rising offset */
+  item *items;        /* items in the order in which they are written */
+  item **order;       /* items in the order in which they are placed */
+  bool largest_first; /* the largest are placed first, and not in the order of writing */
+  item **met;         /* items that live at the same time as another one, by rising offset */
   /* These are used when units run at the same time: */
   uint64_t *before; /* bit v of row u: unit u waits for unit v; NULL when they run in turn */
   size_t row_words;
@@ -133,7 +134,7 @@ static uint64_t least_bytes(const placing *p) {
 
 /* ---- placed -------------------------------------------------------------------------------- */
 
-static int largest_first(const void *a, const void *b) {
+static int by_size(const void *a, const void *b) {
   const item *x = *(item *const *)a, *y = *(item *const *)b;
   if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
   return (x->unit > y->unit) - (x->unit < y->unit);
@@ -147,7 +148,23 @@ static int32_t insert(item **items, int32_t count, item *y) {
   return count + 1;
 }
 
-/* Finds the items that were placed before x and live with it; returns how many there are. */
+static int by_offset(const void *a, const void *b) {
+  const item *x = *(item *const *)a, *y = *(item *const *)b;
+  if (x->offset != y->offset) return x->offset > y->offset ? 1 : -1;
+  return (x->turn > y->turn) - (x->turn < y->turn);
+}
+
+/* Few live together, as a rule. */
+static void sort_by_offset(item **items, int32_t count) {
+  enum { FEW = 32 };
+  if (count > FEW)
+    qsort(items, (size_t)count, sizeof *items, by_offset);
+  else
+    for (int32_t t = 1; t < count; t++) (void)insert(items, t, items[t]);
+}
+
+/* Finds the items that were placed before x and live with it, by rising offset; returns how many
+ * there are. */
 static int32_t find_met(placing *p, const item *x) {
   int32_t count = 0;
   if (p->before != NULL) {
@@ -158,10 +175,12 @@ static int32_t find_met(placing *p, const item *x) {
   const int32_t i = (int32_t)(x - p->items);
   for (int32_t t = p->first_living[i]; t < p->first_living[i + 1]; t++) {
     item *y = &p->items[p->living[t]];
-    if (y->turn < x->turn) count = insert(p->met, count, y);
+    if (y->turn < x->turn) p->met[count++] = y;
   }
-  for (int32_t j = i + 1; j < p->item_count && p->items[j].unit <= x->last; j++)
-    if (p->items[j].turn < x->turn) count = insert(p->met, count, &p->items[j]);
+  /* Those written later are placed already where the largest come first. */
+  for (int32_t j = i + 1; p->largest_first && j < p->item_count && p->items[j].unit <= x->last; j++)
+    if (p->items[j].turn < x->turn) p->met[count++] = &p->items[j];
+  sort_by_offset(p->met, count);
   return count;
 }
 
@@ -201,14 +220,18 @@ static void keep_places(const placing *p, mmci_plan *plan, uint64_t bytes) {
   plan->workspace_bytes = bytes;
 }
 
+/* Among more results than these, placing them by size takes longer than the rest of planning. */
+enum { MOST_BY_SIZE = 1 << 16 };
+
 static void place_best(placing *p, mmci_plan *plan) {
   for (int32_t i = 0; i < p->item_count; i++) p->order[i] = &p->items[i];
   uint64_t as_written = place_all(p);
   keep_places(p, plan, as_written);
-  if (as_written <= least_bytes(p)) return;
-  qsort(p->order, (size_t)p->item_count, sizeof(item *), largest_first);
-  uint64_t by_size = place_all(p);
-  if (by_size < as_written) keep_places(p, plan, by_size);
+  if (p->item_count > MOST_BY_SIZE || as_written <= least_bytes(p)) return;
+  qsort(p->order, (size_t)p->item_count, sizeof(item *), by_size);
+  p->largest_first = true;
+  uint64_t largest_first = place_all(p);
+  if (largest_first < as_written) keep_places(p, plan, largest_first);
 }
 
 mmc_status mmci_plan_place(mmci_plan *plan, mmci_error *error) {

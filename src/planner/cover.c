@@ -336,7 +336,7 @@ static void *open_search(search *x) {
     begin[a] = all;
     all += (bytes[a] + WORD - 1) / WORD * WORD;
   }
-  char *memory = malloc(all);
+  char *memory = mmci_alloc_array(1, all);
   if (memory == NULL) return NULL;
   x->steps = (covered *)(void *)memory;
   x->room = memory + begin[1];

@@ -280,23 +280,37 @@ static mmc_status try_tree(best *x, mmci_tree *tree, const char *solver, int32_t
   return MMC_OK;
 }
 
-/* Tries the wide tree of so many segments. One of other multiplications must be faster by all that
- * both may be off, so it is not tried where most factors are in no run, and most products theirs
- * both. */
-static mmc_status try_wide(best *x, int32_t segments, mmci_error *error) {
+/* Tries the wide tree, which it takes over, of so many segments. One of other multiplications must
+ * be faster by all that both may be off, so it is not tried where few factors are in runs, and most
+ * products theirs both. */
+static mmc_status try_wide(best *x, mmci_tree *tree, int32_t segments, bool in_runs,
+                           mmci_error *error) {
   const mmc_chain *chain = x->chain->chain;
-  mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
-  mmci_tree tree;
-  bool found;
-  mmc_status status = mmci_order_wide(&problem, segments, &tree, &found, error);
-  if (status != MMC_OK || !found) return status;
   mmci_u128 multiplications;
-  status = mmci_tree_multiplications(&tree, chain->dims, &multiplications, error);
+  mmc_status status = mmci_tree_multiplications(tree, chain->dims, &multiplications, error);
   const bool other =
       mmci_u128_mul(multiplications, (uint64_t)chain->batch) != x->plan->multiplications;
-  if (status == MMC_OK && !(other && mmci_order_in_runs(&problem) < chain->n / 2))
-    return try_tree(x, &tree, "wide", segments, error);
-  mmci_tree_destroy(&tree);
+  if (status == MMC_OK && (in_runs || !other)) return try_tree(x, tree, "wide", segments, error);
+  mmci_tree_destroy(tree);
+  return status;
+}
+
+/* Tries a tree with as many segments as the device has workers, and a balanced one. */
+static mmc_status try_both_wide(best *x, mmci_error *error) {
+  const mmc_chain *chain = x->chain->chain;
+  const mmci_order_problem problem = {.n = chain->n, .dims = chain->dims};
+  const int32_t segments[] = {x->chain->request->machine->facts.width, INT32_MAX};
+  mmci_tree trees[2];
+  bool found;
+  mmc_status status = mmci_order_wide_trees(&problem, segments, 2, trees, &found, error);
+  if (status != MMC_OK || !found) return status;
+  const bool in_runs = mmci_order_in_runs(&problem) >= chain->n / 2;
+  for (int t = 0; t < 2; t++) {
+    if (status == MMC_OK)
+      status = try_wide(x, &trees[t], segments[t], in_runs, error);
+    else
+      mmci_tree_destroy(&trees[t]);
+  }
   return status;
 }
 
@@ -326,8 +340,7 @@ static mmc_status try_trees(const priced_chain *c, uint64_t limit_bytes, mmci_pl
   const mmci_group_machine *machine = c->request->machine;
   if (machine == NULL || c->chain->n - 1 > MMCI_GROUPS_MOST_STEPS) return MMC_OK;
   best x = {.chain = c, .limit_bytes = limit_bytes, .plan = plan, .time = time};
-  mmc_status status = try_wide(&x, machine->facts.width, error);
-  if (status == MMC_OK) status = try_wide(&x, INT32_MAX, error);
+  mmc_status status = try_both_wide(&x, error);
   return status == MMC_OK ? try_every(&x, error) : status;
 }
 

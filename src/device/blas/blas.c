@@ -40,7 +40,7 @@ typedef enum method {
 } method;
 
 struct mmci_queue {
-  mmci_half_panels panels;
+  mmci_half_panels *panels; /* NULL until a product needs them */
 };
 
 /* How a product is cut, so that it can be stopped in between. */
@@ -48,6 +48,10 @@ typedef struct pieces {
   bool along_n; /* columns of the result are cut instead of rows */
   int64_t size; /* rows or columns of a piece; 0 where the product is not cut */
 } pieces;
+
+/* Whether some product by panels was prepared: queues opened from then on bring panels, so that
+ * executing allocates nothing. */
+static atomic_bool has_panels;
 
 struct mmci_kernel {
   mmci_gemm gemm;
@@ -213,7 +217,7 @@ static void multiply_one(mmci_queue *queue, const mmci_kernel *kernel, const voi
   else if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
   else
-    mmci_half_gemm(&kernel->gemm, a, b, c, &queue->panels);
+    mmci_half_gemm(&kernel->gemm, a, b, c, queue->panels);
 }
 
 static void multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
@@ -328,9 +332,22 @@ static bool multiply_in_pieces(const mmci_kernel *kernel, const void *a, const v
   return true;
 }
 
+static mmc_status provide_panels(mmci_queue *queue, mmci_error *error) {
+  if (queue->panels == NULL) queue->panels = mmci_alloc_array(1, sizeof *queue->panels);
+  return queue->panels != NULL ? MMC_OK : mmci_fail_nomem(error, sizeof *queue->panels);
+}
+
+static bool is_by_panels(const mmci_kernel *kernel) {
+  return kernel->multiply == NULL && kernel->small == NULL;
+}
+
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
   bool stopped = false;
+  if (is_by_panels(kernel)) {
+    mmc_status status = provide_panels(queue, error);
+    if (status != MMC_OK) return status;
+  }
   if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
   if (kernel->small != NULL) mmci_small_execute(kernel->small);
   if (kernel->pieces.size > 0) {
@@ -467,6 +484,7 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   if (kernel->threads > 1 && kernel->small == NULL) kernel->limit = 1;
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
   if (status == MMC_OK) status = mmci_workers_provide(kernel->threads, error);
+  if (status == MMC_OK && is_by_panels(kernel)) atomic_store(&has_panels, true);
   if (status == MMC_OK)
     *out = kernel;
   else
@@ -487,13 +505,18 @@ static mmc_status open_device(int index, mmci_device **out, mmci_error *error) {
 
 static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *error) {
   (void)device;
-  mmci_queue *queue = malloc(sizeof *queue);
+  mmci_queue *queue = mmci_alloc_zeroed(1, sizeof *queue);
   if (queue == NULL) return mmci_fail_nomem(error, sizeof *queue);
-  *out = queue;
-  return MMC_OK;
+  mmc_status status = atomic_load(&has_panels) ? provide_panels(queue, error) : MMC_OK;
+  if (status == MMC_OK)
+    *out = queue;
+  else
+    free(queue);
+  return status;
 }
 
 static void queue_close(mmci_queue *queue) {
+  free(queue->panels);
   free(queue);
 }
 
