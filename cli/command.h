@@ -41,6 +41,7 @@ struct cli_command {
 
 extern const cli_command cli_plan;
 extern const cli_command cli_multiply;
+extern const cli_command cli_scan;
 extern const cli_command cli_generate;
 extern const cli_command cli_bench;
 extern const cli_command cli_info;

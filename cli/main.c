@@ -7,8 +7,8 @@
 #include "signals.h"
 
 static const cli_command *const commands[] = {
-    &cli_plan,  &cli_multiply, &cli_generate, &cli_bench,  &cli_info,
-    &cli_order, &cli_report,   &cli_tune,     &cli_wisdom,
+    &cli_plan, &cli_multiply, &cli_scan,   &cli_generate, &cli_bench,
+    &cli_info, &cli_order,    &cli_report, &cli_tune,     &cli_wisdom,
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
@@ -45,7 +45,7 @@ static void tell_notice(cli_call *call) {
 }
 
 static const char expected[] =
-    "plan, multiply, generate, bench, info, order, report, tune or wisdom";
+    "plan, multiply, scan, generate, bench, info, order, report, tune or wisdom";
 
 /* Returns the command of that name; NULL after saying that there is none. */
 static const cli_command *find_command(const cli_call *call, const char *name) {

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "elements.h"
 #include "half.h"
 #include "progress.h"
 #include "random.h"
@@ -22,50 +23,6 @@
 typedef struct entry {
   double re, im, noise_re, noise_im, size;
 } entry;
-
-enum { PIECE = 512 };
-
-/* A piece of a line of a matrix in double precision. */
-typedef struct piece {
-  double re[PIECE], im[PIECE];
-} piece;
-
-/* Loads elements from index on. Returns whether all are finite. */
-static bool load_elements(mmc_dtype dtype, bool conjugate, const void *data, int64_t index,
-                          int64_t count, piece *out) {
-  const uint16_t *halves = data;
-  const float *singles = data;
-  const double *doubles = data;
-  double sum = 0;
-  for (int64_t e = 0; e < count; e++) {
-    double re = 0, im = 0;
-    int64_t at = index + e;
-    switch (dtype) {
-      case MMC_F32:
-        re = (double)singles[at];
-        break;
-      case MMC_F64:
-        re = doubles[at];
-        break;
-      case MMC_C64:
-        re = (double)singles[2 * at];
-        im = (double)singles[2 * at + 1];
-        break;
-      case MMC_C128:
-        re = doubles[2 * at];
-        im = doubles[2 * at + 1];
-        break;
-      case MMC_F16:
-      case MMC_BF16:
-        re = cli_half_load(dtype, halves[at]);
-        break;
-    }
-    out->re[e] = re;
-    out->im[e] = conjugate ? -im : im;
-    sum += 0 * re + 0 * im; /* becomes NaN once anything is not finite */
-  }
-  return sum == 0;
-}
 
 /* Computes y += a x, for values, noise and sizes; y.size gathers |a| |x|. */
 static inline void accumulate(double re, double im, const entry *x, entry *y) {
@@ -101,11 +58,12 @@ static bool multiply_vector(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, con
   int64_t m = line_is_row ? lines : length;
   bool finite = true;
   for (int64_t i = 0; i < m; i++) y[i] = (entry){0};
-  piece p;
+  cli_piece p;
   for (int64_t l = 0; l < lines; l++, count(t, length))
-    for (int64_t begin = 0; begin < length; begin += PIECE) {
-      int64_t taken = length - begin < PIECE ? length - begin : PIECE;
-      if (!load_elements(dtype, op == MMC_OP_H, a->data, l * ld + begin, taken, &p)) finite = false;
+    for (int64_t begin = 0; begin < length; begin += CLI_PIECE) {
+      int64_t taken = length - begin < CLI_PIECE ? length - begin : CLI_PIECE;
+      if (!cli_elements_load(dtype, op == MMC_OP_H, a->data, l * ld + begin, taken, &p))
+        finite = false;
       for (int64_t e = 0; e < taken; e++)
         if (line_is_row)
           accumulate(p.re[e], p.im[e], &x[begin + e], &y[l]);
@@ -242,11 +200,11 @@ static bool is_finite(mmc_dtype dtype, const mmc_matrix *matrix) {
   int64_t lines = by_rows ? matrix->rows : matrix->cols;
   int64_t length = by_rows ? matrix->cols : matrix->rows;
   int64_t ld = matrix->ld != 0 ? matrix->ld : length;
-  piece p;
+  cli_piece p;
   for (int64_t l = 0; l < lines; l++)
-    for (int64_t begin = 0; begin < length; begin += PIECE) {
-      int64_t count = length - begin < PIECE ? length - begin : PIECE;
-      if (!load_elements(dtype, false, matrix->data, l * ld + begin, count, &p)) return false;
+    for (int64_t begin = 0; begin < length; begin += CLI_PIECE) {
+      int64_t count = length - begin < CLI_PIECE ? length - begin : CLI_PIECE;
+      if (!cli_elements_load(dtype, false, matrix->data, l * ld + begin, count, &p)) return false;
     }
   return true;
 }

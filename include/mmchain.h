@@ -592,6 +592,69 @@ MMC_API mmc_status mmc_gradients_backward(mmc_gradients *gradients, const mmc_ma
                                           void *memory, const mmc_matrix *cotangent,
                                           const mmc_matrix *copies);
 
+/* ---- running products ---------------------------------------------------------------------- */
+
+/* All products A1, A1 A2, ..., A1*...*AT of a stack of T square matrices, or all states x1, ..., xT
+ * of the recurrence x_t = A_t x_(t-1) + b_t, in one call: in whatever order is cheapest here, with
+ * fewer than two products a factor. docs/running.md says how. */
+typedef struct mmc_scan mmc_scan;
+
+typedef struct mmc_scan_options {
+  size_t size;
+  const char *device; /* as in mmc_plan_options */
+  int64_t batch;      /* how many stacks are worked through together, 0 to 2^62 */
+  bool reverse;       /* from the end: result t is A_t*...*AT, or x_t = A_t x_(t+1) + b_t */
+  bool exclusive;  /* without its own factor: result t is A1*...*A_(t-1), the first is the initial
+                      matrix, or the identity; with reverse, A_(t+1)*...*AT, and the last is */
+  bool initial;    /* executions are given a matrix X that goes before: result t is X*A1*...*A_t;
+                      with reverse, A_t*...*AT*X */
+  int64_t columns; /* 0: products of matrices. m >= 1: a recurrence, whose states are n x m and
+                      whose initial matrix, which it needs, is x_0 */
+  bool addend;     /* executions of a recurrence are given b_1 to b_T */
+} mmc_scan_options;
+#define MMC_SCAN_OPTIONS_INIT \
+  { sizeof(mmc_scan_options), NULL, 1, false, false, false, 0, false }
+
+/* CONSTRUCTOR. Prepares running products of `length` n x n matrices, each of n and length from 0 to
+ * 2^62; options may be NULL. The context must outlive it, and it belongs to one thread at a time.
+ * Returns: E_ARG, E_UNSUPPORTED (no such device), E_NOMEM, E_DEVICE, E_OVERFLOW (more than 2^62
+ * elements). */
+MMC_API mmc_status mmc_scan_create(mmc_context *context, mmc_dtype dtype, int64_t n, int64_t length,
+                                   const mmc_scan_options *options, mmc_scan **out);
+MMC_API void mmc_scan_destroy(mmc_scan *scan);
+
+/* METHOD. Says how it is computed and why, for MMC_TEXT and MMC_JSON. Returns: E_ARG, E_IO. */
+MMC_API mmc_status mmc_scan_explain(const mmc_scan *scan, mmc_format format, mmc_write_fn write,
+                                    void *user);
+
+/* What an execution reads and writes. Each is the first matrix of a stack, matrix t of which begins
+ * t * step elements after it; the stack of another scan of the batch begins matrix.stride elements
+ * after that. Tables of addresses are not taken. What the options do not ask for is left alone. */
+typedef struct mmc_scan_operands {
+  size_t size;
+  mmc_matrix factors; /* n x n each; a step or stride of 0 is one matrix again and again */
+  int64_t factors_step;
+  mmc_matrix initial; /* n x n, or n x m */
+  mmc_matrix addend;  /* n x m each */
+  int64_t addend_step;
+  mmc_matrix out; /* n x n, or n x m, each; apart from each other and from all that is read */
+  int64_t out_step;
+} mmc_scan_operands;
+#define MMC_SCAN_OPERANDS_INIT \
+  { .size = sizeof(mmc_scan_operands) }
+
+/* METHOD. Computes all results, complete on return. Matrices are in any layout and ld, all of them
+ * on the host or all on the device. NaN and Inf pass through as in IEEE arithmetic: those of a
+ * factor reach the results that hold it, and no others. Allocates nothing when the matrices lie as
+ * in the execution before. Returns: E_ARG (the message names the operand), E_NOMEM, E_DEVICE. */
+MMC_API mmc_status mmc_scan_execute(mmc_scan *scan, const mmc_scan_operands *operands);
+/* METHOD. Does the same on the caller's stream, as mmc_enqueue() does. Matrices on the host are
+ * waited for. */
+MMC_API mmc_status mmc_scan_enqueue(mmc_scan *scan, void *stream,
+                                    const mmc_scan_operands *operands);
+/* METHOD. Waits until what mmc_scan_enqueue() was given is done. Returns: E_DEVICE. */
+MMC_API mmc_status mmc_scan_wait(mmc_scan *scan);
+
 /* ---- memory of a device -----------------------------------------------------------------------
  */
 

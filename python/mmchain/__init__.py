@@ -32,6 +32,7 @@ from ._gradients import gradients
 from ._info import clear_cache, info
 from ._plan import Order, Plan, Step, order, plan
 from ._ranges import Ranges
+from ._running import recurrence, scan
 from ._swap import numpy_multi_dot
 from ._tune import Tuned, Tuning, tune
 from ._types import Array, Device, Objective, Precision
@@ -51,6 +52,8 @@ __all__ = [
     "numpy_multi_dot",
     "order",
     "plan",
+    "recurrence",
+    "scan",
     "tune",
 ]
 __version__: str = _mmchain.version

@@ -100,3 +100,35 @@ def multiply(
             return result
         out[...] = result
         return out
+
+
+# ---- running products -----------------------------------------------------------------------------
+
+
+def as_array(array: Any) -> Any:
+    return array
+
+
+def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
+    """Running products, or states of a recurrence; shapes are those that arrays broadcast to."""
+    given = [array for array in arrays if array is not None]
+    dtype = cupy.result_type(*given)
+    if dtype.name not in _names:
+        raise TypeError(f"expected arrays of floating-point or complex elements, got {dtype}")
+    if out is not None and (not isinstance(out, cupy.ndarray) or out.dtype != dtype):
+        raise TypeError(f"out: expected a CuPy array of {dtype}")
+    with given[0].device:
+        inputs = [
+            None if x is None else cupy.ascontiguousarray(cupy.broadcast_to(x.astype(dtype), shape))
+            for x, shape in zip(arrays, shapes.inputs)
+        ]
+        fresh = cupy.empty(shapes.out, dtype)
+        capsules = [None if x is None else _capsule(x) for x in (*inputs, fresh)]
+        stream = cupy.cuda.get_current_stream().ptr
+        flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False)
+        if _mmchain.scan(*capsules, *flags) is NotImplemented:
+            raise ValueError("expected arrays that can be read")
+        if out is None:
+            return fresh
+        out[...] = fresh
+        return out

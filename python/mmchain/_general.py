@@ -47,7 +47,7 @@ def multiply(
         if result is not None:
             return result
     arrays = factors_of(arrays)
-    return _room(arrays).multiply(plan, arrays, out, objective, device, precision)
+    return room_of(arrays).multiply(plan, arrays, out, objective, device, precision)
 
 
 def factors_of(arrays: Any) -> List[Any]:
@@ -63,10 +63,11 @@ def factors_of(arrays: Any) -> List[Any]:
 
 def chain_of(arrays: List[Any]) -> Any:
     """What `_mmchain.chain_of` says of the arrays that `multiply` makes of these."""
-    return _room(arrays).chain_of(arrays)
+    return room_of(arrays).chain_of(arrays)
 
 
-def _room(arrays: List[Any]) -> Any:
+def room_of(arrays: List[Any]) -> Any:
+    """The room of the library that all arrays are of."""
     names = {_room_of(array) for array in arrays}
     name = names.pop() if len(names) == 1 else _mixed(names)
     room = _opened.get(name)

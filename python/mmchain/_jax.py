@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _mmchain, _numpy, _shapes
+from . import _mmchain, _numpy, _running, _shapes
 
 _names = {
     "float16": "f16",
@@ -166,3 +166,47 @@ def multiply(
             return chain.squeeze(_chain(number, *chain.matrices(arrays)))
     pairs = _shapes.products(chain.dims) if plan is None else plan.products()
     return chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), jnp.matmul))
+
+
+# ---- running products -----------------------------------------------------------------------------
+
+
+def as_array(array: Any) -> Any:
+    return jnp.asarray(array)
+
+
+def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
+    """Running products, or states of a recurrence; shapes are those that arrays broadcast to. Under
+    jit, vmap and grad, and for sharded arrays, they are XLA's products."""
+    if out is not None:
+        raise TypeError("out: expected None, as JAX arrays cannot be written")
+    given = [array for array in arrays if array is not None]
+    dtype = jnp.result_type(*given)
+    if dtype.name not in _names:
+        raise TypeError(f"expected arrays of floating-point or complex elements, got {dtype}")
+    arrays = [None if array is None else array.astype(dtype) for array in arrays]
+    platform = _platform([array for array in arrays if array is not None])
+    if platform == "cpu":
+        (place,) = given[0].devices()
+        views = [None if array is None else np.asarray(array) for array in arrays]
+        return jax.device_put(_numpy.running(what, views, shapes, None), place)
+    arrays = [
+        None if array is None else jnp.broadcast_to(array, shape)
+        for array, shape in zip(arrays, shapes.inputs)
+    ]
+    if platform == "gpu":
+        return _running_on_cuda(what, arrays, shapes, dtype)
+    return _running.by_products(what, arrays, jnp, jnp.flip)
+
+
+def _running_on_cuda(what: Any, arrays: List[Any], shapes: Any, dtype: Any) -> Any:
+    arrays = jax.block_until_ready(arrays)
+    (place,) = arrays[0].devices()
+    number = getattr(place, "local_hardware_id", None)
+    where = f"cuda:{place.id if number is None else number}"
+    result = _mmchain.Array(where, _names[dtype.name], shapes.out)
+    capsules = [None if array is None else array.__dlpack__() for array in arrays]
+    flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, False)
+    if _mmchain.scan(*capsules, result.__dlpack__(), *flags) is NotImplemented:
+        raise ValueError("expected arrays that can be read")
+    return jax.dlpack.from_dlpack(result)

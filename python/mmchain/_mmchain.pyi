@@ -73,6 +73,32 @@ def execute(
     bf16: bool,
     /,
 ) -> Any: ...
+def scan(
+    factors: Any,
+    initial: Any,
+    addend: Any,
+    out: Any,
+    recurrence: bool,
+    reverse: bool,
+    exclusive: bool,
+    device: Optional[str],
+    stream: Optional[int],
+    bf16: bool,
+    /,
+) -> Any: ...
+def scan_plan(
+    dtype: str,
+    n: int,
+    length: int,
+    batch: int,
+    columns: int,
+    initial: bool,
+    addend: bool,
+    reverse: bool,
+    exclusive: bool,
+    device: Optional[str],
+    /,
+) -> str: ...
 def chain_of(arrays: Sequence[Any], bf16: bool, /) -> Any: ...
 def readable(array: Any, first: bool, /) -> bool: ...
 def order(dims: Sequence[int], /) -> List[Tuple[int, int, int]]: ...

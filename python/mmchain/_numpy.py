@@ -143,3 +143,42 @@ def multiply(
     pairs = _shapes.products(chain.dims) if plan is None else plan.products()
     result = _by_numpy(pairs, chain, arrays)
     return result if out is None else _store(result, chain, len(arrays), dtype, out)
+
+
+# ---- running products -----------------------------------------------------------------------------
+
+
+def as_array(array: Any) -> np.ndarray:
+    return np.asarray(array)
+
+
+def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> np.ndarray:
+    """Running products, or states of a recurrence; shapes are those that the arrays broadcast to."""
+    given = [array for array in arrays if array is not None]
+    dtype = np.result_type(*given)
+    if dtype.char in _direct:
+        dtype = np.dtype(dtype.char)  # in native byte order
+    if not _is_direct(given, dtype):
+        raise TypeError(f"expected arrays of floating-point or complex elements, got {dtype}")
+    bf16 = _is_bf16(dtype)
+    if out is not None and (type(out) is not np.ndarray or out.dtype != dtype):
+        raise TypeError(f"out: expected a NumPy array of {dtype}")
+
+    def convert(array: Any, shape: Any) -> Any:
+        if array is None:
+            return None
+        array = array.astype(dtype, copy=False)
+        return np.broadcast_to(array.view(np.uint16) if bf16 else array, shape)
+
+    inputs = [convert(array, shape) for array, shape in zip(arrays, shapes.inputs)]
+    result = np.empty(shapes.out, dtype) if out is None else out
+    written = result.view(np.uint16) if bf16 else result
+    flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, bf16)
+    if _mmchain.scan(*inputs, written, *flags) is not NotImplemented:
+        return result
+    inputs = [None if array is None else np.array(array, order="C") for array in inputs]
+    fresh = np.empty(shapes.out, written.dtype)
+    if _mmchain.scan(*inputs, fresh, *flags) is NotImplemented:
+        raise ValueError("expected arrays that can be read")
+    np.copyto(written, fresh)
+    return result

@@ -15,7 +15,7 @@ from typing import Any, List, Optional, Sequence
 import torch
 from torch.autograd import forward_ad
 
-from . import _general, _mmchain, _shapes
+from . import _general, _mmchain, _running, _shapes
 from ._gradients import Prepared
 
 _names = {
@@ -339,3 +339,70 @@ def multiply(
         return _in_order(plan, chain, tensors, lambda a, b: _Product.apply(a, b, options))
     result = _in_order(plan, chain, tensors, torch.matmul)
     return result if out is None else out.copy_(result)
+
+
+# ---- running products -----------------------------------------------------------------------------
+
+
+class _Names:
+    """PyTorch's functions by NumPy's names, for tensors on a device."""
+
+    matmul = staticmethod(torch.matmul)
+    concatenate = staticmethod(torch.cat)
+    stack = staticmethod(torch.stack)
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def eye(self, n: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.eye(n, dtype=dtype, device=self.device)
+
+
+def as_array(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def running(
+    what: Any, tensors: List[Optional[torch.Tensor]], shapes: Any, out: Any
+) -> torch.Tensor:
+    """Running products, or states of a recurrence; shapes are those that tensors broadcast to."""
+    given = [tensor for tensor in tensors if tensor is not None]
+    _one_device(given)
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in given))
+    if dtype not in _names:
+        raise TypeError(f"expected tensors of floating-point or complex elements, got {dtype}")
+    gradients = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
+    if gradients and out is not None:
+        raise RuntimeError("out: expected None, as a tensor requires a gradient")
+    if out is not None and (out.dtype, out.device) != (dtype, given[0].device):
+        raise TypeError(f"out: expected a tensor of {dtype} on {given[0].device}")
+    inputs = [
+        None if tensor is None else tensor.to(dtype).expand(shape)
+        for tensor, shape in zip(tensors, shapes.inputs)
+    ]
+    if gradients or _transforms_active() or not all(map(_has_memory, given)):
+        result = _running.by_products(
+            what, inputs, _Names(given[0].device), lambda x, axis: x.flip(axis)
+        )
+        return result if out is None else out.copy_(result)
+    inputs = [None if x is None else x.detach().resolve_conj().resolve_neg() for x in inputs]
+    result = given[0].new_empty(shapes.out, dtype=dtype) if out is None else out
+    if _fill(what, inputs, result):
+        return result
+    inputs = [None if x is None else x.contiguous() for x in inputs]
+    fresh = result.new_empty(shapes.out)
+    if not _fill(what, inputs, fresh):
+        raise ValueError("expected tensors that can be read")
+    return fresh if out is None else out.copy_(fresh)
+
+
+def _fill(what: Any, inputs: List[Optional[torch.Tensor]], out: torch.Tensor) -> bool:
+    plain = out.detach()
+    stream = None
+    arrays: List[Any] = [*inputs, plain]
+    if not _has_exchange:
+        arrays = [None if x is None else _capsule(x) for x in arrays]
+        if out.is_cuda:
+            stream = torch.cuda.current_stream(out.device).cuda_stream
+    flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False)
+    return _mmchain.scan(*arrays, *flags) is not NotImplemented

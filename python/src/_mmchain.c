@@ -6,6 +6,7 @@
 #include "memory.h"
 #include "plan.h"
 #include "ranges.h"
+#include "scan.h"
 #include "tune.h"
 #include "xla.h"
 
@@ -148,6 +149,7 @@ static PyObject *order(PyObject *module, PyObject *object) {
 static PyObject *clear_cache(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
+  mmcp_scan_clear(false);
   mmcp_cache_clear();
   Py_RETURN_NONE;
 }
@@ -208,6 +210,7 @@ static PyObject *after_fork_in_child(PyObject *module, PyObject *unused) {
   mmcp.generation++;
   mmcp.context = NULL;
   mmcp.cuda_lost = mmcp.cuda_used;
+  mmcp_scan_clear(true);
   mmcp_cache_clear();
   mmcp.idle_bytes = 0;
   Py_RETURN_NONE;
@@ -223,6 +226,13 @@ static PyMethodDef functions[] = {
      "their CUDA device or None; or NotImplemented."},
     {"readable", (PyCFunction)(void (*)(void))mmcp_readable, METH_FASTCALL,
      "readable(array, first): whether execute() can read the array where it lies."},
+    {"scan", (PyCFunction)(void (*)(void))mmcp_scan, METH_FASTCALL,
+     "scan(factors, initial, addend, out, recurrence, reverse, exclusive, device, stream, bf16): "
+     "out, filled, or NotImplemented when the arrays cannot be read where they lie."},
+    {"scan_plan", mmcp_scan_plan, METH_VARARGS,
+     "scan_plan(dtype, n, length, batch, columns, initial, addend, reverse, exclusive, device): "
+     "how "
+     "it is computed."},
     {"order", order, METH_O,
      "order(dims): the cheapest order as triples (first, split, last), children before parents."},
     {"tune", mmcp_tune, METH_VARARGS,

@@ -10,9 +10,10 @@
 
 #include "chain/facts.h"
 #include "chain/group.h"
+#include "chain/scan.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 13
+#define MMCI_DEVICE_ABI 14
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -76,6 +77,7 @@ typedef struct mmci_device mmci_device; /* one opened device; each implementatio
 typedef struct mmci_queue mmci_queue;   /* work is done in the order in which it is enqueued */
 typedef struct mmci_kernel mmci_kernel; /* a prepared product */
 typedef struct mmci_group_kernel mmci_group_kernel; /* a prepared group */
+typedef struct mmci_scan_kernel mmci_scan_kernel;   /* a prepared scan */
 typedef struct mmci_event mmci_event; /* a point in a queue that other queues can wait for */
 typedef struct mmci_graph mmci_graph; /* captured work, to be launched as one */
 
@@ -208,6 +210,17 @@ typedef struct mmci_device_ops {
 
   /* (optional) Solves the ordering problem. */
   mmc_status (*order)(mmci_device *device, mmci_device_order *order, mmci_error *error);
+
+  /* Scans (optional, all or none), by the rules of products. Without them scans are made of
+   * products. Every place in an enqueued scan is of the device's memory; states overlap nothing
+   * that is read. */
+  bool (*scan_supports)(const mmci_device *device, const mmci_scan *scan);
+  mmc_status (*scan_prepare)(mmci_device *device, const mmci_scan *scan, mmci_scan_kernel **out,
+                             mmci_error *error);
+  void (*scan_release)(mmci_scan_kernel *kernel);
+  void (*scan_facts)(const mmci_scan_kernel *kernel, mmci_scan_facts *out);
+  mmc_status (*scan_enqueue)(mmci_queue *queue, const mmci_scan_kernel *kernel,
+                             const mmci_scan_places *places, mmci_error *error);
 } mmci_device_ops;
 
 /* A module exports one function: const mmci_device_ops *mmci_module_entry(void). */

@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "chain/copy.h"
 #include "gradients/gradient_steps.h"
-#include "run/copy.h"
 #include "run/matrices.h"
 
 /* What a product is prepared as. Without gathered, it is one product at its addresses. */

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "chain/copy.h"
 #include "ranges/ranges_tree.h"
-#include "run/copy.h"
 #include "run/matrices.h"
 
 static bool is_empty(mmci_span span) {

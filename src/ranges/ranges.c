@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "chain/copy.h"
 #include "ranges/ranges_tree.h"
-#include "run/copy.h"
 #include "run/matrices.h"
 
 /* ---- making -------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include "run/resident.h"
 
 #include "base/alloc.h"
-#include "run/copy.h"
+#include "chain/copy.h"
 #include "run/graphs.h"
 #include "run/matrices.h"
 #include "run/schedule.h"

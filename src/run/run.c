@@ -3,10 +3,10 @@
 #include "run/run.h"
 
 #include "base/alloc.h"
+#include "chain/copy.h"
 #include "plan/plan_groups.h"
 #include "run/actions.h"
 #include "run/batches.h"
-#include "run/copy.h"
 #include "run/matrices.h"
 #include "run/resident.h"
 #include "run/streamed.h"

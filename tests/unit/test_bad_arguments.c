@@ -506,6 +506,63 @@ static void kernels(fixture *f) {
   IS_ARG(mmc_kernel_describe(f->context, "ref", NULL, &bad, 0, &info));
 }
 
+static void scans(fixture *f) {
+  mmc_scan *scan = NULL;
+  mmc_scan_options options = MMC_SCAN_OPTIONS_INIT;
+  mmc_scan_operands operands = MMC_SCAN_OPERANDS_INIT;
+  IS_ARG(mmc_scan_create(NULL, MMC_F64, 1, 4, NULL, &scan));
+  IS_ARG(mmc_scan_create(f->context, MMC_F64, 1, 4, NULL, NULL));
+  IS_ARG(mmc_scan_create(f->context, (mmc_dtype)BAD, 1, 4, NULL, &scan));
+  IS_ARG(mmc_scan_create(f->context, MMC_F64, -1, 4, NULL, &scan));
+  IS_ARG(mmc_scan_create(f->context, MMC_F64, 1, INT64_MAX, NULL, &scan));
+  options.columns = 1; /* without an initial state */
+  IS_ARG(mmc_scan_create(f->context, MMC_F64, 1, 4, &options, &scan));
+  options = (mmc_scan_options)MMC_SCAN_OPTIONS_INIT;
+  options.addend = true; /* without columns */
+  IS_ARG(mmc_scan_create(f->context, MMC_F64, 1, 4, &options, &scan));
+  options = (mmc_scan_options)MMC_SCAN_OPTIONS_INIT;
+  options.device = "abacus";
+  IS_ARG(mmc_scan_create(f->context, MMC_F64, 1, 4, &options, &scan));
+  options.size = BAD;
+  IS_ARG(mmc_scan_create(f->context, MMC_F64, 1, 4, &options, &scan));
+  assert_int_equal(
+      mmc_scan_create(f->context, MMC_F64, INT64_C(1) << 40, INT64_C(1) << 40, NULL, &scan),
+      MMC_E_OVERFLOW);
+  assert_int_equal(mmc_scan_create(f->context, MMC_F64, 1, 4, NULL, &scan), MMC_OK);
+  IS_ARG(mmc_scan_explain(NULL, MMC_TEXT, write_nowhere, NULL));
+  IS_ARG(mmc_scan_explain(scan, MMC_TEXT, NULL, NULL));
+  IS_ARG(mmc_scan_explain(scan, MMC_SVG, write_nowhere, NULL));
+  IS_ARG(mmc_scan_execute(NULL, &operands));
+  IS_ARG(mmc_scan_execute(scan, NULL));
+  IS_ARG(mmc_scan_execute(scan, &operands)); /* 0 x 0 matrices */
+  operands.factors = operands.out = (mmc_matrix){.rows = 1, .cols = 1};
+  operands.factors_step = operands.out_step = 1;
+  IS_ARG(mmc_scan_execute(scan, &operands)); /* data NULL */
+  operands.factors.data = f->data;
+  operands.out.data = f->data + 3;
+  IS_ARG(mmc_scan_execute(scan, &operands)); /* overlap */
+  operands.out.data = f->data + 4;
+  assert_int_equal(mmc_scan_execute(scan, &operands), MMC_OK);
+  operands.out_step = 0;
+  IS_ARG(mmc_scan_execute(scan, &operands));
+  operands.out_step = INT64_MIN;
+  IS_ARG(mmc_scan_execute(scan, &operands));
+  operands.out_step = 1;
+  operands.out.ld = -1;
+  IS_ARG(mmc_scan_execute(scan, &operands));
+  operands.out.ld = 0;
+  operands.out.layout = (mmc_layout)BAD;
+  IS_ARG(mmc_scan_execute(scan, &operands));
+  operands.size = BAD;
+  IS_ARG(mmc_scan_execute(scan, &operands));
+  IS_ARG(mmc_scan_enqueue(NULL, NULL, &operands));
+  IS_ARG(mmc_scan_enqueue(scan, NULL, NULL));
+  IS_ARG(mmc_scan_wait(NULL));
+  assert_int_equal(mmc_scan_wait(scan), MMC_OK);
+  mmc_scan_destroy(scan);
+  mmc_scan_destroy(NULL);
+}
+
 static void files(fixture *f) {
   mmc_file *file;
   IS_ARG(mmc_file_open(f->context, NULL, &file));
@@ -601,6 +658,9 @@ static const struct {
      "mmc_wisdom_import mmc_wisdom_forget "},
     {tuning, " mmc_tune "},
     {kernels, " mmc_kernel_describe "},
+    {scans,
+     " mmc_scan_create mmc_scan_destroy mmc_scan_explain mmc_scan_execute mmc_scan_enqueue "
+     "mmc_scan_wait "},
     {files,
      " mmc_file_open mmc_file_destroy mmc_file_dtype mmc_file_ndim mmc_file_shape "
      "mmc_file_matrix mmc_file_format_describe mmc_file_format "},

@@ -17,6 +17,7 @@
 #include "device/blas/advice.h"
 #include "device/blas/blas.h"
 #include "device/blas/blas_group.h"
+#include "device/blas/blas_scan.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/half_gemm.h"
 #include "device/blas/small.h"
@@ -547,4 +548,9 @@ const mmci_device_ops mmci_device_blas = {
     .group_enqueue = mmci_blas_group_enqueue,
     .alloc = mmci_host_alloc,
     .dealloc = mmci_host_dealloc,
+    .scan_supports = mmci_blas_scan_supports,
+    .scan_prepare = mmci_blas_scan_prepare,
+    .scan_release = mmci_blas_scan_release,
+    .scan_facts = mmci_blas_scan_facts,
+    .scan_enqueue = mmci_blas_scan_enqueue,
 };

@@ -1,8 +1,8 @@
-/* copy.h: a chain of one factor, whose result is a copy of op(A). */
+/* copy.h: copies a matrix in host memory, however it lies. */
 #ifndef MMCI_COPY_H
 #define MMCI_COPY_H
 
-#include "device/device.h"
+#include "chain/gemm.h"
 
 /* Writes the rows x cols operand, in host memory, to out: element (r, c) at r * ld + c, or at c *
  * ld + r when by_columns. */

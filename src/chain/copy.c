@@ -1,4 +1,4 @@
-#include "run/copy.h"
+#include "chain/copy.h"
 
 #include <string.h>
 
