@@ -286,6 +286,12 @@ static inline unsigned __ballot_sync(unsigned mask, int predicate) {
   return votes;
 }
 
+static inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = max(value, __shfl_xor_sync(mask, value, distance));
+  return value;
+}
+
 static inline int __any_sync(unsigned mask, int predicate) {
   return __ballot_sync(mask, predicate) != 0;
 }
@@ -339,6 +345,10 @@ static inline T __ldg(const T *p) {
 }
 template <typename T>
 static inline T __ldcg(const T *p) {
+  return *p;
+}
+template <typename T>
+static inline T __ldcs(const T *p) {
   return *p;
 }
 template <typename T>

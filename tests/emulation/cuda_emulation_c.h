@@ -20,6 +20,7 @@ enum cudaMemcpyKind {
   cudaMemcpyDefault
 };
 typedef struct mmci_emulation_stream *cudaStream_t;
+typedef struct mmci_emulation_tensor_map CUtensorMap; /* named by declarations alone */
 
 #ifndef __cplusplus
 #define cudaMalloc mmci_emulation_c_malloc

@@ -3,8 +3,10 @@
 #ifndef MMCI_CUDA_EMULATED_EMULATED_KERNELS_H
 #define MMCI_CUDA_EMULATED_EMULATED_KERNELS_H
 
+#ifndef MMCI_EMULATE_CUDA
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#endif
 
 #include "device/device.h"
 

@@ -29,6 +29,10 @@ enum {
   AT_ONCE = EACH_QUADS * QUAD,  /* elements of a row that a thread has at a time */
 };
 
+static __device__ __forceinline__ int at_most(int64_t count, int most) {
+  return count < most ? (int)count : most;
+}
+
 /* ---- parts: quads as words, and what a row's facts say
  * ------------------------------------------------------------------------------------------- */
 
@@ -206,8 +210,8 @@ __global__ void __launch_bounds__(THREADS)
   __shared__ uint32_t most[WARPS][ROWS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t row = (int64_t)blockIdx.x * ROWS, k = (int64_t)blockIdx.y * LOOK_DEPTH;
-  const int rows = (int)(to.rows - row < ROWS ? to.rows - row : ROWS);
-  const int depth = (int)(to.k - k < LOOK_DEPTH ? to.k - k : LOOK_DEPTH);
+  const int rows = at_most(to.rows - row, ROWS);
+  const int depth = at_most(to.k - k, LOOK_DEPTH);
   const float *x = from + (k + warp) * ld + row + lane;
   uint32_t mine[EACH] = {};
 #pragma unroll
@@ -219,7 +223,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
   for (int e = 0; e < EACH; e++) most[warp][lane + 32 * e] = mine[e];
   __syncthreads();
-  if (threadIdx.x >= rows) return;
+  if ((int)threadIdx.x >= rows) return;
   uint32_t all = 0;
   for (int w = 0; w < WARPS; w++) all = max(all, most[w][threadIdx.x]);
   if (all > 0) atomicMax(&to.row[row + threadIdx.x].most, all);
@@ -285,9 +289,9 @@ __global__ void __launch_bounds__(THREADS)
   const int64_t first = (int64_t)blockIdx.x * ROWS, padded = to.blocks * MMCI_DEPTH;
   const int64_t k_first = (int64_t)(gridDim.y - 1 - blockIdx.y) * SPLIT_DEPTH;
   const int64_t k_end = k_first + SPLIT_DEPTH < padded ? k_first + SPLIT_DEPTH : padded;
-  const int rows = (int)(to.rows - first < ROWS ? to.rows - first : ROWS);
+  const int rows = at_most(to.rows - first, ROWS);
   const int own = rows - lane;
-  int depth = (int)(to.k - k_first < SPLIT_DEPTH ? to.k - k_first : SPLIT_DEPTH) - QUAD * warp;
+  int depth = at_most(to.k - k_first, SPLIT_DEPTH) - QUAD * warp;
   const float *x = from + (k_first + QUAD * warp) * ld + first + lane;
   float mine[EACH][AT_ONCE];
   read_turn(mine, x, ld, depth, own);
