@@ -267,7 +267,8 @@ typedef struct mmc_plan_options {
   const char *device;
   /* How many bytes of workspace are allowed, apart from factors and result, or MMC_NO_LIMIT. Of a
    * batch, fewer chains are multiplied at a time to keep within it. It includes what products on a
-   * device hold for themselves; where there is no room for that, precision is "native". */
+   * device hold for themselves; where there is no room for that, precision is "native". What
+   * mmc_plan_workspace_bytes() says of a plan is enough for the same chain and options. */
   uint64_t memory_limit_bytes;
   /* What to make least; NULL means "flops", the fewest multiplications.
    * "traffic": words moved off the chip, see fuse.

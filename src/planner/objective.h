@@ -19,6 +19,7 @@ typedef struct mmci_planning {
   const struct mmci_opened *on;
   mmci_wisdom *wisdom;
   mmci_traffic_request traffic; /* what the options say about fusion */
+  uint64_t order_limit_bytes;   /* the most workspace of the order, before groups are formed */
   mmci_precision precision;     /* the precision asked for; after order(), the precision used */
   void *known;                  /* what the objective keeps from begin() to end() */
   mmci_plan plan;               /* the plan, which is there after order() */
@@ -42,7 +43,7 @@ typedef struct mmci_objective {
 
 /* Returns what the options say about the search for an order. */
 static inline mmci_bounds mmci_planning_bounds(const mmci_planning *p) {
-  return (mmci_bounds){.limit_bytes = p->options->memory_limit_bytes,
+  return (mmci_bounds){.limit_bytes = p->order_limit_bytes,
                        .given = p->given.n > 0 ? &p->given : NULL,
                        .progress = p->options->progress,
                        .progress_user = p->options->progress_user};

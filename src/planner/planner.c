@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "planner/objective.h"
 #include "planner/traffic_fusion.h"
 
@@ -128,6 +129,46 @@ static mmc_status make(const mmci_objective *objective, const char *device, mmci
   return status;
 }
 
+/* Makes the plan with a wider limit for its order, and keeps it where its groups leave no more in
+ * memory than is allowed. Otherwise there is no plan: E_MEMORY_LIMIT. */
+static mmc_status make_wider(const mmci_objective *objective, const char *device, mmci_planning *p,
+                             uint64_t order_limit_bytes, mmci_error *error) {
+  p->order_limit_bytes = order_limit_bytes;
+  mmc_status status = make(objective, device, p, error);
+  if (status != MMC_OK) return status;
+  uint64_t bytes = mmci_bytes_add(p->plan.workspace_bytes, p->plan.scratch_bytes);
+  if (bytes <= p->options->memory_limit_bytes) return MMC_OK;
+  mmci_plan_destroy(&p->plan);
+  return MMC_E_MEMORY_LIMIT;
+}
+
+/* Makes the plan within the limit on its memory. The order is held to it first, as if all results
+ * were kept in memory. Where none fits, groups may keep them elsewhere, and orders that need more
+ * are tried: the best of all, and where that is of no use those of a quarter more, of a quarter
+ * more than that, and so on. */
+static mmc_status make_within(const mmci_objective *objective, const char *device, mmci_planning *p,
+                              mmci_error *error) {
+  enum { STEPS = 32, MOST_FACTORS = 64, LEAST_STEP = 64 }; /* the search is slow in longer chains */
+  const uint64_t limit_bytes = p->options->memory_limit_bytes;
+  const mmci_precision precision = p->precision;
+  p->order_limit_bytes = limit_bytes;
+  mmc_status status = make(objective, device, p, error);
+  if (status != MMC_E_MEMORY_LIMIT || limit_bytes == MMC_NO_LIMIT) return status;
+  mmci_error wider;
+  p->precision = precision;
+  mmc_status tried = make_wider(objective, device, p, MMC_NO_LIMIT, &wider);
+  uint64_t order_limit_bytes = limit_bytes;
+  for (int s = 0; s < STEPS && tried == MMC_E_MEMORY_LIMIT; s++) {
+    if (p->chain->n > MOST_FACTORS) break;
+    order_limit_bytes = mmci_bytes_add(order_limit_bytes, order_limit_bytes / 4 + LEAST_STEP);
+    p->precision = precision;
+    tried = make_wider(objective, device, p, order_limit_bytes, &wider);
+  }
+  if (tried == MMC_OK || tried == MMC_E_MEMORY_LIMIT) return tried; /* error says what is missing */
+  if (error != NULL) *error = wider;
+  return tried;
+}
+
 mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *chain,
                              const mmc_plan_options *options, const struct mmci_opened *on,
                              const char *device, mmci_wisdom *wisdom, mmci_precision *precision,
@@ -142,13 +183,13 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
       mmci_traffic_request_read(options->fuse, options->on_chip_words, &p.traffic, error);
   if (status == MMC_OK && options->order != NULL)
     status = mmci_tree_read(options->order, chain->n, &p.given, error);
-  if (status == MMC_OK) status = make(objective, device, &p, error);
+  if (status == MMC_OK) status = make_within(objective, device, &p, error);
   if (status == MMC_OK && p.plan.crowded && p.precision != MMCI_NATIVE) {
     /* Other arithmetic is allowed, never demanded: where there is no room for what its products
      * hold, the plan becomes a native one. */
     mmci_plan_destroy(&p.plan);
     p.precision = MMCI_NATIVE;
-    status = make(objective, device, &p, error);
+    status = make_within(objective, device, &p, error);
   }
   mmci_tree_destroy(&p.given);
   if (status != MMC_OK) return status;

@@ -202,7 +202,8 @@ make_npy S.npy '<f8' ''
 check multiply_0d 2 multiply S.npy -o R.npy
 check multiply_bad_solver 2 multiply P.npy Q.npy -o R.npy --solver foo
 check multiply_bad_device 2 multiply P.npy Q.npy -o R.npy --on gpu
-check multiply_small_limit 2 multiply clrs/A*.npy -o R.npy --memory-limit 8
+run generate f32:400x300x400x300 -o large >/dev/null
+check multiply_small_limit 2 multiply large/A*.npy -o R.npy --memory-limit 8
 check multiply_json_to_output 2 multiply P.npy Q.npy -o - --json
 absent multiply_left R.npy
 

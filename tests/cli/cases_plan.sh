@@ -58,6 +58,7 @@ done
 check plan_left_to_right 0 plan $clrs --on ref --solver left-to-right
 check plan_limit 0 plan 100x30x5x100x10 --on ref --memory-limit 4K
 check plan_limit_fits 0 plan 100x30x5x100x10 --on ref --memory-limit 5K
+check plan_limit_none_needed 0 plan 100x30x5x100x10 --on ref --memory-limit 0
 check plan_limit_kib 0 plan 100x30x5x100x10 --on ref --memory-limit 3KiB
 
 printf '# the textbook chain\n\n  %s  # with a comment\n' $clrs >line
@@ -119,7 +120,7 @@ check plan_bad_objective 2 plan $clrs --for joules
 check plan_bad_limit 2 plan $clrs --memory-limit 12Q
 check plan_negative_limit 2 plan $clrs --memory-limit -5
 check plan_absurd_limit 2 plan $clrs --memory-limit 9999999TiB
-check plan_small_limit 2 plan 100x30x5x100x10 --memory-limit 100
+check plan_small_limit 2 plan 1000x300x50x1000x100 --memory-limit 100
 check plan_bad_option 2 plan $clrs --color
 check plan_bad_letter 2 plan $clrs -x
 check plan_missing_value 2 plan $clrs --solver

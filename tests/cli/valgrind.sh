@@ -47,7 +47,7 @@ plans() (
   clean 0 plan 30x35x15x5x10 --for traffic --fuse joint --on-chip 64
   clean 0 plan 30x35x15x5x10 8x9x9 --for traffic --table --json
   clean 2 plan 10x30 31x5
-  clean 2 plan 100x30x5x100x10 --memory-limit 1
+  clean 2 plan 1000x300x50x1000x100 --memory-limit 1
   if command -v dot >/dev/null; then clean 0 plan 10x30x5 --svg tree.svg; fi
   clean 0 info --json
   clean 0 order 2x9x3x1x4x11x5 --tables

@@ -98,6 +98,10 @@ static void messages_name_their_argument(void **state) {
     }
   mmc_plan_options small = MMC_PLAN_OPTIONS_INIT;
   small.memory_limit_bytes = 1;
+  assert_int_equal(mmc_plan_create(f->context, chain, &small, &plan), MMC_OK); /* one call */
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  assert_int_equal(mmc_chain_parse(f->context, "f64:400x300x400x300", &chain), MMC_OK);
   assert_int_equal(mmc_plan_create(f->context, chain, &small, &plan), MMC_E_MEMORY_LIMIT);
   assert_string_equal(mmc_context_argument(f->context, argument, sizeof argument), "memory limit");
   assert_string_equal(mmc_context_argument(f->context, argument, 4), "mem");
