@@ -119,6 +119,16 @@ void mmci_cuda_chain_release(mmci_group_kernel *kernel);
 mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *kernel,
                                    const void *const *operands, void *c, mmci_error *error);
 
+/* ---- scan/cuda_scan.c ------------------------------------------------------------------------ */
+
+bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan);
+mmc_status mmci_cuda_scan_prepare(mmci_device *device, const mmci_scan *scan,
+                                  mmci_scan_kernel **out, mmci_error *error);
+void mmci_cuda_scan_release(mmci_scan_kernel *kernel);
+void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out);
+mmc_status mmci_cuda_scan_enqueue(mmci_queue *queue, const mmci_scan_kernel *kernel,
+                                  const mmci_scan_places *places, mmci_error *error);
+
 /* ---- kernel_facts.c -------------------------------------------------------------------------- */
 
 mmc_status mmci_cuda_kernel_facts(mmci_device *device, const mmci_gemm *gemm,

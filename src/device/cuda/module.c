@@ -190,6 +190,11 @@ static const mmci_device_ops OPS = {
     .dealloc = mmci_cuda_dealloc,
     .async = &mmci_cuda_async,
     .order = order_chain,
+    .scan_supports = mmci_cuda_scan_supports,
+    .scan_prepare = mmci_cuda_scan_prepare,
+    .scan_release = mmci_cuda_scan_release,
+    .scan_facts = mmci_cuda_scan_facts,
+    .scan_enqueue = mmci_cuda_scan_enqueue,
 };
 
 MMC_API const mmci_device_ops *mmci_module_entry(void);
