@@ -62,21 +62,22 @@ static bool is_real(hid_t type, mmc_dtype dtype, bool *foreign) {
   return false;
 }
 
-/* Says whether type is a compound of two such numbers, one behind the other, whatever their names.
- */
+/* Says whether type is a compound of two such numbers of one order, one behind the other, whatever
+ * their names. */
 static bool is_complex(hid_t type, mmc_dtype dtype, bool *foreign) {
   size_t size = mmc_dtype_size(dtype);
   if (H5Tget_class(type) != H5T_COMPOUND || H5Tget_nmembers(type) != 2 ||
       H5Tget_size(type) != size || H5Tget_member_offset(type, 0) != 0 ||
       H5Tget_member_offset(type, 1) != size / 2)
     return false;
-  bool same = true;
+  bool same = true, turned[2] = {false, false};
   for (unsigned m = 0; m < 2; m++) {
     hid_t member = H5Tget_member_type(type, m);
-    same = same && member >= 0 && is_real(member, dtype, foreign);
+    same = same && member >= 0 && is_real(member, dtype, &turned[m]);
     if (member >= 0) H5Tclose(member);
   }
-  return same;
+  *foreign = turned[0];
+  return same && turned[0] == turned[1];
 }
 
 static bool read_dtype(hid_t type, mmci_file_array *array) {

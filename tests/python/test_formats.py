@@ -372,13 +372,45 @@ def test_hdf5_peer():
         file["text"] = "text"
         file.create_dataset("huge", shape=(10**7, 10**7), dtype="f8", chunks=(100, 100))
         file.create_dataset("empty", data=h5py.Empty("f8"))
+        file.create_dataset("far", shape=(2**62 + 1, 1), dtype="f8", chunks=(100, 1))
+        file.create_dataset("outside", data=np.ones((2, 3)), external=[("outside.raw", 0, 48)])
+        file["soft"] = h5py.SoftLink("/outside")
+        file.create_group("group")
+        for name, fields in {"three": [("r", "f4"), ("i", "f4"), ("j", "f4")], "one": [("r", "f4")],
+                             "mixed": [("r", "f4"), ("i", "f8")], "whole_pair": [("r", "i4"), ("i", "i4")],
+                             "turned": [("r", "<f4"), ("i", ">f4")]}.items():
+            file.create_dataset(name, data=np.zeros((2, 2), dtype=fields))
+        gap = np.dtype({"names": ["r", "i"], "formats": ["f4", "f4"], "offsets": [0, 8], "itemsize": 12})
+        file.create_dataset("gap", data=np.zeros((2, 2), dtype=gap))
+    for name in ("three", "one", "mixed", "whole_pair", "turned", "gap"):
+        refused(f"bad.h5:{name}", "complex128 work")
+    refused("bad.h5:far", "2^62")
+    same(read("bad.h5:outside"), np.ones((2, 3)))
+    refused("bad.h5:group", "no 'group' in it")
+    refused("bad.h5:soft/none", "no 'soft/none' in it")
     refused("bad.h5:whole", "float16, float32, float64, complex64, complex128 work")
     refused("bad.h5:flag", "complex128 work")
     refused("bad.h5:text", "complex128 work")
     refused("bad.h5:scalar", "0 dimensions")
     refused("bad.h5:empty", "0 dimensions")
     refused("bad.h5:huge", "stored bytes cannot be")
-    refused("bad.h5", "it holds empty, flag, huge, scalar, text, whole: say which")
+    refused("bad.h5", "it holds empty, far, flag, gap, huge, ")
+    with h5py.File("parts.h5", "w") as file:
+        for chunks in (None, (1, 2)):
+            named = np.dtype([("real", "f8"), ("imag", "f8")]) if chunks else np.dtype([("a", "f4"), ("b", "f4")])
+            file.create_dataset(str(named.itemsize), data=np.zeros((3, 4), dtype=named), chunks=chunks)
+        with_imaginary = array("complex64", (5, 4))
+        file.create_dataset("chunked", data=with_imaginary, chunks=(2, 2))
+    same(read("parts.h5:chunked"), with_imaginary)
+    assert read("parts.h5:16").dtype == "complex128" and read("parts.h5:8").dtype == "complex64"
+    header = {"w": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]}}
+    open("half.safetensors", "wb").write(safetensors_bytes(header, bytes(8)))
+    refused("half.safetensors", "bf16", target="h.h5")
+    for folder in ("/nonexistent", "relative", "/" + "x" * 5000):
+        done = subprocess.run([mmchain, "multiply", file_of(np.ones((2, 2))), "-o", "t.h5"], text=True,
+                              capture_output=True, env={**ENVIRONMENT, "TMPDIR": folder})
+        assert done.returncode == (folder[0] == "/"), (folder, done)
+        assert done.returncode == 0 or len(done.stderr.splitlines()) == 1, done
 
 
 # ---- MATLAB ----------------------------------------------------------------------------------
@@ -395,7 +427,20 @@ def test_matlab():
     refused(file_of(array("float16", (2, 2))), "matlab has no f16", target="h.mat")
     refused(file_of(array("float64", (2, 2, 2))), "no stack", target="h.mat")
     refused(file_of(array("float64", (2, 2))), "expected a variable", target="h.mat:1w")
+    for name in ("a-b", "_a", "a" * 64):
+        refused(file_of(array("float64", (2, 2))), "expected a variable", target=f"h.mat:{name}")
+    convert(file_of(array("float64", (2, 2))), "n.mat:" + "a" * 63)
+    header = {"w": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]}}
+    open("half.safetensors", "wb").write(safetensors_bytes(header, bytes(8)))
+    refused("half.safetensors", "matlab has no bf16", target="h.mat")
     refused("a.mat:v", "it holds w")
+    assert read("a.mat:").shape == (1, 6)
+    for version in (b"\1\0IM", b"\1\1MI", b"\3\0MI", b"\0\1MI", b"\0\1??"):
+        open("odd.mat", "wb").write(b" " * 124 + version)
+        refused("odd.mat:w", "version 5 or 7.3")
+    for version in (b"\0\1IM", b"\1\0MI", b"\0\2IM"):
+        open("odd.mat", "wb").write(b" " * 124 + version)
+        assert run("multiply", "odd.mat:w", "-o", "refused.npy").returncode == 2
     open("text.mat", "w").write("no MATLAB file")
     refused("text.mat:x", "text.mat")
     # Version 4 begins with sizes and the length of a name, which matio takes 2 GB for here.

@@ -473,9 +473,10 @@ static void calls_have_their_prices(void **state) {
   const mmci_estimate seconds = {5e-6, 4e-6, 5.5e-6};
   mmci_gemm gemm = product(10, 30, 5, MMC_OP_N, MMC_OP_T);
   gemm.batch = 7;
-  mmc_chain *its, *others;
+  mmc_chain *its, *others, *longer;
   assert_int_equal(mmci_chain_parse("f32:9x10x30x5x60x7", &its, &f->error), MMC_OK);
   assert_int_equal(mmci_chain_parse("f32:9x10x30x5x61x7", &others, &f->error), MMC_OK);
+  assert_int_equal(mmci_chain_parse("f32:9x9^70", &longer, &f->error), MMC_OK);
   for (int after = 0; after < 2; after++) {
     mmci_wisdom_pricing *known;
     assert_int_equal(
@@ -484,6 +485,7 @@ static void calls_have_their_prices(void **state) {
         MMC_OK);
     double found_s = 0, error = 0;
     assert_int_equal(mmci_wisdom_pricing_knows_groups(known, its), after);
+    assert_int_equal(mmci_wisdom_pricing_knows_groups(known, longer), after); /* not looked at */
     assert_false(mmci_wisdom_pricing_knows_groups(known, others));
     call.n = 3;
     call.count = 2;
@@ -503,6 +505,7 @@ static void calls_have_their_prices(void **state) {
       gemm.batch = 1;
       assert_true(price_of(f, &gemm).modelled);
       mmc_chain_destroy(its);
+      mmc_chain_destroy(longer);
       mmc_chain_destroy(others);
       return;
     }

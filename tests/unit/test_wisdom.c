@@ -380,6 +380,49 @@ static void output_that_fails_is_told(void **state) {
   }
 }
 
+/* Reads a text to its end, and fails then. */
+static ptrdiff_t read_and_fail(void *user, char *bytes, size_t size) {
+  text_input *text = user;
+  return text->at < text->size ? text_read(user, bytes, size) : -1;
+}
+
+static void what_is_wrong_in_an_import_is_told(void **state) {
+  fixture *f = *state;
+#define HEAD "mmchain wisdom 1\n"
+#define FINGERPRINT "fingerprint \"blas\" \"m\" \"\" \"\" \"1\" \"f32\" \"native\"\n"
+  char long_text[400] = HEAD "fingerprint \"blas\" \"";
+  memset(long_text + strlen(long_text), 'x', 200);
+  strcat(long_text, "\" \"\" \"\" \"1\" \"f32\" \"native\"\nend 0\n");
+  const struct {
+    const char *text, *message;
+  } cases[] = {
+      {long_text, "line 2: model: expected at most 159 bytes"},
+      {HEAD FINGERPRINT "array N N time 1 2 1 5\n m 1\n k 1 2\n n 1\n E 1\nend 1\n",
+       "line 8: expected ' E' and numbers"},
+      {HEAD FINGERPRINT "array N N time 1 1 1 5\n m 1\n k 1\n x 1\n E 1\nend 1\n",
+       "line 6: expected ' n' and numbers"},
+      {HEAD FINGERPRINT "array N N time 1 1 1 5\n m 1\n", "line 5: cut off"},
+      {HEAD FINGERPRINT "array N N time 9000 1 1 5\n", "grid: expected 1 to"},
+      {HEAD FINGERPRINT "fact \"x", "cut off"},
+      {HEAD "end 0\nmore\n", "line 3: expected nothing after the end"},
+      {HEAD "end 0 \n", "line 2: expected no space at the end"},
+  };
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+    text_input input = text_of(cases[c].text);
+    assert_int_equal(mmci_wisdom_import(f->wisdom, text_read, &input, &f->error), MMC_E_FORMAT);
+    if (strstr(f->error.text, cases[c].message) == NULL)
+      fail_msg("no '%s' in: %s", cases[c].message, f->error.text);
+    input = text_of(cases[c].text);
+    assert_int_equal(mmci_wisdom_import(f->wisdom, text_read, &input, NULL), MMC_E_FORMAT);
+  }
+  text_input input = text_of(HEAD "end 0\n");
+  assert_int_equal(mmci_wisdom_import(f->wisdom, read_and_fail, &input, &f->error), MMC_E_IO);
+  assert_string_equal(f->error.text, "the read callback failed");
+  assert_int_equal(count_records(f->wisdom), 0);
+#undef HEAD
+#undef FINGERPRINT
+}
+
 /* Shows the store as text, to be freed. */
 static char *shown(fixture *f, const mmci_fingerprint *here) {
   text_buffer text = {0};
@@ -608,6 +651,7 @@ int main(void) {
       TEST(walking_follows_the_filter),
       TEST(what_a_callback_says_ends_the_call),
       TEST(output_that_fails_is_told),
+      TEST(what_is_wrong_in_an_import_is_told),
       TEST(what_is_shown_is_summed_up),
       TEST(look_ups_find_what_is_there_among_many),
       TEST(tables_follow_the_file),
