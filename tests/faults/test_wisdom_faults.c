@@ -1,5 +1,7 @@
 /* test_wisdom_faults.c: a store whose writers are killed, compete, run out of disk or of memory.
- * What was committed is there afterwards, and the file is sound. */
+ * What was committed is there afterwards, and the file is sound.
+ *     MMCHAIN_TEST_LONG=1    each allocation of SQLite fails; each of the first, then fewer,
+ * without */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
