@@ -180,9 +180,11 @@ static int execute_job(cli_call *call, multiplication *job) {
   double predicted_s = predict(call, job);
   cli_stage_begin(call, &job->stage, 0, 1, "executed");
   cli_watch *watch = cli_watch_begin(call, predicted_s);
+  if (watch != NULL) mmc_run_progress(run, cli_watch_tell, watch);
   double start = cli_now_s();
   status = mmc_execute(run, job->factors.matrices, &job->result);
   job->seconds = cli_now_s() - start;
+  mmc_run_progress(run, NULL, NULL);
   cli_watch_end(watch);
   cli_stage_end(call);
   tell_prediction(job);

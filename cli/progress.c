@@ -3,6 +3,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -120,6 +121,7 @@ void cli_stage_end(cli_call *call) {
 struct cli_watch {
   cli_stage *stage;
   double start_s, predicted_s;
+  _Atomic double share; /* of the work, as far as it tells; 0 before it does */
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -130,8 +132,13 @@ struct cli_watch {
 static void show_time(cli_watch *w) {
   cli_stage *stage = w->stage;
   char words[128];
-  double taken_s = cli_now_s() - w->start_s, done = taken_s / w->predicted_s;
-  if (!isfinite(done))
+  const double taken_s = cli_now_s() - w->start_s, share = atomic_load(&w->share);
+  const bool told = share > 0.01;
+  double done = told ? share : taken_s / w->predicted_s;
+  if (told)
+    snprintf(words, sizeof words, "%s, %.0f s of some %.0f s", stage->words, taken_s,
+             taken_s / share);
+  else if (!isfinite(done))
     snprintf(words, sizeof words, "%s, %.0f s", stage->words, taken_s);
   else
     snprintf(words, sizeof words, "%s, %.0f s of %.2g s predicted", stage->words, taken_s,
@@ -157,6 +164,12 @@ static void *watch(void *user) {
   }
   pthread_mutex_unlock(&w->lock);
   return NULL;
+}
+
+int cli_watch_tell(void *user, double done) {
+  cli_watch *w = user;
+  if (w != NULL) atomic_store(&w->share, done);
+  return 0;
 }
 
 cli_watch *cli_watch_begin(cli_call *call, double predicted_s) {

@@ -51,12 +51,15 @@ int cli_stage_show(void *call, double done);
 /* Wipes the bar until the next stage. */
 void cli_stage_end(cli_call *call);
 
-/* Work that cannot tell how far it is: another thread shows how long it has taken, as a share of
- * what it was predicted to take. */
+/* Work that may not tell how far it is: another thread shows how long it has taken, as a share of
+ * what it was predicted to take until it does. */
 typedef struct cli_watch cli_watch;
 /* predicted_s is NaN when it is not known. Returns NULL when there is no stage, or no thread: then
  * nothing is shown. */
 cli_watch *cli_watch_begin(cli_call *call, double predicted_s);
+/* Tells the share of the work that is done. It is an mmc_progress_fn whose user is a watch or NULL,
+ * and stops nothing. */
+int cli_watch_tell(void *watch, double done);
 void cli_watch_end(cli_watch *watch);
 
 #endif

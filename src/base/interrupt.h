@@ -10,7 +10,9 @@
 typedef struct mmci_interrupt {
   mmc_progress_fn ask; /* NULL means that nothing can stop the work */
   void *user;
-  double done;    /* share of the work that is done, 0 to 1 */
+  double chunk_from, chunk_to; /* the shares of all work where the chains at work begin and end, */
+  double from, to;             /* and where the product does, 0 to 1 */
+  double done;                 /* share of all work that is done, 0 to 1 */
   double asked_s; /* when the caller was last asked, in seconds of the monotonic clock */
   bool stopped;
 } mmci_interrupt;
@@ -19,7 +21,15 @@ typedef struct mmci_interrupt {
 mmci_interrupt *mmci_interrupt_begin(mmci_interrupt *of);
 void mmci_interrupt_end(mmci_interrupt *before);
 
-/* Notes the share of the work that is done. */
+/* Says whether this thread's work asks anybody. */
+bool mmci_interrupt_asks(void);
+
+/* Notes between which shares of all work the chains lie that begin now; these are all work at
+ * first. */
+void mmci_interrupt_chunk(double from, double to);
+/* Notes between which shares of these the product lies that begins now. */
+void mmci_interrupt_span(double from, double to);
+/* Notes the share of that product that is done. */
 void mmci_interrupt_done(double share);
 
 /* Asks, at most some 20 times a second, and says whether the work must stop. */

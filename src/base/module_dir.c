@@ -35,7 +35,7 @@ static bool own_folder(char folder[PATH_MAX]) {
 
 /* Looks in three folders, because an installed or a built tree may be moved: the one beside the
  * library, the one that lies to a program as it does when both are installed, and the one that was
- * configured. */
+ * configured. Where it is in none of them, path is where it would lie beside what is running. */
 static bool find_module(const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
   static const char *const beside[] = {"mmchain", MMCI_MODULE_FROM_BIN};
   char folder[PATH_MAX], dir[PATH_MAX + 64];
@@ -44,7 +44,12 @@ static bool find_module(const char *name, char path[MMCI_MODULE_PATH_SIZE]) {
     snprintf(dir, sizeof dir, "%s/%s", folder, beside[i]);
     if (join_module(dir, name, path) && access(path, F_OK) == 0) return true;
   }
-  return join_module(MMCI_MODULE_DIR, name, path);
+  const bool fits = join_module(MMCI_MODULE_DIR, name, path);
+  if (!fits || !known || access(path, F_OK) == 0) return fits;
+  const char *last = strrchr(folder, '/');
+  const bool in_bin = last != NULL && strcmp(last, "/bin") == 0;
+  snprintf(dir, sizeof dir, "%s/%s", folder, beside[in_bin ? 1 : 0]);
+  return join_module(dir, name, path);
 }
 
 mmc_status mmci_module_path(const char *given, const char *name, char path[MMCI_MODULE_PATH_SIZE],

@@ -246,11 +246,36 @@ mmc_status mmci_actions_enqueue_group(const mmci_actions *actions, const mmci_ac
   return actions->ops->group_enqueue(queue, x->kernel, x->problem.data, action->c, error);
 }
 
+/* Returns the multiplications of an action. */
+static double multiplications_of(const mmci_actions *actions, const mmci_action *x) {
+  const mmci_plan *plan = actions->plan;
+  if (x->group == NULL) return (double)x->gemm.m * (double)x->gemm.k * (double)x->gemm.n;
+  const mmci_plan_group *group = &plan->groups[plan->steps[x->step].group];
+  double sum = 0;
+  for (int32_t i = 0; i < group->step_count; i++) {
+    const mmci_plan_step *step = &plan->steps[group->steps[i]];
+    sum += (double)step->m * (double)step->k * (double)step->n;
+  }
+  return sum;
+}
+
+/* Notes, for who is asked meanwhile, between which shares of all multiplications action s lies;
+ * *done and *all are kept from one action to the next. */
+static void note_span(const mmci_actions *actions, int32_t s, double *done, double *all) {
+  for (int32_t t = 0; s == 0 && t < actions->count; t++)
+    *all += multiplications_of(actions, &actions->actions[t]);
+  const double own = multiplications_of(actions, &actions->actions[s]);
+  if (*all > 0) mmci_interrupt_span(*done / *all, (*done + own) / *all);
+  *done += own;
+}
+
 mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, mmci_error *error) {
   mmc_status status = MMC_OK;
+  const bool asks = mmci_interrupt_asks();
+  double done = 0, all = 0;
   for (int32_t s = 0; s < actions->count && status == MMC_OK; s++) {
     const mmci_action *x = &actions->actions[s];
-    mmci_interrupt_done((double)s / actions->count);
+    if (asks) note_span(actions, s, &done, &all);
     if (x->group != NULL) status = mmci_actions_enqueue_group(actions, x, queue, error);
     for (int c = 0; c < x->call_count && status == MMC_OK; c++)
       status = mmci_call_enqueue(actions, queue, x, &x->calls[c], error);

@@ -3,6 +3,7 @@
 #include "run/run.h"
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "chain/copy.h"
 #include "plan/plan_groups.h"
 #include "run/actions.h"
@@ -200,9 +201,12 @@ static mmc_status multiply_on_host(mmci_run *run, const mmc_matrix *factors, con
     mmc_status status = bind_run(run, factors, out, error);
     if (status != MMC_OK) return status;
   }
+  const int64_t batch = run->plan->chain->batch, chunk = run->actions.batch;
+  if (chunk < batch) mmci_interrupt_chunk(0, (double)chunk / (double)batch);
   mmc_status status = mmci_actions_enqueue(&run->actions, run->queue, error);
-  int64_t batch = run->plan->chain->batch, chunk = run->actions.batch;
   for (int64_t begin = chunk; begin < batch && status == MMC_OK; begin += chunk) {
+    const int64_t end = batch - begin < chunk ? batch : begin + chunk;
+    mmci_interrupt_chunk((double)begin / (double)batch, (double)end / (double)batch);
     mmci_actions *actions = batch - begin < chunk ? &run->rest : &run->actions;
     status = point(run, actions, factors, out, begin, error);
     if (status == MMC_OK) status = mmci_actions_enqueue(actions, run->queue, error);

@@ -104,6 +104,7 @@ static void executes_right(const char *text, mmc_progress_fn progress) {
   assert_int_equal(mmc_execute(x.run, x.matrices, &x.out), MMC_OK);
   assert_right(&x);
   if (progress == NULL) assert_int_equal(never.calls, 0);
+  if (progress != NULL) assert_true(never.last >= 0.25); /* pieces tell how far they are */
   destroy(&x);
 }
 
@@ -180,6 +181,13 @@ static void asking(void **state) {
   assert_false(mmci_interrupted());
   assert_int_equal(inner_told.calls, 1);
   assert_true(inner_told.last == 0.5);
+  /* Half of a product, of the second half of a batch, that is from a quarter to the end of it. */
+  mmci_interrupt_chunk(0.5, 1);
+  mmci_interrupt_span(0.25, 1);
+  mmci_interrupt_done(0.5);
+  inner.asked_s -= 1;
+  assert_false(mmci_interrupted());
+  assert_true(inner_told.last == 0.8125);
   mmci_interrupt_end(first);
   first = mmci_interrupt_begin(&none);
   assert_false(mmci_interrupted());

@@ -328,6 +328,7 @@ static bool multiply_in_pieces(const mmci_kernel *kernel, const void *a, const v
     kernel->multiply(&piece, element(a, &whole->a, row, 0, size),
                      element(b, &whole->b, 0, col, size),
                      (char *)c + (row * whole->ldc + col) * (int64_t)size);
+    mmci_interrupt_done((double)(begin + *piece_size) / (double)all);
     if (mmci_interrupted()) return false;
   }
   return true;
