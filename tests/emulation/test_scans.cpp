@@ -149,10 +149,56 @@ static void try_scan(uint64_t seed) {
   expect(scan(factors, before, states, run) && is_right(factors, before, states), "a scan", seed);
 }
 
+/* A recurrence of square states, whose addends are factors of their own. */
+static void try_recurrence(uint64_t seed) {
+  uint64_t random = seed;
+  const mmc_dtype dtype = random_below(&random, 2) == 0 ? MMC_F32 : MMC_F64;
+  const int64_t n = 1 + random_below(&random, 12), batch = 1 + random_below(&random, 2);
+  const int64_t length = 1 + random_below(&random, 80);
+  auto some = [&]() { return random_below(&random, 2) == 0; };
+  Stack factors(dtype, n, length, batch, some(), some()),
+      states(dtype, n, length, batch, some(), some()), initial(dtype, n, 1, batch, some(), some()),
+      addends(dtype, n, length, batch, some(), some());
+  factors.fill(&random);
+  initial.fill(&random);
+  addends.fill(&random);
+  mmci_cuda_recurrence x = {};
+  mmci_error error = {};
+  x.dtype = dtype;
+  x.n = x.width = n;
+  x.length = length;
+  x.batch = batch;
+  x.factors = factors.form;
+  x.states = states.form;
+  x.initial = initial.form;
+  if (some()) x.addends = addends.form;
+  bool right = mmci_cuda_recurrence_follow(nullptr, &x, &error) == MMC_OK;
+  const double epsilon = dtype_facts[dtype].epsilon;
+  for (int64_t b = 0; b < batch; b++)
+    for (int64_t t = 0; t < length; t++)
+      for (int64_t e = 0; e < n * n; e++) {
+        /* Each step from the state before as it was computed: its own error is all there is. */
+        const int64_t r = e / n, c = e % n;
+        double sum = x.addends.data != nullptr ? addends.read(b, t, r, c) : 0,
+               size = std::fabs(sum);
+        for (int64_t k = 0; k < n; k++) {
+          const double s = t > 0 ? states.read(b, t - 1, r, k) : initial.read(b, 0, r, k);
+          sum += s * factors.read(b, t, k, c);
+          size += std::fabs(s * factors.read(b, t, k, c));
+        }
+        const double off = std::fabs(states.read(b, t, r, c) - sum);
+        right = right && off <= 2 * (double)(n + 2) * epsilon * size;
+      }
+  expect(right && states.rest_is_untouched(), "a recurrence", seed);
+}
+
 int main(int argc, char **argv) {
   const uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 2323;
   printf("seed %" PRIu64 "\n", seed);
-  for (uint64_t i = 0; i < CASES; i++) try_scan(seed + i);
+  for (uint64_t i = 0; i < CASES; i++) {
+    try_scan(seed + i);
+    try_recurrence(seed + i);
+  }
   expect(mmci_cuda_scan_can(MMC_F32, 16) && !mmci_cuda_scan_can(MMC_C64, 16) &&
              !mmci_cuda_scan_can(MMC_F32, 5),
          "what there are kernels for", seed);

@@ -51,8 +51,15 @@ static int cut_levels(const mmci_device *device, const mmci_scan *scan, level le
   return 0;
 }
 
+/* Says whether states are followed one by one, which needs no tiles. */
+static bool is_recurrence(const mmci_scan *scan) {
+  return scan->has_initial && (scan->width != scan->n || scan->has_addend) &&
+         mmci_cuda_recurrence_can(scan->dtype, scan->n, scan->width);
+}
+
 bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan) {
   level levels[MOST_LEVELS];
+  if (is_recurrence(scan)) return scan->batch < INT32_MAX;
   if (!mmci_cuda_scan_can(scan->dtype, scan->n) || scan->width != scan->n || scan->has_addend)
     return false;
   if (cut_levels(device, scan, levels) == 0) return false;
@@ -65,7 +72,7 @@ mmc_status mmci_cuda_scan_prepare(mmci_device *device, const mmci_scan *scan,
   if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
   kernel->device = device;
   kernel->scan = *scan;
-  kernel->count = cut_levels(device, scan, kernel->levels);
+  if (!is_recurrence(scan)) kernel->count = cut_levels(device, scan, kernel->levels);
   const size_t matrix = (size_t)(scan->n * scan->n) * mmc_dtype_size(scan->dtype);
   const size_t chains = (size_t)mmci_cuda_scan_chains(scan->dtype, scan->n);
   size_t matrices = 0;
@@ -97,6 +104,15 @@ void mmci_cuda_scan_release(mmci_scan_kernel *kernel) {
 
 void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) {
   const mmci_scan *scan = &kernel->scan;
+  if (kernel->count == 0) {
+    *out =
+        (mmci_scan_facts){.method = "sequential",
+                          .kernel = "recurrence",
+                          .why = "each state needs the one before, and a block follows each scan",
+                          .blocks = 1,
+                          .products = scan->length * scan->batch};
+    return;
+  }
   const int64_t chains = mmci_cuda_scan_chains(scan->dtype, scan->n);
   int64_t products = 0, rounds = 0;
   for (int64_t apart = 1; apart < chains; apart *= 2) rounds++;
@@ -109,6 +125,40 @@ void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
                            .why = "tiles are reduced, scanned, and gone through again",
                            .blocks = kernel->levels[0].tiles,
                            .products = products * scan->batch};
+}
+
+/* Return how operands lie, where states are multiplied from the right. */
+static mmci_cuda_stack factors_of(const mmci_scan *scan, const mmci_scan_places *places) {
+  return (mmci_cuda_stack){.data = places->a,
+                           .ld = scan->a.ld,
+                           .step = scan->a_step,
+                           .stride = scan->a.stride,
+                           .turned = scan->left != scan->a.trans};
+}
+
+static mmci_cuda_stack states_of(const mmci_scan *scan, const mmci_scan_places *places) {
+  return (mmci_cuda_stack){.data = places->c,
+                           .ld = scan->ldc,
+                           .step = scan->c_step,
+                           .stride = scan->c_stride,
+                           .turned = scan->left};
+}
+
+static mmci_cuda_stack initial_of(const mmci_scan *scan, const mmci_scan_places *places) {
+  if (!scan->has_initial) return (mmci_cuda_stack){0};
+  return (mmci_cuda_stack){.data = places->initial,
+                           .ld = scan->initial.ld,
+                           .stride = scan->initial.stride,
+                           .turned = scan->left != scan->initial.trans};
+}
+
+static mmci_cuda_stack addends_of(const mmci_scan *scan, const mmci_scan_places *places) {
+  if (!scan->has_addend) return (mmci_cuda_stack){0};
+  return (mmci_cuda_stack){.data = places->addend,
+                           .ld = scan->addend.ld,
+                           .step = scan->addend_step,
+                           .stride = scan->addend.stride,
+                           .turned = scan->left != scan->addend.trans};
 }
 
 /* Returns a pass over level l, whose factors and states are those of tiles below but for the first
@@ -127,22 +177,10 @@ static mmci_cuda_scan_pass pass_of(const mmci_scan_kernel *kernel, const mmci_sc
                               .carries = x->carries,
                               .totals = x->totals,
                               .parts = x->parts};
-  if (scan->has_initial)
-    pass.initial = (mmci_cuda_stack){.data = places->initial,
-                                     .ld = scan->initial.ld,
-                                     .stride = scan->initial.stride,
-                                     .turned = scan->left != scan->initial.trans};
+  pass.initial = initial_of(scan, places);
   if (l == 0) {
-    pass.factors = (mmci_cuda_stack){.data = places->a,
-                                     .ld = scan->a.ld,
-                                     .step = scan->a_step,
-                                     .stride = scan->a.stride,
-                                     .turned = scan->left != scan->a.trans};
-    pass.states = (mmci_cuda_stack){.data = places->c,
-                                    .ld = scan->ldc,
-                                    .step = scan->c_step,
-                                    .stride = scan->c_stride,
-                                    .turned = scan->left};
+    pass.factors = factors_of(scan, places);
+    pass.states = states_of(scan, places);
     return pass;
   }
   const level *below = &kernel->levels[l - 1];
@@ -155,8 +193,21 @@ static mmci_cuda_scan_pass pass_of(const mmci_scan_kernel *kernel, const mmci_sc
 
 mmc_status mmci_cuda_scan_enqueue(mmci_queue *queue, const mmci_scan_kernel *kernel,
                                   const mmci_scan_places *places, mmci_error *error) {
+  const mmci_scan *scan = &kernel->scan;
   MMCI_CUDA_ON(queue->device);
   mmc_status status = MMC_OK;
+  if (kernel->count == 0) {
+    const mmci_cuda_recurrence x = {.dtype = scan->dtype,
+                                    .n = scan->n,
+                                    .width = scan->width,
+                                    .length = scan->length,
+                                    .batch = scan->batch,
+                                    .factors = factors_of(scan, places),
+                                    .states = states_of(scan, places),
+                                    .initial = initial_of(scan, places),
+                                    .addends = addends_of(scan, places)};
+    return mmci_cuda_recurrence_follow(queue->stream, &x, error);
+  }
   for (int l = 0; l + 1 < kernel->count && status == MMC_OK; l++) {
     const mmci_cuda_scan_pass pass = pass_of(kernel, places, l);
     status = mmci_cuda_scan_reduce(queue->stream, &pass, error);

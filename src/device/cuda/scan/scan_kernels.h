@@ -45,6 +45,20 @@ bool mmci_cuda_scan_can(mmc_dtype dtype, int64_t n);
 /* Returns how many chains a tile has. */
 int64_t mmci_cuda_scan_chains(mmc_dtype dtype, int64_t n);
 
+/* A recurrence: states of width rows are multiplied by factors from the right, and addends added.
+ */
+typedef struct mmci_cuda_recurrence {
+  mmc_dtype dtype;
+  int64_t n, width, length, batch;
+  mmci_cuda_stack factors, states, initial, addends;
+} mmci_cuda_recurrence;
+
+/* Says whether there is a kernel for such a recurrence. */
+bool mmci_cuda_recurrence_can(mmc_dtype dtype, int64_t n, int64_t width);
+/* Writes all states, each scan by a block of threads. */
+mmc_status mmci_cuda_recurrence_follow(cudaStream_t stream, const mmci_cuda_recurrence *x,
+                                       mmci_error *error);
+
 /* Writes the product of every tile to totals. */
 mmc_status mmci_cuda_scan_reduce(cudaStream_t stream, const mmci_cuda_scan_pass *pass,
                                  mmci_error *error);
