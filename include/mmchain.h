@@ -207,6 +207,28 @@ typedef struct mmc_chain mmc_chain;
  * Returns: E_ARG, E_NOMEM. context may be NULL: then the message is lost. */
 MMC_API mmc_status mmc_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n,
                                     const int64_t *dims, const mmc_op *ops, mmc_chain **out);
+/* What is known of a stored matrix A, whatever its op, and how it is used; a set is a sum of these.
+ * The matrix is stored whole all the same: a lower triangular one with its zeros, a symmetric one
+ * with both halves, a diagonal one as a square. What is claimed is believed, and a claim that does
+ * not hold makes a wrong result. docs/structure.md says what is gained. */
+typedef enum mmc_trait {
+  MMC_LOWER = 1,
+  MMC_UPPER = 2,
+  MMC_DIAGONAL = 3, /* lower and upper triangular */
+  MMC_UNIT = 4,     /* ones on the diagonal; beside one of those before */
+  MMC_SYMMETRIC = 8,
+  MMC_HERMITIAN = 16,
+  MMC_POSITIVE_DEFINITE = 32, /* and Hermitian */
+  MMC_IDENTITY = 64,
+  MMC_ZERO = 128,
+  MMC_INVERSE = 256 /* the factor is the inverse of op(A) */
+} mmc_trait;
+
+/* Factors first to last, counted from 0, whose product is inverted: a group in parentheses. */
+typedef struct mmc_inverse {
+  int64_t first, last;
+} mmc_inverse;
+
 typedef struct mmc_chain_options {
   size_t size;
   int64_t batch; /* how many chains of these dims and ops are multiplied together, 0 to 2^62 */
@@ -214,12 +236,21 @@ typedef struct mmc_chain_options {
    * and i itself when none is; these must be one matrix in executions. NULL means unknown. It is
    * copied. */
   const int64_t *same;
+  const uint32_t *traits; /* n sets of mmc_trait; NULL means that nothing is known. It is copied. */
+  /* n numbers: stored[i] is the first factor that is stored in the same matrix as factor i,
+   * whatever their ops: A A^T is seen by it. NULL means that same says all that is known. It is
+   * copied. */
+  const int64_t *stored;
+  /* Groups whose product is inverted, of two factors or more; two of them are apart or one within
+   * the other. They are copied. */
+  const mmc_inverse *inverses;
+  int64_t inverse_count;
 } mmc_chain_options;
 #define MMC_CHAIN_OPTIONS_INIT \
-  { sizeof(mmc_chain_options), 1, NULL }
+  { sizeof(mmc_chain_options), 1, NULL, NULL, NULL, NULL, 0 }
 
-/* CONSTRUCTOR. Makes a batch of chains, or a chain whose factors repeat. Errors and ownership are
- * those of mmc_chain_create(). */
+/* CONSTRUCTOR. Makes a batch of chains, a chain whose factors repeat, or one whose factors have
+ * structure. Errors and ownership are those of mmc_chain_create(). */
 MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype, int64_t n,
                                           const int64_t *dims, const mmc_op *ops,
                                           const mmc_chain_options *options, mmc_chain **out);
@@ -230,6 +261,10 @@ MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype,
  * letter; and =numbers at the end say of each factor that is written which, counted from 1, is the
  * first that is the same matrix: f64:8x9x8x9x8=1,2,1,2. A text with ^ has at most 131072 factors;
  * mmc_chain_create_batch() takes more.
+ * Factors with structure have words in place of a letter, with commas between factors: lower,
+ * upper, unit, diagonal, symmetric, hermitian, spd (positive definite), identity, zero, inv, and N,
+ * T or H, joined by dots; and a group in parentheses may be inverted: f64:80x80x5:lower.T.inv,N and
+ * f64:5x80x5x80x1:(T,N).inv,T,N=1,1,1,4, where = also tells a matrix of another op.
  * Returns: E_ARG with the position and what was expected, E_NOMEM. context may be NULL. */
 MMC_API mmc_status mmc_chain_parse(mmc_context *context, const char *text, mmc_chain **out);
 MMC_API void mmc_chain_destroy(mmc_chain *chain);
@@ -243,6 +278,12 @@ MMC_API int64_t mmc_chain_batch(const mmc_chain *chain);
 /* Returns the first factor that is known to be the same matrix as factor i, 0 <= i < n; i itself
  * for most. */
 MMC_API int64_t mmc_chain_same(const mmc_chain *chain, int64_t i);
+/* Returns the set of mmc_trait of factor i, 0 <= i < n, with all that the claims imply; 0 for
+ * most. */
+MMC_API uint32_t mmc_chain_traits(const mmc_chain *chain, int64_t i);
+/* Returns the groups that are inverted, owned by the chain; *count, which may be NULL, says how
+ * many. */
+MMC_API const mmc_inverse *mmc_chain_inverses(const mmc_chain *chain, int64_t *count);
 /* Writes the text form, which mmc_chain_parse() reads back. Returns: E_IO. */
 MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user);
 

@@ -108,7 +108,7 @@ static mmc_status create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims, 
   if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
   mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
   if (status != MMC_OK) return status;
-  return mmci_chain_create_batch(dtype, n, dims, ops, read.batch, read.same, out, error);
+  return mmci_chain_create_as(dtype, n, dims, ops, &read, out, error);
 }
 
 mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype, int64_t n,

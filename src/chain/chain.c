@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/text.h"
+#include "chain/structured_text.h"
+#include "chain/traits.h"
 
 /* ---- construction -------------------------------------------------------------------------- */
 
@@ -28,19 +30,42 @@ mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error) {
   return MMC_OK;
 }
 
-/* Makes a chain with room for n factors; the caller fills dims, ops and, if any, same. */
-static mmc_status allocate_chain(mmc_dtype dtype, int64_t n, bool has_same, mmc_chain **out,
+/* What a chain has room for, besides dims and ops. */
+typedef struct room {
+  bool same, structure;
+  int64_t inverses;
+} room;
+
+/* Makes a chain with room for n factors; the caller fills dims, ops and what else there is room
+ * for. What describes structure is empty at first. */
+static mmc_status allocate_chain(mmc_dtype dtype, int64_t n, room has, mmc_chain **out,
                                  mmci_error *error) {
-  size_t count = (size_t)n, bytes = sizeof(mmc_chain) + (count + 1) * sizeof(int64_t) +
-                                    count * (sizeof(mmc_op) + (has_same ? sizeof(int32_t) : 0));
+  size_t count = (size_t)n, structured = has.structure ? count : 0,
+         groups = (size_t)has.inverses * sizeof(mmc_inverse),
+         bytes = sizeof(mmc_chain) + (count + 1) * sizeof(int64_t) + groups +
+                 count * (sizeof(mmc_op) + (has.same ? sizeof(int32_t) : 0)) +
+                 structured * (sizeof(uint32_t) + sizeof(int32_t));
   mmc_chain *chain = mmci_alloc_array(1, bytes);
   if (chain == NULL) return mmci_fail_nomem(error, bytes);
-  chain->dtype = dtype;
-  chain->n = (int32_t)n;
-  chain->batch = 1;
+  *chain = (mmc_chain){.dtype = dtype, .n = (int32_t)n, .batch = 1};
   chain->dims = (int64_t *)(chain + 1);
-  chain->ops = (mmc_op *)(chain->dims + count + 1);
-  chain->same = has_same ? (int32_t *)(chain->ops + count) : NULL;
+  char *at = (char *)(chain->dims + count + 1);
+  if (has.inverses > 0) chain->inverses = (mmc_inverse *)at;
+  at += groups;
+  chain->ops = (mmc_op *)at;
+  at += count * sizeof(mmc_op);
+  if (has.same) {
+    chain->same = (int32_t *)at;
+    at += count * sizeof(int32_t);
+  }
+  if (has.structure) {
+    chain->traits = (uint32_t *)at;
+    chain->stored = (int32_t *)(chain->traits + count);
+    for (int32_t i = 0; i < chain->n; i++) {
+      chain->traits[i] = 0;
+      chain->stored[i] = i;
+    }
+  }
   *out = chain;
   return MMC_OK;
 }
@@ -71,9 +96,142 @@ static mmc_status check_same(int64_t n, const int64_t *dims, const mmc_op *ops, 
   return MMC_OK;
 }
 
+/* ---- structure ------------------------------------------------------------------------------ */
+
+static bool is_complex(const mmc_chain *chain) {
+  return mmci_dtype_is_complex(chain->dtype);
+}
+
+bool mmci_chain_transposes(const mmc_chain *chain, int32_t i, int32_t j, bool conjugated) {
+  if (chain->stored == NULL || chain->stored[i] != chain->stored[j]) return false;
+  if (((chain->traits[i] ^ chain->traits[j]) & MMC_INVERSE) != 0) return false;
+  uint32_t mirror = conjugated ? MMC_HERMITIAN : MMC_SYMMETRIC;
+  bool complex = is_complex(chain);
+  mmc_op x = chain->ops[i], y = chain->ops[j];
+  if (!complex) return (x == MMC_OP_N) != (y == MMC_OP_N) || (chain->traits[i] & mirror) != 0;
+  if (x == y) return (chain->traits[i] & mirror) != 0;
+  mmc_op other = x == MMC_OP_N ? y : y == MMC_OP_N ? x : MMC_OP_N;
+  return other == (conjugated ? MMC_OP_H : MMC_OP_T);
+}
+
+/* Closes the traits, and drops what describes structure where nothing can be gained by it. */
+static void settle_structure(mmc_chain *chain) {
+  if (chain->traits == NULL) return;
+  bool gains = chain->inverse_count > 0;
+  for (int32_t i = 0; i < chain->n; i++) {
+    uint32_t inverse = chain->traits[i] & MMC_INVERSE;
+    if (chain->traits[i] == 0) continue;
+    chain->traits[i] = mmci_traits_close(chain->traits[i] & ~inverse, is_complex(chain)) | inverse;
+    gains = true;
+  }
+  for (int32_t i = 0; i + 1 < chain->n && !gains; i++)
+    gains = mmci_chain_transposes(chain, i, i + 1, false) ||
+            mmci_chain_transposes(chain, i, i + 1, true);
+  if (gains) return;
+  chain->traits = NULL;
+  chain->stored = NULL;
+}
+
+static mmc_status check_traits(const mmc_chain *chain, mmci_error *error) {
+  for (int32_t i = 0; chain->traits != NULL && i < chain->n; i++) {
+    const char *wrong = mmci_traits_wrong(chain->traits[i], chain->dims[i], chain->dims[i + 1]);
+    if (wrong != NULL)
+      return mmci_fail(error, MMC_E_ARG, "traits[%" PRId32 "]: %s; it is %" PRId64 " x %" PRId64, i,
+                       wrong, chain->dims[i], chain->dims[i + 1]);
+  }
+  return MMC_OK;
+}
+
+/* Says whether factors i and j may be stored in one matrix. */
+static bool may_share(const mmc_chain *chain, int32_t i, int32_t j) {
+  bool turned = (chain->ops[i] == MMC_OP_N) != (chain->ops[j] == MMC_OP_N);
+  return chain->dims[i] == chain->dims[turned ? j + 1 : j] &&
+         chain->dims[i + 1] == chain->dims[turned ? j : j + 1];
+}
+
+static mmc_status check_stored(const mmc_chain *chain, mmci_error *error) {
+  for (int32_t i = 0; chain->stored != NULL && i < chain->n; i++) {
+    int32_t j = chain->stored[i];
+    if (j < 0 || j > i || chain->stored[j] != j)
+      return mmci_fail(error, MMC_E_ARG,
+                       "stored[%" PRId32 "]: expected %" PRId32
+                       " or the first of the factors before that are stored in this matrix",
+                       i, i);
+    if (!may_share(chain, i, j))
+      return mmci_fail(error, MMC_E_ARG,
+                       "stored[%" PRId32 "]: factor %" PRId32 " is stored in another shape", i, j);
+  }
+  return MMC_OK;
+}
+
+/* Checks that groups lie in each other or apart, and are square. */
+static mmc_status check_inverses(const mmc_chain *chain, mmci_error *error) {
+  const mmc_inverse *x = chain->inverses;
+  for (int32_t g = 0; g < chain->inverse_count; g++) {
+    if (x[g].first < 0 || x[g].last <= x[g].first || x[g].last >= chain->n)
+      return mmci_fail(error, MMC_E_ARG,
+                       "inverses[%" PRId32 "]: expected two factors or more of the chain's %" PRId32
+                       ", got %" PRId64 " to %" PRId64,
+                       g, chain->n, x[g].first, x[g].last);
+    int64_t rows = chain->dims[x[g].first], cols = chain->dims[x[g].last + 1];
+    if (rows != cols)
+      return mmci_fail(error, MMC_E_ARG,
+                       "inverses[%" PRId32 "]: expected a square product, got %" PRId64
+                       " x %" PRId64,
+                       g, rows, cols);
+    for (int32_t h = 0; h < g; h++) {
+      bool apart = x[g].last < x[h].first || x[h].last < x[g].first;
+      bool within = (x[g].first >= x[h].first && x[g].last <= x[h].last) ||
+                    (x[h].first >= x[g].first && x[h].last <= x[g].last);
+      bool equal = x[g].first == x[h].first && x[g].last == x[h].last;
+      if (equal || !(apart || within))
+        return mmci_fail(error, MMC_E_ARG,
+                         "inverses[%" PRId32
+                         "]: expected a group apart from or within inverses[%" PRId32 "]",
+                         g, h);
+    }
+  }
+  return MMC_OK;
+}
+
+static mmc_status check_structure(const mmc_chain *chain, mmci_error *error) {
+  mmc_status status = check_traits(chain, error);
+  if (status == MMC_OK) status = check_stored(chain, error);
+  return status == MMC_OK ? check_inverses(chain, error) : status;
+}
+
+/* Tells a chain whose dims, ops and same are there what options say of its structure. */
+static mmc_status add_structure(const mmc_chain_options *options, mmc_chain *chain,
+                                mmci_error *error) {
+  for (int32_t i = 0; chain->traits != NULL && i < chain->n; i++) {
+    if (options->traits != NULL) chain->traits[i] = options->traits[i];
+    int64_t first = options->stored != NULL ? options->stored[i]
+                    : chain->same != NULL   ? chain->same[i]
+                                            : i;
+    chain->stored[i] = first < 0 || first > i ? -1 : (int32_t)first;
+  }
+  chain->inverse_count = (int32_t)options->inverse_count;
+  for (int64_t g = 0; g < options->inverse_count; g++) chain->inverses[g] = options->inverses[g];
+  mmc_status status = check_structure(chain, error);
+  if (status == MMC_OK) settle_structure(chain);
+  return status;
+}
+
+/* ---- chains --------------------------------------------------------------------------------- */
+
 mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims,
                                    const mmc_op *ops, int64_t batch, const int64_t *same,
                                    mmc_chain **out, mmci_error *error) {
+  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+  options.batch = batch;
+  options.same = same;
+  return mmci_chain_create_as(dtype, n, dims, ops, &options, out, error);
+}
+
+mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
+                                const mmc_chain_options *options, mmc_chain **out,
+                                mmci_error *error) {
+  const int64_t batch = options->batch, *same = options->same;
   if (mmc_dtype_name(dtype) == NULL)
     return mmci_fail(error, MMC_E_ARG,
                      "dtype: expected f32, f64, c64, c128, f16 or bf16, got number %d", (int)dtype);
@@ -82,15 +240,27 @@ mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *di
   mmc_status status = mmci_dims_check(n, dims, error);
   if (status == MMC_OK) status = check_ops(n, ops, error);
   if (status == MMC_OK) status = check_same(n, dims, ops, same, error);
+  const int64_t groups = options->inverse_count;
+  if (status == MMC_OK && (groups < 0 || groups > n || (groups > 0 && options->inverses == NULL)))
+    status =
+        mmci_fail(error, MMC_E_ARG,
+                  "inverse_count: expected 0 to %" PRId64 " inverses, got %" PRId64, n, groups);
+  const room has = {.same = same != NULL,
+                    .structure = options->traits != NULL || options->stored != NULL || groups > 0,
+                    .inverses = groups};
   mmc_chain *chain;
-  if (status == MMC_OK) status = allocate_chain(dtype, n, same != NULL, &chain, error);
+  if (status == MMC_OK) status = allocate_chain(dtype, n, has, &chain, error);
   if (status != MMC_OK) return status;
   chain->batch = batch;
   memcpy(chain->dims, dims, (size_t)(n + 1) * sizeof *dims);
   for (int64_t i = 0; i < n; i++) chain->ops[i] = ops != NULL ? ops[i] : MMC_OP_N;
   for (int64_t i = 0; same != NULL && i < n; i++) chain->same[i] = (int32_t)same[i];
-  *out = chain;
-  return MMC_OK;
+  if (has.structure) status = add_structure(options, chain, error);
+  if (status == MMC_OK)
+    *out = chain;
+  else
+    mmc_chain_destroy(chain);
+  return status;
 }
 
 mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
@@ -101,12 +271,21 @@ mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, co
 mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *error) {
   size_t n = (size_t)chain->n;
   mmc_chain *copy;
-  mmc_status status = allocate_chain(chain->dtype, chain->n, chain->same != NULL, &copy, error);
+  const room has = {.same = chain->same != NULL,
+                    .structure = chain->traits != NULL,
+                    .inverses = chain->inverse_count};
+  mmc_status status = allocate_chain(chain->dtype, chain->n, has, &copy, error);
   if (status != MMC_OK) return status;
   copy->batch = chain->batch;
+  copy->inverse_count = chain->inverse_count;
   memcpy(copy->dims, chain->dims, (n + 1) * sizeof *copy->dims);
   memcpy(copy->ops, chain->ops, n * sizeof *copy->ops);
   if (chain->same != NULL) memcpy(copy->same, chain->same, n * sizeof *copy->same);
+  if (chain->traits != NULL) {
+    memcpy(copy->traits, chain->traits, n * sizeof *copy->traits);
+    memcpy(copy->stored, chain->stored, n * sizeof *copy->stored);
+  }
+  for (int32_t g = 0; g < chain->inverse_count; g++) copy->inverses[g] = chain->inverses[g];
   *out = copy;
   return MMC_OK;
 }
@@ -131,6 +310,16 @@ const mmc_op *mmc_chain_ops(const mmc_chain *chain) {
 int64_t mmc_chain_same(const mmc_chain *chain, int64_t i) {
   if (chain == NULL || i < 0 || i >= chain->n) return -1;
   return chain->same != NULL ? chain->same[i] : i;
+}
+
+uint32_t mmc_chain_traits(const mmc_chain *chain, int64_t i) {
+  if (chain == NULL || chain->traits == NULL || i < 0 || i >= chain->n) return 0;
+  return chain->traits[i];
+}
+
+const mmc_inverse *mmc_chain_inverses(const mmc_chain *chain, int64_t *count) {
+  if (count != NULL) *count = chain != NULL ? chain->inverse_count : 0;
+  return chain != NULL ? chain->inverses : NULL;
 }
 
 int64_t mmc_chain_batch(const mmc_chain *chain) {
@@ -229,6 +418,11 @@ static bool goes_on(const mmc_chain *chain, int32_t i) {
   return chain->same != NULL && i > 0 && chain->same[i] == chain->same[i - 1];
 }
 
+/* Says whether factor i is not written because ^ behind the one before says it. */
+static bool is_unwritten(const mmc_chain *chain, int32_t i) {
+  return chain->traits == NULL && goes_on(chain, i);
+}
+
 /* Reads one letter for every factor that is written. */
 static mmc_status read_ops(reader *r) {
   mmc_chain *chain = r->chain;
@@ -247,6 +441,39 @@ static mmc_status read_ops(reader *r) {
   return MMC_OK;
 }
 
+/* Says whether factors are told by words and not by letters. */
+static bool has_words(const char *at) {
+  size_t letters = strcspn(at, "=");
+  for (size_t i = 0; i < letters; i++)
+    if (at[i] == ',' || at[i] == '(' || (at[i] >= 'a' && at[i] <= 'z')) return true;
+  return false;
+}
+
+static mmc_status read_words(reader *r) {
+  const char *expected = "";
+  if (mmci_structure_read(&r->at, r->chain, &expected)) return MMC_OK;
+  return fail_at(r->text, r->at, expected, r->error);
+}
+
+/* Says whether factor i may be the same matrix as factor f, and notes with which op. */
+static bool take_same(mmc_chain *chain, int32_t i, int64_t f) {
+  if (f < 0 || f > i) return false;
+  bool alike = chain->same[f] == f && chain->dims[f] == chain->dims[i] &&
+               chain->dims[f + 1] == chain->dims[i + 1] && chain->ops[f] == chain->ops[i];
+  if (chain->stored == NULL) {
+    if (alike) chain->same[i] = (int32_t)f;
+    return alike;
+  }
+  if (chain->stored[f] != f || !may_share(chain, i, (int32_t)f)) return false;
+  chain->stored[i] = (int32_t)f;
+  chain->same[i] = i;
+  for (int32_t j = (int32_t)f; j < i; j++)
+    if (chain->stored[j] == f && chain->same[j] == j && chain->ops[j] == chain->ops[i] &&
+        chain->traits[j] == chain->traits[i])
+      chain->same[i] = j;
+  return true;
+}
+
 /* Reads one number for every factor that is written, counted from 1: that of the first factor that
  * is the same matrix. */
 static mmc_status read_same(reader *r) {
@@ -255,22 +482,21 @@ static mmc_status read_same(reader *r) {
   for (int32_t i = 0; i < chain->n; i++) {
     if (i > 0 && chain->same[i] == begin) {
       chain->same[i] = begin_same;
+      if (chain->stored != NULL) chain->stored[i] = chain->stored[begin];
       continue;
     }
     if (i > 0 && *r->at != ',') return fail_at(r->text, r->at, "',' and a number", r->error);
     r->at += i > 0;
     int64_t first;
     const char *end = parse_dim(r->at, &first);
-    int64_t f = end != NULL ? first - 1 : -1;
-    if (f < 0 || f > i || chain->same[f] != f || chain->dims[f] != chain->dims[i] ||
-        chain->dims[f + 1] != chain->dims[i + 1] || chain->ops[f] != chain->ops[i])
+    if (end == NULL || !take_same(chain, i, first - 1))
       return fail_at(r->text, r->at,
                      "the number, from 1, of the first factor that is the same matrix, of the same "
-                     "shape and op",
+                     "shape",
                      r->error);
     r->at = end;
     begin = i;
-    begin_same = chain->same[i] = (int32_t)f;
+    begin_same = chain->same[i];
   }
   return MMC_OK;
 }
@@ -283,14 +509,26 @@ static mmc_status read_chain(reader *r) {
   }
   if (status == MMC_OK && *r->at == ':') {
     r->at++;
-    status = read_ops(r);
+    status = has_words(r->at) ? read_words(r) : read_ops(r);
   }
   if (status == MMC_OK && *r->at == '=') {
     r->at++;
     status = read_same(r);
   }
   if (status == MMC_OK && *r->at != '\0') status = fail_at(r->text, r->at, "the end", r->error);
+  if (status == MMC_OK) status = check_structure(r->chain, r->error);
+  if (status == MMC_OK) settle_structure(r->chain);
   return status;
+}
+
+/* Returns what a text from the dims on needs room for. */
+static room room_of(const char *at, bool repeats) {
+  const char *colon = strchr(at, ':'), *equals = strchr(at, '=');
+  room has = {.same = repeats};
+  if (colon == NULL) return has;
+  has.structure = has_words(colon + 1) || equals != NULL;
+  for (const char *c = colon; *c != '\0'; c++) has.inverses += *c == '(';
+  return has;
 }
 
 mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error) {
@@ -322,7 +560,7 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
                      MMCI_MAX_FACTORS_OF_POWERS, n);
   mmc_status status = check_length(n, error);
   mmc_chain *chain;
-  if (status == MMC_OK) status = allocate_chain(dtype, n, repeats, &chain, error);
+  if (status == MMC_OK) status = allocate_chain(dtype, n, room_of(at, repeats), &chain, error);
   if (status != MMC_OK) return status;
   status = read_chain(&(reader){text, at, chain, error});
   if (status == MMC_OK)
@@ -332,6 +570,12 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
   return status;
 }
 
+/* Returns the factor whose number a text gives for factor i. */
+static int32_t first_of(const mmc_chain *chain, int32_t i) {
+  if (chain->stored != NULL) return chain->stored[i];
+  return chain->same != NULL ? chain->same[i] : i;
+}
+
 mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user) {
   if (chain == NULL || write == NULL) return MMC_E_ARG;
   mmci_text text;
@@ -339,19 +583,23 @@ mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *use
   mmci_text_printf(&text, "%s:%" PRId64, mmc_dtype_name(chain->dtype), chain->dims[0]);
   bool plain = true, apart = true;
   for (int32_t i = 0, end; i < chain->n; i = end) {
-    for (end = i + 1; end < chain->n && goes_on(chain, end);) end++;
+    for (end = i + 1; end < chain->n && is_unwritten(chain, end);) end++;
     mmci_text_printf(&text, "x%" PRId64, chain->dims[i + 1]);
     if (end - i > 1) mmci_text_printf(&text, "^%" PRId32, end - i);
     plain = plain && chain->ops[i] == MMC_OP_N;
-    apart = apart && (chain->same == NULL || chain->same[i] == i);
+    apart = apart && first_of(chain, i) == i;
   }
   if (chain->batch != 1) mmci_text_printf(&text, "@%" PRId64, chain->batch);
+  if (chain->traits != NULL) {
+    mmci_structure_write(chain, &text);
+    plain = true;
+  }
   if (!plain) mmci_text_bytes(&text, ":", 1);
   for (int32_t i = 0; i < chain->n && !plain; i++)
-    if (!goes_on(chain, i)) mmci_text_bytes(&text, &op_letters[chain->ops[i]], 1);
+    if (!is_unwritten(chain, i)) mmci_text_bytes(&text, &op_letters[chain->ops[i]], 1);
   for (int32_t i = 0; i < chain->n && !apart; i++)
-    if (!goes_on(chain, i))
-      mmci_text_printf(&text, "%c%" PRId32, i == 0 ? '=' : ',', chain->same[i] + 1);
+    if (!is_unwritten(chain, i))
+      mmci_text_printf(&text, "%c%" PRId32, i == 0 ? '=' : ',', first_of(chain, i) + 1);
   return mmci_text_finish(&text, NULL);
 }
 

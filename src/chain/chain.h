@@ -4,7 +4,7 @@
 
 #include "chain/gemm.h"
 
-/* A chain never changes. dims, ops and same lie behind the struct, in one allocation. */
+/* A chain never changes. All that it points at lies behind the struct, in one allocation. */
 struct mmc_chain {
   mmc_dtype dtype;
   int32_t n;
@@ -13,6 +13,12 @@ struct mmc_chain {
   mmc_op *ops;   /* n ops */
   /* For each of n factors, the first that is the same matrix and op; NULL when unknown. */
   int32_t *same;
+  /* These are of chains with structure, and NULL and 0 for all others, even where callers gave them
+   * and nothing can be gained by them. */
+  uint32_t *traits;      /* n closed sets, see traits.h */
+  int32_t *stored;       /* n: the first factor that is stored in the same matrix */
+  mmc_inverse *inverses; /* inverse_count */
+  int32_t inverse_count;
 };
 
 /* Limits that keep every index in 32 bits and every product of two dims in 128. */
@@ -29,6 +35,12 @@ mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, co
 mmc_status mmci_chain_create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims,
                                    const mmc_op *ops, int64_t batch, const int64_t *same,
                                    mmc_chain **out, mmci_error *error);
+/* Does the same with all that options say. */
+mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
+                                const mmc_chain_options *options, mmc_chain **out,
+                                mmci_error *error);
+/* Says whether factor j is the transposed factor i, or conjugated too, by what is known. */
+bool mmci_chain_transposes(const mmc_chain *chain, int32_t i, int32_t j, bool conjugated);
 /* Copies a chain. Returns E_NOMEM. */
 mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *error);
 mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error);

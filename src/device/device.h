@@ -11,9 +11,10 @@
 #include "chain/facts.h"
 #include "chain/group.h"
 #include "chain/scan.h"
+#include "chain/structured.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 14
+#define MMCI_DEVICE_ABI 15
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -203,6 +204,17 @@ typedef struct mmci_device_ops {
   /* (optional) Returns how long the group takes, launch included, by formulas fitted as those
    * of facts' model; NAN where there are none, and for every group that is not supported. */
   double (*group_seconds)(const mmci_device *device, const mmci_group *group);
+
+  /* Products whose operands have structure, solves and inverses (optional, both or none), on host
+   * memory and done on return. structured_check says whether the device has a kernel and, where
+   * inverts is set, forms inverses; it reads nothing else. Returns E_UNSUPPORTED, and names what is
+   * missing. structured computes, and may overwrite S where it factorises. *pivot becomes 0, or the
+   * row, from 1, at which a matrix to be inverted is singular or not definite; then Z is undefined.
+   * Returns E_NOMEM. */
+  mmc_status (*structured_check)(mmci_device *device, const mmci_structured *ask,
+                                 mmci_error *error);
+  mmc_status (*structured)(mmci_device *device, const mmci_structured *product, void *z, void *s,
+                           int64_t *pivot, mmci_error *error);
 
   mmc_status (*alloc)(mmci_device *device, size_t size_bytes, void **out, mmci_error *error);
   void (*dealloc)(mmci_device *device, void *memory);

@@ -91,12 +91,14 @@ static mmc_status put_order(const mmci_plan *plan, mmci_text *text, mmci_error *
 
 void mmci_put_comparison(const mmci_plan *plan, mmci_text *text) {
   mmci_u128 left = mmci_plan_left_to_right(plan);
+  if (plan->structure != NULL && left == 0) return;
   if (left == MMCI_U128_MAX) {
     mmci_text_printf(text, " (left to right: more than 2^128)");
   } else if (left == plan->multiplications) {
     mmci_text_printf(text, " (as many as left to right)");
   } else {
-    mmci_text_printf(text, " (left to right: %s", mmci_decimal(left).text);
+    mmci_text_printf(text, " (%sleft to right: %s", plan->structure != NULL ? "dense, " : "",
+                     mmci_decimal(left).text);
     if (plan->multiplications != 0)
       mmci_text_printf(text, ", %.3g times", (double)left / (double)plan->multiplications);
     mmci_text_printf(text, ")");

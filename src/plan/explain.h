@@ -36,6 +36,9 @@ extern const mmci_explainer mmci_explain_flops;
 extern const mmci_explainer mmci_explain_traffic;
 extern const mmci_explainer mmci_explain_time;
 extern const mmci_explainer mmci_explain_energy;
+/* These are of plans whose factors have structure. */
+extern const mmci_explainer mmci_explain_structure;
+extern const mmci_explainer mmci_explain_structure_time;
 
 /* ---- words that several of them use -------------------------------------------------------- */
 

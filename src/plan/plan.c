@@ -57,6 +57,8 @@ void mmci_plan_destroy(mmci_plan *plan) {
   free(plan->steps);
   free(plan->traffic);
   free(plan->kernel_recipes);
+  if (plan->structure != NULL) mmci_structure_steps_destroy(&plan->structure->steps);
+  free(plan->structure);
   if (plan->time != NULL) free(plan->time->recipes);
   free(plan->time);
   mmci_plan_energy_destroy(plan->energy);
@@ -72,8 +74,10 @@ mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error 
 }
 
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step) {
-  return mmci_u128_mul(mmci_multiplications(step->m, step->k, step->n),
-                       (uint64_t)plan->chain->batch);
+  mmci_u128 one = plan->structure != NULL
+                      ? plan->structure->steps.steps[step - plan->steps].multiplications
+                      : mmci_multiplications(step->m, step->k, step->n);
+  return mmci_u128_mul(one, (uint64_t)plan->chain->batch);
 }
 
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan) {

@@ -7,6 +7,7 @@
 #include "chain/chain.h"
 #include "cost/recipe.h"
 #include "order/order.h"
+#include "structure/steps.h"
 
 /* One product. Operands are numbered as in mmc_step. */
 typedef struct mmci_plan_step {
@@ -85,10 +86,18 @@ typedef struct mmci_plan {
   mmci_recipe *kernel_recipes; /* the steps' recipes, when a kernel was asked for; else NULL */
   const struct mmci_explainer *explainer; /* what the objective explains, see explain.h */
   /* Predictions of the objective, see predictions.h; NULL when it is flops. */
-  struct mmci_plan_traffic *traffic; /* NULL unless the objective is traffic */
-  struct mmci_plan_time *time;       /* NULL unless the objective is time or energy */
-  struct mmci_plan_energy *energy;   /* NULL unless the objective is energy */
+  struct mmci_plan_traffic *traffic;     /* NULL unless the objective is traffic */
+  struct mmci_plan_time *time;           /* NULL unless the objective is time or energy */
+  struct mmci_plan_energy *energy;       /* NULL unless the objective is energy */
+  struct mmci_plan_structure *structure; /* NULL unless factors have structure that is used */
 } mmci_plan;
+
+/* What a plan has besides where factors have structure. Its chains are multiplied one by one. */
+typedef struct mmci_plan_structure {
+  mmci_structure_steps steps;    /* one for every step of the plan */
+  uint64_t scratch_offset_bytes; /* in the workspace: room for copies that a step works on */
+  bool by_time;
+} mmci_plan_structure;
 
 /* Multiplies fewer chains at a time where all take more workspace than limit_bytes: at least one,
  * and about the same number every time. */
@@ -151,7 +160,8 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
 
 /* Writes every step's mmci_plan_range() to an array that the caller frees. Returns E_NOMEM. */
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error);
-/* Returns the multiplications of a step, for all chains. */
+/* Returns the multiplications of a step, for all chains; of a step with structure, those of its
+ * kernel. */
 mmci_u128 mmci_plan_step_multiplications(const mmci_plan *plan, const mmci_plan_step *step);
 /* Returns the multiplications of the chain left to right; MMCI_U128_MAX when they do not fit. */
 mmci_u128 mmci_plan_left_to_right(const mmci_plan *plan);

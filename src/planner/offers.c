@@ -100,6 +100,28 @@ mmc_status mmci_offers_fit(mmci_offers_memory *memory, uint64_t most_bytes, uint
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
+bool mmci_offers_structure(const mmci_opened *on, mmc_dtype dtype) {
+  return on->ops->structured != NULL && dtype != MMC_F16 && dtype != MMC_BF16;
+}
+
+mmc_status mmci_offers_structured(const mmci_opened *on, const mmci_plan *plan, mmci_error *error) {
+  const mmci_structure_steps *list = &plan->structure->steps;
+  if (!mmci_offers_structure(on, plan->chain->dtype))
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
+                              "'%s' computes no inverses of %s: expected device cpu or blas and "
+                              "dtype f32, f64, c64 or c128",
+                              on->name, mmc_dtype_name(plan->chain->dtype));
+  mmci_structured ask = {.dtype = plan->chain->dtype, .inverts = list->inverts};
+  mmc_status status = on->ops->structured_check(on->device, &ask, error);
+  for (int32_t s = 0; s < list->count && status == MMC_OK; s++) {
+    const mmci_structure_step *step = &list->steps[s];
+    ask.kernel = step->kernel;
+    ask.inverts = step->inverts || step->formed[0] || step->formed[1];
+    status = on->ops->structured_check(on->device, &ask, error);
+  }
+  return status;
+}
+
 bool mmci_kernel_is_called(const char *name, const char *asked) {
   return strncmp(name, asked, strlen(asked)) == 0;
 }

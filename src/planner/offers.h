@@ -86,6 +86,13 @@ mmc_status mmci_groups_of_chain(const struct mmci_opened *on, mmci_precision pre
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
+/* Says whether the device computes products of this dtype whose factors have structure. */
+bool mmci_offers_structure(const struct mmci_opened *on, mmc_dtype dtype);
+/* Checks that the device has every kernel of a plan whose factors have structure. Returns
+ * E_UNSUPPORTED, and names what is missing. */
+mmc_status mmci_offers_structured(const struct mmci_opened *on, const mmci_plan *plan,
+                                  mmci_error *error);
+
 /* Says whether a kernel's name begins with what was asked for. */
 bool mmci_kernel_is_called(const char *name, const char *asked);
 /* Returns the product of a step, with its matrices row-major, without gaps, and with the variant of

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "planner/objective.h"
+#include "planner/structured.h"
 #include "planner/traffic_fusion.h"
 
 /* ---- objectives ---------------------------------------------------------------------------- */
@@ -169,6 +170,42 @@ static mmc_status make_within(const mmci_objective *objective, const char *devic
   return tried;
 }
 
+/* ---- structure ------------------------------------------------------------------------------- */
+
+/* Says whether one plan is predicted to be cheaper than the other. */
+static bool is_cheaper(const mmci_plan *plan, const mmci_plan *than) {
+  if (plan->time != NULL && than->time != NULL)
+    return plan->time->predicted_s < than->time->predicted_s;
+  return plan->multiplications < than->multiplications;
+}
+
+/* Puts a plan that uses the structure of factors in the place of p->plan, where that is cheaper, or
+ * is the only one that computes inverses. The dense plan is there unless there are inverses. */
+static mmc_status use_structure(const mmci_objective *objective, const char *device,
+                                mmci_planning *p, mmci_error *error) {
+  const bool has_inverses = mmci_chain_has_inverses(p->chain);
+  const bool by_time = objective == &mmci_objective_time;
+  const bool asked = by_time || objective == &mmci_objective_flops;
+  mmci_plan plan;
+  if (!asked && has_inverses)
+    return mmci_fail_argument(error, MMC_E_ARG, "objective",
+                              "expected flops or time where factors are inverses, got '%s'",
+                              objective->name);
+  if (!asked || (!has_inverses && !mmci_offers_structure(p->on, p->chain->dtype))) return MMC_OK;
+  /* A device takes a batch of dense products as one call. */
+  if (!has_inverses && p->chain->batch != 1) return MMC_OK;
+  mmc_status status = mmci_plan_structured(p, by_time, device, &plan, error);
+  if (has_inverses) {
+    if (status == MMC_OK) p->plan = plan;
+    return status;
+  }
+  if (status != MMC_OK) return status == MMC_E_NOMEM ? status : MMC_OK;
+  const bool better = is_cheaper(&plan, &p->plan);
+  mmci_plan_destroy(better ? &p->plan : &plan);
+  if (better) p->plan = plan;
+  return MMC_OK;
+}
+
 mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *chain,
                              const mmc_plan_options *options, const struct mmci_opened *on,
                              const char *device, mmci_wisdom *wisdom, mmci_precision *precision,
@@ -183,13 +220,18 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
       mmci_traffic_request_read(options->fuse, options->on_chip_words, &p.traffic, error);
   if (status == MMC_OK && options->order != NULL)
     status = mmci_tree_read(options->order, chain->n, &p.given, error);
-  if (status == MMC_OK) status = make_within(objective, device, &p, error);
+  const bool is_dense = chain->traits == NULL || !mmci_chain_has_inverses(chain);
+  if (status == MMC_OK && is_dense) status = make_within(objective, device, &p, error);
   if (status == MMC_OK && p.plan.crowded && p.precision != MMCI_NATIVE) {
     /* Other arithmetic is allowed, never demanded: where there is no room for what its products
      * hold, the plan becomes a native one. */
     mmci_plan_destroy(&p.plan);
     p.precision = MMCI_NATIVE;
     status = make_within(objective, device, &p, error);
+  }
+  if (status == MMC_OK && chain->traits != NULL) {
+    status = use_structure(objective, device, &p, error);
+    if (status != MMC_OK && is_dense) mmci_plan_destroy(&p.plan);
   }
   mmci_tree_destroy(&p.given);
   if (status != MMC_OK) return status;

@@ -247,8 +247,18 @@ static bool factor_meets(const mmc_chain *chain, const mmc_matrix *factor, const
   return false;
 }
 
+/* Says whether factor i lies where the first that is stored in its matrix does. */
+static bool is_stored_as_said(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
+  if (chain->stored == NULL || chain->stored[i] == i || chain->batch == 0) return true;
+  const mmc_matrix *x = &factors[i], *y = &factors[chain->stored[i]];
+  if (!same_shape(x, y)) return false;
+  if (x->addresses != NULL || y->addresses != NULL) return x->addresses == y->addresses;
+  return x->data == y->data && (chain->batch == 1 || x->stride == y->stride);
+}
+
 /* Says whether factor i is the same matrix as the chain says. */
 static bool is_as_said(const mmc_chain *chain, const mmc_matrix *factors, int32_t i) {
+  if (!is_stored_as_said(chain, factors, i)) return false;
   if (chain->same == NULL || chain->same[i] == i || chain->batch == 0) return true;
   const mmc_matrix *x = &factors[i], *y = &factors[chain->same[i]];
   if (!same_shape(x, y)) return false;

@@ -11,6 +11,7 @@
 #include "run/matrices.h"
 #include "run/resident.h"
 #include "run/streamed.h"
+#include "run/structured_run.h"
 
 struct mmci_run {
   const mmci_plan *plan;
@@ -25,6 +26,7 @@ struct mmci_run {
   mmci_resident *resident; /* one of three at most; without any, the device uses host memory */
   mmci_batches *batches;
   mmci_streamed *streamed;
+  mmci_structured_run *structured; /* where the plan uses the structure of factors */
 
   mmci_queue *queue;
   char *workspace;
@@ -80,6 +82,8 @@ static mmc_status start_run(mmci_run *run, mmci_error *error) {
   size_t count = (size_t)plan->chain->n + 1;
   run->even = mmci_alloc_array(count, sizeof *run->even);
   if (run->even == NULL) return mmci_fail_nomem(error, count * sizeof *run->even);
+  if (plan->structure != NULL)
+    return mmci_structured_run_create(plan, run->ops, run->device, &run->structured, error);
   mmc_status status = create_actions(run, error);
   if (status != MMC_OK) return status;
   if (run->ops->async == NULL) return create_on_host(run, error);
@@ -95,6 +99,7 @@ static void stop_run(mmci_run *run) {
   mmci_resident_destroy(run->resident);
   mmci_batches_destroy(run->batches);
   mmci_streamed_destroy(run->streamed);
+  mmci_structured_run_destroy(run->structured);
   if (run->actions.actions != NULL) mmci_actions_destroy(&run->actions);
   if (run->rest.actions != NULL) mmci_actions_destroy(&run->rest);
   if (run->workspace != NULL) run->ops->dealloc(run->device, run->workspace);
@@ -263,6 +268,8 @@ static mmc_status execute_run(mmci_run *run, const mmc_matrix *factors, const mm
   mmc_status status;
   if (is_nothing(run, factors, out, &status, error)) return status;
   even_out(run, &factors, &out);
+  if (run->structured != NULL)
+    return mmci_structured_run_execute(run->structured, factors, out, error);
   if (is_host_copy(run, factors, out)) return copy_on_host(run, factors, out, error);
   if (run->resident != NULL) return mmci_resident_execute(run->resident, factors, out, error);
   if (run->batches != NULL) return mmci_batches_execute(run->batches, factors, out, error);
@@ -275,6 +282,8 @@ static mmc_status enqueue(mmci_run *run, void *stream, const mmc_matrix *factors
   mmc_status status;
   if (is_nothing(run, factors, out, &status, error)) return status;
   even_out(run, &factors, &out);
+  if (run->structured != NULL)
+    return mmci_structured_run_execute(run->structured, factors, out, error);
   if (is_host_copy(run, factors, out)) {
     status =
         run->resident != NULL ? mmci_resident_await_stream(run->resident, stream, error) : MMC_OK;

@@ -194,6 +194,13 @@ static void chain_values(fixture *f) {
   assert_int_equal(mmc_chain_same(f->chain, -1), -1);
   assert_int_equal(mmc_chain_same(f->chain, 2), -1);
   assert_int_equal(mmc_chain_same(f->chain, 99999), -1);
+  int64_t inverses = -1;
+  assert_int_equal(mmc_chain_traits(NULL, 0), 0);
+  assert_int_equal(mmc_chain_traits(f->chain, -1), 0);
+  assert_int_equal(mmc_chain_traits(f->chain, 99999), 0);
+  assert_null(mmc_chain_inverses(NULL, &inverses));
+  assert_int_equal(inverses, 0);
+  assert_null(mmc_chain_inverses(f->chain, NULL));
   IS_ARG(mmc_chain_write(NULL, write_nowhere, NULL));
   IS_ARG(mmc_chain_write(f->chain, NULL, NULL));
 }
@@ -628,7 +635,8 @@ static const struct {
     {chains, " mmc_chain_create mmc_chain_create_batch mmc_chain_parse "},
     {chain_values,
      " mmc_chain_destroy mmc_chain_dtype mmc_chain_length mmc_chain_dims "
-     "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_write "},
+     "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_traits mmc_chain_inverses "
+     "mmc_chain_write "},
     {plans, " mmc_plan_create mmc_plan_destroy mmc_plan_explain "},
     {plan_values,
      " mmc_plan_multiplications mmc_plan_workspace_bytes mmc_plan_device "

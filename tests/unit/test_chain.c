@@ -134,19 +134,34 @@ static void bad_text_is_named(void **state) {
       {"8x9x8=1,1",
        "chain, position 9: expected the number, from 1, of the first factor that is the same "
        "matrix, "
-       "of the same shape and op, got '1'"},
-      {"8x8x8:NT=1,1",
+       "of the same shape, got '1'"},
+      {"8x8x9:NT=1,1",
        "chain, position 12: expected the number, from 1, of the first factor that is the same "
        "matrix, "
-       "of the same shape and op, got '1'"},
+       "of the same shape, got '1'"},
+      {"8x8x9:lower",
+       "chain, position 12: expected ',' and the words of the next factor, got the end"},
+      {"8x8x9:lower,low",
+       "chain, position 13: expected N, T, H, inv, lower, upper, unit, diagonal, symmetric, "
+       "hermitian, spd, identity or zero, got 'low'"},
+      {"8x8:lower.lower",
+       "chain, position 11: expected N, T, H, inv, lower, upper, unit, diagonal, symmetric, "
+       "hermitian, spd, identity or zero, got 'lower'"},
+      {"8x9:lower", "traits[0]: expected a square matrix for all traits but zero; it is 8 x 9"},
+      {"8x8:unit", "traits[0]: expected unit beside lower, upper or diagonal; it is 8 x 8"},
+      {"8x8:zero.inv", "traits[0]: a zero matrix has no inverse; it is 8 x 8"},
+      {"8x9x8:(N,N", "chain, position 11: expected ').inv', which ends a group, got the end"},
+      {"8x9x8:N,N).inv", "chain, position 10: expected no ')' without a '(' before, got ').inv'"},
+      {"8x9x7:(N,N).inv", "inverses[0]: expected a square product, got 8 x 7"},
+      {"8x8x8:(N).inv,N", "inverses[0]: expected two factors or more of the chain's 2, got 0 to 0"},
       {"8x8^2x8=1,2",
        "chain, position 11: expected the number, from 1, of the first factor that is the same "
        "matrix, "
-       "of the same shape and op, got '2'"},
+       "of the same shape, got '2'"},
       {"8x8x8=1,3",
        "chain, position 9: expected the number, from 1, of the first factor that is the same "
        "matrix, "
-       "of the same shape and op, got '3'"},
+       "of the same shape, got '3'"},
       {"2@5x3", "chain, position 2: expected 'x' and a second dim, as in 10x30, got '@5x3'"},
   };
   for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {

@@ -21,6 +21,7 @@
 #include "device/blas/cblas_table.h"
 #include "device/blas/half_gemm.h"
 #include "device/blas/small.h"
+#include "device/blas/structured.h"
 #include "device/blas/threads.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
@@ -547,6 +548,8 @@ const mmci_device_ops mmci_device_blas = {
     .group_prepare = mmci_blas_group_prepare,
     .group_release = mmci_blas_group_release,
     .group_enqueue = mmci_blas_group_enqueue,
+    .structured_check = mmci_blas_structured_check,
+    .structured = mmci_blas_structured,
     .alloc = mmci_host_alloc,
     .dealloc = mmci_host_dealloc,
     .scan_supports = mmci_blas_scan_supports,

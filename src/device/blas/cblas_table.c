@@ -15,6 +15,9 @@
 
 mmci_cblas mmci_blas;
 
+/* Where its functions come from; without a library where that is not known. */
+static mmci_cblas_origin taken;
+
 /* ---- the one that was linked ----------------------------------------------------------------- */
 
 #ifdef MMCI_BLAS_LINKED
@@ -34,6 +37,23 @@ MMCI_CBLAS_FUNCTIONS(LINKED, int64_t, linked_int)
 MMCI_OPENBLAS_FUNCTIONS(LINKED)
 #endif
 
+/* Finds the file that the linker took. A reference BLAS has LAPACK beside it. */
+static mmci_cblas_origin origin_of_linked(void) {
+  mmci_cblas_origin origin = {.prefix = "", .suffix = "", .is_wide = sizeof(linked_int) == 8};
+  void (*function)(void) = (void (*)(void))cblas_dgemm;
+  void *address;
+  Dl_info file, own;
+  memcpy(&address, &function, sizeof address);
+  if (dladdr(address, &file) == 0 || dladdr(&taken, &own) == 0) return origin;
+  if (file.dli_fbase == own.dli_fbase) return origin;
+  origin.library = dlopen(file.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (origin.library != NULL && dlsym(origin.library, "dpotrf_") == NULL && !origin.is_wide) {
+    void *lapack = dlopen("liblapack.so.3", RTLD_NOW | RTLD_LOCAL);
+    if (lapack != NULL) origin.library = lapack;
+  }
+  return origin;
+}
+
 static bool take_linked(void) {
   mmci_blas = (mmci_cblas){
       MMCI_CBLAS_FUNCTIONS(TAKE_LINKED, , )
@@ -42,6 +62,7 @@ static bool take_linked(void) {
               .is_openblas = true,
 #endif
   };
+  taken = origin_of_linked();
   return true;
 }
 #else
@@ -118,8 +139,14 @@ static bool take_file(const char *path, mmci_error *error) {
     mmci_fail(error, MMC_E_UNSUPPORTED, "no CBLAS: %.300s", dlerror());
     return false;
   }
-  for (int n = 0; n < NAMINGS; n++)
-    if (take_named(library, &namings[n])) return true;
+  for (int n = 0; n < NAMINGS; n++) {
+    if (!take_named(library, &namings[n])) continue;
+    taken = (mmci_cblas_origin){.library = library,
+                                .prefix = namings[n].prefix,
+                                .suffix = namings[n].suffix,
+                                .is_wide = is_wide(&mmci_blas, &namings[n])};
+    return true;
+  }
   dlclose(library);
   mmci_fail(error, MMC_E_UNSUPPORTED, "no CBLAS: %.250s lacks functions of one", path);
   return false;
@@ -159,6 +186,11 @@ static mmc_status find_by_environment(mmci_error *error) {
                      "'%.100s'",
                      variable, path);
   return take_file(path, error) ? MMC_OK : MMC_E_UNSUPPORTED;
+}
+
+bool mmci_cblas_origin_of(mmci_cblas_origin *out) {
+  *out = taken;
+  return taken.library != NULL;
 }
 
 mmc_status mmci_cblas_choose(const char *path, mmci_error *error) {

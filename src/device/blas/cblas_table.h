@@ -64,6 +64,18 @@ typedef struct mmci_cblas {
 /* Holds the functions after mmci_cblas_find() has succeeded. */
 extern mmci_cblas mmci_blas;
 
+/* Where the functions come from: a library that dlsym() takes, what the names in it have before and
+ * after those of BLAS, and whether its integers have 64 bits. */
+typedef struct mmci_cblas_origin {
+  void *library;
+  const char *prefix, *suffix;
+  bool is_wide;
+} mmci_cblas_origin;
+
+/* Tells it, after mmci_cblas_find() has succeeded. Returns false where it is not known: the CBLAS
+ * is a part of this library. */
+bool mmci_cblas_origin_of(mmci_cblas_origin *out);
+
 /* Finds a CBLAS: the one that mmci_cblas_choose() has loaded, else the one that MMCHAIN_BLAS names,
  * else the one that was linked, else an OpenBLAS that dlopen() finds. Calls after the first return
  * the same. MMCHAIN_BLAS may also say "own", the last two, or "none". Returns: E_UNSUPPORTED, where

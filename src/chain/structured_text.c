@@ -1,0 +1,97 @@
+#include "chain/structured_text.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "chain/traits.h"
+
+static const char op_letters[] = {[MMC_OP_N] = 'N', [MMC_OP_T] = 'T', [MMC_OP_H] = 'H'};
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static const char any_word[] =
+    "N, T, H, inv, lower, upper, unit, diagonal, symmetric, hermitian, spd, identity or zero";
+
+/* Reads words with dots between them, of factor i. */
+static bool read_item(const char **at, mmc_chain *chain, int32_t i, const char **expected) {
+  bool has_op = false;
+  for (;;) {
+    size_t length = strcspn(*at, ".,()=");
+    uint32_t trait = mmci_trait_read(*at, length);
+    const char *letter = length == 1 ? memchr(op_letters, **at, sizeof op_letters) : NULL;
+    *expected = any_word;
+    if (trait == 0 && (letter == NULL || has_op)) return false;
+    if (trait != 0 && mmci_traits_have(chain->traits[i], trait)) return false;
+    chain->traits[i] |= trait;
+    if (letter != NULL) chain->ops[i] = (mmc_op)(letter - op_letters);
+    has_op = has_op || letter != NULL;
+    *at += length;
+    if (**at != '.') return true;
+    ++*at;
+  }
+}
+
+/* Takes what closes groups behind factor i, ").inv". */
+static bool close_groups(const char **at, mmc_chain *chain, int32_t i, const char **expected) {
+  static const char closing[] = ").inv";
+  while (**at == ')') {
+    *expected = "').inv', which ends a group";
+    if (strncmp(*at, closing, sizeof closing - 1) != 0) return false;
+    int32_t open = chain->inverse_count - 1;
+    while (open >= 0 && chain->inverses[open].last >= 0) open--;
+    *expected = "no ')' without a '(' before";
+    if (open < 0) return false;
+    chain->inverses[open].last = i;
+    *at += sizeof closing - 1;
+  }
+  return true;
+}
+
+static bool is_continued(const mmc_chain *chain, int32_t i) {
+  return i > 0 && chain->same != NULL && chain->same[i] == chain->same[i - 1];
+}
+
+bool mmci_structure_read(const char **at, mmc_chain *chain, const char **expected) {
+  for (int32_t i = 0, end; i < chain->n; i = end) {
+    for (end = i + 1; end < chain->n && is_continued(chain, end);) end++;
+    *expected = "',' and the words of the next factor";
+    if (i > 0 && **at != ',') return false;
+    *at += i > 0;
+    for (; **at == '('; ++*at)
+      chain->inverses[chain->inverse_count++] = (mmc_inverse){.first = i, .last = -1};
+    if (!read_item(at, chain, i, expected)) return false;
+    for (int32_t t = i + 1; t < end; t++) {
+      chain->traits[t] = chain->traits[i];
+      chain->ops[t] = chain->ops[i];
+      chain->stored[t] = i;
+    }
+    if (!close_groups(at, chain, end - 1, expected)) return false;
+  }
+  *expected = "').inv', which ends a group";
+  for (int32_t g = 0; g < chain->inverse_count; g++)
+    if (chain->inverses[g].last < 0) return false;
+  return true;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static int32_t count_at(const mmc_chain *chain, int64_t i, bool last) {
+  int32_t count = 0;
+  for (int32_t g = 0; g < chain->inverse_count; g++)
+    count += (last ? chain->inverses[g].last : chain->inverses[g].first) == i;
+  return count;
+}
+
+void mmci_structure_write(const mmc_chain *chain, mmci_text *text) {
+  bool is_complex = mmci_dtype_is_complex(chain->dtype);
+  for (int32_t i = 0; i < chain->n; i++) {
+    mmci_text_bytes(text, i == 0 ? ":" : ",", 1);
+    for (int32_t c = count_at(chain, i, false); c > 0; c--) mmci_text_bytes(text, "(", 1);
+    const uint32_t traits = chain->traits[i];
+    bool any = mmci_traits_write(traits & MMCI_TRAITS_OF_MATRIX, is_complex, text);
+    if (!any || chain->ops[i] != MMC_OP_N)
+      mmci_text_printf(text, "%s%c", any ? "." : "", op_letters[chain->ops[i]]);
+    if ((traits & MMC_INVERSE) != 0) mmci_text_printf(text, ".inv");
+    for (int32_t c = count_at(chain, i, true); c > 0; c--) mmci_text_printf(text, ").inv");
+  }
+}

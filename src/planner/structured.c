@@ -1,0 +1,208 @@
+/* structured.c: the cheapest way to compute a chain whose factors have structure, as a plan. */
+#include "planner/structured.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "plan/explain.h"
+#include "plan/layout.h"
+
+bool mmci_chain_has_inverses(const mmc_chain *chain) {
+  bool any = chain->inverse_count > 0;
+  for (int32_t i = 0; chain->traits != NULL && i < chain->n; i++)
+    any = any || (chain->traits[i] & MMC_INVERSE) != 0;
+  return any;
+}
+
+/* ---- prices ---------------------------------------------------------------------------------- */
+
+/* What prices of products are made of. */
+typedef struct gemm_prices {
+  mmci_wisdom_pricing *wisdom;
+  mmci_pricing pricing;
+  mmc_dtype dtype;
+} gemm_prices;
+
+static double gemm_seconds(const void *user, int64_t m, int64_t k, int64_t n) {
+  const gemm_prices *x = user;
+  mmci_price price;
+  mmci_gemm gemm = mmci_gemm_tight(x->dtype, MMCI_NATIVE, m, k, n, MMC_OP_N, MMC_OP_N);
+  x->pricing.price(x->pricing.user, &gemm, &price);
+  return price.seconds;
+}
+
+static mmc_status begin_prices(const mmci_planning *p, bool by_time, gemm_prices *prices,
+                               mmci_structure_prices *out, mmci_error *error) {
+  const mmc_dtype dtype = p->chain->dtype;
+  *prices = (gemm_prices){.dtype = dtype};
+  *out = (mmci_structure_prices){.element_bytes = (int64_t)mmc_dtype_size(dtype),
+                                 .is_complex = mmci_dtype_is_complex(dtype)};
+  if (!by_time) return MMC_OK;
+  mmc_status status =
+      mmci_offers_pricing(p->on, p->wisdom, dtype, MMCI_NATIVE, &prices->wisdom, error);
+  if (status != MMC_OK) return status;
+  const mmci_roofline *roofline = mmci_wisdom_pricing_roofline(prices->wisdom);
+  prices->pricing = mmci_wisdom_pricing_of(prices->wisdom);
+  out->user = prices;
+  out->gemm_s = gemm_seconds;
+  out->bytes_per_s = roofline->bytes_per_s;
+  out->launch_s = roofline->launch_s;
+  return MMC_OK;
+}
+
+/* ---- what goes with structure ---------------------------------------------------------------- */
+
+static mmc_status check_request(const mmci_planning *p, mmci_error *error) {
+  const mmc_plan_options *options = p->options;
+  if (strcmp(p->solver, "auto") != 0 && strcmp(p->solver, "given") != 0 &&
+      strcmp(p->solver, "left-to-right") != 0)
+    return mmci_fail_argument(error, MMC_E_ARG, "solver",
+                              "expected auto or left-to-right where factors have structure, got "
+                              "'%s'",
+                              p->solver);
+  if (options->kernel != NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, "kernel",
+                              "expected none where factors have structure");
+  return MMC_OK;
+}
+
+static int32_t left_to_right(void *user, int32_t i, int32_t j) {
+  (void)user;
+  (void)i;
+  return j - 1;
+}
+
+/* Makes the ranges of the order that is asked for; NULL for any. */
+static mmc_status ask_order(const mmci_planning *p, mmci_range **out, mmci_error *error) {
+  const int32_t n = p->chain->n;
+  const size_t count = (size_t)n;
+  mmci_tree tree = {0};
+  const bool in_turn = strcmp(p->solver, "left-to-right") == 0;
+  *out = NULL;
+  if (p->given.n == 0 && !in_turn) return MMC_OK;
+  mmci_range *ranges = mmci_alloc_array(count, sizeof *ranges);
+  if (ranges == NULL) return mmci_fail_nomem(error, count * sizeof *ranges);
+  mmc_status status = in_turn ? mmci_tree_create(n, &tree, error) : MMC_OK;
+  if (status == MMC_OK && in_turn)
+    status = mmci_tree_from_splits(&tree, left_to_right, NULL, error);
+  if (status == MMC_OK) mmci_tree_ranges(in_turn ? &tree : &p->given, ranges);
+  mmci_tree_destroy(&tree);
+  if (status == MMC_OK)
+    *out = ranges;
+  else
+    free(ranges);
+  return status;
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+static int32_t best_split(void *user, int32_t i, int32_t j) {
+  return mmci_structure_split(user, i, j);
+}
+
+static mmc_status fill_steps(const mmci_structure_steps *list, mmci_plan *plan, mmci_error *error) {
+  const int64_t *dims = plan->chain->dims;
+  const size_t count = (size_t)list->count + 1;
+  plan->steps = mmci_alloc_array(count, sizeof *plan->steps);
+  if (plan->steps == NULL) return mmci_fail_nomem(error, count * sizeof *plan->steps);
+  plan->step_count = list->count;
+  for (int32_t s = 0; s < list->count; s++)
+    plan->steps[s] = (mmci_plan_step){
+        .m = dims[list->ranges[s][0]],
+        .k = dims[list->ranges[s][1]],
+        .n = dims[list->ranges[s][2]],
+        .left = list->operands[s][0],
+        .right = list->operands[s][1],
+        .first = list->ranges[s][0],
+        .last = list->ranges[s][2] - 1,
+        .kernel = mmci_structure_kernel_name(list->steps[s].kernel),
+        .predicted_s = plan->structure->by_time ? list->steps[s].predicted_s : (double)NAN,
+        .group = -1,
+    };
+  mmci_plan_count_levels(plan);
+  return list->count > 0 ? mmci_plan_place(plan, error) : MMC_OK;
+}
+
+/* Adds room for what the steps copy. */
+static mmc_status add_scratch(mmci_plan *plan, mmci_error *error) {
+  uint64_t most = 0;
+  for (int32_t s = 0; s < plan->step_count; s++) {
+    const mmci_plan_step *step = &plan->steps[s];
+    uint64_t bytes = mmci_structure_scratch(&plan->structure->steps.steps[s], plan->chain->dtype,
+                                            step->m, step->k, step->n);
+    if (bytes > most) most = bytes;
+  }
+  plan->structure->scratch_offset_bytes = (plan->workspace_bytes + 63) & ~(uint64_t)63;
+  if (most > UINT64_MAX / 4)
+    return mmci_fail(error, MMC_E_OVERFLOW, "an intermediate exceeds the address space");
+  if (most > 0) plan->workspace_bytes = plan->structure->scratch_offset_bytes + most;
+  return MMC_OK;
+}
+
+static mmc_status add_time(const mmci_planning *p, const gemm_prices *prices, mmci_plan *plan,
+                           mmci_error *error) {
+  plan->time = mmci_alloc_zeroed(1, sizeof *plan->time);
+  if (plan->time == NULL) return mmci_fail_nomem(error, sizeof *plan->time);
+  plan->time->predicted_s = plan->structure->steps.cost.seconds * (double)p->chain->batch;
+  plan->time->kept = "";
+  plan->time->roofline = mmci_roofline_public(mmci_wisdom_pricing_roofline(prices->wisdom));
+  return MMC_OK;
+}
+
+static mmc_status build(const mmci_planning *p, const mmci_structure_table *table,
+                        const mmci_structure_prices *prices, mmci_plan *plan, mmci_error *error) {
+  plan->structure = mmci_alloc_zeroed(1, sizeof *plan->structure);
+  if (plan->structure == NULL) return mmci_fail_nomem(error, sizeof *plan->structure);
+  plan->structure->by_time = prices->gemm_s != NULL;
+  mmci_structure_steps *list = &plan->structure->steps;
+  mmc_status status = mmci_structure_list(table, prices, list, error);
+  if (status == MMC_OK) status = mmci_chain_copy(p->chain, &plan->chain, error);
+  if (status == MMC_OK) status = mmci_tree_create(p->chain->n, &plan->tree, error);
+  if (status == MMC_OK)
+    status = mmci_tree_from_splits(&plan->tree, best_split, (void *)table, error);
+  if (status == MMC_OK)
+    status =
+        mmci_tree_multiplications(&plan->tree, p->chain->dims, &plan->tree_multiplications, error);
+  if (status == MMC_OK) status = fill_steps(list, plan, error);
+  if (status == MMC_OK) status = add_scratch(plan, error);
+  if (status != MMC_OK) return status;
+  const uint64_t batch = (uint64_t)p->chain->batch;
+  plan->multiplications = mmci_u128_mul(list->cost.count, batch);
+  plan->tree_multiplications = mmci_u128_mul(plan->tree_multiplications, batch);
+  if (plan->workspace_bytes > p->options->memory_limit_bytes)
+    return mmci_fail(error, MMC_E_MEMORY_LIMIT,
+                     "memory limit: the plan with structure needs %llu bytes of workspace",
+                     (unsigned long long)plan->workspace_bytes);
+  return MMC_OK;
+}
+
+mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char *device,
+                                mmci_plan *out, mmci_error *error) {
+  mmci_plan plan = {.solver = strcmp(p->solver, "auto") == 0 ? "structure" : p->solver,
+                    .device = device,
+                    .precision = "native",
+                    .chunk = p->chain->batch > 0,
+                    .explainer = by_time ? &mmci_explain_structure_time : &mmci_explain_structure};
+  gemm_prices gemms = {0};
+  mmci_structure_prices prices;
+  mmci_structure_table table = {0};
+  mmci_range *order = NULL;
+  mmc_status status = check_request(p, error);
+  if (status == MMC_OK) status = begin_prices(p, by_time, &gemms, &prices, error);
+  if (status == MMC_OK) status = ask_order(p, &order, error);
+  if (status == MMC_OK)
+    status = mmci_structure_solve(p->chain, &prices, (const int32_t(*)[3])order, &table, error);
+  if (status == MMC_OK) status = build(p, &table, &prices, &plan, error);
+  if (status == MMC_OK && by_time) status = add_time(p, &gemms, &plan, error);
+  if (status == MMC_OK) status = mmci_offers_structured(p->on, &plan, error);
+  if (gemms.wisdom != NULL) mmci_wisdom_pricing_release(gemms.wisdom);
+  mmci_structure_destroy(&table);
+  free(order);
+  if (status == MMC_OK)
+    *out = plan;
+  else
+    mmci_plan_destroy(&plan);
+  return status;
+}

@@ -1,0 +1,529 @@
+#include "run/structured_run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/interrupt.h"
+#include "chain/copy.h"
+#include "run/actions.h"
+#include "run/matrices.h"
+
+/* A GEMM that is prepared for operands that lie so. */
+typedef struct prepared {
+  mmci_gemm gemm;
+  mmci_kernel *kernel;
+} prepared;
+
+struct mmci_structured_run {
+  const mmci_plan *plan;
+  const mmci_device_ops *ops;
+  mmci_device *device;
+  mmci_queue *queue;
+  char *workspace;
+  prepared *products; /* step_count; without a kernel where the step is no GEMM */
+};
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+mmc_status mmci_structured_run_create(const mmci_plan *plan, const mmci_device_ops *ops,
+                                      mmci_device *device, mmci_structured_run **out,
+                                      mmci_error *error) {
+  mmci_structured_run *run = mmci_alloc_zeroed(1, sizeof *run);
+  if (run == NULL) return mmci_fail_nomem(error, sizeof *run);
+  *run = (mmci_structured_run){.plan = plan, .ops = ops, .device = device};
+  mmc_status status = ops->queue_open(device, &run->queue, error);
+  size_t count = (size_t)plan->step_count + 1;
+  run->products = mmci_alloc_zeroed(count, sizeof *run->products);
+  if (run->products == NULL) status = mmci_fail_nomem(error, count * sizeof *run->products);
+  if (status == MMC_OK && plan->workspace_bytes > SIZE_MAX)
+    status = mmci_fail_nomem(error, plan->workspace_bytes);
+  if (status == MMC_OK && plan->workspace_bytes > 0) {
+    void *workspace = NULL;
+    status = ops->alloc(device, (size_t)plan->workspace_bytes, &workspace, error);
+    run->workspace = workspace;
+  }
+  if (status == MMC_OK)
+    *out = run;
+  else
+    mmci_structured_run_destroy(run);
+  return status;
+}
+
+void mmci_structured_run_destroy(mmci_structured_run *run) {
+  if (run == NULL) return;
+  for (int32_t s = 0; run->products != NULL && s < run->plan->step_count; s++)
+    if (run->products[s].kernel != NULL) run->ops->release(run->products[s].kernel);
+  if (run->workspace != NULL) run->ops->dealloc(run->device, run->workspace);
+  if (run->queue != NULL) run->ops->queue_close(run->queue);
+  free(run->products);
+  free(run);
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* A matrix that is read: rows x cols after its op. */
+typedef struct view {
+  const void *data;
+  mmci_form form;
+  int64_t rows, cols;
+  uint32_t traits;
+} view;
+
+/* A matrix that is written: element (r, c) at r * ld + c, or at c * ld + r when by_columns. */
+typedef struct target {
+  void *data;
+  int64_t rows, cols, ld;
+  bool by_columns;
+} target;
+
+/* One chain of the batch while it is executed. */
+typedef struct execution {
+  mmci_structured_run *run;
+  const mmc_matrix *factors;
+  target out;
+  int64_t number; /* of the chain */
+  char *scratch;  /* what is left of it */
+} execution;
+
+static view view_factor(const execution *e, int32_t i) {
+  const mmc_chain *chain = e->run->plan->chain;
+  mmc_matrix matrix = mmci_matrix_of_batch(&e->factors[i], chain->dtype, e->number);
+  return (view){.data = matrix.data,
+                .form = mmci_factor_form(chain, i, &matrix, mmci_matrix_ld(&matrix), 0),
+                .rows = chain->dims[i],
+                .cols = chain->dims[i + 1]};
+}
+
+static view view_operand(const execution *e, int32_t operand) {
+  const mmci_plan *plan = e->run->plan;
+  if (operand < plan->chain->n) return view_factor(e, operand);
+  const mmci_plan_step *step = &plan->steps[operand - plan->chain->n];
+  return (view){.data = e->run->workspace + step->offset_bytes,
+                .form = {.ld = step->n > 0 ? step->n : 1},
+                .rows = step->m,
+                .cols = step->n};
+}
+
+static view view_transposed(const mmc_chain *chain, view x, bool conjugated) {
+  view turned = {.data = x.data, .form = x.form, .rows = x.cols, .cols = x.rows};
+  turned.form.trans = !x.form.trans;
+  if (conjugated && mmci_dtype_is_complex(chain->dtype)) turned.form.conj = !x.form.conj;
+  turned.traits = mmci_traits_transpose(x.traits);
+  return turned;
+}
+
+static void copy_to(const execution *e, const view *x, const target *to) {
+  mmci_copy(e->run->plan->chain->dtype, x->rows, x->cols, x->data, &x->form, to->data, to->ld,
+            to->by_columns);
+}
+
+/* Takes room for a matrix without gaps from the scratch. */
+static target take_scratch(execution *e, int64_t rows, int64_t cols, bool by_columns) {
+  const int64_t length = by_columns ? rows : cols;
+  target t = {e->scratch, rows, cols, length > 0 ? length : 1, by_columns};
+  size_t bytes = (size_t)rows * (size_t)cols * mmc_dtype_size(e->run->plan->chain->dtype);
+  e->scratch += (bytes + 63) & ~(size_t)63;
+  return t;
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* Says that factors first to last, counted from 0, are not to be inverted. */
+static mmc_status fail_pivot(const execution *e, int32_t first, int32_t last, bool definite,
+                             int64_t pivot, mmci_error *error) {
+  char what[80], which[48] = "";
+  if (first == last)
+    snprintf(what, sizeof what, "factor %" PRId32, first + 1);
+  else
+    snprintf(what, sizeof what, "the product of factors %" PRId32 " to %" PRId32, first + 1,
+             last + 1);
+  if (e->run->plan->chain->batch > 1)
+    snprintf(which, sizeof which, ", in chain %" PRId64, e->number + 1);
+  return mmci_fail(error, MMC_E_ARG, "%s is %s: pivot %" PRId64 " is %s%s", what,
+                   definite ? "not positive definite" : "singular", pivot,
+                   definite ? "not positive" : "zero", which);
+}
+
+static mmc_status fail_operand(const execution *e, const mmci_plan_step *step, bool right,
+                               bool definite, int64_t pivot, mmci_error *error) {
+  const mmci_plan *plan = e->run->plan;
+  const int32_t operand = right ? step->right : step->left, n = plan->chain->n;
+  if (operand < n) return fail_pivot(e, operand, operand, definite, pivot, error);
+  const mmci_plan_step *made = &plan->steps[operand - n];
+  return fail_pivot(e, made->first, made->last, definite, pivot, error);
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static void divide_line(mmc_dtype dtype, void *x, int64_t length, const void *d, int64_t step,
+                        bool conj);
+static bool is_zero(mmc_dtype dtype, const void *element);
+
+/* Forms the inverse of a diagonal matrix where it lies; returns the row that has none, or 0. */
+static int64_t invert_diagonal(mmc_dtype dtype, const target *z) {
+  const size_t size = mmc_dtype_size(dtype);
+  for (int64_t i = 0; i < z->rows; i++) {
+    const double one[2] = {1, 0};
+    const float one_single[2] = {1, 0};
+    char element[16], *at = (char *)z->data + (size_t)(i * (z->ld + 1)) * size;
+    if (is_zero(dtype, at)) return i + 1;
+    const bool single = dtype == MMC_F32 || dtype == MMC_C64;
+    memcpy(element, at, size);
+    memcpy(at, single ? (const void *)one_single : (const void *)one, size);
+    divide_line(dtype, at, 1, element, 0, false);
+  }
+  return 0;
+}
+
+/* Forms the inverse of a square matrix where it lies. */
+static mmc_status invert(const execution *e, uint32_t traits, const target *z, int64_t *pivot,
+                         mmci_error *error) {
+  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  mmci_structured p = {.dtype = dtype,
+                       .rows = z->rows,
+                       .cols = z->cols,
+                       .ldz = z->ld,
+                       .lds = z->ld,
+                       .inverts = true,
+                       .traits = z->by_columns ? traits : mmci_traits_transpose(traits)};
+  if (mmci_traits_have(traits, MMC_DIAGONAL)) {
+    *pivot = invert_diagonal(dtype, z);
+    return MMC_OK;
+  }
+  return e->run->ops->structured(e->run->device, &p, z->data, z->data, pivot, error);
+}
+
+/* Returns an operand, or its inverse where that is formed first. */
+static mmc_status take_operand(execution *e, int32_t s, int side, view *out, mmci_error *error) {
+  const mmci_plan_step *step = &e->run->plan->steps[s];
+  const mmci_structure_step *x = &e->run->plan->structure->steps.steps[s];
+  *out = view_operand(e, side == 0 ? step->left : step->right);
+  out->traits = x->traits[side];
+  if (!x->formed[side]) return MMC_OK;
+  target formed = take_scratch(e, out->rows, out->cols, false);
+  int64_t pivot;
+  copy_to(e, out, &formed);
+  mmc_status status = invert(e, out->traits, &formed, &pivot, error);
+  if (status == MMC_OK && pivot != 0)
+    return fail_operand(e, step, side == 1, (out->traits & MMC_POSITIVE_DEFINITE) != 0, pivot,
+                        error);
+  out->data = formed.data;
+  out->form = (mmci_form){.ld = formed.ld};
+  return status;
+}
+
+static mmc_status multiply_dense(const execution *e, int32_t s, const view *a, const view *b,
+                                 const target *c, mmci_error *error) {
+  mmci_structured_run *run = e->run;
+  prepared *x = &run->products[s];
+  view left = *a, right = *b;
+  if (c->by_columns) { /* C^T = B^T A^T */
+    left = view_transposed(run->plan->chain, *b, false);
+    right = view_transposed(run->plan->chain, *a, false);
+  }
+  mmci_gemm gemm = {.dtype = run->plan->chain->dtype,
+                    .m = left.rows,
+                    .k = left.cols,
+                    .n = right.cols,
+                    .a = left.form,
+                    .b = right.form,
+                    .ldc = c->ld,
+                    .batch = 1};
+  mmc_status status = MMC_OK;
+  if (x->kernel == NULL || !mmci_gemm_same(&x->gemm, &gemm)) {
+    if (x->kernel != NULL) run->ops->release(x->kernel);
+    x->kernel = NULL;
+    x->gemm = gemm;
+    status = run->ops->prepare(run->device, &gemm, &x->kernel, error);
+  }
+  if (status == MMC_OK)
+    status = run->ops->enqueue(run->queue, x->kernel, left.data, right.data, c->data, error);
+  return status == MMC_OK ? run->ops->sync(run->queue, error) : status;
+}
+
+static void write_zeros(const execution *e, const target *c) {
+  const size_t size = mmc_dtype_size(e->run->plan->chain->dtype);
+  const int64_t lines = c->by_columns ? c->cols : c->rows,
+                length = c->by_columns ? c->rows : c->cols;
+  for (int64_t l = 0; l < lines && length > 0; l++)
+    memset((char *)c->data + (size_t)(l * c->ld) * size, 0, (size_t)length * size);
+}
+
+/* Multiplies a line by one number, or elements with a number each: x[i] *= d[i * step]. */
+#define SCALE_REAL(name, type)                                                        \
+  static void name(type *x, int64_t length, const type *d, int64_t step, bool conj) { \
+    for (int64_t i = 0; i < length; i++) x[i] *= d[i * step];                         \
+    (void)conj;                                                                       \
+  }
+#define SCALE_COMPLEX(name, type)                                                              \
+  static void name(type *x, int64_t length, const type *d, int64_t step, bool conj) {          \
+    for (int64_t i = 0; i < length; i++) {                                                     \
+      const type re = d[2 * i * step], im = conj ? -d[2 * i * step + 1] : d[2 * i * step + 1]; \
+      const type xr = x[2 * i], xi = x[2 * i + 1];                                             \
+      x[2 * i] = xr * re - xi * im;                                                            \
+      x[2 * i + 1] = xr * im + xi * re;                                                        \
+    }                                                                                          \
+  }
+SCALE_REAL(scale_f32, float)
+SCALE_REAL(scale_f64, double)
+SCALE_COMPLEX(scale_c64, float)
+SCALE_COMPLEX(scale_c128, double)
+
+static void scale_line(mmc_dtype dtype, void *x, int64_t length, const void *d, int64_t step,
+                       bool conj) {
+  if (dtype == MMC_F32) scale_f32(x, length, d, step, conj);
+  if (dtype == MMC_F64) scale_f64(x, length, d, step, conj);
+  if (dtype == MMC_C64) scale_c64(x, length, d, step, conj);
+  if (dtype == MMC_C128) scale_c128(x, length, d, step, conj);
+}
+
+/* Divides in the same manner; an element of d that is 0 is known not to be there. */
+#define DIVIDE_REAL(name, type)                                                       \
+  static void name(type *x, int64_t length, const type *d, int64_t step, bool conj) { \
+    for (int64_t i = 0; i < length; i++) x[i] /= d[i * step];                         \
+    (void)conj;                                                                       \
+  }
+/* (a + ib) / (c + id) by Smith's method (1962), whose intermediates do not overflow. */
+#define DIVIDE_COMPLEX(name, type, absolute)                                                   \
+  static void name(type *x, int64_t length, const type *d, int64_t step, bool conj) {          \
+    for (int64_t i = 0; i < length; i++) {                                                     \
+      const type re = d[2 * i * step], im = conj ? -d[2 * i * step + 1] : d[2 * i * step + 1]; \
+      const type xr = x[2 * i], xi = x[2 * i + 1];                                             \
+      if (absolute(re) >= absolute(im)) {                                                      \
+        const type ratio = im / re, whole = re + im * ratio;                                   \
+        x[2 * i] = (xr + xi * ratio) / whole;                                                  \
+        x[2 * i + 1] = (xi - xr * ratio) / whole;                                              \
+      } else {                                                                                 \
+        const type ratio = re / im, whole = re * ratio + im;                                   \
+        x[2 * i] = (xr * ratio + xi) / whole;                                                  \
+        x[2 * i + 1] = (xi * ratio - xr) / whole;                                              \
+      }                                                                                        \
+    }                                                                                          \
+  }
+#define ABSOLUTE(x) ((x) < 0 ? -(x) : (x))
+DIVIDE_REAL(divide_f32, float)
+DIVIDE_REAL(divide_f64, double)
+DIVIDE_COMPLEX(divide_c64, float, ABSOLUTE)
+DIVIDE_COMPLEX(divide_c128, double, ABSOLUTE)
+
+static void divide_line(mmc_dtype dtype, void *x, int64_t length, const void *d, int64_t step,
+                        bool conj) {
+  if (dtype == MMC_F32) divide_f32(x, length, d, step, conj);
+  if (dtype == MMC_F64) divide_f64(x, length, d, step, conj);
+  if (dtype == MMC_C64) divide_c64(x, length, d, step, conj);
+  if (dtype == MMC_C128) divide_c128(x, length, d, step, conj);
+}
+
+static bool is_zero(mmc_dtype dtype, const void *element) {
+  const float *f = element;
+  const double *d = element;
+  if (dtype == MMC_F32) return f[0] == 0;
+  if (dtype == MMC_F64) return d[0] == 0;
+  if (dtype == MMC_C64) return f[0] == 0 && f[1] == 0;
+  return d[0] == 0 && d[1] == 0;
+}
+
+/* Scales the lines of C, or along its lines, by the diagonal of d. */
+static void scale(const execution *e, const view *d, bool right, bool divides, const target *c,
+                  int64_t *pivot) {
+  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  const size_t size = mmc_dtype_size(dtype);
+  const int64_t lines = c->by_columns ? c->cols : c->rows,
+                length = c->by_columns ? c->rows : c->cols, step = d->form.ld + 1;
+  const bool by_line = right == c->by_columns; /* a line has one number */
+  *pivot = 0;
+  for (int64_t i = 0; i < d->rows && divides && *pivot == 0; i++)
+    if (is_zero(dtype, (const char *)d->data + (size_t)(i * step) * size)) *pivot = i + 1;
+  for (int64_t l = 0; l < lines && *pivot == 0; l++) {
+    void *line = (char *)c->data + (size_t)(l * c->ld) * size;
+    const void *at = (const char *)d->data + (by_line ? (size_t)(l * step) * size : 0);
+    (divides ? divide_line : scale_line)(dtype, line, length, at, by_line ? 0 : step, d->form.conj);
+  }
+}
+
+/* An operand of a kernel that works in place, as it lies: column-major. */
+typedef struct placed {
+  void *data;
+  int64_t ld;
+  mmc_op op;
+  uint32_t traits;
+} placed;
+
+/* Makes op(S) of a column-major S the matrix x, or x transposed. It is copied where it is to be
+ * overwritten, and where there is no such op. */
+static placed place_operand(execution *e, const view *x, bool transposed, bool overwritten) {
+  const bool turns = x->form.trans == transposed;
+  const uint32_t wanted = transposed ? mmci_traits_transpose(x->traits) : x->traits;
+  if (overwritten || (x->form.conj && !turns)) {
+    target copy = take_scratch(e, x->rows, x->cols, !transposed);
+    copy_to(e, x, &copy);
+    return (placed){copy.data, copy.ld, MMC_OP_N, wanted};
+  }
+  return (placed){.data = (void *)(uintptr_t)x->data,
+                  .ld = x->form.ld,
+                  .op = !turns         ? MMC_OP_N
+                        : x->form.conj ? MMC_OP_H
+                                       : MMC_OP_T,
+                  .traits = turns ? mmci_traits_transpose(wanted) : wanted};
+}
+
+/* Computes C := A A^T, or A A^H. */
+static mmc_status multiply_mirrored(execution *e, const view *a, bool conjugated, const target *c,
+                                    mmci_error *error) {
+  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  view x = *a;
+  int64_t pivot;
+  /* Of a Hermitian C that lies by rows, the column-major matrix is conj(C) = conj(A) conj(A)^H. */
+  if (conjugated && !c->by_columns && mmci_dtype_is_complex(dtype)) x.form.conj = !x.form.conj;
+  /* HERK takes S and S^H, SYRK takes S and S^T. */
+  const bool turns = !x.form.trans, fits = x.form.conj == (conjugated && turns);
+  placed s = place_operand(e, &x, false, mmci_dtype_is_complex(dtype) && !fits);
+  mmci_structured p = {.kernel = MMCI_STRUCTURE_SYRK,
+                       .dtype = dtype,
+                       .rows = c->rows,
+                       .cols = c->cols,
+                       .depth = a->cols,
+                       .ldz = c->ld,
+                       .lds = s.ld,
+                       .op = s.op,
+                       .hermitian = conjugated};
+  if (a->cols == 0) {
+    write_zeros(e, c);
+    return MMC_OK;
+  }
+  return e->run->ops->structured(e->run->device, &p, c->data, s.data, &pivot, error);
+}
+
+/* Computes C := op(A) B or B op(A), with the inverse where the kernel solves, where C is B. */
+static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *a, bool right,
+                        const target *c, int64_t *pivot, mmci_error *error) {
+  const bool by_columns = c->by_columns, factorises = kernel >= MMCI_STRUCTURE_POSV;
+  placed s = place_operand(e, a, !by_columns, factorises);
+  mmci_structured p = {.kernel = kernel,
+                       .dtype = e->run->plan->chain->dtype,
+                       .rows = by_columns ? c->rows : c->cols,
+                       .cols = by_columns ? c->cols : c->rows,
+                       .ldz = c->ld,
+                       .lds = s.ld,
+                       .right = right == by_columns,
+                       .op = s.op,
+                       .traits = s.traits,
+                       .hermitian = (s.traits & MMC_HERMITIAN) != 0};
+  return e->run->ops->structured(e->run->device, &p, c->data, s.data, pivot, error);
+}
+
+/* The solve of a symmetric matrix takes it on the left only, so C is solved for as it then lies. */
+static mmc_status apply_symmetric(execution *e, const view *a, const view *b, bool right,
+                                  const target *c, int64_t *pivot, mmci_error *error) {
+  const bool by_columns = !right;
+  target z = *c;
+  if (c->by_columns != by_columns) z = take_scratch(e, c->rows, c->cols, by_columns);
+  copy_to(e, b, &z);
+  mmc_status status = apply(e, MMCI_STRUCTURE_SYSV, a, right, &z, pivot, error);
+  if (status != MMC_OK || *pivot != 0 || z.data == c->data) return status;
+  view solved = {
+      .data = z.data, .form = {.ld = z.ld, .trans = by_columns}, .rows = c->rows, .cols = c->cols};
+  copy_to(e, &solved, c);
+  return MMC_OK;
+}
+
+/* Runs the kernel of a step on its operands, in the order in which they are multiplied. */
+static mmc_status multiply(execution *e, int32_t s, const view *a, const view *b, const target *c,
+                           int64_t *pivot, mmci_error *error) {
+  const mmci_structure_step *x = &e->run->plan->structure->steps.steps[s];
+  const view *special = x->right ? b : a, *other = x->right ? a : b;
+  *pivot = 0;
+  switch (x->kernel) {
+    case MMCI_STRUCTURE_GEMM:
+      return multiply_dense(e, s, a, b, c, error);
+    case MMCI_STRUCTURE_ZERO:
+      write_zeros(e, c);
+      return MMC_OK;
+    case MMCI_STRUCTURE_SYRK:
+      return multiply_mirrored(e, a, x->conjugated, c, error);
+    case MMCI_STRUCTURE_SYSV:
+      return apply_symmetric(e, special, other, x->right, c, pivot, error);
+    default:
+      break;
+  }
+  copy_to(e, other, c);
+  if (x->kernel == MMCI_STRUCTURE_COPY) return MMC_OK;
+  if (x->kernel != MMCI_STRUCTURE_SCALE)
+    return apply(e, x->kernel, special, x->right, c, pivot, error);
+  const bool divides = !x->reversed && x->inverse[x->right] && !x->formed[x->right];
+  scale(e, special, x->right, divides, c, pivot);
+  return MMC_OK;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static target target_of(const execution *e, int32_t s) {
+  const mmci_plan_step *step = &e->run->plan->steps[s];
+  if (s == e->run->plan->step_count - 1) return e->out;
+  return (target){e->run->workspace + step->offset_bytes, step->m, step->n,
+                  step->n > 0 ? step->n : 1, false};
+}
+
+static mmc_status run_step(execution *e, int32_t s, mmci_error *error) {
+  const mmci_plan *plan = e->run->plan;
+  const mmci_plan_step *step = &plan->steps[s];
+  const mmci_structure_step *x = &plan->structure->steps.steps[s];
+  const target c = target_of(e, s);
+  view left, right;
+  int64_t pivot;
+  e->scratch = e->run->workspace + plan->structure->scratch_offset_bytes;
+  mmc_status status = take_operand(e, s, 0, &left, error);
+  if (status != MMC_OK) return status;
+  if (x->mirrored)
+    right = view_transposed(plan->chain, left, x->conjugated);
+  else
+    status = take_operand(e, s, 1, &right, error);
+  if (status != MMC_OK) return status;
+  const view *a = x->reversed ? &right : &left, *b = x->reversed ? &left : &right;
+  status = multiply(e, s, a, b, &c, &pivot, error);
+  if (status == MMC_OK && pivot != 0)
+    return fail_operand(e, step, x->right, x->kernel == MMCI_STRUCTURE_POSV, pivot, error);
+  if (status != MMC_OK || !x->inverts) return status;
+  status = invert(e, x->traits[2], &c, &pivot, error);
+  if (status == MMC_OK && pivot != 0)
+    return fail_pivot(e, step->first, step->last, (x->traits[2] & MMC_POSITIVE_DEFINITE) != 0,
+                      pivot, error);
+  return status;
+}
+
+/* Copies a chain's only factor, or forms its inverse. */
+static mmc_status run_alone(const execution *e, mmci_error *error) {
+  const mmci_structure_steps *list = &e->run->plan->structure->steps;
+  view only = view_factor(e, 0);
+  int64_t pivot = 0;
+  copy_to(e, &only, &e->out);
+  if (!list->inverts) return MMC_OK;
+  mmc_status status = invert(e, list->traits, &e->out, &pivot, error);
+  if (status != MMC_OK || pivot == 0) return status;
+  return fail_pivot(e, 0, 0, (list->traits & MMC_POSITIVE_DEFINITE) != 0, pivot, error);
+}
+
+mmc_status mmci_structured_run_execute(mmci_structured_run *run, const mmc_matrix *factors,
+                                       const mmc_matrix *out, mmci_error *error) {
+  const mmc_chain *chain = run->plan->chain;
+  mmc_status status = mmci_matrices_check(chain, factors, out, error);
+  for (int64_t i = 0; i < chain->batch && status == MMC_OK; i++) {
+    const mmc_matrix result = mmci_matrix_of_batch(out, chain->dtype, i);
+    execution e = {.run = run,
+                   .factors = factors,
+                   .out = {result.data, result.rows, result.cols, mmci_matrix_ld(&result),
+                           result.layout == MMC_COL_MAJOR},
+                   .number = i};
+    if (chain->n == 1) status = run_alone(&e, error);
+    for (int32_t s = 0; s < run->plan->step_count && status == MMC_OK; s++) {
+      status = run_step(&e, s, error);
+      mmci_interrupt_done((double)s / run->plan->step_count);
+      if (status == MMC_OK && mmci_interrupted())
+        status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped by the progress callback");
+    }
+  }
+  return status;
+}

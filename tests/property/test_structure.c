@@ -1,0 +1,235 @@
+/* test_structure.c: what is known of products holds for their matrices; the table of orders costs
+ * as little as every order, form and kernel tried one after the other; and the text form is read
+ * back.
+ *
+ * test_structure [COUNT [SEED]] draws so many chains. */
+#include "structure/steps.h"
+
+#include "../structured_chains.h"
+
+static int failures;
+
+static int keep(void *user, const char *bytes, size_t size) {
+  char *text = user;
+  strncat(text, bytes, size);
+  return 0;
+}
+
+static void fail(const structured_chain *x, uint64_t seed, const char *what) {
+  char text[2000] = "";
+  if (x->chain != NULL) mmc_chain_write(x->chain, keep, text);
+  printf("seed %llu, %s: %s\n", (unsigned long long)seed, text, what);
+  failures++;
+}
+
+/* ---- what products are ----------------------------------------------------------------------- */
+
+static bool is_definite(const dense *x) {
+  int64_t n = x->rows;
+  dense l = dense_op(x, MMC_OP_N);
+  bool definite = true;
+  for (int64_t p = 0; p < n && definite; p++) {
+    definite = creal(l.at[p * n + p]) > 0;
+    for (int64_t r = p + 1; r < n; r++) {
+      double complex f = l.at[r * n + p] / l.at[p * n + p];
+      for (int64_t c = p; c < n; c++) l.at[r * n + c] -= f * l.at[p * n + c];
+    }
+  }
+  free(l.at);
+  return definite;
+}
+
+/* Returns the traits that the matrix has not, of those that are said of it. */
+static uint32_t untrue(const dense *x, uint32_t traits, double tolerance) {
+  uint32_t wrong = 0;
+  for (int64_t r = 0; r < x->rows; r++)
+    for (int64_t c = 0; c < x->cols; c++) {
+      double complex value = x->at[r * x->cols + c];
+      double complex one = r == c ? 1 : 0;
+      if (cabs(value) > tolerance) {
+        wrong |= MMC_ZERO;
+        if (c > r) wrong |= MMC_LOWER;
+        if (c < r) wrong |= MMC_UPPER;
+      }
+      if (cabs(value - one) > tolerance) wrong |= MMC_IDENTITY;
+      if (r == c && cabs(value - 1) > tolerance) wrong |= MMC_UNIT;
+      if (x->rows != x->cols) continue;
+      double complex other = x->at[c * x->cols + r];
+      if (cabs(value - other) > tolerance) wrong |= MMC_SYMMETRIC;
+      if (cabs(value - conj(other)) > tolerance) wrong |= MMC_HERMITIAN;
+    }
+  if ((traits & MMC_POSITIVE_DEFINITE) != 0 && !is_definite(x)) wrong |= MMC_POSITIVE_DEFINITE;
+  return wrong & traits;
+}
+
+static int64_t looked_at, said;
+
+static void check_traits(const structured_chain *x, const mmci_structure_table *table,
+                         uint64_t seed) {
+  for (int32_t i = 0; i < x->n; i++)
+    for (int32_t j = i + 1; j <= x->n; j++) {
+      const mmci_structure_entry *entry = mmci_structure_at(table, i, j);
+      if (!entry->whole) continue;
+      double growth = 1;
+      bool singular = false;
+      dense value = structured_product(x, i, j, false, &growth, &singular);
+      looked_at++;
+      said += entry->traits != 0;
+      uint32_t wrong = singular ? 0 : untrue(&value, entry->traits, 1e-11 * growth);
+      /* Of full rank is what A A^T is said to be; random ones may hardly be. */
+      if (wrong == MMC_POSITIVE_DEFINITE && growth > 1e4) wrong = 0;
+      if (wrong != 0) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "factors %d to %d are not what they are said to be: 0x%x of 0x%x", (int)i + 1,
+                 (int)j, wrong, entry->traits);
+        fail(x, seed, text);
+      }
+      free(value.at);
+    }
+}
+
+/* ---- every way ------------------------------------------------------------------------------- */
+
+/* Finds the fewest multiplications of factors i to j-1 in a form by trying every split, pair of
+ * forms and kernel; MMCI_U128_MAX where there is no such way. outer says that a group of just these
+ * factors has been inverted. */
+static mmci_u128 brute(const mmci_structure_table *table, const mmci_structure_prices *prices,
+                       int32_t i, int32_t j, int form, bool outer);
+
+static bool is_inverted_group(const mmc_chain *chain, int32_t i, int32_t j) {
+  for (int32_t g = 0; g < chain->inverse_count; g++)
+    if (chain->inverses[g].first == i && chain->inverses[g].last == j - 1) return true;
+  return false;
+}
+
+static mmci_u128 brute_split(const mmci_structure_table *table, const mmci_structure_prices *prices,
+                             int32_t i, int32_t k, int32_t j, int form, bool twins) {
+  const mmci_structure_entry *l = mmci_structure_at(table, i, k),
+                             *r = mmci_structure_at(table, k, j);
+  const int64_t *dims = table->chain->dims;
+  mmci_u128 best = MMCI_U128_MAX;
+  if (!l->whole || !r->whole) return best;
+  for (int a = 0; a < 2; a++)
+    for (int b = 0; b < 2; b++) {
+      bool reversed = a != 0 && b != 0;
+      if (reversed != (form == MMCI_INVERTED)) continue;
+      mmci_u128 left = brute(table, prices, i, k, a, true),
+                right = brute(table, prices, k, j, b, true);
+      mmci_structure_product product = {.m = dims[i],
+                                        .k = dims[k],
+                                        .n = dims[j],
+                                        .left = reversed ? r->traits : l->traits,
+                                        .right = reversed ? l->traits : r->traits,
+                                        .left_inverse = a != 0 && !reversed,
+                                        .right_inverse = b != 0 && !reversed,
+                                        .mirrored = twins && a == b};
+      mmci_structure_choice choices[MMCI_STRUCTURE_CHOICES];
+      int count = mmci_structure_choices(&product, prices, choices);
+      for (int c = 0; c < count; c++) {
+        mmci_u128 cost = mmci_u128_add(choices[c].cost.count, left);
+        if (choices[c].kernel != MMCI_STRUCTURE_SYRK) cost = mmci_u128_add(cost, right);
+        if (cost < best) best = cost;
+      }
+    }
+  return best;
+}
+
+static mmci_u128 brute(const mmci_structure_table *table, const mmci_structure_prices *prices,
+                       int32_t i, int32_t j, int form, bool outer) {
+  const mmc_chain *chain = table->chain;
+  const mmci_structure_entry *entry = mmci_structure_at(table, i, j);
+  mmci_u128 best = MMCI_U128_MAX,
+            convert = mmci_structure_invert(entry->traits, chain->dims[i], prices).count;
+  if (outer && is_inverted_group(chain, i, j)) {
+    best = brute(table, prices, i, j, !form, false);
+  } else if (j == i + 1) {
+    bool inverse = (chain->traits[i] & MMC_INVERSE) != 0;
+    if (inverse == (form == MMCI_INVERTED)) best = 0;
+  } else {
+    bool twins = (j - i) % 2 == 0;
+    for (int conjugated = 0; conjugated < 2 && twins; conjugated++) {
+      twins = true;
+      for (int32_t t = i; t < j && twins; t++)
+        twins = mmci_chain_transposes(chain, t, i + j - 1 - t, conjugated != 0);
+      for (int32_t g = 0; g < chain->inverse_count && twins; g++)
+        twins = chain->inverses[g].last < i || chain->inverses[g].first >= j ||
+                (chain->inverses[g].first <= i && chain->inverses[g].last >= j - 1);
+      if (twins) break;
+      twins = conjugated == 0;
+    }
+    for (int32_t k = i + 1; k < j; k++) {
+      mmci_u128 cost = brute_split(table, prices, i, k, j, form, twins && 2 * k == i + j);
+      if (cost < best) best = cost;
+    }
+  }
+  if (form == MMCI_PLAIN) {
+    mmci_u128 held = brute(table, prices, i, j, MMCI_INVERTED, outer);
+    if (held != MMCI_U128_MAX && mmci_u128_add(held, convert) < best) best = held + convert;
+  }
+  return best;
+}
+
+/* ---- one chain ------------------------------------------------------------------------------- */
+
+static void check_text(const structured_chain *x, uint64_t seed) {
+  char text[2000] = "", again[2000] = "";
+  mmci_error error = {0};
+  mmc_chain *chain;
+  mmc_chain_write(x->chain, keep, text);
+  if (mmci_chain_parse(text, &chain, &error) != MMC_OK) {
+    fail(x, seed, text);
+    fail(x, seed, error.text);
+    return;
+  }
+  mmc_chain_write(chain, keep, again);
+  if (strcmp(text, again) != 0) fail(x, seed, again);
+  for (int64_t i = 0; i < x->n; i++)
+    if (mmc_chain_traits(chain, i) != mmc_chain_traits(x->chain, i) ||
+        mmc_chain_ops(chain)[i] != mmc_chain_ops(x->chain)[i])
+      fail(x, seed, text);
+  mmc_chain_destroy(chain);
+}
+
+static void check_chain(uint64_t seed) {
+  uint64_t state = seed;
+  structured_chain x;
+  mmci_error error = {0};
+  const int64_t sides[2] = {1 + random_below(&state, 5), 1 + random_below(&state, 5)};
+  bool made = structured_chain_make(&state, (mmc_dtype)(1 + 2 * random_below(&state, 2)),
+                                    CHAIN_MOST, sides, &x);
+  if (!made) {
+    fail(&x, seed, "no chain");
+    return;
+  }
+  check_text(&x, seed);
+  const mmci_structure_prices prices = {.element_bytes = 8,
+                                        .is_complex = mmci_dtype_is_complex(x.dtype)};
+  mmci_structure_table table;
+  mmci_structure_steps steps;
+  if (x.chain->traits != NULL) {
+    if (mmci_structure_solve(x.chain, &prices, NULL, &table, &error) != MMC_OK ||
+        mmci_structure_list(&table, &prices, &steps, &error) != MMC_OK) {
+      fail(&x, seed, error.text);
+    } else {
+      check_traits(&x, &table, seed);
+      mmci_u128 sum = 0, cost = brute(&table, &prices, 0, (int32_t)x.n, MMCI_PLAIN, true);
+      if (cost != steps.cost.count) fail(&x, seed, "a cheaper order, form or kernel");
+      for (int32_t s = 0; s < steps.count; s++) sum += steps.steps[s].multiplications;
+      if (!steps.inverts && sum != steps.cost.count) fail(&x, seed, "the steps cost not the whole");
+      mmci_structure_steps_destroy(&steps);
+    }
+    mmci_structure_destroy(&table);
+  }
+  structured_chain_free(&x);
+}
+
+int main(int argc, char **argv) {
+  int64_t count = argc > 1 ? atoll(argv[1]) : 3000;
+  uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+  for (int64_t i = 0; i < count && failures < 20; i++) check_chain(seed + (uint64_t)i);
+  printf("%lld chains, %lld products looked at, something is known of %lld, %d failures\n",
+         (long long)count, (long long)looked_at, (long long)said, failures);
+  if (count >= 100 && (looked_at < count || said == 0)) failures++;
+  return failures != 0;
+}
