@@ -63,9 +63,11 @@ static int parse(cli_call *call, const char *where, const char *word, mmc_chain 
 }
 
 static int create_chain(cli_call *call, const char *where, mmc_dtype dtype, int64_t n,
-                        const int64_t *dims, const mmc_op *ops, int64_t batch, mmc_chain **out) {
+                        const int64_t *dims, const mmc_op *ops, const uint32_t *traits,
+                        int64_t batch, mmc_chain **out) {
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
   options.batch = batch;
+  options.traits = traits;
   mmc_status status = mmc_chain_create_batch(call->context, dtype, n, dims, ops, &options, out);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, where);
 }
@@ -79,13 +81,13 @@ static int chain_of_dims(cli_call *call, const char *where, int count, char **wo
       return cli_fail(call, CLI_BAD, "%s%s: expected a dim of 0 to 2^62", where, words[i]);
     dims[i] = (int64_t)dim;
   }
-  return create_chain(call, where, MMC_F64, count - 1, dims, NULL, 1, out);
+  return create_chain(call, where, MMC_F64, count - 1, dims, NULL, NULL, 1, out);
 }
 
 /* Joins the dims, ops, dtype and batch of one factor after another; each must fit the one
  * before. */
 static int chain_of_factors(cli_call *call, const char *where, int count, char **words,
-                            int64_t *dims, mmc_op *ops, mmc_chain **out) {
+                            int64_t *dims, mmc_op *ops, uint32_t *traits, mmc_chain **out) {
   mmc_dtype dtype = MMC_F64;
   const char *dtype_word = NULL, *batch_word = NULL;
   int64_t batch = 1;
@@ -98,6 +100,7 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     mmc_dtype own = mmc_chain_dtype(factor);
     int64_t own_batch = mmc_chain_batch(factor);
     ops[i] = mmc_chain_ops(factor)[0];
+    traits[i] = mmc_chain_traits(factor, 0);
     mmc_chain_destroy(factor);
     if (length != 1)
       return cli_fail(call, CLI_BAD, "%s%s: expected one factor among several, as in 10x30", where,
@@ -123,7 +126,7 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     dims[i] = rows;
     dims[i + 1] = cols;
   }
-  return create_chain(call, where, dtype, count, dims, ops, batch, out);
+  return create_chain(call, where, dtype, count, dims, ops, traits, batch, out);
 }
 
 int cli_chain_of_words(cli_call *call, const char *where, int count, char **words,
@@ -145,15 +148,17 @@ int cli_chain_of_words(cli_call *call, const char *where, int count, char **word
 
   int64_t *dims = calloc((size_t)count + 1, sizeof *dims);
   mmc_op *ops = calloc((size_t)count, sizeof *ops);
+  uint32_t *traits = calloc((size_t)count, sizeof *traits);
   int status;
-  if (dims == NULL || ops == NULL)
+  if (dims == NULL || ops == NULL || traits == NULL)
     status = cli_fail_memory(call, "the dims take", 8.0 * count);
   else if (all_digits(words[0]))
     status = chain_of_dims(call, where, count, words, dims, out);
   else
-    status = chain_of_factors(call, where, count, words, dims, ops, out);
+    status = chain_of_factors(call, where, count, words, dims, ops, traits, out);
   free(dims);
   free(ops);
+  free(traits);
   return status;
 }
 

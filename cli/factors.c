@@ -8,6 +8,7 @@
 #include "options.h"
 #include "promote.h"
 #include "signals.h"
+#include "structure.h"
 
 static const char each_word[] = ":each";
 
@@ -17,22 +18,26 @@ static const char each_word[] = ":each";
 typedef struct spec {
   size_t name_length;
   mmc_op op;
+  uint32_t traits;
   int64_t times;
   bool each; /* the matrices of the file's last stack axis are so many factors in a row */
 } spec;
 
-/* Returns the length of an argument without the op, and the word each, that may end its first
- * length characters. */
-static size_t without_op(const char *argument, size_t length, mmc_op *op, bool *each) {
+/* Returns the length of an argument without the op, the traits and the word each, that may end its
+ * first length characters. */
+static size_t without_op(const char *argument, size_t length, mmc_op *op, uint32_t *traits,
+                         bool *each) {
   const size_t each_length = sizeof each_word - 1;
   *each = argument[0] != '-' && length > each_length &&
           memcmp(argument + length - each_length, each_word, each_length) == 0;
   if (*each) length -= each_length;
-  const char *end = argument + length;
   *op = MMC_OP_N;
+  *traits = 0;
+  if (argument[0] != '-' || length > 1) length = cli_without_traits(argument, length, traits);
+  const char *end = argument + length;
   if (length < 2 || end[-2] != ':' || strchr("NTH", end[-1]) == NULL) return length;
   *op = end[-1] == 'T' ? MMC_OP_T : end[-1] == 'H' ? MMC_OP_H : MMC_OP_N;
-  return length - 2;
+  return cli_without_traits(argument, length - 2, traits);
 }
 
 /* Says whether so many characters are the name of a file, by their ending; "-" is none. */
@@ -47,9 +52,10 @@ static bool is_name(const char *argument, size_t length) {
 static const char *power_of(const char *argument) {
   const char *power = strrchr(argument, '^');
   mmc_op op;
+  uint32_t traits;
   bool each;
   if (power == NULL || argument[0] == '-') return power;
-  size_t length = without_op(argument, (size_t)(power - argument), &op, &each);
+  size_t length = without_op(argument, (size_t)(power - argument), &op, &traits, &each);
   return is_name(argument, length) ? power : NULL;
 }
 
@@ -61,11 +67,14 @@ static const char *op_of_npy(const char *argument) {
 }
 
 bool cli_factor_is_file(const char *argument) {
+  if (cli_is_group(argument)) return true;
   const char *power = power_of(argument);
   mmc_op op;
+  uint32_t traits;
   bool each;
   size_t length = power != NULL ? (size_t)(power - argument) : strlen(argument);
-  return is_name(argument, without_op(argument, length, &op, &each)) || op_of_npy(argument) != NULL;
+  return is_name(argument, without_op(argument, length, &op, &traits, &each)) ||
+         op_of_npy(argument) != NULL;
 }
 
 /* There are at most so many factors, as in a chain's text with ^: see mmc_chain_parse(). */
@@ -85,7 +94,7 @@ static int read_spec(cli_call *call, const char *argument, spec *out) {
     s.times = (int64_t)times;
     length = (size_t)(power - argument);
   }
-  s.name_length = without_op(argument, length, &s.op, &s.each);
+  s.name_length = without_op(argument, length, &s.op, &s.traits, &s.each);
   if (power != NULL && s.each)
     return cli_fail(call, CLI_BAD, "%s: expected no power of a stack that is taken apart",
                     argument);
@@ -103,8 +112,10 @@ static int open_one(cli_call *call, int i, const char *argument, const spec *s,
   if (factors->paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
   const char *name = factors->paths[i], *wrong_op = op_of_npy(name);
   if (wrong_op != NULL && mmc_file_format(name, NULL) == NULL)
-    return cli_fail(call, CLI_BAD, "%s: expected N, T, H or each after the colon, got '%s'",
-                    argument, wrong_op);
+    return cli_fail(
+        call, CLI_BAD,
+        "%s: expected N, T, H, each or what the matrix is, as lower, after the colon, got '%s'",
+        argument, wrong_op);
   if (is_standard_input(name)) name = "/dev/stdin";
   factors->file_paths[i] = cli_file_part(name);
   if (factors->file_paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
@@ -285,31 +296,48 @@ static place place_matrix(mmc_op op, const mmc_matrix *matrix) {
 
 /* The factors while they are put together, one after the other. */
 typedef struct assembly {
-  spec *specs;   /* count specs */
-  int64_t *from; /* the argument that each of n factors comes from */
-  mmc_op *ops;   /* n ops */
-  int64_t *dims; /* n + 1 dims */
-  int64_t *same; /* for each of n factors, the first that is the same */
+  spec *specs;      /* count specs */
+  int64_t *from;    /* the argument that each of n factors comes from */
+  mmc_op *ops;      /* n ops */
+  int64_t *dims;    /* n + 1 dims */
+  int64_t *same;    /* for each of n factors, the first that is the same */
+  int64_t *stored;  /* for each of n factors, the first that is stored in its matrix */
+  uint32_t *traits; /* n sets of traits */
   bool repeats;
+  bool structured; /* anything is said of any factor, or one has another op than one before */
   int vectors;
 } assembly;
 
-/* Returns the first factor that comes from the same file with the same op; every vector, and every
- * matrix of :each, stands for itself. */
-static int64_t first_same(const cli_factors *factors, const assembly *a, int64_t i) {
+/* Returns the first factor that comes from the same file, also with another op where any_op; every
+ * vector, and every matrix of :each, stands for itself. */
+static int64_t first_same(const cli_factors *factors, const assembly *a, int64_t i, bool any_op) {
   const char *path = factors->paths[a->from[i]];
   if (a->specs[a->from[i]].each) return i;
-  for (int64_t j = 0; j < i; j++)
-    if (a->same[j] == j && a->ops[j] == a->ops[i] && !a->specs[a->from[j]].each &&
+  for (int64_t j = 0; j < i; j++) {
+    const bool alike = a->ops[j] == a->ops[i] && a->traits[j] == a->traits[i] && a->same[j] == j;
+    if ((any_op ? a->stored[j] == j : alike) && !a->specs[a->from[j]].each &&
+        mmc_file_ndim(factors->files[a->from[j]]) > 1 &&
         strcmp(factors->paths[a->from[j]], path) == 0)
       return j;
+  }
   return i;
+}
+
+/* Notes what is said of factor i, which is square where it must be. */
+static int add_traits(cli_call *call, const char *argument, int64_t i, assembly *a) {
+  a->traits[i] = a->specs[a->from[i]].traits;
+  a->structured = a->structured || a->traits[i] != 0;
+  if ((a->traits[i] & ~(uint32_t)MMC_ZERO) == 0 || a->dims[i] == a->dims[i + 1]) return CLI_DONE;
+  return cli_fail(call, CLI_BAD,
+                  "%s: expected a square matrix for what is said of it, got %" PRId64 "x%" PRId64,
+                  argument, a->dims[i], a->dims[i + 1]);
 }
 
 static int add_factor(cli_call *call, char **arguments, int64_t i, const mmc_matrix *stored,
                       cli_factors *factors, assembly *a) {
   const char *argument = arguments[a->from[i]];
   mmc_matrix *matrix = &factors->matrices[i];
+  factors->names[i] = factors->paths[a->from[i]];
   *matrix = *stored;
   bool vector = mmc_file_ndim(factors->files[a->from[i]]) == 1;
   if (vector && i > 0 && i < factors->n - 1)
@@ -329,9 +357,13 @@ static int add_factor(cli_call *call, char **arguments, int64_t i, const mmc_mat
   a->dims[i] = p.rows;
   a->dims[i + 1] = p.cols;
   a->ops[i] = p.op;
-  a->same[i] = vector ? i : first_same(factors, a, i);
-  if (a->same[i] != i) *matrix = factors->matrices[a->same[i]];
+  int result = add_traits(call, argument, i, a);
+  if (result != CLI_DONE) return result;
+  a->same[i] = vector ? i : first_same(factors, a, i, false);
+  a->stored[i] = vector ? i : first_same(factors, a, i, true);
+  if (a->stored[i] != i) *matrix = factors->matrices[a->stored[i]];
   a->repeats = a->repeats || a->same[i] != i;
+  a->structured = a->structured || a->stored[i] != a->same[i];
   return CLI_DONE;
 }
 
@@ -347,7 +379,27 @@ static void shape_result(cli_factors *factors, const assembly *a, const stack *a
   factors->result_ndim = ndim;
 }
 
-static int assemble(cli_call *call, char **arguments, cli_factors *factors, assembly *a) {
+/* Numbers the groups by factors instead of arguments. A group of one factor is one of its traits.
+ */
+static void number_groups(const cli_factors *factors, assembly *a, cli_groups *groups) {
+  int kept = 0;
+  for (int g = 0; g < groups->inverse_count; g++) {
+    mmc_inverse of = groups->inverses[g], to = {.first = factors->n, .last = -1};
+    for (int64_t i = 0; i < factors->n; i++) {
+      if (a->from[i] < of.first || a->from[i] > of.last) continue;
+      if (i < to.first) to.first = i;
+      to.last = i;
+    }
+    if (to.first == to.last)
+      a->traits[to.first] ^= MMC_INVERSE;
+    else
+      groups->inverses[kept++] = to;
+  }
+  groups->inverse_count = kept;
+}
+
+static int assemble(cli_call *call, char **arguments, cli_groups *groups, cli_factors *factors,
+                    assembly *a) {
   stack all = {0};
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
   int result = CLI_DONE;
@@ -370,6 +422,13 @@ static int assemble(cli_call *call, char **arguments, cli_factors *factors, asse
   if (result != CLI_DONE) return result;
   shape_result(factors, a, &all);
   if (a->repeats) options.same = a->same;
+  if (a->structured || groups->inverse_count > 0) {
+    number_groups(factors, a, groups);
+    options.traits = a->traits;
+    options.stored = a->stored;
+    options.inverses = groups->inverses;
+    options.inverse_count = groups->inverse_count;
+  }
   mmc_status status = mmc_chain_create_batch(call->context, factors->dtype, factors->n, a->dims,
                                              a->ops, &options, &factors->chain);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
@@ -383,6 +442,8 @@ static void free_assembly(assembly *a) {
   free(a->ops);
   free(a->dims);
   free(a->same);
+  free(a->stored);
+  free(a->traits);
 }
 
 /* Makes room for so many files. */
@@ -407,12 +468,15 @@ static bool allocate_chain(int64_t n, cli_factors *factors, assembly *a) {
   size_t i = (size_t)n + 1;
   factors->n = n;
   factors->matrices = calloc(i, sizeof *factors->matrices);
+  factors->names = calloc(i, sizeof *factors->names);
   a->from = calloc(i, sizeof *a->from);
   a->ops = calloc(i, sizeof *a->ops);
   a->dims = calloc(i, sizeof *a->dims);
   a->same = calloc(i, sizeof *a->same);
-  return factors->matrices != NULL && a->from != NULL && a->ops != NULL && a->dims != NULL &&
-         a->same != NULL;
+  a->stored = calloc(i, sizeof *a->stored);
+  a->traits = calloc(i, sizeof *a->traits);
+  return factors->matrices != NULL && factors->names != NULL && a->from != NULL && a->ops != NULL &&
+         a->dims != NULL && a->same != NULL && a->stored != NULL && a->traits != NULL;
 }
 
 /* Finds how many factors :each makes of a file. */
@@ -429,7 +493,10 @@ static int count_each(cli_call *call, const char *argument, const mmc_file *file
   return cli_fail(call, CLI_BAD, "%s: expected at least one matrix in the stack, got 0", argument);
 }
 
-int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes, cli_factors *out) {
+/* Opens factors that stand in no parentheses. */
+static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_factors *out) {
+  const int count = groups->count;
+  char **arguments = groups->arguments;
   assembly a = {.specs = calloc((size_t)count + 1, sizeof *a.specs)};
   if (a.specs == NULL) return cli_fail_memory(call, "the list of factors takes", (double)count);
   cli_factors factors = {0};
@@ -453,12 +520,21 @@ int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes,
   if (status == CLI_DONE) status = promote(call, count, arguments, promotes, &factors);
   if (status == CLI_DONE && !allocate_chain(n, &factors, &a))
     status = cli_fail_memory(call, "the list of factors takes", (double)n * sizeof(mmc_matrix));
-  if (status == CLI_DONE) status = assemble(call, arguments, &factors, &a);
+  if (status == CLI_DONE) status = assemble(call, arguments, groups, &factors, &a);
   free_assembly(&a);
   if (status == CLI_DONE)
     *out = factors;
   else
     cli_factors_close(&factors);
+  return status;
+}
+
+int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes, cli_factors *out) {
+  cli_groups groups;
+  int status = cli_groups_open(call, count, arguments, &groups);
+  if (status != CLI_DONE) return status;
+  status = open_factors(call, &groups, promotes, out);
+  cli_groups_free(&groups);
   return status;
 }
 
@@ -479,5 +555,6 @@ void cli_factors_close(cli_factors *factors) {
   free(factors->addresses);
   free(factors->promoted);
   free(factors->matrices);
+  free(factors->names);
   *factors = (cli_factors){0};
 }

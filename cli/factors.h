@@ -1,10 +1,11 @@
 /* factors.h: a chain whose factors are in files, of a format that mmc_file_open() knows.
  *
  * A.npy:T is transposed, A.npy:H conjugated too; nothing is copied for it. A.npy^8 is the factor
- * eight times in a row, and A.npy:each the matrices of a stack, one after the other along its last
- * axis; of more axes, those before are a stack as ever. A 1-D array is a row at the beginning of a
- * chain and a column at its end, and the result loses those dimensions, as in NumPy. Dimensions
- * before the last two are stacks, which broadcast as NumPy's do. "-" is standard input. */
+ * eight times in a row, A.npy:spd:inv an inverse (structure.h), and A.npy:each the matrices of a
+ * stack, one after the other along its last axis; of more axes, those before are a stack as ever. A
+ * 1-D array is a row at the beginning of a chain and a column at its end, and the result loses
+ * those dimensions, as in NumPy. Dimensions before the last two are stacks, which broadcast as
+ * NumPy's do. "-" is standard input. */
 #ifndef MMC_CLI_FACTORS_H
 #define MMC_CLI_FACTORS_H
 
@@ -20,14 +21,15 @@ typedef struct cli_factors {
   mmc_dtype dtype;      /* dtype that all have or are promoted to */
   void **promoted;      /* count pointers to the elements of a file of another dtype, else NULL */
   mmc_matrix *matrices; /* n matrices, as mmc_execute() takes them */
+  const char **names;   /* n paths, of the factors */
   int result_ndim;      /* dimensions of the stack, plus 2, 1 or 0 of one of its matrices */
   int64_t result_shape[CLI_NDIM_MAX];
   mmc_chain *chain;
 } cli_factors;
 
-/* Says whether an argument is a file: its name has the ending of a format, and a member, an op and
- * a power may follow. What ends with :N, :T or :H ends with an op; a member of such a name is
- * followed by an op as well, w.npz:T:N. */
+/* Says whether an argument is a file, or a group of files (see structure.h): its name has the
+ * ending of a format, and a member, traits, an op and a power may follow. What ends with :N, :T or
+ * :H ends with an op; a member of such a name is followed by an op as well, w.npz:T:N. */
 bool cli_factor_is_file(const char *argument);
 
 /* Opens the files. Of those of another dtype than the one that all are promoted to, the elements

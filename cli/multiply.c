@@ -12,14 +12,20 @@
 #include "progress.h"
 #include "random.h"
 #include "residual.h"
+#include "solves.h"
+#include "structure.h"
 #include "timing.h"
 
 static const char help[] =
-    "usage: mmchain multiply A.npy B.npy:T C.npy^8 ... -o R.npy [options]\n"
+    "usage: mmchain multiply A.npy B.npy:T C.npy^8 L.npy:lower:inv ... -o R.npy [options]\n"
     "\n"
     "Multiplies matrices in the cheapest order. A file's name may be followed by an op: :T for "
     "the\n"
-    "transposed matrix, :H for the conjugate transposed; ^8 repeats the factor. A 1-D array is a\n"
+    "transposed matrix, :H for the conjugate transposed; ^8 repeats the factor. Before an op may\n"
+    "stand what the matrix is, :lower, :upper, :unit, :diagonal, :symmetric, :hermitian, :spd,\n"
+    ":identity or :zero, and behind all :inv, its inverse; '(X.npy:T X.npy):inv' is the inverse of "
+    "a\n"
+    "product. Inverses are solved with, of the dtypes f32, f64, c64 and c128. A 1-D array is a\n"
     "row at the beginning, a column at the end. Arrays of more dimensions are stacks of matrices,\n"
     "multiplied together and broadcast as numpy.matmul does; of a stack A.npy:each the matrices "
     "are\n"
@@ -50,7 +56,7 @@ static const char help[] =
     "                       streamed\n"
     "  --explain            tell the plan first, on standard error\n"
     "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing, of\n"
-    "                       every chain of a stack\n"
+    "                       every chain of a stack; and what is said of factors\n"
     "  --energy             measure the joules too: execute for two seconds more, or say why not\n"
     "  --meter NAME         --energy by another meter than the device's; see mmchain info\n"
     "  --json               the plan, the time, the joules and the residual as one object\n"
@@ -171,6 +177,17 @@ static void tell_prediction(const multiplication *job) {
     fprintf(stderr, "predicted %.4g s, took %.4g s\n", predicted_s, job->seconds);
 }
 
+/* Says what went wrong; of a factor that has no inverse, in which file it is. */
+static int fail_execution(cli_call *call, const multiplication *job, mmc_status status) {
+  char message[512];
+  int64_t factor;
+  mmc_context_message(call->context, message, sizeof message);
+  if (status != MMC_E_ARG || sscanf(message, "factor %" SCNd64 " is", &factor) != 1 || factor < 1 ||
+      factor > job->factors.n)
+    return cli_fail_status(call, status, "");
+  return cli_fail(call, CLI_BAD, "%s: %s", job->factors.names[factor - 1], message);
+}
+
 static int execute_job(cli_call *call, multiplication *job) {
   mmc_run *run;
   int result = cli_energy_open(call, &job->energy, mmc_plan_device(job->plan));
@@ -190,7 +207,7 @@ static int execute_job(cli_call *call, multiplication *job) {
   tell_prediction(job);
   result = status == MMC_OK ? cli_energy_measure(call, &job->energy, CLI_ENERGY_WINDOW_S, run,
                                                  job->factors.matrices, &job->result, &job->joules)
-                            : cli_fail_status(call, status, "");
+                            : fail_execution(call, job, status);
   mmc_run_destroy(run);
   return result;
 }
@@ -217,6 +234,22 @@ static void tell_overflow(const multiplication *job) {
           mmc_dtype_name(mmc_chain_dtype(job->factors.chain)));
 }
 
+/* Checks what is said of the factors, each matrix once. */
+static int check_claims(cli_call *call, const multiplication *job) {
+  const cli_factors *factors = &job->factors;
+  const mmc_chain *chain = factors->chain;
+  int result = CLI_DONE;
+  for (int64_t i = 0; i < factors->n && result == CLI_DONE; i++) {
+    if (mmc_chain_traits(chain, i) == 0 || mmc_chain_same(chain, i) != i) continue;
+    for (int64_t b = 0; b < mmc_chain_batch(chain) && result == CLI_DONE; b++) {
+      mmc_matrix one = cli_matrix_of_batch(&factors->matrices[i], mmc_chain_dtype(chain), b);
+      result = cli_claims_check(call, factors->names[i], mmc_chain_dtype(chain), &one,
+                                mmc_chain_traits(chain, i));
+    }
+  }
+  return result;
+}
+
 static int check_result(cli_call *call, multiplication *job) {
   cli_stage_begin(call, &job->stage, 0, 1, "checked");
   int result = cli_residual_compute(call, &job->factors, &job->result, CHECK_SEED, &job->residual);
@@ -234,6 +267,9 @@ static int check_result(cli_call *call, multiplication *job) {
   if (job->residual.skipped > 0)
     fprintf(stderr, ", %" PRId64 " more left out for NaN or infinity", job->residual.skipped);
   fprintf(stderr, ")\n");
+  if (job->residual.solves > 0)
+    fprintf(stderr, "backward error of solves: %.2e (the worst of %" PRId64 ")\n",
+            job->residual.backward_error, job->residual.solves);
   if (!(job->residual.value <= job->residual.tolerance))
     return cli_fail(call, CLI_FAILED,
                     "--check: the relative residual %.2e exceeds the tolerance %.2e: nothing is "
@@ -289,6 +325,7 @@ static int multiply_files(cli_call *call, multiplication *job, int count, char *
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
   int result = cli_factors_open(call, count, arguments, true, &job->factors);
   if (result == CLI_DONE) result = check_output(call, job);
+  if (result == CLI_DONE && job->check) result = check_claims(call, job);
   if (result == CLI_DONE) result = make_plan(call, job);
   if (result == CLI_DONE) result = allocate_result(call, job);
   if (result == CLI_DONE) result = execute_job(call, job);

@@ -7,7 +7,12 @@
  * and d is measured against the greater of y and noise_1; for normal factors the two are alike. The
  * tolerance is 4 eps (the sum of all k, and 1 a factor), twice that for complex numbers. f16 and
  * bf16 are summed in f32, so eps is that of f32, and 4 of their own eps a factor go to the rounding
- * of what the products give. */
+ * of what the products give.
+ *
+ * Where a factor, or a group, is an inverse, y = A^-1 x comes from the library, as a chain of that
+ * factor and a vector. It is refined with x - A y in double precision, and the backward error
+ * max |x - A y| / max(|A||y| + |x|) of the first y is told. Rounding in a solve is as that in A y,
+ * so noise becomes A^-1 (noise + s |A||y| / sqrt(k)). */
 #include "residual.h"
 
 #include <float.h>
@@ -18,6 +23,7 @@
 #include "half.h"
 #include "progress.h"
 #include "random.h"
+#include "solves.h"
 
 /* One entry of a vector; size is |re| + |im|. */
 typedef struct entry {
@@ -104,52 +110,188 @@ static double tolerance_of(const mmc_chain *chain) {
   int64_t n = mmc_chain_length(chain);
   double sum = (double)n;
   for (int64_t i = 1; i < n; i++) sum += (double)dims[i];
+  int64_t count; /* a solve counts as a sum of its side */
+  const mmc_inverse *groups = mmc_chain_inverses(chain, &count);
+  for (int64_t g = 0; g < count; g++) sum += (double)dims[groups[g].first];
+  for (int64_t i = 0; i < n; i++)
+    if ((mmc_chain_traits(chain, i) & MMC_INVERSE) != 0) sum += (double)dims[i];
   bool is_double = dtype == MMC_F64 || dtype == MMC_C128;
   double rounding = (is_double ? DBL_EPSILON : (double)FLT_EPSILON) * sum;
   if (cli_is_half(dtype)) rounding += cli_half_epsilon(dtype) * (double)n;
   return (dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 4) * rounding;
 }
 
-/* Returns matrix b of a batch. */
-static mmc_matrix matrix_of(const mmc_matrix *matrix, mmc_dtype dtype, int64_t b) {
-  mmc_matrix one = *matrix;
-  if (matrix->addresses != NULL)
-    one.data = matrix->addresses[b];
-  else if (b > 0 && matrix->data != NULL)
-    one.data = (char *)matrix->data + b * matrix->stride * (int64_t)mmc_dtype_size(dtype);
-  return one;
+/* What checking one chain needs. */
+typedef struct checking {
+  const cli_factors *factors;
+  int64_t chain; /* of the batch */
+  int64_t longest;
+  entry *spare; /* a vector of the longest */
+  cli_random random;
+  tally *read;
+  cli_residual *residual;
+  bool finite;
+  int status; /* of the solves */
+} checking;
+
+/* Returns the first factor of the group that is inverted and ends at factor i, within factors from
+ * to i and not all of these where they are a group being applied; i itself where it is an inverse
+ * by itself; -1 when neither. */
+static int64_t inverse_that_ends(const mmc_chain *chain, int64_t from, int64_t last, int64_t i,
+                                 bool inside) {
+  int64_t count, first = (mmc_chain_traits(chain, i) & MMC_INVERSE) != 0 ? i : -1;
+  const mmc_inverse *groups = mmc_chain_inverses(chain, &count);
+  for (int64_t g = 0; g < count; g++) {
+    const bool itself = inside && groups[g].first == from && groups[g].last == last;
+    if (groups[g].last == i && groups[g].first >= from && !itself &&
+        (first < 0 || groups[g].first < first))
+      first = groups[g].first;
+  }
+  return first;
 }
 
-/* Computes the residual of chain b; returns false when a factor is not finite. vectors holds three
- * of the longest. */
-static bool check_chain(const cli_factors *factors, const mmc_matrix *result, uint64_t seed,
-                        int64_t b, entry *vectors[3], double *value, tally *read) {
-  const mmc_chain *chain = factors->chain;
+static void apply_factors(checking *c, int64_t first, int64_t last, bool inside, entry *vector);
+
+/* Computes y = A x of what is to be inverted, factors first to last. */
+static void apply_held(checking *c, int64_t first, int64_t last, entry *vector) {
+  const mmc_chain *chain = c->factors->chain;
+  const int64_t *dims = mmc_chain_dims(chain);
+  if (first < last) {
+    apply_factors(c, first, last, true, vector);
+    return;
+  }
+  entry *x = c->spare;
+  for (int64_t i = 0; i < dims[first + 1]; i++) x[i] = vector[i];
+  mmc_matrix factor =
+      cli_matrix_of_batch(&c->factors->matrices[first], mmc_chain_dtype(chain), c->chain);
+  if (!multiply_vector(mmc_chain_dtype(chain), &factor, mmc_chain_ops(chain)[first], x, vector,
+                       c->read))
+    c->finite = false;
+  add_noise(vector, dims[first], dims[first + 1], &c->random);
+}
+
+/* Solves for the values, or for the noise, of x in place. Its sizes are those of the values. */
+static void solve(checking *c, const cli_solve *s, bool noise, entry *x, int64_t m) {
+  double *pairs = calloc((size_t)(m > 0 ? m : 1), 2 * sizeof *pairs);
+  for (int64_t i = 0; i < m && pairs != NULL; i++) {
+    pairs[2 * i] = noise ? x[i].noise_re : x[i].re;
+    pairs[2 * i + 1] = noise ? x[i].noise_im : x[i].im;
+  }
+  if (pairs == NULL)
+    c->status = cli_fail_memory(s->call, "a vector to check with takes", 16.0 * (double)m);
+  else if (c->status == CLI_DONE)
+    c->status = cli_solve_run(s, pairs);
+  for (int64_t i = 0; i < m && pairs != NULL; i++) {
+    *(noise ? &x[i].noise_re : &x[i].re) = pairs[2 * i];
+    *(noise ? &x[i].noise_im : &x[i].im) = pairs[2 * i + 1];
+  }
+  free(pairs);
+}
+
+static double largest(const entry *x, int64_t m) {
+  double most = 0;
+  for (int64_t i = 0; i < m; i++) most = greater(most, fabs(x[i].re) + fabs(x[i].im));
+  return most;
+}
+
+/* Estimates the norm of A from below, by a vector of random signs. */
+static double estimate_norm(checking *c, const cli_solve *s, entry *u, int64_t m) {
+  for (int64_t i = 0; i < m; i++)
+    u[i] = (entry){.re = cli_random_normal(&c->random) < 0 ? -1 : 1, .size = 1};
+  apply_held(c, s->first, s->last, u);
+  return largest(u, m);
+}
+
+/* Computes r = x - A y and returns the backward error of y; noise of r is that of A y. */
+static double subtract(checking *c, const cli_solve *s, double norm, const entry *x, const entry *y,
+                       entry *r, int64_t m) {
+  for (int64_t i = 0; i < m; i++)
+    r[i] = (entry){.re = y[i].re, .im = y[i].im, .size = fabs(y[i].re) + fabs(y[i].im)};
+  apply_held(c, s->first, s->last, r);
+  for (int64_t i = 0; i < m; i++) {
+    r[i].re = x[i].re - r[i].re;
+    r[i].im = x[i].im - r[i].im;
+  }
+  double most = largest(r, m);
+  return most == 0 ? 0 : most / (norm * largest(y, m) + largest(x, m));
+}
+
+/* Computes y = A^-1 x in place of x, where A are factors first to last. */
+static void apply_inverse(checking *c, int64_t first, int64_t last, entry *x) {
+  enum { REFINEMENTS = 3 };
+  const int64_t m = mmc_chain_dims(c->factors->chain)[first];
+  const cli_solve s = {c->read->call, c->factors, c->chain, first, last};
+  entry *y = calloc((size_t)c->longest, 2 * sizeof *y);
+  if (y == NULL) {
+    c->status =
+        cli_fail_memory(s.call, "two vectors to check with take", 2.0 * sizeof *y * (double)m);
+    return;
+  }
+  entry *r = y + c->longest;
+  const double norm = estimate_norm(c, &s, r, m);
+  for (int64_t i = 0; i < m; i++) y[i] = x[i];
+  solve(c, &s, false, y, m);
+  for (int round = 0; round < REFINEMENTS && c->status == CLI_DONE; round++) {
+    double error = subtract(c, &s, norm, x, y, r, m);
+    if (round == 0) c->residual->backward_error = greater(c->residual->backward_error, error);
+    solve(c, &s, false, r, m);
+    for (int64_t i = 0; i < m; i++) {
+      y[i].re += r[i].re;
+      y[i].im += r[i].im;
+    }
+  }
+  if (c->status == CLI_DONE) {
+    subtract(c, &s, norm, x, y, r, m);
+    for (int64_t i = 0; i < m; i++) {
+      y[i].noise_re = x[i].noise_re + r[i].noise_re;
+      y[i].noise_im = x[i].noise_im + r[i].noise_im;
+    }
+    solve(c, &s, true, y, m);
+    for (int64_t i = 0; i < m; i++) {
+      y[i].size = fabs(y[i].re) + fabs(y[i].im);
+      x[i] = y[i];
+    }
+  }
+  c->residual->solves++;
+  free(y);
+}
+
+/* Computes A_first (... (A_last x)) in place of x; inside says that they are a group whose inverse
+ * is not to be applied. */
+static void apply_factors(checking *c, int64_t first, int64_t last, bool inside, entry *vector) {
+  for (int64_t i = last; i >= first && c->status == CLI_DONE; i--) {
+    int64_t from = inverse_that_ends(c->factors->chain, first, last, i, inside);
+    if (from < 0) {
+      apply_held(c, i, i, vector);
+      continue;
+    }
+    apply_inverse(c, from, i, vector);
+    i = from;
+  }
+}
+
+/* Computes the residual of a chain; returns false when a factor is not finite. t and y have room
+ * for the longest vector. */
+static bool check_chain(checking *c, const mmc_matrix *result, uint64_t seed, entry *t, entry *y,
+                        double *value) {
+  const mmc_chain *chain = c->factors->chain;
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain);
-  int64_t n = factors->n;
-  entry *t = vectors[0], *x = vectors[1], *y = vectors[2];
-  cli_random random = cli_random_start(seed, (uint64_t)b);
+  int64_t n = c->factors->n;
+  c->random = cli_random_start(seed, (uint64_t)c->chain);
+  c->finite = true;
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
   for (int64_t i = 0; i < dims[n]; i++) {
-    t[i].re = cli_random_normal(&random);
-    t[i].im = is_complex ? cli_random_normal(&random) : 0;
+    t[i].re = cli_random_normal(&c->random);
+    t[i].im = is_complex ? cli_random_normal(&c->random) : 0;
     t[i].size = fabs(t[i].re) + fabs(t[i].im);
     y[i] = t[i];
   }
-  bool finite = true;
-  for (int64_t i = n; i-- > 0;) {
-    entry *before = y;
-    y = x;
-    x = before;
-    mmc_matrix factor = matrix_of(&factors->matrices[i], dtype, b);
-    if (!multiply_vector(dtype, &factor, mmc_chain_ops(chain)[i], x, y, read)) finite = false;
-    add_noise(y, dims[i], dims[i + 1], &random);
-  }
-  mmc_matrix product = matrix_of(result, dtype, b);
-  multiply_vector(dtype, &product, MMC_OP_N, t, x, read);
-  *value = relative(x, y, dims[0]);
-  return finite;
+  apply_factors(c, 0, n - 1, false, y);
+  mmc_matrix product = cli_matrix_of_batch(result, dtype, c->chain);
+  multiply_vector(dtype, &product, MMC_OP_N, t, c->spare, c->read);
+  *value = relative(c->spare, y, dims[0]);
+  return c->finite;
 }
 
 /* Counts the chains that have results to check: none where results are without elements, however
@@ -177,12 +319,18 @@ int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_m
   if (memory == NULL)
     return cli_fail_memory(call, "three vectors to check with take",
                            3 * sizeof(entry) * (double)longest);
-  entry *vectors[] = {memory, memory + longest, memory + 2 * longest};
   cli_residual residual = {.tolerance = tolerance_of(chain), .chains = batch};
   tally read = {.call = call, .total = elements_of(chain)};
-  for (int64_t b = 0; b < batch; b++) {
+  checking c = {.factors = factors,
+                .longest = longest,
+                .spare = memory + 2 * longest,
+                .read = &read,
+                .residual = &residual,
+                .status = CLI_DONE};
+  for (int64_t b = 0; b < batch && c.status == CLI_DONE; b++) {
     double value;
-    if (check_chain(factors, result, seed, b, vectors, &value, &read))
+    c.chain = b;
+    if (check_chain(&c, result, seed, memory, memory + longest, &value))
       residual.value = greater(residual.value, value);
     else
       residual.skipped++;
@@ -190,7 +338,7 @@ int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_m
   residual.meaningful = residual.skipped < batch || batch == 0;
   free(memory);
   *out = residual;
-  return CLI_DONE;
+  return c.status;
 }
 
 /* ---- overflow -------------------------------------------------------------------------------- */
@@ -214,10 +362,10 @@ int64_t cli_count_overflows(const cli_factors *factors, const mmc_matrix *result
   mmc_dtype dtype = mmc_chain_dtype(chain);
   int64_t overflows = 0, batch = chains_with_elements(chain, result);
   for (int64_t b = 0; b < batch; b++) {
-    mmc_matrix product = matrix_of(result, dtype, b);
+    mmc_matrix product = cli_matrix_of_batch(result, dtype, b);
     bool overflow = !is_finite(dtype, &product);
     for (int64_t i = 0; i < factors->n && overflow; i++) {
-      mmc_matrix factor = matrix_of(&factors->matrices[i], dtype, b);
+      mmc_matrix factor = cli_matrix_of_batch(&factors->matrices[i], dtype, b);
       if (mmc_chain_same(chain, i) == i) overflow = is_finite(dtype, &factor);
     }
     overflows += overflow;

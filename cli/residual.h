@@ -13,6 +13,8 @@ typedef struct cli_residual {
   bool meaningful;  /* false when a factor holds NaN or infinity */
   /* For a batch, value is the worst of the chains that are meaningful; the others are skipped. */
   int64_t chains, skipped;
+  int64_t solves;        /* so many inverses were applied to vectors to check with, */
+  double backward_error; /* with this error of the worst before it was refined, see residual.c */
 } cli_residual;
 
 /* Computes the residual for a normal t from seed. Returns CLI_DONE, or the exit status after saying

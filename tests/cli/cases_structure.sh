@@ -1,0 +1,72 @@
+# cases_structure.sh: factors that are triangular, symmetric, diagonal or inverses.
+
+# matrix PATH ROW...: an .npy file of float64, of rows of numbers with commas between them.
+matrix() {
+  python3 - "$@" <<'END'
+import struct, sys
+rows = [list(map(float, row.split(","))) for row in sys.argv[2:]]
+header = repr({"descr": "<f8", "fortran_order": False, "shape": (len(rows), len(rows[0]))})
+header += " " * (-(len(header) + 11) % 64) + "\n"
+with open(sys.argv[1], "wb") as file:
+    file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+    for row in rows:
+        file.write(struct.pack(f"<{len(row)}d", *row))
+END
+}
+values() { python3 "$here/show_npy.py" "$1"; }
+says() { verdict "$1" "$([ "$(values "$2")" = "$3" ] || echo "got $(values "$2"), expected $3")"; }
+matrix L.npy 2,0 1,4
+matrix S.npy 4,2 2,5
+matrix D.npy 2,0 0,8
+matrix G.npy 0,2 4,0
+matrix Z.npy 1,2 2,4
+matrix I.npy 1,2 2,1
+matrix B.npy 2,4,6 9,10,11
+matrix X.npy 1,0 0,2 2,0
+
+check multiply_lower 0 multiply L.npy:lower B.npy -o R.npy --check --explain
+says multiply_lower_values R.npy "f8 (2, 3) 4 8 12 38 44 50"
+check multiply_lower_inverse 0 multiply L.npy:lower:inv B.npy -o R.npy --check
+says multiply_lower_inverse_values R.npy "f8 (2, 3) 1 2 3 2 2 2"
+check multiply_upper_inverse 0 multiply L.npy:lower:T:inv B.npy -o R.npy --check
+check multiply_general_inverse 0 multiply G.npy:inv B.npy -o R.npy --check
+says multiply_general_inverse_values R.npy "f8 (2, 3) 2.25 2.5 2.75 1 2 3"
+check multiply_inverse_right 0 multiply B.npy:T D.npy:diagonal:inv -o R.npy --check
+says multiply_inverse_right_values R.npy "f8 (3, 2) 1 1.125 2 1.25 3 1.375"
+check multiply_spd_inverse 0 multiply S.npy:spd:inv B.npy -o R.npy --check --explain
+check multiply_symmetric_inverse 0 multiply I.npy:symmetric:inv B.npy -o R.npy --check --explain
+check multiply_inverse_alone 0 multiply D.npy:diagonal:inv -o R.npy --check
+says multiply_inverse_alone_values R.npy "f8 (2, 2) 0.5 0 0 0.125"
+check multiply_normal_equations 0 multiply '(X.npy:T X.npy):inv' X.npy:T -o R.npy --check --explain
+says multiply_normal_equations_values R.npy "f8 (2, 3) 0.2 0 0.4 0 0.5 0"
+check multiply_groups 0 multiply '(D.npy:diagonal (L.npy:lower S.npy):inv):inv' B.npy -o R.npy --check
+check multiply_group_plain 0 multiply '(L.npy D.npy)' B.npy -o R.npy --check
+check multiply_structure_json 0 multiply S.npy:spd:inv B.npy -o R.npy --json
+check multiply_structure_time 0 multiply S.npy:spd:inv B.npy -o R.npy --for time --check
+check multiply_structure_order 0 multiply S.npy:inv L.npy B.npy -o R.npy --order '(A1 (A2 A3))' --check
+
+# What is wrong is told, and nothing is written.
+check multiply_singular 2 multiply Z.npy:inv B.npy -o none.npy
+check multiply_indefinite 2 multiply I.npy:spd:inv B.npy -o none.npy
+check multiply_singular_group 2 multiply B.npy:T '(Z.npy D.npy):inv' -o none.npy
+check multiply_not_lower 2 multiply S.npy:lower B.npy -o none.npy --check
+check multiply_not_unit 2 multiply L.npy:lower:unit B.npy -o none.npy --check
+check multiply_not_symmetric 2 multiply L.npy:symmetric B.npy -o none.npy --check
+check multiply_not_square 2 multiply B.npy:inv L.npy -o none.npy
+check multiply_no_trait 2 multiply L.npy:triangular B.npy -o none.npy
+check multiply_group_op 2 multiply '(L.npy D.npy):T' B.npy -o none.npy
+check multiply_group_empty 2 multiply '()' B.npy -o none.npy
+check multiply_inverse_on_ref 1 multiply L.npy:inv B.npy -o none.npy --on ref
+check multiply_inverse_energy 2 multiply L.npy:inv B.npy -o none.npy --for energy
+check multiply_inverse_solver 2 multiply L.npy:inv B.npy -o none.npy --solver hu-shing
+check multiply_order_through_group 2 multiply B.npy:T '(L.npy D.npy):inv' -o none.npy --order '((A1 A2) A3)'
+holds multiply_nothing_written test ! -e none.npy
+
+check plan_structure 0 plan f64:80x80x5:lower.T.inv,N
+check plan_structure_group 0 plan 'f64:5x80x5x80x1:(T,N).inv,T,N=1,1,1,4' --json
+check plan_structure_words 0 plan 80x80:upper.inv 80x5
+check plan_structure_dot 0 plan f64:30x40x50x40x30:N,N,T,T=1,2,2,1 --dot
+holds plan_structure_svg run plan f64:30x40x50x40x30:N,N,T,T=1,2,2,1 --svg plan.svg
+check plan_structure_files 0 plan L.npy:lower:inv B.npy
+check plan_structure_bad 2 plan f64:80x80x5:lower.inverse,N
+check plan_structure_shape 2 plan f64:80x70x5:lower,N
