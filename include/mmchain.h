@@ -607,7 +607,8 @@ typedef struct mmc_gradients mmc_gradients;
  * means all. The plan says the chain, the device and the order; where its order was not given and
  * another takes as many multiplications, whose products wait less for one another, that is taken.
  * The plan must outlive it. Returns: E_ARG, E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (a device with
- * memory of its own; a plan that computes once what repeats, see mmc_chain_options). */
+ * memory of its own; a plan that computes once what repeats, or that uses the structure of factors,
+ * see mmc_chain_options). */
 MMC_API mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted,
                                         mmc_gradients **out);
 MMC_API void mmc_gradients_destroy(mmc_gradients *gradients);

@@ -10,7 +10,7 @@
 
 `multi_dot` takes NumPy, PyTorch, CuPy and JAX arrays, on the CPU and on CUDA devices, and returns
 the caller's kind. `plan` says what it does and why, and is for repeated use. `Ranges` keeps products of a
-row of matrices that changes. `tune` measures what
+row of matrices that changes. `lower`, `spd`, `inv` and the like tell what factors are. `tune` measures what
 runs best on this machine, which plans then use.
 
 Threads may call everything at once; the interpreter's lock is released while work is done that
@@ -33,11 +33,14 @@ from ._info import clear_cache, info
 from ._plan import Order, Plan, Step, order, plan
 from ._ranges import Ranges
 from ._running import recurrence, scan
+from ._structure import Factor, Group, diagonal, hermitian, inv, lower, spd, symmetric, upper
 from ._swap import numpy_multi_dot
 from ._tune import Tuned, Tuning, tune
 from ._types import Array, Device, Objective, Precision
 
 __all__ = [
+    "Factor",
+    "Group",
     "Order",
     "Plan",
     "Ranges",
@@ -46,15 +49,22 @@ __all__ = [
     "Tuning",
     "bench",
     "clear_cache",
+    "diagonal",
     "gradients",
+    "hermitian",
     "info",
+    "inv",
+    "lower",
     "multi_dot",
     "numpy_multi_dot",
     "order",
     "plan",
     "recurrence",
     "scan",
+    "spd",
+    "symmetric",
     "tune",
+    "upper",
 ]
 __version__: str = _mmchain.version
 
@@ -98,6 +108,10 @@ def multi_dot(
     multiplied together, in one call. The same array may occur several times, as in a power. One array of
     three dimensions or more, given alone, is the chain itself: its last three are the factors in a row, their
     rows and their columns.
+
+    Factors may be what `lower`, `upper`, `diagonal`, `symmetric`, `hermitian`, `spd` and `inv` return: then
+    kernels are chosen that use it, inverses are solved with, and `numpy.linalg.LinAlgError` names the factor
+    that has none. Of NumPy's float32 and float64 arrays, one beside its own transposed view is seen to be so.
 
     Arrays are read where they lie, C-ordered, Fortran-ordered or with a stride between rows or
     columns; others are copied. A plan is made once for each list of shapes and remembered. Arrays

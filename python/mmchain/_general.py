@@ -41,6 +41,10 @@ def multiply(
     precision: str,
 ) -> Any:
     """multi_dot, or the product by a plan, of any arrays."""
+    if plan is None:
+        result = _structured(arrays, out, objective, device)
+        if result is not None:
+            return result
     if plan is None and out is None and type(arrays) is list and arrays:
         shortcut = shortcuts.get(type(arrays[0]))
         result = None if shortcut is None else shortcut(arrays, device)
@@ -48,6 +52,10 @@ def multiply(
             return result
     arrays = factors_of(arrays)
     return room_of(arrays).multiply(plan, arrays, out, objective, device, precision)
+
+
+def _structured(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
+    return import_module("._structure", __package__).multiply(arrays, out, objective, device)
 
 
 def factors_of(arrays: Any) -> List[Any]:

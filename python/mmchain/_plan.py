@@ -218,6 +218,10 @@ def chain_of_any(
     if getattr(chain, "ndim", 0) > 2:
         return _chain_of(chain, dtype)
     items = chain if isinstance(chain, list) else list(chain)
+    if any(type(item).__module__ == "mmchain._structure" for item in items):
+        from ._structure import chain_text as structured_text  # it needs this module
+
+        return structured_text(items), None, False
     if len(items) >= least and hasattr(items[0], "shape") and not _is_size(items[0]):
         return _chain_of(items, dtype)
     name = dtype_name("float64" if dtype is None else dtype)

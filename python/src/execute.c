@@ -115,6 +115,16 @@ static uint64_t place_of(const call *c, const void *data) {
   return (uint64_t)(uintptr_t)data * UINT64_C(0x9E3779B97F4A7C15) >> (64 - c->seen_bits);
 }
 
+/* Whether factor i + 1 is factor i transposed, and so large that half of their product is worth a
+ * plan of its own. */
+static bool is_twin(const call *c, int64_t i) {
+  const mmc_matrix *x = &c->matrices[i], *y = &c->matrices[i + 1];
+  return c->views[i].data == c->views[i + 1].data && c->views[i].ndim == 2 &&
+         c->views[i + 1].ndim == 2 && x->rows == y->cols && x->cols == y->rows && x->ld == y->ld &&
+         x->layout != y->layout && (c->dtype == MMC_F32 || c->dtype == MMC_F64) &&
+         c->device == MMCP_HOST && (double)x->rows * (double)x->rows * (double)x->cols >= 8e6;
+}
+
 static void find_same(call *c) {
   const uint64_t size = UINT64_C(1) << c->seen_bits;
   for (uint64_t s = 0; s < size; s++) c->seen[s] = -1;
@@ -208,6 +218,14 @@ static int runs_beside_arrays(const call *c, const mmcp_plan *plan) {
   return c->device == MMCP_HOST || strcmp(mmc_plan_device(plan->plan), here) == 0;
 }
 
+/* Makes of a matrix the transposed one, which lies where it does. */
+static void turn_matrix(mmc_matrix *x) {
+  const int64_t rows = x->rows;
+  x->rows = x->cols;
+  x->cols = rows;
+  x->layout = x->layout == MMC_ROW_MAJOR ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
+}
+
 /* The plan given by the caller, or for a stack what it gives for as many chains, when that is for
  * these arrays. */
 static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
@@ -216,6 +234,14 @@ static int fit_plan(call *c, mmcp_plan *given, mmcp_plan **out) {
   if (memcmp(c->dims, mmc_chain_dims(given->chain), (size_t)(c->n + 1) * sizeof *c->dims) != 0)
     return 0;
   bool stacks = mmc_chain_batch(given->chain) == 1 && c->stack_count != 1;
+  int64_t structured = 0;
+  mmc_chain_inverses(given->chain, &structured);
+  for (int64_t i = 0; i < c->n; i++) {
+    structured +=
+        mmc_chain_ops(given->chain)[i] != MMC_OP_N || mmc_chain_traits(given->chain, i) != 0;
+    if (mmc_chain_ops(given->chain)[i] != MMC_OP_N) turn_matrix(&c->matrices[i]);
+  }
+  if (structured != 0 && (stacks || c->is_chain)) return 0; /* a plan for so many says so itself */
   if (!stacks && mmc_chain_batch(given->chain) != c->stack_count) return 0;
   mmcp_plan *plan =
       stacks ? mmcp_plan_stacked(given, c->stack_count) : (mmcp_plan *)Py_NewRef((PyObject *)given);
@@ -241,6 +267,9 @@ static int check_options(const mmcp_options *options) {
 /* The plan as a new reference in *out. */
 static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
   if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, out);
+  if (c->stack_ndim == 0 && !c->is_chain)
+    for (int64_t i = 0; i + 1 < c->n; i++)
+      if (is_twin(c, i)) return 0; /* _structure.py takes it */
   if (find_dims(c) != 1) return 0;
   mmcp_options options = {strings[0], strings[1], strings[2]};
   if (check_options(&options) < 0) return -1;

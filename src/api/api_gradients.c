@@ -11,6 +11,12 @@ struct mmc_gradients {
 mmc_status mmc_gradients_create(const mmc_plan *plan, const bool *wanted, mmc_gradients **out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
   mmci_error error = {0};
+  if (plan->plan.structure != NULL)
+    return mmci_report(plan->context,
+                       mmci_fail(&error, MMC_E_UNSUPPORTED,
+                                 "plan: expected one of dense products; this one uses the "
+                                 "structure of factors"),
+                       &error);
   mmc_gradients *gradients = mmci_alloc_zeroed(1, sizeof *gradients);
   if (gradients == NULL)
     return mmci_report(plan->context, mmci_fail_nomem(&error, sizeof *gradients), &error);

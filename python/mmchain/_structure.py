@@ -1,0 +1,314 @@
+"""Factors with structure: what they are, inverses, and groups whose product is inverted."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from . import _mmchain
+from ._plan import Plan, dtype_name
+
+_direct = "fdFD"
+
+
+class Factor:
+    """A matrix with what is known of it: made by `lower`, `inv` and the like, for `multi_dot` and `plan`.
+
+    `.T` and `.H` are the transposed and the conjugated transposed factor. The array is not copied.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.lower(np.eye(3)).T
+    mmchain.Factor(lower, 3x3T)
+    """
+
+    __slots__ = ("array", "words", "op", "inverse")
+    __array_ufunc__ = None  # so that NumPy makes no array of it
+
+    def __init__(self, array: Any, words: Tuple[str, ...] = (), op: str = "N", inverse: bool = False):
+        self.array = np.asarray(array)
+        if self.array.ndim != 2:
+            raise LinAlgError(
+                f"{self.array.ndim}-dimensional array given. Array must be two-dimensional"
+            )
+        if words and self.array.shape[0] != self.array.shape[1] and words != ("zero",):
+            raise ValueError(f"{words[0]}: expected a square matrix, got {self.array.shape}")
+        self.words = words
+        self.op = op
+        self.inverse = inverse
+
+    @property
+    def shape(self) -> Tuple[int, int]:
+        rows, columns = self.array.shape
+        return (rows, columns) if self.op == "N" else (columns, rows)
+
+    def _turned(self, op: str) -> Factor:
+        if self.op == "N":
+            return Factor(self.array, self.words, op, self.inverse)
+        if self.op == op or not np.iscomplexobj(self.array):
+            return Factor(self.array, self.words, "N", self.inverse)
+        return Factor(self.array.conj(), self.words, "N", self.inverse)
+
+    @property
+    def T(self) -> Factor:
+        return self._turned("T")
+
+    @property
+    def H(self) -> Factor:
+        return self._turned("H")
+
+    def __repr__(self) -> str:
+        words = ".".join((*self.words, *(("inv",) if self.inverse else ()))) or "general"
+        return f"mmchain.Factor({words}, {self.shape[0]}x{self.shape[1]}{self.op.strip('N')})"
+
+
+class Group:
+    """Factors in a row whose product is inverted: made by `inv` of a list.
+
+    >>> import numpy as np, mmchain
+    >>> len(mmchain.inv([np.eye(3), np.eye(3)]).factors)
+    2
+    """
+
+    __slots__ = ("factors",)
+
+    def __init__(self, factors: Sequence[Any]):
+        self.factors = list(factors)
+        if not self.factors:
+            raise ValueError("inv: expected factors, got an empty list")
+
+    def __repr__(self) -> str:
+        return f"mmchain.inv({self.factors!r})"
+
+
+def _claim(word: str, array: Any, *more: str) -> Factor:
+    if isinstance(array, Factor):
+        return Factor(array.array, (*array.words, word, *more), array.op, array.inverse)
+    return Factor(array, (word, *more))
+
+
+def lower(array: Any, unit: bool = False) -> Factor:
+    """A lower triangular matrix, with its zeros; with ones on its diagonal where unit.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.multi_dot([mmchain.inv(mmchain.lower(np.array([[2.0, 0], [1, 4]]))), np.array([2.0, 9])])
+    array([1., 2.])
+    """
+    return _claim("lower", array, *(("unit",) if unit else ()))
+
+
+def upper(array: Any, unit: bool = False) -> Factor:
+    """An upper triangular matrix, with its zeros; with ones on its diagonal where unit.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.multi_dot([mmchain.upper(np.array([[2.0, 1], [0, 4]])), np.array([1.0, 2])])
+    array([4., 8.])
+    """
+    return _claim("upper", array, *(("unit",) if unit else ()))
+
+
+def diagonal(array: Any) -> Factor:
+    """A diagonal matrix, as a square or by its diagonal.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.multi_dot([mmchain.inv(mmchain.diagonal([2.0, 4.0])), np.array([2.0, 8.0])])
+    array([1., 2.])
+    """
+    plain = array if isinstance(array, Factor) else np.asarray(array)
+    return _claim("diagonal", plain if isinstance(plain, Factor) or plain.ndim != 1 else np.diag(plain))
+
+
+def symmetric(array: Any) -> Factor:
+    """A symmetric matrix, with both halves.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.symmetric(np.array([[0.0, 1], [1, 0]]))
+    mmchain.Factor(symmetric, 2x2)
+    """
+    return _claim("symmetric", array)
+
+
+def hermitian(array: Any) -> Factor:
+    """A Hermitian matrix, with both halves.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.hermitian(np.array([[1, 1j], [-1j, 1]]))
+    mmchain.Factor(hermitian, 2x2)
+    """
+    return _claim("hermitian", array)
+
+
+def spd(array: Any) -> Factor:
+    """A symmetric, or Hermitian, positive definite matrix, with both halves.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.multi_dot([mmchain.inv(mmchain.spd(np.array([[4.0, 2], [2, 5]]))), np.array([8.0, 12])])
+    array([1., 2.])
+    """
+    return _claim("spd", array)
+
+
+def inv(matrix: Any) -> Union[Factor, Group]:
+    """The inverse of a matrix, which `multi_dot` solves with and does not form unless it stands alone;
+    of a list or tuple, the inverse of their product.
+
+    >>> import numpy as np, mmchain
+    >>> x, y = np.random.default_rng(1).random((50, 3)), np.arange(50.0)
+    >>> b = mmchain.multi_dot([mmchain.inv([x.T, x]), x.T, y])
+    >>> np.allclose(b, np.linalg.lstsq(x, y, rcond=None)[0])
+    True
+    """
+    if isinstance(matrix, (list, tuple)):
+        return Group(matrix)
+    if isinstance(matrix, Group):
+        raise TypeError("inv: expected a matrix or a list, got an inverse of a product")
+    if isinstance(matrix, Factor):
+        return Factor(matrix.array, matrix.words, matrix.op, not matrix.inverse)
+    return Factor(matrix, (), "N", True)
+
+
+# ---- a chain of them -------------------------------------------------------------------------
+
+
+class _Item(NamedTuple):
+    """One factor, and how many groups begin before and end behind it."""
+
+    factor: Any  # a Factor, or an array of one dimension
+    opens: int
+    closes: int
+
+
+def is_structured(items: Any) -> bool:
+    return isinstance(items, (list, tuple)) and any(isinstance(x, (Factor, Group)) for x in items)
+
+
+def _flat(items: Sequence[Any]) -> Iterator[_Item]:
+    for item in items:
+        if isinstance(item, Group):
+            inner = list(_flat(item.factors))
+            if len(inner) == 1:
+                only = inner[0].factor
+                yield _Item(Factor(only.array, only.words, only.op, not only.inverse), 0, 0)
+                continue
+            inner[0] = inner[0]._replace(opens=inner[0].opens + 1)
+            inner[-1] = inner[-1]._replace(closes=inner[-1].closes + 1)
+            yield from inner
+        elif isinstance(item, Factor):
+            yield _Item(item, 0, 0)
+        else:
+            array = np.asarray(item)
+            yield _Item(array if array.ndim == 1 else Factor(array), 0, 0)
+
+
+def _key(array: Any) -> Tuple[Any, ...]:
+    return array.__array_interface__["data"][0], array.shape, array.strides
+
+
+class _Chain:
+    """The text of a chain, and the arrays that a plan for it executes: what each op makes of them."""
+
+    def __init__(self, items: Sequence[Any]):
+        flat = list(_flat(items))
+        arrays = [x.factor.array if isinstance(x.factor, Factor) else x.factor for x in flat]
+        self.dtype = np.result_type(*arrays)
+        if self.dtype.char not in _direct:
+            if self.dtype.kind not in "biu":
+                raise TypeError(
+                    "arrays: expected float32, float64, complex64 or complex128 where factors have "
+                    f"structure, got {self.dtype}"
+                )
+            self.dtype = np.dtype("d")
+        self._stored: Dict[Tuple[Any, ...], int] = {}
+        self._made: Dict[int, Any] = {}
+        self.arrays: List[Any] = []
+        self._words: List[str] = []
+        self._same: List[int] = []
+        for number, item in enumerate(flat):
+            self._add(number, item, arrays[number], number in (0, len(flat) - 1))
+        self.dims = self._find_dims()
+
+    def _readable(self, array: Any) -> Any:
+        array = array.astype(np.dtype(self.dtype.char), copy=False)
+        if type(array) is not np.ndarray:
+            raise TypeError(f"arrays: expected NumPy arrays where factors have structure, got {type(array)}")
+        return array if _mmchain.readable(array, False) else np.array(array, order="C", copy=True)
+
+    def _add(self, number: int, item: _Item, array: Any, at_end: bool) -> None:
+        words: List[str] = []
+        op = "N"
+        if array.ndim == 1:
+            if not at_end:
+                raise LinAlgError("1-dimensional array given. Array must be two-dimensional")
+            view, first = self._readable(array), number
+        else:
+            factor = item.factor
+            words, op = list(factor.words), factor.op
+            turned = _key(array.T)
+            if turned in self._stored and _key(array) not in self._stored and op in "NT" and not words:
+                array, op = array.T, "T" if op == "N" else "N"
+            first = self._stored.setdefault(_key(array), number)
+            if first not in self._made:
+                self._made[first] = self._readable(array)
+            view = self._made[first] if op == "N" else self._made[first].T
+            if factor.inverse:
+                op += ".inv"
+        self.arrays.append(view)
+        self._same.append(first + 1)
+        self._words.append("(" * item.opens + ".".join([*words, op]) + ").inv" * item.closes)
+
+    def _find_dims(self) -> List[int]:
+        shapes = [array.shape for array in self.arrays]
+        if len(shapes[0]) == 1:
+            shapes[0] = (1, *shapes[0])
+        if len(shapes[-1]) == 1:
+            shapes[-1] = (*shapes[-1], 1)
+        for left, right in zip(shapes, shapes[1:]):
+            if left[1] != right[0]:
+                raise ValueError(
+                    f"shapes {left} and {right} not aligned: {left[1]} (dim 1) != {right[0]} (dim 0)"
+                )
+        return [shapes[0][0], *(shape[1] for shape in shapes)]
+
+    @property
+    def text(self) -> str:
+        same = "=" + ",".join(map(str, self._same)) if len(set(self._same)) < len(self._same) else ""
+        return f"{dtype_name(self.dtype)}:{'x'.join(map(str, self.dims))}:{','.join(self._words)}{same}"
+
+
+def chain_text(items: Sequence[Any]) -> str:
+    return _Chain(items).text
+
+
+@lru_cache(maxsize=256)
+def _plan(text: str, objective: str, device: Optional[str]) -> Plan:
+    return Plan(text, objective, device, "native", "auto", None, None, False, None)
+
+
+def _has_twins(arrays: Sequence[Any]) -> bool:
+    for left, right in zip(arrays, arrays[1:]):
+        if type(left) is np.ndarray and type(right) is np.ndarray and left.ndim == right.ndim == 2:
+            if left.dtype == right.dtype and left.dtype.char in "fd" and _key(left) == _key(right.T):
+                return True
+    return False
+
+
+def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
+    """The product where factors have structure, or where one is the transposed array of its neighbour;
+    else None."""
+    if not isinstance(arrays, (list, tuple)):
+        return None
+    if not is_structured(arrays) and not (objective != "energy" and _has_twins(arrays)):
+        return None
+    chain = _Chain(arrays)
+    plan = _plan(chain.text, objective, device)
+    try:
+        result = _mmchain.execute(plan, chain.arrays, out, "", None, "", None, False)
+    except ValueError as error:
+        if "is singular" in str(error) or "is not positive definite" in str(error):
+            raise LinAlgError(str(error)) from None
+        raise
+    if result is NotImplemented:
+        raise ValueError(f"arrays: {chain.text} cannot be multiplied where they are, or out does not fit")
+    return result

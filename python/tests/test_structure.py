@@ -1,0 +1,123 @@
+"""Factors with structure, against NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.linalg import LinAlgError, inv
+
+import mmchain
+
+rng = np.random.default_rng(22)
+
+
+def matrix(rows, columns, dtype="float64"):
+    a = rng.standard_normal((rows, columns)) / np.sqrt(columns)
+    if np.dtype(dtype).kind == "c":
+        a = a + 1j * rng.standard_normal((rows, columns)) / np.sqrt(columns)
+    return (a + 2 * np.eye(rows, columns)).astype(dtype)
+
+
+def claimed(kind, n, dtype):
+    a = matrix(n, n, dtype)
+    if kind == "lower":
+        return mmchain.lower(np.tril(a))
+    if kind == "upper":
+        return mmchain.upper(np.triu(a))
+    if kind == "diagonal":
+        return mmchain.diagonal(np.diag(a).copy())
+    if kind == "symmetric":
+        return mmchain.symmetric(a + a.T)
+    if kind == "hermitian":
+        return mmchain.hermitian(a + a.conj().T)
+    if kind == "spd":
+        return mmchain.spd(a @ a.conj().T)
+    return mmchain.Factor(a)
+
+
+KINDS = ["general", "lower", "upper", "diagonal", "symmetric", "hermitian", "spd"]
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+
+
+def value(factor):
+    a = {"N": factor.array, "T": factor.array.T, "H": factor.array.conj().T}[factor.op]
+    return inv(a) if factor.inverse else a
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_on_both_sides(kind, dtype):
+    for n, inverse, op in itertools.product((1, 2, 33), (False, True), "NTH"):
+        f = claimed(kind, n, dtype)
+        f = {"N": f, "T": f.T, "H": f.H}[op]
+        f = mmchain.inv(f) if inverse else f
+        a, b = matrix(n, 7, dtype), matrix(5, n, dtype)
+        tolerance = 1e-3 if np.dtype(dtype).itemsize // (2 if dtype[0] == "c" else 1) == 4 else 1e-11
+        for given, wanted in (([f, a], value(f) @ a), ([b, f], b @ value(f)), ([b, f, a], b @ value(f) @ a)):
+            result = mmchain.multi_dot(given)
+            assert result.dtype == np.dtype(dtype)
+            np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance * 50)
+
+
+def test_normal_equations():
+    x, y = matrix(200, 20), rng.standard_normal(200)
+    b = mmchain.multi_dot([mmchain.inv([x.T, x]), x.T, y])
+    assert b.shape == (20,)
+    np.testing.assert_allclose(b, np.linalg.lstsq(x, y, rcond=None)[0], rtol=1e-9, atol=1e-9)
+    plan = mmchain.plan([mmchain.inv([x.T, x]), x.T, y], objective="flops")
+    assert [step.kernel for step in plan.steps] == ["syrk", "gemm", "posv"]
+
+
+def test_an_array_beside_itself_transposed():
+    a, b = matrix(300, 400), matrix(300, 20)
+    np.testing.assert_allclose(mmchain.multi_dot([a, a.T]), a @ a.T, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(mmchain.multi_dot([a, a.T, b]), a @ a.T @ b, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(mmchain.multi_dot([b.T, a, a.T, b]), b.T @ a @ a.T @ b, rtol=1e-10, atol=1e-9)
+    out = np.empty((300, 300))
+    assert mmchain.multi_dot([a, a.T], out=out) is out
+    np.testing.assert_allclose(out, a @ a.T, rtol=1e-11, atol=1e-11)
+
+
+def test_an_inverse_alone():
+    for kind in KINDS:
+        f = claimed(kind, 20, "float64")
+        np.testing.assert_allclose(mmchain.multi_dot([mmchain.inv(f)]), inv(f.array), rtol=1e-10, atol=1e-10)
+    a, b = matrix(9, 9), matrix(9, 9)
+    np.testing.assert_allclose(
+        mmchain.multi_dot([mmchain.inv([a, mmchain.inv(b)])]), b @ inv(a), rtol=1e-10, atol=1e-10
+    )
+
+
+def test_what_is_singular_is_named():
+    a = matrix(6, 6)
+    a[2] = 0
+    with pytest.raises(LinAlgError, match="factor 1 is singular: pivot"):
+        mmchain.multi_dot([mmchain.inv(a), matrix(6, 2)])
+    with pytest.raises(LinAlgError, match="factor 2 is not positive definite: pivot 1"):
+        mmchain.multi_dot([matrix(2, 6), mmchain.inv(mmchain.spd(-np.eye(6)))])
+    d = np.eye(4)
+    d[3, 3] = 0
+    with pytest.raises(LinAlgError, match="factor 1 is singular: pivot 4 is zero"):
+        mmchain.multi_dot([mmchain.inv(mmchain.diagonal(d)), matrix(4, 2)])
+
+
+def test_what_does_not_go_together():
+    with pytest.raises(ValueError, match="lower: expected a square matrix"):
+        mmchain.lower(matrix(3, 4))
+    with pytest.raises(ValueError, match="not aligned"):
+        mmchain.multi_dot([mmchain.spd(matrix(3, 3)), matrix(4, 3)])
+    with pytest.raises(LinAlgError):
+        mmchain.inv(np.arange(3.0))
+    with pytest.raises(TypeError, match="float16"):
+        mmchain.multi_dot([mmchain.lower(np.eye(3, dtype="float16")), np.eye(3, dtype="float16")])
+    with pytest.raises(ValueError, match="empty"):
+        mmchain.inv([])
+
+
+def test_layouts_are_read_where_they_lie():
+    a, b = np.asfortranarray(matrix(40, 40)), matrix(80, 6)[::2]
+    np.testing.assert_allclose(mmchain.multi_dot([mmchain.inv(a), b]), inv(a) @ b, rtol=1e-10, atol=1e-10)
+    c = matrix(80, 80)[::2, ::2]
+    np.testing.assert_allclose(mmchain.multi_dot([mmchain.inv(c), b]), inv(c) @ b, rtol=1e-8, atol=1e-8)
+    integers = np.arange(9).reshape(3, 3) + 5 * np.eye(3, dtype=int)
+    np.testing.assert_allclose(mmchain.multi_dot([mmchain.inv(integers), np.eye(3)]), inv(integers))
