@@ -362,7 +362,7 @@ static placed place_operand(execution *e, const view *x, bool transposed, bool o
     copy_to(e, x, &copy);
     return (placed){copy.data, copy.ld, MMC_OP_N, wanted};
   }
-  return (placed){.data = (void *)(uintptr_t)x->data,
+  return (placed){.data = (void *)x->data,
                   .ld = x->form.ld,
                   .op = !turns         ? MMC_OP_N
                         : x->form.conj ? MMC_OP_H

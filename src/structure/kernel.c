@@ -63,7 +63,6 @@ static double seconds_of(const mmci_structure_prices *prices, mmci_structure_ker
     case MMCI_STRUCTURE_ZERO:
       return pass_s(prices, result);
     case MMCI_STRUCTURE_COPY:
-      return copies;
     case MMCI_STRUCTURE_SCALE:
       return copies;
     case MMCI_STRUCTURE_SYRK:
