@@ -244,6 +244,8 @@ def _dims_of(items: List[Any], least: int) -> List[int]:
             raise ValueError(f"chain: expected at least {least + 1} dims, got {len(items)}")
         return items if exact else [operator.index(item) for item in items]
     try:
+        if any(isinstance(item, str) for item in items):
+            raise TypeError
         shapes = list(map(tuple, items))
     except TypeError:
         kinds = ", ".join(sorted({type(item).__name__ for item in items}))

@@ -147,8 +147,11 @@ int64_t *mmcp_read_dims(PyObject *object, int64_t *n) {
   int64_t *dims = malloc((size_t)(count + 1) * sizeof *dims);
   if (dims == NULL) PyErr_NoMemory();
   for (Py_ssize_t d = 0; dims != NULL && d < count; d++) {
-    dims[d] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(sequence, d));
+    PyObject *dim = PySequence_Fast_GET_ITEM(sequence, d);
+    dims[d] = PyLong_AsLongLong(dim);
     if (dims[d] != -1 || !PyErr_Occurred()) continue;
+    if (PyErr_ExceptionMatches(PyExc_OverflowError))
+      PyErr_Format(PyExc_ValueError, "dims[%zd]: expected 0 to 2^62, got %S", d, dim);
     free(dims);
     dims = NULL;
   }

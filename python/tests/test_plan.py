@@ -189,6 +189,20 @@ def test_long_plans_are_shown_short(rng):
     assert p.order == json.loads(p.explain("json"))["order"]
 
 
+@pytest.mark.parametrize(
+    "chain, error, match",
+    [
+        ([10, 2**63], ValueError, r"dims\[1\]: expected 0 to 2\^62, got 9223372036854775808"),
+        ([10, -3, 5], ValueError, r"dims\[1\]: expected 0 to 2\^62, got -3"),
+        (["a", "b"], TypeError, "chain: expected a str, arrays, shapes or dims, .* got str"),
+        ([10, 2.5], TypeError, "got float, int"),
+    ],
+)
+def test_bad_dims(chain, error, match):
+    with pytest.raises(error, match=match):
+        mmchain.plan(chain)
+
+
 def test_a_million_factors(rng):
     dims = rng.integers(1, 1000, 10**6 + 1).tolist()
     plans = [mmchain.plan(dims, objective=objective) for objective in ("flops", "time")]
