@@ -41,13 +41,13 @@ def multiply(
     precision: str,
 ) -> Any:
     """multi_dot, or the product by a plan, of any arrays."""
-    if plan is None:
-        result = _structured(arrays, out, objective, device)
-        if result is not None:
-            return result
     if plan is None and out is None and type(arrays) is list and arrays:
         shortcut = shortcuts.get(type(arrays[0]))
         result = None if shortcut is None else shortcut(arrays, device)
+        if result is not None:
+            return result
+    if plan is None:
+        result = _structured(arrays, out, objective, device)
         if result is not None:
             return result
     arrays = factors_of(arrays)
