@@ -516,17 +516,18 @@ static mmc_status read_chain(reader *r) {
     status = read_same(r);
   }
   if (status == MMC_OK && *r->at != '\0') status = fail_at(r->text, r->at, "the end", r->error);
-  if (status == MMC_OK) status = check_structure(r->chain, r->error);
+  if (status != MMC_OK || r->chain->traits == NULL) return status;
+  status = check_structure(r->chain, r->error);
   if (status == MMC_OK) settle_structure(r->chain);
   return status;
 }
 
 /* Returns what a text from the dims on needs room for. */
 static room room_of(const char *at, bool repeats) {
-  const char *colon = strchr(at, ':'), *equals = strchr(at, '=');
+  const char *colon = strchr(at, ':');
   room has = {.same = repeats};
   if (colon == NULL) return has;
-  has.structure = has_words(colon + 1) || equals != NULL;
+  has.structure = has_words(colon + 1) || strchr(at, '=') != NULL;
   for (const char *c = colon; *c != '\0'; c++) has.inverses += *c == '(';
   return has;
 }

@@ -15,7 +15,7 @@
 
 mmci_cblas mmci_blas;
 
-/* Where its functions come from; without a library where that is not known. */
+/* Where the functions of a loaded library come from; without a library where none was loaded. */
 static mmci_cblas_origin taken;
 
 /* ---- the one that was linked ----------------------------------------------------------------- */
@@ -62,10 +62,13 @@ static bool take_linked(void) {
               .is_openblas = true,
 #endif
   };
-  taken = origin_of_linked();
   return true;
 }
 #else
+static mmci_cblas_origin origin_of_linked(void) {
+  return (mmci_cblas_origin){0};
+}
+
 static bool take_linked(void) {
   return false;
 }
@@ -189,8 +192,8 @@ static mmc_status find_by_environment(mmci_error *error) {
 }
 
 bool mmci_cblas_origin_of(mmci_cblas_origin *out) {
-  *out = taken;
-  return taken.library != NULL;
+  *out = taken.library != NULL ? taken : origin_of_linked();
+  return out->library != NULL;
 }
 
 mmc_status mmci_cblas_choose(const char *path, mmci_error *error) {
