@@ -63,12 +63,9 @@ static int parse(cli_call *call, const char *where, const char *word, mmc_chain 
 }
 
 static int create_chain(cli_call *call, const char *where, mmc_dtype dtype, int64_t n,
-                        const int64_t *dims, const mmc_op *ops, const uint32_t *traits,
-                        int64_t batch, mmc_chain **out) {
-  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
-  options.batch = batch;
-  options.traits = traits;
-  mmc_status status = mmc_chain_create_batch(call->context, dtype, n, dims, ops, &options, out);
+                        const int64_t *dims, const mmc_op *ops, const mmc_chain_options *options,
+                        mmc_chain **out) {
+  mmc_status status = mmc_chain_create_batch(call->context, dtype, n, dims, ops, options, out);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, where);
 }
 
@@ -81,7 +78,8 @@ static int chain_of_dims(cli_call *call, const char *where, int count, char **wo
       return cli_fail(call, CLI_BAD, "%s%s: expected a dim of 0 to 2^62", where, words[i]);
     dims[i] = (int64_t)dim;
   }
-  return create_chain(call, where, MMC_F64, count - 1, dims, NULL, NULL, 1, out);
+  const mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+  return create_chain(call, where, MMC_F64, count - 1, dims, NULL, &options, out);
 }
 
 /* Joins the dims, ops, dtype and batch of one factor after another; each must fit the one
@@ -90,7 +88,7 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
                             int64_t *dims, mmc_op *ops, uint32_t *traits, mmc_chain **out) {
   mmc_dtype dtype = MMC_F64;
   const char *dtype_word = NULL, *batch_word = NULL;
-  int64_t batch = 1;
+  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
   for (int i = 0; i < count; i++) {
     mmc_chain *factor;
     int status = parse(call, where, words[i], &factor);
@@ -99,6 +97,8 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     int64_t rows = mmc_chain_dims(factor)[0], cols = mmc_chain_dims(factor)[1];
     mmc_dtype own = mmc_chain_dtype(factor);
     int64_t own_batch = mmc_chain_batch(factor);
+    uint64_t modulus = mmc_chain_modulus(factor);
+    bool checked = mmc_chain_checked(factor);
     ops[i] = mmc_chain_ops(factor)[0];
     traits[i] = mmc_chain_traits(factor, 0);
     mmc_chain_destroy(factor);
@@ -106,17 +106,20 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
       return cli_fail(call, CLI_BAD, "%s%s: expected one factor among several, as in 10x30", where,
                       words[i]);
     if (!isdigit((unsigned char)words[i][0])) {
-      if (dtype_word != NULL && own != dtype)
+      if (dtype_word != NULL &&
+          (own != dtype || modulus != options.modulus || checked != options.checked))
         return cli_fail(call, CLI_BAD, "%s%s and %s: expected the same dtype everywhere", where,
                         dtype_word, words[i]);
       dtype = own;
+      options.modulus = modulus;
+      options.checked = checked;
       dtype_word = words[i];
     }
     if (own_batch != 1) {
-      if (batch_word != NULL && own_batch != batch)
+      if (batch_word != NULL && own_batch != options.batch)
         return cli_fail(call, CLI_BAD, "%s%s and %s: expected the same batch everywhere", where,
                         batch_word, words[i]);
-      batch = own_batch;
+      options.batch = own_batch;
       batch_word = words[i];
     }
     if (i > 0 && dims[i] != rows)
@@ -126,7 +129,8 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     dims[i] = rows;
     dims[i + 1] = cols;
   }
-  return create_chain(call, where, dtype, count, dims, ops, traits, batch, out);
+  options.traits = traits;
+  return create_chain(call, where, dtype, count, dims, ops, &options, out);
 }
 
 int cli_chain_of_words(cli_call *call, const char *where, int count, char **words,
@@ -137,7 +141,8 @@ int cli_chain_of_words(cli_call *call, const char *where, int count, char **word
   for (int i = 0; i < count; i++) files += cli_factor_is_file(words[i]);
   if (files > 0) {
     cli_factors factors;
-    int status = cli_factors_open(call, count, words, false, &factors);
+    int status =
+        cli_factors_open(call, count, words, false, (cli_integer_rule){0, false}, &factors);
     if (status != CLI_DONE) return status;
     *out = factors.chain;
     factors.chain = NULL;

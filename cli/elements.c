@@ -30,6 +30,8 @@ bool cli_elements_load(mmc_dtype dtype, bool conjugate, const void *data, int64_
       case MMC_BF16:
         re = cli_half_load(dtype, halves[at]);
         break;
+      default: /* integers are checked by exact.h */
+        break;
     }
     out->re[e] = re;
     out->im[e] = conjugate ? -im : im;

@@ -7,6 +7,7 @@
 #include "nearest.h"
 #include "options.h"
 #include "promote.h"
+#include "random.h"
 #include "signals.h"
 #include "structure.h"
 
@@ -173,12 +174,36 @@ static int promote_one(cli_call *call, const char *argument, int i, cli_factors 
   return CLI_DONE;
 }
 
+/* Of integers that are taken modulo a number, all become i64, which has all residues, but where all
+ * are u64. */
+static int promote_residues(cli_call *call, const char *argument, mmc_dtype own, bool is_first,
+                            cli_factors *factors) {
+  if (!cli_dtype_is_integer(own) || own == MMC_BOOL)
+    return cli_fail(call, CLI_BAD, "%s: expected integers with --mod, got %s", argument,
+                    mmc_dtype_name(own));
+  if (!is_first && (own == MMC_U64) != (factors->dtype == MMC_U64))
+    return cli_fail(call, CLI_BAD, "%s: expected u64 in all files or in none, got %s", argument,
+                    mmc_dtype_name(own));
+  factors->dtype = own == MMC_U64 ? MMC_U64 : MMC_I64;
+  return CLI_DONE;
+}
+
 static int promote(cli_call *call, int count, char **arguments, bool promotes,
                    cli_factors *factors) {
-  factors->dtype = mmc_file_dtype(factors->files[0]);
-  for (int i = 1; i < count; i++)
-    factors->dtype = cli_promoted(factors->dtype, mmc_file_dtype(factors->files[i]));
   int result = CLI_DONE;
+  factors->dtype = mmc_file_dtype(factors->files[0]);
+  for (int i = 0; i < count && result == CLI_DONE; i++) {
+    const mmc_dtype own = mmc_file_dtype(factors->files[i]), before = factors->dtype;
+    if (factors->rule.modulus != 0)
+      result = promote_residues(call, arguments[i], own, i == 0, factors);
+    else if (!cli_promoted(before, own, &factors->dtype))
+      result = cli_fail(call, CLI_BAD, "%s: expected %s, which go with those before, got %s",
+                        arguments[i],
+                        !cli_dtype_is_integer(before) ? "floating-point numbers"
+                        : cli_dtype_is_integer(own)   ? "integers of one sign"
+                                                      : "integers",
+                        mmc_dtype_name(own));
+  }
   for (int i = 0; promotes && i < count && result == CLI_DONE; i++)
     if (mmc_file_dtype(factors->files[i]) != factors->dtype)
       result = promote_one(call, arguments[i], i, factors);
@@ -429,6 +454,8 @@ static int assemble(cli_call *call, char **arguments, cli_groups *groups, cli_fa
     options.inverses = groups->inverses;
     options.inverse_count = groups->inverse_count;
   }
+  options.modulus = factors->rule.modulus;
+  options.checked = factors->rule.checked;
   mmc_status status = mmc_chain_create_batch(call->context, factors->dtype, factors->n, a->dims,
                                              a->ops, &options, &factors->chain);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
@@ -494,7 +521,8 @@ static int count_each(cli_call *call, const char *argument, const mmc_file *file
 }
 
 /* Opens factors that stand in no parentheses. */
-static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_factors *out) {
+static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_integer_rule rule,
+                        cli_factors *out) {
   const int count = groups->count;
   char **arguments = groups->arguments;
   assembly a = {.specs = calloc((size_t)count + 1, sizeof *a.specs)};
@@ -507,6 +535,7 @@ static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_f
   if (status == CLI_DONE) status = check_standard_input(call, count, arguments, a.specs);
   if (status == CLI_DONE && !allocate_files(count, &factors))
     status = cli_fail_memory(call, "the list of files takes", (double)count);
+  factors.rule = rule;
   for (int i = 0; i < count && status == CLI_DONE; i++) {
     if (n + a.specs[i].times <= FACTORS_MAX)
       status = open_one(call, i, arguments[i], &a.specs[i], &factors);
@@ -529,11 +558,12 @@ static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_f
   return status;
 }
 
-int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes, cli_factors *out) {
+int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes,
+                     cli_integer_rule rule, cli_factors *out) {
   cli_groups groups;
   int status = cli_groups_open(call, count, arguments, &groups);
   if (status != CLI_DONE) return status;
-  status = open_factors(call, &groups, promotes, out);
+  status = open_factors(call, &groups, promotes, rule, out);
   cli_groups_free(&groups);
   return status;
 }

@@ -24,7 +24,7 @@ typedef struct cli_contest {
   double max_slowdown;
   double seconds; /* how long to measure a chain */
   cli_energy energy;
-  cli_peak peaks[MMC_BF16 + 1];
+  cli_peak peaks[MMC_BOOL + 1];
 } cli_contest;
 
 /* One method on one chain; it starts as {0}. */

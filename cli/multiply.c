@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "energy.h"
+#include "exact.h"
 #include "factors.h"
 #include "options.h"
 #include "progress.h"
@@ -29,9 +30,13 @@ static const char help[] =
     "row at the beginning, a column at the end. Arrays of more dimensions are stacks of matrices,\n"
     "multiplied together and broadcast as numpy.matmul does; of a stack A.npy:each the matrices "
     "are\n"
-    "the factors, one after the other. Elements are float16, float32, float64, complex64 or\n"
-    "complex128; of several, all are promoted to the one that numpy.result_type() says. - is\n"
-    "standard input; with one factor the result is a copy.\n"
+    "the factors, one after the other. Elements are float16, float32, float64, complex64,\n"
+    "complex128, integers or bool; of several, all are promoted to the one that\n"
+    "numpy.result_type() says, but integers go with integers alone. Integers wrap around as "
+    "NumPy's\n"
+    "do, unless --checked or --mod says otherwise. - is standard input; with one factor the "
+    "result\n"
+    "is a copy.\n"
     "\n"
     "Factors and the result may be in files of other formats, see mmchain info: .npz, "
     ".safetensors,\n"
@@ -50,6 +55,11 @@ static const char help[] =
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --order ORDER        the order itself, as plan prints it: '((A1 A2) (A3 A4))'\n"
+    "  --mod P              integers modulo P, 1 to 2^63 - 1: results are 0 to P - 1, i64 unless "
+    "all\n"
+    "                       files are u64\n"
+    "  --checked            fail where an integer of a product exceeds its dtype, and name the "
+    "product\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
     "  --device-memory BYTES\n"
     "                       what the chain may take of a GPU's memory; what does not fit is\n"
@@ -65,7 +75,7 @@ static const char help[] =
     "                       then leave neither it nor the file of before\n"
     "  -h, --help           this text\n";
 
-enum { OPTION_EXPLAIN = CLI_OPTION_OWN, OPTION_CHECK };
+enum { OPTION_EXPLAIN = CLI_OPTION_OWN, OPTION_CHECK, OPTION_CHECKED, OPTION_MOD };
 
 enum { CHECK_SEED = 1 };
 
@@ -81,6 +91,8 @@ static const struct option options[] = {
     {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"check", no_argument, NULL, OPTION_CHECK},
+    {"checked", no_argument, NULL, OPTION_CHECKED},
+    {"mod", required_argument, NULL, OPTION_MOD},
     {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
     {"meter", required_argument, NULL, CLI_OPTION_METER},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
@@ -94,6 +106,7 @@ typedef struct multiplication {
   mmc_plan_options plan_options;
   const char *output;
   bool explain, check, json;
+  cli_integer_rule rule;
   cli_factors factors;
   mmc_plan *plan;
   mmc_matrix result;
@@ -250,7 +263,22 @@ static int check_claims(cli_call *call, const multiplication *job) {
   return result;
 }
 
+static int check_integers(cli_call *call, multiplication *job) {
+  bool agrees;
+  cli_stage_begin(call, &job->stage, 0, 1, "checked");
+  int result = cli_exact_check(call, &job->factors, &job->result, CHECK_SEED, &agrees);
+  cli_stage_end(call);
+  if (result != CLI_DONE) return result;
+  if (!agrees)
+    return cli_fail(call, CLI_FAILED,
+                    "--check: R t is not A1 (A2 (... (An t))) for a random t: nothing is written");
+  job->residual = (cli_residual){.meaningful = true};
+  fprintf(stderr, "exact for %d random vectors (seed %d)\n", CLI_EXACT_VECTORS, CHECK_SEED);
+  return CLI_DONE;
+}
+
 static int check_result(cli_call *call, multiplication *job) {
+  if (cli_dtype_is_integer(mmc_chain_dtype(job->factors.chain))) return check_integers(call, job);
   cli_stage_begin(call, &job->stage, 0, 1, "checked");
   int result = cli_residual_compute(call, &job->factors, &job->result, CHECK_SEED, &job->residual);
   cli_stage_end(call);
@@ -323,7 +351,7 @@ static int print_multiply_json(cli_call *call, const multiplication *job) {
 
 static int multiply_files(cli_call *call, multiplication *job, int count, char **arguments) {
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
-  int result = cli_factors_open(call, count, arguments, true, &job->factors);
+  int result = cli_factors_open(call, count, arguments, true, job->rule, &job->factors);
   if (result == CLI_DONE) result = check_output(call, job);
   if (result == CLI_DONE && job->check) result = check_claims(call, job);
   if (result == CLI_DONE) result = make_plan(call, job);
@@ -367,6 +395,15 @@ static int run(cli_call *call, int argc, char **argv) {
       case OPTION_CHECK:
         job.check = true;
         break;
+      case OPTION_CHECKED:
+        job.rule.checked = true;
+        break;
+      case OPTION_MOD: {
+        int64_t modulus;
+        if (!cli_number(call, "--mod", optarg, 1, INT64_MAX, &modulus)) return CLI_BAD;
+        job.rule.modulus = (uint64_t)modulus;
+        break;
+      }
       case CLI_OPTION_DEVICE_MEMORY:
         if (!cli_size(call, "--device-memory", optarg, &job.plan_options.device_memory_bytes))
           return CLI_BAD;

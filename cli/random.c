@@ -22,6 +22,10 @@ cli_random cli_random_start(uint64_t seed, uint64_t stream) {
   return (cli_random){.state = next_bits(&mixed)};
 }
 
+uint64_t cli_random_bits(cli_random *random) {
+  return next_bits(&random->state);
+}
+
 double cli_random_normal(cli_random *random) {
   if (random->has_spare) {
     random->has_spare = false;
@@ -56,6 +60,59 @@ static void fill_elements(cli_random *random, mmc_dtype dtype, size_t begin, siz
     else
       doubles[i] = value;
   }
+}
+
+bool cli_dtype_is_integer(mmc_dtype dtype) {
+  return dtype >= MMC_I8;
+}
+
+/* How integers are drawn: least + bits mod count; a count of 0 stands for 2^64. */
+typedef struct integers {
+  uint64_t least, count;
+} integers;
+
+static integers integers_of(const mmc_chain *chain) {
+  const mmc_dtype dtype = mmc_chain_dtype(chain);
+  const int64_t *dims = mmc_chain_dims(chain), n = mmc_chain_length(chain);
+  const size_t bits = 8 * mmc_dtype_size(dtype);
+  bool is_signed = dtype < MMC_U8;
+  if (dtype == MMC_BOOL) return (integers){0, 2};
+  if (mmc_chain_modulus(chain) != 0) return (integers){0, mmc_chain_modulus(chain)};
+  if (!mmc_chain_checked(chain)) return (integers){0, bits < 64 ? UINT64_C(1) << bits : 0};
+  double most = ldexp(1, (int)bits - is_signed);
+  for (int64_t i = 1; i < n; i++) most /= dims[i] > 0 ? (double)dims[i] : 1;
+  double root = floor(pow(most, 1 / (double)n) * (1 - 0x1p-40));
+  uint64_t side = root < 1 ? 1 : root > 0x1p62 ? UINT64_C(1) << 62 : (uint64_t)root;
+  return is_signed ? (integers){0 - side, 2 * side + 1} : (integers){0, side + 1};
+}
+
+static void put_integer(size_t size, uint64_t value, void *data, size_t i) {
+  if (size == 1)
+    ((uint8_t *)data)[i] = (uint8_t)value;
+  else if (size == 2)
+    ((uint16_t *)data)[i] = (uint16_t)value;
+  else if (size == 4)
+    ((uint32_t *)data)[i] = (uint32_t)value;
+  else
+    ((uint64_t *)data)[i] = value;
+}
+
+/* Fills count elements with integers. */
+static void fill_integers(cli_random *random, mmc_dtype dtype, integers of, size_t count,
+                          void *data) {
+  const size_t size = mmc_dtype_size(dtype);
+  const uint64_t start = random->state;
+  int64_t blocks = (int64_t)((count + BLOCK - 1) / BLOCK);
+#pragma omp parallel for schedule(static) if (blocks > 1)
+  for (int64_t b = 0; b < blocks; b++) {
+    size_t first = (size_t)b * BLOCK, end = b == blocks - 1 ? count : first + BLOCK;
+    uint64_t state = start + first * STEP;
+    for (size_t i = first; i < end; i++) {
+      uint64_t bits = next_bits(&state);
+      put_integer(size, of.least + (of.count != 0 ? bits % of.count : bits), data, i);
+    }
+  }
+  random->state = start + count * STEP;
 }
 
 void cli_random_fill(cli_random *random, mmc_dtype dtype, size_t count, double scale, void *data) {
@@ -95,8 +152,11 @@ void cli_random_fill_factor(const mmc_chain *chain, int64_t i, uint64_t seed, vo
   cli_random random = cli_random_start(seed, (uint64_t)i);
   for (size_t begin = 0; begin < count; begin += PART) {
     size_t part = count - begin < PART ? count - begin : PART;
-    cli_random_fill(&random, dtype, part, 1 / sqrt((double)dims[i + 1]),
-                    (char *)data + begin * mmc_dtype_size(dtype));
+    void *to = (char *)data + begin * mmc_dtype_size(dtype);
+    if (cli_dtype_is_integer(dtype))
+      fill_integers(&random, dtype, integers_of(chain), part, to);
+    else
+      cli_random_fill(&random, dtype, part, 1 / sqrt((double)dims[i + 1]), to);
     if (progress != NULL && progress(user, (double)(begin + part) / (double)count) != 0) return;
   }
 }

@@ -361,6 +361,7 @@ int64_t cli_count_overflows(const cli_factors *factors, const mmc_matrix *result
   const mmc_chain *chain = factors->chain;
   mmc_dtype dtype = mmc_chain_dtype(chain);
   int64_t overflows = 0, batch = chains_with_elements(chain, result);
+  if (cli_dtype_is_integer(dtype)) return 0;
   for (int64_t b = 0; b < batch; b++) {
     mmc_matrix product = cli_matrix_of_batch(result, dtype, b);
     bool overflow = !is_finite(dtype, &product);

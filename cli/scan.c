@@ -96,6 +96,9 @@ static int read_stack(cli_call *call, scanning *job) {
                     "%s: expected a stack of square matrices, of three dimensions or more",
                     job->input);
   job->dtype = mmc_file_dtype(job->file);
+  if (job->check && cli_dtype_is_integer(job->dtype))
+    return cli_fail(call, CLI_BAD, "--check: expected floating-point numbers with it, got %s",
+                    mmc_dtype_name(job->dtype));
   job->n = shape[ndim - 1];
   job->length = shape[ndim - 3];
   job->scan_options.batch = 1;

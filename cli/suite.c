@@ -87,8 +87,11 @@ int cli_suite_set_dtype(cli_call *call, const char *name, cli_suite *suite) {
   while ((known = mmc_dtype_name(dtype)) != NULL && strcmp(known, name) != 0)
     dtype = (mmc_dtype)(dtype + 1);
   if (known == NULL)
-    return cli_fail(call, CLI_BAD, "--dtype: expected f32, f64, c64, c128, f16 or bf16, got '%s'",
-                    name);
+    return cli_fail(
+        call, CLI_BAD,
+        "--dtype: expected f32, f64, c64, c128, f16, bf16, i8 to i64, u8 to u64 or bool, got "
+        "'%s'",
+        name);
   for (int i = 0; i < suite->count; i++) {
     mmc_chain *chain = suite->entries[i].chain, *changed;
     mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;

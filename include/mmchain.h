@@ -147,8 +147,19 @@ typedef enum mmc_dtype {
   MMC_F64,
   MMC_C64,
   MMC_C128,
-  MMC_F16, /* IEEE binary16; sums in f32, intermediates rounded to f16 */
-  MMC_BF16 /* the upper half of an f32; summed and rounded as f16 is */
+  MMC_F16,  /* IEEE binary16; sums in f32, intermediates rounded to f16 */
+  MMC_BF16, /* the upper half of an f32; summed and rounded as f16 is */
+  /* Integers of so many bits, of two's complement and unsigned. Sums and products wrap around, as
+   * NumPy's do, unless the chain says otherwise: see mmc_chain_options. */
+  MMC_I8,
+  MMC_I16,
+  MMC_I32,
+  MMC_I64,
+  MMC_U8,
+  MMC_U16,
+  MMC_U32,
+  MMC_U64,
+  MMC_BOOL /* a byte, false when it is 0, written as 0 or 1; products are "and", sums "or" */
 } mmc_dtype;
 /* The matrix as it is, transposed, or transposed and conjugated. */
 typedef enum mmc_op { MMC_OP_N, MMC_OP_T, MMC_OP_H } mmc_op;
@@ -158,9 +169,10 @@ typedef enum mmc_location {
   MMC_DEVICE /* memory of the device that the plan is for; for "blas" and "ref" that is the host */
 } mmc_location;
 
-/* Returns "f32", "f64", "c64", "c128", "f16", "bf16"; NULL for other values. */
+/* Returns "f32", "f64", "c64", "c128", "f16", "bf16", "i8" ... "u64", "bool"; NULL for other
+ * values. */
 MMC_API const char *mmc_dtype_name(mmc_dtype dtype);
-/* Returns the bytes that an element takes: 4, 8, 8, 16, 2, 2; 0 for other values. */
+/* Returns the bytes that an element takes, 4 for "f32" and 16 for "c128"; 0 for other values. */
 MMC_API size_t mmc_dtype_size(mmc_dtype dtype);
 
 /* A dense matrix as it lies in memory, before any op. Element (r, c) is
@@ -245,9 +257,16 @@ typedef struct mmc_chain_options {
    * the other. They are copied. */
   const mmc_inverse *inverses;
   int64_t inverse_count;
+  /* For integers: every product is computed modulo this number, 1 to 2^63 - 1, which dtype holds;
+   * results are 0 to modulus - 1, whatever the factors are. 0 means that sums wrap around. */
+  uint64_t modulus;
+  /* For integers without a modulus: an execution fails with MMC_E_OVERFLOW, and its message names
+   * the product, where an element of an intermediate or of the result exceeds dtype; partial sums
+   * may. bool never does. */
+  bool checked;
 } mmc_chain_options;
 #define MMC_CHAIN_OPTIONS_INIT \
-  { sizeof(mmc_chain_options), 1, NULL, NULL, NULL, NULL, 0 }
+  { sizeof(mmc_chain_options), 1, NULL, NULL, NULL, NULL, 0, 0, false }
 
 /* CONSTRUCTOR. Makes a batch of chains, a chain whose factors repeat, or one whose factors have
  * structure. Errors and ownership are those of mmc_chain_create(). */
@@ -256,6 +275,8 @@ MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype,
                                           const mmc_chain_options *options, mmc_chain **out);
 /* CONSTRUCTOR. Reads the text form, the same everywhere in mmchain:
  *     [dtype:]p0xp1x...xpn[@batch][:ops]      f64:10x30x5x60   c64:8x9x7:NH   f32:4x4x4@10000
+ * where an integer dtype may have a modulus, i64%1000000007:64x64^1000, or an exclamation mark for
+ * checked, i64!:8x9x7.
  * dtype is f64 when left out, and batch is 1; ops is one letter a factor: N, T or H. Factors may
  * repeat: ^ behind a square one says how often that matrix stands there, 64x64^1000, which has one
  * letter; and =numbers at the end say of each factor that is written which, counted from 1, is the
@@ -284,6 +305,10 @@ MMC_API uint32_t mmc_chain_traits(const mmc_chain *chain, int64_t i);
 /* Returns the groups that are inverted, owned by the chain; *count, which may be NULL, says how
  * many. */
 MMC_API const mmc_inverse *mmc_chain_inverses(const mmc_chain *chain, int64_t *count);
+/* Returns the modulus of mmc_chain_options, 0 when there is none. */
+MMC_API uint64_t mmc_chain_modulus(const mmc_chain *chain);
+/* Says whether overflows are errors, as mmc_chain_options has it. */
+MMC_API bool mmc_chain_checked(const mmc_chain *chain);
 /* Writes the text form, which mmc_chain_parse() reads back. Returns: E_IO. */
 MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user);
 
@@ -509,7 +534,8 @@ MMC_API void mmc_run_destroy(mmc_run *run);
  * stride is at least what one of them extends over. Chains have nothing to do with each other: one
  * that holds NaN does not touch its neighbours. A batch of 0 does nothing. Allocates nothing when
  * the matrices lie as in the execution before. Returns: E_ARG (the message names the factor),
- * E_DEVICE, E_NOMEM, E_INTERRUPTED (mmc_run_progress). */
+ * E_OVERFLOW (of a checked chain; out is undefined then), E_DEVICE, E_NOMEM, E_INTERRUPTED
+ * (mmc_run_progress). */
 MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
 
 /* METHOD. Has later calls of mmc_execute() on this run ask progress between products on the host,
@@ -1046,7 +1072,7 @@ MMC_API mmc_status mmc_kernel_describe(mmc_context *context, const char *device,
  * Files of some formats have members, arrays with names, which follow a colon: "w.npz:w1",
  * "d.h5:/layer/w".
  *
- * Elements are of a dtype of mmchain; a file of others (integers, bool, objects) is refused. Where
+ * Elements are of a dtype of mmchain; a file of others (longdouble, objects) is refused. Where
  * byte order and alignment are the machine's, .npy, .safetensors, members of .npz that are not
  * compressed and datasets of HDF5 in one piece are mapped, not copied; all else is copied into
  * memory. A mapped file must not be cut off while it is open: reading what is gone raises SIGBUS,

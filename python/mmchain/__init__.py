@@ -28,6 +28,7 @@ from . import _blas, _mmchain
 from ._bench import bench
 from ._einsum import register as _register_einsum
 from ._general import multiply as _multiply
+from ._general import multiply_integers as _multiply_integers
 from ._gradients import gradients
 from ._info import clear_cache, info
 from ._plan import Order, Plan, Step, order, plan
@@ -79,6 +80,8 @@ def multi_dot(
     objective: Objective = "time",
     device: Optional[Device] = None,
     precision: Precision = "native",
+    checked: bool = False,
+    mod: Optional[int] = None,
 ) -> Array: ...
 @overload
 def multi_dot(
@@ -88,6 +91,8 @@ def multi_dot(
     objective: Objective = "time",
     device: Optional[Device] = None,
     precision: Precision = "native",
+    checked: bool = False,
+    mod: Optional[int] = None,
 ) -> Any: ...
 def multi_dot(
     arrays: Sequence[Any],
@@ -96,14 +101,17 @@ def multi_dot(
     objective: Objective = "time",
     device: Optional[Device] = None,
     precision: Precision = "native",
+    checked: bool = False,
+    mod: Optional[int] = None,
 ) -> Any:
     """The product of arrays, multiplied in the cheapest order.
 
     Like `numpy.linalg.multi_dot`: the first array may be a row vector of one dimension, the last a
     column vector, and the result lacks the dimensions that they lack; dtypes are promoted; exceptions
     are NumPy's, and floating-point errors are treated as `numpy.errstate` says. Of float32 and float64
-    together all products are of float64, where NumPy's are promoted pair by pair. Where integers are
-    mixed with others, and for types with `__array_function__`, NumPy multiplies. Beyond it, arrays of more than two dimensions are stacks of matrices,
+    together all products are of float64, where NumPy's are promoted pair by pair. Integers of one
+    dtype, and bool, have NumPy's bits; where integers are mixed with others, and for types with
+    `__array_function__`, NumPy multiplies. Beyond it, arrays of more than two dimensions are stacks of matrices,
     which broadcast as `numpy.matmul` has them (also of two arrays, where NumPy takes `dot`) and are
     multiplied together, in one call. The same array may occur several times, as in a power. One array of
     three dimensions or more, given alone, is the chain itself: its last three are the factors in a row, their
@@ -115,8 +123,8 @@ def multi_dot(
 
     Arrays are read where they lie, C-ordered, Fortran-ordered or with a stride between rows or
     columns; others are copied. A plan is made once for each list of shapes and remembered. Arrays
-    of other dtypes than float16, bfloat16, float32, float64, complex64 and complex128, subclasses
-    and arrays without memory (tracers) are multiplied by their own library, in the planned order.
+    of other dtypes than float16, bfloat16, float32, float64, complex64, complex128, integers and
+    bool, integers on a GPU, subclasses and arrays without memory (tracers) are multiplied by their own library, in the planned order.
 
     Parameters
     ----------
@@ -132,6 +140,12 @@ def multi_dot(
     precision : str
         "native", the arithmetic of the dtype; "faithful", other arithmetic that is at least as
         accurate; "fast", TF32 for float32 and complex64 on a GPU.
+    checked : bool
+        Of NumPy's integers: raises an OverflowError that names the product where an element of an
+        intermediate or of the result exceeds the dtype, instead of wrapping around.
+    mod : int, optional
+        Of NumPy's integers: every product is taken modulo this number, 1 to 2**63 - 1. The result is
+        0 to mod - 1, of int64, or of uint64 where all arrays are.
 
     Returns
     -------
@@ -147,10 +161,15 @@ def multi_dot(
     array([12., 12.])
     >>> mmchain.multi_dot([np.ones((7, 2, 3)), b, np.ones((4, 5))]).shape
     (7, 2, 5)
+    >>> fibonacci = np.array([[1, 1], [1, 0]])
+    >>> mmchain.multi_dot([fibonacci] * 1000, mod=10**9 + 7)[0, 1]
+    517691607
     >>> mmchain.multi_dot(np.full((1000, 2, 2), 0.5))
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
+    if checked or mod is not None:
+        return _multiply_integers(arrays, out, objective, device, checked, mod)
     result = _execute(None, arrays, out, objective, device, precision, None, False)
     if result is not NotImplemented:
         return result

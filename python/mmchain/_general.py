@@ -58,6 +58,20 @@ def _structured(arrays: Any, out: Any, objective: str, device: Optional[str]) ->
     return import_module("._structure", __package__).multiply(arrays, out, objective, device)
 
 
+def multiply_integers(
+    arrays: Any, out: Any, objective: str, device: Optional[str], checked: bool, mod: Optional[int]
+) -> Any:
+    """multi_dot of NumPy's integers with `checked` or `mod`."""
+    arrays = factors_of(arrays)
+    names = {_room_of(array) for array in arrays} - {"._numpy"}
+    if names:
+        name = sorted(names)[0][2:]
+        raise TypeError(f"arrays: expected NumPy's with checked or mod, got those of {name}")
+    from . import _numpy
+
+    return _numpy.multiply_integers(arrays, out, (objective, device, "native"), checked, mod)
+
+
 def factors_of(arrays: Any) -> List[Any]:
     """The factors, one by one, also of a stack that is the chain."""
     if isinstance(arrays, (list, tuple)):

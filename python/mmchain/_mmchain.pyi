@@ -71,6 +71,7 @@ def execute(
     precision: str,
     stream: Optional[int],
     bf16: bool,
+    rule: int = 0,
     /,
 ) -> Any: ...
 def scan(

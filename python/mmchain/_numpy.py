@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from typing import Any, List, Optional
 
 import numpy as np
@@ -10,7 +12,8 @@ from . import _mmchain, _shapes
 from ._swap import theirs
 
 _direct = "efdFD"
-_plan_dtypes = {"f16": "e", "f32": "f", "f64": "d", "c64": "F", "c128": "D"}
+_plan_dtypes = {"f16": "e", "f32": "f", "f64": "d", "c64": "F", "c128": "D", "bool": "?"}
+_plan_dtypes.update({f"{kind}{8 * size}": f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)})
 
 
 def _is_bf16(dtype: np.dtype) -> bool:
@@ -22,7 +25,7 @@ def _dtype_for(plan: Optional[_mmchain.Plan], arrays: List[np.ndarray]) -> np.dt
     dtype = np.result_type(*arrays)
     if plan is None:
         return dtype
-    name = plan.chain.partition(":")[0]
+    name = re.split("[:%!]", plan.chain, maxsplit=1)[0]
     planned = dtype if name == "bf16" and _is_bf16(dtype) else np.dtype(_plan_dtypes.get(name, "V"))
     for array in arrays:
         if not (array.dtype == planned or np.can_cast(array.dtype, planned, "safe")):
@@ -62,9 +65,44 @@ def _dispatches(array: Any) -> bool:
     return own is not None and own is not np.ndarray.__array_function__
 
 
+def _integer_dtype(arrays: List[np.ndarray], mod: Optional[int]) -> np.dtype:
+    """The dtype of products with `checked`, or with `mod`, which every dtype's residues fit into."""
+    dtypes = {array.dtype for array in arrays}
+    kinds = "iu" if mod is not None else "biu"
+    for array in arrays:
+        if type(array) is not np.ndarray or array.dtype.kind not in kinds:
+            kind = "mod" if mod is not None else "checked"
+            found = array.dtype if type(array) is np.ndarray else type(array).__name__
+            raise TypeError(f"arrays: expected arrays of integers with {kind}, got {found}")
+    unsigned = {dtype.kind == "u" and dtype.itemsize == 8 for dtype in dtypes}
+    if len(unsigned) > 1 and any(dtype.kind == "i" for dtype in dtypes) or mod and len(unsigned) > 1:
+        raise TypeError("arrays: expected uint64 everywhere or nowhere, as no integers hold both")
+    if mod is None:
+        return np.result_type(*dtypes)
+    return np.dtype(np.uint64 if unsigned == {True} else np.int64)
+
+
+def multiply_integers(
+    arrays: List[Any], out: Any, options: _shapes.Options, checked: bool, mod: Optional[int]
+) -> Any:
+    if checked and mod is not None:
+        raise ValueError("checked: expected no mod with it, with which nothing overflows")
+    rule = -1 if mod is None else operator.index(mod)
+    if mod is not None and not 0 < rule < 2**63:
+        raise ValueError(f"mod: expected 1 to 2**63 - 1, got {mod}")
+    arrays = [np.asanyarray(array) for array in arrays]
+    chain = _shapes.check([array.shape for array in arrays])
+    dtype = _integer_dtype(arrays, mod)
+    arrays = _converted(arrays, dtype)
+    result = _mmchain.execute(None, arrays, None, *options, None, False, rule)
+    if result is NotImplemented:
+        raise _shapes.does_not_fit(None, chain)
+    return result if out is None else _store(result, chain, len(arrays), dtype, out)
+
+
 def _is_direct(arrays: List[Any], dtype: np.dtype) -> bool:
-    """Whether mmchain multiplies them, and not NumPy: no subclass, no result of integers."""
-    direct = dtype.char in _direct or _is_bf16(dtype)
+    """Whether mmchain multiplies them, and not NumPy: no subclass, no mixed integers."""
+    direct = dtype.char in _direct or dtype.kind in "biu" or _is_bf16(dtype)
     return direct and all(type(array) is np.ndarray for array in arrays)
 
 
@@ -135,9 +173,10 @@ def multiply(
     if plan is None and not chain.stack and _are_mixed_integers(arrays):
         return theirs(arrays, out=out)
     dtype = _dtype_for(plan, arrays)
-    if dtype.char in _direct:
-        dtype = np.dtype(dtype.char)  # in native byte order
-    if _is_direct(arrays, dtype):
+    if dtype.char in _direct or dtype.kind in "iu":
+        dtype = dtype.newbyteorder("=")
+    mixed = dtype.kind in "biu" and plan is None and any(array.dtype != dtype for array in arrays)
+    if _is_direct(arrays, dtype) and not mixed:
         result = _by_mmchain(plan, chain, arrays, dtype, (objective, device, precision))
         return result if out is None else _store(result, chain, len(arrays), dtype, out)
     pairs = _shapes.products(chain.dims) if plan is None else plan.products()

@@ -24,6 +24,9 @@ _names = {
     "complex64": "c64",
     "complex128": "c128",
 }
+_integers = {"bool": "bool"}
+_integers.update({f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)})
+_integers.update({f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)})
 
 
 class Step(NamedTuple):
@@ -157,16 +160,17 @@ def _short(text: str) -> str:
 def dtype_name(dtype: Any) -> str:
     """ "f64" from numpy.float64, "float64", torch.float64 or "f64"."""
     name = str(dtype).rpartition(".")[2] if "torch" in str(dtype) else str(dtype)
-    if name in _names.values():
+    names = {**_names, **_integers}
+    if name in names.values():
         return name
-    if name not in _names:
+    if name not in names:
         try:
             name = np.dtype(dtype).name
         except TypeError:
             pass
-    if name not in _names:
-        raise TypeError(f"dtype: expected one of {', '.join(_names)}, got {name}")
-    return _names[name]
+    if name not in names:
+        raise TypeError(f"dtype: expected one of {', '.join(names)}, got {name}")
+    return names[name]
 
 
 def _device_of(arrays: Sequence[Any]) -> Tuple[Optional[str], bool]:
@@ -183,7 +187,7 @@ def _promoted(arrays: Sequence[Any]) -> Any:
     if all(dtype == dtypes[0] for dtype in dtypes):
         return dtypes[0]
     names = [dtype_name(dtype) for dtype in dtypes]
-    numpy_names = {short: name for name, short in _names.items()}
+    numpy_names = {short: name for name, short in [*_names.items(), *_integers.items()]}
     return np.result_type(*(numpy_names[name] for name in names))
 
 
@@ -289,6 +293,18 @@ def order(dims: Sequence[int]) -> Order:
     return Order(count, _shapes.pairs_of(len(sizes) - 1, triples))
 
 
+def _with_rule(text: str, checked: bool, mod: Optional[int]) -> str:
+    """The chain's text with what its integers do."""
+    if mod is None and not checked:
+        return text
+    if mod is not None and checked:
+        raise ValueError("checked: expected no mod with it, with which nothing overflows")
+    name, colon, rest = text.partition(":")
+    if not colon or not name.isalnum():
+        raise ValueError(f"chain: expected a dtype of integers, without a rule of its own, got {text}")
+    return f"{name}{'!' if mod is None else f'%{operator.index(mod)}'}:{rest}"
+
+
 def plan(
     chain: Union[str, Sequence[Any]],
     *,
@@ -300,6 +316,8 @@ def plan(
     memory_limit: Optional[int] = None,
     max_slowdown: Optional[float] = None,
     order: Any = None,
+    checked: bool = False,
+    mod: Optional[int] = None,
 ) -> Plan:
     """Plans a chain.
 
@@ -323,6 +341,7 @@ def plan(
     order : optional
         The order itself, kept whatever it costs: "((A1 A2) (A3 A4))", [[1, 2], [3, 4]], an `Order`, or
         a path of opt_einsum or cotengra, [(0, 1), (0, 1), (0, 1)].
+    checked, mod : as for `multi_dot`, of integers; a text says them itself: "i64%97:4x4^9", "i64!:4x4^9"
 
     Examples
     --------
@@ -335,6 +354,8 @@ def plan(
     True
     """
     source, here, on_device = chain_of_any(chain, dtype)
+    if checked or mod is not None:
+        source = _with_rule(chain_text(chain, dtype)[0], checked, mod)
     device = here if device is None else device
     given = None if order is None else order_text(order)
     return Plan(

@@ -261,6 +261,9 @@ static int find_numpy(void) {
   static const char *const names[MMCP_DTYPES] = {
       [MMC_F32] = "float32",     [MMC_F64] = "float64", [MMC_C64] = "complex64",
       [MMC_C128] = "complex128", [MMC_F16] = "float16", [MMC_BF16] = "uint16",
+      [MMC_I8] = "int8",         [MMC_I16] = "int16",   [MMC_I32] = "int32",
+      [MMC_I64] = "int64",       [MMC_U8] = "uint8",    [MMC_U16] = "uint16",
+      [MMC_U32] = "uint32",      [MMC_U64] = "uint64",  [MMC_BOOL] = "bool",
   };
   PyObject *numpy = PyImport_ImportModule("numpy");
   if (numpy == NULL) return -1;

@@ -9,7 +9,7 @@
 enum { DL_VERSION_MAJOR = 1, DL_VERSION_MINOR = 1 };
 
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
-enum { DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5 };
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
 enum { DL_FLAG_READ_ONLY = 1 };
 
 typedef struct dl_device {

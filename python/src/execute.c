@@ -35,6 +35,8 @@ typedef struct call {
   /* Shape and strides of a factor of the stack that is the chain. */
   int64_t shape[MAX_NDIM], strides[MAX_NDIM];
   mmc_run *run;
+  uint64_t modulus; /* as in mmc_chain_options */
+  bool checked;     /* as there */
   /* Floating-point exceptions, as fetestexcept() has them, when the factors are NumPy's. */
   int errors;
   bool on_stream; /* the work goes to stream and need not be done on return */
@@ -208,6 +210,8 @@ static mmcp_problem problem_of(const call *c) {
                         .dims = c->dims,
                         .batch = c->stack_count,
                         .same = c->repeats ? c->same : NULL,
+                        .modulus = c->modulus,
+                        .checked = c->checked,
                         .array_device = c->device};
 }
 
@@ -539,16 +543,27 @@ static int run_plan(call *c, mmcp_plan *plan) {
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-enum { PLAN, ARRAYS, OUT, OBJECTIVE, DEVICE, PRECISION, STREAM, BF16, ARGUMENTS };
+/* The last may be left out. */
+enum { PLAN, ARRAYS, OUT, OBJECTIVE, DEVICE, PRECISION, STREAM, BF16, RULE, ARGUMENTS };
 
 /* A plan says itself what dtype its products have. */
 static int is_autocast(const call *c, PyObject *plan) {
   return plan == Py_None && c->views[0].exchange != NULL ? mmcp_view_is_autocast() : 0;
 }
 
+/* Reads what integers do: 0 for nothing, -1 for checked, else a modulus. */
+static int read_rule(call *c, PyObject *rule) {
+  long long number = PyLong_AsLongLong(rule);
+  if (number == -1 && PyErr_Occurred()) return -1;
+  c->checked = number == -1;
+  c->modulus = number > 0 ? (uint64_t)number : 0;
+  return 0;
+}
+
 static int multiply_arrays(call *c, PyObject *const *items, PyObject *const *args,
                            PyObject **array) {
   bool bf16 = args[BF16] == Py_True;
+  if (args[RULE] != NULL && read_rule(c, args[RULE]) < 0) return -1;
   mmcp_plan *plan = NULL;
   int done =
       c->is_chain ? read_chain(c) : acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ);
@@ -588,7 +603,8 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   c->n = n;
   c->is_chain = is_chain;
   c->acquired = c->stack_ndim = 0;
-  c->on_stream = false;
+  c->on_stream = c->checked = false;
+  c->modulus = 0;
   c->errors = 0;
   c->views = room->views;
   c->matrices = room->matrices;
@@ -666,9 +682,11 @@ static PyObject *execute_chain(PyObject *array, PyObject *const *args) {
   return n < 0 ? NULL : Py_NewRef(Py_NotImplemented);
 }
 
-PyObject *mmcp_execute(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t count) {
+  PyObject *args[ARGUMENTS] = {NULL};
   (void)module;
-  if (count != ARGUMENTS)
+  if (count == ARGUMENTS || count == RULE) memcpy(args, given, (size_t)count * sizeof *args);
+  if (args[PLAN] == NULL)
     return PyErr_Format(PyExc_TypeError, "execute: expected %d arguments, got %zd", ARGUMENTS,
                         count);
   if (args[PLAN] != Py_None && !PyObject_TypeCheck(args[PLAN], &mmcp_plan_type))

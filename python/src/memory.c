@@ -61,8 +61,8 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                                    &PyTuple_Type, &shape))
     return NULL;
   if (!dtype_of_name(dtype_name, &dtype))
-    return PyErr_Format(PyExc_ValueError,
-                        "dtype: expected f32, f64, c64, c128, f16 or bf16, got %s", dtype_name);
+    return PyErr_Format(PyExc_ValueError, "dtype: expected a dtype of mmchain, as f32, got %s",
+                        dtype_name);
   if (mmcp_context_ensure() < 0) return NULL;
   array *self = (array *)type->tp_alloc(type, 0);
   if (self == NULL) return NULL;

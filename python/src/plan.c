@@ -229,6 +229,8 @@ mmc_chain *mmcp_chain_new(const mmcp_problem *x) {
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
   options.batch = x->batch;
   options.same = x->same;
+  options.modulus = x->modulus;
+  options.checked = x->checked;
   mmc_status status =
       mmc_chain_create_batch(mmcp.context, x->dtype, x->n, x->dims, NULL, &options, &chain);
   if (status == MMC_OK) return chain;
@@ -246,7 +248,9 @@ static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch) {
                           .n = n,
                           .dims = mmc_chain_dims(chain),
                           .batch = batch,
-                          .same = same};
+                          .same = same,
+                          .modulus = mmc_chain_modulus(chain),
+                          .checked = mmc_chain_checked(chain)};
   mmc_chain *stacked = mmcp_chain_new(&problem);
   free(same);
   return stacked;
@@ -325,6 +329,7 @@ enum { CACHE_PLANS = 512 };
 typedef struct cache_key {
   const void *objective, *device, *precision; /* interned; the plan keeps them alive */
   int64_t array_device, dtype, batch;
+  uint64_t rule; /* the modulus; UINT64_MAX when checked */
 } cache_key;
 
 static PyObject *make_key(const mmcp_problem *x, const mmcp_options *options) {
@@ -333,8 +338,13 @@ static PyObject *make_key(const mmcp_problem *x, const mmcp_options *options) {
   PyObject *key =
       PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof(cache_key) + dims_bytes + same_bytes));
   if (key == NULL) return NULL;
-  cache_key head = {options->objective, options->device, options->precision,
-                    x->array_device,    x->dtype,        x->batch};
+  cache_key head = {options->objective,
+                    options->device,
+                    options->precision,
+                    x->array_device,
+                    x->dtype,
+                    x->batch,
+                    x->checked ? UINT64_MAX : x->modulus};
   char *at = PyBytes_AS_STRING(key);
   memcpy(at, &head, sizeof head);
   memcpy(at + sizeof head, x->dims, dims_bytes);
@@ -349,8 +359,9 @@ static bool is_last(const mmcp_problem *x, const mmcp_options *options) {
   return last != NULL && last->array_device == x->array_device &&
          last->objective == options->objective && last->asked_device == options->device &&
          last->precision == options->precision && x->same == NULL && !last->repeats &&
-         mmc_chain_dtype(last->chain) == x->dtype && mmc_chain_batch(last->chain) == x->batch &&
-         mmc_chain_length(last->chain) == x->n &&
+         mmc_chain_modulus(last->chain) == x->modulus &&
+         mmc_chain_checked(last->chain) == x->checked && mmc_chain_dtype(last->chain) == x->dtype &&
+         mmc_chain_batch(last->chain) == x->batch && mmc_chain_length(last->chain) == x->n &&
          memcmp(mmc_chain_dims(last->chain), x->dims, (size_t)(x->n + 1) * sizeof *x->dims) == 0;
 }
 

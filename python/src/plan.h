@@ -37,13 +37,15 @@ typedef struct mmcp_options {
   PyObject *objective, *device, *precision; /* interned str; device may be None: where arrays are */
 } mmcp_options;
 
-/* A chain as the cache knows it; batch and same as in mmc_chain_options. */
+/* A chain as the cache knows it; batch to checked as in mmc_chain_options. */
 typedef struct mmcp_problem {
   mmc_dtype dtype;
   int64_t n;
   const int64_t *dims;
   int64_t batch;
   const int64_t *same;
+  uint64_t modulus;
+  bool checked;
   int array_device; /* MMCP_HOST or a CUDA device's number */
 } mmcp_problem;
 

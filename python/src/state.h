@@ -15,7 +15,7 @@ static inline PyObject *Py_NewRef(PyObject *object) {
 }
 #endif
 
-enum { MMCP_DTYPES = 6 };
+enum { MMCP_DTYPES = MMC_BOOL + 1 };
 
 typedef struct mmcp_state {
   mmc_context *context; /* made when first needed */

@@ -9,6 +9,11 @@ static const dl_dtype dl_dtypes[MMCP_DTYPES] = {
     [MMC_F32] = {DL_FLOAT, 32, 1},   [MMC_F64] = {DL_FLOAT, 64, 1},
     [MMC_C64] = {DL_COMPLEX, 64, 1}, [MMC_C128] = {DL_COMPLEX, 128, 1},
     [MMC_F16] = {DL_FLOAT, 16, 1},   [MMC_BF16] = {DL_BFLOAT, 16, 1},
+    [MMC_I8] = {DL_INT, 8, 1},       [MMC_I16] = {DL_INT, 16, 1},
+    [MMC_I32] = {DL_INT, 32, 1},     [MMC_I64] = {DL_INT, 64, 1},
+    [MMC_U8] = {DL_UINT, 8, 1},      [MMC_U16] = {DL_UINT, 16, 1},
+    [MMC_U32] = {DL_UINT, 32, 1},    [MMC_U64] = {DL_UINT, 64, 1},
+    [MMC_BOOL] = {DL_BOOL, 8, 1},
 };
 
 dl_dtype mmcp_dl_dtype(mmc_dtype dtype) {
@@ -25,8 +30,22 @@ static bool dtype_of_dl(dl_dtype given, mmc_dtype *out) {
   return false;
 }
 
+/* Integers by their letter, of the size that this machine gives it. */
+static bool integer_of_format(char letter, Py_ssize_t size, mmc_dtype *out) {
+  bool is_signed = strchr("bhilq", letter) != NULL;
+  if (letter == '?') *out = MMC_BOOL;
+  if (letter == '?') return size == 1;
+  if (!is_signed && strchr("BHILQ", letter) == NULL) return false;
+  for (int d = 0; d < 4; d++)
+    if (size == (Py_ssize_t)1 << d) {
+      *out = (mmc_dtype)((is_signed ? MMC_I8 : MMC_U8) + d);
+      return true;
+    }
+  return false;
+}
+
 /* The buffer protocol's formats, native and aligned. */
-static bool dtype_of_format(const char *format, bool bf16, mmc_dtype *out) {
+static bool dtype_of_format(const char *format, Py_ssize_t size, bool bf16, mmc_dtype *out) {
   if (format == NULL || format[0] == '\0') return false;
   bool is_complex = format[0] == 'Z';
   char real = format[is_complex];
@@ -35,6 +54,7 @@ static bool dtype_of_format(const char *format, bool bf16, mmc_dtype *out) {
     *out = MMC_BF16;
     return real == 'H' && !is_complex;
   }
+  if (!is_complex && integer_of_format(real, size, out)) return true;
   if (real == 'd')
     *out = is_complex ? MMC_C128 : MMC_F64;
   else if (real == 'f')
@@ -62,7 +82,7 @@ static int acquire_buffer(PyObject *array, mmcp_want want, mmcp_view *out) {
     return 0;
   }
   bool bf16 = want == MMCP_READ_BF16 || want == MMCP_WRITE_BF16;
-  if (!dtype_of_format(out->buffer.format, bf16, &out->dtype)) return 0;
+  if (!dtype_of_format(out->buffer.format, out->buffer.itemsize, bf16, &out->dtype)) return 0;
   out->data = out->buffer.buf;
   out->ndim = out->buffer.ndim;
   out->shape = (const int64_t *)out->buffer.shape;
@@ -82,6 +102,7 @@ static int read_tensor(const dl_tensor *tensor, mmcp_view *out) {
       break;
     case DL_CUDA:
     case DL_CUDA_MANAGED:
+      if (out->dtype >= MMC_I8) return 0; /* integers are multiplied on the CPU alone */
       out->device = tensor->device.id;
       break;
     default:

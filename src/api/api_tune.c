@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "base/dtype.h"
 #include "base/options.h"
 #include "tune/array.h"
 #include "tune/session.h"
@@ -17,6 +18,18 @@ static mmc_status check_product(const mmc_tune_product *p, int64_t index, mmci_e
       return mmci_fail(error, MMC_E_ARG, "products[%lld]: expected %c from 1 to 2^62, got %lld",
                        (long long)index, "mkn"[d], (long long)sizes[d]);
   return MMC_OK;
+}
+
+/* Products of integers run one way only, which the magnitudes of their elements choose. */
+static mmc_status check_dtypes(const mmc_tune_options *o, mmci_error *error) {
+  bool is_integer = (o->range > 0 || o->calibrate) && mmci_dtype_is_integer(o->dtype);
+  for (int64_t p = 0; p < o->product_count; p++)
+    is_integer = is_integer || mmci_dtype_is_integer(o->products[p].dtype);
+  for (int64_t c = 0; c < o->chain_count; c++)
+    is_integer = is_integer || (o->chains[c] != NULL && mmci_dtype_is_integer(o->chains[c]->dtype));
+  if (!is_integer) return MMC_OK;
+  return mmci_fail_argument(error, MMC_E_ARG, "dtype",
+                            "expected one of floating-point numbers: integers need no tuning");
 }
 
 static mmc_status check_tune_options(const mmc_tune_options *o, mmci_error *error) {
@@ -48,7 +61,7 @@ static mmc_status check_tune_options(const mmc_tune_options *o, mmci_error *erro
   mmc_status status = MMC_OK;
   for (int64_t p = 0; status == MMC_OK && p < o->product_count; p++)
     status = check_product(&o->products[p], p, error);
-  return status;
+  return status == MMC_OK ? check_dtypes(o, error) : status;
 }
 
 /* Opens the meter of energy. One that is not here, which mmc_meter_open() allows, is a failure. */

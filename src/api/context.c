@@ -108,7 +108,16 @@ static mmc_status create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims, 
   if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
   mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
   if (status != MMC_OK) return status;
-  return mmci_chain_create_as(dtype, n, dims, ops, &read, out, error);
+  mmc_chain *chain;
+  status = mmci_chain_create_as(dtype, n, dims, ops, &read, &chain, error);
+  if (status != MMC_OK) return status;
+  mmci_integer_rule rule = {.modulus = read.modulus, .checked = read.checked};
+  status = mmci_chain_set_rule(chain, rule, error);
+  if (status == MMC_OK)
+    *out = chain;
+  else
+    mmc_chain_destroy(chain);
+  return status;
 }
 
 mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype, int64_t n,

@@ -4,10 +4,29 @@
 
 #include "mmchain.h"
 
-enum { MMCI_DTYPES = MMC_BF16 + 1 };
+enum { MMCI_DTYPES = MMC_BOOL + 1 };
+
+#define MMCI_DTYPE_NAMES \
+  "f32, f64, c64, c128, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64 or bool"
 
 static inline bool mmci_dtype_is_complex(mmc_dtype dtype) {
   return dtype == MMC_C64 || dtype == MMC_C128;
+}
+
+/* Says whether products are exact: of integers, and of bool. */
+static inline bool mmci_dtype_is_integer(mmc_dtype dtype) {
+  return dtype >= MMC_I8;
+}
+
+static inline bool mmci_dtype_is_signed(mmc_dtype dtype) {
+  return dtype < MMC_U8;
+}
+
+/* Returns the greatest integer of an integer dtype, 1 of bool. */
+static inline uint64_t mmci_dtype_most(mmc_dtype dtype) {
+  if (dtype == MMC_BOOL) return 1;
+  unsigned bits = 8 * (unsigned)mmc_dtype_size(dtype) - mmci_dtype_is_signed(dtype);
+  return UINT64_MAX >> (64 - bits);
 }
 
 /* Reads a name of so many characters, which need not end with a NUL. Returns false and leaves out

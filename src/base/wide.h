@@ -8,6 +8,7 @@
 #include "mmchain.h"
 
 __extension__ typedef unsigned __int128 mmci_u128;
+__extension__ typedef __int128 mmci_i128;
 
 #define MMCI_U128_MAX (~(mmci_u128)0)
 

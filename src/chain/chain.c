@@ -233,8 +233,8 @@ mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims,
                                 mmci_error *error) {
   const int64_t batch = options->batch, *same = options->same;
   if (mmc_dtype_name(dtype) == NULL)
-    return mmci_fail(error, MMC_E_ARG,
-                     "dtype: expected f32, f64, c64, c128, f16 or bf16, got number %d", (int)dtype);
+    return mmci_fail(error, MMC_E_ARG, "dtype: expected " MMCI_DTYPE_NAMES ", got number %d",
+                     (int)dtype);
   if (batch < 0 || batch > MMCI_MAX_BATCH)
     return mmci_fail(error, MMC_E_ARG, "batch: expected 0 to 2^62, got %" PRId64, batch);
   mmc_status status = mmci_dims_check(n, dims, error);
@@ -268,6 +268,44 @@ mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, co
   return mmci_chain_create_batch(dtype, n, dims, ops, 1, NULL, out, error);
 }
 
+/* Products of integers gain nothing by what is stored twice, and have no inverses. */
+static mmc_status forget_structure(mmc_chain *chain, mmci_error *error) {
+  if (!mmci_dtype_is_integer(chain->dtype)) return MMC_OK;
+  bool claimed = chain->inverse_count > 0;
+  for (int32_t i = 0; i < chain->n && chain->traits != NULL; i++)
+    claimed = claimed || chain->traits[i] != 0;
+  if (claimed)
+    return mmci_fail_argument(error, MMC_E_ARG, "traits",
+                              "expected a dtype of floating-point numbers with them, got %s",
+                              mmc_dtype_name(chain->dtype));
+  chain->traits = NULL;
+  chain->stored = NULL;
+  return MMC_OK;
+}
+
+mmc_status mmci_chain_set_rule(mmc_chain *chain, mmci_integer_rule rule, mmci_error *error) {
+  const char *name = rule.modulus != 0 ? "modulus" : "checked";
+  mmc_status status = forget_structure(chain, error);
+  if (status != MMC_OK) return status;
+  if (rule.modulus == 0 && !rule.checked) return MMC_OK;
+  if (!mmci_dtype_is_integer(chain->dtype) || (rule.modulus != 0 && chain->dtype == MMC_BOOL))
+    return mmci_fail_argument(error, MMC_E_ARG, name,
+                              "expected a dtype of integers with it, got %s",
+                              mmc_dtype_name(chain->dtype));
+  if (rule.modulus != 0 && rule.checked)
+    return mmci_fail_argument(error, MMC_E_ARG, "checked",
+                              "expected no modulus with it, with which nothing overflows");
+  uint64_t most = mmci_dtype_most(chain->dtype);
+  most = most < INT64_MAX ? most + 1 : INT64_MAX;
+  if (rule.modulus > most)
+    return mmci_fail_argument(error, MMC_E_ARG, name,
+                              "expected 1 to %" PRIu64 ", as %s holds its residues, got %" PRIu64,
+                              most, mmc_dtype_name(chain->dtype), rule.modulus);
+  chain->rule = rule;
+  if (chain->dtype == MMC_BOOL) chain->rule.checked = false; /* it never overflows */
+  return MMC_OK;
+}
+
 mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *error) {
   size_t n = (size_t)chain->n;
   mmc_chain *copy;
@@ -278,6 +316,7 @@ mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *
   if (status != MMC_OK) return status;
   copy->batch = chain->batch;
   copy->inverse_count = chain->inverse_count;
+  copy->rule = chain->rule;
   memcpy(copy->dims, chain->dims, (n + 1) * sizeof *copy->dims);
   memcpy(copy->ops, chain->ops, n * sizeof *copy->ops);
   if (chain->same != NULL) memcpy(copy->same, chain->same, n * sizeof *copy->same);
@@ -320,6 +359,14 @@ uint32_t mmc_chain_traits(const mmc_chain *chain, int64_t i) {
 const mmc_inverse *mmc_chain_inverses(const mmc_chain *chain, int64_t *count) {
   if (count != NULL) *count = chain != NULL ? chain->inverse_count : 0;
   return chain != NULL ? chain->inverses : NULL;
+}
+
+uint64_t mmc_chain_modulus(const mmc_chain *chain) {
+  return chain != NULL ? chain->rule.modulus : 0;
+}
+
+bool mmc_chain_checked(const mmc_chain *chain) {
+  return chain != NULL && chain->rule.checked;
 }
 
 int64_t mmc_chain_batch(const mmc_chain *chain) {
@@ -532,18 +579,46 @@ static room room_of(const char *at, bool repeats) {
   return has;
 }
 
+/* Reads what precedes the dims, "i64%1000000007:", where there is anything; *end says where that
+ * is. */
+static mmc_status read_dtype(const char *text, mmc_dtype *dtype, mmci_integer_rule *rule,
+                             const char **end, mmci_error *error) {
+  *end = text;
+  if (*text >= '0' && *text <= '9') return MMC_OK;
+  const char *colon = strchr(text, ':');
+  size_t length = colon != NULL ? strcspn(text, ":%!") : 0;
+  if (colon == NULL || !mmci_dtype_read(text, length, dtype))
+    return fail_at(
+        text, text,
+        "f32:, f64:, c64:, c128:, f16:, bf16:, i8: to i64:, u8: to u64:, bool: or a dim, "
+        "as in f64:10x30x5x60",
+        error);
+  const char *at = text + length;
+  if (*at == '%') {
+    const char *digits = ++at;
+    for (; *at >= '0' && *at <= '9'; at++)
+      if (__builtin_mul_overflow(rule->modulus, 10, &rule->modulus) ||
+          __builtin_add_overflow(rule->modulus, (uint64_t)(*at - '0'), &rule->modulus))
+        rule->modulus = UINT64_MAX;
+    if (at == digits || rule->modulus == 0 || rule->modulus > INT64_MAX)
+      return fail_at(text, digits, "a modulus of 1 to 2^63 - 1", error);
+  } else if (*at == '!') {
+    rule->checked = true;
+    at++;
+  }
+  if (*at != ':') return fail_at(text, at, "':' behind the dtype", error);
+  *end = at + 1;
+  return MMC_OK;
+}
+
 mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error) {
   if (text == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected text, got NULL");
 
   mmc_dtype dtype = MMC_F64;
-  const char *at = text, *colon = strchr(text, ':');
-  if (*at < '0' || *at > '9') {
-    size_t length = colon != NULL ? (size_t)(colon - text) : 0;
-    if (colon == NULL || !mmci_dtype_read(text, length, &dtype))
-      return fail_at(text, at,
-                     "f32:, f64:, c64:, c128:, f16:, bf16: or a dim, as in f64:10x30x5x60", error);
-    at = colon + 1;
-  }
+  mmci_integer_rule rule = {0};
+  const char *at;
+  mmc_status status = read_dtype(text, &dtype, &rule, &at, error);
+  if (status != MMC_OK) return status;
 
   bool repeats;
   int64_t n = count_factors(at, &repeats);
@@ -559,11 +634,12 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
     return mmci_fail(error, MMC_E_ARG,
                      "chain: expected at most %d factors where ^ repeats some, got %" PRId64,
                      MMCI_MAX_FACTORS_OF_POWERS, n);
-  mmc_status status = check_length(n, error);
+  status = check_length(n, error);
   mmc_chain *chain;
   if (status == MMC_OK) status = allocate_chain(dtype, n, room_of(at, repeats), &chain, error);
   if (status != MMC_OK) return status;
   status = read_chain(&(reader){text, at, chain, error});
+  if (status == MMC_OK) status = mmci_chain_set_rule(chain, rule, error);
   if (status == MMC_OK)
     *out = chain;
   else
@@ -581,7 +657,9 @@ mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *use
   if (chain == NULL || write == NULL) return MMC_E_ARG;
   mmci_text text;
   mmci_text_start(&text, write, user);
-  mmci_text_printf(&text, "%s:%" PRId64, mmc_dtype_name(chain->dtype), chain->dims[0]);
+  mmci_text_printf(&text, "%s", mmc_dtype_name(chain->dtype));
+  if (chain->rule.modulus != 0) mmci_text_printf(&text, "%%%" PRIu64, chain->rule.modulus);
+  mmci_text_printf(&text, "%s:%" PRId64, chain->rule.checked ? "!" : "", chain->dims[0]);
   bool plain = true, apart = true;
   for (int32_t i = 0, end; i < chain->n; i = end) {
     for (end = i + 1; end < chain->n && is_unwritten(chain, end);) end++;
@@ -608,6 +686,8 @@ mmci_gemm mmci_chain_product(const mmc_chain *chain, mmci_precision precision, i
                              int64_t j) {
   mmc_op op_a = k == i + 1 ? chain->ops[i] : MMC_OP_N;
   mmc_op op_b = j == k + 1 ? chain->ops[k] : MMC_OP_N;
-  return mmci_gemm_tight(chain->dtype, precision, chain->dims[i], chain->dims[k], chain->dims[j],
-                         op_a, op_b);
+  mmci_gemm gemm = mmci_gemm_tight(chain->dtype, precision, chain->dims[i], chain->dims[k],
+                                   chain->dims[j], op_a, op_b);
+  gemm.rule = chain->rule;
+  return gemm;
 }

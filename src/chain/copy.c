@@ -43,3 +43,35 @@ void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, co
           if (form->conj) conjugate(element, size);
         }
 }
+
+/* Defines the residues of a line of integers. */
+#define REDUCE_SIGNED(bits)                                                       \
+  static void reduce_i##bits(uint64_t modulus, int64_t length, void *data) {      \
+    int##bits##_t *x = data;                                                      \
+    for (int64_t i = 0; i < length; i++) {                                        \
+      int64_t residue = x[i] % (int64_t)modulus;                                  \
+      x[i] = (int##bits##_t)(residue < 0 ? residue + (int64_t)modulus : residue); \
+    }                                                                             \
+  }
+#define REDUCE_UNSIGNED(bits)                                                     \
+  static void reduce_u##bits(uint64_t modulus, int64_t length, void *data) {      \
+    uint##bits##_t *x = data;                                                     \
+    for (int64_t i = 0; i < length; i++) x[i] = (uint##bits##_t)(x[i] % modulus); \
+  }
+REDUCE_SIGNED(8)
+REDUCE_SIGNED(16)
+REDUCE_SIGNED(32)
+REDUCE_SIGNED(64)
+REDUCE_UNSIGNED(8)
+REDUCE_UNSIGNED(16)
+REDUCE_UNSIGNED(32)
+REDUCE_UNSIGNED(64)
+
+void mmci_reduce(mmc_dtype dtype, uint64_t modulus, int64_t lines, int64_t length, void *data,
+                 int64_t ld) {
+  static void (*const reductions[])(uint64_t, int64_t, void *) = {
+      reduce_i8, reduce_i16, reduce_i32, reduce_i64, reduce_u8, reduce_u16, reduce_u32, reduce_u64};
+  for (int64_t l = 0; l < lines; l++)
+    reductions[dtype - MMC_I8](modulus, length,
+                               (char *)data + l * ld * (int64_t)mmc_dtype_size(dtype));
+}

@@ -9,4 +9,8 @@
 void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, const mmci_form *form,
                void *out, int64_t ld, bool by_columns);
 
+/* Replaces integers by their residues, 0 to modulus - 1: lines of length elements, ld apart. */
+void mmci_reduce(mmc_dtype dtype, uint64_t modulus, int64_t lines, int64_t length, void *data,
+                 int64_t ld);
+
 #endif

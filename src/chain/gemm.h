@@ -16,6 +16,13 @@ typedef struct mmci_form {
   int64_t stride;
 } mmci_form;
 
+/* What sums of integers do beyond their dtype: they wrap around, are an error, or are taken modulo
+ * a number. bool knows neither. */
+typedef struct mmci_integer_rule {
+  uint64_t modulus; /* 0 means that there is none; else 1 to 2^63 - 1, and no more than dtype has */
+  bool checked;     /* enqueue returns E_OVERFLOW where an element of C exceeds the dtype */
+} mmci_integer_rule;
+
 /* C = A B, or C += A B when accumulate. C is m x n, row-major; A is m x k, B is k x n; all sizes
  * are >= 0. It may be a batch of such products, whose results do not overlap. */
 typedef struct mmci_gemm {
@@ -26,6 +33,7 @@ typedef struct mmci_gemm {
   int64_t ldc, c_stride;
   int64_t batch; /* products of the batch; 0 stands for 1 */
   bool accumulate;
+  mmci_integer_rule rule; /* of integer dtypes; zeros for others */
   int variant; /* 0 is the device's own choice; 1 to variants() are others for the same result;
                   prepare returns E_UNSUPPORTED where there is no such variant */
 } mmci_gemm;

@@ -11,6 +11,7 @@ mmci_gemm mmci_group_gemm(const mmci_group *group) {
   const mmci_group_product *p = group->products;
   return (mmci_gemm){.dtype = group->dtype,
                      .precision = group->precision,
+                     .rule = group->rule,
                      .m = p->m,
                      .k = p->k,
                      .n = p->n,

@@ -166,8 +166,9 @@ typedef struct mmci_device_ops {
                 mmci_facts *out);
 
   /* Products (optional, all or none). supports says what the device can do, never what it should.
-   * prepare may allocate; enqueue and sync must not. C is written whole (zeros when k is 0) and is
-   * read only to accumulate. Operands do not overlap C. */
+   * prepare may allocate; enqueue and sync must not,
+   * but for room that a queue keeps, of which enqueue may find that it needs more. C is written
+   * whole (zeros when k is 0) and is read only to accumulate. Operands do not overlap C. */
   bool (*supports)(const mmci_device *device, const mmci_gemm *gemm);
   int (*variants)(mmci_device *device,
                   const mmci_gemm *gemm); /* how many variants there are besides the first */

@@ -102,6 +102,7 @@ static mmci_gemm gemm_of(const mmci_gradients *x, const mmci_gradient_step *step
   const int64_t ld = step->of_factor >= 0 ? (n > 0 ? n : 1) : c.ld;
   a.stride = b.stride = 0;
   return (mmci_gemm){.dtype = x->chain->dtype,
+                     .rule = x->chain->rule,
                      .precision = MMCI_NATIVE,
                      .m = m,
                      .k = k,
@@ -130,6 +131,7 @@ static mmc_status prepare_call(mmci_gradients *x, prepared *out, mmci_error *err
     forms[0].gathered = forms[1].gathered = true;
     const mmci_group_product product = {gemm->m, gemm->k, gemm->n, 0, 1};
     const mmci_group group = {.dtype = gemm->dtype,
+                              .rule = gemm->rule,
                               .precision = gemm->precision,
                               .batch = out->count,
                               .n = 2,

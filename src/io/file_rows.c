@@ -135,7 +135,9 @@ static void gather(const mmci_file_rows *a, block b, unsigned char *to) {
              data + ((b.first_row + r) * (size_t)m->ld + b.first_col) * size, b.cols * size);
     return;
   }
-  if (size == 2)
+  if (size == 1)
+    transpose(m, b, to, 1);
+  else if (size == 2)
     transpose(m, b, to, 2);
   else if (size == 4)
     transpose(m, b, to, 4);

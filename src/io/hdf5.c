@@ -27,9 +27,36 @@ static hid_t half_type(H5T_order_t order) {
   return type;
 }
 
+/* Returns HDF5's own type of those numbers in little-endian order. */
+static hid_t like(mmc_dtype dtype) {
+  switch (dtype) {
+    case MMC_F32:
+    case MMC_C64:
+      return H5T_IEEE_F32LE;
+    case MMC_I8:
+      return H5T_STD_I8LE;
+    case MMC_I16:
+      return H5T_STD_I16LE;
+    case MMC_I32:
+      return H5T_STD_I32LE;
+    case MMC_I64:
+      return H5T_STD_I64LE;
+    case MMC_U8:
+      return H5T_STD_U8LE;
+    case MMC_U16:
+      return H5T_STD_U16LE;
+    case MMC_U32:
+      return H5T_STD_U32LE;
+    case MMC_U64:
+      return H5T_STD_U64LE;
+    default:
+      return H5T_IEEE_F64LE;
+  }
+}
+
 static hid_t real_type(mmc_dtype dtype, H5T_order_t order) {
   if (dtype == MMC_F16) return half_type(order);
-  hid_t type = H5Tcopy(dtype == MMC_F32 || dtype == MMC_C64 ? H5T_IEEE_F32LE : H5T_IEEE_F64LE);
+  hid_t type = H5Tcopy(like(dtype));
   H5Tset_order(type, order);
   return type;
 }
@@ -81,7 +108,8 @@ static bool is_complex(hid_t type, mmc_dtype dtype, bool *foreign) {
 }
 
 static bool read_dtype(hid_t type, mmci_file_array *array) {
-  static const mmc_dtype dtypes[] = {MMC_F64, MMC_F32, MMC_F16, MMC_C128, MMC_C64};
+  static const mmc_dtype dtypes[] = {MMC_F64, MMC_F32, MMC_F16, MMC_C128, MMC_C64, MMC_I8, MMC_I16,
+                                     MMC_I32, MMC_I64, MMC_U8,  MMC_U16,  MMC_U32, MMC_U64};
   for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
     array->dtype = dtypes[d];
     if (mmci_dtype_is_complex(dtypes[d]) ? is_complex(type, dtypes[d], &array->foreign)
@@ -135,8 +163,10 @@ static mmc_status describe(handles *h, const char *name, mmci_file_array *array,
   if (h->type < 0 || h->space < 0 || h->properties < 0)
     return refuse_file(s, "a damaged HDF5 file", error);
   if (!read_dtype(h->type, array))
-    return refuse_file(
-        s, "the dataset's type: float16, float32, float64, complex64, complex128 work", error);
+    return refuse_file(s,
+                       "the dataset's type: float16, float32, float64, complex64, complex128, int8 "
+                       "to int64, uint8 to uint64 work",
+                       error);
   hsize_t dims[H5S_MAX_RANK];
   array->ndim = H5Sget_simple_extent_ndims(h->space);
   if (array->ndim < 1 || array->ndim > H5S_MAX_RANK ||
@@ -335,8 +365,9 @@ static mmc_status send_file(int descriptor, const char *path, const mmci_file_ro
 
 static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
                              void *user, mmci_error *error) {
-  if (rows->dtype == MMC_BF16)
-    return mmci_fail(error, MMC_E_ARG, "hdf5 has no bf16: f16, f32, f64, c64, c128 can be written");
+  if (rows->dtype == MMC_BF16 || rows->dtype == MMC_BOOL)
+    return mmci_fail(error, MMC_E_ARG, "hdf5 has no %s: every other dtype but %s can be written",
+                     mmc_dtype_name(rows->dtype), rows->dtype == MMC_BOOL ? "bf16" : "bool");
   /* libhdf5 must have a name. The room for the elements is a hole, which takes no space. */
   char path[PATH_MAX];
   const char *directory = secure_getenv("TMPDIR");

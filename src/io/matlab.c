@@ -169,7 +169,7 @@ static bool is_identifier(const char *name) {
 
 static mmc_status check_rows(const mmci_file_rows *rows, const char *member, mmci_error *error) {
   const uint64_t most = (uint64_t)INT_MAX - 4096; /* sizes in a file of version 5 have 32 bits */
-  if (rows->dtype == MMC_F16 || rows->dtype == MMC_BF16)
+  if (rows->dtype >= MMC_F16)
     return mmci_fail(error, MMC_E_ARG, "matlab has no %s: f32, f64, c64, c128 can be written",
                      mmc_dtype_name(rows->dtype));
   if (rows->ndim > 2)

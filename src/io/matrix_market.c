@@ -321,7 +321,7 @@ static int print_elements(void *user, const char *bytes, size_t size) {
 static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
                              void *user, mmci_error *error) {
   (void)member;
-  if (rows->dtype == MMC_F16 || rows->dtype == MMC_BF16)
+  if (rows->dtype >= MMC_F16)
     return mmci_fail(error, MMC_E_ARG,
                      "matrix-market has no %s: f32, f64, c64, c128 can be written",
                      mmc_dtype_name(rows->dtype));

@@ -60,7 +60,7 @@ mmc_status mmci_npy_write(const mmci_file_rows *rows, const char *member, mmc_wr
                           void *user, mmci_error *error) {
   (void)member;
   if (mmci_npy_type_of(rows->dtype) == NULL)
-    return mmci_fail(error, MMC_E_ARG, "npy has no bf16: f16, f32, f64, c64, c128 can be written");
+    return mmci_fail(error, MMC_E_ARG, "npy has no bf16: every other dtype can be written");
   char header[MMCI_NPY_HEADER_SIZE];
   if (write(user, header, mmci_npy_header_of(rows, header)) != 0) return MMC_E_IO;
   return mmci_file_rows_send(rows, write, user, error);

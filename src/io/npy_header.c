@@ -6,12 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TYPES_THAT_WORK "float16, float32, float64, complex64, complex128 work"
+#define TYPES_THAT_WORK \
+  "float16, float32, float64, complex64, complex128, int8 to int64, uint8 to uint64, bool work"
 
 static const mmci_npy_type types[] = {
     {MMC_F32, "f4", "float32", 4, 4},   {MMC_F64, "f8", "float64", 8, 8},
     {MMC_C64, "c8", "complex64", 8, 4}, {MMC_C128, "c16", "complex128", 16, 8},
-    {MMC_F16, "f2", "float16", 2, 2},
+    {MMC_F16, "f2", "float16", 2, 2},   {MMC_I8, "i1", "int8", 1, 1},
+    {MMC_I16, "i2", "int16", 2, 2},     {MMC_I32, "i4", "int32", 4, 4},
+    {MMC_I64, "i8", "int64", 8, 8},     {MMC_U8, "u1", "uint8", 1, 1},
+    {MMC_U16, "u2", "uint16", 2, 2},    {MMC_U32, "u4", "uint32", 4, 4},
+    {MMC_U64, "u8", "uint64", 8, 8},    {MMC_BOOL, "b1", "bool", 1, 1},
+    {MMC_BOOL, "?", "bool", 1, 1},
 };
 
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
@@ -197,11 +203,9 @@ static const char *name_of_other(span code) {
   static const struct {
     const char *prefix, *name;
   } others[] = {
-      {"b1", "bool "},        {"?", "bool "},    {"i1", "int8 "},       {"i2", "int16 "},
-      {"i4", "int32 "},       {"i8", "int64 "},  {"u1", "uint8 "},      {"u2", "uint16 "},
-      {"u4", "uint32 "},      {"u8", "uint64 "}, {"f1", "longdouble "}, {"c2", "clongdouble "},
-      {"c3", "clongdouble "}, {"O", "object "},  {"S", "bytes "},       {"a", "bytes "},
-      {"U", "str "},          {"V", "void "},    {"M8", "datetime64 "}, {"m8", "timedelta64 "},
+      {"f1", "longdouble "}, {"c2", "clongdouble "}, {"c3", "clongdouble "}, {"O", "object "},
+      {"S", "bytes "},       {"a", "bytes "},        {"U", "str "},          {"V", "void "},
+      {"M8", "datetime64 "}, {"m8", "timedelta64 "},
   };
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
     size_t length = strlen(others[i].prefix);
@@ -230,7 +234,7 @@ static mmc_status parse_type(span descr, mmci_npy_header *out, mmci_error *error
   for (size_t t = 0; t < TYPE_COUNT; t++)
     if (equals(code, types[t].code) || equals(descr, types[t].name)) {
       out->type = &types[t];
-      out->foreign = order == foreign_order;
+      out->foreign = order == foreign_order && types[t].real_size > 1;
       return MMC_OK;
     }
   /* NumPy does not know bfloat16 and saves it as two bytes of any kind. */
@@ -321,7 +325,7 @@ size_t mmci_npy_header_format(const mmci_npy_type *type, int ndim, const int64_t
   char *dictionary = out + LENGTH_END;
   const size_t room = MMCI_NPY_HEADER_SIZE - LENGTH_END;
   int used = snprintf(dictionary, room, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-                      native_order, type->code);
+                      type->size > 1 ? native_order : '|', type->code);
   if (ndim > 0) {
     int digits = snprintf(dictionary + used, room - (size_t)used, "%" PRId64, shape[0]);
     used += digits;

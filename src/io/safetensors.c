@@ -14,8 +14,10 @@ enum { LENGTH_SIZE = 8, HEADER_MAX = 100000000 };
 static const struct {
   const char *name;
   mmc_dtype dtype;
-} dtypes[] = {
-    {"F16", MMC_F16}, {"BF16", MMC_BF16}, {"F32", MMC_F32}, {"F64", MMC_F64}, {"C64", MMC_C64}};
+} dtypes[] = {{"F16", MMC_F16}, {"BF16", MMC_BF16}, {"F32", MMC_F32}, {"F64", MMC_F64},
+              {"C64", MMC_C64}, {"I8", MMC_I8},     {"I16", MMC_I16}, {"I32", MMC_I32},
+              {"I64", MMC_I64}, {"U8", MMC_U8},     {"U16", MMC_U16}, {"U32", MMC_U32},
+              {"U64", MMC_U64}, {"BOOL", MMC_BOOL}};
 
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
@@ -62,7 +64,9 @@ static mmc_status read_dtype(mmci_file_array *array, const json_t *tensor, mmci_
       return MMC_OK;
     }
   char shown[MMCI_PATH_TEXT_SIZE];
-  return mmci_fail(error, MMC_E_FORMAT, "%s: dtype '%.20s': F16, BF16, F32, F64, C64 work",
+  return mmci_fail(error, MMC_E_FORMAT,
+                   "%s: dtype '%.20s': F16, BF16, F32, F64, C64, I8 to I64, U8 to U64, BOOL "
+                   "work",
                    array->source.shown, mmci_path_text(name != NULL ? name : "", shown));
 }
 
@@ -198,8 +202,7 @@ static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc
   for (int d = 0; d < DTYPES; d++)
     if (dtypes[d].dtype == rows->dtype) dtype = dtypes[d].name;
   if (dtype == NULL)
-    return mmci_fail(error, MMC_E_ARG,
-                     "safetensors has no %s: f16, bf16, f32, f64, c64 can be written",
+    return mmci_fail(error, MMC_E_ARG, "safetensors has no %s: every other dtype can be written",
                      mmc_dtype_name(rows->dtype));
   if (host_is_foreign)
     return mmci_fail(error, MMC_E_ARG, "safetensors are little-endian and this machine is not");

@@ -167,6 +167,7 @@ static double largest_exponent(const mmc_chain *chain) {
 }
 
 static double largest_number(mmc_dtype dtype) {
+  if (mmci_dtype_is_integer(dtype)) return DBL_MAX; /* these are told to wrap around, or checked */
   static const double numbers[] = {
       [MMC_F32] = FLT_MAX,  [MMC_F64] = DBL_MAX, [MMC_C64] = FLT_MAX,
       [MMC_C128] = DBL_MAX, [MMC_F16] = 65504,   [MMC_BF16] = 3.3895e38};

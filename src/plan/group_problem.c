@@ -55,6 +55,7 @@ void mmci_group_problem_write(const mmci_plan *plan, const mmci_plan_group *grou
   const mmci_plan_step *last = &plan->steps[group->steps[count - 1]];
   problem.group = (mmci_group){.dtype = plan->chain->dtype,
                                .precision = precision,
+                               .rule = plan->chain->rule,
                                .batch = plan->chain->batch,
                                .n = group->operand_count,
                                .count = group->step_count,

@@ -281,6 +281,9 @@ static void write_one(mmc_dtype dtype, char *element) {
     case MMC_BF16:
       memcpy(element, &bf, sizeof bf);
       break;
+    default: /* an integer of this machine's byte order */
+      element[__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? mmc_dtype_size(dtype) - 1 : 0] = 1;
+      break;
   }
 }
 

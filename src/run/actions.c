@@ -111,7 +111,8 @@ bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y) {
   return x->dtype == y->dtype && x->precision == y->precision && x->m == y->m && x->k == y->k &&
          x->n == y->n && same_form(&x->a, &y->a) && same_form(&x->b, &y->b) && x->ldc == y->ldc &&
          x->c_stride == y->c_stride && x->batch == y->batch && x->accumulate == y->accumulate &&
-         x->variant == y->variant;
+         x->variant == y->variant && x->rule.modulus == y->rule.modulus &&
+         x->rule.checked == y->rule.checked;
 }
 
 /* Releases what was prepared for `before`, if anything was. */
@@ -269,6 +270,15 @@ static void note_span(const mmci_actions *actions, int32_t s, double *done, doub
   *done += own;
 }
 
+/* Says which product has exceeded its dtype; its factors are counted from 1. */
+static void name_overflow(const mmci_actions *actions, const mmci_action *action,
+                          mmci_error *error) {
+  const mmci_plan_step *step = &actions->plan->steps[action->step];
+  const mmci_error inner = *error;
+  mmci_fail(error, inner.status, "checked: the product of factors %" PRId32 " to %" PRId32 ", %s",
+            step->first + 1, step->last + 1, inner.text);
+}
+
 mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, mmci_error *error) {
   mmc_status status = MMC_OK;
   const bool asks = mmci_interrupt_asks();
@@ -279,6 +289,7 @@ mmc_status mmci_actions_enqueue(const mmci_actions *actions, mmci_queue *queue, 
     if (x->group != NULL) status = mmci_actions_enqueue_group(actions, x, queue, error);
     for (int c = 0; c < x->call_count && status == MMC_OK; c++)
       status = mmci_call_enqueue(actions, queue, x, &x->calls[c], error);
+    if (status == MMC_E_OVERFLOW) name_overflow(actions, x, error);
     if (status == MMC_OK && mmci_interrupted())
       status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped between products");
   }
@@ -393,6 +404,7 @@ static mmc_status bind_product(mmci_actions *actions, mmci_action *x, const mmci
   mmci_operand b = operand(actions, operands, workspace, step->right);
   mmci_gemm gemm = {.dtype = plan->chain->dtype,
                     .precision = actions->precision,
+                    .rule = plan->chain->rule,
                     .m = step->m,
                     .k = step->k,
                     .n = step->n,

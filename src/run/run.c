@@ -235,11 +235,16 @@ static mmc_status copy_on_host(const mmci_run *run, const mmc_matrix *factors,
   mmc_status status = mmci_matrices_check(chain, factors, out, error);
   if (status != MMC_OK) return status;
   mmci_form form = mmci_factor_form(chain, 0, &factors[0], mmci_matrix_ld(&factors[0]), 0);
-  for (int64_t i = 0; i < chain->batch; i++)
-    mmci_copy(chain->dtype, chain->dims[0], chain->dims[1],
-              mmci_matrix_of_batch(&factors[0], chain->dtype, i).data, &form,
-              mmci_matrix_of_batch(out, chain->dtype, i).data, mmci_matrix_ld(out),
-              out->layout == MMC_COL_MAJOR);
+  const bool by_columns = out->layout == MMC_COL_MAJOR;
+  const int64_t rows = chain->dims[0], cols = chain->dims[1], ld = mmci_matrix_ld(out);
+  for (int64_t i = 0; i < chain->batch; i++) {
+    void *to = mmci_matrix_of_batch(out, chain->dtype, i).data;
+    mmci_copy(chain->dtype, rows, cols, mmci_matrix_of_batch(&factors[0], chain->dtype, i).data,
+              &form, to, ld, by_columns);
+    if (chain->rule.modulus != 0)
+      mmci_reduce(chain->dtype, chain->rule.modulus, by_columns ? cols : rows,
+                  by_columns ? rows : cols, to, ld);
+  }
   return MMC_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "chain/copy.h"
 #include "scan/running_parts.h"
 
@@ -116,6 +117,8 @@ static void write_one(mmc_dtype dtype, void *to) {
   if (dtype == MMC_F64 || dtype == MMC_C128) memcpy(to, &one_f64, sizeof one_f64);
   if (dtype == MMC_F16) memcpy(to, &one_f16, sizeof one_f16);
   if (dtype == MMC_BF16) memcpy(to, &one_bf16, sizeof one_bf16);
+  const bool is_last = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__; /* where the lowest byte lies */
+  if (mmci_dtype_is_integer(dtype)) ((char *)to)[is_last ? mmc_dtype_size(dtype) - 1 : 0] = 1;
 }
 
 static mmc_status make_identity(mmci_running *r, mmci_error *error) {

@@ -133,6 +133,8 @@ static void put_normals(mmc_dtype dtype, int64_t count, uint64_t seed, void *out
       case MMC_BF16:
         ((uint16_t *)out)[t] = mmci_bf16_round(value);
         break;
+      default: /* integers are not tuned */
+        break;
     }
   }
 }

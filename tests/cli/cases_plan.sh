@@ -98,7 +98,7 @@ check plan_one_dim 2 plan 10
 check plan_two_dims_apart 0 plan 10 30 --on ref
 check plan_negative_apart 2 plan 10 30 -- -5
 check plan_trailing 2 plan 10x30x5x
-check plan_dtype 2 plan i32:10x30x5
+check plan_dtype 2 plan i128:10x30x5
 check plan_f16 0 plan f16:10x30x5x60 --on ref
 check plan_bf16 0 plan bf16:10x30x5x60 --json --on ref
 check plan_bad_ops 2 plan 10x30x5:NX

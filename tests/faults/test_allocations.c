@@ -72,7 +72,8 @@ static mmc_status multiply(const char *text, const char *solver, const char *dev
   mmc_matrix out = {.data = result, .rows = dims[0], .cols = dims[n]};
   long before = allocations_left;
   status = mmc_execute(run, factors, &out);
-  assert_true(allocations_left == before); /* executing allocates nothing */
+  /* Executing allocates nothing, but for the digits of integers, which what they are asks for. */
+  assert_true(allocations_left == before || mmc_chain_dtype(chain) >= MMC_I8);
 end:
   mmc_run_destroy(run);
   mmc_plan_destroy(plan);
@@ -177,6 +178,12 @@ static mmc_status reference_device(void) {
 }
 static mmc_status one_factor(void) {
   return multiply("f64:3x4", NULL, NULL, 0);
+}
+static mmc_status integers(void) {
+  return multiply("i64:70x70x70x3", NULL, "cpu", 0);
+}
+static mmc_status residues(void) {
+  return multiply("i32%97:5x7x3", NULL, "cpu", 0);
 }
 static mmc_status brute_force(void) {
   return multiply("f64:3x4x5x2x6", "brute", NULL, 0);
@@ -756,6 +763,8 @@ SCENARIO(short_chain)
 SCENARIO(reference_device)
 SCENARIO(one_factor)
 SCENARIO(brute_force)
+SCENARIO(integers)
+SCENARIO(residues)
 SCENARIO(long_chain)
 SCENARIO(table_chain)
 SCENARIO(limited_chain)
@@ -794,6 +803,8 @@ int main(void) {
       cmocka_unit_test(fail_reference_device),
       cmocka_unit_test(fail_one_factor),
       cmocka_unit_test(fail_brute_force),
+      cmocka_unit_test(fail_integers),
+      cmocka_unit_test(fail_residues),
       cmocka_unit_test(fail_long_chain),
       cmocka_unit_test(fail_table_chain),
       cmocka_unit_test(fail_limited_chain),

@@ -14,10 +14,7 @@
 
 #include "../npy_output.h"
 #include "io/npy.h"
-
-static const char *const dtype_names[] = {"float32", "float64", "complex64", "complex128",
-                                          "float16"};
-static const size_t dtype_sizes[] = {4, 8, 8, 16, 2};
+#include "io/npy_header.h"
 
 static uint32_t checksum(const unsigned char *bytes, size_t size) {
   const uint32_t modulus = 65521;
@@ -58,7 +55,7 @@ static mmc_status run(mmc_layout layout, int64_t gap, int ndim, const char *in, 
   if (status != MMC_OK) return status;
   mmc_dtype dtype = npy->dtype;
   mmc_matrix m = npy->matrix;
-  size_t size = dtype_sizes[dtype];
+  size_t size = mmc_dtype_size(dtype);
   int64_t batch = 1;
   for (int d = 0; d < npy->ndim - 2; d++) batch *= npy->shape[d];
   uint32_t sum = checksum(m.data, (size_t)batch * (size_t)m.rows * (size_t)m.cols * size);
@@ -71,8 +68,8 @@ static mmc_status run(mmc_layout layout, int64_t gap, int ndim, const char *in, 
   else
     status = npy_write(out, dtype, &copy, ndim, error);
   if (status == MMC_OK)
-    printf("%s\t%d\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu32 "\n", dtype_names[dtype], npy->ndim,
-           m.rows, m.cols, m.layout == MMC_ROW_MAJOR ? "row" : "column", sum);
+    printf("%s\t%d\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu32 "\n", mmci_npy_type_of(dtype)->name,
+           npy->ndim, m.rows, m.cols, m.layout == MMC_ROW_MAJOR ? "row" : "column", sum);
   free(copy.data);
   mmci_file_array_destroy(npy);
   return status;

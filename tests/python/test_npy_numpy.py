@@ -22,7 +22,8 @@ except ImportError:
     sys.exit(77)
 
 SEED = int(os.environ.get("MMC_TEST_SEED", "20240607"), 0)
-DTYPES = ("float16", "float32", "float64", "complex64", "complex128")
+DTYPES = ("float16", "float32", "float64", "complex64", "complex128", "int8", "int16", "int32", "int64",
+          "uint8", "uint16", "uint32", "uint64", "bool")
 E_FORMAT = 11
 
 
@@ -57,10 +58,12 @@ def saved(array):
 
 def make(rng, dtype, shape):
     array = rng.standard_normal(shape)
+    if dtype[0] in "iub":
+        array = np.abs(100 * array) % 100
     if dtype.startswith("complex"):
         array = array + 1j * rng.standard_normal(shape)
     array = np.asarray(array, dtype=dtype)
-    if array.size > 2:  # bits that must pass unchanged
+    if array.size > 2 and array.dtype.kind in "fc":  # bits that must pass unchanged
         array.flat[0], array.flat[1], array.flat[2] = np.nan, -np.inf, -0.0
     return array
 
@@ -145,14 +148,14 @@ def test_memory_map(roundtrip, directory, rng):
 def test_what_no_factor_can_be(roundtrip, directory, rng):
     path, target = os.path.join(directory, "odd.npy"), os.path.join(directory, "never.npy")
     types = [np.dtype(code) for code in
-             ("?", "i1", "u1", "<i2", ">i4", "<i8", "<u8", "S5", "<U5", "V2", "V6", "M8[ns]",
+             ("S5", "<U5", "V2", "V6", "M8[ns]",
               "m8[s]", "longdouble", "clongdouble", "O")]
     types += [np.dtype([("x", "<f4"), ("y", "<f8")]), np.dtype([("z", "<f8", (3, 3))])]
     for dtype in types:
         np.save(path, np.zeros((2, 3), dtype=dtype))
         answer = roundtrip("row", 0, 2, path, target)
         assert answer[:2] == ["ERROR", str(E_FORMAT)], (dtype, answer)
-        assert "float16, float32, float64, complex64, complex128 work" in answer[2], answer
+        assert "float16, float32, float64, complex64, complex128, int8 to int64" in answer[2], answer
         assert path in answer[2] and "dtype" in answer[2], answer
         if dtype.names is None:
             assert dtype.str in answer[2], (dtype, answer)

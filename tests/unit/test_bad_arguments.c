@@ -201,6 +201,8 @@ static void chain_values(fixture *f) {
   assert_null(mmc_chain_inverses(NULL, &inverses));
   assert_int_equal(inverses, 0);
   assert_null(mmc_chain_inverses(f->chain, NULL));
+  IS_ZERO(mmc_chain_modulus(NULL));
+  assert_false(mmc_chain_checked(NULL));
   IS_ARG(mmc_chain_write(NULL, write_nowhere, NULL));
   IS_ARG(mmc_chain_write(f->chain, NULL, NULL));
 }
@@ -636,6 +638,7 @@ static const struct {
     {chain_values,
      " mmc_chain_destroy mmc_chain_dtype mmc_chain_length mmc_chain_dims "
      "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_traits mmc_chain_inverses "
+     "mmc_chain_modulus mmc_chain_checked "
      "mmc_chain_write "},
     {plans, " mmc_plan_create mmc_plan_destroy mmc_plan_explain "},
     {plan_values,

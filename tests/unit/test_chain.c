@@ -62,12 +62,15 @@ static void dtypes_have_names_and_sizes(void **state) {
     const char *name;
     size_t size;
   } cases[] = {{MMC_F32, "f32", 4},    {MMC_F64, "f64", 8}, {MMC_C64, "c64", 8},
-               {MMC_C128, "c128", 16}, {MMC_F16, "f16", 2}, {MMC_BF16, "bf16", 2}};
+               {MMC_C128, "c128", 16}, {MMC_F16, "f16", 2}, {MMC_BF16, "bf16", 2},
+               {MMC_I8, "i8", 1},      {MMC_I16, "i16", 2}, {MMC_I32, "i32", 4},
+               {MMC_I64, "i64", 8},    {MMC_U8, "u8", 1},   {MMC_U16, "u16", 2},
+               {MMC_U32, "u32", 4},    {MMC_U64, "u64", 8}, {MMC_BOOL, "bool", 1}};
   for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
     assert_string_equal(mmc_dtype_name(cases[t].dtype), cases[t].name);
     assert_int_equal(mmc_dtype_size(cases[t].dtype), cases[t].size);
   }
-  for (int none = -1; none <= 6; none += 7) {
+  for (int none = -1; none <= MMC_BOOL + 1; none += MMC_BOOL + 2) {
     assert_null(mmc_dtype_name((mmc_dtype)none));
     assert_int_equal(mmc_dtype_size((mmc_dtype)none), 0);
   }
@@ -97,10 +100,12 @@ static void bad_text_is_named(void **state) {
     const char *text, *message;
   } cases[] = {
       {"",
-       "chain, position 1: expected f32:, f64:, c64:, c128:, f16:, bf16: or a dim, as in "
+       "chain, position 1: expected f32:, f64:, c64:, c128:, f16:, bf16:, i8: to i64:, u8: to "
+       "u64:, bool: or a dim, as in "
        "f64:10x30x5x60, got the end"},
       {"f17:3x4",
-       "chain, position 1: expected f32:, f64:, c64:, c128:, f16:, bf16: or a dim, as in "
+       "chain, position 1: expected f32:, f64:, c64:, c128:, f16:, bf16:, i8: to i64:, u8: to "
+       "u64:, bool: or a dim, as in "
        "f64:10x30x5x60, got 'f17:3x4'"},
       {"10", "chain, position 3: expected 'x' and a second dim, as in 10x30, got the end"},
       {"10x", "chain, position 4: expected a dim of 0 to 2^62, got the end"},
@@ -185,8 +190,10 @@ static void bad_arguments_are_named(void **state) {
   assert_string_equal(error.text, "dims[2]: expected 0 to 2^62, got -1");
   assert_int_equal(mmci_chain_create(MMC_F64, 1, NULL, NULL, &chain, &error), MMC_E_ARG);
   assert_int_equal(mmci_chain_create((mmc_dtype)77, 1, dims, NULL, &chain, &error), MMC_E_ARG);
-  assert_string_equal(error.text,
-                      "dtype: expected f32, f64, c64, c128, f16 or bf16, got number 77");
+  assert_string_equal(
+      error.text,
+      "dtype: expected f32, f64, c64, c128, f16, bf16, i8, i16, i32, i64, u8, u16, u32, "
+      "u64 or bool, got number 77");
   assert_int_equal(mmci_chain_create(MMC_F64, 1, dims, ops + 1, &chain, &error), MMC_E_ARG);
   assert_string_equal(error.text, "ops[0]: expected MMC_OP_N, _T or _H, got number 9");
 }

@@ -208,10 +208,10 @@ static void test_bad_arguments(void **state) {
     bool data;
     const char *message;
   } cases[] = {
-      {6, MMC_ROW_MAJOR, 2, 2, 3, 3, true, "6 is no dtype"},
+      {99, MMC_ROW_MAJOR, 2, 2, 3, 3, true, "99 is no dtype"},
       {-1, MMC_ROW_MAJOR, 2, 2, 3, 3, true, "-1 is no dtype"},
       {MMC_BF16, MMC_ROW_MAJOR, 2, 2, 3, 3, true,
-       "npy has no bf16: f16, f32, f64, c64, c128 can be written"},
+       "npy has no bf16: every other dtype can be written"},
       {MMC_F64, 2, 2, 2, 3, 3, true, "2 is no layout"},
       {MMC_F64, MMC_ROW_MAJOR, 2, -2, 3, 3, true, "-2x3"},
       {MMC_F64, MMC_ROW_MAJOR, 2, 2, -3, 3, true, "2x-3"},

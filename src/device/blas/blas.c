@@ -1,9 +1,10 @@
 /* blas.c: the device "blas": products by any CBLAS, in the caller's process and threads.
  *
  * Matrices go to xGEMM or, small, to LIBXSMM, vectors to xGEMV and xDOT, f16 and bf16 to SGEMM in
- * panels. The products of a batch that take one thread each are shared out among several. What this
- * CBLAS cannot express goes to the plain loops of ref: sizes beyond its 32-bit integers, and
- * conjugation without transposition where it lacks OpenBLAS's extension for that.
+ * panels, integers to SGEMM and DGEMM in digits, or to loops. The products of a batch that take one
+ * thread each are shared out among several. What this CBLAS cannot express goes to the plain loops
+ * of ref: sizes beyond its 32-bit integers, and conjugation without transposition where it lacks
+ * OpenBLAS's extension for that.
  *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
 #include <limits.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "base/interrupt.h"
 #include "device/blas/advice.h"
 #include "device/blas/blas.h"
@@ -20,12 +22,14 @@
 #include "device/blas/blas_scan.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/half_gemm.h"
+#include "device/blas/integer_gemm.h"
 #include "device/blas/small.h"
 #include "device/blas/structured.h"
 #include "device/blas/threads.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
+#include "device/ref/ref_integer.h"
 
 /* How a product is computed, which its shape and the layout of its operands decide. */
 typedef enum method {
@@ -33,6 +37,8 @@ typedef enum method {
   ZEROS,         /* k = 0: C is a sum of no terms */
   LOOPS,         /* what this CBLAS cannot express */
   PANELS,        /* f16 and bf16, widened panel by panel */
+  DIRECT,        /* few integers, by loops */
+  DIGITS,        /* integers, split into digits */
   DOT,           /* a row times a column */
   MATRIX_VECTOR, /* a product with n = 1 */
   VECTOR_MATRIX, /* a product with m = 1 */
@@ -43,6 +49,7 @@ typedef enum method {
 
 struct mmci_queue {
   mmci_half_panels *panels; /* NULL until a product needs them */
+  mmci_integer_room room;   /* grows when a product needs more */
 };
 
 /* How a product is cut, so that it can be stopped in between. */
@@ -59,7 +66,7 @@ struct mmci_kernel {
   mmci_gemm gemm;
   pieces pieces;
   mmci_small *small;     /* what small.h computes, or NULL */
-  mmci_blas_fn multiply; /* multiplies a piece; NULL when the product is done in panels */
+  mmci_blas_fn multiply; /* multiplies a piece; NULL when the product is done in panels or digits */
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* threads that share a batch */
   int64_t chunk;         /* products that a thread takes at a time */
@@ -80,6 +87,7 @@ static method choose_method(const mmci_gemm *gemm) {
   if (m == 0 || n == 0 || (k == 0 && gemm->accumulate)) return NOTHING;
   if (k == 0) return ZEROS;
   if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16) return PANELS;
+  if (mmci_dtype_is_integer(gemm->dtype)) return mmci_integer_is_direct(gemm) ? DIRECT : DIGITS;
   if ((m | k | n | gemm->a.ld | gemm->b.ld | gemm->ldc) > INT_MAX) return LOOPS;
   /* Complex dot products return through conventions that differ among CBLAS builds. */
   if (m == 1 && n == 1 && real) return DOT;
@@ -168,7 +176,7 @@ static void write_zeros(PARAMETERS) {
   [MATRIX_VECTOR] = matrix_vector_##suffix, [VECTOR_MATRIX] = vector_matrix_##suffix, \
   [MATRIX_MATRIX] = gemm_##suffix
 
-static const mmci_blas_fn calls[][METHOD_COUNT] = {
+static const mmci_blas_fn calls[MMCI_DTYPES][METHOD_COUNT] = {
     [MMC_F32] = {ANY_DTYPE, [DOT] = dot_f32, MATRICES(f32)},
     [MMC_F64] = {ANY_DTYPE, [DOT] = dot_f64, MATRICES(f64)},
     [MMC_C64] = {ANY_DTYPE, MATRICES(c64)},
@@ -176,9 +184,11 @@ static const mmci_blas_fn calls[][METHOD_COUNT] = {
     [MMC_F16] = {ANY_DTYPE},
     [MMC_BF16] = {ANY_DTYPE},
 };
+static const mmci_blas_fn integer_calls[METHOD_COUNT] = {ANY_DTYPE, [DIRECT] = mmci_integer_direct};
 
 mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
   method method = choose_method(gemm);
+  if (mmci_dtype_is_integer(gemm->dtype)) return integer_calls[method];
   /* CBLAS has no conjugate of real numbers. */
   if (is_real(gemm->dtype)) gemm->a.conj = gemm->b.conj = false;
   return calls[gemm->dtype][method == SMALL ? MATRIX_MATRIX : method];
@@ -186,7 +196,7 @@ mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
 
 double mmci_blas_serial_s(const mmci_gemm *gemm) {
   method method = choose_method(gemm);
-  double rate = method == LOOPS || method == PANELS ? 1e9 : 4e10;
+  double rate = method == LOOPS || method == PANELS ? 1e9 : method == DIRECT ? 1e10 : 4e10;
   return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
 }
 
@@ -194,7 +204,8 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
   double terms = (double)gemm->m * (double)gemm->k * (double)gemm->n;
   switch (choose_method(gemm)) {
     case PANELS:
-      return false; /* the panels belong to the queue */
+    case DIGITS:
+      return false; /* their room belongs to the queue */
     case DOT:
     case MATRIX_VECTOR:
     case VECTOR_MATRIX:
@@ -212,23 +223,26 @@ static void multiply_small(const mmci_small *small, const void *a, const void *b
   mmci_xsmm_leave();
 }
 
-static void multiply_one(mmci_queue *queue, const mmci_kernel *kernel, const void *a, const void *b,
-                         void *c) {
+static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                               const void *b, void *c, mmci_error *error) {
   if (kernel->small != NULL)
     multiply_small(kernel->small, a, b, c);
   else if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
+  else if (mmci_dtype_is_integer(kernel->gemm.dtype))
+    return mmci_integer_gemm(&kernel->gemm, a, b, c, &queue->room, error);
   else
     mmci_half_gemm(&kernel->gemm, a, b, c, queue->panels);
+  return MMC_OK;
 }
 
-static void multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
-                           const void *b, void *c, int64_t i) {
+static mmc_status multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
+                                 const void *b, void *c, int64_t i, mmci_error *error) {
   const mmci_gemm *gemm = &kernel->gemm;
   size_t size = mmc_dtype_size(gemm->dtype);
-  multiply_one(queue, kernel, mmci_batch_at(a, &gemm->a, size, i),
-               mmci_batch_at(b, &gemm->b, size, i),
-               mmci_batch_result_at(c, false, gemm->c_stride, size, i));
+  return multiply_one(queue, kernel, mmci_batch_at(a, &gemm->a, size, i),
+                      mmci_batch_at(b, &gemm->b, size, i),
+                      mmci_batch_result_at(c, false, gemm->c_stride, size, i), error);
 }
 
 /* ---- variants ------------------------------------------------------------------------------ */
@@ -260,7 +274,7 @@ static bool may_skip_packing(const mmci_gemm *gemm) {
 static int variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   method how = choose_method(gemm);
-  if (how == NOTHING || how == ZEROS || how == LOOPS) return 0;
+  if (how == NOTHING || how == ZEROS || how == LOOPS || how == DIRECT || how == DIGITS) return 0;
   return fewer() + may_skip_packing(gemm);
 }
 
@@ -270,6 +284,8 @@ typedef struct batch {
   const mmci_kernel *kernel;
   const void *a, *b;
   void *c;
+  mmci_error *error; /* of the caller, who is the only one to do what can fail */
+  mmc_status status;
   atomic_bool stopped;
 } batch;
 
@@ -277,11 +293,22 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
   batch *x = user;
   const mmci_kernel *kernel = x->kernel;
   /* The caller is worker 0, whose work can be stopped. */
-  if (worker == 0 && mmci_interrupted()) atomic_store(&x->stopped, true);
+  if (worker == 0 && x->status == MMC_OK && mmci_interrupted()) {
+    x->status = mmci_fail(x->error, MMC_E_INTERRUPTED, "stopped within a product");
+    atomic_store(&x->stopped, true);
+  }
   if (atomic_load_explicit(&x->stopped, memory_order_relaxed)) return;
   int64_t begin = piece * kernel->chunk, left = kernel->gemm.batch - begin;
   int64_t end = left < kernel->chunk ? kernel->gemm.batch : begin + kernel->chunk;
-  for (int64_t i = begin; i < end; i++) multiply_entry(x->queue, kernel, x->a, x->b, x->c, i);
+  mmci_error error;
+  for (int64_t i = begin; i < end; i++) {
+    mmc_status status = multiply_entry(x->queue, kernel, x->a, x->b, x->c, i, &error);
+    if (status == MMC_OK) continue;
+    x->status = status; /* only products of one worker, this one, fail */
+    *x->error = error;
+    atomic_store(&x->stopped, true);
+    return;
+  }
 }
 
 /* ---- in pieces ----------------------------------------------------------------------------- */
@@ -341,30 +368,29 @@ static mmc_status provide_panels(mmci_queue *queue, mmci_error *error) {
 }
 
 static bool is_by_panels(const mmci_kernel *kernel) {
-  return kernel->multiply == NULL && kernel->small == NULL;
+  return kernel->multiply == NULL && kernel->small == NULL &&
+         !mmci_dtype_is_integer(kernel->gemm.dtype);
 }
 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
-  bool stopped = false;
-  if (is_by_panels(kernel)) {
-    mmc_status status = provide_panels(queue, error);
-    if (status != MMC_OK) return status;
-  }
+  mmc_status status = is_by_panels(kernel) ? provide_panels(queue, error) : MMC_OK;
+  if (status != MMC_OK) return status;
   if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
   if (kernel->small != NULL) mmci_small_execute(kernel->small);
   if (kernel->pieces.size > 0) {
-    stopped = !multiply_in_pieces(kernel, a, b, c);
+    if (!multiply_in_pieces(kernel, a, b, c))
+      status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
   } else if (kernel->is_single) {
-    multiply_one(queue, kernel, a, b, c);
+    status = multiply_one(queue, kernel, a, b, c, error);
   } else {
-    batch x = {queue, kernel, a, b, c, false};
+    batch x = {queue, kernel, a, b, c, error, MMC_OK, false};
     int64_t chunks = (kernel->gemm.batch + kernel->chunk - 1) / kernel->chunk;
     mmci_share(kernel->threads, chunks, multiply_chunk, &x);
-    stopped = atomic_load(&x.stopped);
+    status = x.status;
   }
   if (kernel->limit > 0) mmci_blas_threads_restore();
-  return stopped ? mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product") : MMC_OK;
+  return status;
 }
 
 /* ---- the device ---------------------------------------------------------------------------- */
@@ -395,7 +421,8 @@ static void identify(const mmci_device *device, mmci_identity *out) {
   name_blas(out->blas, sizeof out->blas);
 }
 
-/* The facts are for each thread, as measured on a processor of two cores of 2022. */
+/* The facts are for each thread, as measured on a processor of two cores of 2022. Integers are
+ * priced as products of doubles, as many as they take when they are as large as they can be. */
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
   static const double peaks[] = {[MMC_F32] = 5e10,    [MMC_F64] = 2.5e10, [MMC_C64] = 5e10,
@@ -403,13 +430,16 @@ static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision pre
   static const double joules[] = {[MMC_F32] = 1e-10,  [MMC_F64] = 2e-10, [MMC_C64] = 1e-10,
                                   [MMC_C128] = 2e-10, [MMC_F16] = 1e-9,  [MMC_BF16] = 1e-9};
   const int threads = mmci_workers_most();
+  const bool is_integer = mmci_dtype_is_integer(dtype);
+  const mmc_dtype as = is_integer ? MMC_F64 : dtype;
+  const double products = is_integer ? mmci_integer_products(dtype) : 1;
   (void)device, (void)precision;
-  *out = (mmci_facts){.flops_per_s = peaks[dtype] * threads,
+  *out = (mmci_facts){.flops_per_s = peaks[as] / products * threads,
                       .bytes_per_s = 2e10,
                       .launch_s = 1e-7,
                       .half_k = 8,
                       .static_w = 15,
-                      .joules_per_flop = joules[dtype],
+                      .joules_per_flop = joules[as] * products,
                       .joules_per_byte = 5e-10,
                       .group_share = 0.4,
                       .product_s = 3e-8,
@@ -430,6 +460,8 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
       return "zeros";
     case PANELS:
       return "panels";
+    case DIGITS:
+      return "digits";
     case DOT:
       return "dot";
     case MATRIX_VECTOR:
@@ -439,6 +471,7 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
       return "gemm";
     case SMALL:
       return "libxsmm";
+    case DIRECT:
     case LOOPS:
     case METHOD_COUNT:
       break;
@@ -519,6 +552,7 @@ static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *
 }
 
 static void queue_close(mmci_queue *queue) {
+  free(queue->room.memory);
   free(queue->panels);
   free(queue);
 }

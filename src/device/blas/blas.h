@@ -7,7 +7,7 @@
 typedef void (*mmci_blas_fn)(const mmci_gemm *gemm, const void *a, const void *b, void *c);
 
 /* Returns the call for one such product (not for its batch), which takes gemm as this function
- * leaves it; NULL for f16 and bf16, unless there is nothing to multiply. */
+ * leaves it; NULL for f16, bf16 and most integers, unless there is nothing to multiply. */
 mmci_blas_fn mmci_blas_call(mmci_gemm *gemm);
 
 /* Estimates the seconds that such a product takes on one thread, to decide how many threads are

@@ -15,7 +15,9 @@
 
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "device/blas/blas.h"
+#include "device/blas/integer_gemm.h"
 #include "device/blas/phases.h"
 #include "device/blas/small.h"
 #include "device/blas/threads.h"
@@ -61,7 +63,7 @@ struct mmci_group_kernel {
 };
 
 static bool is_slow(mmc_dtype dtype) {
-  return dtype == MMC_F16 || dtype == MMC_BF16;
+  return dtype == MMC_F16 || dtype == MMC_BF16 || mmci_dtype_is_integer(dtype);
 }
 
 /* ---- what it can do -------------------------------------------------------------------------- */
@@ -72,6 +74,8 @@ bool mmci_blas_group_supports(const mmci_device *device, const mmci_group *group
   for (int32_t s = 0; s < group->count; s++) {
     const mmci_group_product *x = &group->products[s];
     if (x->m > MMCI_GROUP_SIDE || x->k > MMCI_GROUP_SIDE || x->n > MMCI_GROUP_SIDE) return false;
+    const mmci_gemm gemm = {.m = x->m, .k = x->k, .n = x->n, .rule = group->rule};
+    if (mmci_dtype_is_integer(group->dtype) && !mmci_integer_is_direct(&gemm)) return false;
   }
   return group->count > 0;
 }
@@ -98,6 +102,7 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
   bool last = s == group->count - 1;
   out->gemm = (mmci_gemm){.dtype = group->dtype,
                           .precision = group->precision,
+                          .rule = group->rule,
                           .m = x->m,
                           .k = x->k,
                           .n = x->n,

@@ -101,6 +101,8 @@ extern "C" mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype,
     case MMC_C128:
       return copy_matrix<Pair<uint64_t>>(stream, lines, length, from, ld, trans, conj, to, to_ld,
                                          error);
+    default:
+      break;
   }
   return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)dtype);
 }

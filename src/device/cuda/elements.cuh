@@ -113,6 +113,8 @@ struct mmci_bf16_element {
       return CALL(mmci_f16_element);             \
     case MMC_BF16:                               \
       return CALL(mmci_bf16_element);            \
+    default:                                     \
+      break;                                     \
   }                                              \
   return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)dtype)
 

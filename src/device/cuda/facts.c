@@ -2,6 +2,8 @@
  * one. */
 #include "device/cuda/facts.h"
 
+#include "base/dtype.h"
+
 /* Groups of no larger dimension run in shared memory. */
 enum { SIDE = 128 };
 
@@ -22,6 +24,7 @@ static const mmci_pair_gain F64_PAIRS[MMCI_PAIR_GAINS] = {{2048, 16, 32, 32}, {2
 static const mmci_pair_gain NO_PAIRS[MMCI_PAIR_GAINS];
 
 mmci_facts mmci_cuda_facts_of(int multiprocessors, mmc_dtype dtype, mmci_precision precision) {
+  if (mmci_dtype_is_integer(dtype)) return (mmci_facts){0};
   const bool tf32 = precision == MMCI_FAST && (dtype == MMC_F32 || dtype == MMC_C64);
   const mmci_pair_gain *pairs = dtype == MMC_F64   ? F64_PAIRS
                                 : dtype != MMC_F32 ? NO_PAIRS

@@ -125,6 +125,7 @@ static double product_seconds(const void *user, const mmci_gemm *gemm) {
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
   *out = mmci_cuda_facts_of(device->properties.multiProcessorCount, dtype, precision);
+  if (out->flops_per_s == 0) return;
   const mmci_cuda_model *model = mmci_cuda_model_of(device->properties.name);
   out->model = (mmci_model){.user = device,
                             .seconds = product_seconds,

@@ -193,6 +193,8 @@ extern "C" mmc_status mmci_cuda_resize(cudaStream_t stream, mmc_dtype dtype,
       return resize_all<uint32_t>(stream, matrices, count, 2, error);
     case MMC_C128:
       return resize_all<uint64_t>(stream, matrices, count, 2, error);
+    default:
+      break;
   }
   return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)dtype);
 }

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "base/half.h"
 #include "device/host.h"
+#include "device/ref/ref_integer.h"
 
 /* ---- the product --------------------------------------------------------------------------- */
 
@@ -79,6 +81,9 @@ void mmci_ref_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c)
     case MMC_BF16:
       gemm_bf16(gemm, a, b, c);
       break;
+    default:
+      mmci_ref_integer_gemm(gemm, a, b, c);
+      break;
   }
 }
 
@@ -124,10 +129,15 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
                           const void *b, void *c, mmci_error *error) {
   const mmci_gemm *x = &kernel->gemm;
   size_t size = mmc_dtype_size(x->dtype);
-  (void)queue, (void)error;
-  for (int64_t i = 0; i < (x->batch > 0 ? x->batch : 1); i++)
-    mmci_ref_gemm(x, mmci_batch_at(a, &x->a, size, i), mmci_batch_at(b, &x->b, size, i),
-                  mmci_batch_result_at(c, false, x->c_stride, size, i));
+  (void)queue;
+  for (int64_t i = 0; i < (x->batch > 0 ? x->batch : 1); i++) {
+    const void *of_a = mmci_batch_at(a, &x->a, size, i), *of_b = mmci_batch_at(b, &x->b, size, i);
+    void *of_c = mmci_batch_result_at(c, false, x->c_stride, size, i);
+    if (!mmci_dtype_is_integer(x->dtype))
+      mmci_ref_gemm(x, of_a, of_b, of_c);
+    else if (!mmci_ref_integer_gemm(x, of_a, of_b, of_c))
+      return mmci_integer_overflow(x, error);
+  }
   return MMC_OK;
 }
 
@@ -151,7 +161,7 @@ struct mmci_group_kernel {
 
 static bool group_supports(const mmci_device *device, const mmci_group *group) {
   (void)device;
-  return group->count > 0 && group->variant == 0;
+  return group->count > 0 && group->variant == 0 && !group->rule.checked;
 }
 
 static const char *group_name(const mmci_device *device, const mmci_group *group) {
@@ -210,6 +220,7 @@ static void multiply_chain(const mmci_group_kernel *kernel, const void *const *o
     const value *a = &kernel->values[x->left], *b = &kernel->values[x->right];
     int64_t ld = x->n > 0 ? x->n : 1;
     mmci_gemm gemm = {.dtype = group->dtype,
+                      .rule = group->rule,
                       .m = x->m,
                       .k = x->k,
                       .n = x->n,
@@ -232,16 +243,16 @@ static mmc_status group_enqueue(mmci_queue *queue, const mmci_group_kernel *kern
 }
 
 /* The facts are those of one core of a processor of 2022 with plain loops, which convert every
- * element of f16 and bf16. */
+ * element of f16, bf16 and integers. */
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
                   mmci_facts *out) {
-  const bool is_half = dtype == MMC_F16 || dtype == MMC_BF16;
+  const bool is_converted = dtype == MMC_F16 || dtype == MMC_BF16 || mmci_dtype_is_integer(dtype);
   (void)device, (void)precision;
-  *out = (mmci_facts){.flops_per_s = is_half ? 2e8 : 1e9,
+  *out = (mmci_facts){.flops_per_s = is_converted ? 2e8 : 1e9,
                       .bytes_per_s = 5e9,
                       .launch_s = 2e-7,
                       .static_w = 15,
-                      .joules_per_flop = is_half ? 1e-8 : 2e-9,
+                      .joules_per_flop = is_converted ? 1e-8 : 2e-9,
                       .joules_per_byte = 5e-10,
                       .group_share = 1,
                       .product_s = 1e-8,

@@ -133,6 +133,8 @@ extern "C" mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_ge
       return launch_plain<mmci_f16_element>(stream, s, a, b, c, error);
     case MMC_BF16:
       return launch_plain<mmci_bf16_element>(stream, s, a, b, c, error);
+    default:
+      break;
   }
   return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)gemm->dtype);
 }

@@ -1,0 +1,449 @@
+#include "device/blas/integer_gemm.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/interrupt.h"
+#include "device/blas/cblas_table.h"
+#include "device/blas/integer_loops.h"
+#include "device/blas/workers.h"
+#include "device/ref/ref_integer.h"
+
+/* The sides of a block: its digits make enough multiplications, and take 8 MiB each. */
+enum { SIDE = 1024 };
+
+/* Products with fewer multiplications, or a side of so few elements, are done directly. */
+static const double direct_mkn = 40 * 40 * 40;
+enum { DIRECT_SIDE = 4 };
+
+/* How integers of both operands are split. */
+typedef struct digits {
+  bool single;
+  int a, b, bits;
+  int64_t k_most; /* so many products of digits have an exact sum */
+  int classes;
+} digits;
+
+/* What is known of a product before it is done. */
+typedef struct problem {
+  const mmci_gemm *gemm;
+  mmc_dtype as;       /* as which elements are read */
+  int bits;           /* of a result that are asked for; 0 means all */
+  uint64_t most[2];   /* of the elements of A and of B, or of their residues */
+  bool is_reduced[2]; /* residues are taken */
+  digits digits;
+  const mmci_integer_loops *loops;
+  int workers;
+} problem;
+
+/* ---- how to split -------------------------------------------------------------------------- */
+
+/* Adds of a float and of a double are exact up to these. */
+static const double exact_sum[] = {[false] = 0x1p53, [true] = 0x1p24};
+
+/* Returns the greatest digit of integers up to most in so many digits. */
+static double greatest_digit(uint64_t most, bool is_unsigned, int count, int bits) {
+  if (count == 1) return (double)most;
+  int shift = bits * (count - 1);
+  double last = (shift < 64 ? (double)(most >> shift) : 0) + 1;
+  double other = is_unsigned ? ldexp(1, bits) : ldexp(1, bits - 1);
+  return fmax(last, other);
+}
+
+/* Says whether the product of digits i and j is asked for. */
+static bool is_wanted(const problem *x, const digits *d, int i, int j) {
+  return x->bits == 0 || d->bits * (i + j) < x->bits;
+}
+
+/* The time of conversions and additions, in multiplications of a double product, as measured on two
+ * cores of 2022. */
+static const double convert_price = 60, gather_price = 60;
+
+/* Completes a choice and prices it; INFINITY when sums would not be exact. */
+static double price_of(const problem *x, digits *d) {
+  const mmci_gemm *gemm = x->gemm;
+  const bool is_unsigned = x->as == MMC_U64 && gemm->rule.modulus == 0;
+  const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
+  double digit = greatest_digit(x->most[0], is_unsigned, d->a, d->bits) *
+                 greatest_digit(x->most[1], is_unsigned, d->b, d->bits);
+  double k_most = digit > 0 ? floor(exact_sum[d->single] / digit) : SIDE;
+  d->k_most = k_most < SIDE ? (int64_t)k_most : SIDE;
+  d->classes = 0;
+  int pairs = 0;
+  for (int i = 0; i < d->a; i++)
+    for (int j = 0; j < d->b; j++) {
+      if (!is_wanted(x, d, i, j)) continue;
+      pairs++;
+      d->classes = d->classes > i + j + 1 ? d->classes : i + j + 1;
+    }
+  if (d->k_most < fmin(k, 32)) return (double)INFINITY;
+  double panels = ceil(k / (double)d->k_most);
+  if (panels * pairs > 512) return (double)INFINITY; /* the sums of all must stay below 2^63 */
+  double multiply = m * n * k * pairs * (d->single ? 0.5 : 1);
+  double convert = convert_price * (m * k * d->a + k * n * d->b);
+  return multiply + convert + gather_price * m * n * (panels * d->classes + 1);
+}
+
+static int length_of(uint64_t most) {
+  return most > 0 ? 64 - __builtin_clzll(most) : 1;
+}
+
+/* Finds the cheapest split. Digits of a few more bits than are needed make fewer pairs of them
+ * reach the bits that are asked for. */
+static digits choose(const problem *x) {
+  digits best = {.single = true, .a = 1, .b = 1}, d = best;
+  double least = price_of(x, &best);
+  d.single = false;
+  for (d.a = 1; d.a <= MMCI_DIGITS; d.a++)
+    for (d.b = 1; d.b <= MMCI_DIGITS; d.b++) {
+      int of_a = (length_of(x->most[0]) + d.a - 1) / d.a;
+      int of_b = (length_of(x->most[1]) + d.b - 1) / d.b;
+      int bits = d.a == 1 ? of_b : d.b == 1 ? of_a : of_a > of_b ? of_a : of_b;
+      for (int more = 0; more < 3; more++) {
+        d.bits = bits + more;
+        if (d.bits > 52) continue;
+        double price = price_of(x, &d);
+        if (price < least) {
+          least = price;
+          best = d;
+        }
+      }
+    }
+  return best;
+}
+
+double mmci_integer_products(mmc_dtype dtype) {
+  switch (mmc_dtype_size(dtype)) {
+    case 1:
+      return 0.5;
+    case 2:
+      return 1;
+    case 4:
+      return 3;
+    default:
+      return 6;
+  }
+}
+
+/* ---- magnitudes ---------------------------------------------------------------------------- */
+
+/* An operand as it lies: lines of elements side by side. */
+typedef struct lines {
+  const char *data;
+  int64_t count, length, ld;
+} lines;
+
+static lines lines_of(const void *data, const mmci_form *form, int64_t rows, int64_t cols) {
+  return (lines){.data = data,
+                 .count = form->trans ? cols : rows,
+                 .length = form->trans ? rows : cols,
+                 .ld = form->ld};
+}
+
+/* So many elements are a piece of work. */
+enum { PIECE = 1 << 14 };
+
+static int64_t lines_of_piece(int64_t length) {
+  return length < PIECE ? PIECE / length : 1;
+}
+
+static int64_t pieces_of(int64_t count, int64_t length) {
+  int64_t lines = lines_of_piece(length);
+  return (count + lines - 1) / lines;
+}
+
+typedef struct look {
+  const problem *problem;
+  lines of;
+  atomic_uint_least64_t most;
+} look;
+
+static void look_at_piece(void *user, int worker, int64_t piece) {
+  look *x = user;
+  const int64_t size = (int64_t)mmc_dtype_size(x->problem->as), step = lines_of_piece(x->of.length);
+  int64_t end = (piece + 1) * step < x->of.count ? (piece + 1) * step : x->of.count;
+  (void)worker;
+  uint64_t most = 0;
+  for (int64_t l = piece * step; l < end; l++) {
+    uint64_t of_line = x->problem->loops->magnitude(x->problem->as,
+                                                    x->of.data + l * x->of.ld * size, x->of.length);
+    most = of_line > most ? of_line : most;
+  }
+  uint64_t before = atomic_load(&x->most);
+  while (before < most && !atomic_compare_exchange_weak(&x->most, &before, most)) {
+  }
+}
+
+static uint64_t magnitude_of(const problem *x, lines of) {
+  look l = {.problem = x, .of = of};
+  atomic_init(&l.most, 0);
+  mmci_share(x->workers, pieces_of(of.count, of.length), look_at_piece, &l);
+  return atomic_load(&l.most);
+}
+
+/* Says whether every sum fits into the dtype, by the magnitudes. */
+static bool surely_fits(const problem *x) {
+  double most = (double)mmci_dtype_most(x->gemm->dtype) * (1 - 0x1p-50);
+  return (double)x->most[0] * (double)x->most[1] * (double)x->gemm->k <= most;
+}
+
+static mmc_dtype signed_of(mmc_dtype dtype) {
+  return dtype >= MMC_U8 && dtype <= MMC_U64 ? (mmc_dtype)(dtype - MMC_U8 + MMC_I8) : dtype;
+}
+
+/* Looks at the elements, and says how they are split. Without a rule, unsigned integers are read as
+ * signed ones, whose sums have the same bits and are smaller. */
+static void look_at(problem *x, const void *a, const void *b, mmci_integer_rule *rule) {
+  const mmci_gemm *gemm = x->gemm;
+  const lines of[] = {lines_of(a, &gemm->a, gemm->m, gemm->k),
+                      lines_of(b, &gemm->b, gemm->k, gemm->n)};
+  bool is_free = rule->modulus == 0 && !rule->checked;
+  x->as = is_free ? signed_of(gemm->dtype) : gemm->dtype;
+  for (int o = 0; o < 2; o++) {
+    x->most[o] = magnitude_of(x, of[o]);
+    x->is_reduced[o] = rule->modulus != 0 && x->most[o] > rule->modulus / 2;
+    if (x->is_reduced[o]) x->most[o] = rule->modulus / 2;
+  }
+  if (rule->checked && surely_fits(x)) rule->checked = false;
+  is_free = rule->modulus == 0 && !rule->checked && gemm->dtype != MMC_BOOL;
+  x->bits = is_free ? 8 * (int)mmc_dtype_size(gemm->dtype) : 0;
+  x->digits = choose(x);
+}
+
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+/* The digits of blocks, and the sums of one; all lines lie without gaps. */
+typedef struct block {
+  const problem *problem;
+  int64_t m, k, n; /* of this block */
+  void *a[MMCI_DIGITS], *b[MMCI_DIGITS], *products;
+  int64_t *sums[MMCI_DIGIT_CLASSES];
+  bool is_first[MMCI_DIGIT_CLASSES];
+} block;
+
+typedef struct conversion {
+  const problem *problem;
+  lines of;
+  int64_t size; /* of a digit, in bytes */
+  mmci_integer_split how;
+  void *const *digits;
+} conversion;
+
+static void convert_piece(void *user, int worker, int64_t piece) {
+  const conversion *x = user;
+  const int64_t size = (int64_t)mmc_dtype_size(x->how.dtype), step = lines_of_piece(x->of.length);
+  int64_t end = (piece + 1) * step < x->of.count ? (piece + 1) * step : x->of.count;
+  (void)worker;
+  for (int64_t l = piece * step; l < end; l++) {
+    void *digits[MMCI_DIGITS];
+    for (int d = 0; d < x->how.count; d++)
+      digits[d] = (char *)x->digits[d] + l * x->of.length * x->size;
+    x->problem->loops->split(&x->how, x->of.data + l * x->of.ld * size, x->of.length, digits);
+  }
+}
+
+/* Makes the digits of a part of operand o, rows x cols from (row, col) on. */
+static void convert(const problem *x, int o, const void *data, int64_t row, int64_t col,
+                    int64_t rows, int64_t cols, void *const *digits) {
+  const mmci_form *form = o == 0 ? &x->gemm->a : &x->gemm->b;
+  const int64_t size = (int64_t)mmc_dtype_size(x->as);
+  int64_t first = form->trans ? col * form->ld + row : row * form->ld + col;
+  conversion c = {.problem = x,
+                  .of = lines_of((const char *)data + first * size, form, rows, cols),
+                  .size = x->digits.single ? sizeof(float) : sizeof(double),
+                  .how = {.dtype = x->as,
+                          .modulus = x->is_reduced[o] ? x->gemm->rule.modulus : 0,
+                          .count = o == 0 ? x->digits.a : x->digits.b,
+                          .bits = x->digits.bits,
+                          .single = x->digits.single},
+                  .digits = digits};
+  mmci_share(x->workers, pieces_of(c.of.count, c.of.length), convert_piece, &c);
+}
+
+/* Multiplies digits i and j of k terms from l on; to replaces the products or adds to them. */
+static void multiply_digits(const block *x, int i, int j, int64_t l, int64_t k, bool adds) {
+  const mmci_gemm *gemm = x->problem->gemm;
+  const int a_op = gemm->a.trans ? MMCI_CBLAS_T : MMCI_CBLAS_N;
+  const int b_op = gemm->b.trans ? MMCI_CBLAS_T : MMCI_CBLAS_N;
+  const int64_t a_ld = gemm->a.trans ? x->m : x->k, b_ld = gemm->b.trans ? x->k : x->n;
+  const int64_t a_at = gemm->a.trans ? l * a_ld : l, b_at = gemm->b.trans ? l : l * b_ld;
+  if (x->problem->digits.single)
+    mmci_blas.sgemm(MMCI_CBLAS_ROW_MAJOR, a_op, b_op, x->m, x->n, k, 1,
+                    (const float *)x->a[i] + a_at, a_ld, (const float *)x->b[j] + b_at, b_ld, adds,
+                    x->products, x->n);
+  else
+    mmci_blas.dgemm(MMCI_CBLAS_ROW_MAJOR, a_op, b_op, x->m, x->n, k, 1,
+                    (const double *)x->a[i] + a_at, a_ld, (const double *)x->b[j] + b_at, b_ld,
+                    adds, x->products, x->n);
+}
+
+typedef struct gathering {
+  const block *block;
+  int class;
+} gathering;
+
+static void gather_piece(void *user, int worker, int64_t piece) {
+  const gathering *x = user;
+  const block *b = x->block;
+  const bool single = b->problem->digits.single;
+  int64_t from = piece * PIECE, left = b->m * b->n - from;
+  const char *products =
+      (const char *)b->products + from * (int64_t)(single ? sizeof(float) : sizeof(double));
+  (void)worker;
+  b->problem->loops->gather(single, products, left < PIECE ? left : PIECE, b->is_first[x->class],
+                            b->sums[x->class] + from);
+}
+
+static void gather(block *x, int class) {
+  gathering g = {x, class};
+  mmci_share(x->problem->workers, (x->m * x->n + PIECE - 1) / PIECE, gather_piece, &g);
+  x->is_first[class] = false;
+}
+
+/* Adds the products of all digits of a block to its sums. Products of one class and several of its
+ * parts along k are summed in floating point as long as that is exact. */
+static void multiply_block(block *x) {
+  const problem *p = x->problem;
+  const digits *d = &p->digits;
+  for (int class = 0; class < d->classes; class ++) {
+    int64_t terms = 0;
+    for (int i = 0; i < d->a; i++) {
+      int j = class - i;
+      if (j < 0 || j >= d->b || !is_wanted(p, d, i, j)) continue;
+      for (int64_t l = 0; l < x->k; l += d->k_most) {
+        int64_t k = x->k - l < d->k_most ? x->k - l : d->k_most;
+        if (terms + k > d->k_most) {
+          gather(x, class);
+          terms = 0;
+        }
+        multiply_digits(x, i, j, l, k, terms > 0);
+        terms += k;
+      }
+    }
+    if (terms > 0) gather(x, class);
+  }
+}
+
+typedef struct joining {
+  const block *block;
+  mmci_integer_join how;
+  char *c;
+  atomic_bool exceeded;
+} joining;
+
+static void join_piece(void *user, int worker, int64_t piece) {
+  joining *x = user;
+  const mmci_gemm *gemm = x->block->problem->gemm;
+  const int64_t n = x->block->n, m = x->block->m, step = lines_of_piece(n);
+  const int64_t end = (piece + 1) * step < m ? (piece + 1) * step : m;
+  (void)worker;
+  for (int64_t i = piece * step; i < end; i++)
+    if (!x->block->problem->loops->join(
+            &x->how, i * n, n, x->c + i * gemm->ldc * (int64_t)mmc_dtype_size(gemm->dtype)))
+      atomic_store(&x->exceeded, true);
+}
+
+/* Writes the block of C at c. Returns false when an element exceeds a checked dtype. */
+static bool join(const block *x, const mmci_integer_rule *rule, char *c) {
+  const problem *p = x->problem;
+  joining j = {.block = x,
+               .how = {.dtype = p->gemm->dtype,
+                       .rule = *rule,
+                       .accumulate = p->gemm->accumulate,
+                       .classes = p->digits.classes,
+                       .bits = p->digits.bits},
+               .c = c};
+  for (int t = 0; t < p->digits.classes; t++) j.how.sums[t] = x->sums[t];
+  atomic_init(&j.exceeded, false);
+  mmci_share(p->workers, pieces_of(x->m, x->n), join_piece, &j);
+  return !atomic_load(&j.exceeded);
+}
+
+/* ---- the product --------------------------------------------------------------------------- */
+
+/* Returns the size of parts of about the same size, at most SIDE. */
+static int64_t even(int64_t size) {
+  int64_t parts = (size + SIDE - 1) / SIDE;
+  return (size + parts - 1) / parts;
+}
+
+static char *part_of(char **at, int64_t elements, size_t size) {
+  char *part = *at;
+  *at += ((size_t)elements * size + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+  return part;
+}
+
+/* Gives the parts of a block places from at on, for sides of at most m, k and n; returns the
+ * end. */
+static char *place(block *x, char *at, int64_t m, int64_t k, int64_t n) {
+  const digits *d = &x->problem->digits;
+  const size_t size = d->single ? sizeof(float) : sizeof(double);
+  for (int i = 0; i < d->a; i++) x->a[i] = part_of(&at, m * k, size);
+  for (int j = 0; j < d->b; j++) x->b[j] = part_of(&at, k * n, size);
+  x->products = part_of(&at, m * n, size);
+  for (int t = 0; t < d->classes; t++)
+    x->sums[t] = (int64_t *)(void *)part_of(&at, m * n, sizeof(int64_t));
+  return at;
+}
+
+static mmc_status make_room(mmci_integer_room *room, size_t bytes, mmci_error *error) {
+  if (bytes <= room->bytes) return MMC_OK;
+  free(room->memory);
+  *room = (mmci_integer_room){.memory = mmci_alloc_aligned(bytes, 1)};
+  if (room->memory == NULL) return mmci_fail_nomem(error, bytes);
+  room->bytes = bytes;
+  return MMC_OK;
+}
+
+/* Computes the block of C at (i, j), of x->m rows and x->n columns. */
+static mmc_status compute_block(block *x, const mmci_integer_rule *rule, int64_t i, int64_t j,
+                                const void *a, const void *b, void *c, mmci_error *error) {
+  const mmci_gemm *gemm = x->problem->gemm;
+  const int64_t k = even(gemm->k);
+  for (int t = 0; t < MMCI_DIGIT_CLASSES; t++) x->is_first[t] = true;
+  for (int64_t l = 0; l < gemm->k; l += k) {
+    x->k = gemm->k - l < k ? gemm->k - l : k;
+    convert(x->problem, 0, a, i, l, x->m, x->k, x->a);
+    convert(x->problem, 1, b, l, j, x->k, x->n, x->b);
+    multiply_block(x);
+    if (mmci_interrupted()) return mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
+  }
+  char *to = (char *)c + (i * gemm->ldc + j) * (int64_t)mmc_dtype_size(gemm->dtype);
+  return join(x, rule, to) ? MMC_OK : mmci_integer_overflow(gemm, error);
+}
+
+mmc_status mmci_integer_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c,
+                             mmci_integer_room *room, mmci_error *error) {
+  const double elements = (double)gemm->m * (double)gemm->k + (double)gemm->k * (double)gemm->n +
+                          (double)gemm->m * (double)gemm->n;
+  problem p = {.gemm = gemm,
+               .loops = mmci_integer_loops_here(),
+               .workers = mmci_workers(elements * 1e-9, (int64_t)(elements / PIECE) + 1)};
+  mmci_integer_rule rule = gemm->rule;
+  look_at(&p, a, b, &rule);
+  block x = {.problem = &p};
+  const int64_t m = even(gemm->m), n = even(gemm->n);
+  size_t bytes = (size_t)(place(&x, NULL, m, even(gemm->k), n) - (char *)NULL);
+  mmc_status status = make_room(room, bytes, error);
+  if (status != MMC_OK) return status;
+  place(&x, room->memory, m, even(gemm->k), n);
+  for (int64_t i = 0; i < gemm->m && status == MMC_OK; i += m)
+    for (int64_t j = 0; j < gemm->n && status == MMC_OK; j += n) {
+      x.m = gemm->m - i < m ? gemm->m - i : m;
+      x.n = gemm->n - j < n ? gemm->n - j : n;
+      status = compute_block(&x, &rule, i, j, a, b, c, error);
+    }
+  return status;
+}
+
+bool mmci_integer_is_direct(const mmci_gemm *gemm) {
+  if (gemm->rule.modulus != 0 || gemm->rule.checked) return false;
+  int64_t side = gemm->m < gemm->n ? gemm->m : gemm->n;
+  return side <= DIRECT_SIDE || mmci_gemm_mkn(gemm) <= direct_mkn;
+}
+
+void mmci_integer_direct(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  mmci_integer_loops_here()->multiply(gemm, a, b, c);
+}

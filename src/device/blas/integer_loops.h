@@ -1,0 +1,54 @@
+/* integer_loops.h: what is done with integers element by element, in the vectors that the processor
+ * has: products of few of them, and what comes before and after products of their digits.
+ *
+ * An integer is the sum of its digits times powers of 2^bits. All digits but the last are
+ * -2^(bits-1) to 2^(bits-1) - 1, or 0 to 2^bits - 1 where integers are unsigned; the last is what
+ * is left. */
+#ifndef MMCI_INTEGER_LOOPS_H
+#define MMCI_INTEGER_LOOPS_H
+
+#include "device/device.h"
+
+enum { MMCI_DIGITS = 4, MMCI_DIGIT_CLASSES = 2 * MMCI_DIGITS - 1 };
+
+/* How integers become digits. */
+typedef struct mmci_integer_split {
+  mmc_dtype dtype;  /* as which elements are read */
+  uint64_t modulus; /* 0, or elements are reduced to residues around 0 first */
+  int count, bits;
+  bool single; /* digits are floats, else doubles */
+} mmci_integer_split;
+
+/* Sums of products of digits, those of 2^(t * bits) in sums[t], and what becomes of them. */
+typedef struct mmci_integer_join {
+  mmc_dtype dtype;
+  mmci_integer_rule rule;
+  bool accumulate;
+  int classes, bits;
+  const int64_t *sums[MMCI_DIGIT_CLASSES];
+} mmci_integer_join;
+
+typedef struct mmci_integer_loops {
+  /* Returns the greatest absolute value of count elements. */
+  uint64_t (*magnitude)(mmc_dtype dtype, const void *data, int64_t count);
+  /* Writes digit d of count elements to digits[d], floats or doubles. */
+  void (*split)(const mmci_integer_split *how, const void *from, int64_t count,
+                void *const *digits);
+  /* Adds count sums of products, which are integers, to as many; replaces them when is_first. */
+  void (*gather)(bool single, const void *products, int64_t count, bool is_first, int64_t *sums);
+  /* Writes count elements from index on of the sums. Returns false when one exceeds the dtype that
+   * the rule has checked. */
+  bool (*join)(const mmci_integer_join *how, int64_t index, int64_t count, void *out);
+  /* Multiplies one product without a rule. */
+  void (*multiply)(const mmci_gemm *gemm, const void *a, const void *b, void *c);
+} mmci_integer_loops;
+
+/* Those of this processor. */
+const mmci_integer_loops *mmci_integer_loops_here(void);
+
+extern const mmci_integer_loops mmci_integer_loops_portable;
+#if defined(__x86_64__)
+extern const mmci_integer_loops mmci_integer_loops_avx2, mmci_integer_loops_avx512;
+#endif
+
+#endif

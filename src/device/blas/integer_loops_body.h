@@ -1,0 +1,332 @@
+/* integer_loops_body.h: integer_loops.h once more for every kind of vectors; the file that includes
+ * it says which, and names LOOPS. The compiler finds the vectors. */
+#include <math.h>
+
+#include "base/dtype.h"
+#include "base/wide.h"
+#include "device/blas/integer_loops.h"
+
+/* So many elements at a time go through 64 bits. */
+enum { CHUNK = 256 };
+
+static inline int64_t least_of(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+#define READ(type)                                                                      \
+  for (int64_t i = 0; i < count; i++) out[i] = (int64_t)((const type *)data)[from + i]; \
+  break
+
+/* Reads elements as 64 bits; those of u64 keep their bits. */
+static void read_elements(mmc_dtype dtype, const void *data, int64_t from, int64_t count,
+                          int64_t *out) {
+  switch (dtype) {
+    case MMC_I8:
+      READ(int8_t);
+    case MMC_I16:
+      READ(int16_t);
+    case MMC_I32:
+      READ(int32_t);
+    case MMC_U8:
+      READ(uint8_t);
+    case MMC_U16:
+      READ(uint16_t);
+    case MMC_U32:
+      READ(uint32_t);
+    case MMC_BOOL:
+      for (int64_t i = 0; i < count; i++) out[i] = ((const uint8_t *)data)[from + i] != 0;
+      break;
+    default:
+      READ(int64_t);
+  }
+}
+
+static uint64_t magnitude(mmc_dtype dtype, const void *data, int64_t count) {
+  int64_t chunk[CHUNK];
+  uint64_t most = 0;
+  if (dtype == MMC_BOOL) return 1;
+  for (int64_t from = 0; from < count; from += CHUNK) {
+    int64_t n = least_of(count - from, CHUNK);
+    read_elements(dtype, data, from, n, chunk);
+    for (int64_t i = 0; i < n; i++) {
+      uint64_t x = (uint64_t)chunk[i];
+      if (dtype != MMC_U64 && chunk[i] < 0) x = 0 - x;
+      most = x > most ? x : most;
+    }
+  }
+  return most;
+}
+
+/* ---- digits -------------------------------------------------------------------------------- */
+
+/* Replaces integers by residues of at most half the modulus. */
+static void reduce(mmc_dtype dtype, uint64_t modulus, int64_t *x, int64_t count) {
+  const int64_t p = (int64_t)modulus, half = p / 2;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t r = x[i];
+    if (dtype == MMC_U64)
+      r = (uint64_t)r < modulus ? r : (int64_t)((uint64_t)r % modulus);
+    else if (r < -half || r >= p)
+      r %= p;
+    r = r > half ? r - p : r;
+    x[i] = r < -half ? r + p : r;
+  }
+}
+
+static void write_digit(bool single, const int64_t *x, int64_t count, void *out, int64_t at) {
+  float *singles = (float *)out + (single ? at : 0);
+  double *doubles = (double *)out + (single ? 0 : at);
+  if (single)
+    for (int64_t i = 0; i < count; i++) singles[i] = (float)x[i];
+  else
+    for (int64_t i = 0; i < count; i++) doubles[i] = (double)x[i];
+}
+
+static void split(const mmci_integer_split *how, const void *from, int64_t count,
+                  void *const *digits) {
+  const bool is_unsigned = how->dtype == MMC_U64 && how->modulus == 0;
+  const int64_t half = how->count > 1 ? (int64_t)1 << (how->bits - 1) : 0;
+  int64_t chunk[CHUNK], digit[CHUNK];
+  for (int64_t at = 0; at < count; at += CHUNK) {
+    int64_t n = least_of(count - at, CHUNK);
+    read_elements(how->dtype, from, at, n, chunk);
+    if (how->modulus != 0) reduce(how->dtype, how->modulus, chunk, n);
+    for (int d = 0; d < how->count - 1; d++) {
+      const int64_t mask = 2 * half - 1;
+      if (is_unsigned)
+        for (int64_t i = 0; i < n; i++) {
+          digit[i] = chunk[i] & mask;
+          chunk[i] = (int64_t)((uint64_t)chunk[i] >> how->bits);
+        }
+      else
+        for (int64_t i = 0; i < n; i++) {
+          /* The sum wraps around in the last half of a digit before 2^63, which its carry, the sign
+           * of the other way, makes good for. */
+          uint64_t x = (uint64_t)chunk[i];
+          digit[i] = (int64_t)((x + (uint64_t)half) & (uint64_t)mask) - half;
+          chunk[i] = (chunk[i] >> how->bits) + ((chunk[i] & mask) >= half);
+        }
+      write_digit(how->single, digit, n, digits[d], at);
+    }
+    write_digit(how->single, chunk, n, digits[how->count - 1], at);
+  }
+}
+
+static void gather(bool single, const void *products, int64_t count, bool is_first, int64_t *sums) {
+  const float *singles = products;
+  const double *doubles = products;
+  if (single && is_first)
+    for (int64_t i = 0; i < count; i++) sums[i] = (int64_t)singles[i];
+  else if (single)
+    for (int64_t i = 0; i < count; i++) sums[i] += (int64_t)singles[i];
+  else if (is_first)
+    for (int64_t i = 0; i < count; i++) sums[i] = (int64_t)doubles[i];
+  else
+    for (int64_t i = 0; i < count; i++) sums[i] += (int64_t)doubles[i];
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+#define WRITE(type)                                                             \
+  for (int64_t i = 0; i < count; i++) {                                         \
+    type *x = (type *)out + at + i;                                             \
+    *x = (type)((uint64_t)from[i] + (accumulate ? (uint64_t)*x : (uint64_t)0)); \
+  }                                                                             \
+  break
+
+/* Writes the lowest bits of integers, and adds them to those that are there. */
+static void write_elements(mmc_dtype dtype, bool accumulate, const int64_t *from, int64_t count,
+                           void *out, int64_t at) {
+  switch (mmc_dtype_size(dtype)) {
+    case 1:
+      if (dtype == MMC_BOOL) {
+        uint8_t *x = (uint8_t *)out + at;
+        for (int64_t i = 0; i < count; i++) x[i] = from[i] != 0 || (accumulate && x[i] != 0);
+        break;
+      }
+      WRITE(uint8_t);
+    case 2:
+      WRITE(uint16_t);
+    case 4:
+      WRITE(uint32_t);
+    default:
+      WRITE(uint64_t);
+  }
+}
+
+/* Computes the lowest 64 bits of the sums. */
+static void join_bits(const mmci_integer_join *how, int64_t index, int64_t count, int64_t *out) {
+  for (int64_t i = 0; i < count; i++) out[i] = how->sums[0][index + i];
+  for (int t = 1; t < how->classes && t * how->bits < 64; t++) {
+    const int64_t *sums = how->sums[t] + index;
+    for (int64_t i = 0; i < count; i++)
+      out[i] = (int64_t)((uint64_t)out[i] + ((uint64_t)sums[i] << (t * how->bits)));
+  }
+}
+
+/* Computes residues, 0 to p - 1, from the highest sum on: r becomes r * 2^bits + sum less a
+ * multiple of p, which a quotient in double precision says well enough to leave hardly more than
+ * half of p. Where there are several sums, p exceeds 2^20 and the quotient stays below 2^44. */
+static void join_residues(const mmci_integer_join *how, int64_t index, int64_t count,
+                          int64_t *out) {
+  const int64_t p = (int64_t)how->rule.modulus;
+  const double of_sum = 1 / (double)p, of_rest = (double)((int64_t)1 << how->bits) / (double)p;
+  for (int64_t i = 0; i < count; i++) out[i] = 0;
+  if (how->classes == 1)
+    for (int64_t i = 0; i < count; i++) out[i] = how->sums[0][index + i] % p;
+  for (int t = how->classes > 1 ? how->classes - 1 : -1; t >= 0; t--) {
+    const int64_t *sums = how->sums[t] + index;
+    for (int64_t i = 0; i < count; i++) {
+      double quotient = (double)out[i] * of_rest + (double)sums[i] * of_sum;
+      uint64_t multiple = (uint64_t)(int64_t)(quotient + (quotient < 0 ? -0.5 : 0.5)) * (uint64_t)p;
+      out[i] = (int64_t)(((uint64_t)out[i] << how->bits) + (uint64_t)sums[i] - multiple);
+    }
+  }
+  for (int64_t i = 0; i < count; i++) out[i] += out[i] < 0 ? p : 0;
+}
+
+/* Adds what is there, any integers, to residues. */
+static void add_residues(const mmci_integer_join *how, const void *out, int64_t at, int64_t count,
+                         int64_t *residues) {
+  const uint64_t p = how->rule.modulus;
+  int64_t before[CHUNK];
+  read_elements(how->dtype, out, at, count, before);
+  reduce(how->dtype, p, before, count);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t b = before[i] < 0 ? before[i] + (int64_t)p : before[i];
+    uint64_t sum = (uint64_t)b + (uint64_t)residues[i];
+    residues[i] = (int64_t)(sum >= p ? sum - p : sum);
+  }
+}
+
+/* Says whether the dtype holds the sums whose lowest 64 bits are given. The sums are that integer
+ * when they agree with it above bit t * bits too, for a t * bits of at most 64. */
+static bool fits(const mmci_integer_join *how, int64_t index, int64_t count, const int64_t *bits) {
+  const unsigned unused = 64 - 8 * (unsigned)mmc_dtype_size(how->dtype);
+  const bool is_signed = mmci_dtype_is_signed(how->dtype);
+  bool fit = true;
+  for (int64_t i = 0; i < count; i++) {
+    mmci_i128 above = how->sums[0][index + i];
+    int t = 1, seen = 0;
+    for (; t < how->classes && t * how->bits <= 64; t++, seen += how->bits)
+      above = (above >> how->bits) + how->sums[t][index + i];
+    mmci_u128 rest = 0;
+    for (int h = how->classes - 1; h >= t; h--)
+      rest = (rest + (mmci_u128)(mmci_i128)how->sums[h][index + i]) << how->bits;
+    above = (mmci_i128)((mmci_u128)above + rest);
+    uint64_t low = (uint64_t)bits[i] << unused;
+    mmci_i128 value = is_signed ? (mmci_i128)((int64_t)low >> unused) : (mmci_i128)(low >> unused);
+    fit &= (uint64_t)value == (uint64_t)bits[i] && value >> seen == above;
+  }
+  return fit;
+}
+
+static bool join(const mmci_integer_join *how, int64_t index, int64_t count, void *out) {
+  int64_t chunk[CHUNK];
+  bool fit = true;
+  for (int64_t at = 0; at < count; at += CHUNK) {
+    int64_t n = least_of(count - at, CHUNK);
+    bool accumulate = how->accumulate;
+    if (how->rule.modulus != 0) {
+      join_residues(how, index + at, n, chunk);
+      if (accumulate) add_residues(how, out, at, n, chunk);
+      accumulate = false;
+    } else {
+      join_bits(how, index + at, n, chunk);
+      if (how->rule.checked) fit &= fits(how, index + at, n, chunk);
+    }
+    write_elements(how->dtype, accumulate, chunk, n, out, at);
+  }
+  return fit;
+}
+
+/* ---- few elements -------------------------------------------------------------------------- */
+
+/* Defines products of elements of a type, unsigned so that they wrap around. Four rows of B are
+ * added to a row of C at a time; columns of a transposed B are multiplied by rows of A. */
+#define PRODUCT(suffix, type, wide)                                                                \
+  static void row_##suffix(const mmci_gemm *x, const type *a, int64_t along, const type *b,        \
+                           type *restrict c) {                                                     \
+    const int64_t n = x->n, ld = x->b.ld;                                                          \
+    int64_t l = 0;                                                                                 \
+    for (; l + 4 <= x->k; l += 4) {                                                                \
+      const type *b0 = b + l * ld, *b1 = b0 + ld, *b2 = b1 + ld, *b3 = b2 + ld;                    \
+      const wide a0 = a[l * along], a1 = a[(l + 1) * along], a2 = a[(l + 2) * along],              \
+                 a3 = a[(l + 3) * along];                                                          \
+      for (int64_t j = 0; j < n; j++)                                                              \
+        c[j] = (type)(c[j] + (a0 * b0[j] + a1 * b1[j]) + (a2 * b2[j] + a3 * b3[j]));               \
+    }                                                                                              \
+    for (; l < x->k; l++) {                                                                        \
+      const wide a0 = a[l * along];                                                                \
+      for (int64_t j = 0; j < n; j++) c[j] = (type)(c[j] + a0 * b[l * ld + j]);                    \
+    }                                                                                              \
+  }                                                                                                \
+  static type dot_##suffix(int64_t k, const type *a, int64_t along, const type *b) {               \
+    wide sum = 0;                                                                                  \
+    if (along == 1)                                                                                \
+      for (int64_t l = 0; l < k; l++) sum += (wide)a[l] * b[l];                                    \
+    else                                                                                           \
+      for (int64_t l = 0; l < k; l++) sum += (wide)a[l * along] * b[l];                            \
+    return (type)sum;                                                                              \
+  }                                                                                                \
+  static void multiply_##suffix(const mmci_gemm *x, const void *a, const void *b, void *c) {       \
+    const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;               \
+    for (int64_t i = 0; i < x->m; i++) {                                                           \
+      const type *row = (const type *)a + i * down;                                                \
+      type *to = (type *)c + i * x->ldc;                                                           \
+      for (int64_t j = 0; j < x->n && !x->accumulate; j++) to[j] = 0;                              \
+      if (!x->b.trans)                                                                             \
+        row_##suffix(x, row, along, b, to);                                                        \
+      else                                                                                         \
+        for (int64_t j = 0; j < x->n; j++)                                                         \
+          to[j] =                                                                                  \
+              (type)((wide)to[j] + dot_##suffix(x->k, row, along, (const type *)b + j * x->b.ld)); \
+    }                                                                                              \
+  }
+
+PRODUCT(u8, uint8_t, unsigned)
+PRODUCT(u16, uint16_t, unsigned)
+PRODUCT(u32, uint32_t, uint32_t)
+PRODUCT(u64, uint64_t, uint64_t)
+
+static void multiply_bool(const mmci_gemm *x, const uint8_t *a, const uint8_t *b, uint8_t *c) {
+  const int64_t down = x->a.trans ? 1 : x->a.ld, along = x->a.trans ? x->a.ld : 1;
+  const int64_t below = x->b.trans ? 1 : x->b.ld, beside = x->b.trans ? x->b.ld : 1;
+  for (int64_t i = 0; i < x->m; i++) {
+    uint8_t *to = c + i * x->ldc;
+    for (int64_t j = 0; j < x->n; j++) to[j] = x->accumulate && to[j] != 0;
+    for (int64_t l = 0; l < x->k; l++) {
+      const uint8_t *row = b + l * below;
+      if (a[i * down + l * along] == 0) continue;
+      if (beside == 1)
+        for (int64_t j = 0; j < x->n; j++) to[j] |= row[j] != 0;
+      else
+        for (int64_t j = 0; j < x->n; j++) to[j] |= row[j * beside] != 0;
+    }
+  }
+}
+
+static void multiply(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  if (gemm->dtype == MMC_BOOL) {
+    multiply_bool(gemm, a, b, c);
+    return;
+  }
+  switch (mmc_dtype_size(gemm->dtype)) {
+    case 1:
+      multiply_u8(gemm, a, b, c);
+      break;
+    case 2:
+      multiply_u16(gemm, a, b, c);
+      break;
+    case 4:
+      multiply_u32(gemm, a, b, c);
+      break;
+    default:
+      multiply_u64(gemm, a, b, c);
+      break;
+  }
+}
+
+const mmci_integer_loops LOOPS = {magnitude, split, gather, join, multiply};
