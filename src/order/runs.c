@@ -135,6 +135,7 @@ mmc_status mmci_order_wide_trees(const mmci_order_problem *problem, const int32_
     if (status == MMC_OK) made++;
   }
   while (status != MMC_OK && made > 0) mmci_tree_destroy(&out[--made]);
+  *found = *found && status == MMC_OK;
   free(w.run_begin);
   return status;
 }
