@@ -185,8 +185,9 @@ static const char *contradicted(mmc_dtype dtype, const mmc_matrix *x, int64_t r,
 
 int cli_claims_check(cli_call *call, const char *name, mmc_dtype dtype, const mmc_matrix *matrix,
                      uint32_t traits) {
-  if (dtype == MMC_F16 || dtype == MMC_BF16 || (traits & ~(uint32_t)MMC_INVERSE) == 0)
-    return CLI_DONE;
+  const bool readable =
+      dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_C64 || dtype == MMC_C128;
+  if (!readable || (traits & ~(uint32_t)MMC_INVERSE) == 0) return CLI_DONE;
   for (int64_t r = 0; r < matrix->rows; r++)
     for (int64_t c = 0; c < matrix->cols; c++) {
       const char *what = contradicted(dtype, matrix, r, c, traits);

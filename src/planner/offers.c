@@ -101,7 +101,8 @@ mmc_status mmci_offers_fit(mmci_offers_memory *memory, uint64_t most_bytes, uint
 /* ---- kernels ------------------------------------------------------------------------------- */
 
 bool mmci_offers_structure(const mmci_opened *on, mmc_dtype dtype) {
-  return on->ops->structured != NULL && dtype != MMC_F16 && dtype != MMC_BF16;
+  return on->ops->structured != NULL &&
+         (dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_C64 || dtype == MMC_C128);
 }
 
 mmc_status mmci_offers_structured(const mmci_opened *on, const mmci_plan *plan, mmci_error *error) {
