@@ -1,6 +1,7 @@
 /* multiply.c: `mmchain multiply` multiplies .npy files in the cheapest order.
  *
  * Everything is computed and, with --check, verified before the result is written, in one piece. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -60,6 +61,9 @@ static const char help[] =
     "                       files are u64\n"
     "  --checked            fail where an integer of a product exceeds its dtype, and name the "
     "product\n"
+    "  --plan FILE          the steps of a plan that plan --json has written, or an error that "
+    "says\n"
+    "                       what no longer fits\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
     "  --device-memory BYTES\n"
     "                       what the chain may take of a GPU's memory; what does not fit is\n"
@@ -75,7 +79,7 @@ static const char help[] =
     "                       then leave neither it nor the file of before\n"
     "  -h, --help           this text\n";
 
-enum { OPTION_EXPLAIN = CLI_OPTION_OWN, OPTION_CHECK, OPTION_CHECKED, OPTION_MOD };
+enum { OPTION_EXPLAIN = CLI_OPTION_OWN, OPTION_CHECK, OPTION_CHECKED, OPTION_MOD, OPTION_PLAN };
 
 enum { CHECK_SEED = 1 };
 
@@ -85,6 +89,7 @@ static const struct option options[] = {
     {"on", required_argument, NULL, CLI_OPTION_ON},
     {"solver", required_argument, NULL, CLI_OPTION_SOLVER},
     {"order", required_argument, NULL, CLI_OPTION_ORDER},
+    {"plan", required_argument, NULL, OPTION_PLAN},
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
@@ -105,6 +110,7 @@ static const struct option options[] = {
 typedef struct multiplication {
   mmc_plan_options plan_options;
   const char *output;
+  const char *plan_path; /* of a saved plan, or NULL */
   bool explain, check, json;
   cli_integer_rule rule;
   cli_factors factors;
@@ -142,13 +148,48 @@ static int check_output(cli_call *call, const multiplication *job) {
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
+/* Plans what a file says. */
+static int read_plan(cli_call *call, multiplication *job) {
+  enum { PIECE = 65536 };
+  const mmc_plan_options *given = &job->plan_options;
+  if (given->objective != NULL || given->device != NULL || given->solver != NULL ||
+      given->order != NULL || given->precision != NULL)
+    return cli_fail(call, CLI_BAD,
+                    "--plan: expected no --for, --on, --solver, --order and --precision, which the "
+                    "plan says");
+  FILE *file = fopen(job->plan_path, "rb");
+  if (file == NULL)
+    return cli_fail(call, CLI_BAD, "--plan: %s: %s", job->plan_path, strerror(errno));
+  cli_buffer text = {0};
+  char piece[PIECE];
+  int result = CLI_DONE;
+  for (size_t got; result == CLI_DONE && (got = fread(piece, 1, sizeof piece, file)) > 0;)
+    if (cli_buffer_write(&text, piece, got) != 0)
+      result = cli_fail_memory(call, "the plan takes", (double)got);
+  if (result == CLI_DONE && ferror(file))
+    result = cli_fail(call, CLI_BAD, "--plan: %s: it cannot be read", job->plan_path);
+  fclose(file);
+  if (result == CLI_DONE) {
+    mmc_status status = mmc_plan_read(call->context, text.bytes != NULL ? text.bytes : "",
+                                      text.size, job->factors.chain, given, &job->plan);
+    if (status != MMC_OK) result = cli_fail_status(call, status, "");
+  }
+  cli_buffer_free(&text);
+  return result;
+}
+
 static int make_plan(cli_call *call, multiplication *job) {
-  mmc_status status =
-      mmc_plan_create(call->context, job->factors.chain, &job->plan_options, &job->plan);
-  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  if (job->plan_path != NULL) {
+    int result = read_plan(call, job);
+    if (result != CLI_DONE) return result;
+  } else {
+    mmc_status status =
+        mmc_plan_create(call->context, job->factors.chain, &job->plan_options, &job->plan);
+    if (status != MMC_OK) return cli_fail_status(call, status, "");
+  }
   if (!job->explain) return CLI_DONE;
   cli_stream diagnostics = {.file = stderr};
-  status = mmc_plan_explain(job->plan, MMC_TEXT, cli_stream_write, &diagnostics);
+  mmc_status status = mmc_plan_explain(job->plan, MMC_TEXT, cli_stream_write, &diagnostics);
   return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
 }
 
@@ -388,6 +429,9 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_MEMORY_LIMIT:
         if (!cli_size(call, "--memory-limit", optarg, &job.plan_options.memory_limit_bytes))
           return CLI_BAD;
+        break;
+      case OPTION_PLAN:
+        job.plan_path = optarg;
         break;
       case OPTION_EXPLAIN:
         job.explain = true;

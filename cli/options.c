@@ -33,6 +33,7 @@ static const struct {
 } settings[] = {
     {"solver", "solver"},
     {"order", "order"},
+    {"plan", "plan"},
     {"device", "on"},
     {"kernel", "kernel"},
     {"threads", "threads"},

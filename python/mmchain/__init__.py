@@ -31,7 +31,7 @@ from ._general import multiply as _multiply
 from ._general import multiply_integers as _multiply_integers
 from ._gradients import gradients
 from ._info import clear_cache, info
-from ._plan import Order, Plan, Step, order, plan
+from ._plan import Order, Plan, Step, load_plan, order, plan
 from ._ranges import Ranges
 from ._running import recurrence, scan
 from ._structure import Factor, Group, diagonal, hermitian, inv, lower, spd, symmetric, upper
@@ -55,6 +55,7 @@ __all__ = [
     "hermitian",
     "info",
     "inv",
+    "load_plan",
     "lower",
     "multi_dot",
     "numpy_multi_dot",

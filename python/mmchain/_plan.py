@@ -91,7 +91,7 @@ class Plan(_mmchain.Plan):
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes the picture of the tree to a file that ends in .svg; in .json, .dot or .txt, what
-        `explain` says. The file appears whole or not at all.
+        `explain` says; `load_plan` reads .json. The file appears whole or not at all.
 
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -151,6 +151,65 @@ class Plan(_mmchain.Plan):
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return _plan_again, self._arguments
+
+
+def _fields(text: str) -> Dict[str, Any]:
+    """What a saved plan says; only what is compared of its steps."""
+    try:
+        facts = json.loads(text)
+        facts["steps"] = [(s["product"], s["split"], s["kernel"]) for s in facts["steps"]]
+        for name in ("chain", "objective", "device", "precision", "order"):
+            if not isinstance(facts[name], str):
+                raise TypeError(name)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"path: expected a plan as plan --json writes it ({error})") from None
+    return facts
+
+
+def _differences(was: Dict[str, Any], now: Plan) -> Optional[str]:
+    """What of a plan made now is another than what was saved."""
+    facts = _fields(now.describe("json"))
+    if was["device"] != facts["device"]:
+        return f"the device was {was['device']!r}, and would be {facts['device']!r} now"
+    if len(was["steps"]) != len(facts["steps"]):
+        return f"there were {len(was['steps'])} steps, and would be {len(facts['steps'])} now"
+    for old, new in zip(was["steps"], facts["steps"]):
+        for what, a, b in zip(("product", "split", "kernel"), old, new):
+            if a != b:
+                return f"step {old[0]!r} had the {what} {a!r}, and would have {b!r} now"
+    return None
+
+
+def load_plan(path: Union[str, "os.PathLike[str]"]) -> Plan:
+    """The plan that `Plan.save` wrote to a file that ends in .json, or `mmchain plan --json`.
+
+    It is planned again, for the same chain by the same objective, device and precision, and has the
+    same steps, splits and kernels. Where it cannot, a RuntimeError says which step would be another
+    now; a ValueError, what is wrong with the file or no longer here.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "plan.json")
+    ...     mmchain.plan("f64:10x30x5x60", order="A1 (A2 A3)").save(path)
+    ...     mmchain.load_plan(path).order
+    '(A1 (A2 A3))'
+    """
+    with open(os.fspath(path), encoding="utf-8") as file:
+        was = _fields(file.read())
+    difference = None
+    # What is planned by itself may share results, which an order that is given does not.
+    for order in (None, was["order"]):
+        try:
+            plan = Plan(
+                was["chain"], was["objective"], was["device"], was["precision"], "auto", None, None, False, order
+            )
+        except RuntimeError as error:
+            difference = str(error)
+            continue
+        difference = _differences(was, plan)
+        if difference is None:
+            return plan
+    raise RuntimeError(f"plan: {difference}")
 
 
 def _short(text: str) -> str:

@@ -421,3 +421,36 @@ def test_an_order_and_a_solver():
         mmchain.plan([2, 3, 4], order="A1 A2", solver="hu-shing")
     with pytest.raises(MemoryError, match="the order given needs"):
         mmchain.plan([30, 20, 500, 3, 40], order="((A1 A2) (A3 A4))", memory_limit=1000)
+
+
+@pytest.mark.parametrize("chain", ["f64:30x35x15x5x10x20x25", "f32:9x9^40", "c64:4x5x6@100"])
+@pytest.mark.parametrize("objective", ["flops", "time", "energy", "traffic"])
+def test_saved_and_loaded(tmp_path, chain, objective):
+    plan = mmchain.plan(chain, objective=objective)
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    loaded = mmchain.load_plan(path)
+    assert loaded.steps == plan.steps and loaded.chain == plan.chain and loaded.device == plan.device
+    assert pickle.loads(pickle.dumps(loaded)).steps == plan.steps
+
+
+def test_what_no_longer_fits(tmp_path):
+    path = tmp_path / "plan.json"
+    mmchain.plan("f64:30x35x15x5x10", objective="flops", device="ref").save(path)
+    text = path.read_text()
+
+    def load(old, new):
+        assert old in text
+        path.write_text(text.replace(old, new))
+        return mmchain.load_plan(path)
+
+    with pytest.raises(RuntimeError, match="step 'T1 = A2 A3' had the kernel 'slide rule', and would have"):
+        load('null, "kernel": ', 'null, "kernel": "slide rule", "was": ')
+    with pytest.raises(RuntimeError, match="had the split 'm 16'"):
+        load('"split": null', '"split": "m 16"')
+    with pytest.raises(ValueError, match="device"):
+        load('"device": "ref"', '"device": "abacus"')
+    with pytest.raises(ValueError, match="as plan --json writes it"):
+        load('"order": ', '"oder": ')
+    with pytest.raises(ValueError, match="as plan --json writes it"):
+        load("{", "")

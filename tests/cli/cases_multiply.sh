@@ -35,6 +35,17 @@ check multiply_left_to_right 0 multiply clrs/A*.npy -o L.npy --check --solver le
 check multiply_order 0 multiply clrs/A*.npy -o L.npy --check --explain --order '(A1 ((A2 (A3 A4)) (A5 A6)))'
 holds multiply_order_said grep -q '^order  *(A1 ((A2 (A3 A4)) (A5 A6)))$' said/multiply_order.stderr
 check multiply_order_short 2 multiply clrs/A*.npy -o L.npy --order '(A1 (A2 (A3 A4)))'
+run plan $clrs --json --on ref --order '(A1 ((A2 (A3 A4)) (A5 A6)))' >saved.json
+check multiply_plan 0 multiply clrs/A*.npy -o P.npy --check --explain --plan saved.json
+check multiply_plan_direct 0 multiply clrs/A*.npy -o D.npy --on ref --order '(A1 ((A2 (A3 A4)) (A5 A6)))'
+holds multiply_plan_bits cmp P.npy D.npy
+check multiply_plan_dims 2 multiply clrs/A1.npy clrs/A2.npy -o L.npy --plan saved.json
+sed 's/null, "kernel": "loops"/null, "kernel": "slide rule"/' saved.json >old.json
+check multiply_plan_kernel 1 multiply clrs/A*.npy -o L.npy --plan old.json
+head -c 700 saved.json >cut.json
+check multiply_plan_cut 2 multiply clrs/A*.npy -o L.npy --plan cut.json
+check multiply_plan_missing 2 multiply clrs/A*.npy -o L.npy --plan none.json
+check multiply_plan_twice 2 multiply clrs/A*.npy -o L.npy --plan saved.json --on ref
 check multiply_limit 0 multiply clrs/A*.npy -o L.npy --check --memory-limit 4K
 for dtype in f32 f64 c64 c128 f16; do
   check generate_$dtype 0 generate $dtype:20x30x5x8x1x9:NTHTN -o $dtype

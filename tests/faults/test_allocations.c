@@ -473,6 +473,38 @@ end:
   return status;
 }
 
+/* A plan that is saved, and planned again. */
+static int keep(void *user, const char *bytes, size_t size) {
+  static size_t used;
+  char *text = user;
+  if (size == 0) used = 0;
+  assert_true(used + size < 8192);
+  memcpy(text + used, bytes, size);
+  text[used += size] = '\0';
+  return 0;
+}
+
+static mmc_status saved_plan(void) {
+  static char text[8192];
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL, *again = NULL;
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_parse(context, "10x30x5x60", &chain), chain, mmc_chain);
+  TRY(mmc_plan_create(context, chain, NULL, &plan), plan, mmc_plan);
+  keep(text, "", 0);
+  status = mmc_plan_explain(plan, MMC_JSON, keep, text);
+  if (status == MMC_OK)
+    TRY(mmc_plan_read(context, text, strlen(text), chain, NULL, &again), again, mmc_plan);
+end:
+  mmc_plan_destroy(plan);
+  mmc_plan_destroy(again);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+
 /* A row that grows twice and is multiplied as one batch, or in blocks. */
 static mmc_status ranges_within(uint64_t limit) {
   enum { COUNT = 40 };
@@ -769,6 +801,7 @@ SCENARIO(long_chain)
 SCENARIO(table_chain)
 SCENARIO(limited_chain)
 SCENARIO(power)
+SCENARIO(saved_plan)
 SCENARIO(gradients)
 SCENARIO(ranges)
 SCENARIO(ranges_in_blocks)
@@ -809,6 +842,7 @@ int main(void) {
       cmocka_unit_test(fail_table_chain),
       cmocka_unit_test(fail_limited_chain),
       cmocka_unit_test(fail_power),
+      cmocka_unit_test(fail_saved_plan),
       cmocka_unit_test(fail_gradients),
       cmocka_unit_test(fail_ranges),
       cmocka_unit_test(fail_ranges_in_blocks),

@@ -226,6 +226,12 @@ static void plans(fixture *f) {
   options.size = 0;
   IS_ARG(mmc_plan_create(f->context, f->chain, &options, &plan));
   mmc_plan_destroy(NULL);
+  IS_ARG(mmc_plan_read(NULL, "{}", 2, NULL, NULL, &plan));
+  IS_ARG(mmc_plan_read(f->context, NULL, 2, NULL, NULL, &plan));
+  IS_ARG(mmc_plan_read(f->context, "{}", 2, NULL, NULL, NULL));
+  IS_ARG(mmc_plan_read(f->context, "{}", 2, NULL, &options, &plan));
+  assert_int_equal(mmc_plan_read(f->context, "{}", 2, NULL, NULL, &plan), MMC_E_FORMAT);
+  assert_int_equal(mmc_plan_read(f->context, "", 0, f->chain, NULL, &plan), MMC_E_FORMAT);
   IS_ARG(mmc_plan_explain(NULL, MMC_TEXT, write_nowhere, NULL));
   IS_ARG(mmc_plan_explain(f->plan, MMC_TEXT, NULL, NULL));
   IS_ARG(mmc_plan_explain(f->plan, (mmc_format)BAD, write_nowhere, NULL));
@@ -640,7 +646,7 @@ static const struct {
      "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_traits mmc_chain_inverses "
      "mmc_chain_modulus mmc_chain_checked "
      "mmc_chain_write "},
-    {plans, " mmc_plan_create mmc_plan_destroy mmc_plan_explain "},
+    {plans, " mmc_plan_read mmc_plan_create mmc_plan_destroy mmc_plan_explain "},
     {plan_values,
      " mmc_plan_multiplications mmc_plan_workspace_bytes mmc_plan_device "
      "mmc_plan_step_count mmc_plan_step mmc_plan_step_kernel mmc_plan_traffic_words "

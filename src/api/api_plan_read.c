@@ -1,0 +1,160 @@
+/* api_plan_read.c: the public call that plans again what was saved. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/alloc.h"
+#include "base/options.h"
+#include "plan/saved.h"
+
+/* Text in memory. */
+typedef struct collected {
+  char *bytes;
+  size_t size, capacity;
+} collected;
+
+static int collect(void *user, const char *bytes, size_t size) {
+  collected *x = user;
+  if (size > x->capacity - x->size) {
+    const size_t capacity = 2 * (x->capacity + size);
+    char *grown = realloc(x->bytes, capacity);
+    if (grown == NULL) return 1;
+    x->bytes = grown;
+    x->capacity = capacity;
+  }
+  memcpy(x->bytes + x->size, bytes, size);
+  x->size += size;
+  return 0;
+}
+
+/* Finds what a plan would be saved as. */
+static mmc_status save(const mmc_plan *plan, mmci_saved *out, mmci_error *error) {
+  collected text = {0};
+  mmc_status status = mmc_plan_explain(plan, MMC_JSON, collect, &text);
+  if (status == MMC_E_IO) status = mmci_fail_nomem(error, text.size);
+  if (status == MMC_OK) status = mmci_saved_read(text.bytes, text.size, out, error);
+  free(text.bytes);
+  return status;
+}
+
+static mmc_status differ(mmci_error *error, const char *step, const char *what, const char *was,
+                         const char *is) {
+  return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "plan",
+                            "step '%.80s' had the %s '%.120s', and would have '%.120s' now", step,
+                            what, was, is);
+}
+
+/* Compares the steps of the saved plan with those of one made now. */
+static mmc_status compare(const mmci_saved *was, const mmci_saved *is, mmci_error *error) {
+  if (strcmp(was->device, is->device) != 0)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "plan",
+                              "the device was '%.40s', and would be '%.40s' now", was->device,
+                              is->device);
+  if (was->step_count != is->step_count)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "plan",
+                              "there were %" PRId64 " steps, and would be %" PRId64 " now",
+                              was->step_count, is->step_count);
+  for (int64_t s = 0; s < was->step_count; s++) {
+    const mmci_saved_step *a = &was->steps[s], *b = &is->steps[s];
+    if (strcmp(a->product, b->product) != 0)
+      return differ(error, a->product, "product", a->product, b->product);
+    if (strcmp(a->split, b->split) != 0)
+      return differ(error, a->product, "split", a->split, b->split);
+    if (strcmp(a->kernel, b->kernel) != 0)
+      return differ(error, a->product, "kernel", a->kernel, b->kernel);
+  }
+  return MMC_OK;
+}
+
+/* Plans with these options and sees whether the steps are the same. */
+static mmc_status plan_same(mmc_context *context, const mmc_chain *chain,
+                            const mmc_plan_options *options, const mmci_saved *saved,
+                            mmc_plan **out, mmci_error *error) {
+  mmc_plan *plan;
+  mmci_saved now = {0};
+  mmc_status status = mmc_plan_create(context, chain, options, &plan);
+  if (status != MMC_OK) {
+    /* The message is the context's already, and is kept. */
+    mmc_context_message(context, error->text, sizeof error->text);
+    static const char *const names[] = {"device", "order", "objective", "precision",
+                                        "memory limit"};
+    char argument[32];
+    mmc_context_argument(context, argument, sizeof argument);
+    for (size_t a = 0; a < sizeof names / sizeof *names; a++)
+      if (strcmp(names[a], argument) == 0) error->argument = names[a];
+    return status;
+  }
+  status = save(plan, &now, error);
+  if (status == MMC_OK) status = compare(saved, &now, error);
+  mmci_saved_free(&now);
+  if (status == MMC_OK)
+    *out = plan;
+  else
+    mmc_plan_destroy(plan);
+  return status;
+}
+
+/* Sees that the saved plan is for this chain. */
+static mmc_status check_chain(const mmc_chain *chain, const mmci_saved *saved, mmci_error *error) {
+  collected text = {0};
+  mmc_status status = mmc_chain_write(chain, collect, &text);
+  if (status != MMC_OK || collect(&text, "", 1) != 0)
+    status = mmci_fail_nomem(error, text.size);
+  else if (strcmp(text.bytes, saved->chain) != 0)
+    status =
+        mmci_fail_argument(error, MMC_E_ARG, "plan", "it is for %.160s, and the chain is %.160s",
+                           saved->chain, text.bytes);
+  free(text.bytes);
+  return status;
+}
+
+static mmc_status plan_again(mmc_context *context, const mmci_saved *saved, const mmc_chain *given,
+                             const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
+  mmc_chain *own = NULL;
+  mmc_status status = given != NULL ? check_chain(given, saved, error)
+                                    : mmci_chain_parse(saved->chain, &own, error);
+  if (status != MMC_OK) return status;
+  mmc_plan_options with = *options;
+  with.objective = saved->objective;
+  with.device = saved->device;
+  with.precision = saved->precision;
+  const mmc_chain *chain = given != NULL ? given : own;
+  /* What is planned by itself may share results, which an order that is given does not. */
+  status = plan_same(context, chain, &with, saved, out, error);
+  if (status == MMC_E_UNSUPPORTED || status == MMC_E_MEMORY_LIMIT) {
+    with.order = saved->order;
+    status = plan_same(context, chain, &with, saved, out, error);
+  }
+  mmc_chain_destroy(own);
+  return status;
+}
+
+static mmc_status read_plan(mmc_context *context, const char *text, size_t size,
+                            const mmc_chain *chain, const mmc_plan_options *options, mmc_plan **out,
+                            mmci_error *error) {
+  if (text == NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, "text", "expected a plan, got NULL");
+  if (out == NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, "out", "expected an address, got NULL");
+  mmc_plan_options read = MMC_PLAN_OPTIONS_INIT;
+  mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
+  if (status != MMC_OK) return status;
+  if (read.solver != NULL || read.device != NULL || read.objective != NULL ||
+      read.precision != NULL || read.order != NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, "options",
+                              "expected no solver, device, objective, precision and order, which "
+                              "the plan says");
+  mmci_saved saved;
+  status = mmci_saved_read(text, size, &saved, error);
+  if (status == MMC_OK) status = plan_again(context, &saved, chain, &read, out, error);
+  mmci_saved_free(&saved);
+  return status;
+}
+
+mmc_status mmc_plan_read(mmc_context *context, const char *text, size_t size,
+                         const mmc_chain *chain, const mmc_plan_options *options, mmc_plan **out) {
+  if (context == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  return mmci_report(context, read_plan(context, text, size, chain, options, out, &error), &error);
+}
