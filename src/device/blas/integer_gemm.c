@@ -78,7 +78,7 @@ static double price_of(const problem *x, digits *d) {
       pairs++;
       d->classes = d->classes > i + j + 1 ? d->classes : i + j + 1;
     }
-  if (d->k_most < fmin(k, 32)) return (double)INFINITY;
+  if ((double)d->k_most < fmin(k, 32)) return (double)INFINITY;
   double panels = ceil(k / (double)d->k_most);
   if (panels * pairs > 512) return (double)INFINITY; /* the sums of all must stay below 2^63 */
   double multiply = m * n * k * pairs * (d->single ? 0.5 : 1);
@@ -425,7 +425,8 @@ mmc_status mmci_integer_gemm(const mmci_gemm *gemm, const void *a, const void *b
   look_at(&p, a, b, &rule);
   block x = {.problem = &p};
   const int64_t m = even(gemm->m), n = even(gemm->n);
-  size_t bytes = (size_t)(place(&x, NULL, m, even(gemm->k), n) - (char *)NULL);
+  static _Alignas(64) char origin[64]; /* sizes are counted from here, before there is memory */
+  size_t bytes = (size_t)(place(&x, origin, m, even(gemm->k), n) - origin);
   mmc_status status = make_room(room, bytes, error);
   if (status != MMC_OK) return status;
   place(&x, room->memory, m, even(gemm->k), n);
