@@ -250,6 +250,30 @@ static void blocks_join(void **state) {
     }
 }
 
+/* Elements that are no more than half the modulus, whose digits have signs all the same. */
+static void small_elements_of_a_large_modulus(void **state) {
+  (void)state;
+  uint64_t random = seed + 3;
+  for (uint64_t modulus = (uint64_t)INT64_MAX - 24; modulus > 1 << 20; modulus >>= 1)
+    for (int t = 0; t < 4; t++) {
+      problem p = {"cpu", t % 2 ? MMC_U64 : MMC_I64, 6, 400, 5, 1, MMC_OP_N, MMC_OP_N, modulus,
+                   false};
+      operand a = make(p.dtype, p.m, p.k, 1, &random), b = make(p.dtype, p.k, p.n, 1, &random);
+      operand c = make(p.dtype, p.m, p.n, 1, &random);
+      for (int64_t l = 0; l < p.k; l++) {
+        uint64_t of_a = modulus / 2 - random_bits(&random) % (t < 2 ? 4 : modulus / 2);
+        uint64_t of_b = modulus / 2 - random_bits(&random) % 4;
+        for (int64_t i = 0; i < p.m; i++) memcpy(element(p.dtype, &a, 0, i, l), &of_a, 8);
+        for (int64_t j = 0; j < p.n; j++) memcpy(element(p.dtype, &b, 0, l, j), &of_b, 8);
+      }
+      assert_int_equal(execute(&p, &a, &b, &c), MMC_OK);
+      check(&p, &a, &b, &c, true);
+      free(a.memory);
+      free(b.memory);
+      free(c.memory);
+    }
+}
+
 /* ---- vectors ------------------------------------------------------------------------------- */
 
 #ifdef MMCI_WITH_BLAS
@@ -261,7 +285,8 @@ static void check_digits(const mmci_integer_loops *loops, mmc_dtype dtype, int c
   static int64_t sums[MMCI_DIGITS][N];
   static unsigned char out[N * 8];
   void *places[MMCI_DIGITS];
-  mmci_integer_split split = {.dtype = dtype, .count = count, .bits = bits};
+  mmci_integer_split split = {
+      .dtype = dtype, .is_unsigned = dtype == MMC_U64, .count = count, .bits = bits};
   mmci_integer_join join = {.dtype = dtype, .classes = count, .bits = bits, .rule.checked = true};
   for (int d = 0; d < count; d++) places[d] = digits[d];
   loops->split(&split, from, N, places);
@@ -385,6 +410,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_are_exact),
       cmocka_unit_test(blocks_join),
+      cmocka_unit_test(small_elements_of_a_large_modulus),
 #ifdef MMCI_WITH_BLAS
       cmocka_unit_test(digits_are_those_of_the_numbers),
 #endif

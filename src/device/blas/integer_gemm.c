@@ -43,6 +43,11 @@ typedef struct problem {
 /* Adds of a float and of a double are exact up to these. */
 static const double exact_sum[] = {[false] = 0x1p53, [true] = 0x1p24};
 
+/* Says whether elements may exceed 2^63: those of u64 that are no residues, nor half of any. */
+static bool has_unsigned_digits(const problem *x) {
+  return x->as == MMC_U64 && x->gemm->rule.modulus == 0;
+}
+
 /* Returns the greatest digit of integers up to most in so many digits. */
 static double greatest_digit(uint64_t most, bool is_unsigned, int count, int bits) {
   if (count == 1) return (double)most;
@@ -64,7 +69,7 @@ static const double convert_price = 60, gather_price = 60;
 /* Completes a choice and prices it; INFINITY when sums would not be exact. */
 static double price_of(const problem *x, digits *d) {
   const mmci_gemm *gemm = x->gemm;
-  const bool is_unsigned = x->as == MMC_U64 && gemm->rule.modulus == 0;
+  const bool is_unsigned = has_unsigned_digits(x);
   const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
   double digit = greatest_digit(x->most[0], is_unsigned, d->a, d->bits) *
                  greatest_digit(x->most[1], is_unsigned, d->b, d->bits);
@@ -255,6 +260,7 @@ static void convert(const problem *x, int o, const void *data, int64_t row, int6
                   .size = x->digits.single ? sizeof(float) : sizeof(double),
                   .how = {.dtype = x->as,
                           .modulus = x->is_reduced[o] ? x->gemm->rule.modulus : 0,
+                          .is_unsigned = has_unsigned_digits(x),
                           .count = o == 0 ? x->digits.a : x->digits.b,
                           .bits = x->digits.bits,
                           .single = x->digits.single},

@@ -15,6 +15,7 @@ enum { MMCI_DIGITS = 4, MMCI_DIGIT_CLASSES = 2 * MMCI_DIGITS - 1 };
 typedef struct mmci_integer_split {
   mmc_dtype dtype;  /* as which elements are read */
   uint64_t modulus; /* 0, or elements are reduced to residues around 0 first */
+  bool is_unsigned; /* digits are 0 to 2^bits - 1; integers that are not may be as large as 2^63 */
   int count, bits;
   bool single; /* digits are floats, else doubles */
 } mmci_integer_split;

@@ -86,7 +86,7 @@ static void write_digit(bool single, const int64_t *x, int64_t count, void *out,
 
 static void split(const mmci_integer_split *how, const void *from, int64_t count,
                   void *const *digits) {
-  const bool is_unsigned = how->dtype == MMC_U64 && how->modulus == 0;
+  const bool is_unsigned = how->is_unsigned;
   const int64_t half = how->count > 1 ? (int64_t)1 << (how->bits - 1) : 0;
   int64_t chunk[CHUNK], digit[CHUNK];
   for (int64_t at = 0; at < count; at += CHUNK) {
