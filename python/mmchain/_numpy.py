@@ -198,7 +198,7 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> np.ndarray:
     if dtype.char in _direct:
         dtype = np.dtype(dtype.char)  # in native byte order
     if not _is_direct(given, dtype):
-        raise TypeError(f"expected arrays of floating-point or complex elements, got {dtype}")
+        raise TypeError(f"expected arrays of numbers, got {dtype}")
     bf16 = _is_bf16(dtype)
     if out is not None and (type(out) is not np.ndarray or out.dtype != dtype):
         raise TypeError(f"out: expected a NumPy array of {dtype}")

@@ -289,7 +289,9 @@ def _plan(text: str, objective: str, device: Optional[str]) -> Plan:
 def _has_twins(arrays: Sequence[Any]) -> bool:
     for left, right in zip(arrays, arrays[1:]):
         if type(left) is np.ndarray and type(right) is np.ndarray and left.ndim == right.ndim == 2:
-            if left.dtype == right.dtype and left.dtype.char in "fd" and _key(left) == _key(right.T):
+            if left.dtype != right.dtype or left.dtype.char not in "fd":
+                continue
+            if np.may_share_memory(left, right) and _key(left) == _key(right.T):
                 return True
     return False
 

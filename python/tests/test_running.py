@@ -153,8 +153,8 @@ def test_mistakes(arguments, message):
 
 def test_mistakes_of_kind():
     stack = np.ones((2, 3, 3))
-    with pytest.raises(TypeError, match="floating-point or complex"):
-        mmchain.scan(np.ones((2, 3, 3), int))
+    with pytest.raises(TypeError, match="expected arrays of numbers"):
+        mmchain.scan(np.full((2, 3, 3), "a"))
     with pytest.raises(TypeError, match="out: expected"):
         mmchain.scan(stack, out=np.empty((2, 3, 3), "f4"))
     with pytest.raises(ValueError, match="apart"):
@@ -165,6 +165,20 @@ def test_mistakes_of_kind():
         mmchain.recurrence(stack, np.ones(3), np.ones((3, 3)))
     with pytest.raises(ValueError, match="x0: expected 3 rows"):
         mmchain.recurrence(stack, np.ones(4))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "u8", "?"])
+def test_integers(dtype):
+    high = 2 if dtype == "?" else min(np.iinfo(dtype).max, 2**62)
+    stack = np.random.default_rng(5).integers(0, high, (33, 5, 5)).astype(dtype)
+    products = mmchain.scan(stack)
+    states = mmchain.recurrence(stack, stack[0, :, 0])
+    product, state = stack[0], stack[0] @ stack[0, :, 0]
+    for t in range(33):
+        assert products.dtype == states.dtype == stack.dtype
+        assert (products[t] == product).all() and (states[t] == state).all()
+        if t < 32:
+            product, state = product @ stack[t + 1], stack[t + 1] @ state
 
 
 def test_example(capsys):

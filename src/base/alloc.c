@@ -5,11 +5,12 @@
 #include <unistd.h>
 #endif
 
-/* Arrays from 4 MiB on are put on large pages where the system has them: the faults of small ones
- * take longer than what a chain of 10^6 factors does with the memory. */
+/* Arrays from 24 MiB on are put on large pages where the system has them: the faults of small ones
+ * take longer than what a chain of 10^6 factors does with the memory. Of smaller arrays, pages that
+ * are never written would count for more than the faults. */
 static void *on_large_pages(void *memory, size_t count, size_t size) {
 #if defined MADV_HUGEPAGE
-  const size_t large = (size_t)4 << 20, bytes = count * size;
+  const size_t large = (size_t)24 << 20, bytes = count * size;
   if (memory == NULL || bytes < large) return memory;
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)memory & (page - 1);
   const size_t skipped = before > 0 ? page - before : 0;
