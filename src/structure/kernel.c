@@ -52,8 +52,14 @@ static double pass_s(const mmci_structure_prices *prices, double elements) {
   return prices->launch_s + elements * (double)prices->element_bytes / prices->bytes_per_s;
 }
 
-/* Ratios to GEMM of as many flops were measured with OpenBLAS 0.3.21 on two cores, sizes 200 to
- * 2000 (docs/structure.md). A copy of what is computed in place is a passage over it. */
+/* Returns the time of a kernel as a share of GEMM's for the same sides. Small triangles are slow:
+ * what lies beside the diagonal is a product, and blocks of the diagonal are not. */
+static double share(double large, double small, int64_t side) {
+  return large + small / (double)(side > 0 ? side : 1);
+}
+
+/* Shares were measured with OpenBLAS 0.3.21 in f64 on two cores, sides 100 to 1600 times 1 to 1600
+ * columns (docs/structure.md). A copy of what is computed in place is a passage over it. */
 static double seconds_of(const mmci_structure_prices *prices, mmci_structure_kernel kernel,
                          int64_t side, int64_t others, int64_t k) {
   if (prices->gemm_s == NULL) return 0;
@@ -66,21 +72,21 @@ static double seconds_of(const mmci_structure_prices *prices, mmci_structure_ker
     case MMCI_STRUCTURE_SCALE:
       return copies;
     case MMCI_STRUCTURE_SYRK:
-      return prices->gemm_s(prices->user, side, k, side) * 0.62 +
+      return prices->gemm_s(prices->user, side, k, side) * share(0.5, 50, side) +
              pass_s(prices, (double)side * (double)side);
     case MMCI_STRUCTURE_TRMM:
-      return prices->gemm_s(prices->user, side, side, others) * 0.65 + copies;
+      return prices->gemm_s(prices->user, side, side, others) * share(0.5, 20, side) + copies;
     case MMCI_STRUCTURE_TRSM:
-      return prices->gemm_s(prices->user, side, side, others) * 0.7 + copies;
+      return prices->gemm_s(prices->user, side, side, others) * share(0.6, 230, side) + copies;
     case MMCI_STRUCTURE_POSV:
-      return prices->gemm_s(prices->user, side, side, side) * 0.3 +
-             prices->gemm_s(prices->user, side, side, others) * 1.4 + copies;
+      return prices->gemm_s(prices->user, side, side, side) * share(0.2, 190, side) +
+             prices->gemm_s(prices->user, side, side, others) * share(1.2, 460, side) + copies;
     case MMCI_STRUCTURE_SYSV:
-      return prices->gemm_s(prices->user, side, side, side) * 0.7 +
-             prices->gemm_s(prices->user, side, side, others) * 1.7 + 2 * copies;
+      return prices->gemm_s(prices->user, side, side, side) * share(0.4, 260, side) +
+             prices->gemm_s(prices->user, side, side, others) * share(1.2, 460, side) + 2 * copies;
     case MMCI_STRUCTURE_GESV:
-      return prices->gemm_s(prices->user, side, side, side) * 0.5 +
-             prices->gemm_s(prices->user, side, side, others) * 1.4 + copies;
+      return prices->gemm_s(prices->user, side, side, side) * share(0.4, 350, side) +
+             prices->gemm_s(prices->user, side, side, others) * share(1.2, 460, side) + copies;
     default:
       return 0;
   }
