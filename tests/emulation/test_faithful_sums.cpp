@@ -136,7 +136,7 @@ static float by_bytes(const Line &a, const Line &b) {
   for (size_t t = 0; t < a.x.size(); t++)
     for (int d = 0; d < MMCI_BYTES; d++)
       for (int e = 0; d + e < MMCI_BYTES; e++) sums[d + e] += a.digits[d][t] * b.digits[e][t];
-  const int64_t sum = (sums[0] << 16) + (sums[1] << 8) + sums[2];
+  const int64_t sum = sums[0] * 65536 + sums[1] * 256 + sums[2];
   return (float)((double)sum * 0x1p16 * a.unit * b.unit);
 }
 
