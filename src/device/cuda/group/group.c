@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/group/arena.h"
 #include "device/cuda/group/fused.h"
 #include "device/cuda/model.h"
 
