@@ -112,10 +112,11 @@ int cli_solve_run(const cli_solve *solve, double *pairs) {
   const int64_t m = mmc_chain_dims(solve->factors->chain)[solve->first];
   column_chain x = {0};
   char *elements = calloc(2 * (size_t)m + 1, mmc_dtype_size(dtype));
-  int result = elements != NULL ? make_column_chain(solve, &x)
-                                : cli_fail_memory(solve->call, "a solve to check with takes",
-                                                  2.0 * (double)m * (double)mmc_dtype_size(dtype));
-  if (result == CLI_DONE) {
+  if (elements == NULL)
+    return cli_fail_memory(solve->call, "a solve to check with takes",
+                           2.0 * (double)m * (double)mmc_dtype_size(dtype));
+  int result = make_column_chain(solve, &x);
+  if (result == CLI_DONE && x.matrices != NULL) {
     char *solved = elements + (size_t)m * mmc_dtype_size(dtype);
     x.matrices[x.n - 1] = (mmc_matrix){.data = elements, .rows = m, .cols = 1, .ld = 1};
     const mmc_matrix out = {.data = solved, .rows = m, .cols = 1, .ld = 1};

@@ -118,10 +118,9 @@ double mmc_plan_predicted_seconds(const mmc_plan *plan) {
   return plan != NULL && plan->plan.time != NULL ? plan->plan.time->predicted_s : (double)NAN;
 }
 
-/* Reports that a plan lacks what plans for other objectives have, which `has` says. */
-static mmc_status check_objective(const mmc_plan *plan, bool has, const char *objective) {
+/* Reports that a plan lacks what plans for this objective have. */
+static mmc_status fail_objective(const mmc_plan *plan, const char *objective) {
   mmci_error error = {0};
-  if (has) return MMC_OK;
   return mmci_report(plan->context,
                      mmci_fail(&error, MMC_E_ARG, "plan: expected one for objective %s", objective),
                      &error);
@@ -137,16 +136,15 @@ static mmc_status check_step(const mmc_plan *plan, int64_t index) {
 
 mmc_status mmc_plan_roofline(const mmc_plan *plan, mmc_roofline *out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
-  mmc_status status = check_objective(plan, plan->plan.time != NULL, "time or energy");
-  if (status != MMC_OK) return status;
+  if (plan->plan.time == NULL) return fail_objective(plan, "time or energy");
   *out = plan->plan.time->roofline;
   return MMC_OK;
 }
 
 mmc_status mmc_plan_step_time(const mmc_plan *plan, int64_t index, mmc_step_time *out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
-  mmc_status status = check_objective(plan, plan->plan.time != NULL, "time or energy");
-  if (status == MMC_OK) status = check_step(plan, index);
+  if (plan->plan.time == NULL) return fail_objective(plan, "time or energy");
+  mmc_status status = check_step(plan, index);
   if (status != MMC_OK) return status;
   const mmci_plan_step *step = &plan->plan.steps[index];
   mmc_step_time time = {.predicted_s = step->predicted_s,
@@ -163,8 +161,8 @@ double mmc_plan_predicted_joules(const mmc_plan *plan) {
 
 mmc_status mmc_plan_step_energy(const mmc_plan *plan, int64_t index, mmc_step_energy *out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
-  mmc_status status = check_objective(plan, plan->plan.energy != NULL, "energy");
-  if (status == MMC_OK) status = check_step(plan, index);
+  if (plan->plan.energy == NULL) return fail_objective(plan, "energy");
+  mmc_status status = check_step(plan, index);
   if (status != MMC_OK) return status;
   const mmci_plan_step *step = &plan->plan.steps[index];
   *out = (mmc_step_energy){.predicted_j = step->predicted_j,
@@ -178,8 +176,8 @@ mmc_count mmc_plan_traffic_words(const mmc_plan *plan) {
 
 mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index, mmc_step_traffic *out) {
   if (plan == NULL || out == NULL) return MMC_E_ARG;
-  mmc_status status = check_objective(plan, plan->plan.traffic != NULL, "traffic");
-  if (status == MMC_OK) status = check_step(plan, index);
+  if (plan->plan.traffic == NULL) return fail_objective(plan, "traffic");
+  mmc_status status = check_step(plan, index);
   if (status != MMC_OK) return status;
   const mmci_step_traffic *step = &plan->plan.traffic->steps[index];
   const mmci_fusion *choice = &step->choice;

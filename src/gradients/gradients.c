@@ -150,6 +150,7 @@ static mmc_status prepare_call(mmci_gradients *x, prepared *out, mmci_error *err
 }
 
 static void forget_calls(mmci_gradients *x) {
+  if (x->prepared == NULL) return;
   for (int32_t p = 0; p < x->prepared_count; p++) {
     if (x->prepared[p].one != NULL) x->ops->release(x->prepared[p].one);
     if (x->prepared[p].many != NULL) x->ops->group_release(x->prepared[p].many);

@@ -152,7 +152,7 @@ static mmc_status read_step(reader *r, void *user) {
   if ((count & (count - 1)) == 0) {
     mmci_saved_step *more = mmci_alloc_zeroed(count > 0 ? 2 * (size_t)count : 1, sizeof *more);
     if (more == NULL) return mmci_fail_nomem(r->error, 2 * (uint64_t)count * sizeof *more);
-    if (count > 0) memcpy(more, saved->steps, (size_t)count * sizeof *more);
+    if (saved->steps != NULL) memcpy(more, saved->steps, (size_t)count * sizeof *more);
     free(saved->steps);
     saved->steps = more;
   }
