@@ -67,8 +67,10 @@ static int make_column_chain(const cli_solve *s, column_chain *x) {
   options.traits = x->traits;
   options.inverses = x->inverses;
   options.inverse_count = x->inverse_count;
+  mmc_chain *chain = NULL;
   mmc_status status = mmc_chain_create_batch(s->call->context, mmc_chain_dtype(whole), x->n,
-                                             x->dims, x->ops, &options, &x->chain);
+                                             x->dims, x->ops, &options, &chain);
+  x->chain = chain;
   return status == MMC_OK ? CLI_DONE : cli_fail_status(s->call, status, "--check: ");
 }
 

@@ -60,7 +60,7 @@ static mmc_status read_object(reader *r, member_fn member, void *user) {
     char *name = NULL;
     status = read_string(r, &name);
     if (status == MMC_OK && peek(r) != ':') status = fail(r, "a colon");
-    if (status == MMC_OK) {
+    if (status == MMC_OK && name != NULL) {
       r->at++;
       status = member(r, user, name);
     }
