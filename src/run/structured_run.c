@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/interrupt.h"
@@ -474,7 +475,7 @@ static mmc_status run_step(execution *e, int32_t s, mmci_error *error) {
   const target c = target_of(e, s);
   view left, right;
   int64_t pivot;
-  e->scratch = e->run->workspace + plan->structure->scratch_offset_bytes;
+  e->scratch = mmci_address(e->run->workspace, (int64_t)plan->structure->scratch_offset_bytes);
   mmc_status status = take_operand(e, s, 0, &left, error);
   if (status != MMC_OK) return status;
   if (x->mirrored)
