@@ -41,6 +41,15 @@ int mmcp_raise(mmc_status status) {
   return -1;
 }
 
+bool mmcp_dtype_of_name(const char *name, mmc_dtype *out) {
+  for (int d = 0; d < MMCP_DTYPES; d++) {
+    if (strcmp(name, mmc_dtype_name((mmc_dtype)d)) != 0) continue;
+    *out = (mmc_dtype)d;
+    return true;
+  }
+  return false;
+}
+
 int mmcp_text(PyObject *object, const char *argument, const char **out) {
   *out = NULL;
   if (object == Py_None) return 0;

@@ -21,15 +21,6 @@ static void array_dealloc(array *self) {
   Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-static bool dtype_of_name(const char *name, mmc_dtype *out) {
-  for (int d = 0; d < MMCP_DTYPES; d++) {
-    if (strcmp(name, mmc_dtype_name((mmc_dtype)d)) != 0) continue;
-    *out = (mmc_dtype)d;
-    return true;
-  }
-  return false;
-}
-
 /* Fills in shape and strides; returns the bytes that the elements take, or -1 with an exception. */
 static int64_t set_shape(array *self, PyObject *shape, int64_t element) {
   self->ndim = (int)PyTuple_GET_SIZE(shape);
@@ -60,7 +51,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ssO!:Array", names, &device, &dtype_name,
                                    &PyTuple_Type, &shape))
     return NULL;
-  if (!dtype_of_name(dtype_name, &dtype))
+  if (!mmcp_dtype_of_name(dtype_name, &dtype))
     return PyErr_Format(PyExc_ValueError, "dtype: expected a dtype of mmchain, as f32, got %s",
                         dtype_name);
   if (mmcp_context_ensure() < 0) return NULL;

@@ -19,15 +19,6 @@ static void ranges_dealloc(ranges *self) {
   Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-static bool dtype_of_name(const char *name, mmc_dtype *out) {
-  for (int d = 0; d < MMCP_DTYPES; d++) {
-    if (strcmp(name, mmc_dtype_name((mmc_dtype)d)) != 0) continue;
-    *out = (mmc_dtype)d;
-    return true;
-  }
-  return false;
-}
-
 static PyObject *ranges_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"dtype", "n", "batch", "device", "memory_limit", NULL};
   const char *dtype_name;
@@ -38,7 +29,7 @@ static PyObject *ranges_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sLLOO:Ranges", names, &dtype_name, &side, &batch,
                                    &device, &limit))
     return NULL;
-  if (!dtype_of_name(dtype_name, &dtype))
+  if (!mmcp_dtype_of_name(dtype_name, &dtype))
     return PyErr_Format(PyExc_ValueError,
                         "dtype: expected f32, f64, c64, c128, f16 or bf16, got %s", dtype_name);
   if (mmcp_text(device, "device", &options.device) < 0) return NULL;

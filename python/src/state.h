@@ -50,6 +50,9 @@ void mmcp_leave(PyThreadState *thread);
 /* Sets the exception for a status that is not MMC_OK, with the context's message; returns -1. */
 int mmcp_raise(mmc_status status);
 
+/* Finds the dtype that mmc_dtype_name() calls so; returns whether there is one. */
+bool mmcp_dtype_of_name(const char *name, mmc_dtype *out);
+
 /* The text of a str; NULL for None. Anything else raises TypeError, naming the argument. */
 int mmcp_text(PyObject *object, const char *argument, const char **out);
 

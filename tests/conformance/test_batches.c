@@ -378,8 +378,9 @@ static void check_result(const subject *on, const problem *p, const char *how) {
     free(want);
     free(magnitude);
   }
+  const unsigned char *guarded = c->data.host - GUARD;
   for (size_t t = 0; t < c->data.bytes + 2 * GUARD; t++)
-    if (c->data.host[t - GUARD] != POISON)
+    if (guarded[t] != POISON)
       stop("%s %s, %s: byte %lld around the results was written; seed %llu", on->name,
            dtype_facts[p->dtype].name, how, (long long)t - GUARD, (unsigned long long)seed);
 }

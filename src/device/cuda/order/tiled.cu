@@ -198,7 +198,7 @@ template <typename T>
 static T *place_array(char *memory, uint64_t *used, uint64_t count) {
   uint64_t start = (*used + 255) / 256 * 256;
   *used = start + count * sizeof(T);
-  return (T *)(memory + start);
+  return memory != nullptr ? (T *)(memory + start) : nullptr;
 }
 
 /* Lays the table out from memory on and returns the bytes it takes. The host's data come first, in
