@@ -102,7 +102,7 @@ static view view_operand(const execution *e, int32_t operand) {
   const mmci_plan *plan = e->run->plan;
   if (operand < plan->chain->n) return view_factor(e, operand);
   const mmci_plan_step *step = &plan->steps[operand - plan->chain->n];
-  return (view){.data = e->run->workspace + step->offset_bytes,
+  return (view){.data = mmci_address(e->run->workspace, (int64_t)step->offset_bytes),
                 .form = {.ld = step->n > 0 ? step->n : 1},
                 .rows = step->m,
                 .cols = step->n};
@@ -126,7 +126,7 @@ static target take_scratch(execution *e, int64_t rows, int64_t cols, bool by_col
   const int64_t length = by_columns ? rows : cols;
   target t = {e->scratch, rows, cols, length > 0 ? length : 1, by_columns};
   size_t bytes = (size_t)rows * (size_t)cols * mmc_dtype_size(e->run->plan->chain->dtype);
-  e->scratch += (bytes + 63) & ~(size_t)63;
+  e->scratch = mmci_address(e->scratch, (int64_t)((bytes + 63) & ~(size_t)63));
   return t;
 }
 
@@ -339,7 +339,7 @@ static void scale(const execution *e, const view *d, bool right, bool divides, c
   for (int64_t i = 0; i < d->rows && divides && *pivot == 0; i++)
     if (is_zero(dtype, (const char *)d->data + (size_t)(i * step) * size)) *pivot = i + 1;
   for (int64_t l = 0; l < lines && *pivot == 0; l++) {
-    void *line = (char *)c->data + (size_t)(l * c->ld) * size;
+    void *line = mmci_address(c->data, l * c->ld * (int64_t)size);
     const void *at = (const char *)d->data + (by_line ? (size_t)(l * step) * size : 0);
     (divides ? divide_line : scale_line)(dtype, line, length, at, by_line ? 0 : step, d->form.conj);
   }
@@ -464,7 +464,7 @@ static mmc_status multiply(execution *e, int32_t s, const view *a, const view *b
 static target target_of(const execution *e, int32_t s) {
   const mmci_plan_step *step = &e->run->plan->steps[s];
   if (s == e->run->plan->step_count - 1) return e->out;
-  return (target){e->run->workspace + step->offset_bytes, step->m, step->n,
+  return (target){mmci_address(e->run->workspace, (int64_t)step->offset_bytes), step->m, step->n,
                   step->n > 0 ? step->n : 1, false};
 }
 
