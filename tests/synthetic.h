@@ -31,7 +31,7 @@ static inline double synthetic_normal(synthetic *s) {
 /* In truth: the longest queue. */
 static inline double synthetic_truth(const synthetic *s, const mmci_gemm *gemm,
                                      const mmci_recipe *recipe) {
-  mmci_piece pieces[MMCI_RECIPE_PIECES];
+  mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
   double queues[MMCI_RECIPE_PIECES] = {0}, longest = 0;
   int count = mmci_recipe_pieces(recipe, gemm, pieces);
   for (int i = 0; i < count; i++) queues[pieces[i].queue] += s->seconds(s, &pieces[i].gemm);

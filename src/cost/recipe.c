@@ -347,7 +347,7 @@ mmc_status mmci_recipe_parse(const char *text, int64_t m, int64_t k, int64_t n,
 
 typedef struct cutter {
   const mmci_recipe *recipe;
-  mmci_piece *pieces;
+  mmci_recipe_piece *pieces;
   int count;
   double load[MMCI_RECIPE_PIECES]; /* multiplications that each queue has */
 } cutter;
@@ -361,8 +361,9 @@ static int64_t offset(const mmci_form *form, int64_t row, int64_t column) {
 }
 
 /* Returns the part of a piece along axis, from start on. */
-static mmci_piece part_of(const mmci_piece *piece, mmci_axis axis, int64_t start, int64_t size) {
-  mmci_piece part = *piece;
+static mmci_recipe_piece part_of(const mmci_recipe_piece *piece, mmci_axis axis, int64_t start,
+                                 int64_t size) {
+  mmci_recipe_piece part = *piece;
   const mmci_gemm *gemm = &piece->gemm;
   part.gemm = mmci_gemm_resized(gemm, axis, size);
   if (axis != MMCI_AXIS_N)
@@ -384,7 +385,7 @@ static int least_loaded(const cutter *cut) {
 
 /* Cuts piece as node says and returns the node behind. A piece without a queue takes the one with
  * the least to do; parts along k share it, since they write the same C one after the other. */
-static int cut_piece(cutter *cut, int node, mmci_piece piece) {
+static int cut_piece(cutter *cut, int node, mmci_recipe_piece piece) {
   const mmci_recipe_node *how = &cut->recipe->nodes[node++];
   if (piece.queue < 0 && (how->axis == MMCI_PIECE || how->axis == MMCI_AXIS_K)) {
     piece.queue = least_loaded(cut);
@@ -395,14 +396,14 @@ static int cut_piece(cutter *cut, int node, mmci_piece piece) {
     cut->pieces[cut->count++] = piece;
     return node;
   }
-  mmci_piece first = part_of(&piece, how->axis, 0, how->sizes[0]);
-  mmci_piece second = part_of(&piece, how->axis, how->sizes[0], how->sizes[1]);
+  mmci_recipe_piece first = part_of(&piece, how->axis, 0, how->sizes[0]);
+  mmci_recipe_piece second = part_of(&piece, how->axis, how->sizes[0], how->sizes[1]);
   return cut_piece(cut, cut_piece(cut, node, first), second);
 }
 
 int mmci_recipe_pieces(const mmci_recipe *recipe, const mmci_gemm *gemm,
-                       mmci_piece pieces[MMCI_RECIPE_PIECES]) {
+                       mmci_recipe_piece pieces[MMCI_RECIPE_PIECES]) {
   cutter cut = {.recipe = recipe, .pieces = pieces};
-  cut_piece(&cut, 0, (mmci_piece){.gemm = mmci_recipe_padded(recipe, gemm), .queue = -1});
+  cut_piece(&cut, 0, (mmci_recipe_piece){.gemm = mmci_recipe_padded(recipe, gemm), .queue = -1});
   return cut.count;
 }

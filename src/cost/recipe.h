@@ -98,11 +98,11 @@ bool mmci_recipe_format_old(const mmci_recipe *recipe, char text[MMCI_RECIPE_TEX
 
 /* One call; the offsets of its operands from those of the product are in elements. Pieces of one
  * queue run in the order of the list; those of different queues touch different parts of C. */
-typedef struct mmci_piece {
+typedef struct mmci_recipe_piece {
   mmci_gemm gemm;
   int64_t a, b, c;
   int queue; /* 0 to queues-1 */
-} mmci_piece;
+} mmci_recipe_piece;
 
 /* Returns the product as its pieces see it: with pad, mmci_gemm_padded(), whose operands the run
  * copies before and back after. The parts that it is cut into do not contain the zeros. */
@@ -110,6 +110,6 @@ mmci_gemm mmci_recipe_padded(const mmci_recipe *recipe, const mmci_gemm *gemm);
 /* Fills pieces with the calls that make the (padded) product, and returns how many. The recipe must
  * be one for the product's sizes. */
 int mmci_recipe_pieces(const mmci_recipe *recipe, const mmci_gemm *gemm,
-                       mmci_piece pieces[MMCI_RECIPE_PIECES]);
+                       mmci_recipe_piece pieces[MMCI_RECIPE_PIECES]);
 
 #endif

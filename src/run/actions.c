@@ -181,7 +181,7 @@ static mmc_status prepare_calls(mmci_actions *actions, mmci_action *x, const mmc
     mmci_padding_bind(&x->padding, gemm);
     gemm = &x->padding.padded;
   }
-  mmci_piece pieces[MMCI_RECIPE_PIECES];
+  mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
   int count = mmci_recipe_pieces(&turned, gemm, pieces);
   int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
   mmc_status status = MMC_OK;

@@ -7,7 +7,7 @@
 /* Returns the bytes of the calls that compute so many chains. */
 static uint64_t calls_bytes(const mmci_scratch_user *x, const mmci_recipe *recipe,
                             const mmci_gemm *one, int64_t batch) {
-  mmci_piece pieces[MMCI_RECIPE_PIECES];
+  mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
   mmci_gemm gemm = *one;
   mmci_gemm_spread(&gemm, batch);
   if (!x->ops->supports(x->device, &gemm)) gemm = *one;

@@ -74,7 +74,7 @@ typedef struct task {
   mmci_gemm gemm;
   mmci_padding padding;
   int queues, count;
-  mmci_piece pieces[MMCI_RECIPE_PIECES];
+  mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
   mmci_kernel *kernels[MMCI_RECIPE_PIECES];
   mmci_group_kernel *group; /* a group, instead of all of the above but gemm.dtype */
   int32_t operand_count;
@@ -369,7 +369,7 @@ static mmc_status run_task(mmci_bench *bench, const task *t, mmci_error *error) 
       mmci_padding_begin(&t->padding, bench->ops, bench->queues[0], &a, &b, &c, error);
   if (status == MMC_OK) status = fork_queues(bench, t->queues, error);
   for (int i = 0; status == MMC_OK && i < t->count; i++) {
-    const mmci_piece *piece = &t->pieces[i];
+    const mmci_recipe_piece *piece = &t->pieces[i];
     status = bench->ops->enqueue(bench->queues[piece->queue % t->queues], t->kernels[i],
                                  (const char *)a + (size_t)piece->a * size,
                                  (const char *)b + (size_t)piece->b * size,

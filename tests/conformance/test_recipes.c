@@ -84,7 +84,7 @@ static void multiply(const mmci_device_ops *ops, mmci_device *device, const mmci
 static void multiply_pieces(const mmci_device_ops *ops, mmci_device *device,
                             const mmci_recipe *recipe, const mmci_gemm *gemm, const char *a,
                             const char *b, char *c) {
-  mmci_piece pieces[MMCI_RECIPE_PIECES];
+  mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
   int count = mmci_recipe_pieces(recipe, gemm, pieces);
   int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
   for (int queue = recipe->queues - 1; queue >= 0; queue--)

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     MUST(mmci_recipe_equal(&recipe, &second));
     mmci_gemm gemm = mmci_gemm_tight(MMC_F64, MMCI_NATIVE, m, k, n, MMC_OP_N, MMC_OP_T);
     mmci_gemm padded = mmci_recipe_padded(&recipe, &gemm);
-    mmci_piece pieces[MMCI_RECIPE_PIECES];
+    mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
     int count = mmci_recipe_pieces(&recipe, &gemm, pieces);
     MUST(count == mmci_recipe_count(&recipe) && count >= 1);
     for (int p = 0; p < count; p++) {

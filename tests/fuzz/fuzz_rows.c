@@ -97,7 +97,7 @@ static void ask_prices(mmci_wisdom *wisdom, const mmci_fingerprint *fingerprint)
     int64_t m = sizes[i % SIZES], k = sizes[i / SIZES % SIZES], n = sizes[i / SIZES / SIZES];
     mmci_gemm gemm = mmci_gemm_tight(MMC_F32, MMCI_NATIVE, m, k, n, MMC_OP_N, MMC_OP_N);
     mmci_price price;
-    mmci_piece pieces[MMCI_RECIPE_PIECES];
+    mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
     pricing.price(pricing.user, &gemm, &price);
     MUST(price.seconds >= 0 && price.error >= 0);
     int count = mmci_recipe_pieces(&price.recipe, &gemm, pieces);

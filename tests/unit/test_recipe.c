@@ -298,7 +298,7 @@ static void pieces_cover(void **state) {
     mmci_gemm gemm = random_gemm(&random, MOST);
     mmci_recipe recipe = random_recipe(&random, &gemm, 3);
     mmci_gemm padded = mmci_recipe_padded(&recipe, &gemm);
-    mmci_piece pieces[MMCI_RECIPE_PIECES];
+    mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
     int count = mmci_recipe_pieces(&recipe, &gemm, pieces);
     assert_int_equal(count, mmci_recipe_count(&recipe));
     if (recipe.pad != 0) {
@@ -312,7 +312,7 @@ static void pieces_cover(void **state) {
     int covered[BEYOND][BEYOND][BEYOND] = {0}, queue[BEYOND][BEYOND];
     memset(queue, -1, sizeof queue);
     for (int p = 0; p < count; p++) {
-      const mmci_piece *piece = &pieces[p];
+      const mmci_recipe_piece *piece = &pieces[p];
       const mmci_gemm *g = &piece->gemm;
       assert_in_range(piece->queue, 0, recipe.queues - 1);
       assert_true(g->a.ld == padded.a.ld && g->b.ld == padded.b.ld && g->ldc == padded.ldc);

@@ -714,7 +714,7 @@ static bool is_near(double x, double truth) {
 
 /* Of one piece after the other. */
 static double law_of(const mmci_recipe *recipe, const mmci_gemm *gemm) {
-  mmci_piece pieces[MMCI_RECIPE_PIECES];
+  mmci_recipe_piece pieces[MMCI_RECIPE_PIECES];
   double seconds = 0;
   int count = mmci_recipe_pieces(recipe, gemm, pieces);
   for (int i = 0; i < count; i++) seconds += law_s(&pieces[i].gemm);
