@@ -182,6 +182,10 @@ static void price_operand(const table *t, int64_t operand, int64_t rows, int64_t
       const price p = price_of_change(t, &t->layouts[0], &t->layouts[l], rows, cols);
       least[l] = in_goal(t->problem, &p);
       from[l] = 0;
+    } else if (operand < n && t->problem->pieces_first && t->layouts[l].kind == MMCI_WHOLE) {
+      const price p = price_of_change(t, &t->layouts[0], &t->layouts[l], rows, cols);
+      least[l] = in_goal(t->problem, &p);
+      from[l] = 0;
     } else if (operand < n) {
       least[l] = 0; /* it is read in this layout */
     } else {

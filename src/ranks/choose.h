@@ -46,7 +46,10 @@ typedef struct mmci_ranks_problem {
   bool all_ranks;           /* use all of them, even where fewer are faster */
   const mmci_layout *given; /* layouts of the factors; NULL: any but whole is free, as of files */
   const mmci_layout *asked; /* the layout of the result; NULL means any */
-  uint64_t limit_bytes;     /* what a rank may hold, factors and result among it; UINT64_MAX: any */
+  /* Of factors that are free, one that is read whole is made so from its pieces, as between
+   * memories that have faster links to one another than to where it comes from. */
+  bool pieces_first;
+  uint64_t limit_bytes; /* what a rank may hold, factors and result among it; UINT64_MAX: any */
   mmci_ranks_goal goal;
   mmci_ranks_rates rates;
 } mmci_ranks_problem;
