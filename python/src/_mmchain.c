@@ -1,10 +1,10 @@
 /* _mmchain.c: the extension module of the Python package: what there is, and forks. */
 #include <time.h>
 
+#include "cache.h"
 #include "execute.h"
 #include "gradients.h"
 #include "memory.h"
-#include "plan.h"
 #include "ranges.h"
 #include "scan.h"
 #include "tune.h"

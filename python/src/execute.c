@@ -4,7 +4,7 @@
 #include <fenv.h>
 #include <string.h>
 
-#include "plan.h"
+#include "cache.h"
 #include "view.h"
 
 enum { MAX_NDIM = 64 };
@@ -285,7 +285,7 @@ static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_pl
   if (options.device != Py_None) PyUnicode_InternInPlace(&options.device);
   PyUnicode_InternInPlace(&options.precision);
   mmcp_problem problem = problem_of(c);
-  *out = mmcp_plan_cached(&problem, &options);
+  *out = mmcp_cache_find(&problem, &options);
   Py_DECREF(options.objective);
   Py_DECREF(options.device);
   Py_DECREF(options.precision);

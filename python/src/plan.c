@@ -271,6 +271,41 @@ mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch) {
   return stacked;
 }
 
+/* The device that a plan for arrays lying there is made for, as a new str. */
+static PyObject *resolve_device(PyObject *device, int array_device) {
+  if (array_device == MMCP_HOST)
+    return device == Py_None ? PyUnicode_FromString("cpu") : Py_NewRef(device);
+  PyObject *here = PyUnicode_FromFormat("cuda:%d", array_device);
+  if (here == NULL || device == Py_None) return here;
+  if (PyUnicode_CompareWithASCIIString(device, "cuda") == 0 || PyUnicode_Compare(device, here) == 0)
+    return here;
+  PyErr_Format(PyExc_ValueError, "device: expected '%U', where the arrays are, got '%U'", here,
+               device);
+  Py_DECREF(here);
+  return NULL;
+}
+
+mmcp_plan *mmcp_plan_for_arrays(const mmcp_problem *x, const mmcp_options *options) {
+  mmc_chain *chain = mmcp_chain_new(x);
+  if (chain == NULL) return NULL;
+  PyObject *device = resolve_device(options->device, x->array_device);
+  if (device == NULL) {
+    mmc_chain_destroy(chain);
+    return NULL;
+  }
+  mmcp_plan *plan = plan_new(&mmcp_plan_type, chain, options->objective, device, options->precision,
+                             Py_None, Py_None);
+  Py_DECREF(device);
+  if (plan == NULL) return NULL;
+  plan->asked_device = Py_NewRef(options->device);
+  plan->array_device = x->array_device;
+  plan->repeats = x->same != NULL;
+  plan->location = x->array_device == MMCP_HOST ? MMC_HOST : MMC_DEVICE;
+  if (mmcp_plan_ensure(plan) == 0) return plan;
+  Py_DECREF(plan);
+  return NULL;
+}
+
 /* ---- runs ---------------------------------------------------------------------------------- */
 
 /* Workspace that idle runs of cached plans may hold together. */
@@ -312,6 +347,11 @@ static bool keep_run(mmcp_plan *self) {
   return mmcp.idle_bytes + self->workspace_bytes <= idle_limit_bytes;
 }
 
+void mmcp_plan_uncache(mmcp_plan *self) {
+  if (self->cached && is_current(self)) mmcp.idle_bytes -= self->idle_count * self->workspace_bytes;
+  self->cached = false;
+}
+
 void mmcp_plan_give_run(mmcp_plan *self, mmc_run *run) {
   if (keep_run(self)) {
     self->idle[self->idle_count++] = run;
@@ -320,150 +360,6 @@ void mmcp_plan_give_run(mmcp_plan *self, mmc_run *run) {
   }
   if (self->asynchronous) mmc_wait(run);
   mmc_run_destroy(run);
-}
-
-/* ---- the cache ------------------------------------------------------------------------------ */
-
-enum { CACHE_PLANS = 512 };
-
-typedef struct cache_key {
-  const void *objective, *device, *precision; /* interned; the plan keeps them alive */
-  int64_t array_device, dtype, batch;
-  uint64_t rule; /* the modulus; UINT64_MAX when checked */
-} cache_key;
-
-static PyObject *make_key(const mmcp_problem *x, const mmcp_options *options) {
-  size_t dims_bytes = (size_t)(x->n + 1) * sizeof *x->dims;
-  size_t same_bytes = x->same != NULL ? (size_t)x->n * sizeof *x->same : 0;
-  PyObject *key =
-      PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof(cache_key) + dims_bytes + same_bytes));
-  if (key == NULL) return NULL;
-  cache_key head = {options->objective,
-                    options->device,
-                    options->precision,
-                    x->array_device,
-                    x->dtype,
-                    x->batch,
-                    x->checked ? UINT64_MAX : x->modulus};
-  char *at = PyBytes_AS_STRING(key);
-  memcpy(at, &head, sizeof head);
-  memcpy(at + sizeof head, x->dims, dims_bytes);
-  if (same_bytes > 0) memcpy(at + sizeof head + dims_bytes, x->same, same_bytes);
-  return key;
-}
-
-/* The plan used last, in the cache as well, which most calls ask for again. Or NULL. */
-static mmcp_plan *last;
-
-static bool is_last(const mmcp_problem *x, const mmcp_options *options) {
-  return last != NULL && last->array_device == x->array_device &&
-         last->objective == options->objective && last->asked_device == options->device &&
-         last->precision == options->precision && x->same == NULL && !last->repeats &&
-         mmc_chain_modulus(last->chain) == x->modulus &&
-         mmc_chain_checked(last->chain) == x->checked && mmc_chain_dtype(last->chain) == x->dtype &&
-         mmc_chain_batch(last->chain) == x->batch && mmc_chain_length(last->chain) == x->n &&
-         memcmp(mmc_chain_dims(last->chain), x->dims, (size_t)(x->n + 1) * sizeof *x->dims) == 0;
-}
-
-static void uncache(mmcp_plan *plan) {
-  if (is_current(plan)) mmcp.idle_bytes -= plan->idle_count * plan->workspace_bytes;
-  plan->cached = false;
-  if (plan == last) Py_CLEAR(last); /* not the last reference: the caller has one */
-}
-
-/* A clock: who was used since it came by stays for another round. Returns -1 with an exception. */
-static int evict_one(void) {
-  for (;;) {
-    PyObject *key, *value;
-    Py_ssize_t position = 0;
-    if (!PyDict_Next(mmcp.cache, &position, &key, &value)) return 0;
-    mmcp_plan *plan = (mmcp_plan *)value;
-    Py_INCREF(key);
-    Py_INCREF(plan);
-    int status = PyDict_DelItem(mmcp.cache, key);
-    bool stays = plan->touched;
-    plan->touched = false;
-    if (status == 0 && stays)
-      status = PyDict_SetItem(mmcp.cache, key, (PyObject *)plan);
-    else
-      uncache(plan);
-    Py_DECREF(key);
-    Py_DECREF(plan);
-    if (status < 0 || !stays) return status;
-  }
-}
-
-PyObject *mmcp_cache_last(void) {
-  return Py_NewRef(last != NULL ? (PyObject *)last : Py_None);
-}
-
-void mmcp_cache_clear(void) {
-  PyObject *key, *value;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(mmcp.cache, &position, &key, &value)) uncache((mmcp_plan *)value);
-  /* The last plan may be one whose place in the cache another thread's plan took. */
-  Py_CLEAR(last);
-  PyDict_Clear(mmcp.cache);
-}
-
-/* The device that a plan for arrays lying there is made for, as a new str. */
-static PyObject *resolve_device(PyObject *device, int array_device) {
-  if (array_device == MMCP_HOST)
-    return device == Py_None ? PyUnicode_FromString("cpu") : Py_NewRef(device);
-  PyObject *here = PyUnicode_FromFormat("cuda:%d", array_device);
-  if (here == NULL || device == Py_None) return here;
-  if (PyUnicode_CompareWithASCIIString(device, "cuda") == 0 || PyUnicode_Compare(device, here) == 0)
-    return here;
-  PyErr_Format(PyExc_ValueError, "device: expected '%U', where the arrays are, got '%U'", here,
-               device);
-  Py_DECREF(here);
-  return NULL;
-}
-
-static mmcp_plan *create_cached(const mmcp_problem *x, const mmcp_options *options) {
-  mmc_chain *chain = mmcp_chain_new(x);
-  if (chain == NULL) return NULL;
-  PyObject *device = resolve_device(options->device, x->array_device);
-  if (device == NULL) {
-    mmc_chain_destroy(chain);
-    return NULL;
-  }
-  mmcp_plan *plan = plan_new(&mmcp_plan_type, chain, options->objective, device, options->precision,
-                             Py_None, Py_None);
-  Py_DECREF(device);
-  if (plan == NULL) return NULL;
-  plan->asked_device = Py_NewRef(options->device);
-  plan->array_device = x->array_device;
-  plan->repeats = x->same != NULL;
-  plan->location = x->array_device == MMCP_HOST ? MMC_HOST : MMC_DEVICE;
-  if (mmcp_plan_ensure(plan) == 0) return plan;
-  Py_DECREF(plan);
-  return NULL;
-}
-
-mmcp_plan *mmcp_plan_cached(const mmcp_problem *problem, const mmcp_options *options) {
-  if (is_last(problem, options)) {
-    last->touched = true;
-    return (mmcp_plan *)Py_NewRef((PyObject *)last);
-  }
-  PyObject *key = make_key(problem, options);
-  if (key == NULL) return NULL;
-  mmcp_plan *plan = (mmcp_plan *)PyDict_GetItemWithError(mmcp.cache, key);
-  if (plan != NULL) {
-    plan->touched = true;
-    Py_INCREF(plan);
-  } else if (!PyErr_Occurred()) {
-    plan = create_cached(problem, options);
-    while (plan != NULL && PyDict_GET_SIZE(mmcp.cache) >= CACHE_PLANS)
-      if (evict_one() < 0) Py_CLEAR(plan);
-    if (plan != NULL) {
-      plan->cached = true;
-      if (PyDict_SetItem(mmcp.cache, key, (PyObject *)plan) < 0) Py_CLEAR(plan);
-    }
-  }
-  Py_DECREF(key);
-  if (plan != NULL) Py_XSETREF(last, (mmcp_plan *)Py_NewRef((PyObject *)plan));
-  return plan;
 }
 
 /* ---- methods -------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* plan.h: the type _mmchain.Plan, its runs, and the cache of plans. */
+/* plan.h: the type _mmchain.Plan and its runs. */
 #ifndef MMCP_PLAN_H
 #define MMCP_PLAN_H
 
@@ -26,6 +26,7 @@ typedef struct mmcp_plan {
   mmc_run **idle;
   size_t idle_count, idle_capacity;
 
+  PyObject *key; /* bytes: what the cache knows the plan by, or NULL when it is not there */
   bool cached;
   bool touched; /* whether the plan was used since the cache looked last */
 } mmcp_plan;
@@ -61,9 +62,12 @@ int64_t *mmcp_read_dims(PyObject *sequence, int64_t *n);
  * reference; NULL with an exception set on failure. */
 mmcp_plan *mmcp_plan_stacked(mmcp_plan *plan, int64_t batch);
 
-/* Returns the cache's plan for a chain, made when it is not there, as a new reference; NULL with
- * an exception set on failure. */
-mmcp_plan *mmcp_plan_cached(const mmcp_problem *problem, const mmcp_options *options);
+/* Makes the plan of a chain of arrays, as a new reference; NULL with an exception set on failure.
+ */
+mmcp_plan *mmcp_plan_for_arrays(const mmcp_problem *problem, const mmcp_options *options);
+
+/* Ends the counting of the plan's idle runs among those of cached plans. */
+void mmcp_plan_uncache(mmcp_plan *plan);
 
 /* Takes an idle run or makes one; gives it back. The first returns NULL with an exception set. */
 mmc_run *mmcp_plan_take_run(mmcp_plan *plan);
@@ -74,11 +78,5 @@ int mmcp_plan_ensure(mmcp_plan *plan);
 
 /* Whether a device can still be used: -1 with an exception set for CUDA that a fork has lost. */
 int mmcp_check_device(const char *device);
-
-/* The cached plan that was used last, or None: a new reference. */
-PyObject *mmcp_cache_last(void);
-
-/* Forgets all cached plans. */
-void mmcp_cache_clear(void);
 
 #endif

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plan.h"
+#include "cache.h"
 
 /* One call, of which there is one at a time: two would measure each other. */
 typedef struct tuning {

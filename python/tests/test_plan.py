@@ -304,20 +304,52 @@ def test_cache_holds_shapes_not_arrays(rng):
     assert mmchain.info()["cache"]["plans"] == 5
 
 
+def plans():
+    return mmchain.info()["cache"]["plans"]
+
+
 def test_cache_is_bounded_and_keeps_what_is_used(rng):
     mmchain.clear_cache()
     kept = random_chain(rng, [2, 3, 4])
     for n in range(1, 1500):
-        mmchain.multi_dot([np.ones((1, n)), np.ones((n, 1))])
+        arrays = [np.ones((1, n)), np.ones((n, 1))]
+        for _ in range(2):
+            assert mmchain.multi_dot(arrays) == n
         mmchain.multi_dot(kept)
-    cache = mmchain.info()["cache"]
-    assert 100 <= cache["plans"] <= 512
-    planned = []
-    real = _mmchain.order
+        assert plans() <= 512
+    assert plans() >= 400
+    plan = _mmchain.cached_plan()
+    mmchain.multi_dot([np.ones((1, 2)), np.ones((2, 1))])
     mmchain.multi_dot(kept)
-    assert mmchain.info()["cache"]["plans"] == cache["plans"], (planned, real)
+    assert _mmchain.cached_plan() is plan
     mmchain.clear_cache()
     assert mmchain.info()["cache"] == {"plans": 0, "workspace_bytes": 0}
+    assert mmchain.multi_dot([np.ones((1, 7)), np.ones((7, 1))]) == 7 and plans() == 1
+
+
+def test_shapes_that_are_never_seen_again_are_not_kept(rng):
+    """They leave those alone that are, and are kept when they do come again, however late."""
+    mmchain.clear_cache()
+    often = [random_chain(rng, [2, n, 4]) for n in range(1, 101)]
+    for _ in range(3):
+        for arrays in often:
+            mmchain.multi_dot(arrays)
+    before = plans()
+    assert before >= 80  # two shapes may have one hash
+    for n in range(1, 1500):
+        mmchain.multi_dot([np.ones((1, n)), np.ones((n, 1))])
+    assert before <= plans() <= before + 16
+    plan = mmchain.multi_dot(often[-1]) is not None and _mmchain.cached_plan()
+    mmchain.multi_dot(often[0])
+    mmchain.multi_dot(often[-1])
+    assert _mmchain.cached_plan() is plan
+
+
+def test_plans_that_take_long_are_kept_at_once():
+    mmchain.clear_cache()
+    for n in range(40):
+        mmchain.multi_dot([np.ones((2, 2))] * (17 + n))
+    assert plans() == 40
 
 
 def test_idle_workspace_is_bounded():
@@ -326,7 +358,8 @@ def test_idle_workspace_is_bounded():
     a, b, c = np.ones((rows, 9)), np.ones((9, 2)), np.ones((2, 9))
     most = 0
     for less in range(150):
-        mmchain.multi_dot([a[: rows - less], b, c], objective="flops")
+        for _ in range(2):  # what is multiplied once is not kept for long
+            mmchain.multi_dot([a[: rows - less], b, c], objective="flops")
         held = mmchain.info()["cache"]["workspace_bytes"]
         assert held <= 1 << 30
         most = max(most, held)
