@@ -8,13 +8,16 @@
 enum {
   HUES = 7,
   MARGIN = 12,
-  ROW = 22,         /* pixels from bar to bar */
-  BAR = 16,         /* pixels of a bar's height */
-  HEADING = 24,     /* pixels of a group's heading */
-  CHARACTER = 7,    /* pixels of a character's width, about */
-  NAMES_MOST = 190, /* pixels that names may take */
-  MARKS_MOST = 64   /* names beside points */
+  ROW = 22,           /* pixels from bar to bar */
+  BAR = 16,           /* pixels of a bar's height */
+  HEADING = 24,       /* pixels of a group's heading */
+  CHARACTER = 7,      /* pixels of a character's width, about */
+  SMALL_HEIGHT = 9,   /* pixels of small text above the line it stands on */
+  NAMES_MOST = 190,   /* pixels that names may take */
+  NAMES_IN_PLANE = 64 /* names in a plane at most */
 };
+
+static const double small_width = 6.5; /* pixels of a character's width in small text, about */
 
 static const char *const light[HUES] = {"#0072b2", "#e69f00", "#009e73", "#d55e00",
                                         "#cc79a7", "#56b4e9", "#6b7280"};
@@ -206,9 +209,10 @@ static plane_layout lay_out_plane(const cli_plane *c) {
     widen(c->points[i].y, &l.y_low, &l.y_high);
   }
   if (c->roof.slope > 0 && c->roof.flat > 0) {
-    /* The ridge of the roof must not lie at the edge. */
+    /* The ridge of the roof must not lie at an edge. */
     double ridge = c->roof.flat / c->roof.slope;
     widen(2 * c->roof.flat, &l.y_low, &l.y_high);
+    widen(c->roof.flat / 4, &l.y_low, &l.y_high);
     widen(ridge / 2, &l.x_low, &l.x_high);
     widen(4 * ridge, &l.x_low, &l.x_high);
   }
@@ -247,44 +251,120 @@ static void put_grid(cli_stream *out, const cli_plane *c, const plane_layout *l)
   put_text(out, "", MARGIN, l->top - 12, c->y_name);
 }
 
-static void put_roof(cli_stream *out, const cli_roof *roof, const plane_layout *l) {
-  if (!(roof->slope > 0) || !(roof->flat > 0)) return;
-  double ridge = roof->flat / roof->slope;
+/* The line that is the roof: from its start up to the ridge, then level to the right edge. It has
+ * no length where there is no roof. */
+typedef struct roof_line {
+  double start_x, start_y, ridge_x, ridge_y, right;
+} roof_line;
+
+static roof_line roof_of(const cli_roof *roof, const plane_layout *l) {
+  if (!(roof->slope > 0) || !(roof->flat > 0)) return (roof_line){0};
   double start = pow(10, fmax(l->x_low, l->y_low - log10(roof->slope)));
-  double y = y_of(l, roof->flat), x = x_of(l, ridge);
-  cli_print(out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1fH%.1f\"/>\n", x_of(l, start),
-            y_of(l, roof->slope * start), x, y, l->right);
-  put_text(out, "small end", l->right - 4, y - 6, roof->flat_name);
-  put_text(out, "small", x_of(l, start) + 8, l->bottom - 8, roof->slope_name);
+  return (roof_line){.start_x = x_of(l, start),
+                     .start_y = y_of(l, roof->slope * start),
+                     .ridge_x = x_of(l, roof->flat / roof->slope),
+                     .ridge_y = y_of(l, roof->flat),
+                     .right = l->right};
 }
 
-/* The places of the names that stand beside points. */
-typedef struct marks {
-  double x[MARKS_MOST], y[MARKS_MOST];
-  int count;
-} marks;
+/* Where the roof rises, the x that it has at a y. */
+static double rise_at(const roof_line *r, double y) {
+  double share = (r->start_y - y) / (r->start_y - r->ridge_y);
+  return r->start_x + fmin(fmax(share, 0), 1) * (r->ridge_x - r->start_x);
+}
 
-/* Says whether a name has room at a place, and takes it. */
-static bool take_place(marks *m, double x, double y) {
-  for (int i = 0; i < m->count; i++)
-    if (fabs(m->x[i] - x) < 30 && fabs(m->y[i] - y) < 12) return false;
-  if (m->count == MARKS_MOST) return false;
-  m->x[m->count] = x;
-  m->y[m->count++] = y;
+typedef struct place {
+  double x, y;
+} place;
+
+/* A box that text takes, in pixels. */
+typedef struct box {
+  double left, right, top, bottom;
+} box;
+
+static box box_of(place at, const char *text) {
+  const double width = (double)strlen(text) * small_width;
+  return (box){at.x - 2, at.x + width + 2, at.y - SMALL_HEIGHT - 1, at.y + 3};
+}
+
+static bool meets_roof(const roof_line *r, box b) {
+  if (r->right <= r->start_x) return false;
+  if (b.top < r->ridge_y && r->ridge_y < b.bottom && b.right > r->ridge_x) return true;
+  double top = fmax(b.top, r->ridge_y), bottom = fmin(b.bottom, r->start_y);
+  return top < bottom && rise_at(r, bottom) < b.right && rise_at(r, top) > b.left;
+}
+
+/* The boxes of the names in a plane, which lie within its frame and off its roof. */
+typedef struct names {
+  const plane_layout *frame;
+  roof_line roof;
+  box boxes[NAMES_IN_PLANE];
+  int count;
+} names;
+
+/* Says whether a name has room in a box, and takes it. */
+static bool take_box(names *m, box b) {
+  const plane_layout *l = m->frame;
+  if (b.left < l->left || b.right > l->right || b.top < l->top || b.bottom > l->bottom)
+    return false;
+  if (m->count == NAMES_IN_PLANE || meets_roof(&m->roof, b)) return false;
+  for (int i = 0; i < m->count; i++) {
+    const box *other = &m->boxes[i];
+    if (b.left < other->right && other->left < b.right && b.top < other->bottom &&
+        other->top < b.bottom)
+      return false;
+  }
+  m->boxes[m->count++] = b;
   return true;
 }
 
-static void put_point(cli_stream *out, const cli_point *p, const plane_layout *l, marks *m) {
+/* Puts a name at the first of these places that has room; at none it is left out. */
+static void put_name(cli_stream *out, names *m, const place *places, int count, const char *name) {
+  for (int p = 0; p < count; p++) {
+    if (!take_box(m, box_of(places[p], name))) continue;
+    put_text(out, "small", places[p].x, places[p].y, name);
+    return;
+  }
+}
+
+/* The slope's name stands below the line, beside its lower end, or where that is no room above. */
+static void put_roof(cli_stream *out, const cli_roof *roof, names *m) {
+  const roof_line *r = &m->roof;
+  if (r->right <= r->start_x) return;
+  cli_print(out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1fH%.1f\"/>\n", r->start_x, r->start_y,
+            r->ridge_x, r->ridge_y, r->right);
+  const double width = (double)strlen(roof->flat_name) * small_width;
+  const place flat[] = {{r->right - 4 - width, r->ridge_y - 7},
+                        {r->right - 4 - width, r->ridge_y + 16}};
+  put_name(out, m, flat, 2, roof->flat_name);
+  place rising[8];
+  const double length = (double)strlen(roof->slope_name) * small_width;
+  for (int p = 0; p < 8; p++) {
+    const double low = fmin(r->start_y, m->frame->bottom) - 6, step = (low - r->ridge_y) / 4;
+    const int level = p / 2; /* to the right of the line, then to the left */
+    const double y = low - step * level;
+    const double below = rise_at(r, y - SMALL_HEIGHT - 1) + 8, above = rise_at(r, y + 3) - 8;
+    rising[p] = (place){p % 2 == 0 ? below : above - length, y};
+  }
+  put_name(out, m, rising, 8, roof->slope_name);
+}
+
+static void put_point(cli_stream *out, const cli_point *p, names *m) {
   if (!(p->x > 0) || !(p->y > 0) || !isfinite(p->x) || !isfinite(p->y)) return;
-  double x = x_of(l, p->x), y = y_of(l, p->y), radius = 4 + 12 * sqrt(fmin(fmax(p->share, 0), 1));
+  double x = x_of(m->frame, p->x), y = y_of(m->frame, p->y);
+  double radius = 4 + 12 * sqrt(fmin(fmax(p->share, 0), 1));
   cli_print(out,
             "<circle class=\"hue%d%s\" style=\"fill-opacity:%s\" cx=\"%.1f\" cy=\"%.1f\" "
             "r=\"%.1f\"><title>",
             p->hue % HUES, p->faint ? " faint" : "", p->faint ? ".15" : ".5", x, y, radius);
   cli_print_xml(out, p->label);
   cli_print(out, "</title></circle>\n");
-  if (p->mark[0] != '\0' && take_place(m, x + radius, y))
-    put_text(out, "small", x + radius + 2, y + 4, p->mark);
+  const double width = (double)strlen(p->mark) * small_width;
+  const place places[] = {{x + radius + 4, y + 4},
+                          {x - radius - 4 - width, y + 4},
+                          {x - width / 2, y - radius - 5},
+                          {x - width / 2, y + radius + 13}};
+  if (p->mark[0] != '\0') put_name(out, m, places, 4, p->mark);
 }
 
 void cli_chart_plane(cli_stream *out, const cli_plane *c, bool alone) {
@@ -292,8 +372,8 @@ void cli_chart_plane(cli_stream *out, const cli_plane *c, bool alone) {
   begin(out, c->title, c->width, c->height, alone);
   put_text(out, "title", MARGIN, MARGIN + 8, c->title);
   put_grid(out, c, &l);
-  put_roof(out, &c->roof, &l);
-  marks m = {.count = 0};
-  for (int i = 0; i < c->count; i++) put_point(out, &c->points[i], &l, &m);
+  names m = {.frame = &l, .roof = roof_of(&c->roof, &l)};
+  put_roof(out, &c->roof, &m);
+  for (int i = 0; i < c->count; i++) put_point(out, &c->points[i], &m);
   cli_print(out, "</svg>\n");
 }

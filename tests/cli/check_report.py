@@ -129,6 +129,46 @@ def check_others():
         check_steps(page("x".join(str(generator.randint(2, 300)) for _ in range(n + 1)), "--on", "ref"), n)
 
 
+def boxes_of(picture):
+    """The boxes of small texts within the frame of a roofline, by the widths of an ordinary font."""
+    for text in picture.findall(".//{*}text"):
+        if text.get("class") == "small" and text.text[:1].isalnum():
+            x, y = float(text.get("x")), float(text.get("y"))
+            yield text.text, x, y - 8, x + 5.5 * len(text.text), y + 2
+
+
+def meets(a, b, box):
+    """Whether the line from a to b goes through the box."""
+    _, left, top, right, bottom = box
+    points = [(a[0] + (b[0] - a[0]) * i / 2000, a[1] + (b[1] - a[1]) * i / 2000) for i in range(2001)]
+    return any(left < x < right and top < y < bottom for x, y in points)
+
+
+def check_roofline():
+    """Names stand off the roof, off each other and within the frame, and the roof is seen whole."""
+    generator = random.Random(18)
+    chains = ["3x3022x78x1598x3", "f32:64x64^30", "30x35x15x5x10x20x25", "f32:9x9x9@100000"]
+    for _ in range(40):
+        top = generator.choice((10, 100, 1000, 10000))
+        dims = "x".join(str(generator.randint(1, top)) for _ in range(generator.randint(3, 12)))
+        chains.append(generator.choice(("", "f32:", "c128:")) + dims)
+    for chain in chains:
+        pictures = re.findall(r"<svg .*?</svg>", run(chain).stdout, re.DOTALL)
+        picture = next(ElementTree.fromstring(p) for p in pictures if "under the roofline" in p)
+        roofs = [p.get("d") for p in picture.findall(".//{*}path") if p.get("class") == "roof"]
+        assert len(roofs) == 1, (chain, roofs)
+        x0, y0, x1, y1, right = map(float, re.fullmatch(r"M(\S+) (\S+)L(\S+) (\S+)H(\S+)", roofs[0]).groups())
+        assert 76 <= x0 < x1 < right and 48 <= y1 < y0 <= int(picture.get("height")) - 48, (chain, roofs)
+        boxes = [box for box in boxes_of(picture) if box[2] < int(picture.get("height")) - 48]
+        assert any("FLOP/s" in box[0] for box in boxes) and any(" B/s" in box[0] or "B/s " in box[0] for box in boxes), chain
+        for i, box in enumerate(boxes):
+            assert 76 <= box[1] and box[3] <= right and 48 <= box[2], (chain, box)
+            assert not meets((x0, y0), (x1, y1), box) and not meets((x1, y1), (right, y1), box), (chain, box, roofs)
+            for other in boxes[:i]:
+                apart = box[3] <= other[1] or other[3] <= box[1] or box[4] <= other[2] or other[4] <= box[2]
+                assert apart, (chain, box, other)
+
+
 def check_escapes():
     """A path is text wherever it is told: that of a wisdom store which is none stands among the words of the plan."""
     with tempfile.TemporaryDirectory() as folder:
@@ -144,6 +184,7 @@ def main():
     check_textbook()
     check_measured()
     check_others()
+    check_roofline()
     check_escapes()
 
 
