@@ -78,7 +78,7 @@ static price price_of_change(const table *t, const mmci_layout *from, const mmci
   p.communication_s = most * size * rates->word_bytes_s + (double)messages * rates->message_s;
   p.seconds = p.communication_s;
   if (p.words == 0) { /* a part of what a rank has is copied */
-    const mmci_rank_piece piece = mmci_layout_piece(to, rows, cols, 0);
+    const mmci_piece piece = mmci_layout_piece(to, rows, cols, 0);
     p.seconds = 2 * mmci_u128_to_double(mmci_piece_words(&piece)) * size * rates->memory_bytes_s;
   }
   p.joules = p.words * size * rates->word_byte_j;
@@ -91,9 +91,9 @@ static price price_of_way(const table *t, const mmci_way *way, const mmci_ranks_
   const bool is_complex = t->problem->dtype == MMC_C64 || t->problem->dtype == MMC_C128;
   const double flops = is_complex ? 8 : 2, size = word_bytes(t->problem);
   price p = {.words = mmci_u128_to_double(mmci_way_words(way, x->m, x->k, x->n))};
-  const mmci_rank_piece a = mmci_layout_piece(&way->left, x->m, x->k, 0);
-  const mmci_rank_piece b = mmci_layout_piece(&way->right, x->k, x->n, 0);
-  const mmci_rank_piece c = mmci_layout_piece(&way->result, x->m, x->n, 0);
+  const mmci_piece a = mmci_layout_piece(&way->left, x->m, x->k, 0);
+  const mmci_piece b = mmci_layout_piece(&way->right, x->k, x->n, 0);
+  const mmci_piece c = mmci_layout_piece(&way->result, x->m, x->n, 0);
   const double touched = mmci_u128_to_double(mmci_piece_words(&a)) +
                          mmci_u128_to_double(mmci_piece_words(&b)) +
                          mmci_u128_to_double(mmci_piece_words(&c)) +
@@ -114,7 +114,7 @@ static price price_of_way(const table *t, const mmci_way *way, const mmci_ranks_
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static uint64_t piece_bytes(const table *t, const mmci_layout *layout, int64_t rows, int64_t cols) {
-  const mmci_rank_piece piece = mmci_layout_piece(layout, rows, cols, 0);
+  const mmci_piece piece = mmci_layout_piece(layout, rows, cols, 0);
   const mmci_u128 bytes =
       mmci_u128_mul(mmci_piece_words(&piece), mmc_dtype_size(t->problem->dtype));
   return bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes;

@@ -36,14 +36,13 @@ static void cut(int64_t size, int32_t parts, int32_t i, int64_t *first, int64_t 
   *count = size - *first < block ? size - *first : block;
 }
 
-mmci_rank_piece mmci_layout_piece(const mmci_layout *layout, int64_t rows, int64_t cols,
-                                  int32_t rank) {
-  mmci_rank_piece piece = {0};
+mmci_piece mmci_layout_piece(const mmci_layout *layout, int64_t rows, int64_t cols, int32_t rank) {
+  mmci_piece piece = {0};
   if (rank < 0 || rank >= layout->ranks) return piece;
-  if (layout->kind == MMCI_WHOLE) return (mmci_rank_piece){.rows = rows, .cols = cols};
+  if (layout->kind == MMCI_WHOLE) return (mmci_piece){.rows = rows, .cols = cols};
   cut(rows, layout->grid_rows, rank / layout->grid_cols, &piece.row, &piece.rows);
   cut(cols, layout->grid_cols, rank % layout->grid_cols, &piece.col, &piece.cols);
-  if (piece.rows == 0 || piece.cols == 0) piece = (mmci_rank_piece){0};
+  if (piece.rows == 0 || piece.cols == 0) piece = (mmci_piece){0};
   return piece;
 }
 
@@ -54,21 +53,21 @@ static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-mmci_rank_piece mmci_piece_common(const mmci_rank_piece *a, const mmci_rank_piece *b) {
+mmci_piece mmci_piece_common(const mmci_piece *a, const mmci_piece *b) {
   const int64_t row = larger(a->row, b->row), col = larger(a->col, b->col);
   const int64_t rows = smaller(a->row + a->rows, b->row + b->rows) - row;
   const int64_t cols = smaller(a->col + a->cols, b->col + b->cols) - col;
-  if (rows <= 0 || cols <= 0) return (mmci_rank_piece){0};
-  return (mmci_rank_piece){row, col, rows, cols};
+  if (rows <= 0 || cols <= 0) return (mmci_piece){0};
+  return (mmci_piece){row, col, rows, cols};
 }
 
-mmci_rank_piece mmci_layout_sent(const mmci_layout *before, const mmci_layout *after, int64_t rows,
-                                 int64_t cols, int32_t from, int32_t to) {
+mmci_piece mmci_layout_sent(const mmci_layout *before, const mmci_layout *after, int64_t rows,
+                            int64_t cols, int32_t from, int32_t to) {
   /* Of a matrix that is whole, rank 0 serves those that have none of it. */
   const bool is_whole = before->kind == MMCI_WHOLE;
-  if (from == to || (is_whole && (from != 0 || to < before->ranks))) return (mmci_rank_piece){0};
-  const mmci_rank_piece has = mmci_layout_piece(before, rows, cols, from);
-  const mmci_rank_piece wants = mmci_layout_piece(after, rows, cols, to);
+  if (from == to || (is_whole && (from != 0 || to < before->ranks))) return (mmci_piece){0};
+  const mmci_piece has = mmci_layout_piece(before, rows, cols, from);
+  const mmci_piece wants = mmci_layout_piece(after, rows, cols, to);
   return mmci_piece_common(&has, &wants);
 }
 
@@ -76,9 +75,9 @@ mmci_u128 mmci_layout_change_words(const mmci_layout *before, const mmci_layout 
                                    int64_t rows, int64_t cols) {
   mmci_u128 words = 0;
   for (int32_t r = 0; r < after->ranks; r++) {
-    const mmci_rank_piece has = mmci_layout_piece(before, rows, cols, r);
-    const mmci_rank_piece wants = mmci_layout_piece(after, rows, cols, r);
-    const mmci_rank_piece common = mmci_piece_common(&has, &wants);
+    const mmci_piece has = mmci_layout_piece(before, rows, cols, r);
+    const mmci_piece wants = mmci_layout_piece(after, rows, cols, r);
+    const mmci_piece common = mmci_piece_common(&has, &wants);
     words = mmci_u128_add(words, mmci_piece_words(&wants) - mmci_piece_words(&common));
   }
   return words;
@@ -92,9 +91,9 @@ mmci_u128 mmci_layout_change_most(const mmci_layout *before, const mmci_layout *
   if (!mmci_layout_same(before, after)) {
     const int32_t some[] = {0, 1, ranks / 2};
     for (int i = 0; i < 3; i++) {
-      const mmci_rank_piece has = mmci_layout_piece(before, rows, cols, some[i]);
-      const mmci_rank_piece wants = mmci_layout_piece(after, rows, cols, some[i]);
-      const mmci_rank_piece common = mmci_piece_common(&has, &wants);
+      const mmci_piece has = mmci_layout_piece(before, rows, cols, some[i]);
+      const mmci_piece wants = mmci_layout_piece(after, rows, cols, some[i]);
+      const mmci_piece common = mmci_piece_common(&has, &wants);
       const mmci_u128 gets = mmci_piece_words(&wants) - mmci_piece_words(&common);
       mmci_u128 gives = mmci_piece_words(&has) - mmci_piece_words(&common);
       if (after->kind == MMCI_WHOLE)

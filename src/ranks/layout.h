@@ -25,9 +25,9 @@ typedef struct mmci_layout {
 } mmci_layout;
 
 /* Rows row to row+rows-1 and columns col to col+cols-1 of a matrix. */
-typedef struct mmci_rank_piece {
+typedef struct mmci_piece {
   int64_t row, col, rows, cols;
-} mmci_rank_piece;
+} mmci_piece;
 
 static inline mmci_layout mmci_layout_rows(int32_t ranks) {
   return (mmci_layout){MMCI_ROWS, ranks, 1, ranks};
@@ -53,19 +53,18 @@ char *mmci_layout_text(const mmci_layout *layout, char text[MMCI_LAYOUT_TEXT_SIZ
 int64_t mmci_layout_block(int64_t size, int32_t parts);
 
 /* Returns what rank has of a rows x cols matrix; an empty piece for ranks that have nothing. */
-mmci_rank_piece mmci_layout_piece(const mmci_layout *layout, int64_t rows, int64_t cols,
-                                  int32_t rank);
+mmci_piece mmci_layout_piece(const mmci_layout *layout, int64_t rows, int64_t cols, int32_t rank);
 /* Returns what two pieces share. */
-mmci_rank_piece mmci_piece_common(const mmci_rank_piece *a, const mmci_rank_piece *b);
-static inline mmci_u128 mmci_piece_words(const mmci_rank_piece *piece) {
+mmci_piece mmci_piece_common(const mmci_piece *a, const mmci_piece *b);
+static inline mmci_u128 mmci_piece_words(const mmci_piece *piece) {
   return (mmci_u128)(uint64_t)piece->rows * (uint64_t)piece->cols;
 }
 
 /* Returns the piece that rank `to` gets from rank `from` when a matrix changes its layout: of what
  * `to` lacks, each element comes from one rank, the first that has it but for matrices that are
  * whole, which nobody has to ask for. It is empty where nothing is sent. */
-mmci_rank_piece mmci_layout_sent(const mmci_layout *before, const mmci_layout *after, int64_t rows,
-                                 int64_t cols, int32_t from, int32_t to);
+mmci_piece mmci_layout_sent(const mmci_layout *before, const mmci_layout *after, int64_t rows,
+                            int64_t cols, int32_t from, int32_t to);
 
 /* Returns the words that all ranks send together to change the layout of a rows x cols matrix. */
 mmci_u128 mmci_layout_change_words(const mmci_layout *before, const mmci_layout *after,

@@ -11,7 +11,7 @@
 
 enum { SEED = 21 };
 
-static bool has(const mmci_rank_piece *piece, int64_t row, int64_t col) {
+static bool has(const mmci_piece *piece, int64_t row, int64_t col) {
   return row >= piece->row && row < piece->row + piece->rows && col >= piece->col &&
          col < piece->col + piece->cols;
 }
@@ -35,12 +35,12 @@ static void check_change(uint64_t *state) {
     for (int64_t j = 0; j < cols; j++) {
       int holders = 0;
       for (int32_t to = 0; to < ranks; to++) {
-        const mmci_rank_piece had = mmci_layout_piece(&before, rows, cols, to);
-        const mmci_rank_piece wants = mmci_layout_piece(&after, rows, cols, to);
+        const mmci_piece had = mmci_layout_piece(&before, rows, cols, to);
+        const mmci_piece wants = mmci_layout_piece(&after, rows, cols, to);
         int senders = 0;
         for (int32_t from = 0; from < ranks; from++) {
-          const mmci_rank_piece sent = mmci_layout_sent(&before, &after, rows, cols, from, to);
-          const mmci_rank_piece there = mmci_layout_piece(&before, rows, cols, from);
+          const mmci_piece sent = mmci_layout_sent(&before, &after, rows, cols, from, to);
+          const mmci_piece there = mmci_layout_piece(&before, rows, cols, from);
           senders += has(&sent, i, j);
           once = once && (!has(&sent, i, j) || has(&there, i, j));
         }
