@@ -112,18 +112,19 @@ static int open_one(cli_call *call, int i, const char *argument, const spec *s,
   factors->paths[i] = strndup(argument, s->name_length);
   if (factors->paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
   const char *name = factors->paths[i], *wrong_op = op_of_npy(name);
+  char hint[CLI_HINT_SIZE];
   if (wrong_op != NULL && mmc_file_format(name, NULL) == NULL)
     return cli_fail(
         call, CLI_BAD,
-        "%s: expected N, T, H, each or what the matrix is, as lower, after the colon, got '%s'",
-        argument, wrong_op);
+        "%s: expected N, T, H, each or what the matrix is, as lower, after the colon, got '%s'%s",
+        argument, wrong_op, cli_traits_hint(wrong_op, hint));
   if (is_standard_input(name)) name = "/dev/stdin";
   factors->file_paths[i] = cli_file_part(name);
   if (factors->file_paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
   cli_stamp_take(factors->file_paths[i], &factors->stamps[i]);
   mmc_status status = mmc_file_open(call->context, name, &factors->files[i]);
   if (status == MMC_E_IO) {
-    char message[512], hint[CLI_HINT_SIZE];
+    char message[512];
     mmc_context_message(call->context, message, sizeof message);
     return cli_fail(call, CLI_BAD, "%s%s", message, cli_file_hint(factors->file_paths[i], hint));
   }

@@ -24,15 +24,18 @@ static void print_help(cli_call *call) {
             "version.\n\n"
             "A chain is written\n"
             "  f32:10x30x5x60     the dims, after a dtype: f32, f64 (the default), c64, c128,\n"
-            "                     f16, bf16\n"
+            "                     f16, bf16, i8 to i64, u8 to u64, bool\n"
             "  f32:10x30x5x60:NTN and an op for every factor: N as it is stored, T transposed,\n"
             "                     H conjugate transposed; the dims are those after the op\n"
             "  f32:16x16x16@1000  and how many such chains are multiplied together\n"
             "  f32:64x64^1000     and how often a square matrix stands there; 8x9x8x9x8=1,2,1,2\n"
             "                     says of each factor which is the first that is the same matrix\n"
+            "  8x8x8x3:lower.inv,N,T\n"
+            "                     and what a factor is: lower, upper, unit, diagonal, symmetric,\n"
+            "                     hermitian, spd, identity or zero, and inv for its inverse\n"
             "  10x30 30x5 5x60    factor by factor\n"
             "  A.npy B.npy:T      as the shapes of files, with an op after any; A.npy^8 is A.npy\n"
-            "                     eight times\n"
+            "                     eight times, L.npy:lower:inv an inverse\n"
             "and - is standard input or output.\n\n"
             "Exit status: 0 done, 1 the work failed, 2 bad usage or bad input, 130 interrupted.\n");
 }
@@ -55,6 +58,7 @@ static const cli_command *find_command(const cli_call *call, const char *name) {
     if (strcmp(name, commands[c]->name) == 0) return commands[c];
     cli_nearest_consider(&search, commands[c]->name);
   }
+  cli_nearest_consider(&search, "help");
   cli_fail(call, CLI_BAD, "command: expected %s, got '%s'%s", expected, name,
            cli_nearest_hint(&search, hint));
   return NULL;

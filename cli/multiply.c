@@ -485,7 +485,7 @@ static int run(cli_call *call, int argc, char **argv) {
 
 const cli_command cli_multiply = {
     .name = "multiply",
-    .summary = "multiply .npy files in the cheapest order",
+    .summary = "multiply files of matrices in the cheapest order",
     .help = help,
     .run = run,
 };

@@ -37,7 +37,8 @@ static const char help[] =
     "                       are fused in the cost only\n"
     "  --on-chip WORDS      with --for traffic, what the chip holds (65536, the poster's)\n"
     "  --table              with --for traffic, the poster's fusion table of one chain or several\n"
-    "  --json               one object, with --table one a chain\n"
+    "  --json               one object, with --table one a chain; mmchain multiply --plan takes\n"
+    "                       the steps from it\n"
     "  --dot                the tree for Graphviz\n"
     "  --svg FILE           a picture of the tree; with --json or --dot those are printed too\n"
     "  -h, --help           this text\n";

@@ -46,6 +46,23 @@ size_t cli_without_traits(const char *argument, size_t length, uint32_t *traits)
   return length;
 }
 
+char *cli_traits_hint(const char *spec, char text[CLI_HINT_SIZE]) {
+  text[0] = '\0';
+  for (const char *at = spec; text[0] == '\0' && *at != '\0';) {
+    const size_t length = strcspn(at, ":");
+    char *word = strndup(at, length);
+    if (word == NULL) return text;
+    cli_nearest search = cli_nearest_start(word);
+    cli_nearest_consider(&search, "each");
+    for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
+      cli_nearest_consider(&search, words[w].word);
+    if (search.distance > 0) cli_nearest_hint(&search, text);
+    free(word);
+    at += length + (at[length] == ':');
+  }
+  return text;
+}
+
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 /* Returns the parenthesis that closes the one at the beginning; NULL when there is none. */

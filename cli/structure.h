@@ -8,6 +8,7 @@
 #define MMC_CLI_STRUCTURE_H
 
 #include "command.h"
+#include "nearest.h"
 
 /* Factors with the groups among them, numbered as arguments. */
 typedef struct cli_groups {
@@ -27,6 +28,10 @@ void cli_groups_free(cli_groups *groups);
 /* Returns the length of a factor's argument without the traits that end its first length
  * characters, and adds them to *traits. */
 size_t cli_without_traits(const char *argument, size_t length, uint32_t *traits);
+
+/* Writes "; did you mean 'lower'?" for the first misspelt word of those that colons part, or
+ * nothing. Returns text. */
+char *cli_traits_hint(const char *spec, char text[CLI_HINT_SIZE]);
 
 /* Checks that a matrix is what is said of it, but for being positive definite: then it must be
  * Hermitian and have a positive diagonal. Returns CLI_DONE, or CLI_BAD after saying which element

@@ -9,9 +9,10 @@
     ((A1 A2) A3)
 
 `multi_dot` takes NumPy, PyTorch, CuPy and JAX arrays, on the CPU and on CUDA devices, and returns
-the caller's kind. `plan` says what it does and why, and is for repeated use. `Ranges` keeps products of a
-row of matrices that changes. `lower`, `spd`, `inv` and the like tell what factors are. `tune` measures what
-runs best on this machine, which plans then use.
+the caller's kind. `plan` says what it does and why, and is for repeated use. `scan` and `recurrence` are all
+products of a stack, `gradients` those of every factor, `Ranges` products of parts of a row that changes. `lower`,
+`spd`, `inv` and the like tell what factors are. `tune` measures what runs best on this machine, which plans
+then use.
 
 Threads may call everything at once; the interpreter's lock is released while work is done that
 is longer than releasing it takes. A fork waits for multiplications under way, and the child plans
@@ -69,6 +70,12 @@ __all__ = [
     "upper",
 ]
 __version__: str = _mmchain.version
+
+
+def __dir__() -> list[str]:
+    """What a shell completes: the names of __all__, not those of modules that are used here."""
+    return [*__all__, *(name for name in globals() if name.startswith("_"))]
+
 
 _execute = _mmchain.execute
 

@@ -8,6 +8,7 @@ check no_command 2
 check bad_command 2 plam
 check bad_command_far 2 xyz
 check help_of_nothing 2 help multply
+check help_misspelt 2 hlep
 verdict help_word "$(run help | diff - <(run --help))"
 verdict help_command "$(run help plan | diff - <(run plan --help))"
 verdict version_letter "$(run -V | diff - <(run --version))"

@@ -68,5 +68,6 @@ check plan_structure_words 0 plan 80x80:upper.inv 80x5
 check plan_structure_dot 0 plan f64:30x40x50x40x30:N,N,T,T=1,2,2,1 --dot
 holds plan_structure_svg run plan f64:30x40x50x40x30:N,N,T,T=1,2,2,1 --svg plan.svg
 check plan_structure_files 0 plan L.npy:lower:inv B.npy
+check multiply_trait_misspelt 2 multiply L.npy:lower:ivn B.npy -o none.npy
 check plan_structure_bad 2 plan f64:80x80x5:lower.inverse,N
 check plan_structure_shape 2 plan f64:80x70x5:lower,N
