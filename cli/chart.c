@@ -6,7 +6,7 @@
 #include "xml.h"
 
 enum {
-  HUES = 7,
+  HUES = CLI_CHART_HUES,
   MARGIN = 12,
   ROW = 22,           /* pixels from bar to bar */
   BAR = 16,           /* pixels of a bar's height */
@@ -26,7 +26,8 @@ static const char *const dark[HUES] = {"#4a9fd8", "#e69f00", "#2fbf95", "#f0803c
 
 static void print_hues(cli_stream *out, const char *const hues[HUES]) {
   for (int h = 0; h < HUES; h++)
-    cli_print(out, ".mmchain-chart .hue%d{fill:%s;stroke:%s}", h, hues[h], hues[h]);
+    cli_print(out, ".mmchain-chart .hue%d{fill:%s;stroke:%s}.mmchain-chart .line.hue%d{fill:none}",
+              h, hues[h], hues[h], h);
 }
 
 void cli_chart_style(cli_stream *out) {
@@ -43,18 +44,22 @@ void cli_chart_style(cli_stream *out) {
             ".mmchain-chart .roof{stroke:#16191d;stroke-width:2;fill:none}"
             ".mmchain-chart .spread{stroke:#16191d;stroke-width:1.5;fill:none}"
             ".mmchain-chart .faint{fill-opacity:.35;stroke-dasharray:4 2}"
-            ".mmchain-chart .second{fill-opacity:.5}");
+            ".mmchain-chart .second{fill-opacity:.5}"
+            ".mmchain-chart .line{fill:none;stroke-width:2;stroke-linejoin:round}"
+            ".mmchain-chart .dashed{stroke-dasharray:6 4}"
+            ".mmchain-chart .error{fill:none;stroke-width:1}"
+            ".mmchain-chart .mark{stroke:#16191d;stroke-width:1;stroke-dasharray:3 3;fill:none}");
   print_hues(out, light);
   cli_print(out,
             "@media (prefers-color-scheme:dark){.mmchain-chart text{fill:#eceff3}"
             ".mmchain-chart .soft{fill:#aab4bf}.mmchain-chart .page{fill:#14181d}"
             ".mmchain-chart .grid{stroke:#2c343d}.mmchain-chart .axis{stroke:#9aa5b1}"
-            ".mmchain-chart .roof,.mmchain-chart .spread{stroke:#eceff3}");
+            ".mmchain-chart .roof,.mmchain-chart .spread,.mmchain-chart .mark{stroke:#eceff3}");
   print_hues(out, dark);
   cli_print(out, "}</style>\n");
 }
 
-static void begin(cli_stream *out, const char *title, int width, int height, bool alone) {
+void cli_chart_begin(cli_stream *out, const char *title, int width, int height, bool alone) {
   if (alone) cli_print(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
   cli_print(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"mmchain-chart\" role=\"img\" "
@@ -68,8 +73,7 @@ static void begin(cli_stream *out, const char *title, int width, int height, boo
   }
 }
 
-/* Prints a line of text at a place; class is "" or names of classes. */
-static void put_text(cli_stream *out, const char *class, double x, double y, const char *text) {
+void cli_chart_text(cli_stream *out, const char *class, double x, double y, const char *text) {
   cli_print(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class, x, y);
   cli_print_xml(out, text);
   cli_print(out, "</text>\n");
@@ -103,14 +107,16 @@ static cli_quantity value_of(const cli_bars *c, const cli_bar *bar) {
 }
 
 static bar_layout lay_out(const cli_bars *c) {
-  bar_layout l = {.height = MARGIN + 22 + (c->subtitle[0] != '\0' ? 18 : 0)};
+  bar_layout l = {.height = MARGIN + (c->untitled ? 0 : 22) + (c->subtitle[0] != '\0' ? 18 : 0) +
+                            (c->mark > 0 ? 16 : 0)};
   size_t name = 0, value = 0;
   for (int b = 0; b < c->count; b++) {
     const cli_bar *bar = &c->bars[b];
     size_t behind = strlen(value_of(c, bar).text) + strlen(bar->note) + 1;
+    if (!isfinite(bar->value)) behind = 0; /* the whole row is free for the note */
     if (strlen(bar->name) > name) name = strlen(bar->name);
     if (behind > value) value = behind;
-    l.most = fmax(l.most, length_of(bar));
+    l.most = fmax(fmax(l.most, length_of(bar)), c->mark);
     l.height += ROW + (begins_group(c, b) ? HEADING : 0);
   }
   l.names = (int)name * CHARACTER + 8;
@@ -127,7 +133,7 @@ static void put_bar(cli_stream *out, const cli_bars *c, const bar_layout *l, con
   double scale = l->most > 0 ? (l->to - l->from) / l->most : 0;
   char name[64];
   snprintf(name, sizeof name, "%.*s", NAMES_MOST / CHARACTER, bar->name);
-  put_text(out, "", MARGIN, y + BAR - 4, name);
+  cli_chart_text(out, "", MARGIN, y + BAR - 4, name);
   double first = isfinite(bar->value) ? scale * fabs(bar->value) : 0;
   double second = isfinite(bar->more) ? scale * fabs(bar->more) : 0;
   const char *faint = bar->faint ? " faint" : "";
@@ -148,7 +154,7 @@ static void put_bar(cli_stream *out, const cli_bars *c, const bar_layout *l, con
   char behind[160];
   snprintf(behind, sizeof behind, "%s%s%.100s", value_of(c, bar).text,
            bar->note[0] != '\0' ? " " : "", bar->note);
-  put_text(out, "value", l->from + end + 6, y + BAR - 4, behind);
+  cli_chart_text(out, "value", l->from + end + 6, y + BAR - 4, behind);
 }
 
 /* Says what the two parts of stacked bars are. */
@@ -157,21 +163,31 @@ static void put_parts(cli_stream *out, const cli_bars *c, int y) {
   for (int part = 0; part < 2; part++) {
     cli_print(out, "<rect class=\"hue0%s\" x=\"%d\" y=\"%d\" width=\"16\" height=\"12\"/>\n",
               part == 1 ? " second" : "", x, y);
-    put_text(out, "", x + 22, y + 10, c->parts[part]);
+    cli_chart_text(out, "", x + 22, y + 10, c->parts[part]);
     x += 40 + (int)strlen(c->parts[part]) * (CHARACTER + 1);
   }
 }
 
+/* Draws the line that bars are compared with, down from y. */
+static void put_mark(cli_stream *out, const cli_bars *c, const bar_layout *l, int y) {
+  double x = l->from + (l->most > 0 ? (l->to - l->from) / l->most : 0) * c->mark;
+  bool left = x > c->width * 0.6;
+  cli_chart_text(out, left ? "small end" : "small", x + (left ? -4 : 4), y - 4, c->mark_name);
+  cli_print(out, "<path class=\"mark\" d=\"M%.1f %dV%d\"/>\n", x, y - 12,
+            l->height - MARGIN - (c->parts[0] != NULL ? ROW : 0));
+}
+
 void cli_chart_bars(cli_stream *out, const cli_bars *c, bool alone) {
   bar_layout l = lay_out(c);
-  begin(out, c->title, c->width, l.height, alone);
-  int y = MARGIN + 14;
-  put_text(out, "title", MARGIN, y, c->title);
-  if (c->subtitle[0] != '\0') put_text(out, "soft", MARGIN, y += 18, c->subtitle);
+  cli_chart_begin(out, c->title, c->width, l.height, alone);
+  int y = c->untitled ? MARGIN - 10 : MARGIN + 14;
+  if (!c->untitled) cli_chart_text(out, "title", MARGIN, y, c->title);
+  if (c->subtitle[0] != '\0') cli_chart_text(out, "soft", MARGIN, y += 18, c->subtitle);
   y += 10;
+  if (c->mark > 0) put_mark(out, c, &l, y += 16);
   for (int b = 0; b < c->count; b++) {
     if (begins_group(c, b)) {
-      put_text(out, "group", MARGIN, y + 16, c->bars[b].group);
+      cli_chart_text(out, "group", MARGIN, y + 16, c->bars[b].group);
       y += HEADING;
     }
     put_bar(out, c, &l, &c->bars[b], y);
@@ -238,17 +254,18 @@ static void put_grid(cli_stream *out, const cli_plane *c, const plane_layout *l)
   for (int e = (int)l->x_low; e <= (int)l->x_high; e += x_step) {
     double x = x_of(l, pow(10, e));
     cli_print(out, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", x, l->top, l->bottom);
-    put_text(out, "small middle", x, l->bottom + 16, cli_in_units(pow(10, e), c->x_unit).text);
+    cli_chart_text(out, "small middle", x, l->bottom + 16,
+                   cli_in_units(pow(10, e), c->x_unit).text);
   }
   for (int e = (int)l->y_low; e <= (int)l->y_high; e += y_step) {
     double y = y_of(l, pow(10, e));
     cli_print(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>\n", l->left, y, l->right);
-    put_text(out, "small end", l->left - 6, y + 4, cli_in_units(pow(10, e), c->y_unit).text);
+    cli_chart_text(out, "small end", l->left - 6, y + 4, cli_in_units(pow(10, e), c->y_unit).text);
   }
   cli_print(out, "<path class=\"axis\" d=\"M%.1f %.1fV%.1fH%.1f\"/>\n", l->left, l->top, l->bottom,
             l->right);
-  put_text(out, "middle", (l->left + l->right) / 2, l->bottom + 36, c->x_name);
-  put_text(out, "", MARGIN, l->top - 12, c->y_name);
+  cli_chart_text(out, "middle", (l->left + l->right) / 2, l->bottom + 36, c->x_name);
+  cli_chart_text(out, "", MARGIN, l->top - 12, c->y_name);
 }
 
 /* The line that is the roof: from its start up to the ridge, then level to the right edge. It has
@@ -322,7 +339,7 @@ static bool take_box(names *m, box b) {
 static void put_name(cli_stream *out, names *m, const place *places, int count, const char *name) {
   for (int p = 0; p < count; p++) {
     if (!take_box(m, box_of(places[p], name))) continue;
-    put_text(out, "small", places[p].x, places[p].y, name);
+    cli_chart_text(out, "small", places[p].x, places[p].y, name);
     return;
   }
 }
@@ -369,8 +386,8 @@ static void put_point(cli_stream *out, const cli_point *p, names *m) {
 
 void cli_chart_plane(cli_stream *out, const cli_plane *c, bool alone) {
   plane_layout l = lay_out_plane(c);
-  begin(out, c->title, c->width, c->height, alone);
-  put_text(out, "title", MARGIN, MARGIN + 8, c->title);
+  cli_chart_begin(out, c->title, c->width, c->height, alone);
+  cli_chart_text(out, "title", MARGIN, MARGIN + 8, c->title);
   put_grid(out, c, &l);
   names m = {.frame = &l, .roof = roof_of(&c->roof, &l)};
   put_roof(out, &c->roof, &m);

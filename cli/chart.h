@@ -9,6 +9,13 @@
 /* The rules of all charts, to be written once into a page; a picture of its own holds them too. */
 void cli_chart_style(cli_stream *out);
 
+/* Begin a picture, which ends with "</svg>", and write a line of text into it; class is "" or names
+ * of classes. For charts of other files. */
+void cli_chart_begin(cli_stream *out, const char *title, int width, int height, bool alone);
+void cli_chart_text(cli_stream *out, const char *class, double x, double y, const char *text);
+/* How many hues there are; hue h of a chart is class "hue<h % CLI_CHART_HUES>". */
+enum { CLI_CHART_HUES = 7 };
+
 /* ---- bars ------------------------------------------------------------------------------------ */
 
 /* One bar, with a row of its own. */
@@ -26,15 +33,45 @@ typedef struct cli_bar {
 
 typedef struct cli_bars {
   const char *title, *subtitle; /* subtitle may be "" */
+  bool untitled;                /* the title stands elsewhere already */
   const char *unit;             /* "s", "J"; "" for ratios */
   const char *parts[2];         /* the names of the two parts of stacked bars; NULL for others */
   const cli_bar *bars;
   int count;
-  int width; /* in pixels; 360 at least */
+  int width; /* in pixels; 320 at least */
+  /* A line across all bars at this value, with a name; 0 means none. */
+  double mark;
+  const char *mark_name;
 } cli_bars;
 
 /* Writes one picture. alone says that it is a document of its own. */
 void cli_chart_bars(cli_stream *out, const cli_bars *chart, bool alone);
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* One line through points; points that are not finite, or not above 0 on a logarithmic axis, are
+ * left out. */
+typedef struct cli_series {
+  const char *name;
+  int hue;
+  bool dashed, dotted; /* dotted: the points are marked */
+  const double *x, *y;
+  const double *low, *high; /* how far values spread; NULL when it is not known */
+  int count;
+} cli_series;
+
+typedef struct cli_lines {
+  const char *title;
+  bool untitled;                /* the title stands elsewhere already */
+  const char *x_name, *y_name;  /* what the axes show */
+  const char *x_unit, *y_unit;  /* as cli_in_units() takes them; "" for plain numbers */
+  bool x_log, y_log, from_zero; /* from_zero: a linear y begins at 0 */
+  const cli_series *series;
+  int count;
+  int width, height; /* of the picture but for the names of the lines, which stand below it */
+} cli_lines;
+
+void cli_chart_lines(cli_stream *out, const cli_lines *chart, bool alone);
 
 /* ---- points ---------------------------------------------------------------------------------- */
 

@@ -5,9 +5,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "chains.h"
 #include "chart.h"
+#include "experiment/experiment.h"
 #include "methods.h"
 #include "options.h"
 #include "page.h"
@@ -15,10 +17,15 @@
 
 static const char help[] =
     "usage: mmchain report CHAIN -o report.html [options]\n"
+    "       mmchain report DIR\n"
     "\n"
     "Writes a page about a chain, for a browser; it needs no network. It shows the tree; left to\n"
     "right, the fewest multiplications and the plan against each other; the steps in a table and\n"
     "under the roofline of the machine; and what else was considered, and why not.\n"
+    "\n"
+    "With the directory of an experiment (see mmchain bench --experiment help) it draws its page "
+    "and\n"
+    "pictures again from DIR/results.jsonl, on any machine.\n"
     "\n"
     "  CHAIN                f32:10x30x5x60, 10x30 30x5 5x60, A.npy B.npy:T (their shapes), or - "
     "for\n"
@@ -744,6 +751,12 @@ static void clear(report *r) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* Says whether the arguments are the directory of an experiment alone. */
+static bool is_experiment(int argc, char **argv) {
+  struct stat found;
+  return argc == 2 && stat(argv[1], &found) == 0 && S_ISDIR(found.st_mode);
+}
+
 static int check_report(cli_call *call, const report *r, const char *path) {
   if (strcmp(r->objective, "time") != 0 && strcmp(r->objective, "energy") != 0)
     return cli_fail(call, CLI_BAD, "--for: expected time or energy, got '%s'", r->objective);
@@ -758,6 +771,7 @@ static int run(cli_call *call, int argc, char **argv) {
       .plan_options = MMC_PLAN_OPTIONS_INIT,
       .contest = {.seconds = 1, .objective = "time", .plan_options = MMC_PLAN_OPTIONS_INIT}};
   const char *path = NULL;
+  if (is_experiment(argc, argv)) return cli_experiment_redraw(call, argv[1]);
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case CLI_OPTION_OUT:

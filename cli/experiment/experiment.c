@@ -2,26 +2,16 @@
 #include "experiment.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "../options.h"
-#include "../progress.h"
-#include "../timing.h"
 
-static const cli_experiment *const experiments[] = {&cli_experiment_tee_acm2};
+static const cli_experiment *const experiments[] = {
+    &cli_experiment_tee_acm2, &cli_experiment_us9836434, &cli_experiment_nishida_2011};
 
-enum { EXPERIMENT_COUNT = sizeof experiments / sizeof experiments[0] };
-
-typedef struct run_state {
-  const cli_experiment *experiment;
-  const cli_experiment_options *options;
-  cli_laboratory laboratory;
-  FILE *results; /* results.jsonl; NULL when it is not wanted */
-  cli_buffer lines;
-} run_state;
+enum { EXPERIMENT_COUNT = sizeof experiments / sizeof experiments[0], COMMAND_MOST = 400 };
 
 bool cli_experiment_wants(const char *asked, const char *name) {
   return asked == NULL || strcmp(asked, name) == 0;
@@ -29,82 +19,68 @@ bool cli_experiment_wants(const char *asked, const char *name) {
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
-static void tell_trial(run_state *x, const cli_trial *t) {
-  cli_stream *out = &x->laboratory.call->out;
-  if (x->options->json)
-    cli_trial_print_json(out, &x->laboratory, x->experiment->name, t);
-  else
-    cli_trial_print_text(out, t);
-  cli_stream_flush(out);
-  if (x->results == NULL) return;
-  cli_stream lines = {.file = x->results};
-  cli_trial_print_json(&lines, &x->laboratory, x->experiment->name, t);
-}
-
-static int try_all(run_state *x) {
-  cli_laboratory *lab = &x->laboratory;
-  cli_call *call = lab->call;
-  double total_s = 0, done_s = 0, start = cli_now_s();
-  for (size_t i = 0; i < lab->all.count; i++)
-    total_s += cli_trial_estimate(lab, &lab->all.trials[i]);
-  fprintf(stderr, "mmchain bench: %zu trials on %s, about %.0f s at most\n", lab->all.count,
-          lab->all.machine, ceil(total_s));
-  if (!x->options->json) cli_trial_print_heading(&call->out, lab, x->experiment->name);
-  cli_progress progress = cli_progress_start(call);
-  int result = CLI_DONE;
-  for (size_t i = 0; i < lab->all.count && result == CLI_DONE && call->out.error == 0; i++) {
-    double share = done_s / total_s, taken_s = cli_now_s() - start;
-    if (cli_progress_show_left(&progress, share, share > 0 ? taken_s * (1 / share - 1) : total_s))
-      result = cli_fail(call, CLI_INTERRUPTED, "interrupted");
-    if (result != CLI_DONE) break;
-    done_s += cli_trial_estimate(lab, &lab->all.trials[i]);
-    result = cli_trial_run(lab, &lab->all.trials[i]);
-    cli_progress_end(&progress);
-    if (result == CLI_DONE) tell_trial(x, &lab->all.trials[i]);
-  }
-  cli_progress_end(&progress);
-  return result;
-}
-
-/* Writes the device's model: its description up to the first comma. */
-static void name_machine(cli_laboratory *x) {
-  mmc_device_info info;
-  for (int d = 0; mmc_device_describe(x->call->context, d, &info) == MMC_OK; d++) {
-    size_t length = strlen(info.name);
-    bool found = strcmp(info.name, x->device) == 0 ||
-                 (strncmp(info.name, x->device, strlen(x->device)) == 0 && length > 2 &&
-                  strcmp(info.name + length - 2, ":0") == 0) ||
-                 (strcmp(x->device, "cpu") == 0 && info.available);
-    if (!found) continue;
-    snprintf(x->all.machine, sizeof x->all.machine, "%.*s", (int)strcspn(info.description, ","),
-             info.description);
-    break;
-  }
-  x->is_gpu = strncmp(x->device, "cuda", 4) == 0;
-}
-
-static int make_directory(cli_call *call, const char *path) {
+static int make_directory(const cli_call *call, const char *path) {
   struct stat found;
   if (mkdir(path, 0777) == 0 || (stat(path, &found) == 0 && S_ISDIR(found.st_mode)))
     return CLI_DONE;
   return cli_fail(call, CLI_BAD, "-o: %s: cannot make this directory: %s", path, strerror(errno));
 }
 
-/* Writes results.jsonl and, for an experiment that was not interrupted, the figures. */
-static int keep_results(run_state *x, bool interrupted) {
-  const char *directory = x->options->directory;
-  cli_call *call = x->laboratory.call;
+/* Reads DIR/power.csv, another instrument's log: lines of seconds since 1970 and watts, # before a
+ * comment. Without it there is nothing to read. */
+static int read_power_log(cli_call *call, const char *path, cli_records *out) {
+  FILE *file = fopen(path, "re");
+  char line[256], json[256];
+  double s, watts;
+  int result = CLI_DONE;
+  if (file == NULL) return CLI_DONE;
+  for (int number = 1; result == CLI_DONE && fgets(line, sizeof line, file) != NULL; number++) {
+    if (line[0] == '#' || line[strspn(line, " \t\r\n")] == '\0') continue;
+    if (sscanf(line, "%lf%*[ ,;\t]%lf", &s, &watts) != 2) {
+      result = cli_fail(call, CLI_BAD, "%s:%d: expected seconds since 1970 and watts, got '%.40s'",
+                        path, number, line);
+      break;
+    }
+    snprintf(json, sizeof json, "{\"part\": \"power_log\", \"s\": %.3f, \"watts\": %.6g}", s,
+             watts);
+    result = cli_records_parse(call, path, json, out);
+  }
+  fclose(file);
+  return result;
+}
+
+/* Draws what the lines say, with the files of other instruments that lie in the directory. */
+static int draw(cli_call *call, const cli_experiment *e, const char *directory,
+                cli_records *records) {
+  char counters[4096], power[4096];
+  int length = snprintf(counters, sizeof counters, "%s/counters.jsonl", directory);
+  snprintf(power, sizeof power, "%s/power.csv", directory);
+  if (length < 0 || (size_t)length >= sizeof counters)
+    return cli_fail(call, CLI_BAD, "-o: expected a shorter name");
+  int result = cli_records_read(call, counters, false, records);
+  if (result == CLI_DONE) result = read_power_log(call, power, records);
+  return result == CLI_DONE ? cli_exhibits_write(call, directory, e->source, records) : result;
+}
+
+/* Writes results.jsonl and, for an experiment that was not interrupted, the page. */
+static int keep_results(cli_laboratory *x, const cli_experiment *e, const char *directory,
+                        bool interrupted) {
   if (directory == NULL) return CLI_DONE;
   char path[4096];
   int length = snprintf(path, sizeof path, "%s/results.jsonl", directory);
   cli_file file;
   fflush(x->results);
   if (length < 0 || (size_t)length >= sizeof path || !cli_file_create(path, &file))
-    return cli_fail(call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
-  cli_stream_write(&file.stream, x->lines.bytes, x->lines.size);
+    return cli_fail(x->call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
+  cli_stream_write(&file.stream, x->lines, x->size);
   if (!cli_file_commit(&file))
-    return cli_fail(call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
-  return interrupted ? CLI_DONE : x->experiment->draw(call, directory, &x->laboratory.all);
+    return cli_fail(x->call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
+  if (interrupted) return CLI_DONE;
+  cli_records records = {0};
+  int result = cli_records_parse(x->call, path, x->lines, &records);
+  if (result == CLI_DONE) result = draw(x->call, e, directory, &records);
+  cli_records_free(&records);
+  return result;
 }
 
 /* Fails unless the value of --only is a part of the experiment. */
@@ -119,49 +95,62 @@ static int check_part(const cli_call *call, const cli_experiment *experiment, co
   return cli_fail(call, CLI_BAD, "--only: expected one of %s, got '%s'", names, part);
 }
 
-static int start_experiment(run_state *x) {
-  const cli_experiment_options *o = x->options;
-  cli_laboratory *lab = &x->laboratory;
-  cli_call *call = lab->call;
-  int result = check_part(call, x->experiment, o->part);
-  if (result == CLI_DONE && o->directory != NULL) result = make_directory(call, o->directory);
+static int start_experiment(cli_laboratory *x, const cli_experiment *e,
+                            const cli_experiment_options *o, const char *command) {
+  mmc_memory *memory;
+  int result = check_part(x->call, e, o->part);
+  if (result == CLI_DONE && o->directory != NULL) result = make_directory(x->call, o->directory);
   if (result != CLI_DONE) return result;
-  mmc_status status = mmc_memory_create(call->context, lab->device, 0, &lab->memory);
-  if (status != MMC_OK) return cli_fail_status(call, status, "");
-  name_machine(lab);
-  if (o->directory != NULL &&
-      (x->results = open_memstream(&x->lines.bytes, &x->lines.size)) == NULL)
-    return cli_fail_memory(call, "the results take", 1 << 16);
-  result = cli_laboratory_open(lab);
-  if (result == CLI_DONE && !x->experiment->list(lab, o)) result = CLI_FAILED;
-  if (result == CLI_DONE && lab->all.count == 0)
-    result =
-        cli_fail(call, CLI_BAD, "--family: no trial of '%s'", o->kernel != NULL ? o->kernel : "");
-  return result == CLI_DONE ? cli_energy_open(call, &lab->energy, lab->device) : result;
+  /* A device that is not there is told before anything is measured. */
+  mmc_status status = mmc_memory_create(x->call->context, x->device, 0, &memory);
+  if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+  mmc_memory_destroy(memory);
+  result = cli_laboratory_open(x);
+  if (result == CLI_DONE) result = cli_energy_open(x->call, &x->energy, x->device);
+  if (result == CLI_DONE) cli_laboratory_tell_about(x, command);
+  return result;
 }
 
-static int run_experiment(cli_call *call, const cli_experiment *experiment,
-                          const cli_experiment_options *options) {
-  run_state x = {.experiment = experiment,
-                 .options = options,
-                 .laboratory = {.call = call,
-                                .device = options->device != NULL ? options->device : "cpu",
-                                .window_s = options->window_s >= 0 ? options->window_s
-                                            : options->quick       ? 0.5
-                                                                   : 2,
-                                .energy = {.wanted = true, .meter_name = options->meter}}};
+static int run_experiment(cli_call *call, const cli_experiment *e, const cli_experiment_options *o,
+                          const char *command) {
+  cli_laboratory x = {.call = call,
+                      .experiment = e->name,
+                      .device = o->device != NULL ? o->device : "cpu",
+                      .quick = o->quick,
+                      .json = o->json,
+                      .window_s = o->window_s >= 0 ? o->window_s : e->window_s[o->quick],
+                      .budget_s = o->budget_s >= 0 ? o->budget_s : e->budget_s[o->quick],
+                      .repeats = o->repeats > 0 ? o->repeats : e->repeats[o->quick],
+                      .energy = {.wanted = e->has_joules, .meter_name = o->meter}};
   cli_interrupt_catch();
-  int result = start_experiment(&x);
+  int result = start_experiment(&x, e, o, command);
   if (result == CLI_DONE) {
-    result = try_all(&x);
+    result = e->run(&x, o);
+    cli_progress_end(&x.progress);
     if (result == CLI_DONE || result == CLI_INTERRUPTED) {
-      int kept = keep_results(&x, result == CLI_INTERRUPTED);
+      int kept = keep_results(&x, e, o->directory, result == CLI_INTERRUPTED);
       if (result == CLI_DONE) result = kept;
     }
   }
-  cli_laboratory_close(&x.laboratory);
-  if (x.results != NULL) fclose(x.results);
-  free(x.lines.bytes);
+  cli_laboratory_close(&x);
+  return result;
+}
+
+int cli_experiment_redraw(cli_call *call, const char *directory) {
+  char path[4096];
+  cli_records records = {0};
+  int length = snprintf(path, sizeof path, "%s/results.jsonl", directory);
+  if (length < 0 || (size_t)length >= sizeof path)
+    return cli_fail(call, CLI_BAD, "%s: expected a shorter name", directory);
+  int result = cli_records_read(call, path, true, &records);
+  const cli_experiment *found = NULL;
+  for (int e = 0; e < EXPERIMENT_COUNT && records.count > 0; e++)
+    if (cli_record_has(&records.records[0], "experiment", experiments[e]->name))
+      found = experiments[e];
+  if (result == CLI_DONE && found == NULL)
+    result = cli_fail(call, CLI_BAD, "%s: expected the results of an experiment", path);
+  if (result == CLI_DONE) result = draw(call, found, directory, &records);
+  cli_records_free(&records);
   return result;
 }
 
@@ -173,7 +162,9 @@ enum {
   OPTION_QUICK,
   OPTION_ONLY,
   OPTION_FAMILY,
-  OPTION_SIZES
+  OPTION_SIZES,
+  OPTION_REPEATS,
+  OPTION_BUDGET
 };
 
 static const struct option long_options[] = {
@@ -187,6 +178,8 @@ static const struct option long_options[] = {
     {"only", required_argument, NULL, OPTION_ONLY},
     {"family", required_argument, NULL, OPTION_FAMILY},
     {"sizes", required_argument, NULL, OPTION_SIZES},
+    {"repeats", required_argument, NULL, OPTION_REPEATS},
+    {"budget", required_argument, NULL, OPTION_BUDGET},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"help", no_argument, NULL, CLI_OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -205,14 +198,17 @@ static int print_help(cli_call *call) {
       "\n"
       "  --on DEVICE  cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
       "  --meter NAME joules by another meter than the device's; see mmchain info\n"
-      "  -o DIR       write results.jsonl and figure-NN.svg there, numbered as the source does\n"
-      "  --window S   measure each trial for S seconds; 2 when left out\n"
-      "  --quick      smaller sizes, and windows of 0.5 s\n"
+      "  -o DIR       write results.jsonl, index.html (a page that needs nothing else) and its\n"
+      "               pictures there; mmchain report DIR draws them again from results.jsonl\n"
+      "  --window S   seconds of one sample\n"
+      "  --repeats N  samples of everything, up to 32\n"
+      "  --budget S   seconds of searches: of us9836434 to tune, of nishida-2011 for one solver\n"
+      "  --quick      smaller sizes, shorter and fewer samples\n"
       "  --only PART  one part of the experiment\n"
-      "  --family F   only trials by plain, tee, faithful or fused kernels, or by the kernel of\n"
-      "               this whole name\n"
-      "  --sizes LIST n of single products, as in 4096,8192\n"
-      "  --json       one object a line for every trial\n"
+      "  --family F   tee-acm2: only trials by plain, tee, faithful or fused kernels, or by the\n"
+      "               kernel of this whole name\n"
+      "  --sizes LIST tee-acm2: n of single products; nishida-2011: n of chains; as in 4096,8192\n"
+      "  --json       print the lines of results.jsonl\n"
       "  -h, --help   this text\n");
   return CLI_DONE;
 }
@@ -254,9 +250,19 @@ bool cli_experiment_is_asked(int argc, char **argv) {
   return false;
 }
 
+/* Writes "mmchain bench ..." as it was called, cut where it is long. */
+static void join_words(int argc, char **argv, char out[COMMAND_MOST]) {
+  int length = snprintf(out, COMMAND_MOST, "mmchain");
+  for (int a = 0; a < argc && length < COMMAND_MOST; a++)
+    length += snprintf(out + length, (size_t)(COMMAND_MOST - length), " %s", argv[a]);
+}
+
 int cli_experiment_run(cli_call *call, int argc, char **argv) {
-  cli_experiment_options o = {.window_s = -1};
+  cli_experiment_options o = {.window_s = -1, .budget_s = -1};
   const char *name = "help";
+  char command[COMMAND_MOST];
+  int64_t repeats = 0;
+  join_words(argc, argv, command);
   for (int code; (code = cli_option_next(call, argc, argv, long_options)) != CLI_OPTION_END;) {
     switch (code) {
       case OPTION_EXPERIMENT:
@@ -285,6 +291,13 @@ int cli_experiment_run(cli_call *call, int argc, char **argv) {
       case OPTION_FAMILY:
         o.kernel = optarg;
         break;
+      case OPTION_REPEATS:
+        if (!cli_number(call, "--repeats", optarg, 1, CLI_REPEATS_MOST, &repeats)) return CLI_BAD;
+        o.repeats = (int)repeats;
+        break;
+      case OPTION_BUDGET:
+        if (!cli_seconds(call, "--budget", optarg, &o.budget_s)) return CLI_BAD;
+        break;
       case OPTION_SIZES:
         if (!parse_sizes(call, optarg, &o)) return CLI_BAD;
         break;
@@ -303,5 +316,5 @@ int cli_experiment_run(cli_call *call, int argc, char **argv) {
   if (optind < argc)
     return cli_fail(call, CLI_BAD, "--experiment: expected no chains with it, got '%s'",
                     argv[optind]);
-  return run_experiment(call, experiment, &o);
+  return run_experiment(call, experiment, &o, command);
 }

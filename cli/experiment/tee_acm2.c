@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "experiment.h"
-#include "tee_acm2_figures.h"
+#include "tee_acm2_page.h"
+#include "trials.h"
 
 enum { KERNEL_COUNT_MAX = 64 };
 
@@ -56,7 +57,7 @@ static const struct {
 };
 
 /* Adds a trial of this order; NULL when memory is short. */
-static cli_trial *add_trial(cli_laboratory *x, const char *part, int order, const char *family,
+static cli_trial *add_trial(cli_trials *x, const char *part, int order, const char *family,
                             const int64_t *dims, int count) {
   cli_trial *t = cli_trial_add(x, part, orders[order].name, family, dims, count);
   if (t == NULL) return NULL;
@@ -65,8 +66,8 @@ static cli_trial *add_trial(cli_laboratory *x, const char *part, int order, cons
   return t;
 }
 
-static bool add_single(cli_laboratory *x, const cli_experiment_options *options,
-                       const int64_t *sizes, int size_count) {
+static bool add_single(cli_trials *x, const cli_experiment_options *options, const int64_t *sizes,
+                       int size_count) {
   for (int s = 0; s < size_count; s++) {
     for (size_t w = 0; w < sizeof families / sizeof families[0]; w++) {
       if (!cli_experiment_wants(options->kernel, families[w].name)) continue;
@@ -83,15 +84,15 @@ static bool add_single(cli_laboratory *x, const cli_experiment_options *options,
 }
 
 /* Adds a trial for every kernel of the device whose name says a tile, and for its plain one. */
-static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, int64_t n) {
+static bool add_tiles(cli_trials *x, const cli_experiment_options *options, int64_t n) {
   const mmc_tune_product product = {.dtype = MMC_F32, .m = n, .k = n, .n = n};
   mmc_kernel_info info;
   int found = 0;
   for (int index = 0; index < KERNEL_COUNT_MAX; index++) {
-    mmc_status status =
-        mmc_kernel_describe(x->call->context, x->device, "native", &product, index, &info);
+    mmc_status status = mmc_kernel_describe(x->lab->call->context, x->lab->device, "native",
+                                            &product, index, &info);
     if (status == MMC_E_ARG) break; /* there are no more kernels */
-    if (status != MMC_OK) return cli_fail_status(x->call, status, "") == CLI_DONE;
+    if (status != MMC_OK) return cli_fail_status(x->lab->call, status, "") == CLI_DONE;
     bool is_tee = strncmp(info.name, "large_tile", 10) == 0;
     if ((index > 0 && !is_tee) || !info.available) continue;
     if (!cli_experiment_wants(options->kernel, info.name)) continue;
@@ -110,7 +111,7 @@ static bool add_tiles(cli_laboratory *x, const cli_experiment_options *options, 
   return true;
 }
 
-static bool add_fused(cli_laboratory *x, const cli_experiment_options *options, int64_t shrink) {
+static bool add_fused(cli_trials *x, const cli_experiment_options *options, int64_t shrink) {
   static const char *const kernels[][2] = {{"plain", ""}, {"fused", "fused"}};
   for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++) {
     int64_t dims[4];
@@ -129,7 +130,7 @@ static bool add_fused(cli_laboratory *x, const cli_experiment_options *options, 
 
 /* Adds the chains. In OP_DM_Fuse the device may run pairs as one call where it has its own
  * choice. */
-static bool add_chains(cli_laboratory *x, const cli_experiment_options *options, int64_t shrink) {
+static bool add_chains(cli_trials *x, const cli_experiment_options *options, int64_t shrink) {
   for (size_t c = 0; c < sizeof chains / sizeof chains[0]; c++) {
     int64_t dims[14] = {0};
     int count = 0;
@@ -144,6 +145,7 @@ static bool add_chains(cli_laboratory *x, const cli_experiment_options *options,
         if (t == NULL) return false;
         t->kernel = o == OP_DM_FUSE && w == 0 ? NULL : families[w].kernel;
         t->precision = families[w].precision;
+        t->may_copy = o == OP_DM_FUSE;
         snprintf(t->name, sizeof t->name, "%s", chains[c].name);
       }
     }
@@ -151,12 +153,12 @@ static bool add_chains(cli_laboratory *x, const cli_experiment_options *options,
   return true;
 }
 
-static bool list_trials(cli_laboratory *x, const cli_experiment_options *o) {
+static bool list_trials(cli_trials *x, const cli_experiment_options *o) {
   static const struct {
     int64_t sizes[4], shrink, pair_shrink;
   } choices[2][2] = {{{{128, 256, 512, 1024}, 40, 64}, {{64, 128}, 400, 1024}},
                      {{{4096, 8192, 12288, 16384}, 1, 1}, {{2048, 4096}, 4, 8}}};
-  const int64_t *sizes = o->size_count > 0 ? o->sizes : choices[x->is_gpu][o->quick].sizes;
+  const int64_t *sizes = o->size_count > 0 ? o->sizes : choices[x->lab->is_gpu][o->quick].sizes;
   int count = o->size_count;
   if (count == 0)
     while (count < 4 && sizes[count] > 0) count++;
@@ -164,10 +166,125 @@ static bool list_trials(cli_laboratory *x, const cli_experiment_options *o) {
   if (cli_experiment_wants(o->part, "single")) done = add_single(x, o, sizes, count);
   if (done && cli_experiment_wants(o->part, "tiles")) done = add_tiles(x, o, sizes[count / 2]);
   if (done && cli_experiment_wants(o->part, "fused"))
-    done = add_fused(x, o, choices[x->is_gpu][o->quick].pair_shrink);
+    done = add_fused(x, o, choices[x->lab->is_gpu][o->quick].pair_shrink);
   if (done && cli_experiment_wants(o->part, "chains"))
-    done = add_chains(x, o, choices[x->is_gpu][o->quick].shrink);
+    done = add_chains(x, o, choices[x->lab->is_gpu][o->quick].shrink);
   return done;
+}
+
+/* ---- the poster's model ---------------------------------------------------------------------- */
+
+/* The poster's example of fusion decisions, with the last size that its numbers need. */
+static const char decided_chain[] = "f32:936x1008x552x368x1016x616x616";
+
+/* Writes a line for each product of the order: the words of its choices. */
+static int tell_decisions(cli_laboratory *x, const char *fuse) {
+  static const char *const names[] = {[MMC_FUSION_NONE] = "no_fuse",
+                                      [MMC_FUSION_LEFT] = "left_fuse",
+                                      [MMC_FUSION_RIGHT] = "right_fuse"};
+  mmc_chain *chain;
+  mmc_plan *plan = NULL;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.objective = "traffic";
+  options.fuse = fuse;
+  options.device = x->device;
+  mmc_status status = mmc_chain_parse(x->call->context, decided_chain, &chain);
+  if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+  status = mmc_plan_create(x->call->context, chain, &options, &plan);
+  mmc_chain_destroy(chain);
+  if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+  mmc_step_traffic t;
+  for (int64_t s = 0; mmc_plan_step_traffic(plan, s, &t) == MMC_OK; s++) {
+    char node[24]; /* "T1" */
+    snprintf(node, sizeof node, "T%" PRId64, s + 1);
+    cli_line_begin(x, "decision");
+    cli_line_text(x, "fuse", fuse);
+    cli_line_text(x, "node", node);
+    for (int f = 0; f < 3; f++)
+      cli_line_number(x, names[f], t.possible[f] ? mmc_count_to_double(t.choices[f]) : (double)NAN);
+    cli_line_text(x, "chosen", names[t.chosen]);
+    cli_line_count(x, "tile_rows", t.chosen_tile[0] / 8 * 8);
+    cli_line_count(x, "tile_cols", t.chosen_tile[1] / 8 * 8);
+    cli_line_end(x);
+  }
+  mmc_plan_destroy(plan);
+  return CLI_DONE;
+}
+
+/* Writes the multiplications of the poster's example of orders, A1 A2 A3 of 10x30x5x60. */
+static int tell_example(cli_laboratory *x) {
+  static const char *const given[] = {"((A1 A2) A3)", "(A1 (A2 A3))"};
+  for (int o = 0; o < 2; o++) {
+    mmc_chain *chain;
+    mmc_plan *plan = NULL;
+    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+    options.order = given[o];
+    options.device = x->device;
+    mmc_status status = mmc_chain_parse(x->call->context, "f32:10x30x5x60", &chain);
+    if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+    status = mmc_plan_create(x->call->context, chain, &options, &plan);
+    mmc_chain_destroy(chain);
+    if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+    cli_line_begin(x, "example");
+    cli_line_text(x, "order", given[o]);
+    cli_line_exact(x, "multiplications", mmc_plan_multiplications(plan));
+    cli_line_end(x);
+    mmc_plan_destroy(plan);
+  }
+  return CLI_DONE;
+}
+
+/* Writes, for the poster's chains at their own sizes, the words with and without fusion. */
+static int tell_words(cli_laboratory *x) {
+  static const char *const fuses[] = {"none", "exact", "poster", "joint"};
+  for (size_t c = 0; c < sizeof chains / sizeof chains[0]; c++) {
+    mmc_chain *chain;
+    int count = 0;
+    while (count < 14 && chains[c].dims[count] > 0) count++;
+    mmc_status status =
+        mmc_chain_create(x->call->context, MMC_F32, count - 1, chains[c].dims, NULL, &chain);
+    if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+    cli_line_begin(x, "words");
+    cli_line_text(x, "name", chains[c].name);
+    for (int f = 0; f < 4 && status == MMC_OK; f++) {
+      mmc_plan *plan;
+      mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+      options.objective = "traffic";
+      options.fuse = fuses[f];
+      options.device = x->device;
+      status = mmc_plan_create(x->call->context, chain, &options, &plan);
+      if (status != MMC_OK) break;
+      cli_line_exact(x, fuses[f], mmc_plan_traffic_words(plan));
+      mmc_plan_destroy(plan);
+    }
+    cli_line_end(x);
+    mmc_chain_destroy(chain);
+    if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+  }
+  return CLI_DONE;
+}
+
+static int tell_model(cli_laboratory *x) {
+  int result = tell_example(x);
+  if (result == CLI_DONE) result = tell_decisions(x, "poster");
+  if (result == CLI_DONE) result = tell_decisions(x, "exact");
+  return result == CLI_DONE ? tell_words(x) : result;
+}
+
+/* ---- the experiment -------------------------------------------------------------------------- */
+
+static int run(cli_laboratory *x, const cli_experiment_options *o) {
+  cli_trials all = {.lab = x};
+  int result = cli_trials_open(&all);
+  if (result == CLI_DONE && !list_trials(&all, o)) result = CLI_FAILED;
+  if (result == CLI_DONE && all.count == 0 && (o->part == NULL || strcmp(o->part, "model") != 0))
+    result = cli_fail(x->call, CLI_BAD, "--family: no trial of '%s'",
+                      o->kernel != NULL ? o->kernel : "");
+  if (result == CLI_DONE && cli_experiment_wants(o->part, "model")) result = tell_model(x);
+  if (result == CLI_DONE) cli_trial_heading(x);
+  if (result == CLI_DONE) result = cli_trials_run(&all);
+  cli_trials_close(&all);
+  return result;
 }
 
 const cli_experiment cli_experiment_tee_acm2 = {
@@ -176,9 +293,12 @@ const cli_experiment cli_experiment_tee_acm2 = {
         "what the TEE-ACM2 poster (SC22) measured, on seeded normal f32 numbers: time, power\n"
         "               and joules of single products, tile sizes, fused products, and six chains\n"
         "               in order, as OP_Count and as OP_DM_Fuse, by the device's own kernels\n"
-        "               (plain), by large tiles and faithful; --only single, tiles, fused or "
-        "chains",
-    .parts = {"single", "tiles", "fused", "chains"},
-    .list = list_trials,
-    .draw = cli_tee_acm2_draw,
+        "               (plain), by large tiles and faithful; its table of fusion decisions;\n"
+        "               --only model, single, tiles, fused or chains",
+    .parts = {"model", "single", "tiles", "fused", "chains"},
+    .has_joules = true,
+    .window_s = {1, 0.5},
+    .repeats = {5, 2},
+    .run = run,
+    .source = &cli_tee_acm2_source,
 };

@@ -15,16 +15,14 @@ enum { PLANNINGS = 5, SEED = 1, ALIGNMENT = 256, POOL = (1 << 22) - 3, KERNEL_CO
  * in range. */
 static const double scale = 0x1p-7;
 static const double least_window_s = 1e-3;
-static const double write_bytes_per_s = 4e9, around_s = 0.3; /* used for the estimate alone */
 
-cli_trial *cli_trial_add(cli_laboratory *x, const char *part, const char *order, const char *family,
+cli_trial *cli_trial_add(cli_trials *all, const char *part, const char *order, const char *family,
                          const int64_t *dims, int count) {
-  cli_trials *all = &x->all;
   if (all->count == all->capacity) {
     size_t capacity = 2 * all->capacity + 64;
     cli_trial *grown = realloc(all->trials, capacity * sizeof *grown);
     if (grown == NULL) {
-      cli_fail_memory(x->call, "the list of trials takes",
+      cli_fail_memory(all->lab->call, "the list of trials takes",
                       (double)capacity * (double)sizeof *grown);
       return NULL;
     }
@@ -37,9 +35,7 @@ cli_trial *cli_trial_add(cli_laboratory *x, const char *part, const char *order,
                    .kernel = "",
                    .precision = "native",
                    .words = NAN,
-                   .plan_s = NAN,
-                   .create_s = NAN,
-                   .seconds = NAN};
+                   .plan_s = NAN};
   t->energy = (mmc_energy){.joules = NAN, .watts = NAN, .idle_watts = NAN, .crosscheck = NAN};
   snprintf(t->family, sizeof t->family, "%s", family);
   int length = snprintf(t->chain, sizeof t->chain, "f32:%" PRId64, dims[0]);
@@ -50,7 +46,7 @@ cli_trial *cli_trial_add(cli_laboratory *x, const char *part, const char *order,
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static void free_operands(cli_laboratory *x) {
+static void free_operands(cli_trials *x) {
   mmc_memory_destroy(x->memory);
   free(x->matrices);
   x->memory = NULL;
@@ -60,7 +56,7 @@ static void free_operands(cli_laboratory *x) {
 
 /* Fills with seeded normal numbers, the same ones again and again. Their count is odd and large
  * against a row, so that no two rows of a matrix are the same. */
-static mmc_status fill_normals(cli_laboratory *x, size_t offset, size_t bytes, size_t *next) {
+static mmc_status fill_normals(cli_trials *x, size_t offset, size_t bytes, size_t *next) {
   while (bytes > 0) {
     size_t size = (POOL - *next) * sizeof *x->pool;
     if (size > bytes) size = bytes;
@@ -73,7 +69,7 @@ static mmc_status fill_normals(cli_laboratory *x, size_t offset, size_t bytes, s
   return MMC_OK;
 }
 
-static mmc_status make_operands(cli_laboratory *x, const mmc_chain *chain, const char *text) {
+static mmc_status make_operands(cli_trials *x, const mmc_chain *chain, const char *text) {
   if (strcmp(x->chain, text) == 0) return MMC_OK;
   free_operands(x);
   int64_t n = mmc_chain_length(chain);
@@ -89,7 +85,7 @@ static mmc_status make_operands(cli_laboratory *x, const mmc_chain *chain, const
     bytes += (size_t)cli_matrix_bytes(MMC_F32, 1, x->matrices[i].rows, x->matrices[i].cols);
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   }
-  mmc_status status = mmc_memory_create(x->call->context, x->device, bytes, &x->memory);
+  mmc_status status = mmc_memory_create(x->lab->call->context, x->lab->device, bytes, &x->memory);
   size_t offset = 0;
   for (int64_t i = 0; i <= n && status == MMC_OK; i++) {
     mmc_matrix *m = &x->matrices[i];
@@ -108,16 +104,17 @@ static mmc_status make_operands(cli_laboratory *x, const mmc_chain *chain, const
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* Notes the reason for what a machine may lack; any other failure ends the experiment. */
-static int cannot(cli_laboratory *x, cli_trial *t, mmc_status status) {
+static int cannot(cli_trials *x, cli_trial *t, mmc_status status) {
   if (status != MMC_E_UNSUPPORTED && status != MMC_E_NOMEM && status != MMC_E_MEMORY_LIMIT)
-    return cli_fail_status(x->call, status, "");
-  mmc_context_message(x->call->context, t->reason, sizeof t->reason);
+    return cli_fail_status(x->lab->call, status, "");
+  mmc_context_message(x->lab->call->context, t->reason, sizeof t->reason);
+  t->prepared = false;
   return CLI_DONE;
 }
 
-static mmc_status plan_trial(const cli_laboratory *x, cli_trial *t, const mmc_chain *chain) {
+static mmc_status plan_trial(const cli_trials *x, cli_trial *t, const mmc_chain *chain) {
   mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
-  options.device = x->device;
+  options.device = x->lab->device;
   options.location = MMC_DEVICE;
   options.precision = t->precision;
   options.kernel = t->kernel;
@@ -127,7 +124,7 @@ static mmc_status plan_trial(const cli_laboratory *x, cli_trial *t, const mmc_ch
     mmc_plan_destroy(t->plan);
     t->plan = NULL;
     double start = cli_now_s();
-    mmc_status status = mmc_plan_create(x->call->context, chain, &options, &t->plan);
+    mmc_status status = mmc_plan_create(x->lab->call->context, chain, &options, &t->plan);
     double taken_s = cli_now_s() - start;
     if (status != MMC_OK) return status;
     if (!(taken_s >= t->plan_s)) t->plan_s = taken_s;
@@ -148,9 +145,9 @@ static bool same_plan(const mmc_plan *a, const mmc_plan *b) {
 }
 
 /* Returns an earlier trial whose measurement is this one's too; NULL when there is none. */
-static const cli_trial *find_same(const cli_laboratory *x, const cli_trial *t) {
-  for (const cli_trial *e = x->all.trials; e < t; e++)
-    if (e->measured && e->part == t->part && e->measured_as == NULL &&
+static cli_trial *find_same(const cli_trials *x, const cli_trial *t) {
+  for (cli_trial *e = x->trials; e < t && t->may_copy; e++)
+    if (e->prepared && e->part == t->part && e->measured_as == NULL &&
         strcmp(e->chain, t->chain) == 0 && strcmp(e->family, t->family) == 0 &&
         same_plan(e->plan, t->plan))
       return e;
@@ -158,7 +155,7 @@ static const cli_trial *find_same(const cli_laboratory *x, const cli_trial *t) {
 }
 
 /* Reads what the plan and the kernel's name tell. */
-static void read_plan(const cli_laboratory *x, cli_trial *t) {
+static void read_plan(const cli_trials *x, cli_trial *t) {
   int64_t count = mmc_plan_step_count(t->plan);
   mmc_step step;
   mmc_step_traffic traffic;
@@ -176,8 +173,8 @@ static void read_plan(const cli_laboratory *x, cli_trial *t) {
   const mmc_tune_product product = {.dtype = MMC_F32, .m = step.m, .k = step.k, .n = step.n};
   for (int index = 0; index < KERNEL_COUNT_MAX; index++) {
     mmc_kernel_info info;
-    if (mmc_kernel_describe(x->call->context, x->device, t->precision, &product, index, &info) !=
-        MMC_OK)
+    if (mmc_kernel_describe(x->lab->call->context, x->lab->device, t->precision, &product, index,
+                            &info) != MMC_OK)
       break;
     if (!info.available || strcmp(info.name, t->kernel_name) != 0) continue;
     t->info = info;
@@ -186,7 +183,7 @@ static void read_plan(const cli_laboratory *x, cli_trial *t) {
 }
 
 /* Measures the seconds of one of `runs` executions. */
-static mmc_status time_runs(const cli_laboratory *x, mmc_run *run, int64_t n, int64_t runs,
+static mmc_status time_runs(const cli_trials *x, mmc_run *run, int64_t n, int64_t runs,
                             double *seconds) {
   double start = cli_now_s();
   mmc_status status = MMC_OK;
@@ -197,96 +194,127 @@ static mmc_status time_runs(const cli_laboratory *x, mmc_run *run, int64_t n, in
   return status;
 }
 
-/* Measures joules where there is a meter, else seconds alone, after two executions, of which the
- * first prepares what the others need. */
-static int measure_trial(cli_laboratory *x, cli_trial *t, mmc_run *run, int64_t n) {
-  double once_s;
+/* Takes one sample: joules where there is a meter, else seconds alone, after two executions, of
+ * which the first prepares what the others need. */
+static int measure_run(cli_trials *x, cli_trial *t, mmc_run *run, int64_t n, double create_s) {
+  const cli_laboratory *lab = x->lab;
+  cli_trial_samples *s = &t->samples;
+  double once_s, seconds;
   mmc_status status = time_runs(x, run, n, 1, &once_s);
   if (status == MMC_OK) status = time_runs(x, run, n, 1, &once_s);
   if (status != MMC_OK) return cannot(x, t, status);
-  int result = cli_energy_measure(x->call, &x->energy, fmax(x->window_s, least_window_s), run,
+  int result = cli_energy_measure(lab->call, &lab->energy, fmax(lab->window_s, least_window_s), run,
                                   x->matrices, &x->matrices[n], &t->energy);
   if (result != CLI_DONE) return result;
-  t->seconds = t->energy.seconds;
+  seconds = t->energy.seconds;
   if (!t->energy.measured) {
-    double runs = ceil(x->window_s / fmax(once_s, 1e-7));
-    status = time_runs(x, run, n, runs > 1 ? (int64_t)runs : 1, &t->seconds);
+    double runs = ceil(lab->window_s / fmax(once_s, 1e-7));
+    status = time_runs(x, run, n, runs > 1 ? (int64_t)runs : 1, &seconds);
     if (status != MMC_OK) return cannot(x, t, status);
   }
+  bool metered = t->energy.measured;
+  s->seconds[s->count] = seconds;
+  s->create_s[s->count] = create_s;
+  s->joules[s->count] = metered ? t->energy.joules : NAN;
+  s->watts[s->count] = metered ? t->energy.watts : NAN;
+  s->sampled_watts[s->count] = metered ? t->energy.watts * (1 + t->energy.crosscheck) : NAN;
+  s->until_s[s->count] = cli_unix_s();
+  s->count++;
   t->measured = true;
   return CLI_DONE;
 }
 
-static int try_plan(cli_laboratory *x, cli_trial *t, const mmc_chain *chain) {
+static int plan_one(cli_trials *x, cli_trial *t, const mmc_chain *chain) {
   mmc_status status = plan_trial(x, t, chain);
   if (status != MMC_OK) return cannot(x, t, status);
   read_plan(x, t);
   status = make_operands(x, chain, t->chain);
   if (status != MMC_OK) return cannot(x, t, status);
-  double start = cli_now_s();
+  t->prepared = true;
+  const cli_trial *same = find_same(x, t);
+  if (same != NULL) t->measured_as = same->order;
+  if (same != NULL) return CLI_DONE;
+  /* The first run of a plan pays for what later ones find ready, and counts for none. */
   mmc_run *run;
   status = mmc_run_create(t->plan, &run);
   if (status != MMC_OK) return cannot(x, t, status);
-  t->create_s = cli_now_s() - start;
-  const cli_trial *same = find_same(x, t);
-  int result = CLI_DONE;
-  if (same == NULL) {
-    result = measure_trial(x, t, run, mmc_chain_length(chain));
-  } else {
-    t->measured = true;
-    t->measured_as = same->order;
-    t->seconds = same->seconds;
-    t->energy = same->energy;
-  }
+  mmc_run_destroy(run);
+  return CLI_DONE;
+}
+
+static int sample_one(cli_trials *x, cli_trial *t, int64_t n) {
+  if (!t->prepared || t->measured_as != NULL) return CLI_DONE;
+  mmc_run *run;
+  double start = cli_now_s();
+  mmc_status status = mmc_run_create(t->plan, &run);
+  if (status != MMC_OK) return cannot(x, t, status);
+  int result = measure_run(x, t, run, n, cli_now_s() - start);
   mmc_run_destroy(run);
   return result;
 }
 
-int cli_trial_run(cli_laboratory *x, cli_trial *t) {
+/* Tells of the trial which measurement is its own, or another's. */
+static void tell_trial(cli_trials *x, cli_trial *t) {
+  if (t->measured_as != NULL) {
+    const cli_trial *same = find_same(x, t);
+    if (same != NULL) {
+      t->measured = same->measured;
+      t->samples = same->samples;
+      t->energy = same->energy;
+      snprintf(t->reason, sizeof t->reason, "%s", same->reason);
+    }
+  }
+  cli_trial_tell(x, t);
+}
+
+/* Measures the trials from first to end, which have one chain, in turns. */
+static int run_group(cli_trials *x, size_t first, size_t end) {
+  cli_laboratory *lab = x->lab;
   mmc_chain *chain;
-  mmc_status status = mmc_chain_parse(x->call->context, t->chain, &chain);
-  if (status != MMC_OK) return cli_fail_status(x->call, status, "");
-  int result = try_plan(x, t, chain);
+  mmc_status status = mmc_chain_parse(lab->call->context, x->trials[first].chain, &chain);
+  if (status != MMC_OK) return cli_fail_status(lab->call, status, "");
+  int result = CLI_DONE;
+  for (size_t i = first; i < end && result == CLI_DONE; i++)
+    result = plan_one(x, &x->trials[i], chain);
+  for (int r = 0; r < lab->repeats && result == CLI_DONE; r++)
+    for (size_t i = first; i < end && result == CLI_DONE; i++) {
+      double done = (double)(end - first) * r + (double)(i - first);
+      result = cli_laboratory_show(lab, ((double)first + done / lab->repeats) / (double)x->count,
+                                   x->trials[i].name);
+      if (result == CLI_DONE) result = sample_one(x, &x->trials[i], mmc_chain_length(chain));
+    }
+  for (size_t i = first; i < end && (result == CLI_DONE || result == CLI_INTERRUPTED); i++)
+    if (result == CLI_DONE || x->trials[i].samples.count > 0) tell_trial(x, &x->trials[i]);
   mmc_chain_destroy(chain);
   return result;
 }
 
-double cli_trial_estimate(const cli_laboratory *x, const cli_trial *t) {
-  mmc_chain *chain;
-  mmc_plan *plan;
-  if (mmc_chain_parse(NULL, t->chain, &chain) != MMC_OK) return 0;
-  int64_t n = mmc_chain_length(chain);
-  const int64_t *dims = mmc_chain_dims(chain);
-  double bytes = 0, run_s = 0;
-  for (int64_t i = 0; i < n; i++) bytes += cli_matrix_bytes(MMC_F32, 1, dims[i], dims[i + 1]);
-  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
-  options.device = x->device;
-  options.objective = "time";
-  options.location = MMC_DEVICE;
-  if (mmc_plan_create(x->call->context, chain, &options, &plan) == MMC_OK) {
-    run_s = mmc_plan_predicted_seconds(plan);
-    mmc_plan_destroy(plan);
+int cli_trials_run(cli_trials *x) {
+  int result = CLI_DONE;
+  for (size_t first = 0, end; first < x->count && result == CLI_DONE; first = end) {
+    const cli_trial *t = &x->trials[first];
+    for (end = first + 1; end < x->count && x->trials[end].part == t->part &&
+                          strcmp(x->trials[end].chain, t->chain) == 0;)
+      end++;
+    result = run_group(x, first, end);
   }
-  mmc_chain_destroy(chain);
-  bool fresh = t == x->all.trials || strcmp(t[-1].chain, t->chain) != 0;
-  return around_s + 2 * run_s + fmax(x->window_s * 1.25, 2 * run_s) +
-         (fresh ? bytes / write_bytes_per_s : 0);
+  return result;
 }
 
-/* ---- the laboratory -------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
-int cli_laboratory_open(cli_laboratory *x) {
+int cli_trials_open(cli_trials *x) {
   x->pool = malloc(POOL * sizeof *x->pool);
-  if (x->pool == NULL) return cli_fail_memory(x->call, "the numbers take", POOL * sizeof *x->pool);
+  if (x->pool == NULL)
+    return cli_fail_memory(x->lab->call, "the numbers take", POOL * sizeof *x->pool);
   cli_random random = cli_random_start(SEED, 0);
   cli_random_fill(&random, MMC_F32, POOL, scale, x->pool);
   return CLI_DONE;
 }
 
-void cli_laboratory_close(cli_laboratory *x) {
-  cli_energy_close(&x->energy);
+void cli_trials_close(cli_trials *x) {
   free_operands(x);
-  for (size_t i = 0; i < x->all.count; i++) mmc_plan_destroy(x->all.trials[i].plan);
-  free(x->all.trials);
+  for (size_t i = 0; i < x->count; i++) mmc_plan_destroy(x->trials[i].plan);
+  free(x->trials);
   free(x->pool);
 }

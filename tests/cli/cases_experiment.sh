@@ -1,4 +1,4 @@
-# cases_experiment.sh: `mmchain bench --experiment tee-acm2`. Sourced by run.sh.
+# cases_experiment.sh: `mmchain bench --experiment` and `mmchain report DIR`. Sourced by run.sh.
 
 # ---- bad usage -----------------------------------------------------------------------------------
 
@@ -15,25 +15,40 @@ check experiment_window 2 bench --experiment tee-acm2 --window -1
 check experiment_device 2 bench --experiment tee-acm2 --on abacus
 check experiment_meter 2 bench --experiment tee-acm2 --on ref --meter gpu --quick
 check experiment_directory 2 bench --experiment tee-acm2 -o missing/there --on ref
+check experiment_repeats 2 bench --experiment tee-acm2 --repeats 33
+check experiment_budget 2 bench --experiment us9836434 --budget none
+check experiment_falling 2 bench --experiment nishida-2011 --sizes 16,8
 check experiment_alone 2 bench $clrs --quick
 check experiment_alone_output 2 bench $clrs -o there
 absent experiment_left there missing
+mkdir empty damaged foreign
+printf '{"experiment": "tee-acm2", "part": "about"}\n{"part": "single",, }\n' >damaged/results.jsonl
+printf '{"experiment": "another"}\n' >foreign/results.jsonl
+check experiment_report_empty 2 report empty
+check experiment_report_damaged 2 report damaged
+check experiment_report_foreign 2 report foreign
 
 # ---- without a meter -----------------------------------------------------------------------------
 
-experiment() { # experiment NAME OPTION...: --quick, its lines and figures in a directory of that name
-  local name=$1
-  shift
-  run bench --experiment tee-acm2 --on ref --quick -o "$name" --json "$@" \
+experiment() { # experiment NAME EXPERIMENT OPTION...: --quick, its lines and page in a directory of that name
+  local name=$1 which=$2
+  shift 2
+  run bench --experiment "$which" --quick -o "$name" --json "$@" \
     >"said/$name" 2>"said/$name.stderr"
   verdict "${name}_status" "$([ $? = 0 ] || cat "said/$name.stderr")"
   holds "${name}_kept" cmp "said/$name" "$name/results.jsonl"
+  # The page is drawn again, the same, from its lines alone.
+  mkdir "$name-again"
+  cp "$name/results.jsonl" "$name-again"
+  holds "${name}_redrawn" run report "$name-again"
+  holds "${name}_same" diff -r "$name" "$name-again"
 }
 suite=$here/../../bench/chains/tee-acm2.txt
-experiment experiment_plain --meter none --window 0
+experiment experiment_plain tee-acm2 --on ref --meter none --window 0
 holds experiment_plain_lines python3 "$here/check_experiment.py" experiment_plain "$suite" none
-holds experiment_plain_told grep -qE '^mmchain bench: 70 trials on .*, about [0-9]+ s at most$' \
-  said/experiment_plain.stderr
+holds experiment_plain_page python3 "$here/check_experiment.py" --page experiment_plain example table \
+  figure-9 figure-10 figure-11 figure-12 figure-13 figure-14 figure-15 figure-16 figure-17 figure-18 figure-19 figure-20 \
+  figure-21 tree tee-acm2-on-chains
 run bench --experiment tee-acm2 --on ref --only single --sizes 8,9 --family plain --window 0 \
   --meter none >said/experiment_text 2>/dev/null
 holds experiment_text [ "$(grep -c '^single .* plain .* loops ' said/experiment_text)" = 2 ]
@@ -46,7 +61,7 @@ holds experiment_cpu [ "$(grep -c '"family": "plain".*"measured": true' said/exp
 
 # 200 W: joules are 200 times the seconds.
 awk 'BEGIN { for (i = 0; i < 20000; i++) printf "%.2f %.3f 200\n", i / 100, 2 * i }' >long
-experiment experiment_metered --meter replay:long --only chains --window 0.05
+experiment experiment_metered tee-acm2 --on ref --meter replay:long --only chains --window 0.05
 holds experiment_metered_lines python3 "$here/check_experiment.py" experiment_metered "$suite" 200
 # What was measured is kept when it is interrupted.
 env "${environment[@]}" timeout --foreground -s INT 2 "${wrapper[@]}" "$mmchain" bench --experiment tee-acm2 --on ref \
@@ -55,7 +70,40 @@ env "${environment[@]}" timeout --foreground -s INT 2 "${wrapper[@]}" "$mmchain"
 holds experiment_stopped_said grep -qx 'mmchain bench: interrupted' said/experiment_stopped.stderr
 holds experiment_stopped_kept cmp said/experiment_stopped stopped/results.jsonl
 
-holds experiment_figures python3 "$here/check_experiment.py" --figures experiment_metered 18 19 20 21
-holds experiment_figures_plain python3 "$here/check_experiment.py" --figures experiment_plain 18 19
-holds experiment_no_figure grep -qx \
-  'mmchain bench: no figure 15: hardware counters are not readable here' said/experiment_plain.stderr
+holds experiment_pictures python3 "$here/check_experiment.py" --pictures experiment_metered \
+  figure-18 figure-19 figure-20 figure-21
+holds experiment_pictures_plain python3 "$here/check_experiment.py" --pictures experiment_plain figure-18 figure-19
+# Another instrument's log and the counters of another program are shown where they lie beside the lines.
+power_log() {
+  awk 'BEGIN { for (i = 0; i < 30; i++) printf "%.2f,202\n", '"$(date +%s)"' - 20 + i }' >single/power.csv
+  run report single && grep -qE 'log and the counter differ by [01](\.[0-9]+)? %' single/index.html
+}
+run bench --experiment tee-acm2 --on ref --quick --only single --family plain --meter replay:long --window 2.5 --repeats 1 \
+  --sizes 32 -o single >/dev/null 2>&1
+holds experiment_power_log power_log
+echo 'now,202' >single/power.csv
+check experiment_power_log_wrong 2 report single
+rm single/power.csv
+counters() {
+  for family in 'cublas sgemm:28' 'large_tile 256x128:26' 'large_tile 256x192:9'; do
+    printf '{"experiment": "tee-acm2", "part": "counters", "name": "n=8192", "family": "%s", "measured": true, "global_load_bytes": %se9}\n' \
+      "${family%:*}" "${family#*:}"
+  done >single/counters.jsonl
+  run report single && grep -q 'the best tile loads 9 GB, cuBLAS 28: 68 % fewer' single/index.html
+}
+holds experiment_counters counters
+
+# ---- the other publications ----------------------------------------------------------------------
+
+experiment experiment_nishida nishida-2011
+holds experiment_nishida_lines python3 "$here/check_experiment.py" --lines nishida-2011 experiment_nishida
+holds experiment_nishida_page python3 "$here/check_experiment.py" --page experiment_nishida figure-1 figure-3 figure-4 \
+  figure-5 figure-7 table-i-a table-i-b table-i-c table-ii table-iii
+holds experiment_nishida_pictures python3 "$here/check_experiment.py" --pictures experiment_nishida figure-3 figure-4 \
+  figure-5 figure-7 table-iii
+experiment experiment_patent us9836434 --budget 0.5
+holds experiment_patent_lines python3 "$here/check_experiment.py" --lines us9836434 experiment_patent
+holds experiment_patent_page python3 "$here/check_experiment.py" --page experiment_patent example figure-3 figures-4-5 \
+  figure-6 claims-1-to-20
+holds experiment_patent_pictures python3 "$here/check_experiment.py" --pictures experiment_patent example figure-3 figure-6 \
+  monotonicity

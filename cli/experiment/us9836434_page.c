@@ -1,0 +1,472 @@
+/* us9836434_page.c: the figures, the example and the claims of US patent 9,836,434 B2, beside what
+ * was measured here. */
+#include "us9836434_page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../chart.h"
+#include "../page.h"
+#include "../xml.h"
+#include "laboratory.h"
+
+enum { POINTS_MOST = 256, TALL = 320, HUE_PLAIN = 0, HUE_PATENT = 1, HUE_OURS = 2 };
+
+static double element(const cli_record *r, const char *name, int i) {
+  char field[48];
+  snprintf(field, sizeof field, "%s.%d", name, i);
+  return cli_record_number(r, field);
+}
+
+/* Returns plain time divided by that of another way, sample by sample, as they took turns. A way
+ * that is the plain call was not measured again and is exactly as fast. */
+static cli_spread gain_of(const cli_record *r, const char *samples) {
+  double values[CLI_REPEATS_MOST];
+  int count = 0;
+  const char *cut = strcmp(samples, "tuned_samples") == 0 ? "recipe" : "cut";
+  if (cli_record_has(r, cut, "whole") && strcmp(samples, "given_samples") != 0)
+    return (cli_spread){.median = 1, .low = 1, .high = 1, .count = 1};
+  for (int i = 0; i < CLI_REPEATS_MOST && r != NULL; i++) {
+    double gain = element(r, "plain_samples", i) / element(r, samples, i);
+    if (isfinite(gain)) values[count++] = gain;
+  }
+  return cli_spread_of(values, count);
+}
+
+/* The gains of a way over all products of a part: the median of each. */
+static cli_spread gains(const cli_records *all, const char *part, const char *samples, int *lost) {
+  double values[POINTS_MOST];
+  int count = 0;
+  const cli_record *r;
+  *lost = 0;
+  for (size_t at = 0; (r = cli_records_next(all, part, &at)) != NULL && count < POINTS_MOST;) {
+    cli_spread gain = gain_of(r, samples);
+    if (gain.count == 0) continue;
+    *lost += gain.high < 0.99; /* slower in every turn */
+    values[count++] = gain.median;
+  }
+  return cli_spread_of(values, count);
+}
+
+static double geomean(const cli_records *all, const char *part, const char *samples) {
+  double logs = 0;
+  int count = 0;
+  const cli_record *r;
+  for (size_t at = 0; (r = cli_records_next(all, part, &at)) != NULL;) {
+    cli_spread gain = gain_of(r, samples);
+    if (gain.count > 0) logs += log(gain.median), count++;
+  }
+  return count > 0 ? exp(logs / count) : (double)NAN;
+}
+
+static double flops(const cli_record *r) {
+  return 2 * cli_record_number(r, "m") * cli_record_number(r, "k") * cli_record_number(r, "n");
+}
+
+/* ---- the example ----------------------------------------------------------------------------- */
+
+static bool draw_example(cli_stream *out, const cli_records *all, int width, bool alone) {
+  static const struct {
+    const char *samples, *name;
+    int hue;
+  } ways[] = {{"plain_samples", "one call", HUE_PLAIN},
+              {"given_samples", "the patent's cut", HUE_PATENT},
+              {"patent_samples", "method 300", HUE_PATENT},
+              {"tuned_samples", "mmchain, tuned", HUE_OURS}};
+  cli_bar bars[4];
+  size_t at = 0;
+  const cli_record *r = cli_records_next(all, "example", &at);
+  if (r == NULL) return false;
+  for (int w = 0; w < 4; w++) {
+    cli_spread s = cli_record_spread(r, ways[w].samples);
+    bars[w] = (cli_bar){.group = "",
+                        .name = ways[w].name,
+                        .note = "",
+                        .hue = ways[w].hue,
+                        .value = s.median,
+                        .more = NAN,
+                        .low = s.low,
+                        .high = s.high};
+  }
+  cli_bars chart = {.title = "The patent's example: time",
+                    .subtitle = alone ? cli_record_text(r, "machine") : "",
+                    .untitled = !alone,
+                    .unit = "s",
+                    .bars = bars,
+                    .count = 4,
+                    .width = width};
+  cli_chart_bars(out, &chart, alone);
+  return true;
+}
+
+static void answer_example(const cli_records *all, cli_answer *a) {
+  size_t at = 0;
+  const cli_record *r = cli_records_next(all, "example", &at);
+  if (r == NULL) return;
+  cli_spread given = gain_of(r, "given_samples"), ours = gain_of(r, "tuned_samples");
+  cli_answer_set(a,
+                 ours.median > 1.16 ? CLI_BEATEN
+                 : given.low > 1.01 ? CLI_HOLDS
+                                    : CLI_FAILS,
+                 "%.0f x %.0f x %.0f: the patent's cut makes it %.3f (%.3f to %.3f) times as fast, "
+                 "mmchain's choice (%s) %.3f (%.3f to %.3f)",
+                 cli_record_number(r, "m"), cli_record_number(r, "k"), cli_record_number(r, "n"),
+                 given.median, given.low, given.high, cli_record_text(r, "recipe"), ours.median,
+                 ours.low, ours.high);
+}
+
+static void tell_example(cli_stream *out, const cli_records *all) {
+  size_t at = 0;
+  const cli_record *r = cli_records_next(all, "example", &at);
+  if (r == NULL) return;
+  cli_page_words(out,
+                 "Method 300 as described chose %s; mmchain's tuning chose %s. The patent names no "
+                 "GPU and no version of CUBLAS; libraries have changed since 2015.",
+                 cli_record_text(r, "cut"), cli_record_text(r, "recipe"));
+}
+
+/* ---- ladders --------------------------------------------------------------------------------- */
+
+/* Draws E against n of one series: plain, by method 300, and by mmchain. */
+static bool draw_ladder(cli_stream *out, const cli_records *all, int number, int width,
+                        bool alone) {
+  static double x[POINTS_MOST], y[3][POINTS_MOST], low[3][POINTS_MOST], high[3][POINTS_MOST];
+  static const char *const samples[] = {"plain_samples", "patent_samples", "tuned_samples"};
+  static const char *const names[] = {"one call", "method 300 as described", "mmchain, tuned"};
+  char series[96] = "", title[160];
+  int count = 0, seen = -1;
+  const cli_record *r;
+  for (size_t at = 0; (r = cli_records_next(all, "ladder", &at)) != NULL && count < POINTS_MOST;) {
+    if (strcmp(series, cli_record_text(r, "series")) != 0) {
+      if (++seen > number) break;
+      snprintf(series, sizeof series, "%s", cli_record_text(r, "series"));
+    }
+    if (seen != number) continue;
+    x[count] = cli_record_number(r, "n");
+    for (int w = 0; w < 3; w++) {
+      cli_spread s = cli_record_spread(r, samples[w]);
+      if (s.count == 0) s = cli_record_spread(r, samples[0]); /* it is the plain call */
+      y[w][count] = flops(r) / s.median;
+      low[w][count] = flops(r) / s.high;
+      high[w][count] = flops(r) / s.low;
+    }
+    count++;
+  }
+  if (count == 0) return false;
+  cli_series lines[3];
+  for (int w = 0; w < 3; w++)
+    lines[w] = (cli_series){.name = names[w],
+                            .hue = w,
+                            .dotted = true,
+                            .x = x,
+                            .y = y[w],
+                            .low = low[w],
+                            .high = high[w],
+                            .count = count};
+  snprintf(title, sizeof title, "E against n: %s by n", series);
+  cli_lines chart = {.title = title,
+                     .untitled = false,
+                     .x_name = "n, columns of B",
+                     .y_name = "E = 2mnk / time",
+                     .x_unit = "",
+                     .y_unit = "FLOP/s",
+                     .from_zero = true,
+                     .series = lines,
+                     .count = 3,
+                     .width = width,
+                     .height = TALL};
+  cli_chart_lines(out, &chart, alone);
+  return true;
+}
+
+static bool draw_ladder_1(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return draw_ladder(out, all, 0, width, alone);
+}
+static bool draw_ladder_2(cli_stream *out, const cli_records *all, int width, bool alone) {
+  return draw_ladder(out, all, 1, width, alone);
+}
+
+static void answer_ladder(const cli_records *all, cli_answer *a) {
+  int lost, ours_lost;
+  cli_spread patent = gains(all, "ladder", "patent_samples", &lost),
+             ours = gains(all, "ladder", "tuned_samples", &ours_lost);
+  if (patent.count == 0) return;
+  cli_answer_set(a, ours.high > 1.02 ? (ours_lost < lost ? CLI_BEATEN : CLI_HOLDS) : CLI_FAILS,
+                 "of %d sizes method 300 makes the best %.3f times as fast and %d slower in every "
+                 "turn (geometric mean %.3f); mmchain the best %.3f, %d slower (%.3f)",
+                 patent.count, patent.high, lost, geomean(all, "ladder", "patent_samples"),
+                 ours.high, ours_lost, geomean(all, "ladder", "tuned_samples"));
+}
+
+/* Counts the sizes of all series at which E is surely lower than at the size before. */
+static void answer_monotone(const cli_records *all, cli_answer *a) {
+  int falls = 0, sizes = 0;
+  char series[96] = "";
+  double before = 0, deepest = 1;
+  const cli_record *r;
+  for (size_t at = 0; (r = cli_records_next(all, "ladder", &at)) != NULL;) {
+    cli_spread s = cli_record_spread(r, "plain_samples");
+    if (strcmp(series, cli_record_text(r, "series")) == 0) {
+      double now = flops(r) / s.low, drop = flops(r) / s.median / before;
+      sizes++;
+      falls += now < before;
+      if (now < before) deepest = fmin(deepest, drop);
+    }
+    snprintf(series, sizeof series, "%s", cli_record_text(r, "series"));
+    before = flops(r) / s.median;
+  }
+  if (sizes == 0) return;
+  cli_answer_set(a, falls > 0 ? CLI_HOLDS : CLI_FAILS,
+                 "E falls at %d of %d steps to a larger n, to %.2f of what it was at most", falls,
+                 sizes, deepest);
+}
+
+/* ---- the set --------------------------------------------------------------------------------- */
+
+static void answer_set(const cli_records *all, cli_answer *a) {
+  int lost, ours_lost;
+  cli_spread patent = gains(all, "set", "patent_samples", &lost),
+             ours = gains(all, "set", "tuned_samples", &ours_lost);
+  if (patent.count == 0) return;
+  cli_answer_set(
+      a, ours.high > 1.02 ? (ours_lost <= lost ? CLI_BEATEN : CLI_HOLDS) : CLI_FAILS,
+      "of %d random sizes the patent's cuts gain %.3f to %.3f (%d slower in every turn), "
+      "mmchain's choices %.3f to %.3f (%d slower)",
+      patent.count, patent.low, patent.high, lost, ours.low, ours.high, ours_lost);
+}
+
+static void tell_set(cli_stream *out, const cli_records *all) {
+  static const cli_column columns[] = {{"m", true},
+                                       {"k", true},
+                                       {"n", true},
+                                       {"one call", true},
+                                       {"cut of method 300", false},
+                                       {"gain", true},
+                                       {"mmchain's recipe", false},
+                                       {"gain", true}};
+  const cli_record *r;
+  cli_page_table_begin(out, columns, sizeof columns / sizeof columns[0]);
+  for (size_t at = 0; (r = cli_records_next(all, "set", &at)) != NULL;) {
+    static const char *const dims[] = {"m", "k", "n"};
+    char text[64];
+    cli_page_row_begin(out, false);
+    for (int d = 0; d < 3; d++) {
+      snprintf(text, sizeof text, "%.0f", cli_record_number(r, dims[d]));
+      cli_page_cell_number(out, text, cli_record_number(r, dims[d]));
+    }
+    cli_spread plain = cli_record_spread(r, "plain_samples");
+    cli_page_cell_number(out, cli_in_units(plain.median, "s").text, plain.median);
+    cli_page_cell(out, cli_record_text(r, "cut"));
+    cli_spread gain = gain_of(r, "patent_samples");
+    cli_page_cell_number(out, cli_with_spread(gain, "").text, gain.median);
+    cli_page_cell(out, cli_record_text(r, "recipe"));
+    gain = gain_of(r, "tuned_samples");
+    cli_page_cell_number(out, cli_with_spread(gain, "").text, gain.median);
+    cli_page_row_end(out);
+  }
+  cli_page_table_end(out);
+  cli_page_words(out,
+                 "A gain is the time of one call divided by that of the other way, in turns; "
+                 "brackets have the least and the most.");
+}
+
+/* ---- the array ------------------------------------------------------------------------------- */
+
+static bool draw_axes(cli_stream *out, const cli_records *all, int width, bool alone) {
+  static double x[3][POINTS_MOST], y[3][POINTS_MOST];
+  static char names[3][48];
+  cli_series lines[3];
+  int count = 0;
+  const cli_record *r;
+  for (size_t at = 0; (r = cli_records_next(all, "axis", &at)) != NULL && count < 3; count++) {
+    int points = 0;
+    for (; points < POINTS_MOST; points++) {
+      x[count][points] = element(r, "sizes", points);
+      y[count][points] = element(r, "seconds", points);
+      if (!isfinite(x[count][points]) || !isfinite(y[count][points])) break;
+    }
+    snprintf(names[count], sizeof names[count], "along %s", cli_record_text(r, "axis"));
+    lines[count] = (cli_series){
+        .name = names[count], .hue = count + 3, .x = x[count], .y = y[count], .count = points};
+  }
+  if (count == 0) return false;
+  cli_lines chart = {.title = "Figure 6: time along each axis",
+                     .untitled = !alone,
+                     .x_name = "size along one axis, the others held",
+                     .y_name = "time",
+                     .x_unit = "",
+                     .y_unit = "s",
+                     .from_zero = true,
+                     .series = lines,
+                     .count = count,
+                     .width = width,
+                     .height = TALL};
+  cli_chart_lines(out, &chart, alone);
+  return true;
+}
+
+static void answer_array(const cli_records *all, cli_answer *a) {
+  int cuts = 0, won = 0, lost = 0;
+  double choice_s = 0;
+  const cli_record *r;
+  for (size_t at = 0; (r = cli_records_next(all, "choice", &at)) != NULL;) {
+    choice_s = fmax(choice_s, cli_record_number(r, "choice_s"));
+    if (cli_record_has(r, "cut", "whole")) continue;
+    cli_spread gain = gain_of(r, "patent_samples");
+    cuts++;
+    won += gain.low > 1.01;
+    lost += gain.high < 0.99;
+  }
+  if (choice_s == 0) return;
+  cli_answer_set(a, won > lost ? CLI_HOLDS : CLI_FAILS,
+                 "as described the array cuts %d of the sizes that were tried: %d are faster in "
+                 "every turn, %d slower. mmchain cuts only where its array was proven on sizes "
+                 "beside it",
+                 cuts, won, lost);
+}
+
+static void tell_array(cli_stream *out, const cli_records *all) {
+  static const cli_column columns[] = {{"m", true},    {"k", true},         {"n", true},
+                                       {"cut", false}, {"predicted", true}, {"measured", true}};
+  size_t from = 0;
+  const cli_record *r = cli_records_next(all, "array", &from);
+  if (r == NULL) return;
+  cli_page_words(out,
+                 "Steps along m, n and k: %.0f, %.0f and %.0f; the array holds their first %.0f "
+                 "multiples along each axis. Where the time shows no ladder, the step is one that "
+                 "the kernels of the device are known to have.",
+                 cli_record_number(r, "step_m"), cli_record_number(r, "step_n"),
+                 cli_record_number(r, "step_k"), cli_record_number(r, "multiples"));
+  cli_page_table_begin(out, columns, sizeof columns / sizeof columns[0]);
+  for (size_t at = 0; (r = cli_records_next(all, "choice", &at)) != NULL;) {
+    static const char *const dims[] = {"m", "k", "n"};
+    char text[64];
+    if (cli_record_has(r, "cut", "whole")) continue;
+    cli_page_row_begin(out, false);
+    for (int d = 0; d < 3; d++) {
+      snprintf(text, sizeof text, "%.0f", cli_record_number(r, dims[d]));
+      cli_page_cell_number(out, text, cli_record_number(r, dims[d]));
+    }
+    cli_page_cell(out, cli_record_text(r, "cut"));
+    snprintf(text, sizeof text, "%.3f", cli_record_number(r, "predicted"));
+    cli_page_cell_number(out, text, cli_record_number(r, "predicted"));
+    cli_spread gain = gain_of(r, "patent_samples");
+    cli_page_cell_number(out, cli_with_spread(gain, "").text, gain.median);
+    cli_page_row_end(out);
+  }
+  cli_page_table_end(out);
+}
+
+static void answer_lookup(const cli_records *all, cli_answer *a) {
+  double values[POINTS_MOST], choices[POINTS_MOST];
+  int count = 0, choice_count = 0;
+  const cli_record *r;
+  for (size_t at = 0; (r = cli_records_next(all, "set", &at)) != NULL && count < POINTS_MOST;)
+    values[count++] = cli_record_number(r, "plan_s");
+  for (size_t at = 0;
+       (r = cli_records_next(all, "choice", &at)) != NULL && choice_count < POINTS_MOST;)
+    choices[choice_count++] = cli_record_number(r, "choice_s");
+  if (count == 0 || choice_count == 0) return;
+  double plan = cli_spread_of(values, count).median,
+         choice = cli_spread_of(choices, choice_count).median;
+  cli_answer_set(a, choice < 1e-6 ? CLI_HOLDS : CLI_FAILS,
+                 "a choice by the array takes %s; a whole plan, made once for a size, %s",
+                 cli_in_units(choice, "s").text, cli_in_units(plan, "s").text);
+}
+
+/* ---- the claims ------------------------------------------------------------------------------ */
+
+static const struct {
+  const char *number, *claim, *runs;
+} claims[] = {
+    {"1", "offline runs of partitions, recursion until no gain, online calls by the best",
+     "method 300, part \"ladder\" and \"example\"; mmchain tune --product"},
+    {"2", "horizontal and vertical partitions", "cuts along m and n; mmchain also along k"},
+    {"3", "all vertical and all horizontal partitions",
+     "all up to 64 sizes of an axis, 32 of longer ones; mmchain tries 4 to 32"},
+    {"4", "recursion for both parts of a split", "three levels: n, m, n; mmchain until no gain"},
+    {"5", "the best by performance numbers", "the sum of the parts' times"},
+    {"6", "the number is the runtime", "seconds; mmchain tune --for energy also joules"},
+    {"7", "a program that does so", "this experiment; mmchain tune and multiply"},
+    {"8", "a set of sizes, stored, selected online",
+     "method 400, part \"set\"; mmchain tune "
+     "--chain, the wisdom store"},
+    {"9", "the structure is a lookup table", "the store's table of products"},
+    {"10", "several partitionings for every triplet of sizes", "recipes of up to 16 pieces"},
+    {"11", "other sizes call the library directly", "the plain call"},
+    {"12", "all vertical and all horizontal partitions of the set", "as 3"},
+    {"13", "recursion for the set", "as 4"},
+    {"14", "searching for a triplet of sizes", "a look into the wisdom store"},
+    {"15", "a wrapping layer around an existing library",
+     "mmchain, which calls the BLAS that is there"},
+    {"16", "a program that does so", "as 7"},
+    {"17", "an efficiency array in steps, the best two-way cut of rows and of columns",
+     "method 600, part \"array\"; mmchain tune --range"},
+    {"18", "steps by the type of GPU", "steps found by measuring, part \"array\""},
+    {"19", "a wrapping layer", "as 15"},
+    {"20", "a program that does so", "as 7"}};
+
+static void answer_claims(const cli_records *all, cli_answer *a) {
+  size_t at = 0;
+  if (cli_records_next(all, "set", &at) == NULL) return;
+  cli_answer_set(a, CLI_HOLDS, "all twenty have something that runs; the table says what");
+}
+
+static void tell_claims(cli_stream *out, const cli_records *all) {
+  static const cli_column columns[] = {
+      {"claim", true}, {"what it says, in short", false}, {"what runs", false}};
+  (void)all;
+  cli_page_table_begin(out, columns, sizeof columns / sizeof columns[0]);
+  for (size_t c = 0; c < sizeof claims / sizeof claims[0]; c++) {
+    cli_page_row_begin(out, false);
+    cli_page_cell_number(out, claims[c].number, strtod(claims[c].number, NULL));
+    cli_page_cell(out, claims[c].claim);
+    cli_page_cell(out, claims[c].runs);
+    cli_page_row_end(out);
+  }
+  cli_page_table_end(out);
+}
+
+static void answer_drawings(const cli_records *all, cli_answer *a) {
+  (void)all;
+  cli_answer_set(a, CLI_OPEN,
+                 "diagrams of a computer and of a GPU with a partitioner, an evaluator and a "
+                 "selector: nothing to measure");
+}
+
+static const cli_exhibit exhibits[] = {
+    {"Figures 1, 2", "the system", "a processing system and a GPU for the method.", answer_drawings,
+     NULL, NULL},
+    {"Example", "256 x 3072 by 3072 x 2048 in 1920 and 128 columns",
+     "215 ms become 185 ms: sixteen percent faster.", answer_example, draw_example, tell_example},
+    {"Monotonicity", "why cuts can gain",
+     "the efficiency E(m, n, k) of the library does not rise monotonically with n.",
+     answer_monotone, draw_ladder_1, NULL},
+    {"Figure 3", "method 300: one product of known sizes",
+     "cut for as long as the best cut is faster, then call by the best partition.", answer_ladder,
+     draw_ladder_2, NULL},
+    {"Figures 4, 5", "method 400: a set of sizes",
+     "a table of the best partitions of every triplet of the set, searched online.", answer_set,
+     NULL, tell_set},
+    {"Figure 6", "method 600: any size by an efficiency array",
+     "E climbs in steps along m, n and k; the best cut in two is read from an array of multiples "
+     "of the steps.",
+     answer_array, draw_axes, tell_array},
+    {"Lookup", "the time of a choice",
+     "less than a microsecond of CPU time, negligible beside milliseconds of products.",
+     answer_lookup, NULL, NULL},
+    {"Claims 1 to 20", "what runs of each", "twenty claims.", answer_claims, NULL, tell_claims}};
+
+const cli_source cli_us9836434_source = {
+    .experiment = "us9836434",
+    .title = "Products in pieces (US 9,836,434 B2), measured again",
+    .citation =
+        "A. Y. Lvov, J. Xiong and V. Zolotov, Runtime of CUBLAS matrix multiplication on "
+        "GPU, US patent 9,836,434 B2, 2017.",
+    .words =
+        "The patent is in force: check your own position before you use what it claims. Its "
+        "drawings 3 to 6 are flowcharts; here stands what running them gives. A cut is "
+        "executed by calls in place, as the patent does, in turns with the plain call.",
+    .exhibits = exhibits,
+    .count = sizeof exhibits / sizeof exhibits[0]};
