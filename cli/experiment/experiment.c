@@ -149,7 +149,7 @@ int cli_experiment_redraw(cli_call *call, const char *directory) {
       found = experiments[e];
   if (result == CLI_DONE && found == NULL)
     result = cli_fail(call, CLI_BAD, "%s: expected the results of an experiment", path);
-  if (result == CLI_DONE) result = draw(call, found, directory, &records);
+  if (result == CLI_DONE && found != NULL) result = draw(call, found, directory, &records);
   cli_records_free(&records);
   return result;
 }

@@ -3,12 +3,11 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <mmchain_commit.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "commit.h"
 
 double cli_unix_s(void) {
   struct timespec t;

@@ -243,11 +243,8 @@ static void answer_7(const cli_records *all, cli_answer *a) {
   }
   read_points(r, "l", "seconds", &p);
   int at = 0;
-  double sum = 0;
-  for (int i = 0; i < p.count; i++) {
+  for (int i = 0; i < p.count; i++)
     if (p.y[i] > p.y[at]) at = i;
-    sum += p.y[i];
-  }
   double n = cli_record_number(r, "n");
   cli_answer_set(a, p.x[at] > 0.2 * n && p.x[at] < 0.8 * n ? CLI_HOLDS : CLI_FAILS,
                  "at n = %.0f the combination's slowest diagonal is near l = %.0f, %s", n, p.x[at],

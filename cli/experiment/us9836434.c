@@ -260,6 +260,7 @@ static int run_set(state *x, const char *part, const char *series, mmc_dtype dty
     if (status != MMC_OK) result = fail(x, status);
     if (result == CLI_DONE) result = cli_laboratory_show(x->lab, (double)(i + 1) / count, part);
   }
+  x->times.bench = NULL;
   cli_operands_close(&bench);
   return result;
 }
@@ -475,6 +476,7 @@ static int run_array(state *x) {
     result = fill_array(x, &bench, a);
   }
   if (result == CLI_DONE) result = try_choices(x, &bench, a);
+  x->times.bench = NULL;
   cli_operands_close(&bench);
   free(a);
   return result;
