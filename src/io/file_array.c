@@ -155,8 +155,9 @@ mmc_status mmci_file_array_place(mmci_file_array *array, size_t offset, mmci_err
   size_t real_size = mmci_dtype_is_complex(array->dtype) ? element_size / 2 : element_size;
   unsigned char *data = s->bytes + offset;
   bool turned = array->fortran_order && array->ndim > 2;
+  bool foreign = array->foreign && real_size > 1; /* a byte has no order, whatever the file says */
   mmci_source_finish(s);
-  if (!turned && !array->foreign && (uintptr_t)data % real_size == 0) {
+  if (!turned && !foreign && (uintptr_t)data % real_size == 0) {
     array->matrix.data = data;
     return MMC_OK;
   }
@@ -164,9 +165,9 @@ mmc_status mmci_file_array_place(mmci_file_array *array, size_t offset, mmci_err
   if (array->copy == NULL) return mmci_fail_nomem(error, size);
   if (turned) {
     to_c_order(array, data, size / element_size, array->copy);
-    if (array->foreign) copy_reals(array->copy, array->copy, size / real_size, real_size, true);
+    if (foreign) copy_reals(array->copy, array->copy, size / real_size, real_size, true);
   } else {
-    copy_reals(array->copy, data, size / real_size, real_size, array->foreign);
+    copy_reals(array->copy, data, size / real_size, real_size, foreign);
   }
   array->matrix.data = array->copy;
   mmci_source_release(s);
