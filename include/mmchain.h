@@ -253,8 +253,8 @@ typedef struct mmc_chain_options {
    * whatever their ops: A A^T is seen by it. NULL means that same says all that is known. It is
    * copied. */
   const int64_t *stored;
-  /* Groups whose product is inverted, of two factors or more; two of them are apart or one within
-   * the other. They are copied. */
+  /* At most 255 groups whose product is inverted, of two factors or more; two of them are apart or
+   * one within the other. They are copied. */
   const mmc_inverse *inverses;
   int64_t inverse_count;
   /* For integers: every product is computed modulo this number, 1 to 2^63 - 1, which dtype holds;

@@ -240,11 +240,13 @@ mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims,
   mmc_status status = mmci_dims_check(n, dims, error);
   if (status == MMC_OK) status = check_ops(n, ops, error);
   if (status == MMC_OK) status = check_same(n, dims, ops, same, error);
-  const int64_t groups = options->inverse_count;
-  if (status == MMC_OK && (groups < 0 || groups > n || (groups > 0 && options->inverses == NULL)))
+  const int64_t groups = options->inverse_count,
+                most = n < MMCI_MAX_INVERSES ? n : MMCI_MAX_INVERSES;
+  if (status == MMC_OK &&
+      (groups < 0 || groups > most || (groups > 0 && options->inverses == NULL)))
     status =
         mmci_fail(error, MMC_E_ARG,
-                  "inverse_count: expected 0 to %" PRId64 " inverses, got %" PRId64, n, groups);
+                  "inverse_count: expected 0 to %" PRId64 " inverses, got %" PRId64, most, groups);
   const room has = {.same = same != NULL,
                     .structure = options->traits != NULL || options->stored != NULL || groups > 0,
                     .inverses = groups};
@@ -502,8 +504,10 @@ static mmc_status read_words(reader *r) {
   return fail_at(r->text, r->at, expected, r->error);
 }
 
-/* Says whether factor i may be the same matrix as factor f, and notes with which op. */
-static bool take_same(mmc_chain *chain, int32_t i, int64_t f) {
+/* Says whether factor i may be the same matrix as factor f, and notes with which op. Of a chain
+ * that says what is stored, versions links the factors that are one matrix with different ops or
+ * traits, from the first of them on; -1 ends it. */
+static bool take_same(mmc_chain *chain, int32_t i, int64_t f, int32_t *versions) {
   if (f < 0 || f > i) return false;
   bool alike = chain->same[f] == f && chain->dims[f] == chain->dims[i] &&
                chain->dims[f + 1] == chain->dims[i + 1] && chain->ops[f] == chain->ops[i];
@@ -514,16 +518,18 @@ static bool take_same(mmc_chain *chain, int32_t i, int64_t f) {
   if (chain->stored[f] != f || !may_share(chain, i, (int32_t)f)) return false;
   chain->stored[i] = (int32_t)f;
   chain->same[i] = i;
-  for (int32_t j = (int32_t)f; j < i; j++)
-    if (chain->stored[j] == f && chain->same[j] == j && chain->ops[j] == chain->ops[i] &&
-        chain->traits[j] == chain->traits[i])
-      chain->same[i] = j;
+  if (f == i) return true;
+  for (int32_t j = (int32_t)f; j >= 0 && chain->same[i] == i; j = versions[j])
+    if (chain->ops[j] == chain->ops[i] && chain->traits[j] == chain->traits[i]) chain->same[i] = j;
+  if (chain->same[i] != i) return true;
+  versions[i] = versions[f];
+  versions[f] = i;
   return true;
 }
 
 /* Reads one number for every factor that is written, counted from 1: that of the first factor that
  * is the same matrix. */
-static mmc_status read_same(reader *r) {
+static mmc_status read_numbers(reader *r, int32_t *versions) {
   mmc_chain *chain = r->chain;
   int32_t begin = 0, begin_same = 0; /* where what ^ repeats begins */
   for (int32_t i = 0; i < chain->n; i++) {
@@ -536,7 +542,7 @@ static mmc_status read_same(reader *r) {
     r->at += i > 0;
     int64_t first;
     const char *end = parse_dim(r->at, &first);
-    if (end == NULL || !take_same(chain, i, first - 1))
+    if (end == NULL || !take_same(chain, i, first - 1, versions))
       return fail_at(r->text, r->at,
                      "the number, from 1, of the first factor that is the same matrix, of the same "
                      "shape",
@@ -546,6 +552,17 @@ static mmc_status read_same(reader *r) {
     begin_same = chain->same[i];
   }
   return MMC_OK;
+}
+
+static mmc_status read_same(reader *r) {
+  const size_t n = (size_t)r->chain->n;
+  if (r->chain->stored == NULL) return read_numbers(r, NULL);
+  int32_t *versions = mmci_alloc_array(n, sizeof *versions);
+  if (versions == NULL) return mmci_fail_nomem(r->error, n * sizeof *versions);
+  for (size_t i = 0; i < n; i++) versions[i] = -1;
+  mmc_status status = read_numbers(r, versions);
+  free(versions);
+  return status;
 }
 
 static mmc_status read_chain(reader *r) {
@@ -635,8 +652,13 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
                      "chain: expected at most %d factors where ^ repeats some, got %" PRId64,
                      MMCI_MAX_FACTORS_OF_POWERS, n);
   status = check_length(n, error);
+  const room has = room_of(at, repeats);
+  if (status == MMC_OK && has.inverses > MMCI_MAX_INVERSES)
+    status = mmci_fail(error, MMC_E_ARG,
+                       "chain: expected at most %d groups in parentheses, got %" PRId64,
+                       MMCI_MAX_INVERSES, has.inverses);
   mmc_chain *chain;
-  if (status == MMC_OK) status = allocate_chain(dtype, n, room_of(at, repeats), &chain, error);
+  if (status == MMC_OK) status = allocate_chain(dtype, n, has, &chain, error);
   if (status != MMC_OK) return status;
   status = read_chain(&(reader){text, at, chain, error});
   if (status == MMC_OK) status = mmci_chain_set_rule(chain, rule, error);

@@ -29,6 +29,8 @@ enum { MMCI_MAX_FACTORS = (1 << 30) - 1 };
 /* A chain whose text has ^ has at most so many factors, which are planned within a second and 100
  * MB. */
 enum { MMCI_MAX_FACTORS_OF_POWERS = 1 << 17 };
+/* Groups are compared with each other; the chains that are planned with structure have no more. */
+enum { MMCI_MAX_INVERSES = 255 };
 
 mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, const mmc_op *ops,
                              mmc_chain **out, mmci_error *error);

@@ -5,11 +5,19 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 
+/* What was chosen for a product. */
+typedef struct chosen {
+  mmci_structure_product product; /* of no rows while nothing was chosen */
+  mmci_structure_choice choice;
+} chosen;
+
 /* A table while it is filled. */
 typedef struct filling {
   mmci_structure_table *table;
   const mmci_structure_prices *prices;
   bool by_time, is_complex;
+  chosen last[2]
+             [2]; /* by the forms of left and right: splits of a power ask for the same products */
 } filling;
 
 /* ---- what a product is ----------------------------------------------------------------------- */
@@ -78,8 +86,17 @@ static void take_better(const filling *f, const mmci_structure_way *way,
   if (!best->possible || mmci_structure_less(way->cost, best->cost, f->by_time)) *best = *way;
 }
 
+static mmci_structure_choice choose(const filling *f, const mmci_structure_product *product,
+                                    chosen *last) {
+  const mmci_structure_product *p = &last->product;
+  if (p->m != product->m || p->k != product->k || p->n != product->n || p->left != product->left ||
+      p->right != product->right || p->m == 0)
+    *last = (chosen){*product, mmci_structure_choose(product, f->prices)};
+  return last->choice;
+}
+
 /* Tries a last product behind factor k-1 with its operands in these forms. */
-static void try_forms(const filling *f, int32_t i, int32_t k, int32_t j, int left, int right,
+static void try_forms(filling *f, int32_t i, int32_t k, int32_t j, int left, int right,
                       mmci_structure_entry *entry) {
   const mmci_structure_entry *l = mmci_structure_at(f->table, i, k),
                              *r = mmci_structure_at(f->table, k, j);
@@ -94,7 +111,7 @@ static void try_forms(const filling *f, int32_t i, int32_t k, int32_t j, int lef
                                     .right = reversed ? l->traits : r->traits,
                                     .left_inverse = left == MMCI_INVERTED && !reversed,
                                     .right_inverse = right == MMCI_INVERTED && !reversed};
-  mmci_structure_choice choice = mmci_structure_choose(&product, f->prices);
+  mmci_structure_choice choice = choose(f, &product, &f->last[left][right]);
   mmci_structure_way way = {.possible = true,
                             .split = k,
                             .left = (uint8_t)left,
@@ -113,8 +130,7 @@ static void try_forms(const filling *f, int32_t i, int32_t k, int32_t j, int lef
   take_better(f, &way, entry, form);
 }
 
-static void try_split(const filling *f, int32_t i, int32_t k, int32_t j,
-                      mmci_structure_entry *entry) {
+static void try_split(filling *f, int32_t i, int32_t k, int32_t j, mmci_structure_entry *entry) {
   if (!mmci_structure_at(f->table, i, k)->whole || !mmci_structure_at(f->table, k, j)->whole)
     return;
   for (int left = MMCI_PLAIN; left <= MMCI_INVERTED; left++)

@@ -2,6 +2,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 // clang-format off
 #include <cmocka.h>
@@ -176,6 +178,47 @@ static void bad_text_is_named(void **state) {
     assert_null(chain);
     assert_string_equal(error.text, cases[t].message);
   }
+}
+
+/* Factors that are stored in one matrix, with different ops and traits, are the same where both
+ * agree.
+ */
+static void versions_of_a_matrix_are_told_apart(void **state) {
+  (void)state;
+  static const int64_t same[] = {0, 1, 2, 1, 0, 5, 2, 5};
+  mmc_chain *chain;
+  mmci_error error;
+  assert_int_equal(
+      mmci_chain_parse("8x8x8x8x8x8x8x8x8:N,T,H.lower,T,N,lower,H.lower,lower=1,1,1,1,1,1,1,1",
+                       &chain, &error),
+      MMC_OK);
+  for (int64_t i = 0; i < 8; i++) assert_int_equal(mmc_chain_same(chain, i), same[i]);
+  mmc_chain_destroy(chain);
+}
+
+/* A1 to An and then their transposes, n = 50,000: what a text that long says is read in a moment.
+ */
+static void long_texts_of_structure_are_read(void **state) {
+  (void)state;
+  enum { HALF = 50000, SIZE = 1 << 21 };
+  char *text = malloc(SIZE), *at = text;
+  assert_non_null(text);
+  at += sprintf(at, "f64:2");
+  for (int i = 0; i < 2 * HALF; i++) at += sprintf(at, "x2");
+  *at++ = ':';
+  for (int i = 0; i < 2 * HALF; i++) *at++ = i < HALF ? 'N' : 'T';
+  for (int i = 0; i < 2 * HALF; i++) at += sprintf(at, "%c%d", i == 0 ? '=' : ',', i % HALF + 1);
+  assert_true(at < text + SIZE);
+  mmc_chain *chain;
+  mmci_error error;
+  assert_int_equal(mmci_chain_parse(text, &chain, &error), MMC_OK);
+  mmc_chain_destroy(chain);
+  at = text + sprintf(text, "2x2^4:");
+  memset(at, '(', 256);
+  at[256] = '\0';
+  assert_int_equal(mmci_chain_parse(text, &chain, &error), MMC_E_ARG);
+  assert_string_equal(error.text, "chain: expected at most 255 groups in parentheses, got 256");
+  free(text);
 }
 
 static void bad_arguments_are_named(void **state) {
@@ -397,6 +440,8 @@ int main(void) {
       cmocka_unit_test(batches_and_repeats_are_checked),
       cmocka_unit_test(stacks_are_strides_or_tables),
       cmocka_unit_test(a_stack_may_be_the_chain),
+      cmocka_unit_test(versions_of_a_matrix_are_told_apart),
+      cmocka_unit_test(long_texts_of_structure_are_read),
       cmocka_unit_test(bad_arguments_are_named),
       cmocka_unit_test(random_text_never_surprises),
   };
