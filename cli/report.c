@@ -90,10 +90,8 @@ static const struct {
 /* One step of our plan. */
 typedef struct report_step {
   mmc_step step;
-  char name[24];
   double flops, bytes, share;
   double predicted_s, measured_s; /* NaN when not known */
-  char split[MMC_SPLIT_SIZE];
   const char *source;
   bool listed;
 } report_step;
@@ -133,7 +131,8 @@ static bool is_asked(const report *r, int way) {
 
 static int make_plans(cli_call *call, report *r) {
   r->ours = strcmp(r->objective, "energy") == 0 ? FOR_ENERGY : FOR_TIME;
-  for (int w = 0; w < WAYS; w++) {
+  /* The last first: planning what repeats takes most memory, and its plan keeps least. */
+  for (int w = WAYS - 1; w >= 0; w--) {
     mmc_plan_options plan_options = r->plan_options;
     plan_options.solver = ways[w].solver;
     plan_options.objective = ways[w].objective;
@@ -158,11 +157,15 @@ static double flops_each(const report *r) {
   return dtype == MMC_C64 || dtype == MMC_C128 ? 8 : 2;
 }
 
-static void name_step(report_step *s, int64_t index, int64_t count) {
-  if (index == count - 1)
-    snprintf(s->name, sizeof s->name, "R");
-  else
-    snprintf(s->name, sizeof s->name, "T%" PRId64, index + 1);
+/* The name of step index. */
+typedef struct step_name {
+  char text[24];
+} step_name;
+
+static step_name name_step(const report *r, int64_t index) {
+  step_name name = {"R"};
+  if (index < r->step_count - 1) snprintf(name.text, sizeof name.text, "T%" PRId64, index + 1);
+  return name;
 }
 
 static int list_steps(cli_call *call, report *r) {
@@ -184,11 +187,9 @@ static int list_steps(cli_call *call, report *r) {
     s->share = total > 0 ? s->flops / total : 0;
     s->predicted_s = s->measured_s = NAN;
     s->source = "";
-    name_step(s, i, r->step_count);
     if (mmc_plan_step_time(plan, i, &time) != MMC_OK) continue;
     s->predicted_s = time.predicted_s;
     s->source = time.source;
-    memcpy(s->split, time.split, sizeof s->split);
     r->split = r->split || time.split[0] != '\0';
   }
   return CLI_DONE;
@@ -448,6 +449,7 @@ static int put_roofline(cli_call *call, cli_stream *out, const report *r, const 
   int count = r->step_count < ROWS_MOST ? (int)r->step_count : ROWS_MOST, used = 0;
   cli_point *points = calloc((size_t)count, sizeof *points);
   char(*labels)[200] = calloc((size_t)count, sizeof *labels);
+  step_name marks[MARKED_MOST];
   if (points == NULL || labels == NULL) {
     free(points);
     free(labels);
@@ -458,13 +460,14 @@ static int put_roofline(cli_call *call, cli_stream *out, const report *r, const 
     bool measured = !isnan(s->measured_s);
     double seconds = measured ? s->measured_s : s->predicted_s;
     if (!(s->flops > 0) || !(seconds > 0)) continue;
+    if (i < MARKED_MOST) marks[i] = name_step(r, order[i]);
     snprintf(labels[used], sizeof *labels,
              "%s: %" PRId64 "x%" PRId64 " by %" PRId64 "x%" PRId64 ", %s %s, %s, %.3g flops a byte",
-             s->name, s->step.m, s->step.k, s->step.k, s->step.n,
+             name_step(r, order[i]).text, s->step.m, s->step.k, s->step.k, s->step.n,
              measured ? "measured" : "predicted", cli_in_units(seconds, "s").text,
              cli_in_units(s->flops / seconds, "FLOP/s").text, s->flops / s->bytes);
     points[used] = (cli_point){.label = labels[used],
-                               .mark = i < MARKED_MOST ? s->name : "",
+                               .mark = i < MARKED_MOST ? marks[i].text : "",
                                .x = s->flops / s->bytes,
                                .y = s->flops / seconds,
                                .share = s->share,
@@ -513,7 +516,7 @@ static void name_operand(const report *r, int64_t operand, char *out, size_t siz
   if (operand < n)
     snprintf(out, size, "A%" PRId64, operand + 1);
   else
-    snprintf(out, size, "%s", r->steps[operand - n].name);
+    snprintf(out, size, "%s", name_step(r, operand - n).text);
 }
 
 static void put_number(cli_stream *out, int64_t number) {
@@ -531,7 +534,7 @@ static void put_step_row(cli_stream *out, const report *r, int64_t index) {
   char left[24], right[24], product[80], share[24];
   name_operand(r, s->step.left, left, sizeof left);
   name_operand(r, s->step.right, right, sizeof right);
-  snprintf(product, sizeof product, "%s = %s %s", s->name, left, right);
+  snprintf(product, sizeof product, "%s = %s %s", name_step(r, index).text, left, right);
   snprintf(share, sizeof share, "%.1f %%", 100 * s->share);
   double seconds = !isnan(s->measured_s) ? s->measured_s : s->predicted_s;
   cli_page_row_begin(out, false);
@@ -548,7 +551,9 @@ static void put_step_row(cli_stream *out, const report *r, int64_t index) {
   cli_page_cell(out, s->source);
   if (r->measured) put_quantity(out, s->measured_s, "s");
   put_quantity(out, s->flops / seconds, "FLOP/s");
-  if (r->split) cli_page_cell(out, s->split);
+  mmc_step_time time;
+  bool timed = mmc_plan_step_time(r->plans[r->ours], index, &time) == MMC_OK;
+  if (r->split) cli_page_cell(out, timed ? time.split : "");
   cli_page_row_end(out);
 }
 

@@ -20,12 +20,14 @@ cases=0
 brief() {
   local status seconds kilobytes
   cases=$((cases + 1))
-  read -r status seconds kilobytes < <(measure "$@")
-  if [ "$status" -lt 0 ] || [ "$status" -gt 2 ] ||
-    awk -v s="$seconds" -v m="$kilobytes" 'BEGIN {exit !(s > 1 || m > 100 * 1024)}'; then
-    printf 'FAIL status %s, %s s, %s KiB: %.200s\n' "$status" "$seconds" "$kilobytes" "$*"
-    failures=$((failures + 1))
-  fi
+  # A processor that others use too may be slow once.
+  for _ in 1 2; do
+    read -r status seconds kilobytes < <(measure "$@")
+    [ "$status" -ge 0 ] && [ "$status" -le 2 ] &&
+      awk -v s="$seconds" -v m="$kilobytes" 'BEGIN {exit s > 1 || m > 100 * 1024}' && return
+  done
+  printf 'FAIL status %s, %s s, %s KiB: %.200s\n' "$status" "$seconds" "$kilobytes" "$*"
+  failures=$((failures + 1))
 }
 
 # measure ARGUMENT...: the status, processor seconds and resident KiB at most.
@@ -48,6 +50,13 @@ command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 # join N TEXT: TEXT so often, with x between.
 join() { yes "$2" | head -n "$1" | paste -sd x; }
 
+# structured N WORDS: N factors of 8x8, each with WORDS; what WORDS open, N times ).inv closes at the end.
+structured() {
+  printf '8x%s:' "$(join "$1" 8)"
+  yes "$2" | head -n "$1" | paste -sd , | tr -d '\n'
+  case $2 in '('*) yes ').inv' | head -n "$1" | tr -d '\n' ;; esac
+}
+
 long=$(join 340 97)
 wide=$(join 45 4611686018427387904)
 uneven=$(seq 1 330 | awk '{print 10 + $1 * $1 % 89}' | paste -sd x)
@@ -58,11 +67,17 @@ all_options=("--for time")
 for chain in "$long" "$wide" "$uneven" 'f16:64x64^131072' 'f16:4^1000611686018427387904' '64x64^1000000000' \
   "1x1^131072" "f32:3x3^100x3^100x3^100x3^100:TTTT" '0x4x5@1000000000' '3x4x5@4611686018427387904' \
   "$(join 100 2)=$(seq 1 99 | paste -sd ,)" "f64:8x9x8x9x8=1,2,1,2" "$(head -c 1000 /dev/zero | tr '\0' '(')" \
-  "$(join 120 9999999)" 'f64:x' '' '@' '^' "2x2^131072:$(head -c 900 /dev/zero | tr '\0' T)"; do
+  "$(join 120 9999999)" 'f64:x' '' '@' '^' "2x2^131072:$(head -c 900 /dev/zero | tr '\0' T)" \
+  '8x8^131072:upper' '8x8^256:lower.inv' "$(structured 64 N)" "$(structured 64 lower.inv)" "$(structured 64 '(N')" \
+  "$(structured 40 '(spd')" "i64%9223372036854775807:9x9^131072" 'i64!:9x9^131072' 'i8%256:3x3^1000'; do
   for options in "${all_options[@]}"; do
     # shellcheck disable=SC2086 # options are words
     brief plan "$chain" $options
   done
+done
+for chain in 'f16:64x64^131072' "$uneven" '8x8^256:lower.inv' 'i64%1000:9x9^131072'; do
+  brief report "$chain" -o page.html
+  brief report "$chain" -o page.html --for energy
 done
 brief plan "$uneven" --memory-limit "${limit:-1}"
 brief plan "$uneven" --memory-limit $((${limit:-1} * 3 / 2))
@@ -72,8 +87,8 @@ for solver in auto table hu-shing left-to-right brute; do brief order --dims dim
 brief order --dims dims --tables --solver table
 
 # Matrices whose headers promise more than there is, or nothing in many parts.
-npy() { # npy FILE SHAPE BYTES
-  local header="{'descr': '<f8', 'fortran_order': False, 'shape': ($2), }"
+npy() { # npy FILE SHAPE BYTES [DTYPE]
+  local header="{'descr': '${4:-<f8}', 'fortran_order': False, 'shape': ($2), }"
   header=$(printf '%-117s' "$header")
   printf '\x93NUMPY\x01\x00\x76\x00%s\n' "$header" >"$1"
   head -c "$3" /dev/zero >>"$1"
@@ -90,6 +105,54 @@ for files in 'huge.npy small.npy' 'none.npy small.npy' 'stack.npy stack.npy' 'ro
   brief multiply $files -o R.npy
   # shellcheck disable=SC2086
   brief plan $files
+done
+
+for files in 'small.npy:lower:inv^256' 'small.npy:lower:inv^131072 small.npy' '(small.npy:T small.npy):inv^256 small.npy' \
+  "$(yes '(small.npy' | head -n 60 | paste -sd ' ') $(yes ').inv' | head -n 60 | tr -d '\n')" 'huge.npy:upper small.npy' \
+  'none.npy:each small.npy:spd:inv'; do
+  # shellcheck disable=SC2086 # files are words
+  brief multiply $files -o R.npy
+done
+
+# Integers, residues and running products.
+moduli=9223372036854775807
+[ -n "${MMCHAIN_TEST_LONG:-}" ] && moduli='1 2 1000000007 9223372036854775807 9223372036854775808 99999999999999999999'
+npy integers.npy '3, 3' 72 '<i8'
+npy none_of_integers.npy '1099511627776, 0, 0' 0 '<i8'
+npy many_of_none.npy '1000000, 0, 0' 0
+npy sixteen.npy '16, 2, 2' 512
+for files in 'integers.npy^131072' 'integers.npy^1000000000' 'none_of_integers.npy integers.npy' 'none_of_integers.npy:each'; do
+  # shellcheck disable=SC2086
+  brief multiply $files -o R.npy
+  for modulus in $moduli; do
+    # shellcheck disable=SC2086
+    brief multiply $files -o R.npy --mod $modulus
+  done
+done
+for file in stack.npy none.npy huge.npy many_of_none.npy none_of_integers.npy small.npy sixteen.npy; do
+  brief scan $file -o R.npy --check
+  [ -z "${MMCHAIN_TEST_LONG:-}" ] && continue
+  brief scan $file -o R.npy --reverse
+  brief scan $file -o R.npy --exclusive --initial small.npy
+done
+
+# Plans that are said to have been saved.
+saved() { # saved CHAIN ORDER STEPS
+  printf '{"chain": "%s", "objective": "flops", "device": "ref", "precision": "native", "order": "%s", "steps": [%s]}' \
+    "$1" "$2" "$3" >plan.json
+  brief multiply --plan plan.json small.npy small.npy -o R.npy
+  brief multiply --plan plan.json small.npy small.npy^131071 -o R.npy
+}
+saved f64:3x3x3 '(A1 A2)' ''
+saved f64:3x3^131072 '(A1 A2)' ''
+saved f64:3x3^1000000000 '' ''
+saved 'i64%9223372036854775807:3x3^131072' '' ''
+saved f64:3x3x3 "$(head -c 700 /dev/zero | tr '\0' '(')" ''
+saved f64:3x3x3 '(A1 A2)' "$(yes '{}' | head -n 200 | paste -sd ,)"
+saved '8x8^256:lower.inv' '' ''
+for text in "$(head -c 1000 /dev/zero | tr '\0' '[')" "$(yes '{"a":' | head -n 160 | tr -d '\n')" '{"chain": "f64:3x3' ''; do
+  printf '%s' "$text" >plan.json
+  brief multiply --plan plan.json small.npy small.npy -o R.npy
 done
 
 # Other texts.
