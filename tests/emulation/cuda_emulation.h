@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include <algorithm>
 #include <functional>
@@ -99,10 +98,9 @@ struct mmci_emulation_copy {
 };
 
 struct mmci_emulation_fiber {
-  ucontext_t start;
-  void *resume[8];
+  void *at; /* the stack pointer while the fiber does not run */
   std::unique_ptr<char[]> stack;
-  bool started, done;
+  bool done;
   uint3 thread;
   std::vector<std::vector<mmci_emulation_copy>> copies; /* groups of copies in flight */
 };
@@ -122,7 +120,7 @@ struct mmci_emulation_machine {
   /* the running block */
   std::vector<mmci_emulation_fiber> fibers;
   mmci_emulation_fiber *current = nullptr;
-  void *scheduler[8];
+  void *scheduler = nullptr; /* its stack pointer while a fiber runs */
   std::function<void()> body;
   std::vector<unsigned char> shared;
   unsigned char *shared_start = nullptr;
@@ -151,27 +149,110 @@ static inline uint64_t mmci_emulation_random() {
   exit(3);
 }
 
-__attribute__((noinline)) static void mmci_emulation_yield() {
+/* Pushes the registers that a function keeps for its caller, leaves the stack pointer in *from, and
+ * goes on where the stack `to` was left. It is called as any function, so that every compiler knows
+ * what it may change; setjmp() and longjmp() within one function are not defined, and swapcontext()
+ * calls the system. */
+extern "C" void mmci_emulation_switch(void **from, void *to);
+#if defined(__x86_64__)
+enum {
+  MMCI_EMULATION_KEPT = 8,
+  MMCI_EMULATION_RETURN = 6
+}; /* words, and which of them is returned to */
+__asm__(R"(
+  .pushsection .text
+  .weak mmci_emulation_switch
+  .type mmci_emulation_switch, %function
+mmci_emulation_switch:
+  push %rbp
+  push %rbx
+  push %r12
+  push %r13
+  push %r14
+  push %r15
+  mov %rsp, (%rdi)
+  mov %rsi, %rsp
+  pop %r15
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbx
+  pop %rbp
+  ret
+  .size mmci_emulation_switch, . - mmci_emulation_switch
+  .popsection
+)");
+#elif defined(__aarch64__)
+enum { MMCI_EMULATION_KEPT = 20, MMCI_EMULATION_RETURN = 11 };
+__asm__(R"(
+  .pushsection .text
+  .weak mmci_emulation_switch
+  .type mmci_emulation_switch, %function
+mmci_emulation_switch:
+  sub sp, sp, #160
+  stp x19, x20, [sp]
+  stp x21, x22, [sp, #16]
+  stp x23, x24, [sp, #32]
+  stp x25, x26, [sp, #48]
+  stp x27, x28, [sp, #64]
+  stp x29, x30, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x2, sp
+  str x2, [x0]
+  mov sp, x1
+  ldp x19, x20, [sp]
+  ldp x21, x22, [sp, #16]
+  ldp x23, x24, [sp, #32]
+  ldp x25, x26, [sp, #48]
+  ldp x27, x28, [sp, #64]
+  ldp x29, x30, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  add sp, sp, #160
+  ret
+  .size mmci_emulation_switch, . - mmci_emulation_switch
+  .popsection
+)");
+#else
+#error "the emulation switches stacks on x86-64 and AArch64, where CUDA is"
+#endif
+
+static inline void mmci_emulation_yield() {
   mmci_emulation_machine &m = mmci_emulation();
-  if (!__builtin_setjmp(m.current->resume)) __builtin_longjmp(m.scheduler, 1);
+  mmci_emulation_switch(&m.current->at, m.scheduler);
 }
 
-static void mmci_emulation_entry() {
+[[noreturn]] static void mmci_emulation_entry() {
   mmci_emulation_machine &m = mmci_emulation();
   m.body();
   m.current->done = true;
-  __builtin_longjmp(m.scheduler, 1);
+  mmci_emulation_yield();
+  abort();
 }
 
-__attribute__((noinline)) static void mmci_emulation_resume(mmci_emulation_fiber &fiber) {
+/* Makes a stack that, when it is switched to, is at the first instruction of
+ * mmci_emulation_entry(). */
+static inline void mmci_emulation_prepare(mmci_emulation_fiber &fiber) {
+  enum { STACK_BYTES = 256 * 1024 };
+  if (!fiber.stack) fiber.stack.reset(new char[STACK_BYTES]);
+  uintptr_t top = ((uintptr_t)fiber.stack.get() + STACK_BYTES) / 16 * 16;
+  void **kept = (void **)top - MMCI_EMULATION_KEPT;
+  std::fill(kept, (void **)top, nullptr);
+  kept[MMCI_EMULATION_RETURN] = (void *)mmci_emulation_entry;
+  fiber.at = kept;
+  fiber.done = false;
+}
+
+static inline void mmci_emulation_resume(mmci_emulation_fiber &fiber) {
   mmci_emulation_machine &m = mmci_emulation();
   m.current = &fiber;
   threadIdx = fiber.thread;
-  if (!__builtin_setjmp(m.scheduler)) {
-    if (fiber.started) __builtin_longjmp(fiber.resume, 1);
-    fiber.started = true;
-    setcontext(&fiber.start);
-  }
+  mmci_emulation_switch(&m.scheduler, fiber.at);
 }
 
 static inline unsigned mmci_emulation_rank() {
@@ -499,7 +580,6 @@ struct mmci_gate {
 };
 
 static inline void mmci_emulation_run_block(unsigned threads) {
-  enum { STACK_BYTES = 256 * 1024 };
   mmci_emulation_machine &m = mmci_emulation();
   if (m.fibers.size() < threads) m.fibers.resize(threads);
   for (size_t t = threads; t < m.fibers.size(); t++) m.fibers[t].done = true;
@@ -512,17 +592,11 @@ static inline void mmci_emulation_run_block(unsigned threads) {
   std::vector<unsigned> runnable(threads);
   for (unsigned t = 0; t < threads; t++) {
     mmci_emulation_fiber &fiber = m.fibers[t];
-    if (!fiber.stack) fiber.stack.reset(new char[STACK_BYTES]);
-    fiber.started = fiber.done = false;
+    mmci_emulation_prepare(fiber);
     fiber.copies.clear();
     fiber.thread.x = t % blockDim.x;
     fiber.thread.y = t / blockDim.x % blockDim.y;
     fiber.thread.z = t / blockDim.x / blockDim.y;
-    getcontext(&fiber.start);
-    fiber.start.uc_stack.ss_sp = fiber.stack.get();
-    fiber.start.uc_stack.ss_size = STACK_BYTES;
-    fiber.start.uc_link = nullptr;
-    makecontext(&fiber.start, mmci_emulation_entry, 0);
     m.warp_live[t / 32]++;
     runnable[t] = t;
   }
