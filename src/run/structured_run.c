@@ -166,6 +166,7 @@ static bool is_zero(mmc_dtype dtype, const void *element);
 /* Forms the inverse of a diagonal matrix where it lies; returns the row that has none, or 0. */
 static int64_t invert_diagonal(mmc_dtype dtype, const target *z) {
   const size_t size = mmc_dtype_size(dtype);
+  if (z->data == NULL) return 0; /* it has no elements */
   for (int64_t i = 0; i < z->rows; i++) {
     const double one[2] = {1, 0};
     const float one_single[2] = {1, 0};
@@ -336,6 +337,7 @@ static void scale(const execution *e, const view *d, bool right, bool divides, c
                 length = c->by_columns ? c->rows : c->cols, step = d->form.ld + 1;
   const bool by_line = right == c->by_columns; /* a line has one number */
   *pivot = 0;
+  if (d->data == NULL) return; /* it has no elements */
   for (int64_t i = 0; i < d->rows && divides && *pivot == 0; i++)
     if (is_zero(dtype, (const char *)d->data + (size_t)(i * step) * size)) *pivot = i + 1;
   for (int64_t l = 0; l < lines && *pivot == 0; l++) {
