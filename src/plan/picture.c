@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "chain/traits.h"
 #include "plan/explain.h"
 #include "plan/picture_fold.h"
 
@@ -54,12 +55,13 @@ typedef struct picture {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
+/* Adds to a line; one that does not hold all of it ends in three dots. */
 static int append(void *user, const char *bytes, size_t size) {
   words *w = user;
-  size_t room = sizeof w->text - 1 - w->used;
-  if (size > room) size = room;
-  memcpy(w->text + w->used, bytes, size);
-  w->used += size;
+  const size_t room = sizeof w->text - 1 - w->used, added = size < room ? size : room;
+  memcpy(w->text + w->used, bytes, added);
+  w->used += added;
+  if (size > room) memcpy(w->text + w->used - 3, "...", 3);
   w->text[w->used] = '\0';
   return 0;
 }
@@ -259,6 +261,12 @@ static void put_op(const picture *p, int32_t factor) {
     mmci_text_printf(p->out, "%s", marks[p->plan->chain->ops[factor]]);
 }
 
+static void put_inverse(const picture *p, int32_t factor) {
+  const mmc_chain *chain = p->plan->chain;
+  if (factor < chain->n && chain->traits != NULL && (chain->traits[factor] & MMC_INVERSE) != 0)
+    mmci_text_printf(p->out, "\u207b\u00b9");
+}
+
 /* Writes what a box says when it is pointed at. */
 static void put_title(const picture *p, const mmci_shown *node) {
   const mmci_plan *plan = p->plan;
@@ -313,18 +321,41 @@ static void put_share(const picture *p, int32_t i, int line) {
   end_line(p);
 }
 
+/* Writes what is known of a factor, as its chain's text has it: lower.unit. */
+static void put_traits(const picture *p, int32_t i, int line) {
+  const mmc_chain *chain = p->plan->chain;
+  const int32_t operand = p->fold.nodes[i].operand;
+  if (operand >= chain->n || chain->traits == NULL) return;
+  words w = {0};
+  mmci_text text;
+  mmci_error unused;
+  mmci_text_start(&text, append, &w);
+  const bool is_complex = chain->dtype == MMC_C64 || chain->dtype == MMC_C128;
+  mmci_traits_write(chain->traits[operand] & MMCI_TRAITS_OF_MATRIX, is_complex, &text);
+  (void)mmci_text_finish(&text, &unused);
+  if (w.used == 0) return;
+  fit(&w, BOX_WIDTH, 62);
+  begin_line(p, i, line, "small");
+  mmci_text_xml(p->out, w.text);
+  end_line(p);
+}
+
 static void put_operand_box(const picture *p, int32_t i) {
   const mmci_shown *node = &p->fold.nodes[i];
   put_rectangle(p, i, 0, NULL);
   begin_line(p, i, 0, "name");
   put_name(p, node->operand);
   put_op(p, node->operand);
+  put_inverse(p, node->operand);
   if (node->kind == MMCI_SHOWN_AGAIN) put_power(p, node->operand);
   end_line(p);
   begin_line(p, i, 1, "");
   put_operand_size(p, node->operand);
   end_line(p);
-  if (node->kind != MMCI_SHOWN_AGAIN) return;
+  if (node->kind != MMCI_SHOWN_AGAIN) {
+    put_traits(p, i, 2);
+    return;
+  }
   begin_line(p, i, 2, "small");
   mmci_text_printf(p->out, "again");
   end_line(p);

@@ -158,6 +158,16 @@ def check_powers():
     assert [box.lines[0] for box in pair.boxes] == ["A1", "A2", "T1", "R = T1²"]
 
 
+def check_structure():
+    """A factor says what is known of it, and that it is an inverse."""
+    chain = "f64:8x8x8x8x3:lower.unit.T.inv,spd.inv,symmetric,N"
+    factors = [box.lines for box in Picture(chain, "--on", "blas").boxes if box.kind == "factor"]
+    names = [["A1\u1d40\u207b\u00b9", "lower.unit"], ["A2\u207b\u00b9", "spd"], ["A3", "symmetric"], ["A4"]]
+    assert [[line for line in lines if "\u00d7" not in line] for lines in factors] == names, factors
+    title = Picture("f64:5x" + "x".join(str(1000 - i) for i in range(60))).root.find(f"{SPACE}text").text
+    assert title.startswith("f64:5x1000x999") and title.endswith("..."), title
+
+
 def check_outlines():
     traffic = Picture("f32:1000x20x1000x20x1000x20x800", "--for", "traffic")
     assert len(traffic.outlines()) >= 2, traffic.outlines()
@@ -194,6 +204,7 @@ def main():
     check_known()
     check_folds()
     check_powers()
+    check_structure()
     check_outlines()
     check_random(count)
 
