@@ -29,7 +29,12 @@ typedef struct cli_call {
   cli_stream out; /* standard output */
   /* Work that shows how far it is, see progress.h; NULL for most. */
   struct cli_stage *stage;
+  /* Where messages of errors go while ranks have not agreed on them, CLI_KEPT_SIZE bytes; NULL
+   * means standard error. */
+  char *kept;
 } cli_call;
+
+enum { CLI_KEPT_SIZE = 480 };
 
 struct cli_command {
   const char *name;

@@ -16,6 +16,7 @@
 #include "residual.h"
 #include "solves.h"
 #include "structure.h"
+#include "team.h"
 #include "timing.h"
 
 static const char help[] =
@@ -52,7 +53,8 @@ static const char help[] =
     "  --for OBJECTIVE      flops (the default), traffic, time or energy; see mmchain plan --help\n"
     "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
     "time\n"
-    "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
+    "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info;\n"
+    "                       scalapack, on all ranks that mpirun or srun has started\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --order ORDER        the order itself, as plan prints it: '((A1 A2) (A3 A4))'\n"
@@ -64,7 +66,9 @@ static const char help[] =
     "  --plan FILE          the steps of a plan that plan --json has written, or an error that "
     "says\n"
     "                       what no longer fits\n"
-    "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
+    "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB; with --on "
+    "scalapack\n"
+    "                       all that a rank holds\n"
     "  --device-memory BYTES\n"
     "                       what the chain may take of a GPU's memory; what does not fit is\n"
     "                       streamed\n"
@@ -407,6 +411,30 @@ static int multiply_files(cli_call *call, multiplication *job, int count, char *
   return result;
 }
 
+/* Multiplies on the ranks of a team, which take fewer options. */
+static int multiply_on_team(cli_call *call, const multiplication *job, int count,
+                            char **arguments) {
+  const mmc_plan_options *given = &job->plan_options;
+  if (job->plan_path != NULL || job->energy.wanted || job->rule.checked || job->rule.modulus != 0 ||
+      given->precision != NULL || given->max_slowdown != 0 ||
+      given->device_memory_bytes != MMC_NO_LIMIT)
+    return cli_fail(call, CLI_BAD,
+                    "--on: %s takes no --plan, --energy, --meter, --checked, --mod, --precision, "
+                    "--max-slowdown and --device-memory",
+                    given->device);
+  cli_team_job team = {.options = MMC_TEAM_OPTIONS_INIT,
+                       .engine = given->device,
+                       .output = job->output,
+                       .explain = job->explain,
+                       .check = job->check,
+                       .json = job->json};
+  team.options.rank_bytes = given->memory_limit_bytes;
+  team.options.objective = given->objective;
+  team.options.solver = given->solver;
+  team.options.order = given->order;
+  return cli_team_multiply(call, &team, count, arguments);
+}
+
 static int run(cli_call *call, int argc, char **argv) {
   multiplication job = {.plan_options = MMC_PLAN_OPTIONS_INIT};
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
@@ -474,6 +502,8 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
+  if (cli_on_team(job.plan_options.device))
+    return multiply_on_team(call, &job, argc - optind, argv + optind);
   int result = multiply_files(call, &job, argc - optind, argv + optind);
   call->stage = NULL;
   free(job.result.data);

@@ -22,6 +22,10 @@ int cli_fail(const cli_call *call, int status, const char *format, ...) {
   va_end(args);
   for (char *c = message; *c != '\0'; c++)
     if (iscntrl((unsigned char)*c)) *c = '?';
+  if (call->kept != NULL) {
+    snprintf(call->kept, CLI_KEPT_SIZE, "%.479s", message);
+    return status;
+  }
   fprintf(stderr, "mmchain%s%s: %s\n", call->self != NULL ? " " : "",
           call->self != NULL ? call->self->name : "", message);
   return status;
@@ -32,6 +36,7 @@ static const struct {
   const char *argument, *option;
 } settings[] = {
     {"solver", "solver"},
+    {"ranks", "ranks"},
     {"order", "order"},
     {"plan", "plan"},
     {"device", "on"},

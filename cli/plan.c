@@ -6,6 +6,7 @@
 #include "options.h"
 #include "programs.h"
 #include "table.h"
+#include "team.h"
 
 static const char help[] =
     "usage: mmchain plan CHAIN [options]\n"
@@ -19,7 +20,10 @@ static const char help[] =
     "                       joules likewise, with a table of time against energy\n"
     "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
     "time\n"
-    "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
+    "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info;\n"
+    "                       scalapack, on several processes (docs/distributed.md)\n"
+    "  --ranks N            with --on scalapack, how many processes there would be (1)\n"
+    "  --all-ranks          with --on scalapack, use all of them even where fewer are faster\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --order ORDER        the order itself, as plan prints it: '((A1 A2) (A3 A4))'\n"
@@ -43,7 +47,15 @@ static const char help[] =
     "  --svg FILE           a picture of the tree; with --json or --dot those are printed too\n"
     "  -h, --help           this text\n";
 
-enum { OPTION_DOT = CLI_OPTION_OWN, OPTION_SVG, OPTION_FUSE, OPTION_ON_CHIP, OPTION_TABLE };
+enum {
+  OPTION_DOT = CLI_OPTION_OWN,
+  OPTION_SVG,
+  OPTION_FUSE,
+  OPTION_ON_CHIP,
+  OPTION_TABLE,
+  OPTION_RANKS,
+  OPTION_ALL_RANKS
+};
 
 static const struct option options[] = {
     {"for", required_argument, NULL, CLI_OPTION_FOR},
@@ -54,6 +66,8 @@ static const struct option options[] = {
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
     {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
+    {"ranks", required_argument, NULL, OPTION_RANKS},
+    {"all-ranks", no_argument, NULL, OPTION_ALL_RANKS},
     {"fuse", required_argument, NULL, OPTION_FUSE},
     {"on-chip", required_argument, NULL, OPTION_ON_CHIP},
     {"table", no_argument, NULL, OPTION_TABLE},
@@ -99,8 +113,31 @@ static int plan_chain(cli_call *call, int count, char **arguments,
   return result;
 }
 
+/* Plans the chain of the arguments for the ranks of a team. */
+static int plan_on_team(cli_call *call, const mmc_plan_options *given, mmc_team_options *options,
+                        int count, char **arguments, bool json) {
+  mmc_chain *chain;
+  if (given->precision != NULL || given->max_slowdown != 0 || given->fuse != NULL ||
+      given->on_chip_words != 0 || given->device_memory_bytes != MMC_NO_LIMIT)
+    return cli_fail(call, CLI_BAD,
+                    "--on: %s takes no --precision, --max-slowdown, --fuse, --on-chip and "
+                    "--device-memory",
+                    given->device);
+  int result = cli_chain_of_arguments(call, count, arguments, &chain);
+  if (result != CLI_DONE) return result;
+  if (options->ranks == 0) options->ranks = 1;
+  options->rank_bytes = given->memory_limit_bytes;
+  options->objective = given->objective;
+  options->solver = given->solver;
+  options->order = given->order;
+  result = cli_team_plan(call, options, chain, json);
+  mmc_chain_destroy(chain);
+  return result;
+}
+
 static int run(cli_call *call, int argc, char **argv) {
   mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
+  mmc_team_options team_options = MMC_TEAM_OPTIONS_INIT;
   bool json = false, dot = false, table = false;
   const char *svg = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
@@ -131,6 +168,16 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_MAX_SLOWDOWN:
         if (!cli_slowdown(call, optarg, &plan_options.max_slowdown)) return CLI_BAD;
         break;
+      case OPTION_RANKS: {
+        enum { MOST_RANKS = 65536 };
+        int64_t ranks;
+        if (!cli_number(call, "--ranks", optarg, 1, MOST_RANKS, &ranks)) return CLI_BAD;
+        team_options.ranks = (int32_t)ranks;
+        break;
+      }
+      case OPTION_ALL_RANKS:
+        team_options.all_ranks = true;
+        break;
       case OPTION_FUSE:
         plan_options.fuse = optarg;
         break;
@@ -156,6 +203,14 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
+  if (cli_on_team(plan_options.device)) {
+    if (dot || table || svg != NULL)
+      return cli_fail(call, CLI_BAD, "--on: %s takes no --dot, --svg and --table",
+                      plan_options.device);
+    return plan_on_team(call, &plan_options, &team_options, argc - optind, argv + optind, json);
+  }
+  if (team_options.ranks != 0 || team_options.all_ranks)
+    return cli_fail(call, CLI_BAD, "--ranks: expected --on scalapack with it");
   if (json && dot) return cli_fail(call, CLI_BAD, "--dot: expected no --json with it");
   if (table && (dot || svg != NULL))
     return cli_fail(call, CLI_BAD, "--table: expected no --dot or --svg with it");

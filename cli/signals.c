@@ -63,9 +63,16 @@ bool cli_signals_pass(int number) {
   return !pthread_equal(pthread_self(), main_thread) && pthread_kill(main_thread, number) == 0;
 }
 
+static void (*volatile last_words)(void);
+
+void cli_signals_tell(void (*tell)(void)) {
+  last_words = tell;
+}
+
 /* The signal is raised again when this returns, and then has its default action. */
 void cli_signals_end(int number) {
   cli_temporaries_remove();
+  if (last_words != NULL) last_words();
   signal(number, SIG_DFL);
   raise(number);
 }

@@ -24,6 +24,9 @@ bool cli_signals_pass(int number);
 
 /* Does what those signals do, for a handler of another kind. */
 void cli_signals_end(int number);
+/* Has `tell` called before a signal ends the process; it calls only what POSIX allows in handlers.
+ * NULL: nothing. */
+void cli_signals_tell(void (*tell)(void));
 /* Removes the temporary files that are remembered. */
 void cli_temporaries_remove(void);
 

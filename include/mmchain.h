@@ -1075,6 +1075,119 @@ MMC_API mmc_status mmc_kernel_describe(mmc_context *context, const char *device,
                                        const char *precision, const mmc_tune_product *product,
                                        int index, mmc_kernel_info *out);
 
+/* ---- teams -------------------------------------------------------------------------------- */
+
+/* Several processes, the ranks of a team, that multiply one chain together: each holds a piece of
+ * every matrix, and the plan chooses which (docs/distributed.md). Calls that say collective are
+ * made by all ranks in the same order, and return the same status on all of them; the message says
+ * which rank failed. A team belongs to one thread at a time, and outlives its plans. */
+typedef struct mmc_team mmc_team;
+
+/* CONSTRUCTOR. Collective. Joins a team by an engine: "scalapack", which needs the module
+ * mmchain-mpi.so and a ScaLAPACK, or what MMCHAIN_SCALAPACK names. communicator is the address of
+ * an MPI_Comm, which is duplicated; NULL means all processes that were started together, and then
+ * MPI is initialized where it is not, and finalized by mmc_team_close(). Returns: E_ARG,
+ * E_UNSUPPORTED (no module, no engine; ranks have different versions of mmchain), E_DEVICE,
+ * E_NOMEM. */
+MMC_API mmc_status mmc_team_open(mmc_context *context, const char *engine, const void *communicator,
+                                 mmc_team **out);
+/* DESTRUCTOR. Collective. */
+MMC_API void mmc_team_close(mmc_team *team);
+/* Return the number of this rank, from 0, and how many ranks there are; 0 for NULL. */
+MMC_API int mmc_team_rank(const mmc_team *team);
+MMC_API int mmc_team_count(const mmc_team *team);
+/* METHOD. Copies what the engine is, at most size bytes with a final NUL. Returns text. */
+MMC_API char *mmc_team_describe(const mmc_team *team, char *text, size_t size);
+/* METHOD. Collective. Copies size bytes of every rank to all, count * size bytes, by rank.
+ * Returns: E_ARG, E_DEVICE. */
+MMC_API mmc_status mmc_team_gather(mmc_team *team, const void *mine, size_t size, void *all);
+/* METHOD. Collective. Returns the status of the first rank whose status is not MMC_OK, after making
+ * "rank 2: " and that rank's message the message of every rank's context; MMC_OK when all are
+ * fine. message may be NULL. */
+MMC_API mmc_status mmc_team_agree(mmc_team *team, mmc_status status, const char *message);
+
+typedef enum mmc_spread_kind {
+  MMC_SPREAD_ROWS, /* a block of rows a rank */
+  MMC_SPREAD_COLS, /* a block of columns a rank */
+  MMC_SPREAD_GRID, /* a block of a grid: rank r has the block (r / grid_cols, r % grid_cols) */
+  MMC_SPREAD_WHOLE /* every rank has the whole matrix */
+} mmc_spread_kind;
+
+/* How a matrix lies on the ranks of a team. Blocks are the matrix divided by the ranks, or by the
+ * grid, rounded up: the last ones may be smaller, or empty. */
+typedef struct mmc_spread {
+  mmc_spread_kind kind;
+  int32_t grid_rows, grid_cols; /* for a grid, whose product is the number of ranks */
+} mmc_spread;
+
+/* Rows row to row+rows-1 and columns col to col+cols-1 of a matrix. */
+typedef struct mmc_piece {
+  int64_t row, col, rows, cols;
+} mmc_piece;
+
+typedef struct mmc_team_options {
+  size_t size;
+  const char *engine;  /* for a plan without a team: "scalapack", which NULL means too */
+  int32_t ranks;       /* for a plan without a team: how many ranks there would be, 1 to 65536 */
+  bool all_ranks;      /* use all ranks even where fewer are predicted to be faster */
+  uint64_t rank_bytes; /* bytes that a rank may hold at most, all its pieces among it, or
+                          MMC_NO_LIMIT */
+  /* What to make least: "time", "energy", or "words", those that ranks send. NULL means "time". */
+  const char *objective;
+  const char *solver, *order; /* how the order is found, as in mmc_plan_options */
+  /* n layouts, of the factors after their ops. NULL means that factors are whole matrices on every
+   * rank, as of files that are mapped, of which a rank reads no more than pieces. */
+  const mmc_spread *factors;
+  const mmc_spread *result; /* the layout of the result; NULL means the plan's choice */
+} mmc_team_options;
+#define MMC_TEAM_OPTIONS_INIT \
+  { sizeof(mmc_team_options), NULL, 0, false, MMC_NO_LIMIT, NULL, NULL, NULL, NULL, NULL }
+
+/* A plan over ranks: the order, and for every product the layouts, the way in which ranks multiply,
+ * and the words that they send. */
+typedef struct mmc_team_plan mmc_team_plan;
+
+/* CONSTRUCTOR. Collective where there is a team; a team of NULL plans for options->ranks ranks that
+ * need not be there. chain is one of f32, f64, c64 or c128 without a batch and without structure.
+ * It is copied; the context and the team must outlive the plan.
+ * Returns: as mmc_plan_create(); E_ARG also where ranks do not have the same chain and options;
+ * E_MEMORY_LIMIT (the message says what a rank needs). */
+MMC_API mmc_status mmc_team_plan_create(mmc_context *context, mmc_team *team,
+                                        const mmc_chain *chain, const mmc_team_options *options,
+                                        mmc_team_plan **out);
+MMC_API void mmc_team_plan_destroy(mmc_team_plan *plan);
+/* METHOD. Says what the plan does and why, as MMC_TEXT or MMC_JSON. Returns: E_ARG, E_NOMEM,
+ * E_IO. */
+MMC_API mmc_status mmc_team_plan_explain(const mmc_team_plan *plan, mmc_format format,
+                                         mmc_write_fn write, void *user);
+/* Returns the words, elements of matrices, that all ranks send together; exactly these are sent. */
+MMC_API mmc_count mmc_team_plan_words(const mmc_team_plan *plan);
+/* Returns the seconds that the plan is predicted to take, and the bytes that a rank holds at most.
+ */
+MMC_API double mmc_team_plan_predicted_seconds(const mmc_team_plan *plan);
+MMC_API uint64_t mmc_team_plan_rank_bytes(const mmc_team_plan *plan);
+/* METHOD. Writes what rank has of factor number `operand`, from 0, when factors have layouts, or of
+ * the result, which is -1. Returns: E_ARG. */
+MMC_API mmc_status mmc_team_plan_piece(const mmc_team_plan *plan, int64_t operand, int rank,
+                                       mmc_piece *out);
+/* METHOD. Collective. Multiplies. Each rank passes its pieces: factors[i] is the stored piece, so
+ * that its op makes it the piece of mmc_team_plan_piece(); or the whole stored matrix, where
+ * factors have no layouts. out is this rank's piece of the result, which is written; its data may
+ * be NULL when it is empty. All are host memory. Returns: E_ARG, E_NOMEM, E_DEVICE, E_UNSUPPORTED.
+ */
+MMC_API mmc_status mmc_team_execute(const mmc_team_plan *plan, const mmc_matrix *factors,
+                                    const mmc_matrix *out);
+/* Looks at a whole result, and returns MMC_OK, or why it must not be kept. */
+typedef mmc_status (*mmc_check_fn)(void *user, const mmc_matrix *result);
+/* METHOD. Collective. Writes the result, of which each rank passes its piece, row-major without
+ * gaps, into one .npy file of ndim dimensions, as mmc_file_write() does: it appears whole or not at
+ * all. check, unless NULL, is called on rank 0 with the whole matrix as it lies in the file, before
+ * that gets its name; what it returns but MMC_OK drops the file, and is returned on every rank.
+ * Returns: E_ARG, E_IO, E_UNSUPPORTED (no .npy), E_NOMEM. */
+MMC_API mmc_status mmc_team_write(const mmc_team_plan *plan, const char *name,
+                                  const mmc_matrix *piece, int ndim, mmc_check_fn check,
+                                  void *user);
+
 /* ---- files -------------------------------------------------------------------------------- */
 
 /* A matrix in a file. The ending of the file's name says the format (mmc_file_format_describe()

@@ -95,7 +95,7 @@ static bool open_unnamed(mmci_output_file *file) {
   size_t stem = directory_length(file->target);
   memcpy(file->temporary, file->target, stem);
   memcpy(file->temporary + stem, ".", sizeof ".");
-  int descriptor = open(file->temporary, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  int descriptor = open(file->temporary, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
   if (descriptor < 0) return false;
   file->descriptor = descriptor;
   char path[DESCRIPTOR_PATH_SIZE];
@@ -114,7 +114,7 @@ static bool open_unnamed(mmci_output_file *file) {
 static bool open_named(mmci_output_file *file) {
   for (int tries = 0; tries < MAX_NAMES; tries++) {
     choose_name(file);
-    file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file->descriptor = open(file->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file->descriptor >= 0) {
       file->named = true;
       return true;
@@ -255,6 +255,22 @@ mmc_status mmci_output_file_commit(mmci_output_file *file, mmci_error *error) {
   }
   mmci_output_file_discard(file);
   return status;
+}
+
+int mmci_output_file_descriptor(const mmci_output_file *file) {
+  return file->descriptor;
+}
+
+bool mmci_output_file_is_direct(const mmci_output_file *file) {
+  return file->target == NULL;
+}
+
+const char *mmci_output_file_name(mmci_output_file *file) {
+  if (file->target == NULL) {
+    errno = ENOENT;
+    return NULL;
+  }
+  return file->named || link_name(file) ? file->temporary : NULL;
 }
 
 void mmci_output_file_discard(mmci_output_file *file) {

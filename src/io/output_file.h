@@ -26,6 +26,13 @@ mmc_status mmci_output_file_write(mmci_output_file *file, const void *bytes, siz
                                   mmci_error *error);
 /* Puts the file in its place and releases file, on failure too. Returns: E_IO. */
 mmc_status mmci_output_file_commit(mmci_output_file *file, mmci_error *error);
+/* Returns the descriptor of the temporary file, for writers of parts; it belongs to file. */
+int mmci_output_file_descriptor(const mmci_output_file *file);
+/* Returns the name of the temporary file, which it gets now where it has none, so that others can
+ * open it; NULL, with errno set, where it can have none or the target is written to directly. */
+const char *mmci_output_file_name(mmci_output_file *file);
+/* Says whether the target is written to directly. */
+bool mmci_output_file_is_direct(const mmci_output_file *file);
 /* Drops what was written. NULL is a no-op. */
 void mmci_output_file_discard(mmci_output_file *file);
 

@@ -139,3 +139,13 @@ fi
 run plan $clrs 2>said/closed >&-
 verdict plan_closed_status "$([ $? = 1 ] || echo "expected exit status 1")"
 holds plan_closed_message grep -q '^mmchain plan: cannot write standard output: ' said/closed
+
+# Plans for several processes need none of them.
+check plan_ranks 0 plan f64:3000x3022x78x1598x3 --on scalapack --ranks 4
+check plan_ranks_json 0 plan c64:300x302x78x159x3 --on scalapack --ranks 6 --all-ranks --json
+check plan_ranks_words 0 plan 64x500x64x500x64 --on scalapack --ranks 16 --all-ranks --for words
+check plan_ranks_memory 2 plan 3000x3000x3000 --on scalapack --ranks 2 --memory-limit 1M
+check plan_ranks_none 2 plan 30x30x30 --ranks 4
+check plan_ranks_many 2 plan 30x30x30 --on scalapack --ranks 65537
+check plan_ranks_integers 1 plan i64:30x30x30 --on scalapack --ranks 2
+check plan_ranks_picture 2 plan 30x30x30 --on scalapack --ranks 2 --dot

@@ -349,6 +349,95 @@ static void gradients(fixture *f) {
   mmc_gradients_destroy(g);
 }
 
+static mmc_status refuse(void *user, const mmc_matrix *result) {
+  (void)user;
+  (void)result;
+  return MMC_E_ARG;
+}
+
+static void teams(fixture *f) {
+  mmc_context *c = f->context;
+  mmc_team *team;
+  char text[8];
+  IS_ARG(mmc_team_open(NULL, "scalapack", NULL, &team));
+  IS_ARG(mmc_team_open(c, "scalapack", NULL, NULL));
+  IS_ARG(mmc_team_open(c, NULL, NULL, &team));
+  IS_ARG(mmc_team_open(c, "abacus", NULL, &team));
+  IS_ARG(mmc_team_gather(NULL, text, sizeof text, text));
+  IS_ARG(mmc_team_agree(NULL, MMC_OK, NULL));
+  assert_int_equal(mmc_team_rank(NULL), 0);
+  assert_int_equal(mmc_team_count(NULL), 0);
+  assert_string_equal(mmc_team_describe(NULL, text, sizeof text), "");
+  assert_null(mmc_team_describe(NULL, NULL, 0));
+  mmc_team_close(NULL);
+}
+
+static void team_plans(fixture *f) {
+  mmc_context *c = f->context;
+  const int64_t dims[] = {2, 3, 4};
+  mmc_team_options options = MMC_TEAM_OPTIONS_INIT;
+  mmc_team_plan *plan;
+  mmc_chain *chain, *integers, *batch;
+  mmc_piece piece;
+  mmc_matrix a = {0};
+  assert_int_equal(mmc_chain_create(c, MMC_F64, 2, dims, NULL, &chain), MMC_OK);
+  assert_int_equal(mmc_chain_parse(c, "i64:2x3x4", &integers), MMC_OK);
+  assert_int_equal(mmc_chain_parse(c, "f64:2x3x4@5", &batch), MMC_OK);
+  options.ranks = 4;
+  IS_ARG(mmc_team_plan_create(NULL, NULL, chain, &options, &plan));
+  IS_ARG(mmc_team_plan_create(c, NULL, NULL, &options, &plan));
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, NULL));
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, NULL, &plan));
+  assert_int_equal(mmc_team_plan_create(c, NULL, integers, &options, &plan), MMC_E_UNSUPPORTED);
+  assert_int_equal(mmc_team_plan_create(c, NULL, batch, &options, &plan), MMC_E_UNSUPPORTED);
+  options.ranks = INT32_MAX;
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  options.ranks = 4;
+  options.engine = "abacus";
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  options.engine = NULL;
+  options.objective = "beauty";
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  options.objective = NULL;
+  options.solver = "abacus";
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  options.solver = NULL;
+  mmc_spread spreads[2] = {{MMC_SPREAD_ROWS, 0, 0}, {(mmc_spread_kind)BAD, 0, 0}};
+  options.factors = spreads;
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  spreads[1] = (mmc_spread){MMC_SPREAD_GRID, 3, 2};
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  spreads[1] = (mmc_spread){MMC_SPREAD_GRID, INT32_MAX, INT32_MAX};
+  IS_ARG(mmc_team_plan_create(c, NULL, chain, &options, &plan));
+  options.factors = NULL;
+  options.rank_bytes = 8;
+  assert_int_equal(mmc_team_plan_create(c, NULL, chain, &options, &plan), MMC_E_MEMORY_LIMIT);
+  options.rank_bytes = MMC_NO_LIMIT;
+  assert_int_equal(mmc_team_plan_create(c, NULL, chain, &options, &plan), MMC_OK);
+  IS_ARG(mmc_team_plan_explain(NULL, MMC_TEXT, write_nowhere, NULL));
+  IS_ARG(mmc_team_plan_explain(plan, MMC_TEXT, NULL, NULL));
+  IS_ARG(mmc_team_plan_explain(plan, MMC_SVG, write_nowhere, NULL));
+  IS_ARG(mmc_team_plan_piece(NULL, -1, 0, &piece));
+  IS_ARG(mmc_team_plan_piece(plan, -1, 0, NULL));
+  IS_ARG(mmc_team_plan_piece(plan, -2, 0, &piece));
+  IS_ARG(mmc_team_plan_piece(plan, 0, 0, &piece));
+  IS_ARG(mmc_team_plan_piece(plan, 2, 0, &piece));
+  IS_ARG(mmc_team_plan_piece(plan, -1, 4, &piece));
+  IS_ARG(mmc_team_plan_piece(plan, -1, -1, &piece));
+  IS_ARG(mmc_team_execute(NULL, &a, &a));
+  IS_ARG(mmc_team_execute(plan, &a, &a)); /* it has no team */
+  IS_ARG(mmc_team_write(NULL, "R.npy", &a, 2, refuse, NULL));
+  IS_ARG(mmc_team_write(plan, "R.npy", &a, 2, refuse, NULL));
+  assert_true(mmc_count_to_double(mmc_team_plan_words(NULL)) == 0);
+  assert_true(isnan(mmc_team_plan_predicted_seconds(NULL)));
+  assert_true(mmc_team_plan_rank_bytes(NULL) == 0);
+  mmc_team_plan_destroy(NULL);
+  mmc_team_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_chain_destroy(integers);
+  mmc_chain_destroy(batch);
+}
+
 static void ranges(fixture *f) {
   mmc_context *c = f->context;
   mmc_ranges *r;
@@ -660,6 +749,13 @@ static const struct {
     {gradients,
      " mmc_gradients_create mmc_gradients_destroy mmc_gradients_bytes mmc_gradients_offset "
      "mmc_gradients_forward mmc_gradients_backward "},
+    {teams,
+     " mmc_team_open mmc_team_close mmc_team_rank mmc_team_count mmc_team_describe "
+     "mmc_team_gather mmc_team_agree "},
+    {team_plans,
+     " mmc_team_plan_create mmc_team_plan_destroy mmc_team_plan_explain mmc_team_plan_words "
+     "mmc_team_plan_predicted_seconds mmc_team_plan_rank_bytes mmc_team_plan_piece "
+     "mmc_team_execute mmc_team_write "},
     {ranges,
      " mmc_ranges_create mmc_ranges_destroy mmc_ranges_append mmc_ranges_update "
      "mmc_ranges_pop_front "

@@ -1,0 +1,569 @@
+/* walk.c: one step after the other: operands change their layouts, ranks multiply what they have,
+ * and sums of partial products go to those who keep them. */
+#include "ranks/walk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+
+/* A block of a matrix in this rank's memory: element (r, c) of the whole matrix, of piece, is at
+ * data + (r * row_step + c * col_step) * size after first was subtracted. */
+typedef struct view {
+  const char *data; /* element (row, col) */
+  int64_t row, col;
+  int64_t row_step, col_step;
+  bool conjugated;
+} view;
+
+/* A result, or an operand in the layout that a step takes it in. */
+typedef struct block {
+  char *data; /* owned; row-major without gaps; NULL when empty */
+  mmci_piece piece;
+} block;
+
+typedef struct walker {
+  const mmci_walk *walk;
+  int32_t rank, count;
+  mmc_dtype dtype;
+  size_t size; /* bytes of an element */
+  block *results;
+  int64_t *last_read;
+} walker;
+
+/* ---- agreement ------------------------------------------------------------------------------- */
+
+typedef struct verdict {
+  int32_t status;
+  char text[300];
+} verdict;
+
+mmc_status mmci_team_agree(const mmci_team_ops *ops, mmci_team *team, mmc_status status,
+                           mmci_error *error) {
+  const int32_t count = ops->count(team);
+  int32_t mine = (int32_t)status;
+  if (count == 1) return status;
+  int32_t *all = mmci_alloc_zeroed((size_t)count, sizeof *all);
+  if (all == NULL) {
+    int32_t few[1024];
+    if (count > 1024) return mmci_fail_nomem(error, (uint64_t)count * sizeof *all);
+    mine = (int32_t)MMC_E_NOMEM;
+    mmci_fail_nomem(error, (uint64_t)count * sizeof *all);
+    return ops->gather(team, &mine, sizeof mine, few, error) == MMC_OK ? MMC_E_NOMEM : MMC_E_DEVICE;
+  }
+  mmci_error trouble = {0};
+  mmc_status gathered = ops->gather(team, &mine, sizeof mine, all, &trouble);
+  int32_t first = 0;
+  while (gathered == MMC_OK && first < count && all[first] == (int32_t)MMC_OK) first++;
+  const bool is_fine = gathered == MMC_OK && first == count;
+  if (gathered != MMC_OK) {
+    free(all);
+    return mmci_fail(error, gathered, "%s", trouble.text);
+  }
+  if (is_fine) {
+    free(all);
+    return MMC_OK;
+  }
+  /* Somebody failed: all hear why. */
+  verdict own = {.status = mine}, *verdicts = mmci_alloc_zeroed((size_t)count, sizeof *verdicts);
+  verdict spare;
+  if (status != MMC_OK && error != NULL) snprintf(own.text, sizeof own.text, "%.299s", error->text);
+  mmc_status result = (mmc_status)all[first];
+  free(all);
+  if (verdicts == NULL && count == 1) verdicts = &spare;
+  if (verdicts == NULL) return mmci_fail(error, result, "rank %d failed", (int)first);
+  gathered = ops->gather(team, &own, sizeof own, verdicts, &trouble);
+  if (gathered == MMC_OK)
+    mmci_fail(error, result, "rank %d: %s", (int)first, verdicts[first].text);
+  else
+    result = mmci_fail(error, gathered, "%s", trouble.text);
+  if (verdicts != &spare) free(verdicts);
+  return result;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void conjugate(mmc_dtype dtype, void *data, int64_t count) {
+  if (dtype == MMC_C64)
+    for (int64_t e = 0; e < count; e++) ((float *)data)[2 * e + 1] = -((float *)data)[2 * e + 1];
+  else if (dtype == MMC_C128)
+    for (int64_t e = 0; e < count; e++) ((double *)data)[2 * e + 1] = -((double *)data)[2 * e + 1];
+}
+
+/* Copies a row of elements that lie step elements apart. */
+static void gather_row(char *to, const char *from, int64_t count, int64_t step, size_t size) {
+  if (step == 1) {
+    memcpy(to, from, (size_t)count * size);
+    return;
+  }
+  const size_t stride = (size_t)step * size;
+  switch (size) {
+    case 4:
+      for (int64_t e = 0; e < count; e++) memcpy(to + 4 * e, from + (size_t)e * stride, 4);
+      break;
+    case 8:
+      for (int64_t e = 0; e < count; e++) memcpy(to + 8 * e, from + (size_t)e * stride, 8);
+      break;
+    default:
+      for (int64_t e = 0; e < count; e++)
+        memcpy(to + (size_t)e * size, from + (size_t)e * stride, size);
+  }
+}
+
+/* Copies a piece out of a view into a row-major array of leading dimension ld. Where the columns of
+ * the view lie together it goes by tiles, so that lines of the cache are used whole. */
+static void copy_out(const walker *w, const view *from, const mmci_piece *piece, char *to,
+                     int64_t ld) {
+  enum { TILE = 64 };
+  const size_t size = w->size;
+  const int64_t wide = from->col_step == 1 ? piece->cols : TILE;
+  const int64_t high = from->col_step == 1 ? piece->rows : TILE;
+  if (piece->rows == 0 || piece->cols == 0) return;
+  for (int64_t r0 = 0; r0 < piece->rows; r0 += high) {
+    for (int64_t c0 = 0; c0 < piece->cols; c0 += wide) {
+      const int64_t rows = piece->rows - r0 < high ? piece->rows - r0 : high;
+      const int64_t cols = piece->cols - c0 < wide ? piece->cols - c0 : wide;
+      for (int64_t r = r0; r < r0 + rows; r++) {
+        const int64_t at = (piece->row + r - from->row) * from->row_step +
+                           (piece->col + c0 - from->col) * from->col_step;
+        char *row = to + (size_t)(r * ld + c0) * size;
+        gather_row(row, from->data + at * (int64_t)size, cols, from->col_step, size);
+        if (from->conjugated) conjugate(w->dtype, row, cols);
+      }
+    }
+  }
+}
+
+static view view_of_block(const block *b) {
+  return (view){b->data, b->piece.row, b->piece.col, b->piece.cols, 1, false};
+}
+
+/* Returns how this rank sees an operand in the layout that it has. */
+static view view_of_operand(const walker *w, int64_t operand, const mmci_layout *layout,
+                            int64_t rows, int64_t cols) {
+  const mmci_walk *walk = w->walk;
+  if (operand >= walk->problem->factor_count)
+    return view_of_block(&w->results[operand - walk->problem->factor_count]);
+  const mmci_source *source = &walk->sources[operand];
+  view v = {source->data, 0, 0, source->row_step, source->col_step, source->conjugated};
+  if (!source->whole) {
+    const mmci_piece piece = mmci_layout_piece(layout, rows, cols, w->rank);
+    v.row = piece.row;
+    v.col = piece.col;
+  }
+  return v;
+}
+
+static size_t piece_bytes(const walker *w, const mmci_piece *piece) {
+  return (size_t)piece->rows * (size_t)piece->cols * w->size;
+}
+
+static mmc_status make_block(const walker *w, const mmci_piece *piece, block *out,
+                             mmci_error *error) {
+  const mmci_u128 bytes = mmci_u128_mul(mmci_piece_words(piece), w->size);
+  *out = (block){.piece = *piece};
+  if (bytes == 0) return MMC_OK;
+  if (bytes <= SIZE_MAX / 2) out->data = mmci_alloc_aligned((size_t)bytes, 1);
+  if (out->data == NULL)
+    return mmci_fail_nomem(error, bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes);
+  return MMC_OK;
+}
+
+static mmc_status agree(const walker *w, mmc_status status, mmci_error *error) {
+  return mmci_team_agree(w->walk->ops, w->walk->team, status, error);
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* The messages of a change: what is sent lies in buffers of its own where it is no row-major
+ * block already. */
+typedef struct traffic {
+  mmci_message *sends, *receives;
+  mmci_piece *pieces; /* what every rank sends to this one */
+  int32_t send_count, receive_count;
+  char **buffers; /* owned: count sent, then count received */
+} traffic;
+
+static void free_traffic(const walker *w, traffic *t) {
+  for (int32_t i = 0; t->buffers != NULL && i < 2 * w->count; i++) free(t->buffers[i]);
+  free(t->buffers);
+  free(t->sends);
+  free(t->receives);
+  free(t->pieces);
+}
+
+static mmc_status make_traffic(const walker *w, traffic *t, mmci_error *error) {
+  const size_t count = (size_t)w->count;
+  *t = (traffic){.sends = mmci_alloc_zeroed(count, sizeof *t->sends),
+                 .receives = mmci_alloc_zeroed(count, sizeof *t->receives),
+                 .pieces = mmci_alloc_zeroed(count, sizeof *t->pieces),
+                 .buffers = mmci_alloc_zeroed(2 * count, sizeof *t->buffers)};
+  if (t->sends != NULL && t->receives != NULL && t->pieces != NULL && t->buffers != NULL)
+    return MMC_OK;
+  return mmci_fail_nomem(error, count * (sizeof *t->sends * 3));
+}
+
+/* Packs what goes to each rank. Where all ranks get the same it is packed once. */
+static mmc_status pack(const walker *w, traffic *t, const view *from, const mmci_layout *before,
+                       const mmci_layout *after, int64_t rows, int64_t cols, mmci_error *error) {
+  char *shared = NULL;
+  for (int32_t i = 1; i < w->count; i++) {
+    const int32_t to = (w->rank + i) % w->count;
+    const mmci_piece piece = mmci_layout_sent(before, after, rows, cols, w->rank, to);
+    if (piece.rows == 0) continue;
+    char *bytes = after->kind == MMCI_WHOLE ? shared : NULL;
+    if (bytes == NULL) {
+      bytes = mmci_alloc_aligned(piece_bytes(w, &piece), 1);
+      if (bytes == NULL) return mmci_fail_nomem(error, piece_bytes(w, &piece));
+      t->buffers[to] = bytes;
+      copy_out(w, from, &piece, bytes, piece.cols);
+      if (after->kind == MMCI_WHOLE) shared = bytes;
+    }
+    t->sends[t->send_count++] = (mmci_message){bytes, piece_bytes(w, &piece), to};
+  }
+  return MMC_OK;
+}
+
+/* Says where what a rank sends comes to: to its place in the block, or to a buffer. */
+static mmc_status expect_from_all(const walker *w, traffic *t, const mmci_layout *before,
+                                  const mmci_layout *after, int64_t rows, int64_t cols,
+                                  const block *to, mmci_error *error) {
+  for (int32_t i = 1; i < w->count; i++) {
+    const int32_t from = (w->rank + w->count - i) % w->count;
+    const mmci_piece piece = mmci_layout_sent(before, after, rows, cols, from, w->rank);
+    if (piece.rows == 0) continue;
+    char *bytes = to->data + (size_t)((piece.row - to->piece.row) * to->piece.cols) * w->size;
+    if (piece.cols != to->piece.cols) {
+      bytes = t->buffers[w->count + from] = mmci_alloc_aligned(piece_bytes(w, &piece), 1);
+      if (bytes == NULL) return mmci_fail_nomem(error, piece_bytes(w, &piece));
+    }
+    t->pieces[t->receive_count] = piece;
+    t->receives[t->receive_count++] = (mmci_message){bytes, piece_bytes(w, &piece), from};
+  }
+  return MMC_OK;
+}
+
+static char *place_in(const walker *w, const block *to, const mmci_piece *piece) {
+  return to->data +
+         (size_t)((piece->row - to->piece.row) * to->piece.cols + piece->col - to->piece.col) *
+             w->size;
+}
+
+/* Changes the layout of a matrix: makes the block that this rank has of it afterwards. */
+static mmc_status change(const walker *w, const view *from, const mmci_layout *before,
+                         const mmci_layout *after, int64_t rows, int64_t cols, block *out,
+                         mmci_error *error) {
+  const mmci_walk *walk = w->walk;
+  const mmci_piece wants = mmci_layout_piece(after, rows, cols, w->rank);
+  const mmci_piece has = mmci_layout_piece(before, rows, cols, w->rank);
+  const mmci_piece kept = mmci_piece_common(&has, &wants);
+  traffic t = {0};
+  mmc_status status = make_block(w, &wants, out, error);
+  if (status == MMC_OK) status = make_traffic(w, &t, error);
+  if (status == MMC_OK) status = pack(w, &t, from, before, after, rows, cols, error);
+  if (status == MMC_OK) status = expect_from_all(w, &t, before, after, rows, cols, out, error);
+  status = agree(w, status, error);
+  if (status == MMC_OK && kept.rows > 0)
+    copy_out(w, from, &kept, place_in(w, out, &kept), wants.cols);
+  if (status == MMC_OK)
+    status =
+        walk->ops->exchange(walk->team, t.sends, t.send_count, t.receives, t.receive_count, error);
+  for (int32_t i = 0; status == MMC_OK && i < t.receive_count; i++) {
+    const mmci_piece *piece = &t.pieces[i];
+    if (piece->cols == out->piece.cols) continue;
+    const view arrived = {t.receives[i].bytes, piece->row, piece->col, piece->cols, 1, false};
+    copy_out(w, &arrived, piece, place_in(w, out, piece), out->piece.cols);
+  }
+  free_traffic(w, &t);
+  return status;
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* An operand as a step multiplies it. */
+typedef struct operand {
+  mmci_local local;
+  block made; /* what was made for the step, and is freed with it */
+} operand;
+
+/* Gets an operand ready: changes its layout, or copies this rank's piece where it cannot be read as
+ * it lies. A step that needs it row-major says so. */
+static mmc_status take_operand(const walker *w, int64_t number, const mmci_layout *before,
+                               const mmci_layout *after, int64_t rows, int64_t cols,
+                               bool must_be_rows, operand *out, mmci_error *error) {
+  const view v = view_of_operand(w, number, before, rows, cols);
+  const mmci_piece piece = mmci_layout_piece(after, rows, cols, w->rank);
+  *out = (operand){.made = {.data = NULL}};
+  if (!mmci_layout_same(before, after)) {
+    mmc_status status = change(w, &v, before, after, rows, cols, &out->made, error);
+    out->local = (mmci_local){out->made.data, piece.cols, false};
+    return status;
+  }
+  const bool is_rows = v.col_step == 1 && v.row_step >= piece.cols;
+  const bool is_cols = v.row_step == 1 && v.col_step >= piece.rows && !must_be_rows;
+  if (piece.rows > 0 && !v.conjugated && (is_rows || is_cols)) {
+    const int64_t at = (piece.row - v.row) * v.row_step + (piece.col - v.col) * v.col_step;
+    out->local =
+        (mmci_local){v.data + at * (int64_t)w->size, is_rows ? v.row_step : v.col_step, !is_rows};
+    return MMC_OK;
+  }
+  mmc_status status = make_block(w, &piece, &out->made, error);
+  if (status == MMC_OK) copy_out(w, &v, &piece, out->made.data, piece.cols);
+  out->local = (mmci_local){out->made.data, piece.cols, false};
+  return status;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* Multiplies what this rank has; with nothing to add, the result is zeros. */
+static mmc_status multiply_here(const walker *w, int64_t m, int64_t k, int64_t n,
+                                const mmci_local *a, const mmci_local *b, void *c,
+                                mmci_error *error) {
+  if (m == 0 || n == 0) return MMC_OK;
+  if (k == 0) {
+    memset(c, 0, (size_t)m * (size_t)n * w->size);
+    return MMC_OK;
+  }
+  return w->walk->ops->multiply(w->walk->team, w->dtype, m, k, n, a, b, c, error);
+}
+
+static void add_to(mmc_dtype dtype, void *sum, const void *part, int64_t count) {
+  const bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+  const int64_t reals = is_complex ? 2 * count : count;
+  if (dtype == MMC_F32 || dtype == MMC_C64)
+    for (int64_t e = 0; e < reals; e++) ((float *)sum)[e] += ((const float *)part)[e];
+  else
+    for (int64_t e = 0; e < reals; e++) ((double *)sum)[e] += ((const double *)part)[e];
+}
+
+/* Adds up partial products, each rank those of its piece: in every round each rank sends to one and
+ * receives from one. */
+static mmc_status reduce(const walker *w, const block *partial, bool has_part,
+                         const mmci_layout *left, const mmci_layout *after, int64_t m, int64_t k,
+                         int64_t n, const block *out, char *packed, char *arrived,
+                         mmci_error *error) {
+  const mmci_walk *walk = w->walk;
+  const view v = view_of_block(partial);
+  if (has_part && out->piece.rows > 0) copy_out(w, &v, &out->piece, out->data, out->piece.cols);
+  if (!has_part) memset(out->data != NULL ? out->data : packed, 0, piece_bytes(w, &out->piece));
+  mmc_status status = MMC_OK;
+  for (int32_t i = 1; status == MMC_OK && i < w->count; i++) {
+    const int32_t to = (w->rank + i) % w->count, from = (w->rank + w->count - i) % w->count;
+    const mmci_piece theirs = mmci_layout_piece(after, m, n, to);
+    const mmci_piece part = mmci_layout_piece(left, m, k, from);
+    const bool sends = has_part && theirs.rows > 0;
+    const bool receives = part.cols > 0 && out->piece.rows > 0;
+    if (sends) copy_out(w, &v, &theirs, packed, theirs.cols);
+    const mmci_message sent = {packed, piece_bytes(w, &theirs), to};
+    const mmci_message received = {arrived, piece_bytes(w, &out->piece), from};
+    status = walk->ops->exchange(walk->team, &sent, sends, &received, receives, error);
+    if (status == MMC_OK && receives)
+      add_to(w->dtype, out->data, arrived, out->piece.rows * out->piece.cols);
+  }
+  return status;
+}
+
+static mmc_status by_inner(const walker *w, const mmci_way *way, const mmci_ranks_product *x,
+                           const operand *a, const operand *b, const block *out,
+                           mmci_error *error) {
+  const mmci_piece part = mmci_layout_piece(&way->left, x->m, x->k, w->rank);
+  const mmci_piece all = {.rows = x->m, .cols = x->n};
+  const mmci_piece largest = mmci_layout_piece(&way->result, x->m, x->n, 0);
+  block partial = {.piece = {0}}, packed = partial, arrived = partial;
+  mmc_status status = MMC_OK;
+  if (part.cols > 0) status = make_block(w, &all, &partial, error);
+  if (status == MMC_OK) status = make_block(w, &largest, &packed, error);
+  if (status == MMC_OK) status = make_block(w, &largest, &arrived, error);
+  if (status == MMC_OK && part.cols > 0)
+    status = multiply_here(w, x->m, part.cols, x->n, &a->local, &b->local, partial.data, error);
+  status = agree(w, status, error);
+  if (status == MMC_OK && x->m > 0 && x->n > 0)
+    status = reduce(w, &partial, part.cols > 0, &way->left, &way->result, x->m, x->k, x->n, out,
+                    packed.data, arrived.data, error);
+  free(partial.data);
+  free(packed.data);
+  free(arrived.data);
+  return status;
+}
+
+/* Gathers blocks along one direction of the grid: all of a row of blocks of A (across), or of a
+ * column of blocks of B. */
+static mmc_status gather_along(const walker *w, const mmci_layout *grid, bool across, int64_t rows,
+                               int64_t cols, const operand *mine, block *out, mmci_error *error) {
+  const mmci_walk *walk = w->walk;
+  const int32_t width = grid->grid_cols, i = w->rank / width, j = w->rank % width;
+  const int32_t others = across ? width : grid->grid_rows;
+  const bool is_in = w->rank < grid->ranks;
+  const mmci_piece own = mmci_layout_piece(grid, rows, cols, w->rank);
+  mmci_piece all = {.rows = rows, .cols = cols};
+  /* The block row or column is that of the grid even where this rank's own block is empty. */
+  if (is_in) {
+    const mmci_layout line =
+        across ? mmci_layout_rows(grid->grid_rows) : mmci_layout_cols(grid->grid_cols);
+    all = mmci_layout_piece(&line, rows, cols, across ? i : j);
+  }
+  traffic t = {0};
+  block packed = {.piece = own};
+  const view v = {mine->local.data, own.row, own.col, mine->local.ld, 1, false};
+  mmc_status status = is_in ? make_block(w, &all, out, error) : MMC_OK;
+  if (status == MMC_OK) status = make_traffic(w, &t, error);
+  if (status == MMC_OK) status = make_block(w, &own, &packed, error);
+  if (status == MMC_OK) copy_out(w, &v, &own, packed.data, own.cols);
+  for (int32_t o = 1; is_in && status == MMC_OK && o < others; o++) {
+    const int32_t to = across ? i * width + (j + o) % others : (i + o) % others * width + j;
+    const int32_t from =
+        across ? i * width + (j + others - o) % others : (i + others - o) % others * width + j;
+    const mmci_piece piece = mmci_layout_piece(grid, rows, cols, from);
+    if (own.rows > 0)
+      t.sends[t.send_count++] = (mmci_message){packed.data, piece_bytes(w, &own), to};
+    if (piece.rows == 0) continue;
+    char *bytes = t.buffers[w->count + from] = mmci_alloc_aligned(piece_bytes(w, &piece), 1);
+    if (bytes == NULL) status = mmci_fail_nomem(error, piece_bytes(w, &piece));
+    t.pieces[t.receive_count] = piece;
+    t.receives[t.receive_count++] = (mmci_message){bytes, piece_bytes(w, &piece), from};
+  }
+  status = agree(w, status, error);
+  if (status == MMC_OK)
+    status =
+        walk->ops->exchange(walk->team, t.sends, t.send_count, t.receives, t.receive_count, error);
+  if (status == MMC_OK && own.rows > 0)
+    copy_out(w, &v, &own, place_in(w, out, &own), out->piece.cols);
+  for (int32_t r = 0; status == MMC_OK && r < t.receive_count; r++) {
+    const mmci_piece *piece = &t.pieces[r];
+    const view arrived = {t.receives[r].bytes, piece->row, piece->col, piece->cols, 1, false};
+    copy_out(w, &arrived, piece, place_in(w, out, piece), out->piece.cols);
+  }
+  free_traffic(w, &t);
+  free(packed.data);
+  return status;
+}
+
+/* Multiplies on a grid: by the engine where it sends the words of "grid", else by gathering. */
+static mmc_status by_grid(const walker *w, const mmci_way *way, const mmci_ranks_product *x,
+                          const operand *a, const operand *b, const block *out, mmci_error *error) {
+  const mmci_team_ops *ops = w->walk->ops;
+  const mmci_layout *grid = &way->result;
+  mmc_status status = MMC_OK;
+  if (x->m == 0 || x->n == 0) return MMC_OK;
+  if (x->k == 0) {
+    if (out->data != NULL) memset(out->data, 0, piece_bytes(w, &out->piece));
+    return MMC_OK;
+  }
+  if (ops->takes_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n)) {
+    status = ops->multiply_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n, &a->local,
+                                &b->local, out->data, error);
+    return agree(w, status, error);
+  }
+  block row = {.piece = {0}}, col = {.piece = {0}};
+  status = gather_along(w, grid, true, x->m, x->k, a, &row, error);
+  if (status == MMC_OK) status = gather_along(w, grid, false, x->k, x->n, b, &col, error);
+  if (status == MMC_OK) {
+    const mmci_local left = {row.data, x->k, false}, right = {col.data, out->piece.cols, false};
+    if (out->piece.rows > 0)
+      status =
+          multiply_here(w, out->piece.rows, x->k, out->piece.cols, &left, &right, out->data, error);
+    status = agree(w, status, error);
+  }
+  free(row.data);
+  free(col.data);
+  return status;
+}
+
+static mmc_status multiply_step(const walker *w, const mmci_way *way, const mmci_ranks_product *x,
+                                const operand *a, const operand *b, const block *out,
+                                mmci_error *error) {
+  if (way->algorithm == MMCI_BY_INNER) return by_inner(w, way, x, a, b, out, error);
+  if (way->algorithm == MMCI_BY_GRID) return by_grid(w, way, x, a, b, out, error);
+  return multiply_here(w, out->piece.rows, x->k, out->piece.cols, &a->local, &b->local, out->data,
+                       error);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void drop_result(const walker *w, int64_t number, int64_t step) {
+  const int64_t t = number - w->walk->problem->factor_count;
+  if (t < 0 || w->last_read[t] != step) return;
+  free(w->results[t].data);
+  w->results[t].data = NULL;
+}
+
+static mmc_status run_step(const walker *w, int64_t s, mmci_error *error) {
+  const mmci_ranks_product *x = &w->walk->problem->products[s];
+  const mmci_ranks_step *step = &w->walk->plan->steps[s];
+  const mmci_way *way = &step->way;
+  const bool by_rows = way->algorithm == MMCI_BY_GRID;
+  const mmci_piece piece = mmci_layout_piece(&way->result, x->m, x->n, w->rank);
+  operand a = {.made = {.data = NULL}}, b = a;
+  mmc_status status =
+      take_operand(w, x->left, &step->left.from, &way->left, x->m, x->k, by_rows, &a, error);
+  if (status == MMC_OK || mmci_layout_same(&step->left.from, &way->left)) {
+    /* A change fails on all ranks alike; a copy may fail on one, and the others go on to agree. */
+    mmci_error second = {0};
+    const mmc_status taken = take_operand(w, x->right, &step->right.from, &way->right, x->k, x->n,
+                                          by_rows, &b, status == MMC_OK ? error : &second);
+    if (status == MMC_OK) status = taken;
+  }
+  if (status == MMC_OK) status = make_block(w, &piece, &w->results[s], error);
+  status = agree(w, status, error);
+  if (status == MMC_OK) status = multiply_step(w, way, x, &a, &b, &w->results[s], error);
+  free(a.made.data);
+  free(b.made.data);
+  drop_result(w, x->left, s);
+  drop_result(w, x->right, s);
+  return status;
+}
+
+/* Writes this rank's piece of the result to the caller's memory. */
+static mmc_status deliver(const walker *w, void *out, int64_t out_ld, bool out_transposed,
+                          mmci_error *error) {
+  const mmci_walk *walk = w->walk;
+  const mmci_ranks_problem *p = walk->problem;
+  const mmci_ranks_plan *plan = walk->plan;
+  const int64_t rows = p->dims[0], cols = p->dims[p->factor_count];
+  const int64_t last = p->factor_count + p->step_count - 1;
+  const mmci_piece piece = mmci_layout_piece(&plan->result, rows, cols, w->rank);
+  operand end;
+  mmc_status status = take_operand(w, p->step_count > 0 ? last : 0, &plan->last.from, &plan->result,
+                                   rows, cols, true, &end, error);
+  status = agree(w, status, error);
+  if (status == MMC_OK && piece.rows > 0) {
+    const view v = {end.local.data, piece.row, piece.col, end.local.ld, 1, false};
+    const view turned = {end.local.data, piece.col, piece.row, 1, end.local.ld, false};
+    const mmci_piece sideways = {piece.col, piece.row, piece.cols, piece.rows};
+    if (out_transposed)
+      copy_out(w, &turned, &sideways, out, out_ld);
+    else
+      copy_out(w, &v, &piece, out, out_ld);
+  }
+  free(end.made.data);
+  return status;
+}
+
+mmc_status mmci_walk_run(const mmci_walk *walk, void *out, int64_t out_ld, bool out_transposed,
+                         mmci_error *error) {
+  const mmci_ranks_problem *p = walk->problem;
+  walker w = {.walk = walk,
+              .rank = walk->ops->rank(walk->team),
+              .count = walk->ops->count(walk->team),
+              .dtype = p->dtype,
+              .size = mmc_dtype_size(p->dtype),
+              .results = mmci_alloc_zeroed((size_t)p->step_count, sizeof *w.results),
+              .last_read = mmci_alloc_zeroed((size_t)p->step_count, sizeof *w.last_read)};
+  mmc_status status = MMC_OK;
+  if (w.results == NULL || w.last_read == NULL)
+    status = mmci_fail_nomem(error, (uint64_t)p->step_count * sizeof *w.results);
+  for (int64_t s = 0; status == MMC_OK && s < p->step_count; s++) {
+    const mmci_ranks_product *x = &p->products[s];
+    if (x->left >= p->factor_count) w.last_read[x->left - p->factor_count] = s;
+    if (x->right >= p->factor_count) w.last_read[x->right - p->factor_count] = s;
+  }
+  if (status == MMC_OK && p->step_count > 0) w.last_read[p->step_count - 1] = p->step_count;
+  status = agree(&w, status, error);
+  for (int64_t s = 0; status == MMC_OK && s < p->step_count; s++) status = run_step(&w, s, error);
+  if (status == MMC_OK) status = deliver(&w, out, out_ld, out_transposed, error);
+  for (int64_t s = 0; w.results != NULL && s < p->step_count; s++) free(w.results[s].data);
+  free(w.results);
+  free(w.last_read);
+  return status;
+}

@@ -1,0 +1,38 @@
+/* walk.h: executes a plan over ranks on a team. */
+#ifndef MMCI_RANKS_WALK_H
+#define MMCI_RANKS_WALK_H
+
+#include "ranks/choose.h"
+#include "ranks/team.h"
+
+/* One factor as this rank has it. */
+typedef struct mmci_source {
+  const void *data;           /* element (r, c) of the factor, after its op, is at */
+  int64_t row_step, col_step; /* data[r * row_step + c * col_step], in elements */
+  bool conjugated;
+  /* true: data is the whole matrix, of which only this rank's pieces are read; false: data is the
+   * piece of the layout that the problem gave. */
+  bool whole;
+} mmci_source;
+
+/* What carries a plan out. */
+typedef struct mmci_walk {
+  const mmci_team_ops *ops;
+  mmci_team *team;
+  const mmci_ranks_problem *problem;
+  const mmci_ranks_plan *plan;
+  const mmci_source *sources; /* a factor each */
+} mmci_walk;
+
+/* Fails on every rank of a team where it failed on one: returns the status of the first rank that
+ * did, with "rank 2: " and its message in error. Collective; error holds this rank's message. */
+mmc_status mmci_team_agree(const mmci_team_ops *ops, mmci_team *team, mmc_status status,
+                           mmci_error *error);
+
+/* Multiplies. The piece of the result that plan->result gives this rank goes to out, row-major
+ * with leading dimension out_ld, or column-major when out_transposed. Collective. Returns, the same
+ * on every rank: E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
+mmc_status mmci_walk_run(const mmci_walk *walk, void *out, int64_t out_ld, bool out_transposed,
+                         mmci_error *error);
+
+#endif

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# run.sh RANKS COMMAND...: runs a command on so many ranks of this host, more than it has cores if need
+# be. Exits with 77 where there is no mpirun.
+set -euo pipefail
+ranks=$1
+shift
+mpirun=$(command -v mpirun) || { echo "no mpirun"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OPENBLAS_NUM_THREADS=1
+exec "$mpirun" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca btl self,vader \
+  --mca oob_tcp_if_include lo -np "$ranks" "$@"

@@ -1,0 +1,383 @@
+/* test_team.c: runs on several ranks: every way to multiply, from all layouts to all layouts, and
+ * random chains by the public calls, against loops in double; and the words that an MPI profiling
+ * layer counts against those that were predicted, exactly.
+ *
+ *     mpirun -np 4 -x LD_PRELOAD=count_words.so ranks_team [CASES] [SEED]
+ *
+ * All ranks draw the same numbers, so each knows all matrices. */
+#include <complex.h>
+#include <dlfcn.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../expect.h"
+#include "../random.h"
+#include "base/dtype.h"
+#include "ranks/engines.h"
+#include "ranks/walk.h"
+
+enum { MOST = 6 };
+
+static const mmci_team_ops *ops;
+static mmci_team *team;
+static int32_t rank, count;
+static long long (*bytes_sent)(void);
+
+/* A matrix in double, row-major. */
+typedef struct truth {
+  int64_t rows, cols;
+  double complex *elements;
+} truth;
+
+static truth make_truth(int64_t rows, int64_t cols) {
+  return (truth){rows, cols, calloc((size_t)(rows * cols) + 1, sizeof(double complex))};
+}
+
+static void put(mmc_dtype dtype, void *data, int64_t at, double complex value) {
+  switch (dtype) {
+    case MMC_F32:
+      ((float *)data)[at] = (float)creal(value);
+      break;
+    case MMC_F64:
+      ((double *)data)[at] = creal(value);
+      break;
+    case MMC_C64:
+      ((float complex *)data)[at] = (float complex)value;
+      break;
+    default:
+      ((double complex *)data)[at] = value;
+  }
+}
+
+static double complex get(mmc_dtype dtype, const void *data, int64_t at) {
+  switch (dtype) {
+    case MMC_F32:
+      return ((const float *)data)[at];
+    case MMC_F64:
+      return ((const double *)data)[at];
+    case MMC_C64:
+      return ((const float complex *)data)[at];
+    default:
+      return ((const double complex *)data)[at];
+  }
+}
+
+/* Draws elements that every dtype holds exactly. */
+static truth random_truth(uint64_t *state, mmc_dtype dtype, int64_t rows, int64_t cols) {
+  truth t = make_truth(rows, cols);
+  const bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
+  for (int64_t e = 0; e < rows * cols; e++) {
+    const double re = (double)(float)random_unit(state);
+    t.elements[e] = is_complex ? CMPLX(re, (double)(float)random_unit(state)) : re;
+  }
+  return t;
+}
+
+static truth multiply_truths(const truth *a, const truth *b) {
+  truth c = make_truth(a->rows, b->cols);
+  for (int64_t i = 0; i < a->rows; i++)
+    for (int64_t k = 0; k < a->cols; k++)
+      for (int64_t j = 0; j < b->cols; j++)
+        c.elements[i * c.cols + j] += a->elements[i * a->cols + k] * b->elements[k * b->cols + j];
+  return c;
+}
+
+/* Returns the sum of the magnitudes of products, that errors are measured by. */
+static truth bound_truths(const truth *a, const truth *b) {
+  truth c = make_truth(a->rows, b->cols);
+  for (int64_t i = 0; i < a->rows; i++)
+    for (int64_t k = 0; k < a->cols; k++)
+      for (int64_t j = 0; j < b->cols; j++)
+        c.elements[i * c.cols + j] +=
+            cabs(a->elements[i * a->cols + k]) * cabs(b->elements[k * b->cols + j]);
+  return c;
+}
+
+static double unit_roundoff(mmc_dtype dtype) {
+  return dtype == MMC_F32 || dtype == MMC_C64 ? FLT_EPSILON : DBL_EPSILON;
+}
+
+/* A factor as one rank has it: stored so that its op makes it the truth. */
+typedef struct stored {
+  void *data;
+  mmc_matrix matrix;
+} stored;
+
+/* Stores a piece of the truth, row-major or column-major, with a gap between lines. */
+static stored store(uint64_t *state, mmc_dtype dtype, const truth *t, const mmci_piece *piece,
+                    mmc_op op) {
+  const bool turned = op != MMC_OP_N;
+  const int64_t rows = turned ? piece->cols : piece->rows,
+                cols = turned ? piece->rows : piece->cols;
+  const mmc_layout layout = random_below(state, 2) == 0 ? MMC_ROW_MAJOR : MMC_COL_MAJOR;
+  const int64_t line = layout == MMC_ROW_MAJOR ? cols : rows, gap = random_below(state, 3);
+  const int64_t lines = layout == MMC_ROW_MAJOR ? rows : cols;
+  stored s = {.data = malloc((size_t)((line + gap) * lines + 1) * mmc_dtype_size(dtype))};
+  s.matrix = (mmc_matrix){s.data, rows, cols, line + gap, layout, MMC_HOST, 0, NULL};
+  if (line + gap == 0) s.matrix.ld = 0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < cols; c++) {
+      const int64_t i = piece->row + (turned ? c : r), j = piece->col + (turned ? r : c);
+      double complex value = t->elements[i * t->cols + j];
+      if (op == MMC_OP_H) value = conj(value);
+      put(dtype, s.data, layout == MMC_ROW_MAJOR ? r * (line + gap) + c : c * (line + gap) + r,
+          value);
+    }
+  return s;
+}
+
+/* Compares this rank's piece, and sees that what lies beside it is untouched. */
+static bool is_right(mmc_dtype dtype, const void *data, const mmci_piece *piece, const truth *want,
+                     const truth *bound, double factor) {
+  for (int64_t r = 0; r < piece->rows; r++)
+    for (int64_t c = 0; c < piece->cols; c++) {
+      const int64_t at = (piece->row + r) * want->cols + piece->col + c;
+      const double error = cabs(get(dtype, data, r * piece->cols + c) - want->elements[at]);
+      if (!(error <= factor * unit_roundoff(dtype) * creal(bound->elements[at]))) return false;
+    }
+  return true;
+}
+
+/* Adds up what all ranks have sent since `before`. */
+static double words_since(long long before, mmc_dtype dtype) {
+  if (bytes_sent == NULL) return -1;
+  long long mine = bytes_sent() - before, *all = malloc((size_t)count * sizeof mine), sum = 0;
+  mmci_error error;
+  expect_ok(ops->gather(team, &mine, sizeof mine, all, &error), &error, "gather");
+  for (int32_t r = 0; r < count; r++) sum += all[r];
+  free(all);
+  return (double)sum / (double)mmc_dtype_size(dtype);
+}
+
+static int64_t random_dim(uint64_t *state) {
+  switch (random_below(state, 8)) {
+    case 0:
+      return random_below(state, 3);
+    case 1:
+      return 1;
+    case 2:
+      return 60 + random_below(state, 140);
+    default:
+      return 1 + random_below(state, 40);
+  }
+}
+
+static mmci_layout random_layout(uint64_t *state) {
+  mmci_layout layouts[MMCI_LAYOUTS];
+  const int layouts_count = mmci_layouts(count, layouts);
+  return layouts[random_below(state, layouts_count)];
+}
+
+static char text_of[200];
+
+/* ---- one product, by one way ----------------------------------------------------------------- */
+
+static void describe_case(mmc_dtype dtype, int64_t m, int64_t k, int64_t n, const mmci_way *way,
+                          const mmci_layout given[2], const mmci_layout *asked) {
+  char left[MMCI_LAYOUT_TEXT_SIZE], right[MMCI_LAYOUT_TEXT_SIZE], to[MMCI_LAYOUT_TEXT_SIZE];
+  char result[MMCI_LAYOUT_TEXT_SIZE];
+  snprintf(text_of, sizeof text_of,
+           "rank %d of %d, %s %" PRId64 "x%" PRId64 "x%" PRId64
+           " by %s to %s, from %s and %s to %s",
+           rank, count, mmc_dtype_name(dtype), m, k, n, mmci_algorithm_name(way->algorithm),
+           mmci_layout_text(&way->result, result), mmci_layout_text(&given[0], left),
+           mmci_layout_text(&given[1], right), mmci_layout_text(asked, to));
+}
+
+/* Multiplies by one way, from random layouts to a random layout. */
+static void check_way(uint64_t *state, const mmci_way *way) {
+  const mmc_dtype dtype = (mmc_dtype)random_below(state, 4);
+  const int64_t dims[3] = {random_dim(state), random_dim(state), random_dim(state)};
+  const int64_t m = dims[0], k = dims[1], n = dims[2];
+  const mmci_layout given[2] = {random_layout(state), random_layout(state)};
+  const mmci_layout asked = random_layout(state);
+  const mmci_ranks_product product = {m, k, n, 0, 1};
+  const truth a = random_truth(state, dtype, m, k), b = random_truth(state, dtype, k, n);
+  const truth want = multiply_truths(&a, &b), bound = bound_truths(&a, &b);
+  mmci_ranks_step step = {.way = *way, .left = {.from = given[0]}, .right = {.from = given[1]}};
+  mmci_ranks_plan plan = {
+      .ranks = count, .steps = &step, .result = asked, .last = {.from = way->result}};
+  const mmci_ranks_problem problem = {.factor_count = 2,
+                                      .step_count = 1,
+                                      .dims = dims,
+                                      .products = &product,
+                                      .dtype = dtype,
+                                      .ranks = count,
+                                      .given = given};
+  const double predicted =
+      mmci_u128_to_double(mmci_layout_change_words(&given[0], &way->left, m, k)) +
+      mmci_u128_to_double(mmci_layout_change_words(&given[1], &way->right, k, n)) +
+      mmci_u128_to_double(mmci_way_words(way, m, k, n)) +
+      mmci_u128_to_double(mmci_layout_change_words(&way->result, &asked, m, n));
+  uint64_t own = *state + (uint64_t)rank;
+  const mmci_piece pieces[3] = {mmci_layout_piece(&given[0], m, k, rank),
+                                mmci_layout_piece(&given[1], k, n, rank),
+                                mmci_layout_piece(&asked, m, n, rank)};
+  const stored left = store(&own, dtype, &a, &pieces[0], MMC_OP_N);
+  const stored right = store(&own, dtype, &b, &pieces[1], MMC_OP_N);
+  const bool left_rows = left.matrix.layout == MMC_ROW_MAJOR;
+  const bool right_rows = right.matrix.layout == MMC_ROW_MAJOR;
+  const mmci_source sources[2] = {
+      {left.data, left_rows ? left.matrix.ld : 1, left_rows ? 1 : left.matrix.ld, false, false},
+      {right.data, right_rows ? right.matrix.ld : 1, right_rows ? 1 : right.matrix.ld, false,
+       false}};
+  const mmci_walk walk = {ops, team, &problem, &plan, sources};
+  const size_t size = mmc_dtype_size(dtype);
+  const size_t out_size = (size_t)(pieces[2].rows * pieces[2].cols) * size;
+  char *out = malloc(out_size + 64);
+  memset(out, 0xFF, out_size + 64); /* NaN */
+  mmci_error error;
+  const long long before = bytes_sent != NULL ? bytes_sent() : 0;
+  describe_case(dtype, m, k, n, way, given, &asked);
+  if (expect_ok(mmci_walk_run(&walk, out, pieces[2].cols, false, &error), &error, text_of)) {
+    const double words = words_since(before, dtype);
+    char what[300];
+    snprintf(what, sizeof what, "%s: %g words sent, %g predicted", text_of, words, predicted);
+    expect(words < 0 || words == predicted, what);
+    snprintf(what, sizeof what, "%s: the piece", text_of);
+    expect(is_right(dtype, out, &pieces[2], &want, &bound, 4.0 * (double)(k + 4)), what);
+    bool is_kept = true;
+    for (int i = 0; i < 64; i++)
+      is_kept = is_kept && (unsigned char)out[out_size + (size_t)i] == 0xFF;
+    expect(is_kept, "what lies behind a piece is untouched");
+  }
+  free(out);
+  free(left.data);
+  free(right.data);
+  free(a.elements);
+  free(b.elements);
+  free(want.elements);
+  free(bound.elements);
+}
+
+/* ---- chains by the public calls -------------------------------------------------------------- */
+
+static mmc_spread spread_of(const mmci_layout *layout) {
+  return (mmc_spread){(mmc_spread_kind)layout->kind, layout->grid_rows, layout->grid_cols};
+}
+
+static void check_chain(uint64_t *state, mmc_context *context, mmc_team *public_team) {
+  static const char *const objectives[] = {"time", "words", "energy"};
+  const int64_t n = 1 + random_below(state, MOST);
+  const mmc_dtype dtype = (mmc_dtype)random_below(state, 4);
+  int64_t dims[MOST + 1];
+  mmc_op chain_ops[MOST];
+  mmc_spread spreads[MOST], result;
+  truth factors[MOST];
+  for (int64_t i = 0; i <= n; i++) dims[i] = random_dim(state);
+  for (int64_t i = 0; i < n; i++) {
+    const mmci_layout layout = random_layout(state);
+    spreads[i] = spread_of(&layout);
+    chain_ops[i] = (mmc_op)random_below(state, 3);
+    factors[i] = random_truth(state, dtype, dims[i], dims[i + 1]);
+  }
+  const mmci_layout asked = random_layout(state);
+  result = spread_of(&asked);
+  mmc_team_options options = MMC_TEAM_OPTIONS_INIT;
+  options.objective = objectives[random_below(state, 3)];
+  options.all_ranks = random_below(state, 2) == 0;
+  if (random_below(state, 2) == 0) options.factors = spreads;
+  if (random_below(state, 2) == 0) options.result = &result;
+  mmc_chain *chain = NULL;
+  mmc_team_plan *plan = NULL;
+  char message[480] = "", what[600];
+  expect(mmc_chain_create(context, dtype, n, dims, chain_ops, &chain) == MMC_OK, "a chain");
+  mmc_status status = mmc_team_plan_create(context, public_team, chain, &options, &plan);
+  mmc_context_message(context, message, sizeof message);
+  snprintf(what, sizeof what, "a plan of %" PRId64 " factors: %.200s", n, message);
+  if (expect(status == MMC_OK, what)) {
+    truth want = factors[0], bound = make_truth(dims[0], dims[1]);
+    for (int64_t e = 0; e < dims[0] * dims[1]; e++) bound.elements[e] = cabs(want.elements[e]);
+    for (int64_t i = 1; i < n; i++) {
+      truth magnitudes = make_truth(dims[i], dims[i + 1]);
+      for (int64_t e = 0; e < dims[i] * dims[i + 1]; e++)
+        magnitudes.elements[e] = cabs(factors[i].elements[e]);
+      truth next = multiply_truths(&want, &factors[i]),
+            larger = multiply_truths(&bound, &magnitudes);
+      if (i > 1) free(want.elements);
+      free(bound.elements);
+      free(magnitudes.elements);
+      want = next;
+      bound = larger;
+    }
+    stored mine[MOST];
+    mmc_matrix matrices[MOST];
+    uint64_t own = *state + (uint64_t)rank;
+    double longest = 4;
+    for (int64_t i = 0; i < n; i++) {
+      mmci_piece piece = {.rows = dims[i], .cols = dims[i + 1]};
+      mmc_piece told;
+      if (options.factors != NULL && mmc_team_plan_piece(plan, i, rank, &told) == MMC_OK)
+        piece = (mmci_piece){told.row, told.col, told.rows, told.cols};
+      mine[i] = store(&own, dtype, &factors[i], &piece, chain_ops[i]);
+      matrices[i] = mine[i].matrix;
+      longest += (double)dims[i];
+    }
+    mmc_piece told;
+    expect(mmc_team_plan_piece(plan, -1, rank, &told) == MMC_OK, "the piece of the result");
+    const mmci_piece piece = {told.row, told.col, told.rows, told.cols};
+    void *data = malloc((size_t)(told.rows * told.cols + 1) * mmc_dtype_size(dtype));
+    memset(data, 0xFF, (size_t)(told.rows * told.cols + 1) * mmc_dtype_size(dtype));
+    const mmc_matrix out = {.data = data, .rows = told.rows, .cols = told.cols};
+    const long long before = bytes_sent != NULL ? bytes_sent() : 0;
+    status = mmc_team_execute(plan, matrices, &out);
+    mmc_context_message(context, message, sizeof message);
+    snprintf(what, sizeof what, "executing %" PRId64 " factors of %s: %.200s", n,
+             mmc_dtype_name(dtype), message);
+    if (expect(status == MMC_OK, what)) {
+      const double words = words_since(before, dtype);
+      const double predicted = mmc_count_to_double(mmc_team_plan_words(plan));
+      snprintf(what, sizeof what, "%" PRId64 " factors: %g words sent, %g predicted", n, words,
+               predicted);
+      expect(words < 0 || words == predicted, what);
+      snprintf(what, sizeof what, "the result of %" PRId64 " factors of %s", n,
+               mmc_dtype_name(dtype));
+      expect(is_right(dtype, data, &piece, &want, &bound, 4 * longest), what);
+    }
+    free(data);
+    for (int64_t i = 0; i < n; i++) free(mine[i].data);
+    if (n > 1) free(want.elements);
+    free(bound.elements);
+  }
+  mmc_team_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  for (int64_t i = 0; i < n; i++) free(factors[i].elements);
+}
+
+int main(int argc, char **argv) {
+  long cases = argc > 1 ? atol(argv[1]) : 200;
+  uint64_t state = argc > 2 ? strtoull(argv[2], NULL, 10) : 21;
+  mmc_context *context = NULL;
+  mmc_team *public_team = NULL;
+  mmci_error error;
+  char message[480];
+  if (getenv("MMCHAIN_TEST_LONG") != NULL) cases *= 20;
+  void *symbol = dlsym(RTLD_DEFAULT, "test_bytes_sent");
+  memcpy(&bytes_sent, &symbol, sizeof symbol);
+  if (mmc_context_create(NULL, &context) != MMC_OK) return 1;
+  /* The public team initializes MPI and finalizes it; the other is within. */
+  if (mmc_team_open(context, "scalapack", NULL, &public_team) != MMC_OK) {
+    printf("%s\n", mmc_context_message(context, message, sizeof message));
+    return TEST_SKIPPED;
+  }
+  if (!expect_ok(mmci_engine_load("scalapack", NULL, &ops, &error), &error, "the module") ||
+      !expect_ok(ops->open(NULL, &team, &error), &error, "a team"))
+    return 1;
+  rank = ops->rank(team);
+  count = ops->count(team);
+  if (rank == 0)
+    printf("%s; seed %" PRIu64 "; %s\n", mmc_team_describe(public_team, message, sizeof message),
+           state, bytes_sent != NULL ? "words are counted" : "words are not counted");
+  mmci_way ways[MMCI_WAYS];
+  const int way_count = mmci_ways(count, ways);
+  for (long c = 0; c < cases; c++) check_way(&state, &ways[c % way_count]);
+  for (long c = 0; c < cases; c++) check_chain(&state, context, public_team);
+  ops->close(team);
+  mmc_team_close(public_team);
+  mmc_context_destroy(context);
+  if (rank != 0 && failures == 0) return 0;
+  return expect_summary();
+}
