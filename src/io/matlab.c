@@ -6,10 +6,189 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "io/format.h"
+
+/* ---- sizes that a file tells --------------------------------------------------------------- */
+
+/* matio allocates what a file of version 5 says of dims, names, fields and cells before it reads
+ * them, gigabytes for 200 bytes. So everything that it reads of a variable beside its elements is
+ * gone through before: what lies in something is no larger than that. (MAT-File Format, R2019b,
+ * chapter 1: elements are a tag of two words and bytes, padded to eight, or both in eight bytes.)
+ */
+
+enum {
+  TYPE_INT8 = 1,
+  TYPE_INT32 = 5,
+  TYPE_UINT32 = 6,
+  TYPE_MATRIX = 14,
+  TYPE_COMPRESSED = 15,
+  HEADER_SIZE = 128,
+  WORD = 4,
+  TAG_SIZE = 2 * WORD,
+  RANK_MAX = 32,
+  NAME_MAX_SIZE = 4096,
+  DEPTH_MAX = 64 /* cells and structures in each other */
+};
+
+/* The bytes of a variable, as they are or as they inflate. */
+typedef struct stream {
+  const unsigned char *at;
+  size_t left;
+  z_stream *inflated; /* NULL when they are as they are */
+  bool is_little;
+} stream;
+
+/* Takes size bytes; returns false when there are fewer, or they do not inflate. */
+static bool take(stream *s, void *out, size_t size) {
+  if (s->inflated != NULL) {
+    s->inflated->next_out = out;
+    s->inflated->avail_out = (uInt)size;
+    int code = Z_OK;
+    while (code == Z_OK && s->inflated->avail_out > 0) code = inflate(s->inflated, Z_NO_FLUSH);
+    return s->inflated->avail_out == 0;
+  }
+  if (size > s->left) return false;
+  memcpy(out, s->at, size);
+  s->at += size;
+  s->left -= size;
+  return true;
+}
+
+static bool pass_over(stream *s, uint64_t size) {
+  unsigned char bytes[NAME_MAX_SIZE];
+  for (size_t part; size > 0; size -= part) {
+    part = size < sizeof bytes ? (size_t)size : sizeof bytes;
+    if (!take(s, bytes, part)) return false;
+  }
+  return true;
+}
+
+static uint32_t word_of(const stream *s, const unsigned char *bytes) {
+  uint32_t word = 0;
+  for (int b = 0; b < WORD; b++) word = word << 8 | bytes[s->is_little ? WORD - 1 - b : b];
+  return word;
+}
+
+/* An element of at most NAME_MAX_SIZE bytes. */
+typedef struct element {
+  uint32_t type, size;
+  unsigned char bytes[NAME_MAX_SIZE];
+} element;
+
+/* Takes an element of that type, with its padding, off what is left of *room bytes. */
+static bool take_element(stream *s, uint32_t type, uint64_t *room, element *out) {
+  unsigned char tag[TAG_SIZE];
+  if (*room < TAG_SIZE || !take(s, tag, sizeof tag)) return false;
+  *room -= TAG_SIZE;
+  out->type = word_of(s, tag);
+  out->size = word_of(s, tag + WORD);
+  if (out->type >> 16 != 0) { /* both in the tag */
+    out->size = out->type >> 16;
+    out->type &= 0xffff;
+    if (out->size > WORD) return false;
+    memcpy(out->bytes, tag + WORD, WORD);
+    return out->type == type;
+  }
+  const uint64_t padded = ((uint64_t)out->size + 7) / 8 * 8;
+  if (out->type != type || out->size > NAME_MAX_SIZE || padded > *room) return false;
+  *room -= padded;
+  return take(s, out->bytes, (size_t)padded);
+}
+
+static bool check_variable(stream *s, uint64_t size, int depth);
+
+/* Goes through count variables that lie in *room bytes. */
+static bool check_parts(stream *s, uint64_t count, uint64_t room, int depth) {
+  if (count > room / TAG_SIZE || depth >= DEPTH_MAX) return count == 0;
+  for (uint64_t c = 0; c < count; c++) {
+    unsigned char tag[TAG_SIZE];
+    if (room < TAG_SIZE || !take(s, tag, sizeof tag)) return false;
+    const uint64_t size = word_of(s, tag + WORD);
+    room -= TAG_SIZE;
+    if (word_of(s, tag) != TYPE_MATRIX || size > room) return false;
+    room -= size;
+    if (size > 0 && !check_variable(s, size, depth + 1)) return false;
+  }
+  return true;
+}
+
+/* Takes the names of a structure's fields; returns how many, or UINT64_MAX. */
+static uint64_t take_fields(stream *s, uint64_t *room) {
+  element e;
+  if (!take_element(s, TYPE_INT32, room, &e) || e.size != WORD) return UINT64_MAX;
+  const uint32_t length = word_of(s, e.bytes);
+  unsigned char tag[TAG_SIZE];
+  if (*room < TAG_SIZE || !take(s, tag, sizeof tag)) return UINT64_MAX;
+  *room -= TAG_SIZE;
+  const uint64_t size = word_of(s, tag + WORD), padded = (size + 7) / 8 * 8;
+  if (word_of(s, tag) != TYPE_INT8 || length == 0 || size % length != 0 || padded > *room)
+    return UINT64_MAX;
+  *room -= padded;
+  return pass_over(s, padded) ? size / length : UINT64_MAX;
+}
+
+/* Goes through a variable of size bytes behind its tag, and to its end when it lies in another. */
+static bool check_variable(stream *s, uint64_t size, int depth) {
+  uint64_t room = size, count = 1;
+  element e;
+  if (!take_element(s, TYPE_UINT32, &room, &e) || e.size != 2 * WORD) return false;
+  const uint32_t class = word_of(s, e.bytes) & 0xff;
+  if (class != MAT_C_OPAQUE) { /* which has no dims */
+    if (!take_element(s, TYPE_INT32, &room, &e)) return false;
+    if (e.size % WORD != 0 || e.size < 2 * WORD || e.size > RANK_MAX * WORD) return false;
+    for (uint32_t d = 0; d < e.size; d += WORD) {
+      const uint32_t dim = word_of(s, e.bytes + d);
+      if (dim > INT32_MAX || __builtin_mul_overflow(count, dim, &count)) return false;
+    }
+  }
+  if (!take_element(s, TYPE_INT8, &room, &e)) return false;
+  if (class == MAT_C_OBJECT) return depth == 0; /* matio leaves it alone there */
+  if (class == MAT_C_CELL || class == MAT_C_FUNCTION) return check_parts(s, count, room, depth);
+  if (class == MAT_C_STRUCT) {
+    const uint64_t fields = take_fields(s, &room);
+    if (fields == UINT64_MAX || __builtin_mul_overflow(count, fields, &count)) return false;
+    return check_parts(s, count, room, depth);
+  }
+  return depth == 0 || pass_over(s, room);
+}
+
+/* Goes through a variable that is the bytes inflated. */
+static bool check_inflated(const stream *s, uint32_t size) {
+  z_stream z = {.next_in = (z_const Bytef *)s->at, .avail_in = size};
+  if (inflateInit(&z) != Z_OK) return false;
+  stream inside = {.inflated = &z, .is_little = s->is_little};
+  unsigned char tag[TAG_SIZE];
+  bool good = take(&inside, tag, sizeof tag) && word_of(s, tag) == TYPE_MATRIX &&
+              check_variable(&inside, word_of(s, tag + WORD), 0);
+  inflateEnd(&z);
+  return good;
+}
+
+/* Says whether every variable of a file of version 5 lies in it, with all that it says of itself.
+ */
+static bool check_sizes(const mmci_source *source, bool is_little) {
+  stream s = {.at = source->bytes + HEADER_SIZE,
+              .left = source->have - HEADER_SIZE,
+              .is_little = is_little};
+  while (s.left >= TAG_SIZE) {
+    const uint32_t type = word_of(&s, s.at), size = word_of(&s, s.at + WORD);
+    s.at += TAG_SIZE;
+    s.left -= TAG_SIZE;
+    if (size > s.left || (type != TYPE_MATRIX && type != TYPE_COMPRESSED)) return false;
+    stream inside = {.at = s.at, .left = size, .is_little = is_little};
+    if (size == 0) continue;
+    if (type == TYPE_COMPRESSED ? !check_inflated(&inside, size)
+                                : !check_variable(&inside, size, 0))
+      return false;
+    s.at += size;
+    s.left -= size;
+  }
+  return true;
+}
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -17,23 +196,24 @@ static mmc_status refuse_file(const mmci_source *s, const char *what, mmci_error
   return mmci_fail(error, MMC_E_FORMAT, "%s: %s", s->shown, what);
 }
 
-/* Says whether the file has the header of version 5 or 7.3: 124 bytes of text, the version, and
- * "MI" as a machine of either byte order writes it. matio tries version 4 otherwise, and takes up
- * to 2 GiB for a name whose length any bytes say. */
-static bool has_header(const mmci_source *s) {
-  enum { SIZE = 128, VERSION = 124, ORDER = 126 };
-  if (s->have < SIZE) return false;
+/* Says whether matio can be given the file: it has the header of version 5 or 7.3, which is 124
+ * bytes of text, the version, and "MI" as a machine of either byte order writes it, and of version
+ * 5 what it says of sizes holds. matio tries version 4 otherwise, and takes up to 2 GiB for a name
+ * whose length any bytes say. */
+static bool is_trusted(const mmci_source *s) {
+  enum { VERSION = 124, ORDER = 126 };
+  if (s->have < HEADER_SIZE) return false;
   bool is_little = memcmp(s->bytes + ORDER, "IM", 2) == 0;
   if (!is_little && memcmp(s->bytes + ORDER, "MI", 2) != 0) return false;
   unsigned char major = s->bytes[VERSION + is_little], minor = s->bytes[VERSION + !is_little];
-  return minor == 0 && (major == 1 || major == 2);
+  return minor == 0 && (major == 2 || (major == 1 && check_sizes(s, is_little)));
 }
 
 /* matio says nothing of why; that the file can be read is found out before. */
 static mmc_status open_mat_file(const char *path, mmci_source *s, mat_t **out, mmci_error *error) {
   mmc_status status = mmci_source_open(path, s, error);
   if (status != MMC_OK) return status;
-  *out = has_header(s) ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
+  *out = is_trusted(s) ? Mat_Open(path, MAT_ACC_RDONLY) : NULL;
   return *out != NULL
              ? MMC_OK
              : refuse_file(s, "no MATLAB file of version 5 or 7.3, or a damaged one", error);

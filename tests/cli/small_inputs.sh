@@ -9,6 +9,7 @@
 set -u
 export LC_ALL=C MMCHAIN_WISDOM='' OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 mmchain=$(realpath "$1")
+corpus=$(realpath "$(dirname "$0")/../fuzz/corpus")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -112,6 +113,14 @@ for files in 'small.npy:lower:inv^256' 'small.npy:lower:inv^131072 small.npy' '(
   'none.npy:each small.npy:spd:inv'; do
   # shellcheck disable=SC2086 # files are words
   brief multiply $files -o R.npy
+done
+
+# Files of every format, whole and damaged, by what the fuzz targets begin with.
+for pair in matlab:mat npz:npz npy:npy safetensors:safetensors matrix_market:mtx; do
+  for file in "$corpus/${pair%:*}"/*; do
+    cp "$file" "factor.${pair#*:}"
+    brief multiply "factor.${pair#*:}" -o R.npy
+  done
 done
 
 # Integers, residues and running products.
