@@ -111,22 +111,20 @@ static mmc_status bound_entries(const mmci_order_problem *problem, mmci_u128 *ou
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
 static mmc_status find_set(const char *name, int *out, mmci_error *error) {
-  char there[128] = "auto";
   int found = -1;
   bool known = name == NULL || strcmp(name, "auto") == 0, any = known;
-  for (int s = 0; s < SETS; s++) {
-    const mmci_dp_kernel *kernel = kernels_f64[s];
-    bool named = !any && strcmp(name, kernel->set) == 0;
+  for (int s = 0; s < SETS && found < 0; s++) {
+    bool named = !any && strcmp(name, kernels_f64[s]->set) == 0;
     known = known || named;
-    if (!kernel->supported()) continue;
-    if ((any || named) && found < 0) found = s;
-    strcat(strcat(there, ", "), kernel->set);
+    if ((any || named) && kernels_f64[s]->supported()) found = s;
   }
-  if (found < 0)
-    return mmci_fail_argument(error, MMC_E_ARG, "kernel", "%s '%s'; there are %s",
-                              known ? "this CPU cannot run" : "no such kernel:", name, there);
   *out = found;
-  return MMC_OK;
+  if (found >= 0) return MMC_OK;
+  char there[128] = "auto";
+  for (int s = 0; s < SETS; s++)
+    if (kernels_f64[s]->supported()) strcat(strcat(there, ", "), kernels_f64[s]->set);
+  return mmci_fail_argument(error, MMC_E_ARG, "kernel", "%s '%s'; there are %s",
+                            known ? "this CPU cannot run" : "no such kernel:", name, there);
 }
 
 static mmc_status choose_kernel(mmci_dp_run *run, mmci_error *error) {

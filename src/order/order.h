@@ -24,6 +24,8 @@ typedef struct mmci_tree {
 
 mmc_status mmci_tree_create(int32_t n, mmci_tree *out, mmci_error *error);
 void mmci_tree_destroy(mmci_tree *tree);
+/* Says whether both are the same tree; one of no products is none. */
+bool mmci_tree_equal(const mmci_tree *a, const mmci_tree *b);
 
 /* Returns the split k of the sub-chain (i, j), i < k < j, when j - i >= 2. It is called once for
  * every product of the tree, parents before children, right before left. */

@@ -17,6 +17,11 @@ void mmci_tree_destroy(mmci_tree *tree) {
   *tree = (mmci_tree){0};
 }
 
+bool mmci_tree_equal(const mmci_tree *a, const mmci_tree *b) {
+  return a->n == b->n && a->n > 1 &&
+         memcmp(a->products, b->products, (size_t)(a->n - 1) * sizeof *a->products) == 0;
+}
+
 /* Stacks of this depth need no allocation, so that planning a short chain stays short. */
 enum { SHALLOW = 64 };
 

@@ -154,20 +154,23 @@ static mmc_status compare_plans(const priced_chain *c, const mmci_plan *a, const
 
 /* ---- the order ----------------------------------------------------------------------------- */
 
-mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *user,
+static mmci_order_problem problem_of(const mmc_chain *chain, mmc_price_fn price, void *user,
+                                     mmci_bounds bounds) {
+  return (mmci_order_problem){.n = chain->n,
+                              .dims = chain->dims,
+                              .price = price,
+                              .price_user = user,
+                              .threads = 1,
+                              .progress = bounds.progress,
+                              .progress_user = bounds.progress_user};
+}
+
+/* Makes the plan of a tree, which it takes over, and of one that fits where it does not. */
+static mmc_status plan_within(const mmc_chain *chain, const mmci_order_problem *problem,
+                              const mmci_solver *used, mmci_order_answer *answer,
                               mmci_bounds bounds, mmci_plan *out, mmci_error *error) {
-  mmci_order_problem problem = {.n = chain->n,
-                                .dims = chain->dims,
-                                .price = price,
-                                .price_user = user,
-                                .threads = 1,
-                                .progress = bounds.progress,
-                                .progress_user = bounds.progress_user};
-  mmci_order_answer answer;
-  const mmci_solver *used;
   mmci_plan plan;
-  mmc_status status = mmci_order_solve("table", &problem, false, &used, &answer, error);
-  if (status == MMC_OK) status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
+  mmc_status status = mmci_plan_from_tree(chain, &answer->tree, &plan, error);
   if (status != MMC_OK) return status;
   uint64_t unlimited_bytes = plan.workspace_bytes, leanest_bytes;
   status = mmci_plan_shrink(&plan, bounds.limit_bytes, error);
@@ -178,9 +181,9 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
   if (plan.workspace_bytes > bounds.limit_bytes) {
     mmci_u128 unlimited = plan.multiplications;
     mmci_plan_destroy(&plan);
-    status = mmci_order_within(&problem, mmc_dtype_size(chain->dtype), bounds.limit_bytes,
-                               &leanest_bytes, &answer, error);
-    if (status == MMC_OK) status = mmci_plan_from_tree(chain, &answer.tree, &plan, error);
+    status = mmci_order_within(problem, mmc_dtype_size(chain->dtype), bounds.limit_bytes,
+                               &leanest_bytes, answer, error);
+    if (status == MMC_OK) status = mmci_plan_from_tree(chain, &answer->tree, &plan, error);
     if (status != MMC_OK) return status;
     plan.limited = true;
     plan.limit_bytes = bounds.limit_bytes;
@@ -197,11 +200,33 @@ mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *
   return MMC_OK;
 }
 
+mmc_status mmci_plan_by_price(const mmc_chain *chain, mmc_price_fn price, void *user,
+                              mmci_bounds bounds, mmci_plan *out, mmci_error *error) {
+  const mmci_order_problem problem = problem_of(chain, price, user, bounds);
+  mmci_order_answer answer;
+  const mmci_solver *used;
+  mmc_status status = mmci_order_solve("table", &problem, false, &used, &answer, error);
+  if (status != MMC_OK) return status;
+  return plan_within(chain, &problem, used, &answer, bounds, out, error);
+}
+
+static const char not_faster[] = "no order is predicted to be faster";
+
 /* Replaces the plan of fewest multiplications where another is surely faster. */
 static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan,
                             mmci_plan_time *time, mmci_error *error) {
+  const mmci_order_problem problem = problem_of(c->chain, seconds_of, c, bounds);
+  mmci_order_answer answer;
+  const mmci_solver *used;
   mmci_plan by_price;
-  mmc_status status = mmci_plan_by_price(c->chain, seconds_of, c, bounds, &by_price, error);
+  mmc_status status = mmci_order_solve("table", &problem, false, &used, &answer, error);
+  if (status != MMC_OK) return status;
+  if (mmci_tree_equal(&answer.tree, &plan->tree)) {
+    mmci_tree_destroy(&answer.tree);
+    time->kept = not_faster;
+    return MMC_OK;
+  }
+  status = plan_within(c->chain, &problem, used, &answer, bounds, &by_price, error);
   if (status != MMC_OK) return status;
   bool surely = false, possible = by_price.workspace_bytes != UINT64_MAX &&
                                   by_price.multiplications != MMCI_U128_MAX;
@@ -213,7 +238,7 @@ static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan
   time->by_time = surely;
   if (!time->by_time)
     time->kept = possible && time->gain_s > 0 ? "no other order is predicted to be surely faster"
-                                              : "no order is predicted to be faster";
+                                              : not_faster;
   mmci_plan_destroy(time->by_time ? plan : &by_price);
   if (time->by_time) *plan = by_price;
   return MMC_OK;
@@ -256,6 +281,10 @@ typedef struct best {
 static mmc_status try_tree(best *x, mmci_tree *tree, const char *solver, int32_t segments,
                            mmci_error *error) {
   mmci_plan plan;
+  if (mmci_tree_equal(tree, &x->plan->tree)) {
+    mmci_tree_destroy(tree);
+    return MMC_OK;
+  }
   mmc_status status = mmci_plan_from_tree(x->chain->chain, tree, &plan, error);
   if (status != MMC_OK) return status;
   total taken;
@@ -375,7 +404,8 @@ mmc_status mmci_plan_create_timed(const mmc_chain *chain, const char *solver, mm
     mmci_plan_destroy(&plan);
     return status;
   }
-  snprintf(time->notice, sizeof time->notice, "%s", request->notice);
+  if (request->notice[0] != '\0')
+    snprintf(time->notice, sizeof time->notice, "%s", request->notice);
   time->facts = request->facts;
   plan.time = time;
   plan.explainer = &mmci_explain_time;
