@@ -337,10 +337,12 @@ static void long_scans(const subject *on) {
       mmci_running_problem p = {
           .dtype = i % 2 == 0 ? MMC_F64 : MMC_F32, .n = sizes[s], .length = lengths[i], .batch = 1};
       if (!supports_dtype(on, p.dtype)) continue;
-      for (int r = 0; r < 4; r++) {
+      for (int r = 0; r < 6; r++) { /* the last two are recurrences */
         p.reverse = r % 2 == 1;
         p.initial = r >= 2;
         p.exclusive = r == 1;
+        p.columns = r >= 4 ? 1 : 0;
+        p.addend = r == 5;
         check_trial(on, &p, MMCI_RUNNING_AUTO, r == 2, &random);
       }
     }

@@ -76,11 +76,11 @@ static void expect(bool held, const char *what, uint64_t seed) {
   printf("FAILED: %s, seed %" PRIu64 "\n", what, seed);
 }
 
-/* Scans two levels: tiles, and one tile of their products. */
-static bool scan(Stack &factors, Stack *initial, Stack &states, int64_t run) {
+/* Scans by passes over tiles, whose products are swept. */
+static bool scan_tiles(Stack &factors, Stack *initial, Stack &states, int64_t run) {
   mmci_error error = {};
-  mmci_cuda_scan_pass pass = {};
-  const int64_t n = factors.n, chains = mmci_cuda_scan_chains(factors.dtype, n), size = n * n;
+  mmci_cuda_tiles pass = {};
+  const int64_t n = factors.n, chains = mmci_cuda_tiles_chains(factors.dtype, n), size = n * n;
   pass.dtype = factors.dtype;
   pass.n = n;
   pass.length = factors.count;
@@ -95,20 +95,56 @@ static bool scan(Stack &factors, Stack *initial, Stack &states, int64_t run) {
   pass.totals = totals.data();
   pass.carries = carries.data();
   pass.parts = parts.data();
-  if (pass.tiles > 1) {
-    mmci_cuda_scan_pass above = pass;
-    above.length = pass.tiles;
-    above.run = (pass.tiles + chains - 1) / chains;
-    above.tiles = 1;
-    above.factors = {totals.data(), n, size, size * pass.tiles, false};
-    above.states = {carries.data(), n, size, size * pass.tiles, false};
-    if (mmci_cuda_scan_reduce(nullptr, &pass, &error) != MMC_OK ||
-        mmci_cuda_scan_finish(nullptr, &above, &error) != MMC_OK)
-      return false;
-  }
-  return mmci_cuda_scan_finish(nullptr, &pass, &error) == MMC_OK;
+  mmci_cuda_sweep above = {};
+  above.dtype = pass.dtype;
+  above.n = n;
+  above.length = pass.tiles;
+  above.batch = pass.batch;
+  above.run = above.tiles = 1;
+  const int64_t more = (pass.tiles - 1) / mmci_cuda_sweep_shape_of(pass.dtype, n).chains;
+  above.tiles = 1 + more;
+  above.initial = pass.initial;
+  above.factors = {totals.data(), n, size, size * pass.tiles, false};
+  above.states = {carries.data(), n, size, size * pass.tiles, false};
+  size_t work_bytes, flag_count;
+  mmci_cuda_sweep_room(&above, &work_bytes, &flag_count);
+  std::vector<double> work(work_bytes / sizeof(double) + 2, (double)NAN);
+  std::vector<unsigned> flags(flag_count, 0);
+  above.work = (void *)(((uintptr_t)work.data() + 15) / 16 * 16);
+  above.flags = flags.data();
+  if (pass.tiles == 1) return mmci_cuda_tiles_finish(nullptr, &pass, &error) == MMC_OK;
+  return mmci_cuda_tiles_reduce(nullptr, &pass, &error) == MMC_OK &&
+         mmci_cuda_sweep_run(nullptr, &above, &error) == MMC_OK &&
+         mmci_cuda_tiles_finish(nullptr, &pass, &error) == MMC_OK;
 }
 
+/* Scans twice with the same flags, which must do as well the second time. */
+static bool scan(Stack &factors, Stack *initial, Stack &states, int64_t run) {
+  mmci_error error = {};
+  mmci_cuda_sweep pass = {};
+  pass.dtype = factors.dtype;
+  pass.n = factors.n;
+  pass.length = factors.count;
+  pass.batch = factors.batch;
+  pass.run = run;
+  const int64_t tile = mmci_cuda_sweep_shape_of(pass.dtype, pass.n).chains * run;
+  pass.tiles = (pass.length + tile - 1) / tile;
+  pass.factors = factors.form;
+  pass.states = states.form;
+  if (initial != nullptr) pass.initial = initial->form;
+  size_t work_bytes, flag_count;
+  mmci_cuda_sweep_room(&pass, &work_bytes, &flag_count);
+  std::vector<double> work(work_bytes / sizeof(double) + 2, (double)NAN);
+  std::vector<unsigned> flags(flag_count, 0);
+  pass.work = (void *)(((uintptr_t)work.data() + 15) / 16 * 16);
+  pass.flags = flags.data();
+  if (mmci_cuda_sweep_run(nullptr, &pass, &error) != MMC_OK) return false;
+  memset(pass.work, 0xff, work_bytes);
+  const std::vector<unsigned char> once = states.bytes;
+  return mmci_cuda_sweep_run(nullptr, &pass, &error) == MMC_OK && once == states.bytes;
+}
+
+/* States near the ends of f32's range are not compared, nor what follows from them. */
 static bool is_right(Stack &factors, Stack *initial, Stack &states) {
   const int64_t n = factors.n;
   const double epsilon = dtype_facts[factors.dtype].epsilon;
@@ -116,12 +152,15 @@ static bool is_right(Stack &factors, Stack *initial, Stack &states) {
   for (int64_t b = 0; b < factors.batch; b++) {
     for (int64_t e = 0; e < n * n; e++)
       state[(size_t)e] = initial != nullptr ? initial->read(b, 0, e / n, e % n) : e / n == e % n;
-    for (int64_t t = 0; t < factors.count; t++) {
-      for (int64_t e = 0; e < n * n; e++) {
+    bool in_range = true;
+    for (int64_t t = 0; t < factors.count && in_range; t++) {
+      for (int64_t e = 0; e < n * n && in_range; e++) {
         double sum = 0;
         for (int64_t k = 0; k < n; k++)
           sum += state[(size_t)(e / n * n + k)] * factors.read(b, t, k, e % n);
         next[(size_t)e] = sum;
+        in_range = std::fabs(sum) > 1e-30 && std::fabs(sum) < 1e30;
+        if (!in_range) break;
         const double tolerance = 2 * (double)((t + 2) * (n + 2)) * epsilon * std::fabs(sum);
         if (!(std::fabs(states.read(b, t, e / n, e % n) - sum) <= tolerance)) return false;
       }
@@ -132,29 +171,87 @@ static bool is_right(Stack &factors, Stack *initial, Stack &states) {
 }
 
 static void try_scan(uint64_t seed) {
-  static const int64_t sizes[] = {4, 8, 16};
   uint64_t random = seed;
   const mmc_dtype dtype = random_below(&random, 2) == 0 ? MMC_F32 : MMC_F64;
-  const int64_t n = sizes[random_below(&random, 3)], run = 1 + random_below(&random, 4);
-  const int64_t tile = run * mmci_cuda_scan_chains(dtype, n), batch = 1 + random_below(&random, 3);
-  const int64_t length = 1 + random_below(&random, 3 * tile);
-  Stack factors(dtype, n, length, batch, random_below(&random, 2) == 0,
-                random_below(&random, 2) == 0);
-  Stack states(dtype, n, length, batch, random_below(&random, 2) == 0,
-               random_below(&random, 2) == 0);
-  Stack initial(dtype, n, 1, batch, random_below(&random, 2) == 0, random_below(&random, 2) == 0);
+  const int64_t n =
+      random_below(&random, 3) == 0 ? 1 + random_below(&random, 16) : 4 << random_below(&random, 3);
+  const int64_t run = 1 + random_below(&random, 3);
+  const int64_t tile = run * mmci_cuda_sweep_shape_of(dtype, n).chains;
+  const int64_t batch = 1 + random_below(&random, 3);
+  const int64_t tiles = random_below(&random, 8) == 0 ? 300 : random_below(&random, 2) ? 3 : 20;
+  const int64_t length = 1 + random_below(&random, tiles * tile < 6000 ? tiles * tile : 6000);
+  auto some = [&]() { return random_below(&random, 2) == 0; };
+  Stack factors(dtype, n, length, batch, some(), some());
+  Stack states(dtype, n, length, batch, some(), some());
+  Stack initial(dtype, n, 1, batch, some(), some());
   factors.fill(&random);
   initial.fill(&random);
-  Stack *before = random_below(&random, 2) == 0 ? &initial : nullptr;
-  expect(scan(factors, before, states, run) && is_right(factors, before, states), "a scan", seed);
+  Stack *before = some() ? &initial : nullptr;
+  const bool passes = mmci_cuda_tiles_can(dtype, n) && some();
+  expect((passes ? scan_tiles(factors, before, states, run) : scan(factors, before, states, run)) &&
+             is_right(factors, before, states),
+         "a scan", seed);
 }
 
-/* A recurrence of square states, whose addends are factors of their own. */
+/* Walks through tiles, and one tile of their products. */
+static bool walk(Stack &factors, Stack *initial, Stack &states, int64_t run, bool splits_rows) {
+  mmci_error error = {};
+  mmci_cuda_walk x = {};
+  const int64_t n = factors.n, size = n * n;
+  x.dtype = factors.dtype;
+  x.n = n;
+  x.length = factors.count;
+  x.batch = factors.batch;
+  x.run = run;
+  x.tiles = (x.length + run - 1) / run;
+  x.factors = factors.form;
+  x.states = states.form;
+  x.splits_rows = splits_rows;
+  if (initial != nullptr) x.initial = initial->form;
+  std::vector<double> totals((size_t)(x.tiles * x.batch * size), (double)NAN), carries = totals;
+  x.totals = totals.data();
+  x.carries = carries.data();
+  if (x.tiles > 1) {
+    mmci_cuda_walk above = x;
+    above.length = above.run = x.tiles;
+    above.tiles = 1;
+    above.splits_rows = !splits_rows;
+    above.factors = {totals.data(), n, size, size * x.tiles, false};
+    above.states = {carries.data(), n, size, size * x.tiles, false};
+    above.finishes = true;
+    if (mmci_cuda_walk_run(nullptr, &x, &error) != MMC_OK ||
+        mmci_cuda_walk_run(nullptr, &above, &error) != MMC_OK)
+      return false;
+  }
+  x.finishes = true;
+  return mmci_cuda_walk_run(nullptr, &x, &error) == MMC_OK;
+}
+
+static void try_walk(uint64_t seed) {
+  uint64_t random = seed;
+  auto some = [&]() { return random_below(&random, 2) == 0; };
+  const mmc_dtype dtype = some() ? MMC_F32 : MMC_F64;
+  const int64_t n = random_below(&random, 3) == 0 ? 17 + random_below(&random, 48)
+                                                  : 32 << random_below(&random, 2);
+  const int64_t run = 1 + random_below(&random, 4), batch = 1 + random_below(&random, 2);
+  const int64_t length = 1 + random_below(&random, 4 * run);
+  Stack factors(dtype, n, length, batch, some(), some());
+  Stack states(dtype, n, length, batch, some(), some());
+  Stack initial(dtype, n, 1, batch, some(), some());
+  factors.fill(&random);
+  initial.fill(&random);
+  Stack *before = some() ? &initial : nullptr;
+  expect(walk(factors, before, states, run, some()) && is_right(factors, before, states), "a walk",
+         seed);
+}
+
+/* A recurrence of square states, whose addends are factors of their own. In pieces its states are
+ * compared with those followed from the first, as sizes of sums. */
 static void try_recurrence(uint64_t seed) {
   uint64_t random = seed;
   const mmc_dtype dtype = random_below(&random, 2) == 0 ? MMC_F32 : MMC_F64;
-  const int64_t n = 1 + random_below(&random, 12), batch = 1 + random_below(&random, 2);
-  const int64_t length = 1 + random_below(&random, 80);
+  const int64_t n = 1 + random_below(&random, random_below(&random, 4) == 0 ? 16 : 8);
+  const int64_t batch = 1 + random_below(&random, 3), length = 1 + random_below(&random, 80);
   auto some = [&]() { return random_below(&random, 2) == 0; };
   Stack factors(dtype, n, length, batch, some(), some()),
       states(dtype, n, length, batch, some(), some()), initial(dtype, n, 1, batch, some(), some()),
@@ -172,24 +269,74 @@ static void try_recurrence(uint64_t seed) {
   x.states = states.form;
   x.initial = initial.form;
   if (some()) x.addends = addends.form;
+  x.run = some() ? length : 1 + random_below(&random, length);
+  x.pieces = (length + x.run - 1) / x.run;
+  std::vector<double> work(mmci_cuda_recurrence_room(&x) / sizeof(double) + 1, (double)NAN);
+  x.work = work.data();
   bool right = mmci_cuda_recurrence_follow(nullptr, &x, &error) == MMC_OK;
   const double epsilon = dtype_facts[dtype].epsilon;
-  for (int64_t b = 0; b < batch; b++)
-    for (int64_t t = 0; t < length; t++)
+  std::vector<double> state((size_t)(n * n)), next = state, size = state, next_size = state;
+  for (int64_t b = 0; b < batch; b++) {
+    for (int64_t e = 0; e < n * n; e++) {
+      state[(size_t)e] = initial.read(b, 0, e / n, e % n);
+      size[(size_t)e] = std::fabs(state[(size_t)e]);
+    }
+    for (int64_t t = 0; t < length; t++) {
       for (int64_t e = 0; e < n * n; e++) {
-        /* Each step from the state before as it was computed: its own error is all there is. */
         const int64_t r = e / n, c = e % n;
         double sum = x.addends.data != nullptr ? addends.read(b, t, r, c) : 0,
-               size = std::fabs(sum);
+               sizes = std::fabs(sum);
         for (int64_t k = 0; k < n; k++) {
-          const double s = t > 0 ? states.read(b, t - 1, r, k) : initial.read(b, 0, r, k);
-          sum += s * factors.read(b, t, k, c);
-          size += std::fabs(s * factors.read(b, t, k, c));
+          const double a = factors.read(b, t, k, c);
+          sum += state[(size_t)(r * n + k)] * a;
+          sizes += size[(size_t)(r * n + k)] * std::fabs(a);
         }
+        next[(size_t)e] = sum;
+        next_size[(size_t)e] = sizes;
         const double off = std::fabs(states.read(b, t, r, c) - sum);
-        right = right && off <= 2 * (double)(n + 2) * epsilon * size;
+        right = right && off <= 2 * (double)((t + 2) * (n + 2)) * epsilon * sizes;
       }
+      state.swap(next);
+      size.swap(next_size);
+    }
+  }
   expect(right && states.rest_is_untouched(), "a recurrence", seed);
+}
+
+/* Factors diag(4, 1/4): their products overflow, and vanish, in f32, while states that begin with
+ * 0 there, or 1, must not become NaN. */
+static void try_range(uint64_t seed) {
+  const int64_t length = 300;
+  Stack factors(MMC_F32, 2, length, 1, true, false), states(MMC_F32, 2, length, 1, true, false),
+      initial(MMC_F32, 2, 1, 1, true, false);
+  for (int64_t t = 0; t < length; t++)
+    for (int64_t e = 0; e < 4; e++)
+      element_write(MMC_F32, factors.at(0, t, e / 2, e % 2), {e == 0 ? 4 : e == 3 ? 0.25 : 0, 0});
+  const double before[] = {0, 1e30, 1e-30, 0};
+  for (int64_t e = 0; e < 4; e++)
+    element_write(MMC_F32, initial.at(0, 0, e / 2, e % 2), {before[e], 0});
+  mmci_cuda_recurrence x = {};
+  mmci_error error = {};
+  x.dtype = MMC_F32;
+  x.n = x.width = 2;
+  x.length = length;
+  x.batch = 1;
+  x.factors = factors.form;
+  x.states = states.form;
+  x.initial = initial.form;
+  x.run = 90;
+  x.pieces = 4;
+  std::vector<double> work(mmci_cuda_recurrence_room(&x) / sizeof(double) + 1, (double)NAN);
+  x.work = work.data();
+  bool right = mmci_cuda_recurrence_follow(nullptr, &x, &error) == MMC_OK;
+  for (int64_t t = 0; t < length && t < 95; t++) {
+    const double up = std::ldexp((double)(float)1e-30, 2 * (int)(t + 1)),
+                 down = std::ldexp((double)(float)1e30, -2 * (int)(t + 1));
+    right = right && states.read(0, t, 0, 0) == 0 && states.read(0, t, 1, 1) == 0 &&
+            states.read(0, t, 1, 0) == up && states.read(0, t, 0, 1) == down;
+  }
+  right = right && states.read(0, length - 1, 0, 0) == 0 && states.read(0, length - 1, 0, 1) == 0;
+  expect(right, "products beyond the range of f32", seed);
 }
 
 int main(int argc, char **argv) {
@@ -198,9 +345,11 @@ int main(int argc, char **argv) {
   for (uint64_t i = 0; i < CASES; i++) {
     try_scan(seed + i);
     try_recurrence(seed + i);
+    if (i % 3 == 0) try_walk(seed + i);
   }
-  expect(mmci_cuda_scan_can(MMC_F32, 16) && !mmci_cuda_scan_can(MMC_C64, 16) &&
-             !mmci_cuda_scan_can(MMC_F32, 5),
+  try_range(seed);
+  expect(mmci_cuda_sweep_can(MMC_F32, 16) && !mmci_cuda_sweep_can(MMC_C64, 16) &&
+             mmci_cuda_sweep_can(MMC_F32, 5) && !mmci_cuda_sweep_can(MMC_F32, 17),
          "what there are kernels for", seed);
   printf("%d checks, %d failed\n", checks, failures);
   return failures > 0;

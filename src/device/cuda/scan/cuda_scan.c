@@ -1,130 +1,142 @@
-/* cuda_scan.c: running products of small matrices in a few launches.
+/* cuda_scan.c: running products of small matrices, and recurrences.
  *
- * The products of tiles are a shorter scan, whose products of tiles are a shorter one still, until
- * one tile is left: each level is reduced going up and finished going down. */
+ * Up to 16 rows one launch sweeps over tiles that stay in shared memory. Where that would take many
+ * tiles a multiprocessor, passes over larger tiles are faster: one finds their products, which are
+ * swept, and another the states. Of more rows, the products of tiles are a shorter scan, whose
+ * products of tiles are a shorter one still, until one tile is left: each level is reduced going up
+ * and finished going down. */
 #include "base/address.h"
 #include "base/alloc.h"
+#include "device/cuda/cuda_check.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/scan/scan_kernels.h"
 
-enum { MOST_LEVELS = 8 };
+/* A chain of a pass over large tiles takes from LEAST_CHAIN to MOST_CHAIN factors, as many as give
+ * every multiprocessor the same number of tiles; up to ONE_EACH make one tile where the scans of
+ * the batch keep all multiprocessors at work. */
+enum { LEAST_CHAIN = 4, MOST_CHAIN = 48, ONE_EACH = 64 };
+/* So many pieces of recurrences a multiprocessor follows at once; a piece has so many factors at
+ * least. */
+enum { PIECES_AT_ONCE = 32, LEAST_PIECE = 32 };
 
-/* A chain of the first level takes from LEAST_RUN to MOST_RUN factors, as many as give every
- * multiprocessor the same number of tiles; one of another level takes UPPER_RUN. Any takes up to
- * ONE_TILE where that leaves one tile, and up to ONE_EACH where the scans of the batch keep all
- * multiprocessors at work. */
-enum { LEAST_RUN = 4, MOST_RUN = 32, UPPER_RUN = 8, ONE_TILE = 16, ONE_EACH = 64 };
+/* A tile of the first level takes so many factors at least; one of another level so many at most,
+ * and all that are left where these are few. */
+enum { LEAST_RUN = 4, UPPER_RUN = 12, ONE_TILE = 18, MOST_LEVELS = 20 };
 
 typedef struct level {
   int64_t length, run, tiles;
-  void *totals, *carries, *parts; /* of its tiles, of its tiles, of their chains */
+  void *totals, *carries; /* of its tiles */
+  bool splits_rows;
 } level;
 
 struct mmci_scan_kernel {
   mmci_device *device;
   mmci_scan scan;
-  int count;
+  bool is_recurrence;
+  int count; /* of levels of walks; 0 where there are none */
   level levels[MOST_LEVELS];
-  void *memory;
+  /* How a scan is cut: into tiles of chains of runs, or pieces of runs. */
+  int64_t run, tiles;
+  void *work;
+  unsigned *flags;
+  /* Passes over larger tiles, the products of which are swept; tiles is 0 where there are none. */
+  level passes;
+  void *parts;
 };
 
 static int64_t ceiling(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-/* Decides how the levels of a scan are cut. Returns how many there are; 0 when they are too many.
- */
-static int cut_levels(const mmci_device *device, const mmci_scan *scan, level levels[MOST_LEVELS]) {
-  const int64_t chains = mmci_cuda_scan_chains(scan->dtype, scan->n);
-  const int64_t processors = device->properties.multiProcessorCount;
-  const int64_t each = ceiling(scan->length * scan->batch, chains * processors);
-  int64_t length = scan->length, run = ceiling(each, ceiling(each, MOST_RUN));
-  if (run < LEAST_RUN) run = LEAST_RUN;
-  for (int l = 0; l < MOST_LEVELS; l++) {
-    const int64_t whole = ceiling(length, chains); /* the run that makes it one tile */
-    if (l > 0) run = UPPER_RUN;
-    if (whole <= ONE_TILE || (whole <= ONE_EACH && scan->batch >= processors)) run = whole;
-    levels[l] = (level){.length = length, .run = run, .tiles = ceiling(length, chains * run)};
-    length = levels[l].tiles;
-    if (length == 1) return l + 1;
-  }
-  return 0;
+/* Returns the bytes of shared memory of a tile that is swept: two tiles of the smallest matrices
+ * are in a multiprocessor at once, and else one. */
+static int64_t tile_bytes(const mmci_scan *scan) {
+  return scan->n <= 4 ? INT64_C(112) << 10 : INT64_C(224) << 10;
 }
 
-/* Says whether states are followed one by one, which needs no tiles. */
+/* Returns how many tiles of a multiprocessor are swept at most where there are passes over larger
+ * ones, as measured. */
+static int64_t most_swept(const mmci_scan *scan) {
+  return scan->n <= 4 ? 6 : 1;
+}
+
+/* Returns how many factors a chain takes when so many scans of a length are swept: as few as give
+ * every multiprocessor a tile, and as many as fit where there are more tiles. Tiles of a scan are
+ * alike. */
+static int64_t run_of(const mmci_device *device, const mmci_scan *scan, int64_t length) {
+  const mmci_cuda_sweep_shape shape = mmci_cuda_sweep_shape_of(scan->dtype, scan->n);
+  const int64_t most = (tile_bytes(scan) - shape.fixed_bytes) / shape.run_bytes;
+  const int64_t at_once = device->properties.multiProcessorCount * shape.chains;
+  int64_t run = ceiling(length * scan->batch, at_once);
+  if (run > most) run = most;
+  const int64_t tiles = ceiling(length, shape.chains * run);
+  return ceiling(length, shape.chains * tiles);
+}
+
+static int64_t tiles_of(const mmci_scan *scan, int64_t length, int64_t run) {
+  return ceiling(length, mmci_cuda_sweep_shape_of(scan->dtype, scan->n).chains * run);
+}
+
+/* Cuts a scan for passes over large tiles. Returns whether that is faster than sweeping. */
+static bool cut_passes(const mmci_device *device, const mmci_scan *scan, level *out) {
+  if (!mmci_cuda_tiles_can(scan->dtype, scan->n)) return false;
+  const int64_t processors = device->properties.multiProcessorCount;
+  const int64_t swept = tiles_of(scan, scan->length, run_of(device, scan, scan->length));
+  if (swept * scan->batch <= most_swept(scan) * processors) return false;
+  const int64_t chains = mmci_cuda_tiles_chains(scan->dtype, scan->n);
+  const int64_t each = ceiling(scan->length * scan->batch, chains * processors);
+  int64_t run = ceiling(each, ceiling(each, MOST_CHAIN));
+  if (run < LEAST_CHAIN) run = LEAST_CHAIN;
+  const int64_t whole = ceiling(scan->length, chains); /* the run that makes it one tile */
+  if (whole <= ONE_EACH && scan->batch >= processors) run = whole;
+  const int64_t tiles = ceiling(scan->length, chains * run);
+  *out = (level){.length = scan->length, .run = run, .tiles = tiles};
+  return true;
+}
+
+/* Returns how many pieces a recurrence is followed in: as many as a GPU follows at once, as long as
+ * finding the states before them takes no longer than following one. */
+static int64_t pieces_of(const mmci_device *device, const mmci_scan *scan) {
+  int64_t pieces = PIECES_AT_ONCE * device->properties.multiProcessorCount / scan->batch;
+  if (pieces > scan->length / LEAST_PIECE) pieces = scan->length / LEAST_PIECE;
+  while (pieces * pieces > 2 * scan->length) pieces = 2 * scan->length / pieces;
+  return pieces < 3 ? 1 : pieces; /* two would not repay the products */
+}
+
+/* Decides how the levels of a scan of wider matrices are cut. Returns how many there are. */
+static int cut_levels(const mmci_device *device, const mmci_scan *scan, level levels[MOST_LEVELS]) {
+  const int64_t processors = device->properties.multiProcessorCount;
+  int64_t length = scan->length, run = ceiling(length * scan->batch, processors);
+  if (run < LEAST_RUN) run = LEAST_RUN;
+  int count = 0;
+  while (count < MOST_LEVELS) {
+    if (count > 0) run = UPPER_RUN;
+    if (length <= ONE_TILE || run > length) run = length;
+    const int64_t tiles = ceiling(length, run);
+    levels[count++] = (level){.length = length,
+                              .run = run,
+                              .tiles = tiles,
+                              .splits_rows = 2 * tiles * scan->batch < processors};
+    length = tiles;
+    if (tiles == 1) break;
+  }
+  return count;
+}
+
+/* Says whether states are followed one by one. */
 static bool is_recurrence(const mmci_scan *scan) {
   return scan->has_initial && (scan->width != scan->n || scan->has_addend) &&
          mmci_cuda_recurrence_can(scan->dtype, scan->n, scan->width);
 }
 
 bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan) {
-  level levels[MOST_LEVELS];
+  (void)device;
   if (is_recurrence(scan)) return scan->batch < INT32_MAX;
-  if (!mmci_cuda_scan_can(scan->dtype, scan->n) || scan->width != scan->n || scan->has_addend)
-    return false;
-  if (cut_levels(device, scan, levels) == 0) return false;
-  return (double)levels[0].tiles * (double)scan->batch < 2e9;
-}
-
-mmc_status mmci_cuda_scan_prepare(mmci_device *device, const mmci_scan *scan,
-                                  mmci_scan_kernel **out, mmci_error *error) {
-  mmci_scan_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
-  if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
-  kernel->device = device;
-  kernel->scan = *scan;
-  if (!is_recurrence(scan)) kernel->count = cut_levels(device, scan, kernel->levels);
-  const size_t matrix = (size_t)(scan->n * scan->n) * mmc_dtype_size(scan->dtype);
-  const size_t chains = (size_t)mmci_cuda_scan_chains(scan->dtype, scan->n);
-  size_t matrices = 0;
-  for (int l = 0; l + 1 < kernel->count; l++)
-    matrices += (2 + chains) * (size_t)(kernel->levels[l].tiles * scan->batch);
-  mmc_status status = MMC_OK;
-  if (matrices > 0) status = mmci_cuda_alloc(device, matrices * matrix, &kernel->memory, error);
-  if (status != MMC_OK) {
-    free(kernel);
-    return status;
-  }
-  char *at = kernel->memory;
-  for (int l = 0; l + 1 < kernel->count; l++) {
-    const size_t bytes = (size_t)(kernel->levels[l].tiles * scan->batch) * matrix;
-    kernel->levels[l].totals = at;
-    kernel->levels[l].carries = at + bytes;
-    kernel->levels[l].parts = at + 2 * bytes;
-    at += (2 + chains) * bytes;
-  }
-  *out = kernel;
-  return MMC_OK;
-}
-
-void mmci_cuda_scan_release(mmci_scan_kernel *kernel) {
-  if (kernel == NULL) return;
-  if (kernel->memory != NULL) mmci_cuda_dealloc(kernel->device, kernel->memory);
-  free(kernel);
-}
-
-void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) {
-  const mmci_scan *scan = &kernel->scan;
-  if (kernel->count == 0) {
-    *out =
-        (mmci_scan_facts){.method = "sequential",
-                          .kernel = "recurrence",
-                          .why = "each state needs the one before, and a block follows each scan",
-                          .blocks = 1,
-                          .products = scan->length * scan->batch};
-    return;
-  }
-  const int64_t chains = mmci_cuda_scan_chains(scan->dtype, scan->n);
-  int64_t products = 0, rounds = 0;
-  for (int64_t apart = 1; apart < chains; apart *= 2) rounds++;
-  for (int l = 0; l < kernel->count; l++) {
-    const level *x = &kernel->levels[l];
-    products += 2 * x->length + ceiling(x->length, x->run) * (rounds + 1);
-  }
-  *out = (mmci_scan_facts){.method = "tiles",
-                           .kernel = "scan_rows",
-                           .why = "tiles are reduced, scanned, and gone through again",
-                           .blocks = kernel->levels[0].tiles,
-                           .products = products * scan->batch};
+  if (scan->width != scan->n || scan->has_addend) return false;
+  if (mmci_cuda_walk_can(scan->dtype, scan->n))
+    return (double)scan->length * (double)scan->batch < 1e8;
+  return mmci_cuda_sweep_can(scan->dtype, scan->n) &&
+         (double)scan->length * (double)scan->batch < 2e9;
 }
 
 /* Return how operands lie, where states are multiplied from the right. */
@@ -161,60 +173,255 @@ static mmci_cuda_stack addends_of(const mmci_scan *scan, const mmci_scan_places 
                            .turned = scan->left != scan->addend.trans};
 }
 
+static mmci_cuda_recurrence recurrence_of(const mmci_scan_kernel *kernel,
+                                          const mmci_scan_places *places) {
+  const mmci_scan *scan = &kernel->scan;
+  return (mmci_cuda_recurrence){.dtype = scan->dtype,
+                                .n = scan->n,
+                                .width = scan->width,
+                                .length = scan->length,
+                                .batch = scan->batch,
+                                .factors = factors_of(scan, places),
+                                .states = states_of(scan, places),
+                                .initial = initial_of(scan, places),
+                                .addends = addends_of(scan, places),
+                                .pieces = kernel->tiles,
+                                .run = kernel->run,
+                                .work = kernel->work};
+}
+
+/* Returns the sweep of a scan, or of the products of its tiles. */
+static mmci_cuda_sweep sweep_of(const mmci_scan_kernel *kernel, const mmci_scan_places *places) {
+  const mmci_scan *scan = &kernel->scan;
+  const level *passes = &kernel->passes;
+  const int64_t n = scan->n, size = n * n;
+  mmci_cuda_sweep sweep = {.dtype = scan->dtype,
+                           .n = n,
+                           .length = scan->length,
+                           .batch = scan->batch,
+                           .run = kernel->run,
+                           .tiles = kernel->tiles,
+                           .factors = factors_of(scan, places),
+                           .states = states_of(scan, places),
+                           .initial = initial_of(scan, places),
+                           .work = kernel->work,
+                           .flags = kernel->flags};
+  if (passes->tiles == 0) return sweep;
+  sweep.length = passes->tiles;
+  sweep.factors = (mmci_cuda_stack){
+      .data = passes->totals, .ld = n, .step = size, .stride = size * passes->tiles};
+  sweep.states = sweep.factors;
+  sweep.states.data = passes->carries;
+  return sweep;
+}
+
+/* Sweeps over the products of large tiles, between two passes over these. */
+static mmc_status make_passes(mmci_queue *queue, const mmci_scan_kernel *kernel,
+                              const mmci_scan_places *places, mmci_error *error) {
+  const mmci_scan *scan = &kernel->scan;
+  const mmci_cuda_tiles pass = {.dtype = scan->dtype,
+                                .n = scan->n,
+                                .length = scan->length,
+                                .batch = scan->batch,
+                                .run = kernel->passes.run,
+                                .tiles = kernel->passes.tiles,
+                                .factors = factors_of(scan, places),
+                                .states = states_of(scan, places),
+                                .initial = initial_of(scan, places),
+                                .carries = kernel->passes.carries,
+                                .totals = kernel->passes.totals,
+                                .parts = kernel->parts};
+  if (pass.tiles == 1) return mmci_cuda_tiles_finish(queue->stream, &pass, error);
+  const mmci_cuda_sweep sweep = sweep_of(kernel, places);
+  mmc_status status = mmci_cuda_tiles_reduce(queue->stream, &pass, error);
+  if (status == MMC_OK) status = mmci_cuda_sweep_run(queue->stream, &sweep, error);
+  if (status == MMC_OK) status = mmci_cuda_tiles_finish(queue->stream, &pass, error);
+  return status;
+}
+
 /* Returns a pass over level l, whose factors and states are those of tiles below but for the first
  * level. */
-static mmci_cuda_scan_pass pass_of(const mmci_scan_kernel *kernel, const mmci_scan_places *places,
-                                   int l) {
+static mmci_cuda_walk walk_of(const mmci_scan_kernel *kernel, const mmci_scan_places *places, int l,
+                              bool finishes) {
   const mmci_scan *scan = &kernel->scan;
   const level *x = &kernel->levels[l];
   const int64_t n = scan->n, size = n * n;
-  mmci_cuda_scan_pass pass = {.dtype = scan->dtype,
-                              .n = n,
-                              .length = x->length,
-                              .batch = scan->batch,
-                              .run = x->run,
-                              .tiles = x->tiles,
-                              .carries = x->carries,
-                              .totals = x->totals,
-                              .parts = x->parts};
-  pass.initial = initial_of(scan, places);
+  mmci_cuda_walk walk = {.dtype = scan->dtype,
+                         .n = n,
+                         .length = x->length,
+                         .batch = scan->batch,
+                         .run = x->run,
+                         .tiles = x->tiles,
+                         .initial = initial_of(scan, places),
+                         .carries = x->carries,
+                         .totals = x->totals,
+                         .finishes = finishes,
+                         .splits_rows = x->splits_rows};
   if (l == 0) {
-    pass.factors = factors_of(scan, places);
-    pass.states = states_of(scan, places);
-    return pass;
+    walk.factors = factors_of(scan, places);
+    walk.states = states_of(scan, places);
+    return walk;
   }
   const level *below = &kernel->levels[l - 1];
-  pass.factors = (mmci_cuda_stack){
+  walk.factors = (mmci_cuda_stack){
       .data = below->totals, .ld = n, .step = size, .stride = size * below->tiles};
-  pass.states = pass.factors;
-  pass.states.data = below->carries;
-  return pass;
+  walk.states = walk.factors;
+  walk.states.data = below->carries;
+  return walk;
+}
+
+static mmc_status walk_levels(mmci_queue *queue, const mmci_scan_kernel *kernel,
+                              const mmci_scan_places *places, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int l = 0; l + 1 < kernel->count && status == MMC_OK; l++) {
+    const mmci_cuda_walk walk = walk_of(kernel, places, l, false);
+    status = mmci_cuda_walk_run(queue->stream, &walk, error);
+  }
+  for (int l = kernel->count - 1; l >= 0 && status == MMC_OK; l--) {
+    const mmci_cuda_walk walk = walk_of(kernel, places, l, true);
+    status = mmci_cuda_walk_run(queue->stream, &walk, error);
+  }
+  return status;
+}
+
+/* Takes the memory of the products of tiles, and of the states after them. */
+static mmc_status take_levels(mmci_scan_kernel *kernel, mmci_error *error) {
+  const mmci_scan *scan = &kernel->scan;
+  const size_t matrix = (size_t)(scan->n * scan->n) * mmc_dtype_size(scan->dtype);
+  size_t bytes = 0;
+  for (int l = 0; l + 1 < kernel->count; l++)
+    bytes += 2 * (size_t)(kernel->levels[l].tiles * scan->batch) * matrix;
+  if (bytes == 0) return MMC_OK;
+  mmc_status status = mmci_cuda_alloc(kernel->device, bytes, &kernel->work, error);
+  char *at = kernel->work;
+  for (int l = 0; l + 1 < kernel->count && status == MMC_OK; l++) {
+    const size_t all = (size_t)(kernel->levels[l].tiles * scan->batch) * matrix;
+    kernel->levels[l].totals = at;
+    kernel->levels[l].carries = at + all;
+    at += 2 * all;
+  }
+  return status;
+}
+
+/* Takes memory for what blocks of a sweep tell each other, where flags are 0 before the first
+ * execution, and for the products of large tiles. */
+static mmc_status take_sweep(mmci_scan_kernel *kernel, mmci_error *error) {
+  const mmci_scan *scan = &kernel->scan;
+  const mmci_scan_places nothing = {0};
+  const mmci_cuda_sweep sweep = sweep_of(kernel, &nothing);
+  const int64_t tiles = kernel->passes.tiles * scan->batch;
+  if (kernel->passes.tiles == 1) return MMC_OK;
+  const int64_t matrix = scan->n * scan->n * (int64_t)mmc_dtype_size(scan->dtype);
+  const int64_t chains = tiles > 0 ? mmci_cuda_tiles_chains(scan->dtype, scan->n) : 0;
+  size_t work_bytes, flags;
+  mmci_cuda_sweep_room(&sweep, &work_bytes, &flags);
+  const size_t passes_bytes = (size_t)(tiles * (2 + chains) * matrix);
+  const size_t all = passes_bytes + work_bytes + flags * sizeof *kernel->flags;
+  mmc_status status = mmci_cuda_alloc(kernel->device, all, &kernel->work, error);
+  if (status != MMC_OK) return status;
+  char *at = mmci_address(kernel->work, (int64_t)work_bytes);
+  kernel->passes.totals = at;
+  kernel->passes.carries = at + tiles * matrix;
+  kernel->parts = at + 2 * tiles * matrix;
+  kernel->flags = (unsigned *)(void *)(at + passes_bytes);
+  MMCI_CUDA_ON(kernel->device);
+  MMCI_CUDA_TRY(cudaMemset(kernel->flags, 0, flags * sizeof *kernel->flags));
+  MMCI_CUDA_TRY(cudaDeviceSynchronize());
+  return MMC_OK;
+}
+
+static mmc_status take_pieces(mmci_scan_kernel *kernel, mmci_error *error) {
+  const mmci_scan_places nothing = {0};
+  const mmci_cuda_recurrence x = recurrence_of(kernel, &nothing);
+  const size_t bytes = mmci_cuda_recurrence_room(&x);
+  return bytes == 0 ? MMC_OK : mmci_cuda_alloc(kernel->device, bytes, &kernel->work, error);
+}
+
+mmc_status mmci_cuda_scan_prepare(mmci_device *device, const mmci_scan *scan,
+                                  mmci_scan_kernel **out, mmci_error *error) {
+  mmci_scan_kernel *kernel = mmci_alloc_zeroed(1, sizeof *kernel);
+  if (kernel == NULL) return mmci_fail_nomem(error, sizeof *kernel);
+  kernel->device = device;
+  kernel->scan = *scan;
+  kernel->is_recurrence = is_recurrence(scan);
+  mmc_status status;
+  if (kernel->is_recurrence) {
+    kernel->run = ceiling(scan->length, pieces_of(device, scan));
+    kernel->tiles = ceiling(scan->length, kernel->run);
+    status = take_pieces(kernel, error);
+  } else if (mmci_cuda_walk_can(scan->dtype, scan->n)) {
+    kernel->count = cut_levels(device, scan, kernel->levels);
+    status = take_levels(kernel, error);
+  } else {
+    const bool passes = cut_passes(device, scan, &kernel->passes);
+    const int64_t length = passes ? kernel->passes.tiles : scan->length;
+    kernel->run = run_of(device, scan, length);
+    kernel->tiles = tiles_of(scan, length, kernel->run);
+    status = take_sweep(kernel, error);
+  }
+  if (status == MMC_OK)
+    *out = kernel;
+  else
+    mmci_cuda_scan_release(kernel);
+  return status;
+}
+
+void mmci_cuda_scan_release(mmci_scan_kernel *kernel) {
+  if (kernel == NULL) return;
+  if (kernel->work != NULL) mmci_cuda_dealloc(kernel->device, kernel->work);
+  free(kernel);
+}
+
+void mmci_cuda_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) {
+  const mmci_scan *scan = &kernel->scan;
+  if (kernel->is_recurrence) {
+    *out = (mmci_scan_facts){
+        .method = kernel->tiles > 1 ? "blocked" : "sequential",
+        .kernel = "recurrence",
+        .why = kernel->tiles > 1 ? "products of the factors of pieces give the states before them"
+                                 : "each state needs the one before, and a block follows each scan",
+        .blocks = kernel->tiles,
+        .products = (scan->length + (kernel->tiles - 1) * kernel->run) * scan->batch};
+    return;
+  }
+  if (kernel->count > 0) {
+    int64_t products = 0;
+    for (int l = 0; l < kernel->count; l++)
+      products += (l + 1 < kernel->count ? 2 : 1) * kernel->levels[l].length;
+    *out = (mmci_scan_facts){.method = "tiles",
+                             .kernel = "scan_wide",
+                             .why = "tiles are reduced, scanned, and gone through again",
+                             .blocks = kernel->levels[0].tiles,
+                             .products = products * scan->batch};
+    return;
+  }
+  /* Every factor is multiplied twice, and the chains of a tile are joined by a tree. */
+  const int64_t chains = mmci_cuda_sweep_shape_of(scan->dtype, scan->n).chains;
+  const level *passes = &kernel->passes;
+  *out = (mmci_scan_facts){
+      .method = "tiles",
+      .kernel = passes->tiles > 0 ? "scan_rows" : "scan_sweep",
+      .why = passes->tiles > 0
+                 ? "tiles are reduced, their products swept, and all gone through again"
+                 : "tiles stay in shared memory, and blocks tell each other their "
+                   "products",
+      .blocks = passes->tiles > 0 ? passes->tiles : kernel->tiles};
+  out->products = 2 * scan->length + 2 * chains * kernel->tiles;
+  if (passes->tiles > 0) /* all chains of a tile, in rounds */
+    for (int64_t apart = 1; apart < mmci_cuda_tiles_chains(scan->dtype, scan->n); apart *= 2)
+      out->products += ceiling(scan->length, passes->run);
+  out->products *= scan->batch;
 }
 
 mmc_status mmci_cuda_scan_enqueue(mmci_queue *queue, const mmci_scan_kernel *kernel,
                                   const mmci_scan_places *places, mmci_error *error) {
-  const mmci_scan *scan = &kernel->scan;
   MMCI_CUDA_ON(queue->device);
-  mmc_status status = MMC_OK;
-  if (kernel->count == 0) {
-    const mmci_cuda_recurrence x = {.dtype = scan->dtype,
-                                    .n = scan->n,
-                                    .width = scan->width,
-                                    .length = scan->length,
-                                    .batch = scan->batch,
-                                    .factors = factors_of(scan, places),
-                                    .states = states_of(scan, places),
-                                    .initial = initial_of(scan, places),
-                                    .addends = addends_of(scan, places)};
+  if (kernel->is_recurrence) {
+    const mmci_cuda_recurrence x = recurrence_of(kernel, places);
     return mmci_cuda_recurrence_follow(queue->stream, &x, error);
   }
-  for (int l = 0; l + 1 < kernel->count && status == MMC_OK; l++) {
-    const mmci_cuda_scan_pass pass = pass_of(kernel, places, l);
-    status = mmci_cuda_scan_reduce(queue->stream, &pass, error);
-  }
-  for (int l = kernel->count - 1; l >= 0 && status == MMC_OK; l--) {
-    const mmci_cuda_scan_pass pass = pass_of(kernel, places, l);
-    status = mmci_cuda_scan_finish(queue->stream, &pass, error);
-  }
-  return status;
+  if (kernel->count > 0) return walk_levels(queue, kernel, places, error);
+  if (kernel->passes.tiles > 0) return make_passes(queue, kernel, places, error);
+  const mmci_cuda_sweep sweep = sweep_of(kernel, places);
+  return mmci_cuda_sweep_run(queue->stream, &sweep, error);
 }

@@ -1,9 +1,7 @@
-/* scan_kernels.h: one pass of running products over tiles of a stack, as C sees it.
+/* scan_kernels.h: running products of a stack in one launch, and recurrences, as C sees them.
  *
- * A tile is as many runs of factors as a block of threads has chains. Reducing gives the product of
- * every tile; finishing gives every state, once the state before each tile is known. What is
- * between is the running products of the tiles, which is the same problem, shorter by a tile's
- * length. */
+ * A tile is as many factors as a block of threads keeps in shared memory: of each of its chains a
+ * run. Blocks tell each other the products of their tiles, so that factors are read once. */
 #ifndef MMCI_CUDA_SCAN_KERNELS_H
 #define MMCI_CUDA_SCAN_KERNELS_H
 
@@ -25,25 +23,79 @@ typedef struct mmci_cuda_stack {
   bool turned;
 } mmci_cuda_stack;
 
-/* States are multiplied by factors from the right. Totals and carries are n x n without gaps, one a
- * tile, all of a scan and then those of the next one. */
-typedef struct mmci_cuda_scan_pass {
+/* Matrices of more rows are of the kernel of scan walks. */
+enum { MMCI_CUDA_SWEEP_SIDE = 16 };
+
+/* States are multiplied by factors from the right. */
+typedef struct mmci_cuda_sweep {
   mmc_dtype dtype;
   int64_t n, length, batch;
   int64_t run;   /* how many factors a chain takes, one after the other */
   int64_t tiles; /* of each scan */
   mmci_cuda_stack factors, states, initial;
-  const void *carries; /* the state after each tile; NULL where there is one tile */
+  /* What blocks tell each other: products, and flags that are 0 before the first execution and
+   * then as the last left them. One execution uses them at a time. */
+  void *work;
+  unsigned *flags;
+} mmci_cuda_sweep;
+
+/* Says whether there is a kernel for matrices of this size. */
+bool mmci_cuda_sweep_can(mmc_dtype dtype, int64_t n);
+
+/* What a block of threads takes: the bytes of shared memory are fixed_bytes + run * run_bytes. */
+typedef struct mmci_cuda_sweep_shape {
+  int64_t chains, group, run_bytes, fixed_bytes; /* a group is of so many tiles */
+} mmci_cuda_sweep_shape;
+mmci_cuda_sweep_shape mmci_cuda_sweep_shape_of(mmc_dtype dtype, int64_t n);
+/* Returns the bytes of work and the number of flags. */
+void mmci_cuda_sweep_room(const mmci_cuda_sweep *pass, size_t *work_bytes, size_t *flags);
+/* Writes all states. */
+mmc_status mmci_cuda_sweep_run(cudaStream_t stream, const mmci_cuda_sweep *pass, mmci_error *error);
+
+/* A pass over tiles of a long scan: the product of every tile, or every state once the state before
+ * each tile is known. What is between is the running products of the tiles, a shorter scan. One
+ * tile needs no more than the second. Totals and carries are n x n without gaps, one a tile, all of
+ * a scan and then those of the next one. */
+typedef struct mmci_cuda_tiles {
+  mmc_dtype dtype;
+  int64_t n, length, batch;
+  int64_t run;   /* how many factors a chain takes, one after the other */
+  int64_t tiles; /* of each scan */
+  mmci_cuda_stack factors, states, initial;
+  const void *carries; /* the state after each tile; NULL where there is one */
   void *totals;
   /* Reducing keeps here, for every chain of every tile, the product of the tile's chains up to it,
    * for finishing; n x n each without gaps. NULL where there is one tile. */
   void *parts;
-} mmci_cuda_scan_pass;
+} mmci_cuda_tiles;
 
 /* Says whether there are kernels for matrices of this size. */
-bool mmci_cuda_scan_can(mmc_dtype dtype, int64_t n);
+bool mmci_cuda_tiles_can(mmc_dtype dtype, int64_t n);
 /* Returns how many chains a tile has. */
-int64_t mmci_cuda_scan_chains(mmc_dtype dtype, int64_t n);
+int64_t mmci_cuda_tiles_chains(mmc_dtype dtype, int64_t n);
+/* Writes the product of every tile to totals. */
+mmc_status mmci_cuda_tiles_reduce(cudaStream_t stream, const mmci_cuda_tiles *pass,
+                                  mmci_error *error);
+/* Writes all states. */
+mmc_status mmci_cuda_tiles_finish(cudaStream_t stream, const mmci_cuda_tiles *pass,
+                                  mmci_error *error);
+
+/* A pass over tiles of a scan of wider matrices: their products, or their states. The products of
+ * tiles are a shorter scan, whose states are what is before the tiles. */
+typedef struct mmci_cuda_walk {
+  mmc_dtype dtype;
+  int64_t n, length, batch;
+  int64_t run, tiles;                       /* factors of a tile, tiles of each scan */
+  mmci_cuda_stack factors, states, initial; /* states and initial where it finishes */
+  const void *carries; /* the state after each tile, n x n without gaps; NULL where one tile is */
+  void *totals;        /* the product of each tile, alike; where it does not finish */
+  bool finishes;
+  bool splits_rows; /* blocks take eight rows each */
+} mmci_cuda_walk;
+
+/* Says whether there is a kernel for matrices of this size. */
+bool mmci_cuda_walk_can(mmc_dtype dtype, int64_t n);
+mmc_status mmci_cuda_walk_run(cudaStream_t stream, const mmci_cuda_walk *walk, mmci_error *error);
 
 /* A recurrence: states of width rows are multiplied by factors from the right, and addends added.
  */
@@ -51,20 +103,18 @@ typedef struct mmci_cuda_recurrence {
   mmc_dtype dtype;
   int64_t n, width, length, batch;
   mmci_cuda_stack factors, states, initial, addends;
+  /* Each scan is followed in pieces of run factors, the last of which may have fewer; one piece
+   * needs no work. */
+  int64_t pieces, run;
+  void *work; /* of so many bytes as mmci_cuda_recurrence_room() says */
 } mmci_cuda_recurrence;
 
 /* Says whether there is a kernel for such a recurrence. */
 bool mmci_cuda_recurrence_can(mmc_dtype dtype, int64_t n, int64_t width);
-/* Writes all states, each scan by a block of threads. */
+size_t mmci_cuda_recurrence_room(const mmci_cuda_recurrence *x);
+/* Writes all states, each piece by a block of threads. */
 mmc_status mmci_cuda_recurrence_follow(cudaStream_t stream, const mmci_cuda_recurrence *x,
                                        mmci_error *error);
-
-/* Writes the product of every tile to totals. */
-mmc_status mmci_cuda_scan_reduce(cudaStream_t stream, const mmci_cuda_scan_pass *pass,
-                                 mmci_error *error);
-/* Writes all states. */
-mmc_status mmci_cuda_scan_finish(cudaStream_t stream, const mmci_cuda_scan_pass *pass,
-                                 mmci_error *error);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* scan_kernels.cu: running products of small square matrices, see scan_kernels.h.
+/* tile_kernels.cu: long scans of small square matrices in tiles, see scan_kernels.h.
  *
  * A row of a state depends on no other row of the states before. So a lane keeps one row in
  * registers, or two in f32, a few lanes are a chain, and a factor is read by all of them from
@@ -153,7 +153,7 @@ struct Chain {
 /* Multiplies rows, where there is a state before, by count factors, and writes every state where
  * states is not NULL. Lanes of a warp go through run steps together. */
 template <typename Real, int N>
-__device__ __forceinline__ void walk(const Chain<Real, N> &own, const mmci_cuda_scan_pass &pass,
+__device__ __forceinline__ void walk(const Chain<Real, N> &own, const mmci_cuda_tiles &pass,
                                      int64_t b, int64_t begin, int64_t count, bool has_before,
                                      typename Chain<Real, N>::Rows *rows, Real *slot,
                                      Real *out_slot) {
@@ -211,8 +211,7 @@ struct Part {
 };
 
 template <typename Real, int N>
-__device__ __forceinline__ Part part_of(const Chain<Real, N> &own,
-                                        const mmci_cuda_scan_pass &pass) {
+__device__ __forceinline__ Part part_of(const Chain<Real, N> &own, const mmci_cuda_tiles &pass) {
   Part p;
   p.tile = (int64_t)blockIdx.x % pass.tiles;
   p.b = (int64_t)blockIdx.x / pass.tiles;
@@ -227,14 +226,13 @@ __device__ __forceinline__ Part part_of(const Chain<Real, N> &own,
 
 /* Returns where the product of a tile's first chains, up to number `chain`, is kept. */
 template <typename Real, int N>
-__device__ __forceinline__ Real *kept(const mmci_cuda_scan_pass &pass, const Part &part,
-                                      int chain) {
+__device__ __forceinline__ Real *kept(const mmci_cuda_tiles &pass, const Part &part, int chain) {
   const int64_t tile = part.b * pass.tiles + part.tile;
   return static_cast<Real *>(pass.parts) + (tile * Chain<Real, N>::CHAINS + chain) * N * N;
 }
 
 template <typename Real, int N>
-__global__ void __launch_bounds__(THREADS) reduce(const mmci_cuda_scan_pass pass) {
+__global__ void __launch_bounds__(THREADS) reduce(const mmci_cuda_tiles pass) {
   typedef Chain<Real, N> C;
   MMCI_DYNAMIC_SHARED(memory);
   Real *slots = reinterpret_cast<Real *>(memory);
@@ -254,9 +252,8 @@ __global__ void __launch_bounds__(THREADS) reduce(const mmci_cuda_scan_pass pass
 
 /* Reads the own rows of the state before a tile. Returns false where there is none. */
 template <typename Real, int N>
-__device__ __forceinline__ bool read_carry(const Chain<Real, N> &own,
-                                           const mmci_cuda_scan_pass &pass, const Part &part,
-                                           typename Chain<Real, N>::Rows *rows) {
+__device__ __forceinline__ bool read_carry(const Chain<Real, N> &own, const mmci_cuda_tiles &pass,
+                                           const Part &part, typename Chain<Real, N>::Rows *rows) {
   typedef Chain<Real, N> C;
   const mmci_cuda_stack &x = pass.initial;
   if (part.tile == 0 && x.data == nullptr) return false;
@@ -276,7 +273,7 @@ __device__ __forceinline__ bool read_carry(const Chain<Real, N> &own,
 }
 
 template <typename Real, int N>
-__global__ void __launch_bounds__(THREADS) finish(const mmci_cuda_scan_pass pass) {
+__global__ void __launch_bounds__(THREADS) finish(const mmci_cuda_tiles pass) {
   typedef Chain<Real, N> C;
   MMCI_DYNAMIC_SHARED(memory);
   Real *slots = reinterpret_cast<Real *>(memory), *out_slots = slots + C::CHAINS * C::SLOT;
@@ -308,7 +305,7 @@ __global__ void __launch_bounds__(THREADS) finish(const mmci_cuda_scan_pass pass
 }
 
 template <typename Real, int N>
-mmc_status launch(cudaStream_t stream, const mmci_cuda_scan_pass *pass, bool finishes,
+mmc_status launch(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
                   mmci_error *error) {
   typedef Chain<Real, N> C;
   const auto kernel = finishes ? finish<Real, N> : reduce<Real, N>;
@@ -321,14 +318,14 @@ mmc_status launch(cudaStream_t stream, const mmci_cuda_scan_pass *pass, bool fin
 }
 
 template <typename Real>
-mmc_status launch_size(cudaStream_t stream, const mmci_cuda_scan_pass *pass, bool finishes,
+mmc_status launch_size(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
                        mmci_error *error) {
   if (pass->n == 4) return launch<Real, 4>(stream, pass, finishes, error);
   if (pass->n == 8) return launch<Real, 8>(stream, pass, finishes, error);
   return launch<Real, 16>(stream, pass, finishes, error);
 }
 
-mmc_status launch_dtype(cudaStream_t stream, const mmci_cuda_scan_pass *pass, bool finishes,
+mmc_status launch_dtype(cudaStream_t stream, const mmci_cuda_tiles *pass, bool finishes,
                         mmci_error *error) {
   return pass->dtype == MMC_F32 ? launch_size<float>(stream, pass, finishes, error)
                                 : launch_size<double>(stream, pass, finishes, error);
@@ -336,20 +333,20 @@ mmc_status launch_dtype(cudaStream_t stream, const mmci_cuda_scan_pass *pass, bo
 
 }  // namespace
 
-extern "C" bool mmci_cuda_scan_can(mmc_dtype dtype, int64_t n) {
+extern "C" bool mmci_cuda_tiles_can(mmc_dtype dtype, int64_t n) {
   return (dtype == MMC_F32 || dtype == MMC_F64) && (n == 4 || n == 8 || n == 16);
 }
 
-extern "C" int64_t mmci_cuda_scan_chains(mmc_dtype dtype, int64_t n) {
+extern "C" int64_t mmci_cuda_tiles_chains(mmc_dtype dtype, int64_t n) {
   return THREADS / n * (dtype == MMC_F32 ? ROWS<float> : ROWS<double>);
 }
 
-extern "C" mmc_status mmci_cuda_scan_reduce(cudaStream_t stream, const mmci_cuda_scan_pass *pass,
-                                            mmci_error *error) {
+extern "C" mmc_status mmci_cuda_tiles_reduce(cudaStream_t stream, const mmci_cuda_tiles *pass,
+                                             mmci_error *error) {
   return launch_dtype(stream, pass, false, error);
 }
 
-extern "C" mmc_status mmci_cuda_scan_finish(cudaStream_t stream, const mmci_cuda_scan_pass *pass,
-                                            mmci_error *error) {
+extern "C" mmc_status mmci_cuda_tiles_finish(cudaStream_t stream, const mmci_cuda_tiles *pass,
+                                             mmci_error *error) {
   return launch_dtype(stream, pass, true, error);
 }
