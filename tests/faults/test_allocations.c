@@ -505,6 +505,77 @@ end:
   return status;
 }
 
+/* Triangular, definite and inverse factors, a group, and a matrix that is there again transposed.
+ */
+static mmc_status structure(void) {
+  enum { SIDE = 4, FACTORS = 6 };
+  static const char text[] = "f64:4x4x4x4x4x4x4:lower.inv,(spd,N).inv,N,T,inv=1,2,3,4,4,6";
+  static double identity[SIDE * SIDE], result[SIDE * SIDE];
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_plan *plan = NULL;
+  mmc_run *run = NULL;
+  mmc_matrix factors[FACTORS], out = {.data = result, .rows = SIDE, .cols = SIDE};
+  for (int i = 0; i < SIDE; i++) identity[i * (SIDE + 1)] = 1;
+  for (int f = 0; f < FACTORS; f++)
+    factors[f] = (mmc_matrix){.data = identity, .rows = SIDE, .cols = SIDE};
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_parse(context, text, &chain), chain, mmc_chain);
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.objective = "time";
+  TRY(mmc_plan_create(context, chain, &options, &plan), plan, mmc_plan);
+  for (int format = MMC_TEXT; format <= MMC_SVG; format++) {
+    status = mmc_plan_explain(plan, (mmc_format)format, ignore, NULL);
+    if (status != MMC_OK) goto end;
+  }
+  TRY(mmc_run_create(plan, &run), run, mmc_run);
+  status = mmc_execute(run, factors, &out);
+  if (status == MMC_OK) assert_memory_equal(result, identity, sizeof result);
+end:
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+
+/* Running products of a length that is worked through in levels, or a recurrence. */
+static mmc_status scan_of(int64_t columns) {
+  enum { LENGTH = 500, SIDE = 3 };
+  static double factors[LENGTH * SIDE * SIDE], result[LENGTH * SIDE * SIDE];
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_scan *scan = NULL;
+  mmc_scan_options options = MMC_SCAN_OPTIONS_INIT;
+  mmc_scan_operands operands = MMC_SCAN_OPERANDS_INIT;
+  options.columns = columns;
+  options.initial = options.addend = columns > 0;
+  const int64_t cols = columns > 0 ? columns : SIDE;
+  operands.factors = (mmc_matrix){.data = factors, .rows = SIDE, .cols = SIDE};
+  operands.factors_step = SIDE * SIDE;
+  operands.initial = operands.addend = (mmc_matrix){.data = factors, .rows = SIDE, .cols = cols};
+  operands.out = (mmc_matrix){.data = result, .rows = SIDE, .cols = cols};
+  operands.out_step = SIDE * cols;
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_scan_create(context, MMC_F64, SIDE, LENGTH, &options, &scan), scan, mmc_scan);
+  status = mmc_scan_explain(scan, MMC_JSON, ignore, NULL);
+  if (status == MMC_OK) status = mmc_scan_execute(scan, &operands);
+  long before = allocations_left;
+  if (status == MMC_OK) status = mmc_scan_execute(scan, &operands);
+  assert_true(status != MMC_OK || allocations_left == before);
+end:
+  mmc_scan_destroy(scan);
+  mmc_context_destroy(context);
+  return status;
+}
+static mmc_status running_products(void) {
+  return scan_of(0);
+}
+static mmc_status recurrence(void) {
+  return scan_of(2);
+}
+
 /* A row that grows twice and is multiplied as one batch, or in blocks. */
 static mmc_status ranges_within(uint64_t limit) {
   enum { COUNT = 40 };
@@ -802,6 +873,9 @@ SCENARIO(table_chain)
 SCENARIO(limited_chain)
 SCENARIO(power)
 SCENARIO(saved_plan)
+SCENARIO(structure)
+SCENARIO(running_products)
+SCENARIO(recurrence)
 SCENARIO(gradients)
 SCENARIO(ranges)
 SCENARIO(ranges_in_blocks)
@@ -843,6 +917,9 @@ int main(void) {
       cmocka_unit_test(fail_limited_chain),
       cmocka_unit_test(fail_power),
       cmocka_unit_test(fail_saved_plan),
+      cmocka_unit_test(fail_structure),
+      cmocka_unit_test(fail_running_products),
+      cmocka_unit_test(fail_recurrence),
       cmocka_unit_test(fail_gradients),
       cmocka_unit_test(fail_ranges),
       cmocka_unit_test(fail_ranges_in_blocks),

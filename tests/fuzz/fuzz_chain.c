@@ -9,7 +9,14 @@ static void must_equal(const mmc_chain *a, const mmc_chain *b) {
   for (int64_t i = 0; i <= n; i++) MUST(mmc_chain_dims(a)[i] == mmc_chain_dims(b)[i]);
   for (int64_t i = 0; i < n; i++)
     MUST(mmc_chain_ops(a)[i] == mmc_chain_ops(b)[i] &&
-         mmc_chain_same(a, i) == mmc_chain_same(b, i));
+         mmc_chain_same(a, i) == mmc_chain_same(b, i) &&
+         mmc_chain_traits(a, i) == mmc_chain_traits(b, i));
+  MUST(mmc_chain_modulus(a) == mmc_chain_modulus(b) &&
+       mmc_chain_checked(a) == mmc_chain_checked(b));
+  int64_t count, other;
+  const mmc_inverse *x = mmc_chain_inverses(a, &count), *y = mmc_chain_inverses(b, &other);
+  MUST(count == other);
+  for (int64_t g = 0; g < count; g++) MUST(x[g].first == y[g].first && x[g].last == y[g].last);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
@@ -20,6 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     MUST(mmc_chain_write(chain, fuzz_write, &written) == MMC_OK);
     MUST(mmc_chain_parse(NULL, written.bytes, &again) == MMC_OK);
     must_equal(chain, again);
+    fuzz_sink twice = {0};
+    MUST(mmc_chain_write(again, fuzz_write, &twice) == MMC_OK);
+    MUST(strcmp(written.bytes, twice.bytes) == 0);
+    free(twice.bytes);
     mmc_chain_destroy(again);
     mmc_chain_destroy(chain);
     free(written.bytes);
