@@ -35,6 +35,8 @@ static const char help[] =
     "  --on DEVICE  cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --location L device (when left out) or host: where factors and results lie\n"
     "  --precision P native (when left out), faithful or fast\n"
+    "  --reproducible\n"
+    "               the same bits on every device, by any number of threads\n"
     "  --seconds S  how long to measure a chain; 1 when left out, and 5 runs at least\n"
     "  --energy     measure the joules of each method too, for two seconds, or say why not\n"
     "  --meter NAME --energy by another meter than the device's; see mmchain info\n"
@@ -54,6 +56,7 @@ static const struct option options[] = {
     {"location", required_argument, NULL, OPTION_LOCATION},
     {"dtype", required_argument, NULL, OPTION_DTYPE},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
+    {"reproducible", no_argument, NULL, CLI_OPTION_REPRODUCIBLE},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
     {"meter", required_argument, NULL, CLI_OPTION_METER},
@@ -223,7 +226,7 @@ static int run(cli_call *call, int argc, char **argv) {
   cli_contest b = {.seconds = 1, .objective = "time", .plan_options = MMC_PLAN_OPTIONS_INIT};
   b.plan_options.location = MMC_DEVICE;
   const char *suite_path = NULL, *dtype = NULL;
-  bool json = false;
+  bool json = false, reproducible = false;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case OPTION_SUITE:
@@ -243,6 +246,9 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_PRECISION:
         b.plan_options.precision = optarg;
+        break;
+      case CLI_OPTION_REPRODUCIBLE:
+        reproducible = true;
         break;
       case OPTION_DTYPE:
         dtype = optarg;
@@ -266,6 +272,7 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
+  if (!cli_reproducible(call, reproducible, &b.plan_options.precision)) return CLI_BAD;
   if (b.max_slowdown > 0 && strcmp(b.objective, "energy") != 0)
     return cli_fail(call, CLI_BAD, "--max-slowdown: expected --for energy with it");
   cli_suite suite = {0};

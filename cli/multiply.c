@@ -56,6 +56,9 @@ static const char help[] =
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info;\n"
     "                       scalapack, on all ranks that mpirun or srun has started\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
+    "  --reproducible       the same bits on every device, by any number of threads, in any "
+    "batch\n"
+    "                       and memory: docs/reproducible.md says what it costs\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --order ORDER        the order itself, as plan prints it: '((A1 A2) (A3 A4))'\n"
     "  --mod P              integers modulo P, 1 to 2^63 - 1: results are 0 to P - 1, i64 unless "
@@ -97,6 +100,7 @@ static const struct option options[] = {
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
+    {"reproducible", no_argument, NULL, CLI_OPTION_REPRODUCIBLE},
     {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"check", no_argument, NULL, OPTION_CHECK},
@@ -420,7 +424,7 @@ static int multiply_on_team(cli_call *call, const multiplication *job, int count
       given->device_memory_bytes != MMC_NO_LIMIT)
     return cli_fail(call, CLI_BAD,
                     "--on: %s takes no --plan, --energy, --meter, --checked, --mod, --precision, "
-                    "--max-slowdown and --device-memory",
+                    "--reproducible, --max-slowdown and --device-memory",
                     given->device);
   cli_team_job team = {.options = MMC_TEAM_OPTIONS_INIT,
                        .engine = given->device,
@@ -437,6 +441,7 @@ static int multiply_on_team(cli_call *call, const multiplication *job, int count
 
 static int run(cli_call *call, int argc, char **argv) {
   multiplication job = {.plan_options = MMC_PLAN_OPTIONS_INIT};
+  bool reproducible = false;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
       case CLI_OPTION_OUT:
@@ -483,6 +488,9 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_PRECISION:
         job.plan_options.precision = optarg;
         break;
+      case CLI_OPTION_REPRODUCIBLE:
+        reproducible = true;
+        break;
       case CLI_OPTION_MAX_SLOWDOWN:
         if (!cli_slowdown(call, optarg, &job.plan_options.max_slowdown)) return CLI_BAD;
         break;
@@ -502,6 +510,7 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
+  if (!cli_reproducible(call, reproducible, &job.plan_options.precision)) return CLI_BAD;
   if (cli_on_team(job.plan_options.device))
     return multiply_on_team(call, &job, argc - optind, argv + optind);
   int result = multiply_files(call, &job, argc - optind, argv + optind);

@@ -226,6 +226,16 @@ static bool decimal(const char *text, double least, double *out) {
   return fine;
 }
 
+bool cli_reproducible(const cli_call *call, bool reproducible, const char **precision) {
+  if (!reproducible) return true;
+  if (*precision != NULL && strcmp(*precision, "fast") == 0) {
+    cli_fail(call, CLI_BAD, "--reproducible: expected no --precision fast with it");
+    return false;
+  }
+  *precision = "reproducible";
+  return true;
+}
+
 bool cli_slowdown(const cli_call *call, const char *text, double *out) {
   if (decimal(text, 1, out)) return true;
   cli_fail(call, CLI_BAD, "--max-slowdown: expected a number from 1, as in 1.1, got '%s'", text);

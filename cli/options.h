@@ -17,6 +17,7 @@ enum {
   CLI_OPTION_MEMORY_LIMIT,
   CLI_OPTION_DEVICE_MEMORY,
   CLI_OPTION_PRECISION,
+  CLI_OPTION_REPRODUCIBLE,
   CLI_OPTION_JSON,
   CLI_OPTION_ENERGY,
   CLI_OPTION_METER,
@@ -38,6 +39,9 @@ bool cli_number(const cli_call *call, const char *name, const char *text, int64_
 bool cli_seconds(const cli_call *call, const char *name, const char *text, double *out);
 /* Reads --max-slowdown: a decimal number, 1 or more. */
 bool cli_slowdown(const cli_call *call, const char *text, double *out);
+/* Lets precision be what --precision, or NULL, and --reproducible say together. Returns false where
+ * they contradict each other, after saying so. */
+bool cli_reproducible(const cli_call *call, bool reproducible, const char **precision);
 /* Reads bytes: a whole number with K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (of
  * 1024). */
 bool cli_size(const cli_call *call, const char *name, const char *text, uint64_t *out);

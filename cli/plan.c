@@ -25,6 +25,9 @@ static const char help[] =
     "  --ranks N            with --on scalapack, how many processes there would be (1)\n"
     "  --all-ranks          with --on scalapack, use all of them even where fewer are faster\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
+    "  --reproducible       the same bits on every device, by any number of threads, in any "
+    "batch\n"
+    "                       and memory: docs/reproducible.md says what it costs\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --order ORDER        the order itself, as plan prints it: '((A1 A2) (A3 A4))'\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB\n"
@@ -65,6 +68,7 @@ static const struct option options[] = {
     {"memory-limit", required_argument, NULL, CLI_OPTION_MEMORY_LIMIT},
     {"device-memory", required_argument, NULL, CLI_OPTION_DEVICE_MEMORY},
     {"precision", required_argument, NULL, CLI_OPTION_PRECISION},
+    {"reproducible", no_argument, NULL, CLI_OPTION_REPRODUCIBLE},
     {"max-slowdown", required_argument, NULL, CLI_OPTION_MAX_SLOWDOWN},
     {"ranks", required_argument, NULL, OPTION_RANKS},
     {"all-ranks", no_argument, NULL, OPTION_ALL_RANKS},
@@ -138,7 +142,7 @@ static int plan_on_team(cli_call *call, const mmc_plan_options *given, mmc_team_
 static int run(cli_call *call, int argc, char **argv) {
   mmc_plan_options plan_options = MMC_PLAN_OPTIONS_INIT;
   mmc_team_options team_options = MMC_TEAM_OPTIONS_INIT;
-  bool json = false, dot = false, table = false;
+  bool json = false, dot = false, table = false, reproducible = false;
   const char *svg = NULL;
   for (int code; (code = cli_option_next(call, argc, argv, options)) != CLI_OPTION_END;) {
     switch (code) {
@@ -164,6 +168,9 @@ static int run(cli_call *call, int argc, char **argv) {
         break;
       case CLI_OPTION_PRECISION:
         plan_options.precision = optarg;
+        break;
+      case CLI_OPTION_REPRODUCIBLE:
+        reproducible = true;
         break;
       case CLI_OPTION_MAX_SLOWDOWN:
         if (!cli_slowdown(call, optarg, &plan_options.max_slowdown)) return CLI_BAD;
@@ -203,6 +210,7 @@ static int run(cli_call *call, int argc, char **argv) {
         return CLI_BAD;
     }
   }
+  if (!cli_reproducible(call, reproducible, &plan_options.precision)) return CLI_BAD;
   if (cli_on_team(plan_options.device)) {
     if (dot || table || svg != NULL)
       return cli_fail(call, CLI_BAD, "--on: %s takes no --dot, --svg and --table",

@@ -352,7 +352,10 @@ typedef struct mmc_plan_options {
    * "native": that of the dtype.
    * "faithful": also other arithmetic where it is at least as accurate: large f32 products on a
    * Hopper GPU are emulated on tensor cores (docs/faithful.md).
-   * "fast": also TF32, for f32 and c64 on a GPU. */
+   * "fast": also TF32, for f32 and c64 on a GPU.
+   * "reproducible": the bits of the result depend on the factors and the order alone, not on the
+   * device, threads, batch, memory or layouts: every element is one chain of fused multiply-adds
+   * (docs/reproducible.md). Factors that are inverses are E_UNSUPPORTED. */
   const char *precision;
   /* Where factors and result will be, to judge what must fit into the device's memory. Executing
    * with others works too. */

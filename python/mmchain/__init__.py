@@ -147,7 +147,8 @@ def multi_dot(
         "cpu", "blas", "ref", "cuda" or "cuda:i"; None is where the arrays are.
     precision : str
         "native", the arithmetic of the dtype; "faithful", other arithmetic that is at least as
-        accurate; "fast", TF32 for float32 and complex64 on a GPU.
+        accurate; "fast", TF32 for float32 and complex64 on a GPU; "reproducible", the same bits for
+        the same order on every device, by any number of threads, alone or in a stack.
     checked : bool
         Of NumPy's integers: raises an OverflowError that names the product where an element of an
         intermediate or of the result exceeds the dtype, instead of wrapping around.

@@ -94,6 +94,8 @@ def multiply(
         if dtype.name in _names:
             arrays = _shapes.once(lambda array: array.astype(dtype, copy=False), arrays)
             return _direct(plan, chain, arrays, out, (objective, device, precision))
+        if dtype.kind not in "biu":
+            _shapes.expect_own(precision)
         pairs = _shapes.products(chain.dims) if plan is None else plan.products()
         result = chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), cupy.matmul))
         if out is None:

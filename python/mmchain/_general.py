@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional
 
-from . import _mmchain
+from . import _mmchain, _shapes
 
 # By the package that a type, or one that it inherits from, is defined in.
 _rooms = {"torch": "._torch", "cupy": "._cupy", "jax": "._jax", "jaxlib": "._jax"}
@@ -41,21 +41,27 @@ def multiply(
     precision: str,
 ) -> Any:
     """multi_dot, or the product by a plan, of any arrays."""
-    if plan is None and out is None and type(arrays) is list and arrays:
+    by_own = precision == "reproducible"
+    if plan is None and out is None and not by_own and type(arrays) is list and arrays:
         shortcut = shortcuts.get(type(arrays[0]))
         result = None if shortcut is None else shortcut(arrays, device)
         if result is not None:
             return result
     if plan is None:
-        result = _structured(arrays, out, objective, device)
+        result = _structured(arrays, out, objective, device, precision)
         if result is not None:
             return result
     arrays = factors_of(arrays)
     return room_of(arrays).multiply(plan, arrays, out, objective, device, precision)
 
 
-def _structured(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
-    return import_module("._structure", __package__).multiply(arrays, out, objective, device)
+def _structured(arrays: Any, out: Any, objective: str, device: Optional[str], precision: str) -> Any:
+    room = import_module("._structure", __package__)
+    if precision != "reproducible":
+        return room.multiply(arrays, out, objective, device)
+    if room.is_structured(arrays):
+        raise TypeError("precision: expected arrays with reproducible, got factors with structure")
+    return None
 
 
 def multiply_integers(

@@ -164,6 +164,8 @@ def multiply(
         number = _number_of(arrays, options) if plan is None else None
         if number is not None:
             return chain.squeeze(_chain(number, *chain.matrices(arrays)))
+    if not jnp.issubdtype(dtype, jnp.integer):
+        _shapes.expect_own(precision)
     pairs = _shapes.products(chain.dims) if plan is None else plan.products()
     return chain.squeeze(_shapes.multiply(pairs, chain.matrices(arrays), jnp.matmul))
 

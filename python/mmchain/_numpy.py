@@ -165,12 +165,15 @@ def multiply(
     if len(arrays) < 2 and plan is None:
         raise ValueError("Expecting at least two arrays.")
     if plan is None and any(map(_dispatches, arrays)):
+        _shapes.expect_own(precision)
         return theirs(arrays, out=out)
     arrays = [np.asanyarray(array) for array in arrays]
     if len(arrays) == 2 and plan is None and 0 in (arrays[0].ndim, arrays[1].ndim):
         return np.dot(arrays[0], arrays[1], out=out)  # a scalar scales
     chain = _shapes.check([array.shape for array in arrays], 2 if plan is None else 1)
     if plan is None and not chain.stack and _are_mixed_integers(arrays):
+        if np.result_type(*arrays).kind not in "biu":
+            _shapes.expect_own(precision)
         return theirs(arrays, out=out)
     dtype = _dtype_for(plan, arrays)
     if dtype.char in _direct or dtype.kind in "iu":
@@ -179,6 +182,8 @@ def multiply(
     if _is_direct(arrays, dtype) and not mixed:
         result = _by_mmchain(plan, chain, arrays, dtype, (objective, device, precision))
         return result if out is None else _store(result, chain, len(arrays), dtype, out)
+    if dtype.kind not in "biu":
+        _shapes.expect_own(precision)
     pairs = _shapes.products(chain.dims) if plan is None else plan.products()
     result = _by_numpy(pairs, chain, arrays)
     return result if out is None else _store(result, chain, len(arrays), dtype, out)

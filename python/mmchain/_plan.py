@@ -137,7 +137,7 @@ class Plan(_mmchain.Plan):
         result = _mmchain.execute(self, arrays, out, "", None, "", None, False)
         if result is not NotImplemented:
             return result
-        return multiply(self, arrays, out, "", None, "")
+        return multiply(self, arrays, out, "", None, self._arguments[3])
 
     def _repr_svg_(self) -> str:
         """The tree, as notebooks show it."""

@@ -122,6 +122,15 @@ def repeats(arrays: Sequence[Any]) -> str:
     return "=" + ",".join(map(str, same)) if len(first) < len(arrays) else ""
 
 
+def expect_own(precision: str) -> None:
+    """Where a product is left to another library: raises a TypeError if its bits must be ours."""
+    if precision == "reproducible":
+        raise TypeError(
+            "precision: expected plain arrays of integers, float16, bfloat16, float32, float64, "
+            "complex64 or complex128 with reproducible, as others are multiplied by their own library"
+        )
+
+
 def does_not_fit(plan: Any, chain: Chain) -> Exception:
     """For arrays that a plan, or the device, cannot take."""
     shape = text(chain)

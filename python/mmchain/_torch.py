@@ -317,7 +317,8 @@ def multiply(
             if plan is None:  # which says itself what dtype its products have
                 tensors = _shapes.once(lambda tensor: _cast(tensor, lower), tensors)
             return multiply(plan, tensors, out, objective, device, precision)
-    if plan is None and out is None:
+    by_own = precision == "reproducible"
+    if plan is None and out is None and not by_own:
         result = _with_gradients(tensors, device)
         if result is not None:
             return result
@@ -334,9 +335,11 @@ def multiply(
     if plain and dtype in _names:
         if not gradients:
             return _direct(plan, tensors, out, options)
-        if tensors[0].is_cpu and dtype in _plain_on_cpu and device in (None, "cpu"):
+        if not by_own and tensors[0].is_cpu and dtype in _plain_on_cpu and device in (None, "cpu"):
             return _in_order(plan, chain, tensors, torch.matmul)
         return _in_order(plan, chain, tensors, lambda a, b: _Product.apply(a, b, options))
+    if dtype.is_floating_point or dtype.is_complex:
+        _shapes.expect_own(precision)
     result = _in_order(plan, chain, tensors, torch.matmul)
     return result if out is None else out.copy_(result)
 

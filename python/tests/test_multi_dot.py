@@ -1,5 +1,6 @@
 """multi_dot on NumPy arrays: values, dtypes, strides, stacks, out, exceptions."""
 
+import pickle
 import warnings
 from functools import reduce
 
@@ -529,10 +530,39 @@ def test_options_are_checked():
         mmchain.multi_dot(arrays, device=3)
     with pytest.raises(TypeError):
         mmchain.multi_dot(arrays, None)
-    for precision in ("native", "faithful", "fast"):
+    for precision in ("native", "faithful", "fast", "reproducible"):
         for objective in ("time", "flops"):
             result = mmchain.multi_dot(arrays, precision=precision, objective=objective)
             np.testing.assert_array_equal(result, np.full((2, 2), 4.0))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+def test_reproducible(rng, dtype):
+    """The same bits on both devices, in a stack, in other layouts, by a plan that was pickled."""
+    arrays = [(rng.standard_normal((a, b)) * (1 + 1j)).astype(dtype) if dtype[0] == "c" else
+              rng.standard_normal((a, b)).astype(dtype) for a, b in [(30, 41), (41, 70), (70, 9)]]
+    order = "((A1 A2) A3)"
+    plan = mmchain.plan(arrays, precision="reproducible", order=order)
+    bits = plan.execute(arrays).tobytes()
+    on_ref = mmchain.plan(arrays, precision="reproducible", order=order, device="ref")
+    assert on_ref.execute(arrays).tobytes() == bits
+    assert pickle.loads(pickle.dumps(plan)).execute(arrays).tobytes() == bits
+    assert plan.execute([np.asfortranarray(array) for array in arrays]).tobytes() == bits
+    stack = plan.execute([np.stack([array] * 5) for array in arrays])
+    assert all(stack[i].tobytes() == bits for i in range(5))
+    out = np.zeros((9, 30), dtype).T
+    assert np.ascontiguousarray(mmchain.multi_dot(arrays, precision="reproducible")).dtype == dtype
+    assert mmchain.multi_dot(arrays, out=np.zeros((30, 9), dtype), precision="reproducible").shape == out.shape
+
+
+def test_reproducible_by_others():
+    """What is left to another library is refused."""
+    for array in (np.ones((2, 2), np.longdouble), np.ones((2, 2), object), np.ones((2, 2)).view(np.matrix)):
+        with pytest.raises(TypeError, match="precision: expected"):
+            mmchain.multi_dot([array] * 3, precision="reproducible")
+    with pytest.raises(TypeError, match="precision: expected"):
+        mmchain.multi_dot([mmchain.inv(np.eye(3)), np.eye(3)], precision="reproducible")
+    assert mmchain.multi_dot([np.ones((2, 2), int)] * 3, precision="reproducible")[0, 0] == 4
 
 
 def test_device_ref(rng):

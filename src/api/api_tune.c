@@ -32,6 +32,15 @@ static mmc_status check_dtypes(const mmc_tune_options *o, mmci_error *error) {
                             "expected one of floating-point numbers: integers need no tuning");
 }
 
+/* Reproducible products are computed one way only. */
+static mmc_status read_precision(const char *name, mmci_precision *out, mmci_error *error) {
+  mmc_status status = mmci_precision_read(name, out, error);
+  if (status != MMC_OK || *out != MMCI_REPRODUCIBLE) return status;
+  return mmci_fail_argument(error, MMC_E_ARG, "precision",
+                            "expected native, faithful or fast: reproducible products need no "
+                            "tuning");
+}
+
 static mmc_status check_tune_options(const mmc_tune_options *o, mmci_error *error) {
   bool for_energy = o->objective != NULL && strcmp(o->objective, "energy") == 0;
   if (o->objective != NULL && !for_energy && strcmp(o->objective, "time") != 0)
@@ -84,7 +93,7 @@ static mmc_status tune_device(mmc_context *context, const mmc_tune_options *opti
       .on = &on,
       .for_energy = options->objective != NULL && strcmp(options->objective, "energy") == 0,
       .wisdom = context->wisdom};
-  mmc_status status = mmci_precision_read(options->precision, &request.precision, error);
+  mmc_status status = read_precision(options->precision, &request.precision, error);
   if (status == MMC_OK)
     status = mmci_context_open_device(context, options->device != NULL ? options->device : "cpu",
                                       &on, error);

@@ -3,17 +3,19 @@
 #include <string.h>
 
 const char *mmci_precision_name(mmci_precision precision) {
-  static const char *const names[] = {
-      [MMCI_NATIVE] = "native", [MMCI_FAITHFUL] = "faithful", [MMCI_FAST] = "fast"};
-  return (unsigned)precision <= MMCI_FAST ? names[precision] : NULL;
+  static const char *const names[MMCI_PRECISIONS] = {[MMCI_NATIVE] = "native",
+                                                     [MMCI_FAITHFUL] = "faithful",
+                                                     [MMCI_FAST] = "fast",
+                                                     [MMCI_REPRODUCIBLE] = "reproducible"};
+  return (unsigned)precision < MMCI_PRECISIONS ? names[precision] : NULL;
 }
 
 mmc_status mmci_precision_read(const char *name, mmci_precision *out, mmci_error *error) {
-  for (mmci_precision p = MMCI_NATIVE; p <= MMCI_FAST; p = (mmci_precision)(p + 1)) {
+  for (mmci_precision p = MMCI_NATIVE; p < MMCI_PRECISIONS; p = (mmci_precision)(p + 1)) {
     if (name != NULL && strcmp(name, mmci_precision_name(p)) != 0) continue;
     *out = p;
     return MMC_OK;
   }
   return mmci_fail_argument(error, MMC_E_ARG, "precision",
-                            "expected native, faithful or fast, got '%s'", name);
+                            "expected native, faithful, fast or reproducible, got '%s'", name);
 }

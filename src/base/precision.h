@@ -7,7 +7,14 @@
 typedef enum mmci_precision {
   MMCI_NATIVE,   /* the arithmetic of the dtype */
   MMCI_FAITHFUL, /* other arithmetic is allowed where it is no less accurate */
-  MMCI_FAST      /* less accurate arithmetic is allowed: TF32 for f32 and c64 */
+  MMCI_FAST,     /* less accurate arithmetic is allowed: TF32 for f32 and c64 */
+  /* Each element is one chain of fused multiply-adds from the first k to the last, beginning with
+   * +0 or what it is added to, in the dtype, of f16 and bf16 in f32. Of complex elements the real
+   * part takes Re a Re b, then - Im a Im b, the imaginary part Re a Im b, then Im a Re b, where a
+   * and b are the left and the right operand of the chain. Zeros are +0, and NaN is the positive
+   * quiet one without a payload. */
+  MMCI_REPRODUCIBLE,
+  MMCI_PRECISIONS
 } mmci_precision;
 
 /* Returns "native" ...; NULL for other values. */

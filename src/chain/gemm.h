@@ -33,6 +33,9 @@ typedef struct mmci_gemm {
   int64_t ldc, c_stride;
   int64_t batch; /* products of the batch; 0 stands for 1 */
   bool accumulate;
+  /* C is a transposed product of the chain: A is its right operand, B its left one. Only sums of
+   * complex elements that are to have the same bits either way depend on it. */
+  bool turned;
   mmci_integer_rule rule; /* of integer dtypes; zeros for others */
   int variant; /* 0 is the device's own choice; 1 to variants() are others for the same result;
                   prepare returns E_UNSUPPORTED where there is no such variant */

@@ -19,7 +19,8 @@ mmci_gemm mmci_group_gemm(const mmci_group *group) {
                      .b = group->forms[p->right],
                      .ldc = group->ldc,
                      .c_stride = group->c_stride,
-                     .batch = group->batch};
+                     .batch = group->batch,
+                     .turned = group->turned};
 }
 
 double mmci_group_mkn(const mmci_group *group) {

@@ -14,7 +14,7 @@
 #include "chain/structured.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 15
+#define MMCI_DEVICE_ABI 16
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 

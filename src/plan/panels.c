@@ -18,15 +18,23 @@ static int64_t half(int64_t edge) {
   return tiles * SHORTEST;
 }
 
-bool mmci_panels_choose(int64_t m, int64_t k, int64_t n, size_t element_size, uint64_t budget_bytes,
-                        mmci_panels *out) {
+static int64_t *longer_side(mmci_panels *p) {
+  return p->m > p->n ? &p->m : &p->n;
+}
+
+static int64_t *longest_edge(mmci_panels *p) {
+  int64_t *longest = &p->k;
+  if (p->m / 2 > *longest) longest = &p->m;
+  if (p->n > p->m && p->n / 2 > p->k) longest = &p->n;
+  if (*longest <= SHORTEST) longest = longer_side(p);
+  return *longest <= SHORTEST ? &p->k : longest;
+}
+
+bool mmci_panels_choose(int64_t m, int64_t k, int64_t n, size_t element_size, bool whole_k,
+                        uint64_t budget_bytes, mmci_panels *out) {
   mmci_panels p = {.m = m, .k = k, .n = n};
   while (mmci_panels_bytes(&p, element_size) > budget_bytes) {
-    int64_t *longest = &p.k;
-    if (p.m / 2 > *longest) longest = &p.m;
-    if (p.n > p.m && p.n / 2 > p.k) longest = &p.n;
-    if (*longest <= SHORTEST) longest = p.m > p.n ? &p.m : &p.n;
-    if (*longest <= SHORTEST) longest = &p.k;
+    int64_t *longest = whole_k ? longer_side(&p) : longest_edge(&p);
     if (*longest <= SHORTEST) {
       *out = p;
       return false;

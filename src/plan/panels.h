@@ -16,8 +16,9 @@ uint64_t mmci_panels_bytes(const mmci_panels *panels, size_t element_size);
 
 /* Chooses the panels of an m x k by k x n product for budget_bytes: the whole matrices where they
  * fit; else the longest edge is halved until they do, k before the others, because C stays while k
- * is passed. Returns false when the smallest do not fit; then out holds those. */
-bool mmci_panels_choose(int64_t m, int64_t k, int64_t n, size_t element_size, uint64_t budget_bytes,
-                        mmci_panels *out);
+ * is passed, but with whole_k never k. Returns false when the smallest do not fit; then out holds
+ * those. */
+bool mmci_panels_choose(int64_t m, int64_t k, int64_t n, size_t element_size, bool whole_k,
+                        uint64_t budget_bytes, mmci_panels *out);
 
 #endif

@@ -64,6 +64,11 @@ void mmci_plan_destroy(mmci_plan *plan) {
   mmci_plan_energy_destroy(plan->energy);
 }
 
+bool mmci_plan_keeps_k(const mmci_plan *plan) {
+  return mmc_dtype_size(plan->chain->dtype) == 2 && plan->precision != NULL &&
+         strcmp(plan->precision, mmci_precision_name(MMCI_REPRODUCIBLE)) == 0;
+}
+
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error) {
   size_t count = (size_t)plan->step_count;
   mmci_range *ranges = mmci_alloc_array(count, sizeof *ranges);

@@ -158,6 +158,10 @@ static inline const int32_t *mmci_plan_reads(const mmci_plan *plan, const mmci_p
   return group != NULL ? group->operands : &step->left;
 }
 
+/* Says whether sums of the plan's products must not be cut: their bits would depend on the cut
+ * where what is summed up so far is rounded to 16 bits. */
+bool mmci_plan_keeps_k(const mmci_plan *plan);
+
 /* Writes every step's mmci_plan_range() to an array that the caller frees. Returns E_NOMEM. */
 mmc_status mmci_plan_ranges(const mmci_plan *plan, mmci_range **out, mmci_error *error);
 /* Returns the multiplications of a step, for all chains; of a step with structure, those of its

@@ -51,8 +51,8 @@ typedef struct mmci_plan_time {
 /* ---- energy -------------------------------------------------------------------------------- */
 
 enum {
-  MMCI_ENERGY_CHOICES = 12, /* choices of a front at most */
-  MMCI_ENERGY_PRECISIONS = MMCI_FAST + 1,
+  MMCI_ENERGY_CHOICES = 12,               /* choices of a front at most */
+  MMCI_ENERGY_PRECISIONS = MMCI_FAST + 1, /* a reproducible plan has one */
   MMCI_ENERGY_CANDIDATES = 2 * MMCI_ENERGY_PRECISIONS * (MMCI_ENERGY_CHOICES + 1) + 2
 };
 

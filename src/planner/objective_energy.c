@@ -13,9 +13,14 @@ typedef struct known {
   mmci_energy_request request; /* points at the fields above */
 } known;
 
+/* Returns how many precisions there are from a plan's on; reproducible sums have no others. */
+static int precisions_of(mmci_precision precision) {
+  return precision == MMCI_REPRODUCIBLE ? 1 : (int)precision + 1;
+}
+
 static mmc_status look_up(mmci_planning *p, known *k, mmci_error *error) {
   mmc_status status = MMC_OK;
-  for (int o = 0; status == MMC_OK && o <= (int)p->precision; o++)
+  for (int o = 0; status == MMC_OK && o < precisions_of(p->precision); o++)
     status = mmci_offers_energy(p->on, p->wisdom, p->chain->dtype,
                                 (mmci_precision)(p->precision - o), &k->wisdom[o], error);
   return status;
@@ -46,7 +51,7 @@ static mmc_status begin(mmci_planning *p, mmci_error *error) {
   const mmci_wisdom_pricing *time = mmci_wisdom_energy_time(k->wisdom[0]);
   k->pricing = mmci_wisdom_pricing_of(time);
   k->request =
-      (mmci_energy_request){.count = (int)p->precision + 1,
+      (mmci_energy_request){.count = precisions_of(p->precision),
                             .time = {.pricing = &k->pricing,
                                      .precision = p->precision,
                                      .notice = mmci_wisdom_pricing_notice(time),
@@ -78,7 +83,7 @@ static mmc_status group(mmci_planning *p, mmci_error *error) {
 static mmc_status price(mmci_planning *p, mmci_error *error) {
   const known *k = p->known;
   const mmci_wisdom_pricing *time =
-      mmci_wisdom_energy_time(k->wisdom[k->request.count - 1 - (int)p->precision]);
+      mmci_wisdom_energy_time(k->wisdom[k->request.count - precisions_of(p->precision)]);
   p->plan.time->roofline = mmci_roofline_public(mmci_wisdom_pricing_roofline(time));
   return mmci_plan_price_energy(&p->plan, &k->request, error);
 }

@@ -187,6 +187,12 @@ static mmc_status use_structure(const mmci_objective *objective, const char *dev
   const bool by_time = objective == &mmci_objective_time;
   const bool asked = by_time || objective == &mmci_objective_flops;
   mmci_plan plan;
+  if (p->precision == MMCI_REPRODUCIBLE) {
+    /* Matrices are stored whole, so dense products compute the same. */
+    if (!has_inverses) return MMC_OK;
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
+                              "factors that are inverses are not computed reproducibly");
+  }
   if (!asked && has_inverses)
     return mmci_fail_argument(error, MMC_E_ARG, "objective",
                               "expected flops or time where factors are inverses, got '%s'",
@@ -222,7 +228,8 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
     status = mmci_tree_read(options->order, chain->n, &p.given, error);
   const bool is_dense = chain->traits == NULL || !mmci_chain_has_inverses(chain);
   if (status == MMC_OK && is_dense) status = make_within(objective, device, &p, error);
-  if (status == MMC_OK && p.plan.crowded && p.precision != MMCI_NATIVE) {
+  if (status == MMC_OK && p.plan.crowded && p.precision != MMCI_NATIVE &&
+      p.precision != MMCI_REPRODUCIBLE) {
     /* Other arithmetic is allowed, never demanded: where there is no room for what its products
      * hold, the plan becomes a native one. */
     mmci_plan_destroy(&p.plan);

@@ -111,7 +111,7 @@ bool mmci_gemm_same(const mmci_gemm *x, const mmci_gemm *y) {
   return x->dtype == y->dtype && x->precision == y->precision && x->m == y->m && x->k == y->k &&
          x->n == y->n && same_form(&x->a, &y->a) && same_form(&x->b, &y->b) && x->ldc == y->ldc &&
          x->c_stride == y->c_stride && x->batch == y->batch && x->accumulate == y->accumulate &&
-         x->variant == y->variant && x->rule.modulus == y->rule.modulus &&
+         x->turned == y->turned && x->variant == y->variant && x->rule.modulus == y->rule.modulus &&
          x->rule.checked == y->rule.checked;
 }
 
@@ -385,6 +385,7 @@ static mmc_status bind_group(mmci_actions *actions, mmci_action *x, const mmci_o
   if (c->addresses != NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "out: results of one call need a stride");
   problem->group.ldc = c->ld;
+  problem->group.turned = c->by_columns;
   problem->group.c_stride = c->stride;
   x->c = c->data;
   for (int32_t o = 0; o < group->operand_count; o++) {
@@ -426,6 +427,7 @@ static mmc_status bind_product(mmci_actions *actions, mmci_action *x, const mmci
     gemm.n = step->m;
     gemm.a = transposed(b.form);
     gemm.b = transposed(a.form);
+    gemm.turned = true;
     x->a_number = step->right;
     x->b_number = step->left;
     x->a = b.data;

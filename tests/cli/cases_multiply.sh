@@ -316,3 +316,12 @@ if [ -n "${MMC_FAKE_NVML:-}" ]; then
   check multiply_energy_no_gpu 0 multiply clrs/A1.npy clrs/A2.npy -o R.npy --on ref --meter nvml:1
   environment=()
 fi
+
+# The same bits from both devices, in the order that is given.
+run generate f32:40x50x60x7 -o same --no-sync >said/generated
+run generate f32:9x9 -o square --no-sync >said/generated
+check multiply_reproducible 0 multiply same/A{1,2,3}.npy -o same-blas.npy --reproducible --order '((A1 A2) A3)' --check --no-sync
+run multiply same/A{1,2,3}.npy -o same-ref.npy --precision reproducible --on ref --order '((A1 A2) A3)' --no-sync >said/same
+verdict multiply_reproducible_bits "$(cmp same-blas.npy same-ref.npy 2>&1)"
+check multiply_reproducible_and_fast 2 multiply same/A{1,2,3}.npy -o same.npy --reproducible --precision fast
+check multiply_reproducible_inverse 1 multiply square/A1.npy:inv square/A1.npy -o same.npy --reproducible

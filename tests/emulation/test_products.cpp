@@ -15,6 +15,9 @@ extern "C" {
 #include "device/cuda/launch.cuh"
 
 #include "device/cuda/cuda_kernels.h"
+extern "C" {
+#include "device/ref/ref_ordered.h"
+}
 
 #include "../elements.h"
 #include "../random.h"
@@ -124,6 +127,48 @@ static void try_product(uint64_t seed) {
   expect(right && c.rest_is_untouched(), "a product", g.dtype, g.m, g.k, g.n, seed);
 }
 
+/* Reproducible products have the bits of their definition, also where elements are zeros, denormal,
+ * huge, infinite or NaN; so has what is settled. */
+static void try_ordered(uint64_t seed) {
+  static const double ODD[] = {0.0, -0.0, 1e-310, -1e-41, 3e38, -1e300, 6e-8, 1, INFINITY, NAN};
+  uint64_t random = seed;
+  mmci_gemm g = {};
+  mmci_error error = {};
+  g.dtype = (mmc_dtype)random_below(&random, DTYPES);
+  g.precision = MMCI_REPRODUCIBLE;
+  g.m = random_size(&random);
+  g.k = random_size(&random);
+  g.n = random_size(&random);
+  g.a = random_form(&random, g.m, g.k);
+  g.b = random_form(&random, g.k, g.n);
+  g.ldc = g.n + 1 + random_below(&random, 5);
+  g.accumulate = random_below(&random, 3) == 0;
+  g.turned = random_below(&random, 2) == 0;
+  mmci_form plain = {};
+  plain.ld = g.ldc;
+  Matrix a(g.dtype, g.m, g.k, g.a), b(g.dtype, g.k, g.n, g.b), c(g.dtype, g.m, g.n, plain);
+  a.fill(&random);
+  b.fill(&random);
+  c.fill(&random);
+  const int64_t odd = random_below(&random, 3) * random_below(&random, 8);
+  for (int64_t t = 0; t < odd && g.m > 0 && g.k > 0; t++)
+    element_write(g.dtype, a.at(random_below(&random, g.m), random_below(&random, g.k)),
+                  element{ODD[random_below(&random, 10)], ODD[random_below(&random, 10)]});
+  Matrix expected = c;
+  if (g.m > 0 && g.n > 0)
+    mmci_ref_ordered(&g, a.bytes.data(), b.bytes.data(), expected.bytes.data());
+  bool right = mmci_cuda_ordered_product(nullptr, &g, a.bytes.data(), b.bytes.data(),
+                                         c.bytes.data(), &error) == MMC_OK;
+  expect(right && c.bytes == expected.bytes, "a reproducible product", g.dtype, g.m, g.k, g.n,
+         seed);
+  if (g.m == 0 || g.n == 0 || (g.dtype != MMC_F32 && g.dtype != MMC_F64)) return;
+  element_write(g.dtype, c.at(0, 0), element{-0.0, 0});
+  right = mmci_cuda_settle(nullptr, &g, c.bytes.data(), &error) == MMC_OK;
+  right = right && !std::signbit(c.read(0, 0).re);
+  element_write(g.dtype, c.at(0, 0), expected.read(0, 0));
+  expect(right && c.bytes == expected.bytes, "a settled result", g.dtype, g.m, g.k, g.n, seed);
+}
+
 static void try_copy(uint64_t seed) {
   uint64_t random = seed;
   mmci_error error = {};
@@ -186,6 +231,7 @@ int main(int argc, char **argv) {
   uint64_t seed = argc > 1 ? strtoull(argv[1], nullptr, 10) : 20260711;
   for (int t = 0; t < CASES; t++) {
     try_product(seed + (uint64_t)t);
+    try_ordered(seed + (uint64_t)t);
     try_copy(seed + (uint64_t)t);
     try_resize(seed + (uint64_t)t);
   }

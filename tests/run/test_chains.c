@@ -154,7 +154,7 @@ static uint64_t least_panels_bytes(const mmci_plan *plan) {
   for (int32_t s = 0; s < plan->chain->n - 1; s++) {
     mmci_panels panels;
     const mmci_plan_step *x = &plan->steps[s];
-    (void)mmci_panels_choose(x->m, x->k, x->n, size, 0, &panels);
+    (void)mmci_panels_choose(x->m, x->k, x->n, size, false, 0, &panels);
     uint64_t bytes = mmci_panels_bytes(&panels, size);
     if (bytes > most) most = bytes;
   }

@@ -447,7 +447,7 @@ static void check_edge(int64_t panel, int64_t edge) {
 
 static void check_panels(int64_t m, int64_t k, int64_t n, size_t size, uint64_t budget_bytes) {
   mmci_panels p, mirrored;
-  bool fits = mmci_panels_choose(m, k, n, size, budget_bytes, &p);
+  bool fits = mmci_panels_choose(m, k, n, size, false, budget_bytes, &p);
   uint64_t bytes = mmci_panels_bytes(&p, size);
   mmci_u128 exact = 2 * (rounded_bytes(p.m, p.k, size) + rounded_bytes(p.k, p.n, size) +
                          rounded_bytes(p.m, p.n, size));
@@ -461,8 +461,13 @@ static void check_panels(int64_t m, int64_t k, int64_t n, size_t size, uint64_t 
   if (mmci_panels_bytes(&whole, size) <= budget_bytes)
     assert_true(p.m == m && p.k == k && p.n == n);
   /* The transposed product of a result by columns takes the same room. */
-  assert_true(mmci_panels_choose(n, k, m, size, budget_bytes, &mirrored) == fits);
+  assert_true(mmci_panels_choose(n, k, m, size, false, budget_bytes, &mirrored) == fits);
   assert_true(mmci_panels_bytes(&mirrored, size) == bytes);
+  mmci_panels long_sums;
+  fits = mmci_panels_choose(m, k, n, size, true, budget_bytes, &long_sums);
+  assert_true(long_sums.k == k);
+  assert_true(fits == (mmci_panels_bytes(&long_sums, size) <= budget_bytes));
+  if (!fits) assert_true(long_sums.m <= 64 && long_sums.n <= 64);
 }
 
 static void panels_fit_and_cover(void **state) {

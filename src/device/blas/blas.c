@@ -6,6 +6,9 @@
  * of ref: sizes beyond its 32-bit integers, and conjugation without transposition where it lacks
  * OpenBLAS's extension for that.
  *
+ * Reproducible products go to ordered.h, and small ones to the kernels of small.h that add up in
+ * its order.
+ *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
 #include <limits.h>
 #include <math.h>
@@ -23,6 +26,7 @@
 #include "device/blas/cblas_table.h"
 #include "device/blas/half_gemm.h"
 #include "device/blas/integer_gemm.h"
+#include "device/blas/ordered.h"
 #include "device/blas/small.h"
 #include "device/blas/structured.h"
 #include "device/blas/threads.h"
@@ -35,6 +39,7 @@
 typedef enum method {
   NOTHING,       /* C has no elements, or nothing is added to them */
   ZEROS,         /* k = 0: C is a sum of no terms */
+  ORDERED,       /* reproducible sums, see ordered.h */
   LOOPS,         /* what this CBLAS cannot express */
   PANELS,        /* f16 and bf16, widened panel by panel */
   DIRECT,        /* few integers, by loops */
@@ -50,6 +55,7 @@ typedef enum method {
 struct mmci_queue {
   mmci_half_panels *panels; /* NULL until a product needs them */
   mmci_integer_room room;   /* grows when a product needs more */
+  mmci_ordered_room ordered_room;
 };
 
 /* How a product is cut, so that it can be stopped in between. */
@@ -70,6 +76,7 @@ struct mmci_kernel {
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* threads that share a batch */
   int64_t chunk;         /* products that a thread takes at a time */
+  int ordered_threads;   /* threads that share one large reproducible product; 0 for others */
   int limit;             /* threads of OpenBLAS; 0 means as many as it takes */
 };
 
@@ -77,8 +84,18 @@ static bool is_real(mmc_dtype dtype) {
   return dtype != MMC_C64 && dtype != MMC_C128;
 }
 
+bool mmci_blas_is_reproducible(const mmci_gemm *gemm) {
+  return gemm->precision == MMCI_REPRODUCIBLE && !mmci_dtype_is_integer(gemm->dtype);
+}
+
 static bool has_op(bool trans, bool conj) {
   return trans || !conj || mmci_blas.is_openblas;
+}
+
+/* Small kernels take their terms in the order of an upright product. */
+static method choose_ordered(const mmci_gemm *gemm) {
+  const bool in_order = is_real(gemm->dtype) || !gemm->turned;
+  return in_order && mmci_small_loops_can() && mmci_small_pays(gemm) ? SMALL : ORDERED;
 }
 
 static method choose_method(const mmci_gemm *gemm) {
@@ -86,6 +103,7 @@ static method choose_method(const mmci_gemm *gemm) {
   bool real = is_real(gemm->dtype), a_conj = !real && gemm->a.conj, b_conj = !real && gemm->b.conj;
   if (m == 0 || n == 0 || (k == 0 && gemm->accumulate)) return NOTHING;
   if (k == 0) return ZEROS;
+  if (mmci_blas_is_reproducible(gemm)) return choose_ordered(gemm);
   if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16) return PANELS;
   if (mmci_dtype_is_integer(gemm->dtype)) return mmci_integer_is_direct(gemm) ? DIRECT : DIGITS;
   if ((m | k | n | gemm->a.ld | gemm->b.ld | gemm->ldc) > INT_MAX) return LOOPS;
@@ -96,6 +114,11 @@ static method choose_method(const mmci_gemm *gemm) {
   if (m == 1 && !a_conj && has_op(!gemm->b.trans, b_conj)) return VECTOR_MATRIX;
   if (mmci_small_pays(gemm)) return SMALL;
   return has_op(gemm->a.trans, a_conj) && has_op(gemm->b.trans, b_conj) ? MATRIX_MATRIX : LOOPS;
+}
+
+bool mmci_blas_is_small(const mmci_gemm *gemm) {
+  if (mmci_blas_is_reproducible(gemm)) return choose_method(gemm) == SMALL;
+  return mmci_small_can(gemm) && (mmci_small_pays(gemm) || !mmci_blas_is_serial(gemm));
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
@@ -189,6 +212,8 @@ static const mmci_blas_fn integer_calls[METHOD_COUNT] = {ANY_DTYPE, [DIRECT] = m
 mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
   method method = choose_method(gemm);
   if (mmci_dtype_is_integer(gemm->dtype)) return integer_calls[method];
+  if (method == ORDERED || (method == SMALL && mmci_blas_is_reproducible(gemm)))
+    return mmci_ordered_small;
   /* CBLAS has no conjugate of real numbers. */
   if (is_real(gemm->dtype)) gemm->a.conj = gemm->b.conj = false;
   return calls[gemm->dtype][method == SMALL ? MATRIX_MATRIX : method];
@@ -211,6 +236,7 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
     case VECTOR_MATRIX:
       return terms < 9216; /* this and the next number are OpenBLAS's thresholds */
     case MATRIX_MATRIX:
+    case ORDERED:
       return terms <= 64 * 64 * 64;
     default:
       return true;
@@ -221,12 +247,16 @@ static void multiply_small(const mmci_small *small, const void *a, const void *b
   double room[MMCI_SMALL_ROOM / sizeof(double)];
   mmci_small_multiply(small, a, b, c, room);
   mmci_xsmm_leave();
+  if (mmci_blas_is_reproducible(&small->gemm)) mmci_ordered_settle(&small->gemm, c);
 }
 
 static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                                const void *b, void *c, mmci_error *error) {
   if (kernel->small != NULL)
     multiply_small(kernel->small, a, b, c);
+  else if (kernel->ordered_threads > 0)
+    return mmci_ordered_gemm(&kernel->gemm, kernel->ordered_threads, a, b, c, &queue->ordered_room,
+                             error);
   else if (kernel->multiply != NULL)
     kernel->multiply(&kernel->gemm, a, b, c);
   else if (mmci_dtype_is_integer(kernel->gemm.dtype))
@@ -274,7 +304,9 @@ static bool may_skip_packing(const mmci_gemm *gemm) {
 static int variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   method how = choose_method(gemm);
-  if (how == NOTHING || how == ZEROS || how == LOOPS || how == DIRECT || how == DIGITS) return 0;
+  if (how == NOTHING || how == ZEROS || how == ORDERED || how == LOOPS || how == DIRECT ||
+      how == DIGITS || mmci_blas_is_reproducible(gemm))
+    return 0;
   return fewer() + may_skip_packing(gemm);
 }
 
@@ -470,7 +502,9 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
     case MATRIX_MATRIX:
       return "gemm";
     case SMALL:
-      return "libxsmm";
+      return mmci_blas_is_reproducible(gemm) ? "small in order" : "libxsmm";
+    case ORDERED:
+      return "in order";
     case DIRECT:
     case LOOPS:
     case METHOD_COUNT:
@@ -518,6 +552,10 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
     kernel->pieces = choose_pieces(gemm, kernel->limit > 0 ? kernel->limit : mmci_blas_threads());
   /* OpenBLAS must not start threads of its own beside these. */
   if (kernel->threads > 1 && kernel->small == NULL) kernel->limit = 1;
+  if (choose_method(gemm) == ORDERED && !mmci_blas_is_serial(gemm)) {
+    kernel->ordered_threads = mmci_ordered_threads(gemm);
+    if (status == MMC_OK) status = mmci_workers_provide(kernel->ordered_threads, error);
+  }
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
   if (status == MMC_OK) status = mmci_workers_provide(kernel->threads, error);
   if (status == MMC_OK && is_by_panels(kernel)) atomic_store(&has_panels, true);
@@ -553,6 +591,7 @@ static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *
 
 static void queue_close(mmci_queue *queue) {
   free(queue->room.memory);
+  free(queue->ordered_room.memory);
   free(queue->panels);
   free(queue);
 }

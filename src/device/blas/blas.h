@@ -18,4 +18,11 @@ double mmci_blas_serial_s(const mmci_gemm *gemm);
  * one. */
 bool mmci_blas_is_serial(const mmci_gemm *gemm);
 
+/* Says whether such a product is to have the bits of MMCI_REPRODUCIBLE; integers have one result
+ * anyway. */
+bool mmci_blas_is_reproducible(const mmci_gemm *gemm);
+
+/* Says whether a product within a group is better done by small.h than by mmci_blas_call(). */
+bool mmci_blas_is_small(const mmci_gemm *gemm);
+
 #endif

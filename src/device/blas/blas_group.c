@@ -18,6 +18,7 @@
 #include "base/dtype.h"
 #include "device/blas/blas.h"
 #include "device/blas/integer_gemm.h"
+#include "device/blas/ordered.h"
 #include "device/blas/phases.h"
 #include "device/blas/small.h"
 #include "device/blas/threads.h"
@@ -42,6 +43,8 @@ typedef struct product {
   place a, b, c;
   mmci_small small; /* used where it can be; it packs at the beginning of OWN */
   mmci_blas_fn multiply;
+  bool settles; /* what small computes is settled, where it is the result, as it is
+                   reproducible */
 } product;
 
 struct mmci_group_kernel {
@@ -83,6 +86,8 @@ bool mmci_blas_group_supports(const mmci_device *device, const mmci_group *group
 const char *mmci_blas_group_name(const mmci_device *device, const mmci_group *group) {
   mmci_gemm gemm = {.dtype = group->dtype, .m = 8, .k = 8, .n = 8, .ldc = 8};
   (void)device;
+  if (group->precision == MMCI_REPRODUCIBLE && !mmci_dtype_is_integer(group->dtype))
+    return "in order";
   return is_slow(group->dtype) ? "loops" : mmci_small_can(&gemm) ? "libxsmm" : "gemm";
 }
 
@@ -102,6 +107,7 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
   bool last = s == group->count - 1;
   out->gemm = (mmci_gemm){.dtype = group->dtype,
                           .precision = group->precision,
+                          .turned = group->turned,
                           .rule = group->rule,
                           .m = x->m,
                           .k = x->k,
@@ -109,16 +115,16 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
                           .a = x->left < group->n ? group->forms[x->left] : tight_left,
                           .b = x->right < group->n ? group->forms[x->right] : tight_right,
                           .ldc = last ? group->ldc : tight_right.ld};
-  if (mmci_small_can(&out->gemm) &&
-      (mmci_small_pays(&out->gemm) || !mmci_blas_is_serial(&out->gemm)))
-    out->small = mmci_small_make(&out->gemm);
+  if (mmci_blas_is_small(&out->gemm)) out->small = mmci_small_make(&out->gemm);
+  out->settles = mmci_blas_is_reproducible(&out->gemm);
   out->multiply = mmci_blas_call(&out->gemm);
   if (out->multiply == NULL) out->multiply = mmci_ref_gemm;
 }
 
 /* Says whether several threads may compute this product at a time, each its own. */
 static bool is_serial(const product *x) {
-  return x->small.can || x->multiply == mmci_ref_gemm || mmci_blas_is_serial(&x->gemm);
+  return x->small.can || x->multiply == mmci_ref_gemm || x->multiply == mmci_ordered_small ||
+         mmci_blas_is_serial(&x->gemm);
 }
 
 /* State that lives while places are given to the results. */
@@ -320,10 +326,12 @@ static void multiply_product(const product *x, char *const *bases) {
   const char *a = mmci_address(bases[x->a.base], (int64_t)x->a.offset),
              *b = mmci_address(bases[x->b.base], (int64_t)x->b.offset);
   char *c = mmci_address(bases[x->c.base], (int64_t)x->c.offset);
-  if (x->small.can)
+  if (x->small.can) {
     mmci_small_multiply(&x->small, a, b, c, bases[OWN]);
-  else
+    if (x->settles && x->c.base == RESULT) mmci_ordered_settle(&x->gemm, c);
+  } else {
     x->multiply(&x->gemm, a, b, c);
+  }
 }
 
 /* Returns the addresses that thread number `thread` knows. */

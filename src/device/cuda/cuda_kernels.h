@@ -18,6 +18,14 @@ extern "C" {
 mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                    const void *b, void *c, mmci_error *error);
 
+/* Computes it as MMCI_REPRODUCIBLE says, whatever its precision. */
+mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
+                                     const void *b, void *c, mmci_error *error);
+
+/* Lets zeros of an f32 or f64 product that was computed in that order be +0, and NaN the positive
+ * quiet one. */
+mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c, mmci_error *error);
+
 /* Does what the slot copy of device.h says. */
 mmc_status mmci_cuda_copy_tiles(cudaStream_t stream, mmc_dtype dtype, int64_t rows, int64_t cols,
                                 const void *from, const mmci_form *form, void *to, int64_t to_ld,

@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "device/host.h"
 #include "device/ref/ref_integer.h"
+#include "device/ref/ref_ordered.h"
 
 /* ---- the product --------------------------------------------------------------------------- */
 
@@ -62,6 +63,10 @@ REF_COMPLEX(gemm_c64, float)
 REF_COMPLEX(gemm_c128, double)
 
 void mmci_ref_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  if (gemm->precision == MMCI_REPRODUCIBLE && !mmci_dtype_is_integer(gemm->dtype)) {
+    mmci_ref_ordered(gemm, a, b, c);
+    return;
+  }
   switch (gemm->dtype) {
     case MMC_F32:
       gemm_f32(gemm, a, b, c);
@@ -220,6 +225,8 @@ static void multiply_chain(const mmci_group_kernel *kernel, const void *const *o
     const value *a = &kernel->values[x->left], *b = &kernel->values[x->right];
     int64_t ld = x->n > 0 ? x->n : 1;
     mmci_gemm gemm = {.dtype = group->dtype,
+                      .precision = group->precision,
+                      .turned = group->turned,
                       .rule = group->rule,
                       .m = x->m,
                       .k = x->k,

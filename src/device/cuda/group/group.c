@@ -65,6 +65,8 @@ static mmci_group_limits limits_of(const mmci_device *device) {
 /* ---- what is asked --------------------------------------------------------------------------- */
 
 static bool is_sound(const mmci_group *chain) {
+  /* These kernels add up in orders of their own. */
+  if (chain->precision == MMCI_REPRODUCIBLE) return false;
   if (chain->n < 1 || chain->count < 1 || chain->batch < 1 || chain->ldc < 1 ||
       (unsigned)chain->dtype > MMC_BF16 || chain->variant < 0 || chain->variant >= VARIANTS)
     return false;

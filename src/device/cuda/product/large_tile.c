@@ -106,7 +106,9 @@ static mmci_large_tile_work plan_work(const mmci_large_tile_kernel *kernel, cons
   work.shared_tiles = (int)(tiles % workers);
   const int64_t steps = (int64_t)work.shared_tiles * work.steps;
   int64_t sharers = steps / MMCI_LARGE_TILE_SHARE;
-  if (sharers < work.shared_tiles) sharers = work.shared_tiles;
+  /* Reproducible sums are not cut. */
+  if (sharers < work.shared_tiles || gemm->precision == MMCI_REPRODUCIBLE)
+    sharers = work.shared_tiles;
   if (sharers > workers) sharers = workers;
   if (sharers == 0) return work;
   work.sharers = (int)sharers;

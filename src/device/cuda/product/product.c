@@ -4,7 +4,9 @@
  * C^T = B^T A^T, and nothing is ever copied. Variant 0 is what cublasGemmEx chooses; the others are
  * the algorithms that cuBLASLt proposes, 1 to 24, the shapes of large_tile.h, from 25 on, and those
  * of sliced_k.h, from 31 on. A batch is one strided call, without variants. Faithful f32 products
- * that are large enough go to emulated.c as variant 0. What cuBLAS cannot say goes to plain.cu.
+ * that are large enough go to emulated.c as variant 0, reproducible ones to ordered.cu, or where
+ * they are large to whole tiles of large_tile.h, which add up in the same order. What cuBLAS cannot
+ * say goes to plain.cu.
  */
 #include <math.h>
 #include <stdint.h>
@@ -33,6 +35,8 @@ typedef enum kind {
   NOTHING,
   ZEROS,
   PLAIN,
+  ORDERED,
+  ORDERED_TILES,
   CUBLAS_BATCH,
   CUBLAS,
   CUBLASLT,
@@ -90,7 +94,7 @@ struct mmci_kernel {
   stored a, b, c;
   lt_product lt;               /* CUBLASLT */
   mmci_emulated *emulated;     /* EMULATED */
-  mmci_large_tile *large_tile; /* LARGE_TILE */
+  mmci_large_tile *large_tile; /* LARGE_TILE, ORDERED_TILES */
   mmci_sliced_k sliced_k;      /* SLICED_K */
 };
 
@@ -133,6 +137,26 @@ static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
              : CUBLAS;
 }
 
+/* The shape of large_tile.h for reproducible products: 256 x 128 of f32, 128 x 128 of f64. */
+static int ordered_shape(mmc_dtype dtype) {
+  return dtype == MMC_F32 ? 2 : 0;
+}
+
+/* Large tiles are faster where there are some for every multiprocessor. They add to C what they
+ * have summed up, so products that accumulate are not for them. */
+static kind kind_in_order(const mmci_device *device, const mmci_gemm *gemm) {
+  enum { TILE = 256 * 128, ROUNDS = 2 };
+  const double tiles = (double)gemm->m * (double)gemm->n / TILE;
+  const bool is_large = tiles >= ROUNDS * (double)device->properties.multiProcessorCount &&
+                        gemm->k >= TILE / 256 && !gemm->accumulate && !is_batch(gemm) &&
+                        !gemm->a.gathered && !gemm->b.gathered;
+  const bool is_real = gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64;
+  return is_large && is_real &&
+                 mmci_large_tile_supports(&device->properties, gemm, ordered_shape(gemm->dtype))
+             ? ORDERED_TILES
+             : ORDERED;
+}
+
 /* Fills the kernel with all but what is prepared. */
 static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_kernel *kernel) {
   const mmci_form c = {.ld = gemm->ldc};
@@ -146,6 +170,8 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
     kernel->kind = NOTHING;
   else if (gemm->k == 0)
     kernel->kind = ZEROS;
+  else if (gemm->precision == MMCI_REPRODUCIBLE)
+    kernel->kind = kind_in_order(device, gemm);
   else if (gemm->a.gathered || gemm->b.gathered ||
            !express(&gemm->a, gemm->m, gemm->k, gemm->dtype, &kernel->a) ||
            !express(&gemm->b, gemm->k, gemm->n, gemm->dtype, &kernel->b) ||
@@ -181,6 +207,9 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return "zeros";
     case PLAIN:
       return "plain";
+    case ORDERED:
+    case ORDERED_TILES:
+      return "in order";
     case EMULATED:
       return mmci_emulated_name(mmci_emulated_choose(gemm));
     case CUBLASLT:
@@ -346,6 +375,16 @@ static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
   return MMC_OK;
 }
 
+/* Without memory for copies of its operands, a large reproducible product is one of ordered.cu. */
+static mmc_status prepare_ordered_tiles(mmci_kernel *kernel, mmci_error *error) {
+  mmc_status status =
+      mmci_large_tile_prepare(&kernel->device->properties, &kernel->gemm,
+                              ordered_shape(kernel->gemm.dtype), &kernel->large_tile, error);
+  if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
+  kernel->kind = ORDERED;
+  return MMC_OK;
+}
+
 mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,
                              mmci_error *error) {
   MMCI_CUDA_ON(device);
@@ -357,6 +396,7 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   choose_kind(device, gemm, kernel);
   if (kernel->kind == CUBLASLT) status = prepare_lt(kernel, error);
   if (kernel->kind == EMULATED) status = prepare_emulated(kernel, error);
+  if (kernel->kind == ORDERED_TILES) status = prepare_ordered_tiles(kernel, error);
   if (is_batch(gemm) && gemm->variant != 0)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a batch, got %d",
                        gemm->variant);
@@ -386,6 +426,8 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
   mmci_kernel kernel = {0};
   choose_kind(device, gemm, &kernel);
   if (kernel.kind == EMULATED) return mmci_emulated_bytes(gemm);
+  if (kernel.kind == ORDERED_TILES)
+    return mmci_large_tile_bytes(&device->properties, gemm, ordered_shape(gemm->dtype));
   return kernel.kind == LARGE_TILE
              ? mmci_large_tile_bytes(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE)
              : 0;
@@ -395,6 +437,8 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
 static kind kind_of_addresses(const mmci_kernel *kernel, const void *a, const void *b,
                               const void *c) {
   uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
+  if (kernel->kind == ORDERED_TILES)
+    return mmci_large_tile_takes(kernel->large_tile, a, b) ? ORDERED_TILES : ORDERED;
   if (kernel->kind < CUBLAS_BATCH) return kernel->kind;
   if (bits % mmci_cuda_element_bytes(kernel->gemm.dtype) != 0) return PLAIN;
   if (kernel->kind == LARGE_TILE)
@@ -414,6 +458,13 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
     case ZEROS:
     case PLAIN:
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case ORDERED:
+      return mmci_cuda_ordered_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case ORDERED_TILES: {
+      mmc_status status =
+          mmci_large_tile_enqueue(kernel->large_tile, queue->stream, a, b, c, error);
+      return status == MMC_OK ? mmci_cuda_settle(queue->stream, &kernel->gemm, c, error) : status;
+    }
     case CUBLAS_BATCH: {
       const mmci_gemm *g = &kernel->gemm;
       mmc_status status = mmci_cuda_bind_handle(queue, error);

@@ -1,0 +1,509 @@
+#include "device/blas/ordered.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/half.h"
+#include "base/interrupt.h"
+#include "device/blas/ordered_tiles.h"
+#include "device/blas/workers.h"
+
+enum { LINE_BYTES = 64 };
+
+/* Returns where element (r, c) of a matrix lies, in elements: r * down + c * along. */
+typedef struct lattice {
+  int64_t down, along;
+} lattice;
+
+static lattice lattice_of(const mmci_form *form) {
+  return form->trans ? (lattice){1, form->ld} : (lattice){form->ld, 1};
+}
+
+/* A product as it is computed: C lies anyhow, and may have changed places with its transposed. */
+typedef struct work {
+  mmc_dtype dtype;
+  int64_t m, k, n;
+  const char *a, *b;
+  char *c;
+  lattice of_a, of_b, of_c;
+  bool a_conj, b_conj, turned, accumulate;
+  mmci_ordered_tile tile;
+  size_t element, real;      /* bytes of an element as it lies, and of a real number of the sums */
+  int parts;                 /* real numbers of an element: 1 or 2 */
+  int64_t rows, cols, depth; /* of a block of C, and of what is packed of k at a time */
+} work;
+
+static mmci_ordered_tile tile_of(mmc_dtype dtype) {
+  const mmci_ordered_tiles *tiles = mmci_ordered_tiles_here();
+  return dtype == MMC_F64    ? tiles->f64
+         : dtype == MMC_C64  ? tiles->c64
+         : dtype == MMC_C128 ? tiles->c128
+                             : tiles->f32;
+}
+
+static int64_t least(int64_t x, int64_t y) {
+  return x < y ? x : y;
+}
+
+static int most_cols(const work *x) {
+  return x->tile.width * x->tile.vectors;
+}
+
+/* Returns how many vectors a tile with so many more columns in its block has. */
+static int vectors_of(const work *x, int64_t rest) {
+  return (int)least(x->tile.vectors, (rest + x->tile.width - 1) / x->tile.width);
+}
+
+/* Lets vectors run along the longer side of C: with few columns, C is computed transposed. */
+static void turn(work *x) {
+  const work was = *x;
+  const lattice transposed[] = {{was.of_b.along, was.of_b.down},
+                                {was.of_a.along, was.of_a.down},
+                                {was.of_c.along, was.of_c.down}};
+  x->m = was.n;
+  x->n = was.m;
+  x->a = was.b;
+  x->b = was.a;
+  x->of_a = transposed[0];
+  x->of_b = transposed[1];
+  x->of_c = transposed[2];
+  x->a_conj = was.b_conj;
+  x->b_conj = was.a_conj;
+  x->turned = !was.turned;
+}
+
+/* Returns the length of equal pieces of `all`, none above `most`, in whole tiles. */
+static int64_t piece_length(int64_t all, int64_t most, int64_t tile) {
+  const int64_t pieces = (all + most - 1) / most, length = (all + pieces - 1) / pieces;
+  return (length + tile - 1) / tile * tile;
+}
+
+static work work_of(const mmci_gemm *gemm, int64_t rows, int64_t cols, int64_t depth) {
+  work x = {.dtype = gemm->dtype,
+            .m = gemm->m,
+            .k = gemm->k,
+            .n = gemm->n,
+            .of_a = lattice_of(&gemm->a),
+            .of_b = lattice_of(&gemm->b),
+            .of_c = {gemm->ldc, 1},
+            .turned = gemm->turned,
+            .accumulate = gemm->accumulate,
+            .tile = tile_of(gemm->dtype),
+            .element = mmc_dtype_size(gemm->dtype),
+            .parts = mmci_dtype_is_complex(gemm->dtype) ? 2 : 1};
+  x.real = gemm->dtype == MMC_F64 || gemm->dtype == MMC_C128 ? sizeof(double) : sizeof(float);
+  x.a_conj = x.parts == 2 && gemm->a.conj;
+  x.b_conj = x.parts == 2 && gemm->b.conj;
+  if (x.n < most_cols(&x) && x.m > x.n) turn(&x);
+  x.rows = piece_length(x.m, rows, x.tile.rows);
+  x.cols = piece_length(x.n, cols, most_cols(&x));
+  x.depth = least(x.k, depth);
+  return x;
+}
+
+static void place(work *x, const void *a, const void *b, void *c, bool swapped) {
+  x->a = swapped ? b : a;
+  x->b = swapped ? a : b;
+  x->c = c;
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+static size_t aligned(size_t bytes) {
+  return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+static size_t a_bytes(const work *x) {
+  return aligned((size_t)(x->rows * x->depth * x->parts) * x->real);
+}
+static size_t b_bytes(const work *x) {
+  return aligned((size_t)(x->cols * x->depth * x->parts) * x->real);
+}
+static size_t block_bytes(const work *x) {
+  return a_bytes(x) + b_bytes(x) + aligned((size_t)(x->rows * x->cols * x->parts) * x->real);
+}
+
+static float same_f32(float x) {
+  return x;
+}
+static double same_f64(double x) {
+  return x;
+}
+
+/* Defines how lines of an operand are packed: `depth` columns of `width` elements, of which the
+ * first `count` are there and the others zeros. Element (i, p) is from[i * step + p * next]. */
+#define PACK(name, stored, type, widen)                                                \
+  static void name(const void *of, int64_t step, int64_t next, int count, int width,   \
+                   int64_t depth, bool conj, void *to_memory) {                        \
+    const stored *from = of;                                                           \
+    type *to = to_memory;                                                              \
+    (void)conj;                                                                        \
+    if (step == 1 && count == width) {                                                 \
+      for (int64_t p = 0; p < depth; p++)                                              \
+        for (int i = 0; i < width; i++) to[p * width + i] = widen(from[p * next + i]); \
+      return;                                                                          \
+    }                                                                                  \
+    for (int i = 0; i < width; i++)                                                    \
+      for (int64_t p = 0; p < depth; p++)                                              \
+        to[p * width + i] = i < count ? widen(from[i * step + p * next]) : 0;          \
+  }
+
+#define PACK_COMPLEX(name, type)                                                     \
+  static void name(const void *of, int64_t step, int64_t next, int count, int width, \
+                   int64_t depth, bool conj, void *to_memory) {                      \
+    const type *from = of;                                                           \
+    type *to = to_memory;                                                            \
+    for (int i = 0; i < width; i++)                                                  \
+      for (int64_t p = 0; p < depth; p++) {                                          \
+        const type *z = from + 2 * (i * step + p * next);                            \
+        to[2 * p * width + i] = i < count ? z[0] : 0;                                \
+        to[(2 * p + 1) * width + i] = i >= count ? 0 : conj ? -z[1] : z[1];          \
+      }                                                                              \
+  }
+
+PACK(pack_f32, float, float, same_f32)
+PACK(pack_f64, double, double, same_f64)
+PACK(pack_f16, uint16_t, float, mmci_f16_to_f32)
+PACK(pack_bf16, uint16_t, float, mmci_bf16_to_f32)
+PACK_COMPLEX(pack_c64, float)
+PACK_COMPLEX(pack_c128, double)
+
+typedef void (*pack_fn)(const void *from, int64_t step, int64_t next, int count, int width,
+                        int64_t depth, bool conj, void *to);
+
+static const pack_fn packs[] = {
+    [MMC_F32] = pack_f32,   [MMC_F64] = pack_f64, [MMC_C64] = pack_c64,
+    [MMC_C128] = pack_c128, [MMC_F16] = pack_f16, [MMC_BF16] = pack_bf16};
+
+/* Packs `lines` lines from `first` on and `depth` terms from `begin` on, `width` lines together. */
+static void pack_lines(const work *x, const char *data, int64_t step, int64_t next, bool conj,
+                       int64_t first, int64_t lines, int64_t begin, int64_t depth, bool columns,
+                       char *to) {
+  for (int64_t i = 0, width; i < lines; i += width) {
+    width = columns ? vectors_of(x, lines - i) * x->tile.width : x->tile.rows;
+    packs[x->dtype](data + ((first + i) * step + begin * next) * (int64_t)x->element, step, next,
+                    (int)least(width, lines - i), (int)width, depth, conj, to);
+    to += (size_t)(width * depth * x->parts) * x->real;
+  }
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* These let zeros be +0 and NaN the one without a payload. */
+static inline float settled_f32(float x) {
+  return x == x ? x + 0.0F : NAN;
+}
+static inline double settled_f64(double x) {
+  return x == x ? x + 0.0 : (double)NAN;
+}
+static inline uint16_t settled_f16(float x) {
+  return mmci_f16_round(settled_f32(x));
+}
+static inline uint16_t settled_bf16(float x) {
+  return mmci_bf16_round(settled_f32(x));
+}
+
+/* Define how a tile of sums is read from C, rows x cols of it, and written there. */
+#define SUMS(name, stored, type, widen, settled)                                                 \
+  static void read_##name(const void *of, lattice at, int rows, int cols, int width, int height, \
+                          void *to) {                                                            \
+    type *sums = to;                                                                             \
+    const stored *c = of;                                                                        \
+    (void)height;                                                                                \
+    for (int r = 0; r < rows; r++)                                                               \
+      for (int q = 0; q < cols; q++) sums[r * width + q] = widen(c[r * at.down + q * at.along]); \
+  }                                                                                              \
+  static void write_##name(void *of, lattice at, int rows, int cols, int width, int height,      \
+                           const void *from) {                                                   \
+    const type *sums = from;                                                                     \
+    stored *c = of;                                                                              \
+    (void)height;                                                                                \
+    for (int r = 0; r < rows; r++)                                                               \
+      if (at.along == 1)                                                                         \
+        for (int q = 0; q < cols; q++) c[r * at.down + q] = settled(sums[r * width + q]);        \
+      else                                                                                       \
+        for (int q = 0; q < cols; q++)                                                           \
+          c[r * at.down + q * at.along] = settled(sums[r * width + q]);                          \
+  }
+
+#define COMPLEX_SUMS(name, type, settled)                                                        \
+  static void read_##name(const void *of, lattice at, int rows, int cols, int width, int height, \
+                          void *to) {                                                            \
+    type *sums = to, *im = sums + height * width;                                                \
+    const type *c = of;                                                                          \
+    for (int r = 0; r < rows; r++)                                                               \
+      for (int q = 0; q < cols; q++) {                                                           \
+        sums[r * width + q] = c[2 * (r * at.down + q * at.along)];                               \
+        im[r * width + q] = c[2 * (r * at.down + q * at.along) + 1];                             \
+      }                                                                                          \
+  }                                                                                              \
+  static void write_##name(void *of, lattice at, int rows, int cols, int width, int height,      \
+                           const void *from) {                                                   \
+    const type *sums = from, *im = sums + height * width;                                        \
+    type *c = of;                                                                                \
+    for (int r = 0; r < rows; r++)                                                               \
+      for (int q = 0; q < cols; q++) {                                                           \
+        c[2 * (r * at.down + q * at.along)] = settled(sums[r * width + q]);                      \
+        c[2 * (r * at.down + q * at.along) + 1] = settled(im[r * width + q]);                    \
+      }                                                                                          \
+  }
+
+SUMS(f32, float, float, same_f32, settled_f32)
+SUMS(f64, double, double, same_f64, settled_f64)
+SUMS(f16, uint16_t, float, mmci_f16_to_f32, settled_f16)
+SUMS(bf16, uint16_t, float, mmci_bf16_to_f32, settled_bf16)
+COMPLEX_SUMS(c64, float, settled_f32)
+COMPLEX_SUMS(c128, double, settled_f64)
+
+typedef void (*read_fn)(const void *c, lattice at, int rows, int cols, int width, int height,
+                        void *sums);
+typedef void (*write_fn)(void *c, lattice at, int rows, int cols, int width, int height,
+                         const void *sums);
+
+static const read_fn reads[] = {
+    [MMC_F32] = read_f32,   [MMC_F64] = read_f64, [MMC_C64] = read_c64,
+    [MMC_C128] = read_c128, [MMC_F16] = read_f16, [MMC_BF16] = read_bf16};
+static const write_fn writes[] = {
+    [MMC_F32] = write_f32,   [MMC_F64] = write_f64, [MMC_C64] = write_c64,
+    [MMC_C128] = write_c128, [MMC_F16] = write_f16, [MMC_BF16] = write_bf16};
+
+static void settle_lines(mmc_dtype dtype, int64_t m, int64_t n, int64_t ld, void *c) {
+  const mmci_ordered_tiles *tiles = mmci_ordered_tiles_here();
+  const int64_t parts = mmci_dtype_is_complex(dtype) ? 2 : 1;
+  const bool is_wide = dtype == MMC_F64 || dtype == MMC_C128;
+  if (n == ld) { /* lines that follow each other are one */
+    n *= m;
+    m = 1;
+  }
+  for (int64_t r = 0; r < m; r++)
+    if (is_wide)
+      tiles->settle_f64((double *)c + r * ld * parts, n * parts);
+    else
+      tiles->settle_f32((float *)c + r * ld * parts, n * parts);
+}
+
+void mmci_ordered_settle(const mmci_gemm *gemm, void *c) {
+  settle_lines(gemm->dtype, gemm->m, gemm->n, gemm->ldc, c);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+typedef struct block {
+  int64_t row, col, rows, cols;
+} block;
+
+/* A tile of a block: where it begins, what there is of it, and its columns as they are computed. */
+typedef struct corner {
+  int64_t i, j;
+  int rows, cols, vectors;
+  size_t sums; /* bytes before its sums; tiles lie one after the other */
+} corner;
+
+/* Goes to the next tile of a block, along its rows; returns false behind the last one. A corner of
+ * zeros is before the first. */
+static bool next_tile(const work *x, block at, corner *tile) {
+  if (tile->vectors > 0) {
+    tile->sums += (size_t)(x->tile.rows * tile->vectors * x->tile.width * x->parts) * x->real;
+    tile->j += tile->vectors * x->tile.width;
+    if (tile->j >= at.cols) {
+      tile->j = 0;
+      tile->i += x->tile.rows;
+    }
+  }
+  if (tile->i >= at.rows) return false;
+  tile->vectors = vectors_of(x, at.cols - tile->j);
+  tile->rows = (int)least(x->tile.rows, at.rows - tile->i);
+  tile->cols = (int)least(tile->vectors * x->tile.width, at.cols - tile->j);
+  return true;
+}
+
+static void multiply_tiles(const work *x, block at, int64_t depth, const char *a, const char *b,
+                           char *sums) {
+  const size_t line_bytes = (size_t)(depth * x->parts) * x->real;
+  for (corner tile = {0}; next_tile(x, at, &tile);)
+    x->tile.multiply[tile.vectors - 1](depth, a + (size_t)tile.i * line_bytes,
+                                       b + (size_t)tile.j * line_bytes, sums + tile.sums,
+                                       x->turned);
+}
+
+static char *place_of(const work *x, block at, const corner *tile) {
+  const int64_t index = (at.row + tile->i) * x->of_c.down + (at.col + tile->j) * x->of_c.along;
+  return x->c + index * (int64_t)x->element;
+}
+
+static void read_sums(const work *x, block at, char *sums) {
+  for (corner tile = {0}; next_tile(x, at, &tile);) {
+    const size_t elements = (size_t)(x->tile.rows * tile.vectors * x->tile.width * x->parts);
+    memset(sums + tile.sums, 0, elements * x->real);
+    if (x->accumulate)
+      reads[x->dtype](place_of(x, at, &tile), x->of_c, tile.rows, tile.cols,
+                      tile.vectors * x->tile.width, x->tile.rows, sums + tile.sums);
+  }
+}
+
+static void write_sums(const work *x, block at, const char *sums) {
+  for (corner tile = {0}; next_tile(x, at, &tile);)
+    writes[x->dtype](place_of(x, at, &tile), x->of_c, tile.rows, tile.cols,
+                     tile.vectors * x->tile.width, x->tile.rows, sums + tile.sums);
+}
+
+/* Computes the block of C from (row, col) on, in room for block_bytes(). */
+static void multiply_block(const work *x, int64_t row, int64_t col, char *room) {
+  const block at = {row, col, least(x->rows, x->m - row), least(x->cols, x->n - col)};
+  char *a = room, *b = a + a_bytes(x), *sums = b + b_bytes(x);
+  read_sums(x, at, sums);
+  for (int64_t p = 0; p < x->k; p += x->depth) {
+    const int64_t depth = least(x->depth, x->k - p);
+    pack_lines(x, x->a, x->of_a.down, x->of_a.along, x->a_conj, row, at.rows, p, depth, false, a);
+    pack_lines(x, x->b, x->of_b.along, x->of_b.down, x->b_conj, col, at.cols, p, depth, true, b);
+    multiply_tiles(x, at, depth, a, b, sums);
+  }
+  write_sums(x, at, sums);
+}
+
+/* ---- a row times a matrix -------------------------------------------------------------------- */
+
+static bool is_row(const work *x) {
+  return x->m == 1 && mmc_dtype_size(x->dtype) > 2;
+}
+
+/* Computes columns first to first + n of a product for which is_row(). */
+static void multiply_row(const work *x, int64_t first, int64_t n) {
+  const mmci_ordered_tiles *tiles = mmci_ordered_tiles_here();
+  const int64_t element = (int64_t)x->element;
+  char *c = x->c + first * x->of_c.along * element;
+  const mmci_ordered_row row = {.k = x->k,
+                                .n = n,
+                                .x = x->a,
+                                .b = x->b + first * x->of_b.along * element,
+                                .c = c,
+                                .x_step = x->of_a.along,
+                                .down = x->of_b.down,
+                                .along = x->of_b.along,
+                                .c_step = x->of_c.along,
+                                .x_sign = x->a_conj ? -1 : 1,
+                                .b_sign = x->b_conj ? -1 : 1,
+                                .turned = x->turned};
+  for (int64_t j = 0; j < n && !x->accumulate; j++)
+    memset(c + j * x->of_c.along * element, 0, x->element);
+  switch (x->dtype) {
+    case MMC_F32:
+      tiles->row_f32(&row);
+      break;
+    case MMC_F64:
+      tiles->row_f64(&row);
+      break;
+    case MMC_C64:
+      tiles->row_c64(&row);
+      break;
+    default:
+      tiles->row_c128(&row);
+      break;
+  }
+  settle_lines(x->dtype, n, 1, x->of_c.along, c);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* Blocks that fit on a stack: two times 48 by 32 elements and 48 by 48 sums. */
+enum { SMALL_ROWS = 48, SMALL_COLS = 48, SMALL_DEPTH = 32, STACK_BYTES = 96 << 10 };
+
+void mmci_ordered_small(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  _Alignas(LINE_BYTES) char room[STACK_BYTES];
+  work x = work_of(gemm, SMALL_ROWS, SMALL_COLS, SMALL_DEPTH);
+  place(&x, a, b, c, x.turned != gemm->turned);
+  if (is_row(&x)) {
+    multiply_row(&x, 0, x.n);
+    return;
+  }
+  for (int64_t row = 0; row < x.m; row += x.rows)
+    for (int64_t col = 0; col < x.n; col += x.cols) multiply_block(&x, row, col, room);
+}
+
+/* Blocks whose rows of A stay in the second cache, and whose columns of B stay in the third. */
+enum { ROWS = 384, COLS = 768, DEPTH = 256 };
+
+static work large_work(const mmci_gemm *gemm) {
+  return work_of(gemm, ROWS, COLS, DEPTH);
+}
+
+static int64_t blocks_down(const work *x) {
+  return (x->m + x->rows - 1) / x->rows;
+}
+static int64_t blocks_of(const work *x) {
+  return blocks_down(x) * ((x->n + x->cols - 1) / x->cols);
+}
+
+/* Cuts blocks smaller where there are few for so many threads. */
+static void share_evenly(work *x, int threads) {
+  while (threads > 1 && blocks_of(x) % threads != 0 && blocks_of(x) < 4 * (int64_t)threads) {
+    const int64_t rows = piece_length(x->rows, (x->rows + 1) / 2, x->tile.rows),
+                  cols = piece_length(x->cols, (x->cols + 1) / 2, most_cols(x));
+    if (x->rows >= x->cols && rows < x->rows)
+      x->rows = rows;
+    else if (cols < x->cols)
+      x->cols = cols;
+    else if (rows < x->rows)
+      x->rows = rows;
+    else
+      return;
+  }
+}
+
+int mmci_ordered_threads(const mmci_gemm *gemm) {
+  const double seconds = mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / 3e10;
+  const work x = large_work(gemm);
+  return mmci_workers(
+      seconds, (x.m + x.tile.rows - 1) / x.tile.rows * ((x.n + x.tile.width - 1) / x.tile.width));
+}
+
+/* One product that threads share. */
+typedef struct sharing {
+  const work *work;
+  char *room;
+  size_t bytes; /* bytes of a thread's room */
+  int64_t blocks;
+  atomic_llong done;
+  atomic_bool stopped;
+} sharing;
+
+static void multiply_piece(void *user, int worker, int64_t piece) {
+  sharing *s = user;
+  const work *x = s->work;
+  /* The caller is worker 0, whose work can be stopped. */
+  if (worker == 0 && mmci_interrupted()) atomic_store(&s->stopped, true);
+  if (atomic_load_explicit(&s->stopped, memory_order_relaxed)) return;
+  const int64_t down = blocks_down(x);
+  if (is_row(x))
+    multiply_row(x, piece * x->cols, least(x->cols, x->n - piece * x->cols));
+  else
+    multiply_block(x, piece % down * x->rows, piece / down * x->cols,
+                   s->room + (size_t)worker * s->bytes);
+  const long long done = atomic_fetch_add(&s->done, 1) + 1;
+  if (worker == 0) mmci_interrupt_done((double)done / (double)s->blocks);
+}
+
+mmc_status mmci_ordered_gemm(const mmci_gemm *gemm, int threads, const void *a, const void *b,
+                             void *c, mmci_ordered_room *room, mmci_error *error) {
+  work x = large_work(gemm);
+  place(&x, a, b, c, x.turned != gemm->turned);
+  share_evenly(&x, threads);
+  sharing s = {.work = &x, .bytes = block_bytes(&x), .blocks = blocks_of(&x)};
+  const size_t bytes = s.bytes * (size_t)threads;
+  if (bytes > room->bytes) {
+    free(room->memory);
+    *room = (mmci_ordered_room){0};
+    room->memory = mmci_alloc_aligned(bytes, 1);
+    if (room->memory == NULL) return mmci_fail_nomem(error, bytes);
+    room->bytes = bytes;
+  }
+  s.room = room->memory;
+  mmci_share(threads, s.blocks, multiply_piece, &s);
+  if (atomic_load(&s.stopped))
+    return mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
+  return MMC_OK;
+}

@@ -1,0 +1,196 @@
+/* ordered_tiles_body.h: defines TILES, for an instruction set whose operations the file that
+ * includes this one has named.
+ *
+ * Every element of a tile has a register's lane of its own, from the first term to the last, so
+ * that how wide registers are and how large the tile is changes no bit. */
+#include <math.h>
+
+#include "device/blas/ordered_tiles.h"
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+#define REAL_TILE(name, suffix, type, vector, ROWS, VECTORS)                                     \
+  static void name(int64_t k, const void *of_a, const void *of_b, void *of_sums, bool turned) {  \
+    enum { WIDTH = sizeof(vector) / sizeof(type) };                                              \
+    const type *a = of_a, *b = of_b;                                                             \
+    type *sums = of_sums;                                                                        \
+    vector sum[ROWS][VECTORS];                                                                   \
+    (void)turned;                                                                                \
+    for (int r = 0; r < (ROWS); r++)                                                             \
+      for (int v = 0; v < (VECTORS); v++)                                                        \
+        sum[r][v] = load_##suffix(sums + (r * (VECTORS) + v) * WIDTH);                           \
+    for (int64_t p = 0; p < k; p++, a += (ROWS), b += (VECTORS)*WIDTH) {                         \
+      vector right[VECTORS];                                                                     \
+      for (int v = 0; v < (VECTORS); v++) right[v] = load_##suffix(b + v * WIDTH);               \
+      for (int r = 0; r < (ROWS); r++) {                                                         \
+        const vector left = spread_##suffix(a + r);                                              \
+        for (int v = 0; v < (VECTORS); v++) sum[r][v] = fma_##suffix(left, right[v], sum[r][v]); \
+      }                                                                                          \
+    }                                                                                            \
+    for (int r = 0; r < (ROWS); r++)                                                             \
+      for (int v = 0; v < (VECTORS); v++)                                                        \
+        store_##suffix(sums + (r * (VECTORS) + v) * WIDTH, sum[r][v]);                           \
+  }
+
+#define COMPLEX_TILE(name, suffix, type, vector, ROWS, VECTORS, FIRST, SECOND)            \
+  static void name(int64_t k, const type *a, const type *b, type *sums) {                 \
+    enum { WIDTH = sizeof(vector) / sizeof(type), COLS = (VECTORS)*WIDTH };               \
+    vector re[ROWS][VECTORS], im[ROWS][VECTORS];                                          \
+    for (int r = 0; r < (ROWS); r++)                                                      \
+      for (int v = 0; v < (VECTORS); v++) {                                               \
+        re[r][v] = load_##suffix(sums + r * COLS + v * WIDTH);                            \
+        im[r][v] = load_##suffix(sums + ((ROWS) + r) * COLS + v * WIDTH);                 \
+      }                                                                                   \
+    for (int64_t p = 0; p < k; p++, a += 2 * (ROWS), b += 2 * COLS) {                     \
+      vector right[2][VECTORS];                                                           \
+      for (int v = 0; v < (VECTORS); v++) {                                               \
+        right[0][v] = load_##suffix(b + v * WIDTH);                                       \
+        right[1][v] = load_##suffix(b + COLS + v * WIDTH);                                \
+      }                                                                                   \
+      for (int r = 0; r < (ROWS); r++) {                                                  \
+        const vector left[2] = {spread_##suffix(a + r), spread_##suffix(a + (ROWS) + r)}; \
+        for (int v = 0; v < (VECTORS); v++) {                                             \
+          re[r][v] = fma_##suffix(left[0], right[0][v], re[r][v]);                        \
+          im[r][v] = fma_##suffix(left[FIRST], right[SECOND][v], im[r][v]);               \
+        }                                                                                 \
+        for (int v = 0; v < (VECTORS); v++) {                                             \
+          re[r][v] = less_##suffix(left[1], right[1][v], re[r][v]);                       \
+          im[r][v] = fma_##suffix(left[SECOND], right[FIRST][v], im[r][v]);               \
+        }                                                                                 \
+      }                                                                                   \
+    }                                                                                     \
+    for (int r = 0; r < (ROWS); r++)                                                      \
+      for (int v = 0; v < (VECTORS); v++) {                                               \
+        store_##suffix(sums + r * COLS + v * WIDTH, re[r][v]);                            \
+        store_##suffix(sums + ((ROWS) + r) * COLS + v * WIDTH, im[r][v]);                 \
+      }                                                                                   \
+  }
+
+/* The left operand of the chain is a, unless the product is turned. */
+#define EITHER_WAY(name, suffix, type, vector, ROWS, VECTORS)                          \
+  COMPLEX_TILE(upright_##name, suffix, type, vector, ROWS, VECTORS, 0, 1)              \
+  COMPLEX_TILE(turned_##name, suffix, type, vector, ROWS, VECTORS, 1, 0)               \
+  static void name(int64_t k, const void *a, const void *b, void *sums, bool turned) { \
+    (turned ? turned_##name : upright_##name)(k, a, b, sums);                          \
+  }
+
+#define TILES_OF(suffix, type, vector)                                    \
+  REAL_TILE(real_##suffix##_1, suffix, type, vector, REAL_ROWS, 1)        \
+  REAL_TILE(real_##suffix##_2, suffix, type, vector, REAL_ROWS, 2)        \
+  REAL_TILE(real_##suffix##_3, suffix, type, vector, REAL_ROWS, 3)        \
+  EITHER_WAY(complex_##suffix##_1, suffix, type, vector, COMPLEX_ROWS, 1) \
+  EITHER_WAY(complex_##suffix##_2, suffix, type, vector, COMPLEX_ROWS, 2) \
+  EITHER_WAY(complex_##suffix##_3, suffix, type, vector, COMPLEX_ROWS, 3)
+
+TILES_OF(f32, float, vector_f32)
+TILES_OF(f64, double, vector_f64)
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* A row times a matrix reads the matrix once, so nothing is packed. Where its rows lie side by
+ * side, LINES of them are added to all of c in turn; else so many of c's chains go on at once. */
+enum { LINES = 8 };
+
+#define ROW(suffix, type, fuse)                                                                \
+  static void add_lines_##suffix(int lines, const mmci_ordered_row *row, int64_t p, type *c) { \
+    const type *b = (const type *)row->b + p * row->down, *x = row->x;                         \
+    type left[LINES];                                                                          \
+    for (int l = 0; l < lines; l++) left[l] = x[(p + l) * row->x_step];                        \
+    for (int64_t j = 0; j < row->n; j++) {                                                     \
+      type sum = c[j];                                                                         \
+      for (int l = 0; l < lines; l++) sum = fuse(left[l], b[l * row->down + j], sum);          \
+      c[j] = sum;                                                                              \
+    }                                                                                          \
+  }                                                                                            \
+  static void add_dots_##suffix(int dots, const mmci_ordered_row *row, int64_t j) {            \
+    const type *b = (const type *)row->b + j * row->along, *x = row->x;                        \
+    type *c = (type *)row->c + j * row->c_step, sum[LINES];                                    \
+    for (int d = 0; d < dots; d++) sum[d] = c[d * row->c_step];                                \
+    for (int64_t p = 0; p < row->k; p++) {                                                     \
+      const type left = x[p * row->x_step];                                                    \
+      for (int d = 0; d < dots; d++)                                                           \
+        sum[d] = fuse(left, b[p * row->down + d * row->along], sum[d]);                        \
+    }                                                                                          \
+    for (int d = 0; d < dots; d++) c[d * row->c_step] = sum[d];                                \
+  }                                                                                            \
+  static void row_##suffix(const mmci_ordered_row *row) {                                      \
+    int64_t p = 0, j = 0;                                                                      \
+    if (row->along == 1 && row->c_step == 1 && row->n >= LINES) {                              \
+      for (; p + LINES <= row->k; p += LINES) add_lines_##suffix(LINES, row, p, row->c);       \
+      for (; p < row->k; p++) add_lines_##suffix(1, row, p, row->c);                           \
+      return;                                                                                  \
+    }                                                                                          \
+    for (; j + LINES <= row->n; j += LINES) add_dots_##suffix(LINES, row, j);                  \
+    for (; j < row->n; j++) add_dots_##suffix(1, row, j);                                      \
+  }
+
+#define COMPLEX_ROW(suffix, type, fuse)                                                          \
+  static void complex_dots_##suffix(int dots, const mmci_ordered_row *row, int64_t j) {          \
+    const type *b = (const type *)row->b + 2 * j * row->along, *x = row->x;                      \
+    type *c = (type *)row->c + 2 * j * row->c_step, re[LINES], im[LINES];                        \
+    const type x_sign = (type)row->x_sign, b_sign = (type)row->b_sign;                           \
+    for (int d = 0; d < dots; d++) {                                                             \
+      re[d] = c[2 * d * row->c_step];                                                            \
+      im[d] = c[2 * d * row->c_step + 1];                                                        \
+    }                                                                                            \
+    for (int64_t p = 0; p < row->k; p++) {                                                       \
+      const type *z = x + 2 * p * row->x_step, xr = z[0], xi = x_sign * z[1];                    \
+      for (int d = 0; d < dots; d++) {                                                           \
+        const type *y = b + 2 * (p * row->down + d * row->along), yr = y[0], yi = b_sign * y[1]; \
+        re[d] = fuse(-xi, yi, fuse(xr, yr, re[d]));                                              \
+        im[d] =                                                                                  \
+            row->turned ? fuse(xr, yi, fuse(xi, yr, im[d])) : fuse(xi, yr, fuse(xr, yi, im[d])); \
+      }                                                                                          \
+    }                                                                                            \
+    for (int d = 0; d < dots; d++) {                                                             \
+      c[2 * d * row->c_step] = re[d];                                                            \
+      c[2 * d * row->c_step + 1] = im[d];                                                        \
+    }                                                                                            \
+  }                                                                                              \
+  static void complex_row_##suffix(const mmci_ordered_row *row) {                                \
+    int64_t j = 0;                                                                               \
+    for (; j + LINES / 2 <= row->n; j += LINES / 2) complex_dots_##suffix(LINES / 2, row, j);    \
+    for (; j < row->n; j++) complex_dots_##suffix(1, row, j);                                    \
+  }
+
+ROW(f32, float, __builtin_fmaf)
+ROW(f64, double, __builtin_fma)
+COMPLEX_ROW(f32, float, __builtin_fmaf)
+COMPLEX_ROW(f64, double, __builtin_fma)
+
+/* ---- zeros and NaN --------------------------------------------------------------------------- */
+
+static void settle_f32(float *line, int64_t n) {
+  for (int64_t i = 0; i < n; i++) line[i] = line[i] == line[i] ? line[i] + 0.0F : NAN;
+}
+
+static void settle_f64(double *line, int64_t n) {
+  for (int64_t i = 0; i < n; i++) line[i] = line[i] == line[i] ? line[i] + 0.0 : (double)NAN;
+}
+
+#define WIDTH_OF(vector, type) ((int)(sizeof(vector) / sizeof(type)))
+
+const mmci_ordered_tiles TILES = {
+    .f32 = {REAL_ROWS,
+            WIDTH_OF(vector_f32, float),
+            REAL_VECTORS,
+            {real_f32_1, real_f32_2, real_f32_3}},
+    .f64 = {REAL_ROWS,
+            WIDTH_OF(vector_f64, double),
+            REAL_VECTORS,
+            {real_f64_1, real_f64_2, real_f64_3}},
+    .c64 = {COMPLEX_ROWS,
+            WIDTH_OF(vector_f32, float),
+            COMPLEX_VECTORS,
+            {complex_f32_1, complex_f32_2, complex_f32_3}},
+    .c128 = {COMPLEX_ROWS,
+             WIDTH_OF(vector_f64, double),
+             COMPLEX_VECTORS,
+             {complex_f64_1, complex_f64_2, complex_f64_3}},
+    .row_f32 = row_f32,
+    .row_f64 = row_f64,
+    .row_c64 = complex_row_f32,
+    .row_c128 = complex_row_f64,
+    .settle_f32 = settle_f32,
+    .settle_f64 = settle_f64,
+};

@@ -1,0 +1,30 @@
+/* ordered_tiles_portable.c: the innermost loops of ordered.h on any processor. Where it has no
+ * fused multiply-add, the C library computes one, exactly and slowly. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TILES mmci_ordered_tiles_portable
+enum { REAL_ROWS = 4, REAL_VECTORS = 3, COMPLEX_ROWS = 2, COMPLEX_VECTORS = 3 };
+typedef float vector_f32;
+typedef double vector_f64;
+#define load_f32(from) (*(from))
+#define load_f64(from) (*(from))
+#define store_f32(to, x) (*(to) = (x))
+#define store_f64(to, x) (*(to) = (x))
+#define spread_f32(x) (*(x))
+#define spread_f64(x) (*(x))
+#define fma_f32 fmaf
+#define fma_f64 fma
+#define less_f32(x, y, sum) fmaf(-(x), y, sum)
+#define less_f64(x, y, sum) fma(-(x), y, sum)
+#include "device/blas/ordered_tiles_body.h"
+
+const mmci_ordered_tiles *mmci_ordered_tiles_here(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return &mmci_ordered_tiles_avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return &mmci_ordered_tiles_avx2;
+#endif
+  return &mmci_ordered_tiles_portable;
+}

@@ -1,0 +1,294 @@
+/* ordered.cu: computes any product or batch as MMCI_REPRODUCIBLE says: each element of C is one
+ * chain of fused multiply-adds from the first k to the last, in one thread, so that neither the
+ * tile nor the grid matters. What follows after the last k is +0 times +0, which changes no sum but
+ * the sign of zeros; results have +0 and NaN without a payload.
+ *
+ * Layout any forms, sizes and leading dimensions in 64 bits; edges guarded
+ * Launch a 1-D grid that strides over the tiles, 256 threads, PART x PART elements of C each, four
+ *        neighbours in every 64 rows and columns; the next DEPTH terms are loaded while others are
+ *        multiplied
+ * Traffic 2mkn flops; reads mk ceil(n/TILE) + kn ceil(m/TILE) elements */
+extern "C" {
+#include "base/status.h"
+}
+#include "device/cuda/launch.cuh"
+
+#include "device/cuda/cuda_check.h"
+#include "device/cuda/cuda_kernels.h"
+#include "device/cuda/elements.cuh"
+
+enum { SIDE = 16, THREADS = SIDE * SIDE, QUAD = 4 };
+static const int64_t MOST_BLOCKS = 1 << 20;
+
+struct OrderedShape {
+  int64_t m, k, n, lda, ldb, ldc, batch, a_stride, b_stride, c_stride;
+  bool a_trans, a_conj, a_gathered, b_trans, b_conj, b_gathered, accumulate, turned;
+};
+
+/* ---- sums --------------------------------------------------------------------------------------
+ */
+
+static __device__ __forceinline__ float fuse(float a, float b, float sum) {
+  return fmaf(a, b, sum);
+}
+static __device__ __forceinline__ double fuse(double a, double b, double sum) {
+  return fma(a, b, sum);
+}
+
+template <typename Real>
+static __device__ __forceinline__ void add_term(Real &sum, Real a, Real b, bool) {
+  sum = fuse(a, b, sum);
+}
+template <typename Real>
+static __device__ __forceinline__ void add_term(mmci_complex<Real> &sum, mmci_complex<Real> a,
+                                                mmci_complex<Real> b, bool turned) {
+  sum.re = fuse(-a.im, b.im, fuse(a.re, b.re, sum.re));
+  sum.im = turned ? fuse(a.re, b.im, fuse(a.im, b.re, sum.im))
+                  : fuse(a.im, b.re, fuse(a.re, b.im, sum.im));
+}
+
+static __device__ __forceinline__ float settled(float x) {
+#ifdef MMCI_EMULATE_CUDA
+  return x == x ? x + 0.0f : NAN;
+#else
+  return x == x ? x + 0.0f : __int_as_float(0x7fc00000);
+#endif
+}
+static __device__ __forceinline__ double settled(double x) {
+#ifdef MMCI_EMULATE_CUDA
+  return x == x ? x + 0.0 : (double)NAN;
+#else
+  return x == x ? x + 0.0 : __longlong_as_double(0x7ff8000000000000LL);
+#endif
+}
+template <typename Real>
+static __device__ __forceinline__ mmci_complex<Real> settled(mmci_complex<Real> x) {
+  return {settled(x.re), settled(x.im)};
+}
+
+/* Rounds a sum; a NaN of 16 bits is positive and quiet, too, whatever the conversion makes of it.
+ */
+template <typename Element>
+static __device__ __forceinline__ typename Element::Stored rounded(typename Element::Sum sum) {
+  return Element::write(settled(sum));
+}
+template <>
+__device__ __forceinline__ uint16_t rounded<mmci_f16_element>(float sum) {
+  return sum == sum ? mmci_f16_element::write(sum + 0.0f) : (uint16_t)0x7e00;
+}
+template <>
+__device__ __forceinline__ uint16_t rounded<mmci_bf16_element>(float sum) {
+  return sum == sum ? mmci_bf16_element::write(sum + 0.0f) : (uint16_t)0x7fc0;
+}
+
+/* ---- tiles -------------------------------------------------------------------------------------
+ */
+
+/* Returns matrix number i of an operand. */
+template <typename Stored>
+static __device__ __forceinline__ const Stored *matrix(const void *data, int64_t i, int64_t stride,
+                                                       bool gathered) {
+  return gathered ? static_cast<const Stored *const *>(data)[i]
+                  : static_cast<const Stored *>(data) + i * stride;
+}
+
+/* Element e of the EACH that a thread brings into a tile: line (of C's rows or columns) and depth,
+ * where neighbouring threads read neighbouring elements. */
+template <int TILE, int DEPTH>
+static __device__ __forceinline__ void spot(int e, bool along_lines, int *line, int *depth) {
+  const int at = (int)threadIdx.x + e * THREADS;
+  *line = along_lines ? at % TILE : at / DEPTH;
+  *depth = along_lines ? at / TILE : at % DEPTH;
+}
+
+/* Loads what a thread brings, with zeros outside; step and next are those of lines and depth. */
+template <typename Element, int TILE, int DEPTH>
+static __device__ __forceinline__ void load_tile(const typename Element::Stored *from, int64_t step,
+                                                 int64_t next, bool conj, int64_t lines, int64_t k,
+                                                 int64_t first, int64_t begin,
+                                                 typename Element::Sum *to) {
+#pragma unroll
+  for (int e = 0; e < TILE * DEPTH / THREADS; e++) {
+    int line, depth;
+    spot<TILE, DEPTH>(e, step == 1, &line, &depth);
+    typename Element::Sum value = {};
+    if (first + line < lines && begin + depth < k)
+      value = Element::read(from[(first + line) * step + (begin + depth) * next], conj);
+    to[e] = value;
+  }
+}
+
+template <typename Sum, int TILE, int DEPTH>
+static __device__ __forceinline__ void store_tile(const Sum *from, bool along_lines,
+                                                  Sum (*tile)[TILE + QUAD]) {
+#pragma unroll
+  for (int e = 0; e < TILE * DEPTH / THREADS; e++) {
+    int line, depth;
+    spot<TILE, DEPTH>(e, along_lines, &line, &depth);
+    tile[depth][line] = from[e];
+  }
+}
+
+/* Returns the place in a tile of element p of those of a thread: four neighbours in every 64. */
+static __device__ __forceinline__ int place(int lane, int p) {
+  return p / QUAD * QUAD * SIDE + lane * QUAD + p % QUAD;
+}
+
+template <typename Element, int PART, int DEPTH>
+__global__ void __launch_bounds__(THREADS, (PART * sizeof(typename Element::Sum) >= 32 ? 1 : 2))
+    ordered_product(OrderedShape s, const void *all_a, const void *all_b,
+                    typename Element::Stored *all_c) {
+  typedef typename Element::Sum Sum;
+  typedef typename Element::Stored Stored;
+  constexpr int TILE = SIDE * PART, EACH = TILE * DEPTH / THREADS;
+  static_assert(TILE * DEPTH % THREADS == 0, "every thread brings as many elements");
+  __shared__ __align__(16) Sum a_tile[DEPTH][TILE + QUAD], b_tile[DEPTH][TILE + QUAD];
+  const int row = (int)threadIdx.x / SIDE, col = (int)threadIdx.x % SIDE;
+  const int64_t across = (s.n + TILE - 1) / TILE, tiles = (s.m + TILE - 1) / TILE * across;
+  const int64_t a_step = s.a_trans ? 1 : s.lda, a_next = s.a_trans ? s.lda : 1;
+  const int64_t b_step = s.b_trans ? s.ldb : 1, b_next = s.b_trans ? 1 : s.ldb;
+  for (int64_t at = blockIdx.x; at < tiles * s.batch; at += gridDim.x) {
+    const int64_t tile = at % tiles, i = at / tiles, first_row = tile / across * TILE,
+                  first_col = tile % across * TILE;
+    const Stored *a = matrix<Stored>(all_a, i, s.a_stride, s.a_gathered),
+                 *b = matrix<Stored>(all_b, i, s.b_stride, s.b_gathered);
+    Stored *c = all_c + i * s.c_stride;
+    Sum sum[PART][PART], a_next_terms[EACH], b_next_terms[EACH];
+#pragma unroll
+    for (int p = 0; p < PART; p++)
+#pragma unroll
+      for (int q = 0; q < PART; q++) {
+        const int64_t r = first_row + place(row, p), t = first_col + place(col, q);
+        sum[p][q] = Sum{};
+        if (s.accumulate && r < s.m && t < s.n) sum[p][q] = Element::read(c[r * s.ldc + t], false);
+      }
+    load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.a_conj, s.m, s.k, first_row, 0,
+                                    a_next_terms);
+    load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.b_conj, s.n, s.k, first_col, 0,
+                                    b_next_terms);
+    for (int64_t depth = 0; depth < s.k; depth += DEPTH) {
+      store_tile<Sum, TILE, DEPTH>(a_next_terms, a_step == 1, a_tile);
+      store_tile<Sum, TILE, DEPTH>(b_next_terms, b_step == 1, b_tile);
+      __syncthreads();
+      if (depth + DEPTH < s.k) {
+        load_tile<Element, TILE, DEPTH>(a, a_step, a_next, s.a_conj, s.m, s.k, first_row,
+                                        depth + DEPTH, a_next_terms);
+        load_tile<Element, TILE, DEPTH>(b, b_step, b_next, s.b_conj, s.n, s.k, first_col,
+                                        depth + DEPTH, b_next_terms);
+      }
+#pragma unroll 2
+      for (int d = 0; d < DEPTH; d++) {
+        Sum left[PART], right[PART];
+#pragma unroll
+        for (int p = 0; p < PART; p++) {
+          left[p] = a_tile[d][place(row, p)];
+          right[p] = b_tile[d][place(col, p)];
+        }
+#pragma unroll
+        for (int p = 0; p < PART; p++)
+#pragma unroll
+          for (int q = 0; q < PART; q++) add_term(sum[p][q], left[p], right[q], s.turned);
+      }
+      __syncthreads();
+    }
+#pragma unroll
+    for (int p = 0; p < PART; p++)
+#pragma unroll
+      for (int q = 0; q < PART; q++) {
+        const int64_t r = first_row + place(row, p), t = first_col + place(col, q);
+        if (r < s.m && t < s.n) c[r * s.ldc + t] = rounded<Element>(sum[p][q]);
+      }
+  }
+}
+
+/* ---- launches ----------------------------------------------------------------------------------
+ */
+
+template <typename Element, int PART, int DEPTH>
+static mmc_status launch_ordered(cudaStream_t stream, const OrderedShape &s, const void *a,
+                                 const void *b, void *c, mmci_error *error) {
+  constexpr int64_t TILE = SIDE * PART;
+  const int64_t tiles = (s.m + TILE - 1) / TILE * ((s.n + TILE - 1) / TILE) * s.batch;
+  if (tiles == 0) return MMC_OK;
+  const unsigned blocks = (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS);
+  MMCI_CUDA_TRY(mmci_launch(ordered_product<Element, PART, DEPTH>, dim3(blocks), dim3(THREADS), 0,
+                            stream, s, a, b, static_cast<typename Element::Stored *>(c)));
+  return MMC_OK;
+}
+
+/* Takes large tiles where there are enough of them for a GPU; the result is the same. */
+template <typename Element, int LARGE>
+static mmc_status launch_either(cudaStream_t stream, const OrderedShape &s, const void *a,
+                                const void *b, void *c, mmci_error *error) {
+  enum { MANY = 1 << 21 };
+  return s.batch * s.m * s.n >= MANY ? launch_ordered<Element, LARGE, 16>(stream, s, a, b, c, error)
+                                     : launch_ordered<Element, QUAD, 16>(stream, s, a, b, c, error);
+}
+
+extern "C" mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm,
+                                                const void *a, const void *b, void *c,
+                                                mmci_error *error) {
+  const mmci_form &x = gemm->a, &y = gemm->b;
+  const OrderedShape s = {gemm->m,
+                          gemm->k,
+                          gemm->n,
+                          x.ld,
+                          y.ld,
+                          gemm->ldc,
+                          gemm->batch > 0 ? gemm->batch : 1,
+                          x.stride,
+                          y.stride,
+                          gemm->c_stride,
+                          x.trans,
+                          x.conj,
+                          x.gathered,
+                          y.trans,
+                          y.conj,
+                          y.gathered,
+                          gemm->accumulate,
+                          gemm->turned};
+  switch (gemm->dtype) {
+    case MMC_F32:
+      return launch_either<mmci_real_element<float>, 8>(stream, s, a, b, c, error);
+    case MMC_F64:
+      return launch_either<mmci_real_element<double>, 4>(stream, s, a, b, c, error);
+    case MMC_C64:
+      return launch_either<mmci_complex_element<float>, 4>(stream, s, a, b, c, error);
+    case MMC_C128:
+      return launch_ordered<mmci_complex_element<double>, 4, 8>(stream, s, a, b, c, error);
+    case MMC_F16:
+      return launch_either<mmci_f16_element, 8>(stream, s, a, b, c, error);
+    case MMC_BF16:
+      return launch_either<mmci_bf16_element, 8>(stream, s, a, b, c, error);
+    default:
+      break;
+  }
+  return mmci_fail(error, MMC_E_ARG, "dtype: expected one of mmc_dtype, got %d", (int)gemm->dtype);
+}
+
+/* ---- what other kernels have computed in this order -------------------------------------------
+ */
+
+template <typename Real>
+__global__ void __launch_bounds__(THREADS)
+    settle_result(int64_t rows, int64_t cols, int64_t ld, Real *c) {
+  const int64_t count = rows * cols;
+  for (int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x; at < count;
+       at += (int64_t)gridDim.x * THREADS) {
+    Real *x = c + at / cols * ld + at % cols;
+    *x = settled(*x);
+  }
+}
+
+extern "C" mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c,
+                                       mmci_error *error) {
+  const int64_t most = 1 << 16, blocks = (gemm->m * gemm->n + THREADS - 1) / THREADS;
+  const dim3 grid((unsigned)(blocks < most ? blocks : most));
+  if (gemm->dtype == MMC_F64)
+    MMCI_CUDA_TRY(mmci_launch(settle_result<double>, grid, dim3(THREADS), 0, stream, gemm->m,
+                              gemm->n, gemm->ldc, static_cast<double *>(c)));
+  else
+    MMCI_CUDA_TRY(mmci_launch(settle_result<float>, grid, dim3(THREADS), 0, stream, gemm->m,
+                              gemm->n, gemm->ldc, static_cast<float *>(c)));
+  return MMC_OK;
+}

@@ -1,0 +1,66 @@
+/* ref_ordered.c: MMCI_REPRODUCIBLE as it is defined, by plain loops. */
+#include "device/ref/ref_ordered.h"
+
+#include <math.h>
+
+#include "base/half.h"
+
+static int64_t place_of(const mmci_form *x, int64_t row, int64_t column) {
+  return x->trans ? column * x->ld + row : row * x->ld + column;
+}
+
+static float settled_f32(float x) {
+  return x == x ? x + 0.0F : NAN;
+}
+static double settled_f64(double x) {
+  return x == x ? x + 0.0 : (double)NAN;
+}
+
+#define ORDERED_REAL(name, type, sum_type, load, fuse, store)                                    \
+  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {               \
+    const type *x = a, *y = b;                                                                   \
+    for (int64_t i = 0; i < gemm->m; i++)                                                        \
+      for (int64_t j = 0; j < gemm->n; j++) {                                                    \
+        type *z = (type *)c + i * gemm->ldc + j;                                                 \
+        sum_type sum = gemm->accumulate ? load(*z) : 0;                                          \
+        for (int64_t p = 0; p < gemm->k; p++)                                                    \
+          sum = fuse(load(x[place_of(&gemm->a, i, p)]), load(y[place_of(&gemm->b, p, j)]), sum); \
+        *z = store(sum);                                                                         \
+      }                                                                                          \
+  }
+
+#define ORDERED_COMPLEX(name, type, fuse, settled)                                                 \
+  static void name(const mmci_gemm *gemm, const void *a, const void *b, void *c) {                 \
+    const type *x = a, *y = b;                                                                     \
+    for (int64_t i = 0; i < gemm->m; i++)                                                          \
+      for (int64_t j = 0; j < gemm->n; j++) {                                                      \
+        type *z = (type *)c + 2 * (i * gemm->ldc + j);                                             \
+        type re = gemm->accumulate ? z[0] : 0, im = gemm->accumulate ? z[1] : 0;                   \
+        for (int64_t p = 0; p < gemm->k; p++) {                                                    \
+          const type *u = x + 2 * place_of(&gemm->a, i, p), *v = y + 2 * place_of(&gemm->b, p, j); \
+          const type ui = gemm->a.conj ? -u[1] : u[1], vi = gemm->b.conj ? -v[1] : v[1];           \
+          re = fuse(-ui, vi, fuse(u[0], v[0], re));                                                \
+          im = gemm->turned ? fuse(u[0], vi, fuse(ui, v[0], im))                                   \
+                            : fuse(ui, v[0], fuse(u[0], vi, im));                                  \
+        }                                                                                          \
+        z[0] = settled(re);                                                                        \
+        z[1] = settled(im);                                                                        \
+      }                                                                                            \
+  }
+
+#define F16_OF(x) mmci_f16_round(settled_f32(x))
+#define BF16_OF(x) mmci_bf16_round(settled_f32(x))
+
+ORDERED_REAL(ordered_f32, float, float, , fmaf, settled_f32)
+ORDERED_REAL(ordered_f64, double, double, , fma, settled_f64)
+ORDERED_REAL(ordered_f16, uint16_t, float, mmci_f16_to_f32, fmaf, F16_OF)
+ORDERED_REAL(ordered_bf16, uint16_t, float, mmci_bf16_to_f32, fmaf, BF16_OF)
+ORDERED_COMPLEX(ordered_c64, float, fmaf, settled_f32)
+ORDERED_COMPLEX(ordered_c128, double, fma, settled_f64)
+
+void mmci_ref_ordered(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  static void (*const multiply[])(const mmci_gemm *, const void *, const void *, void *) = {
+      [MMC_F32] = ordered_f32,   [MMC_F64] = ordered_f64, [MMC_C64] = ordered_c64,
+      [MMC_C128] = ordered_c128, [MMC_F16] = ordered_f16, [MMC_BF16] = ordered_bf16};
+  multiply[gemm->dtype](gemm, a, b, c);
+}

@@ -1,0 +1,156 @@
+/* test_reproducible.c: reproducible products on a device have the bits of plain loops on the host,
+ * whatever their size, layouts and batch, added to what is there or not. Of large results some rows
+ * are compared. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "../random.h"
+#include "base/dtype.h"
+#include "base/half.h"
+#include "device/ref/ref_ordered.h"
+#include "gpu_test.h"
+
+/* A matrix, or a batch of them, on the host and on the device. */
+typedef struct matrix {
+  mmci_form form;
+  size_t bytes;
+  unsigned char *host;
+  void *device;
+} matrix;
+
+static double draw(uint64_t *random) {
+  static const double odd[] = {0.0, -0.0, 1e-310, -1e-41, 3e38, 6e-8, 1};
+  return random_below(random, 50) == 0 ? odd[random_below(random, 7)] : random_unit(random);
+}
+
+static void fill(mmc_dtype dtype, size_t bytes, uint64_t *random, unsigned char *to) {
+  const size_t size = mmc_dtype_size(dtype), real = mmci_dtype_is_complex(dtype) ? size / 2 : size;
+  for (size_t at = 0; at + real <= bytes; at += real) {
+    const double x = draw(random);
+    const float single = (float)x;
+    const uint16_t half = dtype == MMC_F16 ? mmci_f16_round(x) : mmci_bf16_round(x);
+    memcpy(to + at, real == 8 ? (const void *)&x : real == 4 ? (const void *)&single : &half, real);
+  }
+}
+
+static bool make(const target *on, mmc_dtype dtype, int64_t rows, int64_t cols, int64_t batch,
+                 bool trans, int64_t gap, uint64_t *random, matrix *x) {
+  mmci_error error = {0};
+  x->form = (mmci_form){.ld = (trans ? rows : cols) + gap, .trans = trans};
+  x->form.stride = (trans ? cols : rows) * x->form.ld;
+  x->form.conj = random_below(random, 2) == 1;
+  x->bytes = (size_t)(x->form.stride * batch) * mmc_dtype_size(dtype);
+  x->host = malloc(x->bytes + 1);
+  if (!expect(x->host != NULL, "host memory")) return false;
+  fill(dtype, x->bytes, random, x->host);
+  return expect_ok(on->ops->alloc(on->device, x->bytes + 1, &x->device, &error), &error, "alloc");
+}
+
+static bool copy(const target *on, mmci_queue *queue, const matrix *x, bool to_device) {
+  mmci_error error = {0};
+  const mmci_transfer transfer = {.to = to_device ? x->device : x->host,
+                                  .from = to_device ? (const void *)x->host : x->device,
+                                  .to_pitch = (int64_t)x->bytes,
+                                  .from_pitch = (int64_t)x->bytes,
+                                  .lines = 1,
+                                  .line_bytes = (int64_t)x->bytes};
+  mmc_status status =
+      (to_device ? on->ops->async->upload : on->ops->async->download)(queue, &transfer, &error);
+  if (status == MMC_OK) status = on->ops->sync(queue, &error);
+  return expect_ok(status, &error, "a copy");
+}
+
+static void release(const target *on, matrix *x) {
+  free(x->host);
+  if (x->device != NULL) on->ops->dealloc(on->device, x->device);
+}
+
+/* Compares a row of result number i with plain loops, where C was `before`. */
+static bool row_is_right(const mmci_gemm *gemm, const matrix *a, const matrix *b, const matrix *c,
+                         const unsigned char *before, int64_t i, int64_t row) {
+  const size_t size = mmc_dtype_size(gemm->dtype), line = (size_t)gemm->n * size;
+  const size_t at = (size_t)(i * gemm->c_stride + row * gemm->ldc) * size;
+  mmci_gemm one = *gemm;
+  one.m = 1;
+  unsigned char *expected = malloc(line + 1);
+  if (expected == NULL) return false;
+  memcpy(expected, before + at, line);
+  mmci_ref_ordered(
+      &one, a->host + (size_t)(i * gemm->a.stride + row * (gemm->a.trans ? 1 : gemm->a.ld)) * size,
+      b->host + (size_t)(i * gemm->b.stride) * size, expected);
+  const bool same = memcmp(expected, c->host + at, line) == 0;
+  free(expected);
+  return same;
+}
+
+static void try_product(const target *on, mmci_queue *queue, mmci_gemm gemm, int64_t rows,
+                        uint64_t *random) {
+  const int64_t batch = gemm.batch > 1 ? gemm.batch : 1, gap = random_below(random, 3) * 4;
+  matrix a = {0}, b = {0}, c = {0};
+  mmci_error error = {0};
+  mmci_kernel *kernel = NULL;
+  gemm.precision = MMCI_REPRODUCIBLE;
+  bool fine =
+      make(on, gemm.dtype, gemm.m, gemm.k, batch, random_below(random, 2), gap, random, &a) &&
+      make(on, gemm.dtype, gemm.k, gemm.n, batch, random_below(random, 2), gap, random, &b) &&
+      make(on, gemm.dtype, gemm.m, gemm.n, batch, false, gap, random, &c);
+  unsigned char *before = malloc(c.bytes + 1);
+  fine = fine && before != NULL;
+  if (fine) memcpy(before, c.host, c.bytes);
+  gemm.a = a.form;
+  gemm.b = b.form;
+  gemm.ldc = c.form.ld;
+  gemm.c_stride = c.form.stride;
+  if (!mmci_dtype_is_complex(gemm.dtype)) gemm.a.conj = gemm.b.conj = false;
+  fine =
+      fine && copy(on, queue, &a, true) && copy(on, queue, &b, true) && copy(on, queue, &c, true);
+  fine = fine && expect_ok(on->ops->prepare(on->device, &gemm, &kernel, &error), &error, "prepare");
+  fine = fine && expect_ok(on->ops->enqueue(queue, kernel, a.device, b.device, c.device, &error),
+                           &error, "enqueue");
+  fine = fine && copy(on, queue, &c, false);
+  for (int64_t r = 0; r < rows && fine; r++) {
+    const int64_t i = random_below(random, batch), row = random_below(random, gemm.m);
+    if (!expect(row_is_right(&gemm, &a, &b, &c, before, i, row), "bits")) {
+      printf("  %s %" PRId64 " x %" PRId64 " x %" PRId64 " @%" PRId64 ", %d %d, added %d\n",
+             mmc_dtype_name(gemm.dtype), gemm.m, gemm.k, gemm.n, batch, gemm.a.trans, gemm.b.trans,
+             gemm.accumulate);
+      fine = false;
+    }
+  }
+  if (kernel != NULL) on->ops->release(kernel);
+  release(on, &a);
+  release(on, &b);
+  release(on, &c);
+  free(before);
+}
+
+static void tests(const target *on) {
+  static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128, MMC_F16, MMC_BF16};
+  mmci_queue *queue = NULL;
+  mmci_error error = {0};
+  uint64_t random = 20261125;
+  if (!expect_ok(on->ops->queue_open(on->device, &queue, &error), &error, "queue_open")) return;
+  for (int round = 0; round < (on->small ? 30 : 150); round++) {
+    mmci_gemm gemm = {.dtype = dtypes[round % 6],
+                      .m = 1 + random_below(&random, 200),
+                      .k = 1 + random_below(&random, 300),
+                      .n = 1 + random_below(&random, 200),
+                      .batch = random_below(&random, 3) == 0 ? 1 + random_below(&random, 5) : 1};
+    gemm.accumulate = random_below(&random, 4) == 0;
+    gemm.turned = random_below(&random, 2) == 0;
+    try_product(on, queue, gemm, 5, &random);
+  }
+  /* These are large enough for every kernel that takes part. */
+  for (int round = 0; round < (on->small ? 0 : 12); round++) {
+    const mmci_gemm gemm = {.dtype = dtypes[round % 3 == 2 ? random_below(&random, 6) : round % 3],
+                            .m = 3000 + random_below(&random, 600),
+                            .k = 128 + random_below(&random, 700),
+                            .n = 3000 + random_below(&random, 600)};
+    try_product(on, queue, gemm, 3, &random);
+  }
+  on->ops->queue_close(queue);
+}
+
+int main(int argc, char **argv) {
+  return gpu_test_main(argc, argv, tests);
+}
