@@ -556,6 +556,103 @@ static void test_fused(const target *on, mmci_queue *queue, mmc_dtype dtype, boo
   expect(!on->ops->group_supports(on->device, &t.group), "what is too wide is not fused");
 }
 
+static int64_t up8(int64_t x) {
+  return (x + 7) / 8 * 8;
+}
+
+/* Pairs of f16 or bf16 whose intermediate is in registers: edges of boxes, any forms in whole words
+ * of 16 bytes. */
+static void finish_words(uint64_t *random) {
+  finish_random(&t, random);
+  for (int i = 0; i < 3; i++) {
+    mmci_form *f = &t.forms[i];
+    const bool is_shared = f->stride == 0;
+    f->gathered = f->conj = false;
+    f->ld = up8(f->ld);
+    f->stride = is_shared ? 0 : up8((f->trans ? t.cols[i] : t.rows[i]) * f->ld + f->stride % 20);
+    t.shift[i] = 8 * (t.shift[i] % 2);
+  }
+  t.group.c_gathered = false;
+  t.group.ldc = up8(t.group.ldc);
+  t.group.c_stride = up8(t.rows[4] * t.group.ldc);
+  t.shift[OPERANDS] = 0;
+}
+
+static void test_fused_half(const target *on, mmci_queue *queue, mmc_dtype dtype,
+                            uint64_t *random) {
+  static const int64_t WIDTHS[] = {1, 15, 16, 63, 64, 65, 100, 127, 128, 129, 200, 256};
+  const int count = on->small ? 12 : 72;
+  for (int k = 0; k < count; k++) {
+    const bool right = k % 2 == 1;
+    const int64_t w = WIDTHS[k % 12], rows = 1 + random_below(random, on->small ? 150 : 500),
+                  other = 1 + random_below(random, k % 5 == 0 ? 400 : 140);
+    int64_t dims[] = {rows, other, w, 1 + random_below(random, k % 7 == 0 ? 300 : 140)};
+    if (right) {
+      dims[0] = dims[3];
+      dims[1] = w;
+      dims[2] = other;
+      dims[3] = rows;
+    }
+    begin(&t, dtype, 3, 1 + random_below(random, 3), random_bits(random));
+    t.group.variant = VARIANT_FUSED;
+    set_shapes(&t, dims);
+    add_tree(&t, 0, 2, right ? 1 : 0, random);
+    finish_words(random);
+    if (k == 0 && !on->ops->group_supports(on->device, &t.group)) return; /* not Hopper */
+    try_group(on, queue, &t);
+  }
+  const int64_t tall[] = {40000, 64, 128, 72}, wide[] = {300, 200, 257, 300};
+  begin(&t, dtype, 3, 1, random_bits(random));
+  set_shapes(&t, tall);
+  add_tree(&t, 0, 2, 0, random);
+  finish_tight(&t);
+  expect_name(on, dtype == MMC_F16 ? "fused left f16 128x128" : "fused left bf16 128x128");
+  if (!on->small) try_group(on, queue, &t);
+  begin(&t, dtype, 3, 1, random_bits(random));
+  t.group.variant = VARIANT_FUSED;
+  set_shapes(&t, wide);
+  add_tree(&t, 0, 2, 0, random);
+  finish_tight(&t);
+  t.forms[2].ld = t.group.ldc = 304;
+  t.forms[1].ld = 264;
+  expect(!on->ops->group_supports(on->device, &t.group), "what is too wide is not fused");
+}
+
+/* An infinity in a row of A reaches its row of D and no other, past no edge: columns of the
+ * intermediate that are not there add no infinity times zero. */
+static void test_fused_infinity(const target *on, mmci_queue *queue) {
+  const int64_t dims[] = {200, 70, 90, 40};
+  enum { ROW = 77 };
+  setup *s = calloc(1, sizeof *s);
+  begin(&t, MMC_BF16, 3, 1, 5);
+  t.group.variant = VARIANT_FUSED;
+  t.positive = true;
+  set_shapes(&t, dims);
+  t.forms[0].ld = 72;
+  add_product(&t, 0, 1);
+  add_product(&t, 3, 2);
+  finish_tight(&t);
+  t.forms[0].ld = 72;
+  t.forms[1].ld = 96;
+  if (s != NULL && on->ops->group_supports(on->device, &t.group) &&
+      setup_create(s, &t, on, queue)) {
+    element_write(MMC_BF16, s->operands[0].host + place(&s->operands[0], 0, ROW, 69),
+                  (element){INFINITY, 0});
+    if (upload_all(s, &t, on, queue) && run_group(s, on, queue, 1) &&
+        download_result(s, on, queue)) {
+      bool right = true;
+      for (int64_t r = 0; r < dims[0]; r++)
+        for (int64_t q = 0; q < dims[3]; q++) {
+          const double x = stack_read(&s->c, 0, r, q).re;
+          right = right && (r == ROW ? isinf(x) && x > 0 : isfinite(x));
+        }
+      expect(right, "an infinity stays in its row, and is one");
+    }
+  }
+  if (s != NULL) setup_destroy(s, on);
+  free(s);
+}
+
 /* What no kernel can do is said before. */
 static void test_unsupported(const target *on) {
   const int64_t dims[] = {16, 16, 16};
@@ -599,6 +696,9 @@ static void tests(const target *on) {
   test_fused(on, queue, MMC_F32, false, &random);
   test_fused(on, queue, MMC_F64, false, &random);
   test_fused(on, queue, MMC_F32, true, &random);
+  test_fused_half(on, queue, MMC_F16, &random);
+  test_fused_half(on, queue, MMC_BF16, &random);
+  test_fused_infinity(on, queue);
   test_not_finite(on, queue, &random);
   for (int variant = VARIANT_ANY; variant <= VARIANT_SPINES; variant++)
     test_again(on, queue, variant, &random);

@@ -21,12 +21,16 @@ static const double JOULES_PER_FLOP[] = {[MMC_F32] = 8e-12,  [MMC_F64] = 8e-12, 
 static const mmci_pair_gain F32_PAIRS[MMCI_PAIR_GAINS] = {{2048, 16, 16, 16}};
 static const mmci_pair_gain TF32_PAIRS[MMCI_PAIR_GAINS] = {{131072, 32, 32, 16}};
 static const mmci_pair_gain F64_PAIRS[MMCI_PAIR_GAINS] = {{2048, 16, 32, 32}, {2048, 32, 16, 16}};
+/* Pairs of f16 and bf16 by group/fused_half.cu; which of them gain is left to its model. */
+static const mmci_pair_gain HALF_PAIRS[MMCI_PAIR_GAINS] = {{16384, 256, 1024, 1024}};
 static const mmci_pair_gain NO_PAIRS[MMCI_PAIR_GAINS];
 
 mmci_facts mmci_cuda_facts_of(int multiprocessors, mmc_dtype dtype, mmci_precision precision) {
   if (mmci_dtype_is_integer(dtype)) return (mmci_facts){0};
   const bool tf32 = precision == MMCI_FAST && (dtype == MMC_F32 || dtype == MMC_C64);
+  const bool half = dtype == MMC_F16 || dtype == MMC_BF16;
   const mmci_pair_gain *pairs = dtype == MMC_F64   ? F64_PAIRS
+                                : half             ? HALF_PAIRS
                                 : dtype != MMC_F32 ? NO_PAIRS
                                 : tf32             ? TF32_PAIRS
                                                    : F32_PAIRS;

@@ -22,7 +22,8 @@ mmci_group_limits mmci_group_limits_of(int multiprocessors, size_t shared_bytes,
   return (mmci_group_limits){.multiprocessors = multiprocessors,
                              .shared_bytes = shared_bytes - STATIC_SHARED_BYTES,
                              .overlap = major >= HOPPER,
-                             .tensor = major >= AMPERE};
+                             .tensor = major >= AMPERE,
+                             .hopper = major == HOPPER};
 }
 
 typedef struct layout {

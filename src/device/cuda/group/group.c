@@ -1,5 +1,5 @@
-/* group.c: several products as one launch on a CUDA device: chooses among the kernels of group.h
- * and fused.h. */
+/* group.c: several products as one launch on a CUDA device: chooses among the kernels of group.h,
+ * fused.h and fused_half.h. */
 #include "device/cuda/group/group.h"
 
 #include <math.h>
@@ -9,6 +9,7 @@
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/group/arena.h"
 #include "device/cuda/group/fused.h"
+#include "device/cuda/group/fused_half.h"
 #include "device/cuda/model.h"
 
 static const double FUSED_GAIN = 1.4;
@@ -22,6 +23,7 @@ typedef enum kind {
   SPINES,
   SINGLE,
   FUSED,
+  FUSED_HALF,
   TENSOR,
   PACKS,
   TILES,
@@ -52,6 +54,7 @@ struct mmci_group_kernel {
   mmci_single single;   /* set when kind is SINGLE */
   mmci_spines *spines;  /* set when kind is SPINES */
   mmci_fused fused;     /* set when kind is FUSED */
+  mmci_fused_half half; /* set when kind is FUSED_HALF */
   mmci_tensor tensor;   /* set when kind is TENSOR */
   mmci_packs packs;     /* set when kind is PACKS */
   mmci_tiles tiles;     /* set when kind is TILES */
@@ -130,6 +133,15 @@ static double fused_us(const mmci_cuda_model *model, const mmci_group *chain) {
   return us / FUSED_GAIN;
 }
 
+/* Returns the microseconds of a pair by fused_half.cu: the longest of what memory, the L2 and the
+ * tensor cores take, as was measured on an H200 (bench/bench_fused.c). */
+static double fused_half_us(const mmci_fused_half *half) {
+  const double launch_us = 4, memory = 3.4e6, cache = 5.2e6, flops = 3.5e6; /* a microsecond's */
+  const mmci_fused_half_work work = mmci_fused_half_work_of(half);
+  return launch_us +
+         fmax(fmax(work.memory_bytes / memory, work.cache_bytes / cache), work.flops / flops);
+}
+
 /* Returns the microseconds of a kernel by the model, or NAN where it says nothing. */
 static double predicted_us(const mmci_cuda_model *model, const mmci_group *chain,
                            const mmci_group_kernel *kernel) {
@@ -144,6 +156,8 @@ static double predicted_us(const mmci_cuda_model *model, const mmci_group *chain
       return spines_us(model, &kernel->limits, chain);
     case FUSED:
       return fused_us(model, chain);
+    case FUSED_HALF:
+      return fused_half_us(&kernel->half);
     case TENSOR:
       return mmci_cuda_model_tensor_us(model, &kernel->limits, chain, &kernel->tensor);
     case PACKS:
@@ -192,6 +206,14 @@ static void consider(const mmci_cuda_model *model, const mmci_group *chain, kind
     kernel->kind = before;
 }
 
+static kind choose_fused(const mmci_group *chain, mmci_group_kernel *kernel) {
+  const int multiprocessors = kernel->limits.multiprocessors;
+  if (mmci_fused_describe(chain, multiprocessors, &kernel->fused)) return FUSED;
+  return kernel->limits.hopper && mmci_fused_half_describe(chain, multiprocessors, &kernel->half)
+             ? FUSED_HALF
+             : NO_KERNEL;
+}
+
 /* Fills in the kind, and what it needs. */
 static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
                         mmci_group_kernel *kernel) {
@@ -204,10 +226,7 @@ static void choose_kind(const mmci_cuda_model *model, const mmci_group *chain,
   }
   if (chain->variant == VARIANT_FUSED || !mmci_arena_is_small(chain)) {
     const bool asked = chain->variant == VARIANT_FUSED || chain->variant == 0;
-    kernel->kind =
-        asked && mmci_fused_describe(chain, kernel->limits.multiprocessors, &kernel->fused)
-            ? FUSED
-            : NO_KERNEL;
+    kernel->kind = asked ? choose_fused(chain, kernel) : NO_KERNEL;
     return;
   }
   if (chain->variant == VARIANT_TENSOR) {
@@ -245,20 +264,21 @@ bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain
 }
 
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain) {
-  static const char *const NAMES[] = {[NOTHING] = "nothing",
-                                      [SQUARES] = "chain of equal squares",
-                                      [GENERAL] = "chain in steps",
-                                      [SPINES] = "chain in spines",
-                                      [SINGLE] = "chain alone",
-                                      [FUSED] = "fused",
-                                      [TENSOR] = "chain by tensor cores",
-                                      [PACKS] = "chain in packs",
-                                      [TILES] = "chain in tiles",
-                                      [NO_KERNEL] = "none"};
+  static const char *const NAMES[] = {
+      [NOTHING] = "nothing",        [SQUARES] = "chain of equal squares",
+      [GENERAL] = "chain in steps", [SPINES] = "chain in spines",
+      [SINGLE] = "chain alone",     [FUSED] = "fused",
+      [FUSED_HALF] = "fused",       [TENSOR] = "chain by tensor cores",
+      [PACKS] = "chain in packs",   [TILES] = "chain in tiles",
+      [NO_KERNEL] = "none"};
   mmci_fused fused;
+  mmci_fused_half half;
+  const int multiprocessors = device->properties.multiProcessorCount;
   const kind kind = kind_of(device, chain);
-  if (kind == FUSED && mmci_fused_describe(chain, device->properties.multiProcessorCount, &fused))
+  if (kind == FUSED && mmci_fused_describe(chain, multiprocessors, &fused))
     return mmci_fused_name(&fused);
+  if (kind == FUSED_HALF && mmci_fused_half_describe(chain, multiprocessors, &half))
+    return mmci_fused_half_name(&half);
   return NAMES[kind];
 }
 
@@ -302,6 +322,9 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
     case FUSED:
       status = mmci_fused_prepare(&kernel->fused, error);
       break;
+    case FUSED_HALF:
+      status = mmci_fused_half_prepare(&kernel->half, error);
+      break;
     case SINGLE:
       status = mmci_single_prepare(kernel->dtype, &kernel->single, error);
       break;
@@ -317,9 +340,11 @@ static mmc_status prepare_kernel(mmci_group_kernel *kernel, const mmci_group *ch
     case NO_KERNEL:
       status = mmci_fail(error, MMC_E_UNSUPPORTED,
                          "chain: expected factors of at most %d x %d that fit in the memory of a "
-                         "multiprocessor, or two products of f32 or f64 with an intermediate "
-                         "of at most %d columns or rows, and variant 0 to %d, got others",
-                         MMCI_GROUP_SIDE, MMCI_GROUP_SIDE, MMCI_FUSED_WIDTH, VARIANTS - 1);
+                         "multiprocessor, or two products with an intermediate of at most %d "
+                         "columns or rows (%d in f16 and bf16 on Hopper), and variant 0 to %d, "
+                         "got others",
+                         MMCI_GROUP_SIDE, MMCI_GROUP_SIDE, MMCI_FUSED_WIDTH, MMCI_FUSED_HALF_WIDTH,
+                         VARIANTS - 1);
       break;
   }
   return status;
@@ -434,6 +459,8 @@ mmc_status mmci_cuda_chain_enqueue(mmci_queue *queue, const mmci_group_kernel *k
       return mmci_spines_launch(queue->stream, &kernel->limits, kernel->spines, operands, c, error);
     case FUSED:
       return mmci_fused_enqueue(queue->stream, &kernel->fused, operands, c, error);
+    case FUSED_HALF:
+      return mmci_fused_half_enqueue(queue->stream, &kernel->half, operands, c, error);
     case NOTHING:
     case NO_KERNEL:
       break;

@@ -48,6 +48,7 @@ typedef struct mmci_group_limits {
   size_t shared_bytes; /* the most that a block may have */
   bool overlap;        /* a launch may begin while the one before it ends */
   bool tensor;         /* has tensor cores for f16 and bf16 with sums in f32 */
+  bool hopper;         /* has warpgroups' products and tensor copies (sm_90a) */
 } mmci_group_limits;
 
 /* Returns the limits of a device of so many multiprocessors, whose blocks may have so many bytes of

@@ -1,0 +1,252 @@
+/* fused_half.c: what fused_half.cu can compute, how its shared memory is shared out, and its tensor
+ * maps. */
+#include "device/cuda/group/fused_half.h"
+
+#include <cudaTypedefs.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "device/cuda/cuda_check.h"
+
+enum {
+  BOX = MMCI_FUSED_HALF_BOX,
+  BOX_BYTES = BOX * BOX * 2,
+  LINE_BYTES = 16,            /* tensor maps need addresses and lines of whole such words */
+  LINE = LINE_BYTES / 2,      /* elements */
+  TENSOR_MAP_VERSION = 12000, /* version of the driver that has cuTensorMapEncodeTiled */
+  LEAST_A_STAGES = 6,
+  MOST_A_STAGES = 16,
+  TURNS = 4, /* slots that pieces take turns in where not all of them stay */
+  ALIGN_BYTES = 1024
+};
+static const int64_t LONGEST = 1 << 30;
+
+static int64_t quotient_up(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+static int64_t min64(int64_t x, int64_t y) {
+  return x < y ? x : y;
+}
+
+/* ---- what is asked --------------------------------------------------------------------------- */
+
+/* Returns operand op(X), rows x cols, or its transpose when turned. */
+static mmci_fused_half_matrix matrix_of(const mmci_form *form, int64_t rows, int64_t cols,
+                                        bool turned) {
+  return (mmci_fused_half_matrix){.rows = turned ? cols : rows,
+                                  .cols = turned ? rows : cols,
+                                  .ld = form->ld,
+                                  .stride = form->stride,
+                                  .by_columns = form->trans != turned};
+}
+
+static bool is_mappable(const mmci_fused_half_matrix *x, int64_t batch) {
+  const int64_t length = x->by_columns ? x->rows : x->cols,
+                lines = x->by_columns ? x->cols : x->rows;
+  return x->rows >= 1 && x->cols >= 1 && x->rows <= LONGEST && x->cols <= LONGEST &&
+         x->ld <= LONGEST && (x->ld >= length || lines == 1) && (lines == 1 || x->ld % LINE == 0) &&
+         (batch == 1 || x->stride % LINE == 0) && (batch == 1 || x->stride >= 0);
+}
+
+static bool is_a_pair(const mmci_group *chain) {
+  if (chain->n != 3 || chain->count != 2 || chain->c_gathered || chain->batch < 1 ||
+      chain->batch > LONGEST || (chain->dtype != MMC_F16 && chain->dtype != MMC_BF16))
+    return false;
+  for (int i = 0; i < 3; i++)
+    if (chain->forms[i].gathered) return false;
+  const mmci_group_product *inner = &chain->products[0], *outer = &chain->products[1];
+  const bool right = inner->left == 1;
+  return inner->left == (right ? 1 : 0) && inner->right == inner->left + 1 &&
+         outer->left == (right ? 0 : 3) && outer->right == (right ? 3 : 2);
+}
+
+bool mmci_fused_half_describe(const mmci_group *chain, int multiprocessors, mmci_fused_half *out) {
+  if (!is_a_pair(chain)) return false;
+  const mmci_group_product *inner = &chain->products[0], *outer = &chain->products[1];
+  const bool right = inner->left == 1;
+  mmci_fused_half f = {.dtype = chain->dtype,
+                       .right = right,
+                       .m = right ? inner->n : inner->m,
+                       .k = inner->k,
+                       .w = right ? inner->m : inner->n,
+                       .n = right ? outer->m : outer->n,
+                       .batch = chain->batch,
+                       .first = right ? 2 : 0,
+                       .last = right ? 0 : 2,
+                       .multiprocessors = multiprocessors};
+  if (f.w > MMCI_FUSED_HALF_WIDTH) return false;
+  const mmci_form d = {.ld = chain->ldc, .stride = chain->c_stride};
+  f.a = matrix_of(&chain->forms[f.first], right ? f.k : f.m, right ? f.m : f.k, right);
+  f.b = matrix_of(&chain->forms[1], right ? f.w : f.k, right ? f.k : f.w, right);
+  f.c = matrix_of(&chain->forms[f.last], right ? f.n : f.w, right ? f.w : f.n, right);
+  f.d = matrix_of(&d, right ? f.n : f.m, right ? f.m : f.n, right);
+  const mmci_fused_half_matrix *all[] = {&f.a, &f.b, &f.c, &f.d};
+  for (int i = 0; i < 4; i++)
+    if (!is_mappable(all[i], f.batch)) return false;
+  *out = f;
+  return true;
+}
+
+/* ---- how it is computed ---------------------------------------------------------------------- */
+
+/* Returns the narrowest kernel that is wide enough. */
+static const mmci_fused_half_kernel *choose_kernel(const mmci_fused_half *f) {
+  const mmci_fused_half_kernel *chosen = NULL;
+  for (int i = 0; i < MMCI_FUSED_HALF_KERNELS; i++) {
+    const mmci_fused_half_kernel *x = &mmci_fused_half_kernels[i];
+    if (x->width < f->w || (chosen != NULL && x->width > chosen->width)) continue;
+    if (chosen == NULL || chosen->chunk < f->n) chosen = x;
+  }
+  return chosen;
+}
+
+const char *mmci_fused_half_name(const mmci_fused_half *f) {
+  const mmci_fused_half_kernel *kernel = choose_kernel(f);
+  return (f->right ? kernel->right : kernel->left)[f->dtype == MMC_BF16];
+}
+
+/* Shares the boxes of shared memory out: all pieces of B and C stay where they fit. */
+static mmci_fused_half_job plan_job(const mmci_fused_half *f,
+                                    const mmci_fused_half_kernel *kernel) {
+  const int piece = kernel->width < 128 ? kernel->width : 128, pieces = kernel->width / piece,
+            slot = kernel->slot_bytes / BOX_BYTES, out = kernel->groups * kernel->chunk / BOX;
+  int left = MMCI_FUSED_HALF_BOXES - out;
+  mmci_fused_half_job job = {.m = (int)f->m,
+                             .n = (int)f->n,
+                             .w = (int)f->w,
+                             .k_blocks = (int)quotient_up(f->k, BOX),
+                             .w_blocks = (int)quotient_up(f->w, BOX),
+                             .chunks = (int)quotient_up(f->n, kernel->chunk),
+                             .rounds = (int)quotient_up(f->m, kernel->groups * BOX),
+                             .a_by_columns = f->a.by_columns,
+                             .b_by_columns = f->b.by_columns,
+                             .c_by_columns = f->c.by_columns,
+                             .d_by_columns = f->d.by_columns,
+                             .d_length = (int)(f->d.by_columns ? f->m : f->n),
+                             .d_lines = (int)(f->d.by_columns ? f->n : f->m),
+                             .d_ld = f->d.ld,
+                             .d_stride = f->d.stride};
+  job.d_ragged = job.d_length % LINE != 0;
+  const int64_t stages = (int64_t)job.k_blocks * pieces + (int64_t)job.w_blocks * job.chunks;
+  const int64_t share = f->multiprocessors / f->batch;
+  job.blocks = (int)min64(job.rounds, share > 1 ? share : 1);
+  job.stages = (int)stages;
+  const int least = (int)quotient_up(LEAST_A_STAGES, kernel->groups) * kernel->groups;
+  job.slots = (left - least) / slot;
+  job.kept = job.slots - TURNS;
+  job.outs = 1;
+  if (stages <= job.slots) {
+    job.slots = job.kept = (int)stages;
+    if (left - job.slots * slot - out >= least) {
+      job.outs = 2;
+      left -= out;
+    }
+  }
+  /* A place for A serves one group only: one that waits for its next turn must have seen the last
+   * one, or it takes the turn before for it. */
+  job.a_stages =
+      (int)min64(left - job.slots * slot, MOST_A_STAGES) / kernel->groups * kernel->groups;
+  return job;
+}
+
+mmci_fused_half_work mmci_fused_half_work_of(const mmci_fused_half *f) {
+  const mmci_fused_half_kernel *kernel = choose_kernel(f);
+  const mmci_fused_half_job job = plan_job(f, kernel);
+  const int pieces = kernel->width < 128 ? 1 : kernel->width / 128;
+  const double batch = (double)f->batch, bytes = 2, rounds = (double)job.rounds * batch,
+               blocks = (double)job.blocks * batch,
+               each = (double)quotient_up(job.rounds, job.blocks) *
+                      (double)quotient_up((int64_t)blocks, f->multiprocessors),
+               rows = BOX * kernel->groups, columns = (double)job.chunks * kernel->chunk;
+  const double kept = blocks * (double)job.kept * kernel->slot_bytes,
+               again = rounds * (double)(job.stages - job.kept) * kernel->slot_bytes;
+  const double a = batch * (double)f->m * (double)f->k * bytes,
+               d = batch * (double)f->m * (double)f->n * bytes,
+               weights = batch * (double)f->w * (double)(f->k + f->n) * bytes;
+  return (mmci_fused_half_work){
+      .memory_bytes = a + d + weights,
+      .cache_bytes = a * pieces + d + kept + again,
+      .flops = each * 2 * rows *
+               ((double)job.k_blocks * BOX * kernel->width + (double)job.w_blocks * BOX * columns)};
+}
+
+static size_t shared_bytes(const mmci_fused_half_job *job, const mmci_fused_half_kernel *kernel) {
+  return (size_t)job->slots * (size_t)kernel->slot_bytes + (size_t)job->a_stages * BOX_BYTES +
+         (size_t)(job->outs * kernel->groups * kernel->chunk / BOX) * BOX_BYTES + ALIGN_BYTES;
+}
+
+mmc_status mmci_fused_half_prepare(const mmci_fused_half *f, mmci_error *error) {
+  const mmci_fused_half_kernel *kernel = choose_kernel(f);
+  MMCI_CUDA_TRY(cudaFuncSetAttribute(kernel->function[f->dtype == MMC_BF16],
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     MMCI_FUSED_HALF_BOXES * BOX_BYTES + ALIGN_BYTES));
+  return MMC_OK;
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+static mmc_status find_encode(PFN_cuTensorMapEncodeTiled_v12000 *out, mmci_error *error) {
+  enum cudaDriverEntryPointQueryResult found;
+  void *entry = NULL;
+  MMCI_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry,
+                                                 TENSOR_MAP_VERSION, cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess || entry == NULL)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "the driver has no cuTensorMapEncodeTiled");
+  memcpy(out, &entry, sizeof entry);
+  return MMC_OK;
+}
+
+/* Maps boxes of 64 x 64 elements, with zeros past the edges. */
+static mmc_status map_boxes(PFN_cuTensorMapEncodeTiled_v12000 encode, const mmci_fused_half *f,
+                            const mmci_fused_half_matrix *x, const void *data, CUtensorMap *out,
+                            mmci_error *error) {
+  void *address; /* the driver's table has no const */
+  memcpy(&address, &data, sizeof address);
+  const int64_t
+      length = x->by_columns ? x->rows : x->cols,
+      lines = x->by_columns ? x->cols : x->rows,
+      /* The only line's distance to the next one, and the only matrix's, are never used. */
+      ld = lines == 1 ? quotient_up(length, LINE) * LINE : x->ld;
+  const bool all = f->batch > 1 && x->stride > 0; /* one that is the same for all is one matrix */
+  const cuuint64_t dims[] = {(cuuint64_t)length, (cuuint64_t)lines, all ? (cuuint64_t)f->batch : 1},
+                   strides[] = {(cuuint64_t)ld * 2, (cuuint64_t)(all ? x->stride : ld) * 2};
+  const cuuint32_t box[] = {BOX, BOX, 1}, steps[] = {1, 1, 1};
+  CUresult code = encode(
+      out,
+      f->dtype == MMC_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3,
+      address, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (code == CUDA_SUCCESS) return MMC_OK;
+  return mmci_fail(error, MMC_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)code);
+}
+
+mmc_status mmci_fused_half_enqueue(cudaStream_t stream, const mmci_fused_half *f,
+                                   const void *const *operands, void *out, mmci_error *error) {
+  const mmci_fused_half_kernel *kernel = choose_kernel(f);
+  const void *data[] = {operands[f->first], operands[1], operands[f->last], out};
+  const mmci_fused_half_matrix *matrices[] = {&f->a, &f->b, &f->c, &f->d};
+  mmci_fused_half_maps maps;
+  CUtensorMap *const to[] = {&maps.a, &maps.b, &maps.c, &maps.d};
+  mmci_fused_half_job job = plan_job(f, kernel);
+  PFN_cuTensorMapEncodeTiled_v12000 encode = NULL;
+  mmc_status status = find_encode(&encode, error);
+  for (int i = 0; status == MMC_OK && i < 4; i++) {
+    if ((uintptr_t)data[i] % LINE_BYTES != 0)
+      return mmci_fail(error, MMC_E_UNSUPPORTED,
+                       "fused: expected matrices at multiples of %d bytes, got another address",
+                       LINE_BYTES);
+    status = map_boxes(encode, f, matrices[i], data[i], to[i], error);
+    job.is_repeated[i] = f->batch > 1 && matrices[i]->stride == 0;
+  }
+  if (status != MMC_OK) return status;
+  job.d = out;
+  const unsigned blocks = (unsigned)((int64_t)job.blocks * f->batch);
+  void *arguments[] = {&maps, &job};
+  MMCI_CUDA_TRY(cudaLaunchKernel(kernel->function[f->dtype == MMC_BF16],
+                                 (dim3){.x = blocks, .y = 1, .z = 1},
+                                 (dim3){.x = (unsigned)(kernel->groups + 1) * 128, .y = 1, .z = 1},
+                                 arguments, shared_bytes(&job, kernel), stream));
+  return MMC_OK;
+}
