@@ -198,7 +198,23 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     ]
     if platform == "gpu":
         return _running_on_cuda(what, arrays, shapes, dtype)
+    if what.recurrence:
+        return _follow(what, *arrays)
     return _running.by_products(what, arrays, jnp, jnp.flip)
+
+
+def _follow(what: Any, factors: Any, initial: Any, addend: Any) -> Any:
+    """All states of a recurrence by one loop of XLA's, which it traces once however long it is."""
+
+    def step(state: Any, given: Any) -> Any:
+        factor, more = given
+        after = jnp.matmul(factor, state)
+        after = after if more is None else after + more
+        return after, state if what.exclusive else after
+
+    along = [None if x is None else jnp.moveaxis(x, -3, 0) for x in (factors, addend)]
+    _, states = jax.lax.scan(step, initial, tuple(along), reverse=what.reverse)
+    return jnp.moveaxis(states, 0, -3)
 
 
 def _running_on_cuda(what: Any, arrays: List[Any], shapes: Any, dtype: Any) -> Any:

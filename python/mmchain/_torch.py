@@ -15,7 +15,7 @@ from typing import Any, List, Optional, Sequence
 import torch
 from torch.autograd import forward_ad
 
-from . import _general, _mmchain, _running, _shapes
+from . import _general, _mmchain, _numpy, _running, _shapes
 from ._gradients import Prepared
 
 _names = {
@@ -365,6 +365,103 @@ def as_array(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+_integers = (
+    torch.bool,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint8,
+)
+
+
+def _of_integers(what: Any, tensors: List[Optional[torch.Tensor]], shapes: Any, out: Any) -> Any:
+    """Running products of whole numbers in the host's memory, by NumPy's views of it."""
+    views = [None if tensor is None else tensor.numpy() for tensor in tensors]
+    result = _numpy.running(what, views, shapes, None if out is None else out.numpy())
+    return torch.from_numpy(result) if out is None else out
+
+
+class _States(torch.autograd.Function):
+    """Running products, or states of a recurrence, whose gradients are another recurrence.
+
+    In the order in which states follow one another, x_s = a_s x_(s-1) + b_s, or x_(s-1) a_s. Where
+    g_s is the cotangent of x_s alone, that of all that comes of it is l_s = g_s + a_(s+1)^H l_(s+1),
+    or g_s + l_(s+1) a_(s+1)^H; the gradients of a_s and b_s are l_s x_(s-1)^H, or x_(s-1)^H l_s, and
+    l_s. So they take two products a factor, besides those of the way forward.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, what: Any, shapes: Any, *inputs: Optional[torch.Tensor]) -> torch.Tensor:
+        ctx.what = what
+        ctx.given = [x is not None for x in inputs]
+        states = _compute(what, inputs, shapes, None)
+        ctx.save_for_backward(*[x for x in inputs if x is not None], states)
+        return states
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: torch.Tensor) -> Any:
+        what = ctx.what
+        saved = list(ctx.saved_tensors)
+        states = saved.pop()
+        factors, initial, addend = [saved.pop(0) if given else None for given in ctx.given]
+
+        def turn(x: torch.Tensor) -> torch.Tensor:
+            return x.flip(-3) if what.reverse else x
+
+        factors, states, slopes = turn(factors), turn(states), turn(cotangent)
+        of_initial = None
+        if what.exclusive:  # each state is the one before its factor
+            before = states
+            of_initial = slopes[..., 0, :, :]
+            slopes = torch.cat([slopes[..., 1:, :, :], torch.zeros_like(slopes[..., :1, :, :])], -3)
+        else:
+            first = states[..., :1, :, :] if initial is None else initial[..., None, :, :]
+            before = torch.cat([first, states[..., :-1, :, :]], -3)
+        right = not what.recurrence and not what.reverse
+        if right:  # l_s^H = a_(s+1) l_(s+1)^H + g_s^H
+            later = _adjoint(factors[..., 1:, :, :], slopes.mH).mH
+            of_factors = torch.matmul(before.mH, later)
+        else:
+            later = _adjoint(factors[..., 1:, :, :].mH, slopes)
+            of_factors = torch.matmul(later, before.mH)
+        if initial is None:  # the first state is the first factor
+            of_factors = torch.cat([later[..., :1, :, :], of_factors[..., 1:, :, :]], -3)
+            of_initial = None
+        else:
+            first, slope = factors[..., 0, :, :].mH, later[..., 0, :, :]
+            more = torch.matmul(slope, first) if right else torch.matmul(first, slope)
+            of_initial = more if of_initial is None else of_initial + more
+        of_addend = None if addend is None else turn(later)
+        return None, None, turn(of_factors), of_initial, of_addend
+
+
+def _adjoint(factors: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
+    """All l_s = factors_s l_(s+1) + slopes_s, where the last is the last slope."""
+    if slopes.shape[-3] < 2:
+        return slopes
+    back = _running.Running(True, True, False, None)
+    last = slopes[..., -1, :, :]
+    shapes = _running.fit(True, factors.shape, last.shape, slopes[..., :-1, :, :].shape)
+    rest = running(back, [factors, last, slopes[..., :-1, :, :]], shapes, None)
+    return torch.cat([rest, slopes[..., -1:, :, :]], -3)
+
+
+# The sides, and elements, of states whose recurrences are one launch or few on a GPU.
+_most_rows, _most_elements = 32, 256
+
+
+def _has_own_gradients(what: Any, given: List[torch.Tensor], shapes: Any) -> bool:
+    """Whether gradients are a recurrence of ours, which is no slower than PyTorch's."""
+    rows, columns = shapes.out[-2:]
+    if not all(map(_has_memory, given)) or _transforms_active() or _is_compiling():
+        return False
+    if getattr(forward_ad, "_current_level", -1) >= 0 or what.device not in (None, "cpu"):
+        return False
+    fits = rows <= _most_rows and rows * columns <= _most_elements
+    return shapes.out[-3] > 0 and (given[0].is_cpu or fits)
+
+
 def running(
     what: Any, tensors: List[Optional[torch.Tensor]], shapes: Any, out: Any
 ) -> torch.Tensor:
@@ -372,6 +469,8 @@ def running(
     given = [tensor for tensor in tensors if tensor is not None]
     _one_device(given)
     dtype = reduce(torch.promote_types, (tensor.dtype for tensor in given))
+    if dtype in _integers and given[0].is_cpu and all(map(_has_memory, given)):
+        return _of_integers(what, tensors, shapes, out)
     if dtype not in _names:
         raise TypeError(f"expected tensors of floating-point or complex elements, got {dtype}")
     gradients = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
@@ -383,13 +482,20 @@ def running(
         None if tensor is None else tensor.to(dtype).expand(shape)
         for tensor, shape in zip(tensors, shapes.inputs)
     ]
+    if gradients and _has_own_gradients(what, given, shapes):
+        return _States.apply(what, shapes, *inputs)
     if gradients or _transforms_active() or not all(map(_has_memory, given)):
         result = _running.by_products(
             what, inputs, _Names(given[0].device), lambda x, axis: x.flip(axis)
         )
         return result if out is None else out.copy_(result)
+    return _compute(what, inputs, shapes, out)
+
+
+def _compute(what: Any, inputs: Sequence[Optional[torch.Tensor]], shapes: Any, out: Any) -> Any:
+    """Without gradients, of tensors of one dtype that have memory."""
     inputs = [None if x is None else x.detach().resolve_conj().resolve_neg() for x in inputs]
-    result = given[0].new_empty(shapes.out, dtype=dtype) if out is None else out
+    result = inputs[0].new_empty(shapes.out) if out is None else out
     if _fill(what, inputs, result):
         return result
     inputs = [None if x is None else x.contiguous() for x in inputs]

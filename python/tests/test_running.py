@@ -188,3 +188,99 @@ def test_example(capsys):
 
 def test_doctests():
     assert doctest.testmod(_running, extraglobs={"mmchain": mmchain, "np": np}).failed == 0
+
+
+# ---- gradients ------------------------------------------------------------------------------------
+
+
+def by_torch(torch, a, x0, b, recurrence, reverse, exclusive):
+    """All states by PyTorch's own products, one after the other."""
+    stack, n, length = a.shape[:-3], a.shape[-1], a.shape[-3]
+    if x0 is not None:
+        x0 = x0.expand(*stack, *x0.shape[-2:])
+    state, states = x0, [None] * length
+    for t in reversed(range(length)) if reverse else range(length):
+        before = torch.eye(n, dtype=a.dtype).expand(*stack, n, n) if state is None else state
+        factor = a[..., t, :, :]
+        if state is None:
+            state = factor
+        else:
+            state = factor @ state if recurrence or reverse else state @ factor
+        if b is not None:
+            state = state + b[..., t, :, :]
+        states[t] = before if exclusive else state
+    return torch.stack(states, -3)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_gradients_of_torch(dtype):
+    torch = pytest.importorskip("torch")
+    random = torch.Generator().manual_seed(SEED)
+    print("seed", SEED)
+    dtype = getattr(torch, dtype)
+
+    def draw(*shape):
+        values = torch.randn(*shape, dtype=dtype, generator=random) / 1.5
+        return values.requires_grad_()
+
+    for case in range(64):
+        reverse, exclusive, has_initial, recurrence, has_stack = (case >> i & 1 for i in range(5))
+        length = (1, 2, 5, 9)[int(torch.randint(4, (), generator=random))]
+        if (recurrence and not has_initial) or (exclusive and length == 1):
+            continue
+        n, stack = 3, (2,) * has_stack
+        columns = 2 if recurrence else n
+        a = draw(*stack, length, n, n)
+        x0 = draw(*(1,) * has_stack, n, columns) if has_initial else None
+        b = draw(length, n, columns) if recurrence and case & 32 else None
+        flags = {"reverse": bool(reverse), "exclusive": bool(exclusive)}
+        if recurrence:
+            got = mmchain.recurrence(a, x0, b, **flags)
+        else:
+            got = mmchain.scan(a, initial=x0, **flags)
+        expected = by_torch(torch, a, x0, b, recurrence, reverse, exclusive)
+        assert torch.allclose(got, expected)
+        inputs = [x for x in (a, x0, b) if x is not None]
+        cotangent = torch.randn(got.shape, dtype=dtype, generator=random)
+        theirs = torch.autograd.grad(expected, inputs, cotangent, create_graph=True)
+        ours = torch.autograd.grad(got, inputs, cotangent, create_graph=True)
+        for x, y in zip(ours, theirs):
+            assert torch.allclose(x, y), (case, length)
+        # and the gradients of gradients
+        again = [sum((x.abs() ** 2).sum() for x in slopes) for slopes in (ours, theirs)]
+        if not again[1].requires_grad:
+            continue
+        twice = [torch.autograd.grad(x, inputs, allow_unused=True) for x in again]
+        for x, y in zip(*twice):
+            x, y = (torch.zeros(1) if z is None else z for z in (x, y))
+            assert torch.allclose(x, y.to(x.dtype), rtol=1e-4, atol=1e-7), (case, length)
+
+
+def test_integers_of_torch():
+    torch = pytest.importorskip("torch")
+    a = torch.randint(-3, 4, (6, 3, 3), generator=torch.Generator().manual_seed(SEED))
+    expected = by_torch(torch, a, None, None, False, False, False)
+    got = mmchain.scan(a)
+    assert got.dtype is torch.int64 and torch.equal(got, expected)
+    out = torch.empty_like(a)
+    assert mmchain.scan(a, out=out) is out and torch.equal(out, expected)
+    x0 = torch.tensor([1, 2, 3])
+    assert torch.equal(mmchain.recurrence(a, x0)[1], a[1] @ a[0] @ x0)
+
+
+def test_jax_follows_recurrences():
+    jax = pytest.importorskip("jax")
+    random = np.random.default_rng(SEED)
+    a, b = random.standard_normal((40, 3, 3)) / 2, random.standard_normal((40, 3))
+    x0 = random.standard_normal(3)
+    for reverse in (False, True):
+        for exclusive in (False, True):
+            flags = {"reverse": reverse, "exclusive": exclusive}
+            expected = mmchain.recurrence(a, x0, b, **flags)
+            follow = jax.jit(lambda a, x0, b: mmchain.recurrence(a, x0, b, **flags))
+            given = [jax.numpy.asarray(x) for x in (a, x0, b)]
+            assert np.allclose(follow(*given), expected, atol=1e-4, rtol=1e-4)
+            # The gradient of the sum by x0, against a difference.
+            slope = jax.grad(lambda x: mmchain.recurrence(given[0], x, given[2], **flags).sum())(given[1])
+            step = mmchain.recurrence(a, x0 + [1, 0, 0], b, **flags).sum() - expected.sum()
+            assert abs(float(slope[0]) - step) <= 1e-3 * (1 + abs(step))
