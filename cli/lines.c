@@ -102,10 +102,12 @@ static void put_axes(cli_stream *out, const cli_lines *c, const axis *x, const a
   cli_chart_text(out, "", EDGE, y->to - 12, c->y_name);
 }
 
+/* Draws how far a value spreads, as far as the picture goes: the axes are made for the values. */
 static void put_spread(cli_stream *out, const cli_series *s, int i, const axis *x, const axis *y) {
   if (s->low == NULL || !shown(y, s->low[i]) || !shown(y, s->high[i])) return;
   cli_print(out, "<path class=\"error hue%d\" d=\"M%.1f %.1fV%.1f\"/>\n", s->hue % CLI_CHART_HUES,
-            place(x, s->x[i]), place(y, s->low[i]), place(y, s->high[i]));
+            place(x, s->x[i]), fmin(place(y, s->low[i]), y->from),
+            fmax(place(y, s->high[i]), y->to));
 }
 
 static void put_series(cli_stream *out, const cli_series *s, const axis *x, const axis *y) {
@@ -162,8 +164,6 @@ void cli_chart_lines(cli_stream *out, const cli_lines *c, bool alone) {
       if (!shown(&x, line->x[i]) || !shown(&y, line->y[i])) continue;
       widen(&x, line->x[i]);
       widen(&y, line->y[i]);
-      if (line->high != NULL) widen(&y, line->high[i]);
-      if (line->low != NULL) widen(&y, line->low[i]);
     }
   settle(&x, false);
   settle(&y, c->from_zero);

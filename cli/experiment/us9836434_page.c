@@ -80,9 +80,12 @@ static bool draw_example(cli_stream *out, const cli_records *all, int width, boo
   if (r == NULL) return false;
   for (int w = 0; w < 4; w++) {
     cli_spread s = cli_record_spread(r, ways[w].samples);
+    bool copied = s.count == 0; /* the way is the plain call, and was not measured again */
+    if (copied) s = cli_record_spread(r, ways[0].samples);
     bars[w] = (cli_bar){.group = "",
                         .name = ways[w].name,
-                        .note = "",
+                        .note = copied ? "is the one call" : "",
+                        .faint = copied,
                         .hue = ways[w].hue,
                         .value = s.median,
                         .more = NAN,
