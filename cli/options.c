@@ -50,6 +50,7 @@ static const struct {
     {"objective", "for"},
     {"fuse", "fuse"},
     {"on_chip_words", "on-chip"},
+    {"tile", "tile"},
     {"meter", "meter"},
     {"budget", "budget"},
     {"range", "range"},

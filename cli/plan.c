@@ -42,6 +42,9 @@ static const char help[] =
     "                       one call, and that is predicted to be faster so, is executed so; "
     "others\n"
     "                       are fused in the cost only\n"
+    "  --tile XxY           with --for traffic, the tile that every kernel keeps on chip, in "
+    "place\n"
+    "                       of the best\n"
     "  --on-chip WORDS      with --for traffic, what the chip holds (65536, the poster's)\n"
     "  --table              with --for traffic, the poster's fusion table of one chain or several\n"
     "  --json               one object, with --table one a chain; mmchain multiply --plan takes\n"
@@ -55,6 +58,7 @@ enum {
   OPTION_SVG,
   OPTION_FUSE,
   OPTION_ON_CHIP,
+  OPTION_TILE,
   OPTION_TABLE,
   OPTION_RANKS,
   OPTION_ALL_RANKS
@@ -74,6 +78,7 @@ static const struct option options[] = {
     {"all-ranks", no_argument, NULL, OPTION_ALL_RANKS},
     {"fuse", required_argument, NULL, OPTION_FUSE},
     {"on-chip", required_argument, NULL, OPTION_ON_CHIP},
+    {"tile", required_argument, NULL, OPTION_TILE},
     {"table", no_argument, NULL, OPTION_TABLE},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
     {"dot", no_argument, NULL, OPTION_DOT},
@@ -122,9 +127,10 @@ static int plan_on_team(cli_call *call, const mmc_plan_options *given, mmc_team_
                         int count, char **arguments, bool json) {
   mmc_chain *chain;
   if (given->precision != NULL || given->max_slowdown != 0 || given->fuse != NULL ||
-      given->on_chip_words != 0 || given->device_memory_bytes != MMC_NO_LIMIT)
+      given->on_chip_words != 0 || given->tile[0] != 0 ||
+      given->device_memory_bytes != MMC_NO_LIMIT)
     return cli_fail(call, CLI_BAD,
-                    "--on: %s takes no --precision, --max-slowdown, --fuse, --on-chip and "
+                    "--on: %s takes no --precision, --max-slowdown, --fuse, --on-chip, --tile and "
                     "--device-memory",
                     given->device);
   int result = cli_chain_of_arguments(call, count, arguments, &chain);
@@ -137,6 +143,22 @@ static int plan_on_team(cli_call *call, const mmc_plan_options *given, mmc_team_
   result = cli_team_plan(call, options, chain, json);
   mmc_chain_destroy(chain);
   return result;
+}
+
+/* Reads rows and columns of a tile: "256x192". */
+static bool parse_tile(const cli_call *call, const char *text, int64_t tile[2]) {
+  const char *at = text;
+  uint64_t side[2] = {0, 0};
+  bool fine = cli_digits_read(&at, CLI_DIM_MAX, &side[0]) == CLI_DIGITS_FINE && *at++ == 'x' &&
+              cli_digits_read(&at, CLI_DIM_MAX, &side[1]) == CLI_DIGITS_FINE && *at == '\0' &&
+              side[0] > 0 && side[1] > 0;
+  if (!fine) {
+    cli_fail(call, CLI_BAD, "--tile: expected rows and columns, as in 256x192, got '%s'", text);
+    return false;
+  }
+  tile[0] = (int64_t)side[0];
+  tile[1] = (int64_t)side[1];
+  return true;
 }
 
 static int run(cli_call *call, int argc, char **argv) {
@@ -191,6 +213,9 @@ static int run(cli_call *call, int argc, char **argv) {
       case OPTION_ON_CHIP:
         if (!cli_number(call, "--on-chip", optarg, 1, CLI_DIM_MAX, &plan_options.on_chip_words))
           return CLI_BAD;
+        break;
+      case OPTION_TILE:
+        if (!parse_tile(call, optarg, plan_options.tile)) return CLI_BAD;
         break;
       case OPTION_TABLE:
         table = true;

@@ -384,11 +384,17 @@ typedef struct mmc_plan_options {
    * objective chooses how its products are computed. Then solver is "auto" or NULL. NULL: solver
    * finds the order. */
   const char *order;
+  /* For objective "traffic", the rows and columns of the tile that every kernel keeps on chip, cut
+   * where the matrix is smaller, in place of the best tile of each; their product is at most
+   * on_chip_words, and fuse is not "joint". 0 and 0 mean the best. */
+  int64_t tile[2];
 } mmc_plan_options;
 #define MMC_PLAN_OPTIONS_INIT                                                                     \
   {                                                                                               \
     sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
-        0, 0, NULL, NULL, NULL, NULL                                                              \
+        0, 0, NULL, NULL, NULL, NULL, {                                                           \
+      0, 0                                                                                        \
+    }                                                                                             \
   }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every

@@ -66,18 +66,11 @@ static int draw(cli_call *call, const cli_experiment *e, const char *directory,
 static int keep_results(cli_laboratory *x, const cli_experiment *e, const char *directory,
                         bool interrupted) {
   if (directory == NULL) return CLI_DONE;
-  char path[4096];
-  int length = snprintf(path, sizeof path, "%s/results.jsonl", directory);
-  cli_file file;
-  fflush(x->results);
-  if (length < 0 || (size_t)length >= sizeof path || !cli_file_create(path, &file))
-    return cli_fail(x->call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
-  cli_stream_write(&file.stream, x->lines, x->size);
-  if (!cli_file_commit(&file))
-    return cli_fail(x->call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
+  int saved = cli_laboratory_save(x);
+  if (saved != CLI_DONE) return saved;
   if (interrupted) return CLI_DONE;
   cli_records records = {0};
-  int result = cli_records_parse(x->call, path, x->lines, &records);
+  int result = cli_records_parse(x->call, "results.jsonl", x->lines, &records);
   if (result == CLI_DONE) result = draw(x->call, e, directory, &records);
   cli_records_free(&records);
   return result;
@@ -116,6 +109,7 @@ static int run_experiment(cli_call *call, const cli_experiment *e, const cli_exp
   cli_laboratory x = {.call = call,
                       .experiment = e->name,
                       .device = o->device != NULL ? o->device : "cpu",
+                      .directory = o->directory,
                       .quick = o->quick,
                       .json = o->json,
                       .window_s = o->window_s >= 0 ? o->window_s : e->window_s[o->quick],

@@ -1,6 +1,7 @@
 /* laboratory.c: see laboratory.h. */
 #include "laboratory.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <mmchain_commit.h>
@@ -8,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "../timing.h"
+
+static const double SAVE_S = 5; /* seconds between two times at which results are written */
 
 double cli_unix_s(void) {
   struct timespec t;
@@ -36,6 +41,7 @@ int cli_laboratory_open(cli_laboratory *x) {
   name_machine(x);
   x->results = open_memstream(&x->lines, &x->size);
   if (x->results == NULL) return cli_fail_memory(x->call, "the results take", 1 << 16);
+  x->saved_s = cli_now_s();
   x->line = (cli_stream){.file = x->results};
   x->progress = cli_progress_start(x->call);
   return CLI_DONE;
@@ -141,11 +147,27 @@ void cli_line_numbers(cli_laboratory *x, const char *name, const double *values,
 
 void cli_line_end(cli_laboratory *x) {
   cli_print(&x->line, "}\n");
-  if (fflush(x->results) != 0 || !x->json) return;
+  if (fflush(x->results) != 0) return;
+  if (cli_now_s() - x->saved_s > SAVE_S) cli_laboratory_save(x);
+  if (!x->json) return;
   cli_progress_end(&x->progress);
   cli_stream_write(&x->call->out, x->lines + x->told, x->size - x->told);
   x->told = x->size;
   cli_stream_flush(&x->call->out);
+}
+
+int cli_laboratory_save(cli_laboratory *x) {
+  char path[4096];
+  cli_file file;
+  if (x->directory == NULL) return CLI_DONE;
+  fflush(x->results);
+  x->saved_s = cli_now_s();
+  int length = snprintf(path, sizeof path, "%s/results.jsonl", x->directory);
+  if (length < 0 || (size_t)length >= sizeof path || !cli_file_create(path, &file))
+    return cli_fail(x->call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
+  cli_stream_write(&file.stream, x->lines, x->size);
+  if (cli_file_commit(&file)) return CLI_DONE;
+  return cli_fail(x->call, CLI_BAD, "-o: %s: cannot write: %s", path, strerror(errno));
 }
 
 void cli_say(cli_laboratory *x, const char *format, ...) {

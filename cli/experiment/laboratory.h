@@ -20,11 +20,13 @@ typedef struct cli_laboratory {
   double budget_s;   /* seconds of searches that take any; see each experiment */
   char machine[128]; /* "NVIDIA H200" */
   cli_energy energy;
-  FILE *results;   /* writes to lines */
-  char *lines;     /* the results so far, a line of JSON each */
-  size_t size;     /* their bytes, after fflush(results) */
-  size_t told;     /* how many of these bytes were printed */
-  cli_stream line; /* the line that is being written, to results */
+  const char *directory; /* where the results go; NULL means nowhere */
+  double saved_s;        /* when they were last written there */
+  FILE *results;         /* writes to lines */
+  char *lines;           /* the results so far, a line of JSON each */
+  size_t size;           /* their bytes, after fflush(results) */
+  size_t told;           /* how many of these bytes were printed */
+  cli_stream line;       /* the line that is being written, to results */
   cli_progress progress;
 } cli_laboratory;
 
@@ -35,7 +37,8 @@ void cli_laboratory_tell_about(cli_laboratory *laboratory, const char *command);
 void cli_laboratory_close(cli_laboratory *laboratory);
 
 /* Write one line of results: begin, any fields, end. Numbers that are not finite are null, and so
- * are texts that are NULL or "". The end prints the line where --json was asked for. */
+ * are texts that are NULL or "". The end prints the line where --json was asked for.
+ */
 void cli_line_begin(cli_laboratory *laboratory, const char *part);
 void cli_line_text(cli_laboratory *laboratory, const char *name, const char *text);
 void cli_line_number(cli_laboratory *laboratory, const char *name, double value);
@@ -45,6 +48,9 @@ void cli_line_truth(cli_laboratory *laboratory, const char *name, bool value);
 void cli_line_numbers(cli_laboratory *laboratory, const char *name, const double *values,
                       int count);
 void cli_line_end(cli_laboratory *laboratory);
+/* Writes all lines so far to results.jsonl; cli_line_end() does so every few seconds, so that
+ * little is lost when the program is killed. Returns an exit status. */
+int cli_laboratory_save(cli_laboratory *laboratory);
 
 /* Prints a line of text where --json was not asked for. */
 void cli_say(cli_laboratory *laboratory, const char *format, ...)

@@ -32,6 +32,7 @@ static void tell_samples(cli_laboratory *x, const cli_trial *t) {
   cli_line_numbers(x, "joules_samples", s->joules, metered ? s->count : 0);
   cli_line_numbers(x, "watts_samples", s->watts, metered ? s->count : 0);
   cli_line_numbers(x, "sampled_watts_samples", s->sampled_watts, metered ? s->count : 0);
+  cli_line_numbers(x, "tick_error_samples", s->tick_error, metered ? s->count : 0);
   cli_print(&x->line, ", \"until_s\": [");
   for (int i = 0; i < s->count; i++)
     cli_print(&x->line, "%s%.3f", i > 0 ? ", " : "", s->until_s[i]);

@@ -266,8 +266,40 @@ static int tell_words(cli_laboratory *x) {
   return CLI_DONE;
 }
 
+/* Writes the words of one product for tiles of every shape that hold as many words: Figure 3. */
+static int tell_tilings(cli_laboratory *x) {
+  enum { SIDE = 4096, SHAPES = 17 };
+  mmc_chain *chain;
+  mmc_status status = mmc_chain_create(x->call->context, MMC_F32, 2,
+                                       (const int64_t[]){SIDE, SIDE, SIDE}, NULL, &chain);
+  double rows[SHAPES], words[SHAPES];
+  for (int s = 0; s < SHAPES && status == MMC_OK; s++) {
+    mmc_plan *plan;
+    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+    options.objective = "traffic";
+    options.device = x->device;
+    options.tile[0] = llround(16 * pow(2, s / 2.0)); /* 16 to 4096, two a doubling */
+    options.tile[1] = MMC_ON_CHIP_WORDS / options.tile[0];
+    status = mmc_plan_create(x->call->context, chain, &options, &plan);
+    if (status != MMC_OK) break;
+    rows[s] = (double)options.tile[0];
+    words[s] = mmc_count_to_double(mmc_plan_traffic_words(plan));
+    mmc_plan_destroy(plan);
+  }
+  mmc_chain_destroy(chain);
+  if (status != MMC_OK) return cli_fail_status(x->call, status, "");
+  cli_line_begin(x, "tiling");
+  cli_line_count(x, "n", SIDE);
+  cli_line_count(x, "on_chip_words", MMC_ON_CHIP_WORDS);
+  cli_line_numbers(x, "rows", rows, SHAPES);
+  cli_line_numbers(x, "words", words, SHAPES);
+  cli_line_end(x);
+  return CLI_DONE;
+}
+
 static int tell_model(cli_laboratory *x) {
   int result = tell_example(x);
+  if (result == CLI_DONE) result = tell_tilings(x);
   if (result == CLI_DONE) result = tell_decisions(x, "poster");
   if (result == CLI_DONE) result = tell_decisions(x, "exact");
   return result == CLI_DONE ? tell_words(x) : result;

@@ -844,6 +844,64 @@ static void tell_words(cli_stream *out, const cli_records *all) {
   cli_page_words(out, "Words moved at M = 65536, with the write of the result.");
 }
 
+/* ---- Figures 2 and 3 ------------------------------------------------------------------------- */
+
+enum { SHAPES_MOST = 64 };
+
+static int read_tilings(const cli_records *all, double *rows, double *words) {
+  size_t at = 0;
+  const cli_record *r = cli_records_next(all, "tiling", &at);
+  int count = 0;
+  for (; count < SHAPES_MOST && r != NULL; count++) {
+    rows[count] = sample(r, "rows", count);
+    words[count] = sample(r, "words", count);
+    if (!isfinite(rows[count])) break;
+  }
+  return count;
+}
+
+static bool draw_3(cli_stream *out, const cli_records *all, int width, bool alone) {
+  static double rows[SHAPES_MOST], words[SHAPES_MOST];
+  int count = read_tilings(all, rows, words);
+  if (count == 0) return false;
+  cli_series line = {.name = "words, x rows by M / x columns",
+                     .hue = HUE_TEE,
+                     .dotted = true,
+                     .x = rows,
+                     .y = words,
+                     .count = count};
+  cli_lines chart = {.title = "Figure 3: words moved against the tile's shape",
+                     .untitled = !alone,
+                     .x_name = "x, rows of the tile",
+                     .y_name = "words",
+                     .x_unit = "",
+                     .y_unit = "words",
+                     .x_log = true,
+                     .from_zero = true,
+                     .series = &line,
+                     .count = 1,
+                     .width = width,
+                     .height = 280};
+  cli_chart_lines(out, &chart, alone);
+  return true;
+}
+
+static void answer_3(const cli_records *all, cli_answer *a) {
+  static double rows[SHAPES_MOST], words[SHAPES_MOST];
+  int count = read_tilings(all, rows, words), least = 0;
+  if (count == 0) return;
+  for (int i = 1; i < count; i++)
+    if (words[i] < words[least]) least = i;
+  /* The write of the result is in both. */
+  size_t at = 0;
+  double n = cli_record_number(cli_records_next(all, "tiling", &at), "n"),
+         theorem = 2 * n * n * n / 256 + n * n;
+  cli_answer_set(
+      a, rows[least] == 256 && words[least] == theorem ? CLI_HOLDS : CLI_FAILS,
+      "at n = %.0f, M = 65536 the least is %.0f words at x = %.0f; the theorem says %.0f", n,
+      words[least], rows[least], theorem);
+}
+
 static void answer_drawings(const cli_records *all, cli_answer *a) {
   (void)all;
   cli_answer_set(a, CLI_OPEN,
@@ -854,6 +912,9 @@ static void answer_drawings(const cli_records *all, cli_answer *a) {
 /* ---- the page -------------------------------------------------------------------------------- */
 
 static const cli_exhibit exhibits[] = {
+    {"Figures 2, 3", "the tile of one product",
+     "a tile of x by y, xy = M, moves least for x = y: 2 P0 P1 P2 / sqrt(M) + P0 P2 words.",
+     answer_3, draw_3, NULL},
     {"Figures 1, 4 to 8", "drawings",
      "transfers against arithmetic (after Dally), double buffering, fusion, the power meter.",
      answer_drawings, NULL, NULL},

@@ -218,6 +218,7 @@ static int measure_run(cli_trials *x, cli_trial *t, mmc_run *run, int64_t n, dou
   s->joules[s->count] = metered ? t->energy.joules : NAN;
   s->watts[s->count] = metered ? t->energy.watts : NAN;
   s->sampled_watts[s->count] = metered ? t->energy.watts * (1 + t->energy.crosscheck) : NAN;
+  s->tick_error[s->count] = metered ? t->energy.tick_error : NAN;
   s->until_s[s->count] = cli_unix_s();
   s->count++;
   t->measured = true;

@@ -11,6 +11,7 @@ enum { CLI_TRIAL_TEXT = 160 };
 typedef struct cli_trial_samples {
   double seconds[CLI_REPEATS_MOST], create_s[CLI_REPEATS_MOST];
   double joules[CLI_REPEATS_MOST], watts[CLI_REPEATS_MOST]; /* NaN where there is no meter */
+  double tick_error[CLI_REPEATS_MOST];                      /* as mmc_energy has it */
   double sampled_watts[CLI_REPEATS_MOST]; /* power as the meter samples it, not by its counter */
   double until_s[CLI_REPEATS_MOST];       /* when the window ended, in seconds since 1970 */
   int count;

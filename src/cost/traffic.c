@@ -41,24 +41,57 @@ static mmci_u128 rounds(mmci_u128 a, mmci_u128 b, tile t) {
   return mmci_u128_add(mmci_u128_add(a / x, b / y), (a % x * y + b % y * x) / (x * y));
 }
 
-mmci_traffic mmci_traffic_product(int64_t p0, int64_t p1, int64_t p2, int64_t on_chip_words) {
-  mmci_u128 multiplications = mmci_multiplications(p0, p1, p2);
-  if (multiplications == 0) return (mmci_traffic){0};
-  tile t = best_tile(1, 1, on_chip_words, p0, p2);
+/* Returns a tile that was given, no longer than the matrix. */
+static tile given_tile(int64_t x, int64_t y, int64_t x_most, int64_t y_most) {
+  return (tile){.x = x < x_most ? x : x_most, .y = y < y_most ? y : y_most};
+}
+
+static mmci_traffic product_with(mmci_u128 multiplications, tile t) {
   return (mmci_traffic){.words = rounds(multiplications, multiplications, t), .x = t.x, .y = t.y};
 }
 
-mmci_traffic mmci_traffic_left(const int64_t p[4], int64_t on_chip_words) {
+mmci_traffic mmci_traffic_product(int64_t p0, int64_t p1, int64_t p2, int64_t on_chip_words) {
+  mmci_u128 multiplications = mmci_multiplications(p0, p1, p2);
+  if (multiplications == 0) return (mmci_traffic){0};
+  return product_with(multiplications, best_tile(1, 1, on_chip_words, p0, p2));
+}
+
+mmci_traffic mmci_traffic_product_by(int64_t p0, int64_t p1, int64_t p2, int64_t x, int64_t y) {
+  mmci_u128 multiplications = mmci_multiplications(p0, p1, p2);
+  if (multiplications == 0) return (mmci_traffic){0};
+  return product_with(multiplications, given_tile(x, y, p0, p2));
+}
+
+/* The multiplications that a left fuse reads operands for: a along x, b along y. */
+typedef struct passes {
+  mmci_u128 a, b;
+} passes;
+
+static passes passes_of(const int64_t p[4]) {
   mmci_u128 first = mmci_multiplications(p[0], p[1], p[2]);
   mmci_u128 second = mmci_multiplications(p[0], p[2], p[3]);
-  mmci_u128 a = mmci_u128_add(first, second), b = mmci_u128_add(a, second);
-  if (a == 0) return (mmci_traffic){0};
-  mmci_u128 ratio_a = (mmci_u128)p[1] + (mmci_u128)p[3], ratio_b = ratio_a + (mmci_u128)p[3];
-  tile t = best_tile(ratio_a, ratio_b, on_chip_words, p[0], p[2]);
-  mmci_u128 words = rounds(a, b, t);
+  mmci_u128 a = mmci_u128_add(first, second);
+  return (passes){.a = a, .b = mmci_u128_add(a, second)};
+}
+
+static mmci_traffic left_with(const int64_t p[4], passes over, tile t) {
+  mmci_u128 words = rounds(over.a, over.b, t);
   /* As y <= P2, the passes over R, 2 P0 P2 P3 / y words, are no less than what is taken off. */
   if (words != MMCI_U128_MAX) words -= 2 * (mmci_u128)p[0] * (mmci_u128)p[3];
   return (mmci_traffic){.words = words, .x = t.x, .y = t.y};
+}
+
+mmci_traffic mmci_traffic_left(const int64_t p[4], int64_t on_chip_words) {
+  passes over = passes_of(p);
+  if (over.a == 0) return (mmci_traffic){0};
+  mmci_u128 ratio_a = (mmci_u128)p[1] + (mmci_u128)p[3], ratio_b = ratio_a + (mmci_u128)p[3];
+  return left_with(p, over, best_tile(ratio_a, ratio_b, on_chip_words, p[0], p[2]));
+}
+
+mmci_traffic mmci_traffic_left_by(const int64_t p[4], int64_t x, int64_t y) {
+  passes over = passes_of(p);
+  if (over.a == 0) return (mmci_traffic){0};
+  return left_with(p, over, given_tile(x, y, p[0], p[2]));
 }
 
 /* Returns the mirror image of a left fuse. */
@@ -70,6 +103,14 @@ mmci_traffic mmci_traffic_right(const int64_t p[4], int64_t on_chip_words) {
   return mirror(mmci_traffic_left((const int64_t[]){p[3], p[2], p[1], p[0]}, on_chip_words));
 }
 
+mmci_traffic mmci_traffic_right_by(const int64_t p[4], int64_t x, int64_t y) {
+  return mirror(mmci_traffic_left_by((const int64_t[]){p[3], p[2], p[1], p[0]}, y, x));
+}
+
 mmci_traffic mmci_traffic_right_as_printed(const int64_t p[4], int64_t on_chip_words) {
   return mirror(mmci_traffic_left((const int64_t[]){p[3], p[1], p[2], p[0]}, on_chip_words));
+}
+
+mmci_traffic mmci_traffic_right_as_printed_by(const int64_t p[4], int64_t x, int64_t y) {
+  return mirror(mmci_traffic_left_by((const int64_t[]){p[3], p[1], p[2], p[0]}, y, x));
 }

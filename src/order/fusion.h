@@ -33,12 +33,18 @@ static inline mmci_u128 mmci_fusion_words(const mmci_fusion *fusion) {
   return fusion->words[fusion->chosen];
 }
 
+/* What a kernel keeps on chip: the best tile of so many words or, where x > 0, one of at most x
+ * rows and y columns. */
+typedef struct mmci_chip {
+  int64_t words, x, y;
+} mmci_chip;
+
 /* Chooses by OP_DM_Fuse of the poster: the choice of least traffic for every product, children
  * first, then, from the root, those that hold. No other choices for the tree move less. fusions
  * holds n-1 entries, in the order of the tree's products; ranges are those of mmci_tree_ranges().
  * O(n) time. */
 void mmci_fuse(const mmci_tree *tree, const mmci_range *ranges, const int64_t *dims,
-               mmci_fuse_rule rule, int64_t on_chip_words, mmci_fusion *fusions);
+               mmci_fuse_rule rule, mmci_chip chip, mmci_fusion *fusions);
 
 enum { MMCI_JOINT_MOST_FACTORS = 200 };
 

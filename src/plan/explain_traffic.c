@@ -68,7 +68,10 @@ static void put_traffic(const mmci_plan *plan, mmci_text *text) {
         mmci_decimal((mmci_u128)plan->steps[last].m * (mmci_u128)plan->steps[last].n).text);
   if (traffic->pairs > 0)
     mmci_text_printf(text, " (not fused: %s)", mmci_decimal(traffic->unfused_words).text);
-  mmci_text_printf(text, "\non chip          %" PRId64 " words", traffic->request.on_chip_words);
+  const mmci_chip *chip = &traffic->request.chip;
+  mmci_text_printf(text, "\non chip          %" PRId64 " words", chip->words);
+  if (chip->x > 0)
+    mmci_text_printf(text, ", a tile of %" PRId64 "x%" PRId64 " as given", chip->x, chip->y);
   mmci_text_printf(text, "\nfusion           %s: ", traffic->request.fuse);
   if (traffic->pairs == 0)
     mmci_text_printf(text, traffic->request.rule == MMCI_FUSE_NONE ? "as asked" : "none pays");
@@ -97,7 +100,10 @@ static mmc_status put_json(const mmci_plan *plan, mmci_text *text, mmci_error *e
   mmci_text_printf(text, ", \"unfused_traffic_words\": ");
   mmci_put_json_count(text, traffic->unfused_words);
   mmci_text_printf(text, ", \"fuse\": \"%s\", \"on_chip_words\": ", traffic->request.fuse);
-  mmci_put_json_count(text, (mmci_u128)traffic->request.on_chip_words);
+  const mmci_chip *chip = &traffic->request.chip;
+  mmci_put_json_count(text, (mmci_u128)chip->words);
+  if (chip->x > 0)
+    mmci_text_printf(text, ", \"given_tile\": [%" PRId64 ", %" PRId64 "]", chip->x, chip->y);
   return MMC_OK;
 }
 

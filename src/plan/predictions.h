@@ -13,7 +13,7 @@ typedef struct mmci_traffic_request {
   const char *fuse; /* static text: as the option spells it */
   mmci_fuse_rule rule;
   bool joint; /* the order too is chosen for least traffic */
-  int64_t on_chip_words;
+  mmci_chip chip;
 } mmci_traffic_request;
 
 typedef struct mmci_step_traffic {

@@ -7,7 +7,7 @@
 static mmc_status order(mmci_planning *p, mmci_error *error) {
   const mmci_bounds bounds = mmci_planning_bounds(p);
   return p->traffic.joint
-             ? mmci_plan_create_joint(p->chain, p->traffic.on_chip_words, bounds, &p->plan, error)
+             ? mmci_plan_create_joint(p->chain, p->traffic.chip.words, bounds, &p->plan, error)
              : mmci_plan_create_tree(p->chain, p->solver, bounds, &p->plan, error);
 }
 

@@ -37,6 +37,8 @@ mmc_status mmci_planner_check(const mmci_objective *objective, const mmc_plan_op
   if (!objective->takes_fusion && options->on_chip_words != 0)
     return mmci_fail_argument(error, MMC_E_ARG, "on_chip_words",
                               "expected objective traffic with it");
+  if (!objective->takes_fusion && (options->tile[0] != 0 || options->tile[1] != 0))
+    return mmci_fail_argument(error, MMC_E_ARG, "tile", "expected objective traffic with it");
   if (options->order != NULL && options->solver != NULL && strcmp(options->solver, "auto") != 0)
     return mmci_fail_argument(error, MMC_E_ARG, "solver", "expected auto with an order, got '%s'",
                               options->solver);
@@ -48,8 +50,7 @@ mmc_status mmci_planner_check(const mmci_objective *objective, const mmc_plan_op
     return mmci_fail_argument(error, MMC_E_ARG, "max_slowdown",
                               "expected objective energy with it");
   mmci_traffic_request traffic;
-  mmc_status status =
-      mmci_traffic_request_read(options->fuse, options->on_chip_words, &traffic, error);
+  mmc_status status = mmci_traffic_request_read(options, &traffic, error);
   if (status == MMC_OK && traffic.joint && strcmp(solver_of(options), "auto") != 0)
     return mmci_fail_argument(error, MMC_E_ARG, options->order != NULL ? "order" : "solver",
                               "expected auto with fuse joint, got '%s'",
@@ -222,8 +223,7 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
                      .on = on,
                      .wisdom = wisdom,
                      .precision = *precision};
-  mmc_status status =
-      mmci_traffic_request_read(options->fuse, options->on_chip_words, &p.traffic, error);
+  mmc_status status = mmci_traffic_request_read(options, &p.traffic, error);
   if (status == MMC_OK && options->order != NULL)
     status = mmci_tree_read(options->order, chain->n, &p.given, error);
   const bool is_dense = chain->traits == NULL || !mmci_chain_has_inverses(chain);

@@ -6,8 +6,30 @@
 #include "base/alloc.h"
 #include "plan/explain.h"
 
-mmc_status mmci_traffic_request_read(const char *fuse, int64_t on_chip_words,
-                                     mmci_traffic_request *out, mmci_error *error) {
+/* Checks a tile that is given, against the words that the chip holds. */
+static mmc_status check_tile(const mmc_plan_options *options, const mmci_traffic_request *request,
+                             mmci_error *error) {
+  int64_t x = options->tile[0], y = options->tile[1], words = request->chip.words;
+  if (x == 0 && y == 0) return MMC_OK;
+  if (x < 1 || y < 1)
+    return mmci_fail_argument(
+        error, MMC_E_ARG, "tile",
+        "expected rows and columns of 1 at least, or 0 for both, got %" PRId64 "x%" PRId64, x, y);
+  if (x > words / y)
+    return mmci_fail_argument(error, MMC_E_ARG, "tile",
+                              "expected one that fits the %" PRId64 " words on chip, got %" PRId64
+                              "x%" PRId64,
+                              words, x, y);
+  if (request->joint)
+    return mmci_fail_argument(error, MMC_E_ARG, "tile",
+                              "expected fuse none, poster or exact with it, got 'joint'");
+  return MMC_OK;
+}
+
+mmc_status mmci_traffic_request_read(const mmc_plan_options *options, mmci_traffic_request *out,
+                                     mmci_error *error) {
+  const char *fuse = options->fuse;
+  int64_t on_chip_words = options->on_chip_words;
   static const mmci_traffic_request kinds[] = {
       {.fuse = "exact", .rule = MMCI_FUSE_EXACT},
       {.fuse = "none", .rule = MMCI_FUSE_NONE},
@@ -25,8 +47,10 @@ mmc_status mmci_traffic_request_read(const char *fuse, int64_t on_chip_words,
                               "expected 1 to 2^62 words, or 0 for %d, got %" PRId64,
                               MMC_ON_CHIP_WORDS, on_chip_words);
   *out = *kind;
-  out->on_chip_words = on_chip_words != 0 ? on_chip_words : MMC_ON_CHIP_WORDS;
-  return MMC_OK;
+  out->chip = (mmci_chip){.words = on_chip_words != 0 ? on_chip_words : MMC_ON_CHIP_WORDS,
+                          .x = options->tile[0],
+                          .y = options->tile[1]};
+  return check_tile(options, out, error);
 }
 
 /* ---- fusions ------------------------------------------------------------------------------- */
@@ -76,10 +100,10 @@ static void fuse(const mmci_plan *plan, mmci_range *ranges, mmci_fusion *fusions
   const mmci_traffic_request *request = &traffic->request;
   int32_t last = tree->n - 2;
   mmci_tree_ranges(tree, ranges);
-  mmci_fuse(tree, ranges, dims, MMCI_FUSE_NONE, request->on_chip_words, fusions);
+  mmci_fuse(tree, ranges, dims, MMCI_FUSE_NONE, request->chip, fusions);
   traffic->unfused_words =
       mmci_u128_add(mmci_fusion_words(&fusions[last]), result_words(&plan->steps[last]));
-  mmci_fuse(tree, ranges, dims, request->rule, request->on_chip_words, fusions);
+  mmci_fuse(tree, ranges, dims, request->rule, request->chip, fusions);
   number_steps(plan, step_of);
   take_fusions(plan, fusions, step_of, traffic);
 }

@@ -7,9 +7,9 @@
 
 #include "plan/predictions.h"
 
-/* Reads the options fuse and on_chip_words of mmc_plan_options. Returns E_ARG. */
-mmc_status mmci_traffic_request_read(const char *fuse, int64_t on_chip_words,
-                                     mmci_traffic_request *out, mmci_error *error);
+/* Reads the options fuse, on_chip_words and tile of mmc_plan_options. Returns E_ARG. */
+mmc_status mmci_traffic_request_read(const mmc_plan_options *options, mmci_traffic_request *out,
+                                     mmci_error *error);
 
 /* Chooses the fusions of a plan whose steps are final. Returns E_NOMEM, E_OVERFLOW. */
 mmc_status mmci_plan_fuse(mmci_plan *plan, const mmci_traffic_request *request, mmci_error *error);

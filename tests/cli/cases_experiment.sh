@@ -46,7 +46,7 @@ experiment() { # experiment NAME EXPERIMENT OPTION...: --quick, its lines and pa
 suite=$here/../../bench/chains/tee-acm2.txt
 experiment experiment_plain tee-acm2 --on ref --meter none --window 0
 holds experiment_plain_lines python3 "$here/check_experiment.py" experiment_plain "$suite" none
-holds experiment_plain_page python3 "$here/check_experiment.py" --page experiment_plain example table \
+holds experiment_plain_page python3 "$here/check_experiment.py" --page experiment_plain figures-2-3 example table \
   figure-9 figure-10 figure-11 figure-12 figure-13 figure-14 figure-15 figure-16 figure-17 figure-18 figure-19 figure-20 \
   figure-21 tree tee-acm2-on-chains
 run bench --experiment tee-acm2 --on ref --only single --sizes 8,9 --family plain --window 0 \
@@ -72,7 +72,7 @@ holds experiment_stopped_kept cmp said/experiment_stopped stopped/results.jsonl
 
 holds experiment_pictures python3 "$here/check_experiment.py" --pictures experiment_metered \
   figure-18 figure-19 figure-20 figure-21
-holds experiment_pictures_plain python3 "$here/check_experiment.py" --pictures experiment_plain figure-18 figure-19
+holds experiment_pictures_plain python3 "$here/check_experiment.py" --pictures experiment_plain figures-2-3 figure-18 figure-19
 # Another instrument's log and the counters of another program are shown where they lie beside the lines.
 power_log() {
   awk 'BEGIN { for (i = 0; i < 30; i++) printf "%.2f,202\n", '"$(date +%s)"' - 20 + i }' >single/power.csv

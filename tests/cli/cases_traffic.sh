@@ -55,6 +55,14 @@ holds traffic_multiply_json_valid is_json said/traffic_multiply_json.stdout
 
 check traffic_bad_fuse 2 plan $clrs --for traffic --fuse both
 check traffic_fuse_for_flops 2 plan $clrs --fuse exact
+check traffic_tile 0 plan 512x512x512 --for traffic --tile 128x256 --on ref --json
+check traffic_tile_text 0 plan 512x512x512 --for traffic --tile 128x256 --on ref
+check traffic_tile_table 0 plan $fusion --for traffic --fuse poster --tile 216x296 --table
+check traffic_tile_for_flops 2 plan $clrs --tile 8x8
+check traffic_tile_joint 2 plan $clrs --for traffic --fuse joint --tile 8x8
+check traffic_tile_large 2 plan $clrs --for traffic --on-chip 64 --tile 8x9
+check traffic_tile_zero 2 plan $clrs --for traffic --tile 0x8
+check traffic_tile_one 2 plan $clrs --for traffic --tile 8
 check traffic_on_chip_for_flops 2 plan $clrs --on-chip 64
 check traffic_on_chip_zero 2 plan $clrs --for traffic --on-chip 0
 check traffic_on_chip_negative 2 plan $clrs --for traffic --on-chip -5

@@ -85,8 +85,9 @@ def check_trial(line, watts):
     if watts is None:
         assert line["joules"] is None and line["joules_reason"] and line["joules_samples"] == [], line
     else:
-        for seconds, joules in zip(line["seconds_samples"], line["joules_samples"], strict=True):
-            assert near(joules, watts * seconds, 0.01 + 2 * line["energy"]["tick_error"]), line
+        samples = (line["seconds_samples"], line["joules_samples"], line["tick_error_samples"])
+        for seconds, joules, tick_error in zip(*samples, strict=True):
+            assert near(joules, watts * seconds, 0.01 + 2 * tick_error), line
         assert line["joules_reason"] is None and near(line["joules"], median(line["joules_samples"])), line
 
 
@@ -116,6 +117,9 @@ def check_chains(lines, suite):
 def check_model(parts):
     assert {line["order"]: line["multiplications"] for line in parts["example"]} == {
         "((A1 A2) A3)": 4500, "(A1 (A2 A3))": 27000}
+    tiling, = parts["tiling"]
+    assert [words for rows, words in zip(tiling["rows"], tiling["words"], strict=True) if rows in (16, 256, 4096)] == [
+        4096**3 // 16 + 4096**3 // 4096 + 4096**2, 4096**3 // 128 + 4096**2, 4096**3 // 16 + 4096**3 // 4096 + 4096**2]
     choices = {(line["fuse"], line["node"]): line for line in parts["decision"]}
     assert len(choices) == 10
     t2, t5 = choices["poster", "T2"], choices["exact", "T5"]

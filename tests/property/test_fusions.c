@@ -32,7 +32,7 @@ static mmci_u128 fuse_tree(const mmci_tree *tree, const int64_t *dims, mmci_fuse
   mmci_fusion fusions[MOST_FACTORS];
   if (tree->n < 2) return 0;
   mmci_tree_ranges(tree, ranges);
-  mmci_fuse(tree, ranges, dims, rule, m, fusions);
+  mmci_fuse(tree, ranges, dims, rule, (mmci_chip){.words = m}, fusions);
   return mmci_fusion_words(&fusions[tree->n - 2]);
 }
 

@@ -230,6 +230,34 @@ static void more_room_never_costs_more(void **state) {
   }
 }
 
+/* A tile that is given moves what the loops move where it divides the matrix, and never less than
+ * the best tile of as many words, but for the rounding of that to whole sides. */
+static void given_tiles_move_what_the_loops_move(void **state) {
+  (void)state;
+  uint64_t random = seed + 5;
+  for (int round = 0; round < 3000; round++) {
+    int64_t x = 1 + random_below(&random, 9), y = 1 + random_below(&random, 9);
+    int64_t p[4] = {x * (1 + random_below(&random, 5)), 1 + random_below(&random, 30),
+                    y * (1 + random_below(&random, 5)), 1 + random_below(&random, 30)};
+    expect(mmci_traffic_product_by(p[0], p[1], p[2], x, y),
+           (uint64_t)product_loops(p[0], p[1], p[2], x, y), x, y);
+    expect(mmci_traffic_left_by(p, x, y), (uint64_t)left_fuse_loops(p, x, y), x, y);
+    const int64_t q[4] = {p[1], p[0], p[3], p[2]}; /* T = A2 A3 is P1 x P3 */
+    expect(mmci_traffic_right_by(q, x, y), (uint64_t)right_fuse_loops(q, x, y), x, y);
+    mmci_traffic best = mmci_traffic_product(p[0], p[1], p[2], x * y);
+    expect(mmci_traffic_product_by(p[0], p[1], p[2], best.x, best.y), (uint64_t)best.words, best.x,
+           best.y);
+    best = mmci_traffic_right_as_printed(p, x * y);
+    expect(mmci_traffic_right_as_printed_by(p, best.x, best.y), (uint64_t)best.words, best.x,
+           best.y);
+  }
+  expect(mmci_traffic_product_by(10, 30, 5, 64, 64), 450, 10, 5); /* cut to the matrix */
+  expect(mmci_traffic_product_by(0, 30, 5, 64, 64), 0, 0, 0);
+  /* The sides of the poster's T4 as printed, (216, 296). */
+  const int64_t t4[4] = {368, 1016, 616, 616};
+  expect(mmci_traffic_left_by(t4, 216, 296), 2980981, 216, 296);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_posters_kernels),
@@ -242,6 +270,7 @@ int main(void) {
       cmocka_unit_test(one_word_on_chip),
       cmocka_unit_test(large_counts_are_exact_or_too_large),
       cmocka_unit_test(more_room_never_costs_more),
+      cmocka_unit_test(given_tiles_move_what_the_loops_move),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
