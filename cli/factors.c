@@ -15,15 +15,6 @@ static const char each_word[] = ":each";
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* The parts of "A.npy:T^8" and "A.npy:each". */
-typedef struct spec {
-  size_t name_length;
-  mmc_op op;
-  uint32_t traits;
-  int64_t times;
-  bool each; /* the matrices of the file's last stack axis are so many factors in a row */
-} spec;
-
 /* Returns the length of an argument without the op, the traits and the word each, that may end its
  * first length characters. */
 static size_t without_op(const char *argument, size_t length, mmc_op *op, uint32_t *traits,
@@ -82,10 +73,10 @@ bool cli_factor_is_file(const char *argument) {
 enum { FACTORS_MAX = 1 << 17 };
 
 /* Reads op and power off the end. A text that is no op stays in the name. */
-static int read_spec(cli_call *call, const char *argument, spec *out) {
+int cli_factor_read(cli_call *call, const char *argument, cli_factor_spec *out) {
   size_t length = strlen(argument);
   const char *power = power_of(argument);
-  spec s = {.times = 1};
+  cli_factor_spec s = {.times = 1};
   if (power != NULL) {
     uint64_t times;
     const char *at = power + 1;
@@ -107,7 +98,7 @@ static bool is_standard_input(const char *path) {
   return strcmp(path, "-") == 0;
 }
 
-static int open_one(cli_call *call, int i, const char *argument, const spec *s,
+static int open_one(cli_call *call, int i, const char *argument, const cli_factor_spec *s,
                     cli_factors *factors) {
   factors->paths[i] = strndup(argument, s->name_length);
   if (factors->paths[i] == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
@@ -143,7 +134,8 @@ int cli_factors_unchanged(cli_call *call, const cli_factors *factors) {
   return CLI_DONE;
 }
 
-static int check_standard_input(cli_call *call, int count, char **arguments, const spec *specs) {
+static int check_standard_input(cli_call *call, int count, char **arguments,
+                                const cli_factor_spec *specs) {
   int times = 0;
   for (int i = 0; i < count; i++) times += specs[i].name_length == 1 && arguments[i][0] == '-';
   if (times <= 1) return CLI_DONE;
@@ -266,8 +258,9 @@ static bool count_batch(const stack *all, int64_t *out) {
 
 /* Makes the file's matrix stand for the batch: for :each, matrix number t of the chain's axis. The
  * matrix is the file's own at first. */
-static int spread_factor(cli_call *call, int i, const spec *s, int64_t t, const stack *all,
-                         int64_t batch, mmc_matrix *matrix, cli_factors *factors) {
+static int spread_factor(cli_call *call, int i, const cli_factor_spec *s, int64_t t,
+                         const stack *all, int64_t batch, mmc_matrix *matrix,
+                         cli_factors *factors) {
   const mmc_file *file = factors->files[i];
   const mmc_dtype dtype = factors->dtype;
   int ndim = stack_ndim(file, s->each);
@@ -322,13 +315,13 @@ static place place_matrix(mmc_op op, const mmc_matrix *matrix) {
 
 /* The factors while they are put together, one after the other. */
 typedef struct assembly {
-  spec *specs;      /* count specs */
-  int64_t *from;    /* the argument that each of n factors comes from */
-  mmc_op *ops;      /* n ops */
-  int64_t *dims;    /* n + 1 dims */
-  int64_t *same;    /* for each of n factors, the first that is the same */
-  int64_t *stored;  /* for each of n factors, the first that is stored in its matrix */
-  uint32_t *traits; /* n sets of traits */
+  cli_factor_spec *specs; /* count specs */
+  int64_t *from;          /* the argument that each of n factors comes from */
+  mmc_op *ops;            /* n ops */
+  int64_t *dims;          /* n + 1 dims */
+  int64_t *same;          /* for each of n factors, the first that is the same */
+  int64_t *stored;        /* for each of n factors, the first that is stored in its matrix */
+  uint32_t *traits;       /* n sets of traits */
   bool repeats;
   bool structured; /* anything is said of any factor, or one has another op than one before */
   int vectors;
@@ -508,7 +501,8 @@ static bool allocate_chain(int64_t n, cli_factors *factors, assembly *a) {
 }
 
 /* Finds how many factors :each makes of a file. */
-static int count_each(cli_call *call, const char *argument, const mmc_file *file, spec *s) {
+static int count_each(cli_call *call, const char *argument, const mmc_file *file,
+                      cli_factor_spec *s) {
   const int ndim = mmc_file_ndim(file);
   if (!s->each) return CLI_DONE;
   if (ndim < 3)
@@ -532,7 +526,7 @@ static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_i
   int64_t n = 0;
   int status = CLI_DONE;
   for (int i = 0; i < count && status == CLI_DONE; i++)
-    status = read_spec(call, arguments[i], &a.specs[i]);
+    status = cli_factor_read(call, arguments[i], &a.specs[i]);
   if (status == CLI_DONE) status = check_standard_input(call, count, arguments, a.specs);
   if (status == CLI_DONE && !allocate_files(count, &factors))
     status = cli_fail_memory(call, "the list of files takes", (double)count);

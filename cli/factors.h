@@ -39,6 +39,18 @@ typedef struct cli_factors {
  * :H ends with an op; a member of such a name is followed by an op as well, w.npz:T:N. */
 bool cli_factor_is_file(const char *argument);
 
+/* The parts of "A.npy:T^8" and "A.npy:each". */
+typedef struct cli_factor_spec {
+  size_t name_length;
+  mmc_op op;
+  uint32_t traits;
+  int64_t times;
+  bool each; /* the matrices of the file's last stack axis are so many factors in a row */
+} cli_factor_spec;
+/* Reads op and power off the end of an argument. A text that is no op stays in the name. Returns
+ * CLI_DONE, or CLI_BAD after saying what is wrong. */
+int cli_factor_read(cli_call *call, const char *argument, cli_factor_spec *out);
+
 /* Opens the files. Of those of another dtype than the one that all are promoted to, the elements
  * are converted where promotes says so; else their matrices are not to be multiplied. Returns
  * CLI_DONE, or the exit status after saying what is wrong. */

@@ -15,6 +15,7 @@
 #include "random.h"
 #include "residual.h"
 #include "solves.h"
+#include "sparse.h"
 #include "structure.h"
 #include "team.h"
 #include "timing.h"
@@ -39,6 +40,10 @@ static const char help[] =
     "do, unless --checked or --mod says otherwise. - is standard input; with one factor the "
     "result\n"
     "is a copy.\n"
+    "\n"
+    "Where a file holds a sparse matrix (.mtx of coordinates, .npz of scipy.sparse.save_npz), the\n"
+    "order goes by the nonzeros, and -o R.npz or R.mtx is sparse when all factors are. With\n"
+    "options that go with dense matrices alone, as --memory-limit, it is read as a dense one.\n"
     "\n"
     "Factors and the result may be in files of other formats, see mmchain info: .npz, "
     ".safetensors,\n"
@@ -398,8 +403,37 @@ static int print_multiply_json(cli_call *call, const multiplication *job) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* Says whether nothing is asked for that sparse chains lack; with it, sparse factors are read as
+ * dense ones. */
+static bool may_be_sparse(const multiplication *job) {
+  const mmc_plan_options *o = &job->plan_options;
+  const bool objective = o->objective == NULL || strcmp(o->objective, "flops") == 0 ||
+                         strcmp(o->objective, "time") == 0;
+  const bool solver = o->solver == NULL || strcmp(o->solver, "auto") == 0 ||
+                      strcmp(o->solver, "left-to-right") == 0;
+  const bool device = o->device == NULL || strncmp(o->device, "cuda", 4) != 0;
+  const bool precision = o->precision == NULL || strcmp(o->precision, "native") == 0;
+  return objective && solver && device && precision && o->order == NULL && job->plan_path == NULL &&
+         o->memory_limit_bytes == MMC_NO_LIMIT && !job->energy.wanted && !job->rule.checked &&
+         job->rule.modulus == 0;
+}
+
+static int multiply_sparse(cli_call *call, const multiplication *job, int count, char **arguments) {
+  cli_sparse_job sparse = {.options = MMC_SPARSE_OPTIONS_INIT,
+                           .output = job->output,
+                           .explain = job->explain,
+                           .check = job->check,
+                           .json = job->json};
+  sparse.options.device = job->plan_options.device;
+  sparse.options.objective = job->plan_options.objective;
+  sparse.options.solver = job->plan_options.solver;
+  return cli_sparse_multiply(call, &sparse, count, arguments);
+}
+
 static int multiply_files(cli_call *call, multiplication *job, int count, char **arguments) {
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
+  if (may_be_sparse(job) && cli_sparse_is_meant(call, count, arguments))
+    return multiply_sparse(call, job, count, arguments);
   int result = cli_factors_open(call, count, arguments, true, job->rule, &job->factors);
   if (result == CLI_DONE) result = check_output(call, job);
   if (result == CLI_DONE && job->check) result = check_claims(call, job);

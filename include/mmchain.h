@@ -916,6 +916,89 @@ typedef struct mmc_energy {
  * E_NOMEM. */
 MMC_API mmc_status mmc_meter_measure(mmc_meter *meter, const mmc_energy_options *options,
                                      mmc_energy *out);
+/* ---- sparse chains --------------------------------------------------------------------------- */
+
+/* A sparse matrix by rows (CSR), before any op, in host memory: row r holds elements indptr[r] to
+ * indptr[r + 1] - 1, and element e stands in column indices[e], from 0. Columns of a row may be in
+ * any order; of several elements in one place the sum is meant. indptr[0] is 0. Numbers of indptr
+ * and indices are int32_t or int64_t. */
+typedef struct mmc_csr {
+  int64_t rows, cols;  /* at most 2^31 - 1 each */
+  int index_bytes;     /* 4 for int32_t, 8 for int64_t */
+  const void *indptr;  /* rows + 1 numbers */
+  const void *indices; /* indptr[rows] numbers */
+  const void *values;  /* indptr[rows] elements */
+} mmc_csr;
+
+/* A factor: a sparse matrix or a dense one, the other is NULL. */
+typedef struct mmc_sparse_factor {
+  const mmc_csr *csr;
+  const mmc_matrix *dense; /* on the host */
+  mmc_op op;
+} mmc_sparse_factor;
+
+/* A sparse matrix of the library's own, which never changes. */
+typedef struct mmc_sparse mmc_sparse;
+MMC_API void mmc_sparse_destroy(mmc_sparse *sparse);
+MMC_API mmc_dtype mmc_sparse_dtype(const mmc_sparse *sparse);
+/* Returns the matrix, which lives as long as its owner: rows in order, each place once, int64_t in
+ * both arrays where index_bytes is 8. index_bytes is 4 where the nonzeros are fewer than 2^31. */
+MMC_API mmc_csr mmc_sparse_csr(const mmc_sparse *sparse);
+
+/* Says whether a file holds a sparse matrix: Matrix Market's coordinates, or what
+ * scipy.sparse.save_npz() writes. It is false for what cannot be read, and for what is no regular
+ * file. */
+MMC_API bool mmc_sparse_is_file(mmc_context *context, const char *name);
+/* CONSTRUCTOR. Reads a file of which mmc_sparse_is_file() is true. Elements of Matrix Market's
+ * files are f64 or c128.
+ * Returns: E_ARG, E_IO, E_FORMAT (damaged, of another dtype than f32, f64, c64 and c128, or in
+ * another of SciPy's formats than csr and csc), E_UNSUPPORTED, E_NOMEM. */
+MMC_API mmc_status mmc_sparse_open(mmc_context *context, const char *name, mmc_sparse **out);
+/* Writes a matrix as such a file, .mtx or .npz, whole or not at all, as mmc_file_write() does. For
+ * .npz, columns of a row should be in order. Returns: E_ARG (another format, or a member), E_IO,
+ * E_UNSUPPORTED, E_NOMEM. */
+MMC_API mmc_status mmc_sparse_write(mmc_context *context, const char *name, mmc_dtype dtype,
+                                    const mmc_csr *matrix);
+
+/* A product of factors of which some are sparse, in the cheapest order by their nonzeros
+ * (docs/sparse.md). It belongs to one thread at a time. */
+typedef struct mmc_sparse_chain mmc_sparse_chain;
+
+typedef struct mmc_sparse_options {
+  size_t size;
+  const char *device;    /* as in mmc_plan_options, with memory of the host; NULL means "cpu" */
+  const char *objective; /* "flops" or "time"; NULL means "flops" */
+  const char *solver;    /* "auto" or "left-to-right"; NULL means "auto" */
+  bool dense_result;     /* whether the result is to be dense */
+} mmc_sparse_options;
+#define MMC_SPARSE_OPTIONS_INIT \
+  { sizeof(mmc_sparse_options), NULL, NULL, NULL, false }
+
+/* CONSTRUCTOR. Plans the product of 1 to 64 factors, of f32, f64, c64 or c128. The nonzeros of
+ * every product are estimated row by row, in one passage over those of a factor for every
+ * sub-chain, and all orders are weighed; with "time" also whether a product is held sparse or
+ * dense. The context must outlive it; factors are not kept.
+ * Returns: E_ARG (the message names the factor), E_NOMEM, E_UNSUPPORTED. */
+MMC_API mmc_status mmc_sparse_chain_create(mmc_context *context, mmc_dtype dtype, int64_t n,
+                                           const mmc_sparse_factor *factors,
+                                           const mmc_sparse_options *options,
+                                           mmc_sparse_chain **out);
+MMC_API void mmc_sparse_chain_destroy(mmc_sparse_chain *chain);
+/* METHOD. Says how it is computed, as MMC_TEXT or MMC_JSON. Returns: E_ARG, E_IO. */
+MMC_API mmc_status mmc_sparse_chain_explain(const mmc_sparse_chain *chain, mmc_format format,
+                                            mmc_write_fn write, void *user);
+/* Returns how many multiplications the order is estimated to take; exact for two factors. */
+MMC_API double mmc_sparse_chain_multiplications(const mmc_sparse_chain *chain);
+/* METHOD. Multiplies: factors of the sides, kinds and ops that were planned for; their nonzeros may
+ * be others, for which the order was not chosen. With dense_result the product goes to dense, which
+ * must not overlap a factor, and sparse is NULL; else dense is NULL and *sparse becomes the
+ * product, the caller's. Places that are not stored are zeros, so that NaN and Inf in what they
+ * meet do not pass through them. Returns: E_ARG (the message names the factor), E_NOMEM, E_DEVICE,
+ * E_UNSUPPORTED. */
+MMC_API mmc_status mmc_sparse_chain_execute(mmc_sparse_chain *chain,
+                                            const mmc_sparse_factor *factors,
+                                            const mmc_matrix *dense, mmc_sparse **sparse);
+
 /* ---- wisdom ------------------------------------------------------------------------------- */
 
 /* What was measured on a machine is kept in one file for the next run: how single products run

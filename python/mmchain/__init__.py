@@ -35,6 +35,7 @@ from ._info import clear_cache, info
 from ._plan import Order, Plan, Step, load_plan, order, plan
 from ._ranges import Ranges
 from ._running import recurrence, scan
+from ._sparse import sparse_plan
 from ._structure import Factor, Group, diagonal, hermitian, inv, lower, spd, symmetric, upper
 from ._swap import numpy_multi_dot
 from ._tune import Tuned, Tuning, tune
@@ -64,6 +65,7 @@ __all__ = [
     "plan",
     "recurrence",
     "scan",
+    "sparse_plan",
     "spd",
     "symmetric",
     "tune",
@@ -128,6 +130,9 @@ def multi_dot(
     Factors may be what `lower`, `upper`, `diagonal`, `symmetric`, `hermitian`, `spd` and `inv` return: then
     kernels are chosen that use it, inverses are solved with, and `numpy.linalg.LinAlgError` names the factor
     that has none. Of NumPy's float32 and float64 arrays, one beside its own transposed view is seen to be so.
+
+    Where factors are sparse, matrices of `scipy.sparse` or sparse tensors of PyTorch, the order goes by their
+    nonzeros, and the result is sparse when all are (`sparse_plan` says more).
 
     Arrays are read where they lie, C-ordered, Fortran-ordered or with a stride between rows or
     columns; others are copied. A plan is made once for each list of shapes and remembered. Arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional
 
@@ -42,6 +43,10 @@ def multiply(
 ) -> Any:
     """multi_dot, or the product by a plan, of any arrays."""
     by_own = precision == "reproducible"
+    if plan is None and ("scipy.sparse" in sys.modules or "torch" in sys.modules):
+        result = _sparse(arrays, out, objective, device, precision)
+        if result is not None:
+            return result
     if plan is None and out is None and not by_own and type(arrays) is list and arrays:
         shortcut = shortcuts.get(type(arrays[0]))
         result = None if shortcut is None else shortcut(arrays, device)
@@ -53,6 +58,13 @@ def multiply(
             return result
     arrays = factors_of(arrays)
     return room_of(arrays).multiply(plan, arrays, out, objective, device, precision)
+
+
+def _sparse(arrays: Any, out: Any, objective: str, device: Optional[str], precision: str) -> Any:
+    room = import_module("._sparse", __package__)
+    if precision == "native" or not room.is_sparse(arrays):
+        return room.multiply(arrays, out, objective, device)
+    raise TypeError(f"precision: expected native with sparse factors, got {precision}")
 
 
 def _structured(arrays: Any, out: Any, objective: str, device: Optional[str], precision: str) -> Any:

@@ -87,6 +87,16 @@ def scan(
     bf16: bool,
     /,
 ) -> Any: ...
+def sparse(
+    dtype: str,
+    factors: List[Tuple[Any, ...]],
+    objective: Optional[str],
+    device: Optional[str],
+    out: Optional[Tuple[int, int, Any]],
+    dense: bool,
+    explains: bool,
+    /,
+) -> Any: ...
 def scan_plan(
     dtype: str,
     n: int,

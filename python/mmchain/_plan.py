@@ -281,6 +281,10 @@ def chain_of_any(
     if getattr(chain, "ndim", 0) > 2:
         return _chain_of(chain, dtype)
     items = chain if isinstance(chain, list) else list(chain)
+    from ._sparse import is_sparse  # it needs this module
+
+    if is_sparse(items):
+        raise TypeError("arrays: expected dense ones: sparse factors are planned by sparse_plan")
     if any(type(item).__module__ == "mmchain._structure" for item in items):
         from ._structure import chain_text as structured_text  # it needs this module
 

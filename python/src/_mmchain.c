@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "ranges.h"
 #include "scan.h"
+#include "sparse.h"
 #include "tune.h"
 #include "xla.h"
 
@@ -242,6 +243,10 @@ static PyMethodDef functions[] = {
      "scan_plan(dtype, n, length, batch, columns, initial, addend, reverse, exclusive, device): "
      "how "
      "it is computed."},
+    {"sparse", mmcp_sparse, METH_VARARGS,
+     "sparse(dtype, factors, objective, device, out, dense, explains): the product of factors of "
+     "which some are sparse, as None when out, (rows, cols, array), was filled, else (index_bytes, "
+     "indptr, indices, values); or how it is computed."},
     {"order", order, METH_O,
      "order(dims): the cheapest order as triples (first, split, last), children before parents."},
     {"tune", mmcp_tune, METH_VARARGS,
@@ -296,7 +301,8 @@ static int intern_names(void) {
 
 static int add_types(PyObject *module) {
   if (PyType_Ready(&mmcp_plan_type) < 0 || PyType_Ready(&mmcp_array_type) < 0 ||
-      PyType_Ready(&mmcp_ranges_type) < 0 || PyType_Ready(&mmcp_gradients_type) < 0)
+      PyType_Ready(&mmcp_ranges_type) < 0 || PyType_Ready(&mmcp_memory_type) < 0 ||
+      PyType_Ready(&mmcp_gradients_type) < 0)
     return -1;
   Py_INCREF(&mmcp_plan_type);
   if (PyModule_AddObject(module, "Plan", (PyObject *)&mmcp_plan_type) < 0) return -1;

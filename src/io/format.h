@@ -11,9 +11,10 @@
 #define MMCI_FORMAT_H
 
 #include "io/file_rows.h"
+#include "sparse/csr.h"
 
 /* Raised whenever a struct that modules see changes. */
-enum { MMCI_FORMAT_ABI = 1 };
+enum { MMCI_FORMAT_ABI = 2 };
 
 /* The parts of a name. */
 typedef struct mmci_file_name {
@@ -38,6 +39,13 @@ typedef struct mmci_format {
    * message), E_NOMEM. */
   mmc_status (*write)(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
                       void *user, mmci_error *error);
+  /* (optional, all or none) Sparse matrices. sparse_is says whether a file holds one, without
+   * reading its elements; sparse_open reads it, and returns what open does; sparse_write writes a
+   * whole file of one, and returns E_IO without a message, or E_NOMEM. */
+  bool (*sparse_is)(const char *path);
+  mmc_status (*sparse_open)(const char *path, mmci_csr *out, mmci_error *error);
+  mmc_status (*sparse_write)(const mmci_csr *matrix, mmc_write_fn write, void *user,
+                             mmci_error *error);
 } mmci_format;
 
 typedef const mmci_format *(*mmci_format_entry_fn)(void);
@@ -75,5 +83,18 @@ mmc_status mmci_file_write(const char *module_dir, const char *name, const mmci_
 /* Says whether that would lose something: a file with other members is not replaced.
  * Returns: E_ARG, E_UNSUPPORTED. */
 mmc_status mmci_file_check_output(const char *module_dir, const char *name, mmci_error *error);
+
+/* ---- sparse matrices in files ---------------------------------------------------------------- */
+
+/* Says whether a file, by its whole name, holds a sparse matrix; false for what is no regular file.
+ */
+bool mmci_file_is_sparse(const char *module_dir, const char *name);
+/* Reads it. Returns: E_ARG (it holds none), E_IO, E_FORMAT, E_UNSUPPORTED, E_NOMEM. */
+mmc_status mmci_file_open_sparse(const char *module_dir, const char *name, mmci_csr *out,
+                                 mmci_error *error);
+/* Writes a file with one sparse matrix in the place of what the path holds. Returns: E_ARG (the
+ * format has none, or a member is named), E_IO, E_UNSUPPORTED, E_NOMEM. */
+mmc_status mmci_file_write_sparse(const char *module_dir, const char *name, const mmci_csr *matrix,
+                                  mmci_error *error);
 
 #endif

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/module_dir.h"
@@ -68,7 +70,7 @@ static const row rows[] = {
      false,
      &mmci_format_matrix_market,
      false,
-     "text; sparse matrices are read as dense",
+     "text; sparse matrices are multiplied as such",
      NULL},
 };
 
@@ -262,10 +264,49 @@ static mmc_status only_member(const mmci_format *format, const mmci_file_name *n
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+/* Reads a file whose members are those of a sparse matrix as a dense one. */
+static mmc_status open_as_dense(const mmci_format *format, const mmci_file_name *name,
+                                mmci_file_array **out, mmci_error *error) {
+  mmci_csr csr = {0};
+  mmci_file_array *array;
+  char shown[MMCI_PATH_TEXT_SIZE];
+  mmc_status status = mmci_file_array_create(&array, error);
+  if (status != MMC_OK) return status;
+  status = format->sparse_open(name->path, &csr, error);
+  if (status == MMC_OK) {
+    size_t size = 0;
+    array->dtype = csr.dtype;
+    array->ndim = 2;
+    array->shape[0] = csr.rows;
+    array->shape[1] = csr.cols;
+    status = mmci_file_array_measure(array, &size, error);
+    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (status == MMC_OK && size > memory)
+      status = mmci_fail(error, MMC_E_FORMAT,
+                         "%.180s: a sparse matrix, which as a dense one exceeds this machine's "
+                         "memory",
+                         mmci_path_text(name->path, shown));
+    /* Zeros that are not touched take no memory. */
+    array->copy = status == MMC_OK ? calloc(size + 1, 1) : NULL;
+    if (status == MMC_OK && array->copy == NULL) status = mmci_fail_nomem(error, size);
+    array->matrix.data = size > 0 ? array->copy : NULL;
+    if (status == MMC_OK && size > 0) mmci_csr_add_to_dense(&csr, array->copy, csr.cols);
+  }
+  mmci_csr_release(&csr);
+  if (status == MMC_OK)
+    *out = array;
+  else
+    mmci_file_array_destroy(array);
+  return status;
+}
+
 static mmc_status open_member(const mmci_format *format, const mmci_file_name *name,
                               mmci_file_array **out, mmci_error *error) {
   char *only = NULL;
   mmci_file_name said = *name;
+  if (format->list != NULL && said.member == NULL && format->sparse_is != NULL &&
+      format->sparse_is(said.path))
+    return open_as_dense(format, name, out, error);
   if (format->list != NULL && said.member == NULL) {
     mmc_status status = only_member(format, name, &only, error);
     if (status != MMC_OK) return status;
@@ -374,6 +415,76 @@ mmc_status mmci_file_write(const char *module_dir, const char *name, const mmci_
       status = mmci_output_file_commit(writer.file, error);
     else
       mmci_output_file_discard(writer.file);
+  }
+  free(p.memory);
+  return status;
+}
+
+/* ---- sparse matrices ------------------------------------------------------------------------- */
+
+bool mmci_file_is_sparse(const char *module_dir, const char *name) {
+  parts p;
+  const mmci_format *format;
+  struct stat found;
+  if (split(name, &p, NULL) != MMC_OK) return false;
+  bool is = p.name.member == NULL && stat(p.name.path, &found) == 0 && S_ISREG(found.st_mode) &&
+            acquire(module_dir, &p, &format, NULL) == MMC_OK;
+  if (is) {
+    is = format->sparse_is != NULL && format->sparse_is(p.name.path);
+    release(&p);
+  }
+  free(p.memory);
+  return is;
+}
+
+static mmc_status fail_kind(const char *name, const char *expected, mmci_error *error) {
+  char shown[MMCI_PATH_TEXT_SIZE];
+  return mmci_fail(error, MMC_E_ARG, "%.180s: %s", mmci_path_text(name, shown), expected);
+}
+
+mmc_status mmci_file_open_sparse(const char *module_dir, const char *name, mmci_csr *out,
+                                 mmci_error *error) {
+  parts p;
+  const mmci_format *format;
+  mmc_status status = split(name, &p, error);
+  if (status != MMC_OK) return status;
+  status = acquire(module_dir, &p, &format, error);
+  if (status == MMC_OK) {
+    if (format->sparse_is == NULL || p.name.member != NULL || !format->sparse_is(p.name.path))
+      status = fail_kind(name, "it holds no sparse matrix", error);
+    else
+      status = format->sparse_open(p.name.path, out, error);
+    release(&p);
+  }
+  free(p.memory);
+  return status;
+}
+
+static mmc_status stream_sparse(const mmci_format *format, const parts *p, const mmci_csr *matrix,
+                                mmci_error *error) {
+  file_writer writer = {.error = error};
+  mmc_status status = mmci_output_file_create(p->name.path, &writer.file, error);
+  if (status != MMC_OK) return status;
+  status = format->sparse_write(matrix, write_to_file, &writer, error);
+  if (status == MMC_OK) return mmci_output_file_commit(writer.file, error);
+  mmci_output_file_discard(writer.file);
+  return status;
+}
+
+mmc_status mmci_file_write_sparse(const char *module_dir, const char *name, const mmci_csr *matrix,
+                                  mmci_error *error) {
+  parts p;
+  const mmci_format *format;
+  mmc_status status = split(name, &p, error);
+  if (status != MMC_OK) return status;
+  status = acquire(module_dir, &p, &format, error);
+  if (status == MMC_OK) {
+    if (format->sparse_write == NULL || p.name.member != NULL)
+      status =
+          fail_kind(name, "expected a name that ends with .npz or .mtx for a sparse matrix", error);
+    else
+      status = stream_sparse(format, &p, matrix, error);
+    release(&p);
   }
   free(p.memory);
   return status;

@@ -1,8 +1,8 @@
 /* matrix_market.c: .mtx files: a line that says what follows, comments, the sizes, and the elements
  * as text: all of them, column by column (array), or those that are not zero with their places
- * (coordinate). Sparse matrices become dense; elements are f64 or c128, as text has no dtype.
- * (R. Boisvert, R. Pozo, K. Remington, "The Matrix Market Exchange Formats: Initial Design",
- * NISTIR 5935, 1996) */
+ * (coordinate). Those are sparse matrices, which may be read as dense ones too; elements are f64 or
+ * c128, as text has no dtype. (R. Boisvert, R. Pozo, K. Remington, "The Matrix Market Exchange
+ * Formats: Initial Design", NISTIR 5935, 1996) */
 #include <errno.h>
 #include <inttypes.h>
 #include <locale.h>
@@ -344,4 +344,168 @@ static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc
   return status;
 }
 
-const mmci_format mmci_format_matrix_market = {.open = open_file, .write = write_file};
+/* ---- sparse matrices ------------------------------------------------------------------------- */
+
+static bool has_coordinates(const char *path) {
+  enum { HEAD = 256 };
+  mmci_source s;
+  banner b = {0};
+  mmci_error error;
+  bool read = mmci_source_open(path, &s, &error) == MMC_OK &&
+              mmci_source_fetch(&s, HEAD, &error) == MMC_OK && s.have > 0;
+  if (read) {
+    reader r = {
+        (const char *)s.bytes, (const char *)s.bytes + s.have, 1, s.shown, (locale_t)0, &error};
+    read = read_banner(&r, &b) == MMC_OK;
+  }
+  mmci_source_release(&s);
+  return read && b.coordinate;
+}
+
+/* Entries as they are read: their rows, columns and values, with both of a pair that symmetry
+ * makes. */
+typedef struct entries {
+  int64_t count;
+  int32_t *rows, *cols;
+  double *reals;
+} entries;
+
+static void note_entry(const banner *b, entries *e, int64_t row, int64_t col, double re,
+                       double im) {
+  e->rows[e->count] = (int32_t)row;
+  e->cols[e->count] = (int32_t)col;
+  if (b->complex_numbers) {
+    e->reals[2 * e->count] = re;
+    e->reals[2 * e->count + 1] = im;
+  } else {
+    e->reals[e->count] = re;
+  }
+  e->count++;
+}
+
+static mmc_status read_entries(reader *r, const banner *b, entries *e) {
+  for (int64_t t = 0; t < b->entries; t++) {
+    int64_t row, col;
+    double re, im;
+    mmc_status status = next_whole(r, b->rows, &row);
+    if (status == MMC_OK) status = next_whole(r, b->cols, &col);
+    if (status == MMC_OK && (row == 0 || col == 0))
+      status = fail(r, "rows and columns count from 1");
+    if (status == MMC_OK) status = next_value(r, b, &re, &im);
+    if (status != MMC_OK) return status;
+    const bool skew = b->symmetry == SKEW_SYMMETRIC, conjugate = b->symmetry == HERMITIAN;
+    note_entry(b, e, row - 1, col - 1, re, im);
+    if (row != col && b->symmetry != GENERAL)
+      note_entry(b, e, col - 1, row - 1, skew ? -re : re, skew || conjugate ? -im : im);
+  }
+  return MMC_OK;
+}
+
+/* Sorts entries by their rows into a matrix. */
+static mmc_status sort_entries(const banner *b, const entries *e, mmci_csr *out,
+                               mmci_error *error) {
+  const size_t size = b->complex_numbers ? 16 : 8;
+  mmci_csr a;
+  mmc_status status = mmci_csr_create(b->complex_numbers ? MMC_C128 : MMC_F64, b->rows, b->cols,
+                                      e->count, &a, error);
+  if (status != MMC_OK) return status;
+  for (int64_t t = 0; t < e->count; t++) a.indptr[e->rows[t] + 1]++;
+  for (int64_t row = 0; row < b->rows; row++) a.indptr[row + 1] += a.indptr[row];
+  for (int64_t t = 0; t < e->count; t++) {
+    const int64_t at = a.indptr[e->rows[t]]++;
+    a.indices[at] = e->cols[t];
+    memcpy((char *)a.values + (size_t)at * size, (const char *)e->reals + (size_t)t * size, size);
+  }
+  for (int64_t row = b->rows; row > 0; row--) a.indptr[row] = a.indptr[row - 1];
+  a.indptr[0] = 0;
+  status = mmci_csr_settle(&a, error);
+  if (status == MMC_OK)
+    *out = a;
+  else
+    mmci_csr_release(&a);
+  return status;
+}
+
+static mmc_status read_sparse(reader *r, mmci_csr *out) {
+  banner b;
+  mmc_status status = read_banner(r, &b);
+  if (status == MMC_OK) status = read_sizes(r, &b);
+  if (status != MMC_OK) return status;
+  if (b.rows > MMCI_CSR_SIDE || b.cols > MMCI_CSR_SIDE)
+    return fail(r, "sides of a sparse matrix are at most 2147483647");
+  const uint64_t left = (uint64_t)(r->end - r->at) + 1, least = 1000000;
+  if ((uint64_t)b.entries > left / 4) return fail(r, "it is too short for so many entries");
+  if (b.entries > 0 && (b.rows == 0 || b.cols == 0))
+    return fail(r, "a matrix without elements has no entries");
+  /* A file of a few bytes must not ask for much memory. */
+  if ((uint64_t)b.rows > least + 64 * left || (uint64_t)b.cols > least + 64 * left)
+    return fail(r, "sides out of all proportion to its entries");
+  const size_t most = (size_t)b.entries * (b.symmetry == GENERAL ? 1 : 2);
+  entries e = {.rows = mmci_alloc_array(most, sizeof *e.rows),
+               .cols = mmci_alloc_array(most, sizeof *e.cols),
+               .reals = mmci_alloc_array(most, b.complex_numbers ? 16 : 8)};
+  if (e.rows == NULL || e.cols == NULL || e.reals == NULL)
+    status = mmci_fail_nomem(r->error, most * 16);
+  if (status == MMC_OK) status = read_entries(r, &b, &e);
+  if (status == MMC_OK) status = sort_entries(&b, &e, out, r->error);
+  free(e.rows);
+  free(e.cols);
+  free(e.reals);
+  return status;
+}
+
+static mmc_status open_sparse(const char *path, mmci_csr *out, mmci_error *error) {
+  mmci_source s;
+  locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (locale == (locale_t)0) return mmci_fail_nomem(error, sizeof locale);
+  mmc_status status = mmci_source_open(path, &s, error);
+  if (status == MMC_OK) status = mmci_source_fetch(&s, PTRDIFF_MAX, error);
+  if (status == MMC_OK) {
+    const char *text = s.have > 0 ? (const char *)s.bytes : "";
+    status = read_sparse(&(reader){text, text + s.have, 1, s.shown, locale, error}, out);
+  }
+  mmci_source_release(&s);
+  freelocale(locale);
+  return status;
+}
+
+static mmc_status print_entries(const mmci_csr *a, mmc_write_fn write, void *user) {
+  const size_t size = mmc_dtype_size(a->dtype);
+  for (int64_t row = 0; row < a->rows; row++)
+    for (int64_t e = a->indptr[row]; e < a->indptr[row + 1]; e++) {
+      char line[128];
+      const char *value = (const char *)a->values + (size_t)e * size;
+      int used =
+          snprintf(line, sizeof line, "%" PRId64 " %" PRId32 " ", row + 1, a->indices[e] + 1);
+      for (size_t part = 0; part <= mmci_dtype_is_complex(a->dtype); part++) {
+        if (part == 1) line[used++] = ' ';
+        used += print_number(line + used, sizeof line - (size_t)used, a->dtype, value, part);
+      }
+      line[used++] = '\n';
+      if (write(user, line, (size_t)used) != 0) return MMC_E_IO;
+    }
+  return MMC_OK;
+}
+
+static mmc_status write_sparse(const mmci_csr *a, mmc_write_fn write, void *user,
+                               mmci_error *error) {
+  char head[160];
+  int length = snprintf(
+      head, sizeof head,
+      "%%%%MatrixMarket matrix coordinate %s general\n%" PRId64 " %" PRId64 " %" PRId64 "\n",
+      mmci_dtype_is_complex(a->dtype) ? "complex" : "real", a->rows, a->cols, mmci_csr_nonzeros(a));
+  if (write(user, head, (size_t)length) != 0) return MMC_E_IO;
+  locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (locale == (locale_t)0) return mmci_fail_nomem(error, sizeof locale);
+  locale_t before = uselocale(locale);
+  mmc_status status = print_entries(a, write, user);
+  uselocale(before);
+  freelocale(locale);
+  return status;
+}
+
+const mmci_format mmci_format_matrix_market = {.open = open_file,
+                                               .write = write_file,
+                                               .sparse_is = has_coordinates,
+                                               .sparse_open = open_sparse,
+                                               .sparse_write = write_sparse};

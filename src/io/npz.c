@@ -371,16 +371,34 @@ static void put_local(record *r, uint64_t size_bytes, uint32_t checksum, const c
   r->size += filling;
 }
 
-/* The directory and its end, behind the member. */
-static void put_directory(record *r, uint64_t begin, uint64_t size_bytes, uint32_t checksum,
-                          const char *name) {
+/* An entry of the directory, of a member whose local header is at so many bytes. */
+static void put_entry(record *r, uint64_t at, uint64_t size_bytes, uint32_t checksum,
+                      const char *name) {
+  const bool far = at >= elsewhere;
   put(r, central_mark, 4);
   put(r, 45, 2);
   put_facts(r, size_bytes, checksum, name);
-  put(r, size_bytes < elsewhere ? 0 : 20, 2);
-  put(r, 0, 2 + 2 + 2 + 4 + 4); /* comment, disk, attributes, and the member is at 0 */
+  put(r,
+      (size_bytes < elsewhere ? 0 : 20) + (far && size_bytes < elsewhere ? 4 : 0) + (far ? 8 : 0),
+      2);
+  put(r, 0, 2 + 2 + 2 + 4); /* comment, disk, attributes */
+  put(r, far ? elsewhere : at, 4);
   put_text(r, name);
+  if (far) {
+    put(r, 1, 2);
+    put(r, size_bytes < elsewhere ? 8 : 24, 2);
+    if (size_bytes >= elsewhere) {
+      put(r, size_bytes, 8);
+      put(r, size_bytes, 8);
+    }
+    put(r, at, 8);
+    return;
+  }
   put_extra(r, size_bytes);
+}
+
+/* The end of a directory of so many entries, which is the record and begins at so many bytes. */
+static void put_end(record *r, uint64_t begin, uint64_t count) {
   uint64_t length = r->size, end = begin + length;
   bool large = end >= elsewhere;
   if (large) {
@@ -389,8 +407,8 @@ static void put_directory(record *r, uint64_t begin, uint64_t size_bytes, uint32
     put(r, 45, 2);
     put(r, 45, 2);
     put(r, 0, 4 + 4);
-    put(r, 1, 8);
-    put(r, 1, 8);
+    put(r, count, 8);
+    put(r, count, 8);
     put(r, length, 8);
     put(r, begin, 8);
     put(r, locator_mark, 4);
@@ -400,8 +418,8 @@ static void put_directory(record *r, uint64_t begin, uint64_t size_bytes, uint32
   }
   put(r, end_mark, 4);
   put(r, 0, 2 + 2);
-  put(r, 1, 2);
-  put(r, 1, 2);
+  put(r, count, 2);
+  put(r, count, 2);
   put(r, length, 4);
   put(r, large ? elsewhere : begin, 4);
   put(r, 0, 2);
@@ -433,8 +451,215 @@ static mmc_status write_archive(const mmci_file_rows *rows, const char *member, 
   status = mmci_npy_write(rows, NULL, write, user, error);
   if (status != MMC_OK) return status;
   r.size = 0;
-  put_directory(&r, begin, size_bytes, checksum, name);
+  put_entry(&r, 0, size_bytes, checksum, name);
+  put_end(&r, begin, 1);
   return write(user, (const char *)r.bytes, r.size) != 0 ? MMC_E_IO : MMC_OK;
 }
 
-const mmci_format mmci_format_npz = {.open = open_member, .list = list, .write = write_archive};
+/* ---- sparse matrices ------------------------------------------------------------------------- */
+
+/* scipy.sparse.save_npz() writes these members. */
+enum { INDICES, INDPTR, FORMAT, SHAPE, DATA, SPARSE_MEMBERS };
+static const char *const sparse_members[SPARSE_MEMBERS] = {"indices", "indptr", "format", "shape",
+                                                           "data"};
+
+static bool note_member(void *user, const char *member) {
+  unsigned *found = user;
+  for (int m = 0; m < SPARSE_MEMBERS; m++)
+    if (strcmp(member, sparse_members[m]) == 0) *found |= 1U << m;
+  return true;
+}
+
+/* SciPy's other formats have no indptr. */
+static bool is_sparse(const char *path) {
+  unsigned found = 0;
+  mmci_error error;
+  return list(path, note_member, &found, &error) == MMC_OK && found == (1U << SPARSE_MEMBERS) - 1;
+}
+
+/* Reads the letters of the member format: "csr" of |S3 or <U3. */
+static mmc_status read_format(const char *path, char out[8], mmci_error *error) {
+  mmci_source s;
+  directory d;
+  entry e;
+  size_t prelude, dictionary, letters = 0;
+  mmc_status status = open_archive(path, &s, &d, error);
+  if (status == MMC_OK) status = find(&s, d, sparse_members[FORMAT], &e, error);
+  if (status == MMC_OK) status = go_to_member(&s, &e, error);
+  if (status == MMC_OK) status = mmci_source_fetch(&s, PTRDIFF_MAX, error);
+  if (status == MMC_OK)
+    status = mmci_npy_prelude_parse(s.bytes, s.have, &prelude, &dictionary, error);
+  for (size_t at = status == MMC_OK ? prelude + dictionary : 0;
+       status == MMC_OK && at < s.have && letters < 7; at++)
+    if (s.bytes[at] != 0) out[letters++] = (char)s.bytes[at];
+  out[letters] = '\0';
+  mmci_source_release(&s);
+  return status;
+}
+
+static int64_t whole_at(const mmci_file_array *x, int64_t i) {
+  return x->dtype == MMC_I32 ? ((const int32_t *)x->matrix.data)[i]
+                             : ((const int64_t *)x->matrix.data)[i];
+}
+
+static mmc_status check_sparse(mmci_file_array *const arrays[], const char *path,
+                               mmci_error *error) {
+  char shown[MMCI_PATH_TEXT_SIZE];
+  mmci_path_text(path, shown);
+  for (int m = 0; m < SPARSE_MEMBERS; m++) {
+    if (m == FORMAT) continue;
+    const mmci_file_array *x = arrays[m];
+    const bool whole = x->dtype == MMC_I32 || x->dtype == MMC_I64;
+    if (x->ndim != 1 || (m != DATA && !whole) || (m == SHAPE && x->shape[0] != 2) ||
+        (m == INDPTR && x->shape[0] < 1))
+      return mmci_fail(error, MMC_E_FORMAT, "%.180s: no sparse matrix of csr or csc: its %s", shown,
+                       sparse_members[m]);
+  }
+  if (arrays[INDICES]->shape[0] != arrays[DATA]->shape[0])
+    return mmci_fail(error, MMC_E_FORMAT, "%.180s: its indices and data are of different lengths",
+                     shown);
+  if (arrays[DATA]->dtype > MMC_C128)
+    return mmci_fail(error, MMC_E_FORMAT,
+                     "%.180s: a sparse matrix of %s: f32, f64, c64 and c128 work", shown,
+                     mmc_dtype_name(arrays[DATA]->dtype));
+  return MMC_OK;
+}
+
+/* Makes a matrix of the members' arrays; rows are the lines of what is stored. */
+static mmc_status make_sparse(mmci_file_array *const arrays[], const char *path, bool by_columns,
+                              mmci_csr *out, mmci_error *error) {
+  char shown[MMCI_PATH_TEXT_SIZE];
+  const int64_t sides[2] = {whole_at(arrays[SHAPE], 0), whole_at(arrays[SHAPE], 1)};
+  const int64_t lines = sides[by_columns], length = sides[!by_columns],
+                count = arrays[INDICES]->shape[0];
+  const size_t size = mmc_dtype_size(arrays[DATA]->dtype);
+  mmci_path_text(path, shown);
+  if (lines < 0 || length < 0 || lines > MMCI_CSR_SIDE || length > MMCI_CSR_SIDE ||
+      arrays[INDPTR]->shape[0] != lines + 1)
+    return mmci_fail(error, MMC_E_FORMAT, "%.180s: its indptr does not fit its shape", shown);
+  mmci_csr a;
+  mmc_status status = mmci_csr_create(arrays[DATA]->dtype, lines, length, count, &a, error);
+  if (status != MMC_OK) return status;
+  bool fits = true;
+  for (int64_t r = 0; r <= lines && fits; r++) {
+    a.indptr[r] = whole_at(arrays[INDPTR], r);
+    fits = a.indptr[r] >= (r > 0 ? a.indptr[r - 1] : 0) && (r > 0 || a.indptr[0] == 0);
+  }
+  fits = fits && a.indptr[lines] == count;
+  for (int64_t e = 0; e < count && fits; e++) {
+    const int64_t col = whole_at(arrays[INDICES], e);
+    fits = col >= 0 && col < length;
+    a.indices[e] = (int32_t)col;
+  }
+  if (!fits) {
+    mmci_csr_release(&a);
+    return mmci_fail(error, MMC_E_FORMAT, "%.180s: its indptr and indices do not fit each other",
+                     shown);
+  }
+  if (count > 0) memcpy(a.values, arrays[DATA]->matrix.data, (size_t)count * size);
+  if (by_columns) {
+    status = mmci_csr_transpose(&a, false, out, error);
+    mmci_csr_release(&a);
+    return status;
+  }
+  *out = a;
+  return MMC_OK;
+}
+
+static mmc_status open_sparse(const char *path, mmci_csr *out, mmci_error *error) {
+  mmci_file_array *arrays[SPARSE_MEMBERS] = {NULL};
+  char format[8], shown[MMCI_PATH_TEXT_SIZE], text[MMCI_PATH_TEXT_SIZE];
+  mmc_status status = read_format(path, format, error);
+  const bool by_columns = status == MMC_OK && strcmp(format, "csc") == 0;
+  if (status == MMC_OK && !by_columns && strcmp(format, "csr") != 0)
+    status = mmci_fail(error, MMC_E_FORMAT,
+                       "%.180s: a sparse matrix in SciPy's format %.60s: csr and csc work",
+                       mmci_path_text(path, shown), mmci_path_text(format, text));
+  for (int m = 0; m < SPARSE_MEMBERS && status == MMC_OK; m++)
+    if (m != FORMAT)
+      status = open_member(&(mmci_file_name){.path = path, .member = sparse_members[m]}, &arrays[m],
+                           error);
+  if (status == MMC_OK) status = check_sparse(arrays, path, error);
+  if (status == MMC_OK) status = make_sparse(arrays, path, by_columns, out, error);
+  for (int m = 0; m < SPARSE_MEMBERS; m++) mmci_file_array_destroy(arrays[m]);
+  return status;
+}
+
+/* An array as a member that is written: its header and its bytes. */
+typedef struct written {
+  char name[16], header[MMCI_NPY_HEADER_SIZE];
+  size_t header_size, size;
+  const void *bytes;
+  uint32_t checksum;
+  uint64_t at;
+} written;
+
+static void describe(written *w, int member, const mmci_npy_type *type, int64_t length,
+                     const void *bytes) {
+  const int ndim = member == FORMAT ? 0 : 1;
+  snprintf(w->name, sizeof w->name, "%s%s", sparse_members[member], suffix);
+  w->header_size = mmci_npy_header_format(type, ndim, &length, w->header);
+  w->size = (size_t)length * type->size;
+  w->bytes = bytes;
+  uint32_t checksum = (uint32_t)crc32_z(0, (const unsigned char *)w->header, w->header_size);
+  w->checksum = (uint32_t)crc32_z(checksum, bytes, w->size);
+}
+
+static mmc_status write_members(written members[SPARSE_MEMBERS], mmc_write_fn write, void *user) {
+  uint64_t at = 0;
+  for (int m = 0; m < SPARSE_MEMBERS; m++) {
+    written *w = &members[m];
+    record r = {.size = 0};
+    put_local(&r, w->header_size + w->size, w->checksum, w->name);
+    w->at = at;
+    at += r.size + w->header_size + w->size;
+    if (write(user, (const char *)r.bytes, r.size) != 0 ||
+        write(user, w->header, w->header_size) != 0 || write(user, w->bytes, w->size) != 0)
+      return MMC_E_IO;
+  }
+  record r = {.size = 0};
+  for (int m = 0; m < SPARSE_MEMBERS; m++)
+    put_entry(&r, members[m].at, members[m].header_size + members[m].size, members[m].checksum,
+              members[m].name);
+  put_end(&r, at, SPARSE_MEMBERS);
+  return write(user, (const char *)r.bytes, r.size) != 0 ? MMC_E_IO : MMC_OK;
+}
+
+/* Indices are of one type, as SciPy wants them. */
+static mmc_status write_sparse(const mmci_csr *a, mmc_write_fn write, void *user,
+                               mmci_error *error) {
+  static const mmci_npy_type letters = {.code = "S3", .size = 1};
+  const int64_t shape[2] = {a->rows, a->cols}, count = mmci_csr_nonzeros(a);
+  const bool narrow = count <= INT32_MAX;
+  const mmci_npy_type *whole = mmci_npy_type_of(narrow ? MMC_I32 : MMC_I64);
+  const size_t others = narrow ? (size_t)a->rows + 1 : (size_t)count;
+  void *converted = mmci_alloc_array(others, narrow ? sizeof(int32_t) : sizeof(int64_t));
+  written *members = mmci_alloc_zeroed(SPARSE_MEMBERS, sizeof *members);
+  if (converted == NULL || members == NULL) {
+    free(converted);
+    free(members);
+    return mmci_fail_nomem(error, others * sizeof(int64_t));
+  }
+  for (size_t i = 0; i < others; i++) {
+    if (narrow)
+      ((int32_t *)converted)[i] = (int32_t)a->indptr[i];
+    else
+      ((int64_t *)converted)[i] = a->indices[i];
+  }
+  describe(&members[INDICES], INDICES, whole, count, narrow ? a->indices : converted);
+  describe(&members[INDPTR], INDPTR, whole, a->rows + 1, narrow ? converted : (void *)a->indptr);
+  describe(&members[FORMAT], FORMAT, &letters, 3, "csr");
+  describe(&members[SHAPE], SHAPE, mmci_npy_type_of(MMC_I64), 2, shape);
+  describe(&members[DATA], DATA, mmci_npy_type_of(a->dtype), count, a->values);
+  mmc_status status = write_members(members, write, user);
+  free(converted);
+  free(members);
+  return status;
+}
+
+const mmci_format mmci_format_npz = {.open = open_member,
+                                     .list = list,
+                                     .write = write_archive,
+                                     .sparse_is = is_sparse,
+                                     .sparse_open = open_sparse,
+                                     .sparse_write = write_sparse};

@@ -325,3 +325,34 @@ run multiply same/A{1,2,3}.npy -o same-ref.npy --precision reproducible --on ref
 verdict multiply_reproducible_bits "$(cmp same-blas.npy same-ref.npy 2>&1)"
 check multiply_reproducible_and_fast 2 multiply same/A{1,2,3}.npy -o same.npy --reproducible --precision fast
 check multiply_reproducible_inverse 1 multiply square/A1.npy:inv square/A1.npy -o same.npy --reproducible
+
+# ---- multiply: sparse factors --------------------------------------------------------------------
+
+printf '%%%%MatrixMarket matrix coordinate real general\n%% a comment\n4 3 4\n1 1 1\n2 3 2\n4 2 -1.5\n4 2 0.5\n' >S.mtx
+printf '%%%%MatrixMarket matrix coordinate real symmetric\n4 4 3\n1 1 2\n2 1 1\n4 3 5\n' >Y.mtx
+printf '%%%%MatrixMarket matrix coordinate real general\n4 3 1\n5 1 1\n' >outside.mtx
+run generate f64:3x2 -o sparse_dense >sparse_dense.said
+check multiply_sparse 0 multiply S.mtx:T Y.mtx S.mtx -o R.mtx --check
+holds multiply_sparse_written diff R.mtx - <<'END'
+%%MatrixMarket matrix coordinate real general
+3 3 3
+1 1 2
+1 3 2
+3 1 2
+END
+check multiply_sparse_npz 0 multiply S.mtx:T Y.mtx S.mtx -o R.npz --check --for time
+check multiply_sparse_again 0 multiply R.npz -o again.mtx
+holds multiply_sparse_again_same cmp R.mtx again.mtx
+check multiply_sparse_dense 0 multiply S.mtx sparse_dense/A1.npy -o R.npy --check
+check multiply_sparse_power 0 multiply 'Y.mtx^5' -o P.npy --check --solver left-to-right
+run multiply S.mtx S.mtx:T -o R.mtx --check --json >sparse.json 2>sparse.said
+holds multiply_sparse_json_valid is_json sparse.json
+holds multiply_sparse_json_says grep -q '"order": "(A1 A2)".*"multiplications": 3,.*"residual": ' sparse.json
+check multiply_sparse_as_dense 0 multiply Y.mtx:symmetric S.mtx -o R.npy --check
+check multiply_sparse_npz_as_dense 0 multiply R.npz S.mtx:T -o D.npy --memory-limit 1K --check
+check multiply_sparse_shapes 2 multiply S.mtx S.mtx -o R.mtx
+check multiply_sparse_outside 2 multiply outside.mtx S.mtx:T -o R.mtx
+check multiply_sparse_same_file 2 multiply S.mtx S.mtx:T -o S.mtx
+check multiply_sparse_inside 2 multiply S.mtx sparse_dense/A1.npy:lower -o R.npy
+check multiply_sparse_no_output 2 multiply S.mtx S.mtx:T
+check multiply_sparse_cuda 2 multiply S.mtx S.mtx:T -o R.mtx --on nowhere

@@ -526,7 +526,7 @@ def test_matrix_market():
     bad(head + "coordinate real general\n0 2 1\n1 1 1\n", "has no entries")
     refused(file_of(array("float16", (2, 2))), "no f16", target="t.mtx")
     bad(head + "coordinate real general\n2 2 1\n0 1 1\n", "count from 1")
-    bad(head + "coordinate real general\n100000000 100000000 1\n1 1 1\n", "this machine's memory")
+    bad(head + "coordinate real general\n100000000 100000000 1\n1 1 1\n", "out of all proportion")
     refused(file_of(array("float64", (2, 2, 2))), "no stacks", target="t.mtx")
 
 

@@ -1,0 +1,458 @@
+#include "sparse.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elements.h"
+#include "factors.h"
+#include "promote.h"
+#include "random.h"
+#include "signals.h"
+#include "structure.h"
+#include "timing.h"
+
+enum { CHECK_SEED = 1, FACTORS_MAX = 64 };
+
+/* A file. */
+typedef struct source {
+  char *name;      /* without op and power */
+  char *file_path; /* without a member */
+  cli_stamp stamp;
+  mmc_sparse *sparse; /* or else */
+  mmc_file *file;
+  void *promoted; /* elements of another dtype, or NULL */
+  mmc_csr csr;
+  mmc_matrix matrix;
+} source;
+
+typedef struct work {
+  const cli_sparse_job *job;
+  int count;
+  source *sources;
+  cli_factor_spec *specs;
+  mmc_dtype dtype;
+  int64_t n;
+  mmc_sparse_factor factors[FACTORS_MAX];
+  const source *of[FACTORS_MAX]; /* the file of each factor */
+  bool row, column;              /* the result keeps its rows, its columns */
+  mmc_sparse_chain *chain;
+  bool dense; /* what the result is */
+  mmc_matrix result;
+  mmc_sparse *sparse_result;
+  double seconds, residual;
+} work;
+
+/* ---- which chains are sparse ----------------------------------------------------------------- */
+
+static char *name_of(const char *argument, const cli_factor_spec *spec) {
+  return strndup(argument, spec->name_length);
+}
+
+bool cli_sparse_is_meant(cli_call *call, int count, char **arguments) {
+  bool any = false;
+  for (int i = 0; i < count; i++) {
+    cli_factor_spec spec;
+    if (cli_is_group(arguments[i]) || strcmp(arguments[i], "-") == 0) return false;
+    if (strstr(arguments[i], ".npz") == NULL && strstr(arguments[i], ".mtx") == NULL) continue;
+    if (cli_factor_read(call, arguments[i], &spec) != CLI_DONE || spec.traits != 0 || spec.each)
+      return false;
+    char *name = name_of(arguments[i], &spec);
+    any = any || (name != NULL && mmc_sparse_is_file(call->context, name));
+    free(name);
+  }
+  return any;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int open_source(cli_call *call, const char *argument, const cli_factor_spec *spec,
+                       source *s) {
+  s->name = name_of(argument, spec);
+  if (s->name == NULL || (s->file_path = cli_file_part(s->name)) == NULL)
+    return cli_fail_memory(call, "a file name takes", 1.0);
+  if (spec->traits != 0 || spec->each)
+    return cli_fail(call, CLI_BAD,
+                    "%s: expected no more than an op and a power beside sparse factors", argument);
+  cli_stamp_take(s->file_path, &s->stamp);
+  if (mmc_sparse_is_file(call->context, s->name)) {
+    mmc_status status = mmc_sparse_open(call->context, s->name, &s->sparse);
+    return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+  }
+  mmc_status status = mmc_file_open(call->context, s->name, &s->file);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  if (mmc_file_ndim(s->file) > 2)
+    return cli_fail(call, CLI_BAD,
+                    "%s: expected a matrix or a vector beside sparse factors, got "
+                    "an array of %d dimensions",
+                    argument, mmc_file_ndim(s->file));
+  s->matrix = mmc_file_matrix(s->file);
+  cli_mapped_remember(
+      s->matrix.data,
+      mmc_dtype_size(mmc_file_dtype(s->file)) * (size_t)s->matrix.rows * (size_t)s->matrix.cols,
+      s->name);
+  return CLI_DONE;
+}
+
+static mmc_dtype dtype_of(const source *s) {
+  return s->sparse != NULL ? mmc_sparse_dtype(s->sparse) : mmc_file_dtype(s->file);
+}
+
+/* Finds the dtype that holds those of all files: at least f32, and f64 beside integers. */
+static int find_dtype(cli_call *call, char **arguments, work *w) {
+  w->dtype = MMC_F32;
+  for (int i = 0; i < w->count; i++) {
+    mmc_dtype own = dtype_of(&w->sources[i]);
+    if (!cli_promoted(w->dtype, own, &w->dtype))
+      return cli_fail(call, CLI_BAD,
+                      "%s: expected floating-point numbers beside sparse factors, got %s",
+                      arguments[i], mmc_dtype_name(own));
+  }
+  return CLI_DONE;
+}
+
+static int promote_source(cli_call *call, const work *w, source *s) {
+  const mmc_dtype own = dtype_of(s);
+  size_t count = (size_t)s->matrix.rows * (size_t)s->matrix.cols;
+  const void *from = s->matrix.data;
+  if (s->sparse != NULL) {
+    s->csr = mmc_sparse_csr(s->sparse);
+    from = s->csr.values;
+    count = s->csr.index_bytes == 4 ? (size_t)((const int32_t *)s->csr.indptr)[s->csr.rows]
+                                    : (size_t)((const int64_t *)s->csr.indptr)[s->csr.rows];
+  }
+  if (own == w->dtype || count == 0) return CLI_DONE;
+  s->promoted = malloc(count * mmc_dtype_size(w->dtype));
+  if (s->promoted == NULL)
+    return cli_fail_memory(call, "a factor in another dtype takes",
+                           (double)count * (double)mmc_dtype_size(w->dtype));
+  cli_promote(own, from, count, w->dtype, s->promoted);
+  if (s->sparse != NULL)
+    s->csr.values = s->promoted;
+  else
+    s->matrix.data = s->promoted;
+  return CLI_DONE;
+}
+
+/* A vector is a row at the beginning and a column at the end. */
+static int place_vector(cli_call *call, const char *argument, int64_t i, int64_t n, mmc_op op,
+                        work *w) {
+  if (i > 0 && i < n - 1)
+    return cli_fail(call, CLI_BAD,
+                    "%s: a 1-D array inside the chain: expected a matrix, vectors go at the ends",
+                    argument);
+  if (op == MMC_OP_H)
+    return cli_fail(call, CLI_BAD, "%s: expected no :H of a vector beside sparse factors",
+                    argument);
+  w->factors[i].op = i == 0 ? MMC_OP_N : MMC_OP_T;
+  if (i == 0) w->row = false;
+  if (i > 0) w->column = false;
+  return CLI_DONE;
+}
+
+static int place_factors(cli_call *call, char **arguments, work *w) {
+  int64_t n = 0;
+  for (int i = 0; i < w->count; i++) n += w->specs[i].times;
+  if (n > FACTORS_MAX)
+    return cli_fail(call, CLI_BAD,
+                    "expected at most %d factors where some are sparse, got %" PRId64,
+                    (int)FACTORS_MAX, n);
+  w->row = w->column = true;
+  w->dense = false;
+  for (int i = 0; i < w->count; i++)
+    for (int64_t t = 0; t < w->specs[i].times; t++, w->n++) {
+      const source *s = &w->sources[i];
+      w->of[w->n] = s;
+      w->factors[w->n] = (mmc_sparse_factor){.csr = s->sparse != NULL ? &s->csr : NULL,
+                                             .dense = s->sparse != NULL ? NULL : &s->matrix,
+                                             .op = w->specs[i].op};
+      w->dense = w->dense || s->sparse == NULL;
+      if (s->sparse != NULL || mmc_file_ndim(s->file) > 1) continue;
+      int result = place_vector(call, arguments[i], w->n, n, w->specs[i].op, w);
+      if (result != CLI_DONE) return result;
+    }
+  const char *format = mmc_file_format(w->job->output, NULL);
+  size_t length = 0;
+  const bool whole = format != NULL && mmc_file_format(w->job->output, &length) != NULL &&
+                     w->job->output[length] == '\0';
+  w->dense =
+      w->dense || !whole || (strcmp(format, "npz") != 0 && strcmp(format, "matrix-market") != 0);
+  return CLI_DONE;
+}
+
+static int open_sources(cli_call *call, char **arguments, work *w) {
+  int result = CLI_DONE;
+  for (int i = 0; i < w->count && result == CLI_DONE; i++)
+    result = cli_factor_read(call, arguments[i], &w->specs[i]);
+  for (int i = 0; i < w->count && result == CLI_DONE; i++)
+    result = open_source(call, arguments[i], &w->specs[i], &w->sources[i]);
+  if (result == CLI_DONE) result = find_dtype(call, arguments, w);
+  for (int i = 0; i < w->count && result == CLI_DONE; i++)
+    result = promote_source(call, w, &w->sources[i]);
+  return result == CLI_DONE ? place_factors(call, arguments, w) : result;
+}
+
+static void close_work(work *w) {
+  for (int i = 0; i < w->count && w->sources != NULL; i++) {
+    source *s = &w->sources[i];
+    if (s->file != NULL) cli_mapped_forget(mmc_file_matrix(s->file).data);
+    mmc_sparse_destroy(s->sparse);
+    mmc_file_destroy(s->file);
+    free(s->promoted);
+    free(s->name);
+    free(s->file_path);
+  }
+  mmc_sparse_chain_destroy(w->chain);
+  mmc_sparse_destroy(w->sparse_result);
+  free(w->result.data);
+  free(w->sources);
+  free(w->specs);
+}
+
+/* ---- the work -------------------------------------------------------------------------------- */
+
+static int64_t rows_of(const mmc_sparse_factor *f) {
+  const bool turned = f->op != MMC_OP_N;
+  if (f->csr != NULL) return turned ? f->csr->cols : f->csr->rows;
+  return turned ? f->dense->cols : f->dense->rows;
+}
+
+static int64_t cols_of(const mmc_sparse_factor *f) {
+  const bool turned = f->op != MMC_OP_N;
+  if (f->csr != NULL) return turned ? f->csr->rows : f->csr->cols;
+  return turned ? f->dense->rows : f->dense->cols;
+}
+
+static int check_shapes(cli_call *call, const work *w) {
+  for (int64_t i = 1; i < w->n; i++) {
+    const mmc_sparse_factor *a = &w->factors[i - 1], *b = &w->factors[i];
+    if (cols_of(a) != rows_of(b))
+      return cli_fail(call, CLI_BAD,
+                      "%s is %" PRId64 "x%" PRId64 " and %s is %" PRId64 "x%" PRId64
+                      ": expected %" PRId64 " rows in the second, got %" PRId64,
+                      w->of[i - 1]->name, rows_of(a), cols_of(a), w->of[i]->name, rows_of(b),
+                      cols_of(b), cols_of(a), rows_of(b));
+  }
+  return CLI_DONE;
+}
+
+static int check_output(cli_call *call, const work *w) {
+  const char *output = w->job->output;
+  if (strcmp(output, "-") == 0)
+    return w->job->json
+               ? cli_fail(call, CLI_BAD, "-o: expected a file, as standard output takes --json")
+               : CLI_DONE;
+  char *path = cli_file_part(output);
+  if (path == NULL) return cli_fail_memory(call, "a file name takes", 1.0);
+  int result = CLI_DONE;
+  for (int i = 0; i < w->count && result == CLI_DONE; i++)
+    if (cli_file_same(path, w->sources[i].file_path))
+      result = cli_fail(call, CLI_BAD, "-o: %s is the same file as the factor %s", output,
+                        w->sources[i].name);
+  free(path);
+  if (result != CLI_DONE) return result;
+  if (!w->dense) return cli_check_output(call, "-o", output);
+  return cli_check_matrix_output(call, "-o", output, w->dtype, w->row + w->column);
+}
+
+static int make_plan(cli_call *call, work *w) {
+  mmc_sparse_options options = w->job->options;
+  options.dense_result = w->dense;
+  mmc_status status =
+      mmc_sparse_chain_create(call->context, w->dtype, w->n, w->factors, &options, &w->chain);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  if (!w->job->explain) return CLI_DONE;
+  cli_stream diagnostics = {.file = stderr};
+  status = mmc_sparse_chain_explain(w->chain, MMC_TEXT, cli_stream_write, &diagnostics);
+  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
+}
+
+static int execute(cli_call *call, work *w) {
+  w->result = (mmc_matrix){.rows = rows_of(&w->factors[0]), .cols = cols_of(&w->factors[w->n - 1])};
+  if (w->dense && !cli_matrix_allocate(w->dtype, 1, &w->result))
+    return cli_fail_memory(call, "the result takes",
+                           cli_matrix_bytes(w->dtype, 1, w->result.rows, w->result.cols));
+  const double start = cli_now_s();
+  mmc_status status = mmc_sparse_chain_execute(w->chain, w->factors, w->dense ? &w->result : NULL,
+                                               w->dense ? NULL : &w->sparse_result);
+  w->seconds = cli_now_s() - start;
+  return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+/* One entry of a vector; size gathers the absolute values of all that was added. */
+typedef struct entry {
+  double re, im, size;
+} entry;
+
+static void accumulate(double re, double im, const entry *x, entry *y) {
+  y->re += re * x->re - im * x->im;
+  y->im += re * x->im + im * x->re;
+  y->size += (fabs(re) + fabs(im)) * x->size;
+}
+
+static int64_t whole_at(const void *numbers, int bytes, int64_t i) {
+  return bytes == 4 ? ((const int32_t *)numbers)[i] : ((const int64_t *)numbers)[i];
+}
+
+static void multiply_sparse(mmc_dtype dtype, const mmc_csr *a, mmc_op op, const entry *x,
+                            entry *y) {
+  cli_piece piece;
+  for (int64_t r = 0; r < a->rows; r++) {
+    const int64_t end = whole_at(a->indptr, a->index_bytes, r + 1);
+    for (int64_t e = whole_at(a->indptr, a->index_bytes, r); e < end; e++) {
+      const int64_t c = whole_at(a->indices, a->index_bytes, e);
+      cli_elements_load(dtype, op == MMC_OP_H, a->values, e, 1, &piece);
+      accumulate(piece.re[0], piece.im[0], op == MMC_OP_N ? &x[c] : &x[r],
+                 op == MMC_OP_N ? &y[r] : &y[c]);
+    }
+  }
+}
+
+static void multiply_dense(mmc_dtype dtype, const mmc_matrix *a, mmc_op op, const entry *x,
+                           entry *y) {
+  const bool by_rows = a->layout == MMC_ROW_MAJOR, straight = by_rows == (op == MMC_OP_N);
+  const int64_t lines = by_rows ? a->rows : a->cols, length = by_rows ? a->cols : a->rows;
+  const int64_t ld = a->ld != 0 ? a->ld : length;
+  cli_piece piece;
+  for (int64_t l = 0; l < lines; l++)
+    for (int64_t e = 0; e < length; e++) {
+      cli_elements_load(dtype, op == MMC_OP_H, a->data, l * ld + e, 1, &piece);
+      accumulate(piece.re[0], piece.im[0], straight ? &x[e] : &x[l], straight ? &y[l] : &y[e]);
+    }
+}
+
+static void multiply_factor(mmc_dtype dtype, const mmc_sparse_factor *f, const entry *x, entry *y) {
+  if (f->csr != NULL)
+    multiply_sparse(dtype, f->csr, f->op, x, y);
+  else
+    multiply_dense(dtype, f->dense, f->op, x, y);
+}
+
+/* Compares R t with A1 (A2 (... (An t))), against |A1| (|A2| (... (|An| |t|))), of which rounding
+ * leaves at most a share of n + the sum of all k in eps, four times for both sides. */
+static int check_result(cli_call *call, work *w) {
+  int64_t longest = rows_of(&w->factors[0]);
+  double sum = (double)w->n;
+  for (int64_t i = 0; i < w->n; i++) {
+    const int64_t cols = cols_of(&w->factors[i]);
+    if (cols > longest) longest = cols;
+    sum += (double)cols;
+  }
+  const size_t length = (size_t)longest + 1;
+  entry *vectors = calloc(4 * length, sizeof *vectors);
+  if (vectors == NULL)
+    return cli_fail_memory(call, "checking takes", 4.0 * (double)length * sizeof *vectors);
+  entry *t = vectors, *x = t + length, *y = x + length, *product = y + length;
+  cli_random random = cli_random_start(CHECK_SEED, 0);
+  for (int64_t i = 0; i < cols_of(&w->factors[w->n - 1]); i++) {
+    t[i].re = cli_random_normal(&random);
+    t[i].size = fabs(t[i].re);
+    x[i] = t[i];
+  }
+  for (int64_t i = w->n - 1; i >= 0; i--) {
+    memset(y, 0, length * sizeof *y);
+    multiply_factor(w->dtype, &w->factors[i], x, y);
+    entry *before = x;
+    x = y;
+    y = before;
+  }
+  const mmc_csr csr = mmc_sparse_csr(w->sparse_result);
+  const mmc_sparse_factor result = {.csr = w->dense ? NULL : &csr,
+                                    .dense = w->dense ? &w->result : NULL};
+  multiply_factor(w->dtype, &result, t, product);
+  w->residual = 0;
+  bool finite = true;
+  for (int64_t i = 0; i < rows_of(&w->factors[0]); i++) {
+    const double apart = hypot(product[i].re - x[i].re, product[i].im - x[i].im);
+    finite = finite && isfinite(x[i].size);
+    if (apart > w->residual * x[i].size || isnan(apart)) w->residual = apart / x[i].size;
+  }
+  free(vectors);
+  const bool is_double = w->dtype == MMC_F64 || w->dtype == MMC_C128;
+  const double tolerance = 4 * sum * (is_double ? DBL_EPSILON : (double)FLT_EPSILON);
+  if (!finite) {
+    w->residual = (double)NAN;
+    fprintf(stderr, "relative residual: not meaningful, as the factors hold NaN or infinity\n");
+    return CLI_DONE;
+  }
+  fprintf(stderr, "relative residual: %.2e (tolerance %.2e, seed %d)\n", w->residual, tolerance,
+          CHECK_SEED);
+  if (w->residual <= tolerance) return CLI_DONE;
+  return cli_fail(call, CLI_FAILED,
+                  "--check: the relative residual %.2e exceeds the tolerance %.2e: nothing is "
+                  "written",
+                  w->residual, tolerance);
+}
+
+/* ---- after ----------------------------------------------------------------------------------- */
+
+static int write_result(cli_call *call, work *w) {
+  const char *output = w->job->output;
+  const int ndim = w->row + w->column;
+  int64_t shape[2];
+  int d = 0;
+  if (w->row) shape[d++] = w->result.rows;
+  if (w->column) shape[d++] = w->result.cols;
+  if (!w->dense) {
+    const mmc_csr csr = mmc_sparse_csr(w->sparse_result);
+    mmc_status status = mmc_sparse_write(call->context, output, w->dtype, &csr);
+    return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
+  }
+  if (strcmp(output, "-") != 0)
+    return cli_matrix_save(call, "-o", output, w->dtype, &w->result, 1, ndim, shape);
+  mmc_status status = mmc_file_stream_stack(call->context, w->dtype, &w->result, 1, ndim, shape,
+                                            cli_stream_write, &call->out);
+  if (call->out.error != 0) return CLI_DONE; /* main() says why */
+  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "-o: ");
+}
+
+static int print_json(cli_call *call, const work *w) {
+  cli_buffer plan = {0};
+  mmc_status status = mmc_sparse_chain_explain(w->chain, MMC_JSON, cli_buffer_write, &plan);
+  char *brace = status == MMC_OK ? strrchr(plan.bytes, '}') : NULL;
+  if (brace != NULL) {
+    cli_stream_write(&call->out, plan.bytes, (size_t)(brace - plan.bytes));
+    cli_print(&call->out, ", \"seconds\": %.6g, \"residual\": ", w->seconds);
+    if (w->job->check && !isnan(w->residual))
+      cli_print(&call->out, "%.6g}\n", w->residual);
+    else
+      cli_print(&call->out, "null}\n");
+  }
+  cli_buffer_free(&plan);
+  return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
+}
+
+static int check_unchanged(cli_call *call, const work *w) {
+  for (int i = 0; i < w->count; i++)
+    if (cli_stamp_changed(w->sources[i].file_path, &w->sources[i].stamp))
+      return cli_fail(call, CLI_BAD, "%s: changed while being read", w->sources[i].name);
+  return CLI_DONE;
+}
+
+int cli_sparse_multiply(cli_call *call, const cli_sparse_job *job, int count, char **arguments) {
+  if (job->output == NULL)
+    return cli_fail(call, CLI_BAD, "-o: expected where the result goes, as in -o R.npy or -o -");
+  work *w = calloc(1, sizeof *w);
+  if (w == NULL) return cli_fail_memory(call, "the list of factors takes", sizeof *w);
+  *w = (work){.job = job, .count = count};
+  w->sources = calloc((size_t)count + 1, sizeof *w->sources);
+  w->specs = calloc((size_t)count + 1, sizeof *w->specs);
+  int result = w->sources != NULL && w->specs != NULL
+                   ? open_sources(call, arguments, w)
+                   : cli_fail_memory(call, "the list of files takes", (double)count);
+  if (result == CLI_DONE) result = check_shapes(call, w);
+  if (result == CLI_DONE) result = check_output(call, w);
+  if (result == CLI_DONE) result = make_plan(call, w);
+  if (result == CLI_DONE) result = execute(call, w);
+  if (result == CLI_DONE && job->check) result = check_result(call, w);
+  if (result == CLI_DONE) result = check_unchanged(call, w);
+  if (result == CLI_DONE) result = write_result(call, w);
+  if (result == CLI_DONE && job->json) result = print_json(call, w);
+  close_work(w);
+  free(w);
+  return result;
+}

@@ -1,0 +1,222 @@
+"""Chains of which factors are sparse: matrices of scipy.sparse, or sparse tensors of PyTorch."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import _mmchain
+from ._structure import Factor, Group, dtype_name
+from ._types import Device
+
+
+def _is_scipy(item: Any) -> bool:
+    scipy = sys.modules.get("scipy.sparse")
+    return scipy is not None and bool(scipy.issparse(item))
+
+
+def _is_torch(item: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(item, torch.Tensor)
+
+
+def _is_torch_sparse(item: Any) -> bool:
+    if not _is_torch(item) or item.layout is sys.modules["torch"].strided:
+        return False
+    return str(item.layout) in ("torch.sparse_csr", "torch.sparse_csc", "torch.sparse_coo")
+
+
+def is_sparse(items: Any) -> bool:
+    if "scipy.sparse" not in sys.modules and "torch" not in sys.modules:
+        return False
+    if not isinstance(items, (list, tuple)):
+        return False
+    return any(
+        _is_scipy(item.array if isinstance(item, Factor) else item) or _is_torch_sparse(item) for item in items
+    )
+
+
+class _Chain:
+    """The factors as the extension takes them, and what the result is."""
+
+    def __init__(self, items: Sequence[Any]):
+        self.torch = any(_is_torch(item) for item in items)
+        plain = [self._without_words(item) for item in items]
+        self._check_kinds(plain)
+        arrays = [item if self._is_sparse(item) else self._dense(item) for item in plain]
+        self.dense = not all(self._is_sparse(item) for item in plain)
+        self.dtype = self._dtype(arrays)
+        self.newer = any(_is_scipy(item) and type(item).__name__.endswith("_array") for item in plain)
+        self.row = self.column = True
+        self.device = next((item.device for item in plain if _is_torch(item)), None)
+        self.factors: List[Tuple[Any, ...]] = []
+        self._kept: List[Any] = []
+        self._shapes: List[Tuple[int, int]] = []
+        for number, array in enumerate(arrays):
+            self._add(number, array, len(arrays) - 1)
+
+    @staticmethod
+    def _without_words(item: Any) -> Any:
+        if isinstance(item, Group) or (isinstance(item, Factor) and item.inverse):
+            raise TypeError("arrays: expected no inverses beside sparse factors")
+        if not isinstance(item, Factor):
+            return item
+        array = item.array if item.op == "N" else item.array.T
+        return array.conj() if item.op == "H" else array
+
+    @staticmethod
+    def _is_sparse(item: Any) -> bool:
+        return _is_scipy(item) or _is_torch_sparse(item)
+
+    def _check_kinds(self, items: Sequence[Any]) -> None:
+        for item in items:
+            if self.torch and not _is_torch(item):
+                raise TypeError(f"arrays: expected arrays of one library, got torch and {type(item).__name__}")
+            if not self.torch:
+                continue
+            if item.requires_grad and sys.modules["torch"].is_grad_enabled():
+                raise TypeError("arrays: expected no gradients beside sparse factors: detach() them")
+            if item.device.type != "cpu":
+                raise TypeError(f"arrays: expected sparse chains on the CPU, got {item.device}")
+
+    def _dense(self, item: Any) -> Any:
+        array = item.detach().resolve_conj().resolve_neg().numpy() if self.torch else np.asarray(item)
+        if array.ndim not in (1, 2):
+            raise ValueError(f"{array.ndim}-dimensional array given. Array must be two-dimensional")
+        return array
+
+    def _dtype(self, arrays: Sequence[Any]) -> Any:
+        dtypes = [self._dtype_of(array) for array in arrays]
+        dtype = np.result_type(*dtypes)
+        if dtype.char in "fdFD":
+            return dtype
+        if dtype.kind not in "biuf" or dtype.itemsize > 8:
+            raise TypeError(
+                f"arrays: expected float32, float64, complex64 or complex128 beside sparse factors, got {dtype}"
+            )
+        return np.dtype("f" if dtype.char == "e" else "d")
+
+    def _dtype_of(self, array: Any) -> Any:
+        if _is_torch_sparse(array):
+            return np.dtype(str(array.dtype).replace("torch.", ""))
+        return array.dtype
+
+    def _sparse_parts(self, item: Any) -> Tuple[Tuple[int, int], bool, Any, Any, Any]:
+        """The shape as stored, whether that is transposed, and the three arrays."""
+        if _is_torch(item):
+            item = item.detach()
+            item = item.coalesce().to_sparse_csr() if str(item.layout) == "torch.sparse_coo" else item
+            by_columns = str(item.layout) == "torch.sparse_csc"
+            offsets = item.ccol_indices() if by_columns else item.crow_indices()
+            indices = item.row_indices() if by_columns else item.col_indices()
+            if item.dim() != 2 or item.values().dim() != 1:
+                raise TypeError("arrays: expected sparse tensors of two dimensions, of single elements")
+            values = item.values().resolve_conj().resolve_neg().numpy()
+            return tuple(item.shape), by_columns, offsets.numpy(), indices.numpy(), values
+        if item.ndim != 2:
+            raise ValueError(f"{item.ndim}-dimensional array given. Array must be two-dimensional")
+        item = item if item.format in ("csr", "csc") else item.tocsr()
+        return item.shape, item.format == "csc", item.indptr, item.indices, item.data
+
+    def _add(self, number: int, array: Any, last: int) -> None:
+        if not isinstance(array, np.ndarray):
+            (rows, columns), turned, indptr, indices, values = self._sparse_parts(array)
+            if indptr.dtype != indices.dtype or indices.dtype.char not in "ilq":
+                indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
+            index_bytes = indices.dtype.itemsize
+            values = np.ascontiguousarray(values, self.dtype)
+            kept = (np.ascontiguousarray(indptr), np.ascontiguousarray(indices), values)
+            stored = (columns, rows) if turned else (rows, columns)
+            self.factors.append((*stored, turned, index_bytes, *kept))
+        else:
+            if array.ndim == 1:
+                if number not in (0, last):
+                    raise ValueError("1-dimensional array given. Array must be two-dimensional")
+                self.row, self.column = self.row and number != 0, self.column and number != last
+                array = array.reshape((1, -1) if number == 0 else (-1, 1))
+            rows, columns = array.shape
+            turned = array.flags.f_contiguous and not array.flags.c_contiguous
+            view = np.ascontiguousarray(array.T if turned else array, self.dtype)
+            self.factors.append((*view.shape, turned, view))
+        if self._shapes and self._shapes[-1][1] != rows:
+            before = self._shapes[-1]
+            raise ValueError(
+                f"shapes {before} and {(rows, columns)} not aligned: {before[1]} (dim 1) != {rows} (dim 0)"
+            )
+        self._shapes.append((rows, columns))
+
+    @property
+    def shape(self) -> Tuple[int, int]:
+        return self._shapes[0][0], self._shapes[-1][1]
+
+
+def _call(chain: _Chain, objective: str, device: Optional[str], out: Any, explains: bool) -> Any:
+    target = None if out is None else (*chain.shape, out)
+    return _mmchain.sparse(
+        dtype_name(chain.dtype), chain.factors, objective, device, target, chain.dense, explains
+    )
+
+
+def _squeezed(chain: _Chain, result: Any) -> Any:
+    shape = ([chain.shape[0]] if chain.row else []) + ([chain.shape[1]] if chain.column else [])
+    return result.reshape(shape) if shape else result.reshape(())[()]
+
+
+def _multiply_to_dense(chain: _Chain, out: Any, objective: str, device: Optional[str]) -> Any:
+    result = np.empty(chain.shape, chain.dtype)
+    _call(chain, objective, device, result, False)
+    result = _squeezed(chain, result)
+    if chain.torch:
+        result = sys.modules["torch"].as_tensor(result)
+    if out is None:
+        return result
+    if tuple(out.shape) != tuple(result.shape) or out.dtype != result.dtype:
+        raise ValueError(f"out: expected {result.dtype} of shape {tuple(result.shape)}")
+    out[...] = result
+    return out
+
+
+def _multiply_to_sparse(chain: _Chain, objective: str, device: Optional[str]) -> Any:
+    index_bytes, *memories = _call(chain, objective, device, None, False)
+    kinds = [np.dtype(f"i{index_bytes}")] * 2 + [chain.dtype]
+    indptr, indices, values = (np.frombuffer(memory, kind) for memory, kind in zip(memories, kinds))
+    if chain.torch:
+        torch = sys.modules["torch"]
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(indptr), torch.from_numpy(indices), torch.from_numpy(values), size=chain.shape
+        )
+    scipy = sys.modules["scipy.sparse"]
+    kind = scipy.csr_array if chain.newer else scipy.csr_matrix
+    result = kind((values, indices, indptr), shape=chain.shape, copy=False)
+    result.has_sorted_indices = True
+    return result
+
+
+def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
+    """The product where factors are sparse; else None."""
+    if not is_sparse(arrays):
+        return None
+    chain = _Chain(arrays)
+    if chain.dense:
+        return _multiply_to_dense(chain, out, objective, device)
+    if out is not None:
+        raise ValueError("out: expected none where all factors are sparse")
+    return _multiply_to_sparse(chain, objective, device)
+
+
+def sparse_plan(arrays: Sequence[Any], *, objective: str = "time", device: Optional[Device] = None) -> str:
+    """How `multi_dot` multiplies a chain with sparse factors: its order, and how products are held.
+
+    The nonzeros of all products are estimated from those of the factors.
+
+    >>> import scipy.sparse, mmchain
+    >>> s = scipy.sparse.random(1000, 1000, 0.01, format="csr", random_state=1)
+    >>> print(mmchain.sparse_plan([s, s.T, s[:, :1]]).splitlines()[1])
+    order            (A1 (A2 A3))
+    """
+    if not is_sparse(arrays):
+        raise TypeError("arrays: expected at least one sparse factor")
+    text: str = _call(_Chain(arrays), objective, device, None, True)
+    return text

@@ -1,0 +1,108 @@
+"""Chains with sparse factors, against the same chains of dense ones."""
+
+import numpy as np
+import pytest
+
+import mmchain
+
+sp = pytest.importorskip("scipy.sparse")
+KINDS = ["csr", "csc", "coo"]
+
+
+def draw(rng, rows, columns, dtype, density, kind):
+    a = sp.random(rows, columns, density, format=kind, random_state=int(rng.integers(2**31)))
+    a = (a * (1 + 2j) if np.dtype(dtype).kind == "c" else a).astype(dtype)
+    return sp.csr_array(a) if rng.random() < 0.3 else a.asformat(kind)
+
+
+def plain(factor):
+    return factor.toarray() if sp.issparse(factor) else factor
+
+
+def product(factors):
+    result = plain(factors[0])
+    for factor in factors[1:]:
+        result = result @ plain(factor)
+    return result
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_chains(seed):
+    rng = np.random.default_rng(seed)
+    dims = rng.integers(0, 50, rng.integers(2, 7))
+    factors = []
+    for rows, columns in zip(dims, dims[1:]):
+        dtype, density = rng.choice(list("fdFD")), rng.choice([0.01, 0.1, 0.6])
+        factor = draw(rng, rows, columns, dtype, density, rng.choice(KINDS))
+        if factors and rng.random() < 0.3:
+            factor = np.asarray(factor.toarray(), order=rng.choice(["C", "F"]))
+        factors.append(factor)
+    if rng.random() < 0.2 and len(factors) > 1:
+        factors[-1] = rng.random(dims[-2])
+    result, wanted = mmchain.multi_dot(factors, objective=rng.choice(["flops", "time"])), product(factors)
+    assert sp.issparse(result) == all(sp.issparse(factor) for factor in factors)
+    if sp.issparse(result):
+        result.check_format()
+        assert result.has_canonical_format
+    result = plain(result)
+    assert result.dtype == wanted.dtype and result.shape == wanted.shape
+    single = any(plain(factor).dtype.char in "fF" for factor in factors)
+    np.testing.assert_allclose(result, wanted, rtol=1e-4 if single else 1e-11, atol=1e-3 if single else 1e-10)
+
+
+def test_kinds_of_results():
+    s = sp.random(30, 40, 0.1, format="csr", random_state=1)
+    assert type(mmchain.multi_dot([s, s.T])) is sp.csr_matrix
+    assert type(mmchain.multi_dot([sp.csr_array(s), s.T])) is sp.csr_array
+    x = np.ones(40)
+    np.testing.assert_allclose(mmchain.multi_dot([s, x]), s @ x)
+    assert np.isscalar(mmchain.multi_dot([np.ones(30), s, x]))
+    out = np.empty((30, 2))
+    assert mmchain.multi_dot([s, np.ones((40, 2))], out=out) is out
+    np.testing.assert_allclose(out, s @ np.ones((40, 2)))
+    assert mmchain.multi_dot([s.astype(int), s.T]).dtype == np.float64
+
+
+def test_what_is_wrong():
+    s = sp.random(30, 40, 0.1, format="csr", random_state=1)
+    with pytest.raises(ValueError, match="not aligned"):
+        mmchain.multi_dot([s, s])
+    with pytest.raises(TypeError, match="inverses"):
+        mmchain.multi_dot([s, mmchain.inv(np.eye(40))])
+    with pytest.raises(ValueError, match="out"):
+        mmchain.multi_dot([s, s.T], out=np.empty((30, 30)))
+    with pytest.raises(ValueError, match="objective"):
+        mmchain.multi_dot([s, s.T], objective="energy")
+    with pytest.raises(TypeError, match="sparse_plan"):
+        mmchain.plan([s, s.T])
+    with pytest.raises(TypeError, match="sparse"):
+        mmchain.sparse_plan([np.eye(3), np.eye(3)])
+    broken = s.copy()
+    broken.indices = broken.indices.copy()
+    broken.indices[3] = 77
+    with pytest.raises(ValueError, match="indices from 0 to 39, got 77"):
+        mmchain.multi_dot([broken, s.T])
+
+
+def test_plan():
+    s = sp.random(1000, 1000, 0.01, format="csr", random_state=1)
+    text = mmchain.sparse_plan([s, s.T, s[:, :1]])
+    assert "(A1 (A2 A3))" in text
+
+
+def test_torch():
+    torch = pytest.importorskip("torch")
+    s = sp.random(30, 40, 0.1, format="csr", random_state=1)
+    tensors = {
+        "csr": torch.sparse_csr_tensor(s.indptr, s.indices, s.data, size=s.shape, dtype=torch.float64),
+        "coo": torch.from_numpy(s.toarray()).to_sparse_coo(),
+        "csc": torch.from_numpy(s.toarray()).to_sparse_csc(),
+    }
+    for t in tensors.values():
+        result = mmchain.multi_dot([t, torch.from_numpy(s.T.toarray()).to_sparse_csr()])
+        assert result.layout is torch.sparse_csr
+        np.testing.assert_allclose(result.to_dense().numpy(), (s @ s.T).toarray())
+        x = torch.ones(40, dtype=torch.float64)
+        np.testing.assert_allclose(mmchain.multi_dot([t, x]).numpy(), s @ np.ones(40))
+    with pytest.raises(TypeError, match="gradients"):
+        mmchain.multi_dot([tensors["csr"], torch.ones(40, 2, dtype=torch.float64, requires_grad=True)])

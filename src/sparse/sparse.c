@@ -1,0 +1,383 @@
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "chain/copy.h"
+#include "run/matrices.h"
+#include "sparse/product.h"
+#include "sparse/sparse_parts.h"
+
+/* A matrix that is sparse, or dense and row-major. */
+typedef struct operand {
+  bool is_dense;
+  mmci_csr csr;
+  int64_t rows, cols, ld;
+  void *data;   /* of a dense one */
+  void *memory; /* what data lies in, NULL where it is borrowed */
+} operand;
+
+static void release(operand *x) {
+  mmci_csr_release(&x->csr);
+  free(x->memory);
+  *x = (operand){0};
+}
+
+/* ---- factors --------------------------------------------------------------------------------- */
+
+typedef char label[48];
+
+static const char *name_factor(int64_t i, label out) {
+  snprintf(out, sizeof(label), "factors[%" PRId64 "]", i);
+  return out;
+}
+
+static mmc_status check_factor(const mmc_sparse_factor *f, const char *name, mmci_error *error) {
+  if ((f->csr == NULL) == (f->dense == NULL))
+    return mmci_fail(error, MMC_E_ARG, "%s: expected one of csr and dense, and NULL for the other",
+                     name);
+  if (f->op != MMC_OP_N && f->op != MMC_OP_T && f->op != MMC_OP_H)
+    return mmci_fail(error, MMC_E_ARG, "%s: expected op MMC_OP_N, _T or _H, got number %d", name,
+                     (int)f->op);
+  return MMC_OK;
+}
+
+static mmc_status check_dense(mmc_dtype dtype, const mmc_matrix *matrix, const char *name,
+                              mmci_error *error) {
+  const mmc_chain one = {.dtype = dtype, .n = 1, .batch = 1};
+  if (matrix->rows < 0 || matrix->cols < 0 || matrix->rows > MMCI_CSR_SIDE ||
+      matrix->cols > MMCI_CSR_SIDE)
+    return mmci_fail(error, MMC_E_UNSUPPORTED,
+                     "%s: expected sides of 0 to %" PRId64 " in a sparse chain", name,
+                     MMCI_CSR_SIDE);
+  if (matrix->location != MMC_HOST)
+    return mmci_fail(error, MMC_E_UNSUPPORTED, "%s: expected location MMC_HOST in a sparse chain",
+                     name);
+  mmci_error found = {0};
+  static const char part[] = "matrix";
+  mmc_status status = mmci_matrix_check(&one, part, matrix, matrix->rows, matrix->cols, &found);
+  if (status == MMC_OK) return MMC_OK;
+  return mmci_fail(error, status, "%s: %s", name, found.text + sizeof part + 1);
+}
+
+/* Reads a sparse factor after its op. */
+static mmc_status take_sparse(mmc_dtype dtype, const mmc_sparse_factor *f, const char *name,
+                              operand *out, mmci_error *error) {
+  mmci_csr stored;
+  mmc_status status = mmci_csr_read(dtype, f->csr, name, &stored, error);
+  if (status != MMC_OK) return status;
+  *out = (operand){.csr = stored};
+  if (f->op != MMC_OP_N) {
+    status = mmci_csr_transpose(&stored, f->op == MMC_OP_H, &out->csr, error);
+    mmci_csr_release(&stored);
+    if (status != MMC_OK) return status;
+  }
+  out->rows = out->csr.rows;
+  out->cols = out->csr.cols;
+  return MMC_OK;
+}
+
+static mmc_status allocate_dense(mmc_dtype dtype, int64_t rows, int64_t cols, operand *out,
+                                 mmci_error *error) {
+  const uint64_t bytes = mmci_result_bytes(rows, cols, mmc_dtype_size(dtype));
+  *out = (operand){.is_dense = true, .rows = rows, .cols = cols, .ld = cols > 0 ? cols : 1};
+  if (bytes <= SIZE_MAX / 2) out->memory = mmci_alloc_aligned((size_t)bytes + 1, 1);
+  out->data = out->memory;
+  return out->memory != NULL ? MMC_OK : mmci_fail_nomem(error, bytes);
+}
+
+/* Reads a dense factor after its op: where it lies when it is row-major, else as a copy. */
+static mmc_status take_dense(mmc_dtype dtype, const mmc_sparse_factor *f, const char *name,
+                             operand *out, mmci_error *error) {
+  mmc_status status = check_dense(dtype, f->dense, name, error);
+  if (status != MMC_OK) return status;
+  const mmc_matrix *x = f->dense;
+  const bool turned = f->op != MMC_OP_N, by_columns = x->layout == MMC_COL_MAJOR;
+  const int64_t rows = turned ? x->cols : x->rows, cols = turned ? x->rows : x->cols,
+                ld = mmci_matrix_ld(x);
+  const bool conj = f->op == MMC_OP_H && mmci_dtype_is_complex(dtype);
+  if (turned == by_columns && !conj) {
+    *out = (operand){.is_dense = true, .rows = rows, .cols = cols, .ld = ld, .data = x->data};
+    return MMC_OK;
+  }
+  status = allocate_dense(dtype, rows, cols, out, error);
+  if (status != MMC_OK) return status;
+  const mmci_form form = {.ld = ld, .trans = turned != by_columns, .conj = conj};
+  mmci_copy(dtype, rows, cols, x->data, &form, out->data, out->ld, false);
+  return MMC_OK;
+}
+
+/* Reads all factors; on failure none is left. */
+static mmc_status take_factors(mmc_dtype dtype, int64_t n, const mmc_sparse_factor *factors,
+                               bool elements, operand *out, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  int64_t taken = 0;
+  for (; taken < n && status == MMC_OK; taken++) {
+    label name;
+    const mmc_sparse_factor *f = &factors[taken];
+    out[taken] = (operand){0};
+    status = check_factor(f, name_factor(taken, name), error);
+    if (status != MMC_OK) break;
+    if (f->csr != NULL) {
+      status = take_sparse(dtype, f, name, &out[taken], error);
+    } else if (elements) {
+      status = take_dense(dtype, f, name, &out[taken], error);
+    } else {
+      const bool turned = f->op != MMC_OP_N;
+      status = check_dense(dtype, f->dense, name, error);
+      out[taken].is_dense = true;
+      out[taken].rows = turned ? f->dense->cols : f->dense->rows;
+      out[taken].cols = turned ? f->dense->rows : f->dense->cols;
+    }
+    if (status == MMC_OK && taken > 0 && out[taken].rows != out[taken - 1].cols)
+      status = mmci_fail(error, MMC_E_ARG,
+                         "%s: expected %" PRId64
+                         " rows, as many as the factor before has columns, "
+                         "got %" PRId64,
+                         name, out[taken - 1].cols, out[taken].rows);
+  }
+  for (int64_t i = 0; i < taken && status != MMC_OK; i++) release(&out[i]);
+  return status;
+}
+
+/* ---- planning -------------------------------------------------------------------------------- */
+
+static mmc_status plan(mmci_sparse_chain *x, const operand *factors, mmci_error *error) {
+  mmci_sparse_shape shapes[MMCI_SPARSE_FACTORS];
+  mmci_facts facts;
+  mmc_status status = mmci_opened_facts(&x->on, x->dtype, MMCI_NATIVE, &facts, error);
+  if (status != MMC_OK) return status;
+  for (int32_t i = 0; i < x->n; i++) {
+    const operand *f = &factors[i];
+    shapes[i] = (mmci_sparse_shape){f->rows, f->cols, f->is_dense ? NULL : &f->csr};
+  }
+  const mmci_sparse_prices prices = {.flops_per_s = facts.flops_per_s,
+                                     .bytes_per_s = facts.bytes_per_s,
+                                     .launch_s = facts.launch_s,
+                                     .dtype = x->dtype};
+  return mmci_sparse_order_create(x->n, shapes, &prices, x->request, &x->order, error);
+}
+
+static mmc_status check_request(mmc_dtype dtype, int64_t n, const mmc_sparse_factor *factors,
+                                mmci_error *error) {
+  if (dtype != MMC_F32 && dtype != MMC_F64 && dtype != MMC_C64 && dtype != MMC_C128)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "dtype",
+                              "expected f32, f64, c64 or c128 in a sparse chain");
+  if (n < 1 || n > MMCI_SPARSE_FACTORS)
+    return mmci_fail_argument(error, n < 1 ? MMC_E_ARG : MMC_E_UNSUPPORTED, "n",
+                              "expected 1 to %d factors in a sparse chain, got %" PRId64,
+                              (int)MMCI_SPARSE_FACTORS, n);
+  if (factors == NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, "factors", "expected factors, got NULL");
+  return MMC_OK;
+}
+
+mmc_status mmci_sparse_chain_create(const mmci_opened *on, mmc_dtype dtype, int64_t n,
+                                    const mmc_sparse_factor *factors, mmci_sparse_request request,
+                                    mmci_sparse_chain **out, mmci_error *error) {
+  operand operands[MMCI_SPARSE_FACTORS];
+  mmc_status status = check_request(dtype, n, factors, error);
+  if (status != MMC_OK) return status;
+  const size_t bytes = sizeof(mmci_sparse_chain) + (size_t)n * sizeof(mmci_sparse_kind);
+  mmci_sparse_chain *x = mmci_alloc_zeroed(1, bytes);
+  if (x == NULL) return mmci_fail_nomem(error, bytes);
+  x->on = *on;
+  x->dtype = dtype;
+  x->request = request;
+  x->n = (int32_t)n;
+  status = take_factors(dtype, n, factors, false, operands, error);
+  if (status == MMC_OK) {
+    for (int32_t i = 0; i < x->n; i++)
+      x->kinds[i] = (mmci_sparse_kind){operands[i].rows, operands[i].cols, factors[i].op,
+                                       operands[i].is_dense};
+    status = plan(x, operands, error);
+    for (int32_t i = 0; i < x->n; i++) release(&operands[i]);
+  }
+  if (status == MMC_OK)
+    *out = x;
+  else
+    mmci_sparse_chain_destroy(x);
+  return status;
+}
+
+void mmci_sparse_chain_destroy(mmci_sparse_chain *chain) {
+  if (chain == NULL) return;
+  mmci_sparse_order_destroy(&chain->order);
+  free(chain);
+}
+
+const mmci_sparse_order *mmci_sparse_chain_order(const mmci_sparse_chain *chain) {
+  return &chain->order;
+}
+
+mmc_dtype mmci_sparse_chain_dtype(const mmci_sparse_chain *chain) {
+  return chain->dtype;
+}
+
+/* ---- execution ------------------------------------------------------------------------------- */
+
+/* Brings a matrix into the other form. */
+static mmc_status convert(mmc_dtype dtype, operand *x, mmci_error *error) {
+  operand other = {0};
+  mmc_status status;
+  if (x->is_dense) {
+    other.rows = x->rows;
+    other.cols = x->cols;
+    status = mmci_csr_from_dense(dtype, x->rows, x->cols, x->data, x->ld, &other.csr, error);
+  } else {
+    status = allocate_dense(dtype, x->rows, x->cols, &other, error);
+    if (status == MMC_OK) mmci_csr_to_dense(&x->csr, other.data, other.ld);
+  }
+  if (status != MMC_OK) return status;
+  release(x);
+  *x = other;
+  return MMC_OK;
+}
+
+static mmc_status multiply_dense(const mmci_opened *on, mmc_dtype dtype, const operand *a,
+                                 const operand *b, operand *c, mmci_error *error) {
+  mmci_kernel *kernel = NULL;
+  mmci_queue *queue = NULL;
+  const mmci_gemm gemm = {.dtype = dtype,
+                          .m = a->rows,
+                          .k = a->cols,
+                          .n = b->cols,
+                          .a = {.ld = a->ld},
+                          .b = {.ld = b->ld},
+                          .ldc = c->ld,
+                          .batch = 1};
+  mmc_status status = on->ops->queue_open(on->device, &queue, error);
+  if (status != MMC_OK) return status;
+  status = on->ops->prepare(on->device, &gemm, &kernel, error);
+  if (status == MMC_OK) status = on->ops->enqueue(queue, kernel, a->data, b->data, c->data, error);
+  if (status == MMC_OK) status = on->ops->sync(queue, error);
+  if (kernel != NULL) on->ops->release(kernel);
+  on->ops->queue_close(queue);
+  return status;
+}
+
+/* Multiplies. A dense result that has memory already is written there. */
+static mmc_status multiply(const mmci_sparse_chain *x, mmci_sparse_kernel kernel, const operand *a,
+                           const operand *b, operand *c, mmci_error *error) {
+  if (kernel == MMCI_CSR_CSR) {
+    *c = (operand){.rows = a->rows, .cols = b->cols};
+    return mmci_csr_multiply(&a->csr, &b->csr, &c->csr, error);
+  }
+  if (c->data == NULL && c->rows == 0) {
+    mmc_status status = allocate_dense(x->dtype, a->rows, b->cols, c, error);
+    if (status != MMC_OK) return status;
+  }
+  if (a->rows == 0 || b->cols == 0) return MMC_OK;
+  if (kernel == MMCI_DENSE_DENSE) return multiply_dense(&x->on, x->dtype, a, b, c, error);
+  if (kernel == MMCI_CSR_CSR_DENSE)
+    mmci_csr_multiply_to_dense(&a->csr, &b->csr, c->data, c->ld);
+  else if (kernel == MMCI_CSR_DENSE)
+    mmci_csr_multiply_dense(&a->csr, b->data, b->cols, b->ld, c->data, c->ld);
+  else
+    mmci_dense_multiply_csr(a->rows, a->data, a->ld, &b->csr, c->data, c->ld);
+  return MMC_OK;
+}
+
+static mmc_status check_same(const mmci_sparse_chain *x, const mmc_sparse_factor *factors,
+                             const operand *operands, mmci_error *error) {
+  for (int32_t i = 0; i < x->n; i++) {
+    const mmci_sparse_kind *k = &x->kinds[i];
+    label name;
+    if (operands[i].rows != k->rows || operands[i].cols != k->cols || factors[i].op != k->op ||
+        operands[i].is_dense != k->is_dense)
+      return mmci_fail(error, MMC_E_ARG,
+                       "%s: expected a %s matrix, %" PRId64 " x %" PRId64
+                       " after the op that was planned for",
+                       name_factor(i, name), k->is_dense ? "dense" : "sparse", k->rows, k->cols);
+  }
+  return MMC_OK;
+}
+
+static mmc_status check_out(const mmci_sparse_chain *x, const mmc_matrix *dense,
+                            const mmci_csr *sparse, mmci_error *error) {
+  const int64_t rows = x->kinds[0].rows, cols = x->kinds[x->n - 1].cols;
+  if (x->request.result == MMCI_SPARSE)
+    return sparse != NULL && dense == NULL
+               ? MMC_OK
+               : mmci_fail(error, MMC_E_ARG,
+                           "sparse: expected an address, and NULL for dense, as "
+                           "the result was planned to be sparse");
+  if (dense == NULL || sparse != NULL)
+    return mmci_fail(error, MMC_E_ARG,
+                     "dense: expected a matrix, and NULL for sparse, as the result was planned to "
+                     "be dense");
+  mmc_status status = check_dense(x->dtype, dense, "dense", error);
+  if (status != MMC_OK) return status;
+  if (dense->rows != rows || dense->cols != cols)
+    return mmci_fail(error, MMC_E_ARG,
+                     "dense: expected %" PRId64 " x %" PRId64 ", got %" PRId64 " x %" PRId64, rows,
+                     cols, dense->rows, dense->cols);
+  return MMC_OK;
+}
+
+/* Writes a result where the caller wants it. */
+static mmc_status hand_over(const mmci_sparse_chain *x, operand *result, bool in_place,
+                            const mmc_matrix *dense, mmci_csr *sparse, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  if (result->is_dense != (x->request.result == MMCI_DENSE))
+    status = convert(x->dtype, result, error);
+  if (status != MMC_OK || in_place) return status;
+  if (dense != NULL) {
+    const mmci_form form = {.ld = result->ld};
+    mmci_copy(x->dtype, result->rows, result->cols, result->data, &form, dense->data,
+              mmci_matrix_ld(dense), dense->layout == MMC_COL_MAJOR);
+    return MMC_OK;
+  }
+  /* What a single factor is may be the caller's memory, in any order. */
+  if (x->order.count == 0) status = mmci_csr_settle(&result->csr, error);
+  if (status != MMC_OK) return status;
+  *sparse = result->csr;
+  result->csr = (mmci_csr){0};
+  return MMC_OK;
+}
+
+static mmc_status run_steps(const mmci_sparse_chain *x, operand *operands, const mmc_matrix *dense,
+                            mmci_error *error) {
+  mmc_status status = MMC_OK;
+  for (int32_t s = 0; s < x->order.count && status == MMC_OK; s++) {
+    const mmci_sparse_step *step = &x->order.steps[s];
+    operand *a = &operands[step->left], *b = &operands[step->right], *c = &operands[x->n + s];
+    if (step->converts[0]) status = convert(x->dtype, a, error);
+    if (status == MMC_OK && step->converts[1]) status = convert(x->dtype, b, error);
+    if (s == x->order.count - 1 && dense != NULL && step->kernel != MMCI_CSR_CSR)
+      *c = (operand){.is_dense = true,
+                     .rows = dense->rows,
+                     .cols = dense->cols,
+                     .ld = mmci_matrix_ld(dense),
+                     .data = dense->data};
+    if (status == MMC_OK) status = multiply(x, step->kernel, a, b, c, error);
+    release(a);
+    release(b);
+  }
+  return status;
+}
+
+mmc_status mmci_sparse_chain_execute(mmci_sparse_chain *chain, const mmc_sparse_factor *factors,
+                                     const mmc_matrix *dense, mmci_csr *sparse, mmci_error *error) {
+  const mmci_sparse_chain *x = chain;
+  operand operands[2 * MMCI_SPARSE_FACTORS];
+  if (factors == NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, "factors", "expected factors, got NULL");
+  mmc_status status = check_out(x, dense, sparse, error);
+  if (status == MMC_OK) status = take_factors(x->dtype, x->n, factors, true, operands, error);
+  if (status != MMC_OK) return status;
+  for (int32_t i = x->n; i < 2 * x->n; i++) operands[i] = (operand){0};
+  /* The last product may go where the result does when that is row-major. */
+  const bool by_rows = dense != NULL && dense->layout == MMC_ROW_MAJOR && x->order.count > 0;
+  status = check_same(x, factors, operands, error);
+  if (status == MMC_OK) status = run_steps(x, operands, by_rows ? dense : NULL, error);
+  if (status == MMC_OK) {
+    operand *result = &operands[x->order.count > 0 ? x->n + x->order.count - 1 : 0];
+    const bool in_place = by_rows && x->order.steps[x->order.count - 1].kernel != MMCI_CSR_CSR;
+    status = hand_over(x, result, in_place, dense, sparse, error);
+  }
+  for (int32_t i = 0; i < 2 * x->n; i++) release(&operands[i]);
+  return status;
+}
