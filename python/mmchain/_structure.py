@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -12,6 +14,19 @@ from . import _mmchain
 from ._plan import Plan, dtype_name
 
 _direct = "fdFD"
+
+
+def _is_torch(array: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def _is_complex(array: Any) -> bool:
+    return bool(array.is_complex()) if _is_torch(array) else np.iscomplexobj(array)
+
+
+def _of_torch() -> Any:
+    return import_module("._structure_torch", __package__)
 
 
 class Factor:
@@ -28,7 +43,7 @@ class Factor:
     __array_ufunc__ = None  # so that NumPy makes no array of it
 
     def __init__(self, array: Any, words: Tuple[str, ...] = (), op: str = "N", inverse: bool = False):
-        self.array = np.asarray(array)
+        self.array = array if _is_torch(array) else np.asarray(array)
         if self.array.ndim != 2:
             raise LinAlgError(
                 f"{self.array.ndim}-dimensional array given. Array must be two-dimensional"
@@ -41,13 +56,13 @@ class Factor:
 
     @property
     def shape(self) -> Tuple[int, int]:
-        rows, columns = self.array.shape
+        rows, columns = tuple(self.array.shape)
         return (rows, columns) if self.op == "N" else (columns, rows)
 
     def _turned(self, op: str) -> Factor:
         if self.op == "N":
             return Factor(self.array, self.words, op, self.inverse)
-        if self.op == op or not np.iscomplexobj(self.array):
+        if self.op == op or not _is_complex(self.array):
             return Factor(self.array, self.words, "N", self.inverse)
         return Factor(self.array.conj(), self.words, "N", self.inverse)
 
@@ -116,6 +131,8 @@ def diagonal(array: Any) -> Factor:
     >>> mmchain.multi_dot([mmchain.inv(mmchain.diagonal([2.0, 4.0])), np.array([2.0, 8.0])])
     array([1., 2.])
     """
+    if _is_torch(array):
+        return _claim("diagonal", sys.modules["torch"].diag(array) if array.dim() == 1 else array)
     plain = array if isinstance(array, Factor) else np.asarray(array)
     return _claim("diagonal", plain if isinstance(plain, Factor) or plain.ndim != 1 else np.diag(plain))
 
@@ -278,7 +295,14 @@ class _Chain:
 
 
 def chain_text(items: Sequence[Any]) -> str:
-    return _Chain(items).text
+    return _Chain(_of_torch().numpy_items(items) if _has_torch(items) else items).text
+
+
+def _has_torch(items: Sequence[Any]) -> bool:
+    return any(
+        _has_torch(item.factors) if isinstance(item, Group) else _is_torch(item.array if isinstance(item, Factor) else item)
+        for item in items
+    )
 
 
 @lru_cache(maxsize=256)
@@ -303,6 +327,10 @@ def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> An
         return None
     if not is_structured(arrays) and not (objective != "energy" and _has_twins(arrays)):
         return None
+    if _has_torch(arrays):
+        if out is not None:
+            raise TypeError("out: expected none where PyTorch's factors have structure")
+        return _of_torch().multiply(arrays, objective, device)
     chain = _Chain(arrays)
     plan = _plan(chain.text, objective, device)
     try:
