@@ -35,7 +35,7 @@ static mmci_gemm random_gemm(void) {
   mmci_gemm gemm = {.dtype = random_below(2) ? MMC_F64 : MMC_F32,
                     .m = 1 + random_below(SIDE),
                     .k = 1 + random_below(SIDE),
-                    .n = 1 + random_below(SIDE),
+                    .n = 1 + random_below(random_below(2) ? SIDE : 9),
                     .accumulate = random_below(2)};
   gemm.a.trans = random_below(2);
   gemm.a.ld = (gemm.a.trans ? gemm.m : gemm.k) + random_below(GAP + 1);
@@ -58,7 +58,7 @@ static mmci_gemm random_gemm(void) {
 EXPECTED(expected_f32, float, fmaf)
 EXPECTED(expected_f64, double, fma)
 
-static double a[ROOM], b[ROOM], c[ROOM], d[ROOM], e[ROOM];
+static double a[ROOM], b[ROOM], c[ROOM], d[ROOM], e[ROOM], f[ROOM];
 
 static void fill(double *values, mmc_dtype dtype) {
   for (int i = 0; i < ROOM; i++) {
@@ -95,12 +95,15 @@ static void bits_of_code(void **state) {
     fill(c, x.dtype);
     memcpy(d, c, sizeof c);
     memcpy(e, c, sizeof c);
+    memcpy(f, c, sizeof c);
     mmci_small_loops(&x, a, b, c);
+    mmci_small_loops_avx2(&x, a, b, f);
     if (x.dtype == MMC_F32)
       expected_f32(&x, (const float *)a, (const float *)b, (float *)d);
     else
       expected_f64(&x, a, b, d);
     assert_true(same_bits(&x, c, d));
+    assert_true(same_bits(&x, c, f));
     bool asks = t < 400 && mmci_xsmm_can(&x) && mmci_xsmm_in_order(&x);
     mmci_xsmm_fn code = asks ? mmci_xsmm_code(&x) : NULL;
     if (code == NULL) continue;

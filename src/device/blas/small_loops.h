@@ -16,4 +16,7 @@ bool mmci_small_loops_can(void);
 /* Computes one product for which mmci_xsmm_can(), on such a processor. */
 void mmci_small_loops(const mmci_gemm *gemm, const void *a, const void *b, void *c);
 
+/* Does that without AVX-512, where the other takes it; the bits are the same. */
+void mmci_small_loops_avx2(const mmci_gemm *gemm, const void *a, const void *b, void *c);
+
 #endif
