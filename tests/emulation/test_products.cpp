@@ -127,6 +127,27 @@ static void try_product(uint64_t seed) {
   expect(right && c.rest_is_untouched(), "a product", g.dtype, g.m, g.k, g.n, seed);
 }
 
+/* Each row of B is followed by the same times i. */
+static void try_spread(const mmci_gemm &g, Matrix &b, uint64_t seed) {
+  mmci_error error = {};
+  mmci_form plain = {};
+  plain.ld = 2 * g.n + 4;
+  const mmc_dtype real = g.dtype == MMC_C64 ? MMC_F32 : MMC_F64;
+  Matrix rows(real, 2 * g.k, 2 * g.n, plain), expected(real, 2 * g.k, 2 * g.n, plain);
+  for (int64_t p = 0; p < g.k; p++)
+    for (int64_t q = 0; q < g.n; q++) {
+      const element z = b.read(p, q);
+      element_write(real, expected.at(2 * p, 2 * q), element{z.re, 0});
+      element_write(real, expected.at(2 * p, 2 * q + 1), element{z.im, 0});
+      element_write(real, expected.at(2 * p + 1, 2 * q), element{-z.im, 0});
+      element_write(real, expected.at(2 * p + 1, 2 * q + 1), element{z.re, 0});
+    }
+  bool right =
+      mmci_cuda_spread(nullptr, &g, b.bytes.data(), rows.bytes.data(), plain.ld, &error) == MMC_OK;
+  expect(right && rows.bytes == expected.bytes, "rows and those times i", g.dtype, 0, g.k, g.n,
+         seed);
+}
+
 /* Reproducible products have the bits of their definition, also where elements are zeros, denormal,
  * huge, infinite or NaN; so has what is settled. */
 static void try_ordered(uint64_t seed) {
@@ -161,6 +182,7 @@ static void try_ordered(uint64_t seed) {
                                          c.bytes.data(), &error) == MMC_OK;
   expect(right && c.bytes == expected.bytes, "a reproducible product", g.dtype, g.m, g.k, g.n,
          seed);
+  if (g.k > 0 && g.n > 0 && (g.dtype == MMC_C64 || g.dtype == MMC_C128)) try_spread(g, b, seed);
   if (g.m == 0 || g.n == 0 || (g.dtype != MMC_F32 && g.dtype != MMC_F64)) return;
   element_write(g.dtype, c.at(0, 0), element{-0.0, 0});
   right = mmci_cuda_settle(nullptr, &g, c.bytes.data(), &error) == MMC_OK;

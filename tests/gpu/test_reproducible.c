@@ -141,8 +141,8 @@ static void tests(const target *on) {
     try_product(on, queue, gemm, 5, &random);
   }
   /* These are large enough for every kernel that takes part. */
-  for (int round = 0; round < (on->small ? 0 : 12); round++) {
-    const mmci_gemm gemm = {.dtype = dtypes[round % 3 == 2 ? random_below(&random, 6) : round % 3],
+  for (int round = 0; round < (on->small ? 0 : 16); round++) {
+    const mmci_gemm gemm = {.dtype = dtypes[round % 5 == 4 ? 4 + round / 5 % 2 : round % 5],
                             .m = 3000 + random_below(&random, 600),
                             .k = 128 + random_below(&random, 700),
                             .n = 3000 + random_below(&random, 600)};

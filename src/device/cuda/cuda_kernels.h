@@ -22,6 +22,11 @@ mmc_status mmci_cuda_plain_product(cudaStream_t stream, const mmci_gemm *gemm, c
 mmc_status mmci_cuda_ordered_product(cudaStream_t stream, const mmci_gemm *gemm, const void *a,
                                      const void *b, void *c, mmci_error *error);
 
+/* Writes B of a product of c64 or c128 to `to`, 2k lines of 2n reals, ld reals apart: each row, and
+ * the same times i. */
+mmc_status mmci_cuda_spread(cudaStream_t stream, const mmci_gemm *gemm, const void *b, void *to,
+                            int64_t ld, mmci_error *error);
+
 /* Lets zeros of an f32 or f64 product that was computed in that order be +0, and NaN the positive
  * quiet one. */
 mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gemm, void *c, mmci_error *error);

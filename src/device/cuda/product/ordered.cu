@@ -292,3 +292,50 @@ extern "C" mmc_status mmci_cuda_settle(cudaStream_t stream, const mmci_gemm *gem
                               gemm->n, gemm->ldc, static_cast<float *>(c)));
   return MMC_OK;
 }
+
+/* ---- complex products as real ones -------------------------------------------------------------
+ */
+
+/* A block takes 16 x 16 elements, which it reads along lines of B as they lie. */
+template <typename Real>
+__global__ void __launch_bounds__(THREADS)
+    spread_rows(int64_t k, int64_t n, const mmci_complex<Real> *b, int64_t b_ld, bool trans,
+                bool conj, Real *to, int64_t ld) {
+  __shared__ mmci_complex<Real> tile[SIDE][SIDE + 1];
+  const int fast = (int)threadIdx.x % SIDE, slow = (int)threadIdx.x / SIDE;
+  const int64_t across = (n + SIDE - 1) / SIDE, tiles = (k + SIDE - 1) / SIDE * across;
+  for (int64_t at = blockIdx.x; at < tiles; at += gridDim.x) {
+    const int64_t row = at / across * SIDE, col = at % across * SIDE;
+    const int r = trans ? fast : slow, c = trans ? slow : fast;
+    if (row + r < k && col + c < n)
+      tile[r][c] = b[trans ? (col + c) * b_ld + row + r : (row + r) * b_ld + col + c];
+    __syncthreads();
+    if (row + slow < k && col + fast < n) {
+      const mmci_complex<Real> z = tile[slow][fast];
+      const Real im = conj ? -z.im : z.im;
+      Real *line = to + 2 * (row + slow) * ld + 2 * (col + fast);
+      line[0] = z.re;
+      line[1] = im;
+      line[ld] = -im;
+      line[ld + 1] = z.re;
+    }
+    __syncthreads();
+  }
+}
+
+template <typename Real>
+static mmc_status launch_spread(cudaStream_t stream, const mmci_gemm *gemm, const void *b, void *to,
+                                int64_t ld, mmci_error *error) {
+  const int64_t most = 1 << 16, tiles = (gemm->k + SIDE - 1) / SIDE * ((gemm->n + SIDE - 1) / SIDE);
+  const dim3 grid((unsigned)(tiles < most ? tiles : most));
+  MMCI_CUDA_TRY(mmci_launch(spread_rows<Real>, grid, dim3(THREADS), 0, stream, gemm->k, gemm->n,
+                            static_cast<const mmci_complex<Real> *>(b), gemm->b.ld, gemm->b.trans,
+                            gemm->b.conj, static_cast<Real *>(to), ld));
+  return MMC_OK;
+}
+
+extern "C" mmc_status mmci_cuda_spread(cudaStream_t stream, const mmci_gemm *gemm, const void *b,
+                                       void *to, int64_t ld, mmci_error *error) {
+  return gemm->dtype == MMC_C64 ? launch_spread<float>(stream, gemm, b, to, ld, error)
+                                : launch_spread<double>(stream, gemm, b, to, ld, error);
+}

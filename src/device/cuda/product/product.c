@@ -19,6 +19,7 @@
 #include "device/cuda/emulated/emulated.h"
 #include "device/cuda/model.h"
 #include "device/cuda/product/large_tile.h"
+#include "device/cuda/product/ordered_complex.h"
 #include "device/cuda/product/sliced_k.h"
 
 enum {
@@ -37,6 +38,7 @@ typedef enum kind {
   PLAIN,
   ORDERED,
   ORDERED_TILES,
+  ORDERED_COMPLEX,
   CUBLAS_BATCH,
   CUBLAS,
   CUBLASLT,
@@ -92,10 +94,11 @@ struct mmci_kernel {
   const arithmetic *arithmetic;
   const void *one, *beta;
   stored a, b, c;
-  lt_product lt;               /* CUBLASLT */
-  mmci_emulated *emulated;     /* EMULATED */
-  mmci_large_tile *large_tile; /* LARGE_TILE, ORDERED_TILES */
-  mmci_sliced_k sliced_k;      /* SLICED_K */
+  lt_product lt;                         /* CUBLASLT */
+  mmci_emulated *emulated;               /* EMULATED */
+  mmci_large_tile *large_tile;           /* LARGE_TILE, ORDERED_TILES */
+  mmci_sliced_k sliced_k;                /* SLICED_K */
+  mmci_ordered_complex *ordered_complex; /* ORDERED_COMPLEX */
 };
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -139,22 +142,24 @@ static kind kind_of_variant(const mmci_device *device, const mmci_gemm *gemm) {
 
 /* The shape of large_tile.h for reproducible products: 256 x 128 of f32, 128 x 128 of f64. */
 static int ordered_shape(mmc_dtype dtype) {
-  return dtype == MMC_F32 ? 2 : 0;
+  return dtype == MMC_F32 || dtype == MMC_C64 ? 2 : 0;
 }
 
 /* Large tiles are faster where there are some for every multiprocessor. They add to C what they
  * have summed up, so products that accumulate are not for them. */
 static kind kind_in_order(const mmci_device *device, const mmci_gemm *gemm) {
   enum { TILE = 256 * 128, ROUNDS = 2 };
-  const double tiles = (double)gemm->m * (double)gemm->n / TILE;
+  const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
+  const mmci_gemm real = is_complex ? mmci_ordered_complex_real(gemm) : *gemm;
+  const double tiles = (double)real.m * (double)real.n / TILE;
   const bool is_large = tiles >= ROUNDS * (double)device->properties.multiProcessorCount &&
-                        gemm->k >= TILE / 256 && !gemm->accumulate && !is_batch(gemm) &&
+                        real.k >= TILE / 256 && !gemm->accumulate && !is_batch(gemm) &&
                         !gemm->a.gathered && !gemm->b.gathered;
-  const bool is_real = gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64;
-  return is_large && is_real &&
-                 mmci_large_tile_supports(&device->properties, gemm, ordered_shape(gemm->dtype))
-             ? ORDERED_TILES
-             : ORDERED;
+  if (!is_large || (is_complex && gemm->turned) ||
+      (real.dtype != MMC_F32 && real.dtype != MMC_F64) ||
+      !mmci_large_tile_supports(&device->properties, &real, ordered_shape(real.dtype)))
+    return ORDERED;
+  return is_complex ? ORDERED_COMPLEX : ORDERED_TILES;
 }
 
 /* Fills the kernel with all but what is prepared. */
@@ -209,6 +214,7 @@ const char *mmci_cuda_kernel_name(const mmci_device *device, const mmci_gemm *ge
       return "plain";
     case ORDERED:
     case ORDERED_TILES:
+    case ORDERED_COMPLEX:
       return "in order";
     case EMULATED:
       return mmci_emulated_name(mmci_emulated_choose(gemm));
@@ -377,9 +383,13 @@ static mmc_status prepare_emulated(mmci_kernel *kernel, mmci_error *error) {
 
 /* Without memory for copies of its operands, a large reproducible product is one of ordered.cu. */
 static mmc_status prepare_ordered_tiles(mmci_kernel *kernel, mmci_error *error) {
+  const struct cudaDeviceProp *device = &kernel->device->properties;
+  const int shape = ordered_shape(kernel->gemm.dtype);
   mmc_status status =
-      mmci_large_tile_prepare(&kernel->device->properties, &kernel->gemm,
-                              ordered_shape(kernel->gemm.dtype), &kernel->large_tile, error);
+      kernel->kind == ORDERED_COMPLEX
+          ? mmci_ordered_complex_prepare(device, &kernel->gemm, shape, &kernel->ordered_complex,
+                                         error)
+          : mmci_large_tile_prepare(device, &kernel->gemm, shape, &kernel->large_tile, error);
   if (status != MMC_E_NOMEM && status != MMC_E_UNSUPPORTED) return status;
   kernel->kind = ORDERED;
   return MMC_OK;
@@ -396,7 +406,8 @@ mmc_status mmci_cuda_prepare(mmci_device *device, const mmci_gemm *gemm, mmci_ke
   choose_kind(device, gemm, kernel);
   if (kernel->kind == CUBLASLT) status = prepare_lt(kernel, error);
   if (kernel->kind == EMULATED) status = prepare_emulated(kernel, error);
-  if (kernel->kind == ORDERED_TILES) status = prepare_ordered_tiles(kernel, error);
+  if (kernel->kind == ORDERED_TILES || kernel->kind == ORDERED_COMPLEX)
+    status = prepare_ordered_tiles(kernel, error);
   if (is_batch(gemm) && gemm->variant != 0)
     status = mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0 for a batch, got %d",
                        gemm->variant);
@@ -417,6 +428,7 @@ void mmci_cuda_release(mmci_kernel *kernel) {
   if (kernel == NULL) return;
   MMCI_CUDA_ON_ANYHOW(kernel->device);
   mmci_large_tile_release(kernel->large_tile);
+  mmci_ordered_complex_release(kernel->ordered_complex);
   lt_destroy(kernel->device->cublas, &kernel->lt);
   mmci_emulated_release(kernel->emulated);
   free(kernel);
@@ -428,6 +440,8 @@ uint64_t mmci_cuda_scratch_bytes(const mmci_device *device, const mmci_gemm *gem
   if (kernel.kind == EMULATED) return mmci_emulated_bytes(gemm);
   if (kernel.kind == ORDERED_TILES)
     return mmci_large_tile_bytes(&device->properties, gemm, ordered_shape(gemm->dtype));
+  if (kernel.kind == ORDERED_COMPLEX)
+    return mmci_ordered_complex_bytes(&device->properties, gemm, ordered_shape(gemm->dtype));
   return kernel.kind == LARGE_TILE
              ? mmci_large_tile_bytes(&device->properties, gemm, gemm->variant - FIRST_LARGE_TILE)
              : 0;
@@ -460,6 +474,8 @@ mmc_status mmci_cuda_enqueue(mmci_queue *queue, const mmci_kernel *kernel, const
       return mmci_cuda_plain_product(queue->stream, &kernel->gemm, a, b, c, error);
     case ORDERED:
       return mmci_cuda_ordered_product(queue->stream, &kernel->gemm, a, b, c, error);
+    case ORDERED_COMPLEX:
+      return mmci_ordered_complex_enqueue(kernel->ordered_complex, queue->stream, a, b, c, error);
     case ORDERED_TILES: {
       mmc_status status =
           mmci_large_tile_enqueue(kernel->large_tile, queue->stream, a, b, c, error);
