@@ -145,10 +145,10 @@ static int ordered_shape(mmc_dtype dtype) {
   return dtype == MMC_F32 || dtype == MMC_C64 ? 2 : 0;
 }
 
-/* Large tiles are faster where there are some for every multiprocessor. They add to C what they
+/* Large tiles are faster where there is one for every multiprocessor. They add to C what they
  * have summed up, so products that accumulate are not for them. */
 static kind kind_in_order(const mmci_device *device, const mmci_gemm *gemm) {
-  enum { TILE = 256 * 128, ROUNDS = 2 };
+  enum { TILE = 256 * 128, ROUNDS = 1 };
   const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
   const mmci_gemm real = is_complex ? mmci_ordered_complex_real(gemm) : *gemm;
   const double tiles = (double)real.m * (double)real.n / TILE;
