@@ -3,10 +3,11 @@
 
 Every case draws a chain and how it is asked for: dtypes and dims, stacks that broadcast, vectors at the
 ends, views with any strides, factors that repeat, powers, a NaN; the device, objective, precision,
-solver and memory limit; a result of the caller's or a new one. Where MMCHAIN_LIBRARY names the shared
-library, its C functions are called too: ops, layouts, gaps, batches at strides and at addresses. No
-element may be further off than rounding puts it (Higham 2002, 3.5), and a NaN must reach the elements
-that it reaches in NumPy, and no others.
+solver and memory limit; a result of the caller's or a new one; plans that are saved and read; factors
+with structure; running products; integers, modulo a number or not, which are compared with Python's.
+Where MMCHAIN_LIBRARY names the shared library, its C functions are called too: ops, layouts, gaps,
+batches at strides and at addresses. No element may be further off than rounding puts it (Higham 2002,
+3.5), and a NaN must reach the elements that it reaches in NumPy, and no others.
 
 Prints the seed. A case is drawn from (SEED, case number) alone: with CASE, it is the only one, told in
 full. Without CASES, 300, or 10^4 with MMCHAIN_TEST_LONG. Exit status: 1 when a product is wrong, 77
@@ -17,6 +18,7 @@ import ctypes
 import os
 import random
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -27,6 +29,7 @@ except ImportError as error:
     print(f"no package: {error}")
     sys.exit(77)
 
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES = ["float16", "float32", "float64", "complex64", "complex128"]
 NAMES = {"float16": "f16", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128"}
 OPS = "NTH"
@@ -115,8 +118,21 @@ def product_of(factors):
     return product
 
 
-def wrong(result, factors, dtype):
+def wrong_integers(result, factors, dtype, modulus):
+    """What is wrong with integers, which are exact: modulo a number, or 2^bits as NumPy's."""
+    exact = product_of([factor.astype(object) for factor in factors])
+    info = np.iinfo(dtype)
+    least, count = (0, modulus) if modulus else (int(info.min), int(info.max) - int(info.min) + 1)
+    expected = ((exact - least) % count + least).astype(dtype)
+    if np.shape(result) != expected.shape or np.asarray(result).dtype != dtype:
+        return f"{np.shape(result)} {np.asarray(result).dtype}, expected {expected.shape} {dtype}"
+    return None if np.array_equal(result, expected) else f"{result}, expected {expected}"
+
+
+def wrong(result, factors, dtype, modulus=None):
     """What is wrong with the result; None when nothing is."""
+    if np.dtype(dtype).kind in "iu":
+        return wrong_integers(result, factors, dtype, modulus)
     values = [wide(factor) for factor in factors]
     expected = product_of(values)
     if np.shape(result) != expected.shape or np.asarray(result).dtype != dtype:
@@ -225,6 +241,11 @@ def ask_plan(draw):
     options = plan_options(draw, n)
     draw.tell("options", options)
     plan = mmchain.plan(text, **options)
+    if draw.random() < 0.2:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(draw.tell("saved", folder), "plan.json")
+            plan.save(path)
+            plan = mmchain.load_plan(path)
     if draw.random() < 0.3 and plan.workspace_bytes > 0:
         limit = draw.tell("memory_limit", draw.randint(1, plan.workspace_bytes))
         try:
@@ -241,6 +262,67 @@ def ask_plan(draw):
     for _ in range(draw.often(1, 2)):  # a plan may be executed again
         result = plan.execute(arrays, place_for(draw, (*stack, dims[0], dims[n]), dtype))
     return result, arrays, np.dtype(dtype)
+
+
+def ask_integers(draw):
+    """Integers of any size, exact: wrapping around, or modulo a number."""
+    n = draw.tell("n", draw.often(draw.randint(2, 4), 7, 9))
+    dims, dtype = draw.tell("dims", dims_of(draw, n)), np.dtype(draw.tell("dtype", draw.choice(INTEGERS)))
+    stack = draw.tell("stack", draw.often([], [draw.randint(1, 3)]))
+    info = np.iinfo(dtype)
+    most = draw.tell("most", draw.often(info.max, 1, 100))
+    least = draw.choice([0, max(info.min, -most - 1)])
+    arrays = [
+        draw.elements.integers(least, most, stack + dims[i : i + 2], dtype, endpoint=True) for i in range(n)
+    ]
+    largest = 2**63 - 1
+    half, drawn = int(info.max) // 2, draw.randint(1, largest)
+    modulus = draw.tell("modulus", draw.often(None, 1, 2, half, largest, drawn))
+    options = {"device": draw.often(None, "cpu", "ref"), "objective": draw.choice(["time", "flops"])}
+    draw.tell("options", options)
+    if modulus:
+        options["mod"] = modulus
+        dtype = np.dtype("uint64" if dtype == np.uint64 else "int64")
+    return mmchain.multi_dot(arrays, **options), arrays, dtype, modulus
+
+
+def ask_structure(draw):
+    """Square matrices of which something is known, the same ones transposed, and an oblong one behind."""
+    side, dtype = draw.tell("side", draw.randint(1, 20)), draw.choice(DTYPES[1:])
+    draw.tell("dtype", dtype)
+    factors, asked = [], []
+    for _ in range(draw.tell("n", draw.often(draw.randint(2, 4), 7, 12))):
+        kind = draw.tell("kind", draw.choice(["plain", "lower", "upper", "symmetric", "transposed"]))
+        array = array_of(draw, (side, side), dtype) / np.asarray(side**0.5, dtype)
+        if kind == "transposed" and factors:
+            array = factors[-1].T
+        elif kind in ("lower", "upper"):
+            array = np.tril(array) if kind == "lower" else np.triu(array)
+        elif kind == "symmetric":
+            array = (array + array.T) / np.asarray(2, dtype)
+        factors.append(array)
+        claim = getattr(mmchain, kind, None)
+        asked.append(array if claim is None else claim(array))
+    factors.append(view_of(draw, (side, draw.randint(1, 9)), dtype))
+    objective = draw.tell("objective", draw.choice(["time", "flops"]))
+    return mmchain.multi_dot(asked + factors[-1:], objective=objective), factors, np.dtype(dtype)
+
+
+def ask_scan(draw):
+    """One of the running products of a stack."""
+    dtype = draw.tell("dtype", draw.choice(DTYPES))
+    side = draw.tell("side", draw.often(draw.randint(1, 5), 17))
+    length = draw.tell("length", draw.often(draw.randint(1, 9), 30, 100))
+    stack = view_of(draw, (length, side, side), dtype) / np.asarray(2 * side**0.5, dtype)
+    reverse = draw.tell("reverse", draw.random() < 0.4)
+    exclusive = draw.tell("exclusive", draw.random() < 0.4)
+    initial = array_of(draw, (side, side), dtype) if draw.random() < 0.4 else None
+    products = mmchain.scan(stack, reverse=reverse, exclusive=exclusive, initial=initial)
+    at = draw.tell("at", draw.randrange(length))
+    factors = list(stack[at + exclusive :] if reverse else stack[: at + 1 - exclusive])
+    if initial is not None:
+        factors = [*factors, initial] if reverse else [initial, *factors]
+    return products[at], factors or [np.eye(side, dtype=dtype)], np.dtype(dtype)
 
 
 # ---- the C library ------------------------------------------------------------------------------
@@ -432,7 +514,15 @@ def ask_library(draw):
     return result, factors, np.dtype(dtype)
 
 
-CASES = [(0.35, ask_multi_dot), (0.15, ask_repeats), (0.15, ask_plan), (0.35, ask_library)]
+CASES = [
+    (0.25, ask_multi_dot),
+    (0.1, ask_repeats),
+    (0.15, ask_plan),
+    (0.1, ask_integers),
+    (0.1, ask_structure),
+    (0.05, ask_scan),
+    (0.25, ask_library),
+]
 
 
 def run_case(seed, case):
@@ -446,8 +536,7 @@ def run_case(seed, case):
         ask = ask_multi_dot
     try:
         with np.errstate(all="ignore"):
-            result, factors, dtype = ask(draw)
-            problem = wrong(result, factors, dtype)
+            problem = wrong(*ask(draw))
     except Exception as error:  # any exception is a finding
         problem = f"{type(error).__name__}: {error}"
     return problem, f"{ask.__name__}: {', '.join(draw.told)}"

@@ -11,6 +11,7 @@
 
 #include "../random.h"
 #include "chain/chain.h"
+#include "chain/copy.h"
 #include "chain/group.h"
 
 static const uint64_t seed = 31;
@@ -219,6 +220,136 @@ static void long_texts_of_structure_are_read(void **state) {
   assert_int_equal(mmci_chain_parse(text, &chain, &error), MMC_E_ARG);
   assert_string_equal(error.text, "chain: expected at most 255 groups in parentheses, got 256");
   free(text);
+}
+
+/* Options of structure that say what cannot be. */
+static void bad_structure_is_named(void **state) {
+  (void)state;
+  const int64_t dims[] = {4, 4, 4, 4, 5};
+  const uint32_t unknown[] = {1u << 31, 0, 0, 0}, lower[] = {0, 0, 0, MMC_LOWER},
+                 zero[] = {MMC_ZERO | MMC_INVERSE, 0, 0, 0};
+  const int64_t later[] = {0, 2, 2, 3}, indirect[] = {0, 0, 1, 3}, negative[] = {0, -1, 2, 3},
+                shape[] = {0, 1, 2, 0};
+  const mmc_inverse before[] = {{.first = -1, .last = 1}}, single[] = {{.first = 1, .last = 1}},
+                    past[] = {{.first = 1, .last = 4}}, oblong[] = {{.first = 2, .last = 3}},
+                    twice[] = {{.first = 0, .last = 1}, {.first = 0, .last = 1}},
+                    across[] = {{.first = 0, .last = 1}, {.first = 1, .last = 2}};
+  const struct {
+    mmc_dtype dtype;
+    const uint32_t *traits;
+    const int64_t *stored;
+    const mmc_inverse *inverses;
+    int64_t inverse_count;
+    const char *message;
+  } cases[] = {
+      {MMC_F64, unknown, NULL, NULL, 0, "traits[0]: expected a set of mmc_trait"},
+      {MMC_F64, lower, NULL, NULL, 0, "traits[3]: expected a square matrix"},
+      {MMC_F64, zero, NULL, NULL, 0, "traits[0]: a zero matrix has no inverse"},
+      {MMC_F64, NULL, later, NULL, 0, "stored[1]: expected 1 or the first"},
+      {MMC_F64, NULL, indirect, NULL, 0, "stored[2]: expected 2 or the first"},
+      {MMC_F64, NULL, negative, NULL, 0, "stored[1]: expected 1 or the first"},
+      {MMC_F64, NULL, shape, NULL, 0, "stored[3]: factor 0 is stored in another shape"},
+      {MMC_F64, NULL, NULL, before, 1, "inverses[0]: expected two factors or more"},
+      {MMC_F64, NULL, NULL, single, 1, "inverses[0]: expected two factors or more"},
+      {MMC_F64, NULL, NULL, past, 1, "inverses[0]: expected two factors or more"},
+      {MMC_F64, NULL, NULL, oblong, 1, "inverses[0]: expected a square product, got 4 x 5"},
+      {MMC_F64, NULL, NULL, twice, 2, "inverses[1]: expected a group apart from"},
+      {MMC_F64, NULL, NULL, across, 2, "inverses[1]: expected a group apart from"},
+      {MMC_F64, NULL, NULL, NULL, 1, "inverse_count: expected 0 to 4 inverses, got 1"},
+      {MMC_F64, NULL, NULL, across, -1, "inverse_count: expected 0 to 4 inverses, got -1"},
+      {MMC_F64, NULL, NULL, across, 5, "inverse_count: expected 0 to 4 inverses, got 5"},
+  };
+  for (size_t t = 0; t < sizeof cases / sizeof cases[0]; t++) {
+    mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+    options.traits = cases[t].traits;
+    options.stored = cases[t].stored;
+    options.inverses = cases[t].inverses;
+    options.inverse_count = cases[t].inverse_count;
+    mmc_chain *chain = NULL;
+    mmci_error error = {0};
+    assert_int_equal(mmci_chain_create_as(cases[t].dtype, 4, dims, NULL, &options, &chain, &error),
+                     MMC_E_ARG);
+    assert_null(chain);
+    if (strstr(error.text, cases[t].message) != error.text)
+      fail_msg("expected '%s', got '%s'", cases[t].message, error.text);
+  }
+  const char *const texts[][2] = {
+      {"i32:4x4x4:lower,N",
+       "traits: expected a dtype of floating-point numbers with them, got i32"},
+      {"u8:4x4x4:(N,N).inv",
+       "traits: expected a dtype of floating-point numbers with them, got u8"},
+      {"i64%99999999999999999999:4x4", "chain, position 5: expected a modulus of 1 to 2^63 - 1"},
+      {"i64%18446744073709551619:4x4", "chain, position 5: expected a modulus of 1 to 2^63 - 1"},
+      {"i64%0:4x4", "chain, position 5: expected a modulus of 1 to 2^63 - 1"},
+      {"8x9x8:(N,N).in", "chain, position 11: expected ').inv', which ends a group"}};
+  for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+    mmc_chain *chain = NULL;
+    mmci_error error = {0};
+    assert_int_equal(mmci_chain_parse(texts[t][0], &chain, &error), MMC_E_ARG);
+    if (strstr(error.text, texts[t][1]) != error.text)
+      fail_msg("expected '%s', got '%s'", texts[t][1], error.text);
+  }
+}
+
+static void structure_is_told(void **state) {
+  (void)state;
+  const int64_t dims[] = {4, 4, 4}, same[] = {0, 0}, stored[] = {0, 0};
+  const uint32_t traits[] = {MMC_LOWER, MMC_LOWER};
+  const mmc_inverse group = {.first = 0, .last = 1};
+  mmc_chain *chain;
+  mmci_error error;
+  mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
+  options.traits = traits;
+  options.same = same;
+  options.inverses = &group;
+  options.inverse_count = 1;
+  assert_int_equal(mmci_chain_create_as(MMC_C64, 2, dims, NULL, &options, &chain, &error), MMC_OK);
+  int64_t count = -1;
+  assert_int_equal(mmc_chain_traits(chain, 1), MMC_LOWER);
+  assert_int_equal(mmc_chain_traits(chain, 2), 0);
+  assert_int_equal(mmc_chain_traits(chain, -1), 0);
+  assert_int_equal(mmc_chain_traits(NULL, 0), 0);
+  assert_memory_equal(mmc_chain_inverses(chain, &count), &group, sizeof group);
+  assert_int_equal(count, 1);
+  assert_null(mmc_chain_inverses(NULL, &count));
+  mmc_chain_destroy(chain);
+  /* Of integers nothing is gained by what is stored twice. */
+  options = (mmc_chain_options)MMC_CHAIN_OPTIONS_INIT;
+  options.stored = stored;
+  options.modulus = 5;
+  for (int d = 0; d < 2; d++) {
+    const mmc_dtype dtype = d == 0 ? MMC_I64 : MMC_I8;
+    assert_int_equal(mmci_chain_create_as(dtype, 2, dims, NULL, &options, &chain, &error), MMC_OK);
+    assert_int_equal(mmc_chain_traits(chain, 0), 0);
+    mmc_chain_destroy(chain);
+  }
+}
+
+/* Residues of every dtype, of numbers below zero too, in lines with gaps that are left alone. */
+static void residues_are_not_negative(void **state) {
+  (void)state;
+  enum { LINES = 2, LENGTH = 3, LD = 4, MODULUS = 7 };
+#define REDUCES(dtype, type)                                                     \
+  do {                                                                           \
+    type numbers[LINES * LD] = {(type)-1, 100, 6, 99, 7, (type)-100, 0, 99};     \
+    const type given[LINES * LD] = {(type)-1, 100, 6, 99, 7, (type)-100, 0, 99}; \
+    mmci_reduce(dtype, MODULUS, LINES, LENGTH, numbers, LD);                     \
+    for (int i = 0; i < LINES * LD; i++) {                                       \
+      type residue = (type)(given[i] % (type)MODULUS);                           \
+      if (given[i] < (type)1 && given[i] != 0 && residue != 0)                   \
+        residue = (type)(residue + MODULUS);                                     \
+      assert_true(numbers[i] == (i % LD == LENGTH ? given[i] : residue));        \
+    }                                                                            \
+  } while (0)
+  REDUCES(MMC_I8, int8_t);
+  REDUCES(MMC_I16, int16_t);
+  REDUCES(MMC_I32, int32_t);
+  REDUCES(MMC_I64, int64_t);
+  REDUCES(MMC_U8, uint8_t);
+  REDUCES(MMC_U16, uint16_t);
+  REDUCES(MMC_U32, uint32_t);
+  REDUCES(MMC_U64, uint64_t);
+#undef REDUCES
 }
 
 static void bad_arguments_are_named(void **state) {
@@ -442,6 +573,9 @@ int main(void) {
       cmocka_unit_test(a_stack_may_be_the_chain),
       cmocka_unit_test(versions_of_a_matrix_are_told_apart),
       cmocka_unit_test(long_texts_of_structure_are_read),
+      cmocka_unit_test(bad_structure_is_named),
+      cmocka_unit_test(structure_is_told),
+      cmocka_unit_test(residues_are_not_negative),
       cmocka_unit_test(bad_arguments_are_named),
       cmocka_unit_test(random_text_never_surprises),
   };
