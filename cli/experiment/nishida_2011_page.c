@@ -13,12 +13,16 @@ enum { POINTS_MOST = 256, LINES_MOST = 8, TALL = 330 };
 
 static const double paper_n = 16384, paper_gpu_s = 701.6, paper_cpu_s = 29282;
 
-/* The device of the GPU's ways, and why there is none. */
+/* Says why there is nothing of a GPU; the details in brackets stand in Table III. */
 static const char *without_gpu(const cli_records *all) {
+  static char reason[200];
   const cli_record *r;
   for (size_t at = 0; (r = cli_records_next(all, "solved", &at)) != NULL;)
-    if (strncmp(cli_record_text(r, "on"), "cuda", 4) == 0)
-      return cli_record_is(r, "measured") ? "" : cli_record_text(r, "reason");
+    if (strncmp(cli_record_text(r, "on"), "cuda", 4) == 0) {
+      const char *text = cli_record_is(r, "measured") ? "" : cli_record_text(r, "reason");
+      snprintf(reason, sizeof reason, "%.*s", (int)strcspn(text, "("), text);
+      return reason;
+    }
   return "the experiment was not run on a GPU: --on cuda";
 }
 

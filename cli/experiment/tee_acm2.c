@@ -138,11 +138,11 @@ static bool add_chains(cli_trials *x, const cli_experiment_options *options, int
       dims[count] = chains[c].dims[count] / shrink;
       count++;
     }
-    for (size_t w = 0; w < sizeof families / sizeof families[0]; w++) {
-      if (!cli_experiment_wants(options->kernel, families[w].name)) continue;
-      for (int o = 0; o < ORDER_COUNT; o++) {
+    for (int o = 0; o < ORDER_COUNT; o++) {
+      for (size_t w = 0; w < sizeof families / sizeof families[0]; w++) {
         if (w > 0 && o != OP_COUNT)
           continue; /* the poster has its own kernel with the tree alone */
+        if (!cli_experiment_wants(options->kernel, families[w].name)) continue;
         cli_trial *t = add_trial(x, "chains", o, families[w].name, dims, count);
         if (t == NULL) return false;
         t->kernel = o == OP_DM_FUSE && w == 0 ? NULL : families[w].kernel;

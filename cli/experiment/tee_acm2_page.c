@@ -241,17 +241,25 @@ static bool draw_figure(cli_stream *out, const cli_records *all, const figure *f
   return true;
 }
 
-/* Tells of every trial that did not run, why not; those with one reason together. */
+/* Says whether an earlier trial of the part whose name ends so did not run for the same reason. */
+static bool is_told(const cli_records *all, const char *part, const char *suffix,
+                    const cli_record *until) {
+  const cli_record *t;
+  const char *reason = cli_record_text(until, "reason");
+  for (size_t at = 0; (t = cli_records_next(all, part, &at)) != NULL && t != until;)
+    if (cli_record_has(t, "reason", reason) && ends_with(cli_record_text(t, "name"), suffix))
+      return true;
+  return false;
+}
+
+/* Tells every reason for which trials did not run, once. */
 static void tell_reasons(cli_stream *out, const cli_records *all, const char *part,
                          const char *suffix) {
   const cli_record *t;
-  char said[480] = "";
   for (size_t at = 0; (t = cli_records_next(all, part, &at)) != NULL;) {
     const char *reason = cli_record_text(t, "reason");
-    if (reason[0] == '\0' || strcmp(reason, said) == 0 ||
-        !ends_with(cli_record_text(t, "name"), suffix))
-      continue;
-    snprintf(said, sizeof said, "%s", reason);
+    if (reason[0] == '\0' || !ends_with(cli_record_text(t, "name"), suffix)) continue;
+    if (is_told(all, part, suffix, t)) continue;
     cli_page_words(out, "%s, %s did not run: %s.", cli_record_text(t, "name"),
                    cli_record_text(t, "family"), reason);
   }

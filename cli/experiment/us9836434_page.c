@@ -402,7 +402,7 @@ static const struct {
     {"13", "recursion for the set", "as 4"},
     {"14", "searching for a triplet of sizes", "a look into the wisdom store"},
     {"15", "a wrapping layer around an existing library",
-     "mmchain, which calls the BLAS that is there"},
+     "libmmchain-blas.so, preloaded (docs/tuning.md)"},
     {"16", "a program that does so", "as 7"},
     {"17", "an efficiency array in steps, the best two-way cut of rows and of columns",
      "method 600, part \"array\"; mmchain tune --range"},

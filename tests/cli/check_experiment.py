@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 SHRINK = 400
 FAMILIES = ["plain", "tee", "faithful"]
 ORDERS = ["in-order", "OP_Count", "OP_DM_Fuse"]
-BOTH = [("plain", order) for order in ORDERS] + [(family, "OP_Count") for family in FAMILIES[1:]]
+BOTH = [("plain", "in-order"), *[(family, "OP_Count") for family in FAMILIES], ("plain", "OP_DM_Fuse")]
 TRIALS = ["single", "tiles", "fused", "chains"]
 REPEATS = 2
 
