@@ -13,7 +13,7 @@ for folder in "$@"; do
 done
 
 missing=$(comm -23 \
-  <(find src cli bench examples python tests \( "${left_out[@]}" \) -prune -o -type f \
+  <(find src cli wrapper bench examples python tests \( "${left_out[@]}" \) -prune -o -type f \
     \( -name '*.c' -o -name '*.cpp' -o -name '*.cu' \) -print | sed "s|^|$root/|" | LC_ALL=C sort) \
   <(sed -n 's/^ *"file": "\(.*\)",*$/\1/p' "$commands" | LC_ALL=C sort -u))
 [ -z "$missing" ] && exit 0

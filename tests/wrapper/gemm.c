@@ -114,7 +114,7 @@ static int check(int gpu, int dtype, int row_major, const int op[2], number alph
   double tolerance = (dtype % 2 == 0 ? 1e-5 : 1e-13) * K;
   for (int i = 0; i < (row_major ? M : N); i++)
     for (int j = 0; j < ldc; j++) {
-      size_t place = (size_t)(i * ldc + j);
+      size_t place = (size_t)i * (size_t)ldc + (size_t)j;
       number got = get(c, dtype, place), want = get(before, dtype, place);
       if (j < ldc - PAD) {
         int row = row_major ? i : j, col = row_major ? j : i;
