@@ -18,25 +18,39 @@ bool mmci_chain_has_inverses(const mmc_chain *chain) {
 
 /* ---- prices ---------------------------------------------------------------------------------- */
 
-/* What prices of products are made of. */
+/* A product that was priced; seconds is 0 where there is none. */
+typedef struct priced {
+  int64_t m, k, n;
+  double seconds;
+} priced;
+
+/* What prices of products are made of. Square factors make many products of the same sides, which
+ * are priced once. */
+enum { PRICED = 64 };
 typedef struct gemm_prices {
   mmci_wisdom_pricing *wisdom;
   mmci_pricing pricing;
   mmc_dtype dtype;
+  priced *priced; /* PRICED */
 } gemm_prices;
 
 static double gemm_seconds(const void *user, int64_t m, int64_t k, int64_t n) {
   const gemm_prices *x = user;
+  const uint64_t mixed =
+      ((uint64_t)m * 31 + (uint64_t)k) * 31 + (uint64_t)n; /* wraps around harmlessly */
+  priced *known = &x->priced[mixed * UINT64_C(0x9e3779b97f4a7c15) >> 58];
+  if (known->seconds > 0 && known->m == m && known->k == k && known->n == n) return known->seconds;
   mmci_price price;
   mmci_gemm gemm = mmci_gemm_tight(x->dtype, MMCI_NATIVE, m, k, n, MMC_OP_N, MMC_OP_N);
   x->pricing.price(x->pricing.user, &gemm, &price);
+  *known = (priced){m, k, n, price.seconds};
   return price.seconds;
 }
 
-static mmc_status begin_prices(const mmci_planning *p, bool by_time, gemm_prices *prices,
-                               mmci_structure_prices *out, mmci_error *error) {
+static mmc_status begin_prices(const mmci_planning *p, bool by_time, priced table[PRICED],
+                               gemm_prices *prices, mmci_structure_prices *out, mmci_error *error) {
   const mmc_dtype dtype = p->chain->dtype;
-  *prices = (gemm_prices){.dtype = dtype};
+  *prices = (gemm_prices){.dtype = dtype, .priced = table};
   *out = (mmci_structure_prices){.element_bytes = (int64_t)mmc_dtype_size(dtype),
                                  .is_complex = mmci_dtype_is_complex(dtype)};
   if (!by_time) return MMC_OK;
@@ -186,11 +200,12 @@ mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char
                     .chunk = p->chain->batch > 0,
                     .explainer = by_time ? &mmci_explain_structure_time : &mmci_explain_structure};
   gemm_prices gemms = {0};
+  priced table_of_prices[PRICED] = {{0}};
   mmci_structure_prices prices;
   mmci_structure_table table = {0};
   mmci_range *order = NULL;
   mmc_status status = check_request(p, error);
-  if (status == MMC_OK) status = begin_prices(p, by_time, &gemms, &prices, error);
+  if (status == MMC_OK) status = begin_prices(p, by_time, table_of_prices, &gemms, &prices, error);
   if (status == MMC_OK) status = ask_order(p, &order, error);
   if (status == MMC_OK)
     status = mmci_structure_solve(p->chain, &prices, (const int32_t(*)[3])order, &table, error);
