@@ -121,3 +121,47 @@ def test_layouts_are_read_where_they_lie():
     np.testing.assert_allclose(mmchain.multi_dot([mmchain.inv(c), b]), inv(c) @ b, rtol=1e-8, atol=1e-8)
     integers = np.arange(9).reshape(3, 3) + 5 * np.eye(3, dtype=int)
     np.testing.assert_allclose(mmchain.multi_dot([mmchain.inv(integers), np.eye(3)]), inv(integers))
+
+
+def spd_of(n):
+    a = rng.standard_normal((n, n))
+    return a @ a.T / n + np.eye(n)
+
+
+def applications():
+    """Ten applications of linear algebra that are chains, among those of Barthels, Copik and Bientinesi (CGO 2018)
+    and of Psarras, Barthels and Bientinesi's "The Linear Algebra Mapping Problem" (2019): each as factors for
+    mmchain, and as NumPy forms it."""
+    n, m, k = 60, 25, 8
+    x, y = rng.standard_normal((n, m)), rng.standard_normal(n)
+    s, big, w = spd_of(m), spd_of(n), rng.uniform(1, 2, n)
+    p, h = spd_of(n), rng.standard_normal((m, n))
+    l1, l2 = np.tril(rng.standard_normal((n, n))) + 9 * np.eye(n), np.tril(rng.standard_normal((n, n))) + 9 * np.eye(n)
+    l21, l10, a = rng.standard_normal((n, n)), rng.standard_normal((n, k)), rng.standard_normal((n, n)) + 9 * np.eye(n)
+    b, t = rng.standard_normal((m, n)), rng.standard_normal((n, k))
+    inverse, spd, lower, diagonal = mmchain.inv, mmchain.spd, mmchain.lower, mmchain.diagonal
+    yield "least squares", [inverse([x.T, x]), x.T, y], inv(x.T @ x) @ x.T @ y
+    yield "generalized least squares", [inverse([x.T, inverse(spd(big)), x]), x.T, inverse(spd(big)), y], (
+        inv(x.T @ inv(big) @ x) @ x.T @ inv(big) @ y
+    )
+    yield "weighted least squares", [inverse([x.T, diagonal(w), x]), x.T, diagonal(w), y], (
+        inv(x.T @ np.diag(w) @ x) @ x.T @ np.diag(w) @ y
+    )
+    yield "Kalman gain", [spd(p), h.T, inverse(spd(s))], p @ h.T @ inv(s)
+    yield "blocks of a triangular inverse", [inverse(lower(l2)), l21, inverse(lower(l1)), l10], inv(l2) @ l21 @ inv(l1) @ l10
+    yield "step of an interior point", [diagonal(w), b.T, inverse([b, diagonal(w), b.T]), b, y], (
+        np.diag(w) @ b.T @ inv(b @ np.diag(w) @ b.T) @ b @ y
+    )
+    yield "projection", [x, inverse([x.T, x]), x.T, y], x @ inv(x.T @ x) @ x.T @ y
+    yield "signal", [inverse(mmchain.Factor(a).T), b.T, b, inverse(a), y], inv(a.T) @ b.T @ b @ inv(a) @ y
+    yield "sketch of an inverse", [t, inverse([t.T, a, t]), t.T], t @ inv(t.T @ a @ t) @ t.T
+    yield "randomized inversion", [diagonal(w), a.T, t, inverse([t.T, a, diagonal(w), a.T, t]), t.T], (
+        np.diag(w) @ a.T @ t @ inv(t.T @ a @ np.diag(w) @ a.T @ t) @ t.T
+    )
+
+
+def test_applications():
+    for name, factors, wanted in applications():
+        for objective in ("flops", "time"):
+            result = mmchain.multi_dot(factors, objective=objective)
+            np.testing.assert_allclose(result, wanted, rtol=1e-7, atol=1e-8 * abs(wanted).max(), err_msg=name)

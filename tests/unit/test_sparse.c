@@ -410,6 +410,7 @@ static void keeps_what_files_hold(void **state) {
       assert_int_equal(mmc_sparse_write(p.context, name, p.dtype, &x->csr), MMC_OK);
       assert_true(mmc_sparse_is_file(p.context, name));
       assert_int_equal(mmc_sparse_open(p.context, name, &sparse), MMC_OK);
+      const int64_t n = p.n;
       p.n = 1;
       p.ops[0] = MMC_OP_N;
       const int64_t dims[2] = {p.dims[0], p.dims[1]};
@@ -429,6 +430,7 @@ static void keeps_what_files_hold(void **state) {
       assert_int_equal(mmc_file_open(p.context, name, &file), MMC_OK); /* as a dense one */
       assert_int_equal(mmc_file_matrix(file).rows, x->rows);
       mmc_file_destroy(file);
+      p.n = n;
       p.dims[0] = dims[0];
       p.dims[1] = dims[1];
       unlink(name);
