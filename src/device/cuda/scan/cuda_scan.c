@@ -129,10 +129,24 @@ static bool is_recurrence(const mmci_scan *scan) {
          mmci_cuda_recurrence_can(scan->dtype, scan->n, scan->width);
 }
 
+/* Returns the longest scan for which the kernels take no longer than products by levels: these take
+ * some 135 us more for each scan, and less for each factor where cuBLAS has tensor cores for it or
+ * the kernels fill up sides. As measured on an H200. */
+static int64_t longest(const mmci_scan *scan) {
+  const bool is_f32 = scan->dtype == MMC_F32;
+  const int64_t n = scan->n, piece = is_f32 ? 4 : 2;
+  const bool has_pieces = n % piece == 0 && scan->a.ld % piece == 0 && scan->left == scan->a.trans;
+  if (n <= 8 || mmci_cuda_tiles_can(scan->dtype, n)) return INT64_MAX;
+  if (n <= MMCI_CUDA_SWEEP_SIDE) return 50000;
+  if (!has_pieces) return scan->batch < 16 ? 48 : 1000;
+  if (n == 32 || n == 64) return is_f32 ? INT64_MAX : n == 32 ? 4096 : 1024;
+  return n < 32 && is_f32 ? 4096 : 1024;
+}
+
 bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan) {
   (void)device;
   if (is_recurrence(scan)) return scan->batch < INT32_MAX;
-  if (scan->width != scan->n || scan->has_addend) return false;
+  if (scan->width != scan->n || scan->has_addend || scan->length > longest(scan)) return false;
   if (mmci_cuda_walk_can(scan->dtype, scan->n))
     return (double)scan->length * (double)scan->batch < 1e8;
   return mmci_cuda_sweep_can(scan->dtype, scan->n) &&

@@ -123,7 +123,13 @@ struct Tile {
     return factors + chain * pitch + i * S::SIZE;
   }
 
-  /* Pieces can be moved where every matrix begins at a multiple of 16 bytes and has no gaps. */
+  /* Pieces can be moved where every line begins at a multiple of 16 bytes, and with them whole
+   * matrices where these have no gaps. */
+  __device__ __forceinline__ bool has_pieces(const mmci_cuda_stack &x) const {
+    return pass.n % S::PIECE == 0 && x.ld % S::PIECE == 0 && !x.turned &&
+           (uintptr_t)x.data % PIECE_BYTES == 0 && x.step % S::PIECE == 0 &&
+           x.stride % S::PIECE == 0;
+  }
   __device__ __forceinline__ bool is_whole(const mmci_cuda_stack &x) const {
     return pass.n == S::N && x.ld == S::N && !x.turned && (uintptr_t)x.data % PIECE_BYTES == 0 &&
            x.step % S::PIECE == 0 && x.stride % S::PIECE == 0;
@@ -141,6 +147,20 @@ struct Tile {
         for (int in = (int)threadIdx.x % S::TEAM; in < S::EACH; in += S::TEAM)
           mmci_copy_async(piece_at(slot, in / S::PIECES, in % S::PIECES),
                           from + f * x.step + in * S::PIECE);
+      });
+      mmci_copy_async_commit();
+      mmci_copy_async_wait<0>();
+      return;
+    }
+    if (has_pieces(x)) {
+      each_factor([&](int f, Real *slot) {
+        for (int in = (int)threadIdx.x % S::TEAM; in < S::EACH; in += S::TEAM) {
+          const int row = in / S::PIECES, v = in % S::PIECES;
+          if (row < pass.n && v * S::PIECE < pass.n)
+            mmci_copy_async(piece_at(slot, row, v), from + f * x.step + row * x.ld + v * S::PIECE);
+          else
+            *piece_at(slot, row, v) = Piece();
+        }
       });
       mmci_copy_async_commit();
       mmci_copy_async_wait<0>();
@@ -164,6 +184,17 @@ struct Tile {
         for (int in = (int)threadIdx.x % S::TEAM; in < S::EACH; in += S::TEAM)
           *reinterpret_cast<Piece *>(to + f * x.step + in * S::PIECE) =
               *piece_at(slot, in / S::PIECES, in % S::PIECES);
+      });
+      return;
+    }
+    if (has_pieces(x)) {
+      each_factor([&](int f, Real *slot) {
+        for (int in = (int)threadIdx.x % S::TEAM; in < S::EACH; in += S::TEAM) {
+          const int row = in / S::PIECES, v = in % S::PIECES;
+          if (row < pass.n && v * S::PIECE < pass.n)
+            *reinterpret_cast<Piece *>(to + f * x.step + row * x.ld + v * S::PIECE) =
+                *piece_at(slot, row, v);
+        }
       });
       return;
     }

@@ -58,20 +58,29 @@ struct Walk {
     col = (int)threadIdx.x % S::ACROSS * COLS;
   }
 
-  /* Brings factor t of the tile; what is beyond n is 0. */
+  /* Clears what is beyond n of both factors, where pieces do not reach. */
+  __device__ __forceinline__ void clear() const {
+    for (int e = (int)threadIdx.x; walk.n < S::N && e < 2 * S::N * S::N; e += S::THREADS)
+      if (e / S::N % S::N >= walk.n || e % S::N >= walk.n) factors[e] = Real(0);
+  }
+
+  /* Brings factor t of the tile: pieces of 16 bytes where all lines begin at one, else elements. */
   __device__ __forceinline__ void bring(int64_t t) const {
     const mmci_cuda_stack &x = walk.factors;
     const Real *from = static_cast<const Real *>(x.data) + b * x.stride + (begin + t) * x.step;
     Real *to = factors + t % 2 * S::N * S::N;
-    if (walk.n == S::N && x.ld == S::N && !x.turned && (uintptr_t)x.data % PIECE_BYTES == 0 &&
-        x.step % S::PIECE == 0 && x.stride % S::PIECE == 0) {
-      for (int e = (int)threadIdx.x * S::PIECE; e < S::N * S::N; e += S::THREADS * S::PIECE)
-        mmci_copy_async(to + e, from + e);
+    if (walk.n % S::PIECE == 0 && x.ld % S::PIECE == 0 && !x.turned &&
+        (uintptr_t)x.data % PIECE_BYTES == 0 && x.step % S::PIECE == 0 &&
+        x.stride % S::PIECE == 0) {
+      for (int e = (int)threadIdx.x * S::PIECE; e < S::N * S::N; e += S::THREADS * S::PIECE) {
+        const int line = e / S::N, at = e % S::N;
+        if (line < walk.n && at < walk.n) mmci_copy_async(to + e, from + line * x.ld + at);
+      }
     } else {
       for (int e = (int)threadIdx.x; e < S::N * S::N; e += S::THREADS) {
         const int line = e / S::N, at = e % S::N;
-        to[x.turned ? at * S::N + line : e] =
-            line < walk.n && at < walk.n ? from[line * x.ld + at] : Real(0);
+        if (line < walk.n && at < walk.n)
+          to[x.turned ? at * S::N + line : e] = from[line * x.ld + at];
       }
     }
     mmci_copy_async_commit();
@@ -155,6 +164,7 @@ __global__ void __launch_bounds__(S::THREADS) step_through(const mmci_cuda_walk 
   const Walk<Real, S> x(walk, reinterpret_cast<Real *>(memory));
   const mmci_cuda_stack &states = walk.states;
   Real own[S::ROWS][COLS];
+  x.clear();
   x.bring(0);
   const bool has_before = x.get_before(own);
   if (has_before) x.put(0, own);
