@@ -7,7 +7,7 @@
 
 enum {
   EDGE = 12,
-  LEFT = 66,
+  LEFT = 80,
   TOP = 30,
   BOTTOM = 42,
   CHARACTER_PX = 7,
