@@ -36,8 +36,9 @@ typedef struct work {
   mmc_dtype dtype;
   int64_t n;
   mmc_sparse_factor factors[FACTORS_MAX];
-  const source *of[FACTORS_MAX]; /* the file of each factor */
-  bool row, column;              /* the result keeps its rows, its columns */
+  const source *of[FACTORS_MAX];                /* the file of each factor */
+  int64_t rows[FACTORS_MAX], cols[FACTORS_MAX]; /* sides after the op */
+  bool row, column;                             /* the result keeps its rows, its columns */
   mmc_sparse_chain *chain;
   bool dense; /* what the result is */
   mmc_matrix result;
@@ -173,6 +174,14 @@ static int place_factors(cli_call *call, char **arguments, work *w) {
       int result = place_vector(call, arguments[i], w->n, n, w->specs[i].op, w);
       if (result != CLI_DONE) return result;
     }
+  for (int64_t i = 0; i < w->n; i++) {
+    const source *s = w->of[i];
+    const bool turned = w->factors[i].op != MMC_OP_N;
+    const int64_t rows = s->sparse != NULL ? s->csr.rows : s->matrix.rows,
+                  cols = s->sparse != NULL ? s->csr.cols : s->matrix.cols;
+    w->rows[i] = turned ? cols : rows;
+    w->cols[i] = turned ? rows : cols;
+  }
   const char *format = mmc_file_format(w->job->output, NULL);
   size_t length = 0;
   const bool whole = format != NULL && mmc_file_format(w->job->output, &length) != NULL &&
@@ -213,27 +222,14 @@ static void close_work(work *w) {
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
-static int64_t rows_of(const mmc_sparse_factor *f) {
-  const bool turned = f->op != MMC_OP_N;
-  if (f->csr != NULL) return turned ? f->csr->cols : f->csr->rows;
-  return turned ? f->dense->cols : f->dense->rows;
-}
-
-static int64_t cols_of(const mmc_sparse_factor *f) {
-  const bool turned = f->op != MMC_OP_N;
-  if (f->csr != NULL) return turned ? f->csr->rows : f->csr->cols;
-  return turned ? f->dense->rows : f->dense->cols;
-}
-
 static int check_shapes(cli_call *call, const work *w) {
   for (int64_t i = 1; i < w->n; i++) {
-    const mmc_sparse_factor *a = &w->factors[i - 1], *b = &w->factors[i];
-    if (cols_of(a) != rows_of(b))
+    if (w->cols[i - 1] != w->rows[i])
       return cli_fail(call, CLI_BAD,
                       "%s is %" PRId64 "x%" PRId64 " and %s is %" PRId64 "x%" PRId64
                       ": expected %" PRId64 " rows in the second, got %" PRId64,
-                      w->of[i - 1]->name, rows_of(a), cols_of(a), w->of[i]->name, rows_of(b),
-                      cols_of(b), cols_of(a), rows_of(b));
+                      w->of[i - 1]->name, w->rows[i - 1], w->cols[i - 1], w->of[i]->name,
+                      w->rows[i], w->cols[i], w->cols[i - 1], w->rows[i]);
   }
   return CLI_DONE;
 }
@@ -270,7 +266,7 @@ static int make_plan(cli_call *call, work *w) {
 }
 
 static int execute(cli_call *call, work *w) {
-  w->result = (mmc_matrix){.rows = rows_of(&w->factors[0]), .cols = cols_of(&w->factors[w->n - 1])};
+  w->result = (mmc_matrix){.rows = w->rows[0], .cols = w->cols[w->n - 1]};
   if (w->dense && !cli_matrix_allocate(w->dtype, 1, &w->result))
     return cli_fail_memory(call, "the result takes",
                            cli_matrix_bytes(w->dtype, 1, w->result.rows, w->result.cols));
@@ -335,10 +331,10 @@ static void multiply_factor(mmc_dtype dtype, const mmc_sparse_factor *f, const e
 /* Compares R t with A1 (A2 (... (An t))), against |A1| (|A2| (... (|An| |t|))), of which rounding
  * leaves at most a share of n + the sum of all k in eps, four times for both sides. */
 static int check_result(cli_call *call, work *w) {
-  int64_t longest = rows_of(&w->factors[0]);
+  int64_t longest = w->rows[0];
   double sum = (double)w->n;
   for (int64_t i = 0; i < w->n; i++) {
-    const int64_t cols = cols_of(&w->factors[i]);
+    const int64_t cols = w->cols[i];
     if (cols > longest) longest = cols;
     sum += (double)cols;
   }
@@ -348,7 +344,7 @@ static int check_result(cli_call *call, work *w) {
     return cli_fail_memory(call, "checking takes", 4.0 * (double)length * sizeof *vectors);
   entry *t = vectors, *x = t + length, *y = x + length, *product = y + length;
   cli_random random = cli_random_start(CHECK_SEED, 0);
-  for (int64_t i = 0; i < cols_of(&w->factors[w->n - 1]); i++) {
+  for (int64_t i = 0; i < w->cols[w->n - 1]; i++) {
     t[i].re = cli_random_normal(&random);
     t[i].size = fabs(t[i].re);
     x[i] = t[i];
@@ -366,7 +362,7 @@ static int check_result(cli_call *call, work *w) {
   multiply_factor(w->dtype, &result, t, product);
   w->residual = 0;
   bool finite = true;
-  for (int64_t i = 0; i < rows_of(&w->factors[0]); i++) {
+  for (int64_t i = 0; i < w->rows[0]; i++) {
     const double apart = hypot(product[i].re - x[i].re, product[i].im - x[i].im);
     finite = finite && isfinite(x[i].size);
     if (apart > w->residual * x[i].size || isnan(apart)) w->residual = apart / x[i].size;
@@ -441,9 +437,12 @@ int cli_sparse_multiply(cli_call *call, const cli_sparse_job *job, int count, ch
   *w = (work){.job = job, .count = count};
   w->sources = calloc((size_t)count + 1, sizeof *w->sources);
   w->specs = calloc((size_t)count + 1, sizeof *w->specs);
-  int result = w->sources != NULL && w->specs != NULL
-                   ? open_sources(call, arguments, w)
-                   : cli_fail_memory(call, "the list of files takes", (double)count);
+  if (w->sources == NULL || w->specs == NULL) {
+    close_work(w);
+    free(w);
+    return cli_fail_memory(call, "the list of files takes", (double)count);
+  }
+  int result = open_sources(call, arguments, w);
   if (result == CLI_DONE) result = check_shapes(call, w);
   if (result == CLI_DONE) result = check_output(call, w);
   if (result == CLI_DONE) result = make_plan(call, w);

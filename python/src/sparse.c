@@ -21,7 +21,7 @@ static void memory_dealloc(memory *self) {
 static int memory_buffer(PyObject *self, Py_buffer *view, int flags) {
   memory *m = (memory *)self;
   static char nothing[1];
-  void *data = m->size > 0 ? (void *)(uintptr_t)m->data : nothing;
+  void *data = m->size > 0 ? (void *)m->data : nothing;
   return PyBuffer_FillInfo(view, self, data, m->size, 0, flags);
 }
 

@@ -37,8 +37,8 @@ static mmc_status wrap(mmci_csr *csr, mmc_sparse **out, mmci_error *error) {
     return mmci_fail_nomem(error, rows * sizeof(int64_t));
   }
   x->csr = *csr;
-  for (size_t r = 0; narrow && r < rows; r++) x->indptr[r] = (int32_t)csr->indptr[r];
-  for (size_t e = 0; !narrow && e < count; e++) x->indices[e] = csr->indices[e];
+  for (size_t r = 0; x->indptr != NULL && r < rows; r++) x->indptr[r] = (int32_t)csr->indptr[r];
+  for (size_t e = 0; x->indices != NULL && e < count; e++) x->indices[e] = csr->indices[e];
   *out = x;
   return MMC_OK;
 }
@@ -119,8 +119,8 @@ static mmc_status create_chain(mmc_context *context, mmc_dtype dtype, int64_t n,
                                const mmc_sparse_factor *factors, const mmc_sparse_options *options,
                                mmci_sparse_chain **out, mmci_error *error) {
   mmc_sparse_options read = MMC_SPARSE_OPTIONS_INIT;
-  mmci_sparse_request request;
-  mmci_opened on;
+  mmci_sparse_request request = {0};
+  mmci_opened on = {0};
   mmc_status status = mmci_options_read("options", options, &read, sizeof read, error);
   if (status == MMC_OK) status = read_request(&read, &request, error);
   if (status != MMC_OK) return status;

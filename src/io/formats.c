@@ -123,7 +123,10 @@ static mmc_status split(const char *name, parts *out, mmci_error *error) {
   const row *r = row_of(name, &after);
   size_t length = (size_t)(after - name);
   char *path = strdup(name);
-  if (path == NULL) return mmci_fail_nomem(error, strlen(name) + 1);
+  if (path == NULL) {
+    mmci_fail_nomem(error, strlen(name) + 1);
+    return MMC_E_NOMEM;
+  }
   bool said = r != NULL && *after == ':' && after[1] != '\0';
   path[length] = '\0';
   *out = (parts){.row = r != NULL ? r : &rows[0],
@@ -423,10 +426,10 @@ mmc_status mmci_file_write(const char *module_dir, const char *name, const mmci_
 /* ---- sparse matrices ------------------------------------------------------------------------- */
 
 bool mmci_file_is_sparse(const char *module_dir, const char *name) {
-  parts p;
+  parts p = {0};
   const mmci_format *format;
   struct stat found;
-  if (split(name, &p, NULL) != MMC_OK) return false;
+  if (split(name, &p, NULL) != MMC_OK || p.memory == NULL) return false;
   bool is = p.name.member == NULL && stat(p.name.path, &found) == 0 && S_ISREG(found.st_mode) &&
             acquire(module_dir, &p, &format, NULL) == MMC_OK;
   if (is) {
@@ -444,7 +447,7 @@ static mmc_status fail_kind(const char *name, const char *expected, mmci_error *
 
 mmc_status mmci_file_open_sparse(const char *module_dir, const char *name, mmci_csr *out,
                                  mmci_error *error) {
-  parts p;
+  parts p = {0};
   const mmci_format *format;
   mmc_status status = split(name, &p, error);
   if (status != MMC_OK) return status;
@@ -473,7 +476,7 @@ static mmc_status stream_sparse(const mmci_format *format, const parts *p, const
 
 mmc_status mmci_file_write_sparse(const char *module_dir, const char *name, const mmci_csr *matrix,
                                   mmci_error *error) {
-  parts p;
+  parts p = {0};
   const mmci_format *format;
   mmc_status status = split(name, &p, error);
   if (status != MMC_OK) return status;

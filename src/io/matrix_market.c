@@ -444,10 +444,12 @@ static mmc_status read_sparse(reader *r, mmci_csr *out) {
   entries e = {.rows = mmci_alloc_array(most, sizeof *e.rows),
                .cols = mmci_alloc_array(most, sizeof *e.cols),
                .reals = mmci_alloc_array(most, b.complex_numbers ? 16 : 8)};
-  if (e.rows == NULL || e.cols == NULL || e.reals == NULL)
+  if (e.rows == NULL || e.cols == NULL || e.reals == NULL) {
     status = mmci_fail_nomem(r->error, most * 16);
-  if (status == MMC_OK) status = read_entries(r, &b, &e);
-  if (status == MMC_OK) status = sort_entries(&b, &e, out, r->error);
+  } else {
+    status = read_entries(r, &b, &e);
+    if (status == MMC_OK) status = sort_entries(&b, &e, out, r->error);
+  }
   free(e.rows);
   free(e.cols);
   free(e.reals);

@@ -23,7 +23,8 @@ mmc_status mmci_csr_create(mmc_dtype dtype, int64_t rows, int64_t cols, int64_t 
   a.values = a.memory[2];
   if (a.indptr == NULL || a.indices == NULL || a.values == NULL) {
     mmci_csr_release(&a);
-    return mmci_fail_nomem(error, (uint64_t)count * (size + sizeof *a.indices));
+    mmci_fail_nomem(error, (uint64_t)count * (size + sizeof *a.indices));
+    return MMC_E_NOMEM;
   }
   *out = a;
   return MMC_OK;
@@ -77,15 +78,15 @@ mmc_status mmci_csr_read(mmc_dtype dtype, const mmc_csr *given, const char *name
   mmci_csr a = {.dtype = dtype, .rows = given->rows, .cols = given->cols};
   const size_t lines = (size_t)given->rows + 1;
   const int64_t count = number_at(given->indptr, given->index_bytes, given->rows);
-  a.values = (void *)(uintptr_t)given->values;
+  a.values = (void *)given->values;
   if (given->index_bytes == 8) {
-    a.indptr = (void *)(uintptr_t)given->indptr;
+    a.indptr = (void *)given->indptr;
     a.memory[1] = mmci_alloc_array((size_t)count, sizeof *a.indices);
     a.indices = a.memory[1];
     for (int64_t e = 0; a.indices != NULL && e < count; e++)
       a.indices[e] = (int32_t)((const int64_t *)given->indices)[e];
   } else {
-    a.indices = (void *)(uintptr_t)given->indices;
+    a.indices = (void *)given->indices;
     a.memory[0] = mmci_alloc_array(lines, sizeof *a.indptr);
     a.indptr = a.memory[0];
     for (size_t r = 0; a.indptr != NULL && r < lines; r++)
@@ -125,7 +126,7 @@ static void add_element(mmc_dtype dtype, void *to, const void *element) {
 
 mmc_status mmci_csr_transpose(const mmci_csr *a, bool conjugate, mmci_csr *out, mmci_error *error) {
   const size_t size = mmc_dtype_size(a->dtype);
-  mmci_csr t;
+  mmci_csr t = {0};
   mmc_status status = mmci_csr_create(a->dtype, a->cols, a->rows, mmci_csr_nonzeros(a), &t, error);
   if (status != MMC_OK) return status;
   const int64_t count = mmci_csr_nonzeros(a);
@@ -153,7 +154,7 @@ mmc_status mmci_csr_from_dense(mmc_dtype dtype, int64_t rows, int64_t cols, cons
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = 0; c < cols; c++)
       count += !is_zero(dtype, bytes + (size_t)(r * ld + c) * size);
-  mmci_csr a;
+  mmci_csr a = {0};
   mmc_status status = mmci_csr_create(dtype, rows, cols, count, &a, error);
   if (status != MMC_OK) return status;
   int64_t at = 0;
@@ -188,7 +189,7 @@ void mmci_csr_to_dense(const mmci_csr *a, void *data, int64_t ld) {
 /* Two transpositions put columns in order; then equal neighbours are added up. */
 mmc_status mmci_csr_settle(mmci_csr *a, mmci_error *error) {
   const size_t size = mmc_dtype_size(a->dtype);
-  mmci_csr turned, sorted;
+  mmci_csr turned = {0}, sorted = {0};
   mmc_status status = mmci_csr_transpose(a, false, &turned, error);
   if (status != MMC_OK) return status;
   status = mmci_csr_transpose(&turned, false, &sorted, error);

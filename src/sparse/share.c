@@ -44,10 +44,10 @@ static void *take_pieces(void *user) {
 
 void mmci_sparse_share(int threads, int64_t pieces, mmci_sparse_work_fn work, void *user) {
   sharing s = {.pieces = pieces, .work = work, .user = user};
-  worker workers[MMCI_SPARSE_THREADS];
+  worker workers[MMCI_SPARSE_THREADS] = {{.sharing = &s}};
   int started = 1;
   atomic_init(&s.next, 0);
-  for (int t = 0; t < threads; t++) workers[t] = (worker){.sharing = &s, .number = t};
+  for (int t = 1; t < threads; t++) workers[t] = (worker){.sharing = &s, .number = t};
   while (started < threads &&
          pthread_create(&workers[started].thread, NULL, take_pieces, &workers[started]) == 0)
     started++;

@@ -454,9 +454,10 @@ static void tells_what_is_wrong(void **state) {
   mmc_context *context = *state;
   const int32_t indptr[] = {0, 1, 2}, falling[] = {0, 2, 1}, late[] = {1, 1, 2}, indices[] = {0, 1},
                 outside[] = {0, 2};
-  const double values[] = {1, 2}, elements[] = {1, 2, 3, 4};
+  const double values[] = {1, 2};
+  double elements[] = {1, 2, 3, 4};
   mmc_csr good = {2, 2, 4, indptr, indices, values}, bad = good;
-  mmc_matrix dense = {.data = (void *)(uintptr_t)elements, .rows = 2, .cols = 2};
+  mmc_matrix dense = {.data = elements, .rows = 2, .cols = 2};
   mmc_sparse_factor factors[2] = {{.csr = &good}, {.csr = &bad}};
   mmc_sparse_options options = MMC_SPARSE_OPTIONS_INIT;
   mmc_sparse_chain *chain = NULL;
