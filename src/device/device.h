@@ -14,7 +14,7 @@
 #include "chain/structured.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 16
+#define MMCI_DEVICE_ABI 17
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -144,6 +144,12 @@ typedef struct mmci_device_async {
   mmc_status (*graph_launch)(mmci_queue *queue, mmci_graph *graph, mmci_error *error);
   /* Says whether somebody is capturing this stream, given as to queue_attach. */
   bool (*is_capturing)(mmci_device *device, void *stream);
+
+  /* (optional) Lets copy on queues of this device read the memory of another one of the kind, and
+   * event_wait wait for its events. *bytes_per_s becomes what a copy from there is taken to reach.
+   * Devices may be joined again. */
+  mmc_status (*join)(mmci_device *device, mmci_device *other, double *bytes_per_s,
+                     mmci_error *error);
 } mmci_device_async;
 
 /* Slots marked (optional) may be NULL, which means that the device cannot do that. */
@@ -297,6 +303,12 @@ typedef struct mmci_opened {
  * what it opens. */
 mmc_status mmci_registry_open(mmci_registry *registry, const char *name, mmci_opened *out,
                               mmci_error *error);
+
+/* Says whether a name stands for several devices of one kind: "cuda:all", "cuda:0,1". */
+bool mmci_device_names_several(const char *name);
+/* Opens the devices of such a name, at most `most`. Returns what mmci_registry_open() does. */
+mmc_status mmci_registry_open_several(mmci_registry *registry, const char *name, mmci_opened *out,
+                                      int32_t most, int32_t *count, mmci_error *error);
 
 /* Tells the facts of an opened device. Returns E_UNSUPPORTED when it does not multiply the
  * dtype. */

@@ -183,6 +183,73 @@ void mmci_device_names(char *text, size_t size) {
   }
 }
 
+/* ---- several of a kind ----------------------------------------------------------------------- */
+
+/* Returns the kind that a name of several devices begins with, and what follows its colon. */
+static const mmci_device_kind *kind_of_several(const char *name, const char **list) {
+  for (const mmci_device_kind *x = mmci_device_kinds; x->name != NULL; x++) {
+    const size_t length = strlen(x->name);
+    if (!x->is_module || strncmp(name, x->name, length) != 0 || name[length] != ':') continue;
+    *list = name + length + 1;
+    if (strcmp(*list, "all") == 0 || strchr(*list, ',') != NULL) return x;
+  }
+  return NULL;
+}
+
+bool mmci_device_names_several(const char *name) {
+  const char *list;
+  return kind_of_several(name, &list) != NULL;
+}
+
+/* Reads a number, and moves *list past it and past a comma. Returns less than 0 when none is there.
+ */
+static int read_member(const char **list) {
+  char *end;
+  if (**list < '0' || **list > '9') return -1;
+  const long number = strtol(*list, &end, 10);
+  if (number > 9999 || (*end != ',' && *end != '\0') || (*end == ',' && end[1] == '\0')) return -1;
+  *list = *end == ',' ? end + 1 : end;
+  return (int)number;
+}
+
+/* Counts the numbers of a list, or returns -1 where it is none. */
+static int count_members(const char *list) {
+  int count = 0;
+  while (*list != '\0' && count >= 0) count = read_member(&list) < 0 ? -1 : count + 1;
+  return count;
+}
+
+mmc_status mmci_registry_open_several(mmci_registry *registry, const char *name, mmci_opened *out,
+                                      int32_t most, int32_t *count, mmci_error *error) {
+  const char *list;
+  const mmci_device_kind *found = kind_of_several(name, &list);
+  if (found == NULL)
+    return mmci_fail_argument(error, MMC_E_ARG, "device", "expected several devices, got '%s'",
+                              name);
+  const bool all = strcmp(list, "all") == 0;
+  const int members = all ? 1 : count_members(list);
+  if (members < 1 || members > most)
+    return mmci_fail_argument(
+        error, MMC_E_ARG, "device",
+        "expected %s:all or numbers of at most %d devices, as in %s:0,1, got '%s'", found->name,
+        (int)most, found->name, name);
+  char one[NAME_SIZE];
+  mmc_status status = probe(registry, (int)(found - mmci_device_kinds), error);
+  const int there = registry->kinds[found - mmci_device_kinds].count;
+  *count = 0;
+  while (status == MMC_OK && *count < most &&
+         (all ? *count < there || *count == 0 : *list != '\0')) {
+    snprintf(one, sizeof one, "%.16s:%d", found->name, all ? (int)*count : read_member(&list));
+    status = mmci_registry_open(registry, one, &out[*count], error);
+    for (int32_t i = 0; i < *count && status == MMC_OK; i++)
+      if (out[i].device == out[*count].device)
+        return mmci_fail_argument(error, MMC_E_ARG, "device", "'%s' names %s twice", name,
+                                  out[i].name);
+    if (status == MMC_OK) (*count)++;
+  }
+  return status;
+}
+
 /* Returns E_ARG, and lists the names there are, with "or" before the last. */
 static mmc_status fail_name(const char *name, mmci_error *error) {
   char names[TEXT_SIZE];

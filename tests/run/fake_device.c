@@ -30,8 +30,10 @@ typedef struct fake_capture {
 struct mmci_device {
   mmci_device_ops ops;
   mmci_device_async async;
-  fake_work work;
-  fake_memory memory;
+  mmci_device *first; /* the card that has the memory and the work of all that are joined */
+  fake_work own_work, *work;
+  fake_memory own_memory, *memory;
+  int others_open; /* of the first: further cards */
   uint64_t limit_bytes;
   int batches;
   fake_stream streams[STREAMS_MAX]; /* [0] is the default stream */
@@ -42,6 +44,7 @@ struct mmci_device {
   int64_t refusals;   /* of chains, to come */
   int64_t calls_left; /* until one fails; 0: none does */
   bool fails_for_good, fails_late, has_failed;
+  bool joined, reads_others; /* what is put now may read the memory of another card */
 };
 
 struct mmci_queue {
@@ -116,7 +119,7 @@ static mmc_status fail(mmci_error *error, mmc_status status, const char *slot) {
 /* What a capture does not allow: cudaErrorStreamCaptureUnsupported and its like. */
 static mmc_status spoil(mmci_device *device, const char *what, mmci_error *error) {
   device->capture.spoilt = true;
-  fake_blame(&device->work, "%s in a capture", what);
+  fake_blame(device->work, "%s in a capture", what);
   return mmci_fail(error, MMC_E_DEVICE, "%s in a capture", what);
 }
 
@@ -124,7 +127,7 @@ static uint64_t put(mmci_device *device, fake_stream *stream, const fake_node *n
                     uint64_t and_after) {
   uint64_t *last = stream->capturing ? &stream->recorded : &stream->last;
   *last = stream->capturing ? fake_list_add(&device->capture.list, node, *last, and_after)
-                            : fake_work_put(&device->work, node, *last, and_after);
+                            : fake_work_put(device->work, node, *last, and_after);
   return *last;
 }
 
@@ -151,13 +154,13 @@ static mmc_status end_capture(mmci_device *device, const fake_stream *stream, mm
                               mmci_error *error) {
   fake_capture *capture = &device->capture;
   if (!capture->active || stream != capture->origin) {
-    fake_blame(&device->work, "capture_end on a stream that did not begin it");
+    fake_blame(device->work, "capture_end on a stream that did not begin it");
     return mmci_fail(error, MMC_E_DEVICE, "capture_end: not begun here");
   }
   if (!capture->spoilt && !is_joined(capture)) {
     capture->spoilt = true;
     /* A capture that broke off because a call failed is nobody's fault. */
-    if (!device->has_failed) fake_blame(&device->work, "a capture with work that is not joined");
+    if (!device->has_failed) fake_blame(device->work, "a capture with work that is not joined");
   }
   for (int s = 0; s < STREAMS_MAX; s++) device->streams[s].capturing = false;
   fake_list list = capture->list;
@@ -179,7 +182,7 @@ static mmc_status end_capture(mmci_device *device, const fake_stream *stream, mm
 static void launch(fake_stream *stream, mmci_graph *graph) {
   mmci_device *device = graph->device;
   graph->last_launch =
-      fake_work_put_all(&device->work, &graph->list, stream->last, graph->last_launch);
+      fake_work_put_all(device->work, &graph->list, stream->last, graph->last_launch);
   stream->last = graph->last_launch;
 }
 
@@ -217,13 +220,16 @@ static fake_access access_to(mmci_device *device, fake_span span, bool writes, b
   fake_access x = {.span = span, .writes = writes, .on_host = on_host};
   if (fake_span_is_empty(&span)) return x;
   if (span.pitch < span.line_bytes && span.lines > 1)
-    fake_blame(&device->work, "%s: lines overlap", what);
-  if ((uintptr_t)span.start % alignment != 0) fake_blame(&device->work, "%s is not aligned", what);
-  bool owned = fake_memory_owns(&device->memory, span.start);
-  if (on_host && owned) fake_blame(&device->work, "%s: expected memory of the host", what);
-  if (!on_host && !owned) fake_blame(&device->work, "%s: expected memory of the device", what);
-  if (!on_host && owned && fake_memory_bytes(&device->memory, &span) == NULL)
-    fake_blame(&device->work, "%s lies outside any block, or was freed", what);
+    fake_blame(device->work, "%s: lines overlap", what);
+  if ((uintptr_t)span.start % alignment != 0) fake_blame(device->work, "%s is not aligned", what);
+  bool owned = fake_memory_owns(device->memory, span.start);
+  if (on_host && owned) fake_blame(device->work, "%s: expected memory of the host", what);
+  if (!on_host && !owned) fake_blame(device->work, "%s: expected memory of the device", what);
+  if (!on_host && owned && fake_memory_bytes(device->memory, &span) == NULL)
+    fake_blame(device->work, "%s lies outside any block, or was freed", what);
+  const fake_block *block = !on_host && owned ? fake_memory_find(device->memory, &span) : NULL;
+  if (block != NULL && block->owner != device && !device->reads_others)
+    fake_blame(device->work, "%s is memory of another device", what);
   return x;
 }
 
@@ -233,7 +239,7 @@ static mmc_status device_memory(mmci_device *device, uint64_t *free_bytes, uint6
                                 mmci_error *error) {
   if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "memory");
   *total_bytes = device->limit_bytes;
-  *free_bytes = device->limit_bytes - device->memory.live_bytes;
+  *free_bytes = device->limit_bytes - device->memory->live_bytes;
   return MMC_OK;
 }
 
@@ -241,15 +247,15 @@ static mmc_status device_alloc(mmci_device *device, size_t size_bytes, void **ou
                                mmci_error *error) {
   if (device->capture.active) return spoil(device, "alloc", error);
   if (is_to_fail(device)) return fail(error, MMC_E_NOMEM, "alloc");
-  if (size_bytes > device->limit_bytes - device->memory.live_bytes)
+  if (size_bytes > device->limit_bytes - device->memory->live_bytes)
     return mmci_fail_nomem(error, size_bytes);
   device->counts.allocs++;
-  *out = fake_memory_take(&device->memory, size_bytes, false);
+  *out = fake_memory_take(device->memory, size_bytes, false, device);
   return MMC_OK;
 }
 
 static bool is_in_use(const mmci_device *device, const fake_span *span) {
-  const fake_list *list = &device->work.list;
+  const fake_list *list = &device->work->list;
   for (size_t i = 0; i < list->count; i++)
     for (int a = 0; a < list->nodes[i].access_count; a++)
       if (fake_spans_meet(span, &list->nodes[i].accesses[a].span)) return true;
@@ -258,15 +264,15 @@ static bool is_in_use(const mmci_device *device, const fake_span *span) {
 
 static void drop(mmci_device *device, void *memory, bool of_test) {
   fake_span start = {.start = memory};
-  fake_block *block = fake_memory_find(&device->memory, &start);
+  fake_block *block = fake_memory_find(device->memory, &start);
   if (block == NULL || block->start != start.start || block->bytes == NULL ||
       block->of_test != of_test) {
-    fake_blame(&device->work, "dealloc of what was not allocated");
+    fake_blame(device->work, "dealloc of what was not allocated");
     return;
   }
   fake_span whole = {.start = block->start, .lines = 1, .line_bytes = (int64_t)block->size};
-  if (is_in_use(device, &whole)) fake_blame(&device->work, "dealloc of memory that is in use");
-  fake_memory_drop(&device->memory, block);
+  if (is_in_use(device, &whole)) fake_blame(device->work, "dealloc of memory that is in use");
+  fake_memory_drop(device->memory, block);
 }
 
 static void device_dealloc(mmci_device *device, void *memory) {
@@ -317,9 +323,9 @@ static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *
 
 static void queue_close(mmci_queue *queue) {
   mmci_device *device = queue->device;
-  if (queue->stream != queue->own) fake_blame(&device->work, "queue_close of an attached queue");
+  if (queue->stream != queue->own) fake_blame(device->work, "queue_close of an attached queue");
   if (queue->own->capturing) (void)spoil(device, "queue_close", NULL);
-  fake_work_await(&device->work, queue->own->last, queue);
+  fake_work_await(device->work, queue->own->last, queue);
   queue->own->is_free = true;
   device->queues_alive--;
   free(queue);
@@ -339,7 +345,7 @@ static void queue_detach(mmci_queue *queue) {
 
 static mmc_status wait_for(mmci_queue *queue, mmci_error *error) {
   if (queue->stream->capturing) return spoil(queue->device, "sync", error);
-  fake_work_await(&queue->device->work, queue->stream->last, queue);
+  fake_work_await(queue->device->work, queue->stream->last, queue);
   return MMC_OK;
 }
 
@@ -387,13 +393,19 @@ static mmc_status put_copy(mmci_queue *queue, const fake_copy *x, const void *fr
   mmci_form to_form = {.ld = x->to_ld, .trans = x->to_trans};
   fake_span source = span_of_form(from, x->rows, x->cols, &x->form, size);
   fake_span target = span_of_form(to, x->rows, x->cols, &to_form, size);
-  if (fake_spans_meet(&source, &target)) fake_blame(&device->work, "copy: operands overlap");
-  fake_node node = {.kind = FAKE_COPY,
-                    .copy = *x,
-                    .accesses = {access_to(device, source, false, false, alignment, "copy: from"),
-                                 access_to(device, target, true, false, alignment, "copy: to")},
-                    .access_count = 2};
+  if (fake_spans_meet(&source, &target)) fake_blame(device->work, "copy: operands overlap");
+  device->reads_others = device->joined;
+  const fake_access reads = access_to(device, source, false, false, alignment, "copy: from");
+  device->reads_others = false;
+  fake_node node = {
+      .kind = FAKE_COPY,
+      .copy = *x,
+      .accesses = {reads, access_to(device, target, true, false, alignment, "copy: to")},
+      .access_count = 2};
   device->counts.copies++;
+  const fake_block *block = fake_memory_find(device->memory, &source);
+  if (block != NULL && block->owner != device)
+    device->counts.words_from_others += x->rows * x->cols;
   put(device, queue->stream, &node, 0);
   return MMC_OK;
 }
@@ -410,14 +422,14 @@ static mmc_status put_resizes(mmci_queue *queue, mmc_dtype dtype, const mmci_res
                               int count) {
   mmci_device *device = queue->device;
   size_t size = mmc_dtype_size(dtype), alignment = alignment_of(dtype);
-  if (count < 1 || count > MMCI_RESIZED) fake_blame(&device->work, "resize: %d matrices", count);
+  if (count < 1 || count > MMCI_RESIZED) fake_blame(device->work, "resize: %d matrices", count);
   for (int i = 0; i < count; i++) {
     const mmci_resizing *x = &matrices[i];
     int64_t bytes = (int64_t)size, lines = x->lines < x->to_lines ? x->lines : x->to_lines;
     int64_t length = x->length < x->to_length ? x->length : x->to_length;
     fake_span source = {(char *)x->from, x->ld * bytes, lines, length * bytes};
     fake_span target = {x->to, x->to_ld * bytes, x->to_lines, x->to_length * bytes};
-    if (fake_spans_meet(&source, &target)) fake_blame(&device->work, "resize: operands overlap");
+    if (fake_spans_meet(&source, &target)) fake_blame(device->work, "resize: operands overlap");
     fake_node node = {
         .kind = FAKE_RESIZE,
         .resize = {*x, size},
@@ -462,8 +474,8 @@ static uint64_t scratch_bytes(const mmci_device *device, const mmci_gemm *gemm) 
 static void *take_scratch(mmci_device *device, const mmci_gemm *gemm) {
   const uint64_t bytes = device->ops.scratch_bytes != NULL ? scratch_bytes(device, gemm) : 0;
   if (bytes == 0) return NULL;
-  if (bytes <= device->limit_bytes - device->memory.live_bytes)
-    return fake_memory_take(&device->memory, bytes, false);
+  if (bytes <= device->limit_bytes - device->memory->live_bytes)
+    return fake_memory_take(device->memory, bytes, false, device);
   device->counts.without_scratch++;
   return NULL;
 }
@@ -477,7 +489,7 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
     fine = fine && gemm->a.stride == 0 && gemm->b.stride == 0 && gemm->c_stride == 0 &&
            !gemm->a.gathered && !gemm->b.gathered;
   if (!fine || !supports(device, gemm))
-    fake_blame(&device->work, "prepare: a product out of bounds");
+    fake_blame(device->work, "prepare: a product out of bounds");
   if (gemm->variant != 0)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "variant: expected 0, got %d", gemm->variant);
   mmci_kernel *kernel = malloc(sizeof *kernel);
@@ -494,7 +506,7 @@ static void release(mmci_kernel *kernel) {
   mmci_device *device = kernel->device;
   device->kernels_alive--;
   for (int s = 0; kernel->scratch != NULL && s < device->stream_count; s++)
-    fake_work_await(&device->work, device->streams[s].last, NULL);
+    fake_work_await(device->work, device->streams[s].last, NULL);
   if (kernel->scratch != NULL) device_dealloc(device, kernel->scratch);
   free(kernel);
 }
@@ -522,7 +534,7 @@ static void put_one(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
       span_of(mmci_address(c, i * g->c_stride * (int64_t)size), g->m, g->n, g->ldc, size)};
   for (int o = 0; o < 2; o++)
     if (fake_spans_meet(&spans[o], &spans[2]))
-      fake_blame(&device->work, "product: operand %d overlaps C", o);
+      fake_blame(device->work, "product: operand %d overlaps C", o);
   fake_node node = {.kind = FAKE_PRODUCT,
                     .gemm = *g,
                     .accesses = {access_to(device, spans[0], false, false, alignment, "product: A"),
@@ -565,7 +577,7 @@ static mmc_status group_prepare(mmci_device *device, const mmci_group *chain,
                                 mmci_group_kernel **out, mmci_error *error) {
   if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "group_prepare");
   const char *fault = plain_chain_fault(chain);
-  if (fault != NULL) fake_blame(&device->work, "group_prepare: %s", fault);
+  if (fault != NULL) fake_blame(device->work, "group_prepare: %s", fault);
   if (device->refusals > 0 && device->refusals-- > 0)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "group_prepare: refused as it was told to");
   mmci_group_kernel *kernel = malloc(sizeof *kernel);
@@ -610,7 +622,7 @@ static mmc_status put_chain(mmci_queue *queue, const mmci_group *x, const void *
   for (int32_t o = 0; o < x->n; o++) {
     node.accesses[o] = access_to_operand(device, x, o, operands[o], empty);
     if (fake_spans_meet(&node.accesses[o].span, &node.accesses[x->n].span))
-      fake_blame(&device->work, "chain: operand %d overlaps C", o);
+      fake_blame(device->work, "chain: operand %d overlaps C", o);
   }
   if (empty) node.kind = FAKE_NOTHING;
   device->counts.chains++;
@@ -654,7 +666,7 @@ static mmc_status wait_on(fake_stream *stream, const mmci_event *event, mmci_err
   bool inside = device->capture.active && event->capture == device->capture.number;
   if (stream->capturing && !inside) return spoil(device, "a wait for what lies outside", error);
   if (event->capture != 0 && !inside) {
-    fake_blame(&device->work, "a wait for an event of a capture that has ended");
+    fake_blame(device->work, "a wait for an event of a capture that has ended");
     return mmci_fail(error, MMC_E_DEVICE, "event_wait: the event was captured");
   }
   if (inside && !stream->capturing) { /* the stream joins */
@@ -710,6 +722,15 @@ static bool is_capturing(mmci_device *device, void *stream) {
   return stream_of(device, stream)->capturing;
 }
 
+static mmc_status join(mmci_device *device, mmci_device *other, double *bytes_per_s,
+                       mmci_error *error) {
+  if (is_to_fail(device)) return fail(error, MMC_E_DEVICE, "join");
+  if (device->work != other->work) fake_blame(device->work, "join of cards of different machines");
+  device->joined = true;
+  *bytes_per_s = 1e11;
+  return MMC_OK;
+}
+
 /* ---- the device ------------------------------------------------------------------------------ */
 
 static mmc_status probe(int *count, mmci_error *error) {
@@ -760,6 +781,7 @@ static const mmci_device_async fake_async = {
     .graph_destroy = destroy_graph,
     .graph_launch = graph_launch,
     .is_capturing = is_capturing,
+    .join = join,
 };
 
 static void facts(const mmci_device *device, mmc_dtype dtype, mmci_precision precision,
@@ -797,7 +819,7 @@ const mmci_device_ops mmci_device_fake = {
     .async = &fake_async,
 };
 
-mmci_device *fake_open(const fake_options *options) {
+static mmci_device *open_card(const fake_options *options, mmci_device *first) {
   mmci_device *device = calloc(1, sizeof *device);
   if (device == NULL) abort();
   device->ops = mmci_device_fake;
@@ -808,33 +830,57 @@ mmci_device *fake_open(const fake_options *options) {
   device->ops.scratch_bytes = options->scratch ? scratch_bytes : NULL;
   device->limit_bytes = options->memory_bytes > 0 ? options->memory_bytes : UINT64_MAX;
   device->stream_count = 1;
-  fake_memory_open(&device->memory);
-  device->work = (fake_work){.memory = &device->memory, .random = options->seed};
+  device->first = first != NULL ? first : device;
+  device->memory = &device->first->own_memory;
+  device->work = &device->first->own_work;
+  if (first != NULL) {
+    first->others_open++;
+    return device;
+  }
+  fake_memory_open(device->memory);
+  *device->work = (fake_work){.memory = device->memory, .random = options->seed};
   return device;
+}
+
+mmci_device *fake_open(const fake_options *options) {
+  return open_card(options, NULL);
+}
+
+mmci_device *fake_open_beside(mmci_device *first, const fake_options *options) {
+  return open_card(options, first->first);
 }
 
 static void blame_what_is_left(mmci_device *device) {
   const struct {
     const char *what;
     int64_t alive;
-  } kinds[] = {{"kernels", device->kernels_alive}, {"queues", device->queues_alive},
-               {"events", device->events_alive},   {"graphs", device->graphs_alive},
-               {"pinned", device->pinned_alive},   {"bytes", (int64_t)device->memory.live_bytes}};
+  } kinds[] = {{"kernels", device->kernels_alive},
+               {"queues", device->queues_alive},
+               {"events", device->events_alive},
+               {"graphs", device->graphs_alive},
+               {"pinned", device->pinned_alive},
+               {"bytes", device->first == device ? (int64_t)device->memory->live_bytes : 0},
+               {"cards", device->others_open}};
   for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
     if (kinds[k].alive != 0)
-      fake_blame(&device->work, "left behind: %" PRId64 " %s", kinds[k].alive, kinds[k].what);
-  if (device->capture.active) fake_blame(&device->work, "left behind: a capture");
+      fake_blame(device->work, "left behind: %" PRId64 " %s", kinds[k].alive, kinds[k].what);
+  if (device->capture.active) fake_blame(device->work, "left behind: a capture");
 }
 
 const char *fake_close(mmci_device *device) {
-  static char text[sizeof device->work.fault];
+  static char text[sizeof((fake_work *)NULL)->fault];
   for (int s = 0; s < device->stream_count; s++)
-    fake_work_await(&device->work, device->streams[s].last, NULL);
+    fake_work_await(device->work, device->streams[s].last, NULL);
   blame_what_is_left(device);
-  memcpy(text, device->work.fault, sizeof text);
+  memcpy(text, device->work->fault, sizeof text);
   fake_list_clear(&device->capture.list);
-  fake_list_clear(&device->work.list);
-  fake_memory_close(&device->memory);
+  if (device->first != device) {
+    device->first->others_open--;
+    free(device);
+    return text;
+  }
+  fake_list_clear(&device->work->list);
+  fake_memory_close(device->memory);
   free(device);
   return text;
 }
@@ -844,7 +890,7 @@ const mmci_device_ops *fake_ops(mmci_device *device) {
 }
 
 const char *fake_fault(const mmci_device *device) {
-  return device->work.fault;
+  return device->work->fault;
 }
 
 fake_counts fake_count(const mmci_device *device) {
@@ -852,13 +898,13 @@ fake_counts fake_count(const mmci_device *device) {
 }
 
 uint64_t fake_most_bytes(const mmci_device *device) {
-  return device->memory.most_bytes;
+  return device->memory->most_bytes;
 }
 
 /* ---- the caller's side ----------------------------------------------------------------------- */
 
 void *fake_alloc(mmci_device *device, size_t size_bytes) {
-  return fake_memory_take(&device->memory, size_bytes, true);
+  return fake_memory_take(device->memory, size_bytes, true, device);
 }
 
 void fake_free(mmci_device *device, void *memory) {
@@ -867,18 +913,18 @@ void fake_free(mmci_device *device, void *memory) {
 
 char *fake_bytes(mmci_device *device, const void *address, size_t size_bytes) {
   fake_span span = {(char *)address, (int64_t)size_bytes, 1, (int64_t)size_bytes};
-  if (is_in_use(device, &span)) fake_blame(&device->work, "the test looks at memory in use");
-  char *bytes = fake_memory_bytes(&device->memory, &span);
+  if (is_in_use(device, &span)) fake_blame(device->work, "the test looks at memory in use");
+  char *bytes = fake_memory_bytes(device->memory, &span);
   if (bytes == NULL) abort();
   return bytes;
 }
 
 void fake_expect_done(mmci_device *device) {
-  const fake_list *list = &device->work.list;
+  const fake_list *list = &device->work->list;
   char name[64];
   for (size_t i = 0; i < list->count; i++)
     if (list->nodes[i].kind != FAKE_NOTHING)
-      fake_blame(&device->work, "%s is under way still", fake_node_name(&list->nodes[i], name));
+      fake_blame(device->work, "%s is under way still", fake_node_name(&list->nodes[i], name));
 }
 
 void *fake_stream_create(mmci_device *device) {
@@ -888,7 +934,7 @@ void *fake_stream_create(mmci_device *device) {
 void fake_stream_write(mmci_device *device, void *stream, void *to, const void *bytes,
                        size_t size_bytes) {
   fake_span span = {to, (int64_t)size_bytes, 1, (int64_t)size_bytes};
-  bool on_host = !fake_memory_owns(&device->memory, span.start);
+  bool on_host = !fake_memory_owns(device->memory, span.start);
   fake_node node = {.kind = FAKE_WRITE,
                     .accesses = {access_to(device, span, true, on_host, 1, "the test's write")},
                     .access_count = 1,
@@ -910,7 +956,7 @@ void fake_stream_read(mmci_device *device, void *stream, const void *from, void 
 }
 
 void fake_stream_sync(mmci_device *device, void *stream) {
-  fake_work_await(&device->work, stream_of(device, stream)->last, NULL);
+  fake_work_await(device->work, stream_of(device, stream)->last, NULL);
 }
 
 void fake_stream_order(mmci_device *device, void *earlier, void *later) {

@@ -19,6 +19,9 @@ typedef struct fake_options {
 } fake_options;
 
 mmci_device *fake_open(const fake_options *options);
+/* Another card of the same machine, to be closed before the first. It can read the others' memory
+ * once it is joined with them, by copies only; that any of its other work does is a fault. */
+mmci_device *fake_open_beside(mmci_device *first, const fake_options *options);
 /* As a kind of device for the registry: with three queues, 16 GiB and scratch. When the library
  * closes one that has found a fault, it prints the fault and aborts. */
 extern const mmci_device_ops mmci_device_fake;
@@ -32,7 +35,8 @@ typedef struct fake_counts {
   int64_t calls; /* of slots that may fail */
   int64_t allocs, prepares, queues, events, captures, launches;
   int64_t products, chains, copies, uploads, downloads;
-  int64_t without_scratch; /* prepares that found no memory for it */
+  int64_t without_scratch;   /* prepares that found no memory for it */
+  int64_t words_from_others; /* elements that copies read from other cards */
 } fake_counts;
 fake_counts fake_count(const mmci_device *device);
 /* The most bytes that the library held at once. */

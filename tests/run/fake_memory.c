@@ -53,7 +53,7 @@ void fake_memory_close(fake_memory *memory) {
   munmap(memory->region, region_bytes);
 }
 
-void *fake_memory_take(fake_memory *memory, size_t size, bool of_test) {
+void *fake_memory_take(fake_memory *memory, size_t size, bool of_test, const void *owner) {
   size_t room = (size / BLOCK_ALIGNMENT + 2) * BLOCK_ALIGNMENT; /* a gap behind it */
   memory->blocks = realloc(memory->blocks, (memory->count + 1) * sizeof *memory->blocks);
   char *bytes = malloc(size > 0 ? size : 1);
@@ -63,7 +63,8 @@ void *fake_memory_take(fake_memory *memory, size_t size, bool of_test) {
   *block = (fake_block){.start = memory->region + memory->taken + BLOCK_ALIGNMENT,
                         .size = size,
                         .bytes = bytes,
-                        .of_test = of_test};
+                        .of_test = of_test,
+                        .owner = owner};
   memory->taken += room;
   if (!of_test) memory->live_bytes += size;
   if (memory->live_bytes > memory->most_bytes) memory->most_bytes = memory->live_bytes;

@@ -24,8 +24,9 @@ bool fake_spans_meet(const fake_span *x, const fake_span *y);
 typedef struct fake_block {
   char *start;
   size_t size;
-  char *bytes;  /* NULL: freed */
-  bool of_test; /* else the library's */
+  char *bytes;       /* NULL: freed */
+  bool of_test;      /* else the library's */
+  const void *owner; /* the card whose memory it is */
 } fake_block;
 
 typedef struct fake_memory {
@@ -40,7 +41,7 @@ void fake_memory_open(fake_memory *memory);
 void fake_memory_close(fake_memory *memory);
 
 /* A block whose bytes are all 0xff, NaN in every dtype. */
-void *fake_memory_take(fake_memory *memory, size_t size, bool of_test);
+void *fake_memory_take(fake_memory *memory, size_t size, bool of_test, const void *owner);
 void fake_memory_drop(fake_memory *memory, fake_block *block);
 
 /* Whether the address is the device's, whatever lies there. */

@@ -271,6 +271,29 @@ static bool is_capturing(mmci_device *device, void *stream) {
   return code == cudaSuccess && capture != cudaStreamCaptureStatusNone;
 }
 
+/* ---- other devices --------------------------------------------------------------------------- */
+
+/* Bytes per second that copies between two cards are taken to reach: over NVLink, over PCIe, and by
+ * way of the host's memory. Only links of the first kind take atomic operations. */
+static const double NVLINK_BYTES_PER_S = 300e9, PCIE_BYTES_PER_S = 20e9, HOST_BYTES_PER_S = 8e9;
+
+static mmc_status join(mmci_device *device, mmci_device *other, double *bytes_per_s,
+                       mmci_error *error) {
+  int direct = 0, atomic = 0;
+  MMCI_CUDA_ON(device);
+  *bytes_per_s = HOST_BYTES_PER_S;
+  if (device->index == other->index) return MMC_OK;
+  MMCI_CUDA_TRY(cudaDeviceCanAccessPeer(&direct, device->index, other->index));
+  if (direct == 0) return MMC_OK;
+  const cudaError_t code = cudaDeviceEnablePeerAccess(other->index, 0);
+  mmci_cuda_ignore(code);
+  if (code != cudaErrorPeerAccessAlreadyEnabled) MMCI_CUDA_TRY(code);
+  MMCI_CUDA_TRY(cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported,
+                                          device->index, other->index));
+  *bytes_per_s = atomic != 0 ? NVLINK_BYTES_PER_S : PCIE_BYTES_PER_S;
+  return MMC_OK;
+}
+
 const mmci_device_async mmci_cuda_async = {
     .queues = QUEUES,
     .memory = memory,
@@ -293,4 +316,5 @@ const mmci_device_async mmci_cuda_async = {
     .graph_destroy = graph_destroy,
     .graph_launch = graph_launch,
     .is_capturing = is_capturing,
+    .join = join,
 };
