@@ -289,6 +289,7 @@ static mmc_status explain_text(const mmci_plan *plan, mmci_text *text, mmci_erro
   put_residence(plan, text);
   put_groups(plan, text);
   put_steps(plan, text);
+  if (plan->note.put_text != NULL) plan->note.put_text(plan->note.user, plan, text);
   if (plan->explainer->put_choices == NULL) return MMC_OK;
   return plan->explainer->put_choices(plan, plan->chain->n <= TEXT_STEPS, text, error);
 }
@@ -422,6 +423,7 @@ static mmc_status explain_json(const mmci_plan *plan, mmci_text *text, mmci_erro
   if (plan->explainer->put_json != NULL) status = plan->explainer->put_json(plan, text, error);
   if (status != MMC_OK) return status;
   put_json_groups(plan, text);
+  if (plan->note.put_json != NULL) plan->note.put_json(plan->note.user, plan, text);
   put_json_steps(plan, text);
   mmci_text_printf(text, "}\n");
   return MMC_OK;

@@ -9,6 +9,8 @@
 #include "order/order.h"
 #include "structure/steps.h"
 
+struct mmci_plan;
+
 /* One product. Operands are numbered as in mmc_step. */
 typedef struct mmci_plan_step {
   int64_t m, k, n;
@@ -43,6 +45,16 @@ typedef struct mmci_plan_group {
   /* Source of predicted_s: MMCI_MEASURED, MMCI_MODELLED or MMCI_SHIPPED. */
   mmci_provenance source;
 } mmci_plan_group;
+
+struct mmci_text;
+
+/* What those who execute a plan together add to its explanation; zeros where one device does it. */
+typedef struct mmci_plan_note {
+  const void *user;
+  void (*put_text)(const void *user, const struct mmci_plan *plan, struct mmci_text *text);
+  /* Writes members with a comma before each. */
+  void (*put_json)(const void *user, const struct mmci_plan *plan, struct mmci_text *text);
+} mmci_plan_note;
 
 /* A plan multiplies a chain by products in the order in which they run. tree is that order; what
  * repeats in it may be computed once, then there are fewer steps than its products. Every sub-tree
@@ -85,6 +97,7 @@ typedef struct mmci_plan {
   mmci_variants variants; /* what the recipes' texts call the device's variants */
   mmci_recipe *kernel_recipes; /* the steps' recipes, when a kernel was asked for; else NULL */
   const struct mmci_explainer *explainer; /* what the objective explains, see explain.h */
+  mmci_plan_note note;
   /* Predictions of the objective, see predictions.h; NULL when it is flops. */
   struct mmci_plan_traffic *traffic;     /* NULL unless the objective is traffic */
   struct mmci_plan_time *time;           /* NULL unless the objective is time or energy */
