@@ -59,6 +59,7 @@ static const char help[] =
     "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
     "time\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info;\n"
+    "                       cuda:all or cuda:0,1, several GPUs together;\n"
     "                       scalapack, on all ranks that mpirun or srun has started\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --reproducible       the same bits on every device, by any number of threads, in any "

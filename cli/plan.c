@@ -21,8 +21,10 @@ static const char help[] =
     "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
     "time\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info;\n"
-    "                       scalapack, on several processes (docs/distributed.md)\n"
-    "  --ranks N            with --on scalapack, how many processes there would be (1)\n"
+    "                       cuda:all or cuda:0,1, several GPUs together; scalapack, on several\n"
+    "                       processes (docs/cards.md, docs/distributed.md)\n"
+    "  --ranks N            with --on cuda:all, as for N GPUs, and with --on scalapack, for N\n"
+    "                       processes, though they may not be here\n"
     "  --all-ranks          with --on scalapack, use all of them even where fewer are faster\n"
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --reproducible       the same bits on every device, by any number of threads, in any "
@@ -242,8 +244,9 @@ static int run(cli_call *call, int argc, char **argv) {
                       plan_options.device);
     return plan_on_team(call, &plan_options, &team_options, argc - optind, argv + optind, json);
   }
-  if (team_options.ranks != 0 || team_options.all_ranks)
-    return cli_fail(call, CLI_BAD, "--ranks: expected --on scalapack with it");
+  if (team_options.all_ranks)
+    return cli_fail(call, CLI_BAD, "--all-ranks: expected --on scalapack with it");
+  plan_options.ranks = team_options.ranks;
   if (json && dot) return cli_fail(call, CLI_BAD, "--dot: expected no --json with it");
   if (table && (dot || svg != NULL))
     return cli_fail(call, CLI_BAD, "--table: expected no --dot or --svg with it");

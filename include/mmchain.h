@@ -329,7 +329,9 @@ typedef struct mmc_plan_options {
    * computes once what repeats when that takes fewer multiplications: A^1000 is some 14 products.
    * NULL means "auto". */
   const char *solver;
-  /* "cpu" (the best that is built in), "blas", "ref", "cuda" or "cuda:i"; NULL means "cpu". */
+  /* "cpu" (the best that is built in), "blas", "ref", "cuda" or "cuda:i"; NULL means "cpu".
+   * "cuda:all" and "cuda:0,1" are several GPUs of this host, which multiply the chain together
+   * where that is predicted to be faster than the first of them alone (docs/cards.md). */
   const char *device;
   /* How many bytes of workspace are allowed, apart from factors and result, or MMC_NO_LIMIT. Of a
    * batch, fewer chains are multiplied at a time to keep within it. It includes what products on a
@@ -388,13 +390,14 @@ typedef struct mmc_plan_options {
    * where the matrix is smaller, in place of the best tile of each; their product is at most
    * on_chip_words, and fuse is not "joint". 0 and 0 mean the best. */
   int64_t tile[2];
+  /* With a device of several: how many there are, though they may not be here. Such a plan can be
+   * explained; where there are not as many, it cannot be executed. 0 means those that are here. */
+  int64_t ranks;
 } mmc_plan_options;
 #define MMC_PLAN_OPTIONS_INIT                                                                     \
   {                                                                                               \
     sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
-        0, 0, NULL, NULL, NULL, NULL, {                                                           \
-      0, 0                                                                                        \
-    }                                                                                             \
+        0, 0, NULL, NULL, NULL, NULL, {0, 0}, 0                                                   \
   }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
@@ -438,6 +441,26 @@ MMC_API uint64_t mmc_plan_workspace_bytes(const mmc_plan *plan);
 /* Returns the name of the device that will execute it, "blas", which lives as long as the
  * context. */
 MMC_API const char *mmc_plan_device(const mmc_plan *plan);
+/* Returns how many devices the plan is for: 1 unless its name stands for several. */
+MMC_API int64_t mmc_plan_device_count(const mmc_plan *plan);
+/* Returns the name of device number index of those, "cuda:1", which lives as long as the context;
+ * "" past the last one. */
+MMC_API const char *mmc_plan_device_name(const mmc_plan *plan, int64_t index);
+
+/* How a matrix lies on the devices of a plan for several. Blocks are as high, or as wide, as the
+ * matrix as stored divided by the number of devices, rounded up: the last may be smaller or have
+ * nothing. */
+typedef enum mmc_cut {
+  MMC_CUT_NONE, /* it is one matrix: on the host, or in the memory of the first device */
+  MMC_CUT_ROWS, /* device i has block i of its rows */
+  MMC_CUT_COLS, /* device i has block i of its columns */
+  MMC_CUT_WHOLE /* every device has all of it */
+} mmc_cut;
+
+/* Returns how the plan would have factor index lie on its devices, as stored, or with n the result,
+ * so that least has to travel. mmc_execute_pieces() takes any. Returns MMC_CUT_NONE where one
+ * device has it, and past the result. */
+MMC_API mmc_cut mmc_plan_cut(const mmc_plan *plan, int64_t index);
 
 /* One step of a plan: C = left * right. An operand is a factor (0 <= x < n) or the result of an
  * earlier step (x - n, counted in steps). The last step writes the result. */
@@ -562,6 +585,19 @@ MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mm
  * returns MMC_E_INTERRUPTED and leaves out undefined; the run may execute again. Asking changes no
  * bit of what is computed. Products on a GPU do not ask. A run of NULL is a no-op. */
 MMC_API void mmc_run_progress(mmc_run *run, mmc_progress_fn progress, void *user);
+
+/* A matrix in pieces: of "none" one, else one for each device, in its memory and of any layout and
+ * ld; those that have nothing are not read. */
+typedef struct mmc_pieces {
+  mmc_cut cut;
+  const mmc_matrix *pieces;
+} mmc_pieces;
+
+/* METHOD. Does what mmc_execute() does, of a run of a plan for several devices, with factors and
+ * result in pieces: factors are n, as stored. What the devices were given before must be done. The
+ * layouts of intermediates are chosen for these. Returns: as mmc_execute(); E_MEMORY_LIMIT. */
+MMC_API mmc_status mmc_execute_pieces(mmc_run *run, const mmc_pieces *factors,
+                                      const mmc_pieces *out);
 
 /* METHOD. Does what mmc_execute() does, ordered like a kernel on the caller's stream, a
  * cudaStream_t (NULL is CUDA's default stream), and without waiting when all matrices are on the

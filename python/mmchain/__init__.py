@@ -149,7 +149,8 @@ def multi_dot(
     objective : str
         What the plan makes least: "time", "energy" or "flops".
     device : str, optional
-        "cpu", "blas", "ref", "cuda" or "cuda:i"; None is where the arrays are.
+        "cpu", "blas", "ref", "cuda" or "cuda:i"; None is where the arrays are. "cuda:all" and "cuda:0,1"
+        are several GPUs, for NumPy arrays and for those on the first of them.
     precision : str
         "native", the arithmetic of the dtype; "faithful", other arithmetic that is at least as
         accurate; "fast", TF32 for float32 and complex64 on a GPU; "reproducible", the same bits for

@@ -271,6 +271,19 @@ mmcp_plan *mmcp_plan_stacked(mmcp_plan *self, int64_t batch) {
   return stacked;
 }
 
+/* Whether a name stands for several devices of which the first is this one: the array's. */
+static bool is_first_of_several(PyObject *device, int array_device) {
+  char first[32];
+  const char *name = PyUnicode_AsUTF8(device);
+  if (name == NULL) {
+    PyErr_Clear();
+    return false;
+  }
+  snprintf(first, sizeof first, "cuda:%d,", array_device);
+  return (array_device == 0 && strcmp(name, "cuda:all") == 0) ||
+         strncmp(name, first, strlen(first)) == 0;
+}
+
 /* The device that a plan for arrays lying there is made for, as a new str. */
 static PyObject *resolve_device(PyObject *device, int array_device) {
   if (array_device == MMCP_HOST)
@@ -279,6 +292,10 @@ static PyObject *resolve_device(PyObject *device, int array_device) {
   if (here == NULL || device == Py_None) return here;
   if (PyUnicode_CompareWithASCIIString(device, "cuda") == 0 || PyUnicode_Compare(device, here) == 0)
     return here;
+  if (is_first_of_several(device, array_device)) {
+    Py_DECREF(here);
+    return Py_NewRef(device);
+  }
   PyErr_Format(PyExc_ValueError, "device: expected '%U', where the arrays are, got '%U'", here,
                device);
   Py_DECREF(here);

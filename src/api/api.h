@@ -8,12 +8,23 @@
 #include "device/device.h"
 #include "meter/meter.h"
 #include "plan/plan.h"
+#include "ranks/cards.h"
 #include "run/run.h"
 #include "wisdom/wisdom.h"
 
+/* Devices that work together, as a name of several says. */
+typedef struct mmci_gang {
+  struct mmci_gang *next;
+  char *name;
+  mmci_cards cards;
+  int64_t ranks; /* that were asked for; 0: those that are here */
+  bool absent;   /* they are not, or not as many, here: plans for them cannot be executed */
+} mmci_gang;
+
 struct mmc_context {
-  pthread_mutex_t lock; /* guards registry, message and argument */
+  pthread_mutex_t lock; /* guards registry, gangs, message and argument */
   mmci_registry *registry;
+  mmci_gang *gangs;    /* those that were asked for; under the lock */
   mmci_wisdom *wisdom; /* locks itself */
   char message[480];
   char argument[32]; /* what the message is about */
@@ -25,6 +36,12 @@ mmc_status mmci_report(mmc_context *context, mmc_status status, const mmci_error
 /* Opens a device by name under the context's lock. */
 mmc_status mmci_context_open_device(mmc_context *context, const char *name, mmci_opened *out,
                                     mmci_error *error);
+
+/* Opens the devices of a name of several. ranks says how many such devices there are, though they
+ * may not be here; 0 means those that are. */
+mmc_status mmci_context_open_gang(mmc_context *context, const char *name, int64_t ranks,
+                                  const mmci_gang **out, mmci_error *error);
+void mmci_gangs_destroy(mmci_gang *gangs);
 
 struct mmc_meter {
   mmc_context *context;
@@ -41,12 +58,25 @@ struct mmc_plan {
   mmci_opened on;
   mmci_precision precision;
   mmci_plan plan;
+  const mmci_gang *gang; /* the devices that execute it together; NULL when it is for one */
+  mmci_cards_plan cards_plan;
+  uint64_t device_memory_bytes; /* of each of them, that it may use */
 };
 
 struct mmc_run {
   const mmc_plan *plan;
-  mmci_run *run;
+  mmci_run *run;            /* NULL until it is needed, where several devices execute the plan */
+  mmci_cards_run *cards;    /* NULL where one device does */
+  mmci_given *given;        /* with cards: the n factors and the result */
+  mmc_matrix *pieces;       /* with cards: n + 1 times one for every device */
   mmci_interrupt interrupt; /* stops executions on the host */
 };
+
+/* What mmc_run_create(), mmc_run_destroy(), mmc_execute() and mmc_enqueue() do with several
+ * devices. */
+mmc_status mmci_cards_of_run(mmc_run *run, mmci_error *error);
+void mmci_cards_of_run_destroy(mmc_run *run);
+mmc_status mmci_cards_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                              mmci_error *error);
 
 #endif

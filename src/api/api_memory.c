@@ -13,8 +13,15 @@ struct mmc_memory {
 };
 
 static mmc_status create_memory(mmc_memory *memory, const char *device, mmci_error *error) {
-  mmc_status status = mmci_context_open_device(memory->context, device != NULL ? device : "cpu",
-                                               &memory->on, error);
+  const mmci_gang *gang;
+  if (device == NULL) device = "cpu";
+  mmc_status status;
+  if (mmci_device_names_several(device)) {
+    status = mmci_context_open_gang(memory->context, device, 0, &gang, error);
+    if (status == MMC_OK) memory->on = gang->cards.opened[0];
+  } else {
+    status = mmci_context_open_device(memory->context, device, &memory->on, error);
+  }
   if (status != MMC_OK) return status;
   if (memory->on.ops->alloc == NULL)
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' has no memory for matrices",

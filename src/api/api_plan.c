@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "plan/predictions.h"
 #include "planner/planner.h"
+#include "ranks/cards_explain.h"
 
 /* ---- options ------------------------------------------------------------------------------- */
 
@@ -18,6 +19,29 @@ static mmc_status check_plan_options(const mmc_plan_options *options, mmci_error
 }
 
 /* ---- plans --------------------------------------------------------------------------------- */
+
+/* Opens the plan's device, or the first of several. */
+static mmc_status open_device(mmc_plan *plan, const char *device, int64_t ranks,
+                              mmci_error *error) {
+  if (!mmci_device_names_several(device)) {
+    if (ranks != 0)
+      return mmci_fail_argument(error, MMC_E_ARG, "ranks",
+                                "expected device cuda:all or scalapack with it, got '%s'", device);
+    return mmci_context_open_device(plan->context, device, &plan->on, error);
+  }
+  mmc_status status = mmci_context_open_gang(plan->context, device, ranks, &plan->gang, error);
+  if (status == MMC_OK) plan->on = plan->gang->cards.opened[0];
+  return status;
+}
+
+/* Says what each of several devices does. */
+static mmc_status plan_cards(mmc_plan *plan, const mmc_plan_options *options, mmci_error *error) {
+  mmc_status status = mmci_cards_plan_for(
+      &plan->gang->cards, &plan->plan, plan->precision, options->device_memory_bytes,
+      options->location == MMC_DEVICE, NULL, NULL, NULL, &plan->cards_plan, error);
+  if (status == MMC_OK) plan->plan.note = mmci_cards_note(&plan->cards_plan);
+  return status;
+}
 
 static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
                               const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
@@ -32,8 +56,8 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
 
   mmc_plan *plan = malloc(sizeof *plan);
   if (plan == NULL) return mmci_fail_nomem(error, sizeof *plan);
-  plan->context = context;
-  status = mmci_context_open_device(context, device, &plan->on, error);
+  *plan = (mmc_plan){.context = context, .device_memory_bytes = options->device_memory_bytes};
+  status = open_device(plan, device, options->ranks, error);
   if (status == MMC_OK && plan->on.ops->enqueue == NULL)
     status = mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' cannot multiply", device);
   const mmci_objective *objective;
@@ -41,8 +65,13 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   if (status == MMC_OK) status = mmci_planner_check(objective, options, error);
   if (status == MMC_OK) status = mmci_precision_read(options->precision, &plan->precision, error);
   if (status == MMC_OK)
-    status = mmci_planner_plan(objective, chain, options, &plan->on, plan->on.name, context->wisdom,
-                               &plan->precision, &plan->plan, error);
+    status = mmci_planner_plan(objective, chain, options, &plan->on,
+                               plan->gang != NULL ? plan->gang->name : plan->on.name,
+                               context->wisdom, &plan->precision, &plan->plan, error);
+  if (status == MMC_OK && plan->gang != NULL) {
+    status = plan_cards(plan, options, error);
+    if (status != MMC_OK) mmci_plan_destroy(&plan->plan);
+  }
   if (status == MMC_OK)
     *out = plan;
   else
@@ -59,6 +88,7 @@ mmc_status mmc_plan_create(mmc_context *context, const mmc_chain *chain,
 
 void mmc_plan_destroy(mmc_plan *plan) {
   if (plan == NULL) return;
+  mmci_cards_plan_destroy(&plan->cards_plan);
   mmci_plan_destroy(&plan->plan);
   free(plan);
 }
@@ -205,9 +235,12 @@ mmc_status mmc_run_create(const mmc_plan *plan, mmc_run **out) {
   mmc_run *run = mmci_alloc_zeroed(1, sizeof *run);
   if (run == NULL) return mmci_report(plan->context, mmci_fail_nomem(&error, sizeof *run), &error);
   *run = (mmc_run){.plan = plan};
-  mmc_status status = mmci_run_create(&plan->plan, plan->on.ops, plan->on.device, plan->precision,
-                                      &run->run, &error);
+  mmc_status status = plan->gang != NULL
+                          ? mmci_cards_of_run(run, &error)
+                          : mmci_run_create(&plan->plan, plan->on.ops, plan->on.device,
+                                            plan->precision, &run->run, &error);
   if (status != MMC_OK) {
+    mmci_cards_of_run_destroy(run);
     free(run);
     return mmci_report(plan->context, status, &error);
   }
@@ -218,6 +251,7 @@ mmc_status mmc_run_create(const mmc_plan *plan, mmc_run **out) {
 void mmc_run_destroy(mmc_run *run) {
   if (run == NULL) return;
   mmci_run_destroy(run->run);
+  mmci_cards_of_run_destroy(run);
   free(run);
 }
 
@@ -225,7 +259,8 @@ mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix
   if (run == NULL) return MMC_E_ARG;
   mmci_error error;
   mmci_interrupt *before = mmci_interrupt_begin(&run->interrupt);
-  mmc_status status = mmci_run_execute(run->run, factors, out, &error);
+  mmc_status status = run->cards != NULL ? mmci_cards_execute(run, factors, out, &error)
+                                         : mmci_run_execute(run->run, factors, out, &error);
   mmci_interrupt_end(before);
   return status == MMC_OK ? MMC_OK : mmci_report(run->plan->context, status, &error);
 }
@@ -240,13 +275,16 @@ mmc_status mmc_enqueue(mmc_run *run, void *stream, const mmc_matrix *factors,
                        const mmc_matrix *out) {
   if (run == NULL) return MMC_E_ARG;
   mmci_error error;
-  mmc_status status = mmci_run_enqueue(run->run, stream, factors, out, &error);
+  mmc_status status = run->cards != NULL ? mmci_cards_await_stream(run->cards, stream, &error)
+                                         : mmci_run_enqueue(run->run, stream, factors, out, &error);
+  if (status == MMC_OK && run->cards != NULL)
+    status = mmci_cards_execute(run, factors, out, &error);
   return status == MMC_OK ? MMC_OK : mmci_report(run->plan->context, status, &error);
 }
 
 mmc_status mmc_wait(mmc_run *run) {
   if (run == NULL) return MMC_E_ARG;
   mmci_error error;
-  mmc_status status = mmci_run_wait(run->run, &error);
+  mmc_status status = run->run != NULL ? mmci_run_wait(run->run, &error) : MMC_OK;
   return status == MMC_OK ? MMC_OK : mmci_report(run->plan->context, status, &error);
 }

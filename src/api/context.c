@@ -49,6 +49,7 @@ mmc_status mmc_context_create(const mmc_context_options *options, mmc_context **
 void mmc_context_destroy(mmc_context *context) {
   if (context == NULL) return;
   mmci_wisdom_destroy(context->wisdom);
+  mmci_gangs_destroy(context->gangs);
   mmci_registry_destroy(context->registry);
   pthread_mutex_destroy(&context->lock);
   free(context);

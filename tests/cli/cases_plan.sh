@@ -117,6 +117,17 @@ run plan $clrs --on cuda >/dev/null 2>said/absent
 verdict plan_absent_device_status "$([ $? = 1 ] || echo "expected exit status 1")"
 environment=()
 holds plan_absent_device_message grep -q "^mmchain plan: --on: 'cuda' is not here: " said/absent
+# Cards that are not here: what the plan for them says does not depend on this machine.
+environment=(MMCHAIN_MODULE_DIR=/nonexistent)
+check plan_cards 0 plan f32:16384x16384x16384 --on cuda:all --ranks 2
+check plan_cards_json 0 plan f32:8192x9000x512x20000x300:NTNH --on cuda:all --ranks 3 --json
+holds plan_cards_json_valid is_json said/plan_cards_json.stdout
+check plan_cards_parts 0 plan f32:9000x9000x9000x9000x9000 --order '((A1 A2) (A3 A4))' --on cuda:all --ranks 2
+check plan_cards_small 0 plan $clrs --on cuda:0,1 --ranks 2
+check plan_cards_bad_list 2 plan $clrs --on cuda:0,
+check plan_cards_bad_ranks 2 plan $clrs --on cuda:all --ranks 65
+check plan_ranks_alone 2 plan $clrs --on ref --ranks 2
+environment=()
 check plan_bad_objective 2 plan $clrs --for joules
 check plan_bad_limit 2 plan $clrs --memory-limit 12Q
 check plan_negative_limit 2 plan $clrs --memory-limit -5

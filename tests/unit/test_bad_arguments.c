@@ -241,6 +241,12 @@ static void plan_values(fixture *f) {
   IS_ZERO(mmc_plan_multiplications(NULL).lo);
   IS_ZERO(mmc_plan_workspace_bytes(NULL));
   IS_EMPTY(mmc_plan_device(NULL));
+  IS_ZERO(mmc_plan_device_count(NULL));
+  IS_EMPTY(mmc_plan_device_name(NULL, 0));
+  IS_EMPTY(mmc_plan_device_name(f->plan, 1));
+  IS_EMPTY(mmc_plan_device_name(f->plan, -1));
+  IS_ZERO(mmc_plan_cut(NULL, 0));
+  IS_ZERO(mmc_plan_cut(f->plan, INT64_MAX));
   IS_ZERO(mmc_plan_step_count(NULL));
   IS_ZERO(mmc_plan_traffic_words(NULL).lo);
   IS_NAN(mmc_plan_predicted_seconds(NULL));
@@ -297,6 +303,10 @@ static void runs(fixture *f) {
   bad = out;
   bad.layout = (mmc_layout)-1;
   IS_ARG(mmc_execute(f->run, factors, &bad));
+  const mmc_pieces pieces[] = {{MMC_CUT_NONE, factors}, {MMC_CUT_NONE, &factors[1]}};
+  IS_ARG(mmc_execute_pieces(NULL, pieces, pieces));
+  IS_ARG(mmc_execute_pieces(f->run, NULL, pieces));
+  IS_ARG(mmc_execute_pieces(f->run, pieces, NULL));
   IS_ARG(mmc_wait(NULL));
   mmc_run_progress(NULL, NULL, NULL);
 }
@@ -738,11 +748,14 @@ static const struct {
     {plans, " mmc_plan_read mmc_plan_create mmc_plan_destroy mmc_plan_explain "},
     {plan_values,
      " mmc_plan_multiplications mmc_plan_workspace_bytes mmc_plan_device "
+     "mmc_plan_device_count mmc_plan_device_name mmc_plan_cut "
      "mmc_plan_step_count mmc_plan_step mmc_plan_step_kernel mmc_plan_traffic_words "
      "mmc_plan_step_traffic mmc_plan_predicted_seconds mmc_plan_step_time "
      "mmc_plan_roofline "
      "mmc_plan_predicted_joules mmc_plan_step_energy "},
-    {runs, " mmc_run_create mmc_run_destroy mmc_run_progress mmc_execute mmc_enqueue mmc_wait "},
+    {runs,
+     " mmc_run_create mmc_run_destroy mmc_run_progress mmc_execute "
+     "mmc_execute_pieces mmc_enqueue mmc_wait "},
     {memories,
      " mmc_memory_create mmc_memory_destroy mmc_memory_address mmc_memory_write "
      "mmc_memory_read "},
