@@ -303,11 +303,17 @@ typedef struct corner {
   size_t sums; /* bytes before its sums; tiles lie one after the other */
 } corner;
 
+/* Returns the bytes of the sums of a tile. */
+static size_t tile_bytes(const work *x, const corner *tile) {
+  const size_t cols = (size_t)tile->vectors * (size_t)x->tile.width;
+  return (size_t)x->tile.rows * cols * (size_t)x->parts * x->real;
+}
+
 /* Goes to the next tile of a block, along its rows; returns false behind the last one. A corner of
  * zeros is before the first. */
 static bool next_tile(const work *x, block at, corner *tile) {
   if (tile->vectors > 0) {
-    tile->sums += (size_t)(x->tile.rows * tile->vectors * x->tile.width * x->parts) * x->real;
+    tile->sums += tile_bytes(x, tile);
     tile->j += tile->vectors * x->tile.width;
     if (tile->j >= at.cols) {
       tile->j = 0;
@@ -337,8 +343,7 @@ static char *place_of(const work *x, block at, const corner *tile) {
 
 static void read_sums(const work *x, block at, char *sums) {
   for (corner tile = {0}; next_tile(x, at, &tile);) {
-    const size_t elements = (size_t)(x->tile.rows * tile.vectors * x->tile.width * x->parts);
-    memset(sums + tile.sums, 0, elements * x->real);
+    memset(sums + tile.sums, 0, tile_bytes(x, &tile));
     if (x->accumulate)
       reads[x->dtype](place_of(x, at, &tile), x->of_c, tile.rows, tile.cols,
                       tile.vectors * x->tile.width, x->tile.rows, sums + tile.sums);
@@ -443,14 +448,12 @@ static void share_evenly(work *x, int threads) {
   while (threads > 1 && blocks_of(x) % threads != 0 && blocks_of(x) < 4 * (int64_t)threads) {
     const int64_t rows = piece_length(x->rows, (x->rows + 1) / 2, x->tile.rows),
                   cols = piece_length(x->cols, (x->cols + 1) / 2, most_cols(x));
-    if (x->rows >= x->cols && rows < x->rows)
-      x->rows = rows;
-    else if (cols < x->cols)
-      x->cols = cols;
-    else if (rows < x->rows)
+    const bool can_rows = rows < x->rows, can_cols = cols < x->cols;
+    if (!can_rows && !can_cols) return;
+    if (can_rows && (x->rows >= x->cols || !can_cols))
       x->rows = rows;
     else
-      return;
+      x->cols = cols;
   }
 }
 
