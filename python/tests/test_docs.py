@@ -12,7 +12,7 @@ import pytest
 import mmchain
 from chains import can_tune
 
-OPTIONAL = {"_torch", "_cupy", "_jax"}
+OPTIONAL = {"_torch", "_structure_torch", "_cupy", "_jax"}
 EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
 
 
