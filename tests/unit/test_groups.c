@@ -500,12 +500,15 @@ static void groups_must_save_enough(void **state) {
 static void fused_pairs_are_executed(void **state) {
   (void)state;
   int64_t executed = 0;
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.fuse = "exact";
+  options.on_chip_words = 512;
   for (uint64_t seed = first_seed; seed < first_seed + 300; seed++) {
     uint64_t random = seed;
     mmci_error error;
     mmci_plan plan = random_plan(&random, 10, 200);
     mmci_traffic_request request;
-    assert_int_equal(mmci_traffic_request_read("exact", 512, &request, &error), MMC_OK);
+    assert_int_equal(mmci_traffic_request_read(&options, &request, &error), MMC_OK);
     assert_int_equal(mmci_plan_fuse(&plan, &request, &error), MMC_OK);
     judge j = {.most = 150, .salt = seed};
     mmci_group_machine m = machine_of(&j, 4);
