@@ -297,6 +297,21 @@ int cli_team_multiply(cli_call *call, cli_team_job *job, int count, char **argum
   return result;
 }
 
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+int cli_team_calibrate(cli_call *call, const char *engine, mmc_dtype dtype) {
+  mmc_team *team;
+  mmc_status status = mmc_team_open(call->context, engine, NULL, &team);
+  if (status != MMC_OK) return cli_fail_status(call, status, "");
+  status = mmc_team_calibrate(team, dtype);
+  int result = status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
+  if (result == CLI_DONE && mmc_team_rank(team) == 0)
+    cli_print(&call->out, "calibrated %s on %d ranks\n", mmc_dtype_name(dtype),
+              mmc_team_count(team));
+  mmc_team_close(team);
+  return result;
+}
+
 /* ---- planning -------------------------------------------------------------------------------- */
 
 int cli_team_plan(cli_call *call, const mmc_team_options *options, const mmc_chain *chain,

@@ -18,6 +18,9 @@ typedef struct cli_team_job {
  * process is one. Every rank says what went wrong on which. Returns the exit status. */
 int cli_team_multiply(cli_call *call, cli_team_job *job, int count, char **arguments);
 
+/* Measures what ranks take for products of a dtype, and keeps it. Returns the exit status. */
+int cli_team_calibrate(cli_call *call, const char *engine, mmc_dtype dtype);
+
 /* Shows the plan of a chain for so many ranks, without any. Returns the exit status. */
 int cli_team_plan(cli_call *call, const mmc_team_options *options, const mmc_chain *chain,
                   bool json);

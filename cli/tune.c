@@ -9,6 +9,7 @@
 #include "options.h"
 #include "progress.h"
 #include "suite.h"
+#include "team.h"
 
 static const char help[] =
     "usage: mmchain tune --chain CHAIN ... [options]\n"
@@ -37,7 +38,9 @@ static const char help[] =
     "  --range MAX        the efficiency of all sizes up to MAX, on a grid; of --dtype and --ops\n"
     "  --calibrate        the facts of the model, for what is not measured; of --dtype. They are\n"
     "                     measured with everything else, too, where they are not known\n"
-    "  --on DEVICE        cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
+    "  --on DEVICE        cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info;\n"
+    "                     scalapack with --calibrate, on all ranks that mpirun or srun has "
+    "started\n"
     "  --precision NAME   native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --dtype TYPE       f64 when left out\n"
     "  --ops OPS          NN when left out: N as stored, T transposed, H conjugate transposed\n"
@@ -293,6 +296,16 @@ static int tune(tuning *t) {
                             : cli_fail_status(t->call, status, "");
 }
 
+/* Measures what the ranks of a team take, which is all that plans for them go by. */
+static int tune_team(const tuning *t) {
+  const mmc_tune_options *o = &t->options;
+  if (!o->calibrate || o->chain_count > 0 || o->product_count > 0 || o->range > 0 ||
+      o->objective != NULL || o->precision != NULL || o->meter != NULL)
+    return cli_fail(t->call, CLI_BAD, "--on: %s takes --calibrate, with --dtype, and nothing else",
+                    o->device);
+  return cli_team_calibrate(t->call, o->device, o->dtype);
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int read_option(tuning *t, int code) {
@@ -365,7 +378,7 @@ static int run(cli_call *call, int argc, char **argv) {
     result = code == CLI_OPTION_HELP ? cli_help(call) : read_option(&t, code);
   if (result == CLI_DONE && code != CLI_OPTION_HELP) {
     result = read_arguments(&t, argc, argv);
-    if (result == CLI_DONE) result = tune(&t);
+    if (result == CLI_DONE) result = cli_on_team(t.options.device) ? tune_team(&t) : tune(&t);
   }
   cli_suite_free(&t.chains);
   free(t.chain_list);

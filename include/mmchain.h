@@ -1234,6 +1234,12 @@ MMC_API mmc_status mmc_team_gather(mmc_team *team, const void *mine, size_t size
  * fine. message may be NULL. */
 MMC_API mmc_status mmc_team_agree(mmc_team *team, mmc_status status, const char *message);
 
+/* METHOD. Collective. Measures what the ranks take for products of dtype, for their memory and for
+ * messages, with all of them at work, about a second long; rank 0 keeps it in the wisdom store.
+ * Plans for this engine and dtype go by it then, whatever the number of their ranks. Returns:
+ * E_ARG, E_UNSUPPORTED (the dtype; no store), E_DEVICE, E_IO, E_FORMAT, E_NOMEM. */
+MMC_API mmc_status mmc_team_calibrate(mmc_team *team, mmc_dtype dtype);
+
 typedef enum mmc_spread_kind {
   MMC_SPREAD_ROWS, /* a block of rows a rank */
   MMC_SPREAD_COLS, /* a block of columns a rank */

@@ -2,11 +2,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "api/api.h"
+#include "api/team_fingerprint.h"
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/options.h"
+#include "ranks/calibrate_ranks.h"
 #include "ranks/engines.h"
 #include "ranks/explain_ranks.h"
 #include "ranks/shared_file.h"
@@ -28,6 +31,7 @@ struct mmc_team_plan {
   mmci_ranks_product *products;
   mmci_ranks_problem problem;
   mmci_ranks_plan plan;
+  mmci_pool *pool; /* memory for executions */
 };
 
 static const char scalapack[] = "scalapack";
@@ -116,6 +120,62 @@ mmc_status mmc_team_agree(mmc_team *team, mmc_status status, const char *message
            message != NULL ? message : mmc_status_string(status));
   const mmc_status agreed = mmci_team_agree(team->ops, team->team, status, &error);
   return mmci_report(team->context, agreed, &error);
+}
+
+/* ---- rates ----------------------------------------------------------------------------------- */
+
+/* Returns what was measured, else what is assumed. What is wrong with the store is no failure. */
+static mmci_ranks_rates find_rates(mmc_context *context, const char *engine, mmc_dtype dtype) {
+  mmci_ranks_rates rates = mmci_ranks_assumed(), measured = rates;
+  mmci_fingerprint fingerprint;
+  mmci_wisdom_table *table;
+  mmci_error ignored;
+  if (mmci_team_fingerprint(context, engine, dtype, &fingerprint, &ignored) != MMC_OK ||
+      mmci_wisdom_acquire(context->wisdom, &fingerprint, &table, &ignored) != MMC_OK)
+    return rates;
+  measured.calibrated = true;
+  for (int f = 0; f < MMCI_RANKS_FACTS; f++) {
+    const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(table, mmci_ranks_fact_names[f]);
+    const bool is_there = fact != NULL && isfinite(fact->number) && fact->number > 0;
+    if (is_there) mmci_ranks_set_fact(&measured, f, fact->number);
+    measured.calibrated = measured.calibrated && is_there;
+  }
+  mmci_wisdom_release(table);
+  return measured.calibrated ? measured : rates;
+}
+
+static mmc_status keep_rates(mmc_context *context, const char *engine, mmc_dtype dtype,
+                             const mmci_ranks_rates *rates, mmci_error *error) {
+  mmci_fingerprint fingerprint;
+  mmc_status status = mmci_team_fingerprint(context, engine, dtype, &fingerprint, error);
+  for (int f = 0; f < MMCI_RANKS_FACTS && status == MMC_OK; f++) {
+    const mmci_wisdom_record record = {.kind = MMCI_WISDOM_FACT,
+                                       .fingerprint = &fingerprint,
+                                       .fact = {.name = mmci_ranks_fact_names[f],
+                                                .number = mmci_ranks_fact(rates, f),
+                                                .measured_at = (int64_t)time(NULL)}};
+    status = mmci_wisdom_put(context->wisdom, &record, error);
+  }
+  return status;
+}
+
+mmc_status mmc_team_calibrate(mmc_team *team, mmc_dtype dtype) {
+  if (team == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  mmci_ranks_rates rates = mmci_ranks_assumed();
+  mmc_status status = MMC_OK;
+  if (mmc_dtype_name(dtype) == NULL)
+    status =
+        mmci_fail_argument(&error, MMC_E_ARG, "dtype", "expected one, got number %d", (int)dtype);
+  else if (dtype > MMC_C128)
+    status = mmci_fail_argument(&error, MMC_E_UNSUPPORTED, "dtype",
+                                "ranks multiply matrices of f32, f64, c64 and c128");
+  status = mmci_team_agree(team->ops, team->team, status, &error);
+  if (status == MMC_OK) status = mmci_ranks_calibrate(team->ops, team->team, dtype, &rates, &error);
+  if (status == MMC_OK && team->ops->rank(team->team) == 0)
+    status = keep_rates(team->context, team->ops->name, dtype, &rates, &error);
+  status = mmci_team_agree(team->ops, team->team, status, &error);
+  return mmci_report(team->context, status, &error);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
@@ -226,7 +286,7 @@ static mmc_status make_problem(mmc_team_plan *plan, const mmc_team_options *opti
       .ranks = plan->team != NULL ? plan->team->ops->count(plan->team->team) : options->ranks,
       .all_ranks = options->all_ranks,
       .limit_bytes = options->rank_bytes,
-      .rates = mmci_ranks_assumed(),
+      .rates = find_rates(plan->context, plan->engine, order->chain->dtype),
   };
   if (problem->ranks < 1 || problem->ranks > MMCI_MAX_RANKS)
     return mmci_fail_argument(error, MMC_E_ARG, "ranks", "expected 1 to %d, got %d",
@@ -248,6 +308,19 @@ static int hash_text(void *user, const char *bytes, size_t size) {
   for (size_t i = 0; i < size && h->length < sizeof h->text - 1; i++)
     h->text[h->length++] = bytes[i];
   return 0;
+}
+
+/* Gives all ranks the rates that rank 0 has found: a store may be that of one host. */
+static mmc_status share_rates(const mmc_team *team, mmci_ranks_rates *rates, mmci_error *error) {
+  const int32_t count = team->ops->count(team->team);
+  mmci_ranks_rates *all = mmci_alloc_zeroed((size_t)count, sizeof *all);
+  mmc_status status = mmci_team_agree(
+      team->ops, team->team,
+      all != NULL ? MMC_OK : mmci_fail_nomem(error, (size_t)count * sizeof *all), error);
+  if (status == MMC_OK) status = team->ops->gather(team->team, rates, sizeof *rates, all, error);
+  if (status == MMC_OK) *rates = all[0];
+  free(all);
+  return status;
 }
 
 /* Fails on all ranks where some plan another chain, or otherwise. */
@@ -296,7 +369,13 @@ static mmc_status create_plan(mmc_context *context, mmc_team *team, const mmc_ch
   plan->engine = scalapack;
   if (status == MMC_OK) status = find_order(context, chain, &read, plan, error);
   if (status == MMC_OK) status = make_problem(plan, &read, error);
+  if (team != NULL) {
+    status = mmci_team_agree(team->ops, team->team, status, error);
+    if (status == MMC_OK) status = share_rates(team, &plan->problem.rates, error);
+  }
   if (status == MMC_OK) status = mmci_ranks_choose(&plan->problem, &plan->plan, error);
+  if (status == MMC_OK) plan->pool = mmci_pool_create(read.rank_bytes == MMC_NO_LIMIT);
+  if (status == MMC_OK && plan->pool == NULL) status = mmci_fail_nomem(error, sizeof plan->pool);
   return status;
 }
 
@@ -305,8 +384,9 @@ mmc_status mmc_team_plan_create(mmc_context *context, mmc_team *team, const mmc_
   if (context == NULL || out == NULL) return MMC_E_ARG;
   mmci_error error = {0};
   mmc_team_plan *plan = mmci_alloc_zeroed(1, sizeof *plan);
-  mmc_status status = plan != NULL ? create_plan(context, team, chain, options, plan, &error)
-                                   : mmci_fail_nomem(&error, sizeof *plan);
+  mmc_status status = plan != NULL ? MMC_OK : mmci_fail_nomem(&error, sizeof *plan);
+  if (team != NULL) status = mmci_team_agree(team->ops, team->team, status, &error);
+  if (status == MMC_OK) status = create_plan(context, team, chain, options, plan, &error);
   if (team != NULL) {
     status = mmci_team_agree(team->ops, team->team, status, &error);
     if (status == MMC_OK) status = check_alike(plan, &error);
@@ -321,6 +401,7 @@ mmc_status mmc_team_plan_create(mmc_context *context, mmc_team *team, const mmc_
 void mmc_team_plan_destroy(mmc_team_plan *plan) {
   if (plan == NULL) return;
   mmci_ranks_plan_destroy(&plan->plan);
+  mmci_pool_destroy(plan->pool);
   mmc_plan_destroy(plan->order);
   free(plan->given);
   free(plan->products);
@@ -497,15 +578,14 @@ static mmc_status execute(const mmc_team_plan *plan, const mmc_matrix *factors,
   for (int64_t i = 0; status == MMC_OK && i < n; i++)
     status = read_source(plan, i, &factors[i], &sources[i], error);
   if (status == MMC_OK) status = check_matrix("out", -1, out, piece.rows, piece.cols, error);
-  status = mmci_team_agree(team->ops, team->team, status, error);
-  if (status == MMC_OK) {
-    const mmci_walk walk = {.ops = team->ops,
-                            .team = team->team,
-                            .problem = &plan->problem,
-                            .plan = &plan->plan,
-                            .sources = sources};
-    status = mmci_walk_run(&walk, out->data, lead(out), out->layout == MMC_COL_MAJOR, error);
-  }
+  const mmci_walk walk = {.ops = team->ops,
+                          .team = team->team,
+                          .problem = &plan->problem,
+                          .plan = &plan->plan,
+                          .sources = sources,
+                          .pool = plan->pool};
+  const mmc_matrix none = {0}, *to = status == MMC_OK ? out : &none;
+  status = mmci_walk_run(&walk, status, to->data, lead(to), to->layout == MMC_COL_MAJOR, error);
   free(sources);
   return status;
 }

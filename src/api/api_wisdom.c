@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/team_fingerprint.h"
 #include "base/options.h"
 #include "planner/offers.h"
+#include "ranks/engines.h"
 
 /* ---- fingerprints -------------------------------------------------------------------------- */
 
@@ -31,6 +33,12 @@ static mmc_status is_fingerprint_here(void *user, const mmci_fingerprint *finger
   *here = false;
   if (name == NULL) return MMC_OK;
   const char *device = fingerprint->fields[MMCI_FINGERPRINT_DEVICE];
+  if (mmci_engine_is_known(device)) {
+    mmci_fingerprint mine;
+    mmc_status status = mmci_team_fingerprint(context, device, dtype, &mine, error);
+    if (status == MMC_OK) *here = mmci_fingerprint_equal(&mine, fingerprint);
+    return status;
+  }
   for (int index = 0; !*here; index++) {
     char text[MMCI_FINGERPRINT_SIZE + 16];
     snprintf(text, sizeof text, index == 0 ? "%s" : "%s:%d", device, index);

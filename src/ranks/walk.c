@@ -30,6 +30,10 @@ typedef struct walker {
   size_t size; /* bytes of an element */
   block *results;
   int64_t *last_read;
+  /* A rehearsal takes and gives all memory of a run, and does nothing else. After one that went
+   * well on all ranks nothing can fail on one alone, and ranks need not agree any more. */
+  bool rehearses, agrees;
+  char *out; /* the caller's memory, where the piece may be written directly; else NULL */
 } walker;
 
 /* ---- agreement ------------------------------------------------------------------------------- */
@@ -82,6 +86,72 @@ mmc_status mmci_team_agree(const mmci_team_ops *ops, mmci_team *team, mmc_status
   return result;
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+enum { POOLED = 256 };
+
+/* Blocks that are in use, or were. */
+struct mmci_pool {
+  bool keeps; /* false: blocks are released at once */
+  int count;
+  struct {
+    void *bytes;
+    size_t size;
+    bool is_used;
+  } blocks[POOLED];
+};
+
+mmci_pool *mmci_pool_create(bool keeps) {
+  mmci_pool *pool = mmci_alloc_zeroed(1, sizeof *pool);
+  if (pool != NULL) pool->keeps = keeps;
+  return pool;
+}
+
+void mmci_pool_destroy(mmci_pool *pool) {
+  if (pool == NULL) return;
+  for (int b = 0; b < pool->count; b++) free(pool->blocks[b].bytes);
+  free(pool);
+}
+
+/* Returns a block of at least size bytes: the smallest that is free and no larger than twice that,
+ * else a new one. NULL when memory is short. */
+static void *take_bytes(mmci_pool *pool, size_t size) {
+  int best = -1;
+  for (int b = 0; b < pool->count; b++) {
+    const size_t has = pool->blocks[b].size;
+    if (pool->blocks[b].is_used || has < size || has / 2 > size) continue;
+    if (best < 0 || has < pool->blocks[best].size) best = b;
+  }
+  if (best >= 0) {
+    pool->blocks[best].is_used = true;
+    return pool->blocks[best].bytes;
+  }
+  /* A block that nobody uses makes room for the new one. */
+  int at = pool->count;
+  for (int b = 0; b < pool->count && at == POOLED; b++)
+    if (!pool->blocks[b].is_used) at = b;
+  void *bytes = mmci_alloc_aligned(size, 1);
+  if (bytes == NULL || at == POOLED || !pool->keeps) return bytes;
+  if (at < pool->count)
+    free(pool->blocks[at].bytes);
+  else
+    pool->count++;
+  pool->blocks[at].bytes = bytes;
+  pool->blocks[at].size = size;
+  pool->blocks[at].is_used = true;
+  return bytes;
+}
+
+static void give_bytes(mmci_pool *pool, void *bytes) {
+  if (bytes == NULL) return;
+  for (int b = 0; b < pool->count; b++)
+    if (pool->blocks[b].bytes == bytes) {
+      pool->blocks[b].is_used = false;
+      return;
+    }
+  free(bytes);
+}
+
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 static void conjugate(mmc_dtype dtype, void *data, int64_t count) {
@@ -119,7 +189,7 @@ static void copy_out(const walker *w, const view *from, const mmci_piece *piece,
   const size_t size = w->size;
   const int64_t wide = from->col_step == 1 ? piece->cols : TILE;
   const int64_t high = from->col_step == 1 ? piece->rows : TILE;
-  if (piece->rows == 0 || piece->cols == 0) return;
+  if (piece->rows == 0 || piece->cols == 0 || w->rehearses) return;
   for (int64_t r0 = 0; r0 < piece->rows; r0 += high) {
     for (int64_t c0 = 0; c0 < piece->cols; c0 += wide) {
       const int64_t rows = piece->rows - r0 < high ? piece->rows - r0 : high;
@@ -164,14 +234,21 @@ static mmc_status make_block(const walker *w, const mmci_piece *piece, block *ou
   const mmci_u128 bytes = mmci_u128_mul(mmci_piece_words(piece), w->size);
   *out = (block){.piece = *piece};
   if (bytes == 0) return MMC_OK;
-  if (bytes <= SIZE_MAX / 2) out->data = mmci_alloc_aligned((size_t)bytes, 1);
+  if (bytes <= SIZE_MAX / 2) out->data = take_bytes(w->walk->pool, (size_t)bytes);
   if (out->data == NULL)
     return mmci_fail_nomem(error, bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes);
   return MMC_OK;
 }
 
 static mmc_status agree(const walker *w, mmc_status status, mmci_error *error) {
+  if (!w->agrees) return status;
   return mmci_team_agree(w->walk->ops, w->walk->team, status, error);
+}
+
+static mmc_status exchange(const walker *w, const mmci_message *sends, int32_t send_count,
+                           const mmci_message *receives, int32_t receive_count, mmci_error *error) {
+  if (w->rehearses) return MMC_OK;
+  return w->walk->ops->exchange(w->walk->team, sends, send_count, receives, receive_count, error);
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
@@ -186,19 +263,28 @@ typedef struct traffic {
 } traffic;
 
 static void free_traffic(const walker *w, traffic *t) {
-  for (int32_t i = 0; t->buffers != NULL && i < 2 * w->count; i++) free(t->buffers[i]);
-  free(t->buffers);
-  free(t->sends);
-  free(t->receives);
-  free(t->pieces);
+  for (int32_t i = 0; t->buffers != NULL && i < 2 * w->count; i++)
+    give_bytes(w->walk->pool, t->buffers[i]);
+  give_bytes(w->walk->pool, t->buffers);
+  give_bytes(w->walk->pool, t->sends);
+  give_bytes(w->walk->pool, t->receives);
+  give_bytes(w->walk->pool, t->pieces);
+}
+
+/* Returns count zeroed elements of the pool. */
+static void *take_zeroed(mmci_pool *pool, size_t count, size_t size) {
+  void *bytes = take_bytes(pool, count * size);
+  if (bytes != NULL) memset(bytes, 0, count * size);
+  return bytes;
 }
 
 static mmc_status make_traffic(const walker *w, traffic *t, mmci_error *error) {
   const size_t count = (size_t)w->count;
-  *t = (traffic){.sends = mmci_alloc_zeroed(count, sizeof *t->sends),
-                 .receives = mmci_alloc_zeroed(count, sizeof *t->receives),
-                 .pieces = mmci_alloc_zeroed(count, sizeof *t->pieces),
-                 .buffers = mmci_alloc_zeroed(2 * count, sizeof *t->buffers)};
+  mmci_pool *pool = w->walk->pool;
+  *t = (traffic){.sends = take_zeroed(pool, count, sizeof *t->sends),
+                 .receives = take_zeroed(pool, count, sizeof *t->receives),
+                 .pieces = take_zeroed(pool, count, sizeof *t->pieces),
+                 .buffers = take_zeroed(pool, 2 * count, sizeof *t->buffers)};
   if (t->sends != NULL && t->receives != NULL && t->pieces != NULL && t->buffers != NULL)
     return MMC_OK;
   return mmci_fail_nomem(error, count * (sizeof *t->sends * 3));
@@ -214,7 +300,7 @@ static mmc_status pack(const walker *w, traffic *t, const view *from, const mmci
     if (piece.rows == 0) continue;
     char *bytes = after->kind == MMCI_WHOLE ? shared : NULL;
     if (bytes == NULL) {
-      bytes = mmci_alloc_aligned(piece_bytes(w, &piece), 1);
+      bytes = take_bytes(w->walk->pool, piece_bytes(w, &piece));
       if (bytes == NULL) return mmci_fail_nomem(error, piece_bytes(w, &piece));
       t->buffers[to] = bytes;
       copy_out(w, from, &piece, bytes, piece.cols);
@@ -235,7 +321,7 @@ static mmc_status expect_from_all(const walker *w, traffic *t, const mmci_layout
     if (piece.rows == 0) continue;
     char *bytes = to->data + (size_t)((piece.row - to->piece.row) * to->piece.cols) * w->size;
     if (piece.cols != to->piece.cols) {
-      bytes = t->buffers[w->count + from] = mmci_alloc_aligned(piece_bytes(w, &piece), 1);
+      bytes = t->buffers[w->count + from] = take_bytes(w->walk->pool, piece_bytes(w, &piece));
       if (bytes == NULL) return mmci_fail_nomem(error, piece_bytes(w, &piece));
     }
     t->pieces[t->receive_count] = piece;
@@ -254,7 +340,6 @@ static char *place_in(const walker *w, const block *to, const mmci_piece *piece)
 static mmc_status change(const walker *w, const view *from, const mmci_layout *before,
                          const mmci_layout *after, int64_t rows, int64_t cols, block *out,
                          mmci_error *error) {
-  const mmci_walk *walk = w->walk;
   const mmci_piece wants = mmci_layout_piece(after, rows, cols, w->rank);
   const mmci_piece has = mmci_layout_piece(before, rows, cols, w->rank);
   const mmci_piece kept = mmci_piece_common(&has, &wants);
@@ -267,8 +352,7 @@ static mmc_status change(const walker *w, const view *from, const mmci_layout *b
   if (status == MMC_OK && kept.rows > 0)
     copy_out(w, from, &kept, place_in(w, out, &kept), wants.cols);
   if (status == MMC_OK)
-    status =
-        walk->ops->exchange(walk->team, t.sends, t.send_count, t.receives, t.receive_count, error);
+    status = exchange(w, t.sends, t.send_count, t.receives, t.receive_count, error);
   for (int32_t i = 0; status == MMC_OK && i < t.receive_count; i++) {
     const mmci_piece *piece = &t.pieces[i];
     if (piece->cols == out->piece.cols) continue;
@@ -320,7 +404,7 @@ static mmc_status take_operand(const walker *w, int64_t number, const mmci_layou
 static mmc_status multiply_here(const walker *w, int64_t m, int64_t k, int64_t n,
                                 const mmci_local *a, const mmci_local *b, void *c,
                                 mmci_error *error) {
-  if (m == 0 || n == 0) return MMC_OK;
+  if (m == 0 || n == 0 || w->rehearses) return MMC_OK;
   if (k == 0) {
     memset(c, 0, (size_t)m * (size_t)n * w->size);
     return MMC_OK;
@@ -343,10 +427,10 @@ static mmc_status reduce(const walker *w, const block *partial, bool has_part,
                          const mmci_layout *left, const mmci_layout *after, int64_t m, int64_t k,
                          int64_t n, const block *out, char *packed, char *arrived,
                          mmci_error *error) {
-  const mmci_walk *walk = w->walk;
   const view v = view_of_block(partial);
   if (has_part && out->piece.rows > 0) copy_out(w, &v, &out->piece, out->data, out->piece.cols);
-  if (!has_part) memset(out->data != NULL ? out->data : packed, 0, piece_bytes(w, &out->piece));
+  if (!has_part && !w->rehearses)
+    memset(out->data != NULL ? out->data : packed, 0, piece_bytes(w, &out->piece));
   mmc_status status = MMC_OK;
   for (int32_t i = 1; status == MMC_OK && i < w->count; i++) {
     const int32_t to = (w->rank + i) % w->count, from = (w->rank + w->count - i) % w->count;
@@ -357,8 +441,8 @@ static mmc_status reduce(const walker *w, const block *partial, bool has_part,
     if (sends) copy_out(w, &v, &theirs, packed, theirs.cols);
     const mmci_message sent = {packed, piece_bytes(w, &theirs), to};
     const mmci_message received = {arrived, piece_bytes(w, &out->piece), from};
-    status = walk->ops->exchange(walk->team, &sent, sends, &received, receives, error);
-    if (status == MMC_OK && receives)
+    status = exchange(w, &sent, sends, &received, receives, error);
+    if (status == MMC_OK && receives && !w->rehearses)
       add_to(w->dtype, out->data, arrived, out->piece.rows * out->piece.cols);
   }
   return status;
@@ -381,9 +465,9 @@ static mmc_status by_inner(const walker *w, const mmci_way *way, const mmci_rank
   if (status == MMC_OK && x->m > 0 && x->n > 0)
     status = reduce(w, &partial, part.cols > 0, &way->left, &way->result, x->m, x->k, x->n, out,
                     packed.data, arrived.data, error);
-  free(partial.data);
-  free(packed.data);
-  free(arrived.data);
+  give_bytes(w->walk->pool, partial.data);
+  give_bytes(w->walk->pool, packed.data);
+  give_bytes(w->walk->pool, arrived.data);
   return status;
 }
 
@@ -391,7 +475,6 @@ static mmc_status by_inner(const walker *w, const mmci_way *way, const mmci_rank
  * column of blocks of B. */
 static mmc_status gather_along(const walker *w, const mmci_layout *grid, bool across, int64_t rows,
                                int64_t cols, const operand *mine, block *out, mmci_error *error) {
-  const mmci_walk *walk = w->walk;
   const int32_t width = grid->grid_cols, i = w->rank / width, j = w->rank % width;
   const int32_t others = across ? width : grid->grid_rows;
   const bool is_in = w->rank < grid->ranks;
@@ -418,15 +501,14 @@ static mmc_status gather_along(const walker *w, const mmci_layout *grid, bool ac
     if (own.rows > 0)
       t.sends[t.send_count++] = (mmci_message){packed.data, piece_bytes(w, &own), to};
     if (piece.rows == 0) continue;
-    char *bytes = t.buffers[w->count + from] = mmci_alloc_aligned(piece_bytes(w, &piece), 1);
+    char *bytes = t.buffers[w->count + from] = take_bytes(w->walk->pool, piece_bytes(w, &piece));
     if (bytes == NULL) status = mmci_fail_nomem(error, piece_bytes(w, &piece));
     t.pieces[t.receive_count] = piece;
     t.receives[t.receive_count++] = (mmci_message){bytes, piece_bytes(w, &piece), from};
   }
   status = agree(w, status, error);
   if (status == MMC_OK)
-    status =
-        walk->ops->exchange(walk->team, t.sends, t.send_count, t.receives, t.receive_count, error);
+    status = exchange(w, t.sends, t.send_count, t.receives, t.receive_count, error);
   if (status == MMC_OK && own.rows > 0)
     copy_out(w, &v, &own, place_in(w, out, &own), out->piece.cols);
   for (int32_t r = 0; status == MMC_OK && r < t.receive_count; r++) {
@@ -435,7 +517,7 @@ static mmc_status gather_along(const walker *w, const mmci_layout *grid, bool ac
     copy_out(w, &arrived, piece, place_in(w, out, piece), out->piece.cols);
   }
   free_traffic(w, &t);
-  free(packed.data);
+  give_bytes(w->walk->pool, packed.data);
   return status;
 }
 
@@ -447,10 +529,11 @@ static mmc_status by_grid(const walker *w, const mmci_way *way, const mmci_ranks
   mmc_status status = MMC_OK;
   if (x->m == 0 || x->n == 0) return MMC_OK;
   if (x->k == 0) {
-    if (out->data != NULL) memset(out->data, 0, piece_bytes(w, &out->piece));
+    if (out->data != NULL && !w->rehearses) memset(out->data, 0, piece_bytes(w, &out->piece));
     return MMC_OK;
   }
   if (ops->takes_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n)) {
+    if (w->rehearses) return MMC_OK;
     status = ops->multiply_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n, &a->local,
                                 &b->local, out->data, error);
     return agree(w, status, error);
@@ -465,8 +548,8 @@ static mmc_status by_grid(const walker *w, const mmci_way *way, const mmci_ranks
           multiply_here(w, out->piece.rows, x->k, out->piece.cols, &left, &right, out->data, error);
     status = agree(w, status, error);
   }
-  free(row.data);
-  free(col.data);
+  give_bytes(w->walk->pool, row.data);
+  give_bytes(w->walk->pool, col.data);
   return status;
 }
 
@@ -481,10 +564,17 @@ static mmc_status multiply_step(const walker *w, const mmci_way *way, const mmci
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* Says whether the last product can be written where the caller wants the result. */
+static bool writes_out(const walker *w, int64_t s) {
+  const mmci_ranks_plan *plan = w->walk->plan;
+  return s == w->walk->problem->step_count - 1 && w->out != NULL &&
+         mmci_layout_same(&plan->last.from, &plan->result);
+}
+
 static void drop_result(const walker *w, int64_t number, int64_t step) {
   const int64_t t = number - w->walk->problem->factor_count;
   if (t < 0 || w->last_read[t] != step) return;
-  free(w->results[t].data);
+  give_bytes(w->walk->pool, w->results[t].data);
   w->results[t].data = NULL;
 }
 
@@ -504,11 +594,14 @@ static mmc_status run_step(const walker *w, int64_t s, mmci_error *error) {
                                           by_rows, &b, status == MMC_OK ? error : &second);
     if (status == MMC_OK) status = taken;
   }
-  if (status == MMC_OK) status = make_block(w, &piece, &w->results[s], error);
+  if (writes_out(w, s))
+    w->results[s] = (block){w->out, piece};
+  else if (status == MMC_OK)
+    status = make_block(w, &piece, &w->results[s], error);
   status = agree(w, status, error);
   if (status == MMC_OK) status = multiply_step(w, way, x, &a, &b, &w->results[s], error);
-  free(a.made.data);
-  free(b.made.data);
+  give_bytes(w->walk->pool, a.made.data);
+  give_bytes(w->walk->pool, b.made.data);
   drop_result(w, x->left, s);
   drop_result(w, x->right, s);
   return status;
@@ -524,6 +617,7 @@ static mmc_status deliver(const walker *w, void *out, int64_t out_ld, bool out_t
   const int64_t last = p->factor_count + p->step_count - 1;
   const mmci_piece piece = mmci_layout_piece(&plan->result, rows, cols, w->rank);
   operand end;
+  if (p->step_count > 0 && writes_out(w, p->step_count - 1)) return agree(w, MMC_OK, error);
   mmc_status status = take_operand(w, p->step_count > 0 ? last : 0, &plan->last.from, &plan->result,
                                    rows, cols, true, &end, error);
   status = agree(w, status, error);
@@ -536,34 +630,61 @@ static mmc_status deliver(const walker *w, void *out, int64_t out_ld, bool out_t
     else
       copy_out(w, &v, &piece, out, out_ld);
   }
-  free(end.made.data);
+  give_bytes(w->walk->pool, end.made.data);
   return status;
 }
 
-mmc_status mmci_walk_run(const mmci_walk *walk, void *out, int64_t out_ld, bool out_transposed,
-                         mmci_error *error) {
+/* Does, or rehearses, all steps. */
+static mmc_status run_steps(const walker *w, void *out, int64_t out_ld, bool out_transposed,
+                            mmci_error *error) {
+  const mmci_ranks_problem *p = w->walk->problem;
+  mmc_status status = MMC_OK;
+  for (int64_t s = 0; status == MMC_OK && s < p->step_count; s++) status = run_step(w, s, error);
+  if (status == MMC_OK) status = deliver(w, out, out_ld, out_transposed, error);
+  for (int64_t s = 0; s < p->step_count; s++) {
+    if (w->out == NULL || w->results[s].data != w->out)
+      give_bytes(w->walk->pool, w->results[s].data);
+    w->results[s].data = NULL;
+  }
+  return status;
+}
+
+static void note_readers(const walker *w) {
+  const mmci_ranks_problem *p = w->walk->problem;
+  for (int64_t s = 0; s < p->step_count; s++) {
+    const mmci_ranks_product *x = &p->products[s];
+    if (x->left >= p->factor_count) w->last_read[x->left - p->factor_count] = s;
+    if (x->right >= p->factor_count) w->last_read[x->right - p->factor_count] = s;
+  }
+  if (p->step_count > 0) w->last_read[p->step_count - 1] = p->step_count;
+}
+
+mmc_status mmci_walk_run(const mmci_walk *walk, mmc_status so_far, void *out, int64_t out_ld,
+                         bool out_transposed, mmci_error *error) {
   const mmci_ranks_problem *p = walk->problem;
+  const size_t steps = (size_t)p->step_count;
+  mmci_pool *pool = walk->pool;
   walker w = {.walk = walk,
               .rank = walk->ops->rank(walk->team),
               .count = walk->ops->count(walk->team),
               .dtype = p->dtype,
               .size = mmc_dtype_size(p->dtype),
-              .results = mmci_alloc_zeroed((size_t)p->step_count, sizeof *w.results),
-              .last_read = mmci_alloc_zeroed((size_t)p->step_count, sizeof *w.last_read)};
-  mmc_status status = MMC_OK;
-  if (w.results == NULL || w.last_read == NULL)
-    status = mmci_fail_nomem(error, (uint64_t)p->step_count * sizeof *w.results);
-  for (int64_t s = 0; status == MMC_OK && s < p->step_count; s++) {
-    const mmci_ranks_product *x = &p->products[s];
-    if (x->left >= p->factor_count) w.last_read[x->left - p->factor_count] = s;
-    if (x->right >= p->factor_count) w.last_read[x->right - p->factor_count] = s;
-  }
-  if (status == MMC_OK && p->step_count > 0) w.last_read[p->step_count - 1] = p->step_count;
-  status = agree(&w, status, error);
-  for (int64_t s = 0; status == MMC_OK && s < p->step_count; s++) status = run_step(&w, s, error);
-  if (status == MMC_OK) status = deliver(&w, out, out_ld, out_transposed, error);
-  for (int64_t s = 0; w.results != NULL && s < p->step_count; s++) free(w.results[s].data);
-  free(w.results);
-  free(w.last_read);
+              .results = take_zeroed(pool, steps + 1, sizeof *w.results),
+              .last_read = take_zeroed(pool, steps + 1, sizeof *w.last_read)};
+  const mmci_piece piece =
+      mmci_layout_piece(&walk->plan->result, p->dims[0], p->dims[p->factor_count], w.rank);
+  if (piece.rows > 0 && !out_transposed && out_ld == piece.cols) w.out = out;
+  mmc_status status = so_far;
+  if (status == MMC_OK && (w.results == NULL || w.last_read == NULL))
+    status = mmci_fail_nomem(error, (uint64_t)steps * sizeof *w.results);
+  if (status == MMC_OK) note_readers(&w);
+  w.rehearses = true;
+  if (status == MMC_OK && pool->keeps) status = run_steps(&w, out, out_ld, out_transposed, error);
+  status = mmci_team_agree(walk->ops, walk->team, status, error);
+  w.rehearses = false;
+  w.agrees = !pool->keeps;
+  if (status == MMC_OK) status = run_steps(&w, out, out_ld, out_transposed, error);
+  give_bytes(pool, w.results);
+  give_bytes(pool, w.last_read);
   return status;
 }

@@ -15,6 +15,14 @@ typedef struct mmci_source {
   bool whole;
 } mmci_source;
 
+/* Memory of earlier runs of a plan, which later ones use again: fresh pages cost as much as a
+ * product of tall matrices. */
+typedef struct mmci_pool mmci_pool;
+/* Returns an empty pool; NULL when memory is short. keeps says whether it keeps anything: under a
+ * limit it does not, as blocks of several sizes would add up. */
+mmci_pool *mmci_pool_create(bool keeps);
+void mmci_pool_destroy(mmci_pool *pool);
+
 /* What carries a plan out. */
 typedef struct mmci_walk {
   const mmci_team_ops *ops;
@@ -22,6 +30,7 @@ typedef struct mmci_walk {
   const mmci_ranks_problem *problem;
   const mmci_ranks_plan *plan;
   const mmci_source *sources; /* a factor each */
+  mmci_pool *pool;
 } mmci_walk;
 
 /* Fails on every rank of a team where it failed on one: returns the status of the first rank that
@@ -30,9 +39,10 @@ mmc_status mmci_team_agree(const mmci_team_ops *ops, mmci_team *team, mmc_status
                            mmci_error *error);
 
 /* Multiplies. The piece of the result that plan->result gives this rank goes to out, row-major
- * with leading dimension out_ld, or column-major when out_transposed. Collective. Returns, the same
- * on every rank: E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
-mmc_status mmci_walk_run(const mmci_walk *walk, void *out, int64_t out_ld, bool out_transposed,
-                         mmci_error *error);
+ * with leading dimension out_ld, or column-major when out_transposed. Collective. Nothing is done
+ * where so_far, or what memory comes to, is not MMC_OK on every rank. Returns, the same on every
+ * rank: so_far of the first rank that has failed, E_NOMEM, E_DEVICE, E_UNSUPPORTED. */
+mmc_status mmci_walk_run(const mmci_walk *walk, mmc_status so_far, void *out, int64_t out_ld,
+                         bool out_transposed, mmci_error *error);
 
 #endif

@@ -80,6 +80,17 @@ ranks 4 "$mmchain" multiply d/A1.npy d/A2.npy d/A3.npy -o R.npy --on scalapack -
 planned=$("$mmchain" plan d/A1.npy d/A2.npy d/A3.npy --on scalapack --ranks 4 --json | grep -o '"words": [0-9]*' | head -1)
 grep -q "$planned" json || fail "words: $planned is not told by multiply"
 
+# What is measured is what plans go by, with and without ranks.
+export MMCHAIN_WISDOM="$work/wisdom.db"
+ranks 2 "$mmchain" tune --calibrate --on scalapack >said 2>&1 || fail "tune --calibrate"
+if "$mmchain" wisdom show | grep -q 'scalapack f64'; then
+  "$mmchain" wisdom show | grep 'scalapack f64' | grep -q foreign && fail "wisdom: measured here, and foreign"
+  "$mmchain" plan 100x200x300 --on scalapack --ranks 2 | grep -q '(model)' || fail "plan: not by what was measured"
+  ranks 2 "$mmchain" multiply d/A1.npy d/A2.npy -o R.npy --on scalapack --explain --check >said 2>&1 || fail "explain"
+  grep -q '(model)' said || fail "multiply: not by what was measured"
+fi
+export MMCHAIN_WISDOM=
+
 # ---- faults ------------------------------------------------------------------------------------
 
 # broken NAME RANK PREFIX PATTERN [RANKS] [FACTORS...]: so many ranks say a line with the pattern, and

@@ -14,7 +14,7 @@
 #include "ranks/mpi/scalapack.h"
 #include "ranks/team.h"
 
-enum { CONTEXTS = 16, TAG = 21, CHUNK_BYTES = 1 << 30 };
+enum { CONTEXTS = 16, TAG = 21, CHUNK_BYTES = 1 << 30, PIECE_ROWS = 256 };
 
 /* A grid of BLACS. */
 typedef struct context {
@@ -26,7 +26,8 @@ struct mmci_team {
   MPI_Comm communicator; /* a duplicate of our own */
   bool finalizes;        /* MPI was initialized by us */
   int rank, count, local;
-  int system; /* the handle of BLACS for the communicator */
+  int threads; /* of the BLAS; 0 when not known */
+  int system;  /* the handle of BLACS for the communicator */
   int context_count;
   context contexts[CONTEXTS];
   mmci_scalapack scalapack;
@@ -62,11 +63,15 @@ static void share_cores(mmci_team *team) {
     MPI_Comm_free(&host);
   }
   cpu_set_t set;
-  if (team->scalapack.set_threads == NULL || getenv("OPENBLAS_NUM_THREADS") != NULL ||
-      getenv("OMP_NUM_THREADS") != NULL || sched_getaffinity(0, sizeof set, &set) != 0)
+  const char *given = getenv("OPENBLAS_NUM_THREADS");
+  if (given == NULL) given = getenv("OMP_NUM_THREADS");
+  if (given != NULL) team->threads = atoi(given);
+  if (team->scalapack.set_threads == NULL || given != NULL ||
+      sched_getaffinity(0, sizeof set, &set) != 0)
     return;
-  const int threads = CPU_COUNT(&set) / team->local;
-  team->scalapack.set_threads(threads > 1 ? threads : 1);
+  team->threads = CPU_COUNT(&set) / team->local;
+  if (team->threads < 1) team->threads = 1;
+  team->scalapack.set_threads(team->threads);
 }
 
 static mmc_status join(mmci_team *team, const void *communicator, mmci_error *error) {
@@ -210,11 +215,20 @@ static mmc_status multiply(mmci_team *team, mmc_dtype dtype, int64_t m, int64_t 
                            const mmci_local *a, const mmci_local *b, void *c, mmci_error *error) {
   if (!fits(m) || !fits(k) || !fits(n) || !fits(a->ld) || !fits(b->ld))
     return mmci_fail(error, MMC_E_UNSUPPORTED, "a rank's piece has more than 2^31 - 1 rows");
-  const int rows = (int)n, cols = (int)m, inner = (int)k;
+  const int rows = (int)n, inner = (int)k;
   const int lda = a->ld > 0 ? (int)a->ld : 1, ldb = b->ld > 0 ? (int)b->ld : 1;
-  team->scalapack.gemm[dtype](b->transposed ? "T" : "N", a->transposed ? "T" : "N", &rows, &cols,
-                              &inner, one_of(dtype), b->data, &ldb, a->data, &lda, zero_of(dtype),
-                              c, &rows);
+  const int64_t size = (int64_t)mmc_dtype_size(dtype);
+  /* One thread of OpenBLAS multiplies tall thin matrices, which are wide ones to it, up to 1.6
+   * times as fast in pieces whose results stay in the cache. */
+  const bool in_pieces = team->threads == 1 && n <= 128 && k <= 512 && m > 2 * (int64_t)PIECE_ROWS;
+  const int64_t most = in_pieces ? PIECE_ROWS : m;
+  for (int64_t first = 0; first < m; first += most) {
+    const int cols = (int)(m - first < most ? m - first : most);
+    const char *left = (const char *)a->data + first * (a->transposed ? 1 : a->ld) * size;
+    team->scalapack.gemm[dtype](b->transposed ? "T" : "N", a->transposed ? "T" : "N", &rows, &cols,
+                                &inner, one_of(dtype), b->data, &ldb, left, &lda, zero_of(dtype),
+                                (char *)c + first * n * size, &rows);
+  }
   return MMC_OK;
 }
 
