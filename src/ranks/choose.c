@@ -432,7 +432,8 @@ mmc_status mmci_ranks_choose(const mmci_ranks_problem *problem, mmci_ranks_plan 
              .readers = mmci_alloc_array(steps, sizeof(int32_t))};
   int *chosen = mmci_alloc_zeroed(steps, sizeof *chosen);
   int64_t *last_read = mmci_alloc_zeroed(steps, sizeof *last_read);
-  const bool is_there = allocate_plan(problem, &best) & allocate_plan(problem, &spare);
+  bool is_there = allocate_plan(problem, &best);
+  is_there = allocate_plan(problem, &spare) && is_there;
   mmc_status status = MMC_OK;
   uint64_t leanest = UINT64_MAX;
   if (!is_there || t.cells == NULL || t.fixed == NULL || t.readers == NULL || chosen == NULL ||

@@ -72,7 +72,7 @@ static truth random_truth(uint64_t *state, mmc_dtype dtype, int64_t rows, int64_
   const bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
   for (int64_t e = 0; e < rows * cols; e++) {
     const double re = (double)(float)random_unit(state);
-    t.elements[e] = is_complex ? CMPLX(re, (double)(float)random_unit(state)) : re;
+    t.elements[e] = is_complex ? re + (double)(float)random_unit(state) * I : re;
   }
   return t;
 }
