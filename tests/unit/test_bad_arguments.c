@@ -678,6 +678,46 @@ static void scans(fixture *f) {
   mmc_scan_destroy(NULL);
 }
 
+static void sparse(fixture *f) {
+  mmc_context *c = f->context;
+  const int32_t indptr[] = {0, 1}, indices[] = {0};
+  const double values[] = {2};
+  mmc_csr csr = {.rows = 1, .cols = 1, .index_bytes = 4};
+  mmc_sparse_factor factor = {.csr = &csr};
+  mmc_sparse_chain *chain = NULL;
+  mmc_sparse *made = NULL;
+  IS_ARG(mmc_sparse_chain_create(NULL, MMC_F64, 1, &factor, NULL, &chain));
+  IS_ARG(mmc_sparse_chain_create(c, MMC_F64, 1, &factor, NULL, NULL));
+  IS_ARG(mmc_sparse_chain_create(c, MMC_F64, 1, NULL, NULL, &chain));
+  IS_ARG(mmc_sparse_chain_create(c, MMC_F64, -1, &factor, NULL, &chain));
+  IS_ARG(mmc_sparse_chain_create(c, MMC_F64, 1, &factor, NULL, &chain)); /* indptr NULL */
+  csr.indptr = indptr;
+  IS_ARG(mmc_sparse_chain_create(c, MMC_F64, 1, &factor, NULL, &chain)); /* indices NULL */
+  csr.indices = indices;
+  csr.values = values;
+  csr.rows = INT64_MIN;
+  IS_ARG(mmc_sparse_chain_create(c, MMC_F64, 1, &factor, NULL, &chain));
+  csr.rows = 1;
+  assert_int_equal(mmc_sparse_chain_create(c, MMC_F64, 1, &factor, NULL, &chain), MMC_OK);
+  IS_ARG(mmc_sparse_chain_explain(NULL, MMC_TEXT, write_nowhere, NULL));
+  IS_ARG(mmc_sparse_chain_explain(chain, MMC_TEXT, NULL, NULL));
+  IS_ARG(mmc_sparse_chain_execute(NULL, &factor, NULL, &made));
+  IS_ARG(mmc_sparse_chain_execute(chain, NULL, NULL, &made));
+  IS_ARG(mmc_sparse_chain_execute(chain, &factor, NULL, NULL));
+  assert_true(mmc_sparse_chain_multiplications(NULL) == 0);
+  mmc_sparse_chain_destroy(chain);
+  mmc_sparse_chain_destroy(NULL);
+  assert_false(mmc_sparse_is_file(c, NULL));
+  IS_ARG(mmc_sparse_open(c, NULL, &made));
+  IS_ARG(mmc_sparse_open(c, "/dev/null", NULL));
+  IS_ARG(mmc_sparse_write(c, NULL, MMC_F64, &csr));
+  IS_ARG(mmc_sparse_write(c, "/dev/null", MMC_F64, NULL));
+  IS_ARG(mmc_sparse_write(c, "/dev/null", (mmc_dtype)BAD, &csr));
+  IS_ZERO(mmc_sparse_dtype(NULL));
+  assert_null(mmc_sparse_csr(NULL).indptr);
+  mmc_sparse_destroy(NULL);
+}
+
 static void files(fixture *f) {
   mmc_file *file;
   IS_ARG(mmc_file_open(f->context, NULL, &file));
@@ -788,6 +828,10 @@ static const struct {
     {scans,
      " mmc_scan_create mmc_scan_destroy mmc_scan_explain mmc_scan_execute mmc_scan_enqueue "
      "mmc_scan_wait "},
+    {sparse,
+     " mmc_sparse_destroy mmc_sparse_dtype mmc_sparse_csr mmc_sparse_is_file mmc_sparse_open "
+     "mmc_sparse_write mmc_sparse_chain_create mmc_sparse_chain_destroy mmc_sparse_chain_explain "
+     "mmc_sparse_chain_multiplications mmc_sparse_chain_execute "},
     {files,
      " mmc_file_open mmc_file_destroy mmc_file_dtype mmc_file_ndim mmc_file_shape "
      "mmc_file_matrix mmc_file_format_describe mmc_file_format "},
