@@ -307,11 +307,11 @@ static mmc_status open_member(const mmci_format *format, const mmci_file_name *n
                               mmci_file_array **out, mmci_error *error) {
   char *only = NULL;
   mmci_file_name said = *name;
-  if (format->list != NULL && said.member == NULL && format->sparse_is != NULL &&
-      format->sparse_is(said.path))
-    return open_as_dense(format, name, out, error);
   if (format->list != NULL && said.member == NULL) {
     mmc_status status = only_member(format, name, &only, error);
+    /* A sparse matrix is several arrays. */
+    if (status == MMC_E_ARG && format->sparse_is != NULL && format->sparse_is(said.path))
+      return open_as_dense(format, name, out, error);
     if (status != MMC_OK) return status;
     said.member = only;
   }
