@@ -21,7 +21,7 @@ enum Kind { SQUARES, GENERAL, SINGLE, SPINES, PACKS, TENSOR, TILES };
 static const char *const KINDS[] = {"squares", "general", "single", "spines",
                                     "packs",   "tensor",  "tiles"};
 
-static const mmci_group_limits LIMITS = {2, 223 * 1024, true, true};
+static const mmci_group_limits LIMITS = {2, 223 * 1024, true, true, false};
 
 static int failures = 0, checks = 0;
 static uint64_t random_state;
