@@ -37,7 +37,7 @@ products() { # products M K N RECIPE: for every op
 {
   echo "mmchain wisdom 1"
   for dtype in c128 c64 f32 f64; do
-    sed "s/\"f64\"/\"$dtype\"/" <<<"$fingerprint"
+    echo "${fingerprint/\"f64\"/\"$dtype\"}"
     { products 40 32 48 'm:8,32(k:16,16)'; products 48 32 40 'n:24,16(m:16,32(k:20,12))'; } | LC_ALL=C sort
   done
 } >"$root/made"
