@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/options.h"
+#include "ranks/agree.h"
 #include "ranks/calibrate_ranks.h"
 #include "ranks/engines.h"
 #include "ranks/explain_ranks.h"
@@ -44,11 +45,10 @@ static mmc_status check_versions(const mmc_team *team, mmci_error *error) {
   const int32_t count = team->ops->count(team->team);
   char mine[VERSION_SIZE] = {0};
   snprintf(mine, sizeof mine, "%s.%d", mmc_version(), (int)MMCI_TEAM_ABI);
-  char(*all)[VERSION_SIZE] = mmci_alloc_zeroed((size_t)count, VERSION_SIZE);
-  mmc_status status = all != NULL ? MMC_OK : mmci_fail_nomem(error, (uint64_t)count * VERSION_SIZE);
-  status = mmci_team_agree(team->ops, team->team, status, error);
-  if (status == MMC_OK) status = team->ops->gather(team->team, mine, sizeof mine, all, error);
-  for (int32_t r = 1; status == MMC_OK && r < count; r++)
+  mmc_status status = MMC_OK;
+  char(*all)[VERSION_SIZE] =
+      mmci_team_gather(team->ops, team->team, &status, mine, sizeof mine, error);
+  for (int32_t r = 1; all != NULL && status == MMC_OK && r < count; r++)
     if (memcmp(all[r], all[0], VERSION_SIZE) != 0)
       status =
           mmci_fail(error, MMC_E_UNSUPPORTED, "rank %d: has mmchain %.23s, and rank 0 has %.23s",
@@ -312,13 +312,10 @@ static int hash_text(void *user, const char *bytes, size_t size) {
 
 /* Gives all ranks the rates that rank 0 has found: a store may be that of one host. */
 static mmc_status share_rates(const mmc_team *team, mmci_ranks_rates *rates, mmci_error *error) {
-  const int32_t count = team->ops->count(team->team);
-  mmci_ranks_rates *all = mmci_alloc_zeroed((size_t)count, sizeof *all);
-  mmc_status status = mmci_team_agree(
-      team->ops, team->team,
-      all != NULL ? MMC_OK : mmci_fail_nomem(error, (size_t)count * sizeof *all), error);
-  if (status == MMC_OK) status = team->ops->gather(team->team, rates, sizeof *rates, all, error);
-  if (status == MMC_OK) *rates = all[0];
+  mmc_status status = MMC_OK;
+  mmci_ranks_rates *all =
+      mmci_team_gather(team->ops, team->team, &status, rates, sizeof *rates, error);
+  if (all != NULL) *rates = all[0];
   free(all);
   return status;
 }
@@ -340,11 +337,8 @@ static mmc_status check_alike(const mmc_team_plan *plan, mmci_error *error) {
     mine.hash = mmci_hash_bytes(mine.hash, &plan->asked, sizeof plan->asked);
   mine.hash = mmci_hash_bytes(mine.hash, &plan->plan.words, sizeof plan->plan.words);
   mine.hash = mmci_hash_bytes(mine.hash, &plan->plan.predicted_s, sizeof plan->plan.predicted_s);
-  hashed *all = mmci_alloc_zeroed((size_t)count, sizeof *all);
-  if (status == MMC_OK && all == NULL) status = mmci_fail_nomem(error, (size_t)count * sizeof *all);
-  status = mmci_team_agree(team->ops, team->team, status, error);
-  if (status == MMC_OK) status = team->ops->gather(team->team, &mine, sizeof mine, all, error);
-  for (int32_t r = 1; status == MMC_OK && r < count; r++)
+  hashed *all = mmci_team_gather(team->ops, team->team, &status, &mine, sizeof mine, error);
+  for (int32_t r = 1; all != NULL && status == MMC_OK && r < count; r++)
     if (strcmp(all[r].text, all[0].text) != 0)
       status = mmci_fail(error, MMC_E_ARG, "rank %d: has the chain %s, and rank 0 has %s", (int)r,
                          all[r].text, all[0].text);

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/monotonic.h"
-#include "ranks/walk.h"
+#include "ranks/agree.h"
 
 enum { RUNS = 7, SIDE = 384, LONG_BYTES = 1 << 22, ROUNDS = 50 };
 
@@ -75,20 +75,18 @@ static int compare(const void *a, const void *b) {
 static mmc_status time_job(const bench *b, mmc_status (*job)(const bench *, mmci_error *),
                            double *out, mmci_error *error) {
   const int32_t count = b->ops->count(b->team);
-  double runs[RUNS], *all = mmci_alloc_array((size_t)count, sizeof *all);
-  mmc_status status = mmci_team_agree(
-      b->ops, b->team, all != NULL ? MMC_OK : mmci_fail_nomem(error, 8 * (uint64_t)count), error);
+  double runs[RUNS];
+  mmc_status status = MMC_OK;
   for (int r = -1; r < RUNS && status == MMC_OK; r++) { /* the first run warms up */
     const double start = mmci_now_s();
-    mmc_status done = job(b, error);
+    status = job(b, error);
     double seconds = mmci_now_s() - start;
-    status = mmci_team_agree(b->ops, b->team, done, error);
-    if (status == MMC_OK) status = b->ops->gather(b->team, &seconds, sizeof seconds, all, error);
-    for (int32_t i = 0; i < count && status == MMC_OK; i++)
+    double *all = mmci_team_gather(b->ops, b->team, &status, &seconds, sizeof seconds, error);
+    for (int32_t i = 0; i < count && all != NULL; i++)
       if (all[i] > seconds) seconds = all[i];
+    free(all);
     if (r >= 0) runs[r] = seconds;
   }
-  free(all);
   if (status != MMC_OK) return status;
   qsort(runs, RUNS, sizeof *runs, compare);
   *out = runs[RUNS / 2];
@@ -120,11 +118,12 @@ static mmc_status measure(const bench *b, mmci_ranks_rates *rates, mmci_error *e
 mmc_status mmci_ranks_calibrate(const mmci_team_ops *ops, mmci_team *team, mmc_dtype dtype,
                                 mmci_ranks_rates *rates, mmci_error *error) {
   bench b = {ops, team, dtype, mmci_alloc_zeroed(LONG_BYTES, 1), mmci_alloc_zeroed(LONG_BYTES, 1)};
-  const bool is_there = b.from != NULL && b.to != NULL;
-  mmc_status status =
-      mmci_team_agree(ops, team, is_there ? MMC_OK : mmci_fail_nomem(error, LONG_BYTES), error);
-  /* Ones of any dtype, more or less: small numbers that are not zero. */
-  if (status == MMC_OK) memset(b.from, 0x3A, LONG_BYTES);
+  mmc_status status = MMC_OK;
+  if (b.from == NULL || b.to == NULL)
+    status = mmci_fail_nomem(error, LONG_BYTES);
+  else /* Ones of any dtype, more or less: small numbers that are not zero. */
+    memset(b.from, 0x3A, LONG_BYTES);
+  status = mmci_team_agree(ops, team, status, error);
   if (status == MMC_OK) status = measure(&b, rates, error);
   free(b.from);
   free(b.to);

@@ -6,16 +6,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/path_text.h"
 #include "io/npy_header.h"
 #include "io/output_file.h"
-#include "ranks/walk.h"
+#include "ranks/agree.h"
 
 /* Where rank 0 has the temporary file. */
 typedef struct place {
@@ -28,12 +28,9 @@ typedef struct place {
 /* Copies what rank 0 has to all. */
 static mmc_status share(const mmci_team_ops *ops, mmci_team *team, void *what, size_t size,
                         mmci_error *error) {
-  char *all = mmci_alloc_array((size_t)ops->count(team), size);
-  mmc_status status = mmci_team_agree(
-      ops, team, all != NULL ? MMC_OK : mmci_fail_nomem(error, size * (size_t)ops->count(team)),
-      error);
-  if (status == MMC_OK) status = ops->gather(team, what, size, all, error);
-  if (status == MMC_OK) memcpy(what, all, size);
+  mmc_status status = MMC_OK;
+  void *all = mmci_team_gather(ops, team, &status, what, size, error);
+  if (all != NULL) memcpy(what, all, size);
   free(all);
   return status;
 }

@@ -2,11 +2,11 @@
  * and sums of partial products go to those who keep them. */
 #include "ranks/walk.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "ranks/agree.h"
 
 /* A block of a matrix in this rank's memory: element (r, c) of the whole matrix, of piece, is at
  * data + (r * row_step + c * col_step) * size after first was subtracted. */
@@ -35,52 +35,6 @@ typedef struct walker {
   bool rehearses, agrees;
   char *out; /* the caller's memory, where the piece may be written directly; else NULL */
 } walker;
-
-/* ---- agreement ------------------------------------------------------------------------------- */
-
-typedef struct verdict {
-  int32_t status;
-  char text[300];
-} verdict;
-
-/* A rank that has no memory to hear why another failed says so by this status, and none is told. */
-enum { CANNOT_LISTEN = -1, STATUSES = 1024, VERDICTS = 64 };
-
-mmc_status mmci_team_agree(const mmci_team_ops *ops, mmci_team *team, mmc_status status,
-                           mmci_error *error) {
-  const int32_t count = ops->count(team);
-  int32_t few[STATUSES], *all = few, mine = (int32_t)status;
-  verdict few_verdicts[VERDICTS], *verdicts = few_verdicts, own = {.status = mine};
-  mmci_error trouble = {0};
-  if (count == 1) return status;
-  if (status != MMC_OK && error != NULL) snprintf(own.text, sizeof own.text, "%.299s", error->text);
-  /* All that is needed is taken before anything is sent: a rank that left later would be waited
-   * for. */
-  if (count > STATUSES) all = mmci_alloc_zeroed((size_t)count, sizeof *all);
-  if (all == NULL) return mmci_fail_nomem(error, (uint64_t)count * sizeof *all);
-  if (count > VERDICTS) verdicts = mmci_alloc_zeroed((size_t)count, sizeof *verdicts);
-  if (verdicts == NULL) mine = CANNOT_LISTEN;
-  int32_t first = 0;
-  bool all_listen = true;
-  mmc_status result = ops->gather(team, &mine, sizeof mine, all, &trouble);
-  while (result == MMC_OK && first < count && all[first] == (int32_t)MMC_OK) first++;
-  for (int32_t r = 0; result == MMC_OK && r < count; r++)
-    all_listen = all_listen && all[r] != CANNOT_LISTEN;
-  if (result != MMC_OK) {
-    mmci_fail(error, result, "%s", trouble.text);
-  } else if (first < count && !all_listen) {
-    result = all[first] == CANNOT_LISTEN ? MMC_E_NOMEM : (mmc_status)all[first];
-    mmci_fail(error, result, "rank %d failed", (int)first);
-  } else if (first < count) {
-    result = ops->gather(team, &own, sizeof own, verdicts, &trouble);
-    result = result == MMC_OK ? mmci_fail(error, (mmc_status)all[first], "rank %d: %s", (int)first,
-                                          verdicts[first].text)
-                              : mmci_fail(error, result, "%s", trouble.text);
-  }
-  if (all != few) free(all);
-  if (verdicts != few_verdicts) free(verdicts);
-  return result;
-}
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -229,7 +183,7 @@ static mmc_status make_block(const walker *w, const mmci_piece *piece, block *ou
                              mmci_error *error) {
   const mmci_u128 bytes = mmci_u128_mul(mmci_piece_words(piece), w->size);
   *out = (block){.piece = *piece};
-  if (bytes == 0) return MMC_OK;
+  if (piece->rows == 0 || piece->cols == 0) return MMC_OK;
   if (bytes <= SIZE_MAX / 2) out->data = take_bytes(w->walk->pool, (size_t)bytes);
   if (out->data == NULL)
     return mmci_fail_nomem(error, bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes);
@@ -425,8 +379,8 @@ static mmc_status reduce(const walker *w, const block *partial, bool has_part,
                          mmci_error *error) {
   const view v = view_of_block(partial);
   if (has_part && out->piece.rows > 0) copy_out(w, &v, &out->piece, out->data, out->piece.cols);
-  if (!has_part && !w->rehearses)
-    memset(out->data != NULL ? out->data : packed, 0, piece_bytes(w, &out->piece));
+  if (!has_part && out->data != NULL && !w->rehearses)
+    memset(out->data, 0, piece_bytes(w, &out->piece));
   mmc_status status = MMC_OK;
   for (int32_t i = 1; status == MMC_OK && i < w->count; i++) {
     const int32_t to = (w->rank + i) % w->count, from = (w->rank + w->count - i) % w->count;
@@ -454,7 +408,7 @@ static mmc_status by_inner(const walker *w, const mmci_way *way, const mmci_rank
   mmc_status status = MMC_OK;
   if (part.cols > 0) status = make_block(w, &all, &partial, error);
   if (status == MMC_OK) status = make_block(w, &largest, &packed, error);
-  if (status == MMC_OK) status = make_block(w, &largest, &arrived, error);
+  if (status == MMC_OK) status = make_block(w, &out->piece, &arrived, error);
   if (status == MMC_OK && part.cols > 0)
     status = multiply_here(w, x->m, part.cols, x->n, &a->local, &b->local, partial.data, error);
   status = agree(w, status, error);

@@ -33,11 +33,6 @@ typedef struct mmci_walk {
   mmci_pool *pool;
 } mmci_walk;
 
-/* Fails on every rank of a team where it failed on one: returns the status of the first rank that
- * did, with "rank 2: " and its message in error. Collective; error holds this rank's message. */
-mmc_status mmci_team_agree(const mmci_team_ops *ops, mmci_team *team, mmc_status status,
-                           mmci_error *error);
-
 /* Multiplies. The piece of the result that plan->result gives this rank goes to out, row-major
  * with leading dimension out_ld, or column-major when out_transposed. Collective. Nothing is done
  * where so_far, or what memory comes to, is not MMC_OK on every rank. Returns, the same on every
