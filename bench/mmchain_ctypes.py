@@ -1,4 +1,4 @@
-"""The C interface, as thin as ctypes makes it, for the benches in Python."""
+"""The C interface, as thin as ctypes makes it, for the benches in Python and a test."""
 
 import ctypes
 

@@ -270,4 +270,21 @@ static inline dense structured_product(const structured_chain *x, int64_t i, int
   return all;
 }
 
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static int failures;
+
+static inline int append_text(void *user, const char *bytes, size_t size) {
+  char *text = user;
+  strncat(text, bytes, size);
+  return 0;
+}
+
+static inline void fail(const structured_chain *x, uint64_t seed, const char *what) {
+  char text[2000] = "";
+  if (x->chain != NULL) mmc_chain_write(x->chain, append_text, text);
+  printf("seed %llu, %s: %s\n", (unsigned long long)seed, text, what);
+  failures++;
+}
+
 #endif

@@ -124,15 +124,18 @@ mmc_status mmc_team_agree(mmc_team *team, mmc_status status, const char *message
 
 /* ---- rates ----------------------------------------------------------------------------------- */
 
-/* Returns what was measured, else what is assumed. What is wrong with the store is no failure. */
-static mmci_ranks_rates find_rates(mmc_context *context, const char *engine, mmc_dtype dtype) {
-  mmci_ranks_rates rates = mmci_ranks_assumed(), measured = rates;
+/* Finds what was measured, else what is assumed. What is wrong with the store is no failure. */
+static mmc_status find_rates(mmc_context *context, const char *engine, mmc_dtype dtype,
+                             mmci_ranks_rates *out, mmci_error *error) {
+  *out = mmci_ranks_assumed();
+  mmci_ranks_rates measured = *out;
   mmci_fingerprint fingerprint;
   mmci_wisdom_table *table;
-  mmci_error ignored;
-  if (mmci_team_fingerprint(context, engine, dtype, &fingerprint, &ignored) != MMC_OK ||
-      mmci_wisdom_acquire(context->wisdom, &fingerprint, &table, &ignored) != MMC_OK)
-    return rates;
+  mmci_error found = {0};
+  mmc_status status = mmci_team_fingerprint(context, engine, dtype, &fingerprint, &found);
+  if (status == MMC_OK) status = mmci_wisdom_acquire(context->wisdom, &fingerprint, &table, &found);
+  if (status == MMC_E_NOMEM) return mmci_fail(error, status, "%s", found.text);
+  if (status != MMC_OK) return MMC_OK;
   measured.calibrated = true;
   for (int f = 0; f < MMCI_RANKS_FACTS; f++) {
     const mmci_wisdom_fact *fact = mmci_wisdom_find_fact(table, mmci_ranks_fact_names[f]);
@@ -141,7 +144,8 @@ static mmci_ranks_rates find_rates(mmc_context *context, const char *engine, mmc
     measured.calibrated = measured.calibrated && is_there;
   }
   mmci_wisdom_release(table);
-  return measured.calibrated ? measured : rates;
+  if (measured.calibrated) *out = measured;
+  return MMC_OK;
 }
 
 static mmc_status keep_rates(mmc_context *context, const char *engine, mmc_dtype dtype,
@@ -286,12 +290,13 @@ static mmc_status make_problem(mmc_team_plan *plan, const mmc_team_options *opti
       .ranks = plan->team != NULL ? plan->team->ops->count(plan->team->team) : options->ranks,
       .all_ranks = options->all_ranks,
       .limit_bytes = options->rank_bytes,
-      .rates = find_rates(plan->context, plan->engine, order->chain->dtype),
   };
   if (problem->ranks < 1 || problem->ranks > MMCI_MAX_RANKS)
     return mmci_fail_argument(error, MMC_E_ARG, "ranks", "expected 1 to %d, got %d",
                               (int)MMCI_MAX_RANKS, (int)problem->ranks);
-  mmc_status status = read_objective(options->objective, &problem->goal, error);
+  mmc_status status =
+      find_rates(plan->context, plan->engine, problem->dtype, &problem->rates, error);
+  if (status == MMC_OK) status = read_objective(options->objective, &problem->goal, error);
   if (status == MMC_OK) status = read_layouts(order->chain, options, plan, error);
   return status;
 }

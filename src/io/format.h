@@ -14,7 +14,7 @@
 #include "sparse/csr.h"
 
 /* Raised whenever a struct that modules see changes. */
-enum { MMCI_FORMAT_ABI = 2 };
+enum { MMCI_FORMAT_ABI = 3 };
 
 /* The parts of a name. */
 typedef struct mmci_file_name {
@@ -39,10 +39,11 @@ typedef struct mmci_format {
    * message), E_NOMEM. */
   mmc_status (*write)(const mmci_file_rows *rows, const char *member, mmc_write_fn write,
                       void *user, mmci_error *error);
-  /* (optional, all or none) Sparse matrices. sparse_is says whether a file holds one, without
-   * reading its elements; sparse_open reads it, and returns what open does; sparse_write writes a
+  /* (optional, all or none) Sparse matrices. sparse_is is MMC_OK where a file holds one,
+   * without reading its elements, and else why it does not seem to; sparse_open reads it, and
+   * returns what open does; sparse_write writes a
    * whole file of one, and returns E_IO without a message, or E_NOMEM. */
-  bool (*sparse_is)(const char *path);
+  mmc_status (*sparse_is)(const char *path, mmci_error *error);
   mmc_status (*sparse_open)(const char *path, mmci_csr *out, mmci_error *error);
   mmc_status (*sparse_write)(const mmci_csr *matrix, mmc_write_fn write, void *user,
                              mmci_error *error);

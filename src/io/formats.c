@@ -267,6 +267,16 @@ static mmc_status only_member(const mmci_format *format, const mmci_file_name *n
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+/* Says whether a file holds a sparse matrix. Memory that is too short to see becomes *status. */
+static bool is_sparse(const mmci_format *format, const mmci_file_name *name, mmc_status *status,
+                      mmci_error *error) {
+  mmci_error found = {0};
+  if (format->sparse_is == NULL || name->member != NULL) return false;
+  const mmc_status is = format->sparse_is(name->path, &found);
+  if (is == MMC_E_NOMEM) *status = mmci_fail(error, is, "%s", found.text);
+  return is == MMC_OK;
+}
+
 /* Reads a file whose members are those of a sparse matrix as a dense one. */
 static mmc_status open_as_dense(const mmci_format *format, const mmci_file_name *name,
                                 mmci_file_array **out, mmci_error *error) {
@@ -310,7 +320,7 @@ static mmc_status open_member(const mmci_format *format, const mmci_file_name *n
   if (format->list != NULL && said.member == NULL) {
     mmc_status status = only_member(format, name, &only, error);
     /* A sparse matrix is several arrays. */
-    if (status == MMC_E_ARG && format->sparse_is != NULL && format->sparse_is(said.path))
+    if (status == MMC_E_ARG && is_sparse(format, name, &status, error))
       return open_as_dense(format, name, out, error);
     if (status != MMC_OK) return status;
     said.member = only;
@@ -433,7 +443,8 @@ bool mmci_file_is_sparse(const char *module_dir, const char *name) {
   bool is = p.name.member == NULL && stat(p.name.path, &found) == 0 && S_ISREG(found.st_mode) &&
             acquire(module_dir, &p, &format, NULL) == MMC_OK;
   if (is) {
-    is = format->sparse_is != NULL && format->sparse_is(p.name.path);
+    mmc_status ignored;
+    is = is_sparse(format, &p.name, &ignored, NULL);
     release(&p);
   }
   free(p.memory);
@@ -453,10 +464,10 @@ mmc_status mmci_file_open_sparse(const char *module_dir, const char *name, mmci_
   if (status != MMC_OK) return status;
   status = acquire(module_dir, &p, &format, error);
   if (status == MMC_OK) {
-    if (format->sparse_is == NULL || p.name.member != NULL || !format->sparse_is(p.name.path))
-      status = fail_kind(name, "it holds no sparse matrix", error);
-    else
+    if (is_sparse(format, &p.name, &status, error))
       status = format->sparse_open(p.name.path, out, error);
+    else if (status == MMC_OK)
+      status = fail_kind(name, "it holds no sparse matrix", error);
     release(&p);
   }
   free(p.memory);

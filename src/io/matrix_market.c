@@ -346,20 +346,19 @@ static mmc_status write_file(const mmci_file_rows *rows, const char *member, mmc
 
 /* ---- sparse matrices ------------------------------------------------------------------------- */
 
-static bool has_coordinates(const char *path) {
+static mmc_status has_coordinates(const char *path, mmci_error *error) {
   enum { HEAD = 256 };
   mmci_source s;
   banner b = {0};
-  mmci_error error;
-  bool read = mmci_source_open(path, &s, &error) == MMC_OK &&
-              mmci_source_fetch(&s, HEAD, &error) == MMC_OK && s.have > 0;
-  if (read) {
-    reader r = {
-        (const char *)s.bytes, (const char *)s.bytes + s.have, 1, s.shown, (locale_t)0, &error};
-    read = read_banner(&r, &b) == MMC_OK;
+  mmc_status status = mmci_source_open(path, &s, error);
+  if (status == MMC_OK) status = mmci_source_fetch(&s, HEAD, error);
+  if (status == MMC_OK) {
+    const char *text = s.have > 0 ? (const char *)s.bytes : "";
+    reader r = {text, text + s.have, 1, s.shown, (locale_t)0, error};
+    status = read_banner(&r, &b);
   }
   mmci_source_release(&s);
-  return read && b.coordinate;
+  return status != MMC_OK || b.coordinate ? status : MMC_E_ARG;
 }
 
 /* Entries as they are read: their rows, columns and values, with both of a pair that symmetry

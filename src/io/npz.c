@@ -471,10 +471,11 @@ static bool note_member(void *user, const char *member) {
 }
 
 /* SciPy's other formats have no indptr. */
-static bool is_sparse(const char *path) {
+static mmc_status is_sparse(const char *path, mmci_error *error) {
   unsigned found = 0;
-  mmci_error error;
-  return list(path, note_member, &found, &error) == MMC_OK && found == (1U << SPARSE_MEMBERS) - 1;
+  mmc_status status = list(path, note_member, &found, error);
+  if (status != MMC_OK || found == (1U << SPARSE_MEMBERS) - 1) return status;
+  return MMC_E_ARG;
 }
 
 /* Reads the letters of the member format: "csr" of |S3 or <U3. */
@@ -537,6 +538,10 @@ static mmc_status make_sparse(mmci_file_array *const arrays[], const char *path,
   if (lines < 0 || length < 0 || lines > MMCI_CSR_SIDE || length > MMCI_CSR_SIDE ||
       arrays[INDPTR]->shape[0] != lines + 1)
     return mmci_fail(error, MMC_E_FORMAT, "%.180s: its indptr does not fit its shape", shown);
+  /* A file of a few bytes must not ask for much memory: as rows, its columns have a place each. */
+  if (by_columns && length > 1000000 + 64 * (lines + count))
+    return mmci_fail(error, MMC_E_FORMAT, "%.180s: sides out of all proportion to its elements",
+                     shown);
   mmci_csr a;
   mmc_status status = mmci_csr_create(arrays[DATA]->dtype, lines, length, count, &a, error);
   if (status != MMC_OK) return status;

@@ -190,18 +190,17 @@ static int32_t list(const table *t, int32_t i, int32_t j, int form, mmci_sparse_
   return t->n + out->count++;
 }
 
-/* Returns what the factors cost in turn, each product as it is cheapest. */
-static mmci_sparse_cost in_turn(const table *t) {
+/* Finds what the factors cost in turn, each product as it is cheapest. */
+static mmc_status in_turn(const table *t, mmci_sparse_cost *out, mmci_error *error) {
   table turned = *t;
   const size_t count = (size_t)t->n * (size_t)t->n * MMCI_SPARSE_FORMS;
-  mmci_sparse_cost cost = {0, 0};
   turned.request.left_to_right = true;
   turned.ways = mmci_alloc_zeroed(count, sizeof *turned.ways);
-  if (turned.ways == NULL) return cost;
+  if (turned.ways == NULL) return mmci_fail_nomem(error, count * sizeof *turned.ways);
   fill(&turned);
-  cost = way_at(&turned, 0, t->n - 1, (int)t->request.result)->cost;
+  *out = way_at(&turned, 0, t->n - 1, (int)t->request.result)->cost;
   free(turned.ways);
-  return cost;
+  return MMC_OK;
 }
 
 static mmc_status solve(table *t, mmci_sparse_order *out, mmci_error *error) {
@@ -211,10 +210,11 @@ static mmc_status solve(table *t, mmci_sparse_order *out, mmci_error *error) {
       t->nonzeros[i * t->n + j] = mmci_sparse_nonzeros(&t->estimate, t->factors, i, j);
   fill(t);
   *out = (mmci_sparse_order){.cost = way_at(t, 0, t->n - 1, (int)t->request.result)->cost};
+  mmc_status status = in_turn(t, &out->left_to_right, error);
+  if (status != MMC_OK) return status;
   out->steps = mmci_alloc_array(n, sizeof *out->steps);
   if (out->steps == NULL) return mmci_fail_nomem(error, n * sizeof *out->steps);
   list(t, 0, t->n - 1, (int)t->request.result, out, &out->converts);
-  out->left_to_right = in_turn(t);
   return MMC_OK;
 }
 

@@ -65,17 +65,16 @@ static mmc_status check_dense(mmc_dtype dtype, const mmc_matrix *matrix, const c
 /* Reads a sparse factor after its op. */
 static mmc_status take_sparse(mmc_dtype dtype, const mmc_sparse_factor *f, const char *name,
                               operand *out, mmci_error *error) {
-  mmci_csr stored;
+  mmci_csr stored, turned;
   mmc_status status = mmci_csr_read(dtype, f->csr, name, &stored, error);
   if (status != MMC_OK) return status;
-  *out = (operand){.csr = stored};
   if (f->op != MMC_OP_N) {
-    status = mmci_csr_transpose(&stored, f->op == MMC_OP_H, &out->csr, error);
+    status = mmci_csr_transpose(&stored, f->op == MMC_OP_H, &turned, error);
     mmci_csr_release(&stored);
     if (status != MMC_OK) return status;
+    stored = turned;
   }
-  out->rows = out->csr.rows;
-  out->cols = out->csr.cols;
+  *out = (operand){.csr = stored, .rows = stored.rows, .cols = stored.cols};
   return MMC_OK;
 }
 

@@ -648,6 +648,182 @@ static mmc_status ranges_in_blocks(void) {
   return ranges_within(8000);
 }
 
+/* A plan over ranks that need not be there, with layouts, and told. */
+static mmc_status plan_of_ranks(void) {
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_chain *chain = NULL;
+  mmc_team_plan *plan = NULL;
+  mmc_spread spreads[4] = {{.kind = MMC_SPREAD_ROWS},
+                           {.kind = MMC_SPREAD_GRID, .grid_rows = 2, .grid_cols = 3},
+                           {.kind = MMC_SPREAD_COLS},
+                           {.kind = MMC_SPREAD_WHOLE}};
+  mmc_team_options options = MMC_TEAM_OPTIONS_INIT;
+  options.ranks = 6;
+  options.objective = "energy";
+  options.factors = spreads;
+  options.result = &spreads[1];
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_chain_parse(context, "30x35x15x5x10:NTNN", &chain), chain, mmc_chain);
+  TRY(mmc_team_plan_create(context, NULL, chain, &options, &plan), plan, mmc_team_plan);
+  status = mmc_team_plan_explain(plan, MMC_TEXT, ignore, NULL);
+  if (status == MMC_OK) status = mmc_team_plan_explain(plan, MMC_JSON, ignore, NULL);
+end:
+  mmc_team_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+
+/* Rank `rank` of `count`, whose others are echoes: every layout is asked for the result, so that
+ * there are products by rows, by inner dimension and on grids; and a file, which rank 0 writes. */
+static mmc_status team_of(int32_t rank, int32_t count, const char *text) {
+  static double numbers[1600], result[1600];
+  static const mmc_spread_kind kinds[] = {MMC_SPREAD_ROWS, MMC_SPREAD_COLS, MMC_SPREAD_GRID,
+                                          MMC_SPREAD_WHOLE};
+  const char path[] = "test_allocations_team.npy";
+  const int32_t communicator[2] = {rank, count};
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_team *team = NULL;
+  mmc_chain *chain = NULL;
+  mmc_team_plan *plan = NULL;
+  mmc_matrix factors[8];
+  mmc_context_options context_options = MMC_CONTEXT_OPTIONS_INIT;
+  context_options.module_dir = MMC_ECHO_MODULES;
+  TRY(mmc_context_create(&context_options, &context), context, mmc_context);
+  TRY(mmc_team_open(context, "scalapack", communicator, &team), team, mmc_team);
+  TRY(mmc_chain_parse(context, text, &chain), chain, mmc_chain);
+  const int64_t n = mmc_chain_length(chain), *dims = mmc_chain_dims(chain);
+  for (int64_t i = 0; i < n; i++) {
+    assert_true(dims[i] * dims[i + 1] <= 1600);
+    factors[i] = (mmc_matrix){.data = numbers, .rows = dims[i], .cols = dims[i + 1]};
+  }
+  for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+    const mmc_spread asked = {kinds[k], kinds[k] == MMC_SPREAD_GRID ? 2 : 0, count / 2};
+    mmc_team_options options = MMC_TEAM_OPTIONS_INIT;
+    mmc_piece piece;
+    options.all_ranks = true;
+    options.result = &asked;
+    TRY(mmc_team_plan_create(context, team, chain, &options, &plan), plan, mmc_team_plan);
+    assert_int_equal(mmc_team_plan_piece(plan, -1, rank, &piece), MMC_OK);
+    const mmc_matrix out = {.data = result, .rows = piece.rows, .cols = piece.cols};
+    status = mmc_team_execute(plan, factors, &out);
+    if (status == MMC_OK && rank == 0) status = mmc_team_write(plan, path, &out, 2, NULL, NULL);
+    assert_int_equal(access(path, F_OK) == 0, status == MMC_OK && rank == 0);
+    unlink(path);
+    mmc_team_plan_destroy(plan);
+    plan = NULL;
+    if (status != MMC_OK) goto end;
+  }
+end:
+  mmc_team_plan_destroy(plan);
+  mmc_chain_destroy(chain);
+  mmc_team_close(team);
+  mmc_context_destroy(context);
+  return status;
+}
+static mmc_status team_first(void) {
+  return team_of(0, 4, "f64:30x4x40x3x25");
+}
+static mmc_status team_last(void) {
+  return team_of(3, 4, "c64:5x40x40x3x2");
+}
+/* So many that what they agree on has no place on the stack. */
+static mmc_status team_of_many(void) {
+  mmc_status status;
+  const int32_t communicator[2] = {7, 1100};
+  mmc_context *context = NULL;
+  mmc_team *team = NULL;
+  mmc_context_options options = MMC_CONTEXT_OPTIONS_INIT;
+  options.module_dir = MMC_ECHO_MODULES;
+  TRY(mmc_context_create(&options, &context), context, mmc_context);
+  TRY(mmc_team_open(context, "scalapack", communicator, &team), team, mmc_team);
+  status = mmc_team_agree(team, MMC_OK, NULL);
+end:
+  mmc_team_close(team);
+  mmc_context_destroy(context);
+  return status;
+}
+
+/* Products that stay sparse, and products that become dense; files of both formats. */
+static mmc_status sparse_chain(int dense_result) {
+  enum { SIDE = 12, MOST = 3 * SIDE };
+  static int64_t starts[SIDE + 1], columns[MOST];
+  static double values[MOST], numbers[SIDE * SIDE], result[SIDE * SIDE];
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_sparse_chain *chain = NULL;
+  mmc_sparse *made = NULL;
+  int64_t count = 0;
+  for (int r = 0; r < SIDE; r++) {
+    starts[r] = count;
+    for (int e = 0; e < r % 4; e++) columns[count] = (r * 5 + 3 * e) % SIDE, values[count++] = r;
+  }
+  starts[SIDE] = count;
+  const mmc_csr csr = {SIDE, SIDE, 8, starts, columns, values};
+  const mmc_matrix dense = {.data = numbers, .rows = SIDE, .cols = SIDE};
+  const mmc_matrix out = {.data = result, .rows = SIDE, .cols = SIDE};
+  const mmc_sparse_factor factors[] = {
+      {.csr = &csr},
+      {.csr = &csr, .op = MMC_OP_T},
+      {.csr = dense_result ? NULL : &csr, .dense = dense_result ? &dense : NULL, .op = MMC_OP_T},
+      {.csr = &csr}};
+  mmc_sparse_options options = MMC_SPARSE_OPTIONS_INIT;
+  options.objective = dense_result ? "time" : "flops";
+  options.dense_result = dense_result;
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  TRY(mmc_sparse_chain_create(context, MMC_F64, 4, factors, &options, &chain), chain,
+      mmc_sparse_chain);
+  status = mmc_sparse_chain_explain(chain, MMC_TEXT, ignore, NULL);
+  if (status == MMC_OK) status = mmc_sparse_chain_explain(chain, MMC_JSON, ignore, NULL);
+  if (status != MMC_OK) goto end;
+  if (dense_result)
+    status = mmc_sparse_chain_execute(chain, factors, &out, NULL);
+  else
+    TRY(mmc_sparse_chain_execute(chain, factors, NULL, &made), made, mmc_sparse);
+end:
+  mmc_sparse_destroy(made);
+  mmc_sparse_chain_destroy(chain);
+  mmc_context_destroy(context);
+  return status;
+}
+static mmc_status sparse_to_sparse(void) {
+  return sparse_chain(0);
+}
+static mmc_status sparse_to_dense(void) {
+  return sparse_chain(1);
+}
+
+static mmc_status sparse_file_of(const char *path) {
+  static const int32_t starts[] = {0, 2, 2, 3}, columns[] = {0, 3, 1};
+  static const double values[] = {1, -2, 0.5};
+  const mmc_csr csr = {3, 4, 4, starts, columns, values};
+  mmc_status status;
+  mmc_context *context = NULL;
+  mmc_sparse *read = NULL;
+  TRY(mmc_context_create(NULL, &context), context, mmc_context);
+  status = mmc_sparse_write(context, path, MMC_F64, &csr);
+  assert_int_equal(access(path, F_OK) == 0, status == MMC_OK);
+  if (status != MMC_OK) goto end;
+  TRY(mmc_sparse_open(context, path, &read), read, mmc_sparse);
+  const mmc_csr got = mmc_sparse_csr(read);
+  assert_memory_equal(got.values, values, sizeof values);
+end:
+  mmc_sparse_destroy(read);
+  mmc_context_destroy(context);
+  unlink(path);
+  return status;
+}
+static mmc_status sparse_mtx(void) {
+  return sparse_file_of("test_allocations_sparse.mtx");
+}
+#ifdef MMCI_ZLIB
+static mmc_status sparse_npz(void) {
+  return sparse_file_of("test_allocations_sparse.npz");
+}
+#endif
+
 #ifdef MMCI_SQLITE
 /* A table in memory whose texts and grids fill a block each, so that any of them may be the one
  * that there is no memory for; more products than the first hash table has room for. */
@@ -879,6 +1055,16 @@ SCENARIO(recurrence)
 SCENARIO(gradients)
 SCENARIO(ranges)
 SCENARIO(ranges_in_blocks)
+SCENARIO(plan_of_ranks)
+SCENARIO(team_first)
+SCENARIO(team_last)
+SCENARIO(team_of_many)
+SCENARIO(sparse_to_sparse)
+SCENARIO(sparse_to_dense)
+SCENARIO(sparse_mtx)
+#ifdef MMCI_ZLIB
+SCENARIO(sparse_npz)
+#endif
 SCENARIO(devices)
 SCENARIO(order_hu_shing)
 SCENARIO(order_table)
@@ -923,6 +1109,16 @@ int main(void) {
       cmocka_unit_test(fail_gradients),
       cmocka_unit_test(fail_ranges),
       cmocka_unit_test(fail_ranges_in_blocks),
+      cmocka_unit_test(fail_plan_of_ranks),
+      cmocka_unit_test(fail_team_first),
+      cmocka_unit_test(fail_team_last),
+      cmocka_unit_test(fail_team_of_many),
+      cmocka_unit_test(fail_sparse_to_sparse),
+      cmocka_unit_test(fail_sparse_to_dense),
+      cmocka_unit_test(fail_sparse_mtx),
+#ifdef MMCI_ZLIB
+      cmocka_unit_test(fail_sparse_npz),
+#endif
       cmocka_unit_test(fail_devices),
       cmocka_unit_test(fail_order_hu_shing),
       cmocka_unit_test(fail_order_table),

@@ -20,47 +20,13 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "../wisdom_store.h"
+#include "../wisdom_fixture.h"
 #include "wisdom/wisdom_pricing.h"
-
-typedef struct fixture {
-  char directory[64], path[96];
-  mmci_fingerprint here;
-  mmci_error error;
-} fixture;
-
-static int set_up(void **state) {
-  fixture *f = calloc(1, sizeof *f);
-  *state = f;
-  if (f == NULL || make_directory(f->directory) != 0) return 1;
-  snprintf(f->path, sizeof f->path, "%s/wisdom.db", f->directory);
-  f->here = test_fingerprint("this one");
-  return 0;
-}
-
-static int tear_down(void **state) {
-  fixture *f = *state;
-  remove_directory(f->directory);
-  free(f);
-  return 0;
-}
 
 static double now_s(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static mmci_wisdom *store(fixture *f) {
-  mmci_wisdom *wisdom = NULL;
-  assert_int_equal(mmci_wisdom_create(f->path, &wisdom, NULL), MMC_OK);
-  return wisdom;
-}
-
-static mmc_status put(fixture *f, mmci_wisdom *wisdom, int64_t m) {
-  mmci_wisdom_record record = test_product(&f->here, m);
-  f->error.text[0] = '\0';
-  return mmci_wisdom_put(wisdom, &record, &f->error);
 }
 
 /* SQLite's own verdict on the file. */
@@ -101,7 +67,7 @@ static void put_for_ever(fixture *f, int64_t first, int pipe_end) {
   mmci_wisdom *wisdom = NULL;
   if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) _exit(1);
   for (int64_t m = first;; m++) {
-    if (put(f, wisdom, m) != MMC_OK) _exit(2);
+    if (put_product(f, wisdom, m) != MMC_OK) _exit(2);
     if (write(pipe_end, &m, sizeof m) != sizeof m) _exit(3);
   }
 }
@@ -159,7 +125,7 @@ static void writers_at_once_wait_for_each_other(void **state) {
     if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) _exit(1);
     for (int64_t i = 0; i < EACH; i++) {
       double before = now_s();
-      if (put(f, wisdom, 1 + i * WRITERS + w) != MMC_OK) {
+      if (put_product(f, wisdom, 1 + i * WRITERS + w) != MMC_OK) {
         fprintf(stderr, "writer %d: %s\n", w, f->error.text);
         _exit(2);
       }
@@ -183,7 +149,7 @@ static void writers_set_a_corrupt_file_aside_once(void **state) {
   fixture *f = *state;
   for (int round = 0; round < 5; round++) {
     mmci_wisdom *wisdom = store(f);
-    for (int64_t m = 1; m <= 100; m++) assert_int_equal(put(f, wisdom, m), MMC_OK);
+    for (int64_t m = 1; m <= 100; m++) assert_int_equal(put_product(f, wisdom, m), MMC_OK);
     mmci_wisdom_destroy(wisdom);
     assert_int_equal(truncate(f->path, 8192), 0);
     pid_t children[WRITERS];
@@ -193,7 +159,7 @@ static void writers_set_a_corrupt_file_aside_once(void **state) {
       if (children[w] != 0) continue;
       if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) _exit(1);
       for (int64_t i = 0; i < 5; i++)
-        if (put(f, wisdom, 1 + i * WRITERS + w) != MMC_OK) {
+        if (put_product(f, wisdom, 1 + i * WRITERS + w) != MMC_OK) {
           fprintf(stderr, "writer %d: %s\n", w, f->error.text);
           _exit(2);
         }
@@ -220,7 +186,7 @@ static void writers_set_a_corrupt_file_aside_once(void **state) {
 static void a_held_store_can_be_read(void **state) {
   fixture *f = *state;
   mmci_wisdom *wisdom = store(f);
-  assert_int_equal(put(f, wisdom, 1), MMC_OK);
+  assert_int_equal(put_product(f, wisdom, 1), MMC_OK);
   sqlite3 *db;
   assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
   assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
@@ -230,10 +196,10 @@ static void a_held_store_can_be_read(void **state) {
   assert_int_equal(mmci_wisdom_acquire(wisdom, &f->here, &table, NULL), MMC_OK);
   mmci_wisdom_release(table);
   assert_true(now_s() - start < 3);
-  assert_int_equal(put(f, wisdom, 2), MMC_E_IO);
+  assert_int_equal(put_product(f, wisdom, 2), MMC_E_IO);
   assert_non_null(strstr(f->error.text, "held by another process for more than 5 s"));
   sqlite3_close(db);
-  assert_int_equal(put(f, wisdom, 2), MMC_OK);
+  assert_int_equal(put_product(f, wisdom, 2), MMC_OK);
   mmci_wisdom_destroy(wisdom);
 }
 
@@ -245,7 +211,7 @@ enum { FEWEST = 50 }; /* that fit */
  */
 static int64_t put_until_full(fixture *f, mmci_wisdom *wisdom, int64_t first) {
   for (int64_t m = first; m < 100000; m++) {
-    mmc_status status = put(f, wisdom, m);
+    mmc_status status = put_product(f, wisdom, m);
     if (status == MMC_OK) continue;
     return status == MMC_E_IO && f->error.text[0] != '\0' ? m - 1 : -1;
   }
@@ -272,7 +238,7 @@ static int fill_to_the_limit(fixture *f) {
     setrlimit(RLIMIT_FSIZE, &old);
     count = full;
     if (count > 0 && count_records(wisdom) != count) return 3;
-    if (put(f, wisdom, ++count) != MMC_OK) return 4;
+    if (put_product(f, wisdom, ++count) != MMC_OK) return 4;
   }
   mmci_wisdom_destroy(wisdom);
   return count < FEWEST ? 5 : 0;
@@ -316,7 +282,7 @@ static int fill_the_disk(fixture *f) {
   if (put_until_full(f, wisdom, count + 1) < 0) return 5;
   if (mount("none", f->directory, "tmpfs", MS_REMOUNT, "size=2m") != 0) return 6;
   for (int64_t m = 1; m <= 10; m++)
-    if (put(f, wisdom, 100000 + m) != MMC_OK) return 7;
+    if (put_product(f, wisdom, 100000 + m) != MMC_OK) return 7;
   if (count_records(wisdom) < count + 10) return 8;
   mmci_wisdom_destroy(wisdom);
   expect_sound(f);
@@ -459,7 +425,7 @@ static void allocations_of_sqlite_may_fail_while_a_store_is_mended(void **state)
   int64_t expected = 0;
   size_t size = 0;
   mmci_wisdom *wisdom = store(f);
-  for (int64_t m = 1; m <= PRODUCTS; m++) assert_int_equal(put(f, wisdom, m), MMC_OK);
+  for (int64_t m = 1; m <= PRODUCTS; m++) assert_int_equal(put_product(f, wisdom, m), MMC_OK);
   mmci_wisdom_record array = test_array(&f->here), fact = test_fact(&f->here, "launch_s", 1e-6);
   assert_int_equal(mmci_wisdom_put(wisdom, &array, NULL), MMC_OK);
   assert_int_equal(mmci_wisdom_put(wisdom, &fact, NULL), MMC_OK);

@@ -8,21 +8,6 @@
 #include "../structured_brute.h"
 #include "../structured_chains.h"
 
-static int failures;
-
-static int keep(void *user, const char *bytes, size_t size) {
-  char *text = user;
-  strncat(text, bytes, size);
-  return 0;
-}
-
-static void fail(const structured_chain *x, uint64_t seed, const char *what) {
-  char text[2000] = "";
-  if (x->chain != NULL) mmc_chain_write(x->chain, keep, text);
-  printf("seed %llu, %s: %s\n", (unsigned long long)seed, text, what);
-  failures++;
-}
-
 /* ---- what products are ----------------------------------------------------------------------- */
 
 static bool is_definite(const dense *x) {
@@ -96,13 +81,13 @@ static void check_text(const structured_chain *x, uint64_t seed) {
   char text[2000] = "", again[2000] = "";
   mmci_error error = {0};
   mmc_chain *chain;
-  mmc_chain_write(x->chain, keep, text);
+  mmc_chain_write(x->chain, append_text, text);
   if (mmci_chain_parse(text, &chain, &error) != MMC_OK) {
     fail(x, seed, text);
     fail(x, seed, error.text);
     return;
   }
-  mmc_chain_write(chain, keep, again);
+  mmc_chain_write(chain, append_text, again);
   if (strcmp(text, again) != 0) fail(x, seed, again);
   for (int64_t i = 0; i < x->n; i++)
     if (mmc_chain_traits(chain, i) != mmc_chain_traits(x->chain, i) ||

@@ -29,6 +29,9 @@ except ImportError as error:
     print(f"no package: {error}")
     sys.exit(77)
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../bench"))
+from mmchain_ctypes import Library, Matrix, PlanOptions
+
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES = ["float16", "float32", "float64", "complex64", "complex128"]
 NAMES = {"float16": "f16", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128"}
@@ -328,69 +331,20 @@ def ask_scan(draw):
 # ---- the C library ------------------------------------------------------------------------------
 
 
-class Matrix(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("rows", ctypes.c_int64),
-        ("cols", ctypes.c_int64),
-        ("ld", ctypes.c_int64),
-        ("layout", ctypes.c_int),
-        ("location", ctypes.c_int),
-        ("stride", ctypes.c_int64),
-        ("addresses", ctypes.c_void_p),
-    ]
-
-
 class ChainOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("batch", ctypes.c_int64), ("same", ctypes.c_void_p)]
-
-
-class PlanOptions(ctypes.Structure):
-    _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("solver", ctypes.c_char_p),
-        ("device", ctypes.c_char_p),
-        ("memory_limit_bytes", ctypes.c_uint64),
-        ("objective", ctypes.c_char_p),
-        ("precision", ctypes.c_char_p),
-        ("location", ctypes.c_int),
-        ("device_memory_bytes", ctypes.c_uint64),
-        ("fuse", ctypes.c_char_p),
-        ("on_chip_words", ctypes.c_int64),
-        ("max_slowdown", ctypes.c_double),
-        ("kernel", ctypes.c_char_p),
-        ("progress", ctypes.c_void_p),
-        ("progress_user", ctypes.c_void_p),
-    ]
 
 
 DTYPE_NUMBERS = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3, "float16": 4}
 MEMORY_LIMIT_STATUS = 31  # MMC_E_MEMORY_LIMIT
 
 
-class Library:
-    """libmmchain by its C functions, with one context."""
-
-    def __init__(self, path):
-        self.functions = ctypes.CDLL(path)
-        self.functions.mmc_context_message.restype = ctypes.c_char_p
-        self.functions.mmc_plan_workspace_bytes.restype = ctypes.c_uint64
-        self.context = ctypes.c_void_p()
-        assert self.functions.mmc_context_create(None, ctypes.byref(self.context)) == 0
-
-    def call(self, name, *arguments, allowed=()):
-        status = getattr(self.functions, name)(*arguments)
-        if status != 0 and status not in allowed:
-            text = ctypes.create_string_buffer(500)
-            self.functions.mmc_context_message(self.context, text, ctypes.c_size_t(500))
-            raise RuntimeError(f"{name}: status {status}: {text.value.decode()}")
-        return status
-
-    def destroy(self, kind, handle):
-        getattr(self.functions, f"mmc_{kind}_destroy")(handle)
-
-
 library = None  # set where MMCHAIN_LIBRARY names the shared library
+
+
+def workspace_of(plan):
+    library.c.mmc_plan_workspace_bytes.restype = ctypes.c_uint64
+    return library.c.mmc_plan_workspace_bytes(plan)
 
 
 def stored_for(draw, shape, dtype, batch, elements=True):
@@ -426,9 +380,6 @@ def stored_for(draw, shape, dtype, batch, elements=True):
 def plan_in(draw, library, chain, options):
     """A plan by these options, within a memory limit at times."""
     told = PlanOptions(
-        size=ctypes.sizeof(PlanOptions),
-        memory_limit_bytes=2**64 - 1,
-        device_memory_bytes=2**64 - 1,
         max_slowdown=options.get("max_slowdown") or 0,
         **{key: options[key].encode() for key in ("solver", "device", "objective", "precision")},
     )
@@ -438,18 +389,23 @@ def plan_in(draw, library, chain, options):
         if options["solver"] == "auto" and draw.random() < 0.2:
             told.fuse = b"joint"
     plan = ctypes.c_void_p()
-    library.call("mmc_plan_create", library.context, chain, ctypes.byref(told), ctypes.byref(plan))
-    workspace = library.functions.mmc_plan_workspace_bytes(plan)
+    library.check(
+        library.c.mmc_plan_create(library.context, chain, ctypes.byref(told), ctypes.byref(plan))
+    )
+    workspace = workspace_of(plan)
     if workspace == 0 or draw.random() > 0.3:
         return plan
     told.memory_limit_bytes = draw.tell("memory_limit", draw.randint(1, workspace))
     smaller = ctypes.c_void_p()
-    arguments = (library.context, chain, ctypes.byref(told), ctypes.byref(smaller))
-    if library.call("mmc_plan_create", *arguments, allowed=(MEMORY_LIMIT_STATUS,)) != 0:
+    status = library.c.mmc_plan_create(
+        library.context, chain, ctypes.byref(told), ctypes.byref(smaller)
+    )
+    if status == MEMORY_LIMIT_STATUS:
         draw.tell("fits", False)
         return plan
-    library.destroy("plan", plan)
-    if library.functions.mmc_plan_workspace_bytes(smaller) > told.memory_limit_bytes:
+    library.check(status)
+    library.c.mmc_plan_destroy(plan)
+    if workspace_of(smaller) > told.memory_limit_bytes:
         raise AssertionError("the workspace exceeds the limit")
     return smaller
 
@@ -483,25 +439,24 @@ def ask_library(draw):
         ctypes.sizeof(ChainOptions), batch, ctypes.addressof(numbers) if draw.random() < 0.5 else None
     )
     chain, plan, run = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-    library.call(
-        "mmc_chain_create_batch",
-        library.context,
-        DTYPE_NUMBERS[dtype],
-        ctypes.c_int64(n),
-        (ctypes.c_int64 * (n + 1))(*dims),
-        (ctypes.c_int * n)(*[OPS.index(op) for op in ops]),
-        ctypes.byref(chain_options),
-        ctypes.byref(chain),
+    library.check(
+        library.c.mmc_chain_create_batch(
+            library.context,
+            DTYPE_NUMBERS[dtype],
+            ctypes.c_int64(n),
+            (ctypes.c_int64 * (n + 1))(*dims),
+            (ctypes.c_int * n)(*[OPS.index(op) for op in ops]),
+            ctypes.byref(chain_options),
+            ctypes.byref(chain),
+        )
     )
     try:
         plan = plan_in(draw, library, chain, options)
-        library.call("mmc_run_create", plan, ctypes.byref(run))
+        library.check(library.c.mmc_run_create(plan, ctypes.byref(run)))
         for _ in range(draw.often(1, 2)):
-            library.call("mmc_execute", run, told, ctypes.byref(out))
+            library.check(library.c.mmc_execute(run, told, ctypes.byref(out)))
     finally:
-        library.destroy("run", run)
-        library.destroy("plan", plan)
-        library.destroy("chain", chain)
+        library.release((chain, plan, run))
     factors = []
     for (view, places), op in zip(views, ops):
         view = view[places]

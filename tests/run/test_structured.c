@@ -6,21 +6,8 @@
 
 #include "../structured_chains.h"
 
-static int failures, executed, left_out, kernels[64];
+static int executed, left_out, kernels[64];
 static double worst;
-
-static int keep(void *user, const char *bytes, size_t size) {
-  char *text = user;
-  strncat(text, bytes, size);
-  return 0;
-}
-
-static void fail(const structured_chain *x, uint64_t seed, const char *what) {
-  char text[2000] = "";
-  if (x->chain != NULL) mmc_chain_write(x->chain, keep, text);
-  printf("seed %llu, %s: %s\n", (unsigned long long)seed, text, what);
-  failures++;
-}
 
 /* A matrix as it lies, with a guard behind every line. */
 static mmc_matrix lay_out(uint64_t *state, mmc_dtype dtype, int64_t rows, int64_t cols) {

@@ -9,30 +9,14 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "../wisdom_store.h"
+#include "../wisdom_fixture.h"
 
-typedef struct fixture {
-  char directory[64], path[96];
-  mmci_wisdom *wisdom;
-  mmci_fingerprint here, there;
-  mmci_error error;
-} fixture;
-
-static int set_up(void **state) {
-  fixture *f = calloc(1, sizeof *f);
-  *state = f;
-  if (f == NULL || make_directory(f->directory) != 0) return 1;
-  snprintf(f->path, sizeof f->path, "%s/cache/wisdom.db", f->directory);
-  f->here = test_fingerprint("this one");
-  f->there = test_fingerprint("that one");
-  return mmci_wisdom_create(f->path, &f->wisdom, NULL) != MMC_OK;
-}
-
-static int tear_down(void **state) {
+/* A store whose folder is not there yet. */
+static int set_up_store(void **state) {
+  if (set_up(state) != 0) return 1;
   fixture *f = *state;
-  mmci_wisdom_destroy(f->wisdom);
-  remove_directory(f->directory);
-  free(f);
+  snprintf(f->path, sizeof f->path, "%s/cache/wisdom.db", f->directory);
+  f->wisdom = store(f);
   return 0;
 }
 
@@ -635,7 +619,7 @@ static void the_environment_says_where(void **state) {
   expect_path(":memory:", expected);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_store, tear_down)
 
 int main(void) {
   const struct CMUnitTest tests[] = {

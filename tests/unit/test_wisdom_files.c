@@ -15,49 +15,15 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "../wisdom_store.h"
+#include "../wisdom_fixture.h"
 #include "wisdom/place.h"
 
 enum { PRODUCTS = 200 };
 
-typedef struct fixture {
-  char directory[64], path[96];
-  mmci_fingerprint here;
-  mmci_error error;
-} fixture;
-
-static int set_up(void **state) {
-  fixture *f = calloc(1, sizeof *f);
-  *state = f;
-  if (f == NULL || make_directory(f->directory) != 0) return 1;
-  snprintf(f->path, sizeof f->path, "%s/wisdom.db", f->directory);
-  f->here = test_fingerprint("this one");
-  return 0;
-}
-
-static int tear_down(void **state) {
-  fixture *f = *state;
-  remove_directory(f->directory);
-  free(f);
-  return 0;
-}
-
-static mmci_wisdom *store(fixture *f) {
-  mmci_wisdom *wisdom = NULL;
-  assert_int_equal(mmci_wisdom_create(f->path, &wisdom, NULL), MMC_OK);
-  return wisdom;
-}
-
-static mmc_status put(fixture *f, mmci_wisdom *wisdom, int64_t m) {
-  mmci_wisdom_record record = test_product(&f->here, m);
-  f->error.text[0] = '\0';
-  return mmci_wisdom_put(wisdom, &record, &f->error);
-}
-
 /* A sound store of PRODUCTS products, an array and a fact. */
 static void make_store(fixture *f) {
   mmci_wisdom *wisdom = store(f);
-  for (int64_t m = 1; m <= PRODUCTS; m++) assert_int_equal(put(f, wisdom, m), MMC_OK);
+  for (int64_t m = 1; m <= PRODUCTS; m++) assert_int_equal(put_product(f, wisdom, m), MMC_OK);
   mmci_wisdom_record array = test_array(&f->here), fact = test_fact(&f->here, "launch_s", 1e-6);
   assert_int_equal(mmci_wisdom_put(wisdom, &array, NULL), MMC_OK);
   assert_int_equal(mmci_wisdom_put(wisdom, &fact, NULL), MMC_OK);
@@ -103,7 +69,7 @@ static void expect_left_alone(fixture *f, mmc_status status, const char *reading
   assert_int_equal(mmci_wisdom_walk(wisdom, NULL, count_one, &count, NULL, &f->error), status);
   if (strstr(f->error.text, reading) == NULL)
     fail_msg("expected '%s', got '%s'", reading, f->error.text);
-  assert_int_equal(put(f, wisdom, 1), status);
+  assert_int_equal(put_product(f, wisdom, 1), status);
   if (strstr(f->error.text, writing) == NULL)
     fail_msg("expected '%s', got '%s'", writing, f->error.text);
   mmci_wisdom_table *table;
@@ -127,7 +93,7 @@ static void expect_set_aside_by(fixture *f, bool reading) {
       fail_msg("%s", f->error.text);
     mmci_wisdom_release(table);
   }
-  if (put(f, wisdom, 7) != MMC_OK) fail_msg("%s", f->error.text);
+  if (put_product(f, wisdom, 7) != MMC_OK) fail_msg("%s", f->error.text);
   assert_int_equal(count_records(wisdom), 1);
   char notice[512], aside[128];
   mmci_wisdom_notice(wisdom, notice, sizeof notice);
@@ -154,7 +120,7 @@ static void an_empty_file_becomes_a_store(void **state) {
   write_file(f->path, "", 0);
   mmci_wisdom *wisdom = store(f);
   assert_int_equal(count_records(wisdom), 0);
-  assert_int_equal(put(f, wisdom, 1), MMC_OK);
+  assert_int_equal(put_product(f, wisdom, 1), MMC_OK);
   assert_int_equal(count_records(wisdom), 1);
   mmci_wisdom_destroy(wisdom);
 }
@@ -226,7 +192,7 @@ static void garbage_in_the_usual_place_is_set_aside(void **state) {
     assert_int_equal(mmci_wisdom_create(NULL, &wisdom, NULL), MMC_OK);
     assert_string_equal(mmci_wisdom_path(wisdom), f->path);
     assert_int_equal(count_records(wisdom), 0);
-    if (put(f, wisdom, 1) != MMC_OK) fail_msg("%s", f->error.text);
+    if (put_product(f, wisdom, 1) != MMC_OK) fail_msg("%s", f->error.text);
     assert_int_equal(count_records(wisdom), 1);
     mmci_wisdom_destroy(wisdom);
     char aside[128];
@@ -256,7 +222,7 @@ static void a_log_beside_a_corrupt_store_goes_with_it(void **state) {
   assert_true(child >= 0);
   if (child == 0) {
     mmci_wisdom *wisdom = store(f);
-    if (put(f, wisdom, 5) != MMC_OK) _exit(1);
+    if (put_product(f, wisdom, 5) != MMC_OK) _exit(1);
     _exit(0); /* without closing: the log stays */
   }
   int status;
@@ -272,8 +238,8 @@ static void a_log_beside_a_corrupt_store_goes_with_it(void **state) {
   fwrite("nothing at all of any kind", 1, 20, file); /* the header, but for its mark */
   fclose(file);
   mmci_wisdom *first = store(f), *second = store(f);
-  assert_int_equal(put(f, first, 1), MMC_OK);
-  assert_int_equal(put(f, second, 2), MMC_OK);
+  assert_int_equal(put_product(f, first, 1), MMC_OK);
+  assert_int_equal(put_product(f, second, 2), MMC_OK);
   assert_int_equal(count_records(first), 2);
   char aside[128];
   snprintf(aside, sizeof aside, "%s.corrupt-1-wal", f->path);
@@ -292,8 +258,8 @@ static void what_is_set_aside_already_is_not_again(void **state) {
   mmci_wisdom *first = store(f), *second = store(f);
   assert_int_equal(count_records(second), PRODUCTS + 2);
   assert_int_equal(truncate(f->path, 8192), 0);
-  assert_int_equal(put(f, first, 1), MMC_OK);
-  assert_int_equal(put(f, second, 2), MMC_OK);
+  assert_int_equal(put_product(f, first, 1), MMC_OK);
+  assert_int_equal(put_product(f, second, 2), MMC_OK);
   assert_int_equal(count_records(first), 2);
   char aside[128], notice[512];
   snprintf(aside, sizeof aside, "%s.corrupt-2", f->path);
@@ -344,7 +310,7 @@ static void changed_bytes_never_give_wrong_records(void **state) {
       mmci_wisdom_release(table);
     }
     /* Writing works, or says why not. */
-    if (put(f, wisdom, 1) != MMC_OK) assert_true(f->error.text[0] != '\0');
+    if (put_product(f, wisdom, 1) != MMC_OK) assert_true(f->error.text[0] != '\0');
     mmci_wisdom_destroy(wisdom);
     char path[128];
     static const char *const endings[] = {"-wal", "-shm", ".corrupt-1", ".corrupt-1-wal"};
@@ -396,7 +362,7 @@ static void rows_out_of_range_are_passed_over(void **state) {
   assert_null(mmci_wisdom_find_fact(table, "launch_s"));
   mmci_wisdom_release(table);
   /* Putting mends. */
-  assert_int_equal(put(f, wisdom, 2), MMC_OK);
+  assert_int_equal(put_product(f, wisdom, 2), MMC_OK);
   count = 0;
   assert_int_equal(mmci_wisdom_walk(wisdom, NULL, count_one, &count, &damaged, &f->error), MMC_OK);
   assert_int_equal(count, PRODUCTS - 10);
@@ -470,7 +436,7 @@ static void a_corrupt_store_that_cannot_be_set_aside_stays(void **state) {
     write_file(name, "", 0);
   }
   mmci_wisdom *wisdom = store(f);
-  assert_int_equal(put(f, wisdom, 1), MMC_E_IO);
+  assert_int_equal(put_product(f, wisdom, 1), MMC_E_IO);
   assert_non_null(strstr(f->error.text, "no name is left for setting it aside"));
   mmci_wisdom_destroy(wisdom);
   size_t size;
@@ -479,7 +445,7 @@ static void a_corrupt_store_that_cannot_be_set_aside_stays(void **state) {
   snprintf(name, sizeof name, "%s.corrupt-%d", f->path, NAMES / 2);
   assert_int_equal(unlink(name), 0);
   wisdom = store(f);
-  assert_int_equal(put(f, wisdom, 1), MMC_OK);
+  assert_int_equal(put_product(f, wisdom, 1), MMC_OK);
   assert_int_equal(access(name, F_OK), 0);
   mmci_wisdom_destroy(wisdom);
   static char longest[PATH_MAX];
@@ -528,7 +494,7 @@ static void expect_no_file(fixture *f, const char *path, const char *message) {
   assert_int_equal(mmci_wisdom_walk(wisdom, NULL, count_one, &count, NULL, &f->error), MMC_E_IO);
   if (strstr(f->error.text, message) == NULL)
     fail_msg("expected '%s', got '%s'", message, f->error.text);
-  assert_int_equal(put(f, wisdom, 1), MMC_E_IO);
+  assert_int_equal(put_product(f, wisdom, 1), MMC_E_IO);
   assert_int_equal(mmci_wisdom_forget(wisdom, NULL, NULL, &f->error), MMC_E_IO);
   mmci_wisdom_destroy(wisdom);
 }
@@ -562,7 +528,7 @@ static void a_link_leads_to_the_store(void **state) {
   /* What is set aside is the file, with its log, and the link leads to the new one. */
   assert_int_equal(truncate(f->path, 8192), 0);
   assert_int_equal(mmci_wisdom_create(link, &wisdom, NULL), MMC_OK);
-  if (put(f, wisdom, 1) != MMC_OK) fail_msg("%s", f->error.text);
+  if (put_product(f, wisdom, 1) != MMC_OK) fail_msg("%s", f->error.text);
   assert_int_equal(count_records(wisdom), 1);
   mmci_wisdom_destroy(wisdom);
   struct stat status;
@@ -602,7 +568,7 @@ static int check_read_only(fixture *f) {
   mmci_wisdom_key key = {.m = 5, .k = 2, .n = 3};
   if (mmci_wisdom_find(table, &key) == NULL) return 4;
   mmci_wisdom_release(table);
-  if (put(f, wisdom, 1) != MMC_E_IO || strstr(f->error.text, "read-only") == NULL) {
+  if (put_product(f, wisdom, 1) != MMC_E_IO || strstr(f->error.text, "read-only") == NULL) {
     fprintf(stderr, "got '%s'\n", f->error.text);
     return 5;
   }
@@ -643,7 +609,7 @@ static void a_log_that_cannot_be_read_is_no_loss(void **state) {
   assert_true(child >= 0);
   if (child == 0) {
     mmci_wisdom *wisdom = store(f);
-    _exit(put(f, wisdom, PRODUCTS + 1) != MMC_OK);
+    _exit(put_product(f, wisdom, PRODUCTS + 1) != MMC_OK);
   }
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
@@ -664,7 +630,7 @@ static void a_log_that_cannot_be_read_is_no_loss(void **state) {
 static int check_unreadable(fixture *f) {
   mmci_wisdom *wisdom = NULL;
   if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) return 1;
-  mmc_status status = put(f, wisdom, 1);
+  mmc_status status = put_product(f, wisdom, 1);
   int64_t count = 0;
   if (status != MMC_E_IO || f->error.text[0] == '\0') return 2;
   if (mmci_wisdom_walk(wisdom, NULL, count_one, &count, NULL, &f->error) != MMC_E_IO) return 3;
@@ -677,7 +643,7 @@ static int check_no_directory(fixture *f) {
   snprintf(f->path, sizeof f->path, "%s/a/b/wisdom.db", f->directory);
   if (mmci_wisdom_create(f->path, &wisdom, NULL) != MMC_OK) return 1;
   if (count_records(wisdom) != 0) return 2;
-  if (put(f, wisdom, 1) != MMC_E_IO) return 3;
+  if (put_product(f, wisdom, 1) != MMC_E_IO) return 3;
   if (strstr(f->error.text, "cannot make the directory: Permission denied") == NULL) return 4;
   mmci_wisdom_destroy(wisdom);
   return 0;
