@@ -20,6 +20,7 @@ struct mmc_team {
   mmc_context *context;
   const mmci_team_ops *ops;
   mmci_team *team;
+  mmci_products products;
 };
 
 struct mmc_team_plan {
@@ -57,6 +58,18 @@ static mmc_status check_versions(const mmc_team *team, mmci_error *error) {
   return status;
 }
 
+/* Opens what multiplies on this rank; without the device blas that is the engine. */
+static mmc_status open_products(mmc_context *context, mmc_team *team, mmci_error *error) {
+  mmci_opened blas = {.ops = NULL};
+  mmci_error ignored;
+  if (mmci_context_open_device(context, "blas", &blas, &ignored) != MMC_OK)
+    blas = (mmci_opened){.ops = NULL};
+  mmc_status status = mmci_products_open(team->ops, team->team, &blas, &team->products, error);
+  status = mmci_team_agree(team->ops, team->team, status, error);
+  if (status != MMC_OK) mmci_products_close(&team->products);
+  return status;
+}
+
 static mmc_status open_team(mmc_context *context, const char *engine, const void *communicator,
                             mmc_team **out, mmci_error *error) {
   if (out == NULL) return mmci_fail(error, MMC_E_ARG, "out: expected an address, got NULL");
@@ -70,6 +83,7 @@ static mmc_status open_team(mmc_context *context, const char *engine, const void
   if (status == MMC_OK) status = team->ops->open(communicator, &team->team, error);
   if (status == MMC_OK) {
     status = check_versions(team, error);
+    if (status == MMC_OK) status = open_products(context, team, error);
     if (status != MMC_OK) team->ops->close(team->team);
   }
   if (status == MMC_OK)
@@ -88,6 +102,7 @@ mmc_status mmc_team_open(mmc_context *context, const char *engine, const void *c
 
 void mmc_team_close(mmc_team *team) {
   if (team == NULL) return;
+  mmci_products_close(&team->products);
   team->ops->close(team->team);
   free(team);
 }
@@ -163,6 +178,16 @@ static mmc_status keep_rates(mmc_context *context, const char *engine, mmc_dtype
   return status;
 }
 
+/* Gives all ranks the rates that rank 0 has found: a store may be that of one host. */
+static mmc_status share_rates(const mmc_team *team, mmci_ranks_rates *rates, mmci_error *error) {
+  mmc_status status = MMC_OK;
+  mmci_ranks_rates *all =
+      mmci_team_gather(team->ops, team->team, &status, rates, sizeof *rates, error);
+  if (all != NULL) *rates = all[0];
+  free(all);
+  return status;
+}
+
 mmc_status mmc_team_calibrate(mmc_team *team, mmc_dtype dtype) {
   if (team == NULL) return MMC_E_ARG;
   mmci_error error = {0};
@@ -175,7 +200,9 @@ mmc_status mmc_team_calibrate(mmc_team *team, mmc_dtype dtype) {
     status = mmci_fail_argument(&error, MMC_E_UNSUPPORTED, "dtype",
                                 "ranks multiply matrices of f32, f64, c64 and c128");
   status = mmci_team_agree(team->ops, team->team, status, &error);
-  if (status == MMC_OK) status = mmci_ranks_calibrate(team->ops, team->team, dtype, &rates, &error);
+  rates.replaces = mmci_products_replace(&team->products, dtype);
+  if (status == MMC_OK) status = share_rates(team, &rates, &error);
+  if (status == MMC_OK) status = mmci_ranks_calibrate(&team->products, dtype, &rates, &error);
   if (status == MMC_OK && team->ops->rank(team->team) == 0)
     status = keep_rates(team->context, team->ops->name, dtype, &rates, &error);
   status = mmci_team_agree(team->ops, team->team, status, &error);
@@ -296,6 +323,8 @@ static mmc_status make_problem(mmc_team_plan *plan, const mmc_team_options *opti
                               (int)MMCI_MAX_RANKS, (int)problem->ranks);
   mmc_status status =
       find_rates(plan->context, plan->engine, problem->dtype, &problem->rates, error);
+  if (status == MMC_OK && plan->team != NULL)
+    problem->rates.replaces = mmci_products_replace(&plan->team->products, problem->dtype);
   if (status == MMC_OK) status = read_objective(options->objective, &problem->goal, error);
   if (status == MMC_OK) status = read_layouts(order->chain, options, plan, error);
   return status;
@@ -313,16 +342,6 @@ static int hash_text(void *user, const char *bytes, size_t size) {
   for (size_t i = 0; i < size && h->length < sizeof h->text - 1; i++)
     h->text[h->length++] = bytes[i];
   return 0;
-}
-
-/* Gives all ranks the rates that rank 0 has found: a store may be that of one host. */
-static mmc_status share_rates(const mmc_team *team, mmci_ranks_rates *rates, mmci_error *error) {
-  mmc_status status = MMC_OK;
-  mmci_ranks_rates *all =
-      mmci_team_gather(team->ops, team->team, &status, rates, sizeof *rates, error);
-  if (all != NULL) *rates = all[0];
-  free(all);
-  return status;
 }
 
 /* Fails on all ranks where some plan another chain, or otherwise. */
@@ -579,6 +598,7 @@ static mmc_status execute(const mmc_team_plan *plan, const mmc_matrix *factors,
   if (status == MMC_OK) status = check_matrix("out", -1, out, piece.rows, piece.cols, error);
   const mmci_walk walk = {.ops = team->ops,
                           .team = team->team,
+                          .products = &team->products,
                           .problem = &plan->problem,
                           .plan = &plan->plan,
                           .sources = sources,

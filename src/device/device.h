@@ -14,7 +14,7 @@
 #include "chain/structured.h"
 
 /* Raised whenever a struct of this header changes; a module of another ABI is turned away. */
-#define MMCI_DEVICE_ABI 17
+#define MMCI_DEVICE_ABI 18
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
@@ -178,6 +178,9 @@ typedef struct mmci_device_ops {
   bool (*supports)(const mmci_device *device, const mmci_gemm *gemm);
   int (*variants)(mmci_device *device,
                   const mmci_gemm *gemm); /* how many variants there are besides the first */
+  /* (optional) Returns the variant that is known to be the fastest without measuring it, for those
+   * who need not have the bits of the first; 0 where that is the first. */
+  int (*advised)(const mmci_device *device, const mmci_gemm *gemm);
   /* Returns static text; may return NULL for a variant that does not exist. */
   const char *(*kernel_name)(const mmci_device *device, const mmci_gemm *gemm);
   mmc_status (*prepare)(mmci_device *device, const mmci_gemm *gemm, mmci_kernel **out,

@@ -30,15 +30,17 @@ void mmci_ranks_set_fact(mmci_ranks_rates *rates, int fact, double number) {
 
 /* What is timed, with two arrays of LONG_BYTES. */
 typedef struct bench {
+  const mmci_products *products;
   const mmci_team_ops *ops;
   mmci_team *team;
-  mmc_dtype dtype;
+  mmci_how how;
   char *from, *to;
 } bench;
 
 static mmc_status multiply(const bench *b, mmci_error *error) {
   const mmci_local operand = {b->from, SIDE, false};
-  return b->ops->multiply(b->team, b->dtype, SIDE, SIDE, SIDE, &operand, &operand, b->to, error);
+  return mmci_products_multiply(b->products, &b->how, SIDE, SIDE, SIDE, &operand, &operand, b->to,
+                                error);
 }
 
 static mmc_status copy(const bench *b, mmci_error *error) {
@@ -94,7 +96,7 @@ static mmc_status time_job(const bench *b, mmc_status (*job)(const bench *, mmci
 }
 
 static mmc_status measure(const bench *b, mmci_ranks_rates *rates, mmci_error *error) {
-  const bool is_complex = b->dtype == MMC_C64 || b->dtype == MMC_C128;
+  const bool is_complex = b->how.dtype == MMC_C64 || b->how.dtype == MMC_C128;
   double product_s, copy_s, short_s = 0, long_s = 0;
   mmc_status status = time_job(b, multiply, &product_s, error);
   if (status == MMC_OK) status = time_job(b, copy, &copy_s, error);
@@ -115,9 +117,16 @@ static mmc_status measure(const bench *b, mmci_ranks_rates *rates, mmci_error *e
   return MMC_OK;
 }
 
-mmc_status mmci_ranks_calibrate(const mmci_team_ops *ops, mmci_team *team, mmc_dtype dtype,
+mmc_status mmci_ranks_calibrate(const mmci_products *products, mmc_dtype dtype,
                                 mmci_ranks_rates *rates, mmci_error *error) {
-  bench b = {ops, team, dtype, mmci_alloc_zeroed(LONG_BYTES, 1), mmci_alloc_zeroed(LONG_BYTES, 1)};
+  const mmci_team_ops *ops = products->ops;
+  mmci_team *team = products->team;
+  bench b = {.products = products,
+             .ops = ops,
+             .team = team,
+             .how = {dtype, MMCI_NATIVE, rates->replaces},
+             .from = mmci_alloc_zeroed(LONG_BYTES, 1),
+             .to = mmci_alloc_zeroed(LONG_BYTES, 1)};
   mmc_status status = MMC_OK;
   if (b.from == NULL || b.to == NULL)
     status = mmci_fail_nomem(error, LONG_BYTES);

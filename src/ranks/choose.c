@@ -220,6 +220,7 @@ static void fill_step(table *t, int64_t s) {
   for (int l = 0; l < MMCI_LAYOUTS; l++) row[l] = (cell){.least = INFINITY};
   for (int w = 0; w < t->way_count; w++) {
     const mmci_way *way = &t->ways[w];
+    if (t->problem->reproducible && way->algorithm == MMCI_BY_INNER) continue;
     const int a = t->way_left[w], b = t->way_right[w], c = t->way_result[w];
     mmci_layout room[2];
     if (t->step_limit_bytes != UINT64_MAX &&

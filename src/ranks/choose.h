@@ -26,6 +26,9 @@ typedef struct mmci_ranks_rates {
   double flop_j, word_byte_j; /* joules of a flop and of a byte sent */
   double rank_watts;          /* watts of a rank, whatever it does */
   bool calibrated;            /* measured here; else assumed */
+  /* Ranks multiply what they have by the device blas where that is faster. It is the same on all
+   * ranks, whose hosts may differ. */
+  bool replaces;
 } mmci_ranks_rates;
 
 /* Returns rates of a current core and a network of 10 Gbit/s. */
@@ -52,6 +55,8 @@ typedef struct mmci_ranks_problem {
   uint64_t limit_bytes; /* what a rank may hold, factors and result among it; UINT64_MAX: any */
   mmci_ranks_goal goal;
   mmci_ranks_rates rates;
+  /* The bits of the result do not depend on the ranks: no sums of partial products. */
+  bool reproducible;
 } mmci_ranks_problem;
 
 enum { MMCI_MAX_RANKS = 1 << 16 };

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "ranks/layout.h"
 
-#define MMCI_TEAM_ABI 1u
+#define MMCI_TEAM_ABI 2u
 
 /* What is sent to a rank, or comes from one: size bytes in one piece. A size of 0 sends nothing. */
 typedef struct mmci_message {
@@ -39,6 +39,8 @@ typedef struct mmci_team_ops {
   int32_t (*rank)(const mmci_team *team);
   int32_t (*count)(const mmci_team *team);
   void (*describe)(const mmci_team *team, char *text, size_t size);
+  /* Says whether the user has named the engine's libraries. It is not collective. */
+  bool (*is_named)(const mmci_team *team);
   /* Copies size bytes of every rank to all, in the order of the ranks. */
   mmc_status (*gather)(mmci_team *team, const void *mine, size_t size, void *all,
                        mmci_error *error);

@@ -31,7 +31,8 @@ typedef struct walker {
   block *results;
   int64_t *last_read;
   /* A rehearsal takes and gives all memory of a run, and does nothing else. After one that went
-   * well on all ranks nothing can fail on one alone, and ranks need not agree any more. */
+   * well on all ranks nothing can fail on one alone, and ranks need not agree any more, unless
+   * products need memory of their own, as reproducible ones do. */
   bool rehearses, agrees;
   char *out; /* the caller's memory, where the piece may be written directly; else NULL */
 } walker;
@@ -359,7 +360,11 @@ static mmc_status multiply_here(const walker *w, int64_t m, int64_t k, int64_t n
     memset(c, 0, (size_t)m * (size_t)n * w->size);
     return MMC_OK;
   }
-  return w->walk->ops->multiply(w->walk->team, w->dtype, m, k, n, a, b, c, error);
+  const mmci_ranks_problem *p = w->walk->problem;
+  /* What the device holds besides is not counted, so it is left alone under a limit. */
+  const mmci_how how = {w->dtype, p->reproducible ? MMCI_REPRODUCIBLE : MMCI_NATIVE,
+                        p->rates.replaces && w->walk->pool->keeps};
+  return mmci_products_multiply(w->walk->products, &how, m, k, n, a, b, c, error);
 }
 
 static void add_to(mmc_dtype dtype, void *sum, const void *part, int64_t count) {
@@ -471,7 +476,15 @@ static mmc_status gather_along(const walker *w, const mmci_layout *grid, bool ac
   return status;
 }
 
-/* Multiplies on a grid: by the engine where it sends the words of "grid", else by gathering. */
+/* Says whether the engine multiplies on the grid by itself: where it sends the words of "grid", and
+ * adds up as it likes with products of its own. */
+static bool takes_grid(const walker *w, const mmci_layout *grid, const mmci_ranks_product *x) {
+  const mmci_ranks_problem *p = w->walk->problem;
+  return !p->reproducible && !p->rates.replaces &&
+         w->walk->ops->takes_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n);
+}
+
+/* Multiplies on a grid: by the engine, else by gathering. */
 static mmc_status by_grid(const walker *w, const mmci_way *way, const mmci_ranks_product *x,
                           const operand *a, const operand *b, const block *out, mmci_error *error) {
   const mmci_team_ops *ops = w->walk->ops;
@@ -482,11 +495,11 @@ static mmc_status by_grid(const walker *w, const mmci_way *way, const mmci_ranks
     if (out->data != NULL && !w->rehearses) memset(out->data, 0, piece_bytes(w, &out->piece));
     return MMC_OK;
   }
-  if (ops->takes_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n)) {
+  if (takes_grid(w, grid, x)) {
     if (w->rehearses) return MMC_OK;
     status = ops->multiply_grid(w->walk->team, w->dtype, grid, x->m, x->k, x->n, &a->local,
                                 &b->local, out->data, error);
-    return agree(w, status, error);
+    return status;
   }
   block row = {.piece = {0}}, col = {.piece = {0}};
   status = gather_along(w, grid, true, x->m, x->k, a, &row, error);
@@ -496,7 +509,6 @@ static mmc_status by_grid(const walker *w, const mmci_way *way, const mmci_ranks
     if (out->piece.rows > 0)
       status =
           multiply_here(w, out->piece.rows, x->k, out->piece.cols, &left, &right, out->data, error);
-    status = agree(w, status, error);
   }
   give_bytes(w->walk->pool, row.data);
   give_bytes(w->walk->pool, col.data);
@@ -549,7 +561,8 @@ static mmc_status run_step(const walker *w, int64_t s, mmci_error *error) {
   else if (status == MMC_OK)
     status = make_block(w, &piece, &w->results[s], error);
   status = agree(w, status, error);
-  if (status == MMC_OK) status = multiply_step(w, way, x, &a, &b, &w->results[s], error);
+  if (status == MMC_OK)
+    status = agree(w, multiply_step(w, way, x, &a, &b, &w->results[s], error), error);
   give_bytes(w->walk->pool, a.made.data);
   give_bytes(w->walk->pool, b.made.data);
   drop_result(w, x->left, s);
@@ -632,7 +645,7 @@ mmc_status mmci_walk_run(const mmci_walk *walk, mmc_status so_far, void *out, in
   if (status == MMC_OK && pool->keeps) status = run_steps(&w, out, out_ld, out_transposed, error);
   status = mmci_team_agree(walk->ops, walk->team, status, error);
   w.rehearses = false;
-  w.agrees = !pool->keeps;
+  w.agrees = !pool->keeps || p->reproducible;
   if (status == MMC_OK) status = run_steps(&w, out, out_ld, out_transposed, error);
   give_bytes(pool, w.results);
   give_bytes(pool, w.last_read);

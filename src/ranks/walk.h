@@ -3,7 +3,7 @@
 #define MMCI_RANKS_WALK_H
 
 #include "ranks/choose.h"
-#include "ranks/team.h"
+#include "ranks/products.h"
 
 /* One factor as this rank has it. */
 typedef struct mmci_source {
@@ -27,6 +27,7 @@ void mmci_pool_destroy(mmci_pool *pool);
 typedef struct mmci_walk {
   const mmci_team_ops *ops;
   mmci_team *team;
+  const mmci_products *products;
   const mmci_ranks_problem *problem;
   const mmci_ranks_plan *plan;
   const mmci_source *sources; /* a factor each */

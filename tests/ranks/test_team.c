@@ -15,6 +15,7 @@
 
 #include "../expect.h"
 #include "../random.h"
+#include "api/api.h"
 #include "base/dtype.h"
 #include "ranks/engines.h"
 #include "ranks/walk.h"
@@ -25,6 +26,7 @@ static const mmci_team_ops *ops;
 static mmci_team *team;
 static int32_t rank, count;
 static mmci_pool *pool;
+static mmci_products products;
 static long long (*bytes_sent)(void);
 
 /* A matrix in double, row-major. */
@@ -188,10 +190,13 @@ static void describe_case(mmc_dtype dtype, int64_t m, int64_t k, int64_t n, cons
            mmci_layout_text(&given[1], right), mmci_layout_text(asked, to));
 }
 
-/* Multiplies by one way, from random layouts to a random layout. */
-static void check_way(uint64_t *state, const mmci_way *way) {
-  const mmc_dtype dtype = (mmc_dtype)random_below(state, 4);
-  const int64_t dims[3] = {random_dim(state), random_dim(state), random_dim(state)};
+/* Multiplies by one way, from random layouts to a random layout, by the engine or by what the
+ * device advises, which is another way for large matrices alone, or reproducibly. */
+static void check_way(uint64_t *state, const mmci_way *way, bool is_large) {
+  const mmc_dtype dtype = (mmc_dtype)random_below(state, is_large ? 2 : 4);
+  const int64_t more = is_large ? 150 + 40 * count : 0;
+  const int64_t dims[3] = {more + random_dim(state), more + random_dim(state),
+                           more + random_dim(state)};
   const int64_t m = dims[0], k = dims[1], n = dims[2];
   const mmci_layout given[2] = {random_layout(state), random_layout(state)};
   const mmci_layout asked = random_layout(state);
@@ -201,13 +206,16 @@ static void check_way(uint64_t *state, const mmci_way *way) {
   mmci_ranks_step step = {.way = *way, .left = {.from = given[0]}, .right = {.from = given[1]}};
   mmci_ranks_plan plan = {
       .ranks = count, .steps = &step, .result = asked, .last = {.from = way->result}};
-  const mmci_ranks_problem problem = {.factor_count = 2,
-                                      .step_count = 1,
-                                      .dims = dims,
-                                      .products = &product,
-                                      .dtype = dtype,
-                                      .ranks = count,
-                                      .given = given};
+  const mmci_ranks_problem problem = {
+      .factor_count = 2,
+      .step_count = 1,
+      .dims = dims,
+      .products = &product,
+      .dtype = dtype,
+      .ranks = count,
+      .given = given,
+      .rates = {.replaces = is_large || random_below(state, 2) == 0},
+      .reproducible = random_below(state, 4) == 0};
   const double predicted =
       mmci_u128_to_double(mmci_layout_change_words(&given[0], &way->left, m, k)) +
       mmci_u128_to_double(mmci_layout_change_words(&given[1], &way->right, k, n)) +
@@ -225,7 +233,7 @@ static void check_way(uint64_t *state, const mmci_way *way) {
       {left.data, left_rows ? left.matrix.ld : 1, left_rows ? 1 : left.matrix.ld, false, false},
       {right.data, right_rows ? right.matrix.ld : 1, right_rows ? 1 : right.matrix.ld, false,
        false}};
-  const mmci_walk walk = {ops, team, &problem, &plan, sources, pool};
+  const mmci_walk walk = {ops, team, &products, &problem, &plan, sources, pool};
   const size_t size = mmc_dtype_size(dtype);
   const size_t out_size = (size_t)(pieces[2].rows * pieces[2].cols) * size;
   char *out = malloc(out_size + 64);
@@ -381,9 +389,18 @@ int main(int argc, char **argv) {
   mmci_way ways[MMCI_WAYS];
   const int way_count = mmci_ways(count, ways);
   pool = mmci_pool_create(true);
-  for (long c = 0; c < cases; c++) check_way(&state, &ways[c % way_count]);
+  mmci_opened blas = {.ops = NULL};
+  if (mmci_context_open_device(context, "blas", &blas, &error) != MMC_OK) return TEST_SKIPPED;
+  if (!expect_ok(mmci_products_open(ops, team, &blas, &products, &error), &error, "products"))
+    return 1;
+  if (rank == 0)
+    printf("the device blas %s\n", mmci_products_replace(&products, MMC_F64)
+                                       ? "multiplies large matrices"
+                                       : "multiplies what is narrow, at most");
+  for (long c = 0; c < cases; c++) check_way(&state, &ways[c % way_count], c % 40 == 39);
   for (long c = 0; c < cases; c++) check_chain(&state, context, public_team);
   mmci_pool_destroy(pool);
+  mmci_products_close(&products);
   ops->close(team);
   mmc_team_close(public_team);
   mmc_context_destroy(context);

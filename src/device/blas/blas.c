@@ -9,7 +9,8 @@
  * Reproducible products go to ordered.h, and small ones to the kernels of small.h that add up in
  * its order.
  *
- * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below. */
+ * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below; then come
+ * blocks.h, and LIBXSMM for a few rows. */
 #include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -23,6 +24,7 @@
 #include "device/blas/blas.h"
 #include "device/blas/blas_group.h"
 #include "device/blas/blas_scan.h"
+#include "device/blas/blocks.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/half_gemm.h"
 #include "device/blas/integer_gemm.h"
@@ -56,6 +58,7 @@ struct mmci_queue {
   mmci_half_panels *panels; /* NULL until a product needs them */
   mmci_integer_room room;   /* grows when a product needs more */
   mmci_ordered_room ordered_room;
+  mmci_blocks_room blocks_room;
 };
 
 /* How a product is cut, so that it can be stopped in between. */
@@ -72,6 +75,7 @@ struct mmci_kernel {
   mmci_gemm gemm;
   pieces pieces;
   mmci_small *small;     /* what small.h computes, or NULL */
+  mmci_blocks *blocks;   /* what blocks.h computes, or NULL */
   mmci_blas_fn multiply; /* multiplies a piece; NULL when the product is done in panels or digits */
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* threads that share a batch */
@@ -254,6 +258,8 @@ static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, con
                                const void *b, void *c, mmci_error *error) {
   if (kernel->small != NULL)
     multiply_small(kernel->small, a, b, c);
+  else if (kernel->blocks != NULL)
+    return mmci_blocks_multiply(kernel->blocks, a, b, c, &queue->blocks_room, error);
   else if (kernel->ordered_threads > 0)
     return mmci_ordered_gemm(&kernel->gemm, kernel->ordered_threads, a, b, c, &queue->ordered_room,
                              error);
@@ -291,14 +297,20 @@ static int fewer(void) {
 
 static const char *variant_name(mmc_dtype dtype, int variant) {
   (void)dtype;
-  if (variant <= fewer()) return fewer_threads[variant - 1];
-  return variant == fewer() + 1 ? "libxsmm" : NULL;
+  const int fewer_count = fewer();
+  if (variant <= fewer_count) return fewer_threads[variant - 1];
+  if (variant == fewer_count + 1) return "blocks";
+  return variant == fewer_count + 2 ? "libxsmm" : NULL;
+}
+
+static bool may_go_by_blocks(const mmci_gemm *gemm) {
+  return choose_method(gemm) == MATRIX_MATRIX && mmci_blocks_can(gemm);
 }
 
 /* Says whether a few rows are multiplied by a matrix: a CBLAS packs the matrix before it reads it
  * once, LIBXSMM does not. */
 static bool may_skip_packing(const mmci_gemm *gemm) {
-  return choose_method(gemm) == MATRIX_MATRIX && gemm->m <= MOST_ROWS && mmci_xsmm_can(gemm);
+  return may_go_by_blocks(gemm) && gemm->m <= MOST_ROWS && mmci_xsmm_can(gemm);
 }
 
 static int variants(mmci_device *device, const mmci_gemm *gemm) {
@@ -307,7 +319,16 @@ static int variants(mmci_device *device, const mmci_gemm *gemm) {
   if (how == NOTHING || how == ZEROS || how == ORDERED || how == LOOPS || how == DIRECT ||
       how == DIGITS || mmci_blas_is_reproducible(gemm))
     return 0;
-  return fewer() + may_skip_packing(gemm);
+  return fewer() + may_go_by_blocks(gemm) + may_skip_packing(gemm);
+}
+
+static int advised(const mmci_device *device, const mmci_gemm *gemm) {
+  char slow[200] = "";
+  (void)device;
+  if (mmci_blas_is_reproducible(gemm) || !may_go_by_blocks(gemm)) return 0;
+  if (mmci_blas.is_openblas)
+    mmci_openblas_advice(mmci_blas.get_config(), mmci_simd_of_processor(), slow, sizeof slow);
+  return mmci_blocks_pays(gemm, slow[0] != '\0') ? fewer() + 1 : 0;
 }
 
 /* A batch that threads share. */
@@ -523,9 +544,24 @@ static mmc_status prepare_small(mmci_kernel *kernel, mmci_error *error) {
   return MMC_OK;
 }
 
+/* Where there is no code, a CBLAS computes the product. */
+static mmc_status prepare_blocks(mmci_kernel *kernel, mmci_error *error) {
+  const mmci_gemm *gemm = &kernel->gemm;
+  const int most = mmci_blas_threads();
+  int threads = mmci_workers(mmci_blas_serial_s(gemm), mmci_blocks_panels(gemm));
+  if (threads > most) threads = most;
+  kernel->blocks = malloc(sizeof *kernel->blocks);
+  if (kernel->blocks == NULL) return mmci_fail_nomem(error, sizeof *kernel->blocks);
+  if (mmci_blocks_make(gemm, threads, kernel->blocks)) return mmci_workers_provide(threads, error);
+  free(kernel->blocks);
+  kernel->blocks = NULL;
+  return MMC_OK;
+}
+
 static void release(mmci_kernel *kernel) {
   if (kernel == NULL) return;
   free(kernel->small);
+  free(kernel->blocks);
   free(kernel);
 }
 
@@ -543,12 +579,15 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   kernel->multiply = mmci_blas_call(&kernel->gemm);
   if (gemm->batch == 0) kernel->gemm.batch = 1;
   mmc_status status = MMC_OK;
-  if (choose_method(gemm) == SMALL || gemm->variant > fewer())
+  if (choose_method(gemm) == SMALL || gemm->variant > fewer() + 1)
     status = prepare_small(kernel, error);
+  else if (gemm->variant == fewer() + 1)
+    status = prepare_blocks(kernel, error);
   kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
-  if (gemm->batch > 1 && mmci_blas_is_serial(gemm))
+  if (gemm->batch > 1 && mmci_blas_is_serial(gemm) && kernel->blocks == NULL)
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
-  if (kernel->is_single && kernel->small == NULL && choose_method(gemm) == MATRIX_MATRIX)
+  if (kernel->is_single && kernel->small == NULL && kernel->blocks == NULL &&
+      choose_method(gemm) == MATRIX_MATRIX)
     kernel->pieces = choose_pieces(gemm, kernel->limit > 0 ? kernel->limit : mmci_blas_threads());
   /* OpenBLAS must not start threads of its own beside these. */
   if (kernel->threads > 1 && kernel->small == NULL) kernel->limit = 1;
@@ -592,6 +631,7 @@ static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *
 static void queue_close(mmci_queue *queue) {
   free(queue->room.memory);
   free(queue->ordered_room.memory);
+  free(queue->blocks_room.memory);
   free(queue->panels);
   free(queue);
 }
@@ -608,6 +648,7 @@ const mmci_device_ops mmci_device_blas = {
     .facts = facts,
     .supports = mmci_host_supports,
     .variants = variants,
+    .advised = advised,
     .kernel_name = kernel_name,
     .prepare = prepare,
     .release = release,

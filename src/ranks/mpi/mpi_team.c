@@ -143,6 +143,10 @@ static void describe(const mmci_team *team, char *text, size_t size) {
            team->count, team->local);
 }
 
+static bool is_named(const mmci_team *team) {
+  return team->scalapack.is_named;
+}
+
 /* ---- words ----------------------------------------------------------------------------------- */
 
 static mmc_status gather(mmci_team *team, const void *mine, size_t size, void *all,
@@ -321,6 +325,7 @@ static const mmci_team_ops ops = {
     .rank = rank_of,
     .count = count_of,
     .describe = describe,
+    .is_named = is_named,
     .gather = gather,
     .exchange = exchange,
     .multiply = multiply,

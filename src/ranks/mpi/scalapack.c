@@ -52,7 +52,7 @@ mmc_status mmci_scalapack_open(mmci_scalapack *out, mmci_error *error) {
   static const char letters[] = "sdcz";
   const char *given = secure_getenv("MMCHAIN_SCALAPACK");
   char name[16];
-  *out = (mmci_scalapack){0};
+  *out = (mmci_scalapack){.is_named = given != NULL};
   out->handle = given != NULL ? open_list(given, out->name) : open_any(out->name);
   if (out->handle == NULL && given != NULL)
     return mmci_fail(error, MMC_E_UNSUPPORTED, "MMCHAIN_SCALAPACK: cannot open '%.100s': %.200s",

@@ -11,6 +11,7 @@
 typedef struct mmci_scalapack {
   void *handle; /* the last library of those that were opened */
   char name[200];
+  bool is_named; /* by MMCHAIN_SCALAPACK */
   int (*sys2blacs_handle)(MPI_Comm communicator);
   void (*gridmap)(int *context, int *map, int lead, int rows, int cols);
   void (*gridexit)(int context);
