@@ -1,6 +1,5 @@
 #include "device/blas/blocks.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +17,9 @@ enum { HIGH = 48, WIDE_BYTES = 1024, DEEP_BYTES = 2048, PACKED_BYTES = 4 << 20, 
 enum { ENOUGH = 1 << 22, NARROW = 256, SHALLOW = 512 };
 
 bool mmci_blocks_can(const mmci_gemm *gemm) {
-  return gemm->m > 0 && gemm->k > 0 && gemm->n > 0 &&
-         (gemm->m | gemm->k | gemm->n | gemm->a.ld | gemm->b.ld | gemm->ldc) <= INT_MAX &&
-         (gemm->dtype == MMC_F32 || gemm->dtype == MMC_F64);
+  mmci_gemm packed = *gemm;
+  packed.a.trans = packed.b.trans = false;
+  return mmci_xsmm_can(&packed);
 }
 
 bool mmci_blocks_pays(const mmci_gemm *gemm, bool blas_is_old) {
