@@ -394,6 +394,157 @@ static void finds_the_cheapest_order(void **state) {
   }
 }
 
+/* ---- estimates ------------------------------------------------------------------------------- */
+
+enum { PATHS = 5 }; /* factors of a chain whose degrees fall as powers of their rank */
+
+typedef struct paths {
+  int64_t dims[PATHS + 1];
+  mmci_csr csr[PATHS];
+  mmci_sparse_shape shapes[PATHS];
+  double *rows[PATHS][PATHS], *cols[PATHS][PATHS]; /* nonzeros of lines of products, counted */
+} paths;
+
+static int64_t draw_end(uint64_t *state, int64_t lines, double power) {
+  const double u = (double)(random_bits(state) >> 11) * 0x1p-53;
+  return (int64_t)((double)lines * pow(u, power));
+}
+
+static void draw_paths(paths *p, uint64_t *state, int64_t least, int64_t most) {
+  for (int i = 0; i <= PATHS; i++) p->dims[i] = least + random_below(state, most - least + 1);
+  for (int i = 0; i < PATHS; i++) {
+    const int64_t rows = p->dims[i], cols = p->dims[i + 1];
+    const double power[2] = {1.5 + (double)random_below(state, 5),
+                             1.5 + (double)random_below(state, 5)};
+    uint8_t *there = malloc((size_t)(rows * cols));
+    assert_non_null(there);
+    memset(there, 0, (size_t)(rows * cols));
+    int64_t drawn = (rows + cols) * (1 + (int64_t)random_below(state, 3)), count = 0;
+    for (; drawn > 0; drawn--) {
+      const int64_t r = draw_end(state, rows, power[0]), c = draw_end(state, cols, power[1]);
+      count += !there[r * cols + c];
+      there[r * cols + c] = 1;
+    }
+    mmci_csr *a = &p->csr[i];
+    assert_int_equal(mmci_csr_create(MMC_F64, rows, cols, count, a, NULL), MMC_OK);
+    int64_t at = 0;
+    for (int64_t r = 0; r < rows; r++) {
+      a->indptr[r] = at;
+      for (int64_t c = 0; c < cols; c++)
+        if (there[r * cols + c]) a->indices[at++] = (int32_t)c;
+    }
+    a->indptr[rows] = at;
+    free(there);
+    p->shapes[i] = (mmci_sparse_shape){rows, cols, a};
+  }
+}
+
+/* Counts the nonzeros of the lines of all products, by multiplying truth values. */
+static void count_lines(paths *p) {
+  for (int j = 0; j < PATHS; j++) {
+    const int64_t cols = p->dims[j + 1];
+    uint8_t *behind = NULL;
+    for (int i = j; i >= 0; i--) {
+      const mmci_csr *a = &p->csr[i];
+      uint8_t *product = calloc((size_t)(a->rows * cols), 1);
+      assert_non_null(product);
+      for (int64_t r = 0; r < a->rows; r++)
+        for (int64_t e = a->indptr[r]; e < a->indptr[r + 1]; e++) {
+          const int64_t k = a->indices[e];
+          for (int64_t c = 0; behind != NULL && c < cols; c++)
+            product[r * cols + c] |= behind[k * cols + c];
+          if (behind == NULL) product[r * cols + k] = 1;
+        }
+      double *of_rows = calloc((size_t)a->rows, sizeof *of_rows),
+             *of_cols = calloc((size_t)cols, sizeof *of_cols);
+      assert_non_null(of_rows);
+      assert_non_null(of_cols);
+      for (int64_t r = 0; r < a->rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+          of_rows[r] += product[r * cols + c];
+          of_cols[c] += product[r * cols + c];
+        }
+      p->rows[i][j] = of_rows;
+      p->cols[i][j] = of_cols;
+      free(behind);
+      behind = product;
+    }
+    free(behind);
+  }
+}
+
+static double counted(const paths *p, int i, int k, int j) {
+  double sum = 0;
+  for (int64_t c = 0; c < p->dims[k + 1]; c++) sum += p->cols[i][k][c] * p->rows[k + 1][j][c];
+  return sum;
+}
+
+/* Returns the multiplications, counted, of the order of factors i to j that the estimate takes for
+ * the cheapest, which is counted too where there is none; *price is what decided. */
+static double count_order(const paths *p, const mmci_sparse_estimate *x, int i, int j,
+                          double *price) {
+  double best = 0;
+  *price = i == j ? 0 : (double)INFINITY;
+  for (int k = i; k < j; k++) {
+    double left, right;
+    const double count =
+        count_order(p, x, i, k, &left) + count_order(p, x, k + 1, j, &right) + counted(p, i, k, j);
+    const double one =
+        left + right + (x != NULL ? mmci_sparse_count(x, p->shapes, i, k, j) : counted(p, i, k, j));
+    if (!(one < *price)) continue;
+    *price = one;
+    best = count;
+  }
+  return best;
+}
+
+static void free_paths(paths *p) {
+  for (int i = 0; i < PATHS; i++) {
+    mmci_csr_release(&p->csr[i]);
+    for (int j = i; j < PATHS; j++) {
+      free(p->rows[i][j]);
+      free(p->cols[i][j]);
+    }
+  }
+}
+
+/* Of sides no longer than a sample all is exact; of longer ones counts are near, and the order that
+ * they choose takes hardly more multiplications than the best. */
+static void estimates_come_near(void **state) {
+  (void)state;
+  const uint64_t first = first_seed(2718);
+  for (uint64_t t = 0; t < 24; t++) {
+    const bool exact = t % 2 == 0;
+    uint64_t random = first + t;
+    paths p;
+    mmci_sparse_estimate x;
+    draw_paths(&p, &random, exact ? 1 : 1100, exact ? 256 : 2000);
+    count_lines(&p);
+    assert_int_equal(mmci_sparse_estimate_create(PATHS, p.shapes, &x, NULL), MMC_OK);
+    for (int i = 0; i < PATHS; i++)
+      for (int j = i; j < PATHS; j++) {
+        double nonzeros = 0;
+        for (int64_t r = 0; r < p.dims[i]; r++) nonzeros += p.rows[i][j][r];
+        const double told = mmci_sparse_nonzeros(&x, p.shapes, i, j);
+        if (!(fabs(told - nonzeros) <= (exact ? 1e-9 : 0.2) * nonzeros))
+          fail_msg("seed %" PRIu64 ", %d to %d: %g nonzeros for %g", first + t, i, j, told,
+                   nonzeros);
+        for (int k = i; k < j; k++) {
+          const double wanted = counted(&p, i, k, j),
+                       found = mmci_sparse_count(&x, p.shapes, i, k, j);
+          if (!(fabs(found - wanted) <= (exact ? 1e-9 : 0.3) * wanted))
+            fail_msg("seed %" PRIu64 ", %d %d %d: %g for %g", first + t, i, k, j, found, wanted);
+        }
+      }
+    double price, ours = count_order(&p, &x, 0, PATHS - 1, &price),
+                  best = count_order(&p, NULL, 0, PATHS - 1, &price);
+    if (!(ours <= (exact ? 1 + 1e-9 : 1.02) * best))
+      fail_msg("seed %" PRIu64 ": %g multiplications, %g of the best order", first + t, ours, best);
+    mmci_sparse_estimate_destroy(&x);
+    free_paths(&p);
+  }
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void keeps_what_files_hold(void **state) {
@@ -555,6 +706,7 @@ int main(void) {
       cmocka_unit_test(multiplies),
       cmocka_unit_test(multiplies_on_threads),
       cmocka_unit_test(finds_the_cheapest_order),
+      cmocka_unit_test(estimates_come_near),
       cmocka_unit_test(keeps_what_files_hold),
       cmocka_unit_test(tells_what_is_wrong),
   };
