@@ -284,9 +284,10 @@ static int run(cli_call *call, int argc, char **argv) {
   if (result == CLI_DONE && suite.count == 0)
     result =
         cli_fail(call, CLI_BAD, "expected chains, as in 10x30x5x60, or --suite FILE with some");
-  if (result == CLI_DONE) tell_what_is_slow(call, b.plan_options.device);
-  for (int i = 0; i < suite.count && result == CLI_DONE && call->out.error == 0; i++)
+  for (int i = 0; i < suite.count && result == CLI_DONE && call->out.error == 0; i++) {
     result = bench_chain(call, &b, &suite.entries[i], json);
+    if (result == CLI_DONE && i == 0) tell_what_is_slow(call, b.plan_options.device);
+  }
   cli_energy_close(&b.energy);
   cli_suite_free(&suite);
   return result;

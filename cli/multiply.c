@@ -55,7 +55,8 @@ static const char help[] =
     "  -o FILE              where the result goes, in the format of its name; - is standard "
     "output,\n"
     "                       as .npy\n"
-    "  --for OBJECTIVE      flops (the default), traffic, time or energy; see mmchain plan --help\n"
+    "  --for OBJECTIVE      time (the default; with --reproducible flops), flops, traffic or\n"
+    "                       energy; see mmchain plan --help\n"
     "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
     "time\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info;\n"
@@ -474,6 +475,14 @@ static int multiply_on_team(cli_call *call, const multiplication *job, int count
   return cli_team_multiply(call, &team, count, arguments);
 }
 
+/* Returns what is made least when nothing is said: seconds, as in Python. Reproducible bits need an
+ * order that the sizes alone choose, whatever was measured on this machine. */
+static const char *default_objective(const mmc_plan_options *options) {
+  const bool reproducible =
+      options->precision != NULL && strcmp(options->precision, "reproducible") == 0;
+  return reproducible ? "flops" : "time";
+}
+
 static int run(cli_call *call, int argc, char **argv) {
   multiplication job = {.plan_options = MMC_PLAN_OPTIONS_INIT};
   bool reproducible = false;
@@ -548,6 +557,8 @@ static int run(cli_call *call, int argc, char **argv) {
   if (!cli_reproducible(call, reproducible, &job.plan_options.precision)) return CLI_BAD;
   if (cli_on_team(job.plan_options.device))
     return multiply_on_team(call, &job, argc - optind, argv + optind);
+  if (job.plan_options.objective == NULL && job.plan_path == NULL)
+    job.plan_options.objective = default_objective(&job.plan_options);
   int result = multiply_files(call, &job, argc - optind, argv + optind);
   call->stage = NULL;
   free(job.result.data);

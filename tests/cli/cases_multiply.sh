@@ -26,13 +26,13 @@ absent generate_left x
 
 check multiply_clrs 0 multiply clrs/A*.npy -o R.npy --check
 holds multiply_clrs_shape sh -c 'head -c 128 R.npy | grep -q "(30, 25)"'
-check multiply_json 0 multiply clrs/A*.npy -o R.npy --check --json --on ref
+check multiply_json 0 multiply --for flops clrs/A*.npy -o R.npy --check --json --on ref
 holds multiply_json_valid is_json said/multiply_json.stdout
-check multiply_json_unchecked 0 multiply clrs/A1.npy clrs/A2.npy -o R.npy --json --on ref
+check multiply_json_unchecked 0 multiply --for flops clrs/A1.npy clrs/A2.npy -o R.npy --json --on ref
 holds multiply_json_unchecked_valid is_json said/multiply_json_unchecked.stdout
-check multiply_explain 0 multiply clrs/A*.npy -o R.npy --explain --on ref
+check multiply_explain 0 multiply --for flops clrs/A*.npy -o R.npy --explain --on ref
 check multiply_left_to_right 0 multiply clrs/A*.npy -o L.npy --check --solver left-to-right
-check multiply_order 0 multiply clrs/A*.npy -o L.npy --check --explain --order '(A1 ((A2 (A3 A4)) (A5 A6)))'
+check multiply_order 0 multiply --for flops clrs/A*.npy -o L.npy --check --explain --order '(A1 ((A2 (A3 A4)) (A5 A6)))'
 holds multiply_order_said grep -q '^order  *(A1 ((A2 (A3 A4)) (A5 A6)))$' said/multiply_order.stderr
 check multiply_order_short 2 multiply clrs/A*.npy -o L.npy --order '(A1 (A2 (A3 A4)))'
 run plan $clrs --json --on ref --order '(A1 ((A2 (A3 A4)) (A5 A6)))' >saved.json
@@ -117,7 +117,7 @@ make_npy X.npy '<f8' 3x2x2
 make_npy Y.npy '<f8' 2x2x2 fortran
 check multiply_stack 0 multiply X.npy Q.npy:T -o R.npy --check
 says multiply_stack_values R.npy "f8 (3, 2, 3) 5 11 17 11 25 39 17 39 61 23 53 83 29 67 105 35 81 127"
-check multiply_broadcast 0 multiply W.npy X.npy u.npy -o R.npy --check --explain --on ref
+check multiply_broadcast 0 multiply --for flops W.npy X.npy u.npy -o R.npy --check --explain --on ref
 says multiply_broadcast_values R.npy "f8 (2, 3, 1) 27 63 99 59 143 227"
 check multiply_stack_fortran 0 multiply Y.npy -o R.npy
 says multiply_stack_fortran_values R.npy "f8 (2, 2, 2) 1 5 3 7 2 6 4 8"
@@ -126,23 +126,23 @@ check multiply_no_chains 0 multiply J.npy X.npy:T -o R.npy --check
 says multiply_no_chains_values R.npy "f8 (0, 3, 2, 2)"
 check multiply_power 0 multiply u.npy X.npy^3 -o R.npy --check
 says multiply_power_values R.npy "f8 (3, 2) 199 290 3275 3814 13775 15146"
-check multiply_power_json 0 multiply X.npy:T^4 -o R.npy --check --json --on ref
+check multiply_power_json 0 multiply --for flops X.npy:T^4 -o R.npy --check --json --on ref
 check multiply_power_limit 0 multiply X.npy^5 -o R.npy --check --memory-limit 128
-check multiply_stack_limit 0 multiply X.npy X.npy:T X.npy -o L.npy --check --explain --memory-limit 64 --on ref
+check multiply_stack_limit 0 multiply --for flops X.npy X.npy:T X.npy -o L.npy --check --explain --memory-limit 64 --on ref
 # A stack whose matrices are the factors. Z is two stacks of three, all of 2x2.
 make_npy Z.npy '<f8' 2x3x2x2
 check multiply_each 0 multiply X.npy:each -o R.npy --check
 says multiply_each_values R.npy "f8 (2, 2) 413 454 937 1030"
 check multiply_each_transposed 0 multiply u.npy X.npy:T:each P.npy -o R.npy --check
 says multiply_each_transposed_values R.npy "f8 (3,) 11957 16483 21009"
-check multiply_each_stack 0 multiply W.npy Z.npy:each -o R.npy --check --explain --on ref
+check multiply_each_stack 0 multiply --for flops W.npy Z.npy:each -o R.npy --check --explain --on ref
 says multiply_each_stack_values R.npy "f8 (2, 2, 1, 2) 2287 2514 72667 75966 4987 5482 167383 174982"
 check multiply_each_vector 2 multiply u.npy:each -o R.npy
 check multiply_each_power 2 multiply X.npy:each^2 -o R.npy
 rotation() { python3 "$here/rotation.py" "$@"; }
 rotation make turn.npy 0.001
 rotation make back.npy -0.001
-check multiply_power_rotation 0 multiply turn.npy^1000 -o R.npy --check --explain --on ref
+check multiply_power_rotation 0 multiply --for flops turn.npy^1000 -o R.npy --check --explain --on ref
 holds multiply_power_rotation_value rotation check R.npy 1 1e-12
 for objective in time energy; do
   holds multiply_power_$objective run multiply turn.npy^999 back.npy^998 -o R.npy --check --for $objective
@@ -150,7 +150,7 @@ for objective in time energy; do
 done
 check multiply_power_long 0 multiply turn.npy^100003 -o R.npy
 holds multiply_power_long_value rotation check R.npy 100.003 1e-9
-check multiply_repeats 0 multiply turn.npy back.npy:T turn.npy back.npy:T -o R.npy --check --explain --on ref
+check multiply_repeats 0 multiply --for flops turn.npy back.npy:T turn.npy back.npy:T -o R.npy --check --explain --on ref
 holds multiply_repeats_value rotation check R.npy 0.004 1e-12
 make_npy big.npy '<f4' 2x2
 check multiply_overflow 0 multiply big.npy^100 -o R.npy
@@ -323,6 +323,11 @@ run generate f32:9x9 -o square --no-sync >said/generated
 check multiply_reproducible 0 multiply same/A{1,2,3}.npy -o same-blas.npy --reproducible --order '((A1 A2) A3)' --check --no-sync
 run multiply same/A{1,2,3}.npy -o same-ref.npy --precision reproducible --on ref --order '((A1 A2) A3)' --no-sync >said/same
 verdict multiply_reproducible_bits "$(cmp same-blas.npy same-ref.npy 2>&1)"
+
+# What is least when nothing is said: seconds, but an order by the sizes alone for reproducible bits.
+run multiply same/A{1,2,3}.npy -o same-ref.npy --json --no-sync | grep -o '"objective": "[a-z]*"' >said/default
+run multiply same/A{1,2,3}.npy -o same-ref.npy --json --no-sync --reproducible | grep -o '"objective": "[a-z]*"' >>said/default
+verdict multiply_default_objective "$(printf '"objective": "%s"\n' time flops | diff - said/default)"
 check multiply_reproducible_and_fast 2 multiply same/A{1,2,3}.npy -o same.npy --reproducible --precision fast
 check multiply_reproducible_inverse 1 multiply square/A1.npy:inv square/A1.npy -o same.npy --reproducible
 

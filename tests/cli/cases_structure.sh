@@ -24,7 +24,7 @@ matrix I.npy 1,2 2,1
 matrix B.npy 2,4,6 9,10,11
 matrix X.npy 1,0 0,2 2,0
 
-check multiply_lower 0 multiply L.npy:lower B.npy -o R.npy --check --explain
+check multiply_lower 0 multiply --for flops L.npy:lower B.npy -o R.npy --check --explain
 says multiply_lower_values R.npy "f8 (2, 3) 4 8 12 38 44 50"
 check multiply_lower_inverse 0 multiply L.npy:lower:inv B.npy -o R.npy --check
 says multiply_lower_inverse_values R.npy "f8 (2, 3) 1 2 3 2 2 2"
@@ -33,15 +33,15 @@ check multiply_general_inverse 0 multiply G.npy:inv B.npy -o R.npy --check
 says multiply_general_inverse_values R.npy "f8 (2, 3) 2.25 2.5 2.75 1 2 3"
 check multiply_inverse_right 0 multiply B.npy:T D.npy:diagonal:inv -o R.npy --check
 says multiply_inverse_right_values R.npy "f8 (3, 2) 1 1.125 2 1.25 3 1.375"
-check multiply_spd_inverse 0 multiply S.npy:spd:inv B.npy -o R.npy --check --explain
-check multiply_symmetric_inverse 0 multiply I.npy:symmetric:inv B.npy -o R.npy --check --explain
+check multiply_spd_inverse 0 multiply --for flops S.npy:spd:inv B.npy -o R.npy --check --explain
+check multiply_symmetric_inverse 0 multiply --for flops I.npy:symmetric:inv B.npy -o R.npy --check --explain
 check multiply_inverse_alone 0 multiply D.npy:diagonal:inv -o R.npy --check
 says multiply_inverse_alone_values R.npy "f8 (2, 2) 0.5 0 0 0.125"
-check multiply_normal_equations 0 multiply '(X.npy:T X.npy):inv' X.npy:T -o R.npy --check --explain
+check multiply_normal_equations 0 multiply --for flops '(X.npy:T X.npy):inv' X.npy:T -o R.npy --check --explain
 says multiply_normal_equations_values R.npy "f8 (2, 3) 0.2 0 0.4 0 0.5 0"
 check multiply_groups 0 multiply '(D.npy:diagonal (L.npy:lower S.npy):inv):inv' B.npy -o R.npy --check
 check multiply_group_plain 0 multiply '(L.npy D.npy)' B.npy -o R.npy --check
-check multiply_structure_json 0 multiply S.npy:spd:inv B.npy -o R.npy --json
+check multiply_structure_json 0 multiply --for flops S.npy:spd:inv B.npy -o R.npy --json
 check multiply_structure_time 0 multiply S.npy:spd:inv B.npy -o R.npy --for time --check
 check multiply_structure_order 0 multiply S.npy:inv L.npy B.npy -o R.npy --order '(A1 (A2 A3))' --check
 

@@ -48,7 +48,7 @@ def shares(said):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        chain, result = "f32:500x500x500", os.path.join(folder, "R.npy")
+        chain, result = "f32:1000x1000x1000", os.path.join(folder, "R.npy")
         paths = [os.path.join(folder, f"A{i}.npy") for i in (1, 2)]
         generate = ("generate", chain, "-o", folder, "--no-sync")
         multiply = ("multiply", *paths, "-o", result, "--check", "--no-sync", "--on", "ref", "--for", "time")
