@@ -538,8 +538,8 @@ static mmc_status make_sparse(mmci_file_array *const arrays[], const char *path,
   if (lines < 0 || length < 0 || lines > MMCI_CSR_SIDE || length > MMCI_CSR_SIDE ||
       arrays[INDPTR]->shape[0] != lines + 1)
     return mmci_fail(error, MMC_E_FORMAT, "%.180s: its indptr does not fit its shape", shown);
-  /* A file of a few bytes must not ask for much memory: as rows, its columns have a place each. */
-  if (by_columns && length > 1000000 + 64 * (lines + count))
+  /* A file of a few bytes must not ask for much memory. */
+  if (length > 1000000 + 64 * (lines + count))
     return mmci_fail(error, MMC_E_FORMAT, "%.180s: sides out of all proportion to its elements",
                      shown);
   mmci_csr a;

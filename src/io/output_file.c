@@ -52,7 +52,7 @@ static char *follow_links(const char *path) {
     char link[PATH_MAX];
     ssize_t length = readlink(at, link, sizeof link);
     if (length < 0 || length == (ssize_t)sizeof link || links == MAX_LINKS) {
-      int code = length < 0 ? errno : links == MAX_LINKS ? ELOOP : ENAMETOOLONG;
+      int code = length < 0 ? errno : ELOOP;
       free(at);
       errno = code;
       return NULL;

@@ -406,6 +406,7 @@ def test_hdf5_peer():
     header = {"w": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]}}
     open("half.safetensors", "wb").write(safetensors_bytes(header, bytes(8)))
     refused("half.safetensors", "bf16", target="h.h5")
+    refused(file_of(np.ones((2, 2), bool)), "hdf5 has no bool", target="h.h5")
     for folder in ("/nonexistent", "relative", "/" + "x" * 5000):
         done = subprocess.run([mmchain, "multiply", file_of(np.ones((2, 2))), "-o", "t.h5"], text=True,
                               capture_output=True, env={**ENVIRONMENT, "TMPDIR": folder})
@@ -433,6 +434,8 @@ def test_matlab():
     header = {"w": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]}}
     open("half.safetensors", "wb").write(safetensors_bytes(header, bytes(8)))
     refused("half.safetensors", "matlab has no bf16", target="h.mat")
+    for shape in ((0, 2**31), (2**31, 0)):
+        refused(file_of(np.zeros(shape)), "at most 2 GiB", status=1, target="h.mat")
     refused("a.mat:v", "it holds w")
     assert read("a.mat:").shape == (1, 6)
     for version in (b"\1\0IM", b"\1\1MI", b"\3\0MI", b"\0\1MI", b"\0\1??"):
@@ -496,6 +499,8 @@ def test_matrix_market():
     def bad(lines, message):
         open("t.mtx", "w").write(lines)
         refused("t.mtx", message)
+        done = run("multiply", "t.mtx", "-o", "refused.npy", "--for", "energy")  # as a dense matrix
+        assert done.returncode == 2 and done.stderr != "", (lines, done)
 
     bad("", "line 1: no Matrix Market file")
     bad(head + "array real\n2 2\n", "line 1: general")
@@ -527,6 +532,7 @@ def test_matrix_market():
     refused(file_of(array("float16", (2, 2))), "no f16", target="t.mtx")
     bad(head + "coordinate real general\n2 2 1\n0 1 1\n", "count from 1")
     bad(head + "coordinate real general\n100000000 100000000 1\n1 1 1\n", "out of all proportion")
+    bad(head + "coordinate real general\n4000000000 2 1\n1 1 1\n", "2147483647")
     refused(file_of(array("float64", (2, 2, 2))), "no stacks", target="t.mtx")
 
 
@@ -546,6 +552,98 @@ def test_matrix_market_peer():
     sparse = scipy.sparse.random(40, 30, 0.1, random_state=SEED)
     scipy.io.mmwrite("s.mtx", sparse, precision=17)
     same(read("s.mtx"), sparse.toarray())
+
+
+# ---- sparse matrices -------------------------------------------------------------------------
+
+
+def sparse_members(dense, by="csr", index="int32", text="S3"):
+    """What scipy.sparse.save_npz() writes for a matrix."""
+    lines = dense.T if by == "csc" else dense
+    counts = [np.count_nonzero(line) for line in lines]
+    return {"indices": np.nonzero(lines)[1].astype(index), "indptr": np.cumsum([0, *counts]).astype(index),
+            "format": np.array(by, text), "shape": np.array(dense.shape), "data": lines[lines != 0]}
+
+
+def test_sparse():
+    for dtype in WIDE:
+        a = np.nan_to_num(array(dtype, (6, 9)), neginf=1) * (random.random((6, 9)) < 0.4)
+        a = a.astype(dtype)
+        for by, index, text in (("csr", "int32", "S3"), ("csc", "int32", "S3"), ("csr", "int64", "U3"),
+                                ("csc", "int64", "U3")):
+            for save in (np.savez, np.savez_compressed):
+                save("a.npz", **sparse_members(a, by, index, text))
+                same(read("a.npz") + 0, a + 0)
+        convert("a.npz", "b.npz")
+        with np.load("b.npz") as written:
+            assert written["format"] == b"csr", written["format"]
+            same(written["data"], a[a != 0])
+        same(read("b.npz") + 0, a + 0)
+        convert("a.npz", "b.mtx")
+        same(read("b.mtx") + 0, (a + 0).astype("complex128" if a.dtype.kind == "c" else "float64"))
+        done = run("multiply", "a.npz:T", file_of(a), "a.npz:H", "-o", "dense.npy", "--check")
+        assert done.returncode == 0, done.stderr
+    for shape in ((0, 4), (4, 0), (1, 1)):
+        np.savez("e.npz", **sparse_members(np.zeros(shape)))
+        same(read("e.npz"), np.zeros(shape))
+        refused(file_of(np.zeros((2, 2))), "would be replaced", target="e.npz:w")
+    refused("e.npz:none", "no 'none' in it: it holds indices, indptr, format, shape, data")
+    assert run("multiply", "e.npz", "-o", "r.npz:w", "--on", "ref").returncode == 0
+
+
+def test_sparse_refused():
+    a = np.array([[0.0, 1, 2], [3, 0, 0]])
+
+    def bad(text, **changes):
+        members = {**sparse_members(a, changes.pop("by", "csr")), **changes}
+        np.savez("s.npz", **{name: what for name, what in members.items() if what is not None})
+        refused("s.npz", text)
+
+    bad("SciPy's format coo: csr and csc work", format=np.array(b"coo"))
+    bad("SciPy's format bsr-and: csr", format=np.array(b"bsr-and-more")[()])
+    bad("SciPy's format : csr", format=np.array(b""))
+    for name in ("indices", "indptr", "shape"):
+        members = sparse_members(a)
+        bad(f"its {name}", **{name: members[name].astype("float64")})
+        bad(f"its {name}", **{name: members[name].astype("int16")})
+        bad(f"its {name}", **{name: members[name][None]})
+    bad("its shape", shape=np.array([2, 3, 1]))
+    bad("its data", data=np.ones((3, 1)))
+    bad("its indptr", indptr=np.zeros(0, "int32"))
+    bad("different lengths", data=np.ones(4))
+    for dtype in ("float16", "int64", "uint8", "bool"):
+        bad("f32, f64, c64 and c128 work", data=np.ones(3, dtype))
+    bad("str", data=np.array(["a", "b", "c"]))
+    for shape in ((-1, 3), (2, -1), (3, 3), (2**31, 3), (2, 2**31)):
+        bad("does not fit its shape", shape=np.array(shape))
+    bad("do not fit each other", indptr=np.array([1, 2, 3]))
+    bad("do not fit each other", indptr=np.array([0, 4, 3]))
+    bad("do not fit each other", indptr=np.array([0, 2, 2]))
+    bad("do not fit each other", indices=np.array([0, 3, 1]))
+    bad("do not fit each other", indices=np.array([0, -1, 1]))
+    for by, shape in (("csr", (2, 2**31 - 1)), ("csc", (2**31 - 1, 3))):
+        bad("out of all proportion", by=by, shape=np.array(shape))
+    # What sparse chains lack is done with dense matrices.
+    lines = 100000
+    empty = {"indptr": np.zeros(lines + 1, int), "indices": np.zeros(0, int), "data": np.zeros(0)}
+    np.savez("s.npz", **{**sparse_members(a), **empty, "shape": np.array([lines, 1000000])})
+    done = run("multiply", "s.npz", "-o", "refused.npy", "--for", "energy")
+    assert done.returncode == 2 and "which as a dense one exceeds" in done.stderr, done
+    np.savez("s.npz", **sparse_members(a))
+    done = run("multiply", "s.npz", "-o", "dense.npy", "--for", "energy", "--no-sync")
+    assert done.returncode == 0, done.stderr
+    same(np.load("dense.npy"), a)
+    np.savez("s.npz", **sparse_members(a))
+    whole = open("s.npz", "rb").read()
+    for cut in range(1, len(whole), 97):
+        open("cut.npz", "wb").write(whole[:-cut])
+        assert run("multiply", "cut.npz", "-o", "refused.npy").returncode == 2
+    np.savez_compressed("s.npz", **sparse_members(a))
+    whole = open("s.npz", "rb").read()
+    for name in sparse_members(a):
+        at = whole.find(f"{name}.npy".encode()) + 60
+        open("sum.npz", "wb").write(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        refused("sum.npz", "sum.npz")
 
 
 # ---- chains of them --------------------------------------------------------------------------
@@ -572,6 +670,7 @@ TESTS = (
     ("hdf5", None, test_hdf5), ("hdf5", "h5py", test_hdf5_peer),
     ("matlab", None, test_matlab), ("matlab", "scipy", test_matlab_peer),
     ("matrix-market", None, test_matrix_market), ("matrix-market", "scipy", test_matrix_market_peer),
+    ("npz", None, test_sparse), ("npz", None, test_sparse_refused),
     ("npz", None, test_chain),
 )
 

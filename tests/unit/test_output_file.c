@@ -39,6 +39,39 @@ static void assert_cannot_write(const char *path, const char *text) {
   assert_holds(error.text, text);
 }
 
+/* Others who write into a file may be told a name of it, which goes with it. */
+static void test_a_temporary_name(void **state) {
+  (void)state;
+  scratch_clear();
+  const char *path = scratch("named");
+  for (int commit = 0; commit <= 1; commit++) {
+    mmci_output_file *file = NULL;
+    assert_int_equal(mmci_output_file_create(path, &file, NULL), MMC_OK);
+    assert_false(mmci_output_file_is_direct(file));
+    char name[4096];
+    for (int t = 0; t < 2; t++) { /* the same each time */
+      const char *told = mmci_output_file_name(file);
+      assert_non_null(told);
+      if (t > 0) assert_string_equal(told, name);
+      snprintf(name, sizeof name, "%s", told);
+    }
+    put_file(name, "new", 3);
+    assert_int_equal(access(path, F_OK), -1);
+    if (commit)
+      assert_int_equal(mmci_output_file_commit(file, NULL), MMC_OK);
+    else
+      mmci_output_file_discard(file);
+    assert_int_equal(access(name, F_OK), -1);
+  }
+  assert_content(path, "new");
+  mmci_output_file *direct = NULL;
+  assert_int_equal(mmci_output_file_create("/dev/null", &direct, NULL), MMC_OK);
+  assert_true(mmci_output_file_is_direct(direct));
+  assert_null(mmci_output_file_name(direct));
+  assert_int_equal(errno, ENOENT);
+  mmci_output_file_discard(direct);
+}
+
 /* Until it is committed, a new file is not there and an old one is as it was. */
 static void test_whole_or_not_at_all(void **state) {
   (void)state;
@@ -454,13 +487,21 @@ static void test_fifo(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_whole_or_not_at_all), cmocka_unit_test(test_two_writers),
-      cmocka_unit_test(test_permissions),         cmocka_unit_test(test_many_links),
-      cmocka_unit_test(test_symbolic_links),      cmocka_unit_test(test_relative_path),
-      cmocka_unit_test(test_unwritable),          cmocka_unit_test(test_commit_fails),
-      cmocka_unit_test(test_permission),          cmocka_unit_test(test_killed),
-      cmocka_unit_test(test_named_temporary),     cmocka_unit_test(test_devices),
-      cmocka_unit_test(test_standard_output),     cmocka_unit_test(test_fifo),
+      cmocka_unit_test(test_whole_or_not_at_all),
+      cmocka_unit_test(test_a_temporary_name),
+      cmocka_unit_test(test_two_writers),
+      cmocka_unit_test(test_permissions),
+      cmocka_unit_test(test_many_links),
+      cmocka_unit_test(test_symbolic_links),
+      cmocka_unit_test(test_relative_path),
+      cmocka_unit_test(test_unwritable),
+      cmocka_unit_test(test_commit_fails),
+      cmocka_unit_test(test_permission),
+      cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_named_temporary),
+      cmocka_unit_test(test_devices),
+      cmocka_unit_test(test_standard_output),
+      cmocka_unit_test(test_fifo),
       cmocka_unit_test(test_nothing_left),
   };
   return cmocka_run_group_tests_name("output file", tests, scratch_setup, scratch_teardown);

@@ -40,6 +40,11 @@ static void an_absent_store_is_empty_and_stays_absent(void **state) {
   char *text = export_text(f->wisdom);
   assert_string_equal(text, "mmchain wisdom 1\nend 0\n");
   free(text);
+  text_buffer shown = {0};
+  assert_int_equal(mmci_wisdom_write(f->wisdom, MMC_JSON, NULL, NULL, text_write, &shown, NULL),
+                   MMC_OK);
+  assert_non_null(strstr(shown.bytes, "\"fingerprints\": [], \"damaged\": 0}"));
+  free(shown.bytes);
   int64_t count = -1;
   assert_int_equal(mmci_wisdom_forget(f->wisdom, NULL, &count, &f->error), MMC_OK);
   assert_int_equal(count, 0);
@@ -174,6 +179,11 @@ static void what_is_out_of_range_is_refused(void **state) {
   r = array, r.array.grid.values = values;
   values[17] = NAN, expect_refused(f, r, "grid: expected values from 0 to 1e+30, got nan");
   values[17] = -1, expect_refused(f, r, "grid: expected values ");
+  values[17] = 2e30, expect_refused(f, r, "grid: expected values ");
+  static int64_t many[1024];
+  for (int p = 0; p < 1024; p++) many[p] = p + 1;
+  r.array.grid = (mmci_wisdom_grid){{1024, 1024, 5}, {many, many, many}, values};
+  expect_refused(f, r, "grid: expected at most 4194304 points, got 5242880");
   r = test_fact(&f->here, "x", INFINITY), expect_refused(f, r, "number: expected ");
   r = good, r.kind = (mmci_wisdom_kind)9, expect_refused(f, r, "record: of no known kind");
   mmci_fingerprint odd = f->here;
