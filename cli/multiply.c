@@ -456,11 +456,10 @@ static int multiply_on_team(cli_call *call, const multiplication *job, int count
                             char **arguments) {
   const mmc_plan_options *given = &job->plan_options;
   if (job->plan_path != NULL || job->energy.wanted || job->rule.checked || job->rule.modulus != 0 ||
-      given->precision != NULL || given->max_slowdown != 0 ||
-      given->device_memory_bytes != MMC_NO_LIMIT)
+      given->max_slowdown != 0 || given->device_memory_bytes != MMC_NO_LIMIT)
     return cli_fail(call, CLI_BAD,
-                    "--on: %s takes no --plan, --energy, --meter, --checked, --mod, --precision, "
-                    "--reproducible, --max-slowdown and --device-memory",
+                    "--on: %s takes no --plan, --energy, --meter, --checked, --mod, --max-slowdown "
+                    "and --device-memory",
                     given->device);
   cli_team_job team = {.options = MMC_TEAM_OPTIONS_INIT,
                        .engine = given->device,
@@ -472,6 +471,7 @@ static int multiply_on_team(cli_call *call, const multiplication *job, int count
   team.options.objective = given->objective;
   team.options.solver = given->solver;
   team.options.order = given->order;
+  team.options.precision = given->precision;
   return cli_team_multiply(call, &team, count, arguments);
 }
 

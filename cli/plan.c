@@ -128,11 +128,10 @@ static int plan_chain(cli_call *call, int count, char **arguments,
 static int plan_on_team(cli_call *call, const mmc_plan_options *given, mmc_team_options *options,
                         int count, char **arguments, bool json) {
   mmc_chain *chain;
-  if (given->precision != NULL || given->max_slowdown != 0 || given->fuse != NULL ||
-      given->on_chip_words != 0 || given->tile[0] != 0 ||
-      given->device_memory_bytes != MMC_NO_LIMIT)
+  if (given->max_slowdown != 0 || given->fuse != NULL || given->on_chip_words != 0 ||
+      given->tile[0] != 0 || given->device_memory_bytes != MMC_NO_LIMIT)
     return cli_fail(call, CLI_BAD,
-                    "--on: %s takes no --precision, --max-slowdown, --fuse, --on-chip, --tile and "
+                    "--on: %s takes no --max-slowdown, --fuse, --on-chip, --tile and "
                     "--device-memory",
                     given->device);
   int result = cli_chain_of_arguments(call, count, arguments, &chain);
@@ -142,6 +141,7 @@ static int plan_on_team(cli_call *call, const mmc_plan_options *given, mmc_team_
   options->objective = given->objective;
   options->solver = given->solver;
   options->order = given->order;
+  options->precision = given->precision;
   result = cli_team_plan(call, options, chain, json);
   mmc_chain_destroy(chain);
   return result;

@@ -1273,9 +1273,12 @@ typedef struct mmc_team_options {
    * rank, as of files that are mapped, of which a rank reads no more than pieces. */
   const mmc_spread *factors;
   const mmc_spread *result; /* the layout of the result; NULL means the plan's choice */
+  /* "native", or "reproducible": the bits of mmc_execute(), on any number of ranks, for which no
+   * sums of partial products travel. NULL means "native". */
+  const char *precision;
 } mmc_team_options;
 #define MMC_TEAM_OPTIONS_INIT \
-  { sizeof(mmc_team_options), NULL, 0, false, MMC_NO_LIMIT, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(mmc_team_options), NULL, 0, false, MMC_NO_LIMIT, NULL, NULL, NULL, NULL, NULL, NULL }
 
 /* A plan over ranks: the order, and for every product the layouts, the way in which ranks multiply,
  * and the words that they send. */

@@ -38,6 +38,7 @@ from ._running import recurrence, scan
 from ._sparse import sparse_plan
 from ._structure import Factor, Group, diagonal, hermitian, inv, lower, spd, symmetric, upper
 from ._swap import numpy_multi_dot
+from ._team import Team, TeamPlan
 from ._tune import Tuned, Tuning, tune
 from ._types import Array, Device, Objective, Precision
 
@@ -48,6 +49,8 @@ __all__ = [
     "Plan",
     "Ranges",
     "Step",
+    "Team",
+    "TeamPlan",
     "Tuned",
     "Tuning",
     "bench",

@@ -8,6 +8,7 @@
 #include "ranges.h"
 #include "scan.h"
 #include "sparse.h"
+#include "team.h"
 #include "tune.h"
 #include "xla.h"
 
@@ -302,7 +303,8 @@ static int intern_names(void) {
 static int add_types(PyObject *module) {
   if (PyType_Ready(&mmcp_plan_type) < 0 || PyType_Ready(&mmcp_array_type) < 0 ||
       PyType_Ready(&mmcp_ranges_type) < 0 || PyType_Ready(&mmcp_memory_type) < 0 ||
-      PyType_Ready(&mmcp_gradients_type) < 0)
+      PyType_Ready(&mmcp_gradients_type) < 0 || PyType_Ready(&mmcp_team_type) < 0 ||
+      PyType_Ready(&mmcp_team_plan_type) < 0)
     return -1;
   Py_INCREF(&mmcp_plan_type);
   if (PyModule_AddObject(module, "Plan", (PyObject *)&mmcp_plan_type) < 0) return -1;
@@ -312,6 +314,10 @@ static int add_types(PyObject *module) {
   if (PyModule_AddObject(module, "Gradients", (PyObject *)&mmcp_gradients_type) < 0) return -1;
   Py_INCREF(&mmcp_ranges_type);
   if (PyModule_AddObject(module, "Ranges", (PyObject *)&mmcp_ranges_type) < 0) return -1;
+  Py_INCREF(&mmcp_team_type);
+  if (PyModule_AddObject(module, "Team", (PyObject *)&mmcp_team_type) < 0) return -1;
+  Py_INCREF(&mmcp_team_plan_type);
+  if (PyModule_AddObject(module, "TeamPlan", (PyObject *)&mmcp_team_plan_type) < 0) return -1;
   return PyModule_AddStringConstant(module, "version", mmc_version());
 }
 

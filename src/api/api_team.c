@@ -297,6 +297,17 @@ static mmc_status read_layouts(const mmc_chain *chain, const mmc_team_options *o
   return status;
 }
 
+static mmc_status read_precision(mmc_team_plan *plan, const char *precision, mmci_error *error) {
+  plan->problem.reproducible = precision != NULL && strcmp(precision, "reproducible") == 0;
+  if (precision != NULL && strcmp(precision, "native") != 0 && !plan->problem.reproducible)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
+                              "ranks multiply natively or reproducibly, got '%.60s'", precision);
+  if (plan->problem.reproducible && plan->team != NULL && plan->team->products.queue == NULL)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
+                              "reproducible products need the device blas");
+  return MMC_OK;
+}
+
 static mmc_status make_problem(mmc_team_plan *plan, const mmc_team_options *options,
                                mmci_error *error) {
   const mmci_plan *order = &plan->order->plan;
@@ -326,6 +337,7 @@ static mmc_status make_problem(mmc_team_plan *plan, const mmc_team_options *opti
   if (status == MMC_OK && plan->team != NULL)
     problem->rates.replaces = mmci_products_replace(&plan->team->products, problem->dtype);
   if (status == MMC_OK) status = read_objective(options->objective, &problem->goal, error);
+  if (status == MMC_OK) status = read_precision(plan, options->precision, error);
   if (status == MMC_OK) status = read_layouts(order->chain, options, plan, error);
   return status;
 }
@@ -359,6 +371,7 @@ static mmc_status check_alike(const mmc_team_plan *plan, mmci_error *error) {
     mine.hash = mmci_hash_bytes(mine.hash, &plan->given[i], sizeof plan->given[i]);
   if (plan->problem.asked != NULL)
     mine.hash = mmci_hash_bytes(mine.hash, &plan->asked, sizeof plan->asked);
+  mine.hash = mmci_hash_bytes(mine.hash, &plan->problem.reproducible, sizeof(bool));
   mine.hash = mmci_hash_bytes(mine.hash, &plan->plan.words, sizeof plan->plan.words);
   mine.hash = mmci_hash_bytes(mine.hash, &plan->plan.predicted_s, sizeof plan->plan.predicted_s);
   hashed *all = mmci_team_gather(team->ops, team->team, &status, &mine, sizeof mine, error);

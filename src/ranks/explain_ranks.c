@@ -73,6 +73,8 @@ void mmci_ranks_put_text(const mmci_ranks_account *account, mmci_text *text) {
   mmci_text_printf(text, "engine           %s, %d of %d ranks\n", account->engine, (int)plan->ranks,
                    (int)p->ranks);
   mmci_text_printf(text, "why              %s of all layouts\n", reasons[p->goal]);
+  if (p->reproducible)
+    mmci_text_printf(text, "precision        reproducible: no sums of partial products\n");
   mmci_text_printf(text, "words            %s sent by all ranks\n", count_label(plan->words).text);
   mmci_text_printf(text, "predicted        %s, communication %.1f %% of it (%s)\n",
                    seconds_label(plan->predicted_s).text, share(plan),
@@ -125,11 +127,12 @@ void mmci_ranks_put_json(const mmci_ranks_account *account, mmci_text *text) {
                    ", \"engine\": \"%s\", \"ranks\": %d, \"ranks_used\": %d, \"objective\": "
                    "\"%s\", \"multiplications\": %s, \"words\": %s, \"predicted_s\": %.9g, "
                    "\"communication_s\": %.9g, \"predicted_j\": %.9g, \"rank_bytes\": %" PRIu64
-                   ", \"calibrated\": %s, \"steps\": [",
+                   ", \"calibrated\": %s, \"precision\": \"%s\", \"steps\": [",
                    account->engine, (int)p->ranks, (int)plan->ranks, goals[p->goal],
                    count_label(account->multiplications).text, count_label(plan->words).text,
                    plan->predicted_s, plan->communication_s, plan->predicted_j, plan->rank_bytes,
-                   p->rates.calibrated ? "true" : "false");
+                   p->rates.calibrated ? "true" : "false",
+                   p->reproducible ? "reproducible" : "native");
   for (int64_t s = 0; s < p->step_count; s++) {
     const mmci_ranks_product *x = &p->products[s];
     const mmci_ranks_step *step = &plan->steps[s];

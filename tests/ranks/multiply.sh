@@ -76,6 +76,22 @@ assert numpy.abs(R - F @ C @ v).max() < 1e-11
 END
 fi
 
+# Reproducible results have the bits of one process.
+same_bits() { # RANKS FACTORS...
+  local count=$1
+  shift
+  rm -f R.npy one.npy
+  "$mmchain" multiply "$@" -o one.npy --on cpu --reproducible
+  ranks "$count" "$mmchain" multiply "$@" -o R.npy --on scalapack --reproducible >said 2>&1 &&
+    cmp -s one.npy R.npy || fail "bits of $* on $count ranks"
+}
+for count in 1 2 3 4; do same_bits "$count" z/A1.npy z/A2.npy; done
+same_bits 4 d/A1.npy d/A2.npy d/A3.npy
+same_bits 4 c/A1.npy c/A2.npy:H
+ranks 2 "$mmchain" multiply d/A1.npy d/A2.npy -o R.npy --on scalapack --precision fast >said 2>&1 &&
+  fail "precision fast"
+grep -q 'ranks multiply natively or reproducibly' said || fail "what is said of precision fast"
+
 # One rank started without mpirun, and the words that the plan tells.
 "$mmchain" multiply d/A1.npy d/A2.npy d/A3.npy -o R.npy --on scalapack --check >said 2>&1 || fail "no mpirun"
 ranks 4 "$mmchain" multiply d/A1.npy d/A2.npy d/A3.npy -o R.npy --on scalapack --json >json 2>said || fail json

@@ -1,0 +1,350 @@
+"""Chains on several processes, which MPI connects."""
+
+from __future__ import annotations
+
+import operator
+import struct
+import sys
+import weakref
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import _mmchain
+from ._host import Kind, name_of
+
+_KINDS = {"rows": 0, "columns": 1, "whole": 3}
+
+
+def _spread(layout: Any, argument: str) -> Tuple[int, int, int]:
+    """The layout as the library numbers it."""
+    text = layout if isinstance(layout, str) else ""
+    if text in _KINDS:
+        return _KINDS[text], 0, 0
+    rows, x, cols = text[5:].partition("x")
+    if text.startswith("grid ") and x and rows.isdecimal() and cols.isdecimal():
+        return 2, int(rows), int(cols)
+    raise ValueError(
+        f"{argument}: expected rows, columns, whole or a grid as in 'grid 2x2', got {layout!r}"
+    )
+
+
+def _address(comm: Any) -> Optional[int]:
+    if comm is None:
+        return None
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None or not isinstance(comm, mpi.Comm):
+        raise TypeError(
+            f"comm: expected a communicator of mpi4py, or None, got {type(comm).__name__}"
+        )
+    return int(mpi._addressof(comm))
+
+
+class TeamPlan:
+    """A plan over the ranks of a team, as `Team.plan` makes it; printed, it says what it does."""
+
+    def __init__(self, team: "Team", plan: Any, factors: int, dtype: np.dtype, given: bool):
+        self._team = team
+        self._plan = plan
+        self._factors = factors
+        self._dtype = dtype
+        self._given = given
+
+    @property
+    def words(self) -> int:
+        """Elements of matrices that all ranks send together; exactly these are sent."""
+        return int(self._plan.words)
+
+    @property
+    def predicted_seconds(self) -> float:
+        return float(self._plan.predicted_seconds)
+
+    @property
+    def rank_bytes(self) -> int:
+        """Bytes that a rank holds at most."""
+        return int(self._plan.rank_bytes)
+
+    def explain(self, format: str = "text") -> str:
+        """What the plan does and why, as "text" or "json"."""
+        return str(self._plan.explain(format))
+
+    def __str__(self) -> str:
+        return self.explain()
+
+    def piece(self, factor: Optional[int] = None, rank: Optional[int] = None) -> Tuple[slice, slice]:
+        """The rows and columns that a rank has of a factor, or of the result: `a[plan.piece(0)]`.
+
+        rank is this one where it is not given."""
+        index = -1 if factor is None else operator.index(factor)
+        if index >= 0 and not self._given and index < self._factors:
+            return slice(None), slice(None)
+        of = self._team.rank if rank is None else operator.index(rank)
+        row, col, rows, cols = self._plan.piece(index, of)
+        return slice(row, row + rows), slice(col, col + cols)
+
+    def execute(self, pieces: Sequence[Any], out: Optional[np.ndarray] = None) -> np.ndarray:
+        """This rank's piece of the product. Collective.
+
+        pieces are this rank's, of two dimensions and the plan's dtype; out, unless None, is
+        written."""
+        arrays = [np.asarray(piece) for piece in pieces]
+        rows, cols = self.piece()
+        shape = (rows.stop - rows.start, cols.stop - cols.start)
+        if out is None:
+            out = np.empty(shape, self._dtype)
+        trouble = ""
+        if len(arrays) != self._factors:
+            trouble = f"pieces: expected {self._factors}, got {len(arrays)}"
+        for i, array in enumerate(arrays):
+            if array.ndim != 2 or not np.can_cast(array.dtype, self._dtype, "safe"):
+                trouble = f"pieces[{i}]: expected two dimensions of {self._dtype.name}"
+        if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != self._dtype:
+            trouble = f"out: expected {self._dtype.name} of shape {shape}"
+        if trouble:
+            # Other ranks are about to agree that all can begin.
+            self._team._team.refuse(trouble)
+        if self._plan.execute(arrays, out) is NotImplemented:
+            target = np.empty(shape, self._dtype)
+            self._plan.execute([np.array(a, self._dtype, order="C") for a in arrays], target)
+            out[...] = target
+        return out
+
+
+class Team:
+    """Processes that multiply chains together, each of which holds a piece of every matrix.
+
+    mpirun or srun starts them, all of them make the same calls in the same order, and an error is
+    raised in all of them and says whose it is.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm, optional
+        The processes; without it all that were started together, for which mpi4py is not needed.
+    engine : str
+        "scalapack".
+
+    Examples
+    --------
+    With four processes, each with a block of the rows of two matrices::
+
+        team = mmchain.Team(MPI.COMM_WORLD)
+        piece = team.multi_dot([a, b], layouts=["rows", "rows"])    # rows of the product
+        product = team.multi_dot([a_whole, b_whole])                # the same matrices everywhere
+        print(team.plan([a, b], layouts=["rows", "rows"]))
+    """
+
+    def __init__(self, comm: Any = None, *, engine: str = "scalapack"):
+        self._team = _mmchain.Team(engine, _address(comm))
+        self._plans: Dict[Any, TeamPlan] = {}
+        self._close = weakref.finalize(self, self._team.close)
+        self.rank: int = self._team.rank
+        self.count: int = self._team.count
+
+    def close(self) -> None:
+        """Leaves the team. Collective. It is done at the end of the process at the latest."""
+        self._close()
+
+    def __enter__(self) -> "Team":
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<mmchain.Team: {self._team.describe()}>"
+
+    def calibrate(self, dtype: Any = np.float64) -> None:
+        """Measures what ranks and messages take, which plans then go by. Collective."""
+        self._team.calibrate(name_of(np.dtype(dtype)))
+
+    def _gather(self, mine: bytes) -> List[bytes]:
+        """What each rank has to say."""
+        sizes = self._team.gather(struct.pack("q", len(mine)))
+        lengths = struct.unpack(f"{self.count}q", sizes)
+        most = max(lengths)
+        if most == 0:
+            return [b""] * self.count
+        every = self._team.gather(mine.ljust(most, b"\0"))
+        return [every[r * most : r * most + lengths[r]] for r in range(self.count)]
+
+    def _meet(self, pieces: Any, asked: Any) -> Tuple[List[Any], TeamPlan]:
+        """This rank's pieces as NumPy's, and the plan for those of all ranks. What one rank cannot
+        read, or understands otherwise, is an error on all."""
+        arrays: List[Any] = []
+        trouble: Optional[Exception] = None
+        try:
+            arrays = [Kind(piece).to_numpy(piece) for piece in pieces]
+            said = b"=" + self._say(arrays, asked)
+        except Exception as error:
+            trouble = error
+            said = b"!" + str(error).encode()
+        every = self._gather(said)
+        for rank, text in enumerate(every):
+            if text.startswith(b"!"):
+                kind = ValueError if trouble is None else type(trouble)
+                raise kind(f"rank {rank}: {text[1:].decode()}") from trouble
+        told = [text[1:].partition(b"|") for text in every]
+        for rank, (_, _, options) in enumerate(told):
+            if options != told[0][2]:
+                raise ValueError(f"rank {rank}: has other layouts or options than rank 0")
+        words = [text.split() for text, _, _ in told]
+        if any(len(word) != len(words[0]) for word in words):
+            raise ValueError("pieces: ranks have different numbers of factors")
+        dtype = np.result_type(*(np.dtype(word[0].decode()) for word in words))
+        shapes = [[tuple(map(int, each.split(b"x"))) for each in word[1:]] for word in words]
+        return arrays, self._planned(dtype, shapes, asked)
+
+    def _say(self, arrays: List[Any], asked: Any) -> bytes:
+        """The dtype and the shapes of this rank's pieces, and what is asked for."""
+        layouts = asked["layouts"]
+        if not arrays:
+            raise ValueError("pieces: expected factors, got none")
+        if layouts is not None and len(layouts) != len(arrays):
+            raise ValueError(f"layouts: expected {len(arrays)}, got {len(layouts)}")
+        for i, array in enumerate(arrays):
+            if array.ndim != 2:
+                raise ValueError(f"pieces[{i}]: expected two dimensions, got {array.ndim}")
+        dtype = np.result_type(*(array.dtype for array in arrays))
+        if dtype.char not in "fdFD":
+            raise TypeError(
+                f"pieces: expected float32, float64, complex64 or complex128, got {dtype.name}"
+            )
+        shapes = " ".join(f"{array.shape[0]}x{array.shape[1]}" for array in arrays)
+        return f"{dtype.char} {shapes}|{sorted(asked.items())}".encode()
+
+    def _dims(self, shapes: Any, spreads: Any) -> List[int]:
+        """The dims of the chain, whose pieces have these shapes on each rank."""
+        sizes: List[Tuple[int, int]] = []
+        for i in range(len(shapes[0])):
+            kind, grid_rows, grid_cols = spreads[i] if spreads is not None else _spread("whole", "")
+            if kind == 0:
+                grid_rows, grid_cols = self.count, 1
+            elif kind == 1:
+                grid_rows, grid_cols = 1, self.count
+            elif kind == 3:
+                grid_rows, grid_cols = 1, 1
+            if kind == 2 and grid_rows * grid_cols != self.count:
+                raise ValueError(
+                    f"layouts: expected a grid of {self.count} ranks, got {grid_rows}x{grid_cols}"
+                )
+            blocks = range(grid_rows * grid_cols)
+            # Ranks that have nothing of a matrix may say 0 x 0.
+            rows = sum(
+                max(shapes[r][i][0] for r in blocks if r // grid_cols == at)
+                for at in range(grid_rows)
+            )
+            cols = sum(
+                max(shapes[r][i][1] for r in blocks if r % grid_cols == at)
+                for at in range(grid_cols)
+            )
+            sizes.append((rows, cols))
+        for i in range(1, len(sizes)):
+            if sizes[i - 1][1] != sizes[i][0]:
+                raise ValueError(
+                    f"pieces: factor {i - 1} has {sizes[i - 1][1]} columns, and factor {i} "
+                    f"{sizes[i][0]} rows"
+                )
+        return [sizes[0][0]] + [cols for _, cols in sizes]
+
+    def _planned(self, dtype: Any, shapes: Any, asked: Any) -> TeamPlan:
+        spreads = asked["layouts"]
+        dims = self._dims(shapes, spreads)
+        key = f"{dtype.char} {dims} {sorted(asked.items())}"
+        if key not in self._plans:
+            if len(self._plans) >= 64:
+                del self._plans[next(iter(self._plans))]
+            made = _mmchain.TeamPlan(
+                self._team,
+                name_of(dtype) + ":" + "x".join(map(str, dims)),
+                spreads,
+                asked["result"],
+                asked["objective"],
+                asked["precision"],
+                asked["all_ranks"],
+                asked["memory_limit"],
+                asked["order"],
+            )
+            self._plans[key] = TeamPlan(self, made, len(dims) - 1, dtype, spreads is not None)
+        return self._plans[key]
+
+    def plan(
+        self,
+        pieces: Sequence[Any],
+        *,
+        layouts: Optional[Sequence[str]] = None,
+        result: Optional[str] = None,
+        objective: Optional[str] = None,
+        precision: Optional[str] = None,
+        all_ranks: bool = False,
+        memory_limit: Optional[int] = None,
+        order: Optional[str] = None,
+    ) -> TeamPlan:
+        """The plan for factors of which each rank passes its pieces. Collective.
+
+        Parameters
+        ----------
+        pieces : arrays of two dimensions
+            This rank's, NumPy's, PyTorch's or JAX's, in the host's memory.
+        layouts : sequence of str, optional
+            How each factor lies: "rows", "columns", "grid 2x2" (blocks in the order of the
+            ranks) or "whole". Blocks are the dim divided by the ranks, rounded up, as
+            `torch.chunk` has them. Without layouts every rank has all matrices whole.
+        result : str, optional
+            The layout of the result; without it the plan chooses.
+        objective : str, optional
+            "time", "energy" or "words".
+        precision : str, optional
+            "native" or "reproducible".
+        all_ranks : bool
+            Use all ranks even where fewer are faster.
+        memory_limit : int, optional
+            Bytes that a rank may hold.
+        order : str, optional
+            Parentheses, as in "((A1 A2) A3)".
+        """
+        asked = _asked(layouts, result, objective, precision, all_ranks, memory_limit, order)
+        return self._meet(pieces, asked)[1]
+
+    def multi_dot(
+        self,
+        pieces: Sequence[Any],
+        *,
+        layouts: Optional[Sequence[str]] = None,
+        result: Optional[str] = None,
+        objective: Optional[str] = None,
+        precision: Optional[str] = None,
+        all_ranks: bool = False,
+        memory_limit: Optional[int] = None,
+        order: Optional[str] = None,
+    ) -> Any:
+        """This rank's piece of the product, as an array of the kind of the first. Collective.
+
+        The arguments are those of `plan`. Without result it is whole where the factors are, and
+        in rows where they have layouts. Plans are kept for the next time.
+        """
+        if result is None:
+            result = "whole" if layouts is None else "rows"
+        asked = _asked(layouts, result, objective, precision, all_ranks, memory_limit, order)
+        arrays, plan = self._meet(pieces, asked)
+        return Kind(pieces[0]).from_numpy(plan.execute(arrays))
+
+
+def _asked(
+    layouts: Any,
+    result: Any,
+    objective: Any,
+    precision: Any,
+    all_ranks: Any,
+    memory_limit: Any,
+    order: Any,
+) -> Dict[str, Any]:
+    """What is asked of a plan, with layouts as the library numbers them."""
+    return {
+        "layouts": None if layouts is None else [_spread(layout, "layouts") for layout in layouts],
+        "result": None if result is None else _spread(result, "result"),
+        "objective": objective,
+        "precision": precision,
+        "all_ranks": bool(all_ranks),
+        "memory_limit": memory_limit,
+        "order": order,
+    }
