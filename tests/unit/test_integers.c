@@ -15,7 +15,9 @@
 #include "device/device.h"
 #include "mmchain.h"
 #ifdef MMCI_WITH_BLAS
+#include "device/blas/integer_gemm.h"
 #include "device/blas/integer_loops.h"
+#include "device/blas/ordered_tiles.h"
 #endif
 
 static const uint64_t seed = 20261123;
@@ -206,6 +208,17 @@ static void try_product(const problem *p, int kind, uint64_t *random) {
 
 static const char *const devices[] = {"cpu", "ref"};
 
+/* Lets "cpu" multiply as the processor would have it, by words, or by digits. */
+static void choose_way(int way) {
+#ifdef MMCI_WITH_BLAS
+  static const mmci_word_prices words = {0, 0, 0}, digits = {INFINITY, INFINITY, 1};
+  mmci_integer_prices_of_test = way == 0 ? NULL : way == 1 ? &words : &digits;
+#else
+  (void)way;
+#endif
+}
+enum { WAYS = 3 };
+
 static problem random_problem(int64_t largest, uint64_t *random) {
   problem p = {.device = devices[random_below(random, 2)],
                .dtype = (mmc_dtype)(MMC_I8 + random_below(random, 9)),
@@ -230,8 +243,10 @@ static void products_are_exact(void **state) {
   uint64_t random = seed;
   for (int t = 0; t < 1500; t++) {
     problem p = random_problem(t % 10 == 0 ? SIDE : 12, &random);
+    choose_way(t / 10 % WAYS);
     try_product(&p, (int)random_below(&random, 5), &random);
   }
+  choose_way(0);
 }
 
 /* Several blocks along every dimension, and sums beyond what one double holds. */
@@ -240,14 +255,16 @@ static void blocks_join(void **state) {
   uint64_t random = seed + 1;
   const int64_t shapes[][3] = {{1030, 20, 9}, {9, 2100, 11}, {8, 70, 1100}};
   for (mmc_dtype dtype = MMC_I8; dtype <= MMC_BOOL; dtype = (mmc_dtype)(dtype + 1))
-    for (int t = 0; t < 9; t++) {
+    for (int t = 0; t < 9 * (WAYS - 1); t++) {
+      choose_way(1 + t / 9);
       problem p = {
           "cpu",    dtype, shapes[t % 3][0], shapes[t % 3][1], shapes[t % 3][2], 1, MMC_OP_N,
-          MMC_OP_T, 0,     t / 3 == 1};
-      if (t / 3 == 2 && dtype != MMC_BOOL)
+          MMC_OP_T, 0,     t / 3 % 3 == 1};
+      if (t / 3 % 3 == 2 && dtype != MMC_BOOL)
         p.modulus = mmci_dtype_most(dtype) < INT64_MAX ? mmci_dtype_most(dtype) : INT64_MAX - 24;
-      try_product(&p, t / 3 == 1 ? 2 : 0, &random);
+      try_product(&p, t / 3 % 3 == 1 ? 2 : 0, &random);
     }
+  choose_way(0);
 }
 
 /* Elements that are no more than half the modulus, whose digits have signs all the same. */
@@ -255,13 +272,14 @@ static void small_elements_of_a_large_modulus(void **state) {
   (void)state;
   uint64_t random = seed + 3;
   for (uint64_t modulus = (uint64_t)INT64_MAX - 24; modulus > 1 << 20; modulus >>= 1)
-    for (int t = 0; t < 4; t++) {
-      problem p = {"cpu", t % 2 ? MMC_U64 : MMC_I64, 6, 400, 5, 1, MMC_OP_N, MMC_OP_N, modulus,
+    for (int t = 0; t < 4 * (WAYS - 1); t++) {
+      problem p = {"cpu", t % 2 ? MMC_U64 : MMC_I64, 6, 1024, 5, 1, MMC_OP_N, MMC_OP_N, modulus,
                    false};
+      choose_way(1 + t / 4);
       operand a = make(p.dtype, p.m, p.k, 1, &random), b = make(p.dtype, p.k, p.n, 1, &random);
       operand c = make(p.dtype, p.m, p.n, 1, &random);
       for (int64_t l = 0; l < p.k; l++) {
-        uint64_t of_a = modulus / 2 - random_bits(&random) % (t < 2 ? 4 : modulus / 2);
+        uint64_t of_a = modulus / 2 - random_bits(&random) % (t % 4 < 2 ? 4 : modulus / 2);
         uint64_t of_b = modulus / 2 - random_bits(&random) % 4;
         for (int64_t i = 0; i < p.m; i++) memcpy(element(p.dtype, &a, 0, i, l), &of_a, 8);
         for (int64_t j = 0; j < p.n; j++) memcpy(element(p.dtype, &b, 0, l, j), &of_b, 8);
@@ -272,6 +290,25 @@ static void small_elements_of_a_large_modulus(void **state) {
       free(b.memory);
       free(c.memory);
     }
+  choose_way(0);
+}
+
+/* Sums that are as far from those of doubles as they get: of elements that are all the greatest,
+ * or the least, in every number of terms about those that words know at a time. */
+static void extremes_are_exact(void **state) {
+  (void)state;
+  uint64_t random = seed + 4;
+  for (mmc_dtype dtype = MMC_I32; dtype <= MMC_U64; dtype = (mmc_dtype)(dtype + 1)) {
+    if (mmc_dtype_size(dtype) < 4) continue;
+    for (int64_t k = 64; k <= 1024; k *= 2)
+      for (int t = 0; t < 9; t++) {
+        problem p = {"cpu", dtype, 3, k + t % 3 - 1, 2, 1, MMC_OP_N, MMC_OP_N, 0, t < 6};
+        if (t >= 6) p.modulus = mmci_dtype_most(dtype) / 2 - (uint64_t)t;
+        choose_way(1);
+        try_product(&p, t % 2 == 0 ? 1 : 2, &random);
+      }
+  }
+  choose_way(0);
 }
 
 /* ---- vectors ------------------------------------------------------------------------------- */
@@ -306,13 +343,96 @@ static void check_digits(const mmci_integer_loops *loops, mmc_dtype dtype, int c
   }
 }
 
-static void digits_are_those_of_the_numbers(void **state) {
-  (void)state;
-  const mmci_integer_loops *all[] = {&mmci_integer_loops_portable, NULL, NULL};
+static void find_loops(const mmci_integer_loops *all[3]) {
+  all[0] = &mmci_integer_loops_portable;
+  all[1] = all[2] = NULL;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) all[1] = &mmci_integer_loops_avx2;
   if (mmci_integer_loops_here() == &mmci_integer_loops_avx512) all[2] = &mmci_integer_loops_avx512;
 #endif
+}
+
+/* Sums of so many bits are known by what is nearly as large, off by as much as may be, and by two
+ * remainders. */
+static void words_say_the_sum(void **state) {
+  (void)state;
+  enum { N = 700 };
+  const mmci_integer_loops *all[3];
+  find_loops(all);
+  uint64_t random = seed + 5;
+  static int64_t word[N], residue[N], sums[4][N];
+  static double nearly[N];
+  static mmci_i128 upper[N];
+  int64_t *const to[] = {sums[0], sums[1], sums[2], sums[3]};
+  for (int words = 1; words <= MMCI_WORDS; words++)
+    for (int bits = words == 1 ? 0 : 1; bits < (words == 1 ? 1 : words == 2 ? 50 : 74); bits++) {
+      for (int i = 0; i < N; i++) {
+        word[i] = (int64_t)random_bits(&random) >> (random_below(&random, 60) + (words == 1) * 2);
+        upper[i] = ((mmci_i128)(int64_t)random_bits(&random) << 20) >> (84 - bits);
+        double off = words == 3 ? MMCI_WORD_PRIME / 2 - 16 - ldexp(1, bits - 51) : 0.25;
+        off *= (double)random_below(&random, 3) - 1;
+        nearly[i] = ((double)upper[i] + off) * 0x1p64 + (double)word[i];
+        mmci_i128 rest = upper[i] % MMCI_WORD_PRIME * ((((mmci_i128)1) << 64) % MMCI_WORD_PRIME);
+        residue[i] = (int64_t)((rest + word[i]) % MMCI_WORD_PRIME);
+      }
+      const void *const products[] = {word, nearly, residue};
+      for (int v = 0; v < 3; v++) {
+        if (all[v] == NULL) continue;
+        all[v]->gather_words(words, products, N, true, to);
+        all[v]->gather_words(words, products, N, false, to);
+        for (int i = 0; i < N; i++) {
+          mmci_i128 high = words == 1 ? 0 : sums[2][i] + ((mmci_i128)sums[3][i] << 32);
+          mmci_i128 low = words == 1 ? sums[0][i] : sums[0][i] + ((mmci_i128)sums[1][i] << 32);
+          if (low != 2 * (mmci_i128)word[i] || (words > 1 && high != 2 * upper[i]))
+            fail_msg("%d words, %d bits, loops %d: sum %d; seed %" PRIu64, words, bits, v, i, seed);
+        }
+      }
+    }
+}
+
+/* Tiles of every kind of vectors, of words. */
+static void tiles_wrap_around(void **state) {
+  (void)state;
+  enum { MOST = 8 * 3 * 16, K = 37 };
+  static _Alignas(64) uint64_t a[K * MOST], b[K * MOST], sums[MOST];
+  const mmci_ordered_tiles *all[] = {&mmci_ordered_tiles_portable, NULL, NULL};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    all[1] = &mmci_ordered_tiles_avx2;
+  if (mmci_ordered_tiles_here() == &mmci_ordered_tiles_avx512) all[2] = &mmci_ordered_tiles_avx512;
+#endif
+  uint64_t random = seed + 6;
+  for (int v = 0; v < 3; v++)
+    for (int wide = 0; all[v] != NULL && wide < 2; wide++) {
+      const mmci_ordered_tile *tile = wide ? &all[v]->u64 : &all[v]->u32;
+      for (int vectors = 1; vectors <= tile->vectors; vectors++) {
+        const int rows = tile->rows, cols = vectors * tile->width;
+        for (int i = 0; i < K * MOST; i++) {
+          a[i] = random_bits(&random);
+          b[i] = random_bits(&random);
+        }
+        memset(sums, 0, sizeof sums);
+        for (int pass = 0; pass < 2; pass++) tile->multiply[vectors - 1](K, a, b, sums, false);
+        for (int r = 0; r < rows; r++)
+          for (int c = 0; c < cols; c++) {
+            uint64_t want = 0;
+            for (int p = 0; p < K; p++)
+              want += wide ? 2 * a[p * rows + r] * b[p * cols + c]
+                           : 2 * (uint64_t)((uint32_t *)a)[p * rows + r] *
+                                 ((uint32_t *)b)[p * cols + c];
+            if (wide)
+              assert_int_equal(sums[r * cols + c], want);
+            else
+              assert_int_equal(((uint32_t *)sums)[r * cols + c], (uint32_t)want);
+          }
+      }
+    }
+}
+
+static void digits_are_those_of_the_numbers(void **state) {
+  (void)state;
+  const mmci_integer_loops *all[3];
+  find_loops(all);
   uint64_t random = seed + 2;
   static unsigned char from[600 * 8];
   for (mmc_dtype dtype = MMC_I8; dtype <= MMC_U64; dtype = (mmc_dtype)(dtype + 1))
@@ -411,8 +531,11 @@ int main(void) {
       cmocka_unit_test(products_are_exact),
       cmocka_unit_test(blocks_join),
       cmocka_unit_test(small_elements_of_a_large_modulus),
+      cmocka_unit_test(extremes_are_exact),
 #ifdef MMCI_WITH_BLAS
       cmocka_unit_test(digits_are_those_of_the_numbers),
+      cmocka_unit_test(words_say_the_sum),
+      cmocka_unit_test(tiles_wrap_around),
 #endif
       cmocka_unit_test(rules_are_refused),
       cmocka_unit_test(rules_are_written),

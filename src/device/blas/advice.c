@@ -42,13 +42,24 @@ static bool has_word(const char *text, const char *word) {
   return false;
 }
 
+/* Returns the core that OpenBLAS names, or CORES. */
+static int core_of(const char *config) {
+  int c = 0;
+  while (c < CORES && !has_word(config, cores[c].core)) c++;
+  return c;
+}
+
+bool mmci_openblas_is_slow(const char *config, mmci_simd processor) {
+  const int c = core_of(config);
+  return c < CORES && cores[c].simd < processor;
+}
+
 void mmci_openblas_advice(const char *config, mmci_simd processor, char *text, size_t size) {
   static const char *const names[] = {"SSE", "AVX", "AVX2", "AVX-512"};
   static const char *const best[] = {"", "Sandybridge", "Haswell", "SkylakeX"};
   text[0] = '\0';
-  int c = 0;
-  while (c < CORES && !has_word(config, cores[c].core)) c++;
-  if (c == CORES || cores[c].simd >= processor) return;
+  const int c = core_of(config);
+  if (!mmci_openblas_is_slow(config, processor)) return;
   if (has_word(config, "DYNAMIC_ARCH"))
     snprintf(text, size, "; slow: %s's kernels, and the processor has %s: set OPENBLAS_CORETYPE=%s",
              cores[c].core, names[processor], best[processor]);

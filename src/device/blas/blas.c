@@ -1,13 +1,13 @@
 /* blas.c: the device "blas": products by any CBLAS, in the caller's process and threads.
  *
  * Matrices go to xGEMM or, small, to LIBXSMM, vectors to xGEMV and xDOT, f16 and bf16 to SGEMM in
- * panels, integers to SGEMM and DGEMM in digits, or to loops. The products of a batch that take one
- * thread each are shared out among several. What this CBLAS cannot express goes to the plain loops
- * of ref: sizes beyond its 32-bit integers, and conjugation without transposition where it lacks
- * OpenBLAS's extension for that.
+ * panels, integers to products of words, to SGEMM and DGEMM in digits, or to loops. The products of
+ * a batch that take one thread each are shared out among several. What this CBLAS cannot express
+ * goes to the plain loops of ref: sizes beyond its 32-bit integers, and conjugation without
+ * transposition where it lacks OpenBLAS's extension for that.
  *
- * Reproducible products go to ordered.h, and small ones to the kernels of small.h that add up in
- * its order.
+ * Reproducible products go to ordered.h, as words do, and small ones to the kernels of small.h that
+ * add up in its order.
  *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below; then come
  * blocks.h, and LIBXSMM for a few rows. */
@@ -41,11 +41,11 @@
 typedef enum method {
   NOTHING,       /* C has no elements, or nothing is added to them */
   ZEROS,         /* k = 0: C is a sum of no terms */
-  ORDERED,       /* reproducible sums, see ordered.h */
+  ORDERED,       /* reproducible sums, and words that wrap around, see ordered.h */
   LOOPS,         /* what this CBLAS cannot express */
   PANELS,        /* f16 and bf16, widened panel by panel */
   DIRECT,        /* few integers, by loops */
-  DIGITS,        /* integers, split into digits */
+  DIGITS,        /* integers, split into digits, or words of which a rule has several */
   DOT,           /* a row times a column */
   MATRIX_VECTOR, /* a product with n = 1 */
   VECTOR_MATRIX, /* a product with m = 1 */
@@ -109,7 +109,8 @@ static method choose_method(const mmci_gemm *gemm) {
   if (k == 0) return ZEROS;
   if (mmci_blas_is_reproducible(gemm)) return choose_ordered(gemm);
   if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16) return PANELS;
-  if (mmci_dtype_is_integer(gemm->dtype)) return mmci_integer_is_direct(gemm) ? DIRECT : DIGITS;
+  if (mmci_dtype_is_integer(gemm->dtype))
+    return mmci_integer_is_direct(gemm) ? DIRECT : mmci_integer_is_words(gemm) ? ORDERED : DIGITS;
   if ((m | k | n | gemm->a.ld | gemm->b.ld | gemm->ldc) > INT_MAX) return LOOPS;
   /* Complex dot products return through conventions that differ among CBLAS builds. */
   if (m == 1 && n == 1 && real) return DOT;
@@ -211,7 +212,8 @@ static const mmci_blas_fn calls[MMCI_DTYPES][METHOD_COUNT] = {
     [MMC_F16] = {ANY_DTYPE},
     [MMC_BF16] = {ANY_DTYPE},
 };
-static const mmci_blas_fn integer_calls[METHOD_COUNT] = {ANY_DTYPE, [DIRECT] = mmci_integer_direct};
+static const mmci_blas_fn integer_calls[METHOD_COUNT] = {
+    ANY_DTYPE, [DIRECT] = mmci_integer_direct, [ORDERED] = mmci_ordered_small};
 
 mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
   method method = choose_method(gemm);
@@ -525,7 +527,7 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
     case SMALL:
       return mmci_blas_is_reproducible(gemm) ? "small in order" : "libxsmm";
     case ORDERED:
-      return "in order";
+      return mmci_dtype_is_integer(gemm->dtype) ? "words" : "in order";
     case DIRECT:
     case LOOPS:
     case METHOD_COUNT:
@@ -595,6 +597,8 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
     kernel->ordered_threads = mmci_ordered_threads(gemm);
     if (status == MMC_OK) status = mmci_workers_provide(kernel->ordered_threads, error);
   }
+  if (choose_method(gemm) == DIGITS && status == MMC_OK)
+    status = mmci_workers_provide(mmci_ordered_threads(gemm), error);
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
   if (status == MMC_OK) status = mmci_workers_provide(kernel->threads, error);
   if (status == MMC_OK && is_by_panels(kernel)) atomic_store(&has_panels, true);
@@ -630,6 +634,7 @@ static mmc_status queue_open(mmci_device *device, mmci_queue **out, mmci_error *
 
 static void queue_close(mmci_queue *queue) {
   free(queue->room.memory);
+  free(queue->room.ordered.memory);
   free(queue->ordered_room.memory);
   free(queue->blocks_room.memory);
   free(queue->panels);

@@ -1,13 +1,17 @@
 #include "device/blas/integer_gemm.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/interrupt.h"
+#include "device/blas/advice.h"
 #include "device/blas/cblas_table.h"
 #include "device/blas/integer_loops.h"
+#include "device/blas/ordered.h"
+#include "device/blas/ordered_tiles.h"
 #include "device/blas/workers.h"
 #include "device/ref/ref_integer.h"
 
@@ -18,11 +22,12 @@ enum { SIDE = 1024 };
 static const double direct_mkn = 40 * 40 * 40;
 enum { DIRECT_SIDE = 4 };
 
-/* How integers of both operands are split. */
+/* How integers of both operands are split: into digits, or into words. */
 typedef struct digits {
+  int words; /* so many products of words, or 0 */
   bool single;
   int a, b, bits;
-  int64_t k_most; /* so many products of digits have an exact sum */
+  int64_t k_most; /* so many products of digits have an exact sum, or one that words know */
   int classes;
 } digits;
 
@@ -91,16 +96,92 @@ static double price_of(const problem *x, digits *d) {
   return multiply + convert + gather_price * m * n * (panels * d->classes + 1);
 }
 
+const mmci_word_prices *mmci_integer_prices_of_test = NULL;
+
+static pthread_once_t prices_once = PTHREAD_ONCE_INIT;
+static mmci_word_prices prices_here;
+
+/* AMD's processors multiply words of 64 bits in one operation, Intel's in three; those of 32 bits
+ * in one and two. AVX2 has none of 64 bits. An OpenBLAS that does not know AVX-512 takes twice the
+ * operations. */
+static void find_prices(void) {
+  prices_here = (mmci_word_prices){(double)INFINITY, (double)INFINITY, 1};
+#if defined(__x86_64__)
+  const bool is_amd = __builtin_cpu_is("amd");
+  if (mmci_ordered_tiles_here() == &mmci_ordered_tiles_avx512) {
+    const double of_blas =
+        mmci_blas.is_openblas && mmci_openblas_is_slow(mmci_blas.get_config(), MMCI_AVX512) ? 0.5
+                                                                                            : 1;
+    prices_here =
+        (mmci_word_prices){of_blas * (is_amd ? 0.5 : 1), of_blas * (is_amd ? 1 : 3), of_blas};
+  } else if (mmci_ordered_tiles_here() == &mmci_ordered_tiles_avx2) {
+    prices_here = (mmci_word_prices){1, 8, 1};
+  }
+#endif
+}
+
+mmci_word_prices mmci_integer_word_prices(void) {
+  pthread_once(&prices_once, find_prices);
+  return mmci_integer_prices_of_test != NULL ? *mmci_integer_prices_of_test : prices_here;
+}
+
+bool mmci_integer_is_words(const mmci_gemm *gemm) {
+  if (gemm->rule.modulus != 0 || gemm->rule.checked || gemm->dtype == MMC_BOOL) return false;
+  const mmci_word_prices prices = mmci_integer_word_prices();
+  return (mmc_dtype_size(gemm->dtype) == 8 ? prices.wide : prices.narrow) <= 1;
+}
+
+/* Returns what a sum of so many products can be away from that of doubles, in whatever order they
+ * are added, and from the sum that both come from. */
+static double error_of(const problem *x, double k) {
+  const double sum = k * (double)x->most[0] * (double)x->most[1];
+  return (k + 4) * sum * 0x1.02p-53 + 0x1p12;
+}
+
+/* Returns how many products of integers have a sum that so many products of words know. */
+static int64_t words_reach(const problem *x, int words) {
+  const double most = words == 2 ? 0x1p62 : (double)(MMCI_WORD_PRIME / 2 - 16) * 0x1p64;
+  int64_t k = SIDE;
+  while (k > 0 && error_of(x, (double)k) > most) k /= 2;
+  return k;
+}
+
+/* Completes a choice of words and prices it. */
+static double price_of_words(const problem *x, digits *d) {
+  const mmci_gemm *gemm = x->gemm;
+  const double m = (double)gemm->m, k = (double)gemm->k, n = (double)gemm->n;
+  const mmci_word_prices prices = mmci_integer_word_prices();
+  d->a = d->b = d->words;
+  d->classes = d->words == 1 ? 1 : 4;
+  d->bits = 32;
+  d->k_most = d->words == 1 ? SIDE : words_reach(x, d->words);
+  if (d->k_most < fmin(k, 64)) return (double)INFINITY;
+  if (d->words == 1 && k * (double)x->most[0] * (double)x->most[1] >= 0x1.fp62)
+    return (double)INFINITY;
+  const double multiply =
+      m * n * k * ((d->words < 3 ? 1 : 2) * prices.wide + (d->words > 1) * prices.doubles);
+  const double convert = convert_price * (m * k + k * n) * d->words;
+  return multiply + convert + gather_price * m * n * (ceil(k / (double)d->k_most) * d->classes + 1);
+}
+
 static int length_of(uint64_t most) {
   return most > 0 ? 64 - __builtin_clzll(most) : 1;
 }
 
-/* Finds the cheapest split. Digits of a few more bits than are needed make fewer pairs of them
- * reach the bits that are asked for. */
+/* Finds the cheapest split. bool is no ring of words. Digits of a few more bits than are needed
+ * make fewer pairs of them reach the bits that are asked for. */
 static digits choose(const problem *x) {
   digits best = {.single = true, .a = 1, .b = 1}, d = best;
   double least = price_of(x, &best);
   d.single = false;
+  for (d.words = 1; d.words <= MMCI_WORDS && x->gemm->dtype != MMC_BOOL; d.words++) {
+    double price = price_of_words(x, &d);
+    if (price < least) {
+      least = price;
+      best = d;
+    }
+  }
+  d.words = 0;
   for (d.a = 1; d.a <= MMCI_DIGITS; d.a++)
     for (d.b = 1; d.b <= MMCI_DIGITS; d.b++) {
       int of_a = (length_of(x->most[0]) + d.a - 1) / d.a;
@@ -120,6 +201,10 @@ static digits choose(const problem *x) {
 }
 
 double mmci_integer_products(mmc_dtype dtype) {
+  const mmci_gemm free = {.dtype = dtype};
+  if (mmci_integer_is_words(&free))
+    return mmc_dtype_size(dtype) == 8 ? mmci_integer_word_prices().wide
+                                      : mmci_integer_word_prices().narrow;
   switch (mmc_dtype_size(dtype)) {
     case 1:
       return 0.5;
@@ -219,11 +304,12 @@ static void look_at(problem *x, const void *a, const void *b, mmci_integer_rule 
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-/* The digits of blocks, and the sums of one; all lines lie without gaps. */
+/* The digits or words of blocks, their products, of which words have several, and the sums of one;
+ * all lines lie without gaps. */
 typedef struct block {
   const problem *problem;
   int64_t m, k, n; /* of this block */
-  void *a[MMCI_DIGITS], *b[MMCI_DIGITS], *products;
+  void *a[MMCI_DIGITS], *b[MMCI_DIGITS], *products[MMCI_WORDS];
   int64_t *sums[MMCI_DIGIT_CLASSES];
   bool is_first[MMCI_DIGIT_CLASSES];
 } block;
@@ -245,7 +331,8 @@ static void convert_piece(void *user, int worker, int64_t piece) {
     void *digits[MMCI_DIGITS];
     for (int d = 0; d < x->how.count; d++)
       digits[d] = (char *)x->digits[d] + l * x->of.length * x->size;
-    x->problem->loops->split(&x->how, x->of.data + l * x->of.ld * size, x->of.length, digits);
+    (x->how.words > 0 ? x->problem->loops->widen : x->problem->loops->split)(
+        &x->how, x->of.data + l * x->of.ld * size, x->of.length, digits);
   }
 }
 
@@ -260,6 +347,7 @@ static void convert(const problem *x, int o, const void *data, int64_t row, int6
                   .size = x->digits.single ? sizeof(float) : sizeof(double),
                   .how = {.dtype = x->as,
                           .modulus = x->is_reduced[o] ? x->gemm->rule.modulus : 0,
+                          .words = x->digits.words,
                           .is_unsigned = has_unsigned_digits(x),
                           .count = o == 0 ? x->digits.a : x->digits.b,
                           .bits = x->digits.bits,
@@ -278,11 +366,11 @@ static void multiply_digits(const block *x, int i, int j, int64_t l, int64_t k, 
   if (x->problem->digits.single)
     mmci_blas.sgemm(MMCI_CBLAS_ROW_MAJOR, a_op, b_op, x->m, x->n, k, 1,
                     (const float *)x->a[i] + a_at, a_ld, (const float *)x->b[j] + b_at, b_ld, adds,
-                    x->products, x->n);
+                    x->products[0], x->n);
   else
     mmci_blas.dgemm(MMCI_CBLAS_ROW_MAJOR, a_op, b_op, x->m, x->n, k, 1,
                     (const double *)x->a[i] + a_at, a_ld, (const double *)x->b[j] + b_at, b_ld,
-                    adds, x->products, x->n);
+                    adds, x->products[0], x->n);
 }
 
 typedef struct gathering {
@@ -296,7 +384,7 @@ static void gather_piece(void *user, int worker, int64_t piece) {
   const bool single = b->problem->digits.single;
   int64_t from = piece * PIECE, left = b->m * b->n - from;
   const char *products =
-      (const char *)b->products + from * (int64_t)(single ? sizeof(float) : sizeof(double));
+      (const char *)b->products[0] + from * (int64_t)(single ? sizeof(float) : sizeof(double));
   (void)worker;
   b->problem->loops->gather(single, products, left < PIECE ? left : PIECE, b->is_first[x->class],
                             b->sums[x->class] + from);
@@ -330,6 +418,40 @@ static void multiply_block(block *x) {
     }
     if (terms > 0) gather(x, class);
   }
+}
+
+static void gather_words_piece(void *user, int worker, int64_t piece) {
+  const block *x = user;
+  const int64_t from = piece * PIECE, left = x->m * x->n - from;
+  const void *products[MMCI_WORDS];
+  int64_t *sums[MMCI_DIGIT_CLASSES];
+  (void)worker;
+  for (int w = 0; w < x->problem->digits.words; w++)
+    products[w] = (const char *)x->products[w] + from * (int64_t)sizeof(int64_t);
+  for (int t = 0; t < x->problem->digits.classes; t++) sums[t] = x->sums[t] + from;
+  x->problem->loops->gather_words(x->problem->digits.words, products, left < PIECE ? left : PIECE,
+                                  x->is_first[0], sums);
+}
+
+/* Multiplies the words of a block, and adds to its sums what the products know. */
+static mmc_status multiply_words(block *x, mmci_ordered_room *room, mmci_error *error) {
+  const mmci_gemm *of = x->problem->gemm;
+  mmci_gemm gemm = {.m = x->m,
+                    .k = x->k,
+                    .n = x->n,
+                    .a = {.ld = of->a.trans ? x->m : x->k, .trans = of->a.trans},
+                    .b = {.ld = of->b.trans ? x->k : x->n, .trans = of->b.trans},
+                    .ldc = x->n};
+  mmc_status status = MMC_OK;
+  for (int w = 0; w < x->problem->digits.words && status == MMC_OK; w++) {
+    gemm.dtype = w == 1 ? MMC_F64 : MMC_I64;
+    status = mmci_ordered_gemm(&gemm, mmci_ordered_threads(&gemm), x->a[w], x->b[w], x->products[w],
+                               room, error);
+  }
+  if (status != MMC_OK) return status;
+  mmci_share(x->problem->workers, (x->m * x->n + PIECE - 1) / PIECE, gather_words_piece, x);
+  x->is_first[0] = false;
+  return MMC_OK;
 }
 
 typedef struct joining {
@@ -369,9 +491,9 @@ static bool join(const block *x, const mmci_integer_rule *rule, char *c) {
 
 /* ---- the product --------------------------------------------------------------------------- */
 
-/* Returns the size of parts of about the same size, at most SIDE. */
-static int64_t even(int64_t size) {
-  int64_t parts = (size + SIDE - 1) / SIDE;
+/* Returns the size of parts of about the same size, at most so large. */
+static int64_t even(int64_t size, int64_t most) {
+  int64_t parts = (size + most - 1) / most;
   return (size + parts - 1) / parts;
 }
 
@@ -388,7 +510,8 @@ static char *place(block *x, char *at, int64_t m, int64_t k, int64_t n) {
   const size_t size = d->single ? sizeof(float) : sizeof(double);
   for (int i = 0; i < d->a; i++) x->a[i] = part_of(&at, m * k, size);
   for (int j = 0; j < d->b; j++) x->b[j] = part_of(&at, k * n, size);
-  x->products = part_of(&at, m * n, size);
+  for (int w = 0; w < (d->words > 0 ? d->words : 1); w++)
+    x->products[w] = part_of(&at, m * n, size);
   for (int t = 0; t < d->classes; t++)
     x->sums[t] = (int64_t *)(void *)part_of(&at, m * n, sizeof(int64_t));
   return at;
@@ -397,23 +520,38 @@ static char *place(block *x, char *at, int64_t m, int64_t k, int64_t n) {
 static mmc_status make_room(mmci_integer_room *room, size_t bytes, mmci_error *error) {
   if (bytes <= room->bytes) return MMC_OK;
   free(room->memory);
-  *room = (mmci_integer_room){.memory = mmci_alloc_aligned(bytes, 1)};
+  room->bytes = 0;
+  room->memory = mmci_alloc_aligned(bytes, 1);
   if (room->memory == NULL) return mmci_fail_nomem(error, bytes);
   room->bytes = bytes;
   return MMC_OK;
 }
 
+/* Returns how many terms are added up in a block. */
+static int64_t depth_of(const problem *x) {
+  return even(x->gemm->k, x->digits.words > 0 ? x->digits.k_most : SIDE);
+}
+
 /* Computes the block of C at (i, j), of x->m rows and x->n columns. */
 static mmc_status compute_block(block *x, const mmci_integer_rule *rule, int64_t i, int64_t j,
-                                const void *a, const void *b, void *c, mmci_error *error) {
+                                const void *a, const void *b, void *c, mmci_integer_room *room,
+                                mmci_error *error) {
   const mmci_gemm *gemm = x->problem->gemm;
-  const int64_t k = even(gemm->k);
+  const int64_t k = depth_of(x->problem);
   for (int t = 0; t < MMCI_DIGIT_CLASSES; t++) x->is_first[t] = true;
   for (int64_t l = 0; l < gemm->k; l += k) {
     x->k = gemm->k - l < k ? gemm->k - l : k;
     convert(x->problem, 0, a, i, l, x->m, x->k, x->a);
     convert(x->problem, 1, b, l, j, x->k, x->n, x->b);
-    multiply_block(x);
+    if (x->problem->digits.words == 0) {
+      multiply_block(x);
+    } else {
+      /* Progress is that of the whole product, not of one of these. */
+      mmci_interrupt nobody = {0}, *before = mmci_interrupt_begin(&nobody);
+      mmc_status status = multiply_words(x, &room->ordered, error);
+      mmci_interrupt_end(before);
+      if (status != MMC_OK) return status;
+    }
     if (mmci_interrupted()) return mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
   }
   char *to = (char *)c + (i * gemm->ldc + j) * (int64_t)mmc_dtype_size(gemm->dtype);
@@ -430,17 +568,17 @@ mmc_status mmci_integer_gemm(const mmci_gemm *gemm, const void *a, const void *b
   mmci_integer_rule rule = gemm->rule;
   look_at(&p, a, b, &rule);
   block x = {.problem = &p};
-  const int64_t m = even(gemm->m), n = even(gemm->n);
+  const int64_t m = even(gemm->m, SIDE), k = depth_of(&p), n = even(gemm->n, SIDE);
   static _Alignas(64) char origin[64]; /* sizes are counted from here, before there is memory */
-  size_t bytes = (size_t)(place(&x, origin, m, even(gemm->k), n) - origin);
+  size_t bytes = (size_t)(place(&x, origin, m, k, n) - origin);
   mmc_status status = make_room(room, bytes, error);
   if (status != MMC_OK) return status;
-  place(&x, room->memory, m, even(gemm->k), n);
+  place(&x, room->memory, m, k, n);
   for (int64_t i = 0; i < gemm->m && status == MMC_OK; i += m)
     for (int64_t j = 0; j < gemm->n && status == MMC_OK; j += n) {
       x.m = gemm->m - i < m ? gemm->m - i : m;
       x.n = gemm->n - j < n ? gemm->n - j : n;
-      status = compute_block(&x, &rule, i, j, a, b, c, error);
+      status = compute_block(&x, &rule, i, j, a, b, c, room, error);
     }
   return status;
 }

@@ -3,7 +3,11 @@
  *
  * An integer is the sum of its digits times powers of 2^bits. All digits but the last are
  * -2^(bits-1) to 2^(bits-1) - 1, or 0 to 2^bits - 1 where integers are unsigned; the last is what
- * is left. */
+ * is left.
+ *
+ * Or a sum of products is known by up to three others, MMCI_WORDS of them: modulo 2^64, nearly, in
+ * doubles, and modulo MMCI_WORD_PRIME. An integer becomes a word of 64 bits, a double, and a
+ * residue around 0. */
 #ifndef MMCI_INTEGER_LOOPS_H
 #define MMCI_INTEGER_LOOPS_H
 
@@ -11,9 +15,13 @@
 
 enum { MMCI_DIGITS = 4, MMCI_DIGIT_CLASSES = 2 * MMCI_DIGITS - 1 };
 
+/* Of 2^11 products of residues, the sum is below 2^63. */
+enum { MMCI_WORDS = 3, MMCI_WORD_PRIME = (1 << 27) - 39 };
+
 /* How integers become digits. */
 typedef struct mmci_integer_split {
   mmc_dtype dtype;  /* as which elements are read */
+  int words;        /* 0, or so many of MMCI_WORDS are made instead of digits */
   uint64_t modulus; /* 0, or elements are reduced to residues around 0 first */
   bool is_unsigned; /* digits are 0 to 2^bits - 1; integers that are not may be as large as 2^63 */
   int count, bits;
@@ -35,8 +43,15 @@ typedef struct mmci_integer_loops {
   /* Writes digit d of count elements to digits[d], floats or doubles. */
   void (*split)(const mmci_integer_split *how, const void *from, int64_t count,
                 void *const *digits);
+  /* Writes words, doubles and residues of count elements to out, as many of these as are asked
+   * for. */
+  void (*widen)(const mmci_integer_split *how, const void *from, int64_t count, void *const *out);
   /* Adds count sums of products, which are integers, to as many; replaces them when is_first. */
   void (*gather)(bool single, const void *products, int64_t count, bool is_first, int64_t *sums);
+  /* Adds the integers that are known by so many products of words, as four digits of 32 bits each
+   * in sums[0] to sums[3]; those that one product knows, of less than 63 bits, to sums[0]. */
+  void (*gather_words)(int words, const void *const *products, int64_t count, bool is_first,
+                       int64_t *const *sums);
   /* Writes count elements from index on of the sums. Returns false when one exceeds the dtype that
    * the rule has checked. */
   bool (*join)(const mmci_integer_join *how, int64_t index, int64_t count, void *out);

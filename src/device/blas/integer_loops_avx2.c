@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 
 #include <math.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/wide.h"

@@ -1,6 +1,7 @@
 /* integer_loops_body.h: integer_loops.h once more for every kind of vectors; the file that includes
  * it says which, and names LOOPS. The compiler finds the vectors. */
 #include <math.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/wide.h"
@@ -114,6 +115,35 @@ static void split(const mmci_integer_split *how, const void *from, int64_t count
   }
 }
 
+/* Returns what is left of x modulo MMCI_WORD_PRIME, hardly more than half of it. */
+static inline int64_t residue_of(int64_t x, double as_double) {
+  const double quotient = as_double * (1.0 / MMCI_WORD_PRIME);
+  const int64_t multiple = (int64_t)(quotient + (quotient < 0 ? -0.5 : 0.5));
+  return (int64_t)((uint64_t)x - (uint64_t)multiple * MMCI_WORD_PRIME);
+}
+
+static void widen(const mmci_integer_split *how, const void *from, int64_t count,
+                  void *const *out) {
+  const bool is_unsigned = how->is_unsigned;
+  int64_t chunk[CHUNK];
+  double doubles[CHUNK];
+  for (int64_t at = 0; at < count; at += CHUNK) {
+    int64_t n = least_of(count - at, CHUNK);
+    read_elements(how->dtype, from, at, n, chunk);
+    if (how->modulus != 0) reduce(how->dtype, how->modulus, chunk, n);
+    memcpy((int64_t *)out[0] + at, chunk, (size_t)n * sizeof *chunk);
+    if (how->words == 1) continue;
+    if (is_unsigned)
+      for (int64_t i = 0; i < n; i++) doubles[i] = (double)(uint64_t)chunk[i];
+    else
+      for (int64_t i = 0; i < n; i++) doubles[i] = (double)chunk[i];
+    memcpy((double *)out[1] + at, doubles, (size_t)n * sizeof *doubles);
+    if (how->words == 2) continue;
+    int64_t *residues = (int64_t *)out[2] + at;
+    for (int64_t i = 0; i < n; i++) residues[i] = residue_of(chunk[i], doubles[i]);
+  }
+}
+
 static void gather(bool single, const void *products, int64_t count, bool is_first, int64_t *sums) {
   const float *singles = products;
   const double *doubles = products;
@@ -125,6 +155,57 @@ static void gather(bool single, const void *products, int64_t count, bool is_fir
     for (int64_t i = 0; i < count; i++) sums[i] = (int64_t)doubles[i];
   else
     for (int64_t i = 0; i < count; i++) sums[i] += (int64_t)doubles[i];
+}
+
+static void add_to(int64_t *restrict sums, const int64_t *restrict more, int64_t count,
+                   bool is_first) {
+  if (is_first)
+    memcpy(sums, more, (size_t)count * sizeof *sums);
+  else
+    for (int64_t i = 0; i < count; i++) sums[i] += more[i];
+}
+
+/* Finds the h of count sums, which are word + 2^64 h. What is nearly the sum says h but for an
+ * error below half of the prime, which the residues of both say. */
+static inline void find_upper(const int64_t *restrict word, const double *restrict nearly,
+                              const int64_t *restrict residue, int64_t count,
+                              int64_t *restrict lowest, int64_t *restrict low,
+                              int64_t *restrict lower, int64_t *restrict upper) {
+  enum { OF_2_TO_32 = 1248, OF_2_TO_MINUS_64 = 131649592 };
+  for (int64_t i = 0; i < count; i++) {
+    const double h = (nearly[i] - (double)word[i]) * 0x1p-64;
+    upper[i] = (int64_t)(h * 0x1p-32);
+    const double rest = h - (double)upper[i] * 0x1p32;
+    lower[i] = (int64_t)(rest + (rest < 0 ? -0.5 : 0.5));
+    lowest[i] = word[i] & UINT32_MAX;
+    low[i] = word[i] >> 32;
+  }
+  for (int64_t i = 0; i < count && residue != NULL; i++) {
+    const int64_t of_sum = residue_of(residue[i], (double)residue[i]),
+                  of_word = residue_of(word[i], (double)word[i]),
+                  of_upper = residue_of(upper[i], (double)upper[i]),
+                  h = (of_sum - of_word) * OF_2_TO_MINUS_64,
+                  guess = of_upper * OF_2_TO_32 + lower[i],
+                  error = residue_of(h, (double)h) - residue_of(guess, (double)guess);
+    lower[i] += residue_of(error, (double)error);
+  }
+}
+
+static void gather_words(int words, const void *const *products, int64_t count, bool is_first,
+                         int64_t *const *sums) {
+  int64_t digits[4][CHUNK];
+  const int64_t *word = products[0];
+  if (words == 1) {
+    add_to(sums[0], word, count, is_first);
+    return;
+  }
+  for (int64_t at = 0; at < count; at += CHUNK) {
+    const int64_t n = least_of(count - at, CHUNK);
+    const int64_t *residue = words == 3 ? (const int64_t *)products[2] + at : NULL;
+    find_upper(word + at, (const double *)products[1] + at, residue, n, digits[0], digits[1],
+               digits[2], digits[3]);
+    for (int t = 0; t < 4; t++) add_to(sums[t] + at, digits[t], n, is_first);
+  }
 }
 
 /* ---- results ------------------------------------------------------------------------------- */
@@ -329,4 +410,10 @@ static void multiply(const mmci_gemm *gemm, const void *a, const void *b, void *
   }
 }
 
-const mmci_integer_loops LOOPS = {magnitude, split, gather, join, multiply};
+const mmci_integer_loops LOOPS = {.magnitude = magnitude,
+                                  .split = split,
+                                  .widen = widen,
+                                  .gather = gather,
+                                  .gather_words = gather_words,
+                                  .join = join,
+                                  .multiply = multiply};

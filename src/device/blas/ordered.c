@@ -39,6 +39,7 @@ typedef struct work {
 
 static mmci_ordered_tile tile_of(mmc_dtype dtype) {
   const mmci_ordered_tiles *tiles = mmci_ordered_tiles_here();
+  if (mmci_dtype_is_integer(dtype)) return mmc_dtype_size(dtype) == 8 ? tiles->u64 : tiles->u32;
   return dtype == MMC_F64    ? tiles->f64
          : dtype == MMC_C64  ? tiles->c64
          : dtype == MMC_C128 ? tiles->c128
@@ -95,7 +96,7 @@ static work work_of(const mmci_gemm *gemm, int64_t rows, int64_t cols, int64_t d
             .tile = tile_of(gemm->dtype),
             .element = mmc_dtype_size(gemm->dtype),
             .parts = mmci_dtype_is_complex(gemm->dtype) ? 2 : 1};
-  x.real = gemm->dtype == MMC_F64 || gemm->dtype == MMC_C128 ? sizeof(double) : sizeof(float);
+  x.real = x.element / (size_t)x.parts == sizeof(double) ? sizeof(double) : sizeof(float);
   x.a_conj = x.parts == 2 && gemm->a.conj;
   x.b_conj = x.parts == 2 && gemm->b.conj;
   if (x.n < most_cols(&x) && x.m > x.n) turn(&x);
@@ -133,6 +134,11 @@ static float same_f32(float x) {
 static double same_f64(double x) {
   return x;
 }
+#define WORD(x) ((uint32_t)(x))
+#define WIDE_WORD(x) (x)
+
+/* Lines that lie far apart are asked for so many columns before they are packed. */
+enum { AHEAD = 8 };
 
 /* Defines how lines of an operand are packed: `depth` columns of `width` elements, of which the
  * first `count` are there and the others zeros. Element (i, p) is from[i * step + p * next]. */
@@ -143,13 +149,18 @@ static double same_f64(double x) {
     type *to = to_memory;                                                              \
     (void)conj;                                                                        \
     if (step == 1 && count == width) {                                                 \
-      for (int64_t p = 0; p < depth; p++)                                              \
+      for (int64_t p = 0; p < depth; p++) {                                            \
+        for (int i = 0; i < width; i += LINE_BYTES / (int)sizeof(stored))              \
+          __builtin_prefetch(from + least(p + AHEAD, depth - 1) * next + i);           \
         for (int i = 0; i < width; i++) to[p * width + i] = widen(from[p * next + i]); \
+      }                                                                                \
       return;                                                                          \
     }                                                                                  \
-    for (int i = 0; i < width; i++)                                                    \
-      for (int64_t p = 0; p < depth; p++)                                              \
-        to[p * width + i] = i < count ? widen(from[i * step + p * next]) : 0;          \
+    for (int64_t p = 0; p < depth; p++, to += width) {                                 \
+      int i = 0;                                                                       \
+      for (; i < count; i++) to[i] = widen(from[i * step + p * next]);                 \
+      for (; i < width; i++) to[i] = 0;                                                \
+    }                                                                                  \
   }
 
 #define PACK_COMPLEX(name, type)                                                     \
@@ -169,15 +180,22 @@ PACK(pack_f32, float, float, same_f32)
 PACK(pack_f64, double, double, same_f64)
 PACK(pack_f16, uint16_t, float, mmci_f16_to_f32)
 PACK(pack_bf16, uint16_t, float, mmci_bf16_to_f32)
+PACK(pack_8, uint8_t, uint32_t, WORD)
+PACK(pack_16, uint16_t, uint32_t, WORD)
+PACK(pack_32, uint32_t, uint32_t, WORD)
+PACK(pack_64, uint64_t, uint64_t, WIDE_WORD)
 PACK_COMPLEX(pack_c64, float)
 PACK_COMPLEX(pack_c128, double)
 
 typedef void (*pack_fn)(const void *from, int64_t step, int64_t next, int count, int width,
                         int64_t depth, bool conj, void *to);
 
-static const pack_fn packs[] = {
-    [MMC_F32] = pack_f32,   [MMC_F64] = pack_f64, [MMC_C64] = pack_c64,
-    [MMC_C128] = pack_c128, [MMC_F16] = pack_f16, [MMC_BF16] = pack_bf16};
+/* Integers of one size, signed or not, have sums of the same lowest bits. */
+static const pack_fn packs[MMCI_DTYPES] = {
+    [MMC_F32] = pack_f32, [MMC_F64] = pack_f64,   [MMC_C64] = pack_c64, [MMC_C128] = pack_c128,
+    [MMC_F16] = pack_f16, [MMC_BF16] = pack_bf16, [MMC_I8] = pack_8,    [MMC_U8] = pack_8,
+    [MMC_I16] = pack_16,  [MMC_U16] = pack_16,    [MMC_I32] = pack_32,  [MMC_U32] = pack_32,
+    [MMC_I64] = pack_64,  [MMC_U64] = pack_64};
 
 /* Packs `lines` lines from `first` on and `depth` terms from `begin` on, `width` lines together. */
 static void pack_lines(const work *x, const char *data, int64_t step, int64_t next, bool conj,
@@ -256,6 +274,10 @@ SUMS(f32, float, float, same_f32, settled_f32)
 SUMS(f64, double, double, same_f64, settled_f64)
 SUMS(f16, uint16_t, float, mmci_f16_to_f32, settled_f16)
 SUMS(bf16, uint16_t, float, mmci_bf16_to_f32, settled_bf16)
+SUMS(8, uint8_t, uint32_t, WORD, (uint8_t))
+SUMS(16, uint16_t, uint32_t, WORD, (uint16_t))
+SUMS(32, uint32_t, uint32_t, WORD, (uint32_t))
+SUMS(64, uint64_t, uint64_t, WIDE_WORD, (uint64_t))
 COMPLEX_SUMS(c64, float, settled_f32)
 COMPLEX_SUMS(c128, double, settled_f64)
 
@@ -264,12 +286,16 @@ typedef void (*read_fn)(const void *c, lattice at, int rows, int cols, int width
 typedef void (*write_fn)(void *c, lattice at, int rows, int cols, int width, int height,
                          const void *sums);
 
-static const read_fn reads[] = {
-    [MMC_F32] = read_f32,   [MMC_F64] = read_f64, [MMC_C64] = read_c64,
-    [MMC_C128] = read_c128, [MMC_F16] = read_f16, [MMC_BF16] = read_bf16};
-static const write_fn writes[] = {
-    [MMC_F32] = write_f32,   [MMC_F64] = write_f64, [MMC_C64] = write_c64,
-    [MMC_C128] = write_c128, [MMC_F16] = write_f16, [MMC_BF16] = write_bf16};
+static const read_fn reads[MMCI_DTYPES] = {
+    [MMC_F32] = read_f32, [MMC_F64] = read_f64,   [MMC_C64] = read_c64, [MMC_C128] = read_c128,
+    [MMC_F16] = read_f16, [MMC_BF16] = read_bf16, [MMC_I8] = read_8,    [MMC_U8] = read_8,
+    [MMC_I16] = read_16,  [MMC_U16] = read_16,    [MMC_I32] = read_32,  [MMC_U32] = read_32,
+    [MMC_I64] = read_64,  [MMC_U64] = read_64};
+static const write_fn writes[MMCI_DTYPES] = {
+    [MMC_F32] = write_f32, [MMC_F64] = write_f64,   [MMC_C64] = write_c64, [MMC_C128] = write_c128,
+    [MMC_F16] = write_f16, [MMC_BF16] = write_bf16, [MMC_I8] = write_8,    [MMC_U8] = write_8,
+    [MMC_I16] = write_16,  [MMC_U16] = write_16,    [MMC_I32] = write_32,  [MMC_U32] = write_32,
+    [MMC_I64] = write_64,  [MMC_U64] = write_64};
 
 static void settle_lines(mmc_dtype dtype, int64_t m, int64_t n, int64_t ld, void *c) {
   const mmci_ordered_tiles *tiles = mmci_ordered_tiles_here();
@@ -373,7 +399,7 @@ static void multiply_block(const work *x, int64_t row, int64_t col, char *room) 
 /* ---- a row times a matrix -------------------------------------------------------------------- */
 
 static bool is_row(const work *x) {
-  return x->m == 1 && mmc_dtype_size(x->dtype) > 2;
+  return x->m == 1 && mmc_dtype_size(x->dtype) > 2 && !mmci_dtype_is_integer(x->dtype);
 }
 
 /* Computes columns first to first + n of a product for which is_row(). */

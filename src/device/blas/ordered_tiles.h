@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Continues the chains of a tile of C by k more terms. a holds k columns of so many elements as the
+/* Continues the chains of a tile of C by k more terms: fused multiply-adds, and of words, unsigned
+ * integers, products and sums modulo 2^32 or 2^64. a holds k columns of so many elements as the
  * tile has rows, b k rows of as many as it has columns, and sums the tile, row by row; all are
  * aligned to 64 bytes. Of complex elements, each column of a and row of b and the tile is followed
  * by that of its imaginary parts; with turned, an imaginary part takes Im a Re b first. */
@@ -32,7 +33,7 @@ typedef struct mmci_ordered_row {
 } mmci_ordered_row;
 
 typedef struct mmci_ordered_tiles {
-  mmci_ordered_tile f32, f64, c64, c128;
+  mmci_ordered_tile f32, f64, c64, c128, u32, u64;
   void (*row_f32)(const mmci_ordered_row *row), (*row_f64)(const mmci_ordered_row *row),
       (*row_c64)(const mmci_ordered_row *row), (*row_c128)(const mmci_ordered_row *row);
   /* Let zeros be +0 and NaN the positive quiet one without a payload. */

@@ -85,6 +85,14 @@
 TILES_OF(f32, float, vector_f32)
 TILES_OF(f64, double, vector_f64)
 
+#define WORD_TILES(suffix, type, vector)                            \
+  REAL_TILE(words_##suffix##_1, suffix, type, vector, REAL_ROWS, 1) \
+  REAL_TILE(words_##suffix##_2, suffix, type, vector, REAL_ROWS, 2) \
+  REAL_TILE(words_##suffix##_3, suffix, type, vector, REAL_ROWS, 3)
+
+WORD_TILES(u32, uint32_t, vector_u32)
+WORD_TILES(u64, uint64_t, vector_u64)
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* A row times a matrix reads the matrix once, so nothing is packed. Where its rows lie side by
@@ -187,6 +195,14 @@ const mmci_ordered_tiles TILES = {
              WIDTH_OF(vector_f64, double),
              COMPLEX_VECTORS,
              {complex_f64_1, complex_f64_2, complex_f64_3}},
+    .u32 = {REAL_ROWS,
+            WIDTH_OF(vector_u32, uint32_t),
+            REAL_VECTORS,
+            {words_u32_1, words_u32_2, words_u32_3}},
+    .u64 = {REAL_ROWS,
+            WIDTH_OF(vector_u64, uint64_t),
+            REAL_VECTORS,
+            {words_u64_1, words_u64_2, words_u64_3}},
     .row_f32 = row_f32,
     .row_f64 = row_f64,
     .row_c64 = complex_row_f32,

@@ -8,6 +8,8 @@
 enum { REAL_ROWS = 4, REAL_VECTORS = 3, COMPLEX_ROWS = 2, COMPLEX_VECTORS = 3 };
 typedef float vector_f32;
 typedef double vector_f64;
+typedef uint32_t vector_u32;
+typedef uint64_t vector_u64;
 #define load_f32(from) (*(from))
 #define load_f64(from) (*(from))
 #define store_f32(to, x) (*(to) = (x))
@@ -18,11 +20,20 @@ typedef double vector_f64;
 #define fma_f64 fma
 #define less_f32(x, y, sum) fmaf(-(x), y, sum)
 #define less_f64(x, y, sum) fma(-(x), y, sum)
+#define load_u32(from) (*(from))
+#define load_u64(from) (*(from))
+#define store_u32(to, x) (*(to) = (x))
+#define store_u64(to, x) (*(to) = (x))
+#define spread_u32(x) (*(x))
+#define spread_u64(x) (*(x))
+#define fma_u32(x, y, sum) ((sum) + (x) * (y))
+#define fma_u64(x, y, sum) ((sum) + (x) * (y))
 #include "device/blas/ordered_tiles_body.h"
 
 const mmci_ordered_tiles *mmci_ordered_tiles_here(void) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return &mmci_ordered_tiles_avx512;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+    return &mmci_ordered_tiles_avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     return &mmci_ordered_tiles_avx2;
 #endif
