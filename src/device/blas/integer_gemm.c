@@ -18,8 +18,9 @@
 /* The sides of a block: its digits make enough multiplications, and take 8 MiB each. */
 enum { SIDE = 1024 };
 
-/* Products with fewer multiplications, or a side of so few elements, are done directly. */
-static const double direct_mkn = 40 * 40 * 40;
+/* Products with fewer multiplications, or a side of so few elements, are done directly; modulo a
+ * number, which is slow, those with still fewer. */
+static const double direct_mkn = 40 * 40 * 40, direct_residues_mkn = 10 * 10 * 10;
 enum { DIRECT_SIDE = 4 };
 
 /* How integers of both operands are split: into digits, or into words. */
@@ -128,7 +129,9 @@ mmci_word_prices mmci_integer_word_prices(void) {
 bool mmci_integer_is_words(const mmci_gemm *gemm) {
   if (gemm->rule.modulus != 0 || gemm->rule.checked || gemm->dtype == MMC_BOOL) return false;
   const mmci_word_prices prices = mmci_integer_word_prices();
-  return (mmc_dtype_size(gemm->dtype) == 8 ? prices.wide : prices.narrow) <= 1;
+  const size_t size = mmc_dtype_size(gemm->dtype);
+  /* One product of floats does for bytes; for more it takes one of doubles at the least. */
+  return size == 8 ? prices.wide <= 1 : prices.narrow <= (size == 1 ? 0.5 : 1);
 }
 
 /* Returns what a sum of so many products can be away from that of doubles, in whatever order they
@@ -156,7 +159,7 @@ static double price_of_words(const problem *x, digits *d) {
   d->bits = 32;
   d->k_most = d->words == 1 ? SIDE : words_reach(x, d->words);
   if (d->k_most < fmin(k, 64)) return (double)INFINITY;
-  if (d->words == 1 && k * (double)x->most[0] * (double)x->most[1] >= 0x1.fp62)
+  if (d->words == 1 && x->bits == 0 && k * (double)x->most[0] * (double)x->most[1] >= 0x1.fp62)
     return (double)INFINITY;
   const double multiply =
       m * n * k * ((d->words < 3 ? 1 : 2) * prices.wide + (d->words > 1) * prices.doubles);
@@ -584,7 +587,8 @@ mmc_status mmci_integer_gemm(const mmci_gemm *gemm, const void *a, const void *b
 }
 
 bool mmci_integer_is_direct(const mmci_gemm *gemm) {
-  if (gemm->rule.modulus != 0 || gemm->rule.checked) return false;
+  if (gemm->rule.checked) return false;
+  if (gemm->rule.modulus != 0) return mmci_gemm_mkn(gemm) <= direct_residues_mkn;
   int64_t side = gemm->m < gemm->n ? gemm->m : gemm->n;
   return side <= DIRECT_SIDE || mmci_gemm_mkn(gemm) <= direct_mkn;
 }

@@ -38,8 +38,8 @@ typedef struct mmci_integer_room {
   mmci_ordered_room ordered;
 } mmci_integer_room;
 
-/* Says whether the product is better done by the loops of integer_loops.h: it has no rule, and is
- * small or a vector. */
+/* Says whether the product is better done by the loops of integer_loops.h: it is small or,
+ * without a rule, has a vector; it is not checked. */
 bool mmci_integer_is_direct(const mmci_gemm *gemm);
 
 /* Does such a product. */

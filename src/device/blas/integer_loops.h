@@ -49,13 +49,13 @@ typedef struct mmci_integer_loops {
   /* Adds count sums of products, which are integers, to as many; replaces them when is_first. */
   void (*gather)(bool single, const void *products, int64_t count, bool is_first, int64_t *sums);
   /* Adds the integers that are known by so many products of words, as four digits of 32 bits each
-   * in sums[0] to sums[3]; those that one product knows, of less than 63 bits, to sums[0]. */
+   * in sums[0] to sums[3]; those that one product knows, to sums[0], which wraps around. */
   void (*gather_words)(int words, const void *const *products, int64_t count, bool is_first,
                        int64_t *const *sums);
   /* Writes count elements from index on of the sums. Returns false when one exceeds the dtype that
    * the rule has checked. */
   bool (*join)(const mmci_integer_join *how, int64_t index, int64_t count, void *out);
-  /* Multiplies one product without a rule. */
+  /* Multiplies one product, without a rule or modulo a number. */
   void (*multiply)(const mmci_gemm *gemm, const void *a, const void *b, void *c);
 } mmci_integer_loops;
 

@@ -62,16 +62,34 @@ static uint64_t magnitude(mmc_dtype dtype, const void *data, int64_t count) {
 
 /* ---- digits -------------------------------------------------------------------------------- */
 
+/* Returns x less the multiple of p that its quotient in double precision is nearest to: what is
+ * left is little more than half of p where the quotient is below 2^48. */
+static inline int64_t left_of(int64_t x, double as_double, int64_t p) {
+  const double quotient = as_double * (1.0 / (double)p);
+  const int64_t multiple = (int64_t)(quotient + (quotient < 0 ? -0.5 : 0.5));
+  return (int64_t)((uint64_t)x - (uint64_t)multiple * (uint64_t)p);
+}
+
+static inline int64_t residue_of(int64_t x, double as_double) {
+  return left_of(x, as_double, MMCI_WORD_PRIME);
+}
+
 /* Replaces integers by residues of at most half the modulus. */
 static void reduce(mmc_dtype dtype, uint64_t modulus, int64_t *x, int64_t count) {
   const int64_t p = (int64_t)modulus, half = p / 2;
+  const bool is_small = modulus < 1 << 16;
+  if (modulus == 1)
+    for (int64_t i = 0; i < count; i++) x[i] = 0;
+  else if (dtype == MMC_U64 && is_small)
+    for (int64_t i = 0; i < count; i++) x[i] = (int64_t)((uint64_t)x[i] % modulus);
+  else if (dtype == MMC_U64)
+    for (int64_t i = 0; i < count; i++) x[i] = left_of(x[i], (double)(uint64_t)x[i], p);
+  else
+    for (int64_t i = 0; i < count; i++) x[i] = left_of(x[i], (double)x[i], p);
+  if (is_small)
+    for (int64_t i = 0; i < count; i++) x[i] = left_of(x[i], (double)x[i], p);
   for (int64_t i = 0; i < count; i++) {
-    int64_t r = x[i];
-    if (dtype == MMC_U64)
-      r = (uint64_t)r < modulus ? r : (int64_t)((uint64_t)r % modulus);
-    else if (r < -half || r >= p)
-      r %= p;
-    r = r > half ? r - p : r;
+    const int64_t r = x[i] > half ? x[i] - p : x[i];
     x[i] = r < -half ? r + p : r;
   }
 }
@@ -115,13 +133,6 @@ static void split(const mmci_integer_split *how, const void *from, int64_t count
   }
 }
 
-/* Returns what is left of x modulo MMCI_WORD_PRIME, hardly more than half of it. */
-static inline int64_t residue_of(int64_t x, double as_double) {
-  const double quotient = as_double * (1.0 / MMCI_WORD_PRIME);
-  const int64_t multiple = (int64_t)(quotient + (quotient < 0 ? -0.5 : 0.5));
-  return (int64_t)((uint64_t)x - (uint64_t)multiple * MMCI_WORD_PRIME);
-}
-
 static void widen(const mmci_integer_split *how, const void *from, int64_t count,
                   void *const *out) {
   const bool is_unsigned = how->is_unsigned;
@@ -162,7 +173,7 @@ static void add_to(int64_t *restrict sums, const int64_t *restrict more, int64_t
   if (is_first)
     memcpy(sums, more, (size_t)count * sizeof *sums);
   else
-    for (int64_t i = 0; i < count; i++) sums[i] += more[i];
+    for (int64_t i = 0; i < count; i++) sums[i] = (int64_t)((uint64_t)sums[i] + (uint64_t)more[i]);
 }
 
 /* Finds the h of count sums, which are word + 2^64 h. What is nearly the sum says h but for an
@@ -254,9 +265,12 @@ static void join_residues(const mmci_integer_join *how, int64_t index, int64_t c
                           int64_t *out) {
   const int64_t p = (int64_t)how->rule.modulus;
   const double of_sum = 1 / (double)p, of_rest = (double)((int64_t)1 << how->bits) / (double)p;
-  for (int64_t i = 0; i < count; i++) out[i] = 0;
-  if (how->classes == 1)
-    for (int64_t i = 0; i < count; i++) out[i] = how->sums[0][index + i] % p;
+  if (how->classes == 1) {
+    memcpy(out, how->sums[0] + index, (size_t)count * sizeof *out);
+    reduce(MMC_I64, how->rule.modulus, out, count);
+  } else {
+    memset(out, 0, (size_t)count * sizeof *out);
+  }
   for (int t = how->classes > 1 ? how->classes - 1 : -1; t >= 0; t--) {
     const int64_t *sums = how->sums[t] + index;
     for (int64_t i = 0; i < count; i++) {
@@ -389,7 +403,70 @@ static void multiply_bool(const mmci_gemm *x, const uint8_t *a, const uint8_t *b
   }
 }
 
+/* Parts of the operands as residues, and of the sums, high * 2^64 + low. */
+enum { RESIDUES = 32, RESIDUE_ROWS = 8 };
+typedef uint64_t residues[RESIDUES];
+
+/* Reads rows x cols elements from (row, col) on, as residues from 0 on. */
+static void read_residues(const mmci_gemm *x, const mmci_form *form, const void *data, int64_t row,
+                          int64_t col, int64_t rows, int64_t cols, residues *out) {
+  const int64_t lines = form->trans ? cols : rows, length = form->trans ? rows : cols;
+  const int64_t first = form->trans ? col * form->ld + row : row * form->ld + col;
+  int64_t line[RESIDUES];
+  for (int64_t l = 0; l < lines; l++) {
+    read_elements(x->dtype, data, first + l * form->ld, length, line);
+    reduce(x->dtype, x->rule.modulus, line, length);
+    for (int64_t i = 0; i < length; i++) {
+      const uint64_t residue = (uint64_t)line[i] + (line[i] < 0 ? x->rule.modulus : 0);
+      out[form->trans ? i : l][form->trans ? l : i] = residue;
+    }
+  }
+}
+
+/* Adds products of a row of residues by as many rows of them. The upper words of sums stay below
+ * the modulus, since those of products are below half of it. */
+static void add_products(uint64_t modulus, int64_t k, int64_t n, const uint64_t *a,
+                         const residues *b, uint64_t *restrict high, uint64_t *restrict low) {
+  for (int64_t l = 0; l < k; l++)
+    for (int64_t j = 0; j < n; j++) {
+      const mmci_u128 sum = (mmci_u128)a[l] * b[l][j] + low[j];
+      const uint64_t above = high[j] + (uint64_t)(sum >> 64);
+      low[j] = (uint64_t)sum;
+      high[j] = above >= modulus ? above - modulus : above;
+    }
+}
+
+/* Multiplies modulo a number, rows of C by RESIDUE_ROWS from (i, j) on. */
+static void multiply_part(const mmci_gemm *x, int64_t i, int64_t j, const void *a, const void *b,
+                          void *c) {
+  const uint64_t modulus = x->rule.modulus;
+  const int64_t m = least_of(x->m - i, RESIDUE_ROWS), n = least_of(x->n - j, RESIDUES);
+  residues left[RESIDUE_ROWS > RESIDUES ? RESIDUE_ROWS : RESIDUES], right[RESIDUES],
+      high[RESIDUE_ROWS] = {{0}}, low[RESIDUE_ROWS] = {{0}};
+  for (int64_t l = 0; l < x->k; l += RESIDUES) {
+    const int64_t k = least_of(x->k - l, RESIDUES);
+    read_residues(x, &x->a, a, i, l, m, k, left);
+    read_residues(x, &x->b, b, l, j, k, n, right);
+    for (int64_t r = 0; r < m; r++)
+      add_products(modulus, k, n, left[r], (const residues *)right, high[r], low[r]);
+  }
+  for (int64_t r = 0; r < m; r++) {
+    int64_t line[RESIDUES];
+    for (int64_t q = 0; q < n; q++)
+      line[q] = (int64_t)(uint64_t)((((mmci_u128)high[r][q] << 64) + low[r][q]) % modulus);
+    const mmci_integer_join how = {.dtype = x->dtype, .rule = x->rule};
+    const int64_t at = (i + r) * x->ldc + j;
+    if (x->accumulate) add_residues(&how, c, at, n, line);
+    write_elements(x->dtype, false, line, n, c, at);
+  }
+}
+
 static void multiply(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  if (gemm->rule.modulus != 0) {
+    for (int64_t j = 0; j < gemm->n; j += RESIDUES)
+      for (int64_t i = 0; i < gemm->m; i += RESIDUE_ROWS) multiply_part(gemm, i, j, a, b, c);
+    return;
+  }
   if (gemm->dtype == MMC_BOOL) {
     multiply_bool(gemm, a, b, c);
     return;
