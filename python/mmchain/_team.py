@@ -40,13 +40,65 @@ def _address(comm: Any) -> Optional[int]:
     return int(mpi._addressof(comm))
 
 
+class _Spread:
+    """PyTorch's distributed tensors: their pieces, how they lie, and a product as one of them."""
+
+    def __init__(self, tensors: Sequence[Any], module: Any, count: int):
+        first = next(t for t in tensors if isinstance(t, module.DTensor))
+        self._module = module
+        self._mesh = first.device_mesh
+        if self._mesh.mesh.flatten().tolist() != list(range(count)):
+            raise ValueError(f"pieces: expected a mesh of ranks 0 to {count - 1} in their order")
+        for i, tensor in enumerate(tensors):
+            if not isinstance(tensor, module.DTensor) or tensor.device_mesh != self._mesh:
+                raise TypeError(f"pieces[{i}]: expected a DTensor of the mesh of the first")
+        self.shape = (tensors[0].shape[0], tensors[-1].shape[-1])
+        self.layouts = [self._layout(i, tensor.placements) for i, tensor in enumerate(tensors)]
+        self.pieces = [tensor.to_local() for tensor in tensors]
+
+    def _names(self) -> Dict[Any, str]:
+        shard, whole = self._module.Shard, self._module.Replicate()
+        if self._mesh.ndim == 1:
+            return {(shard(0),): "rows", (shard(1),): "columns", (whole,): "whole"}
+        sides = "x".join(map(str, self._mesh.shape))
+        return {(shard(0), shard(1)): f"grid {sides}", (whole, whole): "whole"}
+
+    def _layout(self, i: int, placements: Any) -> str:
+        if tuple(placements) not in self._names():
+            raise ValueError(f"pieces[{i}]: expected blocks of rows, of columns or of a grid, or replicas")
+        return self._names()[tuple(placements)]
+
+    def whole(self, piece: Any, layout: str) -> Any:
+        """The distributed tensor of which this rank has a piece."""
+        placements = next(key for key, name in self._names().items() if name == layout)
+        return self._module.DTensor.from_local(
+            piece,
+            self._mesh,
+            placements,
+            run_check=False,
+            shape=self.shape,
+            stride=(self.shape[1], 1),
+        )
+
+    def has(self, layout: str) -> bool:
+        return layout in self._names().values()
+
+
+def _spread_of(pieces: Sequence[Any], count: int) -> Optional[_Spread]:
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is None or not any(isinstance(piece, module.DTensor) for piece in pieces):
+        return None
+    return _Spread(pieces, module, count)
+
+
 class TeamPlan:
     """A plan over the ranks of a team, as `Team.plan` makes it; printed, it says what it does."""
 
-    def __init__(self, team: "Team", plan: Any, factors: int, dtype: np.dtype, given: bool):
+    def __init__(self, team: "Team", plan: Any, dims: List[int], dtype: np.dtype, given: bool):
         self._team = team
         self._plan = plan
-        self._factors = factors
+        self._factors = len(dims) - 1
+        self.shape: Tuple[int, int] = (dims[0], dims[-1])
         self._dtype = dtype
         self._given = given
 
@@ -264,8 +316,21 @@ class Team:
                 asked["memory_limit"],
                 asked["order"],
             )
-            self._plans[key] = TeamPlan(self, made, len(dims) - 1, dtype, spreads is not None)
+            self._plans[key] = TeamPlan(self, made, dims, dtype, spreads is not None)
         return self._plans[key]
+
+    def _block(self, spread: Tuple[int, int, int], shape: Tuple[int, int]) -> Tuple[int, int]:
+        """The shape of this rank's block, which may be empty, of a matrix of such a shape."""
+        kind, rows, cols = spread
+        if kind < 2:
+            rows, cols = (self.count, 1) if kind == 0 else (1, self.count)
+        if kind == 3:
+            return shape
+        sides = []
+        for size, parts, at in zip(shape, (rows, cols), divmod(self.rank, cols)):
+            width = max(1, -(-size // parts))
+            sides.append(min(size, (at + 1) * width) - min(size, at * width))
+        return sides[0], sides[1]
 
     def plan(
         self,
@@ -321,12 +386,27 @@ class Team:
 
         The arguments are those of `plan`. Without result it is whole where the factors are, and
         in rows where they have layouts. Plans are kept for the next time.
+
+        PyTorch's distributed tensors (DTensor) on a mesh of the ranks, in their order, say
+        themselves how they lie; the product is one of them, without result laid out as the first.
         """
+        spread = _spread_of(pieces, self.count)
+        if spread is not None:
+            if layouts is not None:
+                raise ValueError("layouts: expected none with DTensors, which say how they lie")
+            pieces, layouts = spread.pieces, spread.layouts
+            result = layouts[0] if result is None else result
+            if not spread.has(result):
+                raise ValueError(f"result: expected a layout of the mesh, got {result!r}")
         if result is None:
             result = "whole" if layouts is None else "rows"
         asked = _asked(layouts, result, objective, precision, all_ranks, memory_limit, order)
         arrays, plan = self._meet(pieces, asked)
-        return Kind(pieces[0]).from_numpy(plan.execute(arrays))
+        mine = plan.execute(arrays)
+        if mine.size == 0:
+            mine = mine.reshape(self._block(_spread(result, "result"), plan.shape))
+        product = Kind(pieces[0]).from_numpy(mine)
+        return product if spread is None else spread.whole(product, result)
 
 
 def _asked(
