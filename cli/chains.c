@@ -85,7 +85,8 @@ static int chain_of_dims(cli_call *call, const char *where, int count, char **wo
 /* Joins the dims, ops, dtype and batch of one factor after another; each must fit the one
  * before. */
 static int chain_of_factors(cli_call *call, const char *where, int count, char **words,
-                            int64_t *dims, mmc_op *ops, uint32_t *traits, mmc_chain **out) {
+                            int64_t *dims, mmc_op *ops, uint32_t *traits, mmc_band *bands,
+                            mmc_chain **out) {
   mmc_dtype dtype = MMC_F64;
   const char *dtype_word = NULL, *batch_word = NULL;
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
@@ -101,6 +102,7 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     bool checked = mmc_chain_checked(factor);
     ops[i] = mmc_chain_ops(factor)[0];
     traits[i] = mmc_chain_traits(factor, 0);
+    bands[i] = mmc_chain_band(factor, 0);
     mmc_chain_destroy(factor);
     if (length != 1)
       return cli_fail(call, CLI_BAD, "%s%s: expected one factor among several, as in 10x30", where,
@@ -130,6 +132,7 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     dims[i + 1] = cols;
   }
   options.traits = traits;
+  options.bands = bands;
   return create_chain(call, where, dtype, count, dims, ops, &options, out);
 }
 
@@ -154,16 +157,18 @@ int cli_chain_of_words(cli_call *call, const char *where, int count, char **word
   int64_t *dims = calloc((size_t)count + 1, sizeof *dims);
   mmc_op *ops = calloc((size_t)count, sizeof *ops);
   uint32_t *traits = calloc((size_t)count, sizeof *traits);
+  mmc_band *bands = calloc((size_t)count, sizeof *bands);
   int status;
-  if (dims == NULL || ops == NULL || traits == NULL)
+  if (dims == NULL || ops == NULL || traits == NULL || bands == NULL)
     status = cli_fail_memory(call, "the dims take", 8.0 * count);
   else if (all_digits(words[0]))
     status = chain_of_dims(call, where, count, words, dims, out);
   else
-    status = chain_of_factors(call, where, count, words, dims, ops, traits, out);
+    status = chain_of_factors(call, where, count, words, dims, ops, traits, bands, out);
   free(dims);
   free(ops);
   free(traits);
+  free(bands);
   return status;
 }
 

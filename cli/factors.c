@@ -17,19 +17,17 @@ static const char each_word[] = ":each";
 
 /* Returns the length of an argument without the op, the traits and the word each, that may end its
  * first length characters. */
-static size_t without_op(const char *argument, size_t length, mmc_op *op, uint32_t *traits,
-                         bool *each) {
+static size_t without_op(const char *argument, size_t length, cli_factor_spec *s) {
   const size_t each_length = sizeof each_word - 1;
-  *each = argument[0] != '-' && length > each_length &&
-          memcmp(argument + length - each_length, each_word, each_length) == 0;
-  if (*each) length -= each_length;
-  *op = MMC_OP_N;
-  *traits = 0;
-  if (argument[0] != '-' || length > 1) length = cli_without_traits(argument, length, traits);
+  s->each = argument[0] != '-' && length > each_length &&
+            memcmp(argument + length - each_length, each_word, each_length) == 0;
+  if (s->each) length -= each_length;
+  if (argument[0] != '-' || length > 1)
+    length = cli_without_traits(argument, length, &s->traits, &s->band);
   const char *end = argument + length;
   if (length < 2 || end[-2] != ':' || strchr("NTH", end[-1]) == NULL) return length;
-  *op = end[-1] == 'T' ? MMC_OP_T : end[-1] == 'H' ? MMC_OP_H : MMC_OP_N;
-  return cli_without_traits(argument, length - 2, traits);
+  s->op = end[-1] == 'T' ? MMC_OP_T : end[-1] == 'H' ? MMC_OP_H : MMC_OP_N;
+  return cli_without_traits(argument, length - 2, &s->traits, &s->band);
 }
 
 /* Says whether so many characters are the name of a file, by their ending; "-" is none. */
@@ -43,11 +41,9 @@ static bool is_name(const char *argument, size_t length) {
 /* Returns the ^ before a power; NULL when there is none. */
 static const char *power_of(const char *argument) {
   const char *power = strrchr(argument, '^');
-  mmc_op op;
-  uint32_t traits;
-  bool each;
+  cli_factor_spec unused = {0};
   if (power == NULL || argument[0] == '-') return power;
-  size_t length = without_op(argument, (size_t)(power - argument), &op, &traits, &each);
+  size_t length = without_op(argument, (size_t)(power - argument), &unused);
   return is_name(argument, length) ? power : NULL;
 }
 
@@ -61,12 +57,9 @@ static const char *op_of_npy(const char *argument) {
 bool cli_factor_is_file(const char *argument) {
   if (cli_is_group(argument)) return true;
   const char *power = power_of(argument);
-  mmc_op op;
-  uint32_t traits;
-  bool each;
+  cli_factor_spec unused = {0};
   size_t length = power != NULL ? (size_t)(power - argument) : strlen(argument);
-  return is_name(argument, without_op(argument, length, &op, &traits, &each)) ||
-         op_of_npy(argument) != NULL;
+  return is_name(argument, without_op(argument, length, &unused)) || op_of_npy(argument) != NULL;
 }
 
 /* There are at most so many factors, as in a chain's text with ^: see mmc_chain_parse(). */
@@ -86,7 +79,7 @@ int cli_factor_read(cli_call *call, const char *argument, cli_factor_spec *out) 
     s.times = (int64_t)times;
     length = (size_t)(power - argument);
   }
-  s.name_length = without_op(argument, length, &s.op, &s.traits, &s.each);
+  s.name_length = without_op(argument, length, &s);
   if (power != NULL && s.each)
     return cli_fail(call, CLI_BAD, "%s: expected no power of a stack that is taken apart",
                     argument);
@@ -322,6 +315,7 @@ typedef struct assembly {
   int64_t *same;          /* for each of n factors, the first that is the same */
   int64_t *stored;        /* for each of n factors, the first that is stored in its matrix */
   uint32_t *traits;       /* n sets of traits */
+  mmc_band *bands;        /* n */
   bool repeats;
   bool structured; /* anything is said of any factor, or one has another op than one before */
   int vectors;
@@ -333,7 +327,9 @@ static int64_t first_same(const cli_factors *factors, const assembly *a, int64_t
   const char *path = factors->paths[a->from[i]];
   if (a->specs[a->from[i]].each) return i;
   for (int64_t j = 0; j < i; j++) {
-    const bool alike = a->ops[j] == a->ops[i] && a->traits[j] == a->traits[i] && a->same[j] == j;
+    const bool alike = a->ops[j] == a->ops[i] && a->traits[j] == a->traits[i] &&
+                       a->bands[j].below == a->bands[i].below &&
+                       a->bands[j].above == a->bands[i].above && a->same[j] == j;
     if ((any_op ? a->stored[j] == j : alike) && !a->specs[a->from[j]].each &&
         mmc_file_ndim(factors->files[a->from[j]]) > 1 &&
         strcmp(factors->paths[a->from[j]], path) == 0)
@@ -345,6 +341,7 @@ static int64_t first_same(const cli_factors *factors, const assembly *a, int64_t
 /* Notes what is said of factor i, which is square where it must be. */
 static int add_traits(cli_call *call, const char *argument, int64_t i, assembly *a) {
   a->traits[i] = a->specs[a->from[i]].traits;
+  a->bands[i] = a->specs[a->from[i]].band;
   a->structured = a->structured || a->traits[i] != 0;
   if ((a->traits[i] & ~(uint32_t)MMC_ZERO) == 0 || a->dims[i] == a->dims[i + 1]) return CLI_DONE;
   return cli_fail(call, CLI_BAD,
@@ -444,6 +441,7 @@ static int assemble(cli_call *call, char **arguments, cli_groups *groups, cli_fa
   if (a->structured || groups->inverse_count > 0) {
     number_groups(factors, a, groups);
     options.traits = a->traits;
+    options.bands = a->bands;
     options.stored = a->stored;
     options.inverses = groups->inverses;
     options.inverse_count = groups->inverse_count;
@@ -465,6 +463,7 @@ static void free_assembly(assembly *a) {
   free(a->same);
   free(a->stored);
   free(a->traits);
+  free(a->bands);
 }
 
 /* Makes room for so many files. */
@@ -496,8 +495,10 @@ static bool allocate_chain(int64_t n, cli_factors *factors, assembly *a) {
   a->same = calloc(i, sizeof *a->same);
   a->stored = calloc(i, sizeof *a->stored);
   a->traits = calloc(i, sizeof *a->traits);
+  a->bands = calloc(i, sizeof *a->bands);
   return factors->matrices != NULL && factors->names != NULL && a->from != NULL && a->ops != NULL &&
-         a->dims != NULL && a->same != NULL && a->stored != NULL && a->traits != NULL;
+         a->dims != NULL && a->same != NULL && a->stored != NULL && a->traits != NULL &&
+         a->bands != NULL;
 }
 
 /* Finds how many factors :each makes of a file. */

@@ -44,6 +44,7 @@ typedef struct cli_factor_spec {
   size_t name_length;
   mmc_op op;
   uint32_t traits;
+  mmc_band band; /* where MMC_BANDED is among these */
   int64_t times;
   bool each; /* the matrices of the file's last stack axis are so many factors in a row */
 } cli_factor_spec;

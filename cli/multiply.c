@@ -27,7 +27,9 @@ static const char help[] =
     "the\n"
     "transposed matrix, :H for the conjugate transposed; ^8 repeats the factor. Before an op may\n"
     "stand what the matrix is, :lower, :upper, :unit, :diagonal, :symmetric, :hermitian, :spd,\n"
-    ":identity or :zero, and behind all :inv, its inverse; '(X.npy:T X.npy):inv' is the inverse of "
+    ":tridiagonal, ':banded(1,2)' with so many diagonals below and above the main one,\n"
+    ":orthogonal, :permutation, :identity or :zero, and behind all :inv, its inverse; '(X.npy:T "
+    "X.npy):inv' is the inverse of "
     "a\n"
     "product. Inverses are solved with, of the dtypes f32, f64, c64 and c128. A 1-D array is a\n"
     "row at the beginning, a column at the end. Arrays of more dimensions are stacks of matrices,\n"
@@ -313,7 +315,7 @@ static int check_claims(cli_call *call, const multiplication *job) {
     for (int64_t b = 0; b < mmc_chain_batch(chain) && result == CLI_DONE; b++) {
       mmc_matrix one = cli_matrix_of_batch(&factors->matrices[i], mmc_chain_dtype(chain), b);
       result = cli_claims_check(call, factors->names[i], mmc_chain_dtype(chain), &one,
-                                mmc_chain_traits(chain, i));
+                                mmc_chain_traits(chain, i), mmc_chain_band(chain, i));
     }
   }
   return result;

@@ -19,6 +19,7 @@ typedef struct column_chain {
   int64_t *dims;
   mmc_op *ops;
   uint32_t *traits;
+  mmc_band *bands;
   mmc_inverse *inverses;
   int64_t inverse_count;
   mmc_matrix *matrices;
@@ -30,6 +31,7 @@ static void free_column_chain(column_chain *x) {
   free(x->dims);
   free(x->ops);
   free(x->traits);
+  free(x->bands);
   free(x->inverses);
   free(x->matrices);
 }
@@ -43,10 +45,11 @@ static int make_column_chain(const cli_solve *s, column_chain *x) {
   x->dims = calloc(n, sizeof *x->dims);
   x->ops = calloc(n, sizeof *x->ops);
   x->traits = calloc(n, sizeof *x->traits);
+  x->bands = calloc(n, sizeof *x->bands);
   x->inverses = calloc((size_t)count + 1, sizeof *x->inverses);
   x->matrices = calloc(n, sizeof *x->matrices);
-  if (x->dims == NULL || x->ops == NULL || x->traits == NULL || x->inverses == NULL ||
-      x->matrices == NULL)
+  if (x->dims == NULL || x->ops == NULL || x->traits == NULL || x->bands == NULL ||
+      x->inverses == NULL || x->matrices == NULL)
     return cli_fail_memory(s->call, "a solve to check with takes", (double)n * 64);
   for (int64_t i = s->first; i <= s->last; i++) {
     int64_t at = i - s->first;
@@ -54,6 +57,7 @@ static int make_column_chain(const cli_solve *s, column_chain *x) {
     x->dims[at + 1] = mmc_chain_dims(whole)[i + 1];
     x->ops[at] = mmc_chain_ops(whole)[i];
     x->traits[at] = mmc_chain_traits(whole, i);
+    x->bands[at] = mmc_chain_band(whole, i);
     x->matrices[at] =
         cli_matrix_of_batch(&s->factors->matrices[i], mmc_chain_dtype(whole), s->chain);
   }
@@ -65,6 +69,7 @@ static int make_column_chain(const cli_solve *s, column_chain *x) {
           (mmc_inverse){groups[g].first - s->first, groups[g].last - s->first};
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
   options.traits = x->traits;
+  options.bands = x->bands;
   options.inverses = x->inverses;
   options.inverse_count = x->inverse_count;
   mmc_chain *chain = NULL;

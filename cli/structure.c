@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
+
 /* ---- traits ---------------------------------------------------------------------------------- */
 
 static const struct {
@@ -19,6 +21,9 @@ static const struct {
              {"spd", MMC_POSITIVE_DEFINITE},
              {"identity", MMC_IDENTITY},
              {"zero", MMC_ZERO},
+             {"orthogonal", MMC_ORTHOGONAL},
+             {"permutation", MMC_PERMUTATION},
+             {"tridiagonal", MMC_BANDED},
              {"inv", MMC_INVERSE}};
 
 /* Says whether the first length characters are a file that still needs the name of an array. */
@@ -32,7 +37,28 @@ static bool needs_member(const char *argument, size_t length) {
   return needs;
 }
 
-size_t cli_without_traits(const char *argument, size_t length, uint32_t *traits) {
+/* Returns the length without ":banded(1,2)" at the end; length when there is none. */
+static size_t without_band(const char *argument, size_t length, mmc_band *band) {
+  static const char word[] = ":banded(";
+  const size_t size = sizeof word - 1;
+  size_t begin = length;
+  while (begin > 0 && argument[--begin] != ':') continue;
+  if (begin == 0 || length - begin <= size || memcmp(argument + begin, word, size) != 0)
+    return length;
+  const char *at = argument + begin + size;
+  uint64_t widths[2];
+  for (int w = 0; w < 2; w++) {
+    if (cli_digits_read(&at, INT64_MAX, &widths[w]) != CLI_DIGITS_FINE ||
+        *at != (w == 0 ? ',' : ')'))
+      return length;
+    at++;
+  }
+  if (at != argument + length) return length;
+  *band = (mmc_band){(int64_t)widths[0], (int64_t)widths[1]};
+  return begin;
+}
+
+size_t cli_without_traits(const char *argument, size_t length, uint32_t *traits, mmc_band *band) {
   for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
     const size_t size = strlen(words[w].word);
     if (length < size + 2 || argument[length - size - 1] != ':' ||
@@ -40,10 +66,14 @@ size_t cli_without_traits(const char *argument, size_t length, uint32_t *traits)
       continue;
     if (needs_member(argument, length - size - 1)) return length;
     *traits |= words[w].traits;
+    if (words[w].traits == MMC_BANDED) *band = (mmc_band){1, 1};
     length -= size + 1;
     w = (size_t)-1; /* from the beginning */
   }
-  return length;
+  const size_t left = without_band(argument, length, band);
+  if (left == length || needs_member(argument, left)) return length;
+  *traits |= MMC_BANDED;
+  return cli_without_traits(argument, left, traits, band);
 }
 
 char *cli_traits_hint(const char *spec, char text[CLI_HINT_SIZE]) {
@@ -54,6 +84,7 @@ char *cli_traits_hint(const char *spec, char text[CLI_HINT_SIZE]) {
     if (word == NULL) return text;
     cli_nearest search = cli_nearest_start(word);
     cli_nearest_consider(&search, "each");
+    cli_nearest_consider(&search, "banded(1,2)");
     for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
       cli_nearest_consider(&search, words[w].word);
     if (search.distance > 0) cli_nearest_hint(&search, text);
@@ -178,13 +209,16 @@ static bool is(number x, double re) {
 /* Returns the name of a trait that element (r, c) contradicts; NULL for none. Halves are compared
  * up to rounding, as who computes them rounds them apart. */
 static const char *contradicted(mmc_dtype dtype, const mmc_matrix *x, int64_t r, int64_t c,
-                                uint32_t traits) {
+                                uint32_t traits, mmc_band band) {
   const number value = load(dtype, x, r, c);
   const double epsilon = dtype == MMC_F32 || dtype == MMC_C64 ? 0x1p-18 : 0x1p-44;
   if ((traits & MMC_ZERO) != 0 && !is(value, 0)) return "zero";
   if ((traits & MMC_IDENTITY) != 0 && !is(value, r == c)) return "identity";
   if ((traits & MMC_LOWER) != 0 && c > r && !is(value, 0)) return "lower triangular";
   if ((traits & MMC_UPPER) != 0 && c < r && !is(value, 0)) return "upper triangular";
+  if ((traits & MMC_BANDED) != 0 && (r - c > band.below || c - r > band.above) && !is(value, 0))
+    return "of that band";
+  if ((traits & MMC_PERMUTATION) != 0 && !is(value, 0) && !is(value, 1)) return "a permutation";
   if ((traits & MMC_UNIT) != 0 && c == r && !is(value, 1)) return "unit triangular";
   if ((traits & MMC_POSITIVE_DEFINITE) != 0 && c == r && !(value.re > 0))
     return "positive definite";
@@ -200,14 +234,76 @@ static const char *contradicted(mmc_dtype dtype, const mmc_matrix *x, int64_t r,
   return NULL;
 }
 
+/* Checks that each row and each column has one element that is not zero. */
+static int check_permutation(cli_call *call, const char *name, mmc_dtype dtype,
+                             const mmc_matrix *x) {
+  const int64_t n = x->rows;
+  int64_t *ones = calloc(2 * (size_t)n + 1, sizeof *ones); /* of rows, then of columns */
+  if (ones == NULL) return cli_fail_memory(call, "a permutation to check takes", 16.0 * (double)n);
+  for (int64_t r = 0; r < n; r++)
+    for (int64_t c = 0; c < n; c++) {
+      const int64_t one = !is(load(dtype, x, r, c), 0);
+      ones[r] += one;
+      ones[n + c] += one;
+    }
+  int result = CLI_DONE;
+  for (int64_t i = 0; i < 2 * n && result == CLI_DONE; i++)
+    if (ones[i] != 1)
+      result = cli_fail(call, CLI_BAD,
+                        "--check: %s is said to be a permutation, but %s %" PRId64 " has %" PRId64
+                        " ones: nothing is written",
+                        name, i < n ? "row" : "column", (i < n ? i : i - n) + 1, ones[i]);
+  free(ones);
+  return result;
+}
+
+/* Checks that Q^H (Q x) is x for a vector x of numbers 1 and -1 at random: of a Q that is not
+ * orthogonal, the difference (Q^H Q - 1) x hardly ever vanishes. */
+static int check_orthogonal(cli_call *call, const char *name, mmc_dtype dtype,
+                            const mmc_matrix *q) {
+  const int64_t n = q->rows;
+  const double epsilon = dtype == MMC_F32 || dtype == MMC_C64 ? 0x1p-23 : 0x1p-52;
+  double *x = calloc(5 * (size_t)n + 1, sizeof *x), *y = x + n, *z = y + 2 * n, most = 0;
+  if (x == NULL)
+    return cli_fail_memory(call, "an orthogonal matrix to check takes", 40.0 * (double)n);
+  uint64_t state = 1;
+  for (int64_t i = 0; i < n; i++) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    x[i] = state >> 63 != 0 ? 1 : -1;
+  }
+  for (int64_t r = 0; r < n; r++)
+    for (int64_t c = 0; c < n; c++) {
+      const number value = load(dtype, q, r, c);
+      y[2 * r] += value.re * x[c];
+      y[2 * r + 1] += value.im * x[c];
+    }
+  for (int64_t r = 0; r < n; r++)
+    for (int64_t c = 0; c < n; c++) {
+      const number value = load(dtype, q, r, c);
+      z[2 * c] += value.re * y[2 * r] + value.im * y[2 * r + 1];
+      z[2 * c + 1] += value.re * y[2 * r + 1] - value.im * y[2 * r];
+    }
+  for (int64_t i = 0; i < n; i++) {
+    const double difference = hypot(z[2 * i] - x[i], z[2 * i + 1]);
+    if (!(difference <= most)) most = difference;
+  }
+  free(x);
+  if (most <= 64 * epsilon * ((double)n + 8)) return CLI_DONE;
+  return cli_fail(
+      call, CLI_BAD,
+      "--check: %s is said to be orthogonal, but its inverse is not its transposed: of a "
+      "random x of ones it makes one that differs by %.3g: nothing is written",
+      name, most);
+}
+
 int cli_claims_check(cli_call *call, const char *name, mmc_dtype dtype, const mmc_matrix *matrix,
-                     uint32_t traits) {
+                     uint32_t traits, mmc_band band) {
   const bool readable =
       dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_C64 || dtype == MMC_C128;
   if (!readable || (traits & ~(uint32_t)MMC_INVERSE) == 0) return CLI_DONE;
   for (int64_t r = 0; r < matrix->rows; r++)
     for (int64_t c = 0; c < matrix->cols; c++) {
-      const char *what = contradicted(dtype, matrix, r, c, traits);
+      const char *what = contradicted(dtype, matrix, r, c, traits, band);
       if (what == NULL) continue;
       const number value = load(dtype, matrix, r, c);
       char text[64];
@@ -217,5 +313,9 @@ int cli_claims_check(cli_call *call, const char *name, mmc_dtype dtype, const mm
                       ") is %s: nothing is written",
                       name, what, r + 1, c + 1, text);
     }
+  if ((traits & (MMC_PERMUTATION | MMC_IDENTITY)) == MMC_PERMUTATION)
+    return check_permutation(call, name, dtype, matrix);
+  if ((traits & (MMC_ORTHOGONAL | MMC_IDENTITY)) == MMC_ORTHOGONAL)
+    return check_orthogonal(call, name, dtype, matrix);
   return CLI_DONE;
 }

@@ -26,17 +26,17 @@ int cli_groups_open(cli_call *call, int count, char **arguments, cli_groups *out
 void cli_groups_free(cli_groups *groups);
 
 /* Returns the length of a factor's argument without the traits that end its first length
- * characters, and adds them to *traits. */
-size_t cli_without_traits(const char *argument, size_t length, uint32_t *traits);
+ * characters, and adds them to *traits; writes *band where a band is among them. */
+size_t cli_without_traits(const char *argument, size_t length, uint32_t *traits, mmc_band *band);
 
 /* Writes "; did you mean 'lower'?" for the first misspelt word of those that colons part, or
  * nothing. Returns text. */
 char *cli_traits_hint(const char *spec, char text[CLI_HINT_SIZE]);
 
 /* Checks that a matrix is what is said of it, but for being positive definite: then it must be
- * Hermitian and have a positive diagonal. Returns CLI_DONE, or CLI_BAD after saying which element
- * of the factor of that name contradicts. */
+ * Hermitian and have a positive diagonal; an orthogonal one is multiplied with a vector. Returns
+ * CLI_DONE, or CLI_BAD after saying which element of the factor of that name contradicts. */
 int cli_claims_check(cli_call *call, const char *name, mmc_dtype dtype, const mmc_matrix *matrix,
-                     uint32_t traits);
+                     uint32_t traits, mmc_band band);
 
 #endif

@@ -233,8 +233,17 @@ typedef enum mmc_trait {
   MMC_POSITIVE_DEFINITE = 32, /* and Hermitian */
   MMC_IDENTITY = 64,
   MMC_ZERO = 128,
-  MMC_INVERSE = 256 /* the factor is the inverse of op(A) */
+  MMC_INVERSE = 256,    /* the factor is the inverse of op(A) */
+  MMC_ORTHOGONAL = 512, /* its inverse is its transposed matrix; of complex ones, conjugated too */
+  MMC_PERMUTATION = 1024, /* one 1 in every row and column, and zeros */
+  MMC_BANDED = 2048       /* zeros but for diagonals near the main one: see mmc_band */
 } mmc_trait;
+
+/* How many diagonals below and above the main one are not zero, of a matrix as it is stored: 1 and
+ * 1 of a tridiagonal one. */
+typedef struct mmc_band {
+  int64_t below, above;
+} mmc_band;
 
 /* Factors first to last, counted from 0, whose product is inverted: a group in parentheses. */
 typedef struct mmc_inverse {
@@ -264,9 +273,12 @@ typedef struct mmc_chain_options {
    * the product, where an element of an intermediate or of the result exceeds dtype; partial sums
    * may. bool never does. */
   bool checked;
+  /* n bands, of which those of factors with MMC_BANDED are read, NULL where there is none. They are
+   * copied. */
+  const mmc_band *bands;
 } mmc_chain_options;
 #define MMC_CHAIN_OPTIONS_INIT \
-  { sizeof(mmc_chain_options), 1, NULL, NULL, NULL, NULL, 0, 0, false }
+  { sizeof(mmc_chain_options), 1, NULL, NULL, NULL, NULL, 0, 0, false, NULL }
 
 /* CONSTRUCTOR. Makes a batch of chains, a chain whose factors repeat, or one whose factors have
  * structure. Errors and ownership are those of mmc_chain_create(). */
@@ -283,8 +295,9 @@ MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype,
  * first that is the same matrix: f64:8x9x8x9x8=1,2,1,2. A text with ^ has at most 131072 factors;
  * mmc_chain_create_batch() takes more.
  * Factors with structure have words in place of a letter, with commas between factors: lower,
- * upper, unit, diagonal, symmetric, hermitian, spd (positive definite), identity, zero, inv, and N,
- * T or H, joined by dots; and a group in parentheses may be inverted: f64:80x80x5:lower.T.inv,N and
+ * upper, unit, diagonal, symmetric, hermitian, spd (positive definite), identity, zero, orthogonal,
+ * permutation, tridiagonal, banded(1,2) with the diagonals below and above, inv, and N, T or H,
+ * joined by dots; and a group in parentheses may be inverted: f64:80x80x5:lower.T.inv,N and
  * f64:5x80x5x80x1:(T,N).inv,T,N=1,1,1,4, where = also tells a matrix of another op.
  * Returns: E_ARG with the position and what was expected, E_NOMEM. context may be NULL. */
 MMC_API mmc_status mmc_chain_parse(mmc_context *context, const char *text, mmc_chain **out);
@@ -302,6 +315,9 @@ MMC_API int64_t mmc_chain_same(const mmc_chain *chain, int64_t i);
 /* Returns the set of mmc_trait of factor i, 0 <= i < n, with all that the claims imply; 0 for
  * most. */
 MMC_API uint32_t mmc_chain_traits(const mmc_chain *chain, int64_t i);
+/* Returns the band of factor i, 0 <= i < n, where MMC_BANDED is among its traits, and else zeros.
+ */
+MMC_API mmc_band mmc_chain_band(const mmc_chain *chain, int64_t i);
 /* Returns the groups that are inverted, owned by the chain; *count, which may be NULL, says how
  * many. */
 MMC_API const mmc_inverse *mmc_chain_inverses(const mmc_chain *chain, int64_t *count);

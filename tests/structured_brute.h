@@ -39,7 +39,10 @@ static inline mmci_u128 brute_split(const mmci_structure_table *table,
                                         .right = reversed ? l->traits : r->traits,
                                         .left_inverse = a != 0 && !reversed,
                                         .right_inverse = b != 0 && !reversed,
-                                        .mirrored = twins && a == b};
+                                        .mirrored = twins && a == b,
+                                        .banded = table->banded,
+                                        .left_band = reversed ? r->bands[b] : l->bands[a],
+                                        .right_band = reversed ? l->bands[a] : r->bands[b]};
       mmci_structure_choice choices[MMCI_STRUCTURE_CHOICES];
       int count = mmci_structure_choices(&product, prices, choices);
       for (int c = 0; c < count; c++) {
@@ -57,7 +60,7 @@ static inline mmci_u128 brute(const mmci_structure_table *table,
   const mmc_chain *chain = table->chain;
   const mmci_structure_entry *entry = mmci_structure_at(table, i, j);
   mmci_u128 best = MMCI_U128_MAX,
-            convert = mmci_structure_invert(entry->traits, chain->dims[i], prices).count;
+            convert = mmci_structure_invert(entry->traits, chain->dims[i], false, prices).count;
   if (outer && is_inverted_group(chain, i, j)) {
     best = brute(table, prices, i, j, !form, false);
   } else if (j == i + 1) {

@@ -26,6 +26,7 @@ typedef struct structured_chain {
   int64_t n, dims[CHAIN_MOST + 1], stored[CHAIN_MOST];
   mmc_op ops[CHAIN_MOST];
   uint32_t traits[CHAIN_MOST];
+  mmc_band bands[CHAIN_MOST];
   mmc_inverse inverses[GROUPS_MOST];
   int64_t inverse_count;
   dense values[CHAIN_MOST]; /* the stored matrices */
@@ -109,9 +110,40 @@ static inline double complex rounded(mmc_dtype dtype, double complex value) {
   return CMPLX(read.re, mmci_dtype_is_complex(dtype) ? read.im : 0);
 }
 
+/* Multiplies by I - 2 v v^H / v^H v for a random v, twice, which is orthogonal. */
+static inline void make_orthogonal(uint64_t *state, bool is_complex, dense *x) {
+  const int64_t n = x->rows;
+  double complex v[SIDE_MOST];
+  for (int64_t i = 0; i < n * n; i++) x->at[i] = i % (n + 1) == 0;
+  for (int times = 0; times < 2; times++) {
+    double norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+      v[i] = CMPLX(random_unit(state), is_complex ? random_unit(state) : 0);
+      norm += creal(v[i] * conj(v[i]));
+    }
+    for (int64_t c = 0; c < n && norm > 0; c++) {
+      double complex dot = 0;
+      for (int64_t i = 0; i < n; i++) dot += conj(v[i]) * x->at[i * n + c];
+      for (int64_t i = 0; i < n; i++) x->at[i * n + c] -= v[i] * (2 * dot / norm);
+    }
+  }
+}
+
+static inline void make_permutation(uint64_t *state, dense *x) {
+  const int64_t n = x->rows;
+  int64_t to[SIDE_MOST];
+  memset(x->at, 0, (size_t)(n * n) * sizeof *x->at);
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t j = random_below(state, i + 1);
+    to[i] = to[j];
+    to[j] = i;
+  }
+  for (int64_t i = 0; i < n; i++) x->at[i * n + to[i]] = 1;
+}
+
 /* Makes a matrix with these traits, and far from singular where it is square. */
 static inline dense random_matrix(uint64_t *state, mmc_dtype dtype, int64_t rows, int64_t cols,
-                                  uint32_t traits) {
+                                  uint32_t traits, mmc_band band) {
   const bool is_complex = mmci_dtype_is_complex(dtype), square = rows == cols;
   dense x = dense_make(rows, cols);
   double scale = 0.7 / sqrt((double)(cols > 0 ? cols : 1));
@@ -129,6 +161,7 @@ static inline dense random_matrix(uint64_t *state, mmc_dtype dtype, int64_t rows
       double complex *at = &x.at[r * cols + c];
       if ((t & MMC_ZERO) != 0 || ((t & MMC_LOWER) != 0 && c > r) || ((t & MMC_UPPER) != 0 && c < r))
         *at = 0;
+      if ((t & MMC_BANDED) != 0 && (r - c > band.below || c - r > band.above)) *at = 0;
       if (c >= r || r == c) continue;
       if ((t & MMC_SYMMETRIC) != 0) *at = x.at[c * cols + r];
       if ((t & MMC_HERMITIAN) != 0 && (t & MMC_SYMMETRIC) == 0) *at = conj(x.at[c * cols + r]);
@@ -139,6 +172,13 @@ static inline dense random_matrix(uint64_t *state, mmc_dtype dtype, int64_t rows
   /* A real symmetric matrix of complex elements is both. */
   for (int64_t i = 0; i < rows * cols; i++)
     if (mmci_traits_have(t, MMC_SYMMETRIC | MMC_HERMITIAN)) x.at[i] = creal(x.at[i]);
+  if ((t & (MMC_ORTHOGONAL | MMC_IDENTITY)) == MMC_ORTHOGONAL) {
+    if ((t & MMC_PERMUTATION) != 0)
+      make_permutation(state, &x);
+    else
+      make_orthogonal(state, is_complex, &x);
+    for (int64_t i = 0; i < rows * cols; i++) x.at[i] = rounded(dtype, x.at[i]);
+  }
   return x;
 }
 
@@ -155,6 +195,16 @@ static inline uint32_t random_traits(uint64_t *state, bool square) {
                                    MMC_DIAGONAL,
                                    MMC_DIAGONAL | MMC_POSITIVE_DEFINITE,
                                    MMC_IDENTITY,
+                                   MMC_PERMUTATION,
+                                   MMC_ORTHOGONAL,
+                                   MMC_ORTHOGONAL,
+                                   MMC_BANDED,
+                                   MMC_BANDED,
+                                   MMC_BANDED | MMC_LOWER,
+                                   MMC_BANDED | MMC_UPPER | MMC_UNIT,
+                                   MMC_BANDED | MMC_SYMMETRIC,
+                                   MMC_BANDED | MMC_HERMITIAN,
+                                   MMC_BANDED | MMC_POSITIVE_DEFINITE,
                                    MMC_ZERO};
   if (!square) return random_below(state, 20) == 0 ? MMC_ZERO : 0;
   return kinds[random_below(state, sizeof kinds / sizeof kinds[0])];
@@ -179,14 +229,21 @@ static inline void add_random_factor(uint64_t *state, structured_chain *x, int64
       x->stored[i] = j;
       x->dims[i + 1] = turned ? v->rows : v->cols;
       x->traits[i] = x->traits[j] & MMCI_TRAITS_OF_MATRIX;
+      x->bands[i] = x->bands[j];
     }
   }
   if (x->stored[i] == i) {
     x->dims[i + 1] = random_below(state, 2) == 0 ? rows : sides[random_below(state, 2)];
     bool turned = x->ops[i] != MMC_OP_N, square = rows == x->dims[i + 1];
     x->traits[i] = random_traits(state, square);
+    if ((x->traits[i] & MMC_BANDED) != 0)
+      x->bands[i] = random_below(state, 2) == 0
+                        ? (mmc_band){random_below(state, 3), random_below(state, 3)}
+                        : (mmc_band){random_below(state, rows + 2), random_below(state, rows + 2)};
+    if (mmci_traits_mirrored(mmci_traits_close(x->traits[i], false)))
+      x->bands[i].above = x->bands[i].below;
     x->values[i] = random_matrix(state, x->dtype, turned ? x->dims[i + 1] : rows,
-                                 turned ? rows : x->dims[i + 1], x->traits[i]);
+                                 turned ? rows : x->dims[i + 1], x->traits[i], x->bands[i]);
   }
   if (rows == x->dims[i + 1] && (x->traits[i] & MMC_ZERO) == 0 && random_below(state, 3) == 0)
     x->traits[i] |= MMC_INVERSE;
@@ -215,6 +272,7 @@ static inline bool structured_chain_make(uint64_t *state, mmc_dtype dtype, int64
     }
   mmc_chain_options options = MMC_CHAIN_OPTIONS_INIT;
   options.traits = x->traits;
+  options.bands = x->bands;
   options.stored = x->stored;
   options.inverses = x->inverses;
   options.inverse_count = x->inverse_count;

@@ -36,7 +36,23 @@ from ._plan import Order, Plan, Step, load_plan, order, plan
 from ._ranges import Ranges
 from ._running import recurrence, scan
 from ._sparse import sparse_plan
-from ._structure import Factor, Group, diagonal, hermitian, inv, lower, spd, symmetric, upper
+from ._structure import (
+    Factor,
+    Group,
+    LowRank,
+    banded,
+    diagonal,
+    hermitian,
+    inv,
+    low_rank,
+    lower,
+    orthogonal,
+    permutation,
+    spd,
+    symmetric,
+    tridiagonal,
+    upper,
+)
 from ._swap import numpy_multi_dot
 from ._team import Team, TeamPlan
 from ._tune import Tuned, Tuning, tune
@@ -45,6 +61,7 @@ from ._types import Array, Device, Objective, Precision
 __all__ = [
     "Factor",
     "Group",
+    "LowRank",
     "Order",
     "Plan",
     "Ranges",
@@ -53,6 +70,7 @@ __all__ = [
     "TeamPlan",
     "Tuned",
     "Tuning",
+    "banded",
     "bench",
     "clear_cache",
     "diagonal",
@@ -61,16 +79,20 @@ __all__ = [
     "info",
     "inv",
     "load_plan",
+    "low_rank",
     "lower",
     "multi_dot",
     "numpy_multi_dot",
     "order",
+    "orthogonal",
+    "permutation",
     "plan",
     "recurrence",
     "scan",
     "sparse_plan",
     "spd",
     "symmetric",
+    "tridiagonal",
     "tune",
     "upper",
 ]
@@ -130,9 +152,9 @@ def multi_dot(
     three dimensions or more, given alone, is the chain itself: its last three are the factors in a row, their
     rows and their columns.
 
-    Factors may be what `lower`, `upper`, `diagonal`, `symmetric`, `hermitian`, `spd` and `inv` return: then
-    kernels are chosen that use it, inverses are solved with, and `numpy.linalg.LinAlgError` names the factor
-    that has none. Of NumPy's float32 and float64 arrays, one beside its own transposed view is seen to be so.
+    Factors may be what `lower`, `upper`, `diagonal`, `symmetric`, `hermitian`, `spd`, `banded`, `tridiagonal`,
+    `orthogonal`, `permutation`, `low_rank` and `inv` return: then kernels are chosen that use it, inverses
+    are solved with, and `numpy.linalg.LinAlgError` names the factor that has none. Of NumPy's float32 and float64 arrays, one beside its own transposed view is seen to be so.
 
     Where factors are sparse, matrices of `scipy.sparse` or sparse tensors of PyTorch, the order goes by their
     nonzeros, and the result is sparse when all are (`sparse_plan` says more).

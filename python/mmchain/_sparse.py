@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _mmchain
-from ._structure import Factor, Group, dtype_name
+from ._structure import Factor, Group, dtype_name, splice
 from ._types import Device
 
 
@@ -196,6 +196,7 @@ def _multiply_to_sparse(chain: _Chain, objective: str, device: Optional[str]) ->
 
 def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
     """The product where factors are sparse; else None."""
+    arrays = splice(arrays)
     if not is_sparse(arrays):
         return None
     chain = _Chain(arrays)
@@ -216,6 +217,7 @@ def sparse_plan(arrays: Sequence[Any], *, objective: str = "time", device: Optio
     >>> print(mmchain.sparse_plan([s, s.T, s[:, :1]]).splitlines()[1])  # doctest: +SKIP
     order            (A1 (A2 A3))
     """
+    arrays = splice(arrays)
     if not is_sparse(arrays):
         raise TypeError("arrays: expected at least one sparse factor")
     text: str = _call(_Chain(arrays), objective, device, None, True)

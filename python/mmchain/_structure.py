@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from importlib import import_module
+from operator import index
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -167,6 +168,127 @@ def spd(array: Any) -> Factor:
     return _claim("spd", array)
 
 
+def banded(array: Any, below: int, above: int) -> Factor:
+    """A matrix, with its zeros, of which so many diagonals below and above the main one are not zero.
+
+    >>> import numpy as np, mmchain
+    >>> a = np.array([[2.0, 0, 0], [1, 2, 0], [0, 1, 2]])
+    >>> mmchain.multi_dot([mmchain.inv(mmchain.banded(a, 1, 0)), np.array([2.0, 5, 8])])
+    array([1., 2., 3.])
+    """
+    below, above = index(below), index(above)
+    if below < 0 or above < 0:
+        raise ValueError(f"banded: expected widths from 0, got {below} and {above}")
+    return _claim(f"banded({below},{above})", array)
+
+
+def tridiagonal(array: Any) -> Factor:
+    """A tridiagonal matrix, with its zeros.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.multi_dot([mmchain.tridiagonal(np.array([[2.0, 1, 0], [1, 2, 1], [0, 1, 2]])), np.ones(3)])
+    array([3., 4., 3.])
+    """
+    return _claim("tridiagonal", array)
+
+
+def orthogonal(array: Any) -> Factor:
+    """An orthogonal matrix, or a unitary one: its inverse is its transposed, or conjugated transposed, matrix.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.multi_dot([mmchain.inv(mmchain.orthogonal(np.array([[0.0, -1], [1, 0]]))), np.array([2.0, 3])])
+    array([ 3., -2.])
+    """
+    return _claim("orthogonal", array)
+
+
+def permutation(array: Any) -> Factor:
+    """A permutation matrix, or that of an index: P with P A = A[index].
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.multi_dot([mmchain.permutation([2, 0, 1]), np.array([1.0, 2, 3])])
+    array([3., 1., 2.])
+    """
+    if isinstance(array, Factor):
+        return _claim("permutation", array)
+    if _is_torch(array):
+        if array.dim() == 1:
+            torch = sys.modules["torch"]
+            array = torch.from_numpy(_matrix_of(array.numpy()))
+        return _claim("permutation", array)
+    plain = np.asarray(array)
+    return _claim("permutation", _matrix_of(plain) if plain.ndim == 1 else plain)
+
+
+def _matrix_of(order: Any) -> Any:
+    """The matrix of an index, of the narrowest dtype that others are multiplied in."""
+    count = len(order)
+    if not np.array_equal(np.sort(order), np.arange(count)):
+        raise ValueError(f"permutation: expected the numbers 0 to {count - 1} in some order")
+    matrix = np.zeros((count, count), np.float32)
+    matrix[np.arange(count), order.astype(np.intp)] = 1
+    return matrix
+
+
+class LowRank:
+    """A matrix that is the product of two factors, which take their places in a chain: made by `low_rank`.
+
+    >>> import numpy as np, mmchain
+    >>> mmchain.low_rank(np.ones((4, 1)), np.ones((1, 3))).T.shape
+    (3, 4)
+    """
+
+    __slots__ = ("left", "right")
+    __array_ufunc__ = None  # so that NumPy makes no array of it
+
+    def __init__(self, left: Factor, right: Factor):
+        if left.shape[1] != right.shape[0]:
+            raise ValueError(f"low_rank: expected factors that meet, got {left.shape} and {right.shape}")
+        self.left = left
+        self.right = right
+
+    @property
+    def shape(self) -> Tuple[int, int]:
+        return (self.left.shape[0], self.right.shape[1])
+
+    @property
+    def T(self) -> LowRank:
+        return LowRank(self.right.T, self.left.T)
+
+    @property
+    def H(self) -> LowRank:
+        return LowRank(self.right.H, self.left.H)
+
+    def __repr__(self) -> str:
+        return f"mmchain.LowRank({self.shape[0]}x{self.shape[1]}, rank {self.left.shape[1]})"
+
+
+def low_rank(left: Any, right: Any) -> LowRank:
+    """The matrix left @ right, of low rank, which is not formed unless that is cheapest.
+
+    >>> import numpy as np, mmchain
+    >>> u, v, x = np.ones((500, 2)), np.ones((2, 500)), np.ones(500)
+    >>> mmchain.multi_dot([mmchain.low_rank(u, v), x])[:2]
+    array([1000., 1000.])
+    """
+    return LowRank(*(x if isinstance(x, Factor) else Factor(x) for x in (left, right)))
+
+
+def splice(items: Any) -> Any:
+    """The factors in which those of low rank are two."""
+    if not isinstance(items, (list, tuple)) or not any(isinstance(x, (LowRank, Group)) for x in items):
+        return items
+    spliced: List[Any] = []
+    for item in items:
+        if isinstance(item, LowRank):
+            spliced += [item.left, item.right]
+        elif isinstance(item, Group):
+            spliced.append(Group(splice(item.factors)))
+        else:
+            spliced.append(item)
+    return spliced
+
+
 def inv(matrix: Any) -> Union[Factor, Group]:
     """The inverse of a matrix, which `multi_dot` solves with and does not form unless it stands alone;
     of a list or tuple, the inverse of their product.
@@ -179,6 +301,8 @@ def inv(matrix: Any) -> Union[Factor, Group]:
     """
     if isinstance(matrix, (list, tuple)):
         return Group(matrix)
+    if isinstance(matrix, LowRank):
+        return Group([matrix])
     if isinstance(matrix, Group):
         raise TypeError("inv: expected a matrix or a list, got an inverse of a product")
     if isinstance(matrix, Factor):
@@ -198,7 +322,7 @@ class _Item(NamedTuple):
 
 
 def is_structured(items: Any) -> bool:
-    return isinstance(items, (list, tuple)) and any(isinstance(x, (Factor, Group)) for x in items)
+    return isinstance(items, (list, tuple)) and any(isinstance(x, (Factor, Group, LowRank)) for x in items)
 
 
 def _flat(items: Sequence[Any]) -> Iterator[_Item]:
@@ -295,6 +419,7 @@ class _Chain:
 
 
 def chain_text(items: Sequence[Any]) -> str:
+    items = splice(items)
     return _Chain(_of_torch().numpy_items(items) if _has_torch(items) else items).text
 
 
@@ -327,6 +452,7 @@ def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> An
         return None
     if not is_structured(arrays) and not (objective != "energy" and _has_twins(arrays)):
         return None
+    arrays = splice(arrays)
     if _has_torch(arrays):
         if out is not None:
             raise TypeError("out: expected none where PyTorch's factors have structure")

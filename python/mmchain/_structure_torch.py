@@ -98,11 +98,19 @@ def _adjoint(item: Any) -> Any:
     return item.H
 
 
-def _project(words: Tuple[str, ...], gradient: torch.Tensor) -> torch.Tensor:
+def _project(words: Tuple[str, ...], gradient: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
     """The part of a gradient that changes a matrix of these words into another one."""
     unit = "unit" in words
     for word in words:
-        if word in ("identity", "zero"):
+        if word.startswith("banded("):
+            below, above = (int(width) for width in word[len("banded(") : -1].split(","))
+            n = gradient.shape[-1]
+            gradient = torch.triu(torch.tril(gradient, min(above, n)), -min(below, n))
+        elif word == "tridiagonal":
+            gradient = torch.triu(torch.tril(gradient, 1), -1)
+        elif word == "orthogonal":
+            gradient = (gradient - matrix @ (gradient.mH @ matrix)) / 2
+        elif word in ("identity", "zero", "permutation"):
             gradient = torch.zeros_like(gradient)
         elif word == "diagonal":
             gradient = torch.diag(torch.diagonal(gradient)) * (0 if unit else 1)
@@ -143,7 +151,7 @@ def _descend(
             chain, sign_here = [own, *chain, own], -sign
         value = _product(chain) * sign_here
         value = value.mT if node.op == "T" else value.mH if node.op == "H" else value
-        found[node.index] = _project(node.words, value)
+        found[node.index] = _project(node.words, value, tensors[node.index])
 
 
 def _product(items: List[Any]) -> torch.Tensor:

@@ -32,10 +32,23 @@ def claimed(kind, n, dtype):
         return mmchain.hermitian(a + a.conj().T)
     if kind == "spd":
         return mmchain.spd(a @ a.conj().T)
+    if kind == "tridiagonal":
+        return mmchain.tridiagonal(np.triu(np.tril(a, 1), -1))
+    if kind == "banded":
+        return mmchain.banded(np.triu(np.tril(a, 2), -3), 3, 2)
+    if kind == "banded lower":
+        return mmchain.lower(mmchain.banded(np.triu(np.tril(a), -2), 2, 7))
+    if kind == "banded spd":
+        return mmchain.banded(mmchain.spd(np.triu(np.tril(a + a.conj().T, 2), -2)), 2, 2)
+    if kind == "orthogonal":
+        return mmchain.orthogonal(np.linalg.qr(a)[0])
+    if kind == "permutation":
+        return mmchain.permutation(np.eye(n, dtype=dtype)[rng.permutation(n)])
     return mmchain.Factor(a)
 
 
-KINDS = ["general", "lower", "upper", "diagonal", "symmetric", "hermitian", "spd"]
+BANDED = ["tridiagonal", "banded", "banded lower", "banded spd"]
+KINDS = ["general", "lower", "upper", "diagonal", "symmetric", "hermitian", "spd", "orthogonal", "permutation", *BANDED]
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 
 
@@ -88,7 +101,61 @@ def test_an_inverse_alone():
     )
 
 
+def kernels_of(*factors):
+    return [step.kernel for step in mmchain.plan(list(factors), objective="flops").steps]
+
+
+def test_kernels_of_bands_and_permutations():
+    a = matrix(90, 8)
+    assert kernels_of(claimed("tridiagonal", 90, "float64"), a) == ["band"]
+    assert kernels_of(mmchain.banded(matrix(90, 90), 40, 30), a) == ["blocks"]
+    assert kernels_of(mmchain.lower(matrix(90, 90)), mmchain.lower(matrix(90, 90))) == ["blocks"]
+    assert kernels_of(claimed("permutation", 90, "float64"), a) == ["permute"]
+    assert kernels_of(mmchain.inv(claimed("permutation", 90, "float64")), a) == ["permute"]
+    assert kernels_of(mmchain.inv(claimed("orthogonal", 90, "float64")), a) == ["gemm"]
+    assert kernels_of(mmchain.inv(claimed("tridiagonal", 90, "float64")), a) == ["gtsv"]
+    assert kernels_of(mmchain.inv(claimed("banded", 90, "float64")), a) == ["gbsv"]
+    assert kernels_of(mmchain.inv(claimed("banded spd", 90, "float64")), a) == ["pbsv"]
+    assert kernels_of(mmchain.inv(claimed("banded lower", 90, "float64")), a) == ["tbsv"]
+
+
+def test_a_permutation_by_its_index():
+    index, a = rng.permutation(50), matrix(50, 4).astype("float32")
+    p = mmchain.permutation(index)
+    result = mmchain.multi_dot([p, a])
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(result, a[index])
+    np.testing.assert_array_equal(mmchain.multi_dot([mmchain.inv(p), a])[index], a)
+    np.testing.assert_array_equal(mmchain.multi_dot([p.T, p, a.astype("float64")]), a)
+    for wrong in ([0, 0, 1], [1, 2, 3], [0.5, 1]):
+        with pytest.raises(ValueError, match="permutation: expected the numbers 0 to"):
+            mmchain.permutation(wrong)
+
+
+def test_low_rank():
+    u, v, a = matrix(300, 3), matrix(3, 200), matrix(200, 50)
+    low = mmchain.low_rank(u, v)
+    assert low.shape == (300, 200) and low.T.shape == (200, 300)
+    np.testing.assert_allclose(mmchain.multi_dot([low, a]), u @ v @ a, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(mmchain.multi_dot([a.T, low.T, low.H.T]), a.T @ (u @ v).T @ u @ v, rtol=1e-9, atol=1e-9)
+    assert [(step.m, step.k, step.n) for step in mmchain.plan([low, a]).steps] == [(3, 200, 50), (300, 3, 50)]
+    square = mmchain.low_rank(matrix(6, 8), matrix(8, 6))
+    both = square.left.array @ square.right.array
+    np.testing.assert_allclose(mmchain.multi_dot([mmchain.inv(square), u[:6]]), inv(both) @ u[:6], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(mmchain.multi_dot([mmchain.inv([low.T, low, np.eye(200)]), a[:, :0]]).shape, (200, 0))
+    with pytest.raises(ValueError, match="factors that meet"):
+        mmchain.low_rank(u, a)
+
+
 def test_what_is_singular_is_named():
+    for f in (mmchain.tridiagonal(np.zeros((4, 4))), mmchain.banded(np.zeros((6, 6)), 2, 1)):
+        with pytest.raises(LinAlgError, match="factor 1 is singular: pivot 1 is zero"):
+            mmchain.multi_dot([mmchain.inv(f), matrix(f.shape[0], 2)])
+    with pytest.raises(LinAlgError, match="factor 2 is not positive definite: pivot 1"):
+        mmchain.multi_dot([matrix(2, 6), mmchain.inv(mmchain.tridiagonal(mmchain.spd(-np.eye(6))))])
+    with pytest.raises(LinAlgError, match="factor 2 is singular: pivot 3 is zero"):
+        bad = mmchain.banded(np.diag([1.0, 1, 0, 1, 1]) + np.eye(5, k=-1), 1, 0)
+        mmchain.multi_dot([matrix(2, 5), mmchain.inv(bad)])
     a = matrix(6, 6)
     a[2] = 0
     with pytest.raises(LinAlgError, match="factor 1 is singular: pivot"):
@@ -112,6 +179,12 @@ def test_what_does_not_go_together():
         mmchain.multi_dot([mmchain.lower(np.eye(3, dtype="float16")), np.eye(3, dtype="float16")])
     with pytest.raises(ValueError, match="empty"):
         mmchain.inv([])
+    with pytest.raises(ValueError, match="banded: expected widths from 0, got -1 and 2"):
+        mmchain.banded(np.eye(3), -1, 2)
+    with pytest.raises(TypeError):
+        mmchain.banded(np.eye(3), 0.5, 2)
+    with pytest.raises(ValueError, match="orthogonal: expected a square matrix"):
+        mmchain.orthogonal(matrix(3, 4))
 
 
 def test_layouts_are_read_where_they_lie():

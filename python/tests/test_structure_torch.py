@@ -8,7 +8,7 @@ import mmchain
 
 torch = pytest.importorskip("torch")
 DTYPES = [torch.float64, torch.complex128]
-KINDS = ["general", "lower", "upper", "diagonal", "symmetric", "hermitian", "spd"]
+KINDS = ["general", "lower", "upper", "diagonal", "symmetric", "hermitian", "spd", "banded", "tridiagonal", "orthogonal", "permutation"]
 
 
 def matrix(rows, columns, dtype):
@@ -26,6 +26,10 @@ def stored(kind, n, dtype):
         "symmetric": a + a.mT,
         "hermitian": a + a.mH,
         "spd": a @ a.mH + torch.eye(n, dtype=dtype),
+        "banded": a.tril(2).triu(-1),
+        "tridiagonal": a.tril(1).triu(-1),
+        "orthogonal": torch.linalg.qr(a)[0],
+        "permutation": torch.eye(n, dtype=dtype).flip(0),
     }[kind]
 
 
@@ -39,10 +43,17 @@ def part(kind, a):
         "symmetric": (a + a.mT) / 2,
         "hermitian": (a + a.mH) / 2,
         "spd": (a + a.mH) / 2,
+        "banded": a.tril(2).triu(-1),
+        "tridiagonal": a.tril(1).triu(-1),
+        # A step of Newton's and Schulz's to the nearest orthogonal matrix, which leaves one as it is.
+        "orthogonal": a @ (3 * torch.eye(len(a), dtype=a.dtype) - a.mH @ a) / 2,
+        "permutation": 0 * a + a.detach(),
     }[kind]
 
 
 def claim(kind, a):
+    if kind == "banded":
+        return mmchain.banded(a, 1, 2)
     return mmchain.Factor(a) if kind == "general" else getattr(mmchain, kind)(a)
 
 

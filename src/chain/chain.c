@@ -44,7 +44,7 @@ static mmc_status allocate_chain(mmc_dtype dtype, int64_t n, room has, mmc_chain
          groups = (size_t)has.inverses * sizeof(mmc_inverse),
          bytes = sizeof(mmc_chain) + (count + 1) * sizeof(int64_t) + groups +
                  count * (sizeof(mmc_op) + (has.same ? sizeof(int32_t) : 0)) +
-                 structured * (sizeof(uint32_t) + sizeof(int32_t));
+                 structured * (sizeof(mmc_band) + sizeof(uint32_t) + sizeof(int32_t));
   mmc_chain *chain = mmci_alloc_array(1, bytes);
   if (chain == NULL) return mmci_fail_nomem(error, bytes);
   *chain = (mmc_chain){.dtype = dtype, .n = (int32_t)n, .batch = 1};
@@ -52,6 +52,8 @@ static mmc_status allocate_chain(mmc_dtype dtype, int64_t n, room has, mmc_chain
   char *at = (char *)(chain->dims + count + 1);
   if (has.inverses > 0) chain->inverses = (mmc_inverse *)at;
   at += groups;
+  if (has.structure) chain->bands = (mmc_band *)at;
+  at += structured * sizeof(mmc_band);
   chain->ops = (mmc_op *)at;
   at += count * sizeof(mmc_op);
   if (has.same) {
@@ -63,6 +65,7 @@ static mmc_status allocate_chain(mmc_dtype dtype, int64_t n, room has, mmc_chain
     chain->stored = (int32_t *)(chain->traits + count);
     for (int32_t i = 0; i < chain->n; i++) {
       chain->traits[i] = 0;
+      chain->bands[i] = (mmc_band){0, 0};
       chain->stored[i] = i;
     }
   }
@@ -114,6 +117,12 @@ bool mmci_chain_transposes(const mmc_chain *chain, int32_t i, int32_t j, bool co
   return other == (conjugated ? MMC_OP_H : MMC_OP_T);
 }
 
+static void forget(mmc_chain *chain) {
+  chain->traits = NULL;
+  chain->bands = NULL;
+  chain->stored = NULL;
+}
+
 /* Closes the traits, and drops what describes structure where nothing can be gained by it. */
 static void settle_structure(mmc_chain *chain) {
   if (chain->traits == NULL) return;
@@ -121,15 +130,16 @@ static void settle_structure(mmc_chain *chain) {
   for (int32_t i = 0; i < chain->n; i++) {
     uint32_t inverse = chain->traits[i] & MMC_INVERSE;
     if (chain->traits[i] == 0) continue;
-    chain->traits[i] = mmci_traits_close(chain->traits[i] & ~inverse, is_complex(chain)) | inverse;
-    gains = true;
+    chain->traits[i] &= ~inverse;
+    mmci_traits_settle(&chain->traits[i], &chain->bands[i], chain->dims[i], is_complex(chain));
+    chain->traits[i] |= inverse;
+    gains = gains || chain->traits[i] != 0;
   }
   for (int32_t i = 0; i + 1 < chain->n && !gains; i++)
     gains = mmci_chain_transposes(chain, i, i + 1, false) ||
             mmci_chain_transposes(chain, i, i + 1, true);
   if (gains) return;
-  chain->traits = NULL;
-  chain->stored = NULL;
+  forget(chain);
 }
 
 static mmc_status check_traits(const mmc_chain *chain, mmci_error *error) {
@@ -138,6 +148,12 @@ static mmc_status check_traits(const mmc_chain *chain, mmci_error *error) {
     if (wrong != NULL)
       return mmci_fail(error, MMC_E_ARG, "traits[%" PRId32 "]: %s; it is %" PRId64 " x %" PRId64, i,
                        wrong, chain->dims[i], chain->dims[i + 1]);
+    const mmc_band band = chain->bands[i];
+    if ((chain->traits[i] & MMC_BANDED) != 0 && (band.below < 0 || band.above < 0))
+      return mmci_fail(error, MMC_E_ARG,
+                       "bands[%" PRId32 "]: expected widths from 0 of a banded factor, got %" PRId64
+                       " and %" PRId64,
+                       i, band.below, band.above);
   }
   return MMC_OK;
 }
@@ -205,6 +221,8 @@ static mmc_status add_structure(const mmc_chain_options *options, mmc_chain *cha
                                 mmci_error *error) {
   for (int32_t i = 0; chain->traits != NULL && i < chain->n; i++) {
     if (options->traits != NULL) chain->traits[i] = options->traits[i];
+    if ((chain->traits[i] & MMC_BANDED) != 0)
+      chain->bands[i] = options->bands != NULL ? options->bands[i] : (mmc_band){-1, -1};
     int64_t first = options->stored != NULL ? options->stored[i]
                     : chain->same != NULL   ? chain->same[i]
                                             : i;
@@ -280,8 +298,7 @@ static mmc_status forget_structure(mmc_chain *chain, mmci_error *error) {
     return mmci_fail_argument(error, MMC_E_ARG, "traits",
                               "expected a dtype of floating-point numbers with them, got %s",
                               mmc_dtype_name(chain->dtype));
-  chain->traits = NULL;
-  chain->stored = NULL;
+  forget(chain);
   return MMC_OK;
 }
 
@@ -324,6 +341,7 @@ mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *
   if (chain->same != NULL) memcpy(copy->same, chain->same, n * sizeof *copy->same);
   if (chain->traits != NULL) {
     memcpy(copy->traits, chain->traits, n * sizeof *copy->traits);
+    memcpy(copy->bands, chain->bands, n * sizeof *copy->bands);
     memcpy(copy->stored, chain->stored, n * sizeof *copy->stored);
   }
   for (int32_t g = 0; g < chain->inverse_count; g++) copy->inverses[g] = chain->inverses[g];
@@ -356,6 +374,11 @@ int64_t mmc_chain_same(const mmc_chain *chain, int64_t i) {
 uint32_t mmc_chain_traits(const mmc_chain *chain, int64_t i) {
   if (chain == NULL || chain->traits == NULL || i < 0 || i >= chain->n) return 0;
   return chain->traits[i];
+}
+
+mmc_band mmc_chain_band(const mmc_chain *chain, int64_t i) {
+  if (chain == NULL || chain->traits == NULL || i < 0 || i >= chain->n) return (mmc_band){0, 0};
+  return chain->bands[i];
 }
 
 const mmc_inverse *mmc_chain_inverses(const mmc_chain *chain, int64_t *count) {
@@ -504,6 +527,11 @@ static mmc_status read_words(reader *r) {
   return fail_at(r->text, r->at, expected, r->error);
 }
 
+static bool has_same_claims(const mmc_chain *chain, int32_t i, int32_t j) {
+  const mmc_band *x = &chain->bands[i], *y = &chain->bands[j];
+  return chain->traits[i] == chain->traits[j] && x->below == y->below && x->above == y->above;
+}
+
 /* Says whether factor i may be the same matrix as factor f, and notes with which op. Of a chain
  * that says what is stored, versions links the factors that are one matrix with different ops or
  * traits, from the first of them on; -1 ends it. */
@@ -520,7 +548,7 @@ static bool take_same(mmc_chain *chain, int32_t i, int64_t f, int32_t *versions)
   chain->same[i] = i;
   if (f == i) return true;
   for (int32_t j = (int32_t)f; j >= 0 && chain->same[i] == i; j = versions[j])
-    if (chain->ops[j] == chain->ops[i] && chain->traits[j] == chain->traits[i]) chain->same[i] = j;
+    if (chain->ops[j] == chain->ops[i] && has_same_claims(chain, i, j)) chain->same[i] = j;
   if (chain->same[i] != i) return true;
   versions[i] = versions[f];
   versions[f] = i;
@@ -592,7 +620,8 @@ static room room_of(const char *at, bool repeats) {
   room has = {.same = repeats};
   if (colon == NULL) return has;
   has.structure = has_words(colon + 1) || strchr(at, '=') != NULL;
-  for (const char *c = colon; *c != '\0'; c++) has.inverses += *c == '(';
+  for (const char *c = colon; *c != '\0'; c++)
+    has.inverses += *c == '(' && !(c[-1] >= 'a' && c[-1] <= 'z'); /* and not "banded(" */
   return has;
 }
 

@@ -16,6 +16,7 @@ struct mmc_chain {
   /* These are of chains with structure, and NULL and 0 for all others, even where callers gave them
    * and nothing can be gained by them. */
   uint32_t *traits;      /* n closed sets, see traits.h */
+  mmc_band *bands;       /* n; zeros where a set has no MMC_BANDED */
   int32_t *stored;       /* n: the first factor that is stored in the same matrix */
   mmc_inverse *inverses; /* inverse_count */
   int32_t inverse_count;

@@ -14,18 +14,41 @@ typedef enum mmci_structure_kernel {
   MMCI_STRUCTURE_SYRK,  /* A A^T, or A A^H */
   MMCI_STRUCTURE_TRMM,
   MMCI_STRUCTURE_TRSM,
-  MMCI_STRUCTURE_POSV, /* solves by Cholesky's factors */
-  MMCI_STRUCTURE_SYSV, /* solves by L D L^T of a symmetric or Hermitian matrix */
-  MMCI_STRUCTURE_GESV, /* solves by LU with pivots */
+  MMCI_STRUCTURE_POSV,    /* solves by Cholesky's factors */
+  MMCI_STRUCTURE_SYSV,    /* solves by L D L^T of a symmetric or Hermitian matrix */
+  MMCI_STRUCTURE_GESV,    /* solves by LU with pivots */
+  MMCI_STRUCTURE_SYMV,    /* a vector by a symmetric or Hermitian operand, of which half is read */
+  MMCI_STRUCTURE_PERMUTE, /* copies rows or columns */
+  MMCI_STRUCTURE_BAND,    /* goes along the diagonals of a narrow band */
+  MMCI_STRUCTURE_BLOCKS,  /* multiplies the blocks that lie in bands, triangles among these */
+  MMCI_STRUCTURE_TBSV,    /* solves with a banded triangular matrix */
+  MMCI_STRUCTURE_PBSV,    /* solves by Cholesky's factors of a banded matrix */
+  MMCI_STRUCTURE_GTSV,    /* solves by elimination of a tridiagonal matrix */
+  MMCI_STRUCTURE_GBSV,    /* solves by LU with pivots of a banded matrix */
   MMCI_STRUCTURE_KERNELS
 } mmci_structure_kernel;
 
 /* Returns static text: "trsm". */
 const char *mmci_structure_kernel_name(mmci_structure_kernel kernel);
 
+/* Says whether a kernel solves with Cholesky's factors, so that it tells what is not definite. */
+static inline bool mmci_structure_is_cholesky(mmci_structure_kernel kernel) {
+  return kernel == MMCI_STRUCTURE_POSV || kernel == MMCI_STRUCTURE_PBSV;
+}
+
+/* Blocks have so many rows, of a matrix with n rows and a band of so many diagonals: many enough
+ * for a fast product, few enough that little of them lies beside the band. */
+static inline int64_t mmci_structure_block(int64_t n, int64_t diagonals) {
+  int64_t rows = diagonals / 2;
+  if (rows > n / 12) rows = n / 12;
+  return rows < 48 ? 48 : rows;
+}
+
 /* Z := op(S) Z or Z op(S), with the inverse of op(S) where the kernel solves; or Z := op(S)
  * op(S)^T; or Z := S^-1. Z and S are column-major, and Z is rows x cols; S is square, but for SYRK,
- * where op(S) is rows x depth. */
+ * where op(S) is rows x depth. SYMV and BLOCKS compute Z := op(S) op(B) or op(B) op(S). Banded
+ * matrices that are factorised lie as LAPACK has them, with lds from one column to the next; those
+ * of GTSV as the diagonal below, the main and that above, each with room for lds elements. */
 typedef struct mmci_structured {
   mmci_structure_kernel kernel;
   mmc_dtype dtype;
@@ -36,6 +59,11 @@ typedef struct mmci_structured {
   mmc_op op;       /* of S; N where the kernel factorises, which overwrites S */
   uint32_t traits; /* of S, as it lies: MMC_LOWER or MMC_UPPER, MMC_UNIT, MMC_SYMMETRIC ... */
   bool hermitian;  /* A A^H and not A A^T; S is Hermitian and not symmetric */
+  mmc_band band;   /* of op(S) where it matters */
+  const void *b;   /* what SYMV and BLOCKS multiply with */
+  int64_t ldb;
+  mmc_op b_op;
+  mmc_band b_band; /* of op(B), where it is square */
 } mmci_structured;
 
 #endif

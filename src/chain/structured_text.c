@@ -10,22 +10,27 @@ static const char op_letters[] = {[MMC_OP_N] = 'N', [MMC_OP_T] = 'T', [MMC_OP_H]
 /* ---- reading -------------------------------------------------------------------------------- */
 
 static const char any_word[] =
-    "N, T, H, inv, lower, upper, unit, diagonal, symmetric, hermitian, spd, identity or zero";
+    "N, T, H, inv, lower, upper, unit, diagonal, symmetric, hermitian, spd, identity, zero, "
+    "orthogonal, permutation, tridiagonal or banded(1,2)";
 
 /* Reads words with dots between them, of factor i. */
 static bool read_item(const char **at, mmc_chain *chain, int32_t i, const char **expected) {
   bool has_op = false;
   for (;;) {
-    size_t length = strcspn(*at, ".,()=");
-    uint32_t trait = mmci_trait_read(*at, length);
-    const char *letter = length == 1 ? memchr(op_letters, **at, sizeof op_letters) : NULL;
+    uint32_t trait = 0;
+    mmc_band *band = &chain->bands[i];
+    const char *end = mmci_trait_read(*at, &trait, band), *letter = NULL;
+    if (end == NULL && strcspn(*at, ".,()=") == 1) {
+      letter = memchr(op_letters, **at, sizeof op_letters);
+      end = *at + 1;
+    }
     *expected = any_word;
     if (trait == 0 && (letter == NULL || has_op)) return false;
-    if (trait != 0 && mmci_traits_have(chain->traits[i], trait)) return false;
+    if (end == NULL || (trait != 0 && mmci_traits_have(chain->traits[i], trait))) return false;
     chain->traits[i] |= trait;
     if (letter != NULL) chain->ops[i] = (mmc_op)(letter - op_letters);
     has_op = has_op || letter != NULL;
-    *at += length;
+    *at = end;
     if (**at != '.') return true;
     ++*at;
   }
@@ -62,6 +67,7 @@ bool mmci_structure_read(const char **at, mmc_chain *chain, const char **expecte
     if (!read_item(at, chain, i, expected)) return false;
     for (int32_t t = i + 1; t < end; t++) {
       chain->traits[t] = chain->traits[i];
+      chain->bands[t] = chain->bands[i];
       chain->ops[t] = chain->ops[i];
       chain->stored[t] = i;
     }
@@ -88,7 +94,7 @@ void mmci_structure_write(const mmc_chain *chain, mmci_text *text) {
     mmci_text_bytes(text, i == 0 ? ":" : ",", 1);
     for (int32_t c = count_at(chain, i, false); c > 0; c--) mmci_text_bytes(text, "(", 1);
     const uint32_t traits = chain->traits[i];
-    bool any = mmci_traits_write(traits & MMCI_TRAITS_OF_MATRIX, is_complex, text);
+    bool any = mmci_traits_write(traits & MMCI_TRAITS_OF_MATRIX, chain->bands[i], is_complex, text);
     if (!any || chain->ops[i] != MMC_OP_N)
       mmci_text_printf(text, "%s%c", any ? "." : "", op_letters[chain->ops[i]]);
     if ((traits & MMC_INVERSE) != 0) mmci_text_printf(text, ".inv");

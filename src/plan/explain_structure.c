@@ -22,7 +22,7 @@ static void put_summary(const mmci_plan *plan, mmci_text *text) {
   const uint32_t traits = plan->structure->steps.traits;
   if (traits != 0) {
     mmci_text_printf(text, "\nresult           ");
-    mmci_traits_write(traits, is_complex, text);
+    mmci_traits_write(traits, plan->structure->steps.band, is_complex, text);
   }
   if (plan->structure->steps.inverts) mmci_text_printf(text, "\nkernel           inverse");
   if (plan->time != NULL)
@@ -36,7 +36,9 @@ static void put_notes(const mmci_plan *plan, int32_t s, mmci_text *text) {
   const int32_t operands[2] = {plan->steps[s].left, plan->steps[s].right};
   for (int side = 0; side < 2; side++) {
     const char *name = mmci_operand_name(plan, operands[side]).text;
-    if (step->formed[side])
+    if (step->formed[side] && (step->traits[side] & (MMC_ORTHOGONAL | MMC_LOWER)) == MMC_ORTHOGONAL)
+      mmci_text_printf(text, "  inverse of %s: its H", name);
+    else if (step->formed[side])
       mmci_text_printf(text, "  inverse of %s formed", name);
     else if (step->inverse[side] && !step->reversed)
       mmci_text_printf(text, "  solves with %s", name);
@@ -54,7 +56,8 @@ static void put_step_time(const mmci_plan *plan, int32_t s, mmci_text *text) {
 static mmc_status put_json(const mmci_plan *plan, mmci_text *text, mmci_error *error) {
   (void)error;
   mmci_text_printf(text, ", \"result_traits\": \"");
-  mmci_traits_write(plan->structure->steps.traits, mmci_dtype_is_complex(plan->chain->dtype), text);
+  mmci_traits_write(plan->structure->steps.traits, plan->structure->steps.band,
+                    mmci_dtype_is_complex(plan->chain->dtype), text);
   mmci_text_printf(text, "\"");
   if (plan->time != NULL)
     mmci_text_printf(text, ", \"predicted_seconds\": %.6g", plan->time->predicted_s);

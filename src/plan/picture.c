@@ -331,7 +331,8 @@ static void put_traits(const picture *p, int32_t i, int line) {
   mmci_error unused;
   mmci_text_start(&text, append, &w);
   const bool is_complex = chain->dtype == MMC_C64 || chain->dtype == MMC_C128;
-  mmci_traits_write(chain->traits[operand] & MMCI_TRAITS_OF_MATRIX, is_complex, &text);
+  mmci_traits_write(chain->traits[operand] & MMCI_TRAITS_OF_MATRIX, chain->bands[operand],
+                    is_complex, &text);
   (void)mmci_text_finish(&text, &unused);
   if (w.used == 0) return;
   fit(&w, BOX_WIDTH, 62);

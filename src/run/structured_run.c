@@ -11,6 +11,7 @@
 #include "chain/copy.h"
 #include "run/actions.h"
 #include "run/matrices.h"
+#include "run/structured_loops.h"
 
 /* A GEMM that is prepared for operands that lie so. */
 typedef struct prepared {
@@ -71,6 +72,7 @@ typedef struct view {
   mmci_form form;
   int64_t rows, cols;
   uint32_t traits;
+  mmc_band band;
 } view;
 
 /* A matrix that is written: element (r, c) at r * ld + c, or at c * ld + r when by_columns. */
@@ -113,6 +115,7 @@ static view view_transposed(const mmc_chain *chain, view x, bool conjugated) {
   turned.form.trans = !x.form.trans;
   if (conjugated && mmci_dtype_is_complex(chain->dtype)) turned.form.conj = !x.form.conj;
   turned.traits = mmci_traits_transpose(x.traits);
+  turned.band = mmci_band_transpose(x.band);
   return turned;
 }
 
@@ -191,8 +194,13 @@ static mmc_status invert(const execution *e, uint32_t traits, const target *z, i
                        .lds = z->ld,
                        .inverts = true,
                        .traits = z->by_columns ? traits : mmci_traits_transpose(traits)};
+  *pivot = 0;
   if (mmci_traits_have(traits, MMC_DIAGONAL)) {
     *pivot = invert_diagonal(dtype, z);
+    return MMC_OK;
+  }
+  if ((traits & MMC_ORTHOGONAL) != 0) {
+    mmci_transpose_square(dtype, z->data, z->rows, z->ld);
     return MMC_OK;
   }
   return e->run->ops->structured(e->run->device, &p, z->data, z->data, pivot, error);
@@ -204,7 +212,16 @@ static mmc_status take_operand(execution *e, int32_t s, int side, view *out, mmc
   const mmci_structure_step *x = &e->run->plan->structure->steps.steps[s];
   *out = view_operand(e, side == 0 ? step->left : step->right);
   out->traits = x->traits[side];
+  out->band = x->banded                ? x->bands[side]
+              : out->rows == out->cols ? mmci_band_of(out->traits, (mmc_band){0, 0}, out->rows)
+                                       : (mmc_band){0, 0};
   if (!x->formed[side]) return MMC_OK;
+  if ((out->traits & MMC_ORTHOGONAL) != 0 && !mmci_traits_have(out->traits, MMC_DIAGONAL)) {
+    *out = view_transposed(e->run->plan->chain, *out, true);
+    out->traits = x->traits[side];
+    out->band = x->banded ? x->bands[side] : mmci_band_full(out->rows);
+    return MMC_OK;
+  }
   target formed = take_scratch(e, out->rows, out->cols, false);
   int64_t pivot;
   copy_to(e, out, &formed);
@@ -403,7 +420,9 @@ static mmc_status multiply_mirrored(execution *e, const view *a, bool conjugated
 /* Computes C := op(A) B or B op(A), with the inverse where the kernel solves, where C is B. */
 static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *a, bool right,
                         const target *c, int64_t *pivot, mmci_error *error) {
-  const bool by_columns = c->by_columns, factorises = kernel >= MMCI_STRUCTURE_POSV;
+  const bool by_columns = c->by_columns, factorises = kernel == MMCI_STRUCTURE_POSV ||
+                                                      kernel == MMCI_STRUCTURE_SYSV ||
+                                                      kernel == MMCI_STRUCTURE_GESV;
   placed s = place_operand(e, a, !by_columns, factorises);
   mmci_structured p = {.kernel = kernel,
                        .dtype = e->run->plan->chain->dtype,
@@ -414,23 +433,151 @@ static mmc_status apply(execution *e, mmci_structure_kernel kernel, const view *
                        .right = right == by_columns,
                        .op = s.op,
                        .traits = s.traits,
-                       .hermitian = (s.traits & MMC_HERMITIAN) != 0};
+                       .hermitian = (s.traits & MMC_HERMITIAN) != 0,
+                       .band = by_columns ? a->band : mmci_band_transpose(a->band)};
   return e->run->ops->structured(e->run->device, &p, c->data, s.data, pivot, error);
 }
 
-/* The solve of a symmetric matrix takes it on the left only, so C is solved for as it then lies. */
-static mmc_status apply_symmetric(execution *e, const view *a, const view *b, bool right,
-                                  const target *c, int64_t *pivot, mmci_error *error) {
+/* Lays a banded matrix, which is to be factorised, as kernels take it, and applies its inverse to
+ * C, which lies so that it stands on the left: by columns, or else C and it are transposed. */
+static mmc_status apply_banded(execution *e, mmci_structure_kernel kernel, const view *a,
+                               const target *c, int64_t *pivot, mmci_error *error) {
+  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  const size_t size = mmc_dtype_size(dtype);
+  view s = c->by_columns ? *a : view_transposed(e->run->plan->chain, *a, false);
+  const int64_t n = s.rows, below = s.band.below, above = s.band.above;
+  const bool is_tridiagonal = kernel == MMCI_STRUCTURE_GTSV;
+  const bool is_half = kernel == MMCI_STRUCTURE_PBSV; /* of which the lower one is given */
+  const int64_t over = is_half ? 0 : above, rows = is_half ? below + 1 : 2 * below + above + 1;
+  target packed = take_scratch(e, is_tridiagonal ? n : rows, is_tridiagonal ? 3 : n, true);
+  mmci_structured p = {.kernel = kernel,
+                       .dtype = dtype,
+                       .rows = n,
+                       .cols = c->by_columns ? c->cols : c->rows,
+                       .ldz = c->ld,
+                       .lds = packed.ld,
+                       .op = MMC_OP_N,
+                       .traits = s.traits,
+                       .band = s.band};
+  if (n == 0 || p.cols == 0) return MMC_OK;
+  memset(packed.data, 0, (size_t)packed.rows * (size_t)packed.cols * size);
+  for (int64_t j = 0; j < n; j++) {
+    const int64_t first = j > over ? j - over : 0, last = j + below < n - 1 ? j + below : n - 1;
+    view column = s;
+    column.data = mmci_address(
+        s.data, (s.form.trans ? j * s.form.ld + first : first * s.form.ld + j) * (int64_t)size);
+    column.rows = last - first + 1;
+    column.cols = 1;
+    const int64_t place = is_tridiagonal ? 0 : j * rows + (is_half ? 0 : below + above + first - j);
+    target to = {mmci_address(packed.data, place * (int64_t)size), column.rows, 1, column.rows,
+                 true};
+    if (!is_tridiagonal) copy_to(e, &column, &to);
+    for (int64_t i = first; i <= last && is_tridiagonal; i++) {
+      const int64_t diagonal = i > j ? 0 : i == j ? 1 : 2;
+      view element = column;
+      element.rows = 1;
+      element.data = mmci_address(
+          s.data, (s.form.trans ? j * s.form.ld + i : i * s.form.ld + j) * (int64_t)size);
+      to = (target){mmci_address(packed.data, (diagonal * n + (i < j ? i : j)) * (int64_t)size), 1,
+                    1, 1, true};
+      copy_to(e, &element, &to);
+    }
+  }
+  return e->run->ops->structured(e->run->device, &p, c->data, packed.data, pivot, error);
+}
+
+/* These kernels take the matrix on the left only, so C is solved for as it then lies. */
+static mmc_status apply_left(execution *e, mmci_structure_kernel kernel, const view *a,
+                             const view *b, bool right, const target *c, int64_t *pivot,
+                             mmci_error *error) {
   const bool by_columns = !right;
   target z = *c;
   if (c->by_columns != by_columns) z = take_scratch(e, c->rows, c->cols, by_columns);
   copy_to(e, b, &z);
-  mmc_status status = apply(e, MMCI_STRUCTURE_SYSV, a, right, &z, pivot, error);
+  const bool is_packed = kernel == MMCI_STRUCTURE_PBSV || kernel == MMCI_STRUCTURE_GTSV ||
+                         kernel == MMCI_STRUCTURE_GBSV;
+  mmc_status status = is_packed ? apply_banded(e, kernel, a, &z, pivot, error)
+                                : apply(e, kernel, a, right, &z, pivot, error);
   if (status != MMC_OK || *pivot != 0 || z.data == c->data) return status;
   view solved = {
       .data = z.data, .form = {.ld = z.ld, .trans = by_columns}, .rows = c->rows, .cols = c->cols};
   copy_to(e, &solved, c);
   return MMC_OK;
+}
+
+/* Returns a matrix that lies as C does: x itself, or a copy. */
+static view lay_as(execution *e, const view *x, bool by_columns) {
+  if (x->form.trans == by_columns && !x->form.conj) return *x;
+  target copy = take_scratch(e, x->rows, x->cols, by_columns);
+  view laid = *x;
+  copy_to(e, x, &copy);
+  laid.data = copy.data;
+  laid.form = (mmci_form){.ld = copy.ld, .trans = by_columns};
+  return laid;
+}
+
+/* Multiplies lines of B by a band, or permutes them. */
+static void multiply_lines(execution *e, mmci_structure_kernel kernel, const view *a, const view *b,
+                           bool right, const target *c) {
+  const mmc_dtype dtype = e->run->plan->chain->dtype;
+  const view other = lay_as(e, b, c->by_columns);
+  const bool turned = a->form.trans != right; /* what multiplies is the transposed one of A */
+  const mmci_line_matrix m = {.data = a->data,
+                              .side = a->rows,
+                              .row_step = turned ? 1 : a->form.ld,
+                              .column_step = turned ? a->form.ld : 1,
+                              .conj = a->form.conj,
+                              .band = right ? mmci_band_transpose(a->band) : a->band};
+  const bool is_square = b->rows == b->cols && kernel == MMCI_STRUCTURE_BAND;
+  const int64_t all = mmci_band_full(b->rows > b->cols ? b->rows : b->cols).below;
+  mmc_band rest = is_square ? b->band : (mmc_band){all, all};
+  if (c->by_columns) rest = mmci_band_transpose(rest);
+  const mmci_lines lines = {.b = other.data,
+                            .c = c->data,
+                            .ldb = other.form.ld,
+                            .ldc = c->ld,
+                            .count = c->by_columns ? c->cols : c->rows,
+                            .length = c->by_columns ? c->rows : c->cols,
+                            .along = right != c->by_columns,
+                            .b_band = rest};
+  const int64_t taken = kernel == MMCI_STRUCTURE_BAND ? mmci_band_scratch(m.band, m.side) : 0;
+  if (kernel == MMCI_STRUCTURE_BAND)
+    mmci_band_lines(dtype, &m, &lines, take_scratch(e, taken, 1, true).data);
+  else
+    mmci_permute_lines(dtype, &m, &lines, (int64_t *)(void *)e->scratch);
+}
+
+/* Computes C := A B or B A apart from its operands, for kernels that take both. SYMV takes a vector
+ * without an op, and a symmetric A as it lies, which it multiplies the vector with from the left.
+ */
+static mmc_status multiply_apart(execution *e, mmci_structure_kernel kernel, const view *a,
+                                 const view *b, bool right, const target *c, int64_t *pivot,
+                                 mmci_error *error) {
+  const bool by_columns = c->by_columns, is_symv = kernel == MMCI_STRUCTURE_SYMV;
+  const bool hermitian = mmci_dtype_is_complex(e->run->plan->chain->dtype);
+  const bool stands_right = right == by_columns; /* in columns, of C or its transposed */
+  const bool transposed = by_columns == (is_symv && stands_right);
+  placed s = place_operand(e, a, transposed, false);
+  if (is_symv && hermitian && s.op == MMC_OP_T) s = place_operand(e, a, transposed, true);
+  const view laid = is_symv ? lay_as(e, b, by_columns) : *b;
+  placed other = place_operand(e, &laid, !by_columns, false);
+  const mmc_band rest = b->rows == b->cols ? b->band : (mmc_band){0, 0};
+  mmci_structured p = {.kernel = kernel,
+                       .dtype = e->run->plan->chain->dtype,
+                       .rows = by_columns ? c->rows : c->cols,
+                       .cols = by_columns ? c->cols : c->rows,
+                       .ldz = c->ld,
+                       .lds = s.ld,
+                       .right = stands_right,
+                       .op = s.op,
+                       .traits = s.traits,
+                       .hermitian = hermitian,
+                       .band = by_columns ? a->band : mmci_band_transpose(a->band),
+                       .b = other.data,
+                       .ldb = other.ld,
+                       .b_op = other.op,
+                       .b_band = by_columns ? rest : mmci_band_transpose(rest)};
+  return e->run->ops->structured(e->run->device, &p, c->data, s.data, pivot, error);
 }
 
 /* Runs the kernel of a step on its operands, in the order in which they are multiplied. */
@@ -448,7 +595,18 @@ static mmc_status multiply(execution *e, int32_t s, const view *a, const view *b
     case MMCI_STRUCTURE_SYRK:
       return multiply_mirrored(e, a, x->conjugated, c, error);
     case MMCI_STRUCTURE_SYSV:
-      return apply_symmetric(e, special, other, x->right, c, pivot, error);
+    case MMCI_STRUCTURE_TBSV:
+    case MMCI_STRUCTURE_PBSV:
+    case MMCI_STRUCTURE_GTSV:
+    case MMCI_STRUCTURE_GBSV:
+      return apply_left(e, x->kernel, special, other, x->right, c, pivot, error);
+    case MMCI_STRUCTURE_SYMV:
+    case MMCI_STRUCTURE_BLOCKS:
+      return multiply_apart(e, x->kernel, special, other, x->right, c, pivot, error);
+    case MMCI_STRUCTURE_BAND:
+    case MMCI_STRUCTURE_PERMUTE:
+      multiply_lines(e, x->kernel, special, other, x->right, c);
+      return MMC_OK;
     default:
       break;
   }
@@ -488,7 +646,7 @@ static mmc_status run_step(execution *e, int32_t s, mmci_error *error) {
   const view *a = x->reversed ? &right : &left, *b = x->reversed ? &left : &right;
   status = multiply(e, s, a, b, &c, &pivot, error);
   if (status == MMC_OK && pivot != 0)
-    return fail_operand(e, step, x->right, x->kernel == MMCI_STRUCTURE_POSV, pivot, error);
+    return fail_operand(e, step, x->right, mmci_structure_is_cholesky(x->kernel), pivot, error);
   if (status != MMC_OK || !x->inverts) return status;
   status = invert(e, x->traits[2], &c, &pivot, error);
   if (status == MMC_OK && pivot != 0)

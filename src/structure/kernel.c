@@ -2,6 +2,9 @@
 
 enum { DIAGONAL = MMC_LOWER | MMC_UPPER, TRIANGULAR = DIAGONAL };
 
+/* Bands of so many diagonals are gone along one by one; others are multiplied as blocks. */
+enum { NARROW = 24 };
+
 /* ---- multiplications ------------------------------------------------------------------------ */
 
 /* These count exactly, with dims of at most 2^62. */
@@ -26,11 +29,73 @@ static mmci_u128 lu_factors(int64_t n) {
   return wide(n) * (wide(n) * wide(n) - 1) / 3 + triangle(n - 1);
 }
 
+/* Returns how many elements of an n x n matrix lie in a band. */
+static mmci_u128 elements_of(mmc_band band, int64_t n) {
+  if (n < 1) return 0;
+  return wide(n) * wide(n) - triangle(n - 1 - band.below) - triangle(n - 1 - band.above);
+}
+
+/* The numbers of a line first + slope * t, from t = 0 on. */
+typedef struct line {
+  int64_t first, slope;
+} line;
+
+/* Returns how many elements of column k of an n x n matrix lie in a band, and how that grows to the
+ * next column. */
+static line line_of_column(mmc_band band, int64_t n, int64_t k) {
+  const bool at_bottom = k + band.below >= n - 1, at_top = k < band.above;
+  const int64_t last = at_bottom ? n - 1 : k + band.below, first = at_top ? 0 : k - band.above;
+  return (line){last - first + 1, (at_bottom ? 0 : 1) - (at_top ? 0 : 1)};
+}
+
+/* Returns the multiplications of two n x n matrices of which only the elements in bands are looked
+ * at: column k of the left one meets row k of the right one. n(n+1)(n+2)/6 of two lower triangles.
+ */
+static mmci_u128 pairs_of(mmc_band left, mmc_band right, int64_t n) {
+  if (n > (int64_t)1 << 40)
+    return mmci_u128_mul(elements_of(left, n), wide(right.below + right.above + 1));
+  const mmc_band turned = mmci_band_transpose(right); /* row k is a column of this */
+  const int64_t turns[] = {n - 1 - left.below, left.above, n - 1 - turned.below, turned.above, n};
+  mmci_u128 sum = 0; /* what is negative wraps around, and back */
+  for (int64_t k = 0, end; k < n; k = end) {
+    end = n;
+    for (size_t t = 0; t < sizeof turns / sizeof turns[0]; t++)
+      if (turns[t] > k && turns[t] < end) end = turns[t];
+    const line a = line_of_column(left, n, k), b = line_of_column(turned, n, k);
+    const mmci_u128 length = wide(end - k), ones = length * (length - 1) / 2,
+                    squares = ones * (2 * length - 1) / 3;
+    sum += length * wide(a.first) * wide(b.first) +
+           (mmci_u128)(a.first * b.slope + a.slope * b.first) * ones +
+           (mmci_u128)(a.slope * b.slope) * squares;
+  }
+  return sum;
+}
+
+/* Returns the multiplications of factors and solves with them, of a banded matrix. */
+static mmci_u128 band_count(mmci_structure_kernel kernel, mmc_band band, int64_t side,
+                            int64_t others) {
+  const mmci_u128 below = wide(band.below), above = wide(band.above), n = wide(side);
+  const mmc_band half = {band.below, 0};
+  switch (kernel) {
+    case MMCI_STRUCTURE_PBSV:
+      return mmci_u128_add(mmci_u128_mul(n, (below + 1) * (below + 2) / 2),
+                           mmci_u128_mul(2 * elements_of(half, side), wide(others)));
+    case MMCI_STRUCTURE_GTSV:
+    case MMCI_STRUCTURE_GBSV: /* exchanges of rows widen U by as much as lies below */
+      return mmci_u128_add(mmci_u128_mul(n, mmci_u128_mul(below, below + above + 1)),
+                           mmci_u128_mul(mmci_u128_mul(n, 2 * below + above + 1), wide(others)));
+    default:
+      return mmci_u128_mul(elements_of(band, side), wide(others));
+  }
+}
+
 static mmci_u128 count_of(mmci_structure_kernel kernel, int64_t side, int64_t others, int64_t k) {
   const mmci_u128 count = wide(others);
   switch (kernel) {
     case MMCI_STRUCTURE_SCALE:
       return wide(side) * count;
+    case MMCI_STRUCTURE_SYMV:
+      return mmci_u128_mul(mmci_u128_mul(wide(side), wide(side)), count);
     case MMCI_STRUCTURE_SYRK:
       return mmci_u128_mul(triangle(side), wide(k));
     case MMCI_STRUCTURE_TRMM:
@@ -71,6 +136,10 @@ static double seconds_of(const mmci_structure_prices *prices, mmci_structure_ker
     case MMCI_STRUCTURE_COPY:
     case MMCI_STRUCTURE_SCALE:
       return copies;
+    case MMCI_STRUCTURE_PERMUTE: /* where the ones are is found in half of the matrix */
+      return copies + pass_s(prices, (double)side * (double)side / 2);
+    case MMCI_STRUCTURE_SYMV:
+      return prices->gemm_s(prices->user, side, side, others) * share(0.6, 40, side);
     case MMCI_STRUCTURE_SYRK:
       return prices->gemm_s(prices->user, side, k, side) * share(0.5, 50, side) +
              pass_s(prices, (double)side * (double)side);
@@ -92,6 +161,23 @@ static double seconds_of(const mmci_structure_prices *prices, mmci_structure_ker
   }
 }
 
+/* Returns the seconds of a solve with a banded matrix, with its factors. */
+static double band_solve_s(const mmci_structure_prices *prices, mmci_structure_kernel kernel,
+                           mmc_band band, int64_t side, int64_t others) {
+  if (prices->gemm_s == NULL) return 0;
+  const double diagonals = (double)(band.below + band.above + 1), n = (double)side;
+  switch (kernel) { /* of elements of the result, and of rows */
+    case MMCI_STRUCTURE_TBSV:
+      return pass_s(prices, (26 + diagonals / 2) * n * (double)others);
+    case MMCI_STRUCTURE_PBSV:
+      return pass_s(prices, (55 + diagonals) * n * (double)others + 100 * n);
+    case MMCI_STRUCTURE_GTSV:
+      return pass_s(prices, 27 * n * (double)others + 80 * n);
+    default:
+      return pass_s(prices, (45 + diagonals) * n * (double)others + 15 * diagonals * n);
+  }
+}
+
 /* ---- the choice ----------------------------------------------------------------------------- */
 
 typedef struct choices {
@@ -101,19 +187,25 @@ typedef struct choices {
   int count;
 } choices;
 
+static void put(choices *c, mmci_structure_kernel kernel, bool right, mmci_u128 count,
+                double seconds) {
+  if (c->prices->gemm_s == NULL) seconds = 0;
+  c->out[c->count++] = (mmci_structure_choice){kernel, right, {count, seconds}};
+}
+
+static double gemm_of(const choices *c, int64_t m, int64_t k, int64_t n) {
+  return c->prices->gemm_s != NULL ? c->prices->gemm_s(c->prices->user, m, k, n) : 0;
+}
+
 static void offer(choices *c, mmci_structure_kernel kernel, bool right) {
   const mmci_structure_product *p = c->product;
-  mmci_structure_cost cost;
   if (kernel == MMCI_STRUCTURE_GEMM) {
-    cost.count = mmci_multiplications(p->m, p->k, p->n);
-    cost.seconds =
-        c->prices->gemm_s != NULL ? c->prices->gemm_s(c->prices->user, p->m, p->k, p->n) : 0;
-  } else {
-    int64_t side = right ? p->n : p->m, others = right ? p->m : p->n;
-    cost.count = count_of(kernel, side, others, p->k);
-    cost.seconds = seconds_of(c->prices, kernel, side, others, p->k);
+    put(c, kernel, right, mmci_multiplications(p->m, p->k, p->n), gemm_of(c, p->m, p->k, p->n));
+    return;
   }
-  c->out[c->count++] = (mmci_structure_choice){kernel, right, cost};
+  const int64_t side = right ? p->n : p->m, others = right ? p->m : p->n;
+  put(c, kernel, right, count_of(kernel, side, others, p->k),
+      seconds_of(c->prices, kernel, side, others, p->k));
 }
 
 /* Offers what multiplies with an operand of these traits. */
@@ -123,6 +215,86 @@ static void offer_operand(choices *c, uint32_t traits, bool right) {
     offer(c, MMCI_STRUCTURE_SCALE, right);
   else if ((traits & TRIANGULAR) != 0)
     offer(c, MMCI_STRUCTURE_TRMM, right);
+  if ((traits & MMC_PERMUTATION) != 0) offer(c, MMCI_STRUCTURE_PERMUTE, right);
+  /* It takes as many multiplications as GEMM, and reads half; of more columns SYMM is no faster. */
+  const uint32_t half = c->prices->is_complex ? MMC_HERMITIAN : MMC_SYMMETRIC;
+  if (c->prices->gemm_s != NULL && (traits & half) != 0 &&
+      (right ? c->product->m : c->product->n) == 1)
+    offer(c, MMCI_STRUCTURE_SYMV, right);
+}
+
+static mmc_band band_of(const choices *c, bool right) {
+  const mmci_structure_product *p = c->product;
+  if (p->banded) return right ? p->right_band : p->left_band;
+  return mmci_band_of(right ? p->right : p->left, (mmc_band){0, 0}, right ? p->n : p->m);
+}
+
+/* Says whether an operand has a band beside what its other traits tell. */
+static bool is_banded(const choices *c, bool right) {
+  const mmci_structure_product *p = c->product;
+  const int64_t side = right ? p->n : p->m;
+  const uint32_t traits = right ? p->right : p->left;
+  return p->banded && p->k == side && !mmci_traits_have(traits, DIAGONAL) &&
+         mmci_band_tells(traits & ~(uint32_t)MMC_BANDED, right ? p->right_band : p->left_band,
+                         side);
+}
+
+static bool is_triangle(uint32_t traits) {
+  return (traits & TRIANGULAR) != 0 && !mmci_traits_have(traits, DIAGONAL);
+}
+
+/* Returns the seconds of products of blocks: of each block of rows by all columns, or by the blocks
+ * of columns of a second banded operand, as many as there are. */
+static double blocks_s(const choices *c, mmc_band band, int64_t side, int64_t others, bool both,
+                       mmci_u128 count) {
+  if (c->prices->gemm_s == NULL || side < 1) return 0;
+  const int64_t rows = mmci_structure_block(side, band.below + band.above + 1);
+  const int64_t first = rows < side ? rows : side;
+  int64_t depth = first + band.below + band.above, columns = others;
+  if (depth > side) depth = side;
+  double calls = (double)side / (double)first;
+  if (both) {
+    columns = first;
+    calls *= (double)side / (double)first;
+    depth = (int64_t)(mmci_u128_to_double(count) / ((double)side * (double)side)) + first / 2 + 1;
+  }
+  return calls * gemm_of(c, first, depth, columns) +
+         (both ? pass_s(c->prices, (double)side * (double)others) : 0);
+}
+
+/* Offers to multiply what lies in bands only, where the operand on this side has one, or where both
+ * are triangular. */
+static void offer_bands(choices *c, bool right) {
+  const mmci_structure_product *p = c->product;
+  const int64_t side = right ? p->n : p->m, others = right ? p->m : p->n;
+  const bool square = p->m == p->k && p->k == p->n, one = is_banded(c, right),
+             other = is_banded(c, !right),
+             triangles = square && is_triangle(p->left) && is_triangle(p->right);
+  if (!one && !(triangles && !other && !right)) return;
+  const bool both = square && (triangles || other);
+  const mmc_band band = band_of(c, right);
+  const double diagonals = (double)(band.below + band.above + 1);
+  const mmci_u128 count = both ? pairs_of(band_of(c, false), band_of(c, true), side)
+                               : mmci_u128_mul(elements_of(band, side), wide(others));
+  if (one && diagonals <= NARROW)
+    put(c, MMCI_STRUCTURE_BAND, right, count,
+        pass_s(c->prices, (1 + diagonals / 4) * (double)side * (double)others));
+  put(c, MMCI_STRUCTURE_BLOCKS, right, count, blocks_s(c, band, side, others, both, count));
+}
+
+static void offer_banded_solves(choices *c, uint32_t traits, bool right) {
+  const mmci_structure_product *p = c->product;
+  const int64_t side = right ? p->n : p->m, others = right ? p->m : p->n;
+  const mmc_band band = band_of(c, right);
+  mmci_structure_kernel kernel = MMCI_STRUCTURE_GBSV;
+  if ((traits & TRIANGULAR) != 0)
+    kernel = MMCI_STRUCTURE_TBSV;
+  else if ((traits & MMC_POSITIVE_DEFINITE) != 0)
+    kernel = MMCI_STRUCTURE_PBSV;
+  else if (band.below <= 1 && band.above <= 1)
+    kernel = MMCI_STRUCTURE_GTSV;
+  const mmci_u128 count = band_count(kernel, band, side, others);
+  put(c, kernel, right, count, band_solve_s(c->prices, kernel, band, side, others));
 }
 
 static void offer_solves(choices *c, uint32_t traits, bool right) {
@@ -131,6 +303,7 @@ static void offer_solves(choices *c, uint32_t traits, bool right) {
     offer(c, MMCI_STRUCTURE_SCALE, right);
     return;
   }
+  if (is_banded(c, right)) offer_banded_solves(c, traits, right);
   if ((traits & TRIANGULAR) != 0) {
     offer(c, MMCI_STRUCTURE_TRSM, right);
     return;
@@ -162,6 +335,8 @@ int mmci_structure_choices(const mmci_structure_product *product,
   } else {
     offer_operand(&c, left, false);
     offer_operand(&c, right, true);
+    offer_bands(&c, false);
+    offer_bands(&c, true);
     if (product->mirrored) offer(&c, MMCI_STRUCTURE_SYRK, false);
   }
   if (!solves) offer(&c, MMCI_STRUCTURE_GEMM, false);
@@ -184,11 +359,16 @@ mmci_structure_cost mmci_structure_mirror(const mmci_structure_product *product,
                                seconds_of(prices, kernel, product->m, product->n, product->k)};
 }
 
-mmci_structure_cost mmci_structure_invert(uint32_t traits, int64_t n,
+mmci_structure_cost mmci_structure_invert(uint32_t traits, int64_t n, bool is_factor,
                                           const mmci_structure_prices *prices) {
   mmci_structure_cost cost = {0};
   double gemm_s = prices->gemm_s != NULL ? prices->gemm_s(prices->user, n, n, n) : 0;
   if ((traits & MMC_IDENTITY) != 0) return cost;
+  if ((traits & MMC_ORTHOGONAL) != 0) {
+    /* A factor is read as it lies, transposed. */
+    if (!is_factor && prices->gemm_s != NULL) cost.seconds = pass_s(prices, (double)n * (double)n);
+    return cost;
+  }
   if (mmci_traits_have(traits, DIAGONAL)) {
     cost.count = wide(n);
   } else if ((traits & TRIANGULAR) != 0) {

@@ -33,6 +33,8 @@ typedef struct mmci_structure_product {
   uint32_t left, right;
   bool left_inverse, right_inverse;
   bool mirrored; /* the right operand is the transposed left one */
+  bool banded;   /* bands are read, of what the operands hold; else only traits tell of them */
+  mmc_band left_band, right_band;
 } mmci_structure_product;
 
 /* The kernel that was chosen. */
@@ -46,7 +48,7 @@ typedef struct mmci_structure_choice {
 mmci_structure_choice mmci_structure_choose(const mmci_structure_product *product,
                                             const mmci_structure_prices *prices);
 /* Writes every kernel that computes the product, the cheapest or not, and returns how many. */
-enum { MMCI_STRUCTURE_CHOICES = 8 };
+enum { MMCI_STRUCTURE_CHOICES = 12 };
 int mmci_structure_choices(const mmci_structure_product *product,
                            const mmci_structure_prices *prices,
                            mmci_structure_choice out[MMCI_STRUCTURE_CHOICES]);
@@ -55,8 +57,9 @@ int mmci_structure_choices(const mmci_structure_product *product,
 mmci_structure_cost mmci_structure_mirror(const mmci_structure_product *product,
                                           const mmci_structure_prices *prices);
 
-/* Returns what forming the inverse of an n x n matrix costs. */
-mmci_structure_cost mmci_structure_invert(uint32_t traits, int64_t n,
+/* Returns what forming the inverse of an n x n matrix costs; of a factor, which is not overwritten,
+ * or of a product where it lies. */
+mmci_structure_cost mmci_structure_invert(uint32_t traits, int64_t n, bool is_factor,
                                           const mmci_structure_prices *prices);
 
 static inline mmci_structure_cost mmci_structure_add(mmci_structure_cost a, mmci_structure_cost b) {

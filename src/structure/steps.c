@@ -19,8 +19,8 @@ static const mmci_structure_way *way_of(const mmci_structure_entry *entry, int f
 }
 
 static mmci_structure_cost cost_of_inverse(const listing *l, const mmci_structure_entry *entry,
-                                           int32_t i) {
-  return mmci_structure_invert(entry->traits, l->table->chain->dims[i], l->prices);
+                                           int32_t i, bool is_factor) {
+  return mmci_structure_invert(entry->traits, l->table->chain->dims[i], is_factor, l->prices);
 }
 
 /* Lists the steps that compute factors i to j-1 in a form, and returns the operand that they make.
@@ -45,14 +45,17 @@ static int32_t list(listing *l, int32_t i, int32_t j, int form, bool *formed) {
                               .mirrored = way->mirrors,
                               .conjugated = way->conjugated,
                               .inverts = converts,
-                              .traits = {left->traits, right->traits, entry->traits}};
+                              .traits = {left->traits, right->traits, entry->traits},
+                              .bands = {left->bands[way->left], right->bands[way->right],
+                                        entry->bands[converts ? !form : form]},
+                              .banded = l->table->banded};
   mmci_structure_cost cost = way->cost, children = left->ways[way->left].cost;
   if (!way->mirrors) children = mmci_structure_add(children, right->ways[way->right].cost);
   cost.count -= children.count;
   cost.seconds -= children.seconds;
-  if (converts) cost = mmci_structure_add(cost, cost_of_inverse(l, entry, i));
-  if (formed_operands[0]) cost = mmci_structure_add(cost, cost_of_inverse(l, left, i));
-  if (formed_operands[1]) cost = mmci_structure_add(cost, cost_of_inverse(l, right, k));
+  if (converts) cost = mmci_structure_add(cost, cost_of_inverse(l, entry, i, false));
+  if (formed_operands[0]) cost = mmci_structure_add(cost, cost_of_inverse(l, left, i, true));
+  if (formed_operands[1]) cost = mmci_structure_add(cost, cost_of_inverse(l, right, k, true));
   step.multiplications = cost.count;
   step.predicted_s = cost.seconds;
   const int32_t s = l->out->count++;
@@ -73,6 +76,11 @@ mmc_status mmci_structure_list(const mmci_structure_table *table,
   const size_t count = (size_t)n,
                bytes = sizeof *out->steps + sizeof *out->operands + sizeof *out->ranges;
   *out = (mmci_structure_steps){.traits = whole->traits, .cost = whole->ways[MMCI_PLAIN].cost};
+  if (table->banded && table->chain->dims[0] == table->chain->dims[n] &&
+      mmci_band_tells(out->traits, whole->bands[MMCI_PLAIN], table->chain->dims[0])) {
+    out->traits |= MMC_BANDED;
+    out->band = whole->bands[MMCI_PLAIN];
+  }
   if (!whole->ways[MMCI_PLAIN].possible)
     return mmci_fail_argument(error, MMC_E_ARG, "order",
                               "expected one that computes each group in parentheses by itself");
@@ -116,23 +124,50 @@ static uint64_t add(uint64_t a, uint64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
+/* Returns the bytes of a banded matrix as kernels take it, with what their factors add. */
+static uint64_t bytes_of_band(const mmci_structure_step *step, mmc_dtype dtype, int64_t side) {
+  const mmc_band band = step->bands[step->right ^ step->reversed];
+  return bytes_of(dtype, 2 * (band.below + band.above) + 1, side);
+}
+
 uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype, int64_t m,
                                 int64_t k, int64_t n) {
-  const uint64_t operand = step->right ? bytes_of(dtype, k, n) : bytes_of(dtype, m, k);
+  const uint64_t result = bytes_of(dtype, m, n);
+  const uint64_t left = bytes_of(dtype, m, k), right = bytes_of(dtype, k, n);
+  const uint64_t operand = step->right ? right : left, other = step->right ? left : right;
+  const int64_t side = step->right ? n : m;
   uint64_t bytes = 0;
-  if (step->formed[0]) bytes = add(bytes, bytes_of(dtype, m, k));
-  if (step->formed[1]) bytes = add(bytes, bytes_of(dtype, k, n));
+  if (step->formed[0]) bytes = add(bytes, left);
+  if (step->formed[1]) bytes = add(bytes, right);
   switch (step->kernel) {
     case MMCI_STRUCTURE_SYSV:
-      bytes = add(bytes, bytes_of(dtype, m, n)); /* fall through */
+      bytes = add(bytes, result); /* fall through */
     case MMCI_STRUCTURE_POSV:
     case MMCI_STRUCTURE_GESV:
       bytes = add(bytes, operand);
       break;
-    case MMCI_STRUCTURE_TRMM: /* these copy what is conjugated and not transposed */
+    case MMCI_STRUCTURE_TBSV:
+      bytes = add(bytes, result); /* fall through */
+    case MMCI_STRUCTURE_TRMM:     /* these copy what is conjugated and not transposed */
     case MMCI_STRUCTURE_TRSM:
     case MMCI_STRUCTURE_SYRK:
       if (mmci_dtype_is_complex(dtype)) bytes = add(bytes, operand);
+      break;
+    case MMCI_STRUCTURE_SYMV:
+      bytes = add(bytes, other); /* fall through */
+    case MMCI_STRUCTURE_BLOCKS:
+      if (mmci_dtype_is_complex(dtype)) bytes = add(bytes, add(left, right));
+      break;
+    case MMCI_STRUCTURE_PERMUTE:
+      bytes = add(bytes, add(other, bytes_of(MMC_F64, side, 1)));
+      break;
+    case MMCI_STRUCTURE_BAND:
+      bytes = add(bytes, add(other, bytes_of_band(step, dtype, side)));
+      break;
+    case MMCI_STRUCTURE_PBSV:
+    case MMCI_STRUCTURE_GTSV:
+    case MMCI_STRUCTURE_GBSV:
+      bytes = add(bytes, add(result, bytes_of_band(step, dtype, side)));
       break;
     default:
       break;

@@ -16,6 +16,8 @@ typedef struct mmci_structure_step {
   bool mirrored, conjugated; /* the right operand is the left one, transposed */
   bool inverts;              /* at the end the inverse of the result is formed */
   uint32_t traits[3];        /* of what the left, the right operand and the result are */
+  mmc_band bands[3];         /* of what these hold, where the table is banded */
+  bool banded;
   mmci_u128 multiplications; /* with what is formed before and at the end */
   double predicted_s;
 } mmci_structure_step;
@@ -26,8 +28,9 @@ typedef struct mmci_structure_steps {
   int32_t (*operands)[2];     /* count: numbered as in mmc_step */
   int32_t (*ranges)[3];       /* count: first, split, last of the factors, in vertex numbers */
   bool inverts;               /* a chain of one factor, whose inverse is formed */
-  uint32_t traits;            /* of the whole product */
-  mmci_structure_cost cost;   /* of all */
+  uint32_t traits;            /* of the whole product, with MMC_BANDED where it has a band */
+  mmc_band band;
+  mmci_structure_cost cost; /* of all */
 } mmci_structure_steps;
 
 /* Lists the steps of the cheapest way to compute the chain, in the order in which they run. Returns

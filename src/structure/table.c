@@ -60,6 +60,24 @@ static bool is_twin(const filling *f, int32_t i, int32_t j, bool conjugated) {
   return has_free_ends(f, i, j) && mmci_structure_at(f->table, i + 1, j - 1)->twin[conjugated];
 }
 
+/* Finds the bands of the product of factors i to j-1 and, where it is held by its inverse, of
+ * that: the narrowest that any split tells. */
+static void describe_bands(const filling *f, int32_t i, int32_t j, mmci_structure_entry *entry) {
+  const int64_t *dims = f->table->chain->dims;
+  for (int form = MMCI_PLAIN; form <= MMCI_INVERTED; form++)
+    entry->bands[form] =
+        mmci_band_of(entry->traits, (mmc_band){0, 0}, dims[i] > dims[j] ? dims[i] : dims[j]);
+  for (int32_t k = i + 1; k < j; k++) {
+    const mmci_structure_entry *left = mmci_structure_at(f->table, i, k),
+                               *right = mmci_structure_at(f->table, k, j);
+    if (!left->whole || !right->whole || dims[i] != dims[k] || dims[k] != dims[j]) continue;
+    for (int form = MMCI_PLAIN; form <= MMCI_INVERTED; form++)
+      entry->bands[form] =
+          mmci_band_meet(entry->traits, entry->bands[form],
+                         mmci_band_product(left->bands[form], right->bands[form], dims[i]));
+  }
+}
+
 /* Finds out what the product of factors i to j-1 is. */
 static void describe_product(filling *f, int32_t i, int32_t j, mmci_structure_entry *entry) {
   uint32_t traits = 0;
@@ -76,6 +94,7 @@ static void describe_product(filling *f, int32_t i, int32_t j, mmci_structure_en
   const int64_t *dims = f->table->chain->dims;
   if (dims[i] == dims[j] && traits != 0) traits = mmci_traits_close(traits, f->is_complex);
   entry->traits = traits;
+  if (f->table->banded) describe_bands(f, i, j, entry);
 }
 
 /* ---- the cheapest ways ----------------------------------------------------------------------- */
@@ -86,11 +105,16 @@ static void take_better(const filling *f, const mmci_structure_way *way,
   if (!best->possible || mmci_structure_less(way->cost, best->cost, f->by_time)) *best = *way;
 }
 
+static bool has_bands(const mmci_structure_product *p, const mmci_structure_product *of) {
+  return p->left_band.below == of->left_band.below && p->left_band.above == of->left_band.above &&
+         p->right_band.below == of->right_band.below && p->right_band.above == of->right_band.above;
+}
+
 static mmci_structure_choice choose(const filling *f, const mmci_structure_product *product,
                                     chosen *last) {
   const mmci_structure_product *p = &last->product;
   if (p->m != product->m || p->k != product->k || p->n != product->n || p->left != product->left ||
-      p->right != product->right || p->m == 0)
+      p->right != product->right || p->m == 0 || (p->banded && !has_bands(p, product)))
     *last = (chosen){*product, mmci_structure_choose(product, f->prices)};
   return last->choice;
 }
@@ -110,7 +134,12 @@ static void try_forms(filling *f, int32_t i, int32_t k, int32_t j, int left, int
                                     .left = reversed ? r->traits : l->traits,
                                     .right = reversed ? l->traits : r->traits,
                                     .left_inverse = left == MMCI_INVERTED && !reversed,
-                                    .right_inverse = right == MMCI_INVERTED && !reversed};
+                                    .right_inverse = right == MMCI_INVERTED && !reversed,
+                                    .banded = f->table->banded};
+  if (product.banded) {
+    product.left_band = reversed ? r->bands[right] : l->bands[left];
+    product.right_band = reversed ? l->bands[left] : r->bands[right];
+  }
   mmci_structure_choice choice = choose(f, &product, &f->last[left][right]);
   mmci_structure_way way = {.possible = true,
                             .split = k,
@@ -144,7 +173,8 @@ static void try_conversion(const filling *f, int64_t side, mmci_structure_form f
   const mmci_structure_way *other = &entry->ways[!form];
   if (!other->possible || other->converts) return;
   mmci_structure_way way = {.possible = true, .split = -1, .converts = true};
-  way.cost = mmci_structure_add(other->cost, mmci_structure_invert(entry->traits, side, f->prices));
+  way.cost = mmci_structure_add(
+      other->cost, mmci_structure_invert(entry->traits, side, other->split < 0, f->prices));
   take_better(f, &way, entry, form);
 }
 
@@ -159,6 +189,9 @@ static void turn(mmci_structure_entry *entry) {
   mmci_structure_way plain = entry->ways[MMCI_PLAIN];
   entry->ways[MMCI_PLAIN] = entry->ways[MMCI_INVERTED];
   entry->ways[MMCI_INVERTED] = plain;
+  const mmc_band band = entry->bands[MMCI_PLAIN];
+  entry->bands[MMCI_PLAIN] = entry->bands[MMCI_INVERTED];
+  entry->bands[MMCI_INVERTED] = band;
   entry->turned = true;
   entry->twin[0] = entry->twin[1] = false;
 }
@@ -169,7 +202,15 @@ static void fill_factor(const filling *f, int32_t i) {
   const uint32_t traits = chain->traits[i];
   const bool inverse = (traits & MMC_INVERSE) != 0;
   *entry = (mmci_structure_entry){.whole = true};
-  entry->traits = traits & MMCI_TRAITS_OF_MATRIX;
+  entry->traits = traits & MMCI_TRAITS_OF_MATRIX & ~(uint32_t)MMC_BANDED;
+  if (f->table->banded) {
+    const mmc_band band = mmci_band_of(traits, chain->bands[i], chain->dims[i]);
+    entry->bands[!inverse] = mmci_band_of(entry->traits, band, chain->dims[i]);
+    entry->bands[inverse] = band;
+    if (chain->ops[i] != MMC_OP_N)
+      for (int form = MMCI_PLAIN; form <= MMCI_INVERTED; form++)
+        entry->bands[form] = mmci_band_transpose(entry->bands[form]);
+  }
   if (chain->ops[i] != MMC_OP_N) entry->traits = mmci_traits_transpose(entry->traits);
   entry->ways[inverse ? MMCI_INVERTED : MMCI_PLAIN] =
       (mmci_structure_way){.possible = true, .split = -1};
@@ -208,6 +249,7 @@ mmc_status mmci_structure_solve(const mmc_chain *chain, const mmci_structure_pri
                      (int)MMCI_STRUCTURE_FACTORS, (int)n);
   size_t count = (size_t)n * ((size_t)n + 1) / 2;
   *out = (mmci_structure_table){.chain = chain};
+  for (int32_t i = 0; i < n; i++) out->banded = out->banded || (chain->traits[i] & MMC_BANDED) != 0;
   out->entries = mmci_alloc_array(count, sizeof *out->entries);
   if (out->entries == NULL) return mmci_fail_nomem(error, count * sizeof *out->entries);
   filling f = {.table = out,

@@ -29,15 +29,17 @@ typedef struct mmci_structure_way {
 } mmci_structure_way;
 
 typedef struct mmci_structure_entry {
-  uint32_t traits; /* of the product */
-  bool whole;      /* no group lies across its ends */
-  bool turned;     /* it is a group that is inverted: ways were exchanged */
-  bool twin[2];    /* its halves are each other's transposed; conjugated */
+  uint32_t traits;   /* of the product, and of its inverse; MMC_BANDED is never among these */
+  mmc_band bands[2]; /* by form, of the matrix that is held, where the table is banded */
+  bool whole;        /* no group lies across its ends */
+  bool turned;       /* it is a group that is inverted: ways were exchanged */
+  bool twin[2];      /* its halves are each other's transposed; conjugated */
   mmci_structure_way ways[2];
 } mmci_structure_entry;
 
 typedef struct mmci_structure_table {
   const mmc_chain *chain;
+  bool banded;                   /* some factor has a band */
   mmci_structure_entry *entries; /* n(n+1)/2 */
 } mmci_structure_table;
 

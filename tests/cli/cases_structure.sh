@@ -23,6 +23,13 @@ matrix Z.npy 1,2 2,4
 matrix I.npy 1,2 2,1
 matrix B.npy 2,4,6 9,10,11
 matrix X.npy 1,0 0,2 2,0
+matrix T.npy 2,1,0,0 1,3,1,0 0,1,4,1 0,0,1,5
+matrix W.npy 2,1,0,0 1,3,1,0 7,1,4,1 0,0,1,5
+matrix O.npy 0,-1,0,0 1,0,0,0 0,0,0.6,-0.8 0,0,0.8,0.6
+matrix P.npy 0,1,0,0 0,0,0,1 1,0,0,0 0,0,1,0
+matrix N.npy 0,1,0,0 0,1,0,0 1,0,0,0 0,0,1,0
+matrix K.npy 1,1,0,0 1,1,0,0 0,0,1,1 0,0,0,1
+matrix C.npy 1,2 3,4 5,6 7,8
 
 check multiply_lower 0 multiply --for flops L.npy:lower B.npy -o R.npy --check --explain
 says multiply_lower_values R.npy "f8 (2, 3) 4 8 12 38 44 50"
@@ -45,6 +52,21 @@ check multiply_structure_json 0 multiply --for flops S.npy:spd:inv B.npy -o R.np
 check multiply_structure_time 0 multiply S.npy:spd:inv B.npy -o R.npy --for time --check
 check multiply_structure_order 0 multiply S.npy:inv L.npy B.npy -o R.npy --order '(A1 (A2 A3))' --check
 
+check multiply_tridiagonal 0 multiply T.npy:tridiagonal C.npy -o R.npy --check --explain
+says multiply_tridiagonal_values R.npy "f8 (4, 2) 5 8 15 20 30 36 40 46"
+check multiply_banded 0 multiply C.npy:T "T.npy:banded(1,2)" -o R.npy --check
+says multiply_banded_values R.npy "f8 (2, 4) 5 15 30 40 8 20 36 46"
+check multiply_tridiagonal_inverse 0 multiply T.npy:tridiagonal:inv T.npy:tridiagonal C.npy -o R.npy --check --explain
+check multiply_banded_inverse 0 multiply C.npy:T "T.npy:banded(1,2):T:inv" -o R.npy --check
+check multiply_banded_spd_inverse 0 multiply "T.npy:spd:banded(1,1):inv" C.npy -o R.npy --check
+check multiply_permutation 0 multiply P.npy:permutation C.npy -o R.npy --check --explain
+says multiply_permutation_values R.npy "f8 (4, 2) 3 4 7 8 1 2 5 6"
+check multiply_permutation_inverse 0 multiply P.npy:permutation:inv C.npy -o R.npy --check --explain
+says multiply_permutation_inverse_values R.npy "f8 (4, 2) 5 6 1 2 7 8 3 4"
+check multiply_orthogonal_inverse 0 multiply O.npy:orthogonal:inv C.npy -o R.npy --check --explain
+check multiply_orthogonal_alone 0 multiply O.npy:orthogonal:inv -o R.npy --check
+says multiply_orthogonal_alone_values R.npy "f8 (4, 4) 0 1 0 0 -1 0 0 0 0 0 0.6 0.8 0 0 -0.8 0.6"
+
 # What is wrong is told, and nothing is written.
 check multiply_singular 2 multiply Z.npy:inv B.npy -o none.npy
 check multiply_indefinite 2 multiply I.npy:spd:inv B.npy -o none.npy
@@ -52,6 +74,14 @@ check multiply_singular_group 2 multiply B.npy:T '(Z.npy D.npy):inv' -o none.npy
 check multiply_not_lower 2 multiply S.npy:lower B.npy -o none.npy --check
 check multiply_not_unit 2 multiply L.npy:lower:unit B.npy -o none.npy --check
 check multiply_not_symmetric 2 multiply L.npy:symmetric B.npy -o none.npy --check
+check multiply_not_banded 2 multiply "W.npy:banded(1,2)" C.npy -o none.npy --check
+check multiply_not_tridiagonal 2 multiply W.npy:tridiagonal C.npy -o none.npy --check
+check multiply_not_permutation 2 multiply O.npy:permutation C.npy -o none.npy --check
+check multiply_not_permutation_twice 2 multiply N.npy:permutation C.npy -o none.npy --check
+check multiply_not_orthogonal 2 multiply T.npy:orthogonal C.npy -o none.npy --check
+check multiply_singular_tridiagonal 2 multiply K.npy:tridiagonal:inv C.npy -o none.npy
+check multiply_singular_banded 2 multiply C.npy:T "K.npy:banded(2,1):inv" -o none.npy
+check multiply_band_misspelt 2 multiply "T.npy:banded(1)" C.npy -o none.npy
 check multiply_not_square 2 multiply B.npy:inv L.npy -o none.npy
 check multiply_no_trait 2 multiply L.npy:triangular B.npy -o none.npy
 check multiply_group_op 2 multiply '(L.npy D.npy):T' B.npy -o none.npy
@@ -67,6 +97,9 @@ check plan_structure_group 0 plan 'f64:5x80x5x80x1:(T,N).inv,T,N=1,1,1,4' --json
 check plan_structure_words 0 plan 80x80:upper.inv 80x5
 check plan_structure_dot 0 plan f64:30x40x50x40x30:N,N,T,T=1,2,2,1 --dot
 holds plan_structure_svg run plan f64:30x40x50x40x30:N,N,T,T=1,2,2,1 --svg plan.svg
+check plan_structure_bands 0 plan "f64:80x80x80x80x5:banded(2,3),tridiagonal,lower.banded(1,0).inv,N" --json
+check plan_structure_band_words 0 plan "80x80:banded(1,2).inv" 80x5
+check plan_structure_band_bad 2 plan "f64:80x80x5:banded(1,N"
 check plan_structure_files 0 plan L.npy:lower:inv B.npy
 check multiply_trait_misspelt 2 multiply L.npy:lower:ivn B.npy -o none.npy
 check plan_structure_bad 2 plan f64:80x80x5:lower.inverse,N

@@ -507,9 +507,8 @@ end:
 
 /* Triangular, definite and inverse factors, a group, and a matrix that is there again transposed.
  */
-static mmc_status structure(void) {
+static mmc_status structure_of(const char *text) {
   enum { SIDE = 4, FACTORS = 6 };
-  static const char text[] = "f64:4x4x4x4x4x4x4:lower.inv,(spd,N).inv,N,T,inv=1,2,3,4,4,6";
   static double identity[SIDE * SIDE], result[SIDE * SIDE];
   mmc_status status;
   mmc_context *context = NULL;
@@ -538,6 +537,15 @@ end:
   mmc_chain_destroy(chain);
   mmc_context_destroy(context);
   return status;
+}
+
+static mmc_status structure(void) {
+  return structure_of("f64:4x4x4x4x4x4x4:lower.inv,(spd,N).inv,N,T,inv=1,2,3,4,4,6");
+}
+
+static mmc_status bands(void) {
+  return structure_of(
+      "f64:4x4x4x4x4x4x4:banded(1,2).inv,orthogonal.inv,tridiagonal,permutation,banded(2,0).inv,N");
 }
 
 /* Running products of a length that is worked through in levels, or a recurrence. */
@@ -1050,6 +1058,7 @@ SCENARIO(limited_chain)
 SCENARIO(power)
 SCENARIO(saved_plan)
 SCENARIO(structure)
+SCENARIO(bands)
 SCENARIO(running_products)
 SCENARIO(recurrence)
 SCENARIO(gradients)
@@ -1104,6 +1113,7 @@ int main(void) {
       cmocka_unit_test(fail_power),
       cmocka_unit_test(fail_saved_plan),
       cmocka_unit_test(fail_structure),
+      cmocka_unit_test(fail_bands),
       cmocka_unit_test(fail_running_products),
       cmocka_unit_test(fail_recurrence),
       cmocka_unit_test(fail_gradients),

@@ -10,7 +10,9 @@ static void must_equal(const mmc_chain *a, const mmc_chain *b) {
   for (int64_t i = 0; i < n; i++)
     MUST(mmc_chain_ops(a)[i] == mmc_chain_ops(b)[i] &&
          mmc_chain_same(a, i) == mmc_chain_same(b, i) &&
-         mmc_chain_traits(a, i) == mmc_chain_traits(b, i));
+         mmc_chain_traits(a, i) == mmc_chain_traits(b, i) &&
+         mmc_chain_band(a, i).below == mmc_chain_band(b, i).below &&
+         mmc_chain_band(a, i).above == mmc_chain_band(b, i).above);
   MUST(mmc_chain_modulus(a) == mmc_chain_modulus(b) &&
        mmc_chain_checked(a) == mmc_chain_checked(b));
   int64_t count, other;

@@ -25,6 +25,23 @@ static bool is_definite(const dense *x) {
   return definite;
 }
 
+static bool is_orthogonal(const dense *x, double tolerance) {
+  dense adjoint = dense_op(x, MMC_OP_H), product = dense_multiply(&adjoint, x);
+  bool is = true;
+  for (int64_t i = 0; i < x->rows * x->rows; i++)
+    is = is && cabs(product.at[i] - (i % (x->rows + 1) == 0)) <= tolerance;
+  free(adjoint.at);
+  free(product.at);
+  return is;
+}
+
+/* Says whether every row and column has one 1 and zeros. */
+static bool is_permutation(const dense *x, double tolerance) {
+  for (int64_t i = 0; i < x->rows * x->cols; i++)
+    if (cabs(x->at[i]) > tolerance && cabs(x->at[i] - 1) > tolerance) return false;
+  return is_orthogonal(x, tolerance);
+}
+
 /* Returns the traits that the matrix has not, of those that are said of it. */
 static uint32_t untrue(const dense *x, uint32_t traits, double tolerance) {
   uint32_t wrong = 0;
@@ -45,10 +62,34 @@ static uint32_t untrue(const dense *x, uint32_t traits, double tolerance) {
       if (cabs(value - conj(other)) > tolerance) wrong |= MMC_HERMITIAN;
     }
   if ((traits & MMC_POSITIVE_DEFINITE) != 0 && !is_definite(x)) wrong |= MMC_POSITIVE_DEFINITE;
+  if ((traits & MMC_ORTHOGONAL) != 0 && !is_orthogonal(x, tolerance)) wrong |= MMC_ORTHOGONAL;
+  if ((traits & MMC_PERMUTATION) != 0 && !is_permutation(x, tolerance)) wrong |= MMC_PERMUTATION;
+  if ((traits & MMC_BANDED) != 0) wrong |= MMC_BANDED; /* a band is told apart */
   return wrong & traits;
 }
 
-static int64_t looked_at, said;
+/* Says whether elements lie beside a band. */
+static bool has_more(const dense *x, mmc_band band, double tolerance) {
+  for (int64_t r = 0; r < x->rows; r++)
+    for (int64_t c = 0; c < x->cols; c++)
+      if ((r - c > band.below || c - r > band.above) && cabs(x->at[r * x->cols + c]) > tolerance)
+        return true;
+  return false;
+}
+
+static int64_t looked_at, said, bands;
+
+/* Looks at the band of a product, and at that of its inverse. */
+static void check_bands(const structured_chain *x, const mmci_structure_entry *entry,
+                        const dense *value, double tolerance, uint64_t seed) {
+  dense inverse = dense_invert(value);
+  bands += mmci_band_tells(entry->traits, entry->bands[0], value->rows);
+  if (has_more(value, entry->bands[0], tolerance)) fail(x, seed, "a product leaves its band");
+  if (inverse.at != NULL &&
+      has_more(&inverse, entry->bands[1], tolerance * (1 + dense_norm(&inverse))))
+    fail(x, seed, "an inverse leaves its band");
+  free(inverse.at);
+}
 
 static void check_traits(const structured_chain *x, const mmci_structure_table *table,
                          uint64_t seed) {
@@ -71,6 +112,8 @@ static void check_traits(const structured_chain *x, const mmci_structure_table *
                  (int)j, wrong, entry->traits);
         fail(x, seed, text);
       }
+      if (table->banded && !singular && value.rows == value.cols && growth < 1e4)
+        check_bands(x, entry, &value, 1e-11 * growth, seed);
       free(value.at);
     }
 }
@@ -91,7 +134,9 @@ static void check_text(const structured_chain *x, uint64_t seed) {
   if (strcmp(text, again) != 0) fail(x, seed, again);
   for (int64_t i = 0; i < x->n; i++)
     if (mmc_chain_traits(chain, i) != mmc_chain_traits(x->chain, i) ||
-        mmc_chain_ops(chain)[i] != mmc_chain_ops(x->chain)[i])
+        mmc_chain_ops(chain)[i] != mmc_chain_ops(x->chain)[i] ||
+        mmc_chain_band(chain, i).below != mmc_chain_band(x->chain, i).below ||
+        mmc_chain_band(chain, i).above != mmc_chain_band(x->chain, i).above)
       fail(x, seed, text);
   mmc_chain_destroy(chain);
 }
@@ -133,8 +178,10 @@ int main(int argc, char **argv) {
   int64_t count = argc > 1 ? atoll(argv[1]) : 3000;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   for (int64_t i = 0; i < count && failures < 20; i++) check_chain(seed + (uint64_t)i);
-  printf("%lld chains, %lld products looked at, something is known of %lld, %d failures\n",
-         (long long)count, (long long)looked_at, (long long)said, failures);
-  if (count >= 100 && (looked_at < count || said == 0)) failures++;
+  printf(
+      "%lld chains, %lld products looked at, something is known of %lld, a band of %lld, %d "
+      "failures\n",
+      (long long)count, (long long)looked_at, (long long)said, (long long)bands, failures);
+  if (count >= 100 && (looked_at < count || said == 0 || bands == 0)) failures++;
   return failures != 0;
 }

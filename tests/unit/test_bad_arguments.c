@@ -198,6 +198,9 @@ static void chain_values(fixture *f) {
   assert_int_equal(mmc_chain_traits(NULL, 0), 0);
   assert_int_equal(mmc_chain_traits(f->chain, -1), 0);
   assert_int_equal(mmc_chain_traits(f->chain, 99999), 0);
+  IS_ZERO(mmc_chain_band(NULL, 0).below);
+  IS_ZERO(mmc_chain_band(f->chain, -1).above);
+  IS_ZERO(mmc_chain_band(f->chain, 99999).below);
   assert_null(mmc_chain_inverses(NULL, &inverses));
   assert_int_equal(inverses, 0);
   assert_null(mmc_chain_inverses(f->chain, NULL));
@@ -783,7 +786,8 @@ static const struct {
     {chains, " mmc_chain_create mmc_chain_create_batch mmc_chain_parse "},
     {chain_values,
      " mmc_chain_destroy mmc_chain_dtype mmc_chain_length mmc_chain_dims "
-     "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_traits mmc_chain_inverses "
+     "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_traits mmc_chain_band "
+     "mmc_chain_inverses "
      "mmc_chain_modulus mmc_chain_checked "
      "mmc_chain_write "},
     {plans, " mmc_plan_read mmc_plan_create mmc_plan_destroy mmc_plan_explain "},

@@ -151,10 +151,14 @@ static void bad_text_is_named(void **state) {
        "chain, position 12: expected ',' and the words of the next factor, got the end"},
       {"8x8x9:lower,low",
        "chain, position 13: expected N, T, H, inv, lower, upper, unit, diagonal, symmetric, "
-       "hermitian, spd, identity or zero, got 'low'"},
+       "hermitian, spd, identity, zero, orthogonal, permutation, tridiagonal or banded(1,2), got "
+       "'low'"},
       {"8x8:lower.lower",
        "chain, position 11: expected N, T, H, inv, lower, upper, unit, diagonal, symmetric, "
-       "hermitian, spd, identity or zero, got 'lower'"},
+       "hermitian, spd, identity, zero, orthogonal, permutation, tridiagonal or banded(1,2), got "
+       "'lower'"},
+      {"8x8:zero.permutation",
+       "traits[0]: expected nothing beside zero that a zero matrix is not; it is 8 x 8"},
       {"8x9:lower", "traits[0]: expected a square matrix for all traits but zero; it is 8 x 9"},
       {"8x8:unit", "traits[0]: expected unit beside lower, upper or diagonal; it is 8 x 8"},
       {"8x8:zero.inv", "traits[0]: a zero matrix has no inverse; it is 8 x 8"},
@@ -312,6 +316,28 @@ static void structure_is_told(void **state) {
   assert_memory_equal(mmc_chain_inverses(chain, &count), &group, sizeof group);
   assert_int_equal(count, 1);
   assert_null(mmc_chain_inverses(NULL, &count));
+  mmc_chain_destroy(chain);
+  /* Bands are narrowed, and dropped where they tell nothing. */
+  const uint32_t banded[] = {MMC_BANDED | MMC_SYMMETRIC, MMC_BANDED};
+  const mmc_band bands[] = {{2, 1}, {0, 99}}, negative[] = {{1, 1}, {1, -1}};
+  options = (mmc_chain_options)MMC_CHAIN_OPTIONS_INIT;
+  options.traits = banded;
+  assert_int_equal(mmci_chain_create_as(MMC_C64, 2, dims, NULL, &options, &chain, &error),
+                   MMC_E_ARG);
+  assert_non_null(strstr(error.text, "bands[0]: expected widths from 0 of a banded factor"));
+  options.bands = negative;
+  assert_int_equal(mmci_chain_create_as(MMC_C64, 2, dims, NULL, &options, &chain, &error),
+                   MMC_E_ARG);
+  assert_non_null(strstr(error.text, "bands[1]"));
+  options.bands = bands;
+  assert_int_equal(mmci_chain_create_as(MMC_C64, 2, dims, NULL, &options, &chain, &error), MMC_OK);
+  assert_int_equal(mmc_chain_traits(chain, 0), MMC_BANDED | MMC_SYMMETRIC);
+  assert_int_equal(mmc_chain_band(chain, 0).below, 1);
+  assert_int_equal(mmc_chain_band(chain, 0).above, 1);
+  assert_int_equal(mmc_chain_traits(chain, 1), MMC_UPPER);
+  assert_int_equal(mmc_chain_band(chain, 1).above, 0);
+  assert_int_equal(mmc_chain_band(chain, 2).above, 0);
+  assert_int_equal(mmc_chain_band(NULL, 0).above, 0);
   mmc_chain_destroy(chain);
   /* Of integers nothing is gained by what is stored twice. */
   options = (mmc_chain_options)MMC_CHAIN_OPTIONS_INIT;

@@ -50,13 +50,34 @@ typedef const int64_t *mmci_size;
             const void *pivots, void *b, mmci_size ldb, int64_t *info, size_t))                    \
   X(hetri, (mmci_letter uplo, mmci_size n, void *a, mmci_size lda, const void *pivots, void *work, \
             int64_t *info, size_t))                                                                \
+  X(gemm, (mmci_letter op_a, mmci_letter op_b, mmci_size m, mmci_size n, mmci_size k,              \
+           const void *alpha, const void *a, mmci_size lda, const void *b, mmci_size ldb,          \
+           const void *beta, void *c, mmci_size ldc, size_t, size_t))                              \
+  X(symv, (mmci_letter uplo, mmci_size n, const void *alpha, const void *a, mmci_size lda,         \
+           const void *x, mmci_size step_x, const void *beta, void *y, mmci_size step_y, size_t))  \
+  X(hemv, (mmci_letter uplo, mmci_size n, const void *alpha, const void *a, mmci_size lda,         \
+           const void *x, mmci_size step_x, const void *beta, void *y, mmci_size step_y, size_t))  \
+  X(tbtrs, (mmci_letter uplo, mmci_letter op, mmci_letter diagonal, mmci_size n, mmci_size width,  \
+            mmci_size count, const void *a, mmci_size lda, void *b, mmci_size ldb, int64_t *info,  \
+            size_t, size_t, size_t))                                                               \
+  X(pbtrf, (mmci_letter uplo, mmci_size n, mmci_size width, void *a, mmci_size lda, int64_t *info, \
+            size_t))                                                                               \
+  X(pbtrs, (mmci_letter uplo, mmci_size n, mmci_size width, mmci_size count, const void *a,        \
+            mmci_size lda, void *b, mmci_size ldb, int64_t *info, size_t))                         \
+  X(gtsv, (mmci_size n, mmci_size count, void *below, void *diagonal, void *above, void *b,        \
+           mmci_size ldb, int64_t *info))                                                          \
+  X(gbtrf, (mmci_size m, mmci_size n, mmci_size below, mmci_size above, void *a, mmci_size lda,    \
+            void *pivots, int64_t *info))                                                          \
+  X(gbtrs, (mmci_letter op, mmci_size n, mmci_size below, mmci_size above, mmci_size count,        \
+            const void *a, mmci_size lda, const void *pivots, void *b, mmci_size ldb,              \
+            int64_t *info, size_t))                                                                \
   X(trtri, (mmci_letter uplo, mmci_letter diagonal, mmci_size n, void *a, mmci_size lda,           \
             int64_t *info, size_t, size_t))
 
 #define MMCI_LAPACK_FIELD(name, parameters) void(*name) parameters;
 
-/* The routines of one dtype; what the library lacks is NULL, and so are herk, hetrf, hetrs and
- * hetri of real ones. */
+/* The routines of one dtype; what the library lacks is NULL, and so are herk, hemv, hetrf,
+ * hetrs and hetri of real ones. */
 typedef struct mmci_lapack {
   MMCI_LAPACK_ROUTINES(MMCI_LAPACK_FIELD)
 } mmci_lapack;

@@ -7,23 +7,7 @@
 #include "base/dtype.h"
 #include "device/blas/blas.h"
 #include "device/blas/lapack_table.h"
-
-static const double one_re_im[2] = {1, 0}, zero_re_im[2] = {0, 0};
-static const float one_re_im_single[2] = {1, 0}, zero_re_im_single[2] = {0, 0};
-
-static const void *one_of(mmc_dtype dtype) {
-  return dtype == MMC_F32 || dtype == MMC_C64 ? (const void *)one_re_im_single
-                                              : (const void *)one_re_im;
-}
-
-static const void *zero_of(mmc_dtype dtype) {
-  return dtype == MMC_F32 || dtype == MMC_C64 ? (const void *)zero_re_im_single
-                                              : (const void *)zero_re_im;
-}
-
-static mmci_letter letter_of(mmc_op op) {
-  return op == MMC_OP_N ? "N" : op == MMC_OP_T ? "T" : "C";
-}
+#include "device/blas/structured_band.h"
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
@@ -31,12 +15,22 @@ static mmci_letter letter_of(mmc_op op) {
 static const char *missing(const mmci_structured *ask) {
   const mmci_lapack *x = mmci_lapack_of(ask->dtype);
   const bool hermitian = mmci_dtype_is_complex(ask->dtype);
+  const bool solves = ask->kernel >= MMCI_STRUCTURE_TRSM && ask->kernel <= MMCI_STRUCTURE_GESV;
   const struct {
     bool wanted, there;
     const char *name;
   } routines[] = {
       {ask->kernel == MMCI_STRUCTURE_TRMM, x->trmm != NULL, "trmm"},
-      {ask->kernel >= MMCI_STRUCTURE_TRSM, x->trsm != NULL, "trsm"},
+      {solves, x->trsm != NULL, "trsm"},
+      {ask->kernel == MMCI_STRUCTURE_SYMV && !hermitian, x->symv != NULL, "symv"},
+      {ask->kernel == MMCI_STRUCTURE_SYMV && hermitian, x->hemv != NULL, "hemv"},
+      {ask->kernel == MMCI_STRUCTURE_BLOCKS, x->gemm != NULL, "gemm"},
+      {ask->kernel == MMCI_STRUCTURE_TBSV, x->tbtrs != NULL, "tbtrs"},
+      {ask->kernel == MMCI_STRUCTURE_PBSV, x->pbtrf != NULL, "pbtrf"},
+      {ask->kernel == MMCI_STRUCTURE_PBSV, x->pbtrs != NULL, "pbtrs"},
+      {ask->kernel == MMCI_STRUCTURE_GTSV, x->gtsv != NULL, "gtsv"},
+      {ask->kernel == MMCI_STRUCTURE_GBSV, x->gbtrf != NULL, "gbtrf"},
+      {ask->kernel == MMCI_STRUCTURE_GBSV, x->gbtrs != NULL, "gbtrs"},
       {ask->kernel == MMCI_STRUCTURE_SYRK, x->syrk != NULL, "syrk"},
       {ask->kernel == MMCI_STRUCTURE_SYRK && hermitian, x->herk != NULL, "herk"},
       {ask->kernel == MMCI_STRUCTURE_POSV || ask->inverts, x->potrf != NULL, "potrf"},
@@ -105,27 +99,20 @@ static void mirror(mmc_dtype dtype, void *z, int64_t n, int64_t ld, bool hermiti
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-static mmci_letter half_of(uint32_t traits) {
-  return (traits & MMC_LOWER) != 0 ? "L" : "U";
-}
-
-static mmci_letter diagonal_of(uint32_t traits) {
-  return (traits & MMC_UNIT) != 0 ? "U" : "N";
-}
-
 static void multiply_triangular(const mmci_structured *p, void *z, const void *s, bool solves) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
-  (solves ? x->trsm : x->trmm)(p->right ? "R" : "L", half_of(p->traits), letter_of(p->op),
-                               diagonal_of(p->traits), &p->rows, &p->cols, one_of(p->dtype), s,
-                               &p->lds, z, &p->ldz, 1, 1, 1, 1);
+  (solves ? x->trsm : x->trmm)(p->right ? "R" : "L", mmci_lapack_half_of(p->traits),
+                               mmci_lapack_letter_of(p->op), mmci_lapack_diagonal_of(p->traits),
+                               &p->rows, &p->cols, mmci_lapack_one_of(p->dtype), s, &p->lds, z,
+                               &p->ldz, 1, 1, 1, 1);
 }
 
 static void multiply_mirrored(const mmci_structured *p, void *z, const void *s) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
   const bool hermitian = p->hermitian && mmci_dtype_is_complex(p->dtype);
   mmci_letter op = p->op == MMC_OP_N ? "N" : hermitian ? "C" : "T";
-  (hermitian ? x->herk : x->syrk)("L", op, &p->rows, &p->depth, one_of(p->dtype), s, &p->lds,
-                                  zero_of(p->dtype), z, &p->ldz, 1, 1);
+  (hermitian ? x->herk : x->syrk)("L", op, &p->rows, &p->depth, mmci_lapack_one_of(p->dtype), s,
+                                  &p->lds, mmci_lapack_zero_of(p->dtype), z, &p->ldz, 1, 1);
   mirror(p->dtype, z, p->rows, p->ldz, hermitian);
 }
 
@@ -164,25 +151,19 @@ static mmc_status take_work(const mmci_structured *p, int64_t side, bool needs_m
   return MMC_OK;
 }
 
-/* Reads what a routine says of failure: where positive, the row at which it failed. */
-static int64_t row_of(int64_t info) {
-  int64_t row = mmci_lapack_is_narrow() ? (int64_t)(int32_t)(uint32_t)(uint64_t)info : info;
-  return row > 0 ? row : 0;
-}
-
 static void solve_definite(const mmci_structured *p, void *z, void *s, int64_t *pivot) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
   const int64_t side = p->right ? p->cols : p->rows;
   int64_t info = 0;
   x->potrf("L", &side, s, &p->lds, &info, 1);
-  *pivot = row_of(info);
+  *pivot = mmci_lapack_row_of(info);
   if (*pivot != 0) return;
   mmci_letter first = p->right ? "C" : "N", second = p->right ? "N" : "C",
               where = p->right ? "R" : "L";
-  x->trsm(where, "L", first, "N", &p->rows, &p->cols, one_of(p->dtype), s, &p->lds, z, &p->ldz, 1,
-          1, 1, 1);
-  x->trsm(where, "L", second, "N", &p->rows, &p->cols, one_of(p->dtype), s, &p->lds, z, &p->ldz, 1,
-          1, 1, 1);
+  x->trsm(where, "L", first, "N", &p->rows, &p->cols, mmci_lapack_one_of(p->dtype), s, &p->lds, z,
+          &p->ldz, 1, 1, 1, 1);
+  x->trsm(where, "L", second, "N", &p->rows, &p->cols, mmci_lapack_one_of(p->dtype), s, &p->lds, z,
+          &p->ldz, 1, 1, 1, 1);
 }
 
 static int64_t pivot_at(const work *w, int64_t i) {
@@ -216,12 +197,12 @@ static mmc_status solve_general(const mmci_structured *p, void *z, void *s, int6
   mmc_status status = take_work(p, side, false, &w, error);
   if (status != MMC_OK) return status;
   x->getrf(&side, &side, s, &p->lds, w.pivots, &info);
-  *pivot = row_of(info);
+  *pivot = mmci_lapack_row_of(info);
   if (*pivot == 0 && p->right) {
-    x->trsm("R", "U", "N", "N", &p->rows, &p->cols, one_of(p->dtype), s, &p->lds, z, &p->ldz, 1, 1,
-            1, 1);
-    x->trsm("R", "L", "N", "U", &p->rows, &p->cols, one_of(p->dtype), s, &p->lds, z, &p->ldz, 1, 1,
-            1, 1);
+    x->trsm("R", "U", "N", "N", &p->rows, &p->cols, mmci_lapack_one_of(p->dtype), s, &p->lds, z,
+            &p->ldz, 1, 1, 1, 1);
+    x->trsm("R", "L", "N", "U", &p->rows, &p->cols, mmci_lapack_one_of(p->dtype), s, &p->lds, z,
+            &p->ldz, 1, 1, 1, 1);
     exchange_columns(p, z, &w);
   } else if (*pivot == 0) {
     x->getrs("N", &p->rows, &p->cols, s, &p->lds, w.pivots, z, &p->ldz, &info, 1);
@@ -241,7 +222,7 @@ static mmc_status solve_symmetric(const mmci_structured *p, void *z, void *s, in
   if (status != MMC_OK) return status;
   (hermitian ? x->hetrf : x->sytrf)("L", &p->rows, s, &p->lds, w.pivots, w.memory, &w.length, &info,
                                     1);
-  *pivot = row_of(info);
+  *pivot = mmci_lapack_row_of(info);
   if (*pivot == 0)
     (hermitian ? x->hetrs : x->sytrs)("L", &p->rows, &p->cols, s, &p->lds, w.pivots, z, &p->ldz,
                                       &info, 1);
@@ -258,31 +239,33 @@ static int64_t invert_mirrored(const mmci_structured *p, void *z, work *w) {
   int64_t info = 0;
   if (definite) {
     x->potrf("L", &p->rows, z, &p->ldz, &info, 1);
-    if (row_of(info) == 0) x->potri("L", &p->rows, z, &p->ldz, &info, 1);
+    if (mmci_lapack_row_of(info) == 0) x->potri("L", &p->rows, z, &p->ldz, &info, 1);
   } else {
     (hermitian ? x->hetrf : x->sytrf)("L", &p->rows, z, &p->ldz, w->pivots, w->memory, &w->length,
                                       &info, 1);
-    if (row_of(info) == 0)
+    if (mmci_lapack_row_of(info) == 0)
       (hermitian ? x->hetri : x->sytri)("L", &p->rows, z, &p->ldz, w->pivots, w->memory, &info, 1);
   }
-  if (row_of(info) == 0) mirror(p->dtype, z, p->rows, p->ldz, hermitian);
-  return row_of(info);
+  if (mmci_lapack_row_of(info) == 0) mirror(p->dtype, z, p->rows, p->ldz, hermitian);
+  return mmci_lapack_row_of(info);
 }
 
 static int64_t invert_general(const mmci_structured *p, void *z, work *w) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
   int64_t info = 0;
   x->getrf(&p->rows, &p->rows, z, &p->ldz, w->pivots, &info);
-  if (row_of(info) == 0) x->getri(&p->rows, z, &p->ldz, w->pivots, w->memory, &w->length, &info);
-  return row_of(info);
+  if (mmci_lapack_row_of(info) == 0)
+    x->getri(&p->rows, z, &p->ldz, w->pivots, w->memory, &w->length, &info);
+  return mmci_lapack_row_of(info);
 }
 
 static mmc_status invert(const mmci_structured *p, void *z, int64_t *pivot, mmci_error *error) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
   if ((p->traits & (MMC_LOWER | MMC_UPPER)) != 0) {
     int64_t info = 0;
-    x->trtri(half_of(p->traits), diagonal_of(p->traits), &p->rows, z, &p->ldz, &info, 1, 1);
-    *pivot = row_of(info);
+    x->trtri(mmci_lapack_half_of(p->traits), mmci_lapack_diagonal_of(p->traits), &p->rows, z,
+             &p->ldz, &info, 1, 1);
+    *pivot = mmci_lapack_row_of(info);
     return MMC_OK;
   }
   work w;
@@ -325,6 +308,6 @@ mmc_status mmci_blas_structured(mmci_device *device, const mmci_structured *prod
     case MMCI_STRUCTURE_GESV:
       return solve_general(p, z, s, pivot, error);
     default:
-      return mmci_fail(error, MMC_E_UNSUPPORTED, "device 'blas': no such kernel");
+      return mmci_blas_banded(p, z, s, pivot, error);
   }
 }
