@@ -303,7 +303,7 @@ static void offer_solves(choices *c, uint32_t traits, bool right) {
     offer(c, MMCI_STRUCTURE_SCALE, right);
     return;
   }
-  if (is_banded(c, right)) offer_banded_solves(c, traits, right);
+  if (c->product->banded && is_banded(c, right)) offer_banded_solves(c, traits, right);
   if ((traits & TRIANGULAR) != 0) {
     offer(c, MMCI_STRUCTURE_TRSM, right);
     return;
@@ -335,8 +335,10 @@ int mmci_structure_choices(const mmci_structure_product *product,
   } else {
     offer_operand(&c, left, false);
     offer_operand(&c, right, true);
-    offer_bands(&c, false);
-    offer_bands(&c, true);
+    if (product->banded || (is_triangle(left) && is_triangle(right))) {
+      offer_bands(&c, false);
+      offer_bands(&c, true);
+    }
     if (product->mirrored) offer(&c, MMCI_STRUCTURE_SYRK, false);
   }
   if (!solves) offer(&c, MMCI_STRUCTURE_GEMM, false);
