@@ -52,18 +52,18 @@ check multiply_structure_json 0 multiply --for flops S.npy:spd:inv B.npy -o R.np
 check multiply_structure_time 0 multiply S.npy:spd:inv B.npy -o R.npy --for time --check
 check multiply_structure_order 0 multiply S.npy:inv L.npy B.npy -o R.npy --order '(A1 (A2 A3))' --check
 
-check multiply_tridiagonal 0 multiply T.npy:tridiagonal C.npy -o R.npy --check --explain
+check multiply_tridiagonal 0 multiply --for flops T.npy:tridiagonal C.npy -o R.npy --check --explain
 says multiply_tridiagonal_values R.npy "f8 (4, 2) 5 8 15 20 30 36 40 46"
 check multiply_banded 0 multiply C.npy:T "T.npy:banded(1,2)" -o R.npy --check
 says multiply_banded_values R.npy "f8 (2, 4) 5 15 30 40 8 20 36 46"
-check multiply_tridiagonal_inverse 0 multiply T.npy:tridiagonal:inv T.npy:tridiagonal C.npy -o R.npy --check --explain
+check multiply_tridiagonal_inverse 0 multiply --for flops T.npy:tridiagonal:inv T.npy:tridiagonal C.npy -o R.npy --check --explain
 check multiply_banded_inverse 0 multiply C.npy:T "T.npy:banded(1,2):T:inv" -o R.npy --check
 check multiply_banded_spd_inverse 0 multiply "T.npy:spd:banded(1,1):inv" C.npy -o R.npy --check
-check multiply_permutation 0 multiply P.npy:permutation C.npy -o R.npy --check --explain
+check multiply_permutation 0 multiply --for flops P.npy:permutation C.npy -o R.npy --check --explain
 says multiply_permutation_values R.npy "f8 (4, 2) 3 4 7 8 1 2 5 6"
-check multiply_permutation_inverse 0 multiply P.npy:permutation:inv C.npy -o R.npy --check --explain
+check multiply_permutation_inverse 0 multiply --for flops P.npy:permutation:inv C.npy -o R.npy --check --explain
 says multiply_permutation_inverse_values R.npy "f8 (4, 2) 5 6 1 2 7 8 3 4"
-check multiply_orthogonal_inverse 0 multiply O.npy:orthogonal:inv C.npy -o R.npy --check --explain
+check multiply_orthogonal_inverse 0 multiply --for flops O.npy:orthogonal:inv C.npy -o R.npy --check --explain
 check multiply_orthogonal_alone 0 multiply O.npy:orthogonal:inv -o R.npy --check
 says multiply_orthogonal_alone_values R.npy "f8 (4, 4) 0 1 0 0 -1 0 0 0 0 0 0.6 0.8 0 0 -0.8 0.6"
 
