@@ -2,7 +2,7 @@
  * as little as every order, form and kernel tried one after the other; and the text form is read
  * back.
  *
- * test_structure [COUNT [SEED]] draws so many chains. */
+ * test_structure [COUNT [SEED]] draws so many chains; MMCHAIN_TEST_LONG draws 100000. */
 #include "structure/steps.h"
 
 #include "../structured_brute.h"
@@ -175,8 +175,9 @@ static void check_chain(uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-  int64_t count = argc > 1 ? atoll(argv[1]) : 3000;
-  uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+  const int64_t usual = getenv("MMCHAIN_TEST_LONG") != NULL ? 100000 : 3000;
+  const int64_t count = argc > 1 ? atoll(argv[1]) : usual;
+  const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   for (int64_t i = 0; i < count && failures < 20; i++) check_chain(seed + (uint64_t)i);
   printf(
       "%lld chains, %lld products looked at, something is known of %lld, a band of %lld, %d "
