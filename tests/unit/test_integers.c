@@ -368,7 +368,7 @@ static void words_say_the_sum(void **state) {
     for (int bits = words == 1 ? 0 : 1; bits < (words == 1 ? 1 : words == 2 ? 50 : 74); bits++) {
       for (int i = 0; i < N; i++) {
         word[i] = (int64_t)random_bits(&random) >> (random_below(&random, 60) + (words == 1) * 2);
-        upper[i] = ((mmci_i128)(int64_t)random_bits(&random) << 20) >> (84 - bits);
+        upper[i] = ((mmci_i128)(int64_t)random_bits(&random) * (1 << 20)) >> (84 - bits);
         double off = words == 3 ? MMCI_WORD_PRIME / 2 - 16 - ldexp(1, bits - 51) : 0.25;
         off *= (double)random_below(&random, 3) - 1;
         nearly[i] = ((double)upper[i] + off) * 0x1p64 + (double)word[i];
@@ -381,8 +381,8 @@ static void words_say_the_sum(void **state) {
         all[v]->gather_words(words, products, N, true, to);
         all[v]->gather_words(words, products, N, false, to);
         for (int i = 0; i < N; i++) {
-          mmci_i128 high = words == 1 ? 0 : sums[2][i] + ((mmci_i128)sums[3][i] << 32);
-          mmci_i128 low = words == 1 ? sums[0][i] : sums[0][i] + ((mmci_i128)sums[1][i] << 32);
+          mmci_i128 high = words == 1 ? 0 : sums[2][i] + sums[3][i] * ((mmci_i128)1 << 32);
+          mmci_i128 low = words == 1 ? sums[0][i] : sums[0][i] + sums[1][i] * ((mmci_i128)1 << 32);
           if (low != 2 * (mmci_i128)word[i] || (words > 1 && high != 2 * upper[i]))
             fail_msg("%d words, %d bits, loops %d: sum %d; seed %" PRIu64, words, bits, v, i, seed);
         }
