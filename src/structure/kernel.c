@@ -250,8 +250,8 @@ static double blocks_s(const choices *c, mmc_band band, int64_t side, int64_t ot
   if (c->prices->gemm_s == NULL || side < 1) return 0;
   const int64_t rows = mmci_structure_block(side, band.below + band.above + 1);
   const int64_t first = rows < side ? rows : side;
-  int64_t depth = first + band.below + band.above, columns = others;
-  if (depth > side) depth = side;
+  const int64_t widths = band.below + band.above;
+  int64_t depth = widths < side - first ? first + widths : side, columns = others;
   double calls = (double)side / (double)first;
   if (both) {
     columns = first;

@@ -127,7 +127,8 @@ static uint64_t add(uint64_t a, uint64_t b) {
 /* Returns the bytes of a banded matrix as kernels take it, with what their factors add. */
 static uint64_t bytes_of_band(const mmci_structure_step *step, mmc_dtype dtype, int64_t side) {
   const mmc_band band = step->bands[step->right ^ step->reversed];
-  return bytes_of(dtype, 2 * (band.below + band.above) + 1, side);
+  const int64_t widths = band.below + band.above; /* at most 2^63 - 2 */
+  return widths > INT64_MAX / 4 ? UINT64_MAX : bytes_of(dtype, 2 * widths + 1, side);
 }
 
 uint64_t mmci_structure_scratch(const mmci_structure_step *step, mmc_dtype dtype, int64_t m,
