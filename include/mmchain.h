@@ -4,6 +4,7 @@
  *
  *     mmc_context_create  ->  mmc_chain_parse  ->  mmc_plan_create  ->  mmc_run_create
  *     ->  mmc_execute (many times)  ->  destroy, children before parents
+ *     mmc_multiply does all of it once
  *
  * Vocabulary: a chain has n factors and n+1 dims; op(A_i) is dims[i-1] x dims[i]. An order is a
  * parenthesization. A product is one multiplication of an m x k by a k x n matrix; it costs mkn
@@ -595,6 +596,16 @@ MMC_API void mmc_run_destroy(mmc_run *run);
  * E_OVERFLOW (of a checked chain; out is undefined then), E_DEVICE, E_NOMEM, E_INTERRUPTED
  * (mmc_run_progress). */
 MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
+
+/* METHOD of a context. Multiplies once: does what a plan of these options, its run and
+ * mmc_execute() do, with the same bits, and keeps nothing of it: for shapes that do not come again.
+ * Where the device works on host memory, a chain of up to 8 factors of 2x2 to 64x64 takes neither
+ * plan nor run, unless what was tuned says more than prices; planning then costs less than a
+ * microsecond for few factors. Returns: as mmc_plan_create(), mmc_run_create() and mmc_execute().
+ */
+MMC_API mmc_status mmc_multiply(mmc_context *context, const mmc_chain *chain,
+                                const mmc_plan_options *options, const mmc_matrix *factors,
+                                const mmc_matrix *out);
 
 /* METHOD. Has later calls of mmc_execute() on this run ask progress between products on the host,
  * and in the midst of large ones, some 20 times a second; NULL has them ask no more. What it stops

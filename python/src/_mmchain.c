@@ -168,7 +168,7 @@ static PyObject *clear_cache(PyObject *module, PyObject *unused) {
 static PyObject *cache_info(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
-  return Py_BuildValue("{s:n,s:K}", "plans", PyDict_GET_SIZE(mmcp.cache), "workspace_bytes",
+  return Py_BuildValue("{s:n,s:K}", "plans", (Py_ssize_t)mmcp_cache_count(), "workspace_bytes",
                        (unsigned long long)mmcp.idle_bytes);
 }
 
@@ -294,10 +294,21 @@ static int find_numpy(void) {
 }
 
 static int intern_names(void) {
-  mmcp.requires_grad = PyUnicode_InternFromString("requires_grad");
-  mmcp.is_neg = PyUnicode_InternFromString("is_neg");
-  mmcp.is_conj = PyUnicode_InternFromString("is_conj");
-  return mmcp.requires_grad != NULL && mmcp.is_neg != NULL && mmcp.is_conj != NULL ? 0 : -1;
+  const struct {
+    const char *text;
+    PyObject **name;
+  } names[] = {{"requires_grad", &mmcp.requires_grad},
+               {"is_neg", &mmcp.is_neg},
+               {"is_conj", &mmcp.is_conj},
+               {"time", &mmcp.time},
+               {"flops", &mmcp.flops},
+               {"native", &mmcp.native},
+               {"cpu", &mmcp.cpu}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    *names[i].name = PyUnicode_InternFromString(names[i].text);
+    if (*names[i].name == NULL) return -1;
+  }
+  return 0;
 }
 
 static int add_types(PyObject *module) {
@@ -329,8 +340,7 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__mmchain(void);
 
 PyMODINIT_FUNC PyInit__mmchain(void) {
-  mmcp.cache = PyDict_New();
-  if (mmcp.cache == NULL || find_numpy() < 0 || intern_names() < 0) return NULL;
+  if (find_numpy() < 0 || intern_names() < 0) return NULL;
   PyObject *module = PyModule_Create(&definition);
   if (module != NULL && add_types(module) < 0) Py_CLEAR(module);
   return module;

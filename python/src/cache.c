@@ -3,46 +3,91 @@
 
 #include <string.h>
 
-/* ---- keys ----------------------------------------------------------------------------------- */
+#include "view.h"
 
-typedef struct cache_key {
-  const void *objective, *device, *precision; /* interned; the plan keeps them alive */
-  int64_t array_device, dtype, batch;
-  uint64_t rule; /* the modulus; UINT64_MAX when checked */
-} cache_key;
+/* ---- the table ------------------------------------------------------------------------------ */
 
-static PyObject *make_key(const mmcp_problem *x, const mmcp_options *options) {
-  size_t dims_bytes = (size_t)(x->n + 1) * sizeof *x->dims;
-  size_t same_bytes = x->same != NULL ? (size_t)x->n * sizeof *x->same : 0;
-  PyObject *key =
-      PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(sizeof(cache_key) + dims_bytes + same_bytes));
-  if (key == NULL) return NULL;
-  cache_key head = {options->objective,
-                    options->device,
-                    options->precision,
-                    x->array_device,
-                    x->dtype,
-                    x->batch,
-                    x->checked ? UINT64_MAX : x->modulus};
-  char *at = PyBytes_AS_STRING(key);
-  memcpy(at, &head, sizeof head);
-  memcpy(at + sizeof head, x->dims, dims_bytes);
-  if (same_bytes > 0) memcpy(at + sizeof head + dims_bytes, x->same, same_bytes);
-  return key;
+/* Multiplies by 2^64 / golden ratio (Knuth, The Art of Computer Programming, volume 3, section
+ * 6.4), and brings the upper bits down. */
+static uint64_t mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+  return hash ^ hash >> 32;
+}
+
+/* Options are interned, and the plan keeps them alive, so that their addresses tell them apart. */
+static uint64_t hash_of(const mmcp_problem *x, const mmcp_options *options) {
+  uint64_t hash = mix(0, (uintptr_t)options->objective);
+  hash = mix(hash, (uintptr_t)options->device);
+  hash = mix(hash, (uintptr_t)options->precision);
+  hash = mix(hash, (uint64_t)x->dtype << 32 | (uint32_t)x->array_device);
+  hash = mix(hash, x->checked ? UINT64_MAX : x->modulus);
+  hash = mix(hash, (uint64_t)x->batch);
+  for (int64_t i = 0; i <= x->n; i++) hash = mix(hash, (uint64_t)x->dims[i]);
+  for (int64_t i = 0; x->same != NULL && i < x->n; i++) hash = mix(hash, (uint64_t)x->same[i]);
+  return hash;
+}
+
+static bool has_same(const mmcp_plan *plan, const mmcp_problem *x) {
+  if (plan->repeats != (x->same != NULL)) return false;
+  for (int64_t i = 0; plan->repeats && i < x->n; i++)
+    if (mmc_chain_same(plan->chain, i) != x->same[i]) return false;
+  return true;
+}
+
+static bool is_for(const mmcp_plan *plan, const mmcp_problem *x, const mmcp_options *options) {
+  return plan->array_device == x->array_device && plan->objective == options->objective &&
+         plan->asked_device == options->device && plan->precision == options->precision &&
+         mmc_chain_modulus(plan->chain) == x->modulus &&
+         mmc_chain_checked(plan->chain) == x->checked && mmc_chain_dtype(plan->chain) == x->dtype &&
+         mmc_chain_batch(plan->chain) == x->batch && mmc_chain_length(plan->chain) == x->n &&
+         memcmp(mmc_chain_dims(plan->chain), x->dims, (size_t)(x->n + 1) * sizeof *x->dims) == 0 &&
+         has_same(plan, x);
+}
+
+enum { NEW_PLANS = 16, KEPT_PLANS = 496, MOST_PLANS = 512, PLACES = 2 * MOST_PLANS };
+
+/* Every plan is at the place that its hash says, or behind it with no gap in between. The table
+ * holds a reference to each. */
+static mmcp_plan *table[PLACES];
+static size_t count;
+
+static size_t place_of(uint64_t hash) {
+  return (size_t)(hash % PLACES);
+}
+
+/* Where the plan is, or is to be. */
+static mmcp_plan **seek(uint64_t hash, const mmcp_problem *x, const mmcp_options *options) {
+  size_t p = place_of(hash);
+  while (table[p] != NULL && !(table[p]->hash == hash && is_for(table[p], x, options)))
+    p = (p + 1) % PLACES;
+  return &table[p];
+}
+
+/* Takes a plan out, and moves those behind it that would not be found any more. */
+static void take_out(const mmcp_plan *plan) {
+  size_t gap = place_of(plan->hash);
+  while (table[gap] != plan) gap = (gap + 1) % PLACES;
+  for (size_t p = (gap + 1) % PLACES; table[p] != NULL; p = (p + 1) % PLACES) {
+    const size_t home = place_of(table[p]->hash);
+    if ((p + PLACES - home) % PLACES < (p + PLACES - gap) % PLACES) continue;
+    table[gap] = table[p];
+    gap = p;
+  }
+  table[gap] = NULL;
+  count--;
+}
+
+size_t mmcp_cache_count(void) {
+  return count;
+}
+
+void mmcp_cache_each(void (*visit)(mmcp_plan *plan, const void *user), const void *user) {
+  for (size_t p = 0; p < PLACES; p++)
+    if (table[p] != NULL) visit(table[p], user);
 }
 
 /* The plan used last, which most calls ask for again. Or NULL. */
 static mmcp_plan *last;
-
-static bool is_last(const mmcp_problem *x, const mmcp_options *options) {
-  return last != NULL && last->array_device == x->array_device &&
-         last->objective == options->objective && last->asked_device == options->device &&
-         last->precision == options->precision && x->same == NULL && !last->repeats &&
-         mmc_chain_modulus(last->chain) == x->modulus &&
-         mmc_chain_checked(last->chain) == x->checked && mmc_chain_dtype(last->chain) == x->dtype &&
-         mmc_chain_batch(last->chain) == x->batch && mmc_chain_length(last->chain) == x->n &&
-         memcmp(mmc_chain_dims(last->chain), x->dims, (size_t)(x->n + 1) * sizeof *x->dims) == 0;
-}
 
 static void set_last(mmcp_plan *plan) {
   mmcp_plan *before = last;
@@ -52,10 +97,10 @@ static void set_last(mmcp_plan *plan) {
 
 /* ---- queues --------------------------------------------------------------------------------- */
 
-enum { NEW_PLANS = 16, KEPT_PLANS = 496, MOST_PLANS = 512, LEFT_BITS = 10, CHEAP_FACTORS = 16 };
+enum { SEEN_BITS = 10, CHEAP_FACTORS = 16 };
 
 /* Plans in the order in which they came, `count` of them from `first` on, around the end of the
- * array. The dict of all plans holds them. */
+ * array. */
 typedef struct queue {
   mmcp_plan *plans[MOST_PLANS];
   size_t first, count;
@@ -63,11 +108,16 @@ typedef struct queue {
 
 static queue fresh, kept;
 
-/* Hashes of shapes that left without being used again, each at its lowest bits. */
-static Py_hash_t left[1 << LEFT_BITS];
+/* Hashes of shapes that were multiplied at once, or whose plans left without being used again, each
+ * at its lowest bits. */
+static uint64_t seen[1 << SEEN_BITS];
 
-static Py_hash_t *place_of(Py_hash_t hash) {
-  return &left[(size_t)hash % (sizeof left / sizeof left[0])];
+static bool was_seen(uint64_t hash) {
+  return seen[hash % (sizeof seen / sizeof seen[0])] == hash;
+}
+
+static void see(uint64_t hash) {
+  seen[hash % (sizeof seen / sizeof seen[0])] = hash;
 }
 
 static void push(queue *q, mmcp_plan *plan) {
@@ -81,46 +131,44 @@ static mmcp_plan *pop(queue *q) {
   return plan;
 }
 
-/* Takes a plan, which is in no queue, out of the dict. Returns -1 with an exception set. */
-static int drop(mmcp_plan *plan) {
-  Py_INCREF(plan);
-  PyObject *key = plan->key;
-  plan->key = NULL;
+/* Forgets a plan, which is in no queue. */
+static void drop(mmcp_plan *plan) {
+  take_out(plan);
   mmcp_plan_uncache(plan);
   if (plan == last) Py_CLEAR(last);
-  int status = PyDict_DelItem(mmcp.cache, key);
-  Py_DECREF(key);
   Py_DECREF(plan);
-  return status;
 }
 
 /* Makes room among the plans that are kept: whoever was used since it came by last stays for
  * another round. */
-static int make_room_kept(void) {
+static void make_room_kept(void) {
   while (kept.count >= KEPT_PLANS) {
     mmcp_plan *plan = pop(&kept);
-    if (!plan->touched) return drop(plan);
+    if (!plan->touched) {
+      drop(plan);
+      return;
+    }
     plan->touched = false;
     push(&kept, plan);
   }
-  return 0;
 }
 
-static int keep(mmcp_plan *plan) {
-  int status = make_room_kept();
+static void keep(mmcp_plan *plan) {
+  make_room_kept();
   plan->touched = false;
   push(&kept, plan);
-  return status;
 }
 
 /* Makes room among the new plans. */
-static int make_room_fresh(void) {
-  if (fresh.count < NEW_PLANS) return 0;
+static void make_room_fresh(void) {
+  if (fresh.count < NEW_PLANS) return;
   mmcp_plan *plan = pop(&fresh);
-  if (plan->touched) return keep(plan);
-  Py_hash_t hash = PyObject_Hash(plan->key);
-  *place_of(hash) = hash;
-  return drop(plan);
+  if (plan->touched) {
+    keep(plan);
+    return;
+  }
+  see(plan->hash);
+  drop(plan);
 }
 
 /* A plan that takes long to make, or is for another device, is kept at once. */
@@ -128,16 +176,17 @@ static bool is_cheap(const mmcp_plan *plan) {
   return !plan->asynchronous && mmc_chain_length(plan->chain) <= CHEAP_FACTORS;
 }
 
-/* Puts a plan into the cache. Returns -1 with an exception set. */
-static int put(mmcp_plan *plan, PyObject *key) {
-  const Py_hash_t hash = PyObject_Hash(key);
-  const bool again = *place_of(hash) == hash, waits = is_cheap(plan) && !again;
-  if ((waits ? make_room_fresh() : make_room_kept()) < 0) return -1;
-  if (PyDict_SetItem(mmcp.cache, key, (PyObject *)plan) < 0) return -1;
-  plan->key = Py_NewRef(key);
+/* Puts a plan into the cache. */
+static void put(mmcp_plan *plan, const mmcp_problem *x, const mmcp_options *options) {
+  const bool waits = is_cheap(plan) && !was_seen(plan->hash);
+  if (waits)
+    make_room_fresh();
+  else
+    make_room_kept();
+  *seek(plan->hash, x, options) = (mmcp_plan *)Py_NewRef((PyObject *)plan);
+  count++;
   plan->cached = true;
   push(waits ? &fresh : &kept, plan);
-  return 0;
 }
 
 /* ---- the cache ------------------------------------------------------------------------------ */
@@ -148,38 +197,60 @@ PyObject *mmcp_cache_last(void) {
 
 void mmcp_cache_clear(void) {
   Py_CLEAR(last);
-  while (fresh.count + kept.count > 0)
-    if (drop(pop(fresh.count > 0 ? &fresh : &kept)) < 0) PyErr_Clear();
-  memset(left, 0, sizeof left);
+  while (fresh.count + kept.count > 0) drop(pop(fresh.count > 0 ? &fresh : &kept));
+  memset(seen, 0, sizeof seen);
 }
 
 /* Makes a plan and puts it into the cache, unless another thread has been faster: new references;
  * NULL with an exception set. */
-static mmcp_plan *add(const mmcp_problem *problem, const mmcp_options *options, PyObject *key) {
+static mmcp_plan *add(const mmcp_problem *problem, const mmcp_options *options, uint64_t hash) {
   mmcp_plan *plan = mmcp_plan_for_arrays(problem, options);
   if (plan == NULL) return NULL;
-  mmcp_plan *other = (mmcp_plan *)PyDict_GetItemWithError(mmcp.cache, key);
-  if (other == NULL && !PyErr_Occurred() && put(plan, key) == 0) return plan;
-  Py_DECREF(plan);
-  if (PyErr_Occurred()) return NULL;
-  return (mmcp_plan *)Py_NewRef((PyObject *)other);
+  mmcp_plan *other = *seek(hash, problem, options);
+  if (other != NULL) {
+    Py_DECREF(plan);
+    return (mmcp_plan *)Py_NewRef((PyObject *)other);
+  }
+  plan->hash = hash;
+  put(plan, problem, options);
+  return plan;
 }
 
-mmcp_plan *mmcp_cache_find(const mmcp_problem *problem, const mmcp_options *options) {
-  if (is_last(problem, options)) {
-    last->touched = true;
-    return (mmcp_plan *)Py_NewRef((PyObject *)last);
+/* Whether mmc_multiply() is likely to take neither plan nor run. */
+static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
+  enum { MOST_FACTORS = 8, LEAST_SIDE = 2, MOST_SIDE = 64 };
+  if (x->array_device != MMCP_HOST || x->n > MOST_FACTORS || x->batch != 1 || x->same != NULL ||
+      options->precision != mmcp.native ||
+      (options->objective != mmcp.time && options->objective != mmcp.flops) ||
+      (options->device != Py_None && options->device != mmcp.cpu))
+    return false;
+  if (x->dtype != MMC_F32 && x->dtype != MMC_F64 && x->dtype != MMC_C64 && x->dtype != MMC_C128)
+    return false;
+  for (int64_t i = 0; i <= x->n; i++)
+    if (x->dims[i] < LEAST_SIDE || x->dims[i] > MOST_SIDE) return false;
+  return true;
+}
+
+int mmcp_cache_find(const mmcp_problem *problem, const mmcp_options *options, mmcp_plan **out) {
+  mmcp_plan *plan = last;
+  if (plan == NULL || !is_for(plan, problem, options)) {
+    const uint64_t hash = hash_of(problem, options);
+    plan = *seek(hash, problem, options);
+    if (plan == NULL && is_little(problem, options) && !was_seen(hash)) {
+      see(hash);
+      *out = NULL;
+      return 0;
+    }
+    if (plan == NULL) {
+      plan = add(problem, options, hash);
+      if (plan == NULL) return -1;
+      set_last(plan);
+      *out = plan;
+      return 0;
+    }
+    set_last(plan);
   }
-  PyObject *key = make_key(problem, options);
-  if (key == NULL) return NULL;
-  mmcp_plan *plan = (mmcp_plan *)PyDict_GetItemWithError(mmcp.cache, key);
-  if (plan != NULL) {
-    plan->touched = true;
-    Py_INCREF(plan);
-  } else if (!PyErr_Occurred()) {
-    plan = add(problem, options, key);
-  }
-  Py_DECREF(key);
-  if (plan != NULL) set_last(plan);
-  return plan;
+  plan->touched = true;
+  *out = (mmcp_plan *)Py_NewRef((PyObject *)plan);
+  return 0;
 }

@@ -34,9 +34,10 @@ typedef struct call {
   int64_t stack_count;
   /* Shape and strides of a factor of the stack that is the chain. */
   int64_t shape[MAX_NDIM], strides[MAX_NDIM];
-  mmc_run *run;
-  uint64_t modulus; /* as in mmc_chain_options */
-  bool checked;     /* as there */
+  mmc_run *run;        /* NULL where the chain is multiplied without a plan */
+  PyObject *objective; /* as the caller gave it */
+  uint64_t modulus;    /* as in mmc_chain_options */
+  bool checked;        /* as there */
   /* Floating-point exceptions, as fetestexcept() has them, when the factors are NumPy's. */
   int errors;
   bool on_stream; /* the work goes to stream and need not be done on return */
@@ -268,7 +269,7 @@ static int check_options(const mmcp_options *options) {
   return -1;
 }
 
-/* The plan as a new reference in *out. */
+/* The plan as a new reference in *out; NULL where the chain is to be multiplied without one. */
 static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
   if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, out);
   if (c->stack_ndim == 0 && !c->is_chain)
@@ -285,11 +286,11 @@ static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_pl
   if (options.device != Py_None) PyUnicode_InternInPlace(&options.device);
   PyUnicode_InternInPlace(&options.precision);
   mmcp_problem problem = problem_of(c);
-  *out = mmcp_cache_find(&problem, &options);
+  int found = mmcp_cache_find(&problem, &options, out);
   Py_DECREF(options.objective);
   Py_DECREF(options.device);
   Py_DECREF(options.precision);
-  return *out != NULL ? 1 : -1;
+  return found < 0 ? -1 : 1;
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -465,16 +466,20 @@ static int find_stream(call *c, PyObject *given) {
   return exchange->current_stream(DL_CUDA, c->device, &c->stream) == 0 ? 1 : -1;
 }
 
-static mmc_status execute_run(call *c) {
+/* Executes the run, or without one multiplies at once. */
+static mmc_status execute(const call *c, const mmc_chain *chain, const mmc_plan_options *options) {
   const mmc_matrix *out = &c->matrices[c->n];
-  if (c->views[0].is_numpy) {
-    feclearexcept(FE_INVALID | FE_OVERFLOW);
-    mmc_status status = mmc_execute(c->run, c->matrices, out);
-    c->errors = fetestexcept(FE_INVALID | FE_OVERFLOW);
-    return status;
-  }
+  if (c->run == NULL) return mmc_multiply(mmcp.context, chain, options, c->matrices, out);
   return c->on_stream ? mmc_enqueue(c->run, c->stream, c->matrices, out)
                       : mmc_execute(c->run, c->matrices, out);
+}
+
+static mmc_status multiply(call *c, const mmc_chain *chain, const mmc_plan_options *options) {
+  if (!c->views[0].is_numpy) return execute(c, chain, options);
+  feclearexcept(FE_INVALID | FE_OVERFLOW);
+  mmc_status status = execute(c, chain, options);
+  c->errors = fetestexcept(FE_INVALID | FE_OVERFLOW);
+  return status;
 }
 
 /* Lets Python's signal handlers run, as that of Ctrl-C, while no product is under way. What they
@@ -488,18 +493,39 @@ static int check_signals(void *user, double done) {
   return stop;
 }
 
+/* Multiplies without a plan. */
+static int execute_at_once(call *c) {
+  mmcp_problem problem = problem_of(c);
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  options.objective = PyUnicode_AsUTF8(c->objective);
+  mmc_chain *chain = options.objective != NULL ? mmcp_chain_new(&problem) : NULL;
+  if (chain == NULL) return -1;
+  /* Those of the order from left to right; the best takes no more. */
+  double multiplications = 0;
+  for (int64_t i = 1; i < c->n; i++)
+    multiplications += (double)c->dims[0] * (double)c->dims[i] * (double)c->dims[i + 1];
+  const bool is_long = multiplications > gil_multiplications;
+  PyThreadState *thread = is_long ? mmcp_enter() : NULL;
+  mmc_status status = multiply(c, chain, &options);
+  if (is_long) mmcp_leave(thread);
+  mmc_chain_destroy(chain);
+  return status == MMC_OK ? 1 : mmcp_raise(status);
+}
+
+/* Executes the plan; NULL stands for multiplying without one. */
 static int execute_plan(call *c, mmcp_plan *plan) {
+  if (plan == NULL) return execute_at_once(c);
   c->run = mmcp_plan_take_run(plan);
   if (c->run == NULL) return -1;
   mmc_status status;
   if (plan->asynchronous || plan->multiplications > gil_multiplications) {
     PyThreadState *thread = mmcp_enter();
     mmc_run_progress(c->run, check_signals, &thread);
-    status = execute_run(c);
+    status = multiply(c, NULL, NULL);
     mmc_run_progress(c->run, NULL, NULL);
     mmcp_leave(thread);
   } else {
-    status = execute_run(c);
+    status = multiply(c, NULL, NULL);
   }
   mmcp_plan_give_run(plan, c->run);
   /* The handler of the signal has set an exception. */
@@ -507,7 +533,7 @@ static int execute_plan(call *c, mmcp_plan *plan) {
   return status == MMC_OK ? 1 : mmcp_raise(status);
 }
 
-/* Executes a plan for a stack that is the chain. */
+/* Executes a plan for a stack that is the chain; NULL as in execute_plan(). */
 static int run_chain(call *c, mmcp_plan *plan) {
   mmc_matrix first = c->matrices[0], *result = &c->matrices[c->n];
   int done = 1;
@@ -582,6 +608,8 @@ static int multiply_arrays(call *c, PyObject *const *items, PyObject *const *arg
     }
   }
   if (done == 1) done = find_stream(c, args[STREAM]);
+  c->run = NULL;
+  c->objective = args[OBJECTIVE];
   if (done == 1) done = run_plan(c, plan);
   if (done == 1 && c->errors != 0) done = report_errors(c, *array);
   Py_XDECREF(plan);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cache.h"
 #include "view.h"
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -343,12 +344,8 @@ mmc_run *mmcp_plan_take_run(mmcp_plan *self) {
   return NULL;
 }
 
-/* Drops the idle runs of all other cached plans. */
-static void flush_idle(const mmcp_plan *kept) {
-  PyObject *key, *value;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(mmcp.cache, &position, &key, &value))
-    if ((const mmcp_plan *)value != kept) drop_idle((mmcp_plan *)value);
+static void drop_idle_of_others(mmcp_plan *plan, const void *kept) {
+  if (plan != kept) drop_idle(plan);
 }
 
 static bool keep_run(mmcp_plan *self) {
@@ -360,7 +357,8 @@ static bool keep_run(mmcp_plan *self) {
     self->idle_capacity = capacity;
   }
   if (!self->cached) return true;
-  if (mmcp.idle_bytes + self->workspace_bytes > idle_limit_bytes) flush_idle(self);
+  if (mmcp.idle_bytes + self->workspace_bytes > idle_limit_bytes)
+    mmcp_cache_each(drop_idle_of_others, self);
   return mmcp.idle_bytes + self->workspace_bytes <= idle_limit_bytes;
 }
 

@@ -9,9 +9,9 @@
 typedef struct mmcp_plan {
   PyObject_HEAD mmc_chain *chain;
   PyObject *objective, *device, *precision, *solver, *order; /* str, or None for the default */
-  PyObject *asked_device; /* the device in the cache's key, or NULL */
-  int array_device;       /* the arrays' device in the cache's key */
-  bool repeats;           /* whether factors are the same, which the cache's key tells too */
+  PyObject *asked_device; /* the device that the cache knows it by, or NULL */
+  int array_device;       /* the arrays' device that the cache knows it by */
+  bool repeats;           /* whether factors are the same, which the cache tells apart too */
   uint64_t memory_limit_bytes;
   double max_slowdown;   /* the most times the least seconds, as in mmc_plan_options */
   mmc_location location; /* where the arrays are, most likely */
@@ -26,9 +26,9 @@ typedef struct mmcp_plan {
   mmc_run **idle;
   size_t idle_count, idle_capacity;
 
-  PyObject *key; /* bytes: what the cache knows the plan by, or NULL when it is not there */
-  bool cached;
-  bool touched; /* whether the plan was used since the cache looked last */
+  uint64_t hash; /* what the cache finds the plan by */
+  bool cached;   /* whether it is there */
+  bool touched;  /* whether the plan was used since the cache looked last */
 } mmcp_plan;
 
 extern PyTypeObject mmcp_plan_type;

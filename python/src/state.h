@@ -30,12 +30,12 @@ typedef struct mmcp_state {
   int64_t working, forking;
   bool tuning; /* whether some thread tunes */
 
-  PyObject *cache;     /* dict: key as bytes -> plan */
   uint64_t idle_bytes; /* workspace of idle runs of cached plans */
 
   PyObject *ndarray, *empty; /* numpy.ndarray, numpy.empty */
   PyObject *dtypes[MMCP_DTYPES];
-  PyObject *requires_grad, *is_neg, *is_conj; /* interned names */
+  /* Interned names. */
+  PyObject *requires_grad, *is_neg, *is_conj, *time, *flops, *native, *cpu;
 } mmcp_state;
 
 extern mmcp_state mmcp;

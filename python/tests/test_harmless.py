@@ -45,7 +45,8 @@ def test_plan_and_multi_dot_choose_the_same(rng):
     for _ in range(60):
         arrays = draw(rng)
         for objective in ("time", "flops"):
-            mmchain.multi_dot(arrays, objective=objective)
+            for _ in range(2):  # the first time some have no plan
+                mmchain.multi_dot(arrays, objective=objective)
             assert facts(_mmchain.cached_plan()) == facts(mmchain.plan(arrays, objective=objective))
 
 

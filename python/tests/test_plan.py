@@ -296,11 +296,12 @@ def test_cache_holds_shapes_not_arrays(rng):
     for _ in range(5):
         mmchain.multi_dot(random_chain(rng, [4, 3, 5]))
     assert mmchain.info()["cache"]["plans"] == 1
-    mmchain.multi_dot(random_chain(rng, [4, 3, 5], "float32"))
-    mmchain.multi_dot(random_chain(rng, [4, 3, 5, 2]))
-    mmchain.multi_dot(random_chain(rng, [4, 3, 5]), objective="flops")
-    mmchain.multi_dot(random_chain(rng, [4, 3, 5]), device="ref")
-    mmchain.multi_dot(random_chain(rng, [4, 3, 5]), device="".join(["r", "ef"]))
+    for _ in range(2):  # what is little has a plan from the second time on
+        mmchain.multi_dot(random_chain(rng, [4, 3, 5], "float32"))
+        mmchain.multi_dot(random_chain(rng, [4, 3, 5, 2]))
+        mmchain.multi_dot(random_chain(rng, [4, 3, 5]), objective="flops")
+        mmchain.multi_dot(random_chain(rng, [4, 3, 5]), device="ref")
+        mmchain.multi_dot(random_chain(rng, [4, 3, 5]), device="".join(["r", "ef"]))
     assert mmchain.info()["cache"]["plans"] == 5
 
 
@@ -325,6 +326,41 @@ def test_cache_is_bounded_and_keeps_what_is_used(rng):
     mmchain.clear_cache()
     assert mmchain.info()["cache"] == {"plans": 0, "workspace_bytes": 0}
     assert mmchain.multi_dot([np.ones((1, 7)), np.ones((7, 1))]) == 7 and plans() == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_a_little_chain_is_multiplied_at_once_the_first_time(rng, dtype):
+    """And has the bits of the plan that the second time is for, whatever its factors look like."""
+    at_once = 0
+    for _ in range(100):
+        dims = rng.integers(2, rng.choice([6, 30, 64]) + 1, rng.integers(3, 10)).tolist()
+        arrays = random_chain(rng, dims, dtype)
+        arrays = [np.asfortranarray(a) if rng.random() < 0.5 else a for a in arrays]
+        objective = str(rng.choice(["time", "flops"]))
+        mmchain.clear_cache()
+        first = mmchain.multi_dot(arrays, objective=objective)
+        at_once += plans() == 0
+        again = mmchain.multi_dot(arrays, objective=objective)
+        assert plans() == 1
+        np.testing.assert_array_equal(first, again)
+        np.testing.assert_array_equal(
+            mmchain.plan(arrays, objective=objective).execute(arrays), first
+        )
+    assert at_once >= 60
+
+
+def test_errors_of_a_chain_that_is_multiplied_at_once_are_reported():
+    mmchain.clear_cache()
+    large = np.full((3, 3), 1e200)
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+        mmchain.multi_dot([large, large.copy(), large.copy()])
+    assert plans() == 0
+    chain = np.full((4, 5, 5), 0.2)  # one stack is the chain
+    np.testing.assert_allclose(mmchain.multi_dot(chain), np.full((5, 5), 0.2))
+    np.testing.assert_allclose(
+        mmchain.multi_dot([np.full((1, 4, 6), 1.0), np.full((6, 7), 1.0)]), np.full((1, 4, 7), 6.0)
+    )
+    assert plans() == 0
 
 
 def test_shapes_that_are_never_seen_again_are_not_kept(rng):

@@ -6,8 +6,10 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "plan/predictions.h"
+#include "planner/little.h"
 #include "planner/planner.h"
 #include "ranks/cards_explain.h"
+#include "run/at_once.h"
 
 /* ---- options ------------------------------------------------------------------------------- */
 
@@ -225,6 +227,53 @@ mmc_status mmc_plan_step_traffic(const mmc_plan *plan, int64_t index, mmc_step_t
   }
   *out = traffic;
   return MMC_OK;
+}
+
+/* ---- at once ------------------------------------------------------------------------------- */
+
+/* Multiplies a little chain; *done says whether it was one. */
+static mmc_status multiply_little(mmc_context *context, const mmc_chain *chain,
+                                  const mmc_plan_options *given, const mmc_matrix *factors,
+                                  const mmc_matrix *out, bool *done, mmci_error *error) {
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  mmci_opened on;
+  const mmci_objective *objective;
+  mmci_product products[MMCI_LITTLE_FACTORS];
+  bool found = false;
+  *done = false;
+  mmc_status status = mmci_options_read("options", given, &options, sizeof options, error);
+  if (status == MMC_OK) status = check_plan_options(&options, error);
+  const char *device = options.device != NULL ? options.device : "cpu";
+  if (status != MMC_OK || mmci_device_names_several(device)) return status;
+  status = mmci_context_open_device(context, device, &on, error);
+  if (status == MMC_OK) status = mmci_objective_read(options.objective, &objective, error);
+  if (status == MMC_OK) status = mmci_planner_check(objective, &options, error);
+  if (status == MMC_OK && on.ops->at_once != NULL)
+    status = mmci_little_order(objective, chain, &options, &on, context->wisdom, products, &found,
+                               error);
+  if (status == MMC_OK && found)
+    status = mmci_multiply_at_once(on.ops, on.device, chain, products, factors, out, done, error);
+  return status;
+}
+
+mmc_status mmc_multiply(mmc_context *context, const mmc_chain *chain,
+                        const mmc_plan_options *options, const mmc_matrix *factors,
+                        const mmc_matrix *out) {
+  if (context == NULL) return MMC_E_ARG;
+  mmci_error error = {0};
+  bool done = false;
+  mmc_status status = chain == NULL
+                          ? mmci_fail(&error, MMC_E_ARG, "chain: expected a chain, got NULL")
+                          : multiply_little(context, chain, options, factors, out, &done, &error);
+  if (status != MMC_OK || done) return mmci_report(context, status, &error);
+  mmc_plan *plan = NULL;
+  mmc_run *run = NULL;
+  status = mmc_plan_create(context, chain, options, &plan);
+  if (status == MMC_OK) status = mmc_run_create(plan, &run);
+  if (status == MMC_OK) status = mmc_execute(run, factors, out);
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+  return status;
 }
 
 /* ---- runs ---------------------------------------------------------------------------------- */

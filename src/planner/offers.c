@@ -62,6 +62,10 @@ bool mmci_offers_host_memory(const mmci_opened *on) {
   return on->ops->async == NULL;
 }
 
+bool mmci_offers_groups(const mmci_opened *on) {
+  return on->ops->group_supports != NULL;
+}
+
 bool mmci_offers_queues(const mmci_opened *on) {
   return on->ops->async != NULL && on->ops->async->queues > 1;
 }

@@ -30,6 +30,8 @@ mmc_status mmci_offers_energy(const struct mmci_opened *on, mmci_wisdom *wisdom,
                               mmci_error *error);
 /* Says whether the device works on host memory, where every call waits. */
 bool mmci_offers_host_memory(const struct mmci_opened *on);
+/* Says whether the device may take several products as one call. */
+bool mmci_offers_groups(const struct mmci_opened *on);
 /* Says whether the device computes products of several queues side by side. */
 bool mmci_offers_queues(const struct mmci_opened *on);
 

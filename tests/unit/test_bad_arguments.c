@@ -292,6 +292,10 @@ static void runs(fixture *f) {
   IS_ARG(mmc_execute(NULL, factors, &out));
   IS_ARG(mmc_execute(f->run, NULL, &out));
   IS_ARG(mmc_execute(f->run, factors, NULL));
+  IS_ARG(mmc_multiply(NULL, f->chain, NULL, factors, &out));
+  IS_ARG(mmc_multiply(f->context, NULL, NULL, factors, &out));
+  IS_ARG(mmc_multiply(f->context, f->chain, NULL, NULL, &out));
+  IS_ARG(mmc_multiply(f->context, f->chain, NULL, factors, NULL));
   IS_ARG(mmc_enqueue(NULL, NULL, factors, &out));
   IS_ARG(mmc_enqueue(f->run, NULL, NULL, &out));
   IS_ARG(mmc_enqueue(f->run, NULL, factors, NULL));
@@ -799,7 +803,7 @@ static const struct {
      "mmc_plan_roofline "
      "mmc_plan_predicted_joules mmc_plan_step_energy "},
     {runs,
-     " mmc_run_create mmc_run_destroy mmc_run_progress mmc_execute "
+     " mmc_run_create mmc_run_destroy mmc_run_progress mmc_execute mmc_multiply "
      "mmc_execute_pieces mmc_enqueue mmc_wait "},
     {memories,
      " mmc_memory_create mmc_memory_destroy mmc_memory_address mmc_memory_write "

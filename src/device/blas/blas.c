@@ -448,6 +448,24 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   return status;
 }
 
+/* Whatever writes code, packs into a queue's room or cuts is left to prepare(). */
+static bool multiply_at_once(mmci_device *device, const mmci_gemm *given, const void *a,
+                             const void *b, void *c) {
+  (void)device;
+  const method how = choose_method(given);
+  mmci_gemm gemm = *given;
+  if (gemm.batch > 1 || gemm.precision != MMCI_NATIVE || gemm.variant != 0) return false;
+  if (how == SMALL && mmci_small_loops_can()) {
+    mmci_blas_call(&gemm); /* drops conjugates of real numbers */
+    const mmci_small small = mmci_small_make(&gemm);
+    multiply_small(&small, a, b, c);
+    return true;
+  }
+  if (how != MATRIX_MATRIX || choose_pieces(&gemm, mmci_blas_threads()).size > 0) return false;
+  mmci_blas_call (&gemm)(&gemm, a, b, c);
+  return true;
+}
+
 /* ---- the device ---------------------------------------------------------------------------- */
 
 /* Which BLAS this is, as wisdom keeps it. */
@@ -676,4 +694,5 @@ const mmci_device_ops mmci_device_blas = {
     .scan_release = mmci_blas_scan_release,
     .scan_facts = mmci_blas_scan_facts,
     .scan_enqueue = mmci_blas_scan_enqueue,
+    .at_once = multiply_at_once,
 };

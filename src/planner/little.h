@@ -1,0 +1,24 @@
+/* little.h: the order of a short chain of small matrices, found without making a plan. */
+#ifndef MMCI_LITTLE_H
+#define MMCI_LITTLE_H
+
+#include "order/order.h"
+#include "planner/planner.h"
+
+/* Chains of 2 to so many factors, whose dims are 2 to so much, are little: that is where planning
+ * takes as long as multiplying. Whether their steps form groups changes no bit of a result, since
+ * they are products of the same calls either way. Vectors are not among them, because a group
+ * multiplies these by other calls. */
+enum { MMCI_LITTLE_FACTORS = 8, MMCI_LITTLE_SIDE = 64 };
+
+/* Finds the order that mmci_planner_plan() would find for these arguments, which are those of that
+ * function, and writes its n - 1 products as in mmci_tree. *found is false, and products are
+ * undefined, for chains that are not little, for devices with memory of their own, for options that
+ * only a plan can follow, and where wisdom makes a plan look at more than the prices of single
+ * products. Returns E_NOMEM. */
+mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *chain,
+                             const mmc_plan_options *options, const struct mmci_opened *on,
+                             mmci_wisdom *wisdom, mmci_product *products, bool *found,
+                             mmci_error *error);
+
+#endif

@@ -1,0 +1,168 @@
+/* test_multiply.c: mmc_multiply() gives the bits of a plan of the same options, executed, however
+ * matrices lie: of little chains, which have no plan, and of others; for both objectives, every
+ * dtype and op; the order is the one that a plan has. What lies beside the result stays. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+/* cmocka.h wants the three above. */
+#include <cmocka.h>
+
+#include "../random.h"
+#include "mmchain.h"
+
+static const uint64_t first_seed = 20261125;
+enum { MOST_FACTORS = 9, ROUNDS = 1500, GUARD = 0x5a };
+
+typedef struct problem {
+  uint64_t seed;
+  mmc_dtype dtype;
+  int n;
+  int64_t dims[MOST_FACTORS + 1];
+  mmc_op ops[MOST_FACTORS];
+  mmc_matrix factors[MOST_FACTORS], out;
+  size_t out_bytes;
+} problem;
+
+/* Half of all numbers are of either sign and some 2^16 apart. */
+static void fill(uint64_t *random, mmc_dtype dtype, void *data, size_t bytes) {
+  const bool is_single = dtype == MMC_F32 || dtype == MMC_C64;
+  if (dtype >= MMC_I8 || dtype == MMC_F16 || dtype == MMC_BF16) {
+    for (size_t i = 0; i < bytes; i++) ((unsigned char *)data)[i] = (unsigned char)(i % 3);
+    return;
+  }
+  for (size_t i = 0; i < bytes / (is_single ? sizeof(float) : sizeof(double)); i++) {
+    const double x = random_unit(random) * ldexp(1, (int)random_below(random, 16));
+    if (is_single)
+      ((float *)data)[i] = (float)x;
+    else
+      ((double *)data)[i] = x;
+  }
+}
+
+/* A matrix of any layout, with gaps or without; its memory has *bytes. */
+static mmc_matrix place(uint64_t *random, mmc_dtype dtype, int64_t rows, int64_t cols,
+                        size_t *bytes) {
+  mmc_matrix x = {.rows = rows, .cols = cols};
+  x.layout = random_below(random, 3) == 0 ? MMC_COL_MAJOR : MMC_ROW_MAJOR;
+  const bool by_rows = x.layout == MMC_ROW_MAJOR;
+  const int64_t length = by_rows ? cols : rows, lines = by_rows ? rows : cols;
+  x.ld = random_below(random, 2) == 0 ? 0 : length + random_below(random, 5) + (length == 0);
+  const int64_t ld = x.ld != 0 ? x.ld : length;
+  *bytes = (size_t)(lines * ld + 1) * mmc_dtype_size(dtype);
+  x.data = malloc(*bytes);
+  assert_non_null(x.data);
+  fill(random, dtype, x.data, *bytes);
+  return x;
+}
+
+static void draw(uint64_t *random, problem *p) {
+  static const mmc_dtype dtypes[] = {MMC_F32,  MMC_F64,  MMC_F64, MMC_C64,
+                                     MMC_C128, MMC_BF16, MMC_I32};
+  static const int64_t most[] = {3, 8, 30, 64, 64, 70};
+  p->dtype = dtypes[random_below(random, 7)];
+  p->n = 1 + (int)random_below(random, MOST_FACTORS);
+  const int64_t limit = most[random_below(random, 6)], least = random_below(random, 8) == 0 ? 0 : 2;
+  const bool equal = random_below(random, 6) == 0;
+  for (int i = 0; i <= p->n; i++)
+    p->dims[i] = equal && i > 0 ? p->dims[0] : least + random_below(random, limit - least + 1);
+  const bool turns = random_below(random, 2) == 0;
+  for (int i = 0; i < p->n; i++) {
+    size_t bytes;
+    p->ops[i] = turns ? (mmc_op)random_below(random, 3) : MMC_OP_N;
+    const bool as_is = p->ops[i] == MMC_OP_N;
+    p->factors[i] =
+        place(random, p->dtype, p->dims[as_is ? i : i + 1], p->dims[as_is ? i + 1 : i], &bytes);
+  }
+  p->out = place(random, p->dtype, p->dims[0], p->dims[p->n], &p->out_bytes);
+}
+
+static void execute(mmc_context *context, const mmc_chain *chain, const mmc_plan_options *options,
+                    const mmc_matrix *factors, const mmc_matrix *out) {
+  mmc_plan *plan;
+  mmc_run *run;
+  assert_int_equal(mmc_plan_create(context, chain, options, &plan), MMC_OK);
+  assert_int_equal(mmc_run_create(plan, &run), MMC_OK);
+  assert_int_equal(mmc_execute(run, factors, out), MMC_OK);
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+}
+
+static void multiply_as_a_plan_does(void **state) {
+  mmc_context *context = *state;
+  for (int round = 0; round < ROUNDS; round++) {
+    problem p = {.seed = first_seed + (uint64_t)round};
+    uint64_t random = p.seed;
+    mmc_chain *chain;
+    mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+    options.objective = random_below(&random, 3) == 0 ? "flops" : "time";
+    if (random_below(&random, 10) == 0) options.device = "ref";
+    if (random_below(&random, 10) == 0) options.solver = "left-to-right";
+    draw(&random, &p);
+    assert_int_equal(mmc_chain_create(context, p.dtype, p.n, p.dims, p.ops, &chain), MMC_OK);
+    unsigned char *expected = malloc(p.out_bytes);
+    assert_non_null(expected);
+    memset(p.out.data, GUARD, p.out_bytes);
+    execute(context, chain, &options, p.factors, &p.out);
+    memcpy(expected, p.out.data, p.out_bytes);
+    memset(p.out.data, GUARD, p.out_bytes);
+    assert_int_equal(mmc_multiply(context, chain, &options, p.factors, &p.out), MMC_OK);
+    if (memcmp(expected, p.out.data, p.out_bytes) != 0)
+      fail_msg("seed %" PRIu64 ": other bits than a plan gives", p.seed);
+    free(expected);
+    free(p.out.data);
+    for (int i = 0; i < p.n; i++) free(p.factors[i].data);
+    mmc_chain_destroy(chain);
+  }
+}
+
+static void errors_are_those_of_the_plan_and_the_run(void **state) {
+  mmc_context *context = *state;
+  double data[3][9] = {{0}}, c[9];
+  char text[512];
+  mmc_chain *chain;
+  mmc_matrix factors[3], out = {.data = c, .rows = 3, .cols = 3};
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  for (int i = 0; i < 3; i++)
+    factors[i] = (mmc_matrix){.data = data[i], .rows = 3, .cols = i == 1 ? 4 : 3};
+  assert_int_equal(mmc_chain_parse(context, "f64:3x3x3x3", &chain), MMC_OK);
+  assert_int_equal(mmc_multiply(context, chain, NULL, factors, &out), MMC_E_ARG);
+  assert_string_equal(mmc_context_message(context, text, sizeof text),
+                      "factors[1]: expected 3 x 3 as stored, got 3 x 4");
+  factors[1].cols = 3;
+  factors[2].data = &c[1];
+  assert_int_equal(mmc_multiply(context, chain, NULL, factors, &out), MMC_E_ARG);
+  assert_string_equal(mmc_context_message(context, text, sizeof text),
+                      "factors[2]: overlaps the result");
+  factors[2].data = data[2];
+  options.objective = "tim";
+  assert_int_equal(mmc_multiply(context, chain, &options, factors, &out), MMC_E_ARG);
+  assert_string_equal(mmc_context_message(context, text, sizeof text),
+                      "objective: expected flops, traffic, time or energy, got 'tim'");
+  options.objective = "time";
+  options.fuse = "none";
+  assert_int_equal(mmc_multiply(context, chain, &options, factors, &out), MMC_E_ARG);
+  assert_string_equal(mmc_context_message(context, text, sizeof text),
+                      "fuse: expected objective traffic with it");
+  assert_int_equal(mmc_multiply(context, chain, NULL, factors, &out), MMC_OK);
+  mmc_chain_destroy(chain);
+}
+
+static int set_up(void **state) {
+  return mmc_context_create(NULL, (mmc_context **)state) != MMC_OK;
+}
+
+static int tear_down(void **state) {
+  mmc_context_destroy(*state);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(multiply_as_a_plan_does),
+      cmocka_unit_test(errors_are_those_of_the_plan_and_the_run),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
