@@ -202,7 +202,7 @@ def multi_dot(
     >>> mmchain.multi_dot([np.ones((7, 2, 3)), b, np.ones((4, 5))]).shape
     (7, 2, 5)
     >>> fibonacci = np.array([[1, 1], [1, 0]])
-    >>> mmchain.multi_dot([fibonacci] * 1000, mod=10**9 + 7)[0, 1]
+    >>> int(mmchain.multi_dot([fibonacci] * 1000, mod=10**9 + 7)[0, 1])
     517691607
     >>> mmchain.multi_dot(np.full((1000, 2, 2), 0.5))
     array([[0.5, 0.5],

@@ -43,13 +43,13 @@ def multiply(
 ) -> Any:
     """multi_dot, or the product by a plan, of any arrays."""
     by_own = precision == "reproducible"
-    if plan is None and ("scipy.sparse" in sys.modules or "torch" in sys.modules):
-        result = _sparse(arrays, out, objective, device, precision)
-        if result is not None:
-            return result
     if plan is None and out is None and not by_own and type(arrays) is list and arrays:
         shortcut = shortcuts.get(type(arrays[0]))
         result = None if shortcut is None else shortcut(arrays, device)
+        if result is not None:
+            return result
+    if plan is None and ("scipy.sparse" in sys.modules or "torch" in sys.modules):
+        result = _sparse(arrays, out, objective, device, precision)
         if result is not None:
             return result
     if plan is None:

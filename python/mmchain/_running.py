@@ -17,6 +17,11 @@ class Running(NamedTuple):
     reverse: bool
     exclusive: bool
     device: Optional[str]
+    vector: bool = False  # whether states were given as vectors, each of which has become a column
+
+    def told(self, shape: Shape) -> Shape:
+        """The shape of states as the caller knows it."""
+        return shape[:-1] if self.vector else shape
 
 
 class Shapes(NamedTuple):
@@ -47,21 +52,23 @@ def _stack_of(shapes: Sequence[Shape]) -> Shape:
 
 
 def fit(
-    recurrence: bool, factors: Shape, initial: Optional[Shape], addend: Optional[Shape]
+    running: Running, factors: Shape, initial: Optional[Shape], addend: Optional[Shape]
 ) -> Shapes:
     """The shapes when they fit; ValueError names the array that does not."""
+    recurrence, told = running.recurrence, running.told
     name = "a" if recurrence else "stack"
     if len(factors) < 3 or factors[-1] != factors[-2]:
         raise ValueError(f"{name}: expected a stack of square matrices, got shape {factors}")
     length, n = factors[-3], factors[-1]
     if initial is not None and (len(initial) < 2 or initial[-2] != n):
         what = "x0" if recurrence else "initial"
-        raise ValueError(f"{what}: expected {n} rows, got shape {initial}")
+        raise ValueError(f"{what}: expected {n} rows, got shape {told(initial)}")
     m = n if initial is None else initial[-1]
     if not recurrence and m != n:
         raise ValueError(f"initial: expected {n} columns, got shape {initial}")
     if addend is not None and addend[-3:] != (length, n, m):
-        raise ValueError(f"b: expected a shape that ends with {(length, n, m)}, got {addend}")
+        ending = told((length, n, m))
+        raise ValueError(f"b: expected a shape that ends with {ending}, got {told(addend)}")
     stacks = [factors[:-3]]
     stacks += [] if initial is None else [initial[:-2]]
     stacks += [] if addend is None else [addend[:-3]]
@@ -139,9 +146,10 @@ def _run(running: Running, arrays: List[Any], out: Any) -> Any:
     given = [array for array in arrays if array is not None]
     room = _general.room_of(given)
     arrays = [None if array is None else room.as_array(array) for array in arrays]
-    shapes = fit(running.recurrence, *[None if array is None else tuple(array.shape) for array in arrays])
+    shapes = fit(running, *[None if array is None else tuple(array.shape) for array in arrays])
     if out is not None and tuple(out.shape) != shapes.out:
-        raise ValueError(f"out: expected shape {shapes.out}, got {tuple(out.shape)}")
+        expected, got = running.told(shapes.out), running.told(tuple(out.shape))
+        raise ValueError(f"out: expected shape {expected}, got {got}")
     return room.running(running, arrays, shapes, out)
 
 
@@ -236,11 +244,11 @@ def recurrence(
            [2., 1.],
            [3., 1.]])
     """
-    running = Running(True, bool(reverse), bool(exclusive), device)
     room = _general.room_of([array for array in (a, x0, b) if array is not None])
     a, x0 = room.as_array(a), room.as_array(x0)
     b = None if b is None else room.as_array(b)
     vector = x0.ndim == 1
+    running = Running(True, bool(reverse), bool(exclusive), device, vector)
     if vector:
         x0 = x0[:, None]
         b = None if b is None else b[..., None]

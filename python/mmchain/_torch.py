@@ -213,7 +213,7 @@ def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Optio
     gradients cost least; None where it is more than a few plain matrices on the CPU."""
     gradients = False
     for tensor in tensors:
-        if type(tensor) not in _exact:
+        if type(tensor) not in _exact or tensor.layout is not torch.strided:
             return None
         gradients = gradients or tensor.requires_grad
     if not gradients or not torch.is_grad_enabled() or device not in (None, "cpu"):
@@ -239,6 +239,10 @@ def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Optio
 
 for _kind in _exact:
     _general.shortcuts[_kind] = _with_gradients
+# Few plain matrices are multiplied from C, by the same functions.
+_mmchain.set_torch(
+    _exact, _mm, _multi_dot, torch.is_grad_enabled, _is_any_autocast_enabled, _transforms_active
+)
 
 
 def _autocast_dtype(tensors: List[torch.Tensor]) -> Optional[torch.dtype]:
@@ -442,7 +446,7 @@ def _adjoint(factors: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
         return slopes
     back = _running.Running(True, True, False, None)
     last = slopes[..., -1, :, :]
-    shapes = _running.fit(True, factors.shape, last.shape, slopes[..., :-1, :, :].shape)
+    shapes = _running.fit(back, factors.shape, last.shape, slopes[..., :-1, :, :].shape)
     rest = running(back, [factors, last, slopes[..., :-1, :, :]], shapes, None)
     return torch.cat([rest, slopes[..., -1:, :, :]], -3)
 

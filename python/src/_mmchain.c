@@ -9,6 +9,7 @@
 #include "scan.h"
 #include "sparse.h"
 #include "team.h"
+#include "torch.h"
 #include "tune.h"
 #include "xla.h"
 
@@ -256,6 +257,10 @@ static PyMethodDef functions[] = {
     {"xla_target", mmcp_xla_target, METH_O,
      "xla_target(minor): a capsule of the foreign function of XLA that multiplies a chain on the "
      "CPU, by version 0.minor of that interface."},
+    {"set_torch", mmcp_set_torch, METH_VARARGS,
+     "set_torch(types, mm, multi_dot, is_grad_enabled, is_autocast, has_transforms): PyTorch's own "
+     "functions, "
+     "for tensors of these types that want gradients."},
     {"devices", devices, METH_NOARGS, "Triples (name, description, available)."},
     {"configure", configure, METH_VARARGS,
      "configure(module_dir, blas_paths): where device modules lie, or None, and the files of BLAS "

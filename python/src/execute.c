@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cache.h"
+#include "torch.h"
 #include "view.h"
 
 enum { MAX_NDIM = 64 };
@@ -710,6 +711,16 @@ static PyObject *execute_chain(PyObject *array, PyObject *const *args) {
   return n < 0 ? NULL : Py_NewRef(Py_NotImplemented);
 }
 
+/* Multiplies by PyTorch where it is to record the products and nothing else was asked for. Returns
+ * as mmcp_torch_multiply(). */
+static int execute_recorded(PyObject *items, PyObject *const *args, PyObject **out) {
+  if (args[PLAN] != Py_None || args[OUT] != Py_None || args[PRECISION] != mmcp.native ||
+      (args[OBJECTIVE] != mmcp.time && args[OBJECTIVE] != mmcp.flops) ||
+      (args[DEVICE] != Py_None && args[DEVICE] != mmcp.cpu))
+    return 0;
+  return mmcp_torch_multiply(items, out);
+}
+
 PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t count) {
   PyObject *args[ARGUMENTS] = {NULL};
   (void)module;
@@ -725,8 +736,11 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t coun
   PyObject *items = PySequence_Tuple(args[ARRAYS]); /* a list may change meanwhile */
   if (items == NULL) return NULL;
   Py_ssize_t n = PyTuple_GET_SIZE(items), least = args[PLAN] == Py_None ? 2 : 1;
-  PyObject *result = n < least ? Py_NewRef(Py_NotImplemented)
-                               : execute_items(&PyTuple_GET_ITEM(items, 0), n, NULL, args);
+  PyObject *result = NULL;
+  const int recorded = execute_recorded(items, args, &result);
+  if (recorded == 0)
+    result = n < least ? Py_NewRef(Py_NotImplemented)
+                       : execute_items(&PyTuple_GET_ITEM(items, 0), n, NULL, args);
   Py_DECREF(items);
   return result;
 }

@@ -20,7 +20,7 @@ dl_dtype mmcp_dl_dtype(mmc_dtype dtype) {
   return dl_dtypes[dtype];
 }
 
-static bool dtype_of_dl(dl_dtype given, mmc_dtype *out) {
+bool mmcp_dtype_of_dl(dl_dtype given, mmc_dtype *out) {
   for (int d = 0; d < MMCP_DTYPES; d++) {
     if (given.code != dl_dtypes[d].code || given.bits != dl_dtypes[d].bits || given.lanes != 1)
       continue;
@@ -94,7 +94,7 @@ static int acquire_buffer(PyObject *array, mmcp_want want, mmcp_view *out) {
 }
 
 static int read_tensor(const dl_tensor *tensor, mmcp_view *out) {
-  if (!dtype_of_dl(tensor->dtype, &out->dtype)) return 0;
+  if (!mmcp_dtype_of_dl(tensor->dtype, &out->dtype)) return 0;
   switch (tensor->device.type) {
     case DL_CPU:
     case DL_CUDA_HOST:

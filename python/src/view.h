@@ -60,7 +60,9 @@ bool mmcp_view_is_contiguous(const mmcp_view *view);
 /* Whether two views may have an element in common. */
 bool mmcp_view_overlap(const mmcp_view *a, const mmcp_view *b);
 
-/* The dtype as DLPack writes it. */
+/* The dtype as DLPack writes it, and as it reads it; that returns false for one that there is not.
+ */
 dl_dtype mmcp_dl_dtype(mmc_dtype dtype);
+bool mmcp_dtype_of_dl(dl_dtype given, mmc_dtype *out);
 
 #endif

@@ -163,8 +163,12 @@ def test_mistakes_of_kind():
         mmchain.scan(stack, device="abacus")
     with pytest.raises(ValueError, match="b: expected"):
         mmchain.recurrence(stack, np.ones(3), np.ones((3, 3)))
-    with pytest.raises(ValueError, match="x0: expected 3 rows"):
+    with pytest.raises(ValueError, match=r"x0: expected 3 rows, got shape \(4,\)"):
         mmchain.recurrence(stack, np.ones(4))
+    with pytest.raises(ValueError, match=r"b: expected .* \(2, 3\), got \(2, 4\)"):
+        mmchain.recurrence(stack, np.ones(3), np.ones((2, 4)))
+    with pytest.raises(ValueError, match=r"out: expected shape \(2, 3\), got \(2, 4\)"):
+        mmchain.recurrence(stack, np.ones(3), out=np.empty((2, 4)))
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "u8", "?"])

@@ -375,3 +375,44 @@ def test_gradients_by_plain_products_are_torchs():
                 torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
         with pytest.raises(ValueError, match="not aligned"):
             mmchain.multi_dot([ours[0], torch.ones(dims[1] + 1, 3, dtype=dtype)])
+
+
+@pytest.mark.skipif(not _torch._has_exchange, reason="a PyTorch without exchange functions")
+@pytest.mark.parametrize("dims", [[4, 3, 5], [4, 3, 5, 2], [5, 3, 2, 6], [4, 3, 5, 2, 6]])
+def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
+    calls = []
+
+    def counted(function):
+        return lambda *given: calls.append(function) or function(*given)
+
+    mmchain.multi_dot([torch.ones(2, 2, requires_grad=True)] * 2)  # the room of PyTorch is open
+    chain = [
+        torch.tensor(rng.standard_normal(shape), requires_grad=True) for shape in zip(dims, dims[1:])
+    ]
+    rest = (torch.is_grad_enabled, _torch._is_any_autocast_enabled, _torch._transforms_active)
+    _mmchain.set_torch(_torch._exact, counted(torch.mm), counted(torch.linalg.multi_dot), *rest)
+    try:
+        product = mmchain.multi_dot(chain)
+        assert calls == ([torch.mm] * (len(chain) - 1) if len(chain) < 4 else [torch.linalg.multi_dot])
+        calls.clear()
+        for others in (
+            {"precision": "reproducible"},
+            {"objective": "energy"},
+            {"out": torch.empty(dims[0], dims[-1], dtype=torch.float64)},
+        ):
+            with torch.no_grad():
+                torch.testing.assert_close(mmchain.multi_dot(chain, **others), product)
+        with torch.no_grad():
+            torch.testing.assert_close(mmchain.multi_dot(chain), product)
+        with pytest.raises(ValueError, match="not aligned"):
+            mmchain.multi_dot([*chain, chain[0].new_ones(dims[-1] + 1, 2)])
+        assert calls == []
+    finally:
+        _mmchain.set_torch(_torch._exact, torch.mm, torch.linalg.multi_dot, *rest)
+    product.sum().backward()
+    expected = [tensor.grad for tensor in chain]
+    for tensor in chain:
+        tensor.grad = None
+    torch.linalg.multi_dot(chain).sum().backward()
+    for tensor, grad in zip(chain, expected):
+        torch.testing.assert_close(grad, tensor.grad)
