@@ -244,8 +244,8 @@ typedef struct mmci_device_ops {
   mmc_status (*scan_enqueue)(mmci_queue *queue, const mmci_scan_kernel *kernel,
                              const mmci_scan_places *places, mmci_error *error);
 
-  /* (optional) Computes a product on host memory now, without preparing it, with the bits that its
-   * variant 0 gives when it is prepared and enqueued. Returns false, with C undefined, for products
+  /* (optional) Computes a product on host memory now, without preparing it, with the bits that it
+   * has when it is prepared and enqueued. Returns false, with C undefined, for products
    * that take room, threads or pieces. */
   bool (*at_once)(mmci_device *device, const mmci_gemm *gemm, const void *a, const void *b,
                   void *c);

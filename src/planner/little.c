@@ -15,6 +15,7 @@ typedef struct tables {
   int64_t count[VERTICES][VERTICES];
   double seconds[VERTICES][VERTICES];
   int8_t fewest[VERTICES][VERTICES], fastest[VERTICES][VERTICES]; /* splits */
+  int variant[VERTICES][VERTICES]; /* of the last product of the sub-chain */
 } tables;
 
 /* ---- what is little ------------------------------------------------------------------------ */
@@ -46,13 +47,14 @@ static bool is_better(const tables *t, int32_t i, int32_t j, int32_t k, int32_t 
   return best == 0 || less || (same && mmci_tie_goes_before(t->chain->dims, i, j, k, best));
 }
 
-/* Returns the seconds of a product; NAN where it is best computed by more than a plain call. Which
- * variant a call is of does not change its bits at these sizes. */
-static double seconds_of(const tables *t, int32_t i, int32_t k, int32_t j) {
+/* Returns the seconds of a product, and the variant of its call; NAN where it is best computed by
+ * more than one call. */
+static double seconds_of(const tables *t, int32_t i, int32_t k, int32_t j, int *variant) {
   const mmci_gemm gemm = mmci_chain_product(t->chain, MMCI_NATIVE, i, k, j);
   mmci_price price;
   t->pricing->price(t->pricing->user, &gemm, &price);
   const bool is_call = mmci_recipe_count(&price.recipe) == 1 && price.recipe.pad == 0;
+  *variant = is_call ? price.recipe.nodes[0].variant : 0;
   return is_call && price.seconds >= 0 ? price.seconds : (double)NAN;
 }
 
@@ -69,11 +71,13 @@ static bool fill_entry(tables *t, int32_t i, int32_t j) {
       count = sum;
     }
     if (t->pricing == NULL) continue;
-    const double sum_s = t->seconds[i][k] + t->seconds[k][j] + seconds_of(t, i, k, j);
+    int variant;
+    const double sum_s = t->seconds[i][k] + t->seconds[k][j] + seconds_of(t, i, k, j, &variant);
     if (isnan(sum_s)) return false;
     if (is_better(t, i, j, k, fastest, sum_s < seconds, sum_s == seconds)) {
       fastest = k;
       seconds = sum_s;
+      t->variant[i][j] = variant;
     }
   }
   t->count[i][j] = count;
@@ -87,20 +91,21 @@ static bool fill_entry(tables *t, int32_t i, int32_t j) {
  * where fewest multiplications and least seconds have other orders, between which a plan decides by
  * what the prices may be off by. */
 static int32_t write_products(const tables *t, int32_t i, int32_t j, int32_t *count,
-                              mmci_product *products) {
+                              mmci_product *products, int *variants) {
   if (j == i + 1) return i;
   const int32_t k = t->fewest[i][j];
   if (k != t->fastest[i][j]) return -1;
-  const int32_t left = write_products(t, i, k, count, products);
-  const int32_t right = left < 0 ? -1 : write_products(t, k, j, count, products);
+  const int32_t left = write_products(t, i, k, count, products, variants);
+  const int32_t right = left < 0 ? -1 : write_products(t, k, j, count, products, variants);
   if (right < 0) return -1;
   products[*count] = (mmci_product){left, right};
+  variants[*count] = t->pricing != NULL ? t->variant[i][j] : 0;
   return t->chain->n + (*count)++;
 }
 
 /* ---- the order ----------------------------------------------------------------------------- */
 
-static bool find_order(tables *t, mmci_product *products) {
+static bool find_order(tables *t, mmci_product *products, int *variants) {
   const int32_t n = t->chain->n;
   for (int32_t i = n - 1; i >= 0; i--) {
     t->count[i][i + 1] = 0;
@@ -109,7 +114,7 @@ static bool find_order(tables *t, mmci_product *products) {
       if (!fill_entry(t, i, j)) return false;
   }
   int32_t count = 0;
-  return write_products(t, 0, n, &count, products) >= 0;
+  return write_products(t, 0, n, &count, products, variants) >= 0;
 }
 
 /* Says whether a plan for time would try wide trees, or every tree where calls were measured. */
@@ -122,16 +127,16 @@ static bool tries_more(const struct mmci_opened *on, const mmc_chain *chain,
 
 mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *chain,
                              const mmc_plan_options *options, const struct mmci_opened *on,
-                             mmci_wisdom *wisdom, mmci_product *products, bool *found,
-                             mmci_error *error) {
+                             mmci_wisdom *wisdom, mmci_product *products, int *variants,
+                             bool *found, mmci_error *error) {
   const bool by_time = objective == &mmci_objective_time;
   tables t = {.chain = chain};
   *found = false;
   if ((!by_time && objective != &mmci_objective_flops) || !mmci_offers_host_memory(on) ||
       !is_little(chain) || !is_plain(options))
     return MMC_OK;
-  if (!by_time || chain->n == 2) {
-    *found = find_order(&t, products);
+  if (!by_time) {
+    *found = find_order(&t, products, variants);
     return MMC_OK;
   }
   mmci_wisdom_pricing *known;
@@ -139,7 +144,7 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
   if (status != MMC_OK) return status;
   const mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   t.pricing = &pricing;
-  *found = !tries_more(on, chain, known) && find_order(&t, products);
+  *found = !tries_more(on, chain, known) && find_order(&t, products, variants);
   mmci_wisdom_pricing_release(known);
   return MMC_OK;
 }

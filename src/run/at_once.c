@@ -24,7 +24,7 @@ static size_t aligned(size_t bytes) {
 
 /* Computes the products one after the other; returns false where one cannot be computed so. */
 static bool multiply(const mmci_device_ops *ops, mmci_device *device, const mmc_chain *chain,
-                     const mmci_product *products, const mmc_matrix *factors,
+                     const mmci_product *products, const int *variants, const mmc_matrix *factors,
                      const mmc_matrix *out) {
   _Alignas(MMCI_ALIGNMENT) char room[ROOM_BYTES];
   value results[MOST];
@@ -47,7 +47,8 @@ static bool multiply(const mmci_device_ops *ops, mmci_device *device, const mmc_
                             .a = a.form,
                             .b = b.form,
                             .ldc = is_last ? mmci_matrix_ld(out) : tight,
-                            .batch = 1};
+                            .batch = 1,
+                            .variant = variants[t]};
     if (!ops->at_once(device, &gemm, a.data, b.data, c)) return false;
     results[t] = (value){c, {.ld = tight}, a.rows, b.cols};
     if (!is_last) used += aligned(bytes);
@@ -57,8 +58,8 @@ static bool multiply(const mmci_device_ops *ops, mmci_device *device, const mmc_
 
 mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device,
                                  const mmc_chain *chain, const mmci_product *products,
-                                 const mmc_matrix *factors, const mmc_matrix *out, bool *done,
-                                 mmci_error *error) {
+                                 const int *variants, const mmc_matrix *factors,
+                                 const mmc_matrix *out, bool *done, mmci_error *error) {
   *done = false;
   if (ops->at_once == NULL || chain->n < 2 || chain->n - 1 > MOST || chain->batch != 1)
     return MMC_OK;
@@ -66,6 +67,6 @@ mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device
   if (status != MMC_OK) return status;
   if (out->layout != MMC_ROW_MAJOR || mmci_matrices_have_addresses(chain->n, factors, out))
     return MMC_OK;
-  *done = multiply(ops, device, chain, products, factors, out);
+  *done = multiply(ops, device, chain, products, variants, factors, out);
   return MMC_OK;
 }

@@ -6,13 +6,14 @@
 #include "plan/plan.h"
 
 /* Multiplies a chain of one product or more in the order of its products, which are as in
- * mmci_tree, with intermediates on the stack. The result has the bits that a run gives whose steps
- * are plain calls. *done is false, and out is undefined, where only a run can do it: the device
- * computes some product otherwise, intermediates are large, or matrices lie as tables of addresses
- * or the result by columns. Returns what mmci_matrices_check() does. */
+ * mmci_tree and computed by these variants, with intermediates on the stack. The result has the
+ * bits that a run gives whose steps are plain calls. *done is false, and out is undefined, where
+ * only a run can do it: the device computes some product otherwise, intermediates are large, or
+ * matrices lie as tables of addresses or the result by columns. Returns what mmci_matrices_check()
+ * does. */
 mmc_status mmci_multiply_at_once(const mmci_device_ops *ops, mmci_device *device,
                                  const mmc_chain *chain, const mmci_product *products,
-                                 const mmc_matrix *factors, const mmc_matrix *out, bool *done,
-                                 mmci_error *error);
+                                 const int *variants, const mmc_matrix *factors,
+                                 const mmc_matrix *out, bool *done, mmci_error *error);
 
 #endif

@@ -454,15 +454,19 @@ static bool multiply_at_once(mmci_device *device, const mmci_gemm *given, const 
   (void)device;
   const method how = choose_method(given);
   mmci_gemm gemm = *given;
-  if (gemm.batch > 1 || gemm.precision != MMCI_NATIVE || gemm.variant != 0) return false;
-  if (how == SMALL && mmci_small_loops_can()) {
+  if (gemm.batch > 1 || gemm.precision != MMCI_NATIVE) return false;
+  /* The number of threads is nothing to small products. */
+  if (how == SMALL && mmci_small_loops_can() && gemm.variant <= fewer()) {
     mmci_blas_call(&gemm); /* drops conjugates of real numbers */
     const mmci_small small = mmci_small_make(&gemm);
     multiply_small(&small, a, b, c);
     return true;
   }
-  if (how != MATRIX_MATRIX || choose_pieces(&gemm, mmci_blas_threads()).size > 0) return false;
-  mmci_blas_call (&gemm)(&gemm, a, b, c);
+  if (how != MATRIX_MATRIX || gemm.variant != 0 ||
+      choose_pieces(&gemm, mmci_blas_threads()).size > 0)
+    return false;
+  const mmci_blas_fn multiply = mmci_blas_call(&gemm);
+  multiply(&gemm, a, b, c);
   return true;
 }
 
