@@ -59,5 +59,8 @@ mmc_status mmci_dims_check(int64_t n, const int64_t *dims, mmci_error *error);
  * and without gaps. */
 mmci_gemm mmci_chain_product(const mmc_chain *chain, mmci_precision precision, int64_t i, int64_t k,
                              int64_t j);
+/* Makes of any such product of the chain this one; its precision and batch stay. */
+void mmci_chain_product_turn(const mmc_chain *chain, int64_t i, int64_t k, int64_t j,
+                             mmci_gemm *gemm);
 
 #endif

@@ -28,9 +28,11 @@ static mmc_status find_cell(small *s, int32_t i, int32_t j, mmci_error *error) {
   double best = (double)INFINITY;
   int32_t split = 0;
   for (int32_t k = i + 1; k < j; k++) {
+    const double parts = s->cost[i][k] + s->cost[k][j];
+    if (problem->is_price_trusted && parts > best) continue;
     const double price = problem->price(problem->price_user, i, k, j);
     if (!(price >= 0)) return bad_price(price, i, k, j, error);
-    const double cost = s->cost[i][k] + s->cost[k][j] + price;
+    const double cost = parts + price;
     if (split != 0 && !(cost < best) &&
         !(cost == best && mmci_tie_goes_before(problem->dims, i, j, k, split)))
       continue;

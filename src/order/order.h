@@ -80,6 +80,7 @@ typedef struct mmci_order_problem {
   const int64_t *dims; /* n+1 numbers */
   mmc_price_fn price;  /* NULL means multiplications */
   void *price_user;
+  bool is_price_trusted;  /* no price is negative or NAN; those that decide nothing are not asked */
   int threads;            /* how many threads may work; 0 means as many as cores */
   const char *kernel;     /* the kernel of interval_dp; NULL means the best that the machine has */
   const mmci_tree *given; /* the order to be taken, whatever solver is named; NULL means any */

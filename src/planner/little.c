@@ -12,6 +12,7 @@ enum { VERTICES = MMCI_LITTLE_FACTORS + 1 };
 typedef struct tables {
   const mmc_chain *chain;
   const mmci_pricing *pricing; /* NULL for fewest multiplications */
+  mmci_gemm gemm;              /* the product that was priced last */
   int64_t count[VERTICES][VERTICES];
   double seconds[VERTICES][VERTICES];
   int8_t fewest[VERTICES][VERTICES], fastest[VERTICES][VERTICES]; /* splits */
@@ -49,10 +50,10 @@ static bool is_better(const tables *t, int32_t i, int32_t j, int32_t k, int32_t 
 
 /* Returns the seconds of a product, and the variant of its call; NAN where it is best computed by
  * more than one call. */
-static double seconds_of(const tables *t, int32_t i, int32_t k, int32_t j, int *variant) {
-  const mmci_gemm gemm = mmci_chain_product(t->chain, MMCI_NATIVE, i, k, j);
+static double seconds_of(tables *t, int32_t i, int32_t k, int32_t j, int *variant) {
   mmci_price price;
-  t->pricing->price(t->pricing->user, &gemm, &price);
+  mmci_chain_product_turn(t->chain, i, k, j, &t->gemm);
+  t->pricing->price(t->pricing->user, &t->gemm, &price);
   const bool is_call = mmci_recipe_count(&price.recipe) == 1 && price.recipe.pad == 0;
   *variant = is_call ? price.recipe.nodes[0].variant : 0;
   return is_call && price.seconds >= 0 ? price.seconds : (double)NAN;
@@ -70,9 +71,10 @@ static bool fill_entry(tables *t, int32_t i, int32_t j) {
       fewest = k;
       count = sum;
     }
-    if (t->pricing == NULL) continue;
+    const double parts_s = t->seconds[i][k] + t->seconds[k][j];
+    if (t->pricing == NULL || (fastest != 0 && parts_s > seconds)) continue;
     int variant;
-    const double sum_s = t->seconds[i][k] + t->seconds[k][j] + seconds_of(t, i, k, j, &variant);
+    const double sum_s = parts_s + seconds_of(t, i, k, j, &variant);
     if (isnan(sum_s)) return false;
     if (is_better(t, i, j, k, fastest, sum_s < seconds, sum_s == seconds)) {
       fastest = k;
@@ -130,7 +132,9 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
                              mmci_wisdom *wisdom, mmci_product *products, int *variants,
                              bool *found, mmci_error *error) {
   const bool by_time = objective == &mmci_objective_time;
-  tables t = {.chain = chain};
+  tables t;
+  t.chain = chain;
+  t.pricing = NULL;
   *found = false;
   if ((!by_time && objective != &mmci_objective_flops) || !mmci_offers_host_memory(on) ||
       !is_little(chain) || !is_plain(options))
@@ -144,6 +148,7 @@ mmc_status mmci_little_order(const mmci_objective *objective, const mmc_chain *c
   if (status != MMC_OK) return status;
   const mmci_pricing pricing = mmci_wisdom_pricing_of(known);
   t.pricing = &pricing;
+  t.gemm = mmci_chain_product(chain, MMCI_NATIVE, 0, 1, 2);
   *found = !tries_more(on, chain, known) && find_order(&t, products, variants);
   mmci_wisdom_pricing_release(known);
   return MMC_OK;

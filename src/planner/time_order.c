@@ -25,9 +25,25 @@ static void price_product(const priced_chain *c, int64_t i, int64_t k, int64_t j
   if (gemm.batch == 0) out->seconds = out->plain_s = 0;
 }
 
+/* A priced chain whose products are asked for one after the other. */
+typedef struct asked_chain {
+  const priced_chain *chain;
+  mmci_gemm gemm; /* the last product */
+} asked_chain;
+
+static asked_chain asked_of(const priced_chain *c) {
+  asked_chain x = {c, mmci_chain_product(c->chain, c->request->precision, 0, 1, 2)};
+  x.gemm.batch = c->chain->batch;
+  return x;
+}
+
 static double seconds_of(void *user, int64_t i, int64_t k, int64_t j) {
+  asked_chain *x = user;
+  const mmci_pricing *pricing = x->chain->request->pricing;
   mmci_price price;
-  price_product(user, i, k, j, &price);
+  if (x->gemm.batch == 0) return 0;
+  mmci_chain_product_turn(x->chain->chain, i, k, j, &x->gemm);
+  pricing->price(pricing->user, &x->gemm, &price);
   return price.seconds;
 }
 
@@ -215,7 +231,9 @@ static const char not_faster[] = "no order is predicted to be faster";
 /* Replaces the plan of fewest multiplications where another is surely faster. */
 static mmc_status try_price(priced_chain *c, mmci_bounds bounds, mmci_plan *plan,
                             mmci_plan_time *time, mmci_error *error) {
-  const mmci_order_problem problem = problem_of(c->chain, seconds_of, c, bounds);
+  asked_chain asked = asked_of(c);
+  mmci_order_problem problem = problem_of(c->chain, seconds_of, &asked, bounds);
+  problem.is_price_trusted = true;
   mmci_order_answer answer;
   const mmci_solver *used;
   mmci_plan by_price;
