@@ -67,23 +67,6 @@ static const struct option options[] = {
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-typedef struct duration {
-  char text[24];
-} duration;
-
-static duration in_words(double seconds) {
-  static const struct {
-    const char *name;
-    double least_s;
-  } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 0}};
-  size_t u = 0;
-  while (seconds < units[u].least_s) u++;
-  duration d;
-  double unit_s = units[u].least_s > 0 ? units[u].least_s : 1e-9;
-  snprintf(d.text, sizeof d.text, "%.3g %s", seconds / unit_s, units[u].name);
-  return d;
-}
-
 static void print_energy(cli_stream *out, const mmc_energy *energy) {
   if (energy->measured)
     cli_print(out, " %10.4g %8.4g", energy->joules, energy->watts);
@@ -119,10 +102,11 @@ static void print_bench_text(cli_call *call, const cli_contest *b, const cli_sui
         cli_plan_flops(mmc_chain_dtype(entry->chain), m->plan) / cli_measurement_median(m);
     cli_print(out, "%-13s %20s %10s %10s %10s %10s %7zu %9.4g %6.1f %% %10s", cli_method_names[i],
               mmc_count_format(mmc_plan_multiplications(m->plan), count),
-              in_words(cli_measurement_median(m)).text,
-              isnan(m->predicted_s) ? "-" : in_words(m->predicted_s).text,
-              in_words(m->samples_s[0]).text, in_words(m->samples_s[m->count - 1]).text, m->count,
-              flops_per_s / 1e9, 100 * flops_per_s / p->flops_per_s, in_words(m->plan_s).text);
+              cli_in_words(cli_measurement_median(m)).text,
+              isnan(m->predicted_s) ? "-" : cli_in_words(m->predicted_s).text,
+              cli_in_words(m->samples_s[0]).text, cli_in_words(m->samples_s[m->count - 1]).text,
+              m->count, flops_per_s / 1e9, 100 * flops_per_s / p->flops_per_s,
+              cli_in_words(m->plan_s).text);
     if (b->energy.wanted) print_energy(out, &m->energy);
     cli_print(out, "\n");
   }

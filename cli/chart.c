@@ -8,13 +8,14 @@
 enum {
   HUES = CLI_CHART_HUES,
   MARGIN = 12,
-  ROW = 22,           /* pixels from bar to bar */
-  BAR = 16,           /* pixels of a bar's height */
-  HEADING = 24,       /* pixels of a group's heading */
-  CHARACTER = 7,      /* pixels of a character's width, about */
-  SMALL_HEIGHT = 9,   /* pixels of small text above the line it stands on */
-  NAMES_MOST = 190,   /* pixels that names may take */
-  NAMES_IN_PLANE = 64 /* names in a plane at most */
+  ROW = 22,            /* pixels from bar to bar */
+  BAR = 16,            /* pixels of a bar's height */
+  HEADING = 24,        /* pixels of a group's heading */
+  CHARACTER = 7,       /* pixels of a character's width, about */
+  SMALL_HEIGHT = 9,    /* pixels of small text above the line it stands on */
+  NAMES_MOST = 190,    /* pixels that names may take */
+  NAMES_IN_PLANE = 64, /* names in a plane at most */
+  DOTS_IN_PLANE = 320  /* dots that names keep off at most */
 };
 
 static const double small_width = 6.5; /* pixels of a character's width in small text, about */
@@ -223,6 +224,7 @@ static plane_layout lay_out_plane(const cli_plane *c) {
   for (int i = 0; i < c->count; i++) {
     widen(c->points[i].x, &l.x_low, &l.x_high);
     widen(c->points[i].y, &l.y_low, &l.y_high);
+    widen(1.3 * c->points[i].y, &l.y_low, &l.y_high); /* a dot has a size */
   }
   if (c->roof.slope > 0 && c->roof.flat > 0) {
     /* The ridge of the roof must not lie at an edge. */
@@ -311,11 +313,12 @@ static bool meets_roof(const roof_line *r, box b) {
   return top < bottom && rise_at(r, bottom) < b.right && rise_at(r, top) > b.left;
 }
 
-/* The boxes of the names in a plane, which lie within its frame and off its roof. */
+/* The boxes of the dots and names in a plane. Names lie within its frame, off its roof and off the
+ * dots. */
 typedef struct names {
   const plane_layout *frame;
   roof_line roof;
-  box boxes[NAMES_IN_PLANE];
+  box boxes[NAMES_IN_PLANE + DOTS_IN_PLANE];
   int count;
 } names;
 
@@ -324,7 +327,7 @@ static bool take_box(names *m, box b) {
   const plane_layout *l = m->frame;
   if (b.left < l->left || b.right > l->right || b.top < l->top || b.bottom > l->bottom)
     return false;
-  if (m->count == NAMES_IN_PLANE || meets_roof(&m->roof, b)) return false;
+  if (m->count == DOTS_IN_PLANE + NAMES_IN_PLANE || meets_roof(&m->roof, b)) return false;
   for (int i = 0; i < m->count; i++) {
     const box *other = &m->boxes[i];
     if (b.left < other->right && other->left < b.right && b.top < other->bottom &&
@@ -366,22 +369,36 @@ static void put_roof(cli_stream *out, const cli_roof *roof, names *m) {
   put_name(out, m, rising, 8, roof->slope_name);
 }
 
-static void put_point(cli_stream *out, const cli_point *p, names *m) {
-  if (!(p->x > 0) || !(p->y > 0) || !isfinite(p->x) || !isfinite(p->y)) return;
-  double x = x_of(m->frame, p->x), y = y_of(m->frame, p->y);
-  double radius = 4 + 12 * sqrt(fmin(fmax(p->share, 0), 1));
+static bool is_in_plane(const cli_point *p) {
+  return p->x > 0 && p->y > 0 && isfinite(p->x) && isfinite(p->y);
+}
+
+static double radius_of(const cli_point *p) {
+  return 4 + 12 * sqrt(fmin(fmax(p->share, 0), 1));
+}
+
+static void put_dot(cli_stream *out, const cli_point *p, names *m) {
+  if (!is_in_plane(p)) return;
+  const double x = x_of(m->frame, p->x), y = y_of(m->frame, p->y), radius = radius_of(p);
   cli_print(out,
             "<circle class=\"hue%d%s\" style=\"fill-opacity:%s\" cx=\"%.1f\" cy=\"%.1f\" "
             "r=\"%.1f\"><title>",
             p->hue % HUES, p->faint ? " faint" : "", p->faint ? ".15" : ".5", x, y, radius);
   cli_print_xml(out, p->label);
   cli_print(out, "</title></circle>\n");
+  if (m->count < DOTS_IN_PLANE)
+    m->boxes[m->count++] = (box){x - radius, x + radius, y - radius, y + radius};
+}
+
+static void put_dots_name(cli_stream *out, const cli_point *p, names *m) {
+  if (!is_in_plane(p) || p->mark[0] == '\0') return;
+  const double x = x_of(m->frame, p->x), y = y_of(m->frame, p->y), radius = radius_of(p);
   const double width = (double)strlen(p->mark) * small_width;
-  const place places[] = {{x + radius + 4, y + 4},
-                          {x - radius - 4 - width, y + 4},
-                          {x - width / 2, y - radius - 5},
-                          {x - width / 2, y + radius + 13}};
-  if (p->mark[0] != '\0') put_name(out, m, places, 4, p->mark);
+  const place places[] = {{x + radius + 4, y + 4},         {x - radius - 4 - width, y + 4},
+                          {x - width / 2, y - radius - 5}, {x - width / 2, y + radius + 13},
+                          {x + radius + 14, y + 12},       {x - radius - 14 - width, y + 12},
+                          {x + radius + 14, y - 6},        {x - radius - 14 - width, y - 6}};
+  put_name(out, m, places, 8, p->mark);
 }
 
 void cli_chart_plane(cli_stream *out, const cli_plane *c, bool alone) {
@@ -391,6 +408,7 @@ void cli_chart_plane(cli_stream *out, const cli_plane *c, bool alone) {
   put_grid(out, c, &l);
   names m = {.frame = &l, .roof = roof_of(&c->roof, &l)};
   put_roof(out, &c->roof, &m);
-  for (int i = 0; i < c->count; i++) put_point(out, &c->points[i], &m);
+  for (int i = 0; i < c->count; i++) put_dot(out, &c->points[i], &m);
+  for (int i = 0; i < c->count; i++) put_dots_name(out, &c->points[i], &m);
   cli_print(out, "</svg>\n");
 }

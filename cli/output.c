@@ -57,6 +57,19 @@ void cli_print_json_count(cli_stream *stream, mmc_count count) {
   cli_print(stream, "%s", mmc_count_format(count, digits));
 }
 
+cli_duration cli_in_words(double seconds) {
+  static const struct {
+    const char *name;
+    double least_s;
+  } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 0}};
+  size_t u = 0;
+  while (seconds < units[u].least_s) u++;
+  cli_duration d;
+  double unit_s = units[u].least_s > 0 ? units[u].least_s : 1e-9;
+  snprintf(d.text, sizeof d.text, "%.3g %s", seconds / unit_s, units[u].name);
+  return d;
+}
+
 void cli_stream_flush(cli_stream *stream) {
   errno = 0;
   if (stream->error == 0 && fflush(stream->file) != 0) remember(stream);

@@ -17,6 +17,10 @@ typedef struct cli_stream {
   int error;
 } cli_stream;
 
+typedef struct cli_duration {
+  char text[24];
+} cli_duration;
+
 /* Writes to a stream; user is a cli_stream. */
 int cli_stream_write(void *user, const char *bytes, size_t size);
 void cli_print(cli_stream *stream, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -24,6 +28,8 @@ void cli_print(cli_stream *stream, const char *format, ...) __attribute__((forma
 void cli_print_json_string(cli_stream *stream, const char *text);
 /* Prints a JSON number with all of its digits. */
 void cli_print_json_count(cli_stream *stream, mmc_count count);
+/* Returns a time as people read it: "44.1 ms". */
+cli_duration cli_in_words(double seconds);
 /* Writes what is buffered. */
 void cli_stream_flush(cli_stream *stream);
 /* Closes file. stream->error says what failed. */

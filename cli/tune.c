@@ -236,11 +236,11 @@ static int show_decided(void *user, const mmc_tuned *tuned) {
                 tuned->joules);
     cli_print(out, "}\n");
   } else {
-    cli_print(out, "%-5s %8" PRId64 " %8" PRId64 " %8" PRId64 "  %s  plain %10.4g us",
-              mmc_dtype_name(p->dtype), p->m, p->k, p->n, ops, 1e6 * tuned->plain_s);
+    cli_print(out, "%-5s %8" PRId64 " %8" PRId64 " %8" PRId64 "  %s  plain %8s",
+              mmc_dtype_name(p->dtype), p->m, p->k, p->n, ops, cli_in_words(tuned->plain_s).text);
     if (for_energy)
-      cli_print(out, " %10.4g uJ, %.4g us %.4g uJ", 1e6 * tuned->plain_joules, 1e6 * tuned->seconds,
-                1e6 * tuned->joules);
+      cli_print(out, " %10.4g uJ, %s %.4g uJ", 1e6 * tuned->plain_joules,
+                cli_in_words(tuned->seconds).text, 1e6 * tuned->joules);
     cli_print(out, "  gain %.3f (%.3f to %.3f)  %s\n", tuned->gain, tuned->gain_low,
               tuned->gain_high, tuned->recipe);
   }
@@ -258,8 +258,9 @@ static int show_timed(void *user, const mmc_timed *timed) {
               "\"high\": %.6g}\n",
               mmc_dtype_name(timed->dtype), timed->call, timed->seconds, timed->low, timed->high);
   else
-    cli_print(out, "%-5s %10.4g us (%.4g to %.4g)  %s\n", mmc_dtype_name(timed->dtype),
-              1e6 * timed->seconds, 1e6 * timed->low, 1e6 * timed->high, timed->call);
+    cli_print(out, "%-5s %8s (%s to %s)  %s\n", mmc_dtype_name(timed->dtype),
+              cli_in_words(timed->seconds).text, cli_in_words(timed->low).text,
+              cli_in_words(timed->high).text, timed->call);
   cli_stream_flush(out);
   return out->error != 0;
 }

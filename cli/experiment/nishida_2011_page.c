@@ -20,7 +20,9 @@ static const char *without_gpu(const cli_records *all) {
   for (size_t at = 0; (r = cli_records_next(all, "solved", &at)) != NULL;)
     if (strncmp(cli_record_text(r, "on"), "cuda", 4) == 0) {
       const char *text = cli_record_is(r, "measured") ? "" : cli_record_text(r, "reason");
-      snprintf(reason, sizeof reason, "%.*s", (int)strcspn(text, "("), text);
+      size_t length = strcspn(text, "(");
+      while (length > 0 && text[length - 1] == ' ') length--;
+      snprintf(reason, sizeof reason, "%.*s", (int)length, text);
       return reason;
     }
   return "the experiment was not run on a GPU: --on cuda";

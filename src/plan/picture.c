@@ -240,18 +240,23 @@ static void end_line(const picture *p) {
   mmci_text_printf(p->out, "</text>");
 }
 
-static void put_size(const picture *p, int64_t rows, int64_t cols) {
-  mmci_text_printf(p->out, "%s \u00d7 %s", brief(rows).text, brief(cols).text);
+/* Writes a size on a line of a box, in smaller letters and closer where it has many digits. */
+static void put_size(const picture *p, int32_t i, int line, int64_t rows, int64_t cols) {
+  const mmci_quantity r = brief(rows), c = brief(cols);
+  const size_t digits = strlen(r.text) + strlen(c.text);
+  begin_line(p, i, line, digits > 7 ? "small" : "");
+  mmci_text_printf(p->out, digits > 10 ? "%s\u00d7%s" : "%s \u00d7 %s", r.text, c.text);
+  end_line(p);
 }
 
 /* Writes the size of an operand after its op. */
-static void put_operand_size(const picture *p, int32_t operand) {
+static void put_operand_size(const picture *p, int32_t i, int line, int32_t operand) {
   int32_t n = p->plan->chain->n;
   const int64_t *dims = p->plan->chain->dims;
   if (operand < n)
-    put_size(p, dims[operand], dims[operand + 1]);
+    put_size(p, i, line, dims[operand], dims[operand + 1]);
   else
-    put_size(p, p->plan->steps[operand - n].m, p->plan->steps[operand - n].n);
+    put_size(p, i, line, p->plan->steps[operand - n].m, p->plan->steps[operand - n].n);
 }
 
 static void put_op(const picture *p, int32_t factor) {
@@ -350,9 +355,7 @@ static void put_operand_box(const picture *p, int32_t i) {
   put_inverse(p, node->operand);
   if (node->kind == MMCI_SHOWN_AGAIN) put_power(p, node->operand);
   end_line(p);
-  begin_line(p, i, 1, "");
-  put_operand_size(p, node->operand);
-  end_line(p);
+  put_operand_size(p, i, 1, node->operand);
   if (node->kind != MMCI_SHOWN_AGAIN) {
     put_traits(p, i, 2);
     return;
@@ -388,9 +391,7 @@ static void put_step_box(const picture *p, int32_t i) {
   put_name(p, node->operand);
   put_power(p, node->operand);
   end_line(p);
-  begin_line(p, i, 1, "");
-  put_size(p, step->m, step->n);
-  end_line(p);
+  put_size(p, i, 1, step->m, step->n);
   put_share(p, i, 2);
   if (!p->kernels_differ) return;
   begin_line(p, i, 3, "small");
@@ -405,7 +406,7 @@ static void put_run_box(const picture *p, int32_t i) {
   put_rectangle(p, i, 4, NULL);
   put_rectangle(p, i, 0, node);
   begin_line(p, i, 0, "name");
-  if (node->hidden < 1000) mmci_text_printf(p->out, "\u2026 ");
+  if (node->hidden < 100) mmci_text_printf(p->out, "\u2026 ");
   mmci_text_printf(p->out, "%s step%s", brief(node->hidden).text, node->hidden > 1 ? "s" : "");
   end_line(p);
   begin_line(p, i, 1, "");

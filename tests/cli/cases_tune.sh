@@ -60,7 +60,7 @@ wisdom "$work/tune/one.db"
 tuned tune_chain 4 2 --chain f64:6x4x5x3:NTN
 run tune --chain f64:6x4x5x3:NTN --on ref 2>said/again >said/again.stdout
 holds tune_again grep -qx 'mmchain tune: 0 measurements, 4 of 4 products decided, 2 calls timed' said/again
-holds tune_again_call grep -qE ' us .*  call NTN 6x4x5:0\*1 6x5x3:3\*2 @1$' said/again.stdout
+holds tune_again_call grep -qE ' [num]?s \(.*  call NTN 6x4x5:0\*1 6x5x3:3\*2 @1$' said/again.stdout
 holds tune_again_told grep -q '^f64 ' said/again.stdout
 printf '# sizes\n3 4 5\n3 4 5 NT f32 # transposed\n3 4 5 NN f64\n' >set.txt
 tuned tune_set 2 0 --set set.txt
