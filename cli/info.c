@@ -10,9 +10,11 @@
 static const char help[] =
     "usage: mmchain info [--json]\n"
     "\n"
-    "Lists the version, the devices, the energy meters, the wisdom store, the formats of files "
-    "and\n"
-    "the programs for pictures: what is here, what is missing, and how to get it.\n"
+    "Lists the version, the devices, the engines of ranks, the energy meters, the wisdom store, "
+    "the\n"
+    "formats of files and the programs for pictures: what is here, what is missing, and how to "
+    "get\n"
+    "it.\n"
     "\n"
     "  --json      one object\n"
     "  -h, --help  this text\n";
@@ -70,6 +72,13 @@ static bool format(cli_call *call, int index, mmc_file_format_info *out, int *re
   return status == MMC_OK;
 }
 
+/* Describes engine index of ranks; returns false past the last one. */
+static bool engine(cli_call *call, int index, mmc_engine_info *out, int *result) {
+  mmc_status status = mmc_engine_describe(call->context, index, out);
+  if (status != MMC_OK && status != MMC_E_ARG) *result = cli_fail_status(call, status, "");
+  return status == MMC_OK;
+}
+
 static int print_info_text(cli_call *call, const char *model, long cores) {
   int result = CLI_DONE;
   cli_stream *out = &call->out;
@@ -79,6 +88,11 @@ static int print_info_text(cli_call *call, const char *model, long cores) {
   for (int i = 0; device(call, i, &info, &result); i++)
     cli_print(out, "  %-8s %-8s %s\n", info.name, info.available ? "here" : "missing",
               info.description);
+  cli_print(out, "\nranks\n");
+  mmc_engine_info engine_info;
+  for (int i = 0; engine(call, i, &engine_info, &result); i++)
+    cli_print(out, "  %-9s %-8s %s\n", engine_info.name, engine_info.available ? "here" : "missing",
+              engine_info.description);
   cli_print(out, "\nmeters\n");
   mmc_meter_info meter_info;
   for (int i = 0; meter(call, i, &meter_info, &result); i++)
@@ -126,6 +140,10 @@ static int print_info_json(cli_call *call, const char *model, long cores) {
   mmc_device_info info;
   for (int i = 0; device(call, i, &info, &result); i++)
     print_described(out, i, info.name, info.available, info.description);
+  cli_print(out, "\n], \"engines\": [");
+  mmc_engine_info engine_info;
+  for (int i = 0; engine(call, i, &engine_info, &result); i++)
+    print_described(out, i, engine_info.name, engine_info.available, engine_info.description);
   cli_print(out, "\n], \"meters\": [");
   mmc_meter_info meter_info;
   for (int i = 0; meter(call, i, &meter_info, &result); i++)

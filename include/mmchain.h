@@ -1238,6 +1238,17 @@ MMC_API mmc_status mmc_kernel_describe(mmc_context *context, const char *device,
  * which rank failed. A team belongs to one thread at a time, and outlives its plans. */
 typedef struct mmc_team mmc_team;
 
+/* An engine of teams, as `mmchain info` shows it. */
+typedef struct mmc_engine_info {
+  const char *name;      /* "scalapack"; always there */
+  char description[480]; /* its libraries */
+  bool available;        /* when false, description says what is missing and how to get it */
+} mmc_engine_info;
+
+/* METHOD. Describes engine number index, from 0, of this process alone: nothing is started.
+ * Returns: E_ARG (also past the last one). */
+MMC_API mmc_status mmc_engine_describe(mmc_context *context, int index, mmc_engine_info *out);
+
 /* CONSTRUCTOR. Collective. Joins a team by an engine: "scalapack", which needs the module
  * mmchain-mpi.so and a ScaLAPACK, or what MMCHAIN_SCALAPACK names. communicator is the address of
  * an MPI_Comm, which is duplicated; NULL means all processes that were started together, and then

@@ -38,6 +38,26 @@ struct mmc_team_plan {
 
 static const char scalapack[] = "scalapack";
 
+/* ---- engines --------------------------------------------------------------------------------- */
+
+mmc_status mmc_engine_describe(mmc_context *context, int index, mmc_engine_info *out) {
+  if (context == NULL || out == NULL) return MMC_E_ARG;
+  const mmci_team_ops *ops;
+  mmci_error error = {0};
+  mmc_engine_info info = {.name = mmci_engine_name(index)};
+  if (info.name == NULL)
+    return mmci_report(
+        context, mmci_fail_argument(&error, MMC_E_ARG, "index", "there is no engine %d", index),
+        &error);
+  mmc_status status =
+      mmci_engine_load(info.name, mmci_registry_module_dir(context->registry), &ops, &error);
+  if (status == MMC_OK) status = ops->probe(info.description, sizeof info.description, &error);
+  info.available = status == MMC_OK;
+  if (!info.available) snprintf(info.description, sizeof info.description, "%s", error.text);
+  *out = info;
+  return MMC_OK;
+}
+
 /* ---- teams ----------------------------------------------------------------------------------- */
 
 /* Fails on all ranks where some have another version. */

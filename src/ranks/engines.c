@@ -6,8 +6,12 @@
 
 #include "base/module_dir.h"
 
+const char *mmci_engine_name(int index) {
+  return index == 0 ? "scalapack" : NULL;
+}
+
 bool mmci_engine_is_known(const char *name) {
-  return strcmp(name, "scalapack") == 0;
+  return strcmp(name, mmci_engine_name(0)) == 0;
 }
 
 mmc_status mmci_engine_load(const char *name, const char *module_dir, const mmci_team_ops **out,

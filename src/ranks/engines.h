@@ -5,6 +5,8 @@
 #include "ranks/team.h"
 
 /* Says whether an engine over ranks has this name: "scalapack". */
+/* Returns the name of engine number index, from 0; NULL past the last one. */
+const char *mmci_engine_name(int index);
 bool mmci_engine_is_known(const char *name);
 /* Loads the module of an engine, once; it stays loaded. module_dir is as in mmci_module_path().
  * Returns: E_ARG, E_UNSUPPORTED. */

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "ranks/layout.h"
 
-#define MMCI_TEAM_ABI 2u
+#define MMCI_TEAM_ABI 3u
 
 /* What is sent to a rank, or comes from one: size bytes in one piece. A size of 0 sends nothing. */
 typedef struct mmci_message {
@@ -31,6 +31,9 @@ typedef struct mmci_team mmci_team;
 typedef struct mmci_team_ops {
   uint32_t abi, size;
   const char *name;
+  /* Writes which libraries the engine has, without starting anything. It is not collective.
+   * Returns: E_UNSUPPORTED. */
+  mmc_status (*probe)(char *text, size_t size, mmci_error *error);
   /* Joins a team: that of a communicator, whose address is given, or of all processes that were
    * started together when it is NULL. Returns: E_ARG, E_UNSUPPORTED (no engine), E_NOMEM,
    * E_DEVICE. */

@@ -119,6 +119,7 @@ temporaries order_interrupt_temporaries .
 run info >info.txt
 holds info_status test -s info.txt
 holds info_ref grep -q '^  ref      here     ' info.txt
+holds info_ranks grep -Eq '^  scalapack (here     libscalapack|missing  needs)' info.txt
 run info --json >info.json
 holds info_json_valid is_json info.json
 holds info_meters sh -c 'tr -d "\n" <info.json | grep -q "\"meters\": \[  {\"name\": \"rapl\", "'

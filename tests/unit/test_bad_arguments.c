@@ -383,6 +383,11 @@ static void teams(fixture *f) {
   IS_ARG(mmc_team_gather(NULL, text, sizeof text, text));
   IS_ARG(mmc_team_agree(NULL, MMC_OK, NULL));
   IS_ARG(mmc_team_calibrate(NULL, MMC_F64));
+  mmc_engine_info info;
+  IS_ARG(mmc_engine_describe(NULL, 0, &info));
+  IS_ARG(mmc_engine_describe(f->context, 0, NULL));
+  IS_ARG(mmc_engine_describe(f->context, -1, &info));
+  IS_ARG(mmc_engine_describe(f->context, BAD, &info));
   assert_int_equal(mmc_team_rank(NULL), 0);
   assert_int_equal(mmc_team_count(NULL), 0);
   assert_string_equal(mmc_team_describe(NULL, text, sizeof text), "");
@@ -812,7 +817,8 @@ static const struct {
      " mmc_gradients_create mmc_gradients_destroy mmc_gradients_bytes mmc_gradients_offset "
      "mmc_gradients_forward mmc_gradients_backward "},
     {teams,
-     " mmc_team_open mmc_team_close mmc_team_rank mmc_team_count mmc_team_describe "
+     " mmc_engine_describe mmc_team_open mmc_team_close mmc_team_rank mmc_team_count "
+     "mmc_team_describe "
      "mmc_team_gather mmc_team_agree mmc_team_calibrate "},
     {team_plans,
      " mmc_team_plan_create mmc_team_plan_destroy mmc_team_plan_explain mmc_team_plan_words "

@@ -134,11 +134,26 @@ static int32_t count_of(const mmci_team *team) {
   return team->count;
 }
 
-static void describe(const mmci_team *team, char *text, size_t size) {
-  char library[MPI_MAX_LIBRARY_VERSION_STRING];
+/* Writes the name of the MPI and its version. */
+static void name_mpi(char library[MPI_MAX_LIBRARY_VERSION_STRING]) {
   int length;
   MPI_Get_library_version(library, &length);
   library[strcspn(library, ",\n")] = '\0';
+}
+
+static mmc_status probe(char *text, size_t size, mmci_error *error) {
+  char library[MPI_MAX_LIBRARY_VERSION_STRING];
+  mmci_scalapack scalapack;
+  mmc_status status = mmci_scalapack_open(&scalapack, error);
+  if (status != MMC_OK) return status;
+  name_mpi(library);
+  snprintf(text, size, "%.200s, %.60s", scalapack.name, library);
+  return MMC_OK;
+}
+
+static void describe(const mmci_team *team, char *text, size_t size) {
+  char library[MPI_MAX_LIBRARY_VERSION_STRING];
+  name_mpi(library);
   snprintf(text, size, "%.100s, %.60s, %d ranks, %d on this host", team->scalapack.name, library,
            team->count, team->local);
 }
@@ -320,6 +335,7 @@ static const mmci_team_ops ops = {
     .abi = MMCI_TEAM_ABI,
     .size = sizeof(mmci_team_ops),
     .name = "scalapack",
+    .probe = probe,
     .open = open_team,
     .close = close_team,
     .rank = rank_of,
