@@ -579,7 +579,8 @@ def test_numpy_multi_dot(rng):
     mmchain.clear_cache()
     with mmchain.numpy_multi_dot():
         assert np.linalg.multi_dot is not before
-        assert_close(np.linalg.multi_dot(arrays), arrays)
+        for _ in range(2):  # what is little has a plan from the second time on
+            assert_close(np.linalg.multi_dot(arrays), arrays)
         with pytest.raises(ZeroDivisionError):
             with mmchain.numpy_multi_dot():
                 raise ZeroDivisionError
