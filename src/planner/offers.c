@@ -104,6 +104,11 @@ mmc_status mmci_offers_fit(mmci_offers_memory *memory, uint64_t most_bytes, uint
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
+int64_t mmci_offers_group_side(const mmci_opened *on) {
+  if (on->ops->group_supports == NULL) return 0;
+  return on->ops->group_side > 0 ? on->ops->group_side : INT64_MAX;
+}
+
 bool mmci_offers_structure(const mmci_opened *on, mmc_dtype dtype) {
   return on->ops->structured != NULL &&
          (dtype == MMC_F32 || dtype == MMC_F64 || dtype == MMC_C64 || dtype == MMC_C128);

@@ -88,6 +88,10 @@ mmc_status mmci_groups_of_chain(const struct mmci_opened *on, mmci_precision pre
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
+/* Returns the longest side of products that the device takes several of as one call: 0 where it
+ * takes none, INT64_MAX where any. */
+int64_t mmci_offers_group_side(const struct mmci_opened *on);
+
 /* Says whether the device computes products of this dtype whose factors have structure. */
 bool mmci_offers_structure(const struct mmci_opened *on, mmc_dtype dtype);
 /* Checks that the device has every kernel of a plan whose factors have structure. Returns

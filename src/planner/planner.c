@@ -180,14 +180,19 @@ static bool is_cheaper(const mmci_plan *plan, const mmci_plan *than) {
   return plan->multiplications < than->multiplications;
 }
 
-/* Puts a plan that uses the structure of factors in the place of p->plan, where that is cheaper, or
- * is the only one that computes inverses. The dense plan is there unless there are inverses. */
-static mmc_status use_structure(const mmci_objective *objective, const char *device,
-                                mmci_planning *p, mmci_error *error) {
+/* A plan that uses the structure of factors, where there is one. */
+typedef struct structured {
+  bool there, beats_dense;
+  mmci_plan plan;
+} structured;
+
+/* Makes a plan that uses the structure of factors, where there is any, it is asked for, and the
+ * device computes it. Chains with inverses have no other: not to have it is an error. */
+static mmc_status plan_structure(const mmci_objective *objective, const char *device,
+                                 const mmci_planning *p, structured *out, mmci_error *error) {
   const bool has_inverses = mmci_chain_has_inverses(p->chain);
   const bool by_time = objective == &mmci_objective_time;
   const bool asked = by_time || objective == &mmci_objective_flops;
-  mmci_plan plan;
   if (p->precision == MMCI_REPRODUCIBLE) {
     /* Matrices are stored whole, so dense products compute the same. */
     if (!has_inverses) return MMC_OK;
@@ -201,15 +206,44 @@ static mmc_status use_structure(const mmci_objective *objective, const char *dev
   if (!asked || (!has_inverses && !mmci_offers_structure(p->on, p->chain->dtype))) return MMC_OK;
   /* A device takes a batch of dense products as one call. */
   if (!has_inverses && p->chain->batch != 1) return MMC_OK;
-  mmc_status status = mmci_plan_structured(p, by_time, device, &plan, error);
-  if (has_inverses) {
-    if (status == MMC_OK) p->plan = plan;
+  mmc_status status =
+      mmci_plan_structured(p, by_time, device, &out->beats_dense, &out->plan, error);
+  out->there = status == MMC_OK;
+  return has_inverses || status == MMC_E_NOMEM ? status : MMC_OK;
+}
+
+static mmc_status plan_dense(const mmci_objective *objective, const char *device, mmci_planning *p,
+                             mmci_error *error) {
+  mmc_status status = make_within(objective, device, p, error);
+  if (status != MMC_OK || !p->plan.crowded || p->precision == MMCI_NATIVE ||
+      p->precision == MMCI_REPRODUCIBLE)
+    return status;
+  /* Other arithmetic is allowed, never demanded: where there is no room for what its products
+   * hold, the plan becomes a native one. */
+  mmci_plan_destroy(&p->plan);
+  p->precision = MMCI_NATIVE;
+  return make_within(objective, device, p, error);
+}
+
+/* Makes the plan with structure and the dense one, and keeps the cheaper; where one cannot be, or
+ * can be no cheaper, the other alone. */
+static mmc_status plan_both(const mmci_objective *objective, const char *device, mmci_planning *p,
+                            mmci_error *error) {
+  structured structured = {0};
+  mmc_status status =
+      p->chain->traits != NULL ? plan_structure(objective, device, p, &structured, error) : MMC_OK;
+  const bool alone = structured.beats_dense || mmci_chain_has_inverses(p->chain);
+  if (status == MMC_OK && !alone) status = plan_dense(objective, device, p, error);
+  if (status != MMC_OK || !structured.there) {
+    if (structured.there) mmci_plan_destroy(&structured.plan);
     return status;
   }
-  if (status != MMC_OK) return status == MMC_E_NOMEM ? status : MMC_OK;
-  const bool better = is_cheaper(&plan, &p->plan);
-  mmci_plan_destroy(better ? &p->plan : &plan);
-  if (better) p->plan = plan;
+  if (!alone && !is_cheaper(&structured.plan, &p->plan)) {
+    mmci_plan_destroy(&structured.plan);
+    return MMC_OK;
+  }
+  if (!alone) mmci_plan_destroy(&p->plan);
+  p->plan = structured.plan;
   return MMC_OK;
 }
 
@@ -226,20 +260,7 @@ mmc_status mmci_planner_plan(const mmci_objective *objective, const mmc_chain *c
   mmc_status status = mmci_traffic_request_read(options, &p.traffic, error);
   if (status == MMC_OK && options->order != NULL)
     status = mmci_tree_read(options->order, chain->n, &p.given, error);
-  const bool is_dense = chain->traits == NULL || !mmci_chain_has_inverses(chain);
-  if (status == MMC_OK && is_dense) status = make_within(objective, device, &p, error);
-  if (status == MMC_OK && p.plan.crowded && p.precision != MMCI_NATIVE &&
-      p.precision != MMCI_REPRODUCIBLE) {
-    /* Other arithmetic is allowed, never demanded: where there is no room for what its products
-     * hold, the plan becomes a native one. */
-    mmci_plan_destroy(&p.plan);
-    p.precision = MMCI_NATIVE;
-    status = make_within(objective, device, &p, error);
-  }
-  if (status == MMC_OK && chain->traits != NULL) {
-    status = use_structure(objective, device, &p, error);
-    if (status != MMC_OK && is_dense) mmci_plan_destroy(&p.plan);
-  }
+  if (status == MMC_OK) status = plan_both(objective, device, &p, error);
   mmci_tree_destroy(&p.given);
   if (status != MMC_OK) return status;
   *precision = p.precision;

@@ -192,8 +192,40 @@ static mmc_status build(const mmci_planning *p, const mmci_structure_table *tabl
   return MMC_OK;
 }
 
+/* Returns the seconds of the products of the best order where all are GEMM, one after the other; 0,
+ * as if it took none, where an order is given or memory fails. */
+static double dense_seconds(const mmci_planning *p, const mmci_structure_prices *prices) {
+  const int64_t *dims = p->chain->dims;
+  const size_t n = (size_t)p->chain->n;
+  double *best = strcmp(p->solver, "auto") == 0 ? mmci_alloc_array(n * n, sizeof *best) : NULL;
+  if (best == NULL) return 0;
+  for (size_t i = 0; i < n; i++) best[i * n + i] = 0;
+  for (size_t length = 2; length <= n; length++)
+    for (size_t i = 0, j = length - 1; j < n; i++, j++) {
+      double least = INFINITY;
+      for (size_t k = i; k < j; k++) {
+        const double before = best[i * n + k] + best[(k + 1) * n + j];
+        const double s = before + prices->gemm_s(prices->user, dims[i], dims[k + 1], dims[j + 1]);
+        if (s < least) least = s;
+      }
+      best[i * n + j] = least;
+    }
+  const double seconds = best[n - 1];
+  free(best);
+  return seconds;
+}
+
+/* Says whether the device may take several products of the chain as one call, which needs four
+ * sides that are no longer than it takes. */
+static bool may_group(const mmci_planning *p) {
+  const int64_t side = mmci_offers_group_side(p->on);
+  int32_t few = 0;
+  for (int32_t d = 0; d <= p->chain->n; d++) few += p->chain->dims[d] <= side;
+  return few >= 4;
+}
+
 mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char *device,
-                                mmci_plan *out, mmci_error *error) {
+                                bool *beats_dense, mmci_plan *out, mmci_error *error) {
   mmci_plan plan = {.solver = strcmp(p->solver, "auto") == 0 ? "structure" : p->solver,
                     .device = device,
                     .precision = "native",
@@ -212,6 +244,9 @@ mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char
   if (status == MMC_OK) status = build(p, &table, &prices, &plan, error);
   if (status == MMC_OK && by_time) status = add_time(p, &gemms, &plan, error);
   if (status == MMC_OK) status = mmci_offers_structured(p->on, &plan, error);
+  if (beats_dense != NULL)
+    *beats_dense = status == MMC_OK && by_time && !may_group(p) &&
+                   plan.structure->steps.cost.seconds < dense_seconds(p, &prices);
   if (gemms.wisdom != NULL) mmci_wisdom_pricing_release(gemms.wisdom);
   mmci_structure_destroy(&table);
   free(order);
