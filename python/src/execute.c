@@ -273,7 +273,9 @@ static int check_options(const mmcp_options *options) {
 /* The plan as a new reference in *out; NULL where the chain is to be multiplied without one. */
 static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
   if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, out);
-  if (c->stack_ndim == 0 && !c->is_chain)
+  /* Beside a vector their product is of no use: each meets the vector, or what became of it. */
+  const bool by_vector = c->views[0].ndim == 1 || c->views[c->n - 1].ndim == 1;
+  if (c->stack_ndim == 0 && !c->is_chain && !by_vector)
     for (int64_t i = 0; i + 1 < c->n; i++)
       if (is_twin(c, i)) return 0; /* _structure.py takes it */
   if (find_dims(c) != 1) return 0;

@@ -238,3 +238,16 @@ def test_applications():
         for objective in ("flops", "time"):
             result = mmchain.multi_dot(factors, objective=objective)
             np.testing.assert_allclose(result, wanted, rtol=1e-7, atol=1e-8 * abs(wanted).max(), err_msg=name)
+
+
+@pytest.mark.parametrize("n", [3, 250])
+def test_vectors_beside_twins(n):
+    """Twins are sought for a plan of their own where they are large, but not beside a vector."""
+    rng = np.random.default_rng(31)
+    h, x = rng.standard_normal((n, n + 1)), rng.standard_normal(n + 1)
+    y = rng.standard_normal(n)
+    for chain in ([h.T, h, x], [x, h.T, h], [y, h, h.T, y], [h, h.T, h, x], [h.T, h, x[:, None]]):
+        wanted = np.linalg.multi_dot(chain)
+        found = mmchain.multi_dot(chain)
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())

@@ -192,14 +192,16 @@ static mmc_status build(const mmci_planning *p, const mmci_structure_table *tabl
   return MMC_OK;
 }
 
-/* Returns the seconds of the products of the best order where all are GEMM, one after the other; 0,
- * as if it took none, where an order is given or memory fails. */
-static double dense_seconds(const mmci_planning *p, const mmci_structure_prices *prices) {
-  const int64_t *dims = p->chain->dims;
-  const size_t n = (size_t)p->chain->n;
-  double *best = strcmp(p->solver, "auto") == 0 ? mmci_alloc_array(n * n, sizeof *best) : NULL;
-  if (best == NULL) return 0;
-  for (size_t i = 0; i < n; i++) best[i * n + i] = 0;
+/* Sums of the same seconds in another order differ by less. */
+static const double rounded_sums = 1 - 1e-9;
+
+/* Finds the seconds of the products of the best order where all are GEMM, one after the other. */
+static mmc_status dense_seconds(const mmc_chain *chain, const mmci_structure_prices *prices,
+                                double *out, mmci_error *error) {
+  const int64_t *dims = chain->dims;
+  const size_t n = (size_t)chain->n;
+  double *best = mmci_alloc_zeroed(n * n, sizeof *best);
+  if (best == NULL) return mmci_fail_nomem(error, n * n * sizeof *best);
   for (size_t length = 2; length <= n; length++)
     for (size_t i = 0, j = length - 1; j < n; i++, j++) {
       double least = INFINITY;
@@ -210,9 +212,9 @@ static double dense_seconds(const mmci_planning *p, const mmci_structure_prices 
       }
       best[i * n + j] = least;
     }
-  const double seconds = best[n - 1];
+  *out = best[n - 1];
   free(best);
-  return seconds;
+  return MMC_OK;
 }
 
 /* Says whether the device may take several products of the chain as one call, which needs four
@@ -244,9 +246,11 @@ mmc_status mmci_plan_structured(const mmci_planning *p, bool by_time, const char
   if (status == MMC_OK) status = build(p, &table, &prices, &plan, error);
   if (status == MMC_OK && by_time) status = add_time(p, &gemms, &plan, error);
   if (status == MMC_OK) status = mmci_offers_structured(p->on, &plan, error);
-  if (beats_dense != NULL)
-    *beats_dense = status == MMC_OK && by_time && !may_group(p) &&
-                   plan.structure->steps.cost.seconds < dense_seconds(p, &prices);
+  double dense_s = 0;
+  if (status == MMC_OK && beats_dense != NULL && by_time && order == NULL && !may_group(p))
+    status = dense_seconds(p->chain, &prices, &dense_s, error);
+  if (status == MMC_OK && beats_dense != NULL)
+    *beats_dense = plan.structure->steps.cost.seconds < dense_s * rounded_sums;
   if (gemms.wisdom != NULL) mmci_wisdom_pricing_release(gemms.wisdom);
   mmci_structure_destroy(&table);
   free(order);
