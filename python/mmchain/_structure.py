@@ -438,7 +438,7 @@ def _plan(text: str, objective: str, device: Optional[str]) -> Plan:
 def _has_twins(arrays: Sequence[Any]) -> bool:
     """Whether one array is the transposed one of its neighbour. Beside a vector that is of no use: each meets the
     vector, or what became of it, and all of it is less than their product would be."""
-    if np.ndim(arrays[0]) == 1 or np.ndim(arrays[-1]) == 1:
+    if len(arrays) < 2 or getattr(arrays[0], "ndim", 2) == 1 or getattr(arrays[-1], "ndim", 2) == 1:
         return False
     for left, right in zip(arrays, arrays[1:]):
         if type(left) is np.ndarray and type(right) is np.ndarray and left.ndim == right.ndim == 2:

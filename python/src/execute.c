@@ -129,6 +129,12 @@ static bool is_twin(const call *c, int64_t i) {
          c->device == MMCP_HOST && (double)x->rows * (double)x->rows * (double)x->cols >= 8e6;
 }
 
+/* Whether a vector is at an end, beside which the product of twins is of no use: each meets the
+ * vector, or what became of it. */
+static bool has_vector(const call *c) {
+  return c->views[0].ndim == 1 || c->views[c->n - 1].ndim == 1;
+}
+
 static void find_same(call *c) {
   const uint64_t size = UINT64_C(1) << c->seen_bits;
   for (uint64_t s = 0; s < size; s++) c->seen[s] = -1;
@@ -273,9 +279,7 @@ static int check_options(const mmcp_options *options) {
 /* The plan as a new reference in *out; NULL where the chain is to be multiplied without one. */
 static int find_plan(call *c, PyObject *given, PyObject *const *strings, mmcp_plan **out) {
   if (given != Py_None) return fit_plan(c, (mmcp_plan *)given, out);
-  /* Beside a vector their product is of no use: each meets the vector, or what became of it. */
-  const bool by_vector = c->views[0].ndim == 1 || c->views[c->n - 1].ndim == 1;
-  if (c->stack_ndim == 0 && !c->is_chain && !by_vector)
+  if (c->stack_ndim == 0 && !c->is_chain && c->n > 1 && !has_vector(c))
     for (int64_t i = 0; i + 1 < c->n; i++)
       if (is_twin(c, i)) return 0; /* _structure.py takes it */
   if (find_dims(c) != 1) return 0;

@@ -19,6 +19,46 @@ static void conjugate(char *element, size_t size) {
   }
 }
 
+/* Defines the transposed copy of elements of one size, of lines of the result. */
+#define TRANSPOSED(name, type)                                                                  \
+  static void name(int64_t lines, int64_t length, const void *from, int64_t from_ld, void *out, \
+                   int64_t ld) {                                                                \
+    const type *source = from;                                                                  \
+    type *target = out;                                                                         \
+    for (int64_t i0 = 0; i0 < lines; i0 += SQUARE)                                              \
+      for (int64_t j0 = 0; j0 < length; j0 += SQUARE)                                           \
+        for (int64_t i = i0; i < lines && i < i0 + SQUARE; i++)                                 \
+          for (int64_t j = j0; j < length && j < j0 + SQUARE; j++)                              \
+            target[i * ld + j] = source[j * from_ld + i];                                       \
+  }
+/* Elements of any type are copied as numbers of their size. */
+#define ANY __attribute__((may_alias))
+typedef uint8_t ANY any_1;
+typedef uint16_t ANY any_2;
+typedef uint32_t ANY any_4;
+typedef uint64_t ANY any_8;
+typedef struct ANY any_16 {
+  uint64_t word[2];
+} any_16;
+TRANSPOSED(transposed_1, any_1)
+TRANSPOSED(transposed_2, any_2)
+TRANSPOSED(transposed_4, any_4)
+TRANSPOSED(transposed_8, any_8)
+TRANSPOSED(transposed_16, any_16)
+
+/* Copies without conjugation; false where addresses are not multiples of an element. */
+static bool copy_transposed(size_t size, int64_t lines, int64_t length, const void *from,
+                            int64_t from_ld, void *out, int64_t ld) {
+  const size_t align = size < 8 ? size : 8;
+  if (((uintptr_t)from | (uintptr_t)out) % align != 0) return false;
+  (size == 1   ? transposed_1
+   : size == 2 ? transposed_2
+   : size == 4 ? transposed_4
+   : size == 8 ? transposed_8
+               : transposed_16)(lines, length, from, from_ld, out, ld);
+  return true;
+}
+
 void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, const mmci_form *form,
                void *out, int64_t ld, bool by_columns) {
   size_t size = mmc_dtype_size(dtype);
@@ -33,6 +73,7 @@ void mmci_copy(mmc_dtype dtype, int64_t rows, int64_t cols, const void *from, co
              (size_t)length * size);
     return;
   }
+  if (!form->conj && copy_transposed(size, lines, length, source, form->ld, target, ld)) return;
   for (int64_t i0 = 0; i0 < lines; i0 += SQUARE)
     for (int64_t j0 = 0; j0 < length; j0 += SQUARE)
       for (int64_t i = i0; i < lines && i < i0 + SQUARE; i++)
