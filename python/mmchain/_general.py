@@ -56,6 +56,8 @@ def multiply(
         result = _structured(arrays, out, objective, device, precision)
         if result is not None:
             return result
+    elif (room := import_module("._structure", __package__)).is_structured(arrays):
+        return room.execute(plan, arrays, out)
     arrays = factors_of(arrays)
     return room_of(arrays).multiply(plan, arrays, out, objective, device, precision)
 

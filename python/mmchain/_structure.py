@@ -462,7 +462,21 @@ def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> An
             raise TypeError("out: expected none where PyTorch's factors have structure")
         return _of_torch().multiply(arrays, objective, device)
     chain = _Chain(arrays)
-    plan = _plan(chain.text, objective, device)
+    return _run(_plan(chain.text, objective, device), chain, out)
+
+
+def execute(plan: Plan, items: Sequence[Any], out: Any) -> Any:
+    """The product of factors with structure by a plan that was made for their like."""
+    if _has_torch(items):
+        raise TypeError("arrays: expected NumPy arrays where a plan's factors have structure")
+    chain = _Chain(items)
+    said = _plan(chain.text, plan._arguments[1], plan._arguments[2]).chain
+    if said != plan.chain:
+        raise ValueError(f"arrays: expected factors as in {plan.chain}, got {said}")
+    return _run(plan, chain, out)
+
+
+def _run(plan: Plan, chain: _Chain, out: Any) -> Any:
     try:
         result = _mmchain.execute(plan, chain.arrays, out, "", None, "", None, False)
     except ValueError as error:

@@ -251,3 +251,19 @@ def test_vectors_beside_twins(n):
         found = mmchain.multi_dot(chain)
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
+
+
+def test_plans_take_factors():
+    rng = np.random.default_rng(32)
+    lower = np.tril(rng.standard_normal((9, 9))) + 9 * np.eye(9)
+    x, b = rng.standard_normal((12, 9)), rng.standard_normal((9, 2))
+    for chain in ([mmchain.inv(mmchain.lower(lower)), b], [mmchain.inv([x.T, x]), b], [mmchain.lower(lower).T, b]):
+        plan, out = mmchain.plan(chain), np.empty((9, 2))
+        np.testing.assert_array_equal(plan.execute(chain), mmchain.multi_dot(chain))
+        assert plan.execute(chain, out) is out
+        np.testing.assert_array_equal(out, mmchain.multi_dot(chain))
+    plan = mmchain.plan([mmchain.inv(mmchain.lower(lower)), b])
+    with pytest.raises(ValueError, match="expected factors as in .*lower.inv,N, got .*upper.inv,N"):
+        plan.execute([mmchain.inv(mmchain.upper(lower.T)), b])
+    with pytest.raises(LinAlgError, match="singular"):
+        plan.execute([mmchain.inv(mmchain.lower(0 * lower)), b])
