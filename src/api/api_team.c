@@ -81,10 +81,10 @@ static mmc_status check_versions(const mmc_team *team, mmci_error *error) {
 /* Opens what multiplies on this rank; without the device blas that is the engine. */
 static mmc_status open_products(mmc_context *context, mmc_team *team, mmci_error *error) {
   mmci_opened blas = {.ops = NULL};
-  mmci_error ignored;
-  if (mmci_context_open_device(context, "blas", &blas, &ignored) != MMC_OK)
-    blas = (mmci_opened){.ops = NULL};
-  mmc_status status = mmci_products_open(team->ops, team->team, &blas, &team->products, error);
+  mmc_status status = mmci_context_open_device(context, "blas", &blas, error);
+  if (status != MMC_OK) blas = (mmci_opened){.ops = NULL};
+  if (status != MMC_E_NOMEM)
+    status = mmci_products_open(team->ops, team->team, &blas, &team->products, error);
   status = mmci_team_agree(team->ops, team->team, status, error);
   if (status != MMC_OK) mmci_products_close(&team->products);
   return status;
