@@ -177,12 +177,14 @@ class Team:
 
     Examples
     --------
-    With four processes, each with a block of the rows of two matrices::
+    With four processes, each with a block of the rows of two matrices:
 
-        team = mmchain.Team(MPI.COMM_WORLD)
-        piece = team.multi_dot([a, b], layouts=["rows", "rows"])    # rows of the product
-        product = team.multi_dot([a_whole, b_whole])                # the same matrices everywhere
-        print(team.plan([a, b], layouts=["rows", "rows"]))
+    >>> team = mmchain.Team(MPI.COMM_WORLD)  # doctest: +SKIP
+    >>> piece = team.multi_dot([a, b], layouts=["rows", "rows"])  # doctest: +SKIP
+    >>> product = team.multi_dot([a_whole, b_whole])  # doctest: +SKIP
+    >>> print(team.plan([a, b], layouts=["rows", "rows"]))  # doctest: +SKIP
+
+    `piece` has rows of the product; without layouts all processes give the same matrices.
     """
 
     def __init__(self, comm: Any = None, *, engine: str = "scalapack"):
