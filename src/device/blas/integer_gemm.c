@@ -158,7 +158,7 @@ static double price_of_words(const problem *x, digits *d) {
   d->classes = d->words == 1 ? 1 : 4;
   d->bits = 32;
   d->k_most = d->words == 1 ? SIDE : words_reach(x, d->words);
-  if (d->k_most < fmin(k, 64)) return (double)INFINITY;
+  if ((double)d->k_most < fmin(k, 64)) return (double)INFINITY;
   if (d->words == 1 && x->bits == 0 && k * (double)x->most[0] * (double)x->most[1] >= 0x1.fp62)
     return (double)INFINITY;
   const double multiply =
