@@ -9,7 +9,7 @@ enum { FACTORS_MOST = 12 }; /* of the chains that are planned; longer ones are r
 static bool is_short(const char *text) {
   static const char mark[] = "\"chain\": \"";
   const char *chain = strstr(text, mark),
-             *end = chain != NULL ? strchr(chain + sizeof mark, '"') : NULL;
+             *end = chain != NULL ? strchr(chain + sizeof mark - 1, '"') : NULL;
   if (end == NULL) return false;
   char *copy =
       fuzz_text((const uint8_t *)chain + sizeof mark - 1, (size_t)(end - chain) - sizeof mark + 1);
