@@ -100,6 +100,7 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
     int64_t own_batch = mmc_chain_batch(factor);
     uint64_t modulus = mmc_chain_modulus(factor);
     bool checked = mmc_chain_checked(factor);
+    mmc_semiring semiring = mmc_chain_semiring(factor);
     ops[i] = mmc_chain_ops(factor)[0];
     traits[i] = mmc_chain_traits(factor, 0);
     bands[i] = mmc_chain_band(factor, 0);
@@ -108,13 +109,14 @@ static int chain_of_factors(cli_call *call, const char *where, int count, char *
       return cli_fail(call, CLI_BAD, "%s%s: expected one factor among several, as in 10x30", where,
                       words[i]);
     if (!isdigit((unsigned char)words[i][0])) {
-      if (dtype_word != NULL &&
-          (own != dtype || modulus != options.modulus || checked != options.checked))
+      if (dtype_word != NULL && (own != dtype || modulus != options.modulus ||
+                                 checked != options.checked || semiring != options.semiring))
         return cli_fail(call, CLI_BAD, "%s%s and %s: expected the same dtype everywhere", where,
                         dtype_word, words[i]);
       dtype = own;
       options.modulus = modulus;
       options.checked = checked;
+      options.semiring = semiring;
       dtype_word = words[i];
     }
     if (own_batch != 1) {
@@ -144,8 +146,7 @@ int cli_chain_of_words(cli_call *call, const char *where, int count, char **word
   for (int i = 0; i < count; i++) files += cli_factor_is_file(words[i]);
   if (files > 0) {
     cli_factors factors;
-    int status =
-        cli_factors_open(call, count, words, false, (cli_integer_rule){0, false}, &factors);
+    int status = cli_factors_open(call, count, words, false, (cli_rule){0}, &factors);
     if (status != CLI_DONE) return status;
     *out = factors.chain;
     factors.chain = NULL;

@@ -448,6 +448,7 @@ static int assemble(cli_call *call, char **arguments, cli_groups *groups, cli_fa
   }
   options.modulus = factors->rule.modulus;
   options.checked = factors->rule.checked;
+  options.semiring = factors->rule.semiring;
   mmc_status status = mmc_chain_create_batch(call->context, factors->dtype, factors->n, a->dims,
                                              a->ops, &options, &factors->chain);
   return status == MMC_OK ? CLI_DONE : cli_fail_status(call, status, "");
@@ -517,7 +518,7 @@ static int count_each(cli_call *call, const char *argument, const mmc_file *file
 }
 
 /* Opens factors that stand in no parentheses. */
-static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_integer_rule rule,
+static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_rule rule,
                         cli_factors *out) {
   const int count = groups->count;
   char **arguments = groups->arguments;
@@ -554,8 +555,8 @@ static int open_factors(cli_call *call, cli_groups *groups, bool promotes, cli_i
   return status;
 }
 
-int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes,
-                     cli_integer_rule rule, cli_factors *out) {
+int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes, cli_rule rule,
+                     cli_factors *out) {
   cli_groups groups;
   int status = cli_groups_open(call, count, arguments, &groups);
   if (status != CLI_DONE) return status;

@@ -11,25 +11,26 @@
 
 #include "command.h"
 
-/* What integers do, as mmc_chain_options says. */
-typedef struct cli_integer_rule {
+/* By which arithmetic products are computed, as mmc_chain_options says. */
+typedef struct cli_rule {
   uint64_t modulus;
   bool checked;
-} cli_integer_rule;
+  mmc_semiring semiring;
+} cli_rule;
 
 typedef struct cli_factors {
-  int64_t n, count;      /* factors, and the arguments that name them */
-  mmc_file **files;      /* count files */
-  char **paths;          /* count paths, without op and power */
-  char **file_paths;     /* count paths of the files alone, without a member */
-  cli_stamp *stamps;     /* count stamps, of the files as they were opened */
-  void ***addresses;     /* count tables, of a stack that no stride describes, else NULL */
-  cli_integer_rule rule; /* what integers do */
-  mmc_dtype dtype;       /* dtype that all have or are promoted to */
-  void **promoted;       /* count pointers to the elements of a file of another dtype, else NULL */
-  mmc_matrix *matrices;  /* n matrices, as mmc_execute() takes them */
-  const char **names;    /* n paths, of the factors */
-  int result_ndim;       /* dimensions of the stack, plus 2, 1 or 0 of one of its matrices */
+  int64_t n, count;     /* factors, and the arguments that name them */
+  mmc_file **files;     /* count files */
+  char **paths;         /* count paths, without op and power */
+  char **file_paths;    /* count paths of the files alone, without a member */
+  cli_stamp *stamps;    /* count stamps, of the files as they were opened */
+  void ***addresses;    /* count tables, of a stack that no stride describes, else NULL */
+  cli_rule rule;        /* the arithmetic */
+  mmc_dtype dtype;      /* dtype that all have or are promoted to */
+  void **promoted;      /* count pointers to the elements of a file of another dtype, else NULL */
+  mmc_matrix *matrices; /* n matrices, as mmc_execute() takes them */
+  const char **names;   /* n paths, of the factors */
+  int result_ndim;      /* dimensions of the stack, plus 2, 1 or 0 of one of its matrices */
   int64_t result_shape[CLI_NDIM_MAX];
   mmc_chain *chain;
 } cli_factors;
@@ -55,8 +56,8 @@ int cli_factor_read(cli_call *call, const char *argument, cli_factor_spec *out);
 /* Opens the files. Of those of another dtype than the one that all are promoted to, the elements
  * are converted where promotes says so; else their matrices are not to be multiplied. Returns
  * CLI_DONE, or the exit status after saying what is wrong. */
-int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes,
-                     cli_integer_rule rule, cli_factors *out);
+int cli_factors_open(cli_call *call, int count, char **arguments, bool promotes, cli_rule rule,
+                     cli_factors *out);
 /* Is called after the last use of the matrices: checks that the files still are what they were. A
  * file that was replaced is, because the old one stays open. Returns CLI_DONE, or CLI_BAD after
  * saying which file is not. */

@@ -34,8 +34,8 @@ static const char help[] =
     "multiplied together and broadcast as numpy.matmul does; of a stack A.npy:each the matrices "
     "are\n"
     "the factors, one after the other. Elements are float16, float32, float64, complex64,\n"
-    "complex128, integers or bool; of several, all are promoted to the one that\n"
-    "numpy.result_type() says, but integers go with integers alone. Integers wrap around as "
+    "complex128, integers or bool; of several, all are promoted as by\n"
+    "numpy.result_type(), but integers go with integers alone. Integers wrap around as "
     "NumPy's\n"
     "do, unless --checked or --mod says otherwise. - is standard input; with one factor the "
     "result\n"
@@ -45,7 +45,7 @@ static const char help[] =
     "order goes by the nonzeros, and -o R.npz or R.mtx is sparse when all factors are. With\n"
     "options that go with dense matrices alone, as --memory-limit, it is read as a dense one.\n"
     "\n"
-    "Factors and the result may be in files of other formats, see mmchain info: .npz, "
+    "Files may be of other formats, see mmchain info: .npz, "
     ".safetensors,\n"
     ".h5 or .hdf5, .mat, .mtx. Of a file with several arrays a colon and a name say which, as in\n"
     "w.npz:w1 and data.h5:/layer/w:T. A name that ends with :N, :T or :H ends with an op, so an "
@@ -55,8 +55,8 @@ static const char help[] =
     "  -o FILE              where the result goes, in the format of its name; - is standard "
     "output,\n"
     "                       as .npy\n"
-    "  --for OBJECTIVE      time (the default; with --reproducible flops), flops, traffic or\n"
-    "                       energy; see mmchain plan --help\n"
+    "  --for OBJECTIVE      time (the default), flops (that of --reproducible, --semiring and\n"
+    "                       --scaled), traffic or energy; see mmchain plan --help\n"
     "  --max-slowdown X     with --for energy, at most so many times the time of the plan for "
     "time\n"
     "  --on DEVICE          cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info;\n"
@@ -65,15 +65,15 @@ static const char help[] =
     "  --precision NAME     native, faithful (as accurate) or fast (TF32 for f32 on a GPU)\n"
     "  --reproducible       the same bits on every device, by any number of threads, in any "
     "batch\n"
-    "                       and memory: docs/reproducible.md says what it costs\n"
+    "                       and memory: see docs/reproducible.md\n"
     "  --solver NAME        auto, hu-shing, table, brute (at most 12 factors) or left-to-right\n"
     "  --order ORDER        the order itself, as plan prints it: '((A1 A2) (A3 A4))'\n"
-    "  --mod P              integers modulo P, 1 to 2^63 - 1: results are 0 to P - 1, i64 unless "
-    "all\n"
-    "                       files are u64\n"
+    "  --mod P              integers modulo P, 1 to 2^63 - 1: i64 unless all files are u64\n"
     "  --checked            fail where an integer of a product exceeds its dtype, and name the "
     "product\n"
-    "  --plan FILE          the steps of a plan that plan --json has written, or an error that "
+    "  --semiring NAME      max-plus, min-plus, log or or-and for sums and products\n"
+    "  --scaled FILE        exponents of 2 go to FILE: nothing overflows or vanishes\n"
+    "  --plan FILE          the steps that plan --json has written, or an error that "
     "says\n"
     "                       what no longer fits\n"
     "  --memory-limit BYTES workspace that the intermediates may take; 64M, 2GiB; with --on "
@@ -84,16 +84,23 @@ static const char help[] =
     "                       streamed\n"
     "  --explain            tell the plan first, on standard error\n"
     "  --check              verify R t = A1 (A2 (... (An t))) for a random t before writing, of\n"
-    "                       every chain of a stack; and what is said of factors\n"
-    "  --energy             measure the joules too: execute for two seconds more, or say why not\n"
+    "                       every chain; and what is said of factors\n"
+    "  --energy             measure the joules too, for two seconds\n"
     "  --meter NAME         --energy by another meter than the device's; see mmchain info\n"
-    "  --json               the plan, the time, the joules and the residual as one object\n"
-    "  --no-sync            do not wait until the result has reached the disk; a power failure "
-    "may\n"
-    "                       then leave neither it nor the file of before\n"
+    "  --json               the plan, the time, the joules and the residual\n"
+    "  --no-sync            do not wait for the disk; a power failure may leave neither the\n"
+    "                       result nor the file of before\n"
     "  -h, --help           this text\n";
 
-enum { OPTION_EXPLAIN = CLI_OPTION_OWN, OPTION_CHECK, OPTION_CHECKED, OPTION_MOD, OPTION_PLAN };
+enum {
+  OPTION_EXPLAIN = CLI_OPTION_OWN,
+  OPTION_CHECK,
+  OPTION_CHECKED,
+  OPTION_MOD,
+  OPTION_PLAN,
+  OPTION_SCALED,
+  OPTION_SEMIRING
+};
 
 enum { CHECK_SEED = 1 };
 
@@ -113,6 +120,8 @@ static const struct option options[] = {
     {"check", no_argument, NULL, OPTION_CHECK},
     {"checked", no_argument, NULL, OPTION_CHECKED},
     {"mod", required_argument, NULL, OPTION_MOD},
+    {"semiring", required_argument, NULL, OPTION_SEMIRING},
+    {"scaled", required_argument, NULL, OPTION_SCALED},
     {"energy", no_argument, NULL, CLI_OPTION_ENERGY},
     {"meter", required_argument, NULL, CLI_OPTION_METER},
     {"json", no_argument, NULL, CLI_OPTION_JSON},
@@ -125,9 +134,11 @@ static const struct option options[] = {
 typedef struct multiplication {
   mmc_plan_options plan_options;
   const char *output;
-  const char *plan_path; /* of a saved plan, or NULL */
+  const char *plan_path;      /* of a saved plan, or NULL */
+  const char *exponents_name; /* where exponents go, or NULL */
+  int64_t *exponents;         /* one for each chain */
   bool explain, check, json;
-  cli_integer_rule rule;
+  cli_rule rule;
   cli_factors factors;
   mmc_plan *plan;
   mmc_matrix result;
@@ -213,6 +224,10 @@ static int allocate_result(cli_call *call, multiplication *job) {
   mmc_dtype dtype = mmc_chain_dtype(chain);
   int64_t rows = mmc_chain_dims(chain)[0], cols = mmc_chain_dims(chain)[job->factors.n];
   int64_t batch = mmc_chain_batch(chain);
+  if (job->exponents_name != NULL) {
+    job->exponents = malloc((size_t)(batch > 0 ? batch : 1) * sizeof *job->exponents);
+    if (job->exponents == NULL) return cli_fail_memory(call, "exponents take", 8.0 * (double)batch);
+  }
   job->result = (mmc_matrix){.rows = rows, .cols = cols, .layout = MMC_ROW_MAJOR};
   return cli_matrix_allocate(dtype, batch, &job->result)
              ? CLI_DONE
@@ -268,7 +283,10 @@ static int execute_job(cli_call *call, multiplication *job) {
   cli_watch *watch = cli_watch_begin(call, predicted_s);
   if (watch != NULL) mmc_run_progress(run, cli_watch_tell, watch);
   double start = cli_now_s();
-  status = mmc_execute(run, job->factors.matrices, &job->result);
+  if (job->exponents != NULL)
+    status = mmc_execute_scaled(run, job->factors.matrices, &job->result, job->exponents);
+  else
+    status = mmc_execute(run, job->factors.matrices, &job->result);
   job->seconds = cli_now_s() - start;
   mmc_run_progress(run, NULL, NULL);
   cli_watch_end(watch);
@@ -364,6 +382,34 @@ static int check_result(cli_call *call, multiplication *job) {
 
 /* ---- after ----------------------------------------------------------------------------------- */
 
+/* Writes the exponents in the shape of the stack, of one chain as a number. */
+static int write_exponents(cli_call *call, const multiplication *job) {
+  const cli_factors *factors = &job->factors;
+  if (job->exponents == NULL) return CLI_DONE;
+  const int64_t last = factors->count - 1;
+  const int vectors =
+      (mmc_file_ndim(factors->files[0]) == 1) + (mmc_file_ndim(factors->files[last]) == 1);
+  const int ndim = factors->result_ndim - (2 - vectors);
+  const mmc_matrix matrix = {.data = job->exponents, .rows = 1, .cols = 1, .stride = 1};
+  return cli_matrix_save(call, "--scaled", job->exponents_name, MMC_I64, &matrix,
+                         mmc_chain_batch(factors->chain), ndim, factors->result_shape);
+}
+
+/* Says which options do not go together. */
+static int check_options(cli_call *call, const multiplication *job) {
+  const bool semiring = job->rule.semiring != MMC_PLUS_TIMES && job->rule.semiring != MMC_OR_AND;
+  if (semiring && job->check)
+    return cli_fail(call, CLI_BAD, "--check: expected no --semiring with it");
+  if (job->exponents_name == NULL) return CLI_DONE;
+  if (job->check || job->energy.wanted)
+    return cli_fail(call, CLI_BAD, "--scaled: expected no --check, --energy and --meter with it");
+  if (strcmp(job->exponents_name, "-") == 0 ||
+      (job->output != NULL && (strcmp(job->exponents_name, job->output) == 0 ||
+                               cli_file_same(job->exponents_name, job->output))))
+    return cli_fail(call, CLI_BAD, "--scaled: expected a file of its own for the exponents");
+  return CLI_DONE;
+}
+
 static int write_result(cli_call *call, multiplication *job) {
   mmc_dtype dtype = mmc_chain_dtype(job->factors.chain);
   int64_t batch = mmc_chain_batch(job->factors.chain);
@@ -417,7 +463,7 @@ static bool may_be_sparse(const multiplication *job) {
   const bool precision = o->precision == NULL || strcmp(o->precision, "native") == 0;
   return objective && solver && device && precision && o->order == NULL && job->plan_path == NULL &&
          o->memory_limit_bytes == MMC_NO_LIMIT && !job->energy.wanted && !job->rule.checked &&
-         job->rule.modulus == 0;
+         job->rule.modulus == 0 && job->rule.semiring == MMC_PLUS_TIMES && !o->scaled;
 }
 
 static int multiply_sparse(cli_call *call, const multiplication *job, int count, char **arguments) {
@@ -436,7 +482,9 @@ static int multiply_files(cli_call *call, multiplication *job, int count, char *
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
   if (may_be_sparse(job) && cli_sparse_is_meant(call, count, arguments))
     return multiply_sparse(call, job, count, arguments);
-  int result = cli_factors_open(call, count, arguments, true, job->rule, &job->factors);
+  int result = check_options(call, job);
+  if (result != CLI_DONE) return result;
+  result = cli_factors_open(call, count, arguments, true, job->rule, &job->factors);
   if (result == CLI_DONE) result = check_output(call, job);
   if (result == CLI_DONE && job->check) result = check_claims(call, job);
   if (result == CLI_DONE) result = make_plan(call, job);
@@ -446,6 +494,7 @@ static int multiply_files(cli_call *call, multiplication *job, int count, char *
   if (result == CLI_DONE) tell_overflow(job);
   if (result == CLI_DONE && job->check) result = check_result(call, job);
   if (result == CLI_DONE) result = cli_factors_unchanged(call, &job->factors);
+  if (result == CLI_DONE) result = write_exponents(call, job);
   if (result == CLI_DONE) result = write_result(call, job);
   if (result == CLI_DONE && job->json) result = print_multiply_json(call, job);
   return result;
@@ -456,10 +505,11 @@ static int multiply_on_team(cli_call *call, const multiplication *job, int count
                             char **arguments) {
   const mmc_plan_options *given = &job->plan_options;
   if (job->plan_path != NULL || job->energy.wanted || job->rule.checked || job->rule.modulus != 0 ||
-      given->max_slowdown != 0 || given->device_memory_bytes != MMC_NO_LIMIT)
+      job->rule.semiring != MMC_PLUS_TIMES || given->scaled || given->max_slowdown != 0 ||
+      given->device_memory_bytes != MMC_NO_LIMIT)
     return cli_fail(call, CLI_BAD,
-                    "--on: %s takes no --plan, --energy, --meter, --checked, --mod, --max-slowdown "
-                    "and --device-memory",
+                    "--on: %s takes no --plan, --energy, --meter, --checked, --mod, --semiring, "
+                    "--scaled, --max-slowdown and --device-memory",
                     given->device);
   cli_team_job team = {.options = MMC_TEAM_OPTIONS_INIT,
                        .engine = given->device,
@@ -477,7 +527,8 @@ static int multiply_on_team(cli_call *call, const multiplication *job, int count
 
 /* Returns what is made least when nothing is said: seconds, as in Python. Reproducible bits need an
  * order that the sizes alone choose, whatever was measured on this machine. */
-static const char *default_objective(const mmc_plan_options *options) {
+static const char *default_objective(const mmc_plan_options *options, mmc_semiring semiring) {
+  if (options->scaled || semiring != MMC_PLUS_TIMES) return "flops";
   const bool reproducible =
       options->precision != NULL && strcmp(options->precision, "reproducible") == 0;
   return reproducible ? "flops" : "time";
@@ -525,6 +576,13 @@ static int run(cli_call *call, int argc, char **argv) {
         job.rule.modulus = (uint64_t)modulus;
         break;
       }
+      case OPTION_SEMIRING:
+        if (!cli_semiring(call, optarg, &job.rule.semiring)) return CLI_BAD;
+        break;
+      case OPTION_SCALED:
+        job.exponents_name = optarg;
+        job.plan_options.scaled = true;
+        break;
       case CLI_OPTION_DEVICE_MEMORY:
         if (!cli_size(call, "--device-memory", optarg, &job.plan_options.device_memory_bytes))
           return CLI_BAD;
@@ -558,10 +616,11 @@ static int run(cli_call *call, int argc, char **argv) {
   if (cli_on_team(job.plan_options.device))
     return multiply_on_team(call, &job, argc - optind, argv + optind);
   if (job.plan_options.objective == NULL && job.plan_path == NULL)
-    job.plan_options.objective = default_objective(&job.plan_options);
+    job.plan_options.objective = default_objective(&job.plan_options, job.rule.semiring);
   int result = multiply_files(call, &job, argc - optind, argv + optind);
   call->stage = NULL;
   free(job.result.data);
+  free(job.exponents);
   cli_energy_close(&job.energy);
   mmc_plan_destroy(job.plan);
   cli_factors_close(&job.factors);

@@ -237,6 +237,17 @@ bool cli_reproducible(const cli_call *call, bool reproducible, const char **prec
   return true;
 }
 
+bool cli_semiring(const cli_call *call, const char *text, mmc_semiring *out) {
+  for (int s = 0; mmc_semiring_name((mmc_semiring)s) != NULL; s++) {
+    if (strcmp(text, mmc_semiring_name((mmc_semiring)s)) != 0) continue;
+    *out = (mmc_semiring)s;
+    return true;
+  }
+  cli_fail(call, CLI_BAD,
+           "--semiring: expected plus-times, max-plus, min-plus, log or or-and, got '%s'", text);
+  return false;
+}
+
 bool cli_slowdown(const cli_call *call, const char *text, double *out) {
   if (decimal(text, 1, out)) return true;
   cli_fail(call, CLI_BAD, "--max-slowdown: expected a number from 1, as in 1.1, got '%s'", text);

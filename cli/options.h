@@ -42,6 +42,8 @@ bool cli_slowdown(const cli_call *call, const char *text, double *out);
 /* Lets precision be what --precision, or NULL, and --reproducible say together. Returns false where
  * they contradict each other, after saying so. */
 bool cli_reproducible(const cli_call *call, bool reproducible, const char **precision);
+/* Reads --semiring: one of the names of mmc_semiring_name(). */
+bool cli_semiring(const cli_call *call, const char *text, mmc_semiring *out);
 /* Reads bytes: a whole number with K, M, G or T (powers of 1000) or KiB, MiB, GiB or TiB (of
  * 1024). */
 bool cli_size(const cli_call *call, const char *name, const char *text, uint64_t *out);

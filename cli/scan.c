@@ -23,6 +23,10 @@ static const char help[] =
     "  --exclusive      each without its own factor: the identity, A1, A1 A2, ...\n"
     "  --initial I.npy  a matrix that goes before the first factor, or after the last with\n"
     "                   --reverse; of several stacks, one for all of them or one for each\n"
+    "  --semiring NAME  max-plus, min-plus (f32, f64, i64), log (f32, f64: log-sum-exp) or or-and\n"
+    "                   (bool) in place of sums and products\n"
+    "  --scaled FILE    every product is that of -o times a power of two, whose exponent goes to\n"
+    "                   FILE, so that products neither overflow nor vanish\n"
     "  --on DEVICE      cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --explain        tell first, on standard error, how it is computed and why\n"
     "  --check          verify every product P_t from the one before, P_t x = P_(t-1) (A_t x) for\n"
@@ -37,7 +41,9 @@ enum {
   OPTION_EXCLUSIVE,
   OPTION_INITIAL,
   OPTION_EXPLAIN,
-  OPTION_CHECK
+  OPTION_CHECK,
+  OPTION_SEMIRING,
+  OPTION_SCALED
 };
 
 enum { CHECK_SEED = 1 };
@@ -47,6 +53,8 @@ static const struct option options[] = {
     {"reverse", no_argument, NULL, OPTION_REVERSE},
     {"exclusive", no_argument, NULL, OPTION_EXCLUSIVE},
     {"initial", required_argument, NULL, OPTION_INITIAL},
+    {"semiring", required_argument, NULL, OPTION_SEMIRING},
+    {"scaled", required_argument, NULL, OPTION_SCALED},
     {"on", required_argument, NULL, CLI_OPTION_ON},
     {"explain", no_argument, NULL, OPTION_EXPLAIN},
     {"check", no_argument, NULL, OPTION_CHECK},
@@ -59,7 +67,7 @@ static const struct option options[] = {
 /* What is asked for, and what comes of it. */
 typedef struct scanning {
   mmc_scan_options scan_options;
-  const char *input, *output, *initial_name;
+  const char *input, *output, *initial_name, *exponents_name;
   bool explain, check, json;
   mmc_file *file, *initial;
   cli_stamp stamps[2];
@@ -164,6 +172,11 @@ static int prepare(cli_call *call, scanning *job) {
   if (!cli_matrix_allocate(job->dtype, all, out))
     return cli_fail_memory(call, "the products take",
                            cli_matrix_bytes(job->dtype, all, job->n, job->n));
+  if (job->exponents_name != NULL) {
+    job->operands.exponents = malloc((size_t)(all > 0 ? all : 1) * sizeof *job->operands.exponents);
+    if (job->operands.exponents == NULL)
+      return cli_fail_memory(call, "the exponents take", 8.0 * (double)all);
+  }
   job->operands.out_step = job->n * job->n;
   out->stride = job->operands.out_step * job->length;
   if (!job->explain) return CLI_DONE;
@@ -244,15 +257,40 @@ static int print_json(cli_call *call, const scanning *job) {
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* Says which options do not go together. */
+static int check_options(cli_call *call, const scanning *job) {
+  const mmc_semiring semiring = job->scan_options.semiring;
+  if (job->check && semiring != MMC_PLUS_TIMES)
+    return cli_fail(call, CLI_BAD, "--check: expected no --semiring with it");
+  if (job->exponents_name == NULL) return CLI_DONE;
+  if (job->check) return cli_fail(call, CLI_BAD, "--check: expected no --scaled with it");
+  if (strcmp(job->exponents_name, "-") == 0 ||
+      (job->output != NULL && (strcmp(job->exponents_name, job->output) == 0 ||
+                               cli_file_same(job->exponents_name, job->output))))
+    return cli_fail(call, CLI_BAD, "--scaled: expected a file of its own for the exponents");
+  return CLI_DONE;
+}
+
+/* Writes the exponents in the shape of the products. */
+static int write_exponents(cli_call *call, const scanning *job) {
+  if (job->exponents_name == NULL) return CLI_DONE;
+  const mmc_matrix matrix = {.data = job->operands.exponents, .rows = 1, .cols = 1, .stride = 1};
+  return cli_matrix_save(call, "--scaled", job->exponents_name, MMC_I64, &matrix,
+                         job->scan_options.batch * job->length, mmc_file_ndim(job->file) - 2,
+                         mmc_file_shape(job->file));
+}
+
 static int scan_file(cli_call *call, scanning *job, int count, char **arguments) {
   if (count != 1)
     return cli_fail(call, CLI_BAD, "expected one file of a stack of matrices, got %d", count);
   job->input = arguments[0];
-  int result = read_stack(call, job);
+  int result = check_options(call, job);
+  if (result == CLI_DONE) result = read_stack(call, job);
   if (result == CLI_DONE) result = read_initial(call, job);
   if (result == CLI_DONE) result = check_output(call, job);
   if (result == CLI_DONE) result = prepare(call, job);
   if (result == CLI_DONE) result = compute(call, job);
+  if (result == CLI_DONE) result = write_exponents(call, job);
   if (result == CLI_DONE) result = write_products(call, job);
   if (result == CLI_DONE && job->json) result = print_json(call, job);
   return result;
@@ -277,6 +315,13 @@ static int run(cli_call *call, int argc, char **argv) {
       case CLI_OPTION_ON:
         job.scan_options.device = optarg;
         break;
+      case OPTION_SEMIRING:
+        if (!cli_semiring(call, optarg, &job.scan_options.semiring)) return CLI_BAD;
+        break;
+      case OPTION_SCALED:
+        job.exponents_name = optarg;
+        job.scan_options.scaled = true;
+        break;
       case OPTION_EXPLAIN:
         job.explain = true;
         break;
@@ -295,6 +340,7 @@ static int run(cli_call *call, int argc, char **argv) {
   int result = scan_file(call, &job, argc - optind, argv + optind);
   mmc_scan_destroy(job.scan);
   free(job.operands.out.data);
+  free(job.operands.exponents);
   mmc_file_destroy(job.initial);
   mmc_file_destroy(job.file);
   return result;

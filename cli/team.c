@@ -185,7 +185,7 @@ static int check_arguments(cli_call *call, const multiplication *m) {
 }
 
 static int open_files(cli_call *call, multiplication *m, int count, char **arguments) {
-  const cli_integer_rule none = {0};
+  const cli_rule none = {0};
   if (count == 0) return cli_fail(call, CLI_BAD, "expected factors, as in A.npy B.npy:T");
   int result = check_arguments(call, m);
   if (result == CLI_DONE)

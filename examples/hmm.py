@@ -15,11 +15,6 @@ states, symbols, length = 4, 6, 2000
 move = rng.dirichlet(np.ones(states), states)
 emit = rng.dirichlet(np.ones(symbols), states)
 start = np.full(states, 1 / states)
-
-# %% [markdown]
-# Symbols that the model emits.
-
-# %%
 seen = np.empty(length, int)
 state = rng.choice(states, p=start)
 for t in range(length):
@@ -27,30 +22,31 @@ for t in range(length):
     state = rng.choice(states, p=move[state])
 
 # %% [markdown]
-# A step takes the probability of each state to that of the next, with the symbol seen there. Scaled
-# by the mean probability of a symbol, the products stay near 1.
+# A step takes the probability of each state to that of the next, with the symbol seen there. After
+# 2000 of them hardly anything is left, so each result has the exponent of a power of two.
 
 # %%
-steps = move[None] * emit[:, seen].T[:, None, :] * symbols
-first = start * emit[:, seen[0]] * symbols
-forward = mmchain.recurrence(steps[1:].swapaxes(1, 2), first)
-backward = mmchain.recurrence(steps[1:], np.ones(states), reverse=True)
-forward = np.concatenate([first[None], forward])
-backward = np.concatenate([backward, np.ones((1, states))])
+steps = move[None] * emit[:, seen].T[:, None, :]
+first = start * emit[:, seen[0]]
+forward, up = mmchain.recurrence(steps[1:].swapaxes(1, 2), first, scaled=True)
+backward, down = mmchain.recurrence(steps[1:], np.ones(states), reverse=True, scaled=True)
+forward, up = np.concatenate([first[None], forward]), np.append(0, up)
+backward, down = np.concatenate([backward, np.ones((1, states))]), np.append(down, 0)
 
-# %% [markdown]
 # At every time, forward and backward probabilities make the same likelihood.
-
-# %%
-likelihood = forward[-1].sum()
-print(f"log likelihood {np.log(likelihood) - length * np.log(symbols):.3f} of {length} symbols")
-assert np.allclose((forward * backward).sum(1), likelihood, rtol=1e-10)
-posterior = forward * backward / likelihood
-assert np.allclose(posterior.sum(1), 1)
+both = (forward * backward).sum(1)
+log_likelihood = np.log(both) + (up + down) * np.log(2)
+print(f"log likelihood {log_likelihood[-1]:.3f} of {length} symbols")
+assert np.allclose(log_likelihood, log_likelihood[-1], rtol=1e-12)
+posterior = forward * backward / both[:, None]
 
 # %% [markdown]
-# The probability of moving from any state to any other in any number of steps is a scan.
+# The likeliest path through all states (Viterbi): logarithms are added, and the greatest sum is taken.
 
 # %%
-ahead = mmchain.scan(np.broadcast_to(move, (50, states, states)))
-assert np.allclose(ahead[49], np.linalg.matrix_power(move, 50))
+logs = np.log(steps[1:])
+before = mmchain.recurrence(logs.swapaxes(1, 2), np.log(first), semiring="max-plus")
+after = mmchain.recurrence(logs, np.zeros(states), reverse=True, semiring="max-plus")
+best = np.concatenate([np.log(first)[None], before]) + np.concatenate([after, np.zeros((1, states))])
+path = best.argmax(1)
+assert np.allclose(best.max(1), before[-1].max()) and (path == posterior.argmax(1)).mean() > 0.5

@@ -162,6 +162,16 @@ typedef enum mmc_dtype {
   MMC_U64,
   MMC_BOOL /* a byte, false when it is 0, written as 0 or 1; products are "and", sums "or" */
 } mmc_dtype;
+/* What takes the places of sums and of products of elements. The zero is what an empty sum is, and
+ * its product by anything but NaN is the zero; NaN in a row of A or a column of B is in all that
+ * these make, as in IEEE arithmetic. docs/running.md says more. */
+typedef enum mmc_semiring {
+  MMC_PLUS_TIMES,  /* numbers */
+  MMC_MAX_PLUS,    /* f32, f64, i64: the greatest of sums; the zero is -inf, of i64 -2^63 */
+  MMC_MIN_PLUS,    /* f32, f64, i64: the least of sums; the zero is inf, of i64 2^63 - 1 */
+  MMC_LOG_SUM_EXP, /* f32, f64: the logarithm of a sum of exponentials of sums; the zero is -inf */
+  MMC_OR_AND       /* bool: which it always has; the zero is false */
+} mmc_semiring;
 /* The matrix as it is, transposed, or transposed and conjugated. */
 typedef enum mmc_op { MMC_OP_N, MMC_OP_T, MMC_OP_H } mmc_op;
 typedef enum mmc_layout { MMC_ROW_MAJOR, MMC_COL_MAJOR } mmc_layout;
@@ -175,6 +185,9 @@ typedef enum mmc_location {
 MMC_API const char *mmc_dtype_name(mmc_dtype dtype);
 /* Returns the bytes that an element takes, 4 for "f32" and 16 for "c128"; 0 for other values. */
 MMC_API size_t mmc_dtype_size(mmc_dtype dtype);
+
+/* Returns "plus-times", "max-plus", "min-plus", "log" or "or-and"; NULL for other values. */
+MMC_API const char *mmc_semiring_name(mmc_semiring semiring);
 
 /* A dense matrix as it lies in memory, before any op. Element (r, c) is
  *     data[r * ld + c] (row-major)   or   data[c * ld + r] (column-major).
@@ -277,9 +290,14 @@ typedef struct mmc_chain_options {
   /* n bands, of which those of factors with MMC_BANDED are read, NULL where there is none. They are
    * copied. */
   const mmc_band *bands;
+  /* What takes the places of sums and products of elements. Such a chain has no MMC_OP_H, no traits
+   * and no inverses, is planned for objective "flops", which counts one for each product of
+   * elements, and is neither tuned nor differentiated. Sums of i64 that exceed its range become the
+   * end of the range, short of the zero. */
+  mmc_semiring semiring;
 } mmc_chain_options;
 #define MMC_CHAIN_OPTIONS_INIT \
-  { sizeof(mmc_chain_options), 1, NULL, NULL, NULL, NULL, 0, 0, false, NULL }
+  { sizeof(mmc_chain_options), 1, NULL, NULL, NULL, NULL, 0, 0, false, NULL, MMC_PLUS_TIMES }
 
 /* CONSTRUCTOR. Makes a batch of chains, a chain whose factors repeat, or one whose factors have
  * structure. Errors and ownership are those of mmc_chain_create(). */
@@ -289,7 +307,7 @@ MMC_API mmc_status mmc_chain_create_batch(mmc_context *context, mmc_dtype dtype,
 /* CONSTRUCTOR. Reads the text form, the same everywhere in mmchain:
  *     [dtype:]p0xp1x...xpn[@batch][:ops]      f64:10x30x5x60   c64:8x9x7:NH   f32:4x4x4@10000
  * where an integer dtype may have a modulus, i64%1000000007:64x64^1000, or an exclamation mark for
- * checked, i64!:8x9x7.
+ * checked, i64!:8x9x7; and a dtype a semiring, f32~max-plus:64x64^1000.
  * dtype is f64 when left out, and batch is 1; ops is one letter a factor: N, T or H. Factors may
  * repeat: ^ behind a square one says how often that matrix stands there, 64x64^1000, which has one
  * letter; and =numbers at the end say of each factor that is written which, counted from 1, is the
@@ -326,6 +344,8 @@ MMC_API const mmc_inverse *mmc_chain_inverses(const mmc_chain *chain, int64_t *c
 MMC_API uint64_t mmc_chain_modulus(const mmc_chain *chain);
 /* Says whether overflows are errors, as mmc_chain_options has it. */
 MMC_API bool mmc_chain_checked(const mmc_chain *chain);
+/* Returns what takes the places of sums and products of elements; MMC_OR_AND of bool. */
+MMC_API mmc_semiring mmc_chain_semiring(const mmc_chain *chain);
 /* Writes the text form, which mmc_chain_parse() reads back. Returns: E_IO. */
 MMC_API mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *user);
 
@@ -410,11 +430,14 @@ typedef struct mmc_plan_options {
   /* With a device of several: how many there are, though they may not be here. Such a plan can be
    * explained; where there are not as many, it cannot be executed. 0 means those that are here. */
   int64_t ranks;
+  /* f32, f64, c64, c128, on "cpu", "blas" or "ref", for objective "flops", without traits: the plan
+   * is executed by mmc_execute_scaled(), step by step. */
+  bool scaled;
 } mmc_plan_options;
 #define MMC_PLAN_OPTIONS_INIT                                                                     \
   {                                                                                               \
     sizeof(mmc_plan_options), NULL, NULL, MMC_NO_LIMIT, NULL, NULL, MMC_HOST, MMC_NO_LIMIT, NULL, \
-        0, 0, NULL, NULL, NULL, NULL, {0, 0}, 0                                                   \
+        0, 0, NULL, NULL, NULL, NULL, {0, 0}, 0, false                                            \
   }
 
 /* CONSTRUCTOR. Plans the chain: the order, the sequence of products, a place for every
@@ -596,6 +619,14 @@ MMC_API void mmc_run_destroy(mmc_run *run);
  * E_OVERFLOW (of a checked chain; out is undefined then), E_DEVICE, E_NOMEM, E_INTERRUPTED
  * (mmc_run_progress). */
 MMC_API mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out);
+/* METHOD. Does the same for a plan that is scaled: the product of chain b of the batch is out times
+ * 2^exponents[b], so that it neither overflows nor vanishes, however many factors there are.
+ * Results on the way whose largest element leaves the middle of the dtype's range are multiplied by
+ * a power of two, which rounds nothing: the digits are those of mmc_execute(), where that stays
+ * within the range. A factor whose own elements are so large or so small is copied. Returns: as
+ * mmc_execute(), which returns E_ARG for such a plan; E_ARG for others. */
+MMC_API mmc_status mmc_execute_scaled(mmc_run *run, const mmc_matrix *factors,
+                                      const mmc_matrix *out, int64_t *exponents);
 
 /* METHOD of a context. Multiplies once: does what a plan of these options, its run and
  * mmc_execute() do, with the same bits, and keeps nothing of it: for shapes that do not come again.
@@ -663,9 +694,11 @@ typedef struct mmc_ranges_options {
    * products take, those of 2, 4, ... factors are not kept and computed when they are needed, which
    * takes as many products more. While the row outgrows its memory, there are two of them. */
   uint64_t memory_limit_bytes;
+  /* f32, f64, c64, c128: every product has an exponent, as in mmc_scan_options. */
+  bool scaled;
 } mmc_ranges_options;
 #define MMC_RANGES_OPTIONS_INIT \
-  { sizeof(mmc_ranges_options), NULL, 1, MMC_NO_LIMIT }
+  { sizeof(mmc_ranges_options), NULL, 1, MMC_NO_LIMIT, false }
 
 /* CONSTRUCTOR. Makes a row without factors. n is from 0 to 2^31. The context must outlive it.
  * Returns: E_ARG, E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (no such device, or one with memory of its
@@ -691,6 +724,11 @@ MMC_API mmc_status mmc_ranges_pop_front(mmc_ranges *ranges, int64_t count);
  * Returns: E_ARG (the message names the argument), E_DEVICE, E_NOMEM. */
 MMC_API mmc_status mmc_ranges_product(mmc_ranges *ranges, int64_t first, int64_t end,
                                       const mmc_matrix *out);
+
+/* METHOD. Does the same in a row that is scaled: the product is out times 2^exponents[b] for row b
+ * of the batch. Returns: as mmc_ranges_product(), which returns E_ARG for such a row. */
+MMC_API mmc_status mmc_ranges_product_scaled(mmc_ranges *ranges, int64_t first, int64_t end,
+                                             const mmc_matrix *out, int64_t *exponents);
 
 typedef struct mmc_ranges_info {
   int64_t length;   /* factors in the row */
@@ -762,9 +800,15 @@ typedef struct mmc_scan_options {
   int64_t columns; /* 0: products of matrices. m >= 1: a recurrence, whose states are n x m and
                       whose initial matrix, which it needs, is x_0 */
   bool addend;     /* executions of a recurrence are given b_1 to b_T */
+  mmc_semiring semiring; /* what takes the places of sums and products of elements; the identity
+                            then has zeros of the semiring around ones of it */
+  bool scaled; /* f32, f64, c64, c128, without an addend: every result has an exponent, and stands
+                  for itself times 2^exponent, so that it neither overflows nor vanishes. One whose
+                  largest element stays near 1 has exponent 0; another has the digits that it would
+                  have without one. */
 } mmc_scan_options;
 #define MMC_SCAN_OPTIONS_INIT \
-  { sizeof(mmc_scan_options), NULL, 1, false, false, false, 0, false }
+  { sizeof(mmc_scan_options), NULL, 1, false, false, false, 0, false, MMC_PLUS_TIMES, false }
 
 /* CONSTRUCTOR. Prepares running products of `length` n x n matrices, each of n and length from 0 to
  * 2^62; options may be NULL. The context must outlive it, and it belongs to one thread at a time.
@@ -790,6 +834,8 @@ typedef struct mmc_scan_operands {
   int64_t addend_step;
   mmc_matrix out; /* n x n, or n x m, each; apart from each other and from all that is read */
   int64_t out_step;
+  int64_t *exponents; /* scaled: on the host; that of result t of scan b becomes number
+                         b * length + t */
 } mmc_scan_operands;
 #define MMC_SCAN_OPERANDS_INIT \
   { .size = sizeof(mmc_scan_operands) }

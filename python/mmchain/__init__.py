@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Any, Optional, Sequence, overload
+from typing import Any, Literal, Optional, Sequence, overload
 
 from . import _blas, _mmchain
 from ._bench import bench
 from ._einsum import register as _register_einsum
 from ._general import multiply as _multiply
 from ._general import multiply_integers as _multiply_integers
+from ._general import multiply_otherwise as _multiply_otherwise
 from ._gradients import gradients
 from ._info import clear_cache, info
 from ._plan import Order, Plan, Step, load_plan, order, plan
@@ -117,6 +118,8 @@ def multi_dot(
     precision: Precision = "native",
     checked: bool = False,
     mod: Optional[int] = None,
+    semiring: str = "plus-times",
+    scaled: Literal[False] = False,
 ) -> Array: ...
 @overload
 def multi_dot(
@@ -128,6 +131,8 @@ def multi_dot(
     precision: Precision = "native",
     checked: bool = False,
     mod: Optional[int] = None,
+    semiring: str = "plus-times",
+    scaled: bool = False,
 ) -> Any: ...
 def multi_dot(
     arrays: Sequence[Any],
@@ -138,6 +143,8 @@ def multi_dot(
     precision: Precision = "native",
     checked: bool = False,
     mod: Optional[int] = None,
+    semiring: str = "plus-times",
+    scaled: bool = False,
 ) -> Any:
     """The product of arrays, multiplied in the cheapest order.
 
@@ -187,6 +194,16 @@ def multi_dot(
         Of NumPy's integers: every product is taken modulo this number, 1 to 2**63 - 1. The result is
         0 to mod - 1, of int64, or of uint64 where all arrays are.
 
+    semiring : str
+        Of NumPy's arrays: what takes the places of sums and products. "max-plus" and "min-plus" (the
+        greatest and the least of sums, of float32, float64 and int64), "log" (the logarithm of a sum of
+        exponentials of sums, of float32 and float64), "or-and" (of bool). Infinities are their zeros.
+    scaled : bool
+        Of NumPy's float32, float64, complex64 and complex128: the result is a pair, an array and the
+        exponent of a power of two that it stands for times; of a stack, an int64 array of them. So the
+        product of a million factors neither overflows nor vanishes, and has the digits that it has
+        without.
+
     Returns
     -------
     array of the caller's kind
@@ -208,6 +225,10 @@ def multi_dot(
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
+    if scaled or semiring != "plus-times":
+        if checked or mod is not None:
+            raise ValueError("semiring, scaled: expected no checked and no mod with them")
+        return _multiply_otherwise(arrays, out, objective, device, precision, semiring, scaled)
     if checked or mod is not None:
         return _multiply_integers(arrays, out, objective, device, checked, mod)
     result = _execute(None, arrays, out, objective, device, precision, None, False)

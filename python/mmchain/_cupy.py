@@ -127,7 +127,7 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
         fresh = cupy.empty(shapes.out, dtype)
         capsules = [None if x is None else _capsule(x) for x in (*inputs, fresh)]
         stream = cupy.cuda.get_current_stream().ptr
-        flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False)
+        flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False, 0, None)
         if _mmchain.scan(*capsules, *flags) is NotImplemented:
             raise ValueError("expected arrays that can be read")
         if out is None:

@@ -92,6 +92,40 @@ def multiply_integers(
     return _numpy.multiply_integers(arrays, out, (objective, device, "native"), checked, mod)
 
 
+_semirings = ("plus-times", "max-plus", "min-plus", "log", "or-and")
+
+
+def semiring_number(name: str) -> int:
+    """The number of a semiring, as in mmc_semiring."""
+    if name not in _semirings:
+        raise ValueError(f"semiring: expected one of {', '.join(_semirings)}, got {name!r}")
+    return _semirings.index(name)
+
+
+def multiply_otherwise(
+    arrays: Any,
+    out: Any,
+    objective: str,
+    device: Optional[str],
+    precision: str,
+    semiring: str,
+    scaled: bool,
+) -> Any:
+    """multi_dot over a semiring, or with exponents, which are planned by their multiplications."""
+    number = semiring_number(semiring)
+    arrays = factors_of(arrays)
+    names = {_room_of(array) for array in arrays} - {"._numpy"}
+    if names:
+        name = sorted(names)[0][2:]
+        raise TypeError(f"arrays: expected NumPy's with semiring or scaled, got those of {name}")
+    if scaled and number:
+        raise ValueError("scaled: expected semiring plus-times with it")
+    from . import _numpy
+
+    options = ("flops" if objective == "time" else objective, device, precision)
+    return _numpy.multiply_otherwise(arrays, out, options, number, scaled)
+
+
 def factors_of(arrays: Any) -> List[Any]:
     """The factors, one by one, also of a stack that is the chain."""
     if isinstance(arrays, (list, tuple)):

@@ -224,7 +224,7 @@ def _running_on_cuda(what: Any, arrays: List[Any], shapes: Any, dtype: Any) -> A
     where = f"cuda:{place.id if number is None else number}"
     result = _mmchain.Array(where, _names[dtype.name], shapes.out)
     capsules = [None if array is None else array.__dlpack__() for array in arrays]
-    flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, False)
+    flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, False, 0, None)
     if _mmchain.scan(*capsules, result.__dlpack__(), *flags) is NotImplemented:
         raise ValueError("expected arrays that can be read")
     return jax.dlpack.from_dlpack(result)

@@ -89,12 +89,18 @@ class TeamPlan:
 
 class Ranges:
     def __new__(
-        cls, dtype: str, n: int, batch: int, device: Optional[str], memory_limit: Optional[int]
+        cls,
+        dtype: str,
+        n: int,
+        batch: int,
+        device: Optional[str],
+        memory_limit: Optional[int],
+        scaled: bool = False,
     ) -> Ranges: ...
     def append(self, array: Any, count: int, /) -> Any: ...
     def update(self, array: Any, indices: List[int], /) -> Any: ...
     def pop_front(self, count: int, /) -> None: ...
-    def product(self, first: int, end: int, out: Any, /) -> Any: ...
+    def product(self, first: int, end: int, out: Any, exponents: Any = ..., /) -> Any: ...
     def describe(self) -> Tuple[int, int, int, int]: ...
 
 def execute(
@@ -107,6 +113,7 @@ def execute(
     stream: Optional[int],
     bf16: bool,
     rule: int = 0,
+    exponents: Any = ...,
     /,
 ) -> Any: ...
 def scan(
@@ -120,6 +127,8 @@ def scan(
     device: Optional[str],
     stream: Optional[int],
     bf16: bool,
+    semiring: int,
+    exponents: Any,
     /,
 ) -> Any: ...
 def sparse(

@@ -25,7 +25,7 @@ def _dtype_for(plan: Optional[_mmchain.Plan], arrays: List[np.ndarray]) -> np.dt
     dtype = np.result_type(*arrays)
     if plan is None:
         return dtype
-    name = re.split("[:%!]", plan.chain, maxsplit=1)[0]
+    name = re.split("[:%!~]", plan.chain, maxsplit=1)[0]
     planned = dtype if name == "bf16" and _is_bf16(dtype) else np.dtype(_plan_dtypes.get(name, "V"))
     for array in arrays:
         if not (array.dtype == planned or np.can_cast(array.dtype, planned, "safe")):
@@ -98,6 +98,30 @@ def multiply_integers(
     if result is NotImplemented:
         raise _shapes.does_not_fit(None, chain)
     return result if out is None else _store(result, chain, len(arrays), dtype, out)
+
+
+def multiply_otherwise(
+    arrays: List[Any], out: Any, options: _shapes.Options, semiring: int, scaled: bool
+) -> Any:
+    """multi_dot over a semiring, or with exponents."""
+    arrays = [np.asanyarray(array) for array in arrays]
+    chain = _shapes.check([array.shape for array in arrays])
+    dtype = np.result_type(*arrays)
+    if dtype.char in _direct or dtype.kind in "iu":
+        dtype = dtype.newbyteorder("=")
+    if not _is_direct(arrays, dtype):
+        raise TypeError(f"arrays: expected NumPy's, of numbers or bool, got {dtype}")
+    exponents = np.zeros(chain.stack, np.int64) if scaled else None
+    rule = (-1 - semiring if semiring else 0,) + ((exponents,) if scaled else ())
+    arrays = _converted(arrays, dtype)
+    result = _mmchain.execute(None, arrays, None, *options, None, _is_bf16(dtype), *rule)
+    if result is NotImplemented:
+        raise _shapes.does_not_fit(None, chain)
+    if out is not None:
+        result = _store(result, chain, len(arrays), dtype, out)
+    if exponents is None:
+        return result
+    return result, exponents if chain.stack else int(exponents)
 
 
 def _is_direct(arrays: List[Any], dtype: np.dtype) -> bool:
@@ -196,7 +220,7 @@ def as_array(array: Any) -> np.ndarray:
     return np.asarray(array)
 
 
-def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> np.ndarray:
+def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     """Running products, or states of a recurrence; shapes are those that the arrays broadcast to."""
     given = [array for array in arrays if array is not None]
     dtype = np.result_type(*given)
@@ -216,13 +240,15 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> np.ndarray:
 
     inputs = [convert(array, shape) for array, shape in zip(arrays, shapes.inputs)]
     result = np.empty(shapes.out, dtype) if out is None else out
+    exponents = np.zeros(shapes.out[:-2], np.int64) if what.scaled else None
+    answer = result if exponents is None else (result, exponents)
     written = result.view(np.uint16) if bf16 else result
-    flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, bf16)
+    flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, bf16, what.semiring, exponents)
     if _mmchain.scan(*inputs, written, *flags) is not NotImplemented:
-        return result
+        return answer
     inputs = [None if array is None else np.array(array, order="C") for array in inputs]
     fresh = np.empty(shapes.out, written.dtype)
     if _mmchain.scan(*inputs, fresh, *flags) is NotImplemented:
         raise ValueError("expected arrays that can be read")
     np.copyto(written, fresh)
-    return result
+    return answer

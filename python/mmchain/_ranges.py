@@ -33,6 +33,8 @@ class Ranges:
     memory_limit : int, optional
         Bytes that may be held, factors included. All that makes updates fast takes twice what the
         factors take; with less, more products are computed.
+    scaled : bool
+        Products neither overflow nor vanish: `product` returns a pair, as `multi_dot` does with it.
 
     Several threads may use one; their calls wait for each other.
 
@@ -56,6 +58,7 @@ class Ranges:
         *,
         device: Optional[Device] = None,
         memory_limit: Optional[int] = None,
+        scaled: bool = False,
     ):
         if isinstance(stack, (list, tuple)):
             if not stack:
@@ -76,11 +79,12 @@ class Ranges:
         self._batch: Tuple[int, ...] = tuple(map(int, factors.shape[:-3]))
         self._side = int(factors.shape[-1])
         self._lock = threading.Lock()
+        self._scaled = bool(scaled)
         if self._count == 0:
             raise ValueError(f"stack: expected a batch of 1 or more, got {tuple(factors.shape)}")
         limit = None if memory_limit is None else operator.index(memory_limit)
         name = name_of(self._dtype)
-        self._row = _mmchain.Ranges(name, self._side, self._count, device, limit)
+        self._row = _mmchain.Ranges(name, self._side, self._count, device, limit, bool(scaled))
         self._give(self._row.append, factors, int(factors.shape[-3]))
 
     def _stacked(self, factors: Sequence[Any]) -> np.ndarray:
@@ -139,13 +143,17 @@ class Ranges:
         first = operator.index(i)
         out = np.empty((*self._batch, self._side, self._side), self._dtype)
         view = plain(out).reshape((self._count, 1, self._side, self._side))
+        exponents = np.zeros(self._batch, np.int64)
+        room = (exponents,) if self._scaled else ()
         with self._lock:
             length = self._row.describe()[0]
             end = length if j is None else operator.index(j)
             if not 0 <= first <= end <= length:
                 raise IndexError(f"i, j: expected 0 <= i <= j <= {length}, got {first} and {end}")
-            if self._row.product(first, end, view) is NotImplemented:
+            if self._row.product(first, end, view, *room) is NotImplemented:
                 raise BufferError("product: numpy.empty() made an array that cannot be written")
+        if self._scaled:
+            return self._kind.from_numpy(out), exponents if self._batch else int(exponents)
         return self._kind.from_numpy(out)
 
     def update(self, i: Union[int, Sequence[int]], a: Any) -> None:

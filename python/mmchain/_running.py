@@ -18,6 +18,8 @@ class Running(NamedTuple):
     exclusive: bool
     device: Optional[str]
     vector: bool = False  # whether states were given as vectors, each of which has become a column
+    semiring: int = 0  # as in mmc_semiring
+    scaled: bool = False
 
     def told(self, shape: Shape) -> Shape:
         """The shape of states as the caller knows it."""
@@ -145,6 +147,9 @@ def _by_tree(running: Running, factors: Any, initial: Any, numpy: Any) -> Any:
 def _run(running: Running, arrays: List[Any], out: Any) -> Any:
     given = [array for array in arrays if array is not None]
     room = _general.room_of(given)
+    if (running.semiring or running.scaled) and room.__name__ != f"{__package__}._numpy":
+        name = "scaled" if running.scaled else "semiring"
+        raise TypeError(f"arrays: expected NumPy's with {name}, got those of another library")
     arrays = [None if array is None else room.as_array(array) for array in arrays]
     shapes = fit(running, *[None if array is None else tuple(array.shape) for array in arrays])
     if out is not None and tuple(out.shape) != shapes.out:
@@ -161,7 +166,9 @@ def scan(
     out: Optional[Array] = None,
     *,
     device: Optional[Device] = None,
-) -> Array:
+    semiring: str = "plus-times",
+    scaled: bool = False,
+) -> Any:
     """All running products A1, A1 A2, ..., A1...AT of a stack of square matrices, in one call.
 
     The products are taken in whatever order is cheapest here, in fewer than two products a factor:
@@ -184,11 +191,16 @@ def scan(
         For the result, apart from all that is read.
     device : str, optional
         As in multi_dot.
+    semiring : str
+        As in multi_dot; the identity has zeros of the semiring around its ones.
+    scaled : bool
+        As in multi_dot: products neither overflow nor vanish, and each has an exponent.
 
     Returns
     -------
     array of shape (..., T, n, n)
-        Of the kind of `stack`.
+        Of the kind of `stack`. With `scaled` a pair, of that and of an int64 array of exponents, of
+        shape (..., T).
 
     Examples
     --------
@@ -198,7 +210,8 @@ def scan(
     >>> mmchain.scan(np.full((3, 1, 1), 2.0), reverse=True, exclusive=True).ravel()
     array([4., 2., 1.])
     """
-    running = Running(False, bool(reverse), bool(exclusive), device)
+    number = _general.semiring_number(semiring)
+    running = Running(False, bool(reverse), bool(exclusive), device, False, number, bool(scaled))
     return _run(running, [stack, initial, None], out)
 
 
@@ -211,7 +224,9 @@ def recurrence(
     out: Optional[Array] = None,
     *,
     device: Optional[Device] = None,
-) -> Array:
+    semiring: str = "plus-times",
+    scaled: bool = False,
+) -> Any:
     """All states of x_t = A_t x_(t-1) + b_t, for t = 1 to T, in one call.
 
     States are vectors, or matrices of a few columns. Stacks of A, x0 and b before the dimensions
@@ -228,12 +243,13 @@ def recurrence(
         From the end: x_t = A_t x_(t+1) + b_t, where x_(T+1) is x0.
     exclusive : bool
         The states before each step: x0, x1, ..., without the last.
-    out, device
-        As in scan.
+    out, device, semiring, scaled
+        As in scan; scaled takes no b.
 
     Returns
     -------
     array of shape (..., T, n), or (..., T, n, m)
+        With `scaled` a pair, as of scan.
 
     Examples
     --------
@@ -244,14 +260,17 @@ def recurrence(
            [2., 1.],
            [3., 1.]])
     """
+    number = _general.semiring_number(semiring)
     room = _general.room_of([array for array in (a, x0, b) if array is not None])
     a, x0 = room.as_array(a), room.as_array(x0)
     b = None if b is None else room.as_array(b)
     vector = x0.ndim == 1
-    running = Running(True, bool(reverse), bool(exclusive), device, vector)
+    running = Running(True, bool(reverse), bool(exclusive), device, vector, number, bool(scaled))
     if vector:
         x0 = x0[:, None]
         b = None if b is None else b[..., None]
         out = None if out is None else out[..., None]
     result = _run(running, [a, x0, b], out)
+    if scaled:
+        return (result[0][..., 0] if vector else result[0], result[1])
     return result[..., 0] if vector else result

@@ -517,5 +517,5 @@ def _fill(what: Any, inputs: List[Optional[torch.Tensor]], out: torch.Tensor) ->
         arrays = [None if x is None else _capsule(x) for x in arrays]
         if out.is_cuda:
             stream = torch.cuda.current_stream(out.device).cuda_stream
-    flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False)
+    flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False, 0, None)
     return _mmchain.scan(*arrays, *flags) is not NotImplemented

@@ -239,7 +239,8 @@ static PyMethodDef functions[] = {
     {"readable", (PyCFunction)(void (*)(void))mmcp_readable, METH_FASTCALL,
      "readable(array, first): whether execute() can read the array where it lies."},
     {"scan", (PyCFunction)(void (*)(void))mmcp_scan, METH_FASTCALL,
-     "scan(factors, initial, addend, out, recurrence, reverse, exclusive, device, stream, bf16): "
+     "scan(factors, initial, addend, out, recurrence, reverse, exclusive, device, stream, bf16, "
+     "semiring, exponents): "
      "out, filled, or NotImplemented when the arrays cannot be read where they lie."},
     {"scan_plan", mmcp_scan_plan, METH_VARARGS,
      "scan_plan(dtype, n, length, batch, columns, initial, addend, reverse, exclusive, device): "

@@ -21,6 +21,7 @@ static uint64_t hash_of(const mmcp_problem *x, const mmcp_options *options) {
   hash = mix(hash, (uintptr_t)options->precision);
   hash = mix(hash, (uint64_t)x->dtype << 32 | (uint32_t)x->array_device);
   hash = mix(hash, x->checked ? UINT64_MAX : x->modulus);
+  hash = mix(hash, (uint64_t)x->semiring << 1 | x->scaled);
   hash = mix(hash, (uint64_t)x->batch);
   for (int64_t i = 0; i <= x->n; i++) hash = mix(hash, (uint64_t)x->dims[i]);
   for (int64_t i = 0; x->same != NULL && i < x->n; i++) hash = mix(hash, (uint64_t)x->same[i]);
@@ -38,7 +39,9 @@ static bool is_for(const mmcp_plan *plan, const mmcp_problem *x, const mmcp_opti
   return plan->array_device == x->array_device && plan->objective == options->objective &&
          plan->asked_device == options->device && plan->precision == options->precision &&
          mmc_chain_modulus(plan->chain) == x->modulus &&
-         mmc_chain_checked(plan->chain) == x->checked && mmc_chain_dtype(plan->chain) == x->dtype &&
+         mmc_chain_checked(plan->chain) == x->checked &&
+         mmc_chain_semiring(plan->chain) == (x->dtype == MMC_BOOL ? MMC_OR_AND : x->semiring) &&
+         plan->scaled == x->scaled && mmc_chain_dtype(plan->chain) == x->dtype &&
          mmc_chain_batch(plan->chain) == x->batch && mmc_chain_length(plan->chain) == x->n &&
          memcmp(mmc_chain_dims(plan->chain), x->dims, (size_t)(x->n + 1) * sizeof *x->dims) == 0 &&
          has_same(plan, x);
@@ -224,6 +227,7 @@ static bool is_little(const mmcp_problem *x, const mmcp_options *options) {
       (options->objective != mmcp.time && options->objective != mmcp.flops) ||
       (options->device != Py_None && options->device != mmcp.cpu))
     return false;
+  if (x->scaled || x->semiring != MMC_PLUS_TIMES) return false;
   if (x->dtype != MMC_F32 && x->dtype != MMC_F64 && x->dtype != MMC_C64 && x->dtype != MMC_C128)
     return false;
   for (int64_t i = 0; i <= x->n; i++)

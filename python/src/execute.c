@@ -39,6 +39,8 @@ typedef struct call {
   PyObject *objective; /* as the caller gave it */
   uint64_t modulus;    /* as in mmc_chain_options */
   bool checked;        /* as there */
+  mmc_semiring semiring;
+  int64_t *exponents; /* where those of a scaled product go; NULL where it is none */
   /* Floating-point exceptions, as fetestexcept() has them, when the factors are NumPy's. */
   int errors;
   bool on_stream; /* the work goes to stream and need not be done on return */
@@ -220,6 +222,8 @@ static mmcp_problem problem_of(const call *c) {
                         .same = c->repeats ? c->same : NULL,
                         .modulus = c->modulus,
                         .checked = c->checked,
+                        .semiring = c->semiring,
+                        .scaled = c->exponents != NULL,
                         .array_device = c->device};
 }
 
@@ -477,12 +481,14 @@ static int find_stream(call *c, PyObject *given) {
 static mmc_status execute(const call *c, const mmc_chain *chain, const mmc_plan_options *options) {
   const mmc_matrix *out = &c->matrices[c->n];
   if (c->run == NULL) return mmc_multiply(mmcp.context, chain, options, c->matrices, out);
+  if (c->exponents != NULL) return mmc_execute_scaled(c->run, c->matrices, out, c->exponents);
   return c->on_stream ? mmc_enqueue(c->run, c->stream, c->matrices, out)
                       : mmc_execute(c->run, c->matrices, out);
 }
 
 static mmc_status multiply(call *c, const mmc_chain *chain, const mmc_plan_options *options) {
-  if (!c->views[0].is_numpy) return execute(c, chain, options);
+  const bool plain = c->exponents == NULL && c->semiring == MMC_PLUS_TIMES;
+  if (!c->views[0].is_numpy || !plain) return execute(c, chain, options);
   feclearexcept(FE_INVALID | FE_OVERFLOW);
   mmc_status status = execute(c, chain, options);
   c->errors = fetestexcept(FE_INVALID | FE_OVERFLOW);
@@ -576,33 +582,48 @@ static int run_plan(call *c, mmcp_plan *plan) {
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* The last may be left out. */
-enum { PLAN, ARRAYS, OUT, OBJECTIVE, DEVICE, PRECISION, STREAM, BF16, RULE, ARGUMENTS };
+/* The last two may be left out. */
+enum { PLAN, ARRAYS, OUT, OBJECTIVE, DEVICE, PRECISION, STREAM, BF16, RULE, EXPONENTS, ARGUMENTS };
 
 /* A plan says itself what dtype its products have. */
 static int is_autocast(const call *c, PyObject *plan) {
   return plan == Py_None && c->views[0].exchange != NULL ? mmcp_view_is_autocast() : 0;
 }
 
-/* Reads what integers do: 0 for nothing, -1 for checked, else a modulus. */
+/* Reads the arithmetic: 0 for nothing, -1 for checked, less for the semiring of the number after
+ * that, -2 for the first, else a modulus. */
 static int read_rule(call *c, PyObject *rule) {
   long long number = PyLong_AsLongLong(rule);
   if (number == -1 && PyErr_Occurred()) return -1;
   c->checked = number == -1;
   c->modulus = number > 0 ? (uint64_t)number : 0;
+  c->semiring = number < -1 ? (mmc_semiring)(-1 - number) : MMC_PLUS_TIMES;
+  return 0;
+}
+
+/* Holds the memory that exponents go to, an array of int64; its length is checked where that of the
+ * stack is known. */
+static int hold_exponents(call *c, PyObject *array, Py_buffer *buffer) {
+  if (PyObject_GetBuffer(array, buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) < 0) return -1;
+  c->exponents = buffer->buf;
   return 0;
 }
 
 static int multiply_arrays(call *c, PyObject *const *items, PyObject *const *args,
-                           PyObject **array) {
+                           Py_buffer *exponents, PyObject **array) {
   bool bf16 = args[BF16] == Py_True;
   if (args[RULE] != NULL && read_rule(c, args[RULE]) < 0) return -1;
+  if (args[EXPONENTS] != NULL && hold_exponents(c, args[EXPONENTS], exponents) < 0) return -1;
   mmcp_plan *plan = NULL;
   int done =
       c->is_chain ? read_chain(c) : acquire_factors(c, items, bf16 ? MMCP_READ_BF16 : MMCP_READ);
   if (done == 1) {
     int cast = is_autocast(c, args[PLAN]);
     done = cast < 0 ? -1 : !cast;
+  }
+  if (done == 1 && c->exponents != NULL && exponents->len != 8 * c->stack_count) {
+    PyErr_Format(PyExc_ValueError, "exponents: expected room for %lld", (long long)c->stack_count);
+    done = -1;
   }
   if (done == 1) done = find_plan(c, args[PLAN], args + OBJECTIVE, &plan);
   if (done == 1) {
@@ -640,6 +661,8 @@ static bool make_room(call *c, Py_ssize_t n, bool is_chain, few *room, char **bl
   c->acquired = c->stack_ndim = 0;
   c->on_stream = c->checked = false;
   c->modulus = 0;
+  c->semiring = MMC_PLUS_TIMES;
+  c->exponents = NULL;
   c->errors = 0;
   c->views = room->views;
   c->matrices = room->matrices;
@@ -691,7 +714,9 @@ static PyObject *execute_items(PyObject *const *items, Py_ssize_t n, mmcp_view *
   char *block;
   if (!call_open(&c, n, stack, &room, &block)) return NULL;
   PyObject *array = NULL, *result = NULL;
-  int done = multiply_arrays(&c, items, args, &array);
+  Py_buffer exponents = {0};
+  int done = multiply_arrays(&c, items, args, &exponents, &array);
+  if (exponents.obj != NULL) PyBuffer_Release(&exponents);
   if (done == 1) result = args[OUT] != Py_None ? Py_NewRef(args[OUT]) : finish(&c, array);
   if (done == 0) result = Py_NewRef(Py_NotImplemented);
   call_close(&c, block);
@@ -730,7 +755,8 @@ static int execute_recorded(PyObject *items, PyObject *const *args, PyObject **o
 PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t count) {
   PyObject *args[ARGUMENTS] = {NULL};
   (void)module;
-  if (count == ARGUMENTS || count == RULE) memcpy(args, given, (size_t)count * sizeof *args);
+  if (count == ARGUMENTS || count == RULE || count == EXPONENTS)
+    memcpy(args, given, (size_t)count * sizeof *args);
   if (args[PLAN] == NULL)
     return PyErr_Format(PyExc_TypeError, "execute: expected %d arguments, got %zd", ARGUMENTS,
                         count);

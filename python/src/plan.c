@@ -61,6 +61,7 @@ int mmcp_plan_ensure(mmcp_plan *self) {
   options.memory_limit_bytes = self->memory_limit_bytes;
   options.max_slowdown = self->max_slowdown;
   options.location = self->location;
+  options.scaled = self->scaled;
   if (mmcp_context_ensure() < 0 ||
       mmcp_text(self->objective, "objective", &options.objective) < 0 ||
       mmcp_text(self->device, "device", &options.device) < 0 ||
@@ -232,6 +233,7 @@ mmc_chain *mmcp_chain_new(const mmcp_problem *x) {
   options.same = x->same;
   options.modulus = x->modulus;
   options.checked = x->checked;
+  options.semiring = x->semiring;
   mmc_status status =
       mmc_chain_create_batch(mmcp.context, x->dtype, x->n, x->dims, NULL, &options, &chain);
   if (status == MMC_OK) return chain;
@@ -251,7 +253,8 @@ static mmc_chain *chain_stacked(const mmc_chain *chain, int64_t batch) {
                           .batch = batch,
                           .same = same,
                           .modulus = mmc_chain_modulus(chain),
-                          .checked = mmc_chain_checked(chain)};
+                          .checked = mmc_chain_checked(chain),
+                          .semiring = mmc_chain_semiring(chain)};
   mmc_chain *stacked = mmcp_chain_new(&problem);
   free(same);
   return stacked;
@@ -318,6 +321,7 @@ mmcp_plan *mmcp_plan_for_arrays(const mmcp_problem *x, const mmcp_options *optio
   plan->asked_device = Py_NewRef(options->device);
   plan->array_device = x->array_device;
   plan->repeats = x->same != NULL;
+  plan->scaled = x->scaled;
   plan->location = x->array_device == MMCP_HOST ? MMC_HOST : MMC_DEVICE;
   if (mmcp_plan_ensure(plan) == 0) return plan;
   Py_DECREF(plan);

@@ -15,6 +15,7 @@ typedef struct mmcp_plan {
   uint64_t memory_limit_bytes;
   double max_slowdown;   /* the most times the least seconds, as in mmc_plan_options */
   mmc_location location; /* where the arrays are, most likely */
+  bool scaled;           /* as in mmc_plan_options */
 
   struct mmcp_plan *stacked; /* the plan for the last stack, with the same options; or NULL */
 
@@ -47,6 +48,8 @@ typedef struct mmcp_problem {
   const int64_t *same;
   uint64_t modulus;
   bool checked;
+  mmc_semiring semiring;
+  bool scaled;      /* the plan is, see mmc_plan_options */
   int array_device; /* MMCP_HOST or a CUDA device's number */
 } mmcp_problem;
 

@@ -10,6 +10,7 @@ typedef struct ranges {
   uint64_t generation;
   mmc_dtype dtype;
   int64_t side, batch;
+  bool scaled;
   bool at_work; /* whether a thread works on it without the GIL */
 } ranges;
 
@@ -20,14 +21,15 @@ static void ranges_dealloc(ranges *self) {
 }
 
 static PyObject *ranges_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"dtype", "n", "batch", "device", "memory_limit", NULL};
+  static char *names[] = {"dtype", "n", "batch", "device", "memory_limit", "scaled", NULL};
   const char *dtype_name;
   long long side, batch;
   PyObject *device, *limit;
   mmc_dtype dtype;
   mmc_ranges_options options = MMC_RANGES_OPTIONS_INIT;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sLLOO:Ranges", names, &dtype_name, &side, &batch,
-                                   &device, &limit))
+  int scaled = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sLLOO|p:Ranges", names, &dtype_name, &side,
+                                   &batch, &device, &limit, &scaled))
     return NULL;
   if (!mmcp_dtype_of_name(dtype_name, &dtype))
     return PyErr_Format(PyExc_ValueError,
@@ -38,6 +40,7 @@ static PyObject *ranges_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (PyErr_Occurred()) return NULL;
   }
   options.batch = batch;
+  options.scaled = scaled;
   if (mmcp_context_ensure() < 0) return NULL;
   ranges *self = (ranges *)type->tp_alloc(type, 0);
   if (self == NULL) return NULL;
@@ -45,6 +48,7 @@ static PyObject *ranges_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   self->dtype = dtype;
   self->side = side;
   self->batch = batch;
+  self->scaled = scaled;
   mmc_status status = mmc_ranges_create(mmcp.context, dtype, side, &options, &self->ranges);
   if (status == MMC_OK) return (PyObject *)self;
   mmcp_raise(status);
@@ -170,19 +174,30 @@ static PyObject *ranges_product(ranges *self, PyObject *args) {
   long long first, end;
   mmcp_view view;
   mmc_matrix *out;
-  if (!PyArg_ParseTuple(args, "LLO:product", &first, &end, &array) || check_free(self) < 0)
+  Py_buffer exponents = {0};
+  if (!PyArg_ParseTuple(args, "LLO|w*:product", &first, &end, &array, &exponents)) return NULL;
+  if (self->scaled && exponents.len != 8 * self->batch)
+    PyErr_Format(PyExc_ValueError, "exponents: expected room for %lld", (long long)self->batch);
+  if (PyErr_Occurred() || check_free(self) < 0) {
+    if (exponents.obj != NULL) PyBuffer_Release(&exponents);
     return NULL;
+  }
   int done = acquire(self, array, true, 1, &view, &out);
-  if (done == 0) return Py_NewRef(Py_NotImplemented);
-  if (done < 0) return NULL;
+  if (done != 1) {
+    if (exponents.obj != NULL) PyBuffer_Release(&exponents);
+    return done == 0 ? Py_NewRef(Py_NotImplemented) : NULL;
+  }
   self->at_work = true;
   PyThreadState *thread = mmcp_enter();
-  mmc_status status = mmc_ranges_product(self->ranges, first, end, out);
+  mmc_status status = self->scaled
+                          ? mmc_ranges_product_scaled(self->ranges, first, end, out, exponents.buf)
+                          : mmc_ranges_product(self->ranges, first, end, out);
   mmcp_leave(thread);
   self->at_work = false;
   done = finish(status);
   free(out);
   mmcp_view_release(&view);
+  if (exponents.obj != NULL) PyBuffer_Release(&exponents);
   return done == 0 ? Py_NewRef(Py_None) : NULL;
 }
 

@@ -7,7 +7,17 @@
 #include "view.h"
 
 enum { FACTORS, INITIAL, ADDEND, OUT, OPERANDS };
-enum { RECURRENCE = OPERANDS, REVERSE, EXCLUSIVE, DEVICE, STREAM, BF16, ARGUMENTS };
+enum {
+  RECURRENCE = OPERANDS,
+  REVERSE,
+  EXCLUSIVE,
+  DEVICE,
+  STREAM,
+  BF16,
+  SEMIRING,
+  EXPONENTS,
+  ARGUMENTS
+};
 
 /* Elements below which keeping the GIL costs others less than a switch costs this thread. */
 static const double gil_elements = 4096;
@@ -18,7 +28,8 @@ static const double gil_elements = 4096;
 typedef struct key {
   mmc_dtype dtype;
   int64_t n, length, batch, columns;
-  bool initial, addend, reverse, exclusive;
+  bool initial, addend, reverse, exclusive, scaled;
+  mmc_semiring semiring;
   char device[64];
 } key;
 
@@ -33,8 +44,8 @@ static int next_kept;
 static bool same_key(const key *x, const key *y) {
   return x->dtype == y->dtype && x->n == y->n && x->length == y->length && x->batch == y->batch &&
          x->columns == y->columns && x->initial == y->initial && x->addend == y->addend &&
-         x->reverse == y->reverse && x->exclusive == y->exclusive &&
-         strcmp(x->device, y->device) == 0;
+         x->semiring == y->semiring && x->scaled == y->scaled && x->reverse == y->reverse &&
+         x->exclusive == y->exclusive && strcmp(x->device, y->device) == 0;
 }
 
 static mmc_status create(const key *k, mmc_scan **out) {
@@ -46,6 +57,8 @@ static mmc_status create(const key *k, mmc_scan **out) {
   options.initial = k->initial;
   options.columns = k->columns;
   options.addend = k->addend;
+  options.semiring = k->semiring;
+  options.scaled = k->scaled;
   PyThreadState *thread = mmcp_enter();
   mmc_status status = mmc_scan_create(mmcp.context, k->dtype, k->n, k->length, &options, out);
   mmcp_leave(thread);
@@ -163,7 +176,10 @@ static int make_key(call *c, PyObject *const *args) {
              .initial = c->has[INITIAL],
              .addend = c->has[ADDEND],
              .reverse = args[REVERSE] == Py_True,
-             .exclusive = args[EXCLUSIVE] == Py_True};
+             .exclusive = args[EXCLUSIVE] == Py_True,
+             .scaled = args[EXPONENTS] != Py_None};
+  k->semiring = (mmc_semiring)PyLong_AsLong(args[SEMIRING]);
+  if (PyErr_Occurred()) return -1;
   if (args[RECURRENCE] == Py_True) k->columns = c->views[OUT].shape[c->views[OUT].ndim - 1];
   if (view->device != MMCP_HOST)
     snprintf(k->device, sizeof k->device, "cuda:%d", view->device);
@@ -203,17 +219,31 @@ static int execute(call *c) {
   return status == MMC_OK ? 1 : -1;
 }
 
+/* Holds the memory that exponents go to: an array of int64, one for each result. */
+static int hold_exponents(call *c, PyObject *array, Py_buffer *buffer) {
+  if (array == Py_None) return 1;
+  if (PyObject_GetBuffer(array, buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) < 0) return -1;
+  c->operands.exponents = buffer->buf;
+  if (buffer->len == 8 * c->key.batch * c->key.length) return 1;
+  PyErr_Format(PyExc_ValueError, "exponents: expected room for %lld",
+               (long long)(c->key.batch * c->key.length));
+  return -1;
+}
+
 PyObject *mmcp_scan(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   (void)module;
   if (count != ARGUMENTS)
     return PyErr_Format(PyExc_TypeError, "scan: expected %d arguments, got %zd", ARGUMENTS, count);
   call c;
+  Py_buffer exponents = {0};
   memset(&c, 0, sizeof c);
   int done = args[FACTORS] != Py_None && args[OUT] != Py_None ? acquire(&c, args) : 0;
   if (done == 1) done = read_operands(&c);
   if (done == 1) done = make_key(&c, args);
+  if (done == 1) done = hold_exponents(&c, args[EXPONENTS], &exponents);
   if (done == 1) done = find_stream(&c, args[STREAM]);
   if (done == 1) done = execute(&c);
+  if (exponents.obj != NULL) PyBuffer_Release(&exponents);
   for (int i = 0; i < OPERANDS; i++)
     if (c.has[i]) mmcp_view_release(&c.views[i]);
   if (done < 0) return NULL;

@@ -5,8 +5,10 @@
 #include "api/api.h"
 #include "base/alloc.h"
 #include "base/options.h"
+#include "chain/scale.h"
 #include "plan/predictions.h"
 #include "planner/little.h"
+#include "planner/objective.h"
 #include "planner/planner.h"
 #include "ranks/cards_explain.h"
 #include "run/at_once.h"
@@ -45,6 +47,44 @@ static mmc_status plan_cards(mmc_plan *plan, const mmc_plan_options *options, mm
   return status;
 }
 
+/* Checks what a plan with exponents needs. */
+static mmc_status check_scaled(const mmc_chain *chain, const mmci_objective *objective,
+                               const mmci_opened *on, mmci_precision precision, mmci_error *error) {
+  mmc_status status = mmci_scale_check(chain->dtype, error);
+  if (status != MMC_OK) return status;
+  if (on->ops->async != NULL)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
+                              "'%s' keeps no exponents: expected cpu, blas or ref with scaled",
+                              on->name);
+  if (objective != &mmci_objective_flops)
+    return mmci_fail_argument(error, MMC_E_ARG, "objective", "expected flops with scaled, got '%s'",
+                              objective->name);
+  if (chain->rule.semiring != MMC_PLUS_TIMES)
+    return mmci_fail_argument(error, MMC_E_ARG, "scaled", "expected semiring plus-times with it");
+  if (precision == MMCI_REPRODUCIBLE)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
+                              "plans with exponents are not reproducible");
+  bool claimed = chain->inverse_count > 0;
+  for (int32_t i = 0; i < chain->n && chain->traits != NULL; i++)
+    claimed = claimed || chain->traits[i] != 0;
+  if (!claimed) return MMC_OK;
+  return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "scaled",
+                            "expected factors without traits and inverses with it");
+}
+
+/* Nothing is measured of products over semirings, so they are planned by their number. */
+static mmc_status check_semiring(const mmc_chain *chain, const mmci_objective *objective,
+                                 mmci_precision precision, mmci_error *error) {
+  const char *name = mmc_semiring_name(chain->rule.semiring);
+  if (objective != &mmci_objective_flops)
+    return mmci_fail_argument(error, MMC_E_ARG, "objective",
+                              "expected flops with semiring %s, got '%s'", name, objective->name);
+  if (precision == MMCI_REPRODUCIBLE && chain->rule.semiring == MMC_LOG_SUM_EXP)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "precision",
+                              "semiring %s is not computed reproducibly", name);
+  return MMC_OK;
+}
+
 static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
                               const mmc_plan_options *options, mmc_plan **out, mmci_error *error) {
   if (chain == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected a chain, got NULL");
@@ -62,10 +102,16 @@ static mmc_status create_plan(mmc_context *context, const mmc_chain *chain,
   status = open_device(plan, device, options->ranks, error);
   if (status == MMC_OK && plan->on.ops->enqueue == NULL)
     status = mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' cannot multiply", device);
+  if (status == MMC_OK)
+    status = mmci_opened_check_rule(&plan->on, chain->dtype, &chain->rule, error);
   const mmci_objective *objective;
   if (status == MMC_OK) status = mmci_objective_read(options->objective, &objective, error);
   if (status == MMC_OK) status = mmci_planner_check(objective, options, error);
   if (status == MMC_OK) status = mmci_precision_read(options->precision, &plan->precision, error);
+  if (status == MMC_OK && options->scaled)
+    status = check_scaled(chain, objective, &plan->on, plan->precision, error);
+  if (status == MMC_OK && chain->rule.semiring != MMC_PLUS_TIMES)
+    status = check_semiring(chain, objective, plan->precision, error);
   if (status == MMC_OK)
     status = mmci_planner_plan(objective, chain, options, &plan->on,
                                plan->gang != NULL ? plan->gang->name : plan->on.name,
@@ -246,6 +292,7 @@ static mmc_status multiply_little(mmc_context *context, const mmc_chain *chain,
   if (status == MMC_OK) status = check_plan_options(&options, error);
   const char *device = options.device != NULL ? options.device : "cpu";
   if (status != MMC_OK || mmci_device_names_several(device)) return status;
+  if (options.scaled || chain->rule.semiring != MMC_PLUS_TIMES) return MMC_OK;
   status = mmci_context_open_device(context, device, &on, error);
   if (status == MMC_OK) status = mmci_objective_read(options.objective, &objective, error);
   if (status == MMC_OK) status = mmci_planner_check(objective, &options, error);
@@ -312,6 +359,24 @@ mmc_status mmc_execute(mmc_run *run, const mmc_matrix *factors, const mmc_matrix
   mmci_interrupt *before = mmci_interrupt_begin(&run->interrupt);
   mmc_status status = run->cards != NULL ? mmci_cards_execute(run, factors, out, &error)
                                          : mmci_run_execute(run->run, factors, out, &error);
+  mmci_interrupt_end(before);
+  return status == MMC_OK ? MMC_OK : mmci_report(run->plan->context, status, &error);
+}
+
+mmc_status mmc_execute_scaled(mmc_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                              int64_t *exponents) {
+  if (run == NULL) return MMC_E_ARG;
+  mmci_error error;
+  if (!run->plan->plan.scaled)
+    return mmci_report(run->plan->context,
+                       mmci_fail(&error, MMC_E_ARG, "plan: expected one with exponents"), &error);
+  if (exponents == NULL)
+    return mmci_report(
+        run->plan->context,
+        mmci_fail_argument(&error, MMC_E_ARG, "exponents", "expected an address, got NULL"),
+        &error);
+  mmci_interrupt *before = mmci_interrupt_begin(&run->interrupt);
+  mmc_status status = mmci_run_execute_scaled(run->run, factors, out, exponents, &error);
   mmci_interrupt_end(before);
   return status == MMC_OK ? MMC_OK : mmci_report(run->plan->context, status, &error);
 }

@@ -7,6 +7,7 @@
 struct mmc_ranges {
   mmc_context *context;
   mmci_ranges *ranges;
+  bool scaled;
 };
 
 static mmc_status create_ranges(mmc_context *context, mmc_dtype dtype, int64_t n,
@@ -22,7 +23,8 @@ static mmc_status create_ranges(mmc_context *context, mmc_dtype dtype, int64_t n
   mmc_ranges *ranges = mmci_alloc_zeroed(1, sizeof *ranges);
   if (ranges == NULL) return mmci_fail_nomem(error, sizeof *ranges);
   ranges->context = context;
-  const mmci_ranges_problem problem = {dtype, n, read.batch, read.memory_limit_bytes};
+  ranges->scaled = read.scaled;
+  const mmci_ranges_problem problem = {dtype, n, read.batch, read.memory_limit_bytes, read.scaled};
   status = mmci_ranges_create(&problem, on.ops, on.device, &ranges->ranges, error);
   if (status == MMC_OK)
     *out = ranges;
@@ -65,12 +67,31 @@ mmc_status mmc_ranges_pop_front(mmc_ranges *ranges, int64_t count) {
   return mmci_report(ranges->context, mmci_ranges_pop_front(ranges->ranges, count, &error), &error);
 }
 
+static mmc_status multiply(mmc_ranges *ranges, bool scaled, int64_t first, int64_t end,
+                           const mmc_matrix *out, int64_t *exponents) {
+  mmci_error error = {0};
+  mmc_status status = ranges->scaled == scaled
+                          ? mmci_ranges_product(ranges->ranges, first, end, out, exponents, &error)
+                          : mmci_fail(&error, MMC_E_ARG, "ranges: expected a row %s exponents",
+                                      scaled ? "with" : "without");
+  return mmci_report(ranges->context, status, &error);
+}
+
 mmc_status mmc_ranges_product(mmc_ranges *ranges, int64_t first, int64_t end,
                               const mmc_matrix *out) {
+  return ranges != NULL ? multiply(ranges, false, first, end, out, NULL) : MMC_E_ARG;
+}
+
+mmc_status mmc_ranges_product_scaled(mmc_ranges *ranges, int64_t first, int64_t end,
+                                     const mmc_matrix *out, int64_t *exponents) {
   if (ranges == NULL) return MMC_E_ARG;
   mmci_error error = {0};
-  return mmci_report(ranges->context, mmci_ranges_product(ranges->ranges, first, end, out, &error),
-                     &error);
+  if (exponents == NULL)
+    return mmci_report(
+        ranges->context,
+        mmci_fail_argument(&error, MMC_E_ARG, "exponents", "expected an address, got NULL"),
+        &error);
+  return multiply(ranges, true, first, end, out, exponents);
 }
 
 mmc_status mmc_ranges_describe(const mmc_ranges *ranges, mmc_ranges_info *out) {

@@ -28,7 +28,9 @@ static mmc_status create_scan(mmc_scan *scan, mmc_dtype dtype, int64_t n, int64_
                                         .reverse = read.reverse,
                                         .exclusive = read.exclusive,
                                         .initial = read.initial,
-                                        .addend = read.addend};
+                                        .addend = read.addend,
+                                        .semiring = read.semiring,
+                                        .scaled = read.scaled};
   return mmci_running_create(&problem, &scan->on, MMCI_RUNNING_AUTO, &scan->running, error);
 }
 

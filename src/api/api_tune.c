@@ -27,6 +27,11 @@ static mmc_status check_dtypes(const mmc_tune_options *o, mmci_error *error) {
     is_integer = is_integer || mmci_dtype_is_integer(o->products[p].dtype);
   for (int64_t c = 0; c < o->chain_count; c++)
     is_integer = is_integer || (o->chains[c] != NULL && mmci_dtype_is_integer(o->chains[c]->dtype));
+  for (int64_t c = 0; c < o->chain_count; c++)
+    if (o->chains[c] != NULL && o->chains[c]->rule.semiring != MMC_PLUS_TIMES)
+      return mmci_fail_argument(error, MMC_E_ARG, "chains",
+                                "expected semiring plus-times, got %s: there is nothing to choose",
+                                mmc_semiring_name(o->chains[c]->rule.semiring));
   if (!is_integer) return MMC_OK;
   return mmci_fail_argument(error, MMC_E_ARG, "dtype",
                             "expected one of floating-point numbers: integers need no tuning");

@@ -112,7 +112,7 @@ static mmc_status create_batch(mmc_dtype dtype, int64_t n, const int64_t *dims, 
   mmc_chain *chain;
   status = mmci_chain_create_as(dtype, n, dims, ops, &read, &chain, error);
   if (status != MMC_OK) return status;
-  mmci_integer_rule rule = {.modulus = read.modulus, .checked = read.checked};
+  mmci_rule rule = {.modulus = read.modulus, .checked = read.checked, .semiring = read.semiring};
   status = mmci_chain_set_rule(chain, rule, error);
   if (status == MMC_OK)
     *out = chain;

@@ -21,6 +21,40 @@ size_t mmc_dtype_size(mmc_dtype dtype) {
   return (unsigned)dtype < MMCI_DTYPES ? dtypes[dtype].size : 0;
 }
 
+static const char *const semirings[] = {[MMC_PLUS_TIMES] = "plus-times",
+                                        [MMC_MAX_PLUS] = "max-plus",
+                                        [MMC_MIN_PLUS] = "min-plus",
+                                        [MMC_LOG_SUM_EXP] = "log",
+                                        [MMC_OR_AND] = "or-and"};
+
+const char *mmc_semiring_name(mmc_semiring semiring) {
+  return (unsigned)semiring <= MMC_OR_AND ? semirings[semiring] : NULL;
+}
+
+bool mmci_semiring_read(const char *name, size_t length, mmc_semiring *out) {
+  for (int s = 0; s <= MMC_OR_AND; s++) {
+    if (strlen(semirings[s]) != length || strncmp(name, semirings[s], length) != 0) continue;
+    *out = (mmc_semiring)s;
+    return true;
+  }
+  return false;
+}
+
+mmc_status mmci_semiring_check(mmc_dtype dtype, mmc_semiring semiring, mmci_error *error) {
+  const bool is_real = dtype == MMC_F32 || dtype == MMC_F64;
+  const char *expected = NULL;
+  if ((unsigned)semiring > MMC_OR_AND)
+    return mmci_fail_argument(error, MMC_E_ARG, "semiring", "expected one, got number %d",
+                              (int)semiring);
+  if ((semiring == MMC_MAX_PLUS || semiring == MMC_MIN_PLUS) && !is_real && dtype != MMC_I64)
+    expected = "f32, f64 or i64";
+  if (semiring == MMC_LOG_SUM_EXP && !is_real) expected = "f32 or f64";
+  if (semiring == MMC_OR_AND && dtype != MMC_BOOL) expected = "bool";
+  if (expected == NULL) return MMC_OK;
+  return mmci_fail_argument(error, MMC_E_ARG, "semiring", "%s expects dtype %s, got %s",
+                            semirings[semiring], expected, mmc_dtype_name(dtype));
+}
+
 bool mmci_dtype_read(const char *name, size_t length, mmc_dtype *out) {
   for (int d = 0; d < MMCI_DTYPES; d++) {
     if (strlen(dtypes[d].name) != length || strncmp(name, dtypes[d].name, length) != 0) continue;

@@ -2,7 +2,7 @@
 #ifndef MMCI_DTYPE_H
 #define MMCI_DTYPE_H
 
-#include "mmchain.h"
+#include "base/status.h"
 
 enum { MMCI_DTYPES = MMC_BOOL + 1 };
 
@@ -32,5 +32,10 @@ static inline uint64_t mmci_dtype_most(mmc_dtype dtype) {
 /* Reads a name of so many characters, which need not end with a NUL. Returns false and leaves out
  * as it was when no dtype has that name. */
 bool mmci_dtype_read(const char *name, size_t length, mmc_dtype *out);
+
+/* Reads a name of so many characters; false, with out as it was, when no semiring has that name. */
+bool mmci_semiring_read(const char *name, size_t length, mmc_semiring *out);
+/* Checks that the semiring is one, and has elements of that dtype. */
+mmc_status mmci_semiring_check(mmc_dtype dtype, mmc_semiring semiring, mmci_error *error);
 
 #endif

@@ -288,12 +288,17 @@ mmc_status mmci_chain_create(mmc_dtype dtype, int64_t n, const int64_t *dims, co
   return mmci_chain_create_batch(dtype, n, dims, ops, 1, NULL, out, error);
 }
 
-/* Products of integers gain nothing by what is stored twice, and have no inverses. */
-static mmc_status forget_structure(mmc_chain *chain, mmci_error *error) {
-  if (!mmci_dtype_is_integer(chain->dtype)) return MMC_OK;
+/* Products of integers and over semirings gain nothing by what is stored twice, and have no
+ * inverses. */
+static mmc_status forget_structure(mmc_chain *chain, mmc_semiring semiring, mmci_error *error) {
+  if (!mmci_dtype_is_integer(chain->dtype) && semiring == MMC_PLUS_TIMES) return MMC_OK;
   bool claimed = chain->inverse_count > 0;
   for (int32_t i = 0; i < chain->n && chain->traits != NULL; i++)
     claimed = claimed || chain->traits[i] != 0;
+  if (claimed && semiring != MMC_PLUS_TIMES)
+    return mmci_fail_argument(error, MMC_E_ARG, "traits",
+                              "expected none with semiring %s, whose zeros are others",
+                              mmc_semiring_name(semiring));
   if (claimed)
     return mmci_fail_argument(error, MMC_E_ARG, "traits",
                               "expected a dtype of floating-point numbers with them, got %s",
@@ -302,9 +307,28 @@ static mmc_status forget_structure(mmc_chain *chain, mmci_error *error) {
   return MMC_OK;
 }
 
-mmc_status mmci_chain_set_rule(mmc_chain *chain, mmci_integer_rule rule, mmci_error *error) {
+static mmc_status set_semiring(mmc_chain *chain, const mmci_rule *rule, mmci_error *error) {
+  mmc_status status = mmci_semiring_check(chain->dtype, rule->semiring, error);
+  if (status != MMC_OK) return status;
+  const char *name = rule->modulus != 0 ? "modulus" : "checked";
+  if (rule->modulus != 0 || rule->checked)
+    return mmci_fail_argument(error, MMC_E_ARG, name,
+                              "expected semiring plus-times with it, got %s",
+                              mmc_semiring_name(rule->semiring));
+  for (int32_t i = 0; i < chain->n; i++)
+    if (chain->ops[i] == MMC_OP_H)
+      return mmci_fail_argument(error, MMC_E_ARG, "ops",
+                                "expected N or T with semiring %s, which has no conjugates, got H",
+                                mmc_semiring_name(rule->semiring));
+  /* Those of bool are what its products are in any case. */
+  chain->rule.semiring = rule->semiring == MMC_OR_AND ? MMC_PLUS_TIMES : rule->semiring;
+  return MMC_OK;
+}
+
+mmc_status mmci_chain_set_rule(mmc_chain *chain, mmci_rule rule, mmci_error *error) {
   const char *name = rule.modulus != 0 ? "modulus" : "checked";
-  mmc_status status = forget_structure(chain, error);
+  mmc_status status = forget_structure(chain, rule.semiring, error);
+  if (status == MMC_OK && rule.semiring != MMC_PLUS_TIMES) return set_semiring(chain, &rule, error);
   if (status != MMC_OK) return status;
   if (rule.modulus == 0 && !rule.checked) return MMC_OK;
   if (!mmci_dtype_is_integer(chain->dtype) || (rule.modulus != 0 && chain->dtype == MMC_BOOL))
@@ -392,6 +416,11 @@ uint64_t mmc_chain_modulus(const mmc_chain *chain) {
 
 bool mmc_chain_checked(const mmc_chain *chain) {
   return chain != NULL && chain->rule.checked;
+}
+
+mmc_semiring mmc_chain_semiring(const mmc_chain *chain) {
+  if (chain == NULL) return MMC_PLUS_TIMES;
+  return chain->dtype == MMC_BOOL ? MMC_OR_AND : chain->rule.semiring;
 }
 
 int64_t mmc_chain_batch(const mmc_chain *chain) {
@@ -627,12 +656,12 @@ static room room_of(const char *at, bool repeats) {
 
 /* Reads what precedes the dims, "i64%1000000007:", where there is anything; *end says where that
  * is. */
-static mmc_status read_dtype(const char *text, mmc_dtype *dtype, mmci_integer_rule *rule,
-                             const char **end, mmci_error *error) {
+static mmc_status read_dtype(const char *text, mmc_dtype *dtype, mmci_rule *rule, const char **end,
+                             mmci_error *error) {
   *end = text;
   if (*text >= '0' && *text <= '9') return MMC_OK;
   const char *colon = strchr(text, ':');
-  size_t length = colon != NULL ? strcspn(text, ":%!") : 0;
+  size_t length = colon != NULL ? strcspn(text, ":%!~") : 0;
   if (colon == NULL || !mmci_dtype_read(text, length, dtype))
     return fail_at(
         text, text,
@@ -651,6 +680,11 @@ static mmc_status read_dtype(const char *text, mmc_dtype *dtype, mmci_integer_ru
   } else if (*at == '!') {
     rule->checked = true;
     at++;
+  } else if (*at == '~') {
+    const size_t name = strcspn(++at, ":");
+    if (!mmci_semiring_read(at, name, &rule->semiring))
+      return fail_at(text, at, "plus-times, max-plus, min-plus, log or or-and", error);
+    at += name;
   }
   if (*at != ':') return fail_at(text, at, "':' behind the dtype", error);
   *end = at + 1;
@@ -661,7 +695,7 @@ mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error
   if (text == NULL) return mmci_fail(error, MMC_E_ARG, "chain: expected text, got NULL");
 
   mmc_dtype dtype = MMC_F64;
-  mmci_integer_rule rule = {0};
+  mmci_rule rule = {0};
   const char *at;
   mmc_status status = read_dtype(text, &dtype, &rule, &at, error);
   if (status != MMC_OK) return status;
@@ -710,6 +744,8 @@ mmc_status mmc_chain_write(const mmc_chain *chain, mmc_write_fn write, void *use
   mmci_text_start(&text, write, user);
   mmci_text_printf(&text, "%s", mmc_dtype_name(chain->dtype));
   if (chain->rule.modulus != 0) mmci_text_printf(&text, "%%%" PRIu64, chain->rule.modulus);
+  if (chain->rule.semiring != MMC_PLUS_TIMES)
+    mmci_text_printf(&text, "~%s", mmc_semiring_name(chain->rule.semiring));
   mmci_text_printf(&text, "%s:%" PRId64, chain->rule.checked ? "!" : "", chain->dims[0]);
   bool plain = true, apart = true;
   for (int32_t i = 0, end; i < chain->n; i = end) {

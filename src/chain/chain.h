@@ -20,7 +20,7 @@ struct mmc_chain {
   int32_t *stored;       /* n: the first factor that is stored in the same matrix */
   mmc_inverse *inverses; /* inverse_count */
   int32_t inverse_count;
-  mmci_integer_rule rule; /* zeros for dtypes that are not integers */
+  mmci_rule rule; /* zeros where numbers are added and multiplied */
 };
 
 /* Limits that keep every index in 32 bits and every product of two dims in 128. */
@@ -47,7 +47,7 @@ mmc_status mmci_chain_create_as(mmc_dtype dtype, int64_t n, const int64_t *dims,
 bool mmci_chain_transposes(const mmc_chain *chain, int32_t i, int32_t j, bool conjugated);
 /* Gives a chain that nobody else has yet a rule of integers. Returns: E_ARG, where its dtype cannot
  * have it. */
-mmc_status mmci_chain_set_rule(mmc_chain *chain, mmci_integer_rule rule, mmci_error *error);
+mmc_status mmci_chain_set_rule(mmc_chain *chain, mmci_rule rule, mmci_error *error);
 /* Copies a chain. Returns E_NOMEM. */
 mmc_status mmci_chain_copy(const mmc_chain *chain, mmc_chain **out, mmci_error *error);
 mmc_status mmci_chain_parse(const char *text, mmc_chain **out, mmci_error *error);

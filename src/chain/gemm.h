@@ -16,12 +16,15 @@ typedef struct mmci_form {
   int64_t stride;
 } mmci_form;
 
-/* What sums of integers do beyond their dtype: they wrap around, are an error, or are taken modulo
- * a number. bool knows neither. */
-typedef struct mmci_integer_rule {
+/* By which arithmetic a product is computed. What sums of integers do beyond their dtype: they wrap
+ * around, are an error, or are taken modulo a number; bool knows neither. And what sums and
+ * products of elements are, see mmc_semiring; products over or-and are those of bool, whose rule
+ * says nothing. */
+typedef struct mmci_rule {
   uint64_t modulus; /* 0 means that there is none; else 1 to 2^63 - 1, and no more than dtype has */
   bool checked;     /* enqueue returns E_OVERFLOW where an element of C exceeds the dtype */
-} mmci_integer_rule;
+  mmc_semiring semiring; /* MMC_PLUS_TIMES, or one that has no modulus and is not checked */
+} mmci_rule;
 
 /* C = A B, or C += A B when accumulate. C is m x n, row-major; A is m x k, B is k x n; all sizes
  * are >= 0. It may be a batch of such products, whose results do not overlap. */
@@ -36,9 +39,9 @@ typedef struct mmci_gemm {
   /* C is a transposed product of the chain: A is its right operand, B its left one. Only sums of
    * complex elements that are to have the same bits either way depend on it. */
   bool turned;
-  mmci_integer_rule rule; /* of integer dtypes; zeros for others */
-  int variant; /* 0 is the device's own choice; 1 to variants() are others for the same result;
-                  prepare returns E_UNSUPPORTED where there is no such variant */
+  mmci_rule rule; /* zeros where numbers are added and multiplied */
+  int variant;    /* 0 is the device's own choice; 1 to variants() are others for the same result;
+                     prepare returns E_UNSUPPORTED where there is no such variant */
 } mmci_gemm;
 
 /* Counts the real flops of a product; a complex multiplication and addition take eight. */

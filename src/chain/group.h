@@ -23,9 +23,9 @@ typedef struct mmci_group {
   const mmci_group_product *products; /* count products */
   int64_t ldc, c_stride;
   bool c_gathered;
-  bool turned;            /* C is the transposed result, as in mmci_gemm */
-  int variant;            /* number of the variant, as in mmci_gemm */
-  mmci_integer_rule rule; /* rule of integers, as in mmci_gemm */
+  bool turned;    /* C is the transposed result, as in mmci_gemm */
+  int variant;    /* number of the variant, as in mmci_gemm */
+  mmci_rule rule; /* the arithmetic, as in mmci_gemm */
 } mmci_group;
 
 /* Returns the product of a group that has only one. */

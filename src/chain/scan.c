@@ -4,6 +4,7 @@ mmci_gemm mmci_scan_gemm(const mmci_scan *scan, const mmci_form *s, const mmci_f
                          int64_t ldc) {
   return (mmci_gemm){.dtype = scan->dtype,
                      .precision = scan->precision,
+                     .rule = scan->rule,
                      .m = mmci_scan_rows(scan),
                      .k = scan->n,
                      .n = mmci_scan_cols(scan),

@@ -17,6 +17,7 @@
 typedef struct mmci_scan {
   mmc_dtype dtype;
   mmci_precision precision;
+  mmci_rule rule;   /* the arithmetic, as in mmci_gemm */
   int64_t n, width; /* a state is width x n, or n x width when left */
   int64_t length;   /* >= 1 */
   int64_t batch;    /* >= 1 */

@@ -394,6 +394,11 @@ mmc_status mmci_gradients_create(const mmci_plan *plan, const bool *wanted,
                               "expected one for a device that multiplies in the host's memory, got "
                               "one for '%s'",
                               ops->name);
+  if (plan->chain->rule.semiring != MMC_PLUS_TIMES)
+    return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "plan",
+                              "expected a chain of sums and products, got one over semiring %s, "
+                              "which has no gradients here",
+                              mmc_semiring_name(plan->chain->rule.semiring));
   mmci_gradients *x = mmci_alloc_zeroed(1, sizeof *x);
   if (x == NULL) return mmci_fail_nomem(error, sizeof *x);
   x->chain = plan->chain;

@@ -97,6 +97,7 @@ typedef struct mmci_plan {
   mmci_variants variants; /* what the recipes' texts call the device's variants */
   mmci_recipe *kernel_recipes; /* the steps' recipes, when a kernel was asked for; else NULL */
   const struct mmci_explainer *explainer; /* what the objective explains, see explain.h */
+  bool scaled; /* results have exponents, and steps are executed one by one */
   mmci_plan_note note;
   /* Predictions of the objective, see predictions.h; NULL when it is flops. */
   struct mmci_plan_traffic *traffic;     /* NULL unless the objective is traffic */

@@ -105,7 +105,8 @@ static mmc_status finish_plan(const mmci_objective *objective, mmci_planning *p,
       .on = p->on, .precision = p->precision, .staged = options->location == MMC_HOST};
   mmc_status status = mmci_offers_fit(&memory, options->device_memory_bytes,
                                       options->memory_limit_bytes, &p->plan, error);
-  if (status == MMC_OK) status = objective->group(p, error);
+  p->plan.scaled = options->scaled;
+  if (status == MMC_OK && !options->scaled) status = objective->group(p, error);
   if (status == MMC_OK) keep_batch_whole(p);
   if (status == MMC_OK && objective->price != NULL) {
     status = objective->price(p, error);
@@ -231,8 +232,8 @@ static mmc_status plan_dense(const mmci_objective *objective, const char *device
 static mmc_status plan_both(const mmci_objective *objective, const char *device, mmci_planning *p,
                             mmci_error *error) {
   structured structured = {0};
-  mmc_status status =
-      p->chain->traits != NULL ? plan_structure(objective, device, p, &structured, error) : MMC_OK;
+  const bool looks = p->chain->traits != NULL && !p->options->scaled;
+  mmc_status status = looks ? plan_structure(objective, device, p, &structured, error) : MMC_OK;
   const bool alone = structured.beats_dense || mmci_chain_has_inverses(p->chain);
   if (status == MMC_OK && !alone) status = plan_dense(objective, device, p, error);
   if (status != MMC_OK || !structured.there) {

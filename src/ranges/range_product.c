@@ -311,7 +311,7 @@ static void write_product(const mmci_ranges *ranges, const char *from, const mmc
 }
 
 mmc_status mmci_ranges_product(mmci_ranges *ranges, int64_t first, int64_t end,
-                               const mmc_matrix *out, mmci_error *error) {
+                               const mmc_matrix *out, int64_t *exponents, mmci_error *error) {
   const int64_t length = ranges->row.end - ranges->row.first;
   if (first < 0 || first > length)
     return mmci_fail_argument(error, MMC_E_ARG, "first", "expected 0 to %" PRId64 ", got %" PRId64,
@@ -330,5 +330,7 @@ mmc_status mmci_ranges_product(mmci_ranges *ranges, int64_t first, int64_t end,
   else
     status = multiply_range(ranges, range, &product, error);
   if (status == MMC_OK) write_product(ranges, product, out);
+  for (int64_t t = 0; t < ranges->problem.batch && exponents != NULL && status == MMC_OK; t++)
+    exponents[t] = mmci_ranges_exponents(ranges, product)[t];
   return status;
 }

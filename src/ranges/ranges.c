@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "chain/copy.h"
+#include "chain/scale.h"
 #include "ranges/ranges_tree.h"
 #include "run/matrices.h"
 
@@ -19,7 +20,7 @@ static mmc_status check_problem(const mmci_ranges_problem *x, mmci_error *error)
   if (x->batch < 1)
     return mmci_fail_argument(error, MMC_E_ARG, "batch", "expected 1 or more, got %" PRId64,
                               x->batch);
-  return MMC_OK;
+  return x->scaled ? mmci_scale_check(x->dtype, error) : MMC_OK;
 }
 
 static mmc_status open_ranges(mmci_ranges *ranges, mmci_error *error) {
@@ -34,7 +35,12 @@ static mmc_status open_ranges(mmci_ranges *ranges, mmci_error *error) {
   if (bytes > SIZE_MAX / 2)
     return mmci_fail_argument(error, MMC_E_OVERFLOW, "batch",
                               "%" PRId64 " matrices exceed the address space", x->batch);
-  ranges->value_bytes = (size_t)bytes;
+  const uint64_t exponents = x->scaled ? mmci_result_bytes(x->batch, 1, sizeof(int64_t)) : 0;
+  if (exponents > SIZE_MAX / 2)
+    return mmci_fail_argument(error, MMC_E_OVERFLOW, "batch",
+                              "%" PRId64 " matrices exceed the address space", x->batch);
+  ranges->value_bytes = (size_t)(bytes + exponents);
+  ranges->exponents_at = (size_t)bytes;
   mmci_gemm gemm =
       mmci_gemm_tight(x->dtype, MMCI_NATIVE, x->side, x->side, x->side, MMC_OP_N, MMC_OP_N);
   mmci_gemm_spread(&gemm, x->batch);
@@ -132,6 +138,10 @@ static void write_factor(mmci_ranges *ranges, int64_t position, const mmc_matrix
     mmci_copy(x->dtype, x->side, x->side, from.data, &form, to, x->side, false);
     to += (size_t)x->side * (size_t)x->side * ranges->element;
   }
+  if (!x->scaled) return;
+  to = mmci_ranges_value(ranges, 0, position);
+  for (int64_t t = 0; t < x->batch; t++) mmci_ranges_exponents(ranges, to)[t] = 0;
+  mmci_ranges_scale(ranges, to);
 }
 
 mmc_status mmci_ranges_append(mmci_ranges *ranges, int64_t count, const mmc_matrix *factors,

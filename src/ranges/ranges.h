@@ -23,6 +23,7 @@ typedef struct mmci_ranges_problem {
   mmc_dtype dtype;
   int64_t side, batch;
   uint64_t memory_limit_bytes;
+  bool scaled;
 } mmci_ranges_problem;
 
 /* These do what the functions of mmchain.h do whose names they have. */
@@ -35,7 +36,7 @@ mmc_status mmci_ranges_update(mmci_ranges *ranges, int64_t count, const int64_t 
                               const mmc_matrix *factors, mmci_error *error);
 mmc_status mmci_ranges_pop_front(mmci_ranges *ranges, int64_t count, mmci_error *error);
 mmc_status mmci_ranges_product(mmci_ranges *ranges, int64_t first, int64_t end,
-                               const mmc_matrix *out, mmci_error *error);
+                               const mmc_matrix *out, int64_t *exponents, mmci_error *error);
 void mmci_ranges_describe(const mmci_ranges *ranges, mmc_ranges_info *out);
 
 #endif

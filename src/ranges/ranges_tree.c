@@ -1,5 +1,6 @@
 /* ranges_tree.c: the memory of the tree, and products of its nodes. */
 #include "ranges/ranges_tree.h"
+#include "chain/scale.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -208,6 +209,20 @@ static mmc_status multiply_many(mmci_ranges *ranges, int64_t count, mmci_error *
   return status;
 }
 
+void mmci_ranges_scale(const mmci_ranges *ranges, char *value) {
+  const int64_t side = ranges->problem.side;
+  const size_t one = (size_t)side * (size_t)side * ranges->element;
+  for (int64_t t = 0; t < ranges->problem.batch; t++)
+    mmci_ranges_exponents(ranges, value)[t] +=
+        mmci_scale(ranges->problem.dtype, side, side, value + (size_t)t * one, side);
+}
+
+static void add_exponents(const mmci_ranges *ranges, const char *a, const char *b, char *c) {
+  for (int64_t t = 0; t < ranges->problem.batch; t++)
+    mmci_ranges_exponents(ranges, c)[t] =
+        mmci_ranges_exponents(ranges, a)[t] + mmci_ranges_exponents(ranges, b)[t];
+}
+
 mmc_status mmci_ranges_multiply(mmci_ranges *ranges, int64_t count, const char *const *a,
                                 const char *const *b, char *const *c, mmci_error *error) {
   const int64_t all = count * ranges->problem.batch;
@@ -218,10 +233,16 @@ mmc_status mmci_ranges_multiply(mmci_ranges *ranges, int64_t count, const char *
     status = prepare_many(ranges, i, error);
     together = ranges->many[i] != NULL;
   }
+  for (int64_t i = 0; i < count && ranges->problem.scaled; i++)
+    add_exponents(ranges, a[i], b[i], c[i]);
   if (status == MMC_OK)
     status = together ? multiply_many(ranges, count, error)
                       : multiply_each(ranges, count, a, b, c, error);
   if (status == MMC_OK) status = ranges->ops->sync(ranges->queue, error);
+  /* Tables that were spread have the address of a node where its batch begins. */
+  const int64_t apart = together ? ranges->problem.batch : 1;
+  for (int64_t i = 0; i < count && ranges->problem.scaled && status == MMC_OK; i++)
+    mmci_ranges_scale(ranges, c[i * apart]);
   if (status == MMC_OK) ranges->products += count;
   return status;
 }

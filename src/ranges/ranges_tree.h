@@ -49,7 +49,8 @@ struct mmci_ranges {
   size_t element; /* bytes of an element */
   /* Bytes of a node's matrices, one for each chain of the batch, rounded to the alignment. */
   size_t value_bytes;
-  mmci_span row; /* the positions that are in the row */
+  size_t exponents_at; /* where a node has its exponents, one for each chain, if it is scaled */
+  mmci_span row;       /* the positions that are in the row */
   mmci_ranges_tree tree;
   mmci_kernel *one; /* multiplies the batch of one node */
   /* The kernel at i multiplies 2^i matrices at addresses; it is made when first needed. */
@@ -62,6 +63,13 @@ mmci_span mmci_ranges_clip(const mmci_ranges *ranges, int level, int64_t q);
 
 /* Returns where the matrices of a stored node lie. */
 char *mmci_ranges_value(const mmci_ranges *ranges, int level, int64_t q);
+
+/* Returns the exponents of a node's matrices. */
+static inline int64_t *mmci_ranges_exponents(const mmci_ranges *ranges, const char *value) {
+  return (int64_t *)(void *)((char *)value + ranges->exponents_at);
+}
+/* Brings a node's matrices into range, and adds what that takes to its exponents. */
+void mmci_ranges_scale(const mmci_ranges *ranges, char *value);
 
 /* Gives the row room for as many factors, and keeps what it holds; nothing changes on failure. */
 mmc_status mmci_ranges_reserve(mmci_ranges *ranges, int64_t count, mmci_error *error);

@@ -10,6 +10,7 @@
 #include "run/batches.h"
 #include "run/matrices.h"
 #include "run/resident.h"
+#include "run/scaled_run.h"
 #include "run/streamed.h"
 #include "run/structured_run.h"
 
@@ -26,6 +27,7 @@ struct mmci_run {
   mmci_resident *resident; /* one of three at most; without any, the device uses host memory */
   mmci_batches *batches;
   mmci_streamed *streamed;
+  mmci_scaled_run *scaled;         /* where results have exponents */
   mmci_structured_run *structured; /* where the plan uses the structure of factors */
 
   mmci_queue *queue;
@@ -82,6 +84,8 @@ static mmc_status start_run(mmci_run *run, mmci_error *error) {
   size_t count = (size_t)plan->chain->n + 1;
   run->even = mmci_alloc_array(count, sizeof *run->even);
   if (run->even == NULL) return mmci_fail_nomem(error, count * sizeof *run->even);
+  if (plan->scaled)
+    return mmci_scaled_run_create(plan, run->ops, run->device, run->precision, &run->scaled, error);
   if (plan->structure != NULL)
     return mmci_structured_run_create(plan, run->ops, run->device, &run->structured, error);
   mmc_status status = create_actions(run, error);
@@ -100,6 +104,7 @@ static void stop_run(mmci_run *run) {
   mmci_batches_destroy(run->batches);
   mmci_streamed_destroy(run->streamed);
   mmci_structured_run_destroy(run->structured);
+  mmci_scaled_run_destroy(run->scaled);
   if (run->actions.actions != NULL) mmci_actions_destroy(&run->actions);
   if (run->rest.actions != NULL) mmci_actions_destroy(&run->rest);
   if (run->workspace != NULL) run->ops->dealloc(run->device, run->workspace);
@@ -271,6 +276,8 @@ static void even_out(const mmci_run *run, const mmc_matrix **factors, const mmc_
 static mmc_status execute_run(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                               mmci_error *error) {
   mmc_status status;
+  if (run->scaled != NULL)
+    return mmci_fail(error, MMC_E_ARG, "plan: expected one without exponents");
   if (is_nothing(run, factors, out, &status, error)) return status;
   even_out(run, &factors, &out);
   if (run->structured != NULL)
@@ -285,6 +292,8 @@ static mmc_status execute_run(mmci_run *run, const mmc_matrix *factors, const mm
 static mmc_status enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
                           const mmc_matrix *out, mmci_error *error) {
   mmc_status status;
+  if (run->scaled != NULL)
+    return mmci_fail(error, MMC_E_ARG, "plan: expected one without exponents");
   if (is_nothing(run, factors, out, &status, error)) return status;
   even_out(run, &factors, &out);
   if (run->structured != NULL)
@@ -310,6 +319,13 @@ mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_
   status = mmci_run_wait(run, error);
   if (status == MMC_OK) status = separate(run, error);
   return status == MMC_OK ? execute_run(run->separate, factors, out, error) : status;
+}
+
+mmc_status mmci_run_execute_scaled(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                                   int64_t *exponents, mmci_error *error) {
+  mmc_status status = mmci_matrices_check(run->plan->chain, factors, out, error);
+  if (status != MMC_OK) return status;
+  return mmci_scaled_run_execute(run->scaled, factors, out, exponents, error);
 }
 
 mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,

@@ -17,6 +17,9 @@ void mmci_run_destroy(mmci_run *run);
 /* Does what mmc_execute() says: checks the matrices, then runs every step. */
 mmc_status mmci_run_execute(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
                             mmci_error *error);
+/* Does what mmc_execute_scaled() says, for a plan with exponents. */
+mmc_status mmci_run_execute_scaled(mmci_run *run, const mmc_matrix *factors, const mmc_matrix *out,
+                                   int64_t *exponents, mmci_error *error);
 /* Does what mmc_enqueue() says. */
 mmc_status mmci_run_enqueue(mmci_run *run, void *stream, const mmc_matrix *factors,
                             const mmc_matrix *out, mmci_error *error);

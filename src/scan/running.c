@@ -1,12 +1,14 @@
 #include "scan/running.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "chain/copy.h"
+#include "chain/scale.h"
 #include "scan/running_parts.h"
 
 /* ---- preparing a scan ------------------------------------------------------------------------ */
@@ -24,13 +26,15 @@ static bool same_scan(const mmci_scan *x, const mmci_scan *y) {
 }
 
 static bool is_prepared(const mmci_running *r) {
-  return r->kernel != NULL || r->levels != NULL || r->steps != NULL;
+  return r->kernel != NULL || r->levels != NULL || r->steps != NULL || r->scaled != NULL;
 }
 
 static void let_go(mmci_running *r) {
   if (r->kernel != NULL) r->on.ops->scan_release(r->kernel);
   mmci_levels_destroy(r->levels);
   mmci_steps_destroy(r->steps);
+  mmci_scaled_destroy(r->scaled);
+  r->scaled = NULL;
   r->kernel = NULL;
   r->levels = NULL;
   r->steps = NULL;
@@ -47,6 +51,7 @@ static mmc_status prepare(mmci_running *r, const mmci_scan *scan, mmci_error *er
   if (is_prepared(r) && same_scan(&r->scan, scan)) return MMC_OK;
   let_go(r);
   r->scan = *scan;
+  if (r->problem.scaled) return mmci_scaled_create(&r->on, scan, &r->scaled, error);
   if (r->way == MMCI_RUNNING_AUTO && ops->scan_supports != NULL &&
       ops->scan_supports(r->on.device, scan))
     return ops->scan_prepare(r->on.device, scan, &r->kernel, error);
@@ -74,6 +79,14 @@ static mmc_status check_problem(const mmci_running_problem *p, mmci_error *error
   if (mmc_dtype_size(p->dtype) == 0)
     return mmci_fail_argument(error, MMC_E_ARG, "dtype", "expected a dtype, got number %d",
                               (int)p->dtype);
+  mmc_status status = mmci_semiring_check(p->dtype, p->semiring, error);
+  if (status != MMC_OK) return status;
+  if (p->scaled) status = mmci_scale_check(p->dtype, error);
+  if (status != MMC_OK) return status;
+  if (p->scaled && p->semiring != MMC_PLUS_TIMES)
+    return mmci_fail_argument(error, MMC_E_ARG, "scaled", "expected semiring plus-times with it");
+  if (p->scaled && p->addend)
+    return mmci_fail_argument(error, MMC_E_ARG, "scaled", "expected no addend with it");
   if (p->columns > 0 && !p->initial)
     return mmci_fail_argument(error, MMC_E_ARG, "initial", "a recurrence needs its first state");
   if (p->addend && p->columns == 0)
@@ -108,6 +121,17 @@ static mmc_status upload(mmci_running *r, void *to, const void *from, size_t byt
   return status == MMC_OK ? r->on.ops->sync(r->queue, error) : status;
 }
 
+/* Writes the zero of a semiring, where that is no zero of the dtype. */
+static void write_zero(mmc_dtype dtype, mmc_semiring semiring, void *to) {
+  const bool least = semiring == MMC_MIN_PLUS;
+  const float f32 = least ? INFINITY : -INFINITY;
+  const double f64 = (double)f32;
+  const int64_t i64 = least ? INT64_MAX : INT64_MIN;
+  if (dtype == MMC_F32) memcpy(to, &f32, sizeof f32);
+  if (dtype == MMC_F64) memcpy(to, &f64, sizeof f64);
+  if (dtype == MMC_I64) memcpy(to, &i64, sizeof i64);
+}
+
 /* Writes a one of the dtype. */
 static void write_one(mmc_dtype dtype, void *to) {
   const float one_f32 = 1;
@@ -126,7 +150,12 @@ static mmc_status make_identity(mmci_running *r, mmci_error *error) {
   const size_t bytes = n * n * element;
   char *host = mmci_alloc_zeroed(n * n, element);
   if (host == NULL) return mmci_fail_nomem(error, bytes);
-  for (size_t i = 0; i < n; i++) write_one(r->problem.dtype, host + i * (n + 1) * element);
+  const mmc_semiring semiring = r->problem.semiring;
+  const bool plain = semiring == MMC_PLUS_TIMES || semiring == MMC_OR_AND;
+  for (size_t i = 0; i < n * n && !plain; i++)
+    if (i % (n + 1) != 0) write_zero(r->problem.dtype, semiring, host + i * element);
+  /* Of other semirings the one is 0. */
+  for (size_t i = 0; i < n && plain; i++) write_one(r->problem.dtype, host + i * (n + 1) * element);
   mmc_status status = r->on.ops->alloc(r->on.device, bytes, &r->identity, error);
   if (status == MMC_OK) status = upload(r, r->identity, host, bytes, error);
   free(host);
@@ -146,6 +175,13 @@ static mmc_status set_up(mmci_running *r, mmci_error *error) {
 mmc_status mmci_running_create(const mmci_running_problem *problem, const mmci_opened *on,
                                mmci_running_way way, mmci_running **out, mmci_error *error) {
   mmc_status status = check_problem(problem, error);
+  const mmci_rule rule = {.semiring = problem->semiring};
+  if (status == MMC_OK && problem->semiring != MMC_OR_AND)
+    status = mmci_opened_check_rule(on, problem->dtype, &rule, error);
+  if (status == MMC_OK && problem->scaled && on->ops->async != NULL)
+    status = mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device",
+                                "'%s' keeps no exponents: expected cpu, blas or ref with scaled",
+                                on->name);
   if (status != MMC_OK) return status;
   mmci_running *r = mmci_alloc_zeroed(1, sizeof *r);
   if (r == NULL) return mmci_fail_nomem(error, sizeof *r);
@@ -224,6 +260,22 @@ static mmc_status move(mmci_running *r, const mmci_operand *host, const mmci_ope
 
 /* ---- executing ------------------------------------------------------------------------------- */
 
+/* Computes a scan with exponents; those of an exclusive one begin with its first result's. */
+static mmc_status compute_scaled(mmci_running *r, const mmci_scan *scan,
+                                 const mmci_scan_places *places, void *first, int64_t *exponents,
+                                 mmci_error *error) {
+  const mmci_running_problem *p = &r->problem;
+  const int64_t step = p->reverse ? -1 : 1, begin = p->reverse ? p->length - 1 : 0;
+  const int64_t element = (int64_t)mmc_dtype_size(scan->dtype);
+  for (int64_t b = 0; b < p->batch && p->exclusive; b++)
+    exponents[b * p->length + begin] =
+        mmci_scale(scan->dtype, mmci_scan_rows(scan), mmci_scan_cols(scan),
+                   mmci_address(first, b * scan->c_stride * element), scan->ldc);
+  if (scan->length == 0) return MMC_OK;
+  return mmci_scaled_execute(r->scaled, r->queue, places,
+                             exponents + begin + (p->exclusive ? step : 0), p->length, step, error);
+}
+
 /* Writes the first result of an exclusive scan: the initial matrix, or the identity. */
 static mmc_status put_first(mmci_running *r, const mmci_scan *scan, const mmci_scan_places *places,
                             void *first, mmci_error *error) {
@@ -242,11 +294,14 @@ static mmc_status put_first(mmci_running *r, const mmci_scan *scan, const mmci_s
 
 /* Computes everything from operands in the device's memory. */
 static mmc_status compute(mmci_running *r, const mmci_operand operands[MMCI_OPERANDS],
-                          mmci_error *error) {
+                          int64_t *exponents, mmci_error *error) {
   mmci_scan_places places;
   void *first;
   const mmci_scan scan = mmci_running_scan(&r->problem, operands, &places, &first);
   mmc_status status = r->problem.exclusive ? put_first(r, &scan, &places, first, error) : MMC_OK;
+  if (status == MMC_OK && scan.length > 0 && r->problem.scaled) status = prepare(r, &scan, error);
+  if (status == MMC_OK && r->problem.scaled)
+    return compute_scaled(r, &scan, &places, first, exponents, error);
   if (status != MMC_OK || scan.length == 0) return status;
   if (r->pending && !(is_prepared(r) && same_scan(&r->scan, &scan)))
     status = mmci_running_wait(r, error);
@@ -263,7 +318,7 @@ static mmc_status compute_staged(mmci_running *r, const mmci_operand operands[MM
   mmc_status status = stage(r, operands, staged, error);
   for (int i = 0; i < MMCI_OUT && status == MMC_OK; i++)
     if (mmci_running_has(&r->problem, i)) status = move(r, &operands[i], &staged[i], false, error);
-  if (status == MMC_OK) status = compute(r, staged, error);
+  if (status == MMC_OK) status = compute(r, staged, NULL, error);
   if (status == MMC_OK) status = move(r, &operands[MMCI_OUT], &staged[MMCI_OUT], true, error);
   return status;
 }
@@ -272,12 +327,14 @@ mmc_status mmci_running_execute(mmci_running *r, const mmc_scan_operands *given,
                                 mmci_error *error) {
   mmci_operand operands[MMCI_OPERANDS];
   bool on_host;
+  int64_t *exponents;
   mmc_status status = mmci_operands_read(&r->problem, given, operands, &on_host, error);
+  if (status == MMC_OK) status = mmci_exponents_read(&r->problem, given, &exponents, error);
   if (status != MMC_OK || is_empty(&r->problem)) return status;
   status = mmci_running_wait(r, error);
   if (status != MMC_OK) return status;
   status = on_host && r->on.ops->async != NULL ? compute_staged(r, operands, error)
-                                               : compute(r, operands, error);
+                                               : compute(r, operands, exponents, error);
   mmc_status done = r->on.ops->sync(r->queue, status == MMC_OK ? error : NULL);
   return status == MMC_OK ? done : status;
 }
@@ -290,7 +347,7 @@ static mmc_status enqueue_on(mmci_running *r, const mmci_operand operands[MMCI_O
   if (r->done == NULL) status = async->event_create(r->on.device, &r->done, error);
   if (status == MMC_OK && r->pending && !capturing)
     status = async->event_wait(r->queue, r->done, error);
-  if (status == MMC_OK) status = compute(r, operands, error);
+  if (status == MMC_OK) status = compute(r, operands, NULL, error);
   if (status == MMC_OK && !capturing) status = async->event_record(r->queue, r->done, error);
   if (status == MMC_OK && !capturing) r->pending = true;
   return status;

@@ -14,6 +14,8 @@ typedef struct mmci_running_problem {
   int64_t n, length, batch;
   int64_t columns; /* of a recurrence's states; 0 means products of matrices */
   bool reverse, exclusive, initial, addend;
+  mmc_semiring semiring;
+  bool scaled;
 } mmci_running_problem;
 
 /* By which means; automatic is the cheapest that there is. */

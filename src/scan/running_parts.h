@@ -4,6 +4,7 @@
 
 #include "scan/levels.h"
 #include "scan/running.h"
+#include "scan/scaled.h"
 #include "scan/steps.h"
 
 /* The operands, in the order of mmc_scan_operands. */
@@ -21,11 +22,12 @@ struct mmci_running {
   mmci_running_way way;
   mmci_opened on;
   mmci_queue *queue;
-  /* What is prepared: `scan`, by one of these three. */
+  /* What is prepared: `scan`, by one of these four. */
   mmci_scan scan;
   mmci_scan_kernel *kernel;
   mmci_levels *levels;
   mmci_steps *steps;
+  mmci_scaled *scaled;
   void
       *identity; /* n x n in the device's memory, of exclusive products without an initial matrix */
   void *staged[MMCI_OPERANDS]; /* memory of the device for operands on the host; else NULL */
@@ -41,6 +43,9 @@ bool mmci_running_has(const mmci_running_problem *problem, int operand);
 mmc_status mmci_operands_read(const mmci_running_problem *problem, const mmc_scan_operands *given,
                               mmci_operand operands[MMCI_OPERANDS], bool *on_host,
                               mmci_error *error);
+/* Reads where exponents go; NULL where there are none. */
+mmc_status mmci_exponents_read(const mmci_running_problem *problem, const mmc_scan_operands *given,
+                               int64_t **out, mmci_error *error);
 /* Returns operands without gaps, with no data. */
 void mmci_operands_tight(const mmci_running_problem *problem, mmci_operand operands[MMCI_OPERANDS]);
 

@@ -8,6 +8,7 @@ static mmci_scan_facts facts_of(const mmci_running *r) {
   mmci_scan_facts facts = {.method = "copy", .kernel = "copy", .why = "there is no product"};
   if (r->kernel != NULL) r->on.ops->scan_facts(r->kernel, &facts);
   if (r->levels != NULL) mmci_levels_facts(r->levels, &facts);
+  if (r->scaled != NULL) mmci_scaled_facts(r->scaled, &facts);
   if (r->steps != NULL) mmci_steps_facts(r->steps, &facts);
   return facts;
 }
@@ -26,6 +27,9 @@ static void explain_text(const mmci_running *r, const mmci_scan_facts *facts, mm
                    p->n, p->n);
   if (p->columns > 0) mmci_text_printf(text, ", states of %" PRId64 " columns", p->columns);
   if (p->batch != 1) mmci_text_printf(text, ", %" PRId64 " at once", p->batch);
+  if (p->semiring != MMC_PLUS_TIMES)
+    mmci_text_printf(text, ", over %s", mmc_semiring_name(p->semiring));
+  if (p->scaled) mmci_text_printf(text, ", with exponents");
   mmci_text_printf(text, "\nmethod           %s", facts->method);
   if (facts->blocks > 1) mmci_text_printf(text, ", %" PRId64 " blocks", facts->blocks);
   mmci_text_printf(text, "\nwhy              %s\n", facts->why);
@@ -41,9 +45,10 @@ static void explain_json(const mmci_running *r, const mmci_scan_facts *facts, mm
   mmci_text_printf(text,
                    "{\"dtype\": \"%s\", \"n\": %" PRId64 ", \"length\": %" PRId64
                    ", \"batch\": %" PRId64 ", \"columns\": %" PRId64
-                   ", \"reverse\": %s, \"exclusive\": %s, \"method\": ",
+                   ", \"reverse\": %s, \"exclusive\": %s, \"semiring\": \"%s\", \"method\": ",
                    mmc_dtype_name(p->dtype), p->n, p->length, p->batch, p->columns,
-                   p->reverse ? "true" : "false", p->exclusive ? "true" : "false");
+                   p->reverse ? "true" : "false", p->exclusive ? "true" : "false",
+                   mmc_semiring_name(p->semiring));
   mmci_text_json_string(text, facts->method);
   mmci_text_printf(text, ", \"blocks\": %" PRId64 ", \"why\": ", facts->blocks);
   mmci_text_json_string(text, facts->why);

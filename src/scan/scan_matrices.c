@@ -151,6 +151,16 @@ mmc_status mmci_operands_read(const mmci_running_problem *problem, const mmc_sca
   return status == MMC_OK && !empty ? check_places(problem, operands, error) : status;
 }
 
+mmc_status mmci_exponents_read(const mmci_running_problem *problem, const mmc_scan_operands *given,
+                               int64_t **out, mmci_error *error) {
+  mmc_scan_operands read = MMC_SCAN_OPERANDS_INIT;
+  mmc_status status = mmci_options_read("operands", given, &read, sizeof read, error);
+  *out = problem->scaled ? read.exponents : NULL;
+  const bool empty = problem->length == 0 || problem->batch == 0;
+  if (status != MMC_OK || !problem->scaled || empty || read.exponents != NULL) return status;
+  return mmci_fail_argument(error, MMC_E_ARG, "exponents", "expected an address, got NULL");
+}
+
 void mmci_operands_tight(const mmci_running_problem *problem,
                          mmci_operand operands[MMCI_OPERANDS]) {
   const int64_t n = problem->n, m = problem->columns > 0 ? problem->columns : n;
@@ -188,6 +198,7 @@ mmci_scan mmci_running_scan(const mmci_running_problem *problem,
   memset(&scan, 0, sizeof scan);
   scan.dtype = problem->dtype;
   scan.precision = MMCI_NATIVE;
+  if (problem->semiring != MMC_OR_AND) scan.rule.semiring = problem->semiring;
   scan.n = problem->n;
   scan.width = problem->columns > 0 ? problem->columns : problem->n;
   scan.length = problem->length - skip;

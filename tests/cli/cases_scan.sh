@@ -30,6 +30,24 @@ rm X.npy
 make_npy one.npy '<c8' 1x2x2
 check scan_complex 0 scan one.npy -o C.npy --check
 
+# Over semirings, and with exponents.
+check scan_max_plus 0 scan T.npy -o M.npy --semiring max-plus --explain --on ref
+scan_says scan_max_plus_values M.npy 'f8 (3, 2, 2) 1 2 3 4 9 10 11 12 21 22 23 24'
+check scan_min_plus 0 scan T.npy -o M.npy --semiring min-plus --reverse
+scan_says scan_min_plus_values M.npy 'f8 (3, 2, 2) 15 16 17 18 14 15 16 17 9 10 11 12'
+check scan_scaled 0 scan T.npy -o S.npy --scaled N.npy --explain --on ref
+scan_says scan_scaled_values S.npy 'f8 (3, 2, 2) 1 2 3 4 19 22 43 50 413 454 937 1030'
+scan_says scan_scaled_exponents N.npy 'i8 (3,) 0 0 0'
+check multiply_min_plus 0 multiply 'T.npy:each' -o M.npy --semiring min-plus
+scan_says multiply_min_plus_values M.npy 'f8 (2, 2) 15 16 17 18'
+check multiply_log 0 multiply 'I.npy^3' -o M.npy --semiring log --explain --on ref
+run generate f64:6x6 -o small >said/generated
+check multiply_scaled 0 multiply 'small/A1.npy^100000' -o M.npy --scaled N.npy
+check plan_semiring 0 plan 'f32~max-plus:64x64^10' --on ref
+check plan_semiring_none 2 plan 'f32~max:64x64'
+check plan_semiring_dtype 2 plan 'c64~log:64x64'
+check plan_semiring_op 2 plan 'f32~log:4x5x6:NH'
+
 # ---- mistakes ------------------------------------------------------------------------------------
 
 check scan_no_file 2 scan -o P.npy
@@ -42,5 +60,13 @@ check scan_no_stack 2 scan flat.npy -o X.npy
 check scan_initial_dtype 2 scan T.npy -o X.npy --initial I4.npy
 check scan_initial_size 2 scan T.npy -o X.npy --initial I3.npy
 check scan_device 2 scan T.npy -o X.npy --on abacus
+check scan_semiring 2 scan T.npy -o X.npy --semiring plus
+check scan_semiring_check 2 scan T.npy -o X.npy --semiring max-plus --check
+check scan_scaled_same 2 scan T.npy -o X.npy --scaled X.npy
+check scan_scaled_check 2 scan T.npy -o X.npy --scaled Y.npy --check
+check scan_scaled_semiring 2 scan T.npy -o X.npy --scaled Y.npy --semiring log
+check multiply_semiring 2 multiply T.npy:each -o X.npy --semiring max --check
+check multiply_scaled_traffic 2 multiply T.npy:each -o X.npy --scaled Y.npy --for traffic
+check multiply_scaled_check 2 multiply T.npy:each -o X.npy --scaled Y.npy --check
 check scan_json_to_output 2 scan T.npy -o - --json
 absent scan_left X.npy

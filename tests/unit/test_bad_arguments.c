@@ -121,6 +121,8 @@ static void dtypes(fixture *f) {
   (void)f;
   assert_null(mmc_dtype_name((mmc_dtype)BAD));
   assert_null(mmc_dtype_name((mmc_dtype)-1));
+  assert_null(mmc_semiring_name((mmc_semiring)BAD));
+  assert_null(mmc_semiring_name((mmc_semiring)-1));
   IS_ZERO(mmc_dtype_size((mmc_dtype)BAD));
   IS_ZERO(mmc_dtype_size((mmc_dtype)-1));
 }
@@ -206,6 +208,7 @@ static void chain_values(fixture *f) {
   assert_null(mmc_chain_inverses(f->chain, NULL));
   IS_ZERO(mmc_chain_modulus(NULL));
   assert_false(mmc_chain_checked(NULL));
+  assert_int_equal(mmc_chain_semiring(NULL), MMC_PLUS_TIMES);
   IS_ARG(mmc_chain_write(NULL, write_nowhere, NULL));
   IS_ARG(mmc_chain_write(f->chain, NULL, NULL));
 }
@@ -296,6 +299,9 @@ static void runs(fixture *f) {
   IS_ARG(mmc_multiply(f->context, NULL, NULL, factors, &out));
   IS_ARG(mmc_multiply(f->context, f->chain, NULL, NULL, &out));
   IS_ARG(mmc_multiply(f->context, f->chain, NULL, factors, NULL));
+  int64_t exponents[4];
+  IS_ARG(mmc_execute_scaled(NULL, factors, &out, exponents));
+  IS_ARG(mmc_execute_scaled(f->run, factors, &out, exponents)); /* its plan is not scaled */
   IS_ARG(mmc_enqueue(NULL, NULL, factors, &out));
   IS_ARG(mmc_enqueue(f->run, NULL, NULL, &out));
   IS_ARG(mmc_enqueue(f->run, NULL, factors, NULL));
@@ -503,6 +509,10 @@ static void ranges(fixture *f) {
   IS_ARG(mmc_ranges_pop_front(r, INT64_MAX));
   IS_ARG(mmc_ranges_product(NULL, 0, 1, &to));
   IS_ARG(mmc_ranges_product(r, 0, 1, NULL));
+  int64_t exponent;
+  IS_ARG(mmc_ranges_product_scaled(NULL, 0, 1, &to, &exponent));
+  IS_ARG(mmc_ranges_product_scaled(r, 0, 1, &to, NULL));
+  IS_ARG(mmc_ranges_product_scaled(r, 0, 1, &to, &exponent)); /* it is not scaled */
   IS_ARG(mmc_ranges_product(r, INT64_MIN, 1, &to));
   IS_ARG(mmc_ranges_product(r, 0, INT64_MAX, &to));
   IS_ARG(mmc_ranges_describe(NULL, &info));
@@ -790,14 +800,14 @@ static const struct {
     {counts, " mmc_count_format mmc_count_to_double "},
     {contexts, " mmc_context_create mmc_context_destroy mmc_context_message mmc_context_argument "},
     {devices, " mmc_device_describe "},
-    {dtypes, " mmc_dtype_name mmc_dtype_size "},
+    {dtypes, " mmc_dtype_name mmc_dtype_size mmc_semiring_name "},
     {stacks, " mmc_matrix_stack mmc_matrix_chain "},
     {chains, " mmc_chain_create mmc_chain_create_batch mmc_chain_parse "},
     {chain_values,
      " mmc_chain_destroy mmc_chain_dtype mmc_chain_length mmc_chain_dims "
      "mmc_chain_ops mmc_chain_batch mmc_chain_same mmc_chain_traits mmc_chain_band "
      "mmc_chain_inverses "
-     "mmc_chain_modulus mmc_chain_checked "
+     "mmc_chain_modulus mmc_chain_checked mmc_chain_semiring "
      "mmc_chain_write "},
     {plans, " mmc_plan_read mmc_plan_create mmc_plan_destroy mmc_plan_explain "},
     {plan_values,
@@ -808,7 +818,8 @@ static const struct {
      "mmc_plan_roofline "
      "mmc_plan_predicted_joules mmc_plan_step_energy "},
     {runs,
-     " mmc_run_create mmc_run_destroy mmc_run_progress mmc_execute mmc_multiply "
+     " mmc_run_create mmc_run_destroy mmc_run_progress mmc_execute mmc_execute_scaled "
+     "mmc_multiply "
      "mmc_execute_pieces mmc_enqueue mmc_wait "},
     {memories,
      " mmc_memory_create mmc_memory_destroy mmc_memory_address mmc_memory_write "
@@ -827,7 +838,7 @@ static const struct {
     {ranges,
      " mmc_ranges_create mmc_ranges_destroy mmc_ranges_append mmc_ranges_update "
      "mmc_ranges_pop_front "
-     "mmc_ranges_product mmc_ranges_describe "},
+     "mmc_ranges_product mmc_ranges_product_scaled mmc_ranges_describe "},
     {orders, " mmc_order_create mmc_order_destroy "},
     {order_values,
      " mmc_order_length mmc_order_multiplications mmc_order_price mmc_order_seconds "

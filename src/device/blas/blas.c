@@ -6,8 +6,8 @@
  * goes to the plain loops of ref: sizes beyond its 32-bit integers, and conjugation without
  * transposition where it lacks OpenBLAS's extension for that.
  *
- * Reproducible products go to ordered.h, as words do, and small ones to the kernels of small.h that
- * add up in its order.
+ * Products over semirings go to semiring.h. Reproducible products go to ordered.h, as words do, and
+ * small ones to the kernels of small.h that add up in its order.
  *
  * Variant 0 has as many threads as OpenBLAS takes, the others 1, 2, 4 ... below; then come
  * blocks.h, and LIBXSMM for a few rows. */
@@ -29,6 +29,7 @@
 #include "device/blas/half_gemm.h"
 #include "device/blas/integer_gemm.h"
 #include "device/blas/ordered.h"
+#include "device/blas/semiring.h"
 #include "device/blas/small.h"
 #include "device/blas/structured.h"
 #include "device/blas/threads.h"
@@ -41,6 +42,7 @@
 typedef enum method {
   NOTHING,       /* C has no elements, or nothing is added to them */
   ZEROS,         /* k = 0: C is a sum of no terms */
+  SEMIRING,      /* neither sums nor products, see semiring.h */
   ORDERED,       /* reproducible sums, and words that wrap around, see ordered.h */
   LOOPS,         /* what this CBLAS cannot express */
   PANELS,        /* f16 and bf16, widened panel by panel */
@@ -59,6 +61,7 @@ struct mmci_queue {
   mmci_integer_room room;   /* grows when a product needs more */
   mmci_ordered_room ordered_room;
   mmci_blocks_room blocks_room;
+  mmci_semiring_memory semiring_room; /* for all workers */
 };
 
 /* How a product is cut, so that it can be stopped in between. */
@@ -82,6 +85,8 @@ struct mmci_kernel {
   int64_t chunk;         /* products that a thread takes at a time */
   int ordered_threads;   /* threads that share one large reproducible product; 0 for others */
   int limit;             /* threads of OpenBLAS; 0 means as many as it takes */
+  int semiring_threads;  /* threads that share one product over a semiring; 0 for others */
+  uint64_t room_bytes;   /* of the queue's semiring_room that one product needs */
 };
 
 static bool is_real(mmc_dtype dtype) {
@@ -89,7 +94,8 @@ static bool is_real(mmc_dtype dtype) {
 }
 
 bool mmci_blas_is_reproducible(const mmci_gemm *gemm) {
-  return gemm->precision == MMCI_REPRODUCIBLE && !mmci_dtype_is_integer(gemm->dtype);
+  return gemm->precision == MMCI_REPRODUCIBLE && !mmci_dtype_is_integer(gemm->dtype) &&
+         gemm->rule.semiring == MMC_PLUS_TIMES;
 }
 
 static bool has_op(bool trans, bool conj) {
@@ -106,6 +112,7 @@ static method choose_method(const mmci_gemm *gemm) {
   int64_t m = gemm->m, k = gemm->k, n = gemm->n;
   bool real = is_real(gemm->dtype), a_conj = !real && gemm->a.conj, b_conj = !real && gemm->b.conj;
   if (m == 0 || n == 0 || (k == 0 && gemm->accumulate)) return NOTHING;
+  if (gemm->rule.semiring != MMC_PLUS_TIMES) return SEMIRING;
   if (k == 0) return ZEROS;
   if (mmci_blas_is_reproducible(gemm)) return choose_ordered(gemm);
   if (gemm->dtype == MMC_F16 || gemm->dtype == MMC_BF16) return PANELS;
@@ -217,6 +224,7 @@ static const mmci_blas_fn integer_calls[METHOD_COUNT] = {
 
 mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
   method method = choose_method(gemm);
+  if (method == SEMIRING) return NULL;
   if (mmci_dtype_is_integer(gemm->dtype)) return integer_calls[method];
   if (method == ORDERED || (method == SMALL && mmci_blas_is_reproducible(gemm)))
     return mmci_ordered_small;
@@ -227,6 +235,7 @@ mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
 
 double mmci_blas_serial_s(const mmci_gemm *gemm) {
   method method = choose_method(gemm);
+  if (method == SEMIRING) return mmci_semiring_serial_s(gemm);
   double rate = method == LOOPS || method == PANELS ? 1e9 : method == DIRECT ? 1e10 : 4e10;
   return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
 }
@@ -237,6 +246,8 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm) {
     case PANELS:
     case DIGITS:
       return false; /* their room belongs to the queue */
+    case SEMIRING:
+      return mmci_semiring_workers(gemm) == 1;
     case DOT:
     case MATRIX_VECTOR:
     case VECTOR_MATRIX:
@@ -256,8 +267,14 @@ static void multiply_small(const mmci_small *small, const void *a, const void *b
   if (mmci_blas_is_reproducible(&small->gemm)) mmci_ordered_settle(&small->gemm, c);
 }
 
-static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
-                               const void *b, void *c, mmci_error *error) {
+static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, int worker,
+                               const void *a, const void *b, void *c, mmci_error *error) {
+  if (kernel->semiring_threads > 0) {
+    char *room = queue->semiring_room.memory + (uint64_t)worker * kernel->room_bytes;
+    if (!mmci_semiring_multiply(&kernel->gemm, a, b, c, kernel->semiring_threads, room))
+      return mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
+    return MMC_OK;
+  }
   if (kernel->small != NULL)
     multiply_small(kernel->small, a, b, c);
   else if (kernel->blocks != NULL)
@@ -274,11 +291,12 @@ static mmc_status multiply_one(mmci_queue *queue, const mmci_kernel *kernel, con
   return MMC_OK;
 }
 
-static mmc_status multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
-                                 const void *b, void *c, int64_t i, mmci_error *error) {
+static mmc_status multiply_entry(mmci_queue *queue, const mmci_kernel *kernel, int worker,
+                                 const void *a, const void *b, void *c, int64_t i,
+                                 mmci_error *error) {
   const mmci_gemm *gemm = &kernel->gemm;
   size_t size = mmc_dtype_size(gemm->dtype);
-  return multiply_one(queue, kernel, mmci_batch_at(a, &gemm->a, size, i),
+  return multiply_one(queue, kernel, worker, mmci_batch_at(a, &gemm->a, size, i),
                       mmci_batch_at(b, &gemm->b, size, i),
                       mmci_batch_result_at(c, false, gemm->c_stride, size, i), error);
 }
@@ -319,7 +337,7 @@ static int variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   method how = choose_method(gemm);
   if (how == NOTHING || how == ZEROS || how == ORDERED || how == LOOPS || how == DIRECT ||
-      how == DIGITS || mmci_blas_is_reproducible(gemm))
+      how == DIGITS || how == SEMIRING || mmci_blas_is_reproducible(gemm))
     return 0;
   return fewer() + may_go_by_blocks(gemm) + may_skip_packing(gemm);
 }
@@ -357,7 +375,7 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
   int64_t end = left < kernel->chunk ? kernel->gemm.batch : begin + kernel->chunk;
   mmci_error error;
   for (int64_t i = begin; i < end; i++) {
-    mmc_status status = multiply_entry(x->queue, kernel, x->a, x->b, x->c, i, &error);
+    mmc_status status = multiply_entry(x->queue, kernel, worker, x->a, x->b, x->c, i, &error);
     if (status == MMC_OK) continue;
     x->status = status; /* only products of one worker, this one, fail */
     *x->error = error;
@@ -423,13 +441,16 @@ static mmc_status provide_panels(mmci_queue *queue, mmci_error *error) {
 }
 
 static bool is_by_panels(const mmci_kernel *kernel) {
-  return kernel->multiply == NULL && kernel->small == NULL &&
+  return kernel->multiply == NULL && kernel->small == NULL && kernel->semiring_threads == 0 &&
          !mmci_dtype_is_integer(kernel->gemm.dtype);
 }
 
 static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const void *a,
                           const void *b, void *c, mmci_error *error) {
   mmc_status status = is_by_panels(kernel) ? provide_panels(queue, error) : MMC_OK;
+  if (kernel->semiring_threads > 0)
+    status = mmci_semiring_memory_make(&queue->semiring_room,
+                                       kernel->room_bytes * (uint64_t)kernel->threads, error);
   if (status != MMC_OK) return status;
   if (kernel->limit > 0) mmci_blas_threads_limit(kernel->limit);
   if (kernel->small != NULL) mmci_small_execute(kernel->small);
@@ -437,7 +458,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
     if (!multiply_in_pieces(kernel, a, b, c))
       status = mmci_fail(error, MMC_E_INTERRUPTED, "stopped within a product");
   } else if (kernel->is_single) {
-    status = multiply_one(queue, kernel, a, b, c, error);
+    status = multiply_one(queue, kernel, 0, a, b, c, error);
   } else {
     batch x = {queue, kernel, a, b, c, error, MMC_OK, false};
     int64_t chunks = (kernel->gemm.batch + kernel->chunk - 1) / kernel->chunk;
@@ -537,6 +558,8 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
       return "zeros";
     case PANELS:
       return "panels";
+    case SEMIRING:
+      return mmc_semiring_name(gemm->rule.semiring);
     case DIGITS:
       return "digits";
     case DOT:
@@ -621,6 +644,11 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
   }
   if (choose_method(gemm) == DIGITS && status == MMC_OK)
     status = mmci_workers_provide(mmci_ordered_threads(gemm), error);
+  if (choose_method(gemm) == SEMIRING) {
+    kernel->semiring_threads = mmci_semiring_workers(gemm);
+    kernel->room_bytes = mmci_semiring_room(gemm, kernel->semiring_threads);
+    if (status == MMC_OK) status = mmci_workers_provide(kernel->semiring_threads, error);
+  }
   kernel->chunk = kernel->gemm.batch / (16 * (int64_t)kernel->threads) + 1;
   if (status == MMC_OK) status = mmci_workers_provide(kernel->threads, error);
   if (status == MMC_OK && is_by_panels(kernel)) atomic_store(&has_panels, true);
@@ -659,6 +687,7 @@ static void queue_close(mmci_queue *queue) {
   free(queue->room.ordered.memory);
   free(queue->ordered_room.memory);
   free(queue->blocks_room.memory);
+  free(queue->semiring_room.memory);
   free(queue->panels);
   free(queue);
 }

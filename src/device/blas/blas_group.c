@@ -73,7 +73,7 @@ static bool is_slow(mmc_dtype dtype) {
 
 bool mmci_blas_group_supports(const mmci_device *device, const mmci_group *group) {
   (void)device;
-  if (group->variant != 0) return false;
+  if (group->variant != 0 || group->rule.semiring != MMC_PLUS_TIMES) return false;
   for (int32_t s = 0; s < group->count; s++) {
     const mmci_group_product *x = &group->products[s];
     if (x->m > MMCI_GROUP_SIDE || x->k > MMCI_GROUP_SIDE || x->n > MMCI_GROUP_SIDE) return false;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "chain/copy.h"
 #include "device/blas/blas.h"
+#include "device/blas/semiring.h"
 #include "device/blas/small.h"
 #include "device/blas/threads.h"
 #include "device/blas/workers.h"
@@ -15,8 +16,8 @@
 /* One kind of product: which operands it has decides how they lie. */
 typedef struct product {
   mmci_gemm gemm;
-  mmci_small small; /* where it can be used */
-  mmci_blas_fn multiply;
+  mmci_small small;      /* where it can be used */
+  mmci_blas_fn multiply; /* NULL where it is over a semiring */
 } product;
 
 /* Dense matrices lie in memory of the kernel, without gaps. */
@@ -51,13 +52,21 @@ enum { HALF_SIDE = 16 };
 bool mmci_blas_scan_supports(const mmci_device *device, const mmci_scan *scan) {
   (void)device;
   bool half = scan->dtype == MMC_F16 || scan->dtype == MMC_BF16;
-  return !half || scan->n <= HALF_SIDE;
+  if (half) return scan->n <= HALF_SIDE;
+  /* Products over semirings that are worth several threads are the device's. */
+  const mmci_form tight = {.ld = scan->n};
+  mmci_gemm gemm = mmci_scan_gemm(scan, &tight, &tight, scan->n);
+  return scan->rule.semiring == MMC_PLUS_TIMES || mmci_semiring_workers(&gemm) == 1;
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */
 
 static size_t aligned(size_t bytes) {
   return (bytes + MMCI_ALIGNMENT - 1) / MMCI_ALIGNMENT * MMCI_ALIGNMENT;
+}
+
+static bool is_semiring(const product *x) {
+  return x->gemm.rule.semiring != MMC_PLUS_TIMES;
 }
 
 static void choose_call(product *x, const mmci_gemm *gemm, int64_t times) {
@@ -67,7 +76,7 @@ static void choose_call(product *x, const mmci_gemm *gemm, int64_t times) {
     if (x->small.can) mmci_small_prepare(&x->small, times);
   }
   x->multiply = mmci_blas_call(&x->gemm);
-  if (x->multiply == NULL) x->multiply = mmci_ref_gemm;
+  if (x->multiply == NULL && !is_semiring(x)) x->multiply = mmci_ref_gemm;
 }
 
 static bool is_serial(const product *x) {
@@ -89,8 +98,10 @@ static void choose_calls(mmci_scan_kernel *kernel) {
   for (int64_t i = 0; i < kinds; i++) {
     mmci_gemm gemm = mmci_scan_gemm(scan, forms[i].s, forms[i].a, forms[i].ldc);
     choose_call(&kernel->products[i], &gemm, scan->length * scan->batch);
-    size_t room =
-        kernel->products[i].small.can ? mmci_small_room_bytes(&kernel->products[i].small) : 0;
+    const product *x = &kernel->products[i];
+    size_t room = x->small.can     ? mmci_small_room_bytes(&x->small)
+                  : is_semiring(x) ? (size_t)mmci_semiring_room(&x->gemm, 1)
+                                   : 0;
     if (room > kernel->room_bytes) kernel->room_bytes = room;
     kernel->calls_blas = kernel->calls_blas || !kernel->products[i].small.can;
   }
@@ -174,14 +185,16 @@ void mmci_blas_scan_facts(const mmci_scan_kernel *kernel, mmci_scan_facts *out) 
   int64_t products = scan->length - !scan->has_initial;
   if (kernel->blocks > 1)
     products += block_begin(kernel, kernel->blocks - 1) - block_begin(kernel, 1);
-  *out = (mmci_scan_facts){.method = kernel->blocks > 1 ? "blocked" : "sequential",
-                           .kernel = next->small.can                   ? "libxsmm"
-                                     : next->multiply == mmci_ref_gemm ? "loops"
-                                                                       : "gemm",
-                           .why = kernel->why,
-                           .blocks = kernel->blocks,
-                           .products = products * scan->batch,
-                           .workers = kernel->threads};
+  *out =
+      (mmci_scan_facts){.method = kernel->blocks > 1 ? "blocked" : "sequential",
+                        .kernel = next->small.can     ? "libxsmm"
+                                  : is_semiring(next) ? mmc_semiring_name(next->gemm.rule.semiring)
+                                  : next->multiply == mmci_ref_gemm ? "loops"
+                                                                    : "gemm",
+                        .why = kernel->why,
+                        .blocks = kernel->blocks,
+                        .products = products * scan->batch,
+                        .workers = kernel->threads};
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
@@ -199,6 +212,8 @@ static inline void multiply(const mmci_scan_kernel *kernel, int kind, const void
   const void *left = kernel->scan.left ? a : s, *right = kernel->scan.left ? s : a;
   if (x->small.can)
     mmci_small_multiply(&x->small, left, right, c, room);
+  else if (is_semiring(x))
+    mmci_semiring_multiply(&x->gemm, left, right, c, 1, room);
   else
     x->multiply(&x->gemm, left, right, c);
 }

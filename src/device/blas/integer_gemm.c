@@ -288,7 +288,7 @@ static mmc_dtype signed_of(mmc_dtype dtype) {
 
 /* Looks at the elements, and says how they are split. Without a rule, unsigned integers are read as
  * signed ones, whose sums have the same bits and are smaller. */
-static void look_at(problem *x, const void *a, const void *b, mmci_integer_rule *rule) {
+static void look_at(problem *x, const void *a, const void *b, mmci_rule *rule) {
   const mmci_gemm *gemm = x->gemm;
   const lines of[] = {lines_of(a, &gemm->a, gemm->m, gemm->k),
                       lines_of(b, &gemm->b, gemm->k, gemm->n)};
@@ -477,7 +477,7 @@ static void join_piece(void *user, int worker, int64_t piece) {
 }
 
 /* Writes the block of C at c. Returns false when an element exceeds a checked dtype. */
-static bool join(const block *x, const mmci_integer_rule *rule, char *c) {
+static bool join(const block *x, const mmci_rule *rule, char *c) {
   const problem *p = x->problem;
   joining j = {.block = x,
                .how = {.dtype = p->gemm->dtype,
@@ -536,7 +536,7 @@ static int64_t depth_of(const problem *x) {
 }
 
 /* Computes the block of C at (i, j), of x->m rows and x->n columns. */
-static mmc_status compute_block(block *x, const mmci_integer_rule *rule, int64_t i, int64_t j,
+static mmc_status compute_block(block *x, const mmci_rule *rule, int64_t i, int64_t j,
                                 const void *a, const void *b, void *c, mmci_integer_room *room,
                                 mmci_error *error) {
   const mmci_gemm *gemm = x->problem->gemm;
@@ -568,7 +568,7 @@ mmc_status mmci_integer_gemm(const mmci_gemm *gemm, const void *a, const void *b
   problem p = {.gemm = gemm,
                .loops = mmci_integer_loops_here(),
                .workers = mmci_workers(elements * 1e-9, (int64_t)(elements / PIECE) + 1)};
-  mmci_integer_rule rule = gemm->rule;
+  mmci_rule rule = gemm->rule;
   look_at(&p, a, b, &rule);
   block x = {.problem = &p};
   const int64_t m = even(gemm->m, SIDE), k = depth_of(&p), n = even(gemm->n, SIDE);

@@ -31,7 +31,7 @@ typedef struct mmci_integer_split {
 /* Sums of products of digits, those of 2^(t * bits) in sums[t], and what becomes of them. */
 typedef struct mmci_integer_join {
   mmc_dtype dtype;
-  mmci_integer_rule rule;
+  mmci_rule rule;
   bool accumulate;
   int classes, bits;
   const int64_t *sums[MMCI_DIGIT_CLASSES];

@@ -40,6 +40,7 @@ static mmci_gemm real_product(const mmci_gemm *gemm) {
 }
 
 bool mmci_small_can(const mmci_gemm *gemm) {
+  if (gemm->rule.semiring != MMC_PLUS_TIMES) return false;
   if (mmci_dtype_is_complex(gemm->dtype) && !within(gemm, SMALL_COMPLEX)) return false;
   mmci_gemm real = real_product(gemm);
   return mmci_xsmm_can(&real);

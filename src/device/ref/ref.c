@@ -10,6 +10,7 @@
 #include "device/host.h"
 #include "device/ref/ref_integer.h"
 #include "device/ref/ref_ordered.h"
+#include "device/ref/ref_semiring.h"
 
 /* ---- the product --------------------------------------------------------------------------- */
 
@@ -63,6 +64,10 @@ REF_COMPLEX(gemm_c64, float)
 REF_COMPLEX(gemm_c128, double)
 
 void mmci_ref_gemm(const mmci_gemm *gemm, const void *a, const void *b, void *c) {
+  if (gemm->rule.semiring != MMC_PLUS_TIMES) {
+    mmci_ref_semiring_gemm(gemm, a, b, c);
+    return;
+  }
   if (gemm->precision == MMCI_REPRODUCIBLE && !mmci_dtype_is_integer(gemm->dtype)) {
     mmci_ref_ordered(gemm, a, b, c);
     return;
@@ -138,7 +143,7 @@ static mmc_status enqueue(mmci_queue *queue, const mmci_kernel *kernel, const vo
   for (int64_t i = 0; i < (x->batch > 0 ? x->batch : 1); i++) {
     const void *of_a = mmci_batch_at(a, &x->a, size, i), *of_b = mmci_batch_at(b, &x->b, size, i);
     void *of_c = mmci_batch_result_at(c, false, x->c_stride, size, i);
-    if (!mmci_dtype_is_integer(x->dtype))
+    if (!mmci_dtype_is_integer(x->dtype) || x->rule.semiring != MMC_PLUS_TIMES)
       mmci_ref_gemm(x, of_a, of_b, of_c);
     else if (!mmci_ref_integer_gemm(x, of_a, of_b, of_c))
       return mmci_integer_overflow(x, error);

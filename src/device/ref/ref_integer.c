@@ -63,8 +63,8 @@ static bool fits(mmc_dtype dtype, mmci_integer_sum sum) {
   return above == 0 ? low <= most : above == -1 && low >= ((mmci_i128)1 << 64) - most - 1;
 }
 
-bool mmci_integer_store(mmc_dtype dtype, const mmci_integer_rule *rule, mmci_integer_sum sum,
-                        void *out, int64_t i) {
+bool mmci_integer_store(mmc_dtype dtype, const mmci_rule *rule, mmci_integer_sum sum, void *out,
+                        int64_t i) {
   if (dtype == MMC_BOOL)
     store(dtype, sum.high != 0 || sum.low != 0, out, i);
   else if (rule->modulus != 0)

@@ -13,8 +13,8 @@ typedef struct mmci_integer_sum {
 
 /* Writes a sum as the dtype and its rule have it, the element at index i of out. Returns false, and
  * writes what is left of the sum, where a checked element exceeds the dtype. */
-bool mmci_integer_store(mmc_dtype dtype, const mmci_integer_rule *rule, mmci_integer_sum sum,
-                        void *out, int64_t i);
+bool mmci_integer_store(mmc_dtype dtype, const mmci_rule *rule, mmci_integer_sum sum, void *out,
+                        int64_t i);
 
 /* Multiplies by three loops, for any shape and any operand; gemm is of an integer dtype. Returns
  * false where a checked element exceeds the dtype. */

@@ -260,7 +260,7 @@ static kind kind_of(const mmci_device *device, const mmci_group *chain) {
 }
 
 bool mmci_cuda_chain_supports(const mmci_device *device, const mmci_group *chain) {
-  return kind_of(device, chain) != NO_KERNEL;
+  return chain->rule.semiring == MMC_PLUS_TIMES && kind_of(device, chain) != NO_KERNEL;
 }
 
 const char *mmci_cuda_chain_name(const mmci_device *device, const mmci_group *chain) {

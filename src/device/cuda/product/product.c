@@ -188,7 +188,8 @@ static void choose_kind(const mmci_device *device, const mmci_gemm *gemm, mmci_k
 
 bool mmci_cuda_supports(const mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
-  return (unsigned)gemm->dtype < sizeof NATIVE / sizeof *NATIVE && gemm->m >= 0 && gemm->k >= 0 &&
+  return gemm->rule.semiring == MMC_PLUS_TIMES &&
+         (unsigned)gemm->dtype < sizeof NATIVE / sizeof *NATIVE && gemm->m >= 0 && gemm->k >= 0 &&
          gemm->n >= 0 && gemm->a.ld >= 1 && gemm->b.ld >= 1 && gemm->ldc >= 1 && gemm->batch >= 0 &&
          gemm->a.stride >= 0 && gemm->b.stride >= 0;
 }

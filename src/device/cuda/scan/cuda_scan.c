@@ -145,6 +145,7 @@ static int64_t longest(const mmci_scan *scan) {
 
 bool mmci_cuda_scan_supports(const mmci_device *device, const mmci_scan *scan) {
   (void)device;
+  if (scan->rule.semiring != MMC_PLUS_TIMES) return false;
   if (is_recurrence(scan)) return scan->batch < INT32_MAX;
   if (scan->width != scan->n || scan->has_addend || scan->length > longest(scan)) return false;
   if (mmci_cuda_walk_can(scan->dtype, scan->n))

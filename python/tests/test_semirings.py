@@ -1,0 +1,118 @@
+"""Products over semirings and products with exponents, against NumPy's from left to right."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import mmchain
+
+rng = np.random.default_rng(41)
+dtypes = {"max-plus": "fdl", "min-plus": "fdl", "log": "fd", "or-and": "?"}
+
+
+def product(semiring, a, b):
+    if semiring == "or-and":
+        return a @ b
+    sums = a[..., :, :, None] + b[..., None, :, :]
+    if semiring == "log":
+        return np.logaddexp.reduce(sums, axis=-2)
+    return sums.max(axis=-2) if semiring == "max-plus" else sums.min(axis=-2)
+
+
+def random(char, shape):
+    if char == "?":
+        return rng.random(shape) < 0.2
+    return rng.integers(-100, 100, shape) if char == "l" else rng.normal(size=shape).astype(char)
+
+
+def expect(got, expected, char):
+    assert got.dtype == np.dtype(char)
+    np.testing.assert_allclose(got, expected, rtol=1e-5 if char == "f" else 1e-13, atol=1e-4 if char == "f" else 1e-12)
+
+
+@pytest.mark.parametrize("semiring", dtypes)
+@pytest.mark.parametrize("device", ["cpu", "ref"])
+def test_multi_dot(semiring, device):
+    for char, stack in itertools.product(dtypes[semiring], [(), (3,)]):
+        a, b, c = (random(char, stack + s) for s in [(4, 7), (7, 5), (5, 6)])
+        got = mmchain.multi_dot([a, b, c.swapaxes(-1, -2).copy().swapaxes(-1, -2)], semiring=semiring, device=device)
+        expect(got, product(semiring, product(semiring, a, b), c), char)
+    if semiring != "or-and":
+        a = random("d", (5, 5))
+        expect(mmchain.multi_dot([a] * 3, semiring=semiring), product(semiring, product(semiring, a, a), a), "d")
+        vector = mmchain.multi_dot([a[0], a], semiring=semiring)
+        expect(vector, product(semiring, a[:1], a)[0], "d")
+
+
+@pytest.mark.parametrize("semiring", dtypes)
+def test_scan(semiring):
+    for char, stack in itertools.product(dtypes[semiring], [(), (2,)]):
+        a = random(char, stack + (9, 3, 3))
+        got = mmchain.scan(a, semiring=semiring)
+        expected = a[..., 0, :, :]
+        for t in range(9):
+            if t:
+                expected = product(semiring, expected, a[..., t, :, :])
+            expect(got[..., t, :, :], expected, char)
+
+
+def test_recurrence():
+    a, x = rng.normal(size=(20, 6, 6)), rng.normal(size=6)
+    states = mmchain.recurrence(a, x, semiring="max-plus")
+    for t in range(20):
+        x = (a[t] + x).max(axis=1)
+        np.testing.assert_allclose(states[t], x, rtol=1e-13)
+
+
+def test_shortest_paths():
+    n = 12
+    steps = np.where(rng.random((n, n)) < 0.3, rng.random((n, n)), np.inf)
+    np.fill_diagonal(steps, 0)
+    got = mmchain.multi_dot([steps] * n, semiring="min-plus")
+    expected = steps.copy()
+    for k in range(n):
+        expected = np.minimum(expected, expected[:, k : k + 1] + expected[k : k + 1])
+    np.testing.assert_allclose(got, expected, rtol=1e-13)
+
+
+def test_exponents():
+    a = rng.normal(size=(500, 4, 4))
+    plain, none = mmchain.scan(a[:40], scaled=True)
+    np.testing.assert_allclose(np.ldexp(plain, none[:, None, None]), mmchain.scan(a[:40]), rtol=1e-12, atol=1e-12)
+    for power in (200, -200):
+        digits, exponents = mmchain.scan(np.ldexp(a, power), scaled=True)
+        assert np.isfinite(digits).all() and digits.any(axis=(1, 2)).all()
+        one, exponent = mmchain.multi_dot(np.ldexp(a, power), scaled=True)
+        last = exponents[-1] - exponent
+        np.testing.assert_allclose(np.ldexp(digits[-1], int(last)), one, rtol=1e-9, atol=1e-9 * abs(one).max())
+        row = mmchain.Ranges(np.ldexp(a, power), scaled=True)
+        range_digits, range_exponent = row.product()
+        np.testing.assert_allclose(
+            np.ldexp(range_digits, int(range_exponent - exponent)), one, rtol=1e-9, atol=1e-9 * abs(one).max()
+        )
+    states, exponents = mmchain.recurrence(np.ldexp(abs(a), 300), np.ones(4), scaled=True)
+    assert states.shape == (500, 4) and exponents.shape == (500,) and exponents[-1] > 140000
+
+
+def test_exponents_of_stacks():
+    a, b = np.full((3, 2, 2), 1e300), np.full((3, 2, 2), 1e300)
+    digits, exponents = mmchain.multi_dot([a, b, a], scaled=True)
+    assert digits.shape == (3, 2, 2) and exponents.shape == (3,)
+    np.testing.assert_allclose(np.log2(digits[:, 0, 0]) + exponents, 3 * np.log2(1e300) + 2)
+
+
+def test_errors():
+    a = np.ones((3, 4, 4))
+    with pytest.raises(ValueError, match="semiring"):
+        mmchain.multi_dot([a, a], semiring="max")
+    with pytest.raises(ValueError, match="semiring"):
+        mmchain.multi_dot([a.astype(complex)] * 2, semiring="max-plus")
+    with pytest.raises(ValueError, match="scaled"):
+        mmchain.multi_dot([a, a], semiring="log", scaled=True)
+    with pytest.raises(ValueError, match="scaled"):
+        mmchain.scan(a.astype(int), scaled=True)
+    with pytest.raises(ValueError, match="scaled"):
+        mmchain.recurrence(a, np.ones(4), np.ones((3, 4)), scaled=True)
+    with pytest.raises(ValueError, match="checked"):
+        mmchain.multi_dot([a, a], semiring="max-plus", checked=True)
