@@ -96,7 +96,13 @@ def test_a_range():
     assert all(0 <= decided < count for _, decided, count, _ in seen)
     # What takes less than the time between two tellings is not told.
     units = {unit for _, _, _, unit in seen}
-    assert units and units <= {f"sizes along {axis}" for axis in "mkn"} | {"grid points", "trials", "trials between", "cuts"}
+    assert units and units <= {f"sizes along {axis}" for axis in "mkn"} | {
+        "grid points",
+        "trials",
+        "trials between",
+        "cuts",
+        "confirmations",
+    }
     assert sorted(spent for spent, _, _, _ in seen) == [spent for spent, _, _, _ in seen]
 
 

@@ -300,7 +300,7 @@ static mmc_status compute(mmci_running *r, const mmci_operand operands[MMCI_OPER
   const mmci_scan scan = mmci_running_scan(&r->problem, operands, &places, &first);
   mmc_status status = r->problem.exclusive ? put_first(r, &scan, &places, first, error) : MMC_OK;
   if (status == MMC_OK && scan.length > 0 && r->problem.scaled) status = prepare(r, &scan, error);
-  if (status == MMC_OK && r->problem.scaled)
+  if (status == MMC_OK && exponents != NULL)
     return compute_scaled(r, &scan, &places, first, exponents, error);
   if (status != MMC_OK || scan.length == 0) return status;
   if (r->pending && !(is_prepared(r) && same_scan(&r->scan, &scan)))

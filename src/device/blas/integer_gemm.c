@@ -143,7 +143,8 @@ static double error_of(const problem *x, double k) {
 
 /* Returns how many products of integers have a sum that so many products of words know. */
 static int64_t words_reach(const problem *x, int words) {
-  const double most = words == 2 ? 0x1p62 : (double)(MMCI_WORD_PRIME / 2 - 16) * 0x1p64;
+  const uint64_t half = MMCI_WORD_PRIME / 2;
+  const double most = words == 2 ? 0x1p62 : (double)(half - 16) * 0x1p64;
   int64_t k = SIDE;
   while (k > 0 && error_of(x, (double)k) > most) k /= 2;
   return k;
