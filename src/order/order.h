@@ -162,6 +162,8 @@ mmc_status mmci_order_wide_trees(const mmci_order_problem *problem, const int32_
                                  int count, mmci_tree *out, bool *found, mmci_error *error);
 /* Returns how many factors are in such runs. */
 int32_t mmci_order_in_runs(const mmci_order_problem *problem);
+/* Says whether a run, or a part of one that could be one, has dims that are all equal. */
+bool mmci_order_has_equal_run(const mmci_order_problem *problem);
 
 /* Makes tree number `number`, counted from 0, of all trees of a chain of at most MMCI_EVERY_MOST
  * factors, n >= 1; of a longer chain there are two, from left to right and from right to left.

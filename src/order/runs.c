@@ -56,6 +56,15 @@ int32_t mmci_order_in_runs(const mmci_order_problem *problem) {
   return count;
 }
 
+bool mmci_order_has_equal_run(const mmci_order_problem *problem) {
+  int32_t begin = 0;
+  for (int32_t i = 1; i <= problem->n; i++) {
+    if (problem->dims[i] != problem->dims[begin]) begin = i;
+    if (i - begin >= LEAST_FACTORS) return true;
+  }
+  return false;
+}
+
 /* Splits a run into segments that are multiplied from left to right, and their results four and
  * four in the same way, because handing a result over takes as long as a product or two. Without
  * segments it splits two and two, for the least depth. */

@@ -349,9 +349,13 @@ static mmc_status try_both_wide(best *x, mmci_error *error) {
   const int32_t segments[] = {x->chain->request->machine->facts.width, INT32_MAX};
   mmci_tree trees[2];
   bool found;
+  const bool in_runs = mmci_order_in_runs(&problem) >= chain->n / 2;
+  /* Where few factors are in runs only a tree of as many multiplications is tried. Runs of dims
+   * that differ have others but by chance, which is not worth ordering a long chain again. */
+  if (!in_runs && chain->n > MMCI_TIME_MOST_FACTORS && !mmci_order_has_equal_run(&problem))
+    return MMC_OK;
   mmc_status status = mmci_order_wide_trees(&problem, segments, 2, trees, &found, error);
   if (status != MMC_OK || !found) return status;
-  const bool in_runs = mmci_order_in_runs(&problem) >= chain->n / 2;
   for (int t = 0; t < 2; t++) {
     if (status == MMC_OK)
       status = try_wide(x, &trees[t], segments[t], in_runs, error);
