@@ -225,8 +225,8 @@ static int hold_exponents(call *c, PyObject *array, Py_buffer *buffer) {
   if (PyObject_GetBuffer(array, buffer, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) < 0) return -1;
   c->operands.exponents = buffer->buf;
   if (buffer->len == 8 * c->key.batch * c->key.length) return 1;
-  PyErr_Format(PyExc_ValueError, "exponents: expected room for %lld",
-               (long long)(c->key.batch * c->key.length));
+  const Py_ssize_t count = c->key.batch * c->key.length;
+  PyErr_Format(PyExc_ValueError, "exponents: expected room for %zd", count);
   return -1;
 }
 

@@ -356,9 +356,8 @@ static void make(sampling *s) {
   /* What a sample takes grows with its lines, and so does what it saves with the multiplications.
    */
   const double passes = sqrt(count_paths(s) / (1.5 * nonzeros));
-  const int pieces = AT_ONCE * (passes < 1                  ? 1
-                                : passes < PIECES / AT_ONCE ? (int)passes
-                                                            : PIECES / AT_ONCE);
+  const int most = PIECES / AT_ONCE;
+  const int pieces = AT_ONCE * (passes < 1 ? 1 : passes < most ? (int)passes : most);
   draw_all(s, pieces);
   mmci_sparse_share(mmci_sparse_threads(nonzeros * s->n * pieces / AT_ONCE), 2, estimate, s);
 }

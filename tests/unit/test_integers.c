@@ -369,7 +369,8 @@ static void words_say_the_sum(void **state) {
       for (int i = 0; i < N; i++) {
         word[i] = (int64_t)random_bits(&random) >> (random_below(&random, 60) + (words == 1) * 2);
         upper[i] = ((mmci_i128)(int64_t)random_bits(&random) * (1 << 20)) >> (84 - bits);
-        double off = words == 3 ? MMCI_WORD_PRIME / 2 - 16 - ldexp(1, bits - 51) : 0.25;
+        const int64_t half = MMCI_WORD_PRIME / 2;
+        double off = words == 3 ? (double)(half - 16) - ldexp(1, bits - 51) : 0.25;
         off *= (double)random_below(&random, 3) - 1;
         nearly[i] = ((double)upper[i] + off) * 0x1p64 + (double)word[i];
         mmci_i128 rest = upper[i] % MMCI_WORD_PRIME * ((((mmci_i128)1) << 64) % MMCI_WORD_PRIME);
