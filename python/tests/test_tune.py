@@ -1,5 +1,6 @@
 """Tuning: what is decided, kept, resumed and refused, and what stops it."""
 
+import json
 import os
 import pickle
 import signal
@@ -236,3 +237,20 @@ def test_the_extension_checks_its_arguments():
         _mmchain.tune((), "f64:1x1x1:NN", 0, None, None, None, 0.0, None)
     with pytest.raises(TypeError, match="chains: expected a str"):
         _mmchain.tune([1], "f64:1x1x1:NN", 0, None, None, None, 0.0, None)
+
+
+@needs_store
+def test_a_product_that_is_tuned_ends_no_group():
+    shapes = [[8] * 6, [6] * 4, [11, 6, 9, 1, 5, 1, 5], [24] * 10]
+
+    def groups():
+        plans = [mmchain.plan([np.ones((500, *s)) for s in zip(d, d[1:])]) for d in shapes]
+        said = [json.loads(plan.describe("json")) for plan in plans]
+        return [[step["group"] for step in one["steps"]] for one in said], said
+
+    before, _ = groups()
+    mmchain.tune(set=[(317, 211, 77)], dtype="f64", budget=3)
+    mmchain.clear_cache()
+    after, said = groups()
+    assert all(step["source"] == "model" for one in said for step in one["steps"]), "calibrated"
+    assert after == before

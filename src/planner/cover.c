@@ -29,6 +29,7 @@ typedef struct covered {
   choice choice;
   mmci_provenance source; /* source of call_s, as in mmci_cover */
   bool taken;             /* the device takes its sub-tree as one call */
+  bool is_measured;       /* alone_s was measured */
 } covered;
 
 typedef struct search {
@@ -59,10 +60,11 @@ static covered price_alone(const search *x, const mmci_plan_step *step) {
                  .call_s = seconds,
                  .modelled_s = seconds,
                  .call_error = price.error,
+                 .is_measured = !price.modelled,
                  .source = !price.modelled                ? MMCI_MEASURED
                            : price.source == MMCI_SHIPPED ? MMCI_SHIPPED
                                                           : MMCI_MODELLED};
-  if (price.modelled || machine->roofline == NULL) return out;
+  if (machine->roofline == NULL || (price.modelled && !machine->is_assumed)) return out;
   mmci_roofline_price(machine->roofline, &gemm, &price);
   out.modelled_s = price.seconds;
   return out;
@@ -85,7 +87,9 @@ static double group_seconds(search *x, double *doubt) {
   const mmci_group_facts *facts = &x->machine->facts;
   const int64_t batch = plan->chain->batch;
   double alone_s = 0, modelled_s = 0;
+  bool measured = false;
   for (int32_t i = 0; i < x->group.step_count; i++) {
+    measured = measured || x->steps[x->group.steps[i]].is_measured;
     alone_s += x->steps[x->group.steps[i]].alone_s;
     modelled_s += x->steps[x->group.steps[i]].modelled_s;
   }
@@ -97,7 +101,10 @@ static double group_seconds(search *x, double *doubt) {
   }
   double seconds = mmci_group_seconds(facts, plan->chain->dtype, batch, x->parts,
                                       x->group.step_count, x->scratch);
-  return alone_s > modelled_s && modelled_s > 0 ? seconds * (alone_s / modelled_s) : seconds;
+  /* A model that was calibrated moves both alike; what makes one product fast need not be in the
+   * call of a group. */
+  if (!(modelled_s > 0) || (measured && alone_s <= modelled_s)) return seconds;
+  return seconds * (alone_s / modelled_s);
 }
 
 static bool is_in_group(const void *user, int32_t step) {

@@ -316,7 +316,13 @@ bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricin
                               .pricing = pricing,
                               .roofline = roofline,
                               .precision = x->precision,
-                              .handicap_s = x->kernel != NULL ? HANDICAP_S : 0};
+                              .handicap_s = x->kernel != NULL ? HANDICAP_S : 0,
+                              .assumed = mmci_roofline_assumed(&facts),
+                              .is_assumed = x->on->ops->group_seconds == NULL};
+  if (out->is_assumed) {
+    out->roofline = &out->assumed;
+    out->facts = mmci_group_facts_of(&facts, out->roofline);
+  }
   return true;
 }
 
