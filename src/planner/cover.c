@@ -30,6 +30,7 @@ typedef struct covered {
   mmci_provenance source; /* source of call_s, as in mmci_cover */
   bool taken;             /* the device takes its sub-tree as one call */
   bool is_measured;       /* alone_s was measured */
+  double assumed_s;       /* seconds on its own by what the device's facts assume */
 } covered;
 
 typedef struct search {
@@ -61,10 +62,16 @@ static covered price_alone(const search *x, const mmci_plan_step *step) {
                  .modelled_s = seconds,
                  .call_error = price.error,
                  .is_measured = !price.modelled,
+                 .assumed_s = seconds,
                  .source = !price.modelled                ? MMCI_MEASURED
                            : price.source == MMCI_SHIPPED ? MMCI_SHIPPED
                                                           : MMCI_MODELLED};
-  if (machine->roofline == NULL || (price.modelled && !machine->is_assumed)) return out;
+  if (machine->is_assumed) {
+    mmci_price assumed;
+    mmci_roofline_price(&machine->assumed, &gemm, &assumed);
+    out.assumed_s = assumed.seconds;
+  }
+  if (price.modelled || machine->roofline == NULL) return out;
   mmci_roofline_price(machine->roofline, &gemm, &price);
   out.modelled_s = price.seconds;
   return out;
@@ -84,27 +91,31 @@ static double group_seconds(search *x, double *doubt) {
     const mmci_plan_step *s = &plan->steps[x->group.steps[i]];
     x->parts[i] = (mmci_group_part){s->m, s->k, s->n, part_of(x, s->left), part_of(x, s->right)};
   }
-  const mmci_group_facts *facts = &x->machine->facts;
+  const mmci_group_machine *machine = x->machine;
   const int64_t batch = plan->chain->batch;
-  double alone_s = 0, modelled_s = 0;
-  bool measured = false;
+  double alone_s = 0, modelled_s = 0, assumed_s = 0;
+  bool all_measured = true;
   for (int32_t i = 0; i < x->group.step_count; i++) {
-    measured = measured || x->steps[x->group.steps[i]].is_measured;
-    alone_s += x->steps[x->group.steps[i]].alone_s;
-    modelled_s += x->steps[x->group.steps[i]].modelled_s;
+    const covered *step = &x->steps[x->group.steps[i]];
+    all_measured = all_measured && step->is_measured;
+    alone_s += step->alone_s;
+    modelled_s += step->modelled_s;
+    assumed_s += step->assumed_s;
   }
-  if (!mmci_group_gains(facts, batch, x->parts, x->group.step_count))
-    return alone_s * (1 + facts->error);
+  if (!mmci_group_gains(&machine->facts, batch, x->parts, x->group.step_count))
+    return alone_s * (1 + machine->facts.error);
   if (isfinite(x->told_s)) {
-    *doubt = x->machine->doubt;
+    *doubt = machine->doubt;
     return x->told_s;
   }
-  double seconds = mmci_group_seconds(facts, plan->chain->dtype, batch, x->parts,
-                                      x->group.step_count, x->scratch);
-  /* A model that was calibrated moves both alike; what makes one product fast need not be in the
-   * call of a group. */
-  if (!(modelled_s > 0) || (measured && alone_s <= modelled_s)) return seconds;
-  return seconds * (alone_s / modelled_s);
+  /* What was measured ends by no assumption; a model that was calibrated by products on their own
+   * knows nothing of groups, so that a group saves the share that the device's facts say. */
+  const bool by_share = machine->is_assumed && !all_measured && assumed_s > 0;
+  const double seconds =
+      mmci_group_seconds(by_share ? &machine->assumed_facts : &machine->facts, plan->chain->dtype,
+                         batch, x->parts, x->group.step_count, x->scratch);
+  if (by_share) return seconds * (alone_s / assumed_s);
+  return alone_s > modelled_s && modelled_s > 0 ? seconds * (alone_s / modelled_s) : seconds;
 }
 
 static bool is_in_group(const void *user, int32_t step) {

@@ -40,9 +40,10 @@ typedef struct mmci_group_machine {
    * the same groups are formed as without measurements. Where they take less, it does not go down,
    * because what makes a product fast need not be in the call of a group. */
   const mmci_roofline *roofline;
-  /* What the device's facts say, which roofline then is, where the device does not tell what calls
-   * take: a model that was calibrated by single products knows nothing of groups. */
+  /* Where the device does not tell what calls take: what its facts say of products and of groups.
+   * Without measurements of the products, a group saves the share that these say. */
   mmci_roofline assumed;
+  mmci_group_facts assumed_facts;
   bool is_assumed;
   mmci_precision precision;
   double handicap_s; /* added to the price of a step on its own, to prefer groups */

@@ -319,10 +319,7 @@ bool mmci_group_machine_of(const mmci_group_query *x, const mmci_pricing *pricin
                               .handicap_s = x->kernel != NULL ? HANDICAP_S : 0,
                               .assumed = mmci_roofline_assumed(&facts),
                               .is_assumed = x->on->ops->group_seconds == NULL};
-  if (out->is_assumed) {
-    out->roofline = &out->assumed;
-    out->facts = mmci_group_facts_of(&facts, out->roofline);
-  }
+  out->assumed_facts = mmci_group_facts_of(&facts, &out->assumed);
   return true;
 }
 
