@@ -61,6 +61,7 @@ static mmc_status begin_prices(const mmci_planning *p, bool by_time, priced tabl
   prices->pricing = mmci_wisdom_pricing_of(prices->wisdom);
   out->user = prices;
   out->gemm_s = gemm_seconds;
+  out->shares = mmci_structure_shares;
   out->bytes_per_s = roofline->bytes_per_s;
   out->launch_s = roofline->launch_s;
   return MMC_OK;

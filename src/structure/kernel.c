@@ -117,19 +117,35 @@ static double pass_s(const mmci_structure_prices *prices, double elements) {
   return prices->launch_s + elements * (double)prices->element_bytes / prices->bytes_per_s;
 }
 
-/* Returns the time of a kernel as a share of GEMM's for the same sides. Small triangles are slow:
- * what lies beside the diagonal is a product, and blocks of the diagonal are not. */
-static double share(double large, double small, int64_t side) {
-  return large + small / (double)(side > 0 ? side : 1);
+/* Shares were measured with OpenBLAS 0.3.21 in f64, sides 50 to 1000 times 1 to 2000 columns
+ * (docs/structure.md). */
+const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES] = {
+    [MMCI_PIECE_SYMV] = {0.6, 40},    [MMCI_PIECE_SYRK] = {0.5, 10},
+    [MMCI_PIECE_TRMM] = {0.5, 12},    [MMCI_PIECE_TRSM] = {0.5, 25},
+    [MMCI_PIECE_POTRF] = {0.2, 45},   [MMCI_PIECE_GETRF] = {0.35, 100},
+    [MMCI_PIECE_SYTRF] = {0.4, 70},   [MMCI_PIECE_SYTRS] = {1.2, 60},
+    [MMCI_PIECE_TRTRI] = {0.22, 100}, [MMCI_PIECE_POTRI] = {0.7, 120},
+    [MMCI_PIECE_GETRI] = {1.1, 180},  [MMCI_PIECE_SYTRI] = {0.8, 90},
+};
+
+/* Returns the seconds of a piece of work with a matrix of this side and so many other lines. Small
+ * triangles are slow: what lies beside the diagonal is a product, and blocks of the diagonal are
+ * not. */
+static double piece_s(const mmci_structure_prices *prices, mmci_structure_piece piece, int64_t side,
+                      double gemm_s) {
+  if (prices->gemm_s == NULL) return 0;
+  const mmci_structure_share *share = &prices->shares[piece];
+  return gemm_s * (share->large + share->small / (double)(side > 0 ? side : 1));
 }
 
-/* Shares were measured with OpenBLAS 0.3.21 in f64 on two cores, sides 100 to 1600 times 1 to 1600
- * columns (docs/structure.md). A copy of what is computed in place is a passage over it. */
+/* A copy of what is computed in place is a passage over it. */
 static double seconds_of(const mmci_structure_prices *prices, mmci_structure_kernel kernel,
                          int64_t side, int64_t others, int64_t k) {
   if (prices->gemm_s == NULL) return 0;
   const double result = (double)side * (double)others;
   const double copies = pass_s(prices, 2 * result);
+  double factors_s = 0, gemm_s = 0;
+  mmci_structure_piece factors = MMCI_PIECE_POTRF;
   switch (kernel) {
     case MMCI_STRUCTURE_ZERO:
       return pass_s(prices, result);
@@ -138,24 +154,36 @@ static double seconds_of(const mmci_structure_prices *prices, mmci_structure_ker
       return copies;
     case MMCI_STRUCTURE_PERMUTE: /* where the ones are is found in half of the matrix */
       return copies + pass_s(prices, (double)side * (double)side / 2);
-    case MMCI_STRUCTURE_SYMV:
-      return prices->gemm_s(prices->user, side, side, others) * share(0.6, 40, side);
     case MMCI_STRUCTURE_SYRK:
-      return prices->gemm_s(prices->user, side, k, side) * share(0.5, 50, side) +
+      gemm_s = prices->gemm_s(prices->user, side, k, side);
+      return piece_s(prices, MMCI_PIECE_SYRK, side, gemm_s) +
              pass_s(prices, (double)side * (double)side);
-    case MMCI_STRUCTURE_TRMM:
-      return prices->gemm_s(prices->user, side, side, others) * share(0.5, 20, side) + copies;
-    case MMCI_STRUCTURE_TRSM:
-      return prices->gemm_s(prices->user, side, side, others) * share(0.6, 230, side) + copies;
-    case MMCI_STRUCTURE_POSV:
-      return prices->gemm_s(prices->user, side, side, side) * share(0.2, 190, side) +
-             prices->gemm_s(prices->user, side, side, others) * share(1.2, 460, side) + copies;
-    case MMCI_STRUCTURE_SYSV:
-      return prices->gemm_s(prices->user, side, side, side) * share(0.4, 260, side) +
-             prices->gemm_s(prices->user, side, side, others) * share(1.2, 460, side) + 2 * copies;
     case MMCI_STRUCTURE_GESV:
-      return prices->gemm_s(prices->user, side, side, side) * share(0.4, 350, side) +
-             prices->gemm_s(prices->user, side, side, others) * share(1.2, 460, side) + copies;
+      factors = MMCI_PIECE_GETRF;
+      break;
+    case MMCI_STRUCTURE_SYSV:
+      factors = MMCI_PIECE_SYTRF;
+      break;
+    default:
+      break;
+  }
+  gemm_s = prices->gemm_s(prices->user, side, side, others);
+  switch (kernel) {
+    case MMCI_STRUCTURE_SYMV:
+      return piece_s(prices, MMCI_PIECE_SYMV, side, gemm_s);
+    case MMCI_STRUCTURE_TRMM:
+      return piece_s(prices, MMCI_PIECE_TRMM, side, gemm_s) + copies;
+    case MMCI_STRUCTURE_TRSM:
+      return piece_s(prices, MMCI_PIECE_TRSM, side, gemm_s) + copies;
+    case MMCI_STRUCTURE_SYSV:
+      factors_s = prices->gemm_s(prices->user, side, side, side);
+      return piece_s(prices, factors, side, factors_s) +
+             piece_s(prices, MMCI_PIECE_SYTRS, side, gemm_s) + 2 * copies;
+    case MMCI_STRUCTURE_POSV:
+    case MMCI_STRUCTURE_GESV:
+      factors_s = prices->gemm_s(prices->user, side, side, side);
+      return piece_s(prices, factors, side, factors_s) +
+             2 * piece_s(prices, MMCI_PIECE_TRSM, side, gemm_s) + copies;
     default:
       return 0;
   }
@@ -373,14 +401,18 @@ mmci_structure_cost mmci_structure_invert(uint32_t traits, int64_t n, bool is_fa
   }
   if (mmci_traits_have(traits, DIAGONAL)) {
     cost.count = wide(n);
+    if (prices->gemm_s != NULL)
+      cost.seconds = pass_s(prices, (is_factor ? 2 : 1) * (double)n * (double)n);
   } else if ((traits & TRIANGULAR) != 0) {
-    cost = (mmci_structure_cost){pyramid(n), gemm_s * 0.3};
+    cost = (mmci_structure_cost){pyramid(n), piece_s(prices, MMCI_PIECE_TRTRI, n, gemm_s)};
   } else if (mmci_traits_mirrored(traits)) {
-    cost = (mmci_structure_cost){mmci_u128_mul(pyramid(n), 3), gemm_s * 0.9};
-    if ((traits & MMC_POSITIVE_DEFINITE) == 0) cost.seconds *= 2;
+    const mmci_structure_piece piece =
+        (traits & MMC_POSITIVE_DEFINITE) != 0 ? MMCI_PIECE_POTRI : MMCI_PIECE_SYTRI;
+    cost = (mmci_structure_cost){mmci_u128_mul(pyramid(n), 3), piece_s(prices, piece, n, gemm_s)};
   } else {
     mmci_u128 square = wide(n) * wide(n);
-    cost = (mmci_structure_cost){mmci_u128_mul(square, wide(n)), gemm_s * 1.6};
+    cost = (mmci_structure_cost){mmci_u128_mul(square, wide(n)),
+                                 piece_s(prices, MMCI_PIECE_GETRI, n, gemm_s)};
   }
   return cost;
 }

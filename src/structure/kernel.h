@@ -16,12 +16,38 @@ typedef struct mmci_structure_cost {
   double seconds; /* 0 where only multiplications are asked for */
 } mmci_structure_cost;
 
+/* What seconds are known of, as a share of those of GEMM of the same sides: work with the matrix
+ * that has structure and the other lines, its factors, and its inverse with the factors. */
+typedef enum mmci_structure_piece {
+  MMCI_PIECE_SYMV,
+  MMCI_PIECE_SYRK,
+  MMCI_PIECE_TRMM,
+  MMCI_PIECE_TRSM,
+  MMCI_PIECE_POTRF,
+  MMCI_PIECE_GETRF,
+  MMCI_PIECE_SYTRF,
+  MMCI_PIECE_SYTRS,
+  MMCI_PIECE_TRTRI,
+  MMCI_PIECE_POTRI,
+  MMCI_PIECE_GETRI,
+  MMCI_PIECE_SYTRI,
+  MMCI_STRUCTURE_PIECES
+} mmci_structure_piece;
+
+/* The share large + small / side. */
+typedef struct mmci_structure_share {
+  double large, small;
+} mmci_structure_share;
+
+extern const mmci_structure_share mmci_structure_shares[MMCI_STRUCTURE_PIECES]; /* of no machine */
+
 /* Prices products for seconds; gemm_s is NULL where only multiplications are asked for. */
 typedef struct mmci_structure_prices {
   const void *user;
   /* Returns the seconds of one GEMM. */
   double (*gemm_s)(const void *user, int64_t m, int64_t k, int64_t n);
-  double bytes_per_s, launch_s; /* of copies, and of every call */
+  const mmci_structure_share *shares; /* MMCI_STRUCTURE_PIECES */
+  double bytes_per_s, launch_s;       /* of copies, and of every call */
   int64_t element_bytes;
   bool is_complex;
 } mmci_structure_prices;

@@ -42,6 +42,10 @@ typedef const int64_t *mmci_size;
             mmci_size lwork, int64_t *info, size_t))                                               \
   X(sytrs, (mmci_letter uplo, mmci_size n, mmci_size count, const void *a, mmci_size lda,          \
             const void *pivots, void *b, mmci_size ldb, int64_t *info, size_t))                    \
+  X(sytrs2, (mmci_letter uplo, mmci_size n, mmci_size count, void *a, mmci_size lda,               \
+             const void *pivots, void *b, mmci_size ldb, void *work, int64_t *info, size_t))       \
+  X(hetrs2, (mmci_letter uplo, mmci_size n, mmci_size count, void *a, mmci_size lda,               \
+             const void *pivots, void *b, mmci_size ldb, void *work, int64_t *info, size_t))       \
   X(sytri, (mmci_letter uplo, mmci_size n, void *a, mmci_size lda, const void *pivots, void *work, \
             int64_t *info, size_t))                                                                \
   X(hetrf, (mmci_letter uplo, mmci_size n, void *a, mmci_size lda, void *pivots, void *work,       \
@@ -77,7 +81,7 @@ typedef const int64_t *mmci_size;
 #define MMCI_LAPACK_FIELD(name, parameters) void(*name) parameters;
 
 /* The routines of one dtype; what the library lacks is NULL, and so are herk, hemv, hetrf,
- * hetrs and hetri of real ones. */
+ * hetrs, hetrs2 and hetri of real ones. */
 typedef struct mmci_lapack {
   MMCI_LAPACK_ROUTINES(MMCI_LAPACK_FIELD)
 } mmci_lapack;

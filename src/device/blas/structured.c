@@ -211,7 +211,8 @@ static mmc_status solve_general(const mmci_structured *p, void *z, void *s, int6
   return MMC_OK;
 }
 
-/* S stands on the left. */
+/* S stands on the left. sytrs goes over all of B for every pivot; sytrs2 turns the factors into
+ * triangles first, and solves with these as trsm does, which gains from the third column on. */
 static mmc_status solve_symmetric(const mmci_structured *p, void *z, void *s, int64_t *pivot,
                                   mmci_error *error) {
   const mmci_lapack *x = mmci_lapack_of(p->dtype);
@@ -223,7 +224,10 @@ static mmc_status solve_symmetric(const mmci_structured *p, void *z, void *s, in
   (hermitian ? x->hetrf : x->sytrf)("L", &p->rows, s, &p->lds, w.pivots, w.memory, &w.length, &info,
                                     1);
   *pivot = mmci_lapack_row_of(info);
-  if (*pivot == 0)
+  if (*pivot == 0 && p->cols > 2 && (hermitian ? x->hetrs2 : x->sytrs2) != NULL)
+    (hermitian ? x->hetrs2 : x->sytrs2)("L", &p->rows, &p->cols, s, &p->lds, w.pivots, z, &p->ldz,
+                                        w.memory, &info, 1);
+  else if (*pivot == 0)
     (hermitian ? x->hetrs : x->sytrs)("L", &p->rows, &p->cols, s, &p->lds, w.pivots, z, &p->ldz,
                                       &info, 1);
   free(w.pivots);
