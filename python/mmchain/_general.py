@@ -48,6 +48,10 @@ def multiply(
         result = None if shortcut is None else shortcut(arrays, device)
         if result is not None:
             return result
+    if plan is None and precision == "native" and isinstance(arrays, (list, tuple)):
+        result = _structure().multiply_known(arrays, out, objective, device)
+        if result is not None:
+            return result
     if plan is None and ("scipy.sparse" in sys.modules or "torch" in sys.modules):
         result = _sparse(arrays, out, objective, device, precision)
         if result is not None:
@@ -56,10 +60,18 @@ def multiply(
         result = _structured(arrays, out, objective, device, precision)
         if result is not None:
             return result
-    elif (room := import_module("._structure", __package__)).is_structured(arrays):
-        return room.execute(plan, arrays, out)
+    elif _structure().is_structured(arrays):
+        return _structure().execute(plan, arrays, out)
     arrays = factors_of(arrays)
     return room_of(arrays).multiply(plan, arrays, out, objective, device, precision)
+
+
+def _structure() -> Any:
+    """The room of factors with structure, which needs others that need this one."""
+    room = _opened.get("._structure")
+    if room is None:
+        room = _opened["._structure"] = import_module("._structure", __package__)
+    return room
 
 
 def _sparse(arrays: Any, out: Any, objective: str, device: Optional[str], precision: str) -> Any:
@@ -70,7 +82,7 @@ def _sparse(arrays: Any, out: Any, objective: str, device: Optional[str], precis
 
 
 def _structured(arrays: Any, out: Any, objective: str, device: Optional[str], precision: str) -> Any:
-    room = import_module("._structure", __package__)
+    room = _structure()
     if precision != "reproducible":
         return room.multiply(arrays, out, objective, device)
     if room.is_structured(arrays):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict
 
 from . import _mmchain
+from ._structure import forget_plans
 
 
 def info() -> Dict[str, Any]:
@@ -30,3 +31,4 @@ def clear_cache() -> None:
     {'plans': 0, 'workspace_bytes': 0}
     """
     _mmchain.clear_cache()
+    forget_plans()

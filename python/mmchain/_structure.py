@@ -449,6 +449,59 @@ def _has_twins(arrays: Sequence[Any]) -> bool:
     return False
 
 
+# Plans by what they depend on, of chains whose arrays are executed as they lie, or transposed.
+_known: Dict[Tuple[Any, ...], Plan] = {}
+_KNOWN = 256
+
+
+def forget_plans() -> None:
+    _plan.cache_clear()
+    _known.clear()
+
+
+def _key_of_chain(arrays: Any, objective: str, device: Optional[str]) -> Optional[Tuple[Any, ...]]:
+    """What the plan depends on, where all are factors or NumPy's arrays that are read as they lie; and these."""
+    found: List[Any] = []
+    said: List[Any] = [objective, device]
+    for item in arrays:
+        if type(item) is Factor:
+            found.append(item.array)
+            said += (item.words, item.op, item.inverse)
+        elif type(item) is np.ndarray:
+            found.append(item)
+            said.append(None)
+        else:
+            return None
+    places = _mmchain.places(found)
+    return None if places is None else (places, *said)
+
+
+def multiply_known(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
+    """The product where a chain of the same factors, of other numbers, was multiplied before; else None."""
+    key = _key_of_chain(arrays, objective, device)
+    plan = None if key is None else _known.get(key)
+    if plan is None:
+        return None
+    views = []
+    for item in arrays:
+        if type(item) is Factor:
+            views.append(item.array if item.op == "N" else item.array.T)
+        else:
+            views.append(item)
+    return _executed(plan, views, out)
+
+
+def _remember(arrays: Any, chain: _Chain, plan: Plan, objective: str, device: Optional[str]) -> None:
+    key = _key_of_chain(arrays, objective, device)
+    if key is None or any(
+        (item.array if type(item) is Factor else item).dtype != chain.dtype for item in arrays
+    ):
+        return
+    if len(_known) >= _KNOWN:
+        _known.clear()
+    _known[key] = plan
+
+
 def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> Any:
     """The product where factors have structure, or where one is the transposed array of its neighbour;
     else None."""
@@ -462,7 +515,9 @@ def multiply(arrays: Any, out: Any, objective: str, device: Optional[str]) -> An
             raise TypeError("out: expected none where PyTorch's factors have structure")
         return _of_torch().multiply(arrays, objective, device)
     chain = _Chain(arrays)
-    return _run(_plan(chain.text, objective, device), chain, out)
+    plan = _plan(chain.text, objective, device)
+    _remember(arrays, chain, plan, objective, device)
+    return _run(plan, chain, out)
 
 
 def execute(plan: Plan, items: Sequence[Any], out: Any) -> Any:
@@ -477,12 +532,17 @@ def execute(plan: Plan, items: Sequence[Any], out: Any) -> Any:
 
 
 def _run(plan: Plan, chain: _Chain, out: Any) -> Any:
+    result = _executed(plan, chain.arrays, out)
+    if result is None:
+        raise ValueError(f"arrays: {chain.text} cannot be multiplied where they are, or out does not fit")
+    return result
+
+
+def _executed(plan: Plan, arrays: List[Any], out: Any) -> Any:
     try:
-        result = _mmchain.execute(plan, chain.arrays, out, "", None, "", None, False)
+        result = _mmchain.execute(plan, arrays, out, "", None, "", None, False)
     except ValueError as error:
         if "is singular" in str(error) or "is not positive definite" in str(error):
             raise LinAlgError(str(error)) from None
         raise
-    if result is NotImplemented:
-        raise ValueError(f"arrays: {chain.text} cannot be multiplied where they are, or out does not fit")
-    return result
+    return None if result is NotImplemented else result

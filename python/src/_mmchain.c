@@ -236,6 +236,8 @@ static PyMethodDef functions[] = {
      "chain_of(arrays, bf16): the text of the chain that execute() makes of them, and the number "
      "of "
      "their CUDA device or None; or NotImplemented."},
+    {"places", (PyCFunction)(void (*)(void))mmcp_places, METH_FASTCALL,
+     "places(arrays): what a plan for NumPy's arrays depends on, as bytes, or None."},
     {"readable", (PyCFunction)(void (*)(void))mmcp_readable, METH_FASTCALL,
      "readable(array, first): whether execute() can read the array where it lies."},
     {"scan", (PyCFunction)(void (*)(void))mmcp_scan, METH_FASTCALL,

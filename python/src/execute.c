@@ -836,3 +836,48 @@ PyObject *mmcp_readable(PyObject *module, PyObject *const *args, Py_ssize_t coun
   mmcp_view_release(&view);
   return got < 0 ? NULL : PyBool_FromLong(readable);
 }
+
+/* What a plan for arrays depends on, of one of them. */
+typedef struct place {
+  int64_t shape[2], strides[2];
+  int32_t dtype, first; /* the first array that begins where this one does */
+} place;
+
+/* Returns 1; 0 where the array is not to be had so; -1 with an exception set. */
+static int find_place(PyObject *array, place *out, char **begins) {
+  mmcp_view view;
+  mmc_matrix matrix;
+  int got = mmcp_view_acquire(array, MMCP_READ, &view);
+  if (got == 1 && (!view.is_numpy || view.ndim < 1 || view.ndim > 2 || view.device != MMCP_HOST ||
+                   !mmcp_view_matrix(&view, view.ndim == 2, true, &matrix)))
+    got = 0;
+  for (int d = 0; d < 2 && got == 1; d++) {
+    out->shape[d] = d < view.ndim ? view.shape[d] : -1;
+    out->strides[d] = d < view.ndim ? mmcp_view_stride(&view, d) : 0;
+  }
+  if (got == 1) {
+    out->dtype = (int32_t)view.dtype;
+    *begins = view.data;
+  }
+  mmcp_view_release(&view);
+  return got;
+}
+
+PyObject *mmcp_places(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+  enum { MOST = 32 };
+  place places[MOST];
+  char *begins[MOST];
+  (void)module;
+  if (count != 1 || !PyList_CheckExact(args[0]))
+    return PyErr_Format(PyExc_TypeError, "places: expected a list");
+  const Py_ssize_t n = PyList_GET_SIZE(args[0]);
+  if (n > MOST) Py_RETURN_NONE;
+  memset(places, 0, sizeof places);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    int got = find_place(PyList_GET_ITEM(args[0], i), &places[i], &begins[i]);
+    if (got < 0) return NULL;
+    if (got == 0) Py_RETURN_NONE;
+    while (begins[places[i].first] != begins[i]) places[i].first++;
+  }
+  return PyBytes_FromStringAndSize((const char *)places, n * (Py_ssize_t)sizeof *places);
+}

@@ -25,5 +25,8 @@ PyObject *mmcp_chain_of(PyObject *module, PyObject *const *args, Py_ssize_t coun
 /* readable(array, first): whether execute() can read an array where it lies; one dimension makes it
  * the first of a chain, or the last. */
 PyObject *mmcp_readable(PyObject *module, PyObject *const *args, Py_ssize_t count);
+/* places(arrays): the dtypes, shapes and strides of NumPy's arrays, and which begin at the same
+ * address, as bytes; None where an array is not to be read as it lies. */
+PyObject *mmcp_places(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 #endif

@@ -267,3 +267,42 @@ def test_plans_take_factors():
         plan.execute([mmchain.inv(mmchain.upper(lower.T)), b])
     with pytest.raises(LinAlgError, match="singular"):
         plan.execute([mmchain.inv(mmchain.lower(0 * lower)), b])
+
+
+def test_known_chains_are_told_apart():
+    """What was multiplied before is known by shapes, strides, dtypes, claims and which arrays are one."""
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        n = int(rng.integers(1, 9))
+        a, b = rng.random((n, n)) + n * np.eye(n), rng.random((n, n)) + n * np.eye(n)
+        low, x = np.tril(b), rng.random(n)
+        for dtype in "fd":
+            s, t, u, y = (m.astype(dtype) for m in (a, b, low, x))
+            for factors, expected in [
+                ([s, s.T], s @ s.T),
+                ([s, t.T], s @ t.T),
+                ([s, t], s @ t),
+                ([mmchain.lower(u), s], u @ s),
+                ([mmchain.lower(u).T, s], u.T @ s),
+                ([mmchain.upper(u.T), s], u.T @ s),
+                ([mmchain.lower(np.asfortranarray(u)), s[::-1]], u @ s[::-1]),
+                ([mmchain.inv(mmchain.lower(u)), y], np.linalg.solve(u, y)),
+                ([y, mmchain.inv(mmchain.lower(u))], np.linalg.solve(u.T, y)),
+                ([y, mmchain.inv(mmchain.lower(u).T)], np.linalg.solve(u, y)),
+                ([mmchain.inv(t), y], np.linalg.solve(t, y)),
+                ([y, mmchain.inv(mmchain.spd(t @ t.T))], np.linalg.solve(t @ t.T, y)),
+                ([mmchain.inv(t), s.astype("d")], np.linalg.solve(t, s)),
+            ]:
+                for _ in range(2):
+                    result = mmchain.multi_dot(factors)
+                    assert result.dtype == expected.dtype or result.dtype == np.float64
+                    assert np.abs(result - expected).max() <= 1e-3 * max(1, np.abs(expected).max())
+    with pytest.raises(np.linalg.LinAlgError):
+        mmchain.multi_dot([mmchain.inv(mmchain.lower(np.zeros((3, 3)))), np.ones(3)])
+    u = np.tril(np.ones((3, 3)))
+    factors = [mmchain.inv(mmchain.lower(u)), np.ones((3, 2))]
+    out = np.empty((3, 2))
+    assert mmchain.multi_dot(factors, out=out) is out
+    assert mmchain.multi_dot(factors, out=out) is out
+    with pytest.raises(ValueError):
+        mmchain.multi_dot(factors, out=np.empty((2, 3)))

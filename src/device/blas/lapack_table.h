@@ -25,6 +25,10 @@ typedef const int64_t *mmci_size;
   X(trsm, (mmci_letter side, mmci_letter uplo, mmci_letter op, mmci_letter diagonal, mmci_size m,  \
            mmci_size n, const void *alpha, const void *a, mmci_size lda, void *b, mmci_size ldb,   \
            size_t, size_t, size_t, size_t))                                                        \
+  X(trmv, (mmci_letter uplo, mmci_letter op, mmci_letter diagonal, mmci_size n, const void *a,     \
+           mmci_size lda, void *x, mmci_size step, size_t, size_t, size_t))                        \
+  X(trsv, (mmci_letter uplo, mmci_letter op, mmci_letter diagonal, mmci_size n, const void *a,     \
+           mmci_size lda, void *x, mmci_size step, size_t, size_t, size_t))                        \
   X(syrk,                                                                                          \
     (mmci_letter uplo, mmci_letter op, mmci_size n, mmci_size k, const void *alpha, const void *a, \
      mmci_size lda, const void *beta, void *c, mmci_size ldc, size_t, size_t))                     \
