@@ -2,8 +2,8 @@
 
 They cannot be written, so results come in memory of ours (CUDA) or NumPy's (CPU) that JAX takes
 over. Under jit and vmap a chain is one call of ours where XLA compiles for the CPU (a foreign
-function, src/xla.c); everywhere else, where it is differentiated and for sharded arrays, it is
-multiplied by jax.numpy.matmul in the planned order.
+function, src/xla.c); everywhere else, and where it is differentiated, it is multiplied by
+jax.numpy.matmul in the planned order. Sharded arrays are planned as by ranks (_jax_sharded.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _mmchain, _numpy, _running, _shapes
+from . import _jax_sharded, _mmchain, _numpy, _running, _shapes
 
 _names = {
     "float16": "f16",
@@ -101,6 +101,13 @@ def _platform(arrays: List[Any]) -> str:
     return places.pop().platform if len(places) == 1 else ""
 
 
+def _lies_apart(arrays: List[Any]) -> bool:
+    """Whether some array lies on several devices, and none is traced."""
+    return not any(isinstance(array, jax.core.Tracer) for array in arrays) and any(
+        len(array.devices()) > 1 for array in arrays
+    )
+
+
 def _on_cuda(
     plan: Any, chain: _shapes.Chain, arrays: List[Any], dtype: Any, options: _shapes.Options
 ) -> Any:
@@ -161,6 +168,10 @@ def multiply(
             return _on_cpu(plan, arrays, options)
         if platform == "gpu":
             return _on_cuda(plan, chain, arrays, dtype, options)
+        if plan is None and precision == "native" and _lies_apart(arrays):
+            product = _jax_sharded.multiply(chain.matrices(arrays), dtype)
+            if product is not NotImplemented:
+                return chain.squeeze(product)
         number = _number_of(arrays, options) if plan is None else None
         if number is not None:
             return chain.squeeze(_chain(number, *chain.matrices(arrays)))

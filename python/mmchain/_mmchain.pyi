@@ -67,7 +67,7 @@ class Team:
 class TeamPlan:
     def __new__(
         cls,
-        team: Team,
+        team: Union[Team, int],
         chain: str,
         factors: Optional[List[Tuple[int, int, int]]],
         result: Optional[Tuple[int, int, int]],

@@ -14,7 +14,8 @@ typedef struct team {
 
 typedef struct team_plan {
   PyObject_HEAD mmc_team_plan *plan;
-  team *team;
+  team *team; /* NULL: planned for ranks that are not here, and not to be executed */
+  uint64_t generation;
   mmc_dtype dtype;
   int64_t n;
   mmc_matrix *matrices; /* n factors and the result */
@@ -170,8 +171,7 @@ PyTypeObject mmcp_team_type = {
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 static void plan_dealloc(team_plan *self) {
-  if (self->team != NULL && self->team->generation == mmcp.generation)
-    mmc_team_plan_destroy(self->plan);
+  if (self->generation == mmcp.generation) mmc_team_plan_destroy(self->plan);
   free(self->matrices);
   free(self->views);
   Py_XDECREF(self->team);
@@ -213,13 +213,27 @@ static int make_plan(team_plan *self, PyObject *chain_text, const mmc_team_optio
     PyErr_NoMemory();
     return -1;
   }
-  self->team->at_work = true;
+  if (self->team != NULL) self->team->at_work = true;
   PyThreadState *thread = mmcp_enter();
-  status = mmc_team_plan_create(mmcp.context, self->team->team, chain, options, &self->plan);
+  status = mmc_team_plan_create(mmcp.context, self->team != NULL ? self->team->team : NULL, chain,
+                                options, &self->plan);
   mmcp_leave(thread);
-  self->team->at_work = false;
+  if (self->team != NULL) self->team->at_work = false;
   mmc_chain_destroy(chain);
   return status == MMC_OK ? 0 : mmcp_raise(status);
+}
+
+/* Reads what the plan is for: a team, or how many ranks there would be. */
+static int read_ranks(PyObject *of, mmc_team_options *options) {
+  if (PyObject_TypeCheck(of, &mmcp_team_type)) return check_team((team *)of);
+  const long ranks = PyLong_AsLong(of);
+  if (ranks == -1 && PyErr_Occurred()) return -1;
+  if (ranks < 1 || ranks > INT32_MAX) {
+    PyErr_Format(PyExc_ValueError, "team: expected a team or a number of ranks, got %R", of);
+    return -1;
+  }
+  options->ranks = (int32_t)ranks;
+  return mmcp_context_ensure();
 }
 
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -229,11 +243,10 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
   int all_ranks;
   mmc_spread asked;
   mmc_team_options options = MMC_TEAM_OPTIONS_INIT;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UOOOOpOO:TeamPlan", names, &mmcp_team_type, &of,
-                                   &chain, &factors, &result, &objective, &precision, &all_ranks,
-                                   &limit, &order))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OUOOOOpOO:TeamPlan", names, &of, &chain, &factors,
+                                   &result, &objective, &precision, &all_ranks, &limit, &order))
     return NULL;
-  if (check_team((team *)of) < 0 || mmcp_text(objective, "objective", &options.objective) < 0 ||
+  if (read_ranks(of, &options) < 0 || mmcp_text(objective, "objective", &options.objective) < 0 ||
       mmcp_text(precision, "precision", &options.precision) < 0 ||
       mmcp_text(order, "order", &options.order) < 0)
     return NULL;
@@ -253,7 +266,8 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
   }
   team_plan *self = (team_plan *)type->tp_alloc(type, 0);
   if (self != NULL) {
-    self->team = (team *)Py_NewRef(of);
+    self->generation = mmcp.generation;
+    if (options.ranks == 0) self->team = (team *)Py_NewRef(of);
     if (make_plan(self, chain, &options) < 0) Py_CLEAR(self);
   }
   free(spreads);
@@ -315,6 +329,8 @@ static int acquire(team_plan *self, PyObject *array, int64_t at) {
 static PyObject *plan_execute(team_plan *self, PyObject *args) {
   PyObject *factors, *out;
   if (!PyArg_ParseTuple(args, "O!O:execute", &PyList_Type, &factors, &out)) return NULL;
+  if (self->team == NULL)
+    return PyErr_Format(PyExc_ValueError, "team: expected one, but the plan is for ranks alone");
   if (check_team(self->team) < 0) return NULL;
   if (PyList_GET_SIZE(factors) != self->n) {
     PyErr_SetString(PyExc_ValueError, "factors: expected as many as were planned");
@@ -376,7 +392,7 @@ PyTypeObject mmcp_team_plan_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_doc =
         "TeamPlan(team, chain, factors, result, objective, precision, all_ranks, "
-        "memory_limit, order): a plan over the ranks of a team.",
+        "memory_limit, order): a plan over the ranks of a team, or over so many ranks.",
     .tp_methods = plan_methods,
     .tp_getset = plan_attributes,
     .tp_new = plan_new,
