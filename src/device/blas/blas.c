@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/interrupt.h"
@@ -33,6 +34,7 @@
 #include "device/blas/small.h"
 #include "device/blas/structured.h"
 #include "device/blas/threads.h"
+#include "device/blas/vector_loops.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
@@ -48,6 +50,7 @@ typedef enum method {
   PANELS,        /* f16 and bf16, widened panel by panel */
   DIRECT,        /* few integers, by loops */
   DIGITS,        /* integers, split into digits, or words of which a rule has several */
+  VECTORS,       /* a few numbers, see vector_loops.h */
   DOT,           /* a row times a column */
   MATRIX_VECTOR, /* a product with n = 1 */
   VECTOR_MATRIX, /* a product with m = 1 */
@@ -77,8 +80,11 @@ static atomic_bool has_panels;
 struct mmci_kernel {
   mmci_gemm gemm;
   pieces pieces;
-  mmci_small *small;     /* what small.h computes, or NULL */
-  mmci_blocks *blocks;   /* what blocks.h computes, or NULL */
+  mmci_small *small;    /* what small.h computes, or NULL */
+  mmci_vectors vectors; /* what vector_loops.h computes, where by_vectors says so */
+  bool by_vectors;
+  int64_t a_step, b_step; /* bytes from one operand of a batch to the next, by vectors */
+  mmci_blocks *blocks;    /* what blocks.h computes, or NULL */
   mmci_blas_fn multiply; /* multiplies a piece; NULL when the product is done in panels or digits */
   bool is_single;        /* one product whose operands are given by their addresses */
   int threads;           /* threads that share a batch */
@@ -119,6 +125,7 @@ static method choose_method(const mmci_gemm *gemm) {
   if (mmci_dtype_is_integer(gemm->dtype))
     return mmci_integer_is_direct(gemm) ? DIRECT : mmci_integer_is_words(gemm) ? ORDERED : DIGITS;
   if ((m | k | n | gemm->a.ld | gemm->b.ld | gemm->ldc) > INT_MAX) return LOOPS;
+  if (mmci_vectors_pay(gemm)) return VECTORS;
   /* Complex dot products return through conventions that differ among CBLAS builds. */
   if (m == 1 && n == 1 && real) return DOT;
   /* xGEMV cannot conjugate the vector. */
@@ -128,9 +135,14 @@ static method choose_method(const mmci_gemm *gemm) {
   return has_op(gemm->a.trans, a_conj) && has_op(gemm->b.trans, b_conj) ? MATRIX_MATRIX : LOOPS;
 }
 
+bool mmci_blas_is_vectors(const mmci_gemm *gemm) {
+  return choose_method(gemm) == VECTORS;
+}
+
 bool mmci_blas_is_small(const mmci_gemm *gemm) {
   if (mmci_blas_is_reproducible(gemm)) return choose_method(gemm) == SMALL;
-  return mmci_small_can(gemm) && (mmci_small_pays(gemm) || !mmci_blas_is_serial(gemm));
+  return choose_method(gemm) != VECTORS && mmci_small_can(gemm) &&
+         (mmci_small_pays(gemm) || !mmci_blas_is_serial(gemm));
 }
 
 /* ---- calls --------------------------------------------------------------------------------- */
@@ -195,6 +207,11 @@ GEMV(c128, z, c128[1], c128[gemm->accumulate])
 DOT_PRODUCT(f32, s, float)
 DOT_PRODUCT(f64, d, double)
 
+static void multiply_vectors(PARAMETERS) {
+  const mmci_vectors x = mmci_vectors_make(gemm, 0, 0, 0);
+  mmci_vectors_multiply(&x, 1, a, b, c);
+}
+
 static void write_nothing(PARAMETERS) {
   (void)gemm, (void)a, (void)b, (void)c;
 }
@@ -207,9 +224,9 @@ static void write_zeros(PARAMETERS) {
 }
 
 #define ANY_DTYPE [NOTHING] = write_nothing, [ZEROS] = write_zeros, [LOOPS] = mmci_ref_gemm
-#define MATRICES(suffix)                                                              \
-  [MATRIX_VECTOR] = matrix_vector_##suffix, [VECTOR_MATRIX] = vector_matrix_##suffix, \
-  [MATRIX_MATRIX] = gemm_##suffix
+#define MATRICES(suffix)                                                  \
+  [VECTORS] = multiply_vectors, [MATRIX_VECTOR] = matrix_vector_##suffix, \
+  [VECTOR_MATRIX] = vector_matrix_##suffix, [MATRIX_MATRIX] = gemm_##suffix
 
 static const mmci_blas_fn calls[MMCI_DTYPES][METHOD_COUNT] = {
     [MMC_F32] = {ANY_DTYPE, [DOT] = dot_f32, MATRICES(f32)},
@@ -236,6 +253,7 @@ mmci_blas_fn mmci_blas_call(mmci_gemm *gemm) {
 double mmci_blas_serial_s(const mmci_gemm *gemm) {
   method method = choose_method(gemm);
   if (method == SEMIRING) return mmci_semiring_serial_s(gemm);
+  if (method == VECTORS) return 4e-9 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / 2e10;
   double rate = method == LOOPS || method == PANELS ? 1e9 : method == DIRECT ? 1e10 : 4e10;
   return 2e-8 + mmci_flops(gemm->dtype, gemm->m, gemm->k, gemm->n) / rate;
 }
@@ -337,7 +355,7 @@ static int variants(mmci_device *device, const mmci_gemm *gemm) {
   (void)device;
   method how = choose_method(gemm);
   if (how == NOTHING || how == ZEROS || how == ORDERED || how == LOOPS || how == DIRECT ||
-      how == DIGITS || how == SEMIRING || mmci_blas_is_reproducible(gemm))
+      how == DIGITS || how == SEMIRING || how == VECTORS || mmci_blas_is_reproducible(gemm))
     return 0;
   return fewer() + may_go_by_blocks(gemm) + may_skip_packing(gemm);
 }
@@ -374,6 +392,13 @@ static void multiply_chunk(void *user, int worker, int64_t piece) {
   int64_t begin = piece * kernel->chunk, left = kernel->gemm.batch - begin;
   int64_t end = left < kernel->chunk ? kernel->gemm.batch : begin + kernel->chunk;
   mmci_error error;
+  if (kernel->by_vectors) {
+    const mmci_vectors *vectors = &kernel->vectors;
+    mmci_vectors_multiply(vectors, end - begin, mmci_address(x->a, begin * kernel->a_step),
+                          mmci_address(x->b, begin * kernel->b_step),
+                          mmci_address(x->c, begin * vectors->c_step));
+    return;
+  }
   for (int64_t i = begin; i < end; i++) {
     mmc_status status = multiply_entry(x->queue, kernel, worker, x->a, x->b, x->c, i, &error);
     if (status == MMC_OK) continue;
@@ -564,6 +589,8 @@ static const char *kernel_name(const mmci_device *device, const mmci_gemm *gemm)
       return "digits";
     case DOT:
       return "dot";
+    case VECTORS:
+      return "vectors";
     case MATRIX_VECTOR:
     case VECTOR_MATRIX:
       return "gemv";
@@ -630,7 +657,16 @@ static mmc_status prepare(mmci_device *device, const mmci_gemm *gemm, mmci_kerne
     status = prepare_small(kernel, error);
   else if (gemm->variant == fewer() + 1)
     status = prepare_blocks(kernel, error);
-  kernel->is_single = kernel->gemm.batch == 1 && !gemm->a.gathered && !gemm->b.gathered;
+  const bool is_gathered = gemm->a.gathered || gemm->b.gathered;
+  kernel->is_single = kernel->gemm.batch == 1 && !is_gathered;
+  if (gemm->variant == 0 && choose_method(gemm) == VECTORS && !is_gathered) {
+    const int64_t size = (int64_t)mmc_dtype_size(gemm->dtype);
+    kernel->by_vectors = true;
+    kernel->a_step = gemm->a.stride * size;
+    kernel->b_step = gemm->b.stride * size;
+    kernel->vectors =
+        mmci_vectors_make(&kernel->gemm, kernel->a_step, kernel->b_step, gemm->c_stride * size);
+  }
   if (gemm->batch > 1 && mmci_blas_is_serial(gemm) && kernel->blocks == NULL)
     kernel->threads = mmci_workers((double)gemm->batch * mmci_blas_serial_s(gemm), gemm->batch);
   if (kernel->is_single && kernel->small == NULL && kernel->blocks == NULL &&

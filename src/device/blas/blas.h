@@ -22,6 +22,9 @@ bool mmci_blas_is_serial(const mmci_gemm *gemm);
  * anyway. */
 bool mmci_blas_is_reproducible(const mmci_gemm *gemm);
 
+/* Says whether a product is computed by vector_loops.h. */
+bool mmci_blas_is_vectors(const mmci_gemm *gemm);
+
 /* Says whether a product within a group is better done by small.h than by mmci_blas_call(). */
 bool mmci_blas_is_small(const mmci_gemm *gemm);
 

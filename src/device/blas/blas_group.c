@@ -1,10 +1,10 @@
 /* blas_group.c: chains of small factors, each of which one thread computes from its factors to its
  * result.
  *
- * A thread takes chains of the batch, or groups of products of a single long chain (phases.h). Its
- * intermediates have places in memory of its own, which are used again as soon as the result in
- * them has been read: they never leave its cache. What a group hands to another has a place that
- * all threads see.
+ * A thread takes blocks of chains of the batch, of which it computes one product after the other,
+ * or groups of products of a single long chain (phases.h). Its intermediates have places in memory
+ * of its own, which are used again as soon as the result in them has been read: they never leave
+ * its cache. What a group hands to another has a place that all threads see.
  *
  * Chains of small factors wait for memory: of a batch, the factors of the next chain are asked for
  * while one is multiplied. */
@@ -22,6 +22,7 @@
 #include "device/blas/phases.h"
 #include "device/blas/small.h"
 #include "device/blas/threads.h"
+#include "device/blas/vector_loops.h"
 #include "device/blas/workers.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
@@ -33,9 +34,14 @@ enum { OWN, SHARED, RESULT, FACTORS };
 /* The bytes of a line of the cache, and of the largest factor that is asked for ahead. */
 enum { LINE_BYTES = 64, AHEAD_BYTES = 1024 };
 
+/* A block has at most so many chains, and intermediates of so many bytes, which with the factors
+ * leave room in the nearest cache. */
+enum { MOST_BLOCK = 32, BLOCK_BYTES = 8192 };
+
 typedef struct place {
   int32_t base;
   int64_t offset; /* bytes from the beginning of the base */
+  int64_t step;   /* bytes from one chain's matrix to the next one's, in a block */
 } place;
 
 typedef struct product {
@@ -43,6 +49,8 @@ typedef struct product {
   place a, b, c;
   mmci_small small; /* used where it can be; it packs at the beginning of OWN */
   mmci_blas_fn multiply;
+  mmci_vectors vectors; /* used where by_vectors says so */
+  bool by_vectors;
   bool settles; /* what small computes is settled, where it is the result, as it is
                    reproducible */
 } product;
@@ -60,6 +68,7 @@ struct mmci_group_kernel {
   int threads;
   bool calls_blas;    /* OpenBLAS must not have threads of its own beside these */
   int64_t chunk;      /* chains that a thread takes at a time */
+  int64_t block;      /* chains of which it computes one product after the other */
   char *shared;       /* holds the results of groups */
   char *arenas;       /* each thread's arena: the addresses, then OWN */
   size_t arena_bytes; /* bytes of one thread's arena */
@@ -98,7 +107,7 @@ static size_t aligned(size_t bytes) {
 }
 
 static size_t bytes_of(const mmci_group_kernel *kernel, const mmci_group_product *x) {
-  return aligned((size_t)x->m * (size_t)x->n * kernel->element);
+  return aligned((size_t)kernel->block * (size_t)x->m * (size_t)x->n * kernel->element);
 }
 
 static void choose_calls(const mmci_group *group, int32_t s, product *out) {
@@ -115,6 +124,7 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
                           .a = x->left < group->n ? group->forms[x->left] : tight_left,
                           .b = x->right < group->n ? group->forms[x->right] : tight_right,
                           .ldc = last ? group->ldc : tight_right.ld};
+  out->by_vectors = mmci_blas_is_vectors(&out->gemm);
   if (mmci_blas_is_small(&out->gemm)) out->small = mmci_small_make(&out->gemm);
   out->settles = mmci_blas_is_reproducible(&out->gemm);
   out->multiply = mmci_blas_call(&out->gemm);
@@ -123,8 +133,8 @@ static void choose_calls(const mmci_group *group, int32_t s, product *out) {
 
 /* Says whether several threads may compute this product at a time, each its own. */
 static bool is_serial(const product *x) {
-  return x->small.can || x->multiply == mmci_ref_gemm || x->multiply == mmci_ordered_small ||
-         mmci_blas_is_serial(&x->gemm);
+  return x->small.can || x->by_vectors || x->multiply == mmci_ref_gemm ||
+         x->multiply == mmci_ordered_small || mmci_blas_is_serial(&x->gemm);
 }
 
 /* State that lives while places are given to the results. */
@@ -137,9 +147,16 @@ typedef struct places {
   size_t own_bytes, room_bytes, shared_bytes; /* own_bytes are those of each thread */
 } places;
 
-static place place_of(const places *p, int32_t number) {
-  if (number < p->group->n) return (place){.base = FACTORS + number};
-  return p->results[number - p->group->n];
+static place place_of(const mmci_group_kernel *kernel, const places *p, int32_t number) {
+  if (number >= p->group->n) return p->results[number - p->group->n];
+  const int64_t element = (int64_t)kernel->element;
+  return (place){.base = FACTORS + number, .step = p->group->forms[number].stride * element};
+}
+
+/* Returns the bytes from one chain's result of a product to the next one's. */
+static int64_t step_of(const mmci_group_kernel *kernel, const mmci_group *group, int32_t s) {
+  const mmci_group_product *x = &group->products[s];
+  return (s == group->count - 1 ? group->c_stride : x->m * x->n) * (int64_t)kernel->element;
 }
 
 static void let_go_value(places *p, int32_t number, int32_t reader) {
@@ -181,9 +198,12 @@ static void give_places(mmci_group_kernel *kernel, places *p) {
       p->results[s].offset = (int64_t)(p->room_bytes + (size_t)p->results[s].offset * p->own_bytes);
   for (int32_t t = 0; t < group->count; t++) {
     int32_t s = groups->order[t];
-    kernel->products[t].a = place_of(p, group->products[s].left);
-    kernel->products[t].b = place_of(p, group->products[s].right);
-    kernel->products[t].c = p->results[s];
+    p->results[s].step = step_of(kernel, group, s);
+    product *x = &kernel->products[t];
+    x->a = place_of(kernel, p, group->products[s].left);
+    x->b = place_of(kernel, p, group->products[s].right);
+    x->c = p->results[s];
+    if (x->by_vectors) x->vectors = mmci_vectors_make(&x->gemm, x->a.step, x->b.step, x->c.step);
   }
 }
 
@@ -223,6 +243,21 @@ static mmc_status lay_out_values(mmci_group_kernel *kernel, const mmci_group *gr
   return MMC_OK;
 }
 
+/* Returns how many chains a thread takes product by product: those whose intermediates stay in the
+ * nearest cache, of a batch that lies in stacks. */
+static int64_t choose_block(const mmci_group_kernel *kernel, const mmci_group *group) {
+  int64_t bytes = 1;
+  for (int32_t s = 0; s < group->count - 1; s++) {
+    const mmci_group_product *x = &group->products[s];
+    bytes += x->m * x->n * (int64_t)kernel->element;
+  }
+  for (int32_t i = 0; i < group->n; i++)
+    if (group->forms[i].gathered) return 1;
+  const int64_t most = BLOCK_BYTES / bytes < MOST_BLOCK ? BLOCK_BYTES / bytes : MOST_BLOCK;
+  if (group->c_gathered || group->batch == 1 || most < 1) return 1;
+  return most < kernel->chunk ? most : kernel->chunk;
+}
+
 /* The processor prefetches larger factors by itself, and they have no room in its nearest cache. */
 static void look_ahead(mmci_group_kernel *kernel, const mmci_group *group) {
   for (int32_t s = 0; s < group->count; s++) {
@@ -255,7 +290,7 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
     product x = {0};
     choose_calls(group, s, &x);
     serial = serial && is_serial(&x);
-    kernel->calls_blas = kernel->calls_blas || !x.small.can;
+    kernel->calls_blas = kernel->calls_blas || !(x.small.can || x.by_vectors);
     seconds[s] = mmci_blas_serial_s(&x.gemm);
     all_s += seconds[s];
   }
@@ -267,6 +302,7 @@ static mmc_status share_out(mmci_group_kernel *kernel, const mmci_group *group, 
   if (status != MMC_OK) return status;
   if (group->batch == 1 && kernel->groups.group_count == 1) kernel->threads = 1;
   kernel->chunk = group->batch / (16 * (int64_t)kernel->threads) + 1;
+  kernel->block = choose_block(kernel, group);
   for (int32_t t = 0; t < group->count; t++) {
     product *x = &kernel->products[t];
     choose_calls(group, kernel->groups.order[t], x);
@@ -322,15 +358,25 @@ void mmci_blas_group_release(mmci_group_kernel *kernel) {
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-static void multiply_product(const product *x, char *const *bases) {
-  const char *a = mmci_address(bases[x->a.base], (int64_t)x->a.offset),
-             *b = mmci_address(bases[x->b.base], (int64_t)x->b.offset);
-  char *c = mmci_address(bases[x->c.base], (int64_t)x->c.offset);
-  if (x->small.can) {
-    mmci_small_multiply(&x->small, a, b, c, bases[OWN]);
-    if (x->settles && x->c.base == RESULT) mmci_ordered_settle(&x->gemm, c);
-  } else {
-    x->multiply(&x->gemm, a, b, c);
+/* Computes a product of so many chains. */
+static void multiply_product(const product *x, int64_t chains, char *const *bases) {
+  const char *a = mmci_address(bases[x->a.base], x->a.offset),
+             *b = mmci_address(bases[x->b.base], x->b.offset);
+  char *c = mmci_address(bases[x->c.base], x->c.offset);
+  if (x->by_vectors) {
+    mmci_vectors_multiply(&x->vectors, chains, a, b, c);
+    return;
+  }
+  for (int64_t i = 0; i < chains; i++) {
+    if (x->small.can) {
+      mmci_small_multiply(&x->small, a, b, c, bases[OWN]);
+      if (x->settles && x->c.base == RESULT) mmci_ordered_settle(&x->gemm, c);
+    } else {
+      x->multiply(&x->gemm, a, b, c);
+    }
+    a = mmci_address(a, x->a.step);
+    b = mmci_address(b, x->b.step);
+    c = mmci_address(c, x->c.step);
   }
 }
 
@@ -343,22 +389,24 @@ static void prefetch(const void *from, size_t bytes) {
   for (size_t t = 0; t < bytes; t += LINE_BYTES) __builtin_prefetch((const char *)from + t);
 }
 
-/* Writes the addresses of chain i, and asks for the factors of the next one, if there is one. */
-static void bind_chain(const mmci_group_kernel *x, const void *const *operands, void *c, int64_t i,
-                       bool has_next, char **bases) {
+/* Writes the addresses of a block that begins at chain i, and asks for the factors of the next
+ * `ahead` chains behind it. */
+static void bind_chains(const mmci_group_kernel *x, const void *const *operands, void *c, int64_t i,
+                        int64_t ahead, char **bases) {
   for (int32_t f = 0; f < x->n; f++) {
     bases[FACTORS + f] = (char *)mmci_batch_at(operands[f], &x->forms[f], x->element, i);
-    if (has_next)
-      prefetch(mmci_batch_at(operands[f], &x->forms[f], x->element, i + 1), x->ahead_bytes[f]);
+    for (int64_t next = i + x->block; next < i + x->block + ahead; next++)
+      prefetch(mmci_batch_at(operands[f], &x->forms[f], x->element, next), x->ahead_bytes[f]);
   }
   bases[RESULT] = mmci_batch_result_at(c, x->c_gathered, x->c_stride, x->element, i);
 }
 
-/* Computes group g of the chain that is bound. */
-static void compute_products(const mmci_group_kernel *kernel, int32_t g, char **bases) {
+/* Computes group g of the chains that are bound. */
+static void compute_products(const mmci_group_kernel *kernel, int32_t g, int64_t chains,
+                             char **bases) {
   const mmci_phases *groups = &kernel->groups;
   for (int32_t t = groups->groups[g]; t < groups->groups[g + 1]; t++)
-    multiply_product(&kernel->products[t], bases);
+    multiply_product(&kernel->products[t], chains, bases);
 }
 
 /* One execution that threads share. */
@@ -376,9 +424,11 @@ static void compute_chains(void *user, int worker, int64_t piece) {
   char **bases = bases_of(kernel, worker);
   int64_t begin = piece * kernel->chunk, left = kernel->batch - begin;
   int64_t end = left < kernel->chunk ? kernel->batch : begin + kernel->chunk;
-  for (int64_t i = begin; i < end; i++) {
-    bind_chain(kernel, x->operands, x->c, i, i + 1 < end, bases);
-    compute_products(kernel, 0, bases);
+  for (int64_t i = begin; i < end; i += kernel->block) {
+    const int64_t rest = end - i, chains = rest < kernel->block ? rest : kernel->block;
+    const int64_t behind = rest - chains;
+    bind_chains(kernel, x->operands, x->c, i, kernel->block == 1 && behind > 0, bases);
+    compute_products(kernel, 0, chains, bases);
   }
   mmci_xsmm_leave();
 }
@@ -396,9 +446,9 @@ static void compute_group(void *user, int worker, int64_t piece) {
   execution *x = user;
   int32_t before = groups_before(&x->kernel->groups, piece);
   char **bases = bases_of(x->kernel, worker);
-  bind_chain(x->kernel, x->operands, x->c, 0, false, bases);
+  bind_chains(x->kernel, x->operands, x->c, 0, 0, bases);
   while (atomic_load(&x->computed) < before) sched_yield();
-  compute_products(x->kernel, (int32_t)piece, bases);
+  compute_products(x->kernel, (int32_t)piece, 1, bases);
   mmci_xsmm_leave();
   atomic_fetch_add(&x->computed, 1);
 }

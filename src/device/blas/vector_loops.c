@@ -1,0 +1,91 @@
+#include "device/blas/vector_loops.h"
+
+#include "base/dtype.h"
+
+/* As measured beside OpenBLAS 0.3.21, which is faster for longer vectors, or takes several threads;
+ * and beside LIBXSMM for complex matrices, which it needs packed. */
+enum { MOST_TERMS = 9215, MOST_COMPLEX = 600, MOST_SHORT = 16, MOST_APART = 8 };
+
+/* Which loops compute a product: of lines, or of sums; and whether of the transposed one. */
+typedef enum way { NONE, LINES, SUMS, LINES_SWAPPED, SUMS_SWAPPED } way;
+
+/* Returns the steps from one row of an operand to the next, and from one column to the next. */
+static int64_t down(const mmci_form *x) {
+  return x->trans ? 1 : x->ld;
+}
+static int64_t along(const mmci_form *x) {
+  return x->trans ? x->ld : 1;
+}
+
+static way choose_way(const mmci_gemm *x) {
+  const bool lines_of_b = x->n == 1 || along(&x->b) == 1;
+  const bool sums_of_a = x->k == 1 || along(&x->a) == 1;
+  const bool sums_of_b = x->k == 1 || down(&x->b) == 1;
+  const bool lines_of_a = (x->m == 1 || down(&x->a) == 1) && (x->m == 1 || x->ldc == 1);
+  if (x->n == 1 && x->k > 1 && sums_of_a && sums_of_b) return SUMS;
+  if (x->n == 1 && x->m > 1 && lines_of_a) return LINES_SWAPPED;
+  if (x->m == 1 && x->n > 1 && !lines_of_b && sums_of_a && sums_of_b) return SUMS_SWAPPED;
+  /* A column whose elements lie apart is one short line after the other. */
+  if (x->n == 1 && x->k > MOST_APART) return NONE;
+  return lines_of_b ? LINES : NONE;
+}
+
+/* Returns how many terms make a product too large. Lines of half a vector or a whole one are
+ * computed as fast as vectors; those of LIBXSMM are cut from longer ones. */
+static double most_terms(const mmci_gemm *x) {
+  const size_t bytes = (size_t)x->n * mmc_dtype_size(x->dtype);
+  if (x->m == 1 || x->k == 1 || x->n == 1) return MOST_TERMS;
+  if (x->n <= 4 && bytes >= 16 && bytes <= 32) return MOST_TERMS;
+  return mmci_dtype_is_complex(x->dtype) ? MOST_COMPLEX : x->n < 4 ? MOST_SHORT : 0;
+}
+
+bool mmci_vectors_pay(const mmci_gemm *x) {
+  if (x->dtype != MMC_F32 && x->dtype != MMC_F64 && !mmci_dtype_is_complex(x->dtype)) return false;
+  if (x->m == 0 || x->k == 0 || x->n == 0 || x->accumulate || x->precision == MMCI_REPRODUCIBLE ||
+      x->rule.semiring != MMC_PLUS_TIMES)
+    return false;
+  return mmci_gemm_mkn(x) <= most_terms(x) && choose_way(x) != NONE;
+}
+
+static const mmci_vectors_set *loops_here(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &mmci_vectors_avx2;
+#endif
+  return &mmci_vectors_portable;
+}
+
+mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_step,
+                               int64_t c_step) {
+  const bool is_complex = mmci_dtype_is_complex(gemm->dtype);
+  const bool is_double = gemm->dtype == MMC_F64 || gemm->dtype == MMC_C128;
+  const int64_t parts = is_complex ? 2 : 1;
+  const way way = choose_way(gemm);
+  const bool swapped = way == LINES_SWAPPED || way == SUMS_SWAPPED;
+  const bool by_sums = way == SUMS || way == SUMS_SWAPPED;
+  mmci_gemm x = *gemm;
+  if (swapped) {
+    x.m = gemm->n;
+    x.n = gemm->m;
+    x.a = gemm->b;
+    x.b = gemm->a;
+    x.a.trans = !gemm->b.trans;
+    x.b.trans = !gemm->a.trans;
+  }
+  /* Transposed, C goes down where it went along. It is one line or one column then. */
+  const int64_t c_down = swapped ? 1 : gemm->ldc;
+  const mmci_vectors_fn *loops = by_sums ? loops_here()->sums : loops_here()->lines;
+  return (mmci_vectors){.m = x.m,
+                        .k = x.k,
+                        .n = by_sums ? x.n : x.n * parts,
+                        .a_down = down(&x.a) * parts,
+                        .a_along = along(&x.a) * parts,
+                        .b_down = down(&x.b) * parts,
+                        .c_down = c_down * parts,
+                        .a_step = swapped ? b_step : a_step,
+                        .b_step = swapped ? a_step : b_step,
+                        .c_step = c_step,
+                        .sign_a = is_complex && x.a.conj ? -1 : 1,
+                        .sign_b = is_complex && x.b.conj ? -1 : 1,
+                        .swapped = swapped,
+                        .multiply = loops[2 * is_complex + is_double]};
+}

@@ -1,0 +1,56 @@
+/* vector_loops.h: batches of products in which a size is 1, and of small complex ones, by loops.
+ *
+ * A CBLAS takes tens of nanoseconds to find out what it is asked for, which is longer than a
+ * product of a few numbers takes. Here that is found out once for a batch. Lines of C are computed
+ * in whole vectors; where a line is no multiple of one, the last vector begins so that it ends with
+ * the line, and some elements are computed twice, with the same bits. Where C is one column, or
+ * one element, its sums run along the lines of both operands instead. A complex product keeps two
+ * sums: of the right elements times real parts of left ones, and times imaginary parts; these meet
+ * after the last term, where conjugates are signs. */
+#ifndef MMCI_VECTOR_LOOPS_H
+#define MMCI_VECTOR_LOOPS_H
+
+#include "chain/gemm.h"
+
+typedef struct mmci_vectors mmci_vectors;
+
+/* Computes so many products, whose matrices are so many bytes apart. */
+typedef void (*mmci_vectors_fn)(const mmci_vectors *x, int64_t count, const char *a, const char *b,
+                                char *c);
+
+/* Products C = A B, or C^T = B^T A^T where that has lines along which loops can run. Element (r, p)
+ * of A is at r * a_down + p * a_along, (p, c) of B at p * b_down + c, and (r, c) of C at r * c_down
+ * + c. For sums, n is 1, and element p of a row of A is at p, of B too. */
+struct mmci_vectors {
+  int64_t m, k, n;
+  int64_t a_down, a_along, b_down, c_down; /* in numbers, of which a complex one is two, as n is */
+  int64_t a_step, b_step, c_step;          /* bytes from one product to the next */
+  double sign_a, sign_b;                   /* -1 where an operand is conjugated */
+  bool swapped;                            /* the operands have changed places */
+  mmci_vectors_fn multiply;
+};
+
+/* Says whether loops compute such products, and faster than a CBLAS does. */
+bool mmci_vectors_pay(const mmci_gemm *gemm);
+
+/* Makes products that pay, whose matrices are so many bytes apart. */
+mmci_vectors mmci_vectors_make(const mmci_gemm *gemm, int64_t a_step, int64_t b_step,
+                               int64_t c_step);
+
+/* Computes count products, of which the first has these operands. */
+static inline void mmci_vectors_multiply(const mmci_vectors *x, int64_t count, const void *a,
+                                         const void *b, void *c) {
+  if (x->swapped)
+    x->multiply(x, count, b, a, c);
+  else
+    x->multiply(x, count, a, b, c);
+}
+
+/* The loops for an instruction set: of lines and of sums. */
+typedef struct mmci_vectors_set {
+  mmci_vectors_fn lines[4], sums[4]; /* f32, f64, c64, c128 */
+} mmci_vectors_set;
+
+extern const mmci_vectors_set mmci_vectors_avx2, mmci_vectors_portable;
+
+#endif

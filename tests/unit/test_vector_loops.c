@@ -1,0 +1,168 @@
+/* test_vector_loops.c: batches of products by the loops of every instruction set, in all forms,
+ * beside sums by the definition. What lies around C, and between its lines, stays. */
+#include <complex.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+// clang-format off
+#include <cmocka.h>
+// clang-format on
+
+#include "base/dtype.h"
+#include "device/blas/vector_loops.h"
+
+enum { SIDE = 40, GAP = 3, MOST = 3, ROOM = MOST * (SIDE + GAP) * (SIDE + GAP), CASES = 20000 };
+
+static uint64_t seed, state_of_random;
+
+static int64_t random_below(int64_t limit) {
+  state_of_random = state_of_random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+  return (int64_t)((state_of_random >> 33) % (uint64_t)limit);
+}
+
+static int64_t random_size(void) {
+  return random_below(3) == 0 ? 1 : 1 + random_below(random_below(2) ? SIDE : 9);
+}
+
+/* An operand of rows x cols, in a batch whose members share it or have gaps. */
+static mmci_form random_form(int64_t rows, int64_t cols) {
+  mmci_form x = {.trans = random_below(3) == 0, .conj = random_below(2)};
+  x.ld = (x.trans ? rows : cols) + (random_below(2) ? 0 : random_below(GAP + 1));
+  x.stride = random_below(3) == 0 ? 0 : (x.trans ? cols : rows) * x.ld + random_below(3);
+  return x;
+}
+
+static mmci_gemm random_gemm(void) {
+  static const mmc_dtype dtypes[] = {MMC_F32, MMC_F64, MMC_C64, MMC_C128};
+  mmci_gemm x = {.dtype = dtypes[random_below(4)],
+                 .m = random_size(),
+                 .k = random_size(),
+                 .n = random_size(),
+                 .batch = 1 + random_below(MOST)};
+  x.a = random_form(x.m, x.k);
+  x.b = random_form(x.k, x.n);
+  x.ldc = x.n + (random_below(2) ? 0 : random_below(GAP + 1));
+  x.c_stride = x.m * x.ldc;
+  return x;
+}
+
+static double complex number_at(const mmci_gemm *x, const void *data, int64_t i) {
+  switch (x->dtype) {
+    case MMC_F32:
+      return ((const float *)data)[i];
+    case MMC_F64:
+      return ((const double *)data)[i];
+    case MMC_C64:
+      return ((const float complex *)data)[i];
+    default:
+      return ((const double complex *)data)[i];
+  }
+}
+
+static double complex element(const mmci_gemm *x, const mmci_form *form, const void *data,
+                              int64_t member, int64_t row, int64_t col) {
+  const int64_t in = form->trans ? col * form->ld + row : row * form->ld + col;
+  const double complex z = number_at(x, data, member * form->stride + in);
+  return form->conj ? conj(z) : z;
+}
+
+static void fill(const mmci_gemm *x, void *data) {
+  const bool is_single = x->dtype == MMC_F32 || x->dtype == MMC_C64;
+  for (int64_t i = 0; i < 2 * (int64_t)ROOM; i++) {
+    const double value = (double)random_below(1 << 20) / (1 << 19) - 1;
+    if (is_single)
+      ((float *)data)[i] = (float)value;
+    else
+      ((double *)data)[i] = value;
+  }
+}
+
+/* Says whether every element of C is what it should be, and every other one what it was. */
+static bool is_right(const mmci_gemm *x, const void *a, const void *b, const void *c,
+                     const void *before) {
+  const bool is_single = x->dtype == MMC_F32 || x->dtype == MMC_C64;
+  const double unit = is_single ? 0x1p-23 : 0x1p-52;
+  for (int64_t i = 0; i < ROOM; i++) {
+    const int64_t member = i / x->c_stride, row = i % x->c_stride / x->ldc, col = i % x->ldc;
+    double complex want = 0;
+    double scale = 0;
+    if (member >= x->batch || col >= x->n) {
+      want = number_at(x, before, i);
+    } else {
+      for (int64_t p = 0; p < x->k; p++) {
+        const double complex left = element(x, &x->a, a, member, row, p),
+                             right = element(x, &x->b, b, member, p, col);
+        want += left * right;
+        scale += cabs(left) * cabs(right);
+      }
+    }
+    if (!(cabs(number_at(x, c, i) - want) <= 4 * (double)x->k * unit * scale)) return false;
+  }
+  return true;
+}
+
+static bool multiplies(const mmci_gemm *x, const mmci_vectors *made, const void *a, const void *b,
+                       const void *before, void *c) {
+  memcpy(c, before, 2 * ROOM * sizeof(double));
+  mmci_vectors_multiply(made, x->batch, a, b, c);
+  if (is_right(x, a, b, c, before)) return true;
+  printf("seed %llu: dtype %s, %lldx%lldx%lld\n", (unsigned long long)seed,
+         mmc_dtype_name(x->dtype), (long long)x->m, (long long)x->k, (long long)x->n);
+  return false;
+}
+
+/* Returns the loops of the other set that do what these do. */
+static mmci_vectors_fn portable_of(const mmci_vectors_set *here, mmci_vectors_fn loops) {
+  for (int t = 0; t < 4; t++) {
+    if (here->lines[t] == loops) return mmci_vectors_portable.lines[t];
+    if (here->sums[t] == loops) return mmci_vectors_portable.sums[t];
+  }
+  return NULL;
+}
+
+static void every_form(void **state) {
+  (void)state;
+  double *room = malloc((size_t)4 * 2 * ROOM * sizeof(double));
+  assert_non_null(room);
+  double *a = room, *b = a + 2 * ROOM, *before = b + 2 * ROOM, *c = before + 2 * ROOM;
+  int by_sums = 0, by_lines = 0;
+  for (int t = 0; t < CASES; t++) {
+    mmci_gemm x = random_gemm();
+    if (!mmci_vectors_pay(&x)) continue;
+    if (t < 100 || t % 100 == 0 || x.dtype != MMC_F64) {
+      fill(&x, a);
+      fill(&x, b);
+      fill(&x, before);
+    }
+    const int64_t size = (int64_t)mmc_dtype_size(x.dtype);
+    mmci_vectors made =
+        mmci_vectors_make(&x, x.a.stride * size, x.b.stride * size, x.c_stride * size);
+    assert_true(multiplies(&x, &made, a, b, before, c));
+#if defined(__x86_64__)
+    const mmci_vectors_fn portable = portable_of(&mmci_vectors_avx2, made.multiply);
+    if (portable != NULL) {
+      made.multiply = portable;
+      assert_true(multiplies(&x, &made, a, b, before, c));
+    }
+#endif
+    for (int d = 0; d < 4; d++) {
+      by_sums += made.multiply == mmci_vectors_portable.sums[d];
+      by_lines += made.multiply == mmci_vectors_portable.lines[d];
+    }
+  }
+  assert_true(by_sums > 100 && by_lines > 1000);
+  free(room);
+}
+
+int main(void) {
+  seed = (uint64_t)time(NULL);
+  state_of_random = seed;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_form)};
+  return cmocka_run_group_tests_name("vector_loops", tests, NULL, NULL);
+}
