@@ -31,7 +31,23 @@ typedef struct covered {
   bool taken;             /* the device takes its sub-tree as one call */
   bool is_measured;       /* alone_s was measured */
   double assumed_s;       /* seconds on its own by what the device's facts assume */
+  uint64_t hash;          /* of the shape of its sub-tree, see hash_of_tree() */
 } covered;
+
+/* Long chains ask the same again and again: what products of a shape take, and whether a device
+ * takes groups of one. Answers are kept by hashes of 64 bits of what was asked. */
+enum { KEPT = 256 };
+
+typedef struct kept_price {
+  uint64_t hash; /* 0 where nothing is kept */
+  covered price;
+} kept_price;
+
+typedef struct kept_answer {
+  uint64_t hash;
+  bool taken, timed; /* timed: what group_seconds() says is kept as well */
+  double told_s, seconds, doubt;
+} kept_answer;
 
 typedef struct search {
   const mmci_plan *plan;
@@ -41,14 +57,44 @@ typedef struct search {
   mmci_plan_group group;      /* the call at hand; it has room for all steps and operands */
   mmci_group_problem problem; /* the problem of group, which lies in room */
   double told_s;              /* seconds of group as the device tells them; NAN when it does not */
+  kept_price *prices;         /* KEPT; NULL where none are kept */
+  kept_answer *answers;       /* KEPT */
+  kept_answer *answer;        /* about group; NULL where it is not kept */
   int64_t *places;
   void *room, *scratch;
   mmc_status status; /* what the device answered last */
   mmci_error *error;
 } search;
 
+/* The finalizer of splitmix64 (Steele, Lea and Flood 2014) mixes all bits. It is never 0. */
+static uint64_t mix(uint64_t hash, uint64_t number) {
+  hash = (hash ^ number) + UINT64_C(0x9E3779B97F4A7C15);
+  hash = (hash ^ hash >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+  hash = (hash ^ hash >> 27) * UINT64_C(0x94D049BB133111EB);
+  return (hash ^ hash >> 31) | 1;
+}
+
+/* Says how an operand lies: as a factor with its op, or as a result. */
+static uint64_t kind_of_operand(const search *x, int32_t number) {
+  const mmc_chain *chain = x->plan->chain;
+  return number < chain->n ? 1 + (uint64_t)chain->ops[number] : 0;
+}
+
+/* Returns the hash of all that the price of a step depends on, and the device's answer about it. */
+static uint64_t hash_of_step(const search *x, const mmci_plan_step *step) {
+  const uint64_t hash = mix(mix(mix(1, (uint64_t)step->m), (uint64_t)step->k), (uint64_t)step->n);
+  return mix(hash, kind_of_operand(x, step->left) << 8 | kind_of_operand(x, step->right));
+}
+
+/* Returns the same of the sub-tree of a step, whose operands have these. */
+static uint64_t hash_of_tree(const search *x, const mmci_plan_step *step, const covered *left,
+                             const covered *right) {
+  const uint64_t hash = mix(hash_of_step(x, step), left != NULL ? left->hash : 0);
+  return mix(hash, right != NULL ? right->hash : 0);
+}
+
 /* Prices a step as a call of its own. */
-static covered price_alone(const search *x, const mmci_plan_step *step) {
+static covered price_step(const search *x, const mmci_plan_step *step) {
   const mmci_plan *plan = x->plan;
   const mmci_group_machine *machine = x->machine;
   mmci_range r = mmci_plan_range(plan, step);
@@ -75,6 +121,14 @@ static covered price_alone(const search *x, const mmci_plan_step *step) {
   mmci_roofline_price(machine->roofline, &gemm, &price);
   out.modelled_s = price.seconds;
   return out;
+}
+
+static covered price_alone(const search *x, const mmci_plan_step *step) {
+  if (x->prices == NULL) return price_step(x, step);
+  const uint64_t hash = hash_of_step(x, step);
+  kept_price *kept = &x->prices[hash / 2 % KEPT];
+  if (kept->hash != hash) *kept = (kept_price){hash, price_step(x, step)};
+  return kept->price;
 }
 
 /* Returns which part of the group a number is, or -1. */
@@ -123,14 +177,25 @@ static bool is_in_group(const void *user, int32_t step) {
   return part_of(x, x->plan->chain->n + step) >= 0;
 }
 
-/* Asks the device about the group. */
-static bool is_supported(search *x) {
+/* Asks the device about the group, whose hash is 0 where the answer is not kept. */
+static bool is_supported(search *x, uint64_t hash) {
   const mmci_group_machine *machine = x->machine;
   bool taken = false;
   if (x->status != MMC_OK) return false;
+  /* What was measured is looked for by the problem, which is written for each. */
+  kept_answer *kept = NULL;
+  if (x->answers != NULL && hash != 0 && machine->measured == NULL)
+    kept = &x->answers[hash / 2 % KEPT];
+  x->answer = kept;
+  if (kept != NULL && kept->hash == hash) {
+    x->told_s = kept->told_s;
+    return kept->taken;
+  }
   mmci_group_problem_write(x->plan, &x->group, machine->precision, x->room, &x->problem);
   x->status = machine->supports(machine->user, &x->problem.group, &taken, &x->told_s, x->error);
-  return x->status == MMC_OK && taken;
+  if (x->status != MMC_OK) return false;
+  if (kept != NULL) *kept = (kept_answer){.hash = hash, .told_s = x->told_s, .taken = taken};
+  return taken;
 }
 
 /* Calls of more products are measured only where they are all products of a chain. */
@@ -147,7 +212,19 @@ static mmci_group_time group_time(search *x, double *doubt) {
   *doubt = 0;
   if (machine->measured != NULL && x->status == MMC_OK && is_measurable(x))
     x->status = machine->measured(machine->user, &x->problem.group, &time, x->error);
-  if (!time.known) time.seconds = group_seconds(x, doubt);
+  if (time.known) return time;
+  kept_answer *kept = x->answer;
+  if (kept == NULL || !kept->timed) {
+    time.seconds = group_seconds(x, doubt);
+    if (kept != NULL) {
+      kept->timed = true;
+      kept->seconds = time.seconds;
+      kept->doubt = *doubt;
+    }
+  } else {
+    time.seconds = kept->seconds;
+    *doubt = kept->doubt;
+  }
   return time;
 }
 
@@ -219,7 +296,8 @@ static void try_pair(search *x, int32_t s, choice side) {
   memcpy(x->group.operands, side == WITH_LEFT ? left : right, sizeof left);
   x->group.step_count = 2;
   x->group.operand_count = 3;
-  if (!is_supported(x)) return;
+  const uint64_t hash = mix(mix(hash_of_step(x, step), hash_of_step(x, child)), side);
+  if (!is_supported(x, hash)) return;
   rest rest = {0};
   for (int o = 0; o < 3; o++) add_rest(x, left[o], &rest);
   consider(x, &x->steps[s], side, &rest);
@@ -253,7 +331,7 @@ static void try_whole(search *x, int32_t s, covered *at) {
   for (int32_t i = 0; i < size; i++) x->group.steps[i] = s - size + 1 + i;
   x->group.operand_count = step->last - step->first + 1;
   for (int32_t i = 0; i < x->group.operand_count; i++) x->group.operands[i] = step->first + i;
-  at->taken = is_supported(x);
+  at->taken = is_supported(x, at->hash);
   if (at->taken) consider(x, at, WHOLE, &(rest){0});
 }
 
@@ -272,6 +350,7 @@ static void cover_tree(search *x) {
     const covered *left = operand_of(x, step->left), *right = operand_of(x, step->right);
     covered *at = &x->steps[s];
     *at = price_alone(x, step);
+    at->hash = hash_of_tree(x, step, left, right);
     at->size = step->last - step->first;
     at->sum_s = at->alone_s + (left != NULL ? left->sum_s : 0) + (right != NULL ? right->sum_s : 0);
     at->best_s =
@@ -300,7 +379,7 @@ static void cover_whole(search *x) {
   at->sum_s = sum_s;
   at->best_s = at->judged_s = sum_s + (double)plan->step_count * x->machine->handicap_s;
   mmci_plan_find_operands(plan, &x->group, is_in_group, x, x->places);
-  if (last > 0 && is_supported(x)) consider(x, at, WHOLE, &(rest){0});
+  if (last > 0 && is_supported(x, 0)) consider(x, at, WHOLE, &(rest){0});
 }
 
 /* Reads the calls off the choices, parents before children. */
@@ -339,6 +418,11 @@ void mmci_cover_destroy(mmci_cover *cover) {
   *cover = (mmci_cover){0};
 }
 
+/* Says whether answers are worth keeping. */
+static bool is_long(const mmci_plan *plan) {
+  return plan->step_count >= 16;
+}
+
 /* Gives the search its arrays, in memory that the caller frees; NULL when there is none. */
 static void *open_search(search *x) {
   const size_t count = (size_t)x->plan->step_count;
@@ -347,7 +431,9 @@ static void *open_search(search *x) {
                     2 * count * sizeof *x->places,
                     mmci_group_scratch_bytes(&x->machine->facts, x->plan->step_count),
                     count * sizeof *x->parts,
-                    3 * count * sizeof *x->group.steps};
+                    3 * count * sizeof *x->group.steps,
+                    is_long(x->plan) ? KEPT * sizeof *x->prices : 0,
+                    is_long(x->plan) ? KEPT * sizeof *x->answers : 0};
   enum { ARRAYS = sizeof bytes / sizeof bytes[0], WORD = sizeof(int64_t) };
   size_t begin[ARRAYS], all = 0;
   for (int a = 0; a < ARRAYS; a++) {
@@ -363,6 +449,11 @@ static void *open_search(search *x) {
   x->parts = (mmci_group_part *)(void *)(memory + begin[4]);
   x->group.steps = (int32_t *)(void *)(memory + begin[5]);
   x->group.operands = x->group.steps + count;
+  if (is_long(x->plan)) {
+    x->prices = (kept_price *)(void *)(memory + begin[6]);
+    x->answers = (kept_answer *)(void *)(memory + begin[7]);
+    for (int i = 0; i < KEPT; i++) x->prices[i].hash = x->answers[i].hash = 0;
+  }
   return memory;
 }
 
