@@ -143,4 +143,5 @@ def main():
               f"{min(values):.2f} to {max(values):.2f}")
 
 
-main()
+if __name__ == "__main__":
+    main()
