@@ -126,7 +126,7 @@ class _Chain(torch.autograd.Function):
     def _go_forward(chain: Any, matrices: Sequence[torch.Tensor], out: torch.Tensor) -> torch.Tensor:
         with Prepared(*chain) as work:
             memory = out.new_empty(work.places()[1])
-            factors = tuple(map(_handed, matrices))
+            factors = matrices if _has_exchange else tuple(map(_handed, matrices))
             if work.forward(factors, _handed(memory), _handed(out)) is NotImplemented:
                 factors = tuple(_handed(matrix.contiguous()) for matrix in matrices)
                 work.forward(factors, _handed(memory), _handed(out))
@@ -147,7 +147,7 @@ class _Chain(torch.autograd.Function):
             memory = _Chain._go_forward(ctx.chain, matrices, out)
         cotangent = gradients[0].resolve_conj().resolve_neg()
         with Prepared(*ctx.chain) as work:
-            factors = tuple(map(_handed, matrices))
+            factors = matrices if _has_exchange else tuple(map(_handed, matrices))
             if work.backward(factors, _handed(memory), _handed(cotangent)) is NotImplemented:
                 factors = tuple(_handed(matrix.contiguous()) for matrix in matrices)
                 work.backward(factors, _handed(memory), _handed(cotangent.contiguous()))
@@ -156,8 +156,8 @@ class _Chain(torch.autograd.Function):
 
 
 def _handed(tensor: torch.Tensor) -> Any:
-    """As the library takes it."""
-    return tensor.detach() if _has_exchange else _capsule(tensor.detach())
+    """As the library takes it, which reads it though it requires a gradient."""
+    return tensor if _has_exchange else _capsule(tensor.detach())
 
 
 def _parts(memory: torch.Tensor, places: List[Optional[int]], dims: List[int]) -> List[Any]:

@@ -75,9 +75,9 @@ static int acquire(gradients *self, PyObject *array, int64_t at, bool writes) {
   const bool bf16 = dtype == MMC_BF16;
   mmcp_view *view = &self->views[at];
   mmc_matrix *matrix = &self->matrices[at];
-  int got = mmcp_view_acquire(
-      array, writes ? (bf16 ? MMCP_WRITE_BF16 : MMCP_WRITE) : (bf16 ? MMCP_READ_BF16 : MMCP_READ),
-      view);
+  const mmcp_want want =
+      writes ? (bf16 ? MMCP_WRITE_BF16 : MMCP_WRITE) : (bf16 ? MMCP_READ_BF16 : MMCP_READ_MEMORY);
+  int got = mmcp_view_acquire(array, want, view);
   if (got != 1) return got;
   const int64_t element = (int64_t)mmc_dtype_size(dtype);
   bool fits = view->dtype == dtype && view->device == MMCP_HOST;

@@ -157,7 +157,8 @@ static int is_plain(PyObject *object, mmc_dtype dtype) {
   return set < 0 ? -1 : !set;
 }
 
-static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp_view *out) {
+static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp_want want,
+                             mmcp_view *out) {
   if (exchange->borrow(object, &out->tensor) != 0) {
     if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
     /* A tensor without memory is no error: another way is found for it. */
@@ -168,7 +169,7 @@ static int acquire_exchanged(const dl_exchange *exchange, PyObject *object, mmcp
   out->owner = object;
   out->exchange = exchange;
   int got = read_tensor(&out->tensor, out);
-  return got == 1 ? is_plain(object, out->dtype) : got;
+  return got == 1 && want != MMCP_READ_MEMORY ? is_plain(object, out->dtype) : got;
 }
 
 /* Holds nothing. The rest is set when something is found: clearing all of it takes as long. */
@@ -185,7 +186,7 @@ int mmcp_view_acquire(PyObject *object, mmcp_want want, mmcp_view *out) {
   if ((PyObject *)Py_TYPE(object) == mmcp.ndarray) return acquire_buffer(object, want, out);
   if (PyCapsule_CheckExact(object)) return acquire_capsule(object, want, out);
   const dl_exchange *exchange = mmcp_exchange_of(object);
-  if (exchange != NULL) return acquire_exchanged(exchange, object, out);
+  if (exchange != NULL) return acquire_exchanged(exchange, object, want, out);
   return PyErr_Occurred() ? -1 : 0;
 }
 

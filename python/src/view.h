@@ -28,8 +28,16 @@ typedef struct mmcp_view {
   dl_tensor tensor;
 } mmcp_view;
 
-/* How an array is read. */
-typedef enum mmcp_want { MMCP_READ, MMCP_WRITE, MMCP_READ_BF16, MMCP_WRITE_BF16 } mmcp_want;
+/* How an array is read. The memory of a tensor of PyTorch is read with MMCP_READ_MEMORY though it
+ * requires a gradient, by who sees to that, and knows that it is not lazily conjugated or negated.
+ */
+typedef enum mmcp_want {
+  MMCP_READ,
+  MMCP_WRITE,
+  MMCP_READ_BF16,
+  MMCP_WRITE_BF16,
+  MMCP_READ_MEMORY
+} mmcp_want;
 
 /* Looks at a numpy.ndarray, a capsule of DLPack or an object whose type has the exchange functions.
  * With a _BF16 want, NumPy's uint16 is taken for bf16, which NumPy lacks.

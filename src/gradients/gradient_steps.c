@@ -7,8 +7,9 @@
 
 /* So many products on the way back are computed at a time, at least; their results need places
  * while what they are computed from still has its own. An eighth of the factors are enough for the
- * cores to share. */
+ * cores to share, unless all of them take fewer multiplications than a second core is woken for. */
 enum { LEAST_TOGETHER = 8, SHARE_TOGETHER = 8 };
+static const double enough_multiplications = 1 << 24;
 
 /* ---- places in the memory ------------------------------------------------------------------ */
 
@@ -266,10 +267,21 @@ static void go_back(builder *x, const int32_t *products, int32_t count) {
   }
 }
 
+/* How many products like this one are computed at a time. */
+static int32_t most_together(const builder *x, int32_t i) {
+  const node *v = &x->nodes[i];
+  const double multiplications =
+      (double)v->rows * (double)v->cols * (double)x->nodes[v->left].cols * (double)x->chain->batch;
+  const int32_t share = x->n / SHARE_TOGETHER;
+  const int32_t least = share > LEAST_TOGETHER ? share : LEAST_TOGETHER;
+  if (least * multiplications >= enough_multiplications) return least;
+  return multiplications * x->n > enough_multiplications
+             ? (int32_t)(enough_multiplications / multiplications)
+             : x->n;
+}
+
 static void go_all_back(builder *x) {
   const int32_t count = x->n - 1;
-  const int32_t share = x->n / SHARE_TOGETHER;
-  const int32_t most = share > LEAST_TOGETHER ? share : LEAST_TOGETHER;
   sort(x, false);
   /* What is below a product without gradients is not read on the way back. */
   for (int32_t s = 0; s < count; s++) {
@@ -284,6 +296,7 @@ static void go_all_back(builder *x) {
       s++;
       continue;
     }
+    const int32_t most = most_together(x, x->sorted[s]);
     while (end < count && end - s < most && x->nodes[x->sorted[end]].wanted &&
            compare(x, x->sorted[s], x->sorted[end], false) == 0)
       end++;

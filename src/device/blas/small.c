@@ -91,16 +91,17 @@ size_t mmci_small_room_bytes(const mmci_small *x) {
   return (x->packs_b ? bytes_of_b(&x->gemm) : 0) + (x->packs_a ? bytes_of_a : 0);
 }
 
-/* Copies the transposed of what lies at from to `to`, rows x cols elements of `parts` numbers
- * each. */
-#define UPRIGHT(name, type, parts)                                                       \
-  static void name(int64_t rows, int64_t cols, const void *from, int64_t ld, void *to) { \
-    const type *x = from;                                                                \
-    type *y = to;                                                                        \
-    for (int64_t r = 0; r < rows; r++)                                                   \
-      for (int64_t c = 0; c < cols; c++)                                                 \
-        for (int p = 0; p < (parts); p++)                                                \
-          y[(r * cols + c) * (parts) + p] = x[(c * ld + r) * (parts) + p];               \
+/* Copies the transposed of what lies at from to `to`, rows x cols elements of `parts` numbers each:
+ * of the first `done_rows` rows, columns from `done_cols` on. */
+#define UPRIGHT(name, type, parts)                                                              \
+  static void name(int64_t rows, int64_t cols, const void *from, int64_t ld, int64_t done_rows, \
+                   int64_t done_cols, void *to) {                                               \
+    const type *x = from;                                                                       \
+    type *y = to;                                                                               \
+    for (int64_t r = 0; r < rows; r++)                                                          \
+      for (int64_t c = r < done_rows ? done_cols : 0; c < cols; c++)                            \
+        for (int p = 0; p < (parts); p++)                                                       \
+          y[(r * cols + c) * (parts) + p] = x[(c * ld + r) * (parts) + p];                      \
   }
 
 /* Copies each row of B, its imaginary parts times sign_b, then that row times i, and times sign_a;
@@ -168,7 +169,57 @@ static int64_t spread_vectors(const mmci_gemm *gemm, const void *from, void *to)
   if (gemm->b.trans || !__builtin_cpu_supports("avx")) return 0;
   return gemm->dtype == MMC_C64 ? spread_c64_avx(gemm, from, to) : spread_c128_avx(gemm, from, to);
 }
+
+/* Copies the transposed of 8 x 8 numbers whose lines are ld apart. Halves of lines i and i + 4 are
+ * one vector, so that two 4 x 4 blocks are transposed at a time. */
+AVX static void turn_f32(const float *x, int64_t ld, float *y, int64_t to_ld) {
+  for (int half = 0; half < 8; half += 4, x += 4, y += 4 * to_ld) {
+    __m256 line[4];
+    for (int i = 0; i < 4; i++)
+      line[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x + i * ld)),
+                                     _mm_loadu_ps(x + (i + 4) * ld), 1);
+    const __m256 low = _mm256_unpacklo_ps(line[0], line[1]),
+                 high = _mm256_unpackhi_ps(line[0], line[1]),
+                 next_low = _mm256_unpacklo_ps(line[2], line[3]),
+                 next_high = _mm256_unpackhi_ps(line[2], line[3]);
+    _mm256_storeu_ps(y, _mm256_shuffle_ps(low, next_low, 0x44));
+    _mm256_storeu_ps(y + to_ld, _mm256_shuffle_ps(low, next_low, 0xee));
+    _mm256_storeu_ps(y + 2 * to_ld, _mm256_shuffle_ps(high, next_high, 0x44));
+    _mm256_storeu_ps(y + 3 * to_ld, _mm256_shuffle_ps(high, next_high, 0xee));
+  }
+}
+
+/* The same of 4 x 4 numbers. */
+AVX static void turn_f64(const double *x, int64_t ld, double *y, int64_t to_ld) {
+  for (int half = 0; half < 4; half += 2, x += 2, y += 2 * to_ld) {
+    __m256d line[2];
+    for (int i = 0; i < 2; i++)
+      line[i] = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(x + i * ld)),
+                                     _mm_loadu_pd(x + (i + 2) * ld), 1);
+    _mm256_storeu_pd(y, _mm256_unpacklo_pd(line[0], line[1]));
+    _mm256_storeu_pd(y + to_ld, _mm256_unpackhi_pd(line[0], line[1]));
+  }
+}
+
+/* Copies the transposed of as many whole blocks as there are; returns the side of a block. */
+static int64_t turn_blocks(const mmci_gemm *gemm, const void *from, void *to) {
+  if (!__builtin_cpu_supports("avx")) return 0;
+  const bool is_f32 = gemm->dtype == MMC_F32;
+  const int64_t side = is_f32 ? 8 : 4, ld = gemm->b.ld, n = gemm->n;
+  for (int64_t r = 0; r + side <= gemm->k; r += side)
+    for (int64_t c = 0; c + side <= n; c += side)
+      if (is_f32)
+        turn_f32((const float *)from + c * ld + r, ld, (float *)to + r * n + c, n);
+      else
+        turn_f64((const double *)from + c * ld + r, ld, (double *)to + r * n + c, n);
+  return side;
+}
 #else
+static int64_t turn_blocks(const mmci_gemm *gemm, const void *from, void *to) {
+  (void)gemm, (void)from, (void)to;
+  return 0;
+}
+
 static int64_t spread_vectors(const mmci_gemm *gemm, const void *from, void *to) {
   (void)gemm, (void)from, (void)to;
   return 0;
@@ -188,20 +239,24 @@ void mmci_small_pack(const mmci_small *x, const void **a, const void **b, void *
   const mmci_gemm *gemm = &x->gemm;
   char *packed_a = (char *)room + bytes_of_b(gemm);
   mmci_xsmm_leave(); /* code for another product may have run before */
+  const bool is_real = !mmci_dtype_is_complex(gemm->dtype);
+  const int64_t side = is_real ? turn_blocks(gemm, *b, room) : 0;
+  const int64_t done_rows = side > 0 ? gemm->k / side * side : 0,
+                done_cols = side > 0 ? gemm->n / side * side : 0;
   switch (gemm->dtype) {
     case MMC_F32:
-      upright_f32(gemm->k, gemm->n, *b, gemm->b.ld, room);
+      upright_f32(gemm->k, gemm->n, *b, gemm->b.ld, done_rows, done_cols, room);
       break;
     case MMC_F64:
-      upright_f64(gemm->k, gemm->n, *b, gemm->b.ld, room);
+      upright_f64(gemm->k, gemm->n, *b, gemm->b.ld, done_rows, done_cols, room);
       break;
     case MMC_C64:
       spread_rows(gemm, *b, room);
-      if (x->packs_a) upright_c64(gemm->m, gemm->k, *a, gemm->a.ld, packed_a);
+      if (x->packs_a) upright_c64(gemm->m, gemm->k, *a, gemm->a.ld, 0, 0, packed_a);
       break;
     default:
       spread_rows(gemm, *b, room);
-      if (x->packs_a) upright_c128(gemm->m, gemm->k, *a, gemm->a.ld, packed_a);
+      if (x->packs_a) upright_c128(gemm->m, gemm->k, *a, gemm->a.ld, 0, 0, packed_a);
       break;
   }
   *b = room;
