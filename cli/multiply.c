@@ -13,7 +13,7 @@
 #include "options.h"
 #include "progress.h"
 #include "random.h"
-#include "residual.h"
+#include "reference.h"
 #include "solves.h"
 #include "sparse.h"
 #include "structure.h"
@@ -351,10 +351,26 @@ static int check_integers(cli_call *call, multiplication *job) {
   return CLI_DONE;
 }
 
+/* Says whether the product is compared with one that is computed otherwise. */
+static bool has_reference(const multiplication *job) {
+  const mmc_semiring semiring = mmc_chain_semiring(job->factors.chain);
+  return semiring != MMC_PLUS_TIMES && semiring != MMC_OR_AND;
+}
+
+static int check_semiring(cli_call *call, multiplication *job) {
+  cli_residual *residual = &job->residual;
+  cli_stage_begin(call, &job->stage, 0, 1, "checked");
+  int result = cli_reference_chain(call, &job->factors, &job->result, residual);
+  cli_stage_end(call);
+  return result == CLI_DONE ? cli_reference_tell(call, residual) : result;
+}
+
 static int check_result(cli_call *call, multiplication *job) {
+  if (has_reference(job)) return check_semiring(call, job);
   if (cli_dtype_is_integer(mmc_chain_dtype(job->factors.chain))) return check_integers(call, job);
   cli_stage_begin(call, &job->stage, 0, 1, "checked");
-  int result = cli_residual_compute(call, &job->factors, &job->result, CHECK_SEED, &job->residual);
+  int result = cli_residual_compute(call, &job->factors, &job->result, job->exponents, CHECK_SEED,
+                                    &job->residual);
   cli_stage_end(call);
   if (result != CLI_DONE) return result;
   if (!job->residual.meaningful) {
@@ -397,12 +413,9 @@ static int write_exponents(cli_call *call, const multiplication *job) {
 
 /* Says which options do not go together. */
 static int check_options(cli_call *call, const multiplication *job) {
-  const bool semiring = job->rule.semiring != MMC_PLUS_TIMES && job->rule.semiring != MMC_OR_AND;
-  if (semiring && job->check)
-    return cli_fail(call, CLI_BAD, "--check: expected no --semiring with it");
   if (job->exponents_name == NULL) return CLI_DONE;
-  if (job->check || job->energy.wanted)
-    return cli_fail(call, CLI_BAD, "--scaled: expected no --check, --energy and --meter with it");
+  if (job->energy.wanted)
+    return cli_fail(call, CLI_BAD, "--scaled: expected no --energy and --meter with it");
   if (strcmp(job->exponents_name, "-") == 0 ||
       (job->output != NULL && (strcmp(job->exponents_name, job->output) == 0 ||
                                cli_file_same(job->exponents_name, job->output))))

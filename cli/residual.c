@@ -130,6 +130,8 @@ typedef struct checking {
   cli_random random;
   tally *read;
   cli_residual *residual;
+  bool scales;      /* the vector keeps an exponent, so that it neither overflows nor vanishes */
+  int64_t exponent; /* of the vector */
   bool finite;
   int status; /* of the solves */
 } checking;
@@ -256,6 +258,27 @@ static void apply_inverse(checking *c, int64_t first, int64_t last, entry *x) {
   free(y);
 }
 
+/* Multiplies a vector by 2^by. */
+static void scale(entry *x, int64_t m, int by) {
+  for (int64_t i = 0; i < m; i++) {
+    x[i].re = ldexp(x[i].re, by);
+    x[i].im = ldexp(x[i].im, by);
+    x[i].noise_re = ldexp(x[i].noise_re, by);
+    x[i].noise_im = ldexp(x[i].noise_im, by);
+    x[i].size = ldexp(x[i].size, by);
+  }
+}
+
+/* Brings the vector to the size of 1, and remembers by which power of two. */
+static void normalise(checking *c, entry *x, int64_t m) {
+  int exponent;
+  const double most = largest(x, m);
+  if (!isfinite(most) || most == 0) return;
+  frexp(most, &exponent);
+  scale(x, m, -exponent);
+  c->exponent += exponent;
+}
+
 /* Computes A_first (... (A_last x)) in place of x; inside says that they are a group whose inverse
  * is not to be applied. */
 static void apply_factors(checking *c, int64_t first, int64_t last, bool inside, entry *vector) {
@@ -263,23 +286,26 @@ static void apply_factors(checking *c, int64_t first, int64_t last, bool inside,
     int64_t from = inverse_that_ends(c->factors->chain, first, last, i, inside);
     if (from < 0) {
       apply_held(c, i, i, vector);
-      continue;
+    } else {
+      apply_inverse(c, from, i, vector);
+      i = from;
     }
-    apply_inverse(c, from, i, vector);
-    i = from;
+    if (c->scales) normalise(c, vector, mmc_chain_dims(c->factors->chain)[i]);
   }
 }
 
 /* Computes the residual of a chain; returns false when a factor is not finite. t and y have room
  * for the longest vector. */
-static bool check_chain(checking *c, const mmc_matrix *result, uint64_t seed, entry *t, entry *y,
-                        double *value) {
+static bool check_chain(checking *c, const mmc_matrix *result, const int64_t *exponents,
+                        uint64_t seed, entry *t, entry *y, double *value) {
   const mmc_chain *chain = c->factors->chain;
   mmc_dtype dtype = mmc_chain_dtype(chain);
   const int64_t *dims = mmc_chain_dims(chain);
   int64_t n = c->factors->n;
   c->random = cli_random_start(seed, (uint64_t)c->chain);
   c->finite = true;
+  c->scales = exponents != NULL;
+  c->exponent = 0;
   bool is_complex = dtype == MMC_C64 || dtype == MMC_C128;
   for (int64_t i = 0; i < dims[n]; i++) {
     t[i].re = cli_random_normal(&c->random);
@@ -290,6 +316,10 @@ static bool check_chain(checking *c, const mmc_matrix *result, uint64_t seed, en
   apply_factors(c, 0, n - 1, false, y);
   mmc_matrix product = cli_matrix_of_batch(result, dtype, c->chain);
   multiply_vector(dtype, &product, MMC_OP_N, t, c->spare, c->read);
+  if (c->scales) {
+    const int64_t most = 4096, by = exponents[c->chain] - c->exponent;
+    scale(c->spare, dims[0], (int)(by > most ? most : by < -most ? -most : by));
+  }
   *value = relative(c->spare, y, dims[0]);
   return c->finite;
 }
@@ -309,7 +339,7 @@ static double elements_of(const mmc_chain *chain) {
 }
 
 int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_matrix *result,
-                         uint64_t seed, cli_residual *out) {
+                         const int64_t *exponents, uint64_t seed, cli_residual *out) {
   const mmc_chain *chain = factors->chain;
   const int64_t *dims = mmc_chain_dims(chain);
   int64_t longest = 1, batch = chains_with_elements(chain, result);
@@ -330,7 +360,7 @@ int cli_residual_compute(cli_call *call, const cli_factors *factors, const mmc_m
   for (int64_t b = 0; b < batch && c.status == CLI_DONE; b++) {
     double value;
     c.chain = b;
-    if (check_chain(&c, result, seed, memory, memory + longest, &value))
+    if (check_chain(&c, result, exponents, seed, memory, memory + longest, &value))
       residual.value = greater(residual.value, value);
     else
       residual.skipped++;

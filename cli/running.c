@@ -20,6 +20,7 @@ typedef struct walk {
   entry *v, *next;
   const entry *u;
   double *sizes;
+  int64_t exponent; /* v is times 2^exponent, where results have exponents */
   cli_random random;
 } walk;
 
@@ -52,6 +53,28 @@ static bool multiply(const walk *w, const mmc_matrix *m, const entry *x, entry *
   return finite;
 }
 
+/* Multiplies a vector by 2^by. */
+static void scale_by(entry *x, int64_t n, int by) {
+  for (int64_t i = 0; i < n; i++) {
+    x[i].re = ldexp(x[i].re, by);
+    x[i].im = ldexp(x[i].im, by);
+    x[i].noise_re = ldexp(x[i].noise_re, by);
+    x[i].noise_im = ldexp(x[i].noise_im, by);
+  }
+}
+
+/* Brings the vector to the size of 1. */
+static void normalise(walk *w) {
+  double most = 0;
+  int exponent;
+  for (int64_t i = 0; i < w->running->n; i++)
+    most = fmax(most, fmax(fabs(w->v[i].re), fabs(w->v[i].im)));
+  if (!isfinite(most) || most == 0) return;
+  frexp(most, &exponent);
+  scale_by(w->v, w->running->n, -exponent);
+  w->exponent += exponent;
+}
+
 /* Moves the vector on by a factor. Returns whether it is finite. */
 static bool step(walk *w, const mmc_matrix *factor) {
   const int64_t n = w->running->n;
@@ -65,6 +88,7 @@ static bool step(walk *w, const mmc_matrix *factor) {
   entry *old = w->v;
   w->v = w->next;
   w->next = old;
+  if (w->running->operands->exponents != NULL) normalise(w);
   return finite;
 }
 
@@ -83,12 +107,16 @@ static double tolerance_of(const cli_running *r, int64_t after) {
   return 4 * (is_complex ? 2 : 1) * each * (double)(after + 1);
 }
 
-/* Compares a product of so many factors with the vector. */
-static void compare(walk *w, const mmc_matrix *product, int64_t after,
+/* Compares a product of so many factors, number t of all, with the vector. */
+static void compare(walk *w, const mmc_matrix *product, int64_t t, int64_t after,
                     cli_running_residual *worst) {
-  const int64_t n = w->running->n;
+  const int64_t n = w->running->n, *exponents = w->running->operands->exponents;
   double difference = 0, scale = 0, size = 0;
   const bool finite = multiply(w, product, w->u, w->next, NULL);
+  if (exponents != NULL) {
+    const int64_t most = 4096, by = exponents[t] - w->exponent;
+    scale_by(w->next, n, (int)(by > most ? most : by < -most ? -most : by));
+  }
   for (int64_t i = 0; i < n; i++) {
     difference = fmax(difference, hypot(w->next[i].re - w->v[i].re, w->next[i].im - w->v[i].im));
     size = fmax(size, hypot(w->v[i].re, w->v[i].im));
@@ -118,6 +146,7 @@ static void check_scan(walk *w, int64_t b, cli_running_residual *worst) {
   const cli_running *r = w->running;
   const mmc_scan_operands *o = r->operands;
   memcpy(w->v, w->u, (size_t)r->n * sizeof *w->v);
+  w->exponent = 0;
   bool finite = true;
   if (r->initial) {
     const mmc_matrix initial = matrix_at(r, &o->initial, 0, b, 0);
@@ -127,10 +156,10 @@ static void check_scan(walk *w, int64_t b, cli_running_residual *worst) {
     const int64_t t = r->reverse ? r->length - 1 - i : i;
     const mmc_matrix product = matrix_at(r, &o->out, o->out_step, b, t);
     const mmc_matrix factor = matrix_at(r, &o->factors, o->factors_step, b, t);
-    if (r->exclusive && finite) compare(w, &product, i, worst);
+    if (r->exclusive && finite) compare(w, &product, b * r->length + t, i, worst);
     if (r->exclusive && !finite) worst->skipped++;
     finite = finite && step(w, &factor);
-    if (!r->exclusive && finite) compare(w, &product, i + 1, worst);
+    if (!r->exclusive && finite) compare(w, &product, b * r->length + t, i + 1, worst);
     if (!r->exclusive && !finite) worst->skipped++;
   }
 }

@@ -8,6 +8,7 @@
 
 #include "options.h"
 #include "random.h"
+#include "reference.h"
 #include "running.h"
 
 static const char help[] =
@@ -30,7 +31,8 @@ static const char help[] =
     "  --on DEVICE      cpu (the best there is), blas, ref, cuda or cuda:N; see mmchain info\n"
     "  --explain        tell first, on standard error, how it is computed and why\n"
     "  --check          verify every product P_t from the one before, P_t x = P_(t-1) (A_t x) for\n"
-    "                   a random x, before writing\n"
+    "                   a random x, before writing; over a semiring and of integers they are\n"
+    "                   computed anew from left to right\n"
     "  --json           how it is computed and the residual, as an object on standard output\n"
     "  --no-sync        do not wait until the result has reached the disk; a power failure may\n"
     "                   then leave neither it nor the file of before\n"
@@ -104,9 +106,6 @@ static int read_stack(cli_call *call, scanning *job) {
                     "%s: expected a stack of square matrices, of three dimensions or more",
                     job->input);
   job->dtype = mmc_file_dtype(job->file);
-  if (job->check && cli_dtype_is_integer(job->dtype))
-    return cli_fail(call, CLI_BAD, "--check: expected floating-point numbers with it, got %s",
-                    mmc_dtype_name(job->dtype));
   job->n = shape[ndim - 1];
   job->length = shape[ndim - 3];
   job->scan_options.batch = 1;
@@ -185,7 +184,18 @@ static int prepare(cli_call *call, scanning *job) {
   return status == MMC_OK ? CLI_DONE : cli_fail_write(call, status, "");
 }
 
+/* Compares products with others that are computed otherwise. */
+static int compare_products(cli_call *call, scanning *job) {
+  cli_residual residual;
+  int result = cli_reference_scan(call, job->dtype, job->n, job->length, &job->scan_options,
+                                  &job->operands, &residual);
+  job->residual.value = residual.value;
+  return result == CLI_DONE ? cli_reference_tell(call, &residual) : result;
+}
+
 static int check_products(cli_call *call, scanning *job) {
+  if (job->scan_options.semiring != MMC_PLUS_TIMES || cli_dtype_is_integer(job->dtype))
+    return compare_products(call, job);
   const cli_running running = {.dtype = job->dtype,
                                .n = job->n,
                                .length = job->length,
@@ -259,11 +269,7 @@ static int print_json(cli_call *call, const scanning *job) {
 
 /* Says which options do not go together. */
 static int check_options(cli_call *call, const scanning *job) {
-  const mmc_semiring semiring = job->scan_options.semiring;
-  if (job->check && semiring != MMC_PLUS_TIMES)
-    return cli_fail(call, CLI_BAD, "--check: expected no --semiring with it");
   if (job->exponents_name == NULL) return CLI_DONE;
-  if (job->check) return cli_fail(call, CLI_BAD, "--check: expected no --scaled with it");
   if (strcmp(job->exponents_name, "-") == 0 ||
       (job->output != NULL && (strcmp(job->exponents_name, job->output) == 0 ||
                                cli_file_same(job->exponents_name, job->output))))

@@ -696,9 +696,12 @@ typedef struct mmc_ranges_options {
   uint64_t memory_limit_bytes;
   /* f32, f64, c64, c128: every product has an exponent, as in mmc_scan_options. */
   bool scaled;
+  /* What takes the places of sums and products of elements, without scaled; the product of no
+   * factors has ones of it, and zeros around them. */
+  mmc_semiring semiring;
 } mmc_ranges_options;
 #define MMC_RANGES_OPTIONS_INIT \
-  { sizeof(mmc_ranges_options), NULL, 1, MMC_NO_LIMIT, false }
+  { sizeof(mmc_ranges_options), NULL, 1, MMC_NO_LIMIT, false, MMC_PLUS_TIMES }
 
 /* CONSTRUCTOR. Makes a row without factors. n is from 0 to 2^31. The context must outlive it.
  * Returns: E_ARG, E_NOMEM, E_OVERFLOW, E_UNSUPPORTED (no such device, or one with memory of its

@@ -16,6 +16,11 @@ names = {
     "complex128": "c128",
 }
 
+integer_names = {
+    f"{kind}int{size}": f"{kind or 'i'}{size}" for kind in ("", "u") for size in (8, 16, 32, 64)
+}
+integer_names["bool"] = "bool"
+
 
 # What stands for bfloat16, whose bits the library reads: a type that is no number's.
 bits = np.dtype([("b", np.uint16)])
@@ -64,8 +69,9 @@ def plain(array: np.ndarray) -> np.ndarray:
     return array["b"] if array.dtype == bits else array
 
 
-def name_of(dtype: np.dtype) -> str:
+def name_of(dtype: np.dtype, integers: bool = False) -> str:
     name = "bfloat16" if dtype == bits else dtype.name
-    if name not in names:
-        raise TypeError(f"dtype: expected one of {', '.join(names)}, got {name}")
-    return names[name]
+    known = {**names, **integer_names} if integers else names
+    if name not in known:
+        raise TypeError(f"dtype: expected one of {', '.join(known)}, got {name}")
+    return known[name]

@@ -10,8 +10,10 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import _mmchain
+from ._general import semiring_number
 from ._host import Kind, bits, name_of, plain
 from ._types import Device
+
 
 class Ranges:
     """A row of n x n matrices, of which the product of any range can be asked for while factors
@@ -35,6 +37,8 @@ class Ranges:
         factors take; with less, more products are computed.
     scaled : bool
         Products neither overflow nor vanish: `product` returns a pair, as `multi_dot` does with it.
+    semiring : str
+        As in multi_dot; the product of no factors has zeros of the semiring around its ones.
 
     Several threads may use one; their calls wait for each other.
 
@@ -59,6 +63,7 @@ class Ranges:
         device: Optional[Device] = None,
         memory_limit: Optional[int] = None,
         scaled: bool = False,
+        semiring: str = "plus-times",
     ):
         if isinstance(stack, (list, tuple)):
             if not stack:
@@ -83,8 +88,9 @@ class Ranges:
         if self._count == 0:
             raise ValueError(f"stack: expected a batch of 1 or more, got {tuple(factors.shape)}")
         limit = None if memory_limit is None else operator.index(memory_limit)
-        name = name_of(self._dtype)
-        self._row = _mmchain.Ranges(name, self._side, self._count, device, limit, bool(scaled))
+        name = name_of(self._dtype, integers=True)
+        number = semiring_number(semiring)
+        self._row = _mmchain.Ranges(name, self._side, self._count, device, limit, self._scaled, number)
         self._give(self._row.append, factors, int(factors.shape[-3]))
 
     def _stacked(self, factors: Sequence[Any]) -> np.ndarray:
@@ -200,4 +206,4 @@ class Ranges:
             self._row.pop_front(number)
 
     def __repr__(self) -> str:
-        return f"mmchain.Ranges(shape={self.shape}, dtype={name_of(self._dtype)!r})"
+        return f"mmchain.Ranges(shape={self.shape}, dtype={name_of(self._dtype, integers=True)!r})"

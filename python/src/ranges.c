@@ -21,19 +21,19 @@ static void ranges_dealloc(ranges *self) {
 }
 
 static PyObject *ranges_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"dtype", "n", "batch", "device", "memory_limit", "scaled", NULL};
+  static char *names[] = {"dtype",        "n",      "batch",    "device",
+                          "memory_limit", "scaled", "semiring", NULL};
   const char *dtype_name;
   long long side, batch;
   PyObject *device, *limit;
   mmc_dtype dtype;
   mmc_ranges_options options = MMC_RANGES_OPTIONS_INIT;
-  int scaled = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sLLOO|p:Ranges", names, &dtype_name, &side,
-                                   &batch, &device, &limit, &scaled))
+  int scaled = 0, semiring = MMC_PLUS_TIMES;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sLLOO|pi:Ranges", names, &dtype_name, &side,
+                                   &batch, &device, &limit, &scaled, &semiring))
     return NULL;
   if (!mmcp_dtype_of_name(dtype_name, &dtype))
-    return PyErr_Format(PyExc_ValueError,
-                        "dtype: expected f32, f64, c64, c128, f16 or bf16, got %s", dtype_name);
+    return PyErr_Format(PyExc_ValueError, "dtype: expected the name of one, got %s", dtype_name);
   if (mmcp_text(device, "device", &options.device) < 0) return NULL;
   if (limit != Py_None) {
     options.memory_limit_bytes = PyLong_AsUnsignedLongLong(limit);
@@ -41,6 +41,7 @@ static PyObject *ranges_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   }
   options.batch = batch;
   options.scaled = scaled;
+  options.semiring = (mmc_semiring)semiring;
   if (mmcp_context_ensure() < 0) return NULL;
   ranges *self = (ranges *)type->tp_alloc(type, 0);
   if (self == NULL) return NULL;

@@ -171,7 +171,7 @@ def test_errors(rng):
     with pytest.raises(TypeError, match="a: expected float64, got complex128"):
         ranges.append(np.eye(3, dtype=complex))
     with pytest.raises(TypeError, match="dtype"):
-        mmchain.Ranges(np.zeros((2, 3, 3), dtype=int))
+        mmchain.Ranges(np.zeros((2, 3, 3), dtype=str))
     with pytest.raises(ValueError, match="stack: expected factors of shape"):
         mmchain.Ranges(np.zeros((2, 3, 4)))
     with pytest.raises(ValueError, match="stack"):

@@ -57,6 +57,25 @@ def test_scan(semiring):
             expect(got[..., t, :, :], expected, char)
 
 
+@pytest.mark.parametrize("semiring", dtypes)
+@pytest.mark.parametrize("device", ["cpu", "ref"])
+def test_ranges(semiring, device):
+    for char, stack in itertools.product(dtypes[semiring], [(), (2,)]):
+        a = random(char, stack + (9, 3, 3))
+        row = mmchain.Ranges(a, semiring=semiring, device=device)
+        row.update(4, a[..., 0, :, :])
+        row.append(a[..., 1, :, :])
+        row.pop_front(2)
+        a = np.concatenate([a[..., 2:4, :, :], a[..., :1, :, :], a[..., 5:, :, :], a[..., 1:2, :, :]], axis=-3)
+        for i, j in [(0, 8), (1, 7), (3, 5), (2, 3)]:
+            expected = a[..., i, :, :]
+            for t in range(i + 1, j):
+                expected = product(semiring, expected, a[..., t, :, :])
+            expect(row.product(i, j), expected, char)
+        one = row.product(4, 4)
+        expect(mmchain.multi_dot([one, a[..., 0, :, :]], semiring=semiring), a[..., 0, :, :], char)
+
+
 def test_recurrence():
     a, x = rng.normal(size=(20, 6, 6)), rng.normal(size=6)
     states = mmchain.recurrence(a, x, semiring="max-plus")
@@ -114,5 +133,11 @@ def test_errors():
         mmchain.scan(a.astype(int), scaled=True)
     with pytest.raises(ValueError, match="scaled"):
         mmchain.recurrence(a, np.ones(4), np.ones((3, 4)), scaled=True)
+    with pytest.raises(ValueError, match="semiring"):
+        mmchain.Ranges(a, semiring="max")
+    with pytest.raises(ValueError, match="semiring"):
+        mmchain.Ranges(a.astype(complex), semiring="log")
+    with pytest.raises(ValueError, match="scaled"):
+        mmchain.Ranges(a, semiring="log", scaled=True)
     with pytest.raises(ValueError, match="checked"):
         mmchain.multi_dot([a, a], semiring="max-plus", checked=True)

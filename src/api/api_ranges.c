@@ -24,7 +24,8 @@ static mmc_status create_ranges(mmc_context *context, mmc_dtype dtype, int64_t n
   if (ranges == NULL) return mmci_fail_nomem(error, sizeof *ranges);
   ranges->context = context;
   ranges->scaled = read.scaled;
-  const mmci_ranges_problem problem = {dtype, n, read.batch, read.memory_limit_bytes, read.scaled};
+  const mmci_ranges_problem problem = {
+      dtype, n, read.batch, read.memory_limit_bytes, read.scaled, read.semiring};
   status = mmci_ranges_create(&problem, on.ops, on.device, &ranges->ranges, error);
   if (status == MMC_OK)
     *out = ranges;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "chain/copy.h"
+#include "chain/identity.h"
 #include "ranges/ranges_tree.h"
 #include "run/matrices.h"
 
@@ -261,41 +262,14 @@ static mmc_status multiply_range(mmci_ranges *ranges, mmci_span range, const cha
 
 /* ---- the result ---------------------------------------------------------------------------- */
 
-/* Writes 1 to an element whose bytes are 0. */
-static void write_one(mmc_dtype dtype, char *element) {
-  const float f = 1;
-  const double d = 1;
-  const uint16_t half = 0x3C00, bf = 0x3F80;
-  switch (dtype) {
-    case MMC_F32:
-    case MMC_C64:
-      memcpy(element, &f, sizeof f);
-      break;
-    case MMC_F64:
-    case MMC_C128:
-      memcpy(element, &d, sizeof d);
-      break;
-    case MMC_F16:
-      memcpy(element, &half, sizeof half);
-      break;
-    case MMC_BF16:
-      memcpy(element, &bf, sizeof bf);
-      break;
-    default: /* an integer of this machine's byte order */
-      element[__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? mmc_dtype_size(dtype) - 1 : 0] = 1;
-      break;
-  }
-}
-
 /* Fills a temporary with identities, the product of no factors. */
 static const char *make_identity(mmci_ranges *ranges) {
-  const int64_t side = ranges->problem.side;
+  const mmci_ranges_problem *x = &ranges->problem;
   char *at = ranges->tree.scratch;
   memset(at, 0, ranges->value_bytes);
-  for (int64_t t = 0; t < ranges->problem.batch; t++)
-    for (int64_t i = 0; i < side; i++)
-      write_one(ranges->problem.dtype,
-                at + (size_t)(t * side * side + i * side + i) * ranges->element);
+  for (int64_t t = 0; t < x->batch; t++)
+    mmci_write_identity(x->dtype, x->semiring, x->side,
+                        at + (size_t)(t * x->side * x->side) * ranges->element);
   return at;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/dtype.h"
 #include "chain/copy.h"
 #include "chain/scale.h"
 #include "ranges/ranges_tree.h"
@@ -20,7 +21,11 @@ static mmc_status check_problem(const mmci_ranges_problem *x, mmci_error *error)
   if (x->batch < 1)
     return mmci_fail_argument(error, MMC_E_ARG, "batch", "expected 1 or more, got %" PRId64,
                               x->batch);
-  return x->scaled ? mmci_scale_check(x->dtype, error) : MMC_OK;
+  mmc_status status = mmci_semiring_check(x->dtype, x->semiring, error);
+  if (status != MMC_OK || !x->scaled) return status;
+  if (x->semiring != MMC_PLUS_TIMES)
+    return mmci_fail_argument(error, MMC_E_ARG, "scaled", "expected semiring plus-times with it");
+  return mmci_scale_check(x->dtype, error);
 }
 
 static mmc_status open_ranges(mmci_ranges *ranges, mmci_error *error) {
@@ -44,6 +49,7 @@ static mmc_status open_ranges(mmci_ranges *ranges, mmci_error *error) {
   mmci_gemm gemm =
       mmci_gemm_tight(x->dtype, MMCI_NATIVE, x->side, x->side, x->side, MMC_OP_N, MMC_OP_N);
   mmci_gemm_spread(&gemm, x->batch);
+  gemm.rule.semiring = x->semiring;
   if (!ops->supports(ranges->device, &gemm))
     return mmci_fail_argument(error, MMC_E_UNSUPPORTED, "device", "'%s' has no such product",
                               ops->name);
@@ -63,6 +69,8 @@ mmc_status mmci_ranges_create(const mmci_ranges_problem *problem, const mmci_dev
   mmci_ranges *ranges = mmci_alloc_zeroed(1, sizeof *ranges);
   if (ranges == NULL) return mmci_fail_nomem(error, sizeof *ranges);
   ranges->problem = *problem;
+  /* Truth values have no other sums and products. */
+  if (problem->semiring == MMC_OR_AND) ranges->problem.semiring = MMC_PLUS_TIMES;
   ranges->ops = ops;
   ranges->device = device;
   status = open_ranges(ranges, error);

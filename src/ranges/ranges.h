@@ -24,6 +24,7 @@ typedef struct mmci_ranges_problem {
   int64_t side, batch;
   uint64_t memory_limit_bytes;
   bool scaled;
+  mmc_semiring semiring;
 } mmci_ranges_problem;
 
 /* These do what the functions of mmchain.h do whose names they have. */

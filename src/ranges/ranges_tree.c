@@ -160,6 +160,7 @@ static mmc_status prepare_many(mmci_ranges *ranges, int i, mmci_error *error) {
   const mmci_form forms[] = {gathered, gathered};
   const mmci_group_product product = {side, side, side, 0, 1};
   const mmci_group group = {.dtype = ranges->problem.dtype,
+                            .rule = {.semiring = ranges->problem.semiring},
                             .precision = MMCI_NATIVE,
                             .batch = INT64_C(1) << i,
                             .n = 2,

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "chain/copy.h"
+#include "chain/identity.h"
 #include "chain/scale.h"
 #include "scan/running_parts.h"
 
@@ -121,41 +122,12 @@ static mmc_status upload(mmci_running *r, void *to, const void *from, size_t byt
   return status == MMC_OK ? r->on.ops->sync(r->queue, error) : status;
 }
 
-/* Writes the zero of a semiring, where that is no zero of the dtype. */
-static void write_zero(mmc_dtype dtype, mmc_semiring semiring, void *to) {
-  const bool least = semiring == MMC_MIN_PLUS;
-  const float f32 = least ? INFINITY : -INFINITY;
-  const double f64 = (double)f32;
-  const int64_t i64 = least ? INT64_MAX : INT64_MIN;
-  if (dtype == MMC_F32) memcpy(to, &f32, sizeof f32);
-  if (dtype == MMC_F64) memcpy(to, &f64, sizeof f64);
-  if (dtype == MMC_I64) memcpy(to, &i64, sizeof i64);
-}
-
-/* Writes a one of the dtype. */
-static void write_one(mmc_dtype dtype, void *to) {
-  const float one_f32 = 1;
-  const double one_f64 = 1;
-  const uint16_t one_f16 = 0x3C00, one_bf16 = 0x3F80;
-  if (dtype == MMC_F32 || dtype == MMC_C64) memcpy(to, &one_f32, sizeof one_f32);
-  if (dtype == MMC_F64 || dtype == MMC_C128) memcpy(to, &one_f64, sizeof one_f64);
-  if (dtype == MMC_F16) memcpy(to, &one_f16, sizeof one_f16);
-  if (dtype == MMC_BF16) memcpy(to, &one_bf16, sizeof one_bf16);
-  const bool is_last = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__; /* where the lowest byte lies */
-  if (mmci_dtype_is_integer(dtype)) ((char *)to)[is_last ? mmc_dtype_size(dtype) - 1 : 0] = 1;
-}
-
 static mmc_status make_identity(mmci_running *r, mmci_error *error) {
   const size_t n = (size_t)r->problem.n, element = mmc_dtype_size(r->problem.dtype);
   const size_t bytes = n * n * element;
   char *host = mmci_alloc_zeroed(n * n, element);
   if (host == NULL) return mmci_fail_nomem(error, bytes);
-  const mmc_semiring semiring = r->problem.semiring;
-  const bool plain = semiring == MMC_PLUS_TIMES || semiring == MMC_OR_AND;
-  for (size_t i = 0; i < n * n && !plain; i++)
-    if (i % (n + 1) != 0) write_zero(r->problem.dtype, semiring, host + i * element);
-  /* Of other semirings the one is 0. */
-  for (size_t i = 0; i < n && plain; i++) write_one(r->problem.dtype, host + i * (n + 1) * element);
+  mmci_write_identity(r->problem.dtype, r->problem.semiring, r->problem.n, host);
   mmc_status status = r->on.ops->alloc(r->on.device, bytes, &r->identity, error);
   if (status == MMC_OK) status = upload(r, r->identity, host, bytes, error);
   free(host);

@@ -43,6 +43,10 @@ scan_says multiply_min_plus_values M.npy 'f8 (2, 2) 15 16 17 18'
 check multiply_log 0 multiply 'I.npy^3' -o M.npy --semiring log --explain --on ref
 run generate f64:6x6 -o small >said/generated
 check multiply_scaled 0 multiply 'small/A1.npy^100000' -o M.npy --scaled N.npy
+check scan_semiring_check 0 scan T.npy -o M.npy --semiring max-plus --reverse --exclusive --check
+check scan_scaled_check 0 scan T.npy -o M.npy --scaled N.npy --check
+check multiply_semiring_check 0 multiply T.npy:each -o M.npy --semiring min-plus --check
+check multiply_scaled_check 0 multiply 'small/A1.npy^1000' -o M.npy --scaled N.npy --check
 check plan_semiring 0 plan 'f32~max-plus:64x64^10' --on ref
 check plan_semiring_none 2 plan 'f32~max:64x64'
 check plan_semiring_dtype 2 plan 'c64~log:64x64'
@@ -61,12 +65,10 @@ check scan_initial_dtype 2 scan T.npy -o X.npy --initial I4.npy
 check scan_initial_size 2 scan T.npy -o X.npy --initial I3.npy
 check scan_device 2 scan T.npy -o X.npy --on abacus
 check scan_semiring 2 scan T.npy -o X.npy --semiring plus
-check scan_semiring_check 2 scan T.npy -o X.npy --semiring max-plus --check
 check scan_scaled_same 2 scan T.npy -o X.npy --scaled X.npy
-check scan_scaled_check 2 scan T.npy -o X.npy --scaled Y.npy --check
 check scan_scaled_semiring 2 scan T.npy -o X.npy --scaled Y.npy --semiring log
 check multiply_semiring 2 multiply T.npy:each -o X.npy --semiring max --check
 check multiply_scaled_traffic 2 multiply T.npy:each -o X.npy --scaled Y.npy --for traffic
-check multiply_scaled_check 2 multiply T.npy:each -o X.npy --scaled Y.npy --check
+check multiply_scaled_energy 2 multiply T.npy:each -o X.npy --scaled Y.npy --energy
 check scan_json_to_output 2 scan T.npy -o - --json
 absent scan_left X.npy

@@ -11,7 +11,7 @@
 
 #include "half.h"
 #include "random.h"
-#include "residual.h"
+#include "reference.h"
 
 enum { SEED = 11 };
 
@@ -64,7 +64,8 @@ static void release(product *p) {
 static cli_residual residual_of(const product *p) {
   cli_call call = {.context = p->context};
   cli_residual residual;
-  assert_int_equal(cli_residual_compute(&call, &p->factors, &p->result, SEED, &residual), CLI_DONE);
+  assert_int_equal(cli_residual_compute(&call, &p->factors, &p->result, NULL, SEED, &residual),
+                   CLI_DONE);
   return residual;
 }
 
@@ -221,6 +222,82 @@ static void layouts_are_followed(void **state) {
   release(&p);
 }
 
+static bool agrees(const product *p) {
+  cli_call call = {.context = p->context};
+  cli_residual residual;
+  assert_int_equal(cli_reference_chain(&call, &p->factors, &p->result, &residual), CLI_DONE);
+  return residual.meaningful && residual.value <= residual.tolerance;
+}
+
+/* Over a semiring, an element that is less than another of its row counts too. */
+static void semirings_are_compared(void **state) {
+  (void)state;
+  const char *const over[] = {"f64~max-plus:20x30x5x40", "f64~min-plus:7x60x3:TN",
+                              "f64~log:9x8x7x6", "f64~max-plus:4x5x6@3"};
+  const double values[] = {NAN, INFINITY, -INFINITY, 0};
+  for (size_t c = 0; c < sizeof over / sizeof over[0]; c++) {
+    product p = make(over[c]);
+    assert_true(agrees(&p));
+    double *data = p.result.data;
+    const int64_t elements = p.result.rows * p.result.cols * mmc_chain_batch(p.factors.chain);
+    for (int64_t e = 0; e < elements; e += 7) {
+      const double before = data[e];
+      for (int v = 0; v < 4; v++) {
+        data[e] = v < 3 ? values[v] : before - 1e-9;
+        assert_false(agrees(&p));
+      }
+      data[e] = before;
+    }
+    release(&p);
+  }
+}
+
+static void integers_over_a_semiring_are_compared(void **state) {
+  (void)state;
+  product p = make("i64~min-plus:5x6x7x8");
+  int64_t *data = p.result.data;
+  assert_true(agrees(&p));
+  data[39]++;
+  assert_false(agrees(&p));
+  data[39]--;
+  assert_true(agrees(&p));
+  release(&p);
+}
+
+/* The product of factors whose plain product overflows: digits and exponents both count. */
+static void exponents_are_checked(void **state) {
+  (void)state;
+  product p = make("f64:6x8x5x4@2");
+  cli_call call = {.context = p.context};
+  mmc_plan_options options = MMC_PLAN_OPTIONS_INIT;
+  mmc_plan *plan;
+  mmc_run *run;
+  int64_t exponents[2];
+  cli_residual residual;
+  for (int i = 0; i < 3; i++) {
+    double *data = p.factors.matrices[i].data;
+    const int64_t elements = 2 * p.factors.matrices[i].rows * p.factors.matrices[i].cols;
+    for (int64_t e = 0; e < elements; e++) data[e] = ldexp(data[e], 500);
+  }
+  options.scaled = true;
+  assert_int_equal(mmc_plan_create(p.context, p.factors.chain, &options, &plan), MMC_OK);
+  assert_int_equal(mmc_run_create(plan, &run), MMC_OK);
+  assert_int_equal(mmc_execute_scaled(run, p.factors.matrices, &p.result, exponents), MMC_OK);
+  mmc_run_destroy(run);
+  mmc_plan_destroy(plan);
+  for (int wrong = 0; wrong < 4; wrong++) {
+    if (wrong == 1) exponents[1]++;
+    if (wrong == 2) exponents[0] -= 100000;
+    if (wrong == 3) ((double *)p.result.data)[17] *= 1.001;
+    assert_int_equal(cli_residual_compute(&call, &p.factors, &p.result, exponents, SEED, &residual),
+                     CLI_DONE);
+    assert_true(residual.meaningful && (residual.value <= residual.tolerance) == (wrong == 0));
+    if (wrong == 1) exponents[1]--;
+    if (wrong == 2) exponents[0] += 100000;
+  }
+  release(&p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(right_products_pass),
@@ -231,6 +308,9 @@ int main(void) {
       cmocka_unit_test(products_that_cancel_pass),
       cmocka_unit_test(empty_products_pass),
       cmocka_unit_test(layouts_are_followed),
+      cmocka_unit_test(semirings_are_compared),
+      cmocka_unit_test(integers_over_a_semiring_are_compared),
+      cmocka_unit_test(exponents_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

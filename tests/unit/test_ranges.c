@@ -436,12 +436,72 @@ static void errors(void **state) {
   close_mirror(&x);
 }
 
+/* Writes c = a b of 4 x 4 matrices over max-plus. */
+static void greatest_sums(const double *a, const double *b, double *c) {
+  double out[16];
+  for (int i = 0; i < 4; i++)
+    for (int j = 0; j < 4; j++) {
+      out[4 * i + j] = -INFINITY;
+      for (int k = 0; k < 4; k++)
+        out[4 * i + j] = fmax(out[4 * i + j], a[4 * i + k] + b[4 * k + j]);
+    }
+  memcpy(c, out, sizeof out);
+}
+
+/* Products over max-plus of whole numbers, which are exact, while the row changes. */
+static void semirings(void **state) {
+  (void)state;
+  enum { N = 4, ROOM = 600 };
+  mirror x = open_mirror(N, 1, MMC_NO_LIMIT);
+  mmc_ranges_options options = MMC_RANGES_OPTIONS_INIT;
+  mmc_ranges *row;
+  options.semiring = MMC_MAX_PLUS;
+  assert_int_equal(mmc_ranges_create(x.context, MMC_F64, N, &options, &row), MMC_OK);
+  double expected[N * N], got[N * N];
+  mmc_matrix out = matrix_of(&x, got);
+  int64_t first = 0, length = 0;
+  for (int round = 0; round < 300; round++) {
+    for (int append = 0; append < 2; append++, length++) {
+      double *at = factor(&x, first + length);
+      for (int e = 0; e < N * N; e++) at[e] = floor(200 * random_unit(&x.state)) - 100;
+      if (round % 7 == 0) at[round % 16] = -INFINITY;
+      const mmc_matrix one = matrix_of(&x, at);
+      assert_int_equal(mmc_ranges_append(row, 1, &one), MMC_OK);
+    }
+    const int64_t i = random_below(&x.state, length);
+    factor(&x, first + i)[round % 16] += 50;
+    const mmc_matrix one = matrix_of(&x, factor(&x, first + i));
+    assert_int_equal(mmc_ranges_update(row, 1, &i, &one), MMC_OK);
+    if (round % 3 == 0) {
+      assert_int_equal(mmc_ranges_pop_front(row, 1), MMC_OK);
+      first++;
+      length--;
+    }
+    const int64_t begin = random_below(&x.state, length + 1);
+    const int64_t end = begin + random_below(&x.state, length - begin + 1);
+    for (int e = 0; e < N * N; e++) expected[e] = e % (N + 1) == 0 ? 0 : -INFINITY;
+    for (int64_t t = begin; t < end; t++) greatest_sums(expected, factor(&x, first + t), expected);
+    assert_int_equal(mmc_ranges_product(row, begin, end, &out), MMC_OK);
+    for (int e = 0; e < N * N; e++)
+      if (!(got[e] == expected[e]))
+        fail_msg("seed %" PRIu64 ", round %d, factors %" PRId64 " to %" PRId64
+                 ", element %d: %g, not %g",
+                 x.seed, round, begin, end, e, got[e], expected[e]);
+  }
+  mmc_ranges_destroy(row);
+  FAILS(mmc_ranges_create(x.context, MMC_C64, N, &options, &row), MMC_E_ARG, "semiring");
+  options.scaled = true;
+  FAILS(mmc_ranges_create(x.context, MMC_F64, N, &options, &row), MMC_E_ARG, "scaled");
+  close_mirror(&x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lengths),      cmocka_unit_test(random_order),
       cmocka_unit_test(random_kinds), cmocka_unit_test(few_products),
       cmocka_unit_test(poison),       cmocka_unit_test(same_bits),
       cmocka_unit_test(layouts),      cmocka_unit_test(errors),
+      cmocka_unit_test(semirings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
