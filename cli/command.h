@@ -40,6 +40,8 @@ struct cli_command {
   const char *name;
   const char *summary; /* its line of `mmchain --help` */
   const char *help;    /* the text of `mmchain NAME --help` */
+  /* What follows it, or NULL: compilers need not take a string of more than 4095 characters. */
+  const char *options_help;
   int (*run)(cli_call *call, int argc,
              char **argv); /* argv[0] is the name; returns the exit status */
 };

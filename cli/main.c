@@ -71,10 +71,8 @@ static int help(cli_call *call, int argc, char **argv) {
     print_help(call);
     return CLI_DONE;
   }
-  const cli_command *command = find_command(call, argv[2]);
-  if (command == NULL) return CLI_BAD;
-  cli_print(&call->out, "%s", command->help);
-  return CLI_DONE;
+  call->self = find_command(call, argv[2]);
+  return call->self != NULL ? cli_help(call) : CLI_BAD;
 }
 
 /* Runs what the arguments ask for. */

@@ -51,7 +51,9 @@ static const char help[] =
     "w.npz:w1 and data.h5:/layer/w:T. A name that ends with :N, :T or :H ends with an op, so an "
     "array\n"
     "T is w.npz:T:N.\n"
-    "\n"
+    "\n";
+
+static const char options_help[] =
     "  -o FILE              where the result goes, in the format of its name; - is standard "
     "output,\n"
     "                       as .npy\n"
@@ -644,5 +646,6 @@ const cli_command cli_multiply = {
     .name = "multiply",
     .summary = "multiply files of matrices in the cheapest order",
     .help = help,
+    .options_help = options_help,
     .run = run,
 };

@@ -131,6 +131,7 @@ int cli_fail_memory(const cli_call *call, const char *what, double size_bytes) {
 
 int cli_help(cli_call *call) {
   cli_print(&call->out, "%s", call->self->help);
+  if (call->self->options_help != NULL) cli_print(&call->out, "%s", call->self->options_help);
   return CLI_DONE;
 }
 

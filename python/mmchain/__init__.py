@@ -134,6 +134,7 @@ def multi_dot(
     semiring: str = "plus-times",
     scaled: bool = False,
 ) -> Any: ...
+@_mmchain.entrance
 def multi_dot(
     arrays: Sequence[Any],
     *,

@@ -125,10 +125,11 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
             for x, shape in zip(arrays, shapes.inputs)
         ]
         fresh = cupy.empty(shapes.out, dtype)
-        capsules = [None if x is None else _capsule(x) for x in (*inputs, fresh)]
+        factors, initial, addend = (None if x is None else _capsule(x) for x in inputs)
         stream = cupy.cuda.get_current_stream().ptr
         flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False, 0, None)
-        if _mmchain.scan(*capsules, *flags) is NotImplemented:
+        done = _mmchain.scan(factors, initial, addend, _capsule(fresh), *flags)
+        if done is NotImplemented:
             raise ValueError("expected arrays that can be read")
         if out is None:
             return fresh

@@ -9,15 +9,23 @@ given, is of no account. What is no chain is left to opt_einsum's "auto".
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
+from importlib import import_module
+from typing import Any, Collection, Dict, List, Optional, Sequence, Set, Tuple
 
 from . import _shapes
 
 
-def _groups(inputs: Sequence[Collection[str]], output: Collection[str], sizes: Dict[str, int]):
+# Operands that share a group of indices, and whether it is free -> the group's size.
+_Groups = Dict[Tuple[Tuple[int, ...], bool], int]
+
+
+def _groups(
+    inputs: Sequence[Collection[str]], output: Collection[str], sizes: Dict[str, int]
+) -> _Groups:
     """Operands that share a group of indices, and whether it is free -> the group's size."""
-    groups: Dict[Tuple[Tuple[int, ...], bool], int] = {}
-    for index in set().union(*inputs):
+    groups: _Groups = {}
+    indices: Set[str] = set()
+    for index in indices.union(*inputs):
         where = tuple(i for i, operand in enumerate(inputs) if index in operand)
         key = (where, index in output)
         groups[key] = groups.get(key, 1) * int(sizes[index])
@@ -79,10 +87,9 @@ def _path(n: int, line: Sequence[int], pairs: Sequence[Tuple[int, int]]) -> List
 
 def optimize(
     inputs: List[Any], output: Any, size_dict: Dict[str, int], memory_limit: Optional[int] = None
-) -> List[Tuple[int, ...]]:
+) -> Any:
     """A path function of opt_einsum."""
-    from opt_einsum.paths import auto
-
+    auto: Any = import_module("opt_einsum.paths").auto
     chain = find_chain(inputs, output, size_dict) if len(inputs) > 2 else None
     if chain is None or memory_limit is not None:
         return auto(inputs, output, size_dict, memory_limit)
@@ -95,11 +102,11 @@ def optimize(
 def register() -> bool:
     """Makes optimize="mmchain" known where opt_einsum is installed."""
     try:
-        from opt_einsum.paths import register_path_fn
+        paths: Any = import_module("opt_einsum.paths")
     except ImportError:
         return False
     try:
-        register_path_fn("mmchain", optimize)
+        paths.register_path_fn("mmchain", optimize)
     except KeyError:
         pass  # by an import of this package before
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Dict
 
 import numpy as np
 
@@ -18,7 +18,8 @@ def report(kind: str, result: Any) -> None:
     a NaN, or an infinity.
     """
     seen = np.isnan(result) if kind == "invalid" else np.isinf(result)
-    mode = np.geterr()[kind]
+    modes: Dict[str, Any] = {**np.geterr()}
+    mode = modes[kind]
     if mode == "ignore" or not seen.any():
         return
     message = f"{_messages[kind]} encountered in multi_dot"
@@ -28,7 +29,9 @@ def report(kind: str, result: Any) -> None:
         warnings.warn(message, RuntimeWarning, stacklevel=3)
     elif mode == "print":
         print(f"Warning: {message}")
-    elif mode == "call":
-        np.geterrcall()(_messages[kind], _bits[kind])
-    else:
-        np.geterrcall().write(f"Warning: {message}\n")
+        return
+    told: Any = np.geterrcall()  # a function, or what has a method `write`
+    if mode == "call":
+        told(_messages[kind], _bits[kind])
+    elif mode == "log":
+        told.write(f"Warning: {message}\n")

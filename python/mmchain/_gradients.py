@@ -131,6 +131,7 @@ def gradients(
         work.backward(matrices, plain(memory), end)
     made = []
     for factor, matrix, place in zip(factors, matrices, places):
+        assert place is not None  # since every gradient is wanted
         part = memory[place : place + matrix.size].reshape(chain.stack + matrix.shape[-2:])
         shape = factor.shape if factor.ndim > 1 else matrix.shape[-2:]
         made.append(kind.from_numpy(_sum_to(part, shape).reshape(factor.shape)))

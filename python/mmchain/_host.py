@@ -37,7 +37,7 @@ class Kind:
             raise TypeError("arrays: expected arrays in the host's memory, got CuPy's")
         self.bf16: Any = None  # NumPy's type for bfloat16, which it has of ml_dtypes
 
-    def to_numpy(self, array: Any) -> np.ndarray:
+    def to_numpy(self, array: Any) -> Any:
         torch = self.torch
         if torch is not None and isinstance(array, torch.Tensor):
             if array.device.type != "cpu":

@@ -234,8 +234,9 @@ def _running_on_cuda(what: Any, arrays: List[Any], shapes: Any, dtype: Any) -> A
     number = getattr(place, "local_hardware_id", None)
     where = f"cuda:{place.id if number is None else number}"
     result = _mmchain.Array(where, _names[dtype.name], shapes.out)
-    capsules = [None if array is None else array.__dlpack__() for array in arrays]
+    factors, initial, addend = (None if x is None else x.__dlpack__() for x in arrays)
     flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, False, 0, None)
-    if _mmchain.scan(*capsules, result.__dlpack__(), *flags) is NotImplemented:
+    done = _mmchain.scan(factors, initial, addend, result.__dlpack__(), *flags)
+    if done is NotImplemented:
         raise ValueError("expected arrays that can be read")
     return jax.dlpack.from_dlpack(result)

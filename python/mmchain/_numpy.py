@@ -112,7 +112,9 @@ def multiply_otherwise(
     if not _is_direct(arrays, dtype):
         raise TypeError(f"arrays: expected NumPy's, of numbers or bool, got {dtype}")
     exponents = np.zeros(chain.stack, np.int64) if scaled else None
-    rule = (-1 - semiring if semiring else 0,) + ((exponents,) if scaled else ())
+    rule: List[Any] = [-1 - semiring if semiring else 0]
+    if scaled:
+        rule.append(exponents)
     arrays = _converted(arrays, dtype)
     result = _mmchain.execute(None, arrays, None, *options, None, _is_bf16(dtype), *rule)
     if result is NotImplemented:
@@ -244,11 +246,12 @@ def running(what: Any, arrays: List[Any], shapes: Any, out: Any) -> Any:
     answer = result if exponents is None else (result, exponents)
     written = result.view(np.uint16) if bf16 else result
     flags = (what.recurrence, what.reverse, what.exclusive, what.device, None, bf16, what.semiring, exponents)
-    if _mmchain.scan(*inputs, written, *flags) is not NotImplemented:
+    factors, initial, addend = inputs
+    if _mmchain.scan(factors, initial, addend, written, *flags) is not NotImplemented:
         return answer
-    inputs = [None if array is None else np.array(array, order="C") for array in inputs]
+    factors, initial, addend = (None if x is None else np.array(x, order="C") for x in inputs)
     fresh = np.empty(shapes.out, written.dtype)
-    if _mmchain.scan(*inputs, fresh, *flags) is NotImplemented:
+    if _mmchain.scan(factors, initial, addend, fresh, *flags) is NotImplemented:
         raise ValueError("expected arrays that can be read")
     np.copyto(written, fresh)
     return answer

@@ -156,7 +156,7 @@ class Plan(_mmchain.Plan):
 def _fields(text: str) -> Dict[str, Any]:
     """What a saved plan says; only what is compared of its steps."""
     try:
-        facts = json.loads(text)
+        facts: Dict[str, Any] = json.loads(text)
         facts["steps"] = [(s["product"], s["split"], s["kernel"]) for s in facts["steps"]]
         for name in ("chain", "objective", "device", "precision", "order"):
             if not isinstance(facts[name], str):

@@ -101,7 +101,7 @@ class Ranges:
 
     def _read(self, name: str, array: Any, ndim: int) -> np.ndarray:
         """The array, of so many dimensions besides the batch's, in the row's dtype."""
-        read = self._kind.to_numpy(array)
+        read: np.ndarray = self._kind.to_numpy(array)
         shape, one = read.shape, (self._side, self._side)
         if len(shape) != len(self._batch) + ndim or shape != self._batch + shape[-ndim:-2] + one:
             text = ", ".join(map(str, self._batch + ("k",) * (ndim - 2) + one))

@@ -151,7 +151,8 @@ def _run(running: Running, arrays: List[Any], out: Any) -> Any:
         name = "scaled" if running.scaled else "semiring"
         raise TypeError(f"arrays: expected NumPy's with {name}, got those of another library")
     arrays = [None if array is None else room.as_array(array) for array in arrays]
-    shapes = fit(running, *[None if array is None else tuple(array.shape) for array in arrays])
+    factors, initial, addend = [None if array is None else tuple(array.shape) for array in arrays]
+    shapes = fit(running, factors or (), initial, addend)
     if out is not None and tuple(out.shape) != shapes.out:
         expected, got = running.told(shapes.out), running.told(tuple(out.shape))
         raise ValueError(f"out: expected shape {expected}, got {got}")
@@ -262,15 +263,16 @@ def recurrence(
     """
     number = _general.semiring_number(semiring)
     room = _general.room_of([array for array in (a, x0, b) if array is not None])
-    a, x0 = room.as_array(a), room.as_array(x0)
-    b = None if b is None else room.as_array(b)
-    vector = x0.ndim == 1
+    initial: Any = room.as_array(x0)
+    addend: Any = None if b is None else room.as_array(b)
+    made: Any = out
+    vector = initial.ndim == 1
     running = Running(True, bool(reverse), bool(exclusive), device, vector, number, bool(scaled))
     if vector:
-        x0 = x0[:, None]
-        b = None if b is None else b[..., None]
-        out = None if out is None else out[..., None]
-    result = _run(running, [a, x0, b], out)
+        initial = initial[:, None]
+        addend = None if addend is None else addend[..., None]
+        made = None if made is None else made[..., None]
+    result = _run(running, [room.as_array(a), initial, addend], made)
     if scaled:
         return (result[0][..., 0] if vector else result[0], result[1])
     return result[..., 0] if vector else result

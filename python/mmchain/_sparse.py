@@ -8,7 +8,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from . import _mmchain
-from ._structure import Factor, Group, dtype_name, splice
+from ._plan import dtype_name
+from ._structure import Factor, Group, splice
 from ._types import Device
 
 

@@ -16,9 +16,9 @@ from ._structure import Factor, Group
 
 
 class _Leaf(NamedTuple):
-    """Factor number `index` of the tensors."""
+    """Factor number `number` of the tensors."""
 
-    index: int
+    number: int
     words: Tuple[str, ...]
     op: str
     inverse: bool
@@ -50,7 +50,7 @@ def _flatten(items: Sequence[Any], tensors: List[torch.Tensor]) -> List[Any]:
             raise TypeError(f"arrays: expected factors with structure on the CPU, got {array.device}")
         tensors.append(array)
         leaf = _Leaf(len(tensors) - 1, (), "N", False)
-        nodes.append(leaf if factor is None else _Leaf(leaf.index, factor.words, factor.op, factor.inverse))
+        nodes.append(leaf if factor is None else _Leaf(leaf.number, factor.words, factor.op, factor.inverse))
     return nodes
 
 
@@ -65,7 +65,7 @@ def _arrays(nodes: Sequence[Any], tensors: Sequence[torch.Tensor]) -> List[Any]:
         if isinstance(node, _Inverse):
             items.append(Group(_arrays(node.nodes, tensors)))
         else:
-            array = _values(tensors[node.index])
+            array = _values(tensors[node.number])
             items.append(array if array.ndim == 1 else Factor(array, node.words, node.op, node.inverse))
     return items
 
@@ -89,7 +89,7 @@ def _factor(node: _Leaf, tensor: torch.Tensor) -> Factor:
 def _bind(node: Any, tensors: Sequence[torch.Tensor]) -> Any:
     if isinstance(node, _Inverse):
         return Group([_bind(inner, tensors) for inner in node.nodes])
-    return _factor(node, tensors[node.index])
+    return _factor(node, tensors[node.number])
 
 
 def _adjoint(item: Any) -> Any:
@@ -144,20 +144,23 @@ def _descend(
             own = _adjoint(bound[i])
             _descend(node.nodes, tensors, [own, *chain, own], -sign, wanted, found)
             continue
-        if not wanted[node.index]:
+        if not wanted[node.number]:
             continue
         if node.inverse:
             own = _adjoint(bound[i])
             chain, sign_here = [own, *chain, own], -sign
         value = _product(chain) * sign_here
         value = value.mT if node.op == "T" else value.mH if node.op == "H" else value
-        found[node.index] = _project(node.words, value, tensors[node.index])
+        found[node.number] = _project(node.words, value, tensors[node.number])
 
 
 def _product(items: List[Any]) -> torch.Tensor:
     if len(items) == 1 and isinstance(items[0], Factor) and not items[0].inverse:
-        array = items[0].array
-        return array if items[0].op == "N" else array.mT if items[0].op == "T" else array.mH
+        array: Any = items[0].array
+        result: torch.Tensor = array
+        if items[0].op != "N":
+            result = array.mT if items[0].op == "T" else array.mH
+        return result
     return multiply(items, "flops", None)
 
 
@@ -198,7 +201,7 @@ def multiply(items: Sequence[Any], objective: str, device: Optional[str]) -> tor
         row, tensors[0] = False, tensors[0].unsqueeze(0)
     if tensors[-1].dim() == 1:
         column, tensors[-1] = False, tensors[-1].unsqueeze(1)
-    result = _Structured.apply(nodes, (objective, device), *tensors)
+    result: torch.Tensor = _Structured.apply(nodes, (objective, device), *tensors)
     if not row:
         result = result.squeeze(0)
     return result if column else result.squeeze(-1)

@@ -25,7 +25,7 @@ def numpy_multi_dot() -> Iterator[None]:
     from . import multi_dot
 
     def swapped(arrays: Sequence[Any], *, out: Optional[Any] = None) -> Any:
-        return multi_dot(arrays, out=out)
+        return multi_dot(arrays) if out is None else multi_dot(arrays, out=out)
 
     before = np.linalg.multi_dot
     np.linalg.multi_dot = swapped  # type: ignore[assignment]

@@ -55,7 +55,7 @@ def _capsule(tensor: torch.Tensor) -> Any:
 
 def _execute(
     plan: Any, chain: _shapes.Chain, tensors: List[torch.Tensor], out: Any, options: _shapes.Options
-):
+) -> Any:
     if _has_exchange:
         return _mmchain.execute(plan, tensors, out, *options, None, False)
     first = tensors[0]
@@ -70,7 +70,7 @@ def _execute(
 
 def _direct(
     plan: Any, tensors: List[torch.Tensor], out: Any, options: _shapes.Options
-) -> torch.Tensor:
+) -> Any:
     """The product of tensors of one dtype that have memory, without gradients."""
     tensors = _shapes.once(lambda t: t.detach().resolve_conj().resolve_neg(), tensors)
     chain = _shapes.check([tensor.shape for tensor in tensors], 1)
@@ -92,7 +92,7 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, a: torch.Tensor, b: torch.Tensor, options: _shapes.Options
-    ) -> torch.Tensor:
+    ) -> Any:
         ctx.save_for_backward(a, b)
         ctx.options = options
         return _direct(None, [a, b], None, options)
@@ -176,10 +176,10 @@ def _parts(memory: torch.Tensor, places: List[Optional[int]], dims: List[int]) -
 # Dtypes in which PyTorch's products on the CPU are those of a BLAS.
 _plain_on_cpu = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 # For longer chains the order takes PyTorch longer to find than us.
-_most_by_torch = 32
+_most_by_torch = 128
 # From so many small matrices on, one call for all gradients is faster than PyTorch's records of each.
 # Larger products take most of the time themselves, and PyTorch's threads are at work already.
-_least_by_us, _largest_by_us = 16, 64
+_least_by_us, _largest_by_us = 20, 64
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _multi_dot = torch.linalg.multi_dot
 _mm = torch.mm
@@ -191,7 +191,7 @@ def _of_three(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor
     return _mm(_mm(a, b), c) if m * l * (k + n) <= k * n * (l + m) else _mm(a, _mm(b, c))
 
 
-def _by_us(tensors: List[torch.Tensor]) -> Optional[torch.Tensor]:
+def _by_us(tensors: List[torch.Tensor]) -> Any:
     """The product as one function; None where they are no matrices of one dtype that lie on the CPU
     and fit together, or tangents are wanted."""
     kinds = {(tensor.dtype, tensor.layout, tensor.is_cpu, tensor.is_neg()) for tensor in tensors}
@@ -208,7 +208,7 @@ def _by_us(tensors: List[torch.Tensor]) -> Optional[torch.Tensor]:
     return _Chain.apply(dims, *tensors)
 
 
-def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Optional[torch.Tensor]:
+def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Any:
     """The product by PyTorch, whose order is one of fewest multiplications too and whose records of
     gradients cost least; None where it is more than a few plain matrices on the CPU."""
     gradients = False
@@ -240,9 +240,7 @@ def _with_gradients(tensors: List[torch.Tensor], device: Optional[str]) -> Optio
 for _kind in _exact:
     _general.shortcuts[_kind] = _with_gradients
 # Few plain matrices are multiplied from C, by the same functions.
-_mmchain.set_torch(
-    _exact, _mm, _multi_dot, torch.is_grad_enabled, _is_any_autocast_enabled, _transforms_active
-)
+_mmchain.set_torch(_exact, _mm, torch.matmul, _multi_dot, torch.is_grad_enabled)
 
 
 def _autocast_dtype(tensors: List[torch.Tensor]) -> Optional[torch.dtype]:
@@ -313,7 +311,7 @@ def multiply(
     objective: str,
     device: Optional[str],
     precision: str,
-) -> torch.Tensor:
+) -> Any:
     options = (objective, device, precision)
     lower = _autocast_dtype(tensors) if tensors else None
     if lower is not None:
@@ -396,7 +394,7 @@ class _States(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, what: Any, shapes: Any, *inputs: Optional[torch.Tensor]) -> torch.Tensor:
+    def forward(ctx: Any, what: Any, shapes: Any, *inputs: Optional[torch.Tensor]) -> Any:
         ctx.what = what
         ctx.given = [x is not None for x in inputs]
         states = _compute(what, inputs, shapes, None)
@@ -410,7 +408,7 @@ class _States(torch.autograd.Function):
         states = saved.pop()
         factors, initial, addend = [saved.pop(0) if given else None for given in ctx.given]
 
-        def turn(x: torch.Tensor) -> torch.Tensor:
+        def turn(x: Any) -> Any:
             return x.flip(-3) if what.reverse else x
 
         factors, states, slopes = turn(factors), turn(states), turn(cotangent)
@@ -468,7 +466,7 @@ def _has_own_gradients(what: Any, given: List[torch.Tensor], shapes: Any) -> boo
 
 def running(
     what: Any, tensors: List[Optional[torch.Tensor]], shapes: Any, out: Any
-) -> torch.Tensor:
+) -> Any:
     """Running products, or states of a recurrence; shapes are those that tensors broadcast to."""
     given = [tensor for tensor in tensors if tensor is not None]
     _one_device(given)
@@ -499,7 +497,8 @@ def running(
 def _compute(what: Any, inputs: Sequence[Optional[torch.Tensor]], shapes: Any, out: Any) -> Any:
     """Without gradients, of tensors of one dtype that have memory."""
     inputs = [None if x is None else x.detach().resolve_conj().resolve_neg() for x in inputs]
-    result = inputs[0].new_empty(shapes.out) if out is None else out
+    factors: Any = inputs[0]
+    result = factors.new_empty(shapes.out) if out is None else out
     if _fill(what, inputs, result):
         return result
     inputs = [None if x is None else x.contiguous() for x in inputs]
@@ -512,10 +511,10 @@ def _compute(what: Any, inputs: Sequence[Optional[torch.Tensor]], shapes: Any, o
 def _fill(what: Any, inputs: List[Optional[torch.Tensor]], out: torch.Tensor) -> bool:
     plain = out.detach()
     stream = None
-    arrays: List[Any] = [*inputs, plain]
+    factors, initial, addend, made = arrays = [*inputs, plain]
     if not _has_exchange:
-        arrays = [None if x is None else _capsule(x) for x in arrays]
+        factors, initial, addend, made = (None if x is None else _capsule(x) for x in arrays)
         if out.is_cuda:
             stream = torch.cuda.current_stream(out.device).cuda_stream
     flags = (what.recurrence, what.reverse, what.exclusive, what.device, stream, False, 0, None)
-    return _mmchain.scan(*arrays, *flags) is not NotImplemented
+    return _mmchain.scan(factors, initial, addend, made, *flags) is not NotImplemented

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "cache.h"
+#include "entrance.h"
 #include "execute.h"
 #include "gradients.h"
 #include "memory.h"
@@ -232,6 +233,9 @@ static PyMethodDef functions[] = {
     {"execute", (PyCFunction)(void (*)(void))mmcp_execute, METH_FASTCALL,
      "execute(plan, arrays, out, objective, device, precision, stream, bf16): the product, or "
      "NotImplemented when the arrays cannot be read where they lie."},
+    {"entrance", mmcp_entrance, METH_O,
+     "entrance(function): the function, with a shorter way to execute() where it is called with "
+     "nothing but arrays."},
     {"chain_of", (PyCFunction)(void (*)(void))mmcp_chain_of, METH_FASTCALL,
      "chain_of(arrays, bf16): the text of the chain that execute() makes of them, and the number "
      "of "
@@ -261,9 +265,9 @@ static PyMethodDef functions[] = {
      "xla_target(minor): a capsule of the foreign function of XLA that multiplies a chain on the "
      "CPU, by version 0.minor of that interface."},
     {"set_torch", mmcp_set_torch, METH_VARARGS,
-     "set_torch(types, mm, multi_dot, is_grad_enabled, is_autocast, has_transforms): PyTorch's own "
-     "functions, "
-     "for tensors of these types that want gradients."},
+     "set_torch(types, mm, matmul, multi_dot, is_grad_enabled): PyTorch's own functions, for "
+     "tensors "
+     "of these types that want gradients."},
     {"devices", devices, METH_NOARGS, "Triples (name, description, available)."},
     {"configure", configure, METH_VARARGS,
      "configure(module_dir, blas_paths): where device modules lie, or None, and the files of BLAS "
@@ -323,7 +327,7 @@ static int add_types(PyObject *module) {
   if (PyType_Ready(&mmcp_plan_type) < 0 || PyType_Ready(&mmcp_array_type) < 0 ||
       PyType_Ready(&mmcp_ranges_type) < 0 || PyType_Ready(&mmcp_memory_type) < 0 ||
       PyType_Ready(&mmcp_gradients_type) < 0 || PyType_Ready(&mmcp_team_type) < 0 ||
-      PyType_Ready(&mmcp_team_plan_type) < 0)
+      PyType_Ready(&mmcp_team_plan_type) < 0 || PyType_Ready(&mmcp_entrance_type) < 0)
     return -1;
   Py_INCREF(&mmcp_plan_type);
   if (PyModule_AddObject(module, "Plan", (PyObject *)&mmcp_plan_type) < 0) return -1;

@@ -744,12 +744,12 @@ static PyObject *execute_chain(PyObject *array, PyObject *const *args) {
 
 /* Multiplies by PyTorch where it is to record the products and nothing else was asked for. Returns
  * as mmcp_torch_multiply(). */
-static int execute_recorded(PyObject *items, PyObject *const *args, PyObject **out) {
+static int execute_recorded(PyObject *const *args, PyObject **out) {
   if (args[PLAN] != Py_None || args[OUT] != Py_None || args[PRECISION] != mmcp.native ||
       (args[OBJECTIVE] != mmcp.time && args[OBJECTIVE] != mmcp.flops) ||
       (args[DEVICE] != Py_None && args[DEVICE] != mmcp.cpu))
     return 0;
-  return mmcp_torch_multiply(items, out);
+  return mmcp_torch_multiply(args[ARRAYS], out);
 }
 
 PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t count) {
@@ -765,14 +765,13 @@ PyObject *mmcp_execute(PyObject *module, PyObject *const *given, Py_ssize_t coun
                         Py_TYPE(args[PLAN])->tp_name);
   if (!PyList_CheckExact(args[ARRAYS]) && !PyTuple_CheckExact(args[ARRAYS]))
     return execute_chain(args[ARRAYS], args);
+  PyObject *result = NULL;
+  if (execute_recorded(args, &result) != 0) return result;
   PyObject *items = PySequence_Tuple(args[ARRAYS]); /* a list may change meanwhile */
   if (items == NULL) return NULL;
   Py_ssize_t n = PyTuple_GET_SIZE(items), least = args[PLAN] == Py_None ? 2 : 1;
-  PyObject *result = NULL;
-  const int recorded = execute_recorded(items, args, &result);
-  if (recorded == 0)
-    result = n < least ? Py_NewRef(Py_NotImplemented)
-                       : execute_items(&PyTuple_GET_ITEM(items, 0), n, NULL, args);
+  result = n < least ? Py_NewRef(Py_NotImplemented)
+                     : execute_items(&PyTuple_GET_ITEM(items, 0), n, NULL, args);
   Py_DECREF(items);
   return result;
 }

@@ -1,23 +1,42 @@
 /* torch.c: see torch.h. */
 #include "torch.h"
 
+#include <math.h>
+
 #include "view.h"
 
-/* Many small matrices are one function with gradients of its own (_torch.py). */
-enum { MOST_FACTORS = 15 };
+enum {
+  /* Up to here calls of mm take less than one of multi_dot, whose result is a view with a gradient
+   * of its own. */
+  MOST_BY_MM = 6,
+  MOST_FACTORS = 128, /* PyTorch finds the order of more in longer than we */
+  /* Many small matrices are one function with gradients of its own (_torch.py). */
+  LEAST_BY_US = 20,
+  LARGEST_BY_US = 64
+};
 
-static PyObject *types, *mm, *multi_dot, *is_grad_enabled, *is_autocast, *has_transforms;
+static PyObject *types, *mm, *matmul, *multi_dot, *is_grad_enabled;
 
 PyObject *mmcp_set_torch(PyObject *module, PyObject *args) {
-  PyObject *given[6];
+  PyObject *given[5];
   (void)module;
-  if (!PyArg_ParseTuple(args, "O!OOOOO:set_torch", &PyTuple_Type, &given[0], &given[1], &given[2],
-                        &given[3], &given[4], &given[5]))
+  if (!PyArg_ParseTuple(args, "O!OOOO:set_torch", &PyTuple_Type, &given[0], &given[1], &given[2],
+                        &given[3], &given[4]))
     return NULL;
-  PyObject **kept[] = {&types, &mm, &multi_dot, &is_grad_enabled, &is_autocast, &has_transforms};
-  for (int i = 0; i < 6; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
+  PyObject **kept[] = {&types, &mm, &matmul, &multi_dot, &is_grad_enabled};
+  for (int i = 0; i < 5; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
   Py_RETURN_NONE;
 }
+
+/* A chain of PyTorch's matrices, the first and the last of which may be vectors. */
+typedef struct chain {
+  PyObject *const *items;
+  int n;
+  int first_wanted;       /* the first that wants a gradient */
+  bool is_row, is_column; /* whether the first, the last is a vector */
+  int64_t dims[MOST_FACTORS + 1];
+  uint8_t splits[MOST_BY_MM][MOST_BY_MM]; /* by first and last factor: the last of the left */
+} chain;
 
 static bool is_tensor(PyObject *item) {
   for (Py_ssize_t t = 0; t < PyTuple_GET_SIZE(types); t++)
@@ -33,78 +52,169 @@ static int truth_of(PyObject *value) {
   return truth;
 }
 
-static int wants_gradients(PyObject *const *items, Py_ssize_t n) {
-  int wants = 0;
-  for (Py_ssize_t i = 0; i < n && wants == 0; i++)
-    wants = truth_of(PyObject_GetAttr(items[i], mmcp.requires_grad));
-  return wants;
+static int wants_gradients(PyObject *item) {
+  return truth_of(PyObject_GetAttr(item, mmcp.requires_grad));
 }
 
 /* Whether products are recorded as they are computed. */
-static int is_recorded(void) {
-  int answer = truth_of(PyObject_CallNoArgs(is_grad_enabled));
-  if (answer != 1) return answer;
-  answer = truth_of(PyObject_CallNoArgs(is_autocast));
-  if (answer == 0) answer = truth_of(PyObject_CallNoArgs(has_transforms));
-  return answer < 0 ? -1 : !answer;
+static int is_recorded(chain *c) {
+  int wants = 0;
+  for (int i = 0; i < c->n && wants == 0; i++) {
+    wants = wants_gradients(c->items[i]);
+    c->first_wanted = i;
+  }
+  return wants == 1 ? truth_of(PyObject_CallNoArgs(is_grad_enabled)) : wants;
 }
 
-/* Reads the dims of matrices of one dtype on the CPU that fit together. Returns 0 when they are not
- * that. */
-static int read_dims(PyObject *const *items, Py_ssize_t n, int64_t *dims) {
-  const dl_exchange *exchange = mmcp_exchange_of(items[0]);
+/* Whether the factor may be one of the chain: a matrix, or a vector at an end. */
+static bool read_shape(chain *c, int i, const dl_tensor *tensor) {
+  c->is_row = c->is_row || (i == 0 && tensor->ndim == 1);
+  c->is_column = c->is_column || (i == c->n - 1 && tensor->ndim == 1);
+  const bool is_row = i == 0 && c->is_row, is_column = i == c->n - 1 && c->is_column;
+  if (tensor->ndim != (is_row || is_column ? 1 : 2)) return false;
+  const int64_t rows = is_row ? 1 : tensor->shape[0];
+  if (i == 0) c->dims[0] = rows;
+  c->dims[i + 1] = is_column ? 1 : tensor->shape[tensor->ndim - 1];
+  return rows == c->dims[i];
+}
+
+/* Whether PyTorch finds the order too. A row would be made a matrix, and back, by every product. */
+static bool is_for_multi_dot(const chain *c) {
+  return (c->is_row && c->n > 2) || (c->n > MOST_BY_MM && c->n < LEAST_BY_US);
+}
+
+/* Reads the dims of factors of one dtype on the CPU that fit together, or of the first alone where
+ * PyTorch will look at the others. Returns 0 when they are not that. */
+static int read_dims(chain *c) {
+  const dl_exchange *exchange = mmcp_exchange_of(c->items[0]);
   mmc_dtype first = MMC_F32;
   if (exchange == NULL) return PyErr_Occurred() ? -1 : 0;
-  for (Py_ssize_t i = 0; i < n; i++) {
+  for (int i = 0; i < c->n; i++) {
     dl_tensor tensor;
     mmc_dtype dtype;
-    if (exchange->borrow(items[i], &tensor) != 0) {
+    if (exchange->borrow(c->items[i], &tensor) != 0) {
       PyErr_Clear(); /* it is sparse, or has no memory */
       return 0;
     }
-    if (tensor.ndim != 2 || tensor.device.type != DL_CPU ||
-        !mmcp_dtype_of_dl(tensor.dtype, &dtype) || dtype > MMC_C128)
+    if (tensor.device.type != DL_CPU || !mmcp_dtype_of_dl(tensor.dtype, &dtype) || dtype > MMC_C128)
       return 0;
-    if (i == 0) {
-      first = dtype;
-      dims[0] = tensor.shape[0];
-    }
-    if (dtype != first || tensor.shape[0] != dims[i]) return 0;
-    dims[i + 1] = tensor.shape[1];
+    if (i == 0) first = dtype;
+    if (dtype != first || !read_shape(c, i, &tensor)) return 0;
+    if (is_for_multi_dot(c)) return 1;
   }
   return 1;
 }
 
-static PyObject *call(PyObject *function, PyObject *a, PyObject *b) {
-  PyObject *arguments[] = {a, b};
-  return PyObject_Vectorcall(function, arguments, b != NULL ? 2 : 1, NULL);
+/* Multiplications, and those that gradients take. */
+typedef struct price {
+  double forward, backward;
+} price;
+
+/* Finds the order of fewest multiplications, and of those one whose gradients take the fewest where
+ * it is told which factors want them: wanted[i] is how many of the first i do. Returns whether
+ * there was a choice. */
+static bool find_order(chain *c, const int *wanted) {
+  price least[MOST_BY_MM][MOST_BY_MM];
+  bool had_choice = false;
+  for (int last = 0; last < c->n; last++) {
+    least[last][last] = (price){0, 0};
+    for (int first = last - 1; first >= 0; first--) {
+      price *best = &least[first][last];
+      *best = (price){INFINITY, INFINITY};
+      for (int split = last - 1; split >= first; split--) {
+        const price *left = &least[first][split], *right = &least[split + 1][last];
+        const double product =
+            (double)c->dims[first] * (double)c->dims[split + 1] * (double)c->dims[last + 1];
+        const double forward = left->forward + right->forward + product;
+        if (forward > best->forward) continue;
+        had_choice = had_choice || forward == best->forward;
+        double backward = 0;
+        if (wanted != NULL) {
+          const int sides =
+              (wanted[split + 1] > wanted[first]) + (wanted[last + 1] > wanted[split + 1]);
+          backward = left->backward + right->backward + sides * product;
+        }
+        if (forward == best->forward && backward >= best->backward) continue;
+        *best = (price){forward, backward};
+        c->splits[first][last] = (uint8_t)split;
+      }
+    }
+  }
+  return had_choice;
 }
 
-/* Of three matrices, whose gradients take a seventh less than those of PyTorch's multi_dot. */
-static PyObject *multiply_three(PyObject *const *items, const int64_t *dims) {
-  const double m = (double)dims[0], k = (double)dims[1], l = (double)dims[2], n = (double)dims[3];
-  const bool left = m * l * (k + n) <= k * n * (l + m);
-  PyObject *pair = left ? call(mm, items[0], items[1]) : call(mm, items[1], items[2]);
-  if (pair == NULL) return NULL;
-  PyObject *product = left ? call(mm, pair, items[2]) : call(mm, items[0], pair);
-  Py_DECREF(pair);
+/* Finds the order; which factors want gradients is asked only where it matters. */
+static int choose_order(chain *c) {
+  if (c->n == 2) c->splits[0][1] = 0;
+  if (c->n == 2 || !find_order(c, NULL)) return 1;
+  const int last_wants = wants_gradients(c->items[c->n - 1]);
+  if (last_wants < 0 || (last_wants > 0 && c->first_wanted == 0)) return last_wants < 0 ? -1 : 1;
+  int wanted[MOST_BY_MM + 1] = {0};
+  for (int i = c->first_wanted; i < c->n; i++) {
+    const int wants = i == c->first_wanted ? 1 : wants_gradients(c->items[i]);
+    if (wants < 0) return -1;
+    wanted[i + 1] = wanted[i] + wants;
+  }
+  find_order(c, wanted);
+  return 1;
+}
+
+/* The product of the factors from the first to the last, as new reference; NULL with an exception
+ * set. */
+static PyObject *multiply(const chain *c, int first, int last) {
+  if (first == last) return Py_NewRef(c->items[first]);
+  const int split = c->splits[first][last];
+  const bool has_vector = (c->is_row && first == 0) || (c->is_column && last == c->n - 1);
+  PyObject *sides[] = {multiply(c, first, split), NULL}, *product = NULL;
+  if (sides[0] != NULL) sides[1] = multiply(c, split + 1, last);
+  if (sides[1] != NULL) product = PyObject_Vectorcall(has_vector ? matmul : mm, sides, 2, NULL);
+  Py_XDECREF(sides[0]);
+  Py_XDECREF(sides[1]);
   return product;
 }
 
-int mmcp_torch_multiply(PyObject *tuple, PyObject **out) {
-  PyObject *const *items = &PyTuple_GET_ITEM(tuple, 0);
-  const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
-  int64_t dims[MOST_FACTORS + 1];
+/* What does not fit together is said in NumPy's words, elsewhere. */
+static int call_multi_dot(PyObject *sequence, PyObject **out) {
+  *out = PyObject_CallOneArg(multi_dot, sequence);
+  if (*out != NULL) return 1;
+  if (!PyErr_ExceptionMatches(PyExc_RuntimeError)) return -1;
+  PyErr_Clear();
+  return 0;
+}
+
+static bool is_for_us(const chain *c) {
+  int64_t largest = 0;
+  for (int d = 0; d <= c->n; d++) largest = c->dims[d] > largest ? c->dims[d] : largest;
+  return c->n >= LEAST_BY_US && largest <= LARGEST_BY_US;
+}
+
+/* Multiplies the factors, which the sequence held; returns as mmcp_torch_multiply(). */
+static int multiply_chain(chain *c, PyObject *sequence, PyObject **out) {
+  int done = is_recorded(c);
+  if (done == 1) done = read_dims(c);
+  if (done != 1) return done;
+  if (is_for_multi_dot(c)) return call_multi_dot(sequence, out);
+  if (is_for_us(c)) return 0;
+  if (c->n > MOST_BY_MM) return call_multi_dot(sequence, out);
+  if (choose_order(c) < 0) return -1;
+  *out = multiply(c, 0, c->n - 1);
+  return *out != NULL ? 1 : -1;
+}
+
+int mmcp_torch_multiply(PyObject *sequence, PyObject **out) {
+  PyObject *const *given = PySequence_Fast_ITEMS(sequence);
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
+  PyObject *items[MOST_FACTORS];
   if (types == NULL || n < 2 || n > MOST_FACTORS) return 0;
   for (Py_ssize_t i = 0; i < n; i++)
-    if (!is_tensor(items[i])) return 0;
-  int done = wants_gradients(items, n);
-  if (done == 1) done = is_recorded();
-  if (done == 1) done = read_dims(items, n, dims);
-  if (done != 1) return done;
-  if (n == 2)
-    *out = call(mm, items[0], items[1]);
-  else
-    *out = n == 3 ? multiply_three(items, dims) : call(multi_dot, tuple, NULL);
-  return *out != NULL ? 1 : -1;
+    if (!is_tensor(given[i])) return 0;
+  for (Py_ssize_t i = 0; i < n; i++) items[i] = Py_NewRef(given[i]); /* a list may change */
+  chain c;
+  c.items = items;
+  c.n = (int)n;
+  c.first_wanted = 0;
+  c.is_row = c.is_column = false;
+  const int done = multiply_chain(&c, sequence, out);
+  for (Py_ssize_t i = 0; i < n; i++) Py_DECREF(items[i]);
+  return done;
 }

@@ -1,6 +1,8 @@
 """multi_dot on NumPy arrays: values, dtypes, strides, stacks, out, exceptions."""
 
+import inspect
 import pickle
+import pydoc
 import warnings
 from functools import reduce
 
@@ -21,6 +23,26 @@ def is_direct(arrays, out=None):
 
 
 # ---- values ----------------------------------------------------------------------------------
+
+
+def test_it_is_looked_at_as_a_function(rng):
+    names = list(inspect.signature(mmchain.multi_dot).parameters)
+    assert names[:3] == ["arrays", "out", "objective"] and inspect.isroutine(mmchain.multi_dot)
+    assert mmchain.multi_dot.__name__ == "multi_dot" and mmchain.multi_dot.__module__ == "mmchain"
+    assert mmchain.multi_dot.__doc__.startswith("The product of arrays")
+    assert pickle.loads(pickle.dumps(mmchain.multi_dot)) is mmchain.multi_dot
+    assert repr(mmchain.multi_dot).startswith("<function multi_dot")
+    assert pydoc.render_doc(mmchain.multi_dot).count("precision")
+
+    class Holder(list):
+        product = mmchain.multi_dot
+
+    arrays = random_chain(rng, random_dims(rng, 3))
+    for result in (mmchain.multi_dot(arrays=arrays), Holder(arrays).product()):
+        np.testing.assert_array_equal(result, mmchain.multi_dot(arrays))
+    for given in ((), (arrays, arrays)):
+        with pytest.raises(TypeError, match=r"multi_dot\(\)"):
+            mmchain.multi_dot(*given)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

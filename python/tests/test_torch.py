@@ -364,7 +364,7 @@ def test_autocast_has_products_in_its_dtype():
 def test_gradients_by_plain_products_are_torchs():
     rng = torch.Generator().manual_seed(8)
     for dtype in (torch.float32, torch.float64, torch.complex128):
-        for n in (2, 3, 6):
+        for n in (2, 3, 4, 5, 6, 7, 19, 20, 21, 40):
             dims = torch.randint(1, 12, (n + 1,), generator=rng).tolist()
             shapes = list(zip(dims, dims[1:]))
             ours = [torch.randn(s, generator=rng, dtype=dtype).requires_grad_() for s in shapes]
@@ -372,9 +372,61 @@ def test_gradients_by_plain_products_are_torchs():
             mmchain.multi_dot(ours).abs().sum().backward()
             torch.linalg.multi_dot(theirs).abs().sum().backward()
             for a, b in zip(ours, theirs):
-                torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
-        with pytest.raises(ValueError, match="not aligned"):
-            mmchain.multi_dot([ours[0], torch.ones(dims[1] + 1, 3, dtype=dtype)])
+                error = torch.linalg.norm(a.grad - b.grad)
+                assert error <= 1e-4 * torch.linalg.norm(b.grad), (dtype, dims)
+        for rest in ([], theirs):
+            with pytest.raises(ValueError, match="not aligned"):
+                mmchain.multi_dot([ours[0], torch.ones(dims[1] + 1, dims[1], dtype=dtype), *rest[1:]])
+
+
+def test_gradients_of_some_factors_and_of_vectors():
+    rng = torch.Generator().manual_seed(9)
+    for trial in range(200):
+        n = 2 + trial % 8
+        side = int(torch.randint(1, 9, (), generator=rng))
+        dims = torch.randint(1, 9, (n + 1,), generator=rng).tolist() if trial % 3 else [side] * (n + 1)
+        shapes = list(zip(dims, dims[1:]))
+        ends = torch.rand(2, generator=rng) < 0.3
+        if ends[0]:
+            shapes[0] = shapes[0][1:]
+        if ends[1]:
+            shapes[-1] = shapes[-1][:1]
+        wanted = (torch.rand(n, generator=rng) < 0.5).tolist()
+        wanted[trial % n] = True
+        ours = [torch.randn(s, generator=rng, dtype=torch.float64) for s in shapes]
+        theirs = [f.clone().requires_grad_(w) for f, w in zip(ours, wanted)]
+        ours = [f.requires_grad_(w) for f, w in zip(ours, wanted)]
+        product, expected = mmchain.multi_dot(ours), torch.linalg.multi_dot(theirs)
+        torch.testing.assert_close(product, expected, msg=str(shapes))
+        product.sum().backward()
+        expected.sum().backward()
+        for a, b in zip(ours, theirs):
+            assert (a.grad is None) == (b.grad is None)
+            if a.grad is not None:
+                torch.testing.assert_close(a.grad, b.grad, msg=str((shapes, wanted)))
+
+
+@pytest.mark.skipif(not _torch._has_exchange, reason="a PyTorch without exchange functions")
+def test_of_orders_that_cost_the_same_one_is_taken_that_records_least():
+    recorded = []
+
+    def counted(a, b):
+        product = torch.mm(a, b)
+        recorded.append(product.requires_grad)
+        return product
+
+    mmchain.multi_dot([torch.ones(2, 2, requires_grad=True)] * 2)  # the room of PyTorch is open
+    rest = (torch.matmul, torch.linalg.multi_dot, torch.is_grad_enabled)
+    _mmchain.set_torch(_torch._exact, counted, *rest)
+    try:
+        for n in (3, 4, 6):
+            for wanted in range(n):
+                chain = [torch.ones(5, 5, requires_grad=i == wanted) for i in range(n)]
+                recorded.clear()
+                mmchain.multi_dot(chain)
+                assert sum(recorded) == (1 if wanted in (0, n - 1) else 2), (n, wanted)
+    finally:
+        _mmchain.set_torch(_torch._exact, torch.mm, *rest)
 
 
 @pytest.mark.skipif(not _torch._has_exchange, reason="a PyTorch without exchange functions")
@@ -389,11 +441,11 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
     chain = [
         torch.tensor(rng.standard_normal(shape), requires_grad=True) for shape in zip(dims, dims[1:])
     ]
-    rest = (torch.is_grad_enabled, _torch._is_any_autocast_enabled, _torch._transforms_active)
-    _mmchain.set_torch(_torch._exact, counted(torch.mm), counted(torch.linalg.multi_dot), *rest)
+    functions = (torch.mm, torch.matmul, torch.linalg.multi_dot)
+    _mmchain.set_torch(_torch._exact, *map(counted, functions), torch.is_grad_enabled)
     try:
         product = mmchain.multi_dot(chain)
-        assert calls == ([torch.mm] * (len(chain) - 1) if len(chain) < 4 else [torch.linalg.multi_dot])
+        assert calls == [torch.mm] * (len(chain) - 1)
         calls.clear()
         for others in (
             {"precision": "reproducible"},
@@ -408,7 +460,7 @@ def test_few_matrices_that_want_gradients_go_straight_to_torch(rng, dims):
             mmchain.multi_dot([*chain, chain[0].new_ones(dims[-1] + 1, 2)])
         assert calls == []
     finally:
-        _mmchain.set_torch(_torch._exact, torch.mm, torch.linalg.multi_dot, *rest)
+        _mmchain.set_torch(_torch._exact, *functions, torch.is_grad_enabled)
     product.sum().backward()
     expected = [tensor.grad for tensor in chain]
     for tensor in chain:
