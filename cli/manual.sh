@@ -197,52 +197,124 @@ awk -v version="$version" -v day="$day" "$text_functions"'
 
 # ---- completions -----------------------------------------------------------------------------
 
-# options COMMAND: its options, one a line, with a tab and the beginning of what they are.
+# options COMMAND: its options, one a line: the name, a tab, the word that its argument has, or -, a tab,
+# and the beginning of what it is about.
 options() {
   "$mmchain" "$1" --help | awk '
+    # Up to the first colon, semicolon or full stop that is in no parentheses.
+    function beginning(text,   c, open, letter) {
+      for (c = 1; c <= length(text); c++) {
+        letter = substr(text, c, 1)
+        open += (letter == "(") - (letter == ")")
+        if (!open && substr(text, c) ~ /^[;.:]( |$)/) return substr(text, 1, c - 1)
+      }
+      return text
+    }
+    function flush(   count, each, f) {
+      if (names == "") return
+      text = beginning(text)
+      count = split(names, each, /, /)
+      for (f = 1; f <= count; f++) print each[f] "\t" (argument == "" ? "-" : argument) "\t" text
+      names = ""
+    }
+    # Options that stand in the usage alone.
+    /^(usage:|      ) mmchain / {
+      for (f = 3; f < NF; f++) if ($f ~ /^--/) alone[$f] = $(f + 1)
+      next
+    }
     /^  -/ {
-      at = match($0, /  +[^ -][^ ]* *[^ ]*/)
-      text = $0
-      sub(/^  -[^ ]*(, -[^ ]*)?( [A-Z][A-Za-z.]*)?( \.\.\.)? */, "", text)
-      gsub(/[\047"\\$`:\[\]]/, "", text)
-      for (f = 1; f <= NF && $f ~ /^-/; f++) { gsub(/,/, "", $f); print $f "\t" text }
+      flush()
+      text = substr($0, 3)
+      match(text, /^-[^ ,]*(, -[^ ]*)?/)
+      names = substr(text, 1, RLENGTH)
+      text = substr(text, RLENGTH + 1)
+      argument = ""
+      if (match(text, /^ [A-Z][A-Za-z.]*( \.\.\.)?/)) {
+        argument = substr(text, 2, RLENGTH - 1)
+        sub(/ .*/, "", argument)
+        text = substr(text, RLENGTH + 1)
+      }
+      sub(/^ +/, "", text)
+      listed[names] = 1
+      next
+    }
+    names != "" && /^       / { sub(/^ +/, ""); text = text (text == "" ? "" : " ") $0; next }
+    { flush() }
+    END {
+      flush()
+      for (name in alone) if (!(name in listed)) print name "\t" alone[name] "\t"
     }'
 }
-# values OPTION: the words that may follow it, where they are few; nothing for files and numbers.
+# values COMMAND OPTION: the words that may follow it, where they are few; nothing for files and numbers.
 values() {
-  case $1 in
-  --on) echo cpu blas ref cuda ;;
-  --for) echo flops traffic time energy ;;
-  --precision) echo native faithful fast ;;
-  --solver) echo auto hu-shing table brute left-to-right ;;
-  --fuse) echo exact none poster joint ;;
-  --location) echo device host ;;
-  --dtype) echo f32 f64 c64 c128 f16 bf16 ;;
+  case $1:$2 in
+  plan:--on | multiply:--on | tune:--on) echo cpu blas ref cuda scalapack ;;
+  order:--on) echo cpu cuda ;;
+  wisdom:--on) echo blas ref cuda ;;
+  *:--on) echo cpu blas ref cuda ;;
+  plan:--for | multiply:--for) echo flops traffic time energy ;;
+  *:--for) echo time energy ;;
+  *:--precision) echo native faithful fast ;;
+  *:--solver) echo auto hu-shing table brute left-to-right ;;
+  *:--semiring) echo max-plus min-plus log or-and ;;
+  *:--fuse) echo exact none poster joint ;;
+  *:--kernel) echo auto avx512 avx2 portable tiled thread block blocks paper ;;
+  *:--location) echo device host ;;
+  bench:--dtype) echo f32 f64 c64 c128 f16 bf16 i8 i64 u8 u64 bool ;;
+  *:--dtype) echo f32 f64 c64 c128 f16 bf16 ;;
+  *:--ops) echo NN NT TN TT ;;
+  *:--meter) echo rapl nvml ;;
+  bench:--experiment) echo tee-acm2 us9836434 nishida-2011 ;;
   esac
 }
-valued='--on --for --precision --solver --fuse --location --dtype'
-names=$(echo "$commands" | tr '\n' ' ')
+# first_words COMMAND: what comes first behind it, where that is no file and no chain.
+first_words() {
+  case $1 in
+  wisdom) echo show export import forget ;;
+  help) echo "$names" ;;
+  esac
+}
+# What may follow a colon behind the name of a file.
+factor_words='T H N each inv lower upper unit diagonal symmetric hermitian spd tridiagonal orthogonal permutation identity zero'
+of_factors='plan multiply bench report'
+names=$(echo "$commands" | tr '\n' ' ' | sed 's/ $//')
+quoted() { sed "s/'/'\\\\''/g"; }
 
 {
   echo "# bash completion of mmchain; made from mmchain --help."
   echo '_mmchain() {'
-  # shellcheck disable=SC2016 # what is printed is expanded later
-  echo '  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words='
+  # What is printed is expanded later. Bash takes a colon as a word.
+  cat <<'END'
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= file=
+  local command=${COMP_WORDS[1]}
+  if [ "$word" = : ] || [ "$before" = : ]; then
+    [ "$word" != : ] || { word=; file=$before; }
+    [ -n "$file" ] || file=${COMP_WORDS[COMP_CWORD-2]}
+    case $command:$file in
+END
+  echo "    *:cuda) words='all 0 1' ;;"
+  for command in $of_factors; do echo "    $command:*.*) words='$factor_words' ;;"; done
   # shellcheck disable=SC2016
-  echo '  if [ "$COMP_CWORD" = 1 ]; then'
-  echo "    words='${names}help --help --version'"
+  echo '    esac
+  elif [ "$COMP_CWORD" = 1 ]; then'
+  echo "    words='$names help --help --version'"
   echo '  else'
   # shellcheck disable=SC2016
-  echo '    case $before in'
-  for option in $valued; do echo "    $option) words='$(values "$option")' ;;"; done
+  echo '    case $command:$before in'
+  for command in $commands; do
+    options "$command" | while IFS="$(printf '\t')" read -r option argument text; do
+      words=$(values "$command" "$option")
+      [ -z "$words" ] || echo "    $command:$option) words='$words' ;;"
+    done
+  done
+  for command in wisdom help; do echo "    $command:$command) words='$(first_words $command)' ;;"; done
   echo '    esac'
   # shellcheck disable=SC2016
-  echo '    if [ -z "$words" ]; then case ${COMP_WORDS[1]}:$word in'
+  echo '    case $command:$word in'
   for command in $commands; do
     echo "    $command:-*) words='$(options "$command" | cut -f 1 | tr '\n' ' ')' ;;"
   done
-  echo "    help:*) words='$names' ;;"
-  echo '    esac; fi'
+  echo '    esac'
   echo '  fi'
   # shellcheck disable=SC2016
   echo '  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")'
@@ -250,42 +322,87 @@ names=$(echo "$commands" | tr '\n' ' ')
   echo 'complete -o default -F _mmchain mmchain'
 } >"$folder/mmchain.bash"
 
+# argument_of COMMAND OPTION ARGUMENT: its part of a specification of zsh.
+argument_of() {
+  words=$(values "$1" "$2")
+  [ "$1:$2" = order:--on ] || [ "$2" != --on ] || words="$words cuda\\:all"
+  case $3 in
+  -) ;;
+  FILE* | I.npy | *.csv) echo ":$3:_files" ;;
+  DIR) echo ":$3:_files -/" ;;
+  *) echo ":$3:${words:+($words)}" ;;
+  esac
+}
+
 {
   echo '#compdef mmchain'
   echo '# zsh completion of mmchain; made from mmchain --help.'
   echo 'local -a commands'
   echo 'commands=('
-  for command in $commands; do echo "  '$command:$(summary "$command" | tr -d "':")'"; done
+  for command in $commands; do echo "  '$command:$(summary "$command" | quoted)'"; done
+  echo "  'help:the help of a command'"
   echo ')'
   echo 'if (( CURRENT == 2 )); then'
   echo '  _describe command commands'
   echo '  return'
   echo 'fi'
+  echo '# A file, or behind a colon what its matrix is.'
+  echo '_mmchain_factor() {'
+  echo "  if compset -P '*:'; then compadd -- $factor_words; else _files; fi"
+  echo '}'
   # shellcheck disable=SC2016
   echo 'case $words[2] in'
   for command in $commands; do
     echo "$command) _arguments -s \\"
-    options "$command" | while IFS="$(printf '\t')" read -r option text; do
-      words=$(values "$option")
-      echo "  '*${option}[$text]${words:+:value:($words)}' \\"
+    options "$command" | while IFS="$(printf '\t')" read -r option argument text; do
+      joint=
+      [ "$argument" = - ] || case $option in
+      --*) joint='=' ;;
+      *) joint='+' ;;
+      esac
+      text=$(echo "$text" | quoted | sed 's/[][]/\\&/g')
+      echo "  '*$option${joint}[$text]$(argument_of "$command" "$option" "$argument")' \\"
     done
-    echo "  '*:file:_files' ;;"
+    [ -z "$(first_words "$command")" ] || echo "  '2:word:($(first_words "$command"))' \\"
+    rest=_files
+    case " $of_factors " in *" $command "*) rest=_mmchain_factor ;; esac
+    echo "  '*:file:$rest' ;;"
   done
+  echo 'help) _describe command commands ;;'
   echo 'esac'
 } >"$folder/_mmchain"
 
 {
   echo '# fish completion of mmchain; made from mmchain --help.'
-  for command in $commands; do
-    echo "complete -c mmchain -n __fish_use_subcommand -f -a $command -d '$(summary "$command" | tr -d "'")'"
-    options "$command" | while IFS="$(printf '\t')" read -r option text; do
-      words=$(values "$option")
+  echo 'function __mmchain_factor'
+  # shellcheck disable=SC2016
+  echo '  set -l word (commandline -ct)
+  string match -q "*:*" -- $word; or return
+  set -l file (string replace -r ":[^:]*\$" ":" -- $word)'
+  printf "  printf '%%s\\\\n' \$file{%s}\n" "$(echo "$factor_words" | tr ' ' ',')"
+  echo 'end'
+  echo "complete -c mmchain -n __fish_use_subcommand -f -l help -d 'what there is'"
+  echo "complete -c mmchain -n __fish_use_subcommand -f -l version -d 'which one this is'"
+  echo "complete -c mmchain -n __fish_use_subcommand -f -a help -d 'the help of a command'"
+  for command in $commands help; do
+    when="-n '__fish_seen_subcommand_from $command'"
+    [ -z "$(first_words "$command")" ] || echo "complete -c mmchain $when -f -a '$(first_words "$command")'"
+    case " $of_factors " in *" $command "*) echo "complete -c mmchain $when -a '(__mmchain_factor)'" ;; esac
+    [ "$command" != help ] || continue
+    echo "complete -c mmchain -n __fish_use_subcommand -f -a $command -d '$(summary "$command" | sed "s/['\\\\]/\\\\&/g")'"
+    options "$command" | while IFS="$(printf '\t')" read -r option argument text; do
+      words=$(values "$command" "$option")
+      [ "$command:$option" = order:--on ] || [ "$option" != --on ] || words="$words cuda:all"
       case $option in
       --*) kind="-l ${option#--}" ;;
       *) kind="-s ${option#-}" ;;
       esac
-      [ -z "$words" ] || kind="$kind -x -a '$words'"
-      echo "complete -c mmchain -n '__fish_seen_subcommand_from $command' $kind -d '$text'"
+      case $argument in
+      -) ;;
+      FILE* | I.npy | *.csv | DIR) kind="$kind -r -F" ;;
+      *) kind="$kind -x${words:+ -a '$words'}" ;;
+      esac
+      echo "complete -c mmchain $when $kind -d '$(echo "$text" | sed "s/['\\\\]/\\\\&/g")'"
     done
   done
 } >"$folder/mmchain.fish"

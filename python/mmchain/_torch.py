@@ -10,7 +10,7 @@ for few factors; many matrices are one function, whose gradients the library com
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 from torch.autograd import forward_ad
@@ -126,7 +126,8 @@ class _Chain(torch.autograd.Function):
     def _go_forward(chain: Any, matrices: Sequence[torch.Tensor], out: torch.Tensor) -> torch.Tensor:
         with Prepared(*chain) as work:
             memory = out.new_empty(work.places()[1])
-            factors = matrices if _has_exchange else tuple(map(_handed, matrices))
+            given = matrices if _has_exchange else map(_handed, matrices)
+            factors: Tuple[Any, ...] = tuple(given)
             if work.forward(factors, _handed(memory), _handed(out)) is NotImplemented:
                 factors = tuple(_handed(matrix.contiguous()) for matrix in matrices)
                 work.forward(factors, _handed(memory), _handed(out))

@@ -27,16 +27,24 @@ for command in $commands; do
   for option in $options; do
     grep -qF -- "${option//-/\\-}" "$page" || fail "$page: no $option"
     grep -qxF -- "$option" <<<"$proposed" || fail "bash: $command has no $option"
-    grep -qF -- "'*${option}[" "$share/_mmchain" || fail "zsh: no $option"
+    grep -qE -- "'\*$option[=+]?\[" "$share/_mmchain" || fail "zsh: no $option"
     grep -qE -- "from $command' -[ls] ${option##*-}|from $command' -l ${option#--} " "$share/mmchain.fish" ||
       fail "fish: $command has no $option"
   done
 done
 [ "$(completed pl)" = plan ] || fail "bash: pl is not completed"
 [ "$(completed plan --solver hu)" = hu-shing ] || fail "bash: hu is not completed"
-# The words that completions propose stand in --help.
-helps=$(for command in $commands; do "$mmchain" "$command" --help; done)
-proposals=$(sed -n "s/^    --[a-z]*) words='\(.*\)' ;;/\1/p" "$share/mmchain.bash")
+[ "$(completed multiply A.npy : tri)" = tridiagonal ] || fail "bash: what a factor is is not completed"
+[ "$(completed multiply A.npy :T B.npy : | wc -l)" -gt 12 ] || fail "bash: nothing is proposed behind a colon"
+[ "$(completed plan --on cuda : a)" = all ] || fail "bash: cuda:all is not completed"
+[ "$(completed wisdom ex)" = export ] || fail "bash: what wisdom does is not completed"
+if command -v fish >/dev/null; then
+  [ "$(fish --no-config -c "source $share/mmchain.fish; complete -C 'mmchain scan --semiring o'" | cut -f 1)" = or-and ] ||
+    fail "fish: or-and is not completed"
+fi
+# The words that completions propose stand in --help, but for pairs of ops and for experiments.
+helps=$(for command in $commands; do "$mmchain" "$command" --help; done; "$mmchain" info)
+proposals=$(sed -n "/:--ops)\|:--experiment)/d; s/^    [a-z]*:--[a-z]*) words='\(.*\)' ;;/\1/p" "$share/mmchain.bash")
 [ "$(wc -w <<<"$proposals")" -gt 20 ] || fail "few words are proposed: $proposals"
 for word in $proposals; do
   grep -wqF -- "$word" <<<"$helps" || fail "$word: --help does not know it"
